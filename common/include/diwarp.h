@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * diwarp: a software RNIC that speaks datagram-iWARP (DDP/RDMAP over UDP).
+ *
+ * The objects and work requests are libibverbs' own, held in containing structs for what verbs
+ * lack: the name of a datagram's source, RDMA Write-Record and its validity map.
+ *
+ * Threads: a device opened with `threaded` lets any thread post, register and query at any time.
+ * diwarp_poll_cq() must be called by one thread at a time per CQ (the caller serialises). There is
+ * no hidden thread: the RNIC works inside diwarp_poll_cq() and, for the first flight, inside posts.
+ *
+ * Errors: functions that return int give 0 (or a documented count) or a negative errno value.
+ */
+#ifndef DIWARP_H
+#define DIWARP_H
+
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define DIWARP_EXPORT __attribute__((visibility("default")))
+#else
+#define DIWARP_EXPORT
+#endif
+
+/* ---- names and addresses ------------------------------------------------------------------ */
+
+/* A process, unique among all that may talk to each other (Open MPI: job id and rank). */
+struct diwarp_name {
+    uint32_t job;
+    uint32_t rank;
+};
+
+/* One local interface a QP can be reached through. `ip` holds an IPv4 address in its first 4 bytes
+ * (network order). */
+struct diwarp_interface {
+    char name[16];
+    uint8_t family; /* AF_INET or AF_INET6 */
+    uint8_t prefix_bits;
+    bool loopback;
+    uint32_t mtu_bytes;
+    uint8_t ip[16];
+};
+
+#define DIWARP_MAX_INTERFACES 8
+
+/* Where a QP can be reached; goes to peers out of band (the modex). */
+struct diwarp_address {
+    struct diwarp_name name;
+    uint64_t token;   /* random; a datagram that does not carry it is dropped */
+    uint64_t host_id; /* equal for processes that share one loopback interface */
+    uint16_t port;    /* UDP, host order */
+    uint8_t interface_count;
+    struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
+};
+
+/* Bytes that diwarp_address_pack() writes at most. */
+#define DIWARP_ADDRESS_MAX_BYTES 256
+
+/* Network form of an address. pack returns the bytes written or -ENOSPC; unpack checks every field
+ * and returns -EPROTO when the bytes are no address of this version (-EPROTONOSUPPORT: of another
+ * version). */
+DIWARP_EXPORT int diwarp_address_pack(const struct diwarp_address *address, void *buf, size_t len);
+DIWARP_EXPORT int diwarp_address_unpack(struct diwarp_address *address, const void *buf,
+                                        size_t len);
+
+/* ---- device ------------------------------------------------------------------------------- */
+
+enum diwarp_switch { DIWARP_OFF = 0, DIWARP_ON = 1, DIWARP_AUTO = 2 };
+
+/* All of it optional: diwarp_device_attr_init() gives the defaults. Strings are borrowed for the
+ * duration of the call. */
+struct diwarp_device_attr {
+    struct diwarp_name name;
+    const char *if_include; /* "eth0,10.1.0.0/16"; NULL: all that are up */
+    const char *if_exclude; /* names or CIDR; ignored when if_include is set */
+    uint16_t port_min;      /* 0: any free port */
+    uint16_t port_max;      /* 0: port_min only */
+    uint32_t rcvbuf_bytes;  /* SO_RCVBUF asked for; 0: the system's default */
+    uint32_t sndbuf_bytes;
+    uint32_t datagram_max_bytes; /* largest UDP payload; 0: what the path's MTU allows */
+    enum diwarp_switch gso;
+    enum diwarp_switch gro;
+    enum diwarp_switch crc; /* OFF trusts the UDP checksum instead (both ends must agree) */
+    bool threaded;
+    uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */
+    uint64_t rto_min_ns;      /* floor of the measured retransmission time-out */
+    uint64_t peer_timeout_ns; /* silence, with data owed, after which a peer is gone; 0: never */
+    uint32_t send_window_datagrams; /* 1..64, unacknowledged datagrams per peer */
+    uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */
+    uint32_t record_window_bytes;   /* most bytes one record may have in flight; 0: from SO_RCVBUF */
+};
+
+struct diwarp_device;
+
+/* Why diwarp_open_device() or diwarp_create_qp() failed, for people. */
+struct diwarp_diagnosis {
+    char text[256];
+};
+
+DIWARP_EXPORT void diwarp_device_attr_init(struct diwarp_device_attr *attr);
+
+/* Lists the interfaces that pass the filters. -ENODEV: none does. -EINVAL: a filter that is neither
+ * an interface of this host nor a CIDR; `why` names it. */
+DIWARP_EXPORT int diwarp_open_device(const struct diwarp_device_attr *attr,
+                                     struct diwarp_device **device, struct diwarp_diagnosis *why);
+/* Every QP, CQ and PD must have been destroyed. */
+DIWARP_EXPORT void diwarp_close_device(struct diwarp_device *device);
+
+struct diwarp_device_info {
+    struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
+    unsigned interface_count;
+    const char *crc_path; /* "vpclmulqdq", "sse4.2", "portable", "off" */
+    uint32_t rmem_max_bytes;
+    uint32_t wmem_max_bytes;
+};
+DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
+                                       struct diwarp_device_info *info);
+
+/* ---- counters ----------------------------------------------------------------------------- */
+
+/* X(name, unit, meaning). The list feeds this struct, the dump, MPI_T and the documentation. */
+#define DIWARP_COUNTERS(X)                                                                         \
+    X(tx_datagrams, "datagrams", "datagrams handed to the LLP")                                    \
+    X(tx_bytes, "bytes", "UDP payload bytes handed to the LLP")                                    \
+    X(tx_syscalls, "calls", "send calls")                                                          \
+    X(tx_eagain, "calls", "send calls refused because the socket buffer was full")                 \
+    X(tx_send_msgs, "messages", "Send messages posted")                                            \
+    X(tx_coalesced_msgs, "messages", "Send messages that shared an earlier message's datagram")    \
+    X(tx_write_msgs, "messages", "RDMA writes posted")                                             \
+    X(tx_read_msgs, "messages", "RDMA reads posted")                                               \
+    X(tx_atomic_msgs, "messages", "atomic operations posted")                                      \
+    X(tx_record_segments, "segments", "Write-Record segments sent, resent ones included")          \
+    X(tx_record_bytes, "bytes", "Write-Record payload sent, resent bytes included")                \
+    X(tx_resent_datagrams, "datagrams", "sequenced datagrams sent again")                          \
+    X(tx_resent_record_bytes, "bytes", "Write-Record payload sent again")                          \
+    X(tx_acks, "datagrams", "standalone acknowledgements sent")                                    \
+    X(tx_probes, "datagrams", "probes sent to silent peers")                                       \
+    X(tx_record_status, "messages", "record status (credit, missing ranges) sent")                 \
+    X(tx_record_complete, "messages", "record-complete sent")                                      \
+    X(rx_datagrams, "datagrams", "datagrams received")                                             \
+    X(rx_bytes, "bytes", "UDP payload bytes received")                                             \
+    X(rx_syscalls, "calls", "receive calls that found data")                                       \
+    X(rx_empty_syscalls, "calls", "receive calls that found nothing")                              \
+    X(rx_send_msgs, "messages", "Send messages delivered")                                         \
+    X(rx_record_segments, "segments", "Write-Record segments placed")                              \
+    X(rx_record_bytes, "bytes", "Write-Record payload placed for the first time")                  \
+    X(rx_records_complete, "records", "records whose validity map became full")                    \
+    X(rx_records_partial, "records", "UD records handed over with holes")                          \
+    X(rx_dup_datagrams, "datagrams", "sequenced datagrams received again")                         \
+    X(rx_dup_record_bytes, "bytes", "Write-Record payload received again")                         \
+    X(drop_short, "datagrams", "dropped: shorter than its headers, or a length out of bounds")     \
+    X(drop_version, "datagrams", "dropped: another wire version")                                  \
+    X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)")    \
+    X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                              \
+    X(drop_source, "datagrams", "dropped: unknown source, or an earlier incarnation of one")       \
+    X(drop_window, "datagrams", "dropped: PSN beyond the receive window")                          \
+    X(drop_header, "segments", "dropped: malformed DDP or RDMAP header")                           \
+    X(drop_stag, "segments", "dropped: STag unknown, without the right, or out of bounds")         \
+    X(drop_no_buffer, "datagrams", "dropped: no receive buffer; the sender repeats it")            \
+    X(drop_stale_record, "segments", "dropped: record unknown or already ended")                   \
+    X(drop_truncated, "datagrams", "dropped: larger than the receive slot")                        \
+    X(gso_fallbacks, "times", "GSO refused by the kernel for a destination")                       \
+    X(peers_active, "peers", "peers that hold protocol state now")                                 \
+    X(peers_gone, "peers", "peers declared gone")                                                  \
+    X(rdma_errors, "operations", "RDMA or atomic operations that ended in error")
+
+struct diwarp_counters {
+#define X(name, unit, meaning) uint64_t name;
+    DIWARP_COUNTERS(X)
+#undef X
+};
+
+/* ---- protection domain and memory regions ------------------------------------------------- */
+
+struct diwarp_pd;
+
+/* stag serves as lkey and rkey. Read-only for the application. */
+struct diwarp_mr {
+    struct diwarp_pd *pd;
+    void *addr;
+    size_t length;
+    uint32_t stag; /* random, never 0 */
+    int access;    /* IBV_ACCESS_* */
+};
+
+DIWARP_EXPORT struct diwarp_pd *diwarp_alloc_pd(struct diwarp_device *device);
+DIWARP_EXPORT void diwarp_dealloc_pd(struct diwarp_pd *pd);
+/* No memory is pinned. NULL with errno on error. */
+DIWARP_EXPORT struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length,
+                                              int access);
+/* The STag is dead when this returns; operations that still use it end in error. */
+DIWARP_EXPORT void diwarp_dereg_mr(struct diwarp_mr *mr);
+
+/* ---- completion queue --------------------------------------------------------------------- */
+
+struct diwarp_cq;
+struct diwarp_ah;
+struct diwarp_record;
+
+/* Opcodes that libibverbs lacks, in wc.opcode. */
+enum diwarp_wc_opcode {
+    /* Target of a UD Write-Record: `record` is handed over, full or partial. */
+    DIWARP_WC_RECORD = 0x1000,
+    /* Source of an RDMA read: the reader is done; data/byte_len is what it told us (its release). */
+    DIWARP_WC_RELEASE,
+    /* A peer is gone: `src` names it, wc.status is IBV_WC_RETRY_EXC_ERR. */
+    DIWARP_WC_PEER_GONE,
+};
+
+/* wc.wr_id, wc.status, wc.opcode, wc.byte_len and wc.imm_data (with IBV_WC_WITH_IMM in wc.wc_flags)
+ * mean what they mean in verbs; imm_data is in host order. */
+struct diwarp_wc {
+    struct ibv_wc wc;
+    struct diwarp_name src;       /* receives, records, releases, gone peers */
+    const void *data;             /* in-place receives, releases: valid until the next poll */
+    struct diwarp_record *record; /* DIWARP_WC_RECORD: owned by the application */
+    uint64_t read_id;             /* IBV_WC_RDMA_READ posted with DIWARP_SEND_HOLD: see release */
+};
+
+DIWARP_EXPORT struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe);
+DIWARP_EXPORT void diwarp_destroy_cq(struct diwarp_cq *cq);
+
+/* Runs the RNIC once for every QP of the CQ, then hands out at most n completions. Never blocks. */
+DIWARP_EXPORT int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc);
+/* As diwarp_poll_cq, but sleeps in the kernel until something completes or timeout_ns has passed. */
+DIWARP_EXPORT int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc,
+                                 uint64_t timeout_ns);
+
+/* ---- queue pairs -------------------------------------------------------------------------- */
+
+enum diwarp_qp_type {
+    DIWARP_QPT_UD, /* at most once; completion when handed to the LLP */
+    DIWARP_QPT_RD, /* exactly once, unordered, all peers; completion when acknowledged */
+};
+
+struct diwarp_qp_attr {
+    enum diwarp_qp_type type;
+    struct diwarp_cq *cq;
+    uint32_t max_send_wr;    /* bound of queued work requests; then posts give -ENOMEM */
+    uint32_t max_recv_wr;    /* UD, RD without in_place: bound of posted receives */
+    uint32_t max_msg_bytes;  /* largest Send message */
+    bool in_place;           /* RD: deliver Sends from the receive ring, no posted receives */
+    uint64_t record_time_ns; /* UD: a partial record is handed over this long after it began */
+};
+
+struct diwarp_qp;
+
+DIWARP_EXPORT void diwarp_qp_attr_init(struct diwarp_qp_attr *attr);
+/* Opens the UDP socket. -EADDRINUSE: no free port in the range. `why` may be NULL. */
+DIWARP_EXPORT int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
+                                   struct diwarp_qp **qp, struct diwarp_diagnosis *why);
+/* Drops all that is queued. Use diwarp_drain_qp() first to give it a last chance. */
+DIWARP_EXPORT void diwarp_destroy_qp(struct diwarp_qp *qp);
+/* Sends owed acknowledgements and waits, at most timeout_ns, until nothing posted is
+ * unacknowledged. -ETIMEDOUT when something still was. Receives are not delivered meanwhile. */
+DIWARP_EXPORT int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns);
+
+struct diwarp_qp_info {
+    uint32_t rcvbuf_bytes; /* what the kernel granted, truesize included */
+    uint32_t sndbuf_bytes;
+    bool gso, gro;         /* in use */
+    uint32_t max_inline_bytes; /* largest write sent within the sequenced stream, without a record */
+    int fd;                /* readable when the RNIC has work; for poll(2) only */
+};
+DIWARP_EXPORT void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info);
+DIWARP_EXPORT void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *address);
+/* A pointer into the QP, valid until it is destroyed; values only grow, but for gauges. */
+DIWARP_EXPORT const struct diwarp_counters *diwarp_query_counters(const struct diwarp_qp *qp);
+
+/* Chooses the pair of interfaces to reach `address`: same host by loopback, then same subnet, then
+ * same family. -ENETUNREACH: there is none. The handle costs nothing on the wire; protocol state is
+ * taken at the first send. */
+DIWARP_EXPORT int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
+                                   struct diwarp_ah **ah);
+DIWARP_EXPORT void diwarp_destroy_ah(struct diwarp_ah *ah);
+/* "10.0.0.2:40001", for messages. */
+DIWARP_EXPORT void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len);
+
+/* send_flags beyond IBV_SEND_*. */
+enum {
+    /* Done when copied: a post that returns 1 is complete and gives no completion. */
+    DIWARP_SEND_BUFFERED = 1 << 16,
+    /* Read: the application ends it with diwarp_post_release(). */
+    DIWARP_SEND_HOLD = 1 << 17,
+};
+
+/* The verbs opcodes SEND, SEND_WITH_IMM (RD), RDMA_WRITE (RD), RDMA_READ (RD),
+ * ATOMIC_CMP_AND_SWP and ATOMIC_FETCH_AND_ADD (RD) as in ibv_send_wr; one work request, not a list.
+ * On UD, RDMA_WRITE is a Write-Record. */
+struct diwarp_send_wr {
+    struct ibv_send_wr wr;
+    struct diwarp_ah *ah;
+};
+
+/* RD: 0, or 1 as DIWARP_SEND_BUFFERED says. IBV_SEND_INLINE: copied now, or -EAGAIN. -ENOMEM: the
+ * send queue is full; a later completion makes room. -EHOSTUNREACH: the peer is gone. -EINVAL:
+ * malformed; -EMSGSIZE: too long; -EACCES: a local key without the right. Unsignaled requests that
+ * succeed give no completion, errors always do. The memory of sg_list must stay until the
+ * completion, unless INLINE or BUFFERED. */
+DIWARP_EXPORT int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr);
+DIWARP_EXPORT int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
+
+/* Room for a Send of len bytes straight in the open datagram of a peer: the caller writes the
+ * payload at the returned address and calls diwarp_send_commit() before any other call on the QP.
+ * NULL: not now (post it instead). Both are one critical section in threaded mode. */
+DIWARP_EXPORT void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len);
+DIWARP_EXPORT void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm);
+
+/* Ends a read posted with DIWARP_SEND_HOLD and carries len <= DIWARP_RELEASE_MAX_BYTES bytes to the
+ * source inside record-complete. Must follow every such completion, even one in error. */
+#define DIWARP_RELEASE_MAX_BYTES 128
+DIWARP_EXPORT int diwarp_post_release(struct diwarp_qp *qp, uint64_t read_id, const void *data,
+                                      size_t len);
+
+/* ---- UD records --------------------------------------------------------------------------- */
+
+struct diwarp_range {
+    uint64_t start, end; /* offsets within the message, [start, end) */
+};
+
+struct diwarp_record_info {
+    struct diwarp_name src;
+    uint32_t id;
+    void *addr; /* of offset 0 */
+    uint64_t length;
+    uint64_t valid_bytes;
+    bool full;
+};
+
+/* The live record `id` of `src`, or of any source and id when src is NULL (the oldest one); NULL
+ * when no segment of it has come. The QP keeps it until its completion. */
+DIWARP_EXPORT struct diwarp_record *diwarp_find_record(struct diwarp_qp *qp,
+                                                       const struct diwarp_name *src, uint32_t id);
+DIWARP_EXPORT void diwarp_query_record(const struct diwarp_record *record,
+                                       struct diwarp_record_info *info);
+/* Writes at most n valid ranges in rising order; returns how many there are in all. */
+DIWARP_EXPORT unsigned diwarp_record_ranges(const struct diwarp_record *record,
+                                            struct diwarp_range *ranges, unsigned n);
+/* Ends a record that a completion handed over; later segments of it are dropped. */
+DIWARP_EXPORT void diwarp_release_record(struct diwarp_record *record);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Local network interfaces: which there are, which the user wants, which pair reaches a peer. */
+#ifndef DW_INTERFACE_H
+#define DW_INTERFACE_H
+
+#include "common/include/diwarp.h"
+
+/* Lists the interfaces that are up and pass the filters (a comma-separated list of names or CIDR;
+ * include wins over exclude), loopback ones first, at most DIWARP_MAX_INTERFACES. Returns the
+ * count; -ENODEV: none passes; -EINVAL: an entry is neither the name of an interface of this host
+ * nor a CIDR, `why` names it and what there is. An unknown name in `exclude` is no error. */
+int dw_interface_list(const char *include, const char *exclude,
+                      struct diwarp_interface list[DIWARP_MAX_INTERFACES],
+                      struct diwarp_diagnosis *why);
+
+/* The best pair to go from `local` to `peer`: loopback on the same host (equal host_id), then same
+ * subnet, then any two of one family that are no loopback. Sets the indexes; -ENETUNREACH: none. */
+int dw_interface_pair(const struct diwarp_address *local, const struct diwarp_address *peer,
+                      unsigned *local_index, unsigned *peer_index);
+
+/* Equal for processes that share a loopback interface: boot id and network namespace. */
+uint64_t dw_interface_host_id(void);
+
+#endif

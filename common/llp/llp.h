@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The lower layer protocol: carries datagrams, knows nothing of what is in them.
+ *
+ * UDP (udp.c), the simulator and the fault injector of the tests are equals behind this interface.
+ * Not thread-safe: the QP serialises senders; one thread receives, possibly while another sends.
+ */
+#ifndef DW_LLP_H
+#define DW_LLP_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "common/include/diwarp.h"
+
+/* A destination. */
+struct dw_llp_addr {
+    uint8_t family; /* AF_INET, AF_INET6 */
+    uint16_t port;  /* host order */
+    uint8_t ip[16]; /* network order; IPv4 uses the first 4 bytes */
+};
+
+/* Datagrams to one destination, back to back in iov: each of segment_bytes but the last, which may
+ * be shorter. One datagram: segment_bytes == total_bytes. */
+struct dw_llp_train {
+    const struct dw_llp_addr *to;
+    const struct iovec *iov;
+    unsigned iov_count;
+    uint32_t total_bytes;
+    uint32_t segment_bytes;
+};
+
+/* Most datagrams and bytes in one train (UDP_MAX_SEGMENTS of older kernels; IPv4's length field). */
+#define DW_LLP_TRAIN_DATAGRAMS 64
+#define DW_LLP_TRAIN_BYTES     65000
+
+/* Bytes a receive slot needs: a whole GRO train. */
+#define DW_LLP_SLOT_BYTES 65536
+
+/* A receive slot. In: buf of DW_LLP_SLOT_BYTES. Out: `bytes` received, cut into datagrams of
+ * segment_bytes but the last; truncated when the datagram was longer than the slot. */
+struct dw_llp_slot {
+    uint8_t *buf;
+    uint32_t bytes;
+    uint32_t segment_bytes;
+    bool truncated;
+};
+
+struct dw_llp;
+
+struct dw_llp_ops {
+    /* 0, or -EAGAIN: nothing sent, try again later; -EHOSTUNREACH and kin: this destination cannot
+     * be reached now. A train is sent whole or (GSO not usable there) datagram by datagram;
+     * datagrams of it that the socket then refuses count as lost. */
+    int (*send)(struct dw_llp *llp, const struct dw_llp_train *train);
+    /* Fills at most n slots without blocking; returns how many, 0 when nothing waits. */
+    int (*recv)(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n);
+    /* The destination of a datagram that came back as unreachable (ICMP), if any: true and *to. */
+    bool (*unreachable)(struct dw_llp *llp, struct dw_llp_addr *to);
+    void (*close)(struct dw_llp *llp);
+};
+
+/* Facts fixed at open. Implementations embed this first. */
+struct dw_llp {
+    const struct dw_llp_ops *ops;
+    struct diwarp_counters *counters; /* tx_syscalls, rx_syscalls and kin; owned by the QP */
+    int fd;                           /* -1: cannot be polled */
+    uint16_t port;
+    uint32_t rcvbuf_bytes; /* as the kernel accounts it: truesize included */
+    uint32_t sndbuf_bytes;
+    bool gso; /* off after a fallback that holds for every destination */
+    bool gro;
+};
+
+struct dw_llp_attr {
+    uint8_t family;
+    const uint8_t *bind_ip; /* NULL: any */
+    uint16_t port_min, port_max;
+    uint32_t rcvbuf_bytes, sndbuf_bytes; /* 0: the system's default */
+    enum diwarp_switch gso, gro;
+    bool checksum; /* false: the CRC covers it, spare the UDP checksum */
+};
+
+/* Opens the LLP of the product (common/llp/open.c: UDP). The test build of the BTL links another
+ * definition that wraps it. -EADDRINUSE, -EADDRNOTAVAIL, -EACCES...; `why` is always set then. */
+int dw_llp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters,
+                struct dw_llp **llp, struct diwarp_diagnosis *why);
+
+int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters,
+                struct dw_llp **llp, struct diwarp_diagnosis *why);
+
+/* Bytes the kernel charges against SO_RCVBUF for one datagram of `payload_bytes`: the skb's data
+ * rounded up to the allocator's size class, and its header (facts: 1472 B cost 2304). */
+uint32_t dw_llp_truesize(uint32_t payload_bytes);
+
+static inline int dw_llp_send(struct dw_llp *llp, const struct dw_llp_train *train)
+{
+    return llp->ops->send(llp, train);
+}
+
+static inline int dw_llp_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
+{
+    return llp->ops->recv(llp, slots, n);
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device: configuration, interfaces, and the environment (clock, randomness, LLP) that all else
+ * takes from here, so that the same code runs on sockets and under the simulator.
+ */
+#ifndef DW_DEVICE_H
+#define DW_DEVICE_H
+
+#include "common/include/diwarp.h"
+#include "common/llp/llp.h"
+
+/* What a device takes from outside. dw_device_open(): a NULL function or 0 means the real thing. */
+struct dw_env {
+    uint64_t (*now_ns)(void *arg); /* monotonic */
+    int (*open_llp)(void *arg, const struct dw_llp_attr *attr, struct diwarp_counters *counters,
+                    struct dw_llp **llp, struct diwarp_diagnosis *why);
+    void *arg;
+    uint64_t seed;      /* of tokens, STags and ids; 0: from the kernel */
+    uint32_t first_psn; /* both ends must agree; not 0 only to test the wrap */
+    const struct diwarp_interface *interfaces; /* instead of this host's */
+    unsigned interface_count;
+};
+
+struct diwarp_device {
+    struct diwarp_device_attr attr;
+    struct dw_env env;
+    struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
+    unsigned interface_count;
+    uint64_t host_id;
+    uint64_t random_state;
+    unsigned users; /* PDs and CQs */
+};
+
+/* diwarp_open_device() with an environment; env may be NULL. */
+int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *env,
+                   struct diwarp_device **device, struct diwarp_diagnosis *why);
+
+uint64_t dw_device_now_ns(const struct diwarp_device *device);
+
+/* Next of the device's random numbers; never 0. */
+uint64_t dw_device_random(struct diwarp_device *device);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* DDP segment headers (RFC 5041 section 4) with the RDMAP control byte (RFC 5040 section 4.1). */
+#ifndef DW_DDP_H
+#define DW_DDP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DW_DDP_TAGGED_BYTES   14
+#define DW_DDP_UNTAGGED_BYTES 18
+
+/* RFC 5040 4.2, RFC 7306 4; the last three are ours, from the unassigned range. */
+enum dw_rdmap_opcode {
+    DW_RDMAP_WRITE = 0x0,
+    DW_RDMAP_READ_REQUEST = 0x1,
+    DW_RDMAP_READ_RESPONSE = 0x2,
+    DW_RDMAP_SEND = 0x3,
+    DW_RDMAP_SEND_INVALIDATE = 0x4,
+    DW_RDMAP_SEND_SE = 0x5,
+    DW_RDMAP_SEND_SE_INVALIDATE = 0x6,
+    DW_RDMAP_TERMINATE = 0x7,
+    DW_RDMAP_IMMEDIATE = 0x8,
+    DW_RDMAP_IMMEDIATE_SE = 0x9,
+    DW_RDMAP_ATOMIC_REQUEST = 0xA,
+    DW_RDMAP_ATOMIC_RESPONSE = 0xB,
+    DW_RDMAP_WRITE_RECORD = 0xC,   /* tagged, led by dw_write_record */
+    DW_RDMAP_SEND_IMM = 0xD,       /* Send whose ulp field holds 32-bit immediate data */
+    DW_RDMAP_RECORD_CONTROL = 0xE, /* untagged, queue 4: open, status, complete, abort */
+};
+
+/* Untagged queues: RFC 5040 4.2, RFC 7306 (3), ours (4). */
+enum dw_ddp_queue {
+    DW_QN_SEND = 0,
+    DW_QN_REQUEST = 1, /* RDMA Read Request, Atomic Request */
+    DW_QN_TERMINATE = 2,
+    DW_QN_ATOMIC_RESPONSE = 3,
+    DW_QN_RECORD = 4,
+    DW_QN_COUNT
+};
+
+/*
+ * Tagged (14 bytes):                       Untagged (18 bytes):
+ *   byte 0: T=1 L rsvd(4) DV=01              byte 0: T=0 L rsvd(4) DV=01
+ *   byte 1: RV=01 rsvd(2) opcode(4)          byte 1: RV=01 rsvd(2) opcode(4)
+ *   2-5   : STag                             2-5   : ulp (Invalidate STag, or immediate data)
+ *   6-13  : TO                               6-9   : QN, 10-13: MSN, 14-17: MO
+ */
+struct dw_ddp_header {
+    bool tagged;
+    bool last;
+    uint8_t opcode;
+    uint32_t stag; /* tagged */
+    uint64_t to;
+    uint32_t ulp; /* untagged */
+    uint32_t qn, msn, mo;
+};
+
+/* Writes DW_DDP_TAGGED_BYTES or DW_DDP_UNTAGGED_BYTES; returns which. */
+size_t dw_ddp_put(uint8_t *buf, const struct dw_ddp_header *header);
+
+/* Reads the header of a segment of len bytes; returns its length, -EBADMSG (short) or -EPROTO
+ * (version, reserved bits, an opcode that is not of that kind or not of that queue). */
+int dw_ddp_get(struct dw_ddp_header *header, const uint8_t *buf, size_t len);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The LLP header that leads each datagram, the intro block, the CRC trailer. See WIRE.md. */
+#ifndef DW_LLP_HEADER_H
+#define DW_LLP_HEADER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DW_WIRE_VERSION 1
+
+#define DW_LLP_HEADER_BYTES  40
+#define DW_INTRO_BYTES       32
+#define DW_CRC_BYTES         4
+#define DW_SEGMENT_LEN_BYTES 2
+
+enum dw_llp_type {
+    DW_LLP_UD = 0,          /* unreliable: psn, ack, sack, credit are 0 */
+    DW_LLP_DATA = 1,        /* RD, takes a PSN */
+    DW_LLP_RECORD = 2,      /* RD, no PSN: segments that a validity map or a timer covers */
+    DW_LLP_ACK = 3,         /* RD, no segments */
+    DW_LLP_PROBE = 4,       /* RD, no segments: psn is a serial number to be echoed */
+    DW_LLP_PROBE_REPLY = 5, /* RD, no segments: psn echoes the probe's */
+    DW_LLP_TYPES
+};
+
+enum {
+    DW_LLP_ACK_REQUEST = 0x01, /* acknowledge at once */
+    DW_LLP_INTRO = 0x02,       /* an intro block follows the header */
+    DW_LLP_NO_CRC = 0x04,      /* the trailer is 0 and not checked */
+    DW_LLP_FLAGS = 0x07        /* every defined bit; others are malformed */
+};
+
+/*
+ *  0                   1                   2                   3
+ *  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+ * +-------+-------+---------------+-------------------------------+
+ * |version| type  |     flags     |        credit (KiB)           |
+ * +-------+-------+---------------+-------------------------------+
+ * |                    incarnation of the source                  |
+ * +---------------------------------------------------------------+
+ * |                 token of the destination (64)                 |
+ * |                                                               |
+ * +---------------------------------------------------------------+
+ * |                          source job                           |
+ * +---------------------------------------------------------------+
+ * |                          source rank                          |
+ * +---------------------------------------------------------------+
+ * |                              PSN                              |
+ * +---------------------------------------------------------------+
+ * |                 ack: next PSN expected in order               |
+ * +---------------------------------------------------------------+
+ * |        SACK (64): bit i, PSN ack + 1 + i has arrived          |
+ * |                                                               |
+ * +---------------------------------------------------------------+
+ */
+struct dw_llp_header {
+    uint8_t type; /* enum dw_llp_type */
+    uint8_t flags;
+    uint16_t credit_kib; /* unacknowledged truesize the destination may have on its way to us */
+    uint32_t incarnation;
+    uint64_t token;
+    uint32_t job, rank;
+    uint32_t psn;
+    uint32_t ack;
+    uint64_t sack;
+};
+
+/* Tells a peer that has not been given our address how to answer: until it has acknowledged us. */
+struct dw_intro {
+    uint64_t token; /* ours */
+    uint8_t family; /* AF_INET or AF_INET6, as 4 or 6 on the wire */
+    uint16_t port;
+    uint16_t mtu_bytes; /* of our interface; saturates at 65535 */
+    uint8_t ip[16];     /* IPv4: first 4 bytes, the rest 0 */
+};
+
+/* Writes exactly DW_LLP_HEADER_BYTES. */
+void dw_llp_header_put(uint8_t *buf, const struct dw_llp_header *header);
+
+/* Reads the header of a datagram of len bytes. 0; -EBADMSG: shorter than header and trailer;
+ * -EPROTONOSUPPORT: another version; -EPROTO: unknown type or flag. Reads nothing past len. */
+int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t len);
+
+/* Exactly DW_INTRO_BYTES. get: -EBADMSG (short), -EPROTO (unknown family, port 0). */
+void dw_intro_put(uint8_t *buf, const struct dw_intro *intro);
+int dw_intro_get(struct dw_intro *intro, const uint8_t *buf, size_t len);
+
+#endif
