@@ -1,0 +1,116 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Shared by the scripts of benchmarks/ and test/: finding programs, launching MPI jobs, statistics.
+# Sourced by bash; expects `top` (the source folder). The options --bindir and --component set
+# `bindir` and `component`. DIWARP_BUILD (the build folder) and MPIRUN may come from outside.
+
+component=
+bindir=
+build=${DIWARP_BUILD:-$top/build}
+mpirun=${MPIRUN:-mpirun}
+if [ "$(id -u)" = 0 ]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+
+die()
+{
+    echo "${0##*/}: $*" >&2
+    exit 2
+}
+
+# Prints where program $1 is: --bindir, or the build folder.
+find_program()
+{
+    local dir sub
+    for dir in "$bindir" "$build"; do
+        for sub in . benchmarks test/net test/mpi; do
+            if [ -n "$dir" ] && [ -f "$dir/$sub/$1" ] && [ -x "$dir/$sub/$1" ]; then
+                echo "$dir/$sub/$1"
+                return 0
+            fi
+        done
+    done
+    echo "${0##*/}: program $1 not found; build first, or give --bindir DIR" >&2
+    return 1
+}
+
+# Absolute path of a folder given by the user.
+existing_dir()
+{
+    (cd "$1" 2>/dev/null && pwd) || die "no such folder: $1"
+}
+
+cores()
+{
+    nproc
+}
+
+# set_mca_options BTL [INTERFACE]: fills the array mca_options. All on one host: TCP is kept on the
+# loopback interface, so that it neither needs nor prefers another one.
+set_mca_options()
+{
+    mca_options=(--mca pml ob1 --mca btl "$1,self")
+    [ "$1" = tcp ] && mca_options+=(--mca btl_tcp_if_include "${2:-lo}")
+    [ -n "$component" ] &&
+        mca_options+=(--mca mca_base_component_path "$component:SYSTEM_DEFAULT")
+    return 0
+}
+
+# launch BTL RANKS SECONDS [MPIRUN OPTION...] -- PROGRAM [ARGUMENT...]
+# One core for each rank while they last; `crowd` is how many processes there are when other jobs
+# run at the same time.
+launch()
+{
+    local btl=$1 ranks=$2 seconds=$3 placement=(--bind-to core)
+    local options=()
+    shift 3
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    if [ "${crowd:-$ranks}" -gt "$(cores)" ]; then
+        placement=(--oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
+    fi
+    set_mca_options "$btl"
+    timeout -k 10 "$seconds" "$mpirun" -np "$ranks" "${placement[@]}" "${mca_options[@]}" \
+        "${options[@]}" "$@"
+}
+
+# Value of key $1 in the first line of stdin that begins with the words $2.
+value_of()
+{
+    awk -v key="$1" -v words="$2" 'index($0, words) == 1 {
+        for (i = 1; i <= NF; i++)
+            if (index($i, key "=") == 1) {
+                print substr($i, length(key) + 2)
+                exit
+            }
+    }'
+}
+
+# Median of the numbers in stdin, one a line.
+median()
+{
+    sort -g | awk '{ v[NR] = $1 } END { if (NR) print NR % 2 ? v[(NR + 1) / 2] :
+        (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+}
+
+# A three-dimensional grid of $1 processes, as even as its factors allow: 4 gives "2 2 1".
+process_grid()
+{
+    awk -v n="$1" 'BEGIN {
+        p[1] = p[2] = p[3] = 1
+        for (f = 2; n > 1; f++)
+            for (; n % f == 0; n /= f)
+                factors[++count] = f
+        for (; count; count--) {
+            least = 1
+            for (d = 2; d <= 3; d++)
+                if (p[d] < p[least])
+                    least = d
+            p[least] *= factors[count]
+        }
+        print p[1], p[2], p[3]
+    }'
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The Open MPI 4.1 BTL over diwarp: one component, one module, one reliable datagram QP.
+ *
+ * An adapter: it maps BTL calls to work requests of common/include/diwarp.h and completions to BTL
+ * callbacks. It knows nothing of bytes on the wire, windows or retries.
+ *
+ * Threads: any thread may call the module's functions. Completions and receive callbacks run in the
+ * one thread that is inside mca_btl_diwarp_component_progress(); others return from it at once.
+ */
+#ifndef MCA_BTL_DIWARP_H
+#define MCA_BTL_DIWARP_H
+
+#include "opal_config.h"
+
+#include "opal/class/opal_free_list.h"
+#include "opal/mca/btl/base/base.h"
+#include "opal/mca/btl/btl.h"
+#include "opal/threads/mutex.h"
+#include "opal/util/output.h"
+#include "opal/util/proc.h"
+
+#include "common/include/diwarp.h"
+
+#include <pthread.h>
+
+/* The object of `type` whose `member` lies at `pointer`. */
+#define MCA_BTL_DIWARP_OWNER(pointer, type, member) \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+#define MCA_BTL_DIWARP_HELP_FILE "help-mpi-btl-diwarp.txt"
+
+/* ob1's tag of "the RDMA you asked for is done" (MCA_PML_OB1_HDR_TYPE_FIN): part of the ABI between
+ * ob1 processes, though not of the headers a BTL may include. */
+#define MCA_BTL_DIWARP_TAG_FIN (MCA_BTL_TAG_PML + 9)
+
+/* mpirun loses a show_help message now and then (its relay of them races), so what stops diwarp
+ * from being used is also said in one line. */
+#define MCA_BTL_DIWARP_SAY(format, ...) opal_output(0, "btl:diwarp: " format, __VA_ARGS__)
+
+/* ---- counters of the adapter; the core has its own ------------------------------------------ */
+
+#define MCA_BTL_DIWARP_COUNTERS(X)                                                             \
+    X(fin_msgs_on_wire, "messages", "FIN messages that the PML sent as messages of their own") \
+    X(fin_in_release, "messages", "FIN messages carried inside record-complete")               \
+    X(rx_unknown_tag, "messages", "dropped: a message with a tag nobody has registered")       \
+    X(waiting_for_room, "requests", "work requests that waited for room in the send queue")
+
+struct mca_btl_diwarp_counters {
+#define X(name, unit, meaning) uint64_t name;
+    MCA_BTL_DIWARP_COUNTERS(X)
+#undef X
+};
+
+/* ---- component and module ----------------------------------------------------------------- */
+
+/* MCA parameters as the user gave them; see btl_diwarp_params.c for meaning and range. */
+struct mca_btl_diwarp_params {
+    char *if_include;
+    char *if_exclude;
+    unsigned port_min;
+    unsigned port_max;
+    unsigned rcvbuf_bytes;
+    unsigned sndbuf_bytes;
+    unsigned datagram_max_bytes;
+    int gso; /* enum diwarp_switch */
+    int gro;
+    int crc;
+    unsigned ack_delay_us;
+    unsigned rto_min_us;
+    unsigned peer_timeout_s;
+    unsigned send_window_datagrams;
+    unsigned send_pool_bytes;
+    unsigned record_window_bytes;
+    unsigned finalize_timeout_ms;
+    bool stats;
+};
+
+typedef struct mca_btl_diwarp_component_t {
+    mca_btl_base_component_3_0_0_t super;
+    struct mca_btl_diwarp_params params;
+} mca_btl_diwarp_component_t;
+
+OPAL_MODULE_DECLSPEC extern mca_btl_diwarp_component_t mca_btl_diwarp_component;
+
+struct mca_btl_diwarp_work;
+struct mca_btl_diwarp_ending_read; /* btl_diwarp_get.c */
+
+struct mca_btl_diwarp_module {
+    mca_btl_base_module_t super;
+
+    struct diwarp_device *device;
+    struct diwarp_pd *pd;
+    struct diwarp_cq *cq;
+    struct diwarp_qp *qp; /* NULL before init and after finalize */
+
+    opal_free_list_t frags_small; /* control messages */
+    opal_free_list_t frags_eager; /* up to btl_eager_limit */
+    opal_free_list_t frags_max;   /* up to btl_max_send_size */
+    opal_free_list_t rdmas;       /* struct mca_btl_diwarp_rdma */
+    opal_free_list_t regs;        /* struct mca_btl_diwarp_reg */
+    bool lists_constructed;
+
+    /* Work requests that found the send queue full, oldest first. */
+    opal_mutex_t waiting_lock;
+    struct mca_btl_diwarp_work *waiting_first, *waiting_last;
+    unsigned waiting_count;
+
+    bool threaded;
+    bool polling;                              /* a thread is inside progress */
+    pthread_t caller;                          /* it, while it runs callbacks; else 0 */
+    struct mca_btl_diwarp_ending_read *ending; /* its, while the callback of a get runs */
+
+    mca_btl_base_module_error_cb_fn_t error_cb;
+    struct diwarp_name *gone; /* peers already reported */
+    unsigned gone_count;
+
+    struct mca_btl_diwarp_counters counters;
+};
+
+/* There is exactly one. */
+extern struct mca_btl_diwarp_module mca_btl_diwarp_module;
+
+/* Maps a verbs status to an OPAL one. */
+int mca_btl_diwarp_status(enum ibv_wc_status status);
+
+/* ---- parameters (btl_diwarp_params.c) ------------------------------------------------------- */
+
+int mca_btl_diwarp_params_register(void);
+/* Checks ranges and fits the module's limits to what the core can do. False: told the user why. */
+bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module);
+/* Core attributes from the parameters. */
+void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr);
+
+/* ---- modex (btl_diwarp_modex.c) ------------------------------------------------------------- */
+
+int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
+/* OPAL_ERR_NOT_FOUND: the peer does not use diwarp. OPAL_ERR_NOT_SUPPORTED: it uses another wire
+ * version; the user has been told. */
+int mca_btl_diwarp_modex_recv(const opal_proc_t *proc, struct diwarp_address *address);
+/* "eth0 10.0.0.1/24, lo 127.0.0.1/8", cut to len. */
+void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces, unsigned count,
+                                      char *buf, size_t len);
+
+/* ---- endpoints (btl_diwarp_endpoint.c) ------------------------------------------------------ */
+
+/* A known peer; one per process that was added, so small. */
+struct mca_btl_base_endpoint_t {
+    opal_proc_t *proc; /* borrowed: the BML holds it until del_procs */
+    struct diwarp_ah *ah;
+};
+typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
+
+int mca_btl_diwarp_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
+                                   mca_btl_base_endpoint_t **endpoint);
+void mca_btl_diwarp_endpoint_destroy(mca_btl_base_endpoint_t *endpoint);
+struct diwarp_name mca_btl_diwarp_endpoint_name(const mca_btl_base_endpoint_t *endpoint);
+/* Tells the user and the PML, once per peer. The PML usually ends the job. */
+void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
+                                     const struct diwarp_name *name);
+
+/* ---- work requests (btl_diwarp_work.c) ------------------------------------------------------ */
+
+/* What a posted request is to the send queue; its address is the wr_id. */
+struct mca_btl_diwarp_work_ops {
+    /* As diwarp_post_send(). */
+    int (*post)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
+    /* Ends the work: calls back and recycles it. wc is NULL when it was never posted. */
+    void (*on_complete)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
+                        enum ibv_wc_status status, const struct diwarp_wc *wc);
+};
+
+struct mca_btl_diwarp_work {
+    const struct mca_btl_diwarp_work_ops *ops;
+    struct mca_btl_diwarp_work *next; /* in module->waiting_first */
+};
+
+/* Posts, or queues when the send queue is full: callers above must never depend on a later callback
+ * to try again, because there may be none. 1: done at once, without completion. 0: on_complete()
+ * will be called. Negative errno: nothing was kept. */
+int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module,
+                             struct mca_btl_diwarp_work *work);
+/* How many wait for room. */
+unsigned mca_btl_diwarp_work_waiting(const struct mca_btl_diwarp_module *module);
+/* Posts what waits for room, as far as there is. */
+void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module);
+
+/* A put, get or atomic under way. */
+typedef struct mca_btl_diwarp_rdma {
+    opal_free_list_item_t super;
+    struct mca_btl_diwarp_work work;
+    struct diwarp_send_wr wr;
+    struct ibv_sge sge;
+    mca_btl_base_endpoint_t *endpoint;
+    void *local_address;
+    mca_btl_base_registration_handle_t *local_handle;
+    mca_btl_base_rdma_completion_fn_t cbfunc;
+    void *cbcontext, *cbdata;
+} mca_btl_diwarp_rdma_t;
+
+OBJ_CLASS_DECLARATION(mca_btl_diwarp_rdma_t);
+
+/* The arguments that btl_put, btl_get and the atomics have in common. */
+struct mca_btl_diwarp_rdma_args {
+    mca_btl_base_endpoint_t *endpoint;
+    void *local_address;
+    uint64_t remote_address;
+    mca_btl_base_registration_handle_t *local_handle, *remote_handle;
+    size_t size;
+    mca_btl_base_rdma_completion_fn_t cbfunc;
+    void *cbcontext, *cbdata;
+};
+
+/* A request with its common fields set; the caller sets opcode, flags and remote side, then calls
+ * mca_btl_diwarp_rdma_start(). NULL: too many wait already, or no memory. */
+mca_btl_diwarp_rdma_t *mca_btl_diwarp_rdma_alloc(struct mca_btl_diwarp_module *module,
+                                                 const struct mca_btl_diwarp_rdma_args *args);
+/* Returns an OPAL code; frees the request on error. */
+int mca_btl_diwarp_rdma_start(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rdma_t *rdma);
+/* Tells about a gone peer, calls back, then recycles the request. */
+void mca_btl_diwarp_rdma_end(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rdma_t *rdma,
+                             enum ibv_wc_status status);
+
+/* ---- sends (btl_diwarp_send.c) -------------------------------------------------------------- */
+
+/* A send descriptor; the payload follows it in memory. */
+typedef struct mca_btl_diwarp_frag {
+    mca_btl_base_descriptor_t base;
+    mca_btl_base_segment_t segment;
+    struct mca_btl_diwarp_work work;
+    opal_free_list_t *list; /* where it goes back to */
+    mca_btl_base_endpoint_t *endpoint;
+    mca_btl_base_tag_t tag;
+} mca_btl_diwarp_frag_t;
+
+OBJ_CLASS_DECLARATION(mca_btl_diwarp_frag_t);
+
+/* Largest payload of frags_small: every control message of ob1, registration handle included. */
+#define MCA_BTL_DIWARP_SMALL_BYTES 192
+
+mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
+                                                mca_btl_base_endpoint_t *endpoint, uint8_t order,
+                                                size_t size, uint32_t flags);
+int mca_btl_diwarp_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor);
+mca_btl_base_descriptor_t *mca_btl_diwarp_prepare_src(mca_btl_base_module_t *btl,
+                                                      mca_btl_base_endpoint_t *endpoint,
+                                                      opal_convertor_t *convertor, uint8_t order,
+                                                      size_t reserve, size_t *size, uint32_t flags);
+int mca_btl_diwarp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                        mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag);
+int mca_btl_diwarp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                         opal_convertor_t *convertor, void *header, size_t header_size,
+                         size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                         mca_btl_base_descriptor_t **descriptor);
+/* Sends a copy of len <= MCA_BTL_DIWARP_SMALL_BYTES bytes, without callback. OPAL code. */
+int mca_btl_diwarp_send_copy(struct mca_btl_diwarp_module *module,
+                             mca_btl_base_endpoint_t *endpoint, mca_btl_base_tag_t tag,
+                             const void *data, size_t len);
+
+/* ---- one-sided (btl_diwarp_put.c, _get.c, _atomic.c, _reg.c) -------------------------------- */
+
+int mca_btl_diwarp_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                       void *local_address, uint64_t remote_address,
+                       mca_btl_base_registration_handle_t *local_handle,
+                       mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                       int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                       void *cbdata);
+int mca_btl_diwarp_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                       void *local_address, uint64_t remote_address,
+                       mca_btl_base_registration_handle_t *local_handle,
+                       mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                       int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                       void *cbdata);
+int mca_btl_diwarp_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                              void *local_address, uint64_t remote_address,
+                              mca_btl_base_registration_handle_t *local_handle,
+                              mca_btl_base_registration_handle_t *remote_handle,
+                              mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                              mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                              void *cbdata);
+int mca_btl_diwarp_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                                void *local_address, uint64_t remote_address,
+                                mca_btl_base_registration_handle_t *local_handle,
+                                mca_btl_base_registration_handle_t *remote_handle, uint64_t compare,
+                                uint64_t value, int flags, int order,
+                                mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                                void *cbdata);
+
+/* Inside the completion callback of a get, in its thread: takes a FIN for the same peer into the
+ * get's release, so that it travels inside record-complete. False: send it as a message. */
+bool mca_btl_diwarp_release_capture(struct mca_btl_diwarp_module *module,
+                                    const mca_btl_base_endpoint_t *endpoint, const void *data,
+                                    size_t len);
+
+/* What peers need of a registration, sent as raw bytes. osc/rdma lays its shared state out behind
+ * handles, so the size must stay a multiple of 8. */
+struct mca_btl_base_registration_handle_t {
+    uint32_t stag;
+    uint32_t reserved;
+};
+
+typedef struct mca_btl_diwarp_reg {
+    opal_free_list_item_t super;
+    struct diwarp_mr *mr;
+    mca_btl_base_registration_handle_t handle;
+} mca_btl_diwarp_reg_t;
+
+OBJ_CLASS_DECLARATION(mca_btl_diwarp_reg_t);
+
+mca_btl_base_registration_handle_t *mca_btl_diwarp_register_mem(mca_btl_base_module_t *btl,
+                                                                mca_btl_base_endpoint_t *endpoint,
+                                                                void *base, size_t size,
+                                                                uint32_t flags);
+int mca_btl_diwarp_deregister_mem(mca_btl_base_module_t *btl,
+                                  mca_btl_base_registration_handle_t *handle);
+/* The STag of a handle that may lie unaligned in a packet; 0 for NULL: unregistered local memory.
+ */
+uint32_t mca_btl_diwarp_stag(const mca_btl_base_registration_handle_t *handle);
+
+/* ---- progress (btl_diwarp_progress.c) ------------------------------------------------------- */
+
+int mca_btl_diwarp_component_progress(void);
+/* True in the thread, and only while, it runs callbacks from progress. */
+bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module *module);
+
+/* ---- module life (btl_diwarp_module.c) ------------------------------------------------------ */
+
+/* Opens device, PD, CQ and QP as the parameters say. OPAL code; on error nothing stays open and the
+ * user has been told. */
+int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool threaded);
+/* Gives everything back; harmless when nothing is open. */
+void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module);
+
+/* ---- counters (btl_diwarp_pvars.c) ---------------------------------------------------------- */
+
+int mca_btl_diwarp_pvars_register(void);
+/* One line per counter through opal_output. */
+void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module);
+
+#endif

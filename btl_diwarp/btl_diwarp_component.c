@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Life cycle of the component: register, open, init, close. */
+#include "btl_diwarp/btl_diwarp.h"
+
+#include "opal/runtime/opal_params.h"
+#include "opal/util/show_help.h"
+
+#include <stdlib.h>
+
+static int component_register(void)
+{
+    int rc = mca_btl_diwarp_params_register();
+
+    return OPAL_SUCCESS == rc ? mca_btl_diwarp_pvars_register() : rc;
+}
+
+static int component_open(void)
+{
+    struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
+
+    /* NOT_AVAILABLE keeps the framework from adding a warning of its own. */
+    if (OPAL_SUCCESS != mca_base_var_check_exclusive("opal", "btl", "diwarp", "if_include", "btl",
+                                                     "diwarp", "if_exclude")) {
+        return OPAL_ERR_NOT_AVAILABLE;
+    }
+    OBJ_CONSTRUCT(&module->frags_small, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->frags_eager, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->frags_max, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->rdmas, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->regs, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->waiting_lock, opal_mutex_t);
+    module->lists_constructed = true;
+    return OPAL_SUCCESS;
+}
+
+static int component_close(void)
+{
+    struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
+
+    if (!module->lists_constructed) {
+        return OPAL_SUCCESS;
+    }
+    mca_btl_diwarp_module_close(module);
+    OBJ_DESTRUCT(&module->waiting_lock);
+    OBJ_DESTRUCT(&module->regs);
+    OBJ_DESTRUCT(&module->rdmas);
+    OBJ_DESTRUCT(&module->frags_max);
+    OBJ_DESTRUCT(&module->frags_eager);
+    OBJ_DESTRUCT(&module->frags_small);
+    module->lists_constructed = false;
+    return OPAL_SUCCESS;
+}
+
+/* Lists grow without bound: a descriptor that cannot be had stalls ob1, which tries again only from
+ * callbacks that may never come. `per_alloc` keeps one growth step near 64 KiB. */
+static int list_init(opal_free_list_t *list, opal_class_t *item_class, size_t item_bytes)
+{
+    size_t per_alloc = (64u << 10) / item_bytes;
+
+    if (per_alloc < 2) {
+        per_alloc = 2;
+    }
+    return opal_free_list_init(list, item_bytes, (size_t)opal_cache_line_size, item_class, 0,
+                               (size_t)opal_cache_line_size, 0, -1, (int)per_alloc, NULL, 0, NULL,
+                               NULL, NULL);
+}
+
+static int lists_init(struct mca_btl_diwarp_module *module)
+{
+    const size_t frag = sizeof(mca_btl_diwarp_frag_t);
+    int rc = list_init(&module->frags_small, OBJ_CLASS(mca_btl_diwarp_frag_t),
+                       frag + MCA_BTL_DIWARP_SMALL_BYTES);
+
+    if (OPAL_SUCCESS == rc) {
+        rc = list_init(&module->frags_eager, OBJ_CLASS(mca_btl_diwarp_frag_t),
+                       frag + module->super.btl_eager_limit);
+    }
+    if (OPAL_SUCCESS == rc) {
+        rc = list_init(&module->frags_max, OBJ_CLASS(mca_btl_diwarp_frag_t),
+                       frag + module->super.btl_max_send_size);
+    }
+    if (OPAL_SUCCESS == rc) {
+        rc = list_init(&module->rdmas, OBJ_CLASS(mca_btl_diwarp_rdma_t),
+                       sizeof(mca_btl_diwarp_rdma_t));
+    }
+    if (OPAL_SUCCESS == rc) {
+        rc =
+            list_init(&module->regs, OBJ_CLASS(mca_btl_diwarp_reg_t), sizeof(mca_btl_diwarp_reg_t));
+    }
+    return rc;
+}
+
+/* NULL disqualifies the component; Open MPI goes on with the others. */
+static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progress_threads,
+                                              bool enable_mpi_threads)
+{
+    struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
+    mca_btl_base_module_t **btls;
+
+    (void)enable_progress_threads;
+    *num_btls = 0;
+    if (!mca_btl_diwarp_params_check(module)) {
+        return NULL;
+    }
+    btls = malloc(sizeof(*btls));
+    if (NULL == btls || OPAL_SUCCESS != lists_init(module)) {
+        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "out of memory", true, opal_process_info.nodename,
+                       "starting up");
+        free(btls);
+        return NULL;
+    }
+    if (OPAL_SUCCESS !=
+        mca_btl_diwarp_module_open(module, enable_mpi_threads || opal_using_threads())) {
+        free(btls);
+        return NULL;
+    }
+    if (OPAL_SUCCESS != mca_btl_diwarp_modex_send(module)) {
+        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "open failed", true, opal_process_info.nodename,
+                       "publishing the address", "the modex refused it", "none");
+        mca_btl_diwarp_module_close(module);
+        free(btls);
+        return NULL;
+    }
+    btls[0] = &module->super;
+    *num_btls = 1;
+    return btls;
+}
+
+mca_btl_diwarp_component_t mca_btl_diwarp_component = {
+    .super =
+        {
+            .btl_version =
+                {
+                    MCA_BTL_DEFAULT_VERSION("diwarp"),
+                    .mca_open_component = component_open,
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register,
+                },
+            .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
+            .btl_init = component_init,
+            .btl_progress = mca_btl_diwarp_component_progress,
+        },
+};

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Endpoints: from a process to an address handle, and what happens when a peer is gone. */
+#include "btl_diwarp/btl_diwarp.h"
+
+#include "opal/util/show_help.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void show_unreachable(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                             const struct diwarp_address *peer)
+{
+    struct diwarp_address mine;
+    char mine_text[512], peer_text[512];
+
+    diwarp_query_address(module->qp, &mine);
+    mca_btl_diwarp_format_interfaces(mine.interfaces, mine.interface_count, mine_text,
+                                     sizeof(mine_text));
+    mca_btl_diwarp_format_interfaces(peer->interfaces, peer->interface_count, peer_text,
+                                     sizeof(peer_text));
+    MCA_BTL_DIWARP_SAY("not used: no way from %s (%s) to %s (%s)", opal_process_info.nodename,
+                       mine_text, opal_get_proc_hostname(proc), peer_text);
+    opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "no reachable pair", true, opal_process_info.nodename,
+                   mine_text, opal_get_proc_hostname(proc), peer_text);
+}
+
+/* The address of a process; of ourselves without the modex, which need not know us. */
+static int address_of(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                      struct diwarp_address *address)
+{
+    if (0 == opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME)) {
+        diwarp_query_address(module->qp, address);
+        return OPAL_SUCCESS;
+    }
+    return mca_btl_diwarp_modex_recv(proc, address);
+}
+
+int mca_btl_diwarp_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
+                                   mca_btl_base_endpoint_t **endpoint)
+{
+    struct diwarp_address address;
+    mca_btl_base_endpoint_t *made;
+    int rc = address_of(module, proc, &address);
+
+    if (OPAL_SUCCESS != rc) {
+        return rc;
+    }
+    made = malloc(sizeof(*made));
+    if (NULL == made) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    made->proc = proc;
+    rc = diwarp_create_ah(module->qp, &address, &made->ah);
+    if (rc < 0) {
+        free(made);
+        if (-ENETUNREACH == rc) {
+            show_unreachable(module, proc, &address);
+        }
+        return -ENOMEM == rc ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERR_UNREACH;
+    }
+    *endpoint = made;
+    return OPAL_SUCCESS;
+}
+
+void mca_btl_diwarp_endpoint_destroy(mca_btl_base_endpoint_t *endpoint)
+{
+    diwarp_destroy_ah(endpoint->ah);
+    free(endpoint);
+}
+
+struct diwarp_name mca_btl_diwarp_endpoint_name(const mca_btl_base_endpoint_t *endpoint)
+{
+    return (struct diwarp_name){.job = endpoint->proc->proc_name.jobid,
+                                .rank = endpoint->proc->proc_name.vpid};
+}
+
+/* True the first time a name is given. Without memory a peer may be reported twice. */
+static bool note_gone(struct mca_btl_diwarp_module *module, const struct diwarp_name *name)
+{
+    struct diwarp_name *grown;
+
+    for (unsigned i = 0; i < module->gone_count; i++) {
+        if (module->gone[i].job == name->job && module->gone[i].rank == name->rank) {
+            return false;
+        }
+    }
+    grown = realloc(module->gone, (module->gone_count + 1) * sizeof(*grown));
+    if (NULL != grown) {
+        module->gone = grown;
+        grown[module->gone_count++] = *name;
+    }
+    return true;
+}
+
+void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
+                                     const struct diwarp_name *name)
+{
+    opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
+    struct diwarp_address address;
+    char where[512] = "unknown", info[160];
+    const char *host = NULL;
+    opal_proc_t *proc;
+
+    if (!note_gone(module, name)) {
+        return;
+    }
+    proc = opal_proc_for_name(proc_name);
+    if (NULL != proc) {
+        host = opal_get_proc_hostname(proc);
+        if (OPAL_SUCCESS == address_of(module, proc, &address)) {
+            mca_btl_diwarp_format_interfaces(address.interfaces, address.interface_count, where,
+                                             sizeof(where));
+        }
+    }
+    if (NULL == host) {
+        host = "unknown";
+    }
+    opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "peer gone", true, opal_process_info.nodename,
+                   OPAL_PROC_MY_NAME.vpid, host, name->rank, where,
+                   mca_btl_diwarp_component.params.peer_timeout_s);
+    snprintf(info, sizeof(info), "diwarp: rank %u on host %s does not answer", name->rank, host);
+    if (NULL == module->error_cb) {
+        opal_output(0, "%s", info);
+        abort();
+    }
+    module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, info);
+}

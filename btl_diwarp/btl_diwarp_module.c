@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The module: function table, peers, and the verbs objects behind it. */
+#include "btl_diwarp/btl_diwarp.h"
+
+#include "opal/util/show_help.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bound of requests the core queues; more wait in btl_diwarp_work.c. */
+#define SEND_QUEUE_WRS 8192
+#define CQ_ENTRIES     4096
+
+/* Below this a socket loses a burst of even two large datagrams; and the usual system default. */
+#define RCVBUF_TINY_BYTES  (64u << 10)
+#define RCVBUF_USUAL_BYTES 212992u
+
+static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
+                     mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
+{
+    struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
+
+    for (size_t i = 0; i < nprocs; i++) {
+        int rc = mca_btl_diwarp_endpoint_create(module, procs[i], &endpoints[i]);
+
+        if (OPAL_SUCCESS != rc) {
+            endpoints[i] = NULL;
+        } else if (NULL != reachable) {
+            rc = opal_bitmap_set_bit(reachable, (int)i);
+        }
+        if (OPAL_ERR_OUT_OF_RESOURCE == rc) {
+            opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "out of memory", true,
+                           opal_process_info.nodename, "adding peers");
+            return rc;
+        }
+    }
+    return OPAL_SUCCESS;
+}
+
+/* The array stays as it is: the BML compares its entries to know what has been deleted already. */
+static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
+                     mca_btl_base_endpoint_t **endpoints)
+{
+    (void)btl;
+    (void)procs;
+    for (size_t i = 0; i < nprocs; i++) {
+        if (NULL != endpoints[i]) {
+            mca_btl_diwarp_endpoint_destroy(endpoints[i]);
+        }
+    }
+    return OPAL_SUCCESS;
+}
+
+static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t cbfunc)
+{
+    ((struct mca_btl_diwarp_module *)btl)->error_cb = cbfunc;
+    return OPAL_SUCCESS;
+}
+
+static int ft_event(int state)
+{
+    (void)state;
+    return OPAL_SUCCESS;
+}
+
+static int finalize(mca_btl_base_module_t *btl)
+{
+    mca_btl_diwarp_module_close((struct mca_btl_diwarp_module *)btl);
+    return OPAL_SUCCESS;
+}
+
+/* Tells in the user's terms why the device or the socket could not be had. */
+static void show_open_error(int rc, const char *what, const struct diwarp_diagnosis *why)
+{
+    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_component.params;
+    const char *host = opal_process_info.nodename;
+
+    MCA_BTL_DIWARP_SAY("not used on %s: %s failed: %s%s%s", host, what, strerror(-rc),
+                       '\0' != why->text[0] ? ": " : "", why->text);
+    switch (rc) {
+    case -ENODEV:
+        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "no usable interface", true, host,
+                       NULL != params->if_include ? params->if_include : "",
+                       NULL != params->if_exclude ? params->if_exclude : "", why->text);
+        return;
+    case -EINVAL:
+        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "bad interface", true, host, why->text);
+        return;
+    case -EADDRINUSE:
+        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "port in use", true, host, params->port_min,
+                       params->port_max > 0 ? params->port_max : params->port_min, why->text);
+        return;
+    case -ENOMEM:
+        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "out of memory", true, host, what);
+        return;
+    default:
+        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "open failed", true, host, what, strerror(-rc),
+                       why->text);
+        return;
+    }
+}
+
+static void check_rcvbuf(const struct mca_btl_diwarp_module *module)
+{
+    const unsigned asked = mca_btl_diwarp_component.params.rcvbuf_bytes;
+    struct diwarp_device_info device;
+    struct diwarp_qp_info qp;
+
+    diwarp_query_device(module->device, &device);
+    diwarp_query_qp(module->qp, &qp);
+    if (qp.rcvbuf_bytes < RCVBUF_TINY_BYTES) {
+        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "socket buffer small", true,
+                       opal_process_info.nodename, qp.rcvbuf_bytes, device.rmem_max_bytes);
+    } else if (qp.rcvbuf_bytes < asked || qp.rcvbuf_bytes < RCVBUF_USUAL_BYTES) {
+        opal_output_verbose(1, opal_btl_base_framework.framework_output,
+                            "btl:diwarp: receive buffer of %u B granted (asked for %u, "
+                            "net.core.rmem_max is %u); a larger one loses less under load",
+                            qp.rcvbuf_bytes, asked, device.rmem_max_bytes);
+    }
+}
+
+static void show_opened(const struct mca_btl_diwarp_module *module)
+{
+    struct diwarp_device_info device;
+    struct diwarp_qp_info qp;
+    struct diwarp_address address;
+    char interfaces[512];
+
+    diwarp_query_device(module->device, &device);
+    diwarp_query_qp(module->qp, &qp);
+    diwarp_query_address(module->qp, &address);
+    mca_btl_diwarp_format_interfaces(device.interfaces, device.interface_count, interfaces,
+                                     sizeof(interfaces));
+    opal_output_verbose(20, opal_btl_base_framework.framework_output,
+                        "btl:diwarp: port %u on %s; gso %s, gro %s, crc %s, rcvbuf %u, sndbuf %u",
+                        address.port, interfaces, qp.gso ? "on" : "off", qp.gro ? "on" : "off",
+                        device.crc_path, qp.rcvbuf_bytes, qp.sndbuf_bytes);
+}
+
+/* 0 or negative errno; `what` names the step that failed. */
+static int open_qp(struct mca_btl_diwarp_module *module, const char **what,
+                   struct diwarp_diagnosis *why)
+{
+    const size_t eager = module->super.btl_eager_limit;
+    const size_t max = module->super.btl_max_send_size;
+    struct diwarp_qp_attr attr;
+
+    *what = "creating the protection domain";
+    module->pd = diwarp_alloc_pd(module->device);
+    if (NULL == module->pd) {
+        return -ENOMEM;
+    }
+    *what = "creating the completion queue";
+    module->cq = diwarp_create_cq(module->device, CQ_ENTRIES);
+    if (NULL == module->cq) {
+        return -ENOMEM;
+    }
+    *what = "creating the queue pair";
+    diwarp_qp_attr_init(&attr);
+    attr.type = DIWARP_QPT_RD;
+    attr.cq = module->cq;
+    attr.max_send_wr = SEND_QUEUE_WRS;
+    attr.max_msg_bytes = (uint32_t)(eager > max ? eager : max);
+    attr.in_place = true;
+    return diwarp_create_qp(module->pd, &attr, &module->qp, why);
+}
+
+int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool threaded)
+{
+    struct diwarp_device_attr attr;
+    struct diwarp_diagnosis why = {.text = ""};
+    const char *what = "opening the device";
+    int rc;
+
+    mca_btl_diwarp_params_get(&attr);
+    attr.name.job = OPAL_PROC_MY_NAME.jobid;
+    attr.name.rank = OPAL_PROC_MY_NAME.vpid;
+    attr.threaded = threaded;
+    module->threaded = threaded;
+    rc = diwarp_open_device(&attr, &module->device, &why);
+    if (0 == rc) {
+        rc = open_qp(module, &what, &why);
+    }
+    if (rc < 0) {
+        show_open_error(rc, what, &why);
+        mca_btl_diwarp_module_close(module);
+        return OPAL_ERR_NOT_AVAILABLE;
+    }
+    check_rcvbuf(module);
+    show_opened(module);
+    return OPAL_SUCCESS;
+}
+
+void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module)
+{
+    if (NULL != module->qp) {
+        uint64_t timeout_ns = mca_btl_diwarp_component.params.finalize_timeout_ms * 1000000ull;
+
+        mca_btl_diwarp_work_post_waiting(module);
+        (void)diwarp_drain_qp(module->qp, timeout_ns);
+        module->waiting_first = NULL;
+        module->waiting_count = 0;
+        if (mca_btl_diwarp_component.params.stats) {
+            mca_btl_diwarp_counters_dump(module);
+        }
+        diwarp_destroy_qp(module->qp);
+        module->qp = NULL;
+    }
+    if (NULL != module->cq) {
+        diwarp_destroy_cq(module->cq);
+        module->cq = NULL;
+    }
+    if (NULL != module->pd) {
+        diwarp_dealloc_pd(module->pd);
+        module->pd = NULL;
+    }
+    if (NULL != module->device) {
+        diwarp_close_device(module->device);
+        module->device = NULL;
+    }
+    free(module->gone);
+    module->gone = NULL;
+    module->gone_count = 0;
+}
+
+/*
+ * btl_flush stays NULL: osc/rdma then counts its own operations, while a flush would have to wait
+ * for every read in the module, ob1's included, and would make progress for this BTL only.
+ * btl_atomic_op stays NULL: osc/rdma uses the fetching form.
+ */
+struct mca_btl_diwarp_module mca_btl_diwarp_module = {
+    .super =
+        {
+            .btl_component = &mca_btl_diwarp_component.super,
+            .btl_add_procs = add_procs,
+            .btl_del_procs = del_procs,
+            .btl_finalize = finalize,
+            .btl_alloc = mca_btl_diwarp_alloc,
+            .btl_free = mca_btl_diwarp_free,
+            .btl_prepare_src = mca_btl_diwarp_prepare_src,
+            .btl_send = mca_btl_diwarp_send,
+            .btl_sendi = mca_btl_diwarp_sendi,
+            .btl_put = mca_btl_diwarp_put,
+            .btl_get = mca_btl_diwarp_get,
+            .btl_atomic_fop = mca_btl_diwarp_atomic_fop,
+            .btl_atomic_cswap = mca_btl_diwarp_atomic_cswap,
+            .btl_register_mem = mca_btl_diwarp_register_mem,
+            .btl_deregister_mem = mca_btl_diwarp_deregister_mem,
+            .btl_register_error = register_error,
+            .btl_dump = mca_btl_base_dump,
+            .btl_ft_event = ft_event,
+        },
+};

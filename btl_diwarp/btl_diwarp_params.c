@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MCA parameters: registration, ranges, and what they mean to the core. */
+#include "btl_diwarp/btl_diwarp.h"
+
+#include "opal/mca/base/mca_base_var.h"
+#include "opal/util/show_help.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bridges whose addresses are the same on every host, and so reach nobody else. */
+#define IF_EXCLUDE_DEFAULT "docker0,virbr0,lxcbr0"
+
+/* ob1 sends control messages of up to this size and never looks at a limit for them. */
+#define MESSAGE_MIN_BYTES 512u
+#define MESSAGE_MAX_BYTES (1u << 20)
+/* An ibv_sge has a 32-bit length. */
+#define RDMA_MAX_BYTES (1u << 30)
+
+static struct mca_btl_diwarp_params *const params = &mca_btl_diwarp_component.params;
+
+struct uint_param {
+    const char *name;
+    const char *help;
+    unsigned *value;
+    mca_base_var_info_lvl_t level;
+    unsigned min, max;
+    bool zero; /* 0 is good too, outside of the range */
+};
+
+static const struct uint_param uint_params[] = {
+    {"port_min",
+     "First UDP port to try, for firewalls; 0: any free port. Each process on a host needs one of "
+     "its own",
+     &mca_btl_diwarp_component.params.port_min, OPAL_INFO_LVL_2, 1, 65535, true},
+    {"port_max", "Last UDP port to try; 0: port_min only",
+     &mca_btl_diwarp_component.params.port_max, OPAL_INFO_LVL_2, 1, 65535, true},
+    {"rcvbuf",
+     "Socket receive buffer to ask for, in bytes (limited by net.core.rmem_max); 0: the system's "
+     "default",
+     &mca_btl_diwarp_component.params.rcvbuf_bytes, OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
+    {"sndbuf",
+     "Socket send buffer to ask for, in bytes (limited by net.core.wmem_max); 0: the system's "
+     "default",
+     &mca_btl_diwarp_component.params.sndbuf_bytes, OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
+    {"datagram_max", "Largest UDP payload in bytes; 0: what the MTU of the path allows",
+     &mca_btl_diwarp_component.params.datagram_max_bytes, OPAL_INFO_LVL_4, 512, 65507, true},
+    {"ack_delay_us", "Longest wait, in microseconds, before an acknowledgement travels alone",
+     &mca_btl_diwarp_component.params.ack_delay_us, OPAL_INFO_LVL_5, 1, 1000000, true},
+    {"rto_min_us", "Shortest retransmission time-out, in microseconds; the rest is measured",
+     &mca_btl_diwarp_component.params.rto_min_us, OPAL_INFO_LVL_5, 10, 10000000, false},
+    {"peer_timeout",
+     "Seconds of silence, with data owed to a peer, after which it counts as gone and the job "
+     "ends; 0: never. A process that computes for long without calling MPI is silent, too",
+     &mca_btl_diwarp_component.params.peer_timeout_s, OPAL_INFO_LVL_3, 1, 31536000, true},
+    {"send_window", "Most unacknowledged datagrams per peer",
+     &mca_btl_diwarp_component.params.send_window_datagrams, OPAL_INFO_LVL_5, 1, 64, false},
+    {"send_pool", "Most bytes of memory held by unacknowledged datagrams of all peers",
+     &mca_btl_diwarp_component.params.send_pool_bytes, OPAL_INFO_LVL_5, 256u << 10, UINT_MAX,
+     false},
+    {"record_window",
+     "Most bytes that one RDMA transfer may have in flight; 0: derived from the receive buffer",
+     &mca_btl_diwarp_component.params.record_window_bytes, OPAL_INFO_LVL_5, 4096, UINT_MAX, true},
+    {"finalize_timeout_ms",
+     "Longest wait in MPI_Finalize, in milliseconds, for peers to acknowledge what was sent",
+     &mca_btl_diwarp_component.params.finalize_timeout_ms, OPAL_INFO_LVL_6, 0, 600000, true},
+};
+
+#define UINT_PARAMS (sizeof(uint_params) / sizeof(uint_params[0]))
+
+static int register_var(const char *name, const char *help, mca_base_var_type_t type,
+                        mca_base_var_enum_t *enumerator, mca_base_var_info_lvl_t level,
+                        void *storage)
+{
+    return mca_base_component_var_register(&mca_btl_diwarp_component.super.btl_version, name, help,
+                                           type, enumerator, 0, 0, level,
+                                           MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+/* Times and windows are the core's to choose. */
+static void set_defaults(void)
+{
+    struct diwarp_device_attr attr;
+
+    diwarp_device_attr_init(&attr);
+    *params = (struct mca_btl_diwarp_params){
+        .if_exclude = NULL,
+        .rcvbuf_bytes = attr.rcvbuf_bytes,
+        .sndbuf_bytes = attr.sndbuf_bytes,
+        .gso = (int)attr.gso,
+        .gro = (int)attr.gro,
+        .crc = (int)attr.crc,
+        .ack_delay_us = (unsigned)(attr.ack_delay_ns / 1000),
+        .rto_min_us = (unsigned)(attr.rto_min_ns / 1000),
+        .peer_timeout_s = 600,
+        .send_window_datagrams = attr.send_window_datagrams,
+        .send_pool_bytes = attr.send_pool_bytes,
+        .record_window_bytes = attr.record_window_bytes,
+        .finalize_timeout_ms = 500,
+    };
+    /* The MCA copies a string default when it registers the variable. */
+    params->if_exclude = (char *)(uintptr_t)IF_EXCLUDE_DEFAULT;
+}
+
+static int register_switches(void)
+{
+    static const mca_base_var_enum_value_t values[] = {
+        {DIWARP_OFF, "off"}, {DIWARP_ON, "on"}, {DIWARP_AUTO, "auto"}, {0, NULL}};
+    mca_base_var_enum_t *enumerator = NULL;
+    int rc = mca_base_var_enum_create("btl_diwarp_switch", values, &enumerator);
+
+    if (OPAL_SUCCESS != rc) {
+        return rc;
+    }
+    rc = register_var("gso", "UDP segmentation offload: many datagrams in one send call",
+                      MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4, &params->gso);
+    if (rc >= 0) {
+        rc = register_var("gro", "UDP receive offload: many datagrams in one receive call",
+                          MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4, &params->gro);
+    }
+    if (rc >= 0) {
+        rc = register_var("crc",
+                          "CRC32C over each datagram; off trusts the UDP checksum and must be so "
+                          "in every process",
+                          MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4, &params->crc);
+    }
+    OBJ_RELEASE(enumerator);
+    return rc;
+}
+
+/*
+ * What ob1 and the BML make of these:
+ * - bandwidth: the BML weighs every RDMA-capable BTL that reaches a peer, and ob1 gives up RDMA
+ * when those it may use weigh less than half. diwarp reaches this process itself, too (osc/rdma
+ * asks for it), so it must weigh no more than btl/self, which says 100.
+ * - min_rdma_pipeline_size: a larger contiguous message would be put in pieces and end with a FIN;
+ *   SIZE_MAX leaves all of them to btl_get. Then the pipeline lengths never matter.
+ * - rndv_eager_limit: what travels unasked ahead of a non-contiguous message.
+ * - max_send_size: with every header, one UDP datagram where the MTU allows.
+ * - local registration thresholds: the core reads and writes unregistered local memory.
+ */
+static void set_module_defaults(mca_btl_base_module_t *btl)
+{
+    btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT;
+    btl->btl_eager_limit = 32u << 10;
+    btl->btl_rndv_eager_limit = 4u << 10;
+    btl->btl_max_send_size = 63u << 10;
+    btl->btl_rdma_pipeline_send_length = 0;
+    btl->btl_rdma_pipeline_frag_size = RDMA_MAX_BYTES;
+    btl->btl_min_rdma_pipeline_size = SIZE_MAX;
+    btl->btl_get_limit = RDMA_MAX_BYTES;
+    btl->btl_put_limit = RDMA_MAX_BYTES;
+    btl->btl_get_alignment = 0;
+    btl->btl_put_alignment = 0;
+    btl->btl_get_local_registration_threshold = SIZE_MAX;
+    btl->btl_put_local_registration_threshold = SIZE_MAX;
+    btl->btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t);
+    btl->btl_bandwidth = 100;
+    btl->btl_latency = 5;
+    btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_FOPS;
+    btl->btl_atomic_flags =
+        MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
+}
+
+/* Help texts are looked up in Open MPI's own folder only; ours may lie beside the component. */
+static void add_help_dir(void)
+{
+    char path[PATH_MAX];
+    char *slash;
+    Dl_info info;
+
+    if (0 == dladdr(&mca_btl_diwarp_component, &info) || NULL == info.dli_fname) {
+        return;
+    }
+    snprintf(path, sizeof(path), "%s", info.dli_fname);
+    slash = strrchr(path, '/');
+    if (NULL != slash) {
+        *slash = '\0';
+        (void)opal_show_help_add_dir(path);
+    }
+}
+
+int mca_btl_diwarp_params_register(void)
+{
+    int rc;
+
+    add_help_dir();
+    set_defaults();
+    rc = register_var("if_include",
+                      "Interfaces to use, comma-separated names or CIDR (\"eth0,10.1.0.0/16\"); "
+                      "excludes if_exclude. Default: all that are up",
+                      MCA_BASE_VAR_TYPE_STRING, NULL, OPAL_INFO_LVL_1, &params->if_include);
+    if (rc >= 0) {
+        rc = register_var("if_exclude", "Interfaces not to use, comma-separated names or CIDR",
+                          MCA_BASE_VAR_TYPE_STRING, NULL, OPAL_INFO_LVL_1, &params->if_exclude);
+    }
+    for (size_t i = 0; i < UINT_PARAMS && rc >= 0; i++) {
+        rc = register_var(uint_params[i].name, uint_params[i].help, MCA_BASE_VAR_TYPE_UNSIGNED_INT,
+                          NULL, uint_params[i].level, uint_params[i].value);
+    }
+    if (rc >= 0) {
+        rc = register_switches();
+    }
+    if (rc >= 0) {
+        rc = register_var("stats", "Print every counter, one a line, to stderr in MPI_Finalize",
+                          MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_3, &params->stats);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    set_module_defaults(&mca_btl_diwarp_module.super);
+    return mca_btl_base_param_register(&mca_btl_diwarp_component.super.btl_version,
+                                       &mca_btl_diwarp_module.super);
+}
+
+static bool show_bad(const char *name, size_t value, const char *allowed)
+{
+    opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "bad parameter", true, opal_process_info.nodename,
+                   name, value, allowed);
+    MCA_BTL_DIWARP_SAY("not used: btl_diwarp_%s is %zu, allowed is %s", name, value, allowed);
+    return false;
+}
+
+static bool check_uint(const struct uint_param *param)
+{
+    char allowed[64];
+
+    if ((param->zero && 0 == *param->value) ||
+        (*param->value >= param->min && *param->value <= param->max)) {
+        return true;
+    }
+    snprintf(allowed, sizeof(allowed), "%s%u to %u", param->zero ? "0, or " : "", param->min,
+             param->max);
+    return show_bad(param->name, *param->value, allowed);
+}
+
+/* Harmless: the upper layer splits by whatever limit it finds. */
+static void clamp_limit(const char *name, size_t *limit)
+{
+    if (*limit > RDMA_MAX_BYTES) {
+        opal_output_verbose(1, opal_btl_base_framework.framework_output,
+                            "btl:diwarp: btl_diwarp_%s of %zu is more than a transfer can be; "
+                            "using %u",
+                            name, *limit, RDMA_MAX_BYTES);
+        *limit = RDMA_MAX_BYTES;
+    }
+}
+
+static bool check_module(mca_btl_base_module_t *btl)
+{
+    char allowed[64];
+
+    snprintf(allowed, sizeof(allowed), "%u to %u", MESSAGE_MIN_BYTES, MESSAGE_MAX_BYTES);
+    if (btl->btl_eager_limit < MESSAGE_MIN_BYTES || btl->btl_eager_limit > MESSAGE_MAX_BYTES) {
+        return show_bad("eager_limit", btl->btl_eager_limit, allowed);
+    }
+    if (btl->btl_max_send_size < MESSAGE_MIN_BYTES || btl->btl_max_send_size > MESSAGE_MAX_BYTES) {
+        return show_bad("max_send_size", btl->btl_max_send_size, allowed);
+    }
+    if (0 == btl->btl_get_limit) {
+        return show_bad("get_limit", 0, "at least 1");
+    }
+    if (0 == btl->btl_put_limit) {
+        return show_bad("put_limit", 0, "at least 1");
+    }
+    clamp_limit("get_limit", &btl->btl_get_limit);
+    clamp_limit("put_limit", &btl->btl_put_limit);
+    return true;
+}
+
+bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module)
+{
+    char allowed[64];
+
+    for (size_t i = 0; i < UINT_PARAMS; i++) {
+        if (!check_uint(&uint_params[i])) {
+            return false;
+        }
+    }
+    if (params->port_max > 0 && params->port_max < params->port_min) {
+        snprintf(allowed, sizeof(allowed), "0, or at least port_min (%u)", params->port_min);
+        return show_bad("port_max", params->port_max, allowed);
+    }
+    if (params->port_max > 0 && 0 == params->port_min) {
+        return show_bad("port_max", params->port_max, "0 unless port_min is set, too");
+    }
+    return check_module(&module->super);
+}
+
+void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr)
+{
+    const bool include = NULL != params->if_include && '\0' != params->if_include[0];
+
+    diwarp_device_attr_init(attr);
+    attr->if_include = include ? params->if_include : NULL;
+    attr->if_exclude = include ? NULL : params->if_exclude;
+    attr->port_min = (uint16_t)params->port_min;
+    attr->port_max = (uint16_t)params->port_max;
+    attr->rcvbuf_bytes = params->rcvbuf_bytes;
+    attr->sndbuf_bytes = params->sndbuf_bytes;
+    attr->datagram_max_bytes = params->datagram_max_bytes;
+    attr->gso = (enum diwarp_switch)params->gso;
+    attr->gro = (enum diwarp_switch)params->gro;
+    attr->crc = (enum diwarp_switch)params->crc;
+    attr->ack_delay_ns = params->ack_delay_us * 1000ull;
+    attr->rto_min_ns = params->rto_min_us * 1000ull;
+    attr->peer_timeout_ns = params->peer_timeout_s * 1000000000ull;
+    attr->send_window_datagrams = params->send_window_datagrams;
+    attr->send_pool_bytes = params->send_pool_bytes;
+    attr->record_window_bytes = params->record_window_bytes;
+}

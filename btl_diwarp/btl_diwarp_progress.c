@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Progress: completions in, BTL callbacks out. */
+#include "btl_diwarp/btl_diwarp.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define WC_BATCH 32
+
+/* A pthread_t is an address here, and never this one. */
+#define NO_THREAD ((pthread_t)0)
+
+/* Another thread sees its own name here never, and this one always while it calls back. */
+bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module *module)
+{
+    return __atomic_load_n(&module->caller, __ATOMIC_RELAXED) == pthread_self();
+}
+
+/* A message for whoever registered its tag. The tag comes from the wire and may be anything. */
+static void deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data, size_t len)
+{
+    mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
+    mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
+    const mca_btl_active_message_callback_t *callback;
+
+    if (OPAL_UNLIKELY(tag >= MCA_BTL_TAG_MAX)) {
+        module->counters.rx_unknown_tag++;
+        return;
+    }
+    callback = &mca_btl_base_active_message_trigger[tag];
+    if (OPAL_UNLIKELY(NULL == callback->cbfunc)) {
+        module->counters.rx_unknown_tag++;
+        return;
+    }
+    callback->cbfunc(&module->super, (mca_btl_base_tag_t)tag, &descriptor, callback->cbdata);
+}
+
+static void on_recv(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+{
+    uint32_t tag = wc->wc.wc_flags & IBV_WC_WITH_IMM ? wc->wc.imm_data : MCA_BTL_TAG_MAX;
+
+    /* The PML reads and never writes; its segments just lack the const. */
+    deliver(module, tag, (void *)(uintptr_t)wc->data, wc->wc.byte_len);
+}
+
+static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+{
+    _Alignas(16) unsigned char message[DIWARP_RELEASE_MAX_BYTES];
+    const unsigned char *release = wc->data;
+    size_t len = wc->wc.byte_len;
+
+    if (0 == len || len > sizeof(message)) {
+        return;
+    }
+    memcpy(message, release + 1, len - 1);
+    deliver(module, release[0], message, len - 1);
+}
+
+static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+{
+    struct mca_btl_diwarp_work *work;
+
+    switch ((unsigned)wc->wc.opcode) {
+    case IBV_WC_RECV:
+        on_recv(module, wc);
+        return;
+    case DIWARP_WC_RELEASE:
+        on_release(module, wc);
+        return;
+    case DIWARP_WC_PEER_GONE:
+        mca_btl_diwarp_endpoint_on_gone(module, &wc->src);
+        return;
+    default:
+        /* A request of ours, whatever its opcode: verbs leaves that undefined in an error. */
+        work = (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id;
+        work->ops->on_complete(module, work, wc->wc.status, wc);
+        return;
+    }
+}
+
+/* One thread at a time polls and runs callbacks; a callback that makes progress must not come back
+ * here, since received data lives until the next poll. */
+static bool polling_begin(struct mca_btl_diwarp_module *module)
+{
+    if (module->threaded) {
+        if (__atomic_exchange_n(&module->polling, true, __ATOMIC_ACQUIRE)) {
+            return false;
+        }
+    } else {
+        if (module->polling) {
+            return false;
+        }
+        module->polling = true;
+    }
+    return true;
+}
+
+static void polling_end(struct mca_btl_diwarp_module *module)
+{
+    __atomic_store_n(&module->polling, false, __ATOMIC_RELEASE);
+}
+
+static void call_back(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc, int count)
+{
+    __atomic_store_n(&module->caller, pthread_self(), __ATOMIC_RELAXED);
+    for (int i = 0; i < count; i++) {
+        on_wc(module, &wc[i]);
+    }
+    if (OPAL_UNLIKELY(mca_btl_diwarp_work_waiting(module) > 0)) {
+        mca_btl_diwarp_work_post_waiting(module);
+    }
+    __atomic_store_n(&module->caller, NO_THREAD, __ATOMIC_RELAXED);
+}
+
+int mca_btl_diwarp_component_progress(void)
+{
+    struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
+    struct diwarp_wc wc[WC_BATCH];
+    int count;
+
+    if (OPAL_UNLIKELY(NULL == module->qp) || !polling_begin(module)) {
+        return 0;
+    }
+    count = diwarp_poll_cq(module->cq, WC_BATCH, wc);
+    if (count > 0 || OPAL_UNLIKELY(mca_btl_diwarp_work_waiting(module) > 0)) {
+        call_back(module, wc, count);
+    }
+    polling_end(module);
+    return count > 0 ? count : 0;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Counters for people: MPI_T performance variables and the dump at finalize, from the same lists.
+ */
+#include "btl_diwarp/btl_diwarp.h"
+
+#include "opal/mca/base/mca_base_pvar.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct counter {
+    const char *name, *unit, *meaning;
+    size_t offset;
+    bool core; /* in struct diwarp_counters, else in struct mca_btl_diwarp_counters */
+};
+
+static const struct counter counters[] = {
+#define X(name, unit, meaning) {#name, unit, meaning, offsetof(struct diwarp_counters, name), true},
+    DIWARP_COUNTERS(X)
+#undef X
+#define X(name, unit, meaning) \
+    {#name, unit, meaning, offsetof(struct mca_btl_diwarp_counters, name), false},
+        MCA_BTL_DIWARP_COUNTERS(X)
+#undef X
+};
+
+#define COUNTERS (sizeof(counters) / sizeof(counters[0]))
+
+_Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "pvars are registered as unsigned long");
+
+static uint64_t counter_value(const struct mca_btl_diwarp_module *module,
+                              const struct counter *counter)
+{
+    const char *base = (const char *)&module->counters;
+    uint64_t value;
+
+    if (counter->core) {
+        if (NULL == module->qp) {
+            return 0;
+        }
+        base = (const char *)diwarp_query_counters(module->qp);
+    }
+    memcpy(&value, base + counter->offset, sizeof(value));
+    return value;
+}
+
+static int pvar_read(const struct mca_base_pvar_t *pvar, void *value, void *obj)
+{
+    (void)obj;
+    *(unsigned long *)value = counter_value(&mca_btl_diwarp_module, pvar->ctx);
+    return OPAL_SUCCESS;
+}
+
+static int pvar_notify(struct mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *obj,
+                       int *count)
+{
+    (void)pvar;
+    (void)obj;
+    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
+        *count = 1;
+    }
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_diwarp_pvars_register(void)
+{
+    for (size_t i = 0; i < COUNTERS; i++) {
+        const struct counter *counter = &counters[i];
+        const bool gauge = 0 == strcmp(counter->name, "peers_active");
+        char description[256];
+        int rc;
+
+        snprintf(description, sizeof(description), "%s (%s)", counter->meaning, counter->unit);
+        rc = mca_base_component_pvar_register(
+            &mca_btl_diwarp_component.super.btl_version, counter->name, description,
+            OPAL_INFO_LVL_4, gauge ? MCA_BASE_PVAR_CLASS_LEVEL : MCA_BASE_PVAR_CLASS_COUNTER,
+            MCA_BASE_VAR_TYPE_UNSIGNED_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, pvar_read, NULL,
+            pvar_notify, (void *)(uintptr_t)counter);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return OPAL_SUCCESS;
+}
+
+void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module)
+{
+    for (size_t i = 0; i < COUNTERS; i++) {
+        opal_output(0, "diwarp stats: job %u rank %u: %s %" PRIu64 " %s", OPAL_PROC_MY_NAME.jobid,
+                    OPAL_PROC_MY_NAME.vpid, counters[i].name, counter_value(module, &counters[i]),
+                    counters[i].unit);
+    }
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sends. Payload is copied into the core's datagrams while the core has room, and is then done from
+ * the PML's point of view; else the descriptor stays with the core until it is acknowledged.
+ */
+#include "btl_diwarp/btl_diwarp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+static void frag_construct(mca_btl_diwarp_frag_t *frag)
+{
+    frag->base.des_segments = &frag->segment;
+    frag->base.des_segment_count = 1;
+    frag->base.order = MCA_BTL_NO_ORDER;
+    frag->segment.seg_addr.lval = 0;
+    frag->segment.seg_addr.pval = frag + 1;
+    frag->segment.seg_len = 0;
+}
+
+OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
+
+static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
+{
+    mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
+    struct ibv_sge sge = {.addr = (uintptr_t)frag->segment.seg_addr.pval,
+                          .length = (uint32_t)frag->segment.seg_len,
+                          .lkey = 0};
+    struct diwarp_send_wr wr = {
+        .wr = {.wr_id = (uintptr_t)work,
+               .sg_list = &sge,
+               .num_sge = 1,
+               .opcode = IBV_WR_SEND_WITH_IMM,
+               .send_flags = IBV_SEND_SIGNALED | (unsigned)DIWARP_SEND_BUFFERED,
+               .imm_data = frag->tag},
+        .ah = frag->endpoint->ah,
+    };
+
+    return diwarp_post_send(module->qp, &wr);
+}
+
+/* The callback may free or reuse the descriptor, so ownership is read before it. */
+static void frag_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
+                             enum ibv_wc_status status, const struct diwarp_wc *wc)
+{
+    mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
+    const bool owned = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+
+    (void)wc;
+    if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
+        struct diwarp_name name = mca_btl_diwarp_endpoint_name(frag->endpoint);
+
+        mca_btl_diwarp_endpoint_on_gone(module, &name);
+    }
+    if (NULL != frag->base.des_cbfunc) {
+        frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base,
+                              mca_btl_diwarp_status(status));
+    }
+    if (owned) {
+        (void)mca_btl_diwarp_free(&module->super, &frag->base);
+    }
+}
+
+static const struct mca_btl_diwarp_work_ops frag_ops = {.post = frag_post,
+                                                        .on_complete = frag_on_complete};
+
+/* Done within btl_send: the callback only where it was asked for. */
+static void frag_done(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag)
+{
+    const uint32_t flags = frag->base.des_flags;
+
+    if (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) {
+        frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base, OPAL_SUCCESS);
+    }
+    if (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) {
+        (void)mca_btl_diwarp_free(&module->super, &frag->base);
+    }
+}
+
+mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
+                                                mca_btl_base_endpoint_t *endpoint, uint8_t order,
+                                                size_t size, uint32_t flags)
+{
+    struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
+    opal_free_list_t *list = &module->frags_small;
+    mca_btl_diwarp_frag_t *frag;
+
+    (void)order;
+    if (size > MCA_BTL_DIWARP_SMALL_BYTES) {
+        list = size <= btl->btl_eager_limit ? &module->frags_eager : &module->frags_max;
+    }
+    if (OPAL_UNLIKELY(size > btl->btl_eager_limit && size > btl->btl_max_send_size)) {
+        return NULL;
+    }
+    frag = (mca_btl_diwarp_frag_t *)opal_free_list_get(list);
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        return NULL;
+    }
+    frag->list = list;
+    frag->endpoint = endpoint;
+    frag->work.ops = &frag_ops;
+    frag->segment.seg_len = size;
+    frag->base.des_flags = flags;
+    frag->base.des_cbfunc = NULL;
+    return &frag->base;
+}
+
+int mca_btl_diwarp_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor)
+{
+    mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
+
+    (void)btl;
+    opal_free_list_return(frag->list, &frag->base.super);
+    return OPAL_SUCCESS;
+}
+
+mca_btl_base_descriptor_t *mca_btl_diwarp_prepare_src(mca_btl_base_module_t *btl,
+                                                      mca_btl_base_endpoint_t *endpoint,
+                                                      opal_convertor_t *convertor, uint8_t order,
+                                                      size_t reserve, size_t *size, uint32_t flags)
+{
+    size_t limit = btl->btl_max_send_size > btl->btl_eager_limit ? btl->btl_max_send_size
+                                                                 : btl->btl_eager_limit;
+    mca_btl_base_descriptor_t *descriptor;
+    struct iovec iov;
+    uint32_t iov_count = 1;
+
+    if (OPAL_UNLIKELY(reserve > limit)) {
+        return NULL;
+    }
+    if (*size > limit - reserve) {
+        *size = limit - reserve;
+    }
+    descriptor = mca_btl_diwarp_alloc(btl, endpoint, order, reserve + *size, flags);
+    if (OPAL_UNLIKELY(NULL == descriptor)) {
+        return NULL;
+    }
+    iov.iov_base = (char *)descriptor->des_segments->seg_addr.pval + reserve;
+    iov.iov_len = *size;
+    if (OPAL_UNLIKELY(opal_convertor_pack(convertor, &iov, &iov_count, size) < 0)) {
+        (void)mca_btl_diwarp_free(btl, descriptor);
+        return NULL;
+    }
+    descriptor->des_segments->seg_len = reserve + *size;
+    return descriptor;
+}
+
+int mca_btl_diwarp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                        mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
+{
+    struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
+    mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
+    int rc;
+
+    frag->endpoint = endpoint;
+    frag->tag = tag;
+    if (MCA_BTL_DIWARP_TAG_FIN == tag) {
+        if (mca_btl_diwarp_release_capture(module, endpoint, frag->segment.seg_addr.pval,
+                                           frag->segment.seg_len)) {
+            frag_done(module, frag);
+            return 1;
+        }
+        (void)__atomic_fetch_add(&module->counters.fin_msgs_on_wire, 1, __ATOMIC_RELAXED);
+    }
+    rc = mca_btl_diwarp_work_post(module, &frag->work);
+    if (OPAL_LIKELY(1 == rc)) {
+        frag_done(module, frag);
+        return 1;
+    }
+    if (OPAL_LIKELY(0 == rc)) {
+        return OPAL_SUCCESS;
+    }
+    return -EHOSTUNREACH == rc ? OPAL_ERR_UNREACH : OPAL_ERROR;
+}
+
+/* Packs contiguous or strided data behind the header. */
+static void pack_payload(opal_convertor_t *convertor, unsigned char *to, size_t len)
+{
+    struct iovec iov = {.iov_base = to, .iov_len = len};
+    uint32_t iov_count = 1;
+    size_t packed = len;
+    void *from;
+
+    if (!opal_convertor_need_buffers(convertor)) {
+        opal_convertor_get_current_pointer(convertor, &from);
+        memcpy(to, from, len);
+        return;
+    }
+    (void)opal_convertor_pack(convertor, &iov, &iov_count, &packed);
+    assert(packed == len);
+}
+
+int mca_btl_diwarp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                         opal_convertor_t *convertor, void *header, size_t header_size,
+                         size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                         mca_btl_base_descriptor_t **descriptor)
+{
+    struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
+    size_t size = header_size + payload_size;
+    unsigned char *room = diwarp_send_reserve(module->qp, endpoint->ah, size);
+
+    if (OPAL_UNLIKELY(NULL == room)) {
+        /* The caller packs and sends what it gets here; without, it falls back by itself. */
+        if (NULL != descriptor) {
+            *descriptor = mca_btl_diwarp_alloc(btl, endpoint, order, size, flags);
+        }
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    memcpy(room, header, header_size);
+    if (payload_size > 0) {
+        pack_payload(convertor, room + header_size, payload_size);
+    }
+    diwarp_send_commit(module->qp, endpoint->ah, tag);
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_diwarp_send_copy(struct mca_btl_diwarp_module *module,
+                             mca_btl_base_endpoint_t *endpoint, mca_btl_base_tag_t tag,
+                             const void *data, size_t len)
+{
+    mca_btl_base_descriptor_t *descriptor = mca_btl_diwarp_alloc(
+        &module->super, endpoint, MCA_BTL_NO_ORDER, len, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
+    int rc;
+
+    if (NULL == frag) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    memcpy(frag->segment.seg_addr.pval, data, len);
+    frag->tag = tag;
+    rc = mca_btl_diwarp_work_post(module, &frag->work);
+    if (0 != rc) {
+        (void)mca_btl_diwarp_free(&module->super, descriptor);
+    }
+    return rc < 0 ? OPAL_ERROR : OPAL_SUCCESS;
+}

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The Open MPI component, and a folder that holds just it, to be used from the build tree:
+# mpirun --mca mca_base_component_path BUILD/component:SYSTEM_DEFAULT --mca btl diwarp,self
+
+BTL_SOURCES = \
+	btl_diwarp/btl_diwarp.h \
+	btl_diwarp/btl_diwarp_atomic.c \
+	btl_diwarp/btl_diwarp_component.c \
+	btl_diwarp/btl_diwarp_endpoint.c \
+	btl_diwarp/btl_diwarp_get.c \
+	btl_diwarp/btl_diwarp_modex.c \
+	btl_diwarp/btl_diwarp_module.c \
+	btl_diwarp/btl_diwarp_params.c \
+	btl_diwarp/btl_diwarp_progress.c \
+	btl_diwarp/btl_diwarp_put.c \
+	btl_diwarp/btl_diwarp_pvars.c \
+	btl_diwarp/btl_diwarp_reg.c \
+	btl_diwarp/btl_diwarp_send.c \
+	btl_diwarp/btl_diwarp_work.c
+BTL_HELP = btl_diwarp/help-mpi-btl-diwarp.txt
+EXTRA_DIST += $(BTL_HELP)
+
+if DW_COMPONENT
+
+noinst_LTLIBRARIES += libbtl_diwarp.la
+libbtl_diwarp_la_SOURCES = $(BTL_SOURCES)
+libbtl_diwarp_la_CPPFLAGS = $(AM_CPPFLAGS) $(OPAL_CPPFLAGS)
+libbtl_diwarp_la_CFLAGS = $(AM_CFLAGS) $(DW_COMPONENT_CFLAGS)
+
+# -z now and -z defs: a component that does not fit the Open MPI at hand fails when it is loaded,
+# with the name of what is missing, not in the middle of a job.
+COMPONENT_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+	-export-symbols-regex '^mca_btl_diwarp_component$$' -Wl,-z,now -Wl,-z,defs
+COMPONENT_LIBS = libbtl_diwarp.la libdiwarp_core.la $(OPAL_LIBS) $(DW_SYSTEM_LIBS)
+
+component_LTLIBRARIES = btl_diwarp/mca_btl_diwarp.la
+btl_diwarp_mca_btl_diwarp_la_SOURCES =
+btl_diwarp_mca_btl_diwarp_la_LIBADD = libdiwarp_open.la $(COMPONENT_LIBS)
+btl_diwarp_mca_btl_diwarp_la_LDFLAGS = $(COMPONENT_LDFLAGS)
+
+# The help text lies beside the component, which looks for it there: so it is found from Open MPI's
+# plugin folder, a prefix, a user's home and the build tree alike.
+component_DATA = $(BTL_HELP)
+
+BUILT += component/mca_btl_diwarp.so component/help-mpi-btl-diwarp.txt
+
+component/mca_btl_diwarp.so: btl_diwarp/mca_btl_diwarp.la
+	@$(MKDIR_P) component
+	$(AM_V_GEN)cp btl_diwarp/.libs/mca_btl_diwarp.so $@.tmp && mv -f $@.tmp $@
+
+component/help-mpi-btl-diwarp.txt: $(BTL_HELP)
+	@$(MKDIR_P) component
+	$(AM_V_GEN)cp $(top_srcdir)/$(BTL_HELP) $@.tmp && mv -f $@.tmp $@
+
+# Open MPI loads the .so; the .la would only be a second name for it.
+install-exec-hook:
+	rm -f '$(DESTDIR)$(componentdir)/mca_btl_diwarp.la'
+	@if test -n '$(componentpath)'; then \
+	    echo; \
+	    echo "Open MPI does not look in $(componentpath) by itself. Use"; \
+	    echo "  mpirun --mca mca_base_component_path $(componentpath):SYSTEM_DEFAULT --mca btl diwarp,self ..."; \
+	    echo; \
+	fi
+
+uninstall-hook:
+	rm -f '$(DESTDIR)$(componentdir)/mca_btl_diwarp.so'
+	-rmdir '$(DESTDIR)$(componentdir)' 2>/dev/null
+
+# For one user, without rights on Open MPI's own folders; found there with no flag.
+userdir = $(HOME)/.openmpi/components
+
+install-user: all
+	$(MKDIR_P) '$(DESTDIR)$(userdir)'
+	$(INSTALL_PROGRAM) component/mca_btl_diwarp.so '$(DESTDIR)$(userdir)/mca_btl_diwarp.so'
+	$(INSTALL_DATA) $(top_srcdir)/$(BTL_HELP) '$(DESTDIR)$(userdir)/help-mpi-btl-diwarp.txt'
+
+uninstall-user:
+	rm -f '$(DESTDIR)$(userdir)/mca_btl_diwarp.so' \
+	    '$(DESTDIR)$(userdir)/help-mpi-btl-diwarp.txt'
+
+endif

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Local network interfaces: the list that passes the user's filters, the pair that reaches a peer.
+ *
+ * Choosing a pair is pure. Nothing here opens a connection or sends a probe.
+ */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/llp/interface.h"
+
+/* Longest filter entry: an IPv6 address and its prefix. */
+#define ENTRY_BYTES 64
+
+static const char blanks[] = " \t\r\n";
+
+__attribute__((format(printf, 2, 3))) static void explain(struct diwarp_diagnosis *why,
+                                                          const char *format, ...)
+{
+    if (!why) {
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why->text, sizeof(why->text), format, args);
+    va_end(args);
+}
+
+/* ---- addresses ---------------------------------------------------------------------------- */
+
+static unsigned family_bits(uint8_t family)
+{
+    return family == AF_INET ? 32 : 128;
+}
+
+static bool same_prefix(const uint8_t *a, const uint8_t *b, unsigned bits)
+{
+    unsigned bytes = bits / 8;
+    if (memcmp(a, b, bytes) != 0) {
+        return false;
+    }
+    return bits % 8 == 0 || ((a[bytes] ^ b[bytes]) >> (8 - bits % 8)) == 0;
+}
+
+static bool is_link_local(uint8_t family, const uint8_t *ip)
+{
+    if (family == AF_INET) {
+        return ip[0] == 169 && ip[1] == 254;
+    }
+    return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
+}
+
+static unsigned mask_bits(const struct sockaddr *mask, uint8_t family)
+{
+    uint8_t bytes[16] = {0};
+    unsigned bits = 0;
+    if (!mask) {
+        return family_bits(family);
+    }
+    if (family == AF_INET) {
+        memcpy(bytes, &((const struct sockaddr_in *)(const void *)mask)->sin_addr, 4);
+    } else {
+        memcpy(bytes, &((const struct sockaddr_in6 *)(const void *)mask)->sin6_addr, 16);
+    }
+    while (bits < family_bits(family) && (bytes[bits / 8] & (0x80 >> bits % 8))) {
+        bits++;
+    }
+    return bits;
+}
+
+/* ---- filters ------------------------------------------------------------------------------ */
+
+struct cidr {
+    uint8_t family;
+    uint8_t prefix_bits;
+    uint8_t ip[16];
+};
+
+/* "10.1.0.0/16", "fd00::/8", or an address alone. */
+static bool cidr_parse(const char *text, struct cidr *cidr)
+{
+    char ip[ENTRY_BYTES];
+    const char *slash = strchr(text, '/');
+    size_t ip_len = slash ? (size_t)(slash - text) : strlen(text);
+    if (ip_len >= sizeof(ip)) {
+        return false;
+    }
+    memcpy(ip, text, ip_len);
+    ip[ip_len] = '\0';
+    memset(cidr, 0, sizeof(*cidr));
+    cidr->family = strchr(ip, ':') ? AF_INET6 : AF_INET;
+    if (inet_pton(cidr->family, ip, cidr->ip) != 1) {
+        return false;
+    }
+    cidr->prefix_bits = (uint8_t)family_bits(cidr->family);
+    if (!slash) {
+        return true;
+    }
+    char *end;
+    unsigned long bits = strtoul(slash + 1, &end, 10);
+    if (!isdigit((unsigned char)slash[1]) || *end != '\0' || bits > cidr->prefix_bits) {
+        return false;
+    }
+    cidr->prefix_bits = (uint8_t)bits;
+    return true;
+}
+
+/* Cuts the next entry, without blanks around it, out of a comma-separated list; false at its end.
+ * An entry too long for what it could name comes cut short and matches nothing. */
+static bool next_entry(const char **list, char entry[ENTRY_BYTES])
+{
+    while (*list && **list) {
+        const char *start = *list + strspn(*list, blanks);
+        size_t len = strcspn(start, ",");
+        *list = start + len + (start[len] == ',');
+        while (len > 0 && strchr(blanks, start[len - 1])) {
+            len--;
+        }
+        if (len > 0) {
+            snprintf(entry, ENTRY_BYTES, "%.*s", (int)(len < ENTRY_BYTES ? len : ENTRY_BYTES - 1),
+                     start);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_empty_list(const char *list)
+{
+    char entry[ENTRY_BYTES];
+    return !next_entry(&list, entry);
+}
+
+static bool filter_matches(const char *list, const struct diwarp_interface *interface)
+{
+    char entry[ENTRY_BYTES];
+    struct cidr cidr;
+    while (next_entry(&list, entry)) {
+        if (strcmp(entry, interface->name) == 0) {
+            return true;
+        }
+        if (cidr_parse(entry, &cidr) && cidr.family == interface->family &&
+            same_prefix(cidr.ip, interface->ip, cidr.prefix_bits)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- this host's interfaces --------------------------------------------------------------- */
+
+static uint32_t mtu_bytes(int fd, const char *name)
+{
+    struct ifreq request = {.ifr_mtu = 0};
+    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+    if (fd < 0 || ioctl(fd, SIOCGIFMTU, &request) < 0 || request.ifr_mtu <= 0) {
+        return 1500;
+    }
+    return (uint32_t)request.ifr_mtu;
+}
+
+/* The interface behind an entry of getifaddrs(), when datagrams can be sent to its address. */
+static bool interface_from(const struct ifaddrs *entry, int fd, struct diwarp_interface *interface)
+{
+    if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP) || !(entry->ifa_flags & IFF_RUNNING)) {
+        return false;
+    }
+    memset(interface, 0, sizeof(*interface));
+    if (entry->ifa_addr->sa_family == AF_INET) {
+        interface->family = AF_INET;
+        memcpy(interface->ip,
+               &((const struct sockaddr_in *)(const void *)entry->ifa_addr)->sin_addr, 4);
+    } else if (entry->ifa_addr->sa_family == AF_INET6) {
+        interface->family = AF_INET6;
+        memcpy(interface->ip,
+               &((const struct sockaddr_in6 *)(const void *)entry->ifa_addr)->sin6_addr, 16);
+    } else {
+        return false;
+    }
+    if (interface->family == AF_INET6 && is_link_local(AF_INET6, interface->ip)) {
+        return false;
+    }
+    snprintf(interface->name, sizeof(interface->name), "%s", entry->ifa_name);
+    interface->prefix_bits = (uint8_t)mask_bits(entry->ifa_netmask, interface->family);
+    interface->loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    interface->mtu_bytes = mtu_bytes(fd, interface->name);
+    return true;
+}
+
+/* Bridges, tunnels and container networks have no device behind them; they are what a peer most
+ * often cannot reach. */
+static bool has_device(const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/sys/class/net/%s/device", name);
+    return access(path, F_OK) == 0;
+}
+
+/* Lower is listed earlier, and kept when there are too many: loopback, then devices before what is
+ * virtual, IPv4 before IPv6, and second addresses last. */
+static unsigned rank_of(const struct diwarp_interface *interface, bool second_address)
+{
+    if (interface->loopback) {
+        return second_address ? 8 : interface->family == AF_INET6;
+    }
+    return 2 + (second_address ? 8u : 0u) + (has_device(interface->name) ? 0u : 2u) +
+           (interface->family == AF_INET6);
+}
+
+struct ranked_list {
+    struct diwarp_interface *list;
+    unsigned ranks[DIWARP_MAX_INTERFACES];
+    unsigned count;
+};
+
+static void ranked_insert(struct ranked_list *ranked, const struct diwarp_interface *interface)
+{
+    bool second_address = false;
+    for (unsigned i = 0; i < ranked->count; i++) {
+        second_address = second_address || (ranked->list[i].family == interface->family &&
+                                            strcmp(ranked->list[i].name, interface->name) == 0);
+    }
+    unsigned rank = rank_of(interface, second_address);
+    unsigned at = ranked->count;
+    while (at > 0 && ranked->ranks[at - 1] > rank) {
+        at--;
+    }
+    if (at == DIWARP_MAX_INTERFACES) {
+        return;
+    }
+    if (ranked->count < DIWARP_MAX_INTERFACES) {
+        ranked->count++;
+    }
+    size_t after = ranked->count - 1 - at;
+    memmove(&ranked->list[at + 1], &ranked->list[at], after * sizeof(ranked->list[0]));
+    memmove(&ranked->ranks[at + 1], &ranked->ranks[at], after * sizeof(ranked->ranks[0]));
+    ranked->list[at] = *interface;
+    ranked->ranks[at] = rank;
+}
+
+/* "lo (127.0.0.1/8), eth0 (10.0.0.2/24)", as far as it fits. */
+static void format_all(const struct ifaddrs *all, char *buf, size_t len)
+{
+    struct diwarp_interface interface;
+    char ip[INET6_ADDRSTRLEN];
+    size_t used = 0;
+
+    snprintf(buf, len, "none");
+    for (const struct ifaddrs *entry = all; entry && used < len; entry = entry->ifa_next) {
+        if (!interface_from(entry, -1, &interface)) {
+            continue;
+        }
+        inet_ntop(interface.family, interface.ip, ip, sizeof(ip));
+        int n = snprintf(buf + used, len - used, "%s%s (%s/%u)", used ? ", " : "", interface.name,
+                         ip, (unsigned)interface.prefix_bits);
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static bool is_interface_name(const struct ifaddrs *all, const char *name)
+{
+    for (const struct ifaddrs *entry = all; entry; entry = entry->ifa_next) {
+        if (strcmp(entry->ifa_name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An exclude list may name what another host has; but a broken CIDR is broken everywhere. */
+static int check_filter(const struct ifaddrs *all, const char *list, bool names_must_exist,
+                        struct diwarp_diagnosis *why)
+{
+    char entry[ENTRY_BYTES], there_are[192];
+    struct cidr cidr;
+    while (next_entry(&list, entry)) {
+        bool broken_cidr = strchr(entry, '/') != NULL;
+        if (cidr_parse(entry, &cidr) || (!names_must_exist && !broken_cidr) ||
+            is_interface_name(all, entry)) {
+            continue;
+        }
+        format_all(all, there_are, sizeof(there_are));
+        explain(why, "%s '%s'%s; there are: %s", broken_cidr ? "not a CIDR:" : "no interface",
+                entry, broken_cidr ? "" : " here", there_are);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+int dw_interface_list(const char *include, const char *exclude,
+                      struct diwarp_interface list[DIWARP_MAX_INTERFACES],
+                      struct diwarp_diagnosis *why)
+{
+    struct ranked_list ranked = {.list = list};
+    struct diwarp_interface interface;
+    struct ifaddrs *all;
+    char there_are[160];
+
+    if (getifaddrs(&all) < 0) {
+        int rc = -errno;
+        explain(why, "cannot list the network interfaces: %s", strerror(-rc));
+        return rc;
+    }
+    bool including = !is_empty_list(include);
+    const char *filter = including ? include : exclude;
+    int rc = check_filter(all, filter, including, why);
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) { /* a host without IPv4 */
+        fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    }
+    for (struct ifaddrs *entry = all; rc == 0 && entry; entry = entry->ifa_next) {
+        if (interface_from(entry, fd, &interface) &&
+            filter_matches(filter, &interface) == including) {
+            ranked_insert(&ranked, &interface);
+        }
+    }
+    if (rc == 0 && ranked.count == 0) {
+        format_all(all, there_are, sizeof(there_are));
+        explain(why, "no interface that is up passes '%.40s'; there are: %s", filter ? filter : "",
+                there_are);
+        rc = -ENODEV;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    freeifaddrs(all);
+    return rc ? rc : (int)ranked.count;
+}
+
+/* ---- pairs -------------------------------------------------------------------------------- */
+
+/* 0: no pair. Higher is better; the MTU decides only inside one subnet, where it says something of
+ * the path. */
+static uint64_t pair_score(const struct diwarp_interface *local,
+                           const struct diwarp_interface *peer, bool same_host)
+{
+    enum { ANY_PATH = 1, SAME_SUBNET = 2, LOOPBACK = 3 };
+    if (local->family != peer->family || (local->family != AF_INET && local->family != AF_INET6)) {
+        return 0;
+    }
+    if (local->loopback || peer->loopback) {
+        return same_host && local->loopback && peer->loopback ? (uint64_t)LOOPBACK << 32 : 0;
+    }
+    /* Two hosts with one address: a private bridge (docker0, virbr0), no network between them. */
+    unsigned bits = family_bits(local->family);
+    if (!same_host && same_prefix(local->ip, peer->ip, bits)) {
+        return 0;
+    }
+    unsigned longer =
+        local->prefix_bits > peer->prefix_bits ? local->prefix_bits : peer->prefix_bits;
+    longer = longer < bits ? longer : bits;
+    if (local->prefix_bits > 0 && peer->prefix_bits > 0 &&
+        same_prefix(local->ip, peer->ip, longer)) {
+        uint32_t mtu = local->mtu_bytes < peer->mtu_bytes ? local->mtu_bytes : peer->mtu_bytes;
+        return ((uint64_t)SAME_SUBNET << 32) + mtu;
+    }
+    bool link_local =
+        is_link_local(local->family, local->ip) || is_link_local(peer->family, peer->ip);
+    return link_local ? 0 : (uint64_t)ANY_PATH << 32;
+}
+
+static unsigned interface_count(const struct diwarp_address *address)
+{
+    return address->interface_count < DIWARP_MAX_INTERFACES ? address->interface_count
+                                                            : DIWARP_MAX_INTERFACES;
+}
+
+int dw_interface_pair(const struct diwarp_address *local, const struct diwarp_address *peer,
+                      unsigned *local_index, unsigned *peer_index)
+{
+    bool same_host = local->host_id == peer->host_id;
+    uint64_t best = 0;
+    for (unsigned l = 0; l < interface_count(local); l++) {
+        for (unsigned p = 0; p < interface_count(peer); p++) {
+            uint64_t score = pair_score(&local->interfaces[l], &peer->interfaces[p], same_host);
+            if (score > best) {
+                best = score;
+                *local_index = l;
+                *peer_index = p;
+            }
+        }
+    }
+    return best > 0 ? 0 : -ENETUNREACH;
+}
+
+/* ---- host --------------------------------------------------------------------------------- */
+
+static uint64_t fnv1a(uint64_t hash, const void *data, size_t len)
+{
+    const uint8_t *bytes = data;
+    for (size_t i = 0; i < len; i++) {
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+uint64_t dw_interface_host_id(void)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    char host[HOST_NAME_MAX + 1] = "";
+    struct stat netns;
+
+    FILE *boot_id = fopen("/proc/sys/kernel/random/boot_id", "re");
+    bool known = boot_id && fgets(host, sizeof(host), boot_id);
+    if (boot_id) {
+        fclose(boot_id);
+    }
+    if (!known) {
+        gethostname(host, sizeof(host) - 1);
+    }
+    hash = fnv1a(hash, host, strlen(host));
+    if (stat("/proc/self/ns/net", &netns) == 0) {
+        hash = fnv1a(hash, &netns.st_dev, sizeof(netns.st_dev));
+        hash = fnv1a(hash, &netns.st_ino, sizeof(netns.st_ino));
+    }
+    return hash;
+}

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The core: libdiwarp, its public header and diwarp_info.
+
+lib_LTLIBRARIES += libdiwarp.la
+# The core without common/llp/open.c: the test build of the component opens another LLP.
+noinst_LTLIBRARIES += libdiwarp_core.la libdiwarp_open.la
+
+libdiwarp_core_la_SOURCES = \
+	common/wire/bytes.h \
+	common/wire/crc32c.c \
+	common/wire/crc32c.h \
+	common/wire/crc32c_internal.h \
+	common/wire/crc32c_x86.c \
+	common/wire/ddp.c \
+	common/wire/ddp.h \
+	common/wire/llp_header.c \
+	common/wire/llp_header.h \
+	common/wire/rdmap.c \
+	common/wire/rdmap.h \
+	common/llp/interface.c \
+	common/llp/interface.h \
+	common/llp/llp.h \
+	common/llp/truesize.c \
+	common/llp/udp.c \
+	common/rnic/device.h
+libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
+
+libdiwarp_open_la_SOURCES = common/llp/open.c
+
+# libtool's CURRENT:REVISION:AGE, not the release: see "Updating version info" in its manual.
+libdiwarp_la_SOURCES =
+libdiwarp_la_LIBADD = libdiwarp_core.la libdiwarp_open.la
+libdiwarp_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
+	-export-symbols-regex '^diwarp_'
+
+# What a program of this tree links: internal names are visible there, unlike in the library.
+CORE_LIBS = libdiwarp_core.la libdiwarp_open.la
+
+include_HEADERS = common/include/diwarp.h
+
+bin_PROGRAMS += diwarp_info
+diwarp_info_SOURCES = common/tools/diwarp_info.c
+diwarp_info_CPPFLAGS = $(AM_CPPFLAGS) -DDIWARP_VERSION='"$(PACKAGE_VERSION)"'
+diwarp_info_LDADD = libdiwarp.la
+
+dist_man_MANS = config/man/diwarp_info.1 config/man/mca_btl_diwarp.7
+EXTRA_DIST += common/wire/WIRE.md

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* diwarp_info: what diwarp finds on this host, and what to change to make it faster. */
+#include "common/include/diwarp.h"
+#include "common/wire/llp_header.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* As Open MPI's btl_diwarp_if_exclude: bridges that have the same address on every host. */
+#define IF_EXCLUDE_DEFAULT "docker0,virbr0,lxcbr0"
+
+/* A receive buffer that takes a burst from several peers without loss. */
+#define RMEM_MAX_WANTED (4u << 20)
+#define WMEM_MAX_WANTED (1u << 20)
+
+struct options {
+    const char *if_include;
+    const char *if_exclude;
+};
+
+struct findings {
+    struct diwarp_device_info all;    /* every interface that is up */
+    struct diwarp_device_info chosen; /* those that pass the filters */
+    struct diwarp_qp_info qp;
+};
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: diwarp_info [--if-include LIST | --if-exclude LIST]\n"
+          "Shows the interfaces, socket buffers and offloads that diwarp would use on this host.\n"
+          "  --if-include LIST  only these interfaces: names or CIDR, comma-separated\n"
+          "  --if-exclude LIST  all but these (default " IF_EXCLUDE_DEFAULT ")\n"
+          "  --help             this text\n"
+          "  --version          the version of diwarp and of its wire protocol\n",
+          out);
+}
+
+static void print_version(void)
+{
+    printf("diwarp %s, wire version %d\n", DIWARP_VERSION, DW_WIRE_VERSION);
+}
+
+/* Returns -1 to go on, otherwise the exit status. */
+static int parse_options(int argc, char **argv, struct options *options)
+{
+    static const struct option known[] = {
+        {"if-include", required_argument, NULL, 'i'},
+        {"if-exclude", required_argument, NULL, 'x'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},
+        {NULL, 0, NULL, 0},
+    };
+    int c;
+
+    while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+        switch (c) {
+        case 'i':
+            options->if_include = optarg;
+            break;
+        case 'x':
+            options->if_exclude = optarg;
+            break;
+        case 'h':
+            print_usage(stdout);
+            return 0;
+        case 'v':
+            print_version();
+            return 0;
+        default:
+            print_usage(stderr);
+            return 2;
+        }
+    }
+    if (optind < argc || (options->if_include != NULL && options->if_exclude != NULL)) {
+        print_usage(stderr);
+        return 2;
+    }
+    if (options->if_include == NULL && options->if_exclude == NULL) {
+        options->if_exclude = IF_EXCLUDE_DEFAULT;
+    }
+    return -1;
+}
+
+static int open_filtered(const char *include, const char *exclude, struct diwarp_device **device,
+                         struct diwarp_diagnosis *why)
+{
+    struct diwarp_device_attr attr;
+
+    diwarp_device_attr_init(&attr);
+    attr.if_include = include;
+    attr.if_exclude = exclude;
+    return diwarp_open_device(&attr, device, why);
+}
+
+/* The kernel tells what a socket really gets only once there is one: that of a UD QP. */
+static int find_socket_facts(struct diwarp_device *device, struct diwarp_qp_info *info,
+                             struct diwarp_diagnosis *why)
+{
+    struct diwarp_qp_attr attr;
+    struct diwarp_qp *qp;
+    struct diwarp_pd *pd;
+    int err = -ENOMEM;
+
+    snprintf(why->text, sizeof why->text, "out of memory");
+    diwarp_qp_attr_init(&attr);
+    attr.type = DIWARP_QPT_UD;
+    attr.cq = diwarp_create_cq(device, 1);
+    if (attr.cq == NULL) {
+        return err;
+    }
+    pd = diwarp_alloc_pd(device);
+    if (pd == NULL) {
+        goto destroy_cq;
+    }
+    err = diwarp_create_qp(pd, &attr, &qp, why);
+    if (err == 0) {
+        diwarp_query_qp(qp, info);
+        diwarp_destroy_qp(qp);
+    }
+    diwarp_dealloc_pd(pd);
+destroy_cq:
+    diwarp_destroy_cq(attr.cq);
+    return err;
+}
+
+static int find_all(const struct options *options, struct findings *findings,
+                    struct diwarp_diagnosis *why)
+{
+    struct diwarp_device *device;
+    int err = open_filtered(NULL, NULL, &device, why);
+
+    if (err != 0) {
+        return err;
+    }
+    diwarp_query_device(device, &findings->all);
+    diwarp_close_device(device);
+
+    err = open_filtered(options->if_include, options->if_exclude, &device, why);
+    if (err != 0) {
+        return err;
+    }
+    diwarp_query_device(device, &findings->chosen);
+    err = find_socket_facts(device, &findings->qp, why);
+    diwarp_close_device(device);
+    return err;
+}
+
+static bool same_interface(const struct diwarp_interface *a, const struct diwarp_interface *b)
+{
+    const size_t ip_bytes = a->family == AF_INET ? 4 : 16;
+
+    return a->family == b->family && strcmp(a->name, b->name) == 0 &&
+           memcmp(a->ip, b->ip, ip_bytes) == 0;
+}
+
+static bool is_chosen(const struct diwarp_device_info *chosen,
+                      const struct diwarp_interface *interface)
+{
+    for (unsigned i = 0; i < chosen->interface_count; i++) {
+        if (same_interface(&chosen->interfaces[i], interface)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_interfaces(const struct findings *findings)
+{
+    puts("\ninterface         address                                       MTU  used");
+    for (unsigned i = 0; i < findings->all.interface_count; i++) {
+        const struct diwarp_interface *interface = &findings->all.interfaces[i];
+        char ip[INET6_ADDRSTRLEN] = "?";
+        char address[INET6_ADDRSTRLEN + 8];
+        const char *used = "no: excluded";
+
+        if (is_chosen(&findings->chosen, interface)) {
+            used = interface->loopback ? "yes, within this host" : "yes";
+        }
+        inet_ntop(interface->family, interface->ip, ip, sizeof ip);
+        snprintf(address, sizeof address, "%s/%u", ip, interface->prefix_bits);
+        printf("%-16s  %-41s  %6u  %s\n", interface->name, address, interface->mtu_bytes, used);
+    }
+}
+
+static void print_facts(const struct findings *findings)
+{
+    const struct diwarp_qp_info *qp = &findings->qp;
+
+    printf("\nreceive buffer    %u bytes granted (net.core.rmem_max %u)\n", qp->rcvbuf_bytes,
+           findings->chosen.rmem_max_bytes);
+    printf("send buffer       %u bytes granted (net.core.wmem_max %u)\n", qp->sndbuf_bytes,
+           findings->chosen.wmem_max_bytes);
+    printf("UDP GSO           %s\n", qp->gso ? "yes" : "no");
+    printf("UDP GRO           %s\n", qp->gro ? "yes" : "no");
+    printf("CRC32C            %s\n", findings->chosen.crc_path);
+}
+
+/* Returns the number of hints given. */
+static unsigned hint_limit(const char *name, uint32_t now, uint32_t wanted, const char *why)
+{
+    if (now >= wanted) {
+        return 0;
+    }
+    printf("\n- %s is %u; %s.\n"
+           "  now:      sudo sysctl -w %s=%u\n"
+           "  for good: echo %s=%u | sudo tee -a /etc/sysctl.d/90-diwarp.conf\n",
+           name, now, why, name, wanted, name, wanted);
+    return 1;
+}
+
+static bool all_loopback(const struct diwarp_device_info *info)
+{
+    for (unsigned i = 0; i < info->interface_count; i++) {
+        if (!info->interfaces[i].loopback) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void print_hints(const struct findings *findings)
+{
+    const struct diwarp_device_info *chosen = &findings->chosen;
+    unsigned hints = 0;
+
+    fputs("\nwhat to change:", stdout);
+    hints += hint_limit("net.core.rmem_max", chosen->rmem_max_bytes, RMEM_MAX_WANTED,
+                        "bursts from many peers need a larger receive buffer");
+    hints += hint_limit("net.core.wmem_max", chosen->wmem_max_bytes, WMEM_MAX_WANTED,
+                        "large messages need a larger send buffer");
+    if (all_loopback(chosen)) {
+        puts("\n- only loopback is used: other hosts cannot be reached.\n"
+             "  Bring an interface up, or change --if-include or --if-exclude.");
+        hints++;
+    }
+    if (!findings->qp.gso || !findings->qp.gro) {
+        puts("\n- UDP GSO (Linux 4.18) or GRO (Linux 5.0) is not available: each datagram costs a\n"
+             "  system call. A newer kernel makes large messages several times faster.");
+        hints++;
+    }
+    if (strcmp(chosen->crc_path, "portable") == 0) {
+        puts("\n- this CPU has no CRC32C instructions: checksums limit the bandwidth. Where the\n"
+             "  network is trusted, --mca btl_diwarp_crc off (in every process) spares them.");
+        hints++;
+    }
+    puts(hints > 0 ? "" : " nothing");
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {NULL, NULL};
+    struct findings findings = {0};
+    struct diwarp_diagnosis why = {""};
+    int status = parse_options(argc, argv, &options);
+
+    if (status >= 0) {
+        return status;
+    }
+    print_version();
+    status = find_all(&options, &findings, &why);
+    if (status != 0) {
+        fprintf(stderr, "diwarp_info: %s\n", why.text[0] != '\0' ? why.text : strerror(-status));
+        return 1;
+    }
+    print_interfaces(&findings);
+    print_facts(&findings);
+    print_hints(&findings);
+    return 0;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * CRC32C by the crc32 instruction (SSE4.2) and by carry-less multiplication (VPCLMULQDQ, AVX-512).
+ * Each function names the instructions it needs, so that no compiler flag is required and the same
+ * object runs on every x86-64.
+ *
+ * Arithmetic. All values are reflected: the lowest bit is the highest power of x. In that notation
+ * a carry-less product comes out multiplied by x. With constants of 32 bits in the low half of a
+ * quadword:
+ *   crc32_u64(0, clmul(a, k)) = a * k * x^33          so k = x^(n - 33) moves a CRC over n bits;
+ *   a 128-bit lane lo, hi moves over n bits to lo * x^(n + 64) + hi * x^n, which is
+ *   clmul(lo, x^(n + 31)) ^ clmul(hi, x^(n - 33)).
+ */
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include "common/wire/crc32c_internal.h"
+
+#define SSE42  __attribute__((target("sse4.2,pclmul")))
+#define AVX512 __attribute__((target("sse4.2,pclmul,vpclmulqdq,avx512f,avx512vl")))
+
+#define INLINE inline __attribute__((always_inline))
+
+/* ---- sse4.2 ------------------------------------------------------------------------------- */
+
+/* From here on three interleaved streams, which hide the three cycles of the instruction, gain more
+ * than joining them costs. */
+#define STREAMED_MIN_BYTES 216
+
+/* Bounds the table, and how much is lost when a stream ends. */
+#define STREAM_MAX_WORDS 128
+
+/* over_words[n] moves a CRC over n words of 64 bits. */
+static uint32_t over_words[2 * STREAM_MAX_WORDS + 1];
+
+/* Here and below: copies as it goes when `copy` is set; otherwise dst is not used. */
+SSE42 static INLINE uint32_t straight_tail(uint32_t state, uint8_t *dst, const uint8_t *src,
+                                           size_t len, const bool copy)
+{
+    if (len & 4) {
+        uint32_t v;
+
+        memcpy(&v, src, sizeof v);
+        state = _mm_crc32_u32(state, v);
+        src += sizeof v;
+        if (copy) {
+            memcpy(dst, &v, sizeof v);
+            dst += sizeof v;
+        }
+    }
+    if (len & 2) {
+        uint16_t v;
+
+        memcpy(&v, src, sizeof v);
+        state = _mm_crc32_u16(state, v);
+        src += sizeof v;
+        if (copy) {
+            memcpy(dst, &v, sizeof v);
+            dst += sizeof v;
+        }
+    }
+    if (len & 1) {
+        state = _mm_crc32_u8(state, *src);
+        if (copy) {
+            *dst = *src;
+        }
+    }
+    return state;
+}
+
+SSE42 static INLINE uint32_t straight(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
+                                      const bool copy)
+{
+    uint64_t state64 = state;
+
+    for (; len >= 8; len -= 8, src += 8) {
+        uint64_t v;
+
+        memcpy(&v, src, sizeof v);
+        state64 = _mm_crc32_u64(state64, v);
+        if (copy) {
+            memcpy(dst, &v, sizeof v);
+            dst += sizeof v;
+        }
+    }
+    return straight_tail((uint32_t)state64, dst, src, len, copy);
+}
+
+SSE42 static INLINE __m128i clmul32(uint32_t a, uint32_t b)
+{
+    return _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)a), _mm_cvtsi32_si128((int)b), 0x00);
+}
+
+/* Three runs of `words` words each, one behind the other. */
+SSE42 static INLINE uint32_t three_streams(uint32_t state, const uint8_t *p, size_t words)
+{
+    uint64_t a = state, b = 0, c = 0;
+    __m128i moved;
+
+    for (size_t i = 0; i < words; i++, p += 8) {
+        uint64_t va, vb, vc;
+
+        memcpy(&va, p, sizeof va);
+        memcpy(&vb, p + 8 * words, sizeof vb);
+        memcpy(&vc, p + 16 * words, sizeof vc);
+        a = _mm_crc32_u64(a, va);
+        b = _mm_crc32_u64(b, vb);
+        c = _mm_crc32_u64(c, vc);
+    }
+    moved = _mm_xor_si128(clmul32((uint32_t)a, over_words[2 * words]),
+                          clmul32((uint32_t)b, over_words[words]));
+    return (uint32_t)(c ^ _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(moved)));
+}
+
+SSE42 static uint32_t sse42_update(uint32_t state, const uint8_t *p, size_t len)
+{
+    while (len >= STREAMED_MIN_BYTES) {
+        size_t words = len / 24 < STREAM_MAX_WORDS ? len / 24 : STREAM_MAX_WORDS;
+
+        state = three_streams(state, p, words);
+        p += 24 * words;
+        len -= 24 * words;
+    }
+    return straight(state, NULL, p, len, false);
+}
+
+SSE42 static uint32_t sse42_update_copy(uint32_t state, uint8_t *dst, const uint8_t *src,
+                                        size_t len)
+{
+    if (len < STREAMED_MIN_BYTES) {
+        return straight(state, dst, src, len, true);
+    }
+    return dw_crc32c_copy_blocks(&dw_crc32c_sse42, state, dst, src, len);
+}
+
+static bool sse42_usable(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+}
+
+const struct dw_crc32c_impl dw_crc32c_sse42 = {
+    .name = "sse4.2",
+    .usable = sse42_usable,
+    .update = sse42_update,
+    .update_copy = sse42_update_copy,
+};
+
+/* ---- vpclmulqdq --------------------------------------------------------------------------- */
+
+#define BLOCK_BYTES 64
+
+/* Below, the crc32 instruction alone is quicker than setting up and reducing vectors. */
+#define FOLDED_MIN_BYTES (2 * BLOCK_BYTES)
+
+/* Most blocks that a vector is moved over at once: the four of a step and three left over. */
+#define FOLD_MAX_BLOCKS 6
+
+/* over_blocks[n] moves each lane over n blocks; over_lanes moves lanes 0 to 2 onto lane 3. */
+static struct {
+    uint64_t lo, hi;
+} over_blocks[FOLD_MAX_BLOCKS + 1], over_lanes[4];
+
+AVX512 static INLINE __m512i fold_constant(size_t blocks)
+{
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)&over_blocks[blocks]));
+}
+
+/* next + v moved by k */
+AVX512 static INLINE __m512i fold(__m512i v, __m512i k, __m512i next)
+{
+    return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(v, k, 0x00),
+                                     _mm512_clmulepi64_epi128(v, k, 0x11), next, 0x96);
+}
+
+AVX512 static INLINE __m512i load(uint8_t *dst, const uint8_t *src, size_t block, const bool copy)
+{
+    __m512i v = _mm512_loadu_si512(src + block * BLOCK_BYTES);
+
+    if (copy) {
+        _mm512_storeu_si512(dst + block * BLOCK_BYTES, v);
+    }
+    return v;
+}
+
+/* The CRC register after the 64 bytes that v is congruent to. */
+AVX512 static INLINE uint32_t reduce(__m512i v)
+{
+    __m512i moved = fold(v, _mm512_loadu_si512(over_lanes), _mm512_setzero_si512());
+    __m256i half =
+        _mm256_xor_si256(_mm512_castsi512_si256(moved), _mm512_extracti64x4_epi64(moved, 1));
+    __m128i lane = _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    uint64_t state;
+
+    lane = _mm_xor_si128(lane, _mm512_extracti32x4_epi32(v, 3));
+    state = _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(lane));
+    return (uint32_t)_mm_crc32_u64(state, (uint64_t)_mm_extract_epi64(lane, 1));
+}
+
+/* Folds whole blocks, at least one, into one vector: four at a time while there are four, then all
+ * that remains is moved to the end in parallel. */
+AVX512 static INLINE __m512i fold_blocks(uint32_t state, uint8_t *dst, const uint8_t *src,
+                                         size_t blocks, const bool copy)
+{
+    __m512i first = _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)state));
+    __m512i sum = _mm512_setzero_si512();
+    size_t i = 0, left = blocks;
+
+    if (blocks >= 4) {
+        const __m512i k = fold_constant(4);
+        __m512i a = _mm512_xor_si512(load(dst, src, 0, copy), first);
+        __m512i b = load(dst, src, 1, copy);
+        __m512i c = load(dst, src, 2, copy);
+        __m512i d = load(dst, src, 3, copy);
+
+        for (i = 4, left -= 4; left >= 4; i += 4, left -= 4) {
+            a = fold(a, k, load(dst, src, i, copy));
+            b = fold(b, k, load(dst, src, i + 1, copy));
+            c = fold(c, k, load(dst, src, i + 2, copy));
+            d = fold(d, k, load(dst, src, i + 3, copy));
+        }
+        sum = fold(a, fold_constant(left + 3), sum);
+        sum = fold(b, fold_constant(left + 2), sum);
+        sum = fold(c, fold_constant(left + 1), sum);
+        if (left == 0) {
+            return _mm512_xor_si512(sum, d);
+        }
+        sum = fold(d, fold_constant(left), sum);
+        first = _mm512_setzero_si512();
+    }
+    for (; left > 1; i++, left--) {
+        __m512i v = _mm512_xor_si512(load(dst, src, i, copy), first);
+
+        sum = fold(v, fold_constant(left - 1), sum);
+        first = _mm512_setzero_si512();
+    }
+    return _mm512_ternarylogic_epi64(sum, load(dst, src, i, copy), first, 0x96);
+}
+
+AVX512 static INLINE uint32_t folded(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
+                                     const bool copy)
+{
+    size_t blocks = len / BLOCK_BYTES;
+
+    if (len < FOLDED_MIN_BYTES) {
+        return straight(state, dst, src, len, copy);
+    }
+    state = reduce(fold_blocks(state, dst, src, blocks, copy));
+    return straight(state, copy ? dst + blocks * BLOCK_BYTES : NULL, src + blocks * BLOCK_BYTES,
+                    len % BLOCK_BYTES, copy);
+}
+
+AVX512 static uint32_t vpclmulqdq_update(uint32_t state, const uint8_t *p, size_t len)
+{
+    return folded(state, NULL, p, len, false);
+}
+
+AVX512 static uint32_t vpclmulqdq_update_copy(uint32_t state, uint8_t *dst, const uint8_t *src,
+                                              size_t len)
+{
+    return folded(state, dst, src, len, true);
+}
+
+static bool vpclmulqdq_usable(void)
+{
+    return sse42_usable() && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("vpclmulqdq");
+}
+
+const struct dw_crc32c_impl dw_crc32c_vpclmulqdq = {
+    .name = "vpclmulqdq",
+    .usable = vpclmulqdq_usable,
+    .update = vpclmulqdq_update,
+    .update_copy = vpclmulqdq_update_copy,
+};
+
+/* ---- constants ---------------------------------------------------------------------------- */
+
+void dw_crc32c_x86_init(void)
+{
+    over_words[1] = dw_crc32c_shift(DW_CRC32C_ONE, 64 - 33);
+    for (unsigned n = 2; n <= 2 * STREAM_MAX_WORDS; n++) {
+        over_words[n] = dw_crc32c_shift(over_words[n - 1], 64);
+    }
+    for (unsigned n = 1; n <= FOLD_MAX_BLOCKS; n++) {
+        over_blocks[n].lo = over_words[8 * n + 1];
+        over_blocks[n].hi = over_words[8 * n];
+    }
+    for (unsigned lane = 0; lane < 3; lane++) {
+        over_lanes[lane].lo = over_words[2 * (3 - lane) + 1];
+        over_lanes[lane].hi = over_words[2 * (3 - lane)];
+    }
+}
+
+#else
+
+/* ISO C wants a declaration in every file. */
+typedef int dw_crc32c_no_x86;
+
+#endif

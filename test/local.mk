@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Tests: `make check' runs the unit and simulator tests; MPI, application, network and fuzz tests
+# have targets of their own (see Makefile.am).
+
+# Of programs that say nothing else: unit tests and fuzz targets.
+LDADD = $(CORE_LIBS) $(CMOCKA_LIBS)
+
+# The LLP that loses datagrams on purpose, instead of the product's.
+noinst_LTLIBRARIES += libdiwarp_fault.la
+libdiwarp_fault_la_SOURCES = test/fault/llp_fault.c test/fault/llp_fault.h
+
+noinst_HEADERS += \
+	test/mpi/mpi_test.h \
+	test/mpi/mpi_tool.h \
+	test/net/pcap.h \
+	test/vectors/vectors.h
+EXTRA_DIST += \
+	test/apps/run \
+	test/fault/README.md \
+	test/mpi/run \
+	test/net/two_hosts \
+	test/vectors/atomic_request_cmp_swap.hex \
+	test/vectors/atomic_request_fetch_add.hex \
+	test/vectors/atomic_response.hex \
+	test/vectors/datagram_ack.hex \
+	test/vectors/datagram_data_intro_coalesced.hex \
+	test/vectors/datagram_probe.hex \
+	test/vectors/datagram_probe_reply_no_crc.hex \
+	test/vectors/datagram_record.hex \
+	test/vectors/datagram_ud_send.hex \
+	test/vectors/intro_ipv6.hex \
+	test/vectors/read_request.hex \
+	test/vectors/record_abort.hex \
+	test/vectors/record_complete.hex \
+	test/vectors/record_open.hex \
+	test/vectors/record_status.hex \
+	test/vectors/write_record.hex
+
+# ---- unit tests: one program for each module ----------------------------------------------------
+
+if DW_CMOCKA
+
+UNIT_TESTS = \
+	test/unit/test_crc32c \
+	test/unit/test_ddp \
+	test/unit/test_interface \
+	test/unit/test_llp_fault \
+	test/unit/test_llp_header \
+	test/unit/test_rdmap \
+	test/unit/test_truesize \
+	test/unit/test_udp
+check_PROGRAMS += $(UNIT_TESTS)
+TESTS += $(UNIT_TESTS)
+
+test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
+
+endif
+
+# ---- MPI tests and the component with the fault injector -----------------------------------------
+
+if DW_COMPONENT
+
+# The same objects as the product's, but for the LLP that is opened: one that wraps it.
+noinst_LTLIBRARIES += test/fault/mca_btl_diwarp.la
+test_fault_mca_btl_diwarp_la_SOURCES =
+test_fault_mca_btl_diwarp_la_LIBADD = libdiwarp_fault.la $(COMPONENT_LIBS)
+# libtool makes a shared object of a library that is not installed only when given an rpath.
+test_fault_mca_btl_diwarp_la_LDFLAGS = $(COMPONENT_LDFLAGS) -rpath $(abs_top_builddir)/component-fault
+
+BUILT += component-fault/mca_btl_diwarp.so component-fault/help-mpi-btl-diwarp.txt
+
+component-fault/mca_btl_diwarp.so: test/fault/mca_btl_diwarp.la
+	@$(MKDIR_P) component-fault
+	$(AM_V_GEN)cp test/fault/.libs/mca_btl_diwarp.so $@.tmp && mv -f $@.tmp $@
+
+component-fault/help-mpi-btl-diwarp.txt: $(BTL_HELP)
+	@$(MKDIR_P) component-fault
+	$(AM_V_GEN)cp $(top_srcdir)/$(BTL_HELP) $@.tmp && mv -f $@.tmp $@
+
+MPI_TESTS = \
+	test/mpi/collectives \
+	test/mpi/compute_gap \
+	test/mpi/datatypes \
+	test/mpi/finalize_race \
+	test/mpi/matching \
+	test/mpi/modes \
+	test/mpi/onesided \
+	test/mpi/pt2pt_sizes \
+	test/mpi/pvars \
+	test/mpi/random_traffic \
+	test/mpi/spawn \
+	test/mpi/threads
+check_PROGRAMS += $(MPI_TESTS)
+
+test_mpi_collectives_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_collectives_LDADD = $(MPI_LIBS)
+
+test_mpi_compute_gap_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_compute_gap_LDADD = $(MPI_LIBS)
+
+test_mpi_datatypes_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_datatypes_LDADD = $(MPI_LIBS)
+
+test_mpi_finalize_race_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_finalize_race_LDADD = $(MPI_LIBS)
+
+test_mpi_matching_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_matching_LDADD = $(MPI_LIBS)
+
+test_mpi_modes_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_modes_LDADD = $(MPI_LIBS)
+
+test_mpi_onesided_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_onesided_LDADD = $(MPI_LIBS)
+
+test_mpi_pt2pt_sizes_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_pt2pt_sizes_LDADD = $(MPI_LIBS)
+
+test_mpi_pvars_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_pvars_LDADD = $(MPI_LIBS)
+
+test_mpi_random_traffic_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_random_traffic_LDADD = $(MPI_LIBS)
+
+test_mpi_spawn_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_spawn_LDADD = $(MPI_LIBS)
+
+test_mpi_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_threads_LDADD = $(MPI_LIBS)
+
+# Two hosts: an MPI program, and a judge of what a capture shows.
+check_PROGRAMS += test/net/net_check test/net/wire_check
+
+test_net_net_check_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_net_net_check_LDADD = $(MPI_LIBS)
+
+test_net_wire_check_SOURCES = test/net/wire_check.c test/net/pcap.c
+
+endif
+
+# ---- fuzz targets ----------------------------------------------------------------------------
+
+if DW_FUZZ
+
+FUZZERS = \
+	test/fuzz/fuzz_ddp \
+	test/fuzz/fuzz_llp_header \
+	test/fuzz/fuzz_rdmap
+check_PROGRAMS += $(FUZZERS)
+
+test_fuzz_fuzz_ddp_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_llp_header_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_rdmap_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+
+endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The counters of btl/diwarp as any tool sees them, through MPI_T: there, moving with the traffic,
+ * and proving that rendezvous went by Write-Record without a FIN on the wire.
+ */
+#include "test/mpi/mpi_payload.h"
+#include "test/mpi/mpi_test.h"
+#include "test/mpi/mpi_tool.h"
+
+#define PREFIX           "btl_diwarp_"
+#define MESSAGES         50
+#define RENDEZVOUS_BYTES 1048576
+
+static void ring(size_t size, int count)
+{
+    int dst = (mt.rank + 1) % mt.size, src = (mt.rank - 1 + mt.size) % mt.size;
+    unsigned char *out = mt_alloc(size);
+    struct mt_buf in;
+
+    mt_buf_init(&in, size);
+    for (int i = 0; i < count; i++) {
+        mt_fill(out, size, (struct mt_key){mt.rank, dst, 1, (uint64_t)i});
+        mt_buf_arm(&in, size, 0);
+        MPI_Sendrecv(out, mt_count(size), MPI_BYTE, dst, 1, in.data, mt_count(size), MPI_BYTE, src,
+                     1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        mt_buf_verify(&in, (struct mt_key){src, mt.rank, 1, (uint64_t)i}, "ring");
+    }
+    mt_buf_fini(&in);
+    free(out);
+}
+
+static void print_all(struct mt_pvar_set *set)
+{
+    for (int i = 0; mt.verbose && mt.rank == 0 && i < set->count; i++)
+        fprintf(stderr, "%-40s %12llu\n", set->vars[i].name,
+                (unsigned long long)mt_pvar_read(set, &set->vars[i]));
+}
+
+static void check_eager(struct mt_pvar_set *set)
+{
+    uint64_t sent = mt_pvar_value(set, PREFIX "tx_send_msgs");
+
+    MT_CHECK(sent >= MESSAGES, "tx_send_msgs is %llu after %d eager messages",
+             (unsigned long long)sent, MESSAGES);
+    MT_CHECK(mt_pvar_value(set, PREFIX "rx_send_msgs") >= MESSAGES, "rx_send_msgs did not move");
+    MT_CHECK(mt_pvar_value(set, PREFIX "tx_datagrams") > 0, "tx_datagrams did not move");
+    MT_CHECK(mt_pvar_value(set, PREFIX "rx_datagrams") > 0, "rx_datagrams did not move");
+}
+
+static void check_rendezvous(struct mt_pvar_set *set, uint64_t bytes)
+{
+    uint64_t tx = mt_pvar_value(set, PREFIX "tx_record_bytes");
+    uint64_t rx = mt_pvar_value(set, PREFIX "rx_record_bytes");
+
+    MT_CHECK(tx >= bytes, "tx_record_bytes is %llu after %llu bytes by rendezvous",
+             (unsigned long long)tx, (unsigned long long)bytes);
+    MT_CHECK(rx >= bytes, "rx_record_bytes is %llu after %llu bytes by rendezvous",
+             (unsigned long long)rx, (unsigned long long)bytes);
+    MT_CHECK(mt_pvar_value(set, PREFIX "rx_records_complete") >= 5, "records did not complete");
+    MT_CHECK(mt_pvar_value(set, PREFIX "fin_msgs_on_wire") == 0, "%llu FIN messages on the wire",
+             (unsigned long long)mt_pvar_value(set, PREFIX "fin_msgs_on_wire"));
+}
+
+int main(int argc, char **argv)
+{
+    struct mt_pvar_set set;
+    int count;
+
+    mt_start(argc, argv, "pvars", MPI_THREAD_SINGLE);
+    mt_tool_init();
+    mt_phase("listing");
+    mt_pvar_set_init(&set, PREFIX);
+    MT_CHECK(set.count > 0, "no such pvars: none begins with " PREFIX);
+    count = set.count;
+    mt_phase("eager");
+    ring(64, MESSAGES);
+    MPI_Barrier(MPI_COMM_WORLD);
+    check_eager(&set);
+    mt_phase("rendezvous");
+    ring(RENDEZVOUS_BYTES, 5);
+    /* Sendrecv returns only when the peer holds our bytes, so both directions are counted now. */
+    MPI_Barrier(MPI_COMM_WORLD);
+    check_rendezvous(&set, (uint64_t)5 * RENDEZVOUS_BYTES);
+    print_all(&set);
+    mt_pvar_set_fini(&set);
+    MPI_T_finalize();
+    mt_finish("%d counters, no FIN on the wire", count);
+    return 0;
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The LLP header, the intro block and the trailer, against vectors written from WIRE.md. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "common/wire/bytes.h"
+#include "common/wire/crc32c.h"
+#include "common/wire/llp_header.h"
+#include "test/vectors/vectors.h"
+
+static const struct {
+    const char *name;
+    struct dw_llp_header header;
+} golden[] = {
+    {"datagram_ud_send",
+     {.type = DW_LLP_UD,
+      .incarnation = 0xdeadbeef,
+      .token = 0x0123456789abcdef,
+      .job = 0x00010002,
+      .rank = 3}},
+    {"datagram_data_intro_coalesced",
+     {.type = DW_LLP_DATA,
+      .flags = DW_LLP_ACK_REQUEST | DW_LLP_INTRO,
+      .credit_kib = 256,
+      .incarnation = 7,
+      .token = 0xfedcba9876543210,
+      .job = 0x80000001,
+      .rank = 1000,
+      .psn = UINT32_MAX,
+      .ack = 5,
+      .sack = UINT64_C(1) << 63 | 1}},
+    {"datagram_record",
+     {.type = DW_LLP_RECORD,
+      .credit_kib = 64,
+      .incarnation = 1,
+      .token = 0xff,
+      .job = 1,
+      .ack = 16}},
+    {"datagram_ack",
+     {.type = DW_LLP_ACK,
+      .credit_kib = UINT16_MAX,
+      .incarnation = 1,
+      .token = 0xff,
+      .job = 1,
+      .rank = 2,
+      .ack = 100,
+      .sack = 0xb}},
+    {"datagram_probe",
+     {.type = DW_LLP_PROBE,
+      .flags = DW_LLP_ACK_REQUEST,
+      .incarnation = 1,
+      .token = 0xff,
+      .job = 1,
+      .rank = 2,
+      .psn = 0x65}},
+    {"datagram_probe_reply_no_crc",
+     {.type = DW_LLP_PROBE_REPLY,
+      .flags = DW_LLP_NO_CRC,
+      .credit_kib = 16,
+      .incarnation = 9,
+      .token = 0x1000000000000001,
+      .job = 1,
+      .rank = 3,
+      .psn = 0x65,
+      .ack = 1}},
+};
+#define GOLDEN_COUNT (sizeof golden / sizeof golden[0])
+
+static const struct dw_intro intro_ipv4 = {.token = 0x1122334455667788,
+                                           .family = AF_INET,
+                                           .port = 40001,
+                                           .mtu_bytes = 1500,
+                                           .ip = {10, 0, 0, 2}};
+static const struct dw_intro intro_ipv6 = {
+    .token = 0x8000000000000001,
+    .family = AF_INET6,
+    .port = 65535,
+    .mtu_bytes = 65535,
+    .ip = {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+
+static void assert_header_equal(const struct dw_llp_header *a, const struct dw_llp_header *b)
+{
+    assert_int_equal(a->type, b->type);
+    assert_int_equal(a->flags, b->flags);
+    assert_int_equal(a->credit_kib, b->credit_kib);
+    assert_int_equal(a->incarnation, b->incarnation);
+    assert_true(a->token == b->token);
+    assert_int_equal(a->job, b->job);
+    assert_int_equal(a->rank, b->rank);
+    assert_int_equal(a->psn, b->psn);
+    assert_int_equal(a->ack, b->ack);
+    assert_true(a->sack == b->sack);
+}
+
+static void assert_intro_equal(const struct dw_intro *a, const struct dw_intro *b)
+{
+    assert_true(a->token == b->token);
+    assert_int_equal(a->family, b->family);
+    assert_int_equal(a->port, b->port);
+    assert_int_equal(a->mtu_bytes, b->mtu_bytes);
+    assert_memory_equal(a->ip, b->ip, sizeof a->ip);
+}
+
+static void llp_header_get__golden(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GOLDEN_COUNT; i++) {
+        struct dw_llp_header header;
+        struct vector v;
+
+        vector_load(&v, golden[i].name);
+        assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len), 0);
+        assert_header_equal(&header, &golden[i].header);
+    }
+}
+
+static void llp_header_put__golden(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GOLDEN_COUNT; i++) {
+        uint8_t buf[DW_LLP_HEADER_BYTES];
+        struct vector v;
+
+        vector_load(&v, golden[i].name);
+        dw_llp_header_put(buf, &golden[i].header);
+        assert_memory_equal(buf, v.bytes, sizeof buf);
+    }
+}
+
+static void trailer__golden(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GOLDEN_COUNT; i++) {
+        uint32_t expected;
+        struct vector v;
+
+        vector_load(&v, golden[i].name);
+        expected = golden[i].header.flags & DW_LLP_NO_CRC
+                       ? 0
+                       : dw_crc32c(0, v.bytes, v.len - DW_CRC_BYTES);
+        assert_int_equal(dw_get_be32(v.bytes + v.len - DW_CRC_BYTES), expected);
+    }
+}
+
+/* The segments lie where WIRE.md says and fill the datagram to the trailer. */
+static void segments__golden_lengths(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned segments;
+    } cases[] = {{"datagram_ud_send", 1},
+                 {"datagram_data_intro_coalesced", 2},
+                 {"datagram_record", 1},
+                 {"datagram_ack", 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct dw_llp_header header;
+        unsigned segments = 0;
+        struct vector v;
+        size_t at;
+
+        vector_load(&v, cases[i].name);
+        assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len), 0);
+        at = DW_LLP_HEADER_BYTES + (header.flags & DW_LLP_INTRO ? DW_INTRO_BYTES : 0);
+        for (; at < v.len - DW_CRC_BYTES; segments++) {
+            at += DW_SEGMENT_LEN_BYTES + dw_get_be16(v.bytes + at);
+        }
+        assert_int_equal(at, v.len - DW_CRC_BYTES);
+        assert_int_equal(segments, cases[i].segments);
+    }
+}
+
+static void llp_header_get__truncated(void **state)
+{
+    struct vector v;
+
+    (void)state;
+    vector_load(&v, "datagram_ack");
+    assert_int_equal(v.len, DW_LLP_HEADER_BYTES + DW_CRC_BYTES);
+    for (size_t len = 0; len < v.len; len++) {
+        uint8_t *bytes = exact_copy(v.bytes, len);
+        struct dw_llp_header header;
+
+        assert_int_equal(dw_llp_header_get(&header, bytes, len), -EBADMSG);
+        free(bytes);
+    }
+}
+
+/* All values of the first byte: version and type. */
+static void llp_header_get__version_and_type(void **state)
+{
+    struct vector v;
+
+    (void)state;
+    vector_load(&v, "datagram_ack");
+    memset(v.bytes + 24, 0, 16); /* what UD must not use */
+    memset(v.bytes + 2, 0, 2);
+    for (unsigned byte = 0; byte < 256; byte++) {
+        struct dw_llp_header header;
+        int expected = byte >> 4 != DW_WIRE_VERSION   ? -EPROTONOSUPPORT
+                       : (byte & 0xf) >= DW_LLP_TYPES ? -EPROTO
+                                                      : 0;
+
+        v.bytes[0] = (uint8_t)byte;
+        assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len), expected);
+    }
+}
+
+static void llp_header_get__flags(void **state)
+{
+    struct vector v;
+
+    (void)state;
+    vector_load(&v, "datagram_ack");
+    for (unsigned flags = 0; flags < 256; flags++) {
+        struct dw_llp_header header;
+
+        v.bytes[1] = (uint8_t)flags;
+        assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len),
+                         flags & ~(unsigned)DW_LLP_FLAGS ? -EPROTO : 0);
+    }
+}
+
+/* Each bit of what is 0 on UD: credit, PSN, ack, SACK. */
+static void llp_header_get__ud_unused_fields(void **state)
+{
+    struct vector v;
+
+    (void)state;
+    vector_load(&v, "datagram_ud_send");
+    for (unsigned bit = 0; bit < 8 * DW_LLP_HEADER_BYTES; bit++) {
+        unsigned byte = bit / 8;
+        struct dw_llp_header header;
+
+        if (byte < 2) {
+            continue;
+        }
+        v.bytes[byte] ^= (uint8_t)(1u << bit % 8);
+        assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len),
+                         byte < 4 || byte >= 24 ? -EPROTO : 0);
+        v.bytes[byte] ^= (uint8_t)(1u << bit % 8);
+    }
+}
+
+static void intro__golden(void **state)
+{
+    uint8_t buf[DW_INTRO_BYTES];
+    struct dw_intro intro;
+    struct vector v;
+
+    (void)state;
+    vector_load(&v, "datagram_data_intro_coalesced");
+    assert_int_equal(
+        dw_intro_get(&intro, v.bytes + DW_LLP_HEADER_BYTES, v.len - DW_LLP_HEADER_BYTES), 0);
+    assert_intro_equal(&intro, &intro_ipv4);
+    dw_intro_put(buf, &intro_ipv4);
+    assert_memory_equal(buf, v.bytes + DW_LLP_HEADER_BYTES, sizeof buf);
+
+    vector_load(&v, "intro_ipv6");
+    assert_int_equal(dw_intro_get(&intro, v.bytes, v.len), 0);
+    assert_intro_equal(&intro, &intro_ipv6);
+    dw_intro_put(buf, &intro_ipv6);
+    assert_int_equal(v.len, sizeof buf);
+    assert_memory_equal(buf, v.bytes, sizeof buf);
+}
+
+/* What lies behind an IPv4 address in the struct does not reach the wire. */
+static void intro_put__ipv4_tail(void **state)
+{
+    struct dw_intro intro = intro_ipv4, out;
+    uint8_t buf[DW_INTRO_BYTES];
+
+    (void)state;
+    memset(intro.ip + 4, 0xee, 12);
+    dw_intro_put(buf, &intro);
+    assert_int_equal(dw_intro_get(&out, buf, sizeof buf), 0);
+    assert_intro_equal(&out, &intro_ipv4);
+}
+
+static void intro_get__truncated(void **state)
+{
+    struct vector v;
+
+    (void)state;
+    vector_load(&v, "intro_ipv6");
+    for (size_t len = 0; len < v.len; len++) {
+        uint8_t *bytes = exact_copy(v.bytes, len);
+        struct dw_intro intro;
+
+        assert_int_equal(dw_intro_get(&intro, bytes, len), -EBADMSG);
+        free(bytes);
+    }
+}
+
+static void intro_get__family(void **state)
+{
+    uint8_t buf[DW_INTRO_BYTES];
+    struct dw_intro intro;
+
+    (void)state;
+    dw_intro_put(buf, &intro_ipv4);
+    for (unsigned family = 0; family < 256; family++) {
+        buf[8] = (uint8_t)family;
+        assert_int_equal(dw_intro_get(&intro, buf, sizeof buf),
+                         family == 4 || family == 6 ? 0 : -EPROTO);
+    }
+}
+
+static void intro_get__reserved_bits(void **state)
+{
+    uint8_t buf[DW_INTRO_BYTES];
+    struct dw_intro intro;
+
+    (void)state;
+    dw_intro_put(buf, &intro_ipv4);
+    for (unsigned byte = 0; byte < DW_INTRO_BYTES; byte++) {
+        bool reserved = byte == 9 || byte == 14 || byte == 15 || byte >= 20;
+
+        for (unsigned bit = 0; reserved && bit < 8; bit++) {
+            buf[byte] ^= (uint8_t)(1u << bit);
+            assert_int_equal(dw_intro_get(&intro, buf, sizeof buf), -EPROTO);
+            buf[byte] ^= (uint8_t)(1u << bit);
+        }
+    }
+    assert_int_equal(dw_intro_get(&intro, buf, sizeof buf), 0);
+}
+
+static void intro_get__port_and_mtu(void **state)
+{
+    static const struct {
+        uint16_t port, mtu_bytes;
+        int expected;
+    } cases[] = {
+        {0, 1500, -EPROTO}, {1, 1500, 0}, {1, 0, -EPROTO},
+        {1, 575, -EPROTO},  {1, 576, 0},  {65535, 65535, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t buf[DW_INTRO_BYTES];
+        struct dw_intro intro;
+
+        dw_intro_put(buf, &intro_ipv4);
+        dw_put_be16(buf + 10, cases[i].port);
+        dw_put_be16(buf + 12, cases[i].mtu_bytes);
+        assert_int_equal(dw_intro_get(&intro, buf, sizeof buf), cases[i].expected);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(llp_header_get__golden),
+        cmocka_unit_test(llp_header_put__golden),
+        cmocka_unit_test(trailer__golden),
+        cmocka_unit_test(segments__golden_lengths),
+        cmocka_unit_test(llp_header_get__truncated),
+        cmocka_unit_test(llp_header_get__version_and_type),
+        cmocka_unit_test(llp_header_get__flags),
+        cmocka_unit_test(llp_header_get__ud_unused_fields),
+        cmocka_unit_test(intro__golden),
+        cmocka_unit_test(intro_put__ipv4_tail),
+        cmocka_unit_test(intro_get__truncated),
+        cmocka_unit_test(intro_get__family),
+        cmocka_unit_test(intro_get__reserved_bits),
+        cmocka_unit_test(intro_get__port_and_mtu),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
