@@ -162,7 +162,6 @@ static int open_qp(struct mca_btl_diwarp_module *module, const char **what,
     attr.cq = module->cq;
     attr.max_send_wr = SEND_QUEUE_WRS;
     attr.max_msg_bytes = (uint32_t)(eager > max ? eager : max);
-    attr.in_place = true;
     return diwarp_create_qp(module->pd, &attr, &module->qp, why);
 }
 

@@ -53,7 +53,7 @@ component/help-mpi-btl-diwarp.txt: $(BTL_HELP)
 	$(AM_V_GEN)cp $(top_srcdir)/$(BTL_HELP) $@.tmp && mv -f $@.tmp $@
 
 # Open MPI loads the .so; the .la would only be a second name for it.
-install-exec-hook:
+install-data-hook:
 	rm -f '$(DESTDIR)$(componentdir)/mca_btl_diwarp.la'
 	@if test -n '$(componentpath)'; then \
 	    echo; \

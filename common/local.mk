@@ -6,6 +6,12 @@ lib_LTLIBRARIES += libdiwarp.la
 noinst_LTLIBRARIES += libdiwarp_core.la libdiwarp_open.la
 
 libdiwarp_core_la_SOURCES = \
+	common/base/heap.c \
+	common/base/heap.h \
+	common/base/list.h \
+	common/base/map.c \
+	common/base/map.h \
+	common/base/serial.h \
 	common/wire/bytes.h \
 	common/wire/crc32c.c \
 	common/wire/crc32c.h \
@@ -17,12 +23,39 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/llp_header.h \
 	common/wire/rdmap.c \
 	common/wire/rdmap.h \
+	common/mem/mr.c \
+	common/mem/mr.h \
 	common/llp/interface.c \
 	common/llp/interface.h \
 	common/llp/llp.h \
 	common/llp/truesize.c \
 	common/llp/udp.c \
-	common/rnic/device.h
+	common/rel/ranges.c \
+	common/rel/ranges.h \
+	common/rel/record.c \
+	common/rel/record.h \
+	common/rel/recvwin.h \
+	common/rel/rtt.h \
+	common/rel/seen.h \
+	common/rel/sendwin.c \
+	common/rel/sendwin.h \
+	common/rnic/address.c \
+	common/rnic/atomic.c \
+	common/rnic/cq.c \
+	common/rnic/deliver.c \
+	common/rnic/device.c \
+	common/rnic/device.h \
+	common/rnic/lock.h \
+	common/rnic/peer.c \
+	common/rnic/qp.c \
+	common/rnic/qp.h \
+	common/rnic/rdma.c \
+	common/rnic/receive.c \
+	common/rnic/record.c \
+	common/rnic/record.h \
+	common/rnic/send.c \
+	common/rnic/transmit.c \
+	common/rnic/ud.c
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 
 libdiwarp_open_la_SOURCES = common/llp/open.c

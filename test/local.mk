@@ -10,13 +10,16 @@ noinst_LTLIBRARIES += libdiwarp_fault.la
 libdiwarp_fault_la_SOURCES = test/fault/llp_fault.c test/fault/llp_fault.h
 
 noinst_HEADERS += \
+	test/mpi/mpi_payload.h \
 	test/mpi/mpi_test.h \
 	test/mpi/mpi_tool.h \
 	test/net/pcap.h \
+	test/unit/random.h \
 	test/vectors/vectors.h
 EXTRA_DIST += \
 	test/apps/run \
 	test/fault/README.md \
+	test/mpi/README.md \
 	test/mpi/run \
 	test/net/two_hosts \
 	test/vectors/atomic_request_cmp_swap.hex \
@@ -36,17 +39,28 @@ EXTRA_DIST += \
 	test/vectors/record_status.hex \
 	test/vectors/write_record.hex
 
-# ---- unit tests: one program for each module ----------------------------------------------------
+# ---- unit tests: one program for each module -----------------------------------------------------
 
 if DW_CMOCKA
 
 UNIT_TESTS = \
 	test/unit/test_crc32c \
 	test/unit/test_ddp \
+	test/unit/test_heap \
 	test/unit/test_interface \
+	test/unit/test_list \
 	test/unit/test_llp_fault \
 	test/unit/test_llp_header \
+	test/unit/test_map \
+	test/unit/test_mr \
+	test/unit/test_ranges \
 	test/unit/test_rdmap \
+	test/unit/test_record \
+	test/unit/test_recvwin \
+	test/unit/test_rtt \
+	test/unit/test_seen \
+	test/unit/test_sendwin \
+	test/unit/test_serial \
 	test/unit/test_truesize \
 	test/unit/test_udp
 check_PROGRAMS += $(UNIT_TESTS)
@@ -56,7 +70,7 @@ test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_L
 
 endif
 
-# ---- MPI tests and the component with the fault injector -----------------------------------------
+# ---- MPI tests and the component with the fault injector --------------------------------------
 
 if DW_COMPONENT
 
@@ -145,11 +159,13 @@ if DW_FUZZ
 FUZZERS = \
 	test/fuzz/fuzz_ddp \
 	test/fuzz/fuzz_llp_header \
+	test/fuzz/fuzz_ranges \
 	test/fuzz/fuzz_rdmap
 check_PROGRAMS += $(FUZZERS)
 
 test_fuzz_fuzz_ddp_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_llp_header_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_ranges_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_rdmap_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 
 endif

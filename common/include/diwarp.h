@@ -154,6 +154,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(rx_record_bytes, "bytes", "Write-Record payload placed for the first time")                  \
     X(rx_records_complete, "records", "records whose validity map became full")                    \
     X(rx_records_partial, "records", "UD records handed over with holes")                          \
+    X(rx_partial_msgs, "messages", "UD Sends given up with segments missing")                      \
     X(rx_dup_datagrams, "datagrams", "sequenced datagrams received again")                         \
     X(rx_dup_record_bytes, "bytes", "Write-Record payload received again")                         \
     X(drop_short, "datagrams", "dropped: shorter than its headers, or a length out of bounds")     \
@@ -220,7 +221,7 @@ enum diwarp_wc_opcode {
 struct diwarp_wc {
     struct ibv_wc wc;
     struct diwarp_name src;       /* receives, records, releases, gone peers */
-    const void *data;             /* in-place receives, releases: valid until the next poll */
+    const void *data;             /* RD receives, releases: valid until the next poll */
     struct diwarp_record *record; /* DIWARP_WC_RECORD: owned by the application */
     uint64_t read_id;             /* IBV_WC_RDMA_READ posted with DIWARP_SEND_HOLD: see release */
 };
@@ -245,9 +246,8 @@ struct diwarp_qp_attr {
     enum diwarp_qp_type type;
     struct diwarp_cq *cq;
     uint32_t max_send_wr;    /* bound of queued work requests; then posts give -ENOMEM */
-    uint32_t max_recv_wr;    /* UD, RD without in_place: bound of posted receives */
+    uint32_t max_recv_wr;    /* UD: bound of posted receives; RD delivers in place, needs none */
     uint32_t max_msg_bytes;  /* largest Send message */
-    bool in_place;           /* RD: deliver Sends from the receive ring, no posted receives */
     uint64_t record_time_ns; /* UD: a partial record is handed over this long after it began */
 };
 

@@ -6,6 +6,8 @@
 #ifndef DW_DEVICE_H
 #define DW_DEVICE_H
 
+#include <pthread.h>
+
 #include "common/include/diwarp.h"
 #include "common/llp/llp.h"
 
@@ -28,6 +30,7 @@ struct diwarp_device {
     unsigned interface_count;
     uint64_t host_id;
     uint64_t random_state;
+    pthread_mutex_t lock; /* see lock.h */
     unsigned users; /* PDs and CQs */
 };
 

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/base/heap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void dw_heap_init(struct dw_heap *heap)
+{
+    *heap = (struct dw_heap){0};
+}
+
+void dw_heap_fini(struct dw_heap *heap)
+{
+    free(heap->slots);
+    dw_heap_init(heap);
+}
+
+static void place(struct dw_heap *heap, size_t slot, struct dw_timer *timer)
+{
+    heap->slots[slot] = timer;
+    timer->slot = slot;
+}
+
+static void sift(struct dw_heap *heap, size_t slot, struct dw_timer *timer)
+{
+    while (slot > 1 && heap->slots[slot / 2]->deadline_ns > timer->deadline_ns) {
+        place(heap, slot, heap->slots[slot / 2]);
+        slot /= 2;
+    }
+    for (size_t child; (child = 2 * slot) <= heap->count; slot = child) {
+        if (child < heap->count &&
+            heap->slots[child + 1]->deadline_ns < heap->slots[child]->deadline_ns)
+            child++;
+        if (heap->slots[child]->deadline_ns >= timer->deadline_ns)
+            break;
+        place(heap, slot, heap->slots[child]);
+    }
+    place(heap, slot, timer);
+}
+
+static void take_out(struct dw_heap *heap, struct dw_timer *timer)
+{
+    size_t slot = timer->slot;
+    struct dw_timer *last = heap->slots[heap->count--];
+    timer->slot = 0;
+    if (last != timer)
+        sift(heap, slot, last);
+}
+
+static int grow(struct dw_heap *heap)
+{
+    size_t capacity = heap->capacity ? heap->capacity * 2 : 16;
+    struct dw_timer **slots = realloc(heap->slots, (capacity + 1) * sizeof *slots);
+    if (!slots)
+        return -ENOMEM;
+    heap->slots = slots;
+    heap->capacity = capacity;
+    return 0;
+}
+
+int dw_heap_set(struct dw_heap *heap, struct dw_timer *timer, uint64_t deadline_ns)
+{
+    if (deadline_ns < heap->floor_ns)
+        deadline_ns = heap->floor_ns;
+    timer->deadline_ns = deadline_ns;
+    if (deadline_ns == DW_NEVER) {
+        if (timer->slot)
+            take_out(heap, timer);
+        return 0;
+    }
+    if (!timer->slot) {
+        if (heap->count == heap->capacity && grow(heap))
+            return -ENOMEM;
+        timer->slot = ++heap->count;
+        heap->slots[timer->slot] = timer;
+    }
+    sift(heap, timer->slot, timer);
+    return 0;
+}
+
+uint64_t dw_heap_next_ns(const struct dw_heap *heap)
+{
+    return heap->count ? heap->slots[1]->deadline_ns : DW_NEVER;
+}
+
+void dw_heap_run(struct dw_heap *heap, uint64_t now_ns)
+{
+    heap->floor_ns = now_ns + 1;
+    while (dw_heap_next_ns(heap) <= now_ns) {
+        struct dw_timer *timer = heap->slots[1];
+        take_out(heap, timer);
+        timer->fire(timer, now_ns);
+    }
+    heap->floor_ns = 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Timers in a binary heap, earliest deadline first. Owners embed struct dw_timer. */
+#ifndef DW_HEAP_H
+#define DW_HEAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DW_NEVER UINT64_MAX
+
+struct dw_timer {
+    uint64_t deadline_ns;
+    size_t slot;                                           /* 0: not in the heap */
+    void (*fire)(struct dw_timer *timer, uint64_t now_ns); /* already out of the heap */
+};
+
+struct dw_heap {
+    struct dw_timer **slots; /* from 1 */
+    size_t count, capacity;
+    uint64_t floor_ns; /* while running, the next moment: no deadline is set before it */
+};
+
+void dw_heap_init(struct dw_heap *heap);
+void dw_heap_fini(struct dw_heap *heap);
+/* Sets or moves the deadline; DW_NEVER removes the timer. -ENOMEM leaves it out. */
+int dw_heap_set(struct dw_heap *heap, struct dw_timer *timer, uint64_t deadline_ns);
+/* DW_NEVER when empty. */
+uint64_t dw_heap_next_ns(const struct dw_heap *heap);
+/* Takes out and fires each timer that was due at now_ns, once: one that a callback sets to that
+ * moment or earlier waits for a later run. */
+void dw_heap_run(struct dw_heap *heap, uint64_t now_ns);
+
+#endif

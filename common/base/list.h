@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Intrusive doubly linked list; the head is a node of the ring. */
+#ifndef DW_LIST_H
+#define DW_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct dw_list {
+    struct dw_list *next, *prev;
+};
+
+#define dw_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/* Safe against removal of `it` itself inside the body. */
+#define dw_list_foreach(it, head)                                                                  \
+    for (struct dw_list *it = (head)->next, *it##_next = it->next; it != (head);                   \
+         it = it##_next, it##_next = it->next)
+
+static inline void dw_list_init(struct dw_list *head)
+{
+    head->next = head->prev = head;
+}
+
+static inline bool dw_list_empty(const struct dw_list *head)
+{
+    return head->next == head;
+}
+
+static inline void dw_list_append(struct dw_list *head, struct dw_list *node)
+{
+    node->prev = head->prev;
+    node->next = head;
+    head->prev->next = node;
+    head->prev = node;
+}
+
+static inline void dw_list_prepend(struct dw_list *head, struct dw_list *node)
+{
+    dw_list_append(head->next, node);
+}
+
+/* Leaves the node alone in its own ring, so that a second remove is harmless. */
+static inline void dw_list_remove(struct dw_list *node)
+{
+    node->prev->next = node->next;
+    node->next->prev = node->prev;
+    dw_list_init(node);
+}
+
+static inline bool dw_list_linked(const struct dw_list *node)
+{
+    return node->next != node;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hash map from a 64-bit key to a pointer: open addressing, linear probing, 16 bytes a slot.
+ * Values are borrowed. Not thread-safe.
+ */
+#ifndef DW_MAP_H
+#define DW_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct dw_map_slot {
+    uint64_t key;
+    void *value; /* NULL: free */
+};
+
+struct dw_map {
+    struct dw_map_slot *slots;
+    size_t capacity; /* a power of two, or 0 before the first put */
+    size_t count;
+    uint64_t seed; /* keys come from peers: they must not choose the bucket */
+};
+
+void dw_map_init(struct dw_map *map, uint64_t seed);
+void dw_map_fini(struct dw_map *map);
+/* NULL when absent. */
+void *dw_map_get(const struct dw_map *map, uint64_t key);
+/* The key must be absent, the value not NULL. -ENOMEM. */
+int dw_map_put(struct dw_map *map, uint64_t key, void *value);
+/* Returns the value that was there, or NULL. */
+void *dw_map_remove(struct dw_map *map, uint64_t key);
+/* Any one value, or NULL: for tearing down. */
+void *dw_map_any(const struct dw_map *map);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory regions and their STags: who may touch which bytes (RFC 5040 section 8, RFC 5042).
+ * An STag is random, so that a peer cannot guess one it was not given.
+ */
+#ifndef DW_MR_H
+#define DW_MR_H
+
+#include "common/base/map.h"
+#include "common/include/diwarp.h"
+
+/* A region, and how many records in progress hold its address. */
+struct dw_region {
+    struct diwarp_mr mr; /* first: a diwarp_mr of ours is a dw_region */
+    unsigned records;
+};
+
+struct dw_mr_table {
+    struct dw_map by_stag;
+};
+
+void dw_mr_table_init(struct dw_mr_table *table, uint64_t seed);
+/* Frees what is still registered. */
+void dw_mr_table_fini(struct dw_mr_table *table);
+
+/* `random` yields the next random number; `arg` is handed to it. -ENOMEM, -EINVAL (wraps around
+ * the address space, or rights that verbs does not allow). */
+int dw_mr_register(struct dw_mr_table *table, void *addr, size_t length, int access,
+                   uint64_t (*random)(void *arg), void *arg, struct diwarp_mr **mr);
+void dw_mr_deregister(struct dw_mr_table *table, struct diwarp_mr *mr);
+
+/* The region that holds [to, to + length) with all of `access`: 0 and *region, -EACCES (no such STag,
+ * or without the right) or -ERANGE (out of bounds). */
+int dw_mr_check(const struct dw_mr_table *table, uint32_t stag, uint64_t to, uint64_t length,
+                int access, struct dw_region **region);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/rel/ranges.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void dw_ranges_init(struct dw_ranges *set)
+{
+    *set = (struct dw_ranges){.capacity = DW_RANGES_IN_PLACE};
+    set->list = set->in_place;
+}
+
+void dw_ranges_fini(struct dw_ranges *set)
+{
+    if (set->list != set->in_place)
+        free(set->list);
+    dw_ranges_init(set);
+}
+
+static int grow(struct dw_ranges *set)
+{
+    if (set->capacity >= DW_RANGES_MAX)
+        return -ENOMEM;
+    uint32_t capacity = set->capacity < 16 ? 16 : set->capacity * 2;
+    struct dw_range *list = malloc(capacity * sizeof *list);
+    if (!list)
+        return -ENOMEM;
+    memcpy(list, set->list, set->count * sizeof *list);
+    if (set->list != set->in_place)
+        free(set->list);
+    set->list = list;
+    set->capacity = capacity;
+    return 0;
+}
+
+/* Index of the first range that ends at or after `at`. */
+static uint32_t find(const struct dw_ranges *set, uint32_t at)
+{
+    uint32_t low = 0, high = set->count;
+    /* Datagrams mostly come in order: look at the last range first. */
+    if (high && set->list[high - 1].end < at)
+        return high;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (set->list[middle].end < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int insert(struct dw_ranges *set, uint32_t i, uint32_t start, uint32_t end)
+{
+    if (set->count == set->capacity && grow(set))
+        return -ENOMEM;
+    memmove(&set->list[i + 1], &set->list[i], (set->count - i) * sizeof *set->list);
+    set->list[i] = (struct dw_range){start, end};
+    set->count++;
+    set->bytes += end - start;
+    return 0;
+}
+
+int64_t dw_ranges_add(struct dw_ranges *set, uint32_t start, uint32_t end)
+{
+    assert(start < end);
+    uint32_t first = find(set, start);
+    if (first == set->count || set->list[first].start > end)
+        return insert(set, first, start, end) ? -ENOMEM : (int64_t)(end - start);
+
+    /* Everything that touches [start, end) becomes one range. */
+    uint32_t next = first;
+    uint64_t held = 0;
+    if (set->list[first].start < start)
+        start = set->list[first].start;
+    for (; next < set->count && set->list[next].start <= end; next++) {
+        held += set->list[next].end - set->list[next].start;
+        if (set->list[next].end > end)
+            end = set->list[next].end;
+    }
+    int64_t new_bytes = (int64_t)((uint64_t)(end - start) - held);
+    set->list[first] = (struct dw_range){start, end};
+    memmove(&set->list[first + 1], &set->list[next], (set->count - next) * sizeof *set->list);
+    set->count -= next - first - 1;
+    set->bytes += (uint64_t)new_bytes;
+    return new_bytes;
+}
+
+bool dw_ranges_take(struct dw_ranges *set, uint32_t max_bytes, struct dw_range *taken)
+{
+    if (!set->count)
+        return false;
+    struct dw_range *front = &set->list[0];
+    *taken = *front;
+    if (taken->end - taken->start > max_bytes)
+        taken->end = taken->start + max_bytes;
+    set->bytes -= taken->end - taken->start;
+    front->start = taken->end;
+    if (front->start == front->end)
+        memmove(front, front + 1, --set->count * sizeof *front);
+    return true;
+}
+
+unsigned dw_ranges_missing(const struct dw_ranges *set, uint32_t from, uint32_t to,
+                           struct dw_range *holes, unsigned max)
+{
+    unsigned n = 0;
+    for (uint32_t i = find(set, from); i < set->count && from < to && n < max; i++) {
+        uint32_t until = set->list[i].start < to ? set->list[i].start : to;
+        if (from < until)
+            holes[n++] = (struct dw_range){from, until};
+        if (set->list[i].end > from)
+            from = set->list[i].end;
+    }
+    if (from < to && n < max)
+        holes[n++] = (struct dw_range){from, to};
+    return n;
+}

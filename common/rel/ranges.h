@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A set of byte ranges, sorted and disjoint: the validity map of a record, the bytes a source is to
+ * send again. Holds a few ranges in place, more on the heap, up to a bound. Pure.
+ */
+#ifndef DW_RANGES_H
+#define DW_RANGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dw_range {
+    uint32_t start, end; /* [start, end) */
+};
+
+#define DW_RANGES_IN_PLACE 2
+#define DW_RANGES_MAX      4096
+
+struct dw_ranges {
+    struct dw_range *list; /* in_place, or on the heap */
+    uint32_t count, capacity;
+    uint64_t bytes;
+    struct dw_range in_place[DW_RANGES_IN_PLACE];
+};
+
+/* Must not be moved afterwards: list may point into it. */
+void dw_ranges_init(struct dw_ranges *set);
+void dw_ranges_fini(struct dw_ranges *set);
+
+/* Adds [start, end), start < end; returns the bytes that were new, or -ENOMEM (unchanged): no
+ * memory, or it would take more than DW_RANGES_MAX ranges. */
+int64_t dw_ranges_add(struct dw_ranges *set, uint32_t start, uint32_t end);
+
+/* Takes up to max_bytes from the front; false when empty. */
+bool dw_ranges_take(struct dw_ranges *set, uint32_t max_bytes, struct dw_range *taken);
+
+/* The holes in [from, to), rising, at most `max`; returns how many were written. */
+unsigned dw_ranges_missing(const struct dw_ranges *set, uint32_t from, uint32_t to,
+                           struct dw_range *holes, unsigned max);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/rel/record.h"
+
+#include <assert.h>
+
+void dw_record_sink_init(struct dw_record_sink *sink, uint32_t total, uint32_t reorder_bytes,
+                         uint64_t now_ns)
+{
+    *sink = (struct dw_record_sink){
+        .total = total,
+        .reorder_bytes = reorder_bytes,
+        .heard_ns = now_ns,
+    };
+    dw_ranges_init(&sink->map);
+}
+
+void dw_record_sink_fini(struct dw_record_sink *sink)
+{
+    dw_ranges_fini(&sink->map);
+}
+
+int64_t dw_record_sink_on_segment(struct dw_record_sink *sink, uint32_t offset, uint32_t length,
+                                  uint64_t now_ns)
+{
+    assert(length && offset <= sink->total && length <= sink->total - offset);
+    int64_t new_bytes = dw_ranges_add(&sink->map, offset, offset + length);
+    if (new_bytes < 0)
+        return new_bytes;
+    sink->heard_ns = now_ns;
+    if (new_bytes)
+        sink->backoff = 0;
+    if (offset + length > sink->highest)
+        sink->highest = offset + length;
+    /* A source may send more than it was granted; what came is accounted as granted. */
+    if (sink->granted < sink->highest)
+        sink->granted = sink->highest;
+    return new_bytes;
+}
+
+static uint32_t end_of(const struct dw_range *holes, unsigned n, unsigned max, uint32_t limit)
+{
+    return n == max ? holes[n - 1].end : limit;
+}
+
+unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, struct dw_range *holes, unsigned max)
+{
+    if (sink->map.count <= 1 && sink->map.bytes == sink->highest)
+        return 0;
+    if (sink->highest < sink->reorder_bytes ||
+        sink->highest - sink->reorder_bytes < sink->requested)
+        return 0;
+    uint32_t limit = sink->highest - sink->reorder_bytes;
+    unsigned n = dw_ranges_missing(&sink->map, sink->requested, limit, holes, max);
+    sink->requested = end_of(holes, n, max, limit);
+    return n;
+}
+
+unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, struct dw_range *holes,
+                                   unsigned max)
+{
+    unsigned n = dw_ranges_missing(&sink->map, 0, sink->granted, holes, max);
+    sink->backoff++;
+    uint32_t until = end_of(holes, n, max, sink->granted);
+    if (sink->requested < until)
+        sink->requested = until;
+    return n;
+}
+
+void dw_record_source_init(struct dw_record_source *source, uint32_t total, uint32_t granted)
+{
+    *source = (struct dw_record_source){
+        .total = total,
+        .granted = granted < total ? granted : total,
+    };
+    dw_ranges_init(&source->again);
+}
+
+void dw_record_source_fini(struct dw_record_source *source)
+{
+    dw_ranges_fini(&source->again);
+}
+
+bool dw_record_source_on_status(struct dw_record_source *source, uint32_t granted,
+                                const struct dw_range *missing, unsigned count)
+{
+    if (granted > source->total)
+        return false;
+    for (unsigned i = 0; i < count; i++)
+        if (missing[i].start >= missing[i].end || missing[i].end > source->total)
+            return false;
+    if (granted > source->granted)
+        source->granted = granted;
+    for (unsigned i = 0; i < count; i++) {
+        uint32_t end = missing[i].end < source->sent ? missing[i].end : source->sent;
+        /* No memory: as if the status had been lost; the sink asks again. */
+        if (missing[i].start < end && dw_ranges_add(&source->again, missing[i].start, end) < 0)
+            break;
+    }
+    return true;
+}
+
+bool dw_record_source_next(struct dw_record_source *source, uint32_t max_bytes,
+                           struct dw_range *range, bool *again)
+{
+    *again = dw_ranges_take(&source->again, max_bytes, range);
+    if (*again)
+        return true;
+    if (source->sent >= source->granted)
+        return false;
+    uint32_t left = source->granted - source->sent;
+    *range = (struct dw_range){source->sent, source->sent + (left < max_bytes ? left : max_bytes)};
+    source->sent = range->end;
+    return true;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The two ends of an RDMA Write-Record over RD. Pure: offsets and times in, what to ask for or to
+ * send out. The sink drives: it grants bytes, and asks again for those its validity map lacks.
+ */
+#ifndef DW_RECORD_H
+#define DW_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/rel/ranges.h"
+
+/* ---- sink ---- */
+
+struct dw_record_sink {
+    struct dw_ranges map; /* the validity map */
+    uint32_t total;
+    uint32_t granted;   /* the source may send [0, granted) */
+    uint32_t told;      /* granted, as last sent to the source */
+    uint32_t highest;   /* end of the furthest byte that came */
+    uint32_t requested; /* holes before this have been asked for; the timer asks again */
+    uint32_t reorder_bytes; /* a hole this far behind `highest` is a loss */
+    unsigned backoff;       /* fruitless time-outs in a row */
+    uint64_t heard_ns;      /* last arrival, or the opening */
+};
+
+void dw_record_sink_init(struct dw_record_sink *sink, uint32_t total, uint32_t reorder_bytes,
+                         uint64_t now_ns);
+void dw_record_sink_fini(struct dw_record_sink *sink);
+
+/* A verified segment of [offset, offset + length) was placed. Returns the new bytes, or -ENOMEM:
+ * do as if it had been lost. */
+int64_t dw_record_sink_on_segment(struct dw_record_sink *sink, uint32_t offset, uint32_t length,
+                                  uint64_t now_ns);
+
+static inline bool dw_record_sink_full(const struct dw_record_sink *sink)
+{
+    return sink->map.bytes == sink->total;
+}
+
+/* Granted and not yet here. */
+static inline uint32_t dw_record_sink_due_bytes(const struct dw_record_sink *sink)
+{
+    return sink->granted - (uint32_t)sink->map.bytes;
+}
+
+/* Holes that reordering no longer explains and that have not been asked for: at most `max`. */
+unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, struct dw_range *holes, unsigned max);
+/* The time-out: every hole below the grant, at most `max`. */
+unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, struct dw_range *holes,
+                                   unsigned max);
+
+/* ---- source ---- */
+
+struct dw_record_source {
+    uint32_t total;
+    uint32_t sent;    /* [0, sent) went out at least once */
+    uint32_t granted; /* <= total */
+    struct dw_ranges again; /* asked for again, all below `sent` */
+};
+
+void dw_record_source_init(struct dw_record_source *source, uint32_t total, uint32_t granted);
+void dw_record_source_fini(struct dw_record_source *source);
+
+/* A status: grants only grow; ranges never sent yet are left to the grant. False when a value lies
+ * outside the record (nothing is taken then). */
+bool dw_record_source_on_status(struct dw_record_source *source, uint32_t granted,
+                                const struct dw_range *missing, unsigned count);
+
+static inline bool dw_record_source_ready(const struct dw_record_source *source)
+{
+    return source->again.count || source->sent < source->granted;
+}
+
+/* The next bytes to send, at most max_bytes; *again when they went out before. False: none. */
+bool dw_record_source_next(struct dw_record_source *source, uint32_t max_bytes,
+                           struct dw_range *range, bool *again);
+
+#endif

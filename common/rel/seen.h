@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which serial numbers of a source have been met lately (as the replay window of RFC 4303 3.4.3):
+ * makes UD messages and records at most once. Pure. */
+#ifndef DW_SEEN_H
+#define DW_SEEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/serial.h"
+
+struct dw_seen {
+    uint32_t highest;
+    uint64_t below; /* bit i: highest - 1 - i has been met */
+    bool any;
+};
+
+/* Met before, or too old to tell. */
+static inline bool dw_seen_check(const struct dw_seen *seen, uint32_t serial)
+{
+    if (!seen->any)
+        return false;
+    int32_t ahead = dw_serial_diff(serial, seen->highest);
+    return ahead == 0 || ahead < -64 || (ahead < 0 && (seen->below >> (-ahead - 1) & 1));
+}
+
+static inline void dw_seen_add(struct dw_seen *seen, uint32_t serial)
+{
+    int32_t ahead = dw_serial_diff(serial, seen->highest);
+    if (!seen->any) {
+        *seen = (struct dw_seen){.highest = serial, .any = true};
+    } else if (ahead > 0) {
+        seen->below = ahead > 64 ? 0 : ahead == 64 ? 1ull << 63
+                                                   : (seen->below << ahead) | 1ull << (ahead - 1);
+        seen->highest = serial;
+    } else if (ahead < 0 && ahead >= -64) {
+        seen->below |= 1ull << (-ahead - 1);
+    }
+}
+
+#endif

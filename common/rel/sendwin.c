@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/rel/sendwin.h"
+
+#include <errno.h>
+
+#include "common/base/serial.h"
+
+#define CWND_MIN_DATAGRAMS 2
+
+void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_datagrams,
+                     uint32_t credit_bytes)
+{
+    *win = (struct dw_sendwin){
+        .next_psn = first_psn,
+        .recovery_psn = first_psn,
+        .max_datagrams = max_datagrams,
+        .cwnd_datagrams = max_datagrams,
+        .credit_bytes = credit_bytes,
+    };
+    dw_list_init(&win->unacked);
+}
+
+uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win)
+{
+    if (!win->count)
+        return win->cwnd_datagrams;
+    if (win->count >= win->cwnd_datagrams)
+        return 0;
+    /* An early hole keeps later PSNs from running beyond the peer's receive window. */
+    const struct dw_tx *oldest = dw_container(win->unacked.next, struct dw_tx, link);
+    uint32_t span = win->next_psn - oldest->psn;
+    uint32_t psns = span < win->max_datagrams ? win->max_datagrams - span : 0;
+    uint32_t room = win->cwnd_datagrams - win->count;
+    return room < psns ? room : psns;
+}
+
+bool dw_sendwin_may_send(const struct dw_sendwin *win, uint32_t truesize_bytes)
+{
+    return !win->count || (dw_sendwin_room_datagrams(win) &&
+                           win->bytes + truesize_bytes <= win->credit_bytes);
+}
+
+static void transmitted(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns)
+{
+    tx->order = ++win->next_order;
+    tx->sent_ns = now_ns;
+    tx->lost = false;
+}
+
+void dw_sendwin_on_send(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns)
+{
+    tx->psn = win->next_psn++;
+    tx->resends = 0;
+    dw_list_append(&win->unacked, &tx->link);
+    win->count++;
+    win->bytes += tx->truesize_bytes;
+    transmitted(win, tx, now_ns);
+}
+
+void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns)
+{
+    if (tx->resends < UINT16_MAX)
+        tx->resends++;
+    transmitted(win, tx, now_ns);
+}
+
+static void on_loss(struct dw_sendwin *win, const struct dw_tx *tx)
+{
+    if (dw_serial_before(tx->psn, win->recovery_psn))
+        return;
+    win->recovery_psn = win->next_psn;
+    win->cwnd_acked = 0;
+    if (win->cwnd_datagrams >= 2 * CWND_MIN_DATAGRAMS)
+        win->cwnd_datagrams /= 2;
+    else if (win->cwnd_datagrams > CWND_MIN_DATAGRAMS)
+        win->cwnd_datagrams = CWND_MIN_DATAGRAMS;
+}
+
+static void grow(struct dw_sendwin *win, unsigned acked)
+{
+    win->cwnd_acked += acked;
+    if (win->cwnd_acked < win->cwnd_datagrams)
+        return;
+    win->cwnd_acked = 0;
+    if (win->cwnd_datagrams < win->max_datagrams)
+        win->cwnd_datagrams++;
+}
+
+static bool acknowledged(uint32_t psn, uint32_t ack, uint64_t sack)
+{
+    int32_t ahead = dw_serial_diff(psn, ack);
+    return ahead < 0 || (ahead > 0 && ahead <= 64 && (sack >> (ahead - 1) & 1));
+}
+
+/* True when what was acknowledged may have overtaken something still unacknowledged. */
+static bool take_acked(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
+                       struct dw_list *acked, struct dw_sendwin_result *result)
+{
+    bool overtook = sack != 0;
+    dw_list_foreach(it, &win->unacked)
+    {
+        struct dw_tx *tx = dw_container(it, struct dw_tx, link);
+        if (!acknowledged(tx->psn, ack, sack)) {
+            if (!sack)
+                break; /* sorted by PSN: nothing further can be */
+            continue;
+        }
+        if (dw_serial_before(win->acked_order, tx->order))
+            win->acked_order = tx->order;
+        if (tx->resends) /* Karn: it does not say which copy was acknowledged */
+            overtook = true;
+        else
+            result->rtt_ns = now_ns - tx->sent_ns;
+        win->count--;
+        win->bytes -= tx->truesize_bytes;
+        dw_list_remove(&tx->link);
+        dw_list_append(acked, &tx->link);
+        result->acked++;
+    }
+    return overtook;
+}
+
+int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
+                      struct dw_list *acked, struct dw_sendwin_result *result)
+{
+    *result = (struct dw_sendwin_result){0};
+    if (dw_serial_before(win->next_psn, ack))
+        return -EPROTO;
+    if (dw_serial_before(win->recovery_psn, ack))
+        win->recovery_psn = ack; /* left behind, it would come round to lie ahead */
+    if (!win->count)
+        return 0;
+    bool overtook = take_acked(win, ack, sack, now_ns, acked, result);
+    if (!result->acked)
+        return 0;
+    grow(win, result->acked);
+    if (!overtook)
+        return 0;
+    dw_list_foreach(it, &win->unacked)
+    {
+        struct dw_tx *tx = dw_container(it, struct dw_tx, link);
+        if (tx->lost || dw_serial_diff(win->acked_order, tx->order) < DW_REORDER_DATAGRAMS)
+            continue;
+        tx->lost = true;
+        result->lost++;
+        on_loss(win, tx);
+    }
+    return 0;
+}
+
+unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns)
+{
+    unsigned lost = 0;
+    dw_list_foreach(it, &win->unacked)
+    {
+        struct dw_tx *tx = dw_container(it, struct dw_tx, link);
+        if (tx->lost || tx->sent_ns > probe_sent_ns)
+            continue;
+        tx->lost = true;
+        lost++;
+        on_loss(win, tx);
+    }
+    return lost;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The send window of one peer: datagrams sent and not yet acknowledged, which of them are lost, and
+ * how many may be on their way. Pure: callers send, and say when.
+ *
+ * Loss is told by order of transmission, as in RFC 8985 (RACK): a datagram is lost when one handed
+ * to the LLP DW_REORDER_DATAGRAMS later has been acknowledged, or when the answer to a later probe
+ * does not acknowledge it. Time alone never makes a datagram lost: the peer may be computing.
+ */
+#ifndef DW_SENDWIN_H
+#define DW_SENDWIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/list.h"
+
+#define DW_REORDER_DATAGRAMS 3
+
+/* Of one sequenced datagram; its owner embeds it. */
+struct dw_tx {
+    struct dw_list link; /* in sendwin.unacked, by PSN */
+    uint32_t psn;
+    uint32_t order; /* of its last transmission, among all to this peer */
+    uint64_t sent_ns;
+    uint32_t truesize_bytes;
+    uint16_t resends;
+    bool lost;
+};
+
+struct dw_sendwin {
+    struct dw_list unacked;
+    uint32_t next_psn;
+    uint32_t next_order;
+    uint32_t acked_order; /* the latest order known to have arrived */
+    uint32_t count;       /* of unacked */
+    uint32_t bytes;       /* truesize of unacked */
+    uint32_t max_datagrams;
+    uint32_t cwnd_datagrams; /* halved on loss, grows with each full window acknowledged */
+    uint32_t cwnd_acked;
+    uint32_t recovery_psn; /* losses before it belong to one event */
+    uint32_t credit_bytes; /* what the peer grants; one datagram may always go */
+};
+
+struct dw_sendwin_result {
+    unsigned acked;
+    unsigned lost;    /* newly told lost; flagged in unacked */
+    uint64_t rtt_ns;  /* 0: no sample */
+};
+
+void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_datagrams,
+                     uint32_t credit_bytes);
+
+/* How many more datagrams the congestion window and the PSNs allow; credit apart. */
+uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win);
+bool dw_sendwin_may_send(const struct dw_sendwin *win, uint32_t truesize_bytes);
+
+/* A new datagram goes out: gives it its PSN. */
+void dw_sendwin_on_send(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns);
+/* A lost one goes out again. */
+void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns);
+
+/* Moves what is acknowledged to `acked`, flags what is lost. An ack outside the window is ignored
+ * (-EPROTO). */
+int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
+                      struct dw_list *acked, struct dw_sendwin_result *result);
+
+/* The answer to a probe has been taken as an ack: what was sent before the probe and is still here
+ * is lost. Returns how many became so. */
+unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Addresses of QPs: their network form, and handles to reach them. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/llp/interface.h"
+#include "common/rnic/lock.h"
+#include "common/rnic/qp.h"
+#include "common/wire/bytes.h"
+
+/*
+ * Packed: 'd' 'w', wire version, count of interfaces, job 32, rank 32, token 64, host id 64,
+ * port 16; then for each interface: family (4 or 6), prefix, flags (1: loopback), reserved, MTU 32,
+ * ip 16.
+ */
+#define PACKED_HEAD_BYTES      30
+#define PACKED_INTERFACE_BYTES 24
+_Static_assert(PACKED_HEAD_BYTES + DIWARP_MAX_INTERFACES * PACKED_INTERFACE_BYTES <=
+                   DIWARP_ADDRESS_MAX_BYTES,
+               "an address must fit its bound");
+
+int diwarp_address_pack(const struct diwarp_address *address, void *buf, size_t len)
+{
+    uint8_t *p = buf;
+    size_t bytes = PACKED_HEAD_BYTES + (size_t)address->interface_count * PACKED_INTERFACE_BYTES;
+    if (len < bytes)
+        return -ENOSPC;
+    p[0] = 'd';
+    p[1] = 'w';
+    p[2] = DW_WIRE_VERSION;
+    p[3] = address->interface_count;
+    dw_put_be32(p + 4, address->name.job);
+    dw_put_be32(p + 8, address->name.rank);
+    dw_put_be64(p + 12, address->token);
+    dw_put_be64(p + 20, address->host_id);
+    dw_put_be16(p + 28, address->port);
+    p += PACKED_HEAD_BYTES;
+    for (unsigned i = 0; i < address->interface_count; i++, p += PACKED_INTERFACE_BYTES) {
+        const struct diwarp_interface *interface = &address->interfaces[i];
+        p[0] = interface->family == AF_INET6 ? 6 : 4;
+        p[1] = interface->prefix_bits;
+        p[2] = interface->loopback;
+        p[3] = 0;
+        dw_put_be32(p + 4, interface->mtu_bytes);
+        memcpy(p + 8, interface->ip, sizeof interface->ip);
+    }
+    return (int)bytes;
+}
+
+static bool unpack_interface(struct diwarp_interface *interface, const uint8_t *p)
+{
+    *interface = (struct diwarp_interface){
+        .family = p[0] == 6 ? AF_INET6 : AF_INET,
+        .prefix_bits = p[1],
+        .loopback = p[2] == 1,
+        .mtu_bytes = dw_get_be32(p + 4),
+    };
+    memcpy(interface->ip, p + 8, sizeof interface->ip);
+    return (p[0] == 4 || p[0] == 6) && p[1] <= (p[0] == 6 ? 128 : 32) && p[2] <= 1 &&
+           interface->mtu_bytes >= 576;
+}
+
+int diwarp_address_unpack(struct diwarp_address *address, const void *buf, size_t len)
+{
+    const uint8_t *p = buf;
+    if (len < PACKED_HEAD_BYTES || p[0] != 'd' || p[1] != 'w')
+        return -EPROTO;
+    if (p[2] != DW_WIRE_VERSION)
+        return -EPROTONOSUPPORT;
+    *address = (struct diwarp_address){
+        .name = {.job = dw_get_be32(p + 4), .rank = dw_get_be32(p + 8)},
+        .token = dw_get_be64(p + 12),
+        .host_id = dw_get_be64(p + 20),
+        .port = dw_get_be16(p + 28),
+        .interface_count = p[3],
+    };
+    if (!address->port || !address->interface_count ||
+        address->interface_count > DIWARP_MAX_INTERFACES ||
+        len < PACKED_HEAD_BYTES + (size_t)p[3] * PACKED_INTERFACE_BYTES)
+        return -EPROTO;
+    for (unsigned i = 0; i < address->interface_count; i++)
+        if (!unpack_interface(&address->interfaces[i],
+                              p + PACKED_HEAD_BYTES + i * PACKED_INTERFACE_BYTES))
+            return -EPROTO;
+    return 0;
+}
+
+void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *address)
+{
+    const struct diwarp_device *device = qp->device;
+    *address = (struct diwarp_address){
+        .name = device->attr.name,
+        .token = qp->token,
+        .host_id = device->host_id,
+        .port = qp->llp->port,
+        .interface_count = (uint8_t)device->interface_count,
+    };
+    memcpy(address->interfaces, device->interfaces, sizeof address->interfaces);
+}
+
+uint32_t dw_datagram_max_bytes(const struct diwarp_device *device, uint8_t family,
+                               uint32_t mtu_bytes)
+{
+    uint32_t headers = family == AF_INET6 ? 48 : 28;
+    uint32_t bytes = mtu_bytes > headers ? mtu_bytes - headers : 0;
+    if (bytes > DW_LLP_TRAIN_BYTES)
+        bytes = DW_LLP_TRAIN_BYTES;
+    if (device->attr.datagram_max_bytes && bytes > device->attr.datagram_max_bytes)
+        bytes = device->attr.datagram_max_bytes;
+    return bytes;
+}
+
+int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
+                     struct diwarp_ah **ah_out)
+{
+    struct diwarp_address local;
+    unsigned here, there;
+    diwarp_query_address(qp, &local);
+    int rc = dw_interface_pair(&local, address, &here, &there);
+    if (rc)
+        return rc;
+    struct diwarp_ah *ah = calloc(1, sizeof *ah);
+    if (!ah)
+        return -ENOMEM;
+    const struct diwarp_interface *mine = &local.interfaces[here];
+    const struct diwarp_interface *theirs = &address->interfaces[there];
+    uint32_t mtu = mine->mtu_bytes < theirs->mtu_bytes ? mine->mtu_bytes : theirs->mtu_bytes;
+    *ah = (struct diwarp_ah){
+        .qp = qp,
+        .name = address->name,
+        .token = address->token,
+        .addr = {.family = theirs->family, .port = address->port},
+        .datagram_max_bytes = dw_datagram_max_bytes(qp->device, theirs->family, mtu),
+        .local_interface = here,
+    };
+    memcpy(ah->addr.ip, theirs->ip, sizeof ah->addr.ip);
+    dw_lock(qp->device);
+    dw_list_append(&qp->ahs, &ah->link);
+    dw_unlock(qp->device);
+    *ah_out = ah;
+    return 0;
+}
+
+void diwarp_destroy_ah(struct diwarp_ah *ah)
+{
+    if (ah->qp) {
+        struct diwarp_device *device = ah->qp->device;
+        dw_lock(device);
+        dw_list_remove(&ah->link);
+        dw_unlock(device);
+    }
+    free(ah);
+}
+
+void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len)
+{
+    char ip[INET6_ADDRSTRLEN] = "?";
+    inet_ntop(ah->addr.family, ah->addr.ip, ip, sizeof ip);
+    snprintf(buf, len, ah->addr.family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, ah->addr.port);
+}

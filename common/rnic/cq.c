@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues, and polling: the only place where the RNIC gets to run by itself. */
+#define _GNU_SOURCE /* ppoll */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/rnic/lock.h"
+#include "common/rnic/qp.h"
+
+struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
+{
+    struct diwarp_cq *cq = calloc(1, sizeof *cq);
+    if (!cq)
+        return NULL;
+    cq->device = device;
+    cq->capacity = cqe < 64 ? 64 : cqe;
+    cq->ring = calloc(cq->capacity, sizeof *cq->ring);
+    if (!cq->ring) {
+        free(cq);
+        return NULL;
+    }
+    dw_list_init(&cq->qps);
+    device->users++;
+    return cq;
+}
+
+void diwarp_destroy_cq(struct diwarp_cq *cq)
+{
+    cq->device->users--;
+    free(cq->ring);
+    free(cq);
+}
+
+static bool grow(struct diwarp_cq *cq)
+{
+    struct diwarp_wc *ring = calloc((size_t)cq->capacity * 2, sizeof *ring);
+    if (!ring)
+        return false;
+    for (uint32_t i = 0; i < cq->count; i++)
+        ring[i] = cq->ring[(cq->head + i) % cq->capacity];
+    free(cq->ring);
+    cq->ring = ring;
+    cq->head = 0;
+    cq->capacity *= 2;
+    return true;
+}
+
+/* The bound: one receive call's worth of Sends, and what the send queues may hold. Growing instead
+ * of overrunning keeps verbs' "CQ overrun kills the QP" away from the application. */
+void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
+{
+    if (cq->count == cq->capacity && !grow(cq))
+        abort(); /* a completion cannot be lost; nothing can be undone at this point */
+    cq->ring[(cq->head + cq->count++) % cq->capacity] = *wc;
+}
+
+void dw_cq_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
+                    enum ibv_wc_status status, uint32_t bytes)
+{
+    if (status != IBV_WC_SUCCESS && opcode != IBV_WC_SEND)
+        qp->counters.rdma_errors++;
+    if (!signaled && status == IBV_WC_SUCCESS)
+        return;
+    struct diwarp_wc wc = {
+        .wc = {.wr_id = wr_id, .status = status, .opcode = opcode, .byte_len = bytes}};
+    dw_cq_push(qp->cq, &wc);
+}
+
+enum ibv_wc_status dw_wc_status(uint8_t wire_status)
+{
+    switch (wire_status) {
+    case DW_STATUS_OK:
+        return IBV_WC_SUCCESS;
+    case DW_STATUS_BAD_STAG:
+    case DW_STATUS_BOUNDS:
+        return IBV_WC_REM_ACCESS_ERR;
+    case DW_STATUS_NO_RESOURCE:
+        return IBV_WC_RNR_RETRY_EXC_ERR;
+    default:
+        return IBV_WC_REM_ABORT_ERR;
+    }
+}
+
+static int take(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
+{
+    unsigned taken = 0;
+    for (; taken < n && cq->count; taken++, cq->count--) {
+        wc[taken] = cq->ring[cq->head];
+        cq->head = cq->head + 1 == cq->capacity ? 0 : cq->head + 1;
+    }
+    return (int)taken;
+}
+
+/* What was handed out before may point into the receive slot: the RNIC runs only once the queue is
+ * empty. */
+int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
+{
+    dw_lock(cq->device);
+    if (!cq->count) {
+        uint64_t now_ns = dw_device_now_ns(cq->device);
+        dw_list_foreach(it, &cq->qps)
+            dw_qp_progress(dw_container(it, struct diwarp_qp, cq_link), now_ns);
+    }
+    int taken = take(cq, n, wc);
+    dw_unlock(cq->device);
+    return taken;
+}
+
+#define WAIT_MAX_FDS 16
+
+/* Sleeps until a QP's socket is readable or a timer is due; false when it cannot sleep. */
+static bool sleep_until(struct diwarp_cq *cq, uint64_t now_ns, uint64_t until_ns)
+{
+    struct pollfd fds[WAIT_MAX_FDS];
+    nfds_t count = 0;
+    dw_lock(cq->device);
+    dw_list_foreach(it, &cq->qps)
+    {
+        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
+        uint64_t deadline_ns = dw_qp_next_deadline_ns(qp);
+        if (deadline_ns < until_ns)
+            until_ns = deadline_ns;
+        if (qp->llp->fd >= 0 && count < WAIT_MAX_FDS)
+            fds[count++] = (struct pollfd){.fd = qp->llp->fd, .events = POLLIN};
+    }
+    dw_unlock(cq->device);
+    if (until_ns <= now_ns)
+        return true;
+    uint64_t wait_ns = until_ns - now_ns;
+    if (wait_ns > 1000000000u)
+        wait_ns = 1000000000u;
+    struct timespec timeout = {.tv_sec = (time_t)(wait_ns / 1000000000u),
+                               .tv_nsec = (long)(wait_ns % 1000000000u)};
+    return ppoll(fds, count, &timeout, NULL) >= 0 || errno == EINTR;
+}
+
+int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc, uint64_t timeout_ns)
+{
+    uint64_t start_ns = dw_device_now_ns(cq->device);
+    uint64_t until_ns = start_ns + timeout_ns < start_ns ? UINT64_MAX : start_ns + timeout_ns;
+    for (;;) {
+        int taken = diwarp_poll_cq(cq, n, wc);
+        uint64_t now_ns = dw_device_now_ns(cq->device);
+        if (taken || now_ns >= until_ns || !sleep_until(cq, now_ns, until_ns))
+            return taken;
+    }
+}
+
+void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp)
+{
+    dw_list_append(&cq->qps, &qp->cq_link);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sends that arrive on an RD QP: whole ones are handed over where they lie in the receive slot,
+ * those of several segments are put together first (DDP untagged: MSN and MO, RFC 5041 section 5.2).
+ */
+#include <stdlib.h>
+
+#include "common/rnic/qp.h"
+
+/* Messages being put together at a time, over all peers; at the bound, segments are not taken and
+ * their datagrams come again. */
+#define ASSEMBLIES_MAX 256
+
+static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, const uint8_t *data,
+                     uint32_t bytes)
+{
+    struct diwarp_qp *qp = peer->qp;
+    if (qp->draining)
+        return;
+    bool imm = ddp->opcode == DW_RDMAP_SEND_IMM;
+    struct diwarp_wc wc = {
+        .wc = {.status = IBV_WC_SUCCESS,
+               .opcode = IBV_WC_RECV,
+               .byte_len = bytes,
+               .imm_data = imm ? ddp->ulp : 0,
+               .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
+        .src = peer->name,
+        .data = data,
+    };
+    qp->counters.rx_send_msgs++;
+    dw_cq_push(qp->cq, &wc);
+}
+
+static struct dw_assembly *find(struct dw_peer *peer, uint32_t msn)
+{
+    dw_list_foreach(it, &peer->assemblies)
+    {
+        struct dw_assembly *assembly = dw_container(it, struct dw_assembly, link);
+        if (assembly->msn == msn)
+            return assembly;
+    }
+    return NULL;
+}
+
+static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn)
+{
+    struct diwarp_qp *qp = peer->qp;
+    struct dw_assembly *assembly;
+    if (qp->assembly_count >= ASSEMBLIES_MAX)
+        return NULL;
+    if (!dw_list_empty(&qp->free_assemblies)) {
+        assembly = dw_container(qp->free_assemblies.next, struct dw_assembly, link);
+        dw_list_remove(&assembly->link);
+    } else {
+        assembly = malloc(sizeof *assembly + qp->attr.max_msg_bytes);
+        if (!assembly)
+            return NULL;
+    }
+    qp->assembly_count++;
+    assembly->msn = msn;
+    assembly->total = 0;
+    dw_ranges_init(&assembly->map);
+    dw_list_append(&peer->assemblies, &assembly->link);
+    return assembly;
+}
+
+static void retire(struct diwarp_qp *qp, struct dw_assembly *assembly, struct dw_list *to)
+{
+    dw_ranges_fini(&assembly->map);
+    dw_list_remove(&assembly->link);
+    dw_list_append(to, &assembly->link);
+    qp->assembly_count--;
+}
+
+bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment)
+{
+    struct diwarp_qp *qp = peer->qp;
+    const struct dw_ddp_header *ddp = &segment->ddp;
+    if (ddp->last && !ddp->mo) {
+        complete(peer, ddp, segment->payload, segment->bytes);
+        return true;
+    }
+    uint64_t end = (uint64_t)ddp->mo + segment->bytes;
+    if (!segment->bytes || end > qp->attr.max_msg_bytes) {
+        qp->counters.drop_header++;
+        return true;
+    }
+    struct dw_assembly *assembly = find(peer, ddp->msn);
+    if (!assembly)
+        assembly = begin(peer, ddp->msn);
+    if (!assembly || dw_ranges_add(&assembly->map, ddp->mo, (uint32_t)end) < 0)
+        return false;
+    memcpy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
+    if (ddp->last)
+        assembly->total = (uint32_t)end;
+    if (assembly->total && assembly->map.bytes >= assembly->total) {
+        complete(peer, ddp, assembly->buf, assembly->total);
+        retire(qp, assembly, &qp->done_assemblies);
+    }
+    return true;
+}
+
+void dw_deliver_recycle(struct diwarp_qp *qp)
+{
+    dw_list_foreach(it, &qp->done_assemblies)
+    {
+        dw_list_remove(it);
+        dw_list_prepend(&qp->free_assemblies, it);
+    }
+}
+
+void dw_deliver_forget(struct dw_peer *peer)
+{
+    dw_list_foreach(it, &peer->assemblies)
+        retire(peer->qp, dw_container(it, struct dw_assembly, link), &peer->qp->free_assemblies);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening the device: configuration checked, interfaces listed, randomness seeded. */
+#include "common/rnic/device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "common/llp/interface.h"
+#include "common/rel/recvwin.h"
+#include "common/wire/crc32c.h"
+
+void diwarp_device_attr_init(struct diwarp_device_attr *attr)
+{
+    *attr = (struct diwarp_device_attr){
+        .if_exclude = "docker0,virbr0,lxcbr0",
+        .rcvbuf_bytes = 4u << 20,
+        .sndbuf_bytes = 4u << 20,
+        .gso = DIWARP_AUTO,
+        .gro = DIWARP_AUTO,
+        .crc = DIWARP_ON,
+        .ack_delay_ns = 200000,
+        .rto_min_ns = 2000000,
+        .peer_timeout_ns = 600ull * 1000000000,
+        .send_window_datagrams = DW_WINDOW_DATAGRAMS,
+        .send_pool_bytes = 4u << 20,
+    };
+}
+
+static uint64_t real_now_ns(void *arg)
+{
+    (void)arg;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int real_open_llp(void *arg, const struct dw_llp_attr *attr,
+                         struct diwarp_counters *counters, struct dw_llp **llp,
+                         struct diwarp_diagnosis *why)
+{
+    (void)arg;
+    return dw_llp_open(attr, counters, llp, why);
+}
+
+uint64_t dw_device_now_ns(const struct diwarp_device *device)
+{
+    return device->env.now_ns(device->env.arg);
+}
+
+/* SplitMix64, seeded from the kernel: unguessable enough for one process's tokens and STags since
+ * none of its outputs but those are ever seen. */
+uint64_t dw_device_random(struct diwarp_device *device)
+{
+    uint64_t z;
+    do {
+        z = device->random_state += 0x9e3779b97f4a7c15ull;
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+        z ^= z >> 31;
+    } while (!z);
+    return z;
+}
+
+static int check_attr(const struct diwarp_device_attr *attr, struct diwarp_diagnosis *why)
+{
+    const char *fault = NULL;
+    if (attr->send_window_datagrams < 1 || attr->send_window_datagrams > DW_WINDOW_DATAGRAMS)
+        fault = "send_window_datagrams must be 1 to 64";
+    else if (attr->send_pool_bytes < 256u << 10)
+        fault = "send_pool_bytes must be at least 256 KiB";
+    else if (attr->datagram_max_bytes && attr->datagram_max_bytes < 512)
+        fault = "datagram_max_bytes must be at least 512 (or 0)";
+    else if (attr->port_max && attr->port_max < attr->port_min)
+        fault = "port_max is less than port_min";
+    else if (attr->rto_min_ns < 10000)
+        fault = "rto_min_ns must be at least 10000";
+    if (!fault)
+        return 0;
+    snprintf(why->text, sizeof why->text, "%s", fault);
+    return -EINVAL;
+}
+
+static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis *why)
+{
+    if (device->env.interfaces) {
+        device->interface_count = device->env.interface_count;
+        memcpy(device->interfaces, device->env.interfaces,
+               device->interface_count * sizeof *device->interfaces);
+        return 0;
+    }
+    int n = dw_interface_list(device->attr.if_include, device->attr.if_exclude, device->interfaces,
+                              why);
+    if (n < 0)
+        return n;
+    device->interface_count = (unsigned)n;
+    device->host_id = dw_interface_host_id();
+    return 0;
+}
+
+int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *env,
+                   struct diwarp_device **device, struct diwarp_diagnosis *why)
+{
+    struct diwarp_diagnosis ignored;
+    if (!why)
+        why = &ignored;
+    why->text[0] = '\0';
+    int rc = check_attr(attr, why);
+    if (rc)
+        return rc;
+    struct diwarp_device *new = calloc(1, sizeof *new);
+    if (!new) {
+        snprintf(why->text, sizeof why->text, "out of memory");
+        return -ENOMEM;
+    }
+    new->attr = *attr;
+    if (env)
+        new->env = *env;
+    if (!new->env.now_ns)
+        new->env.now_ns = real_now_ns;
+    if (!new->env.open_llp)
+        new->env.open_llp = real_open_llp;
+    new->random_state = new->env.seed;
+    if (!new->env.seed &&
+        getrandom(&new->random_state, sizeof new->random_state, 0) != sizeof new->random_state) {
+        snprintf(why->text, sizeof why->text, "no random numbers from the kernel: %s",
+                 strerror(errno));
+        rc = -EIO;
+        goto err_free;
+    }
+    rc = list_interfaces(new, why);
+    if (rc)
+        goto err_free;
+    new->attr.if_include = new->attr.if_exclude = NULL; /* were borrowed */
+    pthread_mutex_init(&new->lock, NULL);
+    *device = new;
+    return 0;
+
+err_free:
+    free(new);
+    return rc;
+}
+
+int diwarp_open_device(const struct diwarp_device_attr *attr, struct diwarp_device **device,
+                       struct diwarp_diagnosis *why)
+{
+    return dw_device_open(attr, NULL, device, why);
+}
+
+void diwarp_close_device(struct diwarp_device *device)
+{
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+}
+
+static uint32_t read_sysctl(const char *path)
+{
+    unsigned long value = 0;
+    FILE *file = fopen(path, "r");
+    if (file) {
+        if (fscanf(file, "%lu", &value) != 1)
+            value = 0;
+        fclose(file);
+    }
+    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+void diwarp_query_device(const struct diwarp_device *device, struct diwarp_device_info *info)
+{
+    *info = (struct diwarp_device_info){
+        .interface_count = device->interface_count,
+        .crc_path = device->attr.crc == DIWARP_OFF ? "off" : dw_crc32c_path(),
+        .rmem_max_bytes = read_sysctl("/proc/sys/net/core/rmem_max"),
+        .wmem_max_bytes = read_sysctl("/proc/sys/net/core/wmem_max"),
+    };
+    memcpy(info->interfaces, device->interfaces, sizeof info->interfaces);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Peers of an RD QP: their state, taken when first needed; the timer that acknowledges late and
+ * probes the silent; and what happens when one is gone.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/llp/interface.h"
+#include "common/rnic/qp.h"
+
+/* Asks a silent peer whose answer we wait for, though nothing is unacknowledged. */
+#define KEEPALIVE_NS 1000000000ull
+/* ICMP says "port unreachable" this often, over this long, with nothing heard: the process died. */
+#define REFUSALS_GONE    5
+#define REFUSALS_SPAN_NS 500000000ull
+
+struct dw_peer *dw_peer_find(struct diwarp_qp *qp, struct diwarp_name name)
+{
+    return dw_map_get(&qp->peer_by_name, dw_name_key(name));
+}
+
+bool dw_peer_owes(const struct dw_peer *peer)
+{
+    return peer->sendwin.count || !dw_list_empty(&peer->sinks) ||
+           !dw_list_empty(&peer->sources) || !dw_list_empty(&peer->atomics);
+}
+
+void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns)
+{
+    if (!peer->timer.slot || deadline_ns < peer->timer.deadline_ns)
+        dw_heap_set(&peer->qp->timers, &peer->timer, deadline_ns);
+}
+
+static uint64_t probe_due_ns(const struct dw_peer *peer)
+{
+    uint64_t last = peer->asked_ns > peer->probe_sent_ns ? peer->asked_ns : peer->probe_sent_ns;
+    if (peer->sendwin.count)
+        return last + dw_rtt_rto_ns(&peer->rtt, peer->backoff);
+    if (peer->heard_ns > last)
+        last = peer->heard_ns;
+    return last + KEEPALIVE_NS;
+}
+
+void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns)
+{
+    peer->asked_ns = now_ns;
+    if (!peer->timer.slot)
+        dw_peer_wake(peer, probe_due_ns(peer));
+}
+
+static bool silent_too_long(const struct dw_peer *peer, uint64_t now_ns)
+{
+    uint64_t limit = peer->qp->device->attr.peer_timeout_ns;
+    return limit && now_ns > peer->heard_ns && now_ns - peer->heard_ns > limit;
+}
+
+/* May fire early: deadlines are moved forward lazily, so that sending costs no heap operation. */
+static void on_timer(struct dw_timer *timer, uint64_t now_ns)
+{
+    struct dw_peer *peer = dw_container(timer, struct dw_peer, timer);
+    if (peer->gone)
+        return;
+    if (peer->ack_owed_datagrams && now_ns >= peer->ack_due_ns) {
+        dw_transmit_bare(peer, DW_LLP_ACK, 0);
+        peer->qp->counters.tx_acks++;
+    }
+    if (dw_peer_owes(peer)) {
+        if (silent_too_long(peer, now_ns)) {
+            dw_peer_fail(peer);
+            return;
+        }
+        if (now_ns >= probe_due_ns(peer)) {
+            peer->probe_sent_ns = now_ns;
+            peer->backoff++;
+            peer->qp->counters.tx_probes++;
+            dw_transmit_bare(peer, DW_LLP_PROBE, ++peer->probe_serial);
+        }
+        dw_peer_wake(peer, probe_due_ns(peer));
+    }
+    if (peer->ack_owed_datagrams)
+        dw_peer_wake(peer, peer->ack_due_ns);
+}
+
+static struct dw_peer *create(struct diwarp_qp *qp, struct diwarp_name name)
+{
+    struct dw_peer *peer = calloc(1, sizeof *peer);
+    if (!peer)
+        return NULL;
+    if (dw_map_put(&qp->peer_by_name, dw_name_key(name), peer)) {
+        free(peer);
+        return NULL;
+    }
+    const struct diwarp_device_attr *attr = &qp->device->attr;
+    uint32_t first_psn = qp->device->env.first_psn;
+    peer->qp = qp;
+    peer->name = name;
+    peer->index = ++qp->next_peer_index;
+    peer->heard_ns = dw_device_now_ns(qp->device);
+    peer->timer.fire = on_timer;
+    /* Until the peer tells its credit: what any socket holds. */
+    dw_sendwin_init(&peer->sendwin, first_psn, attr->send_window_datagrams, 64u << 10);
+    dw_recvwin_init(&peer->recvwin, first_psn);
+    dw_rtt_init(&peer->rtt, attr->rto_min_ns);
+    struct dw_list *heads[] = {&peer->flush_link, &peer->pending, &peer->awaiting,
+                               &peer->assemblies, &peer->ack_link, &peer->sinks,
+                               &peer->sources,    &peer->atomics};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        dw_list_init(heads[i]);
+    dw_list_append(&qp->peers, &peer->link);
+    qp->counters.peers_active++;
+    return peer;
+}
+
+struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
+{
+    if (ah->peer)
+        return ah->peer;
+    struct dw_peer *peer = dw_peer_find(ah->qp, ah->name);
+    if (!peer) {
+        peer = create(ah->qp, ah->name);
+        if (!peer)
+            return NULL;
+        peer->token = ah->token;
+        peer->addr = ah->addr;
+        peer->datagram_max_bytes = ah->datagram_max_bytes;
+        peer->local_interface = ah->local_interface;
+    }
+    return ah->peer = peer;
+}
+
+struct dw_peer *dw_peer_from_intro(struct diwarp_qp *qp, struct diwarp_name name,
+                                   const struct dw_intro *intro)
+{
+    struct diwarp_address local, remote = {.name = name, .interface_count = 1, .port = intro->port};
+    diwarp_query_address(qp, &local);
+    struct diwarp_interface *theirs = &remote.interfaces[0];
+    theirs->family = intro->family;
+    theirs->prefix_bits = intro->family == AF_INET6 ? 64 : 24;
+    theirs->mtu_bytes = intro->mtu_bytes;
+    memcpy(theirs->ip, intro->ip, sizeof theirs->ip);
+    theirs->loopback = intro->family == AF_INET ? intro->ip[0] == 127
+                                                : IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)
+                                                                           intro->ip);
+    /* A loopback address that reached us with our token is of this host. */
+    remote.host_id = theirs->loopback ? local.host_id : ~local.host_id;
+    unsigned here, there;
+    if (dw_interface_pair(&local, &remote, &here, &there))
+        here = 0;
+    struct dw_peer *peer = create(qp, name);
+    if (!peer)
+        return NULL;
+    uint32_t mtu = local.interfaces[here].mtu_bytes;
+    peer->token = intro->token;
+    peer->addr = (struct dw_llp_addr){.family = intro->family, .port = intro->port};
+    memcpy(peer->addr.ip, intro->ip, sizeof peer->addr.ip);
+    peer->datagram_max_bytes = dw_datagram_max_bytes(
+        qp->device, intro->family, mtu < intro->mtu_bytes ? mtu : intro->mtu_bytes);
+    peer->local_interface = here;
+    return peer;
+}
+
+static void drop_works(struct dw_peer *peer, struct dw_list *list, bool tell)
+{
+    dw_list_foreach(it, list)
+    {
+        struct dw_work *work = dw_container(it, struct dw_work, link);
+        dw_list_remove(it);
+        if (tell && !work->own_message)
+            dw_cq_complete(peer->qp, work->wr_id, true, work->opcode, IBV_WC_RETRY_EXC_ERR, 0);
+        dw_work_put(peer->qp, work);
+    }
+}
+
+static void drop_datagrams(struct dw_peer *peer)
+{
+    dw_list_foreach(it, &peer->sendwin.unacked)
+    {
+        struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
+        dw_list_remove(it);
+        dw_datagram_put(peer->qp, datagram);
+    }
+    peer->sendwin.count = peer->sendwin.bytes = 0;
+    if (peer->open)
+        dw_datagram_put(peer->qp, peer->open);
+    peer->open = NULL;
+}
+
+static void clear(struct dw_peer *peer, bool tell)
+{
+    dw_list_remove(&peer->flush_link);
+    dw_list_remove(&peer->ack_link);
+    drop_datagrams(peer);
+    drop_works(peer, &peer->pending, tell);
+    drop_works(peer, &peer->awaiting, tell);
+    dw_list_foreach(a, &peer->sinks)
+    {
+        struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
+        tell && !sink->held ? dw_sink_fail(sink, IBV_WC_RETRY_EXC_ERR) : dw_sink_destroy(sink);
+    }
+    dw_list_foreach(b, &peer->sources)
+    {
+        struct dw_source *source = dw_container(b, struct dw_source, peer_link);
+        tell ? dw_source_fail(source, IBV_WC_RETRY_EXC_ERR) : dw_source_destroy(source);
+    }
+    dw_list_foreach(c, &peer->atomics)
+    {
+        struct dw_atomic *atomic = dw_container(c, struct dw_atomic, link);
+        if (!tell)
+            atomic->signaled = false;
+        dw_atomic_end(peer->qp, atomic, tell ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS);
+    }
+    dw_deliver_forget(peer);
+    dw_heap_set(&peer->qp->timers, &peer->timer, DW_NEVER);
+}
+
+void dw_peer_destroy(struct dw_peer *peer)
+{
+    struct diwarp_qp *qp = peer->qp;
+    clear(peer, false);
+    dw_list_remove(&peer->link);
+    dw_map_remove(&qp->peer_by_name, dw_name_key(peer->name));
+    qp->counters.peers_active--;
+    free(peer);
+}
+
+void dw_peer_fail(struct dw_peer *peer)
+{
+    if (peer->gone)
+        return;
+    peer->gone = true;
+    clear(peer, true);
+    peer->qp->counters.peers_gone++;
+    struct diwarp_wc wc = {
+        .wc = {.status = IBV_WC_RETRY_EXC_ERR, .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE},
+        .src = peer->name,
+    };
+    dw_cq_push(peer->qp->cq, &wc);
+}
+
+static bool same_addr(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
+{
+    return a->family == b->family && a->port == b->port &&
+           !memcmp(a->ip, b->ip, a->family == AF_INET6 ? 16 : 4);
+}
+
+void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns)
+{
+    /* Linear: this is rare, and an index by address would cost every peer. */
+    dw_list_foreach(it, &qp->peers)
+    {
+        struct dw_peer *peer = dw_container(it, struct dw_peer, link);
+        if (peer->gone || !same_addr(&peer->addr, addr))
+            continue;
+        if (!peer->refusals++)
+            peer->refused_ns = now_ns;
+        if (dw_peer_owes(peer) && peer->refusals >= REFUSALS_GONE &&
+            now_ns - peer->refused_ns >= REFUSALS_SPAN_NS)
+            dw_peer_fail(peer);
+        return;
+    }
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs: making them, their addresses, and one run of the RNIC. */
+#include "common/rnic/qp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/llp/interface.h"
+#include "common/rnic/lock.h"
+
+/* Receive calls in one run that may bring nothing but acknowledgements. */
+#define RECEIVES_PER_RUN 4
+/* Share of the socket's buffer that records may fill; the rest is for eager datagrams. */
+#define RECORD_SHARE_NUM 3
+#define RECORD_SHARE_DEN 4
+#define RECORD_WINDOW_MAX_BYTES (1u << 20)
+
+/* ---- protection domains ---- */
+
+struct diwarp_pd *diwarp_alloc_pd(struct diwarp_device *device)
+{
+    struct diwarp_pd *pd = calloc(1, sizeof *pd);
+    if (!pd)
+        return NULL;
+    pd->device = device;
+    dw_mr_table_init(&pd->mrs, dw_device_random(device));
+    dw_list_init(&pd->qps);
+    device->users++;
+    return pd;
+}
+
+void diwarp_dealloc_pd(struct diwarp_pd *pd)
+{
+    dw_mr_table_fini(&pd->mrs);
+    pd->device->users--;
+    free(pd);
+}
+
+static uint64_t random_of(void *arg)
+{
+    return dw_device_random(arg);
+}
+
+struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length, int access)
+{
+    struct diwarp_mr *mr = NULL;
+    dw_lock(pd->device);
+    int rc = dw_mr_register(&pd->mrs, addr, length, access, random_of, pd->device, &mr);
+    dw_unlock(pd->device);
+    if (rc) {
+        errno = -rc;
+        return NULL;
+    }
+    mr->pd = pd;
+    return mr;
+}
+
+void diwarp_dereg_mr(struct diwarp_mr *mr)
+{
+    struct diwarp_pd *pd = mr->pd;
+    const struct dw_region *region = dw_container(mr, struct dw_region, mr);
+    dw_lock(pd->device);
+    if (region->records)
+        dw_list_foreach(it, &pd->qps)
+            dw_qp_on_deregister(dw_container(it, struct diwarp_qp, pd_link), region);
+    dw_mr_deregister(&pd->mrs, mr);
+    dw_unlock(pd->device);
+}
+
+/* ---- making and ending a QP ---- */
+
+void diwarp_qp_attr_init(struct diwarp_qp_attr *attr)
+{
+    *attr = (struct diwarp_qp_attr){
+        .type = DIWARP_QPT_RD,
+        .max_send_wr = 8192,
+        .max_recv_wr = 1024,
+        .max_msg_bytes = 64u << 10,
+        .record_time_ns = 100000000,
+    };
+}
+
+static int open_llp(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
+{
+    const struct diwarp_device *device = qp->device;
+    const struct diwarp_device_attr *attr = &device->attr;
+    struct dw_llp_attr llp_attr = {
+        .family = AF_INET,
+        .port_min = attr->port_min,
+        .port_max = attr->port_max,
+        .rcvbuf_bytes = attr->rcvbuf_bytes,
+        .sndbuf_bytes = attr->sndbuf_bytes,
+        .gso = attr->gso,
+        .gro = attr->gro,
+        .checksum = attr->crc == DIWARP_OFF,
+    };
+    bool v4 = false;
+    for (unsigned i = 0; i < device->interface_count; i++)
+        v4 |= device->interfaces[i].family == AF_INET;
+    if (!v4)
+        llp_attr.family = AF_INET6;
+    /* One interface: listen there only. Several: any; the token keeps strangers out. */
+    if (device->interface_count == 1)
+        llp_attr.bind_ip = device->interfaces[0].ip;
+    return device->env.open_llp(device->env.arg, &llp_attr, &qp->counters, &qp->llp, why);
+}
+
+static void size_budgets(struct diwarp_qp *qp)
+{
+    /* The kernel charges truesize: what is left for payload depends on the datagram. Plan for
+     * those of MTU 1500, the worst of those that carry bulk. */
+    uint64_t record_truesize = (uint64_t)qp->llp->rcvbuf_bytes * RECORD_SHARE_NUM / RECORD_SHARE_DEN;
+    uint64_t payload = record_truesize * 1400 / dw_llp_truesize(1472);
+    qp->grant_budget_bytes = payload < 16384 ? 16384 : (uint32_t)payload;
+    qp->eager_budget_bytes = qp->llp->rcvbuf_bytes - (uint32_t)record_truesize;
+    uint32_t window = qp->device->attr.record_window_bytes;
+    if (!window)
+        window = RECORD_WINDOW_MAX_BYTES;
+    qp->record_window_bytes = window < qp->grant_budget_bytes ? window : qp->grant_budget_bytes;
+}
+
+static void init_lists(struct diwarp_qp *qp)
+{
+    struct dw_list *heads[] = {&qp->peers,        &qp->flush,           &qp->ack,
+                               &qp->free_small,   &qp->free_large,      &qp->free_works,
+                               &qp->done_assemblies, &qp->free_assemblies, &qp->want,
+                               &qp->ready,        &qp->ahs};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        dw_list_init(heads[i]);
+    struct dw_map *maps[] = {&qp->peer_by_name, &qp->sinks, &qp->sources, &qp->atomics};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        dw_map_init(maps[i], dw_device_random(qp->device));
+    dw_heap_init(&qp->timers);
+}
+
+int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
+                     struct diwarp_qp **qp_out, struct diwarp_diagnosis *why)
+{
+    struct diwarp_diagnosis ignored;
+    if (!why)
+        why = &ignored;
+    why->text[0] = '\0';
+    if (!attr->cq || attr->cq->device != pd->device || !attr->max_send_wr ||
+        !attr->max_msg_bytes || attr->max_msg_bytes > 1u << 30) {
+        snprintf(why->text, sizeof why->text, "malformed queue pair attributes");
+        return -EINVAL;
+    }
+    struct diwarp_qp *qp = calloc(1, sizeof *qp);
+    if (!qp)
+        return -ENOMEM;
+    qp->pd = pd;
+    qp->device = pd->device;
+    qp->cq = attr->cq;
+    qp->attr = *attr;
+    qp->crc = qp->device->attr.crc != DIWARP_OFF;
+    init_lists(qp);
+    qp->token = dw_device_random(qp->device);
+    qp->incarnation = (uint32_t)dw_device_random(qp->device);
+    int rc = -ENOMEM;
+    if (posix_memalign((void **)&qp->slot, 4096, DW_LLP_SLOT_BYTES) ||
+        posix_memalign((void **)&qp->stage, 4096, DW_LLP_SLOT_BYTES))
+        goto err_free;
+    rc = open_llp(qp, why);
+    if (rc)
+        goto err_free;
+    size_budgets(qp);
+    if (attr->type == DIWARP_QPT_UD && (rc = dw_ud_create(qp)))
+        goto err_llp;
+    dw_lock(qp->device);
+    dw_list_append(&pd->qps, &qp->pd_link);
+    dw_cq_attach(qp->cq, qp);
+    dw_unlock(qp->device);
+    *qp_out = qp;
+    return 0;
+
+err_llp:
+    qp->llp->ops->close(qp->llp);
+err_free:
+    free(qp->slot);
+    free(qp->stage);
+    free(qp);
+    return rc;
+}
+
+static void free_list(struct dw_list *head, size_t link_offset)
+{
+    dw_list_foreach(it, head)
+    {
+        dw_list_remove(it);
+        free((char *)it - link_offset);
+    }
+}
+
+void diwarp_destroy_qp(struct diwarp_qp *qp)
+{
+    dw_lock(qp->device);
+    dw_list_remove(&qp->pd_link);
+    dw_list_remove(&qp->cq_link);
+    dw_list_foreach(peer, &qp->peers)
+        dw_peer_destroy(dw_container(peer, struct dw_peer, link));
+    /* Handles outlive the QP until their owner destroys them. */
+    dw_list_foreach(it, &qp->ahs)
+    {
+        dw_list_remove(it);
+        dw_container(it, struct diwarp_ah, link)->qp = NULL;
+    }
+    dw_deliver_recycle(qp);
+    free_list(&qp->free_small, offsetof(struct dw_datagram, tx.link));
+    free_list(&qp->free_large, offsetof(struct dw_datagram, tx.link));
+    free_list(&qp->free_works, offsetof(struct dw_work, link));
+    free_list(&qp->free_assemblies, offsetof(struct dw_assembly, link));
+    if (qp->ud)
+        dw_ud_destroy(qp);
+    dw_map_fini(&qp->peer_by_name);
+    dw_map_fini(&qp->sinks);
+    dw_map_fini(&qp->sources);
+    dw_map_fini(&qp->atomics);
+    dw_heap_fini(&qp->timers);
+    qp->llp->ops->close(qp->llp);
+    dw_unlock(qp->device);
+    free(qp->slot);
+    free(qp->stage);
+    free(qp);
+}
+
+/* ---- one run ---- */
+
+static void flush_all(struct diwarp_qp *qp, uint64_t now_ns)
+{
+    /* A peer that comes back to the list meanwhile has to wait for the next run. */
+    for (struct dw_list *last = qp->flush.prev, *it = NULL; last != &qp->flush && it != last;) {
+        it = qp->flush.next;
+        dw_list_remove(it);
+        dw_send_flush(dw_container(it, struct dw_peer, flush_link), now_ns);
+    }
+}
+
+static void acknowledge(struct diwarp_qp *qp)
+{
+    dw_list_foreach(it, &qp->ack)
+    {
+        /* Whatever went out to the peer meanwhile has acknowledged already, and left the list. */
+        dw_transmit_bare(dw_container(it, struct dw_peer, ack_link), DW_LLP_ACK, 0);
+        qp->counters.tx_acks++;
+    }
+}
+
+static void take_unreachable(struct diwarp_qp *qp, uint64_t now_ns)
+{
+    struct dw_llp_addr addr;
+    while (qp->llp->ops->unreachable(qp->llp, &addr))
+        dw_peer_on_unreachable(qp, &addr, now_ns);
+}
+
+void dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
+{
+    dw_deliver_recycle(qp);
+    for (unsigned i = 0; i < RECEIVES_PER_RUN && !qp->cq->count; i++)
+        if (!dw_receive(qp, now_ns))
+            break;
+    dw_rdma_grant(qp);
+    flush_all(qp, now_ns);
+    dw_transmit_records(qp, now_ns);
+    acknowledge(qp);
+    dw_heap_run(&qp->timers, now_ns);
+    take_unreachable(qp, now_ns);
+}
+
+uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp)
+{
+    if (!dw_list_empty(&qp->flush) || !dw_list_empty(&qp->ready))
+        return 0;
+    return dw_heap_next_ns(&qp->timers);
+}
+
+void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
+{
+    uint64_t now_ns = dw_device_now_ns(qp->device);
+    dw_list_foreach(it, &qp->peers)
+    {
+        struct dw_peer *peer = dw_container(it, struct dw_peer, link);
+        dw_list_foreach(a, &peer->sinks)
+        {
+            struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
+            if (sink->region == region) {
+                dw_rdma_abort(peer, sink->id, DW_STATUS_CANCELLED, now_ns);
+                dw_sink_destroy(sink);
+            }
+        }
+        dw_list_foreach(b, &peer->sources)
+        {
+            struct dw_source *source = dw_container(b, struct dw_source, peer_link);
+            if (source->region == region) {
+                dw_rdma_abort(peer, source->id, DW_STATUS_CANCELLED, now_ns);
+                dw_source_destroy(source);
+            }
+        }
+    }
+}
+
+static bool owes_any(const struct diwarp_qp *qp)
+{
+    dw_list_foreach(it, &qp->peers)
+    {
+        struct dw_peer *peer = dw_container(it, struct dw_peer, link);
+        if (!peer->gone && (peer->sendwin.count || peer->open || !dw_list_empty(&peer->pending)))
+            return true;
+    }
+    return false;
+}
+
+int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
+{
+    dw_lock(qp->device);
+    uint64_t start_ns = dw_device_now_ns(qp->device), now_ns = start_ns;
+    qp->draining = true;
+    dw_list_foreach(it, &qp->peers)
+    {
+        struct dw_peer *peer = dw_container(it, struct dw_peer, link);
+        if (peer->ack_owed_datagrams && !dw_list_linked(&peer->ack_link))
+            dw_list_append(&qp->ack, &peer->ack_link);
+    }
+    do {
+        dw_qp_progress(qp, now_ns);
+        qp->cq->count = 0;
+        now_ns = dw_device_now_ns(qp->device);
+    } while (owes_any(qp) && now_ns - start_ns < timeout_ns);
+    int rc = owes_any(qp) ? -ETIMEDOUT : 0;
+    dw_unlock(qp->device);
+    return rc;
+}
+
+/* ---- queries ---- */
+
+void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info)
+{
+    *info = (struct diwarp_qp_info){
+        .rcvbuf_bytes = qp->llp->rcvbuf_bytes,
+        .sndbuf_bytes = qp->llp->sndbuf_bytes,
+        .gso = qp->llp->gso,
+        .gro = qp->llp->gro,
+        .max_inline_bytes = DW_INLINE_WRITE_BYTES,
+        .fd = qp->llp->fd,
+    };
+}
+
+const struct diwarp_counters *diwarp_query_counters(const struct diwarp_qp *qp)
+{
+    return &qp->counters;
+}

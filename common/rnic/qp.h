@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the RNIC share: the QP, its peers, and the things that wait in their queues.
+ *
+ * One message's path:  send.c (segments into datagrams) -> transmit.c (header, CRC, LLP)
+ *                  ->  receive.c (checks, by type) -> deliver.c | rdma.c | atomic.c -> cq.c
+ * Every function here runs with the device's lock held, unless it says otherwise.
+ */
+#ifndef DW_QP_H
+#define DW_QP_H
+
+#include "common/base/heap.h"
+#include "common/base/list.h"
+#include "common/base/map.h"
+#include "common/include/diwarp.h"
+#include "common/mem/mr.h"
+#include "common/rel/record.h"
+#include "common/rel/recvwin.h"
+#include "common/rel/rtt.h"
+#include "common/rel/seen.h"
+#include "common/rel/sendwin.h"
+#include "common/rnic/device.h"
+#include "common/wire/ddp.h"
+#include "common/wire/llp_header.h"
+#include "common/wire/rdmap.h"
+
+#define DW_MAX_SGE 4
+
+/* Writes up to this go in the sequenced stream, exactly once by PSN; larger ones are records. */
+#define DW_INLINE_WRITE_BYTES 16384
+
+/* Bytes of a Write-Record segment before its payload, its length field included. */
+#define DW_RECORD_SEGMENT_BYTES (DW_SEGMENT_LEN_BYTES + DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES)
+#define DW_SEND_SEGMENT_BYTES   (DW_SEGMENT_LEN_BYTES + DW_DDP_UNTAGGED_BYTES)
+
+struct diwarp_pd {
+    struct diwarp_device *device;
+    struct dw_mr_table mrs;
+    struct dw_list qps;
+};
+
+struct diwarp_cq {
+    struct diwarp_device *device;
+    struct dw_list qps;
+    struct diwarp_wc *ring;
+    uint32_t head, count, capacity;
+};
+
+/* A sequenced datagram. Kept, as it went out, until it is acknowledged. */
+struct dw_datagram {
+    struct dw_tx tx; /* its link also serves the free lists */
+    uint32_t bytes;  /* so far, without the CRC trailer */
+    uint32_t room;   /* most that `bytes` may become */
+    bool large;
+    bool intro; /* leads with an intro block */
+    uint8_t buf[];
+};
+
+/* A work request, or a message of our own, on its way into sequenced datagrams. */
+struct dw_work {
+    struct dw_list link; /* in peer.pending, then peer.awaiting */
+    uint64_t wr_id;
+    enum ibv_wc_opcode opcode;
+    bool signaled;
+    bool buffered;            /* complete when copied */
+    bool own_message;         /* not the application's: no completion, even in error */
+    struct dw_ddp_header ddp; /* of its first segment */
+    uint32_t record_id;       /* tagged: of its Write-Record header */
+    uint32_t total, copied;
+    uint32_t last_psn; /* once all is copied */
+    unsigned sge_count;
+    struct iovec sge[DW_MAX_SGE];
+    uint8_t own[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES]; /* our own messages' bytes */
+};
+
+struct dw_peer {
+    struct diwarp_qp *qp;
+    struct dw_list link; /* in qp.peers */
+    struct diwarp_name name;
+    uint32_t index;       /* unique in the QP: makes keys of its records */
+    uint32_t incarnation; /* valid once heard */
+    bool heard;           /* it knows our address: no intro needed */
+    bool gone;
+    struct dw_llp_addr addr;
+    uint64_t token;
+    uint32_t datagram_max_bytes;
+    unsigned local_interface;
+
+    struct dw_sendwin sendwin;
+    struct dw_rtt rtt;
+    struct dw_datagram *open;  /* being filled */
+    struct dw_list flush_link; /* in qp.flush: open, pending or lost datagrams to look at */
+    struct dw_list pending;    /* works not wholly copied */
+    struct dw_list awaiting;   /* signaled works, copied, not acknowledged */
+    uint32_t send_msn;
+
+    struct dw_recvwin recvwin;
+    struct dw_list assemblies;
+    struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run */
+    uint32_t ack_owed_datagrams, ack_owed_bytes;
+    uint64_t ack_due_ns;
+    uint32_t epoch; /* of its last datagram: counts active senders */
+
+    struct dw_list sinks, sources, atomics;
+
+    struct dw_timer timer; /* acknowledgement, probe */
+    uint64_t heard_ns;
+    uint64_t asked_ns; /* last time we gave it something to answer */
+    uint32_t probe_serial;
+    uint64_t probe_sent_ns;
+    unsigned backoff;
+    unsigned refusals; /* ICMP unreachable in a row */
+    uint64_t refused_ns;
+};
+
+/* Reassembly of a Send of more than one segment. */
+struct dw_assembly {
+    struct dw_list link;
+    uint32_t msn;
+    uint32_t total; /* 0: the last segment has not come */
+    struct dw_ranges map;
+    uint8_t buf[];
+};
+
+/* RD record at the sink: of our RDMA read, or of a peer's write. */
+struct dw_sink {
+    struct dw_list peer_link, want_link; /* want: waits for grant, oldest first */
+    struct dw_record_sink record;
+    struct dw_peer *peer;
+    struct dw_timer timer;
+    uint32_t id, stag;
+    uint64_t to; /* of offset 0 */
+    uint8_t *addr;
+    struct dw_region *region; /* of a peer's write; NULL: our read */
+    uint64_t wr_id;
+    bool signaled, hold;
+    bool held; /* complete, waits for diwarp_post_release() */
+};
+
+/* RD record at the source: answers a peer's read, or is our own write. */
+struct dw_source {
+    struct dw_list peer_link, ready_link;
+    struct dw_record_source record;
+    struct dw_peer *peer;
+    uint32_t id, sink_stag;
+    uint64_t sink_to;
+    const uint8_t *addr;
+    struct dw_region *region; /* of a peer's read; NULL: our write */
+    uint64_t wr_id;
+    bool signaled;
+};
+
+struct dw_atomic {
+    struct dw_list link; /* in peer.atomics */
+    struct dw_peer *peer;
+    uint32_t id;
+    uint64_t wr_id;
+    enum ibv_wc_opcode opcode;
+    bool signaled;
+    uint64_t *result; /* may be NULL */
+};
+
+struct dw_ud; /* ud.c */
+
+struct diwarp_qp {
+    struct diwarp_pd *pd;
+    struct diwarp_device *device;
+    struct diwarp_cq *cq;
+    struct dw_list pd_link, cq_link;
+    struct diwarp_qp_attr attr;
+    struct dw_llp *llp;
+    struct diwarp_counters counters;
+    struct dw_list ahs;
+    uint64_t token;
+    uint32_t incarnation;
+    uint32_t queued_works; /* against attr.max_send_wr */
+    bool crc;
+    bool draining; /* Sends that come are acknowledged, not delivered */
+
+    struct dw_ud *ud; /* UD only; all below but slot, stage and timers: RD only */
+
+    struct dw_map peer_by_name;
+    struct dw_list peers, flush, ack;
+    uint32_t next_peer_index;
+    uint32_t epoch, epoch_senders, senders; /* senders: of the last whole epoch */
+    uint64_t epoch_end_ns;
+
+    struct dw_list free_small, free_large;
+    uint64_t pool_bytes;
+    struct dw_list free_works;
+    struct dw_list free_assemblies, done_assemblies; /* done: until the next run */
+    unsigned assembly_count;
+
+    struct dw_map sinks, sources, atomics; /* by dw_record_key(); atomics by id */
+    struct dw_list want, ready;
+    uint32_t next_id;
+    uint32_t grant_budget_bytes, granted_bytes; /* granted: given out, not yet here */
+    uint32_t eager_budget_bytes, record_window_bytes;
+    uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
+
+    struct dw_heap timers;
+    uint8_t *slot;  /* receive slot, DW_LLP_SLOT_BYTES */
+    uint8_t *stage; /* trains of Write-Record segments are built here */
+};
+
+struct diwarp_ah {
+    struct diwarp_qp *qp;
+    struct dw_list link;
+    struct diwarp_name name;
+    uint64_t token;
+    struct dw_llp_addr addr;
+    uint32_t datagram_max_bytes;
+    unsigned local_interface;
+    struct dw_peer *peer; /* NULL until the first send */
+};
+
+static inline uint64_t dw_name_key(struct diwarp_name name)
+{
+    return (uint64_t)name.job << 32 | name.rank;
+}
+
+static inline uint64_t dw_record_key(const struct dw_peer *peer, uint32_t id)
+{
+    return (uint64_t)peer->index << 32 | id;
+}
+
+/* ---- qp.c ---- */
+/* One run of the RNIC; the caller holds the lock. */
+void dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns);
+/* When it wants to run next at the latest, DW_NEVER: not before a datagram or a post. */
+uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp);
+/* The region is about to be freed: ends the records that use it. */
+void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region);
+
+/* ---- cq.c ---- */
+/* Takes the lock itself. */
+void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp);
+void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
+/* Completion of a posted request: nothing when it succeeded unsignaled. */
+void dw_cq_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
+                    enum ibv_wc_status status, uint32_t bytes);
+enum ibv_wc_status dw_wc_status(uint8_t wire_status);
+
+/* ---- address.c ---- */
+uint32_t dw_datagram_max_bytes(const struct diwarp_device *device, uint8_t family,
+                               uint32_t mtu_bytes);
+
+/* ---- peer.c ---- */
+struct dw_peer *dw_peer_find(struct diwarp_qp *qp, struct diwarp_name name);
+/* The peer of an address handle, made when first used; NULL: no memory. */
+struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah);
+/* A peer that introduced itself; NULL: no memory, or not reachable from here. */
+struct dw_peer *dw_peer_from_intro(struct diwarp_qp *qp, struct diwarp_name name,
+                                   const struct dw_intro *intro);
+void dw_peer_destroy(struct dw_peer *peer);
+/* Ends all it owes and is owed with errors, tells the application once. */
+void dw_peer_fail(struct dw_peer *peer);
+/* Makes the timer run at deadline_ns or before. */
+void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns);
+/* We gave it something to answer: sees that it is probed. */
+void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns);
+void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns);
+bool dw_peer_owes(const struct dw_peer *peer);
+
+/* ---- send.c ---- */
+struct dw_work *dw_work_get(struct diwarp_qp *qp);
+void dw_work_put(struct diwarp_qp *qp, struct dw_work *work);
+/* Queues a work, then copies what the window allows. Takes ownership. */
+void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
+/* Copies pending works into datagrams and sends what is full, or all that is open. */
+void dw_send_flush(struct dw_peer *peer, uint64_t now_ns);
+/* Queues a message of our own: `bytes` <= sizeof work.own. -ENOMEM. */
+int dw_send_control(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                    const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
+/* A small write was refused; false: no such one waits any more. */
+bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status status);
+/* Acknowledged up to `ack`: completes the works that waited for it. */
+void dw_send_on_acked(struct dw_peer *peer, uint32_t ack);
+int dw_send_post(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
+                 uint64_t now_ns);
+/* The gather list of a request, checked; returns its bytes, -EINVAL, -EACCES or -EMSGSIZE. */
+int64_t dw_send_gather(struct diwarp_qp *qp, const struct ibv_send_wr *wr, int access,
+                       uint32_t max_bytes, struct iovec *iov);
+
+/* ---- transmit.c ---- */
+struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes);
+void dw_datagram_put(struct diwarp_qp *qp, struct dw_datagram *datagram);
+/* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
+uint32_t dw_lead_bytes(const struct dw_peer *peer);
+/* Writes them; takes note that what is owed to the peer is acknowledged by it. */
+void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
+                 uint32_t psn);
+/* Appends the CRC over buf[0, bytes); returns the length with it. */
+uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes);
+/* Gives PSNs to new datagrams and sends them as trains; ownership goes to the send window. */
+void dw_transmit(struct dw_peer *peer, struct dw_datagram **datagrams, unsigned n,
+                 uint64_t now_ns);
+void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
+/* A datagram without segments: ACK, PROBE, PROBE_REPLY. */
+void dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
+/* An unsequenced RECORD datagram with one untagged segment. */
+void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_control *control);
+/* Sends what grants allow of the records that are ready, a bounded amount. */
+void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns);
+
+/* ---- receive.c ---- */
+/* One receive call; true when it brought datagrams. */
+bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns);
+struct dw_segment {
+    struct dw_ddp_header ddp;
+    const uint8_t *payload;
+    uint32_t bytes;
+};
+/* Next segment at *offset. 1; 0 at the end; negative: malformed, counted. */
+int dw_next_segment(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, uint32_t *offset,
+                    struct dw_segment *segment);
+
+/* ---- deliver.c ---- */
+/* A Send segment of a sequenced datagram. false: no buffer, as if it had not come. */
+bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment);
+/* Frees what the last run delivered. */
+void dw_deliver_recycle(struct diwarp_qp *qp);
+void dw_deliver_forget(struct dw_peer *peer);
+
+/* ---- rdma.c ---- */
+int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
+                      uint64_t now_ns);
+int dw_rdma_post_write(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
+                       uint64_t now_ns);
+/* Hands grant to the sinks that wait, oldest first. */
+void dw_rdma_grant(struct diwarp_qp *qp);
+void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segment,
+                             uint64_t now_ns);
+void dw_rdma_on_control(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns);
+/* A Write-Record segment: of an RD record (unsequenced), or a small write (sequenced). */
+void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *segment,
+                               uint64_t now_ns);
+void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_segment *segment,
+                              uint64_t now_ns);
+/* Ends a sink or source without a completion. */
+void dw_sink_destroy(struct dw_sink *sink);
+void dw_source_destroy(struct dw_source *source);
+/* ... with one that says why. */
+void dw_sink_fail(struct dw_sink *sink, enum ibv_wc_status status);
+void dw_source_fail(struct dw_source *source, enum ibv_wc_status status);
+void dw_rdma_abort(struct dw_peer *peer, uint32_t id, enum dw_status status, uint64_t now_ns);
+
+/* ---- atomic.c ---- */
+int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
+                   uint64_t now_ns);
+void dw_atomic_on_request(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns);
+void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment);
+void dw_atomic_end(struct diwarp_qp *qp, struct dw_atomic *atomic, enum ibv_wc_status status);
+
+/* ---- ud.c ---- */
+int dw_ud_create(struct diwarp_qp *qp);
+void dw_ud_destroy(struct diwarp_qp *qp);
+int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
+                    uint64_t now_ns);
+int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
+void dw_ud_on_datagram(struct diwarp_qp *qp, const struct dw_llp_header *header,
+                       const uint8_t *segments, uint32_t len, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What comes from the LLP. Each datagram: length, version, token, CRC, source, window; then its
+ * segments, by opcode; STags last. A failed check is a counted drop, nothing else.
+ */
+#include <errno.h>
+
+#include "common/rnic/qp.h"
+#include "common/wire/bytes.h"
+#include "common/wire/crc32c.h"
+
+/* Standalone acknowledgements: at least one for so many datagrams. */
+#define ACK_EVERY_DATAGRAMS 8
+#define EPOCH_NS            1000000
+
+/* ---- segments ---- */
+
+int dw_next_segment(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, uint32_t *offset,
+                    struct dw_segment *segment)
+{
+    if (*offset == len)
+        return 0;
+    if (len - *offset < DW_SEGMENT_LEN_BYTES)
+        goto bad_length;
+    uint32_t bytes = dw_get_be16(buf + *offset);
+    const uint8_t *start = buf + *offset + DW_SEGMENT_LEN_BYTES;
+    if (bytes > len - *offset - DW_SEGMENT_LEN_BYTES)
+        goto bad_length;
+    int head = dw_ddp_get(&segment->ddp, start, bytes);
+    if (head < 0) {
+        qp->counters.drop_header++;
+        return head;
+    }
+    segment->payload = start + head;
+    segment->bytes = bytes - (uint32_t)head;
+    *offset += DW_SEGMENT_LEN_BYTES + bytes;
+    return 1;
+
+bad_length:
+    qp->counters.drop_short++;
+    return -EBADMSG;
+}
+
+/* A segment of a sequenced datagram. false: no buffer for it. */
+static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_segment *segment,
+                                 uint64_t now_ns)
+{
+    switch (segment->ddp.opcode) {
+    case DW_RDMAP_SEND:
+    case DW_RDMAP_SEND_IMM:
+        return dw_deliver_send(peer, segment);
+    case DW_RDMAP_WRITE_RECORD:
+        dw_rdma_on_write_segment(peer, segment, now_ns);
+        return true;
+    case DW_RDMAP_READ_REQUEST:
+        dw_rdma_on_read_request(peer, segment, now_ns);
+        return true;
+    case DW_RDMAP_RECORD_CONTROL:
+        dw_rdma_on_control(peer, segment, now_ns);
+        return true;
+    case DW_RDMAP_ATOMIC_REQUEST:
+        dw_atomic_on_request(peer, segment, now_ns);
+        return true;
+    case DW_RDMAP_ATOMIC_RESPONSE:
+        dw_atomic_on_response(peer, segment);
+        return true;
+    default:
+        peer->qp->counters.drop_header++;
+        return true;
+    }
+}
+
+/* ---- RD datagrams ---- */
+
+static void ack_soon(struct dw_peer *peer)
+{
+    if (!dw_list_linked(&peer->ack_link))
+        dw_list_append(&peer->qp->ack, &peer->ack_link);
+}
+
+static void owe_ack(struct dw_peer *peer, uint32_t len, uint64_t now_ns)
+{
+    struct diwarp_qp *qp = peer->qp;
+    if (!peer->ack_owed_datagrams++)
+        peer->ack_due_ns = now_ns + qp->device->attr.ack_delay_ns;
+    peer->ack_owed_bytes += dw_llp_truesize(len);
+    if (dw_recvwin_has_gap(&peer->recvwin) || peer->ack_owed_datagrams >= ACK_EVERY_DATAGRAMS ||
+        peer->ack_owed_bytes >= qp->eager_budget_bytes / 4)
+        ack_soon(peer);
+    else
+        dw_peer_wake(peer, peer->ack_due_ns);
+}
+
+static void on_data(struct dw_peer *peer, const struct dw_llp_header *header,
+                    const uint8_t *segments, uint32_t len, uint64_t now_ns)
+{
+    struct diwarp_qp *qp = peer->qp;
+    switch (dw_recvwin_check(&peer->recvwin, header->psn)) {
+    case DW_RECVWIN_DUPLICATE:
+        qp->counters.rx_dup_datagrams++;
+        ack_soon(peer);
+        return;
+    case DW_RECVWIN_BEYOND:
+        qp->counters.drop_window++;
+        ack_soon(peer);
+        return;
+    case DW_RECVWIN_NEW:
+        break;
+    }
+    struct dw_segment segment;
+    uint32_t offset = 0;
+    for (bool first = true; dw_next_segment(qp, segments, len, &offset, &segment) > 0;
+         first = false) {
+        if (on_sequenced_segment(peer, &segment, now_ns))
+            continue;
+        qp->counters.drop_no_buffer++;
+        /* Only a message that spans datagrams can lack a buffer, and such a one begins its
+         * datagram: nothing of it has been taken yet. */
+        if (first)
+            return;
+    }
+    dw_recvwin_on_received(&peer->recvwin, header->psn);
+    owe_ack(peer, len, now_ns);
+}
+
+static void on_record(struct dw_peer *peer, const uint8_t *segments, uint32_t len, uint64_t now_ns)
+{
+    struct dw_segment segment;
+    uint32_t offset = 0;
+    while (dw_next_segment(peer->qp, segments, len, &offset, &segment) > 0) {
+        if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD)
+            dw_rdma_on_record_segment(peer, &segment, now_ns);
+        else if (segment.ddp.opcode == DW_RDMAP_RECORD_CONTROL)
+            dw_rdma_on_control(peer, &segment, now_ns);
+        else
+            peer->qp->counters.drop_header++;
+    }
+}
+
+static void free_acked(struct dw_peer *peer, struct dw_list *acked)
+{
+    dw_list_foreach(it, acked)
+    {
+        dw_list_remove(it);
+        dw_datagram_put(peer->qp, dw_container(it, struct dw_datagram, tx.link));
+    }
+}
+
+/* Taken after the segments: a refusal that travels with the ack must come first. */
+static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, uint64_t now_ns)
+{
+    struct dw_list acked;
+    struct dw_sendwin_result result;
+    dw_list_init(&acked);
+    if (dw_sendwin_on_ack(&peer->sendwin, header->ack, header->sack, now_ns, &acked, &result)) {
+        peer->qp->counters.drop_header++;
+        return;
+    }
+    peer->sendwin.credit_bytes = (uint32_t)header->credit_kib << 10;
+    free_acked(peer, &acked);
+    if (result.rtt_ns)
+        dw_rtt_on_sample(&peer->rtt, result.rtt_ns);
+    if (result.acked) {
+        peer->backoff = 0;
+        peer->asked_ns = now_ns;
+    }
+    unsigned lost = result.lost;
+    if (header->type == DW_LLP_PROBE_REPLY && header->psn == peer->probe_serial)
+        lost += dw_sendwin_on_probe_reply(&peer->sendwin, peer->probe_sent_ns);
+    if (lost)
+        dw_transmit_lost(peer, now_ns);
+    if (result.acked)
+        dw_send_on_acked(peer, header->ack);
+}
+
+/* How many peers send to us at the same time: they share the credit. */
+static void count_sender(struct dw_peer *peer, uint64_t now_ns)
+{
+    struct diwarp_qp *qp = peer->qp;
+    if (now_ns >= qp->epoch_end_ns) {
+        qp->senders = qp->epoch_senders;
+        qp->epoch_senders = 0;
+        qp->epoch++;
+        qp->epoch_end_ns = now_ns + EPOCH_NS;
+    }
+    if (peer->epoch != qp->epoch) {
+        peer->epoch = qp->epoch;
+        qp->epoch_senders++;
+    }
+}
+
+/* The source, if it is known or introduces itself, and still the process it was. */
+static struct dw_peer *find_source(struct diwarp_qp *qp, const struct dw_llp_header *header,
+                                   const struct dw_intro *intro)
+{
+    struct diwarp_name name = {.job = header->job, .rank = header->rank};
+    struct dw_peer *peer = dw_peer_find(qp, name);
+    if (!peer && intro)
+        peer = dw_peer_from_intro(qp, name, intro);
+    if (!peer || peer->gone || (peer->heard && peer->incarnation != header->incarnation)) {
+        qp->counters.drop_source++;
+        return NULL;
+    }
+    peer->incarnation = header->incarnation;
+    return peer;
+}
+
+static void on_rd_datagram(struct diwarp_qp *qp, const struct dw_llp_header *header,
+                           const struct dw_intro *intro, const uint8_t *segments, uint32_t len,
+                           uint64_t now_ns)
+{
+    struct dw_peer *peer = find_source(qp, header, intro);
+    if (!peer)
+        return;
+    /* It has our token, so it has our address too: both come together. */
+    peer->heard = true;
+    peer->heard_ns = now_ns;
+    peer->refusals = 0;
+    count_sender(peer, now_ns);
+    switch (header->type) {
+    case DW_LLP_DATA:
+        on_data(peer, header, segments, len, now_ns);
+        break;
+    case DW_LLP_RECORD:
+        on_record(peer, segments, len, now_ns);
+        break;
+    case DW_LLP_PROBE:
+        dw_transmit_bare(peer, DW_LLP_PROBE_REPLY, header->psn);
+        break;
+    default:
+        break;
+    }
+    if (header->flags & DW_LLP_ACK_REQUEST)
+        ack_soon(peer);
+    if (!peer->gone)
+        take_ack(peer, header, now_ns);
+}
+
+/* ---- every datagram ---- */
+
+static bool crc_right(const struct diwarp_qp *qp, const struct dw_llp_header *header,
+                      const uint8_t *buf, uint32_t len)
+{
+    if (!qp->crc)
+        return header->flags & DW_LLP_NO_CRC;
+    return !(header->flags & DW_LLP_NO_CRC) &&
+           dw_crc32c(0, buf, len - DW_CRC_BYTES) == dw_get_be32(buf + len - DW_CRC_BYTES);
+}
+
+static bool has_segments(uint8_t type)
+{
+    return type == DW_LLP_UD || type == DW_LLP_DATA || type == DW_LLP_RECORD;
+}
+
+static void on_datagram(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, uint64_t now_ns)
+{
+    struct diwarp_counters *counters = &qp->counters;
+    struct dw_llp_header header;
+    struct dw_intro intro;
+    counters->rx_datagrams++;
+    counters->rx_bytes += len;
+    int rc = dw_llp_header_get(&header, buf, len);
+    if (rc) {
+        rc == -EPROTONOSUPPORT ? counters->drop_version++
+        : rc == -EBADMSG       ? counters->drop_short++
+                               : counters->drop_header++;
+        return;
+    }
+    if (header.token != qp->token) {
+        counters->drop_token++;
+        return;
+    }
+    if (!crc_right(qp, &header, buf, len)) {
+        counters->drop_crc++;
+        return;
+    }
+    uint32_t lead = DW_LLP_HEADER_BYTES, end = len - DW_CRC_BYTES;
+    bool introduced = header.flags & DW_LLP_INTRO;
+    if (introduced) {
+        if (dw_intro_get(&intro, buf + lead, end - lead)) {
+            counters->drop_header++;
+            return;
+        }
+        lead += DW_INTRO_BYTES;
+    }
+    if (end != lead && !has_segments(header.type)) {
+        counters->drop_short++;
+        return;
+    }
+    if ((header.type == DW_LLP_UD) != (qp->ud != NULL))
+        counters->drop_header++;
+    else if (qp->ud)
+        dw_ud_on_datagram(qp, &header, buf + lead, end - lead, now_ns);
+    else
+        on_rd_datagram(qp, &header, introduced ? &intro : NULL, buf + lead, end - lead, now_ns);
+}
+
+bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns)
+{
+    struct dw_llp_slot slot = {.buf = qp->slot};
+    if (dw_llp_recv(qp->llp, &slot, 1) <= 0)
+        return false;
+    if (slot.truncated) {
+        qp->counters.drop_truncated++;
+        return true;
+    }
+    for (uint32_t at = 0; at < slot.bytes; at += slot.segment_bytes) {
+        uint32_t left = slot.bytes - at;
+        on_datagram(qp, slot.buf + at, left < slot.segment_bytes ? left : slot.segment_bytes,
+                    now_ns);
+    }
+    return true;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/rnic/record.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Open records per QP and end; beyond, posts give -ENOMEM and peers' requests are refused. */
+#define RECORDS_MAX 65536
+/* No grant smaller than this, unless it ends the record: each costs a datagram. */
+#define GRANT_SHARE 4
+
+/* ---- grants ---- */
+
+/* What may be granted to the sink now; 0: wait. */
+static uint32_t grantable(const struct dw_sink *sink)
+{
+    const struct diwarp_qp *qp = sink->peer->qp;
+    const struct dw_record_sink *record = &sink->record;
+    uint32_t budget = qp->granted_bytes < qp->grant_budget_bytes
+                          ? qp->grant_budget_bytes - qp->granted_bytes
+                          : 0;
+    uint32_t due = dw_record_sink_due_bytes(record);
+    uint32_t window = due < qp->record_window_bytes ? qp->record_window_bytes - due : 0;
+    uint32_t left = record->total - record->granted;
+    uint32_t bytes = window < budget ? window : budget;
+    if (bytes >= left)
+        return left;
+    return bytes >= qp->record_window_bytes / GRANT_SHARE ? bytes : 0;
+}
+
+static uint64_t sink_deadline_ns(const struct dw_sink *sink)
+{
+    return sink->record.heard_ns + dw_rtt_rto_ns(&sink->peer->rtt, sink->record.backoff);
+}
+
+/* Lazy, like the peer's: a timer that is set earlier looks again when it fires. */
+static void arm(struct dw_sink *sink)
+{
+    if (!sink->timer.slot)
+        dw_heap_set(&sink->peer->qp->timers, &sink->timer, sink_deadline_ns(sink));
+}
+
+static bool grant(struct dw_sink *sink)
+{
+    uint32_t bytes = grantable(sink);
+    if (!bytes)
+        return false;
+    sink->record.granted += bytes;
+    sink->peer->qp->granted_bytes += bytes;
+    if (sink->record.granted == sink->record.total)
+        dw_list_remove(&sink->want_link);
+    arm(sink);
+    return true;
+}
+
+uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
+{
+    /* Older records come first. */
+    if (sink->peer->qp->want.next == &sink->want_link && grant(sink))
+        sink->record.heard_ns = now_ns;
+    sink->record.told = sink->record.granted;
+    return sink->record.granted;
+}
+
+void dw_rdma_grant(struct diwarp_qp *qp)
+{
+    dw_list_foreach(it, &qp->want)
+    {
+        struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
+        if (grant(sink))
+            dw_sink_send_status(sink, NULL, 0);
+        if (qp->granted_bytes >= qp->grant_budget_bytes)
+            return;
+    }
+}
+
+/* ---- sink ---- */
+
+static void on_sink_timer(struct dw_timer *timer, uint64_t now_ns)
+{
+    struct dw_sink *sink = dw_container(timer, struct dw_sink, timer);
+    if (sink->held || !dw_record_sink_due_bytes(&sink->record))
+        return;
+    if (now_ns >= sink_deadline_ns(sink)) {
+        struct dw_range missing[DW_RECORD_MAX_RANGES];
+        unsigned n = dw_record_sink_on_timeout(&sink->record, missing, DW_RECORD_MAX_RANGES);
+        dw_sink_send_status(sink, missing, n);
+        dw_heap_set(&sink->peer->qp->timers, timer,
+                    now_ns + dw_rtt_rto_ns(&sink->peer->rtt, sink->record.backoff));
+        return;
+    }
+    arm(sink);
+}
+
+struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total, uint64_t now_ns)
+{
+    struct diwarp_qp *qp = peer->qp;
+    struct dw_sink *sink = qp->sinks.count < RECORDS_MAX ? calloc(1, sizeof *sink) : NULL;
+    if (!sink)
+        return NULL;
+    if (dw_map_put(&qp->sinks, dw_record_key(peer, id), sink)) {
+        free(sink);
+        return NULL;
+    }
+    sink->peer = peer;
+    sink->id = id;
+    sink->timer.fire = on_sink_timer;
+    dw_record_sink_init(&sink->record, total, DW_REORDER_DATAGRAMS * peer->datagram_max_bytes,
+                        now_ns);
+    dw_list_append(&peer->sinks, &sink->peer_link);
+    dw_list_append(&qp->want, &sink->want_link);
+    dw_peer_on_asked(peer, now_ns);
+    return sink;
+}
+
+/* Out of everything but the table of sinks, where it waits for its release. */
+static void stop(struct dw_sink *sink)
+{
+    struct diwarp_qp *qp = sink->peer->qp;
+    qp->granted_bytes -= dw_record_sink_due_bytes(&sink->record);
+    sink->record.granted = (uint32_t)sink->record.map.bytes;
+    dw_list_remove(&sink->want_link);
+    dw_heap_set(&qp->timers, &sink->timer, DW_NEVER);
+}
+
+void dw_sink_destroy(struct dw_sink *sink)
+{
+    stop(sink);
+    dw_map_remove(&sink->peer->qp->sinks, dw_record_key(sink->peer, sink->id));
+    dw_list_remove(&sink->peer_link);
+    if (sink->region)
+        sink->region->records--;
+    dw_record_sink_fini(&sink->record);
+    free(sink);
+}
+
+static void complete_read(struct dw_sink *sink, enum ibv_wc_status status)
+{
+    struct diwarp_qp *qp = sink->peer->qp;
+    if (status != IBV_WC_SUCCESS)
+        qp->counters.rdma_errors++;
+    else if (!sink->signaled)
+        return;
+    struct diwarp_wc wc = {
+        .wc = {.wr_id = sink->wr_id,
+               .status = status,
+               .opcode = IBV_WC_RDMA_READ,
+               .byte_len = sink->record.total},
+        .src = sink->peer->name,
+        .read_id = dw_record_key(sink->peer, sink->id),
+    };
+    dw_cq_push(qp->cq, &wc);
+}
+
+void dw_sink_fail(struct dw_sink *sink, enum ibv_wc_status status)
+{
+    if (!sink->region)
+        complete_read(sink, status);
+    dw_sink_destroy(sink);
+}
+
+int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t bytes,
+                          uint64_t now_ns)
+{
+    struct dw_peer *peer = sink->peer;
+    struct dw_record_control complete = {
+        .kind = DW_RECORD_COMPLETE,
+        .id = sink->id,
+        .release = release,
+        .release_bytes = bytes,
+    };
+    uint8_t payload[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES];
+    size_t length = dw_record_control_put(payload, &complete);
+    int rc = dw_send_control(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, payload,
+                             (uint32_t)length, now_ns);
+    if (rc)
+        return rc;
+    peer->qp->counters.tx_record_complete++;
+    dw_sink_destroy(sink);
+    return 0;
+}
+
+static void on_full(struct dw_sink *sink, uint64_t now_ns)
+{
+    sink->peer->qp->counters.rx_records_complete++;
+    stop(sink);
+    if (!sink->region)
+        complete_read(sink, IBV_WC_SUCCESS);
+    if (sink->hold && sink->signaled) {
+        sink->held = true;
+        return;
+    }
+    /* Without memory to say so, the source would wait for ever: end the peer instead. */
+    if (dw_sink_send_complete(sink, NULL, 0, now_ns))
+        dw_peer_fail(sink->peer);
+}
+
+void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, unsigned count)
+{
+    struct dw_record_control status = {
+        .kind = DW_RECORD_STATUS,
+        .id = sink->id,
+        .range_count = (uint16_t)count,
+        .granted = sink->record.granted,
+    };
+    for (unsigned i = 0; i < count; i++)
+        status.ranges[i] = (struct dw_record_range){missing[i].start, missing[i].end};
+    sink->record.told = sink->record.granted;
+    sink->peer->qp->counters.tx_record_status++;
+    dw_transmit_record_control(sink->peer, &status);
+}
+
+void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, uint32_t length,
+                   uint64_t now_ns)
+{
+    struct diwarp_qp *qp = sink->peer->qp;
+    uint32_t granted = sink->record.granted;
+    int64_t new_bytes = dw_record_sink_on_segment(&sink->record, offset, length, now_ns);
+    if (new_bytes < 0) {
+        qp->counters.drop_no_buffer++;
+        return;
+    }
+    /* Bytes that are there stay as they are: the application may see them, once it is told. */
+    if (new_bytes)
+        memcpy(sink->addr + offset, data, length);
+    qp->granted_bytes += sink->record.granted - granted;
+    qp->granted_bytes -= (uint32_t)new_bytes;
+    qp->counters.rx_record_segments++;
+    qp->counters.rx_record_bytes += (uint64_t)new_bytes;
+    qp->counters.rx_dup_record_bytes += length - (uint64_t)new_bytes;
+    if (dw_record_sink_full(&sink->record)) {
+        on_full(sink, now_ns);
+    } else {
+        struct dw_range missing[DW_RECORD_MAX_RANGES];
+        unsigned n = dw_record_sink_on_gap(&sink->record, missing, DW_RECORD_MAX_RANGES);
+        if (n)
+            dw_sink_send_status(sink, missing, n);
+    }
+}
+
+/* ---- source ---- */
+
+struct dw_source *dw_source_create(struct dw_peer *peer, uint32_t id, uint32_t total,
+                                   uint32_t granted)
+{
+    struct diwarp_qp *qp = peer->qp;
+    struct dw_source *source = qp->sources.count < RECORDS_MAX ? calloc(1, sizeof *source) : NULL;
+    if (!source)
+        return NULL;
+    if (dw_map_put(&qp->sources, dw_record_key(peer, id), source)) {
+        free(source);
+        return NULL;
+    }
+    source->peer = peer;
+    source->id = id;
+    dw_record_source_init(&source->record, total, granted);
+    dw_list_init(&source->ready_link);
+    dw_list_append(&peer->sources, &source->peer_link);
+    return source;
+}
+
+void dw_source_look(struct dw_source *source)
+{
+    if (dw_record_source_ready(&source->record) && !dw_list_linked(&source->ready_link))
+        dw_list_append(&source->peer->qp->ready, &source->ready_link);
+}
+
+void dw_source_destroy(struct dw_source *source)
+{
+    dw_map_remove(&source->peer->qp->sources, dw_record_key(source->peer, source->id));
+    dw_list_remove(&source->peer_link);
+    dw_list_remove(&source->ready_link);
+    if (source->region)
+        source->region->records--;
+    dw_record_source_fini(&source->record);
+    free(source);
+}
+
+void dw_source_fail(struct dw_source *source, enum ibv_wc_status status)
+{
+    if (!source->region)
+        dw_cq_complete(source->peer->qp, source->wr_id, source->signaled, IBV_WC_RDMA_WRITE,
+                       status, 0);
+    dw_source_destroy(source);
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From work requests to sequenced datagrams: segmentation and coalescing. A message goes at once
+ * when nothing is in flight to its peer; otherwise it joins the open datagram, which leaves when it
+ * is full, when all before it is acknowledged, or at the next run of the RNIC.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/rnic/lock.h"
+#include "common/rnic/qp.h"
+#include "common/wire/bytes.h"
+
+/* ---- works ---- */
+
+struct dw_work *dw_work_get(struct diwarp_qp *qp)
+{
+    struct dw_work *work;
+    if (!dw_list_empty(&qp->free_works)) {
+        work = dw_container(qp->free_works.next, struct dw_work, link);
+        dw_list_remove(&work->link);
+    } else {
+        work = malloc(sizeof *work);
+        if (!work)
+            return NULL;
+    }
+    memset(work, 0, offsetof(struct dw_work, own));
+    dw_list_init(&work->link);
+    qp->queued_works++;
+    return work;
+}
+
+void dw_work_put(struct diwarp_qp *qp, struct dw_work *work)
+{
+    qp->queued_works--;
+    dw_list_prepend(&qp->free_works, &work->link);
+}
+
+/* ---- segments into datagrams ---- */
+
+static uint32_t header_bytes(const struct dw_ddp_header *ddp)
+{
+    return ddp->tagged ? DW_RECORD_SEGMENT_BYTES : DW_SEND_SEGMENT_BYTES;
+}
+
+static uint32_t segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
+{
+    return peer->datagram_max_bytes - dw_lead_bytes(peer) - header_bytes(ddp) - DW_CRC_BYTES;
+}
+
+static uint32_t open_room(const struct dw_peer *peer)
+{
+    return peer->open ? peer->open->room - peer->open->bytes : 0;
+}
+
+static void close_open(struct dw_peer *peer, uint64_t now_ns)
+{
+    struct dw_datagram *datagram = peer->open;
+    if (!datagram)
+        return;
+    peer->open = NULL;
+    dw_transmit(peer, &datagram, 1, now_ns);
+}
+
+/* A datagram with room for a segment of `bytes`; NULL: the window or the pool is exhausted. */
+static struct dw_datagram *begin(struct dw_peer *peer, uint32_t bytes)
+{
+    if (!dw_sendwin_may_send(&peer->sendwin, dw_llp_truesize(bytes)))
+        return NULL;
+    return dw_datagram_get(peer, bytes);
+}
+
+/* Writes the segment's headers; returns where its payload goes. */
+static uint8_t *put_segment(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
+                            const struct dw_write_record *record, uint32_t payload)
+{
+    uint8_t *at = datagram->buf + datagram->bytes;
+    uint32_t head = header_bytes(ddp);
+    assert(datagram->bytes + head + payload <= datagram->room);
+    dw_put_be16(at, (uint16_t)(head - DW_SEGMENT_LEN_BYTES + payload));
+    size_t n = DW_SEGMENT_LEN_BYTES + dw_ddp_put(at + DW_SEGMENT_LEN_BYTES, ddp);
+    if (ddp->tagged)
+        dw_write_record_put(at + n, record);
+    datagram->bytes += head + payload;
+    return at + head;
+}
+
+static void copy_out(const struct dw_work *work, uint8_t *to, uint32_t length)
+{
+    size_t skip = work->copied;
+    for (unsigned i = 0; length; i++) {
+        assert(i < work->sge_count);
+        if (skip >= work->sge[i].iov_len) {
+            skip -= work->sge[i].iov_len;
+            continue;
+        }
+        size_t n = work->sge[i].iov_len - skip;
+        if (n > length)
+            n = length;
+        memcpy(to, (const uint8_t *)work->sge[i].iov_base + skip, n);
+        to += n;
+        length -= (uint32_t)n;
+        skip = 0;
+    }
+}
+
+static void copy_segment(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload)
+{
+    struct dw_ddp_header ddp = work->ddp;
+    ddp.last = work->copied + payload == work->total;
+    if (ddp.tagged)
+        ddp.to += work->copied;
+    else
+        ddp.mo = work->copied;
+    struct dw_write_record record = {
+        .id = work->record_id, .offset = work->copied, .total = work->total};
+    copy_out(work, put_segment(datagram, &ddp, &record, payload), payload);
+    work->copied += payload;
+}
+
+/* The part of a work that does not fit one datagram: full datagrams of its own, sent as trains. The
+ * last one stays open for others to join. False: the window is closed. */
+static bool copy_full_datagrams(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
+{
+    struct dw_datagram *full[DW_LLP_TRAIN_DATAGRAMS];
+    const struct dw_sendwin *win = &peer->sendwin;
+    for (;;) {
+        uint32_t payload_max = segment_max_payload(peer, &work->ddp);
+        uint32_t truesize = dw_llp_truesize(header_bytes(&work->ddp) + payload_max);
+        uint32_t room = dw_sendwin_room_datagrams(win), planned = win->bytes;
+        unsigned n = 0;
+        for (; n < room && n < DW_LLP_TRAIN_DATAGRAMS; n++, planned += truesize) {
+            if (work->total - work->copied <= payload_max)
+                break;
+            if (win->count + n && planned + truesize > win->credit_bytes)
+                break;
+            full[n] = dw_datagram_get(peer, header_bytes(&work->ddp) + payload_max);
+            if (!full[n])
+                break;
+            copy_segment(work, full[n], payload_max);
+        }
+        if (n)
+            dw_transmit(peer, full, n, now_ns);
+        if (work->total - work->copied <= payload_max)
+            return true;
+        if (!n)
+            return false;
+    }
+}
+
+/* Copies as much of a work as there is room for; true: all of it. */
+static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
+{
+    uint32_t head = header_bytes(&work->ddp);
+    if (open_room(peer) < head + work->total - work->copied)
+        close_open(peer, now_ns);
+    if (!peer->open) {
+        if (!copy_full_datagrams(peer, work, now_ns))
+            return false;
+        peer->open = begin(peer, head + work->total - work->copied);
+        if (!peer->open)
+            return false;
+    } else {
+        peer->qp->counters.tx_coalesced_msgs += !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
+    }
+    copy_segment(work, peer->open, work->total - work->copied);
+    return true;
+}
+
+static void on_copied(struct dw_peer *peer, struct dw_work *work)
+{
+    struct diwarp_qp *qp = peer->qp;
+    work->last_psn = peer->sendwin.next_psn; /* the open datagram's, once it goes */
+    dw_list_remove(&work->link);
+    if (work->signaled && !work->buffered) {
+        dw_list_append(&peer->awaiting, &work->link);
+        return;
+    }
+    if (work->signaled)
+        dw_cq_complete(qp, work->wr_id, true, work->opcode, IBV_WC_SUCCESS, work->total);
+    dw_work_put(qp, work);
+}
+
+static void look_again(struct dw_peer *peer)
+{
+    if (!dw_list_linked(&peer->flush_link))
+        dw_list_append(&peer->qp->flush, &peer->flush_link);
+}
+
+/* The open datagram goes now if nothing is in flight, else at the next run. */
+static void after_append(struct dw_peer *peer, uint64_t now_ns)
+{
+    if (!peer->sendwin.count)
+        close_open(peer, now_ns);
+    else if (peer->open)
+        look_again(peer);
+}
+
+static void copy_pending(struct dw_peer *peer, uint64_t now_ns)
+{
+    while (!dw_list_empty(&peer->pending)) {
+        struct dw_work *work = dw_container(peer->pending.next, struct dw_work, link);
+        if (!copy_work(peer, work, now_ns))
+            return; /* an acknowledgement, or a freed buffer, goes on */
+        on_copied(peer, work);
+    }
+}
+
+void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
+{
+    dw_list_append(&peer->pending, &work->link);
+    copy_pending(peer, now_ns);
+    /* Kept back by the pool alone, with nothing in flight, no acknowledgement would come. */
+    if (!dw_list_empty(&peer->pending) && !peer->sendwin.count)
+        look_again(peer);
+    after_append(peer, now_ns);
+}
+
+void dw_send_flush(struct dw_peer *peer, uint64_t now_ns)
+{
+    if (peer->gone)
+        return;
+    dw_transmit_lost(peer, now_ns);
+    copy_pending(peer, now_ns);
+    close_open(peer, now_ns);
+    if (!dw_list_empty(&peer->pending) && !peer->sendwin.count)
+        look_again(peer);
+}
+
+int dw_send_control(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                    const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
+{
+    struct dw_work *work = dw_work_get(peer->qp);
+    if (!work)
+        return -ENOMEM;
+    assert(bytes <= sizeof work->own);
+    memcpy(work->own, payload, bytes);
+    work->ddp = (struct dw_ddp_header){.opcode = (uint8_t)opcode, .qn = qn, .msn = 1};
+    work->total = bytes;
+    work->own_message = true;
+    work->sge_count = 1;
+    work->sge[0] = (struct iovec){.iov_base = work->own, .iov_len = bytes};
+    dw_send_work(peer, work, now_ns);
+    return 0;
+}
+
+void dw_send_on_acked(struct dw_peer *peer, uint32_t ack)
+{
+    dw_list_foreach(it, &peer->awaiting)
+    {
+        struct dw_work *work = dw_container(it, struct dw_work, link);
+        if (!dw_serial_before(work->last_psn, ack))
+            break;
+        dw_list_remove(it);
+        dw_cq_complete(peer->qp, work->wr_id, true, work->opcode, IBV_WC_SUCCESS, work->total);
+        dw_work_put(peer->qp, work);
+    }
+    if (peer->open || !dw_list_empty(&peer->pending))
+        look_again(peer);
+}
+
+bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status status)
+{
+    dw_list_foreach(it, &peer->awaiting)
+    {
+        struct dw_work *work = dw_container(it, struct dw_work, link);
+        if (!work->ddp.tagged || work->record_id != record_id)
+            continue;
+        dw_list_remove(it);
+        dw_cq_complete(peer->qp, work->wr_id, true, work->opcode, status, 0);
+        dw_work_put(peer->qp, work);
+        return true;
+    }
+    return false;
+}
+
+/* ---- posts ---- */
+
+int64_t dw_send_gather(struct diwarp_qp *qp, const struct ibv_send_wr *wr, int access,
+                       uint32_t max_bytes, struct iovec *iov)
+{
+    if (wr->num_sge < 0 || wr->num_sge > DW_MAX_SGE)
+        return -EINVAL;
+    uint64_t total = 0;
+    for (int i = 0; i < wr->num_sge; i++) {
+        const struct ibv_sge *sge = &wr->sg_list[i];
+        struct dw_region *region;
+        /* Key 0: the process's own memory, unregistered. */
+        if (sge->lkey &&
+            dw_mr_check(&qp->pd->mrs, sge->lkey, sge->addr, sge->length, access, &region))
+            return -EACCES;
+        iov[i] = (struct iovec){.iov_base = (void *)(uintptr_t)sge->addr, .iov_len = sge->length};
+        total += sge->length;
+    }
+    return total > max_bytes ? -EMSGSIZE : (int64_t)total;
+}
+
+static struct dw_ddp_header send_header(struct dw_peer *peer, const struct ibv_send_wr *wr)
+{
+    bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
+    return (struct dw_ddp_header){
+        .opcode = imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND,
+        .ulp = imm ? wr->imm_data : 0,
+        .qn = DW_QN_SEND,
+        .msn = ++peer->send_msn,
+    };
+}
+
+static int post_send(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
+                     uint64_t now_ns)
+{
+    struct iovec iov[DW_MAX_SGE];
+    int64_t total = dw_send_gather(qp, wr, 0, qp->attr.max_msg_bytes, iov);
+    if (total < 0)
+        return (int)total;
+    struct dw_ddp_header ddp = send_header(peer, wr);
+    bool copied_now = wr->send_flags & IBV_SEND_INLINE;
+    if (copied_now && (uint32_t)total > segment_max_payload(peer, &ddp))
+        return -EMSGSIZE;
+    struct dw_work *work = dw_work_get(qp);
+    if (!work)
+        return -ENOMEM;
+    bool buffered = wr->send_flags & DIWARP_SEND_BUFFERED;
+    work->wr_id = wr->wr_id;
+    work->opcode = IBV_WC_SEND;
+    /* Told by the return value when it is copied before we return. */
+    work->signaled = (wr->send_flags & IBV_SEND_SIGNALED) && !buffered;
+    work->buffered = buffered;
+    work->ddp = ddp;
+    work->total = (uint32_t)total;
+    work->sge_count = (unsigned)wr->num_sge;
+    memcpy(work->sge, iov, sizeof iov);
+    dw_send_work(peer, work, now_ns);
+    if (copied_now && !dw_list_empty(&peer->pending)) {
+        dw_list_remove(&work->link);
+        dw_work_put(qp, work);
+        return -EAGAIN;
+    }
+    qp->counters.tx_send_msgs++;
+    /* Works leave `pending` in order: ours is there still exactly when it is the last. */
+    if (dw_list_empty(&peer->pending))
+        return buffered ? 1 : 0;
+    if (buffered)
+        work->signaled = wr->send_flags & IBV_SEND_SIGNALED;
+    return 0;
+}
+
+int dw_send_post(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
+                 uint64_t now_ns)
+{
+    struct dw_peer *peer = dw_peer_of_ah(ah);
+    if (!peer)
+        return -ENOMEM;
+    if (peer->gone)
+        return -EHOSTUNREACH;
+    if (qp->queued_works >= qp->attr.max_send_wr)
+        return -ENOMEM;
+    switch (wr->opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+        return post_send(qp, peer, wr, now_ns);
+    case IBV_WR_RDMA_WRITE:
+        return dw_rdma_post_write(qp, peer, wr, now_ns);
+    case IBV_WR_RDMA_READ:
+        return dw_rdma_post_read(qp, peer, wr, now_ns);
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return dw_atomic_post(qp, peer, wr, now_ns);
+    default:
+        return -EINVAL;
+    }
+}
+
+int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr)
+{
+    dw_lock(qp->device);
+    uint64_t now_ns = dw_device_now_ns(qp->device);
+    int rc = qp->ud ? dw_ud_post_send(qp, wr->ah, &wr->wr, now_ns)
+                    : dw_send_post(qp, wr->ah, &wr->wr, now_ns);
+    dw_unlock(qp->device);
+    return rc;
+}
+
+int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
+{
+    if (!qp->ud)
+        return -EOPNOTSUPP;
+    dw_lock(qp->device);
+    int rc = dw_ud_post_recv(qp, wr);
+    dw_unlock(qp->device);
+    return rc;
+}
+
+/* ---- writing straight into the open datagram ---- */
+
+void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len)
+{
+    dw_lock(qp->device);
+    struct dw_peer *peer = qp->ud ? NULL : dw_peer_of_ah(ah);
+    struct dw_ddp_header ddp = {0};
+    if (!peer || peer->gone || !dw_list_empty(&peer->pending) ||
+        len > segment_max_payload(peer, &ddp) || len > qp->attr.max_msg_bytes)
+        goto no_room;
+    uint32_t bytes = DW_SEND_SEGMENT_BYTES + (uint32_t)len;
+    if (open_room(peer) < bytes) {
+        close_open(peer, dw_device_now_ns(qp->device));
+        peer->open = begin(peer, bytes);
+        if (!peer->open)
+            goto no_room;
+    } else {
+        qp->counters.tx_coalesced_msgs++;
+    }
+    qp->reserved_bytes = (uint32_t)len;
+    return peer->open->buf + peer->open->bytes + DW_SEND_SEGMENT_BYTES;
+
+no_room:
+    dw_unlock(qp->device);
+    return NULL;
+}
+
+void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm)
+{
+    struct dw_peer *peer = ah->peer;
+    struct dw_ddp_header ddp = {
+        .last = true,
+        .opcode = DW_RDMAP_SEND_IMM,
+        .ulp = imm,
+        .qn = DW_QN_SEND,
+        .msn = ++peer->send_msn,
+    };
+    put_segment(peer->open, &ddp, NULL, qp->reserved_bytes);
+    qp->counters.tx_send_msgs++;
+    after_append(peer, dw_device_now_ns(qp->device));
+    dw_unlock(qp->device);
+}

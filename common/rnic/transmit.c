@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From datagrams to the LLP: headers, acknowledgements on board, CRC, trains, resending. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/rnic/qp.h"
+#include "common/wire/bytes.h"
+#include "common/wire/crc32c.h"
+
+#define SMALL_DATAGRAM_BYTES 2048
+/* Trains of Write-Record segments in one run, so that acknowledgements are not kept waiting. */
+#define RECORD_TRAINS_PER_RUN 4
+
+/* ---- buffers ---- */
+
+static struct dw_datagram *take_buffer(struct diwarp_qp *qp, bool large)
+{
+    struct dw_list *free_head = large ? &qp->free_large : &qp->free_small;
+    if (!dw_list_empty(free_head)) {
+        struct dw_list *it = free_head->next;
+        dw_list_remove(it);
+        return dw_container(it, struct dw_datagram, tx.link);
+    }
+    size_t bytes = large ? DW_LLP_TRAIN_BYTES : SMALL_DATAGRAM_BYTES;
+    if (qp->pool_bytes + bytes > qp->device->attr.send_pool_bytes)
+        return NULL;
+    struct dw_datagram *datagram = malloc(sizeof *datagram + bytes);
+    if (!datagram)
+        return NULL;
+    qp->pool_bytes += bytes;
+    datagram->large = large;
+    return datagram;
+}
+
+/* A datagram that is likely to be joined by further messages gets all the room there is. */
+struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes)
+{
+    struct diwarp_qp *qp = peer->qp;
+    uint32_t lead = dw_lead_bytes(peer);
+    uint32_t need = lead + segment_bytes + DW_CRC_BYTES;
+    assert(need <= peer->datagram_max_bytes);
+    bool fits_small = need <= SMALL_DATAGRAM_BYTES;
+    bool wants_large = !fits_small || (peer->sendwin.count &&
+                                       peer->datagram_max_bytes > SMALL_DATAGRAM_BYTES);
+    struct dw_datagram *datagram = take_buffer(qp, wants_large);
+    if (!datagram && wants_large && fits_small)
+        datagram = take_buffer(qp, false);
+    if (!datagram)
+        return NULL;
+    uint32_t room = datagram->large ? DW_LLP_TRAIN_BYTES : SMALL_DATAGRAM_BYTES;
+    if (room > peer->datagram_max_bytes)
+        room = peer->datagram_max_bytes;
+    datagram->room = room - DW_CRC_BYTES;
+    datagram->bytes = lead;
+    datagram->intro = !peer->heard;
+    dw_list_init(&datagram->tx.link);
+    return datagram;
+}
+
+void dw_datagram_put(struct diwarp_qp *qp, struct dw_datagram *datagram)
+{
+    dw_list_prepend(datagram->large ? &qp->free_large : &qp->free_small, &datagram->tx.link);
+}
+
+/* ---- headers ---- */
+
+uint32_t dw_lead_bytes(const struct dw_peer *peer)
+{
+    return DW_LLP_HEADER_BYTES + (peer->heard ? 0 : DW_INTRO_BYTES);
+}
+
+static uint16_t credit_kib(const struct diwarp_qp *qp)
+{
+    uint32_t senders = qp->senders > qp->epoch_senders ? qp->senders : qp->epoch_senders;
+    uint32_t kib = qp->eager_budget_bytes / (senders ? senders : 1) / 1024;
+    return kib > UINT16_MAX ? UINT16_MAX : (uint16_t)kib;
+}
+
+static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
+                     uint32_t psn, bool intro)
+{
+    struct diwarp_qp *qp = peer->qp;
+    struct dw_llp_header header = {
+        .type = (uint8_t)type,
+        .flags = (uint8_t)(flags | (intro ? DW_LLP_INTRO : 0) | (qp->crc ? 0 : DW_LLP_NO_CRC)),
+        .credit_kib = credit_kib(qp),
+        .incarnation = qp->incarnation,
+        .token = peer->token,
+        .job = qp->device->attr.name.job,
+        .rank = qp->device->attr.name.rank,
+        .psn = psn,
+        .ack = peer->recvwin.ack,
+        .sack = peer->recvwin.sack,
+    };
+    dw_llp_header_put(buf, &header);
+    if (intro) {
+        const struct diwarp_interface *mine = &qp->device->interfaces[peer->local_interface];
+        struct dw_intro block = {
+            .token = qp->token,
+            .family = mine->family,
+            .port = qp->llp->port,
+            .mtu_bytes = mine->mtu_bytes > UINT16_MAX ? UINT16_MAX : (uint16_t)mine->mtu_bytes,
+        };
+        memcpy(block.ip, mine->ip, sizeof block.ip);
+        dw_intro_put(buf + DW_LLP_HEADER_BYTES, &block);
+    }
+    peer->ack_owed_datagrams = peer->ack_owed_bytes = 0;
+    dw_list_remove(&peer->ack_link);
+}
+
+void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
+                 uint32_t psn)
+{
+    put_lead(peer, buf, type, flags, psn, !peer->heard);
+}
+
+uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes)
+{
+    dw_put_be32(buf + bytes, qp->crc ? dw_crc32c(0, buf, bytes) : 0);
+    return bytes + DW_CRC_BYTES;
+}
+
+/* ---- sequenced datagrams ---- */
+
+static int send_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
+{
+    uint32_t total = 0;
+    for (unsigned i = 0; i < n; i++)
+        total += (uint32_t)iov[i].iov_len;
+    struct dw_llp_train train = {
+        .to = &peer->addr,
+        .iov = iov,
+        .iov_count = n,
+        .total_bytes = total,
+        .segment_bytes = segment,
+    };
+    return dw_llp_send(peer->qp->llp, &train);
+}
+
+static uint32_t finish(struct dw_peer *peer, struct dw_datagram *datagram)
+{
+    /* The room for an intro was fixed when the datagram was begun. */
+    put_lead(peer, datagram->buf, DW_LLP_DATA, 0, datagram->tx.psn, datagram->intro);
+    return dw_put_trailer(peer->qp, datagram->buf, datagram->bytes);
+}
+
+/* Not sent for want of socket buffer: as good as lost, and known to be. */
+static void on_refused(struct dw_peer *peer, struct dw_datagram *const *datagrams, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        datagrams[i]->tx.lost = true;
+    if (!dw_list_linked(&peer->flush_link))
+        dw_list_append(&peer->qp->flush, &peer->flush_link);
+}
+
+/* Runs of equal length leave as one train. */
+static void send_finished(struct dw_peer *peer, struct dw_datagram *const *datagrams, unsigned n)
+{
+    struct iovec iov[DW_LLP_TRAIN_DATAGRAMS];
+    for (unsigned first = 0, count; first < n; first += count) {
+        uint32_t segment = datagrams[first]->bytes + DW_CRC_BYTES;
+        uint32_t total = 0;
+        for (count = 0; first + count < n && count < DW_LLP_TRAIN_DATAGRAMS;) {
+            uint32_t bytes = datagrams[first + count]->bytes + DW_CRC_BYTES;
+            if (bytes > segment || total + bytes > DW_LLP_TRAIN_BYTES)
+                break;
+            iov[count].iov_base = datagrams[first + count]->buf;
+            iov[count].iov_len = bytes;
+            total += bytes;
+            count++;
+            if (bytes < segment)
+                break;
+        }
+        if (send_train(peer, iov, count, segment) == -EAGAIN)
+            on_refused(peer, datagrams + first, n - first);
+    }
+}
+
+void dw_transmit(struct dw_peer *peer, struct dw_datagram **datagrams, unsigned n,
+                 uint64_t now_ns)
+{
+    for (unsigned i = 0; i < n; i++) {
+        datagrams[i]->tx.truesize_bytes = dw_llp_truesize(datagrams[i]->bytes + DW_CRC_BYTES);
+        dw_sendwin_on_send(&peer->sendwin, &datagrams[i]->tx, now_ns);
+        finish(peer, datagrams[i]);
+    }
+    send_finished(peer, datagrams, n);
+    dw_peer_on_asked(peer, now_ns);
+}
+
+void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
+{
+    dw_list_foreach(it, &peer->sendwin.unacked)
+    {
+        struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
+        if (!datagram->tx.lost)
+            continue;
+        dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
+        finish(peer, datagram);
+        peer->qp->counters.tx_resent_datagrams++;
+        send_finished(peer, &datagram, 1);
+        if (datagram->tx.lost)
+            return; /* the socket is full: the next run goes on */
+    }
+    dw_peer_on_asked(peer, now_ns);
+}
+
+/* ---- the others ---- */
+
+static void send_one(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
+{
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = bytes};
+    /* Nothing to do when refused: a timer stands behind each of these. */
+    (void)send_train(peer, &iov, 1, bytes);
+}
+
+void dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
+{
+    uint8_t buf[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_CRC_BYTES];
+    dw_put_lead(peer, buf, type, 0, psn);
+    send_one(peer, buf, dw_put_trailer(peer->qp, buf, dw_lead_bytes(peer)));
+}
+
+void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_control *control)
+{
+    uint8_t buf[512];
+    _Static_assert(sizeof buf >= DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_SEND_SEGMENT_BYTES +
+                                     DW_RECORD_STATUS_BYTES(DW_RECORD_MAX_RANGES) + DW_CRC_BYTES,
+                   "a full status must fit");
+    uint32_t lead = dw_lead_bytes(peer);
+    dw_put_lead(peer, buf, DW_LLP_RECORD, 0, 0);
+    struct dw_ddp_header ddp = {
+        .last = true, .opcode = DW_RDMAP_RECORD_CONTROL, .qn = DW_QN_RECORD, .msn = 1};
+    uint8_t *segment = buf + lead;
+    size_t bytes = dw_ddp_put(segment + DW_SEGMENT_LEN_BYTES, &ddp);
+    bytes += dw_record_control_put(segment + DW_SEGMENT_LEN_BYTES + bytes, control);
+    dw_put_be16(segment, (uint16_t)bytes);
+    send_one(peer, buf,
+             dw_put_trailer(peer->qp, buf, lead + DW_SEGMENT_LEN_BYTES + (uint32_t)bytes));
+}
+
+/* ---- Write-Record trains ---- */
+
+/* Builds the datagram that carries `range` of the record at buf; returns its length. */
+static uint32_t build_record_datagram(struct dw_source *source, uint8_t *buf,
+                                      struct dw_range range)
+{
+    struct dw_peer *peer = source->peer;
+    uint32_t lead = dw_lead_bytes(peer), length = range.end - range.start;
+    dw_put_lead(peer, buf, DW_LLP_RECORD, 0, 0);
+    struct dw_ddp_header ddp = {
+        .tagged = true,
+        .last = range.end == source->record.total,
+        .opcode = DW_RDMAP_WRITE_RECORD,
+        .stag = source->sink_stag,
+        .to = source->sink_to + range.start,
+    };
+    struct dw_write_record wr = {
+        .id = source->id, .offset = range.start, .total = source->record.total};
+    uint8_t *segment = buf + lead;
+    dw_put_be16(segment, (uint16_t)(DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES + length));
+    dw_ddp_put(segment + DW_SEGMENT_LEN_BYTES, &ddp);
+    dw_write_record_put(segment + DW_SEGMENT_LEN_BYTES + DW_DDP_TAGGED_BYTES, &wr);
+    uint32_t head = lead + DW_RECORD_SEGMENT_BYTES;
+    uint32_t crc = 0;
+    if (peer->qp->crc)
+        crc = dw_crc32c_copy(dw_crc32c(0, buf, head), buf + head, source->addr + range.start,
+                             length);
+    else
+        memcpy(buf + head, source->addr + range.start, length);
+    dw_put_be32(buf + head + length, crc);
+    peer->qp->counters.tx_record_segments++;
+    peer->qp->counters.tx_record_bytes += length;
+    return head + length + DW_CRC_BYTES;
+}
+
+/* One train of a record. false: the socket is full, the record waits as it was. */
+static bool send_record_train(struct dw_source *source, uint64_t now_ns)
+{
+    struct dw_peer *peer = source->peer;
+    uint8_t *stage = peer->qp->stage;
+    uint32_t overhead = dw_lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES + DW_CRC_BYTES;
+    uint32_t payload_max = peer->datagram_max_bytes - overhead;
+    struct dw_range ranges[DW_LLP_TRAIN_DATAGRAMS];
+    uint32_t total = 0, segment = 0;
+    unsigned n = 0;
+    /* No datagram of a train but the last may be shorter, none longer than the first. */
+    while (n < DW_LLP_TRAIN_DATAGRAMS && total + segment <= DW_LLP_TRAIN_BYTES) {
+        bool again;
+        if (!dw_record_source_next(&source->record, payload_max, &ranges[n], &again))
+            break;
+        if (again)
+            peer->qp->counters.tx_resent_record_bytes += ranges[n].end - ranges[n].start;
+        uint32_t bytes = build_record_datagram(source, stage + total, ranges[n++]);
+        total += bytes;
+        if (segment && bytes < segment)
+            break;
+        segment = bytes;
+        payload_max = bytes - overhead;
+    }
+    if (!n)
+        return true;
+    struct iovec iov = {.iov_base = stage, .iov_len = total};
+    dw_peer_on_asked(peer, now_ns);
+    if (send_train(peer, &iov, 1, segment) != -EAGAIN)
+        return true;
+    for (unsigned i = 0; i < n; i++) /* no memory for it: the sink's timer asks */
+        (void)dw_ranges_add(&source->record.again, ranges[i].start, ranges[i].end);
+    return false;
+}
+
+void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns)
+{
+    for (unsigned n = 0; n < RECORD_TRAINS_PER_RUN && !dw_list_empty(&qp->ready); n++) {
+        struct dw_source *source = dw_container(qp->ready.next, struct dw_source, ready_link);
+        bool sent = send_record_train(source, now_ns);
+        dw_list_remove(&source->ready_link);
+        if (dw_record_source_ready(&source->record))
+            dw_list_append(&qp->ready, &source->ready_link);
+        if (!sent)
+            return;
+    }
+}

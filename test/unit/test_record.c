@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Both ends of a Write-Record: step by step, then driven against each other over a lossy path. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/rel/record.h"
+#include "test/unit/random.h"
+
+#define SEGMENT 100 /* bytes of a segment */
+#define REORDER (3 * SEGMENT)
+#define HOLES   4
+
+static void assert_holes(const struct dw_range *holes, unsigned n, const struct dw_range *expected,
+                         unsigned expected_count)
+{
+    assert_int_equal(n, expected_count);
+    assert_memory_equal(holes, expected, n * sizeof *holes);
+}
+
+/* The i-th segment came. */
+static int64_t came(struct dw_record_sink *sink, uint32_t i)
+{
+    uint32_t offset = i * SEGMENT;
+    uint32_t left = sink->total - offset;
+
+    return dw_record_sink_on_segment(sink, offset, left < SEGMENT ? left : SEGMENT, i + 1);
+}
+
+static void record_sink__full_when_all_came(void **state)
+{
+    (void)state;
+    static const uint32_t order[] = {3, 0, 2, 2, 1, 0};
+    static const int64_t new_bytes[] = {50, SEGMENT, SEGMENT, 0, SEGMENT, 0};
+    struct dw_record_sink sink;
+    uint32_t due = 3 * SEGMENT + 50;
+
+    dw_record_sink_init(&sink, due, REORDER, 7);
+    assert_int_equal(sink.heard_ns, 7);
+    sink.granted = sink.total;
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        assert_int_equal(came(&sink, order[i]), new_bytes[i]);
+        due -= (uint32_t)new_bytes[i];
+        assert_int_equal(dw_record_sink_due_bytes(&sink), due);
+        assert_int_equal(dw_record_sink_full(&sink), due == 0);
+        assert_int_equal(sink.heard_ns, order[i] + 1);
+    }
+    dw_record_sink_fini(&sink);
+}
+
+static void record_sink__nothing_is_full_at_once(void **state)
+{
+    (void)state;
+    struct dw_record_sink sink;
+    struct dw_range holes[HOLES];
+
+    dw_record_sink_init(&sink, 0, REORDER, 0);
+    assert_true(dw_record_sink_full(&sink));
+    assert_int_equal(dw_record_sink_on_gap(&sink, holes, HOLES), 0);
+    assert_int_equal(dw_record_sink_on_timeout(&sink, holes, HOLES), 0);
+    dw_record_sink_fini(&sink);
+}
+
+static void record_sink__ungranted_bytes_are_accounted(void **state)
+{
+    (void)state;
+    struct dw_record_sink sink;
+
+    dw_record_sink_init(&sink, 10 * SEGMENT, REORDER, 0);
+    sink.granted = 2 * SEGMENT;
+    assert_int_equal(came(&sink, 4), SEGMENT);
+    assert_int_equal(sink.granted, 5 * SEGMENT);
+    assert_int_equal(dw_record_sink_due_bytes(&sink), 4 * SEGMENT);
+    dw_record_sink_fini(&sink);
+}
+
+static void record_sink_on_gap__after_reordering_only(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t segment;
+        unsigned count;
+        struct dw_range holes[1];
+    } steps[] = {
+        {0, 0, {{0}}},
+        {2, 0, {{0}}}, /* 1 is missing, but may just be late */
+        {3, 0, {{0}}},
+        {4, 1, {{SEGMENT, 2 * SEGMENT}}},
+        {5, 0, {{0}}}, /* asked for already */
+        {8, 0, {{0}}},
+        {9, 1, {{6 * SEGMENT, 7 * SEGMENT}}}, /* byte by byte: the rest is not as late yet */
+        {10, 1, {{7 * SEGMENT, 8 * SEGMENT}}},
+        {1, 0, {{0}}},
+    };
+    struct dw_record_sink sink;
+    struct dw_range holes[HOLES];
+
+    dw_record_sink_init(&sink, 20 * SEGMENT, REORDER, 0);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        assert_int_equal(came(&sink, steps[i].segment), SEGMENT);
+        assert_holes(holes, dw_record_sink_on_gap(&sink, holes, HOLES), steps[i].holes,
+                     steps[i].count);
+    }
+    dw_record_sink_fini(&sink);
+}
+
+static void record_sink_on_gap__what_did_not_fit_comes_next(void **state)
+{
+    (void)state;
+    struct dw_record_sink sink;
+    struct dw_range holes[2];
+
+    dw_record_sink_init(&sink, 20 * SEGMENT, REORDER, 0);
+    for (uint32_t i = 1; i < 15; i += 2)
+        came(&sink, i);
+    for (uint32_t first = 0; first < 12; first += 4) {
+        const struct dw_range expected[2] = {
+            {first * SEGMENT, (first + 1) * SEGMENT},
+            {(first + 2) * SEGMENT, (first + 3) * SEGMENT},
+        };
+        /* highest is 14 segments: those up to the 11th are told lost. */
+        assert_holes(holes, dw_record_sink_on_gap(&sink, holes, 2), expected, 2);
+    }
+    assert_int_equal(dw_record_sink_on_gap(&sink, holes, 2), 0);
+    dw_record_sink_fini(&sink);
+}
+
+static void record_sink_on_timeout__last_segment_lost(void **state)
+{
+    (void)state;
+    enum { SEGMENTS = 50, TOTAL = SEGMENTS * SEGMENT - 33 };
+    struct dw_record_sink sink;
+    struct dw_range holes[HOLES];
+    const struct dw_range last = {(SEGMENTS - 1) * SEGMENT, TOTAL};
+
+    dw_record_sink_init(&sink, TOTAL, REORDER, 0);
+    sink.granted = TOTAL;
+    for (uint32_t i = 0; i < SEGMENTS - 1; i++) {
+        came(&sink, i);
+        assert_int_equal(dw_record_sink_on_gap(&sink, holes, HOLES), 0);
+    }
+    /* Again and again, as the answer may be lost too. */
+    for (unsigned round = 1; round <= 3; round++) {
+        assert_holes(holes, dw_record_sink_on_timeout(&sink, holes, HOLES), &last, 1);
+        assert_int_equal(sink.backoff, round);
+    }
+    assert_int_equal(came(&sink, SEGMENTS - 1), SEGMENT - 33);
+    assert_int_equal(sink.backoff, 0);
+    assert_true(dw_record_sink_full(&sink));
+    dw_record_sink_fini(&sink);
+}
+
+static void record_sink_on_timeout__only_below_the_grant(void **state)
+{
+    (void)state;
+    static const struct dw_range expected[] = {{0, SEGMENT}, {2 * SEGMENT, 5 * SEGMENT}};
+    struct dw_record_sink sink;
+    struct dw_range holes[HOLES];
+
+    dw_record_sink_init(&sink, 20 * SEGMENT, REORDER, 0);
+    sink.granted = 5 * SEGMENT;
+    came(&sink, 1);
+    assert_holes(holes, dw_record_sink_on_timeout(&sink, holes, HOLES), expected, 2);
+    assert_holes(holes, dw_record_sink_on_timeout(&sink, holes, 1), expected, 1);
+    dw_record_sink_fini(&sink);
+}
+
+/* Neither a time-out nor offsets next to 2^32 make a gap be asked for twice. */
+static void record_sink_on_gap__asks_once_next_to_4_gib(void **state)
+{
+    (void)state;
+    static const struct dw_range expected[] = {{SEGMENT, 0xfff00000}, {0xfff00064, UINT32_MAX}};
+    struct dw_record_sink sink;
+    struct dw_range holes[HOLES];
+
+    dw_record_sink_init(&sink, UINT32_MAX, REORDER, 0);
+    sink.granted = UINT32_MAX;
+    dw_record_sink_on_segment(&sink, 0, SEGMENT, 1);
+    dw_record_sink_on_segment(&sink, 0xfff00000, SEGMENT, 1);
+    assert_holes(holes, dw_record_sink_on_timeout(&sink, holes, HOLES), expected, 2);
+    assert_int_equal(dw_record_sink_on_gap(&sink, holes, HOLES), 0);
+    dw_record_sink_on_segment(&sink, 0xfffff000, SEGMENT, 2);
+    assert_int_equal(dw_record_sink_on_gap(&sink, holes, HOLES), 0);
+    dw_record_sink_fini(&sink);
+}
+
+static void record_sink_on_segment__map_full_of_ranges(void **state)
+{
+    (void)state;
+    struct dw_record_sink sink;
+
+    dw_record_sink_init(&sink, UINT32_MAX, REORDER, 0);
+    for (uint32_t i = 0; i < DW_RANGES_MAX; i++)
+        assert_int_equal(dw_record_sink_on_segment(&sink, 4 * i, 1, 1), 1);
+    const uint32_t highest = sink.highest;
+    assert_int_equal(dw_record_sink_on_segment(&sink, 4 * DW_RANGES_MAX, 1, 2), -ENOMEM);
+    assert_int_equal(sink.highest, highest); /* as if it had not come */
+    assert_int_equal(sink.heard_ns, 1);
+    assert_int_equal(dw_record_sink_on_segment(&sink, 1, 3, 3), 3);
+    dw_record_sink_fini(&sink);
+}
+
+static void record_source__sends_what_is_granted(void **state)
+{
+    (void)state;
+    enum { TOTAL = 250 };
+    static const struct {
+        uint32_t granted;
+        struct dw_range next;
+    } steps[] = {
+        {50, {0, 50}}, {200, {50, 150}}, {200, {150, 200}}, {100, {0, 0}}, {TOTAL, {200, TOTAL}},
+    };
+    struct dw_record_source source;
+    struct dw_range range;
+    bool again;
+
+    dw_record_source_init(&source, TOTAL, 0);
+    assert_false(dw_record_source_ready(&source));
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        bool any = steps[i].next.end != 0;
+        assert_true(dw_record_source_on_status(&source, steps[i].granted, NULL, 0));
+        assert_int_equal(dw_record_source_ready(&source), any);
+        assert_int_equal(dw_record_source_next(&source, SEGMENT, &range, &again), any);
+        assert_false(again);
+        if (any)
+            assert_memory_equal(&range, &steps[i].next, sizeof range);
+    }
+    dw_record_source_fini(&source);
+    dw_record_source_init(&source, TOTAL, TOTAL + 1); /* clipped */
+    assert_int_equal(source.granted, TOTAL);
+    dw_record_source_fini(&source);
+}
+
+static void record_source_on_status__outside_the_record(void **state)
+{
+    (void)state;
+    enum { TOTAL = 250 };
+    static const struct {
+        uint32_t granted;
+        struct dw_range missing[2];
+        bool good;
+    } cases[] = {
+        {TOTAL, {{0, 10}, {20, TOTAL}}, true},
+        {TOTAL + 1, {{0, 10}, {20, 30}}, false},
+        {TOTAL, {{0, 10}, {20, TOTAL + 1}}, false},
+        {TOTAL, {{0, 10}, {20, 20}}, false},
+        {TOTAL, {{0, 10}, {30, 20}}, false},
+        {TOTAL, {{0, 10}, {UINT32_MAX, 0}}, false},
+        {0, {{20, 30}, {0, 10}}, true}, /* their order is not ours to judge */
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct dw_record_source source;
+        struct dw_range range;
+        bool again;
+        dw_record_source_init(&source, TOTAL, SEGMENT);
+        assert_true(dw_record_source_next(&source, SEGMENT, &range, &again));
+        assert_int_equal(dw_record_source_on_status(&source, cases[i].granted, cases[i].missing, 2),
+                         cases[i].good);
+        if (!cases[i].good) {
+            assert_int_equal(source.again.count, 0);
+            assert_int_equal(source.granted, SEGMENT);
+        } else {
+            assert_int_equal(source.again.count, 2);
+        }
+        dw_record_source_fini(&source);
+    }
+}
+
+static void record_source_next__again_goes_first(void **state)
+{
+    (void)state;
+    static const struct dw_range missing[] = {{150, 170}, {50, 60}, {150, 260}, {300, 310}};
+    static const struct {
+        struct dw_range range;
+        bool again;
+    } expected[] = {
+        {{50, 60}, true},
+        {{150, 200}, true}, /* the rest was not sent yet */
+        {{200, 300}, false},
+        {{300, 400}, false},
+    };
+    struct dw_record_source source;
+    struct dw_range range;
+    bool again;
+
+    dw_record_source_init(&source, 400, 400);
+    for (unsigned i = 0; i < 2; i++)
+        assert_true(dw_record_source_next(&source, SEGMENT, &range, &again));
+    assert_true(dw_record_source_on_status(&source, 400, missing, 4));
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        assert_true(dw_record_source_ready(&source));
+        assert_true(dw_record_source_next(&source, SEGMENT, &range, &again));
+        assert_memory_equal(&range, &expected[i].range, sizeof range);
+        assert_int_equal(again, expected[i].again);
+    }
+    assert_false(dw_record_source_ready(&source));
+    assert_false(dw_record_source_next(&source, SEGMENT, &range, &again));
+    dw_record_source_fini(&source);
+}
+
+/* ---- a source and a sink over a lossy path ---- */
+
+#define TOTAL_MAX 40000
+#define PATH      64
+#define SEEDS     200
+#define QUIET_NS  300 /* without news, the sink asks again */
+
+struct segment {
+    uint64_t due_ns; /* 0: a free place */
+    uint32_t offset, length;
+};
+
+struct status {
+    uint64_t due_ns; /* 0: a free place */
+    uint32_t granted;
+    unsigned count;
+    struct dw_range missing[HOLES];
+};
+
+struct world {
+    uint64_t seed, rng, now_ns;
+    uint32_t loss_percent, delay_ns, window;
+    bool first_only; /* only what goes out for the first time is lost: and never a status */
+    struct dw_record_source source;
+    struct dw_record_sink sink;
+    struct segment segments[PATH];
+    struct status statuses[PATH];
+    uint64_t lost_bytes, again_bytes;
+    uint8_t sent[TOTAL_MAX]; /* how often each byte went out */
+    uint8_t placed[TOTAL_MAX];
+};
+
+static bool is_lost(struct world *w, bool again)
+{
+    return !(w->first_only && again) && random_percent(&w->rng, w->loss_percent);
+}
+
+static void source_sends(struct world *w)
+{
+    struct dw_range range;
+    bool again;
+
+    for (unsigned i = 0; i < PATH; i++) {
+        struct segment *slot = &w->segments[i];
+        if (slot->due_ns)
+            continue;
+        bool ready = dw_record_source_ready(&w->source);
+        uint32_t max = 1 + random_below(&w->rng, SEGMENT);
+        assert_for_seed(w->seed, dw_record_source_next(&w->source, max, &range, &again) == ready);
+        if (!ready)
+            return;
+        assert_for_seed(w->seed, range.start < range.end && range.end - range.start <= max);
+        assert_for_seed(w->seed, range.end <= w->source.granted);
+        for (uint32_t at = range.start; at < range.end; at++)
+            assert_for_seed(w->seed, again == (w->sent[at] != 0) && ++w->sent[at] < 200);
+        if (again)
+            w->again_bytes += range.end - range.start;
+        if (is_lost(w, again))
+            w->lost_bytes += range.end - range.start;
+        else
+            *slot = (struct segment){w->now_ns + 10 + random_below(&w->rng, w->delay_ns),
+                                     range.start, range.end - range.start};
+        if (random_percent(&w->rng, 30))
+            return;
+    }
+}
+
+static void sink_tells(struct world *w, const struct dw_range *holes, unsigned count)
+{
+    /* The budget: so much granted and not yet here. */
+    uint32_t due = dw_record_sink_due_bytes(&w->sink);
+    uint32_t more = due < w->window ? w->window - due : 0;
+    uint32_t left = w->sink.total - w->sink.granted;
+
+    w->sink.granted += more < left ? more : left;
+    for (unsigned i = 0; i < count; i++)
+        for (uint32_t at = holes[i].start; at < holes[i].end; at++)
+            assert_for_seed(w->seed, !w->placed[at]);
+    for (unsigned i = 0; i < PATH; i++) {
+        if (w->statuses[i].due_ns)
+            continue;
+        if (is_lost(w, w->first_only))
+            return;
+        w->statuses[i] = (struct status){.due_ns = w->now_ns + 10 + random_below(&w->rng, 20),
+                                         .granted = w->sink.granted,
+                                         .count = count};
+        memcpy(w->statuses[i].missing, holes, count * sizeof *holes);
+        return;
+    }
+}
+
+static void sink_takes(struct world *w, const struct segment *segment)
+{
+    struct dw_range holes[HOLES];
+    int64_t new_bytes = 0;
+
+    for (uint32_t at = segment->offset; at < segment->offset + segment->length; at++) {
+        new_bytes += !w->placed[at];
+        w->placed[at] = 1;
+    }
+    assert_for_seed(w->seed, dw_record_sink_on_segment(&w->sink, segment->offset, segment->length,
+                                                       w->now_ns) == new_bytes);
+    unsigned count = dw_record_sink_on_gap(&w->sink, holes, HOLES);
+    if (count || dw_record_sink_due_bytes(&w->sink) < w->window / 2)
+        sink_tells(w, holes, count);
+}
+
+static void deliver(struct world *w)
+{
+    struct dw_range holes[HOLES];
+
+    for (unsigned i = 0; i < PATH; i++) {
+        struct status *status = &w->statuses[i];
+        if (status->due_ns && status->due_ns <= w->now_ns) {
+            assert_for_seed(w->seed, dw_record_source_on_status(&w->source, status->granted,
+                                                                status->missing, status->count));
+            status->due_ns = 0;
+        }
+        struct segment segment = w->segments[i];
+        if (segment.due_ns && segment.due_ns <= w->now_ns) {
+            w->segments[i].due_ns = random_percent(&w->rng, 3) ? w->now_ns + 5 : 0; /* a copy */
+            sink_takes(w, &segment);
+        }
+    }
+    if (w->now_ns - w->sink.heard_ns > QUIET_NS) {
+        w->sink.heard_ns = w->now_ns;
+        sink_tells(w, holes, dw_record_sink_on_timeout(&w->sink, holes, HOLES));
+    }
+}
+
+static void run(struct world *w, uint64_t seed, bool first_only)
+{
+    memset(w, 0, sizeof *w);
+    w->seed = w->rng = seed;
+    w->first_only = first_only;
+    w->loss_percent = random_below(&w->rng, 4) * 10;
+    w->delay_ns = 1 + (first_only ? 0 : random_below(&w->rng, 50));
+    w->window = SEGMENT + random_below(&w->rng, 10000);
+    w->now_ns = 1;
+    uint32_t total = 1 + random_below(&w->rng, TOTAL_MAX);
+    dw_record_sink_init(&w->sink, total, REORDER, w->now_ns);
+    w->sink.granted = w->window < total ? w->window : total;
+    dw_record_source_init(&w->source, total, w->sink.granted);
+    while (!dw_record_sink_full(&w->sink)) {
+        assert_for_seed(seed, ++w->now_ns < 1000000);
+        source_sends(w);
+        deliver(w);
+        assert_for_seed(seed, w->sink.granted <= total && w->sink.highest <= w->sink.granted);
+        assert_for_seed(seed, w->source.granted <= w->sink.granted);
+    }
+    for (uint32_t at = 0; at < total; at++)
+        assert_for_seed(seed, w->placed[at]);
+    dw_record_sink_fini(&w->sink);
+    dw_record_source_fini(&w->source);
+}
+
+static void record__full_over_a_lossy_path(void **state)
+{
+    (void)state;
+    static struct world world;
+
+    for (uint64_t seed = 0; seed < SEEDS; seed++)
+        run(&world, seed, false);
+}
+
+/* When nothing is reordered and no repair is lost, each lost byte goes out once more, no other. */
+static void record__resends_what_was_lost_and_no_more(void **state)
+{
+    (void)state;
+    static struct world world;
+
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        run(&world, seed, true);
+        assert_for_seed(seed, world.again_bytes == world.lost_bytes);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(record_sink__full_when_all_came),
+        cmocka_unit_test(record_sink__nothing_is_full_at_once),
+        cmocka_unit_test(record_sink__ungranted_bytes_are_accounted),
+        cmocka_unit_test(record_sink_on_gap__after_reordering_only),
+        cmocka_unit_test(record_sink_on_gap__what_did_not_fit_comes_next),
+        cmocka_unit_test(record_sink_on_timeout__last_segment_lost),
+        cmocka_unit_test(record_sink_on_timeout__only_below_the_grant),
+        cmocka_unit_test(record_sink_on_gap__asks_once_next_to_4_gib),
+        cmocka_unit_test(record_sink_on_segment__map_full_of_ranges),
+        cmocka_unit_test(record_source__sends_what_is_granted),
+        cmocka_unit_test(record_source_on_status__outside_the_record),
+        cmocka_unit_test(record_source_next__again_goes_first),
+        cmocka_unit_test(record__full_over_a_lossy_path),
+        cmocka_unit_test(record__resends_what_was_lost_and_no_more),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
