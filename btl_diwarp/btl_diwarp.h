@@ -73,6 +73,7 @@ struct mca_btl_diwarp_params {
     unsigned send_pool_bytes;
     unsigned record_window_bytes;
     unsigned finalize_timeout_ms;
+    bool progress_thread;
     bool stats;
 };
 
@@ -106,8 +107,10 @@ struct mca_btl_diwarp_module {
     struct mca_btl_diwarp_work *waiting_first, *waiting_last;
     unsigned waiting_count;
 
-    bool threaded;
-    bool polling;                              /* a thread is inside progress */
+    bool polling;        /* a thread is inside progress, or the helper runs the RNIC */
+    unsigned long polls; /* progress calls, for the helper to see */
+    pthread_t helper;
+    bool helper_running, helper_stop;
     pthread_t caller;                          /* it, while it runs callbacks; else 0 */
     struct mca_btl_diwarp_ending_read *ending; /* its, while the callback of a get runs */
 
@@ -123,6 +126,16 @@ extern struct mca_btl_diwarp_module mca_btl_diwarp_module;
 
 /* Maps a verbs status to an OPAL one. */
 int mca_btl_diwarp_status(enum ibv_wc_status status);
+
+/* ---- progress (btl_diwarp_progress.c, btl_diwarp_helper.c) ---------------------------------- */
+
+/* One thread at a time polls and runs callbacks, or runs the RNIC. False: another does, or this one
+ * does further up its stack. */
+bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *module);
+void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module);
+int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module);
+/* Harmless when it was not started. */
+void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module);
 
 /* ---- parameters (btl_diwarp_params.c) ------------------------------------------------------- */
 

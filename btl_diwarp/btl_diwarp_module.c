@@ -175,11 +175,14 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
     mca_btl_diwarp_params_get(&attr);
     attr.name.job = OPAL_PROC_MY_NAME.jobid;
     attr.name.rank = OPAL_PROC_MY_NAME.vpid;
-    attr.threaded = threaded;
-    module->threaded = threaded;
+    attr.threaded = threaded || mca_btl_diwarp_component.params.progress_thread;
     rc = diwarp_open_device(&attr, &module->device, &why);
     if (0 == rc) {
         rc = open_qp(module, &what, &why);
+    }
+    if (0 == rc && mca_btl_diwarp_component.params.progress_thread) {
+        what = "starting the progress thread";
+        rc = OPAL_SUCCESS == mca_btl_diwarp_helper_start(module) ? 0 : -EAGAIN;
     }
     if (rc < 0) {
         show_open_error(rc, what, &why);
@@ -193,6 +196,7 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
 
 void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module)
 {
+    mca_btl_diwarp_helper_stop(module);
     if (NULL != module->qp) {
         uint64_t timeout_ns = mca_btl_diwarp_component.params.finalize_timeout_ms * 1000000ull;
 

@@ -11,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bridges whose addresses are the same on every host, and so reach nobody else. */
-#define IF_EXCLUDE_DEFAULT "docker0,virbr0,lxcbr0"
-
 /* ob1 sends control messages of up to this size and never looks at a limit for them. */
 #define MESSAGE_MIN_BYTES 512u
 #define MESSAGE_MAX_BYTES (1u << 20)
@@ -100,9 +97,10 @@ static void set_defaults(void)
         .send_pool_bytes = attr.send_pool_bytes,
         .record_window_bytes = attr.record_window_bytes,
         .finalize_timeout_ms = 500,
+        .progress_thread = true,
     };
     /* The MCA copies a string default when it registers the variable. */
-    params->if_exclude = (char *)(uintptr_t)IF_EXCLUDE_DEFAULT;
+    params->if_exclude = (char *)(uintptr_t)DIWARP_IF_EXCLUDE_DEFAULT;
 }
 
 static int register_switches(void)
@@ -203,6 +201,13 @@ int mca_btl_diwarp_params_register(void)
     }
     if (rc >= 0) {
         rc = register_switches();
+    }
+    if (rc >= 0) {
+        rc = register_var("progress_thread",
+                          "Let a helper thread send, repeat and acknowledge while the application "
+                          "makes no MPI calls; it sleeps when there is nothing to do",
+                          MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_4,
+                          &params->progress_thread);
     }
     if (rc >= 0) {
         rc = register_var("stats", "Print every counter, one a line, to stderr in MPI_Finalize",

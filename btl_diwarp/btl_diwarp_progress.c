@@ -80,22 +80,12 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
 
 /* One thread at a time polls and runs callbacks; a callback that makes progress must not come back
  * here, since received data lives until the next poll. */
-static bool polling_begin(struct mca_btl_diwarp_module *module)
+bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *module)
 {
-    if (module->threaded) {
-        if (__atomic_exchange_n(&module->polling, true, __ATOMIC_ACQUIRE)) {
-            return false;
-        }
-    } else {
-        if (module->polling) {
-            return false;
-        }
-        module->polling = true;
-    }
-    return true;
+    return !__atomic_exchange_n(&module->polling, true, __ATOMIC_ACQUIRE);
 }
 
-static void polling_end(struct mca_btl_diwarp_module *module)
+void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module)
 {
     __atomic_store_n(&module->polling, false, __ATOMIC_RELEASE);
 }
@@ -118,13 +108,14 @@ int mca_btl_diwarp_component_progress(void)
     struct diwarp_wc wc[WC_BATCH];
     int count;
 
-    if (OPAL_UNLIKELY(NULL == module->qp) || !polling_begin(module)) {
+    if (OPAL_UNLIKELY(NULL == module->qp) || !mca_btl_diwarp_polling_begin(module)) {
         return 0;
     }
+    __atomic_store_n(&module->polls, module->polls + 1, __ATOMIC_RELAXED);
     count = diwarp_poll_cq(module->cq, WC_BATCH, wc);
     if (count > 0 || OPAL_UNLIKELY(mca_btl_diwarp_work_waiting(module) > 0)) {
         call_back(module, wc, count);
     }
-    polling_end(module);
+    mca_btl_diwarp_polling_end(module);
     return count > 0 ? count : 0;
 }

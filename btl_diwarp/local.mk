@@ -8,6 +8,7 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_component.c \
 	btl_diwarp/btl_diwarp_endpoint.c \
 	btl_diwarp/btl_diwarp_get.c \
+	btl_diwarp/btl_diwarp_helper.c \
 	btl_diwarp/btl_diwarp_modex.c \
 	btl_diwarp/btl_diwarp_module.c \
 	btl_diwarp/btl_diwarp_params.c \

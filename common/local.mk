@@ -51,8 +51,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/qp.h \
 	common/rnic/rdma.c \
 	common/rnic/receive.c \
-	common/rnic/record.c \
-	common/rnic/record.h \
+	common/rnic/rdma_record.c \
+	common/rnic/rdma_record.h \
 	common/rnic/send.c \
 	common/rnic/transmit.c \
 	common/rnic/ud.c

@@ -88,10 +88,12 @@ void *dw_map_remove(struct dw_map *map, uint64_t key)
     return value;
 }
 
-void *dw_map_any(const struct dw_map *map)
+void *dw_map_next(const struct dw_map *map, size_t *slot)
 {
-    for (size_t i = 0; map->count && i < map->capacity; i++)
-        if (map->slots[i].value)
-            return map->slots[i].value;
+    while (*slot < map->capacity) {
+        void *value = map->slots[(*slot)++].value;
+        if (value)
+            return value;
+    }
     return NULL;
 }

@@ -51,6 +51,9 @@ struct diwarp_interface {
 
 #define DIWARP_MAX_INTERFACES 8
 
+/* Interfaces that other hosts have with the same address: never a way to reach them. */
+#define DIWARP_IF_EXCLUDE_DEFAULT "docker0,virbr0,lxcbr0"
+
 /* Where a QP can be reached; goes to peers out of band (the modex). */
 struct diwarp_address {
     struct diwarp_name name;
@@ -231,6 +234,14 @@ DIWARP_EXPORT void diwarp_destroy_cq(struct diwarp_cq *cq);
 
 /* Runs the RNIC once for every QP of the CQ, then hands out at most n completions. Never blocks. */
 DIWARP_EXPORT int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc);
+/* Runs the RNIC without handing anything out, for a helper thread while the application does not
+ * poll: flushes, acknowledges, resends, places records; what completes waits for the next poll. The
+ * caller serialises it with diwarp_poll_cq() and with the use of what that handed out. Returns how
+ * many receive calls brought something. */
+DIWARP_EXPORT int diwarp_run_cq(struct diwarp_cq *cq);
+/* When the RNIC next has something to do by itself, on the device's clock as nanoseconds from now;
+ * UINT64_MAX: only when a datagram comes. */
+DIWARP_EXPORT uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq);
 /* As diwarp_poll_cq, but sleeps in the kernel until something completes or timeout_ns has passed. */
 DIWARP_EXPORT int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc,
                                  uint64_t timeout_ns);

@@ -16,8 +16,9 @@ void dw_mr_table_init(struct dw_mr_table *table, uint64_t seed)
 
 void dw_mr_table_fini(struct dw_mr_table *table)
 {
-    for (struct dw_region *region; (region = dw_map_any(&table->by_stag));)
-        dw_mr_deregister(table, &region->mr);
+    size_t slot = 0;
+    for (struct dw_region *region; (region = dw_map_next(&table->by_stag, &slot));)
+        free(region);
     dw_map_fini(&table->by_stag);
 }
 

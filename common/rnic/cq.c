@@ -93,19 +93,49 @@ static int take(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
     return (int)taken;
 }
 
-/* What was handed out before may point into the receive slot: the RNIC runs only once the queue is
- * empty. */
+static int run(struct diwarp_cq *cq)
+{
+    uint64_t now_ns = dw_device_now_ns(cq->device);
+    int received = 0;
+    dw_list_foreach(it, &cq->qps)
+        received += dw_qp_progress(dw_container(it, struct diwarp_qp, cq_link), now_ns);
+    return received;
+}
+
+int diwarp_run_cq(struct diwarp_cq *cq)
+{
+    dw_lock(cq->device);
+    int received = run(cq);
+    dw_unlock(cq->device);
+    return received;
+}
+
+/* The RNIC runs only once the queue is empty: what is in it comes first. */
 int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
 {
     dw_lock(cq->device);
-    if (!cq->count) {
-        uint64_t now_ns = dw_device_now_ns(cq->device);
-        dw_list_foreach(it, &cq->qps)
-            dw_qp_progress(dw_container(it, struct diwarp_qp, cq_link), now_ns);
-    }
+    if (!cq->count)
+        (void)run(cq);
     int taken = take(cq, n, wc);
     dw_unlock(cq->device);
     return taken;
+}
+
+uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq)
+{
+    uint64_t next_ns = UINT64_MAX;
+    dw_lock(cq->device);
+    dw_list_foreach(it, &cq->qps)
+    {
+        uint64_t deadline_ns = dw_qp_next_deadline_ns(dw_container(it, struct diwarp_qp, cq_link));
+        if (deadline_ns < next_ns)
+            next_ns = deadline_ns;
+    }
+    uint64_t now_ns = dw_device_now_ns(cq->device);
+    dw_unlock(cq->device);
+    if (next_ns == UINT64_MAX)
+        return next_ns;
+    return next_ns > now_ns ? next_ns - now_ns : 0;
 }
 
 #define WAIT_MAX_FDS 16

@@ -16,7 +16,7 @@
 void diwarp_device_attr_init(struct diwarp_device_attr *attr)
 {
     *attr = (struct diwarp_device_attr){
-        .if_exclude = "docker0,virbr0,lxcbr0",
+        .if_exclude = DIWARP_IF_EXCLUDE_DEFAULT,
         .rcvbuf_bytes = 4u << 20,
         .sndbuf_bytes = 4u << 20,
         .gso = DIWARP_AUTO,

@@ -125,7 +125,8 @@ static void init_lists(struct diwarp_qp *qp)
     struct dw_list *heads[] = {&qp->peers,        &qp->flush,           &qp->ack,
                                &qp->free_small,   &qp->free_large,      &qp->free_works,
                                &qp->done_assemblies, &qp->free_assemblies, &qp->want,
-                               &qp->ready,        &qp->ahs};
+                               &qp->ready,        &qp->ahs,             &qp->parked_slots,
+                               &qp->free_slots};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
     struct dw_map *maps[] = {&qp->peer_by_name, &qp->sinks, &qp->sources, &qp->atomics};
@@ -158,8 +159,8 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     qp->token = dw_device_random(qp->device);
     qp->incarnation = (uint32_t)dw_device_random(qp->device);
     int rc = -ENOMEM;
-    if (posix_memalign((void **)&qp->slot, 4096, DW_LLP_SLOT_BYTES) ||
-        posix_memalign((void **)&qp->stage, 4096, DW_LLP_SLOT_BYTES))
+    qp->slot = malloc(sizeof *qp->slot);
+    if (!qp->slot || posix_memalign((void **)&qp->stage, 4096, DW_LLP_SLOT_BYTES))
         goto err_free;
     rc = open_llp(qp, why);
     if (rc)
@@ -206,6 +207,8 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
         dw_container(it, struct diwarp_ah, link)->qp = NULL;
     }
     dw_deliver_recycle(qp);
+    dw_receive_recycle(qp);
+    free_list(&qp->free_slots, offsetof(struct dw_slot, link));
     free_list(&qp->free_small, offsetof(struct dw_datagram, tx.link));
     free_list(&qp->free_large, offsetof(struct dw_datagram, tx.link));
     free_list(&qp->free_works, offsetof(struct dw_work, link));
@@ -253,18 +256,25 @@ static void take_unreachable(struct diwarp_qp *qp, uint64_t now_ns)
         dw_peer_on_unreachable(qp, &addr, now_ns);
 }
 
-void dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
+int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
 {
-    dw_deliver_recycle(qp);
-    for (unsigned i = 0; i < RECEIVES_PER_RUN && !qp->cq->count; i++)
-        if (!dw_receive(qp, now_ns))
+    int received = 0;
+    if (!qp->cq->count) {
+        dw_deliver_recycle(qp);
+        dw_receive_recycle(qp);
+    }
+    while (received < RECEIVES_PER_RUN && dw_receive(qp, now_ns)) {
+        received++;
+        if (qp->cq->count)
             break;
+    }
     dw_rdma_grant(qp);
     flush_all(qp, now_ns);
     dw_transmit_records(qp, now_ns);
     acknowledge(qp);
     dw_heap_run(&qp->timers, now_ns);
     take_unreachable(qp, now_ns);
+    return received;
 }
 
 uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp)
@@ -322,8 +332,8 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
             dw_list_append(&qp->ack, &peer->ack_link);
     }
     do {
-        dw_qp_progress(qp, now_ns);
         qp->cq->count = 0;
+        (void)dw_qp_progress(qp, now_ns);
         now_ns = dw_device_now_ns(qp->device);
     } while (owes_any(qp) && now_ns - start_ns < timeout_ns);
     int rc = owes_any(qp) ? -ETIMEDOUT : 0;

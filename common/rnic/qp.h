@@ -160,6 +160,12 @@ struct dw_atomic {
     uint64_t *result; /* may be NULL */
 };
 
+/* A receive slot. */
+struct dw_slot {
+    struct dw_list link;
+    uint8_t buf[DW_LLP_SLOT_BYTES];
+};
+
 struct dw_ud; /* ud.c */
 
 struct diwarp_qp {
@@ -199,7 +205,9 @@ struct diwarp_qp {
     uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
 
     struct dw_heap timers;
-    uint8_t *slot;  /* receive slot, DW_LLP_SLOT_BYTES */
+    struct dw_slot *slot; /* the next receive call fills it */
+    struct dw_list parked_slots, free_slots; /* parked: completions not handed out point into them */
+    unsigned parked_count;
     uint8_t *stage; /* trains of Write-Record segments are built here */
 };
 
@@ -225,8 +233,8 @@ static inline uint64_t dw_record_key(const struct dw_peer *peer, uint32_t id)
 }
 
 /* ---- qp.c ---- */
-/* One run of the RNIC; the caller holds the lock. */
-void dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns);
+/* One run of the RNIC; returns how many receive calls brought something. */
+int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns);
 /* When it wants to run next at the latest, DW_NEVER: not before a datagram or a post. */
 uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp);
 /* The region is about to be freed: ends the records that use it. */
@@ -306,6 +314,8 @@ void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns);
 /* ---- receive.c ---- */
 /* One receive call; true when it brought datagrams. */
 bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns);
+/* All that was handed out is used: its slots are free again. */
+void dw_receive_recycle(struct diwarp_qp *qp);
 struct dw_segment {
     struct dw_ddp_header ddp;
     const uint8_t *payload;

@@ -2,13 +2,13 @@
 /*
  * RDMA over an RD QP: reads and large writes as records, small writes in the sequenced stream.
  * Here are the posts and the messages; which bytes to ask for or to send is rel/record.c's affair,
- * the ends of a record are made and ended in record.c.
+ * the ends of a record are made and ended in rdma_record.c.
  */
 #include <errno.h>
 
 #include "common/rnic/lock.h"
 #include "common/rnic/qp.h"
-#include "common/rnic/record.h"
+#include "common/rnic/rdma_record.h"
 
 /* ---- posts ---- */
 

@@ -4,6 +4,7 @@
  * segments, by opcode; STags last. A failed check is a counted drop, nothing else.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "common/rnic/qp.h"
 #include "common/wire/bytes.h"
@@ -295,9 +296,41 @@ static void on_datagram(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, 
         on_rd_datagram(qp, &header, introduced ? &intro : NULL, buf + lead, end - lead, now_ns);
 }
 
+/* Slots that completions hold while nobody polls; then datagrams wait in the socket. */
+#define PARKED_SLOTS_MAX 32
+
+static bool change_slot(struct diwarp_qp *qp)
+{
+    struct dw_slot *fresh;
+    if (qp->parked_count >= PARKED_SLOTS_MAX)
+        return false;
+    if (!dw_list_empty(&qp->free_slots)) {
+        fresh = dw_container(qp->free_slots.next, struct dw_slot, link);
+        dw_list_remove(&fresh->link);
+    } else if (!(fresh = malloc(sizeof *fresh))) {
+        return false;
+    }
+    dw_list_append(&qp->parked_slots, &qp->slot->link);
+    qp->parked_count++;
+    qp->slot = fresh;
+    return true;
+}
+
+void dw_receive_recycle(struct diwarp_qp *qp)
+{
+    dw_list_foreach(it, &qp->parked_slots)
+    {
+        dw_list_remove(it);
+        dw_list_prepend(&qp->free_slots, it);
+        qp->parked_count--;
+    }
+}
+
 bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns)
 {
-    struct dw_llp_slot slot = {.buf = qp->slot};
+    if (qp->cq->count && !change_slot(qp))
+        return false;
+    struct dw_llp_slot slot = {.buf = qp->slot->buf};
     if (dw_llp_recv(qp->llp, &slot, 1) <= 0)
         return false;
     if (slot.truncated) {

@@ -11,7 +11,6 @@
 #include <string.h>
 
 /* As Open MPI's btl_diwarp_if_exclude: bridges that have the same address on every host. */
-#define IF_EXCLUDE_DEFAULT "docker0,virbr0,lxcbr0"
 
 /* A receive buffer that takes a burst from several peers without loss. */
 #define RMEM_MAX_WANTED (4u << 20)
@@ -33,7 +32,7 @@ static void print_usage(FILE *out)
     fputs("usage: diwarp_info [--if-include LIST | --if-exclude LIST]\n"
           "Shows the interfaces, socket buffers and offloads that diwarp would use on this host.\n"
           "  --if-include LIST  only these interfaces: names or CIDR, comma-separated\n"
-          "  --if-exclude LIST  all but these (default " IF_EXCLUDE_DEFAULT ")\n"
+          "  --if-exclude LIST  all but these (default " DIWARP_IF_EXCLUDE_DEFAULT ")\n"
           "  --help             this text\n"
           "  --version          the version of diwarp and of its wire protocol\n",
           out);
@@ -80,7 +79,7 @@ static int parse_options(int argc, char **argv, struct options *options)
         return 2;
     }
     if (options->if_include == NULL && options->if_exclude == NULL) {
-        options->if_exclude = IF_EXCLUDE_DEFAULT;
+        options->if_exclude = DIWARP_IF_EXCLUDE_DEFAULT;
     }
     return -1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "common/rnic/record.h"
+#include "common/rnic/rdma_record.h"
 
 #include <errno.h>
 #include <stdlib.h>

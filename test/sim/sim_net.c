@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "test/sim/sim_net.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_PORT        40000
+#define MAX_FLIPPED_BITS  3 /* fewer than CRC32C's distance at every datagram length: always caught */
+
+/* ---- randomness ---- */
+
+uint64_t sim_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+uint64_t sim_random_below(uint64_t *state, uint64_t limit)
+{
+    return sim_random(state) % limit;
+}
+
+bool sim_random_permille(uint64_t *state, uint32_t permille)
+{
+    return permille && sim_random_below(state, 1000) < permille;
+}
+
+/* ---- the network ---- */
+
+void sim_net_init(struct sim_net *net, uint64_t seed)
+{
+    *net = (struct sim_net){
+        .now_ns = 1000000000,
+        .random_state = seed,
+        .impairment = {.delay_ns = 5000, .bytes_per_ns = 12.5},
+    };
+    dw_heap_init(&net->in_flight);
+}
+
+void sim_net_fini(struct sim_net *net)
+{
+    while (net->in_flight.count) {
+        struct dw_timer *timer = net->in_flight.slots[1];
+        dw_heap_set(&net->in_flight, timer, DW_NEVER);
+        free(dw_container(timer, struct sim_datagram, timer));
+    }
+    dw_heap_fini(&net->in_flight);
+}
+
+uint64_t sim_net_next_ns(const struct sim_net *net)
+{
+    return dw_heap_next_ns(&net->in_flight);
+}
+
+void sim_net_deliver(struct sim_net *net)
+{
+    dw_heap_run(&net->in_flight, net->now_ns);
+}
+
+static struct sim_endpoint *endpoint_at(const struct sim_net *net, const struct dw_llp_addr *addr)
+{
+    for (unsigned i = 0; i < net->endpoint_count; i++) {
+        struct sim_endpoint *endpoint = net->endpoints[i];
+        if (endpoint->addr.port == addr->port && !memcmp(endpoint->addr.ip, addr->ip, 4))
+            return endpoint;
+    }
+    return NULL;
+}
+
+static void refuse(struct sim_net *net, const struct sim_datagram *datagram)
+{
+    for (unsigned i = 0; i < net->endpoint_count; i++) {
+        if (net->endpoints[i] != datagram->from)
+            continue;
+        net->endpoints[i]->refused = true;
+        net->endpoints[i]->refused_by = datagram->to;
+    }
+}
+
+/* The rule of udp_queue_rcv_skb(): what would exceed the buffer still gets in when it has room. */
+static void on_arrival(struct dw_timer *timer, uint64_t now_ns)
+{
+    (void)now_ns;
+    struct sim_datagram *datagram = dw_container(timer, struct sim_datagram, timer);
+    struct sim_net *net = datagram->net;
+    struct sim_endpoint *endpoint = endpoint_at(net, &datagram->to);
+    if (!endpoint) {
+        refuse(net, datagram);
+        free(datagram);
+    } else if (endpoint->queued_bytes > endpoint->llp.rcvbuf_bytes) {
+        net->overflowed++;
+        free(datagram);
+    } else {
+        endpoint->queued_bytes += dw_llp_truesize(datagram->bytes);
+        dw_list_append(&endpoint->queue, &datagram->link);
+    }
+}
+
+static void flip_bits(struct sim_net *net, struct sim_datagram *datagram)
+{
+    uint64_t bits = (uint64_t)datagram->bytes * 8;
+    uint64_t first = sim_random_below(&net->random_state, bits);
+    uint64_t count = 1 + sim_random_below(&net->random_state, MAX_FLIPPED_BITS);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t bit = (first + i * 7) % bits;
+        datagram->buf[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    datagram->corrupted = true;
+}
+
+/* One copy on its way. */
+static void launch(struct sim_endpoint *from, const struct dw_llp_addr *to, const uint8_t *buf,
+                   uint32_t bytes)
+{
+    struct sim_net *net = from->net;
+    const struct sim_impairment *impairment = &net->impairment;
+    struct sim_datagram *datagram = malloc(sizeof *datagram + bytes);
+    if (!datagram)
+        abort();
+    *datagram = (struct sim_datagram){.net = net, .from = from, .to = *to, .bytes = bytes};
+    datagram->timer.fire = on_arrival;
+    memcpy(datagram->buf, buf, bytes);
+    if (sim_random_permille(&net->random_state, impairment->corrupt_permille))
+        flip_bits(net, datagram);
+    uint64_t at_ns = from->link_free_ns + impairment->delay_ns;
+    if (impairment->jitter_ns)
+        at_ns += sim_random_below(&net->random_state, impairment->jitter_ns);
+    if (at_ns <= from->last_arrival_ns)
+        at_ns = from->last_arrival_ns + 1;
+    from->last_arrival_ns = at_ns;
+    if (sim_random_permille(&net->random_state, impairment->reorder_permille))
+        at_ns += sim_random_below(&net->random_state, impairment->reorder_ns + 1);
+    if (dw_heap_set(&net->in_flight, &datagram->timer, at_ns))
+        abort();
+}
+
+static void send_one(struct sim_endpoint *from, const struct dw_llp_addr *to, const uint8_t *buf,
+                     uint32_t bytes)
+{
+    struct sim_net *net = from->net;
+    net->sent++;
+    if (from->link_free_ns < net->now_ns)
+        from->link_free_ns = net->now_ns;
+    from->link_free_ns += 1 + (uint64_t)(bytes / net->impairment.bytes_per_ns);
+    enum sim_verdict verdict =
+        net->filter ? net->filter(net->arg, from, buf, bytes) : SIM_PASS;
+    if (verdict == SIM_DROP ||
+        sim_random_permille(&net->random_state, net->impairment.loss_permille)) {
+        net->lost++;
+        return;
+    }
+    launch(from, to, buf, bytes);
+    if (verdict == SIM_REPEAT ||
+        sim_random_permille(&net->random_state, net->impairment.dup_permille)) {
+        net->repeated++;
+        launch(from, to, buf, bytes);
+    }
+}
+
+/* ---- the LLP ---- */
+
+static struct sim_endpoint *endpoint_of(struct dw_llp *llp)
+{
+    return dw_container(llp, struct sim_endpoint, llp);
+}
+
+static int sim_send(struct dw_llp *llp, const struct dw_llp_train *train)
+{
+    static uint8_t flat[DW_LLP_SLOT_BYTES];
+    struct sim_endpoint *endpoint = endpoint_of(llp);
+    struct sim_net *net = endpoint->net;
+    llp->counters->tx_syscalls++;
+    if (endpoint->link_free_ns > net->now_ns &&
+        (double)(endpoint->link_free_ns - net->now_ns) * net->impairment.bytes_per_ns >
+            llp->sndbuf_bytes) {
+        llp->counters->tx_eagain++;
+        return -EAGAIN;
+    }
+    uint32_t total = 0, count = 0;
+    for (unsigned i = 0; i < train->iov_count; i++) {
+        if (total + train->iov[i].iov_len > sizeof flat)
+            abort();
+        memcpy(flat + total, train->iov[i].iov_base, train->iov[i].iov_len);
+        total += (uint32_t)train->iov[i].iov_len;
+    }
+    if (total != train->total_bytes || !train->segment_bytes || total > DW_LLP_TRAIN_BYTES)
+        abort(); /* no train that a kernel would take */
+    for (uint32_t at = 0; at < total; at += train->segment_bytes, count++) {
+        uint32_t left = total - at;
+        send_one(endpoint, train->to, flat + at,
+                 left < train->segment_bytes ? left : train->segment_bytes);
+    }
+    if (count > DW_LLP_TRAIN_DATAGRAMS)
+        abort();
+    llp->counters->tx_datagrams += count;
+    llp->counters->tx_bytes += total;
+    return 0;
+}
+
+static bool joins(const struct dw_llp_slot *slot, const struct sim_datagram *first,
+                  const struct sim_datagram *next)
+{
+    return next->from == first->from && next->bytes <= slot->segment_bytes &&
+           slot->bytes + next->bytes <= DW_LLP_SLOT_BYTES - 1;
+}
+
+static void receive(struct sim_endpoint *endpoint, struct dw_llp_slot *slot,
+                    struct sim_datagram *datagram)
+{
+    struct sim_net *net = endpoint->net;
+    memcpy(slot->buf + slot->bytes, datagram->buf, datagram->bytes);
+    slot->bytes += datagram->bytes;
+    endpoint->queued_bytes -= dw_llp_truesize(datagram->bytes);
+    dw_list_remove(&datagram->link);
+    net->corrupted_received += datagram->corrupted;
+    if (net->on_receive)
+        net->on_receive(net->arg, endpoint, datagram);
+}
+
+static void fill(struct sim_endpoint *endpoint, struct dw_llp_slot *slot)
+{
+    struct sim_datagram *first = dw_container(endpoint->queue.next, struct sim_datagram, link);
+    slot->bytes = 0;
+    slot->segment_bytes = first->bytes;
+    slot->truncated = false;
+    receive(endpoint, slot, first);
+    while (endpoint->net->gro && !dw_list_empty(&endpoint->queue)) {
+        struct sim_datagram *next = dw_container(endpoint->queue.next, struct sim_datagram, link);
+        if (!joins(slot, first, next))
+            break;
+        bool shorter = next->bytes < slot->segment_bytes;
+        receive(endpoint, slot, next);
+        free(next);
+        if (shorter)
+            break;
+    }
+    free(first);
+}
+
+static int sim_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
+{
+    struct sim_endpoint *endpoint = endpoint_of(llp);
+    unsigned taken = 0;
+    for (; taken < n && !dw_list_empty(&endpoint->queue); taken++)
+        fill(endpoint, &slots[taken]);
+    *(taken ? &llp->counters->rx_syscalls : &llp->counters->rx_empty_syscalls) += 1;
+    return (int)taken;
+}
+
+static bool sim_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
+{
+    struct sim_endpoint *endpoint = endpoint_of(llp);
+    bool refused = endpoint->refused;
+    endpoint->refused = false;
+    *to = endpoint->refused_by;
+    return refused;
+}
+
+static void sim_close(struct dw_llp *llp)
+{
+    struct sim_endpoint *endpoint = endpoint_of(llp);
+    struct sim_net *net = endpoint->net;
+    dw_list_foreach(it, &endpoint->queue)
+    {
+        dw_list_remove(it);
+        free(dw_container(it, struct sim_datagram, link));
+    }
+    for (unsigned i = 0; i < net->endpoint_count; i++)
+        if (net->endpoints[i] == endpoint)
+            net->endpoints[i] = net->endpoints[--net->endpoint_count];
+    free(endpoint);
+}
+
+static const struct dw_llp_ops sim_ops = {
+    .send = sim_send,
+    .recv = sim_recv,
+    .unreachable = sim_unreachable,
+    .close = sim_close,
+};
+
+int sim_net_open(struct sim_net *net, uint8_t host, void *owner, const struct dw_llp_attr *attr,
+                 struct diwarp_counters *counters, struct dw_llp **llp)
+{
+    struct dw_llp_addr addr = {.family = AF_INET, .port = FIRST_PORT, .ip = {10, 0, 0, host}};
+    if (net->endpoint_count == SIM_MAX_ENDPOINTS)
+        return -EMFILE;
+    struct sim_endpoint *endpoint = calloc(1, sizeof *endpoint);
+    if (!endpoint)
+        return -ENOMEM;
+    while (endpoint_at(net, &addr))
+        addr.port++;
+    endpoint->llp = (struct dw_llp){
+        .ops = &sim_ops,
+        .counters = counters,
+        .fd = -1,
+        .port = addr.port,
+        .rcvbuf_bytes = attr->rcvbuf_bytes,
+        .sndbuf_bytes = attr->sndbuf_bytes,
+        .gso = true,
+        .gro = net->gro,
+    };
+    endpoint->net = net;
+    endpoint->owner = owner;
+    endpoint->addr = addr;
+    dw_list_init(&endpoint->queue);
+    net->endpoints[net->endpoint_count++] = endpoint;
+    *llp = &endpoint->llp;
+    return 0;
+}

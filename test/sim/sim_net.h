@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The simulated network: a virtual clock, and an LLP whose datagrams cross a seeded network that
+ * loses, repeats, delays, reorders and damages them and ends in bounded receive buffers. Knows
+ * nothing of what is in a datagram.
+ */
+#ifndef SIM_NET_H
+#define SIM_NET_H
+
+#include "common/base/heap.h"
+#include "common/base/list.h"
+#include "common/llp/llp.h"
+
+#define SIM_MAX_ENDPOINTS 32
+
+/* Of 1000 datagrams; times are added to each datagram's own. */
+struct sim_impairment {
+    uint32_t loss_permille, dup_permille, corrupt_permille, reorder_permille;
+    uint64_t delay_ns, jitter_ns; /* jitter keeps the order */
+    uint64_t reorder_ns;          /* at most, for those that are reordered */
+    double bytes_per_ns;          /* of each sender's link */
+};
+
+struct sim_endpoint;
+
+struct sim_datagram {
+    struct dw_timer timer; /* its arrival */
+    struct dw_list link;   /* in endpoint.queue, once it has arrived */
+    struct sim_net *net;
+    const struct sim_endpoint *from;
+    struct dw_llp_addr to;
+    bool corrupted;
+    uint32_t bytes;
+    uint8_t buf[];
+};
+
+enum sim_verdict { SIM_PASS, SIM_DROP, SIM_REPEAT };
+
+struct sim_net {
+    uint64_t now_ns;
+    uint64_t random_state;
+    struct sim_impairment impairment;
+    bool gro; /* waiting datagrams of one sender and size are received together */
+    struct dw_heap in_flight;
+    struct sim_endpoint *endpoints[SIM_MAX_ENDPOINTS];
+    unsigned endpoint_count;
+    /* May be NULL. Judges each datagram that is sent, before the impairments do. */
+    enum sim_verdict (*filter)(void *arg, const struct sim_endpoint *from, const uint8_t *buf,
+                               uint32_t bytes);
+    /* May be NULL. Sees each datagram that a receiver takes. */
+    void (*on_receive)(void *arg, const struct sim_endpoint *at,
+                       const struct sim_datagram *datagram);
+    void *arg;
+    uint64_t sent, lost, repeated, overflowed, corrupted_received;
+};
+
+/* One socket. */
+struct sim_endpoint {
+    struct dw_llp llp;
+    struct sim_net *net;
+    void *owner;
+    struct dw_llp_addr addr;
+    struct dw_list queue;
+    uint32_t queued_bytes; /* truesize */
+    uint64_t link_free_ns; /* when all that was sent has left */
+    uint64_t last_arrival_ns;
+    bool refused; /* a datagram of ours found no socket at refused_by */
+    struct dw_llp_addr refused_by;
+};
+
+void sim_net_init(struct sim_net *net, uint64_t seed);
+/* Every endpoint must have been closed. */
+void sim_net_fini(struct sim_net *net);
+
+/* A socket at 10.0.0.`host`; `owner` is kept for the hooks. */
+int sim_net_open(struct sim_net *net, uint8_t host, void *owner, const struct dw_llp_attr *attr,
+                 struct diwarp_counters *counters, struct dw_llp **llp);
+
+/* Moves what has arrived by now to the receivers' queues. */
+void sim_net_deliver(struct sim_net *net);
+/* DW_NEVER: nothing is in flight. */
+uint64_t sim_net_next_ns(const struct sim_net *net);
+
+uint64_t sim_random(uint64_t *state);
+/* In [0, limit), limit > 0. */
+uint64_t sim_random_below(uint64_t *state, uint64_t limit);
+bool sim_random_permille(uint64_t *state, uint32_t permille);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Draws a network, nodes and their operations from a seed. */
+#include "test/sim/sim_rd.h"
+
+#define RANDOM_OF(state, list) \
+    ((list)[sim_random_below((state), sizeof(list) / sizeof *(list))])
+
+static uint64_t below(struct sim_rd *rd, uint64_t limit)
+{
+    return sim_random_below(&rd->random_state, limit);
+}
+
+static bool percent(struct sim_rd *rd, uint32_t percent_true)
+{
+    return sim_random_permille(&rd->random_state, percent_true * 10);
+}
+
+/* A quarter of the networks is perfect, a quarter each is a little, rather and very bad. */
+static void plan_network(struct sim_rd *rd)
+{
+    static const uint32_t worst_permille[] = {0, 10, 50, 200};
+    static const uint64_t delays_ns[] = {1000, 20000, 500000};
+    static const uint64_t reorders_ns[] = {20000, 500000, 5000000};
+    static const double links[] = {0.125, 1.25, 12.5};
+    uint32_t worst = RANDOM_OF(&rd->random_state, worst_permille);
+    struct sim_impairment *impairment = &rd->config.impairment;
+    impairment->loss_permille = (uint32_t)below(rd, worst + 1);
+    impairment->dup_permille = (uint32_t)below(rd, worst + 1);
+    impairment->corrupt_permille = (uint32_t)below(rd, worst / 2 + 1);
+    impairment->reorder_permille = (uint32_t)below(rd, worst + 1);
+    impairment->delay_ns = RANDOM_OF(&rd->random_state, delays_ns);
+    impairment->jitter_ns = percent(rd, 50) ? impairment->delay_ns : 0;
+    impairment->reorder_ns = RANDOM_OF(&rd->random_state, reorders_ns);
+    impairment->bytes_per_ns = RANDOM_OF(&rd->random_state, links);
+}
+
+static void plan_nodes(struct sim_rd *rd)
+{
+    static const uint32_t mtus[] = {1500, 1500, 9000, 65536};
+    static const uint32_t first_psns[] = {0, UINT32_MAX, UINT32_MAX - 20, 0x7fffffff};
+    static const uint32_t rcvbufs[] = {16384, 65536, 212992, 1u << 20, 4u << 20};
+    static const uint32_t sndbufs[] = {16384, 212992, 4u << 20};
+    static const uint32_t windows[] = {1, 2, 8, 64, 64};
+    static const uint32_t pools[] = {256u << 10, 1u << 20, 4u << 20};
+    static const uint32_t record_windows[] = {0, 0, 32768};
+    static const uint32_t max_wrs[] = {8, 64, 8192};
+    static const uint32_t max_msgs[] = {4096, 65536, 200000};
+    struct sim_config *config = &rd->config;
+    uint64_t *random = &rd->random_state;
+    config->node_count = 2 + (unsigned)below(rd, 4);
+    config->mtu_bytes = RANDOM_OF(random, mtus);
+    config->first_psn = RANDOM_OF(random, first_psns);
+    config->gro = percent(rd, 50);
+    config->device.rcvbuf_bytes = RANDOM_OF(random, rcvbufs);
+    config->device.sndbuf_bytes = RANDOM_OF(random, sndbufs);
+    config->device.threaded = percent(rd, 20);
+    config->device.send_window_datagrams = RANDOM_OF(random, windows);
+    config->device.send_pool_bytes = RANDOM_OF(random, pools);
+    config->device.record_window_bytes = RANDOM_OF(random, record_windows);
+    config->device.peer_timeout_ns = 120ull * 1000000000;
+    config->qp.max_send_wr = RANDOM_OF(random, max_wrs);
+    config->qp.max_msg_bytes = RANDOM_OF(random, max_msgs);
+}
+
+/* Often small, often next to what one datagram holds, sometimes anything. */
+static uint32_t plan_bytes(struct sim_rd *rd, uint32_t max)
+{
+    uint32_t bytes;
+    switch (below(rd, 4)) {
+    case 0:
+        bytes = (uint32_t)below(rd, 64);
+        break;
+    case 1:
+        bytes = rd->config.mtu_bytes - 160 + (uint32_t)below(rd, 160);
+        break;
+    case 2:
+        bytes = (uint32_t)below(rd, 3 * rd->config.mtu_bytes);
+        break;
+    default:
+        bytes = (uint32_t)below(rd, max) + 1;
+        break;
+    }
+    return bytes < max ? bytes : max;
+}
+
+static void plan_send(struct sim_rd *rd, struct sim_rd_op *op)
+{
+    op->way = (enum sim_rd_way)below(rd, 4);
+    bool short_only = op->way == SIM_RD_INLINE || op->way == SIM_RD_RESERVE;
+    op->bytes = plan_bytes(rd, short_only ? 1000 : rd->config.qp.max_msg_bytes);
+    op->signaled = op->way != SIM_RD_RESERVE && percent(rd, 50);
+    /* Without an immediate, the payload says which it is. */
+    op->imm = op->way == SIM_RD_RESERVE || op->bytes < 4 || percent(rd, 50);
+}
+
+static void plan_rdma(struct sim_rd *rd, struct sim_rd_op *op)
+{
+    struct sim_rd_host *target = &rd->hosts[op->target];
+    bool read = op->kind == SIM_RD_READ;
+    op->bytes = plan_bytes(rd, percent(rd, 20) ? SIM_RD_READABLE_BYTES : 20000);
+    op->bytes += !op->bytes;
+    op->signaled = percent(rd, 75);
+    op->delay_ns = below(rd, 200000);
+    if (percent(rd, 20))
+        op->fault = (enum sim_rd_fault)(1 + below(rd, SIM_RD_DEREGISTERED));
+    if (read) {
+        op->hold = op->signaled && percent(rd, 60);
+        op->release_bytes = (uint32_t)below(rd, DIWARP_RELEASE_MAX_BYTES + 1);
+        op->release_bytes = op->release_bytes < 4 ? 0 : op->release_bytes;
+        op->remote_offset = below(rd, SIM_RD_READABLE_BYTES - op->bytes + 1);
+    } else {
+        op->remote_offset = target->writable_bytes;
+        target->writable_bytes += op->bytes + SIM_RD_GUARD_BYTES;
+    }
+}
+
+static void plan_atomic(struct sim_rd *rd, struct sim_rd_op *op)
+{
+    unsigned word = (unsigned)below(rd, SIM_RD_WORDS / 2);
+    op->bytes = sizeof(uint64_t);
+    op->signaled = percent(rd, 80);
+    op->value = 1 + below(rd, 1000);
+    if (op->kind == SIM_RD_SWAP)
+        word += SIM_RD_WORDS / 2;
+    if (percent(rd, 10))
+        op->fault = (enum sim_rd_fault)(1 + below(rd, SIM_RD_OUT_OF_BOUNDS));
+    op->remote_offset = word * sizeof(uint64_t);
+}
+
+static void plan_op(struct sim_rd *rd, uint64_t at_ns)
+{
+    static const enum sim_rd_kind kinds[] = {SIM_RD_SEND, SIM_RD_SEND, SIM_RD_SEND, SIM_RD_READ,
+                                             SIM_RD_WRITE, SIM_RD_ADD, SIM_RD_SWAP};
+    struct sim_rd_op *op = &rd->ops[rd->op_count++];
+    unsigned nodes = rd->config.node_count;
+    *op = (struct sim_rd_op){
+        .kind = RANDOM_OF(&rd->random_state, kinds),
+        .id = rd->op_count,
+        .node = (unsigned)below(rd, nodes),
+        .post_ns = at_ns,
+        .due_ns = DW_NEVER,
+    };
+    op->target = (op->node + 1 + (unsigned)below(rd, nodes - 1)) % nodes;
+    if (op->kind == SIM_RD_SEND)
+        plan_send(rd, op);
+    else if (op->kind == SIM_RD_READ || op->kind == SIM_RD_WRITE)
+        plan_rdma(rd, op);
+    else
+        plan_atomic(rd, op);
+}
+
+void sim_rd_plan(struct sim_rd *rd, uint64_t seed)
+{
+    static const uint64_t pauses_ns[] = {100000, 5000000, 200000000, 3000000000};
+    static const uint64_t gaps_ns[] = {1, 5000, 100000};
+    rd->random_state = seed;
+    sim_config_init(&rd->config, seed);
+    plan_nodes(rd);
+    plan_network(rd);
+    uint64_t gap_ns = RANDOM_OF(&rd->random_state, gaps_ns);
+    uint64_t at_ns = 0;
+    unsigned count = 20 + (unsigned)below(rd, SIM_RD_MAX_OPS / 2);
+    for (unsigned i = 0; i < count; i++) {
+        plan_op(rd, at_ns);
+        at_ns += below(rd, gap_ns);
+    }
+    rd->pause_count = percent(rd, 40) ? 1 + (unsigned)below(rd, SIM_RD_MAX_PAUSES - 1) : 0;
+    for (unsigned i = 0; i < rd->pause_count; i++)
+        rd->pauses[i] = (struct sim_rd_pause){
+            .at_ns = below(rd, 3000000),
+            .duration_ns = below(rd, RANDOM_OF(&rd->random_state, pauses_ns)),
+            .node = (unsigned)below(rd, rd->config.node_count),
+        };
+}

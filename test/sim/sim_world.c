@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "test/sim/sim_world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TICK_NS       1000 /* one round of polls */
+#define STEPS_MAX     20000000
+#define MAX_WC        16
+#define SIM_JOB       7
+
+void sim_fail(struct sim_world *world, const char *format, ...)
+{
+    if (world->failed)
+        return;
+    world->failed = true;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(world->failure, sizeof world->failure, format, args);
+    va_end(args);
+}
+
+/* A prime: payloads that differ in number differ everywhere, and shifted data never matches. */
+#define PATTERN_BYTES 65521
+static uint8_t pattern[PATTERN_BYTES];
+
+/* The longest run of payload `id` at `from` that lies in one piece; its length in *bytes. */
+static const uint8_t *pattern_at(uint32_t id, uint64_t from, size_t *bytes)
+{
+    static bool filled;
+    if (!filled) {
+        uint64_t state = 1;
+        for (size_t i = 0; i < PATTERN_BYTES; i++)
+            pattern[i] = (uint8_t)sim_random(&state);
+        filled = true;
+    }
+    size_t at = (size_t)(((uint64_t)id * 7919 + from) % PATTERN_BYTES);
+    if (*bytes > PATTERN_BYTES - at)
+        *bytes = PATTERN_BYTES - at;
+    return pattern + at;
+}
+
+void sim_pattern_fill(uint32_t id, uint64_t from, uint8_t *buf, size_t bytes)
+{
+    for (size_t done = 0, n; done < bytes; done += n) {
+        n = bytes - done;
+        const uint8_t *piece = pattern_at(id, from + done, &n);
+        memcpy(buf + done, piece, n);
+    }
+}
+
+bool sim_pattern_matches(uint32_t id, uint64_t from, const uint8_t *buf, size_t bytes)
+{
+    for (size_t done = 0, n; done < bytes; done += n) {
+        n = bytes - done;
+        const uint8_t *piece = pattern_at(id, from + done, &n);
+        if (memcmp(buf + done, piece, n))
+            return false;
+    }
+    return true;
+}
+
+bool sim_all_bytes(const uint8_t *buf, uint8_t value, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (buf[i] != value)
+            return false;
+    return true;
+}
+
+/* ---- making ---- */
+
+static uint64_t virtual_now_ns(void *arg)
+{
+    const struct sim_node *node = arg;
+    return node->world->net.now_ns;
+}
+
+static int open_llp(void *arg, const struct dw_llp_attr *attr, struct diwarp_counters *counters,
+                    struct dw_llp **llp, struct diwarp_diagnosis *why)
+{
+    struct sim_node *node = arg;
+    (void)why;
+    return sim_net_open(&node->world->net, (uint8_t)(node->index + 1), node, attr, counters, llp);
+}
+
+void sim_config_init(struct sim_config *config, uint64_t seed)
+{
+    *config = (struct sim_config){
+        .seed = seed,
+        .node_count = 2,
+        .mtu_bytes = 1500,
+        .impairment = {.delay_ns = 5000, .bytes_per_ns = 12.5},
+    };
+    diwarp_device_attr_init(&config->device);
+    diwarp_qp_attr_init(&config->qp);
+}
+
+void sim_node_open(struct sim_world *world, unsigned index)
+{
+    struct sim_node *node = &world->nodes[index];
+    const struct sim_config *config = &world->config;
+    *node = (struct sim_node){
+        .world = world,
+        .index = index,
+        .interface = {.name = "sim0",
+                      .family = AF_INET,
+                      .prefix_bits = 24,
+                      .mtu_bytes = config->mtu_bytes,
+                      .ip = {10, 0, 0, (uint8_t)(index + 1)}},
+    };
+    struct dw_env env = {
+        .now_ns = virtual_now_ns,
+        .open_llp = open_llp,
+        .arg = node,
+        .seed = sim_random(&world->random_state) | 1,
+        .first_psn = config->first_psn,
+        .interfaces = &node->interface,
+        .interface_count = 1,
+    };
+    struct diwarp_device_attr attr = config->device;
+    attr.name = (struct diwarp_name){.job = SIM_JOB, .rank = index};
+    struct diwarp_diagnosis why;
+    struct diwarp_qp_attr qp_attr = config->qp;
+    if (dw_device_open(&attr, &env, &node->device, &why) ||
+        !(node->pd = diwarp_alloc_pd(node->device)) ||
+        !(node->cq = diwarp_create_cq(node->device, 64)))
+        abort();
+    qp_attr.cq = node->cq;
+    if (diwarp_create_qp(node->pd, &qp_attr, &node->qp, &why))
+        abort();
+}
+
+void sim_node_connect(struct sim_node *node, const struct sim_node *to)
+{
+    struct diwarp_address address;
+    diwarp_query_address(to->qp, &address);
+    if (node->ahs[to->index])
+        diwarp_destroy_ah(node->ahs[to->index]);
+    if (diwarp_create_ah(node->qp, &address, &node->ahs[to->index]))
+        abort();
+}
+
+void sim_node_close(struct sim_node *node)
+{
+    if (!node->qp)
+        return;
+    for (unsigned i = 0; i < SIM_MAX_NODES; i++)
+        if (node->ahs[i])
+            diwarp_destroy_ah(node->ahs[i]);
+    diwarp_destroy_qp(node->qp);
+    diwarp_destroy_cq(node->cq);
+    diwarp_dealloc_pd(node->pd);
+    diwarp_close_device(node->device);
+    *node = (struct sim_node){.world = node->world, .index = node->index};
+}
+
+void sim_world_init(struct sim_world *world, const struct sim_config *config)
+{
+    *world = (struct sim_world){.config = *config, .wake_ns = DW_NEVER};
+    world->random_state = config->seed * 2 + 1;
+    sim_net_init(&world->net, config->seed * 2);
+    world->net.impairment = config->impairment;
+    world->net.gro = config->gro;
+    world->net.arg = world;
+    for (unsigned i = 0; i < config->node_count; i++)
+        sim_node_open(world, i);
+    for (unsigned i = 0; i < config->node_count; i++)
+        for (unsigned j = 0; j < config->node_count; j++)
+            if (i != j)
+                sim_node_connect(&world->nodes[i], &world->nodes[j]);
+}
+
+void sim_world_fini(struct sim_world *world)
+{
+    for (unsigned i = 0; i < world->config.node_count; i++)
+        sim_node_close(&world->nodes[i]);
+    sim_net_fini(&world->net);
+}
+
+/* ---- invariants at each step ---- */
+
+static void check_peer(struct sim_world *world, const struct dw_peer *peer)
+{
+    const struct dw_sendwin *win = &peer->sendwin;
+    sim_check(world, win->count <= win->max_datagrams);
+    sim_check(world, win->max_datagrams <= DW_WINDOW_DATAGRAMS);
+    if (win->count) {
+        const struct dw_tx *oldest = dw_container(win->unacked.next, struct dw_tx, link);
+        sim_check(world, win->next_psn - oldest->psn <= win->max_datagrams);
+    }
+}
+
+static void check_step(struct sim_world *world)
+{
+    for (unsigned i = 0; i < world->config.node_count; i++) {
+        struct diwarp_qp *qp = world->nodes[i].qp;
+        if (!qp)
+            continue;
+        sim_check(world, qp->granted_bytes <= qp->grant_budget_bytes);
+        sim_check(world, qp->pool_bytes <= qp->device->attr.send_pool_bytes);
+        sim_check(world, !qp->counters.drop_window);
+        sim_check(world, !qp->counters.drop_truncated);
+        dw_list_foreach(it, &qp->peers)
+            check_peer(world, dw_container(it, struct dw_peer, link));
+    }
+}
+
+/* ---- running ---- */
+
+static bool running(const struct sim_node *node)
+{
+    return node->qp && node->paused_until_ns <= node->world->net.now_ns;
+}
+
+static bool poll_node(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    struct diwarp_wc wc[MAX_WC];
+    unsigned n = 1 + (unsigned)sim_random_below(&world->random_state, MAX_WC);
+    int taken = diwarp_poll_cq(node->cq, n, wc);
+    for (int i = 0; i < taken && world->on_wc; i++)
+        world->on_wc(world, node, &wc[i]);
+    return taken > 0;
+}
+
+/* When something happens next; now or earlier: go on at once. */
+static uint64_t next_event_ns(const struct sim_world *world)
+{
+    uint64_t next_ns = sim_net_next_ns(&world->net);
+    if (world->on_step && world->wake_ns < next_ns)
+        next_ns = world->wake_ns;
+    for (unsigned i = 0; i < world->config.node_count; i++) {
+        const struct sim_node *node = &world->nodes[i];
+        if (!node->qp)
+            continue;
+        uint64_t node_ns = dw_qp_next_deadline_ns(node->qp);
+        const struct sim_endpoint *endpoint =
+            dw_container(node->qp->llp, struct sim_endpoint, llp);
+        if (!dw_list_empty(&endpoint->queue) || node->cq->count)
+            node_ns = 0;
+        if (node_ns < node->paused_until_ns)
+            node_ns = node->paused_until_ns;
+        if (node_ns < next_ns)
+            next_ns = node_ns;
+    }
+    return next_ns;
+}
+
+bool sim_world_step(struct sim_world *world)
+{
+    bool busy = false;
+    sim_net_deliver(&world->net);
+    for (unsigned i = 0; i < world->config.node_count; i++)
+        if (running(&world->nodes[i]))
+            busy |= poll_node(&world->nodes[i]);
+    if (world->on_step)
+        busy |= world->on_step(world);
+    check_step(world);
+    if (++world->steps > STEPS_MAX)
+        sim_fail(world, "no end after %u steps", STEPS_MAX);
+    if (world->failed)
+        return false;
+    uint64_t next_ns = next_event_ns(world);
+    uint64_t soon_ns = world->net.now_ns + TICK_NS;
+    if (!busy && next_ns == DW_NEVER)
+        return false;
+    world->net.now_ns = busy || next_ns < soon_ns ? soon_ns : next_ns;
+    return true;
+}
+
+void sim_world_run(struct sim_world *world, uint64_t limit_ns)
+{
+    uint64_t until_ns = world->net.now_ns + limit_ns;
+    while (sim_world_step(world))
+        if (world->net.now_ns > until_ns)
+            sim_fail(world, "no end after %llu ms",
+                     (unsigned long long)(limit_ns / 1000000));
+}
+
+void sim_world_run_for(struct sim_world *world, uint64_t duration_ns)
+{
+    uint64_t until_ns = world->net.now_ns + duration_ns;
+    while (world->net.now_ns < until_ns && sim_world_step(world))
+        ;
+}
+
+/* ---- at rest ---- */
+
+static uint64_t pool_bytes_in(const struct dw_list *free_list, uint64_t each)
+{
+    uint64_t bytes = 0;
+    dw_list_foreach(it, free_list)
+        bytes += each;
+    return bytes;
+}
+
+static void check_peer_rest(struct sim_world *world, const struct dw_peer *peer)
+{
+    sim_check(world, !peer->sendwin.count);
+    sim_check(world, !peer->sendwin.bytes);
+    sim_check(world, dw_list_empty(&peer->sendwin.unacked));
+    sim_check(world, !peer->open);
+    sim_check(world, dw_list_empty(&peer->pending));
+    sim_check(world, dw_list_empty(&peer->awaiting));
+    sim_check(world, dw_list_empty(&peer->assemblies));
+    sim_check(world, dw_list_empty(&peer->sinks));
+    sim_check(world, dw_list_empty(&peer->sources));
+    sim_check(world, dw_list_empty(&peer->atomics));
+    sim_check(world, !dw_list_linked(&peer->flush_link));
+    sim_check(world, !peer->ack_owed_datagrams || peer->gone);
+}
+
+static void check_qp_rest(struct sim_world *world, struct diwarp_qp *qp)
+{
+    sim_check(world, !qp->cq->count);
+    sim_check(world, !qp->granted_bytes);
+    sim_check(world, !qp->sinks.count);
+    sim_check(world, !qp->sources.count);
+    sim_check(world, !qp->atomics.count);
+    sim_check(world, dw_list_empty(&qp->want));
+    sim_check(world, dw_list_empty(&qp->ready));
+    sim_check(world, dw_list_empty(&qp->flush));
+    sim_check(world, !qp->queued_works);
+    sim_check(world, !qp->assembly_count);
+    /* The two sizes of transmit.c, which keeps them to itself. */
+    sim_check(world, qp->pool_bytes == pool_bytes_in(&qp->free_small, 2048) +
+                                           pool_bytes_in(&qp->free_large, DW_LLP_TRAIN_BYTES));
+    dw_list_foreach(it, &qp->peers)
+        check_peer_rest(world, dw_container(it, struct dw_peer, link));
+}
+
+void sim_world_check_rest(struct sim_world *world)
+{
+    uint64_t damaged_drops = 0;
+    bool all_run = true;
+    for (unsigned i = 0; i < world->config.node_count; i++) {
+        const struct sim_node *node = &world->nodes[i];
+        if (!running(node)) {
+            all_run = false;
+            continue;
+        }
+        const struct diwarp_counters *counters = diwarp_query_counters(node->qp);
+        damaged_drops += counters->drop_crc + counters->drop_short + counters->drop_version +
+                         counters->drop_header + counters->drop_token;
+        check_qp_rest(world, node->qp);
+    }
+    if (all_run && !world->failed && damaged_drops != world->net.corrupted_received)
+        sim_fail(world, "%llu damaged datagrams came, %llu were dropped as such",
+                 (unsigned long long)world->net.corrupted_received,
+                 (unsigned long long)damaged_drops);
+}
