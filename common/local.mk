@@ -47,6 +47,7 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/device.h \
 	common/rnic/lock.h \
 	common/rnic/peer.c \
+	common/rnic/predict.c \
 	common/rnic/qp.c \
 	common/rnic/qp.h \
 	common/rnic/rdma.c \

@@ -154,6 +154,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(rx_empty_syscalls, "calls", "receive calls that found nothing")                              \
     X(rx_send_msgs, "messages", "Send messages delivered")                                         \
     X(rx_record_segments, "segments", "Write-Record segments placed")                              \
+    X(rx_predicted_segments, "segments", "Write-Record segments received straight in their place") \
     X(rx_record_bytes, "bytes", "Write-Record payload placed for the first time")                  \
     X(rx_records_complete, "records", "records whose validity map became full")                    \
     X(rx_records_partial, "records", "UD records handed over with holes")                          \

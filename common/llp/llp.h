@@ -41,9 +41,14 @@ struct dw_llp_train {
 #define DW_LLP_SLOT_BYTES 65536
 
 /* A receive slot. In: buf of DW_LLP_SLOT_BYTES. Out: `bytes` received, cut into datagrams of
- * segment_bytes but the last; truncated when the datagram was longer than the slot. */
+ * segment_bytes but the last; truncated when the datagram was longer than the slot.
+ * With direct_bytes set, an LLP that can puts bytes [direct_at, direct_at + direct_bytes) to `direct`
+ * instead of their place in buf, which it leaves as it was, and sets `split`. */
 struct dw_llp_slot {
     uint8_t *buf;
+    uint8_t *direct;
+    uint32_t direct_at, direct_bytes;
+    bool split;
     uint32_t bytes;
     uint32_t segment_bytes;
     bool truncated;

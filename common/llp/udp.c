@@ -371,9 +371,18 @@ static inline uint32_t gro_segment_bytes(struct msghdr *msg)
 /* One slot. Returns 1, or -1 with errno. */
 static inline int recv_one(struct dw_udp *udp, struct dw_llp_slot *slot)
 {
-    struct iovec iov = {.iov_base = slot->buf, .iov_len = DW_LLP_SLOT_BYTES};
+    struct iovec iov[3] = {{.iov_base = slot->buf, .iov_len = DW_LLP_SLOT_BYTES}};
     union dw_udp_gro_control control;
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 1};
+    if (slot->direct_bytes) {
+        uint32_t behind = slot->direct_at + slot->direct_bytes;
+        iov[0].iov_len = slot->direct_at;
+        iov[1] = (struct iovec){.iov_base = slot->direct, .iov_len = slot->direct_bytes};
+        iov[2] = (struct iovec){.iov_base = slot->buf + behind,
+                                .iov_len = DW_LLP_SLOT_BYTES - behind};
+        msg.msg_iovlen = 3;
+    }
+    slot->split = slot->direct_bytes != 0;
     if (udp->llp.gro) {
         msg.msg_control = &control;
         msg.msg_controllen = sizeof(control.space);
@@ -406,6 +415,7 @@ static int recv_many(struct dw_udp *udp, struct dw_llp_slot *slots, unsigned n)
     int got = recvmmsg(udp->llp.fd, msgs, n, 0, NULL);
     for (int i = 0; i < got; i++) {
         struct msghdr *msg = &msgs[i].msg_hdr;
+        slots[i].split = false;
         slot_fill(&slots[i], msgs[i].msg_len, msg->msg_flags & MSG_TRUNC,
                   udp->llp.gro ? gro_segment_bytes(msg) : 0);
     }

@@ -28,6 +28,7 @@ static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, cons
         .data = data,
     };
     qp->counters.rx_send_msgs++;
+    qp->slot_held = true;
     dw_cq_push(qp->cq, &wc);
 }
 

@@ -45,14 +45,33 @@ static uint64_t probe_due_ns(const struct dw_peer *peer)
 void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns)
 {
     peer->asked_ns = now_ns;
-    if (!peer->timer.slot)
-        dw_peer_wake(peer, probe_due_ns(peer));
+    /* The timer may be set far ahead, to keep alive what is owed to us. */
+    dw_peer_wake(peer, probe_due_ns(peer));
 }
 
+/* Silence counts from the first probe without an answer: with nothing owed there is none. */
 static bool silent_too_long(const struct dw_peer *peer, uint64_t now_ns)
 {
     uint64_t limit = peer->qp->device->attr.peer_timeout_ns;
-    return limit && now_ns > peer->heard_ns && now_ns - peer->heard_ns > limit;
+    return limit && peer->probe_sent_ns > peer->heard_ns && now_ns - peer->silent_since_ns > limit;
+}
+
+static void probe(struct dw_peer *peer, uint64_t now_ns)
+{
+    if (peer->probe_sent_ns <= peer->heard_ns)
+        peer->silent_since_ns = now_ns;
+    peer->probe_sent_ns = now_ns;
+    peer->qp->counters.tx_probes++;
+    dw_transmit_bare(peer, DW_LLP_PROBE, ++peer->probe_serial);
+}
+
+bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_ns)
+{
+    if (peer->heard_ns > asked_ns)
+        return false;
+    if (now_ns >= peer->probe_sent_ns + dw_rtt_rto_ns(&peer->rtt, 0))
+        probe(peer, now_ns);
+    return true;
 }
 
 /* May fire early: deadlines are moved forward lazily, so that sending costs no heap operation. */
@@ -71,10 +90,8 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
             return;
         }
         if (now_ns >= probe_due_ns(peer)) {
-            peer->probe_sent_ns = now_ns;
             peer->backoff++;
-            peer->qp->counters.tx_probes++;
-            dw_transmit_bare(peer, DW_LLP_PROBE, ++peer->probe_serial);
+            probe(peer, now_ns);
         }
         dw_peer_wake(peer, probe_due_ns(peer));
     }
@@ -219,6 +236,8 @@ void dw_peer_destroy(struct dw_peer *peer)
     struct diwarp_qp *qp = peer->qp;
     clear(peer, false);
     dw_list_remove(&peer->link);
+    if (qp->record_peer == peer)
+        qp->record_peer = NULL;
     dw_map_remove(&qp->peer_by_name, dw_name_key(peer->name));
     qp->counters.peers_active--;
     free(peer);

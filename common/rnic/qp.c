@@ -9,12 +9,15 @@
 #include "common/llp/interface.h"
 #include "common/rnic/lock.h"
 
+#define TIMERS_WAIT_MAX_NS 20000000
 /* Receive calls in one run that may bring nothing but acknowledgements. */
 #define RECEIVES_PER_RUN 4
 /* Share of the socket's buffer that records may fill; the rest is for eager datagrams. */
 #define RECORD_SHARE_NUM 3
 #define RECORD_SHARE_DEN 4
-#define RECORD_WINDOW_MAX_BYTES (1u << 20)
+#define RECORD_WINDOW_MAX_BYTES (256u << 10)
+/* More under way than this falls out of the cache between the NIC, or the sender, and us. */
+#define GRANT_BUDGET_MAX_BYTES (512u << 10)
 
 /* ---- protection domains ---- */
 
@@ -113,6 +116,8 @@ static void size_budgets(struct diwarp_qp *qp)
     uint64_t record_truesize = (uint64_t)qp->llp->rcvbuf_bytes * RECORD_SHARE_NUM / RECORD_SHARE_DEN;
     uint64_t payload = record_truesize * 1400 / dw_llp_truesize(1472);
     qp->grant_budget_bytes = payload < 16384 ? 16384 : (uint32_t)payload;
+    if (qp->grant_budget_bytes > GRANT_BUDGET_MAX_BYTES)
+        qp->grant_budget_bytes = GRANT_BUDGET_MAX_BYTES;
     qp->eager_budget_bytes = qp->llp->rcvbuf_bytes - (uint32_t)record_truesize;
     uint32_t window = qp->device->attr.record_window_bytes;
     if (!window)
@@ -263,16 +268,22 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
         dw_deliver_recycle(qp);
         dw_receive_recycle(qp);
     }
-    while (received < RECEIVES_PER_RUN && dw_receive(qp, now_ns)) {
-        received++;
-        if (qp->cq->count)
+    bool drained = false;
+    while (received < RECEIVES_PER_RUN && !(received && qp->cq->count)) {
+        drained = !dw_receive(qp, now_ns);
+        if (drained)
             break;
+        received++;
     }
-    dw_rdma_grant(qp);
+    dw_rdma_grant(qp, now_ns);
     flush_all(qp, now_ns);
     dw_transmit_records(qp, now_ns);
     acknowledge(qp);
-    dw_heap_run(&qp->timers, now_ns);
+    /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
+    if (drained || now_ns - qp->timers_ran_ns > TIMERS_WAIT_MAX_NS) {
+        qp->timers_ran_ns = now_ns;
+        dw_heap_run(&qp->timers, now_ns);
+    }
     take_unreachable(qp, now_ns);
     return received;
 }
@@ -309,12 +320,31 @@ void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
     }
 }
 
+/* Something that was posted here, or an answer of ours, has not reached its end. */
+static bool owed_by(const struct dw_peer *peer)
+{
+    if (peer->sendwin.count || peer->open || !dw_list_empty(&peer->pending) ||
+        !dw_list_empty(&peer->atomics))
+        return true;
+    /* Those of a region are the peer's own: it has to see them through. */
+    dw_list_foreach(a, &peer->sources)
+        if (!dw_container(a, struct dw_source, peer_link)->region)
+            return true;
+    dw_list_foreach(b, &peer->sinks)
+    {
+        const struct dw_sink *sink = dw_container(b, struct dw_sink, peer_link);
+        if (!sink->region && !sink->held)
+            return true;
+    }
+    return false;
+}
+
 static bool owes_any(const struct diwarp_qp *qp)
 {
     dw_list_foreach(it, &qp->peers)
     {
         struct dw_peer *peer = dw_container(it, struct dw_peer, link);
-        if (!peer->gone && (peer->sendwin.count || peer->open || !dw_list_empty(&peer->pending)))
+        if (!peer->gone && owed_by(peer))
             return true;
     }
     return false;

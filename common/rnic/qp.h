@@ -108,6 +108,7 @@ struct dw_peer {
     uint64_t asked_ns; /* last time we gave it something to answer */
     uint32_t probe_serial;
     uint64_t probe_sent_ns;
+    uint64_t silent_since_ns; /* the first probe since it was heard last */
     unsigned backoff;
     unsigned refusals; /* ICMP unreachable in a row */
     uint64_t refused_ns;
@@ -128,6 +129,7 @@ struct dw_sink {
     struct dw_record_sink record;
     struct dw_peer *peer;
     struct dw_timer timer;
+    uint64_t asked_ns; /* for missing ranges, by the timer; 0: not yet */
     uint32_t id, stag;
     uint64_t to; /* of offset 0 */
     uint8_t *addr;
@@ -202,10 +204,14 @@ struct diwarp_qp {
     uint32_t next_id;
     uint32_t grant_budget_bytes, granted_bytes; /* granted: given out, not yet here */
     uint32_t eager_budget_bytes, record_window_bytes;
+    struct dw_peer *record_peer; /* of the last Write-Record segment */
+    struct dw_sink *predicted;   /* during a receive call */
     uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
 
     struct dw_heap timers;
+    uint64_t timers_ran_ns;
     struct dw_slot *slot; /* the next receive call fills it */
+    bool slot_held;       /* a completion not handed out points into it: it is to be parked first */
     struct dw_list parked_slots, free_slots; /* parked: completions not handed out point into them */
     unsigned parked_count;
     uint8_t *stage; /* trains of Write-Record segments are built here */
@@ -221,6 +227,12 @@ struct diwarp_ah {
     unsigned local_interface;
     struct dw_peer *peer; /* NULL until the first send */
 };
+
+/* Payload of a full Write-Record datagram to or from the peer, once it knows us. */
+static inline uint32_t dw_record_payload_bytes(const struct dw_peer *peer)
+{
+    return peer->datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_RECORD_SEGMENT_BYTES - DW_CRC_BYTES;
+}
 
 static inline uint64_t dw_name_key(struct diwarp_name name)
 {
@@ -267,6 +279,9 @@ void dw_peer_fail(struct dw_peer *peer);
 void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns);
 /* We gave it something to answer: sees that it is probed. */
 void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns);
+/* Not heard since we asked: it computes, or what we asked was lost. A probe finds out and costs less
+ * than asking again would, once it reads all that waits for it. False: it was heard. */
+bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_ns);
 void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns);
 bool dw_peer_owes(const struct dw_peer *peer);
 
@@ -275,6 +290,8 @@ struct dw_work *dw_work_get(struct diwarp_qp *qp);
 void dw_work_put(struct diwarp_qp *qp, struct dw_work *work);
 /* Queues a work, then copies what the window allows. Takes ownership. */
 void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
+/* Copies it now or not at all: -EAGAIN, or -EMSGSIZE when one datagram cannot hold it. */
+int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 /* Copies pending works into datagrams and sends what is full, or all that is open. */
 void dw_send_flush(struct dw_peer *peer, uint64_t now_ns);
 /* Queues a message of our own: `bytes` <= sizeof work.own. -ENOMEM. */
@@ -325,6 +342,16 @@ struct dw_segment {
 int dw_next_segment(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, uint32_t *offset,
                     struct dw_segment *segment);
 
+/* A predicted segment is verified and in its place: all that a RECORD datagram brings with it. */
+void dw_receive_record(struct dw_sink *sink, const struct dw_llp_header *header, uint32_t length,
+                       uint64_t now_ns);
+
+/* ---- predict.c ---- */
+/* Before a receive call: lets the slot take the expected segment straight to its place. */
+void dw_predict(struct diwarp_qp *qp, struct dw_llp_slot *slot);
+/* After it: true when that is what came, and all is done; else the slot is whole again. */
+bool dw_predict_take(struct diwarp_qp *qp, struct dw_llp_slot *slot, uint64_t now_ns);
+
 /* ---- deliver.c ---- */
 /* A Send segment of a sequenced datagram. false: no buffer, as if it had not come. */
 bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment);
@@ -338,7 +365,7 @@ int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct i
 int dw_rdma_post_write(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
                        uint64_t now_ns);
 /* Hands grant to the sinks that wait, oldest first. */
-void dw_rdma_grant(struct diwarp_qp *qp);
+void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns);
 void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segment,
                              uint64_t now_ns);
 void dw_rdma_on_control(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns);

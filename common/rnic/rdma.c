@@ -71,6 +71,8 @@ static int post_small_write(struct dw_peer *peer, const struct ibv_send_wr *wr,
     work->total = total;
     work->sge_count = (unsigned)wr->num_sge;
     memcpy(work->sge, iov, (size_t)wr->num_sge * sizeof *iov);
+    if (wr->send_flags & IBV_SEND_INLINE)
+        return dw_send_work_now(peer, work, now_ns);
     dw_send_work(peer, work, now_ns);
     return 0;
 }
@@ -116,6 +118,8 @@ int dw_rdma_post_write(struct diwarp_qp *qp, struct dw_peer *peer, const struct 
         rc = -EINVAL;
     else if (total <= DW_INLINE_WRITE_BYTES)
         rc = post_small_write(peer, wr, iov, (uint32_t)total, now_ns);
+    else if (wr->send_flags & IBV_SEND_INLINE)
+        rc = -EMSGSIZE;
     else
         rc = wr->num_sge == 1 ? post_large_write(peer, wr, iov, (uint32_t)total, now_ns) : -EINVAL;
     if (!rc)
@@ -260,6 +264,7 @@ static void on_complete(struct dw_peer *peer, const struct dw_record_control *co
             .src = peer->name,
             .data = complete->release,
         };
+        qp->slot_held = true;
         dw_cq_push(qp->cq, &wc);
     }
     dw_source_destroy(source);
@@ -273,9 +278,11 @@ static void on_abort(struct dw_peer *peer, const struct dw_record_control *contr
         status = IBV_WC_REM_ABORT_ERR;
     struct dw_sink *sink = dw_map_get(&qp->sinks, dw_record_key(peer, control->id));
     struct dw_source *source = dw_map_get(&qp->sources, dw_record_key(peer, control->id));
-    if (sink && !sink->held)
+    /* Only who was asked refuses, so it is about a request of ours. The peer's requests bear ids of
+     * its own counting: one may have the same. */
+    if (sink && !sink->region && !sink->held)
         dw_sink_fail(sink, status);
-    else if (source)
+    else if (source && !source->region)
         dw_source_fail(source, status);
     else if (!dw_send_fail(peer, control->id, status))
         qp->counters.drop_stale_record++;
@@ -342,6 +349,7 @@ void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *se
         qp->counters.drop_stag++;
         return;
     }
+    qp->record_peer = peer;
     dw_sink_place(sink, wr.offset, data, length, now_ns);
 }
 

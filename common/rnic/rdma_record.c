@@ -25,7 +25,11 @@ static uint32_t grantable(const struct dw_sink *sink)
     uint32_t bytes = window < budget ? window : budget;
     if (bytes >= left)
         return left;
-    return bytes >= qp->record_window_bytes / GRANT_SHARE ? bytes : 0;
+    if (bytes < qp->record_window_bytes / GRANT_SHARE)
+        return 0;
+    /* Whole datagrams: a remainder would travel in one of its own. */
+    uint32_t payload = dw_record_payload_bytes(sink->peer);
+    return bytes > payload ? bytes - bytes % payload : bytes;
 }
 
 static uint64_t sink_deadline_ns(const struct dw_sink *sink)
@@ -40,11 +44,14 @@ static void arm(struct dw_sink *sink)
         dw_heap_set(&sink->peer->qp->timers, &sink->timer, sink_deadline_ns(sink));
 }
 
-static bool grant(struct dw_sink *sink)
+static bool grant(struct dw_sink *sink, uint64_t now_ns)
 {
     uint32_t bytes = grantable(sink);
     if (!bytes)
         return false;
+    /* Nothing was due: the silence until now was ours. */
+    if (!dw_record_sink_due_bytes(&sink->record))
+        sink->record.heard_ns = now_ns;
     sink->record.granted += bytes;
     sink->peer->qp->granted_bytes += bytes;
     if (sink->record.granted == sink->record.total)
@@ -56,18 +63,18 @@ static bool grant(struct dw_sink *sink)
 uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
 {
     /* Older records come first. */
-    if (sink->peer->qp->want.next == &sink->want_link && grant(sink))
-        sink->record.heard_ns = now_ns;
+    if (sink->peer->qp->want.next == &sink->want_link)
+        grant(sink, now_ns);
     sink->record.told = sink->record.granted;
     return sink->record.granted;
 }
 
-void dw_rdma_grant(struct diwarp_qp *qp)
+void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
 {
     dw_list_foreach(it, &qp->want)
     {
         struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
-        if (grant(sink))
+        if (grant(sink, now_ns))
             dw_sink_send_status(sink, NULL, 0);
         if (qp->granted_bytes >= qp->grant_budget_bytes)
             return;
@@ -82,9 +89,14 @@ static void on_sink_timer(struct dw_timer *timer, uint64_t now_ns)
     if (sink->held || !dw_record_sink_due_bytes(&sink->record))
         return;
     if (now_ns >= sink_deadline_ns(sink)) {
-        struct dw_range missing[DW_RECORD_MAX_RANGES];
-        unsigned n = dw_record_sink_on_timeout(&sink->record, missing, DW_RECORD_MAX_RANGES);
-        dw_sink_send_status(sink, missing, n);
+        if (sink->asked_ns && dw_peer_probe_silent(sink->peer, sink->asked_ns, now_ns)) {
+            sink->record.backoff++;
+        } else {
+            struct dw_range missing[DW_RECORD_MAX_RANGES];
+            unsigned n = dw_record_sink_on_timeout(&sink->record, missing, DW_RECORD_MAX_RANGES);
+            sink->asked_ns = now_ns;
+            dw_sink_send_status(sink, missing, n);
+        }
         dw_heap_set(&sink->peer->qp->timers, timer,
                     now_ns + dw_rtt_rto_ns(&sink->peer->rtt, sink->record.backoff));
         return;
@@ -221,7 +233,7 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
         return;
     }
     /* Bytes that are there stay as they are: the application may see them, once it is told. */
-    if (new_bytes)
+    if (new_bytes && data)
         memcpy(sink->addr + offset, data, length);
     qp->granted_bytes += sink->record.granted - granted;
     qp->granted_bytes -= (uint32_t)new_bytes;

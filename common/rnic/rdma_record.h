@@ -9,7 +9,7 @@
 struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total, uint64_t now_ns);
 /* Grants what the budget has left now; the rest follows as others complete. Returns the bytes. */
 uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns);
-/* Copies a verified segment to its place and follows from it all there is to follow. */
+/* A verified segment: copies it to its place (data NULL: it is there) and does what follows. */
 void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, uint32_t length,
                    uint64_t now_ns);
 void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, unsigned count);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "common/rnic/qp.h"
+#include "common/rnic/rdma_record.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
@@ -206,6 +207,24 @@ static struct dw_peer *find_source(struct diwarp_qp *qp, const struct dw_llp_hea
     return peer;
 }
 
+static void heard_from(struct dw_peer *peer, uint64_t now_ns)
+{
+    /* It has our token, so it has our address too: both come together. */
+    peer->heard = true;
+    peer->heard_ns = now_ns;
+    peer->refusals = 0;
+    count_sender(peer, now_ns);
+}
+
+static void after_segments(struct dw_peer *peer, const struct dw_llp_header *header,
+                           uint64_t now_ns)
+{
+    if (header->flags & DW_LLP_ACK_REQUEST)
+        ack_soon(peer);
+    if (!peer->gone)
+        take_ack(peer, header, now_ns);
+}
+
 static void on_rd_datagram(struct diwarp_qp *qp, const struct dw_llp_header *header,
                            const struct dw_intro *intro, const uint8_t *segments, uint32_t len,
                            uint64_t now_ns)
@@ -213,11 +232,7 @@ static void on_rd_datagram(struct diwarp_qp *qp, const struct dw_llp_header *hea
     struct dw_peer *peer = find_source(qp, header, intro);
     if (!peer)
         return;
-    /* It has our token, so it has our address too: both come together. */
-    peer->heard = true;
-    peer->heard_ns = now_ns;
-    peer->refusals = 0;
-    count_sender(peer, now_ns);
+    heard_from(peer, now_ns);
     switch (header->type) {
     case DW_LLP_DATA:
         on_data(peer, header, segments, len, now_ns);
@@ -231,10 +246,16 @@ static void on_rd_datagram(struct diwarp_qp *qp, const struct dw_llp_header *hea
     default:
         break;
     }
-    if (header->flags & DW_LLP_ACK_REQUEST)
-        ack_soon(peer);
-    if (!peer->gone)
-        take_ack(peer, header, now_ns);
+    after_segments(peer, header, now_ns);
+}
+
+void dw_receive_record(struct dw_sink *sink, const struct dw_llp_header *header, uint32_t length,
+                       uint64_t now_ns)
+{
+    struct dw_peer *peer = sink->peer;
+    heard_from(peer, now_ns);
+    dw_sink_place(sink, sink->record.highest, NULL, length, now_ns);
+    after_segments(peer, header, now_ns);
 }
 
 /* ---- every datagram ---- */
@@ -278,8 +299,9 @@ static void on_datagram(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, 
     uint32_t lead = DW_LLP_HEADER_BYTES, end = len - DW_CRC_BYTES;
     bool introduced = header.flags & DW_LLP_INTRO;
     if (introduced) {
-        if (dw_intro_get(&intro, buf + lead, end - lead)) {
-            counters->drop_header++;
+        rc = dw_intro_get(&intro, buf + lead, end - lead);
+        if (rc) {
+            rc == -EBADMSG ? counters->drop_short++ : counters->drop_header++;
             return;
         }
         lead += DW_INTRO_BYTES;
@@ -313,11 +335,13 @@ static bool change_slot(struct diwarp_qp *qp)
     dw_list_append(&qp->parked_slots, &qp->slot->link);
     qp->parked_count++;
     qp->slot = fresh;
+    qp->slot_held = false;
     return true;
 }
 
 void dw_receive_recycle(struct diwarp_qp *qp)
 {
+    qp->slot_held = false;
     dw_list_foreach(it, &qp->parked_slots)
     {
         dw_list_remove(it);
@@ -328,19 +352,24 @@ void dw_receive_recycle(struct diwarp_qp *qp)
 
 bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns)
 {
-    if (qp->cq->count && !change_slot(qp))
+    if (qp->slot_held && !change_slot(qp))
         return false;
     struct dw_llp_slot slot = {.buf = qp->slot->buf};
+    dw_predict(qp, &slot);
     if (dw_llp_recv(qp->llp, &slot, 1) <= 0)
         return false;
+    if (dw_predict_take(qp, &slot, now_ns))
+        return true;
     if (slot.truncated) {
         qp->counters.drop_truncated++;
         return true;
     }
-    for (uint32_t at = 0; at < slot.bytes; at += slot.segment_bytes) {
+    uint32_t at = 0;
+    do { /* an empty datagram is one, too */
         uint32_t left = slot.bytes - at;
         on_datagram(qp, slot.buf + at, left < slot.segment_bytes ? left : slot.segment_bytes,
                     now_ns);
-    }
+        at += slot.segment_bytes;
+    } while (at < slot.bytes);
     return true;
 }

@@ -173,7 +173,8 @@ static void on_copied(struct dw_peer *peer, struct dw_work *work)
     struct diwarp_qp *qp = peer->qp;
     work->last_psn = peer->sendwin.next_psn; /* the open datagram's, once it goes */
     dw_list_remove(&work->link);
-    if (work->signaled && !work->buffered) {
+    /* A write may yet be refused by the peer: that is told even when nothing else was asked for. */
+    if ((work->signaled || work->ddp.tagged) && !work->buffered) {
         dw_list_append(&peer->awaiting, &work->link);
         return;
     }
@@ -217,6 +218,21 @@ void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
     after_append(peer, now_ns);
 }
 
+int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
+{
+    int rc = -EMSGSIZE;
+    if (work->total <= segment_max_payload(peer, &work->ddp)) {
+        dw_send_work(peer, work, now_ns);
+        /* Works leave `pending` in order: ours is there still exactly when it is the last. */
+        if (dw_list_empty(&peer->pending))
+            return 0;
+        dw_list_remove(&work->link);
+        rc = -EAGAIN;
+    }
+    dw_work_put(peer->qp, work);
+    return rc;
+}
+
 void dw_send_flush(struct dw_peer *peer, uint64_t now_ns)
 {
     if (peer->gone)
@@ -253,7 +269,8 @@ void dw_send_on_acked(struct dw_peer *peer, uint32_t ack)
         if (!dw_serial_before(work->last_psn, ack))
             break;
         dw_list_remove(it);
-        dw_cq_complete(peer->qp, work->wr_id, true, work->opcode, IBV_WC_SUCCESS, work->total);
+        dw_cq_complete(peer->qp, work->wr_id, work->signaled, work->opcode, IBV_WC_SUCCESS,
+                       work->total);
         dw_work_put(peer->qp, work);
     }
     if (peer->open || !dw_list_empty(&peer->pending))
@@ -315,9 +332,6 @@ static int post_send(struct diwarp_qp *qp, struct dw_peer *peer, const struct ib
     if (total < 0)
         return (int)total;
     struct dw_ddp_header ddp = send_header(peer, wr);
-    bool copied_now = wr->send_flags & IBV_SEND_INLINE;
-    if (copied_now && (uint32_t)total > segment_max_payload(peer, &ddp))
-        return -EMSGSIZE;
     struct dw_work *work = dw_work_get(qp);
     if (!work)
         return -ENOMEM;
@@ -331,14 +345,14 @@ static int post_send(struct diwarp_qp *qp, struct dw_peer *peer, const struct ib
     work->total = (uint32_t)total;
     work->sge_count = (unsigned)wr->num_sge;
     memcpy(work->sge, iov, sizeof iov);
-    dw_send_work(peer, work, now_ns);
-    if (copied_now && !dw_list_empty(&peer->pending)) {
-        dw_list_remove(&work->link);
-        dw_work_put(qp, work);
-        return -EAGAIN;
+    if (wr->send_flags & IBV_SEND_INLINE) {
+        int rc = dw_send_work_now(peer, work, now_ns);
+        if (rc)
+            return rc;
+    } else {
+        dw_send_work(peer, work, now_ns);
     }
     qp->counters.tx_send_msgs++;
-    /* Works leave `pending` in order: ours is there still exactly when it is the last. */
     if (dw_list_empty(&peer->pending))
         return buffered ? 1 : 0;
     if (buffered)

@@ -312,13 +312,12 @@ static bool send_record_train(struct dw_source *source, uint64_t now_ns)
 
 void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns)
 {
+    /* The oldest first: a sink gets one record whole sooner than two halves. */
     for (unsigned n = 0; n < RECORD_TRAINS_PER_RUN && !dw_list_empty(&qp->ready); n++) {
         struct dw_source *source = dw_container(qp->ready.next, struct dw_source, ready_link);
-        bool sent = send_record_train(source, now_ns);
-        dw_list_remove(&source->ready_link);
-        if (dw_record_source_ready(&source->record))
-            dw_list_append(&qp->ready, &source->ready_link);
-        if (!sent)
+        if (!send_record_train(source, now_ns))
             return;
+        if (!dw_record_source_ready(&source->record))
+            dw_list_remove(&source->ready_link);
     }
 }

@@ -25,6 +25,7 @@ struct posted_recv {
 struct source {
     struct dw_list link; /* in dw_ud.sources */
     struct diwarp_name name;
+    uint32_t incarnation;
     struct dw_seen msns;
     struct dw_seen records; /* that have ended */
 };
@@ -548,16 +549,21 @@ static void on_record_segment(struct diwarp_qp *qp, struct source *source,
 
 /* ---- every datagram ---- */
 
-static struct source *source_of(struct diwarp_qp *qp, struct diwarp_name name)
+/* The source, still the process it was when first met; NULL: it is not, or there are too many. */
+static struct source *source_of(struct diwarp_qp *qp, const struct dw_llp_header *header)
 {
     struct dw_ud *ud = qp->ud;
+    struct diwarp_name name = {.job = header->job, .rank = header->rank};
     struct source *source = dw_map_get(&ud->source_by_name, dw_name_key(name));
-    if (source || ud->source_by_name.count >= SOURCES_MAX)
-        return source;
+    if (source)
+        return source->incarnation == header->incarnation ? source : NULL;
+    if (ud->source_by_name.count >= SOURCES_MAX)
+        return NULL;
     source = calloc(1, sizeof *source);
     if (!source)
         return NULL;
     source->name = name;
+    source->incarnation = header->incarnation;
     if (dw_map_put(&ud->source_by_name, dw_name_key(name), source)) {
         free(source);
         return NULL;
@@ -569,8 +575,7 @@ static struct source *source_of(struct diwarp_qp *qp, struct diwarp_name name)
 void dw_ud_on_datagram(struct diwarp_qp *qp, const struct dw_llp_header *header,
                        const uint8_t *segments, uint32_t len, uint64_t now_ns)
 {
-    struct source *source =
-        source_of(qp, (struct diwarp_name){.job = header->job, .rank = header->rank});
+    struct source *source = source_of(qp, header);
     if (!source) {
         qp->counters.drop_source++;
         return;

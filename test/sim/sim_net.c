@@ -28,6 +28,26 @@ bool sim_random_permille(uint64_t *state, uint32_t permille)
     return permille && sim_random_below(state, 1000) < permille;
 }
 
+void sim_impairment_draw(struct sim_impairment *impairment, uint64_t *random_state)
+{
+    static const uint32_t worst_permille[] = {0, 10, 50, 200};
+    static const uint64_t delays_ns[] = {1000, 20000, 500000};
+    static const uint64_t reorders_ns[] = {20000, 500000, 5000000};
+    static const double links[] = {0.125, 1.25, 12.5};
+    uint32_t worst = SIM_RANDOM_OF(random_state, worst_permille);
+    *impairment = (struct sim_impairment){
+        .loss_permille = (uint32_t)sim_random_below(random_state, worst + 1),
+        .dup_permille = (uint32_t)sim_random_below(random_state, worst + 1),
+        .corrupt_permille = (uint32_t)sim_random_below(random_state, worst / 2 + 1),
+        .reorder_permille = (uint32_t)sim_random_below(random_state, worst + 1),
+        .delay_ns = SIM_RANDOM_OF(random_state, delays_ns),
+        .reorder_ns = SIM_RANDOM_OF(random_state, reorders_ns),
+        .bytes_per_ns = SIM_RANDOM_OF(random_state, links),
+    };
+    if (sim_random_below(random_state, 2))
+        impairment->jitter_ns = impairment->delay_ns;
+}
+
 /* ---- the network ---- */
 
 void sim_net_init(struct sim_net *net, uint64_t seed)

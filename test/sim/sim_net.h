@@ -85,5 +85,10 @@ uint64_t sim_random(uint64_t *state);
 /* In [0, limit), limit > 0. */
 uint64_t sim_random_below(uint64_t *state, uint64_t limit);
 bool sim_random_permille(uint64_t *state, uint32_t permille);
+#define SIM_RANDOM_OF(state, list) \
+    ((list)[sim_random_below((state), sizeof(list) / sizeof *(list))])
+
+/* A quarter of the networks is perfect; a quarter each is a little, rather and very bad. */
+void sim_impairment_draw(struct sim_impairment *impairment, uint64_t *random_state);
 
 #endif

@@ -16,8 +16,8 @@ static const struct scenario {
     unsigned seeds;
     bool (*run)(uint64_t seed, char *failure, size_t failure_bytes);
 } scenarios[] = {
-    {"rd", 1400, sim_rd_run},
-    {"ud", 600, sim_ud_run},
+    {"rd", 1500, sim_rd_run},
+    {"ud", 1500, sim_ud_run},
 };
 
 static char replay[256]; /* of the seed that runs */

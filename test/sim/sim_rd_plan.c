@@ -2,9 +2,6 @@
 /* Draws a network, nodes and their operations from a seed. */
 #include "test/sim/sim_rd.h"
 
-#define RANDOM_OF(state, list) \
-    ((list)[sim_random_below((state), sizeof(list) / sizeof *(list))])
-
 static uint64_t below(struct sim_rd *rd, uint64_t limit)
 {
     return sim_random_below(&rd->random_state, limit);
@@ -13,25 +10,6 @@ static uint64_t below(struct sim_rd *rd, uint64_t limit)
 static bool percent(struct sim_rd *rd, uint32_t percent_true)
 {
     return sim_random_permille(&rd->random_state, percent_true * 10);
-}
-
-/* A quarter of the networks is perfect, a quarter each is a little, rather and very bad. */
-static void plan_network(struct sim_rd *rd)
-{
-    static const uint32_t worst_permille[] = {0, 10, 50, 200};
-    static const uint64_t delays_ns[] = {1000, 20000, 500000};
-    static const uint64_t reorders_ns[] = {20000, 500000, 5000000};
-    static const double links[] = {0.125, 1.25, 12.5};
-    uint32_t worst = RANDOM_OF(&rd->random_state, worst_permille);
-    struct sim_impairment *impairment = &rd->config.impairment;
-    impairment->loss_permille = (uint32_t)below(rd, worst + 1);
-    impairment->dup_permille = (uint32_t)below(rd, worst + 1);
-    impairment->corrupt_permille = (uint32_t)below(rd, worst / 2 + 1);
-    impairment->reorder_permille = (uint32_t)below(rd, worst + 1);
-    impairment->delay_ns = RANDOM_OF(&rd->random_state, delays_ns);
-    impairment->jitter_ns = percent(rd, 50) ? impairment->delay_ns : 0;
-    impairment->reorder_ns = RANDOM_OF(&rd->random_state, reorders_ns);
-    impairment->bytes_per_ns = RANDOM_OF(&rd->random_state, links);
 }
 
 static void plan_nodes(struct sim_rd *rd)
@@ -48,18 +26,18 @@ static void plan_nodes(struct sim_rd *rd)
     struct sim_config *config = &rd->config;
     uint64_t *random = &rd->random_state;
     config->node_count = 2 + (unsigned)below(rd, 4);
-    config->mtu_bytes = RANDOM_OF(random, mtus);
-    config->first_psn = RANDOM_OF(random, first_psns);
+    config->mtu_bytes = SIM_RANDOM_OF(random, mtus);
+    config->first_psn = SIM_RANDOM_OF(random, first_psns);
     config->gro = percent(rd, 50);
-    config->device.rcvbuf_bytes = RANDOM_OF(random, rcvbufs);
-    config->device.sndbuf_bytes = RANDOM_OF(random, sndbufs);
+    config->device.rcvbuf_bytes = SIM_RANDOM_OF(random, rcvbufs);
+    config->device.sndbuf_bytes = SIM_RANDOM_OF(random, sndbufs);
     config->device.threaded = percent(rd, 20);
-    config->device.send_window_datagrams = RANDOM_OF(random, windows);
-    config->device.send_pool_bytes = RANDOM_OF(random, pools);
-    config->device.record_window_bytes = RANDOM_OF(random, record_windows);
+    config->device.send_window_datagrams = SIM_RANDOM_OF(random, windows);
+    config->device.send_pool_bytes = SIM_RANDOM_OF(random, pools);
+    config->device.record_window_bytes = SIM_RANDOM_OF(random, record_windows);
     config->device.peer_timeout_ns = 120ull * 1000000000;
-    config->qp.max_send_wr = RANDOM_OF(random, max_wrs);
-    config->qp.max_msg_bytes = RANDOM_OF(random, max_msgs);
+    config->qp.max_send_wr = SIM_RANDOM_OF(random, max_wrs);
+    config->qp.max_msg_bytes = SIM_RANDOM_OF(random, max_msgs);
 }
 
 /* Often small, often next to what one datagram holds, sometimes anything. */
@@ -134,7 +112,7 @@ static void plan_op(struct sim_rd *rd, uint64_t at_ns)
     struct sim_rd_op *op = &rd->ops[rd->op_count++];
     unsigned nodes = rd->config.node_count;
     *op = (struct sim_rd_op){
-        .kind = RANDOM_OF(&rd->random_state, kinds),
+        .kind = SIM_RANDOM_OF(&rd->random_state, kinds),
         .id = rd->op_count,
         .node = (unsigned)below(rd, nodes),
         .post_ns = at_ns,
@@ -156,8 +134,8 @@ void sim_rd_plan(struct sim_rd *rd, uint64_t seed)
     rd->random_state = seed;
     sim_config_init(&rd->config, seed);
     plan_nodes(rd);
-    plan_network(rd);
-    uint64_t gap_ns = RANDOM_OF(&rd->random_state, gaps_ns);
+    sim_impairment_draw(&rd->config.impairment, &rd->random_state);
+    uint64_t gap_ns = SIM_RANDOM_OF(&rd->random_state, gaps_ns);
     uint64_t at_ns = 0;
     unsigned count = 20 + (unsigned)below(rd, SIM_RD_MAX_OPS / 2);
     for (unsigned i = 0; i < count; i++) {
@@ -168,7 +146,7 @@ void sim_rd_plan(struct sim_rd *rd, uint64_t seed)
     for (unsigned i = 0; i < rd->pause_count; i++)
         rd->pauses[i] = (struct sim_rd_pause){
             .at_ns = below(rd, 3000000),
-            .duration_ns = below(rd, RANDOM_OF(&rd->random_state, pauses_ns)),
+            .duration_ns = below(rd, SIM_RANDOM_OF(&rd->random_state, pauses_ns)),
             .node = (unsigned)below(rd, rd->config.node_count),
         };
 }

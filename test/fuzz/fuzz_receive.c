@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fuzzes a QP from the LLP up: the input is a script of datagrams, posts, polls and time. Token and
+ * CRC are right, peers, STags and records are ones that exist, so that every layer is reached; what
+ * is in the datagrams is the fuzzer's. Memory that no peer was given must stay as it was.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rnic/qp.h"
+#include "common/wire/bytes.h"
+#include "common/wire/crc32c.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define PEERS        3
+#define REGION_BYTES 8192u
+#define CANARY       0x5a
+#define JOB          7
+
+static void require(bool truth)
+{
+    if (!truth)
+        abort();
+}
+
+/* ---- input ---------------------------------------------------------------------------------- */
+
+struct input {
+    const uint8_t *at, *end;
+};
+
+static uint32_t take(struct input *in, unsigned bytes)
+{
+    uint32_t value = 0;
+
+    for (; bytes && in->at < in->end; bytes--)
+        value = value << 8 | *in->at++;
+    return value;
+}
+
+/* ---- an LLP in memory: one datagram in, all that goes out is lost ---------------------------- */
+
+struct memory_llp {
+    struct dw_llp llp;
+    uint8_t datagram[DW_LLP_SLOT_BYTES];
+    uint32_t bytes, segment_bytes;
+    bool waiting, full;
+};
+
+static int memory_send(struct dw_llp *llp, const struct dw_llp_train *train)
+{
+    require(train->segment_bytes > 0 && train->total_bytes <= DW_LLP_TRAIN_BYTES);
+    return ((struct memory_llp *)(void *)llp)->full ? -EAGAIN : 0;
+}
+
+static int memory_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
+{
+    struct memory_llp *memory = (struct memory_llp *)(void *)llp;
+
+    if (!n || !memory->waiting)
+        return 0;
+    memory->waiting = false;
+    memcpy(slots[0].buf, memory->datagram, memory->bytes);
+    slots[0].bytes = memory->bytes;
+    slots[0].segment_bytes = memory->segment_bytes;
+    slots[0].truncated = false;
+    return 1;
+}
+
+static bool memory_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
+{
+    (void)llp;
+    (void)to;
+    return false;
+}
+
+static void memory_close(struct dw_llp *llp)
+{
+    (void)llp;
+}
+
+static const struct dw_llp_ops memory_ops = {
+    .send = memory_send,
+    .recv = memory_recv,
+    .unreachable = memory_unreachable,
+    .close = memory_close,
+};
+
+/* ---- the QP under test ---------------------------------------------------------------------- */
+
+static struct world {
+    struct memory_llp llp;
+    uint64_t now_ns;
+    struct diwarp_device *device;
+    struct diwarp_pd *pd;
+    struct diwarp_cq *cq;
+    struct diwarp_qp *qp;
+    struct diwarp_address address;
+    struct diwarp_ah *ahs[PEERS];
+    struct diwarp_mr *open_mr, *closed_mr, *doomed_mr; /* all rights, none, all until deregistered */
+    uint8_t *open, *closed, *doomed, *local;
+    uint32_t psns[PEERS];
+    uint64_t held;
+    struct diwarp_record *record;
+} w;
+
+static uint64_t world_now_ns(void *arg)
+{
+    (void)arg;
+    return w.now_ns;
+}
+
+static int world_open_llp(void *arg, const struct dw_llp_attr *attr,
+                          struct diwarp_counters *counters, struct dw_llp **llp,
+                          struct diwarp_diagnosis *why)
+{
+    (void)arg;
+    (void)attr;
+    (void)why;
+    w.llp.llp = (struct dw_llp){.ops = &memory_ops,
+                                .counters = counters,
+                                .fd = -1,
+                                .port = 40000,
+                                .rcvbuf_bytes = 1u << 20,
+                                .sndbuf_bytes = 1u << 20};
+    *llp = &w.llp.llp;
+    return 0;
+}
+
+static const struct diwarp_interface interface = {.name = "lo",
+                                                  .family = AF_INET,
+                                                  .prefix_bits = 8,
+                                                  .loopback = true,
+                                                  .mtu_bytes = 65536,
+                                                  .ip = {127, 0, 0, 1}};
+
+static uint8_t *canaries(void)
+{
+    uint8_t *memory = malloc(REGION_BYTES);
+
+    require(memory != NULL);
+    memset(memory, CANARY, REGION_BYTES);
+    return memory;
+}
+
+static void world_open(bool ud, bool small)
+{
+    const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                    IBV_ACCESS_REMOTE_ATOMIC;
+    struct dw_env env = {.now_ns = world_now_ns,
+                         .open_llp = world_open_llp,
+                         .seed = 1,
+                         .interfaces = &interface,
+                         .interface_count = 1};
+    struct diwarp_device_attr attr;
+    struct diwarp_qp_attr qp_attr;
+
+    memset(&w, 0, sizeof w);
+    w.now_ns = 1000000000;
+    diwarp_device_attr_init(&attr);
+    attr.name = (struct diwarp_name){.job = JOB, .rank = 100};
+    attr.datagram_max_bytes = small ? 600 : 0;
+    attr.peer_timeout_ns = 2000000000;
+    require(dw_device_open(&attr, &env, &w.device, NULL) == 0);
+    w.pd = diwarp_alloc_pd(w.device);
+    w.cq = diwarp_create_cq(w.device, 16);
+    diwarp_qp_attr_init(&qp_attr);
+    qp_attr.type = ud ? DIWARP_QPT_UD : DIWARP_QPT_RD;
+    qp_attr.cq = w.cq;
+    qp_attr.max_msg_bytes = 20000;
+    qp_attr.max_recv_wr = 16;
+    require(diwarp_create_qp(w.pd, &qp_attr, &w.qp, NULL) == 0);
+    diwarp_query_address(w.qp, &w.address);
+    for (uint32_t i = 0; i < PEERS; i++) {
+        struct diwarp_address peer = w.address;
+        peer.name.rank = i;
+        peer.port = (uint16_t)(50000 + i);
+        require(diwarp_create_ah(w.qp, &peer, &w.ahs[i]) == 0);
+    }
+    w.open = canaries();
+    w.closed = canaries();
+    w.doomed = canaries();
+    w.local = canaries();
+    w.open_mr = diwarp_reg_mr(w.pd, w.open, REGION_BYTES, all);
+    w.closed_mr = diwarp_reg_mr(w.pd, w.closed, REGION_BYTES, IBV_ACCESS_REMOTE_READ);
+    w.doomed_mr = diwarp_reg_mr(w.pd, w.doomed, REGION_BYTES, all);
+    require(w.open_mr && w.closed_mr && w.doomed_mr);
+}
+
+static void doom(void)
+{
+    if (w.doomed_mr)
+        diwarp_dereg_mr(w.doomed_mr);
+    w.doomed_mr = NULL;
+    free(w.doomed);
+    w.doomed = NULL;
+}
+
+static void world_close(void)
+{
+    diwarp_destroy_qp(w.qp);
+    for (unsigned i = 0; i < PEERS; i++)
+        diwarp_destroy_ah(w.ahs[i]);
+    doom();
+    diwarp_dereg_mr(w.open_mr);
+    diwarp_dereg_mr(w.closed_mr);
+    diwarp_destroy_cq(w.cq);
+    diwarp_dealloc_pd(w.pd);
+    diwarp_close_device(w.device);
+    for (unsigned i = 0; i < REGION_BYTES; i++)
+        require(w.closed[i] == CANARY);
+    free(w.open);
+    free(w.closed);
+    free(w.local);
+}
+
+/* ---- what the application does -------------------------------------------------------------- */
+
+static void poll_once(void)
+{
+    struct diwarp_wc wc;
+    volatile uint8_t sum = 0;
+
+    while (diwarp_poll_cq(w.cq, 1, &wc) == 1) {
+        for (uint32_t i = 0; wc.data && i < wc.wc.byte_len; i++)
+            sum = (uint8_t)(sum + ((const uint8_t *)wc.data)[i]);
+        if (wc.read_id)
+            w.held = wc.read_id;
+        if (!wc.record)
+            continue;
+        if (w.record)
+            diwarp_release_record(w.record);
+        w.record = wc.record;
+    }
+}
+
+static void post(struct input *in)
+{
+    static const enum ibv_wr_opcode opcodes[] = {
+        IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,       IBV_WR_RDMA_WRITE,
+        IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD};
+    struct ibv_sge sge = {.addr = (uintptr_t)w.local};
+    struct diwarp_send_wr wr = {.wr = {.sg_list = &sge, .num_sge = 1},
+                                .ah = w.ahs[take(in, 1) % PEERS]};
+
+    wr.wr.opcode = opcodes[take(in, 1) % 6];
+    wr.wr.send_flags = take(in, 1) << 1;
+    wr.wr.send_flags |= (wr.wr.send_flags & 0x80 ? (unsigned)DIWARP_SEND_HOLD : 0) |
+                        (wr.wr.send_flags & 0x40 ? (unsigned)DIWARP_SEND_BUFFERED : 0);
+    sge.length = take(in, 2) % (REGION_BYTES + 1);
+    if (wr.wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+        sge.length = sizeof(uint64_t);
+    (void)diwarp_post_send(w.qp, &wr);
+}
+
+static void post_recv(struct input *in)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)w.local, .length = take(in, 2) % (REGION_BYTES + 1)};
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = (int)take(in, 1) & 1};
+
+    (void)diwarp_post_recv(w.qp, &wr);
+}
+
+/* ---- what the peers send -------------------------------------------------------------------- */
+
+static uint32_t known_id(struct input *in)
+{
+    uint32_t byte = take(in, 1);
+
+    return (byte & 0x80 ? DW_RECORD_ID_FROM_SOURCE : 0) | (byte & 0x7f);
+}
+
+/* Where a record lies, if it is one; otherwise a region's. */
+static void known_place(struct input *in, unsigned rank, uint32_t id, uint32_t *stag, uint64_t *to)
+{
+    struct diwarp_name name = {.job = JOB, .rank = rank};
+    struct dw_peer *peer = w.qp->ud ? NULL : dw_peer_find(w.qp, name);
+    struct dw_sink *sink = peer ? dw_map_get(&w.qp->sinks, dw_record_key(peer, id)) : NULL;
+    uint32_t choice = take(in, 1);
+    struct diwarp_mr *mr = choice & 1 ? w.closed_mr : choice & 2 ? w.doomed_mr : w.open_mr;
+
+    *stag = choice & 4 ? take(in, 4) : sink ? sink->stag : mr ? mr->stag : 1;
+    *to = sink ? sink->to : mr ? (uintptr_t)mr->addr : 0;
+    if (choice & 8)
+        *to += (uint64_t)(int64_t)(int16_t)take(in, 2);
+}
+
+static size_t put_request(struct input *in, unsigned rank, uint8_t opcode, uint8_t *buf)
+{
+    struct dw_read_request read = {.sink_stag = 1, .sink_to = 0};
+    struct dw_atomic_request atomic = {.add_swap = 1, .add_swap_mask = UINT64_MAX};
+    uint32_t id = known_id(in);
+
+    if (opcode == DW_RDMAP_READ_REQUEST) {
+        known_place(in, rank, UINT32_MAX, &read.source_stag, &read.source_to);
+        read.record_id = id;
+        read.size = take(in, 2);
+        read.granted = take(in, 2);
+        dw_read_request_put(buf, &read);
+        dw_put_be32(buf + DW_READ_REQUEST_BYTES - 8, id);
+        return DW_READ_REQUEST_BYTES;
+    }
+    known_place(in, rank, UINT32_MAX, &atomic.stag, &atomic.to);
+    atomic.request_id = id;
+    atomic.opcode = take(in, 1) & 1 ? DW_ATOMIC_CMP_SWAP : DW_ATOMIC_FETCH_ADD;
+    dw_atomic_request_put(buf, &atomic);
+    return DW_ATOMIC_REQUEST_BYTES;
+}
+
+static size_t put_control(struct input *in, unsigned rank, uint8_t *buf)
+{
+    static const uint8_t release[DIWARP_RELEASE_MAX_BYTES];
+    struct dw_record_control control = {.id = known_id(in), .release = release};
+
+    control.kind = (uint8_t)(1 + take(in, 1) % 4);
+    switch (control.kind) {
+    case DW_RECORD_OPEN:
+        known_place(in, rank, UINT32_MAX, &control.stag, &control.to);
+        control.length = take(in, 2);
+        control.id |= DW_RECORD_ID_FROM_SOURCE;
+        break;
+    case DW_RECORD_STATUS:
+        control.granted = take(in, 2);
+        control.range_count = (uint16_t)(take(in, 1) % 4);
+        for (unsigned i = 0; i < control.range_count; i++) {
+            control.ranges[i].start = i * 1000 + take(in, 1);
+            control.ranges[i].end = control.ranges[i].start + 1 + take(in, 1);
+        }
+        break;
+    case DW_RECORD_COMPLETE:
+        control.release_bytes = take(in, 1) % (DIWARP_RELEASE_MAX_BYTES + 1);
+        break;
+    default:
+        control.status = (uint8_t)(take(in, 1) % DW_STATUS_COUNT);
+    }
+    return dw_record_control_put(buf, &control);
+}
+
+/* The RDMAP header of a segment, and the DDP fields that go with it. */
+static size_t put_head(struct input *in, unsigned rank, struct dw_ddp_header *ddp, uint8_t *buf)
+{
+    uint32_t id;
+
+    switch (ddp->opcode) {
+    case DW_RDMAP_WRITE_RECORD:
+        ddp->tagged = true;
+        id = known_id(in);
+        known_place(in, rank, id, &ddp->stag, &ddp->to);
+        dw_put_be32(buf, id);
+        uint32_t offset = take(in, 2);
+        dw_put_be32(buf + 4, offset);
+        dw_put_be32(buf + 8, take(in, 2));
+        ddp->to += offset;
+        return DW_WRITE_RECORD_BYTES;
+    case DW_RDMAP_READ_REQUEST:
+    case DW_RDMAP_ATOMIC_REQUEST:
+        ddp->qn = DW_QN_REQUEST;
+        return put_request(in, rank, ddp->opcode, buf);
+    case DW_RDMAP_ATOMIC_RESPONSE:
+        ddp->qn = DW_QN_ATOMIC_RESPONSE;
+        struct dw_atomic_response response = {.request_id = take(in, 1), .status = take(in, 1) % 5};
+        dw_atomic_response_put(buf, &response);
+        return DW_ATOMIC_RESPONSE_BYTES;
+    case DW_RDMAP_RECORD_CONTROL:
+        ddp->qn = DW_QN_RECORD;
+        return put_control(in, rank, buf);
+    default:
+        ddp->msn = take(in, 1);
+        ddp->mo = take(in, 2);
+        return 0;
+    }
+}
+
+static uint32_t put_segment(struct input *in, unsigned rank, uint8_t *buf)
+{
+    static const uint8_t opcodes[] = {
+        DW_RDMAP_SEND,           DW_RDMAP_SEND_IMM,        DW_RDMAP_WRITE_RECORD,
+        DW_RDMAP_READ_REQUEST,   DW_RDMAP_ATOMIC_REQUEST,  DW_RDMAP_ATOMIC_RESPONSE,
+        DW_RDMAP_RECORD_CONTROL, DW_RDMAP_WRITE_RECORD};
+    uint32_t choice = take(in, 1);
+    struct dw_ddp_header ddp = {.opcode = opcodes[choice & 7], .last = choice & 8};
+    uint8_t head[DW_RECORD_STATUS_BYTES(4) + DIWARP_RELEASE_MAX_BYTES];
+    size_t head_bytes = put_head(in, rank, &ddp, head);
+    size_t n = DW_SEGMENT_LEN_BYTES + dw_ddp_put(buf + DW_SEGMENT_LEN_BYTES, &ddp);
+
+    memcpy(buf + n, head, head_bytes);
+    n += head_bytes;
+    if (choice & 0x10) { /* payload, or bytes left over */
+        uint32_t bytes = take(in, 2) % 4096;
+        memset(buf + n, 0xa5, bytes);
+        n += bytes;
+    }
+    if (choice & 0x20) /* one byte of it at random */
+        buf[take(in, 2) % n] ^= (uint8_t)(take(in, 1) | 1);
+    if (!(choice & 0x40))
+        dw_put_be16(buf, (uint16_t)(n - DW_SEGMENT_LEN_BYTES));
+    else
+        dw_put_be16(buf, (uint16_t)take(in, 2));
+    return (uint32_t)n;
+}
+
+static uint32_t put_lead(struct input *in, unsigned rank, uint8_t *buf)
+{
+    uint32_t choice = take(in, 1);
+    struct dw_llp_header header = {.token = w.address.token, .job = JOB, .rank = rank};
+    struct dw_intro intro = {
+        .token = 5, .family = AF_INET, .port = 1, .mtu_bytes = 1500, .ip = {127, 0, 0, 1}};
+
+    header.incarnation = choice & 0x80 ? take(in, 1) : 1;
+    header.flags = (uint8_t)(choice & (DW_LLP_ACK_REQUEST | DW_LLP_INTRO));
+    header.type = (uint8_t)(w.qp->ud ? 0 : 1 + (choice >> 2) % 5);
+    if (header.type == DW_LLP_DATA)
+        header.psn = w.psns[rank]++;
+    if (!w.qp->ud) {
+        header.credit_kib = 64;
+        header.psn += choice & 0x40 ? take(in, 1) : 0;
+        header.ack = take(in, 1) & 0x1f;
+        header.sack = choice & 0x20 ? (uint64_t)take(in, 4) << (take(in, 1) % 33) : 0;
+    }
+    dw_llp_header_put(buf, &header);
+    if (!(header.flags & DW_LLP_INTRO))
+        return DW_LLP_HEADER_BYTES;
+    dw_intro_put(buf + DW_LLP_HEADER_BYTES, &intro);
+    if (choice & 0x80)
+        buf[DW_LLP_HEADER_BYTES + take(in, 1) % DW_INTRO_BYTES] ^= (uint8_t)take(in, 1);
+    return DW_LLP_HEADER_BYTES + DW_INTRO_BYTES;
+}
+
+static void deliver(struct input *in)
+{
+    struct memory_llp *llp = &w.llp;
+    uint32_t choice = take(in, 1), bytes;
+    unsigned rank = choice % PEERS;
+
+    bytes = put_lead(in, rank, llp->datagram);
+    for (unsigned n = choice >> 2 & 7; n && bytes < 50000; n--)
+        bytes += put_segment(in, rank, llp->datagram + bytes);
+    if (choice & 0x20) { /* raw bytes at the end */
+        uint32_t raw = take(in, 1);
+        for (; raw && in->at < in->end; raw--)
+            llp->datagram[bytes++] = (uint8_t)take(in, 1);
+    }
+    if (choice & 0x40) /* cut short */
+        bytes = take(in, 2) % (bytes + 1);
+    dw_put_be32(llp->datagram + bytes, dw_crc32c(0, llp->datagram, bytes));
+    llp->bytes = bytes + DW_CRC_BYTES;
+    llp->segment_bytes = choice & 0x80 ? 1 + take(in, 2) : llp->bytes; /* else a train */
+    llp->waiting = true;
+    poll_once();
+}
+
+static void step(struct input *in)
+{
+    switch (take(in, 1) % 12) {
+    case 0:
+        post(in);
+        break;
+    case 1:
+        post_recv(in);
+        break;
+    case 2:
+        w.now_ns += (uint64_t)take(in, 2) * 100000;
+        poll_once();
+        break;
+    case 3:
+        if (w.held)
+            (void)diwarp_post_release(w.qp, w.held, w.local, take(in, 1) & 0x7f);
+        w.held = 0;
+        break;
+    case 4:
+        doom();
+        break;
+    case 5:
+        w.llp.full = take(in, 1) & 1;
+        break;
+    default:
+        deliver(in);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input in = {.at = data, .end = data + size};
+    uint32_t kind = take(&in, 1);
+
+    world_open(kind & 1, kind & 2);
+    for (unsigned steps = 0; in.at < in.end && steps < 200; steps++)
+        step(&in);
+    world_close();
+    return 0;
+}

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What may come that should not: garbage, strangers, forged and stale messages, peers that vanish,
+ * wrong configuration. Each is a clear error or a counted drop, and the QP works afterwards.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "test/net/forge.h"
+#include "test/net/node.h"
+#include "test/unit/random.h"
+
+#define FORGER_RANK 9
+#define BIG         (4u << 20)
+
+static uint8_t big_a[BIG], big_b[BIG];
+
+/* a and b talk to each other; the forger bothers b. */
+static struct fixture {
+    struct node a, b;
+    struct diwarp_ah *ab;
+    struct diwarp_mr *mr; /* big_b of b */
+    struct forger forger;
+} f;
+
+static void open_with(struct diwarp_device_attr attr)
+{
+    struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_RD);
+
+    attr.name.rank = 1;
+    node_open(&f.a, &attr, &qp_attr);
+    attr.name.rank = 2;
+    node_open(&f.b, &attr, &qp_attr);
+    f.ab = node_ah(&f.a, &f.b);
+    f.mr = diwarp_reg_mr(f.b.pd, big_b, sizeof big_b,
+                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+    assert_non_null(f.mr);
+    forger_open(&f.forger, &f.b.address, DW_LLP_DATA, FORGER_RANK);
+    f.forger.header.flags = DW_LLP_INTRO;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    open_with(loopback_attr(0));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    forger_close(&f.forger);
+    node_destroy_qp(&f.a);
+    node_destroy_qp(&f.b);
+    diwarp_destroy_ah(f.ab);
+    diwarp_dereg_mr(f.mr);
+    node_close(&f.a);
+    node_close(&f.b);
+    return 0;
+}
+
+static void assert_still_works(void)
+{
+    unsigned sends = f.a.sends, recvs = f.b.recvs, reads = f.a.reads;
+
+    assert_int_equal(post(&f.a, f.ab, IBV_WR_SEND, "works", 5, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+    RUN_UNTIL(f.a.sends == sends + 1 && f.b.recvs == recvs + 1, &f.a, &f.b);
+    assert_memory_equal(f.b.data, "works", 5);
+    fill(big_b, 100000, recvs);
+    assert_int_equal(
+        post(&f.a, f.ab, IBV_WR_RDMA_READ, big_a, 100000, IBV_SEND_SIGNALED, 0, f.mr, 0), 0);
+    RUN_UNTIL(f.a.reads == reads + 1, &f.a, &f.b);
+    assert_filled(big_a, 100000, recvs);
+    assert_int_equal(f.a.errors + f.b.errors + f.a.gone, 0);
+}
+
+/* Sends what was forged and waits until a counter of b has moved by one, and no other drop. */
+static uint64_t drops(const struct diwarp_counters *c)
+{
+    return c->drop_short + c->drop_version + c->drop_token + c->drop_crc + c->drop_source +
+           c->drop_window + c->drop_header + c->drop_stag + c->drop_no_buffer +
+           c->drop_stale_record + c->drop_truncated;
+}
+
+#define EXPECT_DROP(counter)                                                           \
+    do {                                                                               \
+        uint64_t before = f.b.counters->counter, all = drops(f.b.counters);            \
+        forge_send_bytes(&f.forger);                                                   \
+        RUN_UNTIL(f.b.counters->counter == before + 1, &f.b);                          \
+        assert_int_equal(drops(f.b.counters), all + 1);                                \
+    } while (0)
+
+static void forge_hello(void)
+{
+    forge_begin(&f.forger);
+    forge_message(&f.forger, 1, "hello", 5);
+}
+
+/* b gets to know the forger. */
+static void introduce(void)
+{
+    forge_hello();
+    forge_send(&f.forger);
+    RUN_UNTIL(f.b.recvs == 1, &f.b);
+    f.forger.header.psn++;
+}
+
+/* ---- strangers and garbage ------------------------------------------------------------------ */
+
+static void garbage__of_any_length(void **state)
+{
+    (void)state;
+    uint64_t rng = 20240607;
+    const unsigned n = 5000;
+
+    for (unsigned i = 0; i < n; i++) {
+        f.forger.bytes = random_below(&rng, random_percent(&rng, 10) ? 65507 : 200);
+        for (size_t at = 0; at < f.forger.bytes; at++)
+            f.forger.buf[at] = (uint8_t)random_next(&rng);
+        if (random_percent(&rng, 50))
+            f.forger.buf[0] = (uint8_t)(DW_WIRE_VERSION << 4 | random_below(&rng, DW_LLP_TYPES));
+        f.forger.buf[1] &= DW_LLP_FLAGS;
+        forge_send_bytes(&f.forger);
+        if (i % 16 == 15)
+            RUN_UNTIL(f.b.counters->rx_datagrams == i + 1, &f.b);
+    }
+    RUN_UNTIL(f.b.counters->rx_datagrams == n, &f.b);
+    assert_int_equal(drops(f.b.counters), n);
+    assert_int_equal(f.b.counters->peers_active, 0);
+    assert_still_works();
+}
+
+static void datagram__too_short(void **state)
+{
+    (void)state;
+    forge_hello();
+    f.forger.bytes = 0;
+    EXPECT_DROP(drop_short);
+    f.forger.bytes = DW_LLP_HEADER_BYTES + DW_CRC_BYTES - 1;
+    EXPECT_DROP(drop_short);
+    /* Says INTRO, has no room for it. */
+    forge_begin(&f.forger);
+    f.forger.bytes -= 1;
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_short);
+    assert_still_works();
+}
+
+static void datagram__of_a_stranger(void **state)
+{
+    (void)state;
+    f.forger.header.token ^= 1;
+    forge_hello();
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_token);
+    f.forger.header.token ^= 1;
+    forge_hello();
+    forge_trailer(&f.forger);
+    f.forger.buf[0] = (uint8_t)((DW_WIRE_VERSION + 1) << 4 | DW_LLP_DATA);
+    EXPECT_DROP(drop_version);
+    forge_hello();
+    forge_trailer(&f.forger);
+    f.forger.buf[f.forger.bytes - 6] ^= 1;
+    EXPECT_DROP(drop_crc);
+    f.forger.header.flags |= DW_LLP_NO_CRC;
+    forge_hello();
+    memset(f.forger.buf + f.forger.bytes, 0, 4);
+    f.forger.bytes += 4;
+    EXPECT_DROP(drop_crc);
+    f.forger.header.flags = 0; /* knows the token, but not who it is */
+    forge_hello();
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_source);
+    f.forger.header.type = DW_LLP_UD;
+    f.forger.header.credit_kib = 0;
+    forge_hello();
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_header);
+    assert_int_equal(f.b.recvs, 0);
+    assert_int_equal(f.b.counters->peers_active, 0);
+    assert_still_works();
+}
+
+/* Who has the token and says who it is belongs to us. */
+static void introduction__makes_a_peer(void **state)
+{
+    (void)state;
+    struct dw_llp_header header;
+
+    introduce();
+    assert_int_equal(f.b.counters->peers_active, 1);
+    assert_int_equal(f.b.last.src.rank, FORGER_RANK);
+    RUN_UNTIL(f.b.counters->tx_acks == 1, &f.b);
+    assert_true(forger_hear(&f.forger, &header, 5000));
+    assert_int_equal(header.token, f.forger.intro.token);
+    assert_int_equal(header.ack, 1);
+    f.forger.intro.port = 0;
+    forge_hello();
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_header);
+    assert_still_works();
+}
+
+static void datagram__of_another_incarnation(void **state)
+{
+    (void)state;
+    introduce();
+    f.forger.header.incarnation++;
+    forge_hello();
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_source);
+    assert_int_equal(f.b.recvs, 1);
+    assert_still_works();
+}
+
+static void datagram__outside_the_window(void **state)
+{
+    (void)state;
+    introduce();
+    f.forger.header.psn = 1 + 64;
+    forge_hello();
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_window);
+    f.forger.header.psn = 0;
+    forge_hello();
+    forge_send(&f.forger);
+    RUN_UNTIL(f.b.counters->rx_dup_datagrams == 1, &f.b);
+    /* Acknowledges what was never sent. */
+    f.forger.header.psn = 1;
+    f.forger.header.ack = 1000;
+    forge_hello();
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_header);
+    assert_still_works();
+}
+
+/* ---- malformed segments --------------------------------------------------------------------- */
+
+static void segments__malformed(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t bytes[24];
+        uint8_t length;
+        bool is_short;
+    } cases[] = {
+        {{0x00}, 1, true},                                     /* half a length */
+        {{0x00, 0x00}, 2, false},                              /* empty */
+        {{0xff, 0xff, 0x41, 0x43}, 4, true},                   /* beyond the end */
+        {{0x00, 0x05, 0x41, 0x43, 0, 0, 0}, 7, false},         /* less than a DDP header */
+        {{0x00, 0x12, 0x42, 0x43, 0, 0, 0, 0}, 20, false},     /* DDP version 2 */
+        {{0x00, 0x12, 0x41, 0x83, 0, 0, 0, 0}, 20, false},     /* RDMAP version 2 */
+        {{0x00, 0x12, 0x45, 0x43, 0, 0, 0, 0}, 20, false},     /* reserved bit */
+        {{0x00, 0x12, 0x41, 0x4f, 0, 0, 0, 0}, 20, false},     /* opcode F */
+        {{0x00, 0x12, 0x41, 0x47, 0, 0, 0, 0, 0, 0, 0, 2}, 20, false}, /* Terminate: not of RD */
+        {{0x00, 0x12, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 1}, 20, false}, /* Send on queue 1 */
+        {{0x00, 0x12, 0x41, 0x41, 0, 0, 0, 0, 0, 0, 0, 1}, 20, false}, /* empty Read Request */
+        {{0x00, 0x12, 0x41, 0x4a, 0, 0, 0, 0, 0, 0, 0, 1}, 20, false}, /* empty Atomic Request */
+        {{0x00, 0x12, 0x41, 0x4b, 0, 0, 0, 0, 0, 0, 0, 3}, 20, false}, /* empty Atomic Response */
+        {{0x00, 0x12, 0x41, 0x4e, 0, 0, 0, 0, 0, 0, 0, 4}, 20, false}, /* empty control */
+        {{0x00, 0x12, 0x01, 0x43, 0, 0, 0, 0}, 20, false},     /* first of several, without a byte */
+        {{0x00, 0x0e, 0xc1, 0x4c, 0, 0, 0, 0}, 16, false},     /* Write-Record without its header */
+        {{0x00, 0x0e, 0xc1, 0x40, 0, 0, 0, 0}, 16, false},     /* RDMA Write: not over datagrams */
+    };
+
+    introduce();
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        forge_begin(&f.forger);
+        forge_raw(&f.forger, cases[i].bytes, cases[i].length);
+        forge_trailer(&f.forger);
+        if (cases[i].is_short)
+            EXPECT_DROP(drop_short);
+        else
+            EXPECT_DROP(drop_header);
+        f.forger.header.psn++;
+    }
+    /* An acknowledgement has none. */
+    f.forger.header.type = DW_LLP_ACK;
+    forge_hello();
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_short);
+    assert_int_equal(f.b.recvs, 1);
+    assert_still_works();
+}
+
+static void segments__longer_than_a_message(void **state)
+{
+    (void)state;
+    struct dw_ddp_header ddp = {.opcode = DW_RDMAP_SEND, .msn = 7, .mo = UINT32_MAX - 3};
+
+    introduce();
+    forge_begin(&f.forger);
+    forge_segment(&f.forger, &ddp, NULL, 0, "12345678", 8);
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_header);
+    f.forger.header.psn++;
+    ddp.mo = 64 << 10;
+    ddp.last = true;
+    forge_begin(&f.forger);
+    forge_segment(&f.forger, &ddp, NULL, 0, "1", 1);
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_header);
+    assert_still_works();
+}
+
+/* ---- forged records ------------------------------------------------------------------------- */
+
+static void control__of_unknown_records(void **state)
+{
+    (void)state;
+    static const struct dw_record_control controls[] = {
+        {.kind = DW_RECORD_STATUS, .id = 5, .granted = 100},
+        {.kind = DW_RECORD_STATUS, .id = 0x80000005, .range_count = 1, .ranges = {{1, 2}}},
+        {.kind = DW_RECORD_COMPLETE, .id = 5},
+        {.kind = DW_RECORD_ABORT, .id = 5, .status = DW_STATUS_BOUNDS},
+        {.kind = DW_RECORD_ABORT, .id = 0x80000005, .status = DW_STATUS_BAD_STAG},
+    };
+
+    introduce();
+    f.forger.header.type = DW_LLP_RECORD;
+    for (unsigned i = 0; i < sizeof controls / sizeof controls[0]; i++) {
+        forge_begin(&f.forger);
+        forge_control(&f.forger, &controls[i]);
+        forge_trailer(&f.forger);
+        EXPECT_DROP(drop_stale_record);
+    }
+    forge_begin(&f.forger);
+    forge_write_record(&f.forger, 5, f.mr->stag, (uintptr_t)big_b, 0, 10, "0123456789", 10);
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_stale_record);
+    assert_still_works();
+}
+
+/* A record of the forger's own, and segments that do not belong to it. */
+static void write_record__outside_its_record(void **state)
+{
+    (void)state;
+    const struct dw_record_control open = {.kind = DW_RECORD_OPEN,
+                                           .id = 0x80000001,
+                                           .stag = f.mr->stag,
+                                           .to = (uintptr_t)big_b + 100,
+                                           .length = 1000};
+    uint64_t to = open.to;
+    const struct {
+        uint32_t stag;
+        uint64_t to;
+        uint32_t offset, total;
+    } wrong[] = {
+        {f.mr->stag + 1, to, 0, 1000},
+        {f.mr->stag, to, 0, 999},
+        {f.mr->stag, to, 0, 2000},
+        {f.mr->stag, to - 1, 0, 1000},
+        {f.mr->stag, to + 1000, 0, 1000},
+    };
+
+    introduce();
+    memset(big_b, 0, 4000);
+    forge_begin(&f.forger);
+    forge_control(&f.forger, &open);
+    forge_send(&f.forger);
+    RUN_UNTIL(f.b.counters->tx_record_status == 1, &f.b);
+    f.forger.header.type = DW_LLP_RECORD;
+    for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        forge_begin(&f.forger);
+        forge_write_record(&f.forger, open.id, wrong[i].stag, wrong[i].to, wrong[i].offset,
+                           wrong[i].total, "bad", 3);
+        forge_trailer(&f.forger);
+        EXPECT_DROP(drop_stag);
+    }
+    forge_begin(&f.forger);
+    forge_write_record(&f.forger, open.id, f.mr->stag, to, 999, 1000, "bad", 3);
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_header);
+    forge_begin(&f.forger);
+    forge_write_record(&f.forger, open.id, f.mr->stag, to, 1001, 1000, "bad", 3);
+    forge_trailer(&f.forger);
+    EXPECT_DROP(drop_header);
+    for (unsigned i = 0; i < 4000; i++)
+        assert_int_equal(big_b[i], 0);
+    assert_still_works();
+}
+
+/* Puts and gets that the STag does not allow: nothing is touched, and they are answered. */
+static void requests__without_the_right(void **state)
+{
+    (void)state;
+    const struct dw_record_control opens[] = {
+        {.kind = DW_RECORD_OPEN, .id = 0x80000001, .stag = f.mr->stag + 1, .to = (uintptr_t)big_b,
+         .length = 10},
+        {.kind = DW_RECORD_OPEN, .id = 0x80000002, .stag = f.mr->stag,
+         .to = (uintptr_t)big_b + BIG - 9, .length = 10},
+        {.kind = DW_RECORD_OPEN, .id = 0x80000003, .stag = f.mr->stag, .to = (uintptr_t)big_b - 1,
+         .length = 10},
+    };
+    const uint64_t tos[] = {(uintptr_t)big_b - 1, (uintptr_t)big_b + BIG - 2, UINT64_MAX - 1};
+
+    introduce();
+    for (unsigned i = 0; i < 3; i++, f.forger.header.psn++) {
+        forge_begin(&f.forger);
+        forge_control(&f.forger, &opens[i]);
+        forge_trailer(&f.forger);
+        EXPECT_DROP(drop_stag);
+    }
+    for (unsigned i = 0; i < 3; i++, f.forger.header.psn++) {
+        forge_begin(&f.forger);
+        forge_write_record(&f.forger, 0x80000009, f.mr->stag, tos[i], 0, 3, "bad", 3);
+        forge_trailer(&f.forger);
+        EXPECT_DROP(drop_stag);
+    }
+    assert_still_works();
+}
+
+static void expect_remote_error(enum ibv_wr_opcode opcode, uint32_t length, unsigned flags,
+                                struct diwarp_mr *remote, uint64_t offset)
+{
+    f.a.errors = 0;
+    assert_int_equal(post(&f.a, f.ab, opcode, big_a, length, flags, 33, remote, offset), 0);
+    RUN_UNTIL(f.a.errors == 1, &f.a, &f.b);
+    assert_int_equal(f.a.last_error.wc.status, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(f.a.last_error.wc.wr_id, 33);
+    RUN_FOR(20 * MS, &f.a, &f.b);
+    assert_int_equal(f.a.errors, 1);
+    f.a.errors = 0;
+}
+
+static void requests__refused_end_in_an_error(void **state)
+{
+    (void)state;
+    struct diwarp_mr unknown = *f.mr;
+    struct diwarp_mr *local = diwarp_reg_mr(f.b.pd, big_b, 100000, 0);
+    static const uint32_t lengths[] = {10, 16384, 16385, 100000};
+
+    unknown.stag++;
+    for (unsigned i = 0; i < 4; i++) {
+        for (unsigned flags = 0; flags <= IBV_SEND_SIGNALED; flags += IBV_SEND_SIGNALED) {
+            expect_remote_error(IBV_WR_RDMA_READ, lengths[i], flags, &unknown, 0);
+            expect_remote_error(IBV_WR_RDMA_READ, lengths[i], flags, local, 0);
+            expect_remote_error(IBV_WR_RDMA_READ, lengths[i], flags, f.mr, BIG - 1);
+            expect_remote_error(IBV_WR_RDMA_WRITE, lengths[i], flags, &unknown, 0);
+            expect_remote_error(IBV_WR_RDMA_WRITE, lengths[i], flags, local, 0);
+            expect_remote_error(IBV_WR_RDMA_WRITE, lengths[i], flags, f.mr, BIG - 1);
+        }
+    }
+    assert_int_equal(f.a.counters->rdma_errors, 48);
+    diwarp_dereg_mr(local);
+    assert_still_works();
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(garbage__of_any_length),
+        TEST(datagram__too_short),
+        TEST(datagram__of_a_stranger),
+        TEST(introduction__makes_a_peer),
+        TEST(datagram__of_another_incarnation),
+        TEST(datagram__outside_the_window),
+        TEST(segments__malformed),
+        TEST(segments__longer_than_a_message),
+        TEST(control__of_unknown_records),
+        TEST(write_record__outside_its_record),
+        TEST(requests__without_the_right),
+        TEST(requests__refused_end_in_an_error),
+    };
+
+    return cmocka_run_group_tests_name("bad_input", tests, NULL, NULL);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Peers that vanish, stay silent or compute for long, and sockets that hold next to nothing: who is
+ * gone is told so in bounded time, who is only busy is not.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "test/net/forge.h"
+#include "test/net/node.h"
+
+#define FORGER_RANK 9
+#define BIG         (4u << 20)
+
+static uint8_t big_a[BIG], big_b[BIG];
+static struct node a, b;
+static struct diwarp_ah *ab;
+static struct diwarp_mr *mr; /* big_b, of b */
+
+static void open_pair(struct diwarp_device_attr attr)
+{
+    struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_RD);
+
+    attr.name.rank = 1;
+    node_open(&a, &attr, &qp_attr);
+    attr.name.rank = 2;
+    node_open(&b, &attr, &qp_attr);
+    ab = node_ah(&a, &b);
+    mr = diwarp_reg_mr(b.pd, big_b, BIG,
+                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+    assert_non_null(mr);
+}
+
+static void close_pair(void)
+{
+    node_destroy_qp(&a);
+    node_destroy_qp(&b);
+    diwarp_destroy_ah(ab);
+    diwarp_dereg_mr(mr);
+    node_close(&a);
+    node_close(&b);
+}
+
+static void exchange(void)
+{
+    unsigned sends = a.sends;
+
+    assert_int_equal(post(&a, ab, IBV_WR_SEND, "x", 1, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+    RUN_UNTIL(a.sends == sends + 1, &a, &b);
+}
+
+/* Posts one of each kind, all of which are to end in error when the peer is gone. */
+static unsigned post_each(struct diwarp_ah *ah)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)big_a, .length = 8};
+    struct diwarp_send_wr wr = {
+        .wr = {.sg_list = &sge,
+               .num_sge = 1,
+               .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+               .wr.atomic = {.remote_addr = (uintptr_t)big_b, .rkey = 1}},
+        .ah = ah,
+    };
+    struct diwarp_mr remote = {.addr = big_b, .stag = 1};
+
+    assert_int_equal(post(&a, ah, IBV_WR_SEND, big_a, 10, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+    assert_int_equal(post(&a, ah, IBV_WR_RDMA_WRITE, big_a, 10, 0, 0, &remote, 0), 0);
+    assert_int_equal(post(&a, ah, IBV_WR_RDMA_WRITE, big_a, 100000, 0, 0, &remote, 0), 0);
+    assert_int_equal(post(&a, ah, IBV_WR_RDMA_READ, big_a, 100000, 0, 0, &remote, 0), 0);
+    assert_int_equal(diwarp_post_send(a.qp, &wr), 0);
+    return 5;
+}
+
+static void check_gone(struct diwarp_ah *ah, unsigned posted)
+{
+    char name[64];
+
+    RUN_UNTIL(a.gone == 1, &a);
+    assert_int_equal(a.errors, posted);
+    assert_int_equal(a.last_error.wc.status, IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(a.counters->peers_gone, 1);
+    assert_int_equal(post(&a, ah, IBV_WR_SEND, big_a, 10, 0, 0, NULL, 0), -EHOSTUNREACH);
+    assert_null(diwarp_send_reserve(a.qp, ah, 10));
+    diwarp_format_ah(ah, name, sizeof name);
+    assert_non_null(strstr(name, "127.0.0.1:"));
+    RUN_FOR(20 * MS, &a);
+    assert_int_equal(a.gone, 1);
+}
+
+/* The process ended, its port is closed: ICMP says so. Long before the silence would. */
+static void peer__vanished(void **state)
+{
+    (void)state;
+    open_pair(loopback_attr(0));
+    exchange();
+    node_destroy_qp(&b);
+    uint64_t start_ns = clock_ns();
+    unsigned posted = post_each(ab);
+    check_gone(ab, posted);
+    assert_true(clock_ns() - start_ns < 10000 * MS);
+    assert_int_equal(a.last.src.rank, 2);
+    close_pair();
+}
+
+/* A port that is open and never answers. */
+static void peer__silent(void **state)
+{
+    (void)state;
+    static struct forger forger;
+    struct diwarp_device_attr attr = loopback_attr(0);
+    struct diwarp_ah *ah = NULL;
+    attr.peer_timeout_ns = 300 * MS;
+    open_pair(attr);
+    exchange();
+    forger_open(&forger, &a.address, DW_LLP_DATA, FORGER_RANK);
+    struct diwarp_address address = forger_address(&forger, &a.address);
+    assert_int_equal(diwarp_create_ah(a.qp, &address, &ah), 0);
+
+    uint64_t start_ns = clock_ns();
+    unsigned posted = post_each(ah);
+    check_gone(ah, posted);
+    assert_true(clock_ns() - start_ns >= 300 * MS);
+    assert_int_equal(a.last.src.rank, FORGER_RANK);
+    assert_true(a.counters->tx_probes >= 3);
+    exchange(); /* the others are still there */
+    diwarp_destroy_ah(ah);
+    forger_close(&forger);
+    close_pair();
+}
+
+/* Nobody said anything for longer than the limit, because nobody had anything to say. Then the peer
+ * is slow to answer: it is not gone. */
+static void peer__idle_is_not_silent(void **state)
+{
+    (void)state;
+    struct diwarp_device_attr attr = loopback_attr(0);
+    attr.peer_timeout_ns = 300 * MS;
+    open_pair(attr);
+    exchange();
+    RUN_FOR(400 * MS, &a, &b);
+    assert_int_equal(post(&a, ab, IBV_WR_SEND, "x", 1, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+    RUN_FOR(150 * MS, &a);
+    assert_int_equal(a.gone, 0);
+    RUN_UNTIL(a.sends == 2, &a, &b);
+    assert_int_equal(a.gone + a.errors, 0);
+    close_pair();
+}
+
+/* We computed for longer than the limit; the answers wait in the socket, behind much else. */
+static void peer__is_not_gone_because_we_did_not_listen(void **state)
+{
+    (void)state;
+    struct diwarp_device_attr attr = loopback_attr(0);
+    struct timespec compute = {.tv_nsec = 250000000};
+    attr.peer_timeout_ns = 200 * MS;
+    open_pair(attr);
+    exchange();
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(post(&a, ab, IBV_WR_RDMA_READ, big_a, BIG, IBV_SEND_SIGNALED, 0, mr, 0),
+                         0);
+        for (unsigned n = 0; n < 20; n++)
+            node_poll(&b);
+        nanosleep(&compute, NULL);
+        RUN_UNTIL(a.reads == i + 1 || a.gone, &a, &b);
+        assert_int_equal(a.gone, 0);
+    }
+    close_pair();
+}
+
+/* A socket buffer that holds less than one full datagram, either way. */
+static void socket__tiny_receive_buffer(void **state)
+{
+    (void)state;
+    static const uint32_t datagrams[] = {0, 1472};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct diwarp_device_attr attr = loopback_attr(0);
+        struct diwarp_qp_info info;
+        attr.rcvbuf_bytes = 4096;
+        attr.sndbuf_bytes = 8192;
+        attr.datagram_max_bytes = datagrams[i];
+        open_pair(attr);
+        diwarp_query_qp(a.qp, &info);
+        assert_true(info.rcvbuf_bytes <= 16384);
+        fill(big_b, BIG, i);
+        memset(big_a, 0, BIG);
+        assert_int_equal(post(&a, ab, IBV_WR_RDMA_READ, big_a, BIG, IBV_SEND_SIGNALED, 0, mr, 0),
+                         0);
+        RUN_UNTIL(a.reads == 1, &a, &b);
+        assert_filled(big_a, BIG, i);
+        memset(big_b, 0, BIG);
+        assert_int_equal(post(&a, ab, IBV_WR_RDMA_WRITE, big_a, BIG, IBV_SEND_SIGNALED, 0, mr, 0),
+                         0);
+        RUN_UNTIL(a.writes == 1, &a, &b);
+        assert_filled(big_b, BIG, i);
+        for (unsigned n = 0; n < 64; n++)
+            assert_int_equal(
+                post(&a, ab, IBV_WR_SEND, big_a, 60000, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+        RUN_UNTIL(a.sends == 64 && b.recvs == 64, &a, &b);
+        assert_int_equal(a.errors + a.gone, 0);
+        close_pair();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peer__vanished),
+        cmocka_unit_test(peer__silent),
+        cmocka_unit_test(peer__idle_is_not_silent),
+        cmocka_unit_test(peer__is_not_gone_because_we_did_not_listen),
+        cmocka_unit_test(socket__tiny_receive_buffer),
+    };
+
+    return cmocka_run_group_tests_name("bad_peer", tests, NULL, NULL);
+}

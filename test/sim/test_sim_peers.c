@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Peers that compute, die, start anew, or are strangers; and many at once. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "test/sim/sim_fixture.h"
+
+#define RECORD_BYTES 1000000u
+#define TIMEOUT_NS   (5 * SECOND)
+#define KEEPALIVE_NS SECOND /* granularity of the detection */
+
+/* One of each kind from node 0 to node 1; wr_ids 1 to 5. */
+static void post_each(struct fixture *f, uint8_t *local, uint64_t *original,
+                      const struct diwarp_mr *mr)
+{
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, local, 100, NULL), 0);
+    assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_RDMA_READ, DIWARP_SEND_HOLD, local,
+                                  RECORD_BYTES, mr),
+                     0);
+    assert_int_equal(fixture_post(f, 0, 1, 3, IBV_WR_RDMA_WRITE, 0, local, RECORD_BYTES, mr), 0);
+    assert_int_equal(fixture_post(f, 0, 1, 4, IBV_WR_RDMA_WRITE, 0, local, 1000, mr), 0);
+    assert_int_equal(fixture_post(f, 0, 1, 5, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, original,
+                                  sizeof *original, mr),
+                     0);
+}
+
+static void assert_each_failed_once(const struct fixture *f)
+{
+    static const int opcodes[] = {IBV_WC_SEND, IBV_WC_RDMA_READ, IBV_WC_RDMA_WRITE,
+                                  IBV_WC_RDMA_WRITE, IBV_WC_FETCH_ADD};
+    for (unsigned i = 0; i < 5; i++)
+        fixture_assert_status(f, 0, i + 1, opcodes[i], IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_GONE), 1);
+    assert_int_equal(fixture_find(f, 0, 0, DIWARP_WC_PEER_GONE)->src.rank, 1);
+    assert_int_equal(sim_counters(&f->world, 0)->peers_gone, 1);
+}
+
+/* `die` after it has answered once, with all of post_each() under way. */
+static void peer_vanishes(void (*die)(struct sim_node *node), uint64_t within_ns)
+{
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    uint64_t original;
+    uint8_t hello = 0;
+    f->config.device.peer_timeout_ns = TIMEOUT_NS;
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
+    assert_int_equal(fixture_post(f, 0, 1, 9, IBV_WR_SEND, 0, &hello, 1, NULL), 0);
+    fixture_run(f, SECOND);
+    struct diwarp_mr target = *mr;
+    post_each(f, local, &original, &target);
+    die(&f->world.nodes[1]);
+    uint64_t died_ns = f->world.net.now_ns;
+    while (!fixture_count(f, 0, DIWARP_WC_PEER_GONE)) {
+        assert_true(f->world.net.now_ns < died_ns + within_ns);
+        assert_true(sim_world_step(&f->world));
+    }
+    fixture_run(f, SECOND);
+    assert_each_failed_once(f);
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND, 0, local, 100, NULL), -EHOSTUNREACH);
+    const struct diwarp_wc *read = fixture_find(f, 0, 2, IBV_WC_RDMA_READ);
+    assert_int_equal(
+        diwarp_post_release(f->world.nodes[0].qp, read->read_id, NULL, 0), 0);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+static void stop(struct sim_node *node)
+{
+    node->paused_until_ns = DW_NEVER;
+}
+
+static void peer__stops__gone_after_the_timeout(void **state)
+{
+    (void)state;
+    peer_vanishes(stop, TIMEOUT_NS + 2 * KEEPALIVE_NS);
+}
+
+static void peer__dies__gone_when_its_port_is_closed(void **state)
+{
+    (void)state;
+    peer_vanishes(sim_node_close, 2 * SECOND);
+}
+
+static void peer__never_there(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data = 0;
+    f->config.device.peer_timeout_ns = TIMEOUT_NS;
+    fixture_open(f);
+    stop(&f->world.nodes[1]);
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND, 0, &data, 1, NULL), 0);
+    fixture_run(f, TIMEOUT_NS + 2 * KEEPALIVE_NS);
+    fixture_assert_status(f, 0, 1, IBV_WC_SEND, IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_GONE), 1);
+    fixture_close(f);
+}
+
+/* Long silence with nothing owed is no silence. */
+static void peer__idle_beyond_the_timeout__then_computes(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data = 0;
+    f->config.device.peer_timeout_ns = TIMEOUT_NS;
+    fixture_open(f);
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND, 0, &data, 1, NULL), 0);
+    fixture_run(f, SECOND);
+    f->world.net.now_ns += 10 * TIMEOUT_NS;
+    f->world.nodes[1].paused_until_ns = f->world.net.now_ns + TIMEOUT_NS / 2;
+    assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_SEND, 0, &data, 1, NULL), 0);
+    fixture_run(f, TIMEOUT_NS);
+    fixture_assert_status(f, 0, 2, IBV_WC_SEND, IBV_WC_SUCCESS);
+    assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_GONE), 0);
+    fixture_close(f);
+}
+
+/* The same name, another process. */
+static void peer__starts_anew__its_datagrams_are_dropped(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data = 0;
+    f->config.device.peer_timeout_ns = TIMEOUT_NS;
+    fixture_open(f);
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND, 0, &data, 1, NULL), 0);
+    fixture_run(f, SECOND);
+    sim_node_close(&f->world.nodes[1]);
+    sim_node_open(&f->world, 1);
+    sim_node_connect(&f->world.nodes[1], &f->world.nodes[0]);
+    assert_int_equal(fixture_post(f, 1, 0, 2, IBV_WR_SEND, 0, &data, 1, NULL), 0);
+    fixture_run(f, TIMEOUT_NS + 2 * KEEPALIVE_NS);
+    assert_true(sim_counters(&f->world, 0)->drop_source > 0);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_RECV), 0);
+    fixture_assert_status(f, 1, 2, IBV_WC_SEND, IBV_WC_RETRY_EXC_ERR);
+    fixture_close(f);
+}
+
+static void token__wrong__dropped_unread(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data = 0;
+    f->config.device.peer_timeout_ns = TIMEOUT_NS;
+    fixture_open(f);
+    f->world.nodes[0].ahs[1]->token ^= 1;
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND, 0, &data, 1, NULL), 0);
+    sim_world_run(&f->world, TIMEOUT_NS + 2 * KEEPALIVE_NS);
+    assert_false(f->world.failed);
+    const struct diwarp_counters *counters = sim_counters(&f->world, 1);
+    assert_int_equal(counters->drop_token, counters->rx_datagrams);
+    assert_true(counters->drop_token > 0);
+    assert_int_equal(counters->peers_active, 0);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 0);
+    fixture_assert_status(f, 0, 1, IBV_WC_SEND, IBV_WC_RETRY_EXC_ERR);
+    sim_world_fini(&f->world);
+    free(f);
+}
+
+/* A peer that computes is probed, not flooded: what it holds already is not sent again. */
+static void peer__computes__no_resend_storm(void **state)
+{
+    (void)state;
+    enum { SENDS = 150 };
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
+    f->world.nodes[1].paused_until_ns = f->world.net.now_ns + 5 * SECOND;
+    for (unsigned i = 0; i < SENDS; i++)
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, local, 1000, NULL), 0);
+    assert_int_equal(
+        fixture_post(f, 0, 1, 500, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
+    fixture_run(f, 8 * SECOND);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), SENDS);
+    assert_memory_equal(local, remote, RECORD_BYTES);
+    const struct diwarp_counters *counters = sim_counters(&f->world, 0);
+    assert_int_equal(counters->tx_resent_datagrams, 0);
+    assert_true(counters->tx_probes + counters->tx_record_status < 200);
+    assert_int_equal(sim_counters(&f->world, 1)->tx_resent_record_bytes, 0);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+/* The reader computes in the middle of its record: what waits in its socket is not sent again. */
+static void reader__computes__record_not_repeated(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
+    sim_world_run_for(&f->world, 30000);
+    f->world.nodes[0].paused_until_ns = f->world.net.now_ns + SECOND;
+    fixture_run(f, 4 * SECOND);
+    fixture_assert_status(f, 0, 1, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+    assert_memory_equal(local, remote, RECORD_BYTES);
+    assert_int_equal(sim_counters(&f->world, 1)->tx_resent_record_bytes, 0);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+/* The writer computes: the sink asks again, but does not get everything once for each time. */
+static void writer__computes__record_sent_at_most_twice(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_WRITE, 0, local, RECORD_BYTES, mr), 0);
+    sim_world_run_for(&f->world, 20000);
+    f->world.nodes[0].paused_until_ns = f->world.net.now_ns + 5 * SECOND;
+    fixture_run(f, 8 * SECOND);
+    fixture_assert_status(f, 0, 1, IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
+    assert_memory_equal(local, remote, RECORD_BYTES);
+    assert_true(sim_counters(&f->world, 0)->tx_resent_record_bytes <= RECORD_BYTES);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+/* 15 to 1, with the receive buffer of an untuned host: all of it comes, little of it twice. */
+static void incast__small_buffer(void **state)
+{
+    (void)state;
+    enum { SENDERS = 15, SENDS = 20, BYTES = 60000 };
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, BYTES), *remote[SENDERS];
+    f->config.node_count = SENDERS + 1;
+    f->config.device.rcvbuf_bytes = 2 * 106496;
+    fixture_open(f);
+    for (unsigned n = 0; n < SENDERS; n++) {
+        remote[n] = fixture_payload(2, BYTES);
+        struct diwarp_mr *mr = fixture_reg(f, SENDERS, remote[n], BYTES);
+        for (unsigned i = 0; i < SENDS; i++)
+            assert_int_equal(fixture_post(f, n, SENDERS, i, IBV_WR_SEND_WITH_IMM, 0, local, 4000,
+                                          NULL),
+                             0);
+        assert_int_equal(
+            fixture_post(f, n, SENDERS, 500, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
+    }
+    fixture_run(f, 10 * SECOND);
+    assert_int_equal(fixture_count(f, SENDERS, IBV_WC_RECV), SENDERS * SENDS);
+    for (unsigned n = 0; n < SENDERS; n++) {
+        assert_memory_equal(local, remote[n], BYTES);
+        free(remote[n]);
+    }
+    fixture_close(f);
+    free(local);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peer__stops__gone_after_the_timeout),
+        cmocka_unit_test(peer__dies__gone_when_its_port_is_closed),
+        cmocka_unit_test(peer__never_there),
+        cmocka_unit_test(peer__idle_beyond_the_timeout__then_computes),
+        cmocka_unit_test(peer__starts_anew__its_datagrams_are_dropped),
+        cmocka_unit_test(token__wrong__dropped_unread),
+        cmocka_unit_test(peer__computes__no_resend_storm),
+        cmocka_unit_test(reader__computes__record_not_repeated),
+        cmocka_unit_test(writer__computes__record_sent_at_most_twice),
+        cmocka_unit_test(incast__small_buffer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

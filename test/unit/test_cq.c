@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues: order, growth, several QPs on one, and what a poll leaves for the next. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "common/rnic/qp.h"
+#include "test/net/node.h"
+
+static void push(struct diwarp_cq *cq, uint64_t first, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        struct diwarp_wc wc = {.wc = {.wr_id = first + i}};
+        dw_cq_push(cq, &wc);
+    }
+}
+
+static void take(struct diwarp_cq *cq, uint64_t first, unsigned n)
+{
+    struct diwarp_wc wc[512];
+
+    assert_int_equal(diwarp_poll_cq(cq, n, wc), n);
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(wc[i].wc.wr_id, first + i);
+}
+
+static void cq__keeps_the_order_while_it_grows(void **state)
+{
+    (void)state;
+    struct diwarp_device_attr attr = loopback_attr(1);
+    struct diwarp_device *device;
+    struct diwarp_wc wc;
+
+    assert_int_equal(diwarp_open_device(&attr, &device, NULL), 0);
+    struct diwarp_cq *cq = diwarp_create_cq(device, 1);
+    assert_int_equal(diwarp_poll_cq(cq, 1, &wc), 0);
+    push(cq, 0, 60);
+    take(cq, 0, 50);
+    push(cq, 60, 300); /* wraps, then grows twice */
+    assert_int_equal(diwarp_poll_cq(cq, 0, &wc), 0);
+    take(cq, 50, 200);
+    take(cq, 250, 110);
+    assert_int_equal(diwarp_poll_cq(cq, 1, &wc), 0);
+    diwarp_destroy_cq(cq);
+    diwarp_close_device(device);
+}
+
+static void wc_status__of_what_came_on_the_wire(void **state)
+{
+    (void)state;
+    assert_int_equal(dw_wc_status(DW_STATUS_OK), IBV_WC_SUCCESS);
+    assert_int_equal(dw_wc_status(DW_STATUS_BAD_STAG), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(dw_wc_status(DW_STATUS_BOUNDS), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(dw_wc_status(DW_STATUS_NO_RESOURCE), IBV_WC_RNR_RETRY_EXC_ERR);
+    assert_int_equal(dw_wc_status(DW_STATUS_CANCELLED), IBV_WC_REM_ABORT_ERR);
+    assert_int_equal(dw_wc_status(200), IBV_WC_REM_ABORT_ERR);
+}
+
+/* Of a pair of QPs on one CQ one is never idle: the other gets its turn all the same. */
+static void cq__of_two_qps_serves_both(void **state)
+{
+    (void)state;
+    struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_RD);
+    struct diwarp_address address;
+    struct diwarp_ah *to_busy, *to_other = NULL;
+    struct diwarp_qp *other;
+    struct diwarp_wc wc[16];
+    struct node a, b, c;
+    unsigned busy = 0, others = 0;
+
+    node_open_default(&a, 1, DIWARP_QPT_RD);
+    node_open_default(&b, 2, DIWARP_QPT_RD);
+    node_open_default(&c, 3, DIWARP_QPT_RD);
+    qp_attr.cq = b.cq;
+    assert_int_equal(diwarp_create_qp(b.pd, &qp_attr, &other, NULL), 0);
+    diwarp_query_address(other, &address);
+    to_busy = node_ah(&a, &b);
+    assert_int_equal(diwarp_create_ah(c.qp, &address, &to_other), 0);
+    for (unsigned i = 0; i < 100; i++)
+        assert_int_equal(post(&c, to_other, IBV_WR_SEND, "otherother", 10, 0, 0, NULL, 0), 0);
+    for (unsigned round = 0; round < 200000 && !(others == 100 && busy > 1000); round++) {
+        (void)post(&a, to_busy, IBV_WR_SEND, "busy", 4, 0, 0, NULL, 0);
+        node_poll(&a);
+        node_poll(&c);
+        int n = diwarp_poll_cq(b.cq, 16, wc);
+        for (int i = 0; i < n; i++) {
+            busy += wc[i].wc.byte_len == 4;
+            others += wc[i].wc.byte_len == 10;
+        }
+    }
+    assert_true(busy > 1000);
+    assert_int_equal(others, 100);
+    diwarp_destroy_ah(to_busy);
+    diwarp_destroy_ah(to_other);
+    diwarp_destroy_qp(other);
+    node_close(&a);
+    node_close(&b);
+    node_close(&c);
+}
+
+/* What a completion points to stays until all of its poll was taken. */
+static void poll__few_at_a_time(void **state)
+{
+    (void)state;
+    struct diwarp_wc wc;
+    struct node a, b;
+    unsigned got = 0;
+
+    node_open_default(&a, 1, DIWARP_QPT_RD);
+    node_open_default(&b, 2, DIWARP_QPT_RD);
+    struct diwarp_ah *ah = node_ah(&a, &b);
+    for (uint32_t i = 0; i < 500; i++)
+        assert_true(post(&a, ah, IBV_WR_SEND, &i, sizeof i, IBV_SEND_INLINE, 0, NULL, 0) == 0);
+    for (uint64_t end_ns = clock_ns() + WAIT_NS; got < 500 && clock_ns() < end_ns;) {
+        node_poll(&a);
+        if (diwarp_poll_cq(b.cq, 1, &wc) == 1) {
+            uint32_t i;
+            assert_int_equal(wc.wc.byte_len, sizeof i);
+            memcpy(&i, wc.data, sizeof i);
+            assert_int_equal(i, got);
+            got++;
+        }
+    }
+    assert_int_equal(got, 500);
+    diwarp_destroy_ah(ah);
+    node_close(&a);
+    node_close(&b);
+}
+
+/* Without polls the RNIC still runs, acknowledges, and keeps what came for the next poll. */
+static void run_cq__hands_nothing_out(void **state)
+{
+    (void)state;
+    struct diwarp_wc wc;
+    struct node a, b;
+
+    node_open_default(&a, 1, DIWARP_QPT_RD);
+    node_open_default(&b, 2, DIWARP_QPT_RD);
+    struct diwarp_ah *ah = node_ah(&a, &b);
+    for (uint32_t i = 0; i < 50; i++) {
+        unsigned sends = a.sends;
+        assert_int_equal(post(&a, ah, IBV_WR_SEND, &i, sizeof i, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+        for (uint64_t end_ns = clock_ns() + WAIT_NS; a.sends == sends && clock_ns() < end_ns;) {
+            (void)diwarp_run_cq(b.cq);
+            node_poll(&a);
+            if (i >= 30) /* beyond what it keeps: datagrams wait in the socket */
+                break;
+        }
+        assert_true(a.sends == sends + 1 || i >= 30);
+    }
+    for (uint32_t i = 0; i < 50; i++) {
+        uint32_t value;
+        do {
+            node_poll(&a);
+        } while (diwarp_poll_cq(b.cq, 1, &wc) == 0);
+        memcpy(&value, wc.data, sizeof value);
+        assert_int_equal(value, i);
+    }
+    diwarp_destroy_ah(ah);
+    node_close(&a);
+    node_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cq__keeps_the_order_while_it_grows),
+        cmocka_unit_test(wc_status__of_what_came_on_the_wire),
+        cmocka_unit_test(cq__of_two_qps_serves_both),
+        cmocka_unit_test(poll__few_at_a_time),
+        cmocka_unit_test(run_cq__hands_nothing_out),
+    };
+
+    return cmocka_run_group_tests_name("cq", tests, NULL, NULL);
+}
