@@ -59,7 +59,7 @@ static const struct uint_param uint_params[] = {
      &mca_btl_diwarp_component.params.send_pool_bytes, OPAL_INFO_LVL_5, 256u << 10, UINT_MAX,
      false},
     {"record_window",
-     "Most bytes that one RDMA transfer may have in flight; 0: derived from the receive buffer",
+     "Most bytes of RDMA transfers under way to this process; 0: derived from the receive buffer",
      &mca_btl_diwarp_component.params.record_window_bytes, OPAL_INFO_LVL_5, 4096, UINT_MAX, true},
     {"finalize_timeout_ms",
      "Longest wait in MPI_Finalize, in milliseconds, for peers to acknowledge what was sent",

@@ -3,7 +3,7 @@
 
 lib_LTLIBRARIES += libdiwarp.la
 # The core without common/llp/open.c: the test build of the component opens another LLP.
-noinst_LTLIBRARIES += libdiwarp_core.la libdiwarp_open.la
+noinst_LTLIBRARIES += libdiwarp_core.la libdiwarp_open.la libdiwarp_whole.la
 
 libdiwarp_core_la_SOURCES = \
 	common/base/heap.c \
@@ -68,7 +68,9 @@ libdiwarp_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
 	-export-symbols-regex '^diwarp_'
 
 # What a program of this tree links: internal names are visible there, unlike in the library.
-CORE_LIBS = libdiwarp_core.la libdiwarp_open.la
+CORE_LIBS = libdiwarp_whole.la
+libdiwarp_whole_la_SOURCES =
+libdiwarp_whole_la_LIBADD = libdiwarp_core.la libdiwarp_open.la
 
 include_HEADERS = common/include/diwarp.h
 

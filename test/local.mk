@@ -14,14 +14,31 @@ noinst_HEADERS += \
 	test/mpi/mpi_test.h \
 	test/mpi/mpi_tool.h \
 	test/net/pcap.h \
+	test/net/forge.h \
+	test/net/node.h \
+	test/sim/sim_fixture.h \
+	test/sim/sim_net.h \
+	test/sim/sim_rd.h \
+	test/sim/sim_ud.h \
+	test/sim/sim_world.h \
 	test/unit/random.h \
 	test/vectors/vectors.h
 EXTRA_DIST += \
+	test/fuzz/seeds/receive/get_doomed \
+	test/fuzz/seeds/receive/put_opened \
+	test/fuzz/seeds/receive/read_gap \
+	test/fuzz/seeds/receive/read_held \
+	test/fuzz/seeds/receive/read_placed \
+	test/fuzz/seeds/receive/read_predicted \
+	test/fuzz/seeds/receive/ud_record \
+	test/fuzz/seeds/receive/ud_send \
+	test/fuzz/seeds/receive/write_large \
 	test/apps/run \
 	test/fault/README.md \
 	test/mpi/README.md \
 	test/mpi/run \
 	test/net/two_hosts \
+	test/sim/README.md \
 	test/vectors/atomic_request_cmp_swap.hex \
 	test/vectors/atomic_request_fetch_add.hex \
 	test/vectors/atomic_response.hex \
@@ -39,13 +56,24 @@ EXTRA_DIST += \
 	test/vectors/record_status.hex \
 	test/vectors/write_record.hex
 
+# The simulator: random scenarios by seed, and directed ones.
+SIM_SOURCES = test/sim/sim_net.c test/sim/sim_world.c
+check_PROGRAMS += test/sim/sim_random
+TESTS += test/sim/sim_random
+test_sim_sim_random_SOURCES = $(SIM_SOURCES) test/sim/sim_random.c test/sim/sim_rd.c \
+	test/sim/sim_rd_judge.c test/sim/sim_rd_plan.c test/sim/sim_ud.c
+test_sim_sim_random_LDADD = $(CORE_LIBS)
+
 # ---- unit tests: one program for each module -----------------------------------------------------
 
 if DW_CMOCKA
 
 UNIT_TESTS = \
+	test/unit/test_address \
+	test/unit/test_cq \
 	test/unit/test_crc32c \
 	test/unit/test_ddp \
+	test/unit/test_device \
 	test/unit/test_heap \
 	test/unit/test_interface \
 	test/unit/test_list \
@@ -65,6 +93,21 @@ UNIT_TESTS = \
 	test/unit/test_udp
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
+
+# The RNIC as a whole: in the simulator, and on the sockets of the loopback interface.
+RNIC_TESTS = \
+	test/net/test_bad_input \
+	test/net/test_bad_peer \
+	test/net/test_loopback \
+	test/net/test_loopback_ud \
+	test/sim/test_sim_directed \
+	test/sim/test_sim_peers \
+	test/sim/test_sim_ud
+test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
+test_sim_test_sim_peers_SOURCES = $(SIM_SOURCES) test/sim/test_sim_peers.c
+test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
+check_PROGRAMS += $(RNIC_TESTS)
+TESTS += $(RNIC_TESTS)
 
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
@@ -160,12 +203,14 @@ FUZZERS = \
 	test/fuzz/fuzz_ddp \
 	test/fuzz/fuzz_llp_header \
 	test/fuzz/fuzz_ranges \
-	test/fuzz/fuzz_rdmap
+	test/fuzz/fuzz_rdmap \
+	test/fuzz/fuzz_receive
 check_PROGRAMS += $(FUZZERS)
 
 test_fuzz_fuzz_ddp_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_llp_header_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_ranges_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_rdmap_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_receive_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 
 endif

@@ -98,7 +98,7 @@ struct diwarp_device_attr {
     uint64_t peer_timeout_ns; /* silence, with data owed, after which a peer is gone; 0: never */
     uint32_t send_window_datagrams; /* 1..64, unacknowledged datagrams per peer */
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */
-    uint32_t record_window_bytes;   /* most bytes one record may have in flight; 0: from SO_RCVBUF */
+    uint32_t record_window_bytes;   /* most bytes of records under way to us; 0: from SO_RCVBUF */
 };
 
 struct diwarp_device;

@@ -15,9 +15,10 @@
 /* Share of the socket's buffer that records may fill; the rest is for eager datagrams. */
 #define RECORD_SHARE_NUM 3
 #define RECORD_SHARE_DEN 4
-#define RECORD_WINDOW_MAX_BYTES (256u << 10)
-/* More under way than this falls out of the cache between the NIC, or the sender, and us. */
-#define GRANT_BUDGET_MAX_BYTES (512u << 10)
+/* Under way for all records: not divided among them, so that the oldest record gets all there is and the next
+ * datagram is most likely its (see predict.c). More would fall out of the cache on its way. */
+#define RECORD_WINDOW_BYTES     (1u << 20)
+#define RECORD_WINDOW_MIN_BYTES (16u << 10)
 
 /* ---- protection domains ---- */
 
@@ -115,14 +116,13 @@ static void size_budgets(struct diwarp_qp *qp)
      * those of MTU 1500, the worst of those that carry bulk. */
     uint64_t record_truesize = (uint64_t)qp->llp->rcvbuf_bytes * RECORD_SHARE_NUM / RECORD_SHARE_DEN;
     uint64_t payload = record_truesize * 1400 / dw_llp_truesize(1472);
-    qp->grant_budget_bytes = payload < 16384 ? 16384 : (uint32_t)payload;
-    if (qp->grant_budget_bytes > GRANT_BUDGET_MAX_BYTES)
-        qp->grant_budget_bytes = GRANT_BUDGET_MAX_BYTES;
-    qp->eager_budget_bytes = qp->llp->rcvbuf_bytes - (uint32_t)record_truesize;
     uint32_t window = qp->device->attr.record_window_bytes;
     if (!window)
-        window = RECORD_WINDOW_MAX_BYTES;
-    qp->record_window_bytes = window < qp->grant_budget_bytes ? window : qp->grant_budget_bytes;
+        window = RECORD_WINDOW_BYTES;
+    if (payload < RECORD_WINDOW_MIN_BYTES)
+        payload = RECORD_WINDOW_MIN_BYTES;
+    qp->grant_budget_bytes = window < payload ? window : (uint32_t)payload;
+    qp->eager_budget_bytes = qp->llp->rcvbuf_bytes - (uint32_t)record_truesize;
 }
 
 static void init_lists(struct diwarp_qp *qp)

@@ -203,7 +203,7 @@ struct diwarp_qp {
     struct dw_list want, ready;
     uint32_t next_id;
     uint32_t grant_budget_bytes, granted_bytes; /* granted: given out, not yet here */
-    uint32_t eager_budget_bytes, record_window_bytes;
+    uint32_t eager_budget_bytes;
     struct dw_peer *record_peer; /* of the last Write-Record segment */
     struct dw_sink *predicted;   /* during a receive call */
     uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */

@@ -15,21 +15,17 @@
 static uint32_t grantable(const struct dw_sink *sink)
 {
     const struct diwarp_qp *qp = sink->peer->qp;
-    const struct dw_record_sink *record = &sink->record;
     uint32_t budget = qp->granted_bytes < qp->grant_budget_bytes
                           ? qp->grant_budget_bytes - qp->granted_bytes
                           : 0;
-    uint32_t due = dw_record_sink_due_bytes(record);
-    uint32_t window = due < qp->record_window_bytes ? qp->record_window_bytes - due : 0;
-    uint32_t left = record->total - record->granted;
-    uint32_t bytes = window < budget ? window : budget;
-    if (bytes >= left)
+    uint32_t left = sink->record.total - sink->record.granted;
+    if (budget >= left)
         return left;
-    if (bytes < qp->record_window_bytes / GRANT_SHARE)
+    if (budget < qp->grant_budget_bytes / GRANT_SHARE)
         return 0;
     /* Whole datagrams: a remainder would travel in one of its own. */
     uint32_t payload = dw_record_payload_bytes(sink->peer);
-    return bytes > payload ? bytes - bytes % payload : bytes;
+    return budget > payload ? budget - budget % payload : budget;
 }
 
 static uint64_t sink_deadline_ns(const struct dw_sink *sink)

@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define PEERS        3
 #define REGION_BYTES 8192u
+#define LOCAL_BYTES  32768u
 #define CANARY       0x5a
 #define JOB          7
 
@@ -48,13 +49,31 @@ struct memory_llp {
     struct dw_llp llp;
     uint8_t datagram[DW_LLP_SLOT_BYTES];
     uint32_t bytes, segment_bytes;
-    bool waiting, full;
+    bool waiting, full, truncated, unreachable;
 };
 
 static int memory_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {
     require(train->segment_bytes > 0 && train->total_bytes <= DW_LLP_TRAIN_BYTES);
     return ((struct memory_llp *)(void *)llp)->full ? -EAGAIN : 0;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* As recvmsg() does with a gather list: some bytes go straight to where they are expected. */
+static void scatter(const struct memory_llp *memory, struct dw_llp_slot *slot)
+{
+    uint32_t start = least(slot->direct_at, memory->bytes);
+    uint32_t end = least(slot->direct_at + slot->direct_bytes, memory->bytes);
+
+    memcpy(slot->buf, memory->datagram, start);
+    if (end > start)
+        memcpy(slot->direct, memory->datagram + start, end - start);
+    memcpy(slot->buf + end, memory->datagram + end, memory->bytes - end);
+    slot->split = true;
 }
 
 static int memory_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
@@ -64,18 +83,24 @@ static int memory_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n
     if (!n || !memory->waiting)
         return 0;
     memory->waiting = false;
-    memcpy(slots[0].buf, memory->datagram, memory->bytes);
+    if (slots[0].direct_bytes)
+        scatter(memory, &slots[0]);
+    else
+        memcpy(slots[0].buf, memory->datagram, memory->bytes);
     slots[0].bytes = memory->bytes;
     slots[0].segment_bytes = memory->segment_bytes;
-    slots[0].truncated = false;
+    slots[0].truncated = memory->truncated;
     return 1;
 }
 
 static bool memory_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
 {
-    (void)llp;
-    (void)to;
-    return false;
+    struct memory_llp *memory = (struct memory_llp *)(void *)llp;
+    bool unreachable = memory->unreachable;
+
+    *to = (struct dw_llp_addr){.family = AF_INET, .port = 50000, .ip = {127, 0, 0, 1}};
+    memory->unreachable = false;
+    return unreachable;
 }
 
 static void memory_close(struct dw_llp *llp)
@@ -101,10 +126,12 @@ static struct world {
     struct diwarp_qp *qp;
     struct diwarp_address address;
     struct diwarp_ah *ahs[PEERS];
-    struct diwarp_mr *open_mr, *closed_mr, *doomed_mr; /* all rights, none, all until deregistered */
+    /* All rights; reading only; all rights until deregistered. */
+    struct diwarp_mr *open_mr, *closed_mr, *doomed_mr;
     uint8_t *open, *closed, *doomed, *local;
     uint32_t psns[PEERS];
     uint64_t held;
+    uint32_t room; /* of a record, behind the segment's offset; 0: any */
     struct diwarp_record *record;
 } w;
 
@@ -138,12 +165,12 @@ static const struct diwarp_interface interface = {.name = "lo",
                                                   .mtu_bytes = 65536,
                                                   .ip = {127, 0, 0, 1}};
 
-static uint8_t *canaries(void)
+static uint8_t *canaries(uint32_t bytes)
 {
-    uint8_t *memory = malloc(REGION_BYTES);
+    uint8_t *memory = malloc(bytes);
 
     require(memory != NULL);
-    memset(memory, CANARY, REGION_BYTES);
+    memset(memory, CANARY, bytes);
     return memory;
 }
 
@@ -181,10 +208,10 @@ static void world_open(bool ud, bool small)
         peer.port = (uint16_t)(50000 + i);
         require(diwarp_create_ah(w.qp, &peer, &w.ahs[i]) == 0);
     }
-    w.open = canaries();
-    w.closed = canaries();
-    w.doomed = canaries();
-    w.local = canaries();
+    w.open = canaries(REGION_BYTES);
+    w.closed = canaries(REGION_BYTES);
+    w.doomed = canaries(REGION_BYTES);
+    w.local = canaries(LOCAL_BYTES);
     w.open_mr = diwarp_reg_mr(w.pd, w.open, REGION_BYTES, all);
     w.closed_mr = diwarp_reg_mr(w.pd, w.closed, REGION_BYTES, IBV_ACCESS_REMOTE_READ);
     w.doomed_mr = diwarp_reg_mr(w.pd, w.doomed, REGION_BYTES, all);
@@ -251,7 +278,7 @@ static void post(struct input *in)
     wr.wr.send_flags = take(in, 1) << 1;
     wr.wr.send_flags |= (wr.wr.send_flags & 0x80 ? (unsigned)DIWARP_SEND_HOLD : 0) |
                         (wr.wr.send_flags & 0x40 ? (unsigned)DIWARP_SEND_BUFFERED : 0);
-    sge.length = take(in, 2) % (REGION_BYTES + 1);
+    sge.length = take(in, 2) % (LOCAL_BYTES + 1);
     if (wr.wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
         sge.length = sizeof(uint64_t);
     (void)diwarp_post_send(w.qp, &wr);
@@ -259,7 +286,7 @@ static void post(struct input *in)
 
 static void post_recv(struct input *in)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)w.local, .length = take(in, 2) % (REGION_BYTES + 1)};
+    struct ibv_sge sge = {.addr = (uintptr_t)w.local, .length = take(in, 2) % (LOCAL_BYTES + 1)};
     struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = (int)take(in, 1) & 1};
 
     (void)diwarp_post_recv(w.qp, &wr);
@@ -270,16 +297,23 @@ static void post_recv(struct input *in)
 static uint32_t known_id(struct input *in)
 {
     uint32_t byte = take(in, 1);
+    uint32_t id = byte & 0x40 ? w.qp->next_id - (byte & 3) : byte & 0x3f;
 
-    return (byte & 0x80 ? DW_RECORD_ID_FROM_SOURCE : 0) | (byte & 0x7f);
+    return (byte & 0x80 ? DW_RECORD_ID_FROM_SOURCE : 0) | (id & 0x7fffffff);
+}
+
+static struct dw_sink *known_sink(unsigned rank, uint32_t id)
+{
+    struct diwarp_name name = {.job = JOB, .rank = rank};
+    struct dw_peer *peer = w.qp->ud ? NULL : dw_peer_find(w.qp, name);
+
+    return peer ? dw_map_get(&w.qp->sinks, dw_record_key(peer, id)) : NULL;
 }
 
 /* Where a record lies, if it is one; otherwise a region's. */
 static void known_place(struct input *in, unsigned rank, uint32_t id, uint32_t *stag, uint64_t *to)
 {
-    struct diwarp_name name = {.job = JOB, .rank = rank};
-    struct dw_peer *peer = w.qp->ud ? NULL : dw_peer_find(w.qp, name);
-    struct dw_sink *sink = peer ? dw_map_get(&w.qp->sinks, dw_record_key(peer, id)) : NULL;
+    const struct dw_sink *sink = known_sink(rank, id);
     uint32_t choice = take(in, 1);
     struct diwarp_mr *mr = choice & 1 ? w.closed_mr : choice & 2 ? w.doomed_mr : w.open_mr;
 
@@ -298,7 +332,7 @@ static size_t put_request(struct input *in, unsigned rank, uint8_t opcode, uint8
     if (opcode == DW_RDMAP_READ_REQUEST) {
         known_place(in, rank, UINT32_MAX, &read.source_stag, &read.source_to);
         read.record_id = id;
-        read.size = take(in, 2);
+        read.size = take(in, 2) % (REGION_BYTES + 2);
         read.granted = take(in, 2);
         dw_read_request_put(buf, &read);
         dw_put_be32(buf + DW_READ_REQUEST_BYTES - 8, id);
@@ -320,7 +354,7 @@ static size_t put_control(struct input *in, unsigned rank, uint8_t *buf)
     switch (control.kind) {
     case DW_RECORD_OPEN:
         known_place(in, rank, UINT32_MAX, &control.stag, &control.to);
-        control.length = take(in, 2);
+        control.length = take(in, 2) % (REGION_BYTES + 2);
         control.id |= DW_RECORD_ID_FROM_SOURCE;
         break;
     case DW_RECORD_STATUS:
@@ -340,22 +374,32 @@ static size_t put_control(struct input *in, unsigned rank, uint8_t *buf)
     return dw_record_control_put(buf, &control);
 }
 
+static size_t put_write_record(struct input *in, unsigned rank, struct dw_ddp_header *ddp,
+                               uint8_t *buf)
+{
+    uint32_t id = known_id(in), offset = take(in, 2), total = take(in, 2);
+    const struct dw_sink *sink = known_sink(rank, id);
+
+    if (sink && !(total & 1)) {
+        total = sink->record.total;
+        offset %= total;
+    }
+    ddp->tagged = true;
+    known_place(in, rank, id, &ddp->stag, &ddp->to);
+    ddp->to += offset;
+    dw_put_be32(buf, id);
+    dw_put_be32(buf + 4, offset);
+    dw_put_be32(buf + 8, total);
+    w.room = offset < total ? total - offset : 0;
+    return DW_WRITE_RECORD_BYTES;
+}
+
 /* The RDMAP header of a segment, and the DDP fields that go with it. */
 static size_t put_head(struct input *in, unsigned rank, struct dw_ddp_header *ddp, uint8_t *buf)
 {
-    uint32_t id;
-
     switch (ddp->opcode) {
     case DW_RDMAP_WRITE_RECORD:
-        ddp->tagged = true;
-        id = known_id(in);
-        known_place(in, rank, id, &ddp->stag, &ddp->to);
-        dw_put_be32(buf, id);
-        uint32_t offset = take(in, 2);
-        dw_put_be32(buf + 4, offset);
-        dw_put_be32(buf + 8, take(in, 2));
-        ddp->to += offset;
-        return DW_WRITE_RECORD_BYTES;
+        return put_write_record(in, rank, ddp, buf);
     case DW_RDMAP_READ_REQUEST:
     case DW_RDMAP_ATOMIC_REQUEST:
         ddp->qn = DW_QN_REQUEST;
@@ -384,6 +428,7 @@ static uint32_t put_segment(struct input *in, unsigned rank, uint8_t *buf)
     uint32_t choice = take(in, 1);
     struct dw_ddp_header ddp = {.opcode = opcodes[choice & 7], .last = choice & 8};
     uint8_t head[DW_RECORD_STATUS_BYTES(4) + DIWARP_RELEASE_MAX_BYTES];
+    w.room = 0;
     size_t head_bytes = put_head(in, rank, &ddp, head);
     size_t n = DW_SEGMENT_LEN_BYTES + dw_ddp_put(buf + DW_SEGMENT_LEN_BYTES, &ddp);
 
@@ -391,6 +436,8 @@ static uint32_t put_segment(struct input *in, unsigned rank, uint8_t *buf)
     n += head_bytes;
     if (choice & 0x10) { /* payload, or bytes left over */
         uint32_t bytes = take(in, 2) % 4096;
+        if (w.room && bytes > w.room && !(choice & 0x80))
+            bytes = w.room;
         memset(buf + n, 0xa5, bytes);
         n += bytes;
     }
@@ -476,6 +523,11 @@ static void step(struct input *in)
         break;
     case 5:
         w.llp.full = take(in, 1) & 1;
+        w.llp.truncated = take(in, 1) & 1;
+        break;
+    case 6:
+        w.llp.unreachable = true;
+        poll_once();
         break;
     default:
         deliver(in);
@@ -490,6 +542,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     world_open(kind & 1, kind & 2);
     for (unsigned steps = 0; in.at < in.end && steps < 200; steps++)
         step(&in);
+    if (kind & 4)
+        (void)diwarp_drain_qp(w.qp, 0);
     world_close();
     return 0;
 }

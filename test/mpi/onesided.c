@@ -351,6 +351,19 @@ static void check_rdma_used(struct mt_pvar_set *pvars)
         MT_CHECK(all > 0, "osc/rdma, but no RDMA operation was counted");
 }
 
+/* Open MPI 4.1's osc/rdma locks itself out of dynamic windows of other hosts, whatever the BTL:
+ * find_dynamic_region() takes a lock exclusively, then refresh_dynamic_region() waits to share it. */
+static bool one_host(void)
+{
+    MPI_Comm host;
+    int size;
+
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_size(host, &size);
+    MPI_Comm_free(&host);
+    return size == mt.size;
+}
+
 int main(int argc, char **argv)
 {
     struct mt_pvar_set pvars;
@@ -361,7 +374,8 @@ int main(int argc, char **argv)
     next_rank = (mt.rank + 1) % mt.size;
     previous_rank = (mt.rank - 1 + mt.size) % mt.size;
     check_osc();
-    for (int flavor = 0; flavor < FLAVOR_COUNT; flavor++) {
+    const int flavors = one_host() ? FLAVOR_COUNT : DYNAMIC;
+    for (int flavor = 0; flavor < flavors; flavor++) {
         struct window w;
 
         window_init(&w, (enum flavor)flavor);
@@ -375,7 +389,7 @@ int main(int argc, char **argv)
     check_rdma_used(&pvars);
     mt_pvar_set_fini(&pvars);
     MPI_T_finalize();
-    mt_finish("created, allocated and dynamic windows, %llu put/get epochs",
-              (unsigned long long)sequence);
+    mt_finish("created, allocated%s windows, %llu put/get epochs",
+              flavors == FLAVOR_COUNT ? " and dynamic" : "", (unsigned long long)sequence);
     return 0;
 }

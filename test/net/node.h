@@ -173,7 +173,7 @@ static inline void node_poll(struct node *node)
         node_take(node, &wc[i]);
 }
 
-/* Runs the nodes (a NULL ends the list) until the truth holds; fails the test when it never does. */
+/* Runs the nodes until the truth holds; fails the test when it never does. */
 #define RUN_UNTIL(truth, ...)                                                  \
     do {                                                                       \
         struct node *run_nodes[] = {__VA_ARGS__, NULL};                        \

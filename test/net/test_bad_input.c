@@ -262,7 +262,7 @@ static void segments__malformed(void **state)
         {{0x00, 0x12, 0x41, 0x4a, 0, 0, 0, 0, 0, 0, 0, 1}, 20, false}, /* empty Atomic Request */
         {{0x00, 0x12, 0x41, 0x4b, 0, 0, 0, 0, 0, 0, 0, 3}, 20, false}, /* empty Atomic Response */
         {{0x00, 0x12, 0x41, 0x4e, 0, 0, 0, 0, 0, 0, 0, 4}, 20, false}, /* empty control */
-        {{0x00, 0x12, 0x01, 0x43, 0, 0, 0, 0}, 20, false},     /* first of several, without a byte */
+        {{0x00, 0x12, 0x01, 0x43, 0, 0, 0, 0}, 20, false},     /* first of several, empty */
         {{0x00, 0x0e, 0xc1, 0x4c, 0, 0, 0, 0}, 16, false},     /* Write-Record without its header */
         {{0x00, 0x0e, 0xc1, 0x40, 0, 0, 0, 0}, 16, false},     /* RDMA Write: not over datagrams */
     };

@@ -112,8 +112,8 @@ static inline struct diwarp_mr *fixture_reg(struct fixture *f, unsigned node, vo
 }
 
 static inline int fixture_post(struct fixture *f, unsigned node, unsigned to, uint64_t wr_id,
-                               enum ibv_wr_opcode opcode, unsigned flags, void *buf,
-                               uint32_t bytes, const struct diwarp_mr *remote)
+                               enum ibv_wr_opcode opcode, unsigned flags, void *buf, uint32_t bytes,
+                               const struct diwarp_mr *remote)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)buf, .length = bytes};
     struct diwarp_send_wr post = {

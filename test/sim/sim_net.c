@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_PORT        40000
-#define MAX_FLIPPED_BITS  3 /* fewer than CRC32C's distance at every datagram length: always caught */
+#define FIRST_PORT 40000
+#define MAX_FLIPPED_BITS \
+    3 /* fewer than CRC32C's distance at every datagram length: always caught */
 
 /* ---- randomness ---- */
 
@@ -165,8 +166,7 @@ static void send_one(struct sim_endpoint *from, const struct dw_llp_addr *to, co
     if (from->link_free_ns < net->now_ns)
         from->link_free_ns = net->now_ns;
     from->link_free_ns += 1 + (uint64_t)(bytes / net->impairment.bytes_per_ns);
-    enum sim_verdict verdict =
-        net->filter ? net->filter(net->arg, from, buf, bytes) : SIM_PASS;
+    enum sim_verdict verdict = net->filter ? net->filter(net->arg, from, buf, bytes) : SIM_PASS;
     if (verdict == SIM_DROP ||
         sim_random_permille(&net->random_state, net->impairment.loss_permille)) {
         net->lost++;
@@ -227,12 +227,27 @@ static bool joins(const struct dw_llp_slot *slot, const struct sim_datagram *fir
            slot->bytes + next->bytes <= DW_LLP_SLOT_BYTES - 1;
 }
 
+/* As readv() into the slot with a window to `direct` would. */
+static void copy_in(struct dw_llp_slot *slot, const uint8_t *data, uint32_t bytes)
+{
+    for (uint32_t i = 0, n; i < bytes; i += n) {
+        uint32_t at = slot->bytes + i, behind = slot->direct_at + slot->direct_bytes;
+        bool inside = slot->split && at >= slot->direct_at && at < behind;
+        n = bytes - i;
+        if (inside && n > behind - at)
+            n = behind - at;
+        else if (slot->split && at < slot->direct_at && n > slot->direct_at - at)
+            n = slot->direct_at - at;
+        memcpy(inside ? slot->direct + (at - slot->direct_at) : slot->buf + at, data + i, n);
+    }
+    slot->bytes += bytes;
+}
+
 static void receive(struct sim_endpoint *endpoint, struct dw_llp_slot *slot,
                     struct sim_datagram *datagram)
 {
     struct sim_net *net = endpoint->net;
-    memcpy(slot->buf + slot->bytes, datagram->buf, datagram->bytes);
-    slot->bytes += datagram->bytes;
+    copy_in(slot, datagram->buf, datagram->bytes);
     endpoint->queued_bytes -= dw_llp_truesize(datagram->bytes);
     dw_list_remove(&datagram->link);
     net->corrupted_received += datagram->corrupted;
@@ -246,6 +261,7 @@ static void fill(struct sim_endpoint *endpoint, struct dw_llp_slot *slot)
     slot->bytes = 0;
     slot->segment_bytes = first->bytes;
     slot->truncated = false;
+    slot->split = endpoint->net->direct && slot->direct_bytes;
     receive(endpoint, slot, first);
     while (endpoint->net->gro && !dw_list_empty(&endpoint->queue)) {
         struct sim_datagram *next = dw_container(endpoint->queue.next, struct sim_datagram, link);
@@ -283,8 +299,7 @@ static void sim_close(struct dw_llp *llp)
 {
     struct sim_endpoint *endpoint = endpoint_of(llp);
     struct sim_net *net = endpoint->net;
-    dw_list_foreach(it, &endpoint->queue)
-    {
+    dw_list_foreach (it, &endpoint->queue) {
         dw_list_remove(it);
         free(dw_container(it, struct sim_datagram, link));
     }

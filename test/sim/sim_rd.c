@@ -56,8 +56,8 @@ static int post_reserved(struct sim_node *node, struct sim_rd_op *op)
 /* The memory of op in up to three pieces. */
 static int make_sges(struct sim_rd *rd, const struct sim_rd_op *op, struct ibv_sge *sges)
 {
-    bool cut = op->kind == SIM_RD_SEND || (op->kind == SIM_RD_WRITE &&
-                                           op->bytes <= DW_INLINE_WRITE_BYTES);
+    bool cut =
+        op->kind == SIM_RD_SEND || (op->kind == SIM_RD_WRITE && op->bytes <= DW_INLINE_WRITE_BYTES);
     int n = cut ? 1 + (int)sim_random_below(&rd->world.random_state, 3) : 1;
     uint64_t addr = (uintptr_t)op->buf;
     uint32_t left = op->bytes;
@@ -123,11 +123,10 @@ static void prepare(struct sim_rd *rd, struct sim_rd_op *op)
         return;
     op->victim = guarded_alloc(op->bytes, FILL_VICTIM);
     if (op->kind == SIM_RD_READ)
-        sim_pattern_fill(SIM_RD_READABLE_ID + op->target, op->remote_offset, op->victim,
-                         op->bytes);
-    op->victim_mr = diwarp_reg_mr(rd->world.nodes[op->target].pd, op->victim, op->bytes,
-                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                      IBV_ACCESS_REMOTE_READ);
+        sim_pattern_fill(SIM_RD_READABLE_ID + op->target, op->remote_offset, op->victim, op->bytes);
+    op->victim_mr =
+        diwarp_reg_mr(rd->world.nodes[op->target].pd, op->victim, op->bytes,
+                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 }
 
 /* How many completions there must be: errors always give one, but a small write, which has no state

@@ -31,7 +31,7 @@ struct sim_rd_op {
     unsigned node, target;
     uint32_t bytes;
     bool signaled, imm, hold;
-    uint32_t release_bytes; /* 0, or at least 4 */
+    uint32_t release_bytes;     /* 0, or at least 4 */
     uint64_t post_ns, delay_ns; /* delay: until the release, or the deregistration */
     uint64_t remote_offset;
     uint64_t value; /* addend */
@@ -56,7 +56,7 @@ struct sim_rd_host {
     uint64_t words[SIM_RD_WORDS];
     struct diwarp_mr *readable_mr, *writable_mr, *words_mr;
     uint64_t writable_bytes;
-    unsigned next_op; /* of its own, in plan order */
+    unsigned next_op;            /* of its own, in plan order */
     uint64_t seen[SIM_RD_WORDS]; /* last value that anybody saw there */
 };
 

@@ -29,6 +29,8 @@ static void plan_nodes(struct sim_rd *rd)
     config->mtu_bytes = SIM_RANDOM_OF(random, mtus);
     config->first_psn = SIM_RANDOM_OF(random, first_psns);
     config->gro = percent(rd, 50);
+    config->direct = percent(rd, 50);
+    config->helper = percent(rd, 30);
     config->device.rcvbuf_bytes = SIM_RANDOM_OF(random, rcvbufs);
     config->device.sndbuf_bytes = SIM_RANDOM_OF(random, sndbufs);
     config->device.threaded = percent(rd, 20);
@@ -107,8 +109,8 @@ static void plan_atomic(struct sim_rd *rd, struct sim_rd_op *op)
 
 static void plan_op(struct sim_rd *rd, uint64_t at_ns)
 {
-    static const enum sim_rd_kind kinds[] = {SIM_RD_SEND, SIM_RD_SEND, SIM_RD_SEND, SIM_RD_READ,
-                                             SIM_RD_WRITE, SIM_RD_ADD, SIM_RD_SWAP};
+    static const enum sim_rd_kind kinds[] = {SIM_RD_SEND,  SIM_RD_SEND, SIM_RD_SEND, SIM_RD_READ,
+                                             SIM_RD_WRITE, SIM_RD_ADD,  SIM_RD_SWAP};
     struct sim_rd_op *op = &rd->ops[rd->op_count++];
     unsigned nodes = rd->config.node_count;
     *op = (struct sim_rd_op){

@@ -28,7 +28,7 @@ struct op {
     uint32_t bytes;
     uint64_t post_ns, offset; /* offset in the target's memory */
     bool posted, completed, arrived, ended, full;
-    uint32_t serial; /* its MSN or record id on the wire */
+    uint32_t serial;      /* its MSN or record id on the wire */
     struct dw_ranges map; /* what arrived until it ended */
     uint64_t first_ns, full_ns;
     uint8_t *buf;
@@ -355,9 +355,9 @@ static void judge(struct ud *ud)
         sim_check(world, op->completed == op->signaled);
         if (op->write && !memory_right(ud, op))
             sim_fail(world, "op %u: wrong bytes, or bytes that did not arrive", op->id);
-        bool must_end = op->write ? op->arrived && !op->wrong_stag
-                                  : op->full && op->full_ns - op->first_ns <=
-                                                    ud->config.qp.record_time_ns;
+        bool must_end =
+            op->write ? op->arrived && !op->wrong_stag
+                      : op->full && op->full_ns - op->first_ns <= ud->config.qp.record_time_ns;
         if (must_end && !op->ended && !ud->retried)
             sim_fail(world, "op %u: arrived, but was not handed over", op->id);
     }

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TICK_NS       1000 /* one round of polls */
-#define STEPS_MAX     20000000
-#define MAX_WC        16
-#define SIM_JOB       7
+#define TICK_NS   1000 /* one round of polls */
+#define STEPS_MAX 20000000
+#define MAX_WC    16
+#define SIM_JOB   7
 
 void sim_fail(struct sim_world *world, const char *format, ...)
 {
@@ -163,6 +163,7 @@ void sim_world_init(struct sim_world *world, const struct sim_config *config)
     sim_net_init(&world->net, config->seed * 2);
     world->net.impairment = config->impairment;
     world->net.gro = config->gro;
+    world->net.direct = config->direct;
     world->net.arg = world;
     for (unsigned i = 0; i < config->node_count; i++)
         sim_node_open(world, i);
@@ -202,7 +203,7 @@ static void check_step(struct sim_world *world)
         sim_check(world, qp->pool_bytes <= qp->device->attr.send_pool_bytes);
         sim_check(world, !qp->counters.drop_window);
         sim_check(world, !qp->counters.drop_truncated);
-        dw_list_foreach(it, &qp->peers)
+        dw_list_foreach (it, &qp->peers)
             check_peer(world, dw_container(it, struct dw_peer, link));
     }
 }
@@ -218,6 +219,10 @@ static bool poll_node(struct sim_node *node)
 {
     struct sim_world *world = node->world;
     struct diwarp_wc wc[MAX_WC];
+    if (world->config.helper && sim_random_below(&world->random_state, 2)) {
+        (void)diwarp_run_cq(node->cq);
+        return node->cq->count > 0;
+    }
     unsigned n = 1 + (unsigned)sim_random_below(&world->random_state, MAX_WC);
     int taken = diwarp_poll_cq(node->cq, n, wc);
     for (int i = 0; i < taken && world->on_wc; i++)
@@ -236,8 +241,7 @@ static uint64_t next_event_ns(const struct sim_world *world)
         if (!node->qp)
             continue;
         uint64_t node_ns = dw_qp_next_deadline_ns(node->qp);
-        const struct sim_endpoint *endpoint =
-            dw_container(node->qp->llp, struct sim_endpoint, llp);
+        const struct sim_endpoint *endpoint = dw_container(node->qp->llp, struct sim_endpoint, llp);
         if (!dw_list_empty(&endpoint->queue) || node->cq->count)
             node_ns = 0;
         if (node_ns < node->paused_until_ns)
@@ -275,8 +279,7 @@ void sim_world_run(struct sim_world *world, uint64_t limit_ns)
     uint64_t until_ns = world->net.now_ns + limit_ns;
     while (sim_world_step(world))
         if (world->net.now_ns > until_ns)
-            sim_fail(world, "no end after %llu ms",
-                     (unsigned long long)(limit_ns / 1000000));
+            sim_fail(world, "no end after %llu ms", (unsigned long long)(limit_ns / 1000000));
 }
 
 void sim_world_run_for(struct sim_world *world, uint64_t duration_ns)
@@ -291,7 +294,7 @@ void sim_world_run_for(struct sim_world *world, uint64_t duration_ns)
 static uint64_t pool_bytes_in(const struct dw_list *free_list, uint64_t each)
 {
     uint64_t bytes = 0;
-    dw_list_foreach(it, free_list)
+    dw_list_foreach (it, free_list)
         bytes += each;
     return bytes;
 }
@@ -327,7 +330,7 @@ static void check_qp_rest(struct sim_world *world, struct diwarp_qp *qp)
     /* The two sizes of transmit.c, which keeps them to itself. */
     sim_check(world, qp->pool_bytes == pool_bytes_in(&qp->free_small, 2048) +
                                            pool_bytes_in(&qp->free_large, DW_LLP_TRAIN_BYTES));
-    dw_list_foreach(it, &qp->peers)
+    dw_list_foreach (it, &qp->peers)
         check_peer_rest(world, dw_container(it, struct dw_peer, link));
 }
 

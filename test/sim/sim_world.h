@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Nodes (a device with one QP each) on a simulated network, the loop that runs them in virtual time,
- * and the invariants that hold whatever the application does.
+ * Nodes (a device with one QP each) on a simulated network, the loop that runs them in virtual
+ * time, and the invariants that hold whatever the application does.
  */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
@@ -30,7 +30,8 @@ struct sim_config {
     unsigned node_count;
     uint32_t mtu_bytes;
     uint32_t first_psn;
-    bool gro;
+    bool gro, direct;
+    bool helper; /* runs the RNIC between polls, as a thread of its own would */
     struct sim_impairment impairment;
     struct diwarp_device_attr device; /* of every node, but for its name */
     struct diwarp_qp_attr qp;
@@ -78,10 +79,10 @@ void sim_world_check_rest(struct sim_world *world);
 /* Notes the first failure; the world then stops. */
 void sim_fail(struct sim_world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-#define sim_check(world, truth)                                           \
-    do {                                                                  \
-        if (!(truth))                                                     \
-            sim_fail((world), "%s:%d: %s", __FILE__, __LINE__, #truth);   \
+#define sim_check(world, truth)                                         \
+    do {                                                                \
+        if (!(truth))                                                   \
+            sim_fail((world), "%s:%d: %s", __FILE__, __LINE__, #truth); \
     } while (0)
 
 static inline const struct diwarp_counters *sim_counters(const struct sim_world *world,

@@ -44,8 +44,8 @@ static enum sim_verdict lose_complete(void *world, const struct sim_endpoint *fr
     return lose_control(world, from, buf, bytes, DW_RECORD_COMPLETE);
 }
 
-static enum sim_verdict lose_open(void *world, const struct sim_endpoint *from,
-                                  const uint8_t *buf, uint32_t bytes)
+static enum sim_verdict lose_open(void *world, const struct sim_endpoint *from, const uint8_t *buf,
+                                  uint32_t bytes)
 {
     return lose_control(world, from, buf, bytes, DW_RECORD_OPEN);
 }
@@ -63,8 +63,8 @@ static enum sim_verdict lose_first_ack(void *world, const struct sim_endpoint *f
     return seen.header.type == DW_LLP_ACK && !fixture_of(world)->hits++ ? SIM_DROP : SIM_PASS;
 }
 
-static enum sim_verdict repeat_all(void *world, const struct sim_endpoint *from,
-                                   const uint8_t *buf, uint32_t bytes)
+static enum sim_verdict repeat_all(void *world, const struct sim_endpoint *from, const uint8_t *buf,
+                                   uint32_t bytes)
 {
     (void)world, (void)from, (void)buf, (void)bytes;
     return SIM_REPEAT;
@@ -103,7 +103,8 @@ static void transfer_close(struct transfer *t)
     free(t->remote);
 }
 
-/* Both ends are done with it within limit_ns; what timers remain to fire then find nothing to do. */
+/* Both ends are done with it within limit_ns; what timers remain to fire then find nothing to do.
+ */
 static void transfer_finish(struct transfer *t, uint32_t bytes, uint64_t limit_ns)
 {
     struct fixture *f = t->f;
@@ -115,8 +116,7 @@ static void transfer_finish(struct transfer *t, uint32_t bytes, uint64_t limit_n
         assert_true(sim_world_step(&f->world));
     }
     fixture_run(f, 2 * SECOND);
-    fixture_assert_status(f, 0, 5, t->read ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE,
-                          IBV_WC_SUCCESS);
+    fixture_assert_status(f, 0, 5, t->read ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
     assert_true(sim_pattern_matches(1, 0, t->read ? t->local : t->remote, bytes));
 }
 
@@ -215,14 +215,12 @@ static void everything__repeated__each_once(void **state)
     struct diwarp_mr *word_mr = fixture_reg(f, 1, &word, sizeof word);
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
     for (uint64_t i = 0; i < 50; i++)
-        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, local,
-                                      (uint32_t)i * 1000, NULL),
-                         0);
+        assert_int_equal(
+            fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, local, (uint32_t)i * 1000, NULL), 0);
     assert_int_equal(fixture_post(f, 0, 1, 60, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, &original,
                                   sizeof original, word_mr),
                      0);
-    assert_int_equal(
-        fixture_post(f, 0, 1, 61, IBV_WR_RDMA_WRITE, 0, local, RECORD_BYTES, mr), 0);
+    assert_int_equal(fixture_post(f, 0, 1, 61, IBV_WR_RDMA_WRITE, 0, local, RECORD_BYTES, mr), 0);
     fixture_run(f, 2 * SECOND);
     assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 50);
     assert_int_equal(fixture_count(f, 0, IBV_WC_SEND), 50);
@@ -250,8 +248,8 @@ static void reads__more_than_the_budget__nothing_twice(void **state)
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
     for (unsigned i = 0; i < READS; i++) {
         local[i] = fixture_payload(2, RECORD_BYTES);
-        assert_int_equal(
-            fixture_post(f, 0, 1, i, IBV_WR_RDMA_READ, 0, local[i], RECORD_BYTES, mr), 0);
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_RDMA_READ, 0, local[i], RECORD_BYTES, mr),
+                         0);
     }
     fixture_run(f, 2 * SECOND);
     for (unsigned i = 0; i < READS; i++) {

@@ -18,14 +18,13 @@ static void post_each(struct fixture *f, uint8_t *local, uint64_t *original,
                       const struct diwarp_mr *mr)
 {
     assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, local, 100, NULL), 0);
-    assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_RDMA_READ, DIWARP_SEND_HOLD, local,
-                                  RECORD_BYTES, mr),
-                     0);
+    assert_int_equal(
+        fixture_post(f, 0, 1, 2, IBV_WR_RDMA_READ, DIWARP_SEND_HOLD, local, RECORD_BYTES, mr), 0);
     assert_int_equal(fixture_post(f, 0, 1, 3, IBV_WR_RDMA_WRITE, 0, local, RECORD_BYTES, mr), 0);
     assert_int_equal(fixture_post(f, 0, 1, 4, IBV_WR_RDMA_WRITE, 0, local, 1000, mr), 0);
-    assert_int_equal(fixture_post(f, 0, 1, 5, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, original,
-                                  sizeof *original, mr),
-                     0);
+    assert_int_equal(
+        fixture_post(f, 0, 1, 5, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, original, sizeof *original, mr),
+        0);
 }
 
 static void assert_each_failed_once(const struct fixture *f)
@@ -63,8 +62,7 @@ static void peer_vanishes(void (*die)(struct sim_node *node), uint64_t within_ns
     assert_each_failed_once(f);
     assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND, 0, local, 100, NULL), -EHOSTUNREACH);
     const struct diwarp_wc *read = fixture_find(f, 0, 2, IBV_WC_RDMA_READ);
-    assert_int_equal(
-        diwarp_post_release(f->world.nodes[0].qp, read->read_id, NULL, 0), 0);
+    assert_int_equal(diwarp_post_release(f->world.nodes[0].qp, read->read_id, NULL, 0), 0);
     fixture_close(f);
     free(local);
     free(remote);
@@ -175,8 +173,7 @@ static void peer__computes__no_resend_storm(void **state)
     f->world.nodes[1].paused_until_ns = f->world.net.now_ns + 5 * SECOND;
     for (unsigned i = 0; i < SENDS; i++)
         assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, local, 1000, NULL), 0);
-    assert_int_equal(
-        fixture_post(f, 0, 1, 500, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
+    assert_int_equal(fixture_post(f, 0, 1, 500, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
     fixture_run(f, 8 * SECOND);
     assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), SENDS);
     assert_memory_equal(local, remote, RECORD_BYTES);
@@ -243,11 +240,10 @@ static void incast__small_buffer(void **state)
         remote[n] = fixture_payload(2, BYTES);
         struct diwarp_mr *mr = fixture_reg(f, SENDERS, remote[n], BYTES);
         for (unsigned i = 0; i < SENDS; i++)
-            assert_int_equal(fixture_post(f, n, SENDERS, i, IBV_WR_SEND_WITH_IMM, 0, local, 4000,
-                                          NULL),
-                             0);
-        assert_int_equal(
-            fixture_post(f, n, SENDERS, 500, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
+            assert_int_equal(
+                fixture_post(f, n, SENDERS, i, IBV_WR_SEND_WITH_IMM, 0, local, 4000, NULL), 0);
+        assert_int_equal(fixture_post(f, n, SENDERS, 500, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr),
+                         0);
     }
     fixture_run(f, 10 * SECOND);
     assert_int_equal(fixture_count(f, SENDERS, IBV_WC_RECV), SENDERS * SENDS);

@@ -50,8 +50,8 @@ static void write_open(struct write_case *w, unsigned lost)
     assert_non_null(w->remote);
     memset(w->remote, FILL, RECORD_BYTES);
     struct diwarp_mr *mr = fixture_reg(w->f, 1, w->remote, RECORD_BYTES);
-    assert_int_equal(
-        fixture_post(w->f, 0, 1, 1, IBV_WR_RDMA_WRITE, 0, w->local, RECORD_BYTES, mr), 0);
+    assert_int_equal(fixture_post(w->f, 0, 1, 1, IBV_WR_RDMA_WRITE, 0, w->local, RECORD_BYTES, mr),
+                     0);
 }
 
 static struct diwarp_record *write_handed_over(struct write_case *w, bool full)
@@ -114,8 +114,8 @@ static void write__any_segment_lost__exactly_that_hole(void **state)
         uint32_t hole_bytes = w.hole.end - w.hole.start;
         assert_true(sim_all_bytes(w.remote + w.hole.start, FILL, hole_bytes));
         assert_true(sim_pattern_matches(1, 0, w.remote, w.hole.start));
-        assert_true(sim_pattern_matches(1, w.hole.end, w.remote + w.hole.end,
-                                        RECORD_BYTES - w.hole.end));
+        assert_true(
+            sim_pattern_matches(1, w.hole.end, w.remote + w.hole.end, RECORD_BYTES - w.hole.end));
         diwarp_release_record(record);
         write_close(&w);
     }
@@ -139,8 +139,8 @@ static void write__under_way__map_can_be_asked(void **state)
     write_close(&w);
 }
 
-static enum sim_verdict repeat_all(void *world, const struct sim_endpoint *from,
-                                   const uint8_t *buf, uint32_t bytes)
+static enum sim_verdict repeat_all(void *world, const struct sim_endpoint *from, const uint8_t *buf,
+                                   uint32_t bytes)
 {
     (void)world, (void)from, (void)buf, (void)bytes;
     return SIM_REPEAT;
@@ -178,8 +178,8 @@ static struct fixture *send_open(uint8_t *buf, uint32_t bytes)
     return f;
 }
 
-static enum sim_verdict lose_last(void *world, const struct sim_endpoint *from,
-                                  const uint8_t *buf, uint32_t bytes)
+static enum sim_verdict lose_last(void *world, const struct sim_endpoint *from, const uint8_t *buf,
+                                  uint32_t bytes)
 {
     struct fixture *f = fixture_of(world);
     struct seen_datagram seen = fixture_parse(from, buf, bytes);

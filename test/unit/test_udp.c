@@ -159,7 +159,7 @@ static unsigned keep(const struct dw_llp_slot *slot, unsigned count)
 /* Receives `expected` datagrams into received[], and asserts that no more come. */
 static void recv_datagrams(struct dw_llp *llp, unsigned expected, unsigned batch)
 {
-    struct dw_llp_slot slots[SLOTS];
+    struct dw_llp_slot slots[SLOTS] = {0};
     unsigned count = 0;
     for (unsigned i = 0; i < SLOTS; i++) {
         slots[i].buf = slot_memory[i];
