@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Benchmark programs; none is installed.
 
-EXTRA_DIST += benchmarks/compare benchmarks/run_smg2000 benchmarks/lib.sh
+EXTRA_DIST += benchmarks/README.md benchmarks/compare benchmarks/run_smg2000 benchmarks/lib.sh
 
 if DW_COMPONENT
 

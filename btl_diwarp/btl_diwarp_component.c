@@ -21,6 +21,9 @@ static int component_open(void)
     /* NOT_AVAILABLE keeps the framework from adding a warning of its own. */
     if (OPAL_SUCCESS != mca_base_var_check_exclusive("opal", "btl", "diwarp", "if_include", "btl",
                                                      "diwarp", "if_exclude")) {
+        MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_if_include and btl_diwarp_if_exclude are "
+                           "both set; set one",
+                           opal_process_info.nodename);
         return OPAL_ERR_NOT_AVAILABLE;
     }
     OBJ_CONSTRUCT(&module->frags_small, opal_free_list_t);

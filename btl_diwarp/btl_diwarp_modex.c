@@ -69,8 +69,10 @@ void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces,
         int n;
 
         inet_ntop(interface->family, interface->ip, ip, sizeof(ip));
-        n = snprintf(buf + used, len - used, "%s%.*s %s/%u", i > 0 ? ", " : "",
-                     (int)sizeof(interface->name), interface->name, ip, interface->prefix_bits);
+        /* Names stay at home: a peer's address has none. */
+        n = snprintf(buf + used, len - used, "%s%.*s%s%s/%u", i > 0 ? ", " : "",
+                     (int)sizeof(interface->name), interface->name,
+                     interface->name[0] != '\0' ? " " : "", ip, interface->prefix_bits);
         used += n > 0 ? (size_t)n : 0;
     }
 }

@@ -36,6 +36,7 @@ EXTRA_DIST += \
 	test/apps/run \
 	test/fault/README.md \
 	test/mpi/README.md \
+	test/mpi/errors \
 	test/mpi/run \
 	test/net/two_hosts \
 	test/sim/README.md \
@@ -146,7 +147,8 @@ MPI_TESTS = \
 	test/mpi/pvars \
 	test/mpi/random_traffic \
 	test/mpi/spawn \
-	test/mpi/threads
+	test/mpi/threads \
+	test/mpi/vanish
 check_PROGRAMS += $(MPI_TESTS)
 
 test_mpi_collectives_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -184,6 +186,9 @@ test_mpi_spawn_LDADD = $(MPI_LIBS)
 
 test_mpi_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_threads_LDADD = $(MPI_LIBS)
+
+test_mpi_vanish_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_vanish_LDADD = $(MPI_LIBS)
 
 # Two hosts: an MPI program, and a judge of what a capture shows.
 check_PROGRAMS += test/net/net_check test/net/wire_check

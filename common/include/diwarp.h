@@ -201,7 +201,9 @@ DIWARP_EXPORT void diwarp_dealloc_pd(struct diwarp_pd *pd);
 /* No memory is pinned. NULL with errno on error. */
 DIWARP_EXPORT struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length,
                                               int access);
-/* The STag is dead when this returns; operations that still use it end in error. */
+/* The STag is dead when this returns: operations of peers that still need it end in error at the
+ * peer. Keys of the application's own requests are checked when they are posted, not again: what
+ * such a request names must stay registered until its completion. */
 DIWARP_EXPORT void diwarp_dereg_mr(struct diwarp_mr *mr);
 
 /* ---- completion queue --------------------------------------------------------------------- */
@@ -272,7 +274,8 @@ DIWARP_EXPORT int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_
 /* Drops all that is queued. Use diwarp_drain_qp() first to give it a last chance. */
 DIWARP_EXPORT void diwarp_destroy_qp(struct diwarp_qp *qp);
 /* Sends owed acknowledgements and waits, at most timeout_ns, until nothing posted is
- * unacknowledged. -ETIMEDOUT when something still was. Receives are not delivered meanwhile. */
+ * unacknowledged. -ETIMEDOUT when something still was. Receives are not delivered meanwhile, and
+ * completions of the CQ are dropped, those of its other QPs included. */
 DIWARP_EXPORT int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns);
 
 struct diwarp_qp_info {
@@ -315,7 +318,8 @@ struct diwarp_send_wr {
 /* RD: 0, or 1 as DIWARP_SEND_BUFFERED says. IBV_SEND_INLINE: copied now, or -EAGAIN. -ENOMEM: the
  * send queue is full; a later completion makes room. -EHOSTUNREACH: the peer is gone. -EINVAL:
  * malformed; -EMSGSIZE: too long; -EACCES: a local key without the right. Unsignaled requests that
- * succeed give no completion, errors always do. The memory of sg_list must stay until the
+ * succeed give no completion; those that fail do, but for Sends already copied when their peer
+ * goes: DIWARP_WC_PEER_GONE says it for all of them. The memory of sg_list must stay until the
  * completion, unless INLINE or BUFFERED. */
 DIWARP_EXPORT int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr);
 DIWARP_EXPORT int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);

@@ -67,6 +67,19 @@ void dw_atomic_end(struct diwarp_qp *qp, struct dw_atomic *atomic, enum ibv_wc_s
     free(atomic);
 }
 
+/* Masked add, and compare and swap, as RFC 7306 5.2 has them. false: the comparison failed. */
+static bool execute_masked(const struct dw_atomic_request *request, uint64_t old, uint64_t *new)
+{
+    uint64_t mask = request->add_swap_mask, data = request->add_swap;
+    if (request->opcode == DW_ATOMIC_FETCH_ADD) {
+        /* The top bits of the fields are added without carry, so that none leaves its field. */
+        *new = ((old & ~mask) + (data & ~mask)) ^ ((old ^ data) & mask);
+        return true;
+    }
+    *new = (old & ~mask) | (data & mask);
+    return !((old ^ request->compare) & request->compare_mask);
+}
+
 static enum dw_status execute(struct diwarp_qp *qp, const struct dw_atomic_request *request,
                               uint64_t *original)
 {
@@ -76,16 +89,14 @@ static enum dw_status execute(struct diwarp_qp *qp, const struct dw_atomic_reque
     if (rc || request->to % sizeof(uint64_t))
         return rc == -EACCES ? DW_STATUS_BAD_STAG : DW_STATUS_BOUNDS;
     uint64_t *target = (uint64_t *)(uintptr_t)request->to;
-    if (request->opcode == DW_ATOMIC_FETCH_ADD) {
+    if (request->opcode == DW_ATOMIC_FETCH_ADD && !request->add_swap_mask) {
         *original = __atomic_fetch_add(target, request->add_swap, __ATOMIC_SEQ_CST);
         return DW_STATUS_OK;
     }
-    /* Masked compare and swap as RFC 7306 5.2.2 has it. */
     uint64_t old = __atomic_load_n(target, __ATOMIC_SEQ_CST), new;
     do {
-        if ((old ^ request->compare) & request->compare_mask)
+        if (!execute_masked(request, old, &new))
             break;
-        new = (old & ~request->add_swap_mask) | (request->add_swap & request->add_swap_mask);
     } while (!__atomic_compare_exchange_n(target, &old, new, false, __ATOMIC_SEQ_CST,
                                           __ATOMIC_SEQ_CST));
     *original = old;

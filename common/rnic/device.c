@@ -84,12 +84,25 @@ static int check_attr(const struct diwarp_device_attr *attr, struct diwarp_diagn
     return -EINVAL;
 }
 
+/* A QP has one socket, of one family: an address of the other could be neither reached nor
+ * advertised. IPv4 wins. */
+static void keep_one_family(struct diwarp_device *device)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < device->interface_count; i++)
+        if (device->interfaces[i].family == AF_INET)
+            device->interfaces[kept++] = device->interfaces[i];
+    if (kept)
+        device->interface_count = kept;
+}
+
 static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis *why)
 {
     if (device->env.interfaces) {
         device->interface_count = device->env.interface_count;
         memcpy(device->interfaces, device->env.interfaces,
                device->interface_count * sizeof *device->interfaces);
+        keep_one_family(device);
         return 0;
     }
     int n = dw_interface_list(device->attr.if_include, device->attr.if_exclude, device->interfaces,
@@ -97,6 +110,7 @@ static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis
     if (n < 0)
         return n;
     device->interface_count = (unsigned)n;
+    keep_one_family(device);
     device->host_id = dw_interface_host_id();
     return 0;
 }

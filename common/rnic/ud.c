@@ -230,29 +230,35 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     struct outgoing out = {
         .qp = qp, .ah = ah, .iov = iov, .total = (uint32_t)total};
     if (write) {
-        out.record_id = ++ud->next_record | DW_RECORD_ID_FROM_SOURCE;
+        out.record_id = (ud->next_record + 1) | DW_RECORD_ID_FROM_SOURCE;
         out.ddp = (struct dw_ddp_header){
             .tagged = true,
             .opcode = DW_RDMAP_WRITE_RECORD,
             .stag = wr->wr.rdma.rkey,
             .to = wr->wr.rdma.remote_addr,
         };
-        qp->counters.tx_write_msgs++;
     } else {
         bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
         out.ddp = (struct dw_ddp_header){
             .opcode = imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND,
             .ulp = imm ? wr->imm_data : 0,
             .qn = DW_QN_SEND,
-            .msn = ++ud->next_msn,
+            .msn = ud->next_msn + 1,
         };
-        qp->counters.tx_send_msgs++;
     }
     int rc = transmit(&out);
-    if (!rc)
-        dw_cq_complete(qp, wr->wr_id, wr->send_flags & IBV_SEND_SIGNALED,
-                       write ? IBV_WC_RDMA_WRITE : IBV_WC_SEND, IBV_WC_SUCCESS, (uint32_t)total);
-    return rc;
+    if (rc) /* nothing has left: the next one may take its number */
+        return rc;
+    if (write) {
+        ud->next_record++;
+        qp->counters.tx_write_msgs++;
+    } else {
+        ud->next_msn++;
+        qp->counters.tx_send_msgs++;
+    }
+    dw_cq_complete(qp, wr->wr_id, wr->send_flags & IBV_SEND_SIGNALED,
+                   write ? IBV_WC_RDMA_WRITE : IBV_WC_SEND, IBV_WC_SUCCESS, (uint32_t)total);
+    return 0;
 }
 
 /* ---- receiving Sends ---- */

@@ -7,6 +7,8 @@
 #include <cmocka.h>
 
 #include "common/rnic/device.h"
+#include "common/wire/bytes.h"
+#include "common/wire/llp_header.h"
 #include "test/net/node.h"
 
 static void device_open__attributes_are_checked(void **state)
@@ -80,6 +82,40 @@ static void device_query__tells_what_is_there(void **state)
     assert_int_equal(diwarp_open_device(&attr, &device, NULL), 0);
     diwarp_query_device(device, &info);
     assert_string_equal(info.crc_path, "off");
+    diwarp_close_device(device);
+}
+
+/* One socket, one family: IPv6 is kept where there is nothing else. */
+static void device_open__keeps_one_family(void **state)
+{
+    (void)state;
+    static const struct diwarp_interface all[] = {
+        {.name = "six0", .family = AF_INET6, .prefix_bits = 64, .mtu_bytes = 9000, .ip = {0xfd}},
+        {.name = "four0", .family = AF_INET, .prefix_bits = 24, .mtu_bytes = 1500, .ip = {10, 1}},
+        {.name = "six1", .family = AF_INET6, .prefix_bits = 64, .mtu_bytes = 9000, .ip = {0xfc}},
+        {.name = "four1", .family = AF_INET, .prefix_bits = 24, .mtu_bytes = 1500, .ip = {10, 2}},
+        {.name = "six2", .family = AF_INET6, .prefix_bits = 64, .mtu_bytes = 9000, .ip = {0xfc, 1}},
+        {.name = "six3", .family = AF_INET6, .prefix_bits = 64, .mtu_bytes = 9000, .ip = {0xfc, 2}},
+    };
+    struct diwarp_device_attr attr = loopback_attr(1);
+    struct dw_env env = {.interfaces = all, .interface_count = 6};
+    struct diwarp_device *device;
+    struct diwarp_device_info info;
+
+    assert_int_equal(dw_device_open(&attr, &env, &device, NULL), 0);
+    diwarp_query_device(device, &info);
+    assert_int_equal(info.interface_count, 2);
+    assert_string_equal(info.interfaces[0].name, "four0");
+    assert_string_equal(info.interfaces[1].name, "four1");
+    diwarp_close_device(device);
+
+    env.interfaces = &all[4];
+    env.interface_count = 2;
+    assert_int_equal(dw_device_open(&attr, &env, &device, NULL), 0);
+    diwarp_query_device(device, &info);
+    assert_int_equal(info.interface_count, 2);
+    assert_string_equal(info.interfaces[0].name, "six2");
+    assert_string_equal(info.interfaces[1].name, "six3");
     diwarp_close_device(device);
 }
 
@@ -195,6 +231,84 @@ static void qp_query__tells_what_was_granted(void **state)
     node_close(&node);
 }
 
+/* An LLP that refuses or takes sends, and keeps the last datagram that it was given. */
+static struct {
+    struct dw_llp llp;
+    int rc;
+    uint8_t last[128];
+} stub;
+
+static int stub_send(struct dw_llp *llp, const struct dw_llp_train *train)
+{
+    (void)llp;
+    assert_in_range(train->total_bytes, 1, sizeof stub.last);
+    memcpy(stub.last, train->iov[0].iov_base, train->total_bytes);
+    return stub.rc;
+}
+
+static void stub_close(struct dw_llp *llp)
+{
+    (void)llp;
+}
+
+static int stub_open(void *arg, const struct dw_llp_attr *attr, struct diwarp_counters *counters,
+                     struct dw_llp **llp, struct diwarp_diagnosis *why)
+{
+    static const struct dw_llp_ops ops = {.send = stub_send, .close = stub_close};
+    (void)arg, (void)attr, (void)why;
+    stub.llp = (struct dw_llp){
+        .ops = &ops, .counters = counters, .fd = -1, .port = 4000, .rcvbuf_bytes = 1u << 20};
+    *llp = &stub.llp;
+    return 0;
+}
+
+static uint32_t last_word(size_t at)
+{
+    return dw_get_be32(stub.last + DW_LLP_HEADER_BYTES + DW_SEGMENT_LEN_BYTES + at);
+}
+
+static void ud_post__refused_by_the_socket_uses_nothing_up(void **state)
+{
+    (void)state;
+    struct diwarp_device_attr attr = loopback_attr(1);
+    struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_UD);
+    struct dw_env env = {.open_llp = stub_open};
+    struct node node = {.data = {0}};
+    struct diwarp_mr remote = {.addr = NULL, .stag = 9};
+    struct holder holder;
+    struct diwarp_ah *ah;
+    struct diwarp_wc wc;
+    char text[] = "text";
+
+    holder_open(&holder, &attr, &env);
+    qp_attr.cq = holder.cq;
+    assert_int_equal(diwarp_create_qp(holder.pd, &qp_attr, &node.qp, NULL), 0);
+    diwarp_query_address(node.qp, &node.address);
+    node.counters = diwarp_query_counters(node.qp);
+    ah = node_ah(&node, &node);
+    for (unsigned taken = 0; taken < 2; taken++) {
+        stub.rc = taken ? 0 : -EAGAIN;
+        assert_int_equal(post(&node, ah, IBV_WR_SEND, text, 4, IBV_SEND_SIGNALED, 1, NULL, 0),
+                         stub.rc);
+        assert_int_equal(last_word(10), 1); /* MSN */
+        assert_int_equal(node.counters->tx_send_msgs, taken);
+        assert_int_equal(
+            post(&node, ah, IBV_WR_RDMA_WRITE, text, 4, IBV_SEND_SIGNALED, 2, &remote, 0), stub.rc);
+        assert_int_equal(last_word(14), 0x80000001); /* record id */
+        assert_int_equal(node.counters->tx_write_msgs, taken);
+    }
+    /* The queue is not empty, so the RNIC does not run: the stub could not receive. */
+    assert_int_equal(diwarp_poll_cq(holder.cq, 1, &wc), 1);
+    assert_int_equal(wc.wc.wr_id, 1);
+    assert_int_equal(diwarp_poll_cq(holder.cq, 1, &wc), 1);
+    assert_int_equal(wc.wc.wr_id, 2);
+    assert_int_equal(post(&node, ah, IBV_WR_SEND, text, 4, 0, 3, NULL, 0), 0);
+    assert_int_equal(last_word(10), 2);
+    diwarp_destroy_ah(ah);
+    diwarp_destroy_qp(node.qp);
+    holder_close(&holder);
+}
+
 /* Tokens and STags of two devices with the kernel's seed differ; with one seed they do not. */
 static void device_random__seeds(void **state)
 {
@@ -221,11 +335,13 @@ int main(void)
         cmocka_unit_test(device_open__attributes_are_checked),
         cmocka_unit_test(device_open__wrong_interfaces_are_named),
         cmocka_unit_test(device_query__tells_what_is_there),
+        cmocka_unit_test(device_open__keeps_one_family),
         cmocka_unit_test(device_random__seeds),
         cmocka_unit_test(qp_create__attributes_are_checked),
         cmocka_unit_test(qp_create__port_in_use),
         cmocka_unit_test(qp_create__address_of_another_host),
         cmocka_unit_test(qp_query__tells_what_was_granted),
+        cmocka_unit_test(ud_post__refused_by_the_socket_uses_nothing_up),
     };
 
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);
