@@ -84,13 +84,23 @@ static int check_attr(const struct diwarp_device_attr *attr, struct diwarp_diagn
     return -EINVAL;
 }
 
+static bool reaches_others(const struct diwarp_device *device, uint8_t family)
+{
+    for (unsigned i = 0; i < device->interface_count; i++)
+        if (device->interfaces[i].family == family && !device->interfaces[i].loopback)
+            return true;
+    return false;
+}
+
 /* A QP has one socket, of one family: an address of the other could be neither reached nor
- * advertised. IPv4 wins. */
+ * advertised. IPv4 wins, unless only IPv6 leads to other hosts. */
 static void keep_one_family(struct diwarp_device *device)
 {
+    bool v6 = reaches_others(device, AF_INET6) && !reaches_others(device, AF_INET);
+    uint8_t family = v6 ? AF_INET6 : AF_INET;
     unsigned kept = 0;
     for (unsigned i = 0; i < device->interface_count; i++)
-        if (device->interfaces[i].family == AF_INET)
+        if (device->interfaces[i].family == family)
             device->interfaces[kept++] = device->interfaces[i];
     if (kept)
         device->interface_count = kept;
