@@ -63,8 +63,8 @@ static void get_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl
     }
     if (OPAL_UNLIKELY(diwarp_post_release(module->qp, wc->read_id, read.release, read.len) < 0) &&
         read.len > 0) {
-        module->counters.fin_in_release--;
-        module->counters.fin_msgs_on_wire++;
+        (void)__atomic_sub_fetch(&module->counters.fin_in_release, 1, __ATOMIC_RELAXED);
+        (void)__atomic_add_fetch(&module->counters.fin_msgs_on_wire, 1, __ATOMIC_RELAXED);
         (void)mca_btl_diwarp_send_copy(module, endpoint, read.release[0], read.release + 1,
                                        read.len - 1);
     }

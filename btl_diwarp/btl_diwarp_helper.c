@@ -15,7 +15,8 @@
 #include <time.h>
 
 /* How often it looks whether the application makes progress by itself. */
-#define LOOK_NS 5000000L
+#define LOOK_NS     5000000L
+#define SHORTEST_NS 100000L
 
 static void sleep_until_look(void)
 {
@@ -24,26 +25,27 @@ static void sleep_until_look(void)
     (void)nanosleep(&period, NULL);
 }
 
-/* Until a datagram comes, a timer of the RNIC is due, or it is time to look again. */
+/* Until a datagram comes, a timer of the RNIC is due, or it is time to look again. A full socket
+ * buffer makes the RNIC due at once for as long as it is full: hence a shortest sleep. */
 static void sleep_until_due(struct mca_btl_diwarp_module *module, int fd)
 {
     struct pollfd pollfd = {.fd = fd, .events = POLLIN};
     uint64_t idle_ns = diwarp_cq_idle_ns(module->cq);
     struct timespec period = {.tv_nsec = idle_ns < LOOK_NS ? (long)idle_ns : LOOK_NS};
 
+    if (period.tv_nsec < SHORTEST_NS) {
+        period.tv_nsec = SHORTEST_NS;
+    }
     (void)ppoll(&pollfd, 1, &period, NULL);
 }
 
 /* One run, unless the application came back. */
-static int run_once(struct mca_btl_diwarp_module *module)
+static void run_once(struct mca_btl_diwarp_module *module)
 {
-    int received = 0;
-
     if (mca_btl_diwarp_polling_begin(module)) {
-        received = diwarp_run_cq(module->cq);
+        (void)diwarp_run_cq(module->cq);
         mca_btl_diwarp_polling_end(module);
     }
-    return received;
 }
 
 static bool stopping(const struct mca_btl_diwarp_module *module)
@@ -64,11 +66,9 @@ static void *helper_main(void *arg)
         if (polls != seen) {
             seen = polls;
             sleep_until_look();
-        } else if (run_once(module) > 0) {
-            sleep_until_due(module, info.fd);
         } else {
-            /* Nothing came, or nothing may be taken: a readable socket must not make us spin. */
-            sleep_until_look();
+            run_once(module);
+            sleep_until_due(module, info.fd);
         }
     }
     return NULL;

@@ -13,8 +13,8 @@ struct dw_list {
 #define dw_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /* Safe against removal of `it` itself inside the body. */
-#define dw_list_foreach(it, head)                                                                  \
-    for (struct dw_list *it = (head)->next, *it##_next = it->next; it != (head);                   \
+#define dw_list_foreach(it, head)                                                \
+    for (struct dw_list *it = (head)->next, *it##_next = it->next; it != (head); \
          it = it##_next, it##_next = it->next)
 
 static inline void dw_list_init(struct dw_list *head)

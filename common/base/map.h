@@ -29,8 +29,8 @@ void *dw_map_get(const struct dw_map *map, uint64_t key);
 int dw_map_put(struct dw_map *map, uint64_t key, void *value);
 /* Returns the value that was there, or NULL. */
 void *dw_map_remove(struct dw_map *map, uint64_t key);
-/* The value in a slot at or after *slot, which moves behind it; NULL: no more. To visit all; what is
- * visited may be freed, the map must not change. */
+/* The value in a slot at or after *slot, which moves behind it; NULL: no more. To visit all; what
+ * is visited may be freed, the map must not change. */
 void *dw_map_next(const struct dw_map *map, size_t *slot);
 
 #endif

@@ -216,7 +216,8 @@ struct diwarp_record;
 enum diwarp_wc_opcode {
     /* Target of a UD Write-Record: `record` is handed over, full or partial. */
     DIWARP_WC_RECORD = 0x1000,
-    /* Source of an RDMA read: the reader is done; data/byte_len is what it told us (its release). */
+    /* Source of an RDMA read: the reader is done; data/byte_len is what it told us (its release).
+     */
     DIWARP_WC_RELEASE,
     /* A peer is gone: `src` names it, wc.status is IBV_WC_RETRY_EXC_ERR. */
     DIWARP_WC_PEER_GONE,
@@ -245,7 +246,8 @@ DIWARP_EXPORT int diwarp_run_cq(struct diwarp_cq *cq);
 /* When the RNIC next has something to do by itself, on the device's clock as nanoseconds from now;
  * UINT64_MAX: only when a datagram comes. */
 DIWARP_EXPORT uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq);
-/* As diwarp_poll_cq, but sleeps in the kernel until something completes or timeout_ns has passed. */
+/* As diwarp_poll_cq, but sleeps in the kernel until something completes or timeout_ns has passed.
+ */
 DIWARP_EXPORT int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc,
                                  uint64_t timeout_ns);
 
@@ -281,9 +283,10 @@ DIWARP_EXPORT int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns);
 struct diwarp_qp_info {
     uint32_t rcvbuf_bytes; /* what the kernel granted, truesize included */
     uint32_t sndbuf_bytes;
-    bool gso, gro;         /* in use */
-    uint32_t max_inline_bytes; /* largest write sent within the sequenced stream, without a record */
-    int fd;                /* readable when the RNIC has work; for poll(2) only */
+    bool gso, gro; /* in use */
+    uint32_t
+        max_inline_bytes; /* largest write sent within the sequenced stream, without a record */
+    int fd;               /* readable when the RNIC has work; for poll(2) only */
 };
 DIWARP_EXPORT void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info);
 DIWARP_EXPORT void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *address);

@@ -33,7 +33,8 @@ struct dw_llp_train {
     uint32_t segment_bytes;
 };
 
-/* Most datagrams and bytes in one train (UDP_MAX_SEGMENTS of older kernels; IPv4's length field). */
+/* Most datagrams and bytes in one train (UDP_MAX_SEGMENTS of older kernels; IPv4's length field).
+ */
 #define DW_LLP_TRAIN_DATAGRAMS 64
 #define DW_LLP_TRAIN_BYTES     65000
 
@@ -42,8 +43,8 @@ struct dw_llp_train {
 
 /* A receive slot. In: buf of DW_LLP_SLOT_BYTES. Out: `bytes` received, cut into datagrams of
  * segment_bytes but the last; truncated when the datagram was longer than the slot.
- * With direct_bytes set, an LLP that can puts bytes [direct_at, direct_at + direct_bytes) to `direct`
- * instead of their place in buf, which it leaves as it was, and sets `split`. */
+ * With direct_bytes set, an LLP that can puts bytes [direct_at, direct_at + direct_bytes) to
+ * `direct` instead of their place in buf, which it leaves as it was, and sets `split`. */
 struct dw_llp_slot {
     uint8_t *buf;
     uint8_t *direct;

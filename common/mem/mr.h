@@ -29,8 +29,8 @@ int dw_mr_register(struct dw_mr_table *table, void *addr, size_t length, int acc
                    uint64_t (*random)(void *arg), void *arg, struct diwarp_mr **mr);
 void dw_mr_deregister(struct dw_mr_table *table, struct diwarp_mr *mr);
 
-/* The region that holds [to, to + length) with all of `access`: 0 and *region, -EACCES (no such STag,
- * or without the right) or -ERANGE (out of bounds). */
+/* The region that holds [to, to + length) with all of `access`: 0 and *region, -EACCES (no such
+ * STag, or without the right) or -ERANGE (out of bounds). */
 int dw_mr_check(const struct dw_mr_table *table, uint32_t stag, uint64_t to, uint64_t length,
                 int access, struct dw_region **region);
 

@@ -16,10 +16,9 @@
 struct dw_record_sink {
     struct dw_ranges map; /* the validity map */
     uint32_t total;
-    uint32_t granted;   /* the source may send [0, granted) */
-    uint32_t told;      /* granted, as last sent to the source */
-    uint32_t highest;   /* end of the furthest byte that came */
-    uint32_t requested; /* holes before this have been asked for; the timer asks again */
+    uint32_t granted;       /* the source may send [0, granted) */
+    uint32_t highest;       /* end of the furthest byte that came */
+    uint32_t requested;     /* holes before this have been asked for; the timer asks again */
     uint32_t reorder_bytes; /* a hole this far behind `highest` is a loss */
     unsigned backoff;       /* fruitless time-outs in a row */
     uint64_t heard_ns;      /* last arrival, or the opening */
@@ -55,8 +54,8 @@ unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, struct dw_range 
 
 struct dw_record_source {
     uint32_t total;
-    uint32_t sent;    /* [0, sent) went out at least once */
-    uint32_t granted; /* <= total */
+    uint32_t sent;          /* [0, sent) went out at least once */
+    uint32_t granted;       /* <= total */
     struct dw_ranges again; /* asked for again, all below `sent` */
 };
 

@@ -26,8 +26,7 @@ static inline void dw_rtt_on_sample(struct dw_rtt *rtt, uint64_t sample_ns)
         rtt->rttvar_ns = sample_ns / 2;
         return;
     }
-    uint64_t error = sample_ns > rtt->srtt_ns ? sample_ns - rtt->srtt_ns
-                                              : rtt->srtt_ns - sample_ns;
+    uint64_t error = sample_ns > rtt->srtt_ns ? sample_ns - rtt->srtt_ns : rtt->srtt_ns - sample_ns;
     rtt->rttvar_ns += error / 4 - rtt->rttvar_ns / 4;
     rtt->srtt_ns += sample_ns / 8 - rtt->srtt_ns / 8;
 }

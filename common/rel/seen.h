@@ -30,8 +30,9 @@ static inline void dw_seen_add(struct dw_seen *seen, uint32_t serial)
     if (!seen->any) {
         *seen = (struct dw_seen){.highest = serial, .any = true};
     } else if (ahead > 0) {
-        seen->below = ahead > 64 ? 0 : ahead == 64 ? 1ull << 63
-                                                   : (seen->below << ahead) | 1ull << (ahead - 1);
+        seen->below = ahead > 64    ? 0
+                      : ahead == 64 ? 1ull << 63
+                                    : (seen->below << ahead) | 1ull << (ahead - 1);
         seen->highest = serial;
     } else if (ahead < 0 && ahead >= -64) {
         seen->below |= 1ull << (-ahead - 1);

@@ -36,8 +36,8 @@ uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win)
 
 bool dw_sendwin_may_send(const struct dw_sendwin *win, uint32_t truesize_bytes)
 {
-    return !win->count || (dw_sendwin_room_datagrams(win) &&
-                           win->bytes + truesize_bytes <= win->credit_bytes);
+    return !win->count ||
+           (dw_sendwin_room_datagrams(win) && win->bytes + truesize_bytes <= win->credit_bytes);
 }
 
 static void transmitted(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns)
@@ -97,8 +97,7 @@ static bool take_acked(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint
                        struct dw_list *acked, struct dw_sendwin_result *result)
 {
     bool overtook = sack != 0;
-    dw_list_foreach(it, &win->unacked)
-    {
+    dw_list_foreach (it, &win->unacked) {
         struct dw_tx *tx = dw_container(it, struct dw_tx, link);
         if (!acknowledged(tx->psn, ack, sack)) {
             if (!sack)
@@ -136,8 +135,7 @@ int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint6
     grow(win, result->acked);
     if (!overtook)
         return 0;
-    dw_list_foreach(it, &win->unacked)
-    {
+    dw_list_foreach (it, &win->unacked) {
         struct dw_tx *tx = dw_container(it, struct dw_tx, link);
         if (tx->lost || dw_serial_diff(win->acked_order, tx->order) < DW_REORDER_DATAGRAMS)
             continue;
@@ -151,8 +149,7 @@ int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint6
 unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns)
 {
     unsigned lost = 0;
-    dw_list_foreach(it, &win->unacked)
-    {
+    dw_list_foreach (it, &win->unacked) {
         struct dw_tx *tx = dw_container(it, struct dw_tx, link);
         if (tx->lost || tx->sent_ns > probe_sent_ns)
             continue;

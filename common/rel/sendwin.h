@@ -44,8 +44,8 @@ struct dw_sendwin {
 
 struct dw_sendwin_result {
     unsigned acked;
-    unsigned lost;    /* newly told lost; flagged in unacked */
-    uint64_t rtt_ns;  /* 0: no sample */
+    unsigned lost;   /* newly told lost; flagged in unacked */
+    uint64_t rtt_ns; /* 0: no sample */
 };
 
 void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_datagrams,

@@ -97,8 +97,8 @@ static enum dw_status execute(struct diwarp_qp *qp, const struct dw_atomic_reque
     do {
         if (!execute_masked(request, old, &new))
             break;
-    } while (!__atomic_compare_exchange_n(target, &old, new, false, __ATOMIC_SEQ_CST,
-                                          __ATOMIC_SEQ_CST));
+    } while (
+        !__atomic_compare_exchange_n(target, &old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
     *original = old;
     return DW_STATUS_OK;
 }
@@ -131,8 +131,7 @@ void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segmen
         qp->counters.drop_header++;
         return;
     }
-    struct dw_atomic *atomic =
-        dw_map_get(&qp->atomics, dw_record_key(peer, response.request_id));
+    struct dw_atomic *atomic = dw_map_get(&qp->atomics, dw_record_key(peer, response.request_id));
     if (!atomic) {
         qp->counters.drop_stale_record++;
         return;

@@ -22,13 +22,11 @@ struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
         return NULL;
     }
     dw_list_init(&cq->qps);
-    device->users++;
     return cq;
 }
 
 void diwarp_destroy_cq(struct diwarp_cq *cq)
 {
-    cq->device->users--;
     free(cq->ring);
     free(cq);
 }
@@ -97,7 +95,7 @@ static int run(struct diwarp_cq *cq)
 {
     uint64_t now_ns = dw_device_now_ns(cq->device);
     int received = 0;
-    dw_list_foreach(it, &cq->qps)
+    dw_list_foreach (it, &cq->qps)
         received += dw_qp_progress(dw_container(it, struct diwarp_qp, cq_link), now_ns);
     return received;
 }
@@ -125,8 +123,7 @@ uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq)
 {
     uint64_t next_ns = UINT64_MAX;
     dw_lock(cq->device);
-    dw_list_foreach(it, &cq->qps)
-    {
+    dw_list_foreach (it, &cq->qps) {
         uint64_t deadline_ns = dw_qp_next_deadline_ns(dw_container(it, struct diwarp_qp, cq_link));
         if (deadline_ns < next_ns)
             next_ns = deadline_ns;
@@ -146,8 +143,7 @@ static bool sleep_until(struct diwarp_cq *cq, uint64_t now_ns, uint64_t until_ns
     struct pollfd fds[WAIT_MAX_FDS];
     nfds_t count = 0;
     dw_lock(cq->device);
-    dw_list_foreach(it, &cq->qps)
-    {
+    dw_list_foreach (it, &cq->qps) {
         struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
         uint64_t deadline_ns = dw_qp_next_deadline_ns(qp);
         if (deadline_ns < until_ns)

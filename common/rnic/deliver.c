@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends that arrive on an RD QP: whole ones are handed over where they lie in the receive slot,
- * those of several segments are put together first (DDP untagged: MSN and MO, RFC 5041 section 5.2).
+ * those of several segments are put together first (DDP untagged: MSN and MO, RFC 5041
+ * section 5.2).
  */
 #include <stdlib.h>
 
@@ -34,8 +35,7 @@ static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, cons
 
 static struct dw_assembly *find(struct dw_peer *peer, uint32_t msn)
 {
-    dw_list_foreach(it, &peer->assemblies)
-    {
+    dw_list_foreach (it, &peer->assemblies) {
         struct dw_assembly *assembly = dw_container(it, struct dw_assembly, link);
         if (assembly->msn == msn)
             return assembly;
@@ -103,8 +103,7 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment)
 
 void dw_deliver_recycle(struct diwarp_qp *qp)
 {
-    dw_list_foreach(it, &qp->done_assemblies)
-    {
+    dw_list_foreach (it, &qp->done_assemblies) {
         dw_list_remove(it);
         dw_list_prepend(&qp->free_assemblies, it);
     }
@@ -112,6 +111,6 @@ void dw_deliver_recycle(struct diwarp_qp *qp)
 
 void dw_deliver_forget(struct dw_peer *peer)
 {
-    dw_list_foreach(it, &peer->assemblies)
+    dw_list_foreach (it, &peer->assemblies)
         retire(peer->qp, dw_container(it, struct dw_assembly, link), &peer->qp->free_assemblies);
 }

@@ -31,7 +31,6 @@ struct diwarp_device {
     uint64_t host_id;
     uint64_t random_state;
     pthread_mutex_t lock; /* see lock.h */
-    unsigned users; /* PDs and CQs */
 };
 
 /* diwarp_open_device() with an environment; env may be NULL. */

@@ -22,8 +22,8 @@ struct dw_peer *dw_peer_find(struct diwarp_qp *qp, struct diwarp_name name)
 
 bool dw_peer_owes(const struct dw_peer *peer)
 {
-    return peer->sendwin.count || !dw_list_empty(&peer->sinks) ||
-           !dw_list_empty(&peer->sources) || !dw_list_empty(&peer->atomics);
+    return peer->sendwin.count || !dw_list_empty(&peer->sinks) || !dw_list_empty(&peer->sources) ||
+           !dw_list_empty(&peer->atomics);
 }
 
 void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns)
@@ -119,7 +119,7 @@ static struct dw_peer *create(struct diwarp_qp *qp, struct diwarp_name name)
     dw_sendwin_init(&peer->sendwin, first_psn, attr->send_window_datagrams, 64u << 10);
     dw_recvwin_init(&peer->recvwin, first_psn);
     dw_rtt_init(&peer->rtt, attr->rto_min_ns);
-    struct dw_list *heads[] = {&peer->flush_link, &peer->pending, &peer->awaiting,
+    struct dw_list *heads[] = {&peer->flush_link, &peer->pending,  &peer->awaiting,
                                &peer->assemblies, &peer->ack_link, &peer->sinks,
                                &peer->sources,    &peer->atomics};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
@@ -156,9 +156,9 @@ struct dw_peer *dw_peer_from_intro(struct diwarp_qp *qp, struct diwarp_name name
     theirs->prefix_bits = intro->family == AF_INET6 ? 64 : 24;
     theirs->mtu_bytes = intro->mtu_bytes;
     memcpy(theirs->ip, intro->ip, sizeof theirs->ip);
-    theirs->loopback = intro->family == AF_INET ? intro->ip[0] == 127
-                                                : IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)
-                                                                           intro->ip);
+    theirs->loopback = intro->family == AF_INET
+                           ? intro->ip[0] == 127
+                           : IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)intro->ip);
     /* A loopback address that reached us with our token is of this host. */
     remote.host_id = theirs->loopback ? local.host_id : ~local.host_id;
     unsigned here, there;
@@ -179,8 +179,7 @@ struct dw_peer *dw_peer_from_intro(struct diwarp_qp *qp, struct diwarp_name name
 
 static void drop_works(struct dw_peer *peer, struct dw_list *list, bool tell)
 {
-    dw_list_foreach(it, list)
-    {
+    dw_list_foreach (it, list) {
         struct dw_work *work = dw_container(it, struct dw_work, link);
         dw_list_remove(it);
         if (tell && !work->own_message)
@@ -191,8 +190,7 @@ static void drop_works(struct dw_peer *peer, struct dw_list *list, bool tell)
 
 static void drop_datagrams(struct dw_peer *peer)
 {
-    dw_list_foreach(it, &peer->sendwin.unacked)
-    {
+    dw_list_foreach (it, &peer->sendwin.unacked) {
         struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
         dw_list_remove(it);
         dw_datagram_put(peer->qp, datagram);
@@ -210,18 +208,15 @@ static void clear(struct dw_peer *peer, bool tell)
     drop_datagrams(peer);
     drop_works(peer, &peer->pending, tell);
     drop_works(peer, &peer->awaiting, tell);
-    dw_list_foreach(a, &peer->sinks)
-    {
+    dw_list_foreach (a, &peer->sinks) {
         struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
         tell && !sink->held ? dw_sink_fail(sink, IBV_WC_RETRY_EXC_ERR) : dw_sink_destroy(sink);
     }
-    dw_list_foreach(b, &peer->sources)
-    {
+    dw_list_foreach (b, &peer->sources) {
         struct dw_source *source = dw_container(b, struct dw_source, peer_link);
         tell ? dw_source_fail(source, IBV_WC_RETRY_EXC_ERR) : dw_source_destroy(source);
     }
-    dw_list_foreach(c, &peer->atomics)
-    {
+    dw_list_foreach (c, &peer->atomics) {
         struct dw_atomic *atomic = dw_container(c, struct dw_atomic, link);
         if (!tell)
             atomic->signaled = false;
@@ -266,8 +261,7 @@ static bool same_addr(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
 void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns)
 {
     /* Linear: this is rare, and an index by address would cost every peer. */
-    dw_list_foreach(it, &qp->peers)
-    {
+    dw_list_foreach (it, &qp->peers) {
         struct dw_peer *peer = dw_container(it, struct dw_peer, link);
         if (peer->gone || !same_addr(&peer->addr, addr))
             continue;

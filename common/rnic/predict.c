@@ -19,8 +19,7 @@
 /* The record that is likely to go on: the oldest of the peer with bytes under way. */
 static struct dw_sink *expected_sink(struct dw_peer *peer)
 {
-    dw_list_foreach(it, &peer->sinks)
-    {
+    dw_list_foreach (it, &peer->sinks) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
         if (!sink->held && sink->record.highest < sink->record.granted)
             return sink;
@@ -60,9 +59,8 @@ static bool head_right(const struct diwarp_qp *qp, const struct dw_llp_slot *slo
     uint32_t segment_bytes = DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES + payload;
     if (slot->bytes != HEAD_BYTES + payload + DW_CRC_BYTES || slot->segment_bytes != slot->bytes ||
         dw_llp_header_get(header, slot->buf, slot->bytes) || header->type != DW_LLP_RECORD ||
-        header->flags || header->token != qp->token ||
-        header->job != sink->peer->name.job || header->rank != sink->peer->name.rank ||
-        header->incarnation != sink->peer->incarnation ||
+        header->flags || header->token != qp->token || header->job != sink->peer->name.job ||
+        header->rank != sink->peer->name.rank || header->incarnation != sink->peer->incarnation ||
         dw_get_be16(segment) != segment_bytes ||
         dw_ddp_get(&ddp, segment + DW_SEGMENT_LEN_BYTES, segment_bytes) != DW_DDP_TAGGED_BYTES ||
         ddp.opcode != DW_RDMAP_WRITE_RECORD ||

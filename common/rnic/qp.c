@@ -3,20 +3,26 @@
 #include "common/rnic/qp.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/llp/interface.h"
 #include "common/rnic/lock.h"
 
+/* Timers run at the latest after this, though the socket has not been read empty. */
 #define TIMERS_WAIT_MAX_NS 20000000
+/* Silence after which a drained QP may go: a peer that missed our last acknowledgement has asked
+ * again by then. */
+#define LINGER_NS 10000000
 /* Receive calls in one run that may bring nothing but acknowledgements. */
 #define RECEIVES_PER_RUN 4
 /* Share of the socket's buffer that records may fill; the rest is for eager datagrams. */
 #define RECORD_SHARE_NUM 3
 #define RECORD_SHARE_DEN 4
-/* Under way for all records: not divided among them, so that the oldest record gets all there is and the next
- * datagram is most likely its (see predict.c). More would fall out of the cache on its way. */
+/* Under way for all records: not divided among them, so that the oldest record gets all there is
+ * and the next datagram is most likely its (see predict.c). More would fall out of the cache on its
+ * way. */
 #define RECORD_WINDOW_BYTES     (1u << 20)
 #define RECORD_WINDOW_MIN_BYTES (16u << 10)
 
@@ -30,14 +36,12 @@ struct diwarp_pd *diwarp_alloc_pd(struct diwarp_device *device)
     pd->device = device;
     dw_mr_table_init(&pd->mrs, dw_device_random(device));
     dw_list_init(&pd->qps);
-    device->users++;
     return pd;
 }
 
 void diwarp_dealloc_pd(struct diwarp_pd *pd)
 {
     dw_mr_table_fini(&pd->mrs);
-    pd->device->users--;
     free(pd);
 }
 
@@ -66,7 +70,7 @@ void diwarp_dereg_mr(struct diwarp_mr *mr)
     const struct dw_region *region = dw_container(mr, struct dw_region, mr);
     dw_lock(pd->device);
     if (region->records)
-        dw_list_foreach(it, &pd->qps)
+        dw_list_foreach (it, &pd->qps)
             dw_qp_on_deregister(dw_container(it, struct diwarp_qp, pd_link), region);
     dw_mr_deregister(&pd->mrs, mr);
     dw_unlock(pd->device);
@@ -114,7 +118,8 @@ static void size_budgets(struct diwarp_qp *qp)
 {
     /* The kernel charges truesize: what is left for payload depends on the datagram. Plan for
      * those of MTU 1500, the worst of those that carry bulk. */
-    uint64_t record_truesize = (uint64_t)qp->llp->rcvbuf_bytes * RECORD_SHARE_NUM / RECORD_SHARE_DEN;
+    uint64_t record_truesize =
+        (uint64_t)qp->llp->rcvbuf_bytes * RECORD_SHARE_NUM / RECORD_SHARE_DEN;
     uint64_t payload = record_truesize * 1400 / dw_llp_truesize(1472);
     uint32_t window = qp->device->attr.record_window_bytes;
     if (!window)
@@ -127,10 +132,18 @@ static void size_budgets(struct diwarp_qp *qp)
 
 static void init_lists(struct diwarp_qp *qp)
 {
-    struct dw_list *heads[] = {&qp->peers,        &qp->flush,           &qp->ack,
-                               &qp->free_small,   &qp->free_large,      &qp->free_works,
-                               &qp->done_assemblies, &qp->free_assemblies, &qp->want,
-                               &qp->ready,        &qp->ahs,             &qp->parked_slots,
+    struct dw_list *heads[] = {&qp->peers,
+                               &qp->flush,
+                               &qp->ack,
+                               &qp->free_small,
+                               &qp->free_large,
+                               &qp->free_works,
+                               &qp->done_assemblies,
+                               &qp->free_assemblies,
+                               &qp->want,
+                               &qp->ready,
+                               &qp->ahs,
+                               &qp->parked_slots,
                                &qp->free_slots};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
@@ -147,8 +160,8 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     if (!why)
         why = &ignored;
     why->text[0] = '\0';
-    if (!attr->cq || attr->cq->device != pd->device || !attr->max_send_wr ||
-        !attr->max_msg_bytes || attr->max_msg_bytes > 1u << 30) {
+    if (!attr->cq || attr->cq->device != pd->device || !attr->max_send_wr || !attr->max_msg_bytes ||
+        attr->max_msg_bytes > 1u << 30) {
         snprintf(why->text, sizeof why->text, "malformed queue pair attributes");
         return -EINVAL;
     }
@@ -191,8 +204,7 @@ err_free:
 
 static void free_list(struct dw_list *head, size_t link_offset)
 {
-    dw_list_foreach(it, head)
-    {
+    dw_list_foreach (it, head) {
         dw_list_remove(it);
         free((char *)it - link_offset);
     }
@@ -203,11 +215,10 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_lock(qp->device);
     dw_list_remove(&qp->pd_link);
     dw_list_remove(&qp->cq_link);
-    dw_list_foreach(peer, &qp->peers)
+    dw_list_foreach (peer, &qp->peers)
         dw_peer_destroy(dw_container(peer, struct dw_peer, link));
     /* Handles outlive the QP until their owner destroys them. */
-    dw_list_foreach(it, &qp->ahs)
-    {
+    dw_list_foreach (it, &qp->ahs) {
         dw_list_remove(it);
         dw_container(it, struct diwarp_ah, link)->qp = NULL;
     }
@@ -246,8 +257,7 @@ static void flush_all(struct diwarp_qp *qp, uint64_t now_ns)
 
 static void acknowledge(struct diwarp_qp *qp)
 {
-    dw_list_foreach(it, &qp->ack)
-    {
+    dw_list_foreach (it, &qp->ack) {
         /* Whatever went out to the peer meanwhile has acknowledged already, and left the list. */
         dw_transmit_bare(dw_container(it, struct dw_peer, ack_link), DW_LLP_ACK, 0);
         qp->counters.tx_acks++;
@@ -298,23 +308,26 @@ uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp)
 void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
 {
     uint64_t now_ns = dw_device_now_ns(qp->device);
-    dw_list_foreach(it, &qp->peers)
-    {
+    dw_list_foreach (it, &qp->peers) {
         struct dw_peer *peer = dw_container(it, struct dw_peer, link);
-        dw_list_foreach(a, &peer->sinks)
-        {
+        dw_list_foreach (a, &peer->sinks) {
             struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
             if (sink->region == region) {
-                dw_rdma_abort(peer, sink->id, DW_STATUS_CANCELLED, now_ns);
+                uint32_t id = sink->id;
                 dw_sink_destroy(sink);
+                dw_rdma_abort(peer, id, DW_STATUS_CANCELLED, now_ns);
+                if (peer->gone)
+                    break;
             }
         }
-        dw_list_foreach(b, &peer->sources)
-        {
+        dw_list_foreach (b, &peer->sources) {
             struct dw_source *source = dw_container(b, struct dw_source, peer_link);
             if (source->region == region) {
-                dw_rdma_abort(peer, source->id, DW_STATUS_CANCELLED, now_ns);
+                uint32_t id = source->id;
                 dw_source_destroy(source);
+                dw_rdma_abort(peer, id, DW_STATUS_CANCELLED, now_ns);
+                if (peer->gone)
+                    break;
             }
         }
     }
@@ -327,11 +340,10 @@ static bool owed_by(const struct dw_peer *peer)
         !dw_list_empty(&peer->atomics))
         return true;
     /* Those of a region are the peer's own: it has to see them through. */
-    dw_list_foreach(a, &peer->sources)
+    dw_list_foreach (a, &peer->sources)
         if (!dw_container(a, struct dw_source, peer_link)->region)
             return true;
-    dw_list_foreach(b, &peer->sinks)
-    {
+    dw_list_foreach (b, &peer->sinks) {
         const struct dw_sink *sink = dw_container(b, struct dw_sink, peer_link);
         if (!sink->region && !sink->held)
             return true;
@@ -341,8 +353,7 @@ static bool owed_by(const struct dw_peer *peer)
 
 static bool owes_any(const struct diwarp_qp *qp)
 {
-    dw_list_foreach(it, &qp->peers)
-    {
+    dw_list_foreach (it, &qp->peers) {
         struct dw_peer *peer = dw_container(it, struct dw_peer, link);
         if (!peer->gone && owed_by(peer))
             return true;
@@ -355,17 +366,26 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
     dw_lock(qp->device);
     uint64_t start_ns = dw_device_now_ns(qp->device), now_ns = start_ns;
     qp->draining = true;
-    dw_list_foreach(it, &qp->peers)
-    {
+    dw_list_foreach (it, &qp->peers) {
         struct dw_peer *peer = dw_container(it, struct dw_peer, link);
         if (peer->ack_owed_datagrams && !dw_list_linked(&peer->ack_link))
             dw_list_append(&qp->ack, &peer->ack_link);
     }
-    do {
+    for (uint64_t heard_ns = start_ns; now_ns - start_ns < timeout_ns;
+         now_ns = dw_device_now_ns(qp->device)) {
+        struct pollfd fd = {.fd = qp->llp->fd, .events = POLLIN};
         qp->cq->count = 0;
-        (void)dw_qp_progress(qp, now_ns);
-        now_ns = dw_device_now_ns(qp->device);
-    } while (owes_any(qp) && now_ns - start_ns < timeout_ns);
+        if (dw_qp_progress(qp, now_ns)) {
+            heard_ns = now_ns;
+            continue;
+        }
+        if (!owes_any(qp) && (fd.fd < 0 || now_ns - heard_ns >= LINGER_NS))
+            break;
+        dw_unlock(qp->device);
+        if (fd.fd >= 0)
+            (void)poll(&fd, 1, 1);
+        dw_lock(qp->device);
+    }
     int rc = owes_any(qp) ? -ETIMEDOUT : 0;
     dw_unlock(qp->device);
     return rc;

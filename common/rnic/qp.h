@@ -206,13 +206,15 @@ struct diwarp_qp {
     uint32_t eager_budget_bytes;
     struct dw_peer *record_peer; /* of the last Write-Record segment */
     struct dw_sink *predicted;   /* during a receive call */
-    uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
+    uint32_t reserved_bytes;     /* between diwarp_send_reserve and its commit */
 
     struct dw_heap timers;
     uint64_t timers_ran_ns;
     struct dw_slot *slot; /* the next receive call fills it */
+    bool refuses_data;    /* no slot is free for what would have to be handed out */
     bool slot_held;       /* a completion not handed out points into it: it is to be parked first */
-    struct dw_list parked_slots, free_slots; /* parked: completions not handed out point into them */
+    struct dw_list parked_slots,
+        free_slots; /* parked: completions not handed out point into them */
     unsigned parked_count;
     uint8_t *stage; /* trains of Write-Record segments are built here */
 };
@@ -279,8 +281,8 @@ void dw_peer_fail(struct dw_peer *peer);
 void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns);
 /* We gave it something to answer: sees that it is probed. */
 void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns);
-/* Not heard since we asked: it computes, or what we asked was lost. A probe finds out and costs less
- * than asking again would, once it reads all that waits for it. False: it was heard. */
+/* Not heard since we asked: it computes, or what we asked was lost. A probe finds out and costs
+ * less than asking again would, once it reads all that waits for it. False: it was heard. */
 bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_ns);
 void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns);
 bool dw_peer_owes(const struct dw_peer *peer);
@@ -318,8 +320,7 @@ void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint
 /* Appends the CRC over buf[0, bytes); returns the length with it. */
 uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes);
 /* Gives PSNs to new datagrams and sends them as trains; ownership goes to the send window. */
-void dw_transmit(struct dw_peer *peer, struct dw_datagram **datagrams, unsigned n,
-                 uint64_t now_ns);
+void dw_transmit(struct dw_peer *peer, struct dw_datagram **datagrams, unsigned n, uint64_t now_ns);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
 /* A datagram without segments: ACK, PROBE, PROBE_REPLY. */
 void dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);

@@ -21,8 +21,8 @@ int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct i
         return (int)total;
     if (wr->num_sge != 1 || !total)
         return -EINVAL;
-    struct dw_sink *sink = dw_sink_create(peer, ++qp->next_id & ~DW_RECORD_ID_FROM_SOURCE,
-                                          (uint32_t)total, now_ns);
+    struct dw_sink *sink =
+        dw_sink_create(peer, ++qp->next_id & ~DW_RECORD_ID_FROM_SOURCE, (uint32_t)total, now_ns);
     if (!sink)
         return -ENOMEM;
     sink->addr = iov[0].iov_base;
@@ -179,8 +179,8 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segm
         qp->counters.drop_header++;
         return;
     }
-    enum dw_status status = check_region(peer, request.source_stag, request.source_to,
-                                         request.size, IBV_ACCESS_REMOTE_READ, &region);
+    enum dw_status status = check_region(peer, request.source_stag, request.source_to, request.size,
+                                         IBV_ACCESS_REMOTE_READ, &region);
     struct dw_source *source = NULL;
     if (status == DW_STATUS_OK) {
         source = dw_source_create(peer, request.record_id, request.size, request.granted);
@@ -207,8 +207,8 @@ static void on_open(struct dw_peer *peer, const struct dw_record_control *open, 
         qp->counters.drop_header++;
         return;
     }
-    enum dw_status status = check_region(peer, open->stag, open->to, open->length,
-                                         IBV_ACCESS_REMOTE_WRITE, &region);
+    enum dw_status status =
+        check_region(peer, open->stag, open->to, open->length, IBV_ACCESS_REMOTE_WRITE, &region);
     struct dw_sink *sink = NULL;
     if (status == DW_STATUS_OK) {
         sink = dw_sink_create(peer, open->id, open->length, now_ns);
@@ -238,8 +238,7 @@ static void on_status(struct dw_peer *peer, const struct dw_record_control *stat
     struct dw_range missing[DW_RECORD_MAX_RANGES];
     for (unsigned i = 0; i < status->range_count; i++)
         missing[i] = (struct dw_range){status->ranges[i].start, status->ranges[i].end};
-    if (dw_record_source_on_status(&source->record, status->granted, missing,
-                                   status->range_count))
+    if (dw_record_source_on_status(&source->record, status->granted, missing, status->range_count))
         dw_source_look(source);
     else
         peer->qp->counters.drop_header++;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The life of a record at its two ends. */
 #include "common/rnic/rdma_record.h"
 
 #include <errno.h>
@@ -6,8 +7,8 @@
 
 /* Open records per QP and end; beyond, posts give -ENOMEM and peers' requests are refused. */
 #define RECORDS_MAX 65536
-/* No grant smaller than this, unless it ends the record: each costs a datagram. */
-#define GRANT_SHARE 4
+/* No grant below this part of the budget, unless it ends the record: each costs a datagram. */
+#define GRANT_MIN_SHARE_DEN 4
 
 /* ---- grants ---- */
 
@@ -15,13 +16,12 @@
 static uint32_t grantable(const struct dw_sink *sink)
 {
     const struct diwarp_qp *qp = sink->peer->qp;
-    uint32_t budget = qp->granted_bytes < qp->grant_budget_bytes
-                          ? qp->grant_budget_bytes - qp->granted_bytes
-                          : 0;
+    uint32_t budget =
+        qp->granted_bytes < qp->grant_budget_bytes ? qp->grant_budget_bytes - qp->granted_bytes : 0;
     uint32_t left = sink->record.total - sink->record.granted;
     if (budget >= left)
         return left;
-    if (budget < qp->grant_budget_bytes / GRANT_SHARE)
+    if (budget < qp->grant_budget_bytes / GRANT_MIN_SHARE_DEN)
         return 0;
     /* Whole datagrams: a remainder would travel in one of its own. */
     uint32_t payload = dw_record_payload_bytes(sink->peer);
@@ -61,19 +61,16 @@ uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
     /* Older records come first. */
     if (sink->peer->qp->want.next == &sink->want_link)
         grant(sink, now_ns);
-    sink->record.told = sink->record.granted;
     return sink->record.granted;
 }
 
 void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
 {
-    dw_list_foreach(it, &qp->want)
-    {
+    dw_list_foreach (it, &qp->want) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
-        if (grant(sink, now_ns))
-            dw_sink_send_status(sink, NULL, 0);
-        if (qp->granted_bytes >= qp->grant_budget_bytes)
-            return;
+        if (!grant(sink, now_ns))
+            return; /* younger ones wait behind it */
+        dw_sink_send_status(sink, NULL, 0);
     }
 }
 
@@ -179,8 +176,8 @@ int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t by
     };
     uint8_t payload[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES];
     size_t length = dw_record_control_put(payload, &complete);
-    int rc = dw_send_control(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, payload,
-                             (uint32_t)length, now_ns);
+    int rc = dw_send_control(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, payload, (uint32_t)length,
+                             now_ns);
     if (rc)
         return rc;
     peer->qp->counters.tx_record_complete++;
@@ -213,7 +210,6 @@ void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, u
     };
     for (unsigned i = 0; i < count; i++)
         status.ranges[i] = (struct dw_record_range){missing[i].start, missing[i].end};
-    sink->record.told = sink->record.granted;
     sink->peer->qp->counters.tx_record_status++;
     dw_transmit_record_control(sink->peer, &status);
 }
@@ -287,7 +283,7 @@ void dw_source_destroy(struct dw_source *source)
 void dw_source_fail(struct dw_source *source, enum ibv_wc_status status)
 {
     if (!source->region)
-        dw_cq_complete(source->peer->qp, source->wr_id, source->signaled, IBV_WC_RDMA_WRITE,
-                       status, 0);
+        dw_cq_complete(source->peer->qp, source->wr_id, source->signaled, IBV_WC_RDMA_WRITE, status,
+                       0);
     dw_source_destroy(source);
 }

@@ -109,6 +109,10 @@ static void on_data(struct dw_peer *peer, const struct dw_llp_header *header,
     case DW_RECVWIN_NEW:
         break;
     }
+    if (qp->refuses_data) {
+        qp->counters.drop_no_buffer++;
+        return;
+    }
     struct dw_segment segment;
     uint32_t offset = 0;
     for (bool first = true; dw_next_segment(qp, segments, len, &offset, &segment) > 0;
@@ -141,8 +145,7 @@ static void on_record(struct dw_peer *peer, const uint8_t *segments, uint32_t le
 
 static void free_acked(struct dw_peer *peer, struct dw_list *acked)
 {
-    dw_list_foreach(it, acked)
-    {
+    dw_list_foreach (it, acked) {
         dw_list_remove(it);
         dw_datagram_put(peer->qp, dw_container(it, struct dw_datagram, tx.link));
     }
@@ -318,7 +321,8 @@ static void on_datagram(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, 
         on_rd_datagram(qp, &header, introduced ? &intro : NULL, buf + lead, end - lead, now_ns);
 }
 
-/* Slots that completions hold while nobody polls; then datagrams wait in the socket. */
+/* Slots that completions hold while nobody polls. Then sequenced datagrams are refused, and come
+ * again; probes, acknowledgements and records are still served. */
 #define PARKED_SLOTS_MAX 32
 
 static bool change_slot(struct diwarp_qp *qp)
@@ -342,8 +346,7 @@ static bool change_slot(struct diwarp_qp *qp)
 void dw_receive_recycle(struct diwarp_qp *qp)
 {
     qp->slot_held = false;
-    dw_list_foreach(it, &qp->parked_slots)
-    {
+    dw_list_foreach (it, &qp->parked_slots) {
         dw_list_remove(it);
         dw_list_prepend(&qp->free_slots, it);
         qp->parked_count--;
@@ -352,9 +355,9 @@ void dw_receive_recycle(struct diwarp_qp *qp)
 
 bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns)
 {
-    if (qp->slot_held && !change_slot(qp))
-        return false;
-    struct dw_llp_slot slot = {.buf = qp->slot->buf};
+    qp->refuses_data = qp->slot_held && !change_slot(qp);
+    /* The stage is idle now; nothing that comes then stays in it. */
+    struct dw_llp_slot slot = {.buf = qp->refuses_data ? qp->stage : qp->slot->buf};
     dw_predict(qp, &slot);
     if (dw_llp_recv(qp->llp, &slot, 1) <= 0)
         return false;

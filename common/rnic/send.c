@@ -263,8 +263,7 @@ int dw_send_control(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_d
 
 void dw_send_on_acked(struct dw_peer *peer, uint32_t ack)
 {
-    dw_list_foreach(it, &peer->awaiting)
-    {
+    dw_list_foreach (it, &peer->awaiting) {
         struct dw_work *work = dw_container(it, struct dw_work, link);
         if (!dw_serial_before(work->last_psn, ack))
             break;
@@ -277,10 +276,10 @@ void dw_send_on_acked(struct dw_peer *peer, uint32_t ack)
         look_again(peer);
 }
 
-bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status status)
+static bool fail_in(struct dw_peer *peer, struct dw_list *list, uint32_t record_id,
+                    enum ibv_wc_status status)
 {
-    dw_list_foreach(it, &peer->awaiting)
-    {
+    dw_list_foreach (it, list) {
         struct dw_work *work = dw_container(it, struct dw_work, link);
         if (!work->ddp.tagged || work->record_id != record_id)
             continue;
@@ -290,6 +289,12 @@ bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status s
         return true;
     }
     return false;
+}
+
+bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status status)
+{
+    return fail_in(peer, &peer->awaiting, record_id, status) ||
+           fail_in(peer, &peer->pending, record_id, status);
 }
 
 /* ---- posts ---- */

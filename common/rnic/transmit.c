@@ -41,8 +41,8 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes
     uint32_t need = lead + segment_bytes + DW_CRC_BYTES;
     assert(need <= peer->datagram_max_bytes);
     bool fits_small = need <= SMALL_DATAGRAM_BYTES;
-    bool wants_large = !fits_small || (peer->sendwin.count &&
-                                       peer->datagram_max_bytes > SMALL_DATAGRAM_BYTES);
+    bool wants_large =
+        !fits_small || (peer->sendwin.count && peer->datagram_max_bytes > SMALL_DATAGRAM_BYTES);
     struct dw_datagram *datagram = take_buffer(qp, wants_large);
     if (!datagram && wants_large && fits_small)
         datagram = take_buffer(qp, false);
@@ -172,13 +172,14 @@ static void send_finished(struct dw_peer *peer, struct dw_datagram *const *datag
             if (bytes < segment)
                 break;
         }
-        if (send_train(peer, iov, count, segment) == -EAGAIN)
+        if (send_train(peer, iov, count, segment) == -EAGAIN) {
             on_refused(peer, datagrams + first, n - first);
+            return;
+        }
     }
 }
 
-void dw_transmit(struct dw_peer *peer, struct dw_datagram **datagrams, unsigned n,
-                 uint64_t now_ns)
+void dw_transmit(struct dw_peer *peer, struct dw_datagram **datagrams, unsigned n, uint64_t now_ns)
 {
     for (unsigned i = 0; i < n; i++) {
         datagrams[i]->tx.truesize_bytes = dw_llp_truesize(datagrams[i]->bytes + DW_CRC_BYTES);
@@ -191,8 +192,7 @@ void dw_transmit(struct dw_peer *peer, struct dw_datagram **datagrams, unsigned 
 
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
 {
-    dw_list_foreach(it, &peer->sendwin.unacked)
-    {
+    dw_list_foreach (it, &peer->sendwin.unacked) {
         struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
         if (!datagram->tx.lost)
             continue;
@@ -243,8 +243,7 @@ void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_con
 /* ---- Write-Record trains ---- */
 
 /* Builds the datagram that carries `range` of the record at buf; returns its length. */
-static uint32_t build_record_datagram(struct dw_source *source, uint8_t *buf,
-                                      struct dw_range range)
+static uint32_t build_record_datagram(struct dw_source *source, uint8_t *buf, struct dw_range range)
 {
     struct dw_peer *peer = source->peer;
     uint32_t lead = dw_lead_bytes(peer), length = range.end - range.start;
@@ -265,8 +264,8 @@ static uint32_t build_record_datagram(struct dw_source *source, uint8_t *buf,
     uint32_t head = lead + DW_RECORD_SEGMENT_BYTES;
     uint32_t crc = 0;
     if (peer->qp->crc)
-        crc = dw_crc32c_copy(dw_crc32c(0, buf, head), buf + head, source->addr + range.start,
-                             length);
+        crc =
+            dw_crc32c_copy(dw_crc32c(0, buf, head), buf + head, source->addr + range.start, length);
     else
         memcpy(buf + head, source->addr + range.start, length);
     dw_put_be32(buf + head + length, crc);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The UD service: Sends into posted receives, and Write-Records whose validity map may stay partial.
- * At most once, maybe lost; a lost segment loses its own range and nothing else.
+ * The UD service: Sends into posted receives, and Write-Records whose validity map may stay
+ * partial. At most once, maybe lost; a lost segment loses its own range and nothing else.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -94,8 +94,7 @@ static void free_record(struct diwarp_record *record)
 
 static void free_recvs(struct dw_list *head)
 {
-    dw_list_foreach(it, head)
-    {
+    dw_list_foreach (it, head) {
         dw_list_remove(it);
         free(dw_container(it, struct posted_recv, link));
     }
@@ -104,11 +103,11 @@ static void free_recvs(struct dw_list *head)
 void dw_ud_destroy(struct diwarp_qp *qp)
 {
     struct dw_ud *ud = qp->ud;
-    dw_list_foreach(a, &ud->assemblies)
+    dw_list_foreach (a, &ud->assemblies)
         end_assembly(dw_container(a, struct assembly, link), &ud->recvs);
-    dw_list_foreach(r, &ud->records)
+    dw_list_foreach (r, &ud->records)
         free_record(dw_container(r, struct diwarp_record, link));
-    dw_list_foreach(s, &ud->sources)
+    dw_list_foreach (s, &ud->sources)
         free(dw_container(s, struct source, link));
     free_recvs(&ud->recvs);
     free_recvs(&ud->free_recvs);
@@ -186,8 +185,7 @@ static int transmit(struct outgoing *out)
 {
     struct diwarp_qp *qp = out->qp;
     uint32_t head = out->ddp.tagged ? DW_RECORD_SEGMENT_BYTES : DW_SEND_SEGMENT_BYTES;
-    uint32_t payload_max =
-        out->ah->datagram_max_bytes - DW_LLP_HEADER_BYTES - head - DW_CRC_BYTES;
+    uint32_t payload_max = out->ah->datagram_max_bytes - DW_LLP_HEADER_BYTES - head - DW_CRC_BYTES;
     for (bool first = true; first || out->sent < out->total; first = false) {
         uint32_t bytes = 0, segment = 0;
         unsigned n = 0;
@@ -227,8 +225,7 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     int64_t total = dw_send_gather(qp, wr, 0, max_bytes, iov);
     if (total < 0 || (write && !total))
         return total < 0 ? (int)total : -EINVAL;
-    struct outgoing out = {
-        .qp = qp, .ah = ah, .iov = iov, .total = (uint32_t)total};
+    struct outgoing out = {.qp = qp, .ah = ah, .iov = iov, .total = (uint32_t)total};
     if (write) {
         out.record_id = (ud->next_record + 1) | DW_RECORD_ID_FROM_SOURCE;
         out.ddp = (struct dw_ddp_header){
@@ -354,8 +351,7 @@ static void on_assembly_timer(struct dw_timer *timer, uint64_t now_ns)
 
 static struct assembly *find_assembly(struct dw_ud *ud, const struct source *source, uint32_t msn)
 {
-    dw_list_foreach(it, &ud->assemblies)
-    {
+    dw_list_foreach (it, &ud->assemblies) {
         struct assembly *assembly = dw_container(it, struct assembly, link);
         if (assembly->source == source && assembly->msn == msn)
             return assembly;
@@ -472,11 +468,11 @@ static void on_record_timer(struct dw_timer *timer, uint64_t now_ns)
 static struct diwarp_record *find_record(struct dw_ud *ud, const struct diwarp_name *name,
                                          uint32_t id)
 {
-    dw_list_foreach(it, &ud->records)
-    {
+    dw_list_foreach (it, &ud->records) {
         struct diwarp_record *record = dw_container(it, struct diwarp_record, link);
         if (!record->handed_over &&
-            (!name || (record->id == id && dw_name_key(record->source->name) == dw_name_key(*name))))
+            (!name ||
+             (record->id == id && dw_name_key(record->source->name) == dw_name_key(*name))))
             return record;
     }
     return NULL;

@@ -72,6 +72,7 @@ int main(int argc, char **argv)
     mt_pvar_set_init(&set, PREFIX);
     MT_CHECK(set.count > 0, "no such pvars: none begins with " PREFIX);
     count = set.count;
+    MPI_Barrier(MPI_COMM_WORLD); /* nobody's messages come before all have their handles */
     mt_phase("eager");
     ring(64, MESSAGES);
     MPI_Barrier(MPI_COMM_WORLD);

@@ -145,19 +145,22 @@ static void run_cq__hands_nothing_out(void **state)
         for (uint64_t end_ns = clock_ns() + WAIT_NS; a.sends == sends && clock_ns() < end_ns;) {
             (void)diwarp_run_cq(b.cq);
             node_poll(&a);
-            if (i >= 30) /* beyond what it keeps: datagrams wait in the socket */
+            if (i >= 30) /* beyond what it keeps: refused, to come again */
                 break;
         }
         assert_true(a.sends == sends + 1 || i >= 30);
     }
-    for (uint32_t i = 0; i < 50; i++) {
+    bool seen[50] = {false};
+    for (uint32_t i = 0; i < 50; i++) { /* RD does not order */
         uint32_t value;
         do {
             node_poll(&a);
         } while (diwarp_poll_cq(b.cq, 1, &wc) == 0);
         memcpy(&value, wc.data, sizeof value);
-        assert_int_equal(value, i);
+        assert_true(value < 50 && !seen[value]);
+        seen[value] = true;
     }
+    assert_true(diwarp_query_counters(b.qp)->drop_no_buffer > 0);
     diwarp_destroy_ah(ah);
     node_close(&a);
     node_close(&b);
