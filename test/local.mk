@@ -205,6 +205,7 @@ endif
 if DW_FUZZ
 
 FUZZERS = \
+	test/fuzz/fuzz_address \
 	test/fuzz/fuzz_ddp \
 	test/fuzz/fuzz_llp_header \
 	test/fuzz/fuzz_ranges \
@@ -212,6 +213,7 @@ FUZZERS = \
 	test/fuzz/fuzz_receive
 check_PROGRAMS += $(FUZZERS)
 
+test_fuzz_fuzz_address_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_ddp_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_llp_header_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_ranges_LDFLAGS = $(DW_FUZZ_LDFLAGS)

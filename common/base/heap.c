@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The timer heap. Owns its slots, never the timers. */
 #include "common/base/heap.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The hash map. Owns its slots, never its values. */
 #include "common/base/map.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Registered regions and the check of every access by STag. */
 #include "common/mem/mr.h"
 
 #include <errno.h>

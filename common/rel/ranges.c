@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Sets of byte ranges. Knows nothing of what the bytes are. */
 #include "common/rel/ranges.h"
 
 #include <assert.h>

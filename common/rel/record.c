@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The two ends of a Write-Record: what to ask for, what to send. Moves no bytes itself. */
 #include "common/rel/record.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The send window: what is acknowledged, what is lost. Knows no sockets and no clock. */
 #include "common/rel/sendwin.h"
 
 #include <errno.h>

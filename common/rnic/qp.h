@@ -271,7 +271,7 @@ uint32_t dw_datagram_max_bytes(const struct diwarp_device *device, uint8_t famil
 struct dw_peer *dw_peer_find(struct diwarp_qp *qp, struct diwarp_name name);
 /* The peer of an address handle, made when first used; NULL: no memory. */
 struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah);
-/* A peer that introduced itself; NULL: no memory, or not reachable from here. */
+/* A peer that introduced itself; NULL: no memory. */
 struct dw_peer *dw_peer_from_intro(struct diwarp_qp *qp, struct diwarp_name name,
                                    const struct dw_intro *intro);
 void dw_peer_destroy(struct dw_peer *peer);
