@@ -25,6 +25,7 @@ noinst_HEADERS += \
 	test/vectors/vectors.h
 EXTRA_DIST += \
 	test/fuzz/seeds/receive/get_doomed \
+	test/fuzz/seeds/receive/intro_ipv6 \
 	test/fuzz/seeds/receive/put_opened \
 	test/fuzz/seeds/receive/read_gap \
 	test/fuzz/seeds/receive/read_held \
