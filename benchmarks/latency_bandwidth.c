@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI micro benchmark between ranks 0 and 1: half round trip by size, streaming in one and in both
- * directions with a window of outstanding messages, and message rate. Each figure is the median of
- * many timed samples; one line of key=value pairs per figure.
+ * MPI micro benchmark between pairs of ranks, i and i + n/2: half round trip by size, streaming in
+ * one and in both directions with a window of outstanding messages, and message rate. Each figure
+ * is the median of many timed samples; one line of key=value pairs per figure. The first half of
+ * the ranks begins. Rank 0 times: with several pairs from barrier to barrier, because a rank that
+ * waits for a core would begin to count only when it gets one.
  */
+#include "benchmarks/mpi_bench.h"
+#include "benchmarks/options.h"
 #include "benchmarks/samples.h"
 
-#include <mpi.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
+#include <unistd.h>
 
-#define MAX_SIZES  32
-#define MAX_WINDOW 256
+#define MAX_WINDOW  256
+#define MAX_REPEATS 1024 /* windows in one sample */
+
+enum { TAG_TRIP, TAG_STREAM, TAG_ANSWER };
+
+/* Who streams: bit 0 the first rank of a pair, bit 1 the second. */
+enum { UNI = 1, BI = 3 };
 
 struct options {
-    int latency_bytes[MAX_SIZES], latency_sizes;
-    int stream_bytes[MAX_SIZES], stream_sizes;
-    int rate_bytes;
+    struct size_list latency, stream, rate;
+    bool uni, bi;
     int window;
     int samples;
     int one_buffer; /* receive all into one, hot buffer, as the OSU benchmarks do */
@@ -25,59 +30,67 @@ struct options {
 
 struct bench {
     struct options opt;
-    int rank, peer;
-    char *tx, *rx; /* rx: one slot per message of the window */
-    double *times;
+    int pairs, rank, peer;
+    bool first;          /* of the pair */
+    unsigned side;       /* 0 the first of the pair, 1 the second */
+    uint64_t generation; /* of the data */
+    char *tx, *rx;       /* rx: one place for each message of the window */
+    double *times;       /* rank 0's are what counts */
+    double last_end;
     MPI_Request requests[2 * MAX_WINDOW];
 };
 
-static bool parse_sizes(const char *text, int *sizes, int *count)
+static bool parse_direction(const char *text, struct options *opt)
 {
-    for (*count = 0; *text && *count < MAX_SIZES; (*count)++) {
-        char *end;
-        long v = strtol(text, &end, 10);
-        if (end == text || v < 0 || v > 1 << 28 || (*end && *end != ','))
-            return false;
-        sizes[*count] = (int)v;
-        text = *end ? end + 1 : end;
-    }
-    return *count > 0 && !*text;
+    bool both = !strcmp(text, "both");
+    opt->uni = both || !strcmp(text, "uni");
+    opt->bi = both || !strcmp(text, "bi");
+    return opt->uni || opt->bi;
 }
 
-static bool parse_number(const char *text, int low, int high, int *out)
+static bool parse_options(int argc, char **argv, struct options *opt)
 {
-    char *end;
-    long v = strtol(text, &end, 10);
-    *out = (int)v;
-    return end != text && !*end && v >= low && v <= high;
+    bool ok = true;
+    int c;
+
+    *opt = (struct options){.uni = true, .bi = true, .window = 64, .samples = 101};
+    (void)options_sizes("8,64,512,4096,65536,1048576", 0, &opt->latency);
+    (void)options_sizes("1048576", 1, &opt->stream);
+    (void)options_sizes("8", 0, &opt->rate);
+    opterr = 0;
+    while (ok && (c = getopt(argc, argv, "l:s:d:m:w:r:o:")) != -1) {
+        if (c == 'l')
+            ok = options_sizes(optarg, 0, &opt->latency);
+        else if (c == 's')
+            ok = options_sizes(optarg, 1, &opt->stream);
+        else if (c == 'd')
+            ok = parse_direction(optarg, opt);
+        else if (c == 'm')
+            ok = options_sizes(optarg, 0, &opt->rate);
+        else if (c == 'w')
+            ok = options_number(optarg, 1, MAX_WINDOW, &opt->window);
+        else if (c == 'r')
+            ok = options_number(optarg, 1, 100000, &opt->samples);
+        else if (c == 'o')
+            ok = options_number(optarg, 0, 1, &opt->one_buffer);
+        else
+            ok = false;
+    }
+    return ok && optind == argc;
 }
 
-static bool parse_options(char **argv, struct options *opt)
+/* ---- data ---------------------------------------------------------------------------------- */
+
+/* Each rank sends something else, and nothing that it sent before. */
+static void new_data(struct bench *b, int bytes)
 {
-    *opt = (struct options){.rate_bytes = 8, .window = 64, .samples = 101};
-    (void)parse_sizes("8,64,512,4096,65536,1048576", opt->latency_bytes, &opt->latency_sizes);
-    (void)parse_sizes("1048576", opt->stream_bytes, &opt->stream_sizes);
-    for (int i = 1; argv[i]; i += 2) {
-        const char *value = argv[i + 1];
-        bool ok = false;
-        if (!value)
-            return false;
-        if (!strcmp(argv[i], "-l"))
-            ok = parse_sizes(value, opt->latency_bytes, &opt->latency_sizes);
-        else if (!strcmp(argv[i], "-s"))
-            ok = parse_sizes(value, opt->stream_bytes, &opt->stream_sizes);
-        else if (!strcmp(argv[i], "-m"))
-            ok = parse_number(value, 0, 1 << 20, &opt->rate_bytes);
-        else if (!strcmp(argv[i], "-w"))
-            ok = parse_number(value, 1, MAX_WINDOW, &opt->window);
-        else if (!strcmp(argv[i], "-r"))
-            ok = parse_number(value, 1, 100000, &opt->samples);
-        else if (!strcmp(argv[i], "-o"))
-            ok = parse_number(value, 0, 1, &opt->one_buffer);
-        if (!ok)
-            return false;
-    }
-    return true;
+    b->generation++;
+    mpi_bench_fill(b->tx, (size_t)bytes, b->generation << 16 | (uint64_t)b->rank);
+}
+
+static void check_data(const struct bench *b, const char *place, int bytes, const char *what)
+{
+    mpi_bench_check(place, (size_t)bytes, b->generation << 16 | (uint64_t)b->peer, what);
 }
 
 /* ---- one sample each ----------------------------------------------------------------------- */
@@ -85,130 +98,195 @@ static bool parse_options(char **argv, struct options *opt)
 static void round_trips(struct bench *b, int bytes, int count)
 {
     for (int i = 0; i < count; i++) {
-        if (b->rank == 0)
-            MPI_Send(b->tx, bytes, MPI_CHAR, b->peer, 0, MPI_COMM_WORLD);
-        MPI_Recv(b->rx, bytes, MPI_CHAR, b->peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        if (b->rank == 1)
-            MPI_Send(b->tx, bytes, MPI_CHAR, b->peer, 0, MPI_COMM_WORLD);
+        if (b->first)
+            MPI_Send(b->tx, bytes, MPI_CHAR, b->peer, TAG_TRIP, MPI_COMM_WORLD);
+        MPI_Recv(b->rx, bytes, MPI_CHAR, b->peer, TAG_TRIP, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (!b->first)
+            MPI_Send(b->tx, bytes, MPI_CHAR, b->peer, TAG_TRIP, MPI_COMM_WORLD);
     }
 }
 
-/* A window of messages from each rank in `senders` (bit 0: rank 0, bit 1: rank 1), ended by a
- * short answer of each receiver, so that time stops when all has arrived. */
-static void one_window(struct bench *b, int bytes, unsigned senders)
+static char *place_of(const struct bench *b, int bytes, int message)
 {
-    bool sends = senders >> b->rank & 1, receives = senders >> b->peer & 1;
-    size_t slot = b->opt.one_buffer ? 0 : (size_t)bytes;
+    return b->rx + (b->opt.one_buffer ? 0 : (size_t)bytes * (size_t)message);
+}
+
+/* A window of messages from each of `senders`, ended by a short answer of each receiver, so that
+ * time stops when all has arrived. */
+static void one_window(struct bench *b, int bytes, int window, unsigned senders)
+{
+    bool sends = senders >> b->side & 1, receives = senders >> (1 - b->side) & 1;
     int n = 0;
     char answer = 0;
 
-    for (int i = 0; receives && i < b->opt.window; i++)
-        MPI_Irecv(b->rx + slot * (size_t)i, bytes, MPI_CHAR, b->peer, 1, MPI_COMM_WORLD,
+    for (int i = 0; receives && i < window; i++)
+        MPI_Irecv(place_of(b, bytes, i), bytes, MPI_CHAR, b->peer, TAG_STREAM, MPI_COMM_WORLD,
                   &b->requests[n++]);
-    for (int i = 0; sends && i < b->opt.window; i++)
-        MPI_Isend(b->tx, bytes, MPI_CHAR, b->peer, 1, MPI_COMM_WORLD, &b->requests[n++]);
+    for (int i = 0; sends && i < window; i++)
+        MPI_Isend(b->tx, bytes, MPI_CHAR, b->peer, TAG_STREAM, MPI_COMM_WORLD, &b->requests[n++]);
     MPI_Waitall(n, b->requests, MPI_STATUSES_IGNORE);
     if (receives)
-        MPI_Send(&answer, 1, MPI_CHAR, b->peer, 2, MPI_COMM_WORLD);
+        MPI_Send(&answer, 1, MPI_CHAR, b->peer, TAG_ANSWER, MPI_COMM_WORLD);
     if (sends)
-        MPI_Recv(&answer, 1, MPI_CHAR, b->peer, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(&answer, 1, MPI_CHAR, b->peer, TAG_ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* A sample ends when all pairs have done their part; the next one begins there. A single pair needs
+ * no barrier: rank 0 hears of its end. */
+static void begin_samples(struct bench *b)
+{
+    if (b->pairs > 1)
+        MPI_Barrier(MPI_COMM_WORLD);
+    b->last_end = samples_now();
+}
+
+static double end_sample(struct bench *b)
+{
+    if (b->pairs > 1)
+        MPI_Barrier(MPI_COMM_WORLD);
+    double begin = b->last_end;
+    b->last_end = samples_now();
+    return b->last_end - begin;
+}
+
+static double timed_windows(struct bench *b, int bytes, int window, unsigned senders, int count)
+{
+    for (int i = 0; i < count; i++)
+        one_window(b, bytes, window, senders);
+    return end_sample(b);
 }
 
 /* ---- figures ------------------------------------------------------------------------------- */
 
 static void latency(struct bench *b, int bytes)
 {
-    int per_sample = bytes <= 65536 ? 100 : 10, n = b->opt.samples;
+    int trips = bytes <= 65536 ? 100 : 10, n = b->opt.samples;
 
-    round_trips(b, bytes, 2 * per_sample);
+    /* Against the barriers, and the time slices of a crowded machine. */
+    if (b->pairs > 1)
+        trips *= 10;
+    new_data(b, bytes);
+    round_trips(b, bytes, 2 * trips);
+    check_data(b, b->rx, bytes, "a first message");
+    new_data(b, bytes);
+    begin_samples(b);
     for (int i = 0; i < n; i++) {
-        double begin = samples_now();
-        round_trips(b, bytes, per_sample);
-        b->times[i] = (samples_now() - begin) / (2 * per_sample) * 1e6;
+        round_trips(b, bytes, trips);
+        b->times[i] = end_sample(b) / (2 * trips) * 1e6;
     }
-    if (b->rank != 0)
-        return;
+    check_data(b, b->rx, bytes, "a last message");
     samples_sort(b->times, n);
-    printf("latency bytes=%d us=%.3f min_us=%.3f p90_us=%.3f samples=%d\n", bytes,
-           samples_quantile(b->times, n, 0.5), b->times[0], samples_quantile(b->times, n, 0.9), n);
+    if (b->rank == 0)
+        printf("latency bytes=%d pairs=%d us=%.3f min_us=%.3f p90_us=%.3f samples=%d\n", bytes,
+               b->pairs, samples_quantile(b->times, n, 0.5), b->times[0],
+               samples_quantile(b->times, n, 0.9), n);
     fflush(stdout);
 }
 
-/* Fills b->times with the sorted seconds per window. */
-static void time_windows(struct bench *b, int bytes, unsigned senders, int windows_per_sample)
+static void check_window(const struct bench *b, int bytes, int window, unsigned senders,
+                         const char *what)
 {
-    one_window(b, bytes, senders);
-    one_window(b, bytes, senders);
-    for (int i = 0; i < b->opt.samples; i++) {
-        double begin = samples_now();
-        for (int k = 0; k < windows_per_sample; k++)
-            one_window(b, bytes, senders);
-        b->times[i] = (samples_now() - begin) / windows_per_sample;
+    if (!(senders >> (1 - b->side) & 1))
+        return;
+    check_data(b, place_of(b, bytes, 0), bytes, what);
+    check_data(b, place_of(b, bytes, window - 1), bytes, what);
+}
+
+/* How many windows make a sample; the same for all ranks. */
+static int windows_per_sample(struct bench *b, int bytes, int window, unsigned senders)
+{
+    for (int count = 1;; count *= 2) {
+        begin_samples(b);
+        double seconds = mpi_bench_slowest(timed_windows(b, bytes, window, senders, count));
+        if (seconds >= SAMPLES_SECONDS / 2 || count >= MAX_REPEATS)
+            return samples_repeats(count, seconds / b->pairs, MAX_REPEATS);
     }
-    samples_sort(b->times, b->opt.samples);
+}
+
+struct window_times {
+    int windows;        /* in one sample */
+    double cpu_seconds; /* of all ranks, for one window */
+};
+
+/* Fills rank 0's b->times with the sorted seconds per window of all pairs. */
+static struct window_times time_windows(struct bench *b, int bytes, int window, unsigned senders)
+{
+    struct window_times t;
+    int n = b->opt.samples;
+
+    new_data(b, bytes);
+    (void)timed_windows(b, bytes, window, senders, 2);
+    check_window(b, bytes, window, senders, "a first window's message");
+    t.windows = windows_per_sample(b, bytes, window, senders);
+    new_data(b, bytes);
+    begin_samples(b);
+    t.cpu_seconds = samples_cpu_seconds();
+    for (int i = 0; i < n; i++)
+        b->times[i] = timed_windows(b, bytes, window, senders, t.windows) / t.windows;
+    t.cpu_seconds = (samples_cpu_seconds() - t.cpu_seconds) / n / t.windows;
+    check_window(b, bytes, window, senders, "a last window's message");
+    mpi_bench_reduce(&t.cpu_seconds, 1, MPI_SUM);
+    samples_sort(b->times, n);
+    return t;
 }
 
 static void stream(struct bench *b, int bytes, unsigned senders, const char *direction)
 {
-    int n = b->opt.samples;
-    double moved = (double)bytes * b->opt.window * (senders == 3 ? 2 : 1) / 1e6;
+    int n = b->opt.samples, window = options_window(b->opt.window, bytes);
+    struct window_times t = time_windows(b, bytes, window, senders);
+    double moved = (double)bytes * window * (senders == BI ? 2 : 1) * b->pairs / 1e6;
 
-    time_windows(b, bytes, senders, 1);
-    if (b->rank != 0)
-        return;
-    printf("stream bytes=%d window=%d direction=%s MBps=%.1f max_MBps=%.1f p10_MBps=%.1f "
-           "samples=%d\n",
-           bytes, b->opt.window, direction, moved / samples_quantile(b->times, n, 0.5),
-           moved / b->times[0], moved / samples_quantile(b->times, n, 0.9), n);
+    if (b->rank == 0)
+        printf("stream bytes=%d window=%d pairs=%d direction=%s MBps=%.1f max_MBps=%.1f "
+               "p10_MBps=%.1f cpu_s_per_GB=%.4f samples=%d windows=%d\n",
+               bytes, window, b->pairs, direction, moved / samples_quantile(b->times, n, 0.5),
+               moved / b->times[0], moved / samples_quantile(b->times, n, 0.9),
+               t.cpu_seconds / moved * 1e3, n, t.windows);
     fflush(stdout);
 }
 
-static void rate(struct bench *b)
+static void rate(struct bench *b, int bytes)
 {
-    int n = b->opt.samples;
-    double messages = b->opt.window / 1e6;
+    int n = b->opt.samples, window = options_window(b->opt.window, bytes);
+    struct window_times t = time_windows(b, bytes, window, UNI);
+    double messages = window * b->pairs / 1e6;
 
-    time_windows(b, b->opt.rate_bytes, 1, 100);
-    if (b->rank != 0)
-        return;
-    printf("rate bytes=%d window=%d Mmsgps=%.4f max_Mmsgps=%.4f p10_Mmsgps=%.4f samples=%d\n",
-           b->opt.rate_bytes, b->opt.window, messages / samples_quantile(b->times, n, 0.5),
-           messages / b->times[0], messages / samples_quantile(b->times, n, 0.9), n);
+    if (b->rank == 0)
+        printf("rate bytes=%d window=%d pairs=%d Mmsgps=%.4f max_Mmsgps=%.4f p10_Mmsgps=%.4f "
+               "samples=%d windows=%d\n",
+               bytes, window, b->pairs, messages / samples_quantile(b->times, n, 0.5),
+               messages / b->times[0], messages / samples_quantile(b->times, n, 0.9), n, t.windows);
     fflush(stdout);
 }
 
-static bool allocate(struct bench *b)
+static void allocate(struct bench *b)
 {
-    size_t most = (size_t)b->opt.rate_bytes, tx = most;
-    for (int i = 0; i < b->opt.stream_sizes; i++)
-        if (most < (size_t)b->opt.stream_bytes[i])
-            most = (size_t)b->opt.stream_bytes[i];
-    tx = most;
-    for (int i = 0; i < b->opt.latency_sizes; i++)
-        if (tx < (size_t)b->opt.latency_bytes[i])
-            tx = (size_t)b->opt.latency_bytes[i];
-    size_t rx = most * (size_t)b->opt.window;
-    if (rx < tx)
-        rx = tx;
-    b->tx = malloc(tx + 1);
-    b->rx = malloc(rx + (size_t)b->opt.window);
-    b->times = malloc((size_t)b->opt.samples * sizeof *b->times);
-    if (!b->tx || !b->rx || !b->times)
-        return false;
-    memset(b->tx, 1, tx + 1);
-    memset(b->rx, 2, rx + (size_t)b->opt.window);
-    return true;
+    const struct size_list *lists[] = {&b->opt.latency, &b->opt.stream, &b->opt.rate};
+    size_t tx = 0, rx = 0;
+
+    for (int i = 0; i < 3; i++) {
+        size_t message = options_largest(lists[i]);
+        size_t all = i ? options_window_bytes(b->opt.window, lists[i]) : message;
+        tx = message > tx ? message : tx;
+        rx = all > rx ? all : rx;
+    }
+    b->tx = mpi_bench_alloc(tx);
+    b->rx = mpi_bench_alloc(rx);
+    b->times = mpi_bench_alloc((size_t)b->opt.samples * sizeof *b->times);
 }
 
 static void run(struct bench *b)
 {
-    for (int i = 0; i < b->opt.latency_sizes; i++)
-        latency(b, b->opt.latency_bytes[i]);
-    for (int i = 0; i < b->opt.stream_sizes; i++) {
-        stream(b, b->opt.stream_bytes[i], 1, "uni");
-        stream(b, b->opt.stream_bytes[i], 3, "bi");
+    for (int i = 0; i < b->opt.latency.count; i++)
+        latency(b, b->opt.latency.bytes[i]);
+    for (int i = 0; i < b->opt.stream.count; i++) {
+        if (b->opt.uni)
+            stream(b, b->opt.stream.bytes[i], UNI, "uni");
+        if (b->opt.bi)
+            stream(b, b->opt.stream.bytes[i], BI, "bi");
     }
-    rate(b);
+    for (int i = 0; i < b->opt.rate.count; i++)
+        rate(b, b->opt.rate.bytes[i]);
 }
 
 int main(int argc, char **argv)
@@ -219,19 +297,22 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    b.peer = 1 - b.rank;
-    if (ranks != 2 || !parse_options(argv, &b.opt)) {
+    b.pairs = ranks / 2;
+    b.first = b.rank < b.pairs;
+    b.side = !b.first;
+    b.peer = b.first ? b.rank + b.pairs : b.rank - b.pairs;
+    if (ranks < 2 || ranks % 2 || !parse_options(argc, argv, &b.opt)) {
         if (b.rank == 0)
-            fprintf(stderr,
-                    "usage: mpirun -np 2 %s [-l LATENCY_SIZES] [-s STREAM_SIZES] [-m RATE_BYTES]\n"
-                    "       [-w WINDOW] [-r SAMPLES] [-o 0|1]\n"
-                    "  sizes: comma separated, in bytes; -o 1: receive into one hot buffer\n",
-                    argv[0]);
+            fprintf(
+                stderr,
+                "usage: mpirun -np 2 %s [-l LATENCY_SIZES] [-s STREAM_SIZES] [-d uni|bi|both]\n"
+                "       [-m RATE_SIZES] [-w WINDOW] [-r SAMPLES] [-o 0|1]\n"
+                "  any even number of ranks: i and i + n/2 are a pair\n"
+                "  sizes: comma separated, in bytes, or none; -o 1: receive into one hot buffer\n",
+                argv[0]);
         rc = 2;
-    } else if (!allocate(&b)) {
-        fprintf(stderr, "%s: out of memory\n", argv[0]);
-        MPI_Abort(MPI_COMM_WORLD, 1);
     } else {
+        allocate(&b);
         run(&b);
     }
     free(b.tx);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Timed samples and their order statistics, for the micro benchmarks. */
+/* Timed samples, their order statistics and CPU time, for the micro benchmarks. */
 #ifndef SAMPLES_H
 #define SAMPLES_H
 
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 
 static inline double samples_now(void)
@@ -11,6 +12,16 @@ static inline double samples_now(void)
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+/* User and system seconds of all threads of this process. */
+static inline double samples_cpu_seconds(void)
+{
+    struct rusage used;
+    if (getrusage(RUSAGE_SELF, &used))
+        return 0;
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
 static inline int samples_compare(const void *a, const void *b)
@@ -28,6 +39,17 @@ static inline void samples_sort(double *v, int n)
 static inline double samples_quantile(const double *sorted, int n, double q)
 {
     return sorted[(int)(q * (n - 1) + 0.5)];
+}
+
+/* What is too short to be timed alone is repeated within a sample, until a sample takes this long.
+ * Finding the number of repeats stops at half of it. */
+#define SAMPLES_SECONDS 0.01
+
+/* The number of repeats that fills a sample, when `count` of them took `seconds`; 1 .. most. */
+static inline int samples_repeats(int count, double seconds, int most)
+{
+    double repeats = seconds > 0 ? SAMPLES_SECONDS / seconds * count + 1 : most;
+    return repeats < most ? (int)repeats : most;
 }
 
 #endif

@@ -90,6 +90,8 @@ static void set_defaults(void)
         .gso = (int)attr.gso,
         .gro = (int)attr.gro,
         .crc = (int)attr.crc,
+        .zero_copy = attr.zero_copy,
+        .connected = attr.connected,
         .ack_delay_us = (unsigned)(attr.ack_delay_ns / 1000),
         .rto_min_us = (unsigned)(attr.rto_min_ns / 1000),
         .peer_timeout_s = 600,
@@ -203,6 +205,18 @@ int mca_btl_diwarp_params_register(void)
         rc = register_switches();
     }
     if (rc >= 0) {
+        rc = register_var("zero_copy",
+                          "Let the kernel send large RDMA payloads from where they are (Linux 6.5); "
+                          "needs connected",
+                          MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5, &params->zero_copy);
+    }
+    if (rc >= 0) {
+        rc = register_var("connected",
+                          "Send to the busiest peers, at most 8, through connected sockets, which "
+                          "costs the kernel less; not used when port_min is set",
+                          MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5, &params->connected);
+    }
+    if (rc >= 0) {
         rc = register_var("progress_thread",
                           "Let a helper thread send, repeat and acknowledge while the application "
                           "makes no MPI calls; it sleeps when there is nothing to do",
@@ -310,6 +324,8 @@ void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr)
     attr->gso = (enum diwarp_switch)params->gso;
     attr->gro = (enum diwarp_switch)params->gro;
     attr->crc = (enum diwarp_switch)params->crc;
+    attr->zero_copy = params->zero_copy;
+    attr->connected = params->connected;
     attr->ack_delay_ns = params->ack_delay_us * 1000ull;
     attr->rto_min_ns = params->rto_min_us * 1000ull;
     attr->peer_timeout_ns = params->peer_timeout_s * 1000000000ull;

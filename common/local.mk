@@ -30,6 +30,10 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/llp.h \
 	common/llp/truesize.c \
 	common/llp/udp.c \
+	common/llp/udp_hot.c \
+	common/llp/udp_open.c \
+	common/llp/udp_splice.c \
+	common/llp/udp.h \
 	common/rel/ranges.c \
 	common/rel/ranges.h \
 	common/rel/record.c \
@@ -47,7 +51,7 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/device.h \
 	common/rnic/lock.h \
 	common/rnic/peer.c \
-	common/rnic/predict.c \
+	common/rnic/place.c \
 	common/rnic/qp.c \
 	common/rnic/qp.h \
 	common/rnic/rdma.c \
@@ -56,6 +60,7 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/rdma_record.h \
 	common/rnic/send.c \
 	common/rnic/transmit.c \
+	common/rnic/transmit_record.c \
 	common/rnic/ud.c
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 

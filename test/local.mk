@@ -30,7 +30,7 @@ EXTRA_DIST += \
 	test/fuzz/seeds/receive/read_gap \
 	test/fuzz/seeds/receive/read_held \
 	test/fuzz/seeds/receive/read_placed \
-	test/fuzz/seeds/receive/read_predicted \
+	test/fuzz/seeds/receive/read_fused \
 	test/fuzz/seeds/receive/ud_record \
 	test/fuzz/seeds/receive/ud_send \
 	test/fuzz/seeds/receive/write_large \

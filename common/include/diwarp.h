@@ -92,6 +92,8 @@ struct diwarp_device_attr {
     enum diwarp_switch gso;
     enum diwarp_switch gro;
     enum diwarp_switch crc; /* OFF trusts the UDP checksum instead (both ends must agree) */
+    bool zero_copy; /* of large RDMA payloads, where `connected` and the system allow */
+    bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
     bool threaded;
     uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */
     uint64_t rto_min_ns;      /* floor of the measured retransmission time-out */
@@ -154,7 +156,6 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(rx_empty_syscalls, "calls", "receive calls that found nothing")                              \
     X(rx_send_msgs, "messages", "Send messages delivered")                                         \
     X(rx_record_segments, "segments", "Write-Record segments placed")                              \
-    X(rx_predicted_segments, "segments", "Write-Record segments received straight in their place") \
     X(rx_record_bytes, "bytes", "Write-Record payload placed for the first time")                  \
     X(rx_records_complete, "records", "records whose validity map became full")                    \
     X(rx_records_partial, "records", "UD records handed over with holes")                          \

@@ -31,6 +31,8 @@ struct dw_llp_train {
     unsigned iov_count;
     uint32_t total_bytes;
     uint32_t segment_bytes;
+    bool lent; /* one datagram: head, payload, trailer; the payload stays as it is until the peer
+                  says that it came, so it need not be copied */
 };
 
 /* Most datagrams and bytes in one train (UDP_MAX_SEGMENTS of older kernels; IPv4's length field).
@@ -42,14 +44,9 @@ struct dw_llp_train {
 #define DW_LLP_SLOT_BYTES 65536
 
 /* A receive slot. In: buf of DW_LLP_SLOT_BYTES. Out: `bytes` received, cut into datagrams of
- * segment_bytes but the last; truncated when the datagram was longer than the slot.
- * With direct_bytes set, an LLP that can puts bytes [direct_at, direct_at + direct_bytes) to
- * `direct` instead of their place in buf, which it leaves as it was, and sets `split`. */
+ * segment_bytes but the last; truncated when the datagram was longer than the slot. */
 struct dw_llp_slot {
     uint8_t *buf;
-    uint8_t *direct;
-    uint32_t direct_at, direct_bytes;
-    bool split;
     uint32_t bytes;
     uint32_t segment_bytes;
     bool truncated;
@@ -78,7 +75,7 @@ struct dw_llp {
     uint32_t rcvbuf_bytes; /* as the kernel accounts it: truesize included */
     uint32_t sndbuf_bytes;
     bool gso; /* off after a fallback that holds for every destination */
-    bool gro;
+    bool gro; /* AUTO: on once trains come */
 };
 
 struct dw_llp_attr {
@@ -87,6 +84,8 @@ struct dw_llp_attr {
     uint16_t port_min, port_max;
     uint32_t rcvbuf_bytes, sndbuf_bytes; /* 0: the system's default */
     enum diwarp_switch gso, gro;
+    bool zero_copy; /* of lent payloads, where `connected` and the system allow */
+    bool connected; /* sockets of their own to send to the busiest destinations, not if port_min */
     bool checksum; /* false: the CRC covers it, spare the UDP checksum */
 };
 

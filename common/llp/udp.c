@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UDP as a lower layer protocol: one unconnected, non-blocking socket for all peers.
+ * UDP as a lower layer protocol: one unconnected, non-blocking socket for all peers (udp_hot.c has
+ * more to send with).
  *
- * Owns the socket, its options and the fallbacks from GSO and GRO. Knows nothing of the bytes it
- * carries; who sent a datagram is in its header, so the source address is never asked for.
+ * Owns the data path and the fallbacks from GSO and GRO. Knows nothing of the bytes it carries; who
+ * sent a datagram is in its header, so the source address is never asked for.
+ *
+ * The calls per message bypass libc: its wrappers are cancellation points, which cost a twentieth of
+ * a small round trip in a process with threads.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* recvmmsg */
+#define _GNU_SOURCE /* recvmmsg, syscall */
 #endif
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
+#include <time.h>
+
 #include <linux/errqueue.h>
 #include <netinet/udp.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/llp/llp.h"
+#include "common/llp/udp.h"
 
 /* The kernel's limit of one sendmsg(). */
 #define TRAIN_IOVS_MAX 1024
@@ -33,69 +33,14 @@
 #define PENDING_ERROR_RETRIES 2
 /* Entries of the error queue looked at in one call. */
 #define ERROR_QUEUE_BATCH 16
-/* Destinations whose GSO refusal is remembered, and for how many trains. */
-#define REFUSALS          16
+/* How long a destination's GSO refusal is remembered. */
 #define REFUSAL_TRAINS    256
 #define GSO_EIO_TOLERANCE 8
-
-union dw_udp_sockaddr {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-};
-
-/* Trains of segment_bytes or more to this host go datagram by datagram until trains_left is 0. */
-struct dw_udp_refusal {
-    struct dw_llp_addr to;
-    uint32_t segment_bytes;
-    uint32_t trains_left;
-};
-
-struct dw_udp {
-    struct dw_llp llp;
-    uint8_t family;
-    bool checksum;
-    atomic_bool errors_waiting; /* a call failed with another datagram's error: see the queue */
-    unsigned eio_in_row;        /* trains refused with EIO since the last one that went */
-    unsigned refusal_count;
-    struct dw_udp_refusal refusals[REFUSALS];
-};
-
-__attribute__((format(printf, 2, 3))) static void explain(struct diwarp_diagnosis *why,
-                                                          const char *format, ...)
-{
-    if (!why) {
-        return;
-    }
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why->text, sizeof(why->text), format, args);
-    va_end(args);
-}
+/* So many datagrams alike in a row, of a size that fits a train, and GRO is switched on. */
+#define GRO_ALIKE     4
+#define GRO_MIN_BYTES 512
 
 /* ---- addresses ---------------------------------------------------------------------------- */
-
-/* An IPv6 socket reaches IPv4 as ::ffff:a.b.c.d. Returns 0 when the socket cannot reach `from`. */
-static inline socklen_t sockaddr_set(uint8_t family, const struct dw_llp_addr *from,
-                                     union dw_udp_sockaddr *to)
-{
-    if (family == AF_INET) {
-        if (from->family != AF_INET) {
-            return 0;
-        }
-        to->v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(from->port)};
-        memcpy(&to->v4.sin_addr, from->ip, 4);
-        return sizeof(to->v4);
-    }
-    to->v6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(from->port)};
-    if (from->family == AF_INET) {
-        memset(to->v6.sin6_addr.s6_addr + 10, 0xff, 2);
-        memcpy(to->v6.sin6_addr.s6_addr + 12, from->ip, 4);
-    } else {
-        memcpy(to->v6.sin6_addr.s6_addr, from->ip, 16);
-    }
-    return sizeof(to->v6);
-}
 
 static void sockaddr_get(const union dw_udp_sockaddr *from, struct dw_llp_addr *to)
 {
@@ -117,6 +62,12 @@ static void sockaddr_get(const union dw_udp_sockaddr *from, struct dw_llp_addr *
 }
 
 /* ---- send --------------------------------------------------------------------------------- */
+
+/* The ICMP errors that say nobody is there. */
+static bool is_unreachable_error(int error)
+{
+    return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH;
+}
 
 /* Whether a call may have failed for an ICMP error of an earlier datagram. EPERM is not one: it is
  * a local firewall's answer to this datagram. */
@@ -142,16 +93,27 @@ static bool is_pending_error(struct dw_udp *udp, int error)
     }
 }
 
-/* One send call. sendto() costs the kernel less than sendmsg(). */
-static inline int transmit(struct dw_udp *udp, const struct msghdr *msg, uint32_t bytes)
+/* One send call; sendto() costs the kernel less than sendmsg(). */
+static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_addr *to,
+                           uint32_t bytes)
 {
-    int fd = udp->llp.fd;
+    union dw_udp_sockaddr name;
+    int hot_fd = dw_udp_hot_fd(udp, to), fd = hot_fd;
+    if (hot_fd < 0) {
+        fd = udp->llp.fd;
+        msg->msg_name = &name;
+        msg->msg_namelen = dw_udp_sockaddr_set(udp->family, to, &name);
+        if (msg->msg_namelen == 0) {
+            return -EAFNOSUPPORT;
+        }
+    }
     for (unsigned retries = 0;; retries++) {
-        ssize_t sent;
+        long sent;
         if (msg->msg_iovlen == 1 && !msg->msg_control) {
-            sent = sendto(fd, msg->msg_iov->iov_base, bytes, 0, msg->msg_name, msg->msg_namelen);
+            sent = syscall(SYS_sendto, fd, msg->msg_iov->iov_base, (size_t)bytes, 0, msg->msg_name,
+                           msg->msg_namelen);
         } else {
-            sent = sendmsg(fd, msg, 0);
+            sent = syscall(SYS_sendmsg, fd, msg, 0);
         }
         udp->llp.counters->tx_syscalls++;
         if (__builtin_expect(sent >= 0, 1)) {
@@ -162,8 +124,17 @@ static inline int transmit(struct dw_udp *udp, const struct msghdr *msg, uint32_
             udp->llp.counters->tx_eagain++;
             return -EAGAIN;
         }
+        if (hot_fd >= 0 && dw_udp_hot_splices(udp, to) &&
+            (error == EIO || error == EINVAL || error == EMSGSIZE)) {
+            udp->splice.usable = false; /* the way there has changed: as before, from now on */
+            dw_udp_hot_close(udp, to);
+            return transmit(udp, msg, to, bytes);
+        }
         if (!is_pending_error(udp, error) || retries == PENDING_ERROR_RETRIES) {
             return -error;
+        }
+        if (hot_fd >= 0 && is_unreachable_error(error)) {
+            dw_udp_hot_refused(udp, to);
         }
     }
 }
@@ -174,27 +145,14 @@ static inline void count_sent(struct dw_udp *udp, uint32_t datagrams, uint32_t b
     udp->llp.counters->tx_bytes += bytes;
 }
 
-static inline int send_datagram(struct dw_udp *udp, const struct msghdr *msg, uint32_t bytes)
+static inline int send_datagram(struct dw_udp *udp, struct msghdr *msg,
+                                const struct dw_llp_addr *to, uint32_t bytes)
 {
-    int rc = transmit(udp, msg, bytes);
+    int rc = transmit(udp, msg, to, bytes);
     if (rc == 0) {
         count_sent(udp, 1, bytes);
     }
     return rc;
-}
-
-/* Linux has no GSO on a socket without checksums; a train's checksum is the device's work then. */
-static void apply_checksum(struct dw_udp *udp)
-{
-    int off = 1;
-    if (!udp->checksum && udp->family == AF_INET && !udp->llp.gso) {
-        setsockopt(udp->llp.fd, SOL_SOCKET, SO_NO_CHECK, &off, sizeof(off));
-    }
-}
-
-static bool same_host(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
-{
-    return a->family == b->family && memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16) == 0;
 }
 
 static struct dw_udp_refusal *refusal_slot(struct dw_udp *udp, const struct dw_llp_addr *to)
@@ -204,14 +162,14 @@ static struct dw_udp_refusal *refusal_slot(struct dw_udp *udp, const struct dw_l
     for (unsigned i = 0; i < ip_bytes; i++) {
         hash = hash * 31 + to->ip[i];
     }
-    return &udp->refusals[hash % REFUSALS];
+    return &udp->refusals[hash % DW_UDP_REFUSALS];
 }
 
 /* Whether a train like this was refused lately. Forgets in time: routes and MTUs change. */
 static bool gso_refused_before(struct dw_udp *udp, const struct dw_llp_train *train)
 {
     struct dw_udp_refusal *refusal = refusal_slot(udp, train->to);
-    if (refusal->trains_left == 0 || !same_host(&refusal->to, train->to) ||
+    if (refusal->trains_left == 0 || !dw_udp_same_host(&refusal->to, train->to) ||
         train->segment_bytes < refusal->segment_bytes) {
         return false;
     }
@@ -235,7 +193,7 @@ static void gso_on_refused(struct dw_udp *udp, const struct dw_llp_train *train,
     refusal->trains_left = REFUSAL_TRAINS;
     if (error == EIO && ++udp->eio_in_row >= GSO_EIO_TOLERANCE) {
         udp->llp.gso = false;
-        apply_checksum(udp);
+        dw_udp_apply_checksum(udp, udp->llp.fd);
     }
 }
 
@@ -253,7 +211,9 @@ static int send_gso(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
     memcpy(CMSG_DATA(&control.header), &segment_bytes, sizeof(segment_bytes));
     msg->msg_control = &control;
     msg->msg_controllen = sizeof(control.space);
-    int rc = transmit(udp, msg, train->total_bytes);
+    int rc = transmit(udp, msg, train->to, train->total_bytes);
+    msg->msg_control = NULL;
+    msg->msg_controllen = 0;
     if (rc == 0) {
         udp->eio_in_row = 0;
         count_sent(udp, (train->total_bytes + segment_bytes - 1) / segment_bytes,
@@ -286,12 +246,11 @@ static unsigned cut_piece(const struct iovec **iov, size_t *used, size_t bytes, 
 }
 
 /* Datagram by datagram. What the socket refuses after the first one counts as lost. */
-__attribute__((noinline)) static int send_apart(struct dw_udp *udp, union dw_udp_sockaddr *to,
-                                                socklen_t to_bytes,
+__attribute__((noinline)) static int send_apart(struct dw_udp *udp,
                                                 const struct dw_llp_train *train)
 {
     struct iovec piece[TRAIN_IOVS_MAX];
-    struct msghdr msg = {.msg_name = to, .msg_namelen = to_bytes, .msg_iov = piece};
+    struct msghdr msg = {.msg_iov = piece};
     const struct iovec *iov = train->iov;
     size_t used = 0;
 
@@ -299,7 +258,7 @@ __attribute__((noinline)) static int send_apart(struct dw_udp *udp, union dw_udp
         uint32_t left = train->total_bytes - sent;
         uint32_t bytes = left < train->segment_bytes ? left : train->segment_bytes;
         msg.msg_iovlen = cut_piece(&iov, &used, bytes, piece);
-        int rc = send_datagram(udp, &msg, bytes);
+        int rc = send_datagram(udp, &msg, train->to, bytes);
         if (rc < 0) {
             return sent == 0 ? rc : 0;
         }
@@ -308,33 +267,48 @@ __attribute__((noinline)) static int send_apart(struct dw_udp *udp, union dw_udp
     return 0;
 }
 
+/* True: *rc is what became of it; false: it is to be sent in the ordinary way. */
+static bool send_lent(struct dw_udp *udp, const struct dw_llp_train *train, int *rc)
+{
+    int fd = dw_udp_hot_fd(udp, train->to);
+    if (fd < 0 || !dw_udp_hot_splices(udp, train->to)) {
+        return false;
+    }
+    *rc = dw_udp_splice_send(&udp->splice, fd, train);
+    udp->llp.counters->tx_syscalls += 3;
+    if (*rc == -EPIPE) {
+        dw_udp_hot_close(udp, train->to);
+        return false;
+    }
+    if (*rc == 0) {
+        count_sent(udp, 1, train->total_bytes);
+    }
+    return *rc == 0 || *rc == -EAGAIN;
+}
+
 static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
-    union dw_udp_sockaddr to;
-    socklen_t to_bytes = sockaddr_set(udp->family, train->to, &to);
-    struct msghdr msg = {.msg_name = &to,
-                         .msg_namelen = to_bytes,
-                         .msg_iov = (struct iovec *)train->iov,
-                         .msg_iovlen = train->iov_count};
+    struct msghdr msg = {.msg_iov = (struct iovec *)train->iov, .msg_iovlen = train->iov_count};
 
     assert(train->segment_bytes > 0 && train->iov_count <= TRAIN_IOVS_MAX);
-    if (to_bytes == 0) {
-        return -EAFNOSUPPORT;
+    int rc;
+    if (train->lent && dw_udp_splice_fits(&udp->splice, train) && send_lent(udp, train, &rc)) {
+        return rc;
     }
     if (train->total_bytes <= train->segment_bytes) {
-        return send_datagram(udp, &msg, train->total_bytes);
+        return send_datagram(udp, &msg, train->to, train->total_bytes);
     }
     assert(train->total_bytes <= DW_LLP_TRAIN_BYTES);
     assert((train->total_bytes - 1) / train->segment_bytes < DW_LLP_TRAIN_DATAGRAMS);
     if (llp->gso && !(udp->refusal_count > 0 && gso_refused_before(udp, train))) {
-        int rc = send_gso(udp, &msg, train);
+        rc = send_gso(udp, &msg, train);
         if (rc != -EIO && rc != -EINVAL && rc != -EMSGSIZE) {
             return rc;
         }
         gso_on_refused(udp, train, -rc);
     }
-    return send_apart(udp, &to, to_bytes, train);
+    return send_apart(udp, train);
 }
 
 /* ---- receive ------------------------------------------------------------------------------ */
@@ -368,31 +342,39 @@ static inline uint32_t gro_segment_bytes(struct msghdr *msg)
     return segment_bytes > 0 ? (uint32_t)segment_bytes : 0;
 }
 
+/* A socket that may receive trains takes longer for every datagram, so it may only once they seem
+ * to come: until then the kernel cuts them up, and they arrive as datagrams alike, back to back. */
+static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
+{
+    bool fits = bytes >= GRO_MIN_BYTES && bytes <= DW_LLP_SLOT_BYTES / 2;
+    udp->alike = fits && bytes == udp->alike_bytes ? udp->alike + 1 : 0;
+    udp->alike_bytes = bytes;
+    if (udp->alike >= GRO_ALIKE) {
+        udp->gro_allowed = false;
+        udp->llp.gro = dw_udp_set_int(udp->llp.fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
+    }
+}
+
 /* One slot. Returns 1, or -1 with errno. */
 static inline int recv_one(struct dw_udp *udp, struct dw_llp_slot *slot)
 {
-    struct iovec iov[3] = {{.iov_base = slot->buf, .iov_len = DW_LLP_SLOT_BYTES}};
+    struct iovec iov = {.iov_base = slot->buf, .iov_len = DW_LLP_SLOT_BYTES};
     union dw_udp_gro_control control;
-    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 1};
-    if (slot->direct_bytes) {
-        uint32_t behind = slot->direct_at + slot->direct_bytes;
-        iov[0].iov_len = slot->direct_at;
-        iov[1] = (struct iovec){.iov_base = slot->direct, .iov_len = slot->direct_bytes};
-        iov[2] = (struct iovec){.iov_base = slot->buf + behind,
-                                .iov_len = DW_LLP_SLOT_BYTES - behind};
-        msg.msg_iovlen = 3;
-    }
-    slot->split = slot->direct_bytes != 0;
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     if (udp->llp.gro) {
         msg.msg_control = &control;
         msg.msg_controllen = sizeof(control.space);
     }
-    ssize_t bytes = recvmsg(udp->llp.fd, &msg, 0);
+    long bytes = syscall(SYS_recvmsg, udp->llp.fd, &msg, 0);
     if (bytes < 0) {
+        udp->alike = 0;
         return -1;
     }
     slot_fill(slot, (size_t)bytes, msg.msg_flags & MSG_TRUNC,
               udp->llp.gro ? gro_segment_bytes(&msg) : 0);
+    if (udp->gro_allowed) {
+        gro_on_received(udp, slot->bytes);
+    }
     return 1;
 }
 
@@ -415,7 +397,6 @@ static int recv_many(struct dw_udp *udp, struct dw_llp_slot *slots, unsigned n)
     int got = recvmmsg(udp->llp.fd, msgs, n, 0, NULL);
     for (int i = 0; i < got; i++) {
         struct msghdr *msg = &msgs[i].msg_hdr;
-        slots[i].split = false;
         slot_fill(&slots[i], msgs[i].msg_len, msg->msg_flags & MSG_TRUNC,
                   udp->llp.gro ? gro_segment_bytes(msg) : 0);
     }
@@ -452,8 +433,7 @@ static bool is_unreachable(struct msghdr *msg)
         memcpy(&error, CMSG_DATA(cmsg), sizeof(error));
         bool is_icmp =
             error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
-        return is_icmp && (error.ee_errno == ECONNREFUSED || error.ee_errno == EHOSTUNREACH ||
-                           error.ee_errno == ENETUNREACH);
+        return is_icmp && is_unreachable_error((int)error.ee_errno);
     }
     return false;
 }
@@ -468,6 +448,10 @@ static bool udp_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
         return false;
     }
     atomic_store_explicit(&udp->errors_waiting, false, memory_order_relaxed);
+    if (dw_udp_hot_unreachable(udp, to)) {
+        atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
+        return true;
+    }
     for (unsigned i = 0; i < ERROR_QUEUE_BATCH; i++) {
         union dw_udp_sockaddr name = {.v6 = {0}};
         _Alignas(struct cmsghdr) char control[256];
@@ -490,163 +474,15 @@ static bool udp_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
 
 static void udp_close(struct dw_llp *llp)
 {
+    dw_udp_hot_fini((struct dw_udp *)llp);
+    dw_udp_splice_fini(&((struct dw_udp *)llp)->splice);
     close(llp->fd);
     free(llp);
 }
 
-static const struct dw_llp_ops udp_ops = {
+const struct dw_llp_ops dw_udp_ops = {
     .send = udp_send,
     .recv = udp_recv,
     .unreachable = udp_unreachable,
     .close = udp_close,
 };
-
-/* ---- open --------------------------------------------------------------------------------- */
-
-static int set_int(int fd, int level, int name, int value)
-{
-    return setsockopt(fd, level, name, &value, sizeof(value)) < 0 ? -errno : 0;
-}
-
-/* Asks for a buffer, beyond the system's limit where that is allowed. Returns what there is. */
-static uint32_t buffer_set(int fd, int name, int force_name, uint32_t bytes)
-{
-    int value = bytes > INT_MAX / 2 ? INT_MAX / 2 : (int)bytes;
-    socklen_t len = sizeof(value);
-    if (bytes > 0 && set_int(fd, SOL_SOCKET, force_name, value) < 0) {
-        set_int(fd, SOL_SOCKET, name, value);
-    }
-    if (getsockopt(fd, SOL_SOCKET, name, &value, &len) < 0 || value < 0) {
-        return 0;
-    }
-    return (uint32_t)value;
-}
-
-/* PMTUDISC_WANT: a datagram above the path's MTU leaves in fragments, all others with DF. An IPv6
- * socket carries IPv4 too, so it has both sets of options. */
-static int options_set(int fd, uint8_t family)
-{
-    int rc = 0;
-    if (family == AF_INET6) {
-        rc = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-        rc = rc ? rc : set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_WANT);
-        rc = rc ? rc : set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
-    }
-    rc = rc ? rc : set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT);
-    return rc ? rc : set_int(fd, IPPROTO_IP, IP_RECVERR, 1);
-}
-
-static void explain_bind(const struct dw_llp_attr *attr, int error, struct diwarp_diagnosis *why)
-{
-    static const char remedy[] = "MCA parameters btl_diwarp_port_min / btl_diwarp_port_max";
-    char ip[INET6_ADDRSTRLEN] = "any address";
-    unsigned last = attr->port_max > 0 ? attr->port_max : attr->port_min;
-    if (attr->bind_ip) {
-        inet_ntop(attr->family, attr->bind_ip, ip, sizeof(ip));
-    }
-    if (error == EADDRINUSE && attr->port_min > 0) {
-        explain(why,
-                "every UDP port of the range %u-%u is in use on this host (%s); "
-                "choose another or a wider range with the %s (0: any free port)",
-                (unsigned)attr->port_min, last, ip, remedy);
-    } else if (error == EADDRINUSE) {
-        explain(why, "no free UDP port left on this host (%s); see ip_local_port_range", ip);
-    } else if (error == EADDRNOTAVAIL) {
-        explain(why, "%s is not an address of this host", ip);
-    } else if (error == EACCES && attr->port_min > 0) {
-        explain(why, "not allowed to use the UDP ports %u-%u (%s); choose others with the %s",
-                (unsigned)attr->port_min, last, ip, remedy);
-    } else {
-        explain(why, "cannot bind a UDP socket to %s: %s", ip, strerror(error));
-    }
-}
-
-/* Takes the first free port of the range. */
-static int bind_range(int fd, const struct dw_llp_attr *attr, uint16_t *bound,
-                      struct diwarp_diagnosis *why)
-{
-    unsigned last = attr->port_max > 0 ? attr->port_max : attr->port_min;
-    struct dw_llp_addr any = {.family = attr->family};
-    union dw_udp_sockaddr name;
-    int error = EADDRINUSE;
-
-    if (attr->bind_ip) {
-        memcpy(any.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
-    }
-    for (unsigned port = attr->port_min; error == EADDRINUSE && port <= last; port++) {
-        any.port = (uint16_t)port;
-        socklen_t len = sockaddr_set(attr->family, &any, &name);
-        error = bind(fd, &name.any, len) < 0 ? errno : 0;
-    }
-    socklen_t len = sizeof(name);
-    if (error == 0 && getsockname(fd, &name.any, &len) < 0) {
-        error = errno;
-    }
-    if (error) {
-        explain_bind(attr, error, why);
-        return -error;
-    }
-    *bound = ntohs(attr->family == AF_INET ? name.v4.sin_port : name.v6.sin6_port);
-    return 0;
-}
-
-static int attr_check(const struct dw_llp_attr *attr, struct diwarp_diagnosis *why)
-{
-    if (attr->family != AF_INET && attr->family != AF_INET6) {
-        explain(why, "address family %u is neither IPv4 nor IPv6", (unsigned)attr->family);
-        return -EAFNOSUPPORT;
-    }
-    if (attr->port_max > 0 && attr->port_max < attr->port_min) {
-        explain(why, "the UDP port range %u-%u is empty", (unsigned)attr->port_min,
-                (unsigned)attr->port_max);
-        return -EINVAL;
-    }
-    return 0;
-}
-
-int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters,
-                struct dw_llp **llp, struct diwarp_diagnosis *why)
-{
-    int rc = attr_check(attr, why);
-    if (rc) {
-        return rc;
-    }
-    struct dw_udp *udp = calloc(1, sizeof(*udp));
-    if (!udp) {
-        explain(why, "out of memory");
-        return -ENOMEM;
-    }
-    int fd = socket(attr->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        rc = -errno;
-        explain(why, "cannot open a UDP socket: %s", strerror(-rc));
-        goto free_udp;
-    }
-    rc = options_set(fd, attr->family);
-    if (rc) {
-        explain(why, "cannot set the options of a UDP socket: %s", strerror(-rc));
-        goto close_fd;
-    }
-    rc = bind_range(fd, attr, &udp->llp.port, why);
-    if (rc) {
-        goto close_fd;
-    }
-    udp->family = attr->family;
-    udp->checksum = attr->checksum;
-    udp->llp.ops = &udp_ops;
-    udp->llp.counters = counters;
-    udp->llp.fd = fd;
-    udp->llp.rcvbuf_bytes = buffer_set(fd, SO_RCVBUF, SO_RCVBUFFORCE, attr->rcvbuf_bytes);
-    udp->llp.sndbuf_bytes = buffer_set(fd, SO_SNDBUF, SO_SNDBUFFORCE, attr->sndbuf_bytes);
-    udp->llp.gso = attr->gso != DIWARP_OFF && set_int(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
-    udp->llp.gro = attr->gro != DIWARP_OFF && set_int(fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
-    apply_checksum(udp);
-    *llp = &udp->llp;
-    return 0;
-
-close_fd:
-    close(fd);
-free_udp:
-    free(udp);
-    return rc;
-}

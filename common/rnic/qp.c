@@ -20,9 +20,8 @@
 /* Share of the socket's buffer that records may fill; the rest is for eager datagrams. */
 #define RECORD_SHARE_NUM 3
 #define RECORD_SHARE_DEN 4
-/* Under way for all records: not divided among them, so that the oldest record gets all there is
- * and the next datagram is most likely its (see predict.c). More would fall out of the cache on its
- * way. */
+/* Under way for all records: not divided among them, so that the oldest record is whole soonest.
+ * More would fall out of the cache on its way. */
 #define RECORD_WINDOW_BYTES     (1u << 20)
 #define RECORD_WINDOW_MIN_BYTES (16u << 10)
 
@@ -101,6 +100,8 @@ static int open_llp(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
         .sndbuf_bytes = attr->sndbuf_bytes,
         .gso = attr->gso,
         .gro = attr->gro,
+        .connected = attr->connected,
+        .zero_copy = attr->zero_copy,
         .checksum = attr->crc == DIWARP_OFF,
     };
     bool v4 = false;

@@ -29,6 +29,10 @@
 /* Writes up to this go in the sequenced stream, exactly once by PSN; larger ones are records. */
 #define DW_INLINE_WRITE_BYTES 16384
 
+/* Of a Write-Record segment where a datagram could hold more: whole pages, as many as can be sent
+ * without a copy, so that segments of an aligned buffer stay aligned. */
+#define DW_RECORD_PAYLOAD_MAX_BYTES 61440
+
 /* Bytes of a Write-Record segment before its payload, its length field included. */
 #define DW_RECORD_SEGMENT_BYTES (DW_SEGMENT_LEN_BYTES + DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES)
 #define DW_SEND_SEGMENT_BYTES   (DW_SEGMENT_LEN_BYTES + DW_DDP_UNTAGGED_BYTES)
@@ -205,7 +209,6 @@ struct diwarp_qp {
     uint32_t grant_budget_bytes, granted_bytes; /* granted: given out, not yet here */
     uint32_t eager_budget_bytes;
     struct dw_peer *record_peer; /* of the last Write-Record segment */
-    struct dw_sink *predicted;   /* during a receive call */
     uint32_t reserved_bytes;     /* between diwarp_send_reserve and its commit */
 
     struct dw_heap timers;
@@ -233,7 +236,9 @@ struct diwarp_ah {
 /* Payload of a full Write-Record datagram to or from the peer, once it knows us. */
 static inline uint32_t dw_record_payload_bytes(const struct dw_peer *peer)
 {
-    return peer->datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_RECORD_SEGMENT_BYTES - DW_CRC_BYTES;
+    uint32_t bytes =
+        peer->datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_RECORD_SEGMENT_BYTES - DW_CRC_BYTES;
+    return bytes < DW_RECORD_PAYLOAD_MAX_BYTES ? bytes : DW_RECORD_PAYLOAD_MAX_BYTES;
 }
 
 static inline uint64_t dw_name_key(struct diwarp_name name)
@@ -326,6 +331,10 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
 void dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
 /* An unsequenced RECORD datagram with one untagged segment. */
 void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_control *control);
+/* A train of datagrams of `segment` bytes each but the last; as dw_llp_send(). */
+int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
+
+/* ---- transmit_record.c ---- */
 /* Sends what grants allow of the records that are ready, a bounded amount. */
 void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns);
 
@@ -343,15 +352,15 @@ struct dw_segment {
 int dw_next_segment(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, uint32_t *offset,
                     struct dw_segment *segment);
 
-/* A predicted segment is verified and in its place: all that a RECORD datagram brings with it. */
-void dw_receive_record(struct dw_sink *sink, const struct dw_llp_header *header, uint32_t length,
-                       uint64_t now_ns);
+/* A segment is verified and in its place at `offset`: all else that its RECORD datagram brings. */
+void dw_receive_record(struct dw_sink *sink, const struct dw_llp_header *header, uint32_t offset,
+                       uint32_t length, uint64_t now_ns);
 
-/* ---- predict.c ---- */
-/* Before a receive call: lets the slot take the expected segment straight to its place. */
-void dw_predict(struct diwarp_qp *qp, struct dw_llp_slot *slot);
-/* After it: true when that is what came, and all is done; else the slot is whole again. */
-bool dw_predict_take(struct diwarp_qp *qp, struct dw_llp_slot *slot, uint64_t now_ns);
+/* ---- place.c ---- */
+/* Places a RECORD datagram, not verified yet, while its CRC is taken. false: it is not one that can
+ * be, and nothing was touched; else all is done, or the drop is counted. */
+bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const uint8_t *buf,
+              uint32_t len, uint64_t now_ns);
 
 /* ---- deliver.c ---- */
 /* A Send segment of a sequenced datagram. false: no buffer, as if it had not come. */

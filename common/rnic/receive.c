@@ -252,12 +252,12 @@ static void on_rd_datagram(struct diwarp_qp *qp, const struct dw_llp_header *hea
     after_segments(peer, header, now_ns);
 }
 
-void dw_receive_record(struct dw_sink *sink, const struct dw_llp_header *header, uint32_t length,
-                       uint64_t now_ns)
+void dw_receive_record(struct dw_sink *sink, const struct dw_llp_header *header, uint32_t offset,
+                       uint32_t length, uint64_t now_ns)
 {
     struct dw_peer *peer = sink->peer;
     heard_from(peer, now_ns);
-    dw_sink_place(sink, sink->record.highest, NULL, length, now_ns);
+    dw_sink_place(sink, offset, NULL, length, now_ns);
     after_segments(peer, header, now_ns);
 }
 
@@ -295,6 +295,8 @@ static void on_datagram(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, 
         counters->drop_token++;
         return;
     }
+    if (header.type == DW_LLP_RECORD && dw_place(qp, &header, buf, len, now_ns))
+        return;
     if (!crc_right(qp, &header, buf, len)) {
         counters->drop_crc++;
         return;
@@ -358,11 +360,8 @@ bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns)
     qp->refuses_data = qp->slot_held && !change_slot(qp);
     /* The stage is idle now; nothing that comes then stays in it. */
     struct dw_llp_slot slot = {.buf = qp->refuses_data ? qp->stage : qp->slot->buf};
-    dw_predict(qp, &slot);
     if (dw_llp_recv(qp->llp, &slot, 1) <= 0)
         return false;
-    if (dw_predict_take(qp, &slot, now_ns))
-        return true;
     if (slot.truncated) {
         qp->counters.drop_truncated++;
         return true;

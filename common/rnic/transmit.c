@@ -9,8 +9,6 @@
 #include "common/wire/crc32c.h"
 
 #define SMALL_DATAGRAM_BYTES 2048
-/* Trains of Write-Record segments in one run, so that acknowledgements are not kept waiting. */
-#define RECORD_TRAINS_PER_RUN 4
 
 /* ---- buffers ---- */
 
@@ -123,7 +121,7 @@ uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes
 
 /* ---- sequenced datagrams ---- */
 
-static int send_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
+int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
     uint32_t total = 0;
     for (unsigned i = 0; i < n; i++)
@@ -172,7 +170,7 @@ static void send_finished(struct dw_peer *peer, struct dw_datagram *const *datag
             if (bytes < segment)
                 break;
         }
-        if (send_train(peer, iov, count, segment) == -EAGAIN) {
+        if (dw_transmit_train(peer, iov, count, segment) == -EAGAIN) {
             on_refused(peer, datagrams + first, n - first);
             return;
         }
@@ -212,7 +210,7 @@ static void send_one(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
 {
     struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = bytes};
     /* Nothing to do when refused: a timer stands behind each of these. */
-    (void)send_train(peer, &iov, 1, bytes);
+    (void)dw_transmit_train(peer, &iov, 1, bytes);
 }
 
 void dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
@@ -238,85 +236,4 @@ void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_con
     dw_put_be16(segment, (uint16_t)bytes);
     send_one(peer, buf,
              dw_put_trailer(peer->qp, buf, lead + DW_SEGMENT_LEN_BYTES + (uint32_t)bytes));
-}
-
-/* ---- Write-Record trains ---- */
-
-/* Builds the datagram that carries `range` of the record at buf; returns its length. */
-static uint32_t build_record_datagram(struct dw_source *source, uint8_t *buf, struct dw_range range)
-{
-    struct dw_peer *peer = source->peer;
-    uint32_t lead = dw_lead_bytes(peer), length = range.end - range.start;
-    dw_put_lead(peer, buf, DW_LLP_RECORD, 0, 0);
-    struct dw_ddp_header ddp = {
-        .tagged = true,
-        .last = range.end == source->record.total,
-        .opcode = DW_RDMAP_WRITE_RECORD,
-        .stag = source->sink_stag,
-        .to = source->sink_to + range.start,
-    };
-    struct dw_write_record wr = {
-        .id = source->id, .offset = range.start, .total = source->record.total};
-    uint8_t *segment = buf + lead;
-    dw_put_be16(segment, (uint16_t)(DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES + length));
-    dw_ddp_put(segment + DW_SEGMENT_LEN_BYTES, &ddp);
-    dw_write_record_put(segment + DW_SEGMENT_LEN_BYTES + DW_DDP_TAGGED_BYTES, &wr);
-    uint32_t head = lead + DW_RECORD_SEGMENT_BYTES;
-    uint32_t crc = 0;
-    if (peer->qp->crc)
-        crc =
-            dw_crc32c_copy(dw_crc32c(0, buf, head), buf + head, source->addr + range.start, length);
-    else
-        memcpy(buf + head, source->addr + range.start, length);
-    dw_put_be32(buf + head + length, crc);
-    peer->qp->counters.tx_record_segments++;
-    peer->qp->counters.tx_record_bytes += length;
-    return head + length + DW_CRC_BYTES;
-}
-
-/* One train of a record. false: the socket is full, the record waits as it was. */
-static bool send_record_train(struct dw_source *source, uint64_t now_ns)
-{
-    struct dw_peer *peer = source->peer;
-    uint8_t *stage = peer->qp->stage;
-    uint32_t overhead = dw_lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES + DW_CRC_BYTES;
-    uint32_t payload_max = peer->datagram_max_bytes - overhead;
-    struct dw_range ranges[DW_LLP_TRAIN_DATAGRAMS];
-    uint32_t total = 0, segment = 0;
-    unsigned n = 0;
-    /* No datagram of a train but the last may be shorter, none longer than the first. */
-    while (n < DW_LLP_TRAIN_DATAGRAMS && total + segment <= DW_LLP_TRAIN_BYTES) {
-        bool again;
-        if (!dw_record_source_next(&source->record, payload_max, &ranges[n], &again))
-            break;
-        if (again)
-            peer->qp->counters.tx_resent_record_bytes += ranges[n].end - ranges[n].start;
-        uint32_t bytes = build_record_datagram(source, stage + total, ranges[n++]);
-        total += bytes;
-        if (segment && bytes < segment)
-            break;
-        segment = bytes;
-        payload_max = bytes - overhead;
-    }
-    if (!n)
-        return true;
-    struct iovec iov = {.iov_base = stage, .iov_len = total};
-    dw_peer_on_asked(peer, now_ns);
-    if (send_train(peer, &iov, 1, segment) != -EAGAIN)
-        return true;
-    for (unsigned i = 0; i < n; i++) /* no memory for it: the sink's timer asks */
-        (void)dw_ranges_add(&source->record.again, ranges[i].start, ranges[i].end);
-    return false;
-}
-
-void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns)
-{
-    /* The oldest first: a sink gets one record whole sooner than two halves. */
-    for (unsigned n = 0; n < RECORD_TRAINS_PER_RUN && !dw_list_empty(&qp->ready); n++) {
-        struct dw_source *source = dw_container(qp->ready.next, struct dw_source, ready_link);
-        if (!send_record_train(source, now_ns))
-            return;
-        if (!dw_record_source_ready(&source->record))
-            dw_list_remove(&source->ready_link);
-    }
 }

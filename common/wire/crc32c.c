@@ -66,6 +66,7 @@ static const struct dw_crc32c_impl portable = {
     .usable = portable_usable,
     .update = portable_update,
     .update_copy = portable_update_copy,
+    .update_copy_past_cache = portable_update_copy,
 };
 
 /* Best first. */
@@ -111,6 +112,11 @@ uint32_t dw_crc32c(uint32_t crc, const void *data, size_t len)
 uint32_t dw_crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len)
 {
     return ~impl()->update_copy(~crc, dst, src, len);
+}
+
+uint32_t dw_crc32c_copy_past_cache(uint32_t crc, void *dst, const void *src, size_t len)
+{
+    return ~impl()->update_copy_past_cache(~crc, dst, src, len);
 }
 
 const char *dw_crc32c_path(void)

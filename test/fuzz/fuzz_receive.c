@@ -58,24 +58,6 @@ static int memory_send(struct dw_llp *llp, const struct dw_llp_train *train)
     return ((struct memory_llp *)(void *)llp)->full ? -EAGAIN : 0;
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-/* As recvmsg() does with a gather list: some bytes go straight to where they are expected. */
-static void scatter(const struct memory_llp *memory, struct dw_llp_slot *slot)
-{
-    uint32_t start = least(slot->direct_at, memory->bytes);
-    uint32_t end = least(slot->direct_at + slot->direct_bytes, memory->bytes);
-
-    memcpy(slot->buf, memory->datagram, start);
-    if (end > start)
-        memcpy(slot->direct, memory->datagram + start, end - start);
-    memcpy(slot->buf + end, memory->datagram + end, memory->bytes - end);
-    slot->split = true;
-}
-
 static int memory_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
 {
     struct memory_llp *memory = (struct memory_llp *)(void *)llp;
@@ -83,10 +65,7 @@ static int memory_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n
     if (!n || !memory->waiting)
         return 0;
     memory->waiting = false;
-    if (slots[0].direct_bytes)
-        scatter(memory, &slots[0]);
-    else
-        memcpy(slots[0].buf, memory->datagram, memory->bytes);
+    memcpy(slots[0].buf, memory->datagram, memory->bytes);
     slots[0].bytes = memory->bytes;
     slots[0].segment_bytes = memory->segment_bytes;
     slots[0].truncated = memory->truncated;

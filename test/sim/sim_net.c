@@ -227,27 +227,12 @@ static bool joins(const struct dw_llp_slot *slot, const struct sim_datagram *fir
            slot->bytes + next->bytes <= DW_LLP_SLOT_BYTES - 1;
 }
 
-/* As readv() into the slot with a window to `direct` would. */
-static void copy_in(struct dw_llp_slot *slot, const uint8_t *data, uint32_t bytes)
-{
-    for (uint32_t i = 0, n; i < bytes; i += n) {
-        uint32_t at = slot->bytes + i, behind = slot->direct_at + slot->direct_bytes;
-        bool inside = slot->split && at >= slot->direct_at && at < behind;
-        n = bytes - i;
-        if (inside && n > behind - at)
-            n = behind - at;
-        else if (slot->split && at < slot->direct_at && n > slot->direct_at - at)
-            n = slot->direct_at - at;
-        memcpy(inside ? slot->direct + (at - slot->direct_at) : slot->buf + at, data + i, n);
-    }
-    slot->bytes += bytes;
-}
-
 static void receive(struct sim_endpoint *endpoint, struct dw_llp_slot *slot,
                     struct sim_datagram *datagram)
 {
     struct sim_net *net = endpoint->net;
-    copy_in(slot, datagram->buf, datagram->bytes);
+    memcpy(slot->buf + slot->bytes, datagram->buf, datagram->bytes);
+    slot->bytes += datagram->bytes;
     endpoint->queued_bytes -= dw_llp_truesize(datagram->bytes);
     dw_list_remove(&datagram->link);
     net->corrupted_received += datagram->corrupted;
@@ -261,7 +246,6 @@ static void fill(struct sim_endpoint *endpoint, struct dw_llp_slot *slot)
     slot->bytes = 0;
     slot->segment_bytes = first->bytes;
     slot->truncated = false;
-    slot->split = endpoint->net->direct && slot->direct_bytes;
     receive(endpoint, slot, first);
     while (endpoint->net->gro && !dw_list_empty(&endpoint->queue)) {
         struct sim_datagram *next = dw_container(endpoint->queue.next, struct sim_datagram, link);

@@ -41,7 +41,6 @@ struct sim_net {
     uint64_t random_state;
     struct sim_impairment impairment;
     bool gro;    /* waiting datagrams of one sender and size are received together */
-    bool direct; /* a receiver's predicted placement is served */
     struct dw_heap in_flight;
     struct sim_endpoint *endpoints[SIM_MAX_ENDPOINTS];
     unsigned endpoint_count;

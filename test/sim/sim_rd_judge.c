@@ -28,7 +28,7 @@ static void judge_read(struct sim_rd *rd, const struct sim_rd_op *op)
         op_check(rd, op,
                  sim_pattern_matches(SIM_RD_READABLE_ID + op->target, op->remote_offset, op->buf,
                                      op->bytes));
-    else if (op->fault != SIM_RD_DEREGISTERED && !rd->config.direct) /* a wrong guess may stay */
+    else if (op->fault != SIM_RD_DEREGISTERED)
         op_check(rd, op, sim_all_bytes(op->buf, FILL_LOCAL, op->bytes));
     /* A source that took its memory back before the release came is not told. */
     bool told = op->hold && right && op->release_bytes > 0;

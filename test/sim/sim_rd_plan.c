@@ -29,7 +29,6 @@ static void plan_nodes(struct sim_rd *rd)
     config->mtu_bytes = SIM_RANDOM_OF(random, mtus);
     config->first_psn = SIM_RANDOM_OF(random, first_psns);
     config->gro = percent(rd, 50);
-    config->direct = percent(rd, 50);
     config->helper = percent(rd, 30);
     config->device.rcvbuf_bytes = SIM_RANDOM_OF(random, rcvbufs);
     config->device.sndbuf_bytes = SIM_RANDOM_OF(random, sndbufs);

@@ -163,7 +163,6 @@ void sim_world_init(struct sim_world *world, const struct sim_config *config)
     sim_net_init(&world->net, config->seed * 2);
     world->net.impairment = config->impairment;
     world->net.gro = config->gro;
-    world->net.direct = config->direct;
     world->net.arg = world;
     for (unsigned i = 0; i < config->node_count; i++)
         sim_node_open(world, i);

@@ -30,7 +30,7 @@ struct sim_config {
     unsigned node_count;
     uint32_t mtu_bytes;
     uint32_t first_psn;
-    bool gro, direct;
+    bool gro;
     bool helper; /* runs the RNIC between polls, as a thread of its own would */
     struct sim_impairment impairment;
     struct diwarp_device_attr device; /* of every node, but for its name */

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What benchmarks/compare is made of.
+
+Reading order: cli (options and the order of things), targets and measures (tables: what counts, and
+what is run for it), transports (how mpirun is called), jobs and hosts (processes, two network
+namespaces), figures, results and judge (numbers), report, markdown and plots (what is written).
+"""

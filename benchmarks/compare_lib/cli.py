@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Options of benchmarks/compare, and the order of things."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import platform
+import shutil
+import signal
+import sys
+
+from . import jobs, judge, markdown, plots, report
+from .measures import FULL, GROUPS, MEASURES, QUICK
+from .results import Results
+from .session import Session, find_programs
+from .targets import TARGETS
+from .transports import DIWARP, MPI, RAW_UDP, TCP, TRANSPORTS, UCX, Launcher
+from .transports import listed_components, probe, root_may_run
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+COMPONENT_FILE = "mca_btl_diwarp.so"
+PROBE_PROGRAM = "latency_bandwidth"
+# Load per core from which other work is felt.
+BUSY_SHARE = 0.25
+
+EPILOG = """exit status: 0 all ran (with --judge: and no target was missed); 1 a run failed, or a
+target was missed; 2 wrong use, something needed is not there, or nothing could be judged.
+DIWARP_BUILD (build folder) and MPIRUN (the command) may be set in the environment."""
+
+
+def die(text: str) -> None:
+    print(f"compare: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+def names_of(known) -> callable:
+    def parse(text: str) -> list[str]:
+        names = [name for name in text.split(",") if name]
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"no '{name}'; there are {', '.join(known)}")
+        return names
+
+    return parse
+
+
+def folder(text: str) -> str:
+    if not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"no such folder: {text}")
+    return os.path.abspath(text)
+
+
+def parse_options(words: list[str]) -> argparse.Namespace:
+    p = argparse.ArgumentParser(
+        prog="compare", epilog=EPILOG, allow_abbrev=False,
+        description="Measures diwarp, Open MPI's tcp BTL, UCX over tcp and libfabric (what is "
+        "installed), and the raw UDP and TCP sockets below them, in interleaved rounds of one run.")
+    mode = p.add_mutually_exclusive_group()
+    mode.add_argument("--quick", dest="effort", action="store_const", const=QUICK, default=QUICK,
+                      help="less than 3 minutes (the default)")
+    mode.add_argument("--full", dest="effort", action="store_const", const=FULL,
+                      help="more samples, sizes and rounds")
+    p.add_argument("--rounds", type=positive, metavar="N",
+                   help=f"rounds (quick {QUICK.rounds}, full {FULL.rounds}; some measures take "
+                   "part in fewer)")
+    p.add_argument("--samples", type=positive, metavar="N",
+                   help="timed samples of a figure in a round (default: by mode and measure)")
+    p.add_argument("--only", type=names_of(list(GROUPS)), metavar="NAME,...", default=list(GROUPS),
+                   help="groups of measures; see --list")
+    p.add_argument("--transports", type=names_of(list(MPI)), metavar="NAME,...", default=list(MPI),
+                   help="the raw sockets are always there")
+    p.add_argument("--list", action="store_true", help="groups, transports and targets, and no run")
+    p.add_argument("--judge", action="store_true", help="exit status 1 when a target is missed")
+    p.add_argument("--component", type=folder, metavar="DIR",
+                   help=f"folder of {COMPONENT_FILE} (default: the build folder's component/, or "
+                   "what is installed)")
+    p.add_argument("--bindir", type=folder, metavar="DIR",
+                   help="folder of the programs (default: the build folder's benchmarks/)")
+    p.add_argument("--output", metavar="DIR",
+                   help="where CSV files and plots go (default: benchmarks-results/ in the build "
+                   "folder, or here)")
+    p.add_argument("--markdown", metavar="FILE",
+                   help="also write the results to FILE: between its marks "
+                   f"{markdown.BEGIN} and {markdown.END}, or all of it when it has none")
+    p.add_argument("--readme", action="store_true",
+                   help="also renew the results in README.md and benchmarks/plots/")
+    return p.parse_args(words)
+
+
+def print_list() -> None:
+    print("groups:")
+    for name, text in GROUPS.items():
+        print(f"  {name:<12} {text}")
+    print("transports:")
+    for t in TRANSPORTS.values():
+        print(f"  {t.name:<12} {t.title}")
+    print("targets (of diwarp; in brackets: what we want beyond that):")
+    for t in TARGETS:
+        aim = "" if t.aim is None else f" ({t.aim:g})"
+        print(f"  {t.group:<12} {t.title}: {t.operator} {t.limit:g}{aim}")
+
+
+def build_folder() -> str:
+    return os.environ.get("DIWARP_BUILD") or os.path.join(TOP, "build")
+
+
+def output_folder(options: argparse.Namespace) -> str:
+    path = options.output
+    if not path:
+        build = build_folder()
+        usable = os.path.isdir(build) and os.access(build, os.W_OK)
+        path = os.path.join(build if usable else ".", "benchmarks-results")
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        die(f"cannot make the folder {path}: {error.strerror}")
+    return os.path.abspath(path)
+
+
+def component_folder(options: argparse.Namespace) -> str:
+    built = os.path.join(build_folder(), "component")
+    if options.component:
+        if not os.path.exists(os.path.join(options.component, COMPONENT_FILE)):
+            die(f"no {COMPONENT_FILE} in {options.component}")
+        return options.component
+    return os.path.abspath(built) if os.path.exists(os.path.join(built, COMPONENT_FILE)) else ""
+
+
+def machine_text(launcher: Launcher) -> str:
+    version = (jobs.run_quietly([launcher.mpirun, "--version"]) or "Open MPI").splitlines()[0]
+    version = version.replace("mpirun (", "").replace(")", "")
+    system, release = platform.system(), platform.release()
+    return f"{launcher.cores} core{'s' * (launcher.cores != 1)}, {system} {release}, {version}"
+
+
+def usable_transports(options, launcher: Launcher, programs: dict[str, str],
+                      results: Results) -> list[str]:
+    """Probes each; diwarp must work when it is asked for."""
+    ompi_info = jobs.run_quietly(["ompi_info", "--parsable"], 60) or ""
+    installed = listed_components(ompi_info)
+    usable = []
+    for name in options.transports:
+        why = probe(launcher, TRANSPORTS[name], programs[PROBE_PROGRAM], installed)
+        if not why:
+            usable.append(name)
+        elif name == DIWARP:
+            die(f"diwarp: {why}\n(--component DIR names the folder of {COMPONENT_FILE})")
+        else:
+            results.absent[name] = why
+            print(f"skipped: {TRANSPORTS[name].title}: {why}")
+    return usable
+
+
+def write_files(results: Results, verdicts: list, path: str) -> list[str]:
+    """CSV and plots; the plots' paths."""
+    results.write_rounds(path)
+    results.write_summary(path, (TCP, UCX, RAW_UDP))
+    judge.write_verdicts(verdicts, path)
+    drawn, why = plots.draw(results, os.path.join(path, "plots"))
+    if why:
+        print(f"no plots: {why}")
+    print(f"written: {path}: rounds.csv, summary.csv, targets.csv"
+          + "".join(f", plots/{os.path.basename(p)}" for p in drawn))
+    return drawn
+
+
+def write_markdown(options, results: Results, verdicts: list, about: str, drawn: list[str]) -> None:
+    if options.markdown:
+        here = os.path.dirname(os.path.abspath(options.markdown))
+        shown = [os.path.relpath(p, here) for p in drawn]
+        text = markdown.document(results, verdicts, about, shown)
+        markdown.write(options.markdown, text, marks_needed=False)
+        print(f"written: {options.markdown}")
+    if options.readme:
+        kept = os.path.join(TOP, "benchmarks", "plots")
+        os.makedirs(kept, exist_ok=True)
+        for p in drawn:
+            shutil.copy(p, kept)
+        names = [f"benchmarks/plots/{os.path.basename(p)}" for p in drawn]
+        text = markdown.document(results, verdicts, about, names)
+        if not markdown.write(os.path.join(TOP, "README.md"), text, marks_needed=True):
+            die(f"README.md has no marks {markdown.BEGIN} and {markdown.END}")
+        print("written: README.md")
+
+
+def measure_and_report(options: argparse.Namespace) -> int:
+    mpirun = os.environ.get("MPIRUN", "mpirun")
+    if not shutil.which(mpirun):
+        die(f"no {mpirun} (Debian: openmpi-bin)")
+    build = build_folder()
+    folders = [options.bindir] if options.bindir else []
+    folders += [os.path.join(build, "benchmarks"), build]
+    programs, lost = find_programs(options.only, folders)
+    probe_path, _ = find_programs(["pt2pt"], folders)
+    if lost or PROBE_PROGRAM not in probe_path:
+        die(f"not found: {', '.join(lost) or PROBE_PROGRAM}; build first, or give --bindir DIR")
+    programs[PROBE_PROGRAM] = probe_path[PROBE_PROGRAM]
+    path = output_folder(options)
+    root_may_run()
+    launcher = Launcher(mpirun, component_folder(options))
+    effort = options.effort
+    if options.rounds:
+        effort = dataclasses.replace(effort, rounds=options.rounds, seconds=0)
+    if options.samples:
+        effort = dataclasses.replace(effort, samples=options.samples)
+
+    machine = machine_text(launcher)
+    print(f"{effort.name} comparison; {machine}; diwarp from "
+          f"{launcher.component or 'the installed component'}", flush=True)
+    if launcher.cores < 2:
+        print("less than 2 cores: no figure is worth much")
+    if os.getloadavg()[0] > BUSY_SHARE * launcher.cores:
+        print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): expect a large spread")
+    results = Results()
+    usable = usable_transports(options, launcher, programs, results)
+    session = Session(launcher, programs, effort, options.only, usable, results)
+    rounds = session.run()
+
+    print(f"\nMedians of the rounds, and in brackets their spread, (max - min) / median\n"
+          f"\n{report.figure_tables(results)}\n")
+    verdicts = judge.judge(results, options.only)
+    print(report.verdict_table(verdicts) + "\n")
+    drawn = write_files(results, verdicts, path)
+    about = (f"Made by `benchmarks/compare --{effort.name}`: medians of {rounds} interleaved round"
+             f"{'s' * (rounds != 1)} ({machine}); ratios are taken within a round.")
+    write_markdown(options, results, verdicts, about, drawn)
+    if session.failures:
+        print(f"{session.failures} run(s) failed")
+    if options.judge:
+        return judge.exit_status(verdicts) or int(session.failures > 0)
+    return int(session.failures > 0)
+
+
+def stop(number: int, _frame) -> None:
+    """Ends by an exception, so that everything started is ended and removed; a second signal does
+    not disturb that."""
+    for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def main(words: list[str]) -> int:
+    options = parse_options(words)
+    if options.list:
+        print_list()
+        return 0
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    return measure_and_report(options)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs commands that end: within a time limit, and with all their descendants."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+
+GRACE_SECONDS = 5.0
+LINES_SHOWN = 15
+
+
+class JobFailed(Exception):
+    """A command that failed: which, why, and the end of what it said."""
+
+    def __init__(self, command: list[str], reason: str, output: str):
+        super().__init__(reason)
+        self.command = command
+        self.reason = reason
+        self.output = output
+
+    def report(self) -> str:
+        lines = [line for line in self.output.splitlines() if line.strip()][-LINES_SHOWN:]
+        shown = "\n".join("  | " + line for line in lines) or "  | (no output)"
+        return f"  {self.reason}: {shlex.join(self.command)}\n{shown}"
+
+
+def session_members(session: int) -> list[int]:
+    """The processes of a session. mpirun gives each rank a process group of its own, but they stay
+    in the session."""
+    members = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] != "Z" and int(fields[3]) == session:
+            members.append(int(name))
+    return members
+
+
+def kill_session(session: int, number: int) -> None:
+    for pid in session_members(session):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def end_session(leader: subprocess.Popen) -> None:
+    """Asks a command to end, so that mpirun can tidy up, then ends what is left of its session."""
+    if leader.poll() is None:
+        leader.terminate()
+        try:
+            leader.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+    kill_session(leader.pid, signal.SIGKILL)
+    leader.wait()
+
+
+class Running:
+    """A command started in a session of its own. Use as a context manager: it ends with it."""
+
+    def __init__(self, command: list[str], cwd: str | None):
+        self.command = command
+        # Files, not pipes: a descendant that lives on must not keep us waiting.
+        with contextlib.ExitStack() as stack:
+            self.out = stack.enter_context(tempfile.TemporaryFile())
+            self.err = stack.enter_context(tempfile.TemporaryFile())
+            try:
+                self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out,
+                                                stderr=self.err, cwd=cwd, start_new_session=True)
+            except OSError as error:
+                raise JobFailed(command, f"could not be started ({error.strerror})", "") from None
+            stack.callback(end_session, self.process)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._stack.close()
+
+    def wait(self, deadline: float) -> None:
+        try:
+            status = self.process.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise self._failed("no end within its time limit") from None
+        if status:
+            how = f"status {status}" if status > 0 else f"signal {-status}"
+            raise self._failed(f"failed with {how}")
+
+    def _failed(self, reason: str) -> JobFailed:
+        return JobFailed(self.command, reason, self.output() + text_of(self.err))
+
+    def output(self) -> str:
+        return text_of(self.out)
+
+
+def text_of(file) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", errors="replace")
+
+
+def run(command: list[str], seconds: float, beside: list[str] | None = None,
+        cwd: str | None = None) -> str:
+    """What `command` printed. `beside` is started first and must end well, too; its output comes
+    first. Raises JobFailed."""
+    deadline = time.monotonic() + seconds
+    with contextlib.ExitStack() as stack:
+        running = [stack.enter_context(Running(words, cwd))
+                   for words in ([beside] if beside else []) + [command]]
+        for one in reversed(running):
+            one.wait(deadline)
+        return "".join(one.output() for one in running)
+
+
+def run_quietly(command: list[str], seconds: float = 20) -> str | None:
+    """What a command printed, or None when it failed."""
+    try:
+        return run(command, seconds)
+    except JobFailed:
+        return None

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Holds results to the targets."""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import dataclass
+
+from .figures import Figure
+from .results import Results
+from .stats import Summary
+from .targets import TARGETS, Target
+from .transports import DIWARP
+
+MET, MISSED, NOT_JUDGED = "met", "MISSED", "not judged"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    target: Target
+    value: Summary | None
+    verdict: str
+    why: str = ""
+
+    @property
+    def aim_reached(self) -> bool:
+        aim = self.target.aim
+        return bool(self.value) and aim is not None and self.target.reached(self.value.median, aim)
+
+    @property
+    def margin(self) -> float | None:
+        return self.target.margin(self.value.median) if self.value else None
+
+
+def measured(results: Results, target: Target) -> Summary | None:
+    """The figure or the ratio that the target is about."""
+    under = target.over_key
+    if under is None:
+        return results.summary(target.figure, DIWARP)
+    return results.ratio((target.figure, DIWARP), under)
+
+
+def missing(results: Results, target: Target) -> str:
+    """Why there is nothing to judge."""
+    if target.group in results.skipped:
+        return results.skipped[target.group]
+    other = target.over_key[1] if target.over_key else DIWARP
+    for transport in (DIWARP, other):
+        if transport in results.absent:
+            return f"no {transport}: {results.absent[transport].splitlines()[0]}"
+    if (target.group, other) in results.failed:
+        return f"the run over {other} failed"
+    return f"no figure of {other}" if results.figures(target.group) else "not run"
+
+
+def judge_one(results: Results, target: Target) -> Verdict:
+    value = measured(results, target)
+    if value is None:
+        # What diwarp itself failed to run is a miss; what could not be asked is not.
+        own = [target.figure] + ([target.over] if isinstance(target.over, Figure) else [])
+        lacking = any(not results.summary(figure, DIWARP) for figure in own)
+        if lacking and (target.group, DIWARP) in results.failed:
+            return Verdict(target, None, MISSED, "the run over diwarp failed")
+        return Verdict(target, None, NOT_JUDGED, missing(results, target))
+    reached = target.reached(value.median, target.limit)
+    return Verdict(target, value, MET if reached else MISSED)
+
+
+def judge(results: Results, groups: list[str]) -> list[Verdict]:
+    """Of the groups that were asked for."""
+    return [judge_one(results, target) for target in TARGETS if target.group in groups]
+
+
+def exit_status(verdicts: list[Verdict]) -> int:
+    """0: all that was judged is met; 1: a target is missed; 2: nothing could be judged."""
+    if any(v.verdict == MISSED for v in verdicts):
+        return 1
+    return 0 if any(v.verdict == MET for v in verdicts) else 2
+
+
+def write_verdicts(verdicts: list[Verdict], folder: str) -> None:
+    with open(os.path.join(folder, "targets.csv"), "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["group", "target", "operator", "limit", "aim", "value", "min", "max",
+                      "margin", "verdict", "why"])
+        for v in verdicts:
+            t, s = v.target, v.value
+            numbers = [f"{s.median:.4f}", f"{s.low:.4f}", f"{s.high:.4f}", f"{v.margin:.4f}"] \
+                if s else [""] * 4
+            out.writerow([t.group, t.title, "<=" if t.operator == "≤" else ">=", t.limit,
+                          "" if t.aim is None else t.aim, *numbers, v.verdict, v.why])

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is run: one row of MEASURES for each program and place, with the arguments of both modes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+
+from .transports import BTLS, DIWARP, OFI_RXD, OFI_TCP, RAW, TCP, UCX
+
+GROUPS = {
+    "pt2pt": "two ranks: half round trip, streaming, both directions, message rate, CPU",
+    "curves": "half round trip and streaming from 1 B to 16 MiB, for the plots",
+    "pairs": "several pairs at once: message rate, streaming",
+    "onesided": "MPI_Put and MPI_Get: latency, streaming",
+    "collectives": "Allreduce, Alltoall, Bcast with 8 ranks",
+    "overlap": "share of a transfer hidden behind computation",
+    "rcvbuf": "streaming with a small socket receive buffer",
+    "namespaces": "between two network namespaces, MTU 1500 and 9000",
+    "loss": "streaming between two network namespaces that lose 1 % of all packets",
+    "incast": "15 senders to one receiver",
+}
+
+KIB, MIB = 1 << 10, 1 << 20
+
+RAW_PROGRAM = "raw_sockets"
+LOSS_PERMILLE = 10
+CURVE = "curve"
+
+EVERY_ROUND = (sys.maxsize, sys.maxsize)
+
+# Sizes of the curves; above 1 MiB the window shrinks, so that its buffers stay within memory.
+FINE = [1 << i for i in range(25)]
+COARSE = FINE[::2]
+
+
+def size_list(sizes: list[int], low: int, high: int) -> str:
+    return ",".join(str(size) for size in sizes if low <= size <= high)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is done: quick or full. `column` picks from the pairs in MEASURES."""
+
+    name: str
+    column: int
+    rounds: int
+    # Timed samples of a figure in a round; 0: as MEASURES says.
+    samples: int
+    # No further round is begun that would end later than this; 0: no limit.
+    seconds: float
+
+
+QUICK = Effort("quick", 0, 3, 0, 165)
+FULL = Effort("full", 1, 7, 0, 0)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One program at one place, over several transports. Pairs hold what quick and full mode take.
+    {r} in the arguments is the number of samples."""
+
+    group: str
+    program: str
+    arguments: str | tuple[str, str]
+    samples: tuple[int, int]
+    transports: tuple[str, ...]
+    ranks: int = 2
+    scene: str = ""
+    # Most rounds it takes part in.
+    rounds: tuple[int, int] = EVERY_ROUND
+    # 0: this host's loopback; otherwise two namespaces with that MTU.
+    mtu: int = 0
+    lossy: bool = False
+    # More options of mpirun, by transport.
+    options: dict[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    # Message sizes whose streams the one raw stream is the limit of.
+    stands_for: tuple[int, ...] = ()
+    # Longest time of one run.
+    seconds: float = 120
+    title: str = ""
+
+    @property
+    def is_raw(self) -> bool:
+        return self.program == RAW_PROGRAM
+
+    def words(self, effort: Effort) -> list[str]:
+        text = self.arguments
+        if isinstance(text, tuple):
+            text = text[effort.column]
+        return text.format(r=effort.samples or self.samples[effort.column]).split()
+
+
+# Each through its own transport: left alone, Open MPI would take osc/ucx for all. osc/rdma asks for
+# RDMA, which the tcp BTL has not.
+ONE_SIDED_OPTIONS = {
+    DIWARP: ("--mca", "osc", "rdma"),
+    TCP: ("--mca", "osc", "pt2pt"),
+    UCX: ("--mca", "osc", "ucx"),
+}
+# Said explicitly, whatever the default is.
+HELPER_ON = {DIWARP: ("--mca", "btl_diwarp_progress_thread", "1")}
+
+POINT_TO_POINT = "-l 8,1024,8192,65536 -s 1048576,4194304 -d both -m 8 -w 64 -r {r}"
+SLOW_POINT_TO_POINT = "-l 8,1024,8192,65536 -s 1048576 -d uni -m 8 -w 64 -r {r}"
+STREAMS = "-l none -s 1048576,4194304 -d uni -m none -w 64 -r {r}"
+
+
+def curve(low: int, high: int, window: int) -> tuple[str, str]:
+    def arguments(sizes):
+        sizes = size_list(sizes, low, high)
+        return f"-l {sizes} -s {sizes} -d uni -m none -w {window} -r {{r}}"
+
+    return arguments(COARSE), arguments(FINE)
+
+
+def raw_curve() -> tuple[str, str]:
+    """A UDP datagram holds less than 64 KiB."""
+    return tuple(f"-p both -l {size_list(s, 1, 32 * KIB)} -r {{r}}" for s in (COARSE, FINE))
+
+
+def between_hosts(mtu: int, rounds: tuple[int, int]) -> tuple[Measure, ...]:
+    scene = f"MTU {mtu}"
+    return (
+        # In segments that fill a packet: 28 bytes are headers of IP and UDP.
+        Measure("namespaces", RAW_PROGRAM, f"-p both -l 8 -m {mtu - 28} -r {{r}}", (9, 51), RAW,
+                scene=scene, mtu=mtu, rounds=rounds, stands_for=(MIB,)),
+        Measure("namespaces", "latency_bandwidth", "-l 8 -s 1048576 -d uni -m 8 -w 64 -r {r}",
+                (9, 51), (*BTLS, UCX), scene=scene, mtu=mtu, rounds=rounds),
+    )
+
+
+def limited_buffer(size: int) -> Measure:
+    return Measure("rcvbuf", "latency_bandwidth", STREAMS, (9, 31), (DIWARP,),
+                   scene=f"receive buffer {size:,} B",
+                   options={DIWARP: ("--mca", "btl_diwarp_rcvbuf", str(size))})
+
+
+MEASURES = (
+    Measure("pt2pt", RAW_PROGRAM, "-p both -l 8,1024,8192 -r {r}", (11, 101), RAW,
+            stands_for=(MIB, 4 * MIB)),
+    Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (7, 101), (*BTLS, UCX)),
+    Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (3, 31), (OFI_TCP,), rounds=(1, 3)),
+    Measure("pt2pt", "latency_bandwidth", SLOW_POINT_TO_POINT, (3, 11), (OFI_RXD,),
+            rounds=(1, 3)),
+    Measure("curves", RAW_PROGRAM, raw_curve(), (5, 31), RAW, scene=CURVE, rounds=(1, 3),
+            stands_for=(MIB,), title="to 32 KiB"),
+    Measure("curves", "latency_bandwidth", curve(1, MIB, 64), (3, 31), (*BTLS, UCX, OFI_TCP),
+            scene=CURVE, rounds=(1, 3), title="to 1 MiB"),
+    Measure("curves", "latency_bandwidth", curve(2 * MIB, 16 * MIB, 8), (3, 11),
+            (*BTLS, UCX, OFI_TCP), scene=CURVE, rounds=(1, 3), title="above 1 MiB"),
+    Measure("curves", "latency_bandwidth", curve(1, 256 * KIB, 64), (3, 11), (OFI_RXD,),
+            scene=CURVE, rounds=(1, 3), title="to 256 KiB"),
+    Measure("pairs", "latency_bandwidth", "-l 8 -s 1048576 -d uni -m 8 -w 64 -r {r}", (5, 31),
+            (*BTLS, UCX), ranks=4, scene="2 pairs", rounds=(1, 5)),
+    Measure("pairs", "latency_bandwidth", "-l 8 -s 1048576 -d uni -m 8 -w 64 -r {r}", (5, 21),
+            (*BTLS, UCX), ranks=8, scene="4 pairs", rounds=(1, 5)),
+    Measure("onesided", "one_sided", "-l 8 -s 1048576 -w 64 -r {r}", (9, 51), (*BTLS, UCX),
+            options=ONE_SIDED_OPTIONS),
+    Measure("collectives", "collectives", "-r {r}", (9, 51), (*BTLS, UCX), ranks=8),
+    Measure("overlap", "overlap", "-b 4194304 -c sleep -r {r}", (11, 51), (*BTLS, UCX),
+            scene="both work off the core", options=HELPER_ON),
+    Measure("overlap", "overlap", "-b 4194304 -c spin -1 -r {r}", (11, 51), (*BTLS, UCX),
+            scene="receiver computes", options=HELPER_ON, rounds=(1, 7)),
+    Measure("overlap", "overlap", "-b 4194304 -c spin -r {r}", (11, 51), (*BTLS, UCX),
+            scene="both compute", options=HELPER_ON, rounds=(1, 7)),
+    Measure("rcvbuf", "latency_bandwidth", STREAMS, (9, 31), (DIWARP,),
+            scene="receive buffer as it is"),
+    limited_buffer(212992),
+    limited_buffer(106496),
+    *between_hosts(1500, EVERY_ROUND),
+    *between_hosts(9000, (1, 5)),
+    Measure("loss", "latency_bandwidth", "-l none -s 1048576 -d uni -m none -w 64 -r {r}", (3, 7),
+            BTLS, scene="MTU 1500, 1 % lost", mtu=1500, lossy=True, rounds=(1, 5)),
+    Measure("incast", "incast", ("-b 1048576 -w 16 -t 1", "-b 1048576 -w 16 -t 3"), (0, 0), BTLS,
+            rounds=(2, 5), title="1 → 1"),
+    Measure("incast", "incast", ("-b 1048576 -w 16 -t 1", "-b 1048576 -w 16 -t 3"), (0, 0), BTLS,
+            ranks=16, rounds=(2, 5), title="15 → 1"),
+)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tables on the terminal."""
+
+from __future__ import annotations
+
+from .figures import Figure
+from .judge import MET, MISSED, NOT_JUDGED, Verdict
+from .measures import GROUPS
+from .results import Results
+from .stats import Summary
+from .transports import DIWARP, RAW_UDP, TCP, TRANSPORTS, UCX
+
+# What diwarp is divided by in the tables.
+AGAINST = (TCP, UCX, RAW_UDP)
+
+
+def spread_text(summary: Summary) -> str:
+    return f" ({100 * summary.spread:.0f} %)" if summary.count > 1 else ""
+
+
+def cell(results: Results, figure: Figure, transport: str) -> str:
+    summary = results.summary(figure, transport)
+    return figure.text(summary.median) + spread_text(summary) if summary else "-"
+
+
+def ratio_cell(results: Results, figure: Figure, under: str) -> str:
+    ratio = results.ratio((figure, DIWARP), (figure, under))
+    return f"{ratio.median:.2f}" if ratio else "-"
+
+
+def table(rows: list[list[str]]) -> str:
+    """The first column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(row[1:], widths[1:])]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def group_table(results: Results, group: str) -> str:
+    figures = results.figures(group)
+    transports = results.transports(figures)
+    against = [t for t in AGAINST if t in transports and DIWARP in transports]
+    rows = [[""] + [TRANSPORTS[t].title for t in transports]
+            + [f"÷ {TRANSPORTS[t].title}" for t in against]]
+    for figure in figures:
+        rows.append([figure.title_and_unit] + [cell(results, figure, t) for t in transports]
+                    + [ratio_cell(results, figure, t) for t in against])
+    return f"{group}: {GROUPS[group]}\n{table(rows)}"
+
+
+def figure_tables(results: Results) -> str:
+    """One table a group; the curves are for the plots and the CSV only."""
+    return "\n\n".join(group_table(results, g) for g in results.groups() if g != "curves")
+
+
+def number(value: float) -> str:
+    return f"{value:.3f}" if abs(value) < 1 else f"{value:.2f}"
+
+
+def verdict_row(v: Verdict) -> list[str]:
+    t = v.target
+    aim = "" if t.aim is None else f"{t.operator} {t.aim:g}"
+    if v.value is None:
+        return [t.title, "-", "", f"{t.operator} {t.limit:g}", aim, "", v.verdict]
+    extent = f"{number(v.value.low)}..{number(v.value.high)}" if v.value.count > 1 else ""
+    word = v.verdict + (", aim reached" if v.aim_reached else "")
+    return [t.title, number(v.value.median), extent, f"{t.operator} {t.limit:g}", aim,
+            f"{100 * v.margin:+.0f} %", word]
+
+
+def counts_text(verdicts: list[Verdict]) -> str:
+    count = {w: sum(v.verdict == w for v in verdicts) for w in (MET, MISSED, NOT_JUDGED)}
+    return (f"targets: {count[MET]} met, {count[MISSED]} missed, "
+            f"{count[NOT_JUDGED]} not judged")
+
+
+def verdict_table(verdicts: list[Verdict]) -> str:
+    rows = [["target", "measured", "over rounds", "limit", "aim", "margin", "verdict"]]
+    rows += [verdict_row(v) for v in verdicts]
+    lines = [table(rows)]
+    lines += [f"not judged: {v.target.title}: {v.why}" for v in verdicts
+              if v.verdict == NOT_JUDGED]
+    lines += [f"missed: {v.target.title}: {v.why}" for v in verdicts if v.why and
+              v.verdict == MISSED]
+    lines.append(counts_text(verdicts))
+    return "\n".join(lines)

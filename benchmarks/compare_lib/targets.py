@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The targets: what diwarp has to reach. `--judge` holds a run to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .figures import Figure
+from .measures import KIB, MIB
+from .transports import DIWARP, RAW_UDP, TCP, TRANSPORTS, UCX
+
+AT_MOST, AT_LEAST = "≤", "≥"
+
+
+@dataclass(frozen=True)
+class Target:
+    """diwarp's `figure`, divided by `over` if there is one, against `limit`. `aim` is what we want
+    beyond that. `over` is a transport (the same figure), or a figure of diwarp's."""
+
+    group: str
+    figure: Figure
+    over: str | Figure | None
+    operator: str
+    limit: float
+    aim: float | None = None
+
+    @property
+    def over_key(self) -> tuple[Figure, str] | None:
+        """(figure, transport) of the denominator."""
+        if self.over is None:
+            return None
+        if isinstance(self.over, Figure):
+            return self.over, DIWARP
+        return self.figure, self.over
+
+    @property
+    def title(self) -> str:
+        if self.over is None:
+            return self.figure.title_and_unit
+        if isinstance(self.over, Figure):
+            return f"{self.figure.title} ÷ {self.over.title}"
+        return f"{self.figure.title} ÷ {TRANSPORTS[self.over].title}"
+
+    def reached(self, value: float, limit: float) -> bool:
+        return value <= limit if self.operator == AT_MOST else value >= limit
+
+    def margin(self, value: float) -> float:
+        """How far inside the limit, as a share of the limit; negative: missed by that."""
+        gap = self.limit - value if self.operator == AT_MOST else value - self.limit
+        return gap / self.limit
+
+
+def stream(size: int, scene: str = "") -> Figure:
+    return Figure("stream", size, scene)
+
+
+LATENCY_8 = Figure("latency", 8)
+WHOLE_BUFFER, LIMITED_BUFFER = "receive buffer as it is", "receive buffer 212,992 B"
+
+TARGETS = (
+    # group, figure, over, operator, limit, aim
+    Target("pt2pt", LATENCY_8, RAW_UDP, AT_MOST, 1.20, 1.12),
+    Target("pt2pt", LATENCY_8, TCP, AT_MOST, 0.65, 0.60),
+    Target("pt2pt", Figure("latency", 1 * KIB), RAW_UDP, AT_MOST, 1.30, 1.20),
+    Target("pt2pt", Figure("latency", 8 * KIB), RAW_UDP, AT_MOST, 1.30, 1.20),
+    Target("pt2pt", Figure("latency", 64 * KIB), TCP, AT_MOST, 0.60),
+    Target("pt2pt", stream(1 * MIB), RAW_UDP, AT_LEAST, 0.75, 0.85),
+    Target("pt2pt", stream(4 * MIB), RAW_UDP, AT_LEAST, 0.75, 0.85),
+    Target("pt2pt", stream(1 * MIB), TCP, AT_LEAST, 1.4, 2.0),
+    Target("pt2pt", stream(4 * MIB), TCP, AT_LEAST, 1.4, 2.0),
+    Target("pt2pt", stream(1 * MIB), UCX, AT_LEAST, 1.7, 2.0),
+    Target("pt2pt", stream(4 * MIB), UCX, AT_LEAST, 1.7, 2.0),
+    Target("pt2pt", Figure("stream_bi", 1 * MIB), TCP, AT_LEAST, 1.4),
+    Target("pt2pt", Figure("stream_bi", 4 * MIB), TCP, AT_LEAST, 1.4),
+    Target("pt2pt", Figure("rate", 8), TCP, AT_LEAST, 10, 20),
+    Target("pt2pt", Figure("rate", 8), None, AT_LEAST, 3),
+    Target("pt2pt", Figure("cpu", 1 * MIB), TCP, AT_MOST, 0.6),
+    Target("pt2pt", Figure("cpu", 4 * MIB), TCP, AT_MOST, 0.6),
+    Target("onesided", Figure("put_latency", 8), TCP, AT_MOST, 0.7),
+    Target("onesided", Figure("get_latency", 8), TCP, AT_MOST, 0.7),
+    Target("onesided", Figure("put_stream", 1 * MIB), TCP, AT_LEAST, 1.4),
+    Target("onesided", Figure("get_stream", 1 * MIB), TCP, AT_LEAST, 1.4),
+    Target("collectives", Figure("allreduce", 8), TCP, AT_MOST, 0.8, 0.6),
+    Target("collectives", Figure("alltoall", 4 * KIB), TCP, AT_MOST, 0.8, 0.6),
+    Target("collectives", Figure("bcast", 1 * MIB), TCP, AT_MOST, 0.8, 0.6),
+    Target("overlap", Figure("hidden", 4 * MIB, "both work off the core"), None, AT_LEAST, 0.8),
+    Target("rcvbuf", stream(1 * MIB, LIMITED_BUFFER), stream(1 * MIB, WHOLE_BUFFER), AT_LEAST, 0.6),
+    Target("rcvbuf", stream(4 * MIB, LIMITED_BUFFER), stream(4 * MIB, WHOLE_BUFFER), AT_LEAST, 0.6),
+    Target("namespaces", stream(1 * MIB, "MTU 1500"), TCP, AT_LEAST, 1.2),
+    Target("namespaces", Figure("latency", 8, "MTU 1500"), TCP, AT_MOST, 0.7),
+    Target("loss", stream(1 * MIB, "MTU 1500, 1 % lost"), TCP, AT_LEAST, 3),
+    Target("incast", Figure("incast", 15), Figure("incast", 1), AT_LEAST, 0.8),
+    Target("incast", Figure("jain", 15), None, AT_LEAST, 0.95),
+)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The transports compared, and how mpirun is called for each."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from . import jobs
+
+DIWARP = "diwarp"
+TCP = "tcp"
+UCX = "ucx"
+OFI_TCP = "ofi-tcp"
+OFI_RXD = "ofi-rxd"
+RAW_UDP = "raw-udp"
+RAW_TCP = "raw-tcp"
+
+
+@dataclass(frozen=True)
+class Transport:
+    """`options` and `exports` may name the interface as {interface}."""
+
+    name: str
+    title: str
+    component: str = ""  # what ompi_info must list, as FRAMEWORK:NAME; "" for raw sockets
+    options: tuple[str, ...] = ()
+    exports: dict[str, str] = field(default_factory=dict, hash=False)
+
+
+TRANSPORTS = {
+    t.name: t
+    for t in (
+        Transport(RAW_UDP, "raw UDP"),
+        Transport(RAW_TCP, "raw TCP"),
+        Transport(
+            DIWARP,
+            "diwarp",
+            "btl:diwarp",
+            ("--mca", "pml", "ob1", "--mca", "btl", "diwarp,self"),
+        ),
+        Transport(
+            TCP,
+            "tcp BTL",
+            "btl:tcp",
+            ("--mca", "pml", "ob1", "--mca", "btl", "tcp,self")
+            + ("--mca", "btl_tcp_if_include", "{interface}"),
+        ),
+        Transport(
+            UCX,
+            "UCX tcp",
+            "pml:ucx",
+            ("--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any")
+            + ("--mca", "pml_ucx_devices", "any"),
+            {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "{interface}"},
+        ),
+        Transport(
+            OFI_TCP,
+            "libfabric tcp",
+            "mtl:ofi",
+            ("--mca", "pml", "cm", "--mca", "mtl", "ofi")
+            + ("--mca", "mtl_ofi_provider_include", "tcp"),
+            {"FI_TCP_IFACE": "{interface}"},
+        ),
+        Transport(
+            OFI_RXD,
+            "libfabric udp",
+            "mtl:ofi",
+            ("--mca", "pml", "cm", "--mca", "mtl", "ofi")
+            + ("--mca", "mtl_ofi_provider_include", "udp;ofi_rxd"),
+            {"FI_UDP_IFACE": "{interface}"},
+        ),
+    )
+}
+RAW = (RAW_UDP, RAW_TCP)
+BTLS = (DIWARP, TCP)
+MPI = (DIWARP, TCP, UCX, OFI_TCP, OFI_RXD)
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Where mpirun and diwarp's component are, and the cores there are."""
+
+    mpirun: str
+    component: str = ""  # folder; "" when diwarp is installed
+    cores: int = len(os.sched_getaffinity(0))
+
+    def transport_options(self, transport: Transport, interface: str) -> list[str]:
+        options = [word.format(interface=interface) for word in transport.options]
+        for name, value in transport.exports.items():
+            options += ["-x", f"{name}={value.format(interface=interface)}"]
+        if transport.name == DIWARP and self.component:
+            options += ["--mca", "mca_base_component_path", f"{self.component}:SYSTEM_DEFAULT"]
+        return options
+
+    def placement(self, ranks: int) -> list[str]:
+        """A core for each rank while they last; then the kernel places them, and they yield."""
+        if ranks <= self.cores:
+            return ["--bind-to", "core"]
+        return ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+
+    def command(self, transport: Transport, ranks: int, program: list[str],
+                extra: tuple[str, ...] = ()) -> list[str]:
+        """All ranks on this host, over the loopback interface."""
+        return ([self.mpirun, "-np", str(ranks)] + self.placement(ranks)
+                + self.transport_options(transport, "lo") + list(extra) + program)
+
+
+def root_may_run() -> None:
+    """mpirun refuses root unless told twice; containers and CI are root."""
+    if os.geteuid() == 0:
+        os.environ["OMPI_ALLOW_RUN_AS_ROOT"] = "1"
+        os.environ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+
+
+def listed_components(ompi_info: str) -> set[str]:
+    """{"btl:tcp", ...} of what ompi_info prints in its parsable form."""
+    found = set()
+    for line in ompi_info.splitlines():
+        words = line.split(":")
+        if len(words) > 3 and words[0] == "mca":
+            found.add(f"{words[1]}:{words[2]}")
+    return found
+
+
+def probe(launcher: Launcher, transport: Transport, program: str, installed: set[str]) -> str:
+    """Why a transport cannot be measured here; "" when it can. Two ranks exchange a few bytes."""
+    by_path = transport.name == DIWARP and launcher.component
+    if transport.component not in installed and not by_path:
+        return f"Open MPI has no {transport.component.replace(':', '/')}"
+    words = [program, "-l", "8", "-s", "none", "-m", "none", "-r", "1"]
+    try:
+        output = jobs.run(launcher.command(transport, 2, words), 30)
+    except jobs.JobFailed as failure:
+        return "a first run did not work\n" + failure.report()
+    return "" if "latency bytes=8" in output else "a first run printed no figure\n" + output

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * MPI one-sided micro benchmark: rank 0 puts into and gets from a window of rank 1, in one passive
+ * epoch. Latency is one operation with its flush; streaming is a window of operations, each at a
+ * place of its own, and one flush. Rank 1 waits inside MPI meanwhile.
+ *
+ * The window is made of the program's own memory: what MPI_Win_allocate() gives to ranks of one
+ * host is shared, and then no transport is used. A component that goes another way all the same is
+ * found out by its speed.
+ */
+#include "benchmarks/mpi_bench.h"
+#include "benchmarks/options.h"
+#include "benchmarks/samples.h"
+
+#include <unistd.h>
+
+#define TARGET      1
+#define MAX_WINDOW  1024
+#define MAX_REPEATS 10000
+
+/* Seeds of the data: what rank 0 puts first and last, and what lies at rank 1. */
+enum { FIRST_PUT = 1, LAST_PUT, HELD };
+
+#define PROBE_BYTES 8
+#define PROBE_CALLS 200
+
+struct options {
+    struct size_list latency, stream;
+    int window;
+    int samples;
+};
+
+struct bench {
+    struct options opt;
+    MPI_Win win;
+    char *exposed; /* this rank's part of the window */
+    char *local;   /* the origin's data */
+    size_t bytes;  /* of both */
+    double *times;
+};
+
+/* What is timed: `count` operations at a time, then a flush. */
+struct action {
+    const char *name;
+    bool put;
+    int bytes, count;
+};
+
+static bool parse_options(int argc, char **argv, struct options *opt)
+{
+    bool ok = true;
+    int c;
+
+    *opt = (struct options){.window = 64, .samples = 101};
+    (void)options_sizes("8,1024,8192,65536", 1, &opt->latency);
+    (void)options_sizes("1048576", 1, &opt->stream);
+    opterr = 0;
+    while (ok && (c = getopt(argc, argv, "l:s:w:r:")) != -1) {
+        if (c == 'l')
+            ok = options_sizes(optarg, 1, &opt->latency);
+        else if (c == 's')
+            ok = options_sizes(optarg, 1, &opt->stream);
+        else if (c == 'w')
+            ok = options_number(optarg, 1, MAX_WINDOW, &opt->window);
+        else if (c == 'r')
+            ok = options_number(optarg, 1, 100000, &opt->samples);
+        else
+            ok = false;
+    }
+    return ok && optind == argc;
+}
+
+/* ---- the origin ---------------------------------------------------------------------------- */
+
+static void once(const struct bench *b, const struct action *a)
+{
+    for (int i = 0; i < a->count; i++) {
+        size_t at = (size_t)a->bytes * (size_t)i;
+        if (a->put)
+            MPI_Put(b->local + at, a->bytes, MPI_CHAR, TARGET, (MPI_Aint)at, a->bytes, MPI_CHAR,
+                    b->win);
+        else
+            MPI_Get(b->local + at, a->bytes, MPI_CHAR, TARGET, (MPI_Aint)at, a->bytes, MPI_CHAR,
+                    b->win);
+    }
+    MPI_Win_flush(TARGET, b->win);
+}
+
+static double timed(const struct bench *b, const struct action *a, int repeats)
+{
+    double begin = samples_now();
+    for (int i = 0; i < repeats; i++)
+        once(b, a);
+    return samples_now() - begin;
+}
+
+static int repeats_of(const struct bench *b, const struct action *a)
+{
+    for (int count = 1;; count *= 2) {
+        double seconds = timed(b, a, count);
+        if (seconds >= SAMPLES_SECONDS / 2 || count >= MAX_REPEATS)
+            return samples_repeats(count, seconds, MAX_REPEATS);
+    }
+}
+
+/* Fills b->times with the sorted seconds per repeat. */
+static void measure(struct bench *b, const struct action *a, size_t all)
+{
+    int repeats, n = b->opt.samples;
+
+    mpi_bench_fill(b->local, all, FIRST_PUT);
+    once(b, a);
+    if (!a->put)
+        mpi_bench_check(b->local, all, HELD, "a first MPI_Get");
+    repeats = repeats_of(b, a);
+    mpi_bench_fill(b->local, all, LAST_PUT);
+    for (int i = 0; i < n; i++)
+        b->times[i] = timed(b, a, repeats) / repeats;
+    if (!a->put)
+        mpi_bench_check(b->local, all, HELD, "a last MPI_Get");
+    samples_sort(b->times, n);
+}
+
+static void print_figure(const struct bench *b, const struct action *a, bool stream)
+{
+    int n = b->opt.samples;
+    double median = samples_quantile(b->times, n, 0.5), p90 = samples_quantile(b->times, n, 0.9);
+    double moved = (double)a->bytes * a->count / 1e6;
+
+    if (stream)
+        printf("%s_stream bytes=%d window=%d MBps=%.1f max_MBps=%.1f p10_MBps=%.1f samples=%d\n",
+               a->name, a->bytes, a->count, moved / median, moved / b->times[0], moved / p90, n);
+    else
+        printf("%s_latency bytes=%d us=%.3f min_us=%.3f p90_us=%.3f samples=%d\n", a->name,
+               a->bytes, median * 1e6, b->times[0] * 1e6, p90 * 1e6, n);
+    fflush(stdout);
+}
+
+/* ---- both ranks ---------------------------------------------------------------------------- */
+
+/* One figure. The target's memory is prepared before and, when it was written to, checked after. */
+static void figure(struct bench *b, int rank, bool put, int bytes, bool stream)
+{
+    struct action a = {.name = put ? "put" : "get", .put = put, .bytes = bytes, .count = 1};
+    if (stream)
+        a.count = options_window(b->opt.window, bytes);
+    size_t all = (size_t)bytes * (size_t)a.count;
+
+    if (rank == TARGET) {
+        mpi_bench_fill(b->exposed, all, HELD);
+        MPI_Win_sync(b->win);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank != TARGET) {
+        measure(b, &a, all);
+        print_figure(b, &a, stream);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == TARGET) {
+        MPI_Win_sync(b->win);
+        mpi_bench_check(b->exposed, all, put ? LAST_PUT : HELD,
+                        put ? "a last MPI_Put" : "a window that was only read");
+    }
+}
+
+/* The least seconds of half a round trip by messages. */
+static double probe_messages(int rank)
+{
+    char data[PROBE_BYTES] = {0};
+    double least = 0;
+
+    for (int i = 0; i < PROBE_CALLS; i++) {
+        double begin = samples_now();
+        if (rank != TARGET)
+            MPI_Send(data, PROBE_BYTES, MPI_CHAR, 1 - rank, 0, MPI_COMM_WORLD);
+        MPI_Recv(data, PROBE_BYTES, MPI_CHAR, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank == TARGET)
+            MPI_Send(data, PROBE_BYTES, MPI_CHAR, 1 - rank, 0, MPI_COMM_WORLD);
+        double half = (samples_now() - begin) / 2;
+        least = i == 0 || half < least ? half : least;
+    }
+    return least;
+}
+
+/* A put that is known to have arrived took a message there and one back. Ends the job when it was
+ * faster than one of them: the figures would not be those of the transport. */
+static void check_transport(const struct bench *b, int rank)
+{
+    struct action a = {.name = "put", .put = true, .bytes = PROBE_BYTES, .count = 1};
+    double half = probe_messages(rank), least = 0;
+
+    for (int i = 0; rank != TARGET && i < PROBE_CALLS; i++) {
+        double seconds = timed(b, &a, 1);
+        least = i == 0 || seconds < least ? seconds : least;
+    }
+    if (rank != TARGET && least < half)
+        mpi_bench_fail("MPI_Put is faster than half a round trip: this one-sided component does "
+                       "not use the transport; choose another by --mca osc");
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void run(struct bench *b, int rank)
+{
+    const struct options *opt = &b->opt;
+    size_t most = options_largest(&opt->latency);
+    size_t streamed = options_window_bytes(opt->window, &opt->stream);
+
+    b->bytes = streamed > most ? streamed : most;
+    b->bytes = b->bytes > PROBE_BYTES ? b->bytes : PROBE_BYTES;
+    b->local = mpi_bench_alloc(b->bytes);
+    b->times = mpi_bench_alloc((size_t)opt->samples * sizeof *b->times);
+    b->exposed = mpi_bench_alloc(b->bytes);
+    MPI_Win_create(b->exposed, (MPI_Aint)b->bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &b->win);
+    MPI_Win_lock_all(0, b->win);
+    check_transport(b, rank);
+    for (int put = 1; put >= 0; put--)
+        for (int i = 0; i < opt->latency.count; i++)
+            figure(b, rank, put, opt->latency.bytes[i], false);
+    for (int put = 1; put >= 0; put--)
+        for (int i = 0; i < opt->stream.count; i++)
+            figure(b, rank, put, opt->stream.bytes[i], true);
+    MPI_Win_unlock_all(b->win);
+    MPI_Win_free(&b->win);
+    free(b->exposed);
+    free(b->local);
+    free(b->times);
+}
+
+int main(int argc, char **argv)
+{
+    static struct bench b;
+    int rank, ranks, rc = 0;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks != 2 || !parse_options(argc, argv, &b.opt)) {
+        if (rank == 0)
+            fprintf(stderr,
+                    "usage: mpirun -np 2 %s [-l LATENCY_SIZES] [-s STREAM_SIZES] [-w WINDOW]\n"
+                    "       [-r SAMPLES]\n"
+                    "  sizes: comma separated, in bytes, or none; WINDOW: operations in a flush\n",
+                    argv[0]);
+        rc = 2;
+    } else {
+        run(&b, rank);
+    }
+    MPI_Finalize();
+    return rc;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The passive process of the raw benchmark; see raw_server.h. */
+#include "benchmarks/raw_server.h"
+#include "benchmarks/raw_link.h"
+#include "benchmarks/samples.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+char raw_buffer[CHUNK_BYTES];
+
+void raw_send_message(int fd, const struct request *r)
+{
+    size_t most = r->protocol == UDP ? DATAGRAM_BYTES : CHUNK_BYTES;
+    for (size_t left = r->bytes; left > 0;) {
+        size_t part = left < most ? left : most;
+        raw_spin_send(fd, raw_buffer, part);
+        left -= part;
+    }
+}
+
+void raw_receive_bytes(int fd, size_t bytes)
+{
+    while (bytes > 0) {
+        size_t got = raw_spin_recv(fd, raw_buffer, bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES);
+        bytes -= got < bytes ? got : bytes;
+    }
+}
+
+static void echo(int fd, const struct request *r)
+{
+    for (uint32_t i = 0; i < r->trips; i++) {
+        raw_receive_bytes(fd, r->bytes);
+        raw_send_message(fd, r);
+    }
+}
+
+/* Tells its total whenever a quarter of the window has come, and at each sample's end. Returns the
+ * CPU time of all samples after the first. */
+static double sink_datagrams(int fd, const struct request *r)
+{
+    uint64_t sample = r->sample_bytes, end = sample * (r->samples + 1), got = 0, told = 0;
+    double cpu = 0;
+
+    while (got < end) {
+        uint64_t before = got / sample;
+        got += raw_spin_recv(fd, raw_buffer, sizeof raw_buffer);
+        bool sample_ended = got / sample != before;
+        if (sample_ended && before == 0)
+            cpu = samples_cpu_seconds();
+        if (!sample_ended && got - told < r->window / 4)
+            continue;
+        raw_spin_send(fd, &got, sizeof got);
+        told = got;
+    }
+    return samples_cpu_seconds() - cpu;
+}
+
+static double sink_bytes(int fd, const struct request *r)
+{
+    double cpu = 0;
+    for (uint32_t i = 0; i <= r->samples; i++) {
+        raw_receive_bytes(fd, r->sample_bytes);
+        if (i == 0)
+            cpu = samples_cpu_seconds();
+        raw_spin_send(fd, &i, sizeof i);
+    }
+    return samples_cpu_seconds() - cpu;
+}
+
+/* The server's socket for a measure; announced to the client, which then uses it. */
+static int answer_udp(int control, struct request *r)
+{
+    struct raw_address at = raw_local(control), peer = raw_remote(control);
+    int fd = raw_udp(&at, (int)r->socket_bytes);
+    size_t window = raw_receive_limit(fd) / 2;
+    struct reply reply = {.usable = !r->gso || raw_set_gro(fd)};
+
+    r->window = r->window < window ? r->window : (uint32_t)window;
+    raw_set_port(&peer, (uint16_t)r->port);
+    raw_connect(fd, &peer);
+    at = raw_local(fd);
+    reply.port = raw_port(&at);
+    reply.window = r->window;
+    raw_tell(control, &reply, sizeof reply);
+    if (reply.usable)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int answer_tcp(int control, const struct request *r)
+{
+    struct raw_address at = raw_local(control);
+    struct reply reply = {.usable = 1};
+    int listener, fd;
+
+    raw_set_port(&at, 0);
+    listener = raw_listen(&at, (int)r->socket_bytes);
+    at = raw_local(listener);
+    reply.port = raw_port(&at);
+    raw_tell(control, &reply, sizeof reply);
+    fd = raw_accept(listener, DIAL_SECONDS);
+    close(listener);
+    return fd;
+}
+
+static bool valid(const struct request *r)
+{
+    return r->magic == MAGIC && r->what <= END && r->protocol <= TCP && r->port <= UINT16_MAX &&
+           (r->what != STREAM || r->sample_bytes > 0) && r->socket_bytes <= SOCKET_BYTES;
+}
+
+void raw_serve(int control)
+{
+    for (;;) {
+        struct request r;
+        double cpu = 0;
+
+        raw_hear(control, &r, sizeof r);
+        errno = 0;
+        if (!valid(&r))
+            raw_die("the client is another program");
+        if (r.what == END)
+            return;
+        int fd = r.protocol == UDP ? answer_udp(control, &r) : answer_tcp(control, &r);
+        if (fd < 0)
+            continue;
+        if (r.what == ROUND_TRIPS)
+            echo(fd, &r);
+        else
+            cpu = r.protocol == UDP ? sink_datagrams(fd, &r) : sink_bytes(fd, &r);
+        raw_tell(control, &cpu, sizeof cpu);
+        close(fd);
+    }
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The passive process of the raw benchmark, and what both processes agree on: the client asks over
+ * the control connection for one measure after the other.
+ */
+#ifndef RAW_SERVER_H
+#define RAW_SERVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DATAGRAM_BYTES 65000
+#define CHUNK_BYTES    (256 << 10) /* of one call for TCP */
+#define SOCKET_BYTES   (2 << 20)
+#define MAGIC          0x64695733
+#define DIAL_SECONDS   15.0
+
+enum { UDP, TCP };
+enum { ROUND_TRIPS, STREAM, END };
+
+/* What is measured next; `train` is what one send call takes, `segment` what one datagram has. */
+struct request {
+    uint32_t magic, what, protocol;
+    uint32_t bytes; /* of a message of a round trip, with headers */
+    uint32_t trips; /* in all */
+    uint32_t window, segment, train, gso;
+    uint32_t sample_bytes, samples; /* one more, to warm up, comes first */
+    uint32_t socket_bytes;          /* 0: as the kernel has it */
+    uint32_t port;                  /* of the client's UDP socket */
+};
+
+struct reply {
+    uint32_t port;   /* of the server's UDP socket, or of its TCP listener */
+    uint32_t usable; /* 0: this kernel has no GRO */
+    uint32_t window; /* what the receive buffer can take of it */
+};
+
+/* All is sent from and received into this. */
+extern char raw_buffer[CHUNK_BYTES];
+
+/* A message of a round trip, in datagrams of DATAGRAM_BYTES when it is UDP. */
+void raw_send_message(int fd, const struct request *r);
+void raw_receive_bytes(int fd, size_t bytes);
+
+/* Serves one client until it has had enough. */
+void raw_serve(int control);
+
+#endif

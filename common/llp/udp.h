@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the UDP LLP share. */
+#ifndef DW_UDP_H
+#define DW_UDP_H
+
+#include <arpa/inet.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/llp/llp.h"
+
+/* Destinations whose GSO refusal is remembered. */
+#define DW_UDP_REFUSALS 16
+/* Destinations with a connected socket of their own. */
+#define DW_UDP_HOT 8
+
+union dw_udp_sockaddr {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+/* Trains of segment_bytes or more to this host go datagram by datagram until trains_left is 0. */
+struct dw_udp_refusal {
+    struct dw_llp_addr to;
+    uint32_t segment_bytes;
+    uint32_t trains_left;
+};
+
+/* A destination that much is sent to. */
+struct dw_udp_hot {
+    struct dw_llp_addr to;
+    int fd;         /* -1: not hot yet */
+    uint32_t sends; /* to it, less those to others of the same slot */
+    bool refused;   /* an ICMP error came back: to be told */
+    bool splices;   /* fd is fit for udp_splice.c */
+};
+
+/* Sending without a copy. */
+struct dw_udp_splice {
+    bool open; /* the pipe is */
+    bool usable;
+    int pipe[2];
+    uint8_t *trailers;
+    unsigned next_trailer;
+};
+
+struct dw_udp {
+    struct dw_llp llp;
+    uint8_t family;
+    bool checksum;
+    bool gro_allowed;           /* but not on yet */
+    unsigned alike;             /* datagrams in a row that could have come as a train */
+    uint32_t alike_bytes;       /* their size */
+    atomic_bool errors_waiting; /* a call failed with another datagram's error: see the queue */
+    unsigned eio_in_row;        /* trains refused with EIO since the last one that went */
+    unsigned refusal_count;
+    struct dw_udp_refusal refusals[DW_UDP_REFUSALS];
+    struct dw_udp_hot hot[DW_UDP_HOT]; /* by a hash of the address */
+    bool hot_wanted;
+    union dw_udp_sockaddr hot_bind;
+    struct dw_udp_splice splice;
+};
+
+/* ---- udp.c ---- */
+extern const struct dw_llp_ops dw_udp_ops;
+
+/* ---- udp_open.c ---- */
+int dw_udp_set_int(int fd, int level, int name, int value);
+/* Options of every socket, the send-only ones included. */
+int dw_udp_set_options(int fd, uint8_t family);
+/* Linux has no GSO on a socket without checksums; a train's checksum is the device's work then. */
+void dw_udp_apply_checksum(const struct dw_udp *udp, int fd);
+
+/* ---- udp_hot.c ---- */
+void dw_udp_hot_init(struct dw_udp *udp, const struct dw_llp_attr *attr);
+void dw_udp_hot_fini(struct dw_udp *udp);
+/* The socket connected to `to`; -1: it has none. Counts the send. */
+int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to);
+/* Whether that socket may send without a copy. */
+bool dw_udp_hot_splices(struct dw_udp *udp, const struct dw_llp_addr *to);
+/* Its socket is not usable as it is: it gets another in time. */
+void dw_udp_hot_close(struct dw_udp *udp, const struct dw_llp_addr *to);
+/* A send to `to` through its own socket failed with an earlier datagram's ICMP error. */
+void dw_udp_hot_refused(struct dw_udp *udp, const struct dw_llp_addr *to);
+/* The next destination noted so. */
+bool dw_udp_hot_unreachable(struct dw_udp *udp, struct dw_llp_addr *to);
+
+/* ---- udp_splice.c ---- */
+void dw_udp_splice_init(struct dw_udp_splice *splice);
+void dw_udp_splice_fini(struct dw_udp_splice *splice);
+/* Prepares a connected socket; false: it cannot be. */
+bool dw_udp_splice_prepare(const struct dw_udp *udp, int fd);
+bool dw_udp_splice_fits(const struct dw_udp_splice *splice, const struct dw_llp_train *train);
+/* Through the connected socket fd. -EPIPE: it was begun and not ended, fd is to be closed. */
+int dw_udp_splice_send(struct dw_udp_splice *splice, int fd, const struct dw_llp_train *train);
+
+/* An IPv6 socket reaches IPv4 as ::ffff:a.b.c.d. Returns 0 when the socket cannot reach `from`. */
+static inline socklen_t dw_udp_sockaddr_set(uint8_t family, const struct dw_llp_addr *from,
+                                            union dw_udp_sockaddr *to)
+{
+    if (family == AF_INET) {
+        if (from->family != AF_INET) {
+            return 0;
+        }
+        to->v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(from->port)};
+        memcpy(&to->v4.sin_addr, from->ip, 4);
+        return sizeof(to->v4);
+    }
+    to->v6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(from->port)};
+    if (from->family == AF_INET) {
+        memset(to->v6.sin6_addr.s6_addr + 10, 0xff, 2);
+        memcpy(to->v6.sin6_addr.s6_addr + 12, from->ip, 4);
+    } else {
+        memcpy(to->v6.sin6_addr.s6_addr, from->ip, 16);
+    }
+    return sizeof(to->v6);
+}
+
+static inline bool dw_udp_same_host(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
+{
+    return a->family == b->family && memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16) == 0;
+}
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connected sockets for the destinations that most is sent to: the kernel then keeps the route, and
+ * a send costs it less. They only send; answers come to the one socket that all peers know, since
+ * who a datagram is from is in its header, not in its source port.
+ */
+#include <netinet/udp.h>
+#include <unistd.h>
+
+#include "common/llp/udp.h"
+
+/* Sends to a destination, less those to others that share its slot, that make it hot. */
+#define HOT_SENDS 64
+/* More than that is not counted, so that another destination can take over in time. */
+#define HOT_SENDS_MAX 1024
+
+static bool same_addr(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
+{
+    return a->port == b->port && dw_udp_same_host(a, b);
+}
+
+static struct dw_udp_hot *slot_of(struct dw_udp *udp, const struct dw_llp_addr *to)
+{
+    unsigned host = to->family == AF_INET ? to->ip[3] : to->ip[15];
+    return &udp->hot[(host * 31 + to->port) % DW_UDP_HOT];
+}
+
+void dw_udp_hot_init(struct dw_udp *udp, const struct dw_llp_attr *attr)
+{
+    struct dw_llp_addr any = {.family = attr->family};
+    if (attr->bind_ip) {
+        memcpy(any.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
+    }
+    dw_udp_sockaddr_set(attr->family, &any, &udp->hot_bind);
+    for (unsigned i = 0; i < DW_UDP_HOT; i++) {
+        udp->hot[i].fd = -1;
+    }
+    /* Where a firewall wants certain ports, everything comes from the one port in the range. */
+    udp->hot_wanted = attr->connected && attr->port_min == 0;
+}
+
+void dw_udp_hot_fini(struct dw_udp *udp)
+{
+    for (unsigned i = 0; i < DW_UDP_HOT; i++) {
+        if (udp->hot[i].fd >= 0) {
+            close(udp->hot[i].fd);
+        }
+    }
+}
+
+/* -1: the system has none to give, or no way there; all goes through the common socket. */
+static int open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to)
+{
+    union dw_udp_sockaddr name;
+    socklen_t len = dw_udp_sockaddr_set(udp->family, to, &name);
+    int fd = socket(udp->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    dw_udp_apply_checksum(udp, fd);
+    dw_udp_set_int(fd, SOL_SOCKET, SO_RCVBUF, 0); /* the least: nothing is read */
+    /* Through the same limit of the system as the common one. */
+    dw_udp_set_int(fd, SOL_SOCKET, SO_SNDBUF, (int)(udp->llp.sndbuf_bytes / 2));
+    if (len == 0 || dw_udp_set_options(fd, udp->family) < 0 ||
+        bind(fd, &udp->hot_bind.any, len) < 0 || connect(fd, &name.any, len) < 0) {
+        close(fd);
+        return -1;
+    }
+    /* An ICMP error then fails the next send, which is all that is to be known. */
+    dw_udp_set_int(fd, IPPROTO_IP, IP_RECVERR, 0);
+    if (udp->family == AF_INET6) {
+        dw_udp_set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 0);
+    }
+    return fd;
+}
+
+int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
+{
+    if (!udp->hot_wanted) {
+        return -1;
+    }
+    struct dw_udp_hot *hot = slot_of(udp, to);
+    if (__builtin_expect(same_addr(&hot->to, to), 1)) {
+        hot->sends += hot->sends < HOT_SENDS_MAX;
+        if (__builtin_expect(hot->fd < 0 && hot->sends == HOT_SENDS, 0)) {
+            hot->fd = open_connected(udp, to);
+            hot->splices = hot->fd >= 0 && dw_udp_splice_prepare(udp, hot->fd);
+        }
+        return hot->fd;
+    }
+    if (hot->sends > 0) {
+        hot->sends--;
+        return -1;
+    }
+    if (hot->fd >= 0) {
+        close(hot->fd);
+    }
+    *hot = (struct dw_udp_hot){.to = *to, .fd = -1, .sends = 1};
+    return -1;
+}
+
+bool dw_udp_hot_splices(struct dw_udp *udp, const struct dw_llp_addr *to)
+{
+    return slot_of(udp, to)->splices;
+}
+
+void dw_udp_hot_close(struct dw_udp *udp, const struct dw_llp_addr *to)
+{
+    struct dw_udp_hot *hot = slot_of(udp, to);
+    close(hot->fd);
+    *hot = (struct dw_udp_hot){.to = *to, .fd = -1};
+}
+
+void dw_udp_hot_refused(struct dw_udp *udp, const struct dw_llp_addr *to)
+{
+    slot_of(udp, to)->refused = true;
+    atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
+}
+
+bool dw_udp_hot_unreachable(struct dw_udp *udp, struct dw_llp_addr *to)
+{
+    for (unsigned i = 0; i < DW_UDP_HOT; i++) {
+        if (udp->hot[i].refused) {
+            udp->hot[i].refused = false;
+            *to = udp->hot[i].to;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening the UDP LLP: socket, port, buffers, options; and why one of them cannot be had. */
+#include <errno.h>
+#include <limits.h>
+#include <netinet/udp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/llp/udp.h"
+
+__attribute__((format(printf, 2, 3))) static void explain(struct diwarp_diagnosis *why,
+                                                          const char *format, ...)
+{
+    if (!why) {
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why->text, sizeof(why->text), format, args);
+    va_end(args);
+}
+
+int dw_udp_set_int(int fd, int level, int name, int value)
+{
+    return setsockopt(fd, level, name, &value, sizeof(value)) < 0 ? -errno : 0;
+}
+
+/* Asks for a buffer, beyond the system's limit where that is allowed. Returns what there is. */
+static uint32_t buffer_set(int fd, int name, int force_name, uint32_t bytes)
+{
+    int value = bytes > INT_MAX / 2 ? INT_MAX / 2 : (int)bytes;
+    socklen_t len = sizeof(value);
+    if (bytes > 0 && dw_udp_set_int(fd, SOL_SOCKET, force_name, value) < 0) {
+        dw_udp_set_int(fd, SOL_SOCKET, name, value);
+    }
+    if (getsockopt(fd, SOL_SOCKET, name, &value, &len) < 0 || value < 0) {
+        return 0;
+    }
+    return (uint32_t)value;
+}
+
+/* PMTUDISC_WANT: a datagram above the path's MTU leaves in fragments, all others with DF. An IPv6
+ * socket carries IPv4 too, so it has both sets of options. */
+int dw_udp_set_options(int fd, uint8_t family)
+{
+    int rc = 0;
+    if (family == AF_INET6) {
+        rc = dw_udp_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+        rc = rc ? rc : dw_udp_set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_WANT);
+        rc = rc ? rc : dw_udp_set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+    }
+    rc = rc ? rc : dw_udp_set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT);
+    return rc ? rc : dw_udp_set_int(fd, IPPROTO_IP, IP_RECVERR, 1);
+}
+
+void dw_udp_apply_checksum(const struct dw_udp *udp, int fd)
+{
+    if (!udp->checksum && udp->family == AF_INET && !udp->llp.gso) {
+        dw_udp_set_int(fd, SOL_SOCKET, SO_NO_CHECK, 1);
+    }
+}
+
+static void explain_bind(const struct dw_llp_attr *attr, int error, struct diwarp_diagnosis *why)
+{
+    static const char remedy[] = "MCA parameters btl_diwarp_port_min / btl_diwarp_port_max";
+    char ip[INET6_ADDRSTRLEN] = "any address";
+    unsigned last = attr->port_max > 0 ? attr->port_max : attr->port_min;
+    if (attr->bind_ip) {
+        inet_ntop(attr->family, attr->bind_ip, ip, sizeof(ip));
+    }
+    if (error == EADDRINUSE && attr->port_min > 0) {
+        explain(why,
+                "every UDP port of the range %u-%u is in use on this host (%s); "
+                "choose another or a wider range with the %s (0: any free port)",
+                (unsigned)attr->port_min, last, ip, remedy);
+    } else if (error == EADDRINUSE) {
+        explain(why, "no free UDP port left on this host (%s); see ip_local_port_range", ip);
+    } else if (error == EADDRNOTAVAIL) {
+        explain(why, "%s is not an address of this host", ip);
+    } else if (error == EACCES && attr->port_min > 0) {
+        explain(why, "not allowed to use the UDP ports %u-%u (%s); choose others with the %s",
+                (unsigned)attr->port_min, last, ip, remedy);
+    } else {
+        explain(why, "cannot bind a UDP socket to %s: %s", ip, strerror(error));
+    }
+}
+
+/* Takes the first free port of the range. */
+static int bind_range(int fd, const struct dw_llp_attr *attr, uint16_t *bound,
+                      struct diwarp_diagnosis *why)
+{
+    unsigned last = attr->port_max > 0 ? attr->port_max : attr->port_min;
+    struct dw_llp_addr any = {.family = attr->family};
+    union dw_udp_sockaddr name;
+    int error = EADDRINUSE;
+
+    if (attr->bind_ip) {
+        memcpy(any.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
+    }
+    for (unsigned port = attr->port_min; error == EADDRINUSE && port <= last; port++) {
+        any.port = (uint16_t)port;
+        socklen_t len = dw_udp_sockaddr_set(attr->family, &any, &name);
+        error = bind(fd, &name.any, len) < 0 ? errno : 0;
+    }
+    socklen_t len = sizeof(name);
+    if (error == 0 && getsockname(fd, &name.any, &len) < 0) {
+        error = errno;
+    }
+    if (error) {
+        explain_bind(attr, error, why);
+        return -error;
+    }
+    *bound = ntohs(attr->family == AF_INET ? name.v4.sin_port : name.v6.sin6_port);
+    return 0;
+}
+
+static int attr_check(const struct dw_llp_attr *attr, struct diwarp_diagnosis *why)
+{
+    if (attr->family != AF_INET && attr->family != AF_INET6) {
+        explain(why, "address family %u is neither IPv4 nor IPv6", (unsigned)attr->family);
+        return -EAFNOSUPPORT;
+    }
+    if (attr->port_max > 0 && attr->port_max < attr->port_min) {
+        explain(why, "the UDP port range %u-%u is empty", (unsigned)attr->port_min,
+                (unsigned)attr->port_max);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters,
+                struct dw_llp **llp, struct diwarp_diagnosis *why)
+{
+    int rc = attr_check(attr, why);
+    if (rc) {
+        return rc;
+    }
+    struct dw_udp *udp = calloc(1, sizeof(*udp));
+    if (!udp) {
+        explain(why, "out of memory");
+        return -ENOMEM;
+    }
+    int fd = socket(attr->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        rc = -errno;
+        explain(why, "cannot open a UDP socket: %s", strerror(-rc));
+        goto free_udp;
+    }
+    rc = dw_udp_set_options(fd, attr->family);
+    if (rc) {
+        explain(why, "cannot set the options of a UDP socket: %s", strerror(-rc));
+        goto close_fd;
+    }
+    rc = bind_range(fd, attr, &udp->llp.port, why);
+    if (rc) {
+        goto close_fd;
+    }
+    udp->family = attr->family;
+    udp->checksum = attr->checksum;
+    udp->llp.ops = &dw_udp_ops;
+    udp->llp.counters = counters;
+    udp->llp.fd = fd;
+    udp->llp.rcvbuf_bytes = buffer_set(fd, SO_RCVBUF, SO_RCVBUFFORCE, attr->rcvbuf_bytes);
+    udp->llp.sndbuf_bytes = buffer_set(fd, SO_SNDBUF, SO_SNDBUFFORCE, attr->sndbuf_bytes);
+    udp->llp.gso = attr->gso != DIWARP_OFF && dw_udp_set_int(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
+    /* Switched on when trains come: until then it would only cost time. */
+    udp->gro_allowed = attr->gro == DIWARP_AUTO;
+    udp->llp.gro = attr->gro == DIWARP_ON && dw_udp_set_int(fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
+    dw_udp_hot_init(udp, attr);
+    if (attr->zero_copy && udp->hot_wanted) {
+        dw_udp_splice_init(&udp->splice);
+    }
+    dw_udp_apply_checksum(udp, fd);
+    *llp = &udp->llp;
+    return 0;
+
+close_fd:
+    close(fd);
+free_udp:
+    free(udp);
+    return rc;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Write-Record segments to the LLP. Large datagrams are gathered from the user's buffer; small ones
+ * are copied into one flat train, with the CRC taken on the way.
+ */
+#include <errno.h>
+
+#include "common/rnic/qp.h"
+#include "common/wire/bytes.h"
+#include "common/wire/crc32c.h"
+
+/* Trains in one run, so that acknowledgements are not kept waiting. */
+#define TRAINS_PER_RUN 4
+/* From this on a datagram is gathered: one pass over the payload for the CRC, none for a copy. */
+#define GATHER_MIN_BYTES 16384
+
+/* Writes all that leads the payload of `range`; returns its length. */
+static uint32_t put_head(const struct dw_source *source, uint8_t *buf, struct dw_range range)
+{
+    struct dw_peer *peer = source->peer;
+    uint32_t lead = dw_lead_bytes(peer), length = range.end - range.start;
+    dw_put_lead(peer, buf, DW_LLP_RECORD, 0, 0);
+    struct dw_ddp_header ddp = {
+        .tagged = true,
+        .last = range.end == source->record.total,
+        .opcode = DW_RDMAP_WRITE_RECORD,
+        .stag = source->sink_stag,
+        .to = source->sink_to + range.start,
+    };
+    struct dw_write_record wr = {
+        .id = source->id, .offset = range.start, .total = source->record.total};
+    uint8_t *segment = buf + lead;
+    dw_put_be16(segment, (uint16_t)(DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES + length));
+    dw_ddp_put(segment + DW_SEGMENT_LEN_BYTES, &ddp);
+    dw_write_record_put(segment + DW_SEGMENT_LEN_BYTES + DW_DDP_TAGGED_BYTES, &wr);
+    peer->qp->counters.tx_record_segments++;
+    peer->qp->counters.tx_record_bytes += length;
+    return lead + DW_RECORD_SEGMENT_BYTES;
+}
+
+/* Builds the datagram that carries `range` at buf; returns its length. */
+static uint32_t build(const struct dw_source *source, uint8_t *buf, struct dw_range range)
+{
+    uint32_t head = put_head(source, buf, range), length = range.end - range.start;
+    const uint8_t *from = source->addr + range.start;
+    uint32_t crc = 0;
+    if (source->peer->qp->crc)
+        crc = dw_crc32c_copy(dw_crc32c(0, buf, head), buf + head, from, length);
+    else
+        memcpy(buf + head, from, length);
+    dw_put_be32(buf + head + length, crc);
+    return head + length + DW_CRC_BYTES;
+}
+
+/* The one datagram of `range`, its payload left where it is. */
+static int send_gathered(const struct dw_source *source, struct dw_range range)
+{
+    struct dw_peer *peer = source->peer;
+    uint8_t *buf = peer->qp->stage, trailer[DW_CRC_BYTES];
+    uint32_t head = put_head(source, buf, range), length = range.end - range.start;
+    const uint8_t *from = source->addr + range.start;
+    dw_put_be32(trailer, peer->qp->crc ? dw_crc32c(dw_crc32c(0, buf, head), from, length) : 0);
+    struct iovec iov[] = {
+        {.iov_base = buf, .iov_len = head},
+        {.iov_base = (void *)(uintptr_t)from, .iov_len = length},
+        {.iov_base = trailer, .iov_len = sizeof trailer},
+    };
+    uint32_t bytes = head + length + DW_CRC_BYTES;
+    struct dw_llp_train train = {
+        .to = &peer->addr,
+        .iov = iov,
+        .iov_count = 3,
+        .total_bytes = bytes,
+        .segment_bytes = bytes,
+        .lent = true,
+    };
+    return dw_llp_send(peer->qp->llp, &train);
+}
+
+/* One train of a record. false: the socket is full, the record waits as it was. */
+static bool send_train(struct dw_source *source, uint64_t now_ns)
+{
+    struct dw_peer *peer = source->peer;
+    uint8_t *stage = peer->qp->stage;
+    uint32_t overhead = dw_lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES + DW_CRC_BYTES;
+    uint32_t payload_max = peer->datagram_max_bytes - overhead;
+    if (payload_max > DW_RECORD_PAYLOAD_MAX_BYTES)
+        payload_max = DW_RECORD_PAYLOAD_MAX_BYTES;
+    struct dw_range ranges[DW_LLP_TRAIN_DATAGRAMS];
+    uint32_t total = 0, segment = 0;
+    unsigned n = 0;
+    bool gathered = false;
+    /* No datagram of a train but the last may be shorter, none longer than the first. */
+    while (n < DW_LLP_TRAIN_DATAGRAMS && total + segment <= DW_LLP_TRAIN_BYTES) {
+        bool again;
+        if (!dw_record_source_next(&source->record, payload_max, &ranges[n], &again))
+            break;
+        if (again)
+            peer->qp->counters.tx_resent_record_bytes += ranges[n].end - ranges[n].start;
+        /* Memory that changes while it is sent fails the CRC: the second time it is copied. */
+        gathered = !n && !again && ranges[n].end - ranges[n].start >= GATHER_MIN_BYTES;
+        if (gathered) {
+            n++;
+            break;
+        }
+        uint32_t bytes = build(source, stage + total, ranges[n++]);
+        total += bytes;
+        if (segment && bytes < segment)
+            break;
+        segment = bytes;
+        payload_max = bytes - overhead;
+    }
+    if (!n)
+        return true;
+    struct iovec iov = {.iov_base = stage, .iov_len = total};
+    dw_peer_on_asked(peer, now_ns);
+    int rc = gathered ? send_gathered(source, ranges[0])
+                      : dw_transmit_train(peer, &iov, 1, segment);
+    if (rc != -EAGAIN)
+        return true;
+    for (unsigned i = 0; i < n; i++) /* no memory for it: the sink's timer asks */
+        (void)dw_ranges_add(&source->record.again, ranges[i].start, ranges[i].end);
+    return false;
+}
+
+void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns)
+{
+    /* The oldest first: a sink gets one record whole sooner than two halves. */
+    for (unsigned n = 0; n < TRAINS_PER_RUN && !dw_list_empty(&qp->ready); n++) {
+        struct dw_source *source = dw_container(qp->ready.next, struct dw_source, ready_link);
+        if (!send_train(source, now_ns))
+            return;
+        if (!dw_record_source_ready(&source->record))
+            dw_list_remove(&source->ready_link);
+    }
+}

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Unit tests of benchmarks/compare: what it reads, computes, judges and writes. Nothing is timed."""
+
+import contextlib
+import csv
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "benchmarks"))
+
+from compare_lib import cli, jobs, judge, markdown, measures, plots, report, session, stats
+from compare_lib import targets, transports
+from compare_lib.figures import Figure, bytes_text, parse_line, parse_output
+from compare_lib.results import Results
+from compare_lib.transports import DIWARP, RAW_TCP, RAW_UDP, TCP, UCX
+
+LATENCY = Figure("latency", 8)
+
+
+def results_of(**by_transport) -> Results:
+    """results_of(diwarp=[1, 2]): 8 B half round trips of rounds 1 and 2."""
+    results = Results()
+    for transport, values in by_transport.items():
+        for i, value in enumerate(values):
+            results.add("pt2pt", LATENCY, transport.replace("_", "-"), i + 1, value)
+    return results
+
+
+class Parse(unittest.TestCase):
+    def check(self, line, *expected, scene=""):
+        got = [(v.figure.quantity, v.figure.size, v.value) for v in parse_line(line, scene)]
+        self.assertEqual(got, list(expected))
+
+    def test_latency(self):
+        self.check("latency bytes=8 pairs=1 us=2.231 min_us=2.1 p90_us=2.5 samples=101",
+                   ("latency", 8, 2.231))
+
+    def test_stream_gives_rate_and_cpu(self):
+        self.check("stream bytes=1048576 window=64 pairs=1 direction=uni MBps=6640.5 max_MBps=7000 "
+                   "p10_MBps=6000 cpu_s_per_GB=0.31 samples=9",
+                   ("stream", 1048576, 6640.5), ("cpu", 1048576, 0.31))
+
+    def test_both_directions_are_another_figure(self):
+        self.check("stream bytes=4194304 direction=bi MBps=6760 cpu_s_per_GB=0.4",
+                   ("stream_bi", 4194304, 6760.0), ("cpu_bi", 4194304, 0.4))
+
+    def test_incast_is_sized_by_its_senders(self):
+        self.check("incast senders=15 bytes=1048576 window=16 MBps=4139.5 jain=0.9992 "
+                   "min_share=0.97",
+                   ("incast", 15, 4139.5), ("jain", 15, 0.9992), ("min_share", 15, 0.97))
+
+    def test_other_lines(self):
+        self.check("rate bytes=8 window=64 Mmsgps=4.45", ("rate", 8, 4.45))
+        self.check("put_latency bytes=8 us=5.1", ("put_latency", 8, 5.1))
+        self.check("get_stream bytes=1048576 window=64 MBps=3000", ("get_stream", 1048576, 3000.0))
+        self.check("alltoall bytes=4096 ranks=8 us=206.7 samples=5 batch=52",
+                   ("alltoall", 4096, 206.7))
+        self.check("overlap bytes=4194304 kind=sleep comm_us=582 comp_us=900 total_us=950 "
+                   "hidden=0.87", ("hidden", 4194304, 0.87))
+
+    def test_what_is_no_figure_is_ignored(self):
+        for line in ("", "mpirun noticed that process rank 1", "latency", "latency of 8 bytes",
+                     "latency bytes=8", "latency bytes=x us=1", "latency bytes=8 us=fast",
+                     "stream protocol=udp mode=gso_gro unsupported=1", "unknown bytes=8 us=1"):
+            self.check(line)
+
+    def test_scene_and_protocol(self):
+        text = "noise\nlatency protocol=udp bytes=8 us=1.6\nlatency protocol=tcp bytes=8 us=3.3\n"
+        values = parse_output(text, "MTU 1500")
+        self.assertEqual([(v.protocol, v.figure.scene) for v in values],
+                         [("udp", "MTU 1500"), ("tcp", "MTU 1500")])
+
+    def test_titles(self):
+        self.assertEqual([bytes_text(n) for n in (1, 1000, 1024, 65536, 4 << 20)],
+                         ["1 B", "1000 B", "1 KiB", "64 KiB", "4 MiB"])
+        self.assertEqual(Figure("stream", 1 << 20, "MTU 1500").title_and_unit,
+                         "1 MiB streaming, MTU 1500, MB/s")
+        self.assertEqual(Figure("jain", 15).title_and_unit, "incast 15 → 1, Jain index")
+
+
+class Assign(unittest.TestCase):
+    def raw(self, text):
+        measure = measures.Measure("pt2pt", measures.RAW_PROGRAM, "", (1, 1), transports.RAW,
+                                   stands_for=(1 << 20, 4 << 20))
+        return session.assign(parse_output(text), session.Task(measure, RAW_UDP))
+
+    def test_fastest_raw_mode_counts_with_its_own_cpu(self):
+        got = self.raw("stream protocol=udp mode=gso_gro segment=1472 MBps=9000 cpu_s_per_GB=0.2\n"
+                       "stream protocol=udp mode=large segment=65000 MBps=8000 cpu_s_per_GB=0.3\n"
+                       "stream protocol=tcp mode=stream MBps=5000 cpu_s_per_GB=0.4\n")
+        for size in (1 << 20, 4 << 20):
+            self.assertEqual(got[Figure("stream", size), RAW_UDP], 9000)
+            self.assertEqual(got[Figure("cpu", size), RAW_UDP], 0.2)
+            self.assertEqual(got[Figure("stream", size), RAW_TCP], 5000)
+        self.assertEqual(len(got), 8)
+
+    def test_raw_latency_by_protocol(self):
+        got = self.raw("latency protocol=udp bytes=8 us=1.6\nlatency protocol=tcp bytes=8 us=3.3\n")
+        self.assertEqual(got, {(LATENCY, RAW_UDP): 1.6, (LATENCY, RAW_TCP): 3.3})
+
+
+class Statistics(unittest.TestCase):
+    def test_summary(self):
+        s = stats.summarize([3.0, 1.0, 2.0])
+        self.assertEqual((s.median, s.low, s.high, s.count, s.spread), (2, 1, 3, 3, 1))
+        self.assertEqual(stats.summarize([1.0, 2.0]).median, 1.5)
+        self.assertIsNone(stats.summarize([]))
+        self.assertEqual(stats.summarize([0.0]).spread, 0)
+
+    def test_ratios_are_taken_within_a_round(self):
+        """The ratio of the medians would be 1: a slow round hits both alike."""
+        over, under = {1: 2.0, 2: 20.0, 3: 1.0}, {1: 1.0, 2: 10.0, 4: 5.0}
+        self.assertEqual(stats.ratios(over, under), [2.0, 2.0])
+        self.assertEqual(stats.ratios({1: 1.0}, {1: 0.0}), [])
+
+    def test_results_ratio(self):
+        results = results_of(diwarp=[2, 30, 2], tcp=[4, 40, 5])
+        self.assertEqual(results.ratio((LATENCY, DIWARP), (LATENCY, TCP)).median, 0.5)
+        self.assertIsNone(results.ratio((LATENCY, DIWARP), (LATENCY, UCX)))
+
+
+class Judge(unittest.TestCase):
+    def verdicts(self, results, groups=("pt2pt",)):
+        return {v.target.title: v for v in judge.judge(results, groups)}
+
+    def test_met_missed_and_aim(self):
+        title = "8 B half round trip ÷ tcp BTL"
+        for value, verdict, aim in ((6.0, judge.MET, True), (6.5, judge.MET, False),
+                                    (6.6, judge.MISSED, False)):
+            v = self.verdicts(results_of(diwarp=[value], tcp=[10]))[title]
+            self.assertEqual((v.verdict, v.aim_reached), (verdict, aim))
+
+    def test_margin_is_positive_inside_the_limit(self):
+        at_most = targets.Target("pt2pt", LATENCY, TCP, targets.AT_MOST, 0.5)
+        at_least = targets.Target("pt2pt", LATENCY, TCP, targets.AT_LEAST, 2)
+        self.assertAlmostEqual(at_most.margin(0.4), 0.2)
+        self.assertAlmostEqual(at_least.margin(1.5), -0.25)
+
+    def test_what_could_not_run_is_not_judged_and_says_why(self):
+        results = results_of(diwarp=[1], tcp=[2])
+        results.absent[UCX] = "Open MPI has no pml/ucx"
+        results.skipped["loss"] = "network namespaces need root"
+        verdicts = self.verdicts(results, ("pt2pt", "loss"))
+        v = verdicts["1 MiB streaming ÷ UCX tcp"]
+        self.assertEqual((v.verdict, v.why), (judge.NOT_JUDGED, "no ucx: Open MPI has no pml/ucx"))
+        v = verdicts["1 MiB streaming, MTU 1500, 1 % lost ÷ tcp BTL"]
+        self.assertEqual((v.verdict, v.why), (judge.NOT_JUDGED, "network namespaces need root"))
+
+    def test_a_failure_of_diwarp_is_a_miss_and_of_another_is_not(self):
+        results = results_of(tcp=[2])
+        results.failed.add(("pt2pt", DIWARP))
+        self.assertEqual(self.verdicts(results)["8 B half round trip ÷ tcp BTL"].verdict,
+                         judge.MISSED)
+        results = results_of(diwarp=[2])
+        results.failed.add(("pt2pt", TCP))
+        v = self.verdicts(results)["8 B half round trip ÷ tcp BTL"]
+        self.assertEqual((v.verdict, v.why), (judge.NOT_JUDGED, "the run over tcp failed"))
+
+    def test_a_ratio_of_two_figures_of_diwarp(self):
+        results = Results()
+        results.add("incast", Figure("incast", 15), DIWARP, 1, 4000)
+        results.add("incast", Figure("incast", 1), DIWARP, 1, 8000)
+        v = self.verdicts(results, ("incast",))["incast 15 → 1 ÷ incast 1 → 1"]
+        self.assertEqual((v.value.median, v.verdict), (0.5, judge.MISSED))
+
+    def test_exit_status(self):
+        met = self.verdicts(results_of(diwarp=[1], tcp=[10]), ("pt2pt",)).values()
+        self.assertEqual(judge.exit_status(met), 0)
+        missed = self.verdicts(results_of(diwarp=[9], tcp=[10])).values()
+        self.assertEqual(judge.exit_status(missed), 1)
+        self.assertEqual(judge.exit_status(self.verdicts(Results()).values()), 2)
+
+
+class Tables(unittest.TestCase):
+    def test_every_target_is_measured(self):
+        """By some row of MEASURES, over both transports it needs."""
+        for target in targets.TARGETS:
+            over = {t for m in measures.MEASURES if m.group == target.group for t in m.transports}
+            self.assertIn(DIWARP, over, target.title)
+            if target.over_key:
+                self.assertIn(target.over_key[1], over, target.title)
+
+    def test_titles_of_targets_are_unique(self):
+        titles = [t.title for t in targets.TARGETS]
+        self.assertEqual(len(titles), len(set(titles)))
+
+    def test_arguments_of_both_modes(self):
+        for measure in measures.MEASURES:
+            self.assertIn(measure.group, measures.GROUPS)
+            for effort in (measures.QUICK, measures.FULL):
+                self.assertNotIn("{", " ".join(measure.words(effort)))
+
+    def test_all_groups_run_in_the_first_round(self):
+        results = Results()
+        s = session.Session(None, {}, measures.QUICK, list(measures.GROUPS),
+                            list(transports.MPI), results)
+        self.assertEqual({t.measure.group for t in s.tasks(1)}, set(measures.GROUPS))
+        results.skipped["loss"] = "no"
+        self.assertNotIn("loss", {t.measure.group for t in s.tasks(1)})
+
+    def test_transports_take_turns_in_being_first(self):
+        s = session.Session(None, {}, measures.QUICK, ["collectives"], [DIWARP, TCP, UCX],
+                            Results())
+        self.assertEqual([t.transport for t in s.tasks(1)], [DIWARP, TCP, UCX])
+        self.assertEqual([t.transport for t in s.tasks(2)], [TCP, UCX, DIWARP])
+
+
+class Commands(unittest.TestCase):
+    def test_mpirun(self):
+        launcher = transports.Launcher("mpirun", "/c", 2)
+        words = launcher.command(transports.TRANSPORTS[DIWARP], 2, ["prog", "-r", "1"], ("-x", "A"))
+        self.assertEqual(words[:5], ["mpirun", "-np", "2", "--bind-to", "core"])
+        self.assertIn("/c:SYSTEM_DEFAULT", words)
+        self.assertEqual(words[-5:], ["-x", "A", "prog", "-r", "1"])
+        words = launcher.command(transports.TRANSPORTS[UCX], 8, ["prog"])
+        self.assertIn("--oversubscribe", words)
+        self.assertIn("UCX_NET_DEVICES=lo", words)
+        self.assertNotIn("/c:SYSTEM_DEFAULT", words)
+
+    def test_listed_components(self):
+        text = 'mca:pml:ucx:version:"mca:2.1.0"\nmca:btl:tcp:version:"x"\npackage:Open MPI\n'
+        self.assertEqual(transports.listed_components(text), {"pml:ucx", "btl:tcp"})
+
+
+class Jobs(unittest.TestCase):
+    def test_output_and_failure(self):
+        self.assertEqual(jobs.run(["sh", "-c", "echo out; echo err >&2"], 10), "out\n")
+        with self.assertRaises(jobs.JobFailed) as caught:
+            jobs.run(["sh", "-c", "echo said this; exit 3"], 10)
+        self.assertIn("status 3", caught.exception.report())
+        self.assertIn("said this", caught.exception.report())
+        with self.assertRaises(jobs.JobFailed):
+            jobs.run(["/no/such/program"], 10)
+
+    def test_time_limit_ends_all_of_the_session(self):
+        """A descendant with a process group of its own, as mpirun's ranks have."""
+        with self.assertRaises(jobs.JobFailed) as caught:
+            jobs.run(["sh", "-c", "set -m; sleep 77.25 & echo $!; wait"], 0.5)
+        self.assertIn("no end", caught.exception.reason)
+        pid = int(caught.exception.output.split()[0])
+        for _ in range(100):
+            if not os.path.exists(f"/proc/{pid}"):
+                break
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+                if file.read().rpartition(")")[2].split()[0] == "Z":
+                    break
+            time.sleep(0.02)
+        else:
+            self.fail("still runs")
+
+    def test_one_beside_the_other(self):
+        self.assertEqual(jobs.run(["echo", "b"], 10, beside=["echo", "a"]), "a\nb\n")
+        with self.assertRaises(jobs.JobFailed):
+            jobs.run(["true"], 10, beside=["false"])
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def rows(self, name):
+        with open(os.path.join(self.folder, name), newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    def test_csv(self):
+        results = results_of(diwarp=[2, 3], tcp=[4, 5])
+        results.write_rounds(self.folder)
+        results.write_summary(self.folder, (TCP,))
+        judge.write_verdicts(judge.judge(results, ["pt2pt"]), self.folder)
+        self.assertEqual([(r["transport"], r["round"], r["value"]) for r in self.rows("rounds.csv")],
+                         [("diwarp", "1", "2"), ("diwarp", "2", "3"), ("tcp", "1", "4"),
+                          ("tcp", "2", "5")])
+        diwarp = self.rows("summary.csv")[0]
+        self.assertEqual((diwarp["median"], diwarp["ratio_to_tcp"]), ("2.5", "0.5500"))
+        count = sum(t.group == "pt2pt" for t in targets.TARGETS)
+        self.assertEqual(len(self.rows("targets.csv")), count)
+
+    def test_tables(self):
+        results = results_of(diwarp=[2, 3], tcp=[4, 5])
+        text = report.figure_tables(results)
+        self.assertIn("2.50 (40 %)", text)
+        self.assertIn("÷ tcp BTL", text)
+        text = report.verdict_table(judge.judge(results, ["pt2pt"]))
+        self.assertIn("targets: 1 met, 0 missed, 16 not judged", text)
+
+    def test_markdown_between_marks(self):
+        path = os.path.join(self.folder, "README.md")
+        text = f"before\n{markdown.BEGIN}\nold\n{markdown.END}\nafter\n"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        self.assertTrue(markdown.write(path, "new\n", marks_needed=True))
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(file.read(), text.replace("old", "new"))
+        other = os.path.join(self.folder, "other.md")
+        self.assertFalse(markdown.write(other, "new\n", marks_needed=True))
+        self.assertTrue(markdown.write(other, "new\n", marks_needed=False))
+
+    def test_document(self):
+        results = results_of(diwarp=[2], tcp=[4])
+        verdicts = judge.judge(results, ["pt2pt"])
+        text = markdown.document(results, verdicts, "about", ["p/latency.png"])
+        self.assertIn("| 8 B half round trip, µs | 4.00 | 2.00 | 0.50 |", text)
+        self.assertIn("![latency](p/latency.png)", text)
+
+    def test_curve_data(self):
+        results = Results()
+        for size in (64, 1, 8):
+            results.add("curves", Figure("latency", size, "curve"), DIWARP, 1, size / 10)
+        results.add("curves", Figure("stream", 1 << 20, "curve"), RAW_UDP, 1, 9000)
+        command = plots.plot_command(results, "latency", "latency", self.folder)
+        self.assertIn("linespoints", command)
+        with open(os.path.join(self.folder, "latency-diwarp.dat"), encoding="ascii") as file:
+            self.assertEqual(file.read(), "1 0.1\n8 0.8\n64 6.4\n")
+        plots.plot_command(results, "stream", "bandwidth", self.folder)
+        with open(os.path.join(self.folder, "bandwidth-raw-udp.dat"), encoding="ascii") as file:
+            self.assertEqual(file.read(), "1 9000\n16777216 9000\n")
+
+
+class CommandLine(unittest.TestCase):
+    def test_wrong_use(self):
+        for words in (["--only", "nothing"], ["--rounds", "0"], ["--component", "/no/such"],
+                      ["--quick", "--full"], ["--transports", "raw-udp"], ["more"]):
+            with self.assertRaises(SystemExit) as caught, \
+                    contextlib.redirect_stderr(io.StringIO()):
+                cli.parse_options(words)
+            self.assertEqual(caught.exception.code, 2, words)
+
+    def test_list_from_any_folder(self):
+        program = os.path.join(TOP, "benchmarks", "compare")
+        done = subprocess.run([sys.executable, program, "--list"], cwd="/", text=True,
+                              stdout=subprocess.PIPE, check=True)
+        for name in (*measures.GROUPS, *transports.TRANSPORTS):
+            self.assertIn(f"  {name} ", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
