@@ -73,7 +73,6 @@ struct mca_btl_diwarp_params {
     unsigned send_pool_bytes;
     unsigned record_window_bytes;
     unsigned finalize_timeout_ms;
-    bool zero_copy;
     bool connected;
     bool progress_thread;
     bool stats;

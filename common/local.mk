@@ -32,7 +32,6 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/udp.c \
 	common/llp/udp_hot.c \
 	common/llp/udp_open.c \
-	common/llp/udp_splice.c \
 	common/llp/udp.h \
 	common/rel/ranges.c \
 	common/rel/ranges.h \
@@ -58,6 +57,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/receive.c \
 	common/rnic/rdma_record.c \
 	common/rnic/rdma_record.h \
+	common/rnic/segment.c \
+	common/rnic/segment.h \
 	common/rnic/send.c \
 	common/rnic/transmit.c \
 	common/rnic/transmit_record.c \

@@ -90,11 +90,12 @@ class Running:
     def __exit__(self, *_) -> None:
         self._stack.close()
 
-    def wait(self, deadline: float) -> None:
+    def wait(self, deadline: float, seconds: float) -> None:
+        """Until it ends. `seconds` is how long it was given until `deadline`."""
         try:
             status = self.process.wait(max(0.1, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            raise self._failed("no end within its time limit") from None
+            raise self._failed(f"no end after {seconds:g} s") from None
         if status:
             how = f"status {status}" if status > 0 else f"signal {-status}"
             raise self._failed(f"failed with {how}")
@@ -120,7 +121,7 @@ def run(command: list[str], seconds: float, beside: list[str] | None = None,
         running = [stack.enter_context(Running(words, cwd))
                    for words in ([beside] if beside else []) + [command]]
         for one in reversed(running):
-            one.wait(deadline)
+            one.wait(deadline, seconds)
         return "".join(one.output() for one in running)
 
 

@@ -51,7 +51,7 @@ class Effort:
     seconds: float
 
 
-QUICK = Effort("quick", 0, 3, 0, 165)
+QUICK = Effort("quick", 0, 5, 0, 165)
 FULL = Effort("full", 1, 7, 0, 0)
 
 
@@ -139,7 +139,7 @@ def limited_buffer(size: int) -> Measure:
 MEASURES = (
     Measure("pt2pt", RAW_PROGRAM, "-p both -l 8,1024,8192 -r {r}", (11, 101), RAW,
             stands_for=(MIB, 4 * MIB)),
-    Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (7, 101), (*BTLS, UCX)),
+    Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (7, 51), (*BTLS, UCX)),
     Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (3, 31), (OFI_TCP,), rounds=(1, 3)),
     Measure("pt2pt", "latency_bandwidth", SLOW_POINT_TO_POINT, (3, 11), (OFI_RXD,),
             rounds=(1, 3)),

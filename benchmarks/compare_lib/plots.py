@@ -68,25 +68,29 @@ def plot_command(results: Results, quantity: str, stem: str, folder: str) -> str
     return "plot " + ", \\\n     ".join(parts) if parts else ""
 
 
+def write_script(results: Results, folder: str, stem: str, quantity: str, title: str, axis: str,
+                 settings: str) -> bool:
+    """False when there is nothing to draw."""
+    command = plot_command(results, quantity, stem, folder)
+    if not command:
+        return False
+    with open(os.path.join(folder, f"{stem}.gp"), "w", encoding="utf-8") as file:
+        file.write(f'{HEAD}set output "{stem}.png"\nset title "{title}"\n'
+                   f'set ylabel "{axis}"\n{settings}\n{command}\n')
+    return True
+
+
 def draw(results: Results, folder: str) -> tuple[list[str], str]:
     """(paths of the PNG files, why there are none)."""
     if not results.figures("curves"):
         return [], "the curves were not measured"
     os.makedirs(folder, exist_ok=True)
-    drawn = []
-    for stem, quantity, title, axis, settings in PLOTS:
-        command = plot_command(results, quantity, stem, folder)
-        if not command:
-            continue
-        script = os.path.join(folder, f"{stem}.gp")
-        with open(script, "w", encoding="utf-8") as file:
-            file.write(f'{HEAD}set output "{stem}.png"\nset title "{title}"\n'
-                       f'set ylabel "{axis}"\n{settings}\n{command}\n')
-        drawn.append(os.path.join(folder, f"{stem}.png"))
-        if not shutil.which("gnuplot"):
-            return [], f"no gnuplot (Debian: gnuplot-nox); the data and scripts are in {folder}"
+    stems = [row[0] for row in PLOTS if write_script(results, folder, *row)]
+    if not shutil.which("gnuplot"):
+        return [], f"no gnuplot (Debian: gnuplot-nox); the data and scripts are in {folder}"
+    for stem in stems:
         try:
             jobs.run(["gnuplot", f"{stem}.gp"], 60, cwd=folder)
         except jobs.JobFailed as failure:
             return [], "gnuplot failed\n" + failure.report()
-    return drawn, ""
+    return [os.path.join(folder, f"{stem}.png") for stem in stems], ""

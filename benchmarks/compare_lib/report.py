@@ -14,16 +14,23 @@ from .transports import DIWARP, RAW_UDP, TCP, TRANSPORTS, UCX
 AGAINST = (TCP, UCX, RAW_UDP)
 
 
-def spread_text(summary: Summary) -> str:
-    return f" ({100 * summary.spread:.0f} %)" if summary.count > 1 else ""
+def spread_text(figure: Figure, summary: Summary) -> str:
+    """Of shares and indices: the extremes, since a share may be near 0."""
+    if summary.count < 2:
+        return ""
+    if not figure.about.unit:
+        return f" ({figure.text(summary.low)}..{figure.text(summary.high)})"
+    return f" ({100 * summary.spread:.0f} %)"
 
 
 def cell(results: Results, figure: Figure, transport: str) -> str:
     summary = results.summary(figure, transport)
-    return figure.text(summary.median) + spread_text(summary) if summary else "-"
+    return figure.text(summary.median) + spread_text(figure, summary) if summary else "-"
 
 
 def ratio_cell(results: Results, figure: Figure, under: str) -> str:
+    if not figure.about.unit:
+        return ""
     ratio = results.ratio((figure, DIWARP), (figure, under))
     return f"{ratio.median:.2f}" if ratio else "-"
 

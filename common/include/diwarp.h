@@ -92,7 +92,6 @@ struct diwarp_device_attr {
     enum diwarp_switch gso;
     enum diwarp_switch gro;
     enum diwarp_switch crc; /* OFF trusts the UDP checksum instead (both ends must agree) */
-    bool zero_copy; /* of large RDMA payloads, where `connected` and the system allow */
     bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
     bool threaded;
     uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */

@@ -31,8 +31,6 @@ struct dw_llp_train {
     unsigned iov_count;
     uint32_t total_bytes;
     uint32_t segment_bytes;
-    bool lent; /* one datagram: head, payload, trailer; the payload stays as it is until the peer
-                  says that it came, so it need not be copied */
 };
 
 /* Most datagrams and bytes in one train (UDP_MAX_SEGMENTS of older kernels; IPv4's length field).
@@ -84,7 +82,6 @@ struct dw_llp_attr {
     uint16_t port_min, port_max;
     uint32_t rcvbuf_bytes, sndbuf_bytes; /* 0: the system's default */
     enum diwarp_switch gso, gro;
-    bool zero_copy; /* of lent payloads, where `connected` and the system allow */
     bool connected; /* sockets of their own to send to the busiest destinations, not if port_min */
     bool checksum; /* false: the CRC covers it, spare the UDP checksum */
 };

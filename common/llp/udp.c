@@ -124,12 +124,6 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
             udp->llp.counters->tx_eagain++;
             return -EAGAIN;
         }
-        if (hot_fd >= 0 && dw_udp_hot_splices(udp, to) &&
-            (error == EIO || error == EINVAL || error == EMSGSIZE)) {
-            udp->splice.usable = false; /* the way there has changed: as before, from now on */
-            dw_udp_hot_close(udp, to);
-            return transmit(udp, msg, to, bytes);
-        }
         if (!is_pending_error(udp, error) || retries == PENDING_ERROR_RETRIES) {
             return -error;
         }
@@ -267,42 +261,19 @@ __attribute__((noinline)) static int send_apart(struct dw_udp *udp,
     return 0;
 }
 
-/* True: *rc is what became of it; false: it is to be sent in the ordinary way. */
-static bool send_lent(struct dw_udp *udp, const struct dw_llp_train *train, int *rc)
-{
-    int fd = dw_udp_hot_fd(udp, train->to);
-    if (fd < 0 || !dw_udp_hot_splices(udp, train->to)) {
-        return false;
-    }
-    *rc = dw_udp_splice_send(&udp->splice, fd, train);
-    udp->llp.counters->tx_syscalls += 3;
-    if (*rc == -EPIPE) {
-        dw_udp_hot_close(udp, train->to);
-        return false;
-    }
-    if (*rc == 0) {
-        count_sent(udp, 1, train->total_bytes);
-    }
-    return *rc == 0 || *rc == -EAGAIN;
-}
-
 static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
     struct msghdr msg = {.msg_iov = (struct iovec *)train->iov, .msg_iovlen = train->iov_count};
 
     assert(train->segment_bytes > 0 && train->iov_count <= TRAIN_IOVS_MAX);
-    int rc;
-    if (train->lent && dw_udp_splice_fits(&udp->splice, train) && send_lent(udp, train, &rc)) {
-        return rc;
-    }
     if (train->total_bytes <= train->segment_bytes) {
         return send_datagram(udp, &msg, train->to, train->total_bytes);
     }
     assert(train->total_bytes <= DW_LLP_TRAIN_BYTES);
     assert((train->total_bytes - 1) / train->segment_bytes < DW_LLP_TRAIN_DATAGRAMS);
     if (llp->gso && !(udp->refusal_count > 0 && gso_refused_before(udp, train))) {
-        rc = send_gso(udp, &msg, train);
+        int rc = send_gso(udp, &msg, train);
         if (rc != -EIO && rc != -EINVAL && rc != -EMSGSIZE) {
             return rc;
         }
@@ -475,7 +446,6 @@ static bool udp_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
 static void udp_close(struct dw_llp *llp)
 {
     dw_udp_hot_fini((struct dw_udp *)llp);
-    dw_udp_splice_fini(&((struct dw_udp *)llp)->splice);
     close(llp->fd);
     free(llp);
 }

@@ -34,16 +34,6 @@ struct dw_udp_hot {
     int fd;         /* -1: not hot yet */
     uint32_t sends; /* to it, less those to others of the same slot */
     bool refused;   /* an ICMP error came back: to be told */
-    bool splices;   /* fd is fit for udp_splice.c */
-};
-
-/* Sending without a copy. */
-struct dw_udp_splice {
-    bool open; /* the pipe is */
-    bool usable;
-    int pipe[2];
-    uint8_t *trailers;
-    unsigned next_trailer;
 };
 
 struct dw_udp {
@@ -60,7 +50,6 @@ struct dw_udp {
     struct dw_udp_hot hot[DW_UDP_HOT]; /* by a hash of the address */
     bool hot_wanted;
     union dw_udp_sockaddr hot_bind;
-    struct dw_udp_splice splice;
 };
 
 /* ---- udp.c ---- */
@@ -78,23 +67,10 @@ void dw_udp_hot_init(struct dw_udp *udp, const struct dw_llp_attr *attr);
 void dw_udp_hot_fini(struct dw_udp *udp);
 /* The socket connected to `to`; -1: it has none. Counts the send. */
 int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to);
-/* Whether that socket may send without a copy. */
-bool dw_udp_hot_splices(struct dw_udp *udp, const struct dw_llp_addr *to);
-/* Its socket is not usable as it is: it gets another in time. */
-void dw_udp_hot_close(struct dw_udp *udp, const struct dw_llp_addr *to);
 /* A send to `to` through its own socket failed with an earlier datagram's ICMP error. */
 void dw_udp_hot_refused(struct dw_udp *udp, const struct dw_llp_addr *to);
 /* The next destination noted so. */
 bool dw_udp_hot_unreachable(struct dw_udp *udp, struct dw_llp_addr *to);
-
-/* ---- udp_splice.c ---- */
-void dw_udp_splice_init(struct dw_udp_splice *splice);
-void dw_udp_splice_fini(struct dw_udp_splice *splice);
-/* Prepares a connected socket; false: it cannot be. */
-bool dw_udp_splice_prepare(const struct dw_udp *udp, int fd);
-bool dw_udp_splice_fits(const struct dw_udp_splice *splice, const struct dw_llp_train *train);
-/* Through the connected socket fd. -EPIPE: it was begun and not ended, fd is to be closed. */
-int dw_udp_splice_send(struct dw_udp_splice *splice, int fd, const struct dw_llp_train *train);
 
 /* An IPv6 socket reaches IPv4 as ::ffff:a.b.c.d. Returns 0 when the socket cannot reach `from`. */
 static inline socklen_t dw_udp_sockaddr_set(uint8_t family, const struct dw_llp_addr *from,

@@ -84,7 +84,6 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
         hot->sends += hot->sends < HOT_SENDS_MAX;
         if (__builtin_expect(hot->fd < 0 && hot->sends == HOT_SENDS, 0)) {
             hot->fd = open_connected(udp, to);
-            hot->splices = hot->fd >= 0 && dw_udp_splice_prepare(udp, hot->fd);
         }
         return hot->fd;
     }
@@ -97,18 +96,6 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
     }
     *hot = (struct dw_udp_hot){.to = *to, .fd = -1, .sends = 1};
     return -1;
-}
-
-bool dw_udp_hot_splices(struct dw_udp *udp, const struct dw_llp_addr *to)
-{
-    return slot_of(udp, to)->splices;
-}
-
-void dw_udp_hot_close(struct dw_udp *udp, const struct dw_llp_addr *to)
-{
-    struct dw_udp_hot *hot = slot_of(udp, to);
-    close(hot->fd);
-    *hot = (struct dw_udp_hot){.to = *to, .fd = -1};
 }
 
 void dw_udp_hot_refused(struct dw_udp *udp, const struct dw_llp_addr *to)

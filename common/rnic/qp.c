@@ -101,7 +101,6 @@ static int open_llp(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
         .gso = attr->gso,
         .gro = attr->gro,
         .connected = attr->connected,
-        .zero_copy = attr->zero_copy,
         .checksum = attr->crc == DIWARP_OFF,
     };
     bool v4 = false;

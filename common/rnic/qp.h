@@ -29,10 +29,6 @@
 /* Writes up to this go in the sequenced stream, exactly once by PSN; larger ones are records. */
 #define DW_INLINE_WRITE_BYTES 16384
 
-/* Of a Write-Record segment where a datagram could hold more: whole pages, as many as can be sent
- * without a copy, so that segments of an aligned buffer stay aligned. */
-#define DW_RECORD_PAYLOAD_MAX_BYTES 61440
-
 /* Bytes of a Write-Record segment before its payload, its length field included. */
 #define DW_RECORD_SEGMENT_BYTES (DW_SEGMENT_LEN_BYTES + DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES)
 #define DW_SEND_SEGMENT_BYTES   (DW_SEGMENT_LEN_BYTES + DW_DDP_UNTAGGED_BYTES)
@@ -56,7 +52,9 @@ struct dw_datagram {
     uint32_t bytes;  /* so far, without the CRC trailer */
     uint32_t room;   /* most that `bytes` may become */
     bool large;
-    bool intro; /* leads with an intro block */
+    bool intro;       /* leads with an intro block */
+    bool urgent;      /* not to wait for others to join */
+    bool ack_request; /* a request completes with its acknowledgement */
     uint8_t buf[];
 };
 
@@ -236,9 +234,7 @@ struct diwarp_ah {
 /* Payload of a full Write-Record datagram to or from the peer, once it knows us. */
 static inline uint32_t dw_record_payload_bytes(const struct dw_peer *peer)
 {
-    uint32_t bytes =
-        peer->datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_RECORD_SEGMENT_BYTES - DW_CRC_BYTES;
-    return bytes < DW_RECORD_PAYLOAD_MAX_BYTES ? bytes : DW_RECORD_PAYLOAD_MAX_BYTES;
+    return peer->datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_RECORD_SEGMENT_BYTES - DW_CRC_BYTES;
 }
 
 static inline uint64_t dw_name_key(struct diwarp_name name)
@@ -297,7 +293,7 @@ struct dw_work *dw_work_get(struct diwarp_qp *qp);
 void dw_work_put(struct diwarp_qp *qp, struct dw_work *work);
 /* Queues a work, then copies what the window allows. Takes ownership. */
 void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
-/* Copies it now or not at all: -EAGAIN, or -EMSGSIZE when one datagram cannot hold it. */
+/* Copies it now or not at all: -EAGAIN, or -EMSGSIZE when it is too long for that. */
 int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 /* Copies pending works into datagrams and sends what is full, or all that is open. */
 void dw_send_flush(struct dw_peer *peer, uint64_t now_ns);
@@ -325,7 +321,13 @@ void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint
 /* Appends the CRC over buf[0, bytes); returns the length with it. */
 uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes);
 /* Gives PSNs to new datagrams and sends them as trains; ownership goes to the send window. */
-void dw_transmit(struct dw_peer *peer, struct dw_datagram **datagrams, unsigned n, uint64_t now_ns);
+void dw_transmit(struct dw_peer *peer, struct dw_datagram *const *datagrams, unsigned n,
+                 uint64_t now_ns);
+/* Its first half, for who sends by itself: gives a datagram of final length its PSN and writes all
+ * that leads the segments. */
+void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
+/* Not sent for want of socket buffer: as good as lost, and known to be. */
+void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *const *datagrams, unsigned n);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
 /* A datagram without segments: ACK, PROBE, PROBE_REPLY. */
 void dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);

@@ -10,6 +10,7 @@
 
 #include "common/rnic/lock.h"
 #include "common/rnic/qp.h"
+#include "common/rnic/segment.h"
 #include "common/wire/bytes.h"
 
 /* ---- works ---- */
@@ -39,16 +40,6 @@ void dw_work_put(struct diwarp_qp *qp, struct dw_work *work)
 
 /* ---- segments into datagrams ---- */
 
-static uint32_t header_bytes(const struct dw_ddp_header *ddp)
-{
-    return ddp->tagged ? DW_RECORD_SEGMENT_BYTES : DW_SEND_SEGMENT_BYTES;
-}
-
-static uint32_t segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
-{
-    return peer->datagram_max_bytes - dw_lead_bytes(peer) - header_bytes(ddp) - DW_CRC_BYTES;
-}
-
 static uint32_t open_room(const struct dw_peer *peer)
 {
     return peer->open ? peer->open->room - peer->open->bytes : 0;
@@ -71,54 +62,6 @@ static struct dw_datagram *begin(struct dw_peer *peer, uint32_t bytes)
     return dw_datagram_get(peer, bytes);
 }
 
-/* Writes the segment's headers; returns where its payload goes. */
-static uint8_t *put_segment(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
-                            const struct dw_write_record *record, uint32_t payload)
-{
-    uint8_t *at = datagram->buf + datagram->bytes;
-    uint32_t head = header_bytes(ddp);
-    assert(datagram->bytes + head + payload <= datagram->room);
-    dw_put_be16(at, (uint16_t)(head - DW_SEGMENT_LEN_BYTES + payload));
-    size_t n = DW_SEGMENT_LEN_BYTES + dw_ddp_put(at + DW_SEGMENT_LEN_BYTES, ddp);
-    if (ddp->tagged)
-        dw_write_record_put(at + n, record);
-    datagram->bytes += head + payload;
-    return at + head;
-}
-
-static void copy_out(const struct dw_work *work, uint8_t *to, uint32_t length)
-{
-    size_t skip = work->copied;
-    for (unsigned i = 0; length; i++) {
-        assert(i < work->sge_count);
-        if (skip >= work->sge[i].iov_len) {
-            skip -= work->sge[i].iov_len;
-            continue;
-        }
-        size_t n = work->sge[i].iov_len - skip;
-        if (n > length)
-            n = length;
-        memcpy(to, (const uint8_t *)work->sge[i].iov_base + skip, n);
-        to += n;
-        length -= (uint32_t)n;
-        skip = 0;
-    }
-}
-
-static void copy_segment(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload)
-{
-    struct dw_ddp_header ddp = work->ddp;
-    ddp.last = work->copied + payload == work->total;
-    if (ddp.tagged)
-        ddp.to += work->copied;
-    else
-        ddp.mo = work->copied;
-    struct dw_write_record record = {
-        .id = work->record_id, .offset = work->copied, .total = work->total};
-    copy_out(work, put_segment(datagram, &ddp, &record, payload), payload);
-    work->copied += payload;
-}
-
 /* The part of a work that does not fit one datagram: full datagrams of its own, sent as trains. The
  * last one stays open for others to join. False: the window is closed. */
 static bool copy_full_datagrams(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
@@ -126,19 +69,20 @@ static bool copy_full_datagrams(struct dw_peer *peer, struct dw_work *work, uint
     struct dw_datagram *full[DW_LLP_TRAIN_DATAGRAMS];
     const struct dw_sendwin *win = &peer->sendwin;
     for (;;) {
-        uint32_t payload_max = segment_max_payload(peer, &work->ddp);
-        uint32_t truesize = dw_llp_truesize(header_bytes(&work->ddp) + payload_max);
+        uint32_t payload_max = dw_segment_max_payload(peer, &work->ddp);
+        uint32_t truesize = dw_llp_truesize(dw_segment_header_bytes(&work->ddp) + payload_max);
         uint32_t room = dw_sendwin_room_datagrams(win), planned = win->bytes;
         unsigned n = 0;
-        for (; n < room && n < DW_LLP_TRAIN_DATAGRAMS; n++, planned += truesize) {
+        unsigned most = payload_max < DW_APART_MIN_BYTES ? DW_LLP_TRAIN_DATAGRAMS : 1;
+        for (; n < room && n < most; n++, planned += truesize) {
             if (work->total - work->copied <= payload_max)
                 break;
             if (win->count + n && planned + truesize > win->credit_bytes)
                 break;
-            full[n] = dw_datagram_get(peer, header_bytes(&work->ddp) + payload_max);
+            full[n] = dw_datagram_get(peer, dw_segment_header_bytes(&work->ddp) + payload_max);
             if (!full[n])
                 break;
-            copy_segment(work, full[n], payload_max);
+            dw_segment_copy(work, full[n], payload_max);
         }
         if (n)
             dw_transmit(peer, full, n, now_ns);
@@ -152,7 +96,7 @@ static bool copy_full_datagrams(struct dw_peer *peer, struct dw_work *work, uint
 /* Copies as much of a work as there is room for; true: all of it. */
 static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
 {
-    uint32_t head = header_bytes(&work->ddp);
+    uint32_t head = dw_segment_header_bytes(&work->ddp);
     if (open_room(peer) < head + work->total - work->copied)
         close_open(peer, now_ns);
     if (!peer->open) {
@@ -164,14 +108,14 @@ static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_n
     } else {
         peer->qp->counters.tx_coalesced_msgs += !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
     }
-    copy_segment(work, peer->open, work->total - work->copied);
+    dw_segment_copy(work, peer->open, work->total - work->copied);
     return true;
 }
 
-static void on_copied(struct dw_peer *peer, struct dw_work *work)
+static void on_copied(struct dw_peer *peer, struct dw_work *work, uint32_t last_psn)
 {
     struct diwarp_qp *qp = peer->qp;
-    work->last_psn = peer->sendwin.next_psn; /* the open datagram's, once it goes */
+    work->last_psn = last_psn;
     dw_list_remove(&work->link);
     /* A write may yet be refused by the peer: that is told even when nothing else was asked for. */
     if ((work->signaled || work->ddp.tagged) && !work->buffered) {
@@ -189,10 +133,11 @@ static void look_again(struct dw_peer *peer)
         dw_list_append(&peer->qp->flush, &peer->flush_link);
 }
 
-/* The open datagram goes now if nothing is in flight, else at the next run. */
+/* The open datagram goes now if nothing is in flight or it ends a message, most of which is on its
+ * way; else at the next run. */
 static void after_append(struct dw_peer *peer, uint64_t now_ns)
 {
-    if (!peer->sendwin.count)
+    if (!peer->sendwin.count || (peer->open && peer->open->urgent))
         close_open(peer, now_ns);
     else if (peer->open)
         look_again(peer);
@@ -204,7 +149,7 @@ static void copy_pending(struct dw_peer *peer, uint64_t now_ns)
         struct dw_work *work = dw_container(peer->pending.next, struct dw_work, link);
         if (!copy_work(peer, work, now_ns))
             return; /* an acknowledgement, or a freed buffer, goes on */
-        on_copied(peer, work);
+        on_copied(peer, work, peer->sendwin.next_psn); /* the open datagram's, once it goes */
     }
 }
 
@@ -220,14 +165,20 @@ void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
 
 int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
 {
-    int rc = -EMSGSIZE;
-    if (work->total <= segment_max_payload(peer, &work->ddp)) {
+    int rc = -EAGAIN;
+    if (work->total <= dw_segment_max_payload(peer, &work->ddp)) {
         dw_send_work(peer, work, now_ns);
         /* Works leave `pending` in order: ours is there still exactly when it is the last. */
         if (dw_list_empty(&peer->pending))
             return 0;
         dw_list_remove(&work->link);
-        rc = -EAGAIN;
+    } else if (dw_list_empty(&peer->pending)) {
+        close_open(peer, now_ns);
+        rc = dw_send_several(peer, work, now_ns);
+        if (!rc) {
+            on_copied(peer, work, peer->sendwin.next_psn - 1);
+            return 0;
+        }
     }
     dw_work_put(peer->qp, work);
     return rc;
@@ -419,7 +370,7 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
     struct dw_peer *peer = qp->ud ? NULL : dw_peer_of_ah(ah);
     struct dw_ddp_header ddp = {0};
     if (!peer || peer->gone || !dw_list_empty(&peer->pending) ||
-        len > segment_max_payload(peer, &ddp) || len > qp->attr.max_msg_bytes)
+        len > dw_segment_max_payload(peer, &ddp) || len > qp->attr.max_msg_bytes)
         goto no_room;
     uint32_t bytes = DW_SEND_SEGMENT_BYTES + (uint32_t)len;
     if (open_room(peer) < bytes) {
@@ -448,7 +399,7 @@ void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm
         .qn = DW_QN_SEND,
         .msn = ++peer->send_msn,
     };
-    put_segment(peer->open, &ddp, NULL, qp->reserved_bytes);
+    dw_segment_put(peer->open, &ddp, NULL, qp->reserved_bytes);
     qp->counters.tx_send_msgs++;
     after_append(peer, dw_device_now_ns(qp->device));
     dw_unlock(qp->device);

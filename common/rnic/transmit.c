@@ -52,6 +52,7 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes
     datagram->room = room - DW_CRC_BYTES;
     datagram->bytes = lead;
     datagram->intro = !peer->heard;
+    datagram->urgent = datagram->ack_request = false;
     dw_list_init(&datagram->tx.link);
     return datagram;
 }
@@ -136,15 +137,20 @@ int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n,
     return dw_llp_send(peer->qp->llp, &train);
 }
 
-static uint32_t finish(struct dw_peer *peer, struct dw_datagram *datagram)
+static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
 {
     /* The room for an intro was fixed when the datagram was begun. */
-    put_lead(peer, datagram->buf, DW_LLP_DATA, 0, datagram->tx.psn, datagram->intro);
-    return dw_put_trailer(peer->qp, datagram->buf, datagram->bytes);
+    put_lead(peer, datagram->buf, DW_LLP_DATA, datagram->ack_request ? DW_LLP_ACK_REQUEST : 0,
+             datagram->tx.psn, datagram->intro);
 }
 
-/* Not sent for want of socket buffer: as good as lost, and known to be. */
-static void on_refused(struct dw_peer *peer, struct dw_datagram *const *datagrams, unsigned n)
+static void finish(struct dw_peer *peer, struct dw_datagram *datagram)
+{
+    lead(peer, datagram);
+    (void)dw_put_trailer(peer->qp, datagram->buf, datagram->bytes);
+}
+
+void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *const *datagrams, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         datagrams[i]->tx.lost = true;
@@ -171,18 +177,25 @@ static void send_finished(struct dw_peer *peer, struct dw_datagram *const *datag
                 break;
         }
         if (dw_transmit_train(peer, iov, count, segment) == -EAGAIN) {
-            on_refused(peer, datagrams + first, n - first);
+            dw_transmit_refused(peer, datagrams + first, n - first);
             return;
         }
     }
 }
 
-void dw_transmit(struct dw_peer *peer, struct dw_datagram **datagrams, unsigned n, uint64_t now_ns)
+void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
+{
+    datagram->tx.truesize_bytes = dw_llp_truesize(datagram->bytes + DW_CRC_BYTES);
+    dw_sendwin_on_send(&peer->sendwin, &datagram->tx, now_ns);
+    lead(peer, datagram);
+}
+
+void dw_transmit(struct dw_peer *peer, struct dw_datagram *const *datagrams, unsigned n,
+                 uint64_t now_ns)
 {
     for (unsigned i = 0; i < n; i++) {
-        datagrams[i]->tx.truesize_bytes = dw_llp_truesize(datagrams[i]->bytes + DW_CRC_BYTES);
-        dw_sendwin_on_send(&peer->sendwin, &datagrams[i]->tx, now_ns);
-        finish(peer, datagrams[i]);
+        dw_transmit_begin(peer, datagrams[i], now_ns);
+        (void)dw_put_trailer(peer->qp, datagrams[i]->buf, datagrams[i]->bytes);
     }
     send_finished(peer, datagrams, n);
     dw_peer_on_asked(peer, now_ns);

@@ -65,16 +65,7 @@ static int send_gathered(const struct dw_source *source, struct dw_range range)
         {.iov_base = (void *)(uintptr_t)from, .iov_len = length},
         {.iov_base = trailer, .iov_len = sizeof trailer},
     };
-    uint32_t bytes = head + length + DW_CRC_BYTES;
-    struct dw_llp_train train = {
-        .to = &peer->addr,
-        .iov = iov,
-        .iov_count = 3,
-        .total_bytes = bytes,
-        .segment_bytes = bytes,
-        .lent = true,
-    };
-    return dw_llp_send(peer->qp->llp, &train);
+    return dw_transmit_train(peer, iov, 3, head + length + DW_CRC_BYTES);
 }
 
 /* One train of a record. false: the socket is full, the record waits as it was. */
@@ -84,8 +75,6 @@ static bool send_train(struct dw_source *source, uint64_t now_ns)
     uint8_t *stage = peer->qp->stage;
     uint32_t overhead = dw_lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES + DW_CRC_BYTES;
     uint32_t payload_max = peer->datagram_max_bytes - overhead;
-    if (payload_max > DW_RECORD_PAYLOAD_MAX_BYTES)
-        payload_max = DW_RECORD_PAYLOAD_MAX_BYTES;
     struct dw_range ranges[DW_LLP_TRAIN_DATAGRAMS];
     uint32_t total = 0, segment = 0;
     unsigned n = 0;

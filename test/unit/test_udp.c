@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * UDP as an LLP, over real sockets on the loopback interface. What a kernel does rarely (refuse a
- * GSO train, run out of buffers, cut a datagram) is added by this program's own sendto(),
- * sendmsg(), recvmsg() and recvmmsg(), which stand before libc's.
+ * GSO train, run out of buffers, cut a datagram) is added by this program's own syscall() and
+ * recvmmsg(), which stand before libc's.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* recvmmsg */
 #endif
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -50,34 +51,36 @@ static int send_error(const struct msghdr *msg)
     return kernel.error;
 }
 
-ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+static long real_syscall(long number, const long *args)
 {
-    int error = send_error(msg);
+    static long (*real)(long, ...);
+    if (!real) {
+        *(void **)&real = dlsym(RTLD_NEXT, "syscall");
+    }
+    return real(number, args[0], args[1], args[2], args[3], args[4], args[5]);
+}
+
+/* The LLP's calls per message do not go through libc's wrappers. */
+long syscall(long number, ...)
+{
+    long args[6];
+    va_list list;
+    va_start(list, number);
+    for (unsigned i = 0; i < 6; i++) {
+        args[i] = va_arg(list, long);
+    }
+    va_end(list);
+    struct msghdr *msg = number == SYS_sendto ? NULL : (struct msghdr *)args[1];
+    int error = number == SYS_sendmsg || number == SYS_sendto ? send_error(msg) : 0;
     if (error) {
         errno = error;
         return -1;
     }
-    return syscall(SYS_sendmsg, fd, msg, flags);
-}
-
-ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
-               socklen_t to_len)
-{
-    int error = send_error(NULL);
-    if (error) {
-        errno = error;
-        return -1;
-    }
-    return syscall(SYS_sendto, fd, buf, len, flags, to, to_len);
-}
-
-ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
-{
-    ssize_t bytes = syscall(SYS_recvmsg, fd, msg, flags);
-    if (bytes >= 0 && kernel.truncate) {
+    long rc = real_syscall(number, args);
+    if (number == SYS_recvmsg && rc >= 0 && kernel.truncate) {
         msg->msg_flags |= MSG_TRUNC;
     }
-    return bytes;
+    return rc;
 }
 
 int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* DDP segments into sequenced datagrams: sizes, headers, the copy of the payload. */
+#include "common/rnic/segment.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "common/wire/bytes.h"
+#include "common/wire/crc32c.h"
+
+/* A message of two datagrams of this size arrives sooner than in one of twice the size: the second
+ * is sent while the first is received. */
+#define PIPELINED_BYTES 33000
+/* Most datagrams of a message that is sent at once. */
+#define SEVERAL_MAX 8
+
+uint32_t dw_segment_header_bytes(const struct dw_ddp_header *ddp)
+{
+    return ddp->tagged ? DW_RECORD_SEGMENT_BYTES : DW_SEND_SEGMENT_BYTES;
+}
+
+uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
+{
+    uint32_t bytes =
+        peer->datagram_max_bytes < PIPELINED_BYTES ? peer->datagram_max_bytes : PIPELINED_BYTES;
+    return bytes - dw_lead_bytes(peer) - dw_segment_header_bytes(ddp) - DW_CRC_BYTES;
+}
+
+uint8_t *dw_segment_put(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
+                        const struct dw_write_record *record, uint32_t payload)
+{
+    uint8_t *at = datagram->buf + datagram->bytes;
+    uint32_t head = dw_segment_header_bytes(ddp);
+    assert(datagram->bytes + head + payload <= datagram->room);
+    dw_put_be16(at, (uint16_t)(head - DW_SEGMENT_LEN_BYTES + payload));
+    size_t n = DW_SEGMENT_LEN_BYTES + dw_ddp_put(at + DW_SEGMENT_LEN_BYTES, ddp);
+    if (ddp->tagged)
+        dw_write_record_put(at + n, record);
+    datagram->bytes += head + payload;
+    return at + head;
+}
+
+/* Headers of the next segment of a work; returns where its payload goes. */
+static uint8_t *put_next(const struct dw_work *work, struct dw_datagram *datagram, uint32_t payload)
+{
+    struct dw_ddp_header ddp = work->ddp;
+    ddp.last = work->copied + payload == work->total;
+    if (ddp.tagged)
+        ddp.to += work->copied;
+    else
+        ddp.mo = work->copied;
+    struct dw_write_record record = {
+        .id = work->record_id, .offset = work->copied, .total = work->total};
+    datagram->urgent |= work->copied > 0;
+    datagram->ack_request |= ddp.tagged && work->signaled;
+    return dw_segment_put(datagram, &ddp, &record, payload);
+}
+
+/* Where the next `length` bytes of a work lie; returns the entries written. */
+static unsigned gather_next(const struct dw_work *work, uint32_t length, struct iovec *iov)
+{
+    size_t skip = work->copied;
+    unsigned n = 0;
+    for (unsigned i = 0; length; i++) {
+        assert(i < work->sge_count);
+        if (skip >= work->sge[i].iov_len) {
+            skip -= work->sge[i].iov_len;
+            continue;
+        }
+        size_t bytes = work->sge[i].iov_len - skip;
+        if (bytes > length)
+            bytes = length;
+        iov[n++] = (struct iovec){.iov_base = (uint8_t *)work->sge[i].iov_base + skip,
+                                  .iov_len = bytes};
+        length -= (uint32_t)bytes;
+        skip = 0;
+    }
+    return n;
+}
+
+static void copy(uint8_t *to, const struct iovec *iov, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        memcpy(to, iov[i].iov_base, iov[i].iov_len);
+        to += iov[i].iov_len;
+    }
+}
+
+void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload)
+{
+    struct iovec iov[DW_MAX_SGE];
+    unsigned n = gather_next(work, payload, iov);
+    copy(put_next(work, datagram, payload), iov, n);
+    work->copied += payload;
+}
+
+/* ---- several datagrams at once ---- */
+
+struct part {
+    struct dw_datagram *datagram;
+    uint8_t *to; /* its payload belongs here */
+    unsigned n;
+    struct iovec iov[DW_MAX_SGE]; /* and is here */
+};
+
+static void send_part(struct dw_peer *peer, struct dw_work *work, struct part *part,
+                      uint32_t payload, uint64_t now_ns)
+{
+    struct dw_datagram *datagram = part->datagram;
+    struct iovec iov[DW_MAX_SGE + 2];
+    part->n = gather_next(work, payload, part->iov);
+    part->to = put_next(work, datagram, payload);
+    work->copied += payload;
+    dw_transmit_begin(peer, datagram, now_ns);
+    size_t head = (size_t)(part->to - datagram->buf);
+    uint32_t crc = 0;
+    if (peer->qp->crc) {
+        crc = dw_crc32c(0, datagram->buf, head);
+        for (unsigned i = 0; i < part->n; i++)
+            crc = dw_crc32c(crc, part->iov[i].iov_base, part->iov[i].iov_len);
+    }
+    dw_put_be32(part->to + payload, crc);
+    iov[0] = (struct iovec){.iov_base = datagram->buf, .iov_len = head};
+    memcpy(iov + 1, part->iov, part->n * sizeof *iov);
+    iov[part->n + 1] = (struct iovec){.iov_base = part->to + payload, .iov_len = DW_CRC_BYTES};
+    if (dw_transmit_train(peer, iov, part->n + 2, datagram->bytes + DW_CRC_BYTES) == -EAGAIN)
+        dw_transmit_refused(peer, &part->datagram, 1);
+}
+
+/* All the buffers for it, or none. */
+static unsigned get_datagrams(struct dw_peer *peer, const struct dw_work *work, uint32_t payload,
+                              struct part *parts)
+{
+    const struct dw_sendwin *win = &peer->sendwin;
+    uint32_t segment = dw_segment_header_bytes(&work->ddp) + payload;
+    uint32_t planned = win->bytes, room = dw_sendwin_room_datagrams(win);
+    unsigned count = (work->total + payload - 1) / payload, n = 0;
+    if (count > room)
+        return 0;
+    for (; n < count; n++, planned += dw_llp_truesize(segment)) {
+        if (win->count + n && planned + dw_llp_truesize(segment) > win->credit_bytes)
+            break;
+        parts[n].datagram = dw_datagram_get(peer, segment);
+        if (!parts[n].datagram)
+            break;
+    }
+    if (n == count)
+        return n;
+    while (n > 0)
+        dw_datagram_put(peer->qp, parts[--n].datagram);
+    return 0;
+}
+
+int dw_send_several(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
+{
+    struct part parts[SEVERAL_MAX];
+    uint32_t payload = dw_segment_max_payload(peer, &work->ddp);
+    if (payload < DW_APART_MIN_BYTES || work->total > SEVERAL_MAX * payload)
+        return -EMSGSIZE;
+    unsigned n = get_datagrams(peer, work, payload, parts);
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t left = work->total - work->copied;
+        send_part(peer, work, &parts[i], left < payload ? left : payload, now_ns);
+    }
+    /* Now that the peer has something to do: what may have to be sent again. */
+    for (unsigned i = 0; i < n; i++)
+        copy(parts[i].to, parts[i].iov, parts[i].n);
+    if (n)
+        dw_peer_on_asked(peer, now_ns);
+    return n ? 0 : -EAGAIN;
+}
