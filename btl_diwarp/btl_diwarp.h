@@ -66,6 +66,8 @@ struct mca_btl_diwarp_params {
     int gso; /* enum diwarp_switch */
     int gro;
     int crc;
+    int progress_thread;
+    int blocking;
     unsigned ack_delay_us;
     unsigned rto_min_us;
     unsigned peer_timeout_s;
@@ -74,7 +76,6 @@ struct mca_btl_diwarp_params {
     unsigned record_window_bytes;
     unsigned finalize_timeout_ms;
     bool connected;
-    bool progress_thread;
     bool stats;
 };
 
@@ -112,6 +113,9 @@ struct mca_btl_diwarp_module {
     unsigned long polls; /* progress calls, for the helper to see */
     pthread_t helper;
     bool helper_running, helper_stop;
+    bool helper_calls_back; /* the PML is protected against a second thread */
+    bool shared_cores;      /* more ranks than cores here: they take turns */
+    unsigned endpoints;     /* none left: the PML is about to go */
     pthread_t caller;                          /* it, while it runs callbacks; else 0 */
     struct mca_btl_diwarp_ending_read *ending; /* its, while the callback of a get runs */
 
@@ -134,6 +138,8 @@ int mca_btl_diwarp_status(enum ibv_wc_status status);
  * does further up its stack. */
 bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *module);
 void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module);
+/* Between the two; returns how many completions there were. */
+int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module);
 /* Harmless when it was not started. */
 void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module);
@@ -167,7 +173,8 @@ typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
 
 int mca_btl_diwarp_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                                    mca_btl_base_endpoint_t **endpoint);
-void mca_btl_diwarp_endpoint_destroy(mca_btl_base_endpoint_t *endpoint);
+void mca_btl_diwarp_endpoint_destroy(struct mca_btl_diwarp_module *module,
+                                     mca_btl_base_endpoint_t *endpoint);
 struct diwarp_name mca_btl_diwarp_endpoint_name(const mca_btl_base_endpoint_t *endpoint);
 /* Tells the user and the PML, once per peer. The PML usually ends the job. */
 void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,

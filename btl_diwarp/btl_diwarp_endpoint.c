@@ -5,6 +5,7 @@
 #include "opal/util/show_help.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -59,12 +60,27 @@ int mca_btl_diwarp_endpoint_create(struct mca_btl_diwarp_module *module, opal_pr
         }
         return -ENOMEM == rc ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERR_UNREACH;
     }
+    (void)__atomic_add_fetch(&module->endpoints, 1, __ATOMIC_RELAXED);
     *endpoint = made;
     return OPAL_SUCCESS;
 }
 
-void mca_btl_diwarp_endpoint_destroy(mca_btl_base_endpoint_t *endpoint)
+/* Once the last one goes, so may the PML: the helper must not be inside it. */
+static void endpoint_gone(struct mca_btl_diwarp_module *module)
 {
+    if (0 == __atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED) &&
+        !mca_btl_diwarp_in_progress(module)) {
+        while (!mca_btl_diwarp_polling_begin(module)) {
+            sched_yield();
+        }
+        mca_btl_diwarp_polling_end(module);
+    }
+}
+
+void mca_btl_diwarp_endpoint_destroy(struct mca_btl_diwarp_module *module,
+                                     mca_btl_base_endpoint_t *endpoint)
+{
+    endpoint_gone(module);
     diwarp_destroy_ah(endpoint->ah);
     free(endpoint);
 }

@@ -3,49 +3,54 @@
  * The helper thread: runs the RNIC while the application is away from MPI's progress, in a long
  * computation or blocked in the run-time system (MPI_Comm_spawn waits there for its children). What
  * the application has sent must leave, and be repeated when lost, all the same: a peer may need it
- * to come to the point this process waits for.
+ * to come to the point this process waits for. And a large transfer goes on behind the computation.
  *
- * It never calls back into the PML: completions wait for the application's next progress.
+ * It looks now and then whether the application polls, and takes over once it does not: then it
+ * sleeps in the kernel until datagrams come. Whoever polls has the RNIC: the helper never waits for
+ * it and is never waited for.
+ *
+ * Where the PML is protected against a second thread (helper_calls_back) it hands completions on as
+ * progress does, so that messages are matched, too; else these wait for the application.
  */
+#define _GNU_SOURCE /* ppoll */
 #include "btl_diwarp/btl_diwarp.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <time.h>
 
-/* How often it looks whether the application makes progress by itself. */
-#define LOOK_NS     5000000L
-#define SHORTEST_NS 100000L
+/* An application that waits in MPI polls every few hundred nanoseconds; on shared cores it does so
+ * only when it is its turn. */
+#define AWAY_NS        20000u
+#define AWAY_SHARED_NS 5000000u
 
-static void sleep_until_look(void)
+/* A look costs the application 3 to 4 microseconds: it must be rare while it polls all the time,
+ * and soon after it was away to some purpose. */
+#define LOOK_SHORTEST_NS 50000u
+#define LOOK_LONGEST_NS  1000000u
+
+/* How many absences in a row that gave the helper nothing to do make it look less often. */
+#define WORTH_MOST 8
+
+/* Of one sleep while it has taken over: it must see that it has to stop. */
+#define SLEEP_LONGEST_NS 5000000u
+/* A full socket buffer makes the RNIC due at once for as long as it is full. */
+#define SLEEP_SHORTEST_NS 100000u
+
+struct helper {
+    struct mca_btl_diwarp_module *module;
+    const struct diwarp_counters *counters;
+    int fd;
+    uint64_t look_ns;
+    unsigned worth; /* WORTH_MOST: its last take-over was good for something */
+};
+
+static struct timespec timespec_of(uint64_t ns)
 {
-    const struct timespec period = {.tv_nsec = LOOK_NS};
-
-    (void)nanosleep(&period, NULL);
-}
-
-/* Until a datagram comes, a timer of the RNIC is due, or it is time to look again. A full socket
- * buffer makes the RNIC due at once for as long as it is full: hence a shortest sleep. */
-static void sleep_until_due(struct mca_btl_diwarp_module *module, int fd)
-{
-    struct pollfd pollfd = {.fd = fd, .events = POLLIN};
-    uint64_t idle_ns = diwarp_cq_idle_ns(module->cq);
-    struct timespec period = {.tv_nsec = idle_ns < LOOK_NS ? (long)idle_ns : LOOK_NS};
-
-    if (period.tv_nsec < SHORTEST_NS) {
-        period.tv_nsec = SHORTEST_NS;
-    }
-    (void)ppoll(&pollfd, 1, &period, NULL);
-}
-
-/* One run, unless the application came back. */
-static void run_once(struct mca_btl_diwarp_module *module)
-{
-    if (mca_btl_diwarp_polling_begin(module)) {
-        (void)diwarp_run_cq(module->cq);
-        mca_btl_diwarp_polling_end(module);
-    }
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
+                             .tv_nsec = (long)(ns % 1000000000u)};
 }
 
 static bool stopping(const struct mca_btl_diwarp_module *module)
@@ -53,23 +58,101 @@ static bool stopping(const struct mca_btl_diwarp_module *module)
     return __atomic_load_n(&module->helper_stop, __ATOMIC_ACQUIRE);
 }
 
+static unsigned long polls_of(const struct mca_btl_diwarp_module *module)
+{
+    return __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
+}
+
+static bool away(const struct mca_btl_diwarp_module *module)
+{
+    return !__atomic_load_n(&module->polling, __ATOMIC_RELAXED) &&
+           diwarp_cq_quiet_ns(module->cq) >= (module->shared_cores ? AWAY_SHARED_NS : AWAY_NS);
+}
+
+/* One run, unless the application came back. True when it moved something. */
+static bool run_once(struct helper *helper)
+{
+    struct mca_btl_diwarp_module *module = helper->module;
+    uint64_t before = helper->counters->tx_datagrams + helper->counters->rx_datagrams;
+
+    if (!mca_btl_diwarp_polling_begin(module)) {
+        return false;
+    }
+    if (module->helper_calls_back && module->endpoints > 0) {
+        (void)mca_btl_diwarp_poll_and_call_back(module);
+    } else {
+        (void)diwarp_run_cq(module->cq);
+    }
+    mca_btl_diwarp_polling_end(module);
+    return helper->counters->tx_datagrams + helper->counters->rx_datagrams != before;
+}
+
+/* Until a datagram comes or a timer of the RNIC is due. */
+static void sleep_until_due(struct helper *helper)
+{
+    struct pollfd pollfd = {.fd = helper->fd, .events = POLLIN};
+    uint64_t idle_ns = diwarp_cq_idle_ns(helper->module->cq);
+    struct timespec period;
+
+    if (idle_ns < SLEEP_SHORTEST_NS) {
+        idle_ns = SLEEP_SHORTEST_NS;
+    }
+    period = timespec_of(idle_ns < SLEEP_LONGEST_NS ? idle_ns : SLEEP_LONGEST_NS);
+    (void)ppoll(&pollfd, 1, &period, NULL);
+}
+
+/* Runs the RNIC until the application polls again. */
+static void take_over(struct helper *helper)
+{
+    struct mca_btl_diwarp_module *module = helper->module;
+    unsigned long polls = polls_of(module);
+    bool useful = false;
+
+    while (polls_of(module) == polls && !stopping(module)) {
+        if (run_once(helper)) {
+            useful = true;
+        } else {
+            sleep_until_due(helper);
+        }
+    }
+    if (useful) {
+        helper->worth = WORTH_MOST;
+    } else if (helper->worth > 0) {
+        helper->worth--;
+    }
+    if (helper->worth > 0) {
+        helper->look_ns = LOOK_SHORTEST_NS;
+    }
+}
+
+static void look_later(struct helper *helper)
+{
+    struct timespec period = timespec_of(helper->look_ns);
+
+    if (helper->look_ns < LOOK_LONGEST_NS) {
+        helper->look_ns *= 2;
+    }
+    (void)nanosleep(&period, NULL);
+}
+
 static void *helper_main(void *arg)
 {
     struct mca_btl_diwarp_module *module = arg;
+    struct helper helper = {.module = module,
+                            .counters = diwarp_query_counters(module->qp),
+                            .look_ns = LOOK_SHORTEST_NS,
+                            .worth = WORTH_MOST};
     struct diwarp_qp_info info;
-    unsigned long seen = 0;
 
     diwarp_query_qp(module->qp, &info);
+    helper.fd = info.fd;
+    /* Else the kernel adds 50 us to each sleep. */
+    (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     while (!stopping(module)) {
-        unsigned long polls = __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
-
-        if (polls != seen) {
-            seen = polls;
-            sleep_until_look();
-        } else {
-            run_once(module);
-            sleep_until_due(module, info.fd);
+        if (away(module)) {
+            take_over(&helper);
         }
+        look_later(&helper);
     }
     return NULL;
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The module: function table, peers, and the verbs objects behind it. */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "btl_diwarp/btl_diwarp.h"
 
 #include "opal/util/show_help.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Bound of requests the core queues; more wait in btl_diwarp_work.c. */
 #define SEND_QUEUE_WRS 8192
@@ -42,11 +45,10 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
                      mca_btl_base_endpoint_t **endpoints)
 {
-    (void)btl;
     (void)procs;
     for (size_t i = 0; i < nprocs; i++) {
         if (NULL != endpoints[i]) {
-            mca_btl_diwarp_endpoint_destroy(endpoints[i]);
+            mca_btl_diwarp_endpoint_destroy((struct mca_btl_diwarp_module *)btl, endpoints[i]);
         }
     }
     return OPAL_SUCCESS;
@@ -165,6 +167,41 @@ static int open_qp(struct mca_btl_diwarp_module *module, const char **what,
     return diwarp_create_qp(module->pd, &attr, &module->qp, why);
 }
 
+/*
+ * The helper may hand completions to the PML where that takes its locks: in programs that asked for
+ * threads, or when the user wants it, which makes it take them, as btl/tcp does for its own thread.
+ */
+static int start_helper(struct mca_btl_diwarp_module *module)
+{
+    int wanted = mca_btl_diwarp_component.params.progress_thread;
+
+    if (DIWARP_OFF == wanted) {
+        return 0;
+    }
+    module->helper_calls_back = DIWARP_ON == wanted || opal_using_threads();
+    if (OPAL_SUCCESS != mca_btl_diwarp_helper_start(module)) {
+        return -EAGAIN;
+    }
+    if (module->helper_calls_back) {
+        module->super.btl_flags |= MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED;
+        opal_set_using_threads(true);
+    }
+    return 0;
+}
+
+/* More processes of this job than cores they may run on. One that is bound says nothing about the
+ * others: then all of the machine's count. */
+static bool cores_are_shared(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    cpu_set_t set;
+
+    if (NULL == opal_process_info.cpuset && 0 == sched_getaffinity(0, sizeof(set), &set)) {
+        cores = CPU_COUNT(&set);
+    }
+    return cores > 0 && opal_process_info.num_local_peers + 1 > cores;
+}
+
 int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool threaded)
 {
     struct diwarp_device_attr attr;
@@ -175,14 +212,15 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
     mca_btl_diwarp_params_get(&attr);
     attr.name.job = OPAL_PROC_MY_NAME.jobid;
     attr.name.rank = OPAL_PROC_MY_NAME.vpid;
-    attr.threaded = threaded || mca_btl_diwarp_component.params.progress_thread;
+    attr.threaded = threaded || DIWARP_OFF != mca_btl_diwarp_component.params.progress_thread;
+    module->shared_cores = cores_are_shared();
     rc = diwarp_open_device(&attr, &module->device, &why);
     if (0 == rc) {
         rc = open_qp(module, &what, &why);
     }
-    if (0 == rc && mca_btl_diwarp_component.params.progress_thread) {
+    if (0 == rc) {
         what = "starting the progress thread";
-        rc = OPAL_SUCCESS == mca_btl_diwarp_helper_start(module) ? 0 : -EAGAIN;
+        rc = start_helper(module);
     }
     if (rc < 0) {
         show_open_error(rc, what, &why);

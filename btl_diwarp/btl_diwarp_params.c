@@ -100,7 +100,8 @@ static void set_defaults(void)
         .send_pool_bytes = attr.send_pool_bytes,
         .record_window_bytes = attr.record_window_bytes,
         .finalize_timeout_ms = 500,
-        .progress_thread = true,
+        .progress_thread = DIWARP_AUTO,
+        .blocking = DIWARP_AUTO,
     };
     /* The MCA copies a string default when it registers the variable. */
     params->if_exclude = (char *)(uintptr_t)DIWARP_IF_EXCLUDE_DEFAULT;
@@ -127,6 +128,15 @@ static int register_switches(void)
                           "CRC32C over each datagram; off trusts the UDP checksum and must be so "
                           "in every process",
                           MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4, &params->crc);
+    }
+    if (rc >= 0) {
+        rc = register_var("progress_thread",
+                          "A helper thread that sends, repeats, acknowledges and places data while "
+                          "the application makes no MPI calls; on: it also matches messages, which "
+                          "makes Open MPI take its locks; auto: it does so only in programs that "
+                          "asked for threads",
+                          MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4,
+                          &params->progress_thread);
     }
     OBJ_RELEASE(enumerator);
     return rc;
@@ -210,13 +220,6 @@ int mca_btl_diwarp_params_register(void)
                           "Send to the busiest peers, at most 8, through connected sockets, which "
                           "costs the kernel less; not used when port_min is set",
                           MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5, &params->connected);
-    }
-    if (rc >= 0) {
-        rc = register_var("progress_thread",
-                          "Let a helper thread send, repeat and acknowledge while the application "
-                          "makes no MPI calls; it sleeps when there is nothing to do",
-                          MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_4,
-                          &params->progress_thread);
     }
     if (rc >= 0) {
         rc = register_var("stats", "Print every counter, one a line, to stderr in MPI_Finalize",

@@ -102,20 +102,31 @@ static void call_back(struct mca_btl_diwarp_module *module, const struct diwarp_
     __atomic_store_n(&module->caller, NO_THREAD, __ATOMIC_RELAXED);
 }
 
-int mca_btl_diwarp_component_progress(void)
+int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
 {
-    struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
     struct diwarp_wc wc[WC_BATCH];
-    int count;
+    int count = diwarp_poll_cq(module->cq, WC_BATCH, wc);
 
-    if (OPAL_UNLIKELY(NULL == module->qp) || !mca_btl_diwarp_polling_begin(module)) {
-        return 0;
-    }
-    __atomic_store_n(&module->polls, module->polls + 1, __ATOMIC_RELAXED);
-    count = diwarp_poll_cq(module->cq, WC_BATCH, wc);
     if (count > 0 || OPAL_UNLIKELY(mca_btl_diwarp_work_waiting(module) > 0)) {
         call_back(module, wc, count);
     }
+    return count;
+}
+
+int mca_btl_diwarp_component_progress(void)
+{
+    struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
+    int count;
+
+    if (OPAL_UNLIKELY(NULL == module->qp)) {
+        return 0;
+    }
+    /* Said before the try: the helper gives way to whoever finds it here. */
+    __atomic_store_n(&module->polls, module->polls + 1, __ATOMIC_RELAXED);
+    if (!mca_btl_diwarp_polling_begin(module)) {
+        return 0;
+    }
+    count = mca_btl_diwarp_poll_and_call_back(module);
     mca_btl_diwarp_polling_end(module);
-    return count > 0 ? count : 0;
+    return count;
 }

@@ -20,6 +20,7 @@ from .transports import DIWARP, MPI, RAW_UDP, TCP, TRANSPORTS, UCX, Launcher
 from .transports import listed_components, probe, root_may_run
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+README = os.path.join(TOP, "README.md")
 COMPONENT_FILE = "mca_btl_diwarp.so"
 PROBE_PROGRAM = "latency_bandwidth"
 # Load per core from which other work is felt.
@@ -138,7 +139,7 @@ def component_folder(options: argparse.Namespace) -> str:
 def machine_text(launcher: Launcher) -> str:
     version = (jobs.run_quietly([launcher.mpirun, "--version"]) or "Open MPI").splitlines()[0]
     version = version.replace("mpirun (", "").replace(")", "")
-    system, release = platform.system(), platform.release()
+    system, release = platform.system(), ".".join(platform.release().split(".")[:2])
     return f"{launcher.cores} core{'s' * (launcher.cores != 1)}, {system} {release}, {version}"
 
 
@@ -187,8 +188,7 @@ def write_markdown(options, results: Results, verdicts: list, about: str, drawn:
             shutil.copy(p, kept)
         names = [f"benchmarks/plots/{os.path.basename(p)}" for p in drawn]
         text = markdown.document(results, verdicts, about, names)
-        if not markdown.write(os.path.join(TOP, "README.md"), text, marks_needed=True):
-            die(f"README.md has no marks {markdown.BEGIN} and {markdown.END}")
+        markdown.write(README, text, marks_needed=True)
         print("written: README.md")
 
 
@@ -196,6 +196,8 @@ def measure_and_report(options: argparse.Namespace) -> int:
     mpirun = os.environ.get("MPIRUN", "mpirun")
     if not shutil.which(mpirun):
         die(f"no {mpirun} (Debian: openmpi-bin)")
+    if options.readme and not markdown.has_marks(README):
+        die(f"README.md has no lines {markdown.BEGIN} and {markdown.END}")
     build = build_folder()
     folders = [options.bindir] if options.bindir else []
     folders += [os.path.join(build, "benchmarks"), build]
@@ -255,4 +257,9 @@ def main(words: list[str]) -> int:
         return 0
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
-    return measure_and_report(options)
+    try:
+        return measure_and_report(options)
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1

@@ -92,6 +92,11 @@ def put_between_marks(text: str, inner: str) -> str | None:
     return f"{text[:begin + len(BEGIN)]}\n{inner}{text[end:]}"
 
 
+def has_marks(path: str) -> bool:
+    with open(path, encoding="utf-8") as file:
+        return put_between_marks(file.read(), "") is not None
+
+
 def write(path: str, inner: str, marks_needed: bool) -> bool:
     """Rewrites the file between its marks, or all of it when it has none and need not. False: the
     marks are needed and not there."""

@@ -95,6 +95,7 @@ static int run(struct diwarp_cq *cq)
 {
     uint64_t now_ns = dw_device_now_ns(cq->device);
     int received = 0;
+    __atomic_store_n(&cq->ran_ns, now_ns, __ATOMIC_RELAXED);
     dw_list_foreach (it, &cq->qps)
         received += dw_qp_progress(dw_container(it, struct diwarp_qp, cq_link), now_ns);
     return received;
@@ -133,6 +134,13 @@ uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq)
     if (next_ns == UINT64_MAX)
         return next_ns;
     return next_ns > now_ns ? next_ns - now_ns : 0;
+}
+
+uint64_t diwarp_cq_quiet_ns(const struct diwarp_cq *cq)
+{
+    uint64_t ran_ns = __atomic_load_n(&cq->ran_ns, __ATOMIC_RELAXED);
+    uint64_t now_ns = dw_device_now_ns(cq->device);
+    return now_ns > ran_ns ? now_ns - ran_ns : 0;
 }
 
 #define WAIT_MAX_FDS 16

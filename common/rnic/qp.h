@@ -44,6 +44,7 @@ struct diwarp_cq {
     struct dw_list qps;
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
+    uint64_t ran_ns; /* the RNIC, last; read without the lock */
 };
 
 /* A sequenced datagram. Kept, as it went out, until it is acknowledged. */

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/wire/crc32c.h"
+
 /* Open records per QP and end; beyond, posts give -ENOMEM and peers' requests are refused. */
 #define RECORDS_MAX 65536
 /* No grant below this part of the budget, unless it ends the record: each costs a datagram. */
@@ -187,6 +189,7 @@ int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t by
 
 static void on_full(struct dw_sink *sink, uint64_t now_ns)
 {
+    dw_crc32c_copy_fence();
     sink->peer->qp->counters.rx_records_complete++;
     stop(sink);
     if (!sink->region)

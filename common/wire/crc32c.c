@@ -119,6 +119,13 @@ uint32_t dw_crc32c_copy_past_cache(uint32_t crc, void *dst, const void *src, siz
     return ~impl()->update_copy_past_cache(~crc, dst, src, len);
 }
 
+void dw_crc32c_copy_fence(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_sfence(); /* such stores are not ordered as others are */
+#endif
+}
+
 const char *dw_crc32c_path(void)
 {
     return impl()->name;

@@ -282,9 +282,7 @@ AVX512 static uint32_t vpclmulqdq_update_copy_past_cache(uint32_t state, uint8_t
         head = len;
     }
     state = straight(state, dst, src, head, true);
-    state = folded(state, dst + head, src + head, len - head, PAST_CACHE);
-    _mm_sfence(); /* other threads see the data before whatever is then said of it */
-    return state;
+    return folded(state, dst + head, src + head, len - head, PAST_CACHE);
 }
 
 static bool vpclmulqdq_usable(void)
