@@ -75,6 +75,7 @@ struct mca_btl_diwarp_params {
     unsigned send_pool_bytes;
     unsigned record_window_bytes;
     unsigned finalize_timeout_ms;
+    unsigned blocking_polls;
     bool connected;
     bool stats;
 };
@@ -113,8 +114,13 @@ struct mca_btl_diwarp_module {
     unsigned long polls; /* progress calls, for the helper to see */
     pthread_t helper;
     bool helper_running, helper_stop;
+    bool helper_asleep;     /* wakes by helper_event, an eventfd */
+    int helper_event;
     bool helper_calls_back; /* the PML is protected against a second thread */
     bool shared_cores;      /* more ranks than cores here: they take turns */
+    bool blocking;          /* progress sleeps when nothing comes */
+    unsigned empty_polls;   /* in a row */
+    int socket;             /* for poll(2) */
     unsigned endpoints;     /* none left: the PML is about to go */
     pthread_t caller;                          /* it, while it runs callbacks; else 0 */
     struct mca_btl_diwarp_ending_read *ending; /* its, while the callback of a get runs */
@@ -141,6 +147,8 @@ void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module);
 /* Between the two; returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module);
+/* When it is asleep: the application is back. */
+void mca_btl_diwarp_helper_wake(struct mca_btl_diwarp_module *module);
 /* Harmless when it was not started. */
 void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module);
 

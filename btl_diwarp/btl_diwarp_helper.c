@@ -18,8 +18,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 /* An application that waits in MPI polls every few hundred nanoseconds; on shared cores it does so
  * only when it is its turn. */
@@ -34,8 +36,9 @@
 /* How many absences in a row that gave the helper nothing to do make it look less often. */
 #define WORTH_MOST 8
 
-/* Of one sleep while it has taken over: it must see that it has to stop. */
-#define SLEEP_LONGEST_NS 5000000u
+/* Of one sleep while it has taken over. The application wakes it when it comes back: what it has
+ * read is not there to wake the helper, and what it then leaves to be sent must not wait. */
+#define SLEEP_LONGEST_NS 100000000u
 /* A full socket buffer makes the RNIC due at once for as long as it is full. */
 #define SLEEP_SHORTEST_NS 100000u
 
@@ -87,18 +90,27 @@ static bool run_once(struct helper *helper)
     return helper->counters->tx_datagrams + helper->counters->rx_datagrams != before;
 }
 
-/* Until a datagram comes or a timer of the RNIC is due. */
-static void sleep_until_due(struct helper *helper)
+/* Until a datagram comes, a timer of the RNIC is due, or somebody wakes it. */
+static void sleep_until_due(struct helper *helper, unsigned long polls)
 {
-    struct pollfd pollfd = {.fd = helper->fd, .events = POLLIN};
-    uint64_t idle_ns = diwarp_cq_idle_ns(helper->module->cq);
+    struct mca_btl_diwarp_module *module = helper->module;
+    struct pollfd fds[] = {{.fd = helper->fd, .events = POLLIN},
+                           {.fd = module->helper_event, .events = POLLIN}};
+    uint64_t idle_ns = diwarp_cq_idle_ns(module->cq), wakes;
     struct timespec period;
 
     if (idle_ns < SLEEP_SHORTEST_NS) {
         idle_ns = SLEEP_SHORTEST_NS;
     }
     period = timespec_of(idle_ns < SLEEP_LONGEST_NS ? idle_ns : SLEEP_LONGEST_NS);
-    (void)ppoll(&pollfd, 1, &period, NULL);
+    __atomic_store_n(&module->helper_asleep, true, __ATOMIC_SEQ_CST);
+    if (polls_of(module) == polls && !stopping(module)) {
+        (void)ppoll(fds, 2, &period, NULL);
+    }
+    __atomic_store_n(&module->helper_asleep, false, __ATOMIC_RELAXED);
+    if (fds[1].revents & POLLIN) {
+        (void)!read(module->helper_event, &wakes, sizeof(wakes));
+    }
 }
 
 /* Runs the RNIC until the application polls again. */
@@ -112,7 +124,7 @@ static void take_over(struct helper *helper)
         if (run_once(helper)) {
             useful = true;
         } else {
-            sleep_until_due(helper);
+            sleep_until_due(helper, polls);
         }
     }
     if (useful) {
@@ -173,18 +185,35 @@ static int create_without_signals(struct mca_btl_diwarp_module *module)
 int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module)
 {
     module->helper_stop = false;
+    module->helper_asleep = false;
+    module->helper_event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (module->helper_event < 0) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
     if (0 != create_without_signals(module)) {
+        close(module->helper_event);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     module->helper_running = true;
     return OPAL_SUCCESS;
 }
 
+void mca_btl_diwarp_helper_wake(struct mca_btl_diwarp_module *module)
+{
+    const uint64_t one = 1;
+
+    if (__atomic_exchange_n(&module->helper_asleep, false, __ATOMIC_SEQ_CST)) {
+        (void)!write(module->helper_event, &one, sizeof(one));
+    }
+}
+
 void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module)
 {
     if (module->helper_running) {
-        __atomic_store_n(&module->helper_stop, true, __ATOMIC_RELEASE);
+        __atomic_store_n(&module->helper_stop, true, __ATOMIC_SEQ_CST);
+        mca_btl_diwarp_helper_wake(module);
         pthread_join(module->helper, NULL);
+        close(module->helper_event);
         module->helper_running = false;
     }
 }

@@ -214,6 +214,7 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
     attr.name.rank = OPAL_PROC_MY_NAME.vpid;
     attr.threaded = threaded || DIWARP_OFF != mca_btl_diwarp_component.params.progress_thread;
     module->shared_cores = cores_are_shared();
+    module->blocking = DIWARP_ON == mca_btl_diwarp_component.params.blocking;
     rc = diwarp_open_device(&attr, &module->device, &why);
     if (0 == rc) {
         rc = open_qp(module, &what, &why);
@@ -229,6 +230,7 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
     }
     check_rcvbuf(module);
     show_opened(module);
+    {struct diwarp_qp_info i; diwarp_query_qp(module->qp,&i); module->socket=i.fd;}
     return OPAL_SUCCESS;
 }
 

@@ -63,6 +63,8 @@ static const struct uint_param uint_params[] = {
     {"record_window",
      "Most bytes of RDMA transfers under way to this process; 0: derived from the receive buffer",
      &mca_btl_diwarp_component.params.record_window_bytes, OPAL_INFO_LVL_5, 4096, UINT_MAX, true},
+    {"blocking_polls", "Polls in a row that find nothing before progress sleeps, where it may",
+     &mca_btl_diwarp_component.params.blocking_polls, OPAL_INFO_LVL_5, 1, 1000000, true},
     {"finalize_timeout_ms",
      "Longest wait in MPI_Finalize, in milliseconds, for peers to acknowledge what was sent",
      &mca_btl_diwarp_component.params.finalize_timeout_ms, OPAL_INFO_LVL_6, 0, 600000, true},
@@ -100,6 +102,7 @@ static void set_defaults(void)
         .send_pool_bytes = attr.send_pool_bytes,
         .record_window_bytes = attr.record_window_bytes,
         .finalize_timeout_ms = 500,
+        .blocking_polls = 20,
         .progress_thread = DIWARP_AUTO,
         .blocking = DIWARP_AUTO,
     };
@@ -137,6 +140,13 @@ static int register_switches(void)
                           "asked for threads",
                           MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4,
                           &params->progress_thread);
+    }
+    if (rc >= 0) {
+        rc = register_var("blocking",
+                          "Sleep in the kernel, for a millisecond at most, while nothing comes; "
+                          "auto: when there are more processes than cores and no other BTL or "
+                          "thread needs to be looked after",
+                          MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4, &params->blocking);
     }
     OBJ_RELEASE(enumerator);
     return rc;

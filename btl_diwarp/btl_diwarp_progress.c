@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Progress: completions in, BTL callbacks out. */
+#define _GNU_SOURCE /* ppoll */
 #include "btl_diwarp/btl_diwarp.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #define WC_BATCH 32
+
+#define BLOCK_LONGEST_NS 1000000
 
 /* A pthread_t is an address here, and never this one. */
 #define NO_THREAD ((pthread_t)0)
@@ -113,6 +118,24 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
     return count;
 }
 
+/*
+ * Nothing came for a while and other ranks want this core: sleeps until something does, a timer is
+ * due, or a short time has passed, for other parts of Open MPI make progress by being polled.
+ */
+static void block(struct mca_btl_diwarp_module *module)
+{
+    struct pollfd pollfd = {.fd = module->socket, .events = POLLIN};
+    uint64_t idle_ns = diwarp_cq_idle_ns(module->cq);
+    struct timespec timeout = {.tv_nsec = BLOCK_LONGEST_NS};
+
+    if (idle_ns < BLOCK_LONGEST_NS) {
+        timeout.tv_nsec = (long)idle_ns;
+    }
+    if (timeout.tv_nsec > 0) {
+        (void)ppoll(&pollfd, 1, &timeout, NULL);
+    }
+}
+
 int mca_btl_diwarp_component_progress(void)
 {
     struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
@@ -123,10 +146,19 @@ int mca_btl_diwarp_component_progress(void)
     }
     /* Said before the try: the helper gives way to whoever finds it here. */
     __atomic_store_n(&module->polls, module->polls + 1, __ATOMIC_RELAXED);
+    if (OPAL_UNLIKELY(__atomic_load_n(&module->helper_asleep, __ATOMIC_RELAXED))) {
+        mca_btl_diwarp_helper_wake(module);
+    }
     if (!mca_btl_diwarp_polling_begin(module)) {
         return 0;
     }
     count = mca_btl_diwarp_poll_and_call_back(module);
+    if (OPAL_UNLIKELY(module->blocking)) {
+        module->empty_polls = count > 0 ? 0 : module->empty_polls + 1;
+        if (module->empty_polls > mca_btl_diwarp_component.params.blocking_polls) {
+            block(module);
+        }
+    }
     mca_btl_diwarp_polling_end(module);
     return count;
 }
