@@ -138,6 +138,7 @@ component-fault/help-mpi-btl-diwarp.txt: $(BTL_HELP)
 
 MPI_TESTS = \
 	test/mpi/collectives \
+	test/mpi/async_progress \
 	test/mpi/compute_gap \
 	test/mpi/datatypes \
 	test/mpi/finalize_race \
@@ -155,6 +156,8 @@ check_PROGRAMS += $(MPI_TESTS)
 test_mpi_collectives_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_collectives_LDADD = $(MPI_LIBS)
 
+test_mpi_async_progress_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_async_progress_LDADD = $(MPI_LIBS)
 test_mpi_compute_gap_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_compute_gap_LDADD = $(MPI_LIBS)
 

@@ -165,7 +165,9 @@ int dw_send_several(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
     /* Now that the peer has something to do: what may have to be sent again. */
     for (unsigned i = 0; i < n; i++)
         copy(parts[i].to, parts[i].iov, parts[i].n);
-    if (n)
-        dw_peer_on_asked(peer, now_ns);
-    return n ? 0 : -EAGAIN;
+    /* With nothing in flight, nothing will make more room. */
+    if (!n)
+        return peer->sendwin.count ? -EAGAIN : -EMSGSIZE;
+    dw_peer_on_asked(peer, now_ns);
+    return 0;
 }

@@ -22,8 +22,8 @@ void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_
 
 /* A work that needs more than one datagram, all of it now, from where it lies: the peer receives one
  * while the next is sent, and they are copied, for when one is lost, after that. 0; or, nothing was
- * done: -EAGAIN (window, credit or pool do not allow it), -EMSGSIZE (too many datagrams, or so small
- * that they had better go as a train). */
+ * done: -EAGAIN (window, credit or pool do not allow it), -EMSGSIZE (more than they will ever allow,
+ * or datagrams so small that they had better go as a train). */
 int dw_send_several(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 
 #endif

@@ -65,7 +65,7 @@ static uint32_t plan_bytes(struct sim_rd *rd, uint32_t max)
 static void plan_send(struct sim_rd *rd, struct sim_rd_op *op)
 {
     op->way = (enum sim_rd_way)below(rd, 4);
-    bool short_only = op->way == SIM_RD_INLINE || op->way == SIM_RD_RESERVE;
+    bool short_only = op->way == SIM_RD_RESERVE || (op->way == SIM_RD_INLINE && percent(rd, 50));
     op->bytes = plan_bytes(rd, short_only ? 1000 : rd->config.qp.max_msg_bytes);
     op->signaled = op->way != SIM_RD_RESERVE && percent(rd, 50);
     /* Without an immediate, the payload says which it is. */

@@ -166,9 +166,33 @@ static void run_cq__hands_nothing_out(void **state)
     node_close(&b);
 }
 
+static void quiet__counts_from_the_last_run(void **state)
+{
+    (void)state;
+    struct diwarp_wc wc;
+    struct node a;
+
+    node_open_default(&a, 1, DIWARP_QPT_RD);
+    for (int i = 0; i < 2; i++) {
+        uint64_t before_ns = clock_ns();
+        if (i == 0)
+            (void)diwarp_run_cq(a.cq);
+        else
+            (void)diwarp_poll_cq(a.cq, 1, &wc);
+        uint64_t ran_ns = clock_ns();
+        while (clock_ns() == ran_ns)
+            ;
+        uint64_t quiet_ns = diwarp_cq_quiet_ns(a.cq);
+        assert_true(quiet_ns > 0 && quiet_ns <= clock_ns() - before_ns);
+        assert_true(diwarp_cq_quiet_ns(a.cq) >= quiet_ns);
+    }
+    node_close(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quiet__counts_from_the_last_run),
         cmocka_unit_test(cq__keeps_the_order_while_it_grows),
         cmocka_unit_test(wc_status__of_what_came_on_the_wire),
         cmocka_unit_test(cq__of_two_qps_serves_both),

@@ -103,12 +103,14 @@ static void crc32c__all_lengths_and_alignments(void **state)
     on_each_path(check_all_lengths);
 }
 
-static void check_copy(size_t dst_align, size_t src_align, size_t len, uint32_t expected)
+static void check_copy_by(uint32_t (*copy)(uint32_t, void *, const void *, size_t),
+                          size_t dst_align, size_t src_align, size_t len, uint32_t expected)
 {
     uint8_t *dst = copied + dst_align;
 
     memset(copied, GUARD, len + 2 * ALIGNMENTS);
-    assert_int_equal(dw_crc32c_copy(0x12345678, dst, source + src_align, len), expected);
+    assert_int_equal(copy(0x12345678, dst, source + src_align, len), expected);
+    dw_crc32c_copy_fence();
     assert_int_equal(memcmp(dst, source + src_align, len), 0);
     for (size_t i = 0; i < dst_align; i++) {
         assert_int_equal(copied[i], GUARD);
@@ -116,6 +118,12 @@ static void check_copy(size_t dst_align, size_t src_align, size_t len, uint32_t 
     for (size_t i = 0; i < ALIGNMENTS; i++) {
         assert_int_equal(dst[len + i], GUARD);
     }
+}
+
+static void check_copy(size_t dst_align, size_t src_align, size_t len, uint32_t expected)
+{
+    check_copy_by(dw_crc32c_copy, dst_align, src_align, len, expected);
+    check_copy_by(dw_crc32c_copy_past_cache, dst_align, src_align, len, expected);
 }
 
 static void check_copy_all_lengths(void)

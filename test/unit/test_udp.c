@@ -199,6 +199,26 @@ static void exchange(struct dw_llp *tx, struct dw_llp *rx, uint32_t total, uint3
     assert_train(total, segment);
 }
 
+/* Sends `count` datagrams to a socket of the test's own; returns the source port of the last. */
+static uint16_t last_source_port(struct dw_llp *tx, unsigned count)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET};
+    socklen_t len = sizeof(name);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    inet_pton(AF_INET, "127.0.0.1", &name.sin_addr);
+    assert_int_equal(bind(fd, (struct sockaddr *)&name, len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
+    struct dw_llp_addr to = to_loopback(AF_INET, ntohs(name.sin_port));
+    for (unsigned i = 0; i < count; i++) {
+        uint8_t buf[64];
+        len = sizeof(name);
+        assert_int_equal(send_train(tx, &to, 40, 40), 0);
+        assert_int_equal(recvfrom(fd, buf, sizeof(buf), 0, (struct sockaddr *)&name, &len), 40);
+    }
+    close(fd);
+    return ntohs(name.sin_port);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -435,8 +455,6 @@ static void udp_send__full_buffer_inside_a_train_loses_the_rest(void **state)
     close_llp(rx);
 }
 
-/* ---- tests: unreachable destinations ------------------------------------------------------ */
-
 static uint16_t closed_port(void)
 {
     struct dw_llp_attr attr = attr_plain();
@@ -445,6 +463,96 @@ static uint16_t closed_port(void)
     close_llp(llp);
     return port;
 }
+
+/* ---- tests: connected sockets, GRO on demand ------------------------------------------------ */
+
+static void udp_send__busy_destination_gets_a_socket_of_its_own(void **state)
+{
+    (void)state;
+    struct dw_llp_attr attr = attr_plain();
+    struct dw_llp *tx = open_llp(&attr, &tx_counters);
+    assert_int_equal(last_source_port(tx, 100), tx->port);
+    close_llp(tx);
+    attr.connected = true;
+    tx = open_llp(&attr, &tx_counters);
+    assert_int_equal(last_source_port(tx, 10), tx->port);
+    assert_int_not_equal(last_source_port(tx, 100), tx->port);
+    close_llp(tx);
+    attr.port_min = 20000;
+    attr.port_max = 29999;
+    tx = open_llp(&attr, &tx_counters);
+    assert_int_equal(last_source_port(tx, 100), tx->port);
+    close_llp(tx);
+}
+
+static void udp_send__connected_socket_sends_the_same_datagrams(void **state)
+{
+    (void)state;
+    struct dw_llp_attr attr = attr_plain();
+    attr.connected = true;
+    struct dw_llp *tx = open_llp(&attr, &tx_counters), *rx = open_llp(&attr, &rx_counters);
+    for (unsigned round = 0; round < 10; round++) {
+        for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+            exchange(tx, rx, shapes[i].total, shapes[i].segment, 1);
+        }
+    }
+    close_llp(tx);
+    close_llp(rx);
+}
+
+/* More destinations than sockets, some of them closed: all that is open is reached. */
+static void udp_send__many_destinations_share_the_connected_sockets(void **state)
+{
+    (void)state;
+    enum { PEERS = 20 };
+    struct dw_llp_attr attr = attr_plain();
+    attr.connected = true;
+    struct dw_llp *tx = open_llp(&attr, &tx_counters), *rx[PEERS];
+    struct dw_llp_addr closed = to_loopback(AF_INET, closed_port()), back;
+    for (unsigned i = 0; i < PEERS; i++) {
+        rx[i] = open_llp(&attr, &rx_counters);
+    }
+    for (unsigned i = 0; i < 100 * PEERS; i++) {
+        exchange(tx, rx[i / 100 + i % 3 < PEERS ? i / 100 + i % 3 : 0], 50, 50, 1);
+        (void)send_train(tx, &closed, 50, 50);
+    }
+    assert_true(tx->ops->unreachable(tx, &back));
+    assert_int_equal(back.port, closed.port);
+    for (unsigned i = 0; i < PEERS; i++) {
+        close_llp(rx[i]);
+    }
+    close_llp(tx);
+}
+
+static void udp_recv__gro_only_once_trains_come(void **state)
+{
+    (void)state;
+    struct dw_llp_attr attr = attr_plain(), always = attr_plain();
+    always.gro = DIWARP_ON;
+    struct dw_llp *tx = open_llp(&attr, &tx_counters), *rx = open_llp(&attr, &rx_counters);
+    struct dw_llp *gro = open_llp(&always, &rx_counters);
+    bool possible = gro->gro;
+    close_llp(gro);
+    assert_false(rx->gro);
+    for (unsigned i = 0; i < 20; i++) {
+        exchange(tx, rx, 1472, 1472, 1); /* one at a time */
+    }
+    struct dw_llp_addr to = to_loopback(AF_INET, rx->port);
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(send_train(tx, &to, 40000, 40000), 0); /* two would not fit a train */
+    }
+    recv_datagrams(rx, 8, 1);
+    assert_false(rx->gro);
+    exchange(tx, rx, 14720, 1472, 1);
+    assert_int_equal(rx->gro, possible);
+    uint64_t calls = rx_counters.rx_syscalls;
+    exchange(tx, rx, 14720, 1472, 1);
+    assert_true(!possible || !tx->gso || rx_counters.rx_syscalls == calls + 1);
+    close_llp(tx);
+    close_llp(rx);
+}
+
+/* ---- tests: unreachable destinations ------------------------------------------------------ */
 
 static void udp_unreachable__names_the_destination(void **state)
 {
@@ -682,6 +790,10 @@ int main(void)
         cmocka_unit_test_setup(udp_send__gso_ends_when_no_way_out_takes_it, setup),
         cmocka_unit_test_setup(udp_send__errors, setup),
         cmocka_unit_test_setup(udp_send__full_buffer_inside_a_train_loses_the_rest, setup),
+        cmocka_unit_test_setup(udp_send__busy_destination_gets_a_socket_of_its_own, setup),
+        cmocka_unit_test_setup(udp_send__connected_socket_sends_the_same_datagrams, setup),
+        cmocka_unit_test_setup(udp_send__many_destinations_share_the_connected_sockets, setup),
+        cmocka_unit_test_setup(udp_recv__gro_only_once_trains_come, setup),
         cmocka_unit_test_setup(udp_unreachable__names_the_destination, setup),
         cmocka_unit_test_setup(udp_unreachable__many_errors_disturb_no_train, setup),
         cmocka_unit_test_setup(udp_open__port_range, setup),
