@@ -112,16 +112,20 @@ struct mca_btl_diwarp_module {
 
     bool polling;        /* a thread is inside progress, or the helper runs the RNIC */
     unsigned long polls; /* progress calls, for the helper to see */
+    int fd;              /* the socket, for poll(2) */
+
+    bool threaded;        /* the program asked for threads */
+    bool shared_cores;    /* more ranks than cores here: they take turns */
+    bool blocking;        /* progress sleeps when nothing comes */
+    unsigned empty_polls; /* in a row */
+    unsigned endpoints;   /* none left: the PML is about to go */
+
     pthread_t helper;
     bool helper_running, helper_stop;
+    bool helper_calls_back; /* the PML is protected against a second thread */
     bool helper_asleep;     /* wakes by helper_event, an eventfd */
     int helper_event;
-    bool helper_calls_back; /* the PML is protected against a second thread */
-    bool shared_cores;      /* more ranks than cores here: they take turns */
-    bool blocking;          /* progress sleeps when nothing comes */
-    unsigned empty_polls;   /* in a row */
-    int socket;             /* for poll(2) */
-    unsigned endpoints;     /* none left: the PML is about to go */
+
     pthread_t caller;                          /* it, while it runs callbacks; else 0 */
     struct mca_btl_diwarp_ending_read *ending; /* its, while the callback of a get runs */
 

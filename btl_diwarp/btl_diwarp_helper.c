@@ -45,8 +45,7 @@
 struct helper {
     struct mca_btl_diwarp_module *module;
     const struct diwarp_counters *counters;
-    int fd;
-    uint64_t look_ns;
+    uint64_t look_ns, shortest_ns, longest_ns;
     unsigned worth; /* WORTH_MOST: its last take-over was good for something */
 };
 
@@ -81,7 +80,7 @@ static bool run_once(struct helper *helper)
     if (!mca_btl_diwarp_polling_begin(module)) {
         return false;
     }
-    if (module->helper_calls_back && module->endpoints > 0) {
+    if (module->helper_calls_back && __atomic_load_n(&module->endpoints, __ATOMIC_RELAXED) > 0) {
         (void)mca_btl_diwarp_poll_and_call_back(module);
     } else {
         (void)diwarp_run_cq(module->cq);
@@ -94,7 +93,7 @@ static bool run_once(struct helper *helper)
 static void sleep_until_due(struct helper *helper, unsigned long polls)
 {
     struct mca_btl_diwarp_module *module = helper->module;
-    struct pollfd fds[] = {{.fd = helper->fd, .events = POLLIN},
+    struct pollfd fds[] = {{.fd = module->fd, .events = POLLIN},
                            {.fd = module->helper_event, .events = POLLIN}};
     uint64_t idle_ns = diwarp_cq_idle_ns(module->cq), wakes;
     struct timespec period;
@@ -133,7 +132,7 @@ static void take_over(struct helper *helper)
         helper->worth--;
     }
     if (helper->worth > 0) {
-        helper->look_ns = LOOK_SHORTEST_NS;
+        helper->look_ns = helper->shortest_ns;
     }
 }
 
@@ -141,8 +140,9 @@ static void look_later(struct helper *helper)
 {
     struct timespec period = timespec_of(helper->look_ns);
 
-    if (helper->look_ns < LOOK_LONGEST_NS) {
-        helper->look_ns *= 2;
+    helper->look_ns *= 2;
+    if (helper->look_ns > helper->longest_ns) {
+        helper->look_ns = helper->longest_ns;
     }
     (void)nanosleep(&period, NULL);
 }
@@ -152,12 +152,14 @@ static void *helper_main(void *arg)
     struct mca_btl_diwarp_module *module = arg;
     struct helper helper = {.module = module,
                             .counters = diwarp_query_counters(module->qp),
-                            .look_ns = LOOK_SHORTEST_NS,
+                            .shortest_ns = LOOK_SHORTEST_NS,
+                            .longest_ns = LOOK_LONGEST_NS,
                             .worth = WORTH_MOST};
-    struct diwarp_qp_info info;
 
-    diwarp_query_qp(module->qp, &info);
-    helper.fd = info.fd;
+    if (module->shared_cores) {
+        helper.shortest_ns = helper.longest_ns = AWAY_SHARED_NS;
+    }
+    helper.look_ns = helper.shortest_ns;
     /* Else the kernel adds 50 us to each sleep. */
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     while (!stopping(module)) {

@@ -19,11 +19,41 @@
 #define RCVBUF_TINY_BYTES  (64u << 10)
 #define RCVBUF_USUAL_BYTES 212992u
 
+/* Another BTL would not be looked at meanwhile, but for self, which is never waited for. */
+static bool is_alone(void)
+{
+    mca_btl_base_selected_module_t *other;
+
+    OPAL_LIST_FOREACH(other, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        const char *name = other->btl_component->btl_version.mca_component_name;
+
+        if (0 != strcmp(name, "diwarp") && 0 != strcmp(name, "self")) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Once the BTLs are chosen. */
+static bool may_block(const struct mca_btl_diwarp_module *module)
+{
+    switch (mca_btl_diwarp_component.params.blocking) {
+    case DIWARP_OFF:
+        return false;
+    case DIWARP_ON:
+        return true;
+    default:
+        return module->shared_cores && !module->threaded && is_alone();
+    }
+}
+
 static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
                      mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
 
+    module->blocking = may_block(module);
     for (size_t i = 0; i < nprocs; i++) {
         int rc = mca_btl_diwarp_endpoint_create(module, procs[i], &endpoints[i]);
 
@@ -206,6 +236,7 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
 {
     struct diwarp_device_attr attr;
     struct diwarp_diagnosis why = {.text = ""};
+    struct diwarp_qp_info qp;
     const char *what = "opening the device";
     int rc;
 
@@ -214,10 +245,14 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
     attr.name.rank = OPAL_PROC_MY_NAME.vpid;
     attr.threaded = threaded || DIWARP_OFF != mca_btl_diwarp_component.params.progress_thread;
     module->shared_cores = cores_are_shared();
-    module->blocking = DIWARP_ON == mca_btl_diwarp_component.params.blocking;
+    module->threaded = threaded;
     rc = diwarp_open_device(&attr, &module->device, &why);
     if (0 == rc) {
         rc = open_qp(module, &what, &why);
+    }
+    if (0 == rc) {
+        diwarp_query_qp(module->qp, &qp);
+        module->fd = qp.fd;
     }
     if (0 == rc) {
         what = "starting the progress thread";
@@ -230,7 +265,6 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
     }
     check_rcvbuf(module);
     show_opened(module);
-    {struct diwarp_qp_info i; diwarp_query_qp(module->qp,&i); module->socket=i.fd;}
     return OPAL_SUCCESS;
 }
 

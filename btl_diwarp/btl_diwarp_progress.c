@@ -10,7 +10,9 @@
 
 #define WC_BATCH 32
 
-#define BLOCK_LONGEST_NS 1000000
+/* Of one sleep inside progress. */
+#define BLOCK_LONGEST_NS  1000000
+#define BLOCK_SHORTEST_NS 20000
 
 /* A pthread_t is an address here, and never this one. */
 #define NO_THREAD ((pthread_t)0)
@@ -122,17 +124,31 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
  * Nothing came for a while and other ranks want this core: sleeps until something does, a timer is
  * due, or a short time has passed, for other parts of Open MPI make progress by being polled.
  */
-static void block(struct mca_btl_diwarp_module *module)
+static void block_if_idle(struct mca_btl_diwarp_module *module, bool busy)
 {
-    struct pollfd pollfd = {.fd = module->socket, .events = POLLIN};
-    uint64_t idle_ns = diwarp_cq_idle_ns(module->cq);
+    const unsigned polls = mca_btl_diwarp_component.params.blocking_polls;
+    struct pollfd pollfd = {.fd = module->fd, .events = POLLIN};
     struct timespec timeout = {.tv_nsec = BLOCK_LONGEST_NS};
+    uint64_t idle_ns;
 
+    if (busy) {
+        module->empty_polls = 0;
+        return;
+    }
+    if (++module->empty_polls < polls) {
+        return;
+    }
+    /* A program that polls between pieces of work must not sleep each time. */
+    module->empty_polls = polls / 2;
+    idle_ns = diwarp_cq_idle_ns(module->cq);
+    if (idle_ns < BLOCK_SHORTEST_NS) {
+        return;
+    }
     if (idle_ns < BLOCK_LONGEST_NS) {
         timeout.tv_nsec = (long)idle_ns;
     }
-    if (timeout.tv_nsec > 0) {
-        (void)ppoll(&pollfd, 1, &timeout, NULL);
+    if (ppoll(&pollfd, 1, &timeout, NULL) > 0) {
+        module->empty_polls = 0;
     }
 }
 
@@ -154,10 +170,7 @@ int mca_btl_diwarp_component_progress(void)
     }
     count = mca_btl_diwarp_poll_and_call_back(module);
     if (OPAL_UNLIKELY(module->blocking)) {
-        module->empty_polls = count > 0 ? 0 : module->empty_polls + 1;
-        if (module->empty_polls > mca_btl_diwarp_component.params.blocking_polls) {
-            block(module);
-        }
+        block_if_idle(module, count > 0);
     }
     mca_btl_diwarp_polling_end(module);
     return count;
