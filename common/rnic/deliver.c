@@ -73,6 +73,26 @@ static void retire(struct diwarp_qp *qp, struct dw_assembly *assembly, struct dw
     qp->assembly_count--;
 }
 
+static bool fits(const struct dw_peer *peer, const struct dw_segment *segment)
+{
+    uint64_t end = (uint64_t)segment->ddp.mo + segment->bytes;
+    return segment->bytes && end <= peer->qp->attr.max_msg_bytes;
+}
+
+uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment)
+{
+    const struct dw_ddp_header *ddp = &segment->ddp;
+    struct dw_assembly *assembly = find(peer, ddp->msn);
+    struct dw_range hole;
+    if (!assembly || !fits(peer, segment))
+        return NULL;
+    uint32_t end = ddp->mo + segment->bytes;
+    if (dw_ranges_missing(&assembly->map, ddp->mo, end, &hole, 1) != 1 ||
+        hole.start != ddp->mo || hole.end != end)
+        return NULL;
+    return assembly->buf + ddp->mo;
+}
+
 bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment)
 {
     struct diwarp_qp *qp = peer->qp;
@@ -81,19 +101,20 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment)
         complete(peer, ddp, segment->payload, segment->bytes);
         return true;
     }
-    uint64_t end = (uint64_t)ddp->mo + segment->bytes;
-    if (!segment->bytes || end > qp->attr.max_msg_bytes) {
+    if (!fits(peer, segment)) {
         qp->counters.drop_header++;
         return true;
     }
+    uint32_t end = ddp->mo + segment->bytes;
     struct dw_assembly *assembly = find(peer, ddp->msn);
     if (!assembly)
         assembly = begin(peer, ddp->msn);
-    if (!assembly || dw_ranges_add(&assembly->map, ddp->mo, (uint32_t)end) < 0)
+    if (!assembly || dw_ranges_add(&assembly->map, ddp->mo, end) < 0)
         return false;
-    memcpy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
+    if (segment->payload != assembly->buf + ddp->mo)
+        memcpy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
     if (ddp->last)
-        assembly->total = (uint32_t)end;
+        assembly->total = end;
     if (assembly->total && assembly->map.bytes >= assembly->total) {
         complete(peer, ddp, assembly->buf, assembly->total);
         retire(qp, assembly, &qp->done_assemblies);

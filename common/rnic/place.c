@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Placement fused with the CRC: a Write-Record segment is copied from the receive slot to where it
- * belongs, and its CRC taken, in one pass. What turns out to be damaged has then been written to a
- * hole of the record, whose bytes mean nothing before the validity map says so.
+ * Placement fused with the CRC: the payload of a large segment is copied from the receive slot to
+ * where it belongs, and its CRC taken, in one pass. What turns out to be damaged has then been
+ * written to a hole of a record or of a message being put together, whose bytes mean nothing before
+ * the map says so.
  */
 #include "common/rnic/qp.h"
 #include "common/rnic/rdma_record.h"
@@ -12,54 +13,105 @@
 /* Records of this size and more are written past the cache: it would not hold them until they are
  * used, and a cold line costs twice as much to write through it. */
 #define PAST_CACHE_MIN_BYTES (512u << 10)
+/* Sends smaller than this are handed over where they lie, or not worth it. */
+#define SEND_MIN_BYTES 8192
 
-#define HEAD_BYTES (DW_LLP_HEADER_BYTES + DW_RECORD_SEGMENT_BYTES)
-
-/* The sink of the one segment that fills the datagram; NULL: something else is in it, or it is not
- * wholly beyond all that has come. Everything in the head is compared or checked. */
-static struct dw_sink *find_sink(struct diwarp_qp *qp, const struct dw_llp_header *header,
-                                 const uint8_t *segment, uint32_t bytes, struct dw_write_record *wr)
+/* The one segment that fills a datagram; false: there are others. */
+static bool only_segment(const uint8_t *buf, uint32_t len, struct dw_segment *segment)
 {
-    struct diwarp_name name = {.job = header->job, .rank = header->rank};
-    struct dw_peer *peer = dw_peer_find(qp, name);
-    struct dw_ddp_header ddp;
-    if (!peer || peer->gone || !peer->heard || peer->incarnation != header->incarnation ||
-        dw_get_be16(segment) != bytes - DW_SEGMENT_LEN_BYTES ||
-        dw_ddp_get(&ddp, segment + DW_SEGMENT_LEN_BYTES, bytes - DW_SEGMENT_LEN_BYTES) !=
-            DW_DDP_TAGGED_BYTES ||
-        ddp.opcode != DW_RDMAP_WRITE_RECORD ||
-        dw_write_record_get(wr, segment + DW_SEGMENT_LEN_BYTES + DW_DDP_TAGGED_BYTES,
-                            bytes - DW_SEGMENT_LEN_BYTES - DW_DDP_TAGGED_BYTES))
+    const uint8_t *start = buf + DW_LLP_HEADER_BYTES + DW_SEGMENT_LEN_BYTES;
+    if (len < DW_LLP_HEADER_BYTES + DW_SEGMENT_LEN_BYTES + DW_CRC_BYTES)
+        return false;
+    uint32_t bytes = len - DW_LLP_HEADER_BYTES - DW_SEGMENT_LEN_BYTES - DW_CRC_BYTES;
+    if (dw_get_be16(buf + DW_LLP_HEADER_BYTES) != bytes)
+        return false;
+    int head = dw_ddp_get(&segment->ddp, start, bytes);
+    if (head < 0)
+        return false;
+    segment->payload = start + head;
+    segment->bytes = bytes - (uint32_t)head;
+    return true;
+}
+
+/* A CRC over all of the datagram, the last `length` bytes before the trailer copied on the way. */
+static bool copy_right(const uint8_t *buf, uint32_t len, uint8_t *to, uint32_t length,
+                       uint32_t (*copy)(uint32_t, void *, const void *, size_t))
+{
+    uint32_t head = len - DW_CRC_BYTES - length;
+    uint32_t crc = copy(dw_crc32c(0, buf, head), to, buf + head, length);
+    return crc == dw_get_be32(buf + head + length);
+}
+
+/* The sink of a segment; NULL: there is none, or it is not wholly beyond all that has come. */
+static struct dw_sink *find_sink(struct dw_peer *peer, const struct dw_segment *segment,
+                                 struct dw_write_record *wr)
+{
+    const struct dw_ddp_header *ddp = &segment->ddp;
+    if (ddp->opcode != DW_RDMAP_WRITE_RECORD ||
+        dw_write_record_get(wr, segment->payload, segment->bytes))
         return NULL;
-    uint32_t length = bytes - DW_RECORD_SEGMENT_BYTES;
-    struct dw_sink *sink = dw_map_get(&qp->sinks, dw_record_key(peer, wr->id));
+    uint32_t length = segment->bytes - DW_WRITE_RECORD_BYTES;
+    struct dw_sink *sink = dw_map_get(&peer->qp->sinks, dw_record_key(peer, wr->id));
     if (!sink || sink->held || wr->total != sink->record.total || !length ||
         length > wr->total - wr->offset || wr->offset < sink->record.highest ||
-        ddp.stag != sink->stag || ddp.to != sink->to + wr->offset)
+        ddp->stag != sink->stag || ddp->to != sink->to + wr->offset)
         return NULL;
     return sink;
+}
+
+static bool place_record(struct dw_peer *peer, const struct dw_llp_header *header,
+                         const struct dw_segment *segment, const uint8_t *buf, uint32_t len,
+                         uint64_t now_ns)
+{
+    struct dw_write_record wr;
+    struct dw_sink *sink = find_sink(peer, segment, &wr);
+    if (!sink)
+        return false;
+    uint32_t length = segment->bytes - DW_WRITE_RECORD_BYTES;
+    bool past_cache = wr.total >= PAST_CACHE_MIN_BYTES;
+    if (copy_right(buf, len, sink->addr + wr.offset, length,
+                   past_cache ? dw_crc32c_copy_past_cache : dw_crc32c_copy))
+        dw_receive_record(sink, header, wr.offset, length, now_ns);
+    else
+        peer->qp->counters.drop_crc++;
+    return true;
+}
+
+static bool place_send(struct dw_peer *peer, const struct dw_llp_header *header,
+                       struct dw_segment *segment, const uint8_t *buf, uint32_t len,
+                       uint64_t now_ns)
+{
+    uint8_t opcode = segment->ddp.opcode;
+    if ((opcode != DW_RDMAP_SEND && opcode != DW_RDMAP_SEND_IMM) ||
+        segment->bytes < SEND_MIN_BYTES || peer->qp->refuses_data ||
+        dw_recvwin_check(&peer->recvwin, header->psn) != DW_RECVWIN_NEW)
+        return false;
+    uint8_t *to = dw_deliver_place(peer, segment);
+    if (!to)
+        return false;
+    if (copy_right(buf, len, to, segment->bytes, dw_crc32c_copy)) {
+        segment->payload = to;
+        dw_receive_send(peer, header, segment, len - DW_LLP_HEADER_BYTES - DW_CRC_BYTES, now_ns);
+    } else {
+        peer->qp->counters.drop_crc++;
+    }
+    return true;
 }
 
 bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const uint8_t *buf,
               uint32_t len, uint64_t now_ns)
 {
-    struct dw_write_record wr;
-    if (qp->ud || !qp->crc || header->flags || len < HEAD_BYTES + DW_CRC_BYTES)
+    struct diwarp_name name = {.job = header->job, .rank = header->rank};
+    struct dw_segment segment;
+    if (qp->ud || !qp->crc || (header->flags & ~DW_LLP_ACK_REQUEST) ||
+        (header->type != DW_LLP_RECORD &&
+         (header->type != DW_LLP_DATA || len < SEND_MIN_BYTES)) ||
+        !only_segment(buf, len, &segment))
         return false;
-    struct dw_sink *sink = find_sink(qp, header, buf + DW_LLP_HEADER_BYTES,
-                                     len - DW_LLP_HEADER_BYTES - DW_CRC_BYTES, &wr);
-    if (!sink)
+    struct dw_peer *peer = dw_peer_find(qp, name);
+    if (!peer || peer->gone || !peer->heard || peer->incarnation != header->incarnation)
         return false;
-    uint32_t length = len - HEAD_BYTES - DW_CRC_BYTES;
-    uint32_t crc = dw_crc32c(0, buf, HEAD_BYTES);
-    uint8_t *to = sink->addr + wr.offset;
-    if (wr.total >= PAST_CACHE_MIN_BYTES)
-        crc = dw_crc32c_copy_past_cache(crc, to, buf + HEAD_BYTES, length);
-    else
-        crc = dw_crc32c_copy(crc, to, buf + HEAD_BYTES, length);
-    if (crc != dw_get_be32(buf + HEAD_BYTES + length))
-        qp->counters.drop_crc++;
-    else
-        dw_receive_record(sink, header, wr.offset, length, now_ns);
-    return true;
+    if (header->type == DW_LLP_RECORD)
+        return place_record(peer, header, &segment, buf, len, now_ns);
+    return place_send(peer, header, &segment, buf, len, now_ns);
 }

@@ -358,16 +358,22 @@ int dw_next_segment(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, uint
 /* A segment is verified and in its place at `offset`: all else that its RECORD datagram brings. */
 void dw_receive_record(struct dw_sink *sink, const struct dw_llp_header *header, uint32_t offset,
                        uint32_t length, uint64_t now_ns);
+/* The same for the one segment of a DATA datagram of `bytes` between header and trailer. */
+void dw_receive_send(struct dw_peer *peer, const struct dw_llp_header *header,
+                     const struct dw_segment *segment, uint32_t bytes, uint64_t now_ns);
 
 /* ---- place.c ---- */
-/* Places a RECORD datagram, not verified yet, while its CRC is taken. false: it is not one that can
- * be, and nothing was touched; else all is done, or the drop is counted. */
+/* Places what a datagram carries, not verified yet, while its CRC is taken. false: it is not one
+ * that can be, and nothing was touched; else all is done, or the drop is counted. */
 bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const uint8_t *buf,
               uint32_t len, uint64_t now_ns);
 
 /* ---- deliver.c ---- */
 /* A Send segment of a sequenced datagram. false: no buffer, as if it had not come. */
 bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment);
+/* Where the payload of such a segment will be put together with others that came before, if none of
+ * its bytes is there yet; else NULL. Changes nothing: dw_deliver_send() with the payload there does. */
+uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment);
 /* Frees what the last run delivered. */
 void dw_deliver_recycle(struct diwarp_qp *qp);
 void dw_deliver_forget(struct dw_peer *peer);

@@ -261,6 +261,19 @@ void dw_receive_record(struct dw_sink *sink, const struct dw_llp_header *header,
     after_segments(peer, header, now_ns);
 }
 
+void dw_receive_send(struct dw_peer *peer, const struct dw_llp_header *header,
+                     const struct dw_segment *segment, uint32_t bytes, uint64_t now_ns)
+{
+    heard_from(peer, now_ns);
+    if (dw_deliver_send(peer, segment)) {
+        dw_recvwin_on_received(&peer->recvwin, header->psn);
+        owe_ack(peer, bytes, now_ns);
+    } else {
+        peer->qp->counters.drop_no_buffer++;
+    }
+    after_segments(peer, header, now_ns);
+}
+
 /* ---- every datagram ---- */
 
 static bool crc_right(const struct diwarp_qp *qp, const struct dw_llp_header *header,
@@ -295,7 +308,7 @@ static void on_datagram(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, 
         counters->drop_token++;
         return;
     }
-    if (header.type == DW_LLP_RECORD && dw_place(qp, &header, buf, len, now_ns))
+    if (dw_place(qp, &header, buf, len, now_ns))
         return;
     if (!crc_right(qp, &header, buf, len)) {
         counters->drop_crc++;
