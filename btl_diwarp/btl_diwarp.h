@@ -5,8 +5,9 @@
  * An adapter: it maps BTL calls to work requests of common/include/diwarp.h and completions to BTL
  * callbacks. It knows nothing of bytes on the wire, windows or retries.
  *
- * Threads: any thread may call the module's functions. Completions and receive callbacks run in the
- * one thread that is inside mca_btl_diwarp_component_progress(); others return from it at once.
+ * Threads: any thread may call the module's functions. Completions and receive callbacks run in one
+ * thread at a time, the one that polls: inside mca_btl_diwarp_component_progress(), from which others
+ * return at once, or the helper, where the PML allows that (btl_diwarp_helper.c).
  */
 #ifndef MCA_BTL_DIWARP_H
 #define MCA_BTL_DIWARP_H
@@ -126,7 +127,7 @@ struct mca_btl_diwarp_module {
     bool helper_asleep;     /* wakes by helper_event, an eventfd */
     int helper_event;
 
-    pthread_t caller;                          /* it, while it runs callbacks; else 0 */
+    pthread_t caller;                          /* who polls, while it runs callbacks; else 0 */
     struct mca_btl_diwarp_ending_read *ending; /* its, while the callback of a get runs */
 
     mca_btl_base_module_error_cb_fn_t error_cb;

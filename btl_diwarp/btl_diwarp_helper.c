@@ -15,7 +15,6 @@
 #define _GNU_SOURCE /* ppoll */
 #include "btl_diwarp/btl_diwarp.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -36,15 +35,15 @@
 /* How many absences in a row that gave the helper nothing to do make it look less often. */
 #define WORTH_MOST 8
 
-/* Of one sleep while it has taken over. The application wakes it when it comes back: what it has
- * read is not there to wake the helper, and what it then leaves to be sent must not wait. */
-#define SLEEP_LONGEST_NS 100000000u
+/* Of one sleep while it has taken over. The application wakes it when it polls: what it has read is
+ * not there to wake the helper. It looks without a fence, so a wake may, rarely, be missed; and what
+ * it posts without a poll wakes nobody: then this is how long it takes. */
+#define SLEEP_LONGEST_NS 5000000u
 /* A full socket buffer makes the RNIC due at once for as long as it is full. */
 #define SLEEP_SHORTEST_NS 100000u
 
 struct helper {
     struct mca_btl_diwarp_module *module;
-    const struct diwarp_counters *counters;
     uint64_t look_ns, shortest_ns, longest_ns;
     unsigned worth; /* WORTH_MOST: its last take-over was good for something */
 };
@@ -71,22 +70,22 @@ static bool away(const struct mca_btl_diwarp_module *module)
            diwarp_cq_quiet_ns(module->cq) >= (module->shared_cores ? AWAY_SHARED_NS : AWAY_NS);
 }
 
-/* One run, unless the application came back. True when it moved something. */
+/* One run, unless the application came back. True when it brought something. */
 static bool run_once(struct helper *helper)
 {
     struct mca_btl_diwarp_module *module = helper->module;
-    uint64_t before = helper->counters->tx_datagrams + helper->counters->rx_datagrams;
+    int brought;
 
     if (!mca_btl_diwarp_polling_begin(module)) {
         return false;
     }
     if (module->helper_calls_back && __atomic_load_n(&module->endpoints, __ATOMIC_RELAXED) > 0) {
-        (void)mca_btl_diwarp_poll_and_call_back(module);
+        brought = mca_btl_diwarp_poll_and_call_back(module);
     } else {
-        (void)diwarp_run_cq(module->cq);
+        brought = diwarp_run_cq(module->cq);
     }
     mca_btl_diwarp_polling_end(module);
-    return helper->counters->tx_datagrams + helper->counters->rx_datagrams != before;
+    return brought > 0;
 }
 
 /* Until a datagram comes, a timer of the RNIC is due, or somebody wakes it. */
@@ -113,10 +112,9 @@ static void sleep_until_due(struct helper *helper, unsigned long polls)
 }
 
 /* Runs the RNIC until the application polls again. */
-static void take_over(struct helper *helper)
+static void take_over(struct helper *helper, unsigned long polls)
 {
     struct mca_btl_diwarp_module *module = helper->module;
-    unsigned long polls = polls_of(module);
     bool useful = false;
 
     while (polls_of(module) == polls && !stopping(module)) {
@@ -151,7 +149,6 @@ static void *helper_main(void *arg)
 {
     struct mca_btl_diwarp_module *module = arg;
     struct helper helper = {.module = module,
-                            .counters = diwarp_query_counters(module->qp),
                             .shortest_ns = LOOK_SHORTEST_NS,
                             .longest_ns = LOOK_LONGEST_NS,
                             .worth = WORTH_MOST};
@@ -163,8 +160,10 @@ static void *helper_main(void *arg)
     /* Else the kernel adds 50 us to each sleep. */
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     while (!stopping(module)) {
+        unsigned long polls = polls_of(module);
+
         if (away(module)) {
-            take_over(&helper);
+            take_over(&helper, polls);
         }
         look_later(&helper);
     }

@@ -42,7 +42,7 @@ static bool may_block(const struct mca_btl_diwarp_module *module)
     case DIWARP_OFF:
         return false;
     case DIWARP_ON:
-        return true;
+        return !module->threaded;
     default:
         return module->shared_cores && !module->threaded && is_alone();
     }
@@ -158,15 +158,17 @@ static void show_opened(const struct mca_btl_diwarp_module *module)
     struct diwarp_qp_info qp;
     struct diwarp_address address;
     char interfaces[512];
+    const char *gro;
 
     diwarp_query_device(module->device, &device);
     diwarp_query_qp(module->qp, &qp);
     diwarp_query_address(module->qp, &address);
     mca_btl_diwarp_format_interfaces(device.interfaces, device.interface_count, interfaces,
                                      sizeof(interfaces));
+    gro = qp.gro ? "on" : DIWARP_AUTO == mca_btl_diwarp_component.params.gro ? "on demand" : "off";
     opal_output_verbose(20, opal_btl_base_framework.framework_output,
                         "btl:diwarp: port %u on %s; gso %s, gro %s, crc %s, rcvbuf %u, sndbuf %u",
-                        address.port, interfaces, qp.gso ? "on" : "off", qp.gro ? "on" : "off",
+                        address.port, interfaces, qp.gso ? "on" : "off", gro,
                         device.crc_path, qp.rcvbuf_bytes, qp.sndbuf_bytes);
 }
 
@@ -210,7 +212,10 @@ static int start_helper(struct mca_btl_diwarp_module *module)
     }
     module->helper_calls_back = DIWARP_ON == wanted || opal_using_threads();
     if (OPAL_SUCCESS != mca_btl_diwarp_helper_start(module)) {
-        return -EAGAIN;
+        module->helper_calls_back = false;
+        opal_output_verbose(1, opal_btl_base_framework.framework_output,
+                            "btl:diwarp: no thread to be had; going on without the helper");
+        return DIWARP_ON == wanted ? -EAGAIN : 0;
     }
     if (module->helper_calls_back) {
         module->super.btl_flags |= MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED;

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ob1 sends control messages of up to this size and never looks at a limit for them. */
 /* A message of 64 KiB, with the PML's header: as far as it is quicker than a rendezvous. */
-#define EAGER_BYTES       ((64u << 10) + 256u)
+#define EAGER_BYTES ((64u << 10) + 256u)
+/* ob1 sends control messages of up to this size and never looks at a limit for them. */
 #define MESSAGE_MIN_BYTES 512u
 #define MESSAGE_MAX_BYTES (1u << 20)
 /* An ibv_sge has a 32-bit length. */
@@ -64,7 +64,7 @@ static const struct uint_param uint_params[] = {
      "Most bytes of RDMA transfers under way to this process; 0: derived from the receive buffer",
      &mca_btl_diwarp_component.params.record_window_bytes, OPAL_INFO_LVL_5, 4096, UINT_MAX, true},
     {"blocking_polls", "Polls in a row that find nothing before progress sleeps, where it may",
-     &mca_btl_diwarp_component.params.blocking_polls, OPAL_INFO_LVL_5, 1, 1000000, true},
+     &mca_btl_diwarp_component.params.blocking_polls, OPAL_INFO_LVL_5, 1, 1000000, false},
     {"finalize_timeout_ms",
      "Longest wait in MPI_Finalize, in milliseconds, for peers to acknowledge what was sent",
      &mca_btl_diwarp_component.params.finalize_timeout_ms, OPAL_INFO_LVL_6, 0, 600000, true},
@@ -160,7 +160,7 @@ static int register_switches(void)
  * - min_rdma_pipeline_size: a larger contiguous message would be put in pieces and end with a FIN;
  *   SIZE_MAX leaves all of them to btl_get. Then the pipeline lengths never matter.
  * - rndv_eager_limit: what travels unasked ahead of a non-contiguous message.
- * - max_send_size: with every header, one UDP datagram where the MTU allows.
+ * - max_send_size: two UDP datagrams where the MTU allows.
  * - local registration thresholds: the core reads and writes unregistered local memory.
  */
 static void set_module_defaults(mca_btl_base_module_t *btl)

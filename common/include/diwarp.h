@@ -285,7 +285,7 @@ DIWARP_EXPORT int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns);
 struct diwarp_qp_info {
     uint32_t rcvbuf_bytes; /* what the kernel granted, truesize included */
     uint32_t sndbuf_bytes;
-    bool gso, gro; /* in use */
+    bool gso, gro; /* in use; GRO may come into use later where it was left to AUTO */
     uint32_t
         max_inline_bytes; /* largest write sent within the sequenced stream, without a record */
     int fd;               /* readable when the RNIC has work; for poll(2) only */

@@ -36,7 +36,7 @@
 /* How long a destination's GSO refusal is remembered. */
 #define REFUSAL_TRAINS    256
 #define GSO_EIO_TOLERANCE 8
-/* So many datagrams alike in a row, of a size that fits a train, and GRO is switched on. */
+/* So many datagrams like the one before, of a size that fits a train, and GRO is switched on. */
 #define GRO_ALIKE     4
 #define GRO_MIN_BYTES 512
 
@@ -99,6 +99,8 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
 {
     union dw_udp_sockaddr name;
     int hot_fd = dw_udp_hot_fd(udp, to), fd = hot_fd;
+    msg->msg_name = NULL;
+    msg->msg_namelen = 0;
     if (hot_fd < 0) {
         fd = udp->llp.fd;
         msg->msg_name = &name;
@@ -124,11 +126,11 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
             udp->llp.counters->tx_eagain++;
             return -EAGAIN;
         }
-        if (!is_pending_error(udp, error) || retries == PENDING_ERROR_RETRIES) {
-            return -error;
-        }
         if (hot_fd >= 0 && is_unreachable_error(error)) {
             dw_udp_hot_refused(udp, to);
+        }
+        if (!is_pending_error(udp, error) || retries == PENDING_ERROR_RETRIES) {
+            return -error;
         }
     }
 }
@@ -188,6 +190,9 @@ static void gso_on_refused(struct dw_udp *udp, const struct dw_llp_train *train,
     if (error == EIO && ++udp->eio_in_row >= GSO_EIO_TOLERANCE) {
         udp->llp.gso = false;
         dw_udp_apply_checksum(udp, udp->llp.fd);
+        for (unsigned i = 0; i < DW_UDP_HOT; i++) {
+            dw_udp_apply_checksum(udp, udp->hot[i].fd);
+        }
     }
 }
 

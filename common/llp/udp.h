@@ -32,7 +32,7 @@ struct dw_udp_refusal {
 struct dw_udp_hot {
     struct dw_llp_addr to;
     int fd;         /* -1: not hot yet */
-    uint32_t sends; /* to it, less those to others of the same slot */
+    uint32_t sends; /* how many to it, less those to others of the same slot */
     bool refused;   /* an ICMP error came back: to be told */
 };
 
@@ -57,6 +57,8 @@ extern const struct dw_llp_ops dw_udp_ops;
 
 /* ---- udp_open.c ---- */
 int dw_udp_set_int(int fd, int level, int name, int value);
+/* Asks for a buffer, beyond the system's limit where that is allowed. Returns what there is. */
+uint32_t dw_udp_set_buffer(int fd, int name, int force_name, uint32_t bytes);
 /* Options of every socket, the send-only ones included. */
 int dw_udp_set_options(int fd, uint8_t family);
 /* Linux has no GSO on a socket without checksums; a train's checksum is the device's work then. */

@@ -4,7 +4,6 @@
  * a send costs it less. They only send; answers come to the one socket that all peers know, since
  * who a datagram is from is in its header, not in its source port.
  */
-#include <netinet/udp.h>
 #include <unistd.h>
 
 #include "common/llp/udp.h"
@@ -48,7 +47,8 @@ void dw_udp_hot_fini(struct dw_udp *udp)
     }
 }
 
-/* -1: the system has none to give, or no way there; all goes through the common socket. */
+/* With IP_RECVERR an ICMP error, of whatever kind, fails the next send, which is all that is to be
+ * known: its error queue is not read and has no room. -1: the system has none to give, or no way there; all goes through the common socket. */
 static int open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to)
 {
     union dw_udp_sockaddr name;
@@ -59,17 +59,11 @@ static int open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to
     }
     dw_udp_apply_checksum(udp, fd);
     dw_udp_set_int(fd, SOL_SOCKET, SO_RCVBUF, 0); /* the least: nothing is read */
-    /* Through the same limit of the system as the common one. */
-    dw_udp_set_int(fd, SOL_SOCKET, SO_SNDBUF, (int)(udp->llp.sndbuf_bytes / 2));
+    (void)dw_udp_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, udp->llp.sndbuf_bytes / 2);
     if (len == 0 || dw_udp_set_options(fd, udp->family) < 0 ||
         bind(fd, &udp->hot_bind.any, len) < 0 || connect(fd, &name.any, len) < 0) {
         close(fd);
         return -1;
-    }
-    /* An ICMP error then fails the next send, which is all that is to be known. */
-    dw_udp_set_int(fd, IPPROTO_IP, IP_RECVERR, 0);
-    if (udp->family == AF_INET6) {
-        dw_udp_set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 0);
     }
     return fd;
 }

@@ -27,8 +27,7 @@ int dw_udp_set_int(int fd, int level, int name, int value)
     return setsockopt(fd, level, name, &value, sizeof(value)) < 0 ? -errno : 0;
 }
 
-/* Asks for a buffer, beyond the system's limit where that is allowed. Returns what there is. */
-static uint32_t buffer_set(int fd, int name, int force_name, uint32_t bytes)
+uint32_t dw_udp_set_buffer(int fd, int name, int force_name, uint32_t bytes)
 {
     int value = bytes > INT_MAX / 2 ? INT_MAX / 2 : (int)bytes;
     socklen_t len = sizeof(value);
@@ -162,8 +161,8 @@ int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters
     udp->llp.ops = &dw_udp_ops;
     udp->llp.counters = counters;
     udp->llp.fd = fd;
-    udp->llp.rcvbuf_bytes = buffer_set(fd, SO_RCVBUF, SO_RCVBUFFORCE, attr->rcvbuf_bytes);
-    udp->llp.sndbuf_bytes = buffer_set(fd, SO_SNDBUF, SO_SNDBUFFORCE, attr->sndbuf_bytes);
+    udp->llp.rcvbuf_bytes = dw_udp_set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, attr->rcvbuf_bytes);
+    udp->llp.sndbuf_bytes = dw_udp_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, attr->sndbuf_bytes);
     udp->llp.gso = attr->gso != DIWARP_OFF && dw_udp_set_int(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
     /* Switched on when trains come: until then it would only cost time. */
     udp->gro_allowed = attr->gro == DIWARP_AUTO;

@@ -84,7 +84,7 @@ uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment
     const struct dw_ddp_header *ddp = &segment->ddp;
     struct dw_assembly *assembly = find(peer, ddp->msn);
     struct dw_range hole;
-    if (!assembly || !fits(peer, segment))
+    if (!assembly || (ddp->last && !ddp->mo) || !fits(peer, segment))
         return NULL;
     uint32_t end = ddp->mo + segment->bytes;
     if (dw_ranges_missing(&assembly->map, ddp->mo, end, &hole, 1) != 1 ||

@@ -232,8 +232,6 @@ void dw_peer_destroy(struct dw_peer *peer)
     struct diwarp_qp *qp = peer->qp;
     clear(peer, false);
     dw_list_remove(&peer->link);
-    if (qp->record_peer == peer)
-        qp->record_peer = NULL;
     dw_map_remove(&qp->peer_by_name, dw_name_key(peer->name));
     qp->counters.peers_active--;
     free(peer);

@@ -2,8 +2,9 @@
 /*
  * What the files of the RNIC share: the QP, its peers, and the things that wait in their queues.
  *
- * One message's path:  send.c (segments into datagrams) -> transmit.c (header, CRC, LLP)
+ * One message's path:  send.c, segment.c (segments into datagrams) -> transmit.c (header, CRC, LLP)
  *                  ->  receive.c (checks, by type) -> deliver.c | rdma.c | atomic.c -> cq.c
+ * Bulk: transmit_record.c -> receive.c -> place.c -> rdma_record.c
  * Every function here runs with the device's lock held, unless it says otherwise.
  */
 #ifndef DW_QP_H
@@ -207,7 +208,6 @@ struct diwarp_qp {
     uint32_t next_id;
     uint32_t grant_budget_bytes, granted_bytes; /* granted: given out, not yet here */
     uint32_t eager_budget_bytes;
-    struct dw_peer *record_peer; /* of the last Write-Record segment */
     uint32_t reserved_bytes;     /* between diwarp_send_reserve and its commit */
 
     struct dw_heap timers;
@@ -218,7 +218,7 @@ struct diwarp_qp {
     struct dw_list parked_slots,
         free_slots; /* parked: completions not handed out point into them */
     unsigned parked_count;
-    uint8_t *stage; /* trains of Write-Record segments are built here */
+    uint8_t *stage; /* heads and trains of Write-Record segments; receives that are discarded */
 };
 
 struct diwarp_ah {

@@ -348,7 +348,6 @@ void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *se
         qp->counters.drop_stag++;
         return;
     }
-    qp->record_peer = peer;
     dw_sink_place(sink, wr.offset, data, length, now_ns);
 }
 

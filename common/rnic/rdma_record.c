@@ -123,6 +123,7 @@ struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total
 /* Out of everything but the table of sinks, where it waits for its release. */
 static void stop(struct dw_sink *sink)
 {
+    dw_crc32c_copy_fence(); /* other threads may use the buffer from now on */
     struct diwarp_qp *qp = sink->peer->qp;
     qp->granted_bytes -= dw_record_sink_due_bytes(&sink->record);
     sink->record.granted = (uint32_t)sink->record.map.bytes;
@@ -189,7 +190,6 @@ int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t by
 
 static void on_full(struct dw_sink *sink, uint64_t now_ns)
 {
-    dw_crc32c_copy_fence();
     sink->peer->qp->counters.rx_records_complete++;
     stop(sink);
     if (!sink->region)

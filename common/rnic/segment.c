@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* DDP segments into sequenced datagrams: sizes, headers, the copy of the payload. */
+/* DDP segments into sequenced datagrams: sizes, headers, payload; and long messages sent at once. */
 #include "common/rnic/segment.h"
 
 #include <assert.h>
@@ -52,7 +52,7 @@ static uint8_t *put_next(const struct dw_work *work, struct dw_datagram *datagra
     struct dw_write_record record = {
         .id = work->record_id, .offset = work->copied, .total = work->total};
     datagram->urgent |= work->copied > 0;
-    datagram->ack_request |= ddp.tagged && work->signaled;
+    datagram->ack_request |= ddp.tagged && ddp.last && work->signaled;
     return dw_segment_put(datagram, &ddp, &record, payload);
 }
 

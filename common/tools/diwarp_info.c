@@ -92,6 +92,7 @@ static int open_filtered(const char *include, const char *exclude, struct diwarp
     diwarp_device_attr_init(&attr);
     attr.if_include = include;
     attr.if_exclude = exclude;
+    attr.gro = DIWARP_ON; /* not only once it is of use: whether it is possible is asked */
     return diwarp_open_device(&attr, device, why);
 }
 

@@ -170,9 +170,11 @@ static bool try_post(struct sim_node *node, struct sim_rd_op *op)
 {
     struct sim_rd *rd = rd_of(node->world);
     int rc = op->way == SIM_RD_RESERVE ? post_reserved(node, op) : post_wr(node, rd, op);
-    if (rc == -EMSGSIZE && op->way == SIM_RD_INLINE)
+    if (rc == -EMSGSIZE && op->way == SIM_RD_INLINE) {
         op->way = SIM_RD_POST; /* too long for that */
-    if (rc == -EAGAIN || rc == -ENOMEM || (rc == -EMSGSIZE && op->way == SIM_RD_POST))
+        return false;
+    }
+    if (rc == -EAGAIN || rc == -ENOMEM)
         return false;
     if (rc < 0 || rc > 1) {
         sim_fail(node->world, "op %u: post gave %d", op->id, rc);

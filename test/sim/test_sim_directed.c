@@ -263,6 +263,34 @@ static void reads__more_than_the_budget__nothing_twice(void **state)
     free(remote);
 }
 
+/* Large enough to be placed past the cache, copied while checked: damaged segments come again. */
+static void reads__large_and_damaged(void **state)
+{
+    (void)state;
+    static const uint32_t mtus[] = {1500, 9000, 65536};
+    enum { LARGE = 3 << 20 };
+    for (size_t i = 0; i < sizeof mtus / sizeof *mtus; i++) {
+        struct fixture *f = fixture_new();
+        f->config.mtu_bytes = mtus[i];
+        f->config.impairment.corrupt_permille = 20;
+        f->config.impairment.loss_permille = 10;
+        uint8_t *remote = fixture_payload(1, LARGE), *local = fixture_payload(2, LARGE);
+        fixture_open(f);
+        struct diwarp_mr *mr = fixture_reg(f, 1, remote, LARGE);
+        assert_int_equal(
+            fixture_post(f, 0, 1, 7, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, local, LARGE, mr), 0);
+        fixture_run(f, 20 * SECOND);
+        fixture_assert_status(f, 0, 7, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+        assert_memory_equal(local, remote, LARGE);
+        assert_true(sim_counters(&f->world, 0)->drop_crc + sim_counters(&f->world, 0)->drop_token +
+                        sim_counters(&f->world, 0)->drop_header >
+                    0);
+        fixture_close(f);
+        free(local);
+        free(remote);
+    }
+}
+
 /* ---- errors ---- */
 
 static void deregistered__while_read(void **state)
@@ -325,6 +353,7 @@ int main(void)
         cmocka_unit_test(send__ack_lost__delivered_once),
         cmocka_unit_test(everything__repeated__each_once),
         cmocka_unit_test(reads__more_than_the_budget__nothing_twice),
+        cmocka_unit_test(reads__large_and_damaged),
         cmocka_unit_test(deregistered__while_read),
         cmocka_unit_test(deregistered__while_written),
         cmocka_unit_test(refusal__same_id_as_a_record_of_the_peer),
