@@ -6,7 +6,7 @@
  * callbacks. It knows nothing of bytes on the wire, windows or retries.
  *
  * Threads: any thread may call the module's functions. Completions and receive callbacks run in one
- * thread at a time, the one that polls: inside mca_btl_diwarp_component_progress(), from which others
+ * thread at a time, the one that polls: in mca_btl_diwarp_component_progress(), from which others
  * return at once, or the helper, where the PML allows that (btl_diwarp_helper.c).
  */
 #ifndef MCA_BTL_DIWARP_H
@@ -118,7 +118,8 @@ struct mca_btl_diwarp_module {
     bool threaded;        /* the program asked for threads */
     bool shared_cores;    /* more ranks than cores here: they take turns */
     bool blocking;        /* progress sleeps when nothing comes */
-    unsigned empty_polls; /* in a row */
+    unsigned empty_polls;    /* in a row */
+    uint64_t empty_since_ns; /* the first of them */
     unsigned endpoints;   /* none left: the PML is about to go */
 
     pthread_t helper;

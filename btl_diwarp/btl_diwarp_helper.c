@@ -35,8 +35,8 @@
 /* How many absences in a row that gave the helper nothing to do make it look less often. */
 #define WORTH_MOST 8
 
-/* Of one sleep while it has taken over. The application wakes it when it polls: what it has read is
- * not there to wake the helper. It looks without a fence, so a wake may, rarely, be missed; and what
+/* Of one sleep while it has taken over. The application wakes it when it polls: what was read is
+ * not there to wake the helper. It looks without a fence, so a wake may, rarely, be missed; what
  * it posts without a poll wakes nobody: then this is how long it takes. */
 #define SLEEP_LONGEST_NS 5000000u
 /* A full socket buffer makes the RNIC due at once for as long as it is full. */

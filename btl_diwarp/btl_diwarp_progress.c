@@ -120,36 +120,50 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
     return count;
 }
 
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /*
  * Nothing came for a while and other ranks want this core: sleeps until something does, a timer is
- * due, or a short time has passed, for other parts of Open MPI make progress by being polled.
+ * due, or as long again as nothing has come. A program that polls between pieces of work cannot be
+ * told from one that waits; so it loses no more than that share of its time.
  */
 static void block_if_idle(struct mca_btl_diwarp_module *module, bool busy)
 {
-    const unsigned polls = mca_btl_diwarp_component.params.blocking_polls;
     struct pollfd pollfd = {.fd = module->fd, .events = POLLIN};
-    struct timespec timeout = {.tv_nsec = BLOCK_LONGEST_NS};
-    uint64_t idle_ns;
+    struct timespec timeout = {.tv_sec = 0};
+    uint64_t now_ns, sleep_ns, idle_ns;
 
     if (busy) {
         module->empty_polls = 0;
         return;
     }
-    if (++module->empty_polls < polls) {
+    if (0 == module->empty_polls++) {
+        module->empty_since_ns = clock_ns();
         return;
     }
-    /* A program that polls between pieces of work must not sleep each time. */
-    module->empty_polls = polls / 2;
+    if (0 != module->empty_polls % mca_btl_diwarp_component.params.blocking_polls) {
+        return;
+    }
+    now_ns = clock_ns();
+    sleep_ns = now_ns - module->empty_since_ns;
     idle_ns = diwarp_cq_idle_ns(module->cq);
-    if (idle_ns < BLOCK_SHORTEST_NS) {
+    if (sleep_ns > BLOCK_LONGEST_NS) {
+        sleep_ns = BLOCK_LONGEST_NS;
+    }
+    if (sleep_ns > idle_ns) {
+        sleep_ns = idle_ns;
+    }
+    if (sleep_ns < BLOCK_SHORTEST_NS) {
         return;
     }
-    if (idle_ns < BLOCK_LONGEST_NS) {
-        timeout.tv_nsec = (long)idle_ns;
-    }
-    if (ppoll(&pollfd, 1, &timeout, NULL) > 0) {
-        module->empty_polls = 0;
-    }
+    timeout.tv_nsec = (long)sleep_ns;
+    (void)ppoll(&pollfd, 1, &timeout, NULL);
 }
 
 int mca_btl_diwarp_component_progress(void)

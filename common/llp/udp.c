@@ -6,8 +6,8 @@
  * Owns the data path and the fallbacks from GSO and GRO. Knows nothing of the bytes it carries; who
  * sent a datagram is in its header, so the source address is never asked for.
  *
- * The calls per message bypass libc: its wrappers are cancellation points, which cost a twentieth of
- * a small round trip in a process with threads.
+ * The calls per message bypass libc: its wrappers are cancellation points, which cost a twentieth
+ * of a small round trip in a process with threads.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* recvmmsg, syscall */
@@ -95,7 +95,7 @@ static bool is_pending_error(struct dw_udp *udp, int error)
 
 /* One send call; sendto() costs the kernel less than sendmsg(). */
 static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_addr *to,
-                           uint32_t bytes)
+                    uint32_t bytes)
 {
     union dw_udp_sockaddr name;
     int hot_fd = dw_udp_hot_fd(udp, to), fd = hot_fd;

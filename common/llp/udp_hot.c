@@ -48,7 +48,8 @@ void dw_udp_hot_fini(struct dw_udp *udp)
 }
 
 /* With IP_RECVERR an ICMP error, of whatever kind, fails the next send, which is all that is to be
- * known: its error queue is not read and has no room. -1: the system has none to give, or no way there; all goes through the common socket. */
+ * known: its error queue is not read and has no room. -1: the system has none to give, or no way
+ * there; all goes through the common socket. */
 static int open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to)
 {
     union dw_udp_sockaddr name;

@@ -104,8 +104,7 @@ bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const ui
     struct diwarp_name name = {.job = header->job, .rank = header->rank};
     struct dw_segment segment;
     if (qp->ud || !qp->crc || (header->flags & ~DW_LLP_ACK_REQUEST) ||
-        (header->type != DW_LLP_RECORD &&
-         (header->type != DW_LLP_DATA || len < SEND_MIN_BYTES)) ||
+        (header->type != DW_LLP_RECORD && (header->type != DW_LLP_DATA || len < SEND_MIN_BYTES)) ||
         !only_segment(buf, len, &segment))
         return false;
     struct dw_peer *peer = dw_peer_find(qp, name);

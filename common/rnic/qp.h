@@ -372,7 +372,8 @@ bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const ui
 /* A Send segment of a sequenced datagram. false: no buffer, as if it had not come. */
 bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment);
 /* Where the payload of such a segment will be put together with others that came before, if none of
- * its bytes is there yet; else NULL. Changes nothing: dw_deliver_send() with the payload there does. */
+ * its bytes is there yet; else NULL. Changes nothing: dw_deliver_send() does, with the payload in
+ * that place. */
 uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment);
 /* Frees what the last run delivered. */
 void dw_deliver_recycle(struct diwarp_qp *qp);

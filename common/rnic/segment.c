@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* DDP segments into sequenced datagrams: sizes, headers, payload; and long messages sent at once. */
+/* DDP segments into sequenced datagrams: sizes, headers, payload; and long messages sent at once.
+ */
 #include "common/rnic/segment.h"
 
 #include <assert.h>
@@ -70,8 +71,8 @@ static unsigned gather_next(const struct dw_work *work, uint32_t length, struct 
         size_t bytes = work->sge[i].iov_len - skip;
         if (bytes > length)
             bytes = length;
-        iov[n++] = (struct iovec){.iov_base = (uint8_t *)work->sge[i].iov_base + skip,
-                                  .iov_len = bytes};
+        iov[n++] =
+            (struct iovec){.iov_base = (uint8_t *)work->sge[i].iov_base + skip, .iov_len = bytes};
         length -= (uint32_t)bytes;
         skip = 0;
     }

@@ -20,10 +20,10 @@ uint8_t *dw_segment_put(struct dw_datagram *datagram, const struct dw_ddp_header
 /* The next `payload` bytes of a work as a segment of the datagram. */
 void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload);
 
-/* A work that needs more than one datagram, all of it now, from where it lies: the peer receives one
- * while the next is sent, and they are copied, for when one is lost, after that. 0; or, nothing was
- * done: -EAGAIN (window, credit or pool do not allow it), -EMSGSIZE (more than they will ever allow,
- * or datagrams so small that they had better go as a train). */
+/* A work that needs more than one datagram, all of it now, from where it lies: the peer receives
+ * one while the next is sent, and they are copied, for when one is lost, after that. 0; or, nothing
+ * was done: -EAGAIN (window, credit or pool do not allow it), -EMSGSIZE (more than they will ever
+ * allow, or datagrams so small that they had better go as a train). */
 int dw_send_several(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 
 #endif

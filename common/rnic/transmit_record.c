@@ -33,8 +33,6 @@ static uint32_t put_head(const struct dw_source *source, uint8_t *buf, struct dw
     dw_put_be16(segment, (uint16_t)(DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES + length));
     dw_ddp_put(segment + DW_SEGMENT_LEN_BYTES, &ddp);
     dw_write_record_put(segment + DW_SEGMENT_LEN_BYTES + DW_DDP_TAGGED_BYTES, &wr);
-    peer->qp->counters.tx_record_segments++;
-    peer->qp->counters.tx_record_bytes += length;
     return lead + DW_RECORD_SEGMENT_BYTES;
 }
 
@@ -68,31 +66,57 @@ static int send_gathered(const struct dw_source *source, struct dw_range range)
     return dw_transmit_train(peer, iov, 3, head + length + DW_CRC_BYTES);
 }
 
+/* The bytes of a train, and whether they went out before. */
+struct part {
+    struct dw_range range;
+    bool again;
+};
+
+static void count_sent(struct diwarp_counters *counters, const struct part *parts, unsigned n)
+{
+    counters->tx_record_segments += n;
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t bytes = parts[i].range.end - parts[i].range.start;
+        counters->tx_record_bytes += bytes;
+        if (parts[i].again)
+            counters->tx_resent_record_bytes += bytes;
+    }
+}
+
+/* The socket took nothing of a train: the record is as it was before. For want of memory a part may
+ * be forgotten: the sink's timer asks for it. */
+static void take_back(struct dw_source *source, uint32_t sent, const struct part *parts, unsigned n)
+{
+    source->record.sent = sent;
+    for (unsigned i = 0; i < n; i++)
+        if (parts[i].again)
+            (void)dw_ranges_add(&source->record.again, parts[i].range.start, parts[i].range.end);
+}
+
 /* One train of a record. false: the socket is full, the record waits as it was. */
 static bool send_train(struct dw_source *source, uint64_t now_ns)
 {
     struct dw_peer *peer = source->peer;
+    uint32_t sent_before = source->record.sent;
     uint8_t *stage = peer->qp->stage;
     uint32_t overhead = dw_lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES + DW_CRC_BYTES;
     uint32_t payload_max = peer->datagram_max_bytes - overhead;
-    struct dw_range ranges[DW_LLP_TRAIN_DATAGRAMS];
+    struct part parts[DW_LLP_TRAIN_DATAGRAMS];
     uint32_t total = 0, segment = 0;
     unsigned n = 0;
     bool gathered = false;
     /* No datagram of a train but the last may be shorter, none longer than the first. */
     while (n < DW_LLP_TRAIN_DATAGRAMS && total + segment <= DW_LLP_TRAIN_BYTES) {
-        bool again;
-        if (!dw_record_source_next(&source->record, payload_max, &ranges[n], &again))
+        struct part *part = &parts[n];
+        if (!dw_record_source_next(&source->record, payload_max, &part->range, &part->again))
             break;
-        if (again)
-            peer->qp->counters.tx_resent_record_bytes += ranges[n].end - ranges[n].start;
+        n++;
         /* Memory that changes while it is sent fails the CRC: the second time it is copied. */
-        gathered = !n && !again && ranges[n].end - ranges[n].start >= GATHER_MIN_BYTES;
-        if (gathered) {
-            n++;
+        gathered =
+            n == 1 && !part->again && part->range.end - part->range.start >= GATHER_MIN_BYTES;
+        if (gathered)
             break;
-        }
-        uint32_t bytes = build(source, stage + total, ranges[n++]);
+        uint32_t bytes = build(source, stage + total, part->range);
         total += bytes;
         if (segment && bytes < segment)
             break;
@@ -103,13 +127,14 @@ static bool send_train(struct dw_source *source, uint64_t now_ns)
         return true;
     struct iovec iov = {.iov_base = stage, .iov_len = total};
     dw_peer_on_asked(peer, now_ns);
-    int rc = gathered ? send_gathered(source, ranges[0])
+    int rc = gathered ? send_gathered(source, parts[0].range)
                       : dw_transmit_train(peer, &iov, 1, segment);
-    if (rc != -EAGAIN)
-        return true;
-    for (unsigned i = 0; i < n; i++) /* no memory for it: the sink's timer asks */
-        (void)dw_ranges_add(&source->record.again, ranges[i].start, ranges[i].end);
-    return false;
+    if (rc == -EAGAIN) {
+        take_back(source, sent_before, parts, n);
+        return false;
+    }
+    count_sent(&peer->qp->counters, parts, n);
+    return true;
 }
 
 void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns)
