@@ -44,6 +44,7 @@
 
 struct helper {
     struct mca_btl_diwarp_module *module;
+    const struct diwarp_counters *counters;
     uint64_t look_ns, shortest_ns, longest_ns;
     unsigned worth; /* WORTH_MOST: its last take-over was good for something */
 };
@@ -74,18 +75,21 @@ static bool away(const struct mca_btl_diwarp_module *module)
 static bool run_once(struct helper *helper)
 {
     struct mca_btl_diwarp_module *module = helper->module;
-    int brought;
+    uint64_t before;
+    bool brought;
 
     if (!mca_btl_diwarp_polling_begin(module)) {
         return false;
     }
+    before = helper->counters->rx_datagrams; /* only who polls receives */
     if (module->helper_calls_back && __atomic_load_n(&module->endpoints, __ATOMIC_RELAXED) > 0) {
-        brought = mca_btl_diwarp_poll_and_call_back(module);
+        (void)mca_btl_diwarp_poll_and_call_back(module);
     } else {
-        brought = diwarp_run_cq(module->cq);
+        (void)diwarp_run_cq(module->cq);
     }
+    brought = helper->counters->rx_datagrams != before;
     mca_btl_diwarp_polling_end(module);
-    return brought > 0;
+    return brought;
 }
 
 /* Until a datagram comes, a timer of the RNIC is due, or somebody wakes it. */
@@ -149,6 +153,7 @@ static void *helper_main(void *arg)
 {
     struct mca_btl_diwarp_module *module = arg;
     struct helper helper = {.module = module,
+                            .counters = diwarp_query_counters(module->qp),
                             .shortest_ns = LOOK_SHORTEST_NS,
                             .longest_ns = LOOK_LONGEST_NS,
                             .worth = WORTH_MOST};
