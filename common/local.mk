@@ -25,6 +25,8 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/rdmap.h \
 	common/mem/mr.c \
 	common/mem/mr.h \
+	common/llp/explain.c \
+	common/llp/explain.h \
 	common/llp/interface.c \
 	common/llp/interface.h \
 	common/llp/llp.h \

@@ -10,7 +10,6 @@
 #include <ifaddrs.h>
 #include <limits.h>
 #include <net/if.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,23 +19,12 @@
 #include <unistd.h>
 
 #include "common/llp/interface.h"
+#include "common/llp/explain.h"
 
 /* Longest filter entry: an IPv6 address and its prefix. */
 #define ENTRY_BYTES 64
 
 static const char blanks[] = " \t\r\n";
-
-__attribute__((format(printf, 2, 3))) static void explain(struct diwarp_diagnosis *why,
-                                                          const char *format, ...)
-{
-    if (!why) {
-        return;
-    }
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why->text, sizeof(why->text), format, args);
-    va_end(args);
-}
 
 /* ---- addresses ---------------------------------------------------------------------------- */
 
@@ -292,8 +280,8 @@ static int check_filter(const struct ifaddrs *all, const char *list, bool names_
             continue;
         }
         format_all(all, there_are, sizeof(there_are));
-        explain(why, "%s '%s'%s; there are: %s", broken_cidr ? "not a CIDR:" : "no interface",
-                entry, broken_cidr ? "" : " here", there_are);
+        dw_explain(why, "%s '%s'%s; there are: %s", broken_cidr ? "not a CIDR:" : "no interface",
+                   entry, broken_cidr ? "" : " here", there_are);
         return -EINVAL;
     }
     return 0;
@@ -310,7 +298,7 @@ int dw_interface_list(const char *include, const char *exclude,
 
     if (getifaddrs(&all) < 0) {
         int rc = -errno;
-        explain(why, "cannot list the network interfaces: %s", strerror(-rc));
+        dw_explain(why, "cannot list the network interfaces: %s", strerror(-rc));
         return rc;
     }
     bool including = !is_empty_list(include);
@@ -328,8 +316,8 @@ int dw_interface_list(const char *include, const char *exclude,
     }
     if (rc == 0 && ranked.count == 0) {
         format_all(all, there_are, sizeof(there_are));
-        explain(why, "no interface that is up passes '%.40s'; there are: %s", filter ? filter : "",
-                there_are);
+        dw_explain(why, "no interface that is up passes '%.40s'; there are: %s",
+                   filter ? filter : "", there_are);
         rc = -ENODEV;
     }
     if (fd >= 0) {

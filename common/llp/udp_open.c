@@ -3,24 +3,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <netinet/udp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/llp/explain.h"
 #include "common/llp/udp.h"
-
-__attribute__((format(printf, 2, 3))) static void explain(struct diwarp_diagnosis *why,
-                                                          const char *format, ...)
-{
-    if (!why) {
-        return;
-    }
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why->text, sizeof(why->text), format, args);
-    va_end(args);
-}
 
 int dw_udp_set_int(int fd, int level, int name, int value)
 {
@@ -70,19 +57,19 @@ static void explain_bind(const struct dw_llp_attr *attr, int error, struct diwar
         inet_ntop(attr->family, attr->bind_ip, ip, sizeof(ip));
     }
     if (error == EADDRINUSE && attr->port_min > 0) {
-        explain(why,
-                "every UDP port of the range %u-%u is in use on this host (%s); "
-                "choose another or a wider range with the %s (0: any free port)",
-                (unsigned)attr->port_min, last, ip, remedy);
+        dw_explain(why,
+                   "every UDP port of the range %u-%u is in use on this host (%s); "
+                   "choose another or a wider range with the %s (0: any free port)",
+                   (unsigned)attr->port_min, last, ip, remedy);
     } else if (error == EADDRINUSE) {
-        explain(why, "no free UDP port left on this host (%s); see ip_local_port_range", ip);
+        dw_explain(why, "no free UDP port left on this host (%s); see ip_local_port_range", ip);
     } else if (error == EADDRNOTAVAIL) {
-        explain(why, "%s is not an address of this host", ip);
+        dw_explain(why, "%s is not an address of this host", ip);
     } else if (error == EACCES && attr->port_min > 0) {
-        explain(why, "not allowed to use the UDP ports %u-%u (%s); choose others with the %s",
-                (unsigned)attr->port_min, last, ip, remedy);
+        dw_explain(why, "not allowed to use the UDP ports %u-%u (%s); choose others with the %s",
+                   (unsigned)attr->port_min, last, ip, remedy);
     } else {
-        explain(why, "cannot bind a UDP socket to %s: %s", ip, strerror(error));
+        dw_explain(why, "cannot bind a UDP socket to %s: %s", ip, strerror(error));
     }
 }
 
@@ -118,12 +105,12 @@ static int bind_range(int fd, const struct dw_llp_attr *attr, uint16_t *bound,
 static int attr_check(const struct dw_llp_attr *attr, struct diwarp_diagnosis *why)
 {
     if (attr->family != AF_INET && attr->family != AF_INET6) {
-        explain(why, "address family %u is neither IPv4 nor IPv6", (unsigned)attr->family);
+        dw_explain(why, "address family %u is neither IPv4 nor IPv6", (unsigned)attr->family);
         return -EAFNOSUPPORT;
     }
     if (attr->port_max > 0 && attr->port_max < attr->port_min) {
-        explain(why, "the UDP port range %u-%u is empty", (unsigned)attr->port_min,
-                (unsigned)attr->port_max);
+        dw_explain(why, "the UDP port range %u-%u is empty", (unsigned)attr->port_min,
+                   (unsigned)attr->port_max);
         return -EINVAL;
     }
     return 0;
@@ -138,18 +125,18 @@ int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters
     }
     struct dw_udp *udp = calloc(1, sizeof(*udp));
     if (!udp) {
-        explain(why, "out of memory");
+        dw_explain(why, "out of memory");
         return -ENOMEM;
     }
     int fd = socket(attr->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         rc = -errno;
-        explain(why, "cannot open a UDP socket: %s", strerror(-rc));
+        dw_explain(why, "cannot open a UDP socket: %s", strerror(-rc));
         goto free_udp;
     }
     rc = dw_udp_set_options(fd, attr->family);
     if (rc) {
-        explain(why, "cannot set the options of a UDP socket: %s", strerror(-rc));
+        dw_explain(why, "cannot set the options of a UDP socket: %s", strerror(-rc));
         goto close_fd;
     }
     rc = bind_range(fd, attr, &udp->llp.port, why);

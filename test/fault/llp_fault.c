@@ -5,13 +5,13 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/llp/explain.h"
 #include "test/fault/llp_fault.h"
 
 #define DEFAULT_DELAY_NS UINT64_C(1000000)
@@ -42,18 +42,6 @@ struct fault {
     struct held held[HELD_MAX]; /* in the order of their sending */
     uint8_t flat[65536];        /* the datagram at hand */
 };
-
-__attribute__((format(printf, 2, 3))) static void explain(struct diwarp_diagnosis *why,
-                                                          const char *format, ...)
-{
-    if (!why) {
-        return;
-    }
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why->text, sizeof(why->text), format, args);
-    va_end(args);
-}
 
 /* ---- plan --------------------------------------------------------------------------------- */
 
@@ -121,7 +109,7 @@ int dw_fault_parse(const char *text, struct dw_fault_plan *plan, struct diwarp_d
         entry[kept] = '\0';
         memcpy(copy, entry, sizeof(copy));
         if (kept < len || !parse_entry(entry, plan)) {
-            explain(why,
+            dw_explain(why,
                     DW_FAULT_VARIABLE ": cannot read '%s'; it is a list of drop=P, dup=P, "
                                       "reorder=P, corrupt=P, delay=P (0..1), delay_us=N, seed=N, "
                                       "exact, report",
@@ -397,7 +385,7 @@ int dw_llp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters
     }
     rc = dw_fault_wrap(inner, &plan, NULL, llp);
     if (rc) {
-        explain(why, "out of memory");
+        dw_explain(why, "out of memory");
         inner->ops->close(inner);
     }
     return rc;
