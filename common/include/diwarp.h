@@ -211,6 +211,8 @@ DIWARP_EXPORT void diwarp_dereg_mr(struct diwarp_mr *mr);
 struct diwarp_cq;
 struct diwarp_ah;
 struct diwarp_record;
+struct diwarp_rc_qp;           /* diwarp_rc.h */
+struct diwarp_connect_request; /* diwarp_rc.h */
 
 /* Opcodes that libibverbs lacks, in wc.opcode. */
 enum diwarp_wc_opcode {
@@ -231,6 +233,8 @@ struct diwarp_wc {
     const void *data;             /* RD receives, releases: valid until the next poll */
     struct diwarp_record *record; /* DIWARP_WC_RECORD: owned by the application */
     uint64_t read_id;             /* IBV_WC_RDMA_READ posted with DIWARP_SEND_HOLD: see release */
+    struct diwarp_rc_qp *rc_qp;   /* of an RC QP: which; else NULL */
+    struct diwarp_connect_request *request; /* DIWARP_WC_CONNECT_REQUEST: to be answered */
 };
 
 DIWARP_EXPORT struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe);

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * diwarp, reliable connections: RC queue pairs that speak iWARP (RFC 5040, 5041, 5044, 6581) over
+ * TCP, one stream per pair of processes. Device, PD, MR and CQ are those of diwarp.h; a CQ may
+ * serve datagram QPs and RC QPs together, and all RC QPs run inside its poll calls.
+ *
+ * Threads and errors: as in diwarp.h. No call here blocks, but for diwarp_drain_rc_qps().
+ */
+#ifndef DIWARP_RC_H
+#define DIWARP_RC_H
+
+#include "diwarp.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(name, unit, meaning), of all RC QPs of a CQ. */
+#define DIWARP_RC_COUNTERS(X)                                                                      \
+    X(rc_connections, "connections", "RC QPs that hold a TCP socket now")                          \
+    X(rc_connects, "connections", "connections set up, by either side")                            \
+    X(rc_rejects, "connections", "connection requests rejected or given up, by either side")       \
+    X(rc_tx_fpdus, "FPDUs", "MPA FPDUs sent")                                                      \
+    X(rc_tx_bytes, "bytes", "bytes handed to TCP")                                                 \
+    X(rc_tx_syscalls, "calls", "send calls")                                                       \
+    X(rc_tx_eagain, "calls", "send calls that TCP took less of than offered")                      \
+    X(rc_tx_send_msgs, "messages", "Send messages posted")                                         \
+    X(rc_tx_write_msgs, "messages", "RDMA writes posted")                                          \
+    X(rc_tx_read_msgs, "messages", "RDMA reads posted")                                            \
+    X(rc_rx_fpdus, "FPDUs", "MPA FPDUs received and found good")                                   \
+    X(rc_rx_bytes, "bytes", "bytes received from TCP")                                             \
+    X(rc_rx_syscalls, "calls", "receive calls that found data")                                    \
+    X(rc_rx_empty_syscalls, "calls", "receive and epoll calls that found nothing")                 \
+    X(rc_rx_send_msgs, "messages", "Send messages delivered")                                      \
+    X(rc_rx_waits, "times", "a stream stood still because no receive was posted")                  \
+    X(rc_tx_terminates, "messages", "Terminate messages sent")                                     \
+    X(rc_rx_terminates, "messages", "Terminate messages received")                                 \
+    X(rc_bad_startup, "connections", "closed: what came was no MPA request or reply of ours")      \
+    X(rc_bad_crc, "connections", "closed: CRC32C or markers of an FPDU wrong")                     \
+    X(rc_bad_header, "connections", "closed: malformed DDP or RDMAP header")                       \
+    X(rc_bad_stag, "connections", "closed: STag unknown, without the right, or out of bounds")     \
+    X(rc_bad_message, "connections", "closed: message out of sequence, or larger than its buffer")
+
+struct diwarp_rc_counters {
+#define X(name, unit, meaning) uint64_t name;
+    DIWARP_RC_COUNTERS(X)
+#undef X
+};
+
+struct diwarp_rc_qp;
+struct diwarp_srq;
+struct diwarp_listener;
+struct diwarp_connect_request;
+
+/* ---- completions -------------------------------------------------------------------------- */
+
+/* In wc.opcode, beside IBV_WC_SEND, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ and IBV_WC_RECV. */
+enum diwarp_rc_wc_opcode {
+    /* A listener was called: `request` waits for diwarp_accept() or diwarp_reject(); data/byte_len
+     * is the caller's private data, valid until then. */
+    DIWARP_WC_CONNECT_REQUEST = 0x1100,
+    /* diwarp_connect() or diwarp_accept() is done: `rc_qp` may be used. data/byte_len: the private
+     * data of the other side's answer (connecting side), valid until the next poll. */
+    DIWARP_WC_CONNECTED,
+    /* It never was, or no longer is, connected. IBV_WC_SUCCESS: closed in order by the other side.
+     * IBV_WC_REM_OP_ERR: it sent Terminate, or we had to (wc.vendor_err: layer << 12 | type << 8 |
+     * code, RFC 5040 4.8). IBV_WC_RETRY_EXC_ERR: TCP lost it, or the time is over.
+     * IBV_WC_REM_INV_REQ_ERR: rejected, data/byte_len is why. All posted requests have completed,
+     * with IBV_WC_WR_FLUSH_ERR, before. The last completion of a QP; destroy it then. */
+    DIWARP_WC_DISCONNECTED,
+};
+
+/* ---- queue pairs -------------------------------------------------------------------------- */
+
+struct diwarp_rc_qp_attr {
+    struct diwarp_cq *cq;
+    struct diwarp_srq *srq; /* receives come from here; NULL: posted to the QP */
+    void *context;          /* the application's; see diwarp_rc_qp_context() */
+    uint32_t max_send_wr;   /* then posts give -ENOMEM */
+    uint32_t max_recv_wr;   /* without srq */
+    uint32_t max_rd_atomic; /* RDMA reads under way at once, each way: ORD and IRD */
+    bool markers;           /* ask the other side for MPA markers (RFC 5044 4.3) */
+    bool crc;               /* ask for CRC32C; in use when either side asks */
+    uint8_t mpa_revision;   /* 1, or 2 (RFC 6581); the connecting side's counts */
+    uint64_t rnr_timeout_ns;     /* how long a Send may wait for a receive, while TCP holds back
+                                    the sender; then, or at once with 0, Terminate (RFC 5041 7.1).
+                                    UINT64_MAX: for ever */
+    uint64_t connect_timeout_ns; /* TCP and MPA set-up together */
+};
+
+/* Defaults: no markers, CRC, revision 2, 128 sends, 128 receives, 16 reads, 10 s. */
+DIWARP_EXPORT void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr);
+
+/* Private data of a request, answer or rejection. */
+#define DIWARP_PRIVATE_DATA_MAX_BYTES 508
+
+/* Waits for calls on a free port of the device's range; they come as completions of `cq`. */
+DIWARP_EXPORT int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq,
+                                struct diwarp_listener **listener, struct diwarp_diagnosis *why);
+/* Where it is called, for peers: as diwarp_query_address(); the token is in every request of ours,
+ * and a call without it is closed and counted (rc_bad_startup). */
+DIWARP_EXPORT void diwarp_query_listener(const struct diwarp_listener *listener,
+                                         struct diwarp_address *address);
+/* Requests not answered yet are rejected. */
+DIWARP_EXPORT void diwarp_destroy_listener(struct diwarp_listener *listener);
+
+/* Makes a QP and calls the listener at `address`. -ENETUNREACH: no interface reaches it; -EMFILE:
+ * no file descriptor; -EINVAL: malformed. Receives may be posted at once, sends queue up. */
+DIWARP_EXPORT int diwarp_connect(struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
+                                 const struct diwarp_address *address, const void *private_data,
+                                 size_t private_bytes, struct diwarp_rc_qp **qp,
+                                 struct diwarp_diagnosis *why);
+/* Makes a QP of a request and answers. Uses up the request, also in error. */
+DIWARP_EXPORT int diwarp_accept(struct diwarp_connect_request *request, struct diwarp_pd *pd,
+                                const struct diwarp_rc_qp_attr *attr, const void *private_data,
+                                size_t private_bytes, struct diwarp_rc_qp **qp);
+DIWARP_EXPORT void diwarp_reject(struct diwarp_connect_request *request, const void *private_data,
+                                 size_t private_bytes);
+/* Orderly close: what was posted is sent, then no more; DIWARP_WC_DISCONNECTED follows. */
+DIWARP_EXPORT void diwarp_disconnect(struct diwarp_rc_qp *qp);
+/* Closes at once; no completion of it comes any more, also none that was not polled yet. */
+DIWARP_EXPORT void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp);
+DIWARP_EXPORT void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp);
+/* "10.0.0.2:40001" of the other side, for messages. */
+DIWARP_EXPORT void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf, size_t len);
+
+/* SEND (IBV_SEND_SOLICITED: with Solicited Event), SEND_WITH_INV, RDMA_WRITE, RDMA_READ; one work
+ * request, not a list. 0, or 1 as DIWARP_SEND_BUFFERED says (complete once TCP took it all).
+ * IBV_SEND_INLINE: taken by TCP now, or -EAGAIN and nothing of it was sent. -ENOMEM: the send queue
+ * is full; a later completion makes room. -ENOTCONN: disconnected. -EINVAL, -EMSGSIZE, -EACCES: as
+ * diwarp_post_send(). Unsignaled requests that succeed give no completion. Sends and writes
+ * complete when TCP has taken them; the memory of sg_list must stay until then. A local key of 0
+ * names any memory of the process. */
+DIWARP_EXPORT int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr);
+/* -ENOMEM: max_recv_wr are posted. Messages fill receives in the order these were posted. */
+DIWARP_EXPORT int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr);
+
+/* ---- shared receive queues ---------------------------------------------------------------- */
+
+DIWARP_EXPORT struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr);
+/* Its QPs must have been destroyed. */
+DIWARP_EXPORT void diwarp_destroy_srq(struct diwarp_srq *srq);
+DIWARP_EXPORT int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_recv_wr *wr);
+
+/* ---- the RC side of a CQ ------------------------------------------------------------------ */
+
+/* Readable when RC QPs of the CQ have work, for poll(2) only; -1: there are none. */
+DIWARP_EXPORT int diwarp_rc_fd(const struct diwarp_cq *cq);
+/* Runs until all that was posted on RC QPs of the CQ has been taken by TCP, at most timeout_ns;
+ * completions are dropped. -ETIMEDOUT. */
+DIWARP_EXPORT int diwarp_drain_rc_qps(struct diwarp_cq *cq, uint64_t timeout_ns);
+/* NULL while the CQ never had a listener or RC QP. Valid as long as the CQ. */
+DIWARP_EXPORT const struct diwarp_rc_counters *diwarp_query_rc_counters(const struct diwarp_cq *cq);
+
+/* Bytes of memory that diwarp itself holds for RC QPs of the CQ now, kernel memory not counted. */
+struct diwarp_rc_memory {
+    uint64_t qp_bytes;      /* QPs, their queues */
+    uint64_t receive_bytes; /* shared receive stage, FPDUs held in part */
+    uint64_t send_bytes;    /* FPDUs that TCP took in part */
+};
+DIWARP_EXPORT void diwarp_query_rc_memory(const struct diwarp_cq *cq,
+                                          struct diwarp_rc_memory *memory);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
