@@ -46,6 +46,10 @@ benchmarks_incast_SOURCES = benchmarks/incast.c benchmarks/mpi_bench.h benchmark
 benchmarks_incast_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 benchmarks_incast_LDADD = $(MPI_LIBS)
 
+# The NAS kernels.
+NPB_COMMON = benchmarks/npb/npb_common.c benchmarks/npb/npb_common.h benchmarks/npb/npb_random.h
+NPB_LIBS = $(MPI_LIBS) -lm
+
 if DW_HYPRE
 noinst_PROGRAMS += benchmarks/smg2000
 benchmarks_smg2000_SOURCES = benchmarks/smg2000.c benchmarks/smg_problem.c \
