@@ -49,6 +49,15 @@ benchmarks_incast_LDADD = $(MPI_LIBS)
 # The NAS kernels.
 NPB_COMMON = benchmarks/npb/npb_common.c benchmarks/npb/npb_common.h benchmarks/npb/npb_random.h
 NPB_LIBS = $(MPI_LIBS) -lm
+# For `#pragma omp simd'; nothing of OpenMP is linked.
+NPB_CFLAGS = $(AM_CFLAGS) -fopenmp-simd
+
+noinst_PROGRAMS += benchmarks/npb_cg
+benchmarks_npb_cg_SOURCES = benchmarks/npb/cg.c benchmarks/npb/cg_grid.c benchmarks/npb/cg_grid.h \
+	benchmarks/npb/cg_matrix.c benchmarks/npb/cg_matrix.h $(NPB_COMMON)
+benchmarks_npb_cg_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_npb_cg_CFLAGS = $(NPB_CFLAGS)
+benchmarks_npb_cg_LDADD = $(NPB_LIBS)
 
 if DW_HYPRE
 noinst_PROGRAMS += benchmarks/smg2000
