@@ -59,6 +59,15 @@ benchmarks_npb_cg_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 benchmarks_npb_cg_CFLAGS = $(NPB_CFLAGS)
 benchmarks_npb_cg_LDADD = $(NPB_LIBS)
 
+noinst_PROGRAMS += benchmarks/npb_mg
+benchmarks_npb_mg_SOURCES = benchmarks/npb/mg.c benchmarks/npb/mg_exchange.c \
+	benchmarks/npb/mg_exchange.h benchmarks/npb/mg_grid.c benchmarks/npb/mg_grid.h \
+	benchmarks/npb/mg_operators.c benchmarks/npb/mg_operators.h benchmarks/npb/mg_source.c \
+	benchmarks/npb/mg_source.h $(NPB_COMMON)
+benchmarks_npb_mg_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_npb_mg_CFLAGS = $(NPB_CFLAGS)
+benchmarks_npb_mg_LDADD = $(NPB_LIBS)
+
 if DW_HYPRE
 noinst_PROGRAMS += benchmarks/smg2000
 benchmarks_smg2000_SOURCES = benchmarks/smg2000.c benchmarks/smg_problem.c \
