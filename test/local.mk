@@ -82,6 +82,8 @@ UNIT_TESTS = \
 	test/unit/test_list \
 	test/unit/test_llp_fault \
 	test/unit/test_llp_header \
+	test/unit/test_lu_fields \
+	test/unit/test_lu_flow \
 	test/unit/test_map \
 	test/unit/test_mr \
 	test/unit/test_npb \
@@ -114,17 +116,10 @@ test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
 check_PROGRAMS += $(RNIC_TESTS)
 TESTS += $(RNIC_TESTS)
 
+test_unit_test_lu_fields_SOURCES = test/unit/test_lu_fields.c $(LU_NUMERICS)
+test_unit_test_lu_flow_SOURCES = test/unit/test_lu_flow.c $(LU_NUMERICS)
 test_unit_test_npb_SOURCES = test/unit/test_npb.c benchmarks/npb/radix_digit.c
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
-
-# The numerics of the NAS kernels.
-NPB_TESTS = test/npb/test_lu_fields test/npb/test_lu_flow
-test_npb_test_lu_fields_SOURCES = test/npb/test_lu_fields.c $(LU_NUMERICS)
-test_npb_test_lu_fields_LDADD = $(CMOCKA_LIBS) -lm
-test_npb_test_lu_flow_SOURCES = test/npb/test_lu_flow.c $(LU_NUMERICS)
-test_npb_test_lu_flow_LDADD = $(CMOCKA_LIBS) -lm
-check_PROGRAMS += $(NPB_TESTS)
-TESTS += $(NPB_TESTS)
 
 endif
 
