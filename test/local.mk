@@ -41,6 +41,7 @@ EXTRA_DIST += \
 	test/mpi/errors \
 	test/mpi/run \
 	test/net/two_hosts \
+	test/npb/run \
 	test/sim/README.md \
 	test/vectors/atomic_request_cmp_swap.hex \
 	test/vectors/atomic_request_fetch_add.hex \
@@ -208,6 +209,12 @@ test_npb_lu_ghosts_SOURCES = test/npb/lu_ghosts.c benchmarks/npb/lu_exchange.c \
 	benchmarks/npb/lu_exchange.h $(LU_NUMERICS) $(NPB_COMMON)
 test_npb_lu_ghosts_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_npb_lu_ghosts_LDADD = $(NPB_LIBS)
+
+# A kernel that is verified or not as it is told to.
+check_PROGRAMS += test/npb/verdict
+test_npb_verdict_SOURCES = test/npb/verdict.c $(NPB_COMMON)
+test_npb_verdict_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_npb_verdict_LDADD = $(NPB_LIBS)
 
 # Two hosts: an MPI program, and a judge of what a capture shows.
 check_PROGRAMS += test/net/net_check test/net/wire_check
