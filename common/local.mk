@@ -21,8 +21,12 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/ddp.h \
 	common/wire/llp_header.c \
 	common/wire/llp_header.h \
+	common/wire/mpa.c \
+	common/wire/mpa.h \
 	common/wire/rdmap.c \
 	common/wire/rdmap.h \
+	common/wire/terminate.c \
+	common/wire/terminate.h \
 	common/mem/mr.c \
 	common/mem/mr.h \
 	common/llp/explain.c \
