@@ -52,8 +52,8 @@ size_t dw_mpa_frame_put(uint8_t *buf, const struct dw_mpa_frame *frame);
 
 /* Reads a frame of that kind from the first len bytes of a stream; returns its length. -EBADMSG:
  * another key; -EPROTO: private data too long, or too short for S; -EPROTONOSUPPORT: revision
- * (kind, flags and revision are set then, for the answer). Decides as early as it can. Flags that
- * are reserved in that kind and revision (R of a request, S of revision 1) are cleared. */
+ * (flags and revision are set then, for the answer). A wrong key is told by its first bytes. Flags
+ * that are reserved in that kind and revision (R of a request, S of revision 1) are cleared. */
 int dw_mpa_frame_get(struct dw_mpa_frame *frame, enum dw_mpa_kind kind, const uint8_t *buf,
                      size_t len);
 
@@ -85,8 +85,8 @@ int dw_mpa_enhanced_get(struct dw_mpa_enhanced *enhanced, const uint8_t *buf, si
 /* The most markers that fall into the FPDU of a ULPDU of n bytes: they are 508 bytes apart. */
 #define DW_MPA_MARKERS_MAX(n) (DW_MPA_FPDU_BYTES(n) / 508 + 1)
 /* The largest there can be on the wire, markers counted. */
-#define DW_MPA_FPDU_MAX_BYTES                                                                      \
-    (DW_MPA_FPDU_BYTES(DW_MPA_ULPDU_MAX_BYTES) +                                                   \
+#define DW_MPA_FPDU_MAX_BYTES                    \
+    (DW_MPA_FPDU_BYTES(DW_MPA_ULPDU_MAX_BYTES) + \
      DW_MPA_MARKERS_MAX(DW_MPA_ULPDU_MAX_BYTES) * DW_MPA_MARKER_BYTES)
 
 /* One direction of a connection. All zero but the two switches at its start, with the first byte
@@ -106,10 +106,10 @@ size_t dw_mpa_mulpdu(size_t emss, bool markers);
 size_t dw_mpa_fpdu_bytes(const struct dw_mpa_stream *tx, size_t ulpdu_bytes);
 
 /*
- * FPDUs as a list of pieces for sendmsg: the payload stays where it is; what framing adds is written
- * to `room` and must stay there, with the payload, until TCP has taken it. Several FPDUs may follow
- * each other. Adjacent pieces become one, so that a train without markers takes one piece more than
- * twice its FPDUs. The caller sets it up; the counts grow.
+ * FPDUs as a list of pieces for sendmsg: the payload stays where it is; what framing adds is
+ * written to `room` and must stay there, with the payload, until TCP has taken it. Several FPDUs
+ * may follow each other. Adjacent pieces become one, so that a train without markers takes one
+ * piece more than twice its FPDUs. The caller sets it up; the counts grow.
  */
 struct dw_mpa_gather {
     struct iovec *pieces;
@@ -119,24 +119,24 @@ struct dw_mpa_gather {
     size_t bytes; /* of all pieces */
 };
 
-/* Bounds of one FPDU: of `room` (copied bytes counted in n_copied), of pieces. */
-#define DW_MPA_ROOM_BYTES(n, n_copied)                                                             \
-    (DW_MPA_LENGTH_BYTES + (n_copied) + 3 + DW_MPA_CRC_BYTES +                                     \
-     DW_MPA_MARKERS_MAX(n) * DW_MPA_MARKER_BYTES)
-#define DW_MPA_PIECES(n, n_pieces, markers)                                                        \
-    (2 + (n_pieces) + ((markers) ? 2 * DW_MPA_MARKERS_MAX(n) : 0))
+/* Bounds of one FPDU: of `room` (with n_copied of the n bytes copied), of pieces. */
+#define DW_MPA_ROOM_BYTES(n, n_copied, markers)                        \
+    (DW_MPA_LENGTH_BYTES + (size_t)(n_copied) + 3 + DW_MPA_CRC_BYTES + \
+     ((markers) ? DW_MPA_MARKERS_MAX(n) * DW_MPA_MARKER_BYTES : 0))
+#define DW_MPA_PIECES(n, n_pieces, markers) \
+    (2 + (size_t)(n_pieces) + ((markers) ? 2 * DW_MPA_MARKERS_MAX(n) : 0))
 
 /* Appends the FPDU of the ULPDU that `ulpdu` lists, and moves the stream on. The first `copied` of
  * its pieces are copied to room (the DDP header; small payload), in one pass with their CRC. Not
  * more than DW_MPA_ULPDU_MAX_BYTES; with markers, not more than dw_mpa_mulpdu() of 65535. -ENOSPC:
- * pieces or room do not suffice by the bounds above, nothing has changed. */
+ * pieces or room may not suffice (by the bounds above they do), nothing has changed. */
 int dw_mpa_gather_fpdu(struct dw_mpa_stream *tx, struct dw_mpa_gather *gather,
                        const struct iovec *ulpdu, size_t pieces, size_t copied);
 
 /* Which FPDU begins a stream's bytes. */
 struct dw_mpa_fpdu {
-    size_t bytes;   /* on the wire; 0 while that is not known */
-    uint8_t *ulpdu; /* contiguous, in the buffer that was read */
+    size_t bytes;       /* on the wire; 0 while that is not known */
+    uint8_t *ulpdu;     /* contiguous, in the buffer that was read */
     size_t ulpdu_bytes; /* may be 0 */
 };
 

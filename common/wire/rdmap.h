@@ -35,8 +35,8 @@ struct dw_read_request {
 void dw_read_request_put(uint8_t *buf, const struct dw_read_request *rr);
 int dw_read_request_get(struct dw_read_request *rr, const uint8_t *buf, size_t len);
 
-/* The same on an RC stream: RFC 5040's 28 bytes and no more (record_id and granted are 0). -EBADMSG:
- * shorter, -EPROTO: longer. */
+/* The same on an RC stream: RFC 5040's 28 bytes and no more (record_id and granted are 0).
+ * -EBADMSG: shorter, -EPROTO: longer. */
 #define DW_READ_REQUEST_STREAM_BYTES 28
 void dw_read_request_put_stream(uint8_t *buf, const struct dw_read_request *rr);
 int dw_read_request_get_stream(struct dw_read_request *rr, const uint8_t *buf, size_t len);
