@@ -13,7 +13,7 @@
 
 /* ---- lingering ---- */
 
-struct linger {
+struct lingering {
     struct dw_rc_watch watch;
     struct dw_list link; /* in rc.lingers */
     struct dw_rc *rc;
@@ -23,7 +23,7 @@ struct linger {
     uint32_t bytes, sent;
 };
 
-static void end_linger(struct linger *linger)
+static void end_linger(struct lingering *linger)
 {
     struct dw_rc *rc = linger->rc;
     linger->stream->ops->close(linger->stream);
@@ -38,11 +38,11 @@ static void end_linger(struct linger *linger)
 static void on_linger_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     (void)now_ns;
-    end_linger(dw_container(timer, struct linger, timer));
+    end_linger(dw_container(timer, struct lingering, timer));
 }
 
 /* False: the stream is broken. */
-static bool send_rest(struct linger *linger)
+static bool send_rest(struct lingering *linger)
 {
     if (linger->rest) {
         struct iovec left = {linger->rest + linger->sent, linger->bytes - linger->sent};
@@ -66,7 +66,7 @@ static bool send_rest(struct linger *linger)
  * with it what the other side has not read yet. */
 static void on_linger_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
 {
-    struct linger *linger = dw_container(watch, struct linger, watch);
+    struct lingering *linger = dw_container(watch, struct lingering, watch);
     (void)now_ns;
     bool good = true;
     if (what & DW_STREAM_IN) {
@@ -81,7 +81,7 @@ static void on_linger_ready(struct dw_rc_watch *watch, unsigned what, uint64_t n
 
 void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, uint8_t *rest, uint32_t bytes)
 {
-    struct linger *linger = rc->linger_count < LINGERS_MAX ? calloc(1, sizeof *linger) : NULL;
+    struct lingering *linger = rc->linger_count < LINGERS_MAX ? calloc(1, sizeof *linger) : NULL;
     stream->ops->watch(stream, 0);
     if (!linger) {
         struct iovec all = {rest, bytes};
@@ -91,7 +91,7 @@ void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, uint8_t *rest, uin
         free(rest);
         return;
     }
-    *linger = (struct linger){.watch = {.ready = on_linger_ready},
+    *linger = (struct lingering){.watch = {.ready = on_linger_ready},
                               .rc = rc,
                               .stream = stream,
                               .timer = {.fire = on_linger_timer},
@@ -109,7 +109,7 @@ void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, uint8_t *rest, uin
 void dw_rc_lingers_free(struct dw_rc *rc)
 {
     dw_list_foreach (it, &rc->lingers)
-        end_linger(dw_container(it, struct linger, link));
+        end_linger(dw_container(it, struct lingering, link));
 }
 
 /* ---- Terminate ---- */
@@ -157,7 +157,7 @@ static uint8_t *put_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uin
     size_t head = dw_ddp_put(segment, &ddp);
     struct iovec whole = {segment, head + dw_terminate_put(segment + head, &terminate)};
 
-    uint8_t room[DW_MPA_ROOM_BYTES(sizeof segment, sizeof segment)];
+    uint8_t room[DW_MPA_ROOM_BYTES(sizeof segment, sizeof segment, true)];
     struct iovec pieces[DW_MPA_PIECES(sizeof segment, 1, true)];
     struct dw_mpa_gather gather = {.pieces = pieces,
                                    .max = sizeof pieces / sizeof *pieces,
