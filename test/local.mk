@@ -16,6 +16,7 @@ noinst_HEADERS += \
 	test/net/pcap.h \
 	test/net/forge.h \
 	test/net/node.h \
+	test/net/rc_end.h \
 	test/sim/sim_fixture.h \
 	test/sim/sim_net.h \
 	test/sim/sim_rd.h \
@@ -102,6 +103,7 @@ RNIC_TESTS = \
 	test/net/test_bad_peer \
 	test/net/test_loopback \
 	test/net/test_loopback_ud \
+	test/net/test_rc_loopback \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_ud
