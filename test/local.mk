@@ -16,12 +16,14 @@ noinst_HEADERS += \
 	test/net/pcap.h \
 	test/net/forge.h \
 	test/net/node.h \
+	test/net/rc_end.h \
 	test/sim/sim_fixture.h \
 	test/sim/sim_net.h \
 	test/sim/sim_rd.h \
 	test/sim/sim_ud.h \
 	test/sim/sim_world.h \
 	test/unit/random.h \
+	test/unit/udp_fixture.h \
 	test/vectors/vectors.h
 EXTRA_DIST += \
 	test/fuzz/seeds/receive/get_doomed \
@@ -92,7 +94,8 @@ UNIT_TESTS = \
 	test/unit/test_sendwin \
 	test/unit/test_serial \
 	test/unit/test_truesize \
-	test/unit/test_udp
+	test/unit/test_udp \
+	test/unit/test_udp_open
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 
@@ -102,6 +105,7 @@ RNIC_TESTS = \
 	test/net/test_bad_peer \
 	test/net/test_loopback \
 	test/net/test_loopback_ud \
+	test/net/test_rc_loopback \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_ud
