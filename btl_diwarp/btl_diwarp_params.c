@@ -205,6 +205,10 @@ static int register_transport(void)
                            "share their receives. Must be rd, or not, in every process",
                            transports, OPAL_INFO_LVL_2, &params->transport);
 
+    if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
+        MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_transport is none of rd, rc and rc-srq",
+                           opal_process_info.nodename);
+    }
     if (rc >= 0) {
         rc = register_enum("rc_connect",
                            "When connections are made: on_demand: when there is something to send; "
