@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For cmocka tests of RC QPs: one end with a device, a listener and a QP, what it has completed, and
- * loops that run two ends in one thread until something holds. After <cmocka.h>.
+ * For cmocka tests of RC QPs: one end with a device, a listener and a QP, what it has completed,
+ * and loops that run two ends in one thread until something holds. After <cmocka.h>.
  */
 #ifndef TEST_RC_END_H
 #define TEST_RC_END_H
@@ -127,15 +127,15 @@ static inline void rc_end_poll(struct rc_end *end)
         rc_end_take(end, &wcs[i]);
 }
 
-#define RC_UNTIL(condition, a, b)                               \
-    do {                                                        \
-        uint64_t rc_until_ns = clock_ns() + WAIT_NS;            \
-        while (!(condition)) {                                  \
-            rc_end_poll(a);                                     \
-            rc_end_poll(b);                                     \
-            if (clock_ns() > rc_until_ns)                       \
-                fail_msg("%s has not come true", #condition);   \
-        }                                                       \
+#define RC_UNTIL(condition, a, b)                             \
+    do {                                                      \
+        uint64_t rc_until_ns = clock_ns() + WAIT_NS;          \
+        while (!(condition)) {                                \
+            rc_end_poll(a);                                   \
+            rc_end_poll(b);                                   \
+            if (clock_ns() > rc_until_ns)                     \
+                fail_msg("%s has not come true", #condition); \
+        }                                                     \
     } while (0)
 
 struct rc_pair {

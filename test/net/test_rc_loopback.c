@@ -31,9 +31,8 @@ static void check_send(struct rc_pair *pair, uint32_t bytes, unsigned flags)
     fill(buf_a, bytes, bytes);
     memset(buf_b, 0xee, bytes + 1);
     assert_int_equal(rc_post_recv(&pair->b, buf_b, bytes + 7, 1000 + bytes), 0);
-    assert_int_equal(rc_post(&pair->a, IBV_WR_SEND, buf_a, bytes, IBV_SEND_SIGNALED | flags, bytes,
-                             NULL, 0),
-                     0);
+    assert_int_equal(
+        rc_post(&pair->a, IBV_WR_SEND, buf_a, bytes, IBV_SEND_SIGNALED | flags, bytes, NULL, 0), 0);
     RC_UNTIL(pair->b.recvs == recvs + 1 && pair->a.sends == sends + 1, &pair->a, &pair->b);
     assert_int_equal(pair->b.last_recv.wc.wr_id, 1000 + bytes);
     assert_int_equal(pair->b.last_recv.wc.byte_len, bytes);
@@ -64,8 +63,8 @@ static void check_read(struct rc_pair *pair, uint32_t bytes, const struct diwarp
 
     fill(buf_b + 5, bytes, bytes + 2);
     memset(buf_a, 0xee, bytes + 10);
-    assert_int_equal(
-        rc_post(&pair->a, IBV_WR_RDMA_READ, buf_a, bytes, IBV_SEND_SIGNALED, 7, mr, 5), 0);
+    assert_int_equal(rc_post(&pair->a, IBV_WR_RDMA_READ, buf_a, bytes, IBV_SEND_SIGNALED, 7, mr, 5),
+                     0);
     RC_UNTIL(pair->a.reads == reads + 1, &pair->a, &pair->b);
     assert_int_equal(pair->a.last.wc.byte_len, bytes);
     assert_filled(buf_a, bytes, bytes + 2);
@@ -129,9 +128,9 @@ static void rc__private_data_goes_both_ways(void **state)
     assert_int_equal(pair.b.data_bytes, sizeof call);
     assert_memory_equal(pair.b.data, call, sizeof call);
     assert_int_equal(pair.b.last.src.rank, 1);
-    assert_int_equal(diwarp_accept(pair.b.request, pair.b.pd, &pair.b.attr, answer, sizeof answer,
-                                   &pair.b.qp),
-                     0);
+    assert_int_equal(
+        diwarp_accept(pair.b.request, pair.b.pd, &pair.b.attr, answer, sizeof answer, &pair.b.qp),
+        0);
     RC_UNTIL(pair.a.connects && pair.b.connects, &pair.a, &pair.b);
     assert_int_equal(pair.a.data_bytes, sizeof answer);
     assert_memory_equal(pair.a.data, answer, sizeof answer);
@@ -167,8 +166,8 @@ static void rc__write_without_the_right_terminates_both(void **state)
     rc_pair_connect(&pair);
     memset(buf_b, 0xee, 100);
     assert_int_equal(rc_post_recv(&pair.b, buf_b, 10, 1), 0);
-    assert_int_equal(
-        rc_post(&pair.a, IBV_WR_RDMA_WRITE, buf_a, 100, IBV_SEND_SIGNALED, 5, mr, 0), 0);
+    assert_int_equal(rc_post(&pair.a, IBV_WR_RDMA_WRITE, buf_a, 100, IBV_SEND_SIGNALED, 5, mr, 0),
+                     0);
     RC_UNTIL(pair.a.disconnects && pair.b.disconnects, &pair.a, &pair.b);
     assert_int_equal(pair.a.disconnected.wc.status, IBV_WC_REM_OP_ERR);
     assert_int_equal(pair.b.disconnected.wc.status, IBV_WC_REM_OP_ERR);
