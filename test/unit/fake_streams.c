@@ -226,6 +226,12 @@ struct fake_stream *fake_call(struct fake_net *net, uint16_t port)
     return caller;
 }
 
+struct fake_stream *fake_take_call(struct fake_net *net, uint16_t port)
+{
+    struct fake_stream *listener = net->listeners[port - PORT];
+    return listener->call_count ? listener->calls[--listener->call_count] : NULL;
+}
+
 static int fake_connect(struct dw_streams *streams, const struct dw_llp_addr *from,
                         const struct dw_llp_addr *to, struct dw_stream **stream)
 {

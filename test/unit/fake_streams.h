@@ -29,6 +29,8 @@ void fake_env(struct fake_net *net, struct dw_env *env);
 
 /* The test is the other side: calls a listener. */
 struct fake_stream *fake_call(struct fake_net *net, uint16_t port);
+/* The test is the other side of a call that the listener has not taken yet; NULL: there is none. */
+struct fake_stream *fake_take_call(struct fake_net *net, uint16_t port);
 /* Appends to what the other side may read. */
 void fake_write(struct fake_stream *stream, const void *buf, size_t bytes);
 /* Takes what it has sent, at most len; returns how many. */
