@@ -384,10 +384,10 @@ bool dw_rc_idle(const struct diwarp_rc_qp *qp)
 
 void dw_rc_flush(struct diwarp_rc_qp *qp)
 {
-    if (!qp->may_send || qp->blocked || !qp->stream || qp->shut)
+    if (qp->blocked || !qp->stream || qp->shut)
         return;
-    int rc = send_tail(qp);
-    for (unsigned i = 0; !rc && i < TRAINS_PER_FLUSH; i++) {
+    int rc = send_tail(qp); /* of an MPA reply, too */
+    for (unsigned i = 0; !rc && qp->may_send && i < TRAINS_PER_FLUSH; i++) {
         if (dw_rc_idle(qp))
             break;
         rc = send_train(qp);
