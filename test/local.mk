@@ -87,11 +87,13 @@ UNIT_TESTS = \
 	test/unit/test_map \
 	test/unit/test_mr \
 	test/unit/test_ranges \
+	test/unit/test_rc_hello \
 	test/unit/test_rc_protocol \
 	test/unit/test_rc_stream \
 	test/unit/test_rdmap \
 	test/unit/test_record \
 	test/unit/test_recvwin \
+	test/unit/test_ring \
 	test/unit/test_rtt \
 	test/unit/test_seen \
 	test/unit/test_sendwin \
@@ -223,6 +225,7 @@ FUZZERS = \
 	test/fuzz/fuzz_ddp \
 	test/fuzz/fuzz_llp_header \
 	test/fuzz/fuzz_ranges \
+	test/fuzz/fuzz_rc_receive \
 	test/fuzz/fuzz_rdmap \
 	test/fuzz/fuzz_receive
 check_PROGRAMS += $(FUZZERS)
@@ -231,6 +234,8 @@ test_fuzz_fuzz_address_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_ddp_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_llp_header_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_ranges_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_rc_receive_SOURCES = test/fuzz/fuzz_rc_receive.c test/unit/fake_streams.c
+test_fuzz_fuzz_rc_receive_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_rdmap_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_receive_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 
