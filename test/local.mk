@@ -24,6 +24,11 @@ noinst_HEADERS += \
 	test/unit/random.h \
 	test/vectors/vectors.h
 EXTRA_DIST += \
+	test/fuzz/seeds/mpa/framed_markers \
+	test/fuzz/seeds/mpa/reply_markers \
+	test/fuzz/seeds/mpa/reply_reject \
+	test/fuzz/seeds/mpa/request \
+	test/fuzz/seeds/mpa/request_no_crc \
 	test/fuzz/seeds/receive/get_doomed \
 	test/fuzz/seeds/receive/intro_ipv6 \
 	test/fuzz/seeds/receive/put_opened \
@@ -34,6 +39,13 @@ EXTRA_DIST += \
 	test/fuzz/seeds/receive/ud_record \
 	test/fuzz/seeds/receive/ud_send \
 	test/fuzz/seeds/receive/write_large \
+	test/fuzz/seeds/terminate/bad_version \
+	test/fuzz/seeds/terminate/ddp_stag \
+	test/fuzz/seeds/terminate/mpa_crc \
+	test/fuzz/seeds/terminate/read_bounds \
+	test/fuzz/seeds/terminate/read_request \
+	test/fuzz/seeds/terminate/send_invalidate \
+	test/fuzz/seeds/terminate/write \
 	test/apps/run \
 	test/fault/README.md \
 	test/mpi/README.md \
@@ -50,12 +62,25 @@ EXTRA_DIST += \
 	test/vectors/datagram_probe_reply_no_crc.hex \
 	test/vectors/datagram_record.hex \
 	test/vectors/datagram_ud_send.hex \
+	test/vectors/fpdu_empty.hex \
+	test/vectors/fpdu_marker_before_crc.hex \
+	test/vectors/fpdu_marker_leads.hex \
+	test/vectors/fpdu_marker_within.hex \
+	test/vectors/fpdu_no_crc.hex \
+	test/vectors/fpdu_send.hex \
 	test/vectors/intro_ipv6.hex \
+	test/vectors/mpa_reply_enhanced.hex \
+	test/vectors/mpa_reply_reject.hex \
+	test/vectors/mpa_request.hex \
 	test/vectors/read_request.hex \
+	test/vectors/read_request_stream.hex \
 	test/vectors/record_abort.hex \
 	test/vectors/record_complete.hex \
 	test/vectors/record_open.hex \
 	test/vectors/record_status.hex \
+	test/vectors/terminate_ddp_stag.hex \
+	test/vectors/terminate_mpa_crc.hex \
+	test/vectors/terminate_read_bounds.hex \
 	test/vectors/write_record.hex
 
 # The simulator: random scenarios by seed, and directed ones.
@@ -82,6 +107,7 @@ UNIT_TESTS = \
 	test/unit/test_llp_fault \
 	test/unit/test_llp_header \
 	test/unit/test_map \
+	test/unit/test_mpa \
 	test/unit/test_mr \
 	test/unit/test_ranges \
 	test/unit/test_rdmap \
@@ -91,6 +117,7 @@ UNIT_TESTS = \
 	test/unit/test_seen \
 	test/unit/test_sendwin \
 	test/unit/test_serial \
+	test/unit/test_terminate \
 	test/unit/test_truesize \
 	test/unit/test_udp
 check_PROGRAMS += $(UNIT_TESTS)
@@ -212,16 +239,20 @@ FUZZERS = \
 	test/fuzz/fuzz_address \
 	test/fuzz/fuzz_ddp \
 	test/fuzz/fuzz_llp_header \
+	test/fuzz/fuzz_mpa \
 	test/fuzz/fuzz_ranges \
 	test/fuzz/fuzz_rdmap \
-	test/fuzz/fuzz_receive
+	test/fuzz/fuzz_receive \
+	test/fuzz/fuzz_terminate
 check_PROGRAMS += $(FUZZERS)
 
 test_fuzz_fuzz_address_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_ddp_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_llp_header_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_mpa_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_ranges_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_rdmap_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_receive_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_terminate_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 
 endif
