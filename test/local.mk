@@ -14,6 +14,8 @@ noinst_HEADERS += \
 	test/mpi/mpi_test.h \
 	test/mpi/mpi_tool.h \
 	test/net/pcap.h \
+	test/net/tap.h \
+	test/net/tcp_pcap.h \
 	test/net/forge.h \
 	test/net/node.h \
 	test/sim/sim_fixture.h \
@@ -51,6 +53,7 @@ EXTRA_DIST += \
 	test/mpi/README.md \
 	test/mpi/errors \
 	test/mpi/run \
+	test/net/rc_wire \
 	test/net/two_hosts \
 	test/sim/README.md \
 	test/vectors/atomic_request_cmp_swap.hex \
@@ -141,6 +144,11 @@ TESTS += $(RNIC_TESTS)
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
 endif
+
+# Real RC traffic, captured for tshark to read: run by test/net/rc_wire.
+check_PROGRAMS += test/net/rc_wire_check
+test_net_rc_wire_check_SOURCES = test/net/rc_wire_check.c test/net/tap.c test/net/tcp_pcap.c
+test_net_rc_wire_check_LDADD = $(CORE_LIBS)
 
 # ---- MPI tests and the component with the fault injector --------------------------------------
 

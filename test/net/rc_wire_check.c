@@ -547,7 +547,7 @@ static const struct breakage {
     {"length_short", false, BYTE, SEND_100, LENGTH, 0x04, false},
     {"length_long", false, BYTE, SEND_100, LENGTH, 0x08, false},
     {"length_huge", false, BYTE, SEND_100, LENGTH - 1, 0x40, false},
-    {"length_one_less", false, BYTE, SEND_17, LENGTH, 0x01, true},
+    {"length_with_pad", false, BYTE, SEND_17, LENGTH, 0x05, true},
     {"last_flag", false, BYTE, SEND_100, DDP, 0x40, true},
     {"tagged_flag", false, BYTE, SEND_100, DDP, 0x80, true},
     {"ddp_reserved", false, BYTE, SEND_100, DDP, 0x04, true},
