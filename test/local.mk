@@ -18,11 +18,13 @@ noinst_HEADERS += \
 	test/net/tcp_pcap.h \
 	test/net/forge.h \
 	test/net/node.h \
+	test/net/rc_end.h \
 	test/sim/sim_fixture.h \
 	test/sim/sim_net.h \
 	test/sim/sim_rd.h \
 	test/sim/sim_ud.h \
 	test/sim/sim_world.h \
+	test/unit/fake_streams.h \
 	test/unit/random.h \
 	test/unit/udp_fixture.h \
 	test/vectors/vectors.h
@@ -114,6 +116,8 @@ UNIT_TESTS = \
 	test/unit/test_mpa \
 	test/unit/test_mr \
 	test/unit/test_ranges \
+	test/unit/test_rc_protocol \
+	test/unit/test_rc_stream \
 	test/unit/test_rdmap \
 	test/unit/test_record \
 	test/unit/test_recvwin \
@@ -134,6 +138,7 @@ RNIC_TESTS = \
 	test/net/test_bad_peer \
 	test/net/test_loopback \
 	test/net/test_loopback_ud \
+	test/net/test_rc_loopback \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_ud
@@ -142,6 +147,9 @@ test_sim_test_sim_peers_SOURCES = $(SIM_SOURCES) test/sim/test_sim_peers.c
 test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
 check_PROGRAMS += $(RNIC_TESTS)
 TESTS += $(RNIC_TESTS)
+
+test_unit_test_rc_protocol_SOURCES = test/unit/test_rc_protocol.c test/unit/fake_streams.c
+test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_streams.c
 
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 

@@ -2,10 +2,10 @@
 /*
  * What the files of RC queue pairs share: iWARP (RFC 5040, 5041, 5044, 6581) over streams.
  *
- * One message's path: rc_post.c (checks, queue) -> rc_send.c (FPDUs into the stream) -> rc_receive.c
- * (FPDUs out of the stream) -> rc_deliver.c | rc_read.c -> cq.c. Around it: rc_startup.c and
- * rc_listen.c make connections, rc_terminate.c and rc_qp.c end them, rc_run.c asks the streams.
- * Every function here runs with the device's lock held, unless it says otherwise.
+ * One message's path: rc_post.c (checks, queue) -> rc_send.c (FPDUs into the stream) ->
+ * rc_receive.c (FPDUs out of the stream) -> rc_deliver.c | rc_read.c -> cq.c. Around it:
+ * rc_startup.c and rc_listen.c make connections, rc_terminate.c and rc_qp.c end them, rc_run.c asks
+ * the streams. Every function here runs with the device's lock held, unless it says otherwise.
  */
 #ifndef DW_RC_H
 #define DW_RC_H
@@ -63,11 +63,11 @@ enum dw_rc_state {
 
 struct dw_rc_work {
     uint64_t wr_id;
-    uint64_t to;      /* write: sink; read: source */
-    uint32_t stag;    /* the same, or the one to invalidate */
+    uint64_t to;        /* write: sink; read: source */
+    uint32_t stag;      /* the same, or the one to invalidate */
     uint32_t sink_stag; /* read */
     uint32_t total;
-    uint8_t opcode;   /* enum dw_rdmap_opcode */
+    uint8_t opcode; /* enum dw_rdmap_opcode */
     bool signaled;
     uint8_t sge_count;
     void *own; /* the payload, copied; freed with the work */
@@ -100,10 +100,10 @@ struct dw_rc_cursor {
     uint32_t work, response; /* how many are done, from the front of their queues */
     uint32_t offset;         /* in the message that is under way */
     uint32_t send_msn, read_msn;
-    uint32_t reads;     /* requests in these works */
+    uint32_t reads; /* requests in these works */
     struct dw_mpa_stream tx;
-    bool in_response;   /* the message that is under way, or goes next, is a response */
-    bool rtr;           /* the first FPDU, empty, that lets the other side send, is due */
+    bool in_response; /* the message that is under way, or goes next, is a response */
+    bool rtr;         /* the first FPDU, empty, that lets the other side send, is due */
 };
 
 /* Part of an FPDU, or what could not be delivered yet; memory of its own. */
@@ -131,17 +131,17 @@ struct diwarp_rc_qp {
     struct dw_llp_addr peer;
     enum dw_rc_state state;
     uint8_t watched;
-    bool may_send;  /* the other side is ready for FPDUs */
-    bool blocked;   /* TCP takes no more now */
-    bool ended;     /* the other side has closed in order */
-    bool shut;      /* we have */
-    bool standing;  /* still, for want of a receive */
+    bool may_send; /* the other side is ready for FPDUs */
+    bool blocked;  /* TCP takes no more now */
+    bool ended;    /* the other side has closed in order */
+    bool shut;     /* we have */
+    bool standing; /* still, for want of a receive */
     uint16_t ord, ird;
     uint32_t idle_runs; /* reads of its stream that found nothing, while hot */
 
     struct dw_rc_startup *startup; /* until connected */
     uint64_t token;                /* of the listener that was called */
-    uint8_t *answer; /* private data of the other side's */
+    uint8_t *answer;               /* private data of the other side's */
     uint32_t answer_bytes;
 
     struct dw_ring works;
@@ -245,8 +245,8 @@ void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ib
 /* ---- rc_startup.c ---- */
 void dw_rc_startup_ready(struct diwarp_rc_qp *qp, unsigned what, uint64_t now_ns);
 /* Reads a frame no further than to its end: 0, -EAGAIN (more must come), or why not. */
-int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup,
-                     enum dw_mpa_kind kind, struct dw_mpa_frame *frame);
+int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup, enum dw_mpa_kind kind,
+                     struct dw_mpa_frame *frame);
 /* Writes a frame with our block and the application's data (frame->private_data is not looked at);
  * returns its bytes. */
 uint32_t dw_rc_frame_put(uint8_t *buf, struct dw_mpa_frame *frame, const struct dw_rc_hello *hello,
@@ -319,8 +319,7 @@ void dw_rc_unstand(struct diwarp_rc_qp *qp);
 /* Sends Terminate about a ULPDU (NULL: none) and closes. Always DW_RC_DEAD. */
 enum dw_rc_verdict dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu,
                                    uint32_t bytes);
-enum dw_rc_verdict dw_rc_on_terminate(struct diwarp_rc_qp *qp,
-                                      const struct dw_rc_segment *segment);
+enum dw_rc_verdict dw_rc_on_terminate(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment);
 /* Lets the other side read to the end of what was sent before the stream closes. Takes the stream,
  * and `rest` (malloc'ed, may be NULL), which TCP has not taken yet. */
 void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, uint8_t *rest, uint32_t bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ULPDUs to their place: Sends into receives, Writes into regions, each checked first (RFC 5041 7.1,
- * RFC 5040 4.8). An error ends the stream with Terminate. */
+/* ULPDUs to their place: Sends into receives, Writes into regions, each checked first (RFC
+ * 5041 7.1, RFC 5040 4.8). An error ends the stream with Terminate. */
 #include <errno.h>
 #include <string.h>
 
@@ -77,8 +77,8 @@ static bool invalidate(struct diwarp_rc_qp *qp, uint32_t stag)
 static enum dw_rc_verdict on_last(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment)
 {
     const struct dw_ddp_header *ddp = &segment->ddp;
-    bool invalidates = ddp->opcode == DW_RDMAP_SEND_INVALIDATE ||
-                       ddp->opcode == DW_RDMAP_SEND_SE_INVALIDATE;
+    bool invalidates =
+        ddp->opcode == DW_RDMAP_SEND_INVALIDATE || ddp->opcode == DW_RDMAP_SEND_SE_INVALIDATE;
     if (invalidates && !invalidate(qp, ddp->ulp))
         return fail(qp, segment, DW_TERM_RDMAP_PROTECT_INVALIDATE);
     struct diwarp_wc wc = {

@@ -137,16 +137,15 @@ static void reject(struct diwarp_connect_request *request, const void *data, siz
     free_request(request);
 }
 
-static int answer(struct diwarp_connect_request *request, struct diwarp_rc_qp *qp,
-                  const void *data, size_t bytes)
+static int answer(struct diwarp_connect_request *request, struct diwarp_rc_qp *qp, const void *data,
+                  size_t bytes)
 {
     uint8_t buf[sizeof request->startup.buf];
     request->stream->ops->watch(request->stream, 0);
     request->stream->ops->peer(request->stream, &qp->peer);
     dw_rc_qp_attach(qp, request->stream);
     request->stream = NULL;
-    uint32_t written =
-        put_reply(request, dw_rc_frame_flags(&qp->attr), qp->ird, data, bytes, buf);
+    uint32_t written = put_reply(request, dw_rc_frame_flags(&qp->attr), qp->ird, data, bytes, buf);
     int rc = dw_rc_send_bytes(qp, buf, written);
     if (rc)
         return rc;
@@ -161,9 +160,8 @@ static int accept_locked(struct diwarp_connect_request *request, struct diwarp_p
                          struct diwarp_rc_qp **qp_out)
 {
     struct diwarp_rc_qp *qp;
-    int rc = bytes > DIWARP_PRIVATE_DATA_MAX_BYTES
-                 ? -EINVAL
-                 : dw_rc_qp_create(request->rc, pd, attr, &qp);
+    int rc = bytes > DIWARP_PRIVATE_DATA_MAX_BYTES ? -EINVAL
+                                                   : dw_rc_qp_create(request->rc, pd, attr, &qp);
     if (rc) {
         reject(request, NULL, 0);
         return rc;

@@ -116,21 +116,18 @@ static int own_payload(struct dw_rc_work *work)
 /* The request is the only one, and TCP has not taken all of it. */
 static int after_inline(struct diwarp_rc_qp *qp, struct dw_rc_work *work)
 {
-    if (!qp->cursor.offset) {
+    if (!qp->cursor.offset || qp->cursor.in_response) {
         dw_ring_unpush(&qp->works);
         return -EAGAIN;
     }
-    if (own_payload(work)) {
+    if (own_payload(work))
         dw_rc_close(qp, IBV_WC_LOC_QP_OP_ERR, 0); /* half a message cannot be taken back */
-        return 0;
-    }
     return 0;
 }
 
 /* Sends the request that was just queued, the only one. As diwarp_rc_post_send(). */
 static int send_now(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr, bool signaled)
 {
-    bool quiet = wr->send_flags & (IBV_SEND_INLINE | DIWARP_SEND_BUFFERED);
     struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, 0);
     uint8_t opcode = work->opcode;
     uint64_t done = qp->works_done;
@@ -145,7 +142,7 @@ static int send_now(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr, bool 
     }
     work = dw_ring_at(&qp->works, sizeof *work, 0);
     work->signaled = signaled;
-    int rc = quiet && wr->send_flags & IBV_SEND_INLINE ? after_inline(qp, work) : 0;
+    int rc = wr->send_flags & IBV_SEND_INLINE ? after_inline(qp, work) : 0;
     if (!rc)
         count(qp, opcode);
     return rc;
@@ -167,8 +164,8 @@ static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
     if (!work)
         return -ENOMEM;
     bool signaled = wr->send_flags & IBV_SEND_SIGNALED;
-    memcpy(work, &filled, offsetof(struct dw_rc_work, sge) +
-                              (size_t)filled.sge_count * sizeof filled.sge[0]);
+    memcpy(work, &filled,
+           offsetof(struct dw_rc_work, sge) + (size_t)filled.sge_count * sizeof filled.sge[0]);
     work->signaled = signaled;
     if (first)
         return send_now(qp, wr, signaled);

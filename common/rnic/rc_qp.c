@@ -28,7 +28,8 @@ void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr)
 /* ---- states ---- */
 
 static const bool may_follow[DW_RC_STATE_COUNT][DW_RC_STATE_COUNT] = {
-    [DW_RC_CONNECTING] = {[DW_RC_REQUESTED] = true, [DW_RC_RESPONDED] = true, [DW_RC_CLOSED] = true},
+    [DW_RC_CONNECTING] =
+        {[DW_RC_REQUESTED] = true, [DW_RC_RESPONDED] = true, [DW_RC_CLOSED] = true},
     [DW_RC_REQUESTED] = {[DW_RC_RTS] = true, [DW_RC_CLOSED] = true},
     [DW_RC_RESPONDED] = {[DW_RC_RTS] = true, [DW_RC_CLOSING] = true, [DW_RC_CLOSED] = true},
     [DW_RC_RTS] = {[DW_RC_CLOSING] = true, [DW_RC_CLOSED] = true},
@@ -84,8 +85,9 @@ static void on_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
         dw_rc_startup_ready(qp, what, now_ns);
         return;
     }
-    if (what & DW_STREAM_IN && qp->stream && !qp->standing && !qp->ended)
-        (void)dw_rc_receive(qp, now_ns);
+    bool reads = what & DW_STREAM_IN && qp->stream && !qp->standing && !qp->ended;
+    if (reads && dw_rc_receive(qp, now_ns) && qp->stream)
+        dw_rc_heat(qp);
     if (what & DW_STREAM_OUT && qp->stream) {
         dw_rc_set_blocked(qp, false);
         dw_rc_flush(qp);
@@ -98,9 +100,8 @@ static void on_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
 static bool attr_is_good(const struct dw_rc *rc, const struct diwarp_pd *pd,
                          const struct diwarp_rc_qp_attr *attr)
 {
-    return attr->cq == rc->cq && pd->device == rc->device &&
-           (!attr->srq || attr->srq->pd == pd) && attr->max_send_wr &&
-           attr->max_send_wr <= MAX_DEPTH && attr->max_recv_wr <= MAX_DEPTH &&
+    return attr->cq == rc->cq && pd->device == rc->device && (!attr->srq || attr->srq->pd == pd) &&
+           attr->max_send_wr && attr->max_send_wr <= MAX_DEPTH && attr->max_recv_wr <= MAX_DEPTH &&
            attr->max_rd_atomic <= DW_MPA_DEPTH_MAX && attr->mpa_revision >= 1 &&
            attr->mpa_revision <= 2;
 }
@@ -227,6 +228,7 @@ static void release(struct diwarp_rc_qp *qp, bool tell)
     qp->tail_bytes = qp->tail_sent = 0;
     free(qp->startup);
     qp->startup = NULL;
+    qp->cursor.rtr = false;
 }
 
 void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t vendor_err)
@@ -265,8 +267,8 @@ void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp)
 
 void dw_rc_end_if_idle(struct diwarp_rc_qp *qp)
 {
-    if (qp->state != DW_RC_CLOSING || !dw_rc_idle(qp))
-        return;
+    if (qp->state != DW_RC_CLOSING || (!dw_rc_idle(qp) && !qp->shut))
+        return; /* a read request that came after our end goes without response */
     if (qp->ended) {
         dw_rc_close(qp, IBV_WC_SUCCESS, 0);
         return;

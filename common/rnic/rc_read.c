@@ -25,8 +25,7 @@ enum dw_rc_verdict dw_rc_on_read_request(struct diwarp_rc_qp *qp,
     int rc = dw_read_request_get_stream(&request, segment->ulpdu + segment->head_bytes,
                                         segment->bytes - segment->head_bytes);
     if (rc || !ddp->last)
-        return fail(qp, segment,
-                    rc == -EBADMSG ? DW_TERM_RDMAP_UNSPECIFIED : DW_TERM_DDP_TOO_LONG);
+        return fail(qp, segment, rc == -EBADMSG ? DW_TERM_RDMAP_UNSPECIFIED : DW_TERM_DDP_TOO_LONG);
     if (qp->responses.count == qp->ird)
         return fail(qp, segment, DW_TERM_DDP_NO_BUFFER);
     uint16_t cause = !request.size ? 0

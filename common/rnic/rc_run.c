@@ -39,8 +39,8 @@ int dw_rc_get(struct diwarp_cq *cq, struct dw_rc **out)
     rc->stage = malloc(DW_RC_STAGE_BYTES);
     rc->train = dw_rc_train_create();
     if (rc->stage && rc->train)
-        error = device->env.open_streams(device->env.arg, device->attr.peer_timeout_ns,
-                                         &rc->streams);
+        error =
+            device->env.open_streams(device->env.arg, device->attr.peer_timeout_ns, &rc->streams);
     if (error) {
         free(rc->stage);
         dw_rc_train_destroy(rc->train);
@@ -143,8 +143,7 @@ static int ask_streams(struct dw_rc *rc, uint64_t now_ns)
 static void resume(struct dw_rc *rc, uint64_t now_ns)
 {
     while (!dw_list_empty(&rc->resumed)) {
-        struct diwarp_rc_qp *qp =
-            dw_container(rc->resumed.next, struct diwarp_rc_qp, resumed_link);
+        struct diwarp_rc_qp *qp = dw_container(rc->resumed.next, struct diwarp_rc_qp, resumed_link);
         dw_list_remove(&qp->resumed_link);
         dw_rc_resume(qp, now_ns);
     }
@@ -186,6 +185,16 @@ static uint64_t ring_bytes(const struct dw_ring *ring, size_t slot_bytes)
     return ring->capacity * slot_bytes;
 }
 
+static uint64_t owned_bytes(const struct diwarp_rc_qp *qp)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < qp->works.count; i++) {
+        const struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, i);
+        bytes += work->own ? work->total : 0;
+    }
+    return bytes;
+}
+
 static uint64_t qp_bytes(const struct diwarp_rc_qp *qp)
 {
     return sizeof *qp + ring_bytes(&qp->works, sizeof(struct dw_rc_work)) +
@@ -205,8 +214,11 @@ void diwarp_query_rc_memory(const struct diwarp_cq *cq, struct diwarp_rc_memory 
     memory->qp_bytes = sizeof *rc;
     memory->receive_bytes = rc->receive_bytes + DW_RC_STAGE_BYTES;
     memory->send_bytes = rc->send_bytes + dw_rc_train_bytes();
-    dw_list_foreach (it, &rc->qps)
-        memory->qp_bytes += qp_bytes(dw_container(it, struct diwarp_rc_qp, link));
+    dw_list_foreach (it, &rc->qps) {
+        const struct diwarp_rc_qp *qp = dw_container(it, struct diwarp_rc_qp, link);
+        memory->qp_bytes += qp_bytes(qp);
+        memory->send_bytes += owned_bytes(qp);
+    }
     dw_unlock(cq->device);
 }
 

@@ -171,9 +171,8 @@ static int append_work(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
     bool tagged = work->opcode == DW_RDMAP_WRITE;
     uint32_t head = tagged ? DW_DDP_TAGGED_BYTES : DW_DDP_UNTAGGED_BYTES;
     uint32_t payload = payload_of(qp, head, work->total - cursor->offset);
-    struct dw_ddp_header ddp = {.tagged = tagged,
-                                .last = cursor->offset + payload == work->total,
-                                .opcode = work->opcode};
+    struct dw_ddp_header ddp = {
+        .tagged = tagged, .last = cursor->offset + payload == work->total, .opcode = work->opcode};
     if (tagged) {
         ddp.stag = work->stag;
         ddp.to = work->to + cursor->offset;
@@ -313,6 +312,16 @@ static void on_blocked(struct diwarp_rc_qp *qp)
     dw_rc_rewatch(qp);
 }
 
+/* The stream is broken. What the other side sent before, perhaps why, may still be there to be
+ * read: reading finds the error again. */
+static void on_broken(struct diwarp_rc_qp *qp)
+{
+    if (qp->standing || qp->ended)
+        dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
+    else
+        on_blocked(qp);
+}
+
 static ssize_t hand_over(struct diwarp_rc_qp *qp, const struct iovec *iov, size_t count,
                          size_t bytes)
 {
@@ -343,7 +352,8 @@ static int send_tail(struct diwarp_rc_qp *qp)
     return 0;
 }
 
-/* 1: more may go; 0: all is sent; -EAGAIN: TCP takes no more; otherwise the QP is closed. */
+/* 1: more may go; 0: all is sent; -EAGAIN: TCP takes no more; another error: it is broken, or the
+ * QP is closed. */
 static int send_train(struct diwarp_rc_qp *qp)
 {
     const struct dw_rc_train *train = qp->rc->train;
@@ -351,16 +361,18 @@ static int send_train(struct diwarp_rc_qp *qp)
     if (train->count) {
         const struct dw_mpa_gather *gather = &train->gather;
         ssize_t n = hand_over(qp, gather->pieces, gather->count, gather->bytes);
-        if (n < 0 || !on_sent(qp, (size_t)n)) {
-            dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
-            return -ECONNRESET;
+        if (n < 0)
+            return (int)n;
+        if (!on_sent(qp, (size_t)n)) {
+            dw_rc_close(qp, IBV_WC_LOC_QP_OP_ERR, 0);
+            return -ENOMEM;
         }
         if ((size_t)n < gather->bytes)
             return -EAGAIN;
     }
     if (cause) {
         (void)dw_rc_terminate(qp, (uint16_t)cause, NULL, 0);
-        return -ECONNRESET;
+        return -ECONNABORTED;
     }
     return train->count > 0;
 }
@@ -372,10 +384,10 @@ bool dw_rc_idle(const struct diwarp_rc_qp *qp)
 
 void dw_rc_flush(struct diwarp_rc_qp *qp)
 {
-    if (!qp->may_send || qp->blocked || !qp->stream || qp->shut)
+    if (qp->blocked || !qp->stream || qp->shut)
         return;
-    int rc = send_tail(qp);
-    for (unsigned i = 0; !rc && i < TRAINS_PER_FLUSH; i++) {
+    int rc = send_tail(qp); /* of an MPA reply, too */
+    for (unsigned i = 0; !rc && qp->may_send && i < TRAINS_PER_FLUSH; i++) {
         if (dw_rc_idle(qp))
             break;
         rc = send_train(qp);
@@ -389,7 +401,7 @@ void dw_rc_flush(struct diwarp_rc_qp *qp)
     if (rc == -EAGAIN)
         on_blocked(qp);
     else if (rc)
-        dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
+        on_broken(qp);
     else
         dw_rc_end_if_idle(qp);
 }

@@ -64,8 +64,8 @@ static uint32_t frame_bytes(const struct dw_rc_startup *startup)
     return DW_MPA_FRAME_BYTES + dw_get_be16(startup->buf + DW_MPA_FRAME_BYTES - 2);
 }
 
-int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup,
-                     enum dw_mpa_kind kind, struct dw_mpa_frame *frame)
+int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup, enum dw_mpa_kind kind,
+                     struct dw_mpa_frame *frame)
 {
     for (;;) {
         int length = dw_mpa_frame_get(frame, kind, startup->buf, startup->bytes);
@@ -88,8 +88,7 @@ static void prepare_request(struct diwarp_rc_qp *qp, uint64_t token, const void 
     struct dw_mpa_frame frame = {.kind = DW_MPA_REQUEST,
                                  .flags = dw_rc_frame_flags(&qp->attr),
                                  .revision = qp->attr.mpa_revision};
-    struct dw_rc_hello hello = {
-        .name = qp->rc->device->attr.name, .token = token, .ird = qp->ird};
+    struct dw_rc_hello hello = {.name = qp->rc->device->attr.name, .token = token, .ird = qp->ird};
     qp->token = token;
     qp->startup->bytes = dw_rc_frame_put(qp->startup->buf, &frame, &hello, data, bytes);
 }
@@ -131,8 +130,8 @@ static void on_reply(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *frame)
     struct dw_rc_hello hello;
     const uint8_t *data;
     uint32_t bytes;
-    if (frame->revision != qp->attr.mpa_revision ||
-        dw_rc_frame_get(frame, &hello, &data, &bytes) || hello.token != qp->token) {
+    if (frame->revision != qp->attr.mpa_revision || dw_rc_frame_get(frame, &hello, &data, &bytes) ||
+        hello.token != qp->token) {
         refuse(qp);
         return;
     }

@@ -92,11 +92,11 @@ void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, uint8_t *rest, uin
         return;
     }
     *linger = (struct lingering){.watch = {.ready = on_linger_ready},
-                              .rc = rc,
-                              .stream = stream,
-                              .timer = {.fire = on_linger_timer},
-                              .rest = rest,
-                              .bytes = bytes};
+                                 .rc = rc,
+                                 .stream = stream,
+                                 .timer = {.fire = on_linger_timer},
+                                 .rest = rest,
+                                 .bytes = bytes};
     stream->owner = &linger->watch;
     dw_list_append(&rc->lingers, &linger->link);
     rc->linger_count++;
@@ -195,8 +195,7 @@ enum dw_rc_verdict dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, cons
     return DW_RC_DEAD;
 }
 
-enum dw_rc_verdict dw_rc_on_terminate(struct diwarp_rc_qp *qp,
-                                      const struct dw_rc_segment *segment)
+enum dw_rc_verdict dw_rc_on_terminate(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment)
 {
     struct dw_terminate terminate;
     if (dw_terminate_get(&terminate, segment->ulpdu + segment->head_bytes,
