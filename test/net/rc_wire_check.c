@@ -17,6 +17,7 @@
 #include "common/wire/crc32c.h"
 #include "common/wire/ddp.h"
 #include "common/wire/mpa.h"
+#include "common/wire/terminate.h"
 #include "test/net/tap.h"
 
 #define PATIENCE_NS   20000000000ull
@@ -36,23 +37,26 @@ struct scenario {
     bool markers, crc;
     uint8_t revision;
     uint32_t mss; /* of TCP; 0: of the loopback interface */
-    enum { WHOLE, TERMINATES, BRIEF } traffic;
+    enum { WHOLE, BRIEF } traffic;
+    uint16_t cause; /* of the Terminate that ends it; 0: an orderly end */
 };
 
 /* Markers in both directions: tshark 4.0 looks for them in both, or in neither. */
 static const struct scenario scenarios[] = {
-    {"plain", false, true, 2, 0, WHOLE},
-    {"revision1", false, true, 1, 0, WHOLE},
-    {"small_mss", false, true, 2, 536, WHOLE},
-    {"no_crc", false, false, 2, 1460, WHOLE},
-    {"markers", true, true, 2, 0, WHOLE},
-    {"markers_revision1", true, true, 1, 1460, WHOLE},
-    {"markers_small_mss", true, true, 2, 536, WHOLE},
-    {"markers_no_crc", true, false, 2, 1460, WHOLE},
-    {"terminate", false, true, 2, 0, TERMINATES},
-    {"markers_terminate", true, true, 2, 1460, TERMINATES},
-    {"brief", false, true, 2, 1460, BRIEF},
-    {"brief_markers", true, true, 2, 1460, BRIEF},
+    {"plain", false, true, 2, 0, WHOLE, 0},
+    {"revision1", false, true, 1, 0, WHOLE, 0},
+    {"small_mss", false, true, 2, 536, WHOLE, 0},
+    {"no_crc", false, false, 2, 1460, WHOLE, 0},
+    {"markers", true, true, 2, 0, WHOLE, 0},
+    {"markers_revision1", true, true, 1, 1460, WHOLE, 0},
+    {"markers_small_mss", true, true, 2, 536, WHOLE, 0},
+    {"markers_no_crc", true, false, 2, 1460, WHOLE, 0},
+    {"write_stag", false, true, 2, 0, BRIEF, DW_TERM_DDP_STAG},
+    {"write_bounds", false, true, 1, 0, BRIEF, DW_TERM_DDP_BOUNDS},
+    {"read_stag", false, true, 2, 1460, BRIEF, DW_TERM_RDMAP_STAG},
+    {"markers_read_bounds", true, true, 2, 1460, BRIEF, DW_TERM_RDMAP_BOUNDS},
+    {"brief", false, true, 2, 1460, BRIEF, 0},
+    {"brief_markers", true, true, 2, 1460, BRIEF, 0},
 };
 #define SCENARIOS (sizeof scenarios / sizeof *scenarios)
 
@@ -330,21 +334,37 @@ static void writes_and_reads(struct world *world)
     RUN_UNTIL(world, world->ends[1].done == done[1] + SIZES);
 }
 
-/* A write with a key that nobody gave out; or the orderly end. */
+/* A write or a read that the other side must refuse: 100 bytes, by a key that nobody gave out, or
+ * of which the last ones are outside of the region. */
+static void provoke(struct world *world, uint16_t cause)
+{
+    const struct diwarp_mr *mr = world->ends[1].mr;
+    bool read = cause == DW_TERM_RDMAP_STAG || cause == DW_TERM_RDMAP_BOUNDS;
+    bool outside = cause == DW_TERM_RDMAP_BOUNDS || cause == DW_TERM_DDP_BOUNDS;
+    uint64_t to = (uint64_t)(uintptr_t)mr->addr + (outside ? MEMORY_BYTES - 99 : 0);
+
+    if (read)
+        note(&world->ledger, DW_RDMAP_READ_REQUEST, 28);
+    else
+        note(&world->ledger, DW_RDMAP_WRITE, 100);
+    note(&world->ledger, DW_RDMAP_TERMINATE, read ? 4 + 2 + 18 + 28 : 4 + 2 + 14);
+    post(&world->ends[0], read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 100, 0,
+         outside ? mr->stag : mr->stag ^ 1, to);
+}
+
 static void end_connection(struct world *world)
 {
     struct end *a = &world->ends[0], *b = &world->ends[1];
+    uint16_t cause = world->scenario->cause;
 
-    if (world->scenario->traffic == TERMINATES) {
-        note(&world->ledger, DW_RDMAP_WRITE, 100);
-        note(&world->ledger, DW_RDMAP_TERMINATE, 4 + 2 + 14);
-        post(a, IBV_WR_RDMA_WRITE, 100, 0, a->mr->stag ^ 1, (uintptr_t)b->memory);
-    } else {
+    if (cause)
+        provoke(world, cause);
+    else
         diwarp_disconnect(a->qp);
-    }
     RUN_UNTIL(world, a->disconnected && b->disconnected);
-    if (world->scenario->traffic == TERMINATES)
-        must(a->last.wc.status == IBV_WC_REM_OP_ERR, "Terminate");
+    must(a->last.wc.status == (cause ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS) &&
+             a->last.wc.vendor_err == cause,
+         "the end");
     /* Every byte has to be in the capture, the last ones of a closed QP too. */
     RUN_UNTIL(world, world->tap.from[0].ended && world->tap.from[1].ended);
 }
@@ -494,8 +514,9 @@ static void write_expectation(const char *path, const struct world *world,
     FILE *file = fopen(path, "w");
 
     must(file != NULL, "creating an expectation");
-    fprintf(file, "revision %u\nmarkers %d\ncrc %d\nleft_out %u\n", world->scenario->revision,
-            world->scenario->markers, world->scenario->crc, ledger->left_out);
+    fprintf(file, "revision %u\nmarkers %d\ncrc %d\ncause %u\nleft_out %u\n",
+            world->scenario->revision, world->scenario->markers, world->scenario->crc,
+            world->scenario->cause, ledger->left_out);
     for (int i = 0; i < OPCODES; i++)
         fprintf(file, "opcode %d %llu %llu %s\n", i, (unsigned long long)ledger->messages[i],
                 (unsigned long long)ledger->bytes[i], opcode_names[i]);
@@ -662,7 +683,7 @@ static void run_scenario(const char *dir, const struct scenario *scenario)
     }
     end_connection(&world);
     write_capture(dir, "", scenario->name, &world, world.tap.from[0].bytes, world.tap.run_count);
-    if (scenario->traffic == BRIEF)
+    if (scenario->traffic == BRIEF && !scenario->cause)
         write_broken(dir, &world);
     diwarp_destroy_listener(world.listener);
     tap_close(&world.tap);
