@@ -280,6 +280,8 @@ static const struct {
     {"fpdu_send", {false, true, 0}, 23, "\x41\x43\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0hello"},
     {"fpdu_empty", {false, true, 8}, 0, ""},
     {"fpdu_no_crc", {false, false, 100}, 23, "\x41\x43\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0hello"},
+    /* ends where a marker is due: that leads the next one */
+    {"fpdu_send", {true, true, 512 - 32}, 23, "\x41\x43\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0hello"},
     {"fpdu_marker_leads", {true, true, 0}, 23, "\x41\x43\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0hello"},
     {"fpdu_marker_within",
      {true, true, 500},
