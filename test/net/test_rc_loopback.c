@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -565,6 +566,64 @@ static void rc__ping_pong_takes_two_calls(void **state)
     rc_pair_close(&pair);
 }
 
+/* ---- threads, ports ---------------------------------------------------------------------------
+ */
+
+#define THREAD_MESSAGES 2000
+
+static void *post_many(void *arg)
+{
+    struct rc_end *end = arg;
+
+    for (unsigned posted = 0; posted < THREAD_MESSAGES;)
+        posted += rc_post(end, IBV_WR_SEND, buf_a, 700, IBV_SEND_SIGNALED, 1, NULL, 0) == 0;
+    return NULL;
+}
+
+static void rc__threads_post_while_another_polls(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+    pthread_t threads[2];
+    unsigned posted = 0;
+
+    rc_pair_init(&pair);
+    pair.a.device->attr.threaded = true;
+    rc_pair_connect(&pair);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, post_many, &pair.a), 0);
+    while (pair.b.recvs < 2 * THREAD_MESSAGES) {
+        while (posted < pair.b.recvs + 64 && !rc_post_recv(&pair.b, buf_b, 1000, posted))
+            posted++;
+        unsigned before = pair.b.recvs;
+        RC_UNTIL(pair.b.recvs > before, &pair.a, &pair.b);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    RC_UNTIL(pair.a.sends == 2 * THREAD_MESSAGES, &pair.a, &pair.b);
+    rc_pair_close(&pair);
+}
+
+static void rc__listens_in_the_range_of_ports(void **state)
+{
+    (void)state;
+    struct rc_end end;
+    struct diwarp_listener *second = NULL;
+    struct diwarp_diagnosis why;
+
+    rc_end_open(&end, 1, NULL);
+    end.device->attr.port_min = end.device->attr.port_max = end.address.port;
+    assert_int_equal(diwarp_listen(end.pd, end.cq, &second, &why), -EADDRINUSE);
+    assert_non_null(strstr(why.text, "in use"));
+    end.device->attr.port_max = (uint16_t)(end.address.port + 20);
+    assert_int_equal(diwarp_listen(end.pd, end.cq, &second, &why), 0);
+    struct diwarp_address address;
+    diwarp_query_listener(second, &address);
+    assert_in_range(address.port, end.address.port + 1, end.address.port + 20);
+    diwarp_destroy_listener(second);
+    rc_end_close(&end);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -585,6 +644,8 @@ int main(void)
         cmocka_unit_test(rc__waits_and_drains),
         cmocka_unit_test(rc__many_connections),
         cmocka_unit_test(rc__ping_pong_takes_two_calls),
+        cmocka_unit_test(rc__threads_post_while_another_polls),
+        cmocka_unit_test(rc__listens_in_the_range_of_ports),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
