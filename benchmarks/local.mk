@@ -12,6 +12,12 @@ EXTRA_DIST += benchmarks/README.md benchmarks/compare benchmarks/run_smg2000 ben
 	benchmarks/compare_lib/stats.py benchmarks/compare_lib/targets.py \
 	benchmarks/compare_lib/transports.py test/bench/run test/bench/test_compare.py
 
+# What of LU does not need MPI.
+LU_NUMERICS = benchmarks/npb/lu_field.c benchmarks/npb/lu_flux.c benchmarks/npb/lu_grid.c \
+	benchmarks/npb/lu_jacobian.c benchmarks/npb/lu_residual.c benchmarks/npb/lu_surface.c \
+	benchmarks/npb/lu_sweep.c benchmarks/npb/lu_verify.c benchmarks/npb/lu.h \
+	benchmarks/npb/lu_constants.h
+
 if DW_COMPONENT
 
 noinst_PROGRAMS += benchmarks/raw_sockets benchmarks/latency_bandwidth benchmarks/one_sided \
@@ -47,14 +53,63 @@ benchmarks_incast_SOURCES = benchmarks/incast.c benchmarks/mpi_bench.h benchmark
 benchmarks_incast_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 benchmarks_incast_LDADD = $(MPI_LIBS)
 
+# The NAS kernels.
+NPB_COMMON = benchmarks/npb/npb_common.c benchmarks/npb/npb_common.h benchmarks/npb/npb_random.h
+NPB_LIBS = $(MPI_LIBS) -lm
+
+noinst_PROGRAMS += benchmarks/npb_lu
+benchmarks_npb_lu_SOURCES = benchmarks/npb/lu.c benchmarks/npb/lu_exchange.c \
+	benchmarks/npb/lu_exchange.h $(LU_NUMERICS) $(NPB_COMMON)
+benchmarks_npb_lu_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_npb_lu_LDADD = $(NPB_LIBS)
+
 if DW_HYPRE
 noinst_PROGRAMS += benchmarks/smg2000
 benchmarks_smg2000_SOURCES = benchmarks/smg2000.c benchmarks/smg_problem.c \
-	benchmarks/smg_problem.h benchmarks/mpi_time.c benchmarks/mpi_time.h
+	benchmarks/smg_problem.h $(MPI_TIME_SOURCES)
 benchmarks_smg2000_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS) $(HYPRE_CPPFLAGS)
 # The timing layer must take the calls of HYPRE's shared library, too.
 benchmarks_smg2000_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
-benchmarks_smg2000_LDADD = $(HYPRE_LIBS) $(MPI_LIBS)
+benchmarks_smg2000_LDADD = $(HYPRE_LIBS) $(MPI_LIBS) $(DW_SYSTEM_LIBS)
 endif
+
+# ---- tools to be preloaded ------------------------------------------------------------------------
+# mpi_time.c serves linked into a program, too.
+MPI_TIME_SOURCES = benchmarks/mpi_time.c benchmarks/mpi_time.h benchmarks/mpi_time_calls.h \
+	benchmarks/mpi_time_requests.c benchmarks/mpi_time_requests.h
+TOOL_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+	-export-symbols-regex '^P?MPI_[A-Z]' -Wl,-z,defs
+# They are there when the program starts, and count in every call.
+TOOL_CFLAGS = $(AM_CFLAGS) -ftls-model=initial-exec
+
+pkglib_LTLIBRARIES = benchmarks/mpi_time.la benchmarks/mpi_memory.la
+
+benchmarks_mpi_time_la_SOURCES = $(MPI_TIME_SOURCES) benchmarks/mpi_time_report.c \
+	benchmarks/tool_output.c benchmarks/tool_output.h
+benchmarks_mpi_time_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_mpi_time_la_CFLAGS = $(TOOL_CFLAGS)
+benchmarks_mpi_time_la_LIBADD = $(MPI_LIBS) $(DW_SYSTEM_LIBS)
+benchmarks_mpi_time_la_LDFLAGS = $(TOOL_LDFLAGS)
+
+benchmarks_mpi_memory_la_SOURCES = benchmarks/mpi_memory.c benchmarks/memory_sample.c \
+	benchmarks/memory_sample.h benchmarks/tool_output.c benchmarks/tool_output.h
+benchmarks_mpi_memory_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_mpi_memory_la_CFLAGS = $(TOOL_CFLAGS)
+benchmarks_mpi_memory_la_LIBADD = $(MPI_LIBS) $(DW_SYSTEM_LIBS)
+benchmarks_mpi_memory_la_LDFLAGS = $(TOOL_LDFLAGS)
+
+BUILT += tools/mpi_time.so tools/mpi_memory.so
+
+tools/mpi_time.so: benchmarks/mpi_time.la
+	@$(MKDIR_P) tools
+	$(AM_V_GEN)cp benchmarks/.libs/mpi_time.so $@.tmp && mv -f $@.tmp $@
+
+tools/mpi_memory.so: benchmarks/mpi_memory.la
+	@$(MKDIR_P) tools
+	$(AM_V_GEN)cp benchmarks/.libs/mpi_memory.so $@.tmp && mv -f $@.tmp $@
+
+# They are for LD_PRELOAD, not for the linker.
+install-exec-hook:
+	rm -f '$(DESTDIR)$(pkglibdir)/mpi_time.la' '$(DESTDIR)$(pkglibdir)/mpi_memory.la'
 
 endif

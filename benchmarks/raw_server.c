@@ -7,11 +7,11 @@
 #include <errno.h>
 #include <unistd.h>
 
-char raw_buffer[CHUNK_BYTES];
+char raw_buffer[RAW_CHUNK_BYTES];
 
-void raw_send_message(int fd, const struct request *r)
+void raw_send_message(int fd, const struct raw_request *r)
 {
-    size_t most = r->protocol == UDP ? DATAGRAM_BYTES : CHUNK_BYTES;
+    size_t most = r->protocol == RAW_UDP ? RAW_DATAGRAM_BYTES : RAW_CHUNK_BYTES;
     for (size_t left = r->bytes; left > 0;) {
         size_t part = left < most ? left : most;
         raw_spin_send(fd, raw_buffer, part);
@@ -22,12 +22,13 @@ void raw_send_message(int fd, const struct request *r)
 void raw_receive_bytes(int fd, size_t bytes)
 {
     while (bytes > 0) {
-        size_t got = raw_spin_recv(fd, raw_buffer, bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES);
+        size_t got =
+            raw_spin_recv(fd, raw_buffer, bytes < RAW_CHUNK_BYTES ? bytes : RAW_CHUNK_BYTES);
         bytes -= got < bytes ? got : bytes;
     }
 }
 
-static void echo(int fd, const struct request *r)
+static void echo(int fd, const struct raw_request *r)
 {
     for (uint32_t i = 0; i < r->trips; i++) {
         raw_receive_bytes(fd, r->bytes);
@@ -37,7 +38,7 @@ static void echo(int fd, const struct request *r)
 
 /* Tells its total whenever a quarter of the window has come, and at each sample's end. Returns the
  * CPU time of all samples after the first. */
-static double sink_datagrams(int fd, const struct request *r)
+static double sink_datagrams(int fd, const struct raw_request *r)
 {
     uint64_t sample = r->sample_bytes, end = sample * (r->samples + 1), got = 0, told = 0;
     double cpu = 0;
@@ -56,7 +57,7 @@ static double sink_datagrams(int fd, const struct request *r)
     return samples_cpu_seconds() - cpu;
 }
 
-static double sink_bytes(int fd, const struct request *r)
+static double sink_bytes(int fd, const struct raw_request *r)
 {
     double cpu = 0;
     for (uint32_t i = 0; i <= r->samples; i++) {
@@ -69,12 +70,12 @@ static double sink_bytes(int fd, const struct request *r)
 }
 
 /* The server's socket for a measure; announced to the client, which then uses it. */
-static int answer_udp(int control, struct request *r)
+static int answer_udp(int control, struct raw_request *r)
 {
     struct raw_address at = raw_local(control), peer = raw_remote(control);
     int fd = raw_udp(&at, (int)r->socket_bytes);
     size_t window = raw_receive_limit(fd) / 2;
-    struct reply reply = {.usable = !r->gso || raw_set_gro(fd)};
+    struct raw_reply reply = {.usable = !r->gso || raw_set_gro(fd)};
 
     r->window = r->window < window ? r->window : (uint32_t)window;
     raw_set_port(&peer, (uint16_t)r->port);
@@ -89,10 +90,10 @@ static int answer_udp(int control, struct request *r)
     return -1;
 }
 
-static int answer_tcp(int control, const struct request *r)
+static int answer_tcp(int control, const struct raw_request *r)
 {
     struct raw_address at = raw_local(control);
-    struct reply reply = {.usable = 1};
+    struct raw_reply reply = {.usable = 1};
     int listener, fd;
 
     raw_set_port(&at, 0);
@@ -100,36 +101,37 @@ static int answer_tcp(int control, const struct request *r)
     at = raw_local(listener);
     reply.port = raw_port(&at);
     raw_tell(control, &reply, sizeof reply);
-    fd = raw_accept(listener, DIAL_SECONDS);
+    fd = raw_accept(listener, RAW_DIAL_SECONDS);
     close(listener);
     return fd;
 }
 
-static bool valid(const struct request *r)
+static bool valid(const struct raw_request *r)
 {
-    return r->magic == MAGIC && r->what <= END && r->protocol <= TCP && r->port <= UINT16_MAX &&
-           (r->what != STREAM || r->sample_bytes > 0) && r->socket_bytes <= SOCKET_BYTES;
+    return r->magic == RAW_MAGIC && r->what <= RAW_END && r->protocol <= RAW_TCP &&
+           r->port <= UINT16_MAX && (r->what != RAW_STREAM || r->sample_bytes > 0) &&
+           r->socket_bytes <= RAW_SOCKET_BYTES;
 }
 
 void raw_serve(int control)
 {
     for (;;) {
-        struct request r;
+        struct raw_request r;
         double cpu = 0;
 
         raw_hear(control, &r, sizeof r);
         errno = 0;
         if (!valid(&r))
             raw_die("the client is another program");
-        if (r.what == END)
+        if (r.what == RAW_END)
             return;
-        int fd = r.protocol == UDP ? answer_udp(control, &r) : answer_tcp(control, &r);
+        int fd = r.protocol == RAW_UDP ? answer_udp(control, &r) : answer_tcp(control, &r);
         if (fd < 0)
             continue;
-        if (r.what == ROUND_TRIPS)
+        if (r.what == RAW_ROUND_TRIPS)
             echo(fd, &r);
         else
-            cpu = r.protocol == UDP ? sink_datagrams(fd, &r) : sink_bytes(fd, &r);
+            cpu = r.protocol == RAW_UDP ? sink_datagrams(fd, &r) : sink_bytes(fd, &r);
         raw_tell(control, &cpu, sizeof cpu);
         close(fd);
     }

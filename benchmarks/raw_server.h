@@ -9,17 +9,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DATAGRAM_BYTES 65000
-#define CHUNK_BYTES    (256 << 10) /* of one call for TCP */
-#define SOCKET_BYTES   (2 << 20)
-#define MAGIC          0x64695733
-#define DIAL_SECONDS   15.0
+#define RAW_DATAGRAM_BYTES 65000
+#define RAW_CHUNK_BYTES    (256 << 10) /* of one call for TCP */
+#define RAW_SOCKET_BYTES   (2 << 20)
+#define RAW_MAGIC          0x64695733
+#define RAW_DIAL_SECONDS   15.0
 
-enum { UDP, TCP };
-enum { ROUND_TRIPS, STREAM, END };
+enum { RAW_UDP, RAW_TCP };
+enum { RAW_ROUND_TRIPS, RAW_STREAM, RAW_END };
 
 /* What is measured next; `train` is what one send call takes, `segment` what one datagram has. */
-struct request {
+struct raw_request {
     uint32_t magic, what, protocol;
     uint32_t bytes; /* of a message of a round trip, with headers */
     uint32_t trips; /* in all */
@@ -29,17 +29,17 @@ struct request {
     uint32_t port;                  /* of the client's UDP socket */
 };
 
-struct reply {
+struct raw_reply {
     uint32_t port;   /* of the server's UDP socket, or of its TCP listener */
     uint32_t usable; /* 0: this kernel has no GRO */
     uint32_t window; /* what the receive buffer can take of it */
 };
 
 /* All is sent from and received into this. */
-extern char raw_buffer[CHUNK_BYTES];
+extern char raw_buffer[RAW_CHUNK_BYTES];
 
-/* A message of a round trip, in datagrams of DATAGRAM_BYTES when it is UDP. */
-void raw_send_message(int fd, const struct request *r);
+/* A message of a round trip, in datagrams of RAW_DATAGRAM_BYTES when it is UDP. */
+void raw_send_message(int fd, const struct raw_request *r);
 void raw_receive_bytes(int fd, size_t bytes);
 
 /* Serves one client until it has had enough. */

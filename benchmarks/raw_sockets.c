@@ -72,14 +72,14 @@ static void pin(int which)
 /* ---- the client ---------------------------------------------------------------------------- */
 
 /* The client's socket for a measure, or -1 when the kernels cannot do it. */
-static int ask(const struct client *c, struct request *r)
+static int ask(const struct client *c, struct raw_request *r)
 {
     struct raw_address at = raw_local(c->control), to = raw_remote(c->control);
-    struct reply reply;
+    struct raw_reply reply;
     int fd = -1;
 
-    r->magic = MAGIC;
-    if (r->protocol == UDP) {
+    r->magic = RAW_MAGIC;
+    if (r->protocol == RAW_UDP) {
         fd = raw_udp(&at, (int)r->socket_bytes);
         if (r->gso && !raw_set_gso(fd, (int)r->segment)) {
             close(fd);
@@ -95,8 +95,8 @@ static int ask(const struct client *c, struct request *r)
         close(fd);
         return -1;
     }
-    if (r->protocol == TCP)
-        return raw_dial(&to, (int)r->socket_bytes, DIAL_SECONDS);
+    if (r->protocol == RAW_TCP)
+        return raw_dial(&to, (int)r->socket_bytes, RAW_DIAL_SECONDS);
     r->window = reply.window;
     raw_connect(fd, &to);
     return fd;
@@ -111,7 +111,7 @@ static double finish(const struct client *c, int fd)
     return cpu;
 }
 
-static double round_trips(int fd, const struct request *r, int count)
+static double round_trips(int fd, const struct raw_request *r, int count)
 {
     double begin = samples_now();
     for (int i = 0; i < count; i++) {
@@ -124,16 +124,16 @@ static double round_trips(int fd, const struct request *r, int count)
 static void latency(const struct client *c, uint32_t protocol, int bytes)
 {
     int n = c->opt.samples, trips = bytes > LONG_BYTES ? LONG_TRIPS : SHORT_TRIPS;
-    int payload = protocol == UDP ? DATAGRAM_BYTES - c->opt.header : INT32_MAX;
+    int payload = protocol == RAW_UDP ? RAW_DATAGRAM_BYTES - c->opt.header : INT32_MAX;
     int parts = bytes > payload ? (bytes + payload - 1) / payload : 1;
-    struct request r = {.what = ROUND_TRIPS,
-                        .protocol = protocol,
-                        .bytes = (uint32_t)bytes + (uint32_t)(parts * c->opt.header),
-                        .trips = (uint32_t)trips * (uint32_t)(n + 1),
-                        .window = (uint32_t)c->opt.window,
-                        .socket_bytes = protocol == UDP ? SOCKET_BYTES : 0};
+    struct raw_request r = {.what = RAW_ROUND_TRIPS,
+                            .protocol = protocol,
+                            .bytes = (uint32_t)bytes + (uint32_t)(parts * c->opt.header),
+                            .trips = (uint32_t)trips * (uint32_t)(n + 1),
+                            .window = (uint32_t)c->opt.window,
+                            .socket_bytes = protocol == RAW_UDP ? RAW_SOCKET_BYTES : 0};
 
-    if (protocol == UDP && r.bytes > r.window) {
+    if (protocol == RAW_UDP && r.bytes > r.window) {
         printf("latency protocol=udp bytes=%d unsupported=1\n", bytes);
         return;
     }
@@ -153,7 +153,7 @@ struct progress {
     uint64_t sent, acked;
 };
 
-static void stream_until(int fd, const struct request *r, uint64_t end, struct progress *p)
+static void stream_until(int fd, const struct raw_request *r, uint64_t end, struct progress *p)
 {
     while (p->acked < end) {
         uint64_t left = end - p->sent, told;
@@ -167,16 +167,16 @@ static void stream_until(int fd, const struct request *r, uint64_t end, struct p
     }
 }
 
-static void stream_sample(int fd, const struct request *r, struct progress *p)
+static void stream_sample(int fd, const struct raw_request *r, struct progress *p)
 {
     uint32_t answer;
 
-    if (r->protocol == UDP) {
+    if (r->protocol == RAW_UDP) {
         stream_until(fd, r, p->acked + r->sample_bytes, p);
         return;
     }
     for (size_t left = r->sample_bytes; left > 0;) {
-        size_t part = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+        size_t part = left < RAW_CHUNK_BYTES ? left : RAW_CHUNK_BYTES;
         raw_spin_send(fd, raw_buffer, part);
         left -= part;
     }
@@ -189,13 +189,13 @@ struct stream_figure {
     double cpu_seconds;       /* of a sample, both processes */
 };
 
-static bool stream(const struct client *c, struct request *r, struct stream_figure *figure)
+static bool stream(const struct client *c, struct raw_request *r, struct stream_figure *figure)
 {
     struct progress p = {0};
     int fd, n = c->opt.samples;
     double cpu;
 
-    r->what = STREAM;
+    r->what = RAW_STREAM;
     r->sample_bytes = (uint32_t)c->opt.sample_bytes;
     r->samples = (uint32_t)n;
     fd = ask(c, r);
@@ -229,13 +229,14 @@ static void print_stream(const struct stream_figure *f, double payload, int samp
 
 static void stream_udp(const struct client *c, bool gso)
 {
-    int segment = gso ? c->opt.segment : DATAGRAM_BYTES, segments = DATAGRAM_BYTES / segment;
+    int segment = gso ? c->opt.segment : RAW_DATAGRAM_BYTES,
+        segments = RAW_DATAGRAM_BYTES / segment;
     const char *mode = gso ? "gso_gro" : "large";
-    struct request r = {.protocol = UDP,
-                        .gso = gso,
-                        .segment = (uint32_t)segment,
-                        .window = (uint32_t)c->opt.window,
-                        .socket_bytes = SOCKET_BYTES};
+    struct raw_request r = {.protocol = RAW_UDP,
+                            .gso = gso,
+                            .segment = (uint32_t)segment,
+                            .window = (uint32_t)c->opt.window,
+                            .socket_bytes = RAW_SOCKET_BYTES};
     struct stream_figure figure;
 
     r.train = r.segment * (uint32_t)(segments < MAX_SEGMENTS ? segments : MAX_SEGMENTS);
@@ -253,11 +254,11 @@ static void stream_udp(const struct client *c, bool gso)
 static void stream_tcp(const struct client *c)
 {
     struct stream_figure tuned, large;
-    struct request r = {.protocol = TCP, .segment = 1};
+    struct raw_request r = {.protocol = RAW_TCP, .segment = 1};
     bool better;
 
     (void)stream(c, &r, &tuned);
-    r.socket_bytes = SOCKET_BYTES;
+    r.socket_bytes = RAW_SOCKET_BYTES;
     (void)stream(c, &r, &large);
     better = large.median < tuned.median;
     printf("stream protocol=tcp mode=stream buffers=%s header=0", better ? "large" : "default");
@@ -266,16 +267,16 @@ static void stream_tcp(const struct client *c)
 
 static void measure(struct client *c)
 {
-    struct request end = {.magic = MAGIC, .what = END};
+    struct raw_request end = {.magic = RAW_MAGIC, .what = RAW_END};
 
-    for (uint32_t protocol = UDP; protocol <= TCP; protocol++)
+    for (uint32_t protocol = RAW_UDP; protocol <= RAW_TCP; protocol++)
         for (int i = 0; c->opt.protocol[protocol] && i < c->opt.latency.count; i++)
             latency(c, protocol, c->opt.latency.bytes[i]);
-    if (c->opt.sample_bytes && c->opt.protocol[UDP]) {
+    if (c->opt.sample_bytes && c->opt.protocol[RAW_UDP]) {
         stream_udp(c, true);
         stream_udp(c, false);
     }
-    if (c->opt.sample_bytes && c->opt.protocol[TCP])
+    if (c->opt.sample_bytes && c->opt.protocol[RAW_TCP])
         stream_tcp(c);
     raw_tell(c->control, &end, sizeof end);
 }
@@ -296,7 +297,7 @@ static void run_client(struct client *c, const struct raw_address *server)
     c->times = malloc((size_t)c->opt.samples * sizeof *c->times);
     if (!c->times)
         raw_die("out of memory");
-    c->control = raw_dial(server, 0, DIAL_SECONDS);
+    c->control = raw_dial(server, 0, RAW_DIAL_SECONDS);
     pin(0);
     measure(c);
     close(c->control);
@@ -324,9 +325,9 @@ static bool run_both(struct client *c)
 static bool parse_protocol(const char *text, struct options *opt)
 {
     bool both = !strcmp(text, "both");
-    opt->protocol[UDP] = both || !strcmp(text, "udp");
-    opt->protocol[TCP] = both || !strcmp(text, "tcp");
-    return opt->protocol[UDP] || opt->protocol[TCP];
+    opt->protocol[RAW_UDP] = both || !strcmp(text, "udp");
+    opt->protocol[RAW_TCP] = both || !strcmp(text, "tcp");
+    return opt->protocol[RAW_UDP] || opt->protocol[RAW_TCP];
 }
 
 static bool parse_option(int c, const char *value, struct options *opt)
@@ -339,9 +340,9 @@ static bool parse_option(int c, const char *value, struct options *opt)
     case 'h':
         return options_number(value, 0, 1024, &opt->header);
     case 'w':
-        return options_number(value, 64, SOCKET_BYTES >> 12, &opt->window);
+        return options_number(value, 64, RAW_SOCKET_BYTES >> 12, &opt->window);
     case 'm':
-        return options_number(value, 1, DATAGRAM_BYTES, &opt->segment);
+        return options_number(value, 1, RAW_DATAGRAM_BYTES, &opt->segment);
     case 'r':
         return options_number(value, 1, 100000, &opt->samples);
     case 's':

@@ -64,7 +64,10 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/send.c \
 	common/rnic/transmit.c \
 	common/rnic/transmit_record.c \
-	common/rnic/ud.c
+	common/rnic/ud.c \
+	common/rnic/ud.h \
+	common/rnic/ud_record.c \
+	common/rnic/ud_send.c
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 
 libdiwarp_open_la_SOURCES = common/llp/open.c

@@ -22,6 +22,7 @@ noinst_HEADERS += \
 	test/sim/sim_ud.h \
 	test/sim/sim_world.h \
 	test/unit/random.h \
+	test/unit/udp_fixture.h \
 	test/vectors/vectors.h
 EXTRA_DIST += \
 	test/fuzz/seeds/receive/get_doomed \
@@ -92,7 +93,8 @@ UNIT_TESTS = \
 	test/unit/test_sendwin \
 	test/unit/test_serial \
 	test/unit/test_truesize \
-	test/unit/test_udp
+	test/unit/test_udp \
+	test/unit/test_udp_open
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* UDP as an LLP: opening sockets (ports, addresses, buffers, families). */
+#include <errno.h>
+
+#include "test/unit/udp_fixture.h"
+
+static int setup(void **state)
+{
+    (void)state;
+    fill_payload();
+    return 0;
+}
+
+/* A port with a free one after it; both free a moment ago. */
+static uint16_t free_pair(void)
+{
+    struct diwarp_counters counters;
+    struct dw_llp_attr attr = attr_plain();
+    for (unsigned tries = 0; tries < 100; tries++) {
+        struct dw_llp *first = open_llp(&attr, &counters), *second = NULL;
+        struct dw_llp_attr next = attr;
+        uint16_t port = first->port;
+        next.port_min = (uint16_t)(port + 1);
+        int rc = next.port_min == 0 ? -1 : dw_udp_open(&next, &counters, &second, NULL);
+        close_llp(first);
+        if (rc == 0) {
+            close_llp(second);
+            return port;
+        }
+    }
+    fail_msg("no two free UDP ports in a row");
+    return 0;
+}
+
+static void udp_open__port_range(void **state)
+{
+    (void)state;
+    struct dw_llp_attr attr = attr_plain();
+    struct diwarp_diagnosis why = {.text = ""};
+    struct dw_llp *refused = NULL;
+    char range[32];
+    attr.port_min = free_pair();
+    attr.port_max = (uint16_t)(attr.port_min + 1);
+    snprintf(range, sizeof(range), "%u-%u", (unsigned)attr.port_min, (unsigned)attr.port_max);
+    struct dw_llp *first = open_llp(&attr, &tx_counters), *second = open_llp(&attr, &rx_counters);
+    assert_int_equal(first->port, attr.port_min);
+    assert_int_equal(second->port, attr.port_max);
+
+    assert_int_equal(dw_udp_open(&attr, &rx_counters, &refused, &why), -EADDRINUSE);
+    assert_non_null(strstr(why.text, range));
+    assert_non_null(strstr(why.text, "in use"));
+    assert_non_null(strstr(why.text, "btl_diwarp_port_min"));
+    assert_non_null(strstr(why.text, "btl_diwarp_port_max"));
+    assert_int_equal(dw_udp_open(&attr, &rx_counters, &refused, NULL), -EADDRINUSE);
+
+    attr.port_max = 0; /* port_min only */
+    why.text[0] = '\0';
+    assert_int_equal(dw_udp_open(&attr, &rx_counters, &refused, &why), -EADDRINUSE);
+    assert_true(strlen(why.text) > 0);
+    close_llp(first);
+    first = open_llp(&attr, &tx_counters);
+    assert_int_equal(first->port, attr.port_min);
+    assert_null(refused);
+    close_llp(first);
+    close_llp(second);
+}
+
+static void udp_open__refuses_with_a_reason(void **state)
+{
+    (void)state;
+    uint8_t not_ours[4] = {203, 0, 113, 77};
+    const struct {
+        struct dw_llp_attr attr;
+        int rc;
+        const char *text;
+    } cases[] = {
+        {{.family = AF_INET, .bind_ip = not_ours}, -EADDRNOTAVAIL, "203.0.113.77"},
+        {{.family = AF_INET, .port_min = 5000, .port_max = 4999}, -EINVAL, "5000-4999"},
+        {{.family = AF_UNIX}, -EAFNOSUPPORT, "family"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct diwarp_diagnosis why = {.text = ""};
+        struct dw_llp *llp = NULL;
+        assert_int_equal(dw_udp_open(&cases[i].attr, &tx_counters, &llp, &why), cases[i].rc);
+        assert_non_null(strstr(why.text, cases[i].text));
+        assert_null(llp);
+    }
+}
+
+static void udp_open__binds_one_address(void **state)
+{
+    (void)state;
+    uint8_t ip[4] = {127, 0, 0, 2};
+    struct dw_llp_attr attr = attr_plain();
+    struct dw_llp *tx = open_llp(&attr, &tx_counters);
+    attr.bind_ip = ip;
+    struct dw_llp *rx = open_llp(&attr, &rx_counters);
+    struct dw_llp_addr to = to_loopback(AF_INET, rx->port);
+    assert_int_equal(send_train(tx, &to, 10, 10), 0);
+    recv_datagrams(rx, 0, 1);
+    to.ip[3] = 2;
+    assert_int_equal(send_train(tx, &to, 10, 10), 0);
+    recv_datagrams(rx, 1, 1);
+    close_llp(tx);
+    close_llp(rx);
+}
+
+static void udp_open__reads_buffers_back(void **state)
+{
+    (void)state;
+    static const uint32_t asked[] = {0, 1, 65536, 262144, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        struct dw_llp_attr attr = attr_plain();
+        attr.rcvbuf_bytes = attr.sndbuf_bytes = asked[i];
+        struct dw_llp *llp = open_llp(&attr, &rx_counters);
+        int rcvbuf = 0, sndbuf = 0;
+        socklen_t len = sizeof(int);
+        assert_int_equal(getsockopt(llp->fd, SOL_SOCKET, SO_RCVBUF, &rcvbuf, &len), 0);
+        assert_int_equal(getsockopt(llp->fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, &len), 0);
+        assert_int_equal(llp->rcvbuf_bytes, rcvbuf);
+        assert_int_equal(llp->sndbuf_bytes, sndbuf);
+        assert_true(rcvbuf > 0 && sndbuf > 0);
+        if (asked[i] == 65536) { /* below any usual limit, so granted: twice, as Linux does */
+            assert_int_equal(rcvbuf, 2 * 65536);
+        }
+        close_llp(llp);
+    }
+}
+
+static void udp_open__no_checksum_without_gso(void **state)
+{
+    (void)state;
+    for (unsigned set = 0; set < 4; set++) {
+        struct dw_llp_attr attr = attr_plain();
+        attr.gso = set & 1 ? DIWARP_AUTO : DIWARP_OFF;
+        attr.checksum = set & 2;
+        struct dw_llp *llp = open_llp(&attr, &tx_counters);
+        int no_check = -1;
+        socklen_t len = sizeof(no_check);
+        assert_int_equal(getsockopt(llp->fd, SOL_SOCKET, SO_NO_CHECK, &no_check, &len), 0);
+        assert_int_equal(no_check, !attr.checksum && !llp->gso);
+        close_llp(llp);
+    }
+}
+
+static void udp_v6__loopback_and_ipv4(void **state)
+{
+    (void)state;
+    struct dw_llp_attr attr = attr_plain();
+    struct dw_llp_addr back;
+    struct dw_llp *rx = NULL;
+    struct diwarp_diagnosis why;
+    uint8_t loopback[16] = {[15] = 1};
+    attr.family = AF_INET6;
+    attr.bind_ip = loopback;
+    if (dw_udp_open(&attr, &rx_counters, &rx, &why) != 0) {
+        print_message("no IPv6 here (%s): skipped\n", why.text);
+        skip();
+    }
+    close_llp(rx);
+    attr.bind_ip = NULL;
+    rx = open_llp(&attr, &rx_counters);
+    struct dw_llp *tx = open_llp(&attr, &tx_counters);
+    uint16_t closed = closed_port();
+    for (unsigned i = 0; i < 2; i++) {
+        struct dw_llp_addr to = to_loopback(i ? AF_INET : AF_INET6, rx->port);
+        assert_int_equal(send_train(tx, &to, 10000, 1400), 0);
+        recv_datagrams(rx, 8, SLOTS);
+        assert_train(10000, 1400);
+        struct dw_llp_addr gone = to_loopback(to.family, closed);
+        assert_int_equal(send_train(tx, &gone, 9, 9), 0);
+        assert_int_equal(send_train(tx, &to, 9, 9), 0);
+        recv_datagrams(rx, 1, 1);
+        assert_true(tx->ops->unreachable(tx, &back));
+        assert_int_equal(back.family, gone.family);
+        assert_int_equal(back.port, gone.port);
+        assert_memory_equal(back.ip, gone.ip, to.family == AF_INET ? 4 : 16);
+    }
+    close_llp(tx);
+    close_llp(rx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(udp_open__port_range, setup),
+        cmocka_unit_test_setup(udp_open__refuses_with_a_reason, setup),
+        cmocka_unit_test_setup(udp_open__binds_one_address, setup),
+        cmocka_unit_test_setup(udp_open__reads_buffers_back, setup),
+        cmocka_unit_test_setup(udp_open__no_checksum_without_gso, setup),
+        cmocka_unit_test_setup(udp_v6__loopback_and_ipv4, setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
