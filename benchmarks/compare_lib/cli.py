@@ -12,7 +12,7 @@ from . import jobs, judge, markdown, plots, report
 from .command_line import COMPONENT_FILE, EXIT_TEXT, README, TOP, build_folder, component_folder
 from .command_line import die, folder, machine_text, names_of, output_folder, positive
 from .command_line import run_to_the_end, warn_of_machine
-from .measures import FULL, GROUPS, MEASURES, QUICK
+from .measures import FULL, GROUPS, QUICK
 from .results import Results
 from .session import Session, find_programs
 from .targets import TARGETS

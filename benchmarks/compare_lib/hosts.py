@@ -184,7 +184,8 @@ class Hosts:
         return (self._inside(0)
                 + [self.launcher.mpirun, "-np", str(ranks)]
                 + ["--host", f"{first}:{(ranks + 1) // 2},{second}:{max(1, ranks // 2)}"]
-                + yielding + ["--bind-to", "none", "--mca", "plm_rsh_agent", os.path.join(self.work, "agent")]
+                + yielding + ["--bind-to", "none"]
+                + ["--mca", "plm_rsh_agent", os.path.join(self.work, "agent")]
                 + ["--mca", "plm_rsh_no_tree_spawn", "1"]
                 + ["--mca", "oob_tcp_if_include", f"{SUBNET}.0/24"]
                 + self.launcher.transport_options(transport, INTERFACE) + list(extra) + program)

@@ -4,23 +4,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import ge, le, lt
 
 from .figures import Figure
 from .measures import KIB, MIB
 from .transports import DIWARP, RAW_UDP, TCP, TRANSPORTS, UCX
 
-AT_MOST, AT_LEAST = "≤", "≥"
+AT_MOST, AT_LEAST, BELOW = "≤", "≥", "<"
+COMPARISONS = {AT_MOST: le, AT_LEAST: ge, BELOW: lt}
 
 
 class Limit:
     """A value against the limit of a target, which has `operator` and `limit`."""
 
     def reached(self, value: float, limit: float) -> bool:
-        return value <= limit if self.operator == AT_MOST else value >= limit
+        return COMPARISONS[self.operator](value, limit)
 
     def margin(self, value: float) -> float:
         """How far inside the limit, as a share of the limit; negative: missed by that."""
-        gap = self.limit - value if self.operator == AT_MOST else value - self.limit
+        gap = value - self.limit if self.operator == AT_LEAST else self.limit - value
         return gap / self.limit
 
 
