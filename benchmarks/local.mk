@@ -3,13 +3,20 @@
 
 EXTRA_DIST += benchmarks/README.md benchmarks/compare benchmarks/run_smg2000 benchmarks/lib.sh \
 	benchmarks/compare_lib/__init__.py benchmarks/compare_lib/cli.py \
-	benchmarks/compare_lib/figures.py benchmarks/compare_lib/hosts.py \
+	benchmarks/compare_lib/command_line.py benchmarks/compare_lib/figures.py benchmarks/compare_lib/hosts.py \
 	benchmarks/compare_lib/jobs.py benchmarks/compare_lib/judge.py \
 	benchmarks/compare_lib/markdown.py benchmarks/compare_lib/measures.py \
 	benchmarks/compare_lib/plots.py benchmarks/compare_lib/report.py \
-	benchmarks/compare_lib/results.py benchmarks/compare_lib/session.py \
+	benchmarks/compare_lib/results.py benchmarks/compare_lib/schedule.py \
+	benchmarks/compare_lib/session.py \
 	benchmarks/compare_lib/stats.py benchmarks/compare_lib/targets.py \
 	benchmarks/compare_lib/transports.py test/bench/run test/bench/test_compare.py
+
+# What of LU does not need MPI.
+LU_NUMERICS = benchmarks/npb/lu_field.c benchmarks/npb/lu_flux.c benchmarks/npb/lu_grid.c \
+	benchmarks/npb/lu_jacobian.c benchmarks/npb/lu_residual.c benchmarks/npb/lu_surface.c \
+	benchmarks/npb/lu_sweep.c benchmarks/npb/lu_verify.c benchmarks/npb/lu.h \
+	benchmarks/npb/lu_constants.h
 
 if DW_COMPONENT
 
@@ -45,6 +52,16 @@ benchmarks_incast_SOURCES = benchmarks/incast.c benchmarks/mpi_bench.h benchmark
 	benchmarks/samples.h
 benchmarks_incast_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 benchmarks_incast_LDADD = $(MPI_LIBS)
+
+# The NAS kernels.
+NPB_COMMON = benchmarks/npb/npb_common.c benchmarks/npb/npb_common.h benchmarks/npb/npb_random.h
+NPB_LIBS = $(MPI_LIBS) -lm
+
+noinst_PROGRAMS += benchmarks/npb_lu
+benchmarks_npb_lu_SOURCES = benchmarks/npb/lu.c benchmarks/npb/lu_exchange.c \
+	benchmarks/npb/lu_exchange.h $(LU_NUMERICS) $(NPB_COMMON)
+benchmarks_npb_lu_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_npb_lu_LDADD = $(NPB_LIBS)
 
 if DW_HYPRE
 noinst_PROGRAMS += benchmarks/smg2000
