@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Benchmark programs; none is installed.
 
+EXTRA_DIST += benchmarks/apps benchmarks/apps_lib/__init__.py benchmarks/apps_lib/cases.py \
+	benchmarks/apps_lib/cli.py benchmarks/apps_lib/figures.py benchmarks/apps_lib/judge.py \
+	benchmarks/apps_lib/markdown.py benchmarks/apps_lib/plots.py \
+	benchmarks/apps_lib/programs.py benchmarks/apps_lib/readings.py \
+	benchmarks/apps_lib/report.py benchmarks/apps_lib/results.py \
+	benchmarks/apps_lib/session.py benchmarks/apps_lib/transports.py \
+	benchmarks/apps_lib/verify.py test/bench/test_apps.py
 EXTRA_DIST += benchmarks/README.md benchmarks/compare benchmarks/run_smg2000 benchmarks/lib.sh \
 	benchmarks/compare_lib/__init__.py benchmarks/compare_lib/cli.py \
 	benchmarks/compare_lib/command_line.py benchmarks/compare_lib/figures.py benchmarks/compare_lib/hosts.py \
