@@ -76,6 +76,7 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
                      mca_btl_base_endpoint_t **endpoints)
 {
     (void)procs;
+    mca_btl_diwarp_memory_note((struct mca_btl_diwarp_module *)btl);
     for (size_t i = 0; i < nprocs; i++) {
         if (NULL != endpoints[i]) {
             mca_btl_diwarp_endpoint_destroy((struct mca_btl_diwarp_module *)btl, endpoints[i]);
@@ -285,6 +286,9 @@ void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module)
         module->waiting_count = 0;
         if (mca_btl_diwarp_component.params.stats) {
             mca_btl_diwarp_counters_dump(module);
+        }
+        if (mca_btl_diwarp_component.params.memory_report) {
+            mca_btl_diwarp_memory_report(module);
         }
         diwarp_destroy_qp(module->qp);
         module->qp = NULL;

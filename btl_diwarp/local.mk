@@ -9,6 +9,7 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_endpoint.c \
 	btl_diwarp/btl_diwarp_get.c \
 	btl_diwarp/btl_diwarp_helper.c \
+	btl_diwarp/btl_diwarp_memory.c \
 	btl_diwarp/btl_diwarp_modex.c \
 	btl_diwarp/btl_diwarp_module.c \
 	btl_diwarp/btl_diwarp_params.c \

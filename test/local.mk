@@ -104,6 +104,7 @@ RNIC_TESTS = \
 	test/net/test_bad_peer \
 	test/net/test_loopback \
 	test/net/test_loopback_ud \
+	test/net/test_memory \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_ud

@@ -183,6 +183,38 @@ struct diwarp_counters {
 #undef X
 };
 
+/* ---- memory ------------------------------------------------------------------------------- */
+
+/* X(name, unit, meaning): what a QP holds now, its CQ and PD included. total_bytes is the sum of
+ * those before it, all of them user memory; the kernel's follows. */
+#define DIWARP_MEMORY(X)                                                                           \
+    X(base_bytes, "bytes", "device, PD, CQ with its ring, QP, LLP")                                \
+    X(receive_bytes, "bytes", "receive slots, free ones included; posted receives (UD)")           \
+    X(assembly_bytes, "bytes", "messages of several datagrams that are being put together")        \
+    X(send_pool_bytes, "bytes", "datagrams: open, unacknowledged, free")                           \
+    X(work_bytes, "bytes", "work requests: waiting, unacknowledged, free")                         \
+    X(peer_bytes, "bytes", "state of active peers, their timers and the map to find them by")      \
+    X(address_bytes, "bytes", "address handles")                                                   \
+    X(record_bytes, "bytes", "records and atomics under way, with their maps")                     \
+    X(region_bytes, "bytes", "memory regions and the map to find them by")                         \
+    X(total_bytes, "bytes", "all of the above")                                                    \
+    X(peers, "peers", "active peers")                                                              \
+    X(addresses, "handles", "address handles")                                                     \
+    X(sockets, "sockets", "sockets of the LLP")                                                    \
+    X(socket_queue_bytes, "bytes", "kernel memory: what is queued in the sockets or reserved")     \
+    X(socket_limit_bytes, "bytes", "how much the kernel may queue: SO_RCVBUF and SO_SNDBUF")
+
+struct diwarp_memory {
+#define X(name, unit, meaning) uint64_t name;
+    DIWARP_MEMORY(X)
+#undef X
+};
+
+struct diwarp_qp;
+/* Walks all there is: not for the hot path. Sizes as asked of malloc, whose own overhead is not
+ * counted. */
+DIWARP_EXPORT void diwarp_query_memory(const struct diwarp_qp *qp, struct diwarp_memory *memory);
+
 /* ---- protection domain and memory regions ------------------------------------------------- */
 
 struct diwarp_pd;

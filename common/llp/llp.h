@@ -52,6 +52,15 @@ struct dw_llp_slot {
 
 struct dw_llp;
 
+/* What an LLP holds: its own memory, its sockets, and of the kernel's memory what is queued in them
+ * and how much may be. */
+struct dw_llp_memory {
+    uint64_t own_bytes;
+    unsigned sockets;
+    uint64_t queue_bytes;
+    uint64_t limit_bytes;
+};
+
 struct dw_llp_ops {
     /* 0, or -EAGAIN: nothing sent, try again later; -EHOSTUNREACH and kin: this destination cannot
      * be reached now. A train is sent whole or (GSO not usable there) datagram by datagram;
@@ -63,6 +72,8 @@ struct dw_llp_ops {
      * Not while another thread sends. */
     bool (*unreachable)(struct dw_llp *llp, struct dw_llp_addr *to);
     void (*close)(struct dw_llp *llp);
+    /* NULL: nothing to tell. */
+    void (*query_memory)(const struct dw_llp *llp, struct dw_llp_memory *memory);
 };
 
 /* Facts fixed at open. Implementations embed this first. */

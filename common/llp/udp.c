@@ -460,4 +460,5 @@ const struct dw_llp_ops dw_udp_ops = {
     .recv = udp_recv,
     .unreachable = udp_unreachable,
     .close = udp_close,
+    .query_memory = dw_udp_query_memory,
 };
