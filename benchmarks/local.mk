@@ -63,6 +63,24 @@ benchmarks_incast_LDADD = $(MPI_LIBS)
 # The NAS kernels.
 NPB_COMMON = benchmarks/npb/npb_common.c benchmarks/npb/npb_common.h benchmarks/npb/npb_random.h
 NPB_LIBS = $(MPI_LIBS) -lm
+# For `#pragma omp simd'; nothing of OpenMP is linked.
+NPB_CFLAGS = $(AM_CFLAGS) -fopenmp-simd
+
+noinst_PROGRAMS += benchmarks/npb_cg
+benchmarks_npb_cg_SOURCES = benchmarks/npb/cg.c benchmarks/npb/cg_grid.c benchmarks/npb/cg_grid.h \
+	benchmarks/npb/cg_matrix.c benchmarks/npb/cg_matrix.h $(NPB_COMMON)
+benchmarks_npb_cg_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_npb_cg_CFLAGS = $(NPB_CFLAGS)
+benchmarks_npb_cg_LDADD = $(NPB_LIBS)
+
+noinst_PROGRAMS += benchmarks/npb_mg
+benchmarks_npb_mg_SOURCES = benchmarks/npb/mg.c benchmarks/npb/mg_exchange.c \
+	benchmarks/npb/mg_exchange.h benchmarks/npb/mg_grid.c benchmarks/npb/mg_grid.h \
+	benchmarks/npb/mg_operators.c benchmarks/npb/mg_operators.h benchmarks/npb/mg_source.c \
+	benchmarks/npb/mg_source.h $(NPB_COMMON)
+benchmarks_npb_mg_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_npb_mg_CFLAGS = $(NPB_CFLAGS)
+benchmarks_npb_mg_LDADD = $(NPB_LIBS)
 
 noinst_PROGRAMS += benchmarks/npb_lu
 benchmarks_npb_lu_SOURCES = benchmarks/npb/lu.c benchmarks/npb/lu_exchange.c \
