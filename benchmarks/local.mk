@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Benchmark programs; none is installed.
 
+EXTRA_DIST += benchmarks/apps benchmarks/apps_lib/__init__.py benchmarks/apps_lib/cases.py \
+	benchmarks/apps_lib/cli.py benchmarks/apps_lib/figures.py benchmarks/apps_lib/judge.py \
+	benchmarks/apps_lib/markdown.py benchmarks/apps_lib/plots.py \
+	benchmarks/apps_lib/programs.py benchmarks/apps_lib/readings.py \
+	benchmarks/apps_lib/report.py benchmarks/apps_lib/results.py \
+	benchmarks/apps_lib/session.py benchmarks/apps_lib/transports.py \
+	benchmarks/apps_lib/verify.py test/bench/test_apps.py
 EXTRA_DIST += benchmarks/README.md benchmarks/compare benchmarks/run_smg2000 benchmarks/lib.sh \
 	benchmarks/compare_lib/__init__.py benchmarks/compare_lib/cli.py \
 	benchmarks/compare_lib/command_line.py benchmarks/compare_lib/figures.py benchmarks/compare_lib/hosts.py \
@@ -61,6 +68,24 @@ benchmarks_incast_LDADD = $(MPI_LIBS)
 # The NAS kernels.
 NPB_COMMON = benchmarks/npb/npb_common.c benchmarks/npb/npb_common.h benchmarks/npb/npb_random.h
 NPB_LIBS = $(MPI_LIBS) -lm
+# For `#pragma omp simd'; nothing of OpenMP is linked.
+NPB_CFLAGS = $(AM_CFLAGS) -fopenmp-simd
+
+noinst_PROGRAMS += benchmarks/npb_cg
+benchmarks_npb_cg_SOURCES = benchmarks/npb/cg.c benchmarks/npb/cg_grid.c benchmarks/npb/cg_grid.h \
+	benchmarks/npb/cg_matrix.c benchmarks/npb/cg_matrix.h $(NPB_COMMON)
+benchmarks_npb_cg_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_npb_cg_CFLAGS = $(NPB_CFLAGS)
+benchmarks_npb_cg_LDADD = $(NPB_LIBS)
+
+noinst_PROGRAMS += benchmarks/npb_mg
+benchmarks_npb_mg_SOURCES = benchmarks/npb/mg.c benchmarks/npb/mg_exchange.c \
+	benchmarks/npb/mg_exchange.h benchmarks/npb/mg_grid.c benchmarks/npb/mg_grid.h \
+	benchmarks/npb/mg_operators.c benchmarks/npb/mg_operators.h benchmarks/npb/mg_source.c \
+	benchmarks/npb/mg_source.h $(NPB_COMMON)
+benchmarks_npb_mg_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_npb_mg_CFLAGS = $(NPB_CFLAGS)
+benchmarks_npb_mg_LDADD = $(NPB_LIBS)
 
 noinst_PROGRAMS += benchmarks/npb_lu
 benchmarks_npb_lu_SOURCES = benchmarks/npb/lu.c benchmarks/npb/lu_exchange.c \

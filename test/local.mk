@@ -116,6 +116,15 @@ TESTS += $(RNIC_TESTS)
 
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
+# The numerics of the NAS kernels.
+NPB_TESTS = test/npb/test_lu_fields test/npb/test_lu_flow
+test_npb_test_lu_fields_SOURCES = test/npb/test_lu_fields.c $(LU_NUMERICS)
+test_npb_test_lu_fields_LDADD = $(CMOCKA_LIBS) -lm
+test_npb_test_lu_flow_SOURCES = test/npb/test_lu_flow.c $(LU_NUMERICS)
+test_npb_test_lu_flow_LDADD = $(CMOCKA_LIBS) -lm
+check_PROGRAMS += $(NPB_TESTS)
+TESTS += $(NPB_TESTS)
+
 endif
 
 # ---- MPI tests and the component with the fault injector --------------------------------------
@@ -196,6 +205,13 @@ test_mpi_threads_LDADD = $(MPI_LIBS)
 
 test_mpi_vanish_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_vanish_LDADD = $(MPI_LIBS)
+
+# Parts of the NAS kernels that need several ranks.
+check_PROGRAMS += test/npb/lu_ghosts
+test_npb_lu_ghosts_SOURCES = test/npb/lu_ghosts.c benchmarks/npb/lu_exchange.c \
+	benchmarks/npb/lu_exchange.h $(LU_NUMERICS) $(NPB_COMMON)
+test_npb_lu_ghosts_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_npb_lu_ghosts_LDADD = $(NPB_LIBS)
 
 # Two hosts: an MPI program, and a judge of what a capture shows.
 check_PROGRAMS += test/net/net_check test/net/wire_check

@@ -35,7 +35,8 @@ class Case:
 
     @property
     def title(self) -> str:
-        return f"{APPLICATIONS[self.application].title} {self.class_}, {self.ranks} ranks"
+        return f"{APPLICATIONS[self.application].title} {self.class_}, {self.ranks} "\
+            f"rank{'s' * (self.ranks != 1)}"
 
     @property
     def seconds(self) -> float:

@@ -26,8 +26,8 @@ from .cases import Effort, Plan, plan, verify_cases
 from .programs import APPLICATIONS, CLASSES, Programs, is_executable
 from .results import Results
 from .session import Runner, Session, Tools
-from .transports import DEFAULT, MEASURED, RC, RC_SRQ, RD, RD_LOSS, TRANSPORT_PARAMETER, TRANSPORTS
-from .transports import VERIFIED, parameters, with_faults
+from .transports import DEFAULT, MEASURED, RC, RC_SRQ, RD, RD_LOSS, TRANSPORTS, VERIFIED
+from .transports import TRANSPORT_PARAMETER, parameters, with_faults
 from .verify import Verification
 
 PROBE_PROGRAM = "latency_bandwidth"
@@ -69,9 +69,9 @@ def add_choices(p: argparse.ArgumentParser) -> None:
 
 
 def add_places(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--npb", type=folder, metavar="DIR", default="",
+    p.add_argument("--npb", type=folder, metavar="DIR",
                    help="NASA's NPB instead of ours: cg.A.x or cg.A.4 in DIR or DIR/bin")
-    p.add_argument("--smg2000", metavar="PATH", default="", help="another smg2000 instead of ours")
+    p.add_argument("--smg2000", metavar="PATH", help="another smg2000 instead of ours")
     p.add_argument("--component", type=folder, metavar="DIR",
                    help=f"folder of {COMPONENT_FILE} (default: the build folder's component/, or "
                    "what is installed)")
@@ -89,8 +89,8 @@ def add_places(p: argparse.ArgumentParser) -> None:
                    "folder)")
     p.add_argument("--judge", action="store_true", help="exit status 1 when a target is missed")
     p.add_argument("--readme", action="store_true",
-                   help=f"also renew the results in README.md (between its marks {markdown.MARKS[0]}"
-                   f" and {markdown.MARKS[1]}) and benchmarks/plots/")
+                   help="also renew the results in README.md (between its marks "
+                   f"{' and '.join(markdown.MARKS)}) and benchmarks/plots/")
 
 
 def parse_options(words: list[str]) -> argparse.Namespace:
@@ -185,8 +185,8 @@ def runnable(cases: list[Case], programs: Programs, results: Results) -> list[Ca
 
 def asked_and_lacking(options: argparse.Namespace, results: Results) -> bool:
     """Whether something that was asked for by its name is not there."""
-    explicit = options.apps or options.classes or options.npb
-    return bool((options.transports and results.absent) or (explicit and results.lacking))
+    programs = (options.apps or options.npb) and results.lacking
+    return bool(programs or (options.transports and results.absent))
 
 
 # ---- what is written ----------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def measure(options: argparse.Namespace) -> int:
         die(f"README.md has no lines {markdown.MARKS[0]} and {markdown.MARKS[1]}")
     launcher = make_launcher(options)
     results, effort = Results(), effort_of(options)
-    programs = Programs(program_folders(options), options.npb, options.smg2000)
+    programs = Programs(program_folders(options), options.npb or "", options.smg2000 or "")
     machine = machine_text(launcher)
     print(f"{effort.name} run; {machine}; diwarp from "
           f"{launcher.component or 'the installed component'}", flush=True)
@@ -312,7 +312,7 @@ def measure(options: argparse.Namespace) -> int:
 
 def verify(options: argparse.Namespace) -> int:
     launcher, results = make_launcher(options), Results()
-    programs = Programs(program_folders(options), options.npb, options.smg2000)
+    programs = Programs(program_folders(options), options.npb or "", options.smg2000 or "")
     wanted = verify_cases(options.effort is FULL, options.apps or list(APPLICATIONS),
                           options.classes, options.ranks)
     cases = runnable(wanted, programs, results)

@@ -71,7 +71,8 @@ def communication_verdicts(results: Results, cases: list[Case]) -> list[Verdict]
     for other, operator, limit, median_limit in COMMUNICATION_LIMITS:
         name = TRANSPORTS[other].title
         for case in cases:
-            target = Target(TIMES, f"{case.title}: communication time RD ÷ {name}", operator, limit)
+            title = f"{case.title}: communication time RD ÷ {name}"
+            target = Target(TIMES, title, operator, limit)
             value = results.rd_over(COMMUNICATION, case, other)
             out.append(verdict(results, target, value, case, other))
         value = median_application(results, cases, other)

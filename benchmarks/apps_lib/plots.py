@@ -19,6 +19,7 @@ FILL = {RD: COLORS[DIWARP], RC: "#ff7f0e", RC_SRQ: "#bcbd22", TCP: COLORS[TCP], 
 MISSING = "-"
 
 HEAD = """set terminal pngcairo size 1000,480 font ",11"
+set bmargin 4
 set datafile missing "-"
 set style data histograms
 set style fill solid 0.85 border -1
@@ -55,7 +56,8 @@ def shown_cases(results: Results) -> list[Case]:
 
 
 def write_savings(results: Results, folder: str, stem: str, quantity: str, title: str) -> bool:
-    """Per cent saved, of each transport, with the extremes of the rounds. False: nothing to draw."""
+    """Per cent saved, of each transport, with the extremes of the rounds. False: nothing to
+    draw."""
     cases = shown_cases(results)
     others = compared(results.transports(cases))
     rows = []

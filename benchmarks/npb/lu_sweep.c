@@ -87,8 +87,8 @@ static inline void solve(const struct lu_matrix *d, int l, double x[LU_VARIABLES
     }
 }
 
-/* The recurrence along x. `right` is the right-hand side but for the contribution of x: in the lower
- * sweep with v, in the upper one without, where v is corrected by the solution. */
+/* The recurrence along x. `right` is the right-hand side but for the contribution of x: in the
+ * lower sweep with v, in the upper one without, where v is corrected by the solution. */
 static void along_row(const struct sweep *s, ptrdiff_t at, int count, const struct lu_vector *right,
                       const struct lu_matrix *bx, const struct lu_matrix *d)
 {
