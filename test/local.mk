@@ -42,6 +42,8 @@ EXTRA_DIST += \
 	test/mpi/run \
 	test/net/two_hosts \
 	test/sim/README.md \
+	test/tools/run \
+	test/tools/traffic.f90 \
 	test/vectors/atomic_request_cmp_swap.hex \
 	test/vectors/atomic_request_fetch_add.hex \
 	test/vectors/atomic_response.hex \
@@ -212,6 +214,15 @@ test_npb_lu_ghosts_SOURCES = test/npb/lu_ghosts.c benchmarks/npb/lu_exchange.c \
 	benchmarks/npb/lu_exchange.h $(LU_NUMERICS) $(NPB_COMMON)
 test_npb_lu_ghosts_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_npb_lu_ghosts_LDADD = $(NPB_LIBS)
+
+# Of the tools to be preloaded.
+check_PROGRAMS += test/tools/traffic test/tools/blocked test/tools/hold
+test_tools_traffic_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_tools_traffic_LDADD = $(MPI_LIBS) $(DW_SYSTEM_LIBS)
+test_tools_blocked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_tools_blocked_LDADD = $(MPI_LIBS)
+test_tools_hold_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_tools_hold_LDADD = $(MPI_LIBS)
 
 # Two hosts: an MPI program, and a judge of what a capture shows.
 check_PROGRAMS += test/net/net_check test/net/wire_check

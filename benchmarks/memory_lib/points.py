@@ -3,9 +3,12 @@
 
 For every transport alike, it is the difference to the same program with as many ranks over shared
 memory, which uses no network: there the process holds what MPI itself keeps of so many ranks (their
-process structures, communicators, matching), and the shared segments are not its own. What is
-compared is memory that the process has written to (Anonymous of smaps_rollup), and the kernel's
-memory for its sockets: those themselves, and what is queued in them.
+process structures, communicators, matching), and the shared segments are not its own. To either
+kind of user memory the kernel's is added, for the sockets themselves and what is queued in them:
+
+resident   what the process has written to (Anonymous of smaps_rollup): what it costs now
+allocated  what it holds by malloc, written to or not: what it has set aside, and what adapters that
+           pin their buffers would take; a transport's own report counts the same
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from compare_lib.transports import DIWARP_COMPONENT, Launcher, Transport
 
 SHARED = Transport("shared", "shared memory", "btl:vader",
                    ("--mca", "pml", "ob1", "--mca", "btl", "vader,self"))
+RESIDENT, ALLOCATED = "resident", "allocated"
+KINDS = (RESIDENT, ALLOCATED)
 # Of one run: start and end of MPI with so many processes on few cores.
 SECONDS, SECONDS_PER_RANK = 60, 2
 
@@ -34,7 +39,8 @@ def transport_of(name: str) -> Transport:
 class Held:
     """Bytes of one process, the mean over the ranks, at the beginning of MPI_Finalize."""
 
-    user: float
+    resident: float
+    allocated: float
     queue: float
     slab: float
     sockets: float
@@ -45,9 +51,11 @@ class Held:
     def kernel(self) -> float:
         return self.queue + self.slab
 
-    @property
-    def total(self) -> float:
-        return self.user + self.kernel
+    def user(self, kind: str) -> float:
+        return self.resident if kind == RESIDENT else self.allocated
+
+    def total(self, kind: str) -> float:
+        return self.user(kind) + self.kernel
 
 
 @dataclass(frozen=True)
@@ -64,16 +72,14 @@ class Point:
         return self.ranks - 1
 
     @property
-    def user(self) -> float:
-        return self.held.user - self.shared.user
-
-    @property
     def kernel(self) -> float:
         return self.held.kernel - self.shared.kernel
 
-    @property
-    def total(self) -> float:
-        return self.user + self.kernel
+    def user(self, kind: str) -> float:
+        return self.held.user(kind) - self.shared.user(kind)
+
+    def total(self, kind: str) -> float:
+        return self.user(kind) + self.kernel
 
 
 def held_of(memory: str, output: str, ranks: int) -> Held:
@@ -85,8 +91,8 @@ def held_of(memory: str, output: str, ranks: int) -> Held:
     reported = None
     if own:
         reported = readings.mean_over_ranks(own, ranks, "diwarp")["transport_bytes"]
-    return Held(means["anonymous_bytes"], means["socket_queue_bytes"], means["socket_slab_bytes"],
-                means["tcp_sockets"] + means["udp_sockets"], reported)
+    return Held(means["anonymous_bytes"], means["heap_bytes"], means["socket_queue_bytes"],
+                means["socket_slab_bytes"], means["tcp_sockets"] + means["udp_sockets"], reported)
 
 
 def run(launcher: Launcher, name: str, ranks: int, program: list[str], tool: str) -> Held:
