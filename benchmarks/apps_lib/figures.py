@@ -42,7 +42,7 @@ QUANTITIES = {
     PRIVATE: Quantity("private memory of a process", "MiB", 2, MIB),
     "pss_bytes": Quantity("proportional memory of a process", "MiB", 2, MIB),
     "socket_bytes": Quantity("kernel memory of a process's sockets", "MiB", 2, MIB),
-    TRANSPORT: Quantity("memory of the transport", "MiB", 2, MIB),
+    TRANSPORT: Quantity("memory of diwarp in a process", "MiB", 3, MIB),
 }
 
 

@@ -192,11 +192,24 @@ class Tools(unittest.TestCase):
 
     def test_options(self):
         tools = session.Tools("/t/mpi_time.so", "/t/mpi_memory.so")
-        words = tools.options("/f", False)
+        words = tools.options("/f", RD, False)
         self.assertEqual(words[:2], ["-x", "LD_PRELOAD=/t/mpi_time.so:/t/mpi_memory.so"])
         self.assertNotIn("DIWARP_MPI_MEMORY_PEAK_MS", " ".join(words))
-        self.assertIn("DIWARP_MPI_MEMORY_PEAK_MS", " ".join(tools.options("/f", True)))
-        self.assertEqual(session.Tools().options("/f", True), [])
+        self.assertIn("DIWARP_MPI_MEMORY_PEAK_MS", " ".join(tools.options("/f", RD, True)))
+        self.assertEqual(session.Tools().options("/f", RD, True), [])
+        words = ["--mca", "btl_diwarp_memory_report", "1"]
+        self.assertEqual(session.Tools(diwarp=True).options("/f", RC, False), words)
+        self.assertEqual(session.Tools(diwarp=True).options("/f", TCP, False), [])
+
+    def test_diwarp_tells_what_it_ran_over(self):
+        text = "\n".join(f"[vm:0755{r}] diwarp_memory: rank={r} transport=rc total_bytes=7 "
+                         f"transport_bytes={r}" for r in range(4))
+        self.assertEqual(readings.diwarp_memory(text, 4, RC)["transport_bytes"], 1.5)
+        for words, transport, why in (("", RD, "it ran over rc"), (" transport_bytes", RC, "report"),
+                                      (" transport=rc", RC, "nothing named")):
+            with self.assertRaisesRegex(readings.Unusable, why):
+                readings.diwarp_memory(text.replace(words, " x=1", 4 if words else 0), 4,
+                                       transport)
 
 
 class Ratios(unittest.TestCase):
