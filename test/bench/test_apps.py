@@ -531,7 +531,7 @@ class Files(Folder):
         cg = [[w.strip() for w in line if w.strip()] for line in lines if line[0] == "CG A, 4 ranks"]
         self.assertEqual(cg[0], ["CG A, 4 ranks", "1.000 (0 %)", "3.000 (67 %)", "4.000 (0 %)",
                                  "+62 %", "+75 %"])
-        self.assertEqual(cg[2], ["CG A, 4 ranks", "1.00", "4.00", "-", "+75 %", "-"])
+        self.assertEqual(cg[2], ["CG A, 4 ranks", "1.00", "4.00", "+75 %"])
         self.assertIn("SMG2000 W, 64 ranks", text)
 
     def test_markdown(self):
