@@ -84,6 +84,7 @@ UNIT_TESTS = \
 	test/unit/test_llp_header \
 	test/unit/test_map \
 	test/unit/test_mr \
+	test/unit/test_npb \
 	test/unit/test_ranges \
 	test/unit/test_rdmap \
 	test/unit/test_record \
@@ -114,6 +115,7 @@ test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
 check_PROGRAMS += $(RNIC_TESTS)
 TESTS += $(RNIC_TESTS)
 
+test_unit_test_npb_SOURCES = test/unit/test_npb.c benchmarks/npb/radix_digit.c
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
 # The numerics of the NAS kernels.
