@@ -28,7 +28,7 @@ LU_NUMERICS = benchmarks/npb/lu_field.c benchmarks/npb/lu_flux.c benchmarks/npb/
 if DW_COMPONENT
 
 noinst_PROGRAMS += benchmarks/raw_sockets benchmarks/latency_bandwidth benchmarks/one_sided \
-	benchmarks/collectives benchmarks/overlap benchmarks/incast
+	benchmarks/collectives benchmarks/overlap benchmarks/incast benchmarks/all_to_all
 
 benchmarks_raw_sockets_SOURCES = benchmarks/raw_sockets.c benchmarks/raw_link.c \
 	benchmarks/raw_link.h benchmarks/raw_server.c benchmarks/raw_server.h \
@@ -54,6 +54,11 @@ benchmarks_overlap_SOURCES = benchmarks/overlap.c benchmarks/mpi_bench.h benchma
 	benchmarks/samples.h
 benchmarks_overlap_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 benchmarks_overlap_LDADD = $(MPI_LIBS)
+
+benchmarks_all_to_all_SOURCES = benchmarks/all_to_all.c benchmarks/mpi_bench.h \
+	benchmarks/options.h
+benchmarks_all_to_all_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_all_to_all_LDADD = $(MPI_LIBS)
 
 benchmarks_incast_SOURCES = benchmarks/incast.c benchmarks/mpi_bench.h benchmarks/options.h \
 	benchmarks/samples.h
