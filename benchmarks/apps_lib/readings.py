@@ -114,7 +114,7 @@ def mean_over_ranks(lines: list[dict[str, str]], ranks: int, tool: str) -> dict[
 def times(text: str, ranks: int) -> dict[str, float]:
     """Of mpi_time.so: means over the ranks."""
     means = mean_over_ranks(rank_lines(text, "mpi_time"), ranks, "mpi_time.so")
-    for key in ("mpi_seconds", "wall_seconds", "sent_bytes", "calls"):
+    for key in ("mpi_seconds", "wall_seconds", "init_seconds", "sent_bytes", "calls"):
         if key not in means:
             raise Unusable(f"mpi_time.so did not report {key}")
     return means

@@ -6,6 +6,7 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
+import time
 from dataclasses import dataclass
 
 from compare_lib import jobs
@@ -89,7 +90,7 @@ def time_figures(text: str, case: Case) -> dict[str, float]:
     means = readings.times(text, case.ranks)
     share = means["mpi_seconds"] / means["wall_seconds"] if means["wall_seconds"] else 0.0
     return {COMMUNICATION: means["mpi_seconds"], "mpi_share": share, "calls": means["calls"],
-            "sent_bytes": means["sent_bytes"]}
+            "sent_bytes": means["sent_bytes"], "init_seconds": means["init_seconds"]}
 
 
 def memory_figures(text: str, case: Case) -> dict[str, float]:
@@ -131,16 +132,18 @@ class Runner:
         with tempfile.TemporaryDirectory(prefix="diwarp-apps-") as folder:
             extra = self.tools.options(folder, transport, case.purpose == MEMORY)
             command = self.command(case, transport, extra)
+            begin = time.monotonic()
             try:
                 output = jobs.run(command, self.seconds or case.seconds, errors=True)
             except jobs.JobFailed:
                 if self.hosts:
                     self.hosts.end_processes()
                 raise
+            job_seconds = time.monotonic() - begin
             try:
                 app = APPLICATIONS[case.application]
                 outcome = programs.outcome(app, output, case.class_, case.ranks)
-                values = {RUNTIME: outcome.seconds}
+                values = {RUNTIME: outcome.seconds, "job_seconds": job_seconds}
                 if outcome.mops is not None:
                     values["mops"] = outcome.mops
                 values.update(self.tools.figures(folder, case, transport, output))
