@@ -23,7 +23,7 @@ find_program()
 {
     local dir sub
     for dir in "$bindir" "$build"; do
-        for sub in . benchmarks test/net test/mpi; do
+        for sub in . benchmarks test/net test/mpi test/npb; do
             if [ -n "$dir" ] && [ -f "$dir/$sub/$1" ] && [ -x "$dir/$sub/$1" ]; then
                 echo "$dir/$sub/$1"
                 return 0

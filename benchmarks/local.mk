@@ -96,6 +96,12 @@ benchmarks_npb_lu_SOURCES = benchmarks/npb/lu.c benchmarks/npb/lu_exchange.c \
 benchmarks_npb_lu_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 benchmarks_npb_lu_LDADD = $(NPB_LIBS)
 
+noinst_PROGRAMS += benchmarks/radix
+benchmarks_radix_SOURCES = benchmarks/npb/radix.c benchmarks/npb/radix_digit.c \
+	benchmarks/npb/radix_digit.h $(NPB_COMMON)
+benchmarks_radix_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_radix_LDADD = $(NPB_LIBS)
+
 if DW_HYPRE
 noinst_PROGRAMS += benchmarks/smg2000
 benchmarks_smg2000_SOURCES = benchmarks/smg2000.c benchmarks/smg_problem.c \

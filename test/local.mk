@@ -41,6 +41,7 @@ EXTRA_DIST += \
 	test/mpi/errors \
 	test/mpi/run \
 	test/net/two_hosts \
+	test/npb/run \
 	test/sim/README.md \
 	test/tools/run \
 	test/tools/traffic.f90 \
@@ -84,8 +85,11 @@ UNIT_TESTS = \
 	test/unit/test_list \
 	test/unit/test_llp_fault \
 	test/unit/test_llp_header \
+	test/unit/test_lu_fields \
+	test/unit/test_lu_flow \
 	test/unit/test_map \
 	test/unit/test_mr \
+	test/unit/test_npb \
 	test/unit/test_ranges \
 	test/unit/test_rdmap \
 	test/unit/test_record \
@@ -116,16 +120,10 @@ test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
 check_PROGRAMS += $(RNIC_TESTS)
 TESTS += $(RNIC_TESTS)
 
+test_unit_test_lu_fields_SOURCES = test/unit/test_lu_fields.c $(LU_NUMERICS)
+test_unit_test_lu_flow_SOURCES = test/unit/test_lu_flow.c $(LU_NUMERICS)
+test_unit_test_npb_SOURCES = test/unit/test_npb.c benchmarks/npb/radix_digit.c
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
-
-# The numerics of the NAS kernels.
-NPB_TESTS = test/npb/test_lu_fields test/npb/test_lu_flow
-test_npb_test_lu_fields_SOURCES = test/npb/test_lu_fields.c $(LU_NUMERICS)
-test_npb_test_lu_fields_LDADD = $(CMOCKA_LIBS) -lm
-test_npb_test_lu_flow_SOURCES = test/npb/test_lu_flow.c $(LU_NUMERICS)
-test_npb_test_lu_flow_LDADD = $(CMOCKA_LIBS) -lm
-check_PROGRAMS += $(NPB_TESTS)
-TESTS += $(NPB_TESTS)
 
 endif
 
@@ -223,6 +221,12 @@ test_tools_blocked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_tools_blocked_LDADD = $(MPI_LIBS)
 test_tools_hold_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_tools_hold_LDADD = $(MPI_LIBS)
+
+# A kernel that is verified or not as it is told to.
+check_PROGRAMS += test/npb/verdict
+test_npb_verdict_SOURCES = test/npb/verdict.c $(NPB_COMMON)
+test_npb_verdict_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_npb_verdict_LDADD = $(NPB_LIBS)
 
 # Two hosts: an MPI program, and a judge of what a capture shows.
 check_PROGRAMS += test/net/net_check test/net/wire_check

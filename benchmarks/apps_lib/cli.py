@@ -27,7 +27,7 @@ from .programs import APPLICATIONS, CLASSES, Programs, is_executable
 from .results import Results
 from .session import Runner, Session, Tools
 from .transports import DEFAULT, MEASURED, RC, RC_SRQ, RD, RD_LOSS, TRANSPORTS, VERIFIED
-from .transports import TRANSPORT_PARAMETER, parameters, with_faults
+from .transports import MEMORY_PARAMETER, TRANSPORT_PARAMETER, parameters, with_faults
 from .verify import Verification
 
 PROBE_PROGRAM = "latency_bandwidth"
@@ -122,7 +122,7 @@ def program_folders(options: argparse.Namespace) -> tuple[str, ...]:
     return (*own, os.path.join(build_folder(), "benchmarks"), build_folder())
 
 
-def find_tools(options: argparse.Namespace) -> Tools:
+def find_tools(options: argparse.Namespace, launcher: Launcher) -> Tools:
     folders = [options.tools] if options.tools else []
     folders += [os.path.join(os.path.dirname(options.bindir), "tools")] if options.bindir else []
     folders += [os.path.join(build_folder(), "tools")]
@@ -133,7 +133,7 @@ def find_tools(options: argparse.Namespace) -> Tools:
         if not found[-1]:
             print(f"left out: no {name} in {' or '.join(folders)}: "
                   f"no {'communication times' if name == TIME_TOOL else 'figures of memory'}")
-    return Tools(*found)
+    return Tools(*found, diwarp=MEMORY_PARAMETER in parameters(launcher))
 
 
 def transport_lack(name: str, launcher: Launcher, program: str, installed: set[str],
@@ -287,7 +287,7 @@ def measure(options: argparse.Namespace) -> int:
     warn_of_machine(launcher)
     path = output_folder(options.output, "apps-results")
     todo = make_plan(options, effort, programs, results)
-    tools = find_tools(options)
+    tools = find_tools(options, launcher)
     asked = options.transports or list(DEFAULT)
     usable = usable_transports(asked, launcher, probe_program(options), results)
     with contextlib.ExitStack() as stack:
@@ -317,8 +317,10 @@ def verify(options: argparse.Namespace) -> int:
                           options.classes, options.ranks)
     cases = runnable(wanted, programs, results)
     usable = usable_transports(list(VERIFIED), launcher, probe_program(options), results)
+    # Its report proves which transport it was.
+    tools = Tools(diwarp=MEMORY_PARAMETER in parameters(launcher))
     runners = {name: Runner(with_faults(launcher) if name == RD_LOSS else launcher, programs,
-                            Tools(), options.seconds or 0) for name in usable}
+                            tools, options.seconds or 0) for name in usable}
     verification = Verification(runners, cases)
     verification.run_rounds()
     print(f"\n{verification.matrix()}\n\n{verification.summary()}")

@@ -35,6 +35,8 @@ QUANTITIES = {
     RUNTIME: Quantity("runtime", "s", 3),
     COMMUNICATION: Quantity("communication time", "s", 3),
     "mpi_share": Quantity("share of the time in MPI", "%", 1, 0.01),
+    "init_seconds": Quantity("MPI_Init", "s", 3),
+    "job_seconds": Quantity("whole job, mpirun's own work included", "s", 3),
     "mops": Quantity("rate", "Mop/s", 1),
     "calls": Quantity("MPI calls of a rank", "", 0),
     "sent_bytes": Quantity("sent by a rank", "MiB", 2, MIB),
@@ -42,7 +44,7 @@ QUANTITIES = {
     PRIVATE: Quantity("private memory of a process", "MiB", 2, MIB),
     "pss_bytes": Quantity("proportional memory of a process", "MiB", 2, MIB),
     "socket_bytes": Quantity("kernel memory of a process's sockets", "MiB", 2, MIB),
-    TRANSPORT: Quantity("memory of the transport", "MiB", 2, MIB),
+    TRANSPORT: Quantity("memory of diwarp in a process", "MiB", 3, MIB),
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What programs and tools print: results of applications, times and memory of each rank."""
+"""What programs, tools and diwarp print: results of applications, times and memory of each rank."""
 
 from __future__ import annotations
 
@@ -114,9 +114,21 @@ def mean_over_ranks(lines: list[dict[str, str]], ranks: int, tool: str) -> dict[
 def times(text: str, ranks: int) -> dict[str, float]:
     """Of mpi_time.so: means over the ranks."""
     means = mean_over_ranks(rank_lines(text, "mpi_time"), ranks, "mpi_time.so")
-    for key in ("mpi_seconds", "wall_seconds", "sent_bytes", "calls"):
+    for key in ("mpi_seconds", "wall_seconds", "init_seconds", "sent_bytes", "calls"):
         if key not in means:
             raise Unusable(f"mpi_time.so did not report {key}")
+    return means
+
+
+def diwarp_memory(text: str, ranks: int, transport: str) -> dict[str, float]:
+    """Of btl_diwarp_memory_report: means over the ranks. What it ran over must be `transport`."""
+    lines = rank_lines(text, "diwarp_memory")
+    means = mean_over_ranks(lines, ranks, "diwarp")
+    ran = {line.get("transport", "nothing named") for line in lines}
+    if ran != {transport}:
+        raise Unusable(f"it ran over {', '.join(sorted(ran))}")
+    if "transport_bytes" not in means:
+        raise Unusable("diwarp did not report transport_bytes")
     return means
 
 

@@ -7,7 +7,7 @@ from compare_lib.report import table
 from compare_lib.stats import Summary
 
 from .cases import MEMORY as FOR_MEMORY, TIME, Case
-from .figures import COMMUNICATION, MEMORY, QUANTITIES, RUNTIME
+from .figures import COMMUNICATION, MEMORY, QUANTITIES, RUNTIME, TRANSPORT
 from .programs import APPLICATIONS
 from .results import Results
 from .transports import AGAINST, RD, TRANSPORTS
@@ -30,10 +30,10 @@ def sections(results: Results) -> list[tuple[str, str, list[Case]]]:
         (COMMUNICATION, "inside MPI calls, mean of the ranks, whole program", timed),
         (MEMORY, f"{memory}, at the end, mean of the ranks", timed),
         (MEMORY, f"{memory}, at most, mean of the ranks; more ranks than cores", watched),
+        (TRANSPORT, "what diwarp itself asked of malloc", timed + watched),
     ]
     return [(quantity, text, cases) for quantity, text, cases in all_sections
-            if any(results.of(quantity, case, name) or (case, name) in results.failed
-                   for case in cases for name in TRANSPORTS)]
+            if any(results.of(quantity, case, name) for case in cases for name in TRANSPORTS)]
 
 
 def value_text(results: Results, quantity: str, case: Case, transport: str,
@@ -62,10 +62,15 @@ def compared(transports: list[str]) -> list[str]:
     return [name for name in AGAINST if name in transports and RD in transports]
 
 
+def has_failed(results: Results, transport: str) -> bool:
+    return any(name == transport for _, name in results.failed)
+
+
 def quantity_table(results: Results, quantity: str, cases: list[Case]) -> list[list[str]]:
     """With a header. Values of each transport with their spread, then what rd saves against the
     others."""
-    transports = results.transports(cases)
+    transports = [t for t in results.transports(cases)
+                  if any(results.of(quantity, case, t) for case in cases) or has_failed(results, t)]
     others = compared(transports)
     rows = [[QUANTITIES[quantity].title_and_unit] + [TRANSPORTS[t].title for t in transports]
             + [f"RD saves, of {TRANSPORTS[t].title}" for t in others]]

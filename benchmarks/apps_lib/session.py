@@ -6,19 +6,21 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
+import time
 from dataclasses import dataclass
 
 from compare_lib import jobs
 from compare_lib.hosts import Hosts
 from compare_lib.schedule import Schedule, in_turn
-from compare_lib.transports import Launcher
+from compare_lib.transports import DIWARP_COMPONENT, Launcher
 
 from . import programs, readings
 from .cases import MEMORY, PEAK_MS, Case, Plan
 from .figures import COMMUNICATION, MEMORY as MEMORY_BYTES, PRIVATE, QUANTITIES, RUNTIME
+from .figures import TRANSPORT
 from .programs import APPLICATIONS, Programs
 from .results import Results
-from .transports import TRANSPORTS
+from .transports import MEMORY_PARAMETER, TRANSPORTS, queue_pairs
 
 SHOWN = (RUNTIME, COMMUNICATION, MEMORY_BYTES)
 
@@ -38,31 +40,41 @@ class Task:
 
 @dataclass(frozen=True)
 class Tools:
-    """Paths of the preloadable libraries; "" when not there."""
+    """Paths of the preloadable libraries, "" when not there; and whether diwarp can report what
+    memory it holds."""
 
     time: str = ""
     memory: str = ""
+    diwarp: bool = False
 
-    def options(self, folder: str, watched: bool) -> list[str]:
+    def reports_itself(self, transport: str) -> bool:
+        return self.diwarp and TRANSPORTS[transport].component == DIWARP_COMPONENT
+
+    def options(self, folder: str, transport: str, watched: bool) -> list[str]:
         """Of mpirun: both preloaded, each rank's lines into a file in the folder. Ranks that are
         `watched` have their memory sampled as they run."""
+        report = ["--mca", MEMORY_PARAMETER, "1"] if self.reports_itself(transport) else []
         preloaded = [path for path in (self.time, self.memory) if path]
         if not preloaded:
-            return []
+            return report
         exports = {"LD_PRELOAD": ":".join(preloaded),
                    "DIWARP_MPI_TIME_OUTPUT": os.path.join(folder, "time.%r"),
                    "DIWARP_MPI_MEMORY_OUTPUT": os.path.join(folder, "memory.%r")}
         if watched:
             exports["DIWARP_MPI_MEMORY_PEAK_MS"] = str(PEAK_MS)
-        return [word for name, value in exports.items() for word in ("-x", f"{name}={value}")]
+        return report + [word for name, value in exports.items()
+                         for word in ("-x", f"{name}={value}")]
 
-    def figures(self, folder: str, case: Case) -> dict[str, float]:
+    def figures(self, folder: str, case: Case, transport: str, output: str) -> dict[str, float]:
         """Raises readings.Unusable."""
         values: dict[str, float] = {}
         if self.time:
             values.update(time_figures(text_of_files(folder, "time.*"), case))
         if self.memory:
             values.update(memory_figures(text_of_files(folder, "memory.*"), case))
+        if self.reports_itself(transport):
+            means = readings.diwarp_memory(output, case.ranks, queue_pairs(transport))
+            values[TRANSPORT] = means["transport_bytes"]
         return values
 
 
@@ -78,7 +90,7 @@ def time_figures(text: str, case: Case) -> dict[str, float]:
     means = readings.times(text, case.ranks)
     share = means["mpi_seconds"] / means["wall_seconds"] if means["wall_seconds"] else 0.0
     return {COMMUNICATION: means["mpi_seconds"], "mpi_share": share, "calls": means["calls"],
-            "sent_bytes": means["sent_bytes"]}
+            "sent_bytes": means["sent_bytes"], "init_seconds": means["init_seconds"]}
 
 
 def memory_figures(text: str, case: Case) -> dict[str, float]:
@@ -118,21 +130,23 @@ class Runner:
     def run(self, case: Case, transport: str) -> tuple[dict[str, float], str]:
         """(figures, all that was printed). A run that did not verify has failed."""
         with tempfile.TemporaryDirectory(prefix="diwarp-apps-") as folder:
-            extra = self.tools.options(folder, case.purpose == MEMORY)
+            extra = self.tools.options(folder, transport, case.purpose == MEMORY)
             command = self.command(case, transport, extra)
+            begin = time.monotonic()
             try:
                 output = jobs.run(command, self.seconds or case.seconds, errors=True)
             except jobs.JobFailed:
                 if self.hosts:
                     self.hosts.end_processes()
                 raise
+            job_seconds = time.monotonic() - begin
             try:
                 app = APPLICATIONS[case.application]
                 outcome = programs.outcome(app, output, case.class_, case.ranks)
-                values = {RUNTIME: outcome.seconds}
+                values = {RUNTIME: outcome.seconds, "job_seconds": job_seconds}
                 if outcome.mops is not None:
                     values["mops"] = outcome.mops
-                values.update(self.tools.figures(folder, case))
+                values.update(self.tools.figures(folder, case, transport, output))
             except readings.Unusable as why:
                 raise jobs.JobFailed(command, str(why), output) from None
             return values, output

@@ -46,6 +46,11 @@ VERIFIED = (RD, RC, RC_SRQ, RD_LOSS)
 AGAINST = (RC, RC_SRQ, TCP)
 
 
+def queue_pairs(name: str) -> str:
+    """What diwarp itself calls one of its transports."""
+    return RD if name == RD_LOSS else name
+
+
 def parameters(launcher: Launcher) -> set[str]:
     """The MCA parameters that diwarp's component has: Open MPI ignores those it does not know, and
     then rc would silently be rd."""

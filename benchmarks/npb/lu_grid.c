@@ -15,7 +15,7 @@ const char *lu_grid_refuses(int points, int ranks)
     int divided[2];
 
     if (ranks < 1 || (ranks & (ranks - 1)))
-        return "the number of ranks must be a power of two";
+        return "the number of ranks is not a power of two";
     grid_of_ranks(ranks, divided);
     /* Ghosts come from the nearest rank alone. */
     if (points / divided[0] < LU_GHOSTS)

@@ -81,7 +81,7 @@ Final Relative Residual Norm = 1.5e-07
 
 def time_line(rank, seconds, **more):
     pairs = {"rank": rank, "ranks": 4, "wall_seconds": 2.0, "mpi_seconds": seconds, "calls": 10,
-             "sent_bytes": 4096, "threads": 1, **more}
+             "sent_bytes": 4096, "init_seconds": 0.25, "threads": 1, **more}
     return "mpi_time: " + " ".join(f"{key}={value}" for key, value in pairs.items())
 
 
@@ -159,7 +159,7 @@ class Tools(unittest.TestCase):
         text = "\n".join(["noise", *(time_line(r, r) for r in range(4))])
         got = session.time_figures(text, Case("cg", "S", 4))
         self.assertEqual(got, {"mpi_seconds": 1.5, "mpi_share": 0.75, "calls": 10.0,
-                               "sent_bytes": 4096.0})
+                               "sent_bytes": 4096.0, "init_seconds": 0.25})
 
     def test_lines_of_calls_are_others(self):
         text = "mpi_time_call: rank=0 call=MPI_Send calls=10 seconds=0.012345"
@@ -192,11 +192,25 @@ class Tools(unittest.TestCase):
 
     def test_options(self):
         tools = session.Tools("/t/mpi_time.so", "/t/mpi_memory.so")
-        words = tools.options("/f", False)
+        words = tools.options("/f", RD, False)
         self.assertEqual(words[:2], ["-x", "LD_PRELOAD=/t/mpi_time.so:/t/mpi_memory.so"])
         self.assertNotIn("DIWARP_MPI_MEMORY_PEAK_MS", " ".join(words))
-        self.assertIn("DIWARP_MPI_MEMORY_PEAK_MS", " ".join(tools.options("/f", True)))
-        self.assertEqual(session.Tools().options("/f", True), [])
+        self.assertIn("DIWARP_MPI_MEMORY_PEAK_MS", " ".join(tools.options("/f", RD, True)))
+        self.assertEqual(session.Tools().options("/f", RD, True), [])
+        words = ["--mca", "btl_diwarp_memory_report", "1"]
+        self.assertEqual(session.Tools(diwarp=True).options("/f", RC, False), words)
+        self.assertEqual(session.Tools(diwarp=True).options("/f", TCP, False), [])
+
+    def test_diwarp_tells_what_it_ran_over(self):
+        text = "\n".join(f"[vm:0755{r}] diwarp_memory: rank={r} transport=rc total_bytes=7 "
+                         f"transport_bytes={r}" for r in range(4))
+        self.assertEqual(readings.diwarp_memory(text, 4, RC)["transport_bytes"], 1.5)
+        for words, transport, why in (("", RD, "it ran over rc"),
+                                      (" transport_bytes", RC, "report"),
+                                      (" transport=rc", RC, "nothing named")):
+            with self.assertRaisesRegex(readings.Unusable, why):
+                readings.diwarp_memory(text.replace(words, " x=1", 4 if words else 0), 4,
+                                       transport)
 
 
 class Ratios(unittest.TestCase):
@@ -514,11 +528,12 @@ class Files(Folder):
 
     def test_tables(self):
         text = report.tables(self.full_results())
-        lines = [line.split("  ") for line in text.splitlines()]
-        cg = [[w.strip() for w in line if w.strip()] for line in lines if line[0] == "CG A, 4 ranks"]
+        lines = [[word.strip() for word in line.split("  ") if word.strip()]
+                 for line in text.splitlines()]
+        cg = [line for line in lines if line[:1] == ["CG A, 4 ranks"]]
         self.assertEqual(cg[0], ["CG A, 4 ranks", "1.000 (0 %)", "3.000 (67 %)", "4.000 (0 %)",
                                  "+62 %", "+75 %"])
-        self.assertEqual(cg[2], ["CG A, 4 ranks", "1.00", "4.00", "-", "+75 %", "-"])
+        self.assertEqual(cg[2], ["CG A, 4 ranks", "1.00", "4.00", "+75 %"])
         self.assertIn("SMG2000 W, 64 ranks", text)
 
     def test_markdown(self):
