@@ -16,11 +16,13 @@ noinst_HEADERS += \
 	test/net/pcap.h \
 	test/net/forge.h \
 	test/net/node.h \
+	test/net/rc_end.h \
 	test/sim/sim_fixture.h \
 	test/sim/sim_net.h \
 	test/sim/sim_rd.h \
 	test/sim/sim_ud.h \
 	test/sim/sim_world.h \
+	test/unit/fake_streams.h \
 	test/unit/random.h \
 	test/unit/udp_fixture.h \
 	test/vectors/vectors.h
@@ -91,6 +93,8 @@ UNIT_TESTS = \
 	test/unit/test_mr \
 	test/unit/test_npb \
 	test/unit/test_ranges \
+	test/unit/test_rc_protocol \
+	test/unit/test_rc_stream \
 	test/unit/test_rdmap \
 	test/unit/test_record \
 	test/unit/test_recvwin \
@@ -111,6 +115,7 @@ RNIC_TESTS = \
 	test/net/test_loopback \
 	test/net/test_loopback_ud \
 	test/net/test_memory \
+	test/net/test_rc_loopback \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_ud
@@ -123,6 +128,9 @@ TESTS += $(RNIC_TESTS)
 test_unit_test_lu_fields_SOURCES = test/unit/test_lu_fields.c $(LU_NUMERICS)
 test_unit_test_lu_flow_SOURCES = test/unit/test_lu_flow.c $(LU_NUMERICS)
 test_unit_test_npb_SOURCES = test/unit/test_npb.c benchmarks/npb/radix_digit.c
+test_unit_test_rc_protocol_SOURCES = test/unit/test_rc_protocol.c test/unit/fake_streams.c
+test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_streams.c
+
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
 endif

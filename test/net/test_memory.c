@@ -32,7 +32,7 @@ static struct diwarp_memory memory_of_all(void)
 {
     struct diwarp_memory sum = {0}, one;
     for (unsigned i = 0; i < NODES; i++) {
-        diwarp_query_memory(nodes[i].qp, &one);
+        diwarp_query_memory(nodes[i].cq, nodes[i].pd, &one);
 #define X(name, unit, meaning) sum.name += one.name;
         DIWARP_MEMORY(X)
 #undef X
