@@ -20,8 +20,8 @@ from compare_lib.schedule import Schedule
 from compare_lib.transports import Launcher, root_may_run
 
 from . import plots, report
-from .model import model_of
-from .points import KINDS, RESIDENT, SHARED, Held, Point, run, transport_of
+from .model import Model, model_of
+from .points import SHARED, Held, Point, run, transport_of
 
 TOOL = "mpi_memory.so"
 PROGRAM = "all_to_all"
@@ -155,7 +155,7 @@ class Session(Schedule):
         program = program_for(self.options, task.ranks)
         held = run(self.launcher, task.name, task.ranks, program, self.tool)
         self.held.setdefault(task, []).append(held)
-        return (f"{report.bytes_text(held.total(RESIDENT))} a process, of it "
+        return (f"{report.bytes_text(held.total)} a process, of it "
                 f"{report.bytes_text(held.kernel)} in the kernel")
 
     def on_failure(self, task: Task, failure: JobFailed) -> None:
@@ -174,21 +174,20 @@ class Session(Schedule):
 
 def median(of: list[Held]) -> Held:
     """The one in the middle by its total: one run, whose parts belong together."""
-    middle = statistics.median_low(held.total(RESIDENT) for held in of)
-    return next(held for held in of if held.total(RESIDENT) == middle)
+    middle = statistics.median_low(held.total for held in of)
+    return next(held for held in of if held.total == middle)
 
 
-def models_of(points: list[Point]) -> report.Models:
+def models_of(points: list[Point]) -> dict[str, Model]:
     models = {}
     for name in dict.fromkeys(p.transport for p in points):
-        for kind in KINDS:
-            model = model_of([(p.peers, p.total(kind)) for p in points if p.transport == name])
-            if model:
-                models[name, kind] = model
+        model = model_of([(p.peers, p.total) for p in points if p.transport == name])
+        if model:
+            models[name] = model
     return models
 
 
-def write(points: list[Point], models: report.Models, title: str, path: str) -> None:
+def write(points: list[Point], models: dict[str, Model], title: str, path: str) -> None:
     report.write_points(points, path)
     report.write_models(models, path)
     drawn, why = plots.draw(points, models, title, os.path.join(path, "plots"))
@@ -212,8 +211,8 @@ def measure(options: argparse.Namespace) -> int:
     if not points:
         die("nothing was measured")
     models = models_of(points)
-    print("\nMeans over the ranks. Resident and allocated user memory, and the kernel's: beyond "
-          "the same\nprogram over shared memory.\n\n"
+    print("\nMeans over the ranks. Transport (user, kernel) and heap: beyond the same program over\n"
+          "shared memory. Heap and own report count what was never written to.\n\n"
           f"{report.point_table(points)}\n\n{report.model_table(models)}\n\n"
           f"{report.ratio_table(points, RD)}\n")
     title = "SMG2000" if options.pattern == APP else \

@@ -8,9 +8,11 @@ import os
 from apps_lib.plots import FILL
 from compare_lib.plots import run_scripts
 
-from .points import KINDS, Point, transport_of
-from .report import PREDICTED_RANKS, Models
+from .model import Model
+from .points import Point, transport_of
+from .report import PREDICTED_RANKS
 
+STEM = "memory"
 HEAD = """set terminal pngcairo size 1000,560 font ",11"
 set output "{stem}.png"
 set title "{title}"
@@ -21,44 +23,40 @@ set xtics ("2" 2, "8" 8, "32" 32, "128" 128, "1 Ki" 1024, "16 Ki" 16384, "128 Ki
 "1 Mi" 1048576)
 set format y "%.0s %cB"
 set xlabel "ranks"
-set ylabel "transport memory of a process, {kind} and in the kernel"
+set ylabel "transport memory of a process, user and kernel"
 set grid
 set key outside right top
 """
 
 
-def curves_of(points: list[Point], models: Models, kind: str, folder: str) -> list[str]:
+def curves_of(points: list[Point], models: dict[str, Model], folder: str) -> list[str]:
     """gnuplot's words for points and lines of all transports; writes the points' data."""
     curves = []
     for name in dict.fromkeys(p.transport for p in points):
-        own = sorted((p.ranks, p.total(kind)) for p in points
-                     if p.transport == name and p.total(kind) > 0)
+        own = sorted((p.ranks, p.total) for p in points if p.transport == name and p.total > 0)
         if not own:
             continue
-        data = f"memory-{kind}-{name}.dat"
+        data = f"{STEM}-{name}.dat"
         with open(os.path.join(folder, data), "w", encoding="ascii") as file:
             file.writelines(f"{ranks} {total:.0f}\n" for ranks, total in own)
         color = f'lc rgb "{FILL[name]}"'
         curves.append(f'"{data}" with points pt 7 ps 1.1 {color} '
                       f'title "{transport_of(name).title}"')
-        if (name, kind) in models:
-            line = models[name, kind].line
+        if name in models:
+            line = models[name].line
             curves.append(f"{line.base:.1f} + {line.slope:.3f} * (x - 1) with lines dashtype 2 "
                           f"lw 2 {color} notitle")
     return curves
 
 
-def draw(points: list[Point], models: Models, title: str,
+def draw(points: list[Point], models: dict[str, Model], title: str,
          folder: str) -> tuple[list[str], str]:
     """(paths of the PNG files, why there are none)."""
     os.makedirs(folder, exist_ok=True)
-    stems = []
-    for kind in KINDS:
-        curves = curves_of(points, models, kind, folder)
-        if not curves:
-            continue
-        stems.append(f"memory-{kind}")
-        head = HEAD.format(stem=stems[-1], title=title, kind=kind, most=1.2 * PREDICTED_RANKS[-1])
-        with open(os.path.join(folder, f"{stems[-1]}.gp"), "w", encoding="utf-8") as file:
-            file.write(head + "plot " + ", \\\n     ".join(curves) + "\n")
-    return run_scripts(folder, stems) if stems else ([], "no point to draw")
+    curves = curves_of(points, models, folder)
+    if not curves:
+        return [], "no point to draw"
+    with open(os.path.join(folder, f"{STEM}.gp"), "w", encoding="utf-8") as file:
+        file.write(HEAD.format(stem=STEM, title=title, most=1.2 * PREDICTED_RANKS[-1])
+                   + "plot " + ", \\\n     ".join(curves) + "\n")
+    return run_scripts(folder, [STEM])

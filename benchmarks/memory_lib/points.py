@@ -3,12 +3,12 @@
 
 For every transport alike, it is the difference to the same program with as many ranks over shared
 memory, which uses no network: there the process holds what MPI itself keeps of so many ranks (their
-process structures, communicators, matching), and the shared segments are not its own. To either
-kind of user memory the kernel's is added, for the sockets themselves and what is queued in them:
+process structures, communicators, matching), and the shared segments are not its own. What is
+compared is memory that the process has written to (Anonymous of smaps_rollup: it costs that now),
+and the kernel's memory for its sockets: those themselves, and what is queued in them.
 
-resident   what the process has written to (Anonymous of smaps_rollup): what it costs now
-allocated  what it holds by malloc, written to or not: what it has set aside, and what adapters that
-           pin their buffers would take; a transport's own report counts the same
+Buffers that were set aside but not written to cost nothing yet; what malloc has handed out (heap) and
+what diwarp itself reports count them, and are shown beside it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from compare_lib.transports import DIWARP_COMPONENT, Launcher, Transport
 
 SHARED = Transport("shared", "shared memory", "btl:vader",
                    ("--mca", "pml", "ob1", "--mca", "btl", "vader,self"))
-RESIDENT, ALLOCATED = "resident", "allocated"
-KINDS = (RESIDENT, ALLOCATED)
 # Of one run: start and end of MPI with so many processes on few cores.
 SECONDS, SECONDS_PER_RANK = 60, 2
 
@@ -39,8 +37,8 @@ def transport_of(name: str) -> Transport:
 class Held:
     """Bytes of one process, the mean over the ranks, at the beginning of MPI_Finalize."""
 
-    resident: float
-    allocated: float
+    user: float
+    heap: float
     queue: float
     slab: float
     sockets: float
@@ -51,11 +49,9 @@ class Held:
     def kernel(self) -> float:
         return self.queue + self.slab
 
-    def user(self, kind: str) -> float:
-        return self.resident if kind == RESIDENT else self.allocated
-
-    def total(self, kind: str) -> float:
-        return self.user(kind) + self.kernel
+    @property
+    def total(self) -> float:
+        return self.user + self.kernel
 
 
 @dataclass(frozen=True)
@@ -75,11 +71,17 @@ class Point:
     def kernel(self) -> float:
         return self.held.kernel - self.shared.kernel
 
-    def user(self, kind: str) -> float:
-        return self.held.user(kind) - self.shared.user(kind)
+    @property
+    def user(self) -> float:
+        return self.held.user - self.shared.user
 
-    def total(self, kind: str) -> float:
-        return self.user(kind) + self.kernel
+    @property
+    def heap(self) -> float:
+        return self.held.heap - self.shared.heap
+
+    @property
+    def total(self) -> float:
+        return self.user + self.kernel
 
 
 def held_of(memory: str, output: str, ranks: int) -> Held:

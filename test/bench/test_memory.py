@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(TOP, "benchmarks"))
 
 from apps_lib import readings
 from memory_lib import cli, model, plots, points, report
-from memory_lib.points import ALLOCATED, KINDS, RESIDENT, Held, Point
+from memory_lib.points import Held, Point
 
 LINE = ("mpi_memory: rank={rank} ranks=2 point={point} private_bytes=1 anonymous_bytes={anonymous} "
         "heap_bytes=5000 tcp_sockets=2 udp_sockets=1 socket_queue_bytes=30 socket_slab_bytes=70\n")
@@ -26,9 +26,9 @@ def lines(*anonymous):
                    for point, bytes_ in (("init", 1), ("finalize", bytes_)))
 
 
-def point(transport, ranks, resident, kernel=0, allocated=0):
+def point(transport, ranks, user, kernel=0, heap=0):
     zero = Held(1000, 2000, 0, 100, 1)
-    return Point(transport, ranks, Held(1000 + resident, 2000 + allocated, kernel, 100, 2), zero)
+    return Point(transport, ranks, Held(1000 + user, 2000 + heap, kernel, 100, 2), zero)
 
 
 class Reading(unittest.TestCase):
@@ -36,8 +36,7 @@ class Reading(unittest.TestCase):
         held = points.held_of(lines(1000, 3000), OWN.format(rank=0, bytes=10)
                               + OWN.format(rank=1, bytes=30), 2)
         self.assertEqual(held, Held(2000, 5000, 30, 70, 3, 20))
-        self.assertEqual(held.total(RESIDENT), 2100)
-        self.assertEqual(held.total(ALLOCATED), 5100)
+        self.assertEqual(held.total, 2100)
 
     def test_without_a_report_of_its_own(self):
         self.assertIsNone(points.held_of(lines(1000, 3000), "", 2).reported)
@@ -87,9 +86,8 @@ class Report(unittest.TestCase):
 
     def test_the_part_of_the_transport(self):
         one = self.POINTS[1]
-        self.assertEqual((one.peers, one.user(RESIDENT), one.user(ALLOCATED), one.kernel),
-                         (7, 4000, 9000, 120))
-        self.assertEqual(one.total(RESIDENT), 4120)
+        self.assertEqual((one.peers, one.user, one.heap, one.kernel), (7, 4000, 9000, 120))
+        self.assertEqual(one.total, 4120)
 
     def test_bytes(self):
         self.assertEqual([report.bytes_text(n) for n in (0, 1023, 1536, 3 << 20, 5 << 30, -2048)],
@@ -100,13 +98,13 @@ class Report(unittest.TestCase):
     def test_ratios(self):
         text = report.ratio_table(self.POINTS, "rd")
         self.assertIn(f"{4120 / 1024:.2f}", text)
-        self.assertIn(f"{9120 / 3024:.2f}", text)
+        self.assertIn(f"{5220 / 2124:.2f}", text)
         self.assertEqual(report.ratio_table(self.POINTS, "rc"), "")
         self.assertEqual(report.ratio_table([self.POINTS[1]], "rd"), "")
 
     def test_files(self):
         models = cli.models_of(self.POINTS)
-        self.assertEqual(set(models), {(name, kind) for name in ("rd", "tcp") for kind in KINDS})
+        self.assertEqual(set(models), {"rd", "tcp"})
         with tempfile.TemporaryDirectory() as folder:
             report.write_points(self.POINTS, folder)
             report.write_models(models, folder)
@@ -116,12 +114,12 @@ class Report(unittest.TestCase):
                 rows = list(csv.DictReader(file))
             with open(os.path.join(folder, "model.csv"), newline="", encoding="utf-8") as file:
                 lines_ = list(csv.DictReader(file))
-        self.assertTrue(why or len(drawn) == 2)
-        self.assertIn("memory-resident.gp", names)
-        self.assertEqual(rows[1]["transport_resident_bytes"], "4000")
+        self.assertTrue(why or len(drawn) == 1)
+        self.assertIn("memory.gp", names)
+        self.assertEqual(rows[1]["transport_user_bytes"], "4000")
         self.assertEqual(rows[1]["transport_kernel_bytes"], "120")
-        slope = {(row["transport"], row["kind"]): float(row["bytes_per_peer"]) for row in lines_}
-        self.assertAlmostEqual(slope["tcp", RESIDENT], (8240 - 4120) / 8)
+        slope = {row["transport"]: float(row["bytes_per_peer"]) for row in lines_}
+        self.assertAlmostEqual(slope["tcp"], (8240 - 4120) / 8)
 
 
 class Options(unittest.TestCase):
@@ -142,7 +140,7 @@ class Options(unittest.TestCase):
 
     def test_the_middle_of_the_rounds(self):
         rounds = [Held(n, 0, 0, 0, 1) for n in (5, 1, 3)]
-        self.assertEqual(cli.median(rounds).resident, 3)
+        self.assertEqual(cli.median(rounds).user, 3)
 
 
 if __name__ == "__main__":
