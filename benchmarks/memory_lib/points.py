@@ -26,7 +26,7 @@ from compare_lib.transports import DIWARP_COMPONENT, Launcher, Transport
 SHARED = Transport("shared", "shared memory", "btl:vader",
                    ("--mca", "pml", "ob1", "--mca", "btl", "vader,self"))
 # Of one run: start and end of MPI with so many processes on few cores.
-SECONDS, SECONDS_PER_RANK = 60, 2
+SECONDS, SECONDS_PER_RANK = 120, 2
 
 
 def transport_of(name: str) -> Transport:
