@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Benchmark programs; none is installed.
 
+EXTRA_DIST += benchmarks/memory benchmarks/memory_lib/__init__.py benchmarks/memory_lib/cli.py \
+	benchmarks/memory_lib/model.py benchmarks/memory_lib/plots.py \
+	benchmarks/memory_lib/points.py benchmarks/memory_lib/report.py test/bench/test_memory.py
+EXTRA_DIST += benchmarks/apps benchmarks/apps_lib/__init__.py benchmarks/apps_lib/cases.py \
+	benchmarks/apps_lib/cli.py benchmarks/apps_lib/figures.py benchmarks/apps_lib/judge.py \
+	benchmarks/apps_lib/markdown.py benchmarks/apps_lib/plots.py \
+	benchmarks/apps_lib/programs.py benchmarks/apps_lib/readings.py \
+	benchmarks/apps_lib/report.py benchmarks/apps_lib/results.py \
+	benchmarks/apps_lib/session.py benchmarks/apps_lib/transports.py \
+	benchmarks/apps_lib/verify.py test/bench/test_apps.py
 EXTRA_DIST += benchmarks/README.md benchmarks/compare benchmarks/run_smg2000 benchmarks/lib.sh \
 	benchmarks/compare_lib/__init__.py benchmarks/compare_lib/cli.py \
-	benchmarks/compare_lib/figures.py benchmarks/compare_lib/hosts.py \
+	benchmarks/compare_lib/command_line.py benchmarks/compare_lib/figures.py benchmarks/compare_lib/hosts.py \
 	benchmarks/compare_lib/jobs.py benchmarks/compare_lib/judge.py \
 	benchmarks/compare_lib/markdown.py benchmarks/compare_lib/measures.py \
 	benchmarks/compare_lib/plots.py benchmarks/compare_lib/report.py \
-	benchmarks/compare_lib/results.py benchmarks/compare_lib/session.py \
+	benchmarks/compare_lib/results.py benchmarks/compare_lib/schedule.py \
+	benchmarks/compare_lib/session.py \
 	benchmarks/compare_lib/stats.py benchmarks/compare_lib/targets.py \
 	benchmarks/compare_lib/transports.py test/bench/run test/bench/test_compare.py
 
@@ -20,7 +31,7 @@ LU_NUMERICS = benchmarks/npb/lu_field.c benchmarks/npb/lu_flux.c benchmarks/npb/
 if DW_COMPONENT
 
 noinst_PROGRAMS += benchmarks/raw_sockets benchmarks/latency_bandwidth benchmarks/one_sided \
-	benchmarks/collectives benchmarks/overlap benchmarks/incast
+	benchmarks/collectives benchmarks/overlap benchmarks/incast benchmarks/all_to_all
 
 benchmarks_raw_sockets_SOURCES = benchmarks/raw_sockets.c benchmarks/raw_link.c \
 	benchmarks/raw_link.h benchmarks/raw_server.c benchmarks/raw_server.h \
@@ -46,6 +57,11 @@ benchmarks_overlap_SOURCES = benchmarks/overlap.c benchmarks/mpi_bench.h benchma
 	benchmarks/samples.h
 benchmarks_overlap_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 benchmarks_overlap_LDADD = $(MPI_LIBS)
+
+benchmarks_all_to_all_SOURCES = benchmarks/all_to_all.c benchmarks/mpi_bench.h \
+	benchmarks/options.h
+benchmarks_all_to_all_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_all_to_all_LDADD = $(MPI_LIBS)
 
 benchmarks_incast_SOURCES = benchmarks/incast.c benchmarks/mpi_bench.h benchmarks/options.h \
 	benchmarks/samples.h
@@ -89,11 +105,50 @@ benchmarks_radix_LDADD = $(NPB_LIBS)
 if DW_HYPRE
 noinst_PROGRAMS += benchmarks/smg2000
 benchmarks_smg2000_SOURCES = benchmarks/smg2000.c benchmarks/smg_problem.c \
-	benchmarks/smg_problem.h benchmarks/mpi_time.c benchmarks/mpi_time.h
+	benchmarks/smg_problem.h $(MPI_TIME_SOURCES)
 benchmarks_smg2000_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS) $(HYPRE_CPPFLAGS)
 # The timing layer must take the calls of HYPRE's shared library, too.
 benchmarks_smg2000_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
-benchmarks_smg2000_LDADD = $(HYPRE_LIBS) $(MPI_LIBS)
+benchmarks_smg2000_LDADD = $(HYPRE_LIBS) $(MPI_LIBS) $(DW_SYSTEM_LIBS)
 endif
+
+# ---- tools to be preloaded ------------------------------------------------------------------------
+# mpi_time.c serves linked into a program, too.
+MPI_TIME_SOURCES = benchmarks/mpi_time.c benchmarks/mpi_time.h benchmarks/mpi_time_calls.h \
+	benchmarks/mpi_time_requests.c benchmarks/mpi_time_requests.h
+TOOL_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+	-export-symbols-regex '^P?MPI_[A-Z]' -Wl,-z,defs
+# They are there when the program starts, and count in every call.
+TOOL_CFLAGS = $(AM_CFLAGS) -ftls-model=initial-exec
+
+pkglib_LTLIBRARIES = benchmarks/mpi_time.la benchmarks/mpi_memory.la
+
+benchmarks_mpi_time_la_SOURCES = $(MPI_TIME_SOURCES) benchmarks/mpi_time_report.c \
+	benchmarks/tool_output.c benchmarks/tool_output.h
+benchmarks_mpi_time_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_mpi_time_la_CFLAGS = $(TOOL_CFLAGS)
+benchmarks_mpi_time_la_LIBADD = $(MPI_LIBS) $(DW_SYSTEM_LIBS)
+benchmarks_mpi_time_la_LDFLAGS = $(TOOL_LDFLAGS)
+
+benchmarks_mpi_memory_la_SOURCES = benchmarks/mpi_memory.c benchmarks/memory_sample.c \
+	benchmarks/memory_sample.h benchmarks/tool_output.c benchmarks/tool_output.h
+benchmarks_mpi_memory_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_mpi_memory_la_CFLAGS = $(TOOL_CFLAGS)
+benchmarks_mpi_memory_la_LIBADD = $(MPI_LIBS) $(DW_SYSTEM_LIBS)
+benchmarks_mpi_memory_la_LDFLAGS = $(TOOL_LDFLAGS)
+
+BUILT += tools/mpi_time.so tools/mpi_memory.so
+
+tools/mpi_time.so: benchmarks/mpi_time.la
+	@$(MKDIR_P) tools
+	$(AM_V_GEN)cp benchmarks/.libs/mpi_time.so $@.tmp && mv -f $@.tmp $@
+
+tools/mpi_memory.so: benchmarks/mpi_memory.la
+	@$(MKDIR_P) tools
+	$(AM_V_GEN)cp benchmarks/.libs/mpi_memory.so $@.tmp && mv -f $@.tmp $@
+
+# They are for LD_PRELOAD, not for the linker.
+install-exec-hook:
+	rm -f '$(DESTDIR)$(pkglibdir)/mpi_time.la' '$(DESTDIR)$(pkglibdir)/mpi_memory.la'
 
 endif

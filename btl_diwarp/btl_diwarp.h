@@ -55,6 +55,26 @@ struct mca_btl_diwarp_counters {
 #undef X
 };
 
+/* ---- memory of the adapter; the core has its own (DIWARP_MEMORY) ----------------------------- */
+
+#define MCA_BTL_DIWARP_MEMORY(X)                                                                 \
+    X(module_bytes, "bytes", "the module, and the list of peers that are gone")                  \
+    X(endpoint_bytes, "bytes", "endpoints")                                                      \
+    X(receive_buffer_bytes, "bytes", "receives posted in advance (RC)")                          \
+    X(fragment_bytes, "bytes", "send descriptors with their payload, free ones included")        \
+    X(rdma_bytes, "bytes", "descriptors of puts, gets and atomics, free ones included")          \
+    X(registration_bytes, "bytes", "registrations, free ones included")                          \
+    X(btl_bytes, "bytes", "all of the adapter's own")                                            \
+    X(transport_bytes, "bytes", "total_bytes of the core and btl_bytes: user memory in all")     \
+    X(endpoints, "endpoints", "processes that were added")
+
+struct mca_btl_diwarp_memory {
+    struct diwarp_memory core;
+#define X(name, unit, meaning) uint64_t name;
+    MCA_BTL_DIWARP_MEMORY(X)
+#undef X
+};
+
 /* ---- component and module ----------------------------------------------------------------- */
 
 enum mca_btl_diwarp_transport_type {
@@ -97,6 +117,7 @@ struct mca_btl_diwarp_params {
     bool rc_coalesce;
     bool connected;
     bool stats;
+    bool memory_report;
 };
 
 typedef struct mca_btl_diwarp_component_t {
@@ -180,6 +201,7 @@ struct mca_btl_diwarp_module {
     unsigned gone_count;
 
     struct mca_btl_diwarp_counters counters;
+    struct mca_btl_diwarp_memory memory; /* when it knew most peers: before they were deleted */
 };
 
 /* There is exactly one. */
@@ -445,6 +467,16 @@ bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool threaded);
 /* Gives everything back; harmless when nothing is open. */
 void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module);
+
+/* ---- memory (btl_diwarp_memory.c) ----------------------------------------------------------- */
+
+/* What the module holds now; all 0 when it is not open. */
+void mca_btl_diwarp_memory_query(const struct mca_btl_diwarp_module *module,
+                                 struct mca_btl_diwarp_memory *memory);
+/* Peers are about to be deleted. */
+void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module);
+/* Prints one line through opal_output: what was noted, or what there is now. */
+void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module);
 
 /* ---- counters (btl_diwarp_pvars.c) ---------------------------------------------------------- */
 

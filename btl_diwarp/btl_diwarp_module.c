@@ -78,6 +78,7 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
 
     (void)procs;
+    mca_btl_diwarp_memory_note((struct mca_btl_diwarp_module *)btl);
     for (size_t i = 0; i < nprocs; i++) {
         if (NULL != endpoints[i]) {
             module->transport->endpoint_destroy(module, endpoints[i]);
@@ -324,6 +325,9 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
 void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module)
 {
     mca_btl_diwarp_helper_stop(module);
+    if (NULL != module->cq && mca_btl_diwarp_component.params.memory_report) {
+        mca_btl_diwarp_memory_report(module);
+    }
     module->transport->close(module);
     if (NULL != module->cq) {
         diwarp_destroy_cq(module->cq);

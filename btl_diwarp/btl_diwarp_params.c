@@ -334,6 +334,12 @@ int mca_btl_diwarp_params_register(void)
         rc = register_var("stats", "Print every counter, one a line, to stderr in MPI_Finalize",
                           MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_3, &params->stats);
     }
+    if (rc >= 0) {
+        rc = register_var("memory_report",
+                          "Print how much memory diwarp holds, by kind, in one line a process to "
+                          "stderr in MPI_Finalize",
+                          MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_3, &params->memory_report);
+    }
     if (rc < 0) {
         return rc;
     }

@@ -32,7 +32,20 @@ static const struct counter counters[] = {
 #undef X
 };
 
+/* Gauges, named memory_... */
+static const struct counter memory_gauges[] = {
+#define X(name, unit, meaning) \
+    {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, core.name), ADAPTER},
+    DIWARP_MEMORY(X)
+#undef X
+#define X(name, unit, meaning) \
+    {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, name), ADAPTER},
+        MCA_BTL_DIWARP_MEMORY(X)
+#undef X
+};
+
 #define COUNTERS (sizeof(counters) / sizeof(counters[0]))
+#define GAUGES   (sizeof(memory_gauges) / sizeof(memory_gauges[0]))
 
 _Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "pvars are registered as unsigned long");
 
@@ -68,6 +81,17 @@ static int pvar_read(const struct mca_base_pvar_t *pvar, void *value, void *obj)
     return OPAL_SUCCESS;
 }
 
+static int gauge_read(const struct mca_base_pvar_t *pvar, void *value, void *obj)
+{
+    const struct counter *gauge = pvar->ctx;
+    struct mca_btl_diwarp_memory memory;
+
+    (void)obj;
+    mca_btl_diwarp_memory_query(&mca_btl_diwarp_module, &memory);
+    memcpy(value, (const char *)&memory + gauge->offset, sizeof(uint64_t));
+    return OPAL_SUCCESS;
+}
+
 static int pvar_notify(struct mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *obj,
                        int *count)
 {
@@ -79,27 +103,34 @@ static int pvar_notify(struct mca_base_pvar_t *pvar, mca_base_pvar_event_t event
     return OPAL_SUCCESS;
 }
 
+static int register_pvar(const struct counter *counter, int class, mca_base_get_value_fn_t read)
+{
+    char description[256];
+
+    snprintf(description, sizeof(description), "%s (%s)", counter->meaning, counter->unit);
+    return mca_base_component_pvar_register(
+        &mca_btl_diwarp_component.super.btl_version, counter->name, description, OPAL_INFO_LVL_4,
+        class, MCA_BASE_VAR_TYPE_UNSIGNED_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read, NULL, pvar_notify,
+        (void *)(uintptr_t)counter);
+}
+
 int mca_btl_diwarp_pvars_register(void)
 {
-    for (size_t i = 0; i < COUNTERS; i++) {
-        const struct counter *counter = &counters[i];
-        const bool gauge = 0 == strcmp(counter->name, "peers_active") ||
-                           0 == strcmp(counter->name, "rc_connections");
-        char description[256];
-        int rc;
+    int rc = OPAL_SUCCESS;
 
-        snprintf(description, sizeof(description), "%s (%s)", counter->meaning, counter->unit);
-        rc = mca_base_component_pvar_register(
-            &mca_btl_diwarp_component.super.btl_version, counter->name, description,
-            OPAL_INFO_LVL_4, gauge ? MCA_BASE_PVAR_CLASS_LEVEL : MCA_BASE_PVAR_CLASS_COUNTER,
-            MCA_BASE_VAR_TYPE_UNSIGNED_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, pvar_read, NULL,
-            pvar_notify, (void *)(uintptr_t)counter);
-        if (rc < 0) {
-            return rc;
-        }
+    for (size_t i = 0; i < COUNTERS && rc >= 0; i++) {
+        const bool gauge = 0 == strcmp(counters[i].name, "peers_active") ||
+                           0 == strcmp(counters[i].name, "rc_connections");
+
+        rc = register_pvar(&counters[i],
+                           gauge ? MCA_BASE_PVAR_CLASS_LEVEL : MCA_BASE_PVAR_CLASS_COUNTER,
+                           pvar_read);
     }
-    return OPAL_SUCCESS;
+    for (size_t i = 0; i < GAUGES && rc >= 0; i++) {
+        rc = register_pvar(&memory_gauges[i], MCA_BASE_PVAR_CLASS_LEVEL, gauge_read);
+    }
+    return rc < 0 ? rc : OPAL_SUCCESS;
 }
 
 void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module)

@@ -131,6 +131,8 @@ void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module,
 unsigned char *mca_btl_diwarp_rc_buffers_alloc(unsigned count);
 /* Harmless with NULL. */
 void mca_btl_diwarp_rc_buffers_free(unsigned char *buffers, unsigned count);
+/* Of all that there are now. */
+uint64_t mca_btl_diwarp_rc_buffers_bytes(void);
 /* Posts all of them to qp, or to the SRQ when that is NULL. 0 or negative errno. */
 int mca_btl_diwarp_rc_buffers_post(struct mca_btl_diwarp_module *module, unsigned char *buffers,
                                    unsigned count, struct diwarp_rc_qp *qp);

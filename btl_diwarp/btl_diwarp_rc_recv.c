@@ -13,6 +13,8 @@
 /* Receives begin on cache lines, so that the PML's headers, behind ours, are aligned. */
 #define STRIDE_ALIGN 64u
 
+static uint64_t buffers_bytes;
+
 static size_t stride_bytes(void)
 {
     return (mca_btl_diwarp_component.params.rc_recv_bytes + STRIDE_ALIGN - 1) &
@@ -24,14 +26,24 @@ unsigned char *mca_btl_diwarp_rc_buffers_alloc(unsigned count)
     void *buffers = mmap(NULL, count * stride_bytes(), PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
-    return MAP_FAILED != buffers ? buffers : NULL;
+    if (MAP_FAILED == buffers) {
+        return NULL;
+    }
+    (void)__atomic_add_fetch(&buffers_bytes, count * stride_bytes(), __ATOMIC_RELAXED);
+    return buffers;
 }
 
 void mca_btl_diwarp_rc_buffers_free(unsigned char *buffers, unsigned count)
 {
     if (NULL != buffers) {
         (void)munmap(buffers, count * stride_bytes());
+        (void)__atomic_sub_fetch(&buffers_bytes, count * stride_bytes(), __ATOMIC_RELAXED);
     }
+}
+
+uint64_t mca_btl_diwarp_rc_buffers_bytes(void)
+{
+    return __atomic_load_n(&buffers_bytes, __ATOMIC_RELAXED);
 }
 
 static int buffer_post(const struct mca_btl_diwarp_module *module, struct diwarp_rc_qp *qp,

@@ -9,6 +9,7 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_endpoint.c \
 	btl_diwarp/btl_diwarp_get.c \
 	btl_diwarp/btl_diwarp_helper.c \
+	btl_diwarp/btl_diwarp_memory.c \
 	btl_diwarp/btl_diwarp_modex.c \
 	btl_diwarp/btl_diwarp_module.c \
 	btl_diwarp/btl_diwarp_params.c \
@@ -72,7 +73,8 @@ install-data-hook:
 
 uninstall-hook:
 	rm -f '$(DESTDIR)$(componentdir)/mca_btl_diwarp.so'
-	-rmdir '$(DESTDIR)$(componentdir)' 2>/dev/null
+	rm -f '$(DESTDIR)$(pkglibdir)/mpi_time.so' '$(DESTDIR)$(pkglibdir)/mpi_memory.so'
+	-rmdir '$(DESTDIR)$(componentdir)' '$(DESTDIR)$(pkglibdir)' 2>/dev/null
 
 # For one user, without rights on Open MPI's own folders; found there with no flag.
 userdir = $(HOME)/.openmpi/components

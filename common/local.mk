@@ -43,6 +43,7 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/truesize.c \
 	common/llp/udp.c \
 	common/llp/udp_hot.c \
+	common/llp/socket_memory.c \
 	common/llp/udp_open.c \
 	common/llp/udp.h \
 	common/rel/ranges.c \
@@ -61,6 +62,7 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/device.c \
 	common/rnic/device.h \
 	common/rnic/lock.h \
+	common/rnic/memory.c \
 	common/rnic/peer.c \
 	common/rnic/place.c \
 	common/rnic/qp.c \
@@ -112,5 +114,6 @@ diwarp_info_SOURCES = common/tools/diwarp_info.c
 diwarp_info_CPPFLAGS = $(AM_CPPFLAGS) -DDIWARP_VERSION='"$(PACKAGE_VERSION)"'
 diwarp_info_LDADD = libdiwarp.la
 
-dist_man_MANS = config/man/diwarp_info.1 config/man/mca_btl_diwarp.7
+dist_man_MANS = config/man/diwarp_info.1 config/man/mca_btl_diwarp.7 \
+	config/man/diwarp_mpi_tools.7
 EXTRA_DIST += common/wire/WIRE.md

@@ -60,6 +60,8 @@ EXTRA_DIST += \
 	test/net/two_hosts \
 	test/npb/run \
 	test/sim/README.md \
+	test/tools/run \
+	test/tools/traffic.f90 \
 	test/vectors/atomic_request_cmp_swap.hex \
 	test/vectors/atomic_request_fetch_add.hex \
 	test/vectors/atomic_response.hex \
@@ -144,6 +146,7 @@ RNIC_TESTS = \
 	test/net/test_bad_peer \
 	test/net/test_loopback \
 	test/net/test_loopback_ud \
+	test/net/test_memory \
 	test/net/test_rc_loopback \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_peers \
@@ -254,6 +257,15 @@ test_npb_lu_ghosts_SOURCES = test/npb/lu_ghosts.c benchmarks/npb/lu_exchange.c \
 	benchmarks/npb/lu_exchange.h $(LU_NUMERICS) $(NPB_COMMON)
 test_npb_lu_ghosts_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_npb_lu_ghosts_LDADD = $(NPB_LIBS)
+
+# Of the tools to be preloaded.
+check_PROGRAMS += test/tools/traffic test/tools/blocked test/tools/hold
+test_tools_traffic_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_tools_traffic_LDADD = $(MPI_LIBS) $(DW_SYSTEM_LIBS)
+test_tools_blocked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_tools_blocked_LDADD = $(MPI_LIBS)
+test_tools_hold_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_tools_hold_LDADD = $(MPI_LIBS)
 
 # A kernel that is verified or not as it is told to.
 check_PROGRAMS += test/npb/verdict

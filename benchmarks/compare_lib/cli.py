@@ -6,63 +6,25 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import platform
 import shutil
-import signal
-import sys
 
 from . import jobs, judge, markdown, plots, report
-from .measures import FULL, GROUPS, MEASURES, QUICK
+from .command_line import COMPONENT_FILE, EXIT_TEXT, README, TOP, build_folder, component_folder
+from .command_line import die, folder, machine_text, names_of, output_folder, positive
+from .command_line import run_to_the_end, warn_of_machine
+from .measures import FULL, GROUPS, QUICK
 from .results import Results
 from .session import Session, find_programs
 from .targets import TARGETS
 from .transports import DIWARP, MPI, RAW_UDP, TCP, TRANSPORTS, UCX, Launcher
 from .transports import listed_components, probe, root_may_run
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-README = os.path.join(TOP, "README.md")
-COMPONENT_FILE = "mca_btl_diwarp.so"
 PROBE_PROGRAM = "latency_bandwidth"
-# Load per core from which other work is felt.
-BUSY_SHARE = 0.25
-
-EPILOG = """exit status: 0 all ran (with --judge: and no target was missed); 1 a run failed, or a
-target was missed; 2 wrong use, something needed is not there, or nothing could be judged.
-DIWARP_BUILD (build folder) and MPIRUN (the command) may be set in the environment."""
-
-
-def die(text: str) -> None:
-    print(f"compare: {text}", file=sys.stderr)
-    sys.exit(2)
-
-
-def positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return value
-
-
-def names_of(known) -> callable:
-    def parse(text: str) -> list[str]:
-        names = [name for name in text.split(",") if name]
-        for name in names:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f"no '{name}'; there are {', '.join(known)}")
-        return names
-
-    return parse
-
-
-def folder(text: str) -> str:
-    if not os.path.isdir(text):
-        raise argparse.ArgumentTypeError(f"no such folder: {text}")
-    return os.path.abspath(text)
 
 
 def parse_options(words: list[str]) -> argparse.Namespace:
     p = argparse.ArgumentParser(
-        prog="compare", epilog=EPILOG, allow_abbrev=False,
+        prog="compare", epilog=EXIT_TEXT, allow_abbrev=False,
         description="Measures diwarp, Open MPI's tcp BTL, UCX over tcp and libfabric (what is "
         "installed), and the raw UDP and TCP sockets below them, in interleaved rounds of one run.")
     mode = p.add_mutually_exclusive_group()
@@ -108,39 +70,6 @@ def print_list() -> None:
     for t in TARGETS:
         aim = "" if t.aim is None else f" ({t.aim:g})"
         print(f"  {t.group:<12} {t.title}: {t.operator} {t.limit:g}{aim}")
-
-
-def build_folder() -> str:
-    return os.environ.get("DIWARP_BUILD") or os.path.join(TOP, "build")
-
-
-def output_folder(options: argparse.Namespace) -> str:
-    path = options.output
-    if not path:
-        build = build_folder()
-        usable = os.path.isdir(build) and os.access(build, os.W_OK)
-        path = os.path.join(build if usable else ".", "benchmarks-results")
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as error:
-        die(f"cannot make the folder {path}: {error.strerror}")
-    return os.path.abspath(path)
-
-
-def component_folder(options: argparse.Namespace) -> str:
-    built = os.path.join(build_folder(), "component")
-    if options.component:
-        if not os.path.exists(os.path.join(options.component, COMPONENT_FILE)):
-            die(f"no {COMPONENT_FILE} in {options.component}")
-        return options.component
-    return os.path.abspath(built) if os.path.exists(os.path.join(built, COMPONENT_FILE)) else ""
-
-
-def machine_text(launcher: Launcher) -> str:
-    version = (jobs.run_quietly([launcher.mpirun, "--version"]) or "Open MPI").splitlines()[0]
-    version = version.replace("mpirun (", "").replace(")", "")
-    system, release = platform.system(), ".".join(platform.release().split(".")[:2])
-    return f"{launcher.cores} core{'s' * (launcher.cores != 1)}, {system} {release}, {version}"
 
 
 def usable_transports(options, launcher: Launcher, programs: dict[str, str],
@@ -206,9 +135,9 @@ def measure_and_report(options: argparse.Namespace) -> int:
     if lost or PROBE_PROGRAM not in probe_path:
         die(f"not found: {', '.join(lost) or PROBE_PROGRAM}; build first, or give --bindir DIR")
     programs[PROBE_PROGRAM] = probe_path[PROBE_PROGRAM]
-    path = output_folder(options)
+    path = output_folder(options.output, "benchmarks-results")
     root_may_run()
-    launcher = Launcher(mpirun, component_folder(options))
+    launcher = Launcher(mpirun, component_folder(options.component))
     effort = options.effort
     if options.rounds:
         effort = dataclasses.replace(effort, rounds=options.rounds, seconds=0)
@@ -218,10 +147,7 @@ def measure_and_report(options: argparse.Namespace) -> int:
     machine = machine_text(launcher)
     print(f"{effort.name} comparison; {machine}; diwarp from "
           f"{launcher.component or 'the installed component'}", flush=True)
-    if launcher.cores < 2:
-        print("less than 2 cores: no figure is worth much")
-    if os.getloadavg()[0] > BUSY_SHARE * launcher.cores:
-        print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): expect a large spread")
+    warn_of_machine(launcher)
     results = Results()
     usable = usable_transports(options, launcher, programs, results)
     session = Session(launcher, programs, effort, options.only, usable, results)
@@ -242,24 +168,9 @@ def measure_and_report(options: argparse.Namespace) -> int:
     return int(session.failures > 0)
 
 
-def stop(number: int, _frame) -> None:
-    """Ends by an exception, so that everything started is ended and removed; a second signal does
-    not disturb that."""
-    for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(other, signal.SIG_IGN)
-    sys.exit(128 + number)
-
-
 def main(words: list[str]) -> int:
     options = parse_options(words)
     if options.list:
         print_list()
         return 0
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
-    try:
-        return measure_and_report(options)
-    except BrokenPipeError:
-        # Whoever read our output has gone; Python would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    return run_to_the_end(lambda: measure_and_report(options))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two hosts on one: two network namespaces with names of their own, joined by veth, and an mpirun
-that starts one rank in each, on a core of its own. nftables drops packets on the way when asked."""
+that starts half of the ranks in each, on a core of its own. nftables drops packets on the way when
+asked."""
 
 from __future__ import annotations
 
@@ -175,12 +176,16 @@ class Hosts:
                 + ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', self.names[which]])
 
     def command(self, transport: Transport, program: list[str],
-                extra: tuple[str, ...] = ()) -> list[str]:
-        """mpirun in the first host, with one rank in each."""
+                extra: tuple[str, ...] = (), ranks: int = 2) -> list[str]:
+        """mpirun in the first host, with half of the ranks in each; the first host takes one more
+        of an odd number. Ranks that share a core yield it when idle."""
         first, second = self.names
+        yielding = ["--mca", "mpi_yield_when_idle", "1"] if ranks > 2 else []
         return (self._inside(0)
-                + [self.launcher.mpirun, "-np", "2", "--host", f"{first}:1,{second}:1"]
-                + ["--bind-to", "none", "--mca", "plm_rsh_agent", os.path.join(self.work, "agent")]
+                + [self.launcher.mpirun, "-np", str(ranks)]
+                + ["--host", f"{first}:{(ranks + 1) // 2},{second}:{max(1, ranks // 2)}"]
+                + yielding + ["--bind-to", "none"]
+                + ["--mca", "plm_rsh_agent", os.path.join(self.work, "agent")]
                 + ["--mca", "plm_rsh_no_tree_spawn", "1"]
                 + ["--mca", "oob_tcp_if_include", f"{SUBNET}.0/24"]
                 + self.launcher.transport_options(transport, INTERFACE) + list(extra) + program)

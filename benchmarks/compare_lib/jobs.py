@@ -113,16 +113,16 @@ def text_of(file) -> str:
 
 
 def run(command: list[str], seconds: float, beside: list[str] | None = None,
-        cwd: str | None = None) -> str:
-    """What `command` printed. `beside` is started first and must end well, too; its output comes
-    first. Raises JobFailed."""
+        cwd: str | None = None, errors: bool = False) -> str:
+    """What `command` printed; with `errors`, and then what it said to stderr. `beside` is started
+    first and must end well, too; its output comes first. Raises JobFailed."""
     deadline = time.monotonic() + seconds
     with contextlib.ExitStack() as stack:
         running = [stack.enter_context(Running(words, cwd))
                    for words in ([beside] if beside else []) + [command]]
         for one in reversed(running):
             one.wait(deadline, seconds)
-        return "".join(one.output() for one in running)
+        return "".join(one.output() + (text_of(one.err) if errors else "") for one in running)
 
 
 def run_quietly(command: list[str], seconds: float = 20) -> str | None:

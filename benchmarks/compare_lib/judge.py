@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from .figures import Figure
 from .results import Results
 from .stats import Summary
-from .targets import TARGETS, Target
+from .targets import AT_LEAST, AT_MOST, BELOW, TARGETS, Target
 from .transports import DIWARP
 
+# Operators in the CSV file.
+PLAIN = {AT_MOST: "<=", AT_LEAST: ">=", BELOW: "<"}
 MET, MISSED, NOT_JUDGED = "met", "MISSED", "not judged"
 
 
@@ -88,5 +90,5 @@ def write_verdicts(verdicts: list[Verdict], folder: str) -> None:
             t, s = v.target, v.value
             numbers = [f"{s.median:.4f}", f"{s.low:.4f}", f"{s.high:.4f}", f"{v.margin:.4f}"] \
                 if s else [""] * 4
-            out.writerow([t.group, t.title, "<=" if t.operator == "≤" else ">=", t.limit,
+            out.writerow([t.group, t.title, PLAIN[t.operator], t.limit,
                           "" if t.aim is None else t.aim, *numbers, v.verdict, v.why])

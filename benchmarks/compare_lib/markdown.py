@@ -13,6 +13,7 @@ from .results import Results
 from .transports import DIWARP, OFI_TCP, RAW_UDP, TCP, TRANSPORTS, UCX
 
 BEGIN, END = "<!-- compare:begin -->", "<!-- compare:end -->"
+MARKS = (BEGIN, END)
 
 COLUMNS = (RAW_UDP, TCP, UCX, OFI_TCP, DIWARP)
 AGAINST = (TCP, RAW_UDP)
@@ -84,27 +85,27 @@ def document(results: Results, verdicts: list[Verdict], about: str, plots: list[
     return "\n".join(lines) + "\n"
 
 
-def put_between_marks(text: str, inner: str) -> str | None:
+def put_between_marks(text: str, inner: str, marks: tuple[str, str]) -> str | None:
     """`text` with what is between the marks replaced; None when it has no marks."""
-    begin, end = text.find(BEGIN), text.find(END)
+    begin, end = text.find(marks[0]), text.find(marks[1])
     if begin < 0 or end < begin:
         return None
-    return f"{text[:begin + len(BEGIN)]}\n{inner}{text[end:]}"
+    return f"{text[:begin + len(marks[0])]}\n{inner}{text[end:]}"
 
 
-def has_marks(path: str) -> bool:
+def has_marks(path: str, marks: tuple[str, str] = MARKS) -> bool:
     with open(path, encoding="utf-8") as file:
-        return put_between_marks(file.read(), "") is not None
+        return put_between_marks(file.read(), "", marks) is not None
 
 
-def write(path: str, inner: str, marks_needed: bool) -> bool:
+def write(path: str, inner: str, marks_needed: bool, marks: tuple[str, str] = MARKS) -> bool:
     """Rewrites the file between its marks, or all of it when it has none and need not. False: the
     marks are needed and not there."""
     text = ""
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             text = file.read()
-    new = put_between_marks(text, inner)
+    new = put_between_marks(text, inner, marks)
     if new is None:
         if marks_needed:
             return False

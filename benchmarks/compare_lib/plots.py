@@ -85,7 +85,11 @@ def draw(results: Results, folder: str) -> tuple[list[str], str]:
     if not results.figures("curves"):
         return [], "the curves were not measured"
     os.makedirs(folder, exist_ok=True)
-    stems = [row[0] for row in PLOTS if write_script(results, folder, *row)]
+    return run_scripts(folder, [row[0] for row in PLOTS if write_script(results, folder, *row)])
+
+
+def run_scripts(folder: str, stems: list[str]) -> tuple[list[str], str]:
+    """Has gnuplot make STEM.png of each STEM.gp. (paths of the PNG files, why there are none)."""
     if not shutil.which("gnuplot"):
         return [], f"no gnuplot (Debian: gnuplot-nox); the data and scripts are in {folder}"
     for stem in stems:

@@ -7,16 +7,16 @@ import csv
 import os
 
 from .figures import QUANTITIES, Figure
-from .stats import Summary, ratios, summarize
+from .stats import Rounds
 from .transports import TRANSPORTS
 
 
-class Results:
+class Results(Rounds):
     """Figures come by group; in it by scene, in the order of their first appearance, then in that
     of QUANTITIES, then by size."""
 
     def __init__(self):
-        self._values: dict[tuple[Figure, str], dict[int, float]] = {}
+        super().__init__()
         self._groups: dict[Figure, str] = {}
         # Group -> why all or part of it could not be measured.
         self.skipped: dict[str, str] = {}
@@ -27,7 +27,7 @@ class Results:
 
     def add(self, group: str, figure: Figure, transport: str, round_: int, value: float) -> None:
         self._groups.setdefault(figure, group)
-        self._values.setdefault((figure, transport), {})[round_] = value
+        self.put(figure, transport, round_, value)
 
     def groups(self) -> list[str]:
         return list(dict.fromkeys(self._groups.values()))
@@ -44,16 +44,6 @@ class Results:
         wanted = set(figures)
         having = {transport for figure, transport in self._values if figure in wanted}
         return [name for name in TRANSPORTS if name in having]
-
-    def rounds_of(self, figure: Figure, transport: str) -> dict[int, float]:
-        return self._values.get((figure, transport), {})
-
-    def summary(self, figure: Figure, transport: str) -> Summary | None:
-        return summarize(list(self.rounds_of(figure, transport).values()))
-
-    def ratio(self, over: tuple[Figure, str], under: tuple[Figure, str]) -> Summary | None:
-        """Of the ratios taken within each round."""
-        return summarize(ratios(self.rounds_of(*over), self.rounds_of(*under)))
 
     # ---- files ----------------------------------------------------------------------------------
 

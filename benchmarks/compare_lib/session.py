@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from dataclasses import dataclass
 
 from . import jobs
@@ -13,6 +12,7 @@ from .figures import NO_SIZE, Figure, Value, parse_output
 from .hosts import Hosts, NoHosts
 from .measures import GROUPS, LOSS_PERMILLE, MEASURES, Effort, Measure
 from .results import Results
+from .schedule import Schedule, in_turn
 from .transports import DIWARP, RAW, RAW_TCP, RAW_UDP, TCP, TRANSPORTS, Launcher
 
 # What carries the transport's data, and so what is dropped.
@@ -32,10 +32,6 @@ class Task:
         over = "raw sockets" if self.measure.is_raw else TRANSPORTS[self.transport].title
         what = self.measure.title or self.measure.scene
         return f"{self.measure.group}{', ' if what else ''}{what}: {over}"
-
-
-def minutes(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def assign(values: list[Value], task: Task) -> dict[tuple[Figure, str], float]:
@@ -68,11 +64,12 @@ def short(values: dict[tuple[Figure, str], float], limit: int = 5) -> str:
     return ", ".join(texts[:limit]) + more
 
 
-class Session:
+class Session(Schedule):
     """`programs` maps a program's name to its path."""
 
     def __init__(self, launcher: Launcher, programs: dict[str, str], effort: Effort,
                  groups: list[str], transports: list[str], results: Results):
+        super().__init__(effort.rounds, effort.seconds)
         self.launcher = launcher
         self.programs = programs
         self.effort = effort
@@ -80,8 +77,6 @@ class Session:
         self.transports = transports
         self.results = results
         self.hosts: Hosts | None = None
-        self.durations: dict[Task, float] = {}
-        self.failures = 0
 
     # ---- what is to be done ---------------------------------------------------------------------
 
@@ -97,16 +92,8 @@ class Session:
                 out.append(Task(measure, RAW_UDP))
                 continue
             names = [t for t in measure.transports if t in self.transports]
-            turn = (round_ - 1) % len(names) if names else 0
-            out += [Task(measure, t) for t in names[turn:] + names[:turn]]
+            out += [Task(measure, t) for t in in_turn(names, round_)]
         return out
-
-    def _expected(self, tasks: list[Task]) -> float:
-        """Seconds, by what earlier rounds took."""
-        if not self.durations:
-            return 0
-        mean = sum(self.durations.values()) / len(self.durations)
-        return sum(self.durations.get(task, mean) for task in tasks)
 
     # ---- doing it -------------------------------------------------------------------------------
 
@@ -115,15 +102,7 @@ class Session:
         with contextlib.ExitStack() as stack:
             if any(m.mtu for m in MEASURES if m.group in self.groups):
                 self._make_hosts(stack)
-            begin = time.monotonic()
-            for round_ in range(1, self.effort.rounds + 1):
-                gone = time.monotonic() - begin
-                limit = self.effort.seconds
-                if round_ > 1 and limit and gone + self._expected(self.tasks(round_)) > limit:
-                    print(f"no time for round {round_}: {minutes(gone)} are gone")
-                    return round_ - 1
-                self._run_round(round_, begin)
-            return self.effort.rounds
+            return self.run_rounds()
 
     def _make_hosts(self, stack: contextlib.ExitStack) -> None:
         try:
@@ -146,35 +125,18 @@ class Session:
             self.results.skipped["loss"] = f"nftables does not work here: {last}"
             print(f"skipped: loss: {self.results.skipped['loss']}")
 
-    def _run_round(self, round_: int, begin: float) -> None:
-        tasks = self.tasks(round_)
-        for i, task in enumerate(tasks):
-            left = self._expected(tasks[i:])
-            for later in range(round_ + 1, self.effort.rounds + 1):
-                left += self._expected(self.tasks(later))
-            eta = f", about {minutes(left)} to go" if round_ > 1 else ""
-            print(f"[{minutes(time.monotonic() - begin)}{eta}] round {round_}/{self.effort.rounds} "
-                  f"{i + 1}/{len(tasks)} {task.title} ... ", end="", flush=True)
-            start = time.monotonic()
-            try:
-                values = self._run_task(task)
-            except jobs.JobFailed as failure:
-                self._note_failure(task, failure)
-                continue
-            finally:
-                self.durations[task] = time.monotonic() - start
-            for (figure, transport), value in values.items():
-                self.results.add(task.measure.group, figure, transport, round_, value)
-            print(short(values), flush=True)
+    def run_task(self, task: Task, round_: int) -> str:
+        values = self._values_of(task)
+        for (figure, transport), value in values.items():
+            self.results.add(task.measure.group, figure, transport, round_, value)
+        return short(values)
 
-    def _note_failure(self, task: Task, failure: jobs.JobFailed) -> None:
+    def on_failure(self, task: Task, failure: jobs.JobFailed) -> None:
         if task.measure.mtu:
             self.hosts.end_processes()
-        self.failures += 1
         self.results.failed.add((task.measure.group, task.transport))
-        print(f"FAILED\n{failure.report()}", flush=True)
 
-    def _run_task(self, task: Task) -> dict[tuple[Figure, str], float]:
+    def _values_of(self, task: Task) -> dict[tuple[Figure, str], float]:
         measure = task.measure
         words = measure.words(self.effort)
         words = [self.programs[measure.program], *words]

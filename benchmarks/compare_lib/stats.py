@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,26 @@ def summarize(numbers: list[float]) -> Summary | None:
     if not numbers:
         return None
     return Summary(statistics.median(numbers), min(numbers), max(numbers), len(numbers))
+
+
+class Rounds:
+    """Values by figure (any key), transport and round."""
+
+    def __init__(self):
+        self._values: dict[tuple[Any, str], dict[int, float]] = {}
+
+    def put(self, figure: Any, transport: str, round_: int, value: float) -> None:
+        self._values.setdefault((figure, transport), {})[round_] = value
+
+    def rounds_of(self, figure: Any, transport: str) -> dict[int, float]:
+        return self._values.get((figure, transport), {})
+
+    def summary(self, figure: Any, transport: str) -> Summary | None:
+        return summarize(list(self.rounds_of(figure, transport).values()))
+
+    def ratio(self, over: tuple[Any, str], under: tuple[Any, str]) -> Summary | None:
+        """Of the ratios taken within each round; over and under are (figure, transport)."""
+        return summarize(ratios(self.rounds_of(*over), self.rounds_of(*under)))
 
 
 def ratios(over: dict[int, float], under: dict[int, float]) -> list[float]:

@@ -4,16 +4,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import ge, le, lt
 
 from .figures import Figure
 from .measures import KIB, MIB
 from .transports import DIWARP, RAW_UDP, TCP, TRANSPORTS, UCX
 
-AT_MOST, AT_LEAST = "≤", "≥"
+AT_MOST, AT_LEAST, BELOW = "≤", "≥", "<"
+COMPARISONS = {AT_MOST: le, AT_LEAST: ge, BELOW: lt}
+
+
+class Limit:
+    """A value against the limit of a target, which has `operator` and `limit`."""
+
+    def reached(self, value: float, limit: float) -> bool:
+        return COMPARISONS[self.operator](value, limit)
+
+    def margin(self, value: float) -> float:
+        """How far inside the limit, as a share of the limit; negative: missed by that."""
+        gap = value - self.limit if self.operator == AT_LEAST else self.limit - value
+        return gap / self.limit
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(Limit):
     """diwarp's `figure`, divided by `over` if there is one, against `limit`. `aim` is what we want
     beyond that. `over` is a transport (the same figure), or a figure of diwarp's."""
 
@@ -40,14 +54,6 @@ class Target:
         if isinstance(self.over, Figure):
             return f"{self.figure.title} ÷ {self.over.title}"
         return f"{self.figure.title} ÷ {TRANSPORTS[self.over].title}"
-
-    def reached(self, value: float, limit: float) -> bool:
-        return value <= limit if self.operator == AT_MOST else value >= limit
-
-    def margin(self, value: float) -> float:
-        """How far inside the limit, as a share of the limit; negative: missed by that."""
-        gap = self.limit - value if self.operator == AT_MOST else value - self.limit
-        return gap / self.limit
 
 
 def stream(size: int, scene: str = "") -> Figure:

@@ -16,6 +16,8 @@ OFI_RXD = "ofi-rxd"
 RAW_UDP = "raw-udp"
 RAW_TCP = "raw-tcp"
 
+DIWARP_COMPONENT = "btl:diwarp"
+
 
 @dataclass(frozen=True)
 class Transport:
@@ -36,7 +38,7 @@ TRANSPORTS = {
         Transport(
             DIWARP,
             "diwarp",
-            "btl:diwarp",
+            DIWARP_COMPONENT,
             ("--mca", "pml", "ob1", "--mca", "btl", "diwarp,self"),
         ),
         Transport(
@@ -89,7 +91,7 @@ class Launcher:
         options = [word.format(interface=interface) for word in transport.options]
         for name, value in transport.exports.items():
             options += ["-x", f"{name}={value.format(interface=interface)}"]
-        if transport.name == DIWARP and self.component:
+        if transport.component == DIWARP_COMPONENT and self.component:
             options += ["--mca", "mca_base_component_path", f"{self.component}:SYSTEM_DEFAULT"]
         return options
 
@@ -125,7 +127,7 @@ def listed_components(ompi_info: str) -> set[str]:
 
 def probe(launcher: Launcher, transport: Transport, program: str, installed: set[str]) -> str:
     """Why a transport cannot be measured here; "" when it can. Two ranks exchange a few bytes."""
-    by_path = transport.name == DIWARP and launcher.component
+    by_path = transport.component == DIWARP_COMPONENT and launcher.component
     if transport.component not in installed and not by_path:
         return f"Open MPI has no {transport.component.replace(':', '/')}"
     words = [program, "-l", "8", "-s", "none", "-m", "none", "-r", "1"]

@@ -52,6 +52,15 @@ struct dw_llp_slot {
 
 struct dw_llp;
 
+/* What an LLP holds: its own memory, its sockets, and of the kernel's memory what is queued in them
+ * and how much may be. */
+struct dw_llp_memory {
+    uint64_t own_bytes;
+    unsigned sockets;
+    uint64_t queue_bytes;
+    uint64_t limit_bytes;
+};
+
 struct dw_llp_ops {
     /* 0, or -EAGAIN: nothing sent, try again later; -EHOSTUNREACH and kin: this destination cannot
      * be reached now. A train is sent whole or (GSO not usable there) datagram by datagram;
@@ -63,6 +72,8 @@ struct dw_llp_ops {
      * Not while another thread sends. */
     bool (*unreachable)(struct dw_llp *llp, struct dw_llp_addr *to);
     void (*close)(struct dw_llp *llp);
+    /* Adds to *memory. NULL: nothing to tell. */
+    void (*query_memory)(const struct dw_llp *llp, struct dw_llp_memory *memory);
 };
 
 /* Facts fixed at open. Implementations embed this first. */
@@ -94,6 +105,9 @@ int dw_llp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters
 
 int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters,
                 struct dw_llp **llp, struct diwarp_diagnosis *why);
+
+/* Adds what a socket holds. */
+void dw_llp_add_socket(int fd, struct dw_llp_memory *memory);
 
 /* Bytes the kernel charges against SO_RCVBUF for one datagram of `payload_bytes`: the skb's data
  * rounded up to the allocator's size class, and its header (facts: 1472 B cost 2304). */

@@ -36,6 +36,8 @@ struct dw_stream_ops {
     void (*close)(struct dw_stream *stream); /* frees it */
     /* A listener: the next connection made, owned by the caller, not watched. -EAGAIN: none. */
     int (*accept)(struct dw_stream *stream, struct dw_stream **accepted);
+    /* Adds to *memory. NULL: nothing to tell. */
+    void (*query_memory)(const struct dw_stream *stream, struct dw_llp_memory *memory);
 };
 
 /* Implementations embed this first. */

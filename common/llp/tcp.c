@@ -161,6 +161,13 @@ static void set_options(int fd, uint64_t silence_ns)
 
 static int tcp_accept(struct dw_stream *stream, struct dw_stream **accepted);
 
+static void tcp_query_memory(const struct dw_stream *stream, struct dw_llp_memory *memory)
+{
+    const struct tcp_stream *tcp = (const struct tcp_stream *)(const void *)stream;
+    memory->own_bytes += sizeof(*tcp);
+    dw_llp_add_socket(tcp->fd, memory);
+}
+
 static const struct dw_stream_ops tcp_stream_ops = {
     .send = tcp_send,
     .recv = tcp_recv,
@@ -171,6 +178,7 @@ static const struct dw_stream_ops tcp_stream_ops = {
     .shutdown = tcp_shutdown,
     .close = tcp_close,
     .accept = tcp_accept,
+    .query_memory = tcp_query_memory,
 };
 
 /* Takes the socket, also in error. */

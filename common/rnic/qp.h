@@ -418,6 +418,8 @@ void dw_ud_destroy(struct diwarp_qp *qp);
 int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                     uint64_t now_ns);
 int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
+/* Adds its own memory to that of the QP. */
+void dw_ud_query_memory(const struct diwarp_qp *qp, struct diwarp_memory *memory);
 void dw_ud_on_datagram(struct diwarp_qp *qp, const struct dw_llp_header *header,
                        const uint8_t *segments, uint32_t len, uint64_t now_ns);
 

@@ -77,6 +77,28 @@ void dw_ud_destroy(struct diwarp_qp *qp)
     qp->ud = NULL;
 }
 
+static uint64_t list_count(const struct dw_list *head)
+{
+    uint64_t count = 0;
+    dw_list_foreach (it, head)
+        count++;
+    return count;
+}
+
+void dw_ud_query_memory(const struct diwarp_qp *qp, struct diwarp_memory *memory)
+{
+    const struct dw_ud *ud = qp->ud;
+    memory->base_bytes += sizeof *ud;
+    memory->receive_bytes +=
+        (list_count(&ud->recvs) + list_count(&ud->free_recvs)) * sizeof(struct posted_recv);
+    memory->assembly_bytes += list_count(&ud->assemblies) * sizeof(struct assembly);
+    memory->record_bytes += list_count(&ud->records) * sizeof(struct diwarp_record);
+    const uint64_t sources = list_count(&ud->sources);
+    memory->peers += sources;
+    memory->peer_bytes += sources * sizeof(struct dw_ud_source) +
+                          ud->source_by_name.capacity * sizeof *ud->source_by_name.slots;
+}
+
 /* ---- receiving Sends ---- */
 
 int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)

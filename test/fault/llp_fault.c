@@ -330,11 +330,18 @@ static void fault_close(struct dw_llp *llp)
     free(fault);
 }
 
+static void fault_query_memory(const struct dw_llp *llp, struct dw_llp_memory *memory)
+{
+    const struct dw_llp *inner = ((const struct fault *)llp)->inner;
+    inner->ops->query_memory(inner, memory);
+}
+
 static const struct dw_llp_ops fault_ops = {
     .send = fault_send,
     .recv = fault_recv,
     .unreachable = fault_unreachable,
     .close = fault_close,
+    .query_memory = fault_query_memory,
 };
 
 int dw_fault_wrap(struct dw_llp *inner, const struct dw_fault_plan *plan, uint64_t (*now_ns)(void),

@@ -64,6 +64,20 @@ static void check_rendezvous(struct mt_pvar_set *set, uint64_t bytes)
              (unsigned long long)mt_pvar_value(set, PREFIX "fin_msgs_on_wire"));
 }
 
+/* The gauges of memory hold together. */
+static void check_memory(struct mt_pvar_set *set)
+{
+    uint64_t core = mt_pvar_value(set, PREFIX "memory_total_bytes");
+    uint64_t own = mt_pvar_value(set, PREFIX "memory_btl_bytes");
+    uint64_t all = mt_pvar_value(set, PREFIX "memory_transport_bytes");
+
+    MT_CHECK(all == core + own && core > 0 && own > 0, "%llu bytes in all, but %llu and %llu",
+             (unsigned long long)all, (unsigned long long)core, (unsigned long long)own);
+    MT_CHECK(mt_pvar_value(set, PREFIX "memory_peers") > 0 &&
+                 mt_pvar_value(set, PREFIX "memory_peer_bytes") > 0,
+             "no peer holds memory");
+}
+
 static void check_rc_eager(struct mt_pvar_set *set)
 {
     uint64_t sent = mt_pvar_value(set, PREFIX "rc_tx_send_msgs");
@@ -112,6 +126,7 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     (rc ? check_rc_rendezvous : check_rendezvous)(&set, (uint64_t)MESSAGES_LARGE *
                                                             RENDEZVOUS_BYTES);
+    check_memory(&set);
     print_all(&set);
     mt_pvar_set_fini(&set);
     MPI_T_finalize();

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Options of benchmarks/apps, and the order of things."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import os
+import shutil
+
+from compare_lib import jobs
+from compare_lib import markdown as marked
+from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, README, TOP, build_folder
+from compare_lib.command_line import component_folder, die, folder, machine_text, names_of
+from compare_lib.command_line import output_folder, positive, run_to_the_end, warn_of_machine
+from compare_lib.hosts import Hosts, NoHosts
+from compare_lib.judge import exit_status, write_verdicts
+from compare_lib.report import verdict_table
+from compare_lib.transports import DIWARP_COMPONENT, Launcher, listed_components, probe
+from compare_lib.transports import root_may_run
+
+from . import judge, markdown, plots, report
+from .cases import FULL, MEMORY, NORMAL, QUICK, TIME, VERIFY_CLASSES, VERIFY_RANKS, Case
+from .cases import Effort, Plan, plan, verify_cases
+from .programs import APPLICATIONS, CLASSES, Programs, is_executable
+from .results import Results
+from .session import Runner, Session, Tools
+from .transports import DEFAULT, MEASURED, RC, RC_SRQ, RD, RD_LOSS, TRANSPORTS, VERIFIED
+from .transports import MEMORY_PARAMETER, TRANSPORT_PARAMETER, parameters, with_faults
+from .verify import Verification
+
+PROBE_PROGRAM = "latency_bandwidth"
+TIME_TOOL, MEMORY_TOOL = "mpi_time.so", "mpi_memory.so"
+HOSTS_MTU = 1500
+ASKED_AND_LACKING = 2
+
+
+def numbers(text: str) -> list[int]:
+    return [positive(word) for word in text.split(",") if word]
+
+
+def add_choices(p: argparse.ArgumentParser) -> None:
+    mode = p.add_mutually_exclusive_group()
+    for effort, text in ((QUICK, "less than 3 minutes"), (FULL, "more classes, ranks and rounds")):
+        mode.add_argument(f"--{effort.name}", dest="effort", action="store_const", const=effort,
+                          default=NORMAL, help=text)
+    p.add_argument("--apps", type=names_of(APPLICATIONS), metavar="NAME,...",
+                   help=f"applications (all: {','.join(APPLICATIONS)})")
+    p.add_argument("--classes", type=names_of(CLASSES), metavar="C,...",
+                   help=f"instead of those of the mode; of {','.join(CLASSES)}")
+    p.add_argument("--ranks", type=numbers, metavar="N,...",
+                   help="instead of those of the mode")
+    p.add_argument("--transports", type=names_of(MEASURED), metavar="NAME,...",
+                   help=f"of {','.join(MEASURED)} (default {','.join(DEFAULT)})")
+    p.add_argument("--rounds", type=positive, metavar="N",
+                   help=f"rounds (quick {QUICK.rounds}, otherwise {NORMAL.rounds}, "
+                   f"full {FULL.rounds})")
+    p.add_argument("--only", choices=(TIME, MEMORY), help="the cases for time or for memory alone")
+    p.add_argument("--seconds", type=positive, metavar="N",
+                   help="longest time of one run (default: by class and ranks)")
+    p.add_argument("--net", action="store_true",
+                   help="between two network namespaces (MTU 1500) instead of on one host, with "
+                   "half of the ranks in each; needs root")
+    p.add_argument("--verify", action="store_true",
+                   help="only see whether everything verifies, over diwarp's transports and with "
+                   f"datagrams dropped: classes {','.join(VERIFY_CLASSES)} on "
+                   f"{','.join(map(str, VERIFY_RANKS))} ranks; --full adds A and B on 2 and 4")
+
+
+def add_places(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--npb", type=folder, metavar="DIR",
+                   help="NASA's NPB instead of ours: cg.A.x or cg.A.4 in DIR or DIR/bin")
+    p.add_argument("--smg2000", metavar="PATH", help="another smg2000 instead of ours")
+    p.add_argument("--component", type=folder, metavar="DIR",
+                   help=f"folder of {COMPONENT_FILE} (default: the build folder's component/, or "
+                   "what is installed)")
+    p.add_argument("--bindir", type=folder, metavar="DIR",
+                   help="folder of the programs (default: the build folder's benchmarks/)")
+    p.add_argument("--tools", type=folder, metavar="DIR",
+                   help=f"folder of {TIME_TOOL} and {MEMORY_TOOL} (default: the build folder's "
+                   "tools/)")
+    p.add_argument("--output", metavar="DIR",
+                   help="where CSV files and plots go (default: apps-results/ in the build folder, "
+                   "or here)")
+    p.add_argument("--csv", metavar="FILE", help="the figures of every round (default: "
+                   "rounds.csv in the output folder)")
+    p.add_argument("--plots", metavar="DIR", help="bar charts (default: plots/ in the output "
+                   "folder)")
+    p.add_argument("--judge", action="store_true", help="exit status 1 when a target is missed")
+    p.add_argument("--readme", action="store_true",
+                   help="also renew the results in README.md (between its marks "
+                   f"{' and '.join(markdown.MARKS)}) and benchmarks/plots/")
+
+
+def parse_options(words: list[str]) -> argparse.Namespace:
+    p = argparse.ArgumentParser(
+        prog="apps", epilog=EXIT_TEXT, allow_abbrev=False,
+        description="Runs applications (NAS CG, MG, LU, Radix, SMG2000) over diwarp's reliable "
+        "datagrams, its reliable connections, and Open MPI's tcp BTL, in interleaved rounds, and "
+        "tells what datagrams save: runtime, communication time, memory.")
+    add_choices(p)
+    add_places(p)
+    options = p.parse_args(words)
+    if options.smg2000:
+        options.smg2000 = os.path.abspath(options.smg2000)
+        if not is_executable(options.smg2000):
+            p.error(f"no program {options.smg2000}")
+    if options.net and any(count < 2 for count in options.ranks or []):
+        p.error("--net needs 2 ranks or more")
+    if options.verify and (options.transports or options.net or options.judge or options.readme
+                           or options.only):
+        p.error("--verify has transports of its own, and no figures")
+    return options
+
+
+# ---- what there is ------------------------------------------------------------------------------
+
+
+def program_folders(options: argparse.Namespace) -> tuple[str, ...]:
+    own = [options.bindir] if options.bindir else []
+    return (*own, os.path.join(build_folder(), "benchmarks"), build_folder())
+
+
+def find_tools(options: argparse.Namespace, launcher: Launcher) -> Tools:
+    folders = [options.tools] if options.tools else []
+    folders += [os.path.join(os.path.dirname(options.bindir), "tools")] if options.bindir else []
+    folders += [os.path.join(build_folder(), "tools")]
+    found = []
+    for name in (TIME_TOOL, MEMORY_TOOL):
+        paths = [os.path.join(os.path.abspath(where), name) for where in folders]
+        found.append(next(filter(os.path.isfile, paths), ""))
+        if not found[-1]:
+            print(f"left out: no {name} in {' or '.join(folders)}: "
+                  f"no {'communication times' if name == TIME_TOOL else 'figures of memory'}")
+    return Tools(*found, diwarp=MEMORY_PARAMETER in parameters(launcher))
+
+
+def transport_lack(name: str, launcher: Launcher, program: str, installed: set[str],
+                   known: set[str]) -> str:
+    """Why nothing can run over it; "" when it can."""
+    transport = TRANSPORTS[name]
+    if name in (RC, RC_SRQ) and TRANSPORT_PARAMETER not in known:
+        return f"this diwarp has no parameter {TRANSPORT_PARAMETER}"
+    if name == RD_LOSS:
+        launcher = with_faults(launcher)
+        if not os.path.exists(os.path.join(launcher.component, COMPONENT_FILE)):
+            return f"no {COMPONENT_FILE} in {launcher.component or 'component-fault'}"
+    return probe(launcher, transport, program, installed)
+
+
+def usable_transports(names: list[str], launcher: Launcher, program: str,
+                      results: Results) -> list[str]:
+    """Of diwarp's the first must work when it is asked for; the others are left out."""
+    installed = listed_components(jobs.run_quietly(["ompi_info", "--parsable"], 60) or "")
+    known = parameters(launcher)
+    if launcher.component:
+        installed.add(DIWARP_COMPONENT)
+    usable = []
+    for name in names:
+        why = transport_lack(name, launcher, program, installed, known)
+        if why and name == RD:
+            die(f"diwarp: {why}\n(--component DIR names the folder of {COMPONENT_FILE})")
+        if why:
+            results.absent[name] = why
+            print(f"left out: {TRANSPORTS[name].title}: {why}")
+        else:
+            usable.append(name)
+    return usable
+
+
+def runnable(cases: list[Case], programs: Programs, results: Results) -> list[Case]:
+    """Those that there is a program for; each lack is said once."""
+    said = set()
+    for case in cases:
+        app = APPLICATIONS[case.application]
+        if programs.command(app, case.class_, case.ranks):
+            continue
+        why = results.lacking[case] = programs.lack(app, case.class_, case.ranks)
+        if why not in said:
+            print(f"left out: {app.title}: {why}")
+        said.add(why)
+    return [case for case in cases if case not in results.lacking]
+
+
+def asked_and_lacking(options: argparse.Namespace, results: Results) -> bool:
+    """Whether something that was asked for by its name is not there."""
+    programs = (options.apps or options.npb) and results.lacking
+    return bool(programs or (options.transports and results.absent))
+
+
+# ---- what is written ----------------------------------------------------------------------------
+
+
+def write_files(options: argparse.Namespace, results: Results, verdicts: list,
+                path: str) -> list[str]:
+    """CSV and plots; the plots' paths."""
+    rounds = os.path.abspath(options.csv) if options.csv else os.path.join(path, "rounds.csv")
+    results.write_rounds(rounds)
+    results.write_summary(path)
+    results.write_failures(path)
+    write_verdicts(verdicts, path)
+    drawn, why = plots.draw(results, os.path.abspath(options.plots or os.path.join(path, "plots")))
+    if why:
+        print(f"no plots: {why}")
+    print("written: " + ", ".join([rounds, f"{path}: summary.csv, failures.csv, targets.csv",
+                                   *drawn]))
+    return drawn
+
+
+def write_readme(results: Results, verdicts: list, about: str, drawn: list[str]) -> None:
+    kept = os.path.join(TOP, "benchmarks", "plots")
+    os.makedirs(kept, exist_ok=True)
+    for p in drawn:
+        shutil.copy(p, kept)
+    names = [f"benchmarks/plots/{os.path.basename(p)}" for p in drawn]
+    text = markdown.document(results, verdicts, about, names)
+    marked.write(README, text, marks_needed=True, marks=markdown.MARKS)
+    print("written: README.md")
+
+
+# ---- order of things ----------------------------------------------------------------------------
+
+
+def make_launcher(options: argparse.Namespace) -> Launcher:
+    mpirun = os.environ.get("MPIRUN", "mpirun")
+    if not shutil.which(mpirun):
+        die(f"no {mpirun} (Debian: openmpi-bin)")
+    root_may_run()
+    return Launcher(mpirun, component_folder(options.component))
+
+
+def probe_program(options: argparse.Namespace) -> str:
+    paths = [os.path.join(where, PROBE_PROGRAM) for where in program_folders(options)]
+    path = next(filter(is_executable, paths), "")
+    return path or die(f"not found: {PROBE_PROGRAM}; build first, or give --bindir DIR")
+
+
+def effort_of(options: argparse.Namespace) -> Effort:
+    effort = options.effort
+    if not options.rounds:
+        return effort
+    runs = tuple((class_, ranks, options.rounds) for class_, ranks, _ in effort.runs)
+    return dataclasses.replace(effort, rounds=options.rounds, seconds=0, runs=runs,
+                               memory_rounds=min(effort.memory_rounds, options.rounds))
+
+
+def make_plan(options: argparse.Namespace, effort: Effort, programs: Programs,
+              results: Results) -> Plan:
+    names = options.apps or list(APPLICATIONS)
+    whole = plan(effort, names, options.classes, options.ranks, memory=not options.net)
+    wanted = [case for case in whole.rounds_of if options.only in (None, case.purpose)]
+    cases = runnable(wanted, programs, results)
+    if not cases:
+        die("nothing to run")
+    return Plan({case: whole.rounds_of[case] for case in cases})
+
+
+def make_hosts(options: argparse.Namespace, launcher: Launcher, stack) -> Hosts | None:
+    if not options.net:
+        return None
+    try:
+        hosts = stack.enter_context(Hosts(launcher))
+    except NoHosts as why:
+        die(f"--net: {why}")
+    hosts.set_mtu(HOSTS_MTU)
+    return hosts
+
+
+def about_text(options: argparse.Namespace, rounds: int, machine: str) -> str:
+    mode = "" if options.effort is NORMAL else f" --{options.effort.name}"
+    net = f"; two network namespaces, MTU {HOSTS_MTU}" if options.net else ""
+    return (f"Made by `benchmarks/apps{mode}{' --net' * options.net}`: medians of up to {rounds} "
+            f"interleaved round{'s' * (rounds != 1)} ({machine}{net}), and in brackets their "
+            "spread, (max - min) / median; what RD saves is taken within a round.")
+
+
+def measure(options: argparse.Namespace) -> int:
+    if options.readme and not marked.has_marks(README, markdown.MARKS):
+        die(f"README.md has no lines {markdown.MARKS[0]} and {markdown.MARKS[1]}")
+    launcher = make_launcher(options)
+    results, effort = Results(), effort_of(options)
+    programs = Programs(program_folders(options), options.npb or "", options.smg2000 or "")
+    machine = machine_text(launcher)
+    print(f"{effort.name} run; {machine}; diwarp from "
+          f"{launcher.component or 'the installed component'}", flush=True)
+    warn_of_machine(launcher)
+    path = output_folder(options.output, "apps-results")
+    todo = make_plan(options, effort, programs, results)
+    tools = find_tools(options, launcher)
+    asked = options.transports or list(DEFAULT)
+    usable = usable_transports(asked, launcher, probe_program(options), results)
+    with contextlib.ExitStack() as stack:
+        hosts = make_hosts(options, launcher, stack)
+        runner = Runner(launcher, programs, tools, options.seconds or 0, hosts)
+        session = Session(runner, todo, usable, results, effort.rounds, effort.seconds)
+        rounds = session.run_rounds()
+
+    print(f"\nMedians of the rounds, and in brackets their spread, (max - min) / median\n\n"
+          f"{report.tables(results)}\n")
+    verdicts = judge.judge(results, options.apps or list(APPLICATIONS))
+    print(verdict_table(verdicts) + "\n")
+    drawn = write_files(options, results, verdicts, path)
+    if options.readme:
+        write_readme(results, verdicts, about_text(options, rounds, machine), drawn)
+    if results.failed:
+        print(report.failures(results))
+        return 1
+    lacking = ASKED_AND_LACKING * asked_and_lacking(options, results)
+    return (exit_status(verdicts) if options.judge else 0) or lacking
+
+
+def verify(options: argparse.Namespace) -> int:
+    launcher, results = make_launcher(options), Results()
+    programs = Programs(program_folders(options), options.npb or "", options.smg2000 or "")
+    wanted = verify_cases(options.effort is FULL, options.apps or list(APPLICATIONS),
+                          options.classes, options.ranks)
+    cases = runnable(wanted, programs, results)
+    usable = usable_transports(list(VERIFIED), launcher, probe_program(options), results)
+    # Its report proves which transport it was.
+    tools = Tools(diwarp=MEMORY_PARAMETER in parameters(launcher))
+    runners = {name: Runner(with_faults(launcher) if name == RD_LOSS else launcher, programs,
+                            tools, options.seconds or 0) for name in usable}
+    verification = Verification(runners, cases)
+    verification.run_rounds()
+    print(f"\n{verification.matrix()}\n\n{verification.summary()}")
+    return verification.exit_status() or ASKED_AND_LACKING * asked_and_lacking(options, results)
+
+
+def main(words: list[str]) -> int:
+    options = parse_options(words)
+    return run_to_the_end(lambda: verify(options) if options.verify else measure(options))

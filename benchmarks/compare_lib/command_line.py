@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the command lines of compare and apps have in common."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import signal
+import sys
+from typing import Callable
+
+from . import jobs
+from .transports import Launcher
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+README = os.path.join(TOP, "README.md")
+COMPONENT_FILE = "mca_btl_diwarp.so"
+# Load per core from which other work is felt.
+BUSY_SHARE = 0.25
+
+EXIT_TEXT = """exit status: 0 all ran (with --judge: and no target was missed); 1 a run failed, or a
+target was missed; 2 wrong use, something needed is not there, or nothing could be judged.
+DIWARP_BUILD (build folder) and MPIRUN (the command) may be set in the environment."""
+
+
+def die(text: str) -> None:
+    print(f"{os.path.basename(sys.argv[0])}: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
+# ---- values of options --------------------------------------------------------------------------
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+def names_of(known) -> Callable[[str], list[str]]:
+    def parse(text: str) -> list[str]:
+        names = [name for name in text.split(",") if name]
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"no '{name}'; there are {', '.join(known)}")
+        return names
+
+    return parse
+
+
+def folder(text: str) -> str:
+    if not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"no such folder: {text}")
+    return os.path.abspath(text)
+
+
+# ---- folders ------------------------------------------------------------------------------------
+
+
+def build_folder() -> str:
+    return os.environ.get("DIWARP_BUILD") or os.path.join(TOP, "build")
+
+
+def output_folder(path: str | None, name: str) -> str:
+    """`path`, or NAME in the build folder or here; made when it is not there."""
+    if not path:
+        build = build_folder()
+        usable = os.path.isdir(build) and os.access(build, os.W_OK)
+        path = os.path.join(build if usable else ".", name)
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        die(f"cannot make the folder {path}: {error.strerror}")
+    return os.path.abspath(path)
+
+
+def component_folder(asked: str | None) -> str:
+    """Of diwarp's component: what was asked for, or the build's; "" when neither is there."""
+    built = os.path.join(build_folder(), "component")
+    if asked:
+        if not os.path.exists(os.path.join(asked, COMPONENT_FILE)):
+            die(f"no {COMPONENT_FILE} in {asked}")
+        return asked
+    return os.path.abspath(built) if os.path.exists(os.path.join(built, COMPONENT_FILE)) else ""
+
+
+# ---- the machine --------------------------------------------------------------------------------
+
+
+def machine_text(launcher: Launcher) -> str:
+    version = (jobs.run_quietly([launcher.mpirun, "--version"]) or "Open MPI").splitlines()[0]
+    version = version.replace("mpirun (", "").replace(")", "")
+    system, release = platform.system(), ".".join(platform.release().split(".")[:2])
+    return f"{launcher.cores} core{'s' * (launcher.cores != 1)}, {system} {release}, {version}"
+
+
+def warn_of_machine(launcher: Launcher) -> None:
+    if launcher.cores < 2:
+        print("less than 2 cores: no figure is worth much")
+    if os.getloadavg()[0] > BUSY_SHARE * launcher.cores:
+        print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): expect a large spread")
+
+
+# ---- signals ------------------------------------------------------------------------------------
+
+
+def stop(number: int, _frame) -> None:
+    """Ends by an exception, so that everything started is ended and removed; a second signal does
+    not disturb that."""
+    for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def run_to_the_end(work: Callable[[], int]) -> int:
+    """The exit status of `work`, with signals and a reader that goes away taken care of."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    try:
+        return work()
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1

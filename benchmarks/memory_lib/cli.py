@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Options of benchmarks/memory, and the order of things."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+from dataclasses import dataclass
+
+from apps_lib.programs import is_executable
+from apps_lib.transports import MEASURED, RC, RC_SRQ, RD, TCP, TRANSPORT_PARAMETER, TRANSPORTS
+from apps_lib.transports import parameters
+from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, build_folder, component_folder, die
+from compare_lib.command_line import folder, machine_text, names_of, output_folder, positive
+from compare_lib.command_line import run_to_the_end
+from compare_lib.jobs import JobFailed
+from compare_lib.schedule import Schedule
+from compare_lib.transports import Launcher, root_may_run
+
+from . import plots, report
+from .model import Model, model_of
+from .points import SHARED, Held, Point, run, transport_of
+
+TOOL = "mpi_memory.so"
+PROGRAM = "all_to_all"
+SMG2000 = "smg2000"
+RANKS = [2, 4, 8, 16, 32, 64, 128]
+DEFAULT = [RD, RC, RC_SRQ, TCP]
+ALL_TO_ALL, APP = "alltoall", "app"
+# Unknowns in each direction in each process.
+APP_CUBE = 16
+
+
+def numbers(text: str) -> list[int]:
+    values = sorted({positive(word) for word in text.split(",") if word})
+    if not values or values[0] < 2:
+        raise argparse.ArgumentTypeError("numbers of ranks, 2 or more")
+    return values
+
+
+def parse_options(words: list[str]) -> argparse.Namespace:
+    p = argparse.ArgumentParser(
+        prog="memory", epilog=EXIT_TEXT.replace("with --judge: and no target was missed", "well"),
+        allow_abbrev=False,
+        description="Measures the memory, user and kernel, of each process and of its transport, "
+        "with growing numbers of ranks on this machine; fits a line to it, which predicts larger "
+        "numbers.")
+    p.add_argument("--ranks", type=numbers, metavar="N,...", default=RANKS,
+                   help=f"default {','.join(map(str, RANKS))}")
+    p.add_argument("--transports", type=names_of(MEASURED), metavar="NAME,...",
+                   help=f"of {','.join(MEASURED)} (default {','.join(DEFAULT)})")
+    p.add_argument("--pattern", choices=(ALL_TO_ALL, APP), default=ALL_TO_ALL,
+                   help="every rank talks to every other (default); or SMG2000's problem, "
+                   f"{APP_CUBE}^3 unknowns a process")
+    p.add_argument("--bytes", type=positive, default=4096, metavar="N",
+                   help="of a message of alltoall (4096)")
+    p.add_argument("--large", type=positive, default=0, metavar="N",
+                   help="of a second, large message between the same two (none)")
+    p.add_argument("--rounds", type=positive, default=1, metavar="N",
+                   help="medians of so many (1)")
+    p.add_argument("--component", type=folder, metavar="DIR",
+                   help=f"folder of {COMPONENT_FILE} (default: the build folder's component/, or "
+                   "what is installed)")
+    p.add_argument("--bindir", type=folder, metavar="DIR",
+                   help="folder of the programs (default: the build folder's benchmarks/)")
+    p.add_argument("--tools", type=folder, metavar="DIR",
+                   help=f"folder of {TOOL} (default: the build folder's tools/)")
+    p.add_argument("--output", metavar="DIR",
+                   help="where CSV files and plot go (default: memory-results/ in the build "
+                   "folder, or here)")
+    return p.parse_args(words)
+
+
+# ---- what there is ------------------------------------------------------------------------------
+
+
+def existing(name: str, asked: str | None, below: str) -> str:
+    path = os.path.join(asked or os.path.join(build_folder(), below), name)
+    if not os.path.isfile(path):
+        die(f"not found: {path}; build first, or name its folder")
+    return os.path.abspath(path)
+
+
+def process_grid(ranks: int) -> list[int]:
+    """Three factors, as even as they can be: 4 gives 2, 2, 1."""
+    factors, rest, least = [], ranks, 2
+    while rest > 1:
+        if rest % least:
+            least += 1
+        else:
+            factors.append(least)
+            rest //= least
+    grid = [1, 1, 1]
+    for factor in reversed(factors):
+        grid[grid.index(min(grid))] *= factor
+    return grid
+
+
+def program_for(options: argparse.Namespace, ranks: int) -> list[str]:
+    if options.pattern == APP:
+        cube, grid = [str(APP_CUBE)] * 3, map(str, process_grid(ranks))
+        return [existing(SMG2000, options.bindir, "benchmarks"), "-n", *cube, "-P", *grid]
+    return [existing(PROGRAM, options.bindir, "benchmarks"), "-b", str(options.bytes),
+            "-l", str(options.large)]
+
+
+def usable_transports(options: argparse.Namespace, launcher: Launcher) -> list[str]:
+    known = parameters(launcher)
+    names = []
+    for name in options.transports or DEFAULT:
+        if name in (RC, RC_SRQ) and TRANSPORT_PARAMETER not in known:
+            why = f"this diwarp has no parameter {TRANSPORT_PARAMETER}"
+            if options.transports:
+                die(f"{name}: {why}")
+            print(f"left out: {TRANSPORTS[name].title}: {why}")
+        else:
+            names.append(name)
+    return names
+
+
+# ---- measuring ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Task:
+    name: str
+    ranks: int
+
+    @property
+    def title(self) -> str:
+        return f"{transport_of(self.name).title}, {self.ranks} ranks"
+
+
+class Session(Schedule):
+    """All transports with one number of ranks, then with the next. What failed once is not run
+    again."""
+
+    def __init__(self, options: argparse.Namespace, launcher: Launcher, names: list[str]):
+        super().__init__(options.rounds, 0)
+        self.options = options
+        self.launcher = launcher
+        self.names = names
+        self.tool = existing(TOOL, options.tools, "tools")
+        self.held: dict[Task, list[Held]] = {}
+        self.failed: set[Task] = set()
+
+    def tasks(self, round_: int) -> list[Task]:
+        tasks = [Task(name, ranks) for ranks in self.options.ranks
+                 for name in [SHARED.name, *self.names]]
+        return [task for task in tasks if task not in self.failed]
+
+    def run_task(self, task: Task, round_: int) -> str:
+        program = program_for(self.options, task.ranks)
+        held = run(self.launcher, task.name, task.ranks, program, self.tool)
+        self.held.setdefault(task, []).append(held)
+        return (f"{report.bytes_text(held.total)} a process, of it "
+                f"{report.bytes_text(held.kernel)} in the kernel")
+
+    def on_failure(self, task: Task, failure: JobFailed) -> None:
+        self.failed.add(task)
+
+    def points(self) -> list[Point]:
+        found = []
+        for ranks in self.options.ranks:
+            shared = self.held.get(Task(SHARED.name, ranks))
+            for name in self.names:
+                held = self.held.get(Task(name, ranks))
+                if held and shared:
+                    found.append(Point(name, ranks, median(held), median(shared)))
+        return found
+
+
+def median(of: list[Held]) -> Held:
+    """The one in the middle by its total: one run, whose parts belong together."""
+    middle = statistics.median_low(held.total for held in of)
+    return next(held for held in of if held.total == middle)
+
+
+def models_of(points: list[Point]) -> dict[str, Model]:
+    models = {}
+    for name in dict.fromkeys(p.transport for p in points):
+        model = model_of([(p.peers, p.total) for p in points if p.transport == name])
+        if model:
+            models[name] = model
+    return models
+
+
+def write(points: list[Point], models: dict[str, Model], title: str, path: str) -> None:
+    report.write_points(points, path)
+    report.write_models(models, path)
+    drawn, why = plots.draw(points, models, title, os.path.join(path, "plots"))
+    if why:
+        print(f"no plot: {why}")
+    print(", ".join([f"written: {path}: points.csv, model.csv", *drawn]))
+
+
+def measure(options: argparse.Namespace) -> int:
+    mpirun = os.environ.get("MPIRUN", "mpirun")
+    if not shutil.which(mpirun):
+        die(f"no {mpirun} (Debian: openmpi-bin)")
+    root_may_run()
+    launcher = Launcher(mpirun, component_folder(options.component))
+    session = Session(options, launcher, usable_transports(options, launcher))
+    path = output_folder(options.output, "memory-results")
+    print(f"memory; {machine_text(launcher)}; diwarp from "
+          f"{launcher.component or 'the installed component'}", flush=True)
+    session.run_rounds()
+    points = session.points()
+    if not points:
+        die("nothing was measured")
+    models = models_of(points)
+    print("\nMeans over the ranks. Transport (user, kernel) and heap: beyond the same program over\n"
+          "shared memory. Heap and own report count what was never written to.\n\n"
+          f"{report.point_table(points)}\n\n{report.model_table(models)}\n\n"
+          f"{report.ratio_table(points, RD)}\n")
+    title = "SMG2000" if options.pattern == APP else \
+        f"Every rank to every other, {report.bytes_text(options.bytes)}"
+    write(points, models, title, path)
+    return int(session.failures > 0)
+
+
+def main(words: list[str]) -> int:
+    options = parse_options(words)
+    return run_to_the_end(lambda: measure(options))

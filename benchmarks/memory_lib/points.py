@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The memory of a process, and the part of it that its transport needs.
+
+For every transport alike, it is the difference to the same program with as many ranks over shared
+memory, which uses no network: there the process holds what MPI itself keeps of so many ranks (their
+process structures, communicators, matching), and the shared segments are not its own. What is
+compared is memory that the process has written to (Anonymous of smaps_rollup: it costs that now),
+and the kernel's memory for its sockets: those themselves, and what is queued in them.
+
+Buffers that were set aside but not written to cost nothing yet; what malloc has handed out (heap) and
+what diwarp itself reports count them, and are shown beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+
+from apps_lib import readings
+from apps_lib.session import text_of_files
+from apps_lib.transports import MEMORY_PARAMETER, TRANSPORTS
+from compare_lib import jobs
+from compare_lib.transports import DIWARP_COMPONENT, Launcher, Transport
+
+SHARED = Transport("shared", "shared memory", "btl:vader",
+                   ("--mca", "pml", "ob1", "--mca", "btl", "vader,self"))
+# Of one run: start and end of MPI with so many processes on few cores.
+SECONDS, SECONDS_PER_RANK = 120, 2
+
+
+def transport_of(name: str) -> Transport:
+    return SHARED if name == SHARED.name else TRANSPORTS[name]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Bytes of one process, the mean over the ranks, at the beginning of MPI_Finalize."""
+
+    user: float
+    heap: float
+    queue: float
+    slab: float
+    sockets: float
+    # User memory by the transport's own report; None: it makes none.
+    reported: float | None = None
+
+    @property
+    def kernel(self) -> float:
+        return self.queue + self.slab
+
+    @property
+    def total(self) -> float:
+        return self.user + self.kernel
+
+
+@dataclass(frozen=True)
+class Point:
+    """One transport with one number of ranks; `shared` is the run it is held against."""
+
+    transport: str
+    ranks: int
+    held: Held
+    shared: Held
+
+    @property
+    def peers(self) -> int:
+        return self.ranks - 1
+
+    @property
+    def kernel(self) -> float:
+        return self.held.kernel - self.shared.kernel
+
+    @property
+    def user(self) -> float:
+        return self.held.user - self.shared.user
+
+    @property
+    def heap(self) -> float:
+        return self.held.heap - self.shared.heap
+
+    @property
+    def total(self) -> float:
+        return self.user + self.kernel
+
+
+def held_of(memory: str, output: str, ranks: int) -> Held:
+    """Of the lines of mpi_memory.so, and of what a run printed. Raises readings.Unusable."""
+    lines = [line for line in readings.rank_lines(memory, "mpi_memory")
+             if line.get("point") == "finalize"]
+    means = readings.mean_over_ranks(lines, ranks, "mpi_memory.so")
+    own = readings.rank_lines(output, "diwarp_memory")
+    reported = None
+    if own:
+        reported = readings.mean_over_ranks(own, ranks, "diwarp")["transport_bytes"]
+    return Held(means["anonymous_bytes"], means["heap_bytes"], means["socket_queue_bytes"],
+                means["socket_slab_bytes"], means["tcp_sockets"] + means["udp_sockets"], reported)
+
+
+def run(launcher: Launcher, name: str, ranks: int, program: list[str], tool: str) -> Held:
+    """Raises jobs.JobFailed."""
+    transport = transport_of(name)
+    with tempfile.TemporaryDirectory(prefix="diwarp-memory-") as folder:
+        extra = ["-x", f"LD_PRELOAD={tool}",
+                 "-x", f"DIWARP_MPI_MEMORY_OUTPUT={os.path.join(folder, 'memory.%r')}"]
+        if transport.component == DIWARP_COMPONENT:
+            extra += ["--mca", MEMORY_PARAMETER, "1"]
+        command = launcher.command(transport, ranks, program, tuple(extra))
+        output = jobs.run(command, SECONDS + SECONDS_PER_RANK * ranks, errors=True)
+        try:
+            return held_of(text_of_files(folder, "memory.*"), output, ranks)
+        except readings.Unusable as why:
+            raise jobs.JobFailed(command, str(why), output) from None

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The requests whose bytes are known only later: receives, whose status tells the length, and
+ * persistent ones, which move data when they are started. Any thread may call any of it.
+ */
+#ifndef MPI_TIME_REQUESTS_H
+#define MPI_TIME_REQUESTS_H
+
+#include <mpi.h>
+#include <stdint.h>
+
+enum mpi_time_request {
+    NONE, /* not to be tracked */
+    RECEIVE,
+    PERSISTENT_RECEIVE,
+    PERSISTENT_SEND,
+};
+
+/* What was known of a request before a call that may complete it: afterwards another thread may
+ * have been given the same handle. */
+struct mpi_time_waited {
+    MPI_Request request;
+    enum mpi_time_request kind;
+    uint64_t serial; /* of the entry */
+};
+
+/* `bytes` are those that each start of a persistent send sends. Without memory for it, what it
+ * moves is not counted. */
+void mpi_time_track(MPI_Request request, enum mpi_time_request kind, uint64_t bytes);
+void mpi_time_note(const MPI_Request *requests, int n, struct mpi_time_waited *waited);
+/* What the start of a persistent request sends. */
+uint64_t mpi_time_started_bytes(MPI_Request request);
+/* What a request has received that is complete, as `status` says; 0 when it is no receive. Forgets
+ * it unless it is persistent. */
+uint64_t mpi_time_completed_bytes(const struct mpi_time_waited *waited, const MPI_Status *status);
+/* The request was freed. */
+void mpi_time_forget(const struct mpi_time_waited *waited);
+/* The length of the message that `status` is of. */
+uint64_t mpi_time_status_bytes(const MPI_Status *status);
+
+#endif
