@@ -217,6 +217,24 @@ test_npb_verdict_SOURCES = test/npb/verdict.c $(NPB_COMMON)
 test_npb_verdict_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_npb_verdict_LDADD = $(NPB_LIBS)
 
+# Parts of the NAS kernels that need no other rank, but MPI's library.
+if DW_CMOCKA
+NPB_TESTS = test/npb/test_grids test/npb/test_mg_operators
+check_PROGRAMS += $(NPB_TESTS)
+TESTS += $(NPB_TESTS)
+
+test_npb_test_grids_SOURCES = test/npb/test_grids.c benchmarks/npb/cg_grid.c \
+	benchmarks/npb/cg_matrix.c benchmarks/npb/mg_grid.c $(NPB_COMMON)
+test_npb_test_grids_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_npb_test_grids_LDADD = $(CMOCKA_LIBS) $(NPB_LIBS)
+
+test_npb_test_mg_operators_SOURCES = test/npb/test_mg_operators.c benchmarks/npb/mg_grid.c \
+	benchmarks/npb/mg_operators.c $(NPB_COMMON)
+test_npb_test_mg_operators_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_npb_test_mg_operators_CFLAGS = $(NPB_CFLAGS)
+test_npb_test_mg_operators_LDADD = $(CMOCKA_LIBS) $(NPB_LIBS)
+endif
+
 # Two hosts: an MPI program, and a judge of what a capture shows.
 check_PROGRAMS += test/net/net_check test/net/wire_check
 

@@ -104,41 +104,45 @@ static void count_entries(const struct vectors *v, struct cg_range rows, struct 
         start[r + 1] += within(cols, rows.first + r);
 }
 
-static void append(struct cg_matrix *m, int64_t *end, int row, int column, double value)
+/* A block while it is filled: end[r] is where row r's next entry goes. */
+struct filling {
+    struct cg_matrix *matrix;
+    struct cg_range rows, cols;
+    int64_t *end;
+};
+
+static void append(struct filling *f, int row, int column, double value)
 {
-    int64_t at = end[row]++;
-    m->column[at] = column;
-    m->value[at] = value;
+    int64_t at = f->end[row - f->rows.first]++;
+    f->matrix->column[at] = column - f->cols.first;
+    f->matrix->value[at] = value;
 }
 
-/* Adds w_i x_i x_i^T. */
-static void append_product(struct cg_matrix *m, const int *index, const double *value, int length,
-                           double weight, struct cg_range rows, struct cg_range cols, int64_t *end)
+/* Adds weight x x^T. */
+static void append_product(struct filling *f, const int *index, const double *value, int length,
+                           double weight)
 {
     for (int c = 0; c < length; c++) {
-        if (!within(cols, index[c]))
+        if (!within(f->cols, index[c]))
             continue;
         for (int r = 0; r < length; r++)
-            if (within(rows, index[r]))
-                append(m, end, index[r] - rows.first, index[c] - cols.first,
-                       weight * value[c] * value[r]);
+            if (within(f->rows, index[r]))
+                append(f, index[r], index[c], weight * value[c] * value[r]);
     }
 }
 
-static void append_all(struct cg_matrix *m, const struct vectors *v, const struct cg_recipe *recipe,
-                       struct cg_range rows, struct cg_range cols, int64_t *end)
+static void append_all(struct filling *f, const struct vectors *v, const struct cg_recipe *recipe)
 {
     double weight = 1, ratio = pow(recipe->rcond, 1.0 / recipe->n);
 
     for (int i = 0; i < v->n; i++) {
         size_t first = (size_t)i * (size_t)v->width;
-        append_product(m, v->index + first, v->value + first, v->length[i], weight, rows, cols,
-                       end);
+        append_product(f, v->index + first, v->value + first, v->length[i], weight);
         weight *= ratio;
     }
-    for (int r = 0; r < rows.count; r++)
-        if (within(cols, rows.first + r))
-            append(m, end, r, rows.first + r - cols.first, recipe->rcond - recipe->shift);
+    for (int i = f->rows.first; i < f->rows.first + f->rows.count; i++)
+        if (within(f->cols, i))
+            append(f, i, i, recipe->rcond - recipe->shift);
 }
 
 /* Adds up the entries [from, to) that share a column, and moves them to `at`; returns their new
@@ -188,24 +192,24 @@ void cg_matrix_init(struct cg_matrix *m, const struct cg_recipe *recipe, struct 
 {
     struct vectors v;
     int64_t *start = npb_alloc((size_t)rows.count + 1, sizeof *start);
-    int64_t *end = npb_alloc((size_t)rows.count + 1, sizeof *end);
+    struct filling filling = {m, rows, cols, npb_alloc((size_t)rows.count + 1, sizeof *start)};
 
     vectors_init(&v, recipe);
     count_entries(&v, rows, cols, start);
     for (int r = 0; r < rows.count; r++)
         start[r + 1] += start[r];
-    memcpy(end, start, ((size_t)rows.count + 1) * sizeof *end);
+    memcpy(filling.end, start, ((size_t)rows.count + 1) * sizeof *start);
     m->rows = rows.count;
     m->start = npb_alloc((size_t)rows.count + 1, sizeof *m->start);
     m->column = npb_alloc((size_t)start[rows.count], sizeof *m->column);
     m->value = npb_alloc((size_t)start[rows.count], sizeof *m->value);
-    append_all(m, &v, recipe, rows, cols, end);
+    append_all(&filling, &v, recipe);
     vectors_fini(&v);
     merge_rows(m, start, cols.count);
     m->column = shrink(m->column, (size_t)m->start[m->rows] * sizeof *m->column);
     m->value = shrink(m->value, (size_t)m->start[m->rows] * sizeof *m->value);
     free(start);
-    free(end);
+    free(filling.end);
 }
 
 void cg_matrix_fini(struct cg_matrix *m)

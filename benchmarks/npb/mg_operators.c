@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* The longest row: 256 points of class B along x, which one process may have, and two around. */
-#define ROW_MAX 1026
+/* The longest row: all points of the finest level there can be, and the two around. */
+#define ROW_MAX ((2 << (MG_LEVELS_MAX - 1)) + 2)
 
 /*
  * Each operator works on rows along x. For a row it first adds up, at each x, the four neighbours
@@ -54,9 +54,8 @@ void mg_residual(const struct mg_level *level, const double *u, const double *v,
         }
 }
 
-/* The smoother has no corners. */
-static void smooth_row(const struct mg_stencil *c, const double *r, double *u, const struct sums *s,
-                       int count)
+static void smooth_row(const struct mg_smoother *c, const double *r, double *u,
+                       const struct sums *s, int count)
 {
 #pragma omp simd
     for (int i = 1; i <= count; i++)
@@ -64,7 +63,7 @@ static void smooth_row(const struct mg_stencil *c, const double *r, double *u, c
                 c->edge * (s->edge[i] + s->face[i - 1] + s->face[i + 1]);
 }
 
-void mg_smooth(const struct mg_level *level, const struct mg_stencil *stencil, const double *r,
+void mg_smooth(const struct mg_level *level, const struct mg_smoother *smoother, const double *r,
                double *u)
 {
     struct sums sums;
@@ -73,7 +72,7 @@ void mg_smooth(const struct mg_level *level, const struct mg_stencil *stencil, c
         for (int y = 1; y <= level->axis[1].count; y++) {
             ptrdiff_t at = row_at(level, y, z);
             add_neighbours(r + at, level->row, level->plane, level->extent[0], &sums);
-            smooth_row(stencil, r + at, u + at, &sums, level->axis[0].count);
+            smooth_row(smoother, r + at, u + at, &sums, level->axis[0].count);
         }
 }
 

@@ -9,16 +9,17 @@
 
 #include "benchmarks/npb/mg_grid.h"
 
-/* Coefficients of a stencil by the distance of the neighbour: itself, face, edge, corner. */
-struct mg_stencil {
-    double center, face, edge, corner;
+/* Coefficients of the smoother S: of the point, and of its neighbours across faces and edges. Those
+ * across corners have none. */
+struct mg_smoother {
+    double center, face, edge;
 };
 
 /* r = v - A u; v and r may be the same. */
 void mg_residual(const struct mg_level *level, const double *u, const double *v, double *r);
 
 /* u += S r */
-void mg_smooth(const struct mg_level *level, const struct mg_stencil *s, const double *r,
+void mg_smooth(const struct mg_level *level, const struct mg_smoother *smoother, const double *r,
                double *u);
 
 /* coarse = P fine: weighted mean of the 27 fine points around each coarse one. */

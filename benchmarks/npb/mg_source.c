@@ -14,7 +14,7 @@
 
 #define CHARGES 10
 
-/* The largest values met so far, in falling order; fewer than there were slots are -2. */
+/* The largest values met so far, in falling order; -2 where there was none yet. */
 struct largest {
     double value[CHARGES];
     ptrdiff_t cell[CHARGES];

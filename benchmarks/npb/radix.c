@@ -135,10 +135,11 @@ static void permute(struct sorter *s, struct radix_digit digit)
     radix_prefix(s->send, s->ranks, s->send_at);
     if (radix_prefix(s->in, s->ranks, s->in_at) != s->n)
         npb_fail("the histograms do not fit together");
-    radix_order(digit, s->keys, s->n, s->spare, s->counts);
+    radix_order(digit, s->keys, s->n, s->counts, s->spare);
     MPI_Alltoallv(s->spare, s->send, s->send_at, MPI_UINT32_T, s->keys, s->in, s->in_at,
                   MPI_UINT32_T, MPI_COMM_WORLD);
-    radix_order(digit, s->keys, s->n, s->spare, s->counts);
+    radix_count(digit, s->keys, s->n, s->counts);
+    radix_order(digit, s->keys, s->n, s->counts, s->spare);
 }
 
 static void sort(struct sorter *s)

@@ -21,10 +21,11 @@ int radix_prefix(const int *counts, int n, int *sums)
     return sum;
 }
 
-void radix_order(struct radix_digit digit, const uint32_t *keys, int n, uint32_t *out, int *place)
+void radix_order(struct radix_digit digit, const uint32_t *keys, int n, int *counts, uint32_t *out)
 {
-    radix_count(digit, keys, n, place);
-    radix_prefix(place, radix_digit_values(digit), place);
+    int *place = counts;
+
+    radix_prefix(counts, radix_digit_values(digit), place);
     for (int i = 0; i < n; i++)
         out[place[radix_digit_of(digit, keys[i])]++] = keys[i];
 }

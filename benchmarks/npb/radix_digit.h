@@ -35,9 +35,9 @@ void radix_count(struct radix_digit digit, const uint32_t *keys, int n, int *cou
 /* sums[i] = counts[0] + ... + counts[i - 1]; returns the sum of all. They may be the same. */
 int radix_prefix(const int *counts, int n, int *sums);
 
-/* Puts the keys in the order of the digit, equal ones as they came. `place` has room for a number
- * for each value of the digit, and is overwritten. */
-void radix_order(struct radix_digit digit, const uint32_t *keys, int n, uint32_t *out, int *place);
+/* Puts the keys in the order of the digit, equal ones as they came. `counts` are those of the
+ * digit, and are overwritten. */
+void radix_order(struct radix_digit digit, const uint32_t *keys, int n, int *counts, uint32_t *out);
 
 /* counts[d] keys go to the positions from first[d] on: send[r] becomes how many go to rank r. */
 void radix_destinations(const int *counts, const int *first, int values, int total, int ranks,

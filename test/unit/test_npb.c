@@ -104,6 +104,14 @@ static void radix_prefix__sums(void **state)
     assert_int_equal(radix_prefix(counts, 0, counts), 0);
 }
 
+static void order(struct radix_digit digit, const uint32_t *keys, int n, uint32_t *out)
+{
+    int counts[256];
+
+    radix_count(digit, keys, n, counts);
+    radix_order(digit, keys, n, counts, out);
+}
+
 static void radix_order__stable(void **state)
 {
     (void)state;
@@ -111,11 +119,10 @@ static void radix_order__stable(void **state)
     static const uint32_t low_digit[] = {0x10, 0x31, 0x21, 0x11, 0x12, 0x02};
     static const uint32_t high_digit[] = {0x02, 0x12, 0x10, 0x11, 0x21, 0x31};
     uint32_t out[6];
-    int place[16];
 
-    radix_order((struct radix_digit){0, 4}, keys, 6, out, place);
+    order((struct radix_digit){0, 4}, keys, 6, out);
     assert_memory_equal(out, low_digit, sizeof out);
-    radix_order((struct radix_digit){4, 4}, keys, 6, out, place);
+    order((struct radix_digit){4, 4}, keys, 6, out);
     assert_memory_equal(out, high_digit, sizeof out);
 }
 
@@ -179,13 +186,13 @@ static void send_share(struct sort_case *c, struct radix_digit digit, int rank, 
 {
     int begin = radix_share(c->total, rank, c->ranks);
     int n = radix_share(c->total, rank + 1, c->ranks) - begin;
-    int counts[256], first[256], place[256], send[MAX_RANKS];
+    int counts[256], first[256], send[MAX_RANKS];
     uint32_t ordered[MAX_KEYS], *from = ordered;
 
     radix_count(digit, c->keys + begin, n, counts);
     global_first(c, digit, rank, first);
     radix_destinations(counts, first, radix_digit_values(digit), c->total, c->ranks, send);
-    radix_order(digit, c->keys + begin, n, ordered, place);
+    radix_order(digit, c->keys + begin, n, counts, ordered);
     for (int r = 0; r < c->ranks; r++) {
         assert_true(filled[r] + send[r] <= radix_share(c->total, r + 1, c->ranks));
         memcpy(c->next + filled[r], from, (size_t)send[r] * sizeof *from);
@@ -197,7 +204,7 @@ static void send_share(struct sort_case *c, struct radix_digit digit, int rank, 
 
 static void sort_digit(struct sort_case *c, struct radix_digit digit)
 {
-    int filled[MAX_RANKS], place[256];
+    int filled[MAX_RANKS];
 
     for (int r = 0; r < c->ranks; r++)
         filled[r] = radix_share(c->total, r, c->ranks);
@@ -207,7 +214,7 @@ static void sort_digit(struct sort_case *c, struct radix_digit digit)
         int begin = radix_share(c->total, r, c->ranks);
         int end = radix_share(c->total, r + 1, c->ranks);
         assert_int_equal(filled[r], end);
-        radix_order(digit, c->next + begin, end - begin, c->keys + begin, place);
+        order(digit, c->next + begin, end - begin, c->keys + begin);
     }
 }
 
