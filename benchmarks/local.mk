@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Benchmark programs; none is installed.
 
+EXTRA_DIST += benchmarks/memory benchmarks/memory_lib/__init__.py benchmarks/memory_lib/cli.py \
+	benchmarks/memory_lib/model.py benchmarks/memory_lib/plots.py \
+	benchmarks/memory_lib/points.py benchmarks/memory_lib/report.py test/bench/test_memory.py
 EXTRA_DIST += benchmarks/apps benchmarks/apps_lib/__init__.py benchmarks/apps_lib/cases.py \
 	benchmarks/apps_lib/cli.py benchmarks/apps_lib/figures.py benchmarks/apps_lib/judge.py \
 	benchmarks/apps_lib/markdown.py benchmarks/apps_lib/plots.py \

@@ -271,35 +271,35 @@ static uint64_t some_completed_bytes(const struct mpi_time_waited *waited, int n
 /* For the `before` and `after` of the list. */
 #define SENT(bytes)     sum->sent_bytes += (bytes);
 #define RECEIVED(bytes) sum->received_bytes += (bytes);
-#define OWN_STATUS(s)              \
-    MPI_Status own_status;         \
-    if ((s) == MPI_STATUS_IGNORE)  \
+#define OWN_STATUS(s)             \
+    MPI_Status own_status;        \
+    if ((s) == MPI_STATUS_IGNORE) \
         (s) = &own_status;
-#define OWN_STATUSES(n, s)            \
-    if ((s) == MPI_STATUSES_IGNORE)   \
+#define OWN_STATUSES(n, s)          \
+    if ((s) == MPI_STATUSES_IGNORE) \
         (s) = own_statuses(thread, n, s);
 #define ONE_NOTED(r)                  \
     struct mpi_time_waited waited[1]; \
     mpi_time_note(r, 1, waited);
 #define ALL_NOTED(n, r) const struct mpi_time_waited *waited = note_all(thread, n, r);
 
-#define DEFINE(call, class, parameters, arguments, before, after)                   \
-    int call parameters                                                             \
-    {                                                                               \
-        __typeof__(call) *const library = library_call[CALL_##call];                \
-        struct thread *const thread = enter();                                      \
-        if (!thread)                                                                \
-            return library arguments;                                               \
-        struct mpi_time_sum *const sum = &thread->sums[CALL_##call];                \
-        before;                                                                     \
-        const uint64_t begin_ns = now_ns();                                         \
-        const int rc = library arguments;                                           \
-        leave(thread, sum, begin_ns);                                               \
-        if (rc == MPI_SUCCESS) {                                                    \
-            after;                                                                  \
-        }                                                                           \
-        return rc;                                                                  \
-    }                                                                               \
+#define DEFINE(call, class, parameters, arguments, before, after)    \
+    int call parameters                                              \
+    {                                                                \
+        __typeof__(call) *const library = library_call[CALL_##call]; \
+        struct thread *const thread = enter();                       \
+        if (!thread)                                                 \
+            return library arguments;                                \
+        struct mpi_time_sum *const sum = &thread->sums[CALL_##call]; \
+        before;                                                      \
+        const uint64_t begin_ns = now_ns();                          \
+        const int rc = library arguments;                            \
+        leave(thread, sum, begin_ns);                                \
+        if (rc == MPI_SUCCESS) {                                     \
+            after;                                                   \
+        }                                                            \
+        return rc;                                                   \
+    }                                                                \
     extern __typeof__(call) P##call __attribute__((alias(#call)));
 
 TIMED_CALLS(DEFINE)

@@ -48,22 +48,22 @@ static double seconds(const struct mpi_time_sum *sum)
 static void add_summary(struct report *report, int rank, int ranks, double wall_seconds)
 {
     static const char *const classes[MPI_TIME_CLASSES] = {
-        [PT2PT] = "pt2pt", [COLLECTIVE] = "collective", [WAIT] = "wait",
+        [PT2PT] = "pt2pt",       [COLLECTIVE] = "collective", [WAIT] = "wait",
         [ONESIDED] = "onesided", [OTHER] = "other",
     };
     struct mpi_time_sum sums[MPI_TIME_CLASSES], all = {0};
-    for (enum mpi_time_class class = 0; class < MPI_TIME_CLASSES; class++) {
+    for (enum mpi_time_class class = 0; class < MPI_TIME_CLASSES; class ++) {
         mpi_time_class_sum(class, &sums[class]);
         all.calls += sums[class].calls;
         all.ns += sums[class].ns;
         all.sent_bytes += sums[class].sent_bytes;
         all.received_bytes += sums[class].received_bytes;
     }
-    add(report, "mpi_time: rank=%d ranks=%d wall_seconds=%.6f mpi_seconds=%.6f calls=%" PRIu64, rank,
-        ranks, wall_seconds, seconds(&all), all.calls);
+    add(report, "mpi_time: rank=%d ranks=%d wall_seconds=%.6f mpi_seconds=%.6f calls=%" PRIu64,
+        rank, ranks, wall_seconds, seconds(&all), all.calls);
     add(report, " sent_bytes=%" PRIu64 " received_bytes=%" PRIu64, all.sent_bytes,
         all.received_bytes);
-    for (enum mpi_time_class class = 0; class < MPI_TIME_CLASSES; class++)
+    for (enum mpi_time_class class = 0; class < MPI_TIME_CLASSES; class ++)
         add(report, " %s_seconds=%.6f", classes[class], seconds(&sums[class]));
     add(report, " init_seconds=%.6f threads=%u\n", init_seconds, mpi_time_threads());
 }

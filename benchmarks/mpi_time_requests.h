@@ -16,8 +16,8 @@ enum mpi_time_request {
     PERSISTENT_SEND,
 };
 
-/* What was known of a request before a call that may complete it: afterwards another thread may have
- * been given the same handle. */
+/* What was known of a request before a call that may complete it: afterwards another thread may
+ * have been given the same handle. */
 struct mpi_time_waited {
     MPI_Request request;
     enum mpi_time_request kind;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Open MPI 4.1 BTL over diwarp: one component, one module, one reliable datagram QP.
+ * The Open MPI 4.1 BTL over diwarp: one component, one module; one reliable datagram QP, or, with
+ * another transport, an RC QP per peer (btl_diwarp_rc.h).
  *
  * An adapter: it maps BTL calls to work requests of common/include/diwarp.h and completions to BTL
  * callbacks. It knows nothing of bytes on the wire, windows or retries.
@@ -22,6 +23,7 @@
 #include "opal/util/proc.h"
 
 #include "common/include/diwarp.h"
+#include "common/include/diwarp_rc.h"
 
 #include <pthread.h>
 
@@ -58,6 +60,7 @@ struct mca_btl_diwarp_counters {
 #define MCA_BTL_DIWARP_MEMORY(X)                                                                 \
     X(module_bytes, "bytes", "the module, and the list of peers that are gone")                  \
     X(endpoint_bytes, "bytes", "endpoints")                                                      \
+    X(receive_buffer_bytes, "bytes", "receives posted in advance (RC)")                          \
     X(fragment_bytes, "bytes", "send descriptors with their payload, free ones included")        \
     X(rdma_bytes, "bytes", "descriptors of puts, gets and atomics, free ones included")          \
     X(registration_bytes, "bytes", "registrations, free ones included")                          \
@@ -73,6 +76,14 @@ struct mca_btl_diwarp_memory {
 };
 
 /* ---- component and module ----------------------------------------------------------------- */
+
+enum mca_btl_diwarp_transport_type {
+    MCA_BTL_DIWARP_RD,     /* one reliable datagram QP */
+    MCA_BTL_DIWARP_RC,     /* a connection per peer, with receives of its own */
+    MCA_BTL_DIWARP_RC_SRQ, /* a connection per peer, with shared receives */
+};
+
+enum mca_btl_diwarp_rc_connect { MCA_BTL_DIWARP_RC_ON_DEMAND, MCA_BTL_DIWARP_RC_AT_INIT };
 
 /* MCA parameters as the user gave them; see btl_diwarp_params.c for meaning and range. */
 struct mca_btl_diwarp_params {
@@ -96,6 +107,13 @@ struct mca_btl_diwarp_params {
     unsigned record_window_bytes;
     unsigned finalize_timeout_ms;
     unsigned blocking_polls;
+    int transport;  /* enum mca_btl_diwarp_transport_type */
+    int rc_connect; /* enum mca_btl_diwarp_rc_connect */
+    unsigned rc_recv_buffers;
+    unsigned rc_recv_bytes;
+    unsigned rc_srq_buffers;
+    unsigned rc_mpa_revision;
+    bool rc_markers;
     bool connected;
     bool stats;
     bool memory_report;
@@ -108,16 +126,41 @@ typedef struct mca_btl_diwarp_component_t {
 
 OPAL_MODULE_DECLSPEC extern mca_btl_diwarp_component_t mca_btl_diwarp_component;
 
+struct mca_btl_diwarp_module;
 struct mca_btl_diwarp_work;
 struct mca_btl_diwarp_ending_read; /* btl_diwarp_get.c */
+struct mca_btl_diwarp_rc;          /* btl_diwarp_rc.h */
+
+/* What differs between transports, beside the data path: that is in the BTL's function table. */
+struct mca_btl_diwarp_transport {
+    /* On module->pd and cq. 0 or negative errno; *what names the step that failed. */
+    int (*open)(struct mca_btl_diwarp_module *module, const char **what,
+                struct diwarp_diagnosis *why);
+    /* Gives peers what they wait for, then everything back; harmless when nothing is open. */
+    void (*close)(struct mca_btl_diwarp_module *module);
+    /* Ours, for peers. */
+    void (*query_address)(const struct mca_btl_diwarp_module *module,
+                          struct diwarp_address *address);
+    int (*endpoint_create)(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
+                           struct mca_btl_base_endpoint_t **endpoint);
+    void (*endpoint_destroy)(struct mca_btl_diwarp_module *module,
+                             struct mca_btl_base_endpoint_t *endpoint);
+    /* In the thread that polls. */
+    void (*on_completions)(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
+                           int count);
+};
+
+extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd, mca_btl_diwarp_transport_rc;
 
 struct mca_btl_diwarp_module {
     mca_btl_base_module_t super;
+    const struct mca_btl_diwarp_transport *transport;
 
     struct diwarp_device *device;
     struct diwarp_pd *pd;
-    struct diwarp_cq *cq;
-    struct diwarp_qp *qp; /* NULL before init and after finalize */
+    struct diwarp_cq *cq; /* NULL before init and after finalize */
+    struct diwarp_qp *qp; /* NULL over RC */
+    struct mca_btl_diwarp_rc *rc; /* NULL over RD */
 
     opal_free_list_t frags_small; /* control messages */
     opal_free_list_t frags_eager; /* up to btl_eager_limit */
@@ -133,7 +176,8 @@ struct mca_btl_diwarp_module {
 
     bool polling;        /* a thread is inside progress, or the helper runs the RNIC */
     unsigned long polls; /* progress calls, for the helper to see */
-    int fd;              /* the socket, for poll(2) */
+    int fd;              /* readable when something comes, for poll(2) */
+    const uint64_t *received; /* a counter that moves when something has come */
 
     bool threaded;        /* the program asked for threads */
     bool shared_cores;    /* more ranks than cores here: they take turns */
@@ -191,7 +235,7 @@ void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr);
 
 int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
 /* OPAL_ERR_NOT_FOUND: the peer does not use diwarp. OPAL_ERR_NOT_SUPPORTED: it uses another wire
- * version; the user has been told. */
+ * version or transport; the user has been told. */
 int mca_btl_diwarp_modex_recv(const opal_proc_t *proc, struct diwarp_address *address);
 /* "eth0 10.0.0.1/24, lo 127.0.0.1/8", cut to len. */
 void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces, unsigned count,
@@ -211,9 +255,21 @@ int mca_btl_diwarp_endpoint_create(struct mca_btl_diwarp_module *module, opal_pr
 void mca_btl_diwarp_endpoint_destroy(struct mca_btl_diwarp_module *module,
                                      mca_btl_base_endpoint_t *endpoint);
 struct diwarp_name mca_btl_diwarp_endpoint_name(const mca_btl_base_endpoint_t *endpoint);
-/* Tells the user and the PML, once per peer. The PML usually ends the job. */
+/* The address of a process; of ourselves without the modex, which need not know us. OPAL code, as
+ * mca_btl_diwarp_modex_recv(). */
+int mca_btl_diwarp_endpoint_address(const struct mca_btl_diwarp_module *module,
+                                    const opal_proc_t *proc, struct diwarp_address *address);
+/* Tells the user that no interface leads to a peer. */
+void mca_btl_diwarp_endpoint_show_unreachable(const struct mca_btl_diwarp_module *module,
+                                              const opal_proc_t *proc,
+                                              const struct diwarp_address *peer);
+/* Counted: once the last one goes, so may the PML, and the helper must not be inside it. */
+void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module);
+void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module);
+/* Tells the user and the PML, once per peer. The PML usually ends the job. why: how a connection
+ * was lost; NULL: the peer does not answer. */
 void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
-                                     const struct diwarp_name *name);
+                                     const struct diwarp_name *name, const char *why);
 
 /* ---- work requests (btl_diwarp_work.c) ------------------------------------------------------ */
 
@@ -273,21 +329,33 @@ mca_btl_diwarp_rdma_t *mca_btl_diwarp_rdma_alloc(struct mca_btl_diwarp_module *m
                                                  const struct mca_btl_diwarp_rdma_args *args);
 /* Returns an OPAL code; frees the request on error. */
 int mca_btl_diwarp_rdma_start(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rdma_t *rdma);
+/* For mca_btl_diwarp_work_ops, as the next. */
+void mca_btl_diwarp_rdma_on_complete(struct mca_btl_diwarp_module *module,
+                                     struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
+                                     const struct diwarp_wc *wc);
 /* Tells about a gone peer, calls back, then recycles the request. */
 void mca_btl_diwarp_rdma_end(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rdma_t *rdma,
                              enum ibv_wc_status status);
 
 /* ---- sends (btl_diwarp_send.c) -------------------------------------------------------------- */
 
-/* A send descriptor; the payload follows it in memory. */
+/* What leads the payload of a Send over RC: the tag, then zeros, so that the PML's headers are
+ * aligned. */
+#define MCA_BTL_DIWARP_HEADER_BYTES 8
+
+/* A send descriptor; the payload follows it in memory, and so is led by the header. */
 typedef struct mca_btl_diwarp_frag {
     mca_btl_base_descriptor_t base;
     mca_btl_base_segment_t segment;
     struct mca_btl_diwarp_work work;
     opal_free_list_t *list; /* where it goes back to */
     mca_btl_base_endpoint_t *endpoint;
-    mca_btl_base_tag_t tag;
+    unsigned char header[MCA_BTL_DIWARP_HEADER_BYTES]; /* the tag first */
 } mca_btl_diwarp_frag_t;
+
+_Static_assert(sizeof(mca_btl_diwarp_frag_t) ==
+                   offsetof(mca_btl_diwarp_frag_t, header) + MCA_BTL_DIWARP_HEADER_BYTES,
+               "the payload must follow the header");
 
 OBJ_CLASS_DECLARATION(mca_btl_diwarp_frag_t);
 
@@ -308,6 +376,12 @@ int mca_btl_diwarp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
                          opal_convertor_t *convertor, void *header, size_t header_size,
                          size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
                          mca_btl_base_descriptor_t **descriptor);
+/* Done within btl_send: calls back only where that was asked for. */
+void mca_btl_diwarp_frag_done(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag);
+/* For mca_btl_diwarp_work_ops. */
+void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
+                                     struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
+                                     const struct diwarp_wc *wc);
 /* Sends a copy of len <= MCA_BTL_DIWARP_SMALL_BYTES bytes, without callback. OPAL code. */
 int mca_btl_diwarp_send_copy(struct mca_btl_diwarp_module *module,
                              mca_btl_base_endpoint_t *endpoint, mca_btl_base_tag_t tag,
@@ -376,6 +450,12 @@ uint32_t mca_btl_diwarp_stag(const mca_btl_base_registration_handle_t *handle);
 /* ---- progress (btl_diwarp_progress.c) ------------------------------------------------------- */
 
 int mca_btl_diwarp_component_progress(void);
+/* A message for whoever registered its tag; neither is to be trusted. */
+void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data,
+                            size_t len);
+/* Of the RD transport. */
+void mca_btl_diwarp_on_completions(struct mca_btl_diwarp_module *module,
+                                   const struct diwarp_wc *wc, int count);
 /* True in the thread, and only while, it runs callbacks from progress. */
 bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module *module);
 

@@ -9,13 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void show_unreachable(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                             const struct diwarp_address *peer)
+void mca_btl_diwarp_endpoint_show_unreachable(const struct mca_btl_diwarp_module *module,
+                                              const opal_proc_t *proc,
+                                              const struct diwarp_address *peer)
 {
     struct diwarp_address mine;
     char mine_text[512], peer_text[512];
 
-    diwarp_query_address(module->qp, &mine);
+    module->transport->query_address(module, &mine);
     mca_btl_diwarp_format_interfaces(mine.interfaces, mine.interface_count, mine_text,
                                      sizeof(mine_text));
     mca_btl_diwarp_format_interfaces(peer->interfaces, peer->interface_count, peer_text,
@@ -26,12 +27,11 @@ static void show_unreachable(const struct mca_btl_diwarp_module *module, const o
                    mine_text, opal_get_proc_hostname(proc), peer_text);
 }
 
-/* The address of a process; of ourselves without the modex, which need not know us. */
-static int address_of(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                      struct diwarp_address *address)
+int mca_btl_diwarp_endpoint_address(const struct mca_btl_diwarp_module *module,
+                                    const opal_proc_t *proc, struct diwarp_address *address)
 {
     if (0 == opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME)) {
-        diwarp_query_address(module->qp, address);
+        module->transport->query_address(module, address);
         return OPAL_SUCCESS;
     }
     return mca_btl_diwarp_modex_recv(proc, address);
@@ -42,7 +42,7 @@ int mca_btl_diwarp_endpoint_create(struct mca_btl_diwarp_module *module, opal_pr
 {
     struct diwarp_address address;
     mca_btl_base_endpoint_t *made;
-    int rc = address_of(module, proc, &address);
+    int rc = mca_btl_diwarp_endpoint_address(module, proc, &address);
 
     if (OPAL_SUCCESS != rc) {
         return rc;
@@ -56,17 +56,21 @@ int mca_btl_diwarp_endpoint_create(struct mca_btl_diwarp_module *module, opal_pr
     if (rc < 0) {
         free(made);
         if (-ENETUNREACH == rc) {
-            show_unreachable(module, proc, &address);
+            mca_btl_diwarp_endpoint_show_unreachable(module, proc, &address);
         }
         return -ENOMEM == rc ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERR_UNREACH;
     }
-    (void)__atomic_add_fetch(&module->endpoints, 1, __ATOMIC_RELAXED);
+    mca_btl_diwarp_endpoint_added(module);
     *endpoint = made;
     return OPAL_SUCCESS;
 }
 
-/* Once the last one goes, so may the PML: the helper must not be inside it. */
-static void endpoint_gone(struct mca_btl_diwarp_module *module)
+void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module)
+{
+    (void)__atomic_add_fetch(&module->endpoints, 1, __ATOMIC_RELAXED);
+}
+
+void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module)
 {
     if (0 == __atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED) &&
         !mca_btl_diwarp_in_progress(module)) {
@@ -80,7 +84,7 @@ static void endpoint_gone(struct mca_btl_diwarp_module *module)
 void mca_btl_diwarp_endpoint_destroy(struct mca_btl_diwarp_module *module,
                                      mca_btl_base_endpoint_t *endpoint)
 {
-    endpoint_gone(module);
+    mca_btl_diwarp_endpoint_removed(module);
     diwarp_destroy_ah(endpoint->ah);
     free(endpoint);
 }
@@ -110,7 +114,7 @@ static bool note_gone(struct mca_btl_diwarp_module *module, const struct diwarp_
 }
 
 void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
-                                     const struct diwarp_name *name)
+                                     const struct diwarp_name *name, const char *why)
 {
     opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
     struct diwarp_address address;
@@ -124,7 +128,7 @@ void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
     proc = opal_proc_for_name(proc_name);
     if (NULL != proc) {
         host = opal_get_proc_hostname(proc);
-        if (OPAL_SUCCESS == address_of(module, proc, &address)) {
+        if (OPAL_SUCCESS == mca_btl_diwarp_endpoint_address(module, proc, &address)) {
             mca_btl_diwarp_format_interfaces(address.interfaces, address.interface_count, where,
                                              sizeof(where));
         }
@@ -132,10 +136,17 @@ void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
     if (NULL == host) {
         host = "unknown";
     }
-    opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "peer gone", true, opal_process_info.nodename,
-                   OPAL_PROC_MY_NAME.vpid, host, name->rank, where,
-                   mca_btl_diwarp_component.params.peer_timeout_s);
-    snprintf(info, sizeof(info), "diwarp: rank %u on host %s does not answer", name->rank, host);
+    if (NULL == why) {
+        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "peer gone", true, opal_process_info.nodename,
+                       OPAL_PROC_MY_NAME.vpid, host, name->rank, where,
+                       mca_btl_diwarp_component.params.peer_timeout_s);
+    } else {
+        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "connection lost", true,
+                       opal_process_info.nodename, OPAL_PROC_MY_NAME.vpid, host, name->rank, where,
+                       why);
+    }
+    snprintf(info, sizeof(info), "diwarp: rank %u on host %s %s", name->rank, host,
+             NULL == why ? "does not answer" : "is not connected any more");
     if (NULL == module->error_cb) {
         opal_output(0, "%s", info);
         abort();

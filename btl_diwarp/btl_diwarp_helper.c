@@ -44,7 +44,6 @@
 
 struct helper {
     struct mca_btl_diwarp_module *module;
-    const struct diwarp_counters *counters;
     uint64_t look_ns, shortest_ns, longest_ns;
     unsigned worth; /* WORTH_MOST: its last take-over was good for something */
 };
@@ -81,13 +80,13 @@ static bool run_once(struct helper *helper)
     if (!mca_btl_diwarp_polling_begin(module)) {
         return false;
     }
-    before = helper->counters->rx_datagrams; /* only who polls receives */
+    before = *module->received; /* only who polls receives */
     if (module->helper_calls_back && __atomic_load_n(&module->endpoints, __ATOMIC_RELAXED) > 0) {
         (void)mca_btl_diwarp_poll_and_call_back(module);
     } else {
         (void)diwarp_run_cq(module->cq);
     }
-    brought = helper->counters->rx_datagrams != before;
+    brought = *module->received != before;
     mca_btl_diwarp_polling_end(module);
     return brought;
 }
@@ -153,7 +152,6 @@ static void *helper_main(void *arg)
 {
     struct mca_btl_diwarp_module *module = arg;
     struct helper helper = {.module = module,
-                            .counters = diwarp_query_counters(module->qp),
                             .shortest_ns = LOOK_SHORTEST_NS,
                             .longest_ns = LOOK_LONGEST_NS,
                             .worth = WORTH_MOST};

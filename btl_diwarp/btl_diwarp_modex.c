@@ -8,25 +8,91 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
+
+/* What follows the address: how it can be reached, and the size of receives there (over RC). */
+struct settings {
+    uint32_t connected; /* 0: RD, 1: RC; the side that receives chooses between rc and rc-srq */
+    uint32_t recv_bytes;
+};
+
+#define SETTINGS_BYTES 8
+
+static struct settings my_settings(void)
+{
+    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_component.params;
+
+    if (MCA_BTL_DIWARP_RD == params->transport) {
+        return (struct settings){.connected = 0};
+    }
+    return (struct settings){.connected = 1, .recv_bytes = params->rc_recv_bytes};
+}
+
+static void settings_pack(const struct settings *settings, unsigned char *to)
+{
+    const uint32_t words[] = {htonl(settings->connected), htonl(settings->recv_bytes)};
+
+    memcpy(to, words, SETTINGS_BYTES);
+}
+
+static struct settings settings_unpack(const unsigned char *from)
+{
+    uint32_t words[2];
+
+    memcpy(words, from, SETTINGS_BYTES);
+    return (struct settings){.connected = ntohl(words[0]), .recv_bytes = ntohl(words[1])};
+}
+
+static void settings_format(const struct settings *settings, char *buf, size_t len)
+{
+    if (0 == settings->connected) {
+        snprintf(buf, len, "rd");
+    } else {
+        snprintf(buf, len, "rc, with btl_diwarp_rc_recv_bytes %u", settings->recv_bytes);
+    }
+}
+
+/* False, and the user was told: no message of one would get through to the other. */
+static bool settings_fit(const opal_proc_t *proc, const struct settings *theirs)
+{
+    const struct settings mine = my_settings();
+    char mine_text[64], theirs_text[64];
+
+    if (mine.connected == theirs->connected && mine.recv_bytes == theirs->recv_bytes) {
+        return true;
+    }
+    settings_format(&mine, mine_text, sizeof(mine_text));
+    settings_format(theirs, theirs_text, sizeof(theirs_text));
+    MCA_BTL_DIWARP_SAY("not used between %s (btl_diwarp_transport %s) and %s (%s)",
+                       opal_process_info.nodename, mine_text, OPAL_NAME_PRINT(proc->proc_name),
+                       theirs_text);
+    opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "transports differ", true, opal_process_info.nodename,
+                   mine_text, opal_get_proc_hostname(proc), OPAL_NAME_PRINT(proc->proc_name),
+                   theirs_text);
+    return false;
+}
 
 int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module)
 {
     struct diwarp_address address;
-    unsigned char packed[DIWARP_ADDRESS_MAX_BYTES];
+    unsigned char packed[DIWARP_ADDRESS_MAX_BYTES + SETTINGS_BYTES];
+    const struct settings settings = my_settings();
     int len, rc;
 
-    diwarp_query_address(module->qp, &address);
-    len = diwarp_address_pack(&address, packed, sizeof(packed));
+    module->transport->query_address(module, &address);
+    len = diwarp_address_pack(&address, packed, DIWARP_ADDRESS_MAX_BYTES);
     if (len < 0) {
         return OPAL_ERROR;
     }
+    settings_pack(&settings, packed + len);
     OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_btl_diwarp_component.super.btl_version, packed,
-                    (size_t)len);
+                    (size_t)len + SETTINGS_BYTES);
     return rc;
 }
 
 int mca_btl_diwarp_modex_recv(const opal_proc_t *proc, struct diwarp_address *address)
 {
+    struct settings settings = {.connected = 0};
     void *packed = NULL;
     int32_t len = 0;
     int rc;
@@ -37,10 +103,14 @@ int mca_btl_diwarp_modex_recv(const opal_proc_t *proc, struct diwarp_address *ad
         free(packed);
         return OPAL_ERR_NOT_FOUND;
     }
-    rc = diwarp_address_unpack(address, packed, (size_t)len);
+    rc = -EPROTO;
+    if (len > SETTINGS_BYTES) {
+        rc = diwarp_address_unpack(address, packed, (size_t)(len - SETTINGS_BYTES));
+        settings = settings_unpack((unsigned char *)packed + len - SETTINGS_BYTES);
+    }
     free(packed);
     if (rc >= 0) {
-        return OPAL_SUCCESS;
+        return settings_fit(proc, &settings) ? OPAL_SUCCESS : OPAL_ERR_NOT_SUPPORTED;
     }
     MCA_BTL_DIWARP_SAY("not used between %s and %s: %s", opal_process_info.nodename,
                        OPAL_NAME_PRINT(proc->proc_name),

@@ -55,7 +55,7 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 
     module->blocking = may_block(module);
     for (size_t i = 0; i < nprocs; i++) {
-        int rc = mca_btl_diwarp_endpoint_create(module, procs[i], &endpoints[i]);
+        int rc = module->transport->endpoint_create(module, procs[i], &endpoints[i]);
 
         if (OPAL_SUCCESS != rc) {
             endpoints[i] = NULL;
@@ -75,11 +75,13 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
                      mca_btl_base_endpoint_t **endpoints)
 {
+    struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
+
     (void)procs;
     mca_btl_diwarp_memory_note((struct mca_btl_diwarp_module *)btl);
     for (size_t i = 0; i < nprocs; i++) {
         if (NULL != endpoints[i]) {
-            mca_btl_diwarp_endpoint_destroy((struct mca_btl_diwarp_module *)btl, endpoints[i]);
+            module->transport->endpoint_destroy(module, endpoints[i]);
         }
     }
     return OPAL_SUCCESS;
@@ -173,14 +175,70 @@ static void show_opened(const struct mca_btl_diwarp_module *module)
                         device.crc_path, qp.rcvbuf_bytes, qp.sndbuf_bytes);
 }
 
-/* 0 or negative errno; `what` names the step that failed. */
-static int open_qp(struct mca_btl_diwarp_module *module, const char **what,
+static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
                    struct diwarp_diagnosis *why)
 {
     const size_t eager = module->super.btl_eager_limit;
     const size_t max = module->super.btl_max_send_size;
     struct diwarp_qp_attr attr;
+    struct diwarp_qp_info qp;
+    int rc;
 
+    *what = "creating the queue pair";
+    diwarp_qp_attr_init(&attr);
+    attr.type = DIWARP_QPT_RD;
+    attr.cq = module->cq;
+    attr.max_send_wr = SEND_QUEUE_WRS;
+    attr.max_msg_bytes = (uint32_t)(eager > max ? eager : max);
+    rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
+    if (rc < 0) {
+        return rc;
+    }
+    diwarp_query_qp(module->qp, &qp);
+    module->fd = qp.fd;
+    module->received = &diwarp_query_counters(module->qp)->rx_datagrams;
+    check_rcvbuf(module);
+    show_opened(module);
+    return 0;
+}
+
+static void close_rd(struct mca_btl_diwarp_module *module)
+{
+    uint64_t timeout_ns = mca_btl_diwarp_component.params.finalize_timeout_ms * 1000000ull;
+
+    if (NULL == module->qp) {
+        return;
+    }
+    mca_btl_diwarp_work_post_waiting(module);
+    (void)diwarp_drain_qp(module->qp, timeout_ns);
+    module->waiting_first = NULL;
+    module->waiting_count = 0;
+    if (mca_btl_diwarp_component.params.stats) {
+        mca_btl_diwarp_counters_dump(module);
+    }
+    diwarp_destroy_qp(module->qp);
+    module->qp = NULL;
+}
+
+static void query_rd_address(const struct mca_btl_diwarp_module *module,
+                             struct diwarp_address *address)
+{
+    diwarp_query_address(module->qp, address);
+}
+
+const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd = {
+    .open = open_rd,
+    .close = close_rd,
+    .query_address = query_rd_address,
+    .endpoint_create = mca_btl_diwarp_endpoint_create,
+    .endpoint_destroy = mca_btl_diwarp_endpoint_destroy,
+    .on_completions = mca_btl_diwarp_on_completions,
+};
+
+/* 0 or negative errno; `what` names the step that failed. */
+static int open_transport(struct mca_btl_diwarp_module *module, const char **what,
+                          struct diwarp_diagnosis *why)
+{
     *what = "creating the protection domain";
     module->pd = diwarp_alloc_pd(module->device);
     if (NULL == module->pd) {
@@ -191,13 +249,7 @@ static int open_qp(struct mca_btl_diwarp_module *module, const char **what,
     if (NULL == module->cq) {
         return -ENOMEM;
     }
-    *what = "creating the queue pair";
-    diwarp_qp_attr_init(&attr);
-    attr.type = DIWARP_QPT_RD;
-    attr.cq = module->cq;
-    attr.max_send_wr = SEND_QUEUE_WRS;
-    attr.max_msg_bytes = (uint32_t)(eager > max ? eager : max);
-    return diwarp_create_qp(module->pd, &attr, &module->qp, why);
+    return module->transport->open(module, what, why);
 }
 
 /*
@@ -242,7 +294,6 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
 {
     struct diwarp_device_attr attr;
     struct diwarp_diagnosis why = {.text = ""};
-    struct diwarp_qp_info qp;
     const char *what = "opening the device";
     int rc;
 
@@ -252,13 +303,12 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
     attr.threaded = threaded || DIWARP_OFF != mca_btl_diwarp_component.params.progress_thread;
     module->shared_cores = cores_are_shared();
     module->threaded = threaded;
+    module->transport = MCA_BTL_DIWARP_RD == mca_btl_diwarp_component.params.transport
+                            ? &mca_btl_diwarp_transport_rd
+                            : &mca_btl_diwarp_transport_rc;
     rc = diwarp_open_device(&attr, &module->device, &why);
     if (0 == rc) {
-        rc = open_qp(module, &what, &why);
-    }
-    if (0 == rc) {
-        diwarp_query_qp(module->qp, &qp);
-        module->fd = qp.fd;
+        rc = open_transport(module, &what, &why);
     }
     if (0 == rc) {
         what = "starting the progress thread";
@@ -269,30 +319,16 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
         mca_btl_diwarp_module_close(module);
         return OPAL_ERR_NOT_AVAILABLE;
     }
-    check_rcvbuf(module);
-    show_opened(module);
     return OPAL_SUCCESS;
 }
 
 void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module)
 {
     mca_btl_diwarp_helper_stop(module);
-    if (NULL != module->qp) {
-        uint64_t timeout_ns = mca_btl_diwarp_component.params.finalize_timeout_ms * 1000000ull;
-
-        mca_btl_diwarp_work_post_waiting(module);
-        (void)diwarp_drain_qp(module->qp, timeout_ns);
-        module->waiting_first = NULL;
-        module->waiting_count = 0;
-        if (mca_btl_diwarp_component.params.stats) {
-            mca_btl_diwarp_counters_dump(module);
-        }
-        if (mca_btl_diwarp_component.params.memory_report) {
-            mca_btl_diwarp_memory_report(module);
-        }
-        diwarp_destroy_qp(module->qp);
-        module->qp = NULL;
+    if (NULL != module->cq && mca_btl_diwarp_component.params.memory_report) {
+        mca_btl_diwarp_memory_report(module);
     }
+    module->transport->close(module);
     if (NULL != module->cq) {
         diwarp_destroy_cq(module->cq);
         module->cq = NULL;
@@ -311,11 +347,13 @@ void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module)
 }
 
 /*
+ * The function table is that of the RD transport; that of RC changes it when it opens.
  * btl_flush stays NULL: osc/rdma then counts its own operations, while a flush would have to wait
  * for every read in the module, ob1's included, and would make progress for this BTL only.
  * btl_atomic_op stays NULL: osc/rdma uses the fetching form.
  */
 struct mca_btl_diwarp_module mca_btl_diwarp_module = {
+    .transport = &mca_btl_diwarp_transport_rd,
     .super =
         {
             .btl_component = &mca_btl_diwarp_component.super,

@@ -16,6 +16,8 @@
 /* ob1 sends control messages of up to this size and never looks at a limit for them. */
 #define MESSAGE_MIN_BYTES 512u
 #define MESSAGE_MAX_BYTES (1u << 20)
+/* Of one receive over RC: MESSAGE_MIN_BYTES and the header must fit. */
+#define RECV_MIN_BYTES 1024u
 /* An ibv_sge has a 32-bit length. */
 #define RDMA_MAX_BYTES (1u << 30)
 
@@ -68,6 +70,17 @@ static const struct uint_param uint_params[] = {
     {"finalize_timeout_ms",
      "Longest wait in MPI_Finalize, in milliseconds, for peers to acknowledge what was sent",
      &mca_btl_diwarp_component.params.finalize_timeout_ms, OPAL_INFO_LVL_6, 0, 600000, true},
+    {"rc_recv_buffers", "Receives posted for each connection, with btl_diwarp_transport rc",
+     &mca_btl_diwarp_component.params.rc_recv_buffers, OPAL_INFO_LVL_4, 1, 65536, false},
+    {"rc_recv_bytes",
+     "Bytes of each receive, with btl_diwarp_transport rc and rc-srq; must be the same in every "
+     "process. The eager limit is 8 less",
+     &mca_btl_diwarp_component.params.rc_recv_bytes, OPAL_INFO_LVL_4, RECV_MIN_BYTES,
+     MESSAGE_MAX_BYTES, false},
+    {"rc_srq_buffers", "Receives posted for all connections, with btl_diwarp_transport rc-srq",
+     &mca_btl_diwarp_component.params.rc_srq_buffers, OPAL_INFO_LVL_4, 1, 1u << 20, false},
+    {"rc_mpa_revision", "MPA revision of the connections: 1, or 2 (RFC 6581)",
+     &mca_btl_diwarp_component.params.rc_mpa_revision, OPAL_INFO_LVL_6, 1, 2, false},
 };
 
 #define UINT_PARAMS (sizeof(uint_params) / sizeof(uint_params[0]))
@@ -105,6 +118,12 @@ static void set_defaults(void)
         .blocking_polls = 200,
         .progress_thread = DIWARP_AUTO,
         .blocking = DIWARP_AUTO,
+        .transport = MCA_BTL_DIWARP_RD,
+        .rc_connect = MCA_BTL_DIWARP_RC_ON_DEMAND,
+        .rc_recv_buffers = 95,
+        .rc_recv_bytes = 8192,
+        .rc_srq_buffers = 512,
+        .rc_mpa_revision = 2,
     };
     /* The MCA copies a string default when it registers the variable. */
     params->if_exclude = (char *)(uintptr_t)DIWARP_IF_EXCLUDE_DEFAULT;
@@ -128,8 +147,8 @@ static int register_switches(void)
     }
     if (rc >= 0) {
         rc = register_var("crc",
-                          "CRC32C over each datagram; off trusts the UDP checksum and must be so "
-                          "in every process",
+                          "CRC32C over each datagram, over RC over each FPDU; off trusts the "
+                          "checksum of UDP or TCP and must be so in every process",
                           MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4, &params->crc);
     }
     if (rc >= 0) {
@@ -149,6 +168,58 @@ static int register_switches(void)
                           MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4, &params->blocking);
     }
     OBJ_RELEASE(enumerator);
+    return rc;
+}
+
+static int register_enum(const char *name, const char *help,
+                         const mca_base_var_enum_value_t *values, mca_base_var_info_lvl_t level,
+                         int *storage)
+{
+    mca_base_var_enum_t *enumerator = NULL;
+    char type[64];
+    int rc;
+
+    snprintf(type, sizeof(type), "btl_diwarp_%s", name);
+    rc = mca_base_var_enum_create(type, values, &enumerator);
+    if (OPAL_SUCCESS != rc) {
+        return rc;
+    }
+    rc = register_var(name, help, MCA_BASE_VAR_TYPE_INT, enumerator, level, storage);
+    OBJ_RELEASE(enumerator);
+    return rc;
+}
+
+static int register_transport(void)
+{
+    static const mca_base_var_enum_value_t transports[] = {{MCA_BTL_DIWARP_RD, "rd"},
+                                                           {MCA_BTL_DIWARP_RC, "rc"},
+                                                           {MCA_BTL_DIWARP_RC_SRQ, "rc-srq"},
+                                                           {0, NULL}};
+    static const mca_base_var_enum_value_t connects[] = {
+        {MCA_BTL_DIWARP_RC_ON_DEMAND, "on_demand"},
+        {MCA_BTL_DIWARP_RC_AT_INIT, "init"},
+        {0, NULL}};
+    int rc = register_enum("transport",
+                           "rd: reliable datagrams over UDP; rc: iWARP over TCP, one connection "
+                           "per peer, each with receives of its own; rc-srq: connections that "
+                           "share their receives. Must be rd, or not, in every process",
+                           transports, OPAL_INFO_LVL_2, &params->transport);
+
+    if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
+        MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_transport is none of rd, rc and rc-srq",
+                           opal_process_info.nodename);
+    }
+    if (rc >= 0) {
+        rc = register_enum("rc_connect",
+                           "When connections are made: on_demand: when there is something to send; "
+                           "init: in MPI_Init, with all processes that Open MPI adds there "
+                           "(mpi_add_procs_cutoff), with others when they are added",
+                           connects, OPAL_INFO_LVL_4, &params->rc_connect);
+    }
+    if (rc >= 0) {
+        rc = register_var("rc_markers", "Ask for MPA markers in what peers send over RC",
+                          MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_6, &params->rc_markers);
+    }
     return rc;
 }
 
@@ -184,6 +255,24 @@ static void set_module_defaults(mca_btl_base_module_t *btl)
     btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_FOPS;
     btl->btl_atomic_flags =
         MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
+}
+
+/*
+ * Over RC a message fits into one posted receive, and there are no RDMA reads: ob1 then asks for a
+ * put, and a FIN follows it. pipeline_send_length would send the first part of a large message by
+ * copy; 0 puts all of it.
+ */
+static void set_rc_module_defaults(mca_btl_base_module_t *btl)
+{
+    const size_t message_bytes = params->rc_recv_bytes - MCA_BTL_DIWARP_HEADER_BYTES;
+
+    btl->btl_eager_limit = message_bytes;
+    btl->btl_max_send_size = message_bytes;
+    if (btl->btl_rndv_eager_limit > message_bytes) {
+        btl->btl_rndv_eager_limit = message_bytes;
+    }
+    btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_PUT;
+    btl->btl_atomic_flags = 0;
 }
 
 /* Help texts are looked up in Open MPI's own folder only; ours may lie beside the component. */
@@ -226,6 +315,9 @@ int mca_btl_diwarp_params_register(void)
         rc = register_switches();
     }
     if (rc >= 0) {
+        rc = register_transport();
+    }
+    if (rc >= 0) {
         rc = register_var("connected",
                           "Send to the busiest peers, at most 8, through connected sockets, which "
                           "costs the kernel less; not used when port_min is set",
@@ -245,6 +337,9 @@ int mca_btl_diwarp_params_register(void)
         return rc;
     }
     set_module_defaults(&mca_btl_diwarp_module.super);
+    if (MCA_BTL_DIWARP_RD != params->transport) {
+        set_rc_module_defaults(&mca_btl_diwarp_module.super);
+    }
     return mca_btl_base_param_register(&mca_btl_diwarp_component.super.btl_version,
                                        &mca_btl_diwarp_module.super);
 }
@@ -284,13 +379,16 @@ static void clamp_limit(const char *name, size_t *limit)
 
 static bool check_module(mca_btl_base_module_t *btl)
 {
+    const size_t most = MCA_BTL_DIWARP_RD == params->transport
+                            ? MESSAGE_MAX_BYTES
+                            : params->rc_recv_bytes - MCA_BTL_DIWARP_HEADER_BYTES;
     char allowed[64];
 
-    snprintf(allowed, sizeof(allowed), "%u to %u", MESSAGE_MIN_BYTES, MESSAGE_MAX_BYTES);
-    if (btl->btl_eager_limit < MESSAGE_MIN_BYTES || btl->btl_eager_limit > MESSAGE_MAX_BYTES) {
+    snprintf(allowed, sizeof(allowed), "%u to %zu", MESSAGE_MIN_BYTES, most);
+    if (btl->btl_eager_limit < MESSAGE_MIN_BYTES || btl->btl_eager_limit > most) {
         return show_bad("eager_limit", btl->btl_eager_limit, allowed);
     }
-    if (btl->btl_max_send_size < MESSAGE_MIN_BYTES || btl->btl_max_send_size > MESSAGE_MAX_BYTES) {
+    if (btl->btl_max_send_size < MESSAGE_MIN_BYTES || btl->btl_max_send_size > most) {
         return show_bad("max_send_size", btl->btl_max_send_size, allowed);
     }
     if (0 == btl->btl_get_limit) {

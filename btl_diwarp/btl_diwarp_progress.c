@@ -23,8 +23,8 @@ bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module *module)
     return __atomic_load_n(&module->caller, __ATOMIC_RELAXED) == pthread_self();
 }
 
-/* A message for whoever registered its tag. The tag comes from the wire and may be anything. */
-static void deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data, size_t len)
+void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data,
+                            size_t len)
 {
     mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
     mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
@@ -47,7 +47,7 @@ static void on_recv(struct mca_btl_diwarp_module *module, const struct diwarp_wc
     uint32_t tag = wc->wc.wc_flags & IBV_WC_WITH_IMM ? wc->wc.imm_data : MCA_BTL_TAG_MAX;
 
     /* The PML reads and never writes; its segments just lack the const. */
-    deliver(module, tag, (void *)(uintptr_t)wc->data, wc->wc.byte_len);
+    mca_btl_diwarp_deliver(module, tag, (void *)(uintptr_t)wc->data, wc->wc.byte_len);
 }
 
 static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
@@ -60,7 +60,7 @@ static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp
         return;
     }
     memcpy(message, release + 1, len - 1);
-    deliver(module, release[0], message, len - 1);
+    mca_btl_diwarp_deliver(module, release[0], message, len - 1);
 }
 
 static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
@@ -75,7 +75,7 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
         on_release(module, wc);
         return;
     case DIWARP_WC_PEER_GONE:
-        mca_btl_diwarp_endpoint_on_gone(module, &wc->src);
+        mca_btl_diwarp_endpoint_on_gone(module, &wc->src, NULL);
         return;
     default:
         /* A request of ours, whatever its opcode: verbs leaves that undefined in an error. */
@@ -97,12 +97,18 @@ void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module)
     __atomic_store_n(&module->polling, false, __ATOMIC_RELEASE);
 }
 
-static void call_back(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc, int count)
+void mca_btl_diwarp_on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
+                                   int count)
 {
-    __atomic_store_n(&module->caller, pthread_self(), __ATOMIC_RELAXED);
     for (int i = 0; i < count; i++) {
         on_wc(module, &wc[i]);
     }
+}
+
+static void call_back(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc, int count)
+{
+    __atomic_store_n(&module->caller, pthread_self(), __ATOMIC_RELAXED);
+    module->transport->on_completions(module, wc, count);
     if (OPAL_UNLIKELY(mca_btl_diwarp_work_waiting(module) > 0)) {
         mca_btl_diwarp_work_post_waiting(module);
     }
@@ -171,7 +177,7 @@ int mca_btl_diwarp_component_progress(void)
     struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
     int count;
 
-    if (OPAL_UNLIKELY(NULL == module->qp)) {
+    if (OPAL_UNLIKELY(NULL == module->cq)) {
         return 0;
     }
     /* Said before the try: the helper gives way to whoever finds it here. */

@@ -9,18 +9,25 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Whose struct it is in. */
+enum owner { RD_QP, RC_QPS, ADAPTER };
+
 struct counter {
     const char *name, *unit, *meaning;
     size_t offset;
-    bool core; /* in struct diwarp_counters, else in struct mca_btl_diwarp_counters */
+    enum owner owner;
 };
 
 static const struct counter counters[] = {
-#define X(name, unit, meaning) {#name, unit, meaning, offsetof(struct diwarp_counters, name), true},
+#define X(name, unit, meaning) {#name, unit, meaning, offsetof(struct diwarp_counters, name), RD_QP},
     DIWARP_COUNTERS(X)
 #undef X
 #define X(name, unit, meaning) \
-    {#name, unit, meaning, offsetof(struct mca_btl_diwarp_counters, name), false},
+    {#name, unit, meaning, offsetof(struct diwarp_rc_counters, name), RC_QPS},
+        DIWARP_RC_COUNTERS(X)
+#undef X
+#define X(name, unit, meaning) \
+    {#name, unit, meaning, offsetof(struct mca_btl_diwarp_counters, name), ADAPTER},
         MCA_BTL_DIWARP_COUNTERS(X)
 #undef X
 };
@@ -28,11 +35,11 @@ static const struct counter counters[] = {
 /* Gauges, named memory_... */
 static const struct counter memory_gauges[] = {
 #define X(name, unit, meaning) \
-    {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, core.name), true},
+    {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, core.name), ADAPTER},
     DIWARP_MEMORY(X)
 #undef X
 #define X(name, unit, meaning) \
-    {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, name), false},
+    {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, name), ADAPTER},
         MCA_BTL_DIWARP_MEMORY(X)
 #undef X
 };
@@ -42,19 +49,28 @@ static const struct counter memory_gauges[] = {
 
 _Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "pvars are registered as unsigned long");
 
+/* NULL: the transport has none of these. */
+static const char *counters_of(const struct mca_btl_diwarp_module *module, enum owner owner)
+{
+    switch (owner) {
+    case RD_QP:
+        return NULL != module->qp ? (const char *)diwarp_query_counters(module->qp) : NULL;
+    case RC_QPS:
+        return NULL != module->cq ? (const char *)diwarp_query_rc_counters(module->cq) : NULL;
+    default:
+        return (const char *)&module->counters;
+    }
+}
+
 static uint64_t counter_value(const struct mca_btl_diwarp_module *module,
                               const struct counter *counter)
 {
-    const char *base = (const char *)&module->counters;
-    uint64_t value;
+    const char *base = counters_of(module, counter->owner);
+    uint64_t value = 0;
 
-    if (counter->core) {
-        if (NULL == module->qp) {
-            return 0;
-        }
-        base = (const char *)diwarp_query_counters(module->qp);
+    if (NULL != base) {
+        memcpy(&value, base + counter->offset, sizeof(value));
     }
-    memcpy(&value, base + counter->offset, sizeof(value));
     return value;
 }
 
@@ -104,7 +120,8 @@ int mca_btl_diwarp_pvars_register(void)
     int rc = OPAL_SUCCESS;
 
     for (size_t i = 0; i < COUNTERS && rc >= 0; i++) {
-        const bool gauge = 0 == strcmp(counters[i].name, "peers_active");
+        const bool gauge = 0 == strcmp(counters[i].name, "peers_active") ||
+                           0 == strcmp(counters[i].name, "rc_connections");
 
         rc = register_pvar(&counters[i],
                            gauge ? MCA_BASE_PVAR_CLASS_LEVEL : MCA_BASE_PVAR_CLASS_COUNTER,
@@ -119,6 +136,9 @@ int mca_btl_diwarp_pvars_register(void)
 void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module)
 {
     for (size_t i = 0; i < COUNTERS; i++) {
+        if (NULL == counters_of(module, counters[i].owner)) {
+            continue;
+        }
         opal_output(0, "diwarp stats: job %u rank %u: %s %" PRIu64 " %s", OPAL_PROC_MY_NAME.jobid,
                     OPAL_PROC_MY_NAME.vpid, counters[i].name, counter_value(module, &counters[i]),
                     counters[i].unit);

@@ -17,6 +17,7 @@ static void frag_construct(mca_btl_diwarp_frag_t *frag)
     frag->segment.seg_addr.lval = 0;
     frag->segment.seg_addr.pval = frag + 1;
     frag->segment.seg_len = 0;
+    memset(frag->header, 0, sizeof(frag->header));
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
@@ -33,7 +34,7 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
                .num_sge = 1,
                .opcode = IBV_WR_SEND_WITH_IMM,
                .send_flags = IBV_SEND_SIGNALED | (unsigned)DIWARP_SEND_BUFFERED,
-               .imm_data = frag->tag},
+               .imm_data = frag->header[0]},
         .ah = frag->endpoint->ah,
     };
 
@@ -41,8 +42,9 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
 }
 
 /* The callback may free or reuse the descriptor, so ownership is read before it. */
-static void frag_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
-                             enum ibv_wc_status status, const struct diwarp_wc *wc)
+void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
+                                     struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
+                                     const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
     const bool owned = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
@@ -51,7 +53,7 @@ static void frag_on_complete(struct mca_btl_diwarp_module *module, struct mca_bt
     if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
         struct diwarp_name name = mca_btl_diwarp_endpoint_name(frag->endpoint);
 
-        mca_btl_diwarp_endpoint_on_gone(module, &name);
+        mca_btl_diwarp_endpoint_on_gone(module, &name, NULL);
     }
     if (NULL != frag->base.des_cbfunc) {
         frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base,
@@ -62,11 +64,10 @@ static void frag_on_complete(struct mca_btl_diwarp_module *module, struct mca_bt
     }
 }
 
-static const struct mca_btl_diwarp_work_ops frag_ops = {.post = frag_post,
-                                                        .on_complete = frag_on_complete};
+static const struct mca_btl_diwarp_work_ops frag_ops = {
+    .post = frag_post, .on_complete = mca_btl_diwarp_frag_on_complete};
 
-/* Done within btl_send: the callback only where it was asked for. */
-static void frag_done(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag)
+void mca_btl_diwarp_frag_done(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag)
 {
     const uint32_t flags = frag->base.des_flags;
 
@@ -154,18 +155,18 @@ int mca_btl_diwarp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *end
     int rc;
 
     frag->endpoint = endpoint;
-    frag->tag = tag;
+    frag->header[0] = tag;
     if (MCA_BTL_DIWARP_TAG_FIN == tag) {
         if (mca_btl_diwarp_release_capture(module, endpoint, frag->segment.seg_addr.pval,
                                            frag->segment.seg_len)) {
-            frag_done(module, frag);
+            mca_btl_diwarp_frag_done(module, frag);
             return 1;
         }
         (void)__atomic_fetch_add(&module->counters.fin_msgs_on_wire, 1, __ATOMIC_RELAXED);
     }
     rc = mca_btl_diwarp_work_post(module, &frag->work);
     if (OPAL_LIKELY(1 == rc)) {
-        frag_done(module, frag);
+        mca_btl_diwarp_frag_done(module, frag);
         return 1;
     }
     if (OPAL_LIKELY(0 == rc)) {
@@ -252,7 +253,7 @@ int mca_btl_diwarp_send_copy(struct mca_btl_diwarp_module *module,
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     memcpy(frag->segment.seg_addr.pval, data, len);
-    frag->tag = tag;
+    frag->header[0] = tag;
     rc = mca_btl_diwarp_work_post(module, &frag->work);
     if (0 != rc) {
         (void)mca_btl_diwarp_free(&module->super, descriptor);

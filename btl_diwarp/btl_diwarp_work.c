@@ -117,16 +117,17 @@ static int rdma_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
     return diwarp_post_send(module->qp, &rdma->wr);
 }
 
-static void rdma_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
-                             enum ibv_wc_status status, const struct diwarp_wc *wc)
+void mca_btl_diwarp_rdma_on_complete(struct mca_btl_diwarp_module *module,
+                                     struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
+                                     const struct diwarp_wc *wc)
 {
     (void)wc;
     mca_btl_diwarp_rdma_end(module, MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_rdma_t, work),
                             status);
 }
 
-static const struct mca_btl_diwarp_work_ops rdma_ops = {.post = rdma_post,
-                                                        .on_complete = rdma_on_complete};
+static const struct mca_btl_diwarp_work_ops rdma_ops = {
+    .post = rdma_post, .on_complete = mca_btl_diwarp_rdma_on_complete};
 
 mca_btl_diwarp_rdma_t *mca_btl_diwarp_rdma_alloc(struct mca_btl_diwarp_module *module,
                                                  const struct mca_btl_diwarp_rdma_args *args)
@@ -178,7 +179,7 @@ void mca_btl_diwarp_rdma_end(struct mca_btl_diwarp_module *module, mca_btl_diwar
     if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
         struct diwarp_name name = mca_btl_diwarp_endpoint_name(rdma->endpoint);
 
-        mca_btl_diwarp_endpoint_on_gone(module, &name);
+        mca_btl_diwarp_endpoint_on_gone(module, &name, NULL);
     }
     rdma->cbfunc(&module->super, rdma->endpoint, rdma->local_address, rdma->local_handle,
                  rdma->cbcontext, rdma->cbdata, mca_btl_diwarp_status(status));

@@ -16,6 +16,13 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_progress.c \
 	btl_diwarp/btl_diwarp_put.c \
 	btl_diwarp/btl_diwarp_pvars.c \
+	btl_diwarp/btl_diwarp_rc.c \
+	btl_diwarp/btl_diwarp_rc.h \
+	btl_diwarp/btl_diwarp_rc_endpoint.c \
+	btl_diwarp/btl_diwarp_rc_put.c \
+	btl_diwarp/btl_diwarp_rc_recv.c \
+	btl_diwarp/btl_diwarp_rc_send.c \
+	btl_diwarp/btl_diwarp_rc_work.c \
 	btl_diwarp/btl_diwarp_reg.c \
 	btl_diwarp/btl_diwarp_send.c \
 	btl_diwarp/btl_diwarp_work.c

@@ -11,6 +11,8 @@ libdiwarp_core_la_SOURCES = \
 	common/base/list.h \
 	common/base/map.c \
 	common/base/map.h \
+	common/base/ring.c \
+	common/base/ring.h \
 	common/base/serial.h \
 	common/wire/bytes.h \
 	common/wire/crc32c.c \
@@ -21,8 +23,14 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/ddp.h \
 	common/wire/llp_header.c \
 	common/wire/llp_header.h \
+	common/wire/mpa.c \
+	common/wire/mpa.h \
+	common/wire/rc_hello.c \
+	common/wire/rc_hello.h \
 	common/wire/rdmap.c \
 	common/wire/rdmap.h \
+	common/wire/terminate.c \
+	common/wire/terminate.h \
 	common/mem/mr.c \
 	common/mem/mr.h \
 	common/llp/explain.c \
@@ -30,10 +38,12 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/interface.c \
 	common/llp/interface.h \
 	common/llp/llp.h \
+	common/llp/stream.h \
+	common/llp/tcp.c \
 	common/llp/truesize.c \
 	common/llp/udp.c \
 	common/llp/udp_hot.c \
-	common/llp/udp_memory.c \
+	common/llp/socket_memory.c \
 	common/llp/udp_open.c \
 	common/llp/udp.h \
 	common/rel/ranges.c \
@@ -57,6 +67,18 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/place.c \
 	common/rnic/qp.c \
 	common/rnic/qp.h \
+	common/rnic/rc.h \
+	common/rnic/rc_deliver.c \
+	common/rnic/rc_listen.c \
+	common/rnic/rc_post.c \
+	common/rnic/rc_qp.c \
+	common/rnic/rc_read.c \
+	common/rnic/rc_receive.c \
+	common/rnic/rc_run.c \
+	common/rnic/rc_send.c \
+	common/rnic/rc_srq.c \
+	common/rnic/rc_startup.c \
+	common/rnic/rc_terminate.c \
 	common/rnic/rdma.c \
 	common/rnic/receive.c \
 	common/rnic/rdma_record.c \

@@ -16,11 +16,13 @@ noinst_HEADERS += \
 	test/net/pcap.h \
 	test/net/forge.h \
 	test/net/node.h \
+	test/net/rc_end.h \
 	test/sim/sim_fixture.h \
 	test/sim/sim_net.h \
 	test/sim/sim_rd.h \
 	test/sim/sim_ud.h \
 	test/sim/sim_world.h \
+	test/unit/fake_streams.h \
 	test/unit/random.h \
 	test/unit/udp_fixture.h \
 	test/vectors/vectors.h
@@ -43,6 +45,8 @@ EXTRA_DIST += \
 	test/net/two_hosts \
 	test/npb/run \
 	test/sim/README.md \
+	test/tools/run \
+	test/tools/traffic.f90 \
 	test/vectors/atomic_request_cmp_swap.hex \
 	test/vectors/atomic_request_fetch_add.hex \
 	test/vectors/atomic_response.hex \
@@ -89,6 +93,8 @@ UNIT_TESTS = \
 	test/unit/test_mr \
 	test/unit/test_npb \
 	test/unit/test_ranges \
+	test/unit/test_rc_protocol \
+	test/unit/test_rc_stream \
 	test/unit/test_rdmap \
 	test/unit/test_record \
 	test/unit/test_recvwin \
@@ -109,6 +115,7 @@ RNIC_TESTS = \
 	test/net/test_loopback \
 	test/net/test_loopback_ud \
 	test/net/test_memory \
+	test/net/test_rc_loopback \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_ud
@@ -121,6 +128,9 @@ TESTS += $(RNIC_TESTS)
 test_unit_test_lu_fields_SOURCES = test/unit/test_lu_fields.c $(LU_NUMERICS)
 test_unit_test_lu_flow_SOURCES = test/unit/test_lu_flow.c $(LU_NUMERICS)
 test_unit_test_npb_SOURCES = test/unit/test_npb.c benchmarks/npb/radix_digit.c
+test_unit_test_rc_protocol_SOURCES = test/unit/test_rc_protocol.c test/unit/fake_streams.c
+test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_streams.c
+
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
 endif
@@ -210,6 +220,15 @@ test_npb_lu_ghosts_SOURCES = test/npb/lu_ghosts.c benchmarks/npb/lu_exchange.c \
 	benchmarks/npb/lu_exchange.h $(LU_NUMERICS) $(NPB_COMMON)
 test_npb_lu_ghosts_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_npb_lu_ghosts_LDADD = $(NPB_LIBS)
+
+# Of the tools to be preloaded.
+check_PROGRAMS += test/tools/traffic test/tools/blocked test/tools/hold
+test_tools_traffic_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_tools_traffic_LDADD = $(MPI_LIBS) $(DW_SYSTEM_LIBS)
+test_tools_blocked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_tools_blocked_LDADD = $(MPI_LIBS)
+test_tools_hold_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_tools_hold_LDADD = $(MPI_LIBS)
 
 # A kernel that is verified or not as it is told to.
 check_PROGRAMS += test/npb/verdict

@@ -211,7 +211,8 @@ def measure(options: argparse.Namespace) -> int:
     if not points:
         die("nothing was measured")
     models = models_of(points)
-    print("\nMeans over the ranks; transport: beyond the same program over shared memory\n\n"
+    print("\nMeans over the ranks. Transport (user, kernel) and heap: beyond the same program over\n"
+          "shared memory. Heap and own report count what was never written to.\n\n"
           f"{report.point_table(points)}\n\n{report.model_table(models)}\n\n"
           f"{report.ratio_table(points, RD)}\n")
     title = "SMG2000" if options.pattern == APP else \

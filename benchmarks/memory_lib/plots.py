@@ -23,16 +23,14 @@ set xtics ("2" 2, "8" 8, "32" 32, "128" 128, "1 Ki" 1024, "16 Ki" 16384, "128 Ki
 "1 Mi" 1048576)
 set format y "%.0s %cB"
 set xlabel "ranks"
-set ylabel "transport memory of a process, user and kernel, bytes"
+set ylabel "transport memory of a process, user and kernel"
 set grid
 set key outside right top
 """
 
 
-def draw(points: list[Point], models: dict[str, Model], title: str,
-         folder: str) -> tuple[list[str], str]:
-    """(paths of the PNG files, why there are none)."""
-    os.makedirs(folder, exist_ok=True)
+def curves_of(points: list[Point], models: dict[str, Model], folder: str) -> list[str]:
+    """gnuplot's words for points and lines of all transports; writes the points' data."""
     curves = []
     for name in dict.fromkeys(p.transport for p in points):
         own = sorted((p.ranks, p.total) for p in points if p.transport == name and p.total > 0)
@@ -48,6 +46,14 @@ def draw(points: list[Point], models: dict[str, Model], title: str,
             line = models[name].line
             curves.append(f"{line.base:.1f} + {line.slope:.3f} * (x - 1) with lines dashtype 2 "
                           f"lw 2 {color} notitle")
+    return curves
+
+
+def draw(points: list[Point], models: dict[str, Model], title: str,
+         folder: str) -> tuple[list[str], str]:
+    """(paths of the PNG files, why there are none)."""
+    os.makedirs(folder, exist_ok=True)
+    curves = curves_of(points, models, folder)
     if not curves:
         return [], "no point to draw"
     with open(os.path.join(folder, f"{STEM}.gp"), "w", encoding="utf-8") as file:

@@ -4,8 +4,11 @@
 For every transport alike, it is the difference to the same program with as many ranks over shared
 memory, which uses no network: there the process holds what MPI itself keeps of so many ranks (their
 process structures, communicators, matching), and the shared segments are not its own. What is
-compared is memory that the process has written to (Anonymous of smaps_rollup), and the kernel's
-memory for its sockets: those themselves, and what is queued in them.
+compared is memory that the process has written to (Anonymous of smaps_rollup: it costs that now),
+and the kernel's memory for its sockets: those themselves, and what is queued in them.
+
+Buffers that were set aside but not written to cost nothing yet; what malloc has handed out (heap) and
+what diwarp itself reports count them, and are shown beside it.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from compare_lib.transports import DIWARP_COMPONENT, Launcher, Transport
 SHARED = Transport("shared", "shared memory", "btl:vader",
                    ("--mca", "pml", "ob1", "--mca", "btl", "vader,self"))
 # Of one run: start and end of MPI with so many processes on few cores.
-SECONDS, SECONDS_PER_RANK = 60, 2
+SECONDS, SECONDS_PER_RANK = 120, 2
 
 
 def transport_of(name: str) -> Transport:
@@ -35,6 +38,7 @@ class Held:
     """Bytes of one process, the mean over the ranks, at the beginning of MPI_Finalize."""
 
     user: float
+    heap: float
     queue: float
     slab: float
     sockets: float
@@ -64,12 +68,16 @@ class Point:
         return self.ranks - 1
 
     @property
+    def kernel(self) -> float:
+        return self.held.kernel - self.shared.kernel
+
+    @property
     def user(self) -> float:
         return self.held.user - self.shared.user
 
     @property
-    def kernel(self) -> float:
-        return self.held.kernel - self.shared.kernel
+    def heap(self) -> float:
+        return self.held.heap - self.shared.heap
 
     @property
     def total(self) -> float:
@@ -85,8 +93,8 @@ def held_of(memory: str, output: str, ranks: int) -> Held:
     reported = None
     if own:
         reported = readings.mean_over_ranks(own, ranks, "diwarp")["transport_bytes"]
-    return Held(means["anonymous_bytes"], means["socket_queue_bytes"], means["socket_slab_bytes"],
-                means["tcp_sockets"] + means["udp_sockets"], reported)
+    return Held(means["anonymous_bytes"], means["heap_bytes"], means["socket_queue_bytes"],
+                means["socket_slab_bytes"], means["tcp_sockets"] + means["udp_sockets"], reported)
 
 
 def run(launcher: Launcher, name: str, ranks: int, program: list[str], tool: str) -> Held:

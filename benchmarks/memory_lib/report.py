@@ -38,12 +38,12 @@ def table(rows: list[list[str]]) -> str:
 
 def point_table(points: list[Point]) -> str:
     rows = [["transport", "ranks", "whole process", "transport", "user", "kernel", "sockets",
-             "own report"]]
+             "heap", "own report"]]
     for p in points:
         own = "-" if p.held.reported is None else bytes_text(p.held.reported)
         rows.append([transport_of(p.transport).title, str(p.ranks), bytes_text(p.held.total),
                      bytes_text(p.total), bytes_text(p.user), bytes_text(p.kernel),
-                     f"{p.held.sockets:.1f}", own])
+                     f"{p.held.sockets:.1f}", bytes_text(p.heap), own])
     return table(rows)
 
 
@@ -62,13 +62,12 @@ def model_table(models: dict[str, Model]) -> str:
 def ratio_table(points: list[Point], of: str) -> str:
     """The others' memory over that of transport `of`; "" without it."""
     own = {p.ranks: p for p in points if p.transport == of}
-    rows = [["ratio to " + transport_of(of).title, "ranks", "transport", "whole process"]]
+    rows = [[f"over {transport_of(of).title}", "ranks", "transport", "whole process"]]
     for p in points:
         base = own.get(p.ranks)
-        if p.transport == of or not base or base.total <= 0:
-            continue
-        rows.append([transport_of(p.transport).title, str(p.ranks), f"{p.total / base.total:.2f}",
-                     f"{p.held.total / base.held.total:.2f}"])
+        if p.transport != of and base and base.total > 0:
+            rows.append([transport_of(p.transport).title, str(p.ranks),
+                         f"{p.total / base.total:.2f}", f"{p.held.total / base.held.total:.2f}"])
     return table(rows) if len(rows) > 1 else ""
 
 
@@ -78,11 +77,12 @@ def write_points(points: list[Point], folder: str) -> None:
         writer.writerow(["transport", "ranks", "peers", "process_user_bytes",
                          "process_kernel_bytes", "shared_user_bytes", "shared_kernel_bytes",
                          "transport_user_bytes", "transport_kernel_bytes", "transport_bytes",
-                         "socket_queue_bytes", "socket_slab_bytes", "sockets", "reported_bytes"])
+                         "socket_queue_bytes", "socket_slab_bytes", "heap_bytes", "sockets",
+                         "reported_bytes"])
         for p in points:
             reported = "" if p.held.reported is None else f"{p.held.reported:.0f}"
             numbers = (p.held.user, p.held.kernel, p.shared.user, p.shared.kernel, p.user, p.kernel,
-                       p.total, p.held.queue, p.held.slab)
+                       p.total, p.held.queue, p.held.slab, p.heap)
             writer.writerow([p.transport, p.ranks, p.peers, *(f"{n:.0f}" for n in numbers),
                              f"{p.held.sockets:.2f}", reported])
 

@@ -185,20 +185,20 @@ struct diwarp_counters {
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* X(name, unit, meaning): what a QP holds now, its CQ and PD included. total_bytes is the sum of
- * those before it, all of them user memory; the kernel's follows. */
+/* X(name, unit, meaning): what is held now. total_bytes is the sum of those before it, all of them
+ * user memory; the kernel's follows. */
 #define DIWARP_MEMORY(X)                                                                           \
-    X(base_bytes, "bytes", "device, PD, CQ with its ring, QP, LLP")                                \
-    X(receive_bytes, "bytes", "receive slots, free ones included; posted receives (UD)")           \
+    X(base_bytes, "bytes", "device, PD, CQ with its ring, datagram QPs, LLP")                      \
+    X(receive_bytes, "bytes", "receive slots, free ones included; posted receives (UD, SRQ)")      \
     X(assembly_bytes, "bytes", "messages of several datagrams that are being put together")        \
-    X(send_pool_bytes, "bytes", "datagrams: open, unacknowledged, free")                           \
+    X(send_pool_bytes, "bytes", "datagrams: open, unacknowledged, free; FPDUs (RC)")               \
     X(work_bytes, "bytes", "work requests: waiting, unacknowledged, free")                         \
-    X(peer_bytes, "bytes", "state of active peers, their timers and the map to find them by")      \
+    X(peer_bytes, "bytes", "active peers, their timers and the map to find them by; RC QPs")       \
     X(address_bytes, "bytes", "address handles")                                                   \
     X(record_bytes, "bytes", "records and atomics under way, with their maps")                     \
     X(region_bytes, "bytes", "memory regions and the map to find them by")                         \
     X(total_bytes, "bytes", "all of the above")                                                    \
-    X(peers, "peers", "active peers")                                                              \
+    X(peers, "peers", "active peers, RC QPs")                                                      \
     X(addresses, "handles", "address handles")                                                     \
     X(sockets, "sockets", "sockets of the LLP")                                                    \
     X(socket_queue_bytes, "bytes", "kernel memory: what is queued in the sockets or reserved")     \
@@ -210,10 +210,12 @@ struct diwarp_memory {
 #undef X
 };
 
-struct diwarp_qp;
-/* Walks all there is: not for the hot path. Sizes as asked of malloc, whose own overhead is not
- * counted. */
-DIWARP_EXPORT void diwarp_query_memory(const struct diwarp_qp *qp, struct diwarp_memory *memory);
+struct diwarp_cq;
+struct diwarp_pd;
+/* Of the CQ, of all its QPs, and of the PD. Walks all there is: not for the hot path. Sizes as asked
+ * of malloc, whose own overhead is not counted. */
+DIWARP_EXPORT void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
+                                       struct diwarp_memory *memory);
 
 /* ---- protection domain and memory regions ------------------------------------------------- */
 

@@ -91,8 +91,8 @@ struct diwarp_rc_qp_attr {
 /* Defaults: no markers, CRC, revision 2, 128 sends, 128 receives, 16 reads, 10 s. */
 DIWARP_EXPORT void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr);
 
-/* Private data of a request, answer or rejection. */
-#define DIWARP_PRIVATE_DATA_MAX_BYTES 508
+/* Private data of a request, answer or rejection: what MPA has room for, less our own. */
+#define DIWARP_PRIVATE_DATA_MAX_BYTES 480
 
 /* Waits for calls on a free port of the device's range; they come as completions of `cq`. */
 DIWARP_EXPORT int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq,

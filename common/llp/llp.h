@@ -72,7 +72,7 @@ struct dw_llp_ops {
      * Not while another thread sends. */
     bool (*unreachable)(struct dw_llp *llp, struct dw_llp_addr *to);
     void (*close)(struct dw_llp *llp);
-    /* NULL: nothing to tell. */
+    /* Adds to *memory. NULL: nothing to tell. */
     void (*query_memory)(const struct dw_llp *llp, struct dw_llp_memory *memory);
 };
 
@@ -105,6 +105,9 @@ int dw_llp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters
 
 int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters,
                 struct dw_llp **llp, struct diwarp_diagnosis *why);
+
+/* Adds what a socket holds. */
+void dw_llp_add_socket(int fd, struct dw_llp_memory *memory);
 
 /* Bytes the kernel charges against SO_RCVBUF for one datagram of `payload_bytes`: the skb's data
  * rounded up to the allocator's size class, and its header (facts: 1472 B cost 2304). */

@@ -455,10 +455,22 @@ static void udp_close(struct dw_llp *llp)
     free(llp);
 }
 
+static void udp_query_memory(const struct dw_llp *llp, struct dw_llp_memory *memory)
+{
+    const struct dw_udp *udp = (const struct dw_udp *)llp;
+    memory->own_bytes += sizeof(*udp);
+    dw_llp_add_socket(llp->fd, memory);
+    for (unsigned i = 0; i < DW_UDP_HOT; i++) {
+        if (udp->hot[i].fd >= 0) {
+            dw_llp_add_socket(udp->hot[i].fd, memory);
+        }
+    }
+}
+
 const struct dw_llp_ops dw_udp_ops = {
     .send = udp_send,
     .recv = udp_recv,
     .unreachable = udp_unreachable,
     .close = udp_close,
-    .query_memory = dw_udp_query_memory,
+    .query_memory = udp_query_memory,
 };

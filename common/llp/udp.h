@@ -74,9 +74,6 @@ void dw_udp_hot_refused(struct dw_udp *udp, const struct dw_llp_addr *to);
 /* The next destination noted so. */
 bool dw_udp_hot_unreachable(struct dw_udp *udp, struct dw_llp_addr *to);
 
-/* ---- udp_memory.c ---- */
-void dw_udp_query_memory(const struct dw_llp *llp, struct dw_llp_memory *memory);
-
 /* An IPv6 socket reaches IPv4 as ::ffff:a.b.c.d. Returns 0 when the socket cannot reach `from`. */
 static inline socklen_t dw_udp_sockaddr_set(uint8_t family, const struct dw_llp_addr *from,
                                             union dw_udp_sockaddr *to)

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "common/rnic/lock.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/rc.h"
 
 struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
 {
@@ -27,6 +27,8 @@ struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
 
 void diwarp_destroy_cq(struct diwarp_cq *cq)
 {
+    if (cq->rc)
+        dw_rc_destroy(cq->rc);
     free(cq->ring);
     free(cq);
 }
@@ -52,6 +54,19 @@ void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
     if (cq->count == cq->capacity && !grow(cq))
         abort(); /* a completion cannot be lost; nothing can be undone at this point */
     cq->ring[(cq->head + cq->count++) % cq->capacity] = *wc;
+}
+
+void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
+                  const struct diwarp_connect_request *request)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < cq->count; i++) {
+        const struct diwarp_wc *wc = &cq->ring[(cq->head + i) % cq->capacity];
+        bool forget = (qp && wc->rc_qp == qp) || (request && wc->request == request);
+        if (!forget)
+            cq->ring[(cq->head + kept++) % cq->capacity] = *wc;
+    }
+    cq->count = kept;
 }
 
 void dw_cq_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
@@ -98,6 +113,8 @@ static int run(struct diwarp_cq *cq)
     __atomic_store_n(&cq->ran_ns, now_ns, __ATOMIC_RELAXED);
     dw_list_foreach (it, &cq->qps)
         received += dw_qp_progress(dw_container(it, struct diwarp_qp, cq_link), now_ns);
+    if (cq->rc)
+        received += dw_rc_run(cq->rc, now_ns);
     return received;
 }
 
@@ -122,8 +139,8 @@ int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
 
 uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq)
 {
-    uint64_t next_ns = UINT64_MAX;
     dw_lock(cq->device);
+    uint64_t next_ns = cq->rc ? dw_rc_next_deadline_ns(cq->rc) : UINT64_MAX;
     dw_list_foreach (it, &cq->qps) {
         uint64_t deadline_ns = dw_qp_next_deadline_ns(dw_container(it, struct diwarp_qp, cq_link));
         if (deadline_ns < next_ns)
@@ -148,7 +165,7 @@ uint64_t diwarp_cq_quiet_ns(const struct diwarp_cq *cq)
 /* Sleeps until a QP's socket is readable or a timer is due; false when it cannot sleep. */
 static bool sleep_until(struct diwarp_cq *cq, uint64_t now_ns, uint64_t until_ns)
 {
-    struct pollfd fds[WAIT_MAX_FDS];
+    struct pollfd fds[WAIT_MAX_FDS + 1];
     nfds_t count = 0;
     dw_lock(cq->device);
     dw_list_foreach (it, &cq->qps) {
@@ -158,6 +175,12 @@ static bool sleep_until(struct diwarp_cq *cq, uint64_t now_ns, uint64_t until_ns
             until_ns = deadline_ns;
         if (qp->llp->fd >= 0 && count < WAIT_MAX_FDS)
             fds[count++] = (struct pollfd){.fd = qp->llp->fd, .events = POLLIN};
+    }
+    if (cq->rc) {
+        uint64_t deadline_ns = dw_rc_next_deadline_ns(cq->rc);
+        if (deadline_ns < until_ns)
+            until_ns = deadline_ns;
+        fds[count++] = (struct pollfd){.fd = cq->rc->streams->fd, .events = POLLIN};
     }
     dw_unlock(cq->device);
     if (until_ns <= now_ns)

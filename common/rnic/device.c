@@ -47,6 +47,12 @@ static int real_open_llp(void *arg, const struct dw_llp_attr *attr,
     return dw_llp_open(attr, counters, llp, why);
 }
 
+static int real_open_streams(void *arg, uint64_t silence_ns, struct dw_streams **streams)
+{
+    (void)arg;
+    return dw_tcp_open(silence_ns, streams);
+}
+
 uint64_t dw_device_now_ns(const struct diwarp_device *device)
 {
     return device->env.now_ns(device->env.arg);
@@ -148,6 +154,8 @@ int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *e
         new->env.now_ns = real_now_ns;
     if (!new->env.open_llp)
         new->env.open_llp = real_open_llp;
+    if (!new->env.open_streams)
+        new->env.open_streams = real_open_streams;
     new->random_state = new->env.seed;
     if (!new->env.seed &&
         getrandom(&new->random_state, sizeof new->random_state, 0) != sizeof new->random_state) {

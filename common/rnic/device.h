@@ -10,12 +10,15 @@
 
 #include "common/include/diwarp.h"
 #include "common/llp/llp.h"
+#include "common/llp/stream.h"
 
 /* What a device takes from outside. dw_device_open(): a NULL function or 0 means the real thing. */
 struct dw_env {
     uint64_t (*now_ns)(void *arg); /* monotonic */
     int (*open_llp)(void *arg, const struct dw_llp_attr *attr, struct diwarp_counters *counters,
                     struct dw_llp **llp, struct diwarp_diagnosis *why);
+    /* See dw_tcp_open(). */
+    int (*open_streams)(void *arg, uint64_t silence_ns, struct dw_streams **streams);
     void *arg;
     uint64_t seed;      /* of tokens, STags and ids; 0: from the kernel */
     uint32_t first_psn; /* both ends must agree; not 0 only to test the wrap */

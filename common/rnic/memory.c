@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much memory a QP holds, by kind: a walk over all that it owns. */
+/* How much memory the QPs of a CQ hold, by kind: a walk over all that they own. */
 #include "common/rnic/lock.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/rc.h"
 
 static uint64_t list_count(const struct dw_list *head)
 {
@@ -26,15 +26,25 @@ static uint64_t assembly_bytes(const struct diwarp_qp *qp, const struct dw_list 
     return list_count(head) * (sizeof(struct dw_assembly) + qp->attr.max_msg_bytes);
 }
 
-static void add_base(const struct diwarp_qp *qp, struct diwarp_memory *memory)
+static void add_base(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
+                     struct diwarp_memory *memory)
 {
-    const struct diwarp_cq *cq = qp->cq;
-    memory->base_bytes += sizeof *qp->device + sizeof *qp->pd + sizeof *qp + sizeof *cq +
-                          cq->capacity * sizeof *cq->ring;
+    memory->base_bytes +=
+        sizeof *cq->device + sizeof *pd + sizeof *cq + cq->capacity * sizeof *cq->ring;
     memory->region_bytes +=
-        qp->pd->mrs.by_stag.count * sizeof(struct dw_region) + map_bytes(&qp->pd->mrs.by_stag);
-    memory->addresses = list_count(&qp->ahs);
-    memory->address_bytes = memory->addresses * sizeof(struct diwarp_ah);
+        pd->mrs.by_stag.count * sizeof(struct dw_region) + map_bytes(&pd->mrs.by_stag);
+}
+
+static uint64_t heap_bytes(const struct dw_heap *heap)
+{
+    return heap->capacity ? (heap->capacity + 1) * sizeof *heap->slots : 0;
+}
+
+static void add_sockets(const struct dw_llp_memory *llp, struct diwarp_memory *memory)
+{
+    memory->sockets += llp->sockets;
+    memory->socket_queue_bytes += llp->queue_bytes;
+    memory->socket_limit_bytes += llp->limit_bytes;
 }
 
 static void add_llp(const struct diwarp_qp *qp, struct diwarp_memory *memory)
@@ -43,9 +53,7 @@ static void add_llp(const struct diwarp_qp *qp, struct diwarp_memory *memory)
     if (qp->llp->ops->query_memory)
         qp->llp->ops->query_memory(qp->llp, &llp);
     memory->base_bytes += llp.own_bytes;
-    memory->sockets = llp.sockets;
-    memory->socket_queue_bytes = llp.queue_bytes;
-    memory->socket_limit_bytes = llp.limit_bytes;
+    add_sockets(&llp, memory);
 }
 
 /* The slot, the stage, and what completions hold or held. */
@@ -79,7 +87,7 @@ static void add_rd(const struct diwarp_qp *qp, struct diwarp_memory *memory)
     uint64_t datagrams = list_count(&qp->free_small) + list_count(&qp->free_large);
     dw_list_foreach (it, &qp->peers)
         datagrams += add_peer(dw_container(it, struct dw_peer, link), memory);
-    memory->send_pool_bytes = qp->pool_bytes + datagrams * sizeof(struct dw_datagram);
+    memory->send_pool_bytes += qp->pool_bytes + datagrams * sizeof(struct dw_datagram);
     memory->work_bytes += list_count(&qp->free_works) * sizeof(struct dw_work);
     memory->assembly_bytes +=
         assembly_bytes(qp, &qp->free_assemblies) + assembly_bytes(qp, &qp->done_assemblies);
@@ -90,21 +98,68 @@ static void add_rd(const struct diwarp_qp *qp, struct diwarp_memory *memory)
                             map_bytes(&qp->sources) + map_bytes(&qp->atomics);
 }
 
-void diwarp_query_memory(const struct diwarp_qp *qp, struct diwarp_memory *memory)
+static void add_qp(const struct diwarp_qp *qp, struct diwarp_memory *memory)
 {
-    *memory = (struct diwarp_memory){0};
-    dw_lock(qp->device);
-    add_base(qp, memory);
+    memory->base_bytes += sizeof *qp;
+    memory->addresses += list_count(&qp->ahs);
     add_llp(qp, memory);
     add_slots(qp, memory);
     if (qp->ud)
         dw_ud_query_memory(qp, memory);
     else
         add_rd(qp, memory);
-    if (qp->timers.capacity)
-        memory->peer_bytes += (qp->timers.capacity + 1) * sizeof *qp->timers.slots;
+    memory->peer_bytes += heap_bytes(&qp->timers);
+}
+
+static void add_stream(const struct dw_stream *stream, struct diwarp_memory *memory)
+{
+    struct dw_llp_memory llp = {0};
+    if (stream && stream->ops->query_memory)
+        stream->ops->query_memory(stream, &llp);
+    memory->peer_bytes += llp.own_bytes;
+    add_sockets(&llp, memory);
+}
+
+/* QPs that share receives have been made one after the other, if not with a single SRQ. */
+static void add_rc(const struct dw_rc *rc, struct diwarp_memory *memory)
+{
+    const struct diwarp_srq *counted = NULL;
+    memory->peer_bytes += heap_bytes(&rc->timers);
+    dw_list_foreach (it, &rc->qps) {
+        const struct diwarp_rc_qp *qp = dw_container(it, struct diwarp_rc_qp, link);
+        const struct diwarp_srq *srq = qp->attr.srq;
+        memory->peers++;
+        add_stream(qp->stream, memory);
+        if (srq && srq != counted)
+            memory->receive_bytes += sizeof *srq + srq->recvs.capacity * sizeof(struct dw_rc_recv);
+        counted = srq;
+    }
+    dw_list_foreach (it, &rc->listeners) {
+        const struct diwarp_listener *listener = dw_container(it, struct diwarp_listener, link);
+        memory->base_bytes += sizeof *listener;
+        add_stream(listener->stream, memory);
+    }
+}
+
+void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
+                         struct diwarp_memory *memory)
+{
+    struct diwarp_rc_memory rc;
+    diwarp_query_rc_memory(cq, &rc);
+    *memory = (struct diwarp_memory){
+        .peer_bytes = rc.qp_bytes,
+        .receive_bytes = rc.receive_bytes,
+        .send_pool_bytes = rc.send_bytes,
+    };
+    dw_lock(cq->device);
+    add_base(cq, pd, memory);
+    dw_list_foreach (it, &cq->qps)
+        add_qp(dw_container(it, struct diwarp_qp, cq_link), memory);
+    if (cq->rc)
+        add_rc(cq->rc, memory);
+    memory->address_bytes = memory->addresses * sizeof(struct diwarp_ah);
     memory->total_bytes = memory->base_bytes + memory->receive_bytes + memory->assembly_bytes +
                           memory->send_pool_bytes + memory->work_bytes + memory->peer_bytes +
                           memory->address_bytes + memory->record_bytes + memory->region_bytes;
-    dw_unlock(qp->device);
+    dw_unlock(cq->device);
 }

@@ -40,8 +40,11 @@ struct diwarp_pd {
     struct dw_list qps;
 };
 
+struct dw_rc; /* rc.h */
+
 struct diwarp_cq {
     struct diwarp_device *device;
+    struct dw_rc *rc; /* NULL: no RC QP or listener yet */
     struct dw_list qps;
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;

@@ -93,8 +93,9 @@ void dw_ud_query_memory(const struct diwarp_qp *qp, struct diwarp_memory *memory
         (list_count(&ud->recvs) + list_count(&ud->free_recvs)) * sizeof(struct posted_recv);
     memory->assembly_bytes += list_count(&ud->assemblies) * sizeof(struct assembly);
     memory->record_bytes += list_count(&ud->records) * sizeof(struct diwarp_record);
-    memory->peers = list_count(&ud->sources);
-    memory->peer_bytes += memory->peers * sizeof(struct dw_ud_source) +
+    const uint64_t sources = list_count(&ud->sources);
+    memory->peers += sources;
+    memory->peer_bytes += sources * sizeof(struct dw_ud_source) +
                           ud->source_by_name.capacity * sizeof *ud->source_by_name.slots;
 }
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "common/wire/bytes.h"
+#include "common/wire/terminate.h"
 
 #define DDP_TAGGED       0x80
 #define DDP_LAST         0x40
@@ -110,4 +111,55 @@ int dw_ddp_get(struct dw_ddp_header *header, const uint8_t *buf, size_t len)
         return -EPROTO;
     }
     return header->tagged ? get_tagged(header, buf, len) : get_untagged(header, buf, len);
+}
+
+/* Verdict and cause in one, so that each check is one line. */
+static int refuse(uint16_t *cause, enum dw_terminate_cause why)
+{
+    *cause = (uint16_t)why;
+    return -EPROTO;
+}
+
+static int get_stream_untagged(struct dw_ddp_header *header, const uint8_t *buf, uint16_t *cause)
+{
+    const struct opcode_rule *rule = &rules[header->opcode];
+
+    if (rule->qn != header->qn) {
+        return refuse(cause, DW_TERM_RDMAP_OPCODE);
+    }
+    header->ulp = rule->uses_ulp ? dw_get_be32(buf + 2) : 0;
+    header->msn = dw_get_be32(buf + 10);
+    header->mo = dw_get_be32(buf + 14);
+    return DW_DDP_UNTAGGED_BYTES;
+}
+
+int dw_ddp_get_stream(struct dw_ddp_header *header, const uint8_t *buf, size_t len, uint16_t *cause)
+{
+    bool tagged = len > 0 && (buf[0] & DDP_TAGGED);
+
+    if (len < (tagged ? DW_DDP_TAGGED_BYTES : DW_DDP_UNTAGGED_BYTES)) {
+        *cause = DW_TERM_RDMAP_UNSPECIFIED;
+        return -EBADMSG;
+    }
+    *header = (struct dw_ddp_header){
+        .tagged = tagged,
+        .last = (buf[0] & DDP_LAST) != 0,
+        .opcode = buf[1] & RDMAP_OPCODE_MASK,
+        .qn = tagged ? 0 : dw_get_be32(buf + 6),
+    };
+    /* DDP first, as its receiver does before it hands the segment up. */
+    if ((buf[0] & DDP_VERSION_MASK) != DDP_VERSION) {
+        return refuse(cause, tagged ? DW_TERM_DDP_TAGGED_VERSION : DW_TERM_DDP_UNTAGGED_VERSION);
+    }
+    if (header->qn > DW_QN_TERMINATE) {
+        return refuse(cause, DW_TERM_DDP_QN);
+    }
+    if ((buf[1] & RDMAP_VERSION_MASK) != RDMAP_VERSION) {
+        return refuse(cause, DW_TERM_RDMAP_VERSION);
+    }
+    if (header->opcode > DW_RDMAP_TERMINATE ||
+        rules[header->opcode].kind != (tagged ? TAGGED : UNTAGGED)) {
+        return refuse(cause, DW_TERM_RDMAP_OPCODE);
+    }
+    return tagged ? get_tagged(header, buf, len) : get_stream_untagged(header, buf, cause);
 }

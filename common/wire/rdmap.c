@@ -33,13 +33,38 @@ int dw_write_record_get(struct dw_write_record *wr, const uint8_t *buf, size_t l
     return wr->offset > wr->total ? -EPROTO : 0;
 }
 
-void dw_read_request_put(uint8_t *buf, const struct dw_read_request *rr)
+void dw_read_request_put_stream(uint8_t *buf, const struct dw_read_request *rr)
 {
     dw_put_be32(buf, rr->sink_stag);
     dw_put_be64(buf + 4, rr->sink_to);
     dw_put_be32(buf + 12, rr->size);
     dw_put_be32(buf + 16, rr->source_stag);
     dw_put_be64(buf + 20, rr->source_to);
+}
+
+static void read_request_get(struct dw_read_request *rr, const uint8_t *buf)
+{
+    *rr = (struct dw_read_request){
+        .sink_stag = dw_get_be32(buf),
+        .sink_to = dw_get_be64(buf + 4),
+        .size = dw_get_be32(buf + 12),
+        .source_stag = dw_get_be32(buf + 16),
+        .source_to = dw_get_be64(buf + 20),
+    };
+}
+
+int dw_read_request_get_stream(struct dw_read_request *rr, const uint8_t *buf, size_t len)
+{
+    if (len != DW_READ_REQUEST_STREAM_BYTES) {
+        return len < DW_READ_REQUEST_STREAM_BYTES ? -EBADMSG : -EPROTO;
+    }
+    read_request_get(rr, buf);
+    return 0;
+}
+
+void dw_read_request_put(uint8_t *buf, const struct dw_read_request *rr)
+{
+    dw_read_request_put_stream(buf, rr);
     dw_put_be32(buf + 28, rr->record_id);
     dw_put_be32(buf + 32, rr->granted);
 }
@@ -49,11 +74,7 @@ int dw_read_request_get(struct dw_read_request *rr, const uint8_t *buf, size_t l
     if (len < DW_READ_REQUEST_BYTES) {
         return -EBADMSG;
     }
-    rr->sink_stag = dw_get_be32(buf);
-    rr->sink_to = dw_get_be64(buf + 4);
-    rr->size = dw_get_be32(buf + 12);
-    rr->source_stag = dw_get_be32(buf + 16);
-    rr->source_to = dw_get_be64(buf + 20);
+    read_request_get(rr, buf);
     rr->record_id = dw_get_be32(buf + 28);
     rr->granted = dw_get_be32(buf + 32);
     /* The sink asks, so the id is the sink's. */

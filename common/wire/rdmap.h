@@ -35,6 +35,12 @@ struct dw_read_request {
 void dw_read_request_put(uint8_t *buf, const struct dw_read_request *rr);
 int dw_read_request_get(struct dw_read_request *rr, const uint8_t *buf, size_t len);
 
+/* The same on an RC stream: RFC 5040's 28 bytes and no more (record_id and granted are 0).
+ * -EBADMSG: shorter, -EPROTO: longer. */
+#define DW_READ_REQUEST_STREAM_BYTES 28
+void dw_read_request_put_stream(uint8_t *buf, const struct dw_read_request *rr);
+int dw_read_request_get_stream(struct dw_read_request *rr, const uint8_t *buf, size_t len);
+
 /* Atomic Request, RFC 7306 5.2: reserved 28 + AOpcode 4, request id 32, STag 32, TO 64, add or swap
  * data 64, its mask 64, compare data 64, its mask 64 (52 bytes). -EPROTO: another AOpcode. */
 enum dw_atomic_opcode { DW_ATOMIC_FETCH_ADD = 0, DW_ATOMIC_CMP_SWAP = 2 };

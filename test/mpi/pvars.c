@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The counters of btl/diwarp as any tool sees them, through MPI_T: there, moving with the traffic,
- * and proving that rendezvous went by Write-Record without a FIN on the wire.
+ * and proving that rendezvous went by Write-Record without a FIN on the wire; over RC, that it went
+ * by RDMA Write, with one.
  */
 #include "test/mpi/mpi_payload.h"
 #include "test/mpi/mpi_test.h"
@@ -9,6 +10,7 @@
 
 #define PREFIX           "btl_diwarp_"
 #define MESSAGES         50
+#define MESSAGES_LARGE   5
 #define RENDEZVOUS_BYTES 1048576
 
 static void ring(size_t size, int count)
@@ -56,7 +58,8 @@ static void check_rendezvous(struct mt_pvar_set *set, uint64_t bytes)
              (unsigned long long)tx, (unsigned long long)bytes);
     MT_CHECK(rx >= bytes, "rx_record_bytes is %llu after %llu bytes by rendezvous",
              (unsigned long long)rx, (unsigned long long)bytes);
-    MT_CHECK(mt_pvar_value(set, PREFIX "rx_records_complete") >= 5, "records did not complete");
+    MT_CHECK(mt_pvar_value(set, PREFIX "rx_records_complete") >= MESSAGES_LARGE,
+             "records did not complete");
     MT_CHECK(mt_pvar_value(set, PREFIX "fin_msgs_on_wire") == 0, "%llu FIN messages on the wire",
              (unsigned long long)mt_pvar_value(set, PREFIX "fin_msgs_on_wire"));
 }
@@ -75,9 +78,34 @@ static void check_memory(struct mt_pvar_set *set)
              "no peer holds memory");
 }
 
+static void check_rc_eager(struct mt_pvar_set *set)
+{
+    uint64_t sent = mt_pvar_value(set, PREFIX "rc_tx_send_msgs");
+
+    MT_CHECK(sent >= MESSAGES, "rc_tx_send_msgs is %llu after %d eager messages",
+             (unsigned long long)sent, MESSAGES);
+    MT_CHECK(mt_pvar_value(set, PREFIX "rc_rx_send_msgs") >= MESSAGES,
+             "rc_rx_send_msgs did not move");
+    MT_CHECK(mt_pvar_value(set, PREFIX "rc_tx_fpdus") >= MESSAGES, "rc_tx_fpdus did not move");
+    MT_CHECK(mt_pvar_value(set, PREFIX "rc_rx_fpdus") >= MESSAGES, "rc_rx_fpdus did not move");
+    MT_CHECK(mt_pvar_value(set, PREFIX "tx_datagrams") == 0, "datagrams over RC");
+}
+
+static void check_rc_rendezvous(struct mt_pvar_set *set, uint64_t bytes)
+{
+    MT_CHECK(mt_pvar_value(set, PREFIX "rc_tx_bytes") >= bytes, "rc_tx_bytes did not move");
+    MT_CHECK(mt_pvar_value(set, PREFIX "rc_rx_bytes") >= bytes, "rc_rx_bytes did not move");
+    MT_CHECK(mt_pvar_value(set, PREFIX "rc_tx_write_msgs") >= MESSAGES_LARGE,
+             "rc_tx_write_msgs did not move");
+    MT_CHECK(mt_pvar_value(set, PREFIX "fin_msgs_on_wire") >= MESSAGES_LARGE,
+             "%llu FIN messages on the wire",
+             (unsigned long long)mt_pvar_value(set, PREFIX "fin_msgs_on_wire"));
+}
+
 int main(int argc, char **argv)
 {
     struct mt_pvar_set set;
+    bool rc;
     int count;
 
     mt_start(argc, argv, "pvars", MPI_THREAD_SINGLE);
@@ -86,20 +114,22 @@ int main(int argc, char **argv)
     mt_pvar_set_init(&set, PREFIX);
     MT_CHECK(set.count > 0, "no such pvars: none begins with " PREFIX);
     count = set.count;
+    rc = mt_cvar_number(PREFIX "transport") > 0;
     MPI_Barrier(MPI_COMM_WORLD); /* nobody's messages come before all have their handles */
     mt_phase("eager");
     ring(64, MESSAGES);
     MPI_Barrier(MPI_COMM_WORLD);
-    check_eager(&set);
+    (rc ? check_rc_eager : check_eager)(&set);
     mt_phase("rendezvous");
-    ring(RENDEZVOUS_BYTES, 5);
+    ring(RENDEZVOUS_BYTES, MESSAGES_LARGE);
     /* Sendrecv returns only when the peer holds our bytes, so both directions are counted now. */
     MPI_Barrier(MPI_COMM_WORLD);
-    check_rendezvous(&set, (uint64_t)5 * RENDEZVOUS_BYTES);
+    (rc ? check_rc_rendezvous : check_rendezvous)(&set, (uint64_t)MESSAGES_LARGE *
+                                                            RENDEZVOUS_BYTES);
     check_memory(&set);
     print_all(&set);
     mt_pvar_set_fini(&set);
     MPI_T_finalize();
-    mt_finish("%d counters, no FIN on the wire", count);
+    mt_finish("%d counters, %s FIN on the wire", count, rc ? "each write with its" : "no");
     return 0;
 }

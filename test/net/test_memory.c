@@ -32,7 +32,7 @@ static struct diwarp_memory memory_of_all(void)
 {
     struct diwarp_memory sum = {0}, one;
     for (unsigned i = 0; i < NODES; i++) {
-        diwarp_query_memory(nodes[i].qp, &one);
+        diwarp_query_memory(nodes[i].cq, nodes[i].pd, &one);
 #define X(name, unit, meaning) sum.name += one.name;
         DIWARP_MEMORY(X)
 #undef X
@@ -48,9 +48,9 @@ static void assert_told(const char *when)
     if (all.total_bytes > held || held - all.total_bytes > held / 25 + 4096)
         fail_msg("%s: %llu bytes told, %llu allocated", when, (unsigned long long)all.total_bytes,
                  (unsigned long long)held);
-    assert_int_equal(all.base_bytes + all.receive_bytes + all.assembly_bytes +
-                         all.send_pool_bytes + all.work_bytes + all.peer_bytes +
-                         all.address_bytes + all.record_bytes + all.region_bytes,
+    assert_int_equal(all.base_bytes + all.receive_bytes + all.assembly_bytes + all.send_pool_bytes +
+                         all.work_bytes + all.peer_bytes + all.address_bytes + all.record_bytes +
+                         all.region_bytes,
                      all.total_bytes);
 }
 

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The RC transport of the module: listener, shared receives, completions, and the orderly end. */
+#define _GNU_SOURCE /* ppoll */
+#include "btl_diwarp/btl_diwarp_rc.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* Of one sleep while connections close. */
+#define CLOSE_SLEEP_NS 1000000
+
+static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+{
+    switch ((unsigned)wc->wc.opcode) {
+    case DIWARP_WC_CONNECT_REQUEST:
+        mca_btl_diwarp_rc_on_request(module, wc);
+        return;
+    case DIWARP_WC_CONNECTED:
+        mca_btl_diwarp_rc_on_connected(module, wc);
+        return;
+    case DIWARP_WC_DISCONNECTED:
+        mca_btl_diwarp_rc_on_disconnected(module, wc);
+        return;
+    default:
+        break;
+    }
+    if (MCA_BTL_DIWARP_RC_IS_RECV(wc->wc.wr_id)) {
+        mca_btl_diwarp_rc_on_recv(module, wc);
+    } else {
+        mca_btl_diwarp_rc_work_on_wc(module, wc);
+    }
+}
+
+static void on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
+                           int count)
+{
+    for (int i = 0; i < count; i++) {
+        on_wc(module, &wc[i]);
+    }
+}
+
+/* 0 or negative errno. */
+static int open_srq(struct mca_btl_diwarp_module *module)
+{
+    const unsigned count = mca_btl_diwarp_component.params.rc_srq_buffers;
+    struct mca_btl_diwarp_rc *rc = module->rc;
+
+    if (MCA_BTL_DIWARP_RC_SRQ != mca_btl_diwarp_component.params.transport) {
+        return 0;
+    }
+    rc->srq = diwarp_create_srq(module->pd, count);
+    if (NULL == rc->srq) {
+        return -ENOMEM;
+    }
+    rc->srq_buffers = mca_btl_diwarp_rc_buffers_alloc(count);
+    if (NULL == rc->srq_buffers) {
+        return -ENOMEM;
+    }
+    return mca_btl_diwarp_rc_buffers_post(module, rc->srq_buffers, count, NULL);
+}
+
+/* What the RC transport serves, and how; it has no reads and no atomics. */
+static void fit_function_table(mca_btl_base_module_t *btl)
+{
+    btl->btl_send = mca_btl_diwarp_rc_send;
+    btl->btl_sendi = mca_btl_diwarp_rc_sendi;
+    btl->btl_put = mca_btl_diwarp_rc_put;
+    btl->btl_get = NULL;
+    btl->btl_atomic_fop = NULL;
+    btl->btl_atomic_cswap = NULL;
+    btl->btl_flags &= ~(uint32_t)(MCA_BTL_FLAGS_GET | MCA_BTL_FLAGS_ATOMIC_FOPS);
+    btl->btl_atomic_flags = 0;
+}
+
+static void show_opened(const struct mca_btl_diwarp_module *module)
+{
+    struct diwarp_address address;
+    char interfaces[512];
+
+    diwarp_query_listener(module->rc->listener, &address);
+    mca_btl_diwarp_format_interfaces(address.interfaces, address.interface_count, interfaces,
+                                     sizeof(interfaces));
+    opal_output_verbose(20, opal_btl_base_framework.framework_output,
+                        "btl:diwarp: %s, port %u on %s", NULL != module->rc->srq ? "rc-srq" : "rc",
+                        address.port, interfaces);
+}
+
+static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
+                   struct diwarp_diagnosis *why)
+{
+    struct mca_btl_diwarp_rc *rc = calloc(1, sizeof(*rc));
+    int error;
+
+    *what = "setting up connections";
+    if (NULL == rc) {
+        return -ENOMEM;
+    }
+    OBJ_CONSTRUCT(&rc->lock, opal_mutex_t);
+    OBJ_CONSTRUCT(&rc->endpoints, opal_hash_table_t);
+    module->rc = rc;
+    if (OPAL_SUCCESS != opal_hash_table_init(&rc->endpoints, 64)) {
+        return -ENOMEM;
+    }
+    *what = "posting shared receives";
+    error = open_srq(module);
+    if (error < 0) {
+        return error;
+    }
+    *what = "listening for connections";
+    error = diwarp_listen(module->pd, module->cq, &rc->listener, why);
+    if (error < 0) {
+        return error;
+    }
+    module->fd = diwarp_rc_fd(module->cq);
+    module->received = &diwarp_query_rc_counters(module->cq)->rc_rx_syscalls;
+    fit_function_table(&module->super);
+    show_opened(module);
+    return 0;
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Until everything sent is with TCP and every peer has closed, too: a connection that is closed
+ * with bytes unread would be reset, and what the peer has not read yet with it. */
+static void close_connections(struct mca_btl_diwarp_module *module)
+{
+    const uint64_t until_ns =
+        clock_ns() + mca_btl_diwarp_component.params.finalize_timeout_ms * 1000000ull;
+    const struct timespec period = {.tv_sec = 0, .tv_nsec = CLOSE_SLEEP_NS};
+
+    mca_btl_diwarp_rc_endpoints_leave(module);
+    while (module->rc->connections > 0 && clock_ns() < until_ns) {
+        if (0 == mca_btl_diwarp_poll_and_call_back(module)) {
+            struct pollfd pollfd = {.fd = module->fd, .events = POLLIN};
+
+            (void)ppoll(&pollfd, 1, &period, NULL);
+        }
+    }
+}
+
+static void close_rc(struct mca_btl_diwarp_module *module)
+{
+    struct mca_btl_diwarp_rc *rc = module->rc;
+
+    if (NULL == rc) {
+        return;
+    }
+    if (NULL != rc->listener) {
+        close_connections(module);
+        if (mca_btl_diwarp_component.params.stats) {
+            mca_btl_diwarp_counters_dump(module);
+        }
+    }
+    mca_btl_diwarp_rc_endpoints_free(module);
+    if (NULL != rc->listener) {
+        diwarp_destroy_listener(rc->listener);
+    }
+    if (NULL != rc->srq) {
+        diwarp_destroy_srq(rc->srq);
+    }
+    mca_btl_diwarp_rc_buffers_free(rc->srq_buffers, mca_btl_diwarp_component.params.rc_srq_buffers);
+    OBJ_DESTRUCT(&rc->endpoints);
+    OBJ_DESTRUCT(&rc->lock);
+    free(rc);
+    module->rc = NULL;
+}
+
+static void query_rc_address(const struct mca_btl_diwarp_module *module,
+                             struct diwarp_address *address)
+{
+    diwarp_query_listener(module->rc->listener, address);
+}
+
+const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rc = {
+    .open = open_rc,
+    .close = close_rc,
+    .query_address = query_rc_address,
+    .endpoint_create = mca_btl_diwarp_rc_endpoint_create,
+    .endpoint_destroy = mca_btl_diwarp_rc_endpoint_destroy,
+    .on_completions = on_completions,
+};

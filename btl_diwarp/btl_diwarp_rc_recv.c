@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Receives over RC: posted in advance, filled by the core, handed to the PML where they lie, and
+ * posted again as soon as the PML has seen them.
+ *
+ * An RNIC pins the memory of receives when it is registered; so this memory is there from the
+ * start, whether messages come or not.
+ */
+#include "btl_diwarp/btl_diwarp_rc.h"
+
+#include <sys/mman.h>
+
+/* Receives begin on cache lines, so that the PML's headers, behind ours, are aligned. */
+#define STRIDE_ALIGN 64u
+
+static uint64_t buffers_bytes;
+
+static size_t stride_bytes(void)
+{
+    return (mca_btl_diwarp_component.params.rc_recv_bytes + STRIDE_ALIGN - 1) &
+           ~(size_t)(STRIDE_ALIGN - 1);
+}
+
+unsigned char *mca_btl_diwarp_rc_buffers_alloc(unsigned count)
+{
+    void *buffers = mmap(NULL, count * stride_bytes(), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+    if (MAP_FAILED == buffers) {
+        return NULL;
+    }
+    (void)__atomic_add_fetch(&buffers_bytes, count * stride_bytes(), __ATOMIC_RELAXED);
+    return buffers;
+}
+
+void mca_btl_diwarp_rc_buffers_free(unsigned char *buffers, unsigned count)
+{
+    if (NULL != buffers) {
+        (void)munmap(buffers, count * stride_bytes());
+        (void)__atomic_sub_fetch(&buffers_bytes, count * stride_bytes(), __ATOMIC_RELAXED);
+    }
+}
+
+uint64_t mca_btl_diwarp_rc_buffers_bytes(void)
+{
+    return __atomic_load_n(&buffers_bytes, __ATOMIC_RELAXED);
+}
+
+static int buffer_post(const struct mca_btl_diwarp_module *module, struct diwarp_rc_qp *qp,
+                       unsigned char *buffer)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)buffer,
+                          .length = mca_btl_diwarp_component.params.rc_recv_bytes,
+                          .lkey = 0};
+    const struct ibv_recv_wr wr = {.wr_id = (uintptr_t)buffer | 1u, .sg_list = &sge, .num_sge = 1};
+
+    return NULL != module->rc->srq ? diwarp_post_srq_recv(module->rc->srq, &wr)
+                                   : diwarp_rc_post_recv(qp, &wr);
+}
+
+int mca_btl_diwarp_rc_buffers_post(struct mca_btl_diwarp_module *module, unsigned char *buffers,
+                                   unsigned count, struct diwarp_rc_qp *qp)
+{
+    int rc = 0;
+
+    for (unsigned i = 0; i < count && 0 == rc; i++) {
+        rc = buffer_post(module, qp, buffers + i * stride_bytes());
+    }
+    return rc;
+}
+
+/* The bytes come from a peer and may be anything. */
+static void message_deliver(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
+                            unsigned char *message)
+{
+    if (OPAL_UNLIKELY(wc->wc.byte_len < MCA_BTL_DIWARP_HEADER_BYTES)) {
+        module->counters.rx_unknown_tag++;
+        return;
+    }
+    if (OPAL_UNLIKELY(MCA_BTL_DIWARP_RC_TAG_GOODBYE == message[0])) {
+        mca_btl_diwarp_rc_on_goodbye(module, diwarp_rc_qp_context(wc->rc_qp));
+        return;
+    }
+    mca_btl_diwarp_deliver(module, message[0], message + MCA_BTL_DIWARP_HEADER_BYTES,
+                           wc->wc.byte_len - MCA_BTL_DIWARP_HEADER_BYTES);
+}
+
+void mca_btl_diwarp_rc_on_recv(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+{
+    unsigned char *buffer = (unsigned char *)(uintptr_t)(wc->wc.wr_id & ~(uint64_t)1);
+
+    if (OPAL_LIKELY(IBV_WC_SUCCESS == wc->wc.status)) {
+        message_deliver(module, wc, buffer);
+    } else if (NULL == module->rc->srq) {
+        return; /* the connection ends, and its buffers with it */
+    }
+    (void)buffer_post(module, wc->rc_qp, buffer);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Work requests over RC. Each endpoint has a queue of what found no connection or no room in the
+ * send queue of its QP, so that a peer that stands still holds up nobody else.
+ */
+#include "btl_diwarp/btl_diwarp_rc.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void waiting_append(mca_btl_diwarp_rc_endpoint_t *endpoint, struct mca_btl_diwarp_work *work)
+{
+    work->next = NULL;
+    if (NULL == endpoint->waiting_first) {
+        endpoint->waiting_first = work;
+    } else {
+        endpoint->waiting_last->next = work;
+    }
+    endpoint->waiting_last = work;
+}
+
+static struct mca_btl_diwarp_work *waiting_remove_first(mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    struct mca_btl_diwarp_work *work = endpoint->waiting_first;
+
+    if (NULL != work) {
+        endpoint->waiting_first = work->next;
+    }
+    return work;
+}
+
+/* Under the lock. 1, 0 or negative errno as mca_btl_diwarp_rc_work_post(). */
+static int post_or_append(struct mca_btl_diwarp_module *module,
+                          mca_btl_diwarp_rc_endpoint_t *endpoint, struct mca_btl_diwarp_work *work)
+{
+    if (OPAL_LIKELY(MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state &&
+                    NULL == endpoint->waiting_first)) {
+        int rc = work->ops->post(module, work);
+
+        if (OPAL_LIKELY(-ENOMEM != rc && -ENOTCONN != rc)) {
+            return rc;
+        }
+        module->counters.waiting_for_room++;
+    }
+    if (OPAL_UNLIKELY(MCA_BTL_DIWARP_RC_GONE == endpoint->state)) {
+        return -EHOSTUNREACH;
+    }
+    waiting_append(endpoint, work);
+    return 0;
+}
+
+int mca_btl_diwarp_rc_work_post(struct mca_btl_diwarp_module *module,
+                                mca_btl_diwarp_rc_endpoint_t *endpoint,
+                                struct mca_btl_diwarp_work *work)
+{
+    int rc, called = 0;
+
+    OPAL_THREAD_LOCK(&module->rc->lock);
+    rc = post_or_append(module, endpoint, work);
+    if (OPAL_UNLIKELY(MCA_BTL_DIWARP_RC_IDLE == endpoint->state)) {
+        called = mca_btl_diwarp_rc_endpoint_call(module, endpoint);
+    }
+    OPAL_THREAD_UNLOCK(&module->rc->lock);
+    if (OPAL_UNLIKELY(called < 0)) {
+        mca_btl_diwarp_rc_endpoint_on_lost(module, endpoint, strerror(-called));
+    }
+    return rc;
+}
+
+/* 1: posted and done; 0: posted; -EAGAIN: nothing to post, or not now; or why it failed. */
+static int post_first(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint,
+                      struct mca_btl_diwarp_work **work)
+{
+    int rc;
+
+    if (MCA_BTL_DIWARP_RC_CONNECTED != endpoint->state || NULL == endpoint->waiting_first) {
+        mca_btl_diwarp_rc_endpoint_leave_if_due(module, endpoint);
+        return -EAGAIN;
+    }
+    *work = endpoint->waiting_first;
+    rc = (*work)->ops->post(module, *work);
+    if (-ENOMEM == rc || -ENOTCONN == rc) {
+        return -EAGAIN;
+    }
+    (void)waiting_remove_first(endpoint);
+    return rc;
+}
+
+void mca_btl_diwarp_rc_work_post_waiting(struct mca_btl_diwarp_module *module,
+                                         mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    struct mca_btl_diwarp_work *work = NULL;
+    int rc;
+
+    do {
+        OPAL_THREAD_LOCK(&module->rc->lock);
+        rc = post_first(module, endpoint, &work);
+        OPAL_THREAD_UNLOCK(&module->rc->lock);
+        if (0 != rc && -EAGAIN != rc && !endpoint->deleted) {
+            work->ops->on_complete(module, work,
+                                   rc > 0 ? IBV_WC_SUCCESS : IBV_WC_LOC_QP_OP_ERR, NULL);
+        }
+    } while (-EAGAIN != rc);
+}
+
+void mca_btl_diwarp_rc_work_end_waiting(struct mca_btl_diwarp_module *module,
+                                        mca_btl_diwarp_rc_endpoint_t *endpoint,
+                                        enum ibv_wc_status status)
+{
+    struct mca_btl_diwarp_work *work;
+
+    do {
+        OPAL_THREAD_LOCK(&module->rc->lock);
+        work = waiting_remove_first(endpoint);
+        OPAL_THREAD_UNLOCK(&module->rc->lock);
+        if (NULL != work && !endpoint->deleted && !module->rc->closing) {
+            work->ops->on_complete(module, work, status, NULL);
+        }
+    } while (NULL != work);
+}
+
+/* A request that the end of its connection flushed waits for what comes of that. */
+void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+{
+    struct mca_btl_diwarp_work *work = (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id;
+    mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
+    bool waiting;
+
+    if (NULL != work && IBV_WC_WR_FLUSH_ERR == wc->wc.status) {
+        OPAL_THREAD_LOCK(&module->rc->lock);
+        waiting_append(endpoint, work);
+        OPAL_THREAD_UNLOCK(&module->rc->lock);
+        return;
+    }
+    if (NULL != work && !endpoint->deleted && !module->rc->closing) {
+        work->ops->on_complete(module, work, wc->wc.status, wc);
+    }
+    OPAL_THREAD_LOCK(&module->rc->lock);
+    waiting = NULL != endpoint->waiting_first || endpoint->deleted || module->rc->closing;
+    OPAL_THREAD_UNLOCK(&module->rc->lock);
+    if (waiting) {
+        mca_btl_diwarp_rc_work_post_waiting(module, endpoint);
+    }
+}

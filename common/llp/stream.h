@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The lower layer protocol of connections: byte streams, knows nothing of what is in them.
+ *
+ * TCP (tcp.c) and the streams of the tests are equals behind this interface. Nothing blocks. Not
+ * thread-safe: the caller holds the device's lock.
+ */
+#ifndef DW_STREAM_H
+#define DW_STREAM_H
+
+#include <sys/types.h>
+
+#include "common/llp/llp.h"
+
+/* What a stream is watched for, and what dw_streams_wait() found. An error is told as both. */
+enum { DW_STREAM_IN = 1, DW_STREAM_OUT = 2 };
+
+struct dw_stream;
+struct dw_streams;
+
+struct dw_stream_ops {
+    /* Bytes taken, perhaps fewer than offered; 0: none now. Negative: the stream is broken. */
+    ssize_t (*send)(struct dw_stream *stream, const struct iovec *iov, unsigned count);
+    /* Bytes received; 0: nothing waits. -ENODATA: the other side has closed in order; another
+     * negative value: the stream is broken. */
+    ssize_t (*recv)(struct dw_stream *stream, const struct iovec *iov, unsigned count);
+    /* Of a stream that connect() made, once it is found DW_STREAM_OUT: 0, or why it failed. */
+    int (*finish_connect)(struct dw_stream *stream);
+    /* Replaces what it is watched for; 0: nothing, not even errors. */
+    void (*watch)(struct dw_stream *stream, unsigned what);
+    /* Payload bytes of the largest segment, RFC 5044 5.1 (EMSS). */
+    uint32_t (*emss)(struct dw_stream *stream);
+    void (*peer)(struct dw_stream *stream, struct dw_llp_addr *peer);
+    /* No more is sent; the other side reads to the end of what was. */
+    void (*shutdown)(struct dw_stream *stream);
+    void (*close)(struct dw_stream *stream); /* frees it */
+    /* A listener: the next connection made, owned by the caller, not watched. -EAGAIN: none. */
+    int (*accept)(struct dw_stream *stream, struct dw_stream **accepted);
+    /* Adds to *memory. NULL: nothing to tell. */
+    void (*query_memory)(const struct dw_stream *stream, struct dw_llp_memory *memory);
+};
+
+/* Implementations embed this first. */
+struct dw_stream {
+    const struct dw_stream_ops *ops;
+    void *owner; /* the caller's */
+};
+
+struct dw_stream_event {
+    void *owner;
+    unsigned what;
+};
+
+struct dw_stream_listen {
+    uint8_t family;
+    const uint8_t *bind_ip; /* NULL: any */
+    uint16_t port_min, port_max;
+};
+
+struct dw_streams_ops {
+    /* -EADDRINUSE, -EACCES...; `why` is set then. */
+    int (*listen)(struct dw_streams *streams, const struct dw_stream_listen *attr,
+                  struct dw_stream **listener, uint16_t *port, struct diwarp_diagnosis *why);
+    /* Begins to connect; not watched. from->port 0: any. */
+    int (*connect)(struct dw_streams *streams, const struct dw_llp_addr *from,
+                   const struct dw_llp_addr *to, struct dw_stream **stream);
+    /* At most n watched streams that are ready, without blocking. */
+    unsigned (*wait)(struct dw_streams *streams, struct dw_stream_event *events, unsigned n);
+    void (*close)(struct dw_streams *streams); /* its streams are closed */
+};
+
+/* A set of streams that are watched together. */
+struct dw_streams {
+    const struct dw_streams_ops *ops;
+    int fd; /* readable when a watched stream is ready; -1: cannot be polled */
+};
+
+/* silence_ns: TCP may try that long to get something through; 0: as long as the system does. */
+int dw_tcp_open(uint64_t silence_ns, struct dw_streams **streams);
+
+#endif

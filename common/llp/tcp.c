@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Streams over TCP sockets, watched by one epoll set. Knows nothing of MPA. */
+#define _GNU_SOURCE /* accept4 */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "common/llp/explain.h"
+#include "common/llp/stream.h"
+#include "common/llp/udp.h"
+
+#define EVENTS_PER_WAIT 64
+/* Of a segment whose size TCP does not tell: the least IPv4 host's. */
+#define EMSS_DEFAULT 536
+/* IP_BIND_ADDRESS_NO_PORT: a port of its own for each source address would run out. */
+#define BIND_NO_PORT 24
+
+struct tcp_set {
+    struct dw_streams streams;
+    uint64_t silence_ns;
+};
+
+struct tcp_stream {
+    struct dw_stream stream;
+    struct tcp_set *set;
+    int fd;
+    unsigned watched; /* DW_STREAM_* */
+};
+
+static struct tcp_stream *of(struct dw_stream *stream)
+{
+    return (struct tcp_stream *)(void *)stream;
+}
+
+static bool is_not_now(int error)
+{
+    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS;
+}
+
+/* ---- one stream --------------------------------------------------------------------------- */
+
+static ssize_t tcp_send(struct dw_stream *stream, const struct iovec *iov, unsigned count)
+{
+    struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = count};
+    int fd = of(stream)->fd;
+    ssize_t n = count == 1 ? send(fd, iov->iov_base, iov->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT)
+                           : sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
+        return n;
+    }
+    return is_not_now(errno) ? 0 : -errno;
+}
+
+static ssize_t tcp_recv(struct dw_stream *stream, const struct iovec *iov, unsigned count)
+{
+    struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = count};
+    int fd = of(stream)->fd;
+    ssize_t n = count == 1 ? recv(fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
+                           : recvmsg(fd, &msg, MSG_DONTWAIT);
+    if (n > 0) {
+        return n;
+    }
+    if (n == 0) {
+        return -ENODATA;
+    }
+    return is_not_now(errno) ? 0 : -errno;
+}
+
+static int tcp_finish_connect(struct dw_stream *stream)
+{
+    int error = 0;
+    socklen_t len = sizeof(error);
+    if (getsockopt(of(stream)->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0) {
+        return -errno;
+    }
+    return -error;
+}
+
+static void tcp_watch(struct dw_stream *stream, unsigned what)
+{
+    struct tcp_stream *tcp = of(stream);
+    if (what == tcp->watched) {
+        return;
+    }
+    int op = !tcp->watched ? EPOLL_CTL_ADD : what ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+    struct epoll_event event = {
+        .events = (what & DW_STREAM_IN ? EPOLLIN : 0) | (what & DW_STREAM_OUT ? EPOLLOUT : 0),
+        .data.ptr = stream->owner,
+    };
+    if (epoll_ctl(tcp->set->streams.fd, op, tcp->fd, &event) == 0) {
+        tcp->watched = what;
+    }
+}
+
+static uint32_t tcp_emss(struct dw_stream *stream)
+{
+    int value = 0;
+    socklen_t len = sizeof(value);
+    if (getsockopt(of(stream)->fd, IPPROTO_TCP, TCP_MAXSEG, &value, &len) < 0 || value <= 0) {
+        return EMSS_DEFAULT;
+    }
+    return (uint32_t)value;
+}
+
+static void tcp_peer(struct dw_stream *stream, struct dw_llp_addr *peer)
+{
+    union dw_udp_sockaddr name;
+    socklen_t len = sizeof(name);
+    *peer = (struct dw_llp_addr){.family = AF_INET};
+    if (getpeername(of(stream)->fd, &name.any, &len) < 0) {
+        return;
+    }
+    peer->family = (uint8_t)name.any.sa_family;
+    if (name.any.sa_family == AF_INET6) {
+        peer->port = ntohs(name.v6.sin6_port);
+        memcpy(peer->ip, name.v6.sin6_addr.s6_addr, 16);
+    } else {
+        peer->port = ntohs(name.v4.sin_port);
+        memcpy(peer->ip, &name.v4.sin_addr, 4);
+    }
+}
+
+static void tcp_shutdown(struct dw_stream *stream)
+{
+    shutdown(of(stream)->fd, SHUT_WR);
+}
+
+static void tcp_close(struct dw_stream *stream)
+{
+    tcp_watch(stream, 0);
+    close(of(stream)->fd);
+    free(stream);
+}
+
+/* ---- making them -------------------------------------------------------------------------- */
+
+static int make_socket(uint8_t family)
+{
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return fd < 0 ? -errno : fd;
+}
+
+/* A peer that vanished is noticed also while nothing is sent. Buffers are left to autotuning. */
+static void set_options(int fd, uint64_t silence_ns)
+{
+    dw_udp_set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (!silence_ns) {
+        return;
+    }
+    uint64_t silence_ms = silence_ns / 1000000;
+    int silence = silence_ms > INT32_MAX ? INT32_MAX : (int)silence_ms;
+    int idle_s = silence / 2000 < 1 ? 1 : silence / 2000 > 32767 ? 32767 : silence / 2000;
+    int probe_s = idle_s / 8 < 1 ? 1 : idle_s / 8;
+    dw_udp_set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence < 1 ? 1 : silence);
+    dw_udp_set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
+    dw_udp_set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
+    dw_udp_set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+static int tcp_accept(struct dw_stream *stream, struct dw_stream **accepted);
+
+static void tcp_query_memory(const struct dw_stream *stream, struct dw_llp_memory *memory)
+{
+    const struct tcp_stream *tcp = (const struct tcp_stream *)(const void *)stream;
+    memory->own_bytes += sizeof(*tcp);
+    dw_llp_add_socket(tcp->fd, memory);
+}
+
+static const struct dw_stream_ops tcp_stream_ops = {
+    .send = tcp_send,
+    .recv = tcp_recv,
+    .finish_connect = tcp_finish_connect,
+    .watch = tcp_watch,
+    .emss = tcp_emss,
+    .peer = tcp_peer,
+    .shutdown = tcp_shutdown,
+    .close = tcp_close,
+    .accept = tcp_accept,
+    .query_memory = tcp_query_memory,
+};
+
+/* Takes the socket, also in error. */
+static int make_stream(struct tcp_set *set, int fd, struct dw_stream **stream)
+{
+    struct tcp_stream *tcp = calloc(1, sizeof(*tcp));
+    if (!tcp) {
+        close(fd);
+        return -ENOMEM;
+    }
+    *tcp = (struct tcp_stream){.stream = {.ops = &tcp_stream_ops}, .set = set, .fd = fd};
+    *stream = &tcp->stream;
+    return 0;
+}
+
+/* An error of the connection (it was reset before it was taken) is not one of the listener. */
+static int tcp_accept(struct dw_stream *stream, struct dw_stream **accepted)
+{
+    struct tcp_set *set = of(stream)->set;
+    int fd = accept4(of(stream)->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+        return -EAGAIN;
+    }
+    set_options(fd, set->silence_ns);
+    return make_stream(set, fd, accepted);
+}
+
+static int tcp_connect(struct dw_streams *streams, const struct dw_llp_addr *from,
+                       const struct dw_llp_addr *to, struct dw_stream **stream)
+{
+    struct tcp_set *set = (struct tcp_set *)(void *)streams;
+    union dw_udp_sockaddr here, there;
+    int fd = make_socket(to->family);
+    if (fd < 0) {
+        return fd;
+    }
+    set_options(fd, set->silence_ns);
+    dw_udp_set_int(fd, IPPROTO_IP, BIND_NO_PORT, 1);
+    socklen_t here_len = dw_udp_sockaddr_set(to->family, from, &here);
+    socklen_t there_len = dw_udp_sockaddr_set(to->family, to, &there);
+    if (bind(fd, &here.any, here_len) < 0 ||
+        (connect(fd, &there.any, there_len) < 0 && errno != EINPROGRESS)) {
+        int rc = -errno;
+        close(fd);
+        return rc;
+    }
+    return make_stream(set, fd, stream);
+}
+
+static int bind_range(int fd, const struct dw_stream_listen *attr, uint16_t *port)
+{
+    unsigned last = attr->port_max > 0 ? attr->port_max : attr->port_min;
+    struct dw_llp_addr any = {.family = attr->family};
+    union dw_udp_sockaddr name;
+    int error = EADDRINUSE;
+    if (attr->bind_ip) {
+        memcpy(any.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
+    }
+    for (unsigned at = attr->port_min; error == EADDRINUSE && at <= last; at++) {
+        any.port = (uint16_t)at;
+        socklen_t len = dw_udp_sockaddr_set(attr->family, &any, &name);
+        /* Two sockets may be bound to one port with SO_REUSEADDR, but not listen. */
+        error = bind(fd, &name.any, len) < 0 || listen(fd, SOMAXCONN) < 0 ? errno : 0;
+    }
+    socklen_t len = sizeof(name);
+    if (!error && getsockname(fd, &name.any, &len) < 0) {
+        error = errno;
+    }
+    if (!error) {
+        *port = ntohs(attr->family == AF_INET ? name.v4.sin_port : name.v6.sin6_port);
+    }
+    return -error;
+}
+
+static int tcp_listen(struct dw_streams *streams, const struct dw_stream_listen *attr,
+                      struct dw_stream **listener, uint16_t *port, struct diwarp_diagnosis *why)
+{
+    struct tcp_set *set = (struct tcp_set *)(void *)streams;
+    int fd = make_socket(attr->family);
+    if (fd < 0) {
+        dw_explain(why, "cannot open a TCP socket: %s", strerror(-fd));
+        return fd;
+    }
+    if (attr->port_min) { /* connections that ended lately would keep the port */
+        dw_udp_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    }
+    int rc = bind_range(fd, attr, port);
+    if (rc) {
+        dw_explain(why, "cannot listen on a TCP port of the range %u-%u: %s",
+                   (unsigned)attr->port_min,
+                   (unsigned)(attr->port_max ? attr->port_max : attr->port_min), strerror(-rc));
+        close(fd);
+        return rc;
+    }
+    return make_stream(set, fd, listener);
+}
+
+/* ---- the set ------------------------------------------------------------------------------ */
+
+static unsigned tcp_wait(struct dw_streams *streams, struct dw_stream_event *events, unsigned n)
+{
+    struct epoll_event found[EVENTS_PER_WAIT];
+    int count = epoll_wait(streams->fd, found, n < EVENTS_PER_WAIT ? (int)n : EVENTS_PER_WAIT, 0);
+    for (int i = 0; i < count; i++) {
+        uint32_t bits = found[i].events;
+        bool broken = bits & (EPOLLERR | EPOLLHUP);
+        events[i] = (struct dw_stream_event){
+            .owner = found[i].data.ptr,
+            .what = (bits & EPOLLIN || broken ? DW_STREAM_IN : 0u) |
+                    (bits & EPOLLOUT || broken ? DW_STREAM_OUT : 0u),
+        };
+    }
+    return count > 0 ? (unsigned)count : 0;
+}
+
+static void tcp_close_set(struct dw_streams *streams)
+{
+    close(streams->fd);
+    free(streams);
+}
+
+static const struct dw_streams_ops tcp_streams_ops = {
+    .listen = tcp_listen,
+    .connect = tcp_connect,
+    .wait = tcp_wait,
+    .close = tcp_close_set,
+};
+
+int dw_tcp_open(uint64_t silence_ns, struct dw_streams **streams)
+{
+    struct tcp_set *set = calloc(1, sizeof(*set));
+    if (!set) {
+        return -ENOMEM;
+    }
+    set->streams.ops = &tcp_streams_ops;
+    set->silence_ns = silence_ns;
+    set->streams.fd = epoll_create1(EPOLL_CLOEXEC);
+    if (set->streams.fd < 0) {
+        int rc = -errno;
+        free(set);
+        return rc;
+    }
+    *streams = &set->streams;
+    return 0;
+}

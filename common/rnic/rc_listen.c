@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Listeners, the calls that come to them, and the answers: the called side of MPA set-up. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/llp/explain.h"
+#include "common/rnic/lock.h"
+#include "common/rnic/rc.h"
+
+/* A caller that does not say who it is in this time is none of ours. */
+#define REQUEST_TIMEOUT_NS (10ull * 1000000000)
+/* Calls not answered yet; the next ones wait inside TCP. */
+#define REQUESTS_MAX    1024
+#define ACCEPTS_PER_RUN 64
+
+/* ---- calls ---- */
+
+static void watch_listener(struct diwarp_listener *listener)
+{
+    bool room = listener->request_count < REQUESTS_MAX;
+    listener->stream->ops->watch(listener->stream, room ? DW_STREAM_IN : 0);
+}
+
+/* Closes its stream, unless that was given away. */
+static void free_request(struct diwarp_connect_request *request)
+{
+    if (request->stream)
+        request->stream->ops->close(request->stream);
+    (void)dw_heap_set(&request->rc->timers, &request->timer, DW_NEVER);
+    dw_list_remove(&request->link);
+    request->listener->request_count--;
+    watch_listener(request->listener);
+    request->rc->receive_bytes -= sizeof *request;
+    free(request);
+}
+
+static void on_stranger(struct diwarp_connect_request *request)
+{
+    request->rc->counters.rc_bad_startup++;
+    free_request(request);
+}
+
+static void on_silence(struct dw_timer *timer, uint64_t now_ns)
+{
+    (void)now_ns;
+    on_stranger(dw_container(timer, struct diwarp_connect_request, timer));
+}
+
+static void on_request(struct diwarp_connect_request *request)
+{
+    const uint8_t *data;
+    uint32_t bytes;
+    if (dw_rc_frame_get(&request->frame, &request->hello, &data, &bytes) ||
+        request->hello.token != request->listener->token) {
+        on_stranger(request);
+        return;
+    }
+    (void)dw_heap_set(&request->rc->timers, &request->timer, DW_NEVER);
+    request->stream->ops->watch(request->stream, 0); /* what becomes of it shows when answered */
+    struct diwarp_wc wc = {
+        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECT_REQUEST, .byte_len = bytes},
+        .src = request->hello.name,
+        .request = request,
+        .data = data,
+    };
+    dw_cq_push(request->rc->cq, &wc);
+}
+
+static void request_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
+{
+    struct diwarp_connect_request *request =
+        dw_container(watch, struct diwarp_connect_request, watch);
+    (void)what;
+    (void)now_ns;
+    int rc = dw_rc_frame_read(request->stream, &request->startup, DW_MPA_REQUEST, &request->frame);
+    if (!rc)
+        on_request(request);
+    else if (rc != -EAGAIN)
+        on_stranger(request);
+}
+
+static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, uint64_t now_ns)
+{
+    struct diwarp_connect_request *request = calloc(1, sizeof *request);
+    if (!request) {
+        stream->ops->close(stream);
+        return;
+    }
+    request->watch.ready = request_ready;
+    request->timer.fire = on_silence;
+    request->listener = listener;
+    request->rc = listener->rc;
+    request->stream = stream;
+    stream->owner = &request->watch;
+    dw_list_append(&listener->requests, &request->link);
+    listener->request_count++;
+    listener->rc->receive_bytes += sizeof *request;
+    (void)dw_heap_set(&request->rc->timers, &request->timer, now_ns + REQUEST_TIMEOUT_NS);
+    stream->ops->watch(stream, DW_STREAM_IN);
+}
+
+static void listener_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
+{
+    struct diwarp_listener *listener = dw_container(watch, struct diwarp_listener, watch);
+    struct dw_stream *stream;
+    (void)what;
+    for (unsigned i = 0; i < ACCEPTS_PER_RUN && listener->request_count < REQUESTS_MAX; i++) {
+        if (listener->stream->ops->accept(listener->stream, &stream))
+            break;
+        on_call(listener, stream, now_ns);
+    }
+    watch_listener(listener);
+}
+
+/* ---- answers ---- */
+
+static uint32_t put_reply(const struct diwarp_connect_request *request, uint8_t flags, uint16_t ird,
+                          const void *data, size_t bytes, uint8_t *buf)
+{
+    struct dw_mpa_frame frame = {
+        .kind = DW_MPA_REPLY, .flags = flags, .revision = request->frame.revision};
+    const struct dw_rc_hello hello = {
+        .name = request->rc->device->attr.name, .token = request->listener->token, .ird = ird};
+    return dw_rc_frame_put(buf, &frame, &hello, data, bytes);
+}
+
+static void reject(struct diwarp_connect_request *request, const void *data, size_t bytes)
+{
+    uint8_t *buf = malloc(sizeof request->startup.buf);
+    request->rc->counters.rc_rejects++;
+    if (buf) {
+        uint32_t written = put_reply(request, DW_MPA_REJECT, 0, data, bytes, buf);
+        dw_rc_linger(request->rc, request->stream, buf, written);
+        request->stream = NULL;
+    }
+    free_request(request);
+}
+
+static int answer(struct diwarp_connect_request *request, struct diwarp_rc_qp *qp, const void *data,
+                  size_t bytes)
+{
+    uint8_t buf[sizeof request->startup.buf];
+    request->stream->ops->watch(request->stream, 0);
+    request->stream->ops->peer(request->stream, &qp->peer);
+    dw_rc_qp_attach(qp, request->stream);
+    request->stream = NULL;
+    uint32_t written = put_reply(request, dw_rc_frame_flags(&qp->attr), qp->ird, data, bytes, buf);
+    int rc = dw_rc_send_bytes(qp, buf, written);
+    if (rc)
+        return rc;
+    dw_rc_begin_fpdus(qp, &request->frame, request->hello.ird);
+    dw_rc_set_state(qp, DW_RC_RESPONDED);
+    dw_rc_rewatch(qp);
+    return 0;
+}
+
+static int accept_locked(struct diwarp_connect_request *request, struct diwarp_pd *pd,
+                         const struct diwarp_rc_qp_attr *attr, const void *data, size_t bytes,
+                         struct diwarp_rc_qp **qp_out)
+{
+    struct diwarp_rc_qp *qp;
+    int rc = bytes > DIWARP_PRIVATE_DATA_MAX_BYTES ? -EINVAL
+                                                   : dw_rc_qp_create(request->rc, pd, attr, &qp);
+    if (rc) {
+        reject(request, NULL, 0);
+        return rc;
+    }
+    rc = answer(request, qp, data, bytes);
+    if (rc) {
+        dw_rc_qp_free(qp);
+        free_request(request);
+        return rc;
+    }
+    struct diwarp_wc wc = {
+        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECTED},
+        .src = request->hello.name,
+        .rc_qp = qp,
+    };
+    dw_cq_push(qp->rc->cq, &wc);
+    free_request(request);
+    dw_rc_heat(qp);
+    *qp_out = qp;
+    return 0;
+}
+
+int diwarp_accept(struct diwarp_connect_request *request, struct diwarp_pd *pd,
+                  const struct diwarp_rc_qp_attr *attr, const void *private_data,
+                  size_t private_bytes, struct diwarp_rc_qp **qp)
+{
+    struct diwarp_device *device = request->rc->device;
+    dw_lock(device);
+    int rc = accept_locked(request, pd, attr, private_data, private_bytes, qp);
+    dw_unlock(device);
+    return rc;
+}
+
+void diwarp_reject(struct diwarp_connect_request *request, const void *private_data,
+                   size_t private_bytes)
+{
+    struct diwarp_device *device = request->rc->device;
+    dw_lock(device);
+    if (private_bytes > DIWARP_PRIVATE_DATA_MAX_BYTES)
+        private_bytes = DIWARP_PRIVATE_DATA_MAX_BYTES;
+    reject(request, private_data, private_bytes);
+    dw_unlock(device);
+}
+
+/* ---- listeners ---- */
+
+static int open_listener(struct diwarp_listener *listener, struct diwarp_diagnosis *why)
+{
+    const struct diwarp_device *device = listener->rc->device;
+    struct dw_stream_listen attr = {
+        .family = AF_INET6,
+        .port_min = device->attr.port_min,
+        .port_max = device->attr.port_max,
+    };
+    for (unsigned i = 0; i < device->interface_count; i++)
+        if (device->interfaces[i].family == AF_INET)
+            attr.family = AF_INET;
+    /* As for datagrams: one interface, listen there only. */
+    if (device->interface_count == 1)
+        attr.bind_ip = device->interfaces[0].ip;
+    struct dw_streams *streams = listener->rc->streams;
+    int rc = streams->ops->listen(streams, &attr, &listener->stream, &listener->port, why);
+    if (rc)
+        return rc;
+    listener->stream->owner = &listener->watch;
+    watch_listener(listener);
+    return 0;
+}
+
+int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_listener **out,
+                  struct diwarp_diagnosis *why)
+{
+    struct diwarp_diagnosis ignored;
+    why = why ? why : &ignored;
+    why->text[0] = '\0';
+    struct diwarp_listener *listener = calloc(1, sizeof *listener);
+    if (!listener) {
+        dw_explain(why, "out of memory");
+        return -ENOMEM;
+    }
+    dw_lock(pd->device);
+    listener->watch.ready = listener_ready;
+    dw_list_init(&listener->requests);
+    listener->token = dw_device_random(pd->device);
+    int rc = dw_rc_get(cq, &listener->rc);
+    if (rc)
+        dw_explain(why, "cannot watch connections: %s", strerror(-rc));
+    else
+        rc = open_listener(listener, why);
+    if (!rc)
+        dw_list_append(&listener->rc->listeners, &listener->link);
+    dw_unlock(pd->device);
+    if (rc) {
+        free(listener);
+        return rc;
+    }
+    *out = listener;
+    return 0;
+}
+
+void diwarp_query_listener(const struct diwarp_listener *listener, struct diwarp_address *address)
+{
+    const struct diwarp_device *device = listener->rc->device;
+    *address = (struct diwarp_address){
+        .name = device->attr.name,
+        .token = listener->token,
+        .host_id = device->host_id,
+        .port = listener->port,
+        .interface_count = (uint8_t)device->interface_count,
+    };
+    memcpy(address->interfaces, device->interfaces, sizeof address->interfaces);
+}
+
+void diwarp_destroy_listener(struct diwarp_listener *listener)
+{
+    struct diwarp_device *device = listener->rc->device;
+    dw_lock(device);
+    dw_list_foreach (it, &listener->requests) {
+        struct diwarp_connect_request *request =
+            dw_container(it, struct diwarp_connect_request, link);
+        dw_cq_forget(listener->rc->cq, NULL, request);
+        reject(request, NULL, 0);
+    }
+    listener->stream->ops->close(listener->stream);
+    dw_list_remove(&listener->link);
+    dw_unlock(device);
+    free(listener);
+}

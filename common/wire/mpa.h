@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * MPA: request and reply frames (RFC 5044 7.1, RFC 6581), and FPDUs with or without markers (RFC
+ * 5044 4). No sockets: bytes come and go in the caller's buffers.
+ *
+ * Verdicts of get functions on a peer's bytes: -EAGAIN, these are the beginning of a good one, more
+ * are needed; -EBADMSG, -EPROTO, -EPROTONOSUPPORT, as said there: the stream is dead.
+ */
+#ifndef DW_MPA_H
+#define DW_MPA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+/* ---- request and reply frames ------------------------------------------------------------- */
+
+#define DW_MPA_FRAME_BYTES       20 /* without private data */
+#define DW_MPA_PRIVATE_MAX_BYTES 512
+
+enum {
+    DW_MPA_MARKERS = 0x80,  /* M: send markers to me */
+    DW_MPA_CRC = 0x40,      /* C: CRC in both directions, when either frame has it */
+    DW_MPA_REJECT = 0x20,   /* R: reply only */
+    DW_MPA_ENHANCED = 0x10, /* S: private data begins with struct dw_mpa_enhanced; revision 2 */
+    DW_MPA_FLAGS = 0xf0
+};
+
+enum dw_mpa_kind { DW_MPA_REQUEST, DW_MPA_REPLY };
+
+/*
+ *  0                   1                   2                   3
+ *  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+ * +---------------------------------------------------------------+
+ * |      key, 16 bytes: "MPA ID Req Frame" or "MPA ID Rep Frame"  |
+ * +-+-+-+-+-------+---------------+-------------------------------+
+ * |M|C|R|S|   0   |   revision    |  private data length, <= 512  |
+ * +-+-+-+-+-------+---------------+-------------------------------+
+ * |  private data ...
+ */
+struct dw_mpa_frame {
+    enum dw_mpa_kind kind;
+    uint8_t flags;
+    uint8_t revision; /* 1 or 2 */
+    uint16_t private_bytes;
+    const uint8_t *private_data; /* get: into the buffer that was read */
+};
+
+/* Writes DW_MPA_FRAME_BYTES + private_bytes; returns that. */
+size_t dw_mpa_frame_put(uint8_t *buf, const struct dw_mpa_frame *frame);
+
+/* Reads a frame of that kind from the first len bytes of a stream; returns its length. -EBADMSG:
+ * another key; -EPROTO: private data too long, or too short for S; -EPROTONOSUPPORT: revision
+ * (flags and revision are set then, for the answer). A wrong key is told by its first bytes. Flags
+ * that are reserved in that kind and revision (R of a request, S of revision 1) are cleared. */
+int dw_mpa_frame_get(struct dw_mpa_frame *frame, enum dw_mpa_kind kind, const uint8_t *buf,
+                     size_t len);
+
+/* Leads the private data of a frame with S, RFC 6581 section 9: A B IRD(14) C D ORD(14). */
+#define DW_MPA_ENHANCED_BYTES 4
+#define DW_MPA_DEPTH_MAX      0x3fff /* as IRD or ORD: not negotiated here, the ULPs agree */
+struct dw_mpa_enhanced {
+    bool peer_to_peer; /* A: the initiator sends a ready-to-receive indication (RTR) first */
+    bool rtr_empty;    /* B: RTR as an FPDU of length 0 */
+    bool rtr_write;    /* C: RTR as RDMA Write of length 0 */
+    bool rtr_read;     /* D: RTR as RDMA Read of length 0 */
+    uint16_t ird, ord; /* of the frame's sender; <= DW_MPA_DEPTH_MAX */
+};
+/* Exactly DW_MPA_ENHANCED_BYTES. */
+void dw_mpa_enhanced_put(uint8_t *buf, const struct dw_mpa_enhanced *enhanced);
+/* -EBADMSG: short. Any content is of the domain. */
+int dw_mpa_enhanced_get(struct dw_mpa_enhanced *enhanced, const uint8_t *buf, size_t len);
+
+/* ---- FPDUs -------------------------------------------------------------------------------- */
+
+#define DW_MPA_LENGTH_BYTES    2
+#define DW_MPA_CRC_BYTES       4
+#define DW_MPA_MARKER_BYTES    4
+#define DW_MPA_MARKER_INTERVAL 512
+#define DW_MPA_ULPDU_MAX_BYTES 65535
+/* Of the FPDU of a ULPDU of n bytes, markers not counted: what framing adds (length, pad, CRC) is
+ * 6 to 9 bytes. */
+#define DW_MPA_FPDU_BYTES(n) (((size_t)(n) + DW_MPA_LENGTH_BYTES + 3) / 4 * 4 + DW_MPA_CRC_BYTES)
+/* The most markers that fall into the FPDU of a ULPDU of n bytes: they are 508 bytes apart. */
+#define DW_MPA_MARKERS_MAX(n) (DW_MPA_FPDU_BYTES(n) / 508 + 1)
+/* The largest there can be on the wire, markers counted. */
+#define DW_MPA_FPDU_MAX_BYTES                    \
+    (DW_MPA_FPDU_BYTES(DW_MPA_ULPDU_MAX_BYTES) + \
+     DW_MPA_MARKERS_MAX(DW_MPA_ULPDU_MAX_BYTES) * DW_MPA_MARKER_BYTES)
+
+/* One direction of a connection. All zero but the two switches at its start, with the first byte
+ * behind the request or reply frame. */
+struct dw_mpa_stream {
+    bool markers; /* the receiver asked for them */
+    bool crc;     /* otherwise the field is sent as 0 and not looked at */
+    uint64_t at;  /* position of the next FPDU: bytes before it, markers counted */
+};
+
+/* The largest ULPDU whose FPDU fits into one TCP segment of emss bytes, wherever the markers fall:
+ * RFC 5044 5.1; never below 128, which it asks for at least. */
+#define DW_MPA_MULPDU_MIN_BYTES 128
+size_t dw_mpa_mulpdu(size_t emss, bool markers);
+
+/* What the FPDU of a ULPDU of that size takes on the wire if it is next. */
+size_t dw_mpa_fpdu_bytes(const struct dw_mpa_stream *tx, size_t ulpdu_bytes);
+
+/*
+ * FPDUs as a list of pieces for sendmsg: the payload stays where it is; what framing adds is
+ * written to `room` and must stay there, with the payload, until TCP has taken it. Several FPDUs
+ * may follow each other. Adjacent pieces become one, so that a train without markers takes one
+ * piece more than twice its FPDUs. The caller sets it up; the counts grow.
+ */
+struct dw_mpa_gather {
+    struct iovec *pieces;
+    size_t count, max;
+    uint8_t *room;
+    size_t room_used, room_bytes;
+    size_t bytes; /* of all pieces */
+};
+
+/* Bounds of one FPDU: of `room` (with n_copied of the n bytes copied), of pieces. */
+#define DW_MPA_ROOM_BYTES(n, n_copied, markers)                        \
+    (DW_MPA_LENGTH_BYTES + (size_t)(n_copied) + 3 + DW_MPA_CRC_BYTES + \
+     ((markers) ? DW_MPA_MARKERS_MAX(n) * DW_MPA_MARKER_BYTES : 0))
+#define DW_MPA_PIECES(n, n_pieces, markers) \
+    (2 + (size_t)(n_pieces) + ((markers) ? 2 * DW_MPA_MARKERS_MAX(n) : 0))
+
+/* Appends the FPDU of the ULPDU that `ulpdu` lists, and moves the stream on. The first `copied` of
+ * its pieces are copied to room (the DDP header; small payload), in one pass with their CRC. Not
+ * more than DW_MPA_ULPDU_MAX_BYTES; with markers, not more than dw_mpa_mulpdu() of 65535. -ENOSPC:
+ * pieces or room may not suffice (by the bounds above they do), nothing has changed. */
+int dw_mpa_gather_fpdu(struct dw_mpa_stream *tx, struct dw_mpa_gather *gather,
+                       const struct iovec *ulpdu, size_t pieces, size_t copied);
+
+/* Which FPDU begins a stream's bytes. */
+struct dw_mpa_fpdu {
+    size_t bytes;       /* on the wire; 0 while that is not known */
+    uint8_t *ulpdu;     /* contiguous, in the buffer that was read */
+    size_t ulpdu_bytes; /* may be 0 */
+};
+
+/* Size of the FPDU that begins at buf, as soon as its length has come: sets bytes and ulpdu_bytes
+ * only. 0, or -EAGAIN. */
+int dw_mpa_fpdu_peek(const struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, const uint8_t *buf,
+                     size_t len);
+
+/* Reads the FPDU that begins at buf, moves its ULPDU together over the markers, and the stream on.
+ * 0; -EAGAIN: not whole yet, `bytes` says how many it will have, 0 if not even that is known;
+ * -EBADMSG: CRC wrong; -EPROTO: CRC right (or off), but a marker does not point to this FPDU's
+ * length (RFC 5044 8, code 3). In an error the bytes are as they were. */
+int dw_mpa_fpdu_get(struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, uint8_t *buf, size_t len);
+
+#endif

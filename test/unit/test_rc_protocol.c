@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A QP against a forged other side: what it says in MPA set-up, and with which Terminate it answers
+ * each thing that must not come (RFC 5040 4.8, RFC 5041 8.2, RFC 5044 8).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "common/rnic/rc.h"
+#include "common/wire/bytes.h"
+#include "test/net/rc_end.h"
+#include "test/unit/fake_streams.h"
+
+#define RIGHTS       (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define REGION_BYTES 1000
+
+struct forged {
+    struct fake_net net;
+    struct rc_end end;
+    struct fake_stream *stream;
+    struct dw_mpa_stream tx, rx;
+    struct diwarp_mr *mr, *read_only;
+    uint8_t region[REGION_BYTES], recv[100];
+    uint8_t in[4096];
+    size_t in_bytes;
+};
+
+static void poll_some(struct forged *f)
+{
+    for (unsigned i = 0; i < 40; i++)
+        rc_end_poll(&f->end);
+    f->in_bytes += fake_read(f->stream, f->in + f->in_bytes, sizeof f->in - f->in_bytes);
+}
+
+static void open_end_only(struct forged *f)
+{
+    struct dw_env env;
+
+    memset(f, 0, sizeof *f);
+    fake_env(&f->net, &env);
+    rc_end_open(&f->end, 1, &env);
+    f->mr = diwarp_reg_mr(f->end.pd, f->region, REGION_BYTES, RIGHTS);
+    f->read_only = diwarp_reg_mr(f->end.pd, f->region, REGION_BYTES, IBV_ACCESS_REMOTE_READ);
+    assert_non_null(f->mr);
+    assert_non_null(f->read_only);
+}
+
+static void open_end(struct forged *f)
+{
+    open_end_only(f);
+    f->stream = fake_call(&f->net, f->end.address.port);
+}
+
+static void close_end(struct forged *f)
+{
+    fake_hang_up(f->stream, true);
+    rc_end_destroy_qp(&f->end);
+    diwarp_dereg_mr(f->mr);
+    diwarp_dereg_mr(f->read_only);
+    rc_end_close(&f->end);
+}
+
+static void write_request(struct forged *f, uint8_t flags, uint8_t revision, uint64_t token)
+{
+    uint8_t buf[DW_MPA_FRAME_BYTES + DW_MPA_PRIVATE_MAX_BYTES];
+    struct dw_mpa_frame frame = {.kind = DW_MPA_REQUEST, .flags = flags, .revision = revision};
+    const struct dw_rc_hello hello = {.name = {7, 9}, .token = token, .ird = 2};
+
+    fake_write(f->stream, buf, dw_rc_frame_put(buf, &frame, &hello, "hi", 2));
+}
+
+static void accept_call(struct forged *f)
+{
+    struct dw_mpa_frame frame;
+
+    poll_some(f);
+    assert_int_equal(f->end.requests, 1);
+    assert_int_equal(f->end.data_bytes, 2);
+    assert_int_equal(diwarp_accept(f->end.request, f->end.pd, &f->end.attr, "yo", 2, &f->end.qp),
+                     0);
+    poll_some(f);
+    int length = dw_mpa_frame_get(&frame, DW_MPA_REPLY, f->in, f->in_bytes);
+    assert_int_equal(length, f->in_bytes); /* nothing before our first FPDU: RFC 5044 7.1.2 */
+    assert_int_equal(frame.flags & DW_MPA_REJECT, 0);
+    f->in_bytes = 0;
+}
+
+static void open_forged(struct forged *f, bool markers)
+{
+    open_end(f);
+    f->end.attr.markers = markers;
+    f->end.attr.max_rd_atomic = 2;
+    f->end.attr.rnr_timeout_ns = 0;
+    f->tx = (struct dw_mpa_stream){.markers = markers, .crc = true};
+    f->rx = (struct dw_mpa_stream){.crc = true};
+    write_request(f, DW_MPA_CRC, 2, f->end.address.token);
+    accept_call(f);
+}
+
+static size_t seal(struct forged *f, uint8_t *out, const void *ulpdu, size_t bytes)
+{
+    uint8_t room[2048];
+    struct iovec pieces[16], whole = {(void *)(uintptr_t)ulpdu, bytes};
+    struct dw_mpa_gather gather = {
+        .pieces = pieces, .max = 16, .room = room, .room_bytes = sizeof room};
+    size_t at = 0;
+
+    assert_int_equal(dw_mpa_gather_fpdu(&f->tx, &gather, &whole, 1, 1), 0);
+    for (size_t i = 0; i < gather.count; i++) {
+        memcpy(out + at, pieces[i].iov_base, pieces[i].iov_len);
+        at += pieces[i].iov_len;
+    }
+    return at;
+}
+
+static void send_ulpdu(struct forged *f, const void *ulpdu, size_t bytes)
+{
+    uint8_t out[2048];
+
+    fake_write(f->stream, out, seal(f, out, ulpdu, bytes));
+}
+
+static void send_segment(struct forged *f, const struct dw_ddp_header *ddp, const void *payload,
+                         size_t bytes)
+{
+    uint8_t ulpdu[1024];
+    size_t head = dw_ddp_put(ulpdu, ddp);
+
+    if (bytes)
+        memcpy(ulpdu + head, payload, bytes);
+    send_ulpdu(f, ulpdu, head + bytes);
+}
+
+static void send_rtr(struct forged *f)
+{
+    send_segment(f, &(struct dw_ddp_header){.tagged = true, .last = true}, NULL, 0);
+    poll_some(f);
+    assert_int_equal(f->end.disconnects, 0);
+}
+
+/* The next FPDU that it has sent. */
+static int read_segment(struct forged *f, struct dw_ddp_header *ddp, uint8_t *payload)
+{
+    struct dw_mpa_fpdu fpdu;
+    uint16_t cause;
+
+    poll_some(f);
+    assert_int_equal(dw_mpa_fpdu_get(&f->rx, &fpdu, f->in, f->in_bytes), 0);
+    int head = dw_ddp_get_stream(ddp, fpdu.ulpdu, fpdu.ulpdu_bytes, &cause);
+    assert_true(head > 0);
+    int bytes = (int)fpdu.ulpdu_bytes - head;
+    memcpy(payload, fpdu.ulpdu + head, (size_t)bytes);
+    f->in_bytes -= fpdu.bytes;
+    memmove(f->in, f->in + fpdu.bytes, f->in_bytes);
+    return bytes;
+}
+
+static void expect_terminate(struct forged *f, uint16_t cause)
+{
+    struct dw_ddp_header ddp;
+    struct dw_terminate terminate;
+    uint8_t payload[1024];
+
+    int bytes = read_segment(f, &ddp, payload);
+    assert_int_equal(ddp.opcode, DW_RDMAP_TERMINATE);
+    assert_int_equal(ddp.qn, 2);
+    assert_int_equal(ddp.msn, 1);
+    assert_int_equal(dw_terminate_get(&terminate, payload, (size_t)bytes), 0);
+    assert_int_equal(terminate.cause, cause);
+    assert_int_equal(f->in_bytes, 0);
+    assert_true(fake_is_over(f->stream));
+    assert_int_equal(f->end.disconnects, 1);
+    assert_int_equal(f->end.disconnected.wc.status, IBV_WC_REM_OP_ERR);
+    assert_int_equal(f->end.disconnected.wc.vendor_err, cause);
+    assert_int_equal(diwarp_query_rc_counters(f->end.cq)->rc_tx_terminates, 1);
+}
+
+/* ---- segments that must not come ------------------------------------------------------------ */
+
+enum region { NONE, GOOD, READ_ONLY, UNKNOWN };
+
+static const struct bad {
+    const char *name;
+    uint16_t cause;
+    struct dw_ddp_header ddp;
+    enum region region;
+    int64_t offset;       /* tagged */
+    uint32_t bytes;       /* payload */
+    uint8_t byte0, byte1; /* instead, if not 0 */
+} bads[] = {
+    {"write, no STag", 0x1100, {.tagged = true, .last = true}, UNKNOWN, 0, 10, 0, 0},
+    {"write before", 0x1101, {.tagged = true, .last = true}, GOOD, -1, 10, 0, 0},
+    {"write behind", 0x1101, {.tagged = true, .last = true}, GOOD, REGION_BYTES - 9, 10, 0, 0},
+    {"write, TO wraps",
+     0x1103,
+     {.tagged = true, .last = true, .to = UINT64_MAX - 4},
+     GOOD,
+     0,
+     10,
+     0,
+     0},
+    {"write, no right", 0x0102, {.tagged = true, .last = true}, READ_ONLY, 0, 10, 0, 0},
+    {"tagged version", 0x1104, {.tagged = true, .last = true}, GOOD, 0, 10, 0xc2, 0},
+    {"untagged version", 0x1206, {.last = true, .opcode = 3, .msn = 1}, NONE, 0, 10, 0x40, 0},
+    {"RDMAP version", 0x0205, {.last = true, .opcode = 3, .msn = 1}, NONE, 0, 10, 0, 0x83},
+    {"opcode", 0x0206, {.last = true, .opcode = 3, .msn = 1}, NONE, 0, 10, 0, 0x4f},
+    {"tagged Send", 0x0206, {.tagged = true, .last = true, .opcode = 3}, GOOD, 0, 10, 0, 0},
+    {"QN", 0x1201, {.last = true, .opcode = 3, .qn = 7, .msn = 1}, NONE, 0, 10, 0, 0},
+    {"MSN", 0x1203, {.last = true, .opcode = 3, .msn = 2}, NONE, 0, 10, 0, 0},
+    {"MO", 0x1204, {.last = true, .opcode = 3, .msn = 1, .mo = 4}, NONE, 0, 10, 0, 0},
+    {"too long", 0x1205, {.last = true, .opcode = 3, .msn = 1}, NONE, 0, 101, 0, 0},
+    {"invalidate", 0x0109, {.last = true, .opcode = 4, .msn = 1, .ulp = 99}, NONE, 0, 10, 0, 0},
+    {"response, no read", 0x0206, {.tagged = true, .last = true, .opcode = 2}, GOOD, 0, 10, 0, 0},
+    {"long read request",
+     0x1205,
+     {.last = true, .opcode = 1, .qn = 1, .msn = 1},
+     NONE,
+     0,
+     29,
+     0,
+     0},
+    {"read request MSN", 0x1203, {.last = true, .opcode = 1, .qn = 1, .msn = 3}, NONE, 0, 28, 0, 0},
+    {"read, no STag", 0x0100, {.last = true, .opcode = 1, .qn = 1, .msn = 1}, NONE, 0, 28, 0, 0},
+};
+
+static void check_bad(const struct bad *bad, bool markers)
+{
+    struct forged f;
+    uint8_t ulpdu[1024] = {0};
+    struct dw_ddp_header ddp = bad->ddp;
+
+    open_forged(&f, markers);
+    memset(f.region, 0xee, sizeof f.region);
+    assert_int_equal(rc_post_recv(&f.end, f.recv, sizeof f.recv, 1), 0);
+    send_rtr(&f);
+    ddp.stag = bad->region == GOOD        ? f.mr->stag
+               : bad->region == READ_ONLY ? f.read_only->stag
+                                          : f.mr->stag ^ 0x1000;
+    if (!ddp.to)
+        ddp.to = (uint64_t)(uintptr_t)f.region + (uint64_t)bad->offset;
+    size_t head = dw_ddp_put(ulpdu, &ddp);
+    ulpdu[0] = bad->byte0 ? bad->byte0 : ulpdu[0];
+    ulpdu[1] = bad->byte1 ? bad->byte1 : ulpdu[1];
+    if (ddp.opcode == DW_RDMAP_READ_REQUEST)
+        dw_put_be32(ulpdu + head + 12, 5); /* bytes of STag 0 */
+    send_ulpdu(&f, ulpdu, head + bad->bytes);
+    poll_some(&f);
+    if (f.end.disconnected.wc.vendor_err != bad->cause)
+        fail_msg("%s: %04x instead of %04x", bad->name, f.end.disconnected.wc.vendor_err,
+                 bad->cause);
+    expect_terminate(&f, bad->cause);
+    assert_int_equal(f.end.flushed, 1); /* the receive */
+    assert_int_equal(f.end.recvs, 0);
+    for (unsigned i = 0; i < REGION_BYTES; i++)
+        assert_int_equal(f.region[i], 0xee);
+    close_end(&f);
+}
+
+static void rc_protocol__terminates_with_the_right_cause(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof bads / sizeof *bads; i++) {
+        check_bad(&bads[i], false);
+        check_bad(&bads[i], true);
+    }
+}
+
+static void rc_protocol__crc_is_checked_before_placing(void **state)
+{
+    (void)state;
+    struct forged f;
+    uint8_t ulpdu[64] = {0}, fpdu[128];
+
+    open_forged(&f, false);
+    memset(f.region, 0xee, sizeof f.region);
+    send_rtr(&f);
+    const struct dw_ddp_header ddp = {
+        .tagged = true, .last = true, .stag = f.mr->stag, .to = (uint64_t)(uintptr_t)f.region};
+    size_t bytes = seal(&f, fpdu, ulpdu, dw_ddp_put(ulpdu, &ddp) + 20);
+    fpdu[bytes - 1] ^= 1;
+    fake_write(f.stream, fpdu, bytes);
+    expect_terminate(&f, 0x2002);
+    assert_int_equal(f.region[0], 0xee);
+    assert_int_equal(diwarp_query_rc_counters(f.end.cq)->rc_bad_crc, 1);
+    close_end(&f);
+}
+
+static void rc_protocol__send_without_receive(void **state)
+{
+    (void)state;
+    struct forged f;
+
+    open_forged(&f, false);
+    send_rtr(&f);
+    send_segment(&f, &(struct dw_ddp_header){.last = true, .opcode = 3, .msn = 1}, "abc", 3);
+    expect_terminate(&f, 0x1202);
+    close_end(&f);
+}
+
+static void rc_protocol__send_waits_for_a_receive_so_long(void **state)
+{
+    (void)state;
+    struct forged f;
+
+    open_end(&f);
+    f.end.attr.rnr_timeout_ns = 1000 * MS;
+    f.tx = f.rx = (struct dw_mpa_stream){.crc = true};
+    write_request(&f, DW_MPA_CRC, 1, f.end.address.token);
+    accept_call(&f);
+    send_rtr(&f);
+    for (uint32_t i = 1; i <= 3; i++)
+        send_segment(&f, &(struct dw_ddp_header){.last = true, .opcode = 3, .msn = i}, "abc", i);
+    poll_some(&f);
+    assert_int_equal(f.end.recvs, 0);
+    assert_int_equal(diwarp_query_rc_counters(f.end.cq)->rc_rx_waits, 1);
+    for (uint32_t i = 1; i <= 2; i++) {
+        assert_int_equal(rc_post_recv(&f.end, f.recv, 10, i), 0);
+        poll_some(&f);
+        assert_int_equal(f.end.recvs, i);
+        assert_int_equal(f.end.last_recv.wc.byte_len, i);
+    }
+    assert_int_equal(f.end.disconnects, 0);
+    f.net.now_ns += 2000 * MS;
+    expect_terminate(&f, 0x1202);
+    close_end(&f);
+}
+
+static void rc_protocol__reads_are_answered_up_to_the_ird(void **state)
+{
+    (void)state;
+    struct forged f;
+    struct dw_ddp_header ddp;
+    uint8_t payload[1024], body[DW_READ_REQUEST_STREAM_BYTES];
+
+    open_forged(&f, false);
+    send_rtr(&f);
+    fill(f.region, REGION_BYTES, 3);
+    struct dw_read_request request = {.sink_stag = 77,
+                                      .sink_to = 1000,
+                                      .size = 300,
+                                      .source_stag = f.read_only->stag,
+                                      .source_to = (uint64_t)(uintptr_t)f.region + 50};
+    dw_read_request_put_stream(body, &request);
+    ddp = (struct dw_ddp_header){.last = true, .opcode = 1, .qn = 1, .msn = 1};
+    send_segment(&f, &ddp, body, sizeof body);
+    assert_int_equal(read_segment(&f, &ddp, payload), 300);
+    assert_int_equal(ddp.opcode, DW_RDMAP_READ_RESPONSE);
+    assert_int_equal(ddp.stag, 77);
+    assert_int_equal(ddp.to, 1000);
+    assert_true(ddp.last);
+    assert_memory_equal(payload, f.region + 50, 300);
+    /* Three at once, where two were agreed on. */
+    for (uint32_t i = 2; i <= 4; i++) {
+        ddp = (struct dw_ddp_header){.last = true, .opcode = 1, .qn = 1, .msn = i};
+        send_segment(&f, &ddp, body, sizeof body);
+    }
+    expect_terminate(&f, 0x1202);
+    close_end(&f);
+}
+
+static void rc_protocol__terminate_is_understood(void **state)
+{
+    (void)state;
+    struct forged f;
+    uint8_t body[DW_TERMINATE_MAX_BYTES];
+    struct dw_terminate terminate;
+
+    open_forged(&f, false);
+    assert_int_equal(rc_post_recv(&f.end, f.recv, 10, 1), 0);
+    send_rtr(&f);
+    dw_terminate_fill(&terminate, DW_TERM_DDP_STAG, NULL, 0);
+    size_t bytes = dw_terminate_put(body, &terminate);
+    send_segment(&f, &(struct dw_ddp_header){.last = true, .opcode = 7, .qn = 2, .msn = 1}, body,
+                 bytes);
+    poll_some(&f);
+    assert_int_equal(f.end.disconnects, 1);
+    assert_int_equal(f.end.disconnected.wc.status, IBV_WC_REM_OP_ERR);
+    assert_int_equal(f.end.disconnected.wc.vendor_err, 0x1100);
+    assert_int_equal(f.end.flushed, 1);
+    assert_int_equal(diwarp_query_rc_counters(f.end.cq)->rc_rx_terminates, 1);
+    close_end(&f);
+}
+
+/* ---- ends ----------------------------------------------------------------------------------- */
+
+static void rc_protocol__an_end_in_the_middle_is_no_order(void **state)
+{
+    (void)state;
+    for (unsigned reset = 0; reset < 2; reset++) {
+        for (size_t kept = 0; kept < 40; kept++) {
+            struct forged f;
+            uint8_t ulpdu[64] = {0}, fpdu[128];
+
+            open_forged(&f, false);
+            assert_int_equal(rc_post_recv(&f.end, f.recv, 50, 1), 0);
+            send_rtr(&f);
+            const struct dw_ddp_header ddp = {.last = true, .opcode = 3, .msn = 1};
+            size_t bytes = seal(&f, fpdu, ulpdu, dw_ddp_put(ulpdu, &ddp) + 20);
+            assert_true(bytes > kept);
+            fake_write(f.stream, fpdu, kept);
+            fake_hang_up(f.stream, reset);
+            for (unsigned i = 0; i < 40; i++)
+                rc_end_poll(&f.end);
+            assert_int_equal(f.end.disconnects, 1);
+            assert_int_equal(f.end.disconnected.wc.status,
+                             kept || reset ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS);
+            assert_int_equal(f.end.flushed, 1);
+            f.stream = fake_call(&f.net, 1);
+            close_end(&f);
+        }
+    }
+}
+
+/* ---- set-up --------------------------------------------------------------------------------- */
+
+static void expect_stranger(struct forged *f)
+{
+    poll_some(f);
+    assert_int_equal(f->end.requests, 0);
+    assert_true(fake_is_over(f->stream));
+    assert_int_equal(f->in_bytes, 0);
+    assert_int_equal(diwarp_query_rc_counters(f->end.cq)->rc_bad_startup, 1);
+    close_end(f);
+}
+
+static void rc_protocol__strangers_are_closed_and_counted(void **state)
+{
+    (void)state;
+    struct forged f;
+    uint8_t buf[600];
+
+    open_end(&f);
+    write_request(&f, 0, 2, f.end.address.token + 1);
+    expect_stranger(&f);
+
+    open_end(&f);
+    fake_write(f.stream, "GET / HTTP/1.1\r\n\r\n", 18);
+    expect_stranger(&f);
+
+    open_end(&f); /* a good frame of another stack */
+    fake_write(
+        f.stream, buf,
+        dw_mpa_frame_put(buf, &(struct dw_mpa_frame){.kind = DW_MPA_REQUEST, .revision = 1}));
+    expect_stranger(&f);
+
+    open_end(&f); /* who says nothing */
+    poll_some(&f);
+    f.net.now_ns += 11000 * MS;
+    expect_stranger(&f);
+
+    open_end(&f); /* who says half */
+    fake_write(f.stream, "MPA ID Req", 10);
+    poll_some(&f);
+    fake_hang_up(f.stream, false);
+    f.stream = fake_call(&f.net, 1);
+    expect_stranger(&f);
+}
+
+/* A good answer is asked for, and something else comes. */
+static void rc_protocol__false_answers(void **state)
+{
+    (void)state;
+    static const char *const answers[] = {"HTTP/1.1 400 no\r\n\r\n", "MPA ID Req Frame\0\1\0\0\0\0",
+                                          "MPA ID Rep Frame\0\2\0\0"};
+    for (unsigned i = 0; i < 3; i++) {
+        struct forged f;
+        struct diwarp_address address;
+
+        open_end_only(&f);
+        address = f.end.address;
+        assert_int_equal(diwarp_connect(f.end.pd, &f.end.attr, &address, NULL, 0, &f.end.qp, NULL),
+                         0);
+        /* It calls its own listener: the test answers in its place. */
+        f.stream = fake_take_call(&f.net, address.port);
+        assert_non_null(f.stream);
+        fake_write(f.stream, answers[i], 20);
+        poll_some(&f);
+        assert_int_equal(f.end.connects, 0);
+        assert_int_equal(f.end.disconnects, 1);
+        assert_int_equal(f.end.disconnected.wc.status, IBV_WC_RETRY_EXC_ERR);
+        assert_int_equal(diwarp_query_rc_counters(f.end.cq)->rc_bad_startup, 1);
+        close_end(&f);
+    }
+}
+
+static void rc_protocol__connecting_takes_so_long(void **state)
+{
+    (void)state;
+    struct forged f;
+
+    open_end_only(&f);
+    assert_int_equal(
+        diwarp_connect(f.end.pd, &f.end.attr, &f.end.address, NULL, 0, &f.end.qp, NULL), 0);
+    f.stream = fake_take_call(&f.net, f.end.address.port);
+    assert_int_equal(rc_post(&f.end, IBV_WR_SEND, f.recv, 3, 0, 1, NULL, 0), 0);
+    assert_int_equal(rc_post(&f.end, IBV_WR_SEND, f.recv, 3, IBV_SEND_INLINE, 1, NULL, 0), -EAGAIN);
+    poll_some(&f);
+    assert_int_equal(f.end.disconnects, 0);
+    f.net.now_ns += 11000 * MS;
+    poll_some(&f);
+    assert_int_equal(f.end.disconnects, 1);
+    assert_int_equal(f.end.disconnected.wc.status, IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(f.end.flushed, 1);
+    close_end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_protocol__terminates_with_the_right_cause),
+        cmocka_unit_test(rc_protocol__crc_is_checked_before_placing),
+        cmocka_unit_test(rc_protocol__send_without_receive),
+        cmocka_unit_test(rc_protocol__send_waits_for_a_receive_so_long),
+        cmocka_unit_test(rc_protocol__reads_are_answered_up_to_the_ird),
+        cmocka_unit_test(rc_protocol__terminate_is_understood),
+        cmocka_unit_test(rc_protocol__an_end_in_the_middle_is_no_order),
+        cmocka_unit_test(rc_protocol__strangers_are_closed_and_counted),
+        cmocka_unit_test(rc_protocol__false_answers),
+        cmocka_unit_test(rc_protocol__connecting_takes_so_long),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
