@@ -114,6 +114,7 @@ struct mca_btl_diwarp_params {
     unsigned rc_srq_buffers;
     unsigned rc_mpa_revision;
     bool rc_markers;
+    bool rc_coalesce;
     bool connected;
     bool stats;
     bool memory_report;

@@ -124,6 +124,7 @@ static void set_defaults(void)
         .rc_recv_bytes = 8192,
         .rc_srq_buffers = 512,
         .rc_mpa_revision = 2,
+        .rc_coalesce = true,
     };
     /* The MCA copies a string default when it registers the variable. */
     params->if_exclude = (char *)(uintptr_t)DIWARP_IF_EXCLUDE_DEFAULT;
@@ -219,6 +220,12 @@ static int register_transport(void)
     if (rc >= 0) {
         rc = register_var("rc_markers", "Ask for MPA markers in what peers send over RC",
                           MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_6, &params->rc_markers);
+    }
+    if (rc >= 0) {
+        rc = register_var("rc_coalesce",
+                          "What is sent to a peer again before the next poll waits for that poll, "
+                          "so that messages share send calls",
+                          MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5, &params->rc_coalesce);
     }
     return rc;
 }

@@ -48,6 +48,7 @@ typedef struct mca_btl_diwarp_rc_endpoint {
     enum mca_btl_diwarp_rc_state state;
     bool deleted;
     bool left;                     /* it said goodbye, and was not connected since */
+    unsigned long sent_at_poll;    /* module->polls at the last send */
     struct diwarp_rc_qp *qp;       /* of the state */
     struct diwarp_rc_qp *lost;     /* our call that lost, until its rejection comes */
     unsigned char *buffers;        /* receives, without SRQ, while connected */
@@ -89,6 +90,18 @@ void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
                                   mca_btl_diwarp_rc_endpoint_t *endpoint);
 
 /* ---- work requests (btl_diwarp_rc_work.c) --------------------------------------------------- */
+
+/* Under the lock, for each request that is posted: true for what follows another before the next
+ * poll. Bursts share send calls so, and a message on its own leaves at once. */
+static inline bool mca_btl_diwarp_rc_is_burst(const struct mca_btl_diwarp_module *module,
+                                              mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    const unsigned long polls = __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
+    const bool burst = endpoint->sent_at_poll == polls;
+
+    endpoint->sent_at_poll = polls;
+    return burst && mca_btl_diwarp_component.params.rc_coalesce;
+}
 
 /* Posts, or queues while there is no connection or no room. 1: done at once, without completion.
  * 0: on_complete() will be called. Negative errno: nothing was kept. */

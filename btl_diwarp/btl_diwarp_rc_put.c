@@ -8,9 +8,12 @@
 static int put_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_rdma_t *rdma = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_rdma_t, work);
+    mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(rdma->endpoint);
 
-    (void)module;
-    return diwarp_rc_post_send(mca_btl_diwarp_rc_endpoint(rdma->endpoint)->qp, &rdma->wr.wr);
+    if (mca_btl_diwarp_rc_is_burst(module, endpoint)) {
+        rdma->wr.wr.send_flags |= (unsigned)DIWARP_SEND_LAZY;
+    }
+    return diwarp_rc_post_send(endpoint->qp, &rdma->wr.wr);
 }
 
 static const struct mca_btl_diwarp_work_ops put_ops = {

@@ -15,15 +15,17 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
                           .length =
                               MCA_BTL_DIWARP_HEADER_BYTES + (uint32_t)frag->segment.seg_len,
                           .lkey = 0};
-    const struct ibv_send_wr wr = {.wr_id = (uintptr_t)work,
-                                   .sg_list = &sge,
-                                   .num_sge = 1,
-                                   .opcode = IBV_WR_SEND,
-                                   .send_flags =
-                                       IBV_SEND_SIGNALED | (unsigned)DIWARP_SEND_BUFFERED};
+    struct ibv_send_wr wr = {.wr_id = (uintptr_t)work,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_SEND,
+                             .send_flags = IBV_SEND_SIGNALED | (unsigned)DIWARP_SEND_BUFFERED};
+    mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(frag->endpoint);
 
-    (void)module;
-    return diwarp_rc_post_send(mca_btl_diwarp_rc_endpoint(frag->endpoint)->qp, &wr);
+    if (mca_btl_diwarp_rc_is_burst(module, endpoint)) {
+        wr.send_flags |= (unsigned)DIWARP_SEND_LAZY;
+    }
+    return diwarp_rc_post_send(endpoint->qp, &wr);
 }
 
 static const struct mca_btl_diwarp_work_ops frag_ops = {
@@ -75,7 +77,8 @@ static int send_gathered(struct mca_btl_diwarp_module *module,
     }
     OPAL_THREAD_LOCK(&module->rc->lock);
     if (OPAL_LIKELY(MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state &&
-                    NULL == endpoint->waiting_first)) {
+                    NULL == endpoint->waiting_first &&
+                    !mca_btl_diwarp_rc_is_burst(module, endpoint))) {
         rc = diwarp_rc_post_send(endpoint->qp, &wr);
     }
     OPAL_THREAD_UNLOCK(&module->rc->lock);

@@ -14,6 +14,8 @@ noinst_HEADERS += \
 	test/mpi/mpi_test.h \
 	test/mpi/mpi_tool.h \
 	test/net/pcap.h \
+	test/net/tap.h \
+	test/net/tcp_pcap.h \
 	test/net/forge.h \
 	test/net/node.h \
 	test/net/rc_end.h \
@@ -27,6 +29,11 @@ noinst_HEADERS += \
 	test/unit/udp_fixture.h \
 	test/vectors/vectors.h
 EXTRA_DIST += \
+	test/fuzz/seeds/mpa/framed_markers \
+	test/fuzz/seeds/mpa/reply_markers \
+	test/fuzz/seeds/mpa/reply_reject \
+	test/fuzz/seeds/mpa/request \
+	test/fuzz/seeds/mpa/request_no_crc \
 	test/fuzz/seeds/receive/get_doomed \
 	test/fuzz/seeds/receive/intro_ipv6 \
 	test/fuzz/seeds/receive/put_opened \
@@ -37,11 +44,19 @@ EXTRA_DIST += \
 	test/fuzz/seeds/receive/ud_record \
 	test/fuzz/seeds/receive/ud_send \
 	test/fuzz/seeds/receive/write_large \
+	test/fuzz/seeds/terminate/bad_version \
+	test/fuzz/seeds/terminate/ddp_stag \
+	test/fuzz/seeds/terminate/mpa_crc \
+	test/fuzz/seeds/terminate/read_bounds \
+	test/fuzz/seeds/terminate/read_request \
+	test/fuzz/seeds/terminate/send_invalidate \
+	test/fuzz/seeds/terminate/write \
 	test/apps/run \
 	test/fault/README.md \
 	test/mpi/README.md \
 	test/mpi/errors \
 	test/mpi/run \
+	test/net/rc_wire \
 	test/net/two_hosts \
 	test/npb/run \
 	test/sim/README.md \
@@ -56,12 +71,25 @@ EXTRA_DIST += \
 	test/vectors/datagram_probe_reply_no_crc.hex \
 	test/vectors/datagram_record.hex \
 	test/vectors/datagram_ud_send.hex \
+	test/vectors/fpdu_empty.hex \
+	test/vectors/fpdu_marker_before_crc.hex \
+	test/vectors/fpdu_marker_leads.hex \
+	test/vectors/fpdu_marker_within.hex \
+	test/vectors/fpdu_no_crc.hex \
+	test/vectors/fpdu_send.hex \
 	test/vectors/intro_ipv6.hex \
+	test/vectors/mpa_reply_enhanced.hex \
+	test/vectors/mpa_reply_reject.hex \
+	test/vectors/mpa_request.hex \
 	test/vectors/read_request.hex \
+	test/vectors/read_request_stream.hex \
 	test/vectors/record_abort.hex \
 	test/vectors/record_complete.hex \
 	test/vectors/record_open.hex \
 	test/vectors/record_status.hex \
+	test/vectors/terminate_ddp_stag.hex \
+	test/vectors/terminate_mpa_crc.hex \
+	test/vectors/terminate_read_bounds.hex \
 	test/vectors/write_record.hex
 
 # The simulator: random scenarios by seed, and directed ones.
@@ -90,18 +118,22 @@ UNIT_TESTS = \
 	test/unit/test_lu_fields \
 	test/unit/test_lu_flow \
 	test/unit/test_map \
+	test/unit/test_mpa \
 	test/unit/test_mr \
 	test/unit/test_npb \
 	test/unit/test_ranges \
+	test/unit/test_rc_hello \
 	test/unit/test_rc_protocol \
 	test/unit/test_rc_stream \
 	test/unit/test_rdmap \
 	test/unit/test_record \
 	test/unit/test_recvwin \
+	test/unit/test_ring \
 	test/unit/test_rtt \
 	test/unit/test_seen \
 	test/unit/test_sendwin \
 	test/unit/test_serial \
+	test/unit/test_terminate \
 	test/unit/test_truesize \
 	test/unit/test_udp \
 	test/unit/test_udp_open
@@ -134,6 +166,11 @@ test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_str
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
 endif
+
+# Real RC traffic, captured for tshark to read: run by test/net/rc_wire.
+check_PROGRAMS += test/net/rc_wire_check
+test_net_rc_wire_check_SOURCES = test/net/rc_wire_check.c test/net/tap.c test/net/tcp_pcap.c
+test_net_rc_wire_check_LDADD = $(CORE_LIBS)
 
 # ---- MPI tests and the component with the fault injector --------------------------------------
 
@@ -272,16 +309,23 @@ FUZZERS = \
 	test/fuzz/fuzz_address \
 	test/fuzz/fuzz_ddp \
 	test/fuzz/fuzz_llp_header \
+	test/fuzz/fuzz_mpa \
 	test/fuzz/fuzz_ranges \
+	test/fuzz/fuzz_rc_receive \
 	test/fuzz/fuzz_rdmap \
-	test/fuzz/fuzz_receive
+	test/fuzz/fuzz_receive \
+	test/fuzz/fuzz_terminate
 check_PROGRAMS += $(FUZZERS)
 
 test_fuzz_fuzz_address_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_ddp_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_llp_header_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_mpa_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_ranges_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_rc_receive_SOURCES = test/fuzz/fuzz_rc_receive.c test/unit/fake_streams.c
+test_fuzz_fuzz_rc_receive_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_rdmap_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_receive_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_terminate_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 
 endif

@@ -56,11 +56,12 @@ struct diwarp_connect_request;
 
 /* In wc.opcode, beside IBV_WC_SEND, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ and IBV_WC_RECV. */
 enum diwarp_rc_wc_opcode {
-    /* A listener was called: `request` waits for diwarp_accept() or diwarp_reject(); data/byte_len
-     * is the caller's private data, valid until then. */
+    /* A listener was called: `request` waits for diwarp_accept() or diwarp_reject(); `src` is the
+     * caller, data/byte_len its private data, valid until then. */
     DIWARP_WC_CONNECT_REQUEST = 0x1100,
-    /* diwarp_connect() or diwarp_accept() is done: `rc_qp` may be used. data/byte_len: the private
-     * data of the other side's answer (connecting side), valid until the next poll. */
+    /* diwarp_connect() or diwarp_accept() is done: `rc_qp` may be used. `src` is the other
+     * side, data/byte_len the private data of its answer (connecting side), valid until the QP is
+     * destroyed. */
     DIWARP_WC_CONNECTED,
     /* It never was, or no longer is, connected. IBV_WC_SUCCESS: closed in order by the other side.
      * IBV_WC_REM_OP_ERR: it sent Terminate, or we had to (wc.vendor_err: layer << 12 | type << 8 |
@@ -85,7 +86,7 @@ struct diwarp_rc_qp_attr {
     uint64_t rnr_timeout_ns;     /* how long a Send may wait for a receive, while TCP holds back
                                     the sender; then, or at once with 0, Terminate (RFC 5041 7.1).
                                     UINT64_MAX: for ever */
-    uint64_t connect_timeout_ns; /* TCP and MPA set-up together */
+    uint64_t connect_timeout_ns; /* TCP and MPA set-up together; and again an orderly close */
 };
 
 /* Defaults: no markers, CRC, revision 2, 128 sends, 128 receives, 16 reads, 10 s. */
@@ -126,11 +127,13 @@ DIWARP_EXPORT void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf,
 
 /* SEND (IBV_SEND_SOLICITED: with Solicited Event), SEND_WITH_INV, RDMA_WRITE, RDMA_READ; one work
  * request, not a list. 0, or 1 as DIWARP_SEND_BUFFERED says (complete once TCP took it all).
+ * DIWARP_SEND_LAZY: not before the next poll, but for a long queue.
  * IBV_SEND_INLINE: taken by TCP now, or -EAGAIN and nothing of it was sent. -ENOMEM: the send queue
  * is full; a later completion makes room. -ENOTCONN: disconnected. -EINVAL, -EMSGSIZE, -EACCES: as
  * diwarp_post_send(). Unsignaled requests that succeed give no completion. Sends and writes
- * complete when TCP has taken them; the memory of sg_list must stay until then. A local key of 0
- * names any memory of the process. */
+ * complete, in their order, when TCP has taken them (or we have copied the end of one that it took
+ * in part), reads in theirs when the response is placed; the memory of sg_list must stay until
+ * then. A read is neither INLINE nor BUFFERED. A local key of 0 names any memory of the process. */
 DIWARP_EXPORT int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr);
 /* -ENOMEM: max_recv_wr are posted. Messages fill receives in the order these were posted. */
 DIWARP_EXPORT int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr);

@@ -132,6 +132,8 @@ int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
     dw_lock(cq->device);
     if (!cq->count)
         (void)run(cq);
+    else if (cq->rc)
+        dw_rc_flush_lazy(cq->rc);
     int taken = take(cq, n, wc);
     dw_unlock(cq->device);
     return taken;

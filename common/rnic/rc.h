@@ -40,6 +40,7 @@ struct dw_rc {
     struct diwarp_rc_counters counters;
     struct dw_list qps, listeners, lingers;
     struct dw_list resumed; /* QPs that stood still and found a receive */
+    struct dw_list lazy;    /* QPs whose queue leaves with the next poll */
     struct diwarp_rc_qp *hot[DW_RC_HOT];
     unsigned hot_count;
     unsigned blocked_count; /* QPs that wait until TCP takes more */
@@ -125,6 +126,7 @@ struct diwarp_rc_qp {
     struct dw_list link;         /* in rc.qps */
     struct dw_list resumed_link; /* in rc.resumed */
     struct dw_list srq_link;     /* in srq.waiting */
+    struct dw_list lazy_link;    /* in rc.lazy */
     struct dw_stream *stream;    /* NULL: closed */
     struct dw_timer timer;       /* set-up, standing still, close */
     struct diwarp_rc_qp_attr attr;
@@ -207,6 +209,8 @@ int dw_rc_get(struct diwarp_cq *cq, struct dw_rc **rc);
 void dw_rc_destroy(struct dw_rc *rc);
 /* One run of all QPs; how many receive calls brought something. */
 int dw_rc_run(struct dw_rc *rc, uint64_t now_ns);
+/* Sends what was posted lazily. */
+void dw_rc_flush_lazy(struct dw_rc *rc);
 uint64_t dw_rc_next_deadline_ns(const struct dw_rc *rc);
 /* Data came: the QP's stream is read without asking, for a while. */
 void dw_rc_heat(struct diwarp_rc_qp *qp);

@@ -7,6 +7,9 @@
 #include "common/rnic/lock.h"
 #include "common/rnic/rc.h"
 
+/* Requests queued lazily that leave at once: so many share a call already. */
+#define LAZY_WORKS 32
+
 void dw_rc_work_free(struct dw_rc_work *work)
 {
     free(work->own);
@@ -164,12 +167,19 @@ static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
     if (!work)
         return -ENOMEM;
     bool signaled = wr->send_flags & IBV_SEND_SIGNALED;
+    bool lazy = wr->send_flags & DIWARP_SEND_LAZY;
     memcpy(work, &filled,
            offsetof(struct dw_rc_work, sge) + (size_t)filled.sge_count * sizeof filled.sge[0]);
     work->signaled = signaled;
-    if (first)
+    if (first && !lazy)
         return send_now(qp, wr, signaled);
     count(qp, work->opcode);
+    if (first)
+        dw_list_append(&qp->rc->lazy, &qp->lazy_link);
+    if (qp->works.count >= LAZY_WORKS && dw_list_linked(&qp->lazy_link)) {
+        dw_list_remove(&qp->lazy_link);
+        dw_rc_flush(qp);
+    }
     return 0;
 }
 

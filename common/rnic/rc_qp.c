@@ -124,6 +124,7 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
     qp->recv_msn = qp->request_msn = 1;
     dw_list_init(&qp->resumed_link);
     dw_list_init(&qp->srq_link);
+    dw_list_init(&qp->lazy_link);
     dw_list_append(&rc->qps, &qp->link);
     *qp_out = qp;
     return 0;
@@ -211,6 +212,7 @@ static void release(struct diwarp_rc_qp *qp, bool tell)
     dw_rc_set_blocked(qp, false);
     dw_rc_cool(qp);
     dw_rc_unstand(qp);
+    dw_list_remove(&qp->lazy_link);
     if (qp->stream) {
         qp->stream->ops->close(qp->stream);
         dw_rc_detach(qp);

@@ -12,7 +12,7 @@
 #include "common/rnic/rc.h"
 
 /* Read at once while no receive is posted: what cannot be delivered has to be kept. */
-#define SHORT_READ_BYTES (16u << 10)
+#define SHORT_READ_BYTES (64u << 10)
 
 struct bytes {
     uint8_t *at;

@@ -51,6 +51,7 @@ int dw_rc_get(struct diwarp_cq *cq, struct dw_rc **out)
     dw_list_init(&rc->listeners);
     dw_list_init(&rc->lingers);
     dw_list_init(&rc->resumed);
+    dw_list_init(&rc->lazy);
     dw_heap_init(&rc->timers);
     cq->rc = *out = rc;
     return 0;
@@ -149,8 +150,18 @@ static void resume(struct dw_rc *rc, uint64_t now_ns)
     }
 }
 
+void dw_rc_flush_lazy(struct dw_rc *rc)
+{
+    while (!dw_list_empty(&rc->lazy)) {
+        struct diwarp_rc_qp *qp = dw_container(rc->lazy.next, struct diwarp_rc_qp, lazy_link);
+        dw_list_remove(&qp->lazy_link);
+        dw_rc_flush(qp);
+    }
+}
+
 int dw_rc_run(struct dw_rc *rc, uint64_t now_ns)
 {
+    dw_rc_flush_lazy(rc);
     if (dw_heap_next_ns(&rc->timers) <= now_ns)
         dw_heap_run(&rc->timers, now_ns);
     if (!dw_list_empty(&rc->resumed))
@@ -165,7 +176,8 @@ int dw_rc_run(struct dw_rc *rc, uint64_t now_ns)
 
 uint64_t dw_rc_next_deadline_ns(const struct dw_rc *rc)
 {
-    return dw_list_empty(&rc->resumed) ? dw_heap_next_ns(&rc->timers) : 0;
+    bool due = !dw_list_empty(&rc->resumed) || !dw_list_empty(&rc->lazy);
+    return due ? 0 : dw_heap_next_ns(&rc->timers);
 }
 
 /* ---- what is known of all ---- */

@@ -6,6 +6,11 @@
 
 #include <cmocka.h>
 
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "test/net/rc_end.h"
 
 static uint8_t buf_a[1 << 21], buf_b[1 << 21];
@@ -113,6 +118,46 @@ static void rc__messages_of_all_sizes_in_each_mode(void **state)
     }
 }
 
+/* Posts n lazy sends of one byte each, and the receives for them. */
+static void post_lazy(struct rc_pair *pair, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_equal(rc_post_recv(&pair->b, buf_b + i, 1, i), 0);
+        assert_int_equal(rc_post(&pair->a, IBV_WR_SEND, buf_a + i, 1,
+                                 IBV_SEND_SIGNALED | DIWARP_SEND_LAZY, i, NULL, 0),
+                         0);
+    }
+}
+
+static void rc__lazy_sends_share_a_call(void **state)
+{
+    (void)state;
+    enum { FEW = 10, MANY = 40 };
+    const struct diwarp_rc_counters *counters;
+    struct rc_pair pair;
+    uint64_t calls;
+
+    rc_pair_init(&pair);
+    rc_pair_connect(&pair);
+    counters = diwarp_query_rc_counters(pair.a.cq);
+    calls = counters->rc_tx_syscalls;
+    fill(buf_a, MANY, 1);
+    memset(buf_b, 0xee, MANY);
+    post_lazy(&pair, FEW);
+    assert_int_equal(counters->rc_tx_syscalls, calls);
+    assert_int_equal(diwarp_cq_idle_ns(pair.a.cq), 0);
+    RC_UNTIL(pair.b.recvs == FEW && pair.a.sends == FEW, &pair.a, &pair.b);
+    assert_int_equal(counters->rc_tx_syscalls, calls + 1);
+    assert_filled(buf_b, FEW, 1);
+
+    post_lazy(&pair, MANY); /* so many do not wait */
+    assert_int_equal(counters->rc_tx_syscalls, calls + 2);
+    check_orderly_close(&pair); /* nor does the end overtake them */
+    assert_int_equal(pair.b.recvs, FEW + MANY);
+    assert_filled(buf_b, MANY, 1);
+    rc_pair_close(&pair);
+}
+
 /* ---- setting up ----------------------------------------------------------------------------- */
 
 static void rc__private_data_goes_both_ways(void **state)
@@ -183,13 +228,465 @@ static void rc__write_without_the_right_terminates_both(void **state)
     rc_pair_close(&pair);
 }
 
+/* A socket of the test's own, connected to an end's listener. */
+static int call_by_hand(const struct rc_end *end)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET,
+                               .sin_port = htons(end->address.port),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&name, sizeof name), 0);
+    return fd;
+}
+
+static void close_with_reset(int fd)
+{
+    struct linger now = {.l_onoff = 1};
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    close(fd);
+}
+
+static void rc__strangers_do_no_harm(void **state)
+{
+    (void)state;
+    static const char garbage[600] = "MPA ID Req FrameX no, it is not";
+    struct rc_pair pair;
+
+    rc_pair_init(&pair);
+    const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(pair.b.cq);
+    int fds[3];
+
+    for (unsigned i = 0; i < 3; i++)
+        fds[i] = call_by_hand(&pair.b);
+    assert_int_equal(write(fds[0], garbage, sizeof garbage), sizeof garbage);
+    assert_int_equal(write(fds[1], garbage, 7), 7);
+    close_with_reset(fds[1]);
+    close(fds[2]);
+    RC_UNTIL(counters->rc_bad_startup == 3, &pair.a, &pair.b);
+    close(fds[0]);
+    rc_pair_connect(&pair);
+    check_send(&pair, 100, 0);
+    rc_pair_close(&pair);
+}
+
+static void rc__nobody_listens(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+
+    rc_pair_init(&pair);
+    diwarp_destroy_listener(pair.b.listener);
+    pair.b.listener = NULL;
+    assert_int_equal(
+        diwarp_connect(pair.a.pd, &pair.a.attr, &pair.b.address, NULL, 0, &pair.a.qp, NULL), 0);
+    RC_UNTIL(pair.a.disconnects, &pair.a, &pair.b);
+    assert_int_equal(pair.a.disconnected.wc.status, IBV_WC_RETRY_EXC_ERR);
+    rc_pair_close(&pair);
+}
+
+static void rc__nobody_answers(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+
+    rc_pair_init(&pair);
+    pair.a.attr.connect_timeout_ns = 100 * MS;
+    rc_pair_call(&pair, NULL, 0);
+    RC_UNTIL(pair.a.disconnects, &pair.a, &pair.b);
+    assert_int_equal(pair.a.disconnected.wc.status, IBV_WC_RETRY_EXC_ERR);
+    /* It answers after all: the caller is gone. */
+    assert_int_equal(diwarp_accept(pair.b.request, pair.b.pd, &pair.b.attr, NULL, 0, &pair.b.qp),
+                     0);
+    RC_UNTIL(pair.b.disconnects, &pair.a, &pair.b);
+    assert_int_equal(pair.b.disconnected.wc.status, IBV_WC_RETRY_EXC_ERR);
+    rc_pair_close(&pair);
+}
+
+static void rc__the_other_side_vanishes(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+
+    rc_pair_init(&pair);
+    rc_pair_connect(&pair);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(rc_post_recv(&pair.a, buf_a, 10, i), 0);
+    /* Unread bytes there: its close resets the connection. */
+    while (!rc_post(&pair.a, IBV_WR_SEND, buf_a, 1 << 20, 0, 1, NULL, 0))
+        ;
+    rc_end_destroy_qp(&pair.b);
+    RC_UNTIL(pair.a.disconnects, &pair.a, &pair.b);
+    assert_int_equal(pair.a.disconnected.wc.status, IBV_WC_RETRY_EXC_ERR);
+    assert_true(pair.a.flushed > 5);
+    assert_int_equal(diwarp_query_rc_counters(pair.a.cq)->rc_connections, 0);
+    rc_pair_close(&pair);
+}
+
+/* ---- receives ------------------------------------------------------------------------------- */
+
+static void check_standing(struct rc_pair *pair)
+{
+    const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(pair->b.cq);
+    unsigned posted = 0;
+
+    /* More than TCP holds: the sender is held back. */
+    while (posted < 100 &&
+           !rc_post(&pair->a, IBV_WR_SEND, buf_a, 1 << 20, IBV_SEND_SIGNALED, 1, NULL, 0))
+        posted++;
+    RC_UNTIL(counters->rc_rx_waits == 1, &pair->a, &pair->b);
+    for (unsigned i = 0; i < 1000; i++) {
+        rc_end_poll(&pair->a);
+        rc_end_poll(&pair->b);
+    }
+    assert_int_equal(pair->b.recvs, 0);
+    assert_true(pair->a.sends < posted);
+    for (unsigned i = 0; i < posted; i++) {
+        memset(buf_b, 0, 1 << 20);
+        assert_int_equal(rc_post_recv(&pair->b, buf_b, 1 << 20, i), 0);
+        RC_UNTIL(pair->b.recvs == i + 1, &pair->a, &pair->b);
+        assert_memory_equal(buf_b, buf_a, 1 << 20);
+    }
+    RC_UNTIL(pair->a.sends == posted, &pair->a, &pair->b);
+}
+
+static void rc__stands_still_without_receives(void **state)
+{
+    (void)state;
+    for (unsigned shared = 0; shared < 2; shared++) {
+        struct rc_pair pair;
+
+        rc_pair_init(&pair);
+        struct diwarp_srq *srq = shared ? diwarp_create_srq(pair.b.pd, 10) : NULL;
+
+        fill(buf_a, 1 << 20, 5);
+        pair.b.attr.srq = srq;
+        pair.b.attr.rnr_timeout_ns = UINT64_MAX;
+        rc_pair_connect(&pair);
+        check_standing(&pair);
+        check_orderly_close(&pair);
+        rc_end_destroy_qp(&pair.b);
+        if (srq)
+            diwarp_destroy_srq(srq);
+        rc_pair_close(&pair);
+    }
+}
+
+/* ---- how Sends are posted ------------------------------------------------------------------- */
+
+static void rc__inline_and_buffered(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+    unsigned sent = 0;
+    int rc;
+
+    rc_pair_init(&pair);
+    pair.b.attr.rnr_timeout_ns = UINT64_MAX;
+    rc_pair_connect(&pair);
+    assert_int_equal(rc_post(&pair.a, IBV_WR_SEND, buf_a, 8, DIWARP_SEND_BUFFERED, 1, NULL, 0), 1);
+    /* Until TCP takes no more. What it took of the last one counts as taken. */
+    do {
+        memset(buf_a, (int)(sent & 0xff), 100000);
+        rc = rc_post(&pair.a, IBV_WR_SEND, buf_a, 100000, IBV_SEND_INLINE, 1, NULL, 0);
+        sent += rc == 0;
+    } while (rc == 0 && sent < 1000);
+    assert_int_equal(rc, -EAGAIN);
+    assert_int_equal(rc_post(&pair.a, IBV_WR_SEND, buf_a, 8,
+                             DIWARP_SEND_BUFFERED | IBV_SEND_SIGNALED, 77, NULL, 0),
+                     0);
+    memset(buf_a, 0xee, 100000);
+    for (unsigned i = 0; i < sent + 2; i++) {
+        assert_int_equal(rc_post_recv(&pair.b, buf_b, 100000, i), 0);
+        RC_UNTIL(pair.b.recvs == i + 1, &pair.a, &pair.b);
+        if (i > 0 && i <= sent)
+            assert_true(buf_b[0] == ((i - 1) & 0xff) && buf_b[99999] == ((i - 1) & 0xff));
+    }
+    RC_UNTIL(pair.a.sends == 1, &pair.a, &pair.b);
+    assert_int_equal(pair.a.last.wc.wr_id, 77);
+    rc_pair_close(&pair);
+}
+
+static void rc__solicited_and_invalidate(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+
+    rc_pair_init(&pair);
+    struct diwarp_mr *mr = reg(&pair.b, buf_b, IBV_ACCESS_REMOTE_READ);
+    rc_pair_connect(&pair);
+    assert_int_equal(rc_post_recv(&pair.b, buf_b, 10, 1), 0);
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_INV,
+                             .send_flags = IBV_SEND_SOLICITED,
+                             .invalidate_rkey = mr->stag};
+    assert_int_equal(diwarp_rc_post_send(pair.a.qp, &wr), 0);
+    RC_UNTIL(pair.b.recvs, &pair.a, &pair.b);
+    assert_int_equal(pair.b.last_recv.wc.wc_flags, IBV_WC_WITH_INV);
+    assert_int_equal(pair.b.last_recv.wc.invalidated_rkey, mr->stag);
+    assert_int_equal(rc_post(&pair.a, IBV_WR_RDMA_READ, buf_a, 10, 0, 1, mr, 0), 0);
+    RC_UNTIL(pair.a.disconnects && pair.b.disconnects, &pair.a, &pair.b);
+    assert_int_equal(pair.a.disconnected.wc.vendor_err, 0x0102);
+    diwarp_dereg_mr(mr);
+    rc_pair_close(&pair);
+}
+
+static void rc__malformed_requests(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+
+    rc_pair_init(&pair);
+    pair.a.attr.max_rd_atomic = 0;
+    pair.a.attr.max_recv_wr = 1;
+    rc_pair_connect(&pair);
+    struct ibv_sge sge[5] = {{.addr = (uintptr_t)buf_a, .length = 1, .lkey = 12345}};
+    struct ibv_send_wr wr = {.sg_list = sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+    assert_int_equal(diwarp_rc_post_send(pair.a.qp, &wr), -EACCES);
+    wr.num_sge = 5;
+    assert_int_equal(diwarp_rc_post_send(pair.a.qp, &wr), -EINVAL);
+    wr = (struct ibv_send_wr){.opcode = IBV_WR_ATOMIC_CMP_AND_SWP};
+    assert_int_equal(diwarp_rc_post_send(pair.a.qp, &wr), -EINVAL);
+    wr.opcode = IBV_WR_RDMA_READ;
+    assert_int_equal(diwarp_rc_post_send(pair.a.qp, &wr), -EINVAL);
+    assert_int_equal(rc_post_recv(&pair.a, buf_a, 1, 1), 0);
+    assert_int_equal(rc_post_recv(&pair.a, buf_a, 1, 1), -ENOMEM);
+    rc_pair_close(&pair);
+}
+
+/* ---- at any time ---------------------------------------------------------------------------- */
+
+static void rc__regions_may_go_while_in_use(void **state)
+{
+    (void)state;
+    for (unsigned steps = 0; steps < 40; steps++) {
+        struct rc_pair pair;
+
+        rc_pair_init(&pair);
+        struct diwarp_mr *mr =
+            reg(&pair.b, buf_b,
+                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+        bool reads = steps & 1;
+
+        rc_pair_connect(&pair);
+        for (unsigned i = 0; i < 16; i++)
+            assert_int_equal(rc_post(&pair.a, reads ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, buf_a,
+                                     1 << 20, IBV_SEND_SIGNALED, i, mr, 0),
+                             0);
+        for (unsigned i = 0; i < steps / 2; i++) {
+            rc_end_poll(&pair.b);
+            rc_end_poll(&pair.a);
+        }
+        diwarp_dereg_mr(mr);
+        RC_UNTIL(pair.a.disconnects || pair.a.writes + pair.a.reads == 16, &pair.a, &pair.b);
+        if (pair.a.disconnects)
+            assert_int_equal(pair.a.disconnected.wc.vendor_err, reads ? 0x0100 : 0x1100);
+        rc_pair_close(&pair);
+    }
+}
+
+static void rc__destroy_at_any_time(void **state)
+{
+    (void)state;
+    for (unsigned steps = 0; steps < 60; steps++) {
+        struct rc_pair pair;
+
+        rc_pair_init(&pair);
+        assert_int_equal(
+            diwarp_connect(pair.a.pd, &pair.a.attr, &pair.b.address, "abc", 3, &pair.a.qp, NULL),
+            0);
+        for (unsigned i = 0; i < steps; i++) {
+            rc_end_poll(&pair.a);
+            rc_end_poll(&pair.b);
+            if (pair.b.request && !pair.b.qp)
+                assert_int_equal(
+                    diwarp_accept(pair.b.request, pair.b.pd, &pair.b.attr, NULL, 0, &pair.b.qp), 0);
+            if (i % 3 == 0)
+                (void)rc_post(&pair.a, IBV_WR_SEND, buf_a, 300000, IBV_SEND_SIGNALED, i, NULL, 0);
+        }
+        unsigned before = pair.a.sends + pair.a.flushed + pair.a.disconnects;
+        rc_end_destroy_qp(steps & 1 ? &pair.a : &pair.b);
+        for (unsigned i = 0; i < 50; i++)
+            rc_end_poll(&pair.a);
+        if (steps & 1) /* nothing of it comes any more */
+            assert_int_equal(pair.a.sends + pair.a.flushed + pair.a.disconnects, before);
+        rc_pair_close(&pair);
+    }
+}
+
+/* ---- waiting, draining, memory -------------------------------------------------------------- */
+
+static void rc__waits_and_drains(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+    struct diwarp_wc wc;
+    struct diwarp_rc_memory memory;
+
+    rc_pair_init(&pair);
+    rc_pair_connect(&pair);
+    assert_true(diwarp_rc_fd(pair.a.cq) >= 0);
+    uint64_t start_ns = clock_ns();
+    assert_int_equal(diwarp_wait_cq(pair.b.cq, 1, &wc, 20 * MS), 0);
+    assert_true(clock_ns() - start_ns >= 20 * MS);
+    assert_int_equal(rc_post_recv(&pair.b, buf_b, 100, 3), 0);
+    assert_int_equal(rc_post(&pair.a, IBV_WR_SEND, buf_a, 100, IBV_SEND_SIGNALED, 1, NULL, 0), 0);
+    assert_int_equal(diwarp_wait_cq(pair.b.cq, 1, &wc, 10000 * MS), 1);
+    assert_int_equal(wc.wc.opcode, IBV_WC_RECV);
+    assert_int_equal(diwarp_drain_rc_qps(pair.a.cq, 1000 * MS), 0);
+    rc_end_poll(&pair.a);
+    assert_int_equal(pair.a.sends, 0); /* dropped */
+    unsigned posted = 0;
+    while (posted < 100 && !rc_post(&pair.a, IBV_WR_SEND, buf_a, 1 << 20, 0, 1, NULL, 0))
+        posted++;
+    assert_int_equal(diwarp_drain_rc_qps(pair.a.cq, 20 * MS), -ETIMEDOUT);
+    diwarp_query_rc_memory(pair.a.cq, &memory);
+    assert_in_range(memory.qp_bytes, 1000, 30000);
+    assert_in_range(memory.receive_bytes, 256 << 10, 257 << 10);
+    assert_in_range(memory.send_bytes, 100 << 10, 400 << 10);
+    rc_pair_close(&pair);
+}
+
+static void rc__many_connections(void **state)
+{
+    (void)state;
+    enum { COUNT = 40 };
+    struct rc_pair pair;
+    struct diwarp_rc_qp *a[COUNT], *b[COUNT];
+    static uint8_t in[COUNT][64];
+
+    rc_pair_init(&pair);
+    for (unsigned i = 0; i < COUNT; i++) {
+        rc_pair_connect(&pair);
+        a[i] = pair.a.qp;
+        b[i] = pair.b.qp;
+        assert_int_equal(rc_post_recv(&pair.b, in[i], 64, i), 0);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        pair.a.qp = a[i];
+        fill(buf_a + 64 * i, 64, i);
+        assert_int_equal(rc_post(&pair.a, IBV_WR_SEND, buf_a + 64 * i, 64, 0, i, NULL, 0), 0);
+    }
+    RC_UNTIL(pair.b.recvs == COUNT, &pair.a, &pair.b);
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_filled(in[i], 64, i);
+    for (unsigned i = 0; i < COUNT; i++)
+        diwarp_disconnect(b[i]);
+    RC_UNTIL(pair.a.disconnects == COUNT && pair.b.disconnects == COUNT, &pair.a, &pair.b);
+    for (unsigned i = 0; i < COUNT; i++) {
+        diwarp_destroy_rc_qp(a[i]);
+        diwarp_destroy_rc_qp(b[i]);
+    }
+    pair.a.qp = pair.b.qp = NULL;
+    rc_pair_close(&pair);
+}
+
+/* One call to send and one to receive for each message. */
+static void rc__ping_pong_takes_two_calls(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+    const struct diwarp_rc_counters *counters;
+
+    rc_pair_init(&pair);
+    rc_pair_connect(&pair);
+    counters = diwarp_query_rc_counters(pair.a.cq);
+    uint64_t sends = counters->rc_tx_syscalls, recvs = counters->rc_rx_syscalls;
+    for (unsigned i = 0; i < 100; i++) {
+        struct rc_end *from = i & 1 ? &pair.b : &pair.a, *to = i & 1 ? &pair.a : &pair.b;
+        unsigned before = to->recvs;
+
+        assert_int_equal(rc_post_recv(to, buf_b, 64, i), 0);
+        assert_int_equal(rc_post(from, IBV_WR_SEND, buf_a, 64, IBV_SEND_INLINE, i, NULL, 0), 0);
+        RC_UNTIL(to->recvs == before + 1, &pair.a, &pair.b);
+    }
+    assert_int_equal(counters->rc_tx_syscalls - sends, 50);
+    assert_int_equal(counters->rc_rx_syscalls - recvs, 50);
+    rc_pair_close(&pair);
+}
+
+/* ---- threads, ports ---------------------------------------------------------------------------
+ */
+
+#define THREAD_MESSAGES 2000
+
+static void *post_many(void *arg)
+{
+    struct rc_end *end = arg;
+
+    for (unsigned posted = 0; posted < THREAD_MESSAGES;)
+        posted += rc_post(end, IBV_WR_SEND, buf_a, 700, IBV_SEND_SIGNALED, 1, NULL, 0) == 0;
+    return NULL;
+}
+
+static void rc__threads_post_while_another_polls(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+    pthread_t threads[2];
+    unsigned posted = 0;
+
+    rc_pair_init(&pair);
+    pair.a.device->attr.threaded = true;
+    rc_pair_connect(&pair);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, post_many, &pair.a), 0);
+    while (pair.b.recvs < 2 * THREAD_MESSAGES) {
+        while (posted < pair.b.recvs + 64 && !rc_post_recv(&pair.b, buf_b, 1000, posted))
+            posted++;
+        unsigned before = pair.b.recvs;
+        RC_UNTIL(pair.b.recvs > before, &pair.a, &pair.b);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    RC_UNTIL(pair.a.sends == 2 * THREAD_MESSAGES, &pair.a, &pair.b);
+    rc_pair_close(&pair);
+}
+
+static void rc__listens_in_the_range_of_ports(void **state)
+{
+    (void)state;
+    struct rc_end end;
+    struct diwarp_listener *second = NULL;
+    struct diwarp_diagnosis why;
+
+    rc_end_open(&end, 1, NULL);
+    end.device->attr.port_min = end.device->attr.port_max = end.address.port;
+    assert_int_equal(diwarp_listen(end.pd, end.cq, &second, &why), -EADDRINUSE);
+    assert_non_null(strstr(why.text, "in use"));
+    end.device->attr.port_max = (uint16_t)(end.address.port + 20);
+    assert_int_equal(diwarp_listen(end.pd, end.cq, &second, &why), 0);
+    struct diwarp_address address;
+    diwarp_query_listener(second, &address);
+    assert_in_range(address.port, end.address.port + 1, end.address.port + 20);
+    diwarp_destroy_listener(second);
+    rc_end_close(&end);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc__messages_of_all_sizes_in_each_mode),
+        cmocka_unit_test(rc__lazy_sends_share_a_call),
         cmocka_unit_test(rc__private_data_goes_both_ways),
         cmocka_unit_test(rc__reject_says_why),
         cmocka_unit_test(rc__write_without_the_right_terminates_both),
+        cmocka_unit_test(rc__strangers_do_no_harm),
+        cmocka_unit_test(rc__nobody_listens),
+        cmocka_unit_test(rc__nobody_answers),
+        cmocka_unit_test(rc__the_other_side_vanishes),
+        cmocka_unit_test(rc__stands_still_without_receives),
+        cmocka_unit_test(rc__inline_and_buffered),
+        cmocka_unit_test(rc__solicited_and_invalidate),
+        cmocka_unit_test(rc__malformed_requests),
+        cmocka_unit_test(rc__regions_may_go_while_in_use),
+        cmocka_unit_test(rc__destroy_at_any_time),
+        cmocka_unit_test(rc__waits_and_drains),
+        cmocka_unit_test(rc__many_connections),
+        cmocka_unit_test(rc__ping_pong_takes_two_calls),
+        cmocka_unit_test(rc__threads_post_while_another_polls),
+        cmocka_unit_test(rc__listens_in_the_range_of_ports),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 
 #include "common/wire/bytes.h"
 #include "common/wire/ddp.h"
+#include "common/wire/terminate.h"
 #include "test/vectors/vectors.h"
 
 #define ANY_TAGGED UINT32_MAX
@@ -218,6 +219,108 @@ static void ddp_get__ulp_bits(void **state)
     }
 }
 
+/* ---- on an RC stream ---------------------------------------------------------------------- */
+
+static int get_stream(const uint8_t *buf, size_t len, uint16_t *cause)
+{
+    struct dw_ddp_header header;
+    int verdict = dw_ddp_get_stream(&header, buf, len, cause);
+
+    assert_true(verdict == -EPROTO || verdict == -EBADMSG || header.opcode <= DW_RDMAP_TERMINATE);
+    return verdict;
+}
+
+/* All values of the two control bytes: which are taken, and what the others are terminated with. */
+static void ddp_get_stream__control_bytes(void **state)
+{
+    (void)state;
+    for (unsigned control = 0; control < 65536; control++) {
+        unsigned first = control >> 8, second = control & 0xff, opcode = second & 0xf;
+        bool tagged = first & 0x80;
+        bool known = opcode <= DW_RDMAP_TERMINATE && (queue_of[opcode] == ANY_TAGGED) == tagged;
+        uint8_t buf[DW_DDP_UNTAGGED_BYTES] = {(uint8_t)first, (uint8_t)second};
+        uint16_t cause = 0, expected = 0;
+
+        if (!tagged && known) {
+            dw_put_be32(buf + 6, queue_of[opcode]);
+        }
+        if ((first & 3) != 1) {
+            expected = tagged ? DW_TERM_DDP_TAGGED_VERSION : DW_TERM_DDP_UNTAGGED_VERSION;
+        } else if ((second & 0xc0) != 0x40) {
+            expected = DW_TERM_RDMAP_VERSION;
+        } else if (!known) {
+            expected = DW_TERM_RDMAP_OPCODE;
+        }
+        assert_int_equal(get_stream(buf, sizeof buf, &cause), expected ? -EPROTO
+                                                              : tagged ? DW_DDP_TAGGED_BYTES
+                                                                       : DW_DDP_UNTAGGED_BYTES);
+        assert_int_equal(cause, expected);
+    }
+}
+
+static void ddp_get_stream__queues(void **state)
+{
+    static const uint32_t queues[] = {0, 1, 2, 3, 4, 0x01000000, UINT32_MAX};
+
+    (void)state;
+    for (unsigned i = 0; i < 8 * (sizeof queues / sizeof queues[0]); i++) {
+        struct dw_ddp_header in = header_of(i % 8);
+        uint8_t buf[DW_DDP_UNTAGGED_BYTES];
+        uint16_t cause = 0;
+
+        if (in.tagged) {
+            continue;
+        }
+        in.qn = queues[i / 8];
+        dw_ddp_put(buf, &in);
+        assert_int_equal(get_stream(buf, sizeof buf, &cause),
+                         in.qn == queue_of[i % 8] ? DW_DDP_UNTAGGED_BYTES : -EPROTO);
+        assert_int_equal(cause, in.qn == queue_of[i % 8] ? 0
+                                : in.qn > 2              ? DW_TERM_DDP_QN
+                                                         : DW_TERM_RDMAP_OPCODE);
+    }
+}
+
+/* What another stack may leave in reserved bits changes nothing. */
+static void ddp_get_stream__reserved_bits(void **state)
+{
+    (void)state;
+    for (unsigned opcode = 0; opcode <= DW_RDMAP_TERMINATE; opcode++) {
+        struct dw_ddp_header in = header_of(opcode), out;
+        uint8_t buf[DW_DDP_UNTAGGED_BYTES];
+        size_t len = dw_ddp_put(buf, &in);
+        uint16_t cause;
+
+        buf[0] |= 0x3c;
+        buf[1] |= 0x30;
+        if (!in.tagged && !has_ulp(opcode)) {
+            dw_put_be32(buf + 2, UINT32_MAX);
+        }
+        assert_int_equal(dw_ddp_get_stream(&out, buf, len, &cause), len);
+        assert_header_equal(&out, &in);
+        assert_int_equal(dw_ddp_get(&out, buf, len), -EPROTO);
+    }
+}
+
+static void ddp_get_stream__truncated(void **state)
+{
+    (void)state;
+    for (unsigned opcode = 0; opcode <= DW_RDMAP_TERMINATE; opcode++) {
+        struct dw_ddp_header in = header_of(opcode);
+        uint8_t buf[DW_DDP_UNTAGGED_BYTES];
+        size_t whole = dw_ddp_put(buf, &in);
+
+        for (size_t len = 0; len < whole; len++) {
+            uint8_t *bytes = exact_copy(buf, len);
+            uint16_t cause = 0;
+
+            assert_int_equal(get_stream(bytes, len, &cause), -EBADMSG);
+            assert_int_equal(cause, DW_TERM_RDMAP_UNSPECIFIED);
+            free(bytes);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +331,10 @@ int main(void)
         cmocka_unit_test(ddp_get__control_bytes),
         cmocka_unit_test(ddp_get__queue_of_each_opcode),
         cmocka_unit_test(ddp_get__ulp_bits),
+        cmocka_unit_test(ddp_get_stream__control_bytes),
+        cmocka_unit_test(ddp_get_stream__queues),
+        cmocka_unit_test(ddp_get_stream__reserved_bits),
+        cmocka_unit_test(ddp_get_stream__truncated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

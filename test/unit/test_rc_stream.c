@@ -118,11 +118,11 @@ static void traffic_open(struct traffic *t, struct rc_end *from, struct rc_end *
 static void traffic_post(struct traffic *t, uint64_t *random)
 {
     unsigned i = t->posted;
-    uint8_t *out = t->out + i * MOST_BYTES;
-    uint32_t bytes = t->bytes[i];
 
     if (i == MESSAGES)
         return;
+    uint8_t *out = t->out + i * MOST_BYTES;
+    uint32_t bytes = t->bytes[i];
     int rc = 0;
     if (!t->write_posted)
         rc = rc_post(t->from, IBV_WR_RDMA_WRITE, out, bytes, 0, i, t->mr, i * MOST_BYTES);

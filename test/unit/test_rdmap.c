@@ -222,6 +222,44 @@ static void read_request__golden(void **state)
     assert_memory_equal(buf, v.bytes, sizeof buf);
 }
 
+/* RFC 5040's 28 bytes are the first of ours. */
+static void read_request_stream__golden(void **state)
+{
+    uint8_t buf[DW_READ_REQUEST_STREAM_BYTES];
+    struct dw_read_request out;
+    struct vector v;
+
+    (void)state;
+    vector_load(&v, "read_request_stream");
+    assert_int_equal(v.len, sizeof buf);
+    assert_int_equal(dw_read_request_get_stream(&out, v.bytes, v.len), 0);
+    assert_int_equal(out.sink_stag, 0xa1a2a3a4);
+    assert_true(out.sink_to == 0x0000700012345678);
+    assert_int_equal(out.size, 0x100000);
+    assert_int_equal(out.source_stag, 0xb1b2b3b4);
+    assert_true(out.source_to == 0x00007fff87654321);
+    assert_int_equal(out.record_id | out.granted, 0);
+    dw_read_request_put_stream(buf, &out);
+    assert_memory_equal(buf, v.bytes, v.len);
+}
+
+static void read_request_get_stream__length(void **state)
+{
+    struct dw_read_request out;
+    struct vector v;
+
+    (void)state;
+    vector_load(&v, "read_request");
+    for (size_t len = 0; len <= v.len; len++) {
+        uint8_t *bytes = exact_copy(v.bytes, len);
+
+        assert_int_equal(dw_read_request_get_stream(&out, bytes, len), len < 28    ? -EBADMSG
+                                                                       : len == 28 ? 0
+                                                                                   : -EPROTO);
+        free(bytes);
+    }
+}
+
 static void check_atomic_request(const char *name, const struct dw_atomic_request *in)
 {
     uint8_t buf[DW_ATOMIC_REQUEST_BYTES];
@@ -390,6 +428,8 @@ int main(void)
         cmocka_unit_test(record_control_get__trailing_byte),
         cmocka_unit_test(write_record__golden),
         cmocka_unit_test(read_request__golden),
+        cmocka_unit_test(read_request_stream__golden),
+        cmocka_unit_test(read_request_get_stream__length),
         cmocka_unit_test(atomic_request__golden),
         cmocka_unit_test(atomic_response__golden),
         cmocka_unit_test(record_control__golden),

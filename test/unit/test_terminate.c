@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RDMAP Terminate, against vectors written from RFC 5040 4.8. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/wire/bytes.h"
+#include "common/wire/ddp.h"
+#include "common/wire/rdmap.h"
+#include "common/wire/terminate.h"
+#include "test/vectors/vectors.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* What it says, with the length of the segment and which headers are with it. */
+static const struct {
+    const char *name;
+    uint16_t cause, segment_bytes;
+    bool ddp, rdmap;
+} golden[] = {
+    {"terminate_ddp_stag", DW_TERM_DDP_STAG, 40, true, false},
+    {"terminate_read_bounds", DW_TERM_RDMAP_BOUNDS, 46, true, true},
+    {"terminate_mpa_crc", DW_TERM_MPA_CRC, 0, false, false},
+};
+
+static const uint8_t *pointer(const struct vector *v, size_t offset, bool there)
+{
+    return there ? v->bytes + offset : NULL;
+}
+
+static void terminate_get__golden(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(golden); i++) {
+        struct dw_terminate out;
+        struct vector v;
+
+        vector_load(&v, golden[i].name);
+        assert_int_equal(dw_terminate_get(&out, v.bytes, v.len), 0);
+        assert_int_equal(out.cause, golden[i].cause);
+        assert_int_equal(out.has_length, golden[i].ddp);
+        assert_int_equal(out.segment_bytes, golden[i].segment_bytes);
+        assert_ptr_equal(out.ddp, pointer(&v, 6, golden[i].ddp));
+        assert_ptr_equal(out.rdmap, pointer(&v, 6 + 18, golden[i].rdmap));
+    }
+}
+
+/* The same from the segment in error, which is in the vector but for its payload. */
+static void terminate_fill_and_put__golden(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(golden); i++) {
+        uint8_t buf[DW_TERMINATE_MAX_BYTES], segment[64] = {0};
+        struct dw_terminate terminate;
+        struct vector v;
+
+        vector_load(&v, golden[i].name);
+        assert_true(v.len <= sizeof buf && golden[i].segment_bytes <= sizeof segment);
+        if (golden[i].ddp) {
+            memcpy(segment, v.bytes + 6, v.len - 6);
+        }
+        dw_terminate_fill(&terminate, golden[i].cause, segment, golden[i].segment_bytes);
+        assert_int_equal(dw_terminate_put(buf, &terminate), v.len);
+        assert_memory_equal(buf, v.bytes, v.len);
+    }
+}
+
+static void terminate_get__truncated(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(golden); i++) {
+        struct dw_terminate out;
+        struct vector v;
+
+        vector_load(&v, golden[i].name);
+        for (size_t len = 0; len < v.len; len++) {
+            uint8_t *bytes = exact_copy(v.bytes, len);
+
+            assert_int_equal(dw_terminate_get(&out, bytes, len), -EBADMSG);
+            free(bytes);
+        }
+    }
+}
+
+/* Each combination of M, D, R, with either kind of DDP header: what has to be there. */
+static void terminate_get__header_bits(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 16; i++) {
+        uint8_t buf[DW_TERMINATE_MAX_BYTES + 8];
+        bool length = i & 1, ddp = i & 2, rdmap = i & 4, tagged = i & 8;
+        size_t ddp_at = length ? 6 : 4, rdmap_at = ddp_at + (!ddp ? 0 : tagged ? 14 : 18);
+        size_t whole = rdmap_at + (rdmap ? 28 : 0);
+        struct dw_terminate out;
+
+        memset(buf, tagged ? 0xff : 0x7f, sizeof buf);
+        buf[2] = (uint8_t)((length ? 0x80 : 0) | (ddp ? 0x40 : 0) | (rdmap ? 0x20 : 0) | 0x1f);
+        assert_int_equal(dw_terminate_get(&out, buf, whole - 1), -EBADMSG);
+        assert_int_equal(dw_terminate_get(&out, buf, sizeof buf), 0);
+        assert_int_equal(dw_terminate_get(&out, buf, whole), 0);
+        assert_int_equal(out.has_length, length);
+        assert_ptr_equal(out.ddp, ddp ? buf + ddp_at : NULL);
+        assert_ptr_equal(out.rdmap, rdmap ? buf + rdmap_at : NULL);
+    }
+}
+
+/* Which headers go along, by cause and segment. */
+static void terminate_fill__what_goes_along(void **state)
+{
+    static const struct {
+        uint16_t cause;
+        uint8_t first, second; /* control bytes of the segment */
+        size_t len;
+        bool ddp, rdmap;
+    } cases[] = {
+        {DW_TERM_RDMAP_RIGHTS, 0x41, 0x41, 46, true, true},
+        {DW_TERM_RDMAP_RIGHTS, 0x41, 0x41, 45, true, false}, /* not all of a Read Request */
+        {DW_TERM_RDMAP_OPCODE, 0x41, 0x43, 60, true, false},
+        {DW_TERM_RDMAP_OPCODE, 0xc1, 0x41, 60, true, false}, /* tagged: not a Read Request */
+        {DW_TERM_DDP_MSN, 0x41, 0x41, 46, true, false},
+        {DW_TERM_DDP_NO_BUFFER, 0x41, 0x43, 18, true, false},
+        {DW_TERM_DDP_BOUNDS, 0xc1, 0x40, 14, true, false},
+        {DW_TERM_DDP_QN, 0x41, 0x43, 17, false, false},
+        {DW_TERM_DDP_STAG, 0xc1, 0x40, 13, false, false},
+        {DW_TERM_RDMAP_UNSPECIFIED, 0, 0, 0, false, false},
+        {DW_TERM_RDMAP_CATASTROPHIC, 0x41, 0x41, 46, false, false},
+        {DW_TERM_DDP_CATASTROPHIC, 0x41, 0x43, 46, false, false},
+        {DW_TERM_MPA_MARKER, 0x41, 0x43, 46, false, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint8_t buf[64] = {cases[i].first, cases[i].second};
+        uint8_t *segment = exact_copy(buf, cases[i].len);
+        struct dw_terminate out;
+
+        dw_terminate_fill(&out, cases[i].cause, segment, cases[i].len);
+        assert_int_equal(out.cause, cases[i].cause);
+        assert_int_equal(out.has_length, cases[i].ddp);
+        assert_int_equal(out.segment_bytes, cases[i].ddp ? cases[i].len : 0);
+        assert_ptr_equal(out.ddp, cases[i].ddp ? segment : NULL);
+        assert_ptr_equal(out.rdmap, cases[i].rdmap ? segment + 18 : NULL);
+        dw_terminate_fill(&out, cases[i].cause, NULL, 0);
+        assert_true(!out.has_length && out.ddp == NULL && out.rdmap == NULL);
+        free(segment);
+    }
+}
+
+/* Layer, type and code, as RFC 5040 4.8, 5041 8, 5044 8 and 6581 number them. */
+static void terminate_text__each_cause(void **state)
+{
+    static const struct {
+        uint8_t layer, type, first, last;
+        const char *prefix;
+    } ranges[] = {
+        {0, 0, 0, 0, "RDMAP: "},     {0, 1, 0, 4, "RDMAP: "}, {0, 1, 9, 9, "RDMAP: "},
+        {0, 1, 255, 255, "RDMAP: "}, {0, 2, 5, 9, "RDMAP: "}, {0, 2, 255, 255, "RDMAP: "},
+        {1, 0, 0, 0, "DDP: "},       {1, 1, 0, 4, "DDP: "},   {1, 2, 1, 6, "DDP: "},
+        {2, 0, 1, 7, "MPA: "},
+    };
+    unsigned known = 0, expected = 0;
+
+    (void)state;
+    for (unsigned cause = 0; cause < 65536; cause++) {
+        known += strcmp(dw_terminate_text((uint16_t)cause), "unknown error") != 0;
+    }
+    for (size_t i = 0; i < COUNT(ranges); i++) {
+        for (unsigned code = ranges[i].first; code <= ranges[i].last; code++) {
+            unsigned cause = (unsigned)ranges[i].layer << 12 | (unsigned)ranges[i].type << 8 | code;
+
+            assert_memory_equal(dw_terminate_text((uint16_t)cause), ranges[i].prefix,
+                                strlen(ranges[i].prefix));
+            expected++;
+        }
+    }
+    assert_int_equal(known, expected);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(terminate_get__golden),
+        cmocka_unit_test(terminate_fill_and_put__golden),
+        cmocka_unit_test(terminate_get__truncated),
+        cmocka_unit_test(terminate_get__header_bits),
+        cmocka_unit_test(terminate_fill__what_goes_along),
+        cmocka_unit_test(terminate_text__each_cause),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
