@@ -11,6 +11,10 @@ libdiwarp_core_la_SOURCES = \
 	common/base/list.h \
 	common/base/map.c \
 	common/base/map.h \
+	common/base/pages.c \
+	common/base/pages.h \
+	common/base/slab.c \
+	common/base/slab.h \
 	common/base/serial.h \
 	common/wire/bytes.h \
 	common/wire/crc32c.c \

@@ -4,8 +4,7 @@
  * those of several segments are put together first (DDP untagged: MSN and MO, RFC 5041
  * section 5.2).
  */
-#include <stdlib.h>
-
+#include "common/base/pages.h"
 #include "common/rnic/qp.h"
 
 /* Messages being put together at a time, over all peers; at the bound, segments are not taken and
@@ -25,12 +24,20 @@ static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, cons
                .byte_len = bytes,
                .imm_data = imm ? ddp->ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
-        .src = peer->name,
+        .src = peer->ah->name,
         .data = data,
     };
     qp->counters.rx_send_msgs++;
-    qp->slot_held = true;
+    qp->arena_held = true;
     dw_cq_push(qp->cq, &wc);
+}
+
+/* Kept for the next messages. */
+#define ASSEMBLIES_RESERVE 4
+
+static size_t assembly_bytes(const struct diwarp_qp *qp)
+{
+    return sizeof(struct dw_assembly) + qp->attr.max_msg_bytes;
 }
 
 static struct dw_assembly *find(struct dw_peer *peer, uint32_t msn)
@@ -52,8 +59,9 @@ static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn)
     if (!dw_list_empty(&qp->free_assemblies)) {
         assembly = dw_container(qp->free_assemblies.next, struct dw_assembly, link);
         dw_list_remove(&assembly->link);
+        qp->free_assembly_count--;
     } else {
-        assembly = malloc(sizeof *assembly + qp->attr.max_msg_bytes);
+        assembly = dw_pages_map(assembly_bytes(qp), 4096);
         if (!assembly)
             return NULL;
     }
@@ -65,11 +73,12 @@ static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn)
     return assembly;
 }
 
-static void retire(struct diwarp_qp *qp, struct dw_assembly *assembly, struct dw_list *to)
+/* It has been handed out, or will never be: its bytes stay until the next run. */
+static void retire(struct diwarp_qp *qp, struct dw_assembly *assembly)
 {
     dw_ranges_fini(&assembly->map);
     dw_list_remove(&assembly->link);
-    dw_list_append(to, &assembly->link);
+    dw_list_append(&qp->done_assemblies, &assembly->link);
     qp->assembly_count--;
 }
 
@@ -117,7 +126,7 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment)
         assembly->total = end;
     if (assembly->total && assembly->map.bytes >= assembly->total) {
         complete(peer, ddp, assembly->buf, assembly->total);
-        retire(qp, assembly, &qp->done_assemblies);
+        retire(qp, assembly);
     }
     return true;
 }
@@ -127,11 +136,23 @@ void dw_deliver_recycle(struct diwarp_qp *qp)
     dw_list_foreach (it, &qp->done_assemblies) {
         dw_list_remove(it);
         dw_list_prepend(&qp->free_assemblies, it);
+        qp->free_assembly_count++;
+    }
+    if (qp->free_assembly_count > ASSEMBLIES_RESERVE)
+        dw_deliver_trim(qp, ASSEMBLIES_RESERVE);
+}
+
+void dw_deliver_trim(struct diwarp_qp *qp, unsigned keep)
+{
+    for (; qp->free_assembly_count > keep; qp->free_assembly_count--) {
+        struct dw_list *last = qp->free_assemblies.prev;
+        dw_list_remove(last);
+        dw_pages_unmap(dw_container(last, struct dw_assembly, link), assembly_bytes(qp));
     }
 }
 
 void dw_deliver_forget(struct dw_peer *peer)
 {
     dw_list_foreach (it, &peer->assemblies)
-        retire(peer->qp, dw_container(it, struct dw_assembly, link), &peer->qp->free_assemblies);
+        retire(peer->qp, dw_container(it, struct dw_assembly, link));
 }

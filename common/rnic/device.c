@@ -13,6 +13,9 @@
 #include "common/rel/recvwin.h"
 #include "common/wire/crc32c.h"
 
+/* Waking a peer costs less than a microsecond, so it need not be idle for long. */
+#define REST_NS 100000000
+
 void diwarp_device_attr_init(struct diwarp_device_attr *attr)
 {
     *attr = (struct diwarp_device_attr){
@@ -148,6 +151,8 @@ int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *e
         new->env.now_ns = real_now_ns;
     if (!new->env.open_llp)
         new->env.open_llp = real_open_llp;
+    if (!new->env.rest_ns)
+        new->env.rest_ns = REST_NS;
     new->random_state = new->env.seed;
     if (!new->env.seed &&
         getrandom(&new->random_state, sizeof new->random_state, 0) != sizeof new->random_state) {

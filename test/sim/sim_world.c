@@ -199,11 +199,12 @@ static void check_step(struct sim_world *world)
         if (!qp)
             continue;
         sim_check(world, qp->granted_bytes <= qp->grant_budget_bytes);
-        sim_check(world, qp->pool_bytes <= qp->device->attr.send_pool_bytes);
+        sim_check(world, qp->datagrams.touched_bytes <= qp->device->attr.send_pool_bytes);
         sim_check(world, !qp->counters.drop_window);
         sim_check(world, !qp->counters.drop_truncated);
-        dw_list_foreach (it, &qp->peers)
-            check_peer(world, dw_container(it, struct dw_peer, link));
+        const struct dw_peer *peer;
+        for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
+            check_peer(world, peer);
     }
 }
 
@@ -290,14 +291,6 @@ void sim_world_run_for(struct sim_world *world, uint64_t duration_ns)
 
 /* ---- at rest ---- */
 
-static uint64_t pool_bytes_in(const struct dw_list *free_list, uint64_t each)
-{
-    uint64_t bytes = 0;
-    dw_list_foreach (it, free_list)
-        bytes += each;
-    return bytes;
-}
-
 static void check_peer_rest(struct sim_world *world, const struct dw_peer *peer)
 {
     sim_check(world, !peer->sendwin.count);
@@ -311,7 +304,7 @@ static void check_peer_rest(struct sim_world *world, const struct dw_peer *peer)
     sim_check(world, dw_list_empty(&peer->sources));
     sim_check(world, dw_list_empty(&peer->atomics));
     sim_check(world, !dw_list_linked(&peer->flush_link));
-    sim_check(world, !peer->ack_owed_datagrams || peer->gone);
+    sim_check(world, !peer->ack_owed_datagrams || peer->ah->gone);
 }
 
 static void check_qp_rest(struct sim_world *world, struct diwarp_qp *qp)
@@ -326,11 +319,10 @@ static void check_qp_rest(struct sim_world *world, struct diwarp_qp *qp)
     sim_check(world, dw_list_empty(&qp->flush));
     sim_check(world, !qp->queued_works);
     sim_check(world, !qp->assembly_count);
-    /* The two sizes of transmit.c, which keeps them to itself. */
-    sim_check(world, qp->pool_bytes == pool_bytes_in(&qp->free_small, 2048) +
-                                           pool_bytes_in(&qp->free_large, DW_LLP_TRAIN_BYTES));
-    dw_list_foreach (it, &qp->peers)
-        check_peer_rest(world, dw_container(it, struct dw_peer, link));
+    sim_check(world, !qp->datagrams.used);
+    const struct dw_peer *peer;
+    for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
+        check_peer_rest(world, peer);
 }
 
 void sim_world_check_rest(struct sim_world *world)
