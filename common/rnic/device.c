@@ -14,7 +14,7 @@
 #include "common/wire/crc32c.h"
 
 /* Waking a peer costs less than a microsecond, so it need not be idle for long. */
-#define REST_NS 100000000
+#define REST_NS 20000000
 
 void diwarp_device_attr_init(struct diwarp_device_attr *attr)
 {
@@ -30,7 +30,7 @@ void diwarp_device_attr_init(struct diwarp_device_attr *attr)
         .rto_min_ns = 2000000,
         .peer_timeout_ns = 600ull * 1000000000,
         .send_window_datagrams = DW_WINDOW_DATAGRAMS,
-        .send_pool_bytes = 4u << 20,
+        .send_pool_bytes = 3u << 19,
     };
 }
 

@@ -19,6 +19,8 @@
 #define RECEIVES_PER_RUN 4
 /* Between two parts of a search for peers that may rest. */
 #define TRIM_GOES_ON_NS 1000000
+/* Each that put no peer to rest doubles the wait for the next, up to so many. */
+#define TRIMS_IN_VAIN_MAX 3
 /* Share of the socket's buffer that records may fill; the rest is for eager datagrams. */
 #define RECORD_SHARE_NUM 3
 #define RECORD_SHARE_DEN 4
@@ -136,18 +138,24 @@ static void size_budgets(struct diwarp_qp *qp)
 
 void dw_qp_trim_later(struct diwarp_qp *qp, uint64_t now_ns)
 {
+    uint64_t wait_ns = (qp->device->env.rest_ns / 2) << qp->trims_in_vain;
     if (!qp->trim_timer.slot)
-        dw_heap_set(&qp->timers, &qp->trim_timer, now_ns + qp->device->env.rest_ns / 2);
+        dw_heap_set(&qp->timers, &qp->trim_timer, now_ns + wait_ns);
 }
 
 static void on_trim(struct dw_timer *timer, uint64_t now_ns)
 {
     struct diwarp_qp *qp = dw_container(timer, struct diwarp_qp, trim_timer);
+    uint64_t active = qp->counters.peers_active;
     bool more;
     if (!dw_peer_rest_some(qp, now_ns, &more)) {
         dw_heap_set(&qp->timers, timer, now_ns + TRIM_GOES_ON_NS);
         return;
     }
+    if (qp->counters.peers_active < active)
+        qp->trims_in_vain = 0;
+    else if (qp->trims_in_vain < TRIMS_IN_VAIN_MAX)
+        qp->trims_in_vain++;
     more |= dw_slab_trim(&qp->datagrams);
     more |= dw_receive_trim(qp);
     more |= dw_cq_trim(qp->cq);

@@ -230,6 +230,7 @@ struct diwarp_qp {
     uint64_t timers_ran_ns;
     struct dw_timer trim_timer; /* runs while there is something to give back */
     size_t trim_slot;           /* in ahs, where it goes on */
+    unsigned trims_in_vain;     /* in a row */
 
     /* Receive calls fill the arena from arena_used on; before that lies what completions not handed
      * out point to. */

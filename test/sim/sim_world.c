@@ -116,6 +116,7 @@ void sim_node_open(struct sim_world *world, unsigned index)
         .arg = node,
         .seed = sim_random(&world->random_state) | 1,
         .first_psn = config->first_psn,
+        .rest_ns = config->rest_ns,
         .interfaces = &node->interface,
         .interface_count = 1,
     };
