@@ -150,8 +150,11 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
 static bool may_rest(const struct dw_peer *peer, uint64_t now_ns)
 {
     uint64_t last_ns = peer->asked_ns > peer->heard_ns ? peer->asked_ns : peer->heard_ns;
-    return now_ns >= last_ns + peer->qp->device->env.rest_ns && !dw_peer_owes(peer) &&
-           !peer->open && dw_list_empty(&peer->pending) && dw_list_empty(&peer->awaiting) &&
+    if (now_ns < last_ns + peer->qp->device->env.rest_ns)
+        return false;
+    if (peer->ah->gone) /* it holds nothing any more, and takes nothing */
+        return true;
+    return !dw_peer_owes(peer) && !peer->open && dw_list_empty(&peer->pending) && dw_list_empty(&peer->awaiting) &&
            dw_list_empty(&peer->assemblies) && !dw_recvwin_has_gap(&peer->recvwin) &&
            !peer->ack_owed_datagrams && !dw_list_linked(&peer->ack_link) &&
            !dw_list_linked(&peer->flush_link);

@@ -162,6 +162,7 @@ static void on_trim(struct dw_timer *timer, uint64_t now_ns)
     if (!qp->counters.peers_active) {
         dw_deliver_trim(qp, 0);
         dw_work_trim(qp, 0);
+        more |= !dw_list_empty(&qp->done_assemblies);
     }
     if (more)
         dw_qp_trim_later(qp, now_ns);

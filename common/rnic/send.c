@@ -334,11 +334,11 @@ static int post_send(struct diwarp_qp *qp, struct dw_peer *peer, const struct ib
 int dw_send_post(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                  uint64_t now_ns)
 {
+    if (ah->gone)
+        return -EHOSTUNREACH;
     struct dw_peer *peer = dw_peer_of_ah(ah);
     if (!peer)
         return -ENOMEM;
-    if (peer->ah->gone)
-        return -EHOSTUNREACH;
     if (qp->queued_works >= qp->attr.max_send_wr)
         return -ENOMEM;
     switch (wr->opcode) {
@@ -382,9 +382,9 @@ int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
 void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len)
 {
     dw_lock(qp->device);
-    struct dw_peer *peer = qp->ud ? NULL : dw_peer_of_ah(ah);
+    struct dw_peer *peer = qp->ud || ah->gone ? NULL : dw_peer_of_ah(ah);
     struct dw_ddp_header ddp = {0};
-    if (!peer || peer->ah->gone || !dw_list_empty(&peer->pending) ||
+    if (!peer || !dw_list_empty(&peer->pending) ||
         len > dw_segment_max_payload(peer, &ddp) || len > qp->attr.max_msg_bytes)
         goto no_room;
     uint32_t bytes = DW_SEND_SEGMENT_BYTES + (uint32_t)len;

@@ -292,20 +292,19 @@ void sim_world_run_for(struct sim_world *world, uint64_t duration_ns)
 
 /* ---- at rest ---- */
 
-static void check_peer_rest(struct sim_world *world, const struct dw_peer *peer)
+/* Every peer is at rest, so nothing of any can be left over; and the pools are as at first. */
+static void check_given_back(struct sim_world *world, const struct diwarp_qp *qp)
 {
-    sim_check(world, !peer->sendwin.count);
-    sim_check(world, !peer->sendwin.bytes);
-    sim_check(world, dw_list_empty(&peer->sendwin.unacked));
-    sim_check(world, !peer->open);
-    sim_check(world, dw_list_empty(&peer->pending));
-    sim_check(world, dw_list_empty(&peer->awaiting));
-    sim_check(world, dw_list_empty(&peer->assemblies));
-    sim_check(world, dw_list_empty(&peer->sinks));
-    sim_check(world, dw_list_empty(&peer->sources));
-    sim_check(world, dw_list_empty(&peer->atomics));
-    sim_check(world, !dw_list_linked(&peer->flush_link));
-    sim_check(world, !peer->ack_owed_datagrams || peer->ah->gone);
+    size_t slot = 0;
+    sim_check(world, !dw_peer_next(qp, &slot));
+    sim_check(world, !qp->counters.peers_active);
+    sim_check(world, !qp->trim_timer.slot);
+    sim_check(world, !qp->timers.count);
+    sim_check(world, qp->datagrams.chunk_count <= 1);
+    sim_check(world, qp->arena_touched <= DW_LLP_SLOT_BYTES);
+    sim_check(world, !qp->free_work_count);
+    sim_check(world, !qp->free_assembly_count);
+    sim_check(world, qp->cq->capacity <= 64);
 }
 
 static void check_qp_rest(struct sim_world *world, struct diwarp_qp *qp)
@@ -321,9 +320,7 @@ static void check_qp_rest(struct sim_world *world, struct diwarp_qp *qp)
     sim_check(world, !qp->queued_works);
     sim_check(world, !qp->assembly_count);
     sim_check(world, !qp->datagrams.used);
-    const struct dw_peer *peer;
-    for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
-        check_peer_rest(world, peer);
+    check_given_back(world, qp);
 }
 
 void sim_world_check_rest(struct sim_world *world)
