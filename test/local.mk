@@ -83,6 +83,7 @@ UNIT_TESTS = \
 	test/unit/test_llp_header \
 	test/unit/test_map \
 	test/unit/test_mr \
+	test/unit/test_peer_memory \
 	test/unit/test_ranges \
 	test/unit/test_rdmap \
 	test/unit/test_record \
@@ -91,6 +92,7 @@ UNIT_TESTS = \
 	test/unit/test_seen \
 	test/unit/test_sendwin \
 	test/unit/test_serial \
+	test/unit/test_slab \
 	test/unit/test_truesize \
 	test/unit/test_udp
 check_PROGRAMS += $(UNIT_TESTS)
@@ -113,6 +115,8 @@ test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
 check_PROGRAMS += $(RNIC_TESTS)
 TESTS += $(RNIC_TESTS)
 
+test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc \
+	-Wl,--wrap=realloc,--wrap=free
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
 endif
