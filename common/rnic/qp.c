@@ -159,11 +159,8 @@ static void on_trim(struct dw_timer *timer, uint64_t now_ns)
     more |= dw_slab_trim(&qp->datagrams);
     more |= dw_receive_trim(qp);
     more |= dw_cq_trim(qp->cq);
-    if (!qp->counters.peers_active) {
-        dw_deliver_trim(qp, 0);
-        dw_work_trim(qp, 0);
-        more |= !dw_list_empty(&qp->done_assemblies);
-    }
+    more |= dw_deliver_trim(qp);
+    more |= dw_work_trim(qp);
     if (more)
         dw_qp_trim_later(qp, now_ns);
 }
@@ -247,15 +244,23 @@ err_free:
     return rc;
 }
 
+static void free_reserves(struct diwarp_qp *qp)
+{
+    dw_deliver_recycle(qp);
+    /* Twice: what was needed since the last time is kept. */
+    for (unsigned i = 0; i < 2; i++) {
+        (void)dw_deliver_trim(qp);
+        (void)dw_work_trim(qp);
+    }
+}
+
 void diwarp_destroy_qp(struct diwarp_qp *qp)
 {
     dw_lock(qp->device);
     dw_list_remove(&qp->pd_link);
     dw_list_remove(&qp->cq_link);
     dw_ah_forget_all(qp);
-    dw_deliver_recycle(qp);
-    dw_deliver_trim(qp, 0);
-    dw_work_trim(qp, 0);
+    free_reserves(qp);
     if (qp->ud)
         dw_ud_destroy(qp);
     dw_map_fini(&qp->sinks);

@@ -215,9 +215,11 @@ struct diwarp_qp {
     struct dw_slab datagrams;
     struct dw_list free_works;
     unsigned free_work_count;
+    uint32_t work_most; /* of queued_works since the last trim */
     struct dw_list free_assemblies, done_assemblies; /* done: until the next run */
-    unsigned assembly_count;                         /* being put together */
+    unsigned assembly_count, assembly_most;          /* being put together; since the last trim */
     unsigned free_assembly_count;
+    uint64_t assembly_bytes; /* that have come of them */
 
     struct dw_map sinks, sources, atomics; /* by dw_record_key(); atomics by id */
     struct dw_list want, ready;
@@ -322,8 +324,8 @@ bool dw_peer_owes(const struct dw_peer *peer);
 
 /* ---- send.c ---- */
 struct dw_work *dw_work_get(struct diwarp_qp *qp);
-/* Gives back all but a reserve of those that are free. */
-void dw_work_trim(struct diwarp_qp *qp, unsigned keep);
+/* Gives back what was not needed since the last time; true: there may be more. */
+bool dw_work_trim(struct diwarp_qp *qp);
 void dw_work_put(struct diwarp_qp *qp, struct dw_work *work);
 /* Queues a work, then copies what the window allows. Takes ownership. */
 void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
@@ -404,16 +406,16 @@ bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const ui
               uint32_t len, uint64_t now_ns);
 
 /* ---- deliver.c ---- */
-/* A Send segment of a sequenced datagram. false: no buffer, as if it had not come. */
-bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment);
+/* A Send segment of a sequenced datagram; in_order: all before it have come. false: no buffer, as if it had not come. */
+bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, bool in_order);
 /* Where the payload of such a segment will be put together with others that came before, if none of
  * its bytes is there yet; else NULL. Changes nothing: dw_deliver_send() does, with the payload in
  * that place. */
 uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment);
 /* Frees what the last run delivered. */
 void dw_deliver_recycle(struct diwarp_qp *qp);
-/* Gives back all but a reserve of what is free. */
-void dw_deliver_trim(struct diwarp_qp *qp, unsigned keep);
+/* Gives back what was not needed since the last time; true: there may be more. */
+bool dw_deliver_trim(struct diwarp_qp *qp);
 void dw_deliver_forget(struct dw_peer *peer);
 
 /* ---- rdma.c ---- */

@@ -46,12 +46,12 @@ bad_length:
 
 /* A segment of a sequenced datagram. false: no buffer for it. */
 static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_segment *segment,
-                                 uint64_t now_ns)
+                                 bool in_order, uint64_t now_ns)
 {
     switch (segment->ddp.opcode) {
     case DW_RDMAP_SEND:
     case DW_RDMAP_SEND_IMM:
-        return dw_deliver_send(peer, segment);
+        return dw_deliver_send(peer, segment, in_order);
     case DW_RDMAP_WRITE_RECORD:
         dw_rdma_on_write_segment(peer, segment, now_ns);
         return true;
@@ -116,9 +116,10 @@ static void on_data(struct dw_peer *peer, const struct dw_llp_header *header,
     }
     struct dw_segment segment;
     uint32_t offset = 0;
+    bool in_order = header->psn == peer->recvwin.ack;
     for (bool first = true; dw_next_segment(qp, segments, len, &offset, &segment) > 0;
          first = false) {
-        if (on_sequenced_segment(peer, &segment, now_ns))
+        if (on_sequenced_segment(peer, &segment, in_order, now_ns))
             continue;
         qp->counters.drop_no_buffer++;
         /* Only a message that spans datagrams can lack a buffer, and such a one begins its
@@ -270,7 +271,7 @@ void dw_receive_send(struct dw_peer *peer, const struct dw_llp_header *header,
                      const struct dw_segment *segment, uint32_t bytes, uint64_t now_ns)
 {
     heard_from(peer, now_ns);
-    if (dw_deliver_send(peer, segment)) {
+    if (dw_deliver_send(peer, segment, header->psn == peer->recvwin.ack)) {
         dw_recvwin_on_received(&peer->recvwin, header->psn);
         owe_ack(peer, bytes, now_ns);
     } else {

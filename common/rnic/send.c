@@ -18,6 +18,16 @@
 /* Kept for the next requests. */
 #define WORKS_RESERVE 64
 
+/* All but the `keep` that were used last. */
+static void free_works(struct diwarp_qp *qp, unsigned keep)
+{
+    for (; qp->free_work_count > keep; qp->free_work_count--) {
+        struct dw_list *last = qp->free_works.prev;
+        dw_list_remove(last);
+        free(dw_container(last, struct dw_work, link));
+    }
+}
+
 struct dw_work *dw_work_get(struct diwarp_qp *qp)
 {
     struct dw_work *work;
@@ -32,7 +42,8 @@ struct dw_work *dw_work_get(struct diwarp_qp *qp)
     }
     memset(work, 0, offsetof(struct dw_work, own));
     dw_list_init(&work->link);
-    qp->queued_works++;
+    if (++qp->queued_works > qp->work_most)
+        qp->work_most = qp->queued_works;
     return work;
 }
 
@@ -40,17 +51,15 @@ void dw_work_put(struct diwarp_qp *qp, struct dw_work *work)
 {
     qp->queued_works--;
     dw_list_prepend(&qp->free_works, &work->link);
-    if (++qp->free_work_count > WORKS_RESERVE)
-        dw_work_trim(qp, WORKS_RESERVE);
+    qp->free_work_count++;
+    free_works(qp, WORKS_RESERVE);
 }
 
-void dw_work_trim(struct diwarp_qp *qp, unsigned keep)
+bool dw_work_trim(struct diwarp_qp *qp)
 {
-    for (; qp->free_work_count > keep; qp->free_work_count--) {
-        struct dw_list *last = qp->free_works.prev;
-        dw_list_remove(last);
-        free(dw_container(last, struct dw_work, link));
-    }
+    free_works(qp, qp->work_most);
+    qp->work_most = qp->queued_works;
+    return qp->free_work_count > 0;
 }
 
 /* ---- segments into datagrams ---- */

@@ -319,6 +319,7 @@ static void check_qp_rest(struct sim_world *world, struct diwarp_qp *qp)
     sim_check(world, dw_list_empty(&qp->flush));
     sim_check(world, !qp->queued_works);
     sim_check(world, !qp->assembly_count);
+    sim_check(world, !qp->assembly_bytes);
     sim_check(world, !qp->datagrams.used);
     check_given_back(world, qp);
 }
