@@ -30,8 +30,7 @@ int dw_slab_init(struct dw_slab *slab, uint64_t bytes)
     dw_list_init(&slab->empty);
     for (unsigned i = 0; i < DW_SLAB_SIZES; i++)
         dw_list_init(&slab->partial[i]);
-    slab->region =
-        dw_pages_map((size_t)slab->chunk_max * DW_SLAB_CHUNK_BYTES, DW_SLAB_CHUNK_BYTES);
+    slab->region = dw_pages_map((size_t)slab->chunk_max * DW_SLAB_CHUNK_BYTES, DW_SLAB_CHUNK_BYTES);
     slab->returned = malloc(slab->chunk_max * sizeof *slab->returned);
     if (slab->region && slab->returned)
         return 0;

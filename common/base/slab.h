@@ -23,8 +23,8 @@
 struct dw_slab {
     uint8_t *region;
     uint32_t chunk_max;
-    uint32_t chunk_fresh;                  /* chunks [chunk_fresh, chunk_max) were never used */
-    uint32_t *returned;                    /* chunks that were given back */
+    uint32_t chunk_fresh; /* chunks [chunk_fresh, chunk_max) were never used */
+    uint32_t *returned;   /* chunks that were given back */
     uint32_t returned_count;
     uint32_t chunk_count;                  /* held: partial, full or empty */
     uint32_t empty_count, empty_least;     /* least: since the last trim */

@@ -22,8 +22,7 @@ static inline void dw_rtt_init(struct dw_rtt *rtt)
 
 static inline void dw_rtt_on_sample(struct dw_rtt *rtt, uint64_t sample_ns)
 {
-    uint32_t sample =
-        sample_ns < DW_RTT_SAMPLE_MAX_NS ? (uint32_t)sample_ns : DW_RTT_SAMPLE_MAX_NS;
+    uint32_t sample = sample_ns < DW_RTT_SAMPLE_MAX_NS ? (uint32_t)sample_ns : DW_RTT_SAMPLE_MAX_NS;
     if (!rtt->srtt_ns) {
         rtt->srtt_ns = sample ? sample : 1;
         rtt->rttvar_ns = sample / 2;

@@ -104,8 +104,8 @@ uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment
     if (!assembly || (ddp->last && !ddp->mo) || !fits(peer, segment))
         return NULL;
     uint32_t end = ddp->mo + segment->bytes;
-    if (dw_ranges_missing(&assembly->map, ddp->mo, end, &hole, 1) != 1 ||
-        hole.start != ddp->mo || hole.end != end)
+    if (dw_ranges_missing(&assembly->map, ddp->mo, end, &hole, 1) != 1 || hole.start != ddp->mo ||
+        hole.end != end)
         return NULL;
     return assembly->buf + ddp->mo;
 }

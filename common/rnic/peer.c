@@ -154,10 +154,10 @@ static bool may_rest(const struct dw_peer *peer, uint64_t now_ns)
         return false;
     if (peer->ah->gone) /* it holds nothing any more, and takes nothing */
         return true;
-    return !dw_peer_owes(peer) && !peer->open && dw_list_empty(&peer->pending) && dw_list_empty(&peer->awaiting) &&
-           dw_list_empty(&peer->assemblies) && !dw_recvwin_has_gap(&peer->recvwin) &&
-           !peer->ack_owed_datagrams && !dw_list_linked(&peer->ack_link) &&
-           !dw_list_linked(&peer->flush_link);
+    return !dw_peer_owes(peer) && !peer->open && dw_list_empty(&peer->pending) &&
+           dw_list_empty(&peer->awaiting) && dw_list_empty(&peer->assemblies) &&
+           !dw_recvwin_has_gap(&peer->recvwin) && !peer->ack_owed_datagrams &&
+           !dw_list_linked(&peer->ack_link) && !dw_list_linked(&peer->flush_link);
 }
 
 static void release(struct dw_peer *peer)

@@ -49,15 +49,15 @@ struct diwarp_cq {
     struct dw_list qps;
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
-    uint32_t most; /* that have been in it at a time since the last trim */
+    uint32_t most;   /* that have been in it at a time since the last trim */
     uint64_t ran_ns; /* the RNIC, last; read without the lock */
 };
 
 /* A sequenced datagram. Kept, as it went out, until it is acknowledged. */
 struct dw_datagram {
-    struct dw_tx tx; /* its link also serves the free lists */
-    uint32_t bytes;  /* so far, without the CRC trailer */
-    uint32_t room;   /* most that `bytes` may become */
+    struct dw_tx tx;
+    uint32_t bytes;   /* so far, without the CRC trailer */
+    uint32_t room;    /* most that `bytes` may become */
     bool intro;       /* leads with an intro block */
     bool urgent;      /* not to wait for others to join */
     bool ack_request; /* a request completes with its acknowledgement */
@@ -215,7 +215,7 @@ struct diwarp_qp {
     struct dw_slab datagrams;
     struct dw_list free_works;
     unsigned free_work_count;
-    uint32_t work_most; /* of queued_works since the last trim */
+    uint32_t work_most;                              /* of queued_works since the last trim */
     struct dw_list free_assemblies, done_assemblies; /* done: until the next run */
     unsigned assembly_count, assembly_most;          /* being put together; since the last trim */
     unsigned free_assembly_count;
@@ -226,7 +226,7 @@ struct diwarp_qp {
     uint32_t next_id;
     uint32_t grant_budget_bytes, granted_bytes; /* granted: given out, not yet here */
     uint32_t eager_budget_bytes;
-    uint32_t reserved_bytes;     /* between diwarp_send_reserve and its commit */
+    uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
 
     struct dw_heap timers;
     uint64_t timers_ran_ns;
@@ -240,15 +240,16 @@ struct diwarp_qp {
     uint32_t arena_used, arena_last; /* last: bytes the last call brought */
     uint32_t arena_touched;          /* end of what is backed by memory */
     uint32_t arena_most;             /* end of what has been written since the last trim */
-    bool arena_held;   /* a completion points to what the last call brought */
-    bool refuses_data; /* no room for what would have to be handed out */
+    bool arena_held;                 /* a completion points to what the last call brought */
+    bool refuses_data;               /* no room for what would have to be handed out */
     uint8_t *stage; /* heads and trains of Write-Record segments; receives that are discarded */
 };
 
 /* Payload of a full Write-Record datagram to or from the peer, once it knows us. */
 static inline uint32_t dw_record_payload_bytes(const struct dw_peer *peer)
 {
-    return peer->ah->datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_RECORD_SEGMENT_BYTES - DW_CRC_BYTES;
+    return peer->ah->datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_RECORD_SEGMENT_BYTES -
+           DW_CRC_BYTES;
 }
 
 /* The wait before it is asked again. */
@@ -406,7 +407,8 @@ bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const ui
               uint32_t len, uint64_t now_ns);
 
 /* ---- deliver.c ---- */
-/* A Send segment of a sequenced datagram; in_order: all before it have come. false: no buffer, as if it had not come. */
+/* A Send segment of a sequenced datagram; in_order: all before it have come. false: no buffer, as
+ * if it had not come. */
 bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, bool in_order);
 /* Where the payload of such a segment will be put together with others that came before, if none of
  * its bytes is there yet; else NULL. Changes nothing: dw_deliver_send() does, with the payload in

@@ -342,8 +342,8 @@ static void on_datagram(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, 
         on_rd_datagram(qp, &header, introduced ? &intro : NULL, buf + lead, end - lead, now_ns);
 }
 
-/* Room for what completions point to while nobody polls. When it is used up, sequenced datagrams are
- * refused, and come again; probes, acknowledgements and records are still served. */
+/* Room for what completions point to while nobody polls. When it is used up, sequenced datagrams
+ * are refused, and come again; probes, acknowledgements and records are still served. */
 _Static_assert(DW_ARENA_BYTES % 4096 == 0 && DW_ARENA_BYTES >= 2 * DW_LLP_SLOT_BYTES,
                "whole pages, room for one receive call and what is held of another");
 /* Of the arena, never given back: what is used all the time. */

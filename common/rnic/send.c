@@ -393,8 +393,8 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
     dw_lock(qp->device);
     struct dw_peer *peer = qp->ud || ah->gone ? NULL : dw_peer_of_ah(ah);
     struct dw_ddp_header ddp = {0};
-    if (!peer || !dw_list_empty(&peer->pending) ||
-        len > dw_segment_max_payload(peer, &ddp) || len > qp->attr.max_msg_bytes)
+    if (!peer || !dw_list_empty(&peer->pending) || len > dw_segment_max_payload(peer, &ddp) ||
+        len > qp->attr.max_msg_bytes)
         goto no_room;
     uint32_t bytes = DW_SEND_SEGMENT_BYTES + (uint32_t)len;
     if (open_room(peer) < bytes) {

@@ -183,9 +183,9 @@ static void rest__an_atomic_is_executed_once(void **state)
     fixture_open(f);
     struct diwarp_mr *mr = fixture_reg(f, 1, &word, sizeof word);
     f->world.net.filter = keep_first;
-    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, &original,
-                                  sizeof original, mr),
-                     0);
+    assert_int_equal(
+        fixture_post(f, 0, 1, 1, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, &original, sizeof original, mr),
+        0);
     fixture_run(f, SECOND);
     send_kept(f);
     fixture_run(f, SECOND);
@@ -245,8 +245,8 @@ static void rest__not_with_a_record_held(void **state)
     uint8_t *local = fixture_payload(1, BYTES), *remote = fixture_payload(2, BYTES);
     fixture_open(f);
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
-    assert_int_equal(
-        fixture_post(f, 0, 1, 1, IBV_WR_RDMA_READ, DIWARP_SEND_HOLD, local, BYTES, mr), 0);
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_READ, DIWARP_SEND_HOLD, local, BYTES, mr),
+                     0);
     sim_world_run_for(&f->world, SECOND);
     assert_int_equal(active(f, 0), 1);
     assert_int_equal(active(f, 1), 1);

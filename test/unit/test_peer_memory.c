@@ -215,8 +215,8 @@ static void talk_to_all(struct world *w, unsigned n)
     uint8_t data[64] = {0};
     struct ibv_sge sge = {.addr = (uintptr_t)data, .length = sizeof data};
     for (unsigned rank = 1; rank <= n; rank++) {
-        struct diwarp_send_wr wr = {
-            .wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, .ah = w->ahs[rank]};
+        struct diwarp_send_wr wr = {.wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND},
+                                    .ah = w->ahs[rank]};
         assert_int_equal(diwarp_post_send(w->qp, &wr), 0);
         poll_world(w, 100);
     }

@@ -26,9 +26,8 @@ static void slab_get__sizes(void **state)
     (void)state;
     static const struct {
         uint32_t bytes, room;
-    } cases[] = {{1, 320},      {320, 320},     {321, 1088},    {2000, 2176},
-                 {4096, 4672},  {9000, 9344},   {16000, 16352}, {16353, 65472},
-                 {65056, 65472}, {65472, 65472}};
+    } cases[] = {{1, 320},     {320, 320},     {321, 1088},    {2000, 2176},   {4096, 4672},
+                 {9000, 9344}, {16000, 16352}, {16353, 65472}, {65056, 65472}, {65472, 65472}};
     struct dw_slab slab;
     assert_int_equal(dw_slab_init(&slab, CHUNKS * DW_SLAB_CHUNK_BYTES), 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -139,8 +138,8 @@ static void slab__random_use(void **state)
                 (void)dw_slab_trim(&slab);
             assert_for_seed(seed, slab.used == out);
             assert_for_seed(seed, slab.chunk_count <= CHUNKS);
-            assert_for_seed(seed, slab.touched_bytes <=
-                                      (uint64_t)slab.chunk_count * DW_SLAB_CHUNK_BYTES);
+            assert_for_seed(seed,
+                            slab.touched_bytes <= (uint64_t)slab.chunk_count * DW_SLAB_CHUNK_BYTES);
         }
         for (unsigned i = 0; i < SLOTS; i++)
             if (owned[i].buffer)
