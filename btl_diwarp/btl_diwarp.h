@@ -163,9 +163,10 @@ struct mca_btl_diwarp_module {
     struct diwarp_qp *qp; /* NULL over RC */
     struct mca_btl_diwarp_rc *rc; /* NULL over RD */
 
-    opal_free_list_t frags_small; /* control messages */
-    opal_free_list_t frags_eager; /* up to btl_eager_limit */
-    opal_free_list_t frags_max;   /* up to btl_max_send_size */
+    opal_free_list_t frags_small;  /* control messages */
+    opal_free_list_t frags_medium; /* what would waste most of a large one */
+    opal_free_list_t frags_eager;  /* up to btl_eager_limit */
+    opal_free_list_t frags_max;    /* up to btl_max_send_size */
     opal_free_list_t rdmas;       /* struct mca_btl_diwarp_rdma */
     opal_free_list_t regs;        /* struct mca_btl_diwarp_reg */
     bool lists_constructed;
@@ -362,6 +363,8 @@ OBJ_CLASS_DECLARATION(mca_btl_diwarp_frag_t);
 
 /* Largest payload of frags_small: every control message of ob1, registration handle included. */
 #define MCA_BTL_DIWARP_SMALL_BYTES 192
+/* Of frags_medium: 4 KiB and the PML's header. */
+#define MCA_BTL_DIWARP_MEDIUM_BYTES 4352
 
 mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
                                                 mca_btl_base_endpoint_t *endpoint, uint8_t order,

@@ -27,6 +27,7 @@ static int component_open(void)
         return OPAL_ERR_NOT_AVAILABLE;
     }
     OBJ_CONSTRUCT(&module->frags_small, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->frags_medium, opal_free_list_t);
     OBJ_CONSTRUCT(&module->frags_eager, opal_free_list_t);
     OBJ_CONSTRUCT(&module->frags_max, opal_free_list_t);
     OBJ_CONSTRUCT(&module->rdmas, opal_free_list_t);
@@ -49,19 +50,20 @@ static int component_close(void)
     OBJ_DESTRUCT(&module->rdmas);
     OBJ_DESTRUCT(&module->frags_max);
     OBJ_DESTRUCT(&module->frags_eager);
+    OBJ_DESTRUCT(&module->frags_medium);
     OBJ_DESTRUCT(&module->frags_small);
     module->lists_constructed = false;
     return OPAL_SUCCESS;
 }
 
 /* Lists grow without bound: a descriptor that cannot be had stalls ob1, which tries again only from
- * callbacks that may never come. `per_alloc` keeps one growth step near 64 KiB. */
+ * callbacks that may never come. They never shrink, so a growth step is small: near 16 KiB. */
 static int list_init(opal_free_list_t *list, opal_class_t *item_class, size_t item_bytes)
 {
-    size_t per_alloc = (64u << 10) / item_bytes;
+    size_t per_alloc = (16u << 10) / item_bytes;
 
-    if (per_alloc < 2) {
-        per_alloc = 2;
+    if (per_alloc < 1) {
+        per_alloc = 1;
     }
     return opal_free_list_init(list, item_bytes, (size_t)opal_cache_line_size, item_class, 0,
                                (size_t)opal_cache_line_size, 0, -1, (int)per_alloc, NULL, 0, NULL,
@@ -74,6 +76,10 @@ static int lists_init(struct mca_btl_diwarp_module *module)
     int rc = list_init(&module->frags_small, OBJ_CLASS(mca_btl_diwarp_frag_t),
                        frag + MCA_BTL_DIWARP_SMALL_BYTES);
 
+    if (OPAL_SUCCESS == rc) {
+        rc = list_init(&module->frags_medium, OBJ_CLASS(mca_btl_diwarp_frag_t),
+                       frag + MCA_BTL_DIWARP_MEDIUM_BYTES);
+    }
     if (OPAL_SUCCESS == rc) {
         rc = list_init(&module->frags_eager, OBJ_CLASS(mca_btl_diwarp_frag_t),
                        frag + module->super.btl_eager_limit);

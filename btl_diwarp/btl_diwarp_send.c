@@ -88,8 +88,10 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
     mca_btl_diwarp_frag_t *frag;
 
     (void)order;
-    if (size > MCA_BTL_DIWARP_SMALL_BYTES) {
+    if (size > MCA_BTL_DIWARP_MEDIUM_BYTES) {
         list = size <= btl->btl_eager_limit ? &module->frags_eager : &module->frags_max;
+    } else if (size > MCA_BTL_DIWARP_SMALL_BYTES) {
+        list = &module->frags_medium;
     }
     if (OPAL_UNLIKELY(size > btl->btl_eager_limit && size > btl->btl_max_send_size)) {
         return NULL;

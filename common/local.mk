@@ -13,6 +13,10 @@ libdiwarp_core_la_SOURCES = \
 	common/base/map.h \
 	common/base/ring.c \
 	common/base/ring.h \
+	common/base/pages.c \
+	common/base/pages.h \
+	common/base/slab.c \
+	common/base/slab.h \
 	common/base/serial.h \
 	common/wire/bytes.h \
 	common/wire/crc32c.c \

@@ -121,6 +121,7 @@ UNIT_TESTS = \
 	test/unit/test_mpa \
 	test/unit/test_mr \
 	test/unit/test_npb \
+	test/unit/test_peer_memory \
 	test/unit/test_ranges \
 	test/unit/test_rc_hello \
 	test/unit/test_rc_protocol \
@@ -134,6 +135,7 @@ UNIT_TESTS = \
 	test/unit/test_sendwin \
 	test/unit/test_serial \
 	test/unit/test_terminate \
+	test/unit/test_slab \
 	test/unit/test_truesize \
 	test/unit/test_udp \
 	test/unit/test_udp_open
@@ -150,9 +152,11 @@ RNIC_TESTS = \
 	test/net/test_rc_loopback \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_peers \
+	test/sim/test_sim_rest \
 	test/sim/test_sim_ud
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
 test_sim_test_sim_peers_SOURCES = $(SIM_SOURCES) test/sim/test_sim_peers.c
+test_sim_test_sim_rest_SOURCES = $(SIM_SOURCES) test/sim/test_sim_rest.c
 test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
 check_PROGRAMS += $(RNIC_TESTS)
 TESTS += $(RNIC_TESTS)
@@ -163,6 +167,8 @@ test_unit_test_npb_SOURCES = test/unit/test_npb.c benchmarks/npb/radix_digit.c
 test_unit_test_rc_protocol_SOURCES = test/unit/test_rc_protocol.c test/unit/fake_streams.c
 test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_streams.c
 
+test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc \
+	-Wl,--wrap=realloc,--wrap=free
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
 endif

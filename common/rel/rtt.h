@@ -6,37 +6,40 @@
 #include <stdint.h>
 
 struct dw_rtt {
-    uint64_t srtt_ns; /* 0: no sample yet */
-    uint64_t rttvar_ns;
-    uint64_t rto_min_ns;
+    uint32_t srtt_ns; /* 0: no sample yet */
+    uint32_t rttvar_ns;
 };
 
 #define DW_RTO_INITIAL_NS 20000000ull
 #define DW_RTO_MAX_NS     100000000ull
+/* Longer samples count as this: no time-out is as long. */
+#define DW_RTT_SAMPLE_MAX_NS 1000000000u
 
-static inline void dw_rtt_init(struct dw_rtt *rtt, uint64_t rto_min_ns)
+static inline void dw_rtt_init(struct dw_rtt *rtt)
 {
-    *rtt = (struct dw_rtt){.rto_min_ns = rto_min_ns};
+    *rtt = (struct dw_rtt){0};
 }
 
 static inline void dw_rtt_on_sample(struct dw_rtt *rtt, uint64_t sample_ns)
 {
+    uint32_t sample = sample_ns < DW_RTT_SAMPLE_MAX_NS ? (uint32_t)sample_ns : DW_RTT_SAMPLE_MAX_NS;
     if (!rtt->srtt_ns) {
-        rtt->srtt_ns = sample_ns ? sample_ns : 1;
-        rtt->rttvar_ns = sample_ns / 2;
+        rtt->srtt_ns = sample ? sample : 1;
+        rtt->rttvar_ns = sample / 2;
         return;
     }
-    uint64_t error = sample_ns > rtt->srtt_ns ? sample_ns - rtt->srtt_ns : rtt->srtt_ns - sample_ns;
+    uint32_t error = sample > rtt->srtt_ns ? sample - rtt->srtt_ns : rtt->srtt_ns - sample;
     rtt->rttvar_ns += error / 4 - rtt->rttvar_ns / 4;
-    rtt->srtt_ns += sample_ns / 8 - rtt->srtt_ns / 8;
+    rtt->srtt_ns += sample / 8 - rtt->srtt_ns / 8;
 }
 
 /* The wait before asking again, after `backoff` fruitless ones: doubles up to DW_RTO_MAX_NS. */
-static inline uint64_t dw_rtt_rto_ns(const struct dw_rtt *rtt, unsigned backoff)
+static inline uint64_t dw_rtt_rto_ns(const struct dw_rtt *rtt, uint64_t rto_min_ns,
+                                     unsigned backoff)
 {
-    uint64_t rto = rtt->srtt_ns ? rtt->srtt_ns + 4 * rtt->rttvar_ns : DW_RTO_INITIAL_NS;
-    if (rto < rtt->rto_min_ns)
-        rto = rtt->rto_min_ns;
+    uint64_t rto = rtt->srtt_ns ? rtt->srtt_ns + 4ull * rtt->rttvar_ns : DW_RTO_INITIAL_NS;
+    if (rto < rto_min_ns)
+        rto = rto_min_ns;
     for (; backoff && rto < DW_RTO_MAX_NS; backoff--)
         rto *= 2;
     return rto < DW_RTO_MAX_NS ? rto : DW_RTO_MAX_NS;

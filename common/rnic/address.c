@@ -112,6 +112,52 @@ uint32_t dw_datagram_max_bytes(const struct diwarp_device *device, uint8_t famil
     return bytes;
 }
 
+/* ---- handles ---- */
+
+/* Over UD nothing is kept about a peer, so that there may be several handles of one name. */
+static uint64_t key_of(const struct diwarp_ah *ah)
+{
+    return ah->qp->ud ? (uint64_t)(uintptr_t)ah : dw_name_key(ah->name);
+}
+
+struct diwarp_ah *dw_ah_find(const struct diwarp_qp *qp, struct diwarp_name name)
+{
+    return dw_map_get(&qp->ahs, dw_name_key(name));
+}
+
+/* The handle of that name, made if there is none; a new one, over UD. */
+static struct diwarp_ah *find_or_make(struct diwarp_qp *qp, struct diwarp_name name)
+{
+    struct diwarp_ah *ah = qp->ud ? NULL : dw_ah_find(qp, name);
+    if (ah)
+        return ah;
+    ah = calloc(1, sizeof *ah);
+    if (!ah)
+        return NULL;
+    ah->qp = qp;
+    ah->name = name;
+    if (dw_map_put(&qp->ahs, key_of(ah), ah)) {
+        free(ah);
+        return NULL;
+    }
+    return ah;
+}
+
+static void drop(struct diwarp_ah *ah)
+{
+    dw_map_remove(&ah->qp->ahs, key_of(ah));
+    free(ah);
+}
+
+static void set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint64_t token,
+                      unsigned local_interface, uint32_t mtu_bytes)
+{
+    ah->addr = *addr;
+    ah->token = token;
+    ah->local_interface = (uint8_t)local_interface;
+    ah->datagram_max_bytes = dw_datagram_max_bytes(ah->qp->device, addr->family, mtu_bytes);
+}
+
 int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                      struct diwarp_ah **ah_out)
 {
@@ -121,37 +167,77 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
     int rc = dw_interface_pair(&local, address, &here, &there);
     if (rc)
         return rc;
-    struct diwarp_ah *ah = calloc(1, sizeof *ah);
-    if (!ah)
-        return -ENOMEM;
     const struct diwarp_interface *mine = &local.interfaces[here];
     const struct diwarp_interface *theirs = &address->interfaces[there];
     uint32_t mtu = mine->mtu_bytes < theirs->mtu_bytes ? mine->mtu_bytes : theirs->mtu_bytes;
-    *ah = (struct diwarp_ah){
-        .qp = qp,
-        .name = address->name,
-        .token = address->token,
-        .addr = {.family = theirs->family, .port = address->port},
-        .datagram_max_bytes = dw_datagram_max_bytes(qp->device, theirs->family, mtu),
-        .local_interface = here,
-    };
-    memcpy(ah->addr.ip, theirs->ip, sizeof ah->addr.ip);
+    struct dw_llp_addr addr = {.family = theirs->family, .port = address->port};
+    memcpy(addr.ip, theirs->ip, sizeof addr.ip);
     dw_lock(qp->device);
-    dw_list_append(&qp->ahs, &ah->link);
+    struct diwarp_ah *ah = find_or_make(qp, address->name);
+    if (ah) {
+        ah->owners++;
+        /* Who is spoken with already has told its address itself, or has been found there. */
+        if (!ah->met)
+            set_route(ah, &addr, address->token, here, mtu);
+    }
     dw_unlock(qp->device);
     *ah_out = ah;
-    return 0;
+    return ah ? 0 : -ENOMEM;
 }
 
 void diwarp_destroy_ah(struct diwarp_ah *ah)
 {
-    if (ah->qp) {
-        struct diwarp_device *device = ah->qp->device;
-        dw_lock(device);
-        dw_list_remove(&ah->link);
-        dw_unlock(device);
+    struct diwarp_qp *qp = ah->qp;
+    if (!qp) {
+        if (!--ah->owners)
+            free(ah);
+        return;
     }
-    free(ah);
+    dw_lock(qp->device);
+    if (!--ah->owners && !ah->met)
+        drop(ah);
+    dw_unlock(qp->device);
+}
+
+struct diwarp_ah *dw_ah_from_intro(struct diwarp_qp *qp, struct diwarp_name name,
+                                   const struct dw_intro *intro)
+{
+    struct diwarp_address local, remote = {.name = name, .interface_count = 1, .port = intro->port};
+    diwarp_query_address(qp, &local);
+    struct diwarp_interface *theirs = &remote.interfaces[0];
+    theirs->family = intro->family;
+    theirs->prefix_bits = intro->family == AF_INET6 ? 64 : 24;
+    theirs->mtu_bytes = intro->mtu_bytes;
+    memcpy(theirs->ip, intro->ip, sizeof theirs->ip);
+    struct in6_addr v6;
+    memcpy(&v6, intro->ip, sizeof v6);
+    theirs->loopback = intro->family == AF_INET ? intro->ip[0] == 127 : IN6_IS_ADDR_LOOPBACK(&v6);
+    /* A loopback address that reached us with our token is of this host. */
+    remote.host_id = theirs->loopback ? local.host_id : ~local.host_id;
+    unsigned here, there;
+    if (dw_interface_pair(&local, &remote, &here, &there))
+        here = 0;
+    struct diwarp_ah *ah = find_or_make(qp, name);
+    if (!ah)
+        return NULL;
+    uint32_t mtu = local.interfaces[here].mtu_bytes;
+    struct dw_llp_addr addr = {.family = intro->family, .port = intro->port};
+    memcpy(addr.ip, intro->ip, sizeof addr.ip);
+    set_route(ah, &addr, intro->token, here, mtu < intro->mtu_bytes ? mtu : intro->mtu_bytes);
+    return ah;
+}
+
+void dw_ah_forget_all(struct diwarp_qp *qp)
+{
+    struct diwarp_ah *ah;
+    for (size_t slot = 0; (ah = dw_map_next(&qp->ahs, &slot));) {
+        if (ah->peer)
+            dw_peer_destroy(ah->peer);
+        ah->qp = NULL;
+        if (!ah->owners)
+            free(ah);
+    }
+    dw_map_fini(&qp->ahs);
 }
 
 void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len)

@@ -9,13 +9,17 @@
 #include "common/rnic/lock.h"
 #include "common/rnic/rc.h"
 
+/* Entries of a ring that has not been needed longer. */
+#define CAPACITY_LEAST 64
+
 struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
 {
     struct diwarp_cq *cq = calloc(1, sizeof *cq);
     if (!cq)
         return NULL;
     cq->device = device;
-    cq->capacity = cqe < 64 ? 64 : cqe;
+    cq->capacity = CAPACITY_LEAST;
+    (void)cqe; /* it grows */
     cq->ring = calloc(cq->capacity, sizeof *cq->ring);
     if (!cq->ring) {
         free(cq);
@@ -33,9 +37,10 @@ void diwarp_destroy_cq(struct diwarp_cq *cq)
     free(cq);
 }
 
-static bool grow(struct diwarp_cq *cq)
+/* To one that holds what is in it. */
+static bool resize(struct diwarp_cq *cq, uint32_t capacity)
 {
-    struct diwarp_wc *ring = calloc((size_t)cq->capacity * 2, sizeof *ring);
+    struct diwarp_wc *ring = malloc(capacity * sizeof *ring);
     if (!ring)
         return false;
     for (uint32_t i = 0; i < cq->count; i++)
@@ -43,17 +48,27 @@ static bool grow(struct diwarp_cq *cq)
     free(cq->ring);
     cq->ring = ring;
     cq->head = 0;
-    cq->capacity *= 2;
+    cq->capacity = capacity;
     return true;
+}
+
+bool dw_cq_trim(struct diwarp_cq *cq)
+{
+    if (cq->capacity > CAPACITY_LEAST && cq->most <= cq->capacity / 4)
+        (void)resize(cq, cq->capacity / 2);
+    cq->most = cq->count;
+    return cq->capacity > CAPACITY_LEAST;
 }
 
 /* The bound: one receive call's worth of Sends, and what the send queues may hold. Growing instead
  * of overrunning keeps verbs' "CQ overrun kills the QP" away from the application. */
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
 {
-    if (cq->count == cq->capacity && !grow(cq))
+    if (cq->count == cq->capacity && !resize(cq, cq->capacity * 2))
         abort(); /* a completion cannot be lost; nothing can be undone at this point */
     cq->ring[(cq->head + cq->count++) % cq->capacity] = *wc;
+    if (cq->count > cq->most)
+        cq->most = cq->count;
 }
 
 void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,

@@ -4,13 +4,16 @@
  * those of several segments are put together first (DDP untagged: MSN and MO, RFC 5041
  * section 5.2).
  */
-#include <stdlib.h>
+#include <errno.h>
 
+#include "common/base/pages.h"
 #include "common/rnic/qp.h"
 
-/* Messages being put together at a time, over all peers; at the bound, segments are not taken and
- * their datagrams come again. */
-#define ASSEMBLIES_MAX 256
+/* Messages being put together at a time, over all peers, and what has come of them. At the bound
+ * none is begun: its datagrams come again. One that is begun out of turn may have to wait for
+ * earlier ones to end, so those take half of it at most, lest all wait for room. */
+#define ASSEMBLIES_MAX       256
+#define ASSEMBLIES_MAX_BYTES (2u << 20)
 
 static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, const uint8_t *data,
                      uint32_t bytes)
@@ -25,12 +28,20 @@ static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, cons
                .byte_len = bytes,
                .imm_data = imm ? ddp->ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
-        .src = peer->name,
+        .src = peer->ah->name,
         .data = data,
     };
     qp->counters.rx_send_msgs++;
-    qp->slot_held = true;
+    qp->arena_held = true;
     dw_cq_push(qp->cq, &wc);
+}
+
+/* Kept for the next messages. */
+#define ASSEMBLIES_RESERVE 16
+
+static size_t assembly_bytes(const struct diwarp_qp *qp)
+{
+    return sizeof(struct dw_assembly) + qp->attr.max_msg_bytes;
 }
 
 static struct dw_assembly *find(struct dw_peer *peer, uint32_t msn)
@@ -43,21 +54,25 @@ static struct dw_assembly *find(struct dw_peer *peer, uint32_t msn)
     return NULL;
 }
 
-static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn)
+static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn, bool in_order)
 {
     struct diwarp_qp *qp = peer->qp;
     struct dw_assembly *assembly;
-    if (qp->assembly_count >= ASSEMBLIES_MAX)
+    unsigned share = in_order ? 1 : 2;
+    if (qp->assembly_count >= ASSEMBLIES_MAX / share ||
+        qp->assembly_bytes >= ASSEMBLIES_MAX_BYTES / share)
         return NULL;
     if (!dw_list_empty(&qp->free_assemblies)) {
         assembly = dw_container(qp->free_assemblies.next, struct dw_assembly, link);
         dw_list_remove(&assembly->link);
+        qp->free_assembly_count--;
     } else {
-        assembly = malloc(sizeof *assembly + qp->attr.max_msg_bytes);
+        assembly = dw_pages_map(assembly_bytes(qp), 4096);
         if (!assembly)
             return NULL;
     }
-    qp->assembly_count++;
+    if (++qp->assembly_count > qp->assembly_most)
+        qp->assembly_most = qp->assembly_count;
     assembly->msn = msn;
     assembly->total = 0;
     dw_ranges_init(&assembly->map);
@@ -65,11 +80,13 @@ static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn)
     return assembly;
 }
 
-static void retire(struct diwarp_qp *qp, struct dw_assembly *assembly, struct dw_list *to)
+/* It has been handed out, or will never be: its bytes stay until the next run. */
+static void retire(struct diwarp_qp *qp, struct dw_assembly *assembly)
 {
+    qp->assembly_bytes -= assembly->map.bytes;
     dw_ranges_fini(&assembly->map);
     dw_list_remove(&assembly->link);
-    dw_list_append(to, &assembly->link);
+    dw_list_append(&qp->done_assemblies, &assembly->link);
     qp->assembly_count--;
 }
 
@@ -87,13 +104,13 @@ uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment
     if (!assembly || (ddp->last && !ddp->mo) || !fits(peer, segment))
         return NULL;
     uint32_t end = ddp->mo + segment->bytes;
-    if (dw_ranges_missing(&assembly->map, ddp->mo, end, &hole, 1) != 1 ||
-        hole.start != ddp->mo || hole.end != end)
+    if (dw_ranges_missing(&assembly->map, ddp->mo, end, &hole, 1) != 1 || hole.start != ddp->mo ||
+        hole.end != end)
         return NULL;
     return assembly->buf + ddp->mo;
 }
 
-bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment)
+bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, bool in_order)
 {
     struct diwarp_qp *qp = peer->qp;
     const struct dw_ddp_header *ddp = &segment->ddp;
@@ -108,18 +125,29 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment)
     uint32_t end = ddp->mo + segment->bytes;
     struct dw_assembly *assembly = find(peer, ddp->msn);
     if (!assembly)
-        assembly = begin(peer, ddp->msn);
-    if (!assembly || dw_ranges_add(&assembly->map, ddp->mo, end) < 0)
+        assembly = begin(peer, ddp->msn, in_order);
+    int64_t added = assembly ? dw_ranges_add(&assembly->map, ddp->mo, end) : -ENOMEM;
+    if (added < 0)
         return false;
+    qp->assembly_bytes += (uint64_t)added;
     if (segment->payload != assembly->buf + ddp->mo)
         memcpy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
     if (ddp->last)
         assembly->total = end;
     if (assembly->total && assembly->map.bytes >= assembly->total) {
         complete(peer, ddp, assembly->buf, assembly->total);
-        retire(qp, assembly, &qp->done_assemblies);
+        retire(qp, assembly);
     }
     return true;
+}
+
+static void trim(struct diwarp_qp *qp, unsigned keep)
+{
+    for (; qp->free_assembly_count > keep; qp->free_assembly_count--) {
+        struct dw_list *last = qp->free_assemblies.prev;
+        dw_list_remove(last);
+        dw_pages_unmap(dw_container(last, struct dw_assembly, link), assembly_bytes(qp));
+    }
 }
 
 void dw_deliver_recycle(struct diwarp_qp *qp)
@@ -127,11 +155,20 @@ void dw_deliver_recycle(struct diwarp_qp *qp)
     dw_list_foreach (it, &qp->done_assemblies) {
         dw_list_remove(it);
         dw_list_prepend(&qp->free_assemblies, it);
+        qp->free_assembly_count++;
     }
+    trim(qp, ASSEMBLIES_RESERVE);
+}
+
+bool dw_deliver_trim(struct diwarp_qp *qp)
+{
+    trim(qp, qp->assembly_most);
+    qp->assembly_most = qp->assembly_count;
+    return qp->free_assembly_count > 0 || !dw_list_empty(&qp->done_assemblies);
 }
 
 void dw_deliver_forget(struct dw_peer *peer)
 {
     dw_list_foreach (it, &peer->assemblies)
-        retire(peer->qp, dw_container(it, struct dw_assembly, link), &peer->qp->free_assemblies);
+        retire(peer->qp, dw_container(it, struct dw_assembly, link));
 }

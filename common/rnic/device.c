@@ -13,6 +13,9 @@
 #include "common/rel/recvwin.h"
 #include "common/wire/crc32c.h"
 
+/* Waking a peer costs less than a microsecond, so it need not be idle for long. */
+#define REST_NS 20000000
+
 void diwarp_device_attr_init(struct diwarp_device_attr *attr)
 {
     *attr = (struct diwarp_device_attr){
@@ -27,7 +30,7 @@ void diwarp_device_attr_init(struct diwarp_device_attr *attr)
         .rto_min_ns = 2000000,
         .peer_timeout_ns = 600ull * 1000000000,
         .send_window_datagrams = DW_WINDOW_DATAGRAMS,
-        .send_pool_bytes = 4u << 20,
+        .send_pool_bytes = 3u << 19,
     };
 }
 
@@ -156,6 +159,8 @@ int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *e
         new->env.open_llp = real_open_llp;
     if (!new->env.open_streams)
         new->env.open_streams = real_open_streams;
+    if (!new->env.rest_ns)
+        new->env.rest_ns = REST_NS;
     new->random_state = new->env.seed;
     if (!new->env.seed &&
         getrandom(&new->random_state, sizeof new->random_state, 0) != sizeof new->random_state) {

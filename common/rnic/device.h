@@ -22,6 +22,7 @@ struct dw_env {
     void *arg;
     uint64_t seed;      /* of tokens, STags and ids; 0: from the kernel */
     uint32_t first_psn; /* both ends must agree; not 0 only to test the wrap */
+    uint64_t rest_ns;   /* a peer idle for so long is put to rest; 0: the default */
     const struct diwarp_interface *interfaces; /* instead of this host's */
     unsigned interface_count;
 };

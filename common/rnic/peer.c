@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers of an RD QP: their state, taken when first needed; the timer that acknowledges late and
- * probes the silent; and what happens when one is gone.
+ * Peers of an RD QP: their state, taken when needed and given back when they have been idle; the
+ * timer that acknowledges late and probes the silent; and what happens when one is gone.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/llp/interface.h"
 #include "common/rnic/qp.h"
 
 /* Asks a silent peer whose answer we wait for, though nothing is unacknowledged. */
@@ -14,10 +13,22 @@
 /* ICMP says "port unreachable" this often, over this long, with nothing heard: the process died. */
 #define REFUSALS_GONE    5
 #define REFUSALS_SPAN_NS 500000000ull
+/* Places in the table of address handles that one call looks at. */
+#define REST_LOOKS 256
 
-struct dw_peer *dw_peer_find(struct diwarp_qp *qp, struct diwarp_name name)
+struct dw_peer *dw_peer_find(const struct diwarp_qp *qp, struct diwarp_name name)
 {
-    return dw_map_get(&qp->peer_by_name, dw_name_key(name));
+    const struct diwarp_ah *ah = dw_ah_find(qp, name);
+    return ah ? ah->peer : NULL;
+}
+
+struct dw_peer *dw_peer_next(const struct diwarp_qp *qp, size_t *slot)
+{
+    const struct diwarp_ah *ah;
+    while ((ah = dw_map_next(&qp->ahs, slot)))
+        if (ah->peer)
+            return ah->peer;
+    return NULL;
 }
 
 bool dw_peer_owes(const struct dw_peer *peer)
@@ -36,7 +47,7 @@ static uint64_t probe_due_ns(const struct dw_peer *peer)
 {
     uint64_t last = peer->asked_ns > peer->probe_sent_ns ? peer->asked_ns : peer->probe_sent_ns;
     if (peer->sendwin.count)
-        return last + dw_rtt_rto_ns(&peer->rtt, peer->backoff);
+        return last + dw_peer_rto_ns(peer, peer->backoff);
     if (peer->heard_ns > last)
         last = peer->heard_ns;
     return last + KEEPALIVE_NS;
@@ -69,7 +80,7 @@ bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_
 {
     if (peer->heard_ns > asked_ns)
         return false;
-    if (now_ns >= peer->probe_sent_ns + dw_rtt_rto_ns(&peer->rtt, 0))
+    if (now_ns >= peer->probe_sent_ns + dw_peer_rto_ns(peer, 0))
         probe(peer, now_ns);
     return true;
 }
@@ -78,7 +89,7 @@ bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_
 static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_peer *peer = dw_container(timer, struct dw_peer, timer);
-    if (peer->gone)
+    if (peer->ah->gone)
         return;
     if (peer->ack_owed_datagrams && now_ns >= peer->ack_due_ns) {
         dw_transmit_bare(peer, DW_LLP_ACK, 0);
@@ -99,84 +110,83 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
         dw_peer_wake(peer, peer->ack_due_ns);
 }
 
-static struct dw_peer *create(struct diwarp_qp *qp, struct diwarp_name name)
-{
-    struct dw_peer *peer = calloc(1, sizeof *peer);
-    if (!peer)
-        return NULL;
-    if (dw_map_put(&qp->peer_by_name, dw_name_key(name), peer)) {
-        free(peer);
-        return NULL;
-    }
-    const struct diwarp_device_attr *attr = &qp->device->attr;
-    uint32_t first_psn = qp->device->env.first_psn;
-    peer->qp = qp;
-    peer->name = name;
-    peer->index = ++qp->next_peer_index;
-    peer->heard_ns = dw_device_now_ns(qp->device);
-    peer->timer.fire = on_timer;
-    /* Until the peer tells its credit: what any socket holds. */
-    dw_sendwin_init(&peer->sendwin, first_psn, attr->send_window_datagrams, 64u << 10);
-    dw_recvwin_init(&peer->recvwin, first_psn);
-    dw_rtt_init(&peer->rtt, attr->rto_min_ns);
-    struct dw_list *heads[] = {&peer->flush_link, &peer->pending,  &peer->awaiting,
-                               &peer->assemblies, &peer->ack_link, &peer->sinks,
-                               &peer->sources,    &peer->atomics};
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        dw_list_init(heads[i]);
-    dw_list_append(&qp->peers, &peer->link);
-    qp->counters.peers_active++;
-    return peer;
-}
+/* ---- taking and giving back ---- */
 
 struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
 {
     if (ah->peer)
         return ah->peer;
-    struct dw_peer *peer = dw_peer_find(ah->qp, ah->name);
-    if (!peer) {
-        peer = create(ah->qp, ah->name);
-        if (!peer)
-            return NULL;
-        peer->token = ah->token;
-        peer->addr = ah->addr;
-        peer->datagram_max_bytes = ah->datagram_max_bytes;
-        peer->local_interface = ah->local_interface;
+    struct diwarp_qp *qp = ah->qp;
+    struct dw_peer *peer = calloc(1, sizeof *peer);
+    if (!peer)
+        return NULL;
+    const struct diwarp_device_attr *attr = &qp->device->attr;
+    if (!ah->met) {
+        ah->met = true;
+        ah->next_psn = ah->ack = qp->device->env.first_psn;
+        dw_rtt_init(&ah->rtt);
     }
+    peer->qp = qp;
+    peer->ah = ah;
+    peer->index = ++qp->next_peer_index;
+    peer->heard_ns = dw_device_now_ns(qp->device);
+    peer->timer.fire = on_timer;
+    /* An answer to what was asked before it went to rest is not one to what is asked now. */
+    peer->probe_serial = (uint32_t)dw_device_random(qp->device);
+    /* Until the peer tells its credit: what any socket holds. */
+    dw_sendwin_init(&peer->sendwin, ah->next_psn, attr->send_window_datagrams, 64u << 10);
+    dw_recvwin_init(&peer->recvwin, ah->ack);
+    struct dw_list *heads[] = {&peer->flush_link, &peer->pending,  &peer->awaiting,
+                               &peer->assemblies, &peer->ack_link, &peer->sinks,
+                               &peer->sources,    &peer->atomics};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        dw_list_init(heads[i]);
+    qp->counters.peers_active++;
+    dw_qp_trim_later(qp, peer->heard_ns);
     return ah->peer = peer;
 }
 
-struct dw_peer *dw_peer_from_intro(struct diwarp_qp *qp, struct diwarp_name name,
-                                   const struct dw_intro *intro)
+/* All is sent, acknowledged and delivered, both ways: its windows are two numbers now. */
+static bool may_rest(const struct dw_peer *peer, uint64_t now_ns)
 {
-    struct diwarp_address local, remote = {.name = name, .interface_count = 1, .port = intro->port};
-    diwarp_query_address(qp, &local);
-    struct diwarp_interface *theirs = &remote.interfaces[0];
-    theirs->family = intro->family;
-    theirs->prefix_bits = intro->family == AF_INET6 ? 64 : 24;
-    theirs->mtu_bytes = intro->mtu_bytes;
-    memcpy(theirs->ip, intro->ip, sizeof theirs->ip);
-    struct in6_addr v6;
-    memcpy(&v6, intro->ip, sizeof v6);
-    theirs->loopback =
-        intro->family == AF_INET ? intro->ip[0] == 127 : IN6_IS_ADDR_LOOPBACK(&v6);
-    /* A loopback address that reached us with our token is of this host. */
-    remote.host_id = theirs->loopback ? local.host_id : ~local.host_id;
-    unsigned here, there;
-    if (dw_interface_pair(&local, &remote, &here, &there))
-        here = 0;
-    struct dw_peer *peer = create(qp, name);
-    if (!peer)
-        return NULL;
-    uint32_t mtu = local.interfaces[here].mtu_bytes;
-    peer->token = intro->token;
-    peer->addr = (struct dw_llp_addr){.family = intro->family, .port = intro->port};
-    memcpy(peer->addr.ip, intro->ip, sizeof peer->addr.ip);
-    peer->datagram_max_bytes = dw_datagram_max_bytes(
-        qp->device, intro->family, mtu < intro->mtu_bytes ? mtu : intro->mtu_bytes);
-    peer->local_interface = here;
-    return peer;
+    uint64_t last_ns = peer->asked_ns > peer->heard_ns ? peer->asked_ns : peer->heard_ns;
+    if (now_ns < last_ns + peer->qp->device->env.rest_ns)
+        return false;
+    if (peer->ah->gone) /* it holds nothing any more, and takes nothing */
+        return true;
+    return !dw_peer_owes(peer) && !peer->open && dw_list_empty(&peer->pending) &&
+           dw_list_empty(&peer->awaiting) && dw_list_empty(&peer->assemblies) &&
+           !dw_recvwin_has_gap(&peer->recvwin) && !peer->ack_owed_datagrams &&
+           !dw_list_linked(&peer->ack_link) && !dw_list_linked(&peer->flush_link);
 }
+
+static void release(struct dw_peer *peer)
+{
+    struct diwarp_qp *qp = peer->qp;
+    struct diwarp_ah *ah = peer->ah;
+    dw_heap_set(&qp->timers, &peer->timer, DW_NEVER);
+    ah->next_psn = peer->sendwin.next_psn;
+    ah->ack = peer->recvwin.ack;
+    ah->peer = NULL;
+    qp->counters.peers_active--;
+    free(peer);
+}
+
+bool dw_peer_rest_some(struct diwarp_qp *qp, uint64_t now_ns, bool *more)
+{
+    size_t end = qp->trim_slot + REST_LOOKS;
+    struct dw_peer *peer;
+    while (qp->trim_slot < end && (peer = dw_peer_next(qp, &qp->trim_slot)))
+        if (may_rest(peer, now_ns))
+            release(peer);
+    *more = qp->counters.peers_active > 0;
+    if (qp->trim_slot < qp->ahs.capacity)
+        return false;
+    qp->trim_slot = 0;
+    return true;
+}
+
+/* ---- the end of a peer ---- */
 
 static void drop_works(struct dw_peer *peer, struct dw_list *list, bool tell)
 {
@@ -229,24 +239,20 @@ static void clear(struct dw_peer *peer, bool tell)
 
 void dw_peer_destroy(struct dw_peer *peer)
 {
-    struct diwarp_qp *qp = peer->qp;
     clear(peer, false);
-    dw_list_remove(&peer->link);
-    dw_map_remove(&qp->peer_by_name, dw_name_key(peer->name));
-    qp->counters.peers_active--;
-    free(peer);
+    release(peer);
 }
 
 void dw_peer_fail(struct dw_peer *peer)
 {
-    if (peer->gone)
+    if (peer->ah->gone)
         return;
-    peer->gone = true;
+    peer->ah->gone = true;
     clear(peer, true);
     peer->qp->counters.peers_gone++;
     struct diwarp_wc wc = {
         .wc = {.status = IBV_WC_RETRY_EXC_ERR, .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE},
-        .src = peer->name,
+        .src = peer->ah->name,
     };
     dw_cq_push(peer->qp->cq, &wc);
 }
@@ -260,9 +266,9 @@ static bool same_addr(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
 void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns)
 {
     /* Linear: this is rare, and an index by address would cost every peer. */
-    dw_list_foreach (it, &qp->peers) {
-        struct dw_peer *peer = dw_container(it, struct dw_peer, link);
-        if (peer->gone || !same_addr(&peer->addr, addr))
+    struct dw_peer *peer;
+    for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));) {
+        if (peer->ah->gone || !same_addr(&peer->ah->addr, addr))
             continue;
         if (!peer->refusals++)
             peer->refused_ns = now_ns;

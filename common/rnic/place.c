@@ -108,7 +108,7 @@ bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const ui
         !only_segment(buf, len, &segment))
         return false;
     struct dw_peer *peer = dw_peer_find(qp, name);
-    if (!peer || peer->gone || !peer->heard || peer->incarnation != header->incarnation)
+    if (!peer || peer->ah->gone || !peer->ah->heard || peer->ah->incarnation != header->incarnation)
         return false;
     if (header->type == DW_LLP_RECORD)
         return place_record(peer, header, &segment, buf, len, now_ns);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/llp/interface.h"
+#include "common/base/pages.h"
 #include "common/rnic/lock.h"
 
 /* Timers run at the latest after this, though the socket has not been read empty. */
@@ -17,6 +17,10 @@
 #define LINGER_NS 10000000
 /* Receive calls in one run that may bring nothing but acknowledgements. */
 #define RECEIVES_PER_RUN 4
+/* Between two parts of a search for peers that may rest. */
+#define TRIM_GOES_ON_NS 1000000
+/* Each that put no peer to rest doubles the wait for the next, up to so many. */
+#define TRIMS_IN_VAIN_MAX 3
 /* Share of the socket's buffer that records may fill; the rest is for eager datagrams. */
 #define RECORD_SHARE_NUM 3
 #define RECORD_SHARE_DEN 4
@@ -130,27 +134,67 @@ static void size_budgets(struct diwarp_qp *qp)
     qp->eager_budget_bytes = qp->llp->rcvbuf_bytes - (uint32_t)record_truesize;
 }
 
+/* ---- giving back what is not needed any more ---- */
+
+void dw_qp_trim_later(struct diwarp_qp *qp, uint64_t now_ns)
+{
+    uint64_t wait_ns = (qp->device->env.rest_ns / 2) << qp->trims_in_vain;
+    if (!qp->trim_timer.slot)
+        dw_heap_set(&qp->timers, &qp->trim_timer, now_ns + wait_ns);
+}
+
+static void on_trim(struct dw_timer *timer, uint64_t now_ns)
+{
+    struct diwarp_qp *qp = dw_container(timer, struct diwarp_qp, trim_timer);
+    uint64_t active = qp->counters.peers_active;
+    bool more;
+    if (!dw_peer_rest_some(qp, now_ns, &more)) {
+        dw_heap_set(&qp->timers, timer, now_ns + TRIM_GOES_ON_NS);
+        return;
+    }
+    if (qp->counters.peers_active < active)
+        qp->trims_in_vain = 0;
+    else if (qp->trims_in_vain < TRIMS_IN_VAIN_MAX)
+        qp->trims_in_vain++;
+    more |= dw_slab_trim(&qp->datagrams);
+    more |= dw_receive_trim(qp);
+    more |= dw_cq_trim(qp->cq);
+    more |= dw_deliver_trim(qp);
+    more |= dw_work_trim(qp);
+    if (more)
+        dw_qp_trim_later(qp, now_ns);
+}
+
 static void init_lists(struct diwarp_qp *qp)
 {
-    struct dw_list *heads[] = {&qp->peers,
-                               &qp->flush,
-                               &qp->ack,
-                               &qp->free_small,
-                               &qp->free_large,
-                               &qp->free_works,
-                               &qp->done_assemblies,
-                               &qp->free_assemblies,
-                               &qp->want,
-                               &qp->ready,
-                               &qp->ahs,
-                               &qp->parked_slots,
-                               &qp->free_slots};
+    struct dw_list *heads[] = {
+        &qp->flush,           &qp->ack,  &qp->free_works, &qp->done_assemblies,
+        &qp->free_assemblies, &qp->want, &qp->ready,
+    };
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
-    struct dw_map *maps[] = {&qp->peer_by_name, &qp->sinks, &qp->sources, &qp->atomics};
+    struct dw_map *maps[] = {&qp->ahs, &qp->sinks, &qp->sources, &qp->atomics};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         dw_map_init(maps[i], dw_device_random(qp->device));
     dw_heap_init(&qp->timers);
+    qp->trim_timer.fire = on_trim;
+}
+
+/* The memory it has from the start. */
+static int map_buffers(struct diwarp_qp *qp)
+{
+    qp->stage = dw_pages_map(DW_LLP_SLOT_BYTES, 4096);
+    qp->arena = dw_pages_map(DW_ARENA_BYTES, 4096);
+    if (!qp->stage || !qp->arena)
+        return -ENOMEM;
+    return dw_slab_init(&qp->datagrams, qp->device->attr.send_pool_bytes);
+}
+
+static void unmap_buffers(struct diwarp_qp *qp)
+{
+    dw_pages_unmap(qp->stage, DW_LLP_SLOT_BYTES);
+    dw_pages_unmap(qp->arena, DW_ARENA_BYTES);
+    dw_slab_fini(&qp->datagrams);
 }
 
 int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
@@ -176,9 +220,8 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     init_lists(qp);
     qp->token = dw_device_random(qp->device);
     qp->incarnation = (uint32_t)dw_device_random(qp->device);
-    int rc = -ENOMEM;
-    qp->slot = malloc(sizeof *qp->slot);
-    if (!qp->slot || posix_memalign((void **)&qp->stage, 4096, DW_LLP_SLOT_BYTES))
+    int rc = map_buffers(qp);
+    if (rc)
         goto err_free;
     rc = open_llp(qp, why);
     if (rc)
@@ -196,17 +239,18 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
 err_llp:
     qp->llp->ops->close(qp->llp);
 err_free:
-    free(qp->slot);
-    free(qp->stage);
+    unmap_buffers(qp);
     free(qp);
     return rc;
 }
 
-static void free_list(struct dw_list *head, size_t link_offset)
+static void free_reserves(struct diwarp_qp *qp)
 {
-    dw_list_foreach (it, head) {
-        dw_list_remove(it);
-        free((char *)it - link_offset);
+    dw_deliver_recycle(qp);
+    /* Twice: what was needed since the last time is kept. */
+    for (unsigned i = 0; i < 2; i++) {
+        (void)dw_deliver_trim(qp);
+        (void)dw_work_trim(qp);
     }
 }
 
@@ -215,31 +259,17 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_lock(qp->device);
     dw_list_remove(&qp->pd_link);
     dw_list_remove(&qp->cq_link);
-    dw_list_foreach (peer, &qp->peers)
-        dw_peer_destroy(dw_container(peer, struct dw_peer, link));
-    /* Handles outlive the QP until their owner destroys them. */
-    dw_list_foreach (it, &qp->ahs) {
-        dw_list_remove(it);
-        dw_container(it, struct diwarp_ah, link)->qp = NULL;
-    }
-    dw_deliver_recycle(qp);
-    dw_receive_recycle(qp);
-    free_list(&qp->free_slots, offsetof(struct dw_slot, link));
-    free_list(&qp->free_small, offsetof(struct dw_datagram, tx.link));
-    free_list(&qp->free_large, offsetof(struct dw_datagram, tx.link));
-    free_list(&qp->free_works, offsetof(struct dw_work, link));
-    free_list(&qp->free_assemblies, offsetof(struct dw_assembly, link));
+    dw_ah_forget_all(qp);
+    free_reserves(qp);
     if (qp->ud)
         dw_ud_destroy(qp);
-    dw_map_fini(&qp->peer_by_name);
     dw_map_fini(&qp->sinks);
     dw_map_fini(&qp->sources);
     dw_map_fini(&qp->atomics);
     dw_heap_fini(&qp->timers);
     qp->llp->ops->close(qp->llp);
     dw_unlock(qp->device);
-    free(qp->slot);
-    free(qp->stage);
+    unmap_buffers(qp);
     free(qp);
 }
 
@@ -308,15 +338,15 @@ uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp)
 void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
 {
     uint64_t now_ns = dw_device_now_ns(qp->device);
-    dw_list_foreach (it, &qp->peers) {
-        struct dw_peer *peer = dw_container(it, struct dw_peer, link);
+    struct dw_peer *peer;
+    for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));) {
         dw_list_foreach (a, &peer->sinks) {
             struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
             if (sink->region == region) {
                 uint32_t id = sink->id;
                 dw_sink_destroy(sink);
                 dw_rdma_abort(peer, id, DW_STATUS_CANCELLED, now_ns);
-                if (peer->gone)
+                if (peer->ah->gone)
                     break;
             }
         }
@@ -326,7 +356,7 @@ void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
                 uint32_t id = source->id;
                 dw_source_destroy(source);
                 dw_rdma_abort(peer, id, DW_STATUS_CANCELLED, now_ns);
-                if (peer->gone)
+                if (peer->ah->gone)
                     break;
             }
         }
@@ -353,11 +383,10 @@ static bool owed_by(const struct dw_peer *peer)
 
 static bool owes_any(const struct diwarp_qp *qp)
 {
-    dw_list_foreach (it, &qp->peers) {
-        struct dw_peer *peer = dw_container(it, struct dw_peer, link);
-        if (!peer->gone && owed_by(peer))
+    const struct dw_peer *peer;
+    for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
+        if (!peer->ah->gone && owed_by(peer))
             return true;
-    }
     return false;
 }
 
@@ -366,11 +395,10 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
     dw_lock(qp->device);
     uint64_t start_ns = dw_device_now_ns(qp->device), now_ns = start_ns;
     qp->draining = true;
-    dw_list_foreach (it, &qp->peers) {
-        struct dw_peer *peer = dw_container(it, struct dw_peer, link);
+    struct dw_peer *peer;
+    for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
         if (peer->ack_owed_datagrams && !dw_list_linked(&peer->ack_link))
             dw_list_append(&qp->ack, &peer->ack_link);
-    }
     for (uint64_t heard_ns = start_ns; now_ns - start_ns < timeout_ns;
          now_ns = dw_device_now_ns(qp->device)) {
         struct pollfd fd = {.fd = qp->llp->fd, .events = POLLIN};

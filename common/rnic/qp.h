@@ -13,6 +13,7 @@
 #include "common/base/heap.h"
 #include "common/base/list.h"
 #include "common/base/map.h"
+#include "common/base/slab.h"
 #include "common/include/diwarp.h"
 #include "common/mem/mr.h"
 #include "common/rel/record.h"
@@ -26,6 +27,9 @@
 #include "common/wire/rdmap.h"
 
 #define DW_MAX_SGE 4
+
+/* Of the receive arena. */
+#define DW_ARENA_BYTES (1u << 20)
 
 /* Writes up to this go in the sequenced stream, exactly once by PSN; larger ones are records. */
 #define DW_INLINE_WRITE_BYTES 16384
@@ -48,15 +52,15 @@ struct diwarp_cq {
     struct dw_list qps;
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
+    uint32_t most;   /* that have been in it at a time since the last trim */
     uint64_t ran_ns; /* the RNIC, last; read without the lock */
 };
 
 /* A sequenced datagram. Kept, as it went out, until it is acknowledged. */
 struct dw_datagram {
-    struct dw_tx tx; /* its link also serves the free lists */
-    uint32_t bytes;  /* so far, without the CRC trailer */
-    uint32_t room;   /* most that `bytes` may become */
-    bool large;
+    struct dw_tx tx;
+    uint32_t bytes;   /* so far, without the CRC trailer */
+    uint32_t room;    /* most that `bytes` may become */
     bool intro;       /* leads with an intro block */
     bool urgent;      /* not to wait for others to join */
     bool ack_request; /* a request completes with its acknowledgement */
@@ -80,33 +84,51 @@ struct dw_work {
     uint8_t own[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES]; /* our own messages' bytes */
 };
 
+/*
+ * What is known of another QP: where it is and, over RD, all that must outlast its protocol state
+ * (struct dw_peer) for each message to come exactly once. That state is taken when something is
+ * first sent or received, and given back when the peer has owed and been owed nothing for a while:
+ * it is at rest. Nothing of this shows on the wire; either end rests and wakes when it likes.
+ *
+ * It belongs to the QP from the first datagram on (`met`) and goes with it; until then, and over
+ * UD, to its owner, who may have it more than once.
+ */
+struct diwarp_ah {
+    struct diwarp_qp *qp; /* NULL: the QP has been destroyed */
+    struct dw_peer *peer; /* NULL: at rest, or never met */
+    struct diwarp_name name;
+    uint64_t token;
+    struct dw_llp_addr addr;
+    uint32_t datagram_max_bytes;
+    uint32_t incarnation; /* valid once heard */
+    uint32_t next_psn;    /* at rest: the first that has not been sent */
+    uint32_t ack;         /* at rest: the first that has not come; none after it has, either */
+    uint32_t send_msn;
+    struct dw_rtt rtt;
+    uint32_t owners; /* handles given out */
+    uint8_t local_interface;
+    bool met;
+    bool heard; /* it knows our address: no intro needed */
+    bool gone;
+};
+
 struct dw_peer {
     struct diwarp_qp *qp;
-    struct dw_list link; /* in qp.peers */
-    struct diwarp_name name;
-    uint32_t index;       /* unique in the QP: makes keys of its records */
-    uint32_t incarnation; /* valid once heard */
-    bool heard;           /* it knows our address: no intro needed */
-    bool gone;
-    struct dw_llp_addr addr;
-    uint64_t token;
-    uint32_t datagram_max_bytes;
-    unsigned local_interface;
+    struct diwarp_ah *ah;
+    uint32_t index; /* unique in the QP: makes keys of its records */
 
+    uint32_t epoch; /* of its last datagram: counts active senders */
     struct dw_sendwin sendwin;
-    struct dw_rtt rtt;
     struct dw_datagram *open;  /* being filled */
     struct dw_list flush_link; /* in qp.flush: open, pending or lost datagrams to look at */
     struct dw_list pending;    /* works not wholly copied */
     struct dw_list awaiting;   /* signaled works, copied, not acknowledged */
-    uint32_t send_msn;
 
     struct dw_recvwin recvwin;
     struct dw_list assemblies;
     struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run */
     uint32_t ack_owed_datagrams, ack_owed_bytes;
     uint64_t ack_due_ns;
-    uint32_t epoch; /* of its last datagram: counts active senders */
 
     struct dw_list sinks, sources, atomics;
 
@@ -169,12 +191,6 @@ struct dw_atomic {
     uint64_t *result; /* may be NULL */
 };
 
-/* A receive slot. */
-struct dw_slot {
-    struct dw_list link;
-    uint8_t buf[DW_LLP_SLOT_BYTES];
-};
-
 struct dw_ud; /* ud.c */
 
 struct diwarp_qp {
@@ -185,60 +201,64 @@ struct diwarp_qp {
     struct diwarp_qp_attr attr;
     struct dw_llp *llp;
     struct diwarp_counters counters;
-    struct dw_list ahs;
+    struct dw_map ahs; /* RD: by name; UD: by address, each being its own */
     uint64_t token;
     uint32_t incarnation;
     uint32_t queued_works; /* against attr.max_send_wr */
     bool crc;
     bool draining; /* Sends that come are acknowledged, not delivered */
 
-    struct dw_ud *ud; /* UD only; all below but slot, stage and timers: RD only */
+    struct dw_ud *ud; /* UD only; all below but where it receives, stage and timers: RD only */
 
-    struct dw_map peer_by_name;
-    struct dw_list peers, flush, ack;
+    struct dw_list flush, ack;
     uint32_t next_peer_index;
     uint32_t epoch, epoch_senders, senders; /* senders: of the last whole epoch */
     uint64_t epoch_end_ns;
 
-    struct dw_list free_small, free_large;
-    uint64_t pool_bytes;
+    struct dw_slab datagrams;
     struct dw_list free_works;
+    unsigned free_work_count;
+    uint32_t work_most;                              /* of queued_works since the last trim */
     struct dw_list free_assemblies, done_assemblies; /* done: until the next run */
-    unsigned assembly_count;
+    unsigned assembly_count, assembly_most;          /* being put together; since the last trim */
+    unsigned free_assembly_count;
+    uint64_t assembly_bytes; /* that have come of them */
 
     struct dw_map sinks, sources, atomics; /* by dw_record_key(); atomics by id */
     struct dw_list want, ready;
     uint32_t next_id;
     uint32_t grant_budget_bytes, granted_bytes; /* granted: given out, not yet here */
     uint32_t eager_budget_bytes;
-    uint32_t reserved_bytes;     /* between diwarp_send_reserve and its commit */
+    uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
 
     struct dw_heap timers;
     uint64_t timers_ran_ns;
-    struct dw_slot *slot; /* the next receive call fills it */
-    bool refuses_data;    /* no slot is free for what would have to be handed out */
-    bool slot_held;       /* a completion not handed out points into it: it is to be parked first */
-    struct dw_list parked_slots,
-        free_slots; /* parked: completions not handed out point into them */
-    unsigned parked_count;
-    uint8_t *stage; /* heads and trains of Write-Record segments; receives that are discarded */
-};
+    struct dw_timer trim_timer; /* runs while there is something to give back */
+    size_t trim_slot;           /* in ahs, where it goes on */
+    unsigned trims_in_vain;     /* in a row */
 
-struct diwarp_ah {
-    struct diwarp_qp *qp;
-    struct dw_list link;
-    struct diwarp_name name;
-    uint64_t token;
-    struct dw_llp_addr addr;
-    uint32_t datagram_max_bytes;
-    unsigned local_interface;
-    struct dw_peer *peer; /* NULL until the first send */
+    /* Receive calls fill the arena from arena_used on; before that lies what completions not handed
+     * out point to. */
+    uint8_t *arena;
+    uint32_t arena_used, arena_last; /* last: bytes the last call brought */
+    uint32_t arena_touched;          /* end of what is backed by memory */
+    uint32_t arena_most;             /* end of what has been written since the last trim */
+    bool arena_held;                 /* a completion points to what the last call brought */
+    bool refuses_data;               /* no room for what would have to be handed out */
+    uint8_t *stage; /* heads and trains of Write-Record segments; receives that are discarded */
 };
 
 /* Payload of a full Write-Record datagram to or from the peer, once it knows us. */
 static inline uint32_t dw_record_payload_bytes(const struct dw_peer *peer)
 {
-    return peer->datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_RECORD_SEGMENT_BYTES - DW_CRC_BYTES;
+    return peer->ah->datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_RECORD_SEGMENT_BYTES -
+           DW_CRC_BYTES;
+}
+
+/* The wait before it is asked again. */
+static inline uint64_t dw_peer_rto_ns(const struct dw_peer *peer, unsigned backoff)
+{
+    return dw_rtt_rto_ns(&peer->ah->rtt, peer->qp->device->attr.rto_min_ns, backoff);
 }
 
 static inline uint64_t dw_name_key(struct diwarp_name name)
@@ -256,6 +276,8 @@ static inline uint64_t dw_record_key(const struct dw_peer *peer, uint32_t id)
 int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns);
 /* When it wants to run next at the latest, DW_NEVER: not before a datagram or a post. */
 uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp);
+/* Sees that what is taken now will be given back. */
+void dw_qp_trim_later(struct diwarp_qp *qp, uint64_t now_ns);
 /* The region is about to be freed: ends the records that use it. */
 void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region);
 
@@ -263,6 +285,8 @@ void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region);
 /* Takes the lock itself. */
 void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp);
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
+/* Halves what was not needed since the last time; true: there may be more. */
+bool dw_cq_trim(struct diwarp_cq *cq);
 /* Completion of a posted request: nothing when it succeeded unsignaled. */
 void dw_cq_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
                     enum ibv_wc_status status, uint32_t bytes);
@@ -271,15 +295,25 @@ enum ibv_wc_status dw_wc_status(uint8_t wire_status);
 /* ---- address.c ---- */
 uint32_t dw_datagram_max_bytes(const struct diwarp_device *device, uint8_t family,
                                uint32_t mtu_bytes);
+struct diwarp_ah *dw_ah_find(const struct diwarp_qp *qp, struct diwarp_name name);
+/* What an RD QP learns from the intro of a datagram; nobody else owns it. NULL: no memory. */
+struct diwarp_ah *dw_ah_from_intro(struct diwarp_qp *qp, struct diwarp_name name,
+                                   const struct dw_intro *intro);
+/* The QP goes: ends what nobody else owns. */
+void dw_ah_forget_all(struct diwarp_qp *qp);
 
 /* ---- peer.c ---- */
-struct dw_peer *dw_peer_find(struct diwarp_qp *qp, struct diwarp_name name);
-/* The peer of an address handle, made when first used; NULL: no memory. */
+/* NULL: not known, or at rest. */
+struct dw_peer *dw_peer_find(const struct diwarp_qp *qp, struct diwarp_name name);
+/* The next peer that is not at rest, at or after *slot of qp.ahs, which moves behind it; NULL: no
+ * more. */
+struct dw_peer *dw_peer_next(const struct diwarp_qp *qp, size_t *slot);
+/* The protocol state, taken now if it has to be; NULL: no memory. */
 struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah);
-/* A peer that introduced itself; NULL: no memory. */
-struct dw_peer *dw_peer_from_intro(struct diwarp_qp *qp, struct diwarp_name name,
-                                   const struct dw_intro *intro);
 void dw_peer_destroy(struct dw_peer *peer);
+/* Puts those to rest that may, of a bounded number in turn; *more: some may yet. False: there are
+ * others to look at before all have had their turn. */
+bool dw_peer_rest_some(struct diwarp_qp *qp, uint64_t now_ns, bool *more);
 /* Ends all it owes and is owed with errors, tells the application once. */
 void dw_peer_fail(struct dw_peer *peer);
 /* Makes the timer run at deadline_ns or before. */
@@ -294,6 +328,8 @@ bool dw_peer_owes(const struct dw_peer *peer);
 
 /* ---- send.c ---- */
 struct dw_work *dw_work_get(struct diwarp_qp *qp);
+/* Gives back what was not needed since the last time; true: there may be more. */
+bool dw_work_trim(struct diwarp_qp *qp);
 void dw_work_put(struct diwarp_qp *qp, struct dw_work *work);
 /* Queues a work, then copies what the window allows. Takes ownership. */
 void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
@@ -347,8 +383,10 @@ void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns);
 /* ---- receive.c ---- */
 /* One receive call; true when it brought datagrams. */
 bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns);
-/* All that was handed out is used: its slots are free again. */
+/* All that was handed out is used: the arena is free again. */
 void dw_receive_recycle(struct diwarp_qp *qp);
+/* Gives back what of it was not used since the last time; true: there may be more. */
+bool dw_receive_trim(struct diwarp_qp *qp);
 struct dw_segment {
     struct dw_ddp_header ddp;
     const uint8_t *payload;
@@ -372,14 +410,17 @@ bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const ui
               uint32_t len, uint64_t now_ns);
 
 /* ---- deliver.c ---- */
-/* A Send segment of a sequenced datagram. false: no buffer, as if it had not come. */
-bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment);
+/* A Send segment of a sequenced datagram; in_order: all before it have come. false: no buffer, as
+ * if it had not come. */
+bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, bool in_order);
 /* Where the payload of such a segment will be put together with others that came before, if none of
  * its bytes is there yet; else NULL. Changes nothing: dw_deliver_send() does, with the payload in
  * that place. */
 uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment);
 /* Frees what the last run delivered. */
 void dw_deliver_recycle(struct diwarp_qp *qp);
+/* Gives back what was not needed since the last time; true: there may be more. */
+bool dw_deliver_trim(struct diwarp_qp *qp);
 void dw_deliver_forget(struct dw_peer *peer);
 
 /* ---- rdma.c ---- */

@@ -150,7 +150,7 @@ void dw_rdma_abort(struct dw_peer *peer, uint32_t id, enum dw_status status, uin
         .kind = DW_RECORD_ABORT, .status = (uint8_t)status, .id = id};
     uint8_t payload[DW_RECORD_CONTROL_BYTES];
     dw_record_control_put(payload, &abort_control);
-    if (peer->gone)
+    if (peer->ah->gone)
         return;
     /* Without memory to refuse, the other end would wait for ever: end the peer instead. */
     if (dw_send_control(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, payload, sizeof payload,
@@ -260,10 +260,10 @@ static void on_complete(struct dw_peer *peer, const struct dw_record_control *co
             .wc = {.status = IBV_WC_SUCCESS,
                    .opcode = (enum ibv_wc_opcode)DIWARP_WC_RELEASE,
                    .byte_len = complete->release_bytes},
-            .src = peer->name,
+            .src = peer->ah->name,
             .data = complete->release,
         };
-        qp->slot_held = true;
+        qp->arena_held = true;
         dw_cq_push(qp->cq, &wc);
     }
     dw_source_destroy(source);

@@ -32,7 +32,7 @@ static uint32_t grantable(const struct dw_sink *sink)
 
 static uint64_t sink_deadline_ns(const struct dw_sink *sink)
 {
-    return sink->record.heard_ns + dw_rtt_rto_ns(&sink->peer->rtt, sink->record.backoff);
+    return sink->record.heard_ns + dw_peer_rto_ns(sink->peer, sink->record.backoff);
 }
 
 /* Lazy, like the peer's: a timer that is set earlier looks again when it fires. */
@@ -93,7 +93,7 @@ static void on_sink_timer(struct dw_timer *timer, uint64_t now_ns)
             dw_sink_send_status(sink, missing, n);
         }
         dw_heap_set(&sink->peer->qp->timers, timer,
-                    now_ns + dw_rtt_rto_ns(&sink->peer->rtt, sink->record.backoff));
+                    now_ns + dw_peer_rto_ns(sink->peer, sink->record.backoff));
         return;
     }
     arm(sink);
@@ -112,7 +112,7 @@ struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total
     sink->peer = peer;
     sink->id = id;
     sink->timer.fire = on_sink_timer;
-    dw_record_sink_init(&sink->record, total, DW_REORDER_DATAGRAMS * peer->datagram_max_bytes,
+    dw_record_sink_init(&sink->record, total, DW_REORDER_DATAGRAMS * peer->ah->datagram_max_bytes,
                         now_ns);
     dw_list_append(&peer->sinks, &sink->peer_link);
     dw_list_append(&qp->want, &sink->want_link);
@@ -154,7 +154,7 @@ static void complete_read(struct dw_sink *sink, enum ibv_wc_status status)
                .status = status,
                .opcode = IBV_WC_RDMA_READ,
                .byte_len = sink->record.total},
-        .src = sink->peer->name,
+        .src = sink->peer->ah->name,
         .read_id = dw_record_key(sink->peer, sink->id),
     };
     dw_cq_push(qp->cq, &wc);

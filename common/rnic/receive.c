@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base/pages.h"
 #include "common/rnic/qp.h"
 #include "common/rnic/rdma_record.h"
 #include "common/wire/bytes.h"
@@ -45,12 +46,12 @@ bad_length:
 
 /* A segment of a sequenced datagram. false: no buffer for it. */
 static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_segment *segment,
-                                 uint64_t now_ns)
+                                 bool in_order, uint64_t now_ns)
 {
     switch (segment->ddp.opcode) {
     case DW_RDMAP_SEND:
     case DW_RDMAP_SEND_IMM:
-        return dw_deliver_send(peer, segment);
+        return dw_deliver_send(peer, segment, in_order);
     case DW_RDMAP_WRITE_RECORD:
         dw_rdma_on_write_segment(peer, segment, now_ns);
         return true;
@@ -115,9 +116,10 @@ static void on_data(struct dw_peer *peer, const struct dw_llp_header *header,
     }
     struct dw_segment segment;
     uint32_t offset = 0;
+    bool in_order = header->psn == peer->recvwin.ack;
     for (bool first = true; dw_next_segment(qp, segments, len, &offset, &segment) > 0;
          first = false) {
-        if (on_sequenced_segment(peer, &segment, now_ns))
+        if (on_sequenced_segment(peer, &segment, in_order, now_ns))
             continue;
         qp->counters.drop_no_buffer++;
         /* Only a message that spans datagrams can lack a buffer, and such a one begins its
@@ -164,7 +166,7 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     peer->sendwin.credit_bytes = (uint32_t)header->credit_kib << 10;
     free_acked(peer, &acked);
     if (result.rtt_ns)
-        dw_rtt_on_sample(&peer->rtt, result.rtt_ns);
+        dw_rtt_on_sample(&peer->ah->rtt, result.rtt_ns);
     if (result.acked) {
         peer->backoff = 0;
         peer->asked_ns = now_ns;
@@ -199,21 +201,25 @@ static struct dw_peer *find_source(struct diwarp_qp *qp, const struct dw_llp_hea
                                    const struct dw_intro *intro)
 {
     struct diwarp_name name = {.job = header->job, .rank = header->rank};
-    struct dw_peer *peer = dw_peer_find(qp, name);
-    if (!peer && intro)
-        peer = dw_peer_from_intro(qp, name, intro);
-    if (!peer || peer->gone || (peer->heard && peer->incarnation != header->incarnation)) {
+    struct diwarp_ah *ah = dw_ah_find(qp, name);
+    /* A handle that nothing was sent to yet does not make it known. */
+    if (intro && (!ah || !ah->met))
+        ah = dw_ah_from_intro(qp, name, intro);
+    bool known = ah && (ah->met || intro) && !ah->gone &&
+                 (!ah->heard || ah->incarnation == header->incarnation);
+    struct dw_peer *peer = known ? dw_peer_of_ah(ah) : NULL;
+    if (!peer) {
         qp->counters.drop_source++;
         return NULL;
     }
-    peer->incarnation = header->incarnation;
+    ah->incarnation = header->incarnation;
     return peer;
 }
 
 static void heard_from(struct dw_peer *peer, uint64_t now_ns)
 {
     /* It has our token, so it has our address too: both come together. */
-    peer->heard = true;
+    peer->ah->heard = true;
     peer->heard_ns = now_ns;
     peer->refusals = 0;
     count_sender(peer, now_ns);
@@ -224,7 +230,7 @@ static void after_segments(struct dw_peer *peer, const struct dw_llp_header *hea
 {
     if (header->flags & DW_LLP_ACK_REQUEST)
         ack_soon(peer);
-    if (!peer->gone)
+    if (!peer->ah->gone)
         take_ack(peer, header, now_ns);
 }
 
@@ -265,7 +271,7 @@ void dw_receive_send(struct dw_peer *peer, const struct dw_llp_header *header,
                      const struct dw_segment *segment, uint32_t bytes, uint64_t now_ns)
 {
     heard_from(peer, now_ns);
-    if (dw_deliver_send(peer, segment)) {
+    if (dw_deliver_send(peer, segment, header->psn == peer->recvwin.ack)) {
         dw_recvwin_on_received(&peer->recvwin, header->psn);
         owe_ack(peer, bytes, now_ns);
     } else {
@@ -336,48 +342,67 @@ static void on_datagram(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, 
         on_rd_datagram(qp, &header, introduced ? &intro : NULL, buf + lead, end - lead, now_ns);
 }
 
-/* Slots that completions hold while nobody polls. Then sequenced datagrams are refused, and come
- * again; probes, acknowledgements and records are still served. */
-#define PARKED_SLOTS_MAX 32
+/* Room for what completions point to while nobody polls. When it is used up, sequenced datagrams
+ * are refused, and come again; probes, acknowledgements and records are still served. */
+_Static_assert(DW_ARENA_BYTES % 4096 == 0 && DW_ARENA_BYTES >= 2 * DW_LLP_SLOT_BYTES,
+               "whole pages, room for one receive call and what is held of another");
+/* Of the arena, never given back: what is used all the time. */
+#define ARENA_KEEP_BYTES DW_LLP_SLOT_BYTES
 
-static bool change_slot(struct diwarp_qp *qp)
+/* Completions that bound it as well: small messages need more memory there than here. */
+#define HELD_WCS_MAX 2048
+
+/* Where the next receive call goes; NULL: nowhere that would leave alone what is held. */
+static uint8_t *next_place(struct diwarp_qp *qp)
 {
-    struct dw_slot *fresh;
-    if (qp->parked_count >= PARKED_SLOTS_MAX)
-        return false;
-    if (!dw_list_empty(&qp->free_slots)) {
-        fresh = dw_container(qp->free_slots.next, struct dw_slot, link);
-        dw_list_remove(&fresh->link);
-    } else if (!(fresh = malloc(sizeof *fresh))) {
-        return false;
+    if (qp->arena_held) {
+        uint32_t used = (qp->arena_used + qp->arena_last + 63u) & ~63u;
+        if (used + DW_LLP_SLOT_BYTES > DW_ARENA_BYTES || qp->cq->count >= HELD_WCS_MAX)
+            return NULL;
+        qp->arena_used = used;
+        qp->arena_held = false;
     }
-    dw_list_append(&qp->parked_slots, &qp->slot->link);
-    qp->parked_count++;
-    qp->slot = fresh;
-    qp->slot_held = false;
-    return true;
+    return qp->arena + qp->arena_used;
 }
 
 void dw_receive_recycle(struct diwarp_qp *qp)
 {
-    qp->slot_held = false;
-    dw_list_foreach (it, &qp->parked_slots) {
-        dw_list_remove(it);
-        dw_list_prepend(&qp->free_slots, it);
-        qp->parked_count--;
+    qp->arena_held = false;
+    qp->arena_used = 0;
+}
+
+bool dw_receive_trim(struct diwarp_qp *qp)
+{
+    uint32_t keep = qp->arena_most < ARENA_KEEP_BYTES ? ARENA_KEEP_BYTES : qp->arena_most;
+    keep = (keep + 4095u) & ~4095u;
+    if (qp->arena_touched > keep) {
+        dw_pages_drop(qp->arena + keep, qp->arena_touched - keep);
+        qp->arena_touched = keep;
     }
+    qp->arena_most = qp->arena_used + qp->arena_last;
+    return qp->arena_touched > ARENA_KEEP_BYTES;
 }
 
 bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns)
 {
-    qp->refuses_data = qp->slot_held && !change_slot(qp);
+    uint8_t *place = next_place(qp);
+    qp->refuses_data = !place;
     /* The stage is idle now; nothing that comes then stays in it. */
-    struct dw_llp_slot slot = {.buf = qp->refuses_data ? qp->stage : qp->slot->buf};
+    struct dw_llp_slot slot = {.buf = place ? place : qp->stage};
     if (dw_llp_recv(qp->llp, &slot, 1) <= 0)
         return false;
     if (slot.truncated) {
         qp->counters.drop_truncated++;
         return true;
+    }
+    if (place) {
+        qp->arena_last = slot.bytes;
+        uint32_t end = qp->arena_used + slot.bytes;
+        if (qp->arena_most < end) {
+            qp->arena_most = end;
+            if (qp->arena_touched < end)
+                qp->arena_touched = end;
+        }
     }
     uint32_t at = 0;
     do { /* an empty datagram is one, too */

@@ -22,8 +22,8 @@ uint32_t dw_segment_header_bytes(const struct dw_ddp_header *ddp)
 
 uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
 {
-    uint32_t bytes =
-        peer->datagram_max_bytes < PIPELINED_BYTES ? peer->datagram_max_bytes : PIPELINED_BYTES;
+    uint32_t bytes = peer->ah->datagram_max_bytes < PIPELINED_BYTES ? peer->ah->datagram_max_bytes
+                                                                    : PIPELINED_BYTES;
     return bytes - dw_lead_bytes(peer) - dw_segment_header_bytes(ddp) - DW_CRC_BYTES;
 }
 

@@ -15,12 +15,26 @@
 
 /* ---- works ---- */
 
+/* Kept for the next requests. */
+#define WORKS_RESERVE 64
+
+/* All but the `keep` that were used last. */
+static void free_works(struct diwarp_qp *qp, unsigned keep)
+{
+    for (; qp->free_work_count > keep; qp->free_work_count--) {
+        struct dw_list *last = qp->free_works.prev;
+        dw_list_remove(last);
+        free(dw_container(last, struct dw_work, link));
+    }
+}
+
 struct dw_work *dw_work_get(struct diwarp_qp *qp)
 {
     struct dw_work *work;
     if (!dw_list_empty(&qp->free_works)) {
         work = dw_container(qp->free_works.next, struct dw_work, link);
         dw_list_remove(&work->link);
+        qp->free_work_count--;
     } else {
         work = malloc(sizeof *work);
         if (!work)
@@ -28,7 +42,8 @@ struct dw_work *dw_work_get(struct diwarp_qp *qp)
     }
     memset(work, 0, offsetof(struct dw_work, own));
     dw_list_init(&work->link);
-    qp->queued_works++;
+    if (++qp->queued_works > qp->work_most)
+        qp->work_most = qp->queued_works;
     return work;
 }
 
@@ -36,6 +51,15 @@ void dw_work_put(struct diwarp_qp *qp, struct dw_work *work)
 {
     qp->queued_works--;
     dw_list_prepend(&qp->free_works, &work->link);
+    qp->free_work_count++;
+    free_works(qp, WORKS_RESERVE);
+}
+
+bool dw_work_trim(struct diwarp_qp *qp)
+{
+    free_works(qp, qp->work_most);
+    qp->work_most = qp->queued_works;
+    return qp->free_work_count > 0;
 }
 
 /* ---- segments into datagrams ---- */
@@ -186,7 +210,7 @@ int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns
 
 void dw_send_flush(struct dw_peer *peer, uint64_t now_ns)
 {
-    if (peer->gone)
+    if (peer->ah->gone)
         return;
     dw_transmit_lost(peer, now_ns);
     copy_pending(peer, now_ns);
@@ -276,7 +300,7 @@ static struct dw_ddp_header send_header(struct dw_peer *peer, const struct ibv_s
         .opcode = imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND,
         .ulp = imm ? wr->imm_data : 0,
         .qn = DW_QN_SEND,
-        .msn = ++peer->send_msn,
+        .msn = ++peer->ah->send_msn,
     };
 }
 
@@ -319,11 +343,11 @@ static int post_send(struct diwarp_qp *qp, struct dw_peer *peer, const struct ib
 int dw_send_post(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                  uint64_t now_ns)
 {
+    if (ah->gone)
+        return -EHOSTUNREACH;
     struct dw_peer *peer = dw_peer_of_ah(ah);
     if (!peer)
         return -ENOMEM;
-    if (peer->gone)
-        return -EHOSTUNREACH;
     if (qp->queued_works >= qp->attr.max_send_wr)
         return -ENOMEM;
     switch (wr->opcode) {
@@ -367,10 +391,10 @@ int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
 void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len)
 {
     dw_lock(qp->device);
-    struct dw_peer *peer = qp->ud ? NULL : dw_peer_of_ah(ah);
+    struct dw_peer *peer = qp->ud || ah->gone ? NULL : dw_peer_of_ah(ah);
     struct dw_ddp_header ddp = {0};
-    if (!peer || peer->gone || !dw_list_empty(&peer->pending) ||
-        len > dw_segment_max_payload(peer, &ddp) || len > qp->attr.max_msg_bytes)
+    if (!peer || !dw_list_empty(&peer->pending) || len > dw_segment_max_payload(peer, &ddp) ||
+        len > qp->attr.max_msg_bytes)
         goto no_room;
     uint32_t bytes = DW_SEND_SEGMENT_BYTES + (uint32_t)len;
     if (open_room(peer) < bytes) {
@@ -397,7 +421,7 @@ void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm
         .opcode = DW_RDMAP_SEND_IMM,
         .ulp = imm,
         .qn = DW_QN_SEND,
-        .msn = ++peer->send_msn,
+        .msn = ++peer->ah->send_msn,
     };
     dw_segment_put(peer->open, &ddp, NULL, qp->reserved_bytes);
     qp->counters.tx_send_msgs++;

@@ -2,56 +2,49 @@
 /* From datagrams to the LLP: headers, acknowledgements on board, CRC, trains, resending. */
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "common/rnic/qp.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
-#define SMALL_DATAGRAM_BYTES 2048
+/* Of a datagram that others may join: the first of several to a peer, and one of a stream. */
+#define JOINED_BYTES 8192
+#define STREAM_BYTES (DW_SLAB_MAX_BYTES - (uint32_t)sizeof(struct dw_datagram))
+_Static_assert(STREAM_BYTES >= DW_LLP_TRAIN_BYTES, "the largest buffer holds any datagram");
 
 /* ---- buffers ---- */
 
-static struct dw_datagram *take_buffer(struct diwarp_qp *qp, bool large)
+/* What is sent by itself needs no more room than it has bytes. */
+static uint32_t worthwhile_bytes(const struct dw_peer *peer, uint32_t need)
 {
-    struct dw_list *free_head = large ? &qp->free_large : &qp->free_small;
-    if (!dw_list_empty(free_head)) {
-        struct dw_list *it = free_head->next;
-        dw_list_remove(it);
-        return dw_container(it, struct dw_datagram, tx.link);
-    }
-    size_t bytes = large ? DW_LLP_TRAIN_BYTES : SMALL_DATAGRAM_BYTES;
-    if (qp->pool_bytes + bytes > qp->device->attr.send_pool_bytes)
-        return NULL;
-    struct dw_datagram *datagram = malloc(sizeof *datagram + bytes);
-    if (!datagram)
-        return NULL;
-    qp->pool_bytes += bytes;
-    datagram->large = large;
-    return datagram;
+    uint32_t bytes = need;
+    if (peer->sendwin.count)
+        bytes = peer->sendwin.count > 1 ? STREAM_BYTES : JOINED_BYTES;
+    if (bytes > peer->ah->datagram_max_bytes)
+        bytes = peer->ah->datagram_max_bytes;
+    return bytes > need ? bytes : need;
 }
 
 /* A datagram that is likely to be joined by further messages gets all the room there is. */
 struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes)
 {
-    struct diwarp_qp *qp = peer->qp;
-    uint32_t lead = dw_lead_bytes(peer);
+    const uint32_t head = sizeof(struct dw_datagram);
+    uint32_t lead = dw_lead_bytes(peer), room;
     uint32_t need = lead + segment_bytes + DW_CRC_BYTES;
-    assert(need <= peer->datagram_max_bytes);
-    bool fits_small = need <= SMALL_DATAGRAM_BYTES;
-    bool wants_large =
-        !fits_small || (peer->sendwin.count && peer->datagram_max_bytes > SMALL_DATAGRAM_BYTES);
-    struct dw_datagram *datagram = take_buffer(qp, wants_large);
-    if (!datagram && wants_large && fits_small)
-        datagram = take_buffer(qp, false);
+    uint32_t wanted = worthwhile_bytes(peer, need);
+    struct dw_slab *slab = &peer->qp->datagrams;
+    assert(need <= peer->ah->datagram_max_bytes);
+    struct dw_datagram *datagram = dw_slab_get(slab, head + wanted, &room);
+    if (!datagram && wanted > need)
+        datagram = dw_slab_get(slab, head + need, &room);
     if (!datagram)
         return NULL;
-    uint32_t room = datagram->large ? DW_LLP_TRAIN_BYTES : SMALL_DATAGRAM_BYTES;
-    if (room > peer->datagram_max_bytes)
-        room = peer->datagram_max_bytes;
+    room -= head;
+    if (room > peer->ah->datagram_max_bytes)
+        room = peer->ah->datagram_max_bytes;
     datagram->room = room - DW_CRC_BYTES;
     datagram->bytes = lead;
-    datagram->intro = !peer->heard;
+    datagram->intro = !peer->ah->heard;
     datagram->urgent = datagram->ack_request = false;
     dw_list_init(&datagram->tx.link);
     return datagram;
@@ -59,14 +52,14 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes
 
 void dw_datagram_put(struct diwarp_qp *qp, struct dw_datagram *datagram)
 {
-    dw_list_prepend(datagram->large ? &qp->free_large : &qp->free_small, &datagram->tx.link);
+    dw_slab_put(&qp->datagrams, datagram);
 }
 
 /* ---- headers ---- */
 
 uint32_t dw_lead_bytes(const struct dw_peer *peer)
 {
-    return DW_LLP_HEADER_BYTES + (peer->heard ? 0 : DW_INTRO_BYTES);
+    return DW_LLP_HEADER_BYTES + (peer->ah->heard ? 0 : DW_INTRO_BYTES);
 }
 
 static uint16_t credit_kib(const struct diwarp_qp *qp)
@@ -85,7 +78,7 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
         .flags = (uint8_t)(flags | (intro ? DW_LLP_INTRO : 0) | (qp->crc ? 0 : DW_LLP_NO_CRC)),
         .credit_kib = credit_kib(qp),
         .incarnation = qp->incarnation,
-        .token = peer->token,
+        .token = peer->ah->token,
         .job = qp->device->attr.name.job,
         .rank = qp->device->attr.name.rank,
         .psn = psn,
@@ -94,7 +87,7 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
     };
     dw_llp_header_put(buf, &header);
     if (intro) {
-        const struct diwarp_interface *mine = &qp->device->interfaces[peer->local_interface];
+        const struct diwarp_interface *mine = &qp->device->interfaces[peer->ah->local_interface];
         struct dw_intro block = {
             .token = qp->token,
             .family = mine->family,
@@ -111,7 +104,7 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
 void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
                  uint32_t psn)
 {
-    put_lead(peer, buf, type, flags, psn, !peer->heard);
+    put_lead(peer, buf, type, flags, psn, !peer->ah->heard);
 }
 
 uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes)
@@ -128,7 +121,7 @@ int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n,
     for (unsigned i = 0; i < n; i++)
         total += (uint32_t)iov[i].iov_len;
     struct dw_llp_train train = {
-        .to = &peer->addr,
+        .to = &peer->ah->addr,
         .iov = iov,
         .iov_count = n,
         .total_bytes = total,

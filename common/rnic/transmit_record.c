@@ -100,7 +100,7 @@ static bool send_train(struct dw_source *source, uint64_t now_ns)
     uint32_t sent_before = source->record.sent;
     uint8_t *stage = peer->qp->stage;
     uint32_t overhead = dw_lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES + DW_CRC_BYTES;
-    uint32_t payload_max = peer->datagram_max_bytes - overhead;
+    uint32_t payload_max = peer->ah->datagram_max_bytes - overhead;
     struct part parts[DW_LLP_TRAIN_DATAGRAMS];
     uint32_t total = 0, segment = 0;
     unsigned n = 0;

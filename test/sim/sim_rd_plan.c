@@ -128,6 +128,16 @@ static void plan_op(struct sim_rd *rd, uint64_t at_ns)
         plan_atomic(rd, op);
 }
 
+/* Down to less than a round trip: peers go to rest wherever they may. Not with pauses, of which the
+ * search for them would make many steps. */
+static uint64_t plan_rest(struct sim_rd *rd)
+{
+    static const uint64_t rests_ns[] = {50000, 200000, 3000000, 0};
+    static const uint64_t short_rests_ns[] = {2, 2000, 10000, 50000};
+    return rd->pause_count ? SIM_RANDOM_OF(&rd->random_state, rests_ns)
+                           : SIM_RANDOM_OF(&rd->random_state, short_rests_ns);
+}
+
 void sim_rd_plan(struct sim_rd *rd, uint64_t seed)
 {
     static const uint64_t pauses_ns[] = {100000, 5000000, 200000000, 3000000000};
@@ -150,4 +160,5 @@ void sim_rd_plan(struct sim_rd *rd, uint64_t seed)
             .duration_ns = below(rd, SIM_RANDOM_OF(&rd->random_state, pauses_ns)),
             .node = (unsigned)below(rd, rd->config.node_count),
         };
+    rd->config.rest_ns = plan_rest(rd);
 }

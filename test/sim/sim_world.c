@@ -116,6 +116,7 @@ void sim_node_open(struct sim_world *world, unsigned index)
         .arg = node,
         .seed = sim_random(&world->random_state) | 1,
         .first_psn = config->first_psn,
+        .rest_ns = config->rest_ns,
         .interfaces = &node->interface,
         .interface_count = 1,
     };
@@ -199,11 +200,12 @@ static void check_step(struct sim_world *world)
         if (!qp)
             continue;
         sim_check(world, qp->granted_bytes <= qp->grant_budget_bytes);
-        sim_check(world, qp->pool_bytes <= qp->device->attr.send_pool_bytes);
+        sim_check(world, qp->datagrams.touched_bytes <= qp->device->attr.send_pool_bytes);
         sim_check(world, !qp->counters.drop_window);
         sim_check(world, !qp->counters.drop_truncated);
-        dw_list_foreach (it, &qp->peers)
-            check_peer(world, dw_container(it, struct dw_peer, link));
+        const struct dw_peer *peer;
+        for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
+            check_peer(world, peer);
     }
 }
 
@@ -290,28 +292,19 @@ void sim_world_run_for(struct sim_world *world, uint64_t duration_ns)
 
 /* ---- at rest ---- */
 
-static uint64_t pool_bytes_in(const struct dw_list *free_list, uint64_t each)
+/* Every peer is at rest, so nothing of any can be left over; and the pools are as at first. */
+static void check_given_back(struct sim_world *world, const struct diwarp_qp *qp)
 {
-    uint64_t bytes = 0;
-    dw_list_foreach (it, free_list)
-        bytes += each;
-    return bytes;
-}
-
-static void check_peer_rest(struct sim_world *world, const struct dw_peer *peer)
-{
-    sim_check(world, !peer->sendwin.count);
-    sim_check(world, !peer->sendwin.bytes);
-    sim_check(world, dw_list_empty(&peer->sendwin.unacked));
-    sim_check(world, !peer->open);
-    sim_check(world, dw_list_empty(&peer->pending));
-    sim_check(world, dw_list_empty(&peer->awaiting));
-    sim_check(world, dw_list_empty(&peer->assemblies));
-    sim_check(world, dw_list_empty(&peer->sinks));
-    sim_check(world, dw_list_empty(&peer->sources));
-    sim_check(world, dw_list_empty(&peer->atomics));
-    sim_check(world, !dw_list_linked(&peer->flush_link));
-    sim_check(world, !peer->ack_owed_datagrams || peer->gone);
+    size_t slot = 0;
+    sim_check(world, !dw_peer_next(qp, &slot));
+    sim_check(world, !qp->counters.peers_active);
+    sim_check(world, !qp->trim_timer.slot);
+    sim_check(world, !qp->timers.count);
+    sim_check(world, qp->datagrams.chunk_count <= 1);
+    sim_check(world, qp->arena_touched <= DW_LLP_SLOT_BYTES);
+    sim_check(world, !qp->free_work_count);
+    sim_check(world, !qp->free_assembly_count);
+    sim_check(world, qp->cq->capacity <= 64);
 }
 
 static void check_qp_rest(struct sim_world *world, struct diwarp_qp *qp)
@@ -326,11 +319,9 @@ static void check_qp_rest(struct sim_world *world, struct diwarp_qp *qp)
     sim_check(world, dw_list_empty(&qp->flush));
     sim_check(world, !qp->queued_works);
     sim_check(world, !qp->assembly_count);
-    /* The two sizes of transmit.c, which keeps them to itself. */
-    sim_check(world, qp->pool_bytes == pool_bytes_in(&qp->free_small, 2048) +
-                                           pool_bytes_in(&qp->free_large, DW_LLP_TRAIN_BYTES));
-    dw_list_foreach (it, &qp->peers)
-        check_peer_rest(world, dw_container(it, struct dw_peer, link));
+    sim_check(world, !qp->assembly_bytes);
+    sim_check(world, !qp->datagrams.used);
+    check_given_back(world, qp);
 }
 
 void sim_world_check_rest(struct sim_world *world)

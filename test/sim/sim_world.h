@@ -30,6 +30,7 @@ struct sim_config {
     unsigned node_count;
     uint32_t mtu_bytes;
     uint32_t first_psn;
+    uint64_t rest_ns; /* as of struct dw_env */
     bool gro;
     bool helper; /* runs the RNIC between polls, as a thread of its own would */
     struct sim_impairment impairment;

@@ -133,6 +133,7 @@ static void poll__few_at_a_time(void **state)
 static void run_cq__hands_nothing_out(void **state)
 {
     (void)state;
+    static uint32_t messages[50][7500]; /* one datagram each */
     struct diwarp_wc wc;
     struct node a, b;
 
@@ -141,7 +142,10 @@ static void run_cq__hands_nothing_out(void **state)
     struct diwarp_ah *ah = node_ah(&a, &b);
     for (uint32_t i = 0; i < 50; i++) {
         unsigned sends = a.sends;
-        assert_int_equal(post(&a, ah, IBV_WR_SEND, &i, sizeof i, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+        messages[i][0] = i;
+        assert_int_equal(post(&a, ah, IBV_WR_SEND, messages[i], sizeof messages[i],
+                              IBV_SEND_SIGNALED, 0, NULL, 0),
+                         0);
         for (uint64_t end_ns = clock_ns() + WAIT_NS; a.sends == sends && clock_ns() < end_ns;) {
             (void)diwarp_run_cq(b.cq);
             node_poll(&a);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The slab: chunks of a region, cut into buffers as they are asked for. */
+#include "common/base/slab.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/base/pages.h"
+
+/* Of the buffers of each size: as many as fit into a chunk, aligned. */
+static const uint32_t sizes[DW_SLAB_SIZES] = {320, 1088, 2176, 4672, 9344, 16352, 65472};
+_Static_assert(DW_SLAB_MAX_BYTES == 65472, "the largest buffer fills a chunk");
+
+/* Leads each chunk that is held. */
+struct chunk {
+    struct dw_list link; /* in slab.partial[size] or slab.empty; alone while it is full */
+    void *free;          /* buffers that came back, each led by a pointer to the next */
+    uint32_t size;       /* index into sizes[] */
+    uint32_t used;
+    uint32_t cut;     /* buffers [0, cut) have been out */
+    uint32_t touched; /* most bytes that were cut since the chunk was taken */
+};
+_Static_assert(sizeof(struct chunk) <= DW_SLAB_HEAD_BYTES, "the head of a chunk has its place");
+
+int dw_slab_init(struct dw_slab *slab, uint64_t bytes)
+{
+    *slab = (struct dw_slab){.chunk_max = (uint32_t)(bytes / DW_SLAB_CHUNK_BYTES)};
+    assert(slab->chunk_max);
+    dw_list_init(&slab->empty);
+    for (unsigned i = 0; i < DW_SLAB_SIZES; i++)
+        dw_list_init(&slab->partial[i]);
+    slab->region = dw_pages_map((size_t)slab->chunk_max * DW_SLAB_CHUNK_BYTES, DW_SLAB_CHUNK_BYTES);
+    slab->returned = malloc(slab->chunk_max * sizeof *slab->returned);
+    if (slab->region && slab->returned)
+        return 0;
+    dw_slab_fini(slab);
+    return -ENOMEM;
+}
+
+void dw_slab_fini(struct dw_slab *slab)
+{
+    dw_pages_unmap(slab->region, (size_t)slab->chunk_max * DW_SLAB_CHUNK_BYTES);
+    free(slab->returned);
+    slab->region = NULL;
+    slab->returned = NULL;
+}
+
+static struct chunk *chunk_of(const struct dw_slab *slab, const void *buffer)
+{
+    size_t at = (size_t)((const uint8_t *)buffer - slab->region);
+    return (struct chunk *)(void *)(slab->region + at / DW_SLAB_CHUNK_BYTES * DW_SLAB_CHUNK_BYTES);
+}
+
+static uint32_t capacity_of(uint32_t size)
+{
+    return (DW_SLAB_CHUNK_BYTES - DW_SLAB_HEAD_BYTES) / sizes[size];
+}
+
+/* One that holds nothing; NULL: the bound. */
+static struct chunk *take_chunk(struct dw_slab *slab)
+{
+    uint32_t index;
+    if (!dw_list_empty(&slab->empty)) {
+        struct chunk *chunk = dw_container(slab->empty.next, struct chunk, link);
+        dw_list_remove(&chunk->link);
+        slab->empty_count--;
+        if (slab->empty_least > slab->empty_count)
+            slab->empty_least = slab->empty_count;
+        return chunk;
+    }
+    if (slab->returned_count)
+        index = slab->returned[--slab->returned_count];
+    else if (slab->chunk_fresh < slab->chunk_max)
+        index = slab->chunk_fresh++;
+    else
+        return NULL;
+    struct chunk *chunk =
+        (struct chunk *)(void *)(slab->region + (size_t)index * DW_SLAB_CHUNK_BYTES);
+    dw_list_init(&chunk->link);
+    chunk->touched = DW_SLAB_HEAD_BYTES;
+    slab->touched_bytes += DW_SLAB_HEAD_BYTES;
+    slab->chunk_count++;
+    return chunk;
+}
+
+static void *cut_buffer(struct dw_slab *slab, struct chunk *chunk)
+{
+    uint32_t at = DW_SLAB_HEAD_BYTES + chunk->cut++ * sizes[chunk->size];
+    uint32_t end = at + sizes[chunk->size];
+    if (end > chunk->touched) {
+        slab->touched_bytes += end - chunk->touched;
+        chunk->touched = end;
+    }
+    return (uint8_t *)chunk + at;
+}
+
+void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room)
+{
+    uint32_t size = 0;
+    struct chunk *chunk;
+    while (sizes[size] < bytes)
+        size++;
+    assert(size < DW_SLAB_SIZES);
+    if (!dw_list_empty(&slab->partial[size])) {
+        chunk = dw_container(slab->partial[size].next, struct chunk, link);
+    } else {
+        chunk = take_chunk(slab);
+        if (!chunk)
+            return NULL;
+        chunk->size = size;
+        chunk->used = chunk->cut = 0;
+        chunk->free = NULL;
+        dw_list_append(&slab->partial[size], &chunk->link);
+    }
+    void *buffer = chunk->free;
+    if (buffer)
+        chunk->free = *(void **)buffer;
+    else
+        buffer = cut_buffer(slab, chunk);
+    if (++chunk->used == capacity_of(size))
+        dw_list_remove(&chunk->link);
+    slab->used++;
+    *room = sizes[size];
+    return buffer;
+}
+
+void dw_slab_put(struct dw_slab *slab, void *buffer)
+{
+    struct chunk *chunk = chunk_of(slab, buffer);
+    *(void **)buffer = chunk->free;
+    chunk->free = buffer;
+    slab->used--;
+    if (!--chunk->used) {
+        dw_list_remove(&chunk->link);
+        dw_list_prepend(&slab->empty, &chunk->link);
+        slab->empty_count++;
+    } else if (!dw_list_linked(&chunk->link)) { /* it was full */
+        dw_list_prepend(&slab->partial[chunk->size], &chunk->link);
+    }
+}
+
+static void return_chunk(struct dw_slab *slab, struct chunk *chunk)
+{
+    dw_list_remove(&chunk->link);
+    slab->touched_bytes -= chunk->touched;
+    slab->chunk_count--;
+    slab->empty_count--;
+    size_t at = (size_t)((uint8_t *)chunk - slab->region);
+    slab->returned[slab->returned_count++] = (uint32_t)(at / DW_SLAB_CHUNK_BYTES);
+    dw_pages_drop(chunk, DW_SLAB_CHUNK_BYTES);
+}
+
+bool dw_slab_trim(struct dw_slab *slab)
+{
+    uint32_t spare = slab->empty_least > 1 ? slab->empty_least / 2 : 0;
+    for (; spare; spare--) /* the longest unused first */
+        return_chunk(slab, dw_container(slab->empty.prev, struct chunk, link));
+    slab->empty_least = slab->empty_count;
+    return slab->empty_count > 1;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Buffers of a few sizes out of one region of bounded size, which is taken from the system chunk by
+ * chunk and given back when it has not been needed for a while. A chunk is of one size at a time;
+ * an empty one may serve any. Nothing here costs more than a few list operations, but for the first
+ * use of a chunk. Not thread-safe.
+ */
+#ifndef DW_SLAB_H
+#define DW_SLAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/list.h"
+
+#define DW_SLAB_CHUNK_BYTES 65536u
+#define DW_SLAB_HEAD_BYTES  64u
+/* The largest buffer. */
+#define DW_SLAB_MAX_BYTES (DW_SLAB_CHUNK_BYTES - DW_SLAB_HEAD_BYTES)
+#define DW_SLAB_SIZES     7
+
+struct dw_slab {
+    uint8_t *region;
+    uint32_t chunk_max;
+    uint32_t chunk_fresh; /* chunks [chunk_fresh, chunk_max) were never used */
+    uint32_t *returned;   /* chunks that were given back */
+    uint32_t returned_count;
+    uint32_t chunk_count;                  /* held: partial, full or empty */
+    uint32_t empty_count, empty_least;     /* least: since the last trim */
+    uint64_t touched_bytes;                /* of the chunks held, at most */
+    uint32_t used;                         /* buffers that are out */
+    struct dw_list partial[DW_SLAB_SIZES]; /* chunks with a free buffer, by size */
+    struct dw_list empty;
+};
+
+/* `bytes` >= one chunk: the bound; what is left of a whole chunk is not used. -ENOMEM. */
+int dw_slab_init(struct dw_slab *slab, uint64_t bytes);
+void dw_slab_fini(struct dw_slab *slab);
+/* At least `bytes` <= DW_SLAB_MAX_BYTES, as many as *room says, aligned to 16; NULL: the bound is
+ * reached. */
+void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room);
+void dw_slab_put(struct dw_slab *slab, void *buffer);
+/* Gives back half of the chunks that have been empty since the last call, and keeps one. True:
+ * there will be more to give back. */
+bool dw_slab_trim(struct dw_slab *slab);
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a peer costs: every byte the core has from malloc() is counted, over an LLP that answers for
+ * any number of peers. Linked with --wrap for malloc() and its kin.
+ */
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/rnic/qp.h"
+#include "common/wire/bytes.h"
+#include "common/wire/crc32c.h"
+
+#define ACTIVE_MAX_BYTES 512
+/* An address handle and its share of the table. */
+#define RESTING_MAX_BYTES 144
+#define PEERS_MAX         4000
+#define JOB               5
+
+/* ---- the bytes malloc() gave, and what it needs itself ---- */
+
+static size_t held_bytes;
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *old, size_t bytes);
+void __real_free(void *old);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
+void __wrap_free(void *old);
+
+static size_t cost_of(void *block)
+{
+    return block ? malloc_usable_size(block) + sizeof(size_t) : 0;
+}
+
+static void *taken(void *block)
+{
+    held_bytes += cost_of(block);
+    return block;
+}
+
+void *__wrap_malloc(size_t bytes)
+{
+    return taken(__real_malloc(bytes));
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return taken(__real_calloc(count, bytes));
+}
+
+void *__wrap_realloc(void *old, size_t bytes)
+{
+    held_bytes -= cost_of(old);
+    return taken(__real_realloc(old, bytes));
+}
+
+void __wrap_free(void *old)
+{
+    held_bytes -= cost_of(old);
+    __real_free(old);
+}
+
+/* ---- an LLP behind which all peers acknowledge all that is sent ---- */
+
+struct answering {
+    struct dw_llp llp;
+    struct diwarp_qp *qp;
+    uint64_t now_ns;
+    uint32_t psns[PEERS_MAX];
+    unsigned waiting[PEERS_MAX]; /* ranks whose answer has not been received */
+    unsigned first, count;
+};
+
+static int answering_send(struct dw_llp *llp, const struct dw_llp_train *train)
+{
+    struct answering *net = dw_container(llp, struct answering, llp);
+    struct dw_llp_header header;
+    assert_int_equal(dw_llp_header_get(&header, train->iov[0].iov_base, train->total_bytes), 0);
+    unsigned rank = train->to->port;
+    if (header.type != DW_LLP_DATA)
+        return 0;
+    net->psns[rank] = header.psn;
+    assert_true(net->count < PEERS_MAX);
+    net->waiting[(net->first + net->count++) % PEERS_MAX] = rank;
+    return 0;
+}
+
+static int answering_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
+{
+    struct answering *net = dw_container(llp, struct answering, llp);
+    if (!n || !net->count)
+        return 0;
+    unsigned rank = net->waiting[net->first];
+    net->first = (net->first + 1) % PEERS_MAX;
+    net->count--;
+    struct dw_llp_header header = {
+        .type = DW_LLP_ACK,
+        .credit_kib = 64,
+        .incarnation = rank,
+        .token = net->qp->token,
+        .job = JOB,
+        .rank = rank,
+        .ack = net->psns[rank] + 1,
+    };
+    dw_llp_header_put(slots->buf, &header);
+    dw_put_be32(slots->buf + DW_LLP_HEADER_BYTES, dw_crc32c(0, slots->buf, DW_LLP_HEADER_BYTES));
+    slots->bytes = slots->segment_bytes = DW_LLP_HEADER_BYTES + DW_CRC_BYTES;
+    slots->truncated = false;
+    return 1;
+}
+
+static bool answering_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
+{
+    (void)llp;
+    (void)to;
+    return false;
+}
+
+static void answering_close(struct dw_llp *llp)
+{
+    (void)llp;
+}
+
+static const struct dw_llp_ops answering_ops = {.send = answering_send,
+                                                .recv = answering_recv,
+                                                .unreachable = answering_unreachable,
+                                                .close = answering_close};
+
+static int answering_open(void *arg, const struct dw_llp_attr *attr,
+                          struct diwarp_counters *counters, struct dw_llp **llp,
+                          struct diwarp_diagnosis *why)
+{
+    struct answering *net = arg;
+    (void)why;
+    net->llp = (struct dw_llp){.ops = &answering_ops,
+                               .counters = counters,
+                               .fd = -1,
+                               .port = 1,
+                               .rcvbuf_bytes = attr->rcvbuf_bytes,
+                               .sndbuf_bytes = attr->sndbuf_bytes};
+    *llp = &net->llp;
+    return 0;
+}
+
+static uint64_t answering_now_ns(void *arg)
+{
+    return ((struct answering *)arg)->now_ns;
+}
+
+/* ---- the case ---- */
+
+struct world {
+    struct answering net;
+    struct diwarp_device *device;
+    struct diwarp_pd *pd;
+    struct diwarp_cq *cq;
+    struct diwarp_qp *qp;
+    struct diwarp_ah *ahs[PEERS_MAX];
+};
+
+static const struct diwarp_interface interface = {
+    .name = "fake0", .family = AF_INET, .prefix_bits = 8, .mtu_bytes = 1500, .ip = {10, 0, 0, 1}};
+
+static void open_world(struct world *w)
+{
+    struct dw_env env = {.now_ns = answering_now_ns,
+                         .open_llp = answering_open,
+                         .arg = &w->net,
+                         .seed = 1,
+                         .interfaces = &interface,
+                         .interface_count = 1};
+    struct diwarp_device_attr attr;
+    struct diwarp_qp_attr qp_attr;
+    diwarp_device_attr_init(&attr);
+    attr.name = (struct diwarp_name){.job = JOB, .rank = PEERS_MAX};
+    assert_int_equal(dw_device_open(&attr, &env, &w->device, NULL), 0);
+    assert_non_null(w->pd = diwarp_alloc_pd(w->device));
+    assert_non_null(w->cq = diwarp_create_cq(w->device, 4096));
+    diwarp_qp_attr_init(&qp_attr);
+    qp_attr.cq = w->cq;
+    assert_int_equal(diwarp_create_qp(w->pd, &qp_attr, &w->qp, NULL), 0);
+    w->net.qp = w->qp;
+}
+
+static void know(struct world *w, unsigned rank)
+{
+    struct diwarp_address address = {.name = {.job = JOB, .rank = rank},
+                                     .token = rank,
+                                     .port = (uint16_t)rank,
+                                     .interface_count = 1,
+                                     .interfaces = {interface}};
+    address.interfaces[0].ip[3] = 2;
+    assert_int_equal(diwarp_create_ah(w->qp, &address, &w->ahs[rank]), 0);
+}
+
+static void poll_world(struct world *w, uint64_t ns)
+{
+    struct diwarp_wc wc[16];
+    w->net.now_ns += ns;
+    (void)diwarp_poll_cq(w->cq, 16, wc);
+}
+
+/* A message to each of ranks 1 to n, all of which answer. */
+static void talk_to_all(struct world *w, unsigned n)
+{
+    uint8_t data[64] = {0};
+    struct ibv_sge sge = {.addr = (uintptr_t)data, .length = sizeof data};
+    for (unsigned rank = 1; rank <= n; rank++) {
+        struct diwarp_send_wr wr = {.wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND},
+                                    .ah = w->ahs[rank]};
+        assert_int_equal(diwarp_post_send(w->qp, &wr), 0);
+        poll_world(w, 100);
+    }
+    while (w->net.count)
+        poll_world(w, 100);
+    assert_int_equal(w->qp->counters.peers_active, n);
+    assert_int_equal(w->qp->datagrams.used, 0);
+}
+
+static void rest_all(struct world *w)
+{
+    for (unsigned i = 0; i < 1000 && w->qp->timers.count; i++)
+        poll_world(w, 10000000);
+    assert_int_equal(w->qp->counters.peers_active, 0);
+    assert_int_equal(w->qp->timers.count, 0);
+}
+
+static void peer__costs_what_it_may(void **state)
+{
+    (void)state;
+    /* Tables have just doubled after 97, 769 and 3073. */
+    static const unsigned counts[] = {97, 500, 769, 1000, 3073};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        unsigned n = counts[i];
+        struct world *w = __real_calloc(1, sizeof *w);
+        assert_non_null(w);
+        open_world(w);
+        size_t base = held_bytes;
+        for (unsigned rank = 1; rank <= n; rank++)
+            know(w, rank);
+        assert_in_range(held_bytes - base, n * sizeof(struct diwarp_ah), n * RESTING_MAX_BYTES);
+        talk_to_all(w, n);
+        assert_in_range(held_bytes - base, n * sizeof(struct dw_peer), n * ACTIVE_MAX_BYTES);
+        rest_all(w);
+        size_t resting = held_bytes;
+        /* What is left but handles: the timers' table, and it does not come again. */
+        assert_in_range(resting - base, n * sizeof(struct diwarp_ah), n * (RESTING_MAX_BYTES + 16));
+        assert_true(w->qp->datagrams.chunk_count <= 1);
+        talk_to_all(w, n);
+        rest_all(w);
+        assert_int_equal(held_bytes, resting);
+        for (unsigned rank = 1; rank <= n; rank++)
+            diwarp_destroy_ah(w->ahs[rank]);
+        diwarp_destroy_qp(w->qp);
+        diwarp_destroy_cq(w->cq);
+        diwarp_dealloc_pd(w->pd);
+        diwarp_close_device(w->device);
+        __real_free(w);
+    }
+    assert_int_equal(held_bytes, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peer__costs_what_it_may),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
