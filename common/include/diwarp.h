@@ -189,15 +189,16 @@ struct diwarp_counters {
  * user memory; the kernel's follows. */
 #define DIWARP_MEMORY(X)                                                                           \
     X(base_bytes, "bytes", "device, PD, CQ with its ring, datagram QPs, LLP")                      \
-    X(receive_bytes, "bytes", "receive slots, free ones included; posted receives (UD, SRQ)")      \
+    X(receive_bytes, "bytes", "receive arena and stage; posted receives (UD, SRQ)")                \
     X(assembly_bytes, "bytes", "messages of several datagrams that are being put together")        \
     X(send_pool_bytes, "bytes", "datagrams: open, unacknowledged, free; FPDUs (RC)")               \
     X(work_bytes, "bytes", "work requests: waiting, unacknowledged, free")                         \
-    X(peer_bytes, "bytes", "active peers, their timers and the map to find them by; RC QPs")       \
-    X(address_bytes, "bytes", "address handles")                                                   \
+    X(peer_bytes, "bytes", "active peers and their timers; RC QPs")                                \
+    X(address_bytes, "bytes", "known addresses and the map to find them by")                       \
     X(record_bytes, "bytes", "records and atomics under way, with their maps")                     \
     X(region_bytes, "bytes", "memory regions and the map to find them by")                         \
     X(total_bytes, "bytes", "all of the above")                                                    \
+    X(mapped_bytes, "bytes", "of these, pages taken from the system itself, as far as touched")    \
     X(peers, "peers", "active peers, RC QPs")                                                      \
     X(addresses, "handles", "address handles")                                                     \
     X(sockets, "sockets", "sockets of the LLP")                                                    \

@@ -21,9 +21,13 @@ static uint64_t ranges_bytes(const struct dw_ranges *set)
     return set->list == set->in_place ? 0 : set->capacity * sizeof *set->list;
 }
 
-static uint64_t assembly_bytes(const struct diwarp_qp *qp, const struct dw_list *head)
+/* Their pages, as if all of them had been touched. */
+static void add_assemblies(const struct diwarp_qp *qp, const struct dw_list *head,
+                           struct diwarp_memory *memory)
 {
-    return list_count(head) * (sizeof(struct dw_assembly) + qp->attr.max_msg_bytes);
+    const uint64_t bytes = list_count(head) * (sizeof(struct dw_assembly) + qp->attr.max_msg_bytes);
+    memory->assembly_bytes += bytes;
+    memory->mapped_bytes += bytes;
 }
 
 static void add_base(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
@@ -56,21 +60,21 @@ static void add_llp(const struct diwarp_qp *qp, struct diwarp_memory *memory)
     add_sockets(&llp, memory);
 }
 
-/* The slot, the stage, and what completions hold or held. */
-static void add_slots(const struct diwarp_qp *qp, struct diwarp_memory *memory)
+/* Where it receives: arena and stage, as far as they were touched. */
+static void add_arena(const struct diwarp_qp *qp, struct diwarp_memory *memory)
 {
-    const uint64_t slots = 1 + list_count(&qp->parked_slots) + list_count(&qp->free_slots);
-    memory->receive_bytes += slots * sizeof(struct dw_slot) + DW_LLP_SLOT_BYTES;
+    const uint64_t bytes = qp->arena_touched + DW_LLP_SLOT_BYTES;
+    memory->receive_bytes += bytes;
+    memory->mapped_bytes += bytes;
 }
 
-/* Returns the datagrams that the peer holds. */
-static uint64_t add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
+static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
 {
     memory->peers++;
     memory->peer_bytes += sizeof *peer;
     memory->work_bytes +=
         (list_count(&peer->pending) + list_count(&peer->awaiting)) * sizeof(struct dw_work);
-    memory->assembly_bytes += assembly_bytes(peer->qp, &peer->assemblies);
+    add_assemblies(peer->qp, &peer->assemblies, memory);
     dw_list_foreach (a, &peer->assemblies)
         memory->assembly_bytes += ranges_bytes(&dw_container(a, struct dw_assembly, link)->map);
     dw_list_foreach (s, &peer->sinks)
@@ -79,19 +83,19 @@ static uint64_t add_peer(const struct dw_peer *peer, struct diwarp_memory *memor
     dw_list_foreach (s, &peer->sources)
         memory->record_bytes +=
             ranges_bytes(&dw_container(s, struct dw_source, peer_link)->record.again);
-    return list_count(&peer->sendwin.unacked) + (peer->open != NULL);
 }
 
 static void add_rd(const struct diwarp_qp *qp, struct diwarp_memory *memory)
 {
-    uint64_t datagrams = list_count(&qp->free_small) + list_count(&qp->free_large);
-    dw_list_foreach (it, &qp->peers)
-        datagrams += add_peer(dw_container(it, struct dw_peer, link), memory);
-    memory->send_pool_bytes += qp->pool_bytes + datagrams * sizeof(struct dw_datagram);
+    size_t slot = 0;
+    for (const struct dw_peer *peer; (peer = dw_peer_next(qp, &slot));)
+        add_peer(peer, memory);
+    memory->send_pool_bytes +=
+        qp->datagrams.touched_bytes + qp->datagrams.chunk_max * sizeof *qp->datagrams.returned;
+    memory->mapped_bytes += qp->datagrams.touched_bytes;
     memory->work_bytes += list_count(&qp->free_works) * sizeof(struct dw_work);
-    memory->assembly_bytes +=
-        assembly_bytes(qp, &qp->free_assemblies) + assembly_bytes(qp, &qp->done_assemblies);
-    memory->peer_bytes += map_bytes(&qp->peer_by_name);
+    add_assemblies(qp, &qp->free_assemblies, memory);
+    add_assemblies(qp, &qp->done_assemblies, memory);
     memory->record_bytes += qp->sinks.count * sizeof(struct dw_sink) +
                             qp->sources.count * sizeof(struct dw_source) +
                             qp->atomics.count * sizeof(struct dw_atomic) + map_bytes(&qp->sinks) +
@@ -101,9 +105,10 @@ static void add_rd(const struct diwarp_qp *qp, struct diwarp_memory *memory)
 static void add_qp(const struct diwarp_qp *qp, struct diwarp_memory *memory)
 {
     memory->base_bytes += sizeof *qp;
-    memory->addresses += list_count(&qp->ahs);
+    memory->addresses += qp->ahs.count;
+    memory->address_bytes += qp->ahs.count * sizeof(struct diwarp_ah) + map_bytes(&qp->ahs);
     add_llp(qp, memory);
-    add_slots(qp, memory);
+    add_arena(qp, memory);
     if (qp->ud)
         dw_ud_query_memory(qp, memory);
     else
@@ -157,7 +162,6 @@ void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
         add_qp(dw_container(it, struct diwarp_qp, cq_link), memory);
     if (cq->rc)
         add_rc(cq->rc, memory);
-    memory->address_bytes = memory->addresses * sizeof(struct diwarp_ah);
     memory->total_bytes = memory->base_bytes + memory->receive_bytes + memory->assembly_bytes +
                           memory->send_pool_bytes + memory->work_bytes + memory->peer_bytes +
                           memory->address_bytes + memory->record_bytes + memory->region_bytes;
