@@ -14,6 +14,7 @@ noinst_HEADERS += \
 	test/mpi/mpi_test.h \
 	test/mpi/mpi_tool.h \
 	test/net/pcap.h \
+	test/net/rc_record.h \
 	test/net/tap.h \
 	test/net/tcp_pcap.h \
 	test/net/forge.h \
@@ -175,7 +176,8 @@ endif
 
 # Real RC traffic, captured for tshark to read: run by test/net/rc_wire.
 check_PROGRAMS += test/net/rc_wire_check
-test_net_rc_wire_check_SOURCES = test/net/rc_wire_check.c test/net/tap.c test/net/tcp_pcap.c
+test_net_rc_wire_check_SOURCES = test/net/rc_wire_check.c test/net/rc_record.c test/net/tap.c \
+	test/net/tcp_pcap.c
 test_net_rc_wire_check_LDADD = $(CORE_LIBS)
 
 # ---- MPI tests and the component with the fault injector --------------------------------------
