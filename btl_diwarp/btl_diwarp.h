@@ -151,7 +151,8 @@ struct mca_btl_diwarp_transport {
                            int count);
 };
 
-extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd, mca_btl_diwarp_transport_rc;
+extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd,
+    mca_btl_diwarp_transport_rc;
 
 struct mca_btl_diwarp_module {
     mca_btl_base_module_t super;
@@ -159,8 +160,8 @@ struct mca_btl_diwarp_module {
 
     struct diwarp_device *device;
     struct diwarp_pd *pd;
-    struct diwarp_cq *cq; /* NULL before init and after finalize */
-    struct diwarp_qp *qp; /* NULL over RC */
+    struct diwarp_cq *cq;         /* NULL before init and after finalize */
+    struct diwarp_qp *qp;         /* NULL over RC */
     struct mca_btl_diwarp_rc *rc; /* NULL over RD */
 
     opal_free_list_t frags_small; /* control messages */
@@ -455,8 +456,8 @@ int mca_btl_diwarp_component_progress(void);
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data,
                             size_t len);
 /* Of the RD transport. */
-void mca_btl_diwarp_on_completions(struct mca_btl_diwarp_module *module,
-                                   const struct diwarp_wc *wc, int count);
+void mca_btl_diwarp_on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
+                                   int count);
 /* True in the thread, and only while, it runs callbacks from progress. */
 bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module *module);
 

@@ -197,9 +197,7 @@ static int register_transport(void)
                                                            {MCA_BTL_DIWARP_RC_SRQ, "rc-srq"},
                                                            {0, NULL}};
     static const mca_base_var_enum_value_t connects[] = {
-        {MCA_BTL_DIWARP_RC_ON_DEMAND, "on_demand"},
-        {MCA_BTL_DIWARP_RC_AT_INIT, "init"},
-        {0, NULL}};
+        {MCA_BTL_DIWARP_RC_ON_DEMAND, "on_demand"}, {MCA_BTL_DIWARP_RC_AT_INIT, "init"}, {0, NULL}};
     int rc = register_enum("transport",
                            "rd: reliable datagrams over UDP; rc: iWARP over TCP, one connection "
                            "per peer, each with receives of its own; rc-srq: connections that "

@@ -19,7 +19,8 @@ struct counter {
 };
 
 static const struct counter counters[] = {
-#define X(name, unit, meaning) {#name, unit, meaning, offsetof(struct diwarp_counters, name), RD_QP},
+#define X(name, unit, meaning) \
+    {#name, unit, meaning, offsetof(struct diwarp_counters, name), RD_QP},
     DIWARP_COUNTERS(X)
 #undef X
 #define X(name, unit, meaning) \
@@ -28,7 +29,7 @@ static const struct counter counters[] = {
 #undef X
 #define X(name, unit, meaning) \
     {#name, unit, meaning, offsetof(struct mca_btl_diwarp_counters, name), ADAPTER},
-        MCA_BTL_DIWARP_COUNTERS(X)
+            MCA_BTL_DIWARP_COUNTERS(X)
 #undef X
 };
 

@@ -20,12 +20,12 @@
 
 struct mca_btl_diwarp_rc {
     struct diwarp_listener *listener;
-    struct diwarp_srq *srq;     /* NULL: each connection has receives of its own */
+    struct diwarp_srq *srq; /* NULL: each connection has receives of its own */
     unsigned char *srq_buffers;
-    opal_mutex_t lock;          /* states, QPs and queues of all endpoints */
+    opal_mutex_t lock;           /* states, QPs and queues of all endpoints */
     opal_hash_table_t endpoints; /* by name; also of processes not added yet */
-    unsigned connections;       /* QPs that were not destroyed yet */
-    bool closing;               /* nothing is delivered or completed any more */
+    unsigned connections;        /* QPs that were not destroyed yet */
+    bool closing;                /* nothing is delivered or completed any more */
 };
 
 /* ---- endpoints (btl_diwarp_rc_endpoint.c) --------------------------------------------------- */
@@ -36,8 +36,8 @@ enum mca_btl_diwarp_rc_state {
     MCA_BTL_DIWARP_RC_YIELDING,  /* our call lost against theirs, which is to come */
     MCA_BTL_DIWARP_RC_ACCEPTING, /* their call was answered */
     MCA_BTL_DIWARP_RC_CONNECTED,
-    MCA_BTL_DIWARP_RC_LEAVING,   /* one side said goodbye */
-    MCA_BTL_DIWARP_RC_GONE,      /* and reported */
+    MCA_BTL_DIWARP_RC_LEAVING, /* one side said goodbye */
+    MCA_BTL_DIWARP_RC_GONE,    /* and reported */
     MCA_BTL_DIWARP_RC_STATES
 };
 
@@ -47,11 +47,11 @@ typedef struct mca_btl_diwarp_rc_endpoint {
     struct diwarp_name name;
     enum mca_btl_diwarp_rc_state state;
     bool deleted;
-    bool left;                     /* it said goodbye, and was not connected since */
-    unsigned long sent_at_poll;    /* module->polls at the last send */
-    struct diwarp_rc_qp *qp;       /* of the state */
-    struct diwarp_rc_qp *lost;     /* our call that lost, until its rejection comes */
-    unsigned char *buffers;        /* receives, without SRQ, while connected */
+    bool left;                  /* it said goodbye, and was not connected since */
+    unsigned long sent_at_poll; /* module->polls at the last send */
+    struct diwarp_rc_qp *qp;    /* of the state */
+    struct diwarp_rc_qp *lost;  /* our call that lost, until its rejection comes */
+    unsigned char *buffers;     /* receives, without SRQ, while connected */
     struct mca_btl_diwarp_work *waiting_first, *waiting_last; /* for the connection, or for room */
 } mca_btl_diwarp_rc_endpoint_t;
 
@@ -71,7 +71,8 @@ int mca_btl_diwarp_rc_endpoint_call(struct mca_btl_diwarp_module *module,
 /* Without the lock: reports it, unless it had said goodbye, and ends all that waits. */
 void mca_btl_diwarp_rc_endpoint_on_lost(struct mca_btl_diwarp_module *module,
                                         mca_btl_diwarp_rc_endpoint_t *endpoint, const char *why);
-/* Under the lock: says goodbye and closes, if it is deleted or the module closes, and nothing waits. */
+/* Under the lock: says goodbye and closes, if it is deleted or the module closes, and nothing
+ * waits. */
 void mca_btl_diwarp_rc_endpoint_leave_if_due(struct mca_btl_diwarp_module *module,
                                              mca_btl_diwarp_rc_endpoint_t *endpoint);
 /* Says goodbye to everybody. */
@@ -80,8 +81,7 @@ void mca_btl_diwarp_rc_endpoints_leave(struct mca_btl_diwarp_module *module);
 void mca_btl_diwarp_rc_endpoints_free(struct mca_btl_diwarp_module *module);
 
 /* Events, from completions. */
-void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module,
-                                  const struct diwarp_wc *wc);
+void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
 void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
                                     const struct diwarp_wc *wc);
 void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
@@ -117,8 +117,7 @@ void mca_btl_diwarp_rc_work_end_waiting(struct mca_btl_diwarp_module *module,
                                         mca_btl_diwarp_rc_endpoint_t *endpoint,
                                         enum ibv_wc_status status);
 /* A completion of a send or write. */
-void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module,
-                                  const struct diwarp_wc *wc);
+void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
 
 /* ---- receives (btl_diwarp_rc_recv.c) -------------------------------------------------------- */
 

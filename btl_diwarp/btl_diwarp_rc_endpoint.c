@@ -19,10 +19,11 @@
 
 /* Why a call was rejected: one byte of private data. */
 enum rejection {
-    REJECT_CROSSED = 1, /* our call to you is under way, or there is a connection already */
-    REJECT_CLOSING,     /* the last connection is about to close: call again */
-    REJECT_LEFT,        /* nothing will be received here any more */
-    REJECT_BAD,         /* not a request of diwarp's BTL */
+    REJECT_NOT,
+    REJECT_CROSSED, /* our call to you is under way, or there is a connection already */
+    REJECT_CLOSING, /* the last connection is about to close: call again */
+    REJECT_LEFT,    /* nothing will be received here any more */
+    REJECT_BAD,     /* not a request of diwarp's BTL */
 };
 
 /* Where the user set no limit: a year. */
@@ -34,7 +35,8 @@ enum rejection {
 
 static const unsigned allowed[MCA_BTL_DIWARP_RC_STATES] = {
     [MCA_BTL_DIWARP_RC_IDLE] = TO(CALLING) | TO(ACCEPTING) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_CALLING] = TO(CONNECTED) | TO(YIELDING) | TO(ACCEPTING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_CALLING] =
+        TO(CONNECTED) | TO(YIELDING) | TO(ACCEPTING) | TO(IDLE) | TO(GONE),
     [MCA_BTL_DIWARP_RC_YIELDING] = TO(ACCEPTING) | TO(IDLE) | TO(GONE),
     [MCA_BTL_DIWARP_RC_ACCEPTING] = TO(CONNECTED) | TO(IDLE) | TO(GONE),
     [MCA_BTL_DIWARP_RC_CONNECTED] = TO(LEAVING) | TO(IDLE) | TO(GONE),
@@ -144,8 +146,7 @@ int mca_btl_diwarp_rc_endpoint_call(struct mca_btl_diwarp_module *module,
     struct diwarp_address address;
     int rc;
 
-    if (OPAL_SUCCESS !=
-        mca_btl_diwarp_endpoint_address(module, endpoint->super.proc, &address)) {
+    if (OPAL_SUCCESS != mca_btl_diwarp_endpoint_address(module, endpoint->super.proc, &address)) {
         return -EADDRNOTAVAIL;
     }
     rc = diwarp_connect(module->pd, &attr, &address, request, sizeof(request), &endpoint->qp, &why);
@@ -324,17 +325,17 @@ static void reject(struct diwarp_connect_request *request, enum rejection reject
     diwarp_reject(request, &why, sizeof(why));
 }
 
-/* 0: answer it with yes; else why not. */
+/* What to answer. */
 static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
                                     const mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     switch (endpoint->state) {
     case MCA_BTL_DIWARP_RC_IDLE:
-        return module->rc->closing ? REJECT_LEFT : 0;
+        return module->rc->closing ? REJECT_LEFT : REJECT_NOT;
     case MCA_BTL_DIWARP_RC_CALLING:
-        return key_of(endpoint->name) < key_of(my_name()) ? 0 : REJECT_CROSSED;
+        return key_of(endpoint->name) < key_of(my_name()) ? REJECT_NOT : REJECT_CROSSED;
     case MCA_BTL_DIWARP_RC_YIELDING:
-        return 0;
+        return REJECT_NOT;
     case MCA_BTL_DIWARP_RC_LEAVING:
         return REJECT_CLOSING;
     default:
@@ -347,13 +348,13 @@ static int answer(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoi
                   struct diwarp_connect_request *request)
 {
     const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
+    int rc;
 
     if (MCA_BTL_DIWARP_RC_CALLING == endpoint->state) {
         endpoint->lost = endpoint->qp;
         endpoint->qp = NULL;
     }
-    int rc = diwarp_accept(request, module->pd, &attr, NULL, 0, &endpoint->qp);
-
+    rc = diwarp_accept(request, module->pd, &attr, NULL, 0, &endpoint->qp);
     if (rc < 0) {
         return rc;
     }
@@ -376,7 +377,7 @@ void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const st
     OPAL_THREAD_LOCK(&module->rc->lock);
     endpoint = endpoint_for(module->rc, name);
     rejection = NULL != endpoint ? judge_request(module, endpoint) : REJECT_LEFT;
-    if (0 != rejection) {
+    if (REJECT_NOT != rejection) {
         reject(wc->request, rejection);
     } else {
         rc = answer(module, endpoint, wc->request);
@@ -387,7 +388,8 @@ void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const st
     }
 }
 
-void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
+                                    const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
     int rc;
@@ -434,15 +436,18 @@ static const char *text_of(const struct diwarp_wc *wc)
     }
 }
 
-/* Why the peer rejected our call; 0: it did not. */
+/* Why the peer rejected our call. */
 static enum rejection rejection_of(const mca_btl_diwarp_rc_endpoint_t *endpoint,
                                    const struct diwarp_wc *wc)
 {
-    if (MCA_BTL_DIWARP_RC_CALLING != endpoint->state ||
-        IBV_WC_REM_INV_REQ_ERR != wc->wc.status || 1 != wc->wc.byte_len) {
-        return 0;
+    unsigned char why;
+
+    if (MCA_BTL_DIWARP_RC_CALLING != endpoint->state || IBV_WC_REM_INV_REQ_ERR != wc->wc.status ||
+        1 != wc->wc.byte_len) {
+        return REJECT_NOT;
     }
-    return (enum rejection) * (const unsigned char *)wc->data;
+    memcpy(&why, wc->data, sizeof(why));
+    return (enum rejection)why;
 }
 
 /* Under the lock: moves an endpoint on that has no QP any more. False: it is lost. */

@@ -29,6 +29,13 @@ static struct mca_btl_diwarp_work *waiting_remove_first(mca_btl_diwarp_rc_endpoi
     return work;
 }
 
+/* To be called back. */
+static bool pml_is_there(const struct mca_btl_diwarp_module *module,
+                         const mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    return !endpoint->deleted && !module->rc->closing;
+}
+
 /* Under the lock. 1, 0 or negative errno as mca_btl_diwarp_rc_work_post(). */
 static int post_or_append(struct mca_btl_diwarp_module *module,
                           mca_btl_diwarp_rc_endpoint_t *endpoint, struct mca_btl_diwarp_work *work)
@@ -96,9 +103,9 @@ void mca_btl_diwarp_rc_work_post_waiting(struct mca_btl_diwarp_module *module,
         OPAL_THREAD_LOCK(&module->rc->lock);
         rc = post_first(module, endpoint, &work);
         OPAL_THREAD_UNLOCK(&module->rc->lock);
-        if (0 != rc && -EAGAIN != rc && !endpoint->deleted) {
-            work->ops->on_complete(module, work,
-                                   rc > 0 ? IBV_WC_SUCCESS : IBV_WC_LOC_QP_OP_ERR, NULL);
+        if (0 != rc && -EAGAIN != rc && pml_is_there(module, endpoint)) {
+            work->ops->on_complete(module, work, rc > 0 ? IBV_WC_SUCCESS : IBV_WC_LOC_QP_OP_ERR,
+                                   NULL);
         }
     } while (-EAGAIN != rc);
 }
@@ -113,7 +120,7 @@ void mca_btl_diwarp_rc_work_end_waiting(struct mca_btl_diwarp_module *module,
         OPAL_THREAD_LOCK(&module->rc->lock);
         work = waiting_remove_first(endpoint);
         OPAL_THREAD_UNLOCK(&module->rc->lock);
-        if (NULL != work && !endpoint->deleted && !module->rc->closing) {
+        if (NULL != work && pml_is_there(module, endpoint)) {
             work->ops->on_complete(module, work, status, NULL);
         }
     } while (NULL != work);
@@ -132,11 +139,11 @@ void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const st
         OPAL_THREAD_UNLOCK(&module->rc->lock);
         return;
     }
-    if (NULL != work && !endpoint->deleted && !module->rc->closing) {
+    if (NULL != work && pml_is_there(module, endpoint)) {
         work->ops->on_complete(module, work, wc->wc.status, wc);
     }
     OPAL_THREAD_LOCK(&module->rc->lock);
-    waiting = NULL != endpoint->waiting_first || endpoint->deleted || module->rc->closing;
+    waiting = NULL != endpoint->waiting_first || !pml_is_there(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->rc->lock);
     if (waiting) {
         mca_btl_diwarp_rc_work_post_waiting(module, endpoint);

@@ -489,7 +489,8 @@ static void write_fpdus(struct tcp_pcap *pcap, const struct world *world,
                 tcp_pcap_connect(pcap, port++, world->tap.target_port);
                 for (int i = 0; i < 2; i++) {
                     frames[i].len = world->tap.from[i].len;
-                    write_segment(pcap, &frames[i], i, next_unit(&frames[i]));
+                    write_segment(pcap, &frames[i], (enum tcp_pcap_side)i,
+                                  next_unit(&frames[i]));
                 }
                 connected = true;
             }
@@ -500,7 +501,7 @@ static void write_fpdus(struct tcp_pcap *pcap, const struct world *world,
                 connected = false;
                 continue;
             }
-            write_segment(pcap, &c, side, n);
+            write_segment(pcap, &c, (enum tcp_pcap_side)side, n);
         }
         if (connected)
             tcp_pcap_disconnect(pcap);

@@ -325,6 +325,42 @@ static void rc__the_other_side_vanishes(void **state)
     rc_pair_close(&pair);
 }
 
+static void rc__both_close_at_once(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+
+    rc_pair_init(&pair);
+    rc_pair_connect(&pair);
+    diwarp_disconnect(pair.b.qp);
+    check_orderly_close(&pair);
+    assert_int_equal(rc_post(&pair.b, IBV_WR_SEND, buf_b, 1, 0, 1, NULL, 0), -ENOTCONN);
+    assert_int_equal(rc_post_recv(&pair.b, buf_b, 1, 1), -ENOTCONN);
+    rc_pair_close(&pair);
+}
+
+/* Of both sides: the one that is told of the end sends what it has left. */
+static void rc__what_was_posted_is_sent_before_the_end(void **state)
+{
+    (void)state;
+    enum { COUNT = 20 };
+    struct rc_pair pair;
+
+    rc_pair_init(&pair);
+    rc_pair_connect(&pair);
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(rc_post_recv(&pair.a, buf_b, 1 << 20, i), 0);
+        assert_int_equal(rc_post_recv(&pair.b, buf_b, 1 << 20, i), 0);
+        assert_int_equal(rc_post(&pair.a, IBV_WR_SEND, buf_a, 1 << 20, 0, i, NULL, 0), 0);
+        assert_int_equal(rc_post(&pair.b, IBV_WR_SEND, buf_a, 1 << 20, 0, i, NULL, 0), 0);
+    }
+    check_orderly_close(&pair);
+    assert_int_equal(pair.a.recvs, COUNT);
+    assert_int_equal(pair.b.recvs, COUNT);
+    assert_int_equal(pair.a.flushed + pair.b.flushed, 0);
+    rc_pair_close(&pair);
+}
+
 /* ---- receives ------------------------------------------------------------------------------- */
 
 static void check_standing(struct rc_pair *pair)
@@ -676,6 +712,8 @@ int main(void)
         cmocka_unit_test(rc__nobody_listens),
         cmocka_unit_test(rc__nobody_answers),
         cmocka_unit_test(rc__the_other_side_vanishes),
+        cmocka_unit_test(rc__both_close_at_once),
+        cmocka_unit_test(rc__what_was_posted_is_sent_before_the_end),
         cmocka_unit_test(rc__stands_still_without_receives),
         cmocka_unit_test(rc__inline_and_buffered),
         cmocka_unit_test(rc__solicited_and_invalidate),

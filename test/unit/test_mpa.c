@@ -613,6 +613,20 @@ static void fpdu_get__wrong_marker(void **state)
     }
 }
 
+static void fpdu_get__wrong_marker_leads(void **state)
+{
+    (void)state;
+    for (unsigned error = 4; error < 65536; error *= 2) {
+        struct dw_mpa_stream rx = {.markers = true};
+        struct dw_mpa_fpdu fpdu;
+        struct vector v;
+
+        vector_load(&v, "fpdu_marker_leads");
+        dw_put_be16(v.bytes + 2, (uint16_t)error);
+        assert_int_equal(dw_mpa_fpdu_get(&rx, &fpdu, v.bytes, v.len), -EPROTO);
+    }
+}
+
 /* RFC 5044 4.3: the two lowest bits of FPDUPTR count as 0, the reserved half is not looked at. */
 static void fpdu_get__marker_bits_not_looked_at(void **state)
 {
@@ -650,6 +664,7 @@ int main(void)
         cmocka_unit_test(fpdu_get__largest),
         cmocka_unit_test(fpdu_get__bit_flips),
         cmocka_unit_test(fpdu_get__wrong_marker),
+        cmocka_unit_test(fpdu_get__wrong_marker_leads),
         cmocka_unit_test(fpdu_get__marker_bits_not_looked_at),
     };
 

@@ -131,6 +131,7 @@ static void terminate_fill__what_goes_along(void **state)
         {DW_TERM_RDMAP_CATASTROPHIC, 0x41, 0x41, 46, false, false},
         {DW_TERM_DDP_CATASTROPHIC, 0x41, 0x43, 46, false, false},
         {DW_TERM_MPA_MARKER, 0x41, 0x43, 46, false, false},
+        {0x2102, 0x41, 0x43, 46, false, false}, /* another LLP than MPA */
     };
 
     (void)state;
