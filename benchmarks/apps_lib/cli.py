@@ -192,18 +192,20 @@ def asked_and_lacking(options: argparse.Namespace, results: Results) -> bool:
 # ---- what is written ----------------------------------------------------------------------------
 
 
+def rounds_path(options: argparse.Namespace, path: str) -> str:
+    return os.path.abspath(options.csv) if options.csv else os.path.join(path, "rounds.csv")
+
+
 def write_files(options: argparse.Namespace, results: Results, verdicts: list,
                 path: str) -> list[str]:
     """CSV and plots; the plots' paths."""
-    rounds = os.path.abspath(options.csv) if options.csv else os.path.join(path, "rounds.csv")
-    results.write_rounds(rounds)
     results.write_summary(path)
     results.write_failures(path)
     write_verdicts(verdicts, path)
     drawn, why = plots.draw(results, os.path.abspath(options.plots or os.path.join(path, "plots")))
     if why:
         print(f"no plots: {why}")
-    print("written: " + ", ".join([rounds, f"{path}: summary.csv, failures.csv, targets.csv",
+    print("written: " + ", ".join([rounds_path(options, path), f"{path}: summary.csv, failures.csv, targets.csv",
                                    *drawn]))
     return drawn
 
@@ -294,7 +296,11 @@ def measure(options: argparse.Namespace) -> int:
         hosts = make_hosts(options, launcher, stack)
         runner = Runner(launcher, programs, tools, options.seconds or 0, hosts)
         session = Session(runner, todo, usable, results, effort.rounds, effort.seconds)
-        rounds = session.run_rounds()
+        try:
+            rounds = session.run_rounds()
+        finally:
+            # What a run that was stopped has measured is not lost.
+            results.write_rounds(rounds_path(options, path))
 
     print(f"\nMedians of the rounds, and in brackets their spread, (max - min) / median\n\n"
           f"{report.tables(results)}\n")

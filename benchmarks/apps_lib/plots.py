@@ -18,7 +18,7 @@ from .transports import RC, RC_SRQ, RD, TRANSPORTS
 FILL = {RD: COLORS[DIWARP], RC: "#ff7f0e", RC_SRQ: "#bcbd22", TCP: COLORS[TCP], UCX: COLORS[UCX]}
 MISSING = "-"
 
-HEAD = """set terminal pngcairo size 1000,480 font ",11"
+HEAD = """set terminal pngcairo size {width},480 font ",11"
 set bmargin 4
 set datafile missing "-"
 set style data histograms
@@ -27,6 +27,8 @@ set boxwidth 0.9
 set grid ytics
 set key outside right top
 """
+# Pixels: at least, of the axis and the key, of a group of bars with its label.
+LEAST_WIDTH, FRAME_WIDTH, GROUP_WIDTH = 1000, 300, 80
 # file name, quantity, title
 SAVINGS = (
     ("apps-runtime", RUNTIME, "Runtime saved by RD"),
@@ -35,7 +37,7 @@ SAVINGS = (
 
 
 def label(case: Case) -> str:
-    return f'"{APPLICATIONS[case.application].title} {case.class_}\\n{case.ranks} ranks"'
+    return f'"{APPLICATIONS[case.application].title}\\n{case.class_}, {case.ranks} ranks"'
 
 
 def write_data(folder: str, stem: str, rows: list[list[str]]) -> None:
@@ -43,9 +45,11 @@ def write_data(folder: str, stem: str, rows: list[list[str]]) -> None:
         file.writelines(" ".join(row) + "\n" for row in rows)
 
 
-def write_script(folder: str, stem: str, settings: list[str], curves: list[str]) -> None:
+def write_script(folder: str, stem: str, groups: int, settings: list[str],
+                 curves: list[str]) -> None:
+    width = max(LEAST_WIDTH, FRAME_WIDTH + GROUP_WIDTH * groups)
     with open(os.path.join(folder, f"{stem}.gp"), "w", encoding="utf-8") as file:
-        file.write(HEAD + "\n".join([f'set output "{stem}.png"', *settings])
+        file.write(HEAD.format(width=width) + "\n".join([f'set output "{stem}.png"', *settings])
                    + "\nplot " + ", \\\n     ".join(curves) + "\n")
 
 
@@ -78,8 +82,9 @@ def write_savings(results: Results, folder: str, stem: str, quantity: str, title
         labels = ":xtic(1)" if i == 0 else ""
         curves.append(f'"{stem}.dat" using {first}:{first + 1}:{first + 2}{labels} '
                       f'lc rgb "{FILL[other]}" title "against {TRANSPORTS[other].title}"')
-    write_script(folder, stem, [f'set title "{title}"', 'set ylabel "%"', "set xzeroaxis lt -1",
-                                "set style histogram errorbars gap 1.5 lw 1"], curves)
+    write_script(folder, stem, len(rows),
+                 [f'set title "{title}"', 'set ylabel "%"', "set xzeroaxis lt -1",
+                  "set style histogram errorbars gap 1.5 lw 1"], curves)
     return True
 
 
@@ -109,9 +114,10 @@ def write_memory(results: Results, folder: str, application: str) -> str:
               f'lc rgb "{FILL[name]}" title "{TRANSPORTS[name].title}"'
               for i, name in enumerate(transports)]
     title = f"{APPLICATIONS[application].title} {cases[0].class_}: memory of a process"
-    write_script(folder, stem, [f'set title "{title}"', f'set ylabel "{QUANTITIES[MEMORY].unit}"',
-                                'set xlabel "processes"', "set yrange [0:*]",
-                                "set style histogram clustered gap 1.5"], curves)
+    write_script(folder, stem, len(rows),
+                 [f'set title "{title}"', f'set ylabel "{QUANTITIES[MEMORY].unit}"',
+                  'set xlabel "processes"', "set yrange [0:*]",
+                  "set style histogram clustered gap 1.5"], curves)
     return stem
 
 
