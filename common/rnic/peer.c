@@ -13,6 +13,8 @@
 /* ICMP says "port unreachable" this often, over this long, with nothing heard: the process died. */
 #define REFUSALS_GONE    5
 #define REFUSALS_SPAN_NS 500000000ull
+/* Until the peer tells its credit: what any socket holds. */
+#define CREDIT_FIRST_KIB 64
 /* Places in the table of address handles that one call looks at. */
 #define REST_LOOKS 256
 
@@ -124,6 +126,7 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
     if (!ah->met) {
         ah->met = true;
         ah->next_psn = ah->ack = qp->device->env.first_psn;
+        ah->credit_kib = CREDIT_FIRST_KIB;
         dw_rtt_init(&ah->rtt);
     }
     peer->qp = qp;
@@ -133,8 +136,8 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
     peer->timer.fire = on_timer;
     /* An answer to what was asked before it went to rest is not one to what is asked now. */
     peer->probe_serial = (uint32_t)dw_device_random(qp->device);
-    /* Until the peer tells its credit: what any socket holds. */
-    dw_sendwin_init(&peer->sendwin, ah->next_psn, attr->send_window_datagrams, 64u << 10);
+    dw_sendwin_init(&peer->sendwin, ah->next_psn, attr->send_window_datagrams,
+                    (uint32_t)ah->credit_kib << 10);
     dw_recvwin_init(&peer->recvwin, ah->ack);
     struct dw_list *heads[] = {&peer->flush_link, &peer->pending,  &peer->awaiting,
                                &peer->assemblies, &peer->ack_link, &peer->sinks,
@@ -167,6 +170,7 @@ static void release(struct dw_peer *peer)
     dw_heap_set(&qp->timers, &peer->timer, DW_NEVER);
     ah->next_psn = peer->sendwin.next_psn;
     ah->ack = peer->recvwin.ack;
+    ah->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
     ah->peer = NULL;
     qp->counters.peers_active--;
     free(peer);

@@ -105,11 +105,12 @@ struct diwarp_ah {
     uint32_t ack;         /* at rest: the first that has not come; none after it has, either */
     uint32_t send_msn;
     struct dw_rtt rtt;
-    uint32_t owners; /* handles given out */
+    uint32_t owners;     /* handles given out */
+    uint16_t credit_kib; /* at rest: what it granted last */
     uint8_t local_interface;
-    bool met;
-    bool heard; /* it knows our address: no intro needed */
-    bool gone;
+    bool met : 1;
+    bool heard : 1; /* it knows our address: no intro needed */
+    bool gone : 1;
 };
 
 struct dw_peer {

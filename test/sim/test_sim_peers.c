@@ -255,6 +255,27 @@ static void incast__small_buffer(void **state)
     free(local);
 }
 
+/* More long messages at a time than there is memory to put them together: all come in the end. */
+static void many__long_messages_beyond_the_memory_for_them(void **state)
+{
+    (void)state;
+    enum { BYTES = 400000, EACH = 3, SENDERS = SIM_MAX_NODES - 1 };
+    struct fixture *f = fixture_new();
+    uint8_t *data = fixture_payload(1, BYTES);
+    f->config.node_count = SIM_MAX_NODES;
+    f->config.qp.max_msg_bytes = BYTES;
+    f->config.impairment.loss_permille = 20;
+    fixture_open(f);
+    for (unsigned from = 1; from <= SENDERS; from++)
+        for (unsigned i = 0; i < EACH; i++)
+            assert_int_equal(fixture_post(f, from, 0, i, IBV_WR_SEND, 0, data, BYTES, NULL), 0);
+    fixture_run(f, 100 * SECOND);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_RECV), SENDERS * EACH);
+    assert_true(sim_counters(&f->world, 0)->drop_no_buffer > 0);
+    fixture_close(f);
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +289,7 @@ int main(void)
         cmocka_unit_test(reader__computes__record_not_repeated),
         cmocka_unit_test(writer__computes__record_sent_at_most_twice),
         cmocka_unit_test(incast__small_buffer),
+        cmocka_unit_test(many__long_messages_beyond_the_memory_for_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,6 +91,7 @@ static void rest__goes_on_where_it_was(void **state)
         assert_int_equal(f->world.nodes[0].ahs[1]->next_psn, first_psns[i] + 3);
         assert_int_equal(f->world.nodes[0].ahs[1]->ack, first_psns[i] + 3);
         assert_int_equal(sim_counters(&f->world, 0)->tx_resent_datagrams, 0);
+        assert_true(f->world.nodes[0].ahs[1]->credit_kib > 64); /* what node 1 told last */
         fixture_close(f);
     }
 }
