@@ -185,8 +185,10 @@ struct mca_btl_diwarp_module {
     bool threaded;        /* the program asked for threads */
     bool shared_cores;    /* more ranks than cores here: they take turns */
     bool blocking;        /* progress sleeps when nothing comes */
-    unsigned empty_polls;    /* in a row */
-    uint64_t empty_since_ns; /* the first of them */
+    bool was_busy;        /* the last poll */
+    unsigned empty_polls; /* in a row */
+    uint64_t empty_cpu_ns;      /* of the thread, when these began */
+    uint64_t empty_posted_msgs; /* till then */
     unsigned endpoints;   /* none left: the PML is about to go */
 
     pthread_t helper;
