@@ -149,6 +149,8 @@ struct mca_btl_diwarp_transport {
     /* In the thread that polls. */
     void (*on_completions)(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                            int count);
+    /* Messages that the PML has had sent, of any kind, so far. */
+    uint64_t (*posted_msgs)(const struct mca_btl_diwarp_module *module);
 };
 
 extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd,

@@ -171,8 +171,8 @@ static void show_opened(const struct mca_btl_diwarp_module *module)
     gro = qp.gro ? "on" : DIWARP_AUTO == mca_btl_diwarp_component.params.gro ? "on demand" : "off";
     opal_output_verbose(20, opal_btl_base_framework.framework_output,
                         "btl:diwarp: port %u on %s; gso %s, gro %s, crc %s, rcvbuf %u, sndbuf %u",
-                        address.port, interfaces, qp.gso ? "on" : "off", gro,
-                        device.crc_path, qp.rcvbuf_bytes, qp.sndbuf_bytes);
+                        address.port, interfaces, qp.gso ? "on" : "off", gro, device.crc_path,
+                        qp.rcvbuf_bytes, qp.sndbuf_bytes);
 }
 
 static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
@@ -226,6 +226,14 @@ static void query_rd_address(const struct mca_btl_diwarp_module *module,
     diwarp_query_address(module->qp, address);
 }
 
+static uint64_t rd_posted_msgs(const struct mca_btl_diwarp_module *module)
+{
+    const struct diwarp_counters *counters = diwarp_query_counters(module->qp);
+
+    return counters->tx_send_msgs + counters->tx_write_msgs + counters->tx_read_msgs +
+           counters->tx_atomic_msgs;
+}
+
 const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd = {
     .open = open_rd,
     .close = close_rd,
@@ -233,6 +241,7 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd = {
     .endpoint_create = mca_btl_diwarp_endpoint_create,
     .endpoint_destroy = mca_btl_diwarp_endpoint_destroy,
     .on_completions = mca_btl_diwarp_on_completions,
+    .posted_msgs = rd_posted_msgs,
 };
 
 /* 0 or negative errno; `what` names the step that failed. */

@@ -135,19 +135,11 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static uint64_t posted_msgs(const struct mca_btl_diwarp_module *module)
-{
-    const struct diwarp_counters *counters = diwarp_query_counters(module->qp);
-
-    return counters->tx_send_msgs + counters->tx_write_msgs + counters->tx_read_msgs +
-           counters->tx_atomic_msgs;
-}
-
 static void begin_empty(struct mca_btl_diwarp_module *module)
 {
     module->empty_polls = 0;
     module->empty_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    module->empty_posted_msgs = posted_msgs(module);
+    module->empty_posted_msgs = module->transport->posted_msgs(module);
 }
 
 /*
@@ -177,7 +169,7 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool busy)
     }
     awake_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - module->empty_cpu_ns;
     if (awake_ns > (uint64_t)WAITING_POLL_NS * polls ||
-        posted_msgs(module) != module->empty_posted_msgs) {
+        module->transport->posted_msgs(module) != module->empty_posted_msgs) {
         begin_empty(module);
         return;
     }
