@@ -134,7 +134,7 @@ static void radix_share__covers_all(void **state)
         assert_int_equal(radix_share(INT32_MAX, ranks, ranks), INT32_MAX);
         for (int r = 0; r < ranks; r++)
             assert_in_range(radix_share(INT32_MAX, r + 1, ranks) - radix_share(INT32_MAX, r, ranks),
-                            INT32_MAX / ranks, INT32_MAX / ranks + 1);
+                            INT32_MAX / ranks, (uintmax_t)(INT32_MAX / ranks) + 1);
     }
 }
 
