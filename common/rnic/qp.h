@@ -121,6 +121,7 @@ struct dw_peer {
     uint32_t epoch; /* of its last datagram: counts active senders */
     struct dw_sendwin sendwin;
     struct dw_datagram *open;  /* being filled */
+    uint64_t appended_ns;      /* last, to it or to one before */
     struct dw_list flush_link; /* in qp.flush: open, pending or lost datagrams to look at */
     struct dw_list pending;    /* works not wholly copied */
     struct dw_list awaiting;   /* signaled works, copied, not acknowledged */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From work requests to sequenced datagrams: segmentation and coalescing. A message goes at once
- * when nothing is in flight to its peer; otherwise it joins the open datagram, which leaves when it
- * is full, when all before it is acknowledged, or at the next run of the RNIC.
+ * when nothing is in flight to its peer, or when it is not posted right after another; otherwise it
+ * joins the open datagram, which leaves when it is full, when all before it is acknowledged, or at
+ * the next run of the RNIC.
  */
 #include <assert.h>
 #include <errno.h>
@@ -12,6 +13,9 @@
 #include "common/rnic/qp.h"
 #include "common/rnic/segment.h"
 #include "common/wire/bytes.h"
+
+/* Messages to a peer that are posted no further apart are a burst. */
+#define BURST_NS 2000
 
 /* ---- works ---- */
 
@@ -157,11 +161,14 @@ static void look_again(struct dw_peer *peer)
         dw_list_append(&peer->qp->flush, &peer->flush_link);
 }
 
-/* The open datagram goes now if nothing is in flight or it ends a message, most of which is on its
- * way; else at the next run. */
+/* The open datagram goes now if nothing is in flight, or it ends a message, most of which is on its
+ * way, or it is no part of a burst: its sender may compute before it lets us run again. Else it goes
+ * at the next run. */
 static void after_append(struct dw_peer *peer, uint64_t now_ns)
 {
-    if (!peer->sendwin.count || (peer->open && peer->open->urgent))
+    bool burst = now_ns - peer->appended_ns < BURST_NS;
+    peer->appended_ns = now_ns;
+    if (!peer->sendwin.count || !burst || (peer->open && peer->open->urgent))
         close_open(peer, now_ns);
     else if (peer->open)
         look_again(peer);
