@@ -201,7 +201,7 @@ static int register_transport(void)
     int rc = register_enum("transport",
                            "rd: reliable datagrams over UDP; rc: iWARP over TCP, one connection "
                            "per peer, each with receives of its own; rc-srq: connections that "
-                           "share their receives. Must be rd, or not, in every process",
+                           "share their receives. rd must be chosen in every process, or in none",
                            transports, OPAL_INFO_LVL_2, &params->transport);
 
     if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
