@@ -26,6 +26,7 @@
 #include "common/include/diwarp_rc.h"
 
 #include <pthread.h>
+#include <time.h>
 
 /* The object of `type` whose `member` lies at `pointer`. */
 #define MCA_BTL_DIWARP_OWNER(pointer, type, member) \
@@ -215,6 +216,14 @@ extern struct mca_btl_diwarp_module mca_btl_diwarp_module;
 
 /* Maps a verbs status to an OPAL one. */
 int mca_btl_diwarp_status(enum ibv_wc_status status);
+
+static inline uint64_t mca_btl_diwarp_clock_ns(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 /* ---- progress (btl_diwarp_progress.c, btl_diwarp_helper.c) ---------------------------------- */
 

@@ -127,18 +127,10 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
     return count;
 }
 
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void begin_empty(struct mca_btl_diwarp_module *module)
 {
     module->empty_polls = 0;
-    module->empty_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    module->empty_cpu_ns = mca_btl_diwarp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     module->empty_posted_msgs = module->transport->posted_msgs(module);
 }
 
@@ -167,7 +159,7 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool busy)
     if (0 != ++module->empty_polls % polls) {
         return;
     }
-    awake_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - module->empty_cpu_ns;
+    awake_ns = mca_btl_diwarp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - module->empty_cpu_ns;
     if (awake_ns > (uint64_t)WAITING_POLL_NS * polls ||
         module->transport->posted_msgs(module) != module->empty_posted_msgs) {
         begin_empty(module);

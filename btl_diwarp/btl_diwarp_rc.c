@@ -120,24 +120,16 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
     return 0;
 }
 
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Until everything sent is with TCP and every peer has closed, too: a connection that is closed
  * with bytes unread would be reset, and what the peer has not read yet with it. */
 static void close_connections(struct mca_btl_diwarp_module *module)
 {
-    const uint64_t until_ns =
-        clock_ns() + mca_btl_diwarp_component.params.finalize_timeout_ms * 1000000ull;
+    const uint64_t until_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) +
+                              mca_btl_diwarp_component.params.finalize_timeout_ms * 1000000ull;
     const struct timespec period = {.tv_sec = 0, .tv_nsec = CLOSE_SLEEP_NS};
 
     mca_btl_diwarp_rc_endpoints_leave(module);
-    while (module->rc->connections > 0 && clock_ns() < until_ns) {
+    while (module->rc->connections > 0 && mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) < until_ns) {
         if (0 == mca_btl_diwarp_poll_and_call_back(module)) {
             struct pollfd pollfd = {.fd = module->fd, .events = POLLIN};
 

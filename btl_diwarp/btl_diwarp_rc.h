@@ -49,6 +49,7 @@ typedef struct mca_btl_diwarp_rc_endpoint {
     bool deleted;
     bool left;                  /* it said goodbye, and was not connected since */
     unsigned long sent_at_poll; /* module->polls at the last send */
+    uint64_t sent_ns;           /* when that was */
     struct diwarp_rc_qp *qp;    /* of the state */
     struct diwarp_rc_qp *lost;  /* our call that lost, until its rejection comes */
     unsigned char *buffers;     /* receives, without SRQ, while connected */
@@ -91,15 +92,22 @@ void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
 
 /* ---- work requests (btl_diwarp_rc_work.c) --------------------------------------------------- */
 
-/* Under the lock, for each request that is posted: true for what follows another before the next
- * poll. Bursts share send calls so, and a message on its own leaves at once. */
+/* Messages to a peer that are posted no further apart are a burst. */
+#define MCA_BTL_DIWARP_RC_BURST_NS 2000
+
+/* Under the lock, for each request that is posted: true for what follows right after another, with
+ * no poll between. Bursts share send calls so, and a message on its own leaves at once: its sender
+ * may compute before it polls again. */
 static inline bool mca_btl_diwarp_rc_is_burst(const struct mca_btl_diwarp_module *module,
                                               mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     const unsigned long polls = __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
-    const bool burst = endpoint->sent_at_poll == polls;
+    const uint64_t now_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+    const bool burst = endpoint->sent_at_poll == polls &&
+                       now_ns - endpoint->sent_ns < MCA_BTL_DIWARP_RC_BURST_NS;
 
     endpoint->sent_at_poll = polls;
+    endpoint->sent_ns = now_ns;
     return burst && mca_btl_diwarp_component.params.rc_coalesce;
 }
 
