@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From work requests to sequenced datagrams: segmentation and coalescing. A message goes at once
- * when nothing is in flight to its peer, or when it is not posted right after another; otherwise it
- * joins the open datagram, which leaves when it is full, when all before it is acknowledged, or at
- * the next run of the RNIC.
+ * when nothing is in flight to its peer, or little and it is not posted right after another;
+ * otherwise it joins the open datagram, which leaves when it is full, when all before it is
+ * acknowledged, or at the next run of the RNIC.
  */
 #include <assert.h>
 #include <errno.h>
@@ -16,6 +16,9 @@
 
 /* Messages to a peer that are posted no further apart are a burst. */
 #define BURST_NS 2000
+/* Datagrams in flight, from which on all wait for company: the peer does not read, and the window
+ * must not be spent on small ones. */
+#define APART_MAX_DATAGRAMS 16
 
 /* ---- works ---- */
 
@@ -162,13 +165,14 @@ static void look_again(struct dw_peer *peer)
 }
 
 /* The open datagram goes now if nothing is in flight, or it ends a message, most of which is on its
- * way, or it is no part of a burst: its sender may compute before it lets us run again. Else it goes
- * at the next run. */
+ * way, or it is no part of a burst: its sender may compute before it lets us run again. Else it
+ * goes at the next run. */
 static void after_append(struct dw_peer *peer, uint64_t now_ns)
 {
-    bool burst = now_ns - peer->appended_ns < BURST_NS;
+    bool apart =
+        now_ns - peer->appended_ns >= BURST_NS && peer->sendwin.count < APART_MAX_DATAGRAMS;
     peer->appended_ns = now_ns;
-    if (!peer->sendwin.count || !burst || (peer->open && peer->open->urgent))
+    if (!peer->sendwin.count || apart || (peer->open && peer->open->urgent))
         close_open(peer, now_ns);
     else if (peer->open)
         look_again(peer);

@@ -214,18 +214,37 @@ static void send__after_a_pause__goes_at_once(void **state)
     fixture_open(f);
     const struct diwarp_counters *counters = sim_counters(&f->world, 0);
     for (uint64_t i = 0; i < 3; i++) {
-        assert_int_equal(
-            fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
+                         0);
         assert_int_equal(counters->tx_datagrams, i + 1);
         f->world.net.now_ns += 10000;
     }
     for (uint64_t i = 3; i < 9; i++)
-        assert_int_equal(
-            fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
+                         0);
     assert_int_equal(counters->tx_datagrams, 4);
     fixture_run(f, 2 * SECOND);
     assert_int_equal(counters->tx_coalesced_msgs, 4);
     assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 9);
+    fixture_close(f);
+}
+
+/* The window is not spent on them when the peer does not read. */
+static void send__after_pauses__in_vain__in_few_datagrams(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data[64] = {0};
+    fixture_open(f);
+    for (uint64_t i = 0; i < 200; i++) {
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, IBV_SEND_INLINE, data,
+                                      sizeof data, NULL),
+                         0);
+        f->world.net.now_ns += 10000;
+    }
+    assert_in_range(sim_counters(&f->world, 0)->tx_datagrams, 2, 32);
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 200);
     fixture_close(f);
 }
 
@@ -377,6 +396,7 @@ int main(void)
         cmocka_unit_test(write_complete__lost),
         cmocka_unit_test(send__ack_lost__delivered_once),
         cmocka_unit_test(send__after_a_pause__goes_at_once),
+        cmocka_unit_test(send__after_pauses__in_vain__in_few_datagrams),
         cmocka_unit_test(everything__repeated__each_once),
         cmocka_unit_test(reads__more_than_the_budget__nothing_twice),
         cmocka_unit_test(reads__large_and_damaged),
