@@ -142,7 +142,9 @@ static int make_socket(uint8_t family)
     return fd < 0 ? -errno : fd;
 }
 
-/* A peer that vanished is noticed also while nothing is sent. Buffers are left to autotuning. */
+/* A peer that vanished is noticed also while nothing is sent. TCP_USER_TIMEOUT would end it sooner
+ * while something is, but also where the peer is there and does not read: that one is waited for.
+ * Buffers are left to autotuning. */
 static void set_options(int fd, uint64_t silence_ns)
 {
     dw_udp_set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -153,7 +155,6 @@ static void set_options(int fd, uint64_t silence_ns)
     int silence = silence_ms > INT32_MAX ? INT32_MAX : (int)silence_ms;
     int idle_s = silence / 2000 < 1 ? 1 : silence / 2000 > 32767 ? 32767 : silence / 2000;
     int probe_s = idle_s / 8 < 1 ? 1 : idle_s / 8;
-    dw_udp_set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence < 1 ? 1 : silence);
     dw_udp_set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
     dw_udp_set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
     dw_udp_set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);

@@ -325,6 +325,33 @@ static void rc__the_other_side_vanishes(void **state)
     rc_pair_close(&pair);
 }
 
+/* The device's time for silence is for a peer that is gone, not for one that does not read. */
+static void rc__a_standing_receiver_is_waited_for(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+    unsigned posted = 0;
+
+    rc_pair_init(&pair);
+    diwarp_destroy_listener(pair.a.listener);
+    pair.a.listener = NULL;
+    diwarp_destroy_cq(pair.a.cq);
+    pair.a.device->attr.peer_timeout_ns = 100 * MS;
+    pair.a.cq = pair.a.attr.cq = diwarp_create_cq(pair.a.device, 64);
+    pair.b.attr.rnr_timeout_ns = UINT64_MAX;
+    rc_pair_connect(&pair);
+    while (posted < 100 && !rc_post(&pair.a, IBV_WR_SEND, buf_a, 1 << 20, 0, 1, NULL, 0))
+        posted++;
+    uint64_t until_ns = clock_ns() + 1500 * MS; /* TCP asks the first time after 200 ms, then 400 */
+    RC_UNTIL(pair.a.disconnects || clock_ns() > until_ns, &pair.a, &pair.b);
+    assert_int_equal(pair.a.disconnects, 0);
+    for (unsigned i = 0; i < posted; i++) {
+        assert_int_equal(rc_post_recv(&pair.b, buf_b, 1 << 20, i), 0);
+        RC_UNTIL(pair.b.recvs == i + 1, &pair.a, &pair.b);
+    }
+    rc_pair_close(&pair);
+}
+
 static void rc__both_close_at_once(void **state)
 {
     (void)state;
@@ -712,6 +739,7 @@ int main(void)
         cmocka_unit_test(rc__nobody_listens),
         cmocka_unit_test(rc__nobody_answers),
         cmocka_unit_test(rc__the_other_side_vanishes),
+        cmocka_unit_test(rc__a_standing_receiver_is_waited_for),
         cmocka_unit_test(rc__both_close_at_once),
         cmocka_unit_test(rc__what_was_posted_is_sent_before_the_end),
         cmocka_unit_test(rc__stands_still_without_receives),
