@@ -229,49 +229,66 @@ static int tcp_connect(struct dw_streams *streams, const struct dw_llp_addr *fro
     return make_stream(set, fd, stream);
 }
 
-static int bind_range(int fd, const struct dw_stream_listen *attr, uint16_t *port)
+/* The socket, or negative errno. */
+static int listen_at(const struct dw_stream_listen *attr, uint16_t port)
 {
-    unsigned last = attr->port_max > 0 ? attr->port_max : attr->port_min;
-    struct dw_llp_addr any = {.family = attr->family};
+    struct dw_llp_addr any = {.family = attr->family, .port = port};
     union dw_udp_sockaddr name;
-    int error = EADDRINUSE;
+    int fd = make_socket(attr->family);
+    if (fd < 0) {
+        return fd;
+    }
+    if (port) { /* connections that ended lately would keep it */
+        dw_udp_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    }
     if (attr->bind_ip) {
         memcpy(any.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
     }
-    for (unsigned at = attr->port_min; error == EADDRINUSE && at <= last; at++) {
-        any.port = (uint16_t)at;
-        socklen_t len = dw_udp_sockaddr_set(attr->family, &any, &name);
-        /* Two sockets may be bound to one port with SO_REUSEADDR, but not listen. */
-        error = bind(fd, &name.any, len) < 0 || listen(fd, SOMAXCONN) < 0 ? errno : 0;
+    socklen_t len = dw_udp_sockaddr_set(attr->family, &any, &name);
+    /* Two sockets may be bound to one port with SO_REUSEADDR, but not listen. */
+    if (bind(fd, &name.any, len) < 0 || listen(fd, SOMAXCONN) < 0) {
+        int rc = -errno;
+        close(fd);
+        return rc;
     }
+    return fd;
+}
+
+/* A socket of its own for each port: one that is bound cannot be bound again. */
+static int listen_in_range(const struct dw_stream_listen *attr)
+{
+    unsigned last = attr->port_max > 0 ? attr->port_max : attr->port_min;
+    int fd = -EADDRINUSE;
+    for (unsigned at = attr->port_min; fd == -EADDRINUSE && at <= last; at++) {
+        fd = listen_at(attr, (uint16_t)at);
+    }
+    return fd;
+}
+
+static int port_of(int fd, uint16_t *port)
+{
+    union dw_udp_sockaddr name;
     socklen_t len = sizeof(name);
-    if (!error && getsockname(fd, &name.any, &len) < 0) {
-        error = errno;
+    if (getsockname(fd, &name.any, &len) < 0) {
+        return -errno;
     }
-    if (!error) {
-        *port = ntohs(attr->family == AF_INET ? name.v4.sin_port : name.v6.sin6_port);
-    }
-    return -error;
+    *port = ntohs(name.any.sa_family == AF_INET ? name.v4.sin_port : name.v6.sin6_port);
+    return 0;
 }
 
 static int tcp_listen(struct dw_streams *streams, const struct dw_stream_listen *attr,
                       struct dw_stream **listener, uint16_t *port, struct diwarp_diagnosis *why)
 {
     struct tcp_set *set = (struct tcp_set *)(void *)streams;
-    int fd = make_socket(attr->family);
-    if (fd < 0) {
-        dw_explain(why, "cannot open a TCP socket: %s", strerror(-fd));
-        return fd;
-    }
-    if (attr->port_min) { /* connections that ended lately would keep the port */
-        dw_udp_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    }
-    int rc = bind_range(fd, attr, port);
+    int fd = listen_in_range(attr);
+    int rc = fd < 0 ? fd : port_of(fd, port);
     if (rc) {
         dw_explain(why, "cannot listen on a TCP port of the range %u-%u: %s",
                    (unsigned)attr->port_min,
                    (unsigned)(attr->port_max ? attr->port_max : attr->port_min), strerror(-rc));
-        close(fd);
+        if (fd >= 0) {
+            close(fd);
+        }
         return rc;
     }
     return make_stream(set, fd, listener);
