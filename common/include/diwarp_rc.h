@@ -20,6 +20,7 @@ extern "C" {
     X(rc_connections, "connections", "RC QPs that hold a TCP socket now")                          \
     X(rc_connects, "connections", "connections set up, by either side")                            \
     X(rc_rejects, "connections", "connection requests rejected or given up, by either side")       \
+    X(rc_no_descriptor, "times", "a call waited: no file descriptor or memory for it")             \
     X(rc_tx_fpdus, "FPDUs", "MPA FPDUs sent")                                                      \
     X(rc_tx_bytes, "bytes", "bytes handed to TCP")                                                 \
     X(rc_tx_syscalls, "calls", "send calls")                                                       \
@@ -102,7 +103,7 @@ DIWARP_EXPORT int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq,
  * and a call without it is closed and counted (rc_bad_startup). */
 DIWARP_EXPORT void diwarp_query_listener(const struct diwarp_listener *listener,
                                          struct diwarp_address *address);
-/* Requests not answered yet are rejected. */
+/* Requests not answered yet are rejected; callers that have not shown the token get no answer. */
 DIWARP_EXPORT void diwarp_destroy_listener(struct diwarp_listener *listener);
 
 /* Makes a QP and calls the listener at `address`. -ENETUNREACH: no interface reaches it; -EMFILE:

@@ -34,7 +34,8 @@ struct dw_stream_ops {
     /* No more is sent; the other side reads to the end of what was. */
     void (*shutdown)(struct dw_stream *stream);
     void (*close)(struct dw_stream *stream); /* frees it */
-    /* A listener: the next connection made, owned by the caller, not watched. -EAGAIN: none. */
+    /* A listener: the next connection made, owned by the caller, not watched. -EAGAIN: none;
+     * -EMFILE: there is one, but no descriptor or memory for it. */
     int (*accept)(struct dw_stream *stream, struct dw_stream **accepted);
     /* Adds to *memory. NULL: nothing to tell. */
     void (*query_memory)(const struct dw_stream *stream, struct dw_llp_memory *memory);

@@ -201,10 +201,11 @@ static int tcp_accept(struct dw_stream *stream, struct dw_stream **accepted)
     struct tcp_set *set = of(stream)->set;
     int fd = accept4(of(stream)->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
-        return -EAGAIN;
+        bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        return full ? -EMFILE : -EAGAIN;
     }
     set_options(fd, set->silence_ns);
-    return make_stream(set, fd, accepted);
+    return make_stream(set, fd, accepted) ? -EMFILE : 0;
 }
 
 static int tcp_connect(struct dw_streams *streams, const struct dw_llp_addr *from,

@@ -9,17 +9,45 @@
 #include "common/rnic/rc.h"
 
 /* A caller that does not say who it is in this time is none of ours. */
-#define REQUEST_TIMEOUT_NS (10ull * 1000000000)
-/* Calls not answered yet; the next ones wait inside TCP. */
+#define STRANGER_TIMEOUT_NS (2ull * 1000000000)
+/* Callers that have not said it yet: the next one takes the place of the oldest, once that had time
+ * enough for one that is there. */
+#define STRANGERS_MAX        64
+#define STRANGER_SHORTEST_NS (100ull * 1000000)
+/* Requests not answered yet; the next ones wait inside TCP. */
 #define REQUESTS_MAX    1024
 #define ACCEPTS_PER_RUN 64
+/* Until a listener without a descriptor for the next call tries again. */
+#define REST_NS (50ull * 1000000)
 
 /* ---- calls ---- */
 
 static void watch_listener(struct diwarp_listener *listener)
 {
-    bool room = listener->request_count < REQUESTS_MAX;
+    bool room = !listener->resting && listener->request_count < REQUESTS_MAX;
     listener->stream->ops->watch(listener->stream, room ? DW_STREAM_IN : 0);
+}
+
+/* What waits for it must not keep it ready: nobody could sleep. */
+static void rest(struct diwarp_listener *listener, uint64_t until_ns)
+{
+    listener->resting = !dw_heap_set(&listener->rc->timers, &listener->timer, until_ns);
+}
+
+static void rest_no_more(struct diwarp_listener *listener)
+{
+    listener->resting = false;
+    (void)dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);
+    watch_listener(listener);
+}
+
+static void leave_list(struct diwarp_connect_request *request)
+{
+    dw_list_remove(&request->link);
+    if (request->proven)
+        request->listener->request_count--;
+    else
+        request->listener->stranger_count--;
 }
 
 /* Closes its stream, unless that was given away. */
@@ -28,9 +56,8 @@ static void free_request(struct diwarp_connect_request *request)
     if (request->stream)
         request->stream->ops->close(request->stream);
     (void)dw_heap_set(&request->rc->timers, &request->timer, DW_NEVER);
-    dw_list_remove(&request->link);
-    request->listener->request_count--;
-    watch_listener(request->listener);
+    leave_list(request);
+    rest_no_more(request->listener);
     request->rc->receive_bytes -= sizeof *request;
     free(request);
 }
@@ -47,6 +74,36 @@ static void on_silence(struct dw_timer *timer, uint64_t now_ns)
     on_stranger(dw_container(timer, struct diwarp_connect_request, timer));
 }
 
+/* NULL: there is room for one more. */
+static struct diwarp_connect_request *stranger_in_the_way(const struct diwarp_listener *listener)
+{
+    if (listener->stranger_count < STRANGERS_MAX)
+        return NULL;
+    return dw_container(listener->strangers.next, struct diwarp_connect_request, link);
+}
+
+/* Here and not when the next one calls: what is known to be ready must not be freed then. */
+static void on_rested(struct dw_timer *timer, uint64_t now_ns)
+{
+    struct diwarp_listener *listener = dw_container(timer, struct diwarp_listener, timer);
+    struct diwarp_connect_request *oldest = stranger_in_the_way(listener);
+    if (oldest && now_ns >= oldest->called_ns + STRANGER_SHORTEST_NS)
+        on_stranger(oldest);
+    rest_no_more(listener);
+}
+
+static void on_proven(struct diwarp_connect_request *request)
+{
+    struct diwarp_listener *listener = request->listener;
+    leave_list(request);
+    request->proven = true;
+    dw_list_append(&listener->requests, &request->link);
+    listener->request_count++;
+    rest_no_more(listener);
+    (void)dw_heap_set(&request->rc->timers, &request->timer, DW_NEVER);
+    request->stream->ops->watch(request->stream, 0); /* what becomes of it shows when answered */
+}
+
 static void on_request(struct diwarp_connect_request *request)
 {
     const uint8_t *data;
@@ -56,8 +113,7 @@ static void on_request(struct diwarp_connect_request *request)
         on_stranger(request);
         return;
     }
-    (void)dw_heap_set(&request->rc->timers, &request->timer, DW_NEVER);
-    request->stream->ops->watch(request->stream, 0); /* what becomes of it shows when answered */
+    on_proven(request);
     struct diwarp_wc wc = {
         .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECT_REQUEST, .byte_len = bytes},
         .src = request->hello.name,
@@ -92,24 +148,43 @@ static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, 
     request->listener = listener;
     request->rc = listener->rc;
     request->stream = stream;
+    request->called_ns = now_ns;
     stream->owner = &request->watch;
-    dw_list_append(&listener->requests, &request->link);
-    listener->request_count++;
+    dw_list_append(&listener->strangers, &request->link);
+    listener->stranger_count++;
     listener->rc->receive_bytes += sizeof *request;
-    (void)dw_heap_set(&request->rc->timers, &request->timer, now_ns + REQUEST_TIMEOUT_NS);
+    (void)dw_heap_set(&request->rc->timers, &request->timer, now_ns + STRANGER_TIMEOUT_NS);
     stream->ops->watch(stream, DW_STREAM_IN);
+    request_ready(&request->watch, DW_STREAM_IN, now_ns); /* most have sent it by now */
+}
+
+/* Takes the next call. False: there is none, or it has to wait. */
+static bool take_call(struct diwarp_listener *listener, uint64_t now_ns)
+{
+    struct dw_stream *stream;
+    int rc = listener->stream->ops->accept(listener->stream, &stream);
+    if (rc == -EMFILE) {
+        listener->rc->counters.rc_no_descriptor++;
+        rest(listener, now_ns + REST_NS);
+    }
+    if (rc)
+        return false;
+    on_call(listener, stream, now_ns);
+    return true;
 }
 
 static void listener_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
 {
     struct diwarp_listener *listener = dw_container(watch, struct diwarp_listener, watch);
-    struct dw_stream *stream;
+    const struct diwarp_connect_request *oldest = stranger_in_the_way(listener);
     (void)what;
-    for (unsigned i = 0; i < ACCEPTS_PER_RUN && listener->request_count < REQUESTS_MAX; i++) {
-        if (listener->stream->ops->accept(listener->stream, &stream))
+    if (oldest)
+        rest(listener, oldest->called_ns + STRANGER_SHORTEST_NS);
+    for (unsigned i = 0; i < ACCEPTS_PER_RUN && !stranger_in_the_way(listener) &&
+                         listener->request_count < REQUESTS_MAX;
+         i++)
+        if (!take_call(listener, now_ns))
             break;
-        on_call(listener, stream, now_ns);
-    }
     watch_listener(listener);
 }
 
@@ -244,6 +319,8 @@ int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_list
     }
     dw_lock(pd->device);
     listener->watch.ready = listener_ready;
+    listener->timer.fire = on_rested;
+    dw_list_init(&listener->strangers);
     dw_list_init(&listener->requests);
     listener->token = dw_device_random(pd->device);
     int rc = dw_rc_get(cq, &listener->rc);
@@ -279,12 +356,15 @@ void diwarp_destroy_listener(struct diwarp_listener *listener)
 {
     struct diwarp_device *device = listener->rc->device;
     dw_lock(device);
+    dw_list_foreach (it, &listener->strangers)
+        free_request(dw_container(it, struct diwarp_connect_request, link));
     dw_list_foreach (it, &listener->requests) {
         struct diwarp_connect_request *request =
             dw_container(it, struct diwarp_connect_request, link);
         dw_cq_forget(listener->rc->cq, NULL, request);
         reject(request, NULL, 0);
     }
+    (void)dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);
     listener->stream->ops->close(listener->stream);
     dw_list_remove(&listener->link);
     dw_unlock(device);

@@ -7,7 +7,9 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -269,6 +271,30 @@ static void rc__strangers_do_no_harm(void **state)
     close(fds[0]);
     rc_pair_connect(&pair);
     check_send(&pair, 100, 0);
+    rc_pair_close(&pair);
+}
+
+static void rc__without_descriptors_calls_wait(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+    struct rlimit before, none;
+
+    rc_pair_init(&pair);
+    const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(pair.b.cq);
+    int fd = call_by_hand(&pair.b);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 3, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    RC_UNTIL(counters->rc_no_descriptor == 1, &pair.a, &pair.b);
+    struct pollfd pollfd = {.fd = diwarp_rc_fd(pair.b.cq), .events = POLLIN};
+    int ready = poll(&pollfd, 1, 0); /* nobody could sleep */
+    RC_UNTIL(counters->rc_no_descriptor == 3, &pair.a, &pair.b);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(ready, 0);
+    rc_pair_connect(&pair);
+    check_send(&pair, 100, 0);
+    close(fd);
     rc_pair_close(&pair);
 }
 
@@ -736,6 +762,7 @@ int main(void)
         cmocka_unit_test(rc__reject_says_why),
         cmocka_unit_test(rc__write_without_the_right_terminates_both),
         cmocka_unit_test(rc__strangers_do_no_harm),
+        cmocka_unit_test(rc__without_descriptors_calls_wait),
         cmocka_unit_test(rc__nobody_listens),
         cmocka_unit_test(rc__nobody_answers),
         cmocka_unit_test(rc__the_other_side_vanishes),

@@ -448,7 +448,7 @@ static void rc_protocol__strangers_are_closed_and_counted(void **state)
 
     open_end(&f); /* who says nothing */
     poll_some(&f);
-    f.net.now_ns += 11000 * MS;
+    f.net.now_ns += 2100 * MS;
     expect_stranger(&f);
 
     open_end(&f); /* who says half */
@@ -457,6 +457,52 @@ static void rc_protocol__strangers_are_closed_and_counted(void **state)
     fake_hang_up(f.stream, false);
     f.stream = fake_call(&f.net, 1);
     expect_stranger(&f);
+}
+
+/* Callers that say nothing, `count` of them. */
+static void call_silently(struct forged *f, struct fake_stream **strangers, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        strangers[i] = fake_call(&f->net, f->end.address.port);
+        for (unsigned polls = 0; polls < 4; polls++)
+            rc_end_poll(&f->end);
+    }
+}
+
+static void rc_protocol__silent_strangers_give_way(void **state)
+{
+    (void)state;
+    enum { MANY = 64, MORE = 10 };
+    struct fake_stream *strangers[MANY], *more[MORE];
+    struct forged f;
+
+    open_end_only(&f);
+    const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(f.end.cq);
+    call_silently(&f, strangers, MANY);
+    f.stream = fake_call(&f.net, f.end.address.port);
+    write_request(&f, DW_MPA_CRC, 2, f.end.address.token);
+    poll_some(&f);
+    assert_int_equal(f.end.requests, 0); /* they may still be about to speak */
+    assert_int_equal(counters->rc_bad_startup, 0);
+    f.net.now_ns += 110 * MS;
+    poll_some(&f);
+    assert_int_equal(f.end.requests, 1);
+    assert_true(fake_is_over(strangers[0]));
+    assert_false(fake_is_over(strangers[1]));
+    call_silently(&f, more, MORE); /* the request that waits for its answer takes no place */
+    assert_int_equal(counters->rc_bad_startup, MORE);
+    diwarp_destroy_listener(f.end.listener); /* tells strangers nothing */
+    f.end.listener = NULL;
+    for (unsigned i = 0; i < MORE; i++) {
+        assert_int_equal(fake_read(more[i], f.in, sizeof f.in), 0);
+        assert_true(fake_is_over(more[i]));
+    }
+    assert_true(fake_read(f.stream, f.in, sizeof f.in) > 0); /* the rejection */
+    for (unsigned i = 0; i < MANY; i++)
+        fake_hang_up(strangers[i], false);
+    for (unsigned i = 0; i < MORE; i++)
+        fake_hang_up(more[i], false);
+    close_end(&f);
 }
 
 /* A good answer is asked for, and something else comes. */
@@ -518,6 +564,7 @@ int main(void)
         cmocka_unit_test(rc_protocol__terminate_is_understood),
         cmocka_unit_test(rc_protocol__an_end_in_the_middle_is_no_order),
         cmocka_unit_test(rc_protocol__strangers_are_closed_and_counted),
+        cmocka_unit_test(rc_protocol__silent_strangers_give_way),
         cmocka_unit_test(rc_protocol__false_answers),
         cmocka_unit_test(rc_protocol__connecting_takes_so_long),
     };
