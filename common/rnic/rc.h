@@ -135,6 +135,7 @@ struct diwarp_rc_qp {
     uint8_t watched;
     bool may_send; /* the other side is ready for FPDUs */
     bool blocked;  /* TCP takes no more now */
+    bool broken;   /* a send call failed: nothing that comes any more makes the end an orderly one */
     bool ended;    /* the other side has closed in order */
     bool shut;     /* we have */
     bool standing; /* still, for want of a receive */

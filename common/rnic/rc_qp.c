@@ -296,7 +296,7 @@ static void begin_close(struct diwarp_rc_qp *qp)
 void dw_rc_on_end(struct diwarp_rc_qp *qp)
 {
     /* In the middle of an FPDU or message it is no order. */
-    if (qp->held.bytes || qp->stub_bytes || qp->receiving || !qp->may_send) {
+    if (qp->held.bytes || qp->stub_bytes || qp->receiving || !qp->may_send || qp->broken) {
         dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
         return;
     }

@@ -316,6 +316,7 @@ static void on_blocked(struct diwarp_rc_qp *qp)
  * read: reading finds the error again. */
 static void on_broken(struct diwarp_rc_qp *qp)
 {
+    qp->broken = true;
     if (qp->standing || qp->ended)
         dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
     else
