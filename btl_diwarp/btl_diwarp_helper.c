@@ -100,6 +100,9 @@ static void sleep_until_due(struct helper *helper, unsigned long polls)
     uint64_t idle_ns = diwarp_cq_idle_ns(module->cq), wakes;
     struct timespec period;
 
+    if (diwarp_rc_is_full(module->cq)) {
+        fds[0].fd = -1; /* ready all the time, to no purpose, until the application polls */
+    }
     if (idle_ns < SLEEP_SHORTEST_NS) {
         idle_ns = SLEEP_SHORTEST_NS;
     }

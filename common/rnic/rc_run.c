@@ -162,16 +162,24 @@ void dw_rc_flush_lazy(struct dw_rc *rc)
 int dw_rc_run(struct dw_rc *rc, uint64_t now_ns)
 {
     dw_rc_flush_lazy(rc);
+    if (!dw_list_empty(&rc->resumed)) /* before the timers: the receive was there in time */
+        resume(rc, now_ns);
     if (dw_heap_next_ns(&rc->timers) <= now_ns)
         dw_heap_run(&rc->timers, now_ns);
-    if (!dw_list_empty(&rc->resumed))
-        resume(rc, now_ns);
     int received = read_hot(rc, now_ns);
     if (++rc->runs_since_wait >= wait_every(rc, received)) {
         rc->runs_since_wait = 0;
         received += ask_streams(rc, now_ns);
     }
     return received;
+}
+
+bool diwarp_rc_is_full(struct diwarp_cq *cq)
+{
+    dw_lock(cq->device);
+    bool full = cq->rc && cq->count >= ENOUGH_COMPLETIONS;
+    dw_unlock(cq->device);
+    return full;
 }
 
 uint64_t dw_rc_next_deadline_ns(const struct dw_rc *rc)

@@ -322,7 +322,13 @@ static void rc_protocol__send_waits_for_a_receive_so_long(void **state)
         assert_int_equal(f.end.recvs, i);
         assert_int_equal(f.end.last_recv.wc.byte_len, i);
     }
+    assert_int_equal(rc_post_recv(&f.end, f.recv, 10, 3), 0); /* in time, though nobody polls */
+    f.net.now_ns += 2000 * MS;
+    poll_some(&f);
+    assert_int_equal(f.end.recvs, 3);
     assert_int_equal(f.end.disconnects, 0);
+    send_segment(&f, &(struct dw_ddp_header){.last = true, .opcode = 3, .msn = 4}, "abc", 3);
+    poll_some(&f);
     f.net.now_ns += 2000 * MS;
     expect_terminate(&f, 0x1202);
     close_end(&f);
@@ -412,6 +418,29 @@ static void rc_protocol__an_end_in_the_middle_is_no_order(void **state)
             close_end(&f);
         }
     }
+}
+
+/* It goes while we still send: what it sent before is delivered, but the end is no orderly one. */
+static void rc_protocol__an_end_with_data_owed_is_no_order(void **state)
+{
+    (void)state;
+    struct forged f;
+
+    open_forged(&f, false);
+    send_rtr(&f);
+    assert_int_equal(rc_post_recv(&f.end, f.recv, 10, 1), 0);
+    send_segment(&f, &(struct dw_ddp_header){.last = true, .opcode = 3, .msn = 1}, "abc", 3);
+    fake_hang_up(f.stream, false);
+    assert_int_equal(rc_post(&f.end, IBV_WR_SEND, f.region, 3, 0, 1, NULL, 0), 0);
+    for (unsigned i = 0; i < 40; i++)
+        rc_end_poll(&f.end);
+    assert_int_equal(f.end.recvs, 1);
+    assert_int_equal(f.end.flushed, 1);
+    assert_int_equal(f.end.disconnects, 1);
+    assert_int_equal(f.end.disconnected.wc.status, IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(f.end.disconnected.wc.vendor_err, DW_TERM_MPA_TCP_LOST);
+    f.stream = fake_call(&f.net, 1);
+    close_end(&f);
 }
 
 /* ---- set-up --------------------------------------------------------------------------------- */
@@ -563,6 +592,7 @@ int main(void)
         cmocka_unit_test(rc_protocol__reads_are_answered_up_to_the_ird),
         cmocka_unit_test(rc_protocol__terminate_is_understood),
         cmocka_unit_test(rc_protocol__an_end_in_the_middle_is_no_order),
+        cmocka_unit_test(rc_protocol__an_end_with_data_owed_is_no_order),
         cmocka_unit_test(rc_protocol__strangers_are_closed_and_counted),
         cmocka_unit_test(rc_protocol__silent_strangers_give_way),
         cmocka_unit_test(rc_protocol__false_answers),
