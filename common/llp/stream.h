@@ -67,6 +67,8 @@ struct dw_streams_ops {
                    const struct dw_llp_addr *to, struct dw_stream **stream);
     /* At most n watched streams that are ready, without blocking. */
     unsigned (*wait)(struct dw_streams *streams, struct dw_stream_event *events, unsigned n);
+    /* Makes fd readable until the next wait(): who sleeps on it is to look again. */
+    void (*wake)(struct dw_streams *streams);
     void (*close)(struct dw_streams *streams); /* its streams are closed */
 };
 

@@ -42,11 +42,9 @@ static void wake(struct diwarp_rc_qp *qp)
     dw_list_remove(&qp->srq_link);
     if (!dw_list_linked(&qp->resumed_link))
         dw_list_append(&qp->rc->resumed, &qp->resumed_link);
-    /* A thread that sleeps on the streams is to wake up: this one can always be written to. */
-    if (qp->stream && qp->rc->device->attr.threaded) {
-        dw_rc_set_blocked(qp, true);
-        dw_rc_rewatch(qp);
-    }
+    /* A thread may sleep on the streams, and what this one waited for does not come from there. */
+    if (qp->rc->device->attr.threaded)
+        qp->rc->streams->ops->wake(qp->rc->streams);
 }
 
 static void wake_next(struct diwarp_srq *srq)

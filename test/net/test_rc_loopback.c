@@ -463,6 +463,47 @@ static void rc__stands_still_without_receives(void **state)
     }
 }
 
+static void *post_recv_later(void *arg)
+{
+    const struct timespec later = {.tv_nsec = 50 * (long)MS};
+
+    nanosleep(&later, NULL);
+    assert_int_equal(rc_post_recv(arg, buf_b, 10, 1), 0);
+    return NULL;
+}
+
+/* Who sleeps until something completes; nothing comes from the stream, nor can it be sent to. */
+static void rc__a_receive_wakes_who_sleeps(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+    struct diwarp_wc wc;
+    pthread_t thread;
+
+    rc_pair_init(&pair);
+    pair.b.device->attr.threaded = true;
+    pair.b.attr.rnr_timeout_ns = UINT64_MAX;
+    pair.a.attr.rnr_timeout_ns = UINT64_MAX;
+    rc_pair_connect(&pair);
+    const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(pair.b.cq);
+    assert_int_equal(rc_post(&pair.a, IBV_WR_SEND, buf_a, 10, IBV_SEND_INLINE, 1, NULL, 0), 0);
+    RC_UNTIL(counters->rc_rx_waits == 1, &pair.b, &pair.b);
+    for (unsigned i = 0; i < 100; i++)
+        if (rc_post(&pair.b, IBV_WR_SEND, buf_b, 1 << 20, 0, 1, NULL, 0))
+            break;
+    uint64_t settled_ns = clock_ns() + 300 * MS; /* its own end does not read any more */
+    RC_UNTIL(clock_ns() > settled_ns, &pair.b, &pair.b);
+    assert_int_equal(pthread_create(&thread, NULL, post_recv_later, &pair.b), 0);
+    uint64_t start_ns = clock_ns();
+    int count = diwarp_wait_cq(pair.b.cq, 1, &wc, 900 * MS);
+    uint64_t end_ns = clock_ns();
+    pthread_join(thread, NULL);
+    assert_int_equal(count, 1);
+    assert_int_equal(wc.wc.opcode, IBV_WC_RECV);
+    assert_in_range(end_ns - start_ns, 40 * MS, 600 * MS);
+    rc_pair_close(&pair);
+}
+
 /* ---- how Sends are posted ------------------------------------------------------------------- */
 
 static void rc__inline_and_buffered(void **state)
@@ -770,6 +811,7 @@ int main(void)
         cmocka_unit_test(rc__both_close_at_once),
         cmocka_unit_test(rc__what_was_posted_is_sent_before_the_end),
         cmocka_unit_test(rc__stands_still_without_receives),
+        cmocka_unit_test(rc__a_receive_wakes_who_sleeps),
         cmocka_unit_test(rc__inline_and_buffered),
         cmocka_unit_test(rc__solicited_and_invalidate),
         cmocka_unit_test(rc__malformed_requests),
