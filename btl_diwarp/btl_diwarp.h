@@ -359,6 +359,13 @@ void mca_btl_diwarp_rdma_end(struct mca_btl_diwarp_module *module, mca_btl_diwar
  * aligned. */
 #define MCA_BTL_DIWARP_HEADER_BYTES 8
 
+/* Whether a message is part of a burst (btl_diwarp_rc.h): asked once, for asking counts it. */
+enum mca_btl_diwarp_pace {
+    MCA_BTL_DIWARP_PACE_UNKNOWN,
+    MCA_BTL_DIWARP_PACE_ALONE,
+    MCA_BTL_DIWARP_PACE_BURST,
+};
+
 /* A send descriptor; the payload follows it in memory, and so is led by the header. */
 typedef struct mca_btl_diwarp_frag {
     mca_btl_base_descriptor_t base;
@@ -366,7 +373,8 @@ typedef struct mca_btl_diwarp_frag {
     struct mca_btl_diwarp_work work;
     opal_free_list_t *list; /* where it goes back to */
     mca_btl_base_endpoint_t *endpoint;
-    unsigned char header[MCA_BTL_DIWARP_HEADER_BYTES]; /* the tag first */
+    enum mca_btl_diwarp_pace pace;                                 /* over RC */
+    _Alignas(8) unsigned char header[MCA_BTL_DIWARP_HEADER_BYTES]; /* the tag first */
 } mca_btl_diwarp_frag_t;
 
 _Static_assert(sizeof(mca_btl_diwarp_frag_t) ==

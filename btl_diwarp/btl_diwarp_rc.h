@@ -95,11 +95,12 @@ void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
 /* Messages to a peer that are posted no further apart are a burst. */
 #define MCA_BTL_DIWARP_RC_BURST_NS 2000
 
-/* Under the lock, for each request that is posted: true for what follows right after another, with
- * no poll between. Bursts share send calls so, and a message on its own leaves at once: its sender
- * may compute before it polls again. */
-static inline bool mca_btl_diwarp_rc_is_burst(const struct mca_btl_diwarp_module *module,
-                                              mca_btl_diwarp_rc_endpoint_t *endpoint)
+/* Under the lock, once for each request: BURST for what follows right after another, with no poll
+ * between. Bursts share send calls so, and a message on its own leaves at once: its sender may
+ * compute before it polls again. */
+static inline enum mca_btl_diwarp_pace
+mca_btl_diwarp_rc_pace(const struct mca_btl_diwarp_module *module,
+                       mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     const unsigned long polls = __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
     const uint64_t now_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
@@ -108,7 +109,8 @@ static inline bool mca_btl_diwarp_rc_is_burst(const struct mca_btl_diwarp_module
 
     endpoint->sent_at_poll = polls;
     endpoint->sent_ns = now_ns;
-    return burst && mca_btl_diwarp_component.params.rc_coalesce;
+    return burst && mca_btl_diwarp_component.params.rc_coalesce ? MCA_BTL_DIWARP_PACE_BURST
+                                                                : MCA_BTL_DIWARP_PACE_ALONE;
 }
 
 /* Posts, or queues while there is no connection or no room. 1: done at once, without completion.

@@ -10,7 +10,7 @@
 /* Header and payload lie behind each other. */
 static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
-    const mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
+    mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
     struct ibv_sge sge = {.addr = (uintptr_t)frag->header,
                           .length = MCA_BTL_DIWARP_HEADER_BYTES + (uint32_t)frag->segment.seg_len,
                           .lkey = 0};
@@ -21,7 +21,10 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
                              .send_flags = IBV_SEND_SIGNALED | (unsigned)DIWARP_SEND_BUFFERED};
     mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(frag->endpoint);
 
-    if (mca_btl_diwarp_rc_is_burst(module, endpoint)) {
+    if (MCA_BTL_DIWARP_PACE_UNKNOWN == frag->pace) {
+        frag->pace = mca_btl_diwarp_rc_pace(module, endpoint);
+    }
+    if (MCA_BTL_DIWARP_PACE_BURST == frag->pace) {
         wr.send_flags |= (unsigned)DIWARP_SEND_LAZY;
     }
     return diwarp_rc_post_send(endpoint->qp, &wr);
@@ -51,11 +54,11 @@ int mca_btl_diwarp_rc_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
     return 0 == rc ? OPAL_SUCCESS : OPAL_ERR_UNREACH;
 }
 
-/* From where it lies, or not at all. 0: TCP has it. */
+/* From where it lies, or not at all. 0: TCP has it. Else *pace is set where it was asked for. */
 static int send_gathered(struct mca_btl_diwarp_module *module,
                          mca_btl_diwarp_rc_endpoint_t *endpoint, opal_convertor_t *convertor,
                          void *header, size_t header_size, size_t payload_size,
-                         mca_btl_base_tag_t tag)
+                         mca_btl_base_tag_t tag, enum mca_btl_diwarp_pace *pace)
 {
     const unsigned char lead[MCA_BTL_DIWARP_HEADER_BYTES] = {tag};
     struct ibv_sge sge[3] = {{.addr = (uintptr_t)lead, .length = sizeof(lead)},
@@ -76,9 +79,11 @@ static int send_gathered(struct mca_btl_diwarp_module *module,
     }
     OPAL_THREAD_LOCK(&module->rc->lock);
     if (OPAL_LIKELY(MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state &&
-                    NULL == endpoint->waiting_first &&
-                    !mca_btl_diwarp_rc_is_burst(module, endpoint))) {
-        rc = diwarp_rc_post_send(endpoint->qp, &wr);
+                    NULL == endpoint->waiting_first)) {
+        *pace = mca_btl_diwarp_rc_pace(module, endpoint);
+        if (MCA_BTL_DIWARP_PACE_ALONE == *pace) {
+            rc = diwarp_rc_post_send(endpoint->qp, &wr);
+        }
     }
     OPAL_THREAD_UNLOCK(&module->rc->lock);
     return rc;
@@ -91,15 +96,19 @@ int mca_btl_diwarp_rc_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t 
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     const size_t size = header_size + payload_size;
+    enum mca_btl_diwarp_pace pace = MCA_BTL_DIWARP_PACE_UNKNOWN;
 
     if (OPAL_LIKELY(size <= btl->btl_eager_limit) &&
         OPAL_LIKELY(0 == send_gathered(module, mca_btl_diwarp_rc_endpoint(endpoint), convertor,
-                                       header, header_size, payload_size, tag))) {
+                                       header, header_size, payload_size, tag, &pace))) {
         return OPAL_SUCCESS;
     }
     /* The caller packs and sends what it gets here; without, it falls back by itself. */
     if (NULL != descriptor) {
         *descriptor = mca_btl_diwarp_alloc(btl, endpoint, order, size, flags);
+        if (NULL != *descriptor) {
+            ((mca_btl_diwarp_frag_t *)*descriptor)->pace = pace;
+        }
     }
     return OPAL_ERR_OUT_OF_RESOURCE;
 }

@@ -102,6 +102,7 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
     }
     frag->list = list;
     frag->endpoint = endpoint;
+    frag->pace = MCA_BTL_DIWARP_PACE_UNKNOWN;
     frag->work.ops = &frag_ops;
     frag->segment.seg_len = size;
     frag->base.des_flags = flags;

@@ -151,8 +151,20 @@ static int send_now(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr, bool 
     return rc;
 }
 
+/* What was posted lazily goes before what is not to wait. */
+static void flush_lazy(struct diwarp_rc_qp *qp)
+{
+    if (!dw_list_linked(&qp->lazy_link))
+        return;
+    dw_list_remove(&qp->lazy_link);
+    dw_rc_flush(qp);
+}
+
 static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
 {
+    bool lazy = wr->send_flags & DIWARP_SEND_LAZY;
+    if (!lazy)
+        flush_lazy(qp);
     if (qp->state >= DW_RC_CLOSING)
         return -ENOTCONN;
     /* First in line: nothing is queued, and TCP takes bytes. */
@@ -167,7 +179,6 @@ static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
     if (!work)
         return -ENOMEM;
     bool signaled = wr->send_flags & IBV_SEND_SIGNALED;
-    bool lazy = wr->send_flags & DIWARP_SEND_LAZY;
     memcpy(work, &filled,
            offsetof(struct dw_rc_work, sge) + (size_t)filled.sge_count * sizeof filled.sge[0]);
     work->signaled = signaled;
@@ -176,10 +187,8 @@ static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
     count(qp, work->opcode);
     if (first)
         dw_list_append(&qp->rc->lazy, &qp->lazy_link);
-    if (qp->works.count >= LAZY_WORKS && dw_list_linked(&qp->lazy_link)) {
-        dw_list_remove(&qp->lazy_link);
-        dw_rc_flush(qp);
-    }
+    if (qp->works.count >= LAZY_WORKS)
+        flush_lazy(qp);
     return 0;
 }
 

@@ -152,10 +152,17 @@ static void rc__lazy_sends_share_a_call(void **state)
     assert_int_equal(counters->rc_tx_syscalls, calls + 1);
     assert_filled(buf_b, FEW, 1);
 
+    post_lazy(&pair, FEW); /* what is not lazy makes them leave, and leaves itself */
+    assert_int_equal(rc_post_recv(&pair.b, buf_b + FEW, 1, FEW), 0);
+    assert_int_equal(rc_post(&pair.a, IBV_WR_SEND, buf_a + FEW, 1, IBV_SEND_INLINE, 1, NULL, 0), 0);
+    assert_int_equal(counters->rc_tx_syscalls, calls + 3);
+    RC_UNTIL(pair.b.recvs == 2 * FEW + 1 && pair.a.sends == 2 * FEW, &pair.a, &pair.b);
+    assert_filled(buf_b, FEW + 1, 1);
+
     post_lazy(&pair, MANY); /* so many do not wait */
-    assert_int_equal(counters->rc_tx_syscalls, calls + 2);
+    assert_int_equal(counters->rc_tx_syscalls, calls + 4);
     check_orderly_close(&pair); /* nor does the end overtake them */
-    assert_int_equal(pair.b.recvs, FEW + MANY);
+    assert_int_equal(pair.b.recvs, 2 * FEW + 1 + MANY);
     assert_filled(buf_b, MANY, 1);
     rc_pair_close(&pair);
 }
