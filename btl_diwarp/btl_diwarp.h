@@ -157,6 +157,15 @@ struct mca_btl_diwarp_transport {
 extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd,
     mca_btl_diwarp_transport_rc;
 
+/* Send descriptors are kept by the payload they have room for. */
+enum mca_btl_diwarp_frag_size {
+    MCA_BTL_DIWARP_FRAG_SMALL,  /* control messages */
+    MCA_BTL_DIWARP_FRAG_MEDIUM, /* what would waste most of a large one */
+    MCA_BTL_DIWARP_FRAG_EAGER,  /* up to btl_eager_limit */
+    MCA_BTL_DIWARP_FRAG_MAX,    /* up to btl_max_send_size */
+    MCA_BTL_DIWARP_FRAG_SIZES
+};
+
 struct mca_btl_diwarp_module {
     mca_btl_base_module_t super;
     const struct mca_btl_diwarp_transport *transport;
@@ -167,12 +176,9 @@ struct mca_btl_diwarp_module {
     struct diwarp_qp *qp;         /* NULL over RC */
     struct mca_btl_diwarp_rc *rc; /* NULL over RD */
 
-    opal_free_list_t frags_small;  /* control messages */
-    opal_free_list_t frags_medium; /* what would waste most of a large one */
-    opal_free_list_t frags_eager;  /* up to btl_eager_limit */
-    opal_free_list_t frags_max;    /* up to btl_max_send_size */
-    opal_free_list_t rdmas;       /* struct mca_btl_diwarp_rdma */
-    opal_free_list_t regs;        /* struct mca_btl_diwarp_reg */
+    opal_free_list_t frags[MCA_BTL_DIWARP_FRAG_SIZES];
+    opal_free_list_t rdmas; /* struct mca_btl_diwarp_rdma */
+    opal_free_list_t regs;  /* struct mca_btl_diwarp_reg */
     bool lists_constructed;
 
     /* Work requests that found the send queue full, oldest first. */
@@ -383,9 +389,9 @@ _Static_assert(sizeof(mca_btl_diwarp_frag_t) ==
 
 OBJ_CLASS_DECLARATION(mca_btl_diwarp_frag_t);
 
-/* Largest payload of frags_small: every control message of ob1, registration handle included. */
+/* Largest payload of FRAG_SMALL: every control message of ob1, registration handle included. */
 #define MCA_BTL_DIWARP_SMALL_BYTES 192
-/* Of frags_medium: 4 KiB and the PML's header. */
+/* Of FRAG_MEDIUM: 4 KiB and the PML's header. */
 #define MCA_BTL_DIWARP_MEDIUM_BYTES 4352
 
 mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,

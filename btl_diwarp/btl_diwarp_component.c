@@ -26,10 +26,9 @@ static int component_open(void)
                            opal_process_info.nodename);
         return OPAL_ERR_NOT_AVAILABLE;
     }
-    OBJ_CONSTRUCT(&module->frags_small, opal_free_list_t);
-    OBJ_CONSTRUCT(&module->frags_medium, opal_free_list_t);
-    OBJ_CONSTRUCT(&module->frags_eager, opal_free_list_t);
-    OBJ_CONSTRUCT(&module->frags_max, opal_free_list_t);
+    for (unsigned i = 0; i < MCA_BTL_DIWARP_FRAG_SIZES; i++) {
+        OBJ_CONSTRUCT(&module->frags[i], opal_free_list_t);
+    }
     OBJ_CONSTRUCT(&module->rdmas, opal_free_list_t);
     OBJ_CONSTRUCT(&module->regs, opal_free_list_t);
     OBJ_CONSTRUCT(&module->waiting_lock, opal_mutex_t);
@@ -48,10 +47,9 @@ static int component_close(void)
     OBJ_DESTRUCT(&module->waiting_lock);
     OBJ_DESTRUCT(&module->regs);
     OBJ_DESTRUCT(&module->rdmas);
-    OBJ_DESTRUCT(&module->frags_max);
-    OBJ_DESTRUCT(&module->frags_eager);
-    OBJ_DESTRUCT(&module->frags_medium);
-    OBJ_DESTRUCT(&module->frags_small);
+    for (unsigned i = 0; i < MCA_BTL_DIWARP_FRAG_SIZES; i++) {
+        OBJ_DESTRUCT(&module->frags[i]);
+    }
     module->lists_constructed = false;
     return OPAL_SUCCESS;
 }
@@ -72,21 +70,17 @@ static int list_init(opal_free_list_t *list, opal_class_t *item_class, size_t it
 
 static int lists_init(struct mca_btl_diwarp_module *module)
 {
-    const size_t frag = sizeof(mca_btl_diwarp_frag_t);
-    int rc = list_init(&module->frags_small, OBJ_CLASS(mca_btl_diwarp_frag_t),
-                       frag + MCA_BTL_DIWARP_SMALL_BYTES);
+    const size_t payload_bytes[] = {
+        [MCA_BTL_DIWARP_FRAG_SMALL] = MCA_BTL_DIWARP_SMALL_BYTES,
+        [MCA_BTL_DIWARP_FRAG_MEDIUM] = MCA_BTL_DIWARP_MEDIUM_BYTES,
+        [MCA_BTL_DIWARP_FRAG_EAGER] = module->super.btl_eager_limit,
+        [MCA_BTL_DIWARP_FRAG_MAX] = module->super.btl_max_send_size,
+    };
+    int rc = OPAL_SUCCESS;
 
-    if (OPAL_SUCCESS == rc) {
-        rc = list_init(&module->frags_medium, OBJ_CLASS(mca_btl_diwarp_frag_t),
-                       frag + MCA_BTL_DIWARP_MEDIUM_BYTES);
-    }
-    if (OPAL_SUCCESS == rc) {
-        rc = list_init(&module->frags_eager, OBJ_CLASS(mca_btl_diwarp_frag_t),
-                       frag + module->super.btl_eager_limit);
-    }
-    if (OPAL_SUCCESS == rc) {
-        rc = list_init(&module->frags_max, OBJ_CLASS(mca_btl_diwarp_frag_t),
-                       frag + module->super.btl_max_send_size);
+    for (unsigned i = 0; OPAL_SUCCESS == rc && i < MCA_BTL_DIWARP_FRAG_SIZES; i++) {
+        rc = list_init(&module->frags[i], OBJ_CLASS(mca_btl_diwarp_frag_t),
+                       sizeof(mca_btl_diwarp_frag_t) + payload_bytes[i]);
     }
     if (OPAL_SUCCESS == rc) {
         rc = list_init(&module->rdmas, OBJ_CLASS(mca_btl_diwarp_rdma_t),

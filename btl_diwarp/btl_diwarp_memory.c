@@ -33,8 +33,9 @@ void mca_btl_diwarp_memory_query(const struct mca_btl_diwarp_module *module,
         memory->endpoint_bytes = memory->endpoints * sizeof(mca_btl_diwarp_rc_endpoint_t);
         memory->receive_buffer_bytes = mca_btl_diwarp_rc_buffers_bytes();
     }
-    memory->fragment_bytes = list_bytes(&module->frags_small) + list_bytes(&module->frags_eager) +
-                             list_bytes(&module->frags_max);
+    for (unsigned i = 0; i < MCA_BTL_DIWARP_FRAG_SIZES; i++) {
+        memory->fragment_bytes += list_bytes(&module->frags[i]);
+    }
     memory->rdma_bytes = list_bytes(&module->rdmas);
     memory->registration_bytes = list_bytes(&module->regs);
     memory->btl_bytes = memory->module_bytes + memory->endpoint_bytes +

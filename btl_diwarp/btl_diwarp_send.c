@@ -84,18 +84,21 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
                                                 size_t size, uint32_t flags)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-    opal_free_list_t *list = &module->frags_small;
+    enum mca_btl_diwarp_frag_size frag_size = MCA_BTL_DIWARP_FRAG_SMALL;
+    opal_free_list_t *list;
     mca_btl_diwarp_frag_t *frag;
 
     (void)order;
     if (size > MCA_BTL_DIWARP_MEDIUM_BYTES) {
-        list = size <= btl->btl_eager_limit ? &module->frags_eager : &module->frags_max;
+        frag_size = size <= btl->btl_eager_limit ? MCA_BTL_DIWARP_FRAG_EAGER
+                                                 : MCA_BTL_DIWARP_FRAG_MAX;
     } else if (size > MCA_BTL_DIWARP_SMALL_BYTES) {
-        list = &module->frags_medium;
+        frag_size = MCA_BTL_DIWARP_FRAG_MEDIUM;
     }
     if (OPAL_UNLIKELY(size > btl->btl_eager_limit && size > btl->btl_max_send_size)) {
         return NULL;
     }
+    list = &module->frags[frag_size];
     frag = (mca_btl_diwarp_frag_t *)opal_free_list_get(list);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
