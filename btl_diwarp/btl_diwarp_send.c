@@ -90,8 +90,8 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
 
     (void)order;
     if (size > MCA_BTL_DIWARP_MEDIUM_BYTES) {
-        frag_size = size <= btl->btl_eager_limit ? MCA_BTL_DIWARP_FRAG_EAGER
-                                                 : MCA_BTL_DIWARP_FRAG_MAX;
+        frag_size =
+            size <= btl->btl_eager_limit ? MCA_BTL_DIWARP_FRAG_EAGER : MCA_BTL_DIWARP_FRAG_MAX;
     } else if (size > MCA_BTL_DIWARP_SMALL_BYTES) {
         frag_size = MCA_BTL_DIWARP_FRAG_MEDIUM;
     }

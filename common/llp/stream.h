@@ -78,8 +78,9 @@ struct dw_streams {
     int fd; /* readable when a watched stream is ready; -1: cannot be polled */
 };
 
-/* silence_ns: a peer that is silent on an idle connection is asked whether it is there after half of
- * that, and gone when it does not answer; 0: never. While data is owed, the system's limits hold. */
+/* silence_ns: a peer that is silent on an idle connection is asked whether it is there after half
+ * of that, and gone when it does not answer; 0: never. While data is owed, the system's limits
+ * hold. */
 int dw_tcp_open(uint64_t silence_ns, struct dw_streams **streams);
 
 #endif

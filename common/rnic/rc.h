@@ -135,9 +135,9 @@ struct diwarp_rc_qp {
     uint8_t watched;
     bool may_send; /* the other side is ready for FPDUs */
     bool blocked;  /* TCP takes no more now */
-    bool broken;   /* a send call failed: nothing that comes any more makes the end an orderly one */
-    bool ended;    /* the other side has closed in order */
-    bool shut;     /* we have */
+    bool broken; /* a send call failed: nothing that comes any more makes the end an orderly one */
+    bool ended;  /* the other side has closed in order */
+    bool shut;   /* we have */
     bool standing; /* still, for want of a receive */
     uint16_t ord, ird;
     uint32_t idle_runs; /* reads of its stream that found nothing, while hot */
@@ -178,7 +178,7 @@ struct diwarp_listener {
     struct dw_rc_watch watch;
     struct dw_rc *rc;
     struct diwarp_pd *pd;
-    struct dw_list link; /* in rc.listeners */
+    struct dw_list link;      /* in rc.listeners */
     struct dw_list strangers; /* callers that have not shown the token yet, oldest first */
     struct dw_list requests;  /* those that have: they wait for the application */
     unsigned stranger_count, request_count;
