@@ -11,7 +11,8 @@
 #define WC_BATCH 32
 
 /* Time asleep inside progress for each awake. */
-#define BLOCK_SHARE 4
+#define BLOCK_SHARE      4
+#define BLOCK_LONGEST_NS 1000000
 /* CPU time from one empty poll to the next, above which the program works in between. */
 #define WAITING_POLL_NS 4000
 
@@ -166,6 +167,9 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool busy)
         return;
     }
     sleep_ns = BLOCK_SHARE * awake_ns;
+    if (sleep_ns > BLOCK_LONGEST_NS) {
+        sleep_ns = BLOCK_LONGEST_NS;
+    }
     idle_ns = diwarp_cq_idle_ns(module->cq);
     if (sleep_ns > idle_ns) {
         sleep_ns = idle_ns;
