@@ -150,8 +150,6 @@ struct mca_btl_diwarp_transport {
     /* In the thread that polls. */
     void (*on_completions)(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                            int count);
-    /* Messages that the PML has had sent, of any kind, so far. */
-    uint64_t (*posted_msgs)(const struct mca_btl_diwarp_module *module);
 };
 
 extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd,
@@ -194,10 +192,8 @@ struct mca_btl_diwarp_module {
     bool threaded;        /* the program asked for threads */
     bool shared_cores;    /* more ranks than cores here: they take turns */
     bool blocking;        /* progress sleeps when nothing comes */
-    bool was_busy;        /* the last poll */
-    unsigned empty_polls; /* in a row */
-    uint64_t empty_cpu_ns;      /* of the thread, when these began */
-    uint64_t empty_posted_msgs; /* till then */
+    unsigned empty_polls;    /* in a row */
+    uint64_t empty_since_ns; /* the first of them */
     unsigned endpoints;   /* none left: the PML is about to go */
 
     pthread_t helper;

@@ -226,14 +226,6 @@ static void query_rd_address(const struct mca_btl_diwarp_module *module,
     diwarp_query_address(module->qp, address);
 }
 
-static uint64_t rd_posted_msgs(const struct mca_btl_diwarp_module *module)
-{
-    const struct diwarp_counters *counters = diwarp_query_counters(module->qp);
-
-    return counters->tx_send_msgs + counters->tx_write_msgs + counters->tx_read_msgs +
-           counters->tx_atomic_msgs;
-}
-
 const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd = {
     .open = open_rd,
     .close = close_rd,
@@ -241,7 +233,6 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd = {
     .endpoint_create = mca_btl_diwarp_endpoint_create,
     .endpoint_destroy = mca_btl_diwarp_endpoint_destroy,
     .on_completions = mca_btl_diwarp_on_completions,
-    .posted_msgs = rd_posted_msgs,
 };
 
 /* 0 or negative errno; `what` names the step that failed. */

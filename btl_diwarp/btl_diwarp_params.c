@@ -115,7 +115,7 @@ static void set_defaults(void)
         .send_pool_bytes = attr.send_pool_bytes,
         .record_window_bytes = attr.record_window_bytes,
         .finalize_timeout_ms = 500,
-        .blocking_polls = 10,
+        .blocking_polls = 200,
         .progress_thread = DIWARP_AUTO,
         .blocking = DIWARP_AUTO,
         .transport = MCA_BTL_DIWARP_RD,
@@ -163,7 +163,7 @@ static int register_switches(void)
     }
     if (rc >= 0) {
         rc = register_var("blocking",
-                          "Sleep in the kernel for some of the time that nothing comes; "
+                          "Sleep in the kernel, for a millisecond at most, while nothing comes; "
                           "auto: when there are more processes than cores and no other BTL or "
                           "thread needs to be looked after",
                           MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4, &params->blocking);

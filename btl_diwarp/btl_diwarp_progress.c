@@ -10,10 +10,9 @@
 
 #define WC_BATCH 32
 
-/* Time asleep inside progress for each awake. */
-#define BLOCK_SHARE 4
-/* CPU time from one empty poll to the next, above which the program works in between. */
-#define WAITING_POLL_NS 4000
+/* Of one sleep inside progress. */
+#define BLOCK_LONGEST_NS  1000000
+#define BLOCK_SHORTEST_NS 20000
 
 /* A pthread_t is an address here, and never this one. */
 #define NO_THREAD ((pthread_t)0)
@@ -127,52 +126,42 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
     return count;
 }
 
-static void begin_empty(struct mca_btl_diwarp_module *module)
-{
-    module->empty_polls = 0;
-    module->empty_cpu_ns = mca_btl_diwarp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    module->empty_posted_msgs = module->transport->posted_msgs(module);
-}
-
 /*
  * Nothing came for a while and other ranks want this core: sleeps until something does, a timer is
- * due, or BLOCK_SHARE times as long as it was awake. A program that computes or sends between its
- * polls does not wait, and does not sleep; one that does very little of it cannot be told from one
- * that waits, and loses no more than that share.
+ * due, or as long again as nothing has come. A program that polls between pieces of work cannot be
+ * told from one that waits; so it loses no more than that share of its time.
  */
 static void block_if_idle(struct mca_btl_diwarp_module *module, bool busy)
 {
-    const unsigned polls = mca_btl_diwarp_component.params.blocking_polls;
     struct pollfd pollfd = {.fd = module->fd, .events = POLLIN};
     struct timespec timeout = {.tv_sec = 0};
-    uint64_t awake_ns, sleep_ns, idle_ns;
+    uint64_t now_ns, sleep_ns, idle_ns;
 
     if (busy) {
-        module->was_busy = true;
+        module->empty_polls = 0;
         return;
     }
-    if (module->was_busy) {
-        module->was_busy = false;
-        begin_empty(module);
+    if (0 == module->empty_polls++) {
+        module->empty_since_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
         return;
     }
-    if (0 != ++module->empty_polls % polls) {
+    if (0 != module->empty_polls % mca_btl_diwarp_component.params.blocking_polls) {
         return;
     }
-    awake_ns = mca_btl_diwarp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - module->empty_cpu_ns;
-    if (awake_ns > (uint64_t)WAITING_POLL_NS * polls ||
-        module->transport->posted_msgs(module) != module->empty_posted_msgs) {
-        begin_empty(module);
-        return;
-    }
-    sleep_ns = BLOCK_SHARE * awake_ns;
+    now_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+    sleep_ns = now_ns - module->empty_since_ns;
     idle_ns = diwarp_cq_idle_ns(module->cq);
+    if (sleep_ns > BLOCK_LONGEST_NS) {
+        sleep_ns = BLOCK_LONGEST_NS;
+    }
     if (sleep_ns > idle_ns) {
         sleep_ns = idle_ns;
     }
+    if (sleep_ns < BLOCK_SHORTEST_NS) {
+        return;
+    }
     timeout.tv_nsec = (long)sleep_ns;
     (void)ppoll(&pollfd, 1, &timeout, NULL);
-    begin_empty(module);
 }
 
 int mca_btl_diwarp_component_progress(void)

@@ -171,13 +171,6 @@ static void query_rc_address(const struct mca_btl_diwarp_module *module,
     diwarp_query_listener(module->rc->listener, address);
 }
 
-static uint64_t rc_posted_msgs(const struct mca_btl_diwarp_module *module)
-{
-    const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(module->cq);
-
-    return counters->rc_tx_send_msgs + counters->rc_tx_write_msgs;
-}
-
 const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rc = {
     .open = open_rc,
     .close = close_rc,
@@ -185,5 +178,4 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rc = {
     .endpoint_create = mca_btl_diwarp_rc_endpoint_create,
     .endpoint_destroy = mca_btl_diwarp_rc_endpoint_destroy,
     .on_completions = on_completions,
-    .posted_msgs = rc_posted_msgs,
 };

@@ -4,9 +4,17 @@
 
 #include <stdint.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+static size_t whole_pages(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
 
 void *dw_pages_map(size_t bytes, size_t align)
 {
+    bytes = whole_pages(bytes);
     /* As much more as alignment may skip; what was skipped goes back at once. */
     size_t whole = bytes + align;
     char *at = mmap(NULL, whole, PROT_READ | PROT_WRITE,
@@ -23,7 +31,7 @@ void *dw_pages_map(size_t bytes, size_t align)
 void dw_pages_unmap(void *pages, size_t bytes)
 {
     if (pages)
-        (void)munmap(pages, bytes);
+        (void)munmap(pages, whole_pages(bytes));
 }
 
 void dw_pages_drop(void *pages, size_t bytes)

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-/* Zeroed, at a multiple of `align`, a power of two; NULL: no memory. */
+/* Zeroed, at a multiple of `align`, a power of two and at least a page; NULL: no memory. */
 void *dw_pages_map(size_t bytes, size_t align);
 /* The same `bytes`; NULL is harmless. */
 void dw_pages_unmap(void *pages, size_t bytes);

@@ -154,7 +154,7 @@ static void set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint
 {
     ah->addr = *addr;
     ah->token = token;
-    ah->local_interface = (uint8_t)local_interface;
+    ah->local_interface = local_interface & 15u; /* below DIWARP_MAX_INTERFACES */
     ah->datagram_max_bytes = dw_datagram_max_bytes(ah->qp->device, addr->family, mtu_bytes);
 }
 

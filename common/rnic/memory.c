@@ -21,7 +21,7 @@ static uint64_t ranges_bytes(const struct dw_ranges *set)
     return set->list == set->in_place ? 0 : set->capacity * sizeof *set->list;
 }
 
-/* Their pages, as if all of them had been touched. */
+/* As if all of them had been touched. */
 static void add_assemblies(const struct diwarp_qp *qp, const struct dw_list *head,
                            struct diwarp_memory *memory)
 {

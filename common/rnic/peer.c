@@ -127,6 +127,7 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
         ah->met = true;
         ah->next_psn = ah->ack = qp->device->env.first_psn;
         ah->credit_kib = CREDIT_FIRST_KIB;
+        ah->cwnd_datagrams = (uint8_t)attr->send_window_datagrams;
         dw_rtt_init(&ah->rtt);
     }
     peer->qp = qp;
@@ -138,6 +139,7 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
     peer->probe_serial = (uint32_t)dw_device_random(qp->device);
     dw_sendwin_init(&peer->sendwin, ah->next_psn, attr->send_window_datagrams,
                     (uint32_t)ah->credit_kib << 10);
+    peer->sendwin.cwnd_datagrams = ah->cwnd_datagrams;
     dw_recvwin_init(&peer->recvwin, ah->ack);
     struct dw_list *heads[] = {&peer->flush_link, &peer->pending,  &peer->awaiting,
                                &peer->assemblies, &peer->ack_link, &peer->sinks,
@@ -155,12 +157,11 @@ static bool may_rest(const struct dw_peer *peer, uint64_t now_ns)
     uint64_t last_ns = peer->asked_ns > peer->heard_ns ? peer->asked_ns : peer->heard_ns;
     if (now_ns < last_ns + peer->qp->device->env.rest_ns)
         return false;
-    if (peer->ah->gone) /* it holds nothing any more, and takes nothing */
-        return true;
-    return !dw_peer_owes(peer) && !peer->open && dw_list_empty(&peer->pending) &&
-           dw_list_empty(&peer->awaiting) && dw_list_empty(&peer->assemblies) &&
-           !dw_recvwin_has_gap(&peer->recvwin) && !peer->ack_owed_datagrams &&
-           !dw_list_linked(&peer->ack_link) && !dw_list_linked(&peer->flush_link);
+    bool holds = dw_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
+                 !dw_list_empty(&peer->awaiting) || !dw_list_empty(&peer->assemblies) ||
+                 dw_list_linked(&peer->ack_link) || dw_list_linked(&peer->flush_link);
+    return !holds &&
+           (peer->ah->gone || (!dw_recvwin_has_gap(&peer->recvwin) && !peer->ack_owed_datagrams));
 }
 
 static void release(struct dw_peer *peer)
@@ -171,6 +172,7 @@ static void release(struct dw_peer *peer)
     ah->next_psn = peer->sendwin.next_psn;
     ah->ack = peer->recvwin.ack;
     ah->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
+    ah->cwnd_datagrams = (uint8_t)peer->sendwin.cwnd_datagrams;
     ah->peer = NULL;
     qp->counters.peers_active--;
     free(peer);
@@ -178,11 +180,13 @@ static void release(struct dw_peer *peer)
 
 bool dw_peer_rest_some(struct diwarp_qp *qp, uint64_t now_ns, bool *more)
 {
-    size_t end = qp->trim_slot + REST_LOOKS;
-    struct dw_peer *peer;
-    while (qp->trim_slot < end && (peer = dw_peer_next(qp, &qp->trim_slot)))
-        if (may_rest(peer, now_ns))
-            release(peer);
+    for (unsigned i = 0; i < REST_LOOKS && qp->trim_slot < qp->ahs.capacity; i++) {
+        const struct diwarp_ah *ah = qp->ahs.slots[qp->trim_slot++].value;
+        if (ah && ah->peer && may_rest(ah->peer, now_ns)) {
+            release(ah->peer);
+            qp->trimmed = true;
+        }
+    }
     *more = qp->counters.peers_active > 0;
     if (qp->trim_slot < qp->ahs.capacity)
         return false;

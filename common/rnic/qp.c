@@ -146,16 +146,16 @@ void dw_qp_trim_later(struct diwarp_qp *qp, uint64_t now_ns)
 static void on_trim(struct dw_timer *timer, uint64_t now_ns)
 {
     struct diwarp_qp *qp = dw_container(timer, struct diwarp_qp, trim_timer);
-    uint64_t active = qp->counters.peers_active;
     bool more;
     if (!dw_peer_rest_some(qp, now_ns, &more)) {
         dw_heap_set(&qp->timers, timer, now_ns + TRIM_GOES_ON_NS);
         return;
     }
-    if (qp->counters.peers_active < active)
+    if (qp->trimmed)
         qp->trims_in_vain = 0;
     else if (qp->trims_in_vain < TRIMS_IN_VAIN_MAX)
         qp->trims_in_vain++;
+    qp->trimmed = false;
     more |= dw_slab_trim(&qp->datagrams);
     more |= dw_receive_trim(qp);
     more |= dw_cq_trim(qp->cq);

@@ -107,7 +107,8 @@ struct diwarp_ah {
     struct dw_rtt rtt;
     uint32_t owners;     /* handles given out */
     uint16_t credit_kib; /* at rest: what it granted last */
-    uint8_t local_interface;
+    uint8_t cwnd_datagrams; /* at rest */
+    uint8_t local_interface : 4;
     bool met : 1;
     bool heard : 1; /* it knows our address: no intro needed */
     bool gone : 1;
@@ -122,6 +123,7 @@ struct dw_peer {
     struct dw_sendwin sendwin;
     struct dw_datagram *open;  /* being filled */
     uint64_t appended_ns;      /* last, to it or to one before */
+    bool at_once;              /* what is appended now, or was last, is not to wait for others */
     struct dw_list flush_link; /* in qp.flush: open, pending or lost datagrams to look at */
     struct dw_list pending;    /* works not wholly copied */
     struct dw_list awaiting;   /* signaled works, copied, not acknowledged */
@@ -238,6 +240,7 @@ struct diwarp_qp {
     struct dw_timer trim_timer; /* runs while there is something to give back */
     size_t trim_slot;           /* in ahs, where it goes on */
     unsigned trims_in_vain;     /* in a row */
+    bool trimmed;               /* some peer in this walk through ahs */
 
     /* Receive calls fill the arena from arena_used on; before that lies what completions not handed
      * out point to. */

@@ -119,7 +119,10 @@ static void on_data(struct dw_peer *peer, const struct dw_llp_header *header,
     bool in_order = header->psn == peer->recvwin.ack;
     for (bool first = true; dw_next_segment(qp, segments, len, &offset, &segment) > 0;
          first = false) {
-        if (on_sequenced_segment(peer, &segment, in_order, now_ns))
+        bool taken = on_sequenced_segment(peer, &segment, in_order, now_ns);
+        if (peer->ah->gone)
+            return;
+        if (taken)
             continue;
         qp->counters.drop_no_buffer++;
         /* Only a message that spans datagrams can lack a buffer, and such a one begins its
@@ -135,7 +138,7 @@ static void on_record(struct dw_peer *peer, const uint8_t *segments, uint32_t le
 {
     struct dw_segment segment;
     uint32_t offset = 0;
-    while (dw_next_segment(peer->qp, segments, len, &offset, &segment) > 0) {
+    while (!peer->ah->gone && dw_next_segment(peer->qp, segments, len, &offset, &segment) > 0) {
         if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD)
             dw_rdma_on_record_segment(peer, &segment, now_ns);
         else if (segment.ddp.opcode == DW_RDMAP_RECORD_CONTROL)

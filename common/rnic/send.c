@@ -16,9 +16,10 @@
 
 /* Messages to a peer that are posted no further apart are a burst. */
 #define BURST_NS 2000
-/* Datagrams in flight, from which on all wait for company: the peer does not read, and the window
- * must not be spent on small ones. */
+/* Datagrams in flight, from which on all wait for company, and their share of the window: the peer
+ * does not read, and the window must not be spent on small ones. */
 #define APART_MAX_DATAGRAMS 16
+#define APART_MAX_SHARE     4
 
 /* ---- works ---- */
 
@@ -164,15 +165,21 @@ static void look_again(struct dw_peer *peer)
         dw_list_append(&peer->qp->flush, &peer->flush_link);
 }
 
-/* The open datagram goes now if nothing is in flight, or it ends a message, most of which is on its
- * way, or it is no part of a burst: its sender may compute before it lets us run again. Else it
- * goes at the next run. */
+/* Whether what is appended now goes at once: nothing is in flight, or it is no part of a burst; its
+ * sender may compute before it lets us run again. */
+static void before_append(struct dw_peer *peer, uint64_t now_ns)
+{
+    const struct dw_sendwin *win = &peer->sendwin;
+    bool burst = now_ns - peer->appended_ns < BURST_NS;
+    peer->appended_ns = now_ns;
+    peer->at_once = !win->count || (!burst && win->count < APART_MAX_DATAGRAMS &&
+                                    win->count <= win->cwnd_datagrams / APART_MAX_SHARE);
+}
+
+/* It may also end a message, most of which is on its way. Else it goes at the next run. */
 static void after_append(struct dw_peer *peer, uint64_t now_ns)
 {
-    bool apart =
-        now_ns - peer->appended_ns >= BURST_NS && peer->sendwin.count < APART_MAX_DATAGRAMS;
-    peer->appended_ns = now_ns;
-    if (!peer->sendwin.count || apart || (peer->open && peer->open->urgent))
+    if (!peer->sendwin.count || peer->at_once || (peer->open && peer->open->urgent))
         close_open(peer, now_ns);
     else if (peer->open)
         look_again(peer);
@@ -190,6 +197,7 @@ static void copy_pending(struct dw_peer *peer, uint64_t now_ns)
 
 void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
 {
+    before_append(peer, now_ns);
     dw_list_append(&peer->pending, &work->link);
     copy_pending(peer, now_ns);
     /* Kept back by the pool alone, with nothing in flight, no acknowledgement would come. */
@@ -223,6 +231,7 @@ void dw_send_flush(struct dw_peer *peer, uint64_t now_ns)
 {
     if (peer->ah->gone)
         return;
+    peer->at_once = false;
     dw_transmit_lost(peer, now_ns);
     copy_pending(peer, now_ns);
     close_open(peer, now_ns);
@@ -408,8 +417,9 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
         len > qp->attr.max_msg_bytes)
         goto no_room;
     uint32_t bytes = DW_SEND_SEGMENT_BYTES + (uint32_t)len;
+    before_append(peer, dw_device_now_ns(qp->device));
     if (open_room(peer) < bytes) {
-        close_open(peer, dw_device_now_ns(qp->device));
+        close_open(peer, peer->appended_ns);
         peer->open = begin(peer, bytes);
         if (!peer->open)
             goto no_room;
@@ -436,6 +446,6 @@ void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm
     };
     dw_segment_put(peer->open, &ddp, NULL, qp->reserved_bytes);
     qp->counters.tx_send_msgs++;
-    after_append(peer, dw_device_now_ns(qp->device));
+    after_append(peer, peer->appended_ns);
     dw_unlock(qp->device);
 }

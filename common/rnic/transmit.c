@@ -18,7 +18,7 @@ _Static_assert(STREAM_BYTES >= DW_LLP_TRAIN_BYTES, "the largest buffer holds any
 static uint32_t worthwhile_bytes(const struct dw_peer *peer, uint32_t need)
 {
     uint32_t bytes = need;
-    if (peer->sendwin.count)
+    if (peer->sendwin.count && !peer->at_once)
         bytes = peer->sendwin.count > 1 ? STREAM_BYTES : JOINED_BYTES;
     if (bytes > peer->ah->datagram_max_bytes)
         bytes = peer->ah->datagram_max_bytes;

@@ -5,11 +5,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "common/base/pages.h"
 #include "common/base/slab.h"
 #include "test/unit/random.h"
 
@@ -19,6 +21,37 @@ static void trim_all(struct dw_slab *slab)
 {
     for (unsigned i = 0; i < 64 && dw_slab_trim(slab); i++)
         ;
+}
+
+static unsigned mappings(void)
+{
+    char line[512];
+    unsigned count = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps))
+        count += strchr(line, '\n') != NULL;
+    fclose(maps);
+    return count;
+}
+
+static void pages__all_of_any_size_go_back(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 4095, 4097, 65856};
+    void *pages[16];
+    unsigned before = 0;
+    for (unsigned round = 0; round < 50; round++) {
+        for (unsigned i = 0; i < 16; i++) {
+            pages[i] = dw_pages_map(sizes[(i + round) % 4], 4096);
+            assert_non_null(pages[i]);
+        }
+        for (unsigned i = 0; i < 16; i++)
+            dw_pages_unmap(pages[i], sizes[(i + round) % 4]);
+        if (!round)
+            before = mappings();
+    }
+    assert_in_range(mappings(), 1, before + 4);
 }
 
 static void slab_get__sizes(void **state)
@@ -153,6 +186,7 @@ static void slab__random_use(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages__all_of_any_size_go_back),
         cmocka_unit_test(slab_get__sizes),
         cmocka_unit_test(slab_get__bound),
         cmocka_unit_test(slab_trim__keeps_what_was_needed),
