@@ -83,6 +83,8 @@ static int send_gathered(struct mca_btl_diwarp_module *module,
         *pace = mca_btl_diwarp_rc_pace(module, endpoint);
         if (MCA_BTL_DIWARP_PACE_ALONE == *pace) {
             rc = diwarp_rc_post_send(endpoint->qp, &wr);
+            /* The call is no pause of the program. */
+            endpoint->sent_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
         }
     }
     OPAL_THREAD_UNLOCK(&module->rc->lock);
