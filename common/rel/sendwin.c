@@ -6,6 +6,9 @@
 
 #include "common/base/serial.h"
 
+/* Share of window and credit, from which on they are filling. */
+#define FILLING_NUM        3
+#define FILLING_DEN        4
 #define CWND_MIN_DATAGRAMS 2
 
 void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_datagrams,
@@ -33,6 +36,12 @@ uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win)
     uint32_t psns = span < win->max_datagrams ? win->max_datagrams - span : 0;
     uint32_t room = win->cwnd_datagrams - win->count;
     return room < psns ? room : psns;
+}
+
+bool dw_sendwin_is_filling(const struct dw_sendwin *win)
+{
+    return win->count >= win->cwnd_datagrams * FILLING_NUM / FILLING_DEN ||
+           win->bytes >= win->credit_bytes / FILLING_DEN * FILLING_NUM;
 }
 
 bool dw_sendwin_may_send(const struct dw_sendwin *win, uint32_t truesize_bytes)

@@ -53,6 +53,8 @@ void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_da
 
 /* How many more datagrams the congestion window and the PSNs allow; credit apart. */
 uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win);
+/* Little room is left, for the peer does not read: not to be spent on small datagrams. */
+bool dw_sendwin_is_filling(const struct dw_sendwin *win);
 bool dw_sendwin_may_send(const struct dw_sendwin *win, uint32_t truesize_bytes);
 
 /* A new datagram goes out: gives it its PSN. */

@@ -16,11 +16,6 @@
 
 /* Messages to a peer that are posted no further apart are a burst. */
 #define BURST_NS 2000
-/* Datagrams in flight, from which on all wait for company, and their share of the window: the peer
- * does not read, and the window must not be spent on small ones. */
-#define APART_MAX_DATAGRAMS 16
-#define APART_MAX_SHARE     4
-
 /* ---- works ---- */
 
 /* Kept for the next requests. */
@@ -172,8 +167,7 @@ static void before_append(struct dw_peer *peer, uint64_t now_ns)
     const struct dw_sendwin *win = &peer->sendwin;
     bool burst = now_ns - peer->appended_ns < BURST_NS;
     peer->appended_ns = now_ns;
-    peer->at_once = !win->count || (!burst && win->count < APART_MAX_DATAGRAMS &&
-                                    win->count <= win->cwnd_datagrams / APART_MAX_SHARE);
+    peer->at_once = !win->count || (!burst && !dw_sendwin_is_filling(win));
 }
 
 /* It may also end a message, most of which is on its way. Else it goes at the next run. */
