@@ -86,6 +86,28 @@ static void sendwin_may_send__bounds(void **state)
     }
 }
 
+static void sendwin_is_filling__table(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned sent;
+        uint32_t cwnd_datagrams, credit_bytes;
+        bool filling;
+    } cases[] = {
+        {0, 8, 80 * SIZE, false}, {5, 8, 80 * SIZE, false}, {6, 8, 80 * SIZE, true},
+        {2, 8, 4 * SIZE, false},  {3, 8, 4 * SIZE, true},   {1, 2, 80 * SIZE, true},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct dw_sendwin win;
+        struct dw_tx txs[8];
+        fill(&win, txs, cases[i].sent);
+        win.cwnd_datagrams = cases[i].cwnd_datagrams;
+        win.credit_bytes = cases[i].credit_bytes;
+        assert_int_equal(dw_sendwin_is_filling(&win), cases[i].filling);
+    }
+}
+
 static void sendwin_room__table(void **state)
 {
     (void)state;
@@ -564,6 +586,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sendwin_on_send__numbers_in_order),
         cmocka_unit_test(sendwin_may_send__bounds),
+        cmocka_unit_test(sendwin_is_filling__table),
         cmocka_unit_test(sendwin_room__table),
         cmocka_unit_test(sendwin_may_send__hole_bounds_the_psns),
         cmocka_unit_test(sendwin_on_ack__table),
