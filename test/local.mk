@@ -17,6 +17,7 @@ noinst_HEADERS += \
 	test/net/rc_record.h \
 	test/net/tap.h \
 	test/net/tcp_pcap.h \
+	test/fuzz/input.h \
 	test/net/forge.h \
 	test/net/node.h \
 	test/net/rc_end.h \

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/rnic/rc.h"
+#include "test/fuzz/input.h"
 #include "test/unit/fake_streams.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -16,24 +17,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define REGION_BYTES 4096u
 #define CANARY       0x5a
 #define MOST_BYTES   (1u << 20) /* that it may hold: one FPDU, one stage at most */
-
-static void require(bool truth)
-{
-    if (!truth)
-        abort();
-}
-
-struct input {
-    const uint8_t *at, *end;
-};
-
-static uint32_t take(struct input *in, unsigned bytes)
-{
-    uint32_t value = 0;
-    for (; bytes && in->at < in->end; bytes--)
-        value = value << 8 | *in->at++;
-    return value;
-}
 
 struct target {
     struct fake_net net;

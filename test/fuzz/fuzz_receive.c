@@ -13,6 +13,7 @@
 #include "common/rnic/qp.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
+#include "test/fuzz/input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,27 +22,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define LOCAL_BYTES  32768u
 #define CANARY       0x5a
 #define JOB          7
-
-static void require(bool truth)
-{
-    if (!truth)
-        abort();
-}
-
-/* ---- input ---------------------------------------------------------------------------------- */
-
-struct input {
-    const uint8_t *at, *end;
-};
-
-static uint32_t take(struct input *in, unsigned bytes)
-{
-    uint32_t value = 0;
-
-    for (; bytes && in->at < in->end; bytes--)
-        value = value << 8 | *in->at++;
-    return value;
-}
 
 /* ---- an LLP in memory: one datagram in, all that goes out is lost ---------------------------- */
 
@@ -247,7 +227,7 @@ static void poll_once(void)
 static void post(struct input *in)
 {
     static const enum ibv_wr_opcode opcodes[] = {
-        IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,       IBV_WR_RDMA_WRITE,
+        IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,      IBV_WR_RDMA_WRITE,
         IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD};
     struct ibv_sge sge = {.addr = (uintptr_t)w.local};
     struct diwarp_send_wr wr = {.wr = {.sg_list = &sge, .num_sge = 1},
@@ -400,10 +380,10 @@ static size_t put_head(struct input *in, unsigned rank, struct dw_ddp_header *dd
 
 static uint32_t put_segment(struct input *in, unsigned rank, uint8_t *buf)
 {
-    static const uint8_t opcodes[] = {
-        DW_RDMAP_SEND,           DW_RDMAP_SEND_IMM,        DW_RDMAP_WRITE_RECORD,
-        DW_RDMAP_READ_REQUEST,   DW_RDMAP_ATOMIC_REQUEST,  DW_RDMAP_ATOMIC_RESPONSE,
-        DW_RDMAP_RECORD_CONTROL, DW_RDMAP_WRITE_RECORD};
+    static const uint8_t opcodes[] = {DW_RDMAP_SEND,           DW_RDMAP_SEND_IMM,
+                                      DW_RDMAP_WRITE_RECORD,   DW_RDMAP_READ_REQUEST,
+                                      DW_RDMAP_ATOMIC_REQUEST, DW_RDMAP_ATOMIC_RESPONSE,
+                                      DW_RDMAP_RECORD_CONTROL, DW_RDMAP_WRITE_RECORD};
     uint32_t choice = take(in, 1);
     struct dw_ddp_header ddp = {.opcode = opcodes[choice & 7], .last = choice & 8};
     uint8_t head[DW_RECORD_STATUS_BYTES(4) + DIWARP_RELEASE_MAX_BYTES];
