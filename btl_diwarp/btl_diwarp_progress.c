@@ -3,6 +3,8 @@
 #define _GNU_SOURCE /* ppoll */
 #include "btl_diwarp/btl_diwarp.h"
 
+#include "opal/runtime/opal_progress.h"
+
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
@@ -157,6 +159,8 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool busy)
     if (sleep_ns > idle_ns) {
         sleep_ns = idle_ns;
     }
+    /* mpirun knows of its slots, not of cores; and MPI_Init may have set it since the last time. */
+    (void)opal_progress_set_yield_when_idle(true);
     if (sleep_ns < BLOCK_SHORTEST_NS) {
         return;
     }
@@ -181,6 +185,10 @@ int mca_btl_diwarp_component_progress(void)
         return 0;
     }
     count = mca_btl_diwarp_poll_and_call_back(module);
+    /* Open MPI gives the core away when nothing is said to have happened: not amid a record. */
+    if (0 == count && diwarp_cq_busy(module->cq)) {
+        count = 1;
+    }
     if (OPAL_UNLIKELY(module->blocking)) {
         block_if_idle(module, count > 0);
     }

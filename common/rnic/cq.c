@@ -125,11 +125,16 @@ static int run(struct diwarp_cq *cq)
 {
     uint64_t now_ns = dw_device_now_ns(cq->device);
     int received = 0;
+    bool more = false;
     __atomic_store_n(&cq->ran_ns, now_ns, __ATOMIC_RELAXED);
-    dw_list_foreach (it, &cq->qps)
-        received += dw_qp_progress(dw_container(it, struct diwarp_qp, cq_link), now_ns);
+    dw_list_foreach (it, &cq->qps) {
+        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
+        received += dw_qp_progress(qp, now_ns);
+        more |= dw_qp_has_more(qp);
+    }
     if (cq->rc)
         received += dw_rc_run(cq->rc, now_ns);
+    __atomic_store_n(&cq->busy, received || more, __ATOMIC_RELAXED);
     return received;
 }
 
@@ -175,6 +180,11 @@ uint64_t diwarp_cq_quiet_ns(const struct diwarp_cq *cq)
     uint64_t ran_ns = __atomic_load_n(&cq->ran_ns, __ATOMIC_RELAXED);
     uint64_t now_ns = dw_device_now_ns(cq->device);
     return now_ns > ran_ns ? now_ns - ran_ns : 0;
+}
+
+bool diwarp_cq_busy(const struct diwarp_cq *cq)
+{
+    return __atomic_load_n(&cq->busy, __ATOMIC_RELAXED);
 }
 
 #define WAIT_MAX_FDS 16

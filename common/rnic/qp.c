@@ -328,11 +328,14 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
     return received;
 }
 
+bool dw_qp_has_more(const struct diwarp_qp *qp)
+{
+    return !dw_list_empty(&qp->flush) || !dw_list_empty(&qp->ready);
+}
+
 uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp)
 {
-    if (!dw_list_empty(&qp->flush) || !dw_list_empty(&qp->ready))
-        return 0;
-    return dw_heap_next_ns(&qp->timers);
+    return dw_qp_has_more(qp) ? 0 : dw_heap_next_ns(&qp->timers);
 }
 
 void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region)

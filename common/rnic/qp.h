@@ -54,6 +54,7 @@ struct diwarp_cq {
     uint32_t head, count, capacity;
     uint32_t most;   /* that have been in it at a time since the last trim */
     uint64_t ran_ns; /* the RNIC, last; read without the lock */
+    bool busy;       /* it received something then, or has more to send; likewise */
 };
 
 /* A sequenced datagram. Kept, as it went out, until it is acknowledged. */
@@ -279,6 +280,8 @@ static inline uint64_t dw_record_key(const struct dw_peer *peer, uint32_t id)
 /* ---- qp.c ---- */
 /* One run of the RNIC; returns how many receive calls brought something. */
 int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns);
+/* The last run did not send all that may go now. */
+bool dw_qp_has_more(const struct diwarp_qp *qp);
 /* When it wants to run next at the latest, DW_NEVER: not before a datagram or a post. */
 uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp);
 /* Sees that what is taken now will be given back. */

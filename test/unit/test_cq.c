@@ -193,6 +193,44 @@ static void quiet__counts_from_the_last_run(void **state)
     node_close(&a);
 }
 
+/* The target of a write is told of nothing, but runs; when all is there, it may give way. */
+static void busy__while_a_record_moves_without_completions(void **state)
+{
+    (void)state;
+    static uint8_t from[1 << 20], to[1 << 20];
+    struct diwarp_wc wc;
+    struct node a, b;
+
+    node_open_default(&a, 1, DIWARP_QPT_RD);
+    node_open_default(&b, 2, DIWARP_QPT_RD);
+    struct diwarp_ah *ah = node_ah(&a, &b);
+    struct diwarp_mr *mr =
+        diwarp_reg_mr(b.pd, to, sizeof to, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_non_null(mr);
+    assert_false(diwarp_cq_busy(b.cq));
+    memset(from, 7, sizeof from);
+    assert_int_equal(
+        post(&a, ah, IBV_WR_RDMA_WRITE, from, sizeof from, IBV_SEND_SIGNALED, 0, mr, 0), 0);
+    unsigned busy = 0;
+    for (uint64_t end_ns = clock_ns() + WAIT_NS; a.writes == 0 && clock_ns() < end_ns;) {
+        node_poll(&a);
+        assert_int_equal(diwarp_poll_cq(b.cq, 1, &wc), 0);
+        busy += diwarp_cq_busy(b.cq);
+    }
+    assert_int_equal(a.writes, 1);
+    assert_memory_equal(from, to, sizeof to);
+    assert_true(busy > 1);
+    for (uint64_t end_ns = clock_ns() + WAIT_NS; diwarp_cq_busy(b.cq) && clock_ns() < end_ns;) {
+        node_poll(&a);
+        assert_int_equal(diwarp_poll_cq(b.cq, 1, &wc), 0);
+    }
+    assert_false(diwarp_cq_busy(b.cq));
+    diwarp_dereg_mr(mr);
+    diwarp_destroy_ah(ah);
+    node_close(&a);
+    node_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +240,7 @@ int main(void)
         cmocka_unit_test(cq__of_two_qps_serves_both),
         cmocka_unit_test(poll__few_at_a_time),
         cmocka_unit_test(run_cq__hands_nothing_out),
+        cmocka_unit_test(busy__while_a_record_moves_without_completions),
     };
 
     return cmocka_run_group_tests_name("cq", tests, NULL, NULL);
