@@ -11,10 +11,12 @@
  * messages. Messages of one sender are matched in order, so these fill exactly the receives that
  * are then posted for it.
  */
+#define _GNU_SOURCE /* sched_setaffinity */
 #include "benchmarks/mpi_bench.h"
 #include "benchmarks/options.h"
 #include "benchmarks/samples.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #define MAX_WINDOW 256
@@ -28,6 +30,7 @@ struct options {
     int window;
     double seconds;
     int samples;
+    bool own_core;
 };
 
 struct receiver {
@@ -49,7 +52,7 @@ static bool parse_options(int argc, char **argv, struct options *opt)
 
     *opt = (struct options){.bytes = 1 << 20, .window = 16, .seconds = 2, .samples = 1};
     opterr = 0;
-    while (ok && (c = getopt(argc, argv, "b:w:t:r:")) != -1) {
+    while (ok && (c = getopt(argc, argv, "b:w:t:r:c")) != -1) {
         if (c == 'b')
             ok = options_number(optarg, 1, OPTIONS_MAX_BYTES, &opt->bytes);
         else if (c == 'w')
@@ -58,10 +61,29 @@ static bool parse_options(int argc, char **argv, struct options *opt)
             ok = options_seconds(optarg, &opt->seconds);
         else if (c == 'r')
             ok = options_number(optarg, 1, 10000, &opt->samples);
+        else if (c == 'c')
+            opt->own_core = true;
         else
             ok = false;
     }
     return ok && optind == argc;
+}
+
+/* A receiver on a host of its own is not kept off its core by those who send to it. */
+static void part_from_senders(int rank)
+{
+    cpu_set_t cores, own;
+    size_t first = 0;
+
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) < 2)
+        return;
+    while (!CPU_ISSET(first, &cores))
+        first++;
+    CPU_ZERO(&own);
+    CPU_SET(first, &own);
+    CPU_CLR(first, &cores);
+    if (sched_setaffinity(0, sizeof cores, rank == 0 ? &own : &cores) != 0)
+        mpi_bench_fail("a rank could not be bound to a core");
 }
 
 /* ---- senders ------------------------------------------------------------------------------- */
@@ -250,14 +272,20 @@ int main(int argc, char **argv)
         if (rank == 0)
             fprintf(stderr,
                     "usage: mpirun -np RANKS %s [-b BYTES] [-w WINDOW] [-t SECONDS] [-r SAMPLES]\n"
-                    "  rank 0 receives; SECONDS are those of one sample\n",
+                    "       [-c]\n"
+                    "  rank 0 receives; SECONDS are those of one sample; -c: rank 0 has a core to "
+                    "itself\n",
                     argv[0]);
         rc = 2;
-    } else if (rank == 0) {
-        receive_all(&opt, ranks - 1);
     } else {
-        MPI_Barrier(MPI_COMM_WORLD);
-        send_until_stopped(&opt, rank);
+        if (opt.own_core)
+            part_from_senders(rank);
+        if (rank == 0) {
+            receive_all(&opt, ranks - 1);
+        } else {
+            MPI_Barrier(MPI_COMM_WORLD);
+            send_until_stopped(&opt, rank);
+        }
     }
     MPI_Finalize();
     return rc;

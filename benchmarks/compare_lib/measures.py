@@ -174,6 +174,6 @@ MEASURES = (
             BTLS, scene="MTU 1500, 1 % lost", mtu=1500, lossy=True, rounds=(1, 5)),
     Measure("incast", "incast", ("-b 1048576 -w 16 -t 1", "-b 1048576 -w 16 -t 3"), (0, 0), BTLS,
             rounds=(2, 5), title="1 → 1"),
-    Measure("incast", "incast", ("-b 1048576 -w 16 -t 1", "-b 1048576 -w 16 -t 3"), (0, 0), BTLS,
-            ranks=16, rounds=(2, 5), title="15 → 1"),
+    Measure("incast", "incast", ("-b 1048576 -w 16 -t 1 -c", "-b 1048576 -w 16 -t 3 -c"), (0, 0),
+            BTLS, ranks=16, rounds=(2, 5), title="15 → 1"),
 )
