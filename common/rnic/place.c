@@ -10,9 +10,8 @@
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
-/* Records of this size and more are written past the cache: it would not hold them until they are
- * used, and a cold line costs twice as much to write through it. */
-#define PAST_CACHE_MIN_BYTES (512u << 10)
+/* Of a record: what is smaller is better in the cache in any case. */
+#define LARGE_MIN_BYTES (512u << 10)
 /* Sends smaller than this are handed over where they lie, or not worth it. */
 #define SEND_MIN_BYTES 8192
 
@@ -68,9 +67,9 @@ static bool place_record(struct dw_peer *peer, const struct dw_llp_header *heade
     if (!sink)
         return false;
     uint32_t length = segment->bytes - DW_WRITE_RECORD_BYTES;
-    bool past_cache = wr.total >= PAST_CACHE_MIN_BYTES;
+    bool large = wr.total >= LARGE_MIN_BYTES;
     if (copy_right(buf, len, sink->addr + wr.offset, length,
-                   past_cache ? dw_crc32c_copy_past_cache : dw_crc32c_copy))
+                   large ? dw_crc32c_copy_large : dw_crc32c_copy))
         dw_receive_record(sink, header, wr.offset, length, now_ns);
     else
         peer->qp->counters.drop_crc++;

@@ -66,7 +66,7 @@ static const struct dw_crc32c_impl portable = {
     .usable = portable_usable,
     .update = portable_update,
     .update_copy = portable_update_copy,
-    .update_copy_past_cache = portable_update_copy,
+    .update_copy_large = portable_update_copy,
 };
 
 /* Best first. */
@@ -114,9 +114,9 @@ uint32_t dw_crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len)
     return ~impl()->update_copy(~crc, dst, src, len);
 }
 
-uint32_t dw_crc32c_copy_past_cache(uint32_t crc, void *dst, const void *src, size_t len)
+uint32_t dw_crc32c_copy_large(uint32_t crc, void *dst, const void *src, size_t len)
 {
-    return ~impl()->update_copy_past_cache(~crc, dst, src, len);
+    return ~impl()->update_copy_large(~crc, dst, src, len);
 }
 
 void dw_crc32c_copy_fence(void)

@@ -14,6 +14,7 @@
 #if defined(__x86_64__)
 
 #include <immintrin.h>
+#include <stdatomic.h>
 
 #include "common/wire/crc32c_internal.h"
 
@@ -145,7 +146,7 @@ const struct dw_crc32c_impl dw_crc32c_sse42 = {
     .usable = sse42_usable,
     .update = sse42_update,
     .update_copy = sse42_update_copy,
-    .update_copy_past_cache = sse42_update_copy,
+    .update_copy_large = sse42_update_copy,
 };
 
 /* ---- vpclmulqdq --------------------------------------------------------------------------- */
@@ -207,6 +208,13 @@ static INLINE void prefetch(const uint8_t *p)
     }
 }
 
+static INLINE void prefetch_to_write(uint8_t *p)
+{
+    for (size_t i = 0; i < 4; i++) {
+        __builtin_prefetch(p + i * BLOCK_BYTES, 1, 3);
+    }
+}
+
 /* The CRC register after the 64 bytes that v is congruent to. */
 AVX512 static INLINE uint32_t reduce(__m512i v)
 {
@@ -240,6 +248,9 @@ AVX512 static INLINE __m512i fold_blocks(uint32_t state, uint8_t *dst, const uin
         for (i = 4, left -= 4; left >= 4; i += 4, left -= 4) {
             if (blocks >= PREFETCH_MIN_BLOCKS) {
                 prefetch(src + i * BLOCK_BYTES + PREFETCH_AHEAD_BYTES);
+                if (copy == TO_CACHE) {
+                    prefetch_to_write(dst + i * BLOCK_BYTES + PREFETCH_AHEAD_BYTES);
+                }
             }
             a = fold(a, k, load(dst, src, i, copy));
             b = fold(b, k, load(dst, src, i + 1, copy));
@@ -288,8 +299,8 @@ AVX512 static uint32_t vpclmulqdq_update_copy(uint32_t state, uint8_t *dst, cons
     return folded(state, dst, src, len, TO_CACHE);
 }
 
-AVX512 static uint32_t vpclmulqdq_update_copy_past_cache(uint32_t state, uint8_t *dst,
-                                                         const uint8_t *src, size_t len)
+AVX512 static uint32_t update_copy_past_cache(uint32_t state, uint8_t *dst, const uint8_t *src,
+                                              size_t len)
 {
     size_t head = -(uintptr_t)dst % BLOCK_BYTES;
 
@@ -298,6 +309,50 @@ AVX512 static uint32_t vpclmulqdq_update_copy_past_cache(uint32_t state, uint8_t
     }
     state = straight(state, dst, src, head, true);
     return folded(state, dst + head, src + head, len - head, PAST_CACHE);
+}
+
+/*
+ * Past the cache a cold destination fills twice as fast as through it. But what the cache holds, or
+ * what is read soon, is better written through it. Both are tried now and then, and timed.
+ */
+#define LOOK_EVERY 16
+
+/* Of each way, cycles for a KiB, as a moving average. Threads may share them: they only advise. */
+static uint32_t _Atomic cycles_through, cycles_past, copies;
+
+static void note(uint32_t _Atomic *average, uint64_t cycles, size_t len)
+{
+    uint32_t old = atomic_load_explicit(average, memory_order_relaxed);
+    uint64_t new = cycles * 1024 / len;
+
+    if (new > UINT16_MAX) { /* somebody else had the core */
+        return;
+    }
+    atomic_store_explicit(average, old != 0 ? (3 * old + (uint32_t) new) / 4 : (uint32_t) new,
+                          memory_order_relaxed);
+}
+
+/* Past the cache only for a clear gain: whoever reads the data pays for it. */
+static bool past_is_faster(void)
+{
+    uint32_t past = atomic_load_explicit(&cycles_past, memory_order_relaxed);
+
+    return atomic_load_explicit(&cycles_through, memory_order_relaxed) > past + past / 4;
+}
+
+static uint32_t vpclmulqdq_update_copy_large(uint32_t state, uint8_t *dst, const uint8_t *src,
+                                             size_t len)
+{
+    uint32_t turn = atomic_fetch_add_explicit(&copies, 1, memory_order_relaxed) % LOOK_EVERY;
+    bool past = turn == LOOK_EVERY / 2 || (turn != 0 && past_is_faster());
+    uint64_t before = __rdtsc();
+
+    state = past ? update_copy_past_cache(state, dst, src, len)
+                 : vpclmulqdq_update_copy(state, dst, src, len);
+    if (len != 0 && turn % (LOOK_EVERY / 2) == 0) {
+        note(past ? &cycles_past : &cycles_through, __rdtsc() - before, len);
+    }
+    return state;
 }
 
 static bool vpclmulqdq_usable(void)
@@ -311,7 +366,7 @@ const struct dw_crc32c_impl dw_crc32c_vpclmulqdq = {
     .usable = vpclmulqdq_usable,
     .update = vpclmulqdq_update,
     .update_copy = vpclmulqdq_update_copy,
-    .update_copy_past_cache = vpclmulqdq_update_copy_past_cache,
+    .update_copy_large = vpclmulqdq_update_copy_large,
 };
 
 /* ---- constants ---------------------------------------------------------------------------- */
