@@ -129,8 +129,10 @@ static int run(struct diwarp_cq *cq)
     __atomic_store_n(&cq->ran_ns, now_ns, __ATOMIC_RELAXED);
     dw_list_foreach (it, &cq->qps) {
         struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
+        uint64_t refused = qp->counters.tx_eagain;
         received += dw_qp_progress(qp, now_ns);
-        more |= dw_qp_has_more(qp);
+        /* What a full socket holds up does not go sooner for being tried again. */
+        more |= dw_qp_has_more(qp) && qp->counters.tx_eagain == refused;
     }
     if (cq->rc)
         received += dw_rc_run(cq->rc, now_ns);

@@ -54,7 +54,7 @@ struct diwarp_cq {
     uint32_t head, count, capacity;
     uint32_t most;   /* that have been in it at a time since the last trim */
     uint64_t ran_ns; /* the RNIC, last; read without the lock */
-    bool busy;       /* it received something then, or has more to send; likewise */
+    bool busy;       /* it received something then, or has more that may go; likewise */
 };
 
 /* A sequenced datagram. Kept, as it went out, until it is acknowledged. */

@@ -323,12 +323,12 @@ static uint32_t _Atomic cycles_through, cycles_past, copies;
 static void note(uint32_t _Atomic *average, uint64_t cycles, size_t len)
 {
     uint32_t old = atomic_load_explicit(average, memory_order_relaxed);
-    uint64_t new = cycles * 1024 / len;
+    uint64_t latest = cycles * 1024 / len;
 
-    if (new > UINT16_MAX) { /* somebody else had the core */
+    if (latest > UINT16_MAX) { /* somebody else had the core */
         return;
     }
-    atomic_store_explicit(average, old != 0 ? (3 * old + (uint32_t) new) / 4 : (uint32_t) new,
+    atomic_store_explicit(average, old ? (3 * old + (uint32_t)latest) / 4 : (uint32_t)latest,
                           memory_order_relaxed);
 }
 
