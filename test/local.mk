@@ -15,6 +15,7 @@ noinst_HEADERS += \
 	test/mpi/mpi_tool.h \
 	test/net/pcap.h \
 	test/net/rc_record.h \
+	test/net/rc_traffic.h \
 	test/net/tap.h \
 	test/net/tcp_pcap.h \
 	test/fuzz/input.h \
@@ -151,7 +152,9 @@ RNIC_TESTS = \
 	test/net/test_loopback \
 	test/net/test_loopback_ud \
 	test/net/test_memory \
+	test/net/test_rc_connections \
 	test/net/test_rc_loopback \
+	test/net/test_rc_waits \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_rest \
