@@ -22,6 +22,7 @@ noinst_HEADERS += \
 	test/net/forge.h \
 	test/net/node.h \
 	test/net/rc_end.h \
+	test/net/rd_pair.h \
 	test/sim/sim_fixture.h \
 	test/sim/sim_net.h \
 	test/sim/sim_rd.h \
@@ -150,6 +151,8 @@ RNIC_TESTS = \
 	test/net/test_bad_input \
 	test/net/test_bad_peer \
 	test/net/test_loopback \
+	test/net/test_loopback_posts \
+	test/net/test_loopback_threads \
 	test/net/test_loopback_ud \
 	test/net/test_memory \
 	test/net/test_rc_connections \
