@@ -29,6 +29,7 @@ noinst_HEADERS += \
 	test/sim/sim_ud.h \
 	test/sim/sim_world.h \
 	test/unit/fake_streams.h \
+	test/unit/mpa_model.h \
 	test/unit/random.h \
 	test/unit/udp_fixture.h \
 	test/vectors/vectors.h
@@ -123,6 +124,8 @@ UNIT_TESTS = \
 	test/unit/test_lu_flow \
 	test/unit/test_map \
 	test/unit/test_mpa \
+	test/unit/test_mpa_fpdu \
+	test/unit/test_mpa_gather \
 	test/unit/test_mr \
 	test/unit/test_npb \
 	test/unit/test_peer_memory \
