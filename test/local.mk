@@ -31,6 +31,7 @@ noinst_HEADERS += \
 	test/unit/fake_streams.h \
 	test/unit/mpa_model.h \
 	test/unit/random.h \
+	test/unit/sendwin_fixture.h \
 	test/unit/udp_fixture.h \
 	test/vectors/vectors.h
 EXTRA_DIST += \
@@ -140,6 +141,7 @@ UNIT_TESTS = \
 	test/unit/test_rtt \
 	test/unit/test_seen \
 	test/unit/test_sendwin \
+	test/unit/test_sendwin_lossy \
 	test/unit/test_serial \
 	test/unit/test_terminate \
 	test/unit/test_slab \
