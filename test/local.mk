@@ -31,6 +31,7 @@ noinst_HEADERS += \
 	test/unit/fake_streams.h \
 	test/unit/mpa_model.h \
 	test/unit/random.h \
+	test/unit/rc_forged.h \
 	test/unit/sendwin_fixture.h \
 	test/unit/udp_fixture.h \
 	test/vectors/vectors.h
@@ -133,6 +134,7 @@ UNIT_TESTS = \
 	test/unit/test_ranges \
 	test/unit/test_rc_hello \
 	test/unit/test_rc_protocol \
+	test/unit/test_rc_protocol_setup \
 	test/unit/test_rc_stream \
 	test/unit/test_rdmap \
 	test/unit/test_record \
@@ -179,6 +181,8 @@ test_unit_test_lu_fields_SOURCES = test/unit/test_lu_fields.c $(LU_NUMERICS)
 test_unit_test_lu_flow_SOURCES = test/unit/test_lu_flow.c $(LU_NUMERICS)
 test_unit_test_npb_SOURCES = test/unit/test_npb.c benchmarks/npb/radix_digit.c
 test_unit_test_rc_protocol_SOURCES = test/unit/test_rc_protocol.c test/unit/fake_streams.c
+test_unit_test_rc_protocol_setup_SOURCES = test/unit/test_rc_protocol_setup.c \
+	test/unit/fake_streams.c
 test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_streams.c
 
 test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc \
