@@ -117,6 +117,7 @@ UNIT_TESTS = \
 	test/unit/test_crc32c \
 	test/unit/test_ddp \
 	test/unit/test_device \
+	test/unit/test_fault_plan \
 	test/unit/test_heap \
 	test/unit/test_interface \
 	test/unit/test_list \
@@ -187,6 +188,7 @@ test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_str
 
 test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc \
 	-Wl,--wrap=realloc,--wrap=free
+test_unit_test_fault_plan_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
 endif
