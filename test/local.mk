@@ -34,6 +34,7 @@ noinst_HEADERS += \
 	test/unit/rc_forged.h \
 	test/unit/sendwin_fixture.h \
 	test/unit/udp_fixture.h \
+	test/unit/udp_kernel.h \
 	test/vectors/vectors.h
 EXTRA_DIST += \
 	test/fuzz/seeds/mpa/framed_markers \
@@ -185,6 +186,7 @@ test_unit_test_rc_protocol_SOURCES = test/unit/test_rc_protocol.c test/unit/fake
 test_unit_test_rc_protocol_setup_SOURCES = test/unit/test_rc_protocol_setup.c \
 	test/unit/fake_streams.c
 test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_streams.c
+test_unit_test_udp_SOURCES = test/unit/test_udp.c test/unit/udp_kernel.c
 
 test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc \
 	-Wl,--wrap=realloc,--wrap=free
