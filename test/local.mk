@@ -19,6 +19,7 @@ noinst_HEADERS += \
 	test/net/tap.h \
 	test/net/tcp_pcap.h \
 	test/fuzz/input.h \
+	test/fuzz/memory_llp.h \
 	test/net/forge.h \
 	test/net/node.h \
 	test/net/rc_end.h \
