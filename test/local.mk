@@ -15,20 +15,27 @@ noinst_HEADERS += \
 	test/mpi/mpi_tool.h \
 	test/net/pcap.h \
 	test/net/rc_record.h \
+	test/net/rc_traffic.h \
 	test/net/tap.h \
 	test/net/tcp_pcap.h \
 	test/fuzz/input.h \
+	test/fuzz/memory_llp.h \
 	test/net/forge.h \
 	test/net/node.h \
 	test/net/rc_end.h \
+	test/net/rd_pair.h \
 	test/sim/sim_fixture.h \
 	test/sim/sim_net.h \
 	test/sim/sim_rd.h \
 	test/sim/sim_ud.h \
 	test/sim/sim_world.h \
 	test/unit/fake_streams.h \
+	test/unit/mpa_model.h \
 	test/unit/random.h \
+	test/unit/rc_forged.h \
+	test/unit/sendwin_fixture.h \
 	test/unit/udp_fixture.h \
+	test/unit/udp_kernel.h \
 	test/vectors/vectors.h
 EXTRA_DIST += \
 	test/fuzz/seeds/mpa/framed_markers \
@@ -112,6 +119,7 @@ UNIT_TESTS = \
 	test/unit/test_crc32c \
 	test/unit/test_ddp \
 	test/unit/test_device \
+	test/unit/test_fault_plan \
 	test/unit/test_heap \
 	test/unit/test_interface \
 	test/unit/test_list \
@@ -121,20 +129,25 @@ UNIT_TESTS = \
 	test/unit/test_lu_flow \
 	test/unit/test_map \
 	test/unit/test_mpa \
+	test/unit/test_mpa_fpdu \
+	test/unit/test_mpa_gather \
 	test/unit/test_mr \
 	test/unit/test_npb \
 	test/unit/test_peer_memory \
 	test/unit/test_ranges \
 	test/unit/test_rc_hello \
 	test/unit/test_rc_protocol \
+	test/unit/test_rc_protocol_setup \
 	test/unit/test_rc_stream \
 	test/unit/test_rdmap \
 	test/unit/test_record \
+	test/unit/test_record_lossy \
 	test/unit/test_recvwin \
 	test/unit/test_ring \
 	test/unit/test_rtt \
 	test/unit/test_seen \
 	test/unit/test_sendwin \
+	test/unit/test_sendwin_lossy \
 	test/unit/test_serial \
 	test/unit/test_terminate \
 	test/unit/test_slab \
@@ -149,9 +162,13 @@ RNIC_TESTS = \
 	test/net/test_bad_input \
 	test/net/test_bad_peer \
 	test/net/test_loopback \
+	test/net/test_loopback_posts \
+	test/net/test_loopback_threads \
 	test/net/test_loopback_ud \
 	test/net/test_memory \
+	test/net/test_rc_connections \
 	test/net/test_rc_loopback \
+	test/net/test_rc_waits \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_rest \
@@ -167,10 +184,14 @@ test_unit_test_lu_fields_SOURCES = test/unit/test_lu_fields.c $(LU_NUMERICS)
 test_unit_test_lu_flow_SOURCES = test/unit/test_lu_flow.c $(LU_NUMERICS)
 test_unit_test_npb_SOURCES = test/unit/test_npb.c benchmarks/npb/radix_digit.c
 test_unit_test_rc_protocol_SOURCES = test/unit/test_rc_protocol.c test/unit/fake_streams.c
+test_unit_test_rc_protocol_setup_SOURCES = test/unit/test_rc_protocol_setup.c \
+	test/unit/fake_streams.c
 test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_streams.c
+test_unit_test_udp_SOURCES = test/unit/test_udp.c test/unit/udp_kernel.c
 
 test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc \
 	-Wl,--wrap=realloc,--wrap=free
+test_unit_test_fault_plan_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
 endif

@@ -4,7 +4,6 @@
  * CRC are right, peers, STags and records are ones that exist, so that every layer is reached; what
  * is in the datagrams is the fuzzer's. Memory that no peer was given must stay as it was.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 #include "test/fuzz/input.h"
+#include "test/fuzz/memory_llp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,57 +22,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define LOCAL_BYTES  32768u
 #define CANARY       0x5a
 #define JOB          7
-
-/* ---- an LLP in memory: one datagram in, all that goes out is lost ---------------------------- */
-
-struct memory_llp {
-    struct dw_llp llp;
-    uint8_t datagram[DW_LLP_SLOT_BYTES];
-    uint32_t bytes, segment_bytes;
-    bool waiting, full, truncated, unreachable;
-};
-
-static int memory_send(struct dw_llp *llp, const struct dw_llp_train *train)
-{
-    require(train->segment_bytes > 0 && train->total_bytes <= DW_LLP_TRAIN_BYTES);
-    return ((struct memory_llp *)(void *)llp)->full ? -EAGAIN : 0;
-}
-
-static int memory_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
-{
-    struct memory_llp *memory = (struct memory_llp *)(void *)llp;
-
-    if (!n || !memory->waiting)
-        return 0;
-    memory->waiting = false;
-    memcpy(slots[0].buf, memory->datagram, memory->bytes);
-    slots[0].bytes = memory->bytes;
-    slots[0].segment_bytes = memory->segment_bytes;
-    slots[0].truncated = memory->truncated;
-    return 1;
-}
-
-static bool memory_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
-{
-    struct memory_llp *memory = (struct memory_llp *)(void *)llp;
-    bool unreachable = memory->unreachable;
-
-    *to = (struct dw_llp_addr){.family = AF_INET, .port = 50000, .ip = {127, 0, 0, 1}};
-    memory->unreachable = false;
-    return unreachable;
-}
-
-static void memory_close(struct dw_llp *llp)
-{
-    (void)llp;
-}
-
-static const struct dw_llp_ops memory_ops = {
-    .send = memory_send,
-    .recv = memory_recv,
-    .unreachable = memory_unreachable,
-    .close = memory_close,
-};
 
 /* ---- the QP under test ---------------------------------------------------------------------- */
 

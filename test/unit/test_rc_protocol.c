@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A QP against a forged other side: what it says in MPA set-up, and with which Terminate it answers
- * each thing that must not come (RFC 5040 4.8, RFC 5041 8.2, RFC 5044 8).
+ * A QP against a forged other side: with which Terminate it answers each thing that must not come
+ * (RFC 5040 4.8, RFC 5041 8.2, RFC 5044 8), and which ends are no orderly ones.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,68 +9,8 @@
 
 #include <cmocka.h>
 
-#include "common/rnic/rc.h"
 #include "common/wire/bytes.h"
-#include "test/net/rc_end.h"
-#include "test/unit/fake_streams.h"
-
-#define RIGHTS       (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
-#define REGION_BYTES 1000
-
-struct forged {
-    struct fake_net net;
-    struct rc_end end;
-    struct fake_stream *stream;
-    struct dw_mpa_stream tx, rx;
-    struct diwarp_mr *mr, *read_only;
-    uint8_t region[REGION_BYTES], recv[100];
-    uint8_t in[4096];
-    size_t in_bytes;
-};
-
-static void poll_some(struct forged *f)
-{
-    for (unsigned i = 0; i < 40; i++)
-        rc_end_poll(&f->end);
-    f->in_bytes += fake_read(f->stream, f->in + f->in_bytes, sizeof f->in - f->in_bytes);
-}
-
-static void open_end_only(struct forged *f)
-{
-    struct dw_env env;
-
-    memset(f, 0, sizeof *f);
-    fake_env(&f->net, &env);
-    rc_end_open(&f->end, 1, &env);
-    f->mr = diwarp_reg_mr(f->end.pd, f->region, REGION_BYTES, RIGHTS);
-    f->read_only = diwarp_reg_mr(f->end.pd, f->region, REGION_BYTES, IBV_ACCESS_REMOTE_READ);
-    assert_non_null(f->mr);
-    assert_non_null(f->read_only);
-}
-
-static void open_end(struct forged *f)
-{
-    open_end_only(f);
-    f->stream = fake_call(&f->net, f->end.address.port);
-}
-
-static void close_end(struct forged *f)
-{
-    fake_hang_up(f->stream, true);
-    rc_end_destroy_qp(&f->end);
-    diwarp_dereg_mr(f->mr);
-    diwarp_dereg_mr(f->read_only);
-    rc_end_close(&f->end);
-}
-
-static void write_request(struct forged *f, uint8_t flags, uint8_t revision, uint64_t token)
-{
-    uint8_t buf[DW_MPA_FRAME_BYTES + DW_MPA_PRIVATE_MAX_BYTES];
-    struct dw_mpa_frame frame = {.kind = DW_MPA_REQUEST, .flags = flags, .revision = revision};
-    const struct dw_rc_hello hello = {.name = {7, 9}, .token = token, .ird = 2};
-
-    fake_write(f->stream, buf, dw_rc_frame_put(buf, &frame, &hello, "hi", 2));
-}
+#include "test/unit/rc_forged.h"
 
 static void accept_call(struct forged *f)
 {
@@ -443,145 +383,6 @@ static void rc_protocol__an_end_with_data_owed_is_no_order(void **state)
     close_end(&f);
 }
 
-/* ---- set-up --------------------------------------------------------------------------------- */
-
-static void expect_stranger(struct forged *f)
-{
-    poll_some(f);
-    assert_int_equal(f->end.requests, 0);
-    assert_true(fake_is_over(f->stream));
-    assert_int_equal(f->in_bytes, 0);
-    assert_int_equal(diwarp_query_rc_counters(f->end.cq)->rc_bad_startup, 1);
-    close_end(f);
-}
-
-static void rc_protocol__strangers_are_closed_and_counted(void **state)
-{
-    (void)state;
-    struct forged f;
-    uint8_t buf[600];
-
-    open_end(&f);
-    write_request(&f, 0, 2, f.end.address.token + 1);
-    expect_stranger(&f);
-
-    open_end(&f);
-    fake_write(f.stream, "GET / HTTP/1.1\r\n\r\n", 18);
-    expect_stranger(&f);
-
-    open_end(&f); /* a good frame of another stack */
-    fake_write(
-        f.stream, buf,
-        dw_mpa_frame_put(buf, &(struct dw_mpa_frame){.kind = DW_MPA_REQUEST, .revision = 1}));
-    expect_stranger(&f);
-
-    open_end(&f); /* who says nothing */
-    poll_some(&f);
-    f.net.now_ns += 2100 * MS;
-    expect_stranger(&f);
-
-    open_end(&f); /* who says half */
-    fake_write(f.stream, "MPA ID Req", 10);
-    poll_some(&f);
-    fake_hang_up(f.stream, false);
-    f.stream = fake_call(&f.net, 1);
-    expect_stranger(&f);
-}
-
-/* Callers that say nothing, `count` of them. */
-static void call_silently(struct forged *f, struct fake_stream **strangers, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        strangers[i] = fake_call(&f->net, f->end.address.port);
-        for (unsigned polls = 0; polls < 4; polls++)
-            rc_end_poll(&f->end);
-    }
-}
-
-static void rc_protocol__silent_strangers_give_way(void **state)
-{
-    (void)state;
-    enum { MANY = 64, MORE = 10 };
-    struct fake_stream *strangers[MANY], *more[MORE];
-    struct forged f;
-
-    open_end_only(&f);
-    const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(f.end.cq);
-    call_silently(&f, strangers, MANY);
-    f.stream = fake_call(&f.net, f.end.address.port);
-    write_request(&f, DW_MPA_CRC, 2, f.end.address.token);
-    poll_some(&f);
-    assert_int_equal(f.end.requests, 0); /* they may still be about to speak */
-    assert_int_equal(counters->rc_bad_startup, 0);
-    f.net.now_ns += 110 * MS;
-    poll_some(&f);
-    assert_int_equal(f.end.requests, 1);
-    assert_true(fake_is_over(strangers[0]));
-    assert_false(fake_is_over(strangers[1]));
-    call_silently(&f, more, MORE); /* the request that waits for its answer takes no place */
-    assert_int_equal(counters->rc_bad_startup, MORE);
-    diwarp_destroy_listener(f.end.listener); /* tells strangers nothing */
-    f.end.listener = NULL;
-    for (unsigned i = 0; i < MORE; i++) {
-        assert_int_equal(fake_read(more[i], f.in, sizeof f.in), 0);
-        assert_true(fake_is_over(more[i]));
-    }
-    assert_true(fake_read(f.stream, f.in, sizeof f.in) > 0); /* the rejection */
-    for (unsigned i = 0; i < MANY; i++)
-        fake_hang_up(strangers[i], false);
-    for (unsigned i = 0; i < MORE; i++)
-        fake_hang_up(more[i], false);
-    close_end(&f);
-}
-
-/* A good answer is asked for, and something else comes. */
-static void rc_protocol__false_answers(void **state)
-{
-    (void)state;
-    static const char *const answers[] = {"HTTP/1.1 400 no\r\n\r\n", "MPA ID Req Frame\0\1\0\0\0\0",
-                                          "MPA ID Rep Frame\0\2\0\0"};
-    for (unsigned i = 0; i < 3; i++) {
-        struct forged f;
-        struct diwarp_address address;
-
-        open_end_only(&f);
-        address = f.end.address;
-        assert_int_equal(diwarp_connect(f.end.pd, &f.end.attr, &address, NULL, 0, &f.end.qp, NULL),
-                         0);
-        /* It calls its own listener: the test answers in its place. */
-        f.stream = fake_take_call(&f.net, address.port);
-        assert_non_null(f.stream);
-        fake_write(f.stream, answers[i], 20);
-        poll_some(&f);
-        assert_int_equal(f.end.connects, 0);
-        assert_int_equal(f.end.disconnects, 1);
-        assert_int_equal(f.end.disconnected.wc.status, IBV_WC_RETRY_EXC_ERR);
-        assert_int_equal(diwarp_query_rc_counters(f.end.cq)->rc_bad_startup, 1);
-        close_end(&f);
-    }
-}
-
-static void rc_protocol__connecting_takes_so_long(void **state)
-{
-    (void)state;
-    struct forged f;
-
-    open_end_only(&f);
-    assert_int_equal(
-        diwarp_connect(f.end.pd, &f.end.attr, &f.end.address, NULL, 0, &f.end.qp, NULL), 0);
-    f.stream = fake_take_call(&f.net, f.end.address.port);
-    assert_int_equal(rc_post(&f.end, IBV_WR_SEND, f.recv, 3, 0, 1, NULL, 0), 0);
-    assert_int_equal(rc_post(&f.end, IBV_WR_SEND, f.recv, 3, IBV_SEND_INLINE, 1, NULL, 0), -EAGAIN);
-    poll_some(&f);
-    assert_int_equal(f.end.disconnects, 0);
-    f.net.now_ns += 11000 * MS;
-    poll_some(&f);
-    assert_int_equal(f.end.disconnects, 1);
-    assert_int_equal(f.end.disconnected.wc.status, IBV_WC_RETRY_EXC_ERR);
-    assert_int_equal(f.end.flushed, 1);
-    close_end(&f);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -593,10 +394,6 @@ int main(void)
         cmocka_unit_test(rc_protocol__terminate_is_understood),
         cmocka_unit_test(rc_protocol__an_end_in_the_middle_is_no_order),
         cmocka_unit_test(rc_protocol__an_end_with_data_owed_is_no_order),
-        cmocka_unit_test(rc_protocol__strangers_are_closed_and_counted),
-        cmocka_unit_test(rc_protocol__silent_strangers_give_way),
-        cmocka_unit_test(rc_protocol__false_answers),
-        cmocka_unit_test(rc_protocol__connecting_takes_so_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,86 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * UDP as an LLP, over real sockets on the loopback interface. What a kernel does rarely (refuse a
- * GSO train, run out of buffers, cut a datagram) is added by this program's own syscall() and
- * recvmmsg(), which stand before libc's.
- */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* recvmmsg */
-#endif
-#include <dlfcn.h>
+/* UDP as an LLP, over real sockets on the loopback interface, and over a kernel that misbehaves. */
 #include <errno.h>
-#include <sys/syscall.h>
 
 #include "test/unit/udp_fixture.h"
-
-/* ---- system calls that misbehave on demand ------------------------------------------------ */
-
-static struct {
-    int gso_error;       /* of sends with a UDP_SEGMENT message */
-    int error;           /* of sends without */
-    unsigned error_from; /* the first so many sends without succeed */
-    bool truncate;
-    unsigned gso_calls;
-} kernel;
-
-static int send_error(const struct msghdr *msg)
-{
-    if (msg && msg->msg_control) {
-        kernel.gso_calls++;
-        return kernel.gso_error;
-    }
-    if (kernel.error_from > 0) {
-        kernel.error_from--;
-        return 0;
-    }
-    return kernel.error;
-}
-
-static long real_syscall(long number, const long *args)
-{
-    static long (*real)(long, ...);
-    if (!real) {
-        *(void **)&real = dlsym(RTLD_NEXT, "syscall");
-    }
-    return real(number, args[0], args[1], args[2], args[3], args[4], args[5]);
-}
-
-/* The LLP's calls per message do not go through libc's wrappers. */
-long syscall(long number, ...)
-{
-    long args[6];
-    va_list list;
-    va_start(list, number);
-    for (unsigned i = 0; i < 6; i++) {
-        args[i] = va_arg(list, long);
-    }
-    va_end(list);
-    struct msghdr *msg = number == SYS_sendto ? NULL : (struct msghdr *)args[1];
-    int error = number == SYS_sendmsg || number == SYS_sendto ? send_error(msg) : 0;
-    struct sockaddr_storage peer;
-    socklen_t peer_len = sizeof(peer);
-    if ((number == SYS_sendmsg && msg->msg_name) || (number == SYS_sendto && args[4])) {
-        assert_int_not_equal(getpeername((int)args[0], (struct sockaddr *)&peer, &peer_len), 0);
-    }
-    if (error) {
-        errno = error;
-        return -1;
-    }
-    long rc = real_syscall(number, args);
-    if (number == SYS_recvmsg && rc >= 0 && kernel.truncate) {
-        msg->msg_flags |= MSG_TRUNC;
-    }
-    return rc;
-}
-
-int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
-{
-    int got = (int)syscall(SYS_recvmmsg, fd, msgs, n, flags, timeout);
-    for (int i = 0; i < got && kernel.truncate; i++) {
-        msgs[i].msg_hdr.msg_flags |= MSG_TRUNC;
-    }
-    return got;
-}
+#include "test/unit/udp_kernel.h"
 
 static void exchange(struct dw_llp *tx, struct dw_llp *rx, uint32_t total, uint32_t segment,
                      unsigned batch)

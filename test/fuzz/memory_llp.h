@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An LLP in memory, for a target that drives a whole QP: one datagram in, all that goes out is
+ * lost. */
+#ifndef FUZZ_MEMORY_LLP_H
+#define FUZZ_MEMORY_LLP_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/llp/llp.h"
+#include "test/fuzz/input.h"
+
+struct memory_llp {
+    struct dw_llp llp;
+    uint8_t datagram[DW_LLP_SLOT_BYTES];
+    uint32_t bytes, segment_bytes;
+    bool waiting, full, truncated, unreachable;
+};
+
+static int memory_send(struct dw_llp *llp, const struct dw_llp_train *train)
+{
+    require(train->segment_bytes > 0 && train->total_bytes <= DW_LLP_TRAIN_BYTES);
+    return ((struct memory_llp *)(void *)llp)->full ? -EAGAIN : 0;
+}
+
+static int memory_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
+{
+    struct memory_llp *memory = (struct memory_llp *)(void *)llp;
+
+    if (!n || !memory->waiting)
+        return 0;
+    memory->waiting = false;
+    memcpy(slots[0].buf, memory->datagram, memory->bytes);
+    slots[0].bytes = memory->bytes;
+    slots[0].segment_bytes = memory->segment_bytes;
+    slots[0].truncated = memory->truncated;
+    return 1;
+}
+
+static bool memory_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
+{
+    struct memory_llp *memory = (struct memory_llp *)(void *)llp;
+    bool unreachable = memory->unreachable;
+
+    *to = (struct dw_llp_addr){.family = AF_INET, .port = 50000, .ip = {127, 0, 0, 1}};
+    memory->unreachable = false;
+    return unreachable;
+}
+
+static void memory_close(struct dw_llp *llp)
+{
+    (void)llp;
+}
+
+static const struct dw_llp_ops memory_ops = {
+    .send = memory_send,
+    .recv = memory_recv,
+    .unreachable = memory_unreachable,
+    .close = memory_close,
+};
+
+#endif

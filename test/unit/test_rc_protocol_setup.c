@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A QP against a forged other side: whom it takes for a stranger in MPA set-up, and what comes of
+ * answers that are false or late. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "test/unit/rc_forged.h"
+
+static void expect_stranger(struct forged *f)
+{
+    poll_some(f);
+    assert_int_equal(f->end.requests, 0);
+    assert_true(fake_is_over(f->stream));
+    assert_int_equal(f->in_bytes, 0);
+    assert_int_equal(diwarp_query_rc_counters(f->end.cq)->rc_bad_startup, 1);
+    close_end(f);
+}
+
+static void rc_protocol__strangers_are_closed_and_counted(void **state)
+{
+    (void)state;
+    struct forged f;
+    uint8_t buf[600];
+
+    open_end(&f);
+    write_request(&f, 0, 2, f.end.address.token + 1);
+    expect_stranger(&f);
+
+    open_end(&f);
+    fake_write(f.stream, "GET / HTTP/1.1\r\n\r\n", 18);
+    expect_stranger(&f);
+
+    open_end(&f); /* a good frame of another stack */
+    fake_write(
+        f.stream, buf,
+        dw_mpa_frame_put(buf, &(struct dw_mpa_frame){.kind = DW_MPA_REQUEST, .revision = 1}));
+    expect_stranger(&f);
+
+    open_end(&f); /* who says nothing */
+    poll_some(&f);
+    f.net.now_ns += 2100 * MS;
+    expect_stranger(&f);
+
+    open_end(&f); /* who says half */
+    fake_write(f.stream, "MPA ID Req", 10);
+    poll_some(&f);
+    fake_hang_up(f.stream, false);
+    f.stream = fake_call(&f.net, 1);
+    expect_stranger(&f);
+}
+
+/* Callers that say nothing, `count` of them. */
+static void call_silently(struct forged *f, struct fake_stream **strangers, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        strangers[i] = fake_call(&f->net, f->end.address.port);
+        for (unsigned polls = 0; polls < 4; polls++)
+            rc_end_poll(&f->end);
+    }
+}
+
+static void rc_protocol__silent_strangers_give_way(void **state)
+{
+    (void)state;
+    enum { MANY = 64, MORE = 10 };
+    struct fake_stream *strangers[MANY], *more[MORE];
+    struct forged f;
+
+    open_end_only(&f);
+    const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(f.end.cq);
+    call_silently(&f, strangers, MANY);
+    f.stream = fake_call(&f.net, f.end.address.port);
+    write_request(&f, DW_MPA_CRC, 2, f.end.address.token);
+    poll_some(&f);
+    assert_int_equal(f.end.requests, 0); /* they may still be about to speak */
+    assert_int_equal(counters->rc_bad_startup, 0);
+    f.net.now_ns += 110 * MS;
+    poll_some(&f);
+    assert_int_equal(f.end.requests, 1);
+    assert_true(fake_is_over(strangers[0]));
+    assert_false(fake_is_over(strangers[1]));
+    call_silently(&f, more, MORE); /* the request that waits for its answer takes no place */
+    assert_int_equal(counters->rc_bad_startup, MORE);
+    diwarp_destroy_listener(f.end.listener); /* tells strangers nothing */
+    f.end.listener = NULL;
+    for (unsigned i = 0; i < MORE; i++) {
+        assert_int_equal(fake_read(more[i], f.in, sizeof f.in), 0);
+        assert_true(fake_is_over(more[i]));
+    }
+    assert_true(fake_read(f.stream, f.in, sizeof f.in) > 0); /* the rejection */
+    for (unsigned i = 0; i < MANY; i++)
+        fake_hang_up(strangers[i], false);
+    for (unsigned i = 0; i < MORE; i++)
+        fake_hang_up(more[i], false);
+    close_end(&f);
+}
+
+/* A good answer is asked for, and something else comes. */
+static void rc_protocol__false_answers(void **state)
+{
+    (void)state;
+    static const char *const answers[] = {"HTTP/1.1 400 no\r\n\r\n", "MPA ID Req Frame\0\1\0\0\0\0",
+                                          "MPA ID Rep Frame\0\2\0\0"};
+    for (unsigned i = 0; i < 3; i++) {
+        struct forged f;
+        struct diwarp_address address;
+
+        open_end_only(&f);
+        address = f.end.address;
+        assert_int_equal(diwarp_connect(f.end.pd, &f.end.attr, &address, NULL, 0, &f.end.qp, NULL),
+                         0);
+        /* It calls its own listener: the test answers in its place. */
+        f.stream = fake_take_call(&f.net, address.port);
+        assert_non_null(f.stream);
+        fake_write(f.stream, answers[i], 20);
+        poll_some(&f);
+        assert_int_equal(f.end.connects, 0);
+        assert_int_equal(f.end.disconnects, 1);
+        assert_int_equal(f.end.disconnected.wc.status, IBV_WC_RETRY_EXC_ERR);
+        assert_int_equal(diwarp_query_rc_counters(f.end.cq)->rc_bad_startup, 1);
+        close_end(&f);
+    }
+}
+
+static void rc_protocol__connecting_takes_so_long(void **state)
+{
+    (void)state;
+    struct forged f;
+
+    open_end_only(&f);
+    assert_int_equal(
+        diwarp_connect(f.end.pd, &f.end.attr, &f.end.address, NULL, 0, &f.end.qp, NULL), 0);
+    f.stream = fake_take_call(&f.net, f.end.address.port);
+    assert_int_equal(rc_post(&f.end, IBV_WR_SEND, f.recv, 3, 0, 1, NULL, 0), 0);
+    assert_int_equal(rc_post(&f.end, IBV_WR_SEND, f.recv, 3, IBV_SEND_INLINE, 1, NULL, 0), -EAGAIN);
+    poll_some(&f);
+    assert_int_equal(f.end.disconnects, 0);
+    f.net.now_ns += 11000 * MS;
+    poll_some(&f);
+    assert_int_equal(f.end.disconnects, 1);
+    assert_int_equal(f.end.disconnected.wc.status, IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(f.end.flushed, 1);
+    close_end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rc_protocol__strangers_are_closed_and_counted),
+        cmocka_unit_test(rc_protocol__silent_strangers_give_way),
+        cmocka_unit_test(rc_protocol__false_answers),
+        cmocka_unit_test(rc_protocol__connecting_takes_so_long),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
