@@ -315,8 +315,8 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
             break;
         received++;
     }
-    dw_rdma_grant(qp, now_ns);
     flush_all(qp, now_ns);
+    dw_rdma_grant(qp, now_ns);
     dw_transmit_records(qp, now_ns);
     acknowledge(qp);
     /* What a time-out would ask for may lie in the socket: it is read first, within reason. */

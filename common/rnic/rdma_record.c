@@ -66,10 +66,19 @@ uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
     return sink->record.granted;
 }
 
+/* The request of our own that opened it may not have left yet. */
+static bool is_known_to_source(const struct dw_sink *sink)
+{
+    return sink->region || (!sink->peer->open && dw_list_empty(&sink->peer->pending));
+}
+
 void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
 {
     dw_list_foreach (it, &qp->want) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
+        /* A grant that overtakes the request would be lost until the time-out. */
+        if (!is_known_to_source(sink))
+            continue;
         if (!grant(sink, now_ns))
             return; /* younger ones wait behind it */
         dw_sink_send_status(sink, NULL, 0);

@@ -21,6 +21,9 @@ struct fixture {
     /* What a filter of a case counts. */
     unsigned hits;
     uint32_t hit_bytes;
+    /* What a case's completion handler posts with. */
+    const struct diwarp_mr *source_mr;
+    uint8_t *sink;
 };
 
 /* A datagram, and its first segment (ddp.opcode is UINT8_MAX when there is none). */

@@ -279,6 +279,47 @@ static void everything__repeated__each_once(void **state)
 
 /* ---- grants ---- */
 
+enum { CHAINED_READS = 200, CHAINED_BYTES = 16384 };
+
+/* As MPI does from its callbacks: a completion leads to the next reads. */
+static void post_reads_on_wc(struct sim_world *world, struct sim_node *node,
+                             const struct diwarp_wc *wc)
+{
+    struct fixture *f = world->app;
+    const struct diwarp_mr *mr = wc->wc.opcode == IBV_WC_RDMA_READ ? f->source_mr : NULL;
+    fixture_on_wc(world, node, wc);
+    for (unsigned i = 0; i < 2 && mr && f->hits < CHAINED_READS; i++)
+        assert_int_equal(
+            fixture_post(f, 0, 1, f->hits++, IBV_WR_RDMA_READ, 0, f->sink, CHAINED_BYTES, mr), 0);
+}
+
+/* A grant for a read whose request waits to be sent with others must wait, too: the source knows
+ * nothing of the record yet, and would not be told again before the time-out. */
+static void reads__grant_after_the_request(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    f->config.device.record_window_bytes = 4 * CHAINED_BYTES;
+    f->config.mtu_bytes = 65535;
+    f->config.impairment.bytes_per_ns = 1e6; /* what is sent together comes together */
+    fixture_open(f);
+    f->world.on_wc = post_reads_on_wc;
+    uint8_t *remote = fixture_payload(1, CHAINED_BYTES), *local = fixture_payload(2, CHAINED_BYTES);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, CHAINED_BYTES);
+    f->source_mr = mr;
+    f->sink = local;
+    for (; f->hits < 4; f->hits++)
+        assert_int_equal(
+            fixture_post(f, 0, 1, f->hits, IBV_WR_RDMA_READ, 0, local, CHAINED_BYTES, mr), 0);
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_RDMA_READ), CHAINED_READS);
+    assert_int_equal(sim_counters(&f->world, 1)->drop_stale_record, 0);
+    assert_int_equal(sim_counters(&f->world, 1)->tx_resent_record_bytes, 0);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
 /* Far more records than the budget holds: those that wait long for their grant lose nothing. */
 static void reads__more_than_the_budget__nothing_twice(void **state)
 {
@@ -398,6 +439,7 @@ int main(void)
         cmocka_unit_test(send__after_a_pause__goes_at_once),
         cmocka_unit_test(send__after_pauses__in_vain__in_few_datagrams),
         cmocka_unit_test(everything__repeated__each_once),
+        cmocka_unit_test(reads__grant_after_the_request),
         cmocka_unit_test(reads__more_than_the_budget__nothing_twice),
         cmocka_unit_test(reads__large_and_damaged),
         cmocka_unit_test(deregistered__while_read),
