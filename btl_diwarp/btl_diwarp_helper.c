@@ -22,9 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* An application that waits in MPI polls every few hundred nanoseconds; on shared cores it does so
- * only when it is its turn. */
-#define AWAY_NS        20000u
+/* An application that waits in MPI polls every few hundred nanoseconds, and one that sends posts at
+ * least every 20 microseconds; on shared cores it does so only when it is its turn. */
+#define AWAY_NS        50000u
 #define AWAY_SHARED_NS 5000000u
 
 /* A look costs the application 3 to 4 microseconds: it must be rare while it polls all the time,

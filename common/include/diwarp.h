@@ -285,9 +285,10 @@ DIWARP_EXPORT int diwarp_run_cq(struct diwarp_cq *cq);
 /* When the RNIC next has something to do by itself, on the device's clock as nanoseconds from now;
  * UINT64_MAX: only when a datagram comes. */
 DIWARP_EXPORT uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq);
-/* How long ago diwarp_poll_cq() or diwarp_run_cq() last ran the RNIC. Takes no lock. */
+/* How long ago the CQ was last polled or run, or something posted that completes there. Takes no
+ * lock. */
 DIWARP_EXPORT uint64_t diwarp_cq_quiet_ns(const struct diwarp_cq *cq);
-/* Whether it received something then, completions or not, or has more to send that may go: who
+/* Whether the last run received something, completions or not, or has more to send that may go: who
  * shares a core should poll again before it gives way. Takes no lock. */
 DIWARP_EXPORT bool diwarp_cq_busy(const struct diwarp_cq *cq);
 /* As diwarp_poll_cq, but sleeps in the kernel until something completes or timeout_ns has passed.

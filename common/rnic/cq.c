@@ -126,7 +126,7 @@ static int run(struct diwarp_cq *cq)
     uint64_t now_ns = dw_device_now_ns(cq->device);
     int received = 0;
     bool more = false;
-    __atomic_store_n(&cq->ran_ns, now_ns, __ATOMIC_RELAXED);
+    dw_cq_on_use(cq, now_ns);
     dw_list_foreach (it, &cq->qps) {
         struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
         uint64_t refused = qp->counters.tx_eagain;
@@ -179,9 +179,9 @@ uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq)
 
 uint64_t diwarp_cq_quiet_ns(const struct diwarp_cq *cq)
 {
-    uint64_t ran_ns = __atomic_load_n(&cq->ran_ns, __ATOMIC_RELAXED);
+    uint64_t used_ns = __atomic_load_n(&cq->used_ns, __ATOMIC_RELAXED);
     uint64_t now_ns = dw_device_now_ns(cq->device);
-    return now_ns > ran_ns ? now_ns - ran_ns : 0;
+    return now_ns > used_ns ? now_ns - used_ns : 0;
 }
 
 bool diwarp_cq_busy(const struct diwarp_cq *cq)

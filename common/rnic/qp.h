@@ -53,8 +53,8 @@ struct diwarp_cq {
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
     uint32_t most;   /* that have been in it at a time since the last trim */
-    uint64_t ran_ns; /* the RNIC, last; read without the lock */
-    bool busy;       /* it received something then, or has more that may go; likewise */
+    uint64_t used_ns; /* polled, run or posted for, last; read without the lock */
+    bool busy; /* the last run received something, or has more that may go; likewise */
 };
 
 /* A sequenced datagram. Kept, as it went out, until it is acknowledged. */
@@ -290,6 +290,11 @@ void dw_qp_trim_later(struct diwarp_qp *qp, uint64_t now_ns);
 void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region);
 
 /* ---- cq.c ---- */
+static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
+{
+    __atomic_store_n(&cq->used_ns, now_ns, __ATOMIC_RELAXED);
+}
+
 /* Takes the lock itself. */
 void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp);
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);

@@ -196,6 +196,7 @@ int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
 {
     struct diwarp_device *device = qp->rc->device;
     dw_lock(device);
+    dw_cq_on_use(qp->rc->cq, dw_device_now_ns(device));
     int rc = post_locked(qp, wr);
     dw_unlock(device);
     return rc;

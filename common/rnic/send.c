@@ -384,6 +384,7 @@ int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr)
 {
     dw_lock(qp->device);
     uint64_t now_ns = dw_device_now_ns(qp->device);
+    dw_cq_on_use(qp->cq, now_ns);
     int rc = qp->ud ? dw_ud_post_send(qp, wr->ah, &wr->wr, now_ns)
                     : dw_send_post(qp, wr->ah, &wr->wr, now_ns);
     dw_unlock(qp->device);
@@ -411,7 +412,9 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
         len > qp->attr.max_msg_bytes)
         goto no_room;
     uint32_t bytes = DW_SEND_SEGMENT_BYTES + (uint32_t)len;
-    before_append(peer, dw_device_now_ns(qp->device));
+    uint64_t now_ns = dw_device_now_ns(qp->device);
+    dw_cq_on_use(qp->cq, now_ns);
+    before_append(peer, now_ns);
     if (open_room(peer) < bytes) {
         close_open(peer, peer->appended_ns);
         peer->open = begin(peer, bytes);
