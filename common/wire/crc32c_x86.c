@@ -315,14 +315,19 @@ AVX512 static uint32_t update_copy_past_cache(uint32_t state, uint8_t *dst, cons
  * Past the cache a cold destination fills twice as fast as through it. But what the cache holds, or
  * what is read soon, is better written through it. Both are tried now and then, and timed.
  */
-#define LOOK_EVERY 16
+#define LOOK_EVERY 64
 
 /* Of each way, cycles for a KiB, as a moving average. Threads may share them: they only advise. */
 static uint32_t _Atomic cycles_through, cycles_past, copies;
 
+static uint32_t relaxed(const uint32_t _Atomic *value)
+{
+    return atomic_load_explicit(value, memory_order_relaxed);
+}
+
 static void note(uint32_t _Atomic *average, uint64_t cycles, size_t len)
 {
-    uint32_t old = atomic_load_explicit(average, memory_order_relaxed);
+    uint32_t old = relaxed(average);
     uint64_t latest = cycles * 1024 / len;
 
     if (latest > UINT16_MAX) { /* somebody else had the core */
@@ -332,27 +337,43 @@ static void note(uint32_t _Atomic *average, uint64_t cycles, size_t len)
                           memory_order_relaxed);
 }
 
-/* Past the cache only for a clear gain: whoever reads the data pays for it. */
+/* Past the cache only for a gain: whoever reads the data pays for it. */
 static bool past_is_faster(void)
 {
-    uint32_t past = atomic_load_explicit(&cycles_past, memory_order_relaxed);
+    uint32_t past = relaxed(&cycles_past);
 
-    return atomic_load_explicit(&cycles_through, memory_order_relaxed) > past + past / 4;
+    return relaxed(&cycles_through) > past + past / 16;
+}
+
+static uint32_t update_copy_by(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
+                               bool past)
+{
+    return past ? update_copy_past_cache(state, dst, src, len)
+                : vpclmulqdq_update_copy(state, dst, src, len);
+}
+
+/* Until memory has it all: a CPU keeps a few KiB of stores to itself. */
+static uint32_t update_copy_timed(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
+                                  bool past)
+{
+    _mm_mfence();
+    uint64_t before = __rdtsc();
+    state = update_copy_by(state, dst, src, len, past);
+    _mm_mfence();
+    note(past ? &cycles_past : &cycles_through, __rdtsc() - before, len);
+    return state;
 }
 
 static uint32_t vpclmulqdq_update_copy_large(uint32_t state, uint8_t *dst, const uint8_t *src,
                                              size_t len)
 {
-    uint32_t turn = atomic_fetch_add_explicit(&copies, 1, memory_order_relaxed) % LOOK_EVERY;
-    bool past = turn == LOOK_EVERY / 2 || (turn != 0 && past_is_faster());
-    uint64_t before = __rdtsc();
+    uint32_t turn = relaxed(&copies);
 
-    state = past ? update_copy_past_cache(state, dst, src, len)
-                 : vpclmulqdq_update_copy(state, dst, src, len);
-    if (len != 0 && turn % (LOOK_EVERY / 2) == 0) {
-        note(past ? &cycles_past : &cycles_through, __rdtsc() - before, len);
+    atomic_store_explicit(&copies, turn + 1, memory_order_relaxed);
+    if (turn % (LOOK_EVERY / 2) == 0 && len > 0) {
+        return update_copy_timed(state, dst, src, len, turn % LOOK_EVERY != 0);
     }
-    return state;
+    return update_copy_by(state, dst, src, len, past_is_faster());
 }
 
 static bool vpclmulqdq_usable(void)
