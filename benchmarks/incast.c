@@ -69,7 +69,8 @@ static bool parse_options(int argc, char **argv, struct options *opt)
     return ok && optind == argc;
 }
 
-/* A receiver on a host of its own is not kept off its core by those who send to it. */
+/* A receiver on a host of its own is not kept off its core by those who send to it. Of this process
+ * the calling thread moves; who is bound to one core already stays there. */
 static void part_from_senders(int rank)
 {
     cpu_set_t cores, own;

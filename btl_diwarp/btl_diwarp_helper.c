@@ -5,9 +5,9 @@
  * the application has sent must leave, and be repeated when lost, all the same: a peer may need it
  * to come to the point this process waits for. And a large transfer goes on behind the computation.
  *
- * It looks now and then whether the application polls, and takes over once it does not: then it
- * sleeps in the kernel until datagrams come. Whoever polls has the RNIC: the helper never waits for
- * it and is never waited for.
+ * It looks now and then whether the application polls or posts, and takes over once it does not:
+ * then it sleeps in the kernel until datagrams come. Whoever polls has the RNIC: the helper never
+ * waits for it and is never waited for.
  *
  * Where the PML is protected against a second thread (helper_calls_back) it hands completions on as
  * progress does, so that messages are matched, too; else these wait for the application.
@@ -22,8 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* An application that waits in MPI polls every few hundred nanoseconds, and one that sends posts at
- * least every 20 microseconds; on shared cores it does so only when it is its turn. */
+/* An application that waits in MPI polls every few hundred nanoseconds, and one that sends posts a
+ * message in less than this; on shared cores it does so only when it is its turn. */
 #define AWAY_NS        50000u
 #define AWAY_SHARED_NS 5000000u
 

@@ -19,9 +19,6 @@
 #define RCVBUF_TINY_BYTES  (64u << 10)
 #define RCVBUF_USUAL_BYTES 212992u
 
-/* Of records, where ranks take turns on a core: a sender's turn should not end with its grant. */
-#define SHARED_RECORD_WINDOW_BYTES (4u << 20)
-
 /* Another BTL would not be looked at meanwhile, but for self, which is never waited for. */
 static bool is_alone(void)
 {
@@ -305,9 +302,7 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
     attr.name.rank = OPAL_PROC_MY_NAME.vpid;
     attr.threaded = threaded || DIWARP_OFF != mca_btl_diwarp_component.params.progress_thread;
     module->shared_cores = cores_are_shared();
-    if (module->shared_cores && 0 == attr.record_window_bytes) {
-        attr.record_window_bytes = SHARED_RECORD_WINDOW_BYTES;
-    }
+    attr.shared_cores = module->shared_cores;
     module->threaded = threaded;
     module->transport = MCA_BTL_DIWARP_RD == mca_btl_diwarp_component.params.transport
                             ? &mca_btl_diwarp_transport_rd

@@ -159,7 +159,7 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool busy)
     if (sleep_ns > idle_ns) {
         sleep_ns = idle_ns;
     }
-    /* mpirun knows of its slots, not of cores; and MPI_Init may have set it since the last time. */
+    /* mpirun knows of its slots, not of cores; MPI_Init may have switched yielding off since. */
     (void)opal_progress_set_yield_when_idle(true);
     if (sleep_ns < BLOCK_SHORTEST_NS) {
         return;

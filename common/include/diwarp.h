@@ -99,7 +99,9 @@ struct diwarp_device_attr {
     uint64_t peer_timeout_ns; /* silence, with data owed, after which a peer is gone; 0: never */
     uint32_t send_window_datagrams; /* 1..64, unacknowledged datagrams per peer */
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */
-    uint32_t record_window_bytes;   /* most bytes of records under way to us; 0: from SO_RCVBUF */
+    uint32_t record_window_bytes;   /* most bytes of records under way to us; 0: 1 MiB, or 4 MiB with
+                                     * shared_cores; never more than SO_RCVBUF takes */
+    bool shared_cores;              /* this process and others take turns on its cores */
 };
 
 struct diwarp_device;
@@ -285,8 +287,8 @@ DIWARP_EXPORT int diwarp_run_cq(struct diwarp_cq *cq);
 /* When the RNIC next has something to do by itself, on the device's clock as nanoseconds from now;
  * UINT64_MAX: only when a datagram comes. */
 DIWARP_EXPORT uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq);
-/* How long ago the CQ was last polled or run, or something posted that completes there. Takes no
- * lock. */
+/* How long ago the CQ was last polled or run, or a send request posted; what is posted a millisecond
+ * and more after the last run does not count. Takes no lock. */
 DIWARP_EXPORT uint64_t diwarp_cq_quiet_ns(const struct diwarp_cq *cq);
 /* Whether the last run received something, completions or not, or has more to send that may go: who
  * shares a core should poll again before it gives way. Takes no lock. */

@@ -126,13 +126,14 @@ static int run(struct diwarp_cq *cq)
     uint64_t now_ns = dw_device_now_ns(cq->device);
     int received = 0;
     bool more = false;
+    cq->ran_ns = now_ns;
     dw_cq_on_use(cq, now_ns);
     dw_list_foreach (it, &cq->qps) {
         struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
-        uint64_t refused = qp->counters.tx_eagain;
+        uint64_t sent = qp->counters.tx_datagrams;
         received += dw_qp_progress(qp, now_ns);
-        /* What a full socket holds up does not go sooner for being tried again. */
-        more |= dw_qp_has_more(qp) && qp->counters.tx_eagain == refused;
+        /* What a full socket or pool holds up does not go sooner for being tried again. */
+        more |= dw_qp_has_more(qp) && qp->counters.tx_datagrams != sent;
     }
     if (cq->rc)
         received += dw_rc_run(cq->rc, now_ns);

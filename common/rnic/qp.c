@@ -26,8 +26,10 @@
 #define RECORD_SHARE_DEN 4
 /* Under way for all records: not divided among them, so that the oldest record is whole soonest.
  * More would fall out of the cache on its way. */
-#define RECORD_WINDOW_BYTES     (1u << 20)
-#define RECORD_WINDOW_MIN_BYTES (16u << 10)
+#define RECORD_WINDOW_BYTES (1u << 20)
+/* Worse, where processes take turns on a core, is a sender whose turn ends with its grant. */
+#define SHARED_RECORD_WINDOW_BYTES (4u << 20)
+#define RECORD_WINDOW_MIN_BYTES    (16u << 10)
 
 /* ---- protection domains ---- */
 
@@ -127,7 +129,7 @@ static void size_budgets(struct diwarp_qp *qp)
     uint64_t payload = record_truesize * 1400 / dw_llp_truesize(1472);
     uint32_t window = qp->device->attr.record_window_bytes;
     if (!window)
-        window = RECORD_WINDOW_BYTES;
+        window = qp->device->attr.shared_cores ? SHARED_RECORD_WINDOW_BYTES : RECORD_WINDOW_BYTES;
     if (payload < RECORD_WINDOW_MIN_BYTES)
         payload = RECORD_WINDOW_MIN_BYTES;
     qp->grant_budget_bytes = window < payload ? window : (uint32_t)payload;

@@ -53,8 +53,9 @@ struct diwarp_cq {
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
     uint32_t most;   /* that have been in it at a time since the last trim */
-    uint64_t used_ns; /* polled, run or posted for, last; read without the lock */
-    bool busy; /* the last run received something, or has more that may go; likewise */
+    uint64_t ran_ns;  /* the RNIC, last */
+    uint64_t used_ns; /* run, or posted for soon after, last; read without the lock */
+    bool busy;        /* the last run received something, or has more that goes; likewise */
 };
 
 /* A sequenced datagram. Kept, as it went out, until it is acknowledged. */
@@ -169,6 +170,8 @@ struct dw_sink {
     uint8_t *addr;
     struct dw_region *region; /* of a peer's write; NULL: our read */
     uint64_t wr_id;
+    uint32_t request_psn; /* of the datagram that asks for our read, once it is copied there */
+    bool requested;       /* request_psn is set */
     bool signaled, hold;
     bool held; /* complete, waits for diwarp_post_release() */
 };
@@ -280,7 +283,7 @@ static inline uint64_t dw_record_key(const struct dw_peer *peer, uint32_t id)
 /* ---- qp.c ---- */
 /* One run of the RNIC; returns how many receive calls brought something. */
 int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns);
-/* The last run did not send all that may go now. */
+/* Something waits for the next run to be sent. */
 bool dw_qp_has_more(const struct diwarp_qp *qp);
 /* When it wants to run next at the latest, DW_NEVER: not before a datagram or a post. */
 uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp);
@@ -290,9 +293,12 @@ void dw_qp_trim_later(struct diwarp_qp *qp, uint64_t now_ns);
 void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region);
 
 /* ---- cq.c ---- */
+/* Posts alone, without a run for so long, leave the RNIC to others. */
+#define DW_POSTS_COUNT_NS 1000000
 static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
 {
-    __atomic_store_n(&cq->used_ns, now_ns, __ATOMIC_RELAXED);
+    if (now_ns - cq->ran_ns < DW_POSTS_COUNT_NS)
+        __atomic_store_n(&cq->used_ns, now_ns, __ATOMIC_RELAXED);
 }
 
 /* Takes the lock itself. */
@@ -350,9 +356,9 @@ void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 /* Copies pending works into datagrams and sends what is full, or all that is open. */
 void dw_send_flush(struct dw_peer *peer, uint64_t now_ns);
-/* Queues a message of our own: `bytes` <= sizeof work.own. -ENOMEM. */
+/* Queues a message of our own: `bytes` <= sizeof work.own. record_id: of a read request. -ENOMEM. */
 int dw_send_control(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
-                    const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
+                    uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
 /* A small write was refused; false: no such one waits any more. */
 bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status status);
 /* Acknowledged up to `ack`: completes the works that waited for it. */
@@ -443,6 +449,8 @@ int dw_rdma_post_write(struct diwarp_qp *qp, struct dw_peer *peer, const struct 
                        uint64_t now_ns);
 /* Hands grant to the sinks that wait, oldest first. */
 void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns);
+/* The request of our read `id` is in the datagram that goes as `psn`. */
+void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn);
 void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segment,
                              uint64_t now_ns);
 void dw_rdma_on_control(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns);

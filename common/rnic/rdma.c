@@ -41,8 +41,8 @@ int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct i
     };
     uint8_t payload[DW_READ_REQUEST_BYTES];
     dw_read_request_put(payload, &request);
-    int rc = dw_send_control(peer, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, payload, sizeof payload,
-                             now_ns);
+    int rc = dw_send_control(peer, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, sink->id, payload,
+                             sizeof payload, now_ns);
     if (rc) {
         dw_sink_destroy(sink);
         return rc;
@@ -99,8 +99,8 @@ static int post_large_write(struct dw_peer *peer, const struct ibv_send_wr *wr,
     };
     uint8_t payload[DW_RECORD_OPEN_BYTES];
     dw_record_control_put(payload, &open);
-    int rc = dw_send_control(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, payload, sizeof payload,
-                             now_ns);
+    int rc = dw_send_control(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, 0, payload,
+                             sizeof payload, now_ns);
     if (rc)
         dw_source_destroy(source);
     return rc;
@@ -153,7 +153,7 @@ void dw_rdma_abort(struct dw_peer *peer, uint32_t id, enum dw_status status, uin
     if (peer->ah->gone)
         return;
     /* Without memory to refuse, the other end would wait for ever: end the peer instead. */
-    if (dw_send_control(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, payload, sizeof payload,
+    if (dw_send_control(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, 0, payload, sizeof payload,
                         now_ns))
         dw_peer_fail(peer);
 }

@@ -58,25 +58,50 @@ static bool grant(struct dw_sink *sink, uint64_t now_ns)
     return true;
 }
 
-uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
-{
-    /* Older records come first. */
-    if (sink->peer->qp->want.next == &sink->want_link)
-        grant(sink, now_ns);
-    return sink->record.granted;
-}
-
-/* The request of our own that opened it may not have left yet. */
+/* A write was opened by the source itself; of a read it knows once the request has left. A grant
+ * that overtakes the request would be lost until the time-out. */
 static bool is_known_to_source(const struct dw_sink *sink)
 {
-    return sink->region || (!sink->peer->open && dw_list_empty(&sink->peer->pending));
+    return sink->region ||
+           (sink->requested && dw_serial_before(sink->request_psn, sink->peer->sendwin.next_psn));
+}
+
+static bool budget_is_spent(const struct diwarp_qp *qp)
+{
+    return qp->granted_bytes >= qp->grant_budget_bytes;
+}
+
+void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn)
+{
+    struct dw_sink *sink = dw_map_get(&peer->qp->sinks, dw_record_key(peer, id));
+    if (!sink)
+        return;
+    sink->requested = true;
+    sink->request_psn = psn;
+}
+
+uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
+{
+    struct diwarp_qp *qp = sink->peer->qp;
+    if (budget_is_spent(qp))
+        return 0;
+    /* Older records come first, but for those that cannot be told yet. */
+    dw_list_foreach (it, &qp->want) {
+        struct dw_sink *older = dw_container(it, struct dw_sink, want_link);
+        if (older == sink)
+            grant(sink, now_ns);
+        if (older == sink || is_known_to_source(older))
+            break;
+    }
+    return sink->record.granted;
 }
 
 void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
 {
+    if (budget_is_spent(qp))
+        return;
     dw_list_foreach (it, &qp->want) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
-        /* A grant that overtakes the request would be lost until the time-out. */
         if (!is_known_to_source(sink))
             continue;
         if (!grant(sink, now_ns))
@@ -188,8 +213,8 @@ int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t by
     };
     uint8_t payload[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES];
     size_t length = dw_record_control_put(payload, &complete);
-    int rc = dw_send_control(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, payload, (uint32_t)length,
-                             now_ns);
+    int rc = dw_send_control(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, 0, payload,
+                             (uint32_t)length, now_ns);
     if (rc)
         return rc;
     peer->qp->counters.tx_record_complete++;

@@ -144,6 +144,8 @@ static void on_copied(struct dw_peer *peer, struct dw_work *work, uint32_t last_
     struct diwarp_qp *qp = peer->qp;
     work->last_psn = last_psn;
     dw_list_remove(&work->link);
+    if (work->ddp.opcode == DW_RDMAP_READ_REQUEST)
+        dw_rdma_on_requested(peer, work->record_id, last_psn);
     /* A write may yet be refused by the peer: that is told even when nothing else was asked for. */
     if ((work->signaled || work->ddp.tagged) && !work->buffered) {
         dw_list_append(&peer->awaiting, &work->link);
@@ -234,7 +236,7 @@ void dw_send_flush(struct dw_peer *peer, uint64_t now_ns)
 }
 
 int dw_send_control(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
-                    const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
+                    uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
 {
     struct dw_work *work = dw_work_get(peer->qp);
     if (!work)
@@ -242,6 +244,7 @@ int dw_send_control(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_d
     assert(bytes <= sizeof work->own);
     memcpy(work->own, payload, bytes);
     work->ddp = (struct dw_ddp_header){.opcode = (uint8_t)opcode, .qn = qn, .msn = 1};
+    work->record_id = record_id;
     work->total = bytes;
     work->own_message = true;
     work->sge_count = 1;

@@ -208,13 +208,6 @@ static INLINE void prefetch(const uint8_t *p)
     }
 }
 
-static INLINE void prefetch_to_write(uint8_t *p)
-{
-    for (size_t i = 0; i < 4; i++) {
-        __builtin_prefetch(p + i * BLOCK_BYTES, 1, 3);
-    }
-}
-
 /* The CRC register after the 64 bytes that v is congruent to. */
 AVX512 static INLINE uint32_t reduce(__m512i v)
 {
@@ -249,7 +242,7 @@ AVX512 static INLINE __m512i fold_blocks(uint32_t state, uint8_t *dst, const uin
             if (blocks >= PREFETCH_MIN_BLOCKS) {
                 prefetch(src + i * BLOCK_BYTES + PREFETCH_AHEAD_BYTES);
                 if (copy == TO_CACHE) {
-                    prefetch_to_write(dst + i * BLOCK_BYTES + PREFETCH_AHEAD_BYTES);
+                    prefetch(dst + i * BLOCK_BYTES + PREFETCH_AHEAD_BYTES);
                 }
             }
             a = fold(a, k, load(dst, src, i, copy));
@@ -316,6 +309,8 @@ AVX512 static uint32_t update_copy_past_cache(uint32_t state, uint8_t *dst, cons
  * what is read soon, is better written through it. Both are tried now and then, and timed.
  */
 #define LOOK_EVERY 64
+/* Of less, the fences take the most time. */
+#define TIMED_MIN_BYTES 1024
 
 /* Of each way, cycles for a KiB, as a moving average. Threads may share them: they only advise. */
 static uint32_t _Atomic cycles_through, cycles_past, copies;
@@ -342,7 +337,7 @@ static bool past_is_faster(void)
 {
     uint32_t past = relaxed(&cycles_past);
 
-    return relaxed(&cycles_through) > past + past / 16;
+    return past && relaxed(&cycles_through) > past + past / 16;
 }
 
 static uint32_t update_copy_by(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
@@ -357,9 +352,11 @@ static uint32_t update_copy_timed(uint32_t state, uint8_t *dst, const uint8_t *s
                                   bool past)
 {
     _mm_mfence();
+    _mm_lfence();
     uint64_t before = __rdtsc();
     state = update_copy_by(state, dst, src, len, past);
     _mm_mfence();
+    _mm_lfence();
     note(past ? &cycles_past : &cycles_through, __rdtsc() - before, len);
     return state;
 }
@@ -370,7 +367,7 @@ static uint32_t vpclmulqdq_update_copy_large(uint32_t state, uint8_t *dst, const
     uint32_t turn = relaxed(&copies);
 
     atomic_store_explicit(&copies, turn + 1, memory_order_relaxed);
-    if (turn % (LOOK_EVERY / 2) == 0 && len > 0) {
+    if (turn % (LOOK_EVERY / 2) == 0 && len >= TIMED_MIN_BYTES) {
         return update_copy_timed(state, dst, src, len, turn % LOOK_EVERY != 0);
     }
     return update_copy_by(state, dst, src, len, past_is_faster());

@@ -21,7 +21,8 @@ struct fixture {
     /* What a filter of a case counts. */
     unsigned hits;
     uint32_t hit_bytes;
-    /* What a case's completion handler posts with. */
+    /* What a case's completion handler posts with, and has posted. */
+    unsigned posted;
     const struct diwarp_mr *source_mr;
     uint8_t *sink;
 };

@@ -288,9 +288,9 @@ static void post_reads_on_wc(struct sim_world *world, struct sim_node *node,
     struct fixture *f = world->app;
     const struct diwarp_mr *mr = wc->wc.opcode == IBV_WC_RDMA_READ ? f->source_mr : NULL;
     fixture_on_wc(world, node, wc);
-    for (unsigned i = 0; i < 2 && mr && f->hits < CHAINED_READS; i++)
+    for (unsigned i = 0; i < 2 && mr && f->posted < CHAINED_READS; i++)
         assert_int_equal(
-            fixture_post(f, 0, 1, f->hits++, IBV_WR_RDMA_READ, 0, f->sink, CHAINED_BYTES, mr), 0);
+            fixture_post(f, 0, 1, f->posted++, IBV_WR_RDMA_READ, 0, f->sink, CHAINED_BYTES, mr), 0);
 }
 
 /* A grant for a read whose request waits to be sent with others must wait, too: the source knows
@@ -308,9 +308,9 @@ static void reads__grant_after_the_request(void **state)
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, CHAINED_BYTES);
     f->source_mr = mr;
     f->sink = local;
-    for (; f->hits < 4; f->hits++)
+    for (; f->posted < 4; f->posted++)
         assert_int_equal(
-            fixture_post(f, 0, 1, f->hits, IBV_WR_RDMA_READ, 0, local, CHAINED_BYTES, mr), 0);
+            fixture_post(f, 0, 1, f->posted, IBV_WR_RDMA_READ, 0, local, CHAINED_BYTES, mr), 0);
     fixture_run(f, 2 * SECOND);
     assert_int_equal(fixture_count(f, 0, IBV_WC_RDMA_READ), CHAINED_READS);
     assert_int_equal(sim_counters(&f->world, 1)->drop_stale_record, 0);
