@@ -26,7 +26,7 @@ from .cases import Effort, Plan, plan, verify_cases
 from .programs import APPLICATIONS, CLASSES, Programs, is_executable
 from .results import Results
 from .session import Runner, Session, Tools
-from .transports import DEFAULT, MEASURED, RC, RC_SRQ, RD, RD_LOSS, TRANSPORTS, VERIFIED
+from .transports import DEFAULT, MEASURED, RC, RC_SRQ, RD, RD_LOSS, SHARED, TRANSPORTS, VERIFIED
 from .transports import MEMORY_PARAMETER, TRANSPORT_PARAMETER, parameters, with_faults
 from .verify import Verification
 
@@ -106,6 +106,8 @@ def parse_options(words: list[str]) -> argparse.Namespace:
         options.smg2000 = os.path.abspath(options.smg2000)
         if not is_executable(options.smg2000):
             p.error(f"no program {options.smg2000}")
+    if options.net and SHARED in (options.transports or []):
+        p.error("--net has two hosts, which share no memory")
     if options.net and any(count < 2 for count in options.ranks or []):
         p.error("--net needs 2 ranks or more")
     if options.verify and (options.transports or options.net or options.judge or options.readme

@@ -13,9 +13,10 @@ from .figures import COMMUNICATION, MEMORY, QUANTITIES, RUNTIME
 from .programs import APPLICATIONS
 from .report import by_application, compared, saving
 from .results import Results
-from .transports import RC, RC_SRQ, RD, TRANSPORTS
+from .transports import RC, RC_SRQ, RD, SHARED, TRANSPORTS
 
-FILL = {RD: COLORS[DIWARP], RC: "#ff7f0e", RC_SRQ: "#bcbd22", TCP: COLORS[TCP], UCX: COLORS[UCX]}
+FILL = {RD: COLORS[DIWARP], RC: "#ff7f0e", RC_SRQ: "#bcbd22", TCP: COLORS[TCP], UCX: COLORS[UCX],
+        SHARED: "#7f7f7f"}
 MISSING = "-"
 
 HEAD = """set terminal pngcairo size {width},480 font ",11"

@@ -12,6 +12,8 @@ from compare_lib.transports import DIWARP, DIWARP_COMPONENT, TCP, UCX, Launcher,
 from compare_lib.transports import TRANSPORTS as MPI_TRANSPORTS
 
 RD, RC, RC_SRQ = "rd", "rc", "rc-srq"
+# No network at all: how long ranks wait for each other and for a core, whatever carries their bytes.
+SHARED = "shared"
 # rd with datagrams dropped on purpose; of --verify only.
 RD_LOSS = "rd-loss"
 LOSS = 0.01
@@ -35,11 +37,14 @@ TRANSPORTS = {
         Transport(RC_SRQ, "RC-SRQ", DIWARP_COMPONENT, _selected(RC_SRQ)),
         MPI_TRANSPORTS[TCP],
         MPI_TRANSPORTS[UCX],
+        Transport(SHARED, "shared memory", "btl:vader",
+                  ("--mca", "pml", "ob1", "--mca", "btl", "vader,self")),
         Transport(RD_LOSS, f"RD, {100 * LOSS:g} % lost", DIWARP_COMPONENT, _OF_DIWARP,
                   {"DIWARP_FAULTS": f"drop={LOSS},report"}),
     )
 }
-MEASURED = (RD, RC, RC_SRQ, TCP, UCX)
+OVER_A_NETWORK = (RD, RC, RC_SRQ, TCP, UCX)
+MEASURED = (*OVER_A_NETWORK, SHARED)
 DEFAULT = (RD, RC, RC_SRQ, TCP)
 VERIFIED = (RD, RC, RC_SRQ, RD_LOSS)
 # What rd is held against.

@@ -10,8 +10,8 @@ import statistics
 from dataclasses import dataclass
 
 from apps_lib.programs import is_executable
-from apps_lib.transports import MEASURED, RC, RC_SRQ, RD, TCP, TRANSPORT_PARAMETER, TRANSPORTS
-from apps_lib.transports import parameters
+from apps_lib.transports import OVER_A_NETWORK, RC, RC_SRQ, RD, SHARED, TCP
+from apps_lib.transports import TRANSPORT_PARAMETER, TRANSPORTS, parameters
 from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, build_folder, component_folder, die
 from compare_lib.command_line import folder, machine_text, names_of, output_folder, positive
 from compare_lib.command_line import run_to_the_end
@@ -21,7 +21,7 @@ from compare_lib.transports import Launcher, root_may_run
 
 from . import plots, report
 from .model import Model, model_of
-from .points import SHARED, Held, Point, run, transport_of
+from .points import Held, Point, run
 
 TOOL = "mpi_memory.so"
 PROGRAM = "all_to_all"
@@ -49,8 +49,8 @@ def parse_options(words: list[str]) -> argparse.Namespace:
         "numbers.")
     p.add_argument("--ranks", type=numbers, metavar="N,...", default=RANKS,
                    help=f"default {','.join(map(str, RANKS))}")
-    p.add_argument("--transports", type=names_of(MEASURED), metavar="NAME,...",
-                   help=f"of {','.join(MEASURED)} (default {','.join(DEFAULT)})")
+    p.add_argument("--transports", type=names_of(OVER_A_NETWORK), metavar="NAME,...",
+                   help=f"of {','.join(OVER_A_NETWORK)} (default {','.join(DEFAULT)})")
     p.add_argument("--pattern", choices=(ALL_TO_ALL, APP), default=ALL_TO_ALL,
                    help="every rank talks to every other (default); or SMG2000's problem, "
                    f"{APP_CUBE}^3 unknowns a process")
@@ -130,7 +130,7 @@ class Task:
 
     @property
     def title(self) -> str:
-        return f"{transport_of(self.name).title}, {self.ranks} ranks"
+        return f"{TRANSPORTS[self.name].title}, {self.ranks} ranks"
 
 
 class Session(Schedule):
@@ -148,7 +148,7 @@ class Session(Schedule):
 
     def tasks(self, round_: int) -> list[Task]:
         tasks = [Task(name, ranks) for ranks in self.options.ranks
-                 for name in [SHARED.name, *self.names]]
+                 for name in [SHARED, *self.names]]
         return [task for task in tasks if task not in self.failed]
 
     def run_task(self, task: Task, round_: int) -> str:
@@ -164,7 +164,7 @@ class Session(Schedule):
     def points(self) -> list[Point]:
         found = []
         for ranks in self.options.ranks:
-            shared = self.held.get(Task(SHARED.name, ranks))
+            shared = self.held.get(Task(SHARED, ranks))
             for name in self.names:
                 held = self.held.get(Task(name, ranks))
                 if held and shared:

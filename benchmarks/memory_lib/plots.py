@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 
 from apps_lib.plots import FILL
+from apps_lib.transports import TRANSPORTS
 from compare_lib.plots import run_scripts
 
 from .model import Model
-from .points import Point, transport_of
+from .points import Point
 from .report import PREDICTED_RANKS
 
 STEM = "memory"
@@ -41,7 +42,7 @@ def curves_of(points: list[Point], models: dict[str, Model], folder: str) -> lis
             file.writelines(f"{ranks} {total:.0f}\n" for ranks, total in own)
         color = f'lc rgb "{FILL[name]}"'
         curves.append(f'"{data}" with points pt 7 ps 1.1 {color} '
-                      f'title "{transport_of(name).title}"')
+                      f'title "{TRANSPORTS[name].title}"')
         if name in models:
             line = models[name].line
             curves.append(f"{line.base:.1f} + {line.slope:.3f} * (x - 1) with lines dashtype 2 "

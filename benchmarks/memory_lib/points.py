@@ -21,16 +21,10 @@ from apps_lib import readings
 from apps_lib.session import text_of_files
 from apps_lib.transports import MEMORY_PARAMETER, TRANSPORTS
 from compare_lib import jobs
-from compare_lib.transports import DIWARP_COMPONENT, Launcher, Transport
+from compare_lib.transports import DIWARP_COMPONENT, Launcher
 
-SHARED = Transport("shared", "shared memory", "btl:vader",
-                   ("--mca", "pml", "ob1", "--mca", "btl", "vader,self"))
 # Of one run: start and end of MPI with so many processes on few cores.
 SECONDS, SECONDS_PER_RANK = 120, 2
-
-
-def transport_of(name: str) -> Transport:
-    return SHARED if name == SHARED.name else TRANSPORTS[name]
 
 
 @dataclass(frozen=True)
@@ -99,7 +93,7 @@ def held_of(memory: str, output: str, ranks: int) -> Held:
 
 def run(launcher: Launcher, name: str, ranks: int, program: list[str], tool: str) -> Held:
     """Raises jobs.JobFailed."""
-    transport = transport_of(name)
+    transport = TRANSPORTS[name]
     with tempfile.TemporaryDirectory(prefix="diwarp-memory-") as folder:
         extra = ["-x", f"LD_PRELOAD={tool}",
                  "-x", f"DIWARP_MPI_MEMORY_OUTPUT={os.path.join(folder, 'memory.%r')}"]

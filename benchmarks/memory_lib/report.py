@@ -6,8 +6,10 @@ from __future__ import annotations
 import csv
 import os
 
+from apps_lib.transports import TRANSPORTS
+
 from .model import Model
-from .points import Point, transport_of
+from .points import Point
 
 PREDICTED_RANKS = (1 << 10, 1 << 14, 1 << 20)
 
@@ -41,7 +43,7 @@ def point_table(points: list[Point]) -> str:
              "heap", "own report"]]
     for p in points:
         own = "-" if p.held.reported is None else bytes_text(p.held.reported)
-        rows.append([transport_of(p.transport).title, str(p.ranks), bytes_text(p.held.total),
+        rows.append([TRANSPORTS[p.transport].title, str(p.ranks), bytes_text(p.held.total),
                      bytes_text(p.total), bytes_text(p.user), bytes_text(p.kernel),
                      f"{p.held.sockets:.1f}", bytes_text(p.heap), own])
     return table(rows)
@@ -52,7 +54,7 @@ def model_table(models: dict[str, Model]) -> str:
              "error at the largest point"]]
     for name, model in models.items():
         error = "-" if model.error is None else f"{100 * model.error:+.1f} %"
-        rows.append([transport_of(name).title, bytes_text(model.line.base),
+        rows.append([TRANSPORTS[name].title, bytes_text(model.line.base),
                      bytes_text(model.line.slope),
                      *(bytes_text(model.line.at(n - 1)) for n in PREDICTED_RANKS),
                      f"{error} ({model.largest_peers + 1} ranks)"])
@@ -62,11 +64,11 @@ def model_table(models: dict[str, Model]) -> str:
 def ratio_table(points: list[Point], of: str) -> str:
     """The others' memory over that of transport `of`; "" without it."""
     own = {p.ranks: p for p in points if p.transport == of}
-    rows = [[f"over {transport_of(of).title}", "ranks", "transport", "whole process"]]
+    rows = [[f"over {TRANSPORTS[of].title}", "ranks", "transport", "whole process"]]
     for p in points:
         base = own.get(p.ranks)
         if p.transport != of and base and base.total > 0:
-            rows.append([transport_of(p.transport).title, str(p.ranks),
+            rows.append([TRANSPORTS[p.transport].title, str(p.ranks),
                          f"{p.total / base.total:.2f}", f"{p.held.total / base.held.total:.2f}"])
     return table(rows) if len(rows) > 1 else ""
 

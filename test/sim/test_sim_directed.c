@@ -320,6 +320,45 @@ static void reads__grant_after_the_request(void **state)
     free(remote);
 }
 
+static unsigned index_of_read(const struct fixture *f)
+{
+    unsigned i = 0;
+    while (i < f->wc_count && f->wcs[i].wc.opcode != IBV_WC_RDMA_READ)
+        i++;
+    return i;
+}
+
+/* Sends that always wait for the window do not keep grants from a read whose request has left. */
+static void read__behind_a_queue_that_never_empties(void **state)
+{
+    (void)state;
+    enum { BEFORE = 10, AFTER = 150, SEND_BYTES = 60000 };
+    struct fixture *f = fixture_new();
+    f->config.device.record_window_bytes = RECORD_BYTES / 8;
+    uint8_t *remote = fixture_payload(1, RECORD_BYTES), *local = fixture_payload(2, RECORD_BYTES);
+    uint8_t *message = fixture_payload(1, SEND_BYTES);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
+    for (uint64_t i = 0; i < BEFORE + AFTER; i++) {
+        if (i == BEFORE)
+            assert_int_equal(
+                fixture_post(f, 0, 1, 999, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
+        assert_int_equal(
+            fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, message, SEND_BYTES, NULL), 0);
+    }
+    fixture_run(f, 2 * SECOND);
+    unsigned sends = 0;
+    for (unsigned i = 0; i < index_of_read(f); i++)
+        sends += f->wcs[i].wc.opcode == IBV_WC_SEND;
+    assert_in_range(sends, 1, BEFORE + AFTER / 2);
+    fixture_assert_status(f, 0, 999, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_SEND), BEFORE + AFTER);
+    fixture_close(f);
+    free(message);
+    free(local);
+    free(remote);
+}
+
 /* Far more records than the budget holds: those that wait long for their grant lose nothing. */
 static void reads__more_than_the_budget__nothing_twice(void **state)
 {
@@ -440,6 +479,7 @@ int main(void)
         cmocka_unit_test(send__after_pauses__in_vain__in_few_datagrams),
         cmocka_unit_test(everything__repeated__each_once),
         cmocka_unit_test(reads__grant_after_the_request),
+        cmocka_unit_test(read__behind_a_queue_that_never_empties),
         cmocka_unit_test(reads__more_than_the_budget__nothing_twice),
         cmocka_unit_test(reads__large_and_damaged),
         cmocka_unit_test(deregistered__while_read),

@@ -212,6 +212,27 @@ static void quiet__counts_from_the_last_use(void **state)
     node_close(&b);
 }
 
+/* Who only posts leaves the RNIC alone, and a helper has to see that. */
+static void quiet__posts_without_a_run_count_for_a_while(void **state)
+{
+    (void)state;
+    struct node a, b;
+
+    node_open_default(&a, 1, DIWARP_QPT_RD);
+    node_open_default(&b, 2, DIWARP_QPT_RD);
+    struct diwarp_ah *ah = node_ah(&a, &b);
+    use(&a, ah, RUN);
+    for (uint64_t next_ns = clock_ns(), end_ns = next_ns + 3 * MS; next_ns < end_ns;) {
+        use(&a, ah, POST);
+        for (next_ns += MS / 20; clock_ns() < next_ns;)
+            ;
+    }
+    assert_true(diwarp_cq_quiet_ns(a.cq) >= MS);
+    diwarp_destroy_ah(ah);
+    node_close(&a);
+    node_close(&b);
+}
+
 /* The target of a write is told of nothing, but runs; when all is there, it may give way. */
 static void busy__while_a_record_moves_without_completions(void **state)
 {
@@ -250,6 +271,42 @@ static void busy__while_a_record_moves_without_completions(void **state)
     node_close(&b);
 }
 
+/* What waits for memory that others hold is nothing to keep the core for. */
+static void busy__not_for_want_of_buffers(void **state)
+{
+    (void)state;
+    enum { PEERS = 8, BYTES = 60000 };
+    static uint8_t message[BYTES];
+    struct diwarp_device_attr attr = loopback_attr(1);
+    struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_RD);
+    struct node a, peers[PEERS];
+    struct diwarp_ah *ahs[PEERS];
+
+    attr.send_pool_bytes = 256u << 10; /* four of these messages */
+    node_open(&a, &attr, &qp_attr);
+    for (unsigned i = 0; i < PEERS; i++) {
+        node_open_default(&peers[i], 2 + i, DIWARP_QPT_RD);
+        ahs[i] = node_ah(&a, &peers[i]);
+        assert_int_equal(
+            post(&a, ahs[i], IBV_WR_SEND, message, BYTES, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+    }
+    for (unsigned i = 0; i < 5; i++)
+        node_poll(&a);
+    assert_in_range(a.counters->tx_datagrams, 1, PEERS - 1);
+    assert_false(diwarp_cq_busy(a.cq));
+    for (uint64_t end_ns = clock_ns() + WAIT_NS; a.sends < PEERS && clock_ns() < end_ns;) {
+        node_poll(&a);
+        for (unsigned i = 0; i < PEERS; i++)
+            node_poll(&peers[i]);
+    }
+    assert_int_equal(a.sends, PEERS);
+    for (unsigned i = 0; i < PEERS; i++) {
+        diwarp_destroy_ah(ahs[i]);
+        node_close(&peers[i]);
+    }
+    node_close(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +317,8 @@ int main(void)
         cmocka_unit_test(poll__few_at_a_time),
         cmocka_unit_test(run_cq__hands_nothing_out),
         cmocka_unit_test(busy__while_a_record_moves_without_completions),
+        cmocka_unit_test(busy__not_for_want_of_buffers),
+        cmocka_unit_test(quiet__posts_without_a_run_count_for_a_while),
     };
 
     return cmocka_run_group_tests_name("cq", tests, NULL, NULL);
