@@ -9,7 +9,7 @@
 #include "common/base/pages.h"
 
 /* Of the buffers of each size: as many as fit into a chunk, aligned. */
-static const uint32_t sizes[DW_SLAB_SIZES] = {320, 1088, 2176, 4672, 9344, 16352, 65472};
+static const uint32_t sizes[DW_SLAB_SIZES] = {320, 1088, 2176, 4672, 9344, 16352, 32736, 65472};
 _Static_assert(DW_SLAB_MAX_BYTES == 65472, "the largest buffer fills a chunk");
 
 /* Leads each chunk that is held. */

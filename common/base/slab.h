@@ -18,7 +18,7 @@
 #define DW_SLAB_HEAD_BYTES  64u
 /* The largest buffer. */
 #define DW_SLAB_MAX_BYTES (DW_SLAB_CHUNK_BYTES - DW_SLAB_HEAD_BYTES)
-#define DW_SLAB_SIZES     7
+#define DW_SLAB_SIZES     8
 
 struct dw_slab {
     uint8_t *region;

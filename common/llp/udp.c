@@ -36,9 +36,9 @@
 /* How long a destination's GSO refusal is remembered. */
 #define REFUSAL_TRAINS    256
 #define GSO_EIO_TOLERANCE 8
-/* So many datagrams like the one before, of a size that fits a train, and GRO is switched on. */
-#define GRO_ALIKE     4
-#define GRO_MIN_BYTES 512
+/* A second datagram of the same length right after the first, of no less than the smallest MTU's,
+ * is taken for part of a train. */
+#define GRO_MIN_BYTES 1200
 
 /* ---- addresses ---------------------------------------------------------------------------- */
 
@@ -323,9 +323,9 @@ static inline uint32_t gro_segment_bytes(struct msghdr *msg)
 static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
 {
     bool fits = bytes >= GRO_MIN_BYTES && bytes <= DW_LLP_SLOT_BYTES / 2;
-    udp->alike = fits && bytes == udp->alike_bytes ? udp->alike + 1 : 0;
-    udp->alike_bytes = bytes;
-    if (udp->alike >= GRO_ALIKE) {
+    bool alike = fits && bytes == udp->before_bytes;
+    udp->before_bytes = bytes;
+    if (alike) {
         udp->gro_allowed = false;
         udp->llp.gro = dw_udp_set_int(udp->llp.fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
     }
@@ -343,7 +343,7 @@ static inline int recv_one(struct dw_udp *udp, struct dw_llp_slot *slot)
     }
     long bytes = syscall(SYS_recvmsg, udp->llp.fd, &msg, 0);
     if (bytes < 0) {
-        udp->alike = 0;
+        udp->before_bytes = 0;
         return -1;
     }
     slot_fill(slot, (size_t)bytes, msg.msg_flags & MSG_TRUNC,

@@ -41,8 +41,7 @@ struct dw_udp {
     uint8_t family;
     bool checksum;
     bool gro_allowed;           /* but not on yet */
-    unsigned alike;             /* datagrams in a row that could have come as a train */
-    uint32_t alike_bytes;       /* their size */
+    uint32_t before_bytes;      /* of the datagram just before; 0: none came right before */
     atomic_bool errors_waiting; /* a call failed with another datagram's error: see the queue */
     unsigned eio_in_row;        /* trains refused with EIO since the last one that went */
     unsigned refusal_count;

@@ -12,8 +12,8 @@
 
 /* Of a record: what is smaller is better in the cache in any case. */
 #define LARGE_MIN_BYTES (512u << 10)
-/* Sends smaller than this are handed over where they lie, or not worth it. */
-#define SEND_MIN_BYTES 8192
+/* Smaller segments of a Send are hardly part of a longer one. */
+#define SEND_MIN_BYTES 1024
 
 /* The one segment that fills a datagram; false: there are others. */
 static bool only_segment(const uint8_t *buf, uint32_t len, struct dw_segment *segment)

@@ -52,7 +52,7 @@ struct diwarp_cq {
     struct dw_list qps;
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
-    uint32_t most;   /* that have been in it at a time since the last trim */
+    uint32_t most;    /* that have been in it at a time since the last trim */
     uint64_t ran_ns;  /* the RNIC, last */
     uint64_t used_ns; /* run, or posted for soon after, last; read without the lock */
     bool busy;        /* the last run received something, or has more that goes; likewise */
@@ -61,12 +61,19 @@ struct diwarp_cq {
 /* A sequenced datagram. Kept, as it went out, until it is acknowledged. */
 struct dw_datagram {
     struct dw_tx tx;
+    struct dw_train *train; /* whose buffer it lies in; NULL: it has its own, buf follows */
+    uint8_t *buf;
     uint32_t bytes;   /* so far, without the CRC trailer */
     uint32_t room;    /* most that `bytes` may become */
     bool intro;       /* leads with an intro block */
     bool urgent;      /* not to wait for others to join */
     bool ack_request; /* a request completes with its acknowledgement */
-    uint8_t buf[];
+};
+
+/* Datagrams of one message, their bytes behind them one after the other, as they leave. */
+struct dw_train {
+    unsigned kept; /* not yet acknowledged */
+    struct dw_datagram datagrams[];
 };
 
 /* A work request, or a message of our own, on its way into sequenced datagrams. */
@@ -107,8 +114,8 @@ struct diwarp_ah {
     uint32_t ack;         /* at rest: the first that has not come; none after it has, either */
     uint32_t send_msn;
     struct dw_rtt rtt;
-    uint32_t owners;     /* handles given out */
-    uint16_t credit_kib; /* at rest: what it granted last */
+    uint32_t owners;        /* handles given out */
+    uint16_t credit_kib;    /* at rest: what it granted last */
     uint8_t cwnd_datagrams; /* at rest */
     uint8_t local_interface : 4;
     bool met : 1;
@@ -356,7 +363,8 @@ void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 /* Copies pending works into datagrams and sends what is full, or all that is open. */
 void dw_send_flush(struct dw_peer *peer, uint64_t now_ns);
-/* Queues a message of our own: `bytes` <= sizeof work.own. record_id: of a read request. -ENOMEM. */
+/* Queues a message of our own: `bytes` <= sizeof work.own. record_id: of a read request. -ENOMEM.
+ */
 int dw_send_control(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                     uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
 /* A small write was refused; false: no such one waits any more. */
@@ -371,6 +379,9 @@ int64_t dw_send_gather(struct diwarp_qp *qp, const struct ibv_send_wr *wr, int a
 
 /* ---- transmit.c ---- */
 struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes);
+/* An empty one, of which buf holds up to `room` bytes and the CRC. */
+void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, uint8_t *buf,
+                      uint32_t room);
 void dw_datagram_put(struct diwarp_qp *qp, struct dw_datagram *datagram);
 /* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
@@ -379,14 +390,13 @@ void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint
                  uint32_t psn);
 /* Appends the CRC over buf[0, bytes); returns the length with it. */
 uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes);
-/* Gives PSNs to new datagrams and sends them as trains; ownership goes to the send window. */
-void dw_transmit(struct dw_peer *peer, struct dw_datagram *const *datagrams, unsigned n,
-                 uint64_t now_ns);
+/* Gives a new datagram its PSN and sends it; ownership goes to the send window. */
+void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
 /* Its first half, for who sends by itself: gives a datagram of final length its PSN and writes all
  * that leads the segments. */
 void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
 /* Not sent for want of socket buffer: as good as lost, and known to be. */
-void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *const *datagrams, unsigned n);
+void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
 /* A datagram without segments: ACK, PROBE, PROBE_REPLY. */
 void dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);

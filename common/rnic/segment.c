@@ -14,6 +14,10 @@
 #define PIPELINED_BYTES 33000
 /* Most datagrams of a message that is sent at once. */
 #define SEVERAL_MAX 8
+/* Of a train: longer ones arrive later, for the receiver begins when all of one is sent. */
+#define TRAIN_BUFFER_BYTES 32736
+/* Most trains of a message that is sent at once. */
+#define TRAINS_MAX 4
 
 uint32_t dw_segment_header_bytes(const struct dw_ddp_header *ddp)
 {
@@ -95,7 +99,7 @@ void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_
     work->copied += payload;
 }
 
-/* ---- several datagrams at once ---- */
+/* ---- several large datagrams at once ---- */
 
 struct part {
     struct dw_datagram *datagram;
@@ -125,22 +129,38 @@ static void send_part(struct dw_peer *peer, struct dw_work *work, struct part *p
     memcpy(iov + 1, part->iov, part->n * sizeof *iov);
     iov[part->n + 1] = (struct iovec){.iov_base = part->to + payload, .iov_len = DW_CRC_BYTES};
     if (dw_transmit_train(peer, iov, part->n + 2, datagram->bytes + DW_CRC_BYTES) == -EAGAIN)
-        dw_transmit_refused(peer, &part->datagram, 1);
+        dw_transmit_refused(peer, part->datagram);
+}
+
+/* Datagrams for the rest of a work. */
+static unsigned datagrams_left(const struct dw_work *work, uint32_t payload)
+{
+    return (work->total - work->copied + payload - 1) / payload;
+}
+
+/* How many of them the window and its credit let go now. */
+static unsigned allowed(const struct dw_peer *peer, const struct dw_work *work, uint32_t payload)
+{
+    const struct dw_sendwin *win = &peer->sendwin;
+    uint32_t truesize = dw_llp_truesize(dw_segment_header_bytes(&work->ddp) + payload);
+    uint32_t count = datagrams_left(work, payload), room = dw_sendwin_room_datagrams(win), n = 0;
+    if (count > room)
+        count = room;
+    for (uint32_t planned = win->bytes; n < count; n++, planned += truesize)
+        if (win->count + n && planned + truesize > win->credit_bytes)
+            break;
+    return n;
 }
 
 /* All the buffers for it, or none. */
 static unsigned get_datagrams(struct dw_peer *peer, const struct dw_work *work, uint32_t payload,
                               struct part *parts)
 {
-    const struct dw_sendwin *win = &peer->sendwin;
     uint32_t segment = dw_segment_header_bytes(&work->ddp) + payload;
-    uint32_t planned = win->bytes, room = dw_sendwin_room_datagrams(win);
-    unsigned count = (work->total + payload - 1) / payload, n = 0;
-    if (count > room)
+    unsigned count = datagrams_left(work, payload), n = 0;
+    if (count > allowed(peer, work, payload))
         return 0;
-    for (; n < count; n++, planned += dw_llp_truesize(segment)) {
-        if (win->count + n && planned + dw_llp_truesize(segment) > win->credit_bytes)
-            break;
+    for (; n < count; n++) {
         parts[n].datagram = dw_datagram_get(peer, segment);
         if (!parts[n].datagram)
             break;
@@ -152,11 +172,10 @@ static unsigned get_datagrams(struct dw_peer *peer, const struct dw_work *work, 
     return 0;
 }
 
-int dw_send_several(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
+static int send_apart(struct dw_peer *peer, struct dw_work *work, uint32_t payload, uint64_t now_ns)
 {
     struct part parts[SEVERAL_MAX];
-    uint32_t payload = dw_segment_max_payload(peer, &work->ddp);
-    if (payload < DW_APART_MIN_BYTES || work->total > SEVERAL_MAX * payload)
+    if (work->total > SEVERAL_MAX * payload)
         return -EMSGSIZE;
     unsigned n = get_datagrams(peer, work, payload, parts);
     for (unsigned i = 0; i < n; i++) {
@@ -166,9 +185,124 @@ int dw_send_several(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
     /* Now that the peer has something to do: what may have to be sent again. */
     for (unsigned i = 0; i < n; i++)
         copy(parts[i].to, parts[i].iov, parts[i].n);
-    /* With nothing in flight, nothing will make more room. */
+    return n ? 0 : -EAGAIN;
+}
+
+/* ---- trains of small datagrams ---- */
+
+static uint32_t stride_bytes(const struct dw_peer *peer, const struct dw_work *work,
+                             uint32_t payload)
+{
+    return dw_lead_bytes(peer) + dw_segment_header_bytes(&work->ddp) + payload + DW_CRC_BYTES;
+}
+
+/* Datagrams of the next train: as many as go, shared out evenly among the trains it takes. */
+static unsigned train_length(const struct dw_peer *peer, const struct dw_work *work,
+                             uint32_t payload, unsigned count)
+{
+    unsigned most = (TRAIN_BUFFER_BYTES - (unsigned)sizeof(struct dw_train)) /
+                    ((unsigned)sizeof(struct dw_datagram) + stride_bytes(peer, work, payload));
+    if (most > DW_LLP_TRAIN_DATAGRAMS)
+        most = DW_LLP_TRAIN_DATAGRAMS;
+    unsigned trains = (count + most - 1) / most;
+    return (count + trains - 1) / trains;
+}
+
+static struct dw_train *get_train(struct dw_peer *peer, const struct dw_work *work,
+                                  uint32_t payload, unsigned n)
+{
+    uint32_t room, each = (uint32_t)sizeof(struct dw_datagram) + stride_bytes(peer, work, payload);
+    return dw_slab_get(&peer->qp->datagrams, (uint32_t)sizeof(struct dw_train) + n * each, &room);
+}
+
+/* The next `payload` bytes of a work into a new datagram, in one pass with the CRC. */
+static void fill(struct dw_peer *peer, struct dw_work *work, struct dw_datagram *datagram,
+                 uint32_t payload, uint64_t now_ns)
+{
+    struct iovec iov[DW_MAX_SGE];
+    unsigned n = gather_next(work, payload, iov);
+    uint8_t *to = put_next(work, datagram, payload);
+    work->copied += payload;
+    dw_transmit_begin(peer, datagram, now_ns);
+    uint32_t crc = 0;
+    if (peer->qp->crc) {
+        crc = dw_crc32c(0, datagram->buf, (size_t)(to - datagram->buf));
+        for (unsigned i = 0; i < n; to += iov[i++].iov_len)
+            crc = dw_crc32c_copy(crc, to, iov[i].iov_base, iov[i].iov_len);
+    } else {
+        copy(to, iov, n);
+        to += payload;
+    }
+    dw_put_be32(to, crc);
+}
+
+static void send_train(struct dw_peer *peer, struct dw_work *work, struct dw_train *train,
+                       uint32_t payload, unsigned n, uint64_t now_ns)
+{
+    uint32_t stride = stride_bytes(peer, work, payload), total = 0;
+    uint8_t *flat = (uint8_t *)(train->datagrams + n);
+    train->kept = n;
+    for (unsigned i = 0; i < n; i++) {
+        struct dw_datagram *datagram = &train->datagrams[i];
+        uint32_t left = work->total - work->copied;
+        dw_datagram_init(peer, datagram, flat + total, stride - DW_CRC_BYTES);
+        datagram->train = train;
+        fill(peer, work, datagram, left < payload ? left : payload, now_ns);
+        total += datagram->bytes + DW_CRC_BYTES;
+    }
+    struct iovec iov = {.iov_base = flat, .iov_len = total};
+    if (dw_transmit_train(peer, &iov, 1, total < stride ? total : stride) == -EAGAIN)
+        for (unsigned i = 0; i < n; i++)
+            dw_transmit_refused(peer, &train->datagrams[i]);
+}
+
+bool dw_send_train(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
+{
+    uint32_t payload = dw_segment_max_payload(peer, &work->ddp);
+    unsigned n = allowed(peer, work, payload);
     if (!n)
-        return peer->sendwin.count ? -EAGAIN : -EMSGSIZE;
+        return false;
+    n = train_length(peer, work, payload, n);
+    struct dw_train *train = get_train(peer, work, payload, n);
+    while (!train && (n /= 2))
+        train = get_train(peer, work, payload, n);
+    if (!train)
+        return false;
+    send_train(peer, work, train, payload, n, now_ns);
     dw_peer_on_asked(peer, now_ns);
+    return true;
+}
+
+static int send_trains(struct dw_peer *peer, struct dw_work *work, uint32_t payload,
+                       uint64_t now_ns)
+{
+    unsigned count = datagrams_left(work, payload), got = 0;
+    unsigned n = train_length(peer, work, payload, count), trains = (count + n - 1) / n;
+    struct dw_train *train[TRAINS_MAX];
+    if (trains > TRAINS_MAX)
+        return -EMSGSIZE;
+    if (count <= allowed(peer, work, payload))
+        while (got < trains && (train[got] = get_train(peer, work, payload, n)))
+            got++;
+    if (got < trains) {
+        while (got > 0)
+            dw_slab_put(&peer->qp->datagrams, train[--got]);
+        return -EAGAIN;
+    }
+    for (unsigned i = 0; i < trains; i++, count -= n)
+        send_train(peer, work, train[i], payload, count < n ? count : n, now_ns);
     return 0;
+}
+
+int dw_send_several(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
+{
+    uint32_t payload = dw_segment_max_payload(peer, &work->ddp);
+    int rc = payload < DW_APART_MIN_BYTES ? send_trains(peer, work, payload, now_ns)
+                                          : send_apart(peer, work, payload, now_ns);
+    /* With nothing in flight, nothing will make more room. */
+    if (rc == -EAGAIN && !peer->sendwin.count)
+        return -EMSGSIZE;
+    if (!rc)
+        dw_peer_on_asked(peer, now_ns);
+    return rc;
 }

@@ -5,7 +5,7 @@
 
 #include "common/rnic/qp.h"
 
-/* Datagrams of this size and more are sent one by one, the sooner the better. */
+/* Datagrams of this payload and more are sent one by one, the sooner the better. */
 #define DW_APART_MIN_BYTES 8192
 
 /* Of a segment, its length field included. */
@@ -20,10 +20,14 @@ uint8_t *dw_segment_put(struct dw_datagram *datagram, const struct dw_ddp_header
 /* The next `payload` bytes of a work as a segment of the datagram. */
 void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload);
 
-/* A work that needs more than one datagram, all of it now, from where it lies: the peer receives
- * one while the next is sent, and they are copied, for when one is lost, after that. 0; or, nothing
- * was done: -EAGAIN (window, credit or pool do not allow it), -EMSGSIZE (more than they will ever
- * allow, or datagrams so small that they had better go as a train). */
+/* As much of the rest of a work as one train of small datagrams takes. False: nothing can go now.
+ */
+bool dw_send_train(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
+
+/* A work that needs more than one datagram, all of it now, and the peer receives one while the next
+ * is sent. Small ones go as trains; large ones from where the data lies, and are copied, for when
+ * one is lost, after that. 0; or, nothing was done: -EAGAIN (window, credit or pool do not allow
+ * it), -EMSGSIZE (more than they will ever allow). */
 int dw_send_several(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 
 #endif

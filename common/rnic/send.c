@@ -78,7 +78,7 @@ static void close_open(struct dw_peer *peer, uint64_t now_ns)
     if (!datagram)
         return;
     peer->open = NULL;
-    dw_transmit(peer, &datagram, 1, now_ns);
+    dw_transmit(peer, datagram, now_ns);
 }
 
 /* A datagram with room for a segment of `bytes`; NULL: the window or the pool is exhausted. */
@@ -89,35 +89,29 @@ static struct dw_datagram *begin(struct dw_peer *peer, uint32_t bytes)
     return dw_datagram_get(peer, bytes);
 }
 
-/* The part of a work that does not fit one datagram: full datagrams of its own, sent as trains. The
- * last one stays open for others to join. False: the window is closed. */
-static bool copy_full_datagrams(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
+static bool send_full_datagram(struct dw_peer *peer, struct dw_work *work, uint32_t payload,
+                               uint64_t now_ns)
 {
-    struct dw_datagram *full[DW_LLP_TRAIN_DATAGRAMS];
-    const struct dw_sendwin *win = &peer->sendwin;
-    for (;;) {
-        uint32_t payload_max = dw_segment_max_payload(peer, &work->ddp);
-        uint32_t truesize = dw_llp_truesize(dw_segment_header_bytes(&work->ddp) + payload_max);
-        uint32_t room = dw_sendwin_room_datagrams(win), planned = win->bytes;
-        unsigned n = 0;
-        unsigned most = payload_max < DW_APART_MIN_BYTES ? DW_LLP_TRAIN_DATAGRAMS : 1;
-        for (; n < room && n < most; n++, planned += truesize) {
-            if (work->total - work->copied <= payload_max)
-                break;
-            if (win->count + n && planned + truesize > win->credit_bytes)
-                break;
-            full[n] = dw_datagram_get(peer, dw_segment_header_bytes(&work->ddp) + payload_max);
-            if (!full[n])
-                break;
-            dw_segment_copy(work, full[n], payload_max);
-        }
-        if (n)
-            dw_transmit(peer, full, n, now_ns);
-        if (work->total - work->copied <= payload_max)
-            return true;
-        if (!n)
+    struct dw_datagram *datagram = begin(peer, dw_segment_header_bytes(&work->ddp) + payload);
+    if (!datagram)
+        return false;
+    dw_segment_copy(work, datagram, payload);
+    dw_transmit(peer, datagram, now_ns);
+    return true;
+}
+
+/* The part of a work that does not fit one datagram. What is left, if anything, goes into one that
+ * others may join. False: the window is closed. */
+static bool send_full_datagrams(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
+{
+    uint32_t payload = dw_segment_max_payload(peer, &work->ddp);
+    while (work->total - work->copied > payload) {
+        bool sent = payload < DW_APART_MIN_BYTES ? dw_send_train(peer, work, now_ns)
+                                                 : send_full_datagram(peer, work, payload, now_ns);
+        if (!sent)
             return false;
     }
+    return true;
 }
 
 /* Copies as much of a work as there is room for; true: all of it. */
@@ -127,8 +121,10 @@ static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_n
     if (open_room(peer) < head + work->total - work->copied)
         close_open(peer, now_ns);
     if (!peer->open) {
-        if (!copy_full_datagrams(peer, work, now_ns))
+        if (!send_full_datagrams(peer, work, now_ns))
             return false;
+        if (work->copied && work->copied == work->total)
+            return true;
         peer->open = begin(peer, head + work->total - work->copied);
         if (!peer->open)
             return false;
@@ -187,7 +183,8 @@ static void copy_pending(struct dw_peer *peer, uint64_t now_ns)
         struct dw_work *work = dw_container(peer->pending.next, struct dw_work, link);
         if (!copy_work(peer, work, now_ns))
             return; /* an acknowledgement, or a freed buffer, goes on */
-        on_copied(peer, work, peer->sendwin.next_psn); /* the open datagram's, once it goes */
+        /* The open datagram's, once it goes. */
+        on_copied(peer, work, peer->sendwin.next_psn - !peer->open);
     }
 }
 

@@ -42,17 +42,29 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes
     room -= head;
     if (room > peer->ah->datagram_max_bytes)
         room = peer->ah->datagram_max_bytes;
-    datagram->room = room - DW_CRC_BYTES;
-    datagram->bytes = lead;
+    dw_datagram_init(peer, datagram, (uint8_t *)(datagram + 1), room - DW_CRC_BYTES);
+    return datagram;
+}
+
+void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, uint8_t *buf,
+                      uint32_t room)
+{
+    datagram->train = NULL;
+    datagram->buf = buf;
+    datagram->bytes = dw_lead_bytes(peer);
+    datagram->room = room;
     datagram->intro = !peer->ah->heard;
     datagram->urgent = datagram->ack_request = false;
     dw_list_init(&datagram->tx.link);
-    return datagram;
 }
 
 void dw_datagram_put(struct diwarp_qp *qp, struct dw_datagram *datagram)
 {
-    dw_slab_put(&qp->datagrams, datagram);
+    struct dw_train *train = datagram->train;
+    if (!train)
+        dw_slab_put(&qp->datagrams, datagram);
+    else if (--train->kept == 0)
+        dw_slab_put(&qp->datagrams, train);
 }
 
 /* ---- headers ---- */
@@ -137,43 +149,19 @@ static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
              datagram->tx.psn, datagram->intro);
 }
 
-static void finish(struct dw_peer *peer, struct dw_datagram *datagram)
+void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram)
 {
-    lead(peer, datagram);
-    (void)dw_put_trailer(peer->qp, datagram->buf, datagram->bytes);
-}
-
-void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *const *datagrams, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        datagrams[i]->tx.lost = true;
+    datagram->tx.lost = true;
     if (!dw_list_linked(&peer->flush_link))
         dw_list_append(&peer->qp->flush, &peer->flush_link);
 }
 
-/* Runs of equal length leave as one train. */
-static void send_finished(struct dw_peer *peer, struct dw_datagram *const *datagrams, unsigned n)
+static void send_finished(struct dw_peer *peer, struct dw_datagram *datagram)
 {
-    struct iovec iov[DW_LLP_TRAIN_DATAGRAMS];
-    for (unsigned first = 0, count; first < n; first += count) {
-        uint32_t segment = datagrams[first]->bytes + DW_CRC_BYTES;
-        uint32_t total = 0;
-        for (count = 0; first + count < n && count < DW_LLP_TRAIN_DATAGRAMS;) {
-            uint32_t bytes = datagrams[first + count]->bytes + DW_CRC_BYTES;
-            if (bytes > segment || total + bytes > DW_LLP_TRAIN_BYTES)
-                break;
-            iov[count].iov_base = datagrams[first + count]->buf;
-            iov[count].iov_len = bytes;
-            total += bytes;
-            count++;
-            if (bytes < segment)
-                break;
-        }
-        if (dw_transmit_train(peer, iov, count, segment) == -EAGAIN) {
-            dw_transmit_refused(peer, datagrams + first, n - first);
-            return;
-        }
-    }
+    uint32_t bytes = dw_put_trailer(peer->qp, datagram->buf, datagram->bytes);
+    struct iovec iov = {.iov_base = datagram->buf, .iov_len = bytes};
+    if (dw_transmit_train(peer, &iov, 1, bytes) == -EAGAIN)
+        dw_transmit_refused(peer, datagram);
 }
 
 void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
@@ -183,14 +171,10 @@ void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint6
     lead(peer, datagram);
 }
 
-void dw_transmit(struct dw_peer *peer, struct dw_datagram *const *datagrams, unsigned n,
-                 uint64_t now_ns)
+void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
 {
-    for (unsigned i = 0; i < n; i++) {
-        dw_transmit_begin(peer, datagrams[i], now_ns);
-        (void)dw_put_trailer(peer->qp, datagrams[i]->buf, datagrams[i]->bytes);
-    }
-    send_finished(peer, datagrams, n);
+    dw_transmit_begin(peer, datagram, now_ns);
+    send_finished(peer, datagram);
     dw_peer_on_asked(peer, now_ns);
 }
 
@@ -201,9 +185,9 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
         if (!datagram->tx.lost)
             continue;
         dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
-        finish(peer, datagram);
+        lead(peer, datagram);
         peer->qp->counters.tx_resent_datagrams++;
-        send_finished(peer, &datagram, 1);
+        send_finished(peer, datagram);
         if (datagram->tx.lost)
             return; /* the socket is full: the next run goes on */
     }

@@ -56,13 +56,6 @@ static enum sim_verdict lose_status(void *world, const struct sim_endpoint *from
     return lose_control(world, from, buf, bytes, DW_RECORD_STATUS);
 }
 
-static enum sim_verdict lose_first_ack(void *world, const struct sim_endpoint *from,
-                                       const uint8_t *buf, uint32_t bytes)
-{
-    struct seen_datagram seen = fixture_parse(from, buf, bytes);
-    return seen.header.type == DW_LLP_ACK && !fixture_of(world)->hits++ ? SIM_DROP : SIM_PASS;
-}
-
 static enum sim_verdict repeat_all(void *world, const struct sim_endpoint *from, const uint8_t *buf,
                                    uint32_t bytes)
 {
@@ -182,70 +175,6 @@ static void write_complete__lost(void **state)
 {
     (void)state;
     one_loss__soon_repaired(false, lose_complete, 100 * MS);
-}
-
-/* ---- Sends ---- */
-
-static void send__ack_lost__delivered_once(void **state)
-{
-    (void)state;
-    struct fixture *f = fixture_new();
-    uint8_t data[64] = {0};
-    fixture_open(f);
-    f->world.net.filter = lose_first_ack;
-    assert_int_equal(fixture_post(f, 0, 1, 9, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
-    fixture_run(f, 2 * SECOND);
-    assert_int_equal(f->hits, 1);
-    fixture_assert_status(f, 0, 9, IBV_WC_SEND, IBV_WC_SUCCESS);
-    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 1);
-    /* The probe's answer says that the datagram is there. */
-    assert_int_equal(sim_counters(&f->world, 0)->tx_resent_datagrams, 0);
-    assert_int_equal(sim_counters(&f->world, 0)->tx_probes, 1);
-    fixture_close(f);
-}
-
-/* A program that computes between its sends may be far from its next call of MPI: only bursts wait
- * for company. */
-static void send__after_a_pause__goes_at_once(void **state)
-{
-    (void)state;
-    struct fixture *f = fixture_new();
-    uint8_t data[64] = {0};
-    fixture_open(f);
-    const struct diwarp_counters *counters = sim_counters(&f->world, 0);
-    for (uint64_t i = 0; i < 3; i++) {
-        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
-                         0);
-        assert_int_equal(counters->tx_datagrams, i + 1);
-        f->world.net.now_ns += 10000;
-    }
-    for (uint64_t i = 3; i < 9; i++)
-        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
-                         0);
-    assert_int_equal(counters->tx_datagrams, 4);
-    fixture_run(f, 2 * SECOND);
-    assert_int_equal(counters->tx_coalesced_msgs, 4);
-    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 9);
-    fixture_close(f);
-}
-
-/* The window is not spent on them when the peer does not read. */
-static void send__after_pauses__in_vain__in_few_datagrams(void **state)
-{
-    (void)state;
-    struct fixture *f = fixture_new();
-    uint8_t data[64] = {0};
-    fixture_open(f);
-    for (uint64_t i = 0; i < 140; i++) {
-        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, IBV_SEND_INLINE, data,
-                                      sizeof data, NULL),
-                         0);
-        f->world.net.now_ns += 10000;
-    }
-    assert_in_range(sim_counters(&f->world, 0)->tx_datagrams, 2, 60);
-    fixture_run(f, 2 * SECOND);
-    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 140);
-    fixture_close(f);
 }
 
 static void everything__repeated__each_once(void **state)
@@ -474,9 +403,6 @@ int main(void)
         cmocka_unit_test(write_open__lost),
         cmocka_unit_test(write_status__lost),
         cmocka_unit_test(write_complete__lost),
-        cmocka_unit_test(send__ack_lost__delivered_once),
-        cmocka_unit_test(send__after_a_pause__goes_at_once),
-        cmocka_unit_test(send__after_pauses__in_vain__in_few_datagrams),
         cmocka_unit_test(everything__repeated__each_once),
         cmocka_unit_test(reads__grant_after_the_request),
         cmocka_unit_test(read__behind_a_queue_that_never_empties),

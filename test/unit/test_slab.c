@@ -59,8 +59,9 @@ static void slab_get__sizes(void **state)
     (void)state;
     static const struct {
         uint32_t bytes, room;
-    } cases[] = {{1, 320},     {320, 320},     {321, 1088},    {2000, 2176},   {4096, 4672},
-                 {9000, 9344}, {16000, 16352}, {16353, 65472}, {65056, 65472}, {65472, 65472}};
+    } cases[] = {{1, 320},       {320, 320},     {321, 1088},    {2000, 2176},
+                 {4096, 4672},   {9000, 9344},   {16000, 16352}, {16353, 32736},
+                 {32737, 65472}, {65056, 65472}, {65472, 65472}};
     struct dw_slab slab;
     assert_int_equal(dw_slab_init(&slab, CHUNKS * DW_SLAB_CHUNK_BYTES), 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sends: what shares a datagram, what a long one is made of, and what is repeated when one is lost.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "test/sim/sim_fixture.h"
+
+#define LONG_BYTES 40000u
+/* At least so many datagrams of 1500 bytes. */
+#define LONG_DATAGRAMS (LONG_BYTES / 1500)
+
+static enum sim_verdict lose_first_ack(void *world, const struct sim_endpoint *from,
+                                       const uint8_t *buf, uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    return seen.header.type == DW_LLP_ACK && !fixture_of(world)->hits++ ? SIM_DROP : SIM_PASS;
+}
+
+static enum sim_verdict lose_one_amid(void *world, const struct sim_endpoint *from,
+                                      const uint8_t *buf, uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    bool amid = seen.ddp.opcode == DW_RDMAP_SEND_IMM && seen.ddp.mo > LONG_BYTES / 2;
+    return amid && !fixture_of(world)->hits++ ? SIM_DROP : SIM_PASS;
+}
+
+/* A long one is payload 7, and counted in `posted`. */
+static void check_long(struct sim_world *world, struct sim_node *node, const struct diwarp_wc *wc)
+{
+    if (wc->wc.opcode == IBV_WC_RECV && wc->wc.byte_len == LONG_BYTES) {
+        assert_true(sim_pattern_matches(7, 0, wc->data, LONG_BYTES));
+        fixture_of(world)->posted++;
+    }
+    fixture_on_wc(world, node, wc);
+}
+
+static void send__ack_lost__delivered_once(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data[64] = {0};
+    fixture_open(f);
+    f->world.net.filter = lose_first_ack;
+    assert_int_equal(fixture_post(f, 0, 1, 9, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(f->hits, 1);
+    fixture_assert_status(f, 0, 9, IBV_WC_SEND, IBV_WC_SUCCESS);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 1);
+    /* The probe's answer says that the datagram is there. */
+    assert_int_equal(sim_counters(&f->world, 0)->tx_resent_datagrams, 0);
+    assert_int_equal(sim_counters(&f->world, 0)->tx_probes, 1);
+    fixture_close(f);
+}
+
+/* A program that computes between its sends may be far from its next call of MPI: only bursts wait
+ * for company. */
+static void send__after_a_pause__goes_at_once(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data[64] = {0};
+    fixture_open(f);
+    const struct diwarp_counters *counters = sim_counters(&f->world, 0);
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
+                         0);
+        assert_int_equal(counters->tx_datagrams, i + 1);
+        f->world.net.now_ns += 10000;
+    }
+    for (uint64_t i = 3; i < 9; i++)
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
+                         0);
+    assert_int_equal(counters->tx_datagrams, 4);
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(counters->tx_coalesced_msgs, 4);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 9);
+    fixture_close(f);
+}
+
+/* The window is not spent on them when the peer does not read. */
+static void send__after_pauses__in_vain__in_few_datagrams(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data[64] = {0};
+    fixture_open(f);
+    for (uint64_t i = 0; i < 140; i++) {
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, IBV_SEND_INLINE, data,
+                                      sizeof data, NULL),
+                         0);
+        f->world.net.now_ns += 10000;
+    }
+    assert_in_range(sim_counters(&f->world, 0)->tx_datagrams, 2, 60);
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 140);
+    fixture_close(f);
+}
+
+/* With a message each way behind them, so that both know the other's credit. */
+static struct fixture *open_acquainted(void)
+{
+    struct fixture *f = fixture_new();
+    uint8_t data[64] = {0};
+    fixture_open(f);
+    f->world.on_wc = check_long;
+    for (unsigned node = 0; node < 2; node++)
+        assert_int_equal(fixture_post(f, node, !node, 1, IBV_WR_SEND_WITH_IMM, 0, data, 64, NULL),
+                         0);
+    fixture_run(f, SECOND);
+    return f;
+}
+
+static void send__long__inline__leaves_at_once(void **state)
+{
+    (void)state;
+    struct fixture *f = open_acquainted();
+    uint8_t *data = fixture_payload(7, LONG_BYTES);
+    const struct diwarp_counters *counters = sim_counters(&f->world, 0);
+    uint64_t datagrams = counters->tx_datagrams;
+    assert_int_equal(
+        fixture_post(f, 0, 1, 2, IBV_WR_SEND_WITH_IMM, IBV_SEND_INLINE, data, LONG_BYTES, NULL), 0);
+    assert_in_range(counters->tx_datagrams - datagrams, LONG_DATAGRAMS, LONG_DATAGRAMS + 4);
+    memset(data, 0, LONG_BYTES); /* the caller's again */
+    fixture_run(f, SECOND);
+    assert_int_equal(f->posted, 1);
+    assert_int_equal(counters->tx_resent_datagrams, 0);
+    fixture_close(f);
+    free(data);
+}
+
+static void send__long__one_lost__that_one_travels_again(void **state)
+{
+    (void)state;
+    struct fixture *f = open_acquainted();
+    uint8_t *data = fixture_payload(7, LONG_BYTES);
+    f->world.net.filter = lose_one_amid;
+    assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_SEND_WITH_IMM, 0, data, LONG_BYTES, NULL), 0);
+    fixture_run(f, 2 * SECOND);
+    fixture_assert_status(f, 0, 2, IBV_WC_SEND, IBV_WC_SUCCESS);
+    assert_int_equal(f->posted, 1);
+    assert_int_equal(sim_counters(&f->world, 0)->tx_resent_datagrams, 1);
+    fixture_close(f);
+    free(data);
+}
+
+/* Nothing of it is sent, and it may be posted again. */
+static void send__long__inline_beyond_the_window__refused_whole(void **state)
+{
+    (void)state;
+    struct fixture *f = open_acquainted();
+    uint8_t *data = fixture_payload(7, LONG_BYTES);
+    const struct diwarp_counters *counters = sim_counters(&f->world, 0);
+    unsigned posted = 0;
+    int rc;
+    while (!(rc = fixture_post(f, 0, 1, 2 + posted, IBV_WR_SEND_WITH_IMM, IBV_SEND_INLINE, data,
+                               LONG_BYTES, NULL)))
+        posted++;
+    assert_int_equal(rc, -EAGAIN);
+    assert_in_range(posted, 1, 10);
+    uint64_t datagrams = counters->tx_datagrams;
+    assert_int_equal(
+        fixture_post(f, 0, 1, 90, IBV_WR_SEND_WITH_IMM, IBV_SEND_INLINE, data, LONG_BYTES, NULL),
+        -EAGAIN);
+    assert_int_equal(counters->tx_datagrams, datagrams);
+    fixture_run(f, SECOND);
+    assert_int_equal(
+        fixture_post(f, 0, 1, 91, IBV_WR_SEND_WITH_IMM, IBV_SEND_INLINE, data, LONG_BYTES, NULL),
+        0);
+    fixture_run(f, SECOND);
+    assert_int_equal(f->posted, posted + 1);
+    fixture_close(f);
+    free(data);
+}
+
+/* More than the window holds: the rest follows the acknowledgements. */
+static void send__long__many__all_in_order(void **state)
+{
+    (void)state;
+    struct fixture *f = open_acquainted();
+    uint8_t *data = fixture_payload(7, LONG_BYTES);
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(
+            fixture_post(f, 0, 1, 2 + i, IBV_WR_SEND_WITH_IMM, 0, data, LONG_BYTES, NULL), 0);
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(f->posted, 20);
+    uint32_t expected = 2;
+    for (unsigned i = 0; i < f->wc_count; i++)
+        if (f->wc_node[i] == 1 && f->wcs[i].wc.opcode == IBV_WC_RECV && f->wcs[i].wc.byte_len > 64)
+            assert_int_equal(f->wcs[i].wc.imm_data, expected++);
+    assert_int_equal(sim_counters(&f->world, 0)->tx_resent_datagrams, 0);
+    fixture_close(f);
+    free(data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(send__ack_lost__delivered_once),
+        cmocka_unit_test(send__after_a_pause__goes_at_once),
+        cmocka_unit_test(send__after_pauses__in_vain__in_few_datagrams),
+        cmocka_unit_test(send__long__inline__leaves_at_once),
+        cmocka_unit_test(send__long__one_lost__that_one_travels_again),
+        cmocka_unit_test(send__long__inline_beyond_the_window__refused_whole),
+        cmocka_unit_test(send__long__many__all_in_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
