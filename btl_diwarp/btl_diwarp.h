@@ -190,7 +190,8 @@ struct mca_btl_diwarp_module {
     const uint64_t *received; /* a counter that moves when something has come */
 
     bool threaded;        /* the program asked for threads */
-    bool shared_cores;    /* more ranks than cores here: they take turns */
+    bool shared_cores;    /* more ranks than cores here: they take turns; read by any thread */
+    unsigned core_mates;  /* ranks added that run on the same cores */
     bool blocking;        /* progress sleeps when nothing comes */
     unsigned empty_polls;    /* in a row */
     uint64_t empty_since_ns; /* the first of them */
@@ -255,9 +256,22 @@ int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
 /* OPAL_ERR_NOT_FOUND: the peer does not use diwarp. OPAL_ERR_NOT_SUPPORTED: it uses another wire
  * version or transport; the user has been told. */
 int mca_btl_diwarp_modex_recv(const opal_proc_t *proc, struct diwarp_address *address);
+/* What mca_btl_diwarp_cores_id() says there; 0: unknown. */
+uint32_t mca_btl_diwarp_modex_cores_id(const opal_proc_t *proc);
 /* "eth0 10.0.0.1/24, lo 127.0.0.1/8", cut to len. */
 void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces, unsigned count,
                                       char *buf, size_t len);
+
+/* ---- cores (btl_diwarp_cores.c) -------------------------------------------------------------- */
+
+/* Stands for the set of cores this process may run on; 0: unknown. */
+uint32_t mca_btl_diwarp_cores_id(void);
+/* More processes of this job than the machine has cores: known before any peer is. */
+bool mca_btl_diwarp_cores_are_few(void);
+bool mca_btl_diwarp_cores_shared(const struct mca_btl_diwarp_module *module);
+/* Processes were added: counts those on our cores, and tells the core when they are too many. */
+void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
+                                   size_t nprocs);
 
 /* ---- endpoints (btl_diwarp_endpoint.c) ------------------------------------------------------ */
 

@@ -25,7 +25,7 @@
 /* An application that waits in MPI polls every few hundred nanoseconds, and one that sends posts a
  * message in less than this; on shared cores it does so only when it is its turn. */
 #define AWAY_NS        50000u
-#define AWAY_SHARED_NS 5000000u
+#define AWAY_SHARED_NS 20000000u
 
 /* A look costs the application 3 to 4 microseconds: it must be rare while it polls all the time,
  * and soon after it was away to some purpose. */
@@ -44,7 +44,7 @@
 
 struct helper {
     struct mca_btl_diwarp_module *module;
-    uint64_t look_ns, shortest_ns, longest_ns;
+    uint64_t look_ns;
     unsigned worth; /* WORTH_MOST: its last take-over was good for something */
 };
 
@@ -67,7 +67,8 @@ static unsigned long polls_of(const struct mca_btl_diwarp_module *module)
 static bool away(const struct mca_btl_diwarp_module *module)
 {
     return !__atomic_load_n(&module->polling, __ATOMIC_RELAXED) &&
-           diwarp_cq_quiet_ns(module->cq) >= (module->shared_cores ? AWAY_SHARED_NS : AWAY_NS);
+           diwarp_cq_quiet_ns(module->cq) >=
+               (mca_btl_diwarp_cores_shared(module) ? AWAY_SHARED_NS : AWAY_NS);
 }
 
 /* One run, unless the application came back. True when it brought something. */
@@ -136,17 +137,18 @@ static void take_over(struct helper *helper, unsigned long polls)
         helper->worth--;
     }
     if (helper->worth > 0) {
-        helper->look_ns = helper->shortest_ns;
+        helper->look_ns = LOOK_SHORTEST_NS;
     }
 }
 
 static void look_later(struct helper *helper)
 {
-    struct timespec period = timespec_of(helper->look_ns);
+    bool shared = mca_btl_diwarp_cores_shared(helper->module);
+    struct timespec period = timespec_of(shared ? AWAY_SHARED_NS : helper->look_ns);
 
     helper->look_ns *= 2;
-    if (helper->look_ns > helper->longest_ns) {
-        helper->look_ns = helper->longest_ns;
+    if (helper->look_ns > LOOK_LONGEST_NS) {
+        helper->look_ns = LOOK_LONGEST_NS;
     }
     (void)nanosleep(&period, NULL);
 }
@@ -154,15 +156,8 @@ static void look_later(struct helper *helper)
 static void *helper_main(void *arg)
 {
     struct mca_btl_diwarp_module *module = arg;
-    struct helper helper = {.module = module,
-                            .shortest_ns = LOOK_SHORTEST_NS,
-                            .longest_ns = LOOK_LONGEST_NS,
-                            .worth = WORTH_MOST};
+    struct helper helper = {.module = module, .look_ns = LOOK_SHORTEST_NS, .worth = WORTH_MOST};
 
-    if (module->shared_cores) {
-        helper.shortest_ns = helper.longest_ns = AWAY_SHARED_NS;
-    }
-    helper.look_ns = helper.shortest_ns;
     /* Else the kernel adds 50 us to each sleep. */
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     while (!stopping(module)) {

@@ -10,37 +10,43 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What follows the address: how it can be reached, and the size of receives there (over RC). */
+/* What follows the address: how it can be reached, the size of receives there (over RC), and where
+ * it runs. */
 struct settings {
     uint32_t connected; /* 0: RD, 1: RC; the side that receives chooses between rc and rc-srq */
     uint32_t recv_bytes;
+    uint32_t cores_id; /* mca_btl_diwarp_cores_id() */
 };
 
-#define SETTINGS_BYTES 8
+#define SETTINGS_BYTES 12
 
 static struct settings my_settings(void)
 {
     const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_component.params;
+    struct settings settings = {.cores_id = mca_btl_diwarp_cores_id()};
 
-    if (MCA_BTL_DIWARP_RD == params->transport) {
-        return (struct settings){.connected = 0};
+    if (MCA_BTL_DIWARP_RD != params->transport) {
+        settings.connected = 1;
+        settings.recv_bytes = params->rc_recv_bytes;
     }
-    return (struct settings){.connected = 1, .recv_bytes = params->rc_recv_bytes};
+    return settings;
 }
 
 static void settings_pack(const struct settings *settings, unsigned char *to)
 {
-    const uint32_t words[] = {htonl(settings->connected), htonl(settings->recv_bytes)};
+    const uint32_t words[] = {htonl(settings->connected), htonl(settings->recv_bytes),
+                              htonl(settings->cores_id)};
 
     memcpy(to, words, SETTINGS_BYTES);
 }
 
 static struct settings settings_unpack(const unsigned char *from)
 {
-    uint32_t words[2];
+    uint32_t words[3];
 
     memcpy(words, from, SETTINGS_BYTES);
-    return (struct settings){.connected = ntohl(words[0]), .recv_bytes = ntohl(words[1])};
+    return (struct settings){
+        .connected = ntohl(words[0]), .recv_bytes = ntohl(words[1]), .cores_id = ntohl(words[2])};
 }
 
 static void settings_format(const struct settings *settings, char *buf, size_t len)
@@ -90,17 +96,43 @@ int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module)
     return rc;
 }
 
+/* malloc'd; NULL: the process does not use diwarp. */
+static void *recv_packed(const opal_proc_t *proc, int32_t *len)
+{
+    void *packed = NULL;
+    int rc;
+
+    *len = 0;
+    OPAL_MODEX_RECV(rc, &mca_btl_diwarp_component.super.btl_version, &proc->proc_name, &packed,
+                    len);
+    if (OPAL_SUCCESS != rc || *len < 0) {
+        free(packed);
+        return NULL;
+    }
+    return packed;
+}
+
+uint32_t mca_btl_diwarp_modex_cores_id(const opal_proc_t *proc)
+{
+    int32_t len;
+    unsigned char *packed = recv_packed(proc, &len);
+    uint32_t id = 0;
+
+    if (NULL != packed && len > SETTINGS_BYTES) {
+        id = settings_unpack(packed + len - SETTINGS_BYTES).cores_id;
+    }
+    free(packed);
+    return id;
+}
+
 int mca_btl_diwarp_modex_recv(const opal_proc_t *proc, struct diwarp_address *address)
 {
     struct settings settings = {.connected = 0};
-    void *packed = NULL;
-    int32_t len = 0;
+    int32_t len;
+    void *packed = recv_packed(proc, &len);
     int rc;
 
-    OPAL_MODEX_RECV(rc, &mca_btl_diwarp_component.super.btl_version, &proc->proc_name, &packed,
-                    &len);
-    if (OPAL_SUCCESS != rc || NULL == packed || len < 0) {
-        free(packed);
+    if (NULL == packed) {
         return OPAL_ERR_NOT_FOUND;
     }
     rc = -EPROTO;

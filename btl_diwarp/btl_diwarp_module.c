@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The module: function table, peers, and the verbs objects behind it. */
-#define _GNU_SOURCE /* sched_getaffinity */
 #include "btl_diwarp/btl_diwarp.h"
 
 #include "opal/util/show_help.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,7 +42,7 @@ static bool may_block(const struct mca_btl_diwarp_module *module)
     case DIWARP_ON:
         return !module->threaded;
     default:
-        return module->shared_cores && !module->threaded && is_alone();
+        return mca_btl_diwarp_cores_shared(module) && !module->threaded && is_alone();
     }
 }
 
@@ -53,6 +51,7 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
 
+    mca_btl_diwarp_cores_on_procs(module, procs, nprocs);
     module->blocking = may_block(module);
     for (size_t i = 0; i < nprocs; i++) {
         int rc = module->transport->endpoint_create(module, procs[i], &endpoints[i]);
@@ -277,19 +276,6 @@ static int start_helper(struct mca_btl_diwarp_module *module)
     return 0;
 }
 
-/* More processes of this job than cores they may run on. One that is bound says nothing about the
- * others: then all of the machine's count. */
-static bool cores_are_shared(void)
-{
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    cpu_set_t set;
-
-    if (NULL == opal_process_info.cpuset && 0 == sched_getaffinity(0, sizeof(set), &set)) {
-        cores = CPU_COUNT(&set);
-    }
-    return cores > 0 && opal_process_info.num_local_peers + 1 > cores;
-}
-
 int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool threaded)
 {
     struct diwarp_device_attr attr;
@@ -301,7 +287,7 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
     attr.name.job = OPAL_PROC_MY_NAME.jobid;
     attr.name.rank = OPAL_PROC_MY_NAME.vpid;
     attr.threaded = threaded || DIWARP_OFF != mca_btl_diwarp_component.params.progress_thread;
-    module->shared_cores = cores_are_shared();
+    module->shared_cores = mca_btl_diwarp_cores_are_few();
     attr.shared_cores = module->shared_cores;
     module->threaded = threaded;
     module->transport = MCA_BTL_DIWARP_RD == mca_btl_diwarp_component.params.transport

@@ -6,6 +6,7 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp.h \
 	btl_diwarp/btl_diwarp_atomic.c \
 	btl_diwarp/btl_diwarp_component.c \
+	btl_diwarp/btl_diwarp_cores.c \
 	btl_diwarp/btl_diwarp_endpoint.c \
 	btl_diwarp/btl_diwarp_get.c \
 	btl_diwarp/btl_diwarp_helper.c \

@@ -246,6 +246,14 @@ err_free:
     return rc;
 }
 
+void diwarp_qp_share_cores(struct diwarp_qp *qp)
+{
+    dw_lock(qp->device);
+    qp->device->attr.shared_cores = true;
+    size_budgets(qp);
+    dw_unlock(qp->device);
+}
+
 static void free_reserves(struct diwarp_qp *qp)
 {
     dw_deliver_recycle(qp);
