@@ -6,7 +6,7 @@
  * the host), yet sends compare-and-swap on them here, without a remote handle and with an address
  * of this process. Those are done at once, by the CPU: the same atomics that targets execute.
  */
-#include "btl_diwarp/btl_diwarp.h"
+#include "btl_diwarp/btl_diwarp_work.h"
 
 #include <string.h>
 

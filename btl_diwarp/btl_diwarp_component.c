@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Life cycle of the component: register, open, init, close. */
-#include "btl_diwarp/btl_diwarp.h"
+#include "btl_diwarp/btl_diwarp_work.h"
 
 #include "opal/runtime/opal_params.h"
 #include "opal/util/show_help.h"

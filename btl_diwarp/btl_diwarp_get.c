@@ -6,7 +6,7 @@
  * needs to hear of the end of the read anyway, in record-complete, so the FIN rides there: it is
  * captured here and unpacked as a receive at the source (btl_diwarp_progress.c).
  */
-#include "btl_diwarp/btl_diwarp.h"
+#include "btl_diwarp/btl_diwarp_work.h"
 
 #include <string.h>
 

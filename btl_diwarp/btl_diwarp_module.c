@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The module: function table, peers, and the verbs objects behind it. */
-#include "btl_diwarp/btl_diwarp.h"
+#include "btl_diwarp/btl_diwarp_work.h"
 
 #include "opal/util/show_help.h"
 

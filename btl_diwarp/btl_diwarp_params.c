@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MCA parameters: registration, ranges, and what they mean to the core. */
-#include "btl_diwarp/btl_diwarp.h"
+#include "btl_diwarp/btl_diwarp_work.h"
 
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/util/show_help.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Progress: completions in, BTL callbacks out. */
 #define _GNU_SOURCE /* ppoll */
-#include "btl_diwarp/btl_diwarp.h"
+#include "btl_diwarp/btl_diwarp_work.h"
 
 #include "opal/runtime/opal_progress.h"
 

@@ -9,7 +9,7 @@
 #ifndef MCA_BTL_DIWARP_RC_H
 #define MCA_BTL_DIWARP_RC_H
 
-#include "btl_diwarp/btl_diwarp.h"
+#include "btl_diwarp/btl_diwarp_work.h"
 
 #include "opal/class/opal_hash_table.h"
 

@@ -3,7 +3,7 @@
  * Sends. Payload is copied into the core's datagrams while the core has room, and is then done from
  * the PML's point of view; else the descriptor stays with the core until it is acknowledged.
  */
-#include "btl_diwarp/btl_diwarp.h"
+#include "btl_diwarp/btl_diwarp_work.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * Work requests: posting, waiting for room in the send queue, and what puts, gets and atomics have
  * in common. The service is unordered, so a request that waits does not hold back later ones.
  */
-#include "btl_diwarp/btl_diwarp.h"
+#include "btl_diwarp/btl_diwarp_work.h"
 
 #include <errno.h>
 

@@ -26,7 +26,8 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_rc_work.c \
 	btl_diwarp/btl_diwarp_reg.c \
 	btl_diwarp/btl_diwarp_send.c \
-	btl_diwarp/btl_diwarp_work.c
+	btl_diwarp/btl_diwarp_work.c \
+	btl_diwarp/btl_diwarp_work.h
 BTL_HELP = btl_diwarp/help-mpi-btl-diwarp.txt
 EXTRA_DIST += $(BTL_HELP)
 
