@@ -190,7 +190,7 @@ struct mca_btl_diwarp_module {
     const uint64_t *received; /* a counter that moves when something has come */
 
     bool threaded;        /* the program asked for threads */
-    bool shared_cores;    /* more ranks than cores here: they take turns; read by any thread */
+    unsigned core_turns;  /* ranks for each of our cores; read by any thread */
     unsigned core_mates;  /* ranks added that run on the same cores */
     bool blocking;        /* progress sleeps when nothing comes */
     unsigned empty_polls;    /* in a row */
@@ -275,10 +275,11 @@ void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces,
 
 /* Stands for the set of cores this process may run on; 0: unknown. */
 uint32_t mca_btl_diwarp_cores_id(void);
-/* More processes of this job than the machine has cores: known before any peer is. */
-bool mca_btl_diwarp_cores_are_few(void);
-bool mca_btl_diwarp_cores_shared(const struct mca_btl_diwarp_module *module);
-/* Processes were added: counts those on our cores, and tells the core when they are too many. */
+/* Ranks of this job for each core of the machine, rounded up: what is known before any peer is. */
+unsigned mca_btl_diwarp_cores_guess(void);
+/* How many ranks take turns on each of our cores; 1: nobody waits. */
+unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module);
+/* Processes were added: counts those on our cores, and tells the core when turns begin. */
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
                                    size_t nprocs);
 

@@ -31,44 +31,51 @@ uint32_t mca_btl_diwarp_cores_id(void)
     return 0 != hash ? hash : 1;
 }
 
-bool mca_btl_diwarp_cores_are_few(void)
+static unsigned share(unsigned ranks, unsigned cores)
+{
+    return (ranks + cores - 1) / cores;
+}
+
+unsigned mca_btl_diwarp_cores_guess(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-    return cores > 0 && opal_process_info.num_local_peers + 1 > cores;
+    return cores > 0 ? share((unsigned)opal_process_info.num_local_peers + 1, (unsigned)cores) : 1;
 }
 
-bool mca_btl_diwarp_cores_shared(const struct mca_btl_diwarp_module *module)
+unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module)
 {
-    return __atomic_load_n(&module->shared_cores, __ATOMIC_RELAXED);
+    return __atomic_load_n(&module->core_turns, __ATOMIC_RELAXED);
 }
 
-/* Others of this job on the same cores, so that somebody has to wait. */
-static bool is_one_too_many(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                            uint32_t id, unsigned cores)
+/* Another rank on the same cores. */
+static bool is_mate(const opal_proc_t *proc, uint32_t id)
 {
     return OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) &&
            0 != opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME) &&
-           mca_btl_diwarp_modex_cores_id(proc) == id && ++module->core_mates + 1 > cores;
+           mca_btl_diwarp_modex_cores_id(proc) == id;
 }
 
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
                                    size_t nprocs)
 {
     const uint32_t id = mca_btl_diwarp_cores_id();
+    const unsigned before = mca_btl_diwarp_cores_turns(module);
     cpu_set_t set;
-    unsigned cores = get_cores(&set);
+    unsigned cores = get_cores(&set), turns;
 
-    for (size_t i = 0; i < nprocs && cores > 0 && !mca_btl_diwarp_cores_shared(module); i++) {
-        if (is_one_too_many(module, procs[i], id, cores)) {
-            __atomic_store_n(&module->shared_cores, true, __ATOMIC_RELAXED);
-            if (NULL != module->qp) {
-                diwarp_qp_share_cores(module->qp);
-            }
-        }
+    if (0 == cores) {
+        return;
     }
-    opal_output_verbose(20, opal_btl_base_framework.framework_output,
-                        "btl:diwarp: cores of this process: %u, %s", cores,
-                        mca_btl_diwarp_cores_shared(module) ? "on which ranks take turns"
-                                                            : "enough for its ranks");
+    for (size_t i = 0; i < nprocs; i++) {
+        module->core_mates += is_mate(procs[i], id);
+    }
+    turns = share(module->core_mates + 1, cores);
+    if (turns <= before) {
+        return;
+    }
+    __atomic_store_n(&module->core_turns, turns, __ATOMIC_RELAXED);
+    if (1 == before && NULL != module->qp) {
+        diwarp_qp_share_cores(module->qp);
+    }
 }

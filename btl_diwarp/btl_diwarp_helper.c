@@ -23,9 +23,10 @@
 #include <unistd.h>
 
 /* An application that waits in MPI polls every few hundred nanoseconds, and one that sends posts a
- * message in less than this; on shared cores it does so only when it is its turn. */
-#define AWAY_NS        50000u
-#define AWAY_SHARED_NS 20000000u
+ * message in less than this. On shared cores it does so only when it is its turn, and every look
+ * takes time from another rank; but that one may wait for this one's data. */
+#define AWAY_NS          50000u
+#define AWAY_PER_TURN_NS 1000000u
 
 /* A look costs the application 3 to 4 microseconds: it must be rare while it polls all the time,
  * and soon after it was away to some purpose. */
@@ -64,11 +65,20 @@ static unsigned long polls_of(const struct mca_btl_diwarp_module *module)
     return __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
 }
 
+/* 0: this process has its cores to itself. */
+static uint64_t turns_ns(const struct mca_btl_diwarp_module *module)
+{
+    unsigned turns = mca_btl_diwarp_cores_turns(module);
+
+    return turns > 1 ? turns * (uint64_t)AWAY_PER_TURN_NS : 0;
+}
+
 static bool away(const struct mca_btl_diwarp_module *module)
 {
+    uint64_t shared_ns = turns_ns(module);
+
     return !__atomic_load_n(&module->polling, __ATOMIC_RELAXED) &&
-           diwarp_cq_quiet_ns(module->cq) >=
-               (mca_btl_diwarp_cores_shared(module) ? AWAY_SHARED_NS : AWAY_NS);
+           diwarp_cq_quiet_ns(module->cq) >= (shared_ns > 0 ? shared_ns : AWAY_NS);
 }
 
 /* One run, unless the application came back. True when it brought something. */
@@ -143,8 +153,8 @@ static void take_over(struct helper *helper, unsigned long polls)
 
 static void look_later(struct helper *helper)
 {
-    bool shared = mca_btl_diwarp_cores_shared(helper->module);
-    struct timespec period = timespec_of(shared ? AWAY_SHARED_NS : helper->look_ns);
+    uint64_t shared_ns = turns_ns(helper->module);
+    struct timespec period = timespec_of(shared_ns > 0 ? shared_ns : helper->look_ns);
 
     helper->look_ns *= 2;
     if (helper->look_ns > LOOK_LONGEST_NS) {
