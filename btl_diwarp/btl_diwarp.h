@@ -164,6 +164,14 @@ enum mca_btl_diwarp_frag_size {
     MCA_BTL_DIWARP_FRAG_SIZES
 };
 
+/* The cores this process may run on. */
+struct mca_btl_diwarp_cores {
+    uint32_t id;    /* stands for the set of them */
+    unsigned count; /* 0: unknown, then id is 0 too */
+    unsigned mates; /* ranks added that run on the same */
+    unsigned turns; /* ranks for each, rounded up; 1: nobody waits; read by any thread */
+};
+
 struct mca_btl_diwarp_module {
     mca_btl_base_module_t super;
     const struct mca_btl_diwarp_transport *transport;
@@ -190,8 +198,7 @@ struct mca_btl_diwarp_module {
     const uint64_t *received; /* a counter that moves when something has come */
 
     bool threaded;        /* the program asked for threads */
-    unsigned core_turns;  /* ranks for each of our cores; read by any thread */
-    unsigned core_mates;  /* ranks added that run on the same cores */
+    struct mca_btl_diwarp_cores cores;
     bool blocking;        /* progress sleeps when nothing comes */
     unsigned empty_polls;    /* in a row */
     uint64_t empty_since_ns; /* the first of them */
@@ -265,7 +272,7 @@ int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
 /* OPAL_ERR_NOT_FOUND: the peer does not use diwarp. OPAL_ERR_NOT_SUPPORTED: it uses another wire
  * version or transport; the user has been told. */
 int mca_btl_diwarp_modex_recv(const opal_proc_t *proc, struct diwarp_address *address);
-/* What mca_btl_diwarp_cores_id() says there; 0: unknown. */
+/* cores.id of that process; 0: unknown. */
 uint32_t mca_btl_diwarp_modex_cores_id(const opal_proc_t *proc);
 /* "eth0 10.0.0.1/24, lo 127.0.0.1/8", cut to len. */
 void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces, unsigned count,
@@ -273,11 +280,9 @@ void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces,
 
 /* ---- cores (btl_diwarp_cores.c) -------------------------------------------------------------- */
 
-/* Stands for the set of cores this process may run on; 0: unknown. */
-uint32_t mca_btl_diwarp_cores_id(void);
-/* Ranks of this job for each core of the machine, rounded up: what is known before any peer is. */
-unsigned mca_btl_diwarp_cores_guess(void);
-/* How many ranks take turns on each of our cores; 1: nobody waits. */
+/* When the module opens, before any peer is known: turns come from the ranks and cores of the
+ * machine. */
+void mca_btl_diwarp_cores_look(struct mca_btl_diwarp_cores *cores);
 unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module);
 /* Processes were added: counts those on our cores, and tells the core when turns begin. */
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,

@@ -10,71 +10,78 @@
 #include <sched.h>
 #include <unistd.h>
 
-/* Of this process; 0: not to be had. */
-static unsigned get_cores(cpu_set_t *set)
-{
-    return 0 == sched_getaffinity(0, sizeof(*set), set) ? (unsigned)CPU_COUNT(set) : 0;
-}
-
-uint32_t mca_btl_diwarp_cores_id(void)
-{
-    cpu_set_t set;
-    const unsigned char *bytes = (const unsigned char *)&set;
-    uint32_t hash = 2166136261u; /* FNV-1a */
-
-    if (0 == get_cores(&set)) {
-        return 0;
-    }
-    for (size_t i = 0; i < sizeof(set); i++) {
-        hash = (hash ^ bytes[i]) * 16777619u;
-    }
-    return 0 != hash ? hash : 1;
-}
-
 static unsigned share(unsigned ranks, unsigned cores)
 {
     return (ranks + cores - 1) / cores;
 }
 
-unsigned mca_btl_diwarp_cores_guess(void)
+static uint32_t hash_of(const cpu_set_t *set)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const unsigned char *bytes = (const unsigned char *)set;
+    uint32_t hash = 2166136261u; /* FNV-1a */
 
-    return cores > 0 ? share((unsigned)opal_process_info.num_local_peers + 1, (unsigned)cores) : 1;
+    for (size_t i = 0; i < sizeof(*set); i++) {
+        hash = (hash ^ bytes[i]) * 16777619u;
+    }
+    return 0 != hash ? hash : 1;
+}
+
+static void set_turns(struct mca_btl_diwarp_cores *cores, unsigned turns)
+{
+    __atomic_store_n(&cores->turns, turns, __ATOMIC_RELAXED);
+    if (turns > 1) {
+        opal_output_verbose(20, opal_btl_base_framework.framework_output,
+                            "btl:diwarp: %u ranks take turns on each core of this process", turns);
+    }
+}
+
+void mca_btl_diwarp_cores_look(struct mca_btl_diwarp_cores *cores)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    cpu_set_t set;
+
+    *cores = (struct mca_btl_diwarp_cores){.turns = 1};
+    if (online > 0) {
+        set_turns(cores, share((unsigned)opal_process_info.num_local_peers + 1, (unsigned)online));
+    }
+    if (0 == sched_getaffinity(0, sizeof(set), &set)) {
+        cores->id = hash_of(&set);
+        cores->count = (unsigned)CPU_COUNT(&set);
+    }
 }
 
 unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module)
 {
-    return __atomic_load_n(&module->core_turns, __ATOMIC_RELAXED);
+    return __atomic_load_n(&module->cores.turns, __ATOMIC_RELAXED);
 }
 
-/* Another rank on the same cores. */
-static bool is_mate(const opal_proc_t *proc, uint32_t id)
+/* Another rank of this job on the same cores. */
+static bool is_mate(const struct mca_btl_diwarp_cores *cores, const opal_proc_t *proc)
 {
     return OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) &&
-           0 != opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME) &&
-           mca_btl_diwarp_modex_cores_id(proc) == id;
+           proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid &&
+           proc->proc_name.vpid != OPAL_PROC_MY_NAME.vpid &&
+           mca_btl_diwarp_modex_cores_id(proc) == cores->id;
 }
 
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
                                    size_t nprocs)
 {
-    const uint32_t id = mca_btl_diwarp_cores_id();
-    const unsigned before = mca_btl_diwarp_cores_turns(module);
-    cpu_set_t set;
-    unsigned cores = get_cores(&set), turns;
+    struct mca_btl_diwarp_cores *cores = &module->cores;
+    const unsigned before = cores->turns;
+    unsigned turns;
 
-    if (0 == cores) {
+    if (0 == cores->count) {
         return;
     }
     for (size_t i = 0; i < nprocs; i++) {
-        module->core_mates += is_mate(procs[i], id);
+        cores->mates += is_mate(cores, procs[i]);
     }
-    turns = share(module->core_mates + 1, cores);
+    turns = share(cores->mates + 1, cores->count);
     if (turns <= before) {
         return;
     }
-    __atomic_store_n(&module->core_turns, turns, __ATOMIC_RELAXED);
+    set_turns(cores, turns);
     if (1 == before && NULL != module->qp) {
         diwarp_qp_share_cores(module->qp);
     }

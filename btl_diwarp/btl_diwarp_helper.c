@@ -25,11 +25,13 @@
 /* An application that waits in MPI polls every few hundred nanoseconds, and one that sends posts a
  * message in less than this. On shared cores it does so only when it is its turn, and every look
  * takes time from another rank; but that one may wait for this one's data. */
-#define AWAY_NS          50000u
-#define AWAY_PER_TURN_NS 1000000u
+#define AWAY_NS 50000u
+#define TURN_NS 1000000u
+/* However many ranks take turns. */
+#define TURNS_LONGEST_NS 20000000u
 
 /* A look costs the application 3 to 4 microseconds: it must be rare while it polls all the time,
- * and soon after it was away to some purpose. */
+ * and soon after it was away to some purpose. On shared cores it comes once in all turns. */
 #define LOOK_SHORTEST_NS 50000u
 #define LOOK_LONGEST_NS  1000000u
 
@@ -65,12 +67,15 @@ static unsigned long polls_of(const struct mca_btl_diwarp_module *module)
     return __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
 }
 
-/* 0: this process has its cores to itself. */
+/* Of all ranks on a core of this process, about; 0: it has its cores to itself. */
 static uint64_t turns_ns(const struct mca_btl_diwarp_module *module)
 {
     unsigned turns = mca_btl_diwarp_cores_turns(module);
 
-    return turns > 1 ? turns * (uint64_t)AWAY_PER_TURN_NS : 0;
+    if (1 == turns) {
+        return 0;
+    }
+    return turns < TURNS_LONGEST_NS / TURN_NS ? turns * (uint64_t)TURN_NS : TURNS_LONGEST_NS;
 }
 
 static bool away(const struct mca_btl_diwarp_module *module)
@@ -153,6 +158,7 @@ static void take_over(struct helper *helper, unsigned long polls)
 
 static void look_later(struct helper *helper)
 {
+    struct pollfd stopped = {.fd = helper->module->helper_event, .events = POLLIN};
     uint64_t shared_ns = turns_ns(helper->module);
     struct timespec period = timespec_of(shared_ns > 0 ? shared_ns : helper->look_ns);
 
@@ -160,7 +166,7 @@ static void look_later(struct helper *helper)
     if (helper->look_ns > LOOK_LONGEST_NS) {
         helper->look_ns = LOOK_LONGEST_NS;
     }
-    (void)nanosleep(&period, NULL);
+    (void)ppoll(&stopped, 1, &period, NULL);
 }
 
 static void *helper_main(void *arg)
@@ -210,12 +216,17 @@ int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module)
     return OPAL_SUCCESS;
 }
 
-void mca_btl_diwarp_helper_wake(struct mca_btl_diwarp_module *module)
+static void post_event(struct mca_btl_diwarp_module *module)
 {
     const uint64_t one = 1;
 
+    (void)!write(module->helper_event, &one, sizeof(one));
+}
+
+void mca_btl_diwarp_helper_wake(struct mca_btl_diwarp_module *module)
+{
     if (__atomic_exchange_n(&module->helper_asleep, false, __ATOMIC_SEQ_CST)) {
-        (void)!write(module->helper_event, &one, sizeof(one));
+        post_event(module);
     }
 }
 
@@ -223,7 +234,7 @@ void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module)
 {
     if (module->helper_running) {
         __atomic_store_n(&module->helper_stop, true, __ATOMIC_SEQ_CST);
-        mca_btl_diwarp_helper_wake(module);
+        post_event(module);
         pthread_join(module->helper, NULL);
         close(module->helper_event);
         module->helper_running = false;

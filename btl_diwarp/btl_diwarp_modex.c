@@ -15,7 +15,7 @@
 struct settings {
     uint32_t connected; /* 0: RD, 1: RC; the side that receives chooses between rc and rc-srq */
     uint32_t recv_bytes;
-    uint32_t cores_id; /* mca_btl_diwarp_cores_id() */
+    uint32_t cores_id;
 };
 
 #define SETTINGS_BYTES 12
@@ -23,7 +23,7 @@ struct settings {
 static struct settings my_settings(void)
 {
     const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_component.params;
-    struct settings settings = {.cores_id = mca_btl_diwarp_cores_id()};
+    struct settings settings = {.cores_id = mca_btl_diwarp_module.cores.id};
 
     if (MCA_BTL_DIWARP_RD != params->transport) {
         settings.connected = 1;

@@ -53,9 +53,6 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 
     mca_btl_diwarp_cores_on_procs(module, procs, nprocs);
     module->blocking = may_block(module);
-    opal_output_verbose(20, opal_btl_base_framework.framework_output,
-                        "btl:diwarp: %u ranks for each core of this process",
-                        mca_btl_diwarp_cores_turns(module));
     for (size_t i = 0; i < nprocs; i++) {
         int rc = module->transport->endpoint_create(module, procs[i], &endpoints[i]);
 
@@ -290,8 +287,8 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
     attr.name.job = OPAL_PROC_MY_NAME.jobid;
     attr.name.rank = OPAL_PROC_MY_NAME.vpid;
     attr.threaded = threaded || DIWARP_OFF != mca_btl_diwarp_component.params.progress_thread;
-    module->core_turns = mca_btl_diwarp_cores_guess();
-    attr.shared_cores = module->core_turns > 1;
+    mca_btl_diwarp_cores_look(&module->cores);
+    attr.shared_cores = module->cores.turns > 1;
     module->threaded = threaded;
     module->transport = MCA_BTL_DIWARP_RD == mca_btl_diwarp_component.params.transport
                             ? &mca_btl_diwarp_transport_rd

@@ -165,7 +165,7 @@ static int register_switches(void)
     if (rc >= 0) {
         rc = register_var("blocking",
                           "Sleep in the kernel, for a millisecond at most, while nothing comes; "
-                          "auto: when there are more processes than cores and no other BTL or "
+                          "auto: when there are more ranks than cores for them and no other BTL or "
                           "thread needs to be looked after",
                           MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4, &params->blocking);
     }

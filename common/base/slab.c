@@ -11,6 +11,7 @@
 /* Of the buffers of each size: as many as fit into a chunk, aligned. */
 static const uint32_t sizes[DW_SLAB_SIZES] = {320, 1088, 2176, 4672, 9344, 16352, 32736, 65472};
 _Static_assert(DW_SLAB_MAX_BYTES == 65472, "the largest buffer fills a chunk");
+_Static_assert(DW_SLAB_HALF_BYTES == 32736, "the next smaller one is among the sizes");
 
 /* Leads each chunk that is held. */
 struct chunk {

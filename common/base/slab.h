@@ -18,7 +18,9 @@
 #define DW_SLAB_HEAD_BYTES  64u
 /* The largest buffer. */
 #define DW_SLAB_MAX_BYTES (DW_SLAB_CHUNK_BYTES - DW_SLAB_HEAD_BYTES)
-#define DW_SLAB_SIZES     8
+/* The next smaller one: two to a chunk. */
+#define DW_SLAB_HALF_BYTES (DW_SLAB_MAX_BYTES / 2)
+#define DW_SLAB_SIZES      8
 
 struct dw_slab {
     uint8_t *region;

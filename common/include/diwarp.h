@@ -320,7 +320,8 @@ DIWARP_EXPORT void diwarp_qp_attr_init(struct diwarp_qp_attr *attr);
 /* Opens the UDP socket. -EADDRINUSE: no free port in the range. `why` may be NULL. */
 DIWARP_EXPORT int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
                                    struct diwarp_qp **qp, struct diwarp_diagnosis *why);
-/* attr.shared_cores of the device, for who finds that out when it knows its peers. */
+/* attr.shared_cores, for who finds it out when it knows its peers: of the device from now on, and
+ * what was chosen by it for this QP is chosen anew. From any thread. */
 DIWARP_EXPORT void diwarp_qp_share_cores(struct diwarp_qp *qp);
 /* Drops all that is queued. Use diwarp_drain_qp() first to give it a last chance. */
 DIWARP_EXPORT void diwarp_destroy_qp(struct diwarp_qp *qp);

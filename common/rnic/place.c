@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Placement fused with the CRC: the payload of a large segment is copied from the receive slot to
- * where it belongs, and its CRC taken, in one pass. What turns out to be damaged has then been
- * written to a hole of a record or of a message being put together, whose bytes mean nothing before
- * the map says so.
+ * Placement fused with the CRC: the payload of a segment is copied from the receive slot to where
+ * it belongs, and its CRC taken, in one pass. What turns out to be damaged has then been written to
+ * a hole of a record or of a message being put together, whose bytes mean nothing before the map
+ * says so.
  */
 #include "common/rnic/qp.h"
 #include "common/rnic/rdma_record.h"
@@ -33,12 +33,12 @@ static bool only_segment(const uint8_t *buf, uint32_t len, struct dw_segment *se
 }
 
 /* A CRC over all of the datagram, the last `length` bytes before the trailer copied on the way.
- * Without CRCs the same copy does, for it is faster than memcpy to memory that is not cached. */
+ * Without CRCs it is just copied: see dw_crc32c_copies_faster(). */
 static bool copy_right(const struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, uint8_t *to,
                        uint32_t length, uint32_t (*copy)(uint32_t, void *, const void *, size_t))
 {
     uint32_t head = len - DW_CRC_BYTES - length;
-    uint32_t crc = copy(dw_crc32c(0, buf, head), to, buf + head, length);
+    uint32_t crc = copy(qp->crc ? dw_crc32c(0, buf, head) : 0, to, buf + head, length);
     return !qp->crc || crc == dw_get_be32(buf + head + length);
 }
 
@@ -105,6 +105,7 @@ bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const ui
     struct dw_segment segment;
     uint8_t flags = header->flags & (uint8_t)~DW_LLP_ACK_REQUEST;
     if (qp->ud || flags != (qp->crc ? 0 : DW_LLP_NO_CRC) ||
+        (!qp->crc && !dw_crc32c_copies_faster()) ||
         (header->type != DW_LLP_RECORD && (header->type != DW_LLP_DATA || len < SEND_MIN_BYTES)) ||
         !only_segment(buf, len, &segment))
         return false;

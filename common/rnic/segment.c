@@ -12,10 +12,10 @@
 /* A message of two datagrams of this size arrives sooner than in one of twice the size: the second
  * is sent while the first is received. */
 #define PIPELINED_BYTES 33000
-/* Most datagrams of a message that is sent at once. */
+/* Most large datagrams of a message that is sent at once. */
 #define SEVERAL_MAX 8
-/* Of a train: longer ones arrive later, for the receiver begins when all of one is sent. */
-#define TRAIN_BUFFER_BYTES 32736
+/* A train and what is kept of it: the receiver begins when all of one is sent. */
+#define TRAIN_BUFFER_BYTES DW_SLAB_HALF_BYTES
 /* Most trains of a message that is sent at once. */
 #define TRAINS_MAX 4
 

@@ -101,7 +101,7 @@ static bool send_full_datagram(struct dw_peer *peer, struct dw_work *work, uint3
 }
 
 /* The part of a work that does not fit one datagram. What is left, if anything, goes into one that
- * others may join. False: the window is closed. */
+ * others may join. False: the window is closed, or the pool empty. */
 static bool send_full_datagrams(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
 {
     uint32_t payload = dw_segment_max_payload(peer, &work->ddp);
@@ -183,8 +183,9 @@ static void copy_pending(struct dw_peer *peer, uint64_t now_ns)
         struct dw_work *work = dw_container(peer->pending.next, struct dw_work, link);
         if (!copy_work(peer, work, now_ns))
             return; /* an acknowledgement, or a freed buffer, goes on */
-        /* The open datagram's, once it goes. */
-        on_copied(peer, work, peer->sendwin.next_psn - !peer->open);
+        /* The open datagram's, once it goes; or it ended with the last that went. */
+        uint32_t next = peer->sendwin.next_psn;
+        on_copied(peer, work, peer->open ? next : next - 1);
     }
 }
 

@@ -126,6 +126,11 @@ void dw_crc32c_copy_fence(void)
 #endif
 }
 
+bool dw_crc32c_copies_faster(void)
+{
+    return impl()->update_copy_large != impl()->update_copy;
+}
+
 const char *dw_crc32c_path(void)
 {
     return impl()->name;

@@ -393,6 +393,21 @@ static void refusal__same_id_as_a_record_of_the_peer(void **state)
     free(remote);
 }
 
+/* A rank that has to wait for its core should find more when its turn comes. */
+static void qp__shares_cores_later__grants_more(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    f->config.device.rcvbuf_bytes = 32u << 20;
+    fixture_open(f);
+    struct diwarp_qp *qp = f->world.nodes[0].qp;
+    uint32_t alone = qp->grant_budget_bytes;
+    diwarp_qp_share_cores(qp);
+    assert_int_equal(qp->grant_budget_bytes, 4 * alone);
+    assert_int_equal(f->world.nodes[1].qp->grant_budget_bytes, alone);
+    fixture_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +426,7 @@ int main(void)
         cmocka_unit_test(deregistered__while_read),
         cmocka_unit_test(deregistered__while_written),
         cmocka_unit_test(refusal__same_id_as_a_record_of_the_peer),
+        cmocka_unit_test(qp__shares_cores_later__grants_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

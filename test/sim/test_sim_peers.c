@@ -13,7 +13,9 @@
 #define TIMEOUT_NS   (5 * SECOND)
 #define KEEPALIVE_NS SECOND /* granularity of the detection */
 
-/* One of each kind from node 0 to node 1; wr_ids 1 to 5. */
+#define LONG_BYTES 40000u
+
+/* One of each kind from node 0 to node 1; wr_ids 1 to 6. */
 static void post_each(struct fixture *f, uint8_t *local, uint64_t *original,
                       const struct diwarp_mr *mr)
 {
@@ -25,13 +27,15 @@ static void post_each(struct fixture *f, uint8_t *local, uint64_t *original,
     assert_int_equal(
         fixture_post(f, 0, 1, 5, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, original, sizeof *original, mr),
         0);
+    /* As trains. */
+    assert_int_equal(fixture_post(f, 0, 1, 6, IBV_WR_SEND_WITH_IMM, 0, local, LONG_BYTES, NULL), 0);
 }
 
 static void assert_each_failed_once(const struct fixture *f)
 {
-    static const int opcodes[] = {IBV_WC_SEND, IBV_WC_RDMA_READ, IBV_WC_RDMA_WRITE,
-                                  IBV_WC_RDMA_WRITE, IBV_WC_FETCH_ADD};
-    for (unsigned i = 0; i < 5; i++)
+    static const int opcodes[] = {IBV_WC_SEND,       IBV_WC_RDMA_READ, IBV_WC_RDMA_WRITE,
+                                  IBV_WC_RDMA_WRITE, IBV_WC_FETCH_ADD, IBV_WC_SEND};
+    for (unsigned i = 0; i < 6; i++)
         fixture_assert_status(f, 0, i + 1, opcodes[i], IBV_WC_RETRY_EXC_ERR);
     assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_GONE), 1);
     assert_int_equal(fixture_find(f, 0, 0, DIWARP_WC_PEER_GONE)->src.rank, 1);

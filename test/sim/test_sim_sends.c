@@ -101,10 +101,11 @@ static void send__after_pauses__in_vain__in_few_datagrams(void **state)
 }
 
 /* With a message each way behind them, so that both know the other's credit. */
-static struct fixture *open_acquainted(void)
+static struct fixture *open_acquainted(enum diwarp_switch crc)
 {
     struct fixture *f = fixture_new();
     uint8_t data[64] = {0};
+    f->config.device.crc = crc;
     fixture_open(f);
     f->world.on_wc = check_long;
     for (unsigned node = 0; node < 2; node++)
@@ -117,7 +118,7 @@ static struct fixture *open_acquainted(void)
 static void send__long__inline__leaves_at_once(void **state)
 {
     (void)state;
-    struct fixture *f = open_acquainted();
+    struct fixture *f = open_acquainted(DIWARP_ON);
     uint8_t *data = fixture_payload(7, LONG_BYTES);
     const struct diwarp_counters *counters = sim_counters(&f->world, 0);
     uint64_t datagrams = counters->tx_datagrams;
@@ -132,10 +133,9 @@ static void send__long__inline__leaves_at_once(void **state)
     free(data);
 }
 
-static void send__long__one_lost__that_one_travels_again(void **state)
+static void one_of_a_long_lost__that_one_travels_again(enum diwarp_switch crc)
 {
-    (void)state;
-    struct fixture *f = open_acquainted();
+    struct fixture *f = open_acquainted(crc);
     uint8_t *data = fixture_payload(7, LONG_BYTES);
     f->world.net.filter = lose_one_amid;
     assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_SEND_WITH_IMM, 0, data, LONG_BYTES, NULL), 0);
@@ -147,11 +147,23 @@ static void send__long__one_lost__that_one_travels_again(void **state)
     free(data);
 }
 
+static void send__long__one_lost__that_one_travels_again(void **state)
+{
+    (void)state;
+    one_of_a_long_lost__that_one_travels_again(DIWARP_ON);
+}
+
+static void send__long__one_lost__without_crc(void **state)
+{
+    (void)state;
+    one_of_a_long_lost__that_one_travels_again(DIWARP_OFF);
+}
+
 /* Nothing of it is sent, and it may be posted again. */
 static void send__long__inline_beyond_the_window__refused_whole(void **state)
 {
     (void)state;
-    struct fixture *f = open_acquainted();
+    struct fixture *f = open_acquainted(DIWARP_ON);
     uint8_t *data = fixture_payload(7, LONG_BYTES);
     const struct diwarp_counters *counters = sim_counters(&f->world, 0);
     unsigned posted = 0;
@@ -180,7 +192,7 @@ static void send__long__inline_beyond_the_window__refused_whole(void **state)
 static void send__long__many__all_in_order(void **state)
 {
     (void)state;
-    struct fixture *f = open_acquainted();
+    struct fixture *f = open_acquainted(DIWARP_ON);
     uint8_t *data = fixture_payload(7, LONG_BYTES);
     for (unsigned i = 0; i < 20; i++)
         assert_int_equal(
@@ -204,6 +216,7 @@ int main(void)
         cmocka_unit_test(send__after_pauses__in_vain__in_few_datagrams),
         cmocka_unit_test(send__long__inline__leaves_at_once),
         cmocka_unit_test(send__long__one_lost__that_one_travels_again),
+        cmocka_unit_test(send__long__one_lost__without_crc),
         cmocka_unit_test(send__long__inline_beyond_the_window__refused_whole),
         cmocka_unit_test(send__long__many__all_in_order),
     };
