@@ -26,8 +26,8 @@
  * message in less than this. On shared cores it does so only when it is its turn, and every look
  * takes time from another rank; but that one may wait for this one's data. */
 #define AWAY_NS 50000u
-#define TURN_NS 1000000u
-/* However many ranks take turns. */
+/* With the square of the ranks on a core: each looks, and takes time from all others. */
+#define TURNS_NS         500000u
 #define TURNS_LONGEST_NS 20000000u
 
 /* A look costs the application 3 to 4 microseconds: it must be rare while it polls all the time,
@@ -71,11 +71,13 @@ static unsigned long polls_of(const struct mca_btl_diwarp_module *module)
 static uint64_t turns_ns(const struct mca_btl_diwarp_module *module)
 {
     unsigned turns = mca_btl_diwarp_cores_turns(module);
+    uint64_t ns;
 
     if (1 == turns) {
         return 0;
     }
-    return turns < TURNS_LONGEST_NS / TURN_NS ? turns * (uint64_t)TURN_NS : TURNS_LONGEST_NS;
+    ns = (uint64_t)turns * turns * TURNS_NS;
+    return ns < TURNS_LONGEST_NS ? ns : TURNS_LONGEST_NS;
 }
 
 static bool away(const struct mca_btl_diwarp_module *module)
