@@ -109,13 +109,20 @@ static bool run_once(struct helper *helper)
     return brought;
 }
 
+static void take_event(struct mca_btl_diwarp_module *module)
+{
+    uint64_t wakes;
+
+    (void)!read(module->helper_event, &wakes, sizeof(wakes));
+}
+
 /* Until a datagram comes, a timer of the RNIC is due, or somebody wakes it. */
 static void sleep_until_due(struct helper *helper, unsigned long polls)
 {
     struct mca_btl_diwarp_module *module = helper->module;
     struct pollfd fds[] = {{.fd = module->fd, .events = POLLIN},
                            {.fd = module->helper_event, .events = POLLIN}};
-    uint64_t idle_ns = diwarp_cq_idle_ns(module->cq), wakes;
+    uint64_t idle_ns = diwarp_cq_idle_ns(module->cq);
     struct timespec period;
 
     if (diwarp_rc_is_full(module->cq)) {
@@ -131,7 +138,7 @@ static void sleep_until_due(struct helper *helper, unsigned long polls)
     }
     __atomic_store_n(&module->helper_asleep, false, __ATOMIC_RELAXED);
     if (fds[1].revents & POLLIN) {
-        (void)!read(module->helper_event, &wakes, sizeof(wakes));
+        take_event(module);
     }
 }
 
@@ -158,6 +165,7 @@ static void take_over(struct helper *helper, unsigned long polls)
     }
 }
 
+/* A wake that came too late ends one sleep, too. */
 static void look_later(struct helper *helper)
 {
     struct pollfd stopped = {.fd = helper->module->helper_event, .events = POLLIN};
@@ -168,7 +176,9 @@ static void look_later(struct helper *helper)
     if (helper->look_ns > LOOK_LONGEST_NS) {
         helper->look_ns = LOOK_LONGEST_NS;
     }
-    (void)ppoll(&stopped, 1, &period, NULL);
+    if (ppoll(&stopped, 1, &period, NULL) > 0) {
+        take_event(helper->module);
+    }
 }
 
 static void *helper_main(void *arg)
