@@ -166,8 +166,8 @@ enum mca_btl_diwarp_frag_size {
 
 /* The cores this process may run on. */
 struct mca_btl_diwarp_cores {
-    uint32_t id;    /* stands for the set of them */
-    unsigned count; /* 0: unknown, then id is 0 too */
+    uint32_t id;    /* stands for the set of them, while count is not 0 */
+    unsigned count; /* 0: unknown */
     unsigned mates; /* ranks added that run on the same */
     unsigned turns; /* ranks for each, rounded up; 1: nobody waits; read by any thread */
 };
@@ -272,7 +272,7 @@ int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
 /* OPAL_ERR_NOT_FOUND: the peer does not use diwarp. OPAL_ERR_NOT_SUPPORTED: it uses another wire
  * version or transport; the user has been told. */
 int mca_btl_diwarp_modex_recv(const opal_proc_t *proc, struct diwarp_address *address);
-/* cores.id of that process; 0: unknown. */
+/* cores.id of that process, or 0. */
 uint32_t mca_btl_diwarp_modex_cores_id(const opal_proc_t *proc);
 /* "eth0 10.0.0.1/24, lo 127.0.0.1/8", cut to len. */
 void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces, unsigned count,

@@ -7,23 +7,14 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "btl_diwarp/btl_diwarp.h"
 
+#include "opal/util/crc.h"
+
 #include <sched.h>
 #include <unistd.h>
 
-static unsigned share(unsigned ranks, unsigned cores)
+static unsigned per_core(unsigned ranks, unsigned cores)
 {
     return (ranks + cores - 1) / cores;
-}
-
-static uint32_t hash_of(const cpu_set_t *set)
-{
-    const unsigned char *bytes = (const unsigned char *)set;
-    uint32_t hash = 2166136261u; /* FNV-1a */
-
-    for (size_t i = 0; i < sizeof(*set); i++) {
-        hash = (hash ^ bytes[i]) * 16777619u;
-    }
-    return 0 != hash ? hash : 1;
 }
 
 static void set_turns(struct mca_btl_diwarp_cores *cores, unsigned turns)
@@ -42,10 +33,11 @@ void mca_btl_diwarp_cores_look(struct mca_btl_diwarp_cores *cores)
 
     *cores = (struct mca_btl_diwarp_cores){.turns = 1};
     if (online > 0) {
-        set_turns(cores, share((unsigned)opal_process_info.num_local_peers + 1, (unsigned)online));
+        set_turns(cores,
+                  per_core((unsigned)opal_process_info.num_local_peers + 1, (unsigned)online));
     }
     if (0 == sched_getaffinity(0, sizeof(set), &set)) {
-        cores->id = hash_of(&set);
+        cores->id = opal_uicrc(&set, sizeof(set));
         cores->count = (unsigned)CPU_COUNT(&set);
     }
 }
@@ -77,7 +69,7 @@ void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_pr
     for (size_t i = 0; i < nprocs; i++) {
         cores->mates += is_mate(cores, procs[i]);
     }
-    turns = share(cores->mates + 1, cores->count);
+    turns = per_core(cores->mates + 1, cores->count);
     if (turns <= before) {
         return;
     }
