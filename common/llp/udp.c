@@ -331,27 +331,44 @@ static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
     }
 }
 
-/* One slot. Returns 1, or -1 with errno. */
-static inline int recv_one(struct dw_udp *udp, struct dw_llp_slot *slot)
+/* One slot while GRO is off: recvfrom() costs the kernel less than recvmsg(), also when nothing is
+ * there. Returns 1, or -1 with errno. */
+static inline int recv_datagram(struct dw_udp *udp, struct dw_llp_slot *slot)
 {
-    struct iovec iov = {.iov_base = slot->buf, .iov_len = DW_LLP_SLOT_BYTES};
-    union dw_udp_gro_control control;
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (udp->llp.gro) {
-        msg.msg_control = &control;
-        msg.msg_controllen = sizeof(control.space);
-    }
-    long bytes = syscall(SYS_recvmsg, udp->llp.fd, &msg, 0);
+    long bytes = syscall(SYS_recvfrom, udp->llp.fd, slot->buf, (size_t)DW_LLP_SLOT_BYTES, MSG_TRUNC,
+                         NULL, NULL);
     if (bytes < 0) {
         udp->before_bytes = 0;
         return -1;
     }
-    slot_fill(slot, (size_t)bytes, msg.msg_flags & MSG_TRUNC,
-              udp->llp.gro ? gro_segment_bytes(&msg) : 0);
+    bool truncated = bytes > DW_LLP_SLOT_BYTES;
+    slot_fill(slot, truncated ? DW_LLP_SLOT_BYTES : (size_t)bytes, truncated, 0);
     if (udp->gro_allowed) {
         gro_on_received(udp, slot->bytes);
     }
     return 1;
+}
+
+/* One slot while GRO is on: may be filled by a train. Returns 1, or -1 with errno. */
+static inline int recv_train(struct dw_udp *udp, struct dw_llp_slot *slot)
+{
+    struct iovec iov = {.iov_base = slot->buf, .iov_len = DW_LLP_SLOT_BYTES};
+    union dw_udp_gro_control control;
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof(control.space)};
+    long bytes = syscall(SYS_recvmsg, udp->llp.fd, &msg, 0);
+    if (bytes < 0) {
+        return -1;
+    }
+    slot_fill(slot, (size_t)bytes, msg.msg_flags & MSG_TRUNC, gro_segment_bytes(&msg));
+    return 1;
+}
+
+static inline int recv_one(struct dw_udp *udp, struct dw_llp_slot *slot)
+{
+    return udp->llp.gro ? recv_train(udp, slot) : recv_datagram(udp, slot);
 }
 
 /* As recv_one(), for up to RECV_BATCH slots. */
@@ -383,7 +400,7 @@ static int udp_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
     for (unsigned retries = 0; n > 0 && retries <= PENDING_ERROR_RETRIES; retries++) {
-        int got = n == 1 ? recv_one(udp, slots) : recv_many(udp, slots, n);
+        int got = n > 1 ? recv_many(udp, slots, n) : recv_one(udp, slots);
         if (got > 0) {
             llp->counters->rx_syscalls++;
             return got;
