@@ -58,7 +58,7 @@ static const struct uint_param uint_params[] = {
      "ends; 0: never. A process that computes for long without calling MPI is silent, too",
      &mca_btl_diwarp_component.params.peer_timeout_s, OPAL_INFO_LVL_3, 1, 31536000, true},
     {"send_window", "Most unacknowledged datagrams per peer",
-     &mca_btl_diwarp_component.params.send_window_datagrams, OPAL_INFO_LVL_5, 1, 64, false},
+     &mca_btl_diwarp_component.params.send_window_datagrams, OPAL_INFO_LVL_5, 1, 256, false},
     {"send_pool", "Most bytes of memory held by unacknowledged datagrams of all peers",
      &mca_btl_diwarp_component.params.send_pool_bytes, OPAL_INFO_LVL_5, 256u << 10, UINT_MAX,
      false},

@@ -3,16 +3,21 @@
 #ifndef DW_RECVWIN_H
 #define DW_RECVWIN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/serial.h"
 
-/* PSNs from `ack` on that are taken: ack itself and 63 of the SACK's 64. */
-#define DW_WINDOW_DATAGRAMS 64
+/* PSNs from `ack` on that are taken. */
+#define DW_WINDOW_DATAGRAMS 256
+/* Of those, the ones that an acknowledgement tells of: ack, and the SACK's 64. */
+#define DW_SACK_DATAGRAMS 65
+
+#define DW_RECVWIN_WORDS (DW_WINDOW_DATAGRAMS / 32)
 
 struct dw_recvwin {
-    uint32_t ack;  /* next PSN expected in order */
-    uint64_t sack; /* bit i: ack + 1 + i has come */
+    uint32_t ack;                    /* next PSN expected in order */
+    uint32_t came[DW_RECVWIN_WORDS]; /* bit i: ack + 1 + i has come */
 };
 
 enum dw_recvwin_verdict { DW_RECVWIN_NEW, DW_RECVWIN_DUPLICATE, DW_RECVWIN_BEYOND };
@@ -20,6 +25,20 @@ enum dw_recvwin_verdict { DW_RECVWIN_NEW, DW_RECVWIN_DUPLICATE, DW_RECVWIN_BEYON
 static inline void dw_recvwin_init(struct dw_recvwin *win, uint32_t first_psn)
 {
     *win = (struct dw_recvwin){.ack = first_psn};
+}
+
+static inline bool dw_recvwin_has_gap(const struct dw_recvwin *win)
+{
+    uint32_t any = 0;
+    for (unsigned i = 0; i < DW_RECVWIN_WORDS; i++)
+        any |= win->came[i];
+    return any != 0;
+}
+
+/* What a header tells beside `ack`. */
+static inline uint64_t dw_recvwin_sack(const struct dw_recvwin *win)
+{
+    return win->came[0] | (uint64_t)win->came[1] << 32;
 }
 
 /* What a datagram is, without taking it: it may still lack a buffer. */
@@ -30,9 +49,20 @@ static inline enum dw_recvwin_verdict dw_recvwin_check(const struct dw_recvwin *
         return DW_RECVWIN_DUPLICATE;
     if (ahead >= DW_WINDOW_DATAGRAMS)
         return DW_RECVWIN_BEYOND;
-    if (ahead > 0 && (win->sack >> (ahead - 1) & 1))
+    unsigned bit = (unsigned)ahead - 1;
+    if (ahead > 0 && (win->came[bit / 32] >> bit % 32 & 1))
         return DW_RECVWIN_DUPLICATE;
     return DW_RECVWIN_NEW;
+}
+
+static inline void dw_recvwin_shift(struct dw_recvwin *win, unsigned bits)
+{
+    unsigned words = bits / 32, rest = bits % 32;
+    for (unsigned i = 0; i < DW_RECVWIN_WORDS; i++) {
+        uint64_t low = i + words < DW_RECVWIN_WORDS ? win->came[i + words] : 0;
+        uint64_t high = i + words + 1 < DW_RECVWIN_WORDS ? win->came[i + words + 1] : 0;
+        win->came[i] = (uint32_t)((low | high << 32) >> rest);
+    }
 }
 
 /* Takes a PSN whose check said NEW. */
@@ -40,17 +70,18 @@ static inline void dw_recvwin_on_received(struct dw_recvwin *win, uint32_t psn)
 {
     int32_t ahead = dw_serial_diff(psn, win->ack);
     if (ahead > 0) {
-        win->sack |= 1ull << (ahead - 1);
+        unsigned bit = (unsigned)ahead - 1;
+        win->came[bit / 32] |= 1u << bit % 32;
         return;
     }
-    unsigned run = win->sack == UINT64_MAX ? 64 : (unsigned)__builtin_ctzll(~win->sack);
-    win->ack += 1 + run;
-    win->sack = run >= 63 ? 0 : win->sack >> (run + 1);
-}
-
-static inline int dw_recvwin_has_gap(const struct dw_recvwin *win)
-{
-    return win->sack != 0;
+    win->ack++;
+    if (!dw_recvwin_has_gap(win))
+        return;
+    unsigned run = 0;
+    while (run < DW_WINDOW_DATAGRAMS && (win->came[run / 32] >> run % 32 & 1))
+        run++;
+    win->ack += run;
+    dw_recvwin_shift(win, run + 1);
 }
 
 #endif

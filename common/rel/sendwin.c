@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "common/base/serial.h"
+#include "common/rel/recvwin.h"
 
 /* Share of window and credit, from which on they are filling. */
 #define FILLING_NUM        3
@@ -17,11 +18,16 @@ void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_da
     *win = (struct dw_sendwin){
         .next_psn = first_psn,
         .recovery_psn = first_psn,
-        .max_datagrams = max_datagrams,
-        .cwnd_datagrams = max_datagrams,
+        .max_datagrams = (uint16_t)max_datagrams,
+        .cwnd_datagrams = (uint16_t)max_datagrams,
         .credit_bytes = credit_bytes,
     };
     dw_list_init(&win->unacked);
+}
+
+static const struct dw_tx *oldest(const struct dw_sendwin *win)
+{
+    return dw_container(win->unacked.next, struct dw_tx, link);
 }
 
 uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win)
@@ -31,8 +37,7 @@ uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win)
     if (win->count >= win->cwnd_datagrams)
         return 0;
     /* An early hole keeps later PSNs from running beyond the peer's receive window. */
-    const struct dw_tx *oldest = dw_container(win->unacked.next, struct dw_tx, link);
-    uint32_t span = win->next_psn - oldest->psn;
+    uint32_t span = win->next_psn - oldest(win)->psn;
     uint32_t psns = span < win->max_datagrams ? win->max_datagrams - span : 0;
     uint32_t room = win->cwnd_datagrams - win->count;
     return room < psns ? room : psns;
@@ -88,18 +93,35 @@ static void on_loss(struct dw_sendwin *win, const struct dw_tx *tx)
 
 static void grow(struct dw_sendwin *win, unsigned acked)
 {
-    win->cwnd_acked += acked;
-    if (win->cwnd_acked < win->cwnd_datagrams)
+    const unsigned so_far = win->cwnd_acked + acked;
+    win->cwnd_acked = so_far < win->cwnd_datagrams ? (uint16_t)so_far : 0;
+    if (win->cwnd_acked)
         return;
-    win->cwnd_acked = 0;
     if (win->cwnd_datagrams < win->max_datagrams)
         win->cwnd_datagrams++;
 }
 
-static bool acknowledged(uint32_t psn, uint32_t ack, uint64_t sack)
+enum told { TOLD_ACKED, TOLD_MISSING, NOT_TOLD };
+
+/* What an acknowledgement tells of a PSN. */
+static enum told told(uint32_t psn, uint32_t ack, uint64_t sack)
 {
     int32_t ahead = dw_serial_diff(psn, ack);
-    return ahead < 0 || (ahead > 0 && ahead <= 64 && (sack >> (ahead - 1) & 1));
+    if (ahead >= DW_SACK_DATAGRAMS)
+        return NOT_TOLD;
+    return ahead < 0 || (ahead > 0 && (sack >> (ahead - 1) & 1)) ? TOLD_ACKED : TOLD_MISSING;
+}
+
+/* Whether the last acknowledgement told of it: its ack was the oldest that is unacknowledged. */
+static bool is_told(const struct dw_sendwin *win, const struct dw_tx *tx)
+{
+    return tx->psn - oldest(win)->psn < DW_SACK_DATAGRAMS;
+}
+
+/* Handed over so long before something that has arrived that it would have, too. */
+static bool is_overtaken(const struct dw_sendwin *win, const struct dw_tx *tx)
+{
+    return dw_serial_diff(win->acked_order, tx->order) >= DW_REORDER_DATAGRAMS;
 }
 
 /* True when what was acknowledged may have overtaken something still unacknowledged. */
@@ -109,11 +131,11 @@ static bool take_acked(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint
     bool overtook = sack != 0;
     dw_list_foreach (it, &win->unacked) {
         struct dw_tx *tx = dw_container(it, struct dw_tx, link);
-        if (!acknowledged(tx->psn, ack, sack)) {
-            if (!sack)
-                break; /* sorted by PSN: nothing further can be */
+        enum told what = told(tx->psn, ack, sack);
+        if (what == NOT_TOLD || (what == TOLD_MISSING && !sack))
+            break; /* sorted by PSN: nothing further is acknowledged */
+        if (what == TOLD_MISSING)
             continue;
-        }
         if (dw_serial_before(win->acked_order, tx->order))
             win->acked_order = tx->order;
         if (tx->resends) /* Karn: it does not say which copy was acknowledged */
@@ -143,11 +165,13 @@ int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint6
     if (!result->acked)
         return 0;
     grow(win, result->acked);
-    if (!overtook)
+    if (!win->count || (!overtook && !is_overtaken(win, oldest(win))))
         return 0;
     dw_list_foreach (it, &win->unacked) {
         struct dw_tx *tx = dw_container(it, struct dw_tx, link);
-        if (tx->lost || dw_serial_diff(win->acked_order, tx->order) < DW_REORDER_DATAGRAMS)
+        if (!is_told(win, tx))
+            break;
+        if (tx->lost || !is_overtaken(win, tx))
             continue;
         tx->lost = true;
         result->lost++;
@@ -161,6 +185,8 @@ unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_n
     unsigned lost = 0;
     dw_list_foreach (it, &win->unacked) {
         struct dw_tx *tx = dw_container(it, struct dw_tx, link);
+        if (!is_told(win, tx))
+            break;
         if (tx->lost || tx->sent_ns > probe_sent_ns)
             continue;
         tx->lost = true;

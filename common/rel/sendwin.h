@@ -32,13 +32,13 @@ struct dw_sendwin {
     struct dw_list unacked;
     uint32_t next_psn;
     uint32_t next_order;
-    uint32_t acked_order; /* the latest order known to have arrived */
-    uint32_t count;       /* of unacked */
-    uint32_t bytes;       /* truesize of unacked */
-    uint32_t max_datagrams;
-    uint32_t cwnd_datagrams; /* halved on loss, grows with each full window acknowledged */
-    uint32_t cwnd_acked;
+    uint32_t acked_order;  /* the latest order known to have arrived */
     uint32_t recovery_psn; /* losses before it belong to one event */
+    uint16_t max_datagrams;
+    uint16_t cwnd_datagrams; /* halved on loss, grows with each full window acknowledged */
+    uint16_t cwnd_acked;
+    uint16_t count;        /* of unacked */
+    uint32_t bytes;        /* truesize of unacked */
     uint32_t credit_bytes; /* what the peer grants; one datagram may always go */
 };
 

@@ -79,7 +79,7 @@ static int check_attr(const struct diwarp_device_attr *attr, struct diwarp_diagn
 {
     const char *fault = NULL;
     if (attr->send_window_datagrams < 1 || attr->send_window_datagrams > DW_WINDOW_DATAGRAMS)
-        fault = "send_window_datagrams must be 1 to 64";
+        fault = "send_window_datagrams must be 1 to 256";
     else if (attr->send_pool_bytes < 256u << 10)
         fault = "send_pool_bytes must be at least 256 KiB";
     else if (attr->datagram_max_bytes && attr->datagram_max_bytes < 512)

@@ -116,8 +116,8 @@ struct diwarp_ah {
     struct dw_rtt rtt;
     uint32_t owners;        /* handles given out */
     uint16_t credit_kib;    /* at rest: what it granted last */
-    uint8_t cwnd_datagrams; /* at rest */
-    uint8_t local_interface : 4;
+    uint16_t cwnd_datagrams : 9; /* at rest */
+    uint16_t local_interface : 4;
     bool met : 1;
     bool heard : 1; /* it knows our address: no intro needed */
     bool gone : 1;
@@ -132,15 +132,15 @@ struct dw_peer {
     struct dw_sendwin sendwin;
     struct dw_datagram *open;  /* being filled */
     uint64_t appended_ns;      /* last, to it or to one before */
-    bool at_once;              /* what is appended now, or was last, is not to wait for others */
     struct dw_list flush_link; /* in qp.flush: open, pending or lost datagrams to look at */
     struct dw_list pending;    /* works not wholly copied */
     struct dw_list awaiting;   /* signaled works, copied, not acknowledged */
 
     struct dw_recvwin recvwin;
+    uint32_t ack_owed_bytes, ack_owed_datagrams;
+    uint32_t probe_serial;
     struct dw_list assemblies;
     struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run */
-    uint32_t ack_owed_datagrams, ack_owed_bytes;
     uint64_t ack_due_ns;
 
     struct dw_list sinks, sources, atomics;
@@ -148,11 +148,11 @@ struct dw_peer {
     struct dw_timer timer; /* acknowledgement, probe */
     uint64_t heard_ns;
     uint64_t asked_ns; /* last time we gave it something to answer */
-    uint32_t probe_serial;
     uint64_t probe_sent_ns;
     uint64_t silent_since_ns; /* the first probe since it was heard last */
-    unsigned backoff;
-    unsigned refusals; /* ICMP unreachable in a row */
+    uint32_t backoff;
+    uint16_t refusals; /* ICMP unreachable in a row */
+    bool at_once;      /* what is appended now, or was last, is not to wait for others */
     uint64_t refused_ns;
 };
 

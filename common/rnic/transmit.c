@@ -95,7 +95,7 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
         .rank = qp->device->attr.name.rank,
         .psn = psn,
         .ack = peer->recvwin.ack,
-        .sack = peer->recvwin.sack,
+        .sack = dw_recvwin_sack(&peer->recvwin),
     };
     dw_llp_header_put(buf, &header);
     if (intro) {

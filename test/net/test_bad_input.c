@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "common/rel/recvwin.h"
 #include "test/net/forge.h"
 #include "test/net/node.h"
 #include "test/unit/random.h"
@@ -221,7 +222,7 @@ static void datagram__outside_the_window(void **state)
 {
     (void)state;
     introduce();
-    f.forger.header.psn = 1 + 64;
+    f.forger.header.psn = 1 + DW_WINDOW_DATAGRAMS;
     forge_hello();
     forge_trailer(&f.forger);
     EXPECT_DROP(drop_window);

@@ -18,7 +18,7 @@ static void plan_nodes(struct sim_rd *rd)
     static const uint32_t first_psns[] = {0, UINT32_MAX, UINT32_MAX - 20, 0x7fffffff};
     static const uint32_t rcvbufs[] = {16384, 65536, 212992, 1u << 20, 4u << 20};
     static const uint32_t sndbufs[] = {16384, 212992, 4u << 20};
-    static const uint32_t windows[] = {1, 2, 8, 64, 64};
+    static const uint32_t windows[] = {1, 2, 8, 64, 256};
     static const uint32_t pools[] = {256u << 10, 1u << 20, 4u << 20};
     static const uint32_t record_windows[] = {0, 0, 32768};
     static const uint32_t max_wrs[] = {8, 64, 8192};

@@ -24,7 +24,7 @@ static void device_open__attributes_are_checked(void **state)
     for (unsigned i = 0; i < 6; i++)
         attrs[i] = good;
     attrs[0].send_window_datagrams = 0;
-    attrs[1].send_window_datagrams = 65;
+    attrs[1].send_window_datagrams = 257;
     attrs[2].send_pool_bytes = 1000;
     attrs[3].datagram_max_bytes = 511;
     attrs[4].port_min = 5000;

@@ -134,8 +134,8 @@ static void sendwin_may_send__hole_bounds_the_psns(void **state)
 
     fill(&win, txs, DW_WINDOW_DATAGRAMS);
     dw_list_init(&acked);
-    assert_int_equal(dw_sendwin_on_ack(&win, FIRST, UINT64_MAX >> 1, 100, &acked, &result), 0);
-    assert_int_equal(win.count, 1);
+    assert_int_equal(dw_sendwin_on_ack(&win, FIRST, UINT64_MAX, 100, &acked, &result), 0);
+    assert_int_equal(win.count, DW_WINDOW_DATAGRAMS - 64);
     assert_false(dw_sendwin_may_send(&win, SIZE));
     assert_int_equal(dw_sendwin_on_ack(&win, FIRST + DW_WINDOW_DATAGRAMS, 0, 100, &acked, &result),
                      0);
@@ -276,6 +276,41 @@ static void sendwin_on_probe_reply__all_sent_before(void **state)
     }
 }
 
+static unsigned lost_count(const struct dw_tx *txs, unsigned from, unsigned end)
+{
+    unsigned lost = 0;
+    for (unsigned i = from; i < end; i++)
+        lost += txs[i].lost;
+    return lost;
+}
+
+/* What lies beyond the SACK may have come, whatever has overtaken it. */
+static void sendwin__only_what_was_told_of_is_lost(void **state)
+{
+    (void)state;
+    enum { ACK = 70, END = ACK + DW_SACK_DATAGRAMS };
+    struct dw_sendwin win;
+    struct dw_tx txs[DW_WINDOW_DATAGRAMS];
+    struct dw_list acked;
+    struct dw_sendwin_result result;
+
+    fill(&win, txs, DW_WINDOW_DATAGRAMS);
+    assert_int_equal(dw_sendwin_on_probe_reply(&win, UINT64_MAX), DW_SACK_DATAGRAMS);
+    assert_int_equal(lost_count(txs, 0, DW_SACK_DATAGRAMS), DW_SACK_DATAGRAMS);
+    for (unsigned i = 0; i < DW_SACK_DATAGRAMS; i++)
+        dw_sendwin_on_resend(&win, &txs[i], 1000);
+    dw_list_init(&acked);
+    assert_int_equal(dw_sendwin_on_ack(&win, FIRST + ACK, 0, 2000, &acked, &result), 0);
+    assert_int_equal(result.acked, ACK);
+    assert_int_equal(result.lost, DW_SACK_DATAGRAMS);
+    assert_int_equal(lost_count(txs, ACK, END), DW_SACK_DATAGRAMS);
+    assert_int_equal(lost_count(txs, END, DW_WINDOW_DATAGRAMS), 0);
+    assert_int_equal(dw_sendwin_on_probe_reply(&win, UINT64_MAX), 0);
+    assert_int_equal(
+        dw_sendwin_on_ack(&win, FIRST + DW_WINDOW_DATAGRAMS - 1, 0, 3000, &acked, &result), 0);
+    assert_int_equal(result.lost, 1);
+}
+
 static void sendwin_cwnd__halves_once_for_one_event(void **state)
 {
     (void)state;
@@ -375,6 +410,7 @@ int main(void)
         cmocka_unit_test(sendwin_on_ack__resent_waits_for_a_later_one),
         cmocka_unit_test(sendwin_on_ack__cumulative_tells_loss_too),
         cmocka_unit_test(sendwin_on_probe_reply__all_sent_before),
+        cmocka_unit_test(sendwin__only_what_was_told_of_is_lost),
         cmocka_unit_test(sendwin_cwnd__halves_once_for_one_event),
         cmocka_unit_test(sendwin_cwnd__never_above_a_small_window),
         cmocka_unit_test(sendwin_cwnd__grows_by_one_a_window),

@@ -125,7 +125,7 @@ static void receiver_takes(struct world *w, const struct packet *packet)
     }
     carry(w, (struct packet){.kind = ACK,
                              .ack = w->receiver.ack,
-                             .sack = w->receiver.sack,
+                             .sack = dw_recvwin_sack(&w->receiver),
                              .probe_ns = packet->probe_ns});
 }
 

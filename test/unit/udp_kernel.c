@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "common/llp/llp.h"
 #include "test/unit/udp_kernel.h"
 
 struct udp_kernel kernel;
@@ -51,7 +52,8 @@ long syscall(long number, ...)
         args[i] = va_arg(list, long);
     }
     va_end(list);
-    struct msghdr *msg = number == SYS_sendto ? NULL : (struct msghdr *)args[1];
+    bool has_msg = number == SYS_sendmsg || number == SYS_recvmsg;
+    struct msghdr *msg = has_msg ? (struct msghdr *)args[1] : NULL;
     int error = number == SYS_sendmsg || number == SYS_sendto ? send_error(msg) : 0;
     struct sockaddr_storage peer;
     socklen_t peer_len = sizeof(peer);
@@ -65,6 +67,9 @@ long syscall(long number, ...)
     long rc = real_syscall(number, args);
     if (number == SYS_recvmsg && rc >= 0 && kernel.truncate) {
         msg->msg_flags |= MSG_TRUNC;
+    }
+    if (number == SYS_recvfrom && rc >= 0 && kernel.truncate && (args[3] & MSG_TRUNC)) {
+        return DW_LLP_SLOT_BYTES + 1; /* the whole length, of which a slot has a part */
     }
     return rc;
 }
