@@ -171,10 +171,15 @@ static void before_append(struct dw_peer *peer, uint64_t now_ns)
 /* It may also end a message, most of which is on its way. Else it goes at the next run. */
 static void after_append(struct dw_peer *peer, uint64_t now_ns)
 {
-    if (!peer->sendwin.count || peer->at_once || (peer->open && peer->open->urgent))
+    const bool behind_others = peer->sendwin.count > 0;
+    if (!behind_others || peer->at_once || (peer->open && peer->open->urgent)) {
         close_open(peer, now_ns);
-    else if (peer->open)
+        /* A send call may take as long as what parts a burst: it is no pause of the sender's. */
+        if (behind_others)
+            peer->appended_ns = dw_device_now_ns(peer->qp->device);
+    } else if (peer->open) {
         look_again(peer);
+    }
 }
 
 static void copy_pending(struct dw_peer *peer, uint64_t now_ns)
