@@ -258,7 +258,8 @@ static void set_module_defaults(mca_btl_base_module_t *btl)
     btl->btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t);
     btl->btl_bandwidth = 100;
     btl->btl_latency = 5;
-    btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_FOPS;
+    btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA |
+                     MCA_BTL_FLAGS_ATOMIC_FOPS;
     btl->btl_atomic_flags =
         MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
 }

@@ -61,7 +61,7 @@ static int open_srq(struct mca_btl_diwarp_module *module)
     return mca_btl_diwarp_rc_buffers_post(module, rc->srq_buffers, count, NULL);
 }
 
-/* What the RC transport serves, and how; it has no reads and no atomics. */
+/* What the RC transport serves, and how: no reads, no atomics, and it sends what is packed. */
 static void fit_function_table(mca_btl_base_module_t *btl)
 {
     btl->btl_send = mca_btl_diwarp_rc_send;
@@ -70,7 +70,8 @@ static void fit_function_table(mca_btl_base_module_t *btl)
     btl->btl_get = NULL;
     btl->btl_atomic_fop = NULL;
     btl->btl_atomic_cswap = NULL;
-    btl->btl_flags &= ~(uint32_t)(MCA_BTL_FLAGS_GET | MCA_BTL_FLAGS_ATOMIC_FOPS);
+    btl->btl_flags &= ~(uint32_t)(MCA_BTL_FLAGS_GET | MCA_BTL_FLAGS_ATOMIC_FOPS |
+                                  MCA_BTL_FLAGS_SEND_INPLACE);
     btl->btl_atomic_flags = 0;
 }
 

@@ -11,12 +11,11 @@
 
 static void frag_construct(mca_btl_diwarp_frag_t *frag)
 {
-    frag->base.des_segments = &frag->segment;
+    frag->base.des_segments = frag->segments;
     frag->base.des_segment_count = 1;
     frag->base.order = MCA_BTL_NO_ORDER;
-    frag->segment.seg_addr.lval = 0;
-    frag->segment.seg_addr.pval = frag + 1;
-    frag->segment.seg_len = 0;
+    memset(frag->segments, 0, sizeof(frag->segments));
+    frag->segments[0].seg_addr.pval = frag + 1;
     memset(frag->header, 0, sizeof(frag->header));
 }
 
@@ -25,13 +24,14 @@ OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, frag_constr
 static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
-    struct ibv_sge sge = {.addr = (uintptr_t)frag->segment.seg_addr.pval,
-                          .length = (uint32_t)frag->segment.seg_len,
-                          .lkey = 0};
+    struct ibv_sge sge[2] = {{.addr = (uintptr_t)frag->segments[0].seg_addr.pval,
+                              .length = (uint32_t)frag->segments[0].seg_len},
+                             {.addr = (uintptr_t)frag->segments[1].seg_addr.pval,
+                              .length = (uint32_t)frag->segments[1].seg_len}};
     struct diwarp_send_wr wr = {
         .wr = {.wr_id = (uintptr_t)work,
-               .sg_list = &sge,
-               .num_sge = 1,
+               .sg_list = sge,
+               .num_sge = (int)frag->base.des_segment_count,
                .opcode = IBV_WR_SEND_WITH_IMM,
                .send_flags = IBV_SEND_SIGNALED | (unsigned)DIWARP_SEND_BUFFERED,
                .imm_data = frag->header[0]},
@@ -107,7 +107,8 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
     frag->endpoint = endpoint;
     frag->pace = MCA_BTL_DIWARP_PACE_UNKNOWN;
     frag->work.ops = &frag_ops;
-    frag->segment.seg_len = size;
+    frag->segments[0].seg_len = size;
+    frag->base.des_segment_count = 1;
     frag->base.des_flags = flags;
     frag->base.des_cbfunc = NULL;
     return &frag->base;
@@ -130,8 +131,9 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_prepare_src(mca_btl_base_module_t *btl
     size_t limit = btl->btl_max_send_size > btl->btl_eager_limit ? btl->btl_max_send_size
                                                                  : btl->btl_eager_limit;
     mca_btl_base_descriptor_t *descriptor;
-    struct iovec iov;
+    struct iovec iov = {.iov_base = NULL}; /* for the convertor to tell where the data lies */
     uint32_t iov_count = 1;
+    bool in_place;
 
     if (OPAL_UNLIKELY(reserve > limit)) {
         return NULL;
@@ -139,17 +141,28 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_prepare_src(mca_btl_base_module_t *btl
     if (*size > limit - reserve) {
         *size = limit - reserve;
     }
-    descriptor = mca_btl_diwarp_alloc(btl, endpoint, order, reserve + *size, flags);
+    in_place = *size > MCA_BTL_DIWARP_PACKED_BYTES && !opal_convertor_need_buffers(convertor) &&
+               0 != (btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE);
+    descriptor =
+        mca_btl_diwarp_alloc(btl, endpoint, order, in_place ? reserve : reserve + *size, flags);
     if (OPAL_UNLIKELY(NULL == descriptor)) {
         return NULL;
     }
-    iov.iov_base = (char *)descriptor->des_segments->seg_addr.pval + reserve;
+    if (!in_place) {
+        iov.iov_base = (char *)descriptor->des_segments[0].seg_addr.pval + reserve;
+    }
     iov.iov_len = *size;
     if (OPAL_UNLIKELY(opal_convertor_pack(convertor, &iov, &iov_count, size) < 0)) {
         (void)mca_btl_diwarp_free(btl, descriptor);
         return NULL;
     }
-    descriptor->des_segments->seg_len = reserve + *size;
+    if (in_place) {
+        descriptor->des_segments[1] =
+            (mca_btl_base_segment_t){.seg_addr.pval = iov.iov_base, .seg_len = *size};
+        descriptor->des_segment_count = 2;
+    } else {
+        descriptor->des_segments[0].seg_len = reserve + *size;
+    }
     return descriptor;
 }
 
@@ -163,8 +176,8 @@ int mca_btl_diwarp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *end
     frag->endpoint = endpoint;
     frag->header[0] = tag;
     if (MCA_BTL_DIWARP_TAG_FIN == tag) {
-        if (mca_btl_diwarp_release_capture(module, endpoint, frag->segment.seg_addr.pval,
-                                           frag->segment.seg_len)) {
+        if (mca_btl_diwarp_release_capture(module, endpoint, frag->segments[0].seg_addr.pval,
+                                           frag->segments[0].seg_len)) {
             mca_btl_diwarp_frag_done(module, frag);
             return 1;
         }
@@ -232,7 +245,7 @@ int mca_btl_diwarp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
                                tag)) {
             return OPAL_SUCCESS;
         }
-        /* The caller packs and sends what it gets here; without, it falls back by itself. */
+        /* The caller packs and sends what it gets here; without, it prepares by itself. */
         if (NULL != descriptor) {
             *descriptor = mca_btl_diwarp_alloc(btl, endpoint, order, size, flags);
         }
@@ -258,7 +271,7 @@ int mca_btl_diwarp_send_copy(struct mca_btl_diwarp_module *module,
     if (NULL == frag) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    memcpy(frag->segment.seg_addr.pval, data, len);
+    memcpy(frag->segments[0].seg_addr.pval, data, len);
     frag->header[0] = tag;
     rc = mca_btl_diwarp_work_post(module, &frag->work);
     if (0 != rc) {

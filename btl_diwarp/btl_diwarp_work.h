@@ -85,10 +85,10 @@ enum mca_btl_diwarp_pace {
     MCA_BTL_DIWARP_PACE_BURST,
 };
 
-/* A send descriptor; the payload follows it in memory, and so is led by the header. */
+/* A send descriptor; its own segment follows it in memory, and so is led by the header. */
 typedef struct mca_btl_diwarp_frag {
     mca_btl_base_descriptor_t base;
-    mca_btl_base_segment_t segment;
+    mca_btl_base_segment_t segments[2]; /* of its own; then, in place, the user's */
     struct mca_btl_diwarp_work work;
     opal_free_list_t *list; /* where it goes back to */
     mca_btl_base_endpoint_t *endpoint;
@@ -106,6 +106,8 @@ OBJ_CLASS_DECLARATION(mca_btl_diwarp_frag_t);
 #define MCA_BTL_DIWARP_SMALL_BYTES 192
 /* Of FRAG_MEDIUM: 4 KiB and the PML's header. */
 #define MCA_BTL_DIWARP_MEDIUM_BYTES 4352
+/* What is longer stays where it is until there is room for it; what is not is quicker packed. */
+#define MCA_BTL_DIWARP_PACKED_BYTES 12288
 
 mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
                                                 mca_btl_base_endpoint_t *endpoint, uint8_t order,
