@@ -81,6 +81,33 @@ static void send__after_a_pause__goes_at_once(void **state)
     fixture_close(f);
 }
 
+static enum sim_verdict take_time(void *world, const struct sim_endpoint *from, const uint8_t *buf,
+                                  uint32_t bytes)
+{
+    (void)from;
+    (void)buf;
+    (void)bytes;
+    ((struct sim_world *)world)->net.now_ns += 5000;
+    return SIM_PASS;
+}
+
+/* A slow send call is no pause: the second learns how slow the first was, the others wait. */
+static void send__slow_calls__still_a_burst(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data[64] = {0};
+    fixture_open(f);
+    f->world.net.filter = take_time;
+    for (uint64_t i = 0; i < 9; i++)
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
+                         0);
+    assert_int_equal(sim_counters(&f->world, 0)->tx_datagrams, 2);
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 9);
+    fixture_close(f);
+}
+
 /* The window is not spent on them when the peer does not read. */
 static void send__after_pauses__in_vain__in_few_datagrams(void **state)
 {
@@ -213,6 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(send__ack_lost__delivered_once),
         cmocka_unit_test(send__after_a_pause__goes_at_once),
+        cmocka_unit_test(send__slow_calls__still_a_burst),
         cmocka_unit_test(send__after_pauses__in_vain__in_few_datagrams),
         cmocka_unit_test(send__long__inline__leaves_at_once),
         cmocka_unit_test(send__long__one_lost__that_one_travels_again),
