@@ -12,7 +12,8 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
     struct ibv_sge sge = {.addr = (uintptr_t)frag->header,
-                          .length = MCA_BTL_DIWARP_HEADER_BYTES + (uint32_t)frag->segments[0].seg_len,
+                          .length =
+                              MCA_BTL_DIWARP_HEADER_BYTES + (uint32_t)frag->segments[0].seg_len,
                           .lkey = 0};
     struct ibv_send_wr wr = {.wr_id = (uintptr_t)work,
                              .sg_list = &sge,

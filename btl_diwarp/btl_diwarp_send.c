@@ -21,6 +21,7 @@ static void frag_construct(mca_btl_diwarp_frag_t *frag)
 
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
 
+/* In place: now and from where it lies, or, like what is packed, once there is room. */
 static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
@@ -38,6 +39,14 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
         .ah = frag->endpoint->ah,
     };
 
+    if (wr.wr.num_sge > 1) {
+        struct diwarp_send_wr now = wr;
+
+        now.wr.send_flags = IBV_SEND_INLINE;
+        if (OPAL_LIKELY(0 == diwarp_post_send(module->qp, &now))) {
+            return 1;
+        }
+    }
     return diwarp_post_send(module->qp, &wr);
 }
 
@@ -141,7 +150,7 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_prepare_src(mca_btl_base_module_t *btl
     if (*size > limit - reserve) {
         *size = limit - reserve;
     }
-    in_place = *size > MCA_BTL_DIWARP_PACKED_BYTES && !opal_convertor_need_buffers(convertor) &&
+    in_place = *size > MCA_BTL_DIWARP_SMALL_BYTES && !opal_convertor_need_buffers(convertor) &&
                0 != (btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE);
     descriptor =
         mca_btl_diwarp_alloc(btl, endpoint, order, in_place ? reserve : reserve + *size, flags);

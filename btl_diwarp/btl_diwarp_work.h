@@ -102,12 +102,11 @@ _Static_assert(sizeof(mca_btl_diwarp_frag_t) ==
 
 OBJ_CLASS_DECLARATION(mca_btl_diwarp_frag_t);
 
-/* Largest payload of FRAG_SMALL: every control message of ob1, registration handle included. */
+/* Largest payload of FRAG_SMALL: every control message of ob1, registration handle included. What is
+ * longer, and contiguous, is sent from the user's buffer. */
 #define MCA_BTL_DIWARP_SMALL_BYTES 192
 /* Of FRAG_MEDIUM: 4 KiB and the PML's header. */
 #define MCA_BTL_DIWARP_MEDIUM_BYTES 4352
-/* What is longer stays where it is until there is room for it; what is not is quicker packed. */
-#define MCA_BTL_DIWARP_PACKED_BYTES 12288
 
 mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
                                                 mca_btl_base_endpoint_t *endpoint, uint8_t order,

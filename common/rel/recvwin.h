@@ -14,6 +14,7 @@
 #define DW_SACK_DATAGRAMS 65
 
 #define DW_RECVWIN_WORDS (DW_WINDOW_DATAGRAMS / 32)
+_Static_assert(DW_WINDOW_DATAGRAMS % 32 == 0 && DW_RECVWIN_WORDS >= 2, "two words are the SACK");
 
 struct dw_recvwin {
     uint32_t ack;                    /* next PSN expected in order */

@@ -94,26 +94,28 @@ static void on_loss(struct dw_sendwin *win, const struct dw_tx *tx)
 static void grow(struct dw_sendwin *win, unsigned acked)
 {
     const unsigned so_far = win->cwnd_acked + acked;
-    win->cwnd_acked = so_far < win->cwnd_datagrams ? (uint16_t)so_far : 0;
-    if (win->cwnd_acked)
+    if (so_far < win->cwnd_datagrams) {
+        win->cwnd_acked = (uint16_t)so_far;
         return;
+    }
+    win->cwnd_acked = 0;
     if (win->cwnd_datagrams < win->max_datagrams)
         win->cwnd_datagrams++;
 }
 
-enum told { TOLD_ACKED, TOLD_MISSING, NOT_TOLD };
+enum report { REPORT_ACKED, REPORT_MISSING, REPORT_NONE };
 
-/* What an acknowledgement tells of a PSN. */
-static enum told told(uint32_t psn, uint32_t ack, uint64_t sack)
+/* What an acknowledgement says of a PSN. */
+static enum report report_of(uint32_t psn, uint32_t ack, uint64_t sack)
 {
     int32_t ahead = dw_serial_diff(psn, ack);
     if (ahead >= DW_SACK_DATAGRAMS)
-        return NOT_TOLD;
-    return ahead < 0 || (ahead > 0 && (sack >> (ahead - 1) & 1)) ? TOLD_ACKED : TOLD_MISSING;
+        return REPORT_NONE;
+    return ahead < 0 || (ahead > 0 && (sack >> (ahead - 1) & 1)) ? REPORT_ACKED : REPORT_MISSING;
 }
 
-/* Whether the last acknowledgement told of it: its ack was the oldest that is unacknowledged. */
-static bool is_told(const struct dw_sendwin *win, const struct dw_tx *tx)
+/* By the last acknowledgement: its ack was the oldest that is unacknowledged. */
+static bool is_reported(const struct dw_sendwin *win, const struct dw_tx *tx)
 {
     return tx->psn - oldest(win)->psn < DW_SACK_DATAGRAMS;
 }
@@ -128,27 +130,29 @@ static bool is_overtaken(const struct dw_sendwin *win, const struct dw_tx *tx)
 static bool take_acked(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
                        struct dw_list *acked, struct dw_sendwin_result *result)
 {
-    bool overtook = sack != 0;
+    bool resent = false;
     dw_list_foreach (it, &win->unacked) {
         struct dw_tx *tx = dw_container(it, struct dw_tx, link);
-        enum told what = told(tx->psn, ack, sack);
-        if (what == NOT_TOLD || (what == TOLD_MISSING && !sack))
+        enum report report = report_of(tx->psn, ack, sack);
+        if (report == REPORT_NONE || (report == REPORT_MISSING && !sack))
             break; /* sorted by PSN: nothing further is acknowledged */
-        if (what == TOLD_MISSING)
+        if (report == REPORT_MISSING)
             continue;
         if (dw_serial_before(win->acked_order, tx->order))
             win->acked_order = tx->order;
-        if (tx->resends) /* Karn: it does not say which copy was acknowledged */
-            overtook = true;
-        else
-            result->rtt_ns = now_ns - tx->sent_ns;
+        resent |= tx->resends > 0;
+        result->rtt_ns = now_ns - tx->sent_ns;
         win->count--;
         win->bytes -= tx->truesize_bytes;
         dw_list_remove(&tx->link);
         dw_list_append(acked, &tx->link);
         result->acked++;
     }
-    return overtook;
+    /* Karn: which copy was acknowledged, it does not say; and what lay beyond the SACK has waited
+     * for that one. */
+    if (resent)
+        result->rtt_ns = 0;
+    return resent || sack;
 }
 
 int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
@@ -169,7 +173,7 @@ int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint6
         return 0;
     dw_list_foreach (it, &win->unacked) {
         struct dw_tx *tx = dw_container(it, struct dw_tx, link);
-        if (!is_told(win, tx))
+        if (!is_reported(win, tx))
             break;
         if (tx->lost || !is_overtaken(win, tx))
             continue;
@@ -185,7 +189,7 @@ unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_n
     unsigned lost = 0;
     dw_list_foreach (it, &win->unacked) {
         struct dw_tx *tx = dw_container(it, struct dw_tx, link);
-        if (!is_told(win, tx))
+        if (!is_reported(win, tx))
             break;
         if (tx->lost || tx->sent_ns > probe_sent_ns)
             continue;

@@ -5,7 +5,9 @@
  *
  * Loss is told by order of transmission, as in RFC 8985 (RACK): a datagram is lost when one handed
  * to the LLP DW_REORDER_DATAGRAMS later has been acknowledged, or when the answer to a later probe
- * does not acknowledge it. Time alone never makes a datagram lost: the peer may be computing.
+ * does not acknowledge it; in both cases only if it is one that acknowledgements report by now, the
+ * first DW_SACK_DATAGRAMS from the oldest on. Time alone never makes a datagram lost: the peer may
+ * be computing.
  */
 #ifndef DW_SENDWIN_H
 #define DW_SENDWIN_H
@@ -67,8 +69,8 @@ void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now
 int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
                       struct dw_list *acked, struct dw_sendwin_result *result);
 
-/* The answer to a probe has been taken as an ack: what was sent before the probe and is still here
- * is lost. Returns how many became so. */
+/* The answer to a probe has been taken as an ack: what was sent before the probe, is still here
+ * and is reported is lost. Returns how many became so. */
 unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns);
 
 #endif

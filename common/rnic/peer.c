@@ -127,7 +127,7 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
         ah->met = true;
         ah->next_psn = ah->ack = qp->device->env.first_psn;
         ah->credit_kib = CREDIT_FIRST_KIB;
-        ah->cwnd_datagrams = attr->send_window_datagrams & 0x1ffu;
+        ah->cwnd_datagrams = attr->send_window_datagrams & ((1u << DW_CWND_BITS) - 1);
         dw_rtt_init(&ah->rtt);
     }
     peer->qp = qp;
@@ -172,7 +172,7 @@ static void release(struct dw_peer *peer)
     ah->next_psn = peer->sendwin.next_psn;
     ah->ack = peer->recvwin.ack;
     ah->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
-    ah->cwnd_datagrams = peer->sendwin.cwnd_datagrams & 0x1ffu;
+    ah->cwnd_datagrams = peer->sendwin.cwnd_datagrams & ((1u << DW_CWND_BITS) - 1);
     ah->peer = NULL;
     qp->counters.peers_active--;
     free(peer);

@@ -15,11 +15,11 @@
 /* Smaller segments of a Send are hardly part of a longer one. */
 #define SEND_MIN_BYTES 1024
 
-/* A CPU foresees where a copy goes within that copy and page only. Segments of a usual MTU end
- * before that helps, and wait for memory at each end. */
-#define FORESEEN_MIN_BYTES 4096
-#define AHEAD_BYTES        8192
-#define CACHE_LINE_BYTES   64
+/* The hardware prefetcher follows a copy within a page, after a few lines. A segment of a usual MTU
+ * ends before that helps, and its stores wait for memory. */
+#define HW_PREFETCH_MIN_BYTES 4096
+#define PREFETCH_AHEAD_BYTES  8192
+#define CACHE_LINE_BYTES      64
 
 /* The one segment that fills a datagram; false: there are others. */
 static bool only_segment(const uint8_t *buf, uint32_t len, struct dw_segment *segment)
@@ -69,8 +69,9 @@ static struct dw_sink *find_sink(struct dw_peer *peer, const struct dw_segment *
 static void prefetch_ahead(const struct dw_sink *sink, uint32_t offset, uint32_t length)
 {
     const uint32_t left = sink->record.total - offset;
-    const uint32_t end = length + AHEAD_BYTES < left ? length + AHEAD_BYTES : left;
-    for (uint32_t i = AHEAD_BYTES; i < end; i += CACHE_LINE_BYTES)
+    const uint32_t end =
+        length + PREFETCH_AHEAD_BYTES < left ? length + PREFETCH_AHEAD_BYTES : left;
+    for (uint32_t i = PREFETCH_AHEAD_BYTES; i < end; i += CACHE_LINE_BYTES)
         __builtin_prefetch(sink->addr + offset + i, 1);
 }
 
@@ -83,11 +84,11 @@ static bool place_record(struct dw_peer *peer, const struct dw_llp_header *heade
     if (!sink)
         return false;
     uint32_t length = segment->bytes - DW_WRITE_RECORD_BYTES;
-    bool large = wr.total >= LARGE_MIN_BYTES, foreseen = length >= FORESEEN_MIN_BYTES;
-    if (large && !foreseen)
+    bool large = wr.total >= LARGE_MIN_BYTES, long_copy = length >= HW_PREFETCH_MIN_BYTES;
+    if (large && !long_copy)
         prefetch_ahead(sink, wr.offset, length);
     if (copy_right(peer->qp, buf, len, sink->addr + wr.offset, length,
-                   large && foreseen ? dw_crc32c_copy_large : dw_crc32c_copy))
+                   large && long_copy ? dw_crc32c_copy_large : dw_crc32c_copy))
         dw_receive_record(sink, header, wr.offset, length, now_ns);
     else
         peer->qp->counters.drop_crc++;

@@ -93,6 +93,9 @@ struct dw_work {
     uint8_t own[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES]; /* our own messages' bytes */
 };
 
+#define DW_CWND_BITS 9
+_Static_assert(DW_WINDOW_DATAGRAMS < 1u << DW_CWND_BITS, "the congestion window fits");
+
 /*
  * What is known of another QP: where it is and, over RD, all that must outlast its protocol state
  * (struct dw_peer) for each message to come exactly once. That state is taken when something is
@@ -114,9 +117,9 @@ struct diwarp_ah {
     uint32_t ack;         /* at rest: the first that has not come; none after it has, either */
     uint32_t send_msn;
     struct dw_rtt rtt;
-    uint32_t owners;        /* handles given out */
-    uint16_t credit_kib;    /* at rest: what it granted last */
-    uint16_t cwnd_datagrams : 9; /* at rest */
+    uint32_t owners;                        /* handles given out */
+    uint16_t credit_kib;                    /* at rest: what it granted last */
+    uint16_t cwnd_datagrams : DW_CWND_BITS; /* at rest */
     uint16_t local_interface : 4;
     bool met : 1;
     bool heard : 1; /* it knows our address: no intro needed */
@@ -131,7 +134,7 @@ struct dw_peer {
     uint32_t epoch; /* of its last datagram: counts active senders */
     struct dw_sendwin sendwin;
     struct dw_datagram *open;  /* being filled */
-    uint64_t appended_ns;      /* last, to it or to one before */
+    uint64_t appended_ns;      /* last, to it or to one before, or the end of that one's send call */
     struct dw_list flush_link; /* in qp.flush: open, pending or lost datagrams to look at */
     struct dw_list pending;    /* works not wholly copied */
     struct dw_list awaiting;   /* signaled works, copied, not acknowledged */
@@ -221,7 +224,8 @@ struct diwarp_qp {
     uint32_t incarnation;
     uint32_t queued_works; /* against attr.max_send_wr */
     bool crc;
-    bool draining; /* Sends that come are acknowledged, not delivered */
+    bool draining;    /* Sends that come are acknowledged, not delivered */
+    bool transmitted; /* something, since the last append */
 
     struct dw_ud *ud; /* UD only; all below but where it receives, stage and timers: RD only */
 

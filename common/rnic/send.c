@@ -16,6 +16,7 @@
 
 /* Messages to a peer that are posted no further apart are a burst. */
 #define BURST_NS 2000
+
 /* ---- works ---- */
 
 /* Kept for the next requests. */
@@ -163,23 +164,24 @@ static void look_again(struct dw_peer *peer)
 static void before_append(struct dw_peer *peer, uint64_t now_ns)
 {
     const struct dw_sendwin *win = &peer->sendwin;
-    bool burst = now_ns - peer->appended_ns < BURST_NS;
+    /* Signed: the time of a run may be before the end of its last send call. */
+    bool burst = (int64_t)(now_ns - peer->appended_ns) < BURST_NS;
     peer->appended_ns = now_ns;
+    peer->qp->transmitted = false;
     peer->at_once = !win->count || (!burst && !dw_sendwin_is_filling(win));
 }
 
 /* It may also end a message, most of which is on its way. Else it goes at the next run. */
 static void after_append(struct dw_peer *peer, uint64_t now_ns)
 {
-    const bool behind_others = peer->sendwin.count > 0;
-    if (!behind_others || peer->at_once || (peer->open && peer->open->urgent)) {
+    if (!peer->sendwin.count || peer->at_once || (peer->open && peer->open->urgent))
         close_open(peer, now_ns);
-        /* A send call may take as long as what parts a burst: it is no pause of the sender's. */
-        if (behind_others)
-            peer->appended_ns = dw_device_now_ns(peer->qp->device);
-    } else if (peer->open) {
+    else if (peer->open)
         look_again(peer);
-    }
+    /* A send call may take as long as what parts a burst, and is no pause of the sender's. In a
+     * ping-pong, where nothing else is in flight, that need not be known. */
+    if (peer->qp->transmitted && peer->sendwin.count > 1)
+        peer->appended_ns = dw_device_now_ns(peer->qp->device);
 }
 
 static void copy_pending(struct dw_peer *peer, uint64_t now_ns)

@@ -139,6 +139,7 @@ int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n,
         .total_bytes = total,
         .segment_bytes = segment,
     };
+    peer->qp->transmitted = true;
     return dw_llp_send(peer->qp->llp, &train);
 }
 

@@ -53,7 +53,8 @@ static void sendwin_may_send__bounds(void **state)
     (void)state;
     static const struct {
         unsigned sent;
-        uint32_t max_datagrams, cwnd_datagrams, credit_bytes;
+        uint16_t max_datagrams, cwnd_datagrams;
+        uint32_t credit_bytes;
         bool may;
     } cases[] = {
         {0, 8, 8, 10 * SIZE, true},  {0, 8, 8, 0, true}, /* one may always go */
@@ -78,7 +79,8 @@ static void sendwin_is_filling__table(void **state)
     (void)state;
     static const struct {
         unsigned sent;
-        uint32_t cwnd_datagrams, credit_bytes;
+        uint16_t cwnd_datagrams;
+        uint32_t credit_bytes;
         bool filling;
     } cases[] = {
         {0, 8, 80 * SIZE, false}, {5, 8, 80 * SIZE, false}, {6, 8, 80 * SIZE, true},
@@ -100,7 +102,8 @@ static void sendwin_room__table(void **state)
     (void)state;
     static const struct {
         unsigned sent, acked; /* the oldest of them stays */
-        uint32_t cwnd_datagrams, room;
+        uint16_t cwnd_datagrams;
+        uint32_t room;
     } cases[] = {
         {0, 0, 8, 8}, {0, 0, 2, 2}, {3, 0, 8, 5},
         {3, 0, 4, 1}, {8, 0, 8, 0}, {4, 0, 2, 0}, /* halved below what is out */

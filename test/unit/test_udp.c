@@ -139,19 +139,23 @@ static void udp_recv__tells_of_truncation(void **state)
 {
     (void)state;
     struct dw_llp_attr attr = attr_plain();
-    struct dw_llp *tx = open_llp(&attr, &tx_counters), *rx = open_llp(&attr, &rx_counters);
-    struct dw_llp_addr to = to_loopback(AF_INET, rx->port);
-    for (unsigned batch = 1; batch <= 2; batch++) {
+    for (unsigned way = 0; way < 4; way++) {
+        const unsigned batch = 1 + way % 2;
+        attr.gro = way < 2 ? DIWARP_OFF : DIWARP_ON;
+        struct dw_llp *tx = open_llp(&attr, &tx_counters), *rx = open_llp(&attr, &rx_counters);
+        struct dw_llp_addr to = to_loopback(AF_INET, rx->port);
         struct dw_llp_slot slots[2] = {{.buf = slot_memory[0]}, {.buf = slot_memory[1]}};
         for (unsigned cut = 0; cut < 2; cut++) {
             kernel.truncate = cut;
             assert_int_equal(send_train(tx, &to, 100, 100), 0);
             assert_int_equal(dw_llp_recv(rx, slots, batch), 1);
             assert_int_equal(slots[0].truncated, cut);
+            assert_in_range(slots[0].bytes, 100, DW_LLP_SLOT_BYTES);
         }
+        kernel.truncate = false;
+        close_llp(tx);
+        close_llp(rx);
     }
-    close_llp(tx);
-    close_llp(rx);
 }
 
 /* ---- tests: refusals ---------------------------------------------------------------------- */
