@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends. Payload is copied into the core's datagrams while the core has room, and is then done from
- * the PML's point of view; else the descriptor stays with the core until it is acknowledged.
+ * the PML's point of view; else the descriptor stays with the core until there is room for the rest.
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 

@@ -218,6 +218,7 @@ int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns
         dw_list_remove(&work->link);
     } else if (dw_list_empty(&peer->pending)) {
         close_open(peer, now_ns);
+        peer->at_once = true; /* none joins these: buffers of their own size */
         rc = dw_send_several(peer, work, now_ns);
         if (!rc) {
             on_copied(peer, work, peer->sendwin.next_psn - 1);
