@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends. Payload is copied into the core's datagrams while the core has room, and is then done from
- * the PML's point of view; else the descriptor stays with the core until there is room for the rest.
+ * the PML's point of view; else the descriptor stays with the core until there is room.
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 
@@ -220,25 +220,6 @@ static void pack_payload(opal_convertor_t *convertor, unsigned char *to, size_t 
     assert(packed == len);
 }
 
-/* More than one datagram: from where it lies. 0 when it is all copied. */
-static int send_gathered(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
-                         opal_convertor_t *convertor, void *header, size_t header_size,
-                         size_t payload_size, mca_btl_base_tag_t tag)
-{
-    struct ibv_sge sge[2] = {{.addr = (uintptr_t)header, .length = (uint32_t)header_size}};
-    struct diwarp_send_wr wr = {.wr = {.sg_list = sge,
-                                       .num_sge = 2,
-                                       .opcode = IBV_WR_SEND_WITH_IMM,
-                                       .send_flags = IBV_SEND_INLINE,
-                                       .imm_data = tag},
-                                .ah = endpoint->ah};
-    void *from;
-
-    opal_convertor_get_current_pointer(convertor, &from);
-    sge[1] = (struct ibv_sge){.addr = (uintptr_t)from, .length = (uint32_t)payload_size};
-    return diwarp_post_send(module->qp, &wr);
-}
-
 int mca_btl_diwarp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
                          opal_convertor_t *convertor, void *header, size_t header_size,
                          size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
@@ -249,11 +230,6 @@ int mca_btl_diwarp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
     unsigned char *room = diwarp_send_reserve(module->qp, endpoint->ah, size);
 
     if (OPAL_UNLIKELY(NULL == room)) {
-        if (size > MCA_BTL_DIWARP_SMALL_BYTES && !opal_convertor_need_buffers(convertor) &&
-            0 == send_gathered(module, endpoint, convertor, header, header_size, payload_size,
-                               tag)) {
-            return OPAL_SUCCESS;
-        }
         /* The caller packs and sends what it gets here; without, it prepares by itself. */
         if (NULL != descriptor) {
             *descriptor = mca_btl_diwarp_alloc(btl, endpoint, order, size, flags);
