@@ -5,9 +5,13 @@
 #include "benchmarks/samples.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 char raw_buffer[RAW_CHUNK_BYTES];
+
+/* Of a datagram that only acknowledges: others have a multiple of 8 bytes. */
+#define ACK_BYTES 9
 
 void raw_send_message(int fd, const struct raw_request *r)
 {
@@ -26,6 +30,49 @@ void raw_receive_bytes(int fd, size_t bytes)
             raw_spin_recv(fd, raw_buffer, bytes < RAW_CHUNK_BYTES ? bytes : RAW_CHUNK_BYTES);
         bytes -= got < bytes ? got : bytes;
     }
+}
+
+static void send_exchanged(int fd, size_t bytes, struct raw_exchange *x)
+{
+    memcpy(raw_buffer, &x->got, sizeof x->got);
+    raw_spin_send(fd, raw_buffer, bytes);
+    x->told = x->got;
+}
+
+void raw_exchange(int fd, const struct raw_request *r, uint64_t end, struct raw_exchange *x)
+{
+    while (x->acked < end || x->told < end) {
+        uint64_t left = end - x->sent, acked;
+        size_t part = left < r->segment ? (size_t)left : r->segment;
+
+        if (left && x->sent + part - x->acked <= r->window) {
+            x->sent += part;
+            send_exchanged(fd, part, x);
+            continue;
+        }
+        if (x->got - x->told >= r->window / 4 || (x->got >= end && x->told < end)) {
+            send_exchanged(fd, ACK_BYTES, x);
+            continue;
+        }
+        part = raw_spin_recv(fd, raw_buffer, sizeof raw_buffer);
+        memcpy(&acked, raw_buffer, sizeof acked);
+        x->acked = acked > x->acked ? acked : x->acked;
+        x->got += part != ACK_BYTES ? part : 0;
+    }
+}
+
+/* The server's half, one sample after the other; returns the CPU time of all after the first. */
+static double exchange(int fd, const struct raw_request *r)
+{
+    struct raw_exchange x = {0};
+    double cpu = 0;
+
+    for (uint64_t i = 1; i <= (uint64_t)r->samples + 1; i++) {
+        raw_exchange(fd, r, i * r->sample_bytes, &x);
+        if (i == 1)
+            cpu = samples_cpu_seconds();
+    }
+    return samples_cpu_seconds() - cpu;
 }
 
 static void echo(int fd, const struct raw_request *r)
@@ -108,8 +155,9 @@ static int answer_tcp(int control, const struct raw_request *r)
 
 static bool valid(const struct raw_request *r)
 {
+    bool streams = r->what == RAW_STREAM || r->what == RAW_EXCHANGE;
     return r->magic == RAW_MAGIC && r->what <= RAW_END && r->protocol <= RAW_TCP &&
-           r->port <= UINT16_MAX && (r->what != RAW_STREAM || r->sample_bytes > 0) &&
+           r->port <= UINT16_MAX && (!streams || r->sample_bytes > 0) &&
            r->socket_bytes <= RAW_SOCKET_BYTES;
 }
 
@@ -130,6 +178,8 @@ void raw_serve(int control)
             continue;
         if (r.what == RAW_ROUND_TRIPS)
             echo(fd, &r);
+        else if (r.what == RAW_EXCHANGE)
+            cpu = exchange(fd, &r);
         else
             cpu = r.protocol == RAW_UDP ? sink_datagrams(fd, &r) : sink_bytes(fd, &r);
         raw_tell(control, &cpu, sizeof cpu);

@@ -16,7 +16,7 @@
 #define RAW_DIAL_SECONDS   15.0
 
 enum { RAW_UDP, RAW_TCP };
-enum { RAW_ROUND_TRIPS, RAW_STREAM, RAW_END };
+enum { RAW_ROUND_TRIPS, RAW_STREAM, RAW_EXCHANGE, RAW_END };
 
 /* What is measured next; `train` is what one send call takes, `segment` what one datagram has. */
 struct raw_request {
@@ -41,6 +41,16 @@ extern char raw_buffer[RAW_CHUNK_BYTES];
 /* A message of a round trip, in datagrams of RAW_DATAGRAM_BYTES when it is UDP. */
 void raw_send_message(int fd, const struct raw_request *r);
 void raw_receive_bytes(int fd, size_t bytes);
+
+/* A stream of datagrams in both directions. Bytes since its beginning: sent, of these acknowledged
+ * by the peer, received, and of these acknowledged to the peer. */
+struct raw_exchange {
+    uint64_t sent, acked, got, told;
+};
+
+/* Goes on until both directions have come to `end` bytes, a multiple of 8 as is r->segment; the peer
+ * does the same. Every datagram begins with how much has been received. */
+void raw_exchange(int fd, const struct raw_request *r, uint64_t end, struct raw_exchange *x);
 
 /* Serves one client until it has had enough. */
 void raw_serve(int control);

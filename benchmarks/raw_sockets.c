@@ -2,8 +2,8 @@
 /*
  * What UDP and TCP sockets themselves can do, as the yardstick for the transports above them: two
  * pinned processes that spin on connected sockets, on one host or in two network namespaces. Half
- * round trip by size, and streaming in one direction: UDP in segments of one MTU (GSO and GRO) and
- * in single large datagrams, TCP in large writes.
+ * round trip by size, and streaming: in one direction UDP in segments of one MTU (GSO and GRO) and
+ * in single large datagrams, TCP in large writes; in both directions UDP in large datagrams.
  *
  * Each datagram and each message of a round trip is led by headers that do not count as payload. A
  * credit window keeps every byte of a UDP stream within the receiver's socket buffer. Data is sent
@@ -37,7 +37,8 @@ struct options {
     int window;  /* bytes in flight of a UDP stream */
     int segment; /* of a GSO train */
     int samples;
-    int sample_bytes; /* streamed per sample; 0 for no streams */
+    int sample_bytes; /* streamed per sample and direction; 0 for no streams */
+    bool both;        /* streams in both directions, too */
     struct raw_address own, listen, connect;
     bool listens, connects;
 };
@@ -151,6 +152,8 @@ static void latency(const struct client *c, uint32_t protocol, int bytes)
 
 struct progress {
     uint64_t sent, acked;
+    struct raw_exchange exchange;
+    uint64_t exchange_end;
 };
 
 static void stream_until(int fd, const struct raw_request *r, uint64_t end, struct progress *p)
@@ -171,6 +174,11 @@ static void stream_sample(int fd, const struct raw_request *r, struct progress *
 {
     uint32_t answer;
 
+    if (r->what == RAW_EXCHANGE) {
+        p->exchange_end += r->sample_bytes;
+        raw_exchange(fd, r, p->exchange_end, &p->exchange);
+        return;
+    }
     if (r->protocol == RAW_UDP) {
         stream_until(fd, r, p->acked + r->sample_bytes, p);
         return;
@@ -195,7 +203,6 @@ static bool stream(const struct client *c, struct raw_request *r, struct stream_
     int fd, n = c->opt.samples;
     double cpu;
 
-    r->what = RAW_STREAM;
     r->sample_bytes = (uint32_t)c->opt.sample_bytes;
     r->samples = (uint32_t)n;
     fd = ask(c, r);
@@ -232,7 +239,8 @@ static void stream_udp(const struct client *c, bool gso)
     int segment = gso ? c->opt.segment : RAW_DATAGRAM_BYTES,
         segments = RAW_DATAGRAM_BYTES / segment;
     const char *mode = gso ? "gso_gro" : "large";
-    struct raw_request r = {.protocol = RAW_UDP,
+    struct raw_request r = {.what = RAW_STREAM,
+                            .protocol = RAW_UDP,
                             .gso = gso,
                             .segment = (uint32_t)segment,
                             .window = (uint32_t)c->opt.window,
@@ -250,11 +258,28 @@ static void stream_udp(const struct client *c, bool gso)
                  c->opt.samples);
 }
 
+static void exchange_udp(const struct client *c)
+{
+    struct raw_request r = {.what = RAW_EXCHANGE,
+                            .protocol = RAW_UDP,
+                            .segment = RAW_DATAGRAM_BYTES,
+                            .train = RAW_DATAGRAM_BYTES,
+                            .window = (uint32_t)c->opt.window,
+                            .socket_bytes = RAW_SOCKET_BYTES};
+    struct stream_figure figure;
+
+    (void)stream(c, &r, &figure);
+    printf("stream protocol=udp mode=large direction=bi segment=%u header=%d window=%u", r.segment,
+           c->opt.header, r.window);
+    print_stream(&figure, 2.0 * (r.segment - c->opt.header) / r.segment * c->opt.sample_bytes,
+                 c->opt.samples);
+}
+
 /* The kernel's own tuning of the socket buffers, or a fixed large size, whichever is better. */
 static void stream_tcp(const struct client *c)
 {
     struct stream_figure tuned, large;
-    struct raw_request r = {.protocol = RAW_TCP, .segment = 1};
+    struct raw_request r = {.what = RAW_STREAM, .protocol = RAW_TCP, .segment = 1};
     bool better;
 
     (void)stream(c, &r, &tuned);
@@ -276,6 +301,8 @@ static void measure(struct client *c)
         stream_udp(c, true);
         stream_udp(c, false);
     }
+    if (c->opt.sample_bytes && c->opt.both && c->opt.protocol[RAW_UDP])
+        exchange_udp(c);
     if (c->opt.sample_bytes && c->opt.protocol[RAW_TCP])
         stream_tcp(c);
     raw_tell(c->control, &end, sizeof end);
@@ -347,6 +374,9 @@ static bool parse_option(int c, const char *value, struct options *opt)
         return options_number(value, 1, 100000, &opt->samples);
     case 's':
         return options_number(value, 0, 1024, &opt->sample_bytes);
+    case 'd':
+        opt->both = !strcmp(value, "both");
+        return opt->both || !strcmp(value, "uni");
     case 'a':
         return raw_parse_address(value, false, &opt->own);
     case 'L':
@@ -374,7 +404,7 @@ static bool parse_options(int argc, char **argv, struct options *opt)
                             .sample_bytes = 64};
     (void)raw_parse_address("127.0.0.1", false, &opt->own);
     opterr = 0;
-    while (ok && (c = getopt(argc, argv, "p:l:h:w:m:r:s:a:L:C:")) != -1)
+    while (ok && (c = getopt(argc, argv, "p:l:h:w:m:r:s:d:a:L:C:")) != -1)
         ok = parse_option(c, optarg, opt);
     opt->window <<= 10;
     opt->sample_bytes <<= 20;
@@ -391,8 +421,9 @@ int main(int argc, char **argv)
         fprintf(stderr,
                 "usage: %s [-p udp|tcp|both] [-l LATENCY_SIZES] [-h HEADER_BYTES]\n"
                 "       [-w WINDOW_KIB (64..512)] [-m SEGMENT_BYTES] [-r SAMPLES] [-s SAMPLE_MIB]\n"
-                "       [-a ADDRESS | -L ADDRESS:PORT | -C ADDRESS:PORT]\n"
+                "       [-d uni|both] [-a ADDRESS | -L ADDRESS:PORT | -C ADDRESS:PORT]\n"
                 "  sizes: comma separated, in bytes, or none; -s 0 leaves the streams out\n"
+                "  -d: streams in one direction, or UDP's in both directions, too\n"
                 "  -m: UDP payload of a segment of a GSO train, the MTU less 28 (IPv6: 48)\n"
                 "  -a: both processes here, on this address (default 127.0.0.1)\n"
                 "  -L, -C: serve one client; measure against such a server\n",

@@ -11,7 +11,7 @@ from .figures import Figure
 from .results import Results
 from .stats import Summary
 from .targets import AT_LEAST, AT_MOST, BELOW, TARGETS, Target
-from .transports import DIWARP
+from .transports import DIWARP, RAW_UDP
 
 # Operators in the CSV file.
 PLAIN = {AT_MOST: "<=", AT_LEAST: ">=", BELOW: "<"}
@@ -24,11 +24,19 @@ class Verdict:
     value: Summary | None
     verdict: str
     why: str = ""
+    # The same with raw UDP's figure in the place of diwarp's, of targets about another transport.
+    raw: Summary | None = None
 
     @property
     def aim_reached(self) -> bool:
         aim = self.target.aim
         return bool(self.value) and aim is not None and self.target.reached(self.value.median, aim)
+
+    @property
+    def beyond_raw(self) -> bool:
+        """Missed where raw UDP itself does not reach the limit."""
+        return (self.verdict == MISSED and self.raw is not None
+                and not self.target.reached(self.raw.median, self.target.limit))
 
     @property
     def margin(self) -> float | None:
@@ -41,6 +49,12 @@ def measured(results: Results, target: Target) -> Summary | None:
     if under is None:
         return results.summary(target.figure, DIWARP)
     return results.ratio((target.figure, DIWARP), under)
+
+
+def raw_in_its_place(results: Results, target: Target) -> Summary | None:
+    if not isinstance(target.over, str) or target.over == RAW_UDP:
+        return None
+    return results.ratio((target.figure, RAW_UDP), target.over_key)
 
 
 def missing(results: Results, target: Target) -> str:
@@ -66,7 +80,8 @@ def judge_one(results: Results, target: Target) -> Verdict:
             return Verdict(target, None, MISSED, "the run over diwarp failed")
         return Verdict(target, None, NOT_JUDGED, missing(results, target))
     reached = target.reached(value.median, target.limit)
-    return Verdict(target, value, MET if reached else MISSED)
+    return Verdict(target, value, MET if reached else MISSED,
+                   raw=raw_in_its_place(results, target))
 
 
 def judge(results: Results, groups: list[str]) -> list[Verdict]:
@@ -85,10 +100,11 @@ def write_verdicts(verdicts: list[Verdict], folder: str) -> None:
     with open(os.path.join(folder, "targets.csv"), "w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(["group", "target", "operator", "limit", "aim", "value", "min", "max",
-                      "margin", "verdict", "why"])
+                      "margin", "verdict", "why", "raw_udp"])
         for v in verdicts:
             t, s = v.target, v.value
             numbers = [f"{s.median:.4f}", f"{s.low:.4f}", f"{s.high:.4f}", f"{v.margin:.4f}"] \
                 if s else [""] * 4
             out.writerow([t.group, t.title, PLAIN[t.operator], t.limit,
-                          "" if t.aim is None else t.aim, *numbers, v.verdict, v.why])
+                          "" if t.aim is None else t.aim, *numbers, v.verdict, v.why,
+                          f"{v.raw.median:.4f}" if v.raw else ""])

@@ -8,7 +8,7 @@ import os
 from .figures import Figure
 from .judge import MET, Verdict
 from .measures import KIB, MIB
-from .report import number
+from .report import RAW_HEAD, number, raw_cells
 from .results import Results
 from .transports import DIWARP, OFI_TCP, RAW_UDP, TCP, TRANSPORTS, UCX
 
@@ -66,19 +66,21 @@ def figure_table(results: Results) -> list[str]:
 
 def target_table(verdicts: list[Verdict]) -> list[str]:
     judged = [v for v in verdicts if v.value]
-    lines = [row(["target", "limit", "measured", "over the rounds", ""]),
-             row(["---", "---:", "---:", "---:", "---"])]
-    for v in judged:
+    raw = raw_cells(judged)
+    head = ["target", "limit", "measured", "over the rounds"] + ([RAW_HEAD] if any(raw) else [])
+    lines = [row([*head, ""]), row(["---"] + ["---:"] * (len(head) - 1) + ["---"])]
+    for v, cells in zip(judged, raw):
         limit = f"{v.target.operator} {v.target.limit:g}"
         extent = f"{number(v.value.low)} – {number(v.value.high)}"
         word = v.verdict if v.verdict == MET else f"**{v.verdict}**"
-        lines.append(row([v.target.title, limit, number(v.value.median), extent, word]))
+        lines.append(row([v.target.title, limit, number(v.value.median), extent, *cells, word]))
     return lines
 
 
 def document(results: Results, verdicts: list[Verdict], about: str, plots: list[str]) -> str:
     lines = [about, "", *figure_table(results), ""]
-    lines += ["Targets (ratios of diwarp's figure, taken within a round):", "",
+    lines += ["Targets (ratios of diwarp's figure, taken within a round; where another transport is "
+              "the measure, beside it those of raw UDP's figure, which is of one hot buffer):", "",
               *target_table(verdicts)]
     if plots:
         lines += ["", *(f"![{os.path.splitext(os.path.basename(p))[0]}]({p})" for p in plots)]

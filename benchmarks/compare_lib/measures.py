@@ -137,7 +137,7 @@ def limited_buffer(size: int) -> Measure:
 
 
 MEASURES = (
-    Measure("pt2pt", RAW_PROGRAM, "-p both -l 8,1024,8192 -r {r}", (11, 101), RAW,
+    Measure("pt2pt", RAW_PROGRAM, "-p both -l 8,1024,8192,65536 -d both -r {r}", (11, 101), RAW,
             stands_for=(MIB, 4 * MIB)),
     Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (7, 51), (*BTLS, UCX)),
     Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (3, 31), (OFI_TCP,), rounds=(1, 3)),

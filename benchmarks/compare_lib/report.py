@@ -66,26 +66,40 @@ def number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 1 else f"{value:.2f}"
 
 
-def verdict_row(v: Verdict) -> list[str]:
+RAW_HEAD = "raw UDP's"
+
+
+def raw_cells(verdicts: list[Verdict]) -> list[list[str]]:
+    """For each verdict the cells of the column RAW_HEAD: one, or none when no verdict has any."""
+    if not any(v.raw for v in verdicts):
+        return [[] for _ in verdicts]
+    return [[number(v.raw.median) if v.raw else ""] for v in verdicts]
+
+
+def verdict_row(v: Verdict, raw: list[str]) -> list[str]:
     t = v.target
     aim = "" if t.aim is None else f"{t.operator} {t.aim:g}"
     if v.value is None:
-        return [t.title, "-", "", f"{t.operator} {t.limit:g}", aim, "", v.verdict]
+        return [t.title, "-", "", f"{t.operator} {t.limit:g}", aim, "", *raw, v.verdict]
     extent = f"{number(v.value.low)}..{number(v.value.high)}" if v.value.count > 1 else ""
     word = v.verdict + (", aim reached" if v.aim_reached else "")
     return [t.title, number(v.value.median), extent, f"{t.operator} {t.limit:g}", aim,
-            f"{100 * v.margin:+.0f} %", word]
+            f"{100 * v.margin:+.0f} %", *raw, word]
 
 
 def counts_text(verdicts: list[Verdict]) -> str:
     count = {w: sum(v.verdict == w for v in verdicts) for w in (MET, MISSED, NOT_JUDGED)}
-    return (f"targets: {count[MET]} met, {count[MISSED]} missed, "
+    beyond = sum(v.beyond_raw for v in verdicts)
+    of_them = f" ({beyond} that raw UDP itself misses)" if beyond else ""
+    return (f"targets: {count[MET]} met, {count[MISSED]} missed{of_them}, "
             f"{count[NOT_JUDGED]} not judged")
 
 
 def verdict_table(verdicts: list[Verdict]) -> str:
-    rows = [["target", "measured", "over rounds", "limit", "aim", "margin", "verdict"]]
-    rows += [verdict_row(v) for v in verdicts]
+    raw = raw_cells(verdicts)
+    head = [RAW_HEAD] if any(raw) else []
+    rows = [["target", "measured", "over rounds", "limit", "aim", "margin", *head, "verdict"]]
+    rows += [verdict_row(v, cells) for v, cells in zip(verdicts, raw)]
     lines = [table(rows)]
     lines += [f"not judged: {v.target.title}: {v.why}" for v in verdicts
               if v.verdict == NOT_JUDGED]

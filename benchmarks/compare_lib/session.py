@@ -17,6 +17,7 @@ from .transports import DIWARP, RAW, RAW_TCP, RAW_UDP, TCP, TRANSPORTS, Launcher
 
 # What carries the transport's data, and so what is dropped.
 PROTOCOLS = {DIWARP: "udp", TCP: "tcp"}
+RAW_STREAMS = ("stream", "cpu", "stream_bi", "cpu_bi")
 RAW_OF_PROTOCOL = {"udp": RAW_UDP, "tcp": RAW_TCP}
 
 
@@ -35,20 +36,21 @@ class Task:
 
 
 def assign(values: list[Value], task: Task) -> dict[tuple[Figure, str], float]:
-    """Who each value belongs to. Of several raw streams of a protocol the fastest counts, and it is
-    the limit of the message sizes that the measure names."""
+    """Who each value belongs to. Of several raw streams of a protocol in the same directions the
+    fastest counts, and it is the limit of the message sizes that the measure names."""
     out: dict[tuple[Figure, str], float] = {}
-    fastest: dict[str, float] = {}
+    fastest: dict[tuple[str, str], float] = {}
     better = False
     for v in values:
         figure, transport = v.figure, RAW_OF_PROTOCOL.get(v.protocol, task.transport)
-        if figure.quantity not in ("stream", "cpu") or figure.size != NO_SIZE:
+        if figure.quantity not in RAW_STREAMS or figure.size != NO_SIZE:
             out[figure, transport] = v.value
             continue
         # The line's CPU time comes after its rate, and belongs to the same mode.
-        if figure.quantity == "stream":
-            better = v.value > fastest.get(transport, 0)
-            fastest[transport] = max(v.value, fastest.get(transport, 0))
+        if figure.quantity.startswith("stream"):
+            mode = figure.quantity, transport
+            better = v.value > fastest.get(mode, 0)
+            fastest[mode] = max(v.value, fastest.get(mode, 0))
         for size in task.measure.stands_for if better else ():
             out[Figure(figure.quantity, size, figure.scene), transport] = v.value
     return out

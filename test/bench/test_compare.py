@@ -100,6 +100,13 @@ class Assign(unittest.TestCase):
             self.assertEqual(got[Figure("stream", size), RAW_TCP], 5000)
         self.assertEqual(len(got), 8)
 
+    def test_raw_streams_in_both_directions_have_figures_of_their_own(self):
+        got = self.raw("stream protocol=udp mode=large segment=65000 MBps=9000 cpu_s_per_GB=0.2\n"
+                       "stream protocol=udp mode=large direction=bi MBps=8000 cpu_s_per_GB=0.3\n")
+        self.assertEqual([got[Figure(q, 4 << 20), RAW_UDP]
+                          for q in ("stream", "cpu", "stream_bi", "cpu_bi")],
+                         [9000, 0.2, 8000, 0.3])
+
     def test_raw_latency_by_protocol(self):
         got = self.raw("latency protocol=udp bytes=8 us=1.6\nlatency protocol=tcp bytes=8 us=3.3\n")
         self.assertEqual(got, {(LATENCY, RAW_UDP): 1.6, (LATENCY, RAW_TCP): 3.3})
@@ -168,6 +175,27 @@ class Judge(unittest.TestCase):
         results.add("incast", Figure("incast", 1), DIWARP, 1, 8000)
         v = self.verdicts(results, ("incast",))["incast 15 → 1 ÷ incast 1 → 1"]
         self.assertEqual((v.value.median, v.verdict), (0.5, judge.MISSED))
+
+    def test_what_raw_udp_itself_misses_is_told(self):
+        results = Results()
+        stream = Figure("stream", 1 << 20)
+        for transport, value in ((DIWARP, 7000), (TCP, 6000), (UCX, 4000), (RAW_UDP, 8000)):
+            results.add("pt2pt", stream, transport, 1, value)
+        verdicts = self.verdicts(results)
+        tcp, ucx = verdicts["1 MiB streaming ÷ tcp BTL"], verdicts["1 MiB streaming ÷ UCX tcp"]
+        self.assertEqual((tcp.verdict, tcp.beyond_raw), (judge.MISSED, True))
+        self.assertEqual((ucx.verdict, ucx.raw.median, ucx.beyond_raw), (judge.MET, 2, False))
+        self.assertIsNone(verdicts["1 MiB streaming ÷ raw UDP"].raw)
+        text = report.verdict_table(list(verdicts.values()))
+        self.assertIn("1 missed (1 that raw UDP itself misses)", text)
+        self.assertRegex(text, r"1 MiB streaming ÷ tcp BTL +1.17 .* 1.33 +MISSED")
+        lines = markdown.target_table(list(verdicts.values()))
+        self.assertIn("| 1 MiB streaming ÷ tcp BTL | ≥ 1.4 | 1.17 | 1.17 – 1.17 | 1.33 | **MISSED** |",
+                      lines)
+
+    def test_no_column_of_raw_udp_when_it_was_not_measured(self):
+        lines = markdown.target_table(judge.judge(results_of(diwarp=[2], tcp=[4]), ["pt2pt"]))
+        self.assertEqual({line.count("|") for line in lines}, {6})
 
     def test_exit_status(self):
         met = self.verdicts(results_of(diwarp=[1], tcp=[10]), ("pt2pt",)).values()
