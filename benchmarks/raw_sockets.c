@@ -271,7 +271,7 @@ static void exchange_udp(const struct client *c)
     (void)stream(c, &r, &figure);
     printf("stream protocol=udp mode=large direction=bi segment=%u header=%d window=%u", r.segment,
            c->opt.header, r.window);
-    print_stream(&figure, 2.0 * (r.segment - c->opt.header) / r.segment * c->opt.sample_bytes,
+    print_stream(&figure, 2.0 * (RAW_DATAGRAM_BYTES - c->opt.header) / RAW_DATAGRAM_BYTES * c->opt.sample_bytes,
                  c->opt.samples);
 }
 

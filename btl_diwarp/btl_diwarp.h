@@ -102,6 +102,7 @@ struct mca_btl_diwarp_params {
     int blocking;
     unsigned ack_delay_us;
     unsigned rto_min_us;
+    unsigned queue_delay_us;
     unsigned peer_timeout_s;
     unsigned send_window_datagrams;
     unsigned send_pool_bytes;

@@ -53,6 +53,10 @@ static const struct uint_param uint_params[] = {
      &mca_btl_diwarp_component.params.ack_delay_us, OPAL_INFO_LVL_5, 1, 1000000, true},
     {"rto_min_us", "Shortest retransmission time-out, in microseconds; the rest is measured",
      &mca_btl_diwarp_component.params.rto_min_us, OPAL_INFO_LVL_5, 10, 10000000, false},
+    {"queue_delay_us",
+     "Longest time in microseconds that datagrams may wait in queues on their way to a peer, by round "
+     "trips, before fewer are sent to it at a time; 0: only losses count",
+     &mca_btl_diwarp_component.params.queue_delay_us, OPAL_INFO_LVL_5, 0, 4000000, false},
     {"peer_timeout",
      "Seconds of silence, with data owed to a peer, after which it counts as gone and the job "
      "ends; 0: never. A process that computes for long without calling MPI is silent, too",
@@ -111,6 +115,7 @@ static void set_defaults(void)
         .connected = attr.connected,
         .ack_delay_us = (unsigned)(attr.ack_delay_ns / 1000),
         .rto_min_us = (unsigned)(attr.rto_min_ns / 1000),
+        .queue_delay_us = (unsigned)(attr.queue_delay_ns / 1000),
         .peer_timeout_s = 600,
         .send_window_datagrams = attr.send_window_datagrams,
         .send_pool_bytes = attr.send_pool_bytes,
@@ -446,6 +451,7 @@ void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr)
     attr->connected = params->connected;
     attr->ack_delay_ns = params->ack_delay_us * 1000ull;
     attr->rto_min_ns = params->rto_min_us * 1000ull;
+    attr->queue_delay_ns = params->queue_delay_us * 1000ull;
     attr->peer_timeout_ns = params->peer_timeout_s * 1000000000ull;
     attr->send_window_datagrams = params->send_window_datagrams;
     attr->send_pool_bytes = params->send_pool_bytes;

@@ -50,6 +50,7 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/socket_memory.c \
 	common/llp/udp_open.c \
 	common/llp/udp.h \
+	common/rel/delay.h \
 	common/rel/ranges.c \
 	common/rel/ranges.h \
 	common/rel/record.c \

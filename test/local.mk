@@ -118,6 +118,7 @@ UNIT_TESTS = \
 	test/unit/test_cq \
 	test/unit/test_crc32c \
 	test/unit/test_ddp \
+	test/unit/test_delay \
 	test/unit/test_device \
 	test/unit/test_fault_plan \
 	test/unit/test_heap \

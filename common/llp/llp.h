@@ -68,7 +68,7 @@ struct dw_llp_ops {
     int (*send)(struct dw_llp *llp, const struct dw_llp_train *train);
     /* Fills at most n slots without blocking; returns how many, 0 when nothing waits. */
     int (*recv)(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n);
-    /* The destination of a datagram that came back as unreachable (ICMP), if any: true and *to.
+    /* The destination of a datagram that came back as "port unreachable" (ICMP): true and *to.
      * Not while another thread sends. */
     bool (*unreachable)(struct dw_llp *llp, struct dw_llp_addr *to);
     void (*close)(struct dw_llp *llp);

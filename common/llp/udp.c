@@ -63,10 +63,11 @@ static void sockaddr_get(const union dw_udp_sockaddr *from, struct dw_llp_addr *
 
 /* ---- send --------------------------------------------------------------------------------- */
 
-/* The ICMP errors that say nobody is there. */
-static bool is_unreachable_error(int error)
+/* The ICMP error that says nobody has that port. A host or a network that cannot be reached may be
+ * so for a while only: a route changes, a cable is out. */
+static bool is_refused(int error)
 {
-    return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH;
+    return error == ECONNREFUSED;
 }
 
 /* Whether a call may have failed for an ICMP error of an earlier datagram. EPERM is not one: it is
@@ -126,7 +127,7 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
             udp->llp.counters->tx_eagain++;
             return -EAGAIN;
         }
-        if (hot_fd >= 0 && is_unreachable_error(error)) {
+        if (hot_fd >= 0 && is_refused(error)) {
             dw_udp_hot_refused(udp, to);
         }
         if (!is_pending_error(udp, error) || retries == PENDING_ERROR_RETRIES) {
@@ -413,8 +414,8 @@ static int udp_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
     return 0;
 }
 
-/* Whether an error queue entry says that its datagram cannot reach its destination. */
-static bool is_unreachable(struct msghdr *msg)
+/* Whether an error queue entry says that nobody has the port its datagram went to. */
+static bool is_refusal(struct msghdr *msg)
 {
     for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
         bool is_error = (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_RECVERR) ||
@@ -426,7 +427,7 @@ static bool is_unreachable(struct msghdr *msg)
         memcpy(&error, CMSG_DATA(cmsg), sizeof(error));
         bool is_icmp =
             error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
-        return is_icmp && is_unreachable_error((int)error.ee_errno);
+        return is_icmp && is_refused((int)error.ee_errno);
     }
     return false;
 }
@@ -455,7 +456,7 @@ static bool udp_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
         if (recvmsg(llp->fd, &msg, MSG_ERRQUEUE) < 0) {
             return false;
         }
-        if (msg.msg_namelen > 0 && is_unreachable(&msg)) {
+        if (msg.msg_namelen > 0 && is_refusal(&msg)) {
             sockaddr_get(&name, to);
             atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
             return true;

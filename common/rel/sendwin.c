@@ -20,9 +20,21 @@ void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_da
         .recovery_psn = first_psn,
         .max_datagrams = (uint16_t)max_datagrams,
         .cwnd_datagrams = (uint16_t)max_datagrams,
+        .ssthresh_datagrams = (uint16_t)max_datagrams,
         .credit_bytes = credit_bytes,
     };
     dw_list_init(&win->unacked);
+}
+
+void dw_sendwin_set_congestion(struct dw_sendwin *win, uint32_t ssthresh_datagrams,
+                               uint32_t floor_datagrams, uint32_t queue_max_ns)
+{
+    win->ssthresh_datagrams = (uint16_t)ssthresh_datagrams;
+    win->floor_datagrams = (uint8_t)floor_datagrams;
+    win->queue_max_ns = queue_max_ns;
+    win->cwnd_datagrams = win->ssthresh_datagrams;
+    if (queue_max_ns && floor_datagrams < ssthresh_datagrams)
+        win->cwnd_datagrams = (uint16_t)floor_datagrams;
 }
 
 static const struct dw_tx *oldest(const struct dw_sendwin *win)
@@ -79,28 +91,60 @@ void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now
     transmitted(win, tx, now_ns);
 }
 
+static void begin_round(struct dw_sendwin *win)
+{
+    win->cwnd_acked = 0;
+    win->cwnd_used = false;
+    win->delay.round = 0;
+}
+
 static void on_loss(struct dw_sendwin *win, const struct dw_tx *tx)
 {
     if (dw_serial_before(tx->psn, win->recovery_psn))
         return;
     win->recovery_psn = win->next_psn;
-    win->cwnd_acked = 0;
+    begin_round(win);
     if (win->cwnd_datagrams >= 2 * CWND_MIN_DATAGRAMS)
         win->cwnd_datagrams /= 2;
     else if (win->cwnd_datagrams > CWND_MIN_DATAGRAMS)
         win->cwnd_datagrams = CWND_MIN_DATAGRAMS;
+    win->ssthresh_datagrams = win->cwnd_datagrams;
 }
 
-static void grow(struct dw_sendwin *win, unsigned acked)
+static void grow(struct dw_sendwin *win, bool queue_is_short)
+{
+    const unsigned cwnd = win->cwnd_datagrams, ssthresh = win->ssthresh_datagrams;
+    if (cwnd < ssthresh)
+        win->cwnd_datagrams = (uint16_t)(!queue_is_short       ? cwnd + 1
+                                         : 2 * cwnd < ssthresh ? 2 * cwnd
+                                                               : ssthresh);
+    else if (cwnd < win->max_datagrams)
+        win->ssthresh_datagrams = ++win->cwnd_datagrams;
+}
+
+static void shrink(struct dw_sendwin *win)
+{
+    const unsigned less = win->cwnd_datagrams - win->cwnd_datagrams / 4;
+    if (win->cwnd_datagrams > win->floor_datagrams)
+        win->cwnd_datagrams = less > win->floor_datagrams ? (uint16_t)less : win->floor_datagrams;
+}
+
+/* A round ends when as many have been acknowledged as the window has. */
+static void take_round(struct dw_sendwin *win, unsigned acked)
 {
     const unsigned so_far = win->cwnd_acked + acked;
+    uint64_t queued_ns;
     if (so_far < win->cwnd_datagrams) {
         win->cwnd_acked = (uint16_t)so_far;
         return;
     }
-    win->cwnd_acked = 0;
-    if (win->cwnd_datagrams < win->max_datagrams)
-        win->cwnd_datagrams++;
+    bool known = dw_delay_end_round(&win->delay, &queued_ns);
+    /* Few datagrams do not make a queue: then it is others', or the peer was busy. */
+    if (known && win->cwnd_used && win->queue_max_ns && queued_ns > win->queue_max_ns)
+        shrink(win);
+    else
+        grow(win, known && queued_ns <= win->queue_max_ns / 4);
+    begin_round(win);
 }
 
 enum report { REPORT_ACKED, REPORT_MISSING, REPORT_NONE };
@@ -165,10 +209,13 @@ int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint6
         win->recovery_psn = ack; /* left behind, it would come round to lie ahead */
     if (!win->count)
         return 0;
+    win->cwnd_used |= 2u * win->count >= win->cwnd_datagrams;
     bool overtook = take_acked(win, ack, sack, now_ns, acked, result);
     if (!result->acked)
         return 0;
-    grow(win, result->acked);
+    if (result->rtt_ns)
+        dw_delay_on_sample(&win->delay, result->rtt_ns, now_ns);
+    take_round(win, result->acked);
     if (!win->count || (!overtook && !is_overtaken(win, oldest(win))))
         return 0;
     dw_list_foreach (it, &win->unacked) {

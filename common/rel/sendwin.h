@@ -8,6 +8,12 @@
  * does not acknowledge it; in both cases only if it is one that acknowledgements report by now, the
  * first DW_SACK_DATAGRAMS from the oldest on. Time alone never makes a datagram lost: the peer may
  * be computing.
+ *
+ * How many may be on their way follows from loss and from delay. A loss halves the congestion
+ * window (RFC 5681). Where each datagram of a round waited in queues for longer than
+ * `queue_max_ns`, it shrinks by a quarter, so that a switch's buffer need not overflow for the
+ * senders to learn of it. It grows by one in a round, and doubles up to `ssthresh_datagrams` where
+ * the queue is short again.
  */
 #ifndef DW_SENDWIN_H
 #define DW_SENDWIN_H
@@ -16,6 +22,7 @@
 #include <stdint.h>
 
 #include "common/base/list.h"
+#include "common/rel/delay.h"
 
 #define DW_REORDER_DATAGRAMS 3
 
@@ -37,11 +44,16 @@ struct dw_sendwin {
     uint32_t acked_order;  /* the latest order known to have arrived */
     uint32_t recovery_psn; /* losses before it belong to one event */
     uint16_t max_datagrams;
-    uint16_t cwnd_datagrams; /* halved on loss, grows with each full window acknowledged */
-    uint16_t cwnd_acked;
-    uint16_t count;        /* of unacked */
-    uint32_t bytes;        /* truesize of unacked */
-    uint32_t credit_bytes; /* what the peer grants; one datagram may always go */
+    uint16_t cwnd_datagrams;
+    uint16_t ssthresh_datagrams; /* what loss has left of it, and what it has regained */
+    uint16_t cwnd_acked;         /* in this round: a full window acknowledged ends it */
+    uint16_t count;              /* of unacked */
+    struct dw_delay delay;
+    bool cwnd_used;          /* in this round, half of it or more */
+    uint8_t floor_datagrams; /* delay does not shrink it further */
+    uint32_t queue_max_ns;   /* 0: delay does not matter */
+    uint32_t bytes;          /* truesize of unacked */
+    uint32_t credit_bytes;   /* what the peer grants; one datagram may always go */
 };
 
 struct dw_sendwin_result {
@@ -52,6 +64,11 @@ struct dw_sendwin_result {
 
 void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_datagrams,
                      uint32_t credit_bytes);
+
+/* Before the first datagram: the congestion window begins at its floor, or at `ssthresh_datagrams` if
+ * that is less or delay does not matter. */
+void dw_sendwin_set_congestion(struct dw_sendwin *win, uint32_t ssthresh_datagrams,
+                               uint32_t floor_datagrams, uint32_t queue_max_ns);
 
 /* How many more datagrams the congestion window and the PSNs allow; credit apart. */
 uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win);

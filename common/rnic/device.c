@@ -29,6 +29,7 @@ void diwarp_device_attr_init(struct diwarp_device_attr *attr)
         .ack_delay_ns = 200000,
         .rto_min_ns = 2000000,
         .peer_timeout_ns = 600ull * 1000000000,
+        .queue_delay_ns = 1000000,
         .send_window_datagrams = DW_WINDOW_DATAGRAMS,
         .send_pool_bytes = 3u << 19,
     };
@@ -88,6 +89,8 @@ static int check_attr(const struct diwarp_device_attr *attr, struct diwarp_diagn
         fault = "port_max is less than port_min";
     else if (attr->rto_min_ns < 10000)
         fault = "rto_min_ns must be at least 10000";
+    else if (attr->queue_delay_ns > UINT32_MAX)
+        fault = "queue_delay_ns must be less than 4.3 s";
     if (!fault)
         return 0;
     snprintf(why->text, sizeof why->text, "%s", fault);

@@ -10,11 +10,19 @@
 
 /* Asks a silent peer whose answer we wait for, though nothing is unacknowledged. */
 #define KEEPALIVE_NS 1000000000ull
-/* ICMP says "port unreachable" this often, over this long, with nothing heard: the process died. */
-#define REFUSALS_GONE    5
-#define REFUSALS_SPAN_NS 500000000ull
+/* ICMP says "port unreachable" this often, and probes get no answer for so long: the process died.
+ */
+#define REFUSALS_GONE      5
+#define REFUSALS_SILENT_NS 500000000ull
 /* Until the peer tells its credit: what any socket holds. */
 #define CREDIT_FIRST_KIB 64
+/* What may be on its way to a peer whatever the delay: a long eager message, or some short ones. */
+#define CWND_FLOOR_BYTES     (64u << 10)
+#define CWND_FLOOR_DATAGRAMS 16
+/* A probe's PSN is when it was sent, in units of 1 us: so its reply tells that, however many probes
+ * have followed. Of one older than 17 s nothing is taken. */
+#define PROBE_CLOCK_SHIFT 10
+#define PROBE_AGE_MAX     (1u << 24)
 /* Places in the table of address handles that one call looks at. */
 #define REST_LOOKS 256
 
@@ -62,11 +70,33 @@ void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns)
     dw_peer_wake(peer, probe_due_ns(peer));
 }
 
+void dw_peer_on_record(struct dw_peer *peer, uint64_t now_ns)
+{
+    if (!peer->sendwin.count)
+        dw_peer_on_asked(peer, now_ns);
+}
+
 /* Silence counts from the first probe without an answer: with nothing owed there is none. */
+static bool silent_for(const struct dw_peer *peer, uint64_t limit_ns, uint64_t now_ns)
+{
+    return peer->probe_sent_ns > peer->heard_ns && now_ns - peer->silent_since_ns > limit_ns;
+}
+
 static bool silent_too_long(const struct dw_peer *peer, uint64_t now_ns)
 {
-    uint64_t limit = peer->qp->device->attr.peer_timeout_ns;
-    return limit && peer->probe_sent_ns > peer->heard_ns && now_ns - peer->silent_since_ns > limit;
+    uint64_t limit_ns = peer->qp->device->attr.peer_timeout_ns;
+    return limit_ns && silent_for(peer, limit_ns, now_ns);
+}
+
+static uint32_t probe_clock(uint64_t now_ns)
+{
+    return (uint32_t)(now_ns >> PROBE_CLOCK_SHIFT);
+}
+
+uint64_t dw_peer_probe_sent_ns(uint32_t psn, uint64_t now_ns)
+{
+    uint32_t age = probe_clock(now_ns) - psn;
+    return age <= PROBE_AGE_MAX ? now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT) : 0;
 }
 
 static void probe(struct dw_peer *peer, uint64_t now_ns)
@@ -75,7 +105,7 @@ static void probe(struct dw_peer *peer, uint64_t now_ns)
         peer->silent_since_ns = now_ns;
     peer->probe_sent_ns = now_ns;
     peer->qp->counters.tx_probes++;
-    dw_transmit_bare(peer, DW_LLP_PROBE, ++peer->probe_serial);
+    dw_transmit_bare(peer, DW_LLP_PROBE, probe_clock(now_ns));
 }
 
 bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_ns)
@@ -103,7 +133,8 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
             return;
         }
         if (now_ns >= probe_due_ns(peer)) {
-            peer->backoff++;
+            if (peer->backoff < UINT16_MAX)
+                peer->backoff++;
             probe(peer, now_ns);
         }
         dw_peer_wake(peer, probe_due_ns(peer));
@@ -113,6 +144,14 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 }
 
 /* ---- taking and giving back ---- */
+
+static uint8_t cwnd_floor(const struct diwarp_ah *ah)
+{
+    uint32_t datagrams = (CWND_FLOOR_BYTES - 1) / ah->datagram_max_bytes + 1;
+    if (datagrams < CWND_FLOOR_DATAGRAMS)
+        datagrams = CWND_FLOOR_DATAGRAMS;
+    return datagrams < UINT8_MAX ? (uint8_t)datagrams : UINT8_MAX;
+}
 
 struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
 {
@@ -127,7 +166,7 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
         ah->met = true;
         ah->next_psn = ah->ack = qp->device->env.first_psn;
         ah->credit_kib = CREDIT_FIRST_KIB;
-        ah->cwnd_datagrams = attr->send_window_datagrams & ((1u << DW_CWND_BITS) - 1);
+        ah->ssthresh_datagrams = attr->send_window_datagrams & ((1u << DW_CWND_BITS) - 1);
         dw_rtt_init(&ah->rtt);
     }
     peer->qp = qp;
@@ -135,11 +174,10 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
     peer->index = ++qp->next_peer_index;
     peer->heard_ns = dw_device_now_ns(qp->device);
     peer->timer.fire = on_timer;
-    /* An answer to what was asked before it went to rest is not one to what is asked now. */
-    peer->probe_serial = (uint32_t)dw_device_random(qp->device);
     dw_sendwin_init(&peer->sendwin, ah->next_psn, attr->send_window_datagrams,
                     (uint32_t)ah->credit_kib << 10);
-    peer->sendwin.cwnd_datagrams = ah->cwnd_datagrams;
+    dw_sendwin_set_congestion(&peer->sendwin, ah->ssthresh_datagrams, cwnd_floor(ah),
+                              (uint32_t)attr->queue_delay_ns);
     dw_recvwin_init(&peer->recvwin, ah->ack);
     struct dw_list *heads[] = {&peer->flush_link, &peer->pending,  &peer->awaiting,
                                &peer->assemblies, &peer->ack_link, &peer->sinks,
@@ -172,7 +210,7 @@ static void release(struct dw_peer *peer)
     ah->next_psn = peer->sendwin.next_psn;
     ah->ack = peer->recvwin.ack;
     ah->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
-    ah->cwnd_datagrams = peer->sendwin.cwnd_datagrams & ((1u << DW_CWND_BITS) - 1);
+    ah->ssthresh_datagrams = peer->sendwin.ssthresh_datagrams & ((1u << DW_CWND_BITS) - 1);
     ah->peer = NULL;
     qp->counters.peers_active--;
     free(peer);
@@ -279,10 +317,10 @@ void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr
     for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));) {
         if (peer->ah->gone || !same_addr(&peer->ah->addr, addr))
             continue;
-        if (!peer->refusals++)
-            peer->refused_ns = now_ns;
-        if (dw_peer_owes(peer) && peer->refusals >= REFUSALS_GONE &&
-            now_ns - peer->refused_ns >= REFUSALS_SPAN_NS)
+        if (peer->refusals < REFUSALS_GONE)
+            peer->refusals++;
+        if (peer->refusals == REFUSALS_GONE && dw_peer_owes(peer) &&
+            silent_for(peer, REFUSALS_SILENT_NS, now_ns))
             dw_peer_fail(peer);
         return;
     }

@@ -117,9 +117,9 @@ struct diwarp_ah {
     uint32_t ack;         /* at rest: the first that has not come; none after it has, either */
     uint32_t send_msn;
     struct dw_rtt rtt;
-    uint32_t owners;                        /* handles given out */
-    uint16_t credit_kib;                    /* at rest: what it granted last */
-    uint16_t cwnd_datagrams : DW_CWND_BITS; /* at rest */
+    uint32_t owners;                            /* handles given out */
+    uint16_t credit_kib;                        /* at rest: what it granted last */
+    uint16_t ssthresh_datagrams : DW_CWND_BITS; /* at rest */
     uint16_t local_interface : 4;
     bool met : 1;
     bool heard : 1; /* it knows our address: no intro needed */
@@ -141,7 +141,9 @@ struct dw_peer {
 
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes, ack_owed_datagrams;
-    uint32_t probe_serial;
+    uint16_t backoff;
+    uint8_t refusals; /* ICMP unreachable since it was heard last */
+    bool at_once;     /* what is appended now, or was last, is not to wait for others */
     struct dw_list assemblies;
     struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run */
     uint64_t ack_due_ns;
@@ -153,10 +155,6 @@ struct dw_peer {
     uint64_t asked_ns; /* last time we gave it something to answer */
     uint64_t probe_sent_ns;
     uint64_t silent_since_ns; /* the first probe since it was heard last */
-    uint32_t backoff;
-    uint16_t refusals; /* ICMP unreachable in a row */
-    bool at_once;      /* what is appended now, or was last, is not to wait for others */
-    uint64_t refused_ns;
 };
 
 /* Reassembly of a Send of more than one segment. */
@@ -350,6 +348,10 @@ void dw_peer_fail(struct dw_peer *peer);
 void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns);
 /* We gave it something to answer: sees that it is probed. */
 void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns);
+/* The same for a record, but while data is unacknowledged: many records do not put off its probe. */
+void dw_peer_on_record(struct dw_peer *peer, uint64_t now_ns);
+/* When the probe was sent whose reply has that PSN; 0: it cannot be one of ours. */
+uint64_t dw_peer_probe_sent_ns(uint32_t psn, uint64_t now_ns);
 /* Not heard since we asked: it computes, or what we asked was lost. A probe finds out and costs
  * less than asking again would, once it reads all that waits for it. False: it was heard. */
 bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_ns);

@@ -150,7 +150,7 @@ struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total
                         now_ns);
     dw_list_append(&peer->sinks, &sink->peer_link);
     dw_list_append(&qp->want, &sink->want_link);
-    dw_peer_on_asked(peer, now_ns);
+    dw_peer_on_record(peer, now_ns);
     return sink;
 }
 

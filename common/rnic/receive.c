@@ -175,8 +175,9 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
         peer->asked_ns = now_ns;
     }
     unsigned lost = result.lost;
-    if (header->type == DW_LLP_PROBE_REPLY && header->psn == peer->probe_serial)
-        lost += dw_sendwin_on_probe_reply(&peer->sendwin, peer->probe_sent_ns);
+    if (header->type == DW_LLP_PROBE_REPLY)
+        lost +=
+            dw_sendwin_on_probe_reply(&peer->sendwin, dw_peer_probe_sent_ns(header->psn, now_ns));
     if (lost)
         dw_transmit_lost(peer, now_ns);
     if (result.acked)

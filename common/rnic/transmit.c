@@ -188,11 +188,11 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
         dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
         lead(peer, datagram);
         peer->qp->counters.tx_resent_datagrams++;
+        dw_peer_on_asked(peer, now_ns);
         send_finished(peer, datagram);
         if (datagram->tx.lost)
             return; /* the socket is full: the next run goes on */
     }
-    dw_peer_on_asked(peer, now_ns);
 }
 
 /* ---- the others ---- */

@@ -126,7 +126,7 @@ static bool send_train(struct dw_source *source, uint64_t now_ns)
     if (!n)
         return true;
     struct iovec iov = {.iov_base = stage, .iov_len = total};
-    dw_peer_on_asked(peer, now_ns);
+    dw_peer_on_record(peer, now_ns);
     int rc = gathered ? send_gathered(source, parts[0].range)
                       : dw_transmit_train(peer, &iov, 1, segment);
     if (rc == -EAGAIN) {

@@ -132,6 +132,26 @@ static void flip_bits(struct sim_net *net, struct sim_datagram *datagram)
     datagram->corrupted = true;
 }
 
+/* What waits at the port is what has not left by the time a datagram comes there. False: no room.
+ */
+static bool pass_port(struct sim_net *net, const struct sim_datagram *datagram, uint64_t *at_ns)
+{
+    const struct sim_impairment *impairment = &net->impairment;
+    struct sim_endpoint *to = endpoint_at(net, &datagram->to);
+    if (!impairment->port_bytes_per_ns || !to)
+        return true;
+    if (to->port_free_ns < *at_ns)
+        to->port_free_ns = *at_ns;
+    if ((double)(to->port_free_ns - *at_ns) * impairment->port_bytes_per_ns + datagram->bytes >
+        impairment->port_bytes) {
+        net->port_dropped++;
+        return false;
+    }
+    to->port_free_ns += 1 + (uint64_t)(datagram->bytes / impairment->port_bytes_per_ns);
+    *at_ns = to->port_free_ns;
+    return true;
+}
+
 /* One copy on its way. */
 static void launch(struct sim_endpoint *from, const struct dw_llp_addr *to, const uint8_t *buf,
                    uint32_t bytes)
@@ -152,6 +172,10 @@ static void launch(struct sim_endpoint *from, const struct dw_llp_addr *to, cons
     if (at_ns <= from->last_arrival_ns)
         at_ns = from->last_arrival_ns + 1;
     from->last_arrival_ns = at_ns;
+    if (!pass_port(net, datagram, &at_ns)) {
+        free(datagram);
+        return;
+    }
     if (sim_random_permille(&net->random_state, impairment->reorder_permille))
         at_ns += sim_random_below(&net->random_state, impairment->reorder_ns + 1);
     if (dw_heap_set(&net->in_flight, &datagram->timer, at_ns))

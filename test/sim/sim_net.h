@@ -19,6 +19,9 @@ struct sim_impairment {
     uint64_t delay_ns, jitter_ns; /* jitter keeps the order */
     uint64_t reorder_ns;          /* at most, for those that are reordered */
     double bytes_per_ns;          /* of each sender's link */
+    /* The switch's port to each receiver, and what it queues; 0: as fast as all senders together. */
+    double port_bytes_per_ns;
+    uint32_t port_bytes;
 };
 
 struct sim_endpoint;
@@ -52,6 +55,7 @@ struct sim_net {
                        const struct sim_datagram *datagram);
     void *arg;
     uint64_t sent, lost, repeated, overflowed, corrupted_received;
+    uint64_t port_dropped; /* the queue of a port was full */
 };
 
 /* One socket. */
@@ -64,6 +68,7 @@ struct sim_endpoint {
     uint32_t queued_bytes; /* truesize */
     uint64_t link_free_ns; /* when all that was sent has left */
     uint64_t last_arrival_ns;
+    uint64_t port_free_ns; /* when all that the switch has for it has left */
     bool refused; /* a datagram of ours found no socket at refused_by */
     struct dw_llp_addr refused_by;
 };

@@ -259,6 +259,41 @@ static void incast__small_buffer(void **state)
     free(local);
 }
 
+/* Several senders to one, through a port of 1 Gb/s with a queue of 8 ms: how many are sent again.
+ */
+static uint64_t resent_through_port(uint64_t queue_delay_ns)
+{
+    enum { SENDERS = 8, SENDS = 50, BYTES = 60000 };
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, BYTES);
+    uint64_t resent = 0;
+    f->config.node_count = SENDERS + 1;
+    f->config.device.queue_delay_ns = queue_delay_ns;
+    f->config.impairment.port_bytes_per_ns = 0.125;
+    f->config.impairment.port_bytes = 1 << 20;
+    fixture_open(f);
+    for (unsigned n = 0; n < SENDERS; n++)
+        for (unsigned i = 0; i < SENDS; i++)
+            assert_int_equal(fixture_post(f, n, SENDERS, i, IBV_WR_SEND, 0, local, BYTES, NULL), 0);
+    fixture_run(f, 10 * SECOND);
+    assert_int_equal(fixture_count(f, SENDERS, IBV_WC_RECV), SENDERS * SENDS);
+    for (unsigned n = 0; n < SENDERS; n++)
+        resent += sim_counters(&f->world, n)->tx_resent_datagrams;
+    assert_true(resent >= f->world.net.port_dropped);
+    fixture_close(f);
+    free(local);
+    return resent;
+}
+
+/* Senders learn of a switch's queue by its delay, before it overflows. */
+static void congestion__delay_shrinks_the_window_before_loss(void **state)
+{
+    (void)state;
+    uint64_t by_loss = resent_through_port(0), by_delay = resent_through_port(MS);
+    assert_true(by_loss > 500);
+    assert_true(by_delay < by_loss / 20);
+}
+
 /* More long messages at a time than there is memory to put them together: all come in the end. */
 static void many__long_messages_beyond_the_memory_for_them(void **state)
 {
@@ -293,6 +328,7 @@ int main(void)
         cmocka_unit_test(reader__computes__record_not_repeated),
         cmocka_unit_test(writer__computes__record_sent_at_most_twice),
         cmocka_unit_test(incast__small_buffer),
+        cmocka_unit_test(congestion__delay_shrinks_the_window_before_loss),
         cmocka_unit_test(many__long_messages_beyond_the_memory_for_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
