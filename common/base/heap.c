@@ -84,10 +84,10 @@ uint64_t dw_heap_next_ns(const struct dw_heap *heap)
     return heap->count ? heap->slots[1]->deadline_ns : DW_NEVER;
 }
 
-void dw_heap_run(struct dw_heap *heap, uint64_t now_ns)
+void dw_heap_run(struct dw_heap *heap, uint64_t now_ns, size_t most)
 {
     heap->floor_ns = now_ns + 1;
-    while (dw_heap_next_ns(heap) <= now_ns) {
+    while (most-- > 0 && dw_heap_next_ns(heap) <= now_ns) {
         struct dw_timer *timer = heap->slots[1];
         take_out(heap, timer);
         timer->fire(timer, now_ns);

@@ -26,8 +26,8 @@ void dw_heap_fini(struct dw_heap *heap);
 int dw_heap_set(struct dw_heap *heap, struct dw_timer *timer, uint64_t deadline_ns);
 /* DW_NEVER when empty. */
 uint64_t dw_heap_next_ns(const struct dw_heap *heap);
-/* Takes out and fires each timer that was due at now_ns, once: one that a callback sets to that
- * moment or earlier waits for a later run. */
-void dw_heap_run(struct dw_heap *heap, uint64_t now_ns);
+/* Takes out and fires the timers that were due at now_ns, at most `most` of them and each once: one
+ * that a callback sets to that moment or earlier waits for a later run. */
+void dw_heap_run(struct dw_heap *heap, uint64_t now_ns, size_t most);
 
 #endif

@@ -12,6 +12,8 @@
 
 /* Timers run at the latest after this, though the socket has not been read empty. */
 #define TIMERS_WAIT_MAX_NS 20000000
+/* Then the socket is read again: what many time-outs would ask for may have come meanwhile. */
+#define TIMERS_PER_RUN 64
 /* Silence after which a drained QP may go: a peer that missed our last acknowledgement has asked
  * again by then. */
 #define LINGER_NS 10000000
@@ -332,7 +334,7 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
     /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
     if (drained || now_ns - qp->timers_ran_ns > TIMERS_WAIT_MAX_NS) {
         qp->timers_ran_ns = now_ns;
-        dw_heap_run(&qp->timers, now_ns);
+        dw_heap_run(&qp->timers, now_ns, TIMERS_PER_RUN);
     }
     take_unreachable(qp, now_ns);
     return received;

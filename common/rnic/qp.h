@@ -182,6 +182,7 @@ struct dw_sink {
     bool requested;       /* request_psn is set */
     bool signaled, hold;
     bool held; /* complete, waits for diwarp_post_release() */
+    bool counted; /* in qp.granted_records */
 };
 
 /* RD record at the source: answers a peer's read, or is our own write. */
@@ -245,6 +246,7 @@ struct diwarp_qp {
     struct dw_list want, ready;
     uint32_t next_id;
     uint32_t grant_budget_bytes, granted_bytes; /* granted: given out, not yet here */
+    uint32_t granted_records;                   /* that have a grant and have not ended */
     uint32_t eager_budget_bytes;
     uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
 

@@ -165,7 +165,7 @@ int dw_rc_run(struct dw_rc *rc, uint64_t now_ns)
     if (!dw_list_empty(&rc->resumed)) /* before the timers: the receive was there in time */
         resume(rc, now_ns);
     if (dw_heap_next_ns(&rc->timers) <= now_ns)
-        dw_heap_run(&rc->timers, now_ns);
+        dw_heap_run(&rc->timers, now_ns, SIZE_MAX);
     int received = read_hot(rc, now_ns);
     if (++rc->runs_since_wait >= wait_every(rc, received)) {
         rc->runs_since_wait = 0;

@@ -11,8 +11,16 @@
 #define RECORDS_MAX 65536
 /* No grant below this part of the budget, unless it ends the record: each costs a datagram. */
 #define GRANT_MIN_SHARE_DEN 4
+/* What a record takes of the budget at least: its datagram's truesize in our receive buffer. */
+#define RECORD_MIN_BYTES 1024
 
 /* ---- grants ---- */
+
+static bool budget_is_spent(const struct diwarp_qp *qp)
+{
+    return qp->granted_bytes >= qp->grant_budget_bytes ||
+           (uint64_t)qp->granted_records * RECORD_MIN_BYTES >= qp->grant_budget_bytes;
+}
 
 /* What may be granted to the sink now; 0: wait. */
 static uint32_t grantable(const struct dw_sink *sink)
@@ -44,9 +52,11 @@ static void arm(struct dw_sink *sink)
 
 static bool grant(struct dw_sink *sink, uint64_t now_ns)
 {
-    uint32_t bytes = grantable(sink);
+    uint32_t bytes = sink->counted || !budget_is_spent(sink->peer->qp) ? grantable(sink) : 0;
     if (!bytes)
         return false;
+    sink->peer->qp->granted_records += !sink->counted;
+    sink->counted = true;
     /* Nothing was due: the silence until now was ours. */
     if (!dw_record_sink_due_bytes(&sink->record))
         sink->record.heard_ns = now_ns;
@@ -64,11 +74,6 @@ static bool is_known_to_source(const struct dw_sink *sink)
 {
     return sink->region ||
            (sink->requested && dw_serial_before(sink->request_psn, sink->peer->sendwin.next_psn));
-}
-
-static bool budget_is_spent(const struct diwarp_qp *qp)
-{
-    return qp->granted_bytes >= qp->grant_budget_bytes;
 }
 
 void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn)
@@ -161,6 +166,8 @@ static void stop(struct dw_sink *sink)
     struct diwarp_qp *qp = sink->peer->qp;
     qp->granted_bytes -= dw_record_sink_due_bytes(&sink->record);
     sink->record.granted = (uint32_t)sink->record.map.bytes;
+    qp->granted_records -= sink->counted;
+    sink->counted = false;
     dw_list_remove(&sink->want_link);
     dw_heap_set(&qp->timers, &sink->timer, DW_NEVER);
 }

@@ -78,7 +78,7 @@ uint64_t sim_net_next_ns(const struct sim_net *net)
 
 void sim_net_deliver(struct sim_net *net)
 {
-    dw_heap_run(&net->in_flight, net->now_ns);
+    dw_heap_run(&net->in_flight, net->now_ns, SIZE_MAX);
 }
 
 static struct sim_endpoint *endpoint_at(const struct sim_net *net, const struct dw_llp_addr *addr)

@@ -346,6 +346,33 @@ static void read__behind_a_queue_that_never_empties(void **state)
     free(remote);
 }
 
+/* Many small reads, whose reader then computes: no more are under way than its buffer takes, though
+ * their bytes are few. */
+static void reads__small_ones_beyond_the_buffer__nothing_twice(void **state)
+{
+    (void)state;
+    enum { READS = 1000, BYTES = 8 };
+    struct fixture *f = fixture_new();
+    f->config.device.rcvbuf_bytes = 2 * 106496;
+    uint8_t *remote = fixture_payload(1, BYTES), *local = fixture_payload(2, BYTES * READS);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
+    for (unsigned i = 0; i < READS; i++)
+        assert_int_equal(
+            fixture_post(f, 0, 1, i, IBV_WR_RDMA_READ, 0, local + i * BYTES, BYTES, mr), 0);
+    for (unsigned i = 0; i < 20; i++) {
+        sim_world_run_for(&f->world, 20000);
+        f->world.nodes[0].paused_until_ns = f->world.net.now_ns + MS;
+    }
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_RDMA_READ), READS);
+    assert_int_equal(f->world.net.overflowed, 0);
+    assert_int_equal(sim_counters(&f->world, 1)->tx_resent_record_bytes, 0);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
 /* Far more records than the budget holds: those that wait long for their grant lose nothing. */
 static void reads__more_than_the_budget__nothing_twice(void **state)
 {
@@ -482,6 +509,7 @@ int main(void)
         cmocka_unit_test(send__lost_on_a_path_longer_than_the_time_out),
         cmocka_unit_test(read__behind_a_queue_that_never_empties),
         cmocka_unit_test(reads__more_than_the_budget__nothing_twice),
+        cmocka_unit_test(reads__small_ones_beyond_the_buffer__nothing_twice),
         cmocka_unit_test(reads__large_and_damaged),
         cmocka_unit_test(deregistered__while_read),
         cmocka_unit_test(deregistered__while_written),

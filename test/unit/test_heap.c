@@ -43,7 +43,7 @@ static void on_alarm(struct dw_timer *timer, uint64_t now_ns)
 static void run(struct dw_heap *heap, uint64_t now_ns)
 {
     last_deadline_ns = 0;
-    dw_heap_run(heap, now_ns);
+    dw_heap_run(heap, now_ns, SIZE_MAX);
 }
 
 static void fill(struct dw_heap *heap, struct alarm *alarms, const uint64_t *deadlines, size_t n)
@@ -67,6 +67,25 @@ static void heap_next__never_when_empty(void **state)
     assert_true(dw_heap_next_ns(&heap) == DW_NEVER);
     run(&heap, DW_NEVER - 1);
     assert_int_equal(alarm.fired, 0);
+    dw_heap_fini(&heap);
+}
+
+static void heap_run__no_more_than_asked_for(void **state)
+{
+    (void)state;
+    static const uint64_t deadlines[] = {30, 10, 20, 40};
+    struct dw_heap heap;
+    struct alarm alarms[4];
+
+    fill(&heap, alarms, deadlines, 4);
+    last_deadline_ns = 0;
+    dw_heap_run(&heap, 100, 0);
+    assert_int_equal(heap.count, 4);
+    dw_heap_run(&heap, 100, 3);
+    assert_int_equal(heap.count, 1);
+    assert_int_equal(alarms[3].fired, 0);
+    dw_heap_run(&heap, 100, 3);
+    assert_int_equal(alarms[3].fired, 1);
     dw_heap_fini(&heap);
 }
 
@@ -241,6 +260,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_next__never_when_empty),
+        cmocka_unit_test(heap_run__no_more_than_asked_for),
         cmocka_unit_test(heap_set__moves_and_removes),
         cmocka_unit_test(heap_run__only_what_is_due),
         cmocka_unit_test(heap_run__rearmed_in_the_past_waits),
