@@ -348,6 +348,8 @@ static int answer(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoi
                   struct diwarp_connect_request *request)
 {
     const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
+    /* Only the higher name gives way, so each crossing is counted on one side. */
+    const bool crossed = MCA_BTL_DIWARP_RC_IDLE != endpoint->state;
     int rc;
 
     if (MCA_BTL_DIWARP_RC_CALLING == endpoint->state) {
@@ -359,6 +361,7 @@ static int answer(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoi
         return rc;
     }
     module->rc->connections++;
+    module->counters.rc_crossed += crossed;
     set_state(endpoint, MCA_BTL_DIWARP_RC_ACCEPTING);
     return 0;
 }
