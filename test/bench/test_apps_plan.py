@@ -219,11 +219,17 @@ class CommandLine(unittest.TestCase):
         for words in (["--apps", "ft"], ["--classes", "C"], ["--ranks", "0"], ["--ranks", "x"],
                       ["--transports", "rd-loss"], ["--rounds", "0"], ["--quick", "--full"],
                       ["--npb", "/no/such"], ["--smg2000", "/no/such"], ["--only", "all"],
-                      ["--net", "--ranks", "1"], ["--verify", "--judge"], ["more"]):
+                      ["--net", "--ranks", "1"], ["--verify", "--judge"],
+                      ["--verify", "--transports", "tcp"], ["more"]):
             with self.assertRaises(SystemExit) as caught, \
                     contextlib.redirect_stderr(io.StringIO()):
                 cli.parse_options(words)
             self.assertEqual(caught.exception.code, 2, words)
+
+    def test_verify_over_some_transports(self):
+        for words in ("rd-loss", "rc,rc-srq"):
+            options = cli.parse_options(["--verify", "--transports", words])
+            self.assertEqual(options.transports, words.split(","))
 
     def test_what_was_asked_for_and_lacks(self):
         results = Results()
