@@ -10,7 +10,11 @@ EXTRA_DIST += benchmarks/apps benchmarks/apps_lib/__init__.py benchmarks/apps_li
 	benchmarks/apps_lib/programs.py benchmarks/apps_lib/readings.py \
 	benchmarks/apps_lib/report.py benchmarks/apps_lib/results.py \
 	benchmarks/apps_lib/session.py benchmarks/apps_lib/transports.py \
-	benchmarks/apps_lib/verify.py test/bench/test_apps.py
+	benchmarks/apps_lib/verify.py test/bench/apps_fixture.py \
+	test/bench/test_apps_judge.py test/bench/test_apps_plan.py test/bench/test_apps_readings.py
+# README.md shows them.
+EXTRA_DIST += benchmarks/plots/apps-communication.png benchmarks/plots/apps-runtime.png \
+	benchmarks/plots/bandwidth.png benchmarks/plots/latency.png
 EXTRA_DIST += benchmarks/README.md benchmarks/compare benchmarks/run_smg2000 benchmarks/lib.sh \
 	benchmarks/compare_lib/__init__.py benchmarks/compare_lib/cli.py \
 	benchmarks/compare_lib/command_line.py benchmarks/compare_lib/figures.py benchmarks/compare_lib/hosts.py \

@@ -48,7 +48,8 @@
     X(fin_msgs_on_wire, "messages", "FIN messages that the PML sent as messages of their own") \
     X(fin_in_release, "messages", "FIN messages carried inside record-complete")               \
     X(rx_unknown_tag, "messages", "dropped: a message with a tag nobody has registered")       \
-    X(waiting_for_room, "requests", "work requests that waited for room in the send queue")
+    X(waiting_for_room, "requests", "work requests that waited for room in the send queue")    \
+    X(rc_crossed, "connections", "both sides had called: our call gave way to the peer's")
 
 struct mca_btl_diwarp_counters {
 #define X(name, unit, meaning) uint64_t name;

@@ -62,10 +62,35 @@ mca_btl_diwarp_rc_endpoint(mca_btl_base_endpoint_t *endpoint)
     return MCA_BTL_DIWARP_OWNER(endpoint, mca_btl_diwarp_rc_endpoint_t, super);
 }
 
+/* Of the table of endpoints, and what decides between two calls that cross: the lower one wins. */
+static inline uint64_t mca_btl_diwarp_rc_key(struct diwarp_name name)
+{
+    return (uint64_t)name.job << 32 | name.rank;
+}
+
+static inline uint64_t mca_btl_diwarp_rc_my_key(void)
+{
+    return mca_btl_diwarp_rc_key((struct diwarp_name){.job = OPAL_PROC_MY_NAME.jobid,
+                                                      .rank = OPAL_PROC_MY_NAME.vpid});
+}
+
 int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                                       mca_btl_base_endpoint_t **endpoint);
 void mca_btl_diwarp_rc_endpoint_destroy(struct mca_btl_diwarp_module *module,
                                         mca_btl_base_endpoint_t *endpoint);
+/* Under the lock: the endpoint of a name, made when there is none. NULL: no memory. */
+mca_btl_diwarp_rc_endpoint_t *mca_btl_diwarp_rc_endpoint_for(struct mca_btl_diwarp_rc *rc,
+                                                             struct diwarp_name name);
+/* Under the lock: once nobody can name it any more. */
+void mca_btl_diwarp_rc_endpoint_free_if_unused(struct mca_btl_diwarp_module *module,
+                                               mca_btl_diwarp_rc_endpoint_t *endpoint);
+/* Says goodbye to everybody. */
+void mca_btl_diwarp_rc_endpoints_leave(struct mca_btl_diwarp_module *module);
+/* Closes what is still open and frees all endpoints, those of the PML included. */
+void mca_btl_diwarp_rc_endpoints_free(struct mca_btl_diwarp_module *module);
+
+/* ---- connections (btl_diwarp_rc_connect.c) -------------------------------------------------- */
+
 /* Under the lock, in state IDLE: calls the peer. 0, or negative errno for ..._on_lost(). */
 int mca_btl_diwarp_rc_endpoint_call(struct mca_btl_diwarp_module *module,
                                     mca_btl_diwarp_rc_endpoint_t *endpoint);
@@ -76,10 +101,9 @@ void mca_btl_diwarp_rc_endpoint_on_lost(struct mca_btl_diwarp_module *module,
  * waits. */
 void mca_btl_diwarp_rc_endpoint_leave_if_due(struct mca_btl_diwarp_module *module,
                                              mca_btl_diwarp_rc_endpoint_t *endpoint);
-/* Says goodbye to everybody. */
-void mca_btl_diwarp_rc_endpoints_leave(struct mca_btl_diwarp_module *module);
-/* Closes what is still open and frees all endpoints, those of the PML included. */
-void mca_btl_diwarp_rc_endpoints_free(struct mca_btl_diwarp_module *module);
+/* Destroys its QPs without a goodbye, whatever their state. */
+void mca_btl_diwarp_rc_endpoint_destroy_qps(struct mca_btl_diwarp_module *module,
+                                           mca_btl_diwarp_rc_endpoint_t *endpoint);
 
 /* Events, from completions. */
 void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);

@@ -19,6 +19,7 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_pvars.c \
 	btl_diwarp/btl_diwarp_rc.c \
 	btl_diwarp/btl_diwarp_rc.h \
+	btl_diwarp/btl_diwarp_rc_connect.c \
 	btl_diwarp/btl_diwarp_rc_endpoint.c \
 	btl_diwarp/btl_diwarp_rc_put.c \
 	btl_diwarp/btl_diwarp_rc_recv.c \

@@ -230,6 +230,7 @@ MPI_TESTS = \
 	test/mpi/collectives \
 	test/mpi/async_progress \
 	test/mpi/compute_gap \
+	test/mpi/crossing \
 	test/mpi/datatypes \
 	test/mpi/finalize_race \
 	test/mpi/matching \
@@ -250,6 +251,9 @@ test_mpi_async_progress_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_async_progress_LDADD = $(MPI_LIBS)
 test_mpi_compute_gap_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_compute_gap_LDADD = $(MPI_LIBS)
+
+test_mpi_crossing_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_crossing_LDADD = $(MPI_LIBS)
 
 test_mpi_datatypes_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_datatypes_LDADD = $(MPI_LIBS)

@@ -51,8 +51,9 @@ def add_choices(p: argparse.ArgumentParser) -> None:
                    help=f"instead of those of the mode; of {','.join(CLASSES)}")
     p.add_argument("--ranks", type=numbers, metavar="N,...",
                    help="instead of those of the mode")
-    p.add_argument("--transports", type=names_of(MEASURED), metavar="NAME,...",
-                   help=f"of {','.join(MEASURED)} (default {','.join(DEFAULT)})")
+    p.add_argument("--transports", type=names_of((*MEASURED, RD_LOSS)), metavar="NAME,...",
+                   help=f"of {','.join(MEASURED)} (default {','.join(DEFAULT)}); with --verify of "
+                   f"{','.join(VERIFIED)} (default all)")
     p.add_argument("--rounds", type=positive, metavar="N",
                    help=f"rounds (quick {QUICK.rounds}, otherwise {NORMAL.rounds}, "
                    f"full {FULL.rounds})")
@@ -110,9 +111,12 @@ def parse_options(words: list[str]) -> argparse.Namespace:
         p.error("--net has two hosts, which share no memory")
     if options.net and any(count < 2 for count in options.ranks or []):
         p.error("--net needs 2 ranks or more")
-    if options.verify and (options.transports or options.net or options.judge or options.readme
-                           or options.only):
-        p.error("--verify has transports of its own, and no figures")
+    if options.verify and (options.net or options.judge or options.readme or options.only):
+        p.error("--verify has no figures")
+    known = VERIFIED if options.verify else MEASURED
+    for name in options.transports or []:
+        if name not in known:
+            p.error(f"{name} is {'not' if options.verify else 'only'} for --verify")
     return options
 
 
@@ -324,7 +328,8 @@ def verify(options: argparse.Namespace) -> int:
     wanted = verify_cases(options.effort is FULL, options.apps or list(APPLICATIONS),
                           options.classes, options.ranks)
     cases = runnable(wanted, programs, results)
-    usable = usable_transports(list(VERIFIED), launcher, probe_program(options), results)
+    asked = options.transports or list(VERIFIED)
+    usable = usable_transports(asked, launcher, probe_program(options), results)
     # Its report proves which transport it was.
     tools = Tools(diwarp=MEMORY_PARAMETER in parameters(launcher))
     runners = {name: Runner(with_faults(launcher) if name == RD_LOSS else launcher, programs,

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections: when they are made, which of two that cross is kept, and how they end.
+ *
+ * The first send to a peer calls it. Where both call at once, the call of the lower name wins: the
+ * other side accepts it, and its own call is rejected. Before it closes, a side says goodbye; a
+ * connection that ends without is an error.
+ */
+#include "btl_diwarp/btl_diwarp_rc.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+/* The caller's name: job, rank. */
+#define REQUEST_BYTES 8
+
+/* Why a call was rejected: one byte of private data. */
+enum rejection {
+    REJECT_NOT,
+    REJECT_CROSSED, /* our call to you is under way, or there is a connection already */
+    REJECT_CLOSING, /* the last connection is about to close: call again */
+    REJECT_LEFT,    /* nothing will be received here any more */
+    REJECT_BAD,     /* not a request of diwarp's BTL */
+};
+
+/* Where the user set no limit: a year. */
+#define CONNECT_LONGEST_NS (31536000ull * 1000000000ull)
+
+/* ---- states ------------------------------------------------------------------------------- */
+
+#define TO(state) (1u << MCA_BTL_DIWARP_RC_##state)
+
+static const unsigned allowed[MCA_BTL_DIWARP_RC_STATES] = {
+    [MCA_BTL_DIWARP_RC_IDLE] = TO(CALLING) | TO(ACCEPTING) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_CALLING] =
+        TO(CONNECTED) | TO(YIELDING) | TO(ACCEPTING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_YIELDING] = TO(ACCEPTING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_ACCEPTING] = TO(CONNECTED) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_CONNECTED] = TO(LEAVING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_LEAVING] = TO(IDLE),
+    [MCA_BTL_DIWARP_RC_GONE] = 0,
+};
+
+static void set_state(mca_btl_diwarp_rc_endpoint_t *endpoint, enum mca_btl_diwarp_rc_state to)
+{
+    assert(allowed[endpoint->state] & 1u << to);
+    endpoint->state = to;
+}
+
+/* ---- QPs ---------------------------------------------------------------------------------- */
+
+static struct diwarp_rc_qp_attr qp_attr(const struct mca_btl_diwarp_module *module,
+                                        mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_component.params;
+    struct diwarp_rc_qp_attr attr;
+
+    diwarp_rc_qp_attr_init(&attr);
+    attr.cq = module->cq;
+    attr.srq = module->rc->srq;
+    attr.context = endpoint;
+    attr.max_recv_wr = params->rc_recv_buffers;
+    attr.markers = params->rc_markers;
+    attr.crc = DIWARP_OFF != params->crc;
+    attr.mpa_revision = (uint8_t)params->rc_mpa_revision;
+    attr.rnr_timeout_ns = UINT64_MAX; /* receives come back as fast as the PML takes messages */
+    attr.connect_timeout_ns =
+        params->peer_timeout_s > 0 ? params->peer_timeout_s * 1000000000ull : CONNECT_LONGEST_NS;
+    return attr;
+}
+
+static void qp_destroy(struct mca_btl_diwarp_module *module, struct diwarp_rc_qp **qp)
+{
+    if (NULL != *qp) {
+        diwarp_destroy_rc_qp(*qp);
+        *qp = NULL;
+        module->rc->connections--;
+    }
+}
+
+/* The QP of the state, and the receives posted to it. */
+static void connection_destroy(struct mca_btl_diwarp_module *module,
+                               mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    qp_destroy(module, &endpoint->qp);
+    mca_btl_diwarp_rc_buffers_free(endpoint->buffers,
+                                   mca_btl_diwarp_component.params.rc_recv_buffers);
+    endpoint->buffers = NULL;
+}
+
+void mca_btl_diwarp_rc_endpoint_destroy_qps(struct mca_btl_diwarp_module *module,
+                                            mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    connection_destroy(module, endpoint);
+    qp_destroy(module, &endpoint->lost);
+}
+
+/* Under the lock: gives the connection its receives. 0 or negative errno. */
+static int connection_post_receives(struct mca_btl_diwarp_module *module,
+                                    mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    const unsigned count = mca_btl_diwarp_component.params.rc_recv_buffers;
+
+    if (NULL != module->rc->srq) {
+        return 0;
+    }
+    endpoint->buffers = mca_btl_diwarp_rc_buffers_alloc(count);
+    if (NULL == endpoint->buffers) {
+        return -ENOMEM;
+    }
+    return mca_btl_diwarp_rc_buffers_post(module, endpoint->buffers, count, endpoint->qp);
+}
+
+/* ---- calls -------------------------------------------------------------------------------- */
+
+int mca_btl_diwarp_rc_endpoint_call(struct mca_btl_diwarp_module *module,
+                                    mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
+    const uint32_t request[] = {htonl(OPAL_PROC_MY_NAME.jobid), htonl(OPAL_PROC_MY_NAME.vpid)};
+    struct diwarp_diagnosis why = {.text = ""};
+    struct diwarp_address address;
+    int rc;
+
+    if (OPAL_SUCCESS != mca_btl_diwarp_endpoint_address(module, endpoint->super.proc, &address)) {
+        return -EADDRNOTAVAIL;
+    }
+    rc = diwarp_connect(module->pd, &attr, &address, request, sizeof(request), &endpoint->qp, &why);
+    if (rc < 0) {
+        if (-ENETUNREACH == rc) {
+            mca_btl_diwarp_endpoint_show_unreachable(module, endpoint->super.proc, &address);
+        }
+        return rc;
+    }
+    module->rc->connections++;
+    set_state(endpoint, MCA_BTL_DIWARP_RC_CALLING);
+    return 0;
+}
+
+/* ---- ends --------------------------------------------------------------------------------- */
+
+void mca_btl_diwarp_rc_endpoint_on_lost(struct mca_btl_diwarp_module *module,
+                                        mca_btl_diwarp_rc_endpoint_t *endpoint, const char *why)
+{
+    /* It finished, or we do: what is left for it matters to nobody. */
+    const bool expected = endpoint->left || endpoint->deleted || module->rc->closing;
+    const enum mca_btl_diwarp_rc_state to =
+        expected ? MCA_BTL_DIWARP_RC_IDLE : MCA_BTL_DIWARP_RC_GONE;
+
+    OPAL_THREAD_LOCK(&module->rc->lock);
+    if (to != endpoint->state) {
+        set_state(endpoint, to);
+    }
+    OPAL_THREAD_UNLOCK(&module->rc->lock);
+    if (!expected) {
+        mca_btl_diwarp_endpoint_on_gone(module, &endpoint->name, why);
+    }
+    mca_btl_diwarp_rc_work_end_waiting(module, endpoint,
+                                       expected ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
+}
+
+void mca_btl_diwarp_rc_endpoint_leave_if_due(struct mca_btl_diwarp_module *module,
+                                             mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    if ((!endpoint->deleted && !module->rc->closing) || NULL != endpoint->waiting_first ||
+        MCA_BTL_DIWARP_RC_CONNECTED != endpoint->state) {
+        return;
+    }
+    /* Else a completion will bring us back. */
+    if (mca_btl_diwarp_rc_send_goodbye(endpoint->qp) >= 0) {
+        diwarp_disconnect(endpoint->qp);
+        set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
+    }
+}
+
+/* ---- requests of peers -------------------------------------------------------------------- */
+
+static bool name_from_request(const struct diwarp_wc *wc, struct diwarp_name *name)
+{
+    uint32_t words[2];
+
+    if (REQUEST_BYTES != wc->wc.byte_len) {
+        return false;
+    }
+    memcpy(words, wc->data, sizeof(words));
+    *name = (struct diwarp_name){.job = ntohl(words[0]), .rank = ntohl(words[1])};
+    return mca_btl_diwarp_rc_key(*name) != mca_btl_diwarp_rc_my_key();
+}
+
+static void reject(struct diwarp_connect_request *request, enum rejection rejection)
+{
+    const unsigned char why = (unsigned char)rejection;
+
+    diwarp_reject(request, &why, sizeof(why));
+}
+
+/* What to answer. */
+static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
+                                    const mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    switch (endpoint->state) {
+    case MCA_BTL_DIWARP_RC_IDLE:
+        return module->rc->closing ? REJECT_LEFT : REJECT_NOT;
+    case MCA_BTL_DIWARP_RC_CALLING:
+        return mca_btl_diwarp_rc_key(endpoint->name) < mca_btl_diwarp_rc_my_key() ? REJECT_NOT
+                                                                                  : REJECT_CROSSED;
+    case MCA_BTL_DIWARP_RC_YIELDING:
+        return REJECT_NOT;
+    case MCA_BTL_DIWARP_RC_LEAVING:
+        return REJECT_CLOSING;
+    default:
+        return REJECT_CROSSED;
+    }
+}
+
+/* Under the lock: accepts. 0 or negative errno. */
+static int answer(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint,
+                  struct diwarp_connect_request *request)
+{
+    const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
+    /* Only the higher name gives way, so each crossing is counted on one side. */
+    const bool crossed = MCA_BTL_DIWARP_RC_IDLE != endpoint->state;
+    int rc;
+
+    if (MCA_BTL_DIWARP_RC_CALLING == endpoint->state) {
+        endpoint->lost = endpoint->qp;
+        endpoint->qp = NULL;
+    }
+    rc = diwarp_accept(request, module->pd, &attr, NULL, 0, &endpoint->qp);
+    if (rc < 0) {
+        return rc;
+    }
+    module->rc->connections++;
+    module->counters.rc_crossed += crossed;
+    set_state(endpoint, MCA_BTL_DIWARP_RC_ACCEPTING);
+    return 0;
+}
+
+void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+{
+    mca_btl_diwarp_rc_endpoint_t *endpoint;
+    struct diwarp_name name;
+    enum rejection rejection;
+    int rc = 0;
+
+    if (!name_from_request(wc, &name)) {
+        reject(wc->request, REJECT_BAD);
+        return;
+    }
+    OPAL_THREAD_LOCK(&module->rc->lock);
+    endpoint = mca_btl_diwarp_rc_endpoint_for(module->rc, name);
+    rejection = NULL != endpoint ? judge_request(module, endpoint) : REJECT_LEFT;
+    if (REJECT_NOT != rejection) {
+        reject(wc->request, rejection);
+    } else {
+        rc = answer(module, endpoint, wc->request);
+    }
+    OPAL_THREAD_UNLOCK(&module->rc->lock);
+    if (rc < 0) {
+        mca_btl_diwarp_rc_endpoint_on_lost(module, endpoint, strerror(-rc));
+    }
+}
+
+/* ---- events of connections ---------------------------------------------------------------- */
+
+void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
+                                    const struct diwarp_wc *wc)
+{
+    mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
+    int rc;
+
+    /* A peer that accepts our call, and calls, too. */
+    if (wc->rc_qp != endpoint->qp) {
+        diwarp_disconnect(wc->rc_qp);
+        return;
+    }
+    OPAL_THREAD_LOCK(&module->rc->lock);
+    endpoint->left = false;
+    set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
+    rc = connection_post_receives(module, endpoint);
+    OPAL_THREAD_UNLOCK(&module->rc->lock);
+    if (rc < 0) {
+        mca_btl_diwarp_rc_endpoint_on_lost(module, endpoint, strerror(-rc));
+        return;
+    }
+    mca_btl_diwarp_rc_work_post_waiting(module, endpoint);
+}
+
+void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
+                                  mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    OPAL_THREAD_LOCK(&module->rc->lock);
+    endpoint->left = true;
+    if (MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state) {
+        set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
+    }
+    OPAL_THREAD_UNLOCK(&module->rc->lock);
+}
+
+static const char *text_of(const struct diwarp_wc *wc)
+{
+    switch (wc->wc.status) {
+    case IBV_WC_SUCCESS:
+        return "it closed the connection without a goodbye";
+    case IBV_WC_REM_OP_ERR:
+        return "the connection was terminated (RDMAP Terminate)";
+    case IBV_WC_REM_INV_REQ_ERR:
+        return "it rejected the connection";
+    default:
+        return "TCP lost the connection, or it could not be made in time";
+    }
+}
+
+/* Why the peer rejected our call. */
+static enum rejection rejection_of(const mca_btl_diwarp_rc_endpoint_t *endpoint,
+                                   const struct diwarp_wc *wc)
+{
+    unsigned char why;
+
+    if (MCA_BTL_DIWARP_RC_CALLING != endpoint->state || IBV_WC_REM_INV_REQ_ERR != wc->wc.status ||
+        1 != wc->wc.byte_len) {
+        return REJECT_NOT;
+    }
+    memcpy(&why, wc->data, sizeof(why));
+    return (enum rejection)why;
+}
+
+/* Under the lock: moves an endpoint on that has no QP any more. False: it is lost. */
+static bool state_after(mca_btl_diwarp_rc_endpoint_t *endpoint, enum rejection rejection)
+{
+    if (REJECT_CROSSED == rejection) {
+        set_state(endpoint, MCA_BTL_DIWARP_RC_YIELDING);
+        return true;
+    }
+    if (REJECT_CLOSING == rejection || MCA_BTL_DIWARP_RC_LEAVING == endpoint->state) {
+        set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+        return true;
+    }
+    endpoint->left = endpoint->left || REJECT_LEFT == rejection;
+    return false;
+}
+
+static void on_lost_call_end(struct mca_btl_diwarp_module *module,
+                             mca_btl_diwarp_rc_endpoint_t *endpoint, struct diwarp_rc_qp *qp)
+{
+    OPAL_THREAD_LOCK(&module->rc->lock);
+    if (qp == endpoint->lost) {
+        qp_destroy(module, &endpoint->lost);
+        mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
+    }
+    OPAL_THREAD_UNLOCK(&module->rc->lock);
+}
+
+void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
+                                       const struct diwarp_wc *wc)
+{
+    mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
+    const char *why = text_of(wc);
+    enum rejection rejection;
+    bool lost = false;
+    int rc = 0;
+
+    if (wc->rc_qp != endpoint->qp) {
+        on_lost_call_end(module, endpoint, wc->rc_qp);
+        return;
+    }
+    OPAL_THREAD_LOCK(&module->rc->lock);
+    rejection = rejection_of(endpoint, wc); /* before its data goes with the QP */
+    connection_destroy(module, endpoint);
+    if (MCA_BTL_DIWARP_RC_GONE != endpoint->state) {
+        lost = !state_after(endpoint, rejection);
+    }
+    if (MCA_BTL_DIWARP_RC_IDLE == endpoint->state && NULL != endpoint->waiting_first) {
+        lost = endpoint->deleted || module->rc->closing;
+        rc = lost ? 0 : mca_btl_diwarp_rc_endpoint_call(module, endpoint);
+    }
+    OPAL_THREAD_UNLOCK(&module->rc->lock);
+    if (lost || rc < 0) {
+        mca_btl_diwarp_rc_endpoint_on_lost(module, endpoint, lost ? why : strerror(-rc));
+    }
+    OPAL_THREAD_LOCK(&module->rc->lock);
+    mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
+    OPAL_THREAD_UNLOCK(&module->rc->lock);
+}
