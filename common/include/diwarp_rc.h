@@ -80,7 +80,9 @@ struct diwarp_rc_qp_attr {
     void *context;          /* the application's; see diwarp_rc_qp_context() */
     uint32_t max_send_wr;   /* then posts give -ENOMEM */
     uint32_t max_recv_wr;   /* without srq */
-    uint32_t max_rd_atomic; /* RDMA reads under way at once, each way: ORD and IRD */
+    uint32_t max_rd_atomic; /* RDMA reads under way at once, each way: ORD and IRD. Where one side
+                               has 0, the other's posts give -EINVAL; a read posted before that was
+                               known ends the connection (vendor_err 0x2006, insufficient IRD) */
     bool markers;           /* ask the other side for MPA markers (RFC 5044 4.3) */
     bool crc;               /* ask for CRC32C; in use when either side asks */
     uint8_t mpa_revision;   /* 1, or 2 (RFC 6581); the connecting side's counts */

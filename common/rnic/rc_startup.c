@@ -125,6 +125,16 @@ static void refuse(struct diwarp_rc_qp *qp)
     dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_STARTUP);
 }
 
+static bool has_reads(const struct diwarp_rc_qp *qp)
+{
+    for (uint32_t i = 0; i < qp->works.count; i++) {
+        const struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, i);
+        if (work->opcode == DW_RDMAP_READ_REQUEST)
+            return true;
+    }
+    return false;
+}
+
 static void on_reply(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *frame)
 {
     struct dw_rc_hello hello;
@@ -145,6 +155,12 @@ static void on_reply(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *frame)
         return;
     }
     dw_rc_begin_fpdus(qp, frame, hello.ird);
+    /* It answers no reads: one that was posted already would wait for ever, and with it all that is
+     * behind it (RFC 6581 9, insufficient IRD). */
+    if (!qp->ord && has_reads(qp)) {
+        (void)dw_rc_terminate(qp, DW_TERM_MPA_IRD, NULL, 0);
+        return;
+    }
     free(qp->startup);
     qp->startup = NULL;
     dw_rc_set_state(qp, DW_RC_RTS);

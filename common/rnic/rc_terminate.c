@@ -137,6 +137,10 @@ static void count(struct diwarp_rc_counters *counters, uint16_t cause)
     case DW_TERM_DDP_TOO_LONG:
         counters->rc_bad_message++;
         break;
+    case DW_TERM_MPA_IRD:
+    case DW_TERM_MPA_RTR:
+        counters->rc_rejects++; /* given up: the two do not suit each other */
+        break;
     case DW_TERM_RDMAP_CATASTROPHIC:
     case DW_TERM_MPA_CATASTROPHIC:
         break; /* ours */

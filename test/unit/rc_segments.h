@@ -22,6 +22,34 @@ static inline void accept_call(struct forged *f)
     f->in_bytes = 0;
 }
 
+/* Our QP calls, and the test takes the call. */
+static inline void call_forged(struct forged *f)
+{
+    open_end_only(f);
+    f->end.attr.max_rd_atomic = 2;
+    f->tx = f->rx = (struct dw_mpa_stream){.crc = true};
+    assert_int_equal(
+        diwarp_connect(f->end.pd, &f->end.attr, &f->end.address, NULL, 0, &f->end.qp, NULL), 0);
+    f->stream = fake_take_call(&f->net, f->end.address.port);
+    assert_non_null(f->stream);
+}
+
+/* Its request, answered by one that answers `ird` reads at once. */
+static inline void answer_call(struct forged *f, uint16_t ird)
+{
+    uint8_t buf[DW_MPA_FRAME_BYTES + DW_MPA_PRIVATE_MAX_BYTES];
+    struct dw_mpa_frame frame;
+
+    poll_some(f);
+    assert_int_equal(dw_mpa_frame_get(&frame, DW_MPA_REQUEST, f->in, f->in_bytes), f->in_bytes);
+    f->in_bytes = 0;
+    frame = (struct dw_mpa_frame){
+        .kind = DW_MPA_REPLY, .flags = DW_MPA_CRC, .revision = frame.revision};
+    const struct dw_rc_hello hello = {.name = {7, 9}, .token = f->end.address.token, .ird = ird};
+    fake_write(f->stream, buf, dw_rc_frame_put(buf, &frame, &hello, NULL, 0));
+    poll_some(f);
+}
+
 static inline void open_forged(struct forged *f, bool markers)
 {
     open_end(f);
