@@ -283,7 +283,7 @@ void dw_rc_end_if_idle(struct diwarp_rc_qp *qp)
 void dw_rc_limit_close(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
     bool closing = qp->state == DW_RC_CLOSING;
-    dw_rc_set_timer(qp, closing ? now_ns + qp->attr.connect_timeout_ns : DW_NEVER);
+    dw_rc_set_timer(qp, closing ? dw_deadline_ns(now_ns, qp->attr.connect_timeout_ns) : DW_NEVER);
 }
 
 static void begin_close(struct diwarp_rc_qp *qp)

@@ -253,7 +253,7 @@ static int connect_locked(struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *
         return error;
     }
     prepare_request(qp, address->token, private_data, private_bytes);
-    dw_rc_set_timer(qp, dw_device_now_ns(rc->device) + attr->connect_timeout_ns);
+    dw_rc_set_timer(qp, dw_deadline_ns(dw_device_now_ns(rc->device), attr->connect_timeout_ns));
     dw_rc_rewatch(qp);
     *qp_out = qp;
     return 0;

@@ -146,6 +146,24 @@ static void rc_protocol__connecting_takes_so_long(void **state)
     close_end(&f);
 }
 
+/* No limit is not one that is over at once. */
+static void rc_protocol__connecting_may_take_for_ever(void **state)
+{
+    (void)state;
+    struct forged f;
+
+    open_end_only(&f);
+    f.end.attr.connect_timeout_ns = UINT64_MAX;
+    assert_int_equal(
+        diwarp_connect(f.end.pd, &f.end.attr, &f.end.address, NULL, 0, &f.end.qp, NULL), 0);
+    f.stream = fake_take_call(&f.net, f.end.address.port);
+    poll_some(&f);
+    f.net.now_ns += 1000000000 * MS;
+    poll_some(&f);
+    assert_int_equal(f.end.disconnects, 0);
+    close_end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +171,7 @@ int main(void)
         cmocka_unit_test(rc_protocol__silent_strangers_give_way),
         cmocka_unit_test(rc_protocol__false_answers),
         cmocka_unit_test(rc_protocol__connecting_takes_so_long),
+        cmocka_unit_test(rc_protocol__connecting_may_take_for_ever),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
