@@ -99,7 +99,9 @@ DIWARP_EXPORT void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr);
 /* Private data of a request, answer or rejection: what MPA has room for, less our own. */
 #define DIWARP_PRIVATE_DATA_MAX_BYTES 480
 
-/* Waits for calls on a free port of the device's range; they come as completions of `cq`. */
+/* Waits for calls on a free port of the device's range; they come as completions of `cq`. Callers
+ * that have not shown the token yet may be silent for the device's peer_timeout_ns; where 64 are,
+ * the next one takes the place of the oldest. */
 DIWARP_EXPORT int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq,
                                 struct diwarp_listener **listener, struct diwarp_diagnosis *why);
 /* Where it is called, for peers: as diwarp_query_address(); the token is in every request of ours,

@@ -8,10 +8,8 @@
 #include "common/rnic/lock.h"
 #include "common/rnic/rc.h"
 
-/* A caller that does not say who it is in this time is none of ours. */
-#define STRANGER_TIMEOUT_NS (2ull * 1000000000)
-/* Callers that have not said it yet: the next one takes the place of the oldest, once that had time
- * enough for one that is there. */
+/* Callers that have not said who they are yet: the next one takes the place of the oldest, once
+ * that had time enough for one that is there. */
 #define STRANGERS_MAX        64
 #define STRANGER_SHORTEST_NS (100ull * 1000000)
 /* Requests not answered yet; the next ones wait inside TCP. */
@@ -136,6 +134,14 @@ static void request_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now
         on_stranger(request);
 }
 
+/* Until it is none of ours. TCP takes a call at once, but MPA's request leaves when its process
+ * polls: one that computes is as silent as a stranger, and for as long as a peer may be. */
+static uint64_t patience_ns(const struct diwarp_listener *listener)
+{
+    uint64_t silence_ns = listener->rc->device->attr.peer_timeout_ns;
+    return silence_ns ? silence_ns : DW_NEVER;
+}
+
 static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, uint64_t now_ns)
 {
     struct diwarp_connect_request *request = calloc(1, sizeof *request);
@@ -153,7 +159,8 @@ static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, 
     dw_list_append(&listener->strangers, &request->link);
     listener->stranger_count++;
     listener->rc->receive_bytes += sizeof *request;
-    (void)dw_heap_set(&request->rc->timers, &request->timer, now_ns + STRANGER_TIMEOUT_NS);
+    (void)dw_heap_set(&request->rc->timers, &request->timer,
+                      dw_deadline_ns(now_ns, patience_ns(listener)));
     stream->ops->watch(stream, DW_STREAM_IN);
     request_ready(&request->watch, DW_STREAM_IN, now_ns); /* most have sent it by now */
 }

@@ -41,7 +41,7 @@ static void rc_protocol__strangers_are_closed_and_counted(void **state)
 
     open_end(&f); /* who says nothing */
     poll_some(&f);
-    f.net.now_ns += 2100 * MS;
+    f.net.now_ns += 601000 * MS;
     expect_stranger(&f);
 
     open_end(&f); /* who says half */
@@ -50,6 +50,26 @@ static void rc_protocol__strangers_are_closed_and_counted(void **state)
     fake_hang_up(f.stream, false);
     f.stream = fake_call(&f.net, 1);
     expect_stranger(&f);
+}
+
+/* TCP set the call up, but its process computes before it polls. */
+static void rc_protocol__callers_may_be_slow(void **state)
+{
+    (void)state;
+    struct forged f;
+
+    open_end(&f);
+    poll_some(&f);
+    for (unsigned i = 0; i < 10; i++) {
+        f.net.now_ns += 59000 * MS;
+        poll_some(&f);
+    }
+    assert_false(fake_is_over(f.stream));
+    write_request(&f, DW_MPA_CRC, 2, f.end.address.token);
+    poll_some(&f);
+    assert_int_equal(f.end.requests, 1);
+    assert_int_equal(diwarp_query_rc_counters(f.end.cq)->rc_bad_startup, 0);
+    close_end(&f);
 }
 
 /* Callers that say nothing, `count` of them. */
@@ -168,6 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_protocol__strangers_are_closed_and_counted),
+        cmocka_unit_test(rc_protocol__callers_may_be_slow),
         cmocka_unit_test(rc_protocol__silent_strangers_give_way),
         cmocka_unit_test(rc_protocol__false_answers),
         cmocka_unit_test(rc_protocol__connecting_takes_so_long),
