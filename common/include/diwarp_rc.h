@@ -123,7 +123,9 @@ DIWARP_EXPORT int diwarp_accept(struct diwarp_connect_request *request, struct d
                                 size_t private_bytes, struct diwarp_rc_qp **qp);
 DIWARP_EXPORT void diwarp_reject(struct diwarp_connect_request *request, const void *private_data,
                                  size_t private_bytes);
-/* Orderly close: what was posted is sent, then no more; DIWARP_WC_DISCONNECTED follows. */
+/* Orderly close: what was posted is sent, then no more; DIWARP_WC_DISCONNECTED follows. Reads that
+ * the other side has not begun to answer when it closes complete with IBV_WC_WR_FLUSH_ERR: that
+ * alone does not make the close a disorderly one. */
 DIWARP_EXPORT void diwarp_disconnect(struct diwarp_rc_qp *qp);
 /* Closes at once; no completion of it comes any more, also none that was not polled yet. */
 DIWARP_EXPORT void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp);

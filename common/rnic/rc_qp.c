@@ -173,13 +173,17 @@ void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ib
     dw_cq_push(qp->rc->cq, &wc);
 }
 
-static void flush_works(struct diwarp_rc_qp *qp, bool tell)
+static void flush_reads(struct diwarp_rc_qp *qp, bool tell)
 {
     for (; qp->reads.count; dw_ring_pop(&qp->reads, 1)) {
         const struct dw_rc_read *read = dw_ring_at(&qp->reads, sizeof *read, 0);
         if (tell)
             dw_rc_complete(qp, read->wr_id, IBV_WC_RDMA_READ, IBV_WC_WR_FLUSH_ERR, 0);
     }
+}
+
+static void flush_works(struct diwarp_rc_qp *qp, bool tell)
+{
     for (; qp->works.count; dw_ring_pop(&qp->works, 1)) {
         struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, 0);
         if (tell)
@@ -217,6 +221,7 @@ static void release(struct diwarp_rc_qp *qp, bool tell)
         qp->stream->ops->close(qp->stream);
         dw_rc_detach(qp);
     }
+    flush_reads(qp, tell);
     flush_works(qp, tell);
     flush_recvs(qp, tell);
     dw_ring_fini(&qp->works);
@@ -301,6 +306,7 @@ void dw_rc_on_end(struct diwarp_rc_qp *qp)
         return;
     }
     qp->ended = true;
+    flush_reads(qp, true); /* nothing answers them any more, nor those that wait for their turn */
     if (qp->state != DW_RC_CLOSING)
         begin_close(qp);
     dw_rc_flush(qp);

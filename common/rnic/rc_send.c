@@ -91,7 +91,7 @@ static bool may_begin_work(const struct diwarp_rc_qp *qp, const struct dw_rc_cur
     if (cursor->work == qp->works.count)
         return false;
     return work_at(qp, cursor->work)->opcode != DW_RDMAP_READ_REQUEST ||
-           qp->reads.count + cursor->reads < qp->ord;
+           (!qp->ended && qp->reads.count + cursor->reads < qp->ord);
 }
 
 /* Which message goes on or begins; responses and our own take turns. False: none. */
@@ -378,6 +378,17 @@ static int send_train(struct diwarp_rc_qp *qp)
     return train->count > 0;
 }
 
+/* The other side has sent its last: a read whose turn comes now would never be answered. */
+static void drop_reads(struct diwarp_rc_qp *qp)
+{
+    for (; qp->ended && qp->works.count; dw_ring_pop(&qp->works, 1)) {
+        const struct dw_rc_work *work = work_at(qp, 0);
+        if (work->opcode != DW_RDMAP_READ_REQUEST)
+            return;
+        dw_rc_complete(qp, work->wr_id, IBV_WC_RDMA_READ, IBV_WC_WR_FLUSH_ERR, 0);
+    }
+}
+
 bool dw_rc_idle(const struct diwarp_rc_qp *qp)
 {
     return !qp->works.count && !qp->responses.count && !qp->tail && !qp->cursor.rtr;
@@ -389,6 +400,7 @@ void dw_rc_flush(struct diwarp_rc_qp *qp)
         return;
     int rc = send_tail(qp); /* of an MPA reply, too */
     for (unsigned i = 0; !rc && qp->may_send && i < TRAINS_PER_FLUSH; i++) {
+        drop_reads(qp);
         if (dw_rc_idle(qp))
             break;
         rc = send_train(qp);

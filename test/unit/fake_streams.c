@@ -352,6 +352,11 @@ bool fake_is_over(const struct fake_stream *stream)
     return stream->broken || stream->ended;
 }
 
+void fake_end(struct fake_stream *stream)
+{
+    fake_shutdown(&stream->stream);
+}
+
 void fake_hang_up(struct fake_stream *stream, bool reset)
 {
     if (stream->other && reset)

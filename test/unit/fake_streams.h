@@ -37,6 +37,8 @@ void fake_write(struct fake_stream *stream, const void *buf, size_t bytes);
 size_t fake_read(struct fake_stream *stream, void *buf, size_t len);
 /* It has closed, or ended its sending. */
 bool fake_is_over(const struct fake_stream *stream);
+/* Writes no more; it may still read. */
+void fake_end(struct fake_stream *stream);
 /* In order, or as a reset. Frees it. */
 void fake_hang_up(struct fake_stream *stream, bool reset);
 

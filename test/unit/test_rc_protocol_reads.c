@@ -42,11 +42,64 @@ static void rc_reads__none_is_asked_for(void **state)
     close_end(&f);
 }
 
+/* ---- ends ----------------------------------------------------------------------------------- */
+
+static void post_read(struct forged *f, uint64_t wr_id, uint32_t bytes)
+{
+    assert_int_equal(
+        rc_post(&f->end, IBV_WR_RDMA_READ, f->recv, bytes, IBV_SEND_SIGNALED, wr_id, f->mr, 0), 0);
+}
+
+/* STag and TO that its response has to go to. */
+static struct dw_ddp_header read_request(struct forged *f)
+{
+    struct dw_ddp_header ddp;
+    struct dw_read_request request;
+    uint8_t payload[1024];
+
+    int bytes = read_segment(f, &ddp, payload);
+    assert_int_equal(ddp.opcode, DW_RDMAP_READ_REQUEST);
+    assert_int_equal(dw_read_request_get_stream(&request, payload, (size_t)bytes), 0);
+    return (struct dw_ddp_header){.tagged = true,
+                                  .opcode = DW_RDMAP_READ_RESPONSE,
+                                  .stag = request.sink_stag,
+                                  .to = request.sink_to};
+}
+
+/* Nothing comes any more: neither what was asked for nor what still waits its turn will be
+ * answered, and what is behind it goes. */
+static void rc_reads__an_end_answers_none(void **state)
+{
+    (void)state;
+    struct forged f;
+    struct dw_ddp_header ddp;
+    uint8_t payload[1024];
+
+    open_forged(&f, false);
+    send_rtr(&f);
+    for (unsigned i = 0; i < 3; i++) /* the third one waits: the other side's IRD is 2 */
+        post_read(&f, i, 10);
+    assert_int_equal(rc_post(&f.end, IBV_WR_SEND, f.recv, 5, IBV_SEND_SIGNALED, 9, NULL, 0), 0);
+    post_read(&f, 3, 10);
+    for (unsigned i = 0; i < 2; i++)
+        (void)read_request(&f);
+    fake_end(f.stream);
+    assert_int_equal(read_segment(&f, &ddp, payload), 5);
+    assert_int_equal(ddp.opcode, DW_RDMAP_SEND);
+    assert_true(fake_is_over(f.stream));
+    assert_int_equal(f.end.flushed, 4);
+    assert_int_equal(f.end.sends, 1);
+    assert_int_equal(f.end.disconnects, 1);
+    assert_int_equal(f.end.disconnected.wc.status, IBV_WC_SUCCESS);
+    close_end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_reads__none_may_go),
         cmocka_unit_test(rc_reads__none_is_asked_for),
+        cmocka_unit_test(rc_reads__an_end_answers_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
