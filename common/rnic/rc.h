@@ -159,6 +159,7 @@ struct diwarp_rc_qp {
     struct dw_ring recvs;
     struct dw_rc_recv current;
     bool receiving; /* into current */
+    bool writing;   /* the other side's RDMA Write has begun and not ended */
     uint32_t received_bytes;
     uint32_t recv_msn, request_msn;
     struct dw_mpa_stream rx;

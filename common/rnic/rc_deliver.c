@@ -52,6 +52,7 @@ static enum dw_rc_verdict on_write(struct diwarp_rc_qp *qp, const struct dw_rc_s
 {
     const struct dw_ddp_header *ddp = &segment->ddp;
     uint32_t payload = segment->bytes - segment->head_bytes;
+    qp->writing = !ddp->last;
     if (!payload)
         return DW_RC_DONE; /* names nothing (RFC 5040 5.1) */
     uint16_t cause = dw_rc_check_access(qp, ddp->stag, ddp->to, payload, IBV_ACCESS_REMOTE_WRITE);

@@ -298,10 +298,18 @@ static void begin_close(struct diwarp_rc_qp *qp)
         dw_rc_limit_close(qp, dw_device_now_ns(qp->rc->device));
 }
 
+/* Has the other side begun an FPDU or message that it did not end? */
+static bool in_the_middle(const struct diwarp_rc_qp *qp)
+{
+    const struct dw_rc_read *read =
+        qp->reads.count ? dw_ring_at(&qp->reads, sizeof *read, 0) : NULL;
+    return qp->held.bytes || qp->stub_bytes || qp->receiving || qp->writing ||
+           (read && read->placed);
+}
+
 void dw_rc_on_end(struct diwarp_rc_qp *qp)
 {
-    /* In the middle of an FPDU or message it is no order. */
-    if (qp->held.bytes || qp->stub_bytes || qp->receiving || !qp->may_send || qp->broken) {
+    if (in_the_middle(qp) || !qp->may_send || qp->broken) {
         dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
         return;
     }

@@ -94,12 +94,64 @@ static void rc_reads__an_end_answers_none(void **state)
     close_end(&f);
 }
 
+/* It goes: in order, but for what it began and did not end. */
+static void expect_end(struct forged *f, enum ibv_wc_status status, unsigned flushed)
+{
+    poll_some(f);
+    fake_end(f->stream);
+    poll_some(f);
+    assert_int_equal(f->end.disconnects, 1);
+    assert_int_equal(f->end.disconnected.wc.status, status);
+    assert_int_equal(f->end.flushed, flushed);
+    close_end(f);
+}
+
+static void rc_reads__an_end_in_a_response_is_no_order(void **state)
+{
+    (void)state;
+    struct forged f;
+
+    for (unsigned whole = 0; whole < 2; whole++) {
+        open_forged(&f, false);
+        send_rtr(&f);
+        post_read(&f, 1, 10);
+        struct dw_ddp_header ddp = read_request(&f);
+        ddp.last = whole;
+        send_segment(&f, &ddp, f.region, whole ? 10 : 4);
+        expect_end(&f, whole ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR, !whole);
+    }
+}
+
+/* The segment seen last may have no payload. */
+static void rc_reads__an_end_in_a_write_is_no_order(void **state)
+{
+    (void)state;
+    struct forged f;
+
+    for (uint32_t bytes = 0; bytes < 2; bytes++) {
+        for (unsigned whole = 0; whole < 2; whole++) {
+            open_forged(&f, false);
+            send_rtr(&f);
+            struct dw_ddp_header ddp = {
+                .tagged = true, .stag = f.mr->stag, .to = (uint64_t)(uintptr_t)f.region};
+            send_segment(&f, &ddp, f.recv, bytes);
+            ddp.to += bytes;
+            ddp.last = true;
+            if (whole)
+                send_segment(&f, &ddp, f.recv, bytes);
+            expect_end(&f, whole ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR, 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_reads__none_may_go),
         cmocka_unit_test(rc_reads__none_is_asked_for),
         cmocka_unit_test(rc_reads__an_end_answers_none),
+        cmocka_unit_test(rc_reads__an_end_in_a_response_is_no_order),
+        cmocka_unit_test(rc_reads__an_end_in_a_write_is_no_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
