@@ -139,6 +139,7 @@ UNIT_TESTS = \
 	test/unit/test_rc_hello \
 	test/unit/test_rc_protocol \
 	test/unit/test_rc_protocol_reads \
+	test/unit/test_rc_protocol_sends \
 	test/unit/test_rc_protocol_setup \
 	test/unit/test_rc_stream \
 	test/unit/test_rdmap \
@@ -189,6 +190,8 @@ test_unit_test_lu_flow_SOURCES = test/unit/test_lu_flow.c $(LU_NUMERICS)
 test_unit_test_npb_SOURCES = test/unit/test_npb.c benchmarks/npb/radix_digit.c
 test_unit_test_rc_protocol_SOURCES = test/unit/test_rc_protocol.c test/unit/fake_streams.c
 test_unit_test_rc_protocol_reads_SOURCES = test/unit/test_rc_protocol_reads.c \
+	test/unit/fake_streams.c
+test_unit_test_rc_protocol_sends_SOURCES = test/unit/test_rc_protocol_sends.c \
 	test/unit/fake_streams.c
 test_unit_test_rc_protocol_setup_SOURCES = test/unit/test_rc_protocol_setup.c \
 	test/unit/fake_streams.c

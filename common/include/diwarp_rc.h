@@ -136,12 +136,13 @@ DIWARP_EXPORT void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf,
 /* SEND (IBV_SEND_SOLICITED: with Solicited Event), SEND_WITH_INV, RDMA_WRITE, RDMA_READ; one work
  * request, not a list. 0, or 1 as DIWARP_SEND_BUFFERED says (complete once TCP took it all).
  * DIWARP_SEND_LAZY: not before the next poll, but for a long queue or a post without it.
- * IBV_SEND_INLINE: taken by TCP now, or -EAGAIN and nothing of it was sent. -ENOMEM: the send queue
- * is full; a later completion makes room. -ENOTCONN: disconnected. -EINVAL, -EMSGSIZE, -EACCES: as
- * diwarp_post_send(). Unsignaled requests that succeed give no completion. Sends and writes
- * complete, in their order, when TCP has taken them (or we have copied the end of one that it took
- * in part), reads in theirs when the response is placed; the memory of sg_list must stay until
- * then. A read is neither INLINE nor BUFFERED. A local key of 0 names any memory of the process. */
+ * IBV_SEND_INLINE: taken by TCP now, or -EAGAIN (always, with LAZY) and nothing of it was sent.
+ * -ENOMEM: the send queue is full; a later completion makes room. -ENOTCONN: disconnected. -EINVAL,
+ * -EMSGSIZE, -EACCES: as diwarp_post_send(). Unsignaled requests that succeed give no completion.
+ * Sends and writes complete, in their order, when TCP has taken them (or we have copied the end of
+ * one that it took in part), reads in theirs when the response is placed; the memory of sg_list
+ * must stay until then. A read is neither INLINE nor BUFFERED. A local key of 0 names any memory of
+ * the process. */
 DIWARP_EXPORT int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr);
 /* -ENOMEM: max_recv_wr are posted. Messages fill receives in the order these were posted. */
 DIWARP_EXPORT int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr);
