@@ -413,6 +413,8 @@ void dw_rc_flush(struct diwarp_rc_qp *qp)
         return;
     if (rc == -EAGAIN)
         on_blocked(qp);
+    else if (rc == -EFAULT)
+        dw_rc_close(qp, IBV_WC_LOC_PROT_ERR, 0); /* of ours: reading would not find it again */
     else if (rc)
         on_broken(qp);
     else

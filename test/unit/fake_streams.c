@@ -87,6 +87,8 @@ static ssize_t fake_send(struct dw_stream *base, const struct iovec *iov, unsign
     struct fake_stream *stream = of(base);
     if (stream->broken || !stream->other)
         return -EPIPE;
+    if (stream->net->send_error)
+        return stream->net->send_error;
     size_t n = total(iov, count);
     if (n > room(stream))
         n = room(stream);

@@ -27,10 +27,28 @@ static void rc_sends__inline_is_never_lazy(void **state)
     close_end(&f);
 }
 
+/* The kernel cannot read what was posted: no other try will do. */
+static void rc_sends__memory_that_is_not_there(void **state)
+{
+    (void)state;
+    struct forged f;
+
+    open_forged(&f, false);
+    send_rtr(&f);
+    f.net.send_error = -EFAULT;
+    assert_int_equal(rc_post(&f.end, IBV_WR_SEND, f.recv, 3, 0, 1, NULL, 0), 0);
+    poll_some(&f);
+    assert_int_equal(f.end.flushed, 1);
+    assert_int_equal(f.end.disconnects, 1);
+    assert_int_equal(f.end.disconnected.wc.status, IBV_WC_LOC_PROT_ERR);
+    close_end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_sends__inline_is_never_lazy),
+        cmocka_unit_test(rc_sends__memory_that_is_not_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
