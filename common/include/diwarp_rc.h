@@ -91,8 +91,9 @@ struct diwarp_rc_qp_attr {
     uint64_t rnr_timeout_ns;     /* how long a Send may wait for a receive, while TCP holds back
                                     the sender; then, or at once with 0, Terminate (RFC 5041 7.1).
                                     UINT64_MAX: for ever */
-    uint64_t connect_timeout_ns; /* TCP and MPA set-up together; and again an orderly close.
-                                    UINT64_MAX: for ever */
+    uint64_t connect_timeout_ns; /* TCP and MPA set-up together; after diwarp_accept() until the
+                                    caller's first FPDU, which leaves when it polls; and again an
+                                    orderly close. UINT64_MAX: for ever */
 };
 
 /* Defaults: no markers, CRC, revision 2, 128 sends, 128 receives, 16 reads, 10 s. */

@@ -129,8 +129,10 @@ static enum dw_rc_verdict on_send(struct diwarp_rc_qp *qp, const struct dw_rc_se
 static void on_first(struct diwarp_rc_qp *qp)
 {
     qp->may_send = true;
-    if (qp->state == DW_RC_RESPONDED)
-        dw_rc_set_state(qp, DW_RC_RTS);
+    if (qp->state != DW_RC_RESPONDED)
+        return;
+    dw_rc_set_state(qp, DW_RC_RTS);
+    dw_rc_set_timer(qp, DW_NEVER);
 }
 
 enum dw_rc_verdict dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes)

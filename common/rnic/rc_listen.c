@@ -233,6 +233,8 @@ static int answer(struct diwarp_connect_request *request, struct diwarp_rc_qp *q
         return rc;
     dw_rc_begin_fpdus(qp, &request->frame, request->hello.ird);
     dw_rc_set_state(qp, DW_RC_RESPONDED);
+    dw_rc_set_timer(qp,
+                    dw_deadline_ns(dw_device_now_ns(qp->rc->device), qp->attr.connect_timeout_ns));
     dw_rc_rewatch(qp);
     return 0;
 }

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "test/unit/rc_forged.h"
+#include "test/unit/rc_segments.h"
 
 static void expect_stranger(struct forged *f)
 {
@@ -184,6 +184,28 @@ static void rc_protocol__connecting_may_take_for_ever(void **state)
     close_end(&f);
 }
 
+/* The first FPDU is the caller's, and part of the set-up: RFC 5044 7.1.2. */
+static void rc_protocol__the_first_fpdu_takes_so_long(void **state)
+{
+    (void)state;
+    for (unsigned speaks = 0; speaks < 2; speaks++) {
+        struct forged f;
+
+        open_forged(&f, false);
+        f.net.now_ns += 9000 * MS;
+        poll_some(&f);
+        assert_int_equal(f.end.disconnects, 0);
+        if (speaks)
+            send_rtr(&f);
+        f.net.now_ns += 2000 * MS;
+        poll_some(&f);
+        assert_int_equal(f.end.disconnects, !speaks);
+        if (!speaks)
+            assert_int_equal(f.end.disconnected.wc.status, IBV_WC_RETRY_EXC_ERR);
+        close_end(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +215,7 @@ int main(void)
         cmocka_unit_test(rc_protocol__false_answers),
         cmocka_unit_test(rc_protocol__connecting_takes_so_long),
         cmocka_unit_test(rc_protocol__connecting_may_take_for_ever),
+        cmocka_unit_test(rc_protocol__the_first_fpdu_takes_so_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
