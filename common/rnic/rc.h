@@ -315,6 +315,8 @@ enum dw_rc_verdict dw_rc_on_read_request(struct diwarp_rc_qp *qp,
                                          const struct dw_rc_segment *segment);
 enum dw_rc_verdict dw_rc_on_read_response(struct diwarp_rc_qp *qp,
                                           const struct dw_rc_segment *segment);
+/* The response under way, or the next one, cannot go on: ends the stream with Terminate. */
+void dw_rc_fail_response(struct diwarp_rc_qp *qp, uint16_t cause);
 
 /* ---- rc_srq.c ---- */
 void dw_rc_recv_free(struct dw_rc_recv *recv);

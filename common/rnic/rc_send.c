@@ -372,7 +372,7 @@ static int send_train(struct diwarp_rc_qp *qp)
             return -EAGAIN;
     }
     if (cause) {
-        (void)dw_rc_terminate(qp, (uint16_t)cause, NULL, 0);
+        dw_rc_fail_response(qp, (uint16_t)cause);
         return -ECONNABORTED;
     }
     return train->count > 0;

@@ -144,6 +144,82 @@ static void rc_reads__an_end_in_a_write_is_no_order(void **state)
     }
 }
 
+/* ---- a response that cannot go on ----------------------------------------------------------- */
+
+static void ask(struct forged *f, const struct dw_read_request *request, uint32_t msn)
+{
+    const struct dw_ddp_header ddp = {.last = true, .opcode = 1, .qn = 1, .msn = msn};
+    uint8_t body[DW_READ_REQUEST_STREAM_BYTES];
+
+    dw_read_request_put_stream(body, request);
+    send_segment(f, &ddp, body, sizeof body);
+}
+
+/* How much of the response there is before the Terminate, which `payload` then is. */
+static uint32_t read_response(struct forged *f, uint8_t *payload, int *bytes)
+{
+    struct dw_ddp_header ddp;
+    uint32_t sent = 0;
+
+    for (;;) {
+        *bytes = read_segment(f, &ddp, payload);
+        if (ddp.opcode == DW_RDMAP_TERMINATE)
+            return sent;
+        sent += (uint32_t)*bytes;
+    }
+}
+
+/* Its headers are those of the request, as if it were for what is left (RFC 5040 4.8). */
+static void rc_reads__a_response_ends_with_the_request_s_headers(void **state)
+{
+    (void)state;
+    struct forged f;
+    uint8_t payload[1024];
+    struct dw_terminate terminate;
+    struct dw_ddp_header ddp;
+    struct dw_read_request left;
+    uint16_t cause;
+    int bytes;
+
+    open_end(&f);
+    f.net.emss = 128;
+    f.tx = f.rx = (struct dw_mpa_stream){.crc = true};
+    write_request(&f, DW_MPA_CRC, 2, f.end.address.token);
+    accept_call(&f);
+    send_rtr(&f);
+    struct diwarp_mr *mr = diwarp_reg_mr(f.end.pd, f.region, REGION_BYTES, IBV_ACCESS_REMOTE_READ);
+    const struct dw_read_request request = {.sink_stag = 77,
+                                            .sink_to = 1000,
+                                            .size = 900,
+                                            .source_stag = mr->stag,
+                                            .source_to = (uint64_t)(uintptr_t)f.region + 50};
+    struct dw_read_request nothing = request;
+    nothing.size = 0;
+    ask(&f, &nothing, 1);
+    f.net.room_bytes = 300;
+    ask(&f, &request, 2);
+    poll_some(&f); /* no more than fits */
+    diwarp_dereg_mr(mr);
+    uint32_t sent = read_response(&f, payload, &bytes);
+    assert_in_range(sent, 1, 899);
+    assert_int_equal(dw_terminate_get(&terminate, payload, (size_t)bytes), 0);
+    assert_int_equal(terminate.cause, 0x0100);
+    assert_int_equal(terminate.segment_bytes, 18 + 28);
+    assert_non_null(terminate.ddp);
+    assert_non_null(terminate.rdmap);
+    assert_int_equal(dw_ddp_get_stream(&ddp, terminate.ddp, 18, &cause), 18);
+    assert_int_equal(ddp.opcode, DW_RDMAP_READ_REQUEST);
+    assert_int_equal(ddp.qn, 1);
+    assert_int_equal(ddp.msn, 2);
+    assert_int_equal(dw_read_request_get_stream(&left, terminate.rdmap, 28), 0);
+    assert_int_equal(left.sink_stag, 77);
+    assert_int_equal(left.sink_to, 1000 + sent);
+    assert_int_equal(left.size, 900 - sent);
+    assert_int_equal(left.source_stag, request.source_stag);
+    assert_int_equal(left.source_to, request.source_to + sent);
+    close_end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +228,7 @@ int main(void)
         cmocka_unit_test(rc_reads__an_end_answers_none),
         cmocka_unit_test(rc_reads__an_end_in_a_response_is_no_order),
         cmocka_unit_test(rc_reads__an_end_in_a_write_is_no_order),
+        cmocka_unit_test(rc_reads__a_response_ends_with_the_request_s_headers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
