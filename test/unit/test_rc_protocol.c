@@ -14,7 +14,7 @@
 
 /* ---- segments that must not come ------------------------------------------------------------ */
 
-enum region { NONE, GOOD, READ_ONLY, UNKNOWN };
+enum region { NONE, GOOD, READ_ONLY, UNKNOWN, LOCAL };
 
 static const struct bad {
     const char *name;
@@ -26,6 +26,7 @@ static const struct bad {
     uint8_t byte0, byte1; /* instead, if not 0 */
 } bads[] = {
     {"write, no STag", 0x1100, {.tagged = true, .last = true}, UNKNOWN, 0, 10, 0, 0},
+    {"write, no right of a peer", 0x1100, {.tagged = true, .last = true}, LOCAL, 0, 10, 0, 0},
     {"write before", 0x1101, {.tagged = true, .last = true}, GOOD, -1, 10, 0, 0},
     {"write behind", 0x1101, {.tagged = true, .last = true}, GOOD, REGION_BYTES - 9, 10, 0, 0},
     {"write, TO wraps",
@@ -47,6 +48,14 @@ static const struct bad {
     {"MO", 0x1204, {.last = true, .opcode = 3, .msn = 1, .mo = 4}, NONE, 0, 10, 0, 0},
     {"too long", 0x1205, {.last = true, .opcode = 3, .msn = 1}, NONE, 0, 101, 0, 0},
     {"invalidate", 0x0109, {.last = true, .opcode = 4, .msn = 1, .ulp = 99}, NONE, 0, 10, 0, 0},
+    {"invalidate, no right of a peer",
+     0x0109,
+     {.last = true, .opcode = 4, .msn = 1},
+     LOCAL,
+     0,
+     10,
+     0,
+     0},
     {"response, no read", 0x0206, {.tagged = true, .last = true, .opcode = 2}, GOOD, 0, 10, 0, 0},
     {"long read request",
      0x1205,
@@ -67,12 +76,17 @@ static void check_bad(const struct bad *bad, bool markers)
     struct dw_ddp_header ddp = bad->ddp;
 
     open_forged(&f, markers);
+    struct diwarp_mr *local =
+        diwarp_reg_mr(f.end.pd, f.region, sizeof f.region, IBV_ACCESS_LOCAL_WRITE);
     memset(f.region, 0xee, sizeof f.region);
     assert_int_equal(rc_post_recv(&f.end, f.recv, sizeof f.recv, 1), 0);
     send_rtr(&f);
     ddp.stag = bad->region == GOOD        ? f.mr->stag
                : bad->region == READ_ONLY ? f.read_only->stag
+               : bad->region == LOCAL     ? local->stag
                                           : f.mr->stag ^ 0x1000;
+    if (bad->region == LOCAL)
+        ddp.ulp = local->stag;
     if (!ddp.to)
         ddp.to = (uint64_t)(uintptr_t)f.region + (uint64_t)bad->offset;
     size_t head = dw_ddp_put(ulpdu, &ddp);
@@ -90,6 +104,7 @@ static void check_bad(const struct bad *bad, bool markers)
     assert_int_equal(f.end.recvs, 0);
     for (unsigned i = 0; i < REGION_BYTES; i++)
         assert_int_equal(f.region[i], 0xee);
+    diwarp_dereg_mr(local);
     close_end(&f);
 }
 
@@ -99,6 +114,39 @@ static void rc_protocol__terminates_with_the_right_cause(void **state)
     for (unsigned i = 0; i < sizeof bads / sizeof *bads; i++) {
         check_bad(&bads[i], false);
         check_bad(&bads[i], true);
+    }
+}
+
+static void invalidate(struct forged *f, uint32_t msn)
+{
+    const struct dw_ddp_header ddp = {
+        .last = true, .opcode = DW_RDMAP_SEND_INVALIDATE, .msn = msn, .ulp = f->mr->stag};
+
+    assert_int_equal(rc_post_recv(&f->end, f->recv, 10, msn), 0);
+    send_segment(f, &ddp, NULL, 0);
+    poll_some(f);
+}
+
+/* Then it is the STag that is invalid, no right that is missing (RFC 5040 5.3). */
+static void rc_protocol__invalid_is_invalid(void **state)
+{
+    (void)state;
+    for (unsigned again = 0; again < 2; again++) {
+        struct forged f;
+
+        open_forged(&f, false);
+        send_rtr(&f);
+        invalidate(&f, 1);
+        assert_int_equal(f.end.recvs, 1);
+        assert_int_equal(f.end.last_recv.wc.invalidated_rkey, f.mr->stag);
+        const struct dw_ddp_header ddp = {
+            .tagged = true, .last = true, .stag = f.mr->stag, .to = (uint64_t)(uintptr_t)f.region};
+        if (again)
+            invalidate(&f, 2);
+        else
+            send_segment(&f, &ddp, f.recv, 3);
+        expect_terminate(&f, again ? 0x0109 : 0x1100);
+        close_end(&f);
     }
 }
 
@@ -281,6 +329,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_protocol__terminates_with_the_right_cause),
+        cmocka_unit_test(rc_protocol__invalid_is_invalid),
         cmocka_unit_test(rc_protocol__crc_is_checked_before_placing),
         cmocka_unit_test(rc_protocol__send_without_receive),
         cmocka_unit_test(rc_protocol__send_waits_for_a_receive_so_long),
