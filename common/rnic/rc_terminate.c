@@ -202,8 +202,10 @@ enum dw_rc_verdict dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, cons
 enum dw_rc_verdict dw_rc_on_terminate(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment)
 {
     struct dw_terminate terminate;
-    if (dw_terminate_get(&terminate, segment->ulpdu + segment->head_bytes,
-                         segment->bytes - segment->head_bytes))
+    uint32_t bytes = segment->bytes - segment->head_bytes;
+    /* The headers behind the cause are of no use here, also where they are cut off. */
+    (void)dw_terminate_get(&terminate, segment->ulpdu + segment->head_bytes, bytes);
+    if (bytes < DW_TERMINATE_BYTES)
         terminate.cause = DW_TERM_RDMAP_UNSPECIFIED;
     qp->rc->counters.rc_rx_terminates++;
     dw_rc_close(qp, IBV_WC_REM_OP_ERR, terminate.cause);

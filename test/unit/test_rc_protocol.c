@@ -272,6 +272,26 @@ static void rc_protocol__terminate_is_understood(void **state)
     close_end(&f);
 }
 
+/* Whatever follows it: headers that are cut off, or a payload too short to have a cause. */
+static void rc_protocol__terminate_is_understood_in_part(void **state)
+{
+    (void)state;
+    static const uint8_t body[] = {0x11, 0x00, 0xe0, 0x00, 0x00};
+    static const uint16_t causes[] = {0x02ff, 0x02ff, 0x02ff, 0x02ff, 0x1100, 0x1100};
+    for (size_t bytes = 0; bytes <= sizeof body; bytes++) {
+        struct forged f;
+
+        open_forged(&f, false);
+        send_rtr(&f);
+        send_segment(&f, &(struct dw_ddp_header){.last = true, .opcode = 7, .qn = 2, .msn = 1},
+                     body, bytes);
+        poll_some(&f);
+        assert_int_equal(f.end.disconnects, 1);
+        assert_int_equal(f.end.disconnected.wc.vendor_err, causes[bytes]);
+        close_end(&f);
+    }
+}
+
 /* ---- ends ----------------------------------------------------------------------------------- */
 
 static void rc_protocol__an_end_in_the_middle_is_no_order(void **state)
@@ -335,6 +355,7 @@ int main(void)
         cmocka_unit_test(rc_protocol__send_waits_for_a_receive_so_long),
         cmocka_unit_test(rc_protocol__reads_are_answered_up_to_the_ird),
         cmocka_unit_test(rc_protocol__terminate_is_understood),
+        cmocka_unit_test(rc_protocol__terminate_is_understood_in_part),
         cmocka_unit_test(rc_protocol__an_end_in_the_middle_is_no_order),
         cmocka_unit_test(rc_protocol__an_end_with_data_owed_is_no_order),
     };
