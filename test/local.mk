@@ -200,6 +200,7 @@ test_unit_test_udp_SOURCES = test/unit/test_udp.c test/unit/udp_kernel.c
 
 test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc \
 	-Wl,--wrap=realloc,--wrap=free
+test_unit_test_rc_protocol_sends_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 test_unit_test_fault_plan_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 

@@ -231,7 +231,7 @@ static int build(struct diwarp_rc_qp *qp)
 
 /* ---- sending ---- */
 
-/* The request is done, or its response is awaited. */
+/* The request is done, or its response is awaited. False: no memory for that, it is still in line. */
 static bool on_taken(struct diwarp_rc_qp *qp, struct dw_rc_work *work)
 {
     qp->works_done++;
@@ -259,10 +259,9 @@ static bool commit(struct diwarp_rc_qp *qp, const struct dw_rc_cursor *after)
     qp->cursor.work = qp->cursor.response = qp->cursor.reads = 0;
     dw_ring_pop(&qp->responses, after->response);
     for (uint32_t i = 0; i < after->work; i++) {
-        bool kept = on_taken(qp, work_at(qp, 0));
-        dw_ring_pop(&qp->works, 1);
-        if (!kept)
+        if (!on_taken(qp, work_at(qp, 0)))
             return false;
+        dw_ring_pop(&qp->works, 1);
     }
     return true;
 }
