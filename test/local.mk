@@ -33,6 +33,7 @@ noinst_HEADERS += \
 	test/unit/mpa_model.h \
 	test/unit/random.h \
 	test/unit/rc_forged.h \
+	test/unit/rc_segments.h \
 	test/unit/sendwin_fixture.h \
 	test/unit/udp_fixture.h \
 	test/unit/udp_kernel.h \
@@ -138,6 +139,8 @@ UNIT_TESTS = \
 	test/unit/test_ranges \
 	test/unit/test_rc_hello \
 	test/unit/test_rc_protocol \
+	test/unit/test_rc_protocol_reads \
+	test/unit/test_rc_protocol_sends \
 	test/unit/test_rc_protocol_setup \
 	test/unit/test_rc_stream \
 	test/unit/test_rdmap \
@@ -150,6 +153,7 @@ UNIT_TESTS = \
 	test/unit/test_sendwin \
 	test/unit/test_sendwin_lossy \
 	test/unit/test_serial \
+	test/unit/test_siphash \
 	test/unit/test_terminate \
 	test/unit/test_slab \
 	test/unit/test_truesize \
@@ -187,6 +191,10 @@ test_unit_test_lu_fields_SOURCES = test/unit/test_lu_fields.c $(LU_NUMERICS)
 test_unit_test_lu_flow_SOURCES = test/unit/test_lu_flow.c $(LU_NUMERICS)
 test_unit_test_npb_SOURCES = test/unit/test_npb.c benchmarks/npb/radix_digit.c
 test_unit_test_rc_protocol_SOURCES = test/unit/test_rc_protocol.c test/unit/fake_streams.c
+test_unit_test_rc_protocol_reads_SOURCES = test/unit/test_rc_protocol_reads.c \
+	test/unit/fake_streams.c
+test_unit_test_rc_protocol_sends_SOURCES = test/unit/test_rc_protocol_sends.c \
+	test/unit/fake_streams.c
 test_unit_test_rc_protocol_setup_SOURCES = test/unit/test_rc_protocol_setup.c \
 	test/unit/fake_streams.c
 test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_streams.c
@@ -194,6 +202,7 @@ test_unit_test_udp_SOURCES = test/unit/test_udp.c test/unit/udp_kernel.c
 
 test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc \
 	-Wl,--wrap=realloc,--wrap=free
+test_unit_test_rc_protocol_sends_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 test_unit_test_fault_plan_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 

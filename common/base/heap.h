@@ -8,6 +8,12 @@
 
 #define DW_NEVER UINT64_MAX
 
+/* A time limit that reaches beyond all time is none. */
+static inline uint64_t dw_deadline_ns(uint64_t now_ns, uint64_t wait_ns)
+{
+    return wait_ns < DW_NEVER - now_ns ? now_ns + wait_ns : DW_NEVER;
+}
+
 struct dw_timer {
     uint64_t deadline_ns;
     size_t slot;                                           /* 0: not in the heap */

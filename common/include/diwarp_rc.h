@@ -67,8 +67,10 @@ enum diwarp_rc_wc_opcode {
     /* It never was, or no longer is, connected. IBV_WC_SUCCESS: closed in order by the other side.
      * IBV_WC_REM_OP_ERR: it sent Terminate, or we had to (wc.vendor_err: layer << 12 | type << 8 |
      * code, RFC 5040 4.8). IBV_WC_RETRY_EXC_ERR: TCP lost it, or the time is over.
-     * IBV_WC_REM_INV_REQ_ERR: rejected, data/byte_len is why. All posted requests have completed,
-     * with IBV_WC_WR_FLUSH_ERR, before. The last completion of a QP; destroy it then. */
+     * IBV_WC_REM_INV_REQ_ERR: rejected, data/byte_len is why. IBV_WC_LOC_PROT_ERR: what was to be
+     * sent is no memory of this process. IBV_WC_LOC_QP_OP_ERR: no memory to send it. All posted
+     * requests have completed, with IBV_WC_WR_FLUSH_ERR, before. The last completion of a QP;
+     * destroy it then. */
     DIWARP_WC_DISCONNECTED,
 };
 
@@ -80,14 +82,18 @@ struct diwarp_rc_qp_attr {
     void *context;          /* the application's; see diwarp_rc_qp_context() */
     uint32_t max_send_wr;   /* then posts give -ENOMEM */
     uint32_t max_recv_wr;   /* without srq */
-    uint32_t max_rd_atomic; /* RDMA reads under way at once, each way: ORD and IRD */
+    uint32_t max_rd_atomic; /* RDMA reads under way at once, each way: ORD and IRD. Where one side
+                               has 0, the other's posts give -EINVAL; a read posted before that was
+                               known ends the connection (vendor_err 0x2006, insufficient IRD) */
     bool markers;           /* ask the other side for MPA markers (RFC 5044 4.3) */
     bool crc;               /* ask for CRC32C; in use when either side asks */
     uint8_t mpa_revision;   /* 1, or 2 (RFC 6581); the connecting side's counts */
     uint64_t rnr_timeout_ns;     /* how long a Send may wait for a receive, while TCP holds back
                                     the sender; then, or at once with 0, Terminate (RFC 5041 7.1).
                                     UINT64_MAX: for ever */
-    uint64_t connect_timeout_ns; /* TCP and MPA set-up together; and again an orderly close */
+    uint64_t connect_timeout_ns; /* TCP and MPA set-up together; after diwarp_accept() until the
+                                    caller's first FPDU, which leaves when it polls; and again an
+                                    orderly close. UINT64_MAX: for ever */
 };
 
 /* Defaults: no markers, CRC, revision 2, 128 sends, 128 receives, 16 reads, 10 s. */
@@ -96,7 +102,9 @@ DIWARP_EXPORT void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr);
 /* Private data of a request, answer or rejection: what MPA has room for, less our own. */
 #define DIWARP_PRIVATE_DATA_MAX_BYTES 480
 
-/* Waits for calls on a free port of the device's range; they come as completions of `cq`. */
+/* Waits for calls on a free port of the device's range; they come as completions of `cq`. Callers
+ * that have not shown the token yet may be silent for the device's peer_timeout_ns; where 64 are,
+ * the next one takes the place of the oldest. */
 DIWARP_EXPORT int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq,
                                 struct diwarp_listener **listener, struct diwarp_diagnosis *why);
 /* Where it is called, for peers: as diwarp_query_address(); the token is in every request of ours,
@@ -118,7 +126,9 @@ DIWARP_EXPORT int diwarp_accept(struct diwarp_connect_request *request, struct d
                                 size_t private_bytes, struct diwarp_rc_qp **qp);
 DIWARP_EXPORT void diwarp_reject(struct diwarp_connect_request *request, const void *private_data,
                                  size_t private_bytes);
-/* Orderly close: what was posted is sent, then no more; DIWARP_WC_DISCONNECTED follows. */
+/* Orderly close: what was posted is sent, then no more; DIWARP_WC_DISCONNECTED follows. Reads that
+ * the other side has not begun to answer when it closes complete with IBV_WC_WR_FLUSH_ERR: that
+ * alone does not make the close a disorderly one. */
 DIWARP_EXPORT void diwarp_disconnect(struct diwarp_rc_qp *qp);
 /* Closes at once; no completion of it comes any more, also none that was not polled yet. */
 DIWARP_EXPORT void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp);
@@ -129,12 +139,13 @@ DIWARP_EXPORT void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf,
 /* SEND (IBV_SEND_SOLICITED: with Solicited Event), SEND_WITH_INV, RDMA_WRITE, RDMA_READ; one work
  * request, not a list. 0, or 1 as DIWARP_SEND_BUFFERED says (complete once TCP took it all).
  * DIWARP_SEND_LAZY: not before the next poll, but for a long queue or a post without it.
- * IBV_SEND_INLINE: taken by TCP now, or -EAGAIN and nothing of it was sent. -ENOMEM: the send queue
- * is full; a later completion makes room. -ENOTCONN: disconnected. -EINVAL, -EMSGSIZE, -EACCES: as
- * diwarp_post_send(). Unsignaled requests that succeed give no completion. Sends and writes
- * complete, in their order, when TCP has taken them (or we have copied the end of one that it took
- * in part), reads in theirs when the response is placed; the memory of sg_list must stay until
- * then. A read is neither INLINE nor BUFFERED. A local key of 0 names any memory of the process. */
+ * IBV_SEND_INLINE: taken by TCP now, or -EAGAIN (always, with LAZY) and nothing of it was sent.
+ * -ENOMEM: the send queue is full; a later completion makes room. -ENOTCONN: disconnected. -EINVAL,
+ * -EMSGSIZE, -EACCES: as diwarp_post_send(). Unsignaled requests that succeed give no completion.
+ * Sends and writes complete, in their order, when TCP has taken them (or we have copied the end of
+ * one that it took in part), reads in theirs when the response is placed; the memory of sg_list
+ * must stay until then. A read is neither INLINE nor BUFFERED. A local key of 0 names any memory of
+ * the process. */
 DIWARP_EXPORT int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr);
 /* -ENOMEM: max_recv_wr are posted. Messages fill receives in the order these were posted. */
 DIWARP_EXPORT int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr);

@@ -38,7 +38,8 @@ static struct tcp_stream *of(struct dw_stream *stream)
 
 static bool is_not_now(int error)
 {
-    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS;
+    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS ||
+           error == ENOMEM;
 }
 
 /* ---- one stream --------------------------------------------------------------------------- */

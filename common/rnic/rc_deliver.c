@@ -29,6 +29,16 @@ void dw_rc_scatter(const struct iovec *iov, uint32_t offset, const uint8_t *from
     }
 }
 
+#define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+/* The region of an STag that peers may know. One without any right for them, that was invalidated
+ * or is for local use, is none to them (RFC 5040 5.3). */
+static struct dw_region *remote_region(const struct diwarp_rc_qp *qp, uint32_t stag)
+{
+    struct dw_region *region = dw_map_get(&qp->pd->mrs.by_stag, stag);
+    return region && region->mr.access & REMOTE_RIGHTS ? region : NULL;
+}
+
 uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64_t to,
                             uint64_t bytes, int access)
 {
@@ -41,7 +51,7 @@ uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64
         return 0;
     if (rc == -ERANGE)
         return ddp ? DW_TERM_DDP_BOUNDS : DW_TERM_RDMAP_BOUNDS;
-    if (dw_mr_check(&qp->pd->mrs, stag, to, bytes, 0, &region) == -EACCES)
+    if (!remote_region(qp, stag))
         return ddp ? DW_TERM_DDP_STAG : DW_TERM_RDMAP_STAG;
     return DW_TERM_RDMAP_RIGHTS;
 }
@@ -52,6 +62,7 @@ static enum dw_rc_verdict on_write(struct diwarp_rc_qp *qp, const struct dw_rc_s
 {
     const struct dw_ddp_header *ddp = &segment->ddp;
     uint32_t payload = segment->bytes - segment->head_bytes;
+    qp->writing = !ddp->last;
     if (!payload)
         return DW_RC_DONE; /* names nothing (RFC 5040 5.1) */
     uint16_t cause = dw_rc_check_access(qp, ddp->stag, ddp->to, payload, IBV_ACCESS_REMOTE_WRITE);
@@ -66,11 +77,10 @@ static enum dw_rc_verdict on_write(struct diwarp_rc_qp *qp, const struct dw_rc_s
 /* The peer's rights end; the application's own use of the region does not. */
 static bool invalidate(struct diwarp_rc_qp *qp, uint32_t stag)
 {
-    struct dw_region *region = dw_map_get(&qp->pd->mrs.by_stag, stag);
+    struct dw_region *region = remote_region(qp, stag);
     if (!region)
         return false;
-    region->mr.access &=
-        ~(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+    region->mr.access &= ~REMOTE_RIGHTS;
     return true;
 }
 
@@ -128,8 +138,10 @@ static enum dw_rc_verdict on_send(struct diwarp_rc_qp *qp, const struct dw_rc_se
 static void on_first(struct diwarp_rc_qp *qp)
 {
     qp->may_send = true;
-    if (qp->state == DW_RC_RESPONDED)
-        dw_rc_set_state(qp, DW_RC_RTS);
+    if (qp->state != DW_RC_RESPONDED)
+        return;
+    dw_rc_set_state(qp, DW_RC_RTS);
+    dw_rc_set_timer(qp, DW_NEVER);
 }
 
 enum dw_rc_verdict dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes)

@@ -173,7 +173,7 @@ static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
     int rc = fill(qp, &filled, wr);
     if (rc)
         return rc;
-    if (!first && wr->send_flags & IBV_SEND_INLINE)
+    if ((!first || lazy) && wr->send_flags & IBV_SEND_INLINE)
         return -EAGAIN;
     struct dw_rc_work *work = dw_ring_push(&qp->works, sizeof *work, qp->attr.max_send_wr);
     if (!work)

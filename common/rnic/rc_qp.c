@@ -173,13 +173,17 @@ void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ib
     dw_cq_push(qp->rc->cq, &wc);
 }
 
-static void flush_works(struct diwarp_rc_qp *qp, bool tell)
+static void flush_reads(struct diwarp_rc_qp *qp, bool tell)
 {
     for (; qp->reads.count; dw_ring_pop(&qp->reads, 1)) {
         const struct dw_rc_read *read = dw_ring_at(&qp->reads, sizeof *read, 0);
         if (tell)
             dw_rc_complete(qp, read->wr_id, IBV_WC_RDMA_READ, IBV_WC_WR_FLUSH_ERR, 0);
     }
+}
+
+static void flush_works(struct diwarp_rc_qp *qp, bool tell)
+{
     for (; qp->works.count; dw_ring_pop(&qp->works, 1)) {
         struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, 0);
         if (tell)
@@ -217,6 +221,7 @@ static void release(struct diwarp_rc_qp *qp, bool tell)
         qp->stream->ops->close(qp->stream);
         dw_rc_detach(qp);
     }
+    flush_reads(qp, tell);
     flush_works(qp, tell);
     flush_recvs(qp, tell);
     dw_ring_fini(&qp->works);
@@ -283,7 +288,7 @@ void dw_rc_end_if_idle(struct diwarp_rc_qp *qp)
 void dw_rc_limit_close(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
     bool closing = qp->state == DW_RC_CLOSING;
-    dw_rc_set_timer(qp, closing ? now_ns + qp->attr.connect_timeout_ns : DW_NEVER);
+    dw_rc_set_timer(qp, closing ? dw_deadline_ns(now_ns, qp->attr.connect_timeout_ns) : DW_NEVER);
 }
 
 static void begin_close(struct diwarp_rc_qp *qp)
@@ -293,14 +298,23 @@ static void begin_close(struct diwarp_rc_qp *qp)
         dw_rc_limit_close(qp, dw_device_now_ns(qp->rc->device));
 }
 
+/* Has the other side begun an FPDU or message that it did not end? */
+static bool in_the_middle(const struct diwarp_rc_qp *qp)
+{
+    const struct dw_rc_read *read =
+        qp->reads.count ? dw_ring_at(&qp->reads, sizeof *read, 0) : NULL;
+    return qp->held.bytes || qp->stub_bytes || qp->receiving || qp->writing ||
+           (read && read->placed);
+}
+
 void dw_rc_on_end(struct diwarp_rc_qp *qp)
 {
-    /* In the middle of an FPDU or message it is no order. */
-    if (qp->held.bytes || qp->stub_bytes || qp->receiving || !qp->may_send || qp->broken) {
+    if (in_the_middle(qp) || !qp->may_send || qp->broken) {
         dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
         return;
     }
     qp->ended = true;
+    flush_reads(qp, true); /* nothing answers them any more, nor those that wait for their turn */
     if (qp->state != DW_RC_CLOSING)
         begin_close(qp);
     dw_rc_flush(qp);

@@ -43,6 +43,23 @@ enum dw_rc_verdict dw_rc_on_read_request(struct diwarp_rc_qp *qp,
     return DW_RC_DONE;
 }
 
+/* Terminate has the request's headers, moved on to what was not sent (RFC 5040 4.8). */
+void dw_rc_fail_response(struct diwarp_rc_qp *qp, uint16_t cause)
+{
+    uint8_t segment[DW_DDP_UNTAGGED_BYTES + DW_READ_REQUEST_STREAM_BYTES];
+    struct dw_read_request left =
+        *(const struct dw_read_request *)dw_ring_at(&qp->responses, sizeof left, 0);
+    const struct dw_ddp_header ddp = {.last = true,
+                                      .opcode = DW_RDMAP_READ_REQUEST,
+                                      .qn = DW_QN_REQUEST,
+                                      .msn = qp->request_msn - qp->responses.count};
+    left.sink_to += qp->cursor.offset;
+    left.source_to += qp->cursor.offset;
+    left.size -= qp->cursor.offset;
+    dw_read_request_put_stream(segment + dw_ddp_put(segment, &ddp), &left);
+    (void)dw_rc_terminate(qp, cause, segment, sizeof segment);
+}
+
 /* The sink's STag is made up for each read and names no region: only this response may use it. */
 enum dw_rc_verdict dw_rc_on_read_response(struct diwarp_rc_qp *qp,
                                           const struct dw_rc_segment *segment)

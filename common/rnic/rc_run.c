@@ -259,8 +259,7 @@ int diwarp_drain_rc_qps(struct diwarp_cq *cq, uint64_t timeout_ns)
     struct dw_rc *rc = cq->rc;
     if (!rc)
         return 0;
-    uint64_t start_ns = dw_device_now_ns(cq->device);
-    uint64_t until_ns = start_ns + timeout_ns < start_ns ? UINT64_MAX : start_ns + timeout_ns;
+    uint64_t until_ns = dw_deadline_ns(dw_device_now_ns(cq->device), timeout_ns);
     for (;;) {
         dw_lock(cq->device);
         uint64_t now_ns = dw_device_now_ns(cq->device);

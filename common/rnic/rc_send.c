@@ -91,7 +91,7 @@ static bool may_begin_work(const struct diwarp_rc_qp *qp, const struct dw_rc_cur
     if (cursor->work == qp->works.count)
         return false;
     return work_at(qp, cursor->work)->opcode != DW_RDMAP_READ_REQUEST ||
-           qp->reads.count + cursor->reads < qp->ord;
+           (!qp->ended && qp->reads.count + cursor->reads < qp->ord);
 }
 
 /* Which message goes on or begins; responses and our own take turns. False: none. */
@@ -231,7 +231,7 @@ static int build(struct diwarp_rc_qp *qp)
 
 /* ---- sending ---- */
 
-/* The request is done, or its response is awaited. */
+/* The request is done, or its response is awaited. False: no memory for that, it is still in line. */
 static bool on_taken(struct diwarp_rc_qp *qp, struct dw_rc_work *work)
 {
     qp->works_done++;
@@ -259,10 +259,9 @@ static bool commit(struct diwarp_rc_qp *qp, const struct dw_rc_cursor *after)
     qp->cursor.work = qp->cursor.response = qp->cursor.reads = 0;
     dw_ring_pop(&qp->responses, after->response);
     for (uint32_t i = 0; i < after->work; i++) {
-        bool kept = on_taken(qp, work_at(qp, 0));
-        dw_ring_pop(&qp->works, 1);
-        if (!kept)
+        if (!on_taken(qp, work_at(qp, 0)))
             return false;
+        dw_ring_pop(&qp->works, 1);
     }
     return true;
 }
@@ -372,10 +371,21 @@ static int send_train(struct diwarp_rc_qp *qp)
             return -EAGAIN;
     }
     if (cause) {
-        (void)dw_rc_terminate(qp, (uint16_t)cause, NULL, 0);
+        dw_rc_fail_response(qp, (uint16_t)cause);
         return -ECONNABORTED;
     }
     return train->count > 0;
+}
+
+/* The other side has sent its last: a read whose turn comes now would never be answered. */
+static void drop_reads(struct diwarp_rc_qp *qp)
+{
+    for (; qp->ended && qp->works.count; dw_ring_pop(&qp->works, 1)) {
+        const struct dw_rc_work *work = work_at(qp, 0);
+        if (work->opcode != DW_RDMAP_READ_REQUEST)
+            return;
+        dw_rc_complete(qp, work->wr_id, IBV_WC_RDMA_READ, IBV_WC_WR_FLUSH_ERR, 0);
+    }
 }
 
 bool dw_rc_idle(const struct diwarp_rc_qp *qp)
@@ -389,6 +399,7 @@ void dw_rc_flush(struct diwarp_rc_qp *qp)
         return;
     int rc = send_tail(qp); /* of an MPA reply, too */
     for (unsigned i = 0; !rc && qp->may_send && i < TRAINS_PER_FLUSH; i++) {
+        drop_reads(qp);
         if (dw_rc_idle(qp))
             break;
         rc = send_train(qp);
@@ -401,6 +412,8 @@ void dw_rc_flush(struct diwarp_rc_qp *qp)
         return;
     if (rc == -EAGAIN)
         on_blocked(qp);
+    else if (rc == -EFAULT)
+        dw_rc_close(qp, IBV_WC_LOC_PROT_ERR, 0); /* of ours: reading would not find it again */
     else if (rc)
         on_broken(qp);
     else

@@ -55,15 +55,13 @@ static void wake_next(struct diwarp_srq *srq)
 
 void dw_rc_stand(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
-    uint64_t wait_ns = qp->attr.rnr_timeout_ns;
     if (qp->attr.srq)
         dw_list_append(&qp->attr.srq->waiting, &qp->srq_link);
     if (qp->standing)
         return; /* another one was faster: the time goes on */
     qp->standing = true;
     qp->rc->counters.rc_rx_waits++;
-    uint64_t until_ns = now_ns + wait_ns;
-    dw_rc_set_timer(qp, until_ns < now_ns || wait_ns == UINT64_MAX ? DW_NEVER : until_ns);
+    dw_rc_set_timer(qp, dw_deadline_ns(now_ns, qp->attr.rnr_timeout_ns));
     dw_rc_rewatch(qp);
 }
 

@@ -137,6 +137,10 @@ static void count(struct diwarp_rc_counters *counters, uint16_t cause)
     case DW_TERM_DDP_TOO_LONG:
         counters->rc_bad_message++;
         break;
+    case DW_TERM_MPA_IRD:
+    case DW_TERM_MPA_RTR:
+        counters->rc_rejects++; /* given up: the two do not suit each other */
+        break;
     case DW_TERM_RDMAP_CATASTROPHIC:
     case DW_TERM_MPA_CATASTROPHIC:
         break; /* ours */
@@ -198,8 +202,10 @@ enum dw_rc_verdict dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, cons
 enum dw_rc_verdict dw_rc_on_terminate(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment)
 {
     struct dw_terminate terminate;
-    if (dw_terminate_get(&terminate, segment->ulpdu + segment->head_bytes,
-                         segment->bytes - segment->head_bytes))
+    uint32_t bytes = segment->bytes - segment->head_bytes;
+    /* The headers behind the cause are of no use here, also where they are cut off. */
+    (void)dw_terminate_get(&terminate, segment->ulpdu + segment->head_bytes, bytes);
+    if (bytes < DW_TERMINATE_BYTES)
         terminate.cause = DW_TERM_RDMAP_UNSPECIFIED;
     qp->rc->counters.rc_rx_terminates++;
     dw_rc_close(qp, IBV_WC_REM_OP_ERR, terminate.cause);

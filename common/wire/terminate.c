@@ -84,12 +84,12 @@ int dw_terminate_get(struct dw_terminate *terminate, const uint8_t *buf, size_t 
         return -EBADMSG;
     }
     *terminate = (struct dw_terminate){.cause = dw_get_be16(buf)};
-    if (buf[2] & HEADER_LENGTH) {
+    if (buf[2] & (HEADER_LENGTH | HEADER_DDP)) { /* there with D, too: M says that it is valid */
         if (len < at + LENGTH_BYTES) {
             return -EBADMSG;
         }
-        terminate->has_length = true;
-        terminate->segment_bytes = dw_get_be16(buf + at);
+        terminate->has_length = buf[2] & HEADER_LENGTH;
+        terminate->segment_bytes = terminate->has_length ? dw_get_be16(buf + at) : 0;
         at += LENGTH_BYTES;
     }
     if (buf[2] & HEADER_DDP) {

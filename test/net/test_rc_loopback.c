@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include <sys/mman.h>
+
 #include "test/net/rc_traffic.h"
 
 static const uint32_t sizes[] = {0,     1,     3,      100,    1460,   4096,   65000,
@@ -204,7 +206,7 @@ static void rc__solicited_and_invalidate(void **state)
     assert_int_equal(pair.b.last_recv.wc.invalidated_rkey, mr->stag);
     assert_int_equal(rc_post(&pair.a, IBV_WR_RDMA_READ, buf_a, 10, 0, 1, mr, 0), 0);
     RC_UNTIL(pair.a.disconnects && pair.b.disconnects, &pair.a, &pair.b);
-    assert_int_equal(pair.a.disconnected.wc.vendor_err, 0x0102);
+    assert_int_equal(pair.a.disconnected.wc.vendor_err, 0x0100);
     diwarp_dereg_mr(mr);
     rc_pair_close(&pair);
 }
@@ -232,6 +234,26 @@ static void rc__malformed_requests(void **state)
     rc_pair_close(&pair);
 }
 
+/* Without CRC only the kernel reads what is sent. */
+static void rc__memory_that_is_not_there(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+    enum { BYTES = 20000 }; /* one FPDU, of which we copy nothing */
+    void *none = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(none, MAP_FAILED);
+    rc_pair_init(&pair);
+    pair.a.attr.crc = pair.b.attr.crc = false;
+    rc_pair_connect(&pair);
+    assert_int_equal(rc_post(&pair.a, IBV_WR_SEND, none, BYTES, 0, 1, NULL, 0), 0);
+    RC_UNTIL(pair.a.disconnects && pair.b.disconnects, &pair.a, &pair.b);
+    assert_int_equal(pair.a.flushed, 1);
+    assert_int_equal(pair.a.disconnected.wc.status, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(munmap(none, BYTES), 0);
+    rc_pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +263,7 @@ int main(void)
         cmocka_unit_test(rc__inline_and_buffered),
         cmocka_unit_test(rc__solicited_and_invalidate),
         cmocka_unit_test(rc__malformed_requests),
+        cmocka_unit_test(rc__memory_that_is_not_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,6 +87,8 @@ static ssize_t fake_send(struct dw_stream *base, const struct iovec *iov, unsign
     struct fake_stream *stream = of(base);
     if (stream->broken || !stream->other)
         return -EPIPE;
+    if (stream->net->send_error)
+        return stream->net->send_error;
     size_t n = total(iov, count);
     if (n > room(stream))
         n = room(stream);
@@ -350,6 +352,11 @@ size_t fake_read(struct fake_stream *stream, void *buf, size_t len)
 bool fake_is_over(const struct fake_stream *stream)
 {
     return stream->broken || stream->ended;
+}
+
+void fake_end(struct fake_stream *stream)
+{
+    fake_shutdown(&stream->stream);
 }
 
 void fake_hang_up(struct fake_stream *stream, bool reset)

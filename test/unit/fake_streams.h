@@ -18,6 +18,7 @@ struct fake_net {
     uint64_t cut;        /* no read crosses this position of a stream; 0: none */
     uint32_t room_bytes; /* in flight per direction */
     uint32_t emss;
+    int send_error; /* of every send call; 0: none */
     uint64_t now_ns;
     struct fake_stream *listeners[FAKE_LISTENERS];
     unsigned listener_count;
@@ -37,6 +38,8 @@ void fake_write(struct fake_stream *stream, const void *buf, size_t bytes);
 size_t fake_read(struct fake_stream *stream, void *buf, size_t len);
 /* It has closed, or ended its sending. */
 bool fake_is_over(const struct fake_stream *stream);
+/* Writes no more; it may still read. */
+void fake_end(struct fake_stream *stream);
 /* In order, or as a reset. Frees it. */
 void fake_hang_up(struct fake_stream *stream, bool reset);
 

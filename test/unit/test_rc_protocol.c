@@ -10,117 +10,11 @@
 #include <cmocka.h>
 
 #include "common/wire/bytes.h"
-#include "test/unit/rc_forged.h"
-
-static void accept_call(struct forged *f)
-{
-    struct dw_mpa_frame frame;
-
-    poll_some(f);
-    assert_int_equal(f->end.requests, 1);
-    assert_int_equal(f->end.data_bytes, 2);
-    assert_int_equal(diwarp_accept(f->end.request, f->end.pd, &f->end.attr, "yo", 2, &f->end.qp),
-                     0);
-    poll_some(f);
-    int length = dw_mpa_frame_get(&frame, DW_MPA_REPLY, f->in, f->in_bytes);
-    assert_int_equal(length, f->in_bytes); /* nothing before our first FPDU: RFC 5044 7.1.2 */
-    assert_int_equal(frame.flags & DW_MPA_REJECT, 0);
-    f->in_bytes = 0;
-}
-
-static void open_forged(struct forged *f, bool markers)
-{
-    open_end(f);
-    f->end.attr.markers = markers;
-    f->end.attr.max_rd_atomic = 2;
-    f->end.attr.rnr_timeout_ns = 0;
-    f->tx = (struct dw_mpa_stream){.markers = markers, .crc = true};
-    f->rx = (struct dw_mpa_stream){.crc = true};
-    write_request(f, DW_MPA_CRC, 2, f->end.address.token);
-    accept_call(f);
-}
-
-static size_t seal(struct forged *f, uint8_t *out, const void *ulpdu, size_t bytes)
-{
-    uint8_t room[2048];
-    struct iovec pieces[16], whole = {(void *)(uintptr_t)ulpdu, bytes};
-    struct dw_mpa_gather gather = {
-        .pieces = pieces, .max = 16, .room = room, .room_bytes = sizeof room};
-    size_t at = 0;
-
-    assert_int_equal(dw_mpa_gather_fpdu(&f->tx, &gather, &whole, 1, 1), 0);
-    for (size_t i = 0; i < gather.count; i++) {
-        memcpy(out + at, pieces[i].iov_base, pieces[i].iov_len);
-        at += pieces[i].iov_len;
-    }
-    return at;
-}
-
-static void send_ulpdu(struct forged *f, const void *ulpdu, size_t bytes)
-{
-    uint8_t out[2048];
-
-    fake_write(f->stream, out, seal(f, out, ulpdu, bytes));
-}
-
-static void send_segment(struct forged *f, const struct dw_ddp_header *ddp, const void *payload,
-                         size_t bytes)
-{
-    uint8_t ulpdu[1024];
-    size_t head = dw_ddp_put(ulpdu, ddp);
-
-    if (bytes)
-        memcpy(ulpdu + head, payload, bytes);
-    send_ulpdu(f, ulpdu, head + bytes);
-}
-
-static void send_rtr(struct forged *f)
-{
-    send_segment(f, &(struct dw_ddp_header){.tagged = true, .last = true}, NULL, 0);
-    poll_some(f);
-    assert_int_equal(f->end.disconnects, 0);
-}
-
-/* The next FPDU that it has sent. */
-static int read_segment(struct forged *f, struct dw_ddp_header *ddp, uint8_t *payload)
-{
-    struct dw_mpa_fpdu fpdu;
-    uint16_t cause;
-
-    poll_some(f);
-    assert_int_equal(dw_mpa_fpdu_get(&f->rx, &fpdu, f->in, f->in_bytes), 0);
-    int head = dw_ddp_get_stream(ddp, fpdu.ulpdu, fpdu.ulpdu_bytes, &cause);
-    assert_true(head > 0);
-    int bytes = (int)fpdu.ulpdu_bytes - head;
-    memcpy(payload, fpdu.ulpdu + head, (size_t)bytes);
-    f->in_bytes -= fpdu.bytes;
-    memmove(f->in, f->in + fpdu.bytes, f->in_bytes);
-    return bytes;
-}
-
-static void expect_terminate(struct forged *f, uint16_t cause)
-{
-    struct dw_ddp_header ddp;
-    struct dw_terminate terminate;
-    uint8_t payload[1024];
-
-    int bytes = read_segment(f, &ddp, payload);
-    assert_int_equal(ddp.opcode, DW_RDMAP_TERMINATE);
-    assert_int_equal(ddp.qn, 2);
-    assert_int_equal(ddp.msn, 1);
-    assert_int_equal(dw_terminate_get(&terminate, payload, (size_t)bytes), 0);
-    assert_int_equal(terminate.cause, cause);
-    assert_int_equal(f->in_bytes, 0);
-    assert_true(fake_is_over(f->stream));
-    assert_int_equal(f->end.disconnects, 1);
-    assert_int_equal(f->end.disconnected.wc.status, IBV_WC_REM_OP_ERR);
-    assert_int_equal(f->end.disconnected.wc.vendor_err, cause);
-    assert_int_equal(diwarp_query_rc_counters(f->end.cq)->rc_tx_terminates, 1);
-}
+#include "test/unit/rc_segments.h"
 
 /* ---- segments that must not come ------------------------------------------------------------ */
 
-enum region { NONE, GOOD, READ_ONLY, UNKNOWN };
+enum region { NONE, GOOD, READ_ONLY, UNKNOWN, LOCAL };
 
 static const struct bad {
     const char *name;
@@ -132,6 +26,7 @@ static const struct bad {
     uint8_t byte0, byte1; /* instead, if not 0 */
 } bads[] = {
     {"write, no STag", 0x1100, {.tagged = true, .last = true}, UNKNOWN, 0, 10, 0, 0},
+    {"write, no right of a peer", 0x1100, {.tagged = true, .last = true}, LOCAL, 0, 10, 0, 0},
     {"write before", 0x1101, {.tagged = true, .last = true}, GOOD, -1, 10, 0, 0},
     {"write behind", 0x1101, {.tagged = true, .last = true}, GOOD, REGION_BYTES - 9, 10, 0, 0},
     {"write, TO wraps",
@@ -153,6 +48,14 @@ static const struct bad {
     {"MO", 0x1204, {.last = true, .opcode = 3, .msn = 1, .mo = 4}, NONE, 0, 10, 0, 0},
     {"too long", 0x1205, {.last = true, .opcode = 3, .msn = 1}, NONE, 0, 101, 0, 0},
     {"invalidate", 0x0109, {.last = true, .opcode = 4, .msn = 1, .ulp = 99}, NONE, 0, 10, 0, 0},
+    {"invalidate, no right of a peer",
+     0x0109,
+     {.last = true, .opcode = 4, .msn = 1},
+     LOCAL,
+     0,
+     10,
+     0,
+     0},
     {"response, no read", 0x0206, {.tagged = true, .last = true, .opcode = 2}, GOOD, 0, 10, 0, 0},
     {"long read request",
      0x1205,
@@ -173,12 +76,17 @@ static void check_bad(const struct bad *bad, bool markers)
     struct dw_ddp_header ddp = bad->ddp;
 
     open_forged(&f, markers);
+    struct diwarp_mr *local =
+        diwarp_reg_mr(f.end.pd, f.region, sizeof f.region, IBV_ACCESS_LOCAL_WRITE);
     memset(f.region, 0xee, sizeof f.region);
     assert_int_equal(rc_post_recv(&f.end, f.recv, sizeof f.recv, 1), 0);
     send_rtr(&f);
     ddp.stag = bad->region == GOOD        ? f.mr->stag
                : bad->region == READ_ONLY ? f.read_only->stag
+               : bad->region == LOCAL     ? local->stag
                                           : f.mr->stag ^ 0x1000;
+    if (bad->region == LOCAL)
+        ddp.ulp = local->stag;
     if (!ddp.to)
         ddp.to = (uint64_t)(uintptr_t)f.region + (uint64_t)bad->offset;
     size_t head = dw_ddp_put(ulpdu, &ddp);
@@ -196,6 +104,7 @@ static void check_bad(const struct bad *bad, bool markers)
     assert_int_equal(f.end.recvs, 0);
     for (unsigned i = 0; i < REGION_BYTES; i++)
         assert_int_equal(f.region[i], 0xee);
+    diwarp_dereg_mr(local);
     close_end(&f);
 }
 
@@ -205,6 +114,39 @@ static void rc_protocol__terminates_with_the_right_cause(void **state)
     for (unsigned i = 0; i < sizeof bads / sizeof *bads; i++) {
         check_bad(&bads[i], false);
         check_bad(&bads[i], true);
+    }
+}
+
+static void invalidate(struct forged *f, uint32_t msn)
+{
+    const struct dw_ddp_header ddp = {
+        .last = true, .opcode = DW_RDMAP_SEND_INVALIDATE, .msn = msn, .ulp = f->mr->stag};
+
+    assert_int_equal(rc_post_recv(&f->end, f->recv, 10, msn), 0);
+    send_segment(f, &ddp, NULL, 0);
+    poll_some(f);
+}
+
+/* Then it is the STag that is invalid, no right that is missing (RFC 5040 5.3). */
+static void rc_protocol__invalid_is_invalid(void **state)
+{
+    (void)state;
+    for (unsigned again = 0; again < 2; again++) {
+        struct forged f;
+
+        open_forged(&f, false);
+        send_rtr(&f);
+        invalidate(&f, 1);
+        assert_int_equal(f.end.recvs, 1);
+        assert_int_equal(f.end.last_recv.wc.invalidated_rkey, f.mr->stag);
+        const struct dw_ddp_header ddp = {
+            .tagged = true, .last = true, .stag = f.mr->stag, .to = (uint64_t)(uintptr_t)f.region};
+        if (again)
+            invalidate(&f, 2);
+        else
+            send_segment(&f, &ddp, f.recv, 3);
+        expect_terminate(&f, again ? 0x0109 : 0x1100);
+        close_end(&f);
     }
 }
 
@@ -330,6 +272,26 @@ static void rc_protocol__terminate_is_understood(void **state)
     close_end(&f);
 }
 
+/* Whatever follows it: headers that are cut off, or a payload too short to have a cause. */
+static void rc_protocol__terminate_is_understood_in_part(void **state)
+{
+    (void)state;
+    static const uint8_t body[] = {0x11, 0x00, 0xe0, 0x00, 0x00};
+    static const uint16_t causes[] = {0x02ff, 0x02ff, 0x02ff, 0x02ff, 0x1100, 0x1100};
+    for (size_t bytes = 0; bytes <= sizeof body; bytes++) {
+        struct forged f;
+
+        open_forged(&f, false);
+        send_rtr(&f);
+        send_segment(&f, &(struct dw_ddp_header){.last = true, .opcode = 7, .qn = 2, .msn = 1},
+                     body, bytes);
+        poll_some(&f);
+        assert_int_equal(f.end.disconnects, 1);
+        assert_int_equal(f.end.disconnected.wc.vendor_err, causes[bytes]);
+        close_end(&f);
+    }
+}
+
 /* ---- ends ----------------------------------------------------------------------------------- */
 
 static void rc_protocol__an_end_in_the_middle_is_no_order(void **state)
@@ -387,11 +349,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_protocol__terminates_with_the_right_cause),
+        cmocka_unit_test(rc_protocol__invalid_is_invalid),
         cmocka_unit_test(rc_protocol__crc_is_checked_before_placing),
         cmocka_unit_test(rc_protocol__send_without_receive),
         cmocka_unit_test(rc_protocol__send_waits_for_a_receive_so_long),
         cmocka_unit_test(rc_protocol__reads_are_answered_up_to_the_ird),
         cmocka_unit_test(rc_protocol__terminate_is_understood),
+        cmocka_unit_test(rc_protocol__terminate_is_understood_in_part),
         cmocka_unit_test(rc_protocol__an_end_in_the_middle_is_no_order),
         cmocka_unit_test(rc_protocol__an_end_with_data_owed_is_no_order),
     };

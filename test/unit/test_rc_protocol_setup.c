@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "test/unit/rc_forged.h"
+#include "test/unit/rc_segments.h"
 
 static void expect_stranger(struct forged *f)
 {
@@ -41,7 +41,7 @@ static void rc_protocol__strangers_are_closed_and_counted(void **state)
 
     open_end(&f); /* who says nothing */
     poll_some(&f);
-    f.net.now_ns += 2100 * MS;
+    f.net.now_ns += 601000 * MS;
     expect_stranger(&f);
 
     open_end(&f); /* who says half */
@@ -50,6 +50,26 @@ static void rc_protocol__strangers_are_closed_and_counted(void **state)
     fake_hang_up(f.stream, false);
     f.stream = fake_call(&f.net, 1);
     expect_stranger(&f);
+}
+
+/* TCP set the call up, but its process computes before it polls. */
+static void rc_protocol__callers_may_be_slow(void **state)
+{
+    (void)state;
+    struct forged f;
+
+    open_end(&f);
+    poll_some(&f);
+    for (unsigned i = 0; i < 10; i++) {
+        f.net.now_ns += 59000 * MS;
+        poll_some(&f);
+    }
+    assert_false(fake_is_over(f.stream));
+    write_request(&f, DW_MPA_CRC, 2, f.end.address.token);
+    poll_some(&f);
+    assert_int_equal(f.end.requests, 1);
+    assert_int_equal(diwarp_query_rc_counters(f.end.cq)->rc_bad_startup, 0);
+    close_end(&f);
 }
 
 /* Callers that say nothing, `count` of them. */
@@ -146,13 +166,148 @@ static void rc_protocol__connecting_takes_so_long(void **state)
     close_end(&f);
 }
 
+/* No limit is not one that is over at once. */
+static void rc_protocol__connecting_may_take_for_ever(void **state)
+{
+    (void)state;
+    struct forged f;
+
+    open_end_only(&f);
+    f.end.attr.connect_timeout_ns = UINT64_MAX;
+    assert_int_equal(
+        diwarp_connect(f.end.pd, &f.end.attr, &f.end.address, NULL, 0, &f.end.qp, NULL), 0);
+    f.stream = fake_take_call(&f.net, f.end.address.port);
+    poll_some(&f);
+    f.net.now_ns += 1000000000 * MS;
+    poll_some(&f);
+    assert_int_equal(f.end.disconnects, 0);
+    close_end(&f);
+}
+
+/* The first FPDU is the caller's, and part of the set-up: RFC 5044 7.1.2. */
+static void rc_protocol__the_first_fpdu_takes_so_long(void **state)
+{
+    (void)state;
+    for (unsigned speaks = 0; speaks < 2; speaks++) {
+        struct forged f;
+
+        open_forged(&f, false);
+        f.net.now_ns += 9000 * MS;
+        poll_some(&f);
+        assert_int_equal(f.end.disconnects, 0);
+        if (speaks)
+            send_rtr(&f);
+        f.net.now_ns += 2000 * MS;
+        poll_some(&f);
+        assert_int_equal(f.end.disconnects, !speaks);
+        if (!speaks)
+            assert_int_equal(f.end.disconnected.wc.status, IBV_WC_RETRY_EXC_ERR);
+        close_end(&f);
+    }
+}
+
+/* ---- what the two agree on (RFC 6581 9) ----------------------------------------------------- */
+
+static size_t put_frame(const struct forged *f, uint8_t *buf, enum dw_mpa_kind kind,
+                        const struct dw_mpa_enhanced *enhanced)
+{
+    uint8_t data[DW_MPA_ENHANCED_BYTES + DW_RC_HELLO_BYTES];
+    const struct dw_rc_hello hello = {.token = f->end.address.token, .ird = 9};
+    size_t skip = enhanced ? DW_MPA_ENHANCED_BYTES : 0;
+    const struct dw_mpa_frame frame = {.kind = kind,
+                                       .flags = DW_MPA_CRC | (enhanced ? DW_MPA_ENHANCED : 0),
+                                       .revision = 2,
+                                       .private_bytes = (uint16_t)(skip + DW_RC_HELLO_BYTES),
+                                       .private_data = data};
+
+    if (enhanced)
+        dw_mpa_enhanced_put(data, enhanced);
+    dw_rc_hello_put(data + skip, &hello);
+    return dw_mpa_frame_put(buf, &frame);
+}
+
+static void rc_protocol__the_reply_agrees_to_what_was_asked(void **state)
+{
+    (void)state;
+    enum { IRD = 4 };
+    static const struct {
+        struct dw_mpa_enhanced asked, agreed;
+    } cases[] = {
+        {{true, false, true, false, 2, 3}, {true, false, true, false, IRD, 2}},
+        {{true, true, true, true, 7, 0}, {true, true, true, true, IRD, 4}},
+        {{true, true, false, false, 0, 1}, {true, true, false, false, IRD, 0}},
+        {{false, true, true, true, 3, 1}, {false, false, false, false, IRD, 3}},
+        {{true, false, true, false, DW_MPA_DEPTH_MAX, 1}, {true, false, true, false, IRD, 4}},
+    };
+    for (unsigned i = 0; i <= sizeof cases / sizeof *cases; i++) {
+        bool enhanced = i < sizeof cases / sizeof *cases;
+        struct forged f;
+        struct dw_mpa_frame frame;
+        struct dw_mpa_enhanced got;
+        uint8_t buf[600], want[DW_MPA_ENHANCED_BYTES];
+
+        open_end(&f);
+        f.end.attr.max_rd_atomic = IRD;
+        fake_write(f.stream, buf,
+                   put_frame(&f, buf, DW_MPA_REQUEST, enhanced ? &cases[i].asked : NULL));
+        poll_some(&f);
+        assert_int_equal(diwarp_accept(f.end.request, f.end.pd, &f.end.attr, NULL, 0, &f.end.qp),
+                         0);
+        poll_some(&f);
+        assert_true(dw_mpa_frame_get(&frame, DW_MPA_REPLY, f.in, f.in_bytes) > 0);
+        assert_int_equal(!!(frame.flags & DW_MPA_ENHANCED), enhanced);
+        assert_int_equal(frame.private_bytes,
+                         DW_RC_HELLO_BYTES + (enhanced ? DW_MPA_ENHANCED_BYTES : 0));
+        if (enhanced) {
+            dw_mpa_enhanced_put(want, &cases[i].agreed);
+            assert_int_equal(dw_mpa_enhanced_get(&got, frame.private_data, 4), 0);
+            assert_memory_equal(frame.private_data, want, sizeof want);
+        }
+        close_end(&f);
+    }
+}
+
+static void rc_protocol__replies_that_do_not_suit(void **state)
+{
+    (void)state;
+    static const struct {
+        struct dw_mpa_enhanced reply;
+        uint16_t cause;
+    } cases[] = {
+        {{true, true, false, true, 2, 2}, 0x2007}, /* we begin with a Write */
+        {{true, false, true, false, 2, 3}, 0x2006},
+        {{true, false, true, false, 2, DW_MPA_DEPTH_MAX}, 0},
+        {{true, true, true, false, 2, 2}, 0},
+        {{false, false, false, false, 2, 2}, 0},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct forged f;
+        uint8_t buf[600];
+
+        call_forged(&f);
+        poll_some(&f);
+        f.in_bytes = 0;
+        fake_write(f.stream, buf, put_frame(&f, buf, DW_MPA_REPLY, &cases[i].reply));
+        poll_some(&f);
+        assert_int_equal(f.end.connects, !cases[i].cause);
+        if (cases[i].cause)
+            expect_terminate(&f, cases[i].cause);
+        close_end(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_protocol__strangers_are_closed_and_counted),
+        cmocka_unit_test(rc_protocol__callers_may_be_slow),
         cmocka_unit_test(rc_protocol__silent_strangers_give_way),
         cmocka_unit_test(rc_protocol__false_answers),
         cmocka_unit_test(rc_protocol__connecting_takes_so_long),
+        cmocka_unit_test(rc_protocol__connecting_may_take_for_ever),
+        cmocka_unit_test(rc_protocol__the_first_fpdu_takes_so_long),
+        cmocka_unit_test(rc_protocol__the_reply_agrees_to_what_was_asked),
+        cmocka_unit_test(rc_protocol__replies_that_do_not_suit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,7 @@ static void terminate_get__header_bits(void **state)
     for (unsigned i = 0; i < 16; i++) {
         uint8_t buf[DW_TERMINATE_MAX_BYTES + 8];
         bool length = i & 1, ddp = i & 2, rdmap = i & 4, tagged = i & 8;
-        size_t ddp_at = length ? 6 : 4, rdmap_at = ddp_at + (!ddp ? 0 : tagged ? 14 : 18);
+        size_t ddp_at = length || ddp ? 6 : 4, rdmap_at = ddp_at + (!ddp ? 0 : tagged ? 14 : 18);
         size_t whole = rdmap_at + (rdmap ? 28 : 0);
         struct dw_terminate out;
 
