@@ -2,6 +2,7 @@
 # Benchmark programs; none is installed.
 
 EXTRA_DIST += benchmarks/memory benchmarks/memory_lib/__init__.py benchmarks/memory_lib/cli.py \
+	benchmarks/memory_lib/judge.py benchmarks/memory_lib/markdown.py \
 	benchmarks/memory_lib/model.py benchmarks/memory_lib/plots.py \
 	benchmarks/memory_lib/points.py benchmarks/memory_lib/report.py test/bench/test_memory.py
 EXTRA_DIST += benchmarks/apps benchmarks/apps_lib/__init__.py benchmarks/apps_lib/cases.py \
