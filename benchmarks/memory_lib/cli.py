@@ -24,7 +24,8 @@ from compare_lib.transports import Launcher, root_may_run
 
 from . import judge, markdown, plots, report
 from .model import Model, models_of
-from .points import NOTHING, Held, Point, run
+from .points import NOTHING, SECONDS, SECONDS_PER_RANK, SECONDS_PER_RANK_OF_APP
+from .points import Held, Point, run
 
 TOOL = "mpi_memory.so"
 PROGRAM = "all_to_all"
@@ -163,7 +164,9 @@ class Session(Schedule):
 
     def run_task(self, task: Task, round_: int) -> str:
         program = program_for(self.options, task.ranks)
-        held = run(self.launcher, task.name, task.ranks, program, self.tool)
+        each = SECONDS_PER_RANK_OF_APP if self.options.pattern == APP else SECONDS_PER_RANK
+        held = run(self.launcher, task.name, task.ranks, program, self.tool,
+                   SECONDS + each * task.ranks)
         self.held.setdefault(task, []).append(held)
         return (f"{report.bytes_text(held.total)} a process, of it "
                 f"{report.bytes_text(held.kernel)} in the kernel")

@@ -31,8 +31,8 @@ PEER_KINDS = {"peer": "peers", "address": "addresses", "endpoint": "endpoints"}
 # All kinds: together, its user memory.
 KINDS = (*PEER_KINDS, "base", "receive", "assembly", "send_pool", "work", "record", "region",
          "module", "receive_buffer", "fragment", "rdma", "registration")
-# Of one run: start and end of MPI with so many processes on few cores.
-SECONDS, SECONDS_PER_RANK = 120, 2
+# Of one run: start and end of MPI with so many processes on few cores; and an application on them.
+SECONDS, SECONDS_PER_RANK, SECONDS_PER_RANK_OF_APP = 120, 2, 12
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,9 @@ def held_of(memory: str, output: str, ranks: int) -> Held:
                 means["private_bytes"], means["pss_bytes"], told)
 
 
-def run(launcher: Launcher, name: str, ranks: int, program: list[str], tool: str) -> Held:
-    """Raises jobs.JobFailed."""
+def run(launcher: Launcher, name: str, ranks: int, program: list[str], tool: str,
+        seconds: float) -> Held:
+    """Raises jobs.JobFailed, also when it takes longer than that."""
     transport = TRANSPORTS[name]
     with tempfile.TemporaryDirectory(prefix="diwarp-memory-") as folder:
         extra = ["-x", f"LD_PRELOAD={tool}",
@@ -118,7 +119,7 @@ def run(launcher: Launcher, name: str, ranks: int, program: list[str], tool: str
         if transport.component == DIWARP_COMPONENT:
             extra += ["--mca", MEMORY_PARAMETER, "1"]
         command = launcher.command(transport, ranks, program, tuple(extra))
-        output = jobs.run(command, SECONDS + SECONDS_PER_RANK * ranks, errors=True)
+        output = jobs.run(command, seconds, errors=True)
         try:
             return held_of(text_of_files(folder, "memory.*"), output, ranks)
         except readings.Unusable as why:
