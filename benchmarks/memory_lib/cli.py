@@ -209,11 +209,14 @@ def verdicts_of(session: Session, points: list[Point]) -> list[Verdict]:
     return judge.judge(session.options.ranks, points, session.points_of_rounds(), failed)
 
 
-def about_text(options: argparse.Namespace, machine: str) -> str:
-    rounds = options.rounds
+def about_text(session: Session, machine: str) -> str:
+    rounds = session.rounds
     of = f"medians of {rounds} interleaved rounds" if rounds > 1 else "one round"
+    lost = [f"{task.title}, in round {len(session.held.get(task, [])) + 1}"
+            for task in sorted(session.failed, key=lambda task: (task.ranks, task.name))]
+    failed = f" Failed, and not run again: {'; '.join(lost)}." if lost else ""
     return (f"Made by `benchmarks/memory`: {of} ({machine}); user and kernel memory of the "
-            "transport, mean of the ranks.")
+            f"transport, mean of the ranks.{failed}")
 
 
 def write_files(points: list[Point], models: dict[str, Model], verdicts: list[Verdict], title: str,
@@ -258,10 +261,10 @@ def measure(options: argparse.Namespace) -> int:
     if not points:
         die("nothing was measured")
     models = models_of(points)
-    beyond = "of the whole process, application and all" if options.pattern == APP else \
-        "beyond the same program over\nshared memory"
-    print(f"\nMeans over the ranks. Transport (user, kernel) and heap: {beyond}. Heap and own\n"
-          "report count what was never written to.\n\n"
+    beyond = "of the whole\nprocess" if options.pattern == APP else \
+        "beyond the same\nprogram over shared memory"
+    print(f"\nMeans over the ranks. Transport (user, kernel) and heap: {beyond}. "
+          "Heap and own report count what was never written to.\n\n"
           f"{report.point_table(points)}\n\n{report.model_table(models)}\n\n"
           f"{report.ratio_table(points, RD)}\n")
     title = "SMG2000, the whole process" if options.pattern == APP else \
@@ -271,7 +274,7 @@ def measure(options: argparse.Namespace) -> int:
         print(verdict_table(verdicts) + "\n")
     drawn = write_files(points, models, verdicts, title, path)
     if options.readme:
-        write_readme(points, models, verdicts, about_text(options, machine), drawn)
+        write_readme(points, models, verdicts, about_text(session, machine), drawn)
     if options.judge:
         return exit_status(verdicts) or int(session.failures > 0)
     return int(session.failures > 0)

@@ -244,6 +244,11 @@ class Options(unittest.TestCase):
         rounds = [[(p.transport, p.total) for p in of] for of in session.points_of_rounds()]
         self.assertEqual(rounds, [[("rd", 4), ("rc", 6)], [("rd", 7)]])
         self.assertEqual([(p.transport, p.total) for p in session.points()], [("rd", 4), ("rc", 6)])
+        session.failed = set()
+        self.assertTrue(cli.about_text(session, "here").endswith("mean of the ranks."))
+        session.failed = {cli.Task("rc", 2)}
+        self.assertTrue(cli.about_text(session, "here")
+                        .endswith(" Failed, and not run again: RC, 2 ranks, in round 2."))
         session.options = cli.parse_options(["--ranks", "2", "--pattern", "app"])
         session.failed = set()
         self.assertEqual([(p.transport, p.total) for p in session.points()], [("rd", 5), ("rc", 7)])
