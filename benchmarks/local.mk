@@ -2,6 +2,7 @@
 # Benchmark programs; none is installed.
 
 EXTRA_DIST += benchmarks/memory benchmarks/memory_lib/__init__.py benchmarks/memory_lib/cli.py \
+	benchmarks/memory_lib/judge.py benchmarks/memory_lib/markdown.py \
 	benchmarks/memory_lib/model.py benchmarks/memory_lib/plots.py \
 	benchmarks/memory_lib/points.py benchmarks/memory_lib/report.py test/bench/test_memory.py
 EXTRA_DIST += benchmarks/apps benchmarks/apps_lib/__init__.py benchmarks/apps_lib/cases.py \
@@ -135,7 +136,8 @@ benchmarks_mpi_time_la_LIBADD = $(MPI_LIBS) $(DW_SYSTEM_LIBS)
 benchmarks_mpi_time_la_LDFLAGS = $(TOOL_LDFLAGS)
 
 benchmarks_mpi_memory_la_SOURCES = benchmarks/mpi_memory.c benchmarks/memory_sample.c \
-	benchmarks/memory_sample.h benchmarks/tool_output.c benchmarks/tool_output.h
+	benchmarks/memory_sample.h benchmarks/tool_output.c benchmarks/tool_output.h \
+	common/llp/socket_slab.c common/llp/socket_slab.h
 benchmarks_mpi_memory_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 benchmarks_mpi_memory_la_CFLAGS = $(TOOL_CFLAGS)
 benchmarks_mpi_memory_la_LIBADD = $(MPI_LIBS) $(DW_SYSTEM_LIBS)

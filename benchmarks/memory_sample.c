@@ -12,39 +12,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/llp/socket_slab.h"
+
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
 #endif
-
-/* Kernel objects that a descriptor takes. The sizes serve where /proc/slabinfo cannot be read (it
- * needs root) or does not name the cache, because the kernel has merged it with another: Linux
- * 6.18, x86-64, with the cache's waste per object. */
-enum slab {
-    SLAB_TCP,
-    SLAB_TCP6,
-    SLAB_UDP,
-    SLAB_UDP6,
-    SLAB_UNIX,
-    SLAB_INODE,
-    SLAB_FILE,
-    SLAB_DENTRY,
-    SLAB_EPOLL_ITEM,
-    SLABS
-};
-static struct {
-    const char *name;
-    uint64_t bytes;
-} slabs[SLABS] = {
-    [SLAB_TCP] = {"TCP", 2520},
-    [SLAB_TCP6] = {"TCPv6", 2520},
-    [SLAB_UDP] = {"UDP", 1365},
-    [SLAB_UDP6] = {"UDPv6", 1489},
-    [SLAB_UNIX] = {"UNIX", 1092},
-    [SLAB_INODE] = {"sock_inode_cache", 862},
-    [SLAB_FILE] = {"filp", 195},
-    [SLAB_DENTRY] = {"dentry", 195},
-    [SLAB_EPOLL_ITEM] = {"eventpoll_epi", 128},
-};
 
 /* Bytes read, 0 when it cannot be. */
 static size_t read_file(const char *path, char *buf, size_t room)
@@ -90,32 +62,6 @@ void memory_sample_take_pages(struct memory_sample *sample)
 
 /* ---- sockets ---- */
 
-/* "NAME active total objsize objperslab pagesperslab : ...": an object's share of its pages. */
-static void read_slab_line(const char *line)
-{
-    char name[64];
-    unsigned long long per_slab, pages;
-    if (sscanf(line, "%63s %*u %*u %*u %llu %llu", name, &per_slab, &pages) != 3 || !per_slab)
-        return;
-    for (unsigned i = 0; i < SLABS; i++)
-        if (strcmp(slabs[i].name, name) == 0)
-            slabs[i].bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) / per_slab;
-}
-
-static void read_slabs(void)
-{
-    static char text[64u << 10];
-    static bool done;
-    if (done)
-        return;
-    done = true;
-    (void)read_file("/proc/slabinfo", text, sizeof text);
-    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        read_slab_line(line);
-    }
-}
-
 /* What is queued in a socket. TCP counts a segment under wmem_queued as long as it may have to be
  * sent again, and its clone on the way down under wmem_alloc, too. */
 static void add_queues(int fd, struct memory_sample *sample)
@@ -143,20 +89,15 @@ static void add_socket(int fd, struct memory_sample *sample)
 {
     const int domain = option(fd, SO_DOMAIN), type = option(fd, SO_TYPE);
     const bool ip = domain == AF_INET || domain == AF_INET6;
-    if (ip && type == SOCK_STREAM) {
+    if (ip && type == SOCK_STREAM)
         sample->tcp_sockets++;
-        sample->socket_slab_bytes += slabs[domain == AF_INET ? SLAB_TCP : SLAB_TCP6].bytes;
-    } else if (ip && type == SOCK_DGRAM) {
+    else if (ip && type == SOCK_DGRAM)
         sample->udp_sockets++;
-        sample->socket_slab_bytes += slabs[domain == AF_INET ? SLAB_UDP : SLAB_UDP6].bytes;
-    } else if (domain == AF_UNIX) {
+    else if (domain == AF_UNIX)
         sample->unix_sockets++;
-        sample->socket_slab_bytes += slabs[SLAB_UNIX].bytes;
-    } else {
+    else
         sample->other_sockets++;
-    }
-    sample->socket_slab_bytes +=
-        slabs[SLAB_INODE].bytes + slabs[SLAB_FILE].bytes + slabs[SLAB_DENTRY].bytes;
+    sample->socket_slab_bytes += dw_socket_slab_bytes(domain, type);
     add_queues(fd, sample);
 }
 
@@ -193,7 +134,7 @@ static void add_descriptor(int fd, struct memory_sample *sample)
         const uint64_t items = epoll_items(fd);
         sample->epoll_fds++;
         sample->epoll_items += items;
-        sample->socket_slab_bytes += items * slabs[SLAB_EPOLL_ITEM].bytes;
+        sample->socket_slab_bytes += items * dw_epoll_item_slab_bytes();
     }
 }
 
@@ -201,7 +142,6 @@ void memory_sample_take(struct memory_sample *sample)
 {
     *sample = (struct memory_sample){0};
     memory_sample_take_pages(sample);
-    read_slabs();
     DIR *folder = opendir("/proc/self/fd");
     if (!folder)
         return;

@@ -70,10 +70,16 @@ struct mca_btl_diwarp_counters {
     X(transport_bytes, "bytes", "total_bytes of the core and btl_bytes: user memory in all")     \
     X(endpoints, "endpoints", "processes that were added")
 
+/* Of the whole process, to hold the transport's against. 0: cannot be read. */
+#define MCA_BTL_DIWARP_PROCESS_MEMORY(X)                                                   \
+    X(private_bytes, "bytes", "the process's private pages (/proc/self/smaps_rollup)")     \
+    X(pss_bytes, "bytes", "its proportional share of all its pages (/proc/self/smaps_rollup)")
+
 struct mca_btl_diwarp_memory {
     struct diwarp_memory core;
 #define X(name, unit, meaning) uint64_t name;
     MCA_BTL_DIWARP_MEMORY(X)
+    MCA_BTL_DIWARP_PROCESS_MEMORY(X)
 #undef X
 };
 
@@ -330,9 +336,11 @@ void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module);
 
 /* ---- memory (btl_diwarp_memory.c) ----------------------------------------------------------- */
 
-/* What the module holds now; all 0 when it is not open. */
+/* What the module holds now, all 0 when it is not open; nothing of the process. */
 void mca_btl_diwarp_memory_query(const struct mca_btl_diwarp_module *module,
                                  struct mca_btl_diwarp_memory *memory);
+/* Sets what is of the process. The kernel walks all its pages for that. */
+void mca_btl_diwarp_memory_query_process(struct mca_btl_diwarp_memory *memory);
 /* Peers are about to be deleted. */
 void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module);
 /* Prints one line through opal_output: what was noted, or what there is now. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much memory diwarp holds in this process, by kind. */
+/* How much memory diwarp holds in this process, by kind, and how much the process has. */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
 #include "opal/align.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Items are laid out in blocks, each led by a list item and aligned. */
 static uint64_t list_bytes(const opal_free_list_t *list)
@@ -39,9 +41,37 @@ void mca_btl_diwarp_memory_query(const struct mca_btl_diwarp_module *module,
     memory->rdma_bytes = list_bytes(&module->rdmas);
     memory->registration_bytes = list_bytes(&module->regs);
     memory->btl_bytes = memory->module_bytes + memory->endpoint_bytes +
-                        memory->receive_buffer_bytes + memory->fragment_bytes +
-                        memory->rdma_bytes + memory->registration_bytes;
+                        memory->receive_buffer_bytes + memory->fragment_bytes + memory->rdma_bytes +
+                        memory->registration_bytes;
     memory->transport_bytes = memory->core.total_bytes + memory->btl_bytes;
+}
+
+/* Bytes of a line "KEY:   123 kB"; 0: it is another. */
+static uint64_t bytes_of_line(const char *line, const char *key)
+{
+    const size_t length = strlen(key);
+
+    if (0 != strncmp(line, key, length) || ':' != line[length]) {
+        return 0;
+    }
+    return strtoull(line + length + 1, NULL, 10) << 10;
+}
+
+void mca_btl_diwarp_memory_query_process(struct mca_btl_diwarp_memory *memory)
+{
+    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    char line[256];
+
+    memory->private_bytes = memory->pss_bytes = 0;
+    if (NULL == file) {
+        return;
+    }
+    while (NULL != fgets(line, sizeof(line), file)) {
+        memory->private_bytes +=
+            bytes_of_line(line, "Private_Clean") + bytes_of_line(line, "Private_Dirty");
+        memory->pss_bytes += bytes_of_line(line, "Pss");
+    }
+    fclose(file);
 }
 
 /* MPI_Finalize deletes the peers one by one before it closes the module. */
@@ -50,20 +80,21 @@ void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module)
     if (mca_btl_diwarp_component.params.memory_report &&
         module->endpoints >= module->memory.endpoints) {
         mca_btl_diwarp_memory_query(module, &module->memory);
+        mca_btl_diwarp_memory_query_process(&module->memory);
     }
 }
 
 void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module)
 {
     struct mca_btl_diwarp_memory memory = module->memory;
-    static const char *const transports[] = {[MCA_BTL_DIWARP_RD] = "rd",
-                                             [MCA_BTL_DIWARP_RC] = "rc",
-                                             [MCA_BTL_DIWARP_RC_SRQ] = "rc-srq"};
+    static const char *const transports[] = {
+        [MCA_BTL_DIWARP_RD] = "rd", [MCA_BTL_DIWARP_RC] = "rc", [MCA_BTL_DIWARP_RC_SRQ] = "rc-srq"};
     char line[2048];
     size_t n;
 
     if (0 == memory.endpoints) {
         mca_btl_diwarp_memory_query(module, &memory);
+        mca_btl_diwarp_memory_query_process(&memory);
     }
     n = (size_t)snprintf(line, sizeof(line), "diwarp_memory: rank=%u transport=%s",
                          OPAL_PROC_MY_NAME.vpid,
@@ -75,6 +106,7 @@ void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module)
 #define X(name, unit, meaning) \
     n += (size_t)snprintf(line + n, sizeof(line) - n, " " #name "=%" PRIu64, memory.name);
     MCA_BTL_DIWARP_MEMORY(X)
+    MCA_BTL_DIWARP_PROCESS_MEMORY(X)
 #undef X
     opal_output(0, "%s", line);
 }

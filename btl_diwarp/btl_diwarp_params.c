@@ -36,9 +36,9 @@ static const struct uint_param uint_params[] = {
     {"port_min",
      "First UDP port to try, for firewalls; 0: any free port. Each process on a host needs one of "
      "its own",
-     &mca_btl_diwarp_component.params.port_min, OPAL_INFO_LVL_2, 1, 65535, true},
+     &mca_btl_diwarp_component.params.port_min, OPAL_INFO_LVL_2, 0, 65535, false},
     {"port_max", "Last UDP port to try; 0: port_min only",
-     &mca_btl_diwarp_component.params.port_max, OPAL_INFO_LVL_2, 1, 65535, true},
+     &mca_btl_diwarp_component.params.port_max, OPAL_INFO_LVL_2, 0, 65535, false},
     {"rcvbuf",
      "Socket receive buffer to ask for, in bytes (limited by net.core.rmem_max); 0: the system's "
      "default",
@@ -50,7 +50,7 @@ static const struct uint_param uint_params[] = {
     {"datagram_max", "Largest UDP payload in bytes; 0: what the MTU of the path allows",
      &mca_btl_diwarp_component.params.datagram_max_bytes, OPAL_INFO_LVL_4, 512, 65507, true},
     {"ack_delay_us", "Longest wait, in microseconds, before an acknowledgement travels alone",
-     &mca_btl_diwarp_component.params.ack_delay_us, OPAL_INFO_LVL_5, 1, 1000000, true},
+     &mca_btl_diwarp_component.params.ack_delay_us, OPAL_INFO_LVL_5, 0, 1000000, false},
     {"rto_min_us", "Shortest retransmission time-out, in microseconds; the rest is measured",
      &mca_btl_diwarp_component.params.rto_min_us, OPAL_INFO_LVL_5, 10, 10000000, false},
     {"queue_delay_us",
@@ -60,7 +60,7 @@ static const struct uint_param uint_params[] = {
     {"peer_timeout",
      "Seconds of silence, with data owed to a peer, after which it counts as gone and the job "
      "ends; 0: never. A process that computes for long without calling MPI is silent, too",
-     &mca_btl_diwarp_component.params.peer_timeout_s, OPAL_INFO_LVL_3, 1, 31536000, true},
+     &mca_btl_diwarp_component.params.peer_timeout_s, OPAL_INFO_LVL_3, 0, 31536000, false},
     {"send_window", "Most unacknowledged datagrams per peer",
      &mca_btl_diwarp_component.params.send_window_datagrams, OPAL_INFO_LVL_5, 1, 256, false},
     {"send_pool", "Most bytes of memory held by unacknowledged datagrams of all peers",
@@ -74,7 +74,7 @@ static const struct uint_param uint_params[] = {
      &mca_btl_diwarp_component.params.blocking_polls, OPAL_INFO_LVL_5, 1, 1000000, false},
     {"finalize_timeout_ms",
      "Longest wait in MPI_Finalize, in milliseconds, for peers to acknowledge what was sent",
-     &mca_btl_diwarp_component.params.finalize_timeout_ms, OPAL_INFO_LVL_6, 0, 600000, true},
+     &mca_btl_diwarp_component.params.finalize_timeout_ms, OPAL_INFO_LVL_6, 0, 600000, false},
     {"rc_recv_buffers", "Receives posted for each connection, with btl_diwarp_transport rc",
      &mca_btl_diwarp_component.params.rc_recv_buffers, OPAL_INFO_LVL_4, 1, 65536, false},
     {"rc_recv_bytes",
@@ -97,6 +97,22 @@ static int register_var(const char *name, const char *help, mca_base_var_type_t 
     return mca_base_component_var_register(&mca_btl_diwarp_component.super.btl_version, name, help,
                                            type, enumerator, 0, 0, level,
                                            MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+static void format_range(char *text, size_t len, const struct uint_param *param)
+{
+    snprintf(text, len, "%s%u to %u", param->zero ? "0, or " : "", param->min, param->max);
+}
+
+/* With the range, for ompi_info. */
+static int register_uint(const struct uint_param *param)
+{
+    char range[64], help[512];
+
+    format_range(range, sizeof(range), param);
+    snprintf(help, sizeof(help), "%s (%s)", param->help, range);
+    return register_var(param->name, help, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, param->level,
+                        param->value);
 }
 
 /* Times and windows are the core's to choose. */
@@ -320,8 +336,7 @@ int mca_btl_diwarp_params_register(void)
                           MCA_BASE_VAR_TYPE_STRING, NULL, OPAL_INFO_LVL_1, &params->if_exclude);
     }
     for (size_t i = 0; i < UINT_PARAMS && rc >= 0; i++) {
-        rc = register_var(uint_params[i].name, uint_params[i].help, MCA_BASE_VAR_TYPE_UNSIGNED_INT,
-                          NULL, uint_params[i].level, uint_params[i].value);
+        rc = register_uint(&uint_params[i]);
     }
     if (rc >= 0) {
         rc = register_switches();
@@ -372,8 +387,7 @@ static bool check_uint(const struct uint_param *param)
         (*param->value >= param->min && *param->value <= param->max)) {
         return true;
     }
-    snprintf(allowed, sizeof(allowed), "%s%u to %u", param->zero ? "0, or " : "", param->min,
-             param->max);
+    format_range(allowed, sizeof(allowed), param);
     return show_bad(param->name, *param->value, allowed);
 }
 

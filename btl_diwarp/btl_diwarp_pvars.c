@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Whose struct it is in. */
-enum owner { RD_QP, RC_QPS, ADAPTER };
+enum owner { RD_QP, RC_QPS, ADAPTER, PROCESS };
 
 struct counter {
     const char *name, *unit, *meaning;
@@ -42,6 +42,10 @@ static const struct counter memory_gauges[] = {
 #define X(name, unit, meaning) \
     {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, name), ADAPTER},
         MCA_BTL_DIWARP_MEMORY(X)
+#undef X
+#define X(name, unit, meaning) \
+    {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, name), PROCESS},
+            MCA_BTL_DIWARP_PROCESS_MEMORY(X)
 #undef X
 };
 
@@ -88,7 +92,11 @@ static int gauge_read(const struct mca_base_pvar_t *pvar, void *value, void *obj
     struct mca_btl_diwarp_memory memory;
 
     (void)obj;
-    mca_btl_diwarp_memory_query(&mca_btl_diwarp_module, &memory);
+    if (PROCESS == gauge->owner) {
+        mca_btl_diwarp_memory_query_process(&memory);
+    } else {
+        mca_btl_diwarp_memory_query(&mca_btl_diwarp_module, &memory);
+    }
     memcpy(value, (const char *)&memory + gauge->offset, sizeof(uint64_t));
     return OPAL_SUCCESS;
 }

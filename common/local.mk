@@ -50,6 +50,8 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/udp.c \
 	common/llp/udp_hot.c \
 	common/llp/socket_memory.c \
+	common/llp/socket_slab.c \
+	common/llp/socket_slab.h \
 	common/llp/udp_open.c \
 	common/llp/udp.h \
 	common/rel/delay.h \

@@ -8,19 +8,23 @@ import os
 import shutil
 import statistics
 from dataclasses import dataclass
+from typing import Callable
 
-from apps_lib.programs import is_executable
 from apps_lib.transports import OVER_A_NETWORK, RC, RC_SRQ, RD, SHARED, TCP
 from apps_lib.transports import TRANSPORT_PARAMETER, TRANSPORTS, parameters
-from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, build_folder, component_folder, die
-from compare_lib.command_line import folder, machine_text, names_of, output_folder, positive
+from compare_lib import markdown as marked
+from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, TOP, build_folder, component_folder
+from compare_lib.command_line import die, folder, machine_text, names_of, output_folder, positive
 from compare_lib.command_line import run_to_the_end
 from compare_lib.jobs import JobFailed
+from compare_lib.judge import Verdict, exit_status, write_verdicts
+from compare_lib.report import verdict_table
 from compare_lib.schedule import Schedule
 from compare_lib.transports import Launcher, root_may_run
 
-from . import plots, report
-from .model import Model, model_of
+from . import judge, markdown, plots, report
+from .model import Model, models_of
+from .points import NOTHING, SECONDS, SECONDS_PER_RANK, SECONDS_PER_RANK_OF_APP
 from .points import Held, Point, run
 
 TOOL = "mpi_memory.so"
@@ -29,6 +33,8 @@ SMG2000 = "smg2000"
 RANKS = [2, 4, 8, 16, 32, 64, 128]
 DEFAULT = [RD, RC, RC_SRQ, TCP]
 ALL_TO_ALL, APP = "alltoall", "app"
+ROUNDS = 3
+README = os.path.join(TOP, "benchmarks", "README.md")
 # Unknowns in each direction in each process.
 APP_CUBE = 16
 
@@ -42,11 +48,10 @@ def numbers(text: str) -> list[int]:
 
 def parse_options(words: list[str]) -> argparse.Namespace:
     p = argparse.ArgumentParser(
-        prog="memory", epilog=EXIT_TEXT.replace("with --judge: and no target was missed", "well"),
-        allow_abbrev=False,
+        prog="memory", epilog=EXIT_TEXT, allow_abbrev=False,
         description="Measures the memory, user and kernel, of each process and of its transport, "
         "with growing numbers of ranks on this machine; fits a line to it, which predicts larger "
-        "numbers.")
+        "numbers, and judges the targets of all-to-all.")
     p.add_argument("--ranks", type=numbers, metavar="N,...", default=RANKS,
                    help=f"default {','.join(map(str, RANKS))}")
     p.add_argument("--transports", type=names_of(OVER_A_NETWORK), metavar="NAME,...",
@@ -58,8 +63,9 @@ def parse_options(words: list[str]) -> argparse.Namespace:
                    help="of a message of alltoall (4096)")
     p.add_argument("--large", type=positive, default=0, metavar="N",
                    help="of a second, large message between the same two (none)")
-    p.add_argument("--rounds", type=positive, default=1, metavar="N",
-                   help="medians of so many (1)")
+    p.add_argument("--rounds", type=positive, default=ROUNDS, metavar="N",
+                   help=f"medians of so many ({ROUNDS})")
+    p.add_argument("--judge", action="store_true", help="exit status 1 when a target is missed")
     p.add_argument("--component", type=folder, metavar="DIR",
                    help=f"folder of {COMPONENT_FILE} (default: the build folder's component/, or "
                    "what is installed)")
@@ -70,7 +76,12 @@ def parse_options(words: list[str]) -> argparse.Namespace:
     p.add_argument("--output", metavar="DIR",
                    help="where CSV files and plot go (default: memory-results/ in the build "
                    "folder, or here)")
-    return p.parse_args(words)
+    p.add_argument("--readme", action="store_true",
+                   help="also renew the results and the plot in benchmarks/README.md")
+    options = p.parse_args(words)
+    if options.pattern == APP and (options.judge or options.readme):
+        p.error(f"--judge and --readme are of --pattern {ALL_TO_ALL}")
+    return options
 
 
 # ---- what there is ------------------------------------------------------------------------------
@@ -147,13 +158,15 @@ class Session(Schedule):
         self.failed: set[Task] = set()
 
     def tasks(self, round_: int) -> list[Task]:
-        tasks = [Task(name, ranks) for ranks in self.options.ranks
-                 for name in [SHARED, *self.names]]
+        names = self.names if self.options.pattern == APP else [SHARED, *self.names]
+        tasks = [Task(name, ranks) for ranks in self.options.ranks for name in names]
         return [task for task in tasks if task not in self.failed]
 
     def run_task(self, task: Task, round_: int) -> str:
         program = program_for(self.options, task.ranks)
-        held = run(self.launcher, task.name, task.ranks, program, self.tool)
+        each = SECONDS_PER_RANK_OF_APP if self.options.pattern == APP else SECONDS_PER_RANK
+        held = run(self.launcher, task.name, task.ranks, program, self.tool,
+                   SECONDS + each * task.ranks)
         self.held.setdefault(task, []).append(held)
         return (f"{report.bytes_text(held.total)} a process, of it "
                 f"{report.bytes_text(held.kernel)} in the kernel")
@@ -161,63 +174,109 @@ class Session(Schedule):
     def on_failure(self, task: Task, failure: JobFailed) -> None:
         self.failed.add(task)
 
-    def points(self) -> list[Point]:
+    def _points(self, chosen: Callable[[list[Held]], Held | None]) -> list[Point]:
         found = []
         for ranks in self.options.ranks:
-            shared = self.held.get(Task(SHARED, ranks))
+            shared = NOTHING if self.options.pattern == APP else \
+                chosen(self.held.get(Task(SHARED, ranks), []))
             for name in self.names:
-                held = self.held.get(Task(name, ranks))
+                held = chosen(self.held.get(Task(name, ranks), []))
                 if held and shared:
-                    found.append(Point(name, ranks, median(held), median(shared)))
+                    found.append(Point(name, ranks, held, shared))
         return found
 
+    def points(self) -> list[Point]:
+        return self._points(median)
 
-def median(of: list[Held]) -> Held:
-    """The one in the middle by its total: one run, whose parts belong together."""
+    def points_of_rounds(self) -> list[list[Point]]:
+        """Each round's, of what has not failed by then."""
+        return [self._points(lambda held, i=i: held[i] if i < len(held) else None)
+                for i in range(self.rounds)]
+
+
+def median(of: list[Held]) -> Held | None:
+    """The one in the middle by its total: one run, whose parts belong together. None of none."""
+    if not of:
+        return None
     middle = statistics.median_low(held.total for held in of)
     return next(held for held in of if held.total == middle)
 
 
-def models_of(points: list[Point]) -> dict[str, Model]:
-    models = {}
-    for name in dict.fromkeys(p.transport for p in points):
-        model = model_of([(p.peers, p.total) for p in points if p.transport == name])
-        if model:
-            models[name] = model
-    return models
+def verdicts_of(session: Session, points: list[Point]) -> list[Verdict]:
+    if session.options.pattern == APP:
+        return []
+    failed = {(task.name, task.ranks) for task in session.failed}
+    return judge.judge(session.options.ranks, points, session.points_of_rounds(), failed)
 
 
-def write(points: list[Point], models: dict[str, Model], title: str, path: str) -> None:
+def about_text(session: Session, machine: str) -> str:
+    rounds = session.rounds
+    of = f"medians of {rounds} interleaved rounds" if rounds > 1 else "one round"
+    lost = [f"{task.title}, in round {len(session.held.get(task, [])) + 1}"
+            for task in sorted(session.failed, key=lambda task: (task.ranks, task.name))]
+    failed = f" Failed, and not run again: {'; '.join(lost)}." if lost else ""
+    return (f"Made by `benchmarks/memory`: {of} ({machine}); user and kernel memory of the "
+            f"transport, mean of the ranks.{failed}")
+
+
+def write_files(points: list[Point], models: dict[str, Model], verdicts: list[Verdict], title: str,
+                path: str) -> list[str]:
+    """CSV and plot; the plot's path."""
     report.write_points(points, path)
     report.write_models(models, path)
+    write_verdicts(verdicts, path)
     drawn, why = plots.draw(points, models, title, os.path.join(path, "plots"))
     if why:
         print(f"no plot: {why}")
-    print(", ".join([f"written: {path}: points.csv, model.csv", *drawn]))
+    print(", ".join([f"written: {path}: points.csv, model.csv, targets.csv", *drawn]))
+    return drawn
+
+
+def write_readme(points: list[Point], models: dict[str, Model], verdicts: list[Verdict], about: str,
+                 drawn: list[str]) -> None:
+    kept = os.path.join(TOP, "benchmarks", "plots")
+    os.makedirs(kept, exist_ok=True)
+    for path in drawn:
+        shutil.copy(path, kept)
+    names = [f"plots/{os.path.basename(path)}" for path in drawn]
+    text = markdown.document(points, models, verdicts, about, names)
+    marked.write(README, text, marks_needed=True, marks=markdown.MARKS)
+    print("written: benchmarks/README.md")
 
 
 def measure(options: argparse.Namespace) -> int:
     mpirun = os.environ.get("MPIRUN", "mpirun")
     if not shutil.which(mpirun):
         die(f"no {mpirun} (Debian: openmpi-bin)")
+    if options.readme and not marked.has_marks(README, markdown.MARKS):
+        die(f"benchmarks/README.md has no lines {markdown.MARKS[0]} and {markdown.MARKS[1]}")
     root_may_run()
     launcher = Launcher(mpirun, component_folder(options.component))
     session = Session(options, launcher, usable_transports(options, launcher))
-    path = output_folder(options.output, "memory-results")
-    print(f"memory; {machine_text(launcher)}; diwarp from "
-          f"{launcher.component or 'the installed component'}", flush=True)
+    path, machine = output_folder(options.output, "memory-results"), machine_text(launcher)
+    print(f"memory; {machine}; diwarp from {launcher.component or 'the installed component'}",
+          flush=True)
     session.run_rounds()
     points = session.points()
     if not points:
         die("nothing was measured")
     models = models_of(points)
-    print("\nMeans over the ranks. Transport (user, kernel) and heap: beyond the same program over\n"
-          "shared memory. Heap and own report count what was never written to.\n\n"
+    beyond = "of the whole\nprocess" if options.pattern == APP else \
+        "beyond the same\nprogram over shared memory"
+    print(f"\nMeans over the ranks. Transport (user, kernel) and heap: {beyond}. "
+          "Heap and own report count what was never written to.\n\n"
           f"{report.point_table(points)}\n\n{report.model_table(models)}\n\n"
           f"{report.ratio_table(points, RD)}\n")
-    title = "SMG2000" if options.pattern == APP else \
-        f"Every rank to every other, {report.bytes_text(options.bytes)}"
-    write(points, models, title, path)
+    title = "SMG2000, the whole process" if options.pattern == APP else \
+        f"Every rank to every other, {report.bytes_text(options.bytes)}: the transport's part"
+    verdicts = verdicts_of(session, points)
+    if verdicts:
+        print(verdict_table(verdicts) + "\n")
+    drawn = write_files(points, models, verdicts, title, path)
+    if options.readme:
+        write_readme(points, models, verdicts, about_text(session, machine), drawn)
+    if options.judge:
+        return exit_status(verdicts) or int(session.failures > 0)
     return int(session.failures > 0)
 
 

@@ -24,7 +24,7 @@ set xtics ("2" 2, "8" 8, "32" 32, "128" 128, "1 Ki" 1024, "16 Ki" 16384, "128 Ki
 "1 Mi" 1048576)
 set format y "%.0s %cB"
 set xlabel "ranks"
-set ylabel "transport memory of a process, user and kernel"
+set ylabel "memory of a process, user and kernel"
 set grid
 set key outside right top
 """

@@ -9,13 +9,16 @@ and the kernel's memory for its sockets: those themselves, and what is queued in
 
 Buffers that were set aside but not written to cost nothing yet; what malloc has handed out (heap) and
 what diwarp itself reports count them, and are shown beside it.
+
+An application frees memory, which malloc keeps, so that the difference of two runs tells little:
+its processes are held against nothing.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from apps_lib import readings
 from apps_lib.session import text_of_files
@@ -23,8 +26,13 @@ from apps_lib.transports import MEMORY_PARAMETER, TRANSPORTS
 from compare_lib import jobs
 from compare_lib.transports import DIWARP_COMPONENT, Launcher
 
-# Of one run: start and end of MPI with so many processes on few cores.
-SECONDS, SECONDS_PER_RANK = 120, 2
+# The kinds of diwarp's report that each peer adds to, with what there is one of for it.
+PEER_KINDS = {"peer": "peers", "address": "addresses", "endpoint": "endpoints"}
+# All kinds: together, its user memory.
+KINDS = (*PEER_KINDS, "base", "receive", "assembly", "send_pool", "work", "record", "region",
+         "module", "receive_buffer", "fragment", "rdma", "registration")
+# Of one run: start and end of MPI with so many processes on few cores; and an application on them.
+SECONDS, SECONDS_PER_RANK, SECONDS_PER_RANK_OF_APP = 120, 2, 12
 
 
 @dataclass(frozen=True)
@@ -36,8 +44,10 @@ class Held:
     queue: float
     slab: float
     sockets: float
-    # User memory by the transport's own report; None: it makes none.
-    reported: float | None = None
+    private: float
+    pss: float
+    # The transport's own report, by its keys; empty: it makes none.
+    told: dict[str, float] = field(default_factory=dict)
 
     @property
     def kernel(self) -> float:
@@ -46,6 +56,15 @@ class Held:
     @property
     def total(self) -> float:
         return self.user + self.kernel
+
+    @property
+    def reported(self) -> float | None:
+        """User memory by the transport's own report."""
+        return self.told.get("transport_bytes")
+
+
+# What to hold a process against to see all of it.
+NOTHING = Held(0, 0, 0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -84,15 +103,15 @@ def held_of(memory: str, output: str, ranks: int) -> Held:
              if line.get("point") == "finalize"]
     means = readings.mean_over_ranks(lines, ranks, "mpi_memory.so")
     own = readings.rank_lines(output, "diwarp_memory")
-    reported = None
-    if own:
-        reported = readings.mean_over_ranks(own, ranks, "diwarp")["transport_bytes"]
+    told = readings.mean_over_ranks(own, ranks, "diwarp") if own else {}
     return Held(means["anonymous_bytes"], means["heap_bytes"], means["socket_queue_bytes"],
-                means["socket_slab_bytes"], means["tcp_sockets"] + means["udp_sockets"], reported)
+                means["socket_slab_bytes"], means["tcp_sockets"] + means["udp_sockets"],
+                means["private_bytes"], means["pss_bytes"], told)
 
 
-def run(launcher: Launcher, name: str, ranks: int, program: list[str], tool: str) -> Held:
-    """Raises jobs.JobFailed."""
+def run(launcher: Launcher, name: str, ranks: int, program: list[str], tool: str,
+        seconds: float) -> Held:
+    """Raises jobs.JobFailed, also when it takes longer than that."""
     transport = TRANSPORTS[name]
     with tempfile.TemporaryDirectory(prefix="diwarp-memory-") as folder:
         extra = ["-x", f"LD_PRELOAD={tool}",
@@ -100,7 +119,7 @@ def run(launcher: Launcher, name: str, ranks: int, program: list[str], tool: str
         if transport.component == DIWARP_COMPONENT:
             extra += ["--mca", MEMORY_PARAMETER, "1"]
         command = launcher.command(transport, ranks, program, tuple(extra))
-        output = jobs.run(command, SECONDS + SECONDS_PER_RANK * ranks, errors=True)
+        output = jobs.run(command, seconds, errors=True)
         try:
             return held_of(text_of_files(folder, "memory.*"), output, ranks)
         except readings.Unusable as why:

@@ -9,7 +9,7 @@ import os
 from apps_lib.transports import TRANSPORTS
 
 from .model import Model
-from .points import Point
+from .points import KINDS, PEER_KINDS, Point
 
 PREDICTED_RANKS = (1 << 10, 1 << 14, 1 << 20)
 
@@ -49,15 +49,20 @@ def point_table(points: list[Point]) -> str:
     return table(rows)
 
 
+def error_text(model: Model) -> str:
+    """At the largest point, and which that is."""
+    error = "-" if model.error is None else f"{100 * model.error:+.1f} %"
+    return f"{error} ({model.largest_peers + 1} ranks)"
+
+
 def model_table(models: dict[str, Model]) -> str:
     rows = [["transport", "base", "per peer", *(f"{ranks_text(n)} ranks" for n in PREDICTED_RANKS),
              "error at the largest point"]]
     for name, model in models.items():
-        error = "-" if model.error is None else f"{100 * model.error:+.1f} %"
         rows.append([TRANSPORTS[name].title, bytes_text(model.line.base),
                      bytes_text(model.line.slope),
                      *(bytes_text(model.line.at(n - 1)) for n in PREDICTED_RANKS),
-                     f"{error} ({model.largest_peers + 1} ranks)"])
+                     error_text(model)])
     return table(rows)
 
 
@@ -80,13 +85,18 @@ def write_points(points: list[Point], folder: str) -> None:
                          "process_kernel_bytes", "shared_user_bytes", "shared_kernel_bytes",
                          "transport_user_bytes", "transport_kernel_bytes", "transport_bytes",
                          "socket_queue_bytes", "socket_slab_bytes", "heap_bytes", "sockets",
-                         "reported_bytes"])
+                         "private_bytes", "pss_bytes", "reported_bytes",
+                         *(f"reported_{kind}_bytes" for kind in KINDS),
+                         *(f"reported_{count}" for count in PEER_KINDS.values())])
         for p in points:
-            reported = "" if p.held.reported is None else f"{p.held.reported:.0f}"
+            told = [p.held.reported, *(p.held.told.get(f"{kind}_bytes") for kind in KINDS)]
+            counts = [p.held.told.get(count) for count in PEER_KINDS.values()]
             numbers = (p.held.user, p.held.kernel, p.shared.user, p.shared.kernel, p.user, p.kernel,
                        p.total, p.held.queue, p.held.slab, p.heap)
             writer.writerow([p.transport, p.ranks, p.peers, *(f"{n:.0f}" for n in numbers),
-                             f"{p.held.sockets:.2f}", reported])
+                             f"{p.held.sockets:.2f}", f"{p.held.private:.0f}",
+                             f"{p.held.pss:.0f}", *("" if n is None else f"{n:.0f}" for n in told),
+                             *("" if n is None else f"{n:.2f}" for n in counts)])
 
 
 def write_models(models: dict[str, Model], folder: str) -> None:

@@ -206,7 +206,8 @@ struct diwarp_counters {
     X(addresses, "handles", "address handles")                                                     \
     X(sockets, "sockets", "sockets of the LLP")                                                    \
     X(socket_queue_bytes, "bytes", "kernel memory: what is queued in the sockets or reserved")     \
-    X(socket_limit_bytes, "bytes", "how much the kernel may queue: SO_RCVBUF and SO_SNDBUF")
+    X(socket_limit_bytes, "bytes", "how much the kernel may queue: SO_RCVBUF and SO_SNDBUF")       \
+    X(socket_slab_bytes, "bytes", "kernel memory: the sockets themselves, inode, file, epoll item")
 
 struct diwarp_memory {
 #define X(name, unit, meaning) uint64_t name;

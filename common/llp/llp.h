@@ -52,13 +52,14 @@ struct dw_llp_slot {
 
 struct dw_llp;
 
-/* What an LLP holds: its own memory, its sockets, and of the kernel's memory what is queued in them
- * and how much may be. */
+/* What an LLP holds: its own memory, its sockets, and of the kernel's memory what is queued in them,
+ * how much may be, and what they take themselves. */
 struct dw_llp_memory {
     uint64_t own_bytes;
     unsigned sockets;
     uint64_t queue_bytes;
     uint64_t limit_bytes;
+    uint64_t slab_bytes;
 };
 
 struct dw_llp_ops {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/llp/explain.h"
+#include "common/llp/socket_slab.h"
 #include "common/llp/stream.h"
 #include "common/llp/udp.h"
 
@@ -170,6 +171,9 @@ static void tcp_query_memory(const struct dw_stream *stream, struct dw_llp_memor
     const struct tcp_stream *tcp = (const struct tcp_stream *)(const void *)stream;
     memory->own_bytes += sizeof(*tcp);
     dw_llp_add_socket(tcp->fd, memory);
+    if (tcp->watched) {
+        memory->slab_bytes += dw_epoll_item_slab_bytes();
+    }
 }
 
 static const struct dw_stream_ops tcp_stream_ops = {

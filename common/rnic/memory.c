@@ -49,6 +49,7 @@ static void add_sockets(const struct dw_llp_memory *llp, struct diwarp_memory *m
     memory->sockets += llp->sockets;
     memory->socket_queue_bytes += llp->queue_bytes;
     memory->socket_limit_bytes += llp->limit_bytes;
+    memory->socket_slab_bytes += llp->slab_bytes;
 }
 
 static void add_llp(const struct diwarp_qp *qp, struct diwarp_memory *memory)
