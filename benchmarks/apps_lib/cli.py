@@ -16,6 +16,7 @@ from compare_lib.command_line import component_folder, die, folder, machine_text
 from compare_lib.command_line import output_folder, positive, run_to_the_end, warn_of_machine
 from compare_lib.hosts import Hosts, NoHosts
 from compare_lib.judge import exit_status, write_verdicts
+from compare_lib.provenance import made_by
 from compare_lib.report import verdict_table
 from compare_lib.transports import DIWARP_COMPONENT, Launcher, listed_components, probe
 from compare_lib.transports import root_may_run
@@ -271,15 +272,15 @@ def make_hosts(options: argparse.Namespace, launcher: Launcher, stack) -> Hosts 
     return hosts
 
 
-def about_text(options: argparse.Namespace, rounds: int, machine: str) -> str:
-    mode = "" if options.effort is NORMAL else f" --{options.effort.name}"
+def about_text(options: argparse.Namespace, made: str, rounds: int, machine: str) -> str:
     net = f"; two network namespaces, MTU {HOSTS_MTU}" if options.net else ""
-    return (f"Made by `benchmarks/apps{mode}{' --net' * options.net}`: medians of up to {rounds} "
-            f"interleaved round{'s' * (rounds != 1)} ({machine}{net}), and in brackets their "
-            "spread, (max - min) / median; what RD saves is taken within a round.")
+    return (f"{made}: medians of up to {rounds} interleaved round{'s' * (rounds != 1)} "
+            f"({machine}{net}), and in brackets their spread, (max - min) / median; what RD saves "
+            "is taken within a round.")
 
 
-def measure(options: argparse.Namespace) -> int:
+def measure(options: argparse.Namespace, made: str) -> int:
+    """`made` says by what command, and of what."""
     if options.readme and not marked.has_marks(README, markdown.MARKS):
         die(f"README.md has no lines {markdown.MARKS[0]} and {markdown.MARKS[1]}")
     launcher = make_launcher(options)
@@ -310,7 +311,7 @@ def measure(options: argparse.Namespace) -> int:
     print(verdict_table(verdicts) + "\n")
     drawn = write_files(options, results, verdicts, path)
     if options.readme:
-        write_readme(results, verdicts, about_text(options, rounds, machine), drawn)
+        write_readme(results, verdicts, about_text(options, made, rounds, machine), drawn)
     if results.failed:
         print(report.failures(results))
         return 1
@@ -337,4 +338,7 @@ def verify(options: argparse.Namespace) -> int:
 
 def main(words: list[str]) -> int:
     options = parse_options(words)
-    return run_to_the_end(lambda: verify(options) if options.verify else measure(options))
+    if options.verify:
+        return run_to_the_end(lambda: verify(options))
+    made = made_by("benchmarks/apps", words)
+    return run_to_the_end(lambda: measure(options, made))

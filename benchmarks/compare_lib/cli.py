@@ -13,6 +13,7 @@ from .command_line import COMPONENT_FILE, EXIT_TEXT, README, TOP, build_folder, 
 from .command_line import die, folder, machine_text, names_of, output_folder, positive
 from .command_line import run_to_the_end, warn_of_machine
 from .measures import FULL, GROUPS, QUICK
+from .provenance import made_by
 from .results import Results
 from .session import Session, find_programs
 from .targets import TARGETS
@@ -121,7 +122,8 @@ def write_markdown(options, results: Results, verdicts: list, about: str, drawn:
         print("written: README.md")
 
 
-def measure_and_report(options: argparse.Namespace) -> int:
+def measure_and_report(options: argparse.Namespace, made: str) -> int:
+    """`made` says by what command, and of what."""
     mpirun = os.environ.get("MPIRUN", "mpirun")
     if not shutil.which(mpirun):
         die(f"no {mpirun} (Debian: openmpi-bin)")
@@ -158,8 +160,8 @@ def measure_and_report(options: argparse.Namespace) -> int:
     verdicts = judge.judge(results, options.only)
     print(report.verdict_table(verdicts) + "\n")
     drawn = write_files(results, verdicts, path)
-    about = (f"Made by `benchmarks/compare --{effort.name}`: medians of {rounds} interleaved round"
-             f"{'s' * (rounds != 1)} ({machine}); ratios are taken within a round.")
+    about = (f"{made}: medians of {rounds} interleaved round{'s' * (rounds != 1)} ({machine}); "
+             "ratios are taken within a round.")
     write_markdown(options, results, verdicts, about, drawn)
     if session.failures:
         print(f"{session.failures} run(s) failed")
@@ -173,4 +175,5 @@ def main(words: list[str]) -> int:
     if options.list:
         print_list()
         return 0
-    return run_to_the_end(lambda: measure_and_report(options))
+    made = made_by("benchmarks/compare", words)
+    return run_to_the_end(lambda: measure_and_report(options, made))
