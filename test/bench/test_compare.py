@@ -209,6 +209,8 @@ class Tables(unittest.TestCase):
         for target in targets.TARGETS:
             over = {t for m in measures.MEASURES if m.group == target.group for t in m.transports}
             self.assertIn(DIWARP, over, target.title)
+            scenes = {m.scene for m in measures.MEASURES if m.group == target.group}
+            self.assertIn(target.figure.scene, scenes, target.title)
             if target.over_key:
                 self.assertIn(target.over_key[1], over, target.title)
 
