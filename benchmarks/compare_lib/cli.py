@@ -160,8 +160,9 @@ def measure_and_report(options: argparse.Namespace, made: str) -> int:
     verdicts = judge.judge(results, options.only)
     print(report.verdict_table(verdicts) + "\n")
     drawn = write_files(results, verdicts, path)
-    about = (f"{made}: medians of {rounds} interleaved round{'s' * (rounds != 1)} ({machine}); "
-             "ratios are taken within a round.")
+    about = (f"{made}: medians of {rounds} interleaved round{'s' * (rounds != 1)} ({machine}), "
+             "and in brackets their spread, (max - min) / median, of shares and indices the "
+             "extremes; ratios are taken within a round.")
     write_markdown(options, results, verdicts, about, drawn)
     if session.failures:
         print(f"{session.failures} run(s) failed")

@@ -28,6 +28,11 @@ def cell(results: Results, figure: Figure, transport: str) -> str:
     return figure.text(summary.median) + spread_text(figure, summary) if summary else "-"
 
 
+def has_ratio(results: Results, figure: Figure, under: str) -> bool:
+    """No ratio is taken of shares and indices."""
+    return bool(figure.about.unit and results.ratio((figure, DIWARP), (figure, under)))
+
+
 def ratio_cell(results: Results, figure: Figure, under: str) -> str:
     if not figure.about.unit:
         return ""

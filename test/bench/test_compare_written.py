@@ -12,7 +12,7 @@ import unittest
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "benchmarks"))
 
-from compare_lib import judge, markdown, plots, provenance, report, targets
+from compare_lib import judge, markdown, measures, plots, provenance, report, targets
 from compare_lib.figures import Figure
 from compare_lib.results import Results
 from compare_lib.transports import DIWARP, RAW_UDP, TCP
@@ -68,6 +68,28 @@ class Files(unittest.TestCase):
         text = markdown.document(results, verdicts, "about", ["p/latency.png"])
         self.assertIn("| 8 B half round trip, µs | 4.00 | 2.00 | 0.50 |", text)
         self.assertIn("![latency](p/latency.png)", text)
+
+    def test_markdown_cells_have_their_spread(self):
+        results = results_of(diwarp=[2, 3], tcp=[4, 4])
+        lines = markdown.figure_tables(results)
+        self.assertIn("|  | tcp BTL | diwarp | diwarp ÷ tcp BTL |", lines)
+        self.assertIn("| 8 B half round trip, µs | 4.00 (0 %) | 2.50 (40 %) | 0.62 |", lines)
+        self.assertEqual(sum(line.endswith(":") for line in lines), 1)
+
+    def test_markdown_has_no_column_without_figures(self):
+        """Nor a ratio of shares."""
+        results = Results()
+        hidden = Figure("hidden", 4 << 20, "both sleep")
+        for transport, value in ((DIWARP, 0.9), (TCP, 0.5)):
+            results.add("overlap", hidden, transport, 1, value)
+        self.assertIn("|  | tcp BTL | diwarp |", markdown.figure_tables(results))
+
+    def test_rows_of_markdown_are_measured(self):
+        """By quantity, as far as the program tells, and by scene."""
+        for group, figures in markdown.ROWS.items():
+            scenes = {m.scene for m in measures.MEASURES if m.group == group}
+            for figure in figures:
+                self.assertIn(figure.scene, scenes, figure.title)
 
     def test_curve_data(self):
         results = Results()
