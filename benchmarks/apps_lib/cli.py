@@ -18,8 +18,8 @@ from compare_lib.hosts import Hosts, NoHosts
 from compare_lib.judge import exit_status, write_verdicts
 from compare_lib.provenance import made_by
 from compare_lib.report import verdict_table
-from compare_lib.transports import DIWARP_COMPONENT, Launcher, listed_components, probe
-from compare_lib.transports import root_may_run
+from compare_lib.transports import DIWARP_COMPONENT, Launcher, listed_components, parameters
+from compare_lib.transports import probe, root_may_run, selection_lack
 
 from . import judge, markdown, plots, report
 from .cases import FULL, MEMORY, NORMAL, QUICK, TIME, VERIFY_CLASSES, VERIFY_RANKS, Case
@@ -27,8 +27,8 @@ from .cases import Effort, Plan, plan, verify_cases
 from .programs import APPLICATIONS, CLASSES, Programs, is_executable
 from .results import Results
 from .session import Runner, Session, Tools
-from .transports import DEFAULT, MEASURED, RC, RC_SRQ, RD, RD_LOSS, SHARED, TRANSPORTS, VERIFIED
-from .transports import MEMORY_PARAMETER, TRANSPORT_PARAMETER, parameters, with_faults
+from .transports import DEFAULT, MEASURED, MEMORY_PARAMETER, RD, RD_LOSS, SHARED, TRANSPORTS
+from .transports import VERIFIED, with_faults
 from .verify import Verification
 
 PROBE_PROGRAM = "latency_bandwidth"
@@ -143,13 +143,11 @@ def transport_lack(name: str, launcher: Launcher, program: str, installed: set[s
                    known: set[str]) -> str:
     """Why nothing can run over it; "" when it can."""
     transport = TRANSPORTS[name]
-    if name in (RC, RC_SRQ) and TRANSPORT_PARAMETER not in known:
-        return f"this diwarp has no parameter {TRANSPORT_PARAMETER}"
     if name == RD_LOSS:
         launcher = with_faults(launcher)
         if not os.path.exists(os.path.join(launcher.component, COMPONENT_FILE)):
             return f"no {COMPONENT_FILE} in {launcher.component or 'component-fault'}"
-    return probe(launcher, transport, program, installed)
+    return selection_lack(name, known) or probe(launcher, transport, program, installed)
 
 
 def usable_transports(names: list[str], launcher: Launcher, program: str,

@@ -12,13 +12,13 @@ from . import jobs, judge, markdown, plots, report
 from .command_line import COMPONENT_FILE, EXIT_TEXT, README, TOP, build_folder, component_folder
 from .command_line import die, folder, machine_text, names_of, output_folder, positive
 from .command_line import run_to_the_end, warn_of_machine
-from .measures import FULL, GROUPS, QUICK
+from .measures import FULL, GROUPS, MEASURES, QUICK
 from .provenance import made_by
 from .results import Results
 from .session import Session, find_programs
 from .targets import TARGETS
 from .transports import DIWARP, MPI, RAW_UDP, TCP, TRANSPORTS, UCX, Launcher
-from .transports import listed_components, probe, root_may_run
+from .transports import listed_components, parameters, probe, root_may_run, selection_lack
 
 PROBE_PROGRAM = "latency_bandwidth"
 
@@ -75,12 +75,16 @@ def print_list() -> None:
 
 def usable_transports(options, launcher: Launcher, programs: dict[str, str],
                       results: Results) -> list[str]:
-    """Probes each; diwarp must work when it is asked for."""
+    """Probes each that a group asks for; diwarp must work when it is."""
     ompi_info = jobs.run_quietly(["ompi_info", "--parsable"], 60) or ""
-    installed = listed_components(ompi_info)
+    installed, known = listed_components(ompi_info), parameters(launcher)
+    needed = {t for m in MEASURES if m.group in options.only for t in m.transports}
     usable = []
     for name in options.transports:
-        why = probe(launcher, TRANSPORTS[name], programs[PROBE_PROGRAM], installed)
+        if name not in needed:
+            continue
+        why = (selection_lack(name, known)
+               or probe(launcher, TRANSPORTS[name], programs[PROBE_PROGRAM], installed))
         if not why:
             usable.append(name)
         elif name == DIWARP:

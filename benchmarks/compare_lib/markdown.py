@@ -8,20 +8,22 @@ import os
 from . import report
 from .figures import Figure
 from .judge import MET, Verdict
-from .measures import GROUPS, KIB, LIMITED_BUFFERS, MIB, OVERLAP_SCENES, WHOLE_BUFFER, buffer_scene
+from .measures import GROUPS, KIB, LIMITED_BUFFERS, LONG_RECEIVES, MIB, OVERLAP_SCENES
+from .measures import USUAL_RECEIVES, WHOLE_BUFFER, buffer_scene
 from .report import RAW_HEAD, number, raw_cells
 from .results import Results
-from .transports import DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, TRANSPORTS, UCX
+from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, UCX
 
 BEGIN, END = "<!-- compare:begin -->", "<!-- compare:end -->"
 MARKS = (BEGIN, END)
 
-COLUMNS = (RAW_UDP, TCP, UCX, OFI_TCP, OFI_RXD, DIWARP)
+COLUMNS = (RAW_UDP, TCP, UCX, OFI_TCP, OFI_RXD, *CONNECTED, DIWARP)
 # Group -> rows of its table. The CSV files have all figures.
 ROWS = {
     "pt2pt": (
         *(Figure("latency", size) for size in (8, KIB, 8 * KIB, 64 * KIB)),
-        *(Figure(quantity, size) for quantity in ("stream", "stream_bi") for size in (MIB, 4 * MIB)),
+        *(Figure(quantity, size)
+          for quantity in ("stream", "stream_bi") for size in (MIB, 4 * MIB)),
         Figure("rate", 8),
         *(Figure("cpu", size) for size in (MIB, 4 * MIB)),
     ),
@@ -40,6 +42,14 @@ ROWS = {
                         for quantity, size in (("latency", 8), ("stream", MIB))),
     "loss": (Figure("stream", MIB, "MTU 1500, 1 % lost"),),
     "incast": (Figure("incast", 1), Figure("incast", 15), Figure("jain", 15)),
+    "rc": (
+        *(Figure("latency", size, USUAL_RECEIVES)
+          for size in (8, 4 * KIB, 16 * KIB, 64 * KIB, MIB)),
+        *(Figure("stream", size, USUAL_RECEIVES) for size in (8 * KIB, 64 * KIB, MIB)),
+        Figure("rate", 8, USUAL_RECEIVES),
+        *(Figure("latency", size, LONG_RECEIVES) for size in (16 * KIB, 64 * KIB)),
+        Figure("stream", 64 * KIB, LONG_RECEIVES),
+    ),
 }
 
 
@@ -47,30 +57,23 @@ def row(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def figure_table(results: Results, figures: tuple[Figure, ...]) -> list[str]:
-    """Only the transports that have any of the figures get a column."""
-    measured = results.transports(list(figures))
-    columns = [t for t in COLUMNS if t in measured]
-    against = [t for t in report.AGAINST
-               if any(report.has_ratio(results, figure, t) for figure in figures)]
-    head = [""] + [TRANSPORTS[t].title for t in columns]
-    head += [f"diwarp ÷ {TRANSPORTS[t].title}" for t in against]
-    lines = [row(head), row(["---"] + ["---:"] * (len(head) - 1))]
-    for figure in figures:
-        if any(results.summary(figure, t) for t in columns):
-            lines.append(row([figure.title_and_unit]
-                             + [report.cell(results, figure, t) for t in columns]
-                             + [report.ratio_cell(results, figure, t) for t in against]))
-    return lines
+def figure_table(results: Results, group: str) -> list[str]:
+    """Rows and columns that have figures; none when there are none."""
+    shown = [figure for figure in ROWS[group] if results.transports([figure])]
+    measured = results.transports(shown)
+    if not shown:
+        return []
+    head, *rows = report.figure_rows(results, group, shown, [t for t in COLUMNS if t in measured])
+    return [row(head), row(["---"] + ["---:"] * (len(head) - 1)), *map(row, rows)]
 
 
 def figure_tables(results: Results) -> list[str]:
     """One table a group, under what the group is."""
     lines = []
-    for group, figures in ROWS.items():
-        if set(figures) & set(results.figures(group)):
-            text = GROUPS[group]
-            lines += [f"{text[0].upper()}{text[1:]}:", "", *figure_table(results, figures), ""]
+    for group in ROWS:
+        table, text = figure_table(results, group), GROUPS[group]
+        if table:
+            lines += [f"{text[0].upper()}{text[1:]}:", "", *table, ""]
     return lines
 
 
@@ -89,9 +92,10 @@ def target_table(verdicts: list[Verdict]) -> list[str]:
 
 def document(results: Results, verdicts: list[Verdict], about: str, plots: list[str]) -> str:
     lines = [about, "", *figure_tables(results)]
-    lines += ["Targets (ratios of diwarp's figure, taken within a round; where another transport is "
-              "the measure, beside it those of raw UDP's figure, which is of one hot buffer):", "",
-              *target_table(verdicts)]
+    if any(v.value for v in verdicts):
+        lines += ["Targets (ratios of diwarp's figure, taken within a round; where another transport "
+                  "is the measure, beside it those of raw UDP's figure, which is of one hot "
+                  "buffer):", "", *target_table(verdicts)]
     if plots:
         lines += ["", *(f"![{os.path.splitext(os.path.basename(p))[0]}]({p})" for p in plots)]
     return "\n".join(lines) + "\n"

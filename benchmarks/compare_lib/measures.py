@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 
-from .transports import BTLS, DIWARP, OFI_RXD, OFI_TCP, RAW, TCP, UCX
+from .transports import BTLS, CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW, TCP, UCX
 
 GROUPS = {
     "pt2pt": "two ranks: half round trip, streaming, both directions, message rate, CPU",
@@ -19,6 +19,7 @@ GROUPS = {
     "namespaces": "between two network namespaces, MTU 1500 and 9000",
     "loss": "streaming between two network namespaces that lose 1 % of all packets",
     "incast": "15 senders to one receiver",
+    "rc": "RC against RD and the tcp BTL",
 }
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -34,6 +35,7 @@ CURVE = "curve"
 BOTH_SLEEP, RECEIVER_COMPUTES, BOTH_COMPUTE = "both sleep", "receiver computes", "both compute"
 OVERLAP_SCENES = (BOTH_SLEEP, RECEIVER_COMPUTES, BOTH_COMPUTE)
 WHOLE_BUFFER = "receive buffer as it is"
+USUAL_RECEIVES, LONG_RECEIVES = "receives as they are", "receives of 65,800 B"
 
 
 def buffer_scene(size: int) -> str:
@@ -116,6 +118,10 @@ HELPER_ON = {DIWARP: ("--mca", "btl_diwarp_progress_thread", "1")}
 
 POINT_TO_POINT = "-l 8,1024,8192,65536 -s 1048576,4194304 -d both -m 8 -w 64 -r {r}"
 SLOW_POINT_TO_POINT = "-l 8,1024,8192,65536 -s 1048576 -d uni -m 8 -w 64 -r {r}"
+OVER_RC = "-l 8,4096,16384,65536,1048576 -s 8192,65536,1048576 -d uni -m 8 -w 64 -r {r}"
+# What does not fit RC's usual receives, and takes a rendezvous there.
+OVER_RC_LONG = "-l 16384,65536 -s 65536 -d uni -m none -w 64 -r {r}"
+LONG_RECEIVES_OPTION = ("--mca", "btl_diwarp_rc_recv_bytes", "65800")
 STREAMS = "-l none -s 1048576,4194304 -d uni -m none -w 64 -r {r}"
 
 
@@ -188,4 +194,8 @@ MEASURES = (
             rounds=(2, 5), title="1 → 1"),
     Measure("incast", "incast", ("-b 1048576 -w 16 -t 1 -c", "-b 1048576 -w 16 -t 3 -c"), (0, 0),
             BTLS, ranks=16, rounds=(2, 5), title="15 → 1"),
+    Measure("rc", "latency_bandwidth", OVER_RC, (5, 31), (*BTLS, *CONNECTED),
+            scene=USUAL_RECEIVES, rounds=(1, 3)),
+    Measure("rc", "latency_bandwidth", OVER_RC_LONG, (5, 31), CONNECTED, scene=LONG_RECEIVES,
+            options=dict.fromkeys(CONNECTED, LONG_RECEIVES_OPTION), rounds=(1, 3)),
 )

@@ -10,14 +10,13 @@ import statistics
 from dataclasses import dataclass
 
 from apps_lib.programs import is_executable
-from apps_lib.transports import OVER_A_NETWORK, RC, RC_SRQ, RD, SHARED, TCP
-from apps_lib.transports import TRANSPORT_PARAMETER, TRANSPORTS, parameters
+from apps_lib.transports import OVER_A_NETWORK, RC, RC_SRQ, RD, SHARED, TCP, TRANSPORTS
 from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, build_folder, component_folder, die
 from compare_lib.command_line import folder, machine_text, names_of, output_folder, positive
 from compare_lib.command_line import run_to_the_end
 from compare_lib.jobs import JobFailed
 from compare_lib.schedule import Schedule
-from compare_lib.transports import Launcher, root_may_run
+from compare_lib.transports import Launcher, parameters, root_may_run, selection_lack
 
 from . import plots, report
 from .model import Model, model_of
@@ -110,8 +109,8 @@ def usable_transports(options: argparse.Namespace, launcher: Launcher) -> list[s
     known = parameters(launcher)
     names = []
     for name in options.transports or DEFAULT:
-        if name in (RC, RC_SRQ) and TRANSPORT_PARAMETER not in known:
-            why = f"this diwarp has no parameter {TRANSPORT_PARAMETER}"
+        why = selection_lack(name, known)
+        if why:
             if options.transports:
                 die(f"{name}: {why}")
             print(f"left out: {TRANSPORTS[name].title}: {why}")

@@ -384,13 +384,6 @@ class Commands(Folder):
         self.assertIn("/c/component-fault:SYSTEM_DEFAULT", command)
         self.assertIn("DIWARP_FAULTS=drop=0.01,report", command)
 
-    def test_parameters(self):
-        text = ("mca:btl:diwarp:version:\"mca:2.1.0\"\n"
-                "mca:btl:diwarp:param:btl_diwarp_transport:value:rd\n"
-                "mca:btl:diwarp:param:btl_diwarp_if_include:source:default\n")
-        self.assertEqual(transports.parsed_parameters(text),
-                         {"btl_diwarp_transport", "btl_diwarp_if_include"})
-
     def test_without_the_parameter_there_is_no_rc(self):
         launcher = Launcher("/bin/false", "/c", 2)
         why = cli.transport_lack(RC, launcher, "/bin/true", {"btl:diwarp"}, set())

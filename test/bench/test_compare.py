@@ -255,6 +255,26 @@ class Commands(unittest.TestCase):
         text = 'mca:pml:ucx:version:"mca:2.1.0"\nmca:btl:tcp:version:"x"\npackage:Open MPI\n'
         self.assertEqual(transports.listed_components(text), {"pml:ucx", "btl:tcp"})
 
+    def test_parameters(self):
+        text = ("mca:btl:diwarp:version:\"mca:2.1.0\"\n"
+                "mca:btl:diwarp:param:btl_diwarp_transport:value:rd\n"
+                "mca:btl:diwarp:param:btl_diwarp_if_include:source:default\n")
+        self.assertEqual(transports.parsed_parameters(text),
+                         {"btl_diwarp_transport", "btl_diwarp_if_include"})
+
+    def test_rc_needs_a_diwarp_that_knows_it(self):
+        known = {transports.TRANSPORT_PARAMETER}
+        for name in transports.CONNECTED:
+            self.assertEqual(transports.selection_lack(name, known), "")
+            self.assertIn("no parameter", transports.selection_lack(name, set()))
+        self.assertEqual(transports.selection_lack(DIWARP, set()), "")
+
+    def test_rc_is_asked_for_its_receives_and_the_others_are_not(self):
+        measure = next(m for m in measures.MEASURES if m.scene == measures.LONG_RECEIVES)
+        self.assertEqual(measure.transports, transports.CONNECTED)
+        for name in transports.CONNECTED:
+            self.assertIn("btl_diwarp_rc_recv_bytes", measure.options[name])
+
 
 class Jobs(unittest.TestCase):
     def test_output_and_failure(self):
