@@ -8,8 +8,8 @@ import os
 from . import report
 from .figures import Figure
 from .judge import MET, Verdict
-from .measures import GROUPS, KIB, LIMITED_BUFFERS, LONG_RECEIVES, MIB, OVERLAP_SCENES
-from .measures import USUAL_RECEIVES, WHOLE_BUFFER, buffer_scene
+from .measures import EAGER_MESSAGES, GROUPS, KIB, LIMITED_BUFFERS, LONG_RECEIVES, MIB
+from .measures import OVERLAP_SCENES, USUAL_RECEIVES, WHOLE_BUFFER, buffer_scene
 from .report import RAW_HEAD, number, raw_cells
 from .results import Results
 from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, UCX
@@ -41,7 +41,8 @@ ROWS = {
     "namespaces": tuple(Figure(quantity, size, scene) for scene in ("MTU 1500", "MTU 9000")
                         for quantity, size in (("latency", 8), ("stream", MIB))),
     "loss": (Figure("stream", MIB, "MTU 1500, 1 % lost"),),
-    "incast": (Figure("incast", 1), Figure("incast", 15), Figure("jain", 15)),
+    "incast": tuple(Figure(quantity, count, scene) for scene in ("", EAGER_MESSAGES)
+                    for quantity, count in (("incast", 1), ("incast", 15), ("jain", 15))),
     "rc": (
         *(Figure("latency", size, USUAL_RECEIVES)
           for size in (8, 4 * KIB, 16 * KIB, 64 * KIB, MIB)),

@@ -35,6 +35,7 @@ CURVE = "curve"
 BOTH_SLEEP, RECEIVER_COMPUTES, BOTH_COMPUTE = "both sleep", "receiver computes", "both compute"
 OVERLAP_SCENES = (BOTH_SLEEP, RECEIVER_COMPUTES, BOTH_COMPUTE)
 WHOLE_BUFFER = "receive buffer as it is"
+EAGER_MESSAGES = "8 KiB messages"
 USUAL_RECEIVES, LONG_RECEIVES = "receives as they are", "receives of 65,800 B"
 
 
@@ -155,6 +156,19 @@ def limited_buffer(size: int) -> Measure:
                    options={DIWARP: ("--mca", "btl_diwarp_rcvbuf", str(size))})
 
 
+def incast(arguments: str, seconds: tuple[float, float], rounds: tuple[int, int],
+           scene: str = "") -> tuple[Measure, ...]:
+    """From one sender, and from 15, which leave the receiver a core to itself."""
+    quick, full = (arguments.format(seconds=s) for s in seconds)
+    size = f", {scene}" if scene else ""
+    return (
+        Measure("incast", "incast", (quick, full), (0, 0), BTLS, scene=scene, rounds=rounds,
+                title=f"1 → 1{size}"),
+        Measure("incast", "incast", (f"{quick} -c", f"{full} -c"), (0, 0), BTLS, ranks=16,
+                scene=scene, rounds=rounds, title=f"15 → 1{size}"),
+    )
+
+
 MEASURES = (
     Measure("pt2pt", RAW_PROGRAM, "-p both -l 8,1024,8192,65536 -d both -r {r}", (11, 101), RAW,
             stands_for=(MIB, 4 * MIB)),
@@ -190,10 +204,8 @@ MEASURES = (
     *between_hosts(9000, (1, 5)),
     Measure("loss", "latency_bandwidth", "-l none -s 1048576 -d uni -m none -w 64 -r {r}", (3, 7),
             BTLS, scene="MTU 1500, 1 % lost", mtu=1500, lossy=True, rounds=(1, 5)),
-    Measure("incast", "incast", ("-b 1048576 -w 16 -t 1", "-b 1048576 -w 16 -t 3"), (0, 0), BTLS,
-            rounds=(2, 5), title="1 → 1"),
-    Measure("incast", "incast", ("-b 1048576 -w 16 -t 1 -c", "-b 1048576 -w 16 -t 3 -c"), (0, 0),
-            BTLS, ranks=16, rounds=(2, 5), title="15 → 1"),
+    *incast("-b 1048576 -w 16 -t {seconds:g}", (1, 3), (2, 5)),
+    *incast("-b 8192 -w 16 -t {seconds:g}", (0.5, 2), (1, 5), EAGER_MESSAGES),
     Measure("rc", "latency_bandwidth", OVER_RC, (5, 31), (*BTLS, *CONNECTED),
             scene=USUAL_RECEIVES, rounds=(1, 3)),
     Measure("rc", "latency_bandwidth", OVER_RC_LONG, (5, 31), CONNECTED, scene=LONG_RECEIVES,

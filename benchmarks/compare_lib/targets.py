@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from operator import ge, le, lt
 
 from .figures import Figure
-from .measures import KIB, LIMITED_BUFFERS, MIB, OVERLAP_SCENES, WHOLE_BUFFER, buffer_scene
+from .measures import EAGER_MESSAGES, KIB, LIMITED_BUFFERS, MIB, OVERLAP_SCENES, WHOLE_BUFFER
+from .measures import buffer_scene
 from .transports import DIWARP, RAW_UDP, TCP, TRANSPORTS, UCX
 
 AT_MOST, AT_LEAST, BELOW = "≤", "≥", "<"
@@ -97,4 +98,7 @@ TARGETS = (
     Target("loss", stream(1 * MIB, "MTU 1500, 1 % lost"), TCP, AT_LEAST, 3),
     Target("incast", Figure("incast", 15), Figure("incast", 1), AT_LEAST, 0.8),
     Target("incast", Figure("jain", 15), None, AT_LEAST, 0.95),
+    Target("incast", Figure("incast", 15, EAGER_MESSAGES), Figure("incast", 1, EAGER_MESSAGES),
+           AT_LEAST, 0.8),
+    Target("incast", Figure("jain", 15, EAGER_MESSAGES), None, AT_LEAST, 0.95),
 )

@@ -171,8 +171,13 @@ class Judge(unittest.TestCase):
         results = Results()
         results.add("incast", Figure("incast", 15), DIWARP, 1, 4000)
         results.add("incast", Figure("incast", 1), DIWARP, 1, 8000)
-        v = self.verdicts(results, ("incast",))["incast 15 → 1 ÷ incast 1 → 1"]
+        results.add("incast", Figure("incast", 15, "8 KiB messages"), DIWARP, 1, 900)
+        results.add("incast", Figure("incast", 1, "8 KiB messages"), DIWARP, 1, 1000)
+        verdicts = self.verdicts(results, ("incast",))
+        v = verdicts["incast 15 → 1 ÷ incast 1 → 1"]
         self.assertEqual((v.value.median, v.verdict), (0.5, judge.MISSED))
+        v = verdicts["incast 15 → 1, 8 KiB messages ÷ incast 1 → 1, 8 KiB messages"]
+        self.assertEqual((v.value.median, v.verdict), (0.9, judge.MET))
 
     def test_what_raw_udp_itself_misses_is_told(self):
         results = Results()
