@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is run: one row of MEASURES for each program and place, with the arguments of both modes."""
+"""What is run: one row for each program and place, with the arguments of both modes."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .transports import BTLS, CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW, TCP, UCX
 
@@ -95,6 +95,8 @@ class Measure:
     # Longest time of one run.
     seconds: float = 120
     title: str = ""
+    # What cannot run is skipped, and is no failure.
+    optional: bool = False
 
     @property
     def is_raw(self) -> bool:
@@ -108,11 +110,12 @@ class Measure:
 
 
 # Each through its own transport: left alone, Open MPI would take osc/ucx for all. osc/rdma asks for
-# RDMA, which the tcp BTL has not.
+# RDMA, which the tcp BTL has not; beside libfabric it would take the BTL of shared memory.
 ONE_SIDED_OPTIONS = {
     DIWARP: ("--mca", "osc", "rdma"),
     TCP: ("--mca", "osc", "pt2pt"),
     UCX: ("--mca", "osc", "ucx"),
+    OFI_TCP: ("--mca", "osc", "pt2pt"),
 }
 # Said explicitly, whatever the default is.
 HELPER_ON = {DIWARP: ("--mca", "btl_diwarp_progress_thread", "1")}
@@ -169,7 +172,7 @@ def incast(arguments: str, seconds: tuple[float, float], rounds: tuple[int, int]
     )
 
 
-MEASURES = (
+BY_GROUP = (
     Measure("pt2pt", RAW_PROGRAM, "-p both -l 8,1024,8192,65536 -d both -r {r}", (11, 101), RAW,
             stands_for=(MIB, 4 * MIB)),
     Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (7, 51), (*BTLS, UCX)),
@@ -211,3 +214,23 @@ MEASURES = (
     Measure("rc", "latency_bandwidth", OVER_RC_LONG, (5, 31), CONNECTED, scene=LONG_RECEIVES,
             options=dict.fromkeys(CONNECTED, LONG_RECEIVES_OPTION), rounds=(1, 3)),
 )
+
+# Transports that no target is about, in groups where one round tells enough; libfabric takes quick
+# mode too long.
+IN_ONE_ROUND = (
+    # transport, groups, rounds
+    (UCX, ("loss",), (0, 1)),
+    (UCX, ("incast",), (1, 1)),
+    (OFI_TCP, ("pairs", "onesided", "collectives", "overlap", "namespaces", "loss", "incast"),
+     (0, 1)),
+)
+
+
+def with_others(measure: Measure) -> list[Measure]:
+    others = [replace(measure, transports=(transport,), rounds=rounds, seconds=60, optional=True)
+              for transport, groups, rounds in IN_ONE_ROUND
+              if measure.group in groups and not measure.is_raw]
+    return [measure, *others]
+
+
+MEASURES = tuple(each for measure in BY_GROUP for each in with_others(measure))

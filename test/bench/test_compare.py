@@ -16,7 +16,7 @@ from compare_lib import cli, jobs, judge, markdown, measures, report, session, s
 from compare_lib import targets, transports
 from compare_lib.figures import Figure, bytes_text, parse_line, parse_output
 from compare_lib.results import Results
-from compare_lib.transports import DIWARP, RAW_TCP, RAW_UDP, TCP, UCX
+from compare_lib.transports import DIWARP, OFI_TCP, RAW_TCP, RAW_UDP, TCP, UCX
 
 LATENCY = Figure("latency", 8)
 
@@ -242,6 +242,44 @@ class Tables(unittest.TestCase):
                             Results())
         self.assertEqual([t.transport for t in s.tasks(1)], [DIWARP, TCP, UCX])
         self.assertEqual([t.transport for t in s.tasks(2)], [TCP, UCX, DIWARP])
+
+
+    def test_one_round_of_others(self):
+        """Libfabric in full mode only; both beside diwarp's own run of the same."""
+        def tasks(effort, round_):
+            s = session.Session(None, {}, effort, ["incast"], [DIWARP, UCX, OFI_TCP], Results())
+            return [t.transport for t in s.tasks(round_) if t.measure.title == "15 → 1"]
+
+        self.assertEqual(tasks(measures.QUICK, 1), [DIWARP, UCX])
+        self.assertEqual(tasks(measures.FULL, 1), [DIWARP, UCX, OFI_TCP])
+        self.assertEqual(tasks(measures.FULL, 2), [DIWARP])
+
+    def test_what_is_dropped_is_known_of_all_that_run_with_loss(self):
+        for measure in measures.MEASURES:
+            if measure.lossy:
+                self.assertLessEqual(set(measure.transports), set(session.PROTOCOLS))
+
+
+class Failures(unittest.TestCase):
+    def run_one(self, optional):
+        """A session of which nothing works."""
+        measure = measures.Measure("pairs", "fails", "", (1, 1), (UCX,), optional=optional)
+        launcher = transports.Launcher("false", "", 2)
+        s = session.Session(launcher, {"fails": "none"}, measures.QUICK, [], [UCX], Results())
+        s.tasks = lambda round_: [session.Task(measure, UCX)] * (round_ == 1)
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            s.run_rounds()
+        return s, said.getvalue()
+
+    def test_what_must_run_and_fails_is_counted(self):
+        s, said = self.run_one(False)
+        self.assertEqual((s.failures, s.results.failed), (1, {("pairs", UCX)}))
+        self.assertIn("FAILED", said)
+
+    def test_what_may_run_and_fails_is_skipped(self):
+        s, said = self.run_one(True)
+        self.assertEqual((s.failures, s.results.failed, len(s.given_up)), (0, set(), 1))
+        self.assertIn("... skipped\n", said)
 
 
 class Commands(unittest.TestCase):
