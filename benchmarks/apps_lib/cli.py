@@ -37,8 +37,14 @@ HOSTS_MTU = 1500
 ASKED_AND_LACKING = 2
 
 
-def numbers(text: str) -> list[int]:
-    return [positive(word) for word in text.split(",") if word]
+def rank_counts(text: str) -> list[int]:
+    words = [word for word in text.split(",") if word]
+    if not words:
+        raise argparse.ArgumentTypeError(f"no number of ranks in '{text}'")
+    for word in words:
+        if not word.isdecimal() or int(word) < 1:
+            raise argparse.ArgumentTypeError(f"'{word}' is no number of ranks")
+    return [int(word) for word in words]
 
 
 def add_choices(p: argparse.ArgumentParser) -> None:
@@ -50,7 +56,7 @@ def add_choices(p: argparse.ArgumentParser) -> None:
                    help=f"applications (all: {','.join(APPLICATIONS)})")
     p.add_argument("--classes", type=names_of(CLASSES), metavar="C,...",
                    help=f"instead of those of the mode; of {','.join(CLASSES)}")
-    p.add_argument("--ranks", type=numbers, metavar="N,...",
+    p.add_argument("--ranks", type=rank_counts, metavar="N,...",
                    help="instead of those of the mode")
     p.add_argument("--transports", type=names_of(MEASURED), metavar="NAME,...",
                    help=f"of {','.join(MEASURED)} (default {','.join(DEFAULT)})")

@@ -565,6 +565,20 @@ class CommandLine(unittest.TestCase):
                 cli.parse_options(words)
             self.assertEqual(caught.exception.code, 2, words)
 
+    def test_wrong_lists_are_named(self):
+        for words, text in ((["--ranks", "4,x"], "'x' is no number of ranks"),
+                            (["--ranks", "4,0"], "'0' is no number of ranks"),
+                            (["--ranks", ","], "no number of ranks in ','"),
+                            (["--apps", ","], "no name in ','; there are cg,"),
+                            (["--transports", ","], "no name in ','; there are rd,"),
+                            (["--classes", ""], "no name in ''; there are S,"),
+                            (["--rounds", "x"], "'x' is no number of 1 or more")):
+            with self.assertRaises(SystemExit) as caught, \
+                    contextlib.redirect_stderr(io.StringIO()) as said:
+                cli.parse_options(words)
+            self.assertEqual(caught.exception.code, 2, words)
+            self.assertIn(text, said.getvalue())
+
     def test_what_was_asked_for_and_lacks(self):
         results = Results()
         results.absent[RC] = results.lacking[CG] = "why"

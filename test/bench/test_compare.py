@@ -354,7 +354,8 @@ class Jobs(unittest.TestCase):
 class CommandLine(unittest.TestCase):
     def test_wrong_use(self):
         for words in (["--only", "nothing"], ["--rounds", "0"], ["--component", "/no/such"],
-                      ["--quick", "--full"], ["--transports", "raw-udp"], ["more"]):
+                      ["--quick", "--full"], ["--transports", "raw-udp"], ["--transports", ","],
+                      ["--only", ""], ["more"]):
             with self.assertRaises(SystemExit) as caught, \
                     contextlib.redirect_stderr(io.StringIO()):
                 cli.parse_options(words)
@@ -366,6 +367,13 @@ class CommandLine(unittest.TestCase):
                               stdout=subprocess.PIPE, check=True)
         for name in (*measures.GROUPS, *transports.TRANSPORTS):
             self.assertIn(f"  {name} ", done.stdout)
+
+    def test_help_of_the_whole_test_starts_nothing(self):
+        program = os.path.join(TOP, "test", "bench", "run")
+        done = subprocess.run([sys.executable, program, "--help"], cwd="/", text=True,
+                              stdout=subprocess.PIPE, check=True, timeout=20)
+        self.assertTrue(done.stdout.startswith("usage: run "))
+        self.assertNotRegex(done.stdout, r"\d+ passed|Ran \d+")
 
 
 if __name__ == "__main__":
