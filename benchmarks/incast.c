@@ -2,9 +2,9 @@
 /*
  * Incast: all other ranks stream to rank 0, each with a window of messages outstanding, for a fixed
  * time. Rank 0 keeps a window of receives posted for each sender and counts what each gets through:
- * the goodput, and how evenly it is shared. Two ranks give the reference without contention. It waits
- * for the oldest receive of each sender only: to look through whole windows for every small message
- * would take the longer the more senders there are, whatever the transport.
+ * the goodput, and how evenly it is shared. Two ranks give the reference without contention. It
+ * waits for the oldest receive of each sender only: to look through whole windows for every small
+ * message would take the longer the more senders there are, whatever the transport.
  *
  * Sends are synchronous: the library may complete a small one before the receiver has taken it, and
  * then no window would hold a sender back from filling the receiver's memory.
