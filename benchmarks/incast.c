@@ -2,7 +2,9 @@
 /*
  * Incast: all other ranks stream to rank 0, each with a window of messages outstanding, for a fixed
  * time. Rank 0 keeps a window of receives posted for each sender and counts what each gets through:
- * the goodput, and how evenly it is shared. Two ranks give the reference without contention.
+ * the goodput, and how evenly it is shared. Two ranks give the reference without contention. It
+ * waits for the oldest receive of each sender only: to look through whole windows for every small
+ * message would take the longer the more senders there are, whatever the transport.
  *
  * Sends are synchronous: the library may complete a small one before the receiver has taken it, and
  * then no window would hold a sender back from filling the receiver's memory.
@@ -37,7 +39,9 @@ struct receiver {
     const struct options *opt;
     int senders;
     char *data;            /* one place for each message of each sender */
-    MPI_Request *requests; /* as many; sender s has s * window .. */
+    MPI_Request *requests; /* as many; sender s has s * window .., a ring */
+    MPI_Request *oldest;   /* of each sender, taken from its ring: what is waited for */
+    int *turn;             /* where in its ring that one is */
     int *completed;        /* of MPI_Waitsome */
     MPI_Status *statuses;
     bool *filled;       /* which places ever got data */
@@ -124,11 +128,13 @@ static void receiver_init(struct receiver *r, const struct options *opt, int sen
     *r = (struct receiver){.opt = opt, .senders = senders};
     r->data = mpi_bench_alloc(places * (size_t)opt->bytes);
     r->requests = mpi_bench_alloc(places * sizeof *r->requests);
-    r->completed = mpi_bench_alloc(places * sizeof *r->completed);
-    r->statuses = mpi_bench_alloc(places * sizeof *r->statuses);
+    r->oldest = mpi_bench_alloc((size_t)senders * sizeof *r->oldest);
+    r->completed = mpi_bench_alloc((size_t)senders * sizeof *r->completed);
+    r->statuses = mpi_bench_alloc((size_t)senders * sizeof *r->statuses);
+    r->turn = calloc((size_t)senders, sizeof *r->turn);
     r->filled = calloc(places, sizeof *r->filled);
     r->messages = calloc((size_t)senders, sizeof *r->messages);
-    if (!r->filled || !r->messages)
+    if (!r->turn || !r->filled || !r->messages)
         mpi_bench_fail("out of memory");
 }
 
@@ -136,6 +142,8 @@ static void receiver_fini(struct receiver *r)
 {
     free(r->data);
     free(r->requests);
+    free(r->oldest);
+    free(r->turn);
     free(r->completed);
     free(r->statuses);
     free(r->filled);
@@ -153,26 +161,59 @@ static void post(struct receiver *r, int place)
               MPI_COMM_WORLD, &r->requests[place]);
 }
 
-/* Waits for messages and posts their receives again; empty ones end a receive for good. Returns how
- * many were empty. */
+static void post_all(struct receiver *r)
+{
+    for (int place = 0; place < r->senders * r->opt->window; place++)
+        post(r, place);
+    for (int s = 0; s < r->senders; s++)
+        r->oldest[s] = r->requests[s * r->opt->window];
+}
+
+/* Counts the message in a place and posts its receive again; an empty one ends it for good. Returns
+ * whether it was empty. */
+static bool take_message(struct receiver *r, int place, const MPI_Status *status)
+{
+    int bytes;
+
+    MPI_Get_count(status, MPI_CHAR, &bytes);
+    if (bytes == 0) {
+        r->requests[place] = MPI_REQUEST_NULL;
+        return true;
+    }
+    if (bytes != r->opt->bytes)
+        mpi_bench_fail("a message has the wrong length");
+    r->messages[place / r->opt->window]++;
+    r->filled[place] = true;
+    post(r, place);
+    return false;
+}
+
+/* A sender's oldest receive is complete: takes it and what has come after it, at most a window.
+ * Returns how many were empty. */
+static int take_messages(struct receiver *r, int sender, MPI_Status status)
+{
+    int window = r->opt->window, first = sender * window, empty = 0, complete = 1;
+
+    for (int i = 0; complete && i < window; i++) {
+        empty += take_message(r, first + r->turn[sender], &status);
+        r->turn[sender] = (r->turn[sender] + 1) % window;
+        MPI_Request *next = &r->requests[first + r->turn[sender]];
+        complete = 0;
+        if (i + 1 < window && *next != MPI_REQUEST_NULL)
+            MPI_Test(next, &complete, &status);
+    }
+    r->oldest[sender] = r->requests[first + r->turn[sender]];
+    return empty;
+}
+
+/* Waits for messages. Returns how many were empty. */
 static int receive_some(struct receiver *r)
 {
     int count, empty = 0;
 
-    MPI_Waitsome(r->senders * r->opt->window, r->requests, &count, r->completed, r->statuses);
-    for (int i = 0; i < count; i++) {
-        int place = r->completed[i], bytes;
-        MPI_Get_count(&r->statuses[i], MPI_CHAR, &bytes);
-        if (bytes == 0) {
-            empty++;
-            continue;
-        }
-        if (bytes != r->opt->bytes)
-            mpi_bench_fail("a message has the wrong length");
-        r->messages[place / r->opt->window]++;
-        r->filled[place] = true;
-        post(r, place);
-    }
+    MPI_Waitsome(r->senders, r->oldest, &count, r->completed, r->statuses);
+    for (int i = 0; i < count; i++)
+        empty += take_messages(r, r->completed[i], r->statuses[i]);
     return empty;
 }
 
@@ -245,8 +286,7 @@ static void receive_all(const struct options *opt, int senders)
     struct receiver r;
 
     receiver_init(&r, opt, senders);
-    for (int place = 0; place < senders * opt->window; place++)
-        post(&r, place);
+    post_all(&r);
     MPI_Barrier(MPI_COMM_WORLD);
     receive_for(&r, opt->seconds < WARM_UP ? opt->seconds : WARM_UP);
     (void)take_goodput(&r, shares);

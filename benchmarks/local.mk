@@ -21,11 +21,12 @@ EXTRA_DIST += benchmarks/README.md benchmarks/compare benchmarks/run_smg2000 ben
 	benchmarks/compare_lib/command_line.py benchmarks/compare_lib/figures.py benchmarks/compare_lib/hosts.py \
 	benchmarks/compare_lib/jobs.py benchmarks/compare_lib/judge.py \
 	benchmarks/compare_lib/markdown.py benchmarks/compare_lib/measures.py \
-	benchmarks/compare_lib/plots.py benchmarks/compare_lib/report.py \
-	benchmarks/compare_lib/results.py benchmarks/compare_lib/schedule.py \
+	benchmarks/compare_lib/plots.py benchmarks/compare_lib/provenance.py \
+	benchmarks/compare_lib/report.py benchmarks/compare_lib/results.py benchmarks/compare_lib/schedule.py \
 	benchmarks/compare_lib/session.py \
 	benchmarks/compare_lib/stats.py benchmarks/compare_lib/targets.py \
-	benchmarks/compare_lib/transports.py test/bench/run test/bench/test_compare.py
+	benchmarks/compare_lib/transports.py test/bench/run test/bench/test_compare.py \
+	test/bench/test_compare_written.py
 
 # What of LU does not need MPI.
 LU_NUMERICS = benchmarks/npb/lu_field.c benchmarks/npb/lu_flux.c benchmarks/npb/lu_grid.c \

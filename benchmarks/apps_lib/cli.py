@@ -16,9 +16,10 @@ from compare_lib.command_line import component_folder, die, folder, machine_text
 from compare_lib.command_line import output_folder, positive, run_to_the_end, warn_of_machine
 from compare_lib.hosts import Hosts, NoHosts
 from compare_lib.judge import exit_status, write_verdicts
+from compare_lib.provenance import made_by
 from compare_lib.report import verdict_table
-from compare_lib.transports import DIWARP_COMPONENT, Launcher, listed_components, probe
-from compare_lib.transports import root_may_run
+from compare_lib.transports import DIWARP_COMPONENT, Launcher, listed_components, parameters
+from compare_lib.transports import probe, root_may_run, selection_lack
 
 from . import judge, markdown, plots, report
 from .cases import FULL, MEMORY, NORMAL, QUICK, TIME, VERIFY_CLASSES, VERIFY_RANKS, Case
@@ -26,8 +27,8 @@ from .cases import Effort, Plan, plan, verify_cases
 from .programs import APPLICATIONS, CLASSES, Programs, is_executable
 from .results import Results
 from .session import Runner, Session, Tools
-from .transports import DEFAULT, MEASURED, RC, RC_SRQ, RD, RD_LOSS, SHARED, TRANSPORTS, VERIFIED
-from .transports import MEMORY_PARAMETER, TRANSPORT_PARAMETER, parameters, with_faults
+from .transports import DEFAULT, MEASURED, MEMORY_PARAMETER, RD, RD_LOSS, SHARED, TRANSPORTS
+from .transports import VERIFIED, with_faults
 from .verify import Verification
 
 PROBE_PROGRAM = "latency_bandwidth"
@@ -36,8 +37,14 @@ HOSTS_MTU = 1500
 ASKED_AND_LACKING = 2
 
 
-def numbers(text: str) -> list[int]:
-    return [positive(word) for word in text.split(",") if word]
+def rank_counts(text: str) -> list[int]:
+    words = [word for word in text.split(",") if word]
+    if not words:
+        raise argparse.ArgumentTypeError(f"no number of ranks in '{text}'")
+    for word in words:
+        if not word.isdecimal() or int(word) < 1:
+            raise argparse.ArgumentTypeError(f"'{word}' is no number of ranks")
+    return [int(word) for word in words]
 
 
 def add_choices(p: argparse.ArgumentParser) -> None:
@@ -49,7 +56,7 @@ def add_choices(p: argparse.ArgumentParser) -> None:
                    help=f"applications (all: {','.join(APPLICATIONS)})")
     p.add_argument("--classes", type=names_of(CLASSES), metavar="C,...",
                    help=f"instead of those of the mode; of {','.join(CLASSES)}")
-    p.add_argument("--ranks", type=numbers, metavar="N,...",
+    p.add_argument("--ranks", type=rank_counts, metavar="N,...",
                    help="instead of those of the mode")
     p.add_argument("--transports", type=names_of((*MEASURED, RD_LOSS)), metavar="NAME,...",
                    help=f"of {','.join(MEASURED)} (default {','.join(DEFAULT)}); with --verify of "
@@ -146,13 +153,11 @@ def transport_lack(name: str, launcher: Launcher, program: str, installed: set[s
                    known: set[str]) -> str:
     """Why nothing can run over it; "" when it can."""
     transport = TRANSPORTS[name]
-    if name in (RC, RC_SRQ) and TRANSPORT_PARAMETER not in known:
-        return f"this diwarp has no parameter {TRANSPORT_PARAMETER}"
     if name == RD_LOSS:
         launcher = with_faults(launcher)
         if not os.path.exists(os.path.join(launcher.component, COMPONENT_FILE)):
             return f"no {COMPONENT_FILE} in {launcher.component or 'component-fault'}"
-    return probe(launcher, transport, program, installed)
+    return selection_lack(name, known) or probe(launcher, transport, program, installed)
 
 
 def usable_transports(names: list[str], launcher: Launcher, program: str,
@@ -275,15 +280,15 @@ def make_hosts(options: argparse.Namespace, launcher: Launcher, stack) -> Hosts 
     return hosts
 
 
-def about_text(options: argparse.Namespace, rounds: int, machine: str) -> str:
-    mode = "" if options.effort is NORMAL else f" --{options.effort.name}"
+def about_text(options: argparse.Namespace, made: str, rounds: int, machine: str) -> str:
     net = f"; two network namespaces, MTU {HOSTS_MTU}" if options.net else ""
-    return (f"Made by `benchmarks/apps{mode}{' --net' * options.net}`: medians of up to {rounds} "
-            f"interleaved round{'s' * (rounds != 1)} ({machine}{net}), and in brackets their "
-            "spread, (max - min) / median; what RD saves is taken within a round.")
+    return (f"{made}: medians of up to {rounds} interleaved round{'s' * (rounds != 1)} "
+            f"({machine}{net}), and in brackets their spread, (max - min) / median; what RD saves "
+            "is taken within a round.")
 
 
-def measure(options: argparse.Namespace) -> int:
+def measure(options: argparse.Namespace, made: str) -> int:
+    """`made` says by what command, and of what."""
     if options.readme and not marked.has_marks(README, markdown.MARKS):
         die(f"README.md has no lines {markdown.MARKS[0]} and {markdown.MARKS[1]}")
     launcher = make_launcher(options)
@@ -314,7 +319,7 @@ def measure(options: argparse.Namespace) -> int:
     print(verdict_table(verdicts) + "\n")
     drawn = write_files(options, results, verdicts, path)
     if options.readme:
-        write_readme(results, verdicts, about_text(options, rounds, machine), drawn)
+        write_readme(results, verdicts, about_text(options, made, rounds, machine), drawn)
     if results.failed:
         print(report.failures(results))
         return 1
@@ -342,4 +347,7 @@ def verify(options: argparse.Namespace) -> int:
 
 def main(words: list[str]) -> int:
     options = parse_options(words)
-    return run_to_the_end(lambda: verify(options) if options.verify else measure(options))
+    if options.verify:
+        return run_to_the_end(lambda: verify(options))
+    made = made_by("benchmarks/apps", words)
+    return run_to_the_end(lambda: measure(options, made))

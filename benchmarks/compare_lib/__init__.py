@@ -3,6 +3,6 @@
 
 Reading order: cli (options and the order of things), targets and measures (tables: what counts, and
 what is run for it), transports (how mpirun is called), jobs and hosts (processes, two network
-namespaces), schedule and session (rounds), figures, results and judge (numbers), report, markdown
-and plots (what is written).
+namespaces), schedule and session (rounds), figures, results and judge (numbers), report, markdown,
+provenance and plots (what is written).
 """

@@ -12,12 +12,13 @@ from . import jobs, judge, markdown, plots, report
 from .command_line import COMPONENT_FILE, EXIT_TEXT, README, TOP, build_folder, component_folder
 from .command_line import die, folder, machine_text, names_of, output_folder, positive
 from .command_line import run_to_the_end, warn_of_machine
-from .measures import FULL, GROUPS, QUICK
+from .measures import FULL, GROUPS, MEASURES, QUICK
+from .provenance import made_by
 from .results import Results
 from .session import Session, find_programs
 from .targets import TARGETS
 from .transports import DIWARP, MPI, RAW_UDP, TCP, TRANSPORTS, UCX, Launcher
-from .transports import listed_components, probe, root_may_run
+from .transports import listed_components, parameters, probe, root_may_run, selection_lack
 
 PROBE_PROGRAM = "latency_bandwidth"
 
@@ -74,12 +75,16 @@ def print_list() -> None:
 
 def usable_transports(options, launcher: Launcher, programs: dict[str, str],
                       results: Results) -> list[str]:
-    """Probes each; diwarp must work when it is asked for."""
+    """Probes each that a group asks for; diwarp must work when it is."""
     ompi_info = jobs.run_quietly(["ompi_info", "--parsable"], 60) or ""
-    installed = listed_components(ompi_info)
+    installed, known = listed_components(ompi_info), parameters(launcher)
+    needed = {t for m in MEASURES if m.group in options.only for t in m.transports}
     usable = []
     for name in options.transports:
-        why = probe(launcher, TRANSPORTS[name], programs[PROBE_PROGRAM], installed)
+        if name not in needed:
+            continue
+        why = (selection_lack(name, known)
+               or probe(launcher, TRANSPORTS[name], programs[PROBE_PROGRAM], installed))
         if not why:
             usable.append(name)
         elif name == DIWARP:
@@ -121,7 +126,8 @@ def write_markdown(options, results: Results, verdicts: list, about: str, drawn:
         print("written: README.md")
 
 
-def measure_and_report(options: argparse.Namespace) -> int:
+def measure_and_report(options: argparse.Namespace, made: str) -> int:
+    """`made` says by what command, and of what."""
     mpirun = os.environ.get("MPIRUN", "mpirun")
     if not shutil.which(mpirun):
         die(f"no {mpirun} (Debian: openmpi-bin)")
@@ -158,8 +164,9 @@ def measure_and_report(options: argparse.Namespace) -> int:
     verdicts = judge.judge(results, options.only)
     print(report.verdict_table(verdicts) + "\n")
     drawn = write_files(results, verdicts, path)
-    about = (f"Made by `benchmarks/compare --{effort.name}`: medians of {rounds} interleaved round"
-             f"{'s' * (rounds != 1)} ({machine}); ratios are taken within a round.")
+    about = (f"{made}: medians of {rounds} interleaved round{'s' * (rounds != 1)} ({machine}), "
+             "and in brackets their spread, (max - min) / median, of shares and indices the "
+             "extremes; ratios are taken within a round.")
     write_markdown(options, results, verdicts, about, drawn)
     if session.failures:
         print(f"{session.failures} run(s) failed")
@@ -173,4 +180,5 @@ def main(words: list[str]) -> int:
     if options.list:
         print_list()
         return 0
-    return run_to_the_end(lambda: measure_and_report(options))
+    made = made_by("benchmarks/compare", words)
+    return run_to_the_end(lambda: measure_and_report(options, made))

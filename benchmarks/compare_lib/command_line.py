@@ -33,15 +33,16 @@ def die(text: str) -> None:
 
 
 def positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return value
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of 1 or more")
+    return int(text)
 
 
 def names_of(known) -> Callable[[str], list[str]]:
     def parse(text: str) -> list[str]:
         names = [name for name in text.split(",") if name]
+        if not names:
+            raise argparse.ArgumentTypeError(f"no name in '{text}'; there are {', '.join(known)}")
         for name in names:
             if name not in known:
                 raise argparse.ArgumentTypeError(f"no '{name}'; there are {', '.join(known)}")

@@ -5,62 +5,76 @@ from __future__ import annotations
 
 import os
 
+from . import report
 from .figures import Figure
 from .judge import MET, Verdict
-from .measures import KIB, MIB
+from .measures import EAGER_MESSAGES, GROUPS, KIB, LIMITED_BUFFERS, LONG_RECEIVES, MIB
+from .measures import OVERLAP_SCENES, USUAL_RECEIVES, WHOLE_BUFFER, buffer_scene
 from .report import RAW_HEAD, number, raw_cells
 from .results import Results
-from .transports import DIWARP, OFI_TCP, RAW_UDP, TCP, TRANSPORTS, UCX
+from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, UCX
 
 BEGIN, END = "<!-- compare:begin -->", "<!-- compare:end -->"
 MARKS = (BEGIN, END)
 
-COLUMNS = (RAW_UDP, TCP, UCX, OFI_TCP, DIWARP)
-AGAINST = (TCP, RAW_UDP)
-ROWS = (
-    Figure("latency", 8),
-    Figure("latency", KIB),
-    Figure("latency", 8 * KIB),
-    Figure("latency", 64 * KIB),
-    Figure("stream", MIB),
-    Figure("stream", 4 * MIB),
-    Figure("stream_bi", MIB),
-    Figure("rate", 8),
-    Figure("cpu", MIB),
-    Figure("put_latency", 8),
-    Figure("get_latency", 8),
-    Figure("put_stream", MIB),
-    Figure("get_stream", MIB),
-    Figure("allreduce", 8),
-    Figure("alltoall", 4 * KIB),
-    Figure("bcast", MIB),
-    Figure("latency", 8, "MTU 1500"),
-    Figure("stream", MIB, "MTU 1500"),
-    Figure("latency", 8, "MTU 9000"),
-    Figure("stream", MIB, "MTU 9000"),
-    Figure("stream", MIB, "MTU 1500, 1 % lost"),
-    Figure("incast", 15),
-)
+COLUMNS = (RAW_UDP, TCP, UCX, OFI_TCP, OFI_RXD, *CONNECTED, DIWARP)
+# Group -> rows of its table. The CSV files have all figures.
+ROWS = {
+    "pt2pt": (
+        *(Figure("latency", size) for size in (8, KIB, 8 * KIB, 64 * KIB)),
+        *(Figure(quantity, size)
+          for quantity in ("stream", "stream_bi") for size in (MIB, 4 * MIB)),
+        Figure("rate", 8),
+        *(Figure("cpu", size) for size in (MIB, 4 * MIB)),
+    ),
+    "pairs": tuple(Figure(quantity, size, scene) for scene in ("2 pairs", "4 pairs")
+                   for quantity, size in (("rate", 8), ("stream", MIB))),
+    "onesided": (
+        *(Figure(quantity, 8) for quantity in ("put_latency", "get_latency")),
+        *(Figure(quantity, MIB) for quantity in ("put_stream", "get_stream")),
+    ),
+    "collectives": (Figure("allreduce", 8), Figure("alltoall", 4 * KIB), Figure("bcast", MIB)),
+    "overlap": tuple(Figure("hidden", 4 * MIB, scene) for scene in OVERLAP_SCENES),
+    "rcvbuf": tuple(Figure("stream", size, scene)
+                    for scene in (WHOLE_BUFFER, *map(buffer_scene, LIMITED_BUFFERS))
+                    for size in (MIB, 4 * MIB)),
+    "namespaces": tuple(Figure(quantity, size, scene) for scene in ("MTU 1500", "MTU 9000")
+                        for quantity, size in (("latency", 8), ("stream", MIB))),
+    "loss": (Figure("stream", MIB, "MTU 1500, 1 % lost"),),
+    "incast": tuple(Figure(quantity, count, scene) for scene in ("", EAGER_MESSAGES)
+                    for quantity, count in (("incast", 1), ("incast", 15), ("jain", 15))),
+    "rc": (
+        *(Figure("latency", size, USUAL_RECEIVES)
+          for size in (8, 4 * KIB, 16 * KIB, 64 * KIB, MIB)),
+        *(Figure("stream", size, USUAL_RECEIVES) for size in (8 * KIB, 64 * KIB, MIB)),
+        Figure("rate", 8, USUAL_RECEIVES),
+        *(Figure("latency", size, LONG_RECEIVES) for size in (16 * KIB, 64 * KIB)),
+        Figure("stream", 64 * KIB, LONG_RECEIVES),
+    ),
+}
 
 
 def row(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def figure_table(results: Results) -> list[str]:
-    columns = [t for t in COLUMNS if t in results.transports(list(ROWS))]
-    against = [t for t in AGAINST if t in columns and DIWARP in columns]
-    head = [""] + [TRANSPORTS[t].title for t in columns]
-    head += [f"diwarp ÷ {TRANSPORTS[t].title}" for t in against]
-    lines = [row(head), row(["---"] + ["---:"] * (len(head) - 1))]
-    for figure in ROWS:
-        values = [results.summary(figure, t) for t in columns]
-        if not any(values):
-            continue
-        ratios = [results.ratio((figure, DIWARP), (figure, t)) for t in against]
-        lines.append(row([figure.title_and_unit]
-                         + [figure.text(v.median) if v else "–" for v in values]
-                         + [f"{r.median:.2f}" if r else "–" for r in ratios]))
+def figure_table(results: Results, group: str) -> list[str]:
+    """Rows and columns that have figures; none when there are none."""
+    shown = [figure for figure in ROWS[group] if results.transports([figure])]
+    measured = results.transports(shown)
+    if not shown:
+        return []
+    head, *rows = report.figure_rows(results, group, shown, [t for t in COLUMNS if t in measured])
+    return [row(head), row(["---"] + ["---:"] * (len(head) - 1)), *map(row, rows)]
+
+
+def figure_tables(results: Results) -> list[str]:
+    """One table a group, under what the group is."""
+    lines = []
+    for group in ROWS:
+        table, text = figure_table(results, group), GROUPS[group]
+        if table:
+            lines += [f"{text[0].upper()}{text[1:]}:", "", *table, ""]
     return lines
 
 
@@ -78,10 +92,11 @@ def target_table(verdicts: list[Verdict]) -> list[str]:
 
 
 def document(results: Results, verdicts: list[Verdict], about: str, plots: list[str]) -> str:
-    lines = [about, "", *figure_table(results), ""]
-    lines += ["Targets (ratios of diwarp's figure, taken within a round; where another transport is "
-              "the measure, beside it those of raw UDP's figure, which is of one hot buffer):", "",
-              *target_table(verdicts)]
+    lines = [about, "", *figure_tables(results)]
+    if any(v.value for v in verdicts):
+        lines += ["Targets (ratios of diwarp's figure, taken within a round; where another "
+                  "transport is the measure, beside it those of raw UDP's figure, which is of one "
+                  "hot buffer):", "", *target_table(verdicts)]
     if plots:
         lines += ["", *(f"![{os.path.splitext(os.path.basename(p))[0]}]({p})" for p in plots)]
     return "\n".join(lines) + "\n"

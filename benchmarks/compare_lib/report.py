@@ -8,10 +8,11 @@ from .judge import MET, MISSED, NOT_JUDGED, Verdict
 from .measures import GROUPS
 from .results import Results
 from .stats import Summary
-from .transports import DIWARP, RAW_UDP, TCP, TRANSPORTS, UCX
+from .transports import DIWARP, RAW_UDP, RC, RC_SRQ, TCP, TRANSPORTS, UCX
 
-# What diwarp is divided by in the tables.
-AGAINST = (TCP, UCX, RAW_UDP)
+# What is divided by what in the tables: pairs of transports; and in those of some groups.
+RATIOS = ((DIWARP, TCP), (DIWARP, UCX), (DIWARP, RAW_UDP))
+RATIOS_OF_GROUP = {"rc": ((RC, TCP), (RC_SRQ, TCP), (RC, DIWARP))}
 
 
 def spread_text(figure: Figure, summary: Summary) -> str:
@@ -28,11 +29,28 @@ def cell(results: Results, figure: Figure, transport: str) -> str:
     return figure.text(summary.median) + spread_text(figure, summary) if summary else "-"
 
 
-def ratio_cell(results: Results, figure: Figure, under: str) -> str:
-    if not figure.about.unit:
-        return ""
-    ratio = results.ratio((figure, DIWARP), (figure, under))
-    return f"{ratio.median:.2f}" if ratio else "-"
+def ratio_of(results: Results, figure: Figure, pair: tuple[str, str]) -> Summary | None:
+    """None of shares and indices."""
+    over, under = pair
+    return results.ratio((figure, over), (figure, under)) if figure.about.unit else None
+
+
+def ratio_cell(results: Results, figure: Figure, pair: tuple[str, str]) -> str:
+    ratio = ratio_of(results, figure, pair)
+    return f"{ratio.median:.2f}" if ratio else "-" if figure.about.unit else ""
+
+
+def figure_rows(results: Results, group: str, figures: list[Figure],
+                transports: list[str]) -> list[list[str]]:
+    """With a header; ratios of pairs that have any."""
+    pairs = [pair for pair in RATIOS_OF_GROUP.get(group, RATIOS)
+             if any(ratio_of(results, figure, pair) for figure in figures)]
+    rows = [[""] + [TRANSPORTS[t].title for t in transports]
+            + [f"{TRANSPORTS[over].title} ÷ {TRANSPORTS[under].title}" for over, under in pairs]]
+    for figure in figures:
+        rows.append([figure.title_and_unit] + [cell(results, figure, t) for t in transports]
+                    + [ratio_cell(results, figure, pair) for pair in pairs])
+    return rows
 
 
 def table(rows: list[list[str]]) -> str:
@@ -47,13 +65,7 @@ def table(rows: list[list[str]]) -> str:
 
 def group_table(results: Results, group: str) -> str:
     figures = results.figures(group)
-    transports = results.transports(figures)
-    against = [t for t in AGAINST if t in transports and DIWARP in transports]
-    rows = [[""] + [TRANSPORTS[t].title for t in transports]
-            + [f"÷ {TRANSPORTS[t].title}" for t in against]]
-    for figure in figures:
-        rows.append([figure.title_and_unit] + [cell(results, figure, t) for t in transports]
-                    + [ratio_cell(results, figure, t) for t in against])
+    rows = figure_rows(results, group, figures, results.transports(figures))
     return f"{group}: {GROUPS[group]}\n{table(rows)}"
 
 

@@ -13,10 +13,10 @@ from .hosts import Hosts, NoHosts
 from .measures import GROUPS, LOSS_PERMILLE, MEASURES, Effort, Measure
 from .results import Results
 from .schedule import Schedule, in_turn
-from .transports import DIWARP, RAW, RAW_TCP, RAW_UDP, TCP, TRANSPORTS, Launcher
+from .transports import DIWARP, OFI_TCP, RAW, RAW_TCP, RAW_UDP, TCP, TRANSPORTS, UCX, Launcher
 
 # What carries the transport's data, and so what is dropped.
-PROTOCOLS = {DIWARP: "udp", TCP: "tcp"}
+PROTOCOLS = {DIWARP: "udp", TCP: "tcp", UCX: "tcp", OFI_TCP: "tcp"}
 RAW_STREAMS = ("stream", "cpu", "stream_bi", "cpu_bi")
 RAW_OF_PROTOCOL = {"udp": RAW_UDP, "tcp": RAW_TCP}
 
@@ -79,6 +79,8 @@ class Session(Schedule):
         self.transports = transports
         self.results = results
         self.hosts: Hosts | None = None
+        # Optional ones that could not run.
+        self.given_up: set[Task] = set()
 
     # ---- what is to be done ---------------------------------------------------------------------
 
@@ -95,7 +97,7 @@ class Session(Schedule):
                 continue
             names = [t for t in measure.transports if t in self.transports]
             out += [Task(measure, t) for t in in_turn(names, round_)]
-        return out
+        return [task for task in out if task not in self.given_up]
 
     # ---- doing it -------------------------------------------------------------------------------
 
@@ -128,14 +130,27 @@ class Session(Schedule):
             print(f"skipped: loss: {self.results.skipped['loss']}")
 
     def run_task(self, task: Task, round_: int) -> str:
-        values = self._values_of(task)
+        try:
+            values = self._values_of(task)
+        except jobs.JobFailed as failure:
+            if not task.measure.optional:
+                raise
+            return self._give_up(task, failure)
         for (figure, transport), value in values.items():
             self.results.add(task.measure.group, figure, transport, round_, value)
         return short(values)
 
-    def on_failure(self, task: Task, failure: jobs.JobFailed) -> None:
+    def _give_up(self, task: Task, failure: jobs.JobFailed) -> str:
+        self._end_processes(task)
+        self.given_up.add(task)
+        return f"skipped\n{failure.report()}"
+
+    def _end_processes(self, task: Task) -> None:
         if task.measure.mtu:
             self.hosts.end_processes()
+
+    def on_failure(self, task: Task, failure: jobs.JobFailed) -> None:
+        self._end_processes(task)
         self.results.failed.add((task.measure.group, task.transport))
 
     def _values_of(self, task: Task) -> dict[tuple[Figure, str], float]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from operator import ge, le, lt
 
 from .figures import Figure
-from .measures import KIB, MIB
+from .measures import EAGER_MESSAGES, KIB, LIMITED_BUFFERS, MIB, OVERLAP_SCENES, WHOLE_BUFFER
+from .measures import buffer_scene
 from .transports import DIWARP, RAW_UDP, TCP, TRANSPORTS, UCX
 
 AT_MOST, AT_LEAST, BELOW = "≤", "≥", "<"
@@ -61,7 +62,6 @@ def stream(size: int, scene: str = "") -> Figure:
 
 
 LATENCY_8 = Figure("latency", 8)
-WHOLE_BUFFER, LIMITED_BUFFER = "receive buffer as it is", "receive buffer 212,992 B"
 
 TARGETS = (
     # group, figure, over, operator, limit, aim
@@ -89,12 +89,16 @@ TARGETS = (
     Target("collectives", Figure("allreduce", 8), TCP, AT_MOST, 0.8, 0.6),
     Target("collectives", Figure("alltoall", 4 * KIB), TCP, AT_MOST, 0.8, 0.6),
     Target("collectives", Figure("bcast", 1 * MIB), TCP, AT_MOST, 0.8, 0.6),
-    Target("overlap", Figure("hidden", 4 * MIB, "both work off the core"), None, AT_LEAST, 0.8),
-    Target("rcvbuf", stream(1 * MIB, LIMITED_BUFFER), stream(1 * MIB, WHOLE_BUFFER), AT_LEAST, 0.6),
-    Target("rcvbuf", stream(4 * MIB, LIMITED_BUFFER), stream(4 * MIB, WHOLE_BUFFER), AT_LEAST, 0.6),
+    *(Target("overlap", Figure("hidden", 4 * MIB, scene), None, AT_LEAST, 0.8)
+      for scene in OVERLAP_SCENES),
+    *(Target("rcvbuf", stream(size, buffer_scene(limit)), stream(size, WHOLE_BUFFER), AT_LEAST, 0.6)
+      for limit in LIMITED_BUFFERS for size in (1 * MIB, 4 * MIB)),
     Target("namespaces", stream(1 * MIB, "MTU 1500"), TCP, AT_LEAST, 1.2),
     Target("namespaces", Figure("latency", 8, "MTU 1500"), TCP, AT_MOST, 0.7),
     Target("loss", stream(1 * MIB, "MTU 1500, 1 % lost"), TCP, AT_LEAST, 3),
     Target("incast", Figure("incast", 15), Figure("incast", 1), AT_LEAST, 0.8),
     Target("incast", Figure("jain", 15), None, AT_LEAST, 0.95),
+    Target("incast", Figure("incast", 15, EAGER_MESSAGES), Figure("incast", 1, EAGER_MESSAGES),
+           AT_LEAST, 0.8),
+    Target("incast", Figure("jain", 15, EAGER_MESSAGES), None, AT_LEAST, 0.95),
 )

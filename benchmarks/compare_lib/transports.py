@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from . import jobs
 
 DIWARP = "diwarp"
+RC = "rc"
+RC_SRQ = "rc-srq"
 TCP = "tcp"
 UCX = "ucx"
 OFI_TCP = "ofi-tcp"
@@ -17,6 +19,8 @@ RAW_UDP = "raw-udp"
 RAW_TCP = "raw-tcp"
 
 DIWARP_COMPONENT = "btl:diwarp"
+TRANSPORT_PARAMETER = "btl_diwarp_transport"
+OVER_DIWARP = ("--mca", "pml", "ob1", "--mca", "btl", "diwarp,self")
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,11 @@ TRANSPORTS = {
     for t in (
         Transport(RAW_UDP, "raw UDP"),
         Transport(RAW_TCP, "raw TCP"),
-        Transport(
-            DIWARP,
-            "diwarp",
-            DIWARP_COMPONENT,
-            ("--mca", "pml", "ob1", "--mca", "btl", "diwarp,self"),
-        ),
+        # By its default, so that it also runs where there is nothing to select.
+        Transport(DIWARP, "diwarp", DIWARP_COMPONENT, OVER_DIWARP),
+        Transport(RC, "RC", DIWARP_COMPONENT, (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, RC)),
+        Transport(RC_SRQ, "RC-SRQ", DIWARP_COMPONENT,
+                  (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, RC_SRQ)),
         Transport(
             TCP,
             "tcp BTL",
@@ -76,7 +79,8 @@ TRANSPORTS = {
 }
 RAW = (RAW_UDP, RAW_TCP)
 BTLS = (DIWARP, TCP)
-MPI = (DIWARP, TCP, UCX, OFI_TCP, OFI_RXD)
+CONNECTED = (RC, RC_SRQ)
+MPI = (DIWARP, *CONNECTED, TCP, UCX, OFI_TCP, OFI_RXD)
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,32 @@ def listed_components(ompi_info: str) -> set[str]:
         if len(words) > 3 and words[0] == "mca":
             found.add(f"{words[1]}:{words[2]}")
     return found
+
+
+def parameters(launcher: Launcher) -> set[str]:
+    """The MCA parameters that diwarp's component has: Open MPI ignores those it does not know, and
+    then rc would silently be rd."""
+    command = ["ompi_info", "--param", "btl", "diwarp", "--level", "9", "--parsable"]
+    if launcher.component:
+        path = f"OMPI_MCA_mca_base_component_path={launcher.component}:SYSTEM_DEFAULT"
+        command = ["env", path, *command]
+    return parsed_parameters(jobs.run_quietly(command, 60) or "")
+
+
+def parsed_parameters(ompi_info: str) -> set[str]:
+    found = set()
+    for line in ompi_info.splitlines():
+        words = line.split(":")
+        if words[:2] == ["mca", "btl"] and len(words) > 4 and words[3] == "param":
+            found.add(words[4])
+    return found
+
+
+def selection_lack(name: str, known: set[str]) -> str:
+    """Why diwarp cannot be told to use that transport; `known` are its parameters."""
+    if name in CONNECTED and TRANSPORT_PARAMETER not in known:
+        return f"this diwarp has no parameter {TRANSPORT_PARAMETER}"
+    return ""
 
 
 def probe(launcher: Launcher, transport: Transport, program: str, installed: set[str]) -> str:

@@ -10,8 +10,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Callable
 
-from apps_lib.transports import OVER_A_NETWORK, RC, RC_SRQ, RD, SHARED, TCP
-from apps_lib.transports import TRANSPORT_PARAMETER, TRANSPORTS, parameters
+from apps_lib.transports import OVER_A_NETWORK, RC, RC_SRQ, RD, SHARED, TCP, TRANSPORTS
 from compare_lib import markdown as marked
 from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, TOP, build_folder, component_folder
 from compare_lib.command_line import die, folder, machine_text, names_of, output_folder, positive
@@ -20,7 +19,8 @@ from compare_lib.jobs import JobFailed
 from compare_lib.judge import Verdict, exit_status, write_verdicts
 from compare_lib.report import verdict_table
 from compare_lib.schedule import Schedule
-from compare_lib.transports import Launcher, root_may_run
+from compare_lib.transports import TRANSPORT_PARAMETER, Launcher, parameters, root_may_run
+from compare_lib.transports import selection_lack
 
 from . import judge, markdown, plots, report
 from .model import Model, models_of
@@ -121,8 +121,8 @@ def usable_transports(options: argparse.Namespace, launcher: Launcher) -> list[s
     known = parameters(launcher)
     names = []
     for name in options.transports or DEFAULT:
-        if name in (RC, RC_SRQ) and TRANSPORT_PARAMETER not in known:
-            why = f"this diwarp has no parameter {TRANSPORT_PARAMETER}"
+        why = selection_lack(name, known)
+        if why:
             if options.transports:
                 die(f"{name}: {why}")
             print(f"left out: {TRANSPORTS[name].title}: {why}")

@@ -100,13 +100,6 @@ class Commands(Folder):
         self.assertIn("/c/component-fault:SYSTEM_DEFAULT", command)
         self.assertIn("DIWARP_FAULTS=drop=0.01,report", command)
 
-    def test_parameters(self):
-        text = ("mca:btl:diwarp:version:\"mca:2.1.0\"\n"
-                "mca:btl:diwarp:param:btl_diwarp_transport:value:rd\n"
-                "mca:btl:diwarp:param:btl_diwarp_if_include:source:default\n")
-        self.assertEqual(transports.parsed_parameters(text),
-                         {"btl_diwarp_transport", "btl_diwarp_if_include"})
-
     def test_without_the_parameter_there_is_no_rc(self):
         launcher = Launcher("/bin/false", "/c", 2)
         why = cli.transport_lack(RC, launcher, "/bin/true", {"btl:diwarp"}, set())
@@ -230,6 +223,20 @@ class CommandLine(unittest.TestCase):
         for words in ("rd-loss", "rc,rc-srq"):
             options = cli.parse_options(["--verify", "--transports", words])
             self.assertEqual(options.transports, words.split(","))
+
+    def test_wrong_lists_are_named(self):
+        for words, text in ((["--ranks", "4,x"], "'x' is no number of ranks"),
+                            (["--ranks", "4,0"], "'0' is no number of ranks"),
+                            (["--ranks", ","], "no number of ranks in ','"),
+                            (["--apps", ","], "no name in ','; there are cg,"),
+                            (["--transports", ","], "no name in ','; there are rd,"),
+                            (["--classes", ""], "no name in ''; there are S,"),
+                            (["--rounds", "x"], "'x' is no number of 1 or more")):
+            with self.assertRaises(SystemExit) as caught, \
+                    contextlib.redirect_stderr(io.StringIO()) as said:
+                cli.parse_options(words)
+            self.assertEqual(caught.exception.code, 2, words)
+            self.assertIn(text, said.getvalue())
 
     def test_what_was_asked_for_and_lacks(self):
         results = Results()

@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Unit tests of benchmarks/compare: what it reads, computes, judges and writes. Nothing is timed."""
+"""Unit tests of benchmarks/compare: what it reads, runs, computes and judges. Nothing is timed."""
 
 import contextlib
-import csv
 import io
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "benchmarks"))
 
-from compare_lib import cli, jobs, judge, markdown, measures, plots, report, session, stats
+from compare_lib import cli, jobs, judge, markdown, measures, report, session, stats
 from compare_lib import targets, transports
 from compare_lib.figures import Figure, bytes_text, parse_line, parse_output
 from compare_lib.results import Results
-from compare_lib.transports import DIWARP, RAW_TCP, RAW_UDP, TCP, UCX
+from compare_lib.transports import DIWARP, OFI_TCP, RAW_TCP, RAW_UDP, TCP, UCX
 
 LATENCY = Figure("latency", 8)
 
@@ -173,8 +171,13 @@ class Judge(unittest.TestCase):
         results = Results()
         results.add("incast", Figure("incast", 15), DIWARP, 1, 4000)
         results.add("incast", Figure("incast", 1), DIWARP, 1, 8000)
-        v = self.verdicts(results, ("incast",))["incast 15 → 1 ÷ incast 1 → 1"]
+        results.add("incast", Figure("incast", 15, "8 KiB messages"), DIWARP, 1, 900)
+        results.add("incast", Figure("incast", 1, "8 KiB messages"), DIWARP, 1, 1000)
+        verdicts = self.verdicts(results, ("incast",))
+        v = verdicts["incast 15 → 1 ÷ incast 1 → 1"]
         self.assertEqual((v.value.median, v.verdict), (0.5, judge.MISSED))
+        v = verdicts["incast 15 → 1, 8 KiB messages ÷ incast 1 → 1, 8 KiB messages"]
+        self.assertEqual((v.value.median, v.verdict), (0.9, judge.MET))
 
     def test_what_raw_udp_itself_misses_is_told(self):
         results = Results()
@@ -211,6 +214,8 @@ class Tables(unittest.TestCase):
         for target in targets.TARGETS:
             over = {t for m in measures.MEASURES if m.group == target.group for t in m.transports}
             self.assertIn(DIWARP, over, target.title)
+            scenes = {m.scene for m in measures.MEASURES if m.group == target.group}
+            self.assertIn(target.figure.scene, scenes, target.title)
             if target.over_key:
                 self.assertIn(target.over_key[1], over, target.title)
 
@@ -239,6 +244,44 @@ class Tables(unittest.TestCase):
         self.assertEqual([t.transport for t in s.tasks(2)], [TCP, UCX, DIWARP])
 
 
+    def test_one_round_of_others(self):
+        """Libfabric in full mode only; both beside diwarp's own run of the same."""
+        def tasks(effort, round_):
+            s = session.Session(None, {}, effort, ["incast"], [DIWARP, UCX, OFI_TCP], Results())
+            return [t.transport for t in s.tasks(round_) if t.measure.title == "15 → 1"]
+
+        self.assertEqual(tasks(measures.QUICK, 1), [DIWARP, UCX])
+        self.assertEqual(tasks(measures.FULL, 1), [DIWARP, UCX, OFI_TCP])
+        self.assertEqual(tasks(measures.FULL, 2), [DIWARP])
+
+    def test_what_is_dropped_is_known_of_all_that_run_with_loss(self):
+        for measure in measures.MEASURES:
+            if measure.lossy:
+                self.assertLessEqual(set(measure.transports), set(session.PROTOCOLS))
+
+
+class Failures(unittest.TestCase):
+    def run_one(self, optional):
+        """A session of which nothing works."""
+        measure = measures.Measure("pairs", "fails", "", (1, 1), (UCX,), optional=optional)
+        launcher = transports.Launcher("false", "", 2)
+        s = session.Session(launcher, {"fails": "none"}, measures.QUICK, [], [UCX], Results())
+        s.tasks = lambda round_: [session.Task(measure, UCX)] * (round_ == 1)
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            s.run_rounds()
+        return s, said.getvalue()
+
+    def test_what_must_run_and_fails_is_counted(self):
+        s, said = self.run_one(False)
+        self.assertEqual((s.failures, s.results.failed), (1, {("pairs", UCX)}))
+        self.assertIn("FAILED", said)
+
+    def test_what_may_run_and_fails_is_skipped(self):
+        s, said = self.run_one(True)
+        self.assertEqual((s.failures, s.results.failed, len(s.given_up)), (0, set(), 1))
+        self.assertIn("... skipped\n", said)
+
+
 class Commands(unittest.TestCase):
     def test_mpirun(self):
         launcher = transports.Launcher("mpirun", "/c", 2)
@@ -254,6 +297,26 @@ class Commands(unittest.TestCase):
     def test_listed_components(self):
         text = 'mca:pml:ucx:version:"mca:2.1.0"\nmca:btl:tcp:version:"x"\npackage:Open MPI\n'
         self.assertEqual(transports.listed_components(text), {"pml:ucx", "btl:tcp"})
+
+    def test_parameters(self):
+        text = ("mca:btl:diwarp:version:\"mca:2.1.0\"\n"
+                "mca:btl:diwarp:param:btl_diwarp_transport:value:rd\n"
+                "mca:btl:diwarp:param:btl_diwarp_if_include:source:default\n")
+        self.assertEqual(transports.parsed_parameters(text),
+                         {"btl_diwarp_transport", "btl_diwarp_if_include"})
+
+    def test_rc_needs_a_diwarp_that_knows_it(self):
+        known = {transports.TRANSPORT_PARAMETER}
+        for name in transports.CONNECTED:
+            self.assertEqual(transports.selection_lack(name, known), "")
+            self.assertIn("no parameter", transports.selection_lack(name, set()))
+        self.assertEqual(transports.selection_lack(DIWARP, set()), "")
+
+    def test_rc_is_asked_for_its_receives_and_the_others_are_not(self):
+        measure = next(m for m in measures.MEASURES if m.scene == measures.LONG_RECEIVES)
+        self.assertEqual(measure.transports, transports.CONNECTED)
+        for name in transports.CONNECTED:
+            self.assertIn("btl_diwarp_rc_recv_bytes", measure.options[name])
 
 
 class Jobs(unittest.TestCase):
@@ -288,74 +351,11 @@ class Jobs(unittest.TestCase):
             jobs.run(["true"], 10, beside=["false"])
 
 
-class Files(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def rows(self, name):
-        with open(os.path.join(self.folder, name), newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
-
-    def test_csv(self):
-        results = results_of(diwarp=[2, 3], tcp=[4, 5])
-        results.write_rounds(self.folder)
-        results.write_summary(self.folder, (TCP,))
-        judge.write_verdicts(judge.judge(results, ["pt2pt"]), self.folder)
-        self.assertEqual([(r["transport"], r["round"], r["value"]) for r in self.rows("rounds.csv")],
-                         [("diwarp", "1", "2"), ("diwarp", "2", "3"), ("tcp", "1", "4"),
-                          ("tcp", "2", "5")])
-        diwarp = self.rows("summary.csv")[0]
-        self.assertEqual((diwarp["median"], diwarp["ratio_to_tcp"]), ("2.5", "0.5500"))
-        count = sum(t.group == "pt2pt" for t in targets.TARGETS)
-        self.assertEqual(len(self.rows("targets.csv")), count)
-
-    def test_tables(self):
-        results = results_of(diwarp=[2, 3], tcp=[4, 5])
-        text = report.figure_tables(results)
-        self.assertIn("2.50 (40 %)", text)
-        self.assertIn("÷ tcp BTL", text)
-        text = report.verdict_table(judge.judge(results, ["pt2pt"]))
-        self.assertIn("targets: 1 met, 0 missed, 16 not judged", text)
-
-    def test_markdown_between_marks(self):
-        path = os.path.join(self.folder, "README.md")
-        text = f"before\n{markdown.BEGIN}\nold\n{markdown.END}\nafter\n"
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        self.assertTrue(markdown.write(path, "new\n", marks_needed=True))
-        with open(path, encoding="utf-8") as file:
-            self.assertEqual(file.read(), text.replace("old", "new"))
-        other = os.path.join(self.folder, "other.md")
-        self.assertFalse(markdown.write(other, "new\n", marks_needed=True))
-        self.assertTrue(markdown.write(other, "new\n", marks_needed=False))
-
-    def test_document(self):
-        results = results_of(diwarp=[2], tcp=[4])
-        verdicts = judge.judge(results, ["pt2pt"])
-        text = markdown.document(results, verdicts, "about", ["p/latency.png"])
-        self.assertIn("| 8 B half round trip, µs | 4.00 | 2.00 | 0.50 |", text)
-        self.assertIn("![latency](p/latency.png)", text)
-
-    def test_curve_data(self):
-        results = Results()
-        for size in (64, 1, 8):
-            results.add("curves", Figure("latency", size, "curve"), DIWARP, 1, size / 10)
-        results.add("curves", Figure("stream", 1 << 20, "curve"), RAW_UDP, 1, 9000)
-        command = plots.plot_command(results, "latency", "latency", self.folder)
-        self.assertIn("linespoints", command)
-        with open(os.path.join(self.folder, "latency-diwarp.dat"), encoding="ascii") as file:
-            self.assertEqual(file.read(), "1 0.1\n8 0.8\n64 6.4\n")
-        plots.plot_command(results, "stream", "bandwidth", self.folder)
-        with open(os.path.join(self.folder, "bandwidth-raw-udp.dat"), encoding="ascii") as file:
-            self.assertEqual(file.read(), "1 9000\n16777216 9000\n")
-
-
 class CommandLine(unittest.TestCase):
     def test_wrong_use(self):
         for words in (["--only", "nothing"], ["--rounds", "0"], ["--component", "/no/such"],
-                      ["--quick", "--full"], ["--transports", "raw-udp"], ["more"]):
+                      ["--quick", "--full"], ["--transports", "raw-udp"], ["--transports", ","],
+                      ["--only", ""], ["more"]):
             with self.assertRaises(SystemExit) as caught, \
                     contextlib.redirect_stderr(io.StringIO()):
                 cli.parse_options(words)
@@ -367,6 +367,13 @@ class CommandLine(unittest.TestCase):
                               stdout=subprocess.PIPE, check=True)
         for name in (*measures.GROUPS, *transports.TRANSPORTS):
             self.assertIn(f"  {name} ", done.stdout)
+
+    def test_help_of_the_whole_test_starts_nothing(self):
+        program = os.path.join(TOP, "test", "bench", "run")
+        done = subprocess.run([sys.executable, program, "--help"], cwd="/", text=True,
+                              stdout=subprocess.PIPE, check=True, timeout=20)
+        self.assertTrue(done.stdout.startswith("usage: run "))
+        self.assertNotRegex(done.stdout, r"\d+ passed|Ran \d+")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Unit tests of what benchmarks/compare writes: CSV, tables, Markdown, plots."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "benchmarks"))
+
+from compare_lib import judge, markdown, measures, plots, provenance, report, targets
+from compare_lib.figures import Figure
+from compare_lib.results import Results
+from compare_lib.transports import DIWARP, RAW_UDP, TCP
+from test_compare import results_of
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def rows(self, name):
+        with open(os.path.join(self.folder, name), newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    def test_csv(self):
+        results = results_of(diwarp=[2, 3], tcp=[4, 5])
+        results.write_rounds(self.folder)
+        results.write_summary(self.folder, (TCP,))
+        judge.write_verdicts(judge.judge(results, ["pt2pt"]), self.folder)
+        self.assertEqual([(r["transport"], r["round"], r["value"]) for r in self.rows("rounds.csv")],
+                         [("diwarp", "1", "2"), ("diwarp", "2", "3"), ("tcp", "1", "4"),
+                          ("tcp", "2", "5")])
+        diwarp = self.rows("summary.csv")[0]
+        self.assertEqual((diwarp["median"], diwarp["ratio_to_tcp"]), ("2.5", "0.5500"))
+        count = sum(t.group == "pt2pt" for t in targets.TARGETS)
+        self.assertEqual(len(self.rows("targets.csv")), count)
+
+    def test_tables(self):
+        results = results_of(diwarp=[2, 3], tcp=[4, 5])
+        text = report.figure_tables(results)
+        self.assertIn("2.50 (40 %)", text)
+        self.assertIn("÷ tcp BTL", text)
+        text = report.verdict_table(judge.judge(results, ["pt2pt"]))
+        self.assertIn("targets: 1 met, 0 missed, 16 not judged", text)
+
+    def test_markdown_between_marks(self):
+        path = os.path.join(self.folder, "README.md")
+        text = f"before\n{markdown.BEGIN}\nold\n{markdown.END}\nafter\n"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        self.assertTrue(markdown.write(path, "new\n", marks_needed=True))
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(file.read(), text.replace("old", "new"))
+        other = os.path.join(self.folder, "other.md")
+        self.assertFalse(markdown.write(other, "new\n", marks_needed=True))
+        self.assertTrue(markdown.write(other, "new\n", marks_needed=False))
+
+    def test_document(self):
+        results = results_of(diwarp=[2], tcp=[4])
+        verdicts = judge.judge(results, ["pt2pt"])
+        text = markdown.document(results, verdicts, "about", ["p/latency.png"])
+        self.assertIn("| 8 B half round trip, µs | 4.00 | 2.00 | 0.50 |", text)
+        self.assertIn("![latency](p/latency.png)", text)
+
+    def test_markdown_cells_have_their_spread(self):
+        results = results_of(diwarp=[2, 3], tcp=[4, 4])
+        lines = markdown.figure_tables(results)
+        self.assertIn("|  | tcp BTL | diwarp | diwarp ÷ tcp BTL |", lines)
+        self.assertIn("| 8 B half round trip, µs | 4.00 (0 %) | 2.50 (40 %) | 0.62 |", lines)
+        self.assertEqual(sum(line.endswith(":") for line in lines), 1)
+
+    def test_markdown_has_no_column_without_figures(self):
+        """Nor a ratio of shares."""
+        results = Results()
+        hidden = Figure("hidden", 4 << 20, "both sleep")
+        for transport, value in ((DIWARP, 0.9), (TCP, 0.5)):
+            results.add("overlap", hidden, transport, 1, value)
+        self.assertIn("|  | tcp BTL | diwarp |", markdown.figure_tables(results))
+
+    def test_rows_of_markdown_are_measured(self):
+        """By quantity, as far as the program tells, and by scene."""
+        for group, figures in markdown.ROWS.items():
+            scenes = {m.scene for m in measures.MEASURES if m.group == group}
+            for figure in figures:
+                self.assertIn(figure.scene, scenes, figure.title)
+
+    def test_curve_data(self):
+        results = Results()
+        for size in (64, 1, 8):
+            results.add("curves", Figure("latency", size, "curve"), DIWARP, 1, size / 10)
+        results.add("curves", Figure("stream", 1 << 20, "curve"), RAW_UDP, 1, 9000)
+        command = plots.plot_command(results, "latency", "latency", self.folder)
+        self.assertIn("linespoints", command)
+        with open(os.path.join(self.folder, "latency-diwarp.dat"), encoding="ascii") as file:
+            self.assertEqual(file.read(), "1 0.1\n8 0.8\n64 6.4\n")
+        plots.plot_command(results, "stream", "bandwidth", self.folder)
+        with open(os.path.join(self.folder, "bandwidth-raw-udp.dat"), encoding="ascii") as file:
+            self.assertEqual(file.read(), "1 9000\n16777216 9000\n")
+
+
+class Provenance(unittest.TestCase):
+    def test_all_options_are_told_but_places(self):
+        words = ["--full", "--readme", "--component", "/c", "--only", "pt2pt,rc", "--output=/o",
+                 "--bindir", "/b", "--rounds", "3"]
+        self.assertEqual(provenance.command_text("benchmarks/compare", words),
+                         "benchmarks/compare --full --only pt2pt,rc --rounds 3")
+        self.assertEqual(provenance.command_text("c", ["--npb", "my npb"]), "c --npb 'my npb'")
+
+    @unittest.skipUnless(shutil.which("git"), "no git")
+    def test_version_of_a_checkout_and_of_a_release(self):
+        with tempfile.TemporaryDirectory() as top:
+            with open(os.path.join(top, "configure.ac"), "w", encoding="utf-8") as file:
+                file.write("AC_PREREQ([2.69])\nAC_INIT([diwarp], [1.2.3], [someone])\n")
+            self.assertEqual(provenance.version_text(top), "1.2.3")
+            git = ["git", "-C", top, "-c", "user.name=n", "-c", "user.email=e"]
+            for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "m"],
+                          ["tag", "-a", "v7", "-m", "m"]):
+                subprocess.run(git + words, check=True)
+            self.assertEqual(provenance.version_text(top), "v7")
+            with open(os.path.join(top, "configure.ac"), "a", encoding="utf-8") as file:
+                file.write("more\n")
+            self.assertEqual(provenance.version_text(top), "v7-dirty")
+
+    def test_made_by(self):
+        self.assertRegex(provenance.made_by("benchmarks/apps", ["--quick"]),
+                         r"^Made by `benchmarks/apps --quick` of version \S+ on "
+                         r"\d{4}-\d\d-\d\d \(UTC\)$")
+
+
+if __name__ == "__main__":
+    unittest.main()
