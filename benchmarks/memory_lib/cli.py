@@ -19,8 +19,7 @@ from compare_lib.jobs import JobFailed
 from compare_lib.judge import Verdict, exit_status, write_verdicts
 from compare_lib.report import verdict_table
 from compare_lib.schedule import Schedule
-from compare_lib.transports import TRANSPORT_PARAMETER, Launcher, parameters, root_may_run
-from compare_lib.transports import selection_lack
+from compare_lib.transports import Launcher, parameters, root_may_run, selection_lack
 
 from . import judge, markdown, plots, report
 from .model import Model, models_of
