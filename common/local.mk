@@ -18,6 +18,8 @@ libdiwarp_core_la_SOURCES = \
 	common/base/slab.c \
 	common/base/slab.h \
 	common/base/serial.h \
+	common/base/siphash.c \
+	common/base/siphash.h \
 	common/wire/bytes.h \
 	common/wire/crc32c.c \
 	common/wire/crc32c.h \

@@ -152,6 +152,7 @@ UNIT_TESTS = \
 	test/unit/test_sendwin \
 	test/unit/test_sendwin_lossy \
 	test/unit/test_serial \
+	test/unit/test_siphash \
 	test/unit/test_terminate \
 	test/unit/test_slab \
 	test/unit/test_truesize \

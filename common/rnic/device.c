@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "common/base/siphash.h"
 #include "common/llp/interface.h"
 #include "common/rel/recvwin.h"
 #include "common/wire/crc32c.h"
@@ -61,17 +62,14 @@ uint64_t dw_device_now_ns(const struct diwarp_device *device)
     return device->env.now_ns(device->env.arg);
 }
 
-/* SplitMix64, seeded from the kernel: unguessable enough for one process's tokens and STags since
- * none of its outputs but those are ever seen. */
+/* A pseudo-random function of a counter, with a key of the kernel's: peers see tokens and some
+ * STags, and must not be able to tell the other STags from them (RFC 5042). */
 uint64_t dw_device_random(struct diwarp_device *device)
 {
     uint64_t z;
-    do {
-        z = device->random_state += 0x9e3779b97f4a7c15ull;
-        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-        z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-        z ^= z >> 31;
-    } while (!z);
+    do
+        z = dw_siphash(device->random_key, device->random_count++);
+    while (!z);
     return z;
 }
 
@@ -161,9 +159,9 @@ int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *e
         new->env.open_streams = real_open_streams;
     if (!new->env.rest_ns)
         new->env.rest_ns = REST_NS;
-    new->random_state = new->env.seed;
+    new->random_key[0] = new->env.seed;
     if (!new->env.seed &&
-        getrandom(&new->random_state, sizeof new->random_state, 0) != sizeof new->random_state) {
+        getrandom(new->random_key, sizeof new->random_key, 0) != sizeof new->random_key) {
         snprintf(why->text, sizeof why->text, "no random numbers from the kernel: %s",
                  strerror(errno));
         rc = -EIO;

@@ -33,7 +33,8 @@ struct diwarp_device {
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
     unsigned interface_count;
     uint64_t host_id;
-    uint64_t random_state;
+    uint64_t random_key[2]; /* from the kernel, or the seed of env */
+    uint64_t random_count;  /* numbers drawn */
     pthread_mutex_t lock; /* see lock.h */
 };
 
@@ -43,7 +44,7 @@ int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *e
 
 uint64_t dw_device_now_ns(const struct diwarp_device *device);
 
-/* Next of the device's random numbers; never 0. */
+/* Next of the device's random numbers; never 0. Nobody can tell one from others. */
 uint64_t dw_device_random(struct diwarp_device *device);
 
 #endif

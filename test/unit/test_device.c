@@ -329,6 +329,38 @@ static void device_random__seeds(void **state)
     holder_close(&two);
 }
 
+/* What SplitMix64 makes of a state, undone: a listener's token is seen by all its peers, and must
+ * not tell them the STags (RFC 5042). */
+static uint64_t unmix(uint64_t z)
+{
+    z ^= z >> 31 ^ z >> 62;
+    z *= 0x319642b2d24d8ec3ull;
+    z ^= z >> 27 ^ z >> 54;
+    z *= 0x96de1b173f119089ull;
+    return z ^ z >> 30 ^ z >> 60;
+}
+
+static uint64_t mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+static void device_random__tells_nothing_of_the_next(void **state)
+{
+    (void)state;
+    struct diwarp_device_attr attr = loopback_attr(1);
+    struct dw_env env = {.seed = 7};
+    struct holder holder;
+
+    holder_open(&holder, &attr, &env);
+    assert_true(unmix(mix(12345)) == 12345);
+    uint64_t token = dw_device_random(holder.device);
+    assert_true(dw_device_random(holder.device) != mix(unmix(token) + 0x9e3779b97f4a7c15ull));
+    holder_close(&holder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +369,7 @@ int main(void)
         cmocka_unit_test(device_query__tells_what_is_there),
         cmocka_unit_test(device_open__keeps_one_family),
         cmocka_unit_test(device_random__seeds),
+        cmocka_unit_test(device_random__tells_nothing_of_the_next),
         cmocka_unit_test(qp_create__attributes_are_checked),
         cmocka_unit_test(qp_create__port_in_use),
         cmocka_unit_test(qp_create__address_of_another_host),
