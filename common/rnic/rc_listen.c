@@ -106,7 +106,7 @@ static void on_request(struct diwarp_connect_request *request)
 {
     const uint8_t *data;
     uint32_t bytes;
-    if (dw_rc_frame_get(&request->frame, &request->hello, &data, &bytes) ||
+    if (dw_rc_frame_get(&request->frame, &request->enhanced, &request->hello, &data, &bytes) ||
         request->hello.token != request->listener->token) {
         on_stranger(request);
         return;
@@ -197,14 +197,37 @@ static void listener_ready(struct dw_rc_watch *watch, unsigned what, uint64_t no
 
 /* ---- answers ---- */
 
-static uint32_t put_reply(const struct diwarp_connect_request *request, uint8_t flags, uint16_t ird,
-                          const void *data, size_t bytes, uint8_t *buf)
+/* What the reply agrees to (RFC 6581 9): any first FPDU that the caller may send is understood
+ * here, a Read if it is answered; and no more reads are sent than the caller answers. */
+static struct dw_mpa_enhanced agree(const struct diwarp_connect_request *request, uint16_t ird,
+                                    uint16_t ord)
 {
-    struct dw_mpa_frame frame = {
-        .kind = DW_MPA_REPLY, .flags = flags, .revision = request->frame.revision};
+    const struct dw_mpa_enhanced *asked = &request->enhanced;
+    bool rtr = asked->peer_to_peer;
+    return (struct dw_mpa_enhanced){
+        .peer_to_peer = rtr,
+        .rtr_empty = rtr && asked->rtr_empty,
+        .rtr_write = rtr && asked->rtr_write,
+        .rtr_read = rtr && asked->rtr_read && ird,
+        .ird = ird,
+        .ord = ord < asked->ird ? ord : asked->ird,
+    };
+}
+
+/* qp: NULL rejects. */
+static uint32_t put_reply(const struct diwarp_connect_request *request,
+                          const struct diwarp_rc_qp *qp, const void *data, size_t bytes,
+                          uint8_t *buf)
+{
+    uint16_t ird = qp ? qp->ird : 0;
+    struct dw_mpa_frame frame = {.kind = DW_MPA_REPLY,
+                                 .flags = qp ? dw_rc_frame_flags(&qp->attr) : DW_MPA_REJECT,
+                                 .revision = request->frame.revision};
+    const struct dw_mpa_enhanced enhanced = agree(request, ird, qp ? qp->ord : 0);
     const struct dw_rc_hello hello = {
         .name = request->rc->device->attr.name, .token = request->listener->token, .ird = ird};
-    return dw_rc_frame_put(buf, &frame, &hello, data, bytes);
+    bool asked = request->frame.flags & DW_MPA_ENHANCED;
+    return dw_rc_frame_put(buf, &frame, asked ? &enhanced : NULL, &hello, data, bytes);
 }
 
 static void reject(struct diwarp_connect_request *request, const void *data, size_t bytes)
@@ -212,7 +235,7 @@ static void reject(struct diwarp_connect_request *request, const void *data, siz
     uint8_t *buf = malloc(sizeof request->startup.buf);
     request->rc->counters.rc_rejects++;
     if (buf) {
-        uint32_t written = put_reply(request, DW_MPA_REJECT, 0, data, bytes, buf);
+        uint32_t written = put_reply(request, NULL, data, bytes, buf);
         dw_rc_linger(request->rc, request->stream, buf, written);
         request->stream = NULL;
     }
@@ -227,11 +250,11 @@ static int answer(struct diwarp_connect_request *request, struct diwarp_rc_qp *q
     request->stream->ops->peer(request->stream, &qp->peer);
     dw_rc_qp_attach(qp, request->stream);
     request->stream = NULL;
-    uint32_t written = put_reply(request, dw_rc_frame_flags(&qp->attr), qp->ird, data, bytes, buf);
+    uint32_t written = put_reply(request, qp, data, bytes, buf);
     int rc = dw_rc_send_bytes(qp, buf, written);
     if (rc)
         return rc;
-    dw_rc_begin_fpdus(qp, &request->frame, request->hello.ird);
+    dw_rc_begin_fpdus(qp, &request->frame, request->enhanced.ird);
     dw_rc_set_state(qp, DW_RC_RESPONDED);
     dw_rc_set_timer(qp,
                     dw_deadline_ns(dw_device_now_ns(qp->rc->device), qp->attr.connect_timeout_ns));

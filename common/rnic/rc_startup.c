@@ -21,17 +21,15 @@ uint8_t dw_rc_frame_flags(const struct diwarp_rc_qp_attr *attr)
     return (uint8_t)((attr->markers ? DW_MPA_MARKERS : 0) | (attr->crc ? DW_MPA_CRC : 0));
 }
 
-uint32_t dw_rc_frame_put(uint8_t *buf, struct dw_mpa_frame *frame, const struct dw_rc_hello *hello,
+uint32_t dw_rc_frame_put(uint8_t *buf, struct dw_mpa_frame *frame,
+                         const struct dw_mpa_enhanced *enhanced, const struct dw_rc_hello *hello,
                          const void *data, size_t bytes)
 {
     uint8_t private_data[DW_MPA_PRIVATE_MAX_BYTES];
     uint8_t *at = private_data;
-    if (frame->revision >= 2) {
-        /* Our first FPDU is an empty Write whatever the revision: the other side may then send. */
-        const struct dw_mpa_enhanced enhanced = {
-            .peer_to_peer = true, .rtr_write = true, .ird = hello->ird, .ord = hello->ird};
+    if (enhanced) {
         frame->flags |= DW_MPA_ENHANCED;
-        dw_mpa_enhanced_put(at, &enhanced);
+        dw_mpa_enhanced_put(at, enhanced);
         at += DW_MPA_ENHANCED_BYTES;
     }
     dw_rc_hello_put(at, hello);
@@ -45,13 +43,18 @@ uint32_t dw_rc_frame_put(uint8_t *buf, struct dw_mpa_frame *frame, const struct 
     return (uint32_t)written;
 }
 
-int dw_rc_frame_get(const struct dw_mpa_frame *frame, struct dw_rc_hello *hello,
-                    const uint8_t **data, uint32_t *bytes)
+int dw_rc_frame_get(const struct dw_mpa_frame *frame, struct dw_mpa_enhanced *enhanced,
+                    struct dw_rc_hello *hello, const uint8_t **data, uint32_t *bytes)
 {
     uint32_t skip = frame->flags & DW_MPA_ENHANCED ? DW_MPA_ENHANCED_BYTES : 0;
     if (frame->private_bytes < skip ||
         dw_rc_hello_get(hello, frame->private_data + skip, frame->private_bytes - skip))
         return -EPROTO;
+    *enhanced = (struct dw_mpa_enhanced){.ird = hello->ird};
+    if (skip && dw_mpa_enhanced_get(enhanced, frame->private_data, skip))
+        return -EPROTO;
+    if (enhanced->ird == DW_MPA_DEPTH_MAX)
+        enhanced->ird = hello->ird;
     *data = frame->private_data + skip + DW_RC_HELLO_BYTES;
     *bytes = frame->private_bytes - skip - DW_RC_HELLO_BYTES;
     return 0;
@@ -89,8 +92,12 @@ static void prepare_request(struct diwarp_rc_qp *qp, uint64_t token, const void 
                                  .flags = dw_rc_frame_flags(&qp->attr),
                                  .revision = qp->attr.mpa_revision};
     struct dw_rc_hello hello = {.name = qp->rc->device->attr.name, .token = token, .ird = qp->ird};
+    /* Our first FPDU is an empty Write whatever the revision: the other side may then send. */
+    const struct dw_mpa_enhanced enhanced = {
+        .peer_to_peer = true, .rtr_write = true, .ird = qp->ird, .ord = qp->ord};
     qp->token = token;
-    qp->startup->bytes = dw_rc_frame_put(qp->startup->buf, &frame, &hello, data, bytes);
+    qp->startup->bytes = dw_rc_frame_put(
+        qp->startup->buf, &frame, frame.revision >= 2 ? &enhanced : NULL, &hello, data, bytes);
 }
 
 static void on_tcp_connected(struct diwarp_rc_qp *qp)
@@ -135,13 +142,26 @@ static bool has_reads(const struct diwarp_rc_qp *qp)
     return false;
 }
 
+/* 0, or why the two do not suit each other (RFC 6581 9). */
+static uint16_t disagreement(const struct diwarp_rc_qp *qp, const struct dw_mpa_enhanced *theirs)
+{
+    if (theirs->peer_to_peer && !theirs->rtr_write)
+        return DW_TERM_MPA_RTR;
+    if (theirs->ord > qp->ird && theirs->ord != DW_MPA_DEPTH_MAX)
+        return DW_TERM_MPA_IRD;
+    /* It answers no reads: one that was posted already would wait for ever, and with it all that is
+     * behind it. */
+    return !qp->ord && has_reads(qp) ? DW_TERM_MPA_IRD : 0;
+}
+
 static void on_reply(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *frame)
 {
+    struct dw_mpa_enhanced theirs;
     struct dw_rc_hello hello;
     const uint8_t *data;
     uint32_t bytes;
-    if (frame->revision != qp->attr.mpa_revision || dw_rc_frame_get(frame, &hello, &data, &bytes) ||
-        hello.token != qp->token) {
+    if (frame->revision != qp->attr.mpa_revision ||
+        dw_rc_frame_get(frame, &theirs, &hello, &data, &bytes) || hello.token != qp->token) {
         refuse(qp);
         return;
     }
@@ -154,11 +174,10 @@ static void on_reply(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *frame)
         dw_rc_close(qp, IBV_WC_REM_INV_REQ_ERR, 0);
         return;
     }
-    dw_rc_begin_fpdus(qp, frame, hello.ird);
-    /* It answers no reads: one that was posted already would wait for ever, and with it all that is
-     * behind it (RFC 6581 9, insufficient IRD). */
-    if (!qp->ord && has_reads(qp)) {
-        (void)dw_rc_terminate(qp, DW_TERM_MPA_IRD, NULL, 0);
+    dw_rc_begin_fpdus(qp, frame, theirs.ird);
+    uint16_t cause = disagreement(qp, &theirs);
+    if (cause) {
+        (void)dw_rc_terminate(qp, cause, NULL, 0);
         return;
     }
     free(qp->startup);

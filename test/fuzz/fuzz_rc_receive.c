@@ -84,7 +84,10 @@ static void set_up(struct target *t, struct input *in)
                                  .flags = mode & 8 ? DW_MPA_CRC : 0,
                                  .revision = 1 + (mode >> 6 & 1)};
     const struct dw_rc_hello hello = {.token = address.token, .ird = 4};
-    fake_write(t->stream, buf, dw_rc_frame_put(buf, &frame, &hello, NULL, 0));
+    const struct dw_mpa_enhanced enhanced = {.peer_to_peer = true, .rtr_write = true, .ird = 4};
+    fake_write(
+        t->stream, buf,
+        dw_rc_frame_put(buf, &frame, frame.revision >= 2 ? &enhanced : NULL, &hello, NULL, 0));
     for (unsigned i = 0; i < 4000 && !t->request; i++)
         run(t);
     require(t->request);

@@ -63,7 +63,11 @@ static void write_request(struct forged *f, uint8_t flags, uint8_t revision, uin
     struct dw_mpa_frame frame = {.kind = DW_MPA_REQUEST, .flags = flags, .revision = revision};
     const struct dw_rc_hello hello = {.name = {7, 9}, .token = token, .ird = 2};
 
-    fake_write(f->stream, buf, dw_rc_frame_put(buf, &frame, &hello, "hi", 2));
+    const struct dw_mpa_enhanced enhanced = {
+        .peer_to_peer = true, .rtr_write = true, .ird = 2, .ord = 2};
+
+    fake_write(f->stream, buf,
+               dw_rc_frame_put(buf, &frame, revision >= 2 ? &enhanced : NULL, &hello, "hi", 2));
 }
 
 #endif

@@ -46,7 +46,8 @@ static inline void answer_call(struct forged *f, uint16_t ird)
     frame = (struct dw_mpa_frame){
         .kind = DW_MPA_REPLY, .flags = DW_MPA_CRC, .revision = frame.revision};
     const struct dw_rc_hello hello = {.name = {7, 9}, .token = f->end.address.token, .ird = ird};
-    fake_write(f->stream, buf, dw_rc_frame_put(buf, &frame, &hello, NULL, 0));
+    const struct dw_mpa_enhanced enhanced = {.peer_to_peer = true, .rtr_write = true, .ird = ird};
+    fake_write(f->stream, buf, dw_rc_frame_put(buf, &frame, &enhanced, &hello, NULL, 0));
     poll_some(f);
 }
 

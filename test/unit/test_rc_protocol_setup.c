@@ -206,6 +206,96 @@ static void rc_protocol__the_first_fpdu_takes_so_long(void **state)
     }
 }
 
+/* ---- what the two agree on (RFC 6581 9) ----------------------------------------------------- */
+
+static size_t put_frame(const struct forged *f, uint8_t *buf, enum dw_mpa_kind kind,
+                        const struct dw_mpa_enhanced *enhanced)
+{
+    uint8_t data[DW_MPA_ENHANCED_BYTES + DW_RC_HELLO_BYTES];
+    const struct dw_rc_hello hello = {.token = f->end.address.token, .ird = 9};
+    size_t skip = enhanced ? DW_MPA_ENHANCED_BYTES : 0;
+    const struct dw_mpa_frame frame = {.kind = kind,
+                                       .flags = DW_MPA_CRC | (enhanced ? DW_MPA_ENHANCED : 0),
+                                       .revision = 2,
+                                       .private_bytes = (uint16_t)(skip + DW_RC_HELLO_BYTES),
+                                       .private_data = data};
+
+    if (enhanced)
+        dw_mpa_enhanced_put(data, enhanced);
+    dw_rc_hello_put(data + skip, &hello);
+    return dw_mpa_frame_put(buf, &frame);
+}
+
+static void rc_protocol__the_reply_agrees_to_what_was_asked(void **state)
+{
+    (void)state;
+    enum { IRD = 4 };
+    static const struct {
+        struct dw_mpa_enhanced asked, agreed;
+    } cases[] = {
+        {{true, false, true, false, 2, 3}, {true, false, true, false, IRD, 2}},
+        {{true, true, true, true, 7, 0}, {true, true, true, true, IRD, 4}},
+        {{true, true, false, false, 0, 1}, {true, true, false, false, IRD, 0}},
+        {{false, true, true, true, 3, 1}, {false, false, false, false, IRD, 3}},
+        {{true, false, true, false, DW_MPA_DEPTH_MAX, 1}, {true, false, true, false, IRD, 4}},
+    };
+    for (unsigned i = 0; i <= sizeof cases / sizeof *cases; i++) {
+        bool enhanced = i < sizeof cases / sizeof *cases;
+        struct forged f;
+        struct dw_mpa_frame frame;
+        struct dw_mpa_enhanced got;
+        uint8_t buf[600], want[DW_MPA_ENHANCED_BYTES];
+
+        open_end(&f);
+        f.end.attr.max_rd_atomic = IRD;
+        fake_write(f.stream, buf,
+                   put_frame(&f, buf, DW_MPA_REQUEST, enhanced ? &cases[i].asked : NULL));
+        poll_some(&f);
+        assert_int_equal(diwarp_accept(f.end.request, f.end.pd, &f.end.attr, NULL, 0, &f.end.qp),
+                         0);
+        poll_some(&f);
+        assert_true(dw_mpa_frame_get(&frame, DW_MPA_REPLY, f.in, f.in_bytes) > 0);
+        assert_int_equal(!!(frame.flags & DW_MPA_ENHANCED), enhanced);
+        assert_int_equal(frame.private_bytes,
+                         DW_RC_HELLO_BYTES + (enhanced ? DW_MPA_ENHANCED_BYTES : 0));
+        if (enhanced) {
+            dw_mpa_enhanced_put(want, &cases[i].agreed);
+            assert_int_equal(dw_mpa_enhanced_get(&got, frame.private_data, 4), 0);
+            assert_memory_equal(frame.private_data, want, sizeof want);
+        }
+        close_end(&f);
+    }
+}
+
+static void rc_protocol__replies_that_do_not_suit(void **state)
+{
+    (void)state;
+    static const struct {
+        struct dw_mpa_enhanced reply;
+        uint16_t cause;
+    } cases[] = {
+        {{true, true, false, true, 2, 2}, 0x2007}, /* we begin with a Write */
+        {{true, false, true, false, 2, 3}, 0x2006},
+        {{true, false, true, false, 2, DW_MPA_DEPTH_MAX}, 0},
+        {{true, true, true, false, 2, 2}, 0},
+        {{false, false, false, false, 2, 2}, 0},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct forged f;
+        uint8_t buf[600];
+
+        call_forged(&f);
+        poll_some(&f);
+        f.in_bytes = 0;
+        fake_write(f.stream, buf, put_frame(&f, buf, DW_MPA_REPLY, &cases[i].reply));
+        poll_some(&f);
+        assert_int_equal(f.end.connects, !cases[i].cause);
+        if (cases[i].cause)
+            expect_terminate(&f, cases[i].cause);
+        close_end(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +306,8 @@ int main(void)
         cmocka_unit_test(rc_protocol__connecting_takes_so_long),
         cmocka_unit_test(rc_protocol__connecting_may_take_for_ever),
         cmocka_unit_test(rc_protocol__the_first_fpdu_takes_so_long),
+        cmocka_unit_test(rc_protocol__the_reply_agrees_to_what_was_asked),
+        cmocka_unit_test(rc_protocol__replies_that_do_not_suit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
