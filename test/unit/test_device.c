@@ -331,7 +331,7 @@ static void device_random__seeds(void **state)
 }
 
 /* What SplitMix64 makes of a state, undone: a listener's token is seen by all its peers, and must
- * not tell them the STags (RFC 5042 5.1). */
+ * not tell them the STags (RFC 5042). */
 static uint64_t unmix(uint64_t z)
 {
     z ^= z >> 31 ^ z >> 62;
