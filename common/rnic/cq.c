@@ -128,6 +128,10 @@ static int run(struct diwarp_cq *cq)
     bool more = false;
     cq->ran_ns = now_ns;
     dw_cq_on_use(cq, now_ns);
+    /* All before the first runs: what that completes must not keep room from those behind it. */
+    if (!cq->count)
+        dw_list_foreach (it, &cq->qps)
+            dw_qp_recycle(dw_container(it, struct diwarp_qp, cq_link));
     dw_list_foreach (it, &cq->qps) {
         struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
         uint64_t sent = qp->counters.tx_datagrams;

@@ -9,6 +9,7 @@
 
 #include "common/base/pages.h"
 #include "common/rnic/lock.h"
+#include "common/rnic/ud.h"
 
 /* Timers run at the latest after this, though the socket has not been read empty. */
 #define TIMERS_WAIT_MAX_NS 20000000
@@ -311,13 +312,15 @@ static void take_unreachable(struct diwarp_qp *qp, uint64_t now_ns)
         dw_peer_on_unreachable(qp, &addr, now_ns);
 }
 
+void dw_qp_recycle(struct diwarp_qp *qp)
+{
+    dw_deliver_recycle(qp);
+    dw_receive_recycle(qp);
+}
+
 int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
 {
     int received = 0;
-    if (!qp->cq->count) {
-        dw_deliver_recycle(qp);
-        dw_receive_recycle(qp);
-    }
     bool drained = false;
     while (received < RECEIVES_PER_RUN && !(received && qp->cq->count)) {
         drained = !dw_receive(qp, now_ns);
@@ -416,6 +419,7 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
          now_ns = dw_device_now_ns(qp->device)) {
         struct pollfd fd = {.fd = qp->llp->fd, .events = POLLIN};
         qp->cq->count = 0;
+        dw_qp_recycle(qp);
         if (dw_qp_progress(qp, now_ns)) {
             heard_ns = now_ns;
             continue;

@@ -4,7 +4,7 @@
  *
  * One message's path:  send.c, segment.c (segments into datagrams) -> transmit.c (header, CRC, LLP)
  *                  ->  receive.c (checks, by type) -> deliver.c | rdma.c | atomic.c -> cq.c
- * Bulk: transmit_record.c -> receive.c -> place.c -> rdma_record.c
+ * Bulk: transmit_record.c -> receive.c -> place.c -> rdma_record.c; UD: ud.h
  * Every function here runs with the device's lock held, unless it says otherwise.
  */
 #ifndef DW_QP_H
@@ -292,6 +292,8 @@ static inline uint64_t dw_record_key(const struct dw_peer *peer, uint32_t id)
 }
 
 /* ---- qp.c ---- */
+/* No completion is left in the CQ: what those handed out before pointed to is free again. */
+void dw_qp_recycle(struct diwarp_qp *qp);
 /* One run of the RNIC; returns how many receive calls brought something. */
 int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns);
 /* Something waits for the next run to be sent. */
@@ -487,16 +489,5 @@ int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_
 void dw_atomic_on_request(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns);
 void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment);
 void dw_atomic_end(struct diwarp_qp *qp, struct dw_atomic *atomic, enum ibv_wc_status status);
-
-/* ---- ud.c ---- */
-int dw_ud_create(struct diwarp_qp *qp);
-void dw_ud_destroy(struct diwarp_qp *qp);
-int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
-                    uint64_t now_ns);
-int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
-/* Adds its own memory to that of the QP. */
-void dw_ud_query_memory(const struct diwarp_qp *qp, struct diwarp_memory *memory);
-void dw_ud_on_datagram(struct diwarp_qp *qp, const struct dw_llp_header *header,
-                       const uint8_t *segments, uint32_t len, uint64_t now_ns);
 
 #endif

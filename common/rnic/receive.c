@@ -9,6 +9,7 @@
 #include "common/base/pages.h"
 #include "common/rnic/qp.h"
 #include "common/rnic/rdma_record.h"
+#include "common/rnic/ud.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 

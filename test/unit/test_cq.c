@@ -58,10 +58,13 @@ static void wc_status__of_what_came_on_the_wire(void **state)
     assert_int_equal(dw_wc_status(200), IBV_WC_REM_ABORT_ERR);
 }
 
-/* Of a pair of QPs on one CQ one is never idle: the other gets its turn all the same. */
+/* Of a pair of QPs on one CQ one is never idle: the other gets its turn all the same, and the room
+ * for more than its arena holds. */
 static void cq__of_two_qps_serves_both(void **state)
 {
     (void)state;
+    enum { OTHERS = 100, BYTES = 20000 };
+    static uint8_t message[BYTES];
     struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_RD);
     struct diwarp_address address;
     struct diwarp_ah *to_busy, *to_other = NULL;
@@ -78,20 +81,20 @@ static void cq__of_two_qps_serves_both(void **state)
     diwarp_query_address(other, &address);
     to_busy = node_ah(&a, &b);
     assert_int_equal(diwarp_create_ah(c.qp, &address, &to_other), 0);
-    for (unsigned i = 0; i < 100; i++)
-        assert_int_equal(post(&c, to_other, IBV_WR_SEND, "otherother", 10, 0, 0, NULL, 0), 0);
-    for (unsigned round = 0; round < 200000 && !(others == 100 && busy > 1000); round++) {
+    for (unsigned i = 0; i < OTHERS; i++)
+        assert_int_equal(post(&c, to_other, IBV_WR_SEND, message, BYTES, 0, 0, NULL, 0), 0);
+    for (unsigned round = 0; round < 200000 && !(others == OTHERS && busy > 1000); round++) {
         (void)post(&a, to_busy, IBV_WR_SEND, "busy", 4, 0, 0, NULL, 0);
         node_poll(&a);
         node_poll(&c);
         int n = diwarp_poll_cq(b.cq, 16, wc);
         for (int i = 0; i < n; i++) {
             busy += wc[i].wc.byte_len == 4;
-            others += wc[i].wc.byte_len == 10;
+            others += wc[i].wc.byte_len == BYTES;
         }
     }
     assert_true(busy > 1000);
-    assert_int_equal(others, 100);
+    assert_int_equal(others, OTHERS);
     diwarp_destroy_ah(to_busy);
     diwarp_destroy_ah(to_other);
     diwarp_destroy_qp(other);
