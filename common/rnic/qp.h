@@ -469,7 +469,8 @@ void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns);
 void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn);
 void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segment,
                              uint64_t now_ns);
-void dw_rdma_on_control(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns);
+void dw_rdma_on_control(struct dw_peer *peer, const struct dw_segment *segment, bool sequenced,
+                        uint64_t now_ns);
 /* A Write-Record segment: of an RD record (unsequenced), or a small write (sequenced). */
 void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *segment,
                                uint64_t now_ns);

@@ -287,11 +287,14 @@ static void on_abort(struct dw_peer *peer, const struct dw_record_control *contr
         qp->counters.drop_stale_record++;
 }
 
-void dw_rdma_on_control(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns)
+void dw_rdma_on_control(struct dw_peer *peer, const struct dw_segment *segment, bool sequenced,
+                        uint64_t now_ns)
 {
     struct dw_record_control control;
+    /* Unsequenced it may come twice, or into a buffer that does not stay: no harm in a status. */
     if (!segment->ddp.last || segment->ddp.mo ||
-        dw_record_control_get(&control, segment->payload, segment->bytes)) {
+        dw_record_control_get(&control, segment->payload, segment->bytes) ||
+        (!sequenced && control.kind != DW_RECORD_STATUS)) {
         peer->qp->counters.drop_header++;
         return;
     }
