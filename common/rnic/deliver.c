@@ -26,6 +26,7 @@ static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, cons
         .wc = {.status = IBV_WC_SUCCESS,
                .opcode = IBV_WC_RECV,
                .byte_len = bytes,
+               .qp_num = qp->num,
                .imm_data = imm ? ddp->ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
         .src = peer->ah->name,

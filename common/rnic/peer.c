@@ -260,7 +260,9 @@ void dw_peer_fail(struct dw_peer *peer)
     clear(peer, true);
     peer->qp->counters.peers_gone++;
     struct diwarp_wc wc = {
-        .wc = {.status = IBV_WC_RETRY_EXC_ERR, .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE},
+        .wc = {.status = IBV_WC_RETRY_EXC_ERR,
+               .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE,
+               .qp_num = peer->qp->num},
         .src = peer->ah->name,
     };
     dw_cq_push(peer->qp->cq, &wc);

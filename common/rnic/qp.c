@@ -269,8 +269,8 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
 {
     dw_lock(qp->device);
     dw_list_remove(&qp->pd_link);
-    dw_list_remove(&qp->cq_link);
     dw_ah_forget_all(qp);
+    dw_cq_detach(qp);
     free_reserves(qp);
     if (qp->ud)
         dw_ud_destroy(qp);

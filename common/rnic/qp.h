@@ -53,6 +53,7 @@ struct diwarp_cq {
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
     uint32_t most;    /* that have been in it at a time since the last trim */
+    uint32_t qp_num;  /* of the QP that was attached last */
     uint64_t ran_ns;  /* the RNIC, last */
     uint64_t used_ns; /* run, or posted for soon after, last; read without the lock */
     bool busy;        /* the last run received something, or has more that goes; likewise */
@@ -215,6 +216,7 @@ struct diwarp_qp {
     struct diwarp_pd *pd;
     struct diwarp_device *device;
     struct diwarp_cq *cq;
+    uint32_t num; /* in the CQ: qp_num of its completions, never 0 */
     struct dw_list pd_link, cq_link;
     struct diwarp_qp_attr attr;
     struct dw_llp *llp;
@@ -316,6 +318,8 @@ static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
 
 /* Takes the lock itself. */
 void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp);
+/* Its completions go with it: what they point to does. */
+void dw_cq_detach(struct diwarp_qp *qp);
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
 /* Halves what was not needed since the last time; true: there may be more. */
 bool dw_cq_trim(struct diwarp_cq *cq);

@@ -259,7 +259,8 @@ static void on_complete(struct dw_peer *peer, const struct dw_record_control *co
         struct diwarp_wc wc = {
             .wc = {.status = IBV_WC_SUCCESS,
                    .opcode = (enum ibv_wc_opcode)DIWARP_WC_RELEASE,
-                   .byte_len = complete->release_bytes},
+                   .byte_len = complete->release_bytes,
+                   .qp_num = qp->num},
             .src = peer->ah->name,
             .data = complete->release,
         };

@@ -187,7 +187,8 @@ static void complete_read(struct dw_sink *sink, enum ibv_wc_status status)
         .wc = {.wr_id = sink->wr_id,
                .status = status,
                .opcode = IBV_WC_RDMA_READ,
-               .byte_len = sink->record.total},
+               .byte_len = sink->record.total,
+               .qp_num = qp->num},
         .src = sink->peer->ah->name,
         .read_id = dw_record_key(sink->peer, sink->id),
     };

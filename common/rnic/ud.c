@@ -172,6 +172,7 @@ static void complete_recv(struct diwarp_qp *qp, const struct dw_ud_source *sourc
                .status = bytes > recv->length ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS,
                .opcode = IBV_WC_RECV,
                .byte_len = bytes,
+               .qp_num = qp->num,
                .imm_data = imm ? ddp->ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
         .src = source->name,

@@ -25,7 +25,8 @@ static void hand_over(struct diwarp_record *record)
     struct diwarp_wc wc = {
         .wc = {.status = IBV_WC_SUCCESS,
                .opcode = (enum ibv_wc_opcode)DIWARP_WC_RECORD,
-               .byte_len = (uint32_t)record->map.bytes},
+               .byte_len = (uint32_t)record->map.bytes,
+               .qp_num = qp->num},
         .src = record->source->name,
         .record = record,
     };
