@@ -169,11 +169,13 @@ RNIC_TESTS = \
 	test/net/test_rc_connections \
 	test/net/test_rc_loopback \
 	test/net/test_rc_waits \
+	test/sim/test_sim_bounds \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_rest \
 	test/sim/test_sim_sends \
 	test/sim/test_sim_ud
+test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
 test_sim_test_sim_peers_SOURCES = $(SIM_SOURCES) test/sim/test_sim_peers.c
 test_sim_test_sim_rest_SOURCES = $(SIM_SOURCES) test/sim/test_sim_rest.c

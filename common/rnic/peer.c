@@ -62,6 +62,11 @@ void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns)
     dw_peer_wake(peer, probe_due_ns(peer));
 }
 
+void dw_peer_watch(struct dw_peer *peer)
+{
+    dw_peer_wake(peer, probe_due_ns(peer));
+}
+
 /* Silence counts from the first probe without an answer: with nothing owed there is none. */
 static bool silent_too_long(const struct dw_peer *peer, uint64_t now_ns)
 {

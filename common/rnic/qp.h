@@ -356,6 +356,8 @@ void dw_peer_fail(struct dw_peer *peer);
 void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns);
 /* We gave it something to answer: sees that it is probed. */
 void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns);
+/* It began something that it has to go on with, unasked: sees that it is probed when silent. */
+void dw_peer_watch(struct dw_peer *peer);
 /* Not heard since we asked: it computes, or what we asked was lost. A probe finds out and costs
  * less than asking again would, once it reads all that waits for it. False: it was heard. */
 bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_ns);

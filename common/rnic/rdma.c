@@ -196,6 +196,7 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segm
     source->sink_to = request.sink_to;
     source->region = region;
     region->records++;
+    dw_peer_watch(peer); /* without a grant nothing is sent, which would see to that */
     dw_source_look(source);
 }
 

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bounds that all peers share: who vanishes or stays silent does not keep the others waiting. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "test/sim/sim_fixture.h"
+
+#define RECORD_BYTES (4u << 20)
+#define TIMEOUT_NS   (5 * SECOND)
+
+/* Holds all that the cases send at once; nothing but the bounds keeps it back. */
+static struct fixture *open_wide(unsigned nodes)
+{
+    struct fixture *f = fixture_new();
+    f->config.node_count = nodes;
+    f->config.mtu_bytes = 65535;
+    f->config.device.rcvbuf_bytes = 32u << 20;
+    f->config.device.peer_timeout_ns = TIMEOUT_NS;
+    f->config.qp.max_msg_bytes = 8u << 20;
+    return f;
+}
+
+static void send_one(struct fixture *f, unsigned from, unsigned to, uint64_t wr_id, void *data,
+                     uint32_t bytes)
+{
+    assert_int_equal(fixture_post(f, from, to, wr_id, IBV_WR_SEND_WITH_IMM, 0, data, bytes, NULL),
+                     0);
+}
+
+/* ---- records ---- */
+
+static enum sim_verdict lose_sends(void *world, const struct sim_endpoint *from, const uint8_t *buf,
+                                   uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    return seen.ddp.opcode == DW_RDMAP_SEND_IMM && !fixture_of(world)->hits++ ? SIM_DROP : SIM_PASS;
+}
+
+/* The request is acknowledged at once, for there is a gap before it; then the reader dies. */
+static void source__without_a_grant__its_reader_dies(void **state)
+{
+    (void)state;
+    struct fixture *f = open_wide(3);
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
+    struct diwarp_mr *other = fixture_reg(f, 2, remote, RECORD_BYTES);
+    f->world.net.filter = lose_sends;
+    f->world.nodes[2].paused_until_ns = DW_NEVER;
+    assert_int_equal(fixture_post(f, 0, 2, 1, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, other), 0);
+    send_one(f, 0, 1, 2, local, 100);
+    assert_int_equal(fixture_post(f, 0, 1, 3, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
+    sim_world_run_for(&f->world, 3000);
+    f->world.nodes[0].paused_until_ns = DW_NEVER;
+    sim_world_run_for(&f->world, MS);
+    assert_int_equal(f->world.nodes[1].qp->sources.count, 1);
+    assert_int_equal(sim_counters(&f->world, 1)->tx_record_segments, 0);
+    fixture_run(f, TIMEOUT_NS + 4 * SECOND);
+    assert_int_equal(fixture_count(f, 1, DIWARP_WC_PEER_GONE), 1);
+    assert_int_equal(f->world.nodes[1].qp->sources.count, 0);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(source__without_a_grant__its_reader_dies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
