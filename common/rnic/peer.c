@@ -36,7 +36,7 @@ struct dw_peer *dw_peer_next(const struct diwarp_qp *qp, size_t *slot)
 bool dw_peer_owes(const struct dw_peer *peer)
 {
     return peer->sendwin.count || !dw_list_empty(&peer->sinks) || !dw_list_empty(&peer->sources) ||
-           !dw_list_empty(&peer->atomics);
+           !dw_list_empty(&peer->atomics) || !dw_list_empty(&peer->assemblies);
 }
 
 void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns)
@@ -163,8 +163,8 @@ static bool may_rest(const struct dw_peer *peer, uint64_t now_ns)
     if (now_ns < last_ns + peer->qp->device->env.rest_ns)
         return false;
     bool holds = dw_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
-                 !dw_list_empty(&peer->awaiting) || !dw_list_empty(&peer->assemblies) ||
-                 dw_list_linked(&peer->ack_link) || dw_list_linked(&peer->flush_link);
+                 !dw_list_empty(&peer->awaiting) || dw_list_linked(&peer->ack_link) ||
+                 dw_list_linked(&peer->flush_link);
     return !holds &&
            (peer->ah->gone || (!dw_recvwin_has_gap(&peer->recvwin) && !peer->ack_owed_datagrams));
 }

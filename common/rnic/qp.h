@@ -21,6 +21,7 @@
 #include "common/rel/rtt.h"
 #include "common/rel/seen.h"
 #include "common/rel/sendwin.h"
+#include "common/rnic/cq.h"
 #include "common/rnic/device.h"
 #include "common/wire/ddp.h"
 #include "common/wire/llp_header.h"
@@ -42,21 +43,6 @@ struct diwarp_pd {
     struct diwarp_device *device;
     struct dw_mr_table mrs;
     struct dw_list qps;
-};
-
-struct dw_rc; /* rc.h */
-
-struct diwarp_cq {
-    struct diwarp_device *device;
-    struct dw_rc *rc; /* NULL: no RC QP or listener yet */
-    struct dw_list qps;
-    struct diwarp_wc *ring;
-    uint32_t head, count, capacity;
-    uint32_t most;    /* that have been in it at a time since the last trim */
-    uint32_t qp_num;  /* of the QP that was attached last */
-    uint64_t ran_ns;  /* the RNIC, last */
-    uint64_t used_ns; /* run, or posted for soon after, last; read without the lock */
-    bool busy;        /* the last run received something, or has more that goes; likewise */
 };
 
 /* A sequenced datagram. Kept, as it went out, until it is acknowledged. */
@@ -243,7 +229,8 @@ struct diwarp_qp {
     struct dw_list free_assemblies, done_assemblies; /* done: until the next run */
     unsigned assembly_count, assembly_most;          /* being put together; since the last trim */
     unsigned free_assembly_count;
-    uint64_t assembly_bytes; /* that have come of them */
+    uint64_t assembly_bytes;            /* that have come of them */
+    const struct dw_assembly *oversize; /* the one that goes on beyond their bound; or NULL */
 
     struct dw_map sinks, sources, atomics; /* by dw_record_key(); atomics by id */
     struct dw_list want, ready;
@@ -307,27 +294,6 @@ void dw_qp_trim_later(struct diwarp_qp *qp, uint64_t now_ns);
 /* The region is about to be freed: ends the records that use it. */
 void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region);
 
-/* ---- cq.c ---- */
-/* Posts alone, without a run for so long, leave the RNIC to others. */
-#define DW_POSTS_COUNT_NS 1000000
-static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
-{
-    if (now_ns - cq->ran_ns < DW_POSTS_COUNT_NS)
-        __atomic_store_n(&cq->used_ns, now_ns, __ATOMIC_RELAXED);
-}
-
-/* Takes the lock itself. */
-void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp);
-/* Its completions go with it: what they point to does. */
-void dw_cq_detach(struct diwarp_qp *qp);
-void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
-/* Halves what was not needed since the last time; true: there may be more. */
-bool dw_cq_trim(struct diwarp_cq *cq);
-/* Completion of a posted request: nothing when it succeeded unsignaled. */
-void dw_cq_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
-                    enum ibv_wc_status status, uint32_t bytes);
-enum ibv_wc_status dw_wc_status(uint8_t wire_status);
-
 /* ---- address.c ---- */
 uint32_t dw_datagram_max_bytes(const struct diwarp_device *device, uint8_t family,
                                uint32_t mtu_bytes);
@@ -362,6 +328,7 @@ void dw_peer_watch(struct dw_peer *peer);
  * less than asking again would, once it reads all that waits for it. False: it was heard. */
 bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_ns);
 void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns);
+/* Something is to come from it: an answer, or the rest of what it began. */
 bool dw_peer_owes(const struct dw_peer *peer);
 
 /* ---- send.c ---- */

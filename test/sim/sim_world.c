@@ -200,6 +200,7 @@ static void check_step(struct sim_world *world)
         if (!qp)
             continue;
         sim_check(world, qp->granted_bytes <= qp->grant_budget_bytes);
+        sim_check(world, qp->assembly_bytes <= (1u << 20) + qp->attr.max_msg_bytes);
         sim_check(world, qp->datagrams.touched_bytes <= qp->device->attr.send_pool_bytes);
         sim_check(world, !qp->counters.drop_window);
         sim_check(world, !qp->counters.drop_truncated);

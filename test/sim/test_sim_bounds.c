@@ -9,6 +9,7 @@
 #include "test/sim/sim_fixture.h"
 
 #define RECORD_BYTES (4u << 20)
+#define LONG_BYTES   400000u
 #define TIMEOUT_NS   (5 * SECOND)
 
 /* Holds all that the cases send at once; nothing but the bounds keeps it back. */
@@ -28,6 +29,70 @@ static void send_one(struct fixture *f, unsigned from, unsigned to, uint64_t wr_
 {
     assert_int_equal(fixture_post(f, from, to, wr_id, IBV_WR_SEND_WITH_IMM, 0, data, bytes, NULL),
                      0);
+}
+
+/* Each knows the other's credit. */
+static void acquaint(struct fixture *f)
+{
+    uint8_t data[8] = {0};
+    for (unsigned from = 0; from < f->config.node_count; from++)
+        for (unsigned to = 0; to < f->config.node_count; to++)
+            if (from != to)
+                send_one(f, from, to, 1000 + to, data, sizeof data);
+    fixture_run(f, SECOND);
+    f->wc_count = 0;
+}
+
+/* ---- messages being put together ---- */
+
+static void assembly__its_sender_vanishes__given_back(void **state)
+{
+    (void)state;
+    struct fixture *f = open_wide(2);
+    uint8_t *data = fixture_payload(1, LONG_BYTES);
+    f->config.mtu_bytes = 1500;
+    fixture_open(f);
+    send_one(f, 0, 1, 1, data, LONG_BYTES);
+    sim_world_run_for(&f->world, 12000);
+    f->world.nodes[0].paused_until_ns = DW_NEVER;
+    sim_world_run_for(&f->world, SECOND);
+    assert_int_equal(f->world.nodes[1].qp->assembly_count, 1);
+    fixture_run(f, TIMEOUT_NS + 4 * SECOND);
+    assert_int_equal(f->world.nodes[1].qp->assembly_count, 0);
+    assert_int_equal(fixture_count(f, 1, DIWARP_WC_PEER_GONE), 1);
+    fixture_close(f);
+    free(data);
+}
+
+/* Message 1 does not get through until then. */
+static uint64_t held_until_ns;
+
+static enum sim_verdict hold_up_first(void *world, const struct sim_endpoint *from,
+                                      const uint8_t *buf, uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    bool first = seen.ddp.opcode == DW_RDMAP_SEND_IMM && seen.ddp.ulp == 1;
+    return first && ((struct sim_world *)world)->net.now_ns < held_until_ns ? SIM_DROP : SIM_PASS;
+}
+
+/* What comes of the second must leave room for the first, which it waits for. */
+static void assembly__of_a_message_behind_a_lost_one(void **state)
+{
+    (void)state;
+    enum { FIRST = 60000, SECOND_BYTES = 8 << 20 };
+    struct fixture *f = open_wide(2);
+    uint8_t *data = fixture_payload(1, SECOND_BYTES);
+    fixture_open(f);
+    acquaint(f);
+    held_until_ns = f->world.net.now_ns + 200 * MS;
+    f->world.net.filter = hold_up_first;
+    send_one(f, 0, 1, 1, data, FIRST);
+    send_one(f, 0, 1, 2, data, SECOND_BYTES);
+    fixture_run(f, 4 * SECOND);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 2);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_SEND), 2);
+    fixture_close(f);
+    free(data);
 }
 
 /* ---- records ---- */
@@ -69,6 +134,8 @@ static void source__without_a_grant__its_reader_dies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(assembly__its_sender_vanishes__given_back),
+        cmocka_unit_test(assembly__of_a_message_behind_a_lost_one),
         cmocka_unit_test(source__without_a_grant__its_reader_dies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
