@@ -141,8 +141,9 @@ struct dw_peer {
     uint64_t probe_sent_ns;
     uint64_t silent_since_ns; /* the first probe since it was heard last */
     uint32_t backoff;
-    uint16_t refusals; /* ICMP unreachable in a row */
-    bool at_once;      /* what is appended now, or was last, is not to wait for others */
+    uint16_t sinks_aside;
+    uint16_t refusals : 15; /* ICMP unreachable in a row */
+    bool at_once : 1;       /* what is appended now, or was last, is not to wait for others */
     uint64_t refused_ns;
 };
 
@@ -170,7 +171,8 @@ struct dw_sink {
     uint32_t request_psn; /* of the datagram that asks for our read, once it is copied there */
     bool requested;       /* request_psn is set */
     bool signaled, hold;
-    bool held; /* complete, waits for diwarp_post_release() */
+    bool held;  /* complete, waits for diwarp_post_release() */
+    bool aside; /* its peer is silent: others may have been granted what is due of it */
 };
 
 /* RD record at the source: answers a peer's read, or is our own write. */
@@ -235,7 +237,8 @@ struct diwarp_qp {
     struct dw_map sinks, sources, atomics; /* by dw_record_key(); atomics by id */
     struct dw_list want, ready;
     uint32_t next_id;
-    uint32_t grant_budget_bytes, granted_bytes; /* granted: given out, not yet here */
+    uint32_t grant_budget_bytes;
+    uint64_t granted_bytes; /* given out, not yet here, but for those set aside */
     uint32_t eager_budget_bytes;
     uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
 
@@ -357,6 +360,8 @@ int64_t dw_send_gather(struct diwarp_qp *qp, const struct ibv_send_wr *wr, int a
                        uint32_t max_bytes, struct iovec *iov);
 
 /* ---- transmit.c ---- */
+/* A buffer of the send pool; NULL: its bound, or it is left to peers with nothing under way. */
+void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room);
 struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes);
 /* An empty one, of which buf holds up to `room` bytes and the CRC. */
 void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, uint8_t *buf,

@@ -131,12 +131,81 @@ static void source__without_a_grant__its_reader_dies(void **state)
     free(remote);
 }
 
+/* Steps until node 0 has completed `wr_id`, for so long at most. */
+static void run_until_done(struct fixture *f, uint64_t wr_id, int opcode, uint64_t limit_ns)
+{
+    uint64_t until_ns = f->world.net.now_ns + limit_ns;
+    while (!fixture_find(f, 0, wr_id, opcode)) {
+        assert_true(f->world.net.now_ns < until_ns);
+        assert_true(sim_world_step(&f->world));
+    }
+    assert_false(f->world.failed);
+}
+
+/* Reads of one that does not run take the grants, but not for as long as it pauses. */
+static void reads__of_a_silent_peer__do_not_stop_others(void **state)
+{
+    (void)state;
+    enum { SILENT = 5 };
+    struct fixture *f = open_wide(3);
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    uint8_t *sinks[SILENT];
+    fixture_open(f);
+    acquaint(f);
+    struct diwarp_mr *silent = fixture_reg(f, 1, remote, RECORD_BYTES);
+    struct diwarp_mr *mr = fixture_reg(f, 2, remote, RECORD_BYTES);
+    f->world.nodes[1].paused_until_ns = f->world.net.now_ns + 4 * SECOND;
+    for (unsigned i = 0; i < SILENT; i++) {
+        sinks[i] = fixture_payload(1, RECORD_BYTES);
+        assert_int_equal(
+            fixture_post(f, 0, 1, i, IBV_WR_RDMA_READ, 0, sinks[i], RECORD_BYTES, silent), 0);
+    }
+    assert_int_equal(fixture_post(f, 0, 2, 9, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
+    run_until_done(f, 9, IBV_WC_RDMA_READ, SECOND);
+    assert_memory_equal(local, remote, RECORD_BYTES);
+    fixture_run(f, 8 * SECOND);
+    for (unsigned i = 0; i < SILENT; i++) {
+        fixture_assert_status(f, 0, i, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+        assert_memory_equal(sinks[i], remote, RECORD_BYTES);
+        free(sinks[i]);
+    }
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+/* Nor do Sends to it keep all buffers. */
+static void sends__to_a_silent_peer__do_not_stop_others(void **state)
+{
+    (void)state;
+    enum { SENDS = 100, BYTES = 60000 };
+    struct fixture *f = open_wide(3);
+    uint8_t *data = fixture_payload(1, BYTES);
+    fixture_open(f);
+    acquaint(f);
+    f->world.nodes[1].paused_until_ns = f->world.net.now_ns + 4 * SECOND;
+    for (unsigned i = 0; i < SENDS; i++)
+        send_one(f, 0, 1, i, data, BYTES);
+    for (unsigned i = 0; i < SENDS; i++)
+        send_one(f, 0, 2, SENDS + i, data, BYTES);
+    uint64_t until_ns = f->world.net.now_ns + SECOND;
+    for (unsigned i = 0; i < SENDS; i++)
+        run_until_done(f, SENDS + i, IBV_WC_SEND, until_ns - f->world.net.now_ns);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 0);
+    fixture_run(f, 8 * SECOND);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_SEND), 2 * SENDS);
+    fixture_close(f);
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(assembly__its_sender_vanishes__given_back),
         cmocka_unit_test(assembly__of_a_message_behind_a_lost_one),
         cmocka_unit_test(source__without_a_grant__its_reader_dies),
+        cmocka_unit_test(reads__of_a_silent_peer__do_not_stop_others),
+        cmocka_unit_test(sends__to_a_silent_peer__do_not_stop_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
