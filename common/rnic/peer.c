@@ -127,6 +127,10 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
     struct dw_peer *peer = calloc(1, sizeof *peer);
     if (!peer)
         return NULL;
+    if (dw_heap_reserve(&qp->timers)) {
+        free(peer);
+        return NULL;
+    }
     const struct diwarp_device_attr *attr = &qp->device->attr;
     if (!ah->met) {
         ah->met = true;
@@ -179,6 +183,7 @@ static void release(struct dw_peer *peer)
     ah->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
     ah->cwnd_datagrams = peer->sendwin.cwnd_datagrams & ((1u << DW_CWND_BITS) - 1);
     ah->peer = NULL;
+    dw_heap_unreserve(&qp->timers);
     qp->counters.peers_active--;
     free(peer);
 }

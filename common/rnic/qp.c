@@ -188,7 +188,7 @@ static int map_buffers(struct diwarp_qp *qp)
 {
     qp->stage = dw_pages_map(DW_LLP_SLOT_BYTES, 4096);
     qp->arena = dw_pages_map(DW_ARENA_BYTES, 4096);
-    if (!qp->stage || !qp->arena)
+    if (!qp->stage || !qp->arena || dw_heap_reserve(&qp->timers)) /* trim_timer */
         return -ENOMEM;
     return dw_slab_init(&qp->datagrams, qp->device->attr.send_pool_bytes);
 }
@@ -198,6 +198,7 @@ static void unmap_buffers(struct diwarp_qp *qp)
     dw_pages_unmap(qp->stage, DW_LLP_SLOT_BYTES);
     dw_pages_unmap(qp->arena, DW_ARENA_BYTES);
     dw_slab_fini(&qp->datagrams);
+    dw_heap_fini(&qp->timers);
 }
 
 int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
@@ -277,7 +278,6 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_map_fini(&qp->sinks);
     dw_map_fini(&qp->sources);
     dw_map_fini(&qp->atomics);
-    dw_heap_fini(&qp->timers);
     qp->llp->ops->close(qp->llp);
     dw_unlock(qp->device);
     unmap_buffers(qp);

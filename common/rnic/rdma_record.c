@@ -167,7 +167,12 @@ struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total
     struct dw_sink *sink = qp->sinks.count < RECORDS_MAX ? calloc(1, sizeof *sink) : NULL;
     if (!sink)
         return NULL;
+    if (dw_heap_reserve(&qp->timers)) {
+        free(sink);
+        return NULL;
+    }
     if (dw_map_put(&qp->sinks, dw_record_key(peer, id), sink)) {
+        dw_heap_unreserve(&qp->timers);
         free(sink);
         return NULL;
     }
@@ -197,6 +202,7 @@ static void stop(struct dw_sink *sink)
 void dw_sink_destroy(struct dw_sink *sink)
 {
     stop(sink);
+    dw_heap_unreserve(&sink->peer->qp->timers);
     dw_map_remove(&sink->peer->qp->sinks, dw_record_key(sink->peer, sink->id));
     dw_list_remove(&sink->peer_link);
     if (sink->region)
@@ -263,8 +269,11 @@ static void on_full(struct dw_sink *sink, uint64_t now_ns)
         return;
     }
     /* Without memory to say so, the source would wait for ever: end the peer instead. */
-    if (dw_sink_send_complete(sink, NULL, 0, now_ns))
-        dw_peer_fail(sink->peer);
+    if (dw_sink_send_complete(sink, NULL, 0, now_ns)) {
+        struct dw_peer *peer = sink->peer;
+        dw_sink_destroy(sink); /* it has had its completion */
+        dw_peer_fail(peer);
+    }
 }
 
 void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, unsigned count)
