@@ -343,7 +343,7 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
 
 bool dw_qp_has_more(const struct diwarp_qp *qp)
 {
-    return !dw_list_empty(&qp->flush) || !dw_list_empty(&qp->ready);
+    return !dw_list_empty(&qp->flush) || !dw_list_empty(&qp->ready) || dw_rdma_may_grant(qp);
 }
 
 uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp)

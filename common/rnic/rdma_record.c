@@ -103,6 +103,18 @@ uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
     return sink->record.granted;
 }
 
+bool dw_rdma_may_grant(const struct diwarp_qp *qp)
+{
+    if (budget_is_spent(qp))
+        return false;
+    dw_list_foreach (it, &qp->want) {
+        const struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
+        if (may_be_granted(sink))
+            return grantable(sink) > 0;
+    }
+    return false;
+}
+
 void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
 {
     if (budget_is_spent(qp))

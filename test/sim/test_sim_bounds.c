@@ -174,6 +174,36 @@ static void reads__of_a_silent_peer__do_not_stop_others(void **state)
     free(remote);
 }
 
+/* What a deregistration gives back is granted at once: no datagram or timer would see to it. */
+static void grants__freed__wake_the_next(void **state)
+{
+    (void)state;
+    struct fixture *f = open_wide(3);
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    uint8_t *sink = fixture_payload(3, RECORD_BYTES);
+    fixture_open(f);
+    acquaint(f);
+    struct diwarp_mr *written = fixture_reg(f, 0, local, RECORD_BYTES);
+    struct diwarp_mr *read = fixture_reg(f, 2, remote, RECORD_BYTES);
+    assert_int_equal(fixture_post(f, 1, 0, 1, IBV_WR_RDMA_WRITE, 0, remote, RECORD_BYTES, written),
+                     0);
+    f->world.nodes[1].paused_until_ns = f->world.net.now_ns + 10 * MS;
+    sim_world_run_for(&f->world, 50000);
+    assert_int_equal(fixture_post(f, 0, 2, 2, IBV_WR_RDMA_READ, 0, sink, RECORD_BYTES, read), 0);
+    sim_world_run_for(&f->world, 50000);
+    assert_true(diwarp_cq_idle_ns(f->world.nodes[0].cq) > 0);
+    diwarp_dereg_mr(written);
+    assert_int_equal(diwarp_cq_idle_ns(f->world.nodes[0].cq), 0);
+    run_until_done(f, 2, IBV_WC_RDMA_READ, MS);
+    fixture_run(f, 2 * SECOND);
+    fixture_assert_status(f, 1, 1, IBV_WC_RDMA_WRITE, IBV_WC_REM_ABORT_ERR);
+    assert_memory_equal(sink, remote, RECORD_BYTES);
+    fixture_close(f);
+    free(local);
+    free(remote);
+    free(sink);
+}
+
 /* Nor do Sends to it keep all buffers. */
 static void sends__to_a_silent_peer__do_not_stop_others(void **state)
 {
@@ -205,6 +235,7 @@ int main(void)
         cmocka_unit_test(assembly__of_a_message_behind_a_lost_one),
         cmocka_unit_test(source__without_a_grant__its_reader_dies),
         cmocka_unit_test(reads__of_a_silent_peer__do_not_stop_others),
+        cmocka_unit_test(grants__freed__wake_the_next),
         cmocka_unit_test(sends__to_a_silent_peer__do_not_stop_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
