@@ -67,6 +67,7 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/address.c \
 	common/rnic/atomic.c \
 	common/rnic/cq.c \
+	common/rnic/cq.h \
 	common/rnic/deliver.c \
 	common/rnic/device.c \
 	common/rnic/device.h \

@@ -59,6 +59,19 @@ static int grow(struct dw_heap *heap)
     return 0;
 }
 
+int dw_heap_reserve(struct dw_heap *heap)
+{
+    if (heap->reserved == heap->capacity && grow(heap))
+        return -ENOMEM;
+    heap->reserved++;
+    return 0;
+}
+
+void dw_heap_unreserve(struct dw_heap *heap)
+{
+    heap->reserved--;
+}
+
 int dw_heap_set(struct dw_heap *heap, struct dw_timer *timer, uint64_t deadline_ns)
 {
     if (deadline_ns < heap->floor_ns)

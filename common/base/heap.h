@@ -23,11 +23,16 @@ struct dw_timer {
 struct dw_heap {
     struct dw_timer **slots; /* from 1 */
     size_t count, capacity;
+    size_t reserved;   /* of capacity */
     uint64_t floor_ns; /* while running, the next moment: no deadline is set before it */
 };
 
 void dw_heap_init(struct dw_heap *heap);
 void dw_heap_fini(struct dw_heap *heap);
+/* Room for one more timer, or -ENOMEM. Where all timers of a heap have theirs, dw_heap_set() does
+ * not fail. */
+int dw_heap_reserve(struct dw_heap *heap);
+void dw_heap_unreserve(struct dw_heap *heap);
 /* Sets or moves the deadline; DW_NEVER removes the timer. -ENOMEM leaves it out. */
 int dw_heap_set(struct dw_heap *heap, struct dw_timer *timer, uint64_t deadline_ns);
 /* DW_NEVER when empty. */

@@ -96,13 +96,26 @@ static void *cut_buffer(struct dw_slab *slab, struct chunk *chunk)
     return (uint8_t *)chunk + at;
 }
 
-void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room)
+static uint32_t size_of(uint32_t bytes)
 {
     uint32_t size = 0;
-    struct chunk *chunk;
+    assert(bytes <= DW_SLAB_MAX_BYTES);
     while (sizes[size] < bytes)
         size++;
-    assert(size < DW_SLAB_SIZES);
+    return size;
+}
+
+bool dw_slab_leaves(const struct dw_slab *slab, uint32_t bytes, uint32_t chunks)
+{
+    if (!dw_list_empty(&slab->partial[size_of(bytes)]))
+        return true;
+    return slab->empty_count + slab->returned_count + slab->chunk_max - slab->chunk_fresh > chunks;
+}
+
+void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room)
+{
+    uint32_t size = size_of(bytes);
+    struct chunk *chunk;
     if (!dw_list_empty(&slab->partial[size])) {
         chunk = dw_container(slab->partial[size].next, struct chunk, link);
     } else {

@@ -265,7 +265,8 @@ enum diwarp_wc_opcode {
 };
 
 /* wc.wr_id, wc.status, wc.opcode, wc.byte_len and wc.imm_data (with IBV_WC_WITH_IMM in wc.wc_flags)
- * mean what they mean in verbs; imm_data is in host order. */
+ * mean what they mean in verbs; imm_data is in host order. wc.qp_num tells a CQ's
+ * datagram QPs apart. */
 struct diwarp_wc {
     struct ibv_wc wc;
     struct diwarp_name src;       /* receives, records, releases, gone peers */
@@ -325,7 +326,8 @@ DIWARP_EXPORT int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_
 /* attr.shared_cores, for who finds it out when it knows its peers: of the device from now on, and
  * what was chosen by it for this QP is chosen anew. From any thread. */
 DIWARP_EXPORT void diwarp_qp_share_cores(struct diwarp_qp *qp);
-/* Drops all that is queued. Use diwarp_drain_qp() first to give it a last chance. */
+/* Drops all that is queued, its completions in the CQ among it; what those handed out before point
+ * to is gone. Use diwarp_drain_qp() first to give it a last chance. */
 DIWARP_EXPORT void diwarp_destroy_qp(struct diwarp_qp *qp);
 /* Sends owed acknowledgements and waits, at most timeout_ns, until nothing posted is
  * unacknowledged. -ETIMEDOUT when something still was. Receives are not delivered meanwhile, and

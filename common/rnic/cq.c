@@ -71,17 +71,30 @@ void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
         cq->most = cq->count;
 }
 
-void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
-                  const struct diwarp_connect_request *request)
+/* Whose completions are dropped; 0 and NULL: nobody's. */
+struct forgotten {
+    uint32_t qp_num;
+    const struct diwarp_rc_qp *rc_qp;
+    const struct diwarp_connect_request *request;
+};
+
+static void forget(struct diwarp_cq *cq, const struct forgotten *of)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < cq->count; i++) {
         const struct diwarp_wc *wc = &cq->ring[(cq->head + i) % cq->capacity];
-        bool forget = (qp && wc->rc_qp == qp) || (request && wc->request == request);
-        if (!forget)
+        if ((!of->qp_num || wc->wc.qp_num != of->qp_num) &&
+            (!of->rc_qp || wc->rc_qp != of->rc_qp) && (!of->request || wc->request != of->request))
             cq->ring[(cq->head + kept++) % cq->capacity] = *wc;
     }
     cq->count = kept;
+}
+
+void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
+                  const struct diwarp_connect_request *request)
+{
+    const struct forgotten forgotten = {.rc_qp = qp, .request = request};
+    forget(cq, &forgotten);
 }
 
 void dw_cq_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
@@ -91,8 +104,11 @@ void dw_cq_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ib
         qp->counters.rdma_errors++;
     if (!signaled && status == IBV_WC_SUCCESS)
         return;
-    struct diwarp_wc wc = {
-        .wc = {.wr_id = wr_id, .status = status, .opcode = opcode, .byte_len = bytes}};
+    struct diwarp_wc wc = {.wc = {.wr_id = wr_id,
+                                  .status = status,
+                                  .opcode = opcode,
+                                  .byte_len = bytes,
+                                  .qp_num = qp->num}};
     dw_cq_push(qp->cq, &wc);
 }
 
@@ -128,6 +144,10 @@ static int run(struct diwarp_cq *cq)
     bool more = false;
     cq->ran_ns = now_ns;
     dw_cq_on_use(cq, now_ns);
+    /* All before the first runs: what that completes must not keep room from those behind it. */
+    if (!cq->count)
+        dw_list_foreach (it, &cq->qps)
+            dw_qp_recycle(dw_container(it, struct diwarp_qp, cq_link));
     dw_list_foreach (it, &cq->qps) {
         struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
         uint64_t sent = qp->counters.tx_datagrams;
@@ -237,5 +257,13 @@ int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc, uint6
 
 void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp)
 {
+    qp->num = ++cq->qp_num;
     dw_list_append(&cq->qps, &qp->cq_link);
+}
+
+void dw_cq_detach(struct diwarp_qp *qp)
+{
+    dw_list_remove(&qp->cq_link);
+    const struct forgotten forgotten = {.qp_num = qp->num};
+    forget(qp->cq, &forgotten);
 }

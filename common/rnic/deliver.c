@@ -10,10 +10,13 @@
 #include "common/rnic/qp.h"
 
 /* Messages being put together at a time, over all peers, and what has come of them. At the bound
- * none is begun: its datagrams come again. One that is begun out of turn may have to wait for
- * earlier ones to end, so those take half of it at most, lest all wait for room. */
+ * their datagrams are refused, and come again. What comes out of turn may have to wait for what was
+ * before it, so it takes half at most, lest all wait for room. What comes in turn goes on beyond
+ * the bound with one message, whatever its length, until that is whole.
+ * With the send pool (1.5 MiB unless asked otherwise), the receive arena (1 MiB) and the spares
+ * below, transport takes less than 4 MiB of a process. */
 #define ASSEMBLIES_MAX       256
-#define ASSEMBLIES_MAX_BYTES (2u << 20)
+#define ASSEMBLIES_MAX_BYTES (1u << 20)
 
 static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, const uint8_t *data,
                      uint32_t bytes)
@@ -26,6 +29,7 @@ static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, cons
         .wc = {.status = IBV_WC_SUCCESS,
                .opcode = IBV_WC_RECV,
                .byte_len = bytes,
+               .qp_num = qp->num,
                .imm_data = imm ? ddp->ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
         .src = peer->ah->name,
@@ -36,8 +40,8 @@ static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, cons
     dw_cq_push(qp->cq, &wc);
 }
 
-/* Kept for the next messages. */
-#define ASSEMBLIES_RESERVE 16
+/* Kept for the next messages; one is in any case. */
+#define ASSEMBLIES_SPARE_BYTES (384u << 10)
 
 static size_t assembly_bytes(const struct diwarp_qp *qp)
 {
@@ -54,14 +58,21 @@ static struct dw_assembly *find(struct dw_peer *peer, uint32_t msn)
     return NULL;
 }
 
-static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn, bool in_order)
+/* For the next segment of one that is begun, or of a new one (NULL). */
+static bool has_room(const struct diwarp_qp *qp, const struct dw_assembly *assembly, bool in_order)
+{
+    unsigned share = in_order ? 1 : 2;
+    if (!assembly && qp->assembly_count >= ASSEMBLIES_MAX / share)
+        return false;
+    if (qp->assembly_bytes < ASSEMBLIES_MAX_BYTES / share)
+        return true;
+    return in_order && (!qp->oversize || qp->oversize == assembly);
+}
+
+static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn)
 {
     struct diwarp_qp *qp = peer->qp;
     struct dw_assembly *assembly;
-    unsigned share = in_order ? 1 : 2;
-    if (qp->assembly_count >= ASSEMBLIES_MAX / share ||
-        qp->assembly_bytes >= ASSEMBLIES_MAX_BYTES / share)
-        return NULL;
     if (!dw_list_empty(&qp->free_assemblies)) {
         assembly = dw_container(qp->free_assemblies.next, struct dw_assembly, link);
         dw_list_remove(&assembly->link);
@@ -77,12 +88,15 @@ static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn, bool in_ord
     assembly->total = 0;
     dw_ranges_init(&assembly->map);
     dw_list_append(&peer->assemblies, &assembly->link);
+    dw_peer_watch(peer); /* should it never send the rest */
     return assembly;
 }
 
 /* It has been handed out, or will never be: its bytes stay until the next run. */
 static void retire(struct diwarp_qp *qp, struct dw_assembly *assembly)
 {
+    if (qp->oversize == assembly)
+        qp->oversize = NULL;
     qp->assembly_bytes -= assembly->map.bytes;
     dw_ranges_fini(&assembly->map);
     dw_list_remove(&assembly->link);
@@ -124,12 +138,16 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, boo
     }
     uint32_t end = ddp->mo + segment->bytes;
     struct dw_assembly *assembly = find(peer, ddp->msn);
+    if (!has_room(qp, assembly, in_order))
+        return false;
     if (!assembly)
-        assembly = begin(peer, ddp->msn, in_order);
+        assembly = begin(peer, ddp->msn);
     int64_t added = assembly ? dw_ranges_add(&assembly->map, ddp->mo, end) : -ENOMEM;
     if (added < 0)
         return false;
     qp->assembly_bytes += (uint64_t)added;
+    if (qp->assembly_bytes > ASSEMBLIES_MAX_BYTES && !qp->oversize)
+        qp->oversize = assembly;
     if (segment->payload != assembly->buf + ddp->mo)
         memcpy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
     if (ddp->last)
@@ -157,7 +175,8 @@ void dw_deliver_recycle(struct diwarp_qp *qp)
         dw_list_prepend(&qp->free_assemblies, it);
         qp->free_assembly_count++;
     }
-    trim(qp, ASSEMBLIES_RESERVE);
+    unsigned spares = (unsigned)(ASSEMBLIES_SPARE_BYTES / assembly_bytes(qp));
+    trim(qp, spares ? spares : 1);
 }
 
 bool dw_deliver_trim(struct diwarp_qp *qp)

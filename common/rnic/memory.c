@@ -2,6 +2,7 @@
 /* How much memory the QPs of a CQ hold, by kind: a walk over all that they own. */
 #include "common/rnic/lock.h"
 #include "common/rnic/rc.h"
+#include "common/rnic/ud.h"
 
 static uint64_t list_count(const struct dw_list *head)
 {

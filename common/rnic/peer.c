@@ -44,7 +44,7 @@ struct dw_peer *dw_peer_next(const struct diwarp_qp *qp, size_t *slot)
 bool dw_peer_owes(const struct dw_peer *peer)
 {
     return peer->sendwin.count || !dw_list_empty(&peer->sinks) || !dw_list_empty(&peer->sources) ||
-           !dw_list_empty(&peer->atomics);
+           !dw_list_empty(&peer->atomics) || !dw_list_empty(&peer->assemblies);
 }
 
 void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns)
@@ -74,6 +74,11 @@ void dw_peer_on_record(struct dw_peer *peer, uint64_t now_ns)
 {
     if (!peer->sendwin.count)
         dw_peer_on_asked(peer, now_ns);
+}
+
+void dw_peer_watch(struct dw_peer *peer)
+{
+    dw_peer_wake(peer, probe_due_ns(peer));
 }
 
 /* Silence counts from the first probe without an answer: with nothing owed there is none. */
@@ -133,7 +138,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
             return;
         }
         if (now_ns >= probe_due_ns(peer)) {
-            if (peer->backoff < UINT16_MAX)
+            if (peer->backoff < UINT8_MAX)
                 peer->backoff++;
             probe(peer, now_ns);
         }
@@ -161,6 +166,10 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
     struct dw_peer *peer = calloc(1, sizeof *peer);
     if (!peer)
         return NULL;
+    if (dw_heap_reserve(&qp->timers)) {
+        free(peer);
+        return NULL;
+    }
     const struct diwarp_device_attr *attr = &qp->device->attr;
     if (!ah->met) {
         ah->met = true;
@@ -196,8 +205,8 @@ static bool may_rest(const struct dw_peer *peer, uint64_t now_ns)
     if (now_ns < last_ns + peer->qp->device->env.rest_ns)
         return false;
     bool holds = dw_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
-                 !dw_list_empty(&peer->awaiting) || !dw_list_empty(&peer->assemblies) ||
-                 dw_list_linked(&peer->ack_link) || dw_list_linked(&peer->flush_link);
+                 !dw_list_empty(&peer->awaiting) || dw_list_linked(&peer->ack_link) ||
+                 dw_list_linked(&peer->flush_link);
     return !holds &&
            (peer->ah->gone || (!dw_recvwin_has_gap(&peer->recvwin) && !peer->ack_owed_datagrams));
 }
@@ -212,6 +221,7 @@ static void release(struct dw_peer *peer)
     ah->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
     ah->ssthresh_datagrams = peer->sendwin.ssthresh_datagrams & ((1u << DW_CWND_BITS) - 1);
     ah->peer = NULL;
+    dw_heap_unreserve(&qp->timers);
     qp->counters.peers_active--;
     free(peer);
 }
@@ -298,7 +308,9 @@ void dw_peer_fail(struct dw_peer *peer)
     clear(peer, true);
     peer->qp->counters.peers_gone++;
     struct diwarp_wc wc = {
-        .wc = {.status = IBV_WC_RETRY_EXC_ERR, .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE},
+        .wc = {.status = IBV_WC_RETRY_EXC_ERR,
+               .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE,
+               .qp_num = peer->qp->num},
         .src = peer->ah->name,
     };
     dw_cq_push(peer->qp->cq, &wc);

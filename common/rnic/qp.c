@@ -9,6 +9,7 @@
 
 #include "common/base/pages.h"
 #include "common/rnic/lock.h"
+#include "common/rnic/ud.h"
 
 /* Timers run at the latest after this, though the socket has not been read empty. */
 #define TIMERS_WAIT_MAX_NS 20000000
@@ -189,7 +190,7 @@ static int map_buffers(struct diwarp_qp *qp)
 {
     qp->stage = dw_pages_map(DW_LLP_SLOT_BYTES, 4096);
     qp->arena = dw_pages_map(DW_ARENA_BYTES, 4096);
-    if (!qp->stage || !qp->arena)
+    if (!qp->stage || !qp->arena || dw_heap_reserve(&qp->timers)) /* trim_timer */
         return -ENOMEM;
     return dw_slab_init(&qp->datagrams, qp->device->attr.send_pool_bytes);
 }
@@ -199,6 +200,7 @@ static void unmap_buffers(struct diwarp_qp *qp)
     dw_pages_unmap(qp->stage, DW_LLP_SLOT_BYTES);
     dw_pages_unmap(qp->arena, DW_ARENA_BYTES);
     dw_slab_fini(&qp->datagrams);
+    dw_heap_fini(&qp->timers);
 }
 
 int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
@@ -270,15 +272,14 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
 {
     dw_lock(qp->device);
     dw_list_remove(&qp->pd_link);
-    dw_list_remove(&qp->cq_link);
     dw_ah_forget_all(qp);
+    dw_cq_detach(qp);
     free_reserves(qp);
     if (qp->ud)
         dw_ud_destroy(qp);
     dw_map_fini(&qp->sinks);
     dw_map_fini(&qp->sources);
     dw_map_fini(&qp->atomics);
-    dw_heap_fini(&qp->timers);
     qp->llp->ops->close(qp->llp);
     dw_unlock(qp->device);
     unmap_buffers(qp);
@@ -313,13 +314,15 @@ static void take_unreachable(struct diwarp_qp *qp, uint64_t now_ns)
         dw_peer_on_unreachable(qp, &addr, now_ns);
 }
 
+void dw_qp_recycle(struct diwarp_qp *qp)
+{
+    dw_deliver_recycle(qp);
+    dw_receive_recycle(qp);
+}
+
 int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
 {
     int received = 0;
-    if (!qp->cq->count) {
-        dw_deliver_recycle(qp);
-        dw_receive_recycle(qp);
-    }
     bool drained = false;
     while (received < RECEIVES_PER_RUN && !(received && qp->cq->count)) {
         drained = !dw_receive(qp, now_ns);
@@ -342,7 +345,7 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
 
 bool dw_qp_has_more(const struct diwarp_qp *qp)
 {
-    return !dw_list_empty(&qp->flush) || !dw_list_empty(&qp->ready);
+    return !dw_list_empty(&qp->flush) || !dw_list_empty(&qp->ready) || dw_rdma_may_grant(qp);
 }
 
 uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp)
@@ -418,6 +421,7 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
          now_ns = dw_device_now_ns(qp->device)) {
         struct pollfd fd = {.fd = qp->llp->fd, .events = POLLIN};
         qp->cq->count = 0;
+        dw_qp_recycle(qp);
         if (dw_qp_progress(qp, now_ns)) {
             heard_ns = now_ns;
             continue;

@@ -4,7 +4,7 @@
  *
  * One message's path:  send.c, segment.c (segments into datagrams) -> transmit.c (header, CRC, LLP)
  *                  ->  receive.c (checks, by type) -> deliver.c | rdma.c | atomic.c -> cq.c
- * Bulk: transmit_record.c -> receive.c -> place.c -> rdma_record.c
+ * Bulk: transmit_record.c -> receive.c -> place.c -> rdma_record.c; UD: ud.h
  * Every function here runs with the device's lock held, unless it says otherwise.
  */
 #ifndef DW_QP_H
@@ -21,6 +21,7 @@
 #include "common/rel/rtt.h"
 #include "common/rel/seen.h"
 #include "common/rel/sendwin.h"
+#include "common/rnic/cq.h"
 #include "common/rnic/device.h"
 #include "common/wire/ddp.h"
 #include "common/wire/llp_header.h"
@@ -42,20 +43,6 @@ struct diwarp_pd {
     struct diwarp_device *device;
     struct dw_mr_table mrs;
     struct dw_list qps;
-};
-
-struct dw_rc; /* rc.h */
-
-struct diwarp_cq {
-    struct diwarp_device *device;
-    struct dw_rc *rc; /* NULL: no RC QP or listener yet */
-    struct dw_list qps;
-    struct diwarp_wc *ring;
-    uint32_t head, count, capacity;
-    uint32_t most;    /* that have been in it at a time since the last trim */
-    uint64_t ran_ns;  /* the RNIC, last */
-    uint64_t used_ns; /* run, or posted for soon after, last; read without the lock */
-    bool busy;        /* the last run received something, or has more that goes; likewise */
 };
 
 /* A sequenced datagram. Kept, as it went out, until it is acknowledged. */
@@ -141,9 +128,10 @@ struct dw_peer {
 
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes, ack_owed_datagrams;
-    uint16_t backoff;
-    uint8_t refusals; /* ICMP unreachable since it was heard last */
-    bool at_once;     /* what is appended now, or was last, is not to wait for others */
+    uint16_t sinks_aside;
+    uint8_t backoff;
+    uint8_t refusals : 7; /* ICMP unreachable since it was heard last */
+    bool at_once : 1;     /* what is appended now, or was last, is not to wait for others */
     struct dw_list assemblies;
     struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run */
     uint64_t ack_due_ns;
@@ -181,8 +169,9 @@ struct dw_sink {
     uint32_t request_psn; /* of the datagram that asks for our read, once it is copied there */
     bool requested;       /* request_psn is set */
     bool signaled, hold;
-    bool held; /* complete, waits for diwarp_post_release() */
+    bool held;    /* complete, waits for diwarp_post_release() */
     bool counted; /* in qp.granted_records */
+    bool aside;   /* its peer is silent: others may have been granted what is due of it */
 };
 
 /* RD record at the source: answers a peer's read, or is our own write. */
@@ -214,6 +203,7 @@ struct diwarp_qp {
     struct diwarp_pd *pd;
     struct diwarp_device *device;
     struct diwarp_cq *cq;
+    uint32_t num; /* in the CQ: qp_num of its completions, never 0 */
     struct dw_list pd_link, cq_link;
     struct diwarp_qp_attr attr;
     struct dw_llp *llp;
@@ -240,13 +230,15 @@ struct diwarp_qp {
     struct dw_list free_assemblies, done_assemblies; /* done: until the next run */
     unsigned assembly_count, assembly_most;          /* being put together; since the last trim */
     unsigned free_assembly_count;
-    uint64_t assembly_bytes; /* that have come of them */
+    uint64_t assembly_bytes;            /* that have come of them */
+    const struct dw_assembly *oversize; /* the one that goes on beyond their bound; or NULL */
 
     struct dw_map sinks, sources, atomics; /* by dw_record_key(); atomics by id */
     struct dw_list want, ready;
     uint32_t next_id;
-    uint32_t grant_budget_bytes, granted_bytes; /* granted: given out, not yet here */
-    uint32_t granted_records;                   /* that have a grant and have not ended */
+    uint32_t grant_budget_bytes;
+    uint32_t granted_records; /* that have a grant and have not ended, but for those set aside */
+    uint64_t granted_bytes;   /* given out, not yet here, but for those set aside */
     uint32_t eager_budget_bytes;
     uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
 
@@ -292,6 +284,8 @@ static inline uint64_t dw_record_key(const struct dw_peer *peer, uint32_t id)
 }
 
 /* ---- qp.c ---- */
+/* No completion is left in the CQ: what those handed out before pointed to is free again. */
+void dw_qp_recycle(struct diwarp_qp *qp);
 /* One run of the RNIC; returns how many receive calls brought something. */
 int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns);
 /* Something waits for the next run to be sent. */
@@ -302,25 +296,6 @@ uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp);
 void dw_qp_trim_later(struct diwarp_qp *qp, uint64_t now_ns);
 /* The region is about to be freed: ends the records that use it. */
 void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region);
-
-/* ---- cq.c ---- */
-/* Posts alone, without a run for so long, leave the RNIC to others. */
-#define DW_POSTS_COUNT_NS 1000000
-static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
-{
-    if (now_ns - cq->ran_ns < DW_POSTS_COUNT_NS)
-        __atomic_store_n(&cq->used_ns, now_ns, __ATOMIC_RELAXED);
-}
-
-/* Takes the lock itself. */
-void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp);
-void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
-/* Halves what was not needed since the last time; true: there may be more. */
-bool dw_cq_trim(struct diwarp_cq *cq);
-/* Completion of a posted request: nothing when it succeeded unsignaled. */
-void dw_cq_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
-                    enum ibv_wc_status status, uint32_t bytes);
-enum ibv_wc_status dw_wc_status(uint8_t wire_status);
 
 /* ---- address.c ---- */
 uint32_t dw_datagram_max_bytes(const struct diwarp_device *device, uint8_t family,
@@ -354,10 +329,13 @@ void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns);
 void dw_peer_on_record(struct dw_peer *peer, uint64_t now_ns);
 /* When the probe was sent whose reply has that PSN; 0: it cannot be one of ours. */
 uint64_t dw_peer_probe_sent_ns(uint32_t psn, uint64_t now_ns);
+/* It began something that it has to go on with, unasked: sees that it is probed when silent. */
+void dw_peer_watch(struct dw_peer *peer);
 /* Not heard since we asked: it computes, or what we asked was lost. A probe finds out and costs
  * less than asking again would, once it reads all that waits for it. False: it was heard. */
 bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_ns);
 void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns);
+/* Something is to come from it: an answer, or the rest of what it began. */
 bool dw_peer_owes(const struct dw_peer *peer);
 
 /* ---- send.c ---- */
@@ -386,6 +364,8 @@ int64_t dw_send_gather(struct diwarp_qp *qp, const struct ibv_send_wr *wr, int a
                        uint32_t max_bytes, struct iovec *iov);
 
 /* ---- transmit.c ---- */
+/* A buffer of the send pool; NULL: its bound, or it is left to peers with nothing under way. */
+void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room);
 struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes);
 /* An empty one, of which buf holds up to `room` bytes and the CRC. */
 void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, uint8_t *buf,
@@ -467,11 +447,14 @@ int dw_rdma_post_write(struct diwarp_qp *qp, struct dw_peer *peer, const struct 
                        uint64_t now_ns);
 /* Hands grant to the sinks that wait, oldest first. */
 void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns);
+/* The next run would. */
+bool dw_rdma_may_grant(const struct diwarp_qp *qp);
 /* The request of our read `id` is in the datagram that goes as `psn`. */
 void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn);
 void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segment,
                              uint64_t now_ns);
-void dw_rdma_on_control(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns);
+void dw_rdma_on_control(struct dw_peer *peer, const struct dw_segment *segment, bool sequenced,
+                        uint64_t now_ns);
 /* A Write-Record segment: of an RD record (unsequenced), or a small write (sequenced). */
 void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *segment,
                                uint64_t now_ns);
@@ -491,16 +474,5 @@ int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_
 void dw_atomic_on_request(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns);
 void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment);
 void dw_atomic_end(struct diwarp_qp *qp, struct dw_atomic *atomic, enum ibv_wc_status status);
-
-/* ---- ud.c ---- */
-int dw_ud_create(struct diwarp_qp *qp);
-void dw_ud_destroy(struct diwarp_qp *qp);
-int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
-                    uint64_t now_ns);
-int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
-/* Adds its own memory to that of the QP. */
-void dw_ud_query_memory(const struct diwarp_qp *qp, struct diwarp_memory *memory);
-void dw_ud_on_datagram(struct diwarp_qp *qp, const struct dw_llp_header *header,
-                       const uint8_t *segments, uint32_t len, uint64_t now_ns);
 
 #endif

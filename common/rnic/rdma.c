@@ -196,6 +196,7 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segm
     source->sink_to = request.sink_to;
     source->region = region;
     region->records++;
+    dw_peer_watch(peer); /* without a grant nothing is sent, which would see to that */
     dw_source_look(source);
 }
 
@@ -259,7 +260,8 @@ static void on_complete(struct dw_peer *peer, const struct dw_record_control *co
         struct diwarp_wc wc = {
             .wc = {.status = IBV_WC_SUCCESS,
                    .opcode = (enum ibv_wc_opcode)DIWARP_WC_RELEASE,
-                   .byte_len = complete->release_bytes},
+                   .byte_len = complete->release_bytes,
+                   .qp_num = qp->num},
             .src = peer->ah->name,
             .data = complete->release,
         };
@@ -287,11 +289,14 @@ static void on_abort(struct dw_peer *peer, const struct dw_record_control *contr
         qp->counters.drop_stale_record++;
 }
 
-void dw_rdma_on_control(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns)
+void dw_rdma_on_control(struct dw_peer *peer, const struct dw_segment *segment, bool sequenced,
+                        uint64_t now_ns)
 {
     struct dw_record_control control;
+    /* Unsequenced it may come twice, or into a buffer that does not stay: no harm in a status. */
     if (!segment->ddp.last || segment->ddp.mo ||
-        dw_record_control_get(&control, segment->payload, segment->bytes)) {
+        dw_record_control_get(&control, segment->payload, segment->bytes) ||
+        (!sequenced && control.kind != DW_RECORD_STATUS)) {
         peer->qp->counters.drop_header++;
         return;
     }

@@ -8,7 +8,7 @@
 #include "common/wire/crc32c.h"
 
 /* Open records per QP and end; beyond, posts give -ENOMEM and peers' requests are refused. */
-#define RECORDS_MAX 65536
+#define RECORDS_MAX UINT16_MAX
 /* No grant below this part of the budget, unless it ends the record: each costs a datagram. */
 #define GRANT_MIN_SHARE_DEN 4
 /* What a record takes of the budget at least: its datagram's truesize in our receive buffer. */
@@ -26,8 +26,9 @@ static bool budget_is_spent(const struct diwarp_qp *qp)
 static uint32_t grantable(const struct dw_sink *sink)
 {
     const struct diwarp_qp *qp = sink->peer->qp;
-    uint32_t budget =
-        qp->granted_bytes < qp->grant_budget_bytes ? qp->grant_budget_bytes - qp->granted_bytes : 0;
+    uint32_t budget = qp->granted_bytes < qp->grant_budget_bytes
+                          ? qp->grant_budget_bytes - (uint32_t)qp->granted_bytes
+                          : 0;
     uint32_t left = sink->record.total - sink->record.granted;
     if (budget >= left)
         return left;
@@ -76,6 +77,12 @@ static bool is_known_to_source(const struct dw_sink *sink)
            (sink->requested && dw_serial_before(sink->request_psn, sink->peer->sendwin.next_psn));
 }
 
+/* One that is silent is not granted more before what it has been granted goes on. */
+static bool may_be_granted(const struct dw_sink *sink)
+{
+    return is_known_to_source(sink) && !sink->peer->sinks_aside;
+}
+
 void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn)
 {
     struct dw_sink *sink = dw_map_get(&peer->qp->sinks, dw_record_key(peer, id));
@@ -93,12 +100,24 @@ uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
     /* Older records come first, but for those that cannot be told yet. */
     dw_list_foreach (it, &qp->want) {
         struct dw_sink *older = dw_container(it, struct dw_sink, want_link);
-        if (older == sink)
+        if (older == sink && !sink->peer->sinks_aside)
             grant(sink, now_ns);
-        if (older == sink || is_known_to_source(older))
+        if (older == sink || may_be_granted(older))
             break;
     }
     return sink->record.granted;
+}
+
+bool dw_rdma_may_grant(const struct diwarp_qp *qp)
+{
+    if (budget_is_spent(qp))
+        return false;
+    dw_list_foreach (it, &qp->want) {
+        const struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
+        if (may_be_granted(sink))
+            return grantable(sink) > 0;
+    }
+    return false;
 }
 
 void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
@@ -107,12 +126,34 @@ void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
         return;
     dw_list_foreach (it, &qp->want) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
-        if (!is_known_to_source(sink))
+        if (!may_be_granted(sink))
             continue;
         if (!grant(sink, now_ns))
             return; /* younger ones wait behind it */
         dw_sink_send_status(sink, NULL, 0);
     }
+}
+
+/* What is due of a silent peer is not on its way: as long as it computes, others may have it. */
+static void set_aside(struct dw_sink *sink)
+{
+    if (sink->aside)
+        return;
+    sink->aside = true;
+    sink->peer->sinks_aside++;
+    sink->peer->qp->granted_bytes -= dw_record_sink_due_bytes(&sink->record);
+    sink->peer->qp->granted_records -= sink->counted;
+}
+
+/* It comes after all, be it beyond the budget: then the next grants wait the longer. */
+static void take_back(struct dw_sink *sink)
+{
+    if (!sink->aside)
+        return;
+    sink->aside = false;
+    sink->peer->sinks_aside--;
+    sink->peer->qp->granted_bytes += dw_record_sink_due_bytes(&sink->record);
+    sink->peer->qp->granted_records += sink->counted;
 }
 
 /* ---- sink ---- */
@@ -125,6 +166,7 @@ static void on_sink_timer(struct dw_timer *timer, uint64_t now_ns)
     if (now_ns >= sink_deadline_ns(sink)) {
         if (sink->asked_ns && dw_peer_probe_silent(sink->peer, sink->asked_ns, now_ns)) {
             sink->record.backoff++;
+            set_aside(sink);
         } else {
             struct dw_range missing[DW_RECORD_MAX_RANGES];
             unsigned n = dw_record_sink_on_timeout(&sink->record, missing, DW_RECORD_MAX_RANGES);
@@ -144,7 +186,12 @@ struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total
     struct dw_sink *sink = qp->sinks.count < RECORDS_MAX ? calloc(1, sizeof *sink) : NULL;
     if (!sink)
         return NULL;
+    if (dw_heap_reserve(&qp->timers)) {
+        free(sink);
+        return NULL;
+    }
     if (dw_map_put(&qp->sinks, dw_record_key(peer, id), sink)) {
+        dw_heap_unreserve(&qp->timers);
         free(sink);
         return NULL;
     }
@@ -164,6 +211,7 @@ static void stop(struct dw_sink *sink)
 {
     dw_crc32c_copy_fence(); /* other threads may use the buffer from now on */
     struct diwarp_qp *qp = sink->peer->qp;
+    take_back(sink);
     qp->granted_bytes -= dw_record_sink_due_bytes(&sink->record);
     sink->record.granted = (uint32_t)sink->record.map.bytes;
     qp->granted_records -= sink->counted;
@@ -175,6 +223,7 @@ static void stop(struct dw_sink *sink)
 void dw_sink_destroy(struct dw_sink *sink)
 {
     stop(sink);
+    dw_heap_unreserve(&sink->peer->qp->timers);
     dw_map_remove(&sink->peer->qp->sinks, dw_record_key(sink->peer, sink->id));
     dw_list_remove(&sink->peer_link);
     if (sink->region)
@@ -194,7 +243,8 @@ static void complete_read(struct dw_sink *sink, enum ibv_wc_status status)
         .wc = {.wr_id = sink->wr_id,
                .status = status,
                .opcode = IBV_WC_RDMA_READ,
-               .byte_len = sink->record.total},
+               .byte_len = sink->record.total,
+               .qp_num = qp->num},
         .src = sink->peer->ah->name,
         .read_id = dw_record_key(sink->peer, sink->id),
     };
@@ -240,8 +290,11 @@ static void on_full(struct dw_sink *sink, uint64_t now_ns)
         return;
     }
     /* Without memory to say so, the source would wait for ever: end the peer instead. */
-    if (dw_sink_send_complete(sink, NULL, 0, now_ns))
-        dw_peer_fail(sink->peer);
+    if (dw_sink_send_complete(sink, NULL, 0, now_ns)) {
+        struct dw_peer *peer = sink->peer;
+        dw_sink_destroy(sink); /* it has had its completion */
+        dw_peer_fail(peer);
+    }
 }
 
 void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, unsigned count)
@@ -263,6 +316,7 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
 {
     struct diwarp_qp *qp = sink->peer->qp;
     uint32_t granted = sink->record.granted;
+    take_back(sink);
     int64_t new_bytes = dw_record_sink_on_segment(&sink->record, offset, length, now_ns);
     if (new_bytes < 0) {
         qp->counters.drop_no_buffer++;

@@ -9,6 +9,7 @@
 #include "common/base/pages.h"
 #include "common/rnic/qp.h"
 #include "common/rnic/rdma_record.h"
+#include "common/rnic/ud.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
@@ -59,7 +60,7 @@ static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_segment *
         dw_rdma_on_read_request(peer, segment, now_ns);
         return true;
     case DW_RDMAP_RECORD_CONTROL:
-        dw_rdma_on_control(peer, segment, now_ns);
+        dw_rdma_on_control(peer, segment, true, now_ns);
         return true;
     case DW_RDMAP_ATOMIC_REQUEST:
         dw_atomic_on_request(peer, segment, now_ns);
@@ -142,7 +143,7 @@ static void on_record(struct dw_peer *peer, const uint8_t *segments, uint32_t le
         if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD)
             dw_rdma_on_record_segment(peer, &segment, now_ns);
         else if (segment.ddp.opcode == DW_RDMAP_RECORD_CONTROL)
-            dw_rdma_on_control(peer, &segment, now_ns);
+            dw_rdma_on_control(peer, &segment, false, now_ns);
         else
             peer->qp->counters.drop_header++;
     }

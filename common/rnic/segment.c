@@ -212,7 +212,7 @@ static struct dw_train *get_train(struct dw_peer *peer, const struct dw_work *wo
                                   uint32_t payload, unsigned n)
 {
     uint32_t room, each = (uint32_t)sizeof(struct dw_datagram) + stride_bytes(peer, work, payload);
-    return dw_slab_get(&peer->qp->datagrams, (uint32_t)sizeof(struct dw_train) + n * each, &room);
+    return dw_pool_get(peer, (uint32_t)sizeof(struct dw_train) + n * each, &room);
 }
 
 /* The next `payload` bytes of a work into a new datagram, in one pass with the CRC. */

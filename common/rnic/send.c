@@ -12,6 +12,7 @@
 #include "common/rnic/lock.h"
 #include "common/rnic/qp.h"
 #include "common/rnic/segment.h"
+#include "common/rnic/ud.h"
 #include "common/wire/bytes.h"
 
 /* Messages to a peer that are posted no further apart are a burst. */

@@ -12,7 +12,19 @@
 #define STREAM_BYTES (DW_SLAB_MAX_BYTES - (uint32_t)sizeof(struct dw_datagram))
 _Static_assert(STREAM_BYTES >= DW_LLP_TRAIN_BYTES, "the largest buffer holds any datagram");
 
+/* Part of the pool's chunks that peers with something under way leave to the others: what one does
+ * not acknowledge for long must not keep all from sending. */
+#define POOL_LEFT_DEN 8
+
 /* ---- buffers ---- */
+
+void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room)
+{
+    struct dw_slab *slab = &peer->qp->datagrams;
+    if (peer->sendwin.count && !dw_slab_leaves(slab, bytes, slab->chunk_max / POOL_LEFT_DEN))
+        return NULL;
+    return dw_slab_get(slab, bytes, room);
+}
 
 /* What is sent by itself needs no more room than it has bytes. */
 static uint32_t worthwhile_bytes(const struct dw_peer *peer, uint32_t need)
@@ -32,11 +44,10 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes
     uint32_t lead = dw_lead_bytes(peer), room;
     uint32_t need = lead + segment_bytes + DW_CRC_BYTES;
     uint32_t wanted = worthwhile_bytes(peer, need);
-    struct dw_slab *slab = &peer->qp->datagrams;
     assert(need <= peer->ah->datagram_max_bytes);
-    struct dw_datagram *datagram = dw_slab_get(slab, head + wanted, &room);
+    struct dw_datagram *datagram = dw_pool_get(peer, head + wanted, &room);
     if (!datagram && wanted > need)
-        datagram = dw_slab_get(slab, head + need, &room);
+        datagram = dw_pool_get(peer, head + need, &room);
     if (!datagram)
         return NULL;
     room -= head;

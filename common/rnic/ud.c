@@ -47,6 +47,7 @@ int dw_ud_create(struct diwarp_qp *qp)
 static void end_assembly(struct assembly *assembly, struct dw_list *recv_to)
 {
     dw_heap_set(&assembly->qp->timers, &assembly->timer, DW_NEVER);
+    dw_heap_unreserve(&assembly->qp->timers);
     dw_list_remove(&assembly->link);
     dw_list_prepend(recv_to, &assembly->recv->link);
     dw_ranges_fini(&assembly->map);
@@ -172,6 +173,7 @@ static void complete_recv(struct diwarp_qp *qp, const struct dw_ud_source *sourc
                .status = bytes > recv->length ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS,
                .opcode = IBV_WC_RECV,
                .byte_len = bytes,
+               .qp_num = qp->num,
                .imm_data = imm ? ddp->ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
         .src = source->name,
@@ -208,11 +210,11 @@ static struct assembly *begin_assembly(struct diwarp_qp *qp, struct dw_ud_source
     struct assembly *assembly = calloc(1, sizeof *assembly);
     if (!assembly)
         return NULL;
-    assembly->recv = take_recv(ud);
-    if (!assembly->recv) {
+    if (dw_list_empty(&ud->recvs) || dw_heap_reserve(&qp->timers)) {
         free(assembly);
         return NULL;
     }
+    assembly->recv = take_recv(ud);
     assembly->qp = qp;
     assembly->source = source;
     assembly->msn = msn;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the UD service share: ud.c (sources, Sends that come), ud_send.c, ud_record.c.
- */
+/* The UD service, and what its files share: ud.c (sources, Sends that come), ud_send.c,
+ * ud_record.c. */
 #ifndef DW_UD_H
 #define DW_UD_H
 
@@ -33,6 +33,17 @@ struct dw_ud {
     uint32_t recv_count, record_count;
     uint32_t next_msn, next_record;
 };
+
+/* ---- ud.c ---- */
+int dw_ud_create(struct diwarp_qp *qp);
+void dw_ud_destroy(struct diwarp_qp *qp);
+int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
+                    uint64_t now_ns);
+int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
+/* Adds its own memory to that of the QP. */
+void dw_ud_query_memory(const struct diwarp_qp *qp, struct diwarp_memory *memory);
+void dw_ud_on_datagram(struct diwarp_qp *qp, const struct dw_llp_header *header,
+                       const uint8_t *segments, uint32_t len, uint64_t now_ns);
 
 /* ---- ud_record.c ---- */
 void dw_ud_on_record_segment(struct diwarp_qp *qp, struct dw_ud_source *source,

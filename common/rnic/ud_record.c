@@ -8,6 +8,7 @@
 void dw_ud_record_destroy(struct diwarp_record *record)
 {
     dw_heap_set(&record->qp->timers, &record->timer, DW_NEVER);
+    dw_heap_unreserve(&record->qp->timers);
     dw_list_remove(&record->link);
     record->qp->ud->record_count--;
     dw_ranges_fini(&record->map);
@@ -25,7 +26,8 @@ static void hand_over(struct diwarp_record *record)
     struct diwarp_wc wc = {
         .wc = {.status = IBV_WC_SUCCESS,
                .opcode = (enum ibv_wc_opcode)DIWARP_WC_RECORD,
-               .byte_len = (uint32_t)record->map.bytes},
+               .byte_len = (uint32_t)record->map.bytes,
+               .qp_num = qp->num},
         .src = record->source->name,
         .record = record,
     };
@@ -62,7 +64,8 @@ static struct diwarp_record *begin_record(struct diwarp_qp *qp, struct dw_ud_sou
     }
     struct diwarp_record *record =
         ud->record_count < qp->attr.max_recv_wr ? calloc(1, sizeof *record) : NULL;
-    if (!record) {
+    if (!record || dw_heap_reserve(&qp->timers)) {
+        free(record);
         qp->counters.drop_no_buffer++;
         return NULL;
     }

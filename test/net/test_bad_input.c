@@ -322,17 +322,43 @@ static void control__of_unknown_records(void **state)
     };
 
     introduce();
-    f.forger.header.type = DW_LLP_RECORD;
     for (unsigned i = 0; i < sizeof controls / sizeof controls[0]; i++) {
+        f.forger.header.type = controls[i].kind == DW_RECORD_STATUS ? DW_LLP_RECORD : DW_LLP_DATA;
         forge_begin(&f.forger);
         forge_control(&f.forger, &controls[i]);
         forge_trailer(&f.forger);
         EXPECT_DROP(drop_stale_record);
+        f.forger.header.psn += f.forger.header.type == DW_LLP_DATA;
     }
+    f.forger.header.type = DW_LLP_RECORD;
     forge_begin(&f.forger);
     forge_write_record(&f.forger, 5, f.mr->stag, (uintptr_t)big_b, 0, 10, "0123456789", 10);
     forge_trailer(&f.forger);
     EXPECT_DROP(drop_stale_record);
+    assert_still_works();
+}
+
+/* What opens or ends a record comes once and in a buffer that stays, so in DATA only. */
+static void control__unsequenced__only_a_status(void **state)
+{
+    (void)state;
+    static const uint8_t kinds[] = {DW_RECORD_OPEN, DW_RECORD_COMPLETE, DW_RECORD_ABORT};
+    struct diwarp_address forged = forger_address(&f.forger, &f.b.address);
+    struct diwarp_mr remote = {.addr = big_a, .stag = 1};
+    struct diwarp_ah *ah;
+
+    introduce();
+    assert_int_equal(diwarp_create_ah(f.b.qp, &forged, &ah), 0);
+    assert_int_equal(post(&f.b, ah, IBV_WR_RDMA_WRITE, big_b, 100000, 0, 0, &remote, 0), 0);
+    f.forger.header.type = DW_LLP_RECORD;
+    for (unsigned i = 0; i < sizeof kinds; i++) {
+        struct dw_record_control control = {.kind = kinds[i], .id = 0x80000001, .length = 1};
+        forge_begin(&f.forger);
+        forge_control(&f.forger, &control);
+        forge_trailer(&f.forger);
+        EXPECT_DROP(drop_header);
+    }
+    diwarp_destroy_ah(ah);
     assert_still_works();
 }
 
@@ -464,6 +490,7 @@ int main(void)
         TEST(segments__malformed),
         TEST(segments__longer_than_a_message),
         TEST(control__of_unknown_records),
+        TEST(control__unsequenced__only_a_status),
         TEST(write_record__outside_its_record),
         TEST(requests__without_the_right),
         TEST(requests__refused_end_in_an_error),

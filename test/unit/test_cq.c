@@ -58,10 +58,13 @@ static void wc_status__of_what_came_on_the_wire(void **state)
     assert_int_equal(dw_wc_status(200), IBV_WC_REM_ABORT_ERR);
 }
 
-/* Of a pair of QPs on one CQ one is never idle: the other gets its turn all the same. */
+/* Of a pair of QPs on one CQ one is never idle: the other gets its turn all the same, and the room
+ * for more than its arena holds. */
 static void cq__of_two_qps_serves_both(void **state)
 {
     (void)state;
+    enum { OTHERS = 100, BYTES = 20000 };
+    static uint8_t message[BYTES];
     struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_RD);
     struct diwarp_address address;
     struct diwarp_ah *to_busy, *to_other = NULL;
@@ -78,20 +81,20 @@ static void cq__of_two_qps_serves_both(void **state)
     diwarp_query_address(other, &address);
     to_busy = node_ah(&a, &b);
     assert_int_equal(diwarp_create_ah(c.qp, &address, &to_other), 0);
-    for (unsigned i = 0; i < 100; i++)
-        assert_int_equal(post(&c, to_other, IBV_WR_SEND, "otherother", 10, 0, 0, NULL, 0), 0);
-    for (unsigned round = 0; round < 200000 && !(others == 100 && busy > 1000); round++) {
+    for (unsigned i = 0; i < OTHERS; i++)
+        assert_int_equal(post(&c, to_other, IBV_WR_SEND, message, BYTES, 0, 0, NULL, 0), 0);
+    for (unsigned round = 0; round < 200000 && !(others == OTHERS && busy > 1000); round++) {
         (void)post(&a, to_busy, IBV_WR_SEND, "busy", 4, 0, 0, NULL, 0);
         node_poll(&a);
         node_poll(&c);
         int n = diwarp_poll_cq(b.cq, 16, wc);
         for (int i = 0; i < n; i++) {
             busy += wc[i].wc.byte_len == 4;
-            others += wc[i].wc.byte_len == 10;
+            others += wc[i].wc.byte_len == BYTES;
         }
     }
     assert_true(busy > 1000);
-    assert_int_equal(others, 100);
+    assert_int_equal(others, OTHERS);
     diwarp_destroy_ah(to_busy);
     diwarp_destroy_ah(to_other);
     diwarp_destroy_qp(other);
@@ -166,6 +169,46 @@ static void run_cq__hands_nothing_out(void **state)
     }
     assert_true(diwarp_query_counters(b.qp)->drop_no_buffer > 0);
     diwarp_destroy_ah(ah);
+    node_close(&a);
+    node_close(&b);
+}
+
+/* What they point to goes with their QP; those of the other QPs stay. */
+static void destroy_qp__its_completions_go(void **state)
+{
+    (void)state;
+    struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_RD);
+    struct diwarp_address address;
+    struct diwarp_ah *to_b, *to_other = NULL;
+    struct diwarp_qp *other;
+    struct diwarp_wc wc[8];
+    struct node a, b;
+
+    node_open_default(&a, 1, DIWARP_QPT_RD);
+    node_open_default(&b, 2, DIWARP_QPT_RD);
+    qp_attr.cq = b.cq;
+    assert_int_equal(diwarp_create_qp(b.pd, &qp_attr, &other, NULL), 0);
+    diwarp_query_address(other, &address);
+    address.name.rank = 3;
+    to_b = node_ah(&a, &b);
+    assert_int_equal(diwarp_create_ah(a.qp, &address, &to_other), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(post(&a, to_other, IBV_WR_SEND, "other", 5, IBV_SEND_SIGNALED, 0, NULL, 0),
+                         0);
+        assert_int_equal(post(&a, to_b, IBV_WR_SEND, "b", 1, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+        for (uint64_t end_ns = clock_ns() + WAIT_NS;
+             a.sends < 2 * (i + 1) && clock_ns() < end_ns;) {
+            (void)diwarp_run_cq(b.cq);
+            node_poll(&a);
+        }
+    }
+    assert_int_equal(b.cq->count, 6);
+    diwarp_destroy_qp(other);
+    assert_int_equal(diwarp_poll_cq(b.cq, 8, wc), 3);
+    for (unsigned i = 0; i < 3; i++)
+        assert_memory_equal(wc[i].data, "b", 1);
+    diwarp_destroy_ah(to_b);
+    diwarp_destroy_ah(to_other);
     node_close(&a);
     node_close(&b);
 }
@@ -314,6 +357,7 @@ int main(void)
         cmocka_unit_test(cq__keeps_the_order_while_it_grows),
         cmocka_unit_test(wc_status__of_what_came_on_the_wire),
         cmocka_unit_test(cq__of_two_qps_serves_both),
+        cmocka_unit_test(destroy_qp__its_completions_go),
         cmocka_unit_test(poll__few_at_a_time),
         cmocka_unit_test(run_cq__hands_nothing_out),
         cmocka_unit_test(busy__while_a_record_moves_without_completions),

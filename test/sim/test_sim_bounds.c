@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bounds that all peers share: who vanishes or stays silent does not keep the others waiting. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "test/sim/sim_fixture.h"
+
+#define RECORD_BYTES (4u << 20)
+#define LONG_BYTES   400000u
+#define TIMEOUT_NS   (5 * SECOND)
+
+/* Holds all that the cases send at once; nothing but the bounds keeps it back. */
+static struct fixture *open_wide(unsigned nodes)
+{
+    struct fixture *f = fixture_new();
+    f->config.node_count = nodes;
+    f->config.mtu_bytes = 65535;
+    f->config.device.rcvbuf_bytes = 32u << 20;
+    f->config.device.peer_timeout_ns = TIMEOUT_NS;
+    f->config.qp.max_msg_bytes = 8u << 20;
+    return f;
+}
+
+static void send_one(struct fixture *f, unsigned from, unsigned to, uint64_t wr_id, void *data,
+                     uint32_t bytes)
+{
+    assert_int_equal(fixture_post(f, from, to, wr_id, IBV_WR_SEND_WITH_IMM, 0, data, bytes, NULL),
+                     0);
+}
+
+/* Each knows the other's credit. */
+static void acquaint(struct fixture *f)
+{
+    uint8_t data[8] = {0};
+    for (unsigned from = 0; from < f->config.node_count; from++)
+        for (unsigned to = 0; to < f->config.node_count; to++)
+            if (from != to)
+                send_one(f, from, to, 1000 + to, data, sizeof data);
+    fixture_run(f, SECOND);
+    f->wc_count = 0;
+}
+
+/* ---- messages being put together ---- */
+
+static void assembly__its_sender_vanishes__given_back(void **state)
+{
+    (void)state;
+    struct fixture *f = open_wide(2);
+    uint8_t *data = fixture_payload(1, LONG_BYTES);
+    f->config.mtu_bytes = 1500;
+    fixture_open(f);
+    send_one(f, 0, 1, 1, data, LONG_BYTES);
+    sim_world_run_for(&f->world, 12000);
+    f->world.nodes[0].paused_until_ns = DW_NEVER;
+    sim_world_run_for(&f->world, SECOND);
+    assert_int_equal(f->world.nodes[1].qp->assembly_count, 1);
+    fixture_run(f, TIMEOUT_NS + 4 * SECOND);
+    assert_int_equal(f->world.nodes[1].qp->assembly_count, 0);
+    assert_int_equal(fixture_count(f, 1, DIWARP_WC_PEER_GONE), 1);
+    fixture_close(f);
+    free(data);
+}
+
+/* Message 1 does not get through until then. */
+static uint64_t held_until_ns;
+
+static enum sim_verdict hold_up_first(void *world, const struct sim_endpoint *from,
+                                      const uint8_t *buf, uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    bool first = seen.ddp.opcode == DW_RDMAP_SEND_IMM && seen.ddp.ulp == 1;
+    return first && ((struct sim_world *)world)->net.now_ns < held_until_ns ? SIM_DROP : SIM_PASS;
+}
+
+/* What comes of the second must leave room for the first, which it waits for. */
+static void assembly__of_a_message_behind_a_lost_one(void **state)
+{
+    (void)state;
+    enum { FIRST = 60000, SECOND_BYTES = 8 << 20 };
+    struct fixture *f = open_wide(2);
+    uint8_t *data = fixture_payload(1, SECOND_BYTES);
+    fixture_open(f);
+    acquaint(f);
+    held_until_ns = f->world.net.now_ns + 200 * MS;
+    f->world.net.filter = hold_up_first;
+    send_one(f, 0, 1, 1, data, FIRST);
+    send_one(f, 0, 1, 2, data, SECOND_BYTES);
+    fixture_run(f, 4 * SECOND);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 2);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_SEND), 2);
+    fixture_close(f);
+    free(data);
+}
+
+/* ---- records ---- */
+
+static enum sim_verdict lose_sends(void *world, const struct sim_endpoint *from, const uint8_t *buf,
+                                   uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    return seen.ddp.opcode == DW_RDMAP_SEND_IMM && !fixture_of(world)->hits++ ? SIM_DROP : SIM_PASS;
+}
+
+/* The request is acknowledged at once, for there is a gap before it; then the reader dies. */
+static void source__without_a_grant__its_reader_dies(void **state)
+{
+    (void)state;
+    struct fixture *f = open_wide(3);
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
+    struct diwarp_mr *other = fixture_reg(f, 2, remote, RECORD_BYTES);
+    f->world.net.filter = lose_sends;
+    f->world.nodes[2].paused_until_ns = DW_NEVER;
+    assert_int_equal(fixture_post(f, 0, 2, 1, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, other), 0);
+    send_one(f, 0, 1, 2, local, 100);
+    assert_int_equal(fixture_post(f, 0, 1, 3, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
+    sim_world_run_for(&f->world, 3000);
+    f->world.nodes[0].paused_until_ns = DW_NEVER;
+    sim_world_run_for(&f->world, MS);
+    assert_int_equal(f->world.nodes[1].qp->sources.count, 1);
+    assert_int_equal(sim_counters(&f->world, 1)->tx_record_segments, 0);
+    fixture_run(f, TIMEOUT_NS + 4 * SECOND);
+    assert_int_equal(fixture_count(f, 1, DIWARP_WC_PEER_GONE), 1);
+    assert_int_equal(f->world.nodes[1].qp->sources.count, 0);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+/* Steps until node 0 has completed `wr_id`, for so long at most. */
+static void run_until_done(struct fixture *f, uint64_t wr_id, int opcode, uint64_t limit_ns)
+{
+    uint64_t until_ns = f->world.net.now_ns + limit_ns;
+    while (!fixture_find(f, 0, wr_id, opcode)) {
+        assert_true(f->world.net.now_ns < until_ns);
+        assert_true(sim_world_step(&f->world));
+    }
+    assert_false(f->world.failed);
+}
+
+/* Reads of one that does not run take the grants, but not for as long as it pauses. */
+static void reads__of_a_silent_peer__do_not_stop_others(void **state)
+{
+    (void)state;
+    enum { SILENT = 5 };
+    struct fixture *f = open_wide(3);
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    uint8_t *sinks[SILENT];
+    fixture_open(f);
+    acquaint(f);
+    struct diwarp_mr *silent = fixture_reg(f, 1, remote, RECORD_BYTES);
+    struct diwarp_mr *mr = fixture_reg(f, 2, remote, RECORD_BYTES);
+    f->world.nodes[1].paused_until_ns = f->world.net.now_ns + 4 * SECOND;
+    for (unsigned i = 0; i < SILENT; i++) {
+        sinks[i] = fixture_payload(1, RECORD_BYTES);
+        assert_int_equal(
+            fixture_post(f, 0, 1, i, IBV_WR_RDMA_READ, 0, sinks[i], RECORD_BYTES, silent), 0);
+    }
+    assert_int_equal(fixture_post(f, 0, 2, 9, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
+    run_until_done(f, 9, IBV_WC_RDMA_READ, SECOND);
+    assert_memory_equal(local, remote, RECORD_BYTES);
+    fixture_run(f, 8 * SECOND);
+    for (unsigned i = 0; i < SILENT; i++) {
+        fixture_assert_status(f, 0, i, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+        assert_memory_equal(sinks[i], remote, RECORD_BYTES);
+        free(sinks[i]);
+    }
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+/* What a deregistration gives back is granted at once: no datagram or timer would see to it. */
+static void grants__freed__wake_the_next(void **state)
+{
+    (void)state;
+    struct fixture *f = open_wide(3);
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    uint8_t *sink = fixture_payload(3, RECORD_BYTES);
+    fixture_open(f);
+    acquaint(f);
+    struct diwarp_mr *written = fixture_reg(f, 0, local, RECORD_BYTES);
+    struct diwarp_mr *read = fixture_reg(f, 2, remote, RECORD_BYTES);
+    assert_int_equal(fixture_post(f, 1, 0, 1, IBV_WR_RDMA_WRITE, 0, remote, RECORD_BYTES, written),
+                     0);
+    f->world.nodes[1].paused_until_ns = f->world.net.now_ns + 10 * MS;
+    sim_world_run_for(&f->world, 50000);
+    assert_int_equal(fixture_post(f, 0, 2, 2, IBV_WR_RDMA_READ, 0, sink, RECORD_BYTES, read), 0);
+    sim_world_run_for(&f->world, 50000);
+    assert_true(diwarp_cq_idle_ns(f->world.nodes[0].cq) > 0);
+    diwarp_dereg_mr(written);
+    assert_int_equal(diwarp_cq_idle_ns(f->world.nodes[0].cq), 0);
+    run_until_done(f, 2, IBV_WC_RDMA_READ, MS);
+    fixture_run(f, 2 * SECOND);
+    fixture_assert_status(f, 1, 1, IBV_WC_RDMA_WRITE, IBV_WC_REM_ABORT_ERR);
+    assert_memory_equal(sink, remote, RECORD_BYTES);
+    fixture_close(f);
+    free(local);
+    free(remote);
+    free(sink);
+}
+
+/* Nor do Sends to it keep all buffers. */
+static void sends__to_a_silent_peer__do_not_stop_others(void **state)
+{
+    (void)state;
+    enum { SENDS = 100, BYTES = 60000 };
+    struct fixture *f = open_wide(3);
+    uint8_t *data = fixture_payload(1, BYTES);
+    fixture_open(f);
+    acquaint(f);
+    f->world.nodes[1].paused_until_ns = f->world.net.now_ns + 4 * SECOND;
+    for (unsigned i = 0; i < SENDS; i++)
+        send_one(f, 0, 1, i, data, BYTES);
+    for (unsigned i = 0; i < SENDS; i++)
+        send_one(f, 0, 2, SENDS + i, data, BYTES);
+    uint64_t until_ns = f->world.net.now_ns + SECOND;
+    for (unsigned i = 0; i < SENDS; i++)
+        run_until_done(f, SENDS + i, IBV_WC_SEND, until_ns - f->world.net.now_ns);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 0);
+    fixture_run(f, 8 * SECOND);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_SEND), 2 * SENDS);
+    fixture_close(f);
+    free(data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(assembly__its_sender_vanishes__given_back),
+        cmocka_unit_test(assembly__of_a_message_behind_a_lost_one),
+        cmocka_unit_test(source__without_a_grant__its_reader_dies),
+        cmocka_unit_test(reads__of_a_silent_peer__do_not_stop_others),
+        cmocka_unit_test(grants__freed__wake_the_next),
+        cmocka_unit_test(sends__to_a_silent_peer__do_not_stop_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
