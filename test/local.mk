@@ -151,6 +151,7 @@ UNIT_TESTS = \
 	test/unit/test_rtt \
 	test/unit/test_seen \
 	test/unit/test_sendwin \
+	test/unit/test_sendwin_cwnd \
 	test/unit/test_sendwin_lossy \
 	test/unit/test_serial \
 	test/unit/test_siphash \

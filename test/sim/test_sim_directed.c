@@ -56,13 +56,6 @@ static enum sim_verdict lose_status(void *world, const struct sim_endpoint *from
     return lose_control(world, from, buf, bytes, DW_RECORD_STATUS);
 }
 
-static enum sim_verdict lose_send(void *world, const struct sim_endpoint *from, const uint8_t *buf,
-                                  uint32_t bytes)
-{
-    struct seen_datagram seen = fixture_parse(from, buf, bytes);
-    return seen.ddp.opcode == DW_RDMAP_SEND_IMM && !fixture_of(world)->hits++ ? SIM_DROP : SIM_PASS;
-}
-
 static enum sim_verdict repeat_all(void *world, const struct sim_endpoint *from, const uint8_t *buf,
                                    uint32_t bytes)
 {
@@ -254,57 +247,6 @@ static void reads__grant_after_the_request(void **state)
     fixture_close(f);
     free(local);
     free(remote);
-}
-
-/* Reads until the Send of node 0 has come. */
-static void read_again_on_wc(struct sim_world *world, struct sim_node *node,
-                             const struct diwarp_wc *wc)
-{
-    struct fixture *f = world->app;
-    bool again = wc->wc.opcode == IBV_WC_RDMA_READ && !f->posted;
-    if (wc->wc.opcode != IBV_WC_RDMA_READ)
-        fixture_on_wc(world, node, wc);
-    f->posted |= wc->wc.opcode == IBV_WC_RECV;
-    if (again)
-        assert_int_equal(fixture_post(f, 1, 0, 2, IBV_WR_RDMA_READ, 0, f->sink, 8, f->source_mr),
-                         0);
-}
-
-/* A lost Send comes soon although its sender serves one read of its destination after the other. */
-static void send__lost_before_reads_without_end(void **state)
-{
-    (void)state;
-    struct fixture *f = fixture_new();
-    fixture_open(f);
-    f->world.net.filter = lose_send;
-    f->world.on_wc = read_again_on_wc;
-    uint8_t *remote = fixture_payload(1, 8), *local = fixture_payload(2, 8);
-    f->source_mr = fixture_reg(f, 0, remote, 8);
-    f->sink = local;
-    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, remote, 8, NULL), 0);
-    assert_int_equal(fixture_post(f, 1, 0, 2, IBV_WR_RDMA_READ, 0, local, 8, f->source_mr), 0);
-    fixture_run(f, SECOND / 10);
-    assert_int_equal(f->hits, 2);
-    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 1);
-    fixture_close(f);
-    free(local);
-    free(remote);
-}
-
-/* The answer to a probe comes after the next probe has left: it tells of the loss all the same. */
-static void send__lost_on_a_path_longer_than_the_time_out(void **state)
-{
-    (void)state;
-    struct fixture *f = fixture_new();
-    f->config.impairment.delay_ns = 60 * MS;
-    fixture_open(f);
-    f->world.net.filter = lose_send;
-    uint8_t *data = fixture_payload(1, 8);
-    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, data, 8, NULL), 0);
-    fixture_run(f, SECOND);
-    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 1);
-    fixture_close(f);
-    free(data);
 }
 
 static unsigned index_of_read(const struct fixture *f)
@@ -505,8 +447,6 @@ int main(void)
         cmocka_unit_test(write_complete__lost),
         cmocka_unit_test(everything__repeated__each_once),
         cmocka_unit_test(reads__grant_after_the_request),
-        cmocka_unit_test(send__lost_before_reads_without_end),
-        cmocka_unit_test(send__lost_on_a_path_longer_than_the_time_out),
         cmocka_unit_test(read__behind_a_queue_that_never_empties),
         cmocka_unit_test(reads__more_than_the_budget__nothing_twice),
         cmocka_unit_test(reads__small_ones_beyond_the_buffer__nothing_twice),

@@ -28,6 +28,13 @@ static enum sim_verdict lose_one_amid(void *world, const struct sim_endpoint *fr
     return amid && !fixture_of(world)->hits++ ? SIM_DROP : SIM_PASS;
 }
 
+static enum sim_verdict lose_send(void *world, const struct sim_endpoint *from, const uint8_t *buf,
+                                  uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    return seen.ddp.opcode == DW_RDMAP_SEND_IMM && !fixture_of(world)->hits++ ? SIM_DROP : SIM_PASS;
+}
+
 /* A long one is payload 7, and counted in `posted`. */
 static void check_long(struct sim_world *world, struct sim_node *node, const struct diwarp_wc *wc)
 {
@@ -245,6 +252,57 @@ static void send__long__many__all_in_order(void **state)
     free(data);
 }
 
+/* Reads until the Send of node 0 has come. */
+static void read_again_on_wc(struct sim_world *world, struct sim_node *node,
+                             const struct diwarp_wc *wc)
+{
+    struct fixture *f = world->app;
+    bool again = wc->wc.opcode == IBV_WC_RDMA_READ && !f->posted;
+    if (wc->wc.opcode != IBV_WC_RDMA_READ)
+        fixture_on_wc(world, node, wc);
+    f->posted |= wc->wc.opcode == IBV_WC_RECV;
+    if (again)
+        assert_int_equal(fixture_post(f, 1, 0, 2, IBV_WR_RDMA_READ, 0, f->sink, 8, f->source_mr),
+                         0);
+}
+
+/* A lost Send comes soon although its sender serves one read of its destination after the other. */
+static void send__lost_before_reads_without_end(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    fixture_open(f);
+    f->world.net.filter = lose_send;
+    f->world.on_wc = read_again_on_wc;
+    uint8_t *remote = fixture_payload(1, 8), *local = fixture_payload(2, 8);
+    f->source_mr = fixture_reg(f, 0, remote, 8);
+    f->sink = local;
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, remote, 8, NULL), 0);
+    assert_int_equal(fixture_post(f, 1, 0, 2, IBV_WR_RDMA_READ, 0, local, 8, f->source_mr), 0);
+    fixture_run(f, SECOND / 10);
+    assert_int_equal(f->hits, 2);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 1);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+/* The answer to a probe comes after the next probe has left: it tells of the loss all the same. */
+static void send__lost_on_a_path_longer_than_the_time_out(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    f->config.impairment.delay_ns = 60 * MS;
+    fixture_open(f);
+    f->world.net.filter = lose_send;
+    uint8_t *data = fixture_payload(1, 8);
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, data, 8, NULL), 0);
+    fixture_run(f, SECOND);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 1);
+    fixture_close(f);
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +315,8 @@ int main(void)
         cmocka_unit_test(send__long__one_lost__without_crc),
         cmocka_unit_test(send__long__inline_beyond_the_window__refused_whole),
         cmocka_unit_test(send__long__many__all_in_order),
+        cmocka_unit_test(send__lost_before_reads_without_end),
+        cmocka_unit_test(send__lost_on_a_path_longer_than_the_time_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,14 +7,25 @@
 
 #define FIRST    0xfffffff0u /* PSNs cross the wrap in each test */
 #define CWND_MIN 2
+#define SIZE     100 /* truesize of a datagram */
 
-static unsigned length(const struct dw_list *list)
+static inline unsigned length(const struct dw_list *list)
 {
     unsigned n = 0;
 
     for (const struct dw_list *it = list->next; it != list; it = it->next)
         n++;
     return n;
+}
+
+/* A window with `count` datagrams sent, the i-th at time i + 1. */
+static inline void fill(struct dw_sendwin *win, struct dw_tx *txs, unsigned count)
+{
+    dw_sendwin_init(win, FIRST, DW_WINDOW_DATAGRAMS, UINT32_MAX);
+    for (unsigned i = 0; i < count; i++) {
+        txs[i] = (struct dw_tx){.truesize_bytes = SIZE};
+        dw_sendwin_on_send(win, &txs[i], i + 1);
+    }
 }
 
 #endif
