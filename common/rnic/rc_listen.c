@@ -9,9 +9,10 @@
 #include "common/rnic/rc.h"
 
 /* Callers that have not said who they are yet: the next one takes the place of the oldest, once
- * that had time enough for one that is there. */
-#define STRANGERS_MAX        64
-#define STRANGER_SHORTEST_NS (100ull * 1000000)
+ * that had time enough for one that is there. Of 128 ranks that share two cores all may call before
+ * they have their next turn. */
+#define STRANGERS_MAX        256
+#define STRANGER_SHORTEST_NS (1000ull * 1000000)
 /* Requests not answered yet; the next ones wait inside TCP. */
 #define REQUESTS_MAX    1024
 #define ACCEPTS_PER_RUN 64

@@ -138,7 +138,7 @@ static bool pass_port(struct sim_net *net, const struct sim_datagram *datagram, 
 {
     const struct sim_impairment *impairment = &net->impairment;
     struct sim_endpoint *to = endpoint_at(net, &datagram->to);
-    if (!impairment->port_bytes_per_ns || !to)
+    if (impairment->port_bytes_per_ns <= 0 || !to)
         return true;
     if (to->port_free_ns < *at_ns)
         to->port_free_ns = *at_ns;

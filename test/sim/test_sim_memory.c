@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Without memory: requests end in one completion or are refused. Linked with --wrap for malloc() and
- * realloc(). */
+/* Without memory: requests end in one completion or are refused. Linked with --wrap for malloc()
+ * and realloc(). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -85,7 +85,7 @@ static void call_silently(struct forged *f, struct fake_stream **strangers, unsi
 static void rc_protocol__silent_strangers_give_way(void **state)
 {
     (void)state;
-    enum { MANY = 64, MORE = 10 };
+    enum { MANY = 256, MORE = 10 };
     struct fake_stream *strangers[MANY], *more[MORE];
     struct forged f;
 
@@ -97,7 +97,7 @@ static void rc_protocol__silent_strangers_give_way(void **state)
     poll_some(&f);
     assert_int_equal(f.end.requests, 0); /* they may still be about to speak */
     assert_int_equal(counters->rc_bad_startup, 0);
-    f.net.now_ns += 110 * MS;
+    f.net.now_ns += 1100 * MS;
     poll_some(&f);
     assert_int_equal(f.end.requests, 1);
     assert_true(fake_is_over(strangers[0]));
