@@ -108,7 +108,9 @@ static void on_loss(struct dw_sendwin *win, const struct dw_tx *tx)
         win->cwnd_datagrams /= 2;
     else if (win->cwnd_datagrams > CWND_MIN_DATAGRAMS)
         win->cwnd_datagrams = CWND_MIN_DATAGRAMS;
-    win->ssthresh_datagrams = win->cwnd_datagrams;
+    /* Where delay had shrunk it before, the loss tells nothing of what lies between. */
+    const uint16_t half = win->ssthresh_datagrams / 2;
+    win->ssthresh_datagrams = win->cwnd_datagrams > half ? win->cwnd_datagrams : half;
 }
 
 static void grow(struct dw_sendwin *win, bool queue_is_short)

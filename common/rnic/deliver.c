@@ -10,11 +10,12 @@
 #include "common/rnic/qp.h"
 
 /* Messages being put together at a time, over all peers, and what has come of them. At the bound
- * their datagrams are refused, and come again. What comes out of turn may have to wait for what was
- * before it, so it takes half at most, lest all wait for room. What comes in turn goes on beyond
- * the bound with one message, whatever its length, until that is whole.
- * With the send pool (1.5 MiB unless asked otherwise), the receive arena (1 MiB) and the spares
- * below, transport takes less than 4 MiB of a process. */
+ * their datagrams are refused, and come again. What begins out of turn may have to wait for what
+ * was before it, so it takes half at most, lest all wait for room. What has begun goes on in turn
+ * up to twice the bound, for all else of its peer waits for it; beyond, one message at a time does,
+ * whatever its length, until it is whole. With the send pool (1.5 MiB unless asked otherwise), the
+ * receive arena (1 MiB) and the spares below, transport takes less than 4 MiB of a process, or 5
+ * while so many have begun. */
 #define ASSEMBLIES_MAX       256
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 
@@ -40,7 +41,9 @@ static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, cons
     dw_cq_push(qp->cq, &wc);
 }
 
-/* Kept for the next messages; one is in any case. */
+/* Kept for the next messages from one run to the next, for a receive may end so many; and bytes of
+ * those kept from one trim to the next, one of them in any case. */
+#define ASSEMBLIES_SPARE       16
 #define ASSEMBLIES_SPARE_BYTES (384u << 10)
 
 static size_t assembly_bytes(const struct diwarp_qp *qp)
@@ -61,12 +64,13 @@ static struct dw_assembly *find(struct dw_peer *peer, uint32_t msn)
 /* For the next segment of one that is begun, or of a new one (NULL). */
 static bool has_room(const struct diwarp_qp *qp, const struct dw_assembly *assembly, bool in_order)
 {
-    unsigned share = in_order ? 1 : 2;
+    if (assembly && in_order)
+        return qp->assembly_bytes < 2 * ASSEMBLIES_MAX_BYTES || !qp->oversize ||
+               qp->oversize == assembly;
+    unsigned share = assembly || in_order ? 1 : 2;
     if (!assembly && qp->assembly_count >= ASSEMBLIES_MAX / share)
         return false;
-    if (qp->assembly_bytes < ASSEMBLIES_MAX_BYTES / share)
-        return true;
-    return in_order && (!qp->oversize || qp->oversize == assembly);
+    return qp->assembly_bytes < ASSEMBLIES_MAX_BYTES / share || (in_order && !qp->oversize);
 }
 
 static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn)
@@ -146,7 +150,7 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, boo
     if (added < 0)
         return false;
     qp->assembly_bytes += (uint64_t)added;
-    if (qp->assembly_bytes > ASSEMBLIES_MAX_BYTES && !qp->oversize)
+    if (in_order && qp->assembly_bytes > ASSEMBLIES_MAX_BYTES && !qp->oversize)
         qp->oversize = assembly;
     if (segment->payload != assembly->buf + ddp->mo)
         memcpy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
@@ -175,13 +179,14 @@ void dw_deliver_recycle(struct diwarp_qp *qp)
         dw_list_prepend(&qp->free_assemblies, it);
         qp->free_assembly_count++;
     }
-    unsigned spares = (unsigned)(ASSEMBLIES_SPARE_BYTES / assembly_bytes(qp));
-    trim(qp, spares ? spares : 1);
+    trim(qp, ASSEMBLIES_SPARE);
 }
 
 bool dw_deliver_trim(struct diwarp_qp *qp)
 {
-    trim(qp, qp->assembly_most);
+    unsigned spares = (unsigned)(ASSEMBLIES_SPARE_BYTES / assembly_bytes(qp));
+    spares = spares ? spares : 1;
+    trim(qp, qp->assembly_most < spares ? qp->assembly_most : spares);
     qp->assembly_most = qp->assembly_count;
     return qp->free_assembly_count > 0 || !dw_list_empty(&qp->done_assemblies);
 }

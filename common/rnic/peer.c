@@ -152,7 +152,9 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 
 static uint8_t cwnd_floor(const struct diwarp_ah *ah)
 {
-    uint32_t datagrams = (CWND_FLOOR_BYTES - 1) / ah->datagram_max_bytes + 1;
+    uint32_t payload = ah->datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_INTRO_BYTES -
+                       DW_SEND_SEGMENT_BYTES - DW_CRC_BYTES;
+    uint32_t datagrams = (CWND_FLOOR_BYTES - 1) / payload + 1;
     if (datagrams < CWND_FLOOR_DATAGRAMS)
         datagrams = CWND_FLOOR_DATAGRAMS;
     return datagrams < UINT8_MAX ? (uint8_t)datagrams : UINT8_MAX;

@@ -327,6 +327,10 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
         memcpy(sink->addr + offset, data, length);
     qp->granted_bytes += sink->record.granted - granted;
     qp->granted_bytes -= (uint32_t)new_bytes;
+    if (sink->counted && !dw_record_sink_due_bytes(&sink->record)) {
+        sink->counted = false; /* nothing of it is under way: others may have its place */
+        qp->granted_records--;
+    }
     qp->counters.rx_record_segments++;
     qp->counters.rx_record_bytes += (uint64_t)new_bytes;
     qp->counters.rx_dup_record_bytes += length - (uint64_t)new_bytes;

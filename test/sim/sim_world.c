@@ -214,7 +214,7 @@ static void check_step(struct sim_world *world)
         if (!qp)
             continue;
         check_grants(world, qp);
-        sim_check(world, qp->assembly_bytes <= (1u << 20) + qp->attr.max_msg_bytes);
+        sim_check(world, qp->assembly_bytes <= (2u << 20) + qp->attr.max_msg_bytes);
         sim_check(world, qp->datagrams.touched_bytes <= qp->device->attr.send_pool_bytes);
         sim_check(world, !qp->counters.drop_window);
         sim_check(world, !qp->counters.drop_truncated);

@@ -315,6 +315,24 @@ static void reads__small_ones_beyond_the_buffer__nothing_twice(void **state)
     free(remote);
 }
 
+/* A budget of one small record: a long one gets its grants one after the other. */
+static void read__longer_than_the_least_budget(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    f->config.device.record_window_bytes = 1024;
+    uint8_t *remote = fixture_payload(1, RECORD_BYTES), *local = fixture_payload(2, RECORD_BYTES);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
+    fixture_run(f, 2 * SECOND);
+    fixture_assert_status(f, 0, 1, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+    assert_memory_equal(local, remote, RECORD_BYTES);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
 /* Far more records than the budget holds: those that wait long for their grant lose nothing. */
 static void reads__more_than_the_budget__nothing_twice(void **state)
 {
@@ -448,6 +466,7 @@ int main(void)
         cmocka_unit_test(everything__repeated__each_once),
         cmocka_unit_test(reads__grant_after_the_request),
         cmocka_unit_test(read__behind_a_queue_that_never_empties),
+        cmocka_unit_test(read__longer_than_the_least_budget),
         cmocka_unit_test(reads__more_than_the_budget__nothing_twice),
         cmocka_unit_test(reads__small_ones_beyond_the_buffer__nothing_twice),
         cmocka_unit_test(reads__large_and_damaged),
