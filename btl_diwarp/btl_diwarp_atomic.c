@@ -73,8 +73,10 @@ int mca_btl_diwarp_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_
     mca_btl_diwarp_rdma_t *rdma;
 
     (void)order;
+    /* osc/rdma asks for whatever it can use; at NOT_SUPPORTED it takes another way, at others it
+     * asks again, for ever. */
     if (OPAL_UNLIKELY(MCA_BTL_ATOMIC_ADD != op || 0 != flags)) {
-        return OPAL_ERR_NOT_AVAILABLE;
+        return OPAL_ERR_NOT_SUPPORTED;
     }
     if (NULL == remote_handle) {
         return mapped_add(module, &args, operand);
@@ -110,7 +112,7 @@ int mca_btl_diwarp_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoin
 
     (void)order;
     if (OPAL_UNLIKELY(0 != flags)) {
-        return OPAL_ERR_NOT_AVAILABLE;
+        return OPAL_ERR_NOT_SUPPORTED;
     }
     if (NULL == remote_handle) {
         return mapped_cswap(module, &args, compare, value);

@@ -245,12 +245,21 @@ static void test_accumulate(struct window *w)
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Get_accumulate(mine, ELEMENTS, MPI_UINT64_T, back, ELEMENTS, MPI_UINT64_T, next_rank,
                        counter(w, next_rank, FIRST), ELEMENTS, MPI_UINT64_T, MPI_REPLACE, w->win);
+    MPI_Win_flush(next_rank, w->win);
+    /* 8 bytes replaced at once: osc/rdma asks the BTL for a swap. */
+    int pair[2] = {mt.rank, 7};
+    MPI_Accumulate(pair, 1, MPI_2INT, next_rank, counter(w, next_rank, FIRST), 1, MPI_2INT,
+                   MPI_REPLACE, w->win);
     MPI_Win_unlock_all(w->win);
     MPI_Barrier(MPI_COMM_WORLD);
     MT_CHECK(back[1] == ranks * (ranks + 1), "get_accumulate fetched %llu",
              (unsigned long long)back[1]);
     MT_CHECK(read_counter(w, FIRST + 1) == 2 * (uint64_t)(previous_rank + 1),
              "MPI_REPLACE left %llu", (unsigned long long)read_counter(w, FIRST + 1));
+    uint64_t left = read_counter(w, FIRST);
+    memcpy(pair, &left, sizeof pair);
+    MT_CHECK(pair[0] == previous_rank && pair[1] == 7, "a pair replaced is %d, %d", pair[0],
+             pair[1]);
 }
 
 /* ---- atomics ------------------------------------------------------------------------------ */
