@@ -254,6 +254,7 @@ MPI_TESTS = \
 	test/mpi/pt2pt_sizes \
 	test/mpi/pvars \
 	test/mpi/random_traffic \
+	test/mpi/refused \
 	test/mpi/spawn \
 	test/mpi/threads \
 	test/mpi/vanish
@@ -293,6 +294,9 @@ test_mpi_pvars_LDADD = $(MPI_LIBS)
 
 test_mpi_random_traffic_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_random_traffic_LDADD = $(MPI_LIBS)
+
+test_mpi_refused_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_refused_LDADD = $(MPI_LIBS)
 
 test_mpi_spawn_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_spawn_LDADD = $(MPI_LIBS)
