@@ -37,11 +37,11 @@ if DW_COMPONENT
 noinst_LTLIBRARIES += libbtl_diwarp.la
 libbtl_diwarp_la_SOURCES = $(BTL_SOURCES)
 libbtl_diwarp_la_CPPFLAGS = $(AM_CPPFLAGS) $(OPAL_CPPFLAGS)
-libbtl_diwarp_la_CFLAGS = $(AM_CFLAGS) $(DW_COMPONENT_CFLAGS)
+libbtl_diwarp_la_CFLAGS = $(AM_CFLAGS) $(DW_COMPONENT_CFLAGS) $(DW_LTO_CFLAGS)
 
 # -z now and -z defs: a component that does not fit the Open MPI at hand fails when it is loaded,
 # with the name of what is missing, not in the middle of a job.
-COMPONENT_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+COMPONENT_LDFLAGS = $(AM_LDFLAGS) $(DW_LTO_LDFLAGS) -module -avoid-version -shared \
 	-export-symbols-regex '^mca_btl_diwarp_component$$' -Wl,-z,now -Wl,-z,defs
 COMPONENT_LIBS = libbtl_diwarp.la libdiwarp_core.la $(OPAL_LIBS) $(DW_SYSTEM_LIBS)
 

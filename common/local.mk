@@ -102,14 +102,16 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/ud.h \
 	common/rnic/ud_record.c \
 	common/rnic/ud_send.c
+libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_LTO_CFLAGS)
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 
 libdiwarp_open_la_SOURCES = common/llp/open.c
+libdiwarp_open_la_CFLAGS = $(AM_CFLAGS) $(DW_LTO_CFLAGS)
 
 # libtool's CURRENT:REVISION:AGE, not the release: see "Updating version info" in its manual.
 libdiwarp_la_SOURCES =
 libdiwarp_la_LIBADD = libdiwarp_core.la libdiwarp_open.la
-libdiwarp_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
+libdiwarp_la_LDFLAGS = $(AM_LDFLAGS) $(DW_LTO_LDFLAGS) -version-info 0:0:0 -no-undefined \
 	-export-symbols-regex '^diwarp_'
 
 # What a program of this tree links: internal names are visible there, unlike in the library.

@@ -27,6 +27,34 @@ AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])], [AC_MSG_RESULT([yes])],
      AC_MSG_ERROR([$2])])
 CFLAGS=$dw_save_CFLAGS])
 
+dnl Link-time optimisation of what is installed. A message's path goes through many small functions
+dnl in files of their own: inlined, it takes a tenth fewer instructions. Not of a static library, which
+dnl must serve other versions of the compiler, nor of the tests, which look at the functions one by one.
+AC_DEFUN([DW_LINK_TIME_OPTIMISATION], [
+AC_ARG_ENABLE([lto], [AS_HELP_STRING([--disable-lto],
+    [no link-time optimisation (done with gcc, and not with --enable-static)])], [], [enable_lto=yes])
+DW_LTO_CFLAGS=
+DW_LTO_LDFLAGS=
+AS_IF([test "$enable_lto" != no && test "$enable_static$enable_sanitize$enable_fuzz" = nonono], [
+    enable_lto=no
+    AC_MSG_CHECKING([whether $CC optimises at link time])
+    dw_save_CFLAGS=$CFLAGS
+    dw_lto_CFLAGS='-flto=auto -ffat-lto-objects'
+    CFLAGS="$CFLAGS -Werror $dw_lto_CFLAGS"
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[
+#ifdef __clang__
+#error its objects serve its own linker only
+#endif
+]], [])], [
+        enable_lto=yes
+        DW_LTO_CFLAGS=$dw_lto_CFLAGS
+        DW_LTO_LDFLAGS='-flto=auto'
+        DW_LDFLAGS="$DW_LDFLAGS -fno-lto"
+    ])
+    CFLAGS=$dw_save_CFLAGS
+    AC_MSG_RESULT([$enable_lto])
+], [enable_lto=no])])
+
 dnl Finds Open MPI through its compiler wrapper: version, headers (BTLs need the internal ones),
 dnl libraries, mpirun, ompi_info and the plugin folder.
 AC_DEFUN([DW_OPENMPI], [
