@@ -172,6 +172,7 @@ struct dw_sink {
     bool held;    /* complete, waits for diwarp_post_release() */
     bool counted; /* in qp.granted_records */
     bool aside;   /* its peer is silent: others may have been granted what is due of it */
+    bool parked;  /* not in want, though not all is granted: its time is not come */
 };
 
 /* RD record at the source: answers a peer's read, or is our own write. */

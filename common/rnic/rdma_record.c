@@ -83,6 +83,24 @@ static bool may_be_granted(const struct dw_sink *sink)
     return is_known_to_source(sink) && !sink->peer->sinks_aside;
 }
 
+/* Every run walks the list: what waits for its request to be sent, or for a silent peer, which may
+ * be thousands, is not in it meanwhile. */
+static void park(struct dw_sink *sink)
+{
+    if (!sink->peer->sinks_aside && (sink->region || sink->requested))
+        return;
+    sink->parked = true;
+    dw_list_remove(&sink->want_link);
+}
+
+static void unpark(struct dw_sink *sink)
+{
+    if (!sink->parked)
+        return;
+    sink->parked = false;
+    dw_list_append(&sink->peer->qp->want, &sink->want_link);
+}
+
 void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn)
 {
     struct dw_sink *sink = dw_map_get(&peer->qp->sinks, dw_record_key(peer, id));
@@ -90,6 +108,7 @@ void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn)
         return;
     sink->requested = true;
     sink->request_psn = psn;
+    unpark(sink);
 }
 
 uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
@@ -104,6 +123,7 @@ uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
             grant(sink, now_ns);
         if (older == sink || may_be_granted(older))
             break;
+        park(older);
     }
     return sink->record.granted;
 }
@@ -126,8 +146,10 @@ void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
         return;
     dw_list_foreach (it, &qp->want) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
-        if (!may_be_granted(sink))
+        if (!may_be_granted(sink)) {
+            park(sink);
             continue;
+        }
         if (!grant(sink, now_ns))
             return; /* younger ones wait behind it */
         dw_sink_send_status(sink, NULL, 0);
@@ -151,9 +173,12 @@ static void take_back(struct dw_sink *sink)
     if (!sink->aside)
         return;
     sink->aside = false;
-    sink->peer->sinks_aside--;
     sink->peer->qp->granted_bytes += dw_record_sink_due_bytes(&sink->record);
     sink->peer->qp->granted_records += sink->counted;
+    if (--sink->peer->sinks_aside > 0)
+        return;
+    dw_list_foreach (it, &sink->peer->sinks)
+        unpark(dw_container(it, struct dw_sink, peer_link));
 }
 
 /* ---- sink ---- */
@@ -216,6 +241,7 @@ static void stop(struct dw_sink *sink)
     sink->record.granted = (uint32_t)sink->record.map.bytes;
     qp->granted_records -= sink->counted;
     sink->counted = false;
+    sink->parked = false;
     dw_list_remove(&sink->want_link);
     dw_heap_set(&qp->timers, &sink->timer, DW_NEVER);
 }

@@ -174,6 +174,44 @@ static void reads__of_a_silent_peer__do_not_stop_others(void **state)
     free(remote);
 }
 
+static unsigned length(struct dw_list *list)
+{
+    unsigned n = 0;
+    dw_list_foreach (it, list)
+        n++;
+    return n;
+}
+
+/* Every run looks at those that want a grant: not at thousands that cannot have one. */
+static void reads__many_of_a_silent_peer__are_not_looked_at(void **state)
+{
+    (void)state;
+    enum { READS = 1000, BYTES = 4096 };
+    struct fixture *f = open_wide(2);
+    uint8_t *local = fixture_payload(1, READS * BYTES), *remote = fixture_payload(2, BYTES);
+    f->config.device.rcvbuf_bytes = 1u << 20;
+    fixture_open(f);
+    acquaint(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
+    struct dw_list *want = &f->world.nodes[0].qp->want;
+    f->world.nodes[1].paused_until_ns = f->world.net.now_ns + 4 * SECOND;
+    for (unsigned i = 0; i < READS; i++) {
+        uint8_t *to = local + i * BYTES;
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_RDMA_READ, 0, to, BYTES, mr), 0);
+    }
+    sim_world_run_for(&f->world, 2 * SECOND);
+    assert_true(length(want) < 100);
+    fixture_run(f, 8 * SECOND);
+    for (unsigned i = 0; i < READS; i++) {
+        fixture_assert_status(f, 0, i, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+        assert_memory_equal(local + i * BYTES, remote, BYTES);
+    }
+    assert_int_equal(length(want), 0);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
 /* What a deregistration gives back is granted at once: no datagram or timer would see to it. */
 static void grants__freed__wake_the_next(void **state)
 {
@@ -235,6 +273,7 @@ int main(void)
         cmocka_unit_test(assembly__of_a_message_behind_a_lost_one),
         cmocka_unit_test(source__without_a_grant__its_reader_dies),
         cmocka_unit_test(reads__of_a_silent_peer__do_not_stop_others),
+        cmocka_unit_test(reads__many_of_a_silent_peer__are_not_looked_at),
         cmocka_unit_test(grants__freed__wake_the_next),
         cmocka_unit_test(sends__to_a_silent_peer__do_not_stop_others),
     };
