@@ -39,6 +39,10 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
     for (int i = 0; i < count; i++) {
         on_wc(module, &wc[i]);
     }
+    if (module->rc->unflushed) {
+        module->rc->unflushed = false;
+        diwarp_rc_flush(module->cq);
+    }
 }
 
 /* 0 or negative errno. */

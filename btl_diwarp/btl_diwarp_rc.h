@@ -26,6 +26,7 @@ struct mca_btl_diwarp_rc {
     opal_hash_table_t endpoints; /* by name; also of processes not added yet */
     unsigned connections;        /* QPs that were not destroyed yet */
     bool closing;                /* nothing is delivered or completed any more */
+    bool unflushed;              /* callbacks have posted lazily */
 };
 
 /* ---- endpoints (btl_diwarp_rc_endpoint.c) --------------------------------------------------- */
@@ -49,7 +50,7 @@ typedef struct mca_btl_diwarp_rc_endpoint {
     bool deleted;
     bool left;                  /* it said goodbye, and was not connected since */
     unsigned long sent_at_poll; /* module->polls at the last send */
-    uint64_t sent_ns;           /* when that was */
+    uint64_t sent_ns;           /* when that was: the end of its call, which is no pause */
     struct diwarp_rc_qp *qp;    /* of the state */
     struct diwarp_rc_qp *lost;  /* our call that lost, until its rejection comes */
     unsigned char *buffers;     /* receives, without SRQ, while connected */
@@ -70,8 +71,8 @@ static inline uint64_t mca_btl_diwarp_rc_key(struct diwarp_name name)
 
 static inline uint64_t mca_btl_diwarp_rc_my_key(void)
 {
-    return mca_btl_diwarp_rc_key((struct diwarp_name){.job = OPAL_PROC_MY_NAME.jobid,
-                                                      .rank = OPAL_PROC_MY_NAME.vpid});
+    return mca_btl_diwarp_rc_key(
+        (struct diwarp_name){.job = OPAL_PROC_MY_NAME.jobid, .rank = OPAL_PROC_MY_NAME.vpid});
 }
 
 int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
@@ -103,7 +104,7 @@ void mca_btl_diwarp_rc_endpoint_leave_if_due(struct mca_btl_diwarp_module *modul
                                              mca_btl_diwarp_rc_endpoint_t *endpoint);
 /* Destroys its QPs without a goodbye, whatever their state. */
 void mca_btl_diwarp_rc_endpoint_destroy_qps(struct mca_btl_diwarp_module *module,
-                                           mca_btl_diwarp_rc_endpoint_t *endpoint);
+                                            mca_btl_diwarp_rc_endpoint_t *endpoint);
 
 /* Events, from completions. */
 void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
@@ -116,26 +117,14 @@ void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
 
 /* ---- work requests (btl_diwarp_rc_work.c) --------------------------------------------------- */
 
-/* Messages to a peer that are posted no further apart are a burst. */
-#define MCA_BTL_DIWARP_RC_BURST_NS 2000
-
 /* Under the lock, once for each request: BURST for what follows right after another, with no poll
- * between. Bursts share send calls so, and a message on its own leaves at once: its sender may
- * compute before it polls again. */
-static inline enum mca_btl_diwarp_pace
-mca_btl_diwarp_rc_pace(const struct mca_btl_diwarp_module *module,
-                       mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    const unsigned long polls = __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
-    const uint64_t now_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
-    const bool burst = endpoint->sent_at_poll == polls &&
-                       now_ns - endpoint->sent_ns < MCA_BTL_DIWARP_RC_BURST_NS;
-
-    endpoint->sent_at_poll = polls;
-    endpoint->sent_ns = now_ns;
-    return burst && mca_btl_diwarp_component.params.rc_coalesce ? MCA_BTL_DIWARP_PACE_BURST
-                                                                : MCA_BTL_DIWARP_PACE_ALONE;
-}
+ * between, and for what callbacks post, which leaves when they are over. That shares send calls. A
+ * message on its own leaves at once: its sender may compute before it polls again. */
+enum mca_btl_diwarp_pace mca_btl_diwarp_rc_pace(struct mca_btl_diwarp_module *module,
+                                                mca_btl_diwarp_rc_endpoint_t *endpoint);
+/* Under the lock: posts at that pace. */
+int mca_btl_diwarp_rc_post(mca_btl_diwarp_rc_endpoint_t *endpoint, struct ibv_send_wr *wr,
+                           enum mca_btl_diwarp_pace pace);
 
 /* Posts, or queues while there is no connection or no room. 1: done at once, without completion.
  * 0: on_complete() will be called. Negative errno: nothing was kept. */

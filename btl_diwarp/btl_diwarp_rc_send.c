@@ -25,10 +25,7 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
     if (MCA_BTL_DIWARP_PACE_UNKNOWN == frag->pace) {
         frag->pace = mca_btl_diwarp_rc_pace(module, endpoint);
     }
-    if (MCA_BTL_DIWARP_PACE_BURST == frag->pace) {
-        wr.send_flags |= (unsigned)DIWARP_SEND_LAZY;
-    }
-    return diwarp_rc_post_send(endpoint->qp, &wr);
+    return mca_btl_diwarp_rc_post(endpoint, &wr, frag->pace);
 }
 
 static const struct mca_btl_diwarp_work_ops frag_ops = {
@@ -64,10 +61,10 @@ static int send_gathered(struct mca_btl_diwarp_module *module,
     const unsigned char lead[MCA_BTL_DIWARP_HEADER_BYTES] = {tag};
     struct ibv_sge sge[3] = {{.addr = (uintptr_t)lead, .length = sizeof(lead)},
                              {.addr = (uintptr_t)header, .length = (uint32_t)header_size}};
-    const struct ibv_send_wr wr = {.sg_list = sge,
-                                   .num_sge = payload_size > 0 ? 3 : 2,
-                                   .opcode = IBV_WR_SEND,
-                                   .send_flags = IBV_SEND_INLINE};
+    struct ibv_send_wr wr = {.sg_list = sge,
+                             .num_sge = payload_size > 0 ? 3 : 2,
+                             .opcode = IBV_WR_SEND,
+                             .send_flags = IBV_SEND_INLINE};
     void *from;
     int rc = -EAGAIN;
 
@@ -83,9 +80,7 @@ static int send_gathered(struct mca_btl_diwarp_module *module,
                     NULL == endpoint->waiting_first)) {
         *pace = mca_btl_diwarp_rc_pace(module, endpoint);
         if (MCA_BTL_DIWARP_PACE_ALONE == *pace) {
-            rc = diwarp_rc_post_send(endpoint->qp, &wr);
-            /* The call is no pause of the program. */
-            endpoint->sent_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+            rc = mca_btl_diwarp_rc_post(endpoint, &wr, *pace);
         }
     }
     OPAL_THREAD_UNLOCK(&module->rc->lock);

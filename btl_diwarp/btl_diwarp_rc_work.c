@@ -8,6 +8,42 @@
 #include <errno.h>
 #include <string.h>
 
+/* Messages to a peer that are posted no further apart are a burst. */
+#define BURST_NS 2000
+
+enum mca_btl_diwarp_pace mca_btl_diwarp_rc_pace(struct mca_btl_diwarp_module *module,
+                                                mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    const unsigned long polls = __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
+    const uint64_t now_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+    bool burst = endpoint->sent_at_poll == polls && now_ns - endpoint->sent_ns < BURST_NS;
+
+    if (!mca_btl_diwarp_component.params.rc_coalesce) {
+        return MCA_BTL_DIWARP_PACE_ALONE;
+    }
+    if (mca_btl_diwarp_in_progress(module)) {
+        module->rc->unflushed = true;
+        burst = true;
+    }
+    endpoint->sent_at_poll = polls;
+    endpoint->sent_ns = now_ns;
+    return burst ? MCA_BTL_DIWARP_PACE_BURST : MCA_BTL_DIWARP_PACE_ALONE;
+}
+
+int mca_btl_diwarp_rc_post(mca_btl_diwarp_rc_endpoint_t *endpoint, struct ibv_send_wr *wr,
+                           enum mca_btl_diwarp_pace pace)
+{
+    int rc;
+
+    if (MCA_BTL_DIWARP_PACE_BURST == pace) {
+        wr->send_flags |= (unsigned)DIWARP_SEND_LAZY;
+        return diwarp_rc_post_send(endpoint->qp, wr);
+    }
+    rc = diwarp_rc_post_send(endpoint->qp, wr);
+    endpoint->sent_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+    return rc;
+}
+
 static void waiting_append(mca_btl_diwarp_rc_endpoint_t *endpoint, struct mca_btl_diwarp_work *work)
 {
     work->next = NULL;

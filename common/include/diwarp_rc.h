@@ -161,6 +161,8 @@ DIWARP_EXPORT int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_
 
 /* Readable when RC QPs of the CQ have work, for poll(2) only; -1: there are none. */
 DIWARP_EXPORT int diwarp_rc_fd(const struct diwarp_cq *cq);
+/* Sends now what was posted with DIWARP_SEND_LAZY. */
+DIWARP_EXPORT void diwarp_rc_flush(struct diwarp_cq *cq);
 /* So many completions wait that streams are not served until some were polled: diwarp_rc_fd() stays
  * readable meanwhile. */
 DIWARP_EXPORT bool diwarp_rc_is_full(struct diwarp_cq *cq);

@@ -174,6 +174,14 @@ int dw_rc_run(struct dw_rc *rc, uint64_t now_ns)
     return received;
 }
 
+void diwarp_rc_flush(struct diwarp_cq *cq)
+{
+    dw_lock(cq->device);
+    if (cq->rc)
+        dw_rc_flush_lazy(cq->rc);
+    dw_unlock(cq->device);
+}
+
 bool diwarp_rc_is_full(struct diwarp_cq *cq)
 {
     dw_lock(cq->device);

@@ -12,6 +12,8 @@
 #define MESSAGES         50
 #define MESSAGES_LARGE   5
 #define RENDEZVOUS_BYTES 1048576
+/* Above what RC's receives hold. */
+#define RENDEZVOUS_WINDOW_BYTES 16384
 
 static void ring(size_t size, int count)
 {
@@ -102,6 +104,37 @@ static void check_rc_rendezvous(struct mt_pvar_set *set, uint64_t bytes)
              (unsigned long long)mt_pvar_value(set, PREFIX "fin_msgs_on_wire"));
 }
 
+/* Windows of messages that take a rendezvous each. */
+static void windows(size_t size)
+{
+    enum { WINDOW = 32, WINDOWS = 20 };
+    unsigned char *out = mt_alloc(size), *in = mt_alloc(size * WINDOW);
+    int dst = (mt.rank + 1) % mt.size, src = (mt.rank - 1 + mt.size) % mt.size;
+    MPI_Request requests[2 * WINDOW];
+
+    memset(out, 1, size);
+    for (int w = 0; w < WINDOWS; w++) {
+        for (int i = 0; i < WINDOW; i++)
+            MPI_Irecv(in + (size_t)i * size, mt_count(size), MPI_BYTE, src, 2, MPI_COMM_WORLD,
+                      &requests[i]);
+        for (int i = 0; i < WINDOW; i++)
+            MPI_Isend(out, mt_count(size), MPI_BYTE, dst, 2, MPI_COMM_WORLD, &requests[WINDOW + i]);
+        MPI_Waitall(2 * WINDOW, requests, MPI_STATUSES_IGNORE);
+    }
+    free(out);
+    free(in);
+}
+
+/* What answers of the peer set off goes out together: without that each message has its call. */
+static void check_rc_calls(struct mt_pvar_set *set)
+{
+    uint64_t fpdus = mt_pvar_value(set, PREFIX "rc_tx_fpdus");
+    uint64_t calls = mt_pvar_value(set, PREFIX "rc_tx_syscalls");
+
+    MT_CHECK(calls < fpdus - fpdus / 5, "%llu calls for %llu FPDUs", (unsigned long long)calls,
+             (unsigned long long)fpdus);
+}
+
 int main(int argc, char **argv)
 {
     struct mt_pvar_set set;
@@ -124,8 +157,13 @@ int main(int argc, char **argv)
     ring(RENDEZVOUS_BYTES, MESSAGES_LARGE);
     /* Sendrecv returns only when the peer holds our bytes, so both directions are counted now. */
     MPI_Barrier(MPI_COMM_WORLD);
-    (rc ? check_rc_rendezvous : check_rendezvous)(&set, (uint64_t)MESSAGES_LARGE *
-                                                            RENDEZVOUS_BYTES);
+    (rc ? check_rc_rendezvous : check_rendezvous)(&set,
+                                                  (uint64_t)MESSAGES_LARGE * RENDEZVOUS_BYTES);
+    if (rc) {
+        mt_phase("windows");
+        windows(RENDEZVOUS_WINDOW_BYTES);
+        check_rc_calls(&set);
+    }
     check_memory(&set);
     print_all(&set);
     mt_pvar_set_fini(&set);
