@@ -5,6 +5,7 @@
 #include "benchmarks/samples.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,6 +13,37 @@ char raw_buffer[RAW_CHUNK_BYTES];
 
 /* Of a datagram that only acknowledges: others have a multiple of 8 bytes. */
 #define ACK_BYTES 9
+
+/* Of one datagram in memory: GRO joins no more. */
+#define PLACE_BYTES (64u << 10)
+
+struct raw_memory raw_memory_get(size_t bytes)
+{
+    struct raw_memory memory = {.bytes = bytes / PLACE_BYTES * PLACE_BYTES};
+
+    if (memory.bytes) {
+        memory.base = malloc(memory.bytes);
+        if (!memory.base)
+            raw_die("out of memory");
+        memset(memory.base, 1, memory.bytes);
+    }
+    return memory;
+}
+
+void raw_memory_put(struct raw_memory *memory)
+{
+    free(memory->base);
+}
+
+char *raw_memory_next(struct raw_memory *memory)
+{
+    if (!memory->bytes)
+        return raw_buffer;
+    if (memory->at == memory->bytes)
+        memory->at = 0;
+    memory->at += PLACE_BYTES;
+    return memory->base + memory->at - PLACE_BYTES;
+}
 
 void raw_send_message(int fd, const struct raw_request *r)
 {
@@ -34,8 +66,10 @@ void raw_receive_bytes(int fd, size_t bytes)
 
 static void send_exchanged(int fd, size_t bytes, struct raw_exchange *x)
 {
-    memcpy(raw_buffer, &x->got, sizeof x->got);
-    raw_spin_send(fd, raw_buffer, bytes);
+    char *from = bytes == ACK_BYTES ? raw_buffer : raw_memory_next(&x->from);
+
+    memcpy(from, &x->got, sizeof x->got);
+    raw_spin_send(fd, from, bytes);
     x->told = x->got;
 }
 
@@ -54,8 +88,9 @@ void raw_exchange(int fd, const struct raw_request *r, uint64_t end, struct raw_
             send_exchanged(fd, ACK_BYTES, x);
             continue;
         }
-        part = raw_spin_recv(fd, raw_buffer, sizeof raw_buffer);
-        memcpy(&acked, raw_buffer, sizeof acked);
+        char *into = raw_memory_next(&x->into);
+        part = raw_spin_recv(fd, into, PLACE_BYTES);
+        memcpy(&acked, into, sizeof acked);
         x->acked = acked > x->acked ? acked : x->acked;
         x->got += part != ACK_BYTES ? part : 0;
     }
@@ -64,7 +99,8 @@ void raw_exchange(int fd, const struct raw_request *r, uint64_t end, struct raw_
 /* The server's half, one sample after the other; returns the CPU time of all after the first. */
 static double exchange(int fd, const struct raw_request *r)
 {
-    struct raw_exchange x = {0};
+    struct raw_exchange x = {.from = raw_memory_get(r->memory_bytes),
+                             .into = raw_memory_get(r->memory_bytes)};
     double cpu = 0;
 
     for (uint64_t i = 1; i <= (uint64_t)r->samples + 1; i++) {
@@ -72,7 +108,10 @@ static double exchange(int fd, const struct raw_request *r)
         if (i == 1)
             cpu = samples_cpu_seconds();
     }
-    return samples_cpu_seconds() - cpu;
+    cpu = samples_cpu_seconds() - cpu;
+    raw_memory_put(&x.from);
+    raw_memory_put(&x.into);
+    return cpu;
 }
 
 static void echo(int fd, const struct raw_request *r)
@@ -88,11 +127,12 @@ static void echo(int fd, const struct raw_request *r)
 static double sink_datagrams(int fd, const struct raw_request *r)
 {
     uint64_t sample = r->sample_bytes, end = sample * (r->samples + 1), got = 0, told = 0;
+    struct raw_memory into = raw_memory_get(r->memory_bytes);
     double cpu = 0;
 
     while (got < end) {
         uint64_t before = got / sample;
-        got += raw_spin_recv(fd, raw_buffer, sizeof raw_buffer);
+        got += raw_spin_recv(fd, raw_memory_next(&into), PLACE_BYTES);
         bool sample_ended = got / sample != before;
         if (sample_ended && before == 0)
             cpu = samples_cpu_seconds();
@@ -101,7 +141,9 @@ static double sink_datagrams(int fd, const struct raw_request *r)
         raw_spin_send(fd, &got, sizeof got);
         told = got;
     }
-    return samples_cpu_seconds() - cpu;
+    cpu = samples_cpu_seconds() - cpu;
+    raw_memory_put(&into);
+    return cpu;
 }
 
 static double sink_bytes(int fd, const struct raw_request *r)
@@ -158,7 +200,7 @@ static bool valid(const struct raw_request *r)
     bool streams = r->what == RAW_STREAM || r->what == RAW_EXCHANGE;
     return r->magic == RAW_MAGIC && r->what <= RAW_END && r->protocol <= RAW_TCP &&
            r->port <= UINT16_MAX && (!streams || r->sample_bytes > 0) &&
-           r->socket_bytes <= RAW_SOCKET_BYTES;
+           r->socket_bytes <= RAW_SOCKET_BYTES && r->memory_bytes <= RAW_MEMORY_MAX;
 }
 
 void raw_serve(int control)

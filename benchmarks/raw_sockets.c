@@ -7,8 +7,8 @@
  *
  * Each datagram and each message of a round trip is led by headers that do not count as payload. A
  * credit window keeps every byte of a UDP stream within the receiver's socket buffer. Data is sent
- * from and received into one hot buffer and not copied further. Nothing is repeated: when the
- * network loses a datagram, both processes give up after a silence.
+ * from and received into one hot buffer, or as much memory as asked for, and not copied further.
+ * Nothing is repeated: when the network loses a datagram, both processes give up after a silence.
  *
  * The client decides what is measured, and tells the server over a control connection. Both must be
  * the same program on the same architecture.
@@ -38,6 +38,7 @@ struct options {
     int segment; /* of a GSO train */
     int samples;
     int sample_bytes; /* streamed per sample and direction; 0 for no streams */
+    int memory_bytes; /* of UDP's streams; 0: one hot buffer */
     bool both;        /* streams in both directions, too */
     struct raw_address own, listen, connect;
     bool listens, connects;
@@ -152,6 +153,7 @@ static void latency(const struct client *c, uint32_t protocol, int bytes)
 
 struct progress {
     uint64_t sent, acked;
+    struct raw_memory from;
     struct raw_exchange exchange;
     uint64_t exchange_end;
 };
@@ -162,7 +164,7 @@ static void stream_until(int fd, const struct raw_request *r, uint64_t end, stru
         uint64_t left = end - p->sent, told;
         size_t train = left < r->train ? (size_t)left : r->train;
         if (left && p->sent + train - p->acked <= r->window) {
-            raw_spin_send(fd, raw_buffer, train);
+            raw_spin_send(fd, raw_memory_next(&p->from), train);
             p->sent += train;
         } else if (raw_spin_recv(fd, &told, sizeof told) == sizeof told && told > p->acked) {
             p->acked = told;
@@ -203,12 +205,16 @@ static bool stream(const struct client *c, struct raw_request *r, struct stream_
     int fd, n = c->opt.samples;
     double cpu;
 
+    r->memory_bytes = r->protocol == RAW_UDP ? (uint32_t)c->opt.memory_bytes : 0;
     r->sample_bytes = (uint32_t)c->opt.sample_bytes;
     r->samples = (uint32_t)n;
     fd = ask(c, r);
     if (fd < 0)
         return false;
     r->train = r->train < r->window ? r->train : r->window / r->segment * r->segment;
+    p.from = raw_memory_get(r->memory_bytes);
+    p.exchange.from = raw_memory_get(r->memory_bytes);
+    p.exchange.into = raw_memory_get(r->memory_bytes);
     stream_sample(fd, r, &p);
     cpu = samples_cpu_seconds();
     for (int i = 0; i < n; i++) {
@@ -217,6 +223,9 @@ static bool stream(const struct client *c, struct raw_request *r, struct stream_
         c->times[i] = samples_now() - begin;
     }
     cpu = samples_cpu_seconds() - cpu + finish(c, fd);
+    raw_memory_put(&p.from);
+    raw_memory_put(&p.exchange.from);
+    raw_memory_put(&p.exchange.into);
     samples_sort(c->times, n);
     *figure = (struct stream_figure){.median = samples_quantile(c->times, n, 0.5),
                                      .best = c->times[0],
@@ -271,7 +280,9 @@ static void exchange_udp(const struct client *c)
     (void)stream(c, &r, &figure);
     printf("stream protocol=udp mode=large direction=bi segment=%u header=%d window=%u", r.segment,
            c->opt.header, r.window);
-    print_stream(&figure, 2.0 * (RAW_DATAGRAM_BYTES - c->opt.header) / RAW_DATAGRAM_BYTES * c->opt.sample_bytes,
+    print_stream(&figure,
+                 2.0 * (RAW_DATAGRAM_BYTES - c->opt.header) / RAW_DATAGRAM_BYTES *
+                     c->opt.sample_bytes,
                  c->opt.samples);
 }
 
@@ -374,6 +385,8 @@ static bool parse_option(int c, const char *value, struct options *opt)
         return options_number(value, 1, 100000, &opt->samples);
     case 's':
         return options_number(value, 0, 1024, &opt->sample_bytes);
+    case 'b':
+        return options_number(value, 0, RAW_MEMORY_MAX >> 20, &opt->memory_bytes);
     case 'd':
         opt->both = !strcmp(value, "both");
         return opt->both || !strcmp(value, "uni");
@@ -404,10 +417,11 @@ static bool parse_options(int argc, char **argv, struct options *opt)
                             .sample_bytes = 64};
     (void)raw_parse_address("127.0.0.1", false, &opt->own);
     opterr = 0;
-    while (ok && (c = getopt(argc, argv, "p:l:h:w:m:r:s:d:a:L:C:")) != -1)
+    while (ok && (c = getopt(argc, argv, "p:l:h:w:m:r:s:b:d:a:L:C:")) != -1)
         ok = parse_option(c, optarg, opt);
     opt->window <<= 10;
     opt->sample_bytes <<= 20;
+    opt->memory_bytes <<= 20;
     for (int i = 0; i < opt->latency.count; i++)
         ok = ok && opt->latency.bytes[i] + opt->header > 0;
     return ok && optind == argc && opt->segment > opt->header && !(opt->listens && opt->connects);
@@ -421,9 +435,12 @@ int main(int argc, char **argv)
         fprintf(stderr,
                 "usage: %s [-p udp|tcp|both] [-l LATENCY_SIZES] [-h HEADER_BYTES]\n"
                 "       [-w WINDOW_KIB (64..512)] [-m SEGMENT_BYTES] [-r SAMPLES] [-s SAMPLE_MIB]\n"
-                "       [-d uni|both] [-a ADDRESS | -L ADDRESS:PORT | -C ADDRESS:PORT]\n"
+                "       [-b MEMORY_MIB] [-d uni|both]\n"
+                "       [-a ADDRESS | -L ADDRESS:PORT | -C ADDRESS:PORT]\n"
                 "  sizes: comma separated, in bytes, or none; -s 0 leaves the streams out\n"
                 "  -d: streams in one direction, or UDP's in both directions, too\n"
+                "  -b: UDP's streams take and fill so much memory in turn, as a program's do,\n"
+                "      and not one hot buffer\n"
                 "  -m: UDP payload of a segment of a GSO train, the MTU less 28 (IPv6: 48)\n"
                 "  -a: both processes here, on this address (default 127.0.0.1)\n"
                 "  -L, -C: serve one client; measure against such a server\n",

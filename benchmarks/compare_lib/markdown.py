@@ -9,7 +9,7 @@ from . import report
 from .figures import Figure
 from .judge import MET, Verdict
 from .measures import EAGER_MESSAGES, GROUPS, KIB, LIMITED_BUFFERS, LONG_RECEIVES, MIB
-from .measures import OVERLAP_SCENES, USUAL_RECEIVES, WHOLE_BUFFER, buffer_scene
+from .measures import OVERLAP_SCENES, PROGRAM_MEMORY, USUAL_RECEIVES, WHOLE_BUFFER, buffer_scene
 from .report import RAW_HEAD, number, raw_cells
 from .results import Results
 from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, UCX
@@ -24,6 +24,7 @@ ROWS = {
         *(Figure("latency", size) for size in (8, KIB, 8 * KIB, 64 * KIB)),
         *(Figure(quantity, size)
           for quantity in ("stream", "stream_bi") for size in (MIB, 4 * MIB)),
+        *(Figure(quantity, MIB, PROGRAM_MEMORY) for quantity in ("stream", "stream_bi")),
         Figure("rate", 8),
         *(Figure("cpu", size) for size in (MIB, 4 * MIB)),
     ),

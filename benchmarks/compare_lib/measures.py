@@ -35,6 +35,8 @@ CURVE = "curve"
 BOTH_SLEEP, RECEIVER_COMPUTES, BOTH_COMPUTE = "both sleep", "receiver computes", "both compute"
 OVERLAP_SCENES = (BOTH_SLEEP, RECEIVER_COMPUTES, BOTH_COMPUTE)
 WHOLE_BUFFER = "receive buffer as it is"
+# What a window of 64 messages of 1 MiB takes: raw UDP without its one hot buffer.
+PROGRAM_MEMORY = "64 MiB of memory"
 EAGER_MESSAGES = "8 KiB messages"
 USUAL_RECEIVES, LONG_RECEIVES = "receives as they are", "receives of 65,800 B"
 
@@ -175,6 +177,8 @@ def incast(arguments: str, seconds: tuple[float, float], rounds: tuple[int, int]
 BY_GROUP = (
     Measure("pt2pt", RAW_PROGRAM, "-p both -l 8,1024,8192,65536 -d both -r {r}", (11, 101), RAW,
             stands_for=(MIB, 4 * MIB)),
+    Measure("pt2pt", RAW_PROGRAM, "-p udp -l none -b 64 -d both -r {r}", (11, 51), RAW,
+            scene=PROGRAM_MEMORY, stands_for=(MIB,)),
     Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (7, 51), (*BTLS, UCX)),
     Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (3, 31), (OFI_TCP,), rounds=(1, 3)),
     Measure("pt2pt", "latency_bandwidth", SLOW_POINT_TO_POINT, (3, 11), (OFI_RXD,),
