@@ -54,8 +54,8 @@ static const struct uint_param uint_params[] = {
     {"rto_min_us", "Shortest retransmission time-out, in microseconds; the rest is measured",
      &mca_btl_diwarp_component.params.rto_min_us, OPAL_INFO_LVL_5, 10, 10000000, false},
     {"queue_delay_us",
-     "Longest time in microseconds that datagrams may wait in queues on their way to a peer, by round "
-     "trips, before fewer are sent to it at a time; 0: only losses count",
+     "Longest time in microseconds that datagrams may wait in queues on their way to a peer, by "
+     "round trips, before fewer are sent to it at a time; 0: only losses count",
      &mca_btl_diwarp_component.params.queue_delay_us, OPAL_INFO_LVL_5, 0, 4000000, false},
     {"peer_timeout",
      "Seconds of silence, with data owed to a peer, after which it counts as gone and the job "

@@ -102,8 +102,8 @@ _Static_assert(sizeof(mca_btl_diwarp_frag_t) ==
 
 OBJ_CLASS_DECLARATION(mca_btl_diwarp_frag_t);
 
-/* Largest payload of FRAG_SMALL: every control message of ob1, registration handle included. What is
- * longer, and contiguous, is sent from the user's buffer. */
+/* Largest payload of FRAG_SMALL: every control message of ob1, registration handle included. What
+ * is longer, and contiguous, is sent from the user's buffer. */
 #define MCA_BTL_DIWARP_SMALL_BYTES 192
 /* Of FRAG_MEDIUM: 4 KiB and the PML's header. */
 #define MCA_BTL_DIWARP_MEDIUM_BYTES 4352

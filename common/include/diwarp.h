@@ -217,8 +217,8 @@ struct diwarp_memory {
 
 struct diwarp_cq;
 struct diwarp_pd;
-/* Of the CQ, of all its QPs, and of the PD. Walks all there is: not for the hot path. Sizes as asked
- * of malloc, whose own overhead is not counted. */
+/* Of the CQ, of all its QPs, and of the PD. Walks all there is: not for the hot path. Sizes as
+ * asked of malloc, whose own overhead is not counted. */
 DIWARP_EXPORT void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
                                        struct diwarp_memory *memory);
 
@@ -290,8 +290,8 @@ DIWARP_EXPORT int diwarp_run_cq(struct diwarp_cq *cq);
 /* When the RNIC next has something to do by itself, on the device's clock as nanoseconds from now;
  * UINT64_MAX: only when a datagram comes. */
 DIWARP_EXPORT uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq);
-/* How long ago the CQ was last polled or run, or a send request posted; what is posted a millisecond
- * and more after the last run does not count. Takes no lock. */
+/* How long ago the CQ was last polled or run, or a send request posted; what is posted a
+ * millisecond and more after the last run does not count. Takes no lock. */
 DIWARP_EXPORT uint64_t diwarp_cq_quiet_ns(const struct diwarp_cq *cq);
 /* Whether the last run received something, completions or not, or has more to send that may go: who
  * shares a core should poll again before it gives way. Takes no lock. */

@@ -52,8 +52,8 @@ struct dw_llp_slot {
 
 struct dw_llp;
 
-/* What an LLP holds: its own memory, its sockets, and of the kernel's memory what is queued in them,
- * how much may be, and what they take themselves. */
+/* What an LLP holds: its own memory, its sockets, and of the kernel's memory what is queued in
+ * them, how much may be, and what they take themselves. */
 struct dw_llp_memory {
     uint64_t own_bytes;
     unsigned sockets;

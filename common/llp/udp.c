@@ -36,8 +36,8 @@
 /* How long a destination's GSO refusal is remembered. */
 #define REFUSAL_TRAINS    256
 #define GSO_EIO_TOLERANCE 8
-/* A second datagram of the same length right after the first is taken for part of a train. Of an MTU
- * below 1280 they are shorter; but so are many messages, which GRO would delay. */
+/* A second datagram of the same length right after the first is taken for part of a train. Of an
+ * MTU below 1280 they are shorter; but so are many messages, which GRO would delay. */
 #define GRO_MIN_BYTES 1200
 
 /* ---- addresses ---------------------------------------------------------------------------- */

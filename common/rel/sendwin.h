@@ -65,8 +65,8 @@ struct dw_sendwin_result {
 void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_datagrams,
                      uint32_t credit_bytes);
 
-/* Before the first datagram: the congestion window begins at its floor, or at `ssthresh_datagrams` if
- * that is less or delay does not matter. */
+/* Before the first datagram: the congestion window begins at its floor, or at `ssthresh_datagrams`
+ * if that is less or delay does not matter. */
 void dw_sendwin_set_congestion(struct dw_sendwin *win, uint32_t ssthresh_datagrams,
                                uint32_t floor_datagrams, uint32_t queue_max_ns);
 

@@ -422,8 +422,8 @@ void dw_receive_send(struct dw_peer *peer, const struct dw_llp_header *header,
                      const struct dw_segment *segment, uint32_t bytes, uint64_t now_ns);
 
 /* ---- place.c ---- */
-/* Places what a datagram carries, before it is verified, in one pass with that. false: it is not one
- * that can be, and nothing was touched; else all is done, or the drop is counted. */
+/* Places what a datagram carries, before it is verified, in one pass with that. false: it is not
+ * one that can be, and nothing was touched; else all is done, or the drop is counted. */
 bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const uint8_t *buf,
               uint32_t len, uint64_t now_ns);
 
