@@ -37,8 +37,7 @@ struct raw_reply {
     uint32_t window; /* what the receive buffer can take of it */
 };
 
-/* All is sent from and received into this, but for streams of datagrams with memory of their own.
- */
+/* All is sent from and received into this, but for UDP's streams with memory of their own. */
 extern char raw_buffer[RAW_CHUNK_BYTES];
 
 /* Memory that datagrams are sent from, or received into, one behind the other and round again. */

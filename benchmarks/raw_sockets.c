@@ -205,6 +205,7 @@ static bool stream(const struct client *c, struct raw_request *r, struct stream_
     int fd, n = c->opt.samples;
     double cpu;
 
+    const bool exchanges = r->what == RAW_EXCHANGE;
     r->memory_bytes = r->protocol == RAW_UDP ? (uint32_t)c->opt.memory_bytes : 0;
     r->sample_bytes = (uint32_t)c->opt.sample_bytes;
     r->samples = (uint32_t)n;
@@ -212,9 +213,9 @@ static bool stream(const struct client *c, struct raw_request *r, struct stream_
     if (fd < 0)
         return false;
     r->train = r->train < r->window ? r->train : r->window / r->segment * r->segment;
-    p.from = raw_memory_get(r->memory_bytes);
-    p.exchange.from = raw_memory_get(r->memory_bytes);
-    p.exchange.into = raw_memory_get(r->memory_bytes);
+    p.from = raw_memory_get(exchanges ? 0 : r->memory_bytes);
+    p.exchange.from = raw_memory_get(exchanges ? r->memory_bytes : 0);
+    p.exchange.into = raw_memory_get(exchanges ? r->memory_bytes : 0);
     stream_sample(fd, r, &p);
     cpu = samples_cpu_seconds();
     for (int i = 0; i < n; i++) {

@@ -243,8 +243,9 @@ static int register_transport(void)
     }
     if (rc >= 0) {
         rc = register_var("rc_coalesce",
-                          "What is sent to a peer again before the next poll waits for that poll, "
-                          "so that messages share send calls",
+                          "What is sent to a peer within 2 microseconds of the last, before the next "
+                          "poll, waits for that poll, and what answers messages until all are "
+                          "handled, so that messages share send calls",
                           MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5, &params->rc_coalesce);
     }
     return rc;

@@ -117,13 +117,14 @@ void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
 
 /* ---- work requests (btl_diwarp_rc_work.c) --------------------------------------------------- */
 
-/* Under the lock, once for each request: BURST for what follows right after another, with no poll
- * between, and for what callbacks post, which leaves when they are over. That shares send calls. A
- * message on its own leaves at once: its sender may compute before it polls again. */
-enum mca_btl_diwarp_pace mca_btl_diwarp_rc_pace(struct mca_btl_diwarp_module *module,
+/* Under the lock, for a request: BURST for what follows right after another, with no poll between,
+ * and for what callbacks post, which leaves when they are over. That shares send calls. A message
+ * on its own leaves at once: its sender may compute before it polls again. */
+enum mca_btl_diwarp_pace mca_btl_diwarp_rc_pace(const struct mca_btl_diwarp_module *module,
                                                 mca_btl_diwarp_rc_endpoint_t *endpoint);
 /* Under the lock: posts at that pace. */
-int mca_btl_diwarp_rc_post(mca_btl_diwarp_rc_endpoint_t *endpoint, struct ibv_send_wr *wr,
+int mca_btl_diwarp_rc_post(struct mca_btl_diwarp_module *module,
+                           mca_btl_diwarp_rc_endpoint_t *endpoint, const struct ibv_send_wr *wr,
                            enum mca_btl_diwarp_pace pace);
 
 /* Posts, or queues while there is no connection or no room. 1: done at once, without completion.

@@ -10,7 +10,8 @@ static int put_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_
     mca_btl_diwarp_rdma_t *rdma = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_rdma_t, work);
     mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(rdma->endpoint);
 
-    return mca_btl_diwarp_rc_post(endpoint, &rdma->wr.wr, mca_btl_diwarp_rc_pace(module, endpoint));
+    return mca_btl_diwarp_rc_post(module, endpoint, &rdma->wr.wr,
+                                  mca_btl_diwarp_rc_pace(module, endpoint));
 }
 
 static const struct mca_btl_diwarp_work_ops put_ops = {

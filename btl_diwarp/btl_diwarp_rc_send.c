@@ -25,7 +25,7 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
     if (MCA_BTL_DIWARP_PACE_UNKNOWN == frag->pace) {
         frag->pace = mca_btl_diwarp_rc_pace(module, endpoint);
     }
-    return mca_btl_diwarp_rc_post(endpoint, &wr, frag->pace);
+    return mca_btl_diwarp_rc_post(module, endpoint, &wr, frag->pace);
 }
 
 static const struct mca_btl_diwarp_work_ops frag_ops = {
@@ -61,10 +61,10 @@ static int send_gathered(struct mca_btl_diwarp_module *module,
     const unsigned char lead[MCA_BTL_DIWARP_HEADER_BYTES] = {tag};
     struct ibv_sge sge[3] = {{.addr = (uintptr_t)lead, .length = sizeof(lead)},
                              {.addr = (uintptr_t)header, .length = (uint32_t)header_size}};
-    struct ibv_send_wr wr = {.sg_list = sge,
-                             .num_sge = payload_size > 0 ? 3 : 2,
-                             .opcode = IBV_WR_SEND,
-                             .send_flags = IBV_SEND_INLINE};
+    const struct ibv_send_wr wr = {.sg_list = sge,
+                                   .num_sge = payload_size > 0 ? 3 : 2,
+                                   .opcode = IBV_WR_SEND,
+                                   .send_flags = IBV_SEND_INLINE};
     void *from;
     int rc = -EAGAIN;
 
@@ -80,7 +80,7 @@ static int send_gathered(struct mca_btl_diwarp_module *module,
                     NULL == endpoint->waiting_first)) {
         *pace = mca_btl_diwarp_rc_pace(module, endpoint);
         if (MCA_BTL_DIWARP_PACE_ALONE == *pace) {
-            rc = mca_btl_diwarp_rc_post(endpoint, &wr, *pace);
+            rc = mca_btl_diwarp_rc_post(module, endpoint, &wr, *pace);
         }
     }
     OPAL_THREAD_UNLOCK(&module->rc->lock);

@@ -11,36 +11,43 @@
 /* Messages to a peer that are posted no further apart are a burst. */
 #define BURST_NS 2000
 
-enum mca_btl_diwarp_pace mca_btl_diwarp_rc_pace(struct mca_btl_diwarp_module *module,
+enum mca_btl_diwarp_pace mca_btl_diwarp_rc_pace(const struct mca_btl_diwarp_module *module,
                                                 mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    const unsigned long polls = __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
-    const uint64_t now_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
-    bool burst = endpoint->sent_at_poll == polls && now_ns - endpoint->sent_ns < BURST_NS;
+    unsigned long polls;
+    uint64_t now_ns;
+    bool burst;
 
     if (!mca_btl_diwarp_component.params.rc_coalesce) {
         return MCA_BTL_DIWARP_PACE_ALONE;
     }
     if (mca_btl_diwarp_in_progress(module)) {
-        module->rc->unflushed = true;
-        burst = true;
+        return MCA_BTL_DIWARP_PACE_BURST;
     }
+    polls = __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
+    now_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+    burst = endpoint->sent_at_poll == polls && now_ns - endpoint->sent_ns < BURST_NS;
     endpoint->sent_at_poll = polls;
     endpoint->sent_ns = now_ns;
     return burst ? MCA_BTL_DIWARP_PACE_BURST : MCA_BTL_DIWARP_PACE_ALONE;
 }
 
-int mca_btl_diwarp_rc_post(mca_btl_diwarp_rc_endpoint_t *endpoint, struct ibv_send_wr *wr,
+int mca_btl_diwarp_rc_post(struct mca_btl_diwarp_module *module,
+                           mca_btl_diwarp_rc_endpoint_t *endpoint, const struct ibv_send_wr *wr,
                            enum mca_btl_diwarp_pace pace)
 {
+    struct ibv_send_wr lazy = *wr;
     int rc;
 
     if (MCA_BTL_DIWARP_PACE_BURST == pace) {
-        wr->send_flags |= (unsigned)DIWARP_SEND_LAZY;
-        return diwarp_rc_post_send(endpoint->qp, wr);
+        lazy.send_flags |= (unsigned)DIWARP_SEND_LAZY;
+        module->rc->unflushed = module->rc->unflushed || mca_btl_diwarp_in_progress(module);
+        return diwarp_rc_post_send(endpoint->qp, &lazy);
     }
     rc = diwarp_rc_post_send(endpoint->qp, wr);
-    endpoint->sent_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+    if (mca_btl_diwarp_component.params.rc_coalesce) {
+        endpoint->sent_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+    }
     return rc;
 }
 

@@ -176,29 +176,52 @@ int mca_btl_diwarp_rdma_start(struct mca_btl_diwarp_module *module, mca_btl_diwa
     return -EHOSTUNREACH == rc ? OPAL_ERR_UNREACH : OPAL_ERROR;
 }
 
+static const char *reason(enum ibv_wc_status status)
+{
+    switch (status) {
+    case IBV_WC_REM_ACCESS_ERR:
+        return "nothing is registered there with such rights";
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+        return "it has no memory to serve it";
+    case IBV_WC_REM_ABORT_ERR:
+        return "its memory was deregistered meanwhile";
+    default:
+        return "the request cannot be carried out";
+    }
+}
+
 /*
  * osc/rdma does not look at the status: untold, what a get brought would just be wrong. Help
  * messages get lost now and then (Open MPI's PMIx), so there is a line besides. Only the first is
  * told of.
  */
-static void note_refused(struct mca_btl_diwarp_module *module, const mca_btl_diwarp_rdma_t *rdma)
+static void note_refused(struct mca_btl_diwarp_module *module, const mca_btl_diwarp_rdma_t *rdma,
+                         enum ibv_wc_status status)
 {
-    struct diwarp_name name = mca_btl_diwarp_endpoint_name(rdma->endpoint);
-    opal_process_name_t proc_name = {.jobid = name.job, .vpid = name.rank};
     enum ibv_wr_opcode opcode = rdma->wr.wr.opcode;
     const char *kind = IBV_WR_RDMA_READ == opcode    ? "read"
                        : IBV_WR_RDMA_WRITE == opcode ? "write"
                                                      : "atomic";
-    opal_proc_t *proc = opal_proc_for_name(proc_name);
-    const char *host = NULL == proc ? "unknown" : opal_get_proc_hostname(proc);
+    const char *host = NULL;
+    struct diwarp_name name;
+    opal_proc_t *proc;
 
     if (__atomic_fetch_add(&module->counters.refused_accesses, 1, __ATOMIC_RELAXED) > 0) {
         return;
     }
-    opal_output(0, "diwarp: rank %u on host %s refused an access, a %s of %u bytes", name.rank,
-                host, kind, (unsigned)rdma->sge.length);
+    name = mca_btl_diwarp_endpoint_name(rdma->endpoint);
+    proc = opal_proc_for_name((opal_process_name_t){.jobid = name.job, .vpid = name.rank});
+    if (NULL != proc) {
+        host = opal_get_proc_hostname(proc);
+    }
+    if (NULL == host) {
+        host = "unknown";
+    }
+    opal_output(0, "diwarp: rank %u on host %s refused an access, a %s of %u bytes: %s", name.rank,
+                host, kind, (unsigned)rdma->sge.length, reason(status));
     opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "access refused", true, opal_process_info.nodename,
-                   OPAL_PROC_MY_NAME.vpid, host, name.rank, kind, (unsigned)rdma->sge.length);
+                   OPAL_PROC_MY_NAME.vpid, host, name.rank, kind, (unsigned)rdma->sge.length,
+                   reason(status));
 }
 
 void mca_btl_diwarp_rdma_end(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rdma_t *rdma,
@@ -208,8 +231,8 @@ void mca_btl_diwarp_rdma_end(struct mca_btl_diwarp_module *module, mca_btl_diwar
         struct diwarp_name name = mca_btl_diwarp_endpoint_name(rdma->endpoint);
 
         mca_btl_diwarp_endpoint_on_gone(module, &name, NULL);
-    } else if (OPAL_UNLIKELY(IBV_WC_REM_ACCESS_ERR == status)) {
-        note_refused(module, rdma);
+    } else if (OPAL_UNLIKELY(IBV_WC_SUCCESS != status && IBV_WC_WR_FLUSH_ERR != status)) {
+        note_refused(module, rdma, status);
     }
     rdma->cbfunc(&module->super, rdma->endpoint, rdma->local_address, rdma->local_handle,
                  rdma->cbcontext, rdma->cbdata, mca_btl_diwarp_status(status));

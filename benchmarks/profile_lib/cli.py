@@ -42,12 +42,17 @@ def parse_arguments(words: list[str] | None) -> argparse.Namespace:
                         help="of each program; more take longer")
     parser.add_argument("--symbols", action="store_true",
                         help="also print where most samples of each rank are")
-    parser.add_argument("--readme", action="store_true", help="renew the table in benchmarks/README.md")
+    parser.add_argument("--readme", action="store_true",
+                        help="renew the table in benchmarks/README.md: all cases, as they are")
     parser.add_argument("--component", type=command_line.folder, metavar="DIR",
                         help="folder of mca_btl_diwarp.so")
     parser.add_argument("--bindir", type=command_line.folder, metavar="DIR",
                         help="folder of the programs")
-    return parser.parse_args(words)
+    arguments = parser.parse_args(words)
+    if arguments.readme and (arguments.only != list(CASES) or arguments.samples
+                             or arguments.transports != list(BTLS)):
+        parser.error("--readme wants all of it: no --only, --transports or --samples")
+    return arguments
 
 
 class Profiler:
@@ -72,6 +77,8 @@ class Profiler:
         """perf's report of each rank. Raises JobFailed, NoHosts."""
         words = [self.programs[case.program], *case.words(self.samples_wanted)]
         record = ["sh", "-c", RECORD.format(perf=" ".join(PERF)), self.folder, *words]
+        for left in os.listdir(self.folder):
+            os.remove(os.path.join(self.folder, left))
         jobs.run(self._command(case, TRANSPORTS[transport], record), SECONDS)
         return [jobs.run(["perf", "report", "-i", os.path.join(self.folder, str(rank)),
                           *samples.REPORT_OPTIONS], SECONDS) for rank in range(case.ranks)]
@@ -90,7 +97,7 @@ class Profiler:
 
 
 def table_rows(case: Case, transport: str, rows_of_ranks: list) -> list[list[str]]:
-    """Rank 0 sends, or is the target's other side; of several receivers the first is shown."""
+    """Ranks 0 and 1: the sender, origin or root, and the first of the others."""
     return [[case.title, TRANSPORTS[transport].title, str(rank)]
             + [f"{share:.0f}" for share in samples.shares(rows).values()]
             for rank, rows in enumerate(rows_of_ranks[:2])]
@@ -105,8 +112,8 @@ def print_symbols(rows_of_ranks: list) -> None:
 
 def document(rows: list[list[str]], words: list[str], machine: str) -> str:
     head = ["", "transport", "rank", *samples.KINDS]
-    lines = [f"{provenance.made_by('benchmarks/profile', words)} ({machine}): per cent of the samples "
-             "of a rank.", "", markdown.row(head),
+    lines = [f"{provenance.made_by('benchmarks/profile', words)} ({machine}): per cent of the "
+             "samples of a rank.", "", markdown.row(head),
              markdown.row(["---", "---"] + ["---:"] * (len(head) - 2)), *map(markdown.row, rows)]
     return "\n".join(lines) + "\n"
 
@@ -136,15 +143,23 @@ def profile(words: list[str]) -> int:
     launcher = Launcher(os.environ.get("MPIRUN", "mpirun"),
                         command_line.component_folder(arguments.component))
     command_line.warn_of_machine(launcher)
-    rows, failed = [], 0
+    rows, failed, skipped = [], 0, 0
     with Profiler(launcher, programs, arguments.samples) as profiler:
         for case in (CASES[name] for name in arguments.only):
             for transport in arguments.transports:
                 print(f"{case.title}: {TRANSPORTS[transport].title}", flush=True)
                 try:
                     of_ranks = [samples.parse(r) for r in profiler.reports(case, transport)]
-                except (jobs.JobFailed, NoHosts, samples.NotAReport) as failure:
-                    print(failure.report() if isinstance(failure, jobs.JobFailed) else f"  {failure}")
+                except NoHosts as why:
+                    print(f"skipped: {case.title}: {why}")
+                    skipped += 1
+                    continue
+                except jobs.JobFailed as failure:
+                    print(failure.report())
+                    failed += 1
+                    continue
+                except samples.NotAReport as failure:
+                    print(f"  {failure}")
                     failed += 1
                     continue
                 rows += table_rows(case, transport, of_ranks)
@@ -152,7 +167,9 @@ def profile(words: list[str]) -> int:
                     print_symbols(of_ranks)
     text = document(rows, words, command_line.machine_text(launcher))
     print("\n" + text)
-    if arguments.readme and not failed and not markdown.write(BENCHMARKS_README, text, True, MARKS):
+    if arguments.readme and (failed or skipped):
+        print("not written: some of it is missing")
+    elif arguments.readme and not markdown.write(BENCHMARKS_README, text, True, MARKS):
         die(f"{BENCHMARKS_README} has no marks for the table")
     return 1 if failed else 0
 

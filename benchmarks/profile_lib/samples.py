@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 
-KERNEL = "[kernel.kallsyms]"
+# The kernel and its modules: [kernel.kallsyms], [veth], vmlinux.
+KERNEL = r"^\[(?!vdso|vsyscall|unknown|heap|stack|anon)|vmlinux"
 SEPARATOR = ";"
 
 COPIES = "kernel: copies"
@@ -19,10 +20,12 @@ KINDS = (COPIES, BUFFERS, KERNEL_REST, CRC, DIWARP_REST, OPEN_MPI, REST)
 
 # (file, symbol, kind) as regular expressions; the first that fits decides. What a symbol does is told
 # by its name: look at --symbols when a share surprises.
+COPY_SYMBOLS = r"copy_(to|from)_(iter|user)|copy_user|rep_movs|copyin|copyout|memcpy"
+BUFFER_SYMBOLS = r"alloc|free|slab|kmem|clear_page|get_page|folio|rmqueue|skb_release"
 RULES = tuple((re.compile(file), re.compile(symbol), kind) for file, symbol, kind in (
-    (re.escape(KERNEL), r"copy_(to|from)_(iter|user)|copy_user|rep_movs|copyin|copyout|memcpy", COPIES),
-    (re.escape(KERNEL), r"alloc|free|slab|kmem|clear_page|get_page|folio|rmqueue|skb_release", BUFFERS),
-    (re.escape(KERNEL), r"", KERNEL_REST),
+    (KERNEL, COPY_SYMBOLS, COPIES),
+    (KERNEL, BUFFER_SYMBOLS, BUFFERS),
+    (KERNEL, r"", KERNEL_REST),
     (r"mca_btl_diwarp", r"_update|crc32c|past_cache", CRC),
     (r"mca_btl_diwarp", r"", DIWARP_REST),
     (r"libc\.so", r"mem(cpy|move)", CRC),

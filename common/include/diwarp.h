@@ -363,8 +363,8 @@ enum {
     DIWARP_SEND_BUFFERED = 1 << 16,
     /* Read: the application ends it with diwarp_post_release(). */
     DIWARP_SEND_HOLD = 1 << 17,
-    /* RC: need not leave before the next poll, so as to share a send call with what is posted until
-     * then. Never done at once. */
+    /* RC: need not leave before the next poll or diwarp_rc_flush(), so as to share a send call with
+     * what is posted until then. Never done at once. */
     DIWARP_SEND_LAZY = 1 << 18,
 };
 

@@ -138,7 +138,8 @@ DIWARP_EXPORT void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf,
 
 /* SEND (IBV_SEND_SOLICITED: with Solicited Event), SEND_WITH_INV, RDMA_WRITE, RDMA_READ; one work
  * request, not a list. 0, or 1 as DIWARP_SEND_BUFFERED says (complete once TCP took it all).
- * DIWARP_SEND_LAZY: not before the next poll, but for a long queue or a post without it.
+ * DIWARP_SEND_LAZY: not before the next poll or diwarp_rc_flush(), but for a long queue or a post
+ * without it.
  * IBV_SEND_INLINE: taken by TCP now, or -EAGAIN (always, with LAZY) and nothing of it was sent.
  * -ENOMEM: the send queue is full; a later completion makes room. -ENOTCONN: disconnected. -EINVAL,
  * -EMSGSIZE, -EACCES: as diwarp_post_send(). Unsignaled requests that succeed give no completion.

@@ -156,7 +156,7 @@ struct dw_assembly {
 
 /* RD record at the sink: of our RDMA read, or of a peer's write. */
 struct dw_sink {
-    struct dw_list peer_link, want_link; /* want: waits for grant, oldest first */
+    struct dw_list peer_link, want_link; /* want: waits for grant, in turn */
     struct dw_record_sink record;
     struct dw_peer *peer;
     struct dw_timer timer;

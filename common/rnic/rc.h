@@ -40,7 +40,7 @@ struct dw_rc {
     struct diwarp_rc_counters counters;
     struct dw_list qps, listeners, lingers;
     struct dw_list resumed; /* QPs that stood still and found a receive */
-    struct dw_list lazy;    /* QPs whose queue leaves with the next poll */
+    struct dw_list lazy;    /* QPs whose queue leaves with the next poll or flush */
     struct diwarp_rc_qp *hot[DW_RC_HOT];
     unsigned hot_count;
     unsigned blocked_count; /* QPs that wait until TCP takes more */

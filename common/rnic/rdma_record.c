@@ -116,7 +116,7 @@ uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
     struct diwarp_qp *qp = sink->peer->qp;
     if (budget_is_spent(qp))
         return 0;
-    /* Older records come first, but for those that cannot be told yet. */
+    /* Those before it come first, but for what cannot be told yet. */
     dw_list_foreach (it, &qp->want) {
         struct dw_sink *older = dw_container(it, struct dw_sink, want_link);
         if (older == sink && !sink->peer->sinks_aside)

@@ -28,14 +28,17 @@ AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])], [AC_MSG_RESULT([yes])],
 CFLAGS=$dw_save_CFLAGS])
 
 dnl Link-time optimisation of what is installed. A message's path goes through many small functions
-dnl in files of their own: inlined, it takes a tenth fewer instructions. Not of a static library, which
-dnl must serve other versions of the compiler, nor of the tests, which look at the functions one by one.
+dnl in files of their own: inlined, it takes a tenth fewer instructions. Not of a static library,
+dnl which must serve other versions of the compiler, nor of the tests, which look at the functions
+dnl one by one.
 AC_DEFUN([DW_LINK_TIME_OPTIMISATION], [
 AC_ARG_ENABLE([lto], [AS_HELP_STRING([--disable-lto],
-    [no link-time optimisation (done with gcc, and not with --enable-static)])], [], [enable_lto=yes])
+    [no link-time optimisation (done with gcc, and not with --enable-static)])], [], [enable_lto=auto])
 DW_LTO_CFLAGS=
 DW_LTO_LDFLAGS=
-AS_IF([test "$enable_lto" != no && test "$enable_static$enable_sanitize$enable_fuzz" = nonono], [
+dw_lto_asked=$enable_lto
+AS_CASE([$CFLAGS], [*-flto*], [enable_lto='as CFLAGS has it'],
+[AS_IF([test "$enable_lto" != no && test "$enable_static$enable_sanitize$enable_fuzz" = nonono], [
     enable_lto=no
     AC_MSG_CHECKING([whether $CC optimises at link time])
     dw_save_CFLAGS=$CFLAGS
@@ -53,7 +56,9 @@ AS_IF([test "$enable_lto" != no && test "$enable_static$enable_sanitize$enable_f
     ])
     CFLAGS=$dw_save_CFLAGS
     AC_MSG_RESULT([$enable_lto])
-], [enable_lto=no])])
+], [enable_lto=no])
+AS_IF([test "$dw_lto_asked$enable_lto" = yesno],
+      [AC_MSG_WARN([--enable-lto: not with this compiler, or with these options])])])])
 
 dnl Finds Open MPI through its compiler wrapper: version, headers (BTLs need the internal ones),
 dnl libraries, mpirun, ompi_info and the plugin folder.

@@ -12,6 +12,7 @@ from compare_lib import markdown
 from profile_lib import cli, samples
 from profile_lib.cases import CASES
 
+KALLSYMS = "[kernel.kallsyms]"
 REPORT = """
  40.00%  ;[kernel.kallsyms]             ;[k] _copy_to_iter
  20.00%  ;mca_btl_diwarp.so             ;[.] update_copy_past_cache
@@ -26,7 +27,7 @@ class Samples(unittest.TestCase):
     def test_lines(self):
         rows = samples.parse(REPORT)
         self.assertEqual(len(rows), 5)
-        self.assertEqual(rows[0], (40.0, samples.KERNEL, "_copy_to_iter"))
+        self.assertEqual(rows[0], (40.0, KALLSYMS, "_copy_to_iter"))
 
     def test_no_samples(self):
         for text in ("", "Error:\nThe data has no samples!\n"):
@@ -42,9 +43,11 @@ class Samples(unittest.TestCase):
 
     def test_kinds(self):
         for file, symbol, kind in (
-                (samples.KERNEL, "rep_movs_alternative", samples.COPIES),
-                (samples.KERNEL, "__alloc_skb", samples.BUFFERS),
-                (samples.KERNEL, "udp_recvmsg", samples.KERNEL_REST),
+                (KALLSYMS, "rep_movs_alternative", samples.COPIES),
+                (KALLSYMS, "__alloc_skb", samples.BUFFERS),
+                (KALLSYMS, "udp_recvmsg", samples.KERNEL_REST),
+                ("[veth]", "veth_xmit", samples.KERNEL_REST),
+                ("[vdso]", "__vdso_clock_gettime", samples.REST),
                 ("mca_btl_diwarp.so", "vpclmulqdq_update", samples.CRC),
                 ("mca_btl_diwarp.so", "udp_recv", samples.DIWARP_REST),
                 ("libc.so.6", "__memmove_avx512_unaligned_erms", samples.CRC),

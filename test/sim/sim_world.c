@@ -193,6 +193,17 @@ static void check_peer(struct sim_world *world, const struct dw_peer *peer)
     }
 }
 
+/* Whoever may be granted something some day is in the list, or something will put it back there. */
+static void check_want(struct sim_world *world, const struct dw_sink *sink)
+{
+    const bool linked = dw_list_linked(&sink->want_link);
+    const bool lacks = !sink->held && sink->record.granted < sink->record.total;
+    const bool waits = sink->peer->sinks_aside || (!sink->region && !sink->requested);
+
+    sim_check(world, !sink->parked || (lacks && !linked && waits));
+    sim_check(world, linked == (lacks && !sink->parked));
+}
+
 /* What a silent peer was granted may come beyond the budget, once it runs again. */
 static void check_grants(struct sim_world *world, const struct diwarp_qp *qp)
 {
@@ -202,6 +213,7 @@ static void check_grants(struct sim_world *world, const struct diwarp_qp *qp)
         uint32_t bytes = sink->aside ? 0 : dw_record_sink_due_bytes(&sink->record);
         due += bytes;
         never_asked_for += sink->asked_ns ? 0 : bytes;
+        check_want(world, sink);
     }
     sim_check(world, qp->granted_bytes == due);
     sim_check(world, never_asked_for <= qp->grant_budget_bytes);

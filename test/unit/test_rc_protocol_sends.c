@@ -37,6 +37,29 @@ static void rc_sends__inline_is_never_lazy(void **state)
     close_end(&f);
 }
 
+/* They share a call, which a flush makes at once. */
+static void rc_sends__lazy_ones_leave_with_a_flush(void **state)
+{
+    (void)state;
+    enum { SENDS = 3 };
+    struct forged f;
+
+    open_forged(&f, false);
+    send_rtr(&f);
+    const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(f.end.cq);
+    uint64_t before = counters->rc_tx_syscalls;
+    for (unsigned i = 0; i < SENDS; i++)
+        assert_int_equal(rc_post(&f.end, IBV_WR_SEND, f.recv, 3, DIWARP_SEND_LAZY, 1 + i, NULL, 0),
+                         0);
+    assert_int_equal(counters->rc_tx_syscalls, before);
+    diwarp_rc_flush(f.end.cq);
+    assert_int_equal(counters->rc_tx_syscalls, before + 1);
+    assert_int_equal(counters->rc_tx_send_msgs, SENDS);
+    diwarp_rc_flush(f.end.cq);
+    assert_int_equal(counters->rc_tx_syscalls, before + 1);
+    close_end(&f);
+}
+
 /* The kernel cannot read what was posted: no other try will do. */
 static void rc_sends__memory_that_is_not_there(void **state)
 {
@@ -80,6 +103,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_sends__inline_is_never_lazy),
+        cmocka_unit_test(rc_sends__lazy_ones_leave_with_a_flush),
         cmocka_unit_test(rc_sends__memory_that_is_not_there),
         cmocka_unit_test(rc_sends__no_memory_for_a_read),
     };
