@@ -49,7 +49,7 @@
     X(fin_in_release, "messages", "FIN messages carried inside record-complete")               \
     X(rx_unknown_tag, "messages", "dropped: a message with a tag nobody has registered")       \
     X(waiting_for_room, "requests", "work requests that waited for room in the send queue")    \
-    X(refused_accesses, "requests", "puts, gets and atomics that the peer refused")            \
+    X(failed_accesses, "requests", "puts, gets and atomics that failed: most are refused")     \
     X(rc_crossed, "connections", "both sides had called: our call gave way to the peer's")
 
 struct mca_btl_diwarp_counters {

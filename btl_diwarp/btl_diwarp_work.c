@@ -180,11 +180,11 @@ static const char *reason(enum ibv_wc_status status)
 {
     switch (status) {
     case IBV_WC_REM_ACCESS_ERR:
-        return "nothing is registered there with such rights";
+        return "refused, nothing is registered there with such rights";
     case IBV_WC_RNR_RETRY_EXC_ERR:
-        return "it has no memory to serve it";
+        return "refused, there is no memory to serve it";
     case IBV_WC_REM_ABORT_ERR:
-        return "its memory was deregistered meanwhile";
+        return "refused, the memory there was deregistered meanwhile";
     default:
         return "the request cannot be carried out";
     }
@@ -195,8 +195,8 @@ static const char *reason(enum ibv_wc_status status)
  * messages get lost now and then (Open MPI's PMIx), so there is a line besides. Only the first is
  * told of.
  */
-static void note_refused(struct mca_btl_diwarp_module *module, const mca_btl_diwarp_rdma_t *rdma,
-                         enum ibv_wc_status status)
+static void note_failed(struct mca_btl_diwarp_module *module, const mca_btl_diwarp_rdma_t *rdma,
+                        enum ibv_wc_status status)
 {
     enum ibv_wr_opcode opcode = rdma->wr.wr.opcode;
     const char *kind = IBV_WR_RDMA_READ == opcode    ? "read"
@@ -206,7 +206,7 @@ static void note_refused(struct mca_btl_diwarp_module *module, const mca_btl_diw
     struct diwarp_name name;
     opal_proc_t *proc;
 
-    if (__atomic_fetch_add(&module->counters.refused_accesses, 1, __ATOMIC_RELAXED) > 0) {
+    if (__atomic_fetch_add(&module->counters.failed_accesses, 1, __ATOMIC_RELAXED) > 0) {
         return;
     }
     name = mca_btl_diwarp_endpoint_name(rdma->endpoint);
@@ -217,9 +217,9 @@ static void note_refused(struct mca_btl_diwarp_module *module, const mca_btl_diw
     if (NULL == host) {
         host = "unknown";
     }
-    opal_output(0, "diwarp: rank %u on host %s refused an access, a %s of %u bytes: %s", name.rank,
-                host, kind, (unsigned)rdma->sge.length, reason(status));
-    opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "access refused", true, opal_process_info.nodename,
+    opal_output(0, "diwarp: an access to rank %u on host %s failed, a %s of %u bytes: %s",
+                name.rank, host, kind, (unsigned)rdma->sge.length, reason(status));
+    opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "access failed", true, opal_process_info.nodename,
                    OPAL_PROC_MY_NAME.vpid, host, name.rank, kind, (unsigned)rdma->sge.length,
                    reason(status));
 }
@@ -232,7 +232,7 @@ void mca_btl_diwarp_rdma_end(struct mca_btl_diwarp_module *module, mca_btl_diwar
 
         mca_btl_diwarp_endpoint_on_gone(module, &name, NULL);
     } else if (OPAL_UNLIKELY(IBV_WC_SUCCESS != status && IBV_WC_WR_FLUSH_ERR != status)) {
-        note_refused(module, rdma, status);
+        note_failed(module, rdma, status);
     }
     rdma->cbfunc(&module->super, rdma->endpoint, rdma->local_address, rdma->local_handle,
                  rdma->cbcontext, rdma->cbdata, mca_btl_diwarp_status(status));
