@@ -66,6 +66,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rel/sendwin.h \
 	common/rnic/address.c \
 	common/rnic/atomic.c \
+	common/rnic/copy_way.c \
+	common/rnic/copy_way.h \
 	common/rnic/cq.c \
 	common/rnic/cq.h \
 	common/rnic/deliver.c \

@@ -18,7 +18,7 @@
 /* The hardware prefetcher follows a copy within a page, after a few lines. A segment of a usual MTU
  * ends before that helps, and its stores wait for memory. */
 #define HW_PREFETCH_MIN_BYTES 4096
-#define PREFETCH_AHEAD_BYTES  8192
+#define PREFETCH_AHEAD_BYTES  8192u
 #define CACHE_LINE_BYTES      64
 
 /* The one segment that fills a datagram; false: there are others. */
@@ -65,13 +65,17 @@ static struct dw_sink *find_sink(struct dw_peer *peer, const struct dw_segment *
     return sink;
 }
 
-/* As many bytes as are placed now, of what is placed a few segments later. */
-static void prefetch_ahead(const struct dw_sink *sink, uint32_t offset, uint32_t length)
+/* What stores to the sink will wait for when the segments after next are placed: all of a small
+ * one; of one that goes past the cache, the line in which it begins and the one before it ends. */
+static void prefetch_ahead(const struct dw_sink *sink, uint32_t offset, uint32_t length, bool past)
 {
     const uint32_t left = sink->record.total - offset;
-    const uint32_t end =
-        length + PREFETCH_AHEAD_BYTES < left ? length + PREFETCH_AHEAD_BYTES : left;
-    for (uint32_t i = PREFETCH_AHEAD_BYTES; i < end; i += CACHE_LINE_BYTES)
+    const uint32_t first = (PREFETCH_AHEAD_BYTES + length - 1) / length * length;
+    const uint32_t last = past ? first + 1 : first + length;
+    const uint32_t end = last < left ? last : left;
+    if (!past && length >= HW_PREFETCH_MIN_BYTES)
+        return;
+    for (uint32_t i = first; i < end; i += CACHE_LINE_BYTES)
         __builtin_prefetch(sink->addr + offset + i, 1);
 }
 
@@ -84,11 +88,13 @@ static bool place_record(struct dw_peer *peer, const struct dw_llp_header *heade
     if (!sink)
         return false;
     uint32_t length = segment->bytes - DW_WRITE_RECORD_BYTES;
-    bool large = wr.total >= LARGE_MIN_BYTES, long_copy = length >= HW_PREFETCH_MIN_BYTES;
-    if (large && !long_copy)
-        prefetch_ahead(sink, wr.offset, length);
+    bool large = wr.total >= LARGE_MIN_BYTES, past = large && peer->qp->copy_way.past;
+    if (large) {
+        prefetch_ahead(sink, wr.offset, length, past);
+        peer->qp->copy_way.bytes += length;
+    }
     if (copy_right(peer->qp, buf, len, sink->addr + wr.offset, length,
-                   large && long_copy ? dw_crc32c_copy_large : dw_crc32c_copy))
+                   past ? dw_crc32c_copy_past : dw_crc32c_copy))
         dw_receive_record(sink, header, wr.offset, length, now_ns);
     else
         peer->qp->counters.drop_crc++;

@@ -21,6 +21,7 @@
 #include "common/rel/rtt.h"
 #include "common/rel/seen.h"
 #include "common/rel/sendwin.h"
+#include "common/rnic/copy_way.h"
 #include "common/rnic/cq.h"
 #include "common/rnic/device.h"
 #include "common/wire/ddp.h"
@@ -259,6 +260,7 @@ struct diwarp_qp {
     bool arena_held;                 /* a completion points to what the last call brought */
     bool refuses_data;               /* no room for what would have to be handed out */
     uint8_t *stage; /* heads and trains of Write-Record segments; receives that are discarded */
+    struct dw_copy_way copy_way;
 };
 
 /* Payload of a full Write-Record datagram to or from the peer, once it knows us. */

@@ -4,6 +4,7 @@
  * segments, by opcode; STags last. A failed check is a counted drop, nothing else.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "common/base/pages.h"
@@ -347,6 +348,26 @@ static void on_datagram(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, 
         on_rd_datagram(qp, &header, introduced ? &intro : NULL, buf + lead, end - lead, now_ns);
 }
 
+static void on_slot(struct diwarp_qp *qp, const struct dw_llp_slot *slot, uint64_t now_ns)
+{
+    uint32_t at = 0;
+    do { /* an empty datagram is one, too */
+        uint32_t left = slot->bytes - at;
+        on_datagram(qp, slot->buf + at, left < slot->segment_bytes ? left : slot->segment_bytes,
+                    now_ns);
+        at += slot->segment_bytes;
+    } while (at < slot->bytes);
+}
+
+static void on_slot_timed(struct diwarp_qp *qp, const struct dw_llp_slot *slot, uint64_t now_ns)
+{
+    uint64_t began_ns = dw_device_now_ns(qp->device);
+    on_slot(qp, slot, now_ns);
+    /* A CPU keeps a few KiB of stores to itself: until memory has them all. */
+    atomic_thread_fence(memory_order_seq_cst);
+    dw_copy_way_end(&qp->copy_way, slot->bytes, dw_device_now_ns(qp->device) - began_ns);
+}
+
 /* Room for what completions point to while nobody polls. When it is used up, sequenced datagrams
  * are refused, and come again; probes, acknowledgements and records are still served. */
 _Static_assert(DW_ARENA_BYTES % 4096 == 0 && DW_ARENA_BYTES >= 2 * DW_LLP_SLOT_BYTES,
@@ -409,12 +430,9 @@ bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns)
                 qp->arena_touched = end;
         }
     }
-    uint32_t at = 0;
-    do { /* an empty datagram is one, too */
-        uint32_t left = slot.bytes - at;
-        on_datagram(qp, slot.buf + at, left < slot.segment_bytes ? left : slot.segment_bytes,
-                    now_ns);
-        at += slot.segment_bytes;
-    } while (at < slot.bytes);
+    if (dw_copy_way_begin(&qp->copy_way, slot.bytes))
+        on_slot_timed(qp, &slot, now_ns);
+    else
+        on_slot(qp, &slot, now_ns);
     return true;
 }

@@ -66,7 +66,7 @@ static const struct dw_crc32c_impl portable = {
     .usable = portable_usable,
     .update = portable_update,
     .update_copy = portable_update_copy,
-    .update_copy_large = portable_update_copy,
+    .update_copy_past = portable_update_copy,
 };
 
 /* Best first. */
@@ -114,9 +114,9 @@ uint32_t dw_crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len)
     return ~impl()->update_copy(~crc, dst, src, len);
 }
 
-uint32_t dw_crc32c_copy_large(uint32_t crc, void *dst, const void *src, size_t len)
+uint32_t dw_crc32c_copy_past(uint32_t crc, void *dst, const void *src, size_t len)
 {
-    return ~impl()->update_copy_large(~crc, dst, src, len);
+    return ~impl()->update_copy_past(~crc, dst, src, len);
 }
 
 void dw_crc32c_copy_fence(void)
@@ -128,7 +128,7 @@ void dw_crc32c_copy_fence(void)
 
 bool dw_crc32c_copies_faster(void)
 {
-    return impl()->update_copy_large != impl()->update_copy;
+    return impl()->update_copy_past != impl()->update_copy;
 }
 
 const char *dw_crc32c_path(void)

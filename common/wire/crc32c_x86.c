@@ -14,7 +14,6 @@
 #if defined(__x86_64__)
 
 #include <immintrin.h>
-#include <stdatomic.h>
 
 #include "common/wire/crc32c_internal.h"
 
@@ -146,7 +145,7 @@ const struct dw_crc32c_impl dw_crc32c_sse42 = {
     .usable = sse42_usable,
     .update = sse42_update,
     .update_copy = sse42_update_copy,
-    .update_copy_large = sse42_update_copy,
+    .update_copy_past = sse42_update_copy,
 };
 
 /* ---- vpclmulqdq --------------------------------------------------------------------------- */
@@ -292,8 +291,8 @@ AVX512 static uint32_t vpclmulqdq_update_copy(uint32_t state, uint8_t *dst, cons
     return folded(state, dst, src, len, TO_CACHE);
 }
 
-AVX512 static uint32_t update_copy_past_cache(uint32_t state, uint8_t *dst, const uint8_t *src,
-                                              size_t len)
+AVX512 static uint32_t vpclmulqdq_update_copy_past(uint32_t state, uint8_t *dst, const uint8_t *src,
+                                                   size_t len)
 {
     size_t head = -(uintptr_t)dst % BLOCK_BYTES;
 
@@ -302,75 +301,6 @@ AVX512 static uint32_t update_copy_past_cache(uint32_t state, uint8_t *dst, cons
     }
     state = straight(state, dst, src, head, true);
     return folded(state, dst + head, src + head, len - head, PAST_CACHE);
-}
-
-/*
- * Past the cache a cold destination fills twice as fast as through it. But what the cache holds, or
- * what is read soon, is better written through it. Both are tried now and then, and timed.
- */
-#define LOOK_EVERY 64
-/* Of less, the fences take the most time. */
-#define TIMED_MIN_BYTES 1024
-
-/* Of each way, cycles for a KiB, as a moving average. Threads may share them: they only advise. */
-static uint32_t _Atomic cycles_through, cycles_past, copies;
-
-static uint32_t relaxed(const uint32_t _Atomic *value)
-{
-    return atomic_load_explicit(value, memory_order_relaxed);
-}
-
-static void note(uint32_t _Atomic *average, uint64_t cycles, size_t len)
-{
-    uint32_t old = relaxed(average);
-    uint64_t latest = cycles * 1024 / len;
-
-    if (latest > UINT16_MAX) { /* somebody else had the core */
-        return;
-    }
-    atomic_store_explicit(average, old ? (3 * old + (uint32_t)latest) / 4 : (uint32_t)latest,
-                          memory_order_relaxed);
-}
-
-/* Past the cache only for a gain: whoever reads the data pays for it. */
-static bool past_is_faster(void)
-{
-    uint32_t past = relaxed(&cycles_past);
-
-    return past && relaxed(&cycles_through) > past + past / 16;
-}
-
-static uint32_t update_copy_by(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
-                               bool past)
-{
-    return past ? update_copy_past_cache(state, dst, src, len)
-                : vpclmulqdq_update_copy(state, dst, src, len);
-}
-
-/* Until memory has it all: a CPU keeps a few KiB of stores to itself. */
-static uint32_t update_copy_timed(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
-                                  bool past)
-{
-    _mm_mfence();
-    _mm_lfence();
-    uint64_t before = __rdtsc();
-    state = update_copy_by(state, dst, src, len, past);
-    _mm_mfence();
-    _mm_lfence();
-    note(past ? &cycles_past : &cycles_through, __rdtsc() - before, len);
-    return state;
-}
-
-static uint32_t vpclmulqdq_update_copy_large(uint32_t state, uint8_t *dst, const uint8_t *src,
-                                             size_t len)
-{
-    uint32_t turn = relaxed(&copies);
-
-    atomic_store_explicit(&copies, turn + 1, memory_order_relaxed);
-    if (turn % (LOOK_EVERY / 2) == 0 && len >= TIMED_MIN_BYTES) {
-        return update_copy_timed(state, dst, src, len, turn % LOOK_EVERY != 0);
-    }
-    return update_copy_by(state, dst, src, len, past_is_faster());
 }
 
 static bool vpclmulqdq_usable(void)
@@ -384,7 +314,7 @@ const struct dw_crc32c_impl dw_crc32c_vpclmulqdq = {
     .usable = vpclmulqdq_usable,
     .update = vpclmulqdq_update,
     .update_copy = vpclmulqdq_update_copy,
-    .update_copy_large = vpclmulqdq_update_copy_large,
+    .update_copy_past = vpclmulqdq_update_copy_past,
 };
 
 /* ---- constants ---------------------------------------------------------------------------- */
