@@ -87,6 +87,17 @@ int diwarp_address_unpack(struct diwarp_address *address, const void *buf, size_
     return 0;
 }
 
+/* Nobody is asked for smaller datagrams than Ethernet has. */
+#define USUAL_MTU_BYTES 1500
+
+uint32_t dw_told_mtu_bytes(const struct diwarp_qp *qp, const struct diwarp_interface *interface)
+{
+    uint32_t most = qp->grant_budget_bytes / 2;
+    if (most < USUAL_MTU_BYTES)
+        most = USUAL_MTU_BYTES;
+    return interface->mtu_bytes < most ? interface->mtu_bytes : most;
+}
+
 void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *address)
 {
     const struct diwarp_device *device = qp->device;
@@ -98,6 +109,8 @@ void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *add
         .interface_count = (uint8_t)device->interface_count,
     };
     memcpy(address->interfaces, device->interfaces, sizeof address->interfaces);
+    for (unsigned i = 0; i < address->interface_count; i++)
+        address->interfaces[i].mtu_bytes = dw_told_mtu_bytes(qp, &device->interfaces[i]);
 }
 
 uint32_t dw_datagram_max_bytes(const struct diwarp_device *device, uint8_t family,

@@ -303,6 +303,9 @@ void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region);
 /* ---- address.c ---- */
 uint32_t dw_datagram_max_bytes(const struct diwarp_device *device, uint8_t family,
                                uint32_t mtu_bytes);
+/* What peers are told of an interface's MTU: two datagrams of a record at least are to be under way
+ * to us, however small our receive buffer, so that one is sent while one is received. */
+uint32_t dw_told_mtu_bytes(const struct diwarp_qp *qp, const struct diwarp_interface *interface);
 struct diwarp_ah *dw_ah_find(const struct diwarp_qp *qp, struct diwarp_name name);
 /* What an RD QP learns from the intro of a datagram; nobody else owns it. NULL: no memory. */
 struct diwarp_ah *dw_ah_from_intro(struct diwarp_qp *qp, struct diwarp_name name,

@@ -111,11 +111,12 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
     dw_llp_header_put(buf, &header);
     if (intro) {
         const struct diwarp_interface *mine = &qp->device->interfaces[peer->ah->local_interface];
+        uint32_t mtu = dw_told_mtu_bytes(qp, mine);
         struct dw_intro block = {
             .token = qp->token,
             .family = mine->family,
             .port = qp->llp->port,
-            .mtu_bytes = mine->mtu_bytes > UINT16_MAX ? UINT16_MAX : (uint16_t)mine->mtu_bytes,
+            .mtu_bytes = mtu > UINT16_MAX ? UINT16_MAX : (uint16_t)mtu,
         };
         memcpy(block.ip, mine->ip, sizeof block.ip);
         dw_intro_put(buf + DW_LLP_HEADER_BYTES, &block);

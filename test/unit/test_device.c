@@ -232,6 +232,28 @@ static void qp_query__tells_what_was_granted(void **state)
     node_close(&node);
 }
 
+/* What of records may be under way to a small buffer is two datagrams at least. */
+static void qp_query__a_small_receive_buffer_asks_for_smaller_datagrams(void **state)
+{
+    (void)state;
+    static const uint32_t rcvbufs[] = {4096, 106496, 1u << 20};
+
+    for (size_t i = 0; i < sizeof rcvbufs / sizeof rcvbufs[0]; i++) {
+        struct diwarp_device_attr attr = loopback_attr(1);
+        struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_RD);
+        struct diwarp_qp_info info;
+        struct node node;
+
+        attr.rcvbuf_bytes = rcvbufs[i];
+        node_open(&node, &attr, &qp_attr);
+        diwarp_query_qp(node.qp, &info);
+        uint32_t told = node.address.interfaces[0].mtu_bytes;
+        assert_in_range(told, 1500, 65536);
+        assert_int_equal(told == 65536, info.rcvbuf_bytes > 300000);
+        node_close(&node);
+    }
+}
+
 /* An LLP that refuses or takes sends, and keeps the last datagram that it was given. */
 static struct {
     struct dw_llp llp;
@@ -375,6 +397,7 @@ int main(void)
         cmocka_unit_test(qp_create__port_in_use),
         cmocka_unit_test(qp_create__address_of_another_host),
         cmocka_unit_test(qp_query__tells_what_was_granted),
+        cmocka_unit_test(qp_query__a_small_receive_buffer_asks_for_smaller_datagrams),
         cmocka_unit_test(ud_post__refused_by_the_socket_uses_nothing_up),
     };
 
