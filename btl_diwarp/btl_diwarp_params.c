@@ -47,7 +47,7 @@ static const struct uint_param uint_params[] = {
      "Socket send buffer to ask for, in bytes (limited by net.core.wmem_max); 0: the system's "
      "default",
      &mca_btl_diwarp_component.params.sndbuf_bytes, OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
-    {"datagram_max", "Largest UDP payload in bytes; 0: what the MTU of the path allows",
+    {"datagram_max", "Largest UDP payload in bytes; 0: by the MTU of the path and the peers' receive buffers",
      &mca_btl_diwarp_component.params.datagram_max_bytes, OPAL_INFO_LVL_4, 512, 65507, true},
     {"ack_delay_us", "Longest wait, in microseconds, before an acknowledgement travels alone",
      &mca_btl_diwarp_component.params.ack_delay_us, OPAL_INFO_LVL_5, 0, 1000000, false},

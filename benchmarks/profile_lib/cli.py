@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -131,47 +132,64 @@ def check_perf() -> None:
             die(f"perf may not record here (kernel.perf_event_paranoid?):\n{failure.report()}")
 
 
+def make_launcher(arguments: argparse.Namespace) -> Launcher:
+    return Launcher(os.environ.get("MPIRUN", "mpirun"),
+                    command_line.component_folder(arguments.component))
+
+
+def programs_of(arguments: argparse.Namespace) -> dict[str, str]:
+    folder = arguments.bindir or os.path.join(command_line.build_folder(), "benchmarks")
+    programs, lost = find_programs(list(GROUPS), [folder])
+    if lost:
+        die(f"no {', '.join(lost)} in {folder}: build first, or name --bindir")
+    return programs
+
+
+@dataclasses.dataclass
+class Outcome:
+    rows: list[list[str]] = dataclasses.field(default_factory=list)
+    failed: int = 0
+    skipped: int = 0
+
+
+def profile_one(profiler: Profiler, case: Case, transport: str, symbols: bool,
+                outcome: Outcome) -> None:
+    print(f"{case.title}: {TRANSPORTS[transport].title}", flush=True)
+    try:
+        of_ranks = [samples.parse(report) for report in profiler.reports(case, transport)]
+    except NoHosts as why:
+        print(f"skipped: {case.title}: {why}")
+        outcome.skipped += 1
+    except jobs.JobFailed as failure:
+        print(failure.report())
+        outcome.failed += 1
+    except samples.NotAReport as failure:
+        print(f"  {failure}")
+        outcome.failed += 1
+    else:
+        outcome.rows += table_rows(case, transport, of_ranks)
+        if symbols:
+            print_symbols(of_ranks)
+
+
 def profile(words: list[str]) -> int:
     arguments = parse_arguments(words)
     root_may_run()
     check_perf()
-    folders = [arguments.bindir] if arguments.bindir else [
-        os.path.join(command_line.build_folder(), "benchmarks")]
-    programs, lost = find_programs(list(GROUPS), folders)
-    if lost:
-        die(f"no {', '.join(lost)} in {folders[0]}: build first, or name --bindir")
-    launcher = Launcher(os.environ.get("MPIRUN", "mpirun"),
-                        command_line.component_folder(arguments.component))
+    programs, launcher = programs_of(arguments), make_launcher(arguments)
     command_line.warn_of_machine(launcher)
-    rows, failed, skipped = [], 0, 0
+    outcome = Outcome()
     with Profiler(launcher, programs, arguments.samples) as profiler:
-        for case in (CASES[name] for name in arguments.only):
+        for name in arguments.only:
             for transport in arguments.transports:
-                print(f"{case.title}: {TRANSPORTS[transport].title}", flush=True)
-                try:
-                    of_ranks = [samples.parse(r) for r in profiler.reports(case, transport)]
-                except NoHosts as why:
-                    print(f"skipped: {case.title}: {why}")
-                    skipped += 1
-                    continue
-                except jobs.JobFailed as failure:
-                    print(failure.report())
-                    failed += 1
-                    continue
-                except samples.NotAReport as failure:
-                    print(f"  {failure}")
-                    failed += 1
-                    continue
-                rows += table_rows(case, transport, of_ranks)
-                if arguments.symbols:
-                    print_symbols(of_ranks)
-    text = document(rows, words, command_line.machine_text(launcher))
+                profile_one(profiler, CASES[name], transport, arguments.symbols, outcome)
+    text = document(outcome.rows, words, command_line.machine_text(launcher))
     print("\n" + text)
-    if arguments.readme and (failed or skipped):
+    if arguments.readme and (outcome.failed or outcome.skipped):
         print("not written: some of it is missing")
     elif arguments.readme and not markdown.write(BENCHMARKS_README, text, True, MARKS):
         die(f"{BENCHMARKS_README} has no marks for the table")
-    return 1 if failed else 0
+    return 1 if outcome.failed else 0
 
 
 def main(words: list[str]) -> int:

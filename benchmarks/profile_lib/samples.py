@@ -26,7 +26,7 @@ RULES = tuple((re.compile(file), re.compile(symbol), kind) for file, symbol, kin
     (KERNEL, COPY_SYMBOLS, COPIES),
     (KERNEL, BUFFER_SYMBOLS, BUFFERS),
     (KERNEL, r"", KERNEL_REST),
-    (r"mca_btl_diwarp", r"_update|crc32c|past_cache", CRC),
+    (r"mca_btl_diwarp", r"_update|crc32c", CRC),
     (r"mca_btl_diwarp", r"", DIWARP_REST),
     (r"libc\.so", r"mem(cpy|move)", CRC),
     (r"libmpi|libopen-|mca_", r"", OPEN_MPI),

@@ -88,7 +88,8 @@ struct diwarp_device_attr {
     uint16_t port_max;      /* 0: port_min only */
     uint32_t rcvbuf_bytes;  /* SO_RCVBUF asked for; 0: the system's default */
     uint32_t sndbuf_bytes;
-    uint32_t datagram_max_bytes; /* largest UDP payload; 0: what the path's MTU allows */
+    uint32_t datagram_max_bytes; /* largest UDP payload; 0: by the path's MTU and the peers'
+                                  * receive buffers */
     enum diwarp_switch gso;
     enum diwarp_switch gro;
     enum diwarp_switch crc; /* OFF trusts the UDP checksum instead (both ends must agree) */

@@ -87,15 +87,9 @@ int diwarp_address_unpack(struct diwarp_address *address, const void *buf, size_
     return 0;
 }
 
-/* Nobody is asked for smaller datagrams than Ethernet has. */
-#define USUAL_MTU_BYTES 1500
-
 uint32_t dw_told_mtu_bytes(const struct diwarp_qp *qp, const struct diwarp_interface *interface)
 {
-    uint32_t most = qp->grant_budget_bytes / 2;
-    if (most < USUAL_MTU_BYTES)
-        most = USUAL_MTU_BYTES;
-    return interface->mtu_bytes < most ? interface->mtu_bytes : most;
+    return interface->mtu_bytes < qp->mtu_max_bytes ? interface->mtu_bytes : qp->mtu_max_bytes;
 }
 
 void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *address)

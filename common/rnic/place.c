@@ -65,16 +65,14 @@ static struct dw_sink *find_sink(struct dw_peer *peer, const struct dw_segment *
     return sink;
 }
 
-/* What stores to the sink will wait for when the segments after next are placed: all of a small
- * one; of one that goes past the cache, the line in which it begins and the one before it ends. */
+/* What stores to the sink will wait for 8 KiB from now, in whole segments of this length: all of a
+ * small segment; past the cache, the one line that it shares with the segment before. */
 static void prefetch_ahead(const struct dw_sink *sink, uint32_t offset, uint32_t length, bool past)
 {
     const uint32_t left = sink->record.total - offset;
     const uint32_t first = (PREFETCH_AHEAD_BYTES + length - 1) / length * length;
     const uint32_t last = past ? first + 1 : first + length;
     const uint32_t end = last < left ? last : left;
-    if (!past && length >= HW_PREFETCH_MIN_BYTES)
-        return;
     for (uint32_t i = first; i < end; i += CACHE_LINE_BYTES)
         __builtin_prefetch(sink->addr + offset + i, 1);
 }
@@ -90,7 +88,8 @@ static bool place_record(struct dw_peer *peer, const struct dw_llp_header *heade
     uint32_t length = segment->bytes - DW_WRITE_RECORD_BYTES;
     bool large = wr.total >= LARGE_MIN_BYTES, past = large && peer->qp->copy_way.past;
     if (large) {
-        prefetch_ahead(sink, wr.offset, length, past);
+        if (past || length < HW_PREFETCH_MIN_BYTES)
+            prefetch_ahead(sink, wr.offset, length, past);
         peer->qp->copy_way.bytes += length;
     }
     if (copy_right(peer->qp, buf, len, sink->addr + wr.offset, length,

@@ -10,6 +10,7 @@
 #include "common/base/pages.h"
 #include "common/rnic/lock.h"
 #include "common/rnic/ud.h"
+#include "common/wire/crc32c.h"
 
 /* Timers run at the latest after this, though the socket has not been read empty. */
 #define TIMERS_WAIT_MAX_NS 20000000
@@ -123,6 +124,16 @@ static int open_llp(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
     return device->env.open_llp(device->env.arg, &llp_attr, &qp->counters, &qp->llp, why);
 }
 
+static uint32_t mtu_max_bytes(const struct diwarp_qp *qp, uint64_t record_payload_bytes)
+{
+    uint64_t half = record_payload_bytes / 2;
+    /* Where two do not fit, a large one does better than one small one at a time. */
+    if (qp->attr.type == DIWARP_QPT_UD || half > DW_LLP_TRAIN_BYTES ||
+        2 * (uint64_t)dw_llp_truesize((uint32_t)half) > qp->llp->rcvbuf_bytes)
+        return UINT32_MAX;
+    return (uint32_t)half;
+}
+
 static void size_budgets(struct diwarp_qp *qp)
 {
     /* The kernel charges truesize: what is left for payload depends on the datagram. Plan for
@@ -135,6 +146,8 @@ static void size_budgets(struct diwarp_qp *qp)
         window = qp->device->attr.shared_cores ? SHARED_RECORD_WINDOW_BYTES : RECORD_WINDOW_BYTES;
     if (payload < RECORD_WINDOW_MIN_BYTES)
         payload = RECORD_WINDOW_MIN_BYTES;
+    if (!qp->mtu_max_bytes)
+        qp->mtu_max_bytes = mtu_max_bytes(qp, payload);
     qp->grant_budget_bytes = window < payload ? window : (uint32_t)payload;
     qp->eager_budget_bytes = qp->llp->rcvbuf_bytes - (uint32_t)record_truesize;
 }
@@ -233,6 +246,7 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     if (rc)
         goto err_free;
     size_budgets(qp);
+    qp->copy_way.choose = attr->type == DIWARP_QPT_RD && dw_crc32c_copies_faster();
     if (attr->type == DIWARP_QPT_UD && (rc = dw_ud_create(qp)))
         goto err_llp;
     dw_lock(qp->device);

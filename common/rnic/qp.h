@@ -239,6 +239,10 @@ struct diwarp_qp {
     struct dw_list want, ready;
     uint32_t next_id;
     uint32_t grant_budget_bytes;
+    /* Two datagrams of a record are to be under way to us, one sent while one is received, if our
+     * receive buffer takes two at all; so peers take our MTU for no more than this, and we take
+     * theirs: a path has one size of datagrams, by which both ends count grants. */
+    uint32_t mtu_max_bytes;
     uint32_t granted_records; /* that have a grant and have not ended, but for those set aside */
     uint64_t granted_bytes;   /* given out, not yet here, but for those set aside */
     uint32_t eager_budget_bytes;
@@ -303,8 +307,7 @@ void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region);
 /* ---- address.c ---- */
 uint32_t dw_datagram_max_bytes(const struct diwarp_device *device, uint8_t family,
                                uint32_t mtu_bytes);
-/* What peers are told of an interface's MTU: two datagrams of a record at least are to be under way
- * to us, however small our receive buffer, so that one is sent while one is received. */
+/* What peers are told of an interface's MTU, and what we count on ourselves: see mtu_max_bytes. */
 uint32_t dw_told_mtu_bytes(const struct diwarp_qp *qp, const struct diwarp_interface *interface);
 struct diwarp_ah *dw_ah_find(const struct diwarp_qp *qp, struct diwarp_name name);
 /* What an RD QP learns from the intro of a datagram; nobody else owns it. NULL: no memory. */

@@ -361,9 +361,9 @@ static void on_slot(struct diwarp_qp *qp, const struct dw_llp_slot *slot, uint64
 
 static void on_slot_timed(struct diwarp_qp *qp, const struct dw_llp_slot *slot, uint64_t now_ns)
 {
-    uint64_t began_ns = dw_device_now_ns(qp->device);
+    uint64_t began_ns = dw_device_now_ns(qp->device); /* the run's time is of before the call */
     on_slot(qp, slot, now_ns);
-    /* A CPU keeps a few KiB of stores to itself: until memory has them all. */
+    /* A CPU keeps a few KiB of stores to itself: until all are done. */
     atomic_thread_fence(memory_order_seq_cst);
     dw_copy_way_end(&qp->copy_way, slot->bytes, dw_device_now_ns(qp->device) - began_ns);
 }

@@ -70,7 +70,7 @@ struct dw_intro {
     uint64_t token; /* ours */
     uint8_t family; /* AF_INET or AF_INET6, as 4 or 6 on the wire */
     uint16_t port;
-    uint16_t mtu_bytes; /* of our interface; saturates at 65535 */
+    uint16_t mtu_bytes; /* of our interface, or less for a small buffer; saturates at 65535 */
     uint8_t ip[16];     /* IPv4: first 4 bytes, the rest 0 */
 };
 

@@ -15,7 +15,7 @@ from profile_lib.cases import CASES
 KALLSYMS = "[kernel.kallsyms]"
 REPORT = """
  40.00%  ;[kernel.kallsyms]             ;[k] _copy_to_iter
- 20.00%  ;mca_btl_diwarp.so             ;[.] update_copy_past_cache
+ 20.00%  ;mca_btl_diwarp.so             ;[.] vpclmulqdq_update_copy_past
  10.00%  ;mca_btl_diwarp.so             ;[.] dw_qp_progress
   5.00%  ;[kernel.kallsyms]             ;[k] skb_release_data
   5.00%  ;libopen-pal.so.40.30.2        ;[.] opal_progress

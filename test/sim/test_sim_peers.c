@@ -230,6 +230,104 @@ static void writer__computes__record_sent_at_most_twice(void **state)
     free(remote);
 }
 
+/* Records to a node that wait outside of the list of those that want a grant. */
+static unsigned parked(const struct fixture *f, unsigned node)
+{
+    const struct diwarp_qp *qp = f->world.nodes[node].qp;
+    const struct dw_sink *sink;
+    unsigned n = 0;
+    for (size_t slot = 0; (sink = dw_map_next(&qp->sinks, &slot));)
+        n += sink->parked;
+    return n;
+}
+
+enum { QUEUED = 40, QUEUED_BYTES = 200000 };
+
+/* Three nodes, each with an untuned receive buffer: what is queued is more than it grants. */
+static struct fixture *queued_fixture(void)
+{
+    struct fixture *f = fixture_new();
+    f->config.node_count = 3;
+    f->config.device.rcvbuf_bytes = 2 * 106496;
+    f->config.device.peer_timeout_ns = TIMEOUT_NS;
+    fixture_open(f);
+    return f;
+}
+
+/* A write or read of node `from` at the i-th place in the memory of the region's node. */
+static void post_queued(struct fixture *f, unsigned from, unsigned to, unsigned i,
+                        enum ibv_wr_opcode opcode, uint8_t *local, const struct diwarp_mr *mr)
+{
+    struct diwarp_mr at = *mr;
+    at.addr = (uint8_t *)mr->addr + (size_t)i * QUEUED_BYTES;
+    assert_int_equal(fixture_post(f, from, to, i, opcode, 0, local, QUEUED_BYTES, &at), 0);
+}
+
+/* Those of a source that computes make way for another's, and go on when it does. */
+static void writes__of_a_silent_source__wait_aside(void **state)
+{
+    (void)state;
+    struct fixture *f = queued_fixture();
+    uint8_t *local = fixture_payload(1, QUEUED_BYTES);
+    uint8_t *remote = calloc(QUEUED + 1, QUEUED_BYTES);
+    assert_non_null(remote);
+    struct diwarp_mr *mr = fixture_reg(f, 2, remote, (QUEUED + 1) * (size_t)QUEUED_BYTES);
+    for (unsigned i = 0; i < QUEUED; i++)
+        post_queued(f, 0, 2, i, IBV_WR_RDMA_WRITE, local, mr);
+    sim_world_run_for(&f->world, MS);
+    f->world.nodes[0].paused_until_ns = f->world.net.now_ns + TIMEOUT_NS / 2;
+    sim_world_run_for(&f->world, SECOND);
+    post_queued(f, 1, 2, QUEUED, IBV_WR_RDMA_WRITE, local, mr);
+    sim_world_run_for(&f->world, SECOND);
+    fixture_assert_status(f, 1, QUEUED, IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
+    assert_true(parked(f, 2) > 1);
+    fixture_run(f, 8 * SECOND);
+    assert_int_equal(parked(f, 2), 0);
+    for (unsigned i = 0; i < QUEUED; i++) {
+        fixture_assert_status(f, 0, i, IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
+        assert_memory_equal(local, remote + (size_t)i * QUEUED_BYTES, QUEUED_BYTES);
+    }
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+/* Reads of a peer that stands still for good fail with it; one of another peer is served. */
+static void reads__of_a_peer_that_dies__wait_aside_and_fail(void **state)
+{
+    (void)state;
+    struct fixture *f = queued_fixture();
+    uint8_t *remote = fixture_payload(2, (QUEUED + 1) * (size_t)QUEUED_BYTES);
+    uint8_t *local = calloc(QUEUED + 1, QUEUED_BYTES), *last = local + QUEUED * QUEUED_BYTES;
+    assert_non_null(local);
+    struct diwarp_mr *dead = fixture_reg(f, 1, remote, (QUEUED + 1) * (size_t)QUEUED_BYTES);
+    struct diwarp_mr *alive = fixture_reg(f, 2, remote, (QUEUED + 1) * (size_t)QUEUED_BYTES);
+    for (unsigned i = 0; i < QUEUED; i++)
+        post_queued(f, 0, 1, i, IBV_WR_RDMA_READ, local + (size_t)i * QUEUED_BYTES, dead);
+    sim_world_run_for(&f->world, 100000);
+    stop(&f->world.nodes[1]);
+    sim_world_run_for(&f->world, SECOND);
+    post_queued(f, 0, 2, QUEUED, IBV_WR_RDMA_READ, last, alive);
+    sim_world_run_for(&f->world, SECOND);
+    fixture_assert_status(f, 0, QUEUED, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+    assert_memory_equal(last, remote + QUEUED * QUEUED_BYTES, QUEUED_BYTES);
+    assert_true(parked(f, 0) > QUEUED / 2);
+    fixture_run(f, TIMEOUT_NS);
+    assert_int_equal(parked(f, 0), 0);
+    assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_GONE), 1);
+    unsigned failed = 0;
+    for (unsigned i = 0; i < QUEUED; i++) {
+        const struct diwarp_wc *wc = fixture_find(f, 0, i, IBV_WC_RDMA_READ);
+        assert_non_null(wc);
+        assert_true(wc->wc.status == IBV_WC_SUCCESS || wc->wc.status == IBV_WC_RETRY_EXC_ERR);
+        failed += wc->wc.status == IBV_WC_RETRY_EXC_ERR;
+    }
+    assert_true(failed > QUEUED / 2);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
 enum { INCAST_SENDERS = 15, INCAST_SENDS = 20, INCAST_SEEDS = 20, INCAST_BYTES = 60000 };
 
 /* Jain's index of the messages that have come from each sender so far: 1000 when they are equal. */
@@ -380,6 +478,8 @@ int main(void)
         cmocka_unit_test(peer__computes__no_resend_storm),
         cmocka_unit_test(reader__computes__record_not_repeated),
         cmocka_unit_test(writer__computes__record_sent_at_most_twice),
+        cmocka_unit_test(writes__of_a_silent_source__wait_aside),
+        cmocka_unit_test(reads__of_a_peer_that_dies__wait_aside_and_fail),
         cmocka_unit_test(incast__small_buffer),
         cmocka_unit_test(congestion__delay_shrinks_the_window_before_loss),
         cmocka_unit_test(many__long_messages_beyond_the_memory_for_them),

@@ -36,7 +36,7 @@ static unsigned receive(struct dw_copy_way *way, unsigned calls, uint64_t throug
 static void copy_way__through_until_both_are_known(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {0};
+    struct dw_copy_way way = {.choose = true};
 
     assert_int_equal(receive(&way, LOOK_EVERY / 2, 9000, 1000), 0);
     assert_true(receive(&way, LOOK_EVERY / 2, 9000, 1000) > 0);
@@ -45,7 +45,7 @@ static void copy_way__through_until_both_are_known(void **state)
 static void copy_way__follows_what_is_faster(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {0};
+    struct dw_copy_way way = {.choose = true};
 
     receive(&way, SETTLE, 9000, 6000);
     assert_int_equal(receive(&way, LOOK_EVERY, 9000, 6000), LOOK_EVERY - 2);
@@ -56,7 +56,7 @@ static void copy_way__follows_what_is_faster(void **state)
 static void copy_way__past_only_for_a_gain(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {0};
+    struct dw_copy_way way = {.choose = true};
 
     receive(&way, SETTLE, 6200, 6000);
     assert_int_equal(receive(&way, LOOK_EVERY, 6200, 6000), 0);
@@ -65,17 +65,47 @@ static void copy_way__past_only_for_a_gain(void **state)
 static void copy_way_end__not_by_an_interruption(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {0};
+    struct dw_copy_way way = {.choose = true};
 
     receive(&way, SETTLE, 9000, 4000);
     receive(&way, LOOK_EVERY, 9000, 100 * UINT64_C(1000000));
     assert_int_equal(receive(&way, LOOK_EVERY, 9000, 4000), LOOK_EVERY - 2);
 }
 
-static void copy_way_begin__little_is_not_timed(void **state)
+/* Nor for long by one of the first copy. */
+static void copy_way_end__interrupted_at_first(void **state)
+{
+    (void)state;
+    struct dw_copy_way way = {.choose = true};
+
+    receive(&way, LOOK_EVERY / 2, 100 * UINT64_C(1000000), 0);
+    receive(&way, SETTLE, 9000, 10000);
+    assert_int_equal(receive(&way, LOOK_EVERY, 9000, 10000), 0);
+}
+
+/* A clock that stands still, as a simulator's does within a run, tells nothing. */
+static void copy_way_end__no_time_at_all(void **state)
+{
+    (void)state;
+    struct dw_copy_way way = {.choose = true};
+
+    assert_int_equal(receive(&way, SETTLE, 0, 0), 0);
+}
+
+static void copy_way_begin__no_choice(void **state)
 {
     (void)state;
     struct dw_copy_way way = {0};
+
+    for (unsigned i = 0; i < 2 * LOOK_EVERY; i++)
+        assert_false(dw_copy_way_begin(&way, TRAIN_BYTES));
+    assert_false(way.past);
+}
+
+static void copy_way_begin__little_is_not_timed(void **state)
+{
+    (void)state;
+    struct dw_copy_way way = {.choose = true};
 
     for (unsigned i = 0; i < 2 * LOOK_EVERY; i++)
         assert_false(dw_copy_way_begin(&way, 1500));
@@ -85,7 +115,7 @@ static void copy_way_begin__little_is_not_timed(void **state)
 static void copy_way_end__not_by_what_else_came(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {0};
+    struct dw_copy_way way = {.choose = true};
 
     receive(&way, SETTLE, 9000, 6000);
     for (unsigned i = 0; i < SETTLE; i++)
@@ -103,6 +133,9 @@ int main(void)
         cmocka_unit_test(copy_way__follows_what_is_faster),
         cmocka_unit_test(copy_way__past_only_for_a_gain),
         cmocka_unit_test(copy_way_end__not_by_an_interruption),
+        cmocka_unit_test(copy_way_end__interrupted_at_first),
+        cmocka_unit_test(copy_way_end__no_time_at_all),
+        cmocka_unit_test(copy_way_begin__no_choice),
         cmocka_unit_test(copy_way_begin__little_is_not_timed),
         cmocka_unit_test(copy_way_end__not_by_what_else_came),
     };
