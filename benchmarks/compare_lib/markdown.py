@@ -9,7 +9,8 @@ from . import report
 from .figures import Figure
 from .judge import MET, Verdict
 from .measures import EAGER_MESSAGES, GROUPS, KIB, LIMITED_BUFFERS, LONG_RECEIVES, MIB
-from .measures import OVERLAP_SCENES, PROGRAM_MEMORY, USUAL_RECEIVES, WHOLE_BUFFER, buffer_scene
+from .measures import (OVERLAP_SCENES, PROGRAM_MEMORY, USUAL_RECEIVES, WHOLE_BUFFER,
+                       buffer_scene, memory_scene)
 from .report import RAW_HEAD, number, raw_cells
 from .results import Results
 from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, UCX
@@ -39,8 +40,9 @@ ROWS = {
     "rcvbuf": tuple(Figure("stream", size, scene)
                     for scene in (WHOLE_BUFFER, *map(buffer_scene, LIMITED_BUFFERS))
                     for size in (MIB, 4 * MIB)),
-    "namespaces": tuple(Figure(quantity, size, scene) for scene in ("MTU 1500", "MTU 9000")
-                        for quantity, size in (("latency", 8), ("stream", MIB))),
+    "namespaces": tuple(figure for scene in ("MTU 1500", "MTU 9000")
+                        for figure in (Figure("latency", 8, scene), Figure("stream", MIB, scene),
+                                       Figure("stream", MIB, memory_scene(scene)))),
     "loss": (Figure("stream", MIB, "MTU 1500, 1 % lost"),),
     "incast": tuple(Figure(quantity, count, scene) for scene in ("", EAGER_MESSAGES)
                     for quantity, count in (("incast", 1), ("incast", 15), ("jain", 15))),

@@ -37,6 +37,12 @@ OVERLAP_SCENES = (BOTH_SLEEP, RECEIVER_COMPUTES, BOTH_COMPUTE)
 WHOLE_BUFFER = "receive buffer as it is"
 # What a window of 64 messages of 1 MiB takes: raw UDP without its one hot buffer.
 PROGRAM_MEMORY = "64 MiB of memory"
+
+
+def memory_scene(scene: str) -> str:
+    return f"{scene}, {PROGRAM_MEMORY}"
+
+
 EAGER_MESSAGES = "8 KiB messages"
 USUAL_RECEIVES, LONG_RECEIVES = "receives as they are", "receives of 65,800 B"
 
@@ -150,6 +156,8 @@ def between_hosts(mtu: int, rounds: tuple[int, int]) -> tuple[Measure, ...]:
         # In segments that fill a packet: 28 bytes are headers of IP and UDP.
         Measure("namespaces", RAW_PROGRAM, f"-p both -l 8 -m {mtu - 28} -r {{r}}", (9, 51), RAW,
                 scene=scene, mtu=mtu, rounds=rounds, stands_for=(MIB,)),
+        Measure("namespaces", RAW_PROGRAM, f"-p udp -l none -b 64 -m {mtu - 28} -r {{r}}", (9, 51),
+                RAW, scene=memory_scene(scene), mtu=mtu, rounds=rounds, stands_for=(MIB,)),
         Measure("namespaces", "latency_bandwidth", "-l 8 -s 1048576 -d uni -m 8 -w 64 -r {r}",
                 (9, 51), (*BTLS, UCX), scene=scene, mtu=mtu, rounds=rounds),
     )

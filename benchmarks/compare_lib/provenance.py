@@ -14,6 +14,8 @@ from .command_line import TOP
 # Where things lie, and what is written beside the figures: nothing that changes a figure.
 UNTOLD_FLAGS = ("--readme",)
 UNTOLD_VALUES = ("--output", "--component", "--bindir")
+# What such commands write themselves: it makes no other version.
+RESULTS = ("README.md", "benchmarks/README.md", "benchmarks/plots")
 
 
 def command_text(program: str, words: list[str]) -> str:
@@ -37,10 +39,14 @@ def package_version(top: str) -> str:
 
 def version_text(top: str = TOP) -> str:
     """Of the checkout; what was unpacked from a release may lie in a checkout of something else."""
-    described = None
-    if os.path.exists(os.path.join(top, ".git")):
-        described = jobs.run_quietly(["git", "-C", top, "describe", "--always", "--dirty"])
-    return described.strip() if described else package_version(top)
+    if not os.path.exists(os.path.join(top, ".git")):
+        return package_version(top)
+    described = jobs.run_quietly(["git", "-C", top, "describe", "--always"])
+    if not described:
+        return package_version(top)
+    changed = jobs.run_quietly(["git", "-C", top, "status", "--porcelain", "--untracked-files=no",
+                                "--", ".", *(f":!{path}" for path in RESULTS)])
+    return described.strip() + ("-dirty" if changed else "")
 
 
 def made_by(program: str, words: list[str]) -> str:

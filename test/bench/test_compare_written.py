@@ -120,9 +120,13 @@ class Provenance(unittest.TestCase):
                 file.write("AC_PREREQ([2.69])\nAC_INIT([diwarp], [1.2.3], [someone])\n")
             self.assertEqual(provenance.version_text(top), "1.2.3")
             git = ["git", "-C", top, "-c", "user.name=n", "-c", "user.email=e"]
+            with open(os.path.join(top, "README.md"), "w", encoding="utf-8") as file:
+                file.write("results\n")
             for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "m"],
                           ["tag", "-a", "v7", "-m", "m"]):
                 subprocess.run(git + words, check=True)
+            with open(os.path.join(top, "README.md"), "a", encoding="utf-8") as file:
+                file.write("renewed\n")
             self.assertEqual(provenance.version_text(top), "v7")
             with open(os.path.join(top, "configure.ac"), "a", encoding="utf-8") as file:
                 file.write("more\n")
