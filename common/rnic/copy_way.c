@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Moving averages of what each way takes, and the choice by them. */
 #include "common/rnic/copy_way.h"
 
 /* Of less, reading the clock takes too much of the time. */
