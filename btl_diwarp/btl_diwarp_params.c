@@ -47,7 +47,8 @@ static const struct uint_param uint_params[] = {
      "Socket send buffer to ask for, in bytes (limited by net.core.wmem_max); 0: the system's "
      "default",
      &mca_btl_diwarp_component.params.sndbuf_bytes, OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
-    {"datagram_max", "Largest UDP payload in bytes; 0: by the MTU of the path and the peers' receive buffers",
+    {"datagram_max",
+     "Largest UDP payload in bytes; 0: by the MTU of the path and the peers' receive buffers",
      &mca_btl_diwarp_component.params.datagram_max_bytes, OPAL_INFO_LVL_4, 512, 65507, true},
     {"ack_delay_us", "Longest wait, in microseconds, before an acknowledgement travels alone",
      &mca_btl_diwarp_component.params.ack_delay_us, OPAL_INFO_LVL_5, 0, 1000000, false},
@@ -242,11 +243,12 @@ static int register_transport(void)
                           MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_6, &params->rc_markers);
     }
     if (rc >= 0) {
-        rc = register_var("rc_coalesce",
-                          "What is sent to a peer within 2 microseconds of the last, before the next "
-                          "poll, waits for that poll, and what answers messages until all are "
-                          "handled, so that messages share send calls",
-                          MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5, &params->rc_coalesce);
+        rc = register_var(
+            "rc_coalesce",
+            "What is sent to a peer within 2 microseconds of the last, before the next "
+            "poll, waits for that poll, and what answers messages until all are "
+            "handled, so that messages share send calls",
+            MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5, &params->rc_coalesce);
     }
     return rc;
 }
