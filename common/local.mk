@@ -65,40 +65,54 @@ libdiwarp_core_la_SOURCES = \
 	common/rel/sendwin.c \
 	common/rel/sendwin.h \
 	common/rnic/address.c \
+	common/rnic/address.h \
 	common/rnic/atomic.c \
+	common/rnic/atomic.h \
 	common/rnic/copy_way.c \
 	common/rnic/copy_way.h \
 	common/rnic/cq.c \
 	common/rnic/cq.h \
 	common/rnic/deliver.c \
+	common/rnic/deliver.h \
 	common/rnic/device.c \
 	common/rnic/device.h \
 	common/rnic/lock.h \
 	common/rnic/memory.c \
 	common/rnic/peer.c \
+	common/rnic/peer.h \
 	common/rnic/place.c \
 	common/rnic/qp.c \
 	common/rnic/qp.h \
 	common/rnic/rc.h \
 	common/rnic/rc_deliver.c \
 	common/rnic/rc_listen.c \
+	common/rnic/rc_listen.h \
 	common/rnic/rc_post.c \
 	common/rnic/rc_qp.c \
+	common/rnic/rc_qp.h \
 	common/rnic/rc_read.c \
 	common/rnic/rc_receive.c \
+	common/rnic/rc_receive.h \
 	common/rnic/rc_run.c \
 	common/rnic/rc_send.c \
+	common/rnic/rc_send.h \
 	common/rnic/rc_srq.c \
+	common/rnic/rc_srq.h \
 	common/rnic/rc_startup.c \
+	common/rnic/rc_startup.h \
 	common/rnic/rc_terminate.c \
 	common/rnic/rdma.c \
-	common/rnic/receive.c \
+	common/rnic/rdma.h \
 	common/rnic/rdma_record.c \
 	common/rnic/rdma_record.h \
+	common/rnic/receive.c \
+	common/rnic/receive.h \
 	common/rnic/segment.c \
 	common/rnic/segment.h \
 	common/rnic/send.c \
+	common/rnic/send.h \
 	common/rnic/transmit.c \
+	common/rnic/transmit.h \
 	common/rnic/transmit_record.c \
 	common/rnic/ud.c \
 	common/rnic/ud.h \

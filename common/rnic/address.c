@@ -6,8 +6,9 @@
 #include <stdlib.h>
 
 #include "common/llp/interface.h"
+#include "common/rnic/address.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/peer.h"
 #include "common/wire/bytes.h"
 
 /*

@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/rnic/qp.h"
+#include "common/rnic/atomic.h"
+#include "common/rnic/receive.h"
+#include "common/rnic/send.h"
 
 int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
                    uint64_t now_ns)

@@ -7,7 +7,9 @@
 #include <time.h>
 
 #include "common/rnic/lock.h"
+#include "common/rnic/qp.h"
 #include "common/rnic/rc.h"
+#include "common/wire/rdmap.h"
 
 /* Entries of a ring that has not been needed longer. */
 #define CAPACITY_LEAST 64

@@ -7,7 +7,8 @@
 #include <errno.h>
 
 #include "common/base/pages.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/deliver.h"
+#include "common/rnic/receive.h"
 
 /* Messages being put together at a time, over all peers, and what has come of them. At the bound
  * their datagrams are refused, and come again. What begins out of turn may have to wait for what

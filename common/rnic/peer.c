@@ -6,7 +6,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/rnic/qp.h"
+#include "common/rnic/atomic.h"
+#include "common/rnic/deliver.h"
+#include "common/rnic/peer.h"
+#include "common/rnic/rdma.h"
+#include "common/rnic/send.h"
+#include "common/rnic/transmit.h"
 
 /* Asks a silent peer whose answer we wait for, though nothing is unacknowledged. */
 #define KEEPALIVE_NS 1000000000ull

@@ -5,10 +5,13 @@
  * a hole of a record or of a message being put together, whose bytes mean nothing before the map
  * says so.
  */
-#include "common/rnic/qp.h"
+#include "common/rnic/deliver.h"
+#include "common/rnic/rdma.h"
 #include "common/rnic/rdma_record.h"
+#include "common/rnic/receive.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
+#include "common/wire/rdmap.h"
 
 /* Of a record: what is smaller is better in the cache in any case. */
 #define LARGE_MIN_BYTES (512u << 10)

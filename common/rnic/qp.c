@@ -8,7 +8,12 @@
 #include <stdlib.h>
 
 #include "common/base/pages.h"
+#include "common/rnic/deliver.h"
 #include "common/rnic/lock.h"
+#include "common/rnic/rdma.h"
+#include "common/rnic/receive.h"
+#include "common/rnic/send.h"
+#include "common/rnic/transmit.h"
 #include "common/rnic/ud.h"
 #include "common/wire/crc32c.h"
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/rnic/rc.h"
+#include "common/rnic/rc_qp.h"
 
 static enum dw_rc_verdict fail(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment,
                                uint16_t cause)

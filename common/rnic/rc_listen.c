@@ -6,7 +6,8 @@
 
 #include "common/llp/explain.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/rc.h"
+#include "common/rnic/rc_listen.h"
+#include "common/rnic/rc_qp.h"
 
 /* Callers that have not said who they are yet: the next one takes the place of the oldest, once
  * that had time enough for one that is there. Of 128 ranks that share two cores all may call before

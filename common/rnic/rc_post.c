@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/rnic/lock.h"
-#include "common/rnic/rc.h"
+#include "common/rnic/rc_qp.h"
 
 /* Requests queued lazily that leave at once: so many share a call already. */
 #define LAZY_WORKS 32

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "common/rnic/lock.h"
-#include "common/rnic/rc.h"
+#include "common/rnic/rc_qp.h"
 
 #define CONNECT_TIMEOUT_NS (10ull * 1000000000)
 #define MAX_DEPTH          (1u << 20)

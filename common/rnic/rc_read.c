@@ -3,7 +3,7 @@
  * come in the order of our requests. */
 #include <errno.h>
 
-#include "common/rnic/rc.h"
+#include "common/rnic/rc_qp.h"
 #include "common/wire/rdmap.h"
 
 static enum dw_rc_verdict fail(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment,

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rnic/rc.h"
+#include "common/rnic/rc_qp.h"
 
 /* Read at once while no receive is posted: what cannot be delivered has to be kept. */
 #define SHORT_READ_BYTES (64u << 10)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "common/rnic/lock.h"
-#include "common/rnic/rc.h"
+#include "common/rnic/rc_qp.h"
 
 #define EVENTS_PER_RUN 64
 /* Runs without asking the streams that are not hot: while these bring something; while they do not;

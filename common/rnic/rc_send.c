@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rnic/rc.h"
+#include "common/rnic/rc_qp.h"
 
 #define TRAIN_FPDUS  64
 #define TRAIN_PIECES 1024 /* UIO_MAXIOV */

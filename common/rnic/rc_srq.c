@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/rnic/lock.h"
-#include "common/rnic/rc.h"
+#include "common/rnic/rc_qp.h"
 
 void dw_rc_recv_free(struct dw_rc_recv *recv)
 {

@@ -7,7 +7,7 @@
 #include "common/llp/explain.h"
 #include "common/llp/interface.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/rc.h"
+#include "common/rnic/rc_qp.h"
 #include "common/wire/bytes.h"
 
 _Static_assert(DIWARP_PRIVATE_DATA_MAX_BYTES + DW_MPA_ENHANCED_BYTES + DW_RC_HELLO_BYTES <=

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rnic/rc.h"
+#include "common/rnic/rc_qp.h"
 
 /* How long the other side has to read what was sent last. */
 #define LINGER_NS 1000000000

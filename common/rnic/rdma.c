@@ -7,8 +7,10 @@
 #include <errno.h>
 
 #include "common/rnic/lock.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/rdma.h"
 #include "common/rnic/rdma_record.h"
+#include "common/rnic/receive.h"
+#include "common/rnic/send.h"
 
 /* ---- posts ---- */
 

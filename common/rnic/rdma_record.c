@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/rnic/rdma.h"
+#include "common/rnic/send.h"
+#include "common/rnic/transmit.h"
 #include "common/wire/crc32c.h"
 
 /* Open records per QP and end; beyond, posts give -ENOMEM and peers' requests are refused. */

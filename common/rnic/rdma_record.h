@@ -3,7 +3,7 @@
 #ifndef DW_RNIC_RECORD_H
 #define DW_RNIC_RECORD_H
 
-#include "common/rnic/qp.h"
+#include "common/rnic/rdma.h"
 
 /* A sink for `total` bytes; the caller fills where they go. NULL: no memory. */
 struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total, uint64_t now_ns);

@@ -8,8 +8,13 @@
 #include <stdlib.h>
 
 #include "common/base/pages.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/atomic.h"
+#include "common/rnic/deliver.h"
+#include "common/rnic/rdma.h"
 #include "common/rnic/rdma_record.h"
+#include "common/rnic/receive.h"
+#include "common/rnic/send.h"
+#include "common/rnic/transmit.h"
 #include "common/rnic/ud.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"

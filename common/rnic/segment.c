@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "common/rnic/send.h"
+#include "common/rnic/transmit.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 

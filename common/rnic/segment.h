@@ -3,7 +3,8 @@
 #ifndef DW_SEGMENT_H
 #define DW_SEGMENT_H
 
-#include "common/rnic/qp.h"
+#include "common/rnic/send.h"
+#include "common/rnic/transmit.h"
 
 /* Datagrams of this payload and more are sent one by one, the sooner the better. */
 #define DW_APART_MIN_BYTES 8192

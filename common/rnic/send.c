@@ -9,9 +9,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/rnic/atomic.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/rdma.h"
 #include "common/rnic/segment.h"
+#include "common/rnic/send.h"
+#include "common/rnic/transmit.h"
 #include "common/rnic/ud.h"
 #include "common/wire/bytes.h"
 

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "common/rnic/qp.h"
+#include "common/rnic/transmit.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 

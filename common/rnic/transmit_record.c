@@ -5,7 +5,8 @@
  */
 #include <errno.h>
 
-#include "common/rnic/qp.h"
+#include "common/rnic/rdma.h"
+#include "common/rnic/transmit.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 

@@ -4,7 +4,10 @@
 #ifndef DW_UD_H
 #define DW_UD_H
 
-#include "common/rnic/qp.h"
+#include "common/rel/record.h"
+#include "common/rel/seen.h"
+#include "common/rnic/receive.h"
+#include "common/wire/llp_header.h"
 
 /* What has been seen of a source. */
 struct dw_ud_source {

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 
 #include "common/rnic/lock.h"
+#include "common/rnic/receive.h"
 #include "common/rnic/ud.h"
+#include "common/wire/rdmap.h"
 
 void dw_ud_record_destroy(struct diwarp_record *record)
 {

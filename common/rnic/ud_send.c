@@ -2,6 +2,8 @@
 /* The UD service, sending: a message becomes trains of datagrams at once, and is complete then. */
 #include <errno.h>
 
+#include "common/rnic/send.h"
+#include "common/rnic/transmit.h"
 #include "common/rnic/ud.h"
 #include "common/wire/bytes.h"
 

@@ -6,6 +6,10 @@
 
 #include <cmocka.h>
 
+#include "common/rnic/receive.h"
+#include "common/wire/ddp.h"
+#include "common/wire/llp_header.h"
+#include "common/wire/rdmap.h"
 #include "test/sim/sim_world.h"
 
 #define FIXTURE_MAX_WC 1024

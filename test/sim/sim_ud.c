@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/rel/record.h"
+#include "common/wire/ddp.h"
+#include "common/wire/rdmap.h"
 #include "test/sim/sim_world.h"
 
 /* Below what at-most-once remembers of a source, so that nothing is refused for its age. */

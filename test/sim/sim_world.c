@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/rnic/rdma.h"
 #include "test/sim/sim_world.h"
 
 #include <stdarg.h>

@@ -6,7 +6,8 @@
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
-#include "common/rnic/qp.h"
+#include "common/rnic/peer.h"
+#include "common/rnic/send.h"
 #include "test/sim/sim_net.h"
 
 #define SIM_MAX_NODES 16

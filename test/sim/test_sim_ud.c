@@ -7,6 +7,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "common/rel/record.h"
+#include "common/wire/ddp.h"
+#include "common/wire/rdmap.h"
 #include "test/sim/sim_fixture.h"
 
 #define RECORD_BYTES 20000u

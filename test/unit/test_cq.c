@@ -6,7 +6,9 @@
 
 #include <cmocka.h>
 
+#include "common/rnic/address.h"
 #include "common/rnic/qp.h"
+#include "common/wire/rdmap.h"
 #include "test/net/node.h"
 
 static void push(struct diwarp_cq *cq, uint64_t first, unsigned n)

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Address handles: what is known of other QPs, over RD and UD. */
+#ifndef DW_ADDRESS_H
+#define DW_ADDRESS_H
+
+#include "common/include/diwarp.h"
+#include "common/llp/llp.h"
+#include "common/rel/recvwin.h"
+#include "common/rel/rtt.h"
+#include "common/rel/sendwin.h"
+#include "common/rnic/device.h"
+#include "common/wire/llp_header.h"
+
+#define DW_CWND_BITS 9
+_Static_assert(DW_WINDOW_DATAGRAMS < 1u << DW_CWND_BITS, "the congestion window fits");
+
+/*
+ * What is known of another QP: where it is and, over RD, all that must outlast its protocol state
+ * (struct dw_peer) for each message to come exactly once. That state is taken when something is
+ * first sent or received, and given back when the peer has owed and been owed nothing for a while:
+ * it is at rest. Nothing of this shows on the wire; either end rests and wakes when it likes.
+ *
+ * It belongs to the QP from the first datagram on (`met`) and goes with it; until then, and over
+ * UD, to its owner, who may have it more than once.
+ */
+struct diwarp_ah {
+    struct diwarp_qp *qp; /* NULL: the QP has been destroyed */
+    struct dw_peer *peer; /* NULL: at rest, or never met */
+    struct diwarp_name name;
+    uint64_t token;
+    struct dw_llp_addr addr;
+    uint32_t datagram_max_bytes;
+    uint32_t incarnation; /* valid once heard */
+    uint32_t next_psn;    /* at rest: the first that has not been sent */
+    uint32_t ack;         /* at rest: the first that has not come; none after it has, either */
+    uint32_t send_msn;
+    struct dw_rtt rtt;
+    uint32_t owners;                            /* handles given out */
+    uint16_t credit_kib;                        /* at rest: what it granted last */
+    uint16_t ssthresh_datagrams : DW_CWND_BITS; /* at rest */
+    uint16_t local_interface : 4;
+    bool met : 1;
+    bool heard : 1; /* it knows our address: no intro needed */
+    bool gone : 1;
+};
+
+static inline uint64_t dw_name_key(struct diwarp_name name)
+{
+    return (uint64_t)name.job << 32 | name.rank;
+}
+
+uint32_t dw_datagram_max_bytes(const struct diwarp_device *device, uint8_t family,
+                               uint32_t mtu_bytes);
+/* What peers are told of an interface's MTU, and what we count on ourselves: see mtu_max_bytes. */
+uint32_t dw_told_mtu_bytes(const struct diwarp_qp *qp, const struct diwarp_interface *interface);
+struct diwarp_ah *dw_ah_find(const struct diwarp_qp *qp, struct diwarp_name name);
+/* What an RD QP learns from the intro of a datagram; nobody else owns it. NULL: no memory. */
+struct diwarp_ah *dw_ah_from_intro(struct diwarp_qp *qp, struct diwarp_name name,
+                                   const struct dw_intro *intro);
+/* The QP goes: ends what nobody else owns. */
+void dw_ah_forget_all(struct diwarp_qp *qp);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A peer of an RD QP that is awake: its protocol state, and when it is asked. */
+#ifndef DW_PEER_H
+#define DW_PEER_H
+
+#include "common/base/heap.h"
+#include "common/base/list.h"
+#include "common/rel/recvwin.h"
+#include "common/rel/rtt.h"
+#include "common/rel/sendwin.h"
+#include "common/rnic/address.h"
+#include "common/rnic/qp.h"
+
+struct dw_peer {
+    struct diwarp_qp *qp;
+    struct diwarp_ah *ah;
+    uint32_t index; /* unique in the QP: makes keys of its records */
+
+    uint32_t epoch; /* of its last datagram: counts active senders */
+    struct dw_sendwin sendwin;
+    struct dw_datagram *open; /* being filled */
+    uint64_t appended_ns;     /* last, to it or to one before, or the end of that one's send call */
+    struct dw_list flush_link; /* in qp.flush: open, pending or lost datagrams to look at */
+    struct dw_list pending;    /* works not wholly copied */
+    struct dw_list awaiting;   /* signaled works, copied, not acknowledged */
+
+    struct dw_recvwin recvwin;
+    uint32_t ack_owed_bytes, ack_owed_datagrams;
+    uint16_t sinks_aside;
+    uint8_t backoff;
+    uint8_t refusals : 7; /* ICMP unreachable since it was heard last */
+    bool at_once : 1;     /* what is appended now, or was last, is not to wait for others */
+    struct dw_list assemblies;
+    struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run */
+    uint64_t ack_due_ns;
+
+    struct dw_list sinks, sources, atomics;
+
+    struct dw_timer timer; /* acknowledgement, probe */
+    uint64_t heard_ns;
+    uint64_t asked_ns; /* last time we gave it something to answer */
+    uint64_t probe_sent_ns;
+    uint64_t silent_since_ns; /* the first probe since it was heard last */
+};
+
+/* The wait before it is asked again. */
+static inline uint64_t dw_peer_rto_ns(const struct dw_peer *peer, unsigned backoff)
+{
+    return dw_rtt_rto_ns(&peer->ah->rtt, peer->qp->device->attr.rto_min_ns, backoff);
+}
+
+static inline uint64_t dw_record_key(const struct dw_peer *peer, uint32_t id)
+{
+    return (uint64_t)peer->index << 32 | id;
+}
+
+/* NULL: not known, or at rest. */
+struct dw_peer *dw_peer_find(const struct diwarp_qp *qp, struct diwarp_name name);
+/* The next peer that is not at rest, at or after *slot of qp.ahs, which moves behind it; NULL: no
+ * more. */
+struct dw_peer *dw_peer_next(const struct diwarp_qp *qp, size_t *slot);
+/* The protocol state, taken now if it has to be; NULL: no memory. */
+struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah);
+void dw_peer_destroy(struct dw_peer *peer);
+/* Puts those to rest that may, of a bounded number in turn; *more: some may yet. False: there are
+ * others to look at before all have had their turn. */
+bool dw_peer_rest_some(struct diwarp_qp *qp, uint64_t now_ns, bool *more);
+/* Ends all it owes and is owed with errors, tells the application once. */
+void dw_peer_fail(struct dw_peer *peer);
+/* Makes the timer run at deadline_ns or before. */
+void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns);
+/* We gave it something to answer: sees that it is probed. */
+void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns);
+/* The same for a record, but while data is unacknowledged: many records do not put off its probe.
+ */
+void dw_peer_on_record(struct dw_peer *peer, uint64_t now_ns);
+/* When the probe was sent whose reply has that PSN; 0: it cannot be one of ours. */
+uint64_t dw_peer_probe_sent_ns(uint32_t psn, uint64_t now_ns);
+/* It began something that it has to go on with, unasked: sees that it is probed when silent. */
+void dw_peer_watch(struct dw_peer *peer);
+/* Not heard since we asked: it computes, or what we asked was lost. A probe finds out and costs
+ * less than asking again would, once it reads all that waits for it. False: it was heard. */
+bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_ns);
+void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns);
+/* Something is to come from it: an answer, or the rest of what it began. */
+bool dw_peer_owes(const struct dw_peer *peer);
+
+#endif

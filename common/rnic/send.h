@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Works: requests and messages of our own on their way into sequenced datagrams. */
+#ifndef DW_SEND_H
+#define DW_SEND_H
+
+#include "common/rnic/peer.h"
+#include "common/wire/ddp.h"
+#include "common/wire/rdmap.h"
+
+/* Writes up to this go in the sequenced stream, exactly once by PSN; larger ones are records. */
+#define DW_INLINE_WRITE_BYTES 16384
+
+/* A work request, or a message of our own, on its way into sequenced datagrams. */
+struct dw_work {
+    struct dw_list link; /* in peer.pending, then peer.awaiting */
+    uint64_t wr_id;
+    enum ibv_wc_opcode opcode;
+    bool signaled;
+    bool buffered;            /* complete when copied */
+    bool own_message;         /* not the application's: no completion, even in error */
+    struct dw_ddp_header ddp; /* of its first segment */
+    uint32_t record_id; /* tagged: of its Write-Record header */
+    uint32_t total, copied;
+    uint32_t last_psn; /* once all is copied */
+    unsigned sge_count;
+    struct iovec sge[DW_MAX_SGE];
+    uint8_t own[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES]; /* our own messages' bytes */
+};
+
+struct dw_work *dw_work_get(struct diwarp_qp *qp);
+/* Gives back what was not needed since the last time; true: there may be more. */
+bool dw_work_trim(struct diwarp_qp *qp);
+void dw_work_put(struct diwarp_qp *qp, struct dw_work *work);
+/* Queues a work, then copies what the window allows. Takes ownership. */
+void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
+/* Copies it now or not at all: -EAGAIN, or -EMSGSIZE when it is too long for that. */
+int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
+/* Copies pending works into datagrams and sends what is full, or all that is open. */
+void dw_send_flush(struct dw_peer *peer, uint64_t now_ns);
+/* Queues a message of our own: `bytes` <= sizeof work.own. record_id: of a read request. -ENOMEM.
+ */
+int dw_send_control(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                    uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
+/* A small write was refused; false: no such one waits any more. */
+bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status status);
+/* Acknowledged up to `ack`: completes the works that waited for it. */
+void dw_send_on_acked(struct dw_peer *peer, uint32_t ack);
+int dw_send_post(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
+                 uint64_t now_ns);
+/* The gather list of a request, checked; returns its bytes, -EINVAL, -EACCES or -EMSGSIZE. */
+int64_t dw_send_gather(struct diwarp_qp *qp, const struct ibv_send_wr *wr, int access,
+                       uint32_t max_bytes, struct iovec *iov);
+
+#endif
