@@ -180,6 +180,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_memory \
 	test/sim/test_sim_peers \
+	test/sim/test_sim_refusals \
 	test/sim/test_sim_rest \
 	test/sim/test_sim_sends \
 	test/sim/test_sim_ud
@@ -187,6 +188,7 @@ test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
 test_sim_test_sim_memory_SOURCES = $(SIM_SOURCES) test/sim/test_sim_memory.c
 test_sim_test_sim_peers_SOURCES = $(SIM_SOURCES) test/sim/test_sim_peers.c
+test_sim_test_sim_refusals_SOURCES = $(SIM_SOURCES) test/sim/test_sim_refusals.c
 test_sim_test_sim_rest_SOURCES = $(SIM_SOURCES) test/sim/test_sim_rest.c
 test_sim_test_sim_sends_SOURCES = $(SIM_SOURCES) test/sim/test_sim_sends.c
 test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c

@@ -17,8 +17,8 @@
 #define KEEPALIVE_NS 1000000000ull
 /* ICMP says "port unreachable" this often, and probes get no answer for so long: the process died.
  */
-#define REFUSALS_GONE      5
-#define REFUSALS_SILENT_NS 500000000ull
+#define UNREACHABLES_GONE      5
+#define UNREACHABLES_SILENT_NS 500000000ull
 /* Until the peer tells its credit: what any socket holds. */
 #define CREDIT_FIRST_KIB 64
 /* What may be on its way to a peer whatever the delay: a long eager message, or some short ones. */
@@ -48,8 +48,9 @@ struct dw_peer *dw_peer_next(const struct diwarp_qp *qp, size_t *slot)
 
 bool dw_peer_owes(const struct dw_peer *peer)
 {
-    return peer->sendwin.count || !dw_list_empty(&peer->sinks) || !dw_list_empty(&peer->sources) ||
-           !dw_list_empty(&peer->atomics) || !dw_list_empty(&peer->assemblies);
+    return peer->sendwin.count || !dw_list_empty(&peer->awaiting) || !dw_list_empty(&peer->sinks) ||
+           !dw_list_empty(&peer->sources) || !dw_list_empty(&peer->atomics) ||
+           !dw_list_empty(&peer->assemblies);
 }
 
 void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns)
@@ -61,7 +62,7 @@ void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns)
 static uint64_t probe_due_ns(const struct dw_peer *peer)
 {
     uint64_t last = peer->asked_ns > peer->probe_sent_ns ? peer->asked_ns : peer->probe_sent_ns;
-    if (peer->sendwin.count)
+    if (peer->sendwin.count || !dw_list_empty(&peer->awaiting))
         return last + dw_peer_rto_ns(peer, peer->backoff);
     if (peer->heard_ns > last)
         last = peer->heard_ns;
@@ -212,8 +213,7 @@ static bool may_rest(const struct dw_peer *peer, uint64_t now_ns)
     if (now_ns < last_ns + peer->qp->device->env.rest_ns)
         return false;
     bool holds = dw_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
-                 !dw_list_empty(&peer->awaiting) || dw_list_linked(&peer->ack_link) ||
-                 dw_list_linked(&peer->flush_link);
+                 dw_list_linked(&peer->ack_link) || dw_list_linked(&peer->flush_link);
     return !holds &&
            (peer->ah->gone || (!dw_recvwin_has_gap(&peer->recvwin) && !peer->ack_owed_datagrams));
 }
@@ -336,10 +336,10 @@ void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr
     for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));) {
         if (peer->ah->gone || !same_addr(&peer->ah->addr, addr))
             continue;
-        if (peer->refusals < REFUSALS_GONE)
-            peer->refusals++;
-        if (peer->refusals == REFUSALS_GONE && dw_peer_owes(peer) &&
-            silent_for(peer, REFUSALS_SILENT_NS, now_ns))
+        if (peer->unreachables < UNREACHABLES_GONE)
+            peer->unreachables++;
+        if (peer->unreachables == UNREACHABLES_GONE && dw_peer_owes(peer) &&
+            silent_for(peer, UNREACHABLES_SILENT_NS, now_ns))
             dw_peer_fail(peer);
         return;
     }

@@ -22,14 +22,16 @@ struct dw_peer {
     uint64_t appended_ns;     /* last, to it or to one before, or the end of that one's send call */
     struct dw_list flush_link; /* in qp.flush: open, pending or lost datagrams to look at */
     struct dw_list pending;    /* works not wholly copied */
-    struct dw_list awaiting;   /* signaled works, copied, not acknowledged */
+    struct dw_list awaiting;   /* works that end with their acknowledgement */
 
     struct dw_recvwin recvwin;
-    uint32_t ack_owed_bytes, ack_owed_datagrams;
+    uint32_t ack_owed_bytes;
+    uint16_t ack_owed_datagrams;
+    uint16_t refusals; /* ABORTs of its small writes that it has not acknowledged */
     uint16_t sinks_aside;
     uint8_t backoff;
-    uint8_t refusals : 7; /* ICMP unreachable since it was heard last */
-    bool at_once : 1;     /* what is appended now, or was last, is not to wait for others */
+    uint8_t unreachables : 7; /* ICMP unreachable since it was heard last */
+    bool at_once : 1;         /* what is appended now, or was last, is not to wait for others */
     struct dw_list assemblies;
     struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run */
     uint64_t ack_due_ns;

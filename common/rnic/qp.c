@@ -404,7 +404,7 @@ void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
 static bool owed_by(const struct dw_peer *peer)
 {
     if (peer->sendwin.count || peer->open || !dw_list_empty(&peer->pending) ||
-        !dw_list_empty(&peer->atomics))
+        !dw_list_empty(&peer->awaiting) || !dw_list_empty(&peer->atomics))
         return true;
     /* Those of a region are the peer's own: it has to see them through. */
     dw_list_foreach (a, &peer->sources)

@@ -158,8 +158,12 @@ static void on_record(struct dw_peer *peer, const uint8_t *segments, uint32_t le
 static void free_acked(struct dw_peer *peer, struct dw_list *acked)
 {
     dw_list_foreach (it, acked) {
+        struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
+        /* It has the last ABORT of its writes: it is told that the others are placed. */
+        if (datagram->refusals && !(peer->refusals -= datagram->refusals))
+            ack_soon(peer);
         dw_list_remove(it);
-        dw_datagram_put(peer->qp, dw_container(it, struct dw_datagram, tx.link));
+        dw_datagram_put(peer->qp, datagram);
     }
 }
 
@@ -187,8 +191,9 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
             dw_sendwin_on_probe_reply(&peer->sendwin, dw_peer_probe_sent_ns(header->psn, now_ns));
     if (lost)
         dw_transmit_lost(peer, now_ns);
+    dw_send_end_awaiting(peer, header->ack, header->flags & DW_LLP_REFUSING);
     if (result.acked)
-        dw_send_on_acked(peer, header->ack);
+        dw_send_on_acked(peer);
 }
 
 /* How many peers send to us at the same time: they share the credit. */
@@ -232,7 +237,7 @@ static void heard_from(struct dw_peer *peer, uint64_t now_ns)
     /* It has our token, so it has our address too: both come together. */
     peer->ah->heard = true;
     peer->heard_ns = now_ns;
-    peer->refusals = 0;
+    peer->unreachables = 0;
     count_sender(peer, now_ns);
 }
 

@@ -263,17 +263,23 @@ int dw_send_control(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_d
     return 0;
 }
 
-void dw_send_on_acked(struct dw_peer *peer, uint32_t ack)
+void dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing)
 {
     dw_list_foreach (it, &peer->awaiting) {
         struct dw_work *work = dw_container(it, struct dw_work, link);
         if (!dw_serial_before(work->last_psn, ack))
             break;
+        if (refusing && work->ddp.tagged)
+            continue;
         dw_list_remove(it);
         dw_cq_complete(peer->qp, work->wr_id, work->signaled, work->opcode, IBV_WC_SUCCESS,
                        work->total);
         dw_work_put(peer->qp, work);
     }
+}
+
+void dw_send_on_acked(struct dw_peer *peer)
+{
     if (peer->open || !dw_list_empty(&peer->pending))
         look_again(peer);
 }

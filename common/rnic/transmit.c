@@ -66,6 +66,7 @@ void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, 
     datagram->room = room;
     datagram->intro = !peer->ah->heard;
     datagram->urgent = datagram->ack_request = false;
+    datagram->refusals = 0;
     dw_list_init(&datagram->tx.link);
 }
 
@@ -98,7 +99,8 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
     struct diwarp_qp *qp = peer->qp;
     struct dw_llp_header header = {
         .type = (uint8_t)type,
-        .flags = (uint8_t)(flags | (intro ? DW_LLP_INTRO : 0) | (qp->crc ? 0 : DW_LLP_NO_CRC)),
+        .flags = (uint8_t)(flags | (intro ? DW_LLP_INTRO : 0) | (qp->crc ? 0 : DW_LLP_NO_CRC) |
+                           (peer->refusals ? DW_LLP_REFUSING : 0)),
         .credit_kib = credit_kib(qp),
         .incarnation = qp->incarnation,
         .token = peer->ah->token,
@@ -121,7 +123,8 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
         memcpy(block.ip, mine->ip, sizeof block.ip);
         dw_intro_put(buf + DW_LLP_HEADER_BYTES, &block);
     }
-    peer->ack_owed_datagrams = peer->ack_owed_bytes = 0;
+    peer->ack_owed_datagrams = 0;
+    peer->ack_owed_bytes = 0;
     dw_list_remove(&peer->ack_link);
 }
 

@@ -19,11 +19,12 @@ struct dw_datagram {
     struct dw_tx tx;
     struct dw_train *train; /* whose buffer it lies in; NULL: it has its own, buf follows */
     uint8_t *buf;
-    uint32_t bytes;   /* so far, without the CRC trailer */
-    uint32_t room;    /* most that `bytes` may become */
-    bool intro;       /* leads with an intro block */
-    bool urgent;      /* not to wait for others to join */
-    bool ack_request; /* a request completes with its acknowledgement */
+    uint32_t bytes;    /* so far, without the CRC trailer */
+    uint32_t room;     /* most that `bytes` may become */
+    bool intro;        /* leads with an intro block */
+    bool urgent;       /* not to wait for others to join */
+    bool ack_request;  /* a request completes with its acknowledgement, or it refuses one */
+    uint16_t refusals; /* ABORTs of small writes in it */
 };
 
 /* Datagrams of one message, their bytes behind them one after the other, as they leave. */

@@ -38,7 +38,8 @@ void dw_llp_header_put(uint8_t *buf, const struct dw_llp_header *header)
 
 static bool unreliable_fields_used(const struct dw_llp_header *header)
 {
-    return header->credit_kib != 0 || header->psn != 0 || header->ack != 0 || header->sack != 0;
+    return header->credit_kib != 0 || header->psn != 0 || header->ack != 0 || header->sack != 0 ||
+           (header->flags & DW_LLP_REFUSING) != 0;
 }
 
 int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t len)

@@ -14,7 +14,7 @@
 #define DW_SEGMENT_LEN_BYTES 2
 
 enum dw_llp_type {
-    DW_LLP_UD = 0,          /* unreliable: psn, ack, sack, credit are 0 */
+    DW_LLP_UD = 0,          /* unreliable: psn, ack, sack, credit, REFUSING are 0 */
     DW_LLP_DATA = 1,        /* RD, takes a PSN */
     DW_LLP_RECORD = 2,      /* RD, no PSN: segments that a validity map or a timer covers */
     DW_LLP_ACK = 3,         /* RD, no segments */
@@ -27,7 +27,8 @@ enum {
     DW_LLP_ACK_REQUEST = 0x01, /* acknowledge at once */
     DW_LLP_INTRO = 0x02,       /* an intro block follows the header */
     DW_LLP_NO_CRC = 0x04,      /* the trailer is 0 and not checked */
-    DW_LLP_FLAGS = 0x07        /* every defined bit; others are malformed */
+    DW_LLP_REFUSING = 0x08,    /* RD: an ABORT of a small write has not been acknowledged */
+    DW_LLP_FLAGS = 0x0f        /* every defined bit; others are malformed */
 };
 
 /*

@@ -129,16 +129,14 @@ static void prepare(struct sim_rd *rd, struct sim_rd_op *op)
                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 }
 
-/* How many completions there must be: errors always give one, but a small write, which has no state
- * at its source beyond its acknowledgement, tells of a refusal only when it may. */
+/* How many completions there must be: errors always give one. */
 static void expect(struct sim_rd_op *op, int rc)
 {
-    bool small_write = op->kind == SIM_RD_WRITE && op->bytes <= DW_INLINE_WRITE_BYTES;
     op->completions_min = op->completions_max = op->signaled && rc != 1;
     if (op->fault == SIM_RD_RIGHT)
         return;
     op->completions_max = 1;
-    if (op->fault != SIM_RD_DEREGISTERED && !small_write)
+    if (op->fault != SIM_RD_DEREGISTERED)
         op->completions_min = 1;
 }
 

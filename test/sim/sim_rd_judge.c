@@ -53,16 +53,14 @@ static void judge_write(struct sim_rd *rd, const struct sim_rd_op *op)
 
 static bool status_right(const struct sim_rd_op *op)
 {
-    bool small_write = op->kind == SIM_RD_WRITE && op->bytes <= DW_INLINE_WRITE_BYTES;
     if (!op->ended || (op->fault == SIM_RD_RIGHT && op->status == IBV_WC_SUCCESS))
         return true;
     if (op->fault == SIM_RD_RIGHT)
         return false;
     if (op->status == IBV_WC_REM_ACCESS_ERR)
         return true;
-    if (op->fault == SIM_RD_DEREGISTERED)
-        return op->status == IBV_WC_SUCCESS || op->status == IBV_WC_REM_ABORT_ERR;
-    return small_write && op->status == IBV_WC_SUCCESS;
+    return op->fault == SIM_RD_DEREGISTERED &&
+           (op->status == IBV_WC_SUCCESS || op->status == IBV_WC_REM_ABORT_ERR);
 }
 
 static void judge_op(struct sim_rd *rd, const struct sim_rd_op *op)

@@ -230,13 +230,17 @@ static void llp_header_get__flags(void **state)
     }
 }
 
-/* Each bit of what is 0 on UD: credit, PSN, ack, SACK. */
+/* Each bit of what is 0 on UD: REFUSING, credit, PSN, ack, SACK. */
 static void llp_header_get__ud_unused_fields(void **state)
 {
     struct vector v;
 
     (void)state;
     vector_load(&v, "datagram_ud_send");
+    v.bytes[1] ^= DW_LLP_REFUSING;
+    struct dw_llp_header refusing;
+    assert_int_equal(dw_llp_header_get(&refusing, v.bytes, v.len), -EPROTO);
+    v.bytes[1] ^= DW_LLP_REFUSING;
     for (unsigned bit = 0; bit < 8 * DW_LLP_HEADER_BYTES; bit++) {
         unsigned byte = bit / 8;
         struct dw_llp_header header;

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Accesses that are refused: whose request it was ends with the error, whatever is lost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/sim/sim_fixture.h"
+
+#define RECORD_BYTES (300u << 10)
+#define SMALL_BYTES  100u
+#define LOST         3
+
+/* Both nodes count their requests from 1: the refusal of one must not end its namesake. */
+static void refusal__same_id_as_a_record_of_the_peer(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 0, remote, RECORD_BYTES);
+    struct diwarp_mr wrong = {.addr = remote, .stag = mr->stag ^ 1};
+    assert_int_equal(fixture_post(f, 1, 0, 1, IBV_WR_RDMA_WRITE, 0, local, RECORD_BYTES, mr), 0);
+    assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_RDMA_WRITE, 0, local, 100, &wrong), 0);
+    fixture_run(f, 2 * SECOND);
+    fixture_assert_status(f, 1, 1, IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
+    fixture_assert_status(f, 0, 2, IBV_WC_RDMA_WRITE, IBV_WC_REM_ACCESS_ERR);
+    assert_memory_equal(local, remote, RECORD_BYTES);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+static enum sim_verdict lose_aborts(void *world, const struct sim_endpoint *from,
+                                    const uint8_t *buf, uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    if (seen.control.kind != DW_RECORD_ABORT || fixture_of(world)->hits == LOST)
+        return SIM_PASS;
+    fixture_of(world)->hits++;
+    return SIM_DROP;
+}
+
+/* Small writes have no state at their source but the datagram. The Send makes the target
+ * acknowledge all that has come, while its ABORT is lost. */
+static void refusal__of_a_small_write__lost(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, SMALL_BYTES), *remote = fixture_payload(2, SMALL_BYTES);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, SMALL_BYTES);
+    struct diwarp_mr wrong = {.addr = remote, .stag = mr->stag ^ 1};
+    f->world.net.filter = lose_aborts;
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_WRITE, 0, local, SMALL_BYTES, &wrong), 0);
+    sim_world_run_for(&f->world, MS / 10);
+    assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_RDMA_WRITE, 0, local, SMALL_BYTES, mr), 0);
+    assert_int_equal(fixture_post(f, 0, 1, 3, IBV_WR_SEND_WITH_IMM, 0, local, SMALL_BYTES, NULL),
+                     0);
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(f->hits, LOST);
+    fixture_assert_status(f, 0, 1, IBV_WC_RDMA_WRITE, IBV_WC_REM_ACCESS_ERR);
+    fixture_assert_status(f, 0, 2, IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
+    fixture_assert_status(f, 0, 3, IBV_WC_SEND, IBV_WC_SUCCESS);
+    assert_memory_equal(local, remote, SMALL_BYTES);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+/* The acknowledgement that is held back must not look like a loss. */
+static void refusal__of_a_small_write__nothing_lost__nothing_twice(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, SMALL_BYTES), *remote = fixture_payload(2, SMALL_BYTES);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, SMALL_BYTES);
+    struct diwarp_mr wrong = {.addr = remote, .stag = mr->stag ^ 1};
+    for (unsigned i = 1; i <= 20; i++) {
+        assert_int_equal(
+            fixture_post(f, 0, 1, i, IBV_WR_RDMA_WRITE, 0, local, SMALL_BYTES, i % 2 ? &wrong : mr),
+            0);
+        sim_world_run_for(&f->world, MS / 100);
+    }
+    fixture_run(f, 2 * SECOND);
+    for (unsigned i = 1; i <= 20; i++)
+        fixture_assert_status(f, 0, i, IBV_WC_RDMA_WRITE,
+                              i % 2 ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS);
+    assert_int_equal(sim_counters(&f->world, 0)->tx_resent_datagrams, 0);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refusal__same_id_as_a_record_of_the_peer),
+        cmocka_unit_test(refusal__of_a_small_write__lost),
+        cmocka_unit_test(refusal__of_a_small_write__nothing_lost__nothing_twice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
