@@ -7,12 +7,12 @@
 #include "common/llp/llp.h"
 #include "common/rel/recvwin.h"
 #include "common/rel/rtt.h"
-#include "common/rel/sendwin.h"
-#include "common/rnic/device.h"
 #include "common/wire/llp_header.h"
 
 #define DW_CWND_BITS 9
 _Static_assert(DW_WINDOW_DATAGRAMS < 1u << DW_CWND_BITS, "the congestion window fits");
+
+struct dw_peer; /* peer.h */
 
 /*
  * What is known of another QP: where it is and, over RD, all that must outlast its protocol state

@@ -49,7 +49,7 @@ int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_
     }
     dw_list_append(&peer->atomics, &atomic->link);
     atomic->peer = peer;
-    int rc = dw_send_control(peer, DW_RDMAP_ATOMIC_REQUEST, DW_QN_REQUEST, 0, payload,
+    int rc = dw_send_request(peer, DW_RDMAP_ATOMIC_REQUEST, DW_QN_REQUEST, 0, payload,
                              sizeof payload, now_ns);
     if (rc) {
         atomic->signaled = false;
@@ -120,8 +120,8 @@ void dw_atomic_on_request(struct dw_peer *peer, const struct dw_segment *segment
     uint8_t payload[DW_ATOMIC_RESPONSE_BYTES];
     dw_atomic_response_put(payload, &response);
     /* Without memory for the answer the peer would wait for ever: end it here instead. */
-    if (dw_send_control(peer, DW_RDMAP_ATOMIC_RESPONSE, DW_QN_ATOMIC_RESPONSE, 0, payload,
-                        sizeof payload, now_ns))
+    if (dw_send_answer(peer, DW_RDMAP_ATOMIC_RESPONSE, DW_QN_ATOMIC_RESPONSE, false, payload,
+                       sizeof payload, now_ns))
         dw_peer_fail(peer);
 }
 

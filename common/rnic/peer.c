@@ -15,6 +15,8 @@
 
 /* Asks a silent peer whose answer we wait for, though nothing is unacknowledged. */
 #define KEEPALIVE_NS 1000000000ull
+/* Doublings of the interval between probes: from 3 us to the longest there is. */
+#define BACKOFF_MAX 15
 /* ICMP says "port unreachable" this often, and probes get no answer for so long: the process died.
  */
 #define UNREACHABLES_GONE      5
@@ -144,7 +146,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
             return;
         }
         if (now_ns >= probe_due_ns(peer)) {
-            if (peer->backoff < UINT8_MAX)
+            if (peer->backoff < BACKOFF_MAX)
                 peer->backoff++;
             probe(peer, now_ns);
         }

@@ -26,12 +26,13 @@ struct dw_peer {
 
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes;
-    uint16_t ack_owed_datagrams;
-    uint16_t refusals; /* ABORTs of its small writes that it has not acknowledged */
-    uint16_t sinks_aside;
-    uint8_t backoff;
-    uint8_t unreachables : 7; /* ICMP unreachable since it was heard last */
+    uint8_t ack_owed_datagrams; /* up to 255 */
+    uint8_t backoff : 4;
+    uint8_t unreachables : 3; /* ICMP unreachable since it was heard last */
     bool at_once : 1;         /* what is appended now, or was last, is not to wait for others */
+    uint16_t answers;         /* in pending */
+    uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
+    uint16_t sinks_aside;
     struct dw_list assemblies;
     struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run */
     uint64_t ack_due_ns;

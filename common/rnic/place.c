@@ -129,7 +129,7 @@ bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const ui
 {
     struct diwarp_name name = {.job = header->job, .rank = header->rank};
     struct dw_segment segment;
-    uint8_t flags = header->flags & (uint8_t)~DW_LLP_ACK_REQUEST;
+    uint8_t flags = header->flags & (uint8_t) ~(DW_LLP_ACK_REQUEST | DW_LLP_REFUSING);
     if (qp->ud || flags != (qp->crc ? 0 : DW_LLP_NO_CRC) ||
         (!qp->crc && !dw_crc32c_copies_faster()) ||
         (header->type != DW_LLP_RECORD && (header->type != DW_LLP_DATA || len < SEND_MIN_BYTES)) ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The QP, which all files of the RNIC share; each has what it offers in a header of its name.
+ * The QP, which all files of the RNIC share.
  *
  * One message's path:  send.c, segment.c (segments into datagrams) -> transmit.c (header, CRC, LLP)
  *                  ->  receive.c (checks, by type) -> deliver.c | rdma.c | atomic.c -> cq.c

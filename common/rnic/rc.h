@@ -5,7 +5,8 @@
  * One message's path: rc_post.c (checks, queue) -> rc_send.c (FPDUs into the stream) ->
  * rc_receive.c (FPDUs out of the stream) -> rc_deliver.c | rc_read.c -> cq.c. Around it:
  * rc_startup.c and rc_listen.c make connections, rc_terminate.c and rc_qp.c end them, rc_run.c asks
- * the streams. Every function here runs with the device's lock held, unless it says otherwise.
+ * the streams. Every function of the headers rc*.h runs with the device's lock held, unless it
+ * says otherwise.
  */
 #ifndef DW_RC_H
 #define DW_RC_H

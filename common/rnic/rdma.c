@@ -12,9 +12,6 @@
 #include "common/rnic/receive.h"
 #include "common/rnic/send.h"
 
-/* ABORTs of a peer's small writes that may wait for its acknowledgement. */
-#define REFUSALS_MAX 16384
-
 /* ---- posts ---- */
 
 int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
@@ -46,7 +43,7 @@ int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct i
     };
     uint8_t payload[DW_READ_REQUEST_BYTES];
     dw_read_request_put(payload, &request);
-    int rc = dw_send_control(peer, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, sink->id, payload,
+    int rc = dw_send_request(peer, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, sink->id, payload,
                              sizeof payload, now_ns);
     if (rc) {
         dw_sink_destroy(sink);
@@ -104,7 +101,7 @@ static int post_large_write(struct dw_peer *peer, const struct ibv_send_wr *wr,
     };
     uint8_t payload[DW_RECORD_OPEN_BYTES];
     dw_record_control_put(payload, &open);
-    int rc = dw_send_control(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, 0, payload,
+    int rc = dw_send_request(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, 0, payload,
                              sizeof payload, now_ns);
     if (rc)
         dw_source_destroy(source);
@@ -149,9 +146,8 @@ int diwarp_post_release(struct diwarp_qp *qp, uint64_t read_id, const void *data
 
 /* ---- what peers ask ---- */
 
-/* refused_id: `id` when the ABORT refuses a small write, else 0. */
-static void send_abort(struct dw_peer *peer, uint32_t id, uint32_t refused_id,
-                       enum dw_status status, uint64_t now_ns)
+static void send_abort(struct dw_peer *peer, uint32_t id, bool small_write, enum dw_status status,
+                       uint64_t now_ns)
 {
     struct dw_record_control abort_control = {
         .kind = DW_RECORD_ABORT, .status = (uint8_t)status, .id = id};
@@ -160,26 +156,14 @@ static void send_abort(struct dw_peer *peer, uint32_t id, uint32_t refused_id,
     if (peer->ah->gone)
         return;
     /* Without memory to refuse, the other end would wait for ever: end the peer instead. */
-    if (dw_send_control(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, refused_id, payload,
-                        sizeof payload, now_ns))
+    if (dw_send_answer(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, small_write, payload,
+                       sizeof payload, now_ns))
         dw_peer_fail(peer);
 }
 
 void dw_rdma_abort(struct dw_peer *peer, uint32_t id, enum dw_status status, uint64_t now_ns)
 {
-    send_abort(peer, id, 0, status, now_ns);
-}
-
-/* Its acknowledgement would end the write as if it were placed: it tells of the ABORT on its way.
- * Who goes on without taking notice of any is not to fill our memory. */
-static void refuse_write(struct dw_peer *peer, uint32_t id, enum dw_status status, uint64_t now_ns)
-{
-    if (peer->refusals == REFUSALS_MAX) {
-        dw_peer_fail(peer);
-        return;
-    }
-    peer->refusals++;
-    send_abort(peer, id, id, status, now_ns);
+    send_abort(peer, id, false, status, now_ns);
 }
 
 static enum dw_status check_region(struct dw_peer *peer, uint32_t stag, uint64_t to,
@@ -389,14 +373,10 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_segment *seg
     uint32_t length;
     if (!parse_write(peer, segment, &wr, &data, &length))
         return;
-    if (!(wr.id & DW_RECORD_ID_FROM_SOURCE)) {
-        peer->qp->counters.drop_header++;
-        return;
-    }
     enum dw_status status = check_region(peer, segment->ddp.stag, segment->ddp.to, length,
                                          IBV_ACCESS_REMOTE_WRITE, &region);
     if (status == DW_STATUS_OK)
         memcpy((void *)(uintptr_t)segment->ddp.to, data, length);
     else
-        refuse_write(peer, wr.id, status, now_ns);
+        send_abort(peer, wr.id, true, status, now_ns);
 }

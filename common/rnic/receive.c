@@ -91,8 +91,10 @@ static void ack_soon(struct dw_peer *peer)
 static void owe_ack(struct dw_peer *peer, uint32_t len, uint64_t now_ns)
 {
     struct diwarp_qp *qp = peer->qp;
-    if (!peer->ack_owed_datagrams++)
+    if (!peer->ack_owed_datagrams)
         peer->ack_due_ns = now_ns + qp->device->attr.ack_delay_ns;
+    if (peer->ack_owed_datagrams < UINT8_MAX)
+        peer->ack_owed_datagrams++;
     peer->ack_owed_bytes += dw_llp_truesize(len);
     if (dw_recvwin_has_gap(&peer->recvwin) || peer->ack_owed_datagrams >= ACK_EVERY_DATAGRAMS ||
         peer->ack_owed_bytes >= qp->eager_budget_bytes / 4)
@@ -191,7 +193,10 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
             dw_sendwin_on_probe_reply(&peer->sendwin, dw_peer_probe_sent_ns(header->psn, now_ns));
     if (lost)
         dw_transmit_lost(peer, now_ns);
-    dw_send_end_awaiting(peer, header->ack, header->flags & DW_LLP_REFUSING);
+    /* Also what was held back while it refused: then nothing is acknowledged a second time. */
+    bool refusing = header->flags & DW_LLP_REFUSING;
+    if ((result.acked || !refusing) && dw_send_end_awaiting(peer, header->ack, refusing))
+        peer->backoff = 0;
     if (result.acked)
         dw_send_on_acked(peer);
 }

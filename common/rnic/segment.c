@@ -47,12 +47,6 @@ uint8_t *dw_segment_put(struct dw_datagram *datagram, const struct dw_ddp_header
     return at + head;
 }
 
-/* An ABORT that refuses a small write: see dw_send_control(). */
-static bool is_refusal(const struct dw_work *work)
-{
-    return work->ddp.opcode == DW_RDMAP_RECORD_CONTROL && work->record_id;
-}
-
 /* Headers of the next segment of a work; returns where its payload goes. */
 static uint8_t *put_next(const struct dw_work *work, struct dw_datagram *datagram, uint32_t payload)
 {
@@ -65,8 +59,8 @@ static uint8_t *put_next(const struct dw_work *work, struct dw_datagram *datagra
     struct dw_write_record record = {
         .id = work->record_id, .offset = work->copied, .total = work->total};
     datagram->urgent |= work->copied > 0;
-    datagram->ack_request |= (ddp.tagged && ddp.last && work->signaled) || is_refusal(work);
-    datagram->refusals = (uint16_t)(datagram->refusals + is_refusal(work));
+    datagram->ack_request |= (ddp.tagged && ddp.last && work->signaled) || work->refusal;
+    datagram->refusals = (uint16_t)(datagram->refusals + work->refusal);
     return dw_segment_put(datagram, &ddp, &record, payload);
 }
 

@@ -25,6 +25,9 @@
 
 /* Kept for the next requests. */
 #define WORKS_RESERVE 64
+/* Answers to a peer that wait for room in the window to it: who asks without end and acknowledges
+ * nothing is not to fill our memory. */
+#define ANSWERS_MAX 16384
 
 /* All but the `keep` that were used last. */
 static void free_works(struct diwarp_qp *qp, unsigned keep)
@@ -57,7 +60,7 @@ struct dw_work *dw_work_get(struct diwarp_qp *qp)
 
 void dw_work_put(struct diwarp_qp *qp, struct dw_work *work)
 {
-    qp->queued_works--;
+    qp->queued_works -= !work->answer;
     dw_list_prepend(&qp->free_works, &work->link);
     qp->free_work_count++;
     free_works(qp, WORKS_RESERVE);
@@ -145,6 +148,7 @@ static void on_copied(struct dw_peer *peer, struct dw_work *work, uint32_t last_
     struct diwarp_qp *qp = peer->qp;
     work->last_psn = last_psn;
     dw_list_remove(&work->link);
+    peer->answers = (uint16_t)(peer->answers - work->answer);
     if (work->ddp.opcode == DW_RDMAP_READ_REQUEST)
         dw_rdma_on_requested(peer, work->record_id, last_psn);
     /* A write may yet be refused by the peer: that is told even when nothing else was asked for. */
@@ -245,26 +249,53 @@ void dw_send_flush(struct dw_peer *peer, uint64_t now_ns)
         look_again(peer);
 }
 
-int dw_send_control(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
-                    uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
+static struct dw_work *own_work(struct diwarp_qp *qp, enum dw_rdmap_opcode opcode,
+                                enum dw_ddp_queue qn, const uint8_t *payload, uint32_t bytes)
 {
-    struct dw_work *work = dw_work_get(peer->qp);
+    struct dw_work *work = dw_work_get(qp);
     if (!work)
-        return -ENOMEM;
+        return NULL;
     assert(bytes <= sizeof work->own);
     memcpy(work->own, payload, bytes);
     work->ddp = (struct dw_ddp_header){.opcode = (uint8_t)opcode, .qn = qn, .msn = 1};
-    work->record_id = record_id;
     work->total = bytes;
     work->own_message = true;
     work->sge_count = 1;
     work->sge[0] = (struct iovec){.iov_base = work->own, .iov_len = bytes};
+    return work;
+}
+
+int dw_send_request(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                    uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
+{
+    struct dw_work *work = own_work(peer->qp, opcode, qn, payload, bytes);
+    if (!work)
+        return -ENOMEM;
+    work->record_id = record_id;
     dw_send_work(peer, work, now_ns);
     return 0;
 }
 
-void dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing)
+int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                   bool refusal, const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
 {
+    if (peer->answers == ANSWERS_MAX || (refusal && peer->refusals == UINT16_MAX))
+        return -ENOMEM;
+    struct dw_work *work = own_work(peer->qp, opcode, qn, payload, bytes);
+    if (!work)
+        return -ENOMEM;
+    work->answer = true;
+    peer->qp->queued_works--; /* takes no room from the application's posts */
+    peer->answers++;
+    work->refusal = refusal;
+    peer->refusals = (uint16_t)(peer->refusals + refusal);
+    dw_send_work(peer, work, now_ns);
+    return 0;
+}
+
+bool dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing)
+{
+    bool ended = false;
     dw_list_foreach (it, &peer->awaiting) {
         struct dw_work *work = dw_container(it, struct dw_work, link);
         if (!dw_serial_before(work->last_psn, ack))
@@ -275,7 +306,9 @@ void dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing)
         dw_cq_complete(peer->qp, work->wr_id, work->signaled, work->opcode, IBV_WC_SUCCESS,
                        work->total);
         dw_work_put(peer->qp, work);
+        ended = true;
     }
+    return ended;
 }
 
 void dw_send_on_acked(struct dw_peer *peer)

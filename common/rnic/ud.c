@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "common/rnic/receive.h"
-#include "common/rnic/send.h"
 #include "common/rnic/ud.h"
 
 /* Sources remembered; datagrams of further ones are dropped. */

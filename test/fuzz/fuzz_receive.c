@@ -368,6 +368,8 @@ static uint32_t put_lead(struct input *in, unsigned rank, uint8_t *buf)
     header.incarnation = choice & 0x80 ? take(in, 1) : 1;
     header.flags = (uint8_t)(choice & (DW_LLP_ACK_REQUEST | DW_LLP_INTRO));
     header.type = (uint8_t)(w.qp->ud ? 0 : 1 + (choice >> 2) % 5);
+    if (!w.qp->ud && (choice & 0xc0) == 0xc0)
+        header.flags |= DW_LLP_REFUSING;
     if (header.type == DW_LLP_DATA)
         header.psn = w.psns[rank]++;
     if (!w.qp->ud) {

@@ -131,6 +131,33 @@ static void peer__silent(void **state)
     close_pair();
 }
 
+/* Writes to nowhere, and no acknowledgement of any refusal: these may neither pile up without end
+ * nor take the room of posts to others. */
+static void peer__takes_no_answers(void **state)
+{
+    (void)state;
+    static struct forger forger;
+    open_pair(loopback_attr(0));
+    exchange();
+    forger_open(&forger, &a.address, DW_LLP_DATA, FORGER_RANK);
+    forger.header.flags = DW_LLP_INTRO;
+    for (uint32_t psn = 0, id = 0; psn < 200 && !a.gone; psn++) {
+        forger.header.psn = psn;
+        forge_begin(&forger);
+        while (forger.bytes + 100 < sizeof forger.buf)
+            forge_write_record(&forger, ++id | DW_RECORD_ID_FROM_SOURCE, 1, 0, 0, 1, "x", 1);
+        forge_send(&forger);
+        RUN_FOR(2 * MS, &a);
+        if (!a.gone)
+            exchange();
+    }
+    assert_int_equal(a.gone, 1);
+    assert_int_equal(a.last.src.rank, FORGER_RANK);
+    exchange();
+    forger_close(&forger);
+    close_pair();
+}
+
 /* Nobody said anything for longer than the limit, because nobody had anything to say. Then the peer
  * is slow to answer: it is not gone. */
 static void peer__idle_is_not_silent(void **state)
@@ -197,8 +224,8 @@ static void socket__tiny_receive_buffer(void **state)
         RUN_UNTIL(a.writes == 1, &a, &b);
         assert_filled(big_b, BIG, i);
         for (unsigned n = 0; n < 64; n++)
-            assert_int_equal(
-                post(&a, ab, IBV_WR_SEND, big_a, 60000, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+            assert_int_equal(post(&a, ab, IBV_WR_SEND, big_a, 60000, IBV_SEND_SIGNALED, 0, NULL, 0),
+                             0);
         RUN_UNTIL(a.sends == 64 && b.recvs == 64, &a, &b);
         assert_int_equal(a.errors + a.gone, 0);
         close_pair();
@@ -210,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peer__vanished),
         cmocka_unit_test(peer__silent),
+        cmocka_unit_test(peer__takes_no_answers),
         cmocka_unit_test(peer__idle_is_not_silent),
         cmocka_unit_test(peer__is_not_gone_because_we_did_not_listen),
         cmocka_unit_test(socket__tiny_receive_buffer),

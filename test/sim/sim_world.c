@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "common/rnic/rdma.h"
 #include "test/sim/sim_world.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/rnic/rdma.h"
+#include "common/rnic/send.h"
+#include "common/rnic/transmit.h"
+
 #define TICK_NS   1000 /* one round of polls */
-#define STEPS_MAX 20000000
+#define STEPS_MAX 40000000
 #define MAX_WC    16
 #define SIM_JOB   7
 
@@ -183,8 +186,28 @@ void sim_world_fini(struct sim_world *world)
 
 /* ---- invariants at each step ---- */
 
+/* What waits, and is on its way, of what the peer is told. */
+static void check_answers(struct sim_world *world, const struct dw_peer *peer)
+{
+    unsigned answers = 0, refusals = 0;
+    if (peer->ah->gone)
+        return;
+    dw_list_foreach (it, &peer->pending) {
+        const struct dw_work *work = dw_container(it, struct dw_work, link);
+        answers += work->answer;
+        refusals += work->refusal;
+    }
+    dw_list_foreach (it, &peer->sendwin.unacked)
+        refusals += dw_container(it, struct dw_datagram, tx.link)->refusals;
+    if (peer->open)
+        refusals += peer->open->refusals;
+    sim_check(world, peer->answers == answers);
+    sim_check(world, peer->refusals == refusals);
+}
+
 static void check_peer(struct sim_world *world, const struct dw_peer *peer)
 {
+    check_answers(world, peer);
     const struct dw_sendwin *win = &peer->sendwin;
     sim_check(world, win->count <= win->max_datagrams);
     sim_check(world, win->max_datagrams <= DW_WINDOW_DATAGRAMS);

@@ -7,7 +7,6 @@
 #define SIM_WORLD_H
 
 #include "common/rnic/peer.h"
-#include "common/rnic/send.h"
 #include "test/sim/sim_net.h"
 
 #define SIM_MAX_NODES 16

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "common/rnic/send.h"
 #include "test/sim/sim_fixture.h"
 
 #define RECORD_BYTES 100000u
