@@ -30,7 +30,7 @@ struct dw_peer {
     uint8_t backoff : 4;
     uint8_t unreachables : 3; /* ICMP unreachable since it was heard last */
     bool at_once : 1;         /* what is appended now, or was last, is not to wait for others */
-    uint16_t answers;         /* in pending */
+    uint16_t answers;         /* ABORTs and atomic responses in pending */
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
     uint16_t sinks_aside;
     struct dw_list assemblies;

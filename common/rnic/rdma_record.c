@@ -299,8 +299,8 @@ int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t by
     };
     uint8_t payload[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES];
     size_t length = dw_record_control_put(payload, &complete);
-    int rc = dw_send_answer(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, false, payload,
-                            (uint32_t)length, now_ns);
+    int rc = dw_send_request(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, 0, payload,
+                             (uint32_t)length, now_ns);
     if (rc)
         return rc;
     peer->qp->counters.tx_record_complete++;

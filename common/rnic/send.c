@@ -25,9 +25,6 @@
 
 /* Kept for the next requests. */
 #define WORKS_RESERVE 64
-/* Answers to a peer that wait for room in the window to it: who asks without end and acknowledges
- * nothing is not to fill our memory. */
-#define ANSWERS_MAX 16384
 
 /* All but the `keep` that were used last. */
 static void free_works(struct diwarp_qp *qp, unsigned keep)
@@ -279,7 +276,7 @@ int dw_send_request(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_d
 int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                    bool refusal, const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
 {
-    if (peer->answers == ANSWERS_MAX || (refusal && peer->refusals == UINT16_MAX))
+    if (peer->answers == UINT16_MAX || peer->refusals == UINT16_MAX)
         return -ENOMEM;
     struct dw_work *work = own_work(peer->qp, opcode, qn, payload, bytes);
     if (!work)

@@ -17,11 +17,11 @@ struct dw_work {
     enum ibv_wc_opcode opcode;
     bool signaled;
     bool buffered;            /* complete when copied */
-    bool answer;   /* to the peer's requests: does not count as queued */
-    bool refusal;  /* the ABORT of a small write */
+    bool answer;              /* to the peer's requests: does not count as queued */
+    bool refusal;             /* the ABORT of a small write */
     bool own_message;         /* not the application's: no completion, even in error */
     struct dw_ddp_header ddp; /* of its first segment */
-    uint32_t record_id; /* tagged: of its Write-Record header; or of a read request */
+    uint32_t record_id;       /* tagged: of its Write-Record header; or of a read request */
     uint32_t total, copied;
     uint32_t last_psn; /* once all is copied */
     unsigned sge_count;
@@ -39,11 +39,12 @@ void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 /* Copies pending works into datagrams and sends what is full, or all that is open. */
 void dw_send_flush(struct dw_peer *peer, uint64_t now_ns);
-/* Queues a message of our own that is part of a post: `bytes` <= sizeof work.own. record_id: of a
+/* Queues a message of our own that is not an answer: `bytes` <= sizeof work.own. record_id: of a
  * read request, else 0. -ENOMEM. */
 int dw_send_request(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                     uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
-/* One that answers the peer; refusal: the ABORT of a small write. -ENOMEM: or too many wait. */
+/* One that answers what the peer sent, an ABORT or an atomic response; refusal: the ABORT of a
+ * small write. -ENOMEM. */
 int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                    bool refusal, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
 /* A small write was refused; false: no such one waits any more. */
