@@ -119,7 +119,7 @@ void dw_atomic_on_request(struct dw_peer *peer, const struct dw_segment *segment
         qp->counters.drop_stag++;
     uint8_t payload[DW_ATOMIC_RESPONSE_BYTES];
     dw_atomic_response_put(payload, &response);
-    /* Without memory for the answer the peer would wait for ever: end it here instead. */
+    /* Without room for the answer the peer would wait for ever: end it here instead. */
     if (dw_send_answer(peer, DW_RDMAP_ATOMIC_RESPONSE, DW_QN_ATOMIC_RESPONSE, false, payload,
                        sizeof payload, now_ns))
         dw_peer_fail(peer);

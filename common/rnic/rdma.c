@@ -155,7 +155,7 @@ static void send_abort(struct dw_peer *peer, uint32_t id, bool small_write, enum
     dw_record_control_put(payload, &abort_control);
     if (peer->ah->gone)
         return;
-    /* Without memory to refuse, the other end would wait for ever: end the peer instead. */
+    /* Without room to refuse, the other end would wait for ever: end the peer instead. */
     if (dw_send_answer(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, small_write, payload,
                        sizeof payload, now_ns))
         dw_peer_fail(peer);

@@ -22,9 +22,6 @@
 /* Standalone acknowledgements: at least one for so many datagrams. */
 #define ACK_EVERY_DATAGRAMS 8
 #define EPOCH_NS            1000000
-/* Answers to a peer that wait for it to acknowledge: who asks without end and does not is not to
- * fill our memory. One datagram may bring a few more. */
-#define ANSWERS_MAX 16384
 
 /* ---- segments ---- */
 
@@ -122,7 +119,7 @@ static void on_data(struct dw_peer *peer, const struct dw_llp_header *header,
     case DW_RECVWIN_NEW:
         break;
     }
-    if (qp->refuses_data || peer->answers >= ANSWERS_MAX || peer->refusals >= ANSWERS_MAX) {
+    if (qp->refuses_data) {
         qp->counters.drop_no_buffer++;
         return;
     }

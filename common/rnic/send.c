@@ -25,6 +25,9 @@
 
 /* Kept for the next requests. */
 #define WORKS_RESERVE 64
+/* Answers that wait for a peer to acknowledge: who asks without end and does not is not to fill our
+ * memory. */
+#define ANSWERS_MAX UINT16_MAX
 
 /* All but the `keep` that were used last. */
 static void free_works(struct diwarp_qp *qp, unsigned keep)
@@ -276,7 +279,9 @@ int dw_send_request(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_d
 int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                    bool refusal, const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
 {
-    if (peer->answers == UINT16_MAX || peer->refusals == UINT16_MAX)
+    /* To drop what asks instead would drop the answers that come with it: two such ends would wait
+     * for each other. */
+    if (peer->answers == ANSWERS_MAX || peer->refusals == ANSWERS_MAX)
         return -ENOMEM;
     struct dw_work *work = own_work(peer->qp, opcode, qn, payload, bytes);
     if (!work)

@@ -44,7 +44,7 @@ void dw_send_flush(struct dw_peer *peer, uint64_t now_ns);
 int dw_send_request(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                     uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
 /* One that answers what the peer sent, an ABORT or an atomic response; refusal: the ABORT of a
- * small write. -ENOMEM. */
+ * small write. -ENOMEM; also when too many wait for the peer to acknowledge. */
 int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                    bool refusal, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
 /* A small write was refused; false: no such one waits any more. */
