@@ -312,7 +312,8 @@ enum diwarp_qp_type {
 struct diwarp_qp_attr {
     enum diwarp_qp_type type;
     struct diwarp_cq *cq;
-    uint32_t max_send_wr;    /* bound of queued work requests; then posts give -ENOMEM */
+    uint32_t max_send_wr;    /* bound of queued work requests, and of atomics that have not been
+                              * answered; then posts give -ENOMEM */
     uint32_t max_recv_wr;    /* UD: bound of posted receives; RD delivers in place, needs none */
     uint32_t max_msg_bytes;  /* largest Send message */
     uint64_t record_time_ns; /* UD: a partial record is handed over this long after it began */

@@ -20,6 +20,9 @@ int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_
     if ((wr->num_sge && (wr->num_sge != 1 || total != sizeof(uint64_t))) ||
         wr->wr.atomic.remote_addr % sizeof(uint64_t))
         return -EINVAL;
+    /* The request is soon acknowledged; its answer may wait at the peer, which has to keep it. */
+    if (qp->atomics.count >= qp->attr.max_send_wr)
+        return -ENOMEM;
     struct dw_atomic *atomic = malloc(sizeof *atomic);
     if (!atomic)
         return -ENOMEM;

@@ -68,6 +68,7 @@ struct diwarp_qp {
 
     struct dw_map sinks, sources, atomics; /* by dw_record_key(); atomics by id */
     struct dw_list want, ready;
+    uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
     uint32_t next_id;
     uint32_t grant_budget_bytes;
     /* Two datagrams of a record are to be under way to us, one sent while one is received, if our

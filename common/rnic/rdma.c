@@ -367,6 +367,7 @@ void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *se
 void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_segment *segment,
                               uint64_t now_ns)
 {
+    struct diwarp_qp *qp = peer->qp;
     struct dw_write_record wr;
     struct dw_region *region;
     const uint8_t *data;
@@ -377,6 +378,8 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_segment *seg
                                          IBV_ACCESS_REMOTE_WRITE, &region);
     if (status == DW_STATUS_OK)
         memcpy((void *)(uintptr_t)segment->ddp.to, data, length);
-    else
+    else if (qp->refused_write != dw_record_key(peer, wr.id)) {
+        qp->refused_write = dw_record_key(peer, wr.id);
         send_abort(peer, wr.id, true, status, now_ns);
+    }
 }

@@ -142,12 +142,13 @@ static void peer__takes_no_answers(void **state)
     forger_open(&forger, &a.address, DW_LLP_DATA, FORGER_RANK);
     forger.header.flags = DW_LLP_INTRO;
     for (uint32_t psn = 0, id = 0; psn < 100 && !a.gone; psn++) {
+        const uint64_t refused = a.counters->drop_stag;
         forger.header.psn = psn;
         forge_begin(&forger);
         while (forger.bytes + 100 < sizeof forger.buf)
             forge_write_record(&forger, ++id | DW_RECORD_ID_FROM_SOURCE, 1, 0, 0, 1, "x", 1);
         forge_send(&forger);
-        RUN_FOR(MS, &a);
+        RUN_UNTIL(a.counters->drop_stag > refused, &a);
         if (!a.gone)
             exchange();
     }

@@ -9,8 +9,8 @@
 #include "common/rnic/send.h"
 #include "common/rnic/transmit.h"
 
-#define TICK_NS   1000 /* one round of polls */
-#define STEPS_MAX 40000000
+#define TICK_NS   1000     /* one round of polls */
+#define STEPS_MAX 40000000 /* 40 s where a timer is due at each: lossy worlds take 22 */
 #define MAX_WC    16
 #define SIM_JOB   7
 

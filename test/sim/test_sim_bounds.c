@@ -266,6 +266,40 @@ static void sends__to_a_silent_peer__do_not_stop_others(void **state)
     free(data);
 }
 
+/* ---- atomics ---- */
+
+/* Their requests leave the queue at once, but a peer that computes has yet to answer them. */
+static void atomics__unanswered__no_more_than_the_queue_holds(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    f->config.qp.max_send_wr = 4;
+    fixture_open(f);
+    uint64_t *word = calloc(1, sizeof *word), found[5];
+    assert_non_null(word);
+    struct diwarp_mr *mr = fixture_reg(f, 1, word, sizeof *word);
+    f->world.nodes[1].paused_until_ns = DW_NEVER;
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(
+            fixture_post(f, 0, 1, i, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, &found[i], sizeof *found, mr),
+            0);
+        sim_world_run_for(&f->world, MS / 100);
+    }
+    assert_int_equal(f->world.nodes[0].qp->queued_works, 0);
+    assert_int_equal(
+        fixture_post(f, 0, 1, 4, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, &found[4], sizeof *found, mr),
+        -ENOMEM);
+    f->world.nodes[1].paused_until_ns = 0;
+    fixture_run(f, SECOND);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_FETCH_ADD), 4);
+    assert_int_equal(
+        fixture_post(f, 0, 1, 4, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, &found[4], sizeof *found, mr), 0);
+    fixture_run(f, SECOND);
+    assert_int_equal(*word, 5);
+    fixture_close(f);
+    free(word);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +310,7 @@ int main(void)
         cmocka_unit_test(reads__many_of_a_silent_peer__are_not_looked_at),
         cmocka_unit_test(grants__freed__wake_the_next),
         cmocka_unit_test(sends__to_a_silent_peer__do_not_stop_others),
+        cmocka_unit_test(atomics__unanswered__no_more_than_the_queue_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
