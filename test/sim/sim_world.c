@@ -10,7 +10,7 @@
 #include "common/rnic/transmit.h"
 
 #define TICK_NS   1000     /* one round of polls */
-#define STEPS_MAX 40000000 /* 40 s where a timer is due at each: lossy worlds take 22 */
+#define STEPS_MAX 400000000 /* 400 s where a timer is due at each; slow, lossy worlds take 50 */
 #define MAX_WC    16
 #define SIM_JOB   7
 
