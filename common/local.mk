@@ -111,6 +111,7 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/segment.h \
 	common/rnic/send.c \
 	common/rnic/send.h \
+	common/rnic/send_own.c \
 	common/rnic/transmit.c \
 	common/rnic/transmit.h \
 	common/rnic/transmit_record.c \

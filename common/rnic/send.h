@@ -39,14 +39,6 @@ void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 /* Copies pending works into datagrams and sends what is full, or all that is open. */
 void dw_send_flush(struct dw_peer *peer, uint64_t now_ns);
-/* Queues a message of our own that is not an answer: `bytes` <= sizeof work.own. record_id: of a
- * read request, else 0. -ENOMEM. */
-int dw_send_request(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
-                    uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
-/* One that answers what the peer sent, an ABORT or an atomic response; refusal: the ABORT of a
- * small write. -ENOMEM; also when too many wait for the peer to acknowledge. */
-int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
-                   bool refusal, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
 /* A small write was refused; false: no such one waits any more. */
 bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status status);
 /* Completes the works that waited for an acknowledgement and are before `ack`; no writes while the
@@ -59,5 +51,15 @@ int dw_send_post(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_se
 /* The gather list of a request, checked; returns its bytes, -EINVAL, -EACCES or -EMSGSIZE. */
 int64_t dw_send_gather(struct diwarp_qp *qp, const struct ibv_send_wr *wr, int access,
                        uint32_t max_bytes, struct iovec *iov);
+
+/* ---- send_own.c ---- */
+/* Queues a message of our own that is not an answer: `bytes` <= sizeof work.own. record_id: of a
+ * read request, else 0. -ENOMEM. */
+int dw_send_request(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                    uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
+/* One that answers what the peer sent, an ABORT or an atomic response; refusal: the ABORT of a
+ * small write. -ENOMEM; also when too many wait for the peer to acknowledge. */
+int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                   bool refusal, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
 
 #endif
