@@ -16,7 +16,8 @@ struct dw_peer {
     struct diwarp_ah *ah;
     uint32_t index; /* unique in the QP: makes keys of its records */
 
-    uint32_t epoch; /* of its last datagram: counts active senders */
+    uint16_t epoch; /* of its last datagram: counts active senders */
+    uint16_t sinks_aside;
     struct dw_sendwin sendwin;
     struct dw_datagram *open; /* being filled */
     uint64_t appended_ns;     /* last, to it or to one before, or the end of that one's send call */
@@ -30,9 +31,8 @@ struct dw_peer {
     uint8_t backoff : 4;
     uint8_t unreachables : 3; /* ICMP unreachable since it was heard last */
     bool at_once : 1;         /* what is appended now, or was last, is not to wait for others */
-    uint16_t answers;         /* ABORTs and atomic responses in pending */
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
-    uint16_t sinks_aside;
+    uint32_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
     struct dw_list assemblies;
     struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run */
     uint64_t ack_due_ns;

@@ -53,7 +53,8 @@ struct diwarp_qp {
 
     struct dw_list flush, ack;
     uint32_t next_peer_index;
-    uint32_t epoch, epoch_senders, senders; /* senders: of the last whole epoch */
+    uint16_t epoch;
+    uint32_t epoch_senders, senders; /* senders: of the last whole epoch */
     uint64_t epoch_end_ns;
 
     struct dw_slab datagrams;

@@ -299,13 +299,14 @@ int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t by
     };
     uint8_t payload[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES];
     size_t length = dw_record_control_put(payload, &complete);
-    int rc = dw_send_request(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, 0, payload,
-                             (uint32_t)length, now_ns);
-    if (rc)
-        return rc;
-    peer->qp->counters.tx_record_complete++;
+    int rc = dw_send_answer(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, false, payload,
+                            (uint32_t)length, now_ns);
+    peer->qp->counters.tx_record_complete += !rc;
     dw_sink_destroy(sink);
-    return 0;
+    /* Without room to say so, the source would wait for ever: end the peer instead. */
+    if (rc)
+        dw_peer_fail(peer);
+    return rc;
 }
 
 static void on_full(struct dw_sink *sink, uint64_t now_ns)
@@ -314,16 +315,10 @@ static void on_full(struct dw_sink *sink, uint64_t now_ns)
     stop(sink);
     if (!sink->region)
         complete_read(sink, IBV_WC_SUCCESS);
-    if (sink->hold && sink->signaled) {
+    if (sink->hold && sink->signaled)
         sink->held = true;
-        return;
-    }
-    /* Without memory to say so, the source would wait for ever: end the peer instead. */
-    if (dw_sink_send_complete(sink, NULL, 0, now_ns)) {
-        struct dw_peer *peer = sink->peer;
-        dw_sink_destroy(sink); /* it has had its completion */
-        dw_peer_fail(peer);
-    }
+    else
+        (void)dw_sink_send_complete(sink, NULL, 0, now_ns);
 }
 
 void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, unsigned count)

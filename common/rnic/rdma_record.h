@@ -13,7 +13,8 @@ uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns);
 void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, uint32_t length,
                    uint64_t now_ns);
 void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, unsigned count);
-/* Record-complete, with the application's release in it; the sink is no more. -ENOMEM: it is. */
+/* Record-complete, with the application's release in it; the sink is no more. -ENOMEM: the
+ * peer is gone then: it would wait for ever. */
 int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t bytes,
                           uint64_t now_ns);
 

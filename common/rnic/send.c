@@ -144,7 +144,7 @@ static void on_copied(struct dw_peer *peer, struct dw_work *work, uint32_t last_
     struct diwarp_qp *qp = peer->qp;
     work->last_psn = last_psn;
     dw_list_remove(&work->link);
-    peer->answers = (uint16_t)(peer->answers - work->answer);
+    peer->answers -= work->answer;
     if (work->ddp.opcode == DW_RDMAP_READ_REQUEST)
         dw_rdma_on_requested(peer, work->record_id, last_psn);
     /* A write may yet be refused by the peer: that is told even when nothing else was asked for. */

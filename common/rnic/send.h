@@ -57,8 +57,8 @@ int64_t dw_send_gather(struct diwarp_qp *qp, const struct ibv_send_wr *wr, int a
  * read request, else 0. -ENOMEM. */
 int dw_send_request(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                     uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
-/* One that answers what the peer sent, an ABORT or an atomic response; refusal: the ABORT of a
- * small write. -ENOMEM; also when too many wait for the peer to acknowledge. */
+/* One that answers what the peer sent: an ABORT, a COMPLETE or an atomic response; refusal: the
+ * ABORT of a small write. -ENOMEM; also when too many wait for the peer to acknowledge. */
 int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                    bool refusal, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
 

@@ -7,8 +7,11 @@
 #include "common/rnic/send.h"
 
 /* Answers that wait for a peer to acknowledge: who asks without end and does not is not to fill our
- * memory. */
-#define ANSWERS_MAX UINT16_MAX
+ * memory. What it has asked, or may have us answer, is records of its writes, of its reads and of
+ * ours, 65,535 of each (rdma_record.c), and atomics: an honest peer stays below. */
+#define ANSWERS_MAX (4u * UINT16_MAX)
+/* Among these, ABORTs of small writes, until they are acknowledged. */
+#define REFUSALS_MAX UINT16_MAX
 
 static struct dw_work *own_work(struct diwarp_qp *qp, enum dw_rdmap_opcode opcode,
                                 enum dw_ddp_queue qn, const uint8_t *payload, uint32_t bytes)
@@ -42,7 +45,7 @@ int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_dd
 {
     /* To drop what asks instead would drop the answers that come with it: two such ends would wait
      * for each other. */
-    if (peer->answers == ANSWERS_MAX || peer->refusals == ANSWERS_MAX)
+    if (peer->answers == ANSWERS_MAX || peer->refusals == REFUSALS_MAX)
         return -ENOMEM;
     struct dw_work *work = own_work(peer->qp, opcode, qn, payload, bytes);
     if (!work)

@@ -131,33 +131,82 @@ static void peer__silent(void **state)
     close_pair();
 }
 
-/* Writes to nowhere, and no acknowledgement of any refusal: these may neither pile up without end
- * nor take the room of posts to others. */
-static void peer__takes_no_answers(void **state)
+/* Who asks without end and acknowledges no answer: these may neither pile up for ever nor take the
+ * room of posts to others. */
+
+static void open_asker(struct forger *forger)
+{
+    open_pair(loopback_attr(0));
+    exchange();
+    forger_open(forger, &a.address, DW_LLP_DATA, FORGER_RANK);
+    forger->header.flags = DW_LLP_INTRO;
+}
+
+static void close_asker(struct forger *forger)
+{
+    assert_int_equal(a.gone, 1);
+    assert_int_equal(a.last.src.rank, FORGER_RANK);
+    exchange();
+    forger_close(forger);
+    close_pair();
+}
+
+static void forge_room_full(struct forger *forger, bool opens, uint32_t *id, struct diwarp_mr *to)
+{
+    struct dw_record_control open = {
+        .kind = DW_RECORD_OPEN, .stag = to->stag, .to = (uintptr_t)to->addr, .length = 1};
+    forge_begin(forger);
+    while (forger->bytes + 100 < sizeof forger->buf) {
+        open.id = ++*id | DW_RECORD_ID_FROM_SOURCE;
+        if (opens)
+            forge_control(forger, &open);
+        else
+            forge_write_record(forger, open.id, open.stag, open.to, 0, 1, "x", 1);
+    }
+    forge_send(forger);
+}
+
+/* Writes to nowhere. */
+static void peer__takes_no_refusals(void **state)
 {
     (void)state;
     static struct forger forger;
-    open_pair(loopback_attr(0));
-    exchange();
-    forger_open(&forger, &a.address, DW_LLP_DATA, FORGER_RANK);
-    forger.header.flags = DW_LLP_INTRO;
-    for (uint32_t psn = 0, id = 0; psn < 100 && !a.gone; psn++) {
+    struct diwarp_mr nowhere = {.stag = 1};
+    open_asker(&forger);
+    for (uint32_t id = 0; forger.header.psn < 100 && !a.gone; forger.header.psn++) {
         const uint64_t refused = a.counters->drop_stag;
-        forger.header.psn = psn;
-        forge_begin(&forger);
-        while (forger.bytes + 100 < sizeof forger.buf)
-            forge_write_record(&forger, ++id | DW_RECORD_ID_FROM_SOURCE, 1, 0, 0, 1, "x", 1);
-        forge_send(&forger);
+        forge_room_full(&forger, false, &id, &nowhere);
         RUN_UNTIL(a.counters->drop_stag > refused, &a);
         if (!a.gone)
             exchange();
     }
-    assert_int_equal(a.gone, 1);
-    assert_int_equal(a.last.src.rank, FORGER_RANK);
     assert_true(a.counters->drop_stag >= UINT16_MAX);
-    exchange();
-    forger_close(&forger);
-    close_pair();
+    close_asker(&forger);
+}
+
+/* Records that come to their end. */
+static void peer__takes_no_completes(void **state)
+{
+    (void)state;
+    static struct forger forger;
+    open_asker(&forger);
+    struct diwarp_mr *open_to_all =
+        diwarp_reg_mr(a.pd, big_a, BIG, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_non_null(open_to_all);
+    for (uint32_t id = 0; forger.header.psn < 1000 && !a.gone; forger.header.psn++) {
+        const uint64_t ended = a.counters->rx_records_complete;
+        uint32_t same_ids = id;
+        forge_room_full(&forger, true, &same_ids, open_to_all);
+        forger.header.type = DW_LLP_RECORD;
+        forge_room_full(&forger, false, &id, open_to_all);
+        forger.header.type = DW_LLP_DATA;
+        RUN_UNTIL(a.counters->rx_records_complete > ended, &a);
+        if (!a.gone)
+            exchange();
+    }
+    assert_true(a.counters->rx_records_complete > 4 * UINT16_MAX);
+    diwarp_dereg_mr(open_to_all);
+    close_asker(&forger);
 }
 
 /* Nobody said anything for longer than the limit, because nobody had anything to say. Then the peer
@@ -239,7 +288,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peer__vanished),
         cmocka_unit_test(peer__silent),
-        cmocka_unit_test(peer__takes_no_answers),
+        cmocka_unit_test(peer__takes_no_refusals),
+        cmocka_unit_test(peer__takes_no_completes),
         cmocka_unit_test(peer__idle_is_not_silent),
         cmocka_unit_test(peer__is_not_gone_because_we_did_not_listen),
         cmocka_unit_test(socket__tiny_receive_buffer),
