@@ -76,6 +76,7 @@ EXTRA_DIST += \
 	test/vectors/atomic_request_fetch_add.hex \
 	test/vectors/atomic_response.hex \
 	test/vectors/datagram_ack.hex \
+	test/vectors/datagram_ack_refusing.hex \
 	test/vectors/datagram_data_intro_coalesced.hex \
 	test/vectors/datagram_probe.hex \
 	test/vectors/datagram_probe_reply_no_crc.hex \

@@ -99,13 +99,24 @@ static void *run_until_stopped(void *arg)
     return NULL;
 }
 
+static int drain_while_running(struct diwarp_qp *qp, struct node *other)
+{
+    pthread_t thread;
+    int stop = 0;
+
+    other->arg = &stop;
+    assert_int_equal(pthread_create(&thread, NULL, run_until_stopped, other), 0);
+    int rc = diwarp_drain_qp(qp, WAIT_NS);
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    return rc;
+}
+
 /* Everything posted has happened when drain returns 0; and it says when it has not. */
 static void rd__drain_waits_for_all_that_was_posted(void **state)
 {
     (void)state;
     struct pair pair = {.attr = loopback_attr(0)};
-    pthread_t thread;
-    int stop = 0;
     pair_open(&pair);
     struct node *a = &pair.a;
 
@@ -115,14 +126,40 @@ static void rd__drain_waits_for_all_that_was_posted(void **state)
     assert_int_equal(diwarp_drain_qp(a->qp, 20 * MS), -ETIMEDOUT);
     assert_int_equal(post(a, pair.ab, IBV_WR_RDMA_WRITE, source, BIG, 0, 0, pair.mr_sink, 0), 0);
     assert_int_equal(post(a, pair.ab, IBV_WR_SEND, source, 100, 0, 0, NULL, 0), 0);
-    pair.b->arg = &stop;
-    assert_int_equal(pthread_create(&thread, NULL, run_until_stopped, pair.b), 0);
-    int rc = diwarp_drain_qp(a->qp, WAIT_NS);
-    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
-    pthread_join(thread, NULL);
-    assert_int_equal(rc, 0);
+    assert_int_equal(drain_while_running(a->qp, pair.b), 0);
     assert_int_equal(pair.b->recvs, 2);
     assert_filled(sink, BIG, 3);
+    pair_close(&pair);
+}
+
+/* Small writes, one of them refused, end with what the other side says of them: whichever side
+ * drains hears it, or has it heard. */
+static void rd__drain_ends_refused_writes(void **state)
+{
+    (void)state;
+    struct pair pair = {.attr = loopback_attr(0)};
+    pair_open(&pair);
+    struct node *a = &pair.a;
+    struct diwarp_mr nowhere = *pair.mr_sink;
+    nowhere.stag ^= 1;
+
+    fill(source, 100, 5);
+    for (unsigned i = 0; i < 2; i++) {
+        memset(sink, 0, 100);
+        for (unsigned j = 0; j < 2; j++)
+            assert_int_equal(post(a, pair.ab, IBV_WR_RDMA_WRITE, source, 100, IBV_SEND_SIGNALED, 0,
+                                  j ? pair.mr_sink : &nowhere, 0),
+                             0);
+        if (i) {
+            RUN_UNTIL(pair.b->counters->drop_stag == 2, pair.b);
+            assert_int_equal(drain_while_running(pair.b->qp, a), 0);
+            RUN_UNTIL(a->errors == 1 && a->writes == 1, a, pair.b);
+        } else {
+            assert_int_equal(diwarp_drain_qp(a->qp, 20 * MS), -ETIMEDOUT);
+            assert_int_equal(drain_while_running(a->qp, pair.b), 0);
+        }
+        assert_filled(sink, 100, 5);
+    }
     pair_close(&pair);
 }
 
@@ -176,6 +213,7 @@ int main(void)
         cmocka_unit_test(rd__send_queue_is_bounded),
         cmocka_unit_test(rd__inline_writes_are_copied_or_refused),
         cmocka_unit_test(rd__drain_waits_for_all_that_was_posted),
+        cmocka_unit_test(rd__drain_ends_refused_writes),
         cmocka_unit_test(rd__deregistered_region_ends_the_read),
         cmocka_unit_test(rd__destroyed_in_the_middle),
     };
