@@ -103,14 +103,17 @@ DIWARP_EXPORT void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr);
 #define DIWARP_PRIVATE_DATA_MAX_BYTES 480
 
 /* Waits for calls on a free port of the device's range; they come as completions of `cq`. Callers
- * that have not shown the token yet may be silent for the device's peer_timeout_ns; where 64 are,
- * the next one takes the place of the oldest. */
+ * that have not shown the token yet may be silent for the device's peer_timeout_ns; where 256
+ * are, the next one takes the place of the oldest. */
 DIWARP_EXPORT int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq,
                                 struct diwarp_listener **listener, struct diwarp_diagnosis *why);
 /* Where it is called, for peers: as diwarp_query_address(); the token is in every request of ours,
  * and a call without it is closed and counted (rc_bad_startup). */
 DIWARP_EXPORT void diwarp_query_listener(const struct diwarp_listener *listener,
                                          struct diwarp_address *address);
+/* Whether a call from its device could find the way to another listener: 0 or -ENETUNREACH. */
+DIWARP_EXPORT int diwarp_listener_reaches(const struct diwarp_listener *listener,
+                                          const struct diwarp_address *address);
 /* Requests not answered yet are rejected; callers that have not shown the token get no answer. */
 DIWARP_EXPORT void diwarp_destroy_listener(struct diwarp_listener *listener);
 

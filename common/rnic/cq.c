@@ -214,11 +214,17 @@ bool diwarp_cq_busy(const struct diwarp_cq *cq)
 
 #define WAIT_MAX_FDS 16
 
+/* Of one sleep; the shorter where a post of another thread, or a socket that did not fit the list,
+ * may want us sooner than it knows of. */
+#define WAIT_LONGEST_NS      1000000000u
+#define WAIT_LONGEST_DEAF_NS 5000000u
+
 /* Sleeps until a QP's socket is readable or a timer is due; false when it cannot sleep. */
 static bool sleep_until(struct diwarp_cq *cq, uint64_t now_ns, uint64_t until_ns)
 {
     struct pollfd fds[WAIT_MAX_FDS + 1];
     nfds_t count = 0;
+    bool deaf = cq->device->attr.threaded;
     dw_lock(cq->device);
     dw_list_foreach (it, &cq->qps) {
         struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
@@ -227,6 +233,8 @@ static bool sleep_until(struct diwarp_cq *cq, uint64_t now_ns, uint64_t until_ns
             until_ns = deadline_ns;
         if (qp->llp->fd >= 0 && count < WAIT_MAX_FDS)
             fds[count++] = (struct pollfd){.fd = qp->llp->fd, .events = POLLIN};
+        else
+            deaf = true;
     }
     if (cq->rc) {
         uint64_t deadline_ns = dw_rc_next_deadline_ns(cq->rc);
@@ -237,9 +245,10 @@ static bool sleep_until(struct diwarp_cq *cq, uint64_t now_ns, uint64_t until_ns
     dw_unlock(cq->device);
     if (until_ns <= now_ns)
         return true;
+    const uint64_t longest_ns = deaf ? WAIT_LONGEST_DEAF_NS : WAIT_LONGEST_NS;
     uint64_t wait_ns = until_ns - now_ns;
-    if (wait_ns > 1000000000u)
-        wait_ns = 1000000000u;
+    if (wait_ns > longest_ns)
+        wait_ns = longest_ns;
     struct timespec timeout = {.tv_sec = (time_t)(wait_ns / 1000000000u),
                                .tv_nsec = (long)(wait_ns % 1000000000u)};
     return ppoll(fds, count, &timeout, NULL) >= 0 || errno == EINTR;

@@ -14,9 +14,9 @@
  * their datagrams are refused, and come again. What begins out of turn may have to wait for what
  * was before it, so it takes half at most, lest all wait for room. What has begun goes on in turn
  * up to twice the bound, for all else of its peer waits for it; beyond, one message at a time does,
- * whatever its length, until it is whole. With the send pool (1.5 MiB unless asked otherwise), the
- * receive arena (1 MiB) and the spares below, transport takes less than 4 MiB of a process, or 5
- * while so many have begun. */
+ * whatever its length, until it is whole. Those that are whole have the same bound, until they are
+ * taken. With the send pool (1.5 MiB unless asked otherwise), the receive arena (1 MiB) and the
+ * spares below, transport takes less than 5 MiB of a process, or 6 while so many have begun. */
 #define ASSEMBLIES_MAX       256
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 
@@ -103,6 +103,7 @@ static void retire(struct diwarp_qp *qp, struct dw_assembly *assembly)
     if (qp->oversize == assembly)
         qp->oversize = NULL;
     qp->assembly_bytes -= assembly->map.bytes;
+    qp->done_bytes += assembly->map.bytes;
     dw_ranges_fini(&assembly->map);
     dw_list_remove(&assembly->link);
     dw_list_append(&qp->done_assemblies, &assembly->link);
@@ -173,8 +174,14 @@ static void trim(struct diwarp_qp *qp, unsigned keep)
     }
 }
 
+bool dw_deliver_is_full(const struct diwarp_qp *qp)
+{
+    return qp->done_bytes > ASSEMBLIES_MAX_BYTES;
+}
+
 void dw_deliver_recycle(struct diwarp_qp *qp)
 {
+    qp->done_bytes = 0;
     dw_list_foreach (it, &qp->done_assemblies) {
         dw_list_remove(it);
         dw_list_prepend(&qp->free_assemblies, it);

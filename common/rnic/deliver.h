@@ -23,6 +23,8 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, boo
  * its bytes is there yet; else NULL. Changes nothing: dw_deliver_send() does, with the payload in
  * that place. */
 uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment);
+/* What was put together and not taken yet is as much as may be. */
+bool dw_deliver_is_full(const struct diwarp_qp *qp);
 /* Frees what the last run delivered. */
 void dw_deliver_recycle(struct diwarp_qp *qp);
 /* Gives back what was not needed since the last time; true: there may be more. */

@@ -17,8 +17,13 @@
 #include "common/rnic/ud.h"
 #include "common/wire/crc32c.h"
 
-/* Timers run at the latest after this, though the socket has not been read empty. */
+/* Timers run at the latest after this, though the socket has not been read empty; when nobody ran us
+ * meanwhile, so that much more may lie there, after that many times it. */
 #define TIMERS_WAIT_MAX_NS 20000000
+#define ABSENCES_MAX       4
+/* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
+ * all others with it. */
+#define STOPPED_NS 2000000000
 /* Then the socket is read again: what many time-outs would ask for may have come meanwhile. */
 #define TIMERS_PER_RUN 64
 /* Silence after which a drained QP may go: a peer that missed our last acknowledgement has asked
@@ -339,8 +344,31 @@ void dw_qp_recycle(struct diwarp_qp *qp)
     dw_receive_recycle(qp);
 }
 
+/* Whoever ran it last was away for so long. */
+static void on_absence(struct diwarp_qp *qp, uint64_t away_ns, uint64_t now_ns)
+{
+    struct dw_peer *peer;
+    if (qp->absences < ABSENCES_MAX) {
+        qp->absences++;
+        qp->timers_ran_ns = now_ns;
+    }
+    if (away_ns > STOPPED_NS)
+        for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
+            peer->silent_since_ns += away_ns;
+}
+
+static void run_timers(struct diwarp_qp *qp, uint64_t now_ns)
+{
+    qp->absences = 0;
+    qp->timers_ran_ns = now_ns;
+    dw_heap_run(&qp->timers, now_ns, TIMERS_PER_RUN);
+}
+
 int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
 {
+    if (now_ns - qp->ran_ns > TIMERS_WAIT_MAX_NS)
+        on_absence(qp, now_ns - qp->ran_ns, now_ns);
+    qp->ran_ns = now_ns;
     int received = 0;
     bool drained = false;
     while (received < RECEIVES_PER_RUN && !(received && qp->cq->count)) {
@@ -354,10 +382,8 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
     dw_transmit_records(qp, now_ns);
     acknowledge(qp);
     /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
-    if (drained || now_ns - qp->timers_ran_ns > TIMERS_WAIT_MAX_NS) {
-        qp->timers_ran_ns = now_ns;
-        dw_heap_run(&qp->timers, now_ns, TIMERS_PER_RUN);
-    }
+    if (drained || now_ns - qp->timers_ran_ns > TIMERS_WAIT_MAX_NS)
+        run_timers(qp, now_ns);
     take_unreachable(qp, now_ns);
     return received;
 }
@@ -453,6 +479,7 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
         dw_lock(qp->device);
     }
     int rc = owes_any(qp) ? -ETIMEDOUT : 0;
+    qp->draining = false;
     dw_unlock(qp->device);
     return rc;
 }

@@ -65,6 +65,7 @@ struct diwarp_qp {
     unsigned assembly_count, assembly_most;          /* being put together; since the last trim */
     unsigned free_assembly_count;
     uint64_t assembly_bytes;            /* that have come of them */
+    uint64_t done_bytes;                /* of messages that are whole, and not recycled yet */
     const struct dw_assembly *oversize; /* the one that goes on beyond their bound; or NULL */
 
     struct dw_map sinks, sources, atomics; /* by dw_record_key(); atomics by id */
@@ -82,7 +83,8 @@ struct diwarp_qp {
     uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
 
     struct dw_heap timers;
-    uint64_t timers_ran_ns;
+    uint64_t ran_ns, timers_ran_ns;
+    unsigned absences; /* since timers ran */
     struct dw_timer trim_timer; /* runs while there is something to give back */
     size_t trim_slot;           /* in ahs, where it goes on */
     unsigned trims_in_vain;     /* in a row */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/llp/explain.h"
+#include "common/llp/interface.h"
 #include "common/rnic/lock.h"
 #include "common/rnic/rc_listen.h"
 #include "common/rnic/rc_qp.h"
@@ -384,6 +385,15 @@ void diwarp_query_listener(const struct diwarp_listener *listener, struct diwarp
         .interface_count = (uint8_t)device->interface_count,
     };
     memcpy(address->interfaces, device->interfaces, sizeof address->interfaces);
+}
+
+int diwarp_listener_reaches(const struct diwarp_listener *listener,
+                            const struct diwarp_address *address)
+{
+    struct diwarp_address local;
+    unsigned here, there;
+    diwarp_query_listener(listener, &local);
+    return dw_interface_pair(&local, address, &here, &there) ? -ENETUNREACH : 0;
 }
 
 void diwarp_destroy_listener(struct diwarp_listener *listener)

@@ -12,6 +12,8 @@
 #include "common/rnic/rc_qp.h"
 
 #define EVENTS_PER_RUN 64
+/* Runs in which not all streams that are ready had their turn, so that timers wait. */
+#define PUT_OFF_MAX 64
 /* Runs without asking the streams that are not hot: while these bring something; while they do not;
  * while there are no others that could. */
 #define WAIT_EVERY_BUSY  16
@@ -128,7 +130,8 @@ static unsigned wait_every(const struct dw_rc *rc, int received)
     return rc->counters.rc_connections > rc->hot_count ? WAIT_EVERY_IDLE : WAIT_EVERY_ALONE;
 }
 
-static int ask_streams(struct dw_rc *rc, uint64_t now_ns)
+/* *all: each that is ready had its turn. */
+static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool *all)
 {
     struct dw_stream_event events[EVENTS_PER_RUN];
     unsigned n = rc->streams->ops->wait(rc->streams, events, EVENTS_PER_RUN);
@@ -138,6 +141,7 @@ static int ask_streams(struct dw_rc *rc, uint64_t now_ns)
         struct dw_rc_watch *watch = events[i].owner;
         watch->ready(watch, events[i].what, now_ns);
     }
+    *all = n < EVENTS_PER_RUN && rc->cq->count < ENOUGH_COMPLETIONS;
     return (int)(rc->counters.rc_rx_syscalls - before);
 }
 
@@ -164,12 +168,16 @@ int dw_rc_run(struct dw_rc *rc, uint64_t now_ns)
     dw_rc_flush_lazy(rc);
     if (!dw_list_empty(&rc->resumed)) /* before the timers: the receive was there in time */
         resume(rc, now_ns);
-    if (dw_heap_next_ns(&rc->timers) <= now_ns)
-        dw_heap_run(&rc->timers, now_ns, SIZE_MAX);
     int received = read_hot(rc, now_ns);
-    if (++rc->runs_since_wait >= wait_every(rc, received)) {
+    bool due = dw_heap_next_ns(&rc->timers) <= now_ns, all = false;
+    if (++rc->runs_since_wait >= wait_every(rc, received) || due) {
         rc->runs_since_wait = 0;
-        received += ask_streams(rc, now_ns);
+        received += ask_streams(rc, now_ns, &all);
+    }
+    /* After the streams, within reason: what came in time may lie there. */
+    if (due && (all || ++rc->timers_put_off > PUT_OFF_MAX)) {
+        rc->timers_put_off = 0;
+        dw_heap_run(&rc->timers, now_ns, SIZE_MAX);
     }
     return received;
 }

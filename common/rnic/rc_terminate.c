@@ -189,7 +189,9 @@ enum dw_rc_verdict dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, cons
     struct dw_rc *rc = qp->rc;
     uint32_t put = 0;
     count(&rc->counters, cause);
-    uint8_t *buf = qp->shut ? NULL : put_terminate(qp, cause, ulpdu, bytes, &put);
+    /* The called side sends no FPDU before it had a good one (RFC 5044 7.1.2). */
+    bool silent = qp->shut || qp->state == DW_RC_RESPONDED;
+    uint8_t *buf = silent ? NULL : put_terminate(qp, cause, ulpdu, bytes, &put);
     if (buf) {
         rc->counters.rc_tx_terminates++;
         dw_rc_linger(rc, qp->stream, buf, put);

@@ -14,6 +14,9 @@
 #define RECORDS_MAX UINT16_MAX
 /* No grant below this part of the budget, unless it ends the record: each costs a datagram. */
 #define GRANT_MIN_SHARE_DEN 4
+/* Time-outs in a row, of a source that is heard and sends nothing of what was granted; it is set
+ * aside then, as one that is silent. */
+#define FRUITLESS_MAX 8
 /* What a record takes of the budget at least: its datagram's truesize in our receive buffer. */
 #define RECORD_MIN_BYTES 1024
 
@@ -200,6 +203,8 @@ static void on_sink_timer(struct dw_timer *timer, uint64_t now_ns)
             unsigned n = dw_record_sink_on_timeout(&sink->record, missing, DW_RECORD_MAX_RANGES);
             sink->asked_ns = now_ns;
             dw_sink_send_status(sink, missing, n);
+            if (sink->record.backoff > FRUITLESS_MAX)
+                set_aside(sink);
         }
         dw_heap_set(&sink->peer->qp->timers, timer,
                     now_ns + dw_peer_rto_ns(sink->peer, sink->record.backoff));
@@ -351,6 +356,14 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
         memcpy(sink->addr + offset, data, length);
     qp->granted_bytes += sink->record.granted - granted;
     qp->granted_bytes -= (uint32_t)new_bytes;
+    /* The source went beyond its grant: what is lacking is due all the same. */
+    if (sink->record.granted != granted) {
+        if (sink->record.granted == sink->record.total) {
+            sink->parked = false;
+            dw_list_remove(&sink->want_link);
+        }
+        arm(sink);
+    }
     if (sink->counted && !dw_record_sink_due_bytes(&sink->record)) {
         sink->counted = false; /* nothing of it is under way: others may have its place */
         qp->granted_records--;

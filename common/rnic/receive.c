@@ -396,6 +396,8 @@ _Static_assert(DW_ARENA_BYTES % 4096 == 0 && DW_ARENA_BYTES >= 2 * DW_LLP_SLOT_B
 /* Where the next receive call goes; NULL: nowhere that would leave alone what is held. */
 static uint8_t *next_place(struct diwarp_qp *qp)
 {
+    if (dw_deliver_is_full(qp))
+        return NULL;
     if (qp->arena_held) {
         uint32_t used = (qp->arena_used + qp->arena_last + 63u) & ~63u;
         if (used + DW_LLP_SLOT_BYTES > DW_ARENA_BYTES || qp->cq->count >= HELD_WCS_MAX)

@@ -222,7 +222,7 @@ static struct assembly *begin_assembly(struct diwarp_qp *qp, struct dw_ud_source
     assembly->timer.fire = on_assembly_timer;
     dw_ranges_init(&assembly->map);
     dw_list_append(&ud->assemblies, &assembly->link);
-    dw_heap_set(&qp->timers, &assembly->timer, now_ns + qp->attr.record_time_ns);
+    dw_heap_set(&qp->timers, &assembly->timer, dw_deadline_ns(now_ns, qp->attr.record_time_ns));
     return assembly;
 }
 

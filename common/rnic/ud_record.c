@@ -81,7 +81,7 @@ static struct diwarp_record *begin_record(struct diwarp_qp *qp, struct dw_ud_sou
     dw_ranges_init(&record->map);
     dw_list_append(&ud->records, &record->link);
     ud->record_count++;
-    dw_heap_set(&qp->timers, &record->timer, now_ns + qp->attr.record_time_ns);
+    dw_heap_set(&qp->timers, &record->timer, dw_deadline_ns(now_ns, qp->attr.record_time_ns));
     return record;
 }
 

@@ -209,6 +209,58 @@ static void peer__takes_no_completes(void **state)
     close_asker(&forger);
 }
 
+/* Opens a record of more than may be granted, sends none of it, or its last byte, which is as if
+ * all had been granted; and goes on answering. */
+static void peer__keeps_no_grants(void **state)
+{
+    (void)state;
+    static uint8_t opened[2 * BIG];
+    for (unsigned last_byte = 0; last_byte < 2; last_byte++) {
+        static struct forger forger;
+        struct dw_llp_header heard;
+        unsigned answers = 0;
+        open_asker(&forger);
+        struct diwarp_mr *to = diwarp_reg_mr(a.pd, opened, sizeof opened,
+                                             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        assert_non_null(to);
+        struct dw_record_control open = {.kind = DW_RECORD_OPEN,
+                                         .id = 1 | DW_RECORD_ID_FROM_SOURCE,
+                                         .stag = to->stag,
+                                         .to = (uintptr_t)opened,
+                                         .length = sizeof opened};
+        forge_begin(&forger);
+        forge_control(&forger, &open);
+        forge_send(&forger);
+        forger.header.type = DW_LLP_RECORD;
+        forge_begin(&forger);
+        if (last_byte)
+            forge_write_record(&forger, open.id, open.stag, open.to, open.length - 1, open.length,
+                               "x", 1);
+        forge_send(&forger);
+        RUN_UNTIL(a.counters->tx_record_status > 0, &a);
+        assert_int_equal(post(&a, ab, IBV_WR_RDMA_READ, big_a, BIG, IBV_SEND_SIGNALED, 0, mr, 0),
+                         0);
+        forger.header.type = DW_LLP_ACK;
+        forger.header.flags = 0;
+        forge_begin(&forger);
+        forge_trailer(&forger);
+        for (uint64_t until_ns = clock_ns() + WAIT_NS; !a.reads && clock_ns() < until_ns;) {
+            node_poll(&a);
+            node_poll(&b);
+            if (forger_hear(&forger, &heard, 0)) {
+                forge_send_bytes(&forger);
+                answers++;
+            }
+        }
+        assert_int_equal(a.reads, 1);
+        assert_true(answers < 30);
+        assert_int_equal(a.gone, 0);
+        diwarp_dereg_mr(to);
+        forger_close(&forger);
+        close_pair();
+    }
+}
+
 /* Nobody said anything for longer than the limit, because nobody had anything to say. Then the peer
  * is slow to answer: it is not gone. */
 static void peer__idle_is_not_silent(void **state)
@@ -246,6 +298,34 @@ static void peer__is_not_gone_because_we_did_not_listen(void **state)
         assert_int_equal(a.gone, 0);
     }
     close_pair();
+}
+
+/* A probe is under way when we begin to compute; its answer waits behind a message of another. */
+static void peer__is_not_gone_because_another_was_heard_first(void **state)
+{
+    (void)state;
+    static struct node c;
+    struct diwarp_device_attr attr = loopback_attr(3);
+    struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_RD);
+    struct timespec compute = {.tv_nsec = 300000000};
+    attr.peer_timeout_ns = 200 * MS;
+    open_pair(attr);
+    node_open(&c, &attr, &qp_attr);
+    struct diwarp_ah *ca = node_ah(&c, &a);
+    exchange();
+    assert_int_equal(post(&a, ab, IBV_WR_SEND, "x", 1, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+    RUN_UNTIL(a.counters->tx_probes > 0, &a);
+    assert_int_equal(post(&c, ca, IBV_WR_SEND, "y", 1, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+    RUN_FOR(5 * MS, &c);
+    RUN_FOR(5 * MS, &b);
+    nanosleep(&compute, NULL);
+    RUN_UNTIL(a.sends == 2 || a.gone, &a, &b);
+    assert_int_equal(a.gone, 0);
+    assert_int_equal(a.recvs, 1);
+    node_destroy_qp(&c);
+    diwarp_destroy_ah(ca);
+    close_pair();
+    node_close(&c);
 }
 
 /* A socket buffer that holds less than one full datagram, either way. */
@@ -290,8 +370,10 @@ int main(void)
         cmocka_unit_test(peer__silent),
         cmocka_unit_test(peer__takes_no_refusals),
         cmocka_unit_test(peer__takes_no_completes),
+        cmocka_unit_test(peer__keeps_no_grants),
         cmocka_unit_test(peer__idle_is_not_silent),
         cmocka_unit_test(peer__is_not_gone_because_we_did_not_listen),
+        cmocka_unit_test(peer__is_not_gone_because_another_was_heard_first),
         cmocka_unit_test(socket__tiny_receive_buffer),
     };
 

@@ -206,6 +206,38 @@ static void rc_protocol__the_first_fpdu_takes_so_long(void **state)
     }
 }
 
+/* We were not there for long: what came in time lies in the stream, and counts. */
+static void rc_protocol__the_first_fpdu_was_there_in_time(void **state)
+{
+    (void)state;
+    struct forged f;
+
+    open_forged(&f, false);
+    send_segment(&f, &(struct dw_ddp_header){.tagged = true, .last = true}, NULL, 0);
+    f.net.now_ns += 11000 * MS;
+    poll_some(&f);
+    assert_int_equal(f.end.disconnects, 0);
+    close_end(&f);
+}
+
+/* The called side sends nothing before it had a good FPDU, not even a Terminate: RFC 5044 7.1.2. */
+static void rc_protocol__the_first_fpdu_is_damaged(void **state)
+{
+    (void)state;
+    uint8_t out[64];
+    struct forged f;
+
+    open_forged(&f, false);
+    size_t bytes = seal(&f, out, "0123456789", 10);
+    out[bytes - 1] ^= 1;
+    fake_write(f.stream, out, bytes);
+    poll_some(&f);
+    assert_int_equal(f.end.disconnects, 1);
+    assert_int_equal(f.end.disconnected.wc.vendor_err, DW_TERM_MPA_CRC);
+    assert_int_equal(f.in_bytes, 0);
+    close_end(&f);
+}
+
 /* ---- what the two agree on (RFC 6581 9) ----------------------------------------------------- */
 
 static size_t put_frame(const struct forged *f, uint8_t *buf, enum dw_mpa_kind kind,
@@ -306,6 +338,8 @@ int main(void)
         cmocka_unit_test(rc_protocol__connecting_takes_so_long),
         cmocka_unit_test(rc_protocol__connecting_may_take_for_ever),
         cmocka_unit_test(rc_protocol__the_first_fpdu_takes_so_long),
+        cmocka_unit_test(rc_protocol__the_first_fpdu_was_there_in_time),
+        cmocka_unit_test(rc_protocol__the_first_fpdu_is_damaged),
         cmocka_unit_test(rc_protocol__the_reply_agrees_to_what_was_asked),
         cmocka_unit_test(rc_protocol__replies_that_do_not_suit),
     };
