@@ -200,6 +200,7 @@ struct mca_btl_diwarp_module {
     opal_mutex_t waiting_lock;
     struct mca_btl_diwarp_work *waiting_first, *waiting_last;
     unsigned waiting_count;
+    int buffered; /* Sends that wait for room, there or in the send queue, and the PML has forgotten */
 
     bool polling;        /* a thread is inside progress, or the helper runs the RNIC */
     unsigned long polls; /* progress calls, for the helper to see */
@@ -233,6 +234,8 @@ struct mca_btl_diwarp_module {
 /* There is exactly one. */
 extern struct mca_btl_diwarp_module mca_btl_diwarp_module;
 
+/* Bytes, over RD: what its QP sends and takes. */
+uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module);
 /* Maps a verbs status to an OPAL one. */
 int mca_btl_diwarp_status(enum ibv_wc_status status);
 

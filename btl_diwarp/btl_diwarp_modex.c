@@ -10,49 +10,60 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What follows the address: how it can be reached, the size of receives there (over RC), and where
- * it runs. */
+/* What follows the address: how it can be reached, what must be alike for that, and where it runs.
+ */
 struct settings {
-    uint32_t connected; /* 0: RD, 1: RC; the side that receives chooses between rc and rc-srq */
-    uint32_t recv_bytes;
+    uint32_t connected;  /* 0: RD, 1: RC; the side that receives chooses between rc and rc-srq */
+    uint32_t recv_bytes; /* longest Send; over RC, of its receives */
+    uint32_t crc;        /* 0: without; RC comes to terms by itself, and it is 1 */
     uint32_t cores_id;
 };
 
-#define SETTINGS_BYTES 12
+#define SETTINGS_WORDS 4
+#define SETTINGS_BYTES (4 * SETTINGS_WORDS)
 
 static struct settings my_settings(void)
 {
     const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_component.params;
-    struct settings settings = {.cores_id = mca_btl_diwarp_module.cores.id};
+    const struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
+    struct settings settings = {
+        .recv_bytes = mca_btl_diwarp_longest_send(module),
+        .crc = DIWARP_OFF != params->crc,
+        .cores_id = module->cores.id,
+    };
 
     if (MCA_BTL_DIWARP_RD != params->transport) {
         settings.connected = 1;
         settings.recv_bytes = params->rc_recv_bytes;
+        settings.crc = 1;
     }
     return settings;
 }
 
 static void settings_pack(const struct settings *settings, unsigned char *to)
 {
-    const uint32_t words[] = {htonl(settings->connected), htonl(settings->recv_bytes),
-                              htonl(settings->cores_id)};
+    const uint32_t words[SETTINGS_WORDS] = {htonl(settings->connected), htonl(settings->recv_bytes),
+                                            htonl(settings->crc), htonl(settings->cores_id)};
 
     memcpy(to, words, SETTINGS_BYTES);
 }
 
 static struct settings settings_unpack(const unsigned char *from)
 {
-    uint32_t words[3];
+    uint32_t words[SETTINGS_WORDS];
 
     memcpy(words, from, SETTINGS_BYTES);
-    return (struct settings){
-        .connected = ntohl(words[0]), .recv_bytes = ntohl(words[1]), .cores_id = ntohl(words[2])};
+    return (struct settings){.connected = ntohl(words[0]),
+                             .recv_bytes = ntohl(words[1]),
+                             .crc = ntohl(words[2]),
+                             .cores_id = ntohl(words[3])};
 }
 
 static void settings_format(const struct settings *settings, char *buf, size_t len)
 {
     if (0 == settings->connected) {
-        snprintf(buf, len, "rd");
+        snprintf(buf, len, "rd, crc %s, messages of up to %u B eager", settings->crc ? "on" : "off",
+                 settings->recv_bytes);
     } else {
         snprintf(buf, len, "rc, with btl_diwarp_rc_recv_bytes %u", settings->recv_bytes);
     }
@@ -64,7 +75,8 @@ static bool settings_fit(const opal_proc_t *proc, const struct settings *theirs)
     const struct settings mine = my_settings();
     char mine_text[64], theirs_text[64];
 
-    if (mine.connected == theirs->connected && mine.recv_bytes == theirs->recv_bytes) {
+    if (mine.connected == theirs->connected && mine.recv_bytes == theirs->recv_bytes &&
+        mine.crc == theirs->crc) {
         return true;
     }
     settings_format(&mine, mine_text, sizeof(mine_text));

@@ -46,6 +46,21 @@ static bool may_block(const struct mca_btl_diwarp_module *module)
     }
 }
 
+/* After an error nobody looks at the endpoints that were made, nor deletes them. */
+static void forget_procs(struct mca_btl_diwarp_module *module, size_t nprocs,
+                         mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
+{
+    for (size_t i = 0; i < nprocs; i++) {
+        if (NULL != endpoints[i]) {
+            module->transport->endpoint_destroy(module, endpoints[i]);
+            endpoints[i] = NULL;
+        }
+        if (NULL != reachable) {
+            (void)opal_bitmap_clear_bit(reachable, (int)i);
+        }
+    }
+}
+
 static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
                      mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
@@ -64,6 +79,7 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
         if (OPAL_ERR_OUT_OF_RESOURCE == rc) {
             opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "out of memory", true,
                            opal_process_info.nodename, "adding peers");
+            forget_procs(module, i + 1, endpoints, reachable);
             return rc;
         }
     }
@@ -78,6 +94,7 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 
     (void)procs;
     mca_btl_diwarp_memory_note((struct mca_btl_diwarp_module *)btl);
+    mca_btl_diwarp_work_post_waiting(module);
     for (size_t i = 0; i < nprocs; i++) {
         if (NULL != endpoints[i]) {
             module->transport->endpoint_destroy(module, endpoints[i]);
@@ -174,11 +191,16 @@ static void show_opened(const struct mca_btl_diwarp_module *module)
                         qp.rcvbuf_bytes, qp.sndbuf_bytes);
 }
 
+uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module)
+{
+    const size_t eager = module->super.btl_eager_limit, max = module->super.btl_max_send_size;
+
+    return (uint32_t)(eager > max ? eager : max);
+}
+
 static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
                    struct diwarp_diagnosis *why)
 {
-    const size_t eager = module->super.btl_eager_limit;
-    const size_t max = module->super.btl_max_send_size;
     struct diwarp_qp_attr attr;
     struct diwarp_qp_info qp;
     int rc;
@@ -188,7 +210,7 @@ static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
     attr.type = DIWARP_QPT_RD;
     attr.cq = module->cq;
     attr.max_send_wr = SEND_QUEUE_WRS;
-    attr.max_msg_bytes = (uint32_t)(eager > max ? eager : max);
+    attr.max_msg_bytes = mca_btl_diwarp_longest_send(module);
     rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
     if (rc < 0) {
         return rc;
@@ -208,10 +230,10 @@ static void close_rd(struct mca_btl_diwarp_module *module)
     if (NULL == module->qp) {
         return;
     }
-    mca_btl_diwarp_work_post_waiting(module);
-    (void)diwarp_drain_qp(module->qp, timeout_ns);
+    /* What still waits is of endpoints and a PML that are gone. */
     module->waiting_first = NULL;
     module->waiting_count = 0;
+    (void)diwarp_drain_qp(module->qp, timeout_ns);
     if (mca_btl_diwarp_component.params.stats) {
         mca_btl_diwarp_counters_dump(module);
     }

@@ -48,6 +48,7 @@ typedef struct mca_btl_diwarp_rc_endpoint {
     struct diwarp_name name;
     enum mca_btl_diwarp_rc_state state;
     bool deleted;
+    bool ending;                /* its connection has: who handles that is not done yet */
     bool left;                  /* it said goodbye, and was not connected since */
     unsigned long sent_at_poll; /* module->polls at the last send */
     uint64_t sent_ns;           /* when that was: the end of its call, which is no pause */
@@ -128,7 +129,8 @@ int mca_btl_diwarp_rc_post(struct mca_btl_diwarp_module *module,
                            enum mca_btl_diwarp_pace pace);
 
 /* Posts, or queues while there is no connection or no room. 1: done at once, without completion.
- * 0: on_complete() will be called. Negative errno: nothing was kept. */
+ * 0: on_complete() will be called. 2: also, but work->buffered says that whoever posted it takes it
+ * for done. Negative errno: nothing was kept. */
 int mca_btl_diwarp_rc_work_post(struct mca_btl_diwarp_module *module,
                                 mca_btl_diwarp_rc_endpoint_t *endpoint,
                                 struct mca_btl_diwarp_work *work);

@@ -141,18 +141,28 @@ int mca_btl_diwarp_rc_endpoint_call(struct mca_btl_diwarp_module *module,
 
 /* ---- ends --------------------------------------------------------------------------------- */
 
-void mca_btl_diwarp_rc_endpoint_on_lost(struct mca_btl_diwarp_module *module,
-                                        mca_btl_diwarp_rc_endpoint_t *endpoint, const char *why)
+/* Under the lock. True when that is no error: it finished, or we do, and what is left for it
+ * matters to nobody. */
+static bool set_lost(const struct mca_btl_diwarp_module *module,
+                     mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    /* It finished, or we do: what is left for it matters to nobody. */
     const bool expected = endpoint->left || endpoint->deleted || module->rc->closing;
     const enum mca_btl_diwarp_rc_state to =
         expected ? MCA_BTL_DIWARP_RC_IDLE : MCA_BTL_DIWARP_RC_GONE;
 
-    OPAL_THREAD_LOCK(&module->rc->lock);
-    if (to != endpoint->state) {
+    if (to != endpoint->state && MCA_BTL_DIWARP_RC_GONE != endpoint->state) {
         set_state(endpoint, to);
     }
+    return expected;
+}
+
+void mca_btl_diwarp_rc_endpoint_on_lost(struct mca_btl_diwarp_module *module,
+                                        mca_btl_diwarp_rc_endpoint_t *endpoint, const char *why)
+{
+    bool expected;
+
+    OPAL_THREAD_LOCK(&module->rc->lock);
+    expected = set_lost(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->rc->lock);
     if (!expected) {
         mca_btl_diwarp_endpoint_on_gone(module, &endpoint->name, why);
@@ -376,11 +386,18 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
         lost = endpoint->deleted || module->rc->closing;
         rc = lost ? 0 : mca_btl_diwarp_rc_endpoint_call(module, endpoint);
     }
+    endpoint->ending = lost || rc < 0;
+    if (endpoint->ending) {
+        (void)set_lost(module, endpoint); /* at once: nobody is to find it connected, without QP */
+    } else {
+        mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
+    }
     OPAL_THREAD_UNLOCK(&module->rc->lock);
     if (lost || rc < 0) {
         mca_btl_diwarp_rc_endpoint_on_lost(module, endpoint, lost ? why : strerror(-rc));
+        OPAL_THREAD_LOCK(&module->rc->lock);
+        endpoint->ending = false;
+        mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
+        OPAL_THREAD_UNLOCK(&module->rc->lock);
     }
-    OPAL_THREAD_LOCK(&module->rc->lock);
-    mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
-    OPAL_THREAD_UNLOCK(&module->rc->lock);
 }

@@ -51,6 +51,10 @@ int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal
     if (OPAL_SUCCESS != rc) {
         return rc;
     }
+    if (diwarp_listener_reaches(module->rc->listener, &address) < 0) {
+        mca_btl_diwarp_endpoint_show_unreachable(module, proc, &address);
+        return OPAL_ERR_UNREACH;
+    }
     OPAL_THREAD_LOCK(&module->rc->lock);
     made = mca_btl_diwarp_rc_endpoint_for(module->rc, name);
     if (NULL != made) {
@@ -78,7 +82,7 @@ int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal
 void mca_btl_diwarp_rc_endpoint_free_if_unused(struct mca_btl_diwarp_module *module,
                                                mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    if (endpoint->deleted && NULL == endpoint->qp && NULL == endpoint->lost &&
+    if (endpoint->deleted && !endpoint->ending && NULL == endpoint->qp && NULL == endpoint->lost &&
         NULL == endpoint->waiting_first) {
         (void)opal_hash_table_remove_value_uint64(&module->rc->endpoints,
                                                   mca_btl_diwarp_rc_key(endpoint->name));

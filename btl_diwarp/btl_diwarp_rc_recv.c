@@ -81,6 +81,9 @@ static void message_deliver(struct mca_btl_diwarp_module *module, const struct d
         mca_btl_diwarp_rc_on_goodbye(module, diwarp_rc_qp_context(wc->rc_qp));
         return;
     }
+    if (OPAL_UNLIKELY(module->rc->closing)) {
+        return; /* the PML is gone */
+    }
     mca_btl_diwarp_deliver(module, message[0], message + MCA_BTL_DIWARP_HEADER_BYTES,
                            wc->wc.byte_len - MCA_BTL_DIWARP_HEADER_BYTES);
 }

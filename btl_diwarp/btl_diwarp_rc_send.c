@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends over RC. A message is done from the PML's point of view when TCP has taken all of it; else
- * its descriptor stays with the core, or with the endpoint, until then.
+ * its descriptor stays with the core, or with the endpoint, until then. What is short is done at
+ * once.
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
@@ -44,12 +45,9 @@ int mca_btl_diwarp_rc_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
     if (MCA_BTL_DIWARP_TAG_FIN == tag) {
         (void)__atomic_fetch_add(&module->counters.fin_msgs_on_wire, 1, __ATOMIC_RELAXED);
     }
+    mca_btl_diwarp_frag_buffer(module, frag);
     rc = mca_btl_diwarp_rc_work_post(module, mca_btl_diwarp_rc_endpoint(endpoint), &frag->work);
-    if (OPAL_LIKELY(1 == rc)) {
-        mca_btl_diwarp_frag_done(module, frag);
-        return 1;
-    }
-    return 0 == rc ? OPAL_SUCCESS : OPAL_ERR_UNREACH;
+    return rc >= 0 ? mca_btl_diwarp_frag_posted(module, frag, rc) : OPAL_ERR_UNREACH;
 }
 
 /* From where it lies, or not at all. 0: TCP has it. Else *pace is set where it was asked for. */

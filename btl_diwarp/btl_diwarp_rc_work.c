@@ -79,16 +79,18 @@ static bool pml_is_there(const struct mca_btl_diwarp_module *module,
     return !endpoint->deleted && !module->rc->closing;
 }
 
-/* Under the lock. 1, 0 or negative errno as mca_btl_diwarp_rc_work_post(). */
+/* Under the lock. 2, 1, 0 or negative errno as mca_btl_diwarp_rc_work_post(). */
 static int post_or_append(struct mca_btl_diwarp_module *module,
                           mca_btl_diwarp_rc_endpoint_t *endpoint, struct mca_btl_diwarp_work *work)
 {
+    const bool buffered = work->buffered; /* posted, it may be no more */
+
     if (OPAL_LIKELY(MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state &&
                     NULL == endpoint->waiting_first)) {
         int rc = work->ops->post(module, work);
 
         if (OPAL_LIKELY(-ENOMEM != rc && -ENOTCONN != rc)) {
-            return rc;
+            return 0 == rc && buffered ? 2 : rc;
         }
         module->counters.waiting_for_room++;
     }
@@ -96,7 +98,7 @@ static int post_or_append(struct mca_btl_diwarp_module *module,
         return -EHOSTUNREACH;
     }
     waiting_append(endpoint, work);
-    return 0;
+    return buffered ? 2 : 0;
 }
 
 int mca_btl_diwarp_rc_work_post(struct mca_btl_diwarp_module *module,

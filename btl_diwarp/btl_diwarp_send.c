@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends. Payload is copied into the core's datagrams while the core has room, and is then done from
- * the PML's point of view; else the descriptor stays with the core until there is room.
+ * the PML's point of view; else the descriptor stays with the core until there is room, and what is
+ * short and packed is done, too.
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+
+/* Messages that the PML takes for sent and that wait for room: they take some 5 MiB. */
+#define BUFFERED_MAX 16384
 
 static void frag_construct(mca_btl_diwarp_frag_t *frag)
 {
@@ -57,6 +61,7 @@ void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
     const bool owned = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    const bool told = work->buffered;
 
     (void)wc;
     if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
@@ -64,9 +69,12 @@ void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
 
         mca_btl_diwarp_endpoint_on_gone(module, &name, NULL);
     }
-    if (NULL != frag->base.des_cbfunc) {
+    if (!told && NULL != frag->base.des_cbfunc) {
         frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base,
                               mca_btl_diwarp_status(status));
+    }
+    if (told) {
+        (void)__atomic_sub_fetch(&module->buffered, 1, __ATOMIC_RELAXED);
     }
     if (owned) {
         (void)mca_btl_diwarp_free(&module->super, &frag->base);
@@ -86,6 +94,29 @@ void mca_btl_diwarp_frag_done(struct mca_btl_diwarp_module *module, mca_btl_diwa
     if (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) {
         (void)mca_btl_diwarp_free(&module->super, &frag->base);
     }
+}
+
+void mca_btl_diwarp_frag_buffer(const struct mca_btl_diwarp_module *module,
+                                mca_btl_diwarp_frag_t *frag)
+{
+    const uint32_t flags = frag->base.des_flags;
+
+    frag->work.buffered = (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) &&
+                          !(flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) &&
+                          1 == frag->base.des_segment_count &&
+                          &module->frags[MCA_BTL_DIWARP_FRAG_SMALL] == frag->list &&
+                          __atomic_load_n(&module->buffered, __ATOMIC_RELAXED) < BUFFERED_MAX;
+}
+
+int mca_btl_diwarp_frag_posted(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag,
+                               int rc)
+{
+    if (OPAL_LIKELY(1 == rc)) {
+        mca_btl_diwarp_frag_done(module, frag);
+    } else if (2 == rc) { /* it may have ended meanwhile: less than none, for a moment */
+        (void)__atomic_add_fetch(&module->buffered, 1, __ATOMIC_RELAXED);
+    }
+    return rc > 0;
 }
 
 mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
@@ -116,6 +147,7 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
     frag->endpoint = endpoint;
     frag->pace = MCA_BTL_DIWARP_PACE_UNKNOWN;
     frag->work.ops = &frag_ops;
+    frag->work.buffered = false;
     frag->segments[0].seg_len = size;
     frag->base.des_segment_count = 1;
     frag->base.des_flags = flags;
@@ -192,13 +224,10 @@ int mca_btl_diwarp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *end
         }
         (void)__atomic_fetch_add(&module->counters.fin_msgs_on_wire, 1, __ATOMIC_RELAXED);
     }
+    mca_btl_diwarp_frag_buffer(module, frag);
     rc = mca_btl_diwarp_work_post(module, &frag->work);
-    if (OPAL_LIKELY(1 == rc)) {
-        mca_btl_diwarp_frag_done(module, frag);
-        return 1;
-    }
-    if (OPAL_LIKELY(0 == rc)) {
-        return OPAL_SUCCESS;
+    if (OPAL_LIKELY(rc >= 0)) {
+        return mca_btl_diwarp_frag_posted(module, frag, rc);
     }
     return -EHOSTUNREACH == rc ? OPAL_ERR_UNREACH : OPAL_ERROR;
 }

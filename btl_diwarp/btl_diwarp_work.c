@@ -83,13 +83,14 @@ unsigned mca_btl_diwarp_work_waiting(const struct mca_btl_diwarp_module *module)
 
 int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
+    const bool buffered = work->buffered; /* posted, it may be no more */
     int rc = work->ops->post(module, work);
 
     if (OPAL_UNLIKELY(-ENOMEM == rc)) {
         waiting_append(module, work);
-        return 0;
+        rc = 0;
     }
-    return rc;
+    return 0 == rc && buffered ? 2 : rc;
 }
 
 void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module)
@@ -147,6 +148,7 @@ mca_btl_diwarp_rdma_t *mca_btl_diwarp_rdma_alloc(struct mca_btl_diwarp_module *m
         return NULL;
     }
     rdma->work.ops = &rdma_ops;
+    rdma->work.buffered = false;
     rdma->endpoint = args->endpoint;
     rdma->local_address = args->local_address;
     rdma->local_handle = args->local_handle;

@@ -20,11 +20,13 @@ struct mca_btl_diwarp_work_ops {
 struct mca_btl_diwarp_work {
     const struct mca_btl_diwarp_work_ops *ops;
     struct mca_btl_diwarp_work *next; /* in module->waiting_first */
+    bool buffered; /* done for who posts it as soon as it is posted or queued */
 };
 
 /* Posts, or queues when the send queue is full: callers above must never depend on a later callback
  * to try again, because there may be none. 1: done at once, without completion. 0: on_complete()
- * will be called. Negative errno: nothing was kept. */
+ * will be called. 2: also, but work->buffered says that whoever posted it takes it for done.
+ * Negative errno: nothing was kept. */
 int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module,
                              struct mca_btl_diwarp_work *work);
 /* How many wait for room. */
@@ -108,6 +110,14 @@ OBJ_CLASS_DECLARATION(mca_btl_diwarp_frag_t);
 /* Of FRAG_MEDIUM: 4 KiB and the PML's header. */
 #define MCA_BTL_DIWARP_MEDIUM_BYTES 4352
 
+/* Before it is posted: makes work->buffered what is ours to free, short, and of which nobody wants to
+ * hear, in bounds. osc/pt2pt answers swaps by blocking sends within a lock, and these must not make
+ * progress, which would take the same lock. */
+void mca_btl_diwarp_frag_buffer(const struct mca_btl_diwarp_module *module,
+                                mca_btl_diwarp_frag_t *frag);
+/* What a send returns to the PML, of what the post returned (>= 0). */
+int mca_btl_diwarp_frag_posted(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag,
+                               int rc);
 mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
                                                 mca_btl_base_endpoint_t *endpoint, uint8_t order,
                                                 size_t size, uint32_t flags);

@@ -330,6 +330,33 @@ static void test_compare_and_swap(struct window *w, int target)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Many under way: osc/pt2pt answers each with a blocking send, in which it must not wait. */
+static void test_swaps_under_way(struct window *w)
+{
+    enum { SWAPS = 200, FIRST = 10 };
+    uint64_t zero = 0, mine[SWAPS], found[SWAPS];
+
+    mt_phase("%s window, %d compare_and_swap under way", flavor_names[w->flavor], SWAPS);
+    zero_counters(w);
+    MPI_Win_lock_all(0, w->win);
+    for (int i = 0; i < SWAPS; i++) {
+        mine[i] = (uint64_t)(mt.rank * SWAPS + i + 1);
+        MPI_Compare_and_swap(&mine[i], &zero, &found[i], MPI_UINT64_T, next_rank,
+                             counter(w, next_rank, FIRST + i), w->win);
+    }
+    MPI_Win_flush(next_rank, w->win);
+    MPI_Win_unlock_all(w->win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < SWAPS; i++) {
+        uint64_t value = read_counter(w, FIRST + i);
+
+        MT_CHECK(found[i] == 0, "swap %d found %llu", i, (unsigned long long)found[i]);
+        MT_CHECK(value == (uint64_t)(previous_rank * SWAPS + i + 1), "swap %d left %llu", i,
+                 (unsigned long long)value);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* ---- who does it -------------------------------------------------------------------------- */
 
 /* With osc restricted to rdma, a window that exists is one of osc/rdma. */
@@ -393,6 +420,7 @@ int main(int argc, char **argv)
         test_fetch_and_op(&w, 0);
         test_fetch_and_op(&w, mt.size - 1);
         test_compare_and_swap(&w, mt.size - 1);
+        test_swaps_under_way(&w);
         window_fini(&w);
     }
     check_rdma_used(&pvars);
