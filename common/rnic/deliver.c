@@ -19,6 +19,8 @@
  * spares below, transport takes less than 5 MiB of a process, or 6 while so many have begun. */
 #define ASSEMBLIES_MAX       256
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
+/* Of these, begun in turn by one peer, once half of the room is taken. */
+#define IN_TURN_MAX 4
 
 static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, const uint8_t *data,
                      uint32_t bytes)
@@ -62,9 +64,24 @@ static struct dw_assembly *find(struct dw_peer *peer, uint32_t msn)
     return NULL;
 }
 
-/* For the next segment of one that is begun, or of a new one (NULL). */
-static bool has_room(const struct diwarp_qp *qp, const struct dw_assembly *assembly, bool in_order)
+/* An honest peer ends a message before it begins the next. */
+static bool ends_none(const struct dw_peer *peer)
 {
+    const struct diwarp_qp *qp = peer->qp;
+    unsigned begun = 0;
+    if (qp->assembly_count < ASSEMBLIES_MAX / 2 && qp->assembly_bytes < ASSEMBLIES_MAX_BYTES / 2)
+        return false;
+    dw_list_foreach (it, &peer->assemblies)
+        begun += dw_container(it, struct dw_assembly, link)->in_turn;
+    return begun >= IN_TURN_MAX;
+}
+
+/* For the next segment of one that is begun, or of a new one (NULL). */
+static bool has_room(const struct dw_peer *peer, const struct dw_assembly *assembly, bool in_order)
+{
+    const struct diwarp_qp *qp = peer->qp;
+    if (!assembly && in_order && ends_none(peer))
+        return false;
     if (assembly && in_order)
         return qp->assembly_bytes < 2 * ASSEMBLIES_MAX_BYTES || !qp->oversize ||
                qp->oversize == assembly;
@@ -74,7 +91,7 @@ static bool has_room(const struct diwarp_qp *qp, const struct dw_assembly *assem
     return qp->assembly_bytes < ASSEMBLIES_MAX_BYTES / share || (in_order && !qp->oversize);
 }
 
-static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn)
+static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn, bool in_turn)
 {
     struct diwarp_qp *qp = peer->qp;
     struct dw_assembly *assembly;
@@ -91,6 +108,7 @@ static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn)
         qp->assembly_most = qp->assembly_count;
     assembly->msn = msn;
     assembly->total = 0;
+    assembly->in_turn = in_turn;
     dw_ranges_init(&assembly->map);
     dw_list_append(&peer->assemblies, &assembly->link);
     dw_peer_watch(peer); /* should it never send the rest */
@@ -144,10 +162,10 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, boo
     }
     uint32_t end = ddp->mo + segment->bytes;
     struct dw_assembly *assembly = find(peer, ddp->msn);
-    if (!has_room(qp, assembly, in_order))
+    if (!has_room(peer, assembly, in_order))
         return false;
     if (!assembly)
-        assembly = begin(peer, ddp->msn);
+        assembly = begin(peer, ddp->msn, in_order);
     int64_t added = assembly ? dw_ranges_add(&assembly->map, ddp->mo, end) : -ENOMEM;
     if (added < 0)
         return false;

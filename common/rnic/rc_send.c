@@ -118,6 +118,9 @@ static int append_response(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
     const struct dw_read_request *request =
         dw_ring_at(&qp->responses, sizeof *request, cursor->response);
     uint32_t payload = payload_of(qp, DW_DDP_TAGGED_BYTES, request->size - cursor->offset);
+    /* A copy, for its owner may store there meanwhile, and the CRC must be that of what is sent. */
+    if (cursor->tx.crc && payload > COPY_BYTES)
+        payload = COPY_BYTES;
     uint64_t from = request->source_to + cursor->offset;
     uint16_t cause = !payload ? 0
                               : dw_rc_check_access(qp, request->source_stag, from, payload,

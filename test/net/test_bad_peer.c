@@ -261,6 +261,35 @@ static void peer__keeps_no_grants(void **state)
     }
 }
 
+/* Begins message after message and ends none. */
+static void peer__ends_no_message(void **state)
+{
+    (void)state;
+    static struct forger forger;
+    static const uint8_t part[6000];
+    struct diwarp_device_attr attr = loopback_attr(0);
+    attr.datagram_max_bytes = 1472; /* so that messages are put together */
+    open_pair(attr);
+    struct diwarp_ah *ba = node_ah(&b, &a);
+    forger_open(&forger, &a.address, DW_LLP_DATA, FORGER_RANK);
+    forger.header.flags = DW_LLP_INTRO;
+    for (uint32_t msn = 1; msn <= 400; msn++, forger.header.psn++) {
+        const struct dw_ddp_header begins = {.opcode = DW_RDMAP_SEND, .msn = msn};
+        forge_begin(&forger);
+        forge_segment(&forger, &begins, NULL, 0, part, sizeof part);
+        forge_send(&forger);
+        node_poll(&a);
+    }
+    assert_int_equal(post(&b, ba, IBV_WR_SEND, big_b, 60000, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+    RUN_UNTIL(a.recvs == 1, &a, &b);
+    assert_int_equal(a.last.wc.byte_len, 60000);
+    assert_true(a.counters->drop_no_buffer > 0);
+    node_destroy_qp(&b);
+    diwarp_destroy_ah(ba);
+    forger_close(&forger);
+    close_pair();
+}
+
 /* Nobody said anything for longer than the limit, because nobody had anything to say. Then the peer
  * is slow to answer: it is not gone. */
 static void peer__idle_is_not_silent(void **state)
@@ -371,6 +400,7 @@ int main(void)
         cmocka_unit_test(peer__takes_no_refusals),
         cmocka_unit_test(peer__takes_no_completes),
         cmocka_unit_test(peer__keeps_no_grants),
+        cmocka_unit_test(peer__ends_no_message),
         cmocka_unit_test(peer__idle_is_not_silent),
         cmocka_unit_test(peer__is_not_gone_because_we_did_not_listen),
         cmocka_unit_test(peer__is_not_gone_because_another_was_heard_first),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RC queue pairs over real TCP on 127.0.0.1, through the public API: messages of each kind, and how
  * they are posted. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -254,6 +255,40 @@ static void rc__memory_that_is_not_there(void **state)
     rc_pair_close(&pair);
 }
 
+static void *store_without_end(void *arg)
+{
+    volatile uint8_t *buf = buf_b;
+
+    for (unsigned i = 0; !__atomic_load_n((int *)arg, __ATOMIC_RELAXED); i++)
+        buf[i % 20000] = (uint8_t)i;
+    return NULL;
+}
+
+/* The owner of a region is not told of reads, and may store there: what a reader gets then is not
+ * defined, but the connection lives on. */
+static void rc__reads_of_memory_that_changes(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+    pthread_t thread;
+    int stop = 0;
+
+    rc_pair_init(&pair);
+    rc_pair_connect(&pair);
+    struct diwarp_mr *mr = reg(&pair.b, buf_b, IBV_ACCESS_REMOTE_READ);
+    assert_int_equal(pthread_create(&thread, NULL, store_without_end, &stop), 0);
+    for (unsigned i = 1; i <= 300 && !pair.a.disconnects; i++) {
+        assert_int_equal(
+            rc_post(&pair.a, IBV_WR_RDMA_READ, buf_a, 20000, IBV_SEND_SIGNALED, i, mr, 0), 0);
+        RC_UNTIL(pair.a.reads == i || pair.a.disconnects, &pair.a, &pair.b);
+    }
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    assert_int_equal(pair.a.disconnects, 0);
+    diwarp_dereg_mr(mr);
+    rc_pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +299,7 @@ int main(void)
         cmocka_unit_test(rc__solicited_and_invalidate),
         cmocka_unit_test(rc__malformed_requests),
         cmocka_unit_test(rc__memory_that_is_not_there),
+        cmocka_unit_test(rc__reads_of_memory_that_changes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
