@@ -315,7 +315,8 @@ struct diwarp_qp_attr {
     uint32_t max_send_wr;    /* bound of queued work requests, and of atomics that have not been
                               * answered; then posts give -ENOMEM */
     uint32_t max_recv_wr;    /* UD: bound of posted receives; RD delivers in place, needs none */
-    uint32_t max_msg_bytes;  /* largest Send message */
+    uint32_t max_msg_bytes;  /* largest Send message; a peer's longer ones are counted (drop_header)
+                              * and lost, so all must have it alike */
     uint64_t record_time_ns; /* UD: a partial record is handed over this long after it began */
 };
 
