@@ -200,7 +200,6 @@ struct mca_btl_diwarp_module {
     opal_mutex_t waiting_lock;
     struct mca_btl_diwarp_work *waiting_first, *waiting_last;
     unsigned waiting_count;
-    int buffered; /* Sends that wait for room, there or in the send queue, and the PML has forgotten */
 
     bool polling;        /* a thread is inside progress, or the helper runs the RNIC */
     unsigned long polls; /* progress calls, for the helper to see */

@@ -5,12 +5,14 @@
 #include "opal/util/show_help.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Bound of requests the core queues; more wait in btl_diwarp_work.c. */
-#define SEND_QUEUE_WRS 8192
+/* Bound of requests the core queues, and so of short messages that the PML takes for sent (6 MiB);
+ * more wait in btl_diwarp_work.c. */
+#define SEND_QUEUE_WRS 16384
 #define CQ_ENTRIES     4096
 
 /* Below this a socket loses a burst of even two large datagrams; and the usual system default. */
@@ -86,6 +88,19 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     return OPAL_SUCCESS;
 }
 
+/* While there are endpoints to send it to. */
+static void send_what_waits(struct mca_btl_diwarp_module *module)
+{
+    if (0 == mca_btl_diwarp_work_waiting(module) || mca_btl_diwarp_in_progress(module)) {
+        return;
+    }
+    while (!mca_btl_diwarp_polling_begin(module)) {
+        sched_yield();
+    }
+    mca_btl_diwarp_work_post_waiting(module);
+    mca_btl_diwarp_polling_end(module);
+}
+
 /* The array stays as it is: the BML compares its entries to know what has been deleted already. */
 static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
                      mca_btl_base_endpoint_t **endpoints)
@@ -94,7 +109,7 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 
     (void)procs;
     mca_btl_diwarp_memory_note((struct mca_btl_diwarp_module *)btl);
-    mca_btl_diwarp_work_post_waiting(module);
+    send_what_waits(module);
     for (size_t i = 0; i < nprocs; i++) {
         if (NULL != endpoints[i]) {
             module->transport->endpoint_destroy(module, endpoints[i]);

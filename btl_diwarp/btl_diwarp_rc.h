@@ -48,7 +48,7 @@ typedef struct mca_btl_diwarp_rc_endpoint {
     struct diwarp_name name;
     enum mca_btl_diwarp_rc_state state;
     bool deleted;
-    bool ending;                /* its connection has: who handles that is not done yet */
+    bool ending;                /* not to be freed: its lost connection is being reported */
     bool left;                  /* it said goodbye, and was not connected since */
     unsigned long sent_at_poll; /* module->polls at the last send */
     uint64_t sent_ns;           /* when that was: the end of its call, which is no pause */

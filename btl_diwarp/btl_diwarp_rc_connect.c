@@ -156,6 +156,17 @@ static bool set_lost(const struct mca_btl_diwarp_module *module,
     return expected;
 }
 
+/* Without the lock, once it was set. */
+static void report_lost(struct mca_btl_diwarp_module *module,
+                        mca_btl_diwarp_rc_endpoint_t *endpoint, bool expected, const char *why)
+{
+    if (!expected) {
+        mca_btl_diwarp_endpoint_on_gone(module, &endpoint->name, why);
+    }
+    mca_btl_diwarp_rc_work_end_waiting(module, endpoint,
+                                       expected ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
+}
+
 void mca_btl_diwarp_rc_endpoint_on_lost(struct mca_btl_diwarp_module *module,
                                         mca_btl_diwarp_rc_endpoint_t *endpoint, const char *why)
 {
@@ -164,11 +175,7 @@ void mca_btl_diwarp_rc_endpoint_on_lost(struct mca_btl_diwarp_module *module,
     OPAL_THREAD_LOCK(&module->rc->lock);
     expected = set_lost(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->rc->lock);
-    if (!expected) {
-        mca_btl_diwarp_endpoint_on_gone(module, &endpoint->name, why);
-    }
-    mca_btl_diwarp_rc_work_end_waiting(module, endpoint,
-                                       expected ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
+    report_lost(module, endpoint, expected, why);
 }
 
 void mca_btl_diwarp_rc_endpoint_leave_if_due(struct mca_btl_diwarp_module *module,
@@ -369,7 +376,7 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
     mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
     const char *why = text_of(wc);
     enum rejection rejection;
-    bool lost = false;
+    bool lost = false, expected = false;
     int rc = 0;
 
     if (wc->rc_qp != endpoint->qp) {
@@ -388,13 +395,13 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
     }
     endpoint->ending = lost || rc < 0;
     if (endpoint->ending) {
-        (void)set_lost(module, endpoint); /* at once: nobody is to find it connected, without QP */
+        expected = set_lost(module, endpoint); /* now: nobody is to find it connected, without QP */
     } else {
         mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
     }
     OPAL_THREAD_UNLOCK(&module->rc->lock);
     if (lost || rc < 0) {
-        mca_btl_diwarp_rc_endpoint_on_lost(module, endpoint, lost ? why : strerror(-rc));
+        report_lost(module, endpoint, expected, lost ? why : strerror(-rc));
         OPAL_THREAD_LOCK(&module->rc->lock);
         endpoint->ending = false;
         mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends over RC. A message is done from the PML's point of view when TCP has taken all of it; else
- * its descriptor stays with the core, or with the endpoint, until then. What is short is done at
- * once.
+ * its descriptor stays with the core, or with the endpoint, until then. What is short is done
+ * once the core has it.
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
@@ -47,6 +47,9 @@ int mca_btl_diwarp_rc_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
     }
     mca_btl_diwarp_frag_buffer(module, frag);
     rc = mca_btl_diwarp_rc_work_post(module, mca_btl_diwarp_rc_endpoint(endpoint), &frag->work);
+    if (2 == rc && !module->helper_running) {
+        diwarp_rc_flush(module->cq); /* nobody else would, should the program compute now */
+    }
     return rc >= 0 ? mca_btl_diwarp_frag_posted(module, frag, rc) : OPAL_ERR_UNREACH;
 }
 

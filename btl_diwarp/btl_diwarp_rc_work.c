@@ -79,6 +79,14 @@ static bool pml_is_there(const struct mca_btl_diwarp_module *module,
     return !endpoint->deleted && !module->rc->closing;
 }
 
+/* What was buffered calls nobody back. */
+static bool may_complete(const struct mca_btl_diwarp_module *module,
+                         const mca_btl_diwarp_rc_endpoint_t *endpoint,
+                         const struct mca_btl_diwarp_work *work)
+{
+    return work->buffered || pml_is_there(module, endpoint);
+}
+
 /* Under the lock. 2, 1, 0 or negative errno as mca_btl_diwarp_rc_work_post(). */
 static int post_or_append(struct mca_btl_diwarp_module *module,
                           mca_btl_diwarp_rc_endpoint_t *endpoint, struct mca_btl_diwarp_work *work)
@@ -97,8 +105,9 @@ static int post_or_append(struct mca_btl_diwarp_module *module,
     if (OPAL_UNLIKELY(MCA_BTL_DIWARP_RC_GONE == endpoint->state)) {
         return -EHOSTUNREACH;
     }
+    work->buffered = false;
     waiting_append(endpoint, work);
-    return buffered ? 2 : 0;
+    return 0;
 }
 
 int mca_btl_diwarp_rc_work_post(struct mca_btl_diwarp_module *module,
@@ -148,7 +157,7 @@ void mca_btl_diwarp_rc_work_post_waiting(struct mca_btl_diwarp_module *module,
         OPAL_THREAD_LOCK(&module->rc->lock);
         rc = post_first(module, endpoint, &work);
         OPAL_THREAD_UNLOCK(&module->rc->lock);
-        if (0 != rc && -EAGAIN != rc && pml_is_there(module, endpoint)) {
+        if (0 != rc && -EAGAIN != rc && may_complete(module, endpoint, work)) {
             work->ops->on_complete(module, work, rc > 0 ? IBV_WC_SUCCESS : IBV_WC_LOC_QP_OP_ERR,
                                    NULL);
         }
@@ -165,7 +174,7 @@ void mca_btl_diwarp_rc_work_end_waiting(struct mca_btl_diwarp_module *module,
         OPAL_THREAD_LOCK(&module->rc->lock);
         work = waiting_remove_first(endpoint);
         OPAL_THREAD_UNLOCK(&module->rc->lock);
-        if (NULL != work && pml_is_there(module, endpoint)) {
+        if (NULL != work && may_complete(module, endpoint, work)) {
             work->ops->on_complete(module, work, status, NULL);
         }
     } while (NULL != work);
@@ -184,7 +193,7 @@ void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const st
         OPAL_THREAD_UNLOCK(&module->rc->lock);
         return;
     }
-    if (NULL != work && pml_is_there(module, endpoint)) {
+    if (NULL != work && may_complete(module, endpoint, work)) {
         work->ops->on_complete(module, work, wc->wc.status, wc);
     }
     OPAL_THREAD_LOCK(&module->rc->lock);

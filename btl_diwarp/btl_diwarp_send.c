@@ -10,9 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* Messages that the PML takes for sent and that wait for room: they take some 5 MiB. */
-#define BUFFERED_MAX 16384
-
 static void frag_construct(mca_btl_diwarp_frag_t *frag)
 {
     frag->base.des_segments = frag->segments;
@@ -73,9 +70,6 @@ void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
         frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base,
                               mca_btl_diwarp_status(status));
     }
-    if (told) {
-        (void)__atomic_sub_fetch(&module->buffered, 1, __ATOMIC_RELAXED);
-    }
     if (owned) {
         (void)mca_btl_diwarp_free(&module->super, &frag->base);
     }
@@ -104,8 +98,7 @@ void mca_btl_diwarp_frag_buffer(const struct mca_btl_diwarp_module *module,
     frag->work.buffered = (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) &&
                           !(flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) &&
                           1 == frag->base.des_segment_count &&
-                          &module->frags[MCA_BTL_DIWARP_FRAG_SMALL] == frag->list &&
-                          __atomic_load_n(&module->buffered, __ATOMIC_RELAXED) < BUFFERED_MAX;
+                          &module->frags[MCA_BTL_DIWARP_FRAG_SMALL] == frag->list;
 }
 
 int mca_btl_diwarp_frag_posted(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag,
@@ -113,8 +106,6 @@ int mca_btl_diwarp_frag_posted(struct mca_btl_diwarp_module *module, mca_btl_diw
 {
     if (OPAL_LIKELY(1 == rc)) {
         mca_btl_diwarp_frag_done(module, frag);
-    } else if (2 == rc) { /* it may have ended meanwhile: less than none, for a moment */
-        (void)__atomic_add_fetch(&module->buffered, 1, __ATOMIC_RELAXED);
     }
     return rc > 0;
 }

@@ -87,8 +87,9 @@ int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module, struct mca_bt
     int rc = work->ops->post(module, work);
 
     if (OPAL_UNLIKELY(-ENOMEM == rc)) {
+        work->buffered = false;
         waiting_append(module, work);
-        rc = 0;
+        return 0;
     }
     return 0 == rc && buffered ? 2 : rc;
 }

@@ -20,7 +20,7 @@ struct mca_btl_diwarp_work_ops {
 struct mca_btl_diwarp_work {
     const struct mca_btl_diwarp_work_ops *ops;
     struct mca_btl_diwarp_work *next; /* in module->waiting_first */
-    bool buffered; /* done for who posts it as soon as it is posted or queued */
+    bool buffered; /* done for who posts it as soon as the core has it: what waits here needs us */
 };
 
 /* Posts, or queues when the send queue is full: callers above must never depend on a later callback
@@ -111,8 +111,8 @@ OBJ_CLASS_DECLARATION(mca_btl_diwarp_frag_t);
 #define MCA_BTL_DIWARP_MEDIUM_BYTES 4352
 
 /* Before it is posted: makes work->buffered what is ours to free, short, and of which nobody wants to
- * hear, in bounds. osc/pt2pt answers swaps by blocking sends within a lock, and these must not make
- * progress, which would take the same lock. */
+ * hear. osc/pt2pt answers swaps by blocking sends within a lock, and these must not make progress,
+ * which would take the same lock. */
 void mca_btl_diwarp_frag_buffer(const struct mca_btl_diwarp_module *module,
                                 mca_btl_diwarp_frag_t *frag);
 /* What a send returns to the PML, of what the post returned (>= 0). */

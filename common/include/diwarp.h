@@ -396,8 +396,9 @@ DIWARP_EXPORT void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *
 DIWARP_EXPORT void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm);
 
 /* Ends a read posted with DIWARP_SEND_HOLD and carries len <= DIWARP_RELEASE_MAX_BYTES bytes to the
- * source inside record-complete. Must follow every such completion, even one in error. -EMSGSIZE;
- * -EINVAL: there is nobody to take the bytes. -ENOMEM: no longer; DIWARP_WC_PEER_GONE says so. */
+ * source inside record-complete. Must follow every such completion, even one in error. -EMSGSIZE:
+ * more than that. -EINVAL: there is nobody to take the bytes. -ENOMEM: no longer;
+ * DIWARP_WC_PEER_GONE says so. */
 #define DIWARP_RELEASE_MAX_BYTES 128
 DIWARP_EXPORT int diwarp_post_release(struct diwarp_qp *qp, uint64_t read_id, const void *data,
                                       size_t len);

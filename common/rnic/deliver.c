@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "common/base/pages.h"
+#include "common/base/serial.h"
 #include "common/rnic/deliver.h"
 #include "common/rnic/receive.h"
 
@@ -19,8 +20,8 @@
  * spares below, transport takes less than 5 MiB of a process, or 6 while so many have begun. */
 #define ASSEMBLIES_MAX       256
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
-/* Of these, begun in turn by one peer, once half of the room is taken. */
-#define IN_TURN_MAX 4
+/* Messages that are whole take pages, however short they are. */
+#define DONE_MIN_BYTES 4096
 
 static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, const uint8_t *data,
                      uint32_t bytes)
@@ -64,23 +65,28 @@ static struct dw_assembly *find(struct dw_peer *peer, uint32_t msn)
     return NULL;
 }
 
-/* An honest peer ends a message before it begins the next. */
-static bool ends_none(const struct dw_peer *peer)
+/* What came before message msn, whose turn it is, has come, and yet some of that is not whole. An
+ * honest peer ends a message before it begins the next. */
+static bool left_one_open(const struct dw_peer *peer, uint32_t msn)
 {
-    const struct diwarp_qp *qp = peer->qp;
-    unsigned begun = 0;
-    if (qp->assembly_count < ASSEMBLIES_MAX / 2 && qp->assembly_bytes < ASSEMBLIES_MAX_BYTES / 2)
-        return false;
     dw_list_foreach (it, &peer->assemblies)
-        begun += dw_container(it, struct dw_assembly, link)->in_turn;
-    return begun >= IN_TURN_MAX;
+        if (dw_serial_before(dw_container(it, struct dw_assembly, link)->msn, msn))
+            return true;
+    return false;
+}
+
+static bool half_full(const struct diwarp_qp *qp)
+{
+    return qp->assembly_count >= ASSEMBLIES_MAX / 2 ||
+           qp->assembly_bytes >= ASSEMBLIES_MAX_BYTES / 2;
 }
 
 /* For the next segment of one that is begun, or of a new one (NULL). */
-static bool has_room(const struct dw_peer *peer, const struct dw_assembly *assembly, bool in_order)
+static bool has_room(const struct dw_peer *peer, uint32_t msn, const struct dw_assembly *assembly,
+                     bool in_order)
 {
     const struct diwarp_qp *qp = peer->qp;
-    if (!assembly && in_order && ends_none(peer))
+    if (in_order && half_full(qp) && left_one_open(peer, msn))
         return false;
     if (assembly && in_order)
         return qp->assembly_bytes < 2 * ASSEMBLIES_MAX_BYTES || !qp->oversize ||
@@ -91,7 +97,7 @@ static bool has_room(const struct dw_peer *peer, const struct dw_assembly *assem
     return qp->assembly_bytes < ASSEMBLIES_MAX_BYTES / share || (in_order && !qp->oversize);
 }
 
-static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn, bool in_turn)
+static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn)
 {
     struct diwarp_qp *qp = peer->qp;
     struct dw_assembly *assembly;
@@ -108,7 +114,6 @@ static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn, bool in_tur
         qp->assembly_most = qp->assembly_count;
     assembly->msn = msn;
     assembly->total = 0;
-    assembly->in_turn = in_turn;
     dw_ranges_init(&assembly->map);
     dw_list_append(&peer->assemblies, &assembly->link);
     dw_peer_watch(peer); /* should it never send the rest */
@@ -121,7 +126,7 @@ static void retire(struct diwarp_qp *qp, struct dw_assembly *assembly)
     if (qp->oversize == assembly)
         qp->oversize = NULL;
     qp->assembly_bytes -= assembly->map.bytes;
-    qp->done_bytes += assembly->map.bytes;
+    qp->done_bytes += assembly->map.bytes > DONE_MIN_BYTES ? assembly->map.bytes : DONE_MIN_BYTES;
     dw_ranges_fini(&assembly->map);
     dw_list_remove(&assembly->link);
     dw_list_append(&qp->done_assemblies, &assembly->link);
@@ -162,10 +167,10 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, boo
     }
     uint32_t end = ddp->mo + segment->bytes;
     struct dw_assembly *assembly = find(peer, ddp->msn);
-    if (!has_room(peer, assembly, in_order))
+    if (!has_room(peer, ddp->msn, assembly, in_order))
         return false;
     if (!assembly)
-        assembly = begin(peer, ddp->msn, in_order);
+        assembly = begin(peer, ddp->msn);
     int64_t added = assembly ? dw_ranges_add(&assembly->map, ddp->mo, end) : -ENOMEM;
     if (added < 0)
         return false;

@@ -12,7 +12,6 @@ struct dw_assembly {
     struct dw_list link;
     uint32_t msn;
     uint32_t total; /* 0: the last segment has not come */
-    bool in_turn;   /* all before it had come when it began */
     struct dw_ranges map;
     uint8_t buf[];
 };

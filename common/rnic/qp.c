@@ -18,7 +18,7 @@
 #include "common/wire/crc32c.h"
 
 /* Timers run at the latest after this, though the socket has not been read empty; when nobody ran us
- * meanwhile, so that much more may lie there, after that many times it. */
+ * for as long, it begins anew, but no more often than that. */
 #define TIMERS_WAIT_MAX_NS 20000000
 #define ABSENCES_MAX       4
 /* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
@@ -354,7 +354,7 @@ static void on_absence(struct diwarp_qp *qp, uint64_t away_ns, uint64_t now_ns)
     }
     if (away_ns > STOPPED_NS)
         for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
-            peer->silent_since_ns += away_ns;
+            peer->silent_since_ns += away_ns - STOPPED_NS;
 }
 
 static void run_timers(struct diwarp_qp *qp, uint64_t now_ns)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From queued requests to the stream: messages are cut into FPDUs of at most one TCP segment, as
- * many as there are go to TCP in one call, payload where it lies. What TCP took none of is built
- * anew later, so that only an FPDU which it took in part is ever kept; hence a request is done with
- * its memory as soon as its last FPDU has begun to go.
+ * many as there are go to TCP in one call, payload where it lies, but of responses with CRC. What
+ * TCP took none of is built anew later, so that only an FPDU which it took in part is ever kept;
+ * hence a request is done with its memory as soon as its last FPDU has begun to go.
  */
 #include <assert.h>
 #include <errno.h>

@@ -190,7 +190,7 @@ enum dw_rc_verdict dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, cons
     uint32_t put = 0;
     count(&rc->counters, cause);
     /* The called side sends no FPDU before it had a good one (RFC 5044 7.1.2). */
-    bool silent = qp->shut || qp->state == DW_RC_RESPONDED;
+    bool silent = qp->shut || (!qp->may_send && qp->state != DW_RC_REQUESTED);
     uint8_t *buf = silent ? NULL : put_terminate(qp, cause, ulpdu, bytes, &put);
     if (buf) {
         rc->counters.rc_tx_terminates++;

@@ -27,7 +27,7 @@ struct dw_sink {
     bool signaled, hold;
     bool held;    /* complete, waits for diwarp_post_release() */
     bool counted; /* in qp.granted_records */
-    bool aside;   /* its peer is silent: others may have been granted what is due of it */
+    bool aside;   /* nothing comes of it: others may have been granted what is due of it */
     bool parked;  /* not in want, though not all is granted: its time is not come */
 };
 

@@ -162,7 +162,8 @@ void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
     }
 }
 
-/* What is due of a silent peer is not on its way: as long as it computes, others may have it. */
+/* What is due of a silent peer, or one that sends nothing of it, is not on its way: others may have
+ * it meanwhile. */
 static void set_aside(struct dw_sink *sink)
 {
     if (sink->aside)

@@ -45,7 +45,7 @@ int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_dd
 {
     /* To drop what asks instead would drop the answers that come with it: two such ends would wait
      * for each other. */
-    if (peer->answers == ANSWERS_MAX || peer->refusals == REFUSALS_MAX)
+    if (peer->answers == ANSWERS_MAX || (refusal && peer->refusals == REFUSALS_MAX))
         return -ENOMEM;
     struct dw_work *work = own_work(peer->qp, opcode, qn, payload, bytes);
     if (!work)

@@ -21,9 +21,14 @@ static struct node a, b;
 static struct diwarp_ah *ab;
 static struct diwarp_mr *mr; /* big_b, of b */
 
+static uint32_t max_msg_bytes; /* 0: as by default */
+
 static void open_pair(struct diwarp_device_attr attr)
 {
     struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_RD);
+
+    if (max_msg_bytes)
+        qp_attr.max_msg_bytes = max_msg_bytes;
 
     attr.name.rank = 1;
     node_open(&a, &attr, &qp_attr);
@@ -261,33 +266,62 @@ static void peer__keeps_no_grants(void **state)
     }
 }
 
-/* Begins message after message and ends none. */
+/* Begins message after message and ends none: each in turn; or one long one behind many, in turn;
+ * or behind a gap that it fills in the end. */
+enum never_ends { EACH_BEGINS, THE_LAST_GOES_ON, BEHIND_A_GAP, NEVER_ENDS_COUNT };
+
+static void forge_part(struct forger *forger, uint32_t psn, uint32_t msn, uint32_t mo,
+                       uint32_t bytes)
+{
+    static const uint8_t part[60000];
+    const struct dw_ddp_header ddp = {.opcode = DW_RDMAP_SEND, .msn = msn, .mo = mo};
+    forger->header.psn = psn;
+    forge_begin(forger);
+    forge_segment(forger, &ddp, NULL, 0, part, bytes);
+    forge_send(forger);
+    node_poll(&a);
+}
+
+static void forge_messages(struct forger *forger, enum never_ends how)
+{
+    enum { MANY = 127, SMALL = 100 };
+    if (how == EACH_BEGINS) {
+        for (uint32_t i = 0; i < 400; i++)
+            forge_part(forger, i, i + 1, 0, 6000);
+        return;
+    }
+    const uint32_t first = how == BEHIND_A_GAP;
+    for (uint32_t i = first; i < MANY; i++)
+        forge_part(forger, i, i + 1, 0, SMALL);
+    if (first)
+        forge_part(forger, 0, 1, 0, SMALL);
+    for (uint32_t i = 0; i < 40; i++)
+        forge_part(forger, MANY + i, MANY, SMALL + i * 60000, 60000);
+}
+
 static void peer__ends_no_message(void **state)
 {
     (void)state;
     static struct forger forger;
-    static const uint8_t part[6000];
-    struct diwarp_device_attr attr = loopback_attr(0);
-    attr.datagram_max_bytes = 1472; /* so that messages are put together */
-    open_pair(attr);
-    struct diwarp_ah *ba = node_ah(&b, &a);
-    forger_open(&forger, &a.address, DW_LLP_DATA, FORGER_RANK);
-    forger.header.flags = DW_LLP_INTRO;
-    for (uint32_t msn = 1; msn <= 400; msn++, forger.header.psn++) {
-        const struct dw_ddp_header begins = {.opcode = DW_RDMAP_SEND, .msn = msn};
-        forge_begin(&forger);
-        forge_segment(&forger, &begins, NULL, 0, part, sizeof part);
-        forge_send(&forger);
-        node_poll(&a);
+    for (unsigned how = 0; how < NEVER_ENDS_COUNT; how++) {
+        struct diwarp_device_attr attr = loopback_attr(0);
+        attr.datagram_max_bytes = 1472; /* so that messages are put together */
+        max_msg_bytes = 8u << 20;
+        open_pair(attr);
+        max_msg_bytes = 0;
+        struct diwarp_ah *ba = node_ah(&b, &a);
+        forger_open(&forger, &a.address, DW_LLP_DATA, FORGER_RANK);
+        forger.header.flags = DW_LLP_INTRO;
+        forge_messages(&forger, (enum never_ends)how);
+        assert_int_equal(post(&b, ba, IBV_WR_SEND, big_b, 60000, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+        RUN_UNTIL(a.recvs == 1, &a, &b);
+        assert_int_equal(a.last.wc.byte_len, 60000);
+        assert_true(a.counters->drop_no_buffer > 0);
+        node_destroy_qp(&b);
+        diwarp_destroy_ah(ba);
+        forger_close(&forger);
+        close_pair();
     }
-    assert_int_equal(post(&b, ba, IBV_WR_SEND, big_b, 60000, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
-    RUN_UNTIL(a.recvs == 1, &a, &b);
-    assert_int_equal(a.last.wc.byte_len, 60000);
-    assert_true(a.counters->drop_no_buffer > 0);
-    node_destroy_qp(&b);
-    diwarp_destroy_ah(ba);
-    forger_close(&forger);
-    close_pair();
 }
 
 /* Nobody said anything for longer than the limit, because nobody had anything to say. Then the peer
