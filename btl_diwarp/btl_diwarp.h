@@ -251,6 +251,8 @@ static inline uint64_t mca_btl_diwarp_clock_ns(clockid_t clock)
 /* One thread at a time polls and runs callbacks, or runs the RNIC. False: another does, or this one
  * does further up its stack. */
 bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *module);
+/* The same, as soon as nobody else does; not within a callback. */
+void mca_btl_diwarp_polling_wait(struct mca_btl_diwarp_module *module);
 void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module);
 /* Between the two; returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);

@@ -5,7 +5,6 @@
 #include "opal/util/show_help.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -74,9 +73,7 @@ void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module)
 {
     if (0 == __atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED) &&
         !mca_btl_diwarp_in_progress(module)) {
-        while (!mca_btl_diwarp_polling_begin(module)) {
-            sched_yield();
-        }
+        mca_btl_diwarp_polling_wait(module);
         mca_btl_diwarp_polling_end(module);
     }
 }

@@ -88,9 +88,8 @@ static bool away(const struct mca_btl_diwarp_module *module)
            diwarp_cq_quiet_ns(module->cq) >= (shared_ns > 0 ? shared_ns : AWAY_NS);
 }
 
-/* There are peers, and ob1 takes what they send: it registers the FIN last, when it has added them.
- */
-static bool pml_is_there(const struct mca_btl_diwarp_module *module)
+/* ob1 registers the FIN last, when it has added the peers. */
+static bool pml_takes_messages(const struct mca_btl_diwarp_module *module)
 {
     const mca_btl_active_message_callback_t *fin =
         &mca_btl_base_active_message_trigger[MCA_BTL_DIWARP_TAG_FIN];
@@ -110,7 +109,7 @@ static bool run_once(struct helper *helper)
         return false;
     }
     before = *module->received; /* only who polls receives */
-    if (module->helper_calls_back && pml_is_there(module)) {
+    if (module->helper_calls_back && pml_takes_messages(module)) {
         (void)mca_btl_diwarp_poll_and_call_back(module);
     } else {
         (void)diwarp_run_cq(module->cq);

@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What follows the address: how it can be reached, what must be alike for that, and where it runs.
- */
+/* What follows the address: what must be alike to reach it, and where it runs. */
 struct settings {
     uint32_t connected;  /* 0: RD, 1: RC; the side that receives chooses between rc and rc-srq */
     uint32_t recv_bytes; /* longest Send; over RC, of its receives */

@@ -5,14 +5,13 @@
 #include "opal/util/show_help.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Bound of requests the core queues, and so of short messages that the PML takes for sent (6 MiB);
+/* Bound of requests the core queues, and so of short messages that the PML takes for sent (3 MiB);
  * more wait in btl_diwarp_work.c. */
-#define SEND_QUEUE_WRS 16384
+#define SEND_QUEUE_WRS 8192
 #define CQ_ENTRIES     4096
 
 /* Below this a socket loses a burst of even two large datagrams; and the usual system default. */
@@ -94,9 +93,7 @@ static void send_what_waits(struct mca_btl_diwarp_module *module)
     if (0 == mca_btl_diwarp_work_waiting(module) || mca_btl_diwarp_in_progress(module)) {
         return;
     }
-    while (!mca_btl_diwarp_polling_begin(module)) {
-        sched_yield();
-    }
+    mca_btl_diwarp_polling_wait(module);
     mca_btl_diwarp_work_post_waiting(module);
     mca_btl_diwarp_polling_end(module);
 }

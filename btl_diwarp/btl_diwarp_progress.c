@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -92,6 +93,13 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
 bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *module)
 {
     return !__atomic_exchange_n(&module->polling, true, __ATOMIC_ACQUIRE);
+}
+
+void mca_btl_diwarp_polling_wait(struct mca_btl_diwarp_module *module)
+{
+    while (!mca_btl_diwarp_polling_begin(module)) {
+        sched_yield();
+    }
 }
 
 void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module)

@@ -82,6 +82,7 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/peer.h \
 	common/rnic/place.c \
 	common/rnic/qp.c \
+	common/rnic/qp_run.c \
 	common/rnic/qp.h \
 	common/rnic/rc.h \
 	common/rnic/rc_deliver.c \

@@ -15,9 +15,10 @@
  * their datagrams are refused, and come again. What begins out of turn may have to wait for what
  * was before it, so it takes half at most, lest all wait for room. What has begun goes on in turn
  * up to twice the bound, for all else of its peer waits for it; beyond, one message at a time does,
- * whatever its length, until it is whole. Those that are whole have the same bound, until they are
- * taken. With the send pool (1.5 MiB unless asked otherwise), the receive arena (1 MiB) and the
- * spares below, transport takes less than 5 MiB of a process, or 6 while so many have begun. */
+ * whatever its length, until it is whole. While some that are whole have not been taken, these have
+ * part in the bound, and nothing is received beyond it. With the send pool (1.5 MiB unless asked
+ * otherwise), the receive arena (1 MiB) and the spares below, transport takes less than 4 MiB of a
+ * process, or 5 while so many have begun. */
 #define ASSEMBLIES_MAX       256
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 /* Messages that are whole take pages, however short they are. */
@@ -199,7 +200,7 @@ static void trim(struct diwarp_qp *qp, unsigned keep)
 
 bool dw_deliver_is_full(const struct diwarp_qp *qp)
 {
-    return qp->done_bytes > ASSEMBLIES_MAX_BYTES;
+    return qp->done_bytes && qp->done_bytes + qp->assembly_bytes > ASSEMBLIES_MAX_BYTES;
 }
 
 void dw_deliver_recycle(struct diwarp_qp *qp)

@@ -23,7 +23,7 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, boo
  * its bytes is there yet; else NULL. Changes nothing: dw_deliver_send() does, with the payload in
  * that place. */
 uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment);
-/* What was put together and not taken yet is as much as may be. */
+/* What was put together leaves no room before it is taken. */
 bool dw_deliver_is_full(const struct diwarp_qp *qp);
 /* Frees what the last run delivered. */
 void dw_deliver_recycle(struct diwarp_qp *qp);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: making them, their addresses, and one run of the RNIC. */
+/* Protection domains and queue pairs: making and ending them, what they take and give back. */
 #include "common/rnic/qp.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,24 +12,9 @@
 #include "common/rnic/rdma.h"
 #include "common/rnic/receive.h"
 #include "common/rnic/send.h"
-#include "common/rnic/transmit.h"
 #include "common/rnic/ud.h"
 #include "common/wire/crc32c.h"
 
-/* Timers run at the latest after this, though the socket has not been read empty; when nobody ran us
- * for as long, it begins anew, but no more often than that. */
-#define TIMERS_WAIT_MAX_NS 20000000
-#define ABSENCES_MAX       4
-/* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
- * all others with it. */
-#define STOPPED_NS 2000000000
-/* Then the socket is read again: what many time-outs would ask for may have come meanwhile. */
-#define TIMERS_PER_RUN 64
-/* Silence after which a drained QP may go: a peer that missed our last acknowledgement has asked
- * again by then. */
-#define LINGER_NS 10000000
-/* Receive calls in one run that may bring nothing but acknowledgements. */
-#define RECEIVES_PER_RUN 4
 /* Between two parts of a search for peers that may rest. */
 #define TRIM_GOES_ON_NS 1000000
 /* Each that put no peer to rest doubles the wait for the next, up to so many. */
@@ -310,94 +294,6 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     free(qp);
 }
 
-/* ---- one run ---- */
-
-static void flush_all(struct diwarp_qp *qp, uint64_t now_ns)
-{
-    /* A peer that comes back to the list meanwhile has to wait for the next run. */
-    for (struct dw_list *last = qp->flush.prev, *it = NULL; last != &qp->flush && it != last;) {
-        it = qp->flush.next;
-        dw_list_remove(it);
-        dw_send_flush(dw_container(it, struct dw_peer, flush_link), now_ns);
-    }
-}
-
-static void acknowledge(struct diwarp_qp *qp)
-{
-    dw_list_foreach (it, &qp->ack) {
-        /* Whatever went out to the peer meanwhile has acknowledged already, and left the list. */
-        dw_transmit_bare(dw_container(it, struct dw_peer, ack_link), DW_LLP_ACK, 0);
-        qp->counters.tx_acks++;
-    }
-}
-
-static void take_unreachable(struct diwarp_qp *qp, uint64_t now_ns)
-{
-    struct dw_llp_addr addr;
-    while (qp->llp->ops->unreachable(qp->llp, &addr))
-        dw_peer_on_unreachable(qp, &addr, now_ns);
-}
-
-void dw_qp_recycle(struct diwarp_qp *qp)
-{
-    dw_deliver_recycle(qp);
-    dw_receive_recycle(qp);
-}
-
-/* Whoever ran it last was away for so long. */
-static void on_absence(struct diwarp_qp *qp, uint64_t away_ns, uint64_t now_ns)
-{
-    struct dw_peer *peer;
-    if (qp->absences < ABSENCES_MAX) {
-        qp->absences++;
-        qp->timers_ran_ns = now_ns;
-    }
-    if (away_ns > STOPPED_NS)
-        for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
-            peer->silent_since_ns += away_ns - STOPPED_NS;
-}
-
-static void run_timers(struct diwarp_qp *qp, uint64_t now_ns)
-{
-    qp->absences = 0;
-    qp->timers_ran_ns = now_ns;
-    dw_heap_run(&qp->timers, now_ns, TIMERS_PER_RUN);
-}
-
-int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
-{
-    if (now_ns - qp->ran_ns > TIMERS_WAIT_MAX_NS)
-        on_absence(qp, now_ns - qp->ran_ns, now_ns);
-    qp->ran_ns = now_ns;
-    int received = 0;
-    bool drained = false;
-    while (received < RECEIVES_PER_RUN && !(received && qp->cq->count)) {
-        drained = !dw_receive(qp, now_ns);
-        if (drained)
-            break;
-        received++;
-    }
-    flush_all(qp, now_ns);
-    dw_rdma_grant(qp, now_ns);
-    dw_transmit_records(qp, now_ns);
-    acknowledge(qp);
-    /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
-    if (drained || now_ns - qp->timers_ran_ns > TIMERS_WAIT_MAX_NS)
-        run_timers(qp, now_ns);
-    take_unreachable(qp, now_ns);
-    return received;
-}
-
-bool dw_qp_has_more(const struct diwarp_qp *qp)
-{
-    return !dw_list_empty(&qp->flush) || !dw_list_empty(&qp->ready) || dw_rdma_may_grant(qp);
-}
-
-uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp)
-{
-    return dw_qp_has_more(qp) ? 0 : dw_heap_next_ns(&qp->timers);
-}
-
 void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
 {
     uint64_t now_ns = dw_device_now_ns(qp->device);
@@ -424,64 +320,6 @@ void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
             }
         }
     }
-}
-
-/* Something that was posted here, or an answer of ours, has not reached its end. */
-static bool owed_by(const struct dw_peer *peer)
-{
-    if (peer->sendwin.count || peer->open || !dw_list_empty(&peer->pending) ||
-        !dw_list_empty(&peer->awaiting) || !dw_list_empty(&peer->atomics))
-        return true;
-    /* Those of a region are the peer's own: it has to see them through. */
-    dw_list_foreach (a, &peer->sources)
-        if (!dw_container(a, struct dw_source, peer_link)->region)
-            return true;
-    dw_list_foreach (b, &peer->sinks) {
-        const struct dw_sink *sink = dw_container(b, struct dw_sink, peer_link);
-        if (!sink->region && !sink->held)
-            return true;
-    }
-    return false;
-}
-
-static bool owes_any(const struct diwarp_qp *qp)
-{
-    const struct dw_peer *peer;
-    for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
-        if (!peer->ah->gone && owed_by(peer))
-            return true;
-    return false;
-}
-
-int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
-{
-    dw_lock(qp->device);
-    uint64_t start_ns = dw_device_now_ns(qp->device), now_ns = start_ns;
-    qp->draining = true;
-    struct dw_peer *peer;
-    for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
-        if (peer->ack_owed_datagrams && !dw_list_linked(&peer->ack_link))
-            dw_list_append(&qp->ack, &peer->ack_link);
-    for (uint64_t heard_ns = start_ns; now_ns - start_ns < timeout_ns;
-         now_ns = dw_device_now_ns(qp->device)) {
-        struct pollfd fd = {.fd = qp->llp->fd, .events = POLLIN};
-        qp->cq->count = 0;
-        dw_qp_recycle(qp);
-        if (dw_qp_progress(qp, now_ns)) {
-            heard_ns = now_ns;
-            continue;
-        }
-        if (!owes_any(qp) && (fd.fd < 0 || now_ns - heard_ns >= LINGER_NS))
-            break;
-        dw_unlock(qp->device);
-        if (fd.fd >= 0)
-            (void)poll(&fd, 1, 1);
-        dw_lock(qp->device);
-    }
-    int rc = owes_any(qp) ? -ETIMEDOUT : 0;
-    qp->draining = false;
-    dw_unlock(qp->device);
-    return rc;
 }
 
 /* ---- queries ---- */

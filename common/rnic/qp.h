@@ -102,6 +102,12 @@ struct diwarp_qp {
     struct dw_copy_way copy_way;
 };
 
+/* Sees that what is taken now will be given back. */
+void dw_qp_trim_later(struct diwarp_qp *qp, uint64_t now_ns);
+/* The region is about to be freed: ends the records that use it. */
+void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region);
+
+/* ---- qp_run.c ---- */
 /* No completion is left in the CQ: what those handed out before pointed to is free again. */
 void dw_qp_recycle(struct diwarp_qp *qp);
 /* One run of the RNIC; returns how many receive calls brought something. */
@@ -110,9 +116,5 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns);
 bool dw_qp_has_more(const struct diwarp_qp *qp);
 /* When it wants to run next at the latest, DW_NEVER: not before a datagram or a post. */
 uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp);
-/* Sees that what is taken now will be given back. */
-void dw_qp_trim_later(struct diwarp_qp *qp, uint64_t now_ns);
-/* The region is about to be freed: ends the records that use it. */
-void dw_qp_on_deregister(struct diwarp_qp *qp, const struct dw_region *region);
 
 #endif

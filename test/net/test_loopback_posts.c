@@ -163,6 +163,32 @@ static void rd__drain_ends_refused_writes(void **state)
     pair_close(&pair);
 }
 
+/* Messages of many datagrams, put together while nobody takes them: a helper runs the RNIC, and the
+ * application computes. */
+static void rd__messages_nobody_takes_are_bounded(void **state)
+{
+    (void)state;
+    enum { MESSAGES = 200, BYTES = 60000 };
+    struct pair pair = {.attr = loopback_attr(0)};
+    struct diwarp_memory memory;
+    pair.attr.datagram_max_bytes = 1472;
+    pair.attr.gro = DIWARP_OFF; /* so the arena holds no more of each than its short last datagram */
+    pair_open(&pair);
+    for (unsigned i = 0; i < MESSAGES; i++)
+        assert_int_equal(
+            post(&pair.a, pair.ab, IBV_WR_SEND, source, BYTES, IBV_SEND_SIGNALED, i, NULL, 0), 0);
+    for (uint64_t until_ns = clock_ns() + WAIT_NS;
+         !pair.b->counters->drop_no_buffer && clock_ns() < until_ns && pair.a.sends < MESSAGES;) {
+        node_poll(&pair.a);
+        (void)diwarp_run_cq(pair.b->cq);
+    }
+    diwarp_query_memory(pair.b->cq, pair.b->pd, &memory);
+    assert_true(pair.b->counters->drop_no_buffer > 0);
+    assert_in_range(memory.assembly_bytes, 1, 2u << 20);
+    RUN_UNTIL(pair.b->recvs == MESSAGES && pair.a.sends == MESSAGES, &pair.a, pair.b);
+    pair_close(&pair);
+}
+
 /* The source takes its memory away while it is read: the reader is told. */
 static void rd__deregistered_region_ends_the_read(void **state)
 {
@@ -214,6 +240,7 @@ int main(void)
         cmocka_unit_test(rd__inline_writes_are_copied_or_refused),
         cmocka_unit_test(rd__drain_waits_for_all_that_was_posted),
         cmocka_unit_test(rd__drain_ends_refused_writes),
+        cmocka_unit_test(rd__messages_nobody_takes_are_bounded),
         cmocka_unit_test(rd__deregistered_region_ends_the_read),
         cmocka_unit_test(rd__destroyed_in_the_middle),
     };
