@@ -12,6 +12,10 @@ if [ "$(id -u)" = 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
+# A script that is told to end does not go on with its next job.
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
 die()
 {
     echo "${0##*/}: $*" >&2
@@ -40,10 +44,25 @@ existing_dir()
     (cd "$1" 2>/dev/null && pwd) || die "no such folder: $1"
 }
 
+# The numbers in a kernel's list on stdin: "0-2,5" gives 0 1 2 5, one a line.
+list_numbers()
+{
+    tr ',' '\n' | while IFS=- read -r first last; do
+        seq "$first" "${last:-$first}"
+    done
+}
+
+# Cores that this process may use, as mpirun counts them: hardware threads of a core are one.
 cores()
 {
-    nproc
+    local cpu
+    sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status | list_numbers |
+        while read -r cpu; do
+            cat "/sys/devices/system/cpu/cpu$cpu/topology/thread_siblings_list" 2>/dev/null ||
+                echo "$cpu"
+        done | sort -u | wc -l
 }
+
 
 # set_mca_options BTL [INTERFACE]: fills the array mca_options. All on one host: TCP is kept on the
 # loopback interface, so that it neither needs nor prefers another one.
@@ -73,7 +92,8 @@ launch()
         placement=(--oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
     fi
     set_mca_options "$btl"
-    timeout -k 10 "$seconds" "$mpirun" -np "$ranks" "${placement[@]}" "${mca_options[@]}" \
+    # In the foreground, so that Ctrl-C reaches mpirun, which ends its ranks.
+    timeout --foreground -k 10 "$seconds" "$mpirun" -np "$ranks" "${placement[@]}" "${mca_options[@]}" \
         "${options[@]}" "$@"
 }
 

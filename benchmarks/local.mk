@@ -18,10 +18,11 @@ EXTRA_DIST += benchmarks/apps benchmarks/apps_lib/__init__.py benchmarks/apps_li
 	test/bench/test_apps_judge.py test/bench/test_apps_plan.py test/bench/test_apps_readings.py
 # README.md shows them.
 EXTRA_DIST += benchmarks/plots/apps-communication.png benchmarks/plots/apps-runtime.png \
-	benchmarks/plots/bandwidth.png benchmarks/plots/latency.png
+	benchmarks/plots/bandwidth.png benchmarks/plots/latency.png benchmarks/plots/memory.png
 EXTRA_DIST += benchmarks/README.md benchmarks/compare benchmarks/run_smg2000 benchmarks/lib.sh \
 	benchmarks/compare_lib/__init__.py benchmarks/compare_lib/cli.py \
-	benchmarks/compare_lib/command_line.py benchmarks/compare_lib/figures.py benchmarks/compare_lib/hosts.py \
+	benchmarks/compare_lib/command_line.py \
+	benchmarks/compare_lib/cores.py benchmarks/compare_lib/figures.py benchmarks/compare_lib/hosts.py \
 	benchmarks/compare_lib/jobs.py benchmarks/compare_lib/judge.py \
 	benchmarks/compare_lib/markdown.py benchmarks/compare_lib/measures.py \
 	benchmarks/compare_lib/plots.py benchmarks/compare_lib/provenance.py \
@@ -29,7 +30,7 @@ EXTRA_DIST += benchmarks/README.md benchmarks/compare benchmarks/run_smg2000 ben
 	benchmarks/compare_lib/session.py \
 	benchmarks/compare_lib/stats.py benchmarks/compare_lib/targets.py \
 	benchmarks/compare_lib/transports.py test/bench/run test/bench/test_compare.py \
-	test/bench/test_compare_written.py
+	test/bench/test_compare_written.py test/bench/test_run_smg2000.py
 
 # What of LU does not need MPI.
 LU_NUMERICS = benchmarks/npb/lu_field.c benchmarks/npb/lu_flux.c benchmarks/npb/lu_grid.c \
@@ -79,6 +80,7 @@ benchmarks_incast_LDADD = $(MPI_LIBS)
 
 # The NAS kernels.
 NPB_COMMON = benchmarks/npb/npb_common.c benchmarks/npb/npb_common.h benchmarks/npb/npb_random.h
+NPB_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS) -DNPB_VERSION='"diwarp $(PACKAGE_VERSION)"'
 NPB_LIBS = $(MPI_LIBS) -lm
 # For `#pragma omp simd'; nothing of OpenMP is linked.
 NPB_CFLAGS = $(AM_CFLAGS) -fopenmp-simd
@@ -86,7 +88,7 @@ NPB_CFLAGS = $(AM_CFLAGS) -fopenmp-simd
 noinst_PROGRAMS += benchmarks/npb_cg
 benchmarks_npb_cg_SOURCES = benchmarks/npb/cg.c benchmarks/npb/cg_grid.c benchmarks/npb/cg_grid.h \
 	benchmarks/npb/cg_matrix.c benchmarks/npb/cg_matrix.h $(NPB_COMMON)
-benchmarks_npb_cg_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_npb_cg_CPPFLAGS = $(NPB_CPPFLAGS)
 benchmarks_npb_cg_CFLAGS = $(NPB_CFLAGS)
 benchmarks_npb_cg_LDADD = $(NPB_LIBS)
 
@@ -95,20 +97,20 @@ benchmarks_npb_mg_SOURCES = benchmarks/npb/mg.c benchmarks/npb/mg_exchange.c \
 	benchmarks/npb/mg_exchange.h benchmarks/npb/mg_grid.c benchmarks/npb/mg_grid.h \
 	benchmarks/npb/mg_operators.c benchmarks/npb/mg_operators.h benchmarks/npb/mg_source.c \
 	benchmarks/npb/mg_source.h $(NPB_COMMON)
-benchmarks_npb_mg_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_npb_mg_CPPFLAGS = $(NPB_CPPFLAGS)
 benchmarks_npb_mg_CFLAGS = $(NPB_CFLAGS)
 benchmarks_npb_mg_LDADD = $(NPB_LIBS)
 
 noinst_PROGRAMS += benchmarks/npb_lu
 benchmarks_npb_lu_SOURCES = benchmarks/npb/lu.c benchmarks/npb/lu_exchange.c \
 	benchmarks/npb/lu_exchange.h $(LU_NUMERICS) $(NPB_COMMON)
-benchmarks_npb_lu_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_npb_lu_CPPFLAGS = $(NPB_CPPFLAGS)
 benchmarks_npb_lu_LDADD = $(NPB_LIBS)
 
 noinst_PROGRAMS += benchmarks/radix
 benchmarks_radix_SOURCES = benchmarks/npb/radix.c benchmarks/npb/radix_digit.c \
 	benchmarks/npb/radix_digit.h $(NPB_COMMON)
-benchmarks_radix_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_radix_CPPFLAGS = $(NPB_CPPFLAGS)
 benchmarks_radix_LDADD = $(NPB_LIBS)
 
 if DW_HYPRE

@@ -25,7 +25,9 @@
     X(epoll_items)              \
     X(socket_queue_bytes)       \
     X(socket_slab_bytes)        \
-    X(socket_limit_bytes)
+    X(socket_limit_bytes)       \
+    X(sockstat_tcp_bytes)       \
+    X(sockstat_udp_bytes)
 
 struct memory_sample {
 #define X(name) uint64_t name;

@@ -140,16 +140,18 @@ static double alone_seconds(const struct bench *b, int kind)
     return samples_quantile(times, WARM_UP, 0.5);
 }
 
-/* On a disturbed machine the two times found first may not fit together; then again. */
-static void calibrate(struct bench *b)
+/* On a disturbed machine the two times found first may not fit together; then again. False: they
+ * never did. */
+static bool calibrate(struct bench *b)
 {
     for (int i = 0; i < ATTEMPTS; i++) {
         set_work(b, alone_seconds(b, COMM) * WORK_SHARE);
         double share = alone_seconds(b, COMP) / alone_seconds(b, COMM);
         MPI_Bcast(&share, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
         if (share >= LEAST_SHARE && share <= MOST_SHARE)
-            return;
+            return true;
     }
+    return false;
 }
 
 /* The work is the same each time: medians far above the minima tell of a disturbed machine, where
@@ -174,19 +176,10 @@ static void print_figure(const struct bench *b)
     fflush(stdout);
 }
 
-static void run(struct bench *b)
+static void measure(struct bench *b)
 {
     int n = b->opt.samples;
 
-    b->data = mpi_bench_alloc((size_t)b->opt.bytes);
-    for (int kind = 0; kind < KINDS; kind++)
-        b->times[kind] = mpi_bench_alloc((size_t)n * sizeof *b->times[kind]);
-    (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-    new_data(b, 1);
-    (void)sample(b, COMM);
-    mpi_bench_check(b->data, (size_t)b->opt.bytes, 1, "a first message");
-    (void)alone_seconds(b, COMM);
-    calibrate(b);
     new_data(b, 2);
     for (int i = 0; i < n; i++)
         for (int kind = 0; kind < KINDS; kind++)
@@ -196,9 +189,29 @@ static void run(struct bench *b)
         mpi_bench_reduce(b->times[kind], n, MPI_MAX);
     if (b->rank == 0)
         print_figure(b);
+}
+
+/* False: no work was found to hide the transfer behind. */
+static bool run(struct bench *b)
+{
+    b->data = mpi_bench_alloc((size_t)b->opt.bytes);
+    for (int kind = 0; kind < KINDS; kind++)
+        b->times[kind] = mpi_bench_alloc((size_t)b->opt.samples * sizeof *b->times[kind]);
+    (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    new_data(b, 1);
+    (void)sample(b, COMM);
+    mpi_bench_check(b->data, (size_t)b->opt.bytes, 1, "a first message");
+    (void)alone_seconds(b, COMM);
+    const bool calibrated = calibrate(b);
+    if (calibrated)
+        measure(b);
+    else if (b->rank == 0)
+        fprintf(stderr, "overlap: the machine is too busy: work and transfer never took times "
+                        "that fit together\n");
     for (int kind = 0; kind < KINDS; kind++)
         free(b->times[kind]);
     free(b->data);
+    return calibrated;
 }
 
 int main(int argc, char **argv)
@@ -217,7 +230,7 @@ int main(int argc, char **argv)
                     argv[0]);
         rc = 2;
     } else {
-        run(&b);
+        rc = run(&b) ? 0 : 1;
     }
     MPI_Finalize();
     return rc;

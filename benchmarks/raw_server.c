@@ -167,6 +167,8 @@ static int answer_udp(int control, struct raw_request *r)
     struct raw_reply reply = {.usable = !r->gso || raw_set_gro(fd)};
 
     r->window = r->window < window ? r->window : (uint32_t)window;
+    if (r->window < r->segment)
+        reply.usable = 0; /* a small net.core.rmem_max: nothing could ever be sent */
     raw_set_port(&peer, (uint16_t)r->port);
     raw_connect(fd, &peer);
     at = raw_local(fd);

@@ -52,23 +52,49 @@ struct client {
 
 static const char *const protocol_names[] = {"udp", "tcp"};
 
+/* Whether the kernel lists a CPU as the first hardware thread of its core that may be used; where
+ * it lists nothing, it is alone. */
+static bool leads_its_core(size_t cpu, const cpu_set_t *allowed)
+{
+    char path[96];
+    size_t first, last;
+    char sign;
+    bool leads = true;
+
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list",
+             cpu);
+    FILE *list = fopen(path, "r");
+    if (!list)
+        return true;
+    /* "0-1,4": ranges, parted by commas. */
+    for (int got; leads && (got = fscanf(list, "%zu%c", &first, &sign)) >= 1;) {
+        last = first;
+        if (got == 2 && sign == '-' && fscanf(list, "%zu%c", &last, &sign) < 1)
+            break;
+        for (; leads && first <= last && first < cpu; first++)
+            leads = !CPU_ISSET(first, allowed);
+    }
+    fclose(list);
+    return leads;
+}
+
 /* Each process on its own core, when there are two. */
 static void pin(int which)
 {
     cpu_set_t allowed, one;
+    int before = which;
     if (sched_getaffinity(0, sizeof allowed, &allowed))
         return;
-    if (which == 0 && CPU_COUNT(&allowed) < 2)
-        fprintf(stderr, "raw_sockets: one core for two spinning processes: no limit of the "
-                        "sockets is measured\n");
     for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &allowed) || which-- > 0)
+        if (!CPU_ISSET(cpu, &allowed) || !leads_its_core(cpu, &allowed) || before-- > 0)
             continue;
         CPU_ZERO(&one);
         CPU_SET(cpu, &one);
         (void)sched_setaffinity(0, sizeof one, &one);
         return;
     }
+    fprintf(stderr, "raw_sockets: one core for two spinning processes: no limit of the sockets is "
+                    "measured\n");
 }
 
 /* ---- the client ---------------------------------------------------------------------------- */
@@ -278,7 +304,10 @@ static void exchange_udp(const struct client *c)
                             .socket_bytes = RAW_SOCKET_BYTES};
     struct stream_figure figure;
 
-    (void)stream(c, &r, &figure);
+    if (!stream(c, &r, &figure)) {
+        printf("stream protocol=udp mode=large direction=bi unsupported=1\n");
+        return;
+    }
     printf("stream protocol=udp mode=large direction=bi segment=%u header=%d window=%u", r.segment,
            c->opt.header, r.window);
     print_stream(&figure,

@@ -315,7 +315,7 @@ test_mpi_vanish_LDADD = $(MPI_LIBS)
 check_PROGRAMS += test/npb/lu_ghosts
 test_npb_lu_ghosts_SOURCES = test/npb/lu_ghosts.c benchmarks/npb/lu_exchange.c \
 	benchmarks/npb/lu_exchange.h $(LU_NUMERICS) $(NPB_COMMON)
-test_npb_lu_ghosts_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_npb_lu_ghosts_CPPFLAGS = $(NPB_CPPFLAGS)
 test_npb_lu_ghosts_LDADD = $(NPB_LIBS)
 
 # Of the tools to be preloaded.
@@ -330,7 +330,7 @@ test_tools_hold_LDADD = $(MPI_LIBS)
 # A kernel that is verified or not as it is told to.
 check_PROGRAMS += test/npb/verdict
 test_npb_verdict_SOURCES = test/npb/verdict.c $(NPB_COMMON)
-test_npb_verdict_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_npb_verdict_CPPFLAGS = $(NPB_CPPFLAGS)
 test_npb_verdict_LDADD = $(NPB_LIBS)
 
 # Parts of the NAS kernels that need no other rank, but MPI's library.
@@ -341,12 +341,12 @@ TESTS += $(NPB_TESTS)
 
 test_npb_test_grids_SOURCES = test/npb/test_grids.c benchmarks/npb/cg_grid.c \
 	benchmarks/npb/cg_matrix.c benchmarks/npb/mg_grid.c $(NPB_COMMON)
-test_npb_test_grids_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_npb_test_grids_CPPFLAGS = $(NPB_CPPFLAGS)
 test_npb_test_grids_LDADD = $(CMOCKA_LIBS) $(NPB_LIBS)
 
 test_npb_test_mg_operators_SOURCES = test/npb/test_mg_operators.c benchmarks/npb/mg_grid.c \
 	benchmarks/npb/mg_operators.c $(NPB_COMMON)
-test_npb_test_mg_operators_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_npb_test_mg_operators_CPPFLAGS = $(NPB_CPPFLAGS)
 test_npb_test_mg_operators_CFLAGS = $(NPB_CFLAGS)
 test_npb_test_mg_operators_LDADD = $(CMOCKA_LIBS) $(NPB_LIBS)
 endif

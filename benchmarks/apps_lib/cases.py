@@ -101,9 +101,12 @@ def plan(effort: Effort, applications: list[str], classes: list[str] | None,
     return Plan(rounds_of)
 
 
-def memory_cases(effort: Effort, applications: list[str]) -> dict[Case, int]:
-    return {Case(a, effort.memory_class, r, MEMORY): effort.memory_rounds
-            for r in effort.memory_ranks for a in MEMORY_APPLICATIONS if a in applications}
+def memory_cases(effort: Effort, applications: list[str], classes: list[str] | None = None,
+                 ranks: list[int] | None = None) -> dict[Case, int]:
+    """Classes or ranks that were asked for replace those of the effort."""
+    return {Case(a, c, r, MEMORY): effort.memory_rounds
+            for c in classes or [effort.memory_class] for r in ranks or effort.memory_ranks
+            for a in MEMORY_APPLICATIONS if a in applications}
 
 
 def verify_cases(full: bool, applications: list[str], classes: list[str] | None,

@@ -12,8 +12,9 @@ import shutil
 from compare_lib import jobs
 from compare_lib import markdown as marked
 from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, README, TOP, build_folder
-from compare_lib.command_line import component_folder, die, folder, machine_text, names_of
-from compare_lib.command_line import output_folder, positive, run_to_the_end, warn_of_machine
+from compare_lib.command_line import check_writable, component_folder, die, folder, machine_text
+from compare_lib.command_line import names_of, output_folder, positive, preloadable, run_to_the_end
+from compare_lib.command_line import warn_of_machine
 from compare_lib.hosts import Hosts, NoHosts
 from compare_lib.judge import exit_status, write_verdicts
 from compare_lib.provenance import made_by
@@ -23,7 +24,7 @@ from compare_lib.transports import probe, root_may_run, selection_lack
 
 from . import judge, markdown, plots, report
 from .cases import FULL, MEMORY, NORMAL, QUICK, TIME, VERIFY_CLASSES, VERIFY_RANKS, Case
-from .cases import Effort, Plan, plan, verify_cases
+from .cases import Effort, Plan, memory_cases, plan, verify_cases
 from .programs import APPLICATIONS, CLASSES, Programs, is_executable
 from .results import Results
 from .session import Runner, Session, Tools
@@ -120,6 +121,8 @@ def parse_options(words: list[str]) -> argparse.Namespace:
         p.error("--net needs 2 ranks or more")
     if options.verify and (options.net or options.judge or options.readme or options.only):
         p.error("--verify has no figures")
+    if options.readme and (options.apps or options.transports or options.only == MEMORY):
+        p.error("--readme wants all of it: no --apps, no --transports, not memory alone")
     known = VERIFIED if options.verify else MEASURED
     for name in options.transports or []:
         if name not in known:
@@ -142,7 +145,7 @@ def find_tools(options: argparse.Namespace, launcher: Launcher) -> Tools:
     found = []
     for name in (TIME_TOOL, MEMORY_TOOL):
         paths = [os.path.join(os.path.abspath(where), name) for where in folders]
-        found.append(next(filter(os.path.isfile, paths), ""))
+        found.append(preloadable(next(filter(os.path.isfile, paths), "")))
         if not found[-1]:
             print(f"left out: no {name} in {' or '.join(folders)}: "
                   f"no {'communication times' if name == TIME_TOOL else 'figures of memory'}")
@@ -261,12 +264,15 @@ def effort_of(options: argparse.Namespace) -> Effort:
 def make_plan(options: argparse.Namespace, effort: Effort, programs: Programs,
               results: Results) -> Plan:
     names = options.apps or list(APPLICATIONS)
-    whole = plan(effort, names, options.classes, options.ranks, memory=not options.net)
-    wanted = [case for case in whole.rounds_of if options.only in (None, case.purpose)]
-    cases = runnable(wanted, programs, results)
+    if options.only == MEMORY:
+        rounds_of = memory_cases(effort, names, options.classes, options.ranks)
+    else:
+        memory = not options.net and options.only != TIME
+        rounds_of = plan(effort, names, options.classes, options.ranks, memory).rounds_of
+    cases = runnable(list(rounds_of), programs, results)
     if not cases:
         die("nothing to run")
-    return Plan({case: whole.rounds_of[case] for case in cases})
+    return Plan({case: rounds_of[case] for case in cases})
 
 
 def make_hosts(options: argparse.Namespace, launcher: Launcher, stack) -> Hosts | None:
@@ -299,6 +305,9 @@ def measure(options: argparse.Namespace, made: str) -> int:
           f"{launcher.component or 'the installed component'}", flush=True)
     warn_of_machine(launcher)
     path = output_folder(options.output, "apps-results")
+    check_writable(options.csv)
+    output_folder(options.plots or os.path.join(path, "plots"), "")
+    check_writable(README if options.readme else None)
     todo = make_plan(options, effort, programs, results)
     tools = find_tools(options, launcher)
     asked = options.transports or list(DEFAULT)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from compare_lib.transports import DIWARP_COMPONENT, OVER_DIWARP, RC, RC_SRQ, TCP, UCX, Launcher
+from compare_lib.transports import DIWARP_COMPONENT, OVER_RD, RC, RC_SRQ, TCP, UCX, Launcher
 from compare_lib.transports import TRANSPORTS as MPI_TRANSPORTS
 from compare_lib.transports import Transport
 
@@ -23,14 +23,14 @@ MEMORY_PARAMETER = "btl_diwarp_memory_report"
 TRANSPORTS = {
     t.name: t
     for t in (
-        Transport(RD, "RD", DIWARP_COMPONENT, OVER_DIWARP),
+        Transport(RD, "RD", DIWARP_COMPONENT, OVER_RD),
         MPI_TRANSPORTS[RC],
         MPI_TRANSPORTS[RC_SRQ],
         MPI_TRANSPORTS[TCP],
         MPI_TRANSPORTS[UCX],
         Transport(SHARED, "shared memory", "btl:vader",
                   ("--mca", "pml", "ob1", "--mca", "btl", "vader,self")),
-        Transport(RD_LOSS, f"RD, {100 * LOSS:g} % lost", DIWARP_COMPONENT, OVER_DIWARP,
+        Transport(RD_LOSS, f"RD, {100 * LOSS:g} % lost", DIWARP_COMPONENT, OVER_RD,
                   {"DIWARP_FAULTS": f"drop={LOSS},report"}),
     )
 }

@@ -10,8 +10,8 @@ import shutil
 
 from . import jobs, judge, markdown, plots, report
 from .command_line import COMPONENT_FILE, EXIT_TEXT, README, TOP, build_folder, component_folder
-from .command_line import die, folder, machine_text, names_of, output_folder, positive
-from .command_line import run_to_the_end, warn_of_machine
+from .command_line import check_writable, die, folder, machine_text, names_of, output_folder
+from .command_line import positive, run_to_the_end, warn_of_machine
 from .measures import FULL, GROUPS, MEASURES, QUICK
 from .provenance import made_by
 from .results import Results
@@ -57,7 +57,10 @@ def parse_options(words: list[str]) -> argparse.Namespace:
                    f"{markdown.BEGIN} and {markdown.END}, or all of it when it has none")
     p.add_argument("--readme", action="store_true",
                    help="also renew the results in README.md and benchmarks/plots/")
-    return p.parse_args(words)
+    options = p.parse_args(words)
+    if options.readme and (options.only != list(GROUPS) or options.transports != list(MPI)):
+        p.error("--readme wants all of it: no --only, no --transports")
+    return options
 
 
 def print_list() -> None:
@@ -142,6 +145,8 @@ def measure_and_report(options: argparse.Namespace, made: str) -> int:
         die(f"not found: {', '.join(lost) or PROBE_PROGRAM}; build first, or give --bindir DIR")
     programs[PROBE_PROGRAM] = probe_path[PROBE_PROGRAM]
     path = output_folder(options.output, "benchmarks-results")
+    check_writable(options.markdown)
+    check_writable(README if options.readme else None)
     root_may_run()
     launcher = Launcher(mpirun, component_folder(options.component))
     effort = options.effort

@@ -11,6 +11,7 @@ import sys
 from typing import Callable
 
 from . import jobs
+from .jobs import STOP_SIGNALS
 from .transports import Launcher
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -57,7 +58,7 @@ def folder(text: str) -> str:
     return os.path.abspath(text)
 
 
-# ---- folders ------------------------------------------------------------------------------------
+# ---- files and folders ------------------------------------------------------------------------------------
 
 
 def build_folder() -> str:
@@ -74,7 +75,33 @@ def output_folder(path: str | None, name: str) -> str:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
         die(f"cannot make the folder {path}: {error.strerror}")
+    if not os.access(path, os.W_OK):
+        die(f"cannot write into the folder {path}")
     return os.path.abspath(path)
+
+
+def check_writable(path: str | None) -> None:
+    """Of a file that is written at the end: better said before the first run than after the last."""
+    if not path:
+        return
+    try:
+        with open(path, "a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        die(f"cannot write {path}: {error.strerror}")
+
+
+def without(signs: str, path: str) -> str:
+    """The path; dies when one of `signs` in it would cut it in two where it is to be used."""
+    for sign in signs:
+        if sign in path:
+            die(f"a '{sign}' cannot be in the path {path}: it is used in a list")
+    return path
+
+
+def preloadable(path: str) -> str:
+    """LD_PRELOAD is a list."""
+    return without(" :", path)
 
 
 def component_folder(asked: str | None) -> str:
@@ -83,8 +110,10 @@ def component_folder(asked: str | None) -> str:
     if asked:
         if not os.path.exists(os.path.join(asked, COMPONENT_FILE)):
             die(f"no {COMPONENT_FILE} in {asked}")
-        return asked
-    return os.path.abspath(built) if os.path.exists(os.path.join(built, COMPONENT_FILE)) else ""
+        return without(":", asked)
+    if not os.path.exists(os.path.join(built, COMPONENT_FILE)):
+        return ""
+    return without(":", os.path.abspath(built))
 
 
 # ---- the machine --------------------------------------------------------------------------------
@@ -97,7 +126,18 @@ def machine_text(launcher: Launcher) -> str:
     return f"{launcher.cores} core{'s' * (launcher.cores != 1)}, {system} {release}, {version}"
 
 
+# What of the user's environment changes what is run.
+SETTINGS = ("OMPI_MCA_btl_", "OMPI_MCA_pml", "OMPI_MCA_osc", "OMPI_MCA_coll", "UCX_", "FI_")
+
+
+def warn_of_settings() -> None:
+    found = sorted(name for name in os.environ if name.startswith(SETTINGS))
+    if found:
+        print(f"set in the environment, and so for all runs: {', '.join(found)}")
+
+
 def warn_of_machine(launcher: Launcher) -> None:
+    warn_of_settings()
     if launcher.cores < 2:
         print("less than 2 cores: no figure is worth much")
     if os.getloadavg()[0] > BUSY_SHARE * launcher.cores:
@@ -110,14 +150,14 @@ def warn_of_machine(launcher: Launcher) -> None:
 def stop(number: int, _frame) -> None:
     """Ends by an exception, so that everything started is ended and removed; a second signal does
     not disturb that."""
-    for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for other in STOP_SIGNALS:
         signal.signal(other, signal.SIG_IGN)
     sys.exit(128 + number)
 
 
 def run_to_the_end(work: Callable[[], int]) -> int:
     """The exit status of `work`, with signals and a reader that goes away taken care of."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in STOP_SIGNALS:
         signal.signal(number, stop)
     try:
         return work()

@@ -14,7 +14,7 @@ import signal
 import tempfile
 import time
 
-from . import jobs
+from . import cores, jobs
 from .transports import Launcher, Transport
 
 INTERFACE = "eth0"
@@ -52,8 +52,8 @@ class Hosts:
         self.names = [f"dwc{os.getpid()}", f"dwd{os.getpid()}"]
         self.addresses = [f"{SUBNET}.1", f"{SUBNET}.2"]
         self.work = ""
-        cores = sorted(os.sched_getaffinity(0))
-        self.cores = [cores[0], cores[1 % len(cores)]]
+        cpus = cores.allowed()
+        self.cores = [cpus[0], cpus[1 % len(cpus)]]
 
     def __enter__(self) -> Hosts:
         self._check_tools()

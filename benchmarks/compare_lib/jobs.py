@@ -12,6 +12,8 @@ import tempfile
 import time
 
 GRACE_SECONDS = 5.0
+# Which end a whole benchmark.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LINES_SHOWN = 15
 
 
@@ -67,6 +69,20 @@ def end_session(leader: subprocess.Popen) -> None:
     leader.wait()
 
 
+def take_stop_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+
+
+@contextlib.contextmanager
+def stop_signals_later():
+    """What was started and is not yet known to be ended would be left behind."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Running:
     """A command started in a session of its own. Use as a context manager: it ends with it."""
 
@@ -76,13 +92,18 @@ class Running:
         with contextlib.ExitStack() as stack:
             self.out = stack.enter_context(tempfile.TemporaryFile())
             self.err = stack.enter_context(tempfile.TemporaryFile())
-            try:
-                self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out,
-                                                stderr=self.err, cwd=cwd, start_new_session=True)
-            except OSError as error:
-                raise JobFailed(command, f"could not be started ({error.strerror})", "") from None
-            stack.callback(end_session, self.process)
+            with stop_signals_later():
+                self.process = self._start(cwd)
+                stack.callback(end_session, self.process)
             self._stack = stack.pop_all()
+
+    def _start(self, cwd: str | None) -> subprocess.Popen:
+        try:
+            return subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=self.out,
+                                    stderr=self.err, cwd=cwd, start_new_session=True,
+                                    preexec_fn=take_stop_signals)
+        except OSError as error:
+            raise JobFailed(self.command, f"could not be started ({error.strerror})", "") from None
 
     def __enter__(self) -> Running:
         return self

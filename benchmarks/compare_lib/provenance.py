@@ -14,6 +14,8 @@ from .command_line import TOP
 # Where things lie, and what is written beside the figures: nothing that changes a figure.
 UNTOLD_FLAGS = ("--readme",)
 UNTOLD_VALUES = ("--output", "--component", "--bindir")
+# With these the programs measured may be of any version.
+OTHER_BUILD = ("--component", "--bindir", "--tools")
 # What such commands write themselves: it makes no other version.
 RESULTS = ("README.md", "benchmarks/README.md", "benchmarks/plots")
 
@@ -49,6 +51,13 @@ def version_text(top: str = TOP) -> str:
     return described.strip() + ("-dirty" if changed else "")
 
 
+def of_version(words: list[str]) -> str:
+    given = {word.partition("=")[0] for word in words}
+    if given.intersection(OTHER_BUILD) or "DIWARP_BUILD" in os.environ:
+        return f"of another build than that of version {version_text()}"
+    return f"of version {version_text()}"
+
+
 def made_by(program: str, words: list[str]) -> str:
     day = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    return f"Made by `{command_text(program, words)}` of version {version_text()} on {day} (UTC)"
+    return f"Made by `{command_text(program, words)}` {of_version(words)} on {day} (UTC)"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from . import jobs
+from . import cores, jobs
 
 DIWARP = "diwarp"
 RC = "rc"
@@ -21,6 +21,7 @@ RAW_TCP = "raw-tcp"
 DIWARP_COMPONENT = "btl:diwarp"
 TRANSPORT_PARAMETER = "btl_diwarp_transport"
 OVER_DIWARP = ("--mca", "pml", "ob1", "--mca", "btl", "diwarp,self")
+OVER_RD = (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, "rd")
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ TRANSPORTS = {
     for t in (
         Transport(RAW_UDP, "raw UDP"),
         Transport(RAW_TCP, "raw TCP"),
-        # By its default, so that it also runs where there is nothing to select.
-        Transport(DIWARP, "diwarp", DIWARP_COMPONENT, OVER_DIWARP),
+        # Named, though it is the default: the user's environment may have another.
+        Transport(DIWARP, "diwarp", DIWARP_COMPONENT, OVER_RD),
         Transport(RC, "RC", DIWARP_COMPONENT, (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, RC)),
         Transport(RC_SRQ, "RC-SRQ", DIWARP_COMPONENT,
                   (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, RC_SRQ)),
@@ -89,7 +90,7 @@ class Launcher:
 
     mpirun: str
     component: str = ""  # folder; "" when diwarp is installed
-    cores: int = len(os.sched_getaffinity(0))
+    cores: int = len(cores.allowed())
 
     def transport_options(self, transport: Transport, interface: str) -> list[str]:
         options = [word.format(interface=interface) for word in transport.options]

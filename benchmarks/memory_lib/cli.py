@@ -13,10 +13,12 @@ from typing import Callable
 from apps_lib.transports import OVER_A_NETWORK, RC, RC_SRQ, RD, SHARED, TCP, TRANSPORTS
 from compare_lib import markdown as marked
 from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, TOP, build_folder, component_folder
-from compare_lib.command_line import die, folder, machine_text, names_of, output_folder, positive
-from compare_lib.command_line import run_to_the_end
+from compare_lib.command_line import check_writable, die, folder, machine_text, names_of
+from compare_lib.command_line import output_folder, positive, preloadable, run_to_the_end
+from compare_lib.command_line import warn_of_settings
 from compare_lib.jobs import JobFailed
 from compare_lib.judge import Verdict, exit_status, write_verdicts
+from compare_lib.provenance import made_by
 from compare_lib.report import verdict_table
 from compare_lib.schedule import Schedule
 from compare_lib.transports import Launcher, parameters, root_may_run, selection_lack
@@ -33,6 +35,7 @@ RANKS = [2, 4, 8, 16, 32, 64, 128]
 DEFAULT = [RD, RC, RC_SRQ, TCP]
 ALL_TO_ALL, APP = "alltoall", "app"
 ROUNDS = 3
+BYTES = 4096
 README = os.path.join(TOP, "benchmarks", "README.md")
 # Unknowns in each direction in each process.
 APP_CUBE = 16
@@ -58,8 +61,8 @@ def parse_options(words: list[str]) -> argparse.Namespace:
     p.add_argument("--pattern", choices=(ALL_TO_ALL, APP), default=ALL_TO_ALL,
                    help="every rank talks to every other (default); or SMG2000's problem, "
                    f"{APP_CUBE}^3 unknowns a process")
-    p.add_argument("--bytes", type=positive, default=4096, metavar="N",
-                   help="of a message of alltoall (4096)")
+    p.add_argument("--bytes", type=positive, default=BYTES, metavar="N",
+                   help=f"of a message of alltoall ({BYTES})")
     p.add_argument("--large", type=positive, default=0, metavar="N",
                    help="of a second, large message between the same two (none)")
     p.add_argument("--rounds", type=positive, default=ROUNDS, metavar="N",
@@ -80,6 +83,9 @@ def parse_options(words: list[str]) -> argparse.Namespace:
     options = p.parse_args(words)
     if options.pattern == APP and (options.judge or options.readme):
         p.error(f"--judge and --readme are of --pattern {ALL_TO_ALL}")
+    if options.readme and (options.ranks != RANKS or options.transports
+                           or options.bytes != BYTES or options.large):
+        p.error("--readme wants all of it: no --ranks, --transports, --bytes or --large")
     return options
 
 
@@ -152,7 +158,7 @@ class Session(Schedule):
         self.options = options
         self.launcher = launcher
         self.names = names
-        self.tool = existing(TOOL, options.tools, "tools")
+        self.tool = preloadable(existing(TOOL, options.tools, "tools"))
         self.held: dict[Task, list[Held]] = {}
         self.failed: set[Task] = set()
 
@@ -208,13 +214,13 @@ def verdicts_of(session: Session, points: list[Point]) -> list[Verdict]:
     return judge.judge(session.options.ranks, points, session.points_of_rounds(), failed)
 
 
-def about_text(session: Session, machine: str) -> str:
+def about_text(session: Session, made: str, machine: str) -> str:
     rounds = session.rounds
     of = f"medians of {rounds} interleaved rounds" if rounds > 1 else "one round"
     lost = [f"{task.title}, in round {len(session.held.get(task, [])) + 1}"
             for task in sorted(session.failed, key=lambda task: (task.ranks, task.name))]
     failed = f" Failed, and not run again: {'; '.join(lost)}." if lost else ""
-    return (f"Made by `benchmarks/memory`: {of} ({machine}); user and kernel memory of the "
+    return (f"{made}: {of} ({machine}); user and kernel memory of the "
             f"transport, mean of the ranks.{failed}")
 
 
@@ -243,7 +249,8 @@ def write_readme(points: list[Point], models: dict[str, Model], verdicts: list[V
     print("written: benchmarks/README.md")
 
 
-def measure(options: argparse.Namespace) -> int:
+def measure(options: argparse.Namespace, made: str) -> int:
+    """`made` says by what command, and of what."""
     mpirun = os.environ.get("MPIRUN", "mpirun")
     if not shutil.which(mpirun):
         die(f"no {mpirun} (Debian: openmpi-bin)")
@@ -253,8 +260,10 @@ def measure(options: argparse.Namespace) -> int:
     launcher = Launcher(mpirun, component_folder(options.component))
     session = Session(options, launcher, usable_transports(options, launcher))
     path, machine = output_folder(options.output, "memory-results"), machine_text(launcher)
+    check_writable(README if options.readme else None)
     print(f"memory; {machine}; diwarp from {launcher.component or 'the installed component'}",
           flush=True)
+    warn_of_settings()
     session.run_rounds()
     points = session.points()
     if not points:
@@ -273,7 +282,7 @@ def measure(options: argparse.Namespace) -> int:
         print(verdict_table(verdicts) + "\n")
     drawn = write_files(points, models, verdicts, title, path)
     if options.readme:
-        write_readme(points, models, verdicts, about_text(session, machine), drawn)
+        write_readme(points, models, verdicts, about_text(session, made, machine), drawn)
     if options.judge:
         return exit_status(verdicts) or int(session.failures > 0)
     return int(session.failures > 0)
@@ -281,4 +290,5 @@ def measure(options: argparse.Namespace) -> int:
 
 def main(words: list[str]) -> int:
     options = parse_options(words)
-    return run_to_the_end(lambda: measure(options))
+    made = made_by("benchmarks/memory", words)
+    return run_to_the_end(lambda: measure(options, made))

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from apps_lib import readings
 from apps_lib.session import text_of_files
-from apps_lib.transports import MEMORY_PARAMETER, TRANSPORTS
+from apps_lib.transports import MEMORY_PARAMETER, TRANSPORTS, queue_pairs
 from compare_lib import jobs
 from compare_lib.transports import DIWARP_COMPONENT, Launcher
 
@@ -97,13 +97,15 @@ class Point:
         return self.user + self.kernel
 
 
-def held_of(memory: str, output: str, ranks: int) -> Held:
-    """Of the lines of mpi_memory.so, and of what a run printed. Raises readings.Unusable."""
+def held_of(memory: str, output: str, ranks: int, transport: str) -> Held:
+    """Of the lines of mpi_memory.so, and of what a run printed: what diwarp reports of itself must
+    name that transport. Raises readings.Unusable."""
     lines = [line for line in readings.rank_lines(memory, "mpi_memory")
              if line.get("point") == "finalize"]
     means = readings.mean_over_ranks(lines, ranks, "mpi_memory.so")
-    own = readings.rank_lines(output, "diwarp_memory")
-    told = readings.mean_over_ranks(own, ranks, "diwarp") if own else {}
+    told = {}
+    if TRANSPORTS[transport].component == DIWARP_COMPONENT:
+        told = readings.diwarp_memory(output, ranks, queue_pairs(transport))
     return Held(means["anonymous_bytes"], means["heap_bytes"], means["socket_queue_bytes"],
                 means["socket_slab_bytes"], means["tcp_sockets"] + means["udp_sockets"],
                 means["private_bytes"], means["pss_bytes"], told)
@@ -121,6 +123,6 @@ def run(launcher: Launcher, name: str, ranks: int, program: list[str], tool: str
         command = launcher.command(transport, ranks, program, tuple(extra))
         output = jobs.run(command, seconds, errors=True)
         try:
-            return held_of(text_of_files(folder, "memory.*"), output, ranks)
+            return held_of(text_of_files(folder, "memory.*"), output, ranks, name)
         except readings.Unusable as why:
             raise jobs.JobFailed(command, str(why), output) from None

@@ -140,6 +140,7 @@ int npb_report(const struct npb_kernel *kernel, char class, const struct npb_res
     print_real("Mop/s/process", mops / npb_ranks());
     print_field("Operation type", kernel->operation);
     print_field("Verification", verified ? "SUCCESSFUL" : "UNSUCCESSFUL");
+    print_field("Version", NPB_VERSION);
     fflush(stdout);
     MPI_Bcast(&verified, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return verified ? 0 : 1;

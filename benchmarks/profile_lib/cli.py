@@ -15,7 +15,7 @@ from compare_lib.command_line import die
 from compare_lib.hosts import Hosts, NoHosts
 from compare_lib.measures import GROUPS
 from compare_lib.session import find_programs
-from compare_lib.transports import BTLS, TRANSPORTS, Launcher, root_may_run
+from compare_lib.transports import BTLS, MPI, TRANSPORTS, Launcher, root_may_run
 
 from . import samples
 from .cases import CASES, Case
@@ -37,7 +37,7 @@ def parse_arguments(words: list[str] | None) -> argparse.Namespace:
         epilog="cases:\n" + "\n".join(f"  {c.name:9} {c.title}" for c in CASES.values()))
     parser.add_argument("--only", type=command_line.names_of(CASES), default=list(CASES),
                         metavar="CASES", help="some cases, comma-separated")
-    parser.add_argument("--transports", type=command_line.names_of(TRANSPORTS), default=list(BTLS),
+    parser.add_argument("--transports", type=command_line.names_of(MPI), default=list(BTLS),
                         metavar="NAMES", help="of compare's; default: diwarp,tcp")
     parser.add_argument("--samples", type=command_line.positive, metavar="N",
                         help="of each program; more take longer")

@@ -38,6 +38,8 @@ class Plans(unittest.TestCase):
         self.assertEqual(whole.rounds_of, {Case("cg", "A", 2): 3, Case("cg", "A", 8): 3})
         whole = cases.plan(cases.QUICK, ["cg", "radix"], ["A"], None, memory=False)
         self.assertEqual(list(whole.rounds_of), [Case("cg", "A", 4), Case("radix", "A", 4)])
+        of_memory = cases.memory_cases(cases.QUICK, ["cg", "radix"], ["W"], [64])
+        self.assertEqual(list(of_memory), [Case("radix", "W", 64, cases.MEMORY)])
 
     def test_rounds_that_are_asked_for(self):
         effort = cli.effort_of(cli.parse_options(["--full", "--rounds", "9"]))

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import time
 import unittest
+from unittest import mock
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "benchmarks"))
 
-from compare_lib import cli, jobs, judge, markdown, measures, report, session, stats
+from compare_lib import cli, command_line, cores, jobs, judge, markdown, measures, report, session, stats
 from compare_lib import targets, transports
 from compare_lib.figures import Figure, bytes_text, parse_line, parse_output
 from compare_lib.results import Results
@@ -351,10 +352,44 @@ class Jobs(unittest.TestCase):
             jobs.run(["true"], 10, beside=["false"])
 
 
+class Cores(unittest.TestCase):
+    def test_threads_of_a_core_are_one(self):
+        for siblings, cpus in (({0: "0,2", 1: "1,3", 2: "0,2", 3: "1,3"}, [0, 1]),
+                               ({0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"}, [0, 2])):
+            self.assertEqual(cores.one_cpu_per_core({3, 2, 1, 0}, siblings.get), cpus)
+
+    def test_of_this_machine(self):
+        self.assertLessEqual(set(cores.allowed()), os.sched_getaffinity(0))
+        self.assertEqual(cores.siblings_of(1 << 20), str(1 << 20))
+
+
 class CommandLine(unittest.TestCase):
+    def dies(self, call, *words):
+        with self.assertRaises(SystemExit) as caught, contextlib.redirect_stderr(io.StringIO()):
+            call(*words)
+        self.assertEqual(caught.exception.code, 2, words)
+
+    def test_what_cannot_be_written_is_told_first(self):
+        self.dies(command_line.check_writable, "/no/such/folder/file")
+        self.dies(command_line.output_folder, "/proc/folder", "")
+        command_line.check_writable(None)
+
+    def test_paths_that_a_list_would_cut(self):
+        for path in ("/my tools/mpi_time.so", "/a:b/mpi_time.so"):
+            self.dies(command_line.preloadable, path)
+        self.assertEqual(command_line.preloadable("/tools/mpi_time.so"), "/tools/mpi_time.so")
+
+    def test_settings_of_the_user_are_told(self):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), \
+                mock.patch.dict(os.environ, {"OMPI_MCA_btl_diwarp_crc": "off"}):
+            command_line.warn_of_settings()
+        self.assertIn("OMPI_MCA_btl_diwarp_crc", out.getvalue())
+
     def test_wrong_use(self):
         for words in (["--only", "nothing"], ["--rounds", "0"], ["--component", "/no/such"],
-                      ["--quick", "--full"], ["--transports", "raw-udp"], ["--transports", ","],
+                      ["--quick", "--full"], ["--readme", "--only", "rc"],
+                      ["--readme", "--transports", "tcp"], ["--transports", "raw-udp"], ["--transports", ","],
                       ["--only", ""], ["more"]):
             with self.assertRaises(SystemExit) as caught, \
                     contextlib.redirect_stderr(io.StringIO()):

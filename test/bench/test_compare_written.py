@@ -137,6 +137,11 @@ class Provenance(unittest.TestCase):
                          r"^Made by `benchmarks/apps --quick` of version \S+ on "
                          r"\d{4}-\d\d-\d\d \(UTC\)$")
 
+    def test_other_programs_than_the_checkouts(self):
+        for words in (["--component", "/c"], ["--bindir=/b"], ["--tools", "/t"]):
+            self.assertIn(" of another build than that of version ",
+                          provenance.made_by("benchmarks/apps", words))
+
 
 if __name__ == "__main__":
     unittest.main()

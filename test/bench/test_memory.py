@@ -49,19 +49,25 @@ def pooled(ranks, rest, active=None, of_peer=340):
 class Reading(unittest.TestCase):
     def test_the_mean_of_the_end(self):
         held = points.held_of(lines(1000, 3000), OWN.format(rank=0, bytes=10)
-                              + OWN.format(rank=1, bytes=30), 2)
+                              + OWN.format(rank=1, bytes=30), 2, "rd")
         self.assertEqual((held.user, held.heap, held.queue, held.slab, held.sockets, held.private,
                           held.pss), (2000, 5000, 30, 70, 3, 600, 900))
         self.assertEqual((held.total, held.reported, held.told["peer_bytes"]), (2100, 20, 4))
 
     def test_without_a_report_of_its_own(self):
-        self.assertIsNone(points.held_of(lines(1000, 3000), "", 2).reported)
+        self.assertIsNone(points.held_of(lines(1000, 3000), "", 2, "tcp").reported)
 
     def test_a_rank_is_missing(self):
         with self.assertRaises(readings.Unusable):
-            points.held_of(lines(1000), "", 2)
+            points.held_of(lines(1000), "", 2, "tcp")
         with self.assertRaises(readings.Unusable):
-            points.held_of(lines(1000, 3000), OWN.format(rank=1, bytes=30), 2)
+            points.held_of(lines(1000, 3000), OWN.format(rank=1, bytes=30), 2, "rd")
+
+    def test_it_ran_over_another_transport_than_was_asked_for(self):
+        own = OWN.format(rank=0, bytes=10) + OWN.format(rank=1, bytes=30)
+        for output in (own, ""):
+            with self.assertRaises(readings.Unusable):
+                points.held_of(lines(1000, 3000), output, 2, "rc")
 
 
 def line_points(pairs):
@@ -229,6 +235,10 @@ class Options(unittest.TestCase):
         self.refused("--pattern", "app", "--judge")
         self.refused("--pattern", "app", "--readme")
 
+    def test_the_readme_has_all_of_it(self):
+        for words in (["--ranks", "2,4"], ["--transports", "rd"], ["--bytes", "64"]):
+            self.refused("--readme", *words)
+
     def test_the_middle_of_the_rounds(self):
         rounds = [Held(n, 0, 0, 0, 1, 0, 0) for n in (5, 1, 3)]
         self.assertEqual(cli.median(rounds).user, 3)
@@ -245,9 +255,9 @@ class Options(unittest.TestCase):
         self.assertEqual(rounds, [[("rd", 4), ("rc", 6)], [("rd", 7)]])
         self.assertEqual([(p.transport, p.total) for p in session.points()], [("rd", 4), ("rc", 6)])
         session.failed = set()
-        self.assertTrue(cli.about_text(session, "here").endswith("mean of the ranks."))
+        self.assertTrue(cli.about_text(session, "made", "here").endswith("mean of the ranks."))
         session.failed = {cli.Task("rc", 2)}
-        self.assertTrue(cli.about_text(session, "here")
+        self.assertTrue(cli.about_text(session, "made", "here")
                         .endswith(" Failed, and not run again: RC, 2 ranks, in round 2."))
         session.options = cli.parse_options(["--ranks", "2", "--pattern", "app"])
         session.failed = set()
