@@ -161,6 +161,7 @@ UNIT_TESTS = \
 	test/unit/test_slab \
 	test/unit/test_truesize \
 	test/unit/test_udp \
+	test/unit/test_udp_hot \
 	test/unit/test_udp_open
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)

@@ -67,11 +67,14 @@ struct dw_llp_ops {
      * be reached now. A train is sent whole or (GSO not usable there) datagram by datagram;
      * datagrams of it that the socket then refuses count as lost. */
     int (*send)(struct dw_llp *llp, const struct dw_llp_train *train);
-    /* Fills at most n slots without blocking; returns how many, 0 when nothing waits. */
-    int (*recv)(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n);
+    /* Without blocking; false when nothing waits. */
+    bool (*recv)(struct dw_llp *llp, struct dw_llp_slot *slot);
     /* The destination of a datagram that came back as "port unreachable" (ICMP): true and *to.
      * Not while another thread sends. */
     bool (*unreachable)(struct dw_llp *llp, struct dw_llp_addr *to);
+    /* `to` does not answer: what it is sent takes the plainest way for a while. NULL: there is one
+     * way only. */
+    void (*doubt)(struct dw_llp *llp, const struct dw_llp_addr *to);
     void (*close)(struct dw_llp *llp);
     /* Adds to *memory. NULL: nothing to tell. */
     void (*query_memory)(const struct dw_llp *llp, struct dw_llp_memory *memory);
@@ -119,9 +122,9 @@ static inline int dw_llp_send(struct dw_llp *llp, const struct dw_llp_train *tra
     return llp->ops->send(llp, train);
 }
 
-static inline int dw_llp_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
+static inline bool dw_llp_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
 {
-    return llp->ops->recv(llp, slots, n);
+    return llp->ops->recv(llp, slot);
 }
 
 #endif

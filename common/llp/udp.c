@@ -10,7 +10,7 @@
  * of a small round trip in a process with threads.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* recvmmsg, syscall */
+#define _GNU_SOURCE /* syscall */
 #endif
 #include <assert.h>
 #include <errno.h>
@@ -26,8 +26,6 @@
 
 /* The kernel's limit of one sendmsg(). */
 #define TRAIN_IOVS_MAX 1024
-/* recvmmsg() entries prepared on the stack. */
-#define RECV_BATCH 16
 /* With IP_RECVERR an ICMP error of any destination fails the next call, whatever its destination;
  * that call did nothing. One retry is enough unless another error comes in between. */
 #define PENDING_ERROR_RETRIES 2
@@ -70,6 +68,12 @@ static bool is_refused(int error)
     return error == ECONNREFUSED;
 }
 
+/* What a router or a firewall answers, too. */
+static bool is_unreachable(int error)
+{
+    return is_refused(error) || error == EHOSTUNREACH || error == ENETUNREACH || error == EACCES;
+}
+
 /* Whether a call may have failed for an ICMP error of an earlier datagram. EPERM is not one: it is
  * a local firewall's answer to this datagram. */
 static bool is_pending_error(struct dw_udp *udp, int error)
@@ -99,19 +103,19 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
                     uint32_t bytes)
 {
     union dw_udp_sockaddr name;
-    int hot_fd = dw_udp_hot_fd(udp, to), fd = hot_fd;
-    msg->msg_name = NULL;
-    msg->msg_namelen = 0;
-    if (hot_fd < 0) {
-        fd = udp->llp.fd;
-        msg->msg_name = &name;
-        msg->msg_namelen = dw_udp_sockaddr_set(udp->family, to, &name);
-        if (msg->msg_namelen == 0) {
-            return -EAFNOSUPPORT;
-        }
-    }
     for (unsigned retries = 0;; retries++) {
+        int hot_fd = dw_udp_hot_fd(udp, to), fd = hot_fd;
         long sent;
+        msg->msg_name = NULL;
+        msg->msg_namelen = 0;
+        if (hot_fd < 0) {
+            fd = udp->llp.fd;
+            msg->msg_name = &name;
+            msg->msg_namelen = dw_udp_sockaddr_set(udp->family, to, &name);
+            if (msg->msg_namelen == 0) {
+                return -EAFNOSUPPORT;
+            }
+        }
         if (msg->msg_iovlen == 1 && !msg->msg_control) {
             sent = syscall(SYS_sendto, fd, msg->msg_iov->iov_base, (size_t)bytes, 0, msg->msg_name,
                            msg->msg_namelen);
@@ -127,8 +131,9 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
             udp->llp.counters->tx_eagain++;
             return -EAGAIN;
         }
-        if (hot_fd >= 0 && is_refused(error)) {
-            dw_udp_hot_refused(udp, to);
+        /* Maybe of this port of ours only: the common socket finds out. */
+        if (hot_fd >= 0 && is_unreachable(error)) {
+            dw_udp_hot_doubt(udp, to);
         }
         if (!is_pending_error(udp, error) || retries == PENDING_ERROR_RETRIES) {
             return -error;
@@ -332,26 +337,26 @@ static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
     }
 }
 
-/* One slot while GRO is off: recvfrom() costs the kernel less than recvmsg(), also when nothing is
- * there. Returns 1, or -1 with errno. */
-static inline int recv_datagram(struct dw_udp *udp, struct dw_llp_slot *slot)
+/* While GRO is off: recvfrom() costs the kernel less than recvmsg(), also when nothing is
+ * there. False: errno. */
+static inline bool recv_datagram(struct dw_udp *udp, struct dw_llp_slot *slot)
 {
     long bytes = syscall(SYS_recvfrom, udp->llp.fd, slot->buf, (size_t)DW_LLP_SLOT_BYTES, MSG_TRUNC,
                          NULL, NULL);
     if (bytes < 0) {
         udp->before_bytes = 0;
-        return -1;
+        return false;
     }
     bool truncated = bytes > DW_LLP_SLOT_BYTES;
     slot_fill(slot, truncated ? DW_LLP_SLOT_BYTES : (size_t)bytes, truncated, 0);
     if (udp->gro_allowed) {
         gro_on_received(udp, slot->bytes);
     }
-    return 1;
+    return true;
 }
 
-/* One slot while GRO is on: may be filled by a train. Returns 1, or -1 with errno. */
-static inline int recv_train(struct dw_udp *udp, struct dw_llp_slot *slot)
+/* While GRO is on: may be a train. False: errno. */
+static inline bool recv_train(struct dw_udp *udp, struct dw_llp_slot *slot)
 {
     struct iovec iov = {.iov_base = slot->buf, .iov_len = DW_LLP_SLOT_BYTES};
     union dw_udp_gro_control control;
@@ -361,57 +366,26 @@ static inline int recv_train(struct dw_udp *udp, struct dw_llp_slot *slot)
                          .msg_controllen = sizeof(control.space)};
     long bytes = syscall(SYS_recvmsg, udp->llp.fd, &msg, 0);
     if (bytes < 0) {
-        return -1;
+        return false;
     }
     slot_fill(slot, (size_t)bytes, msg.msg_flags & MSG_TRUNC, gro_segment_bytes(&msg));
-    return 1;
+    return true;
 }
 
-static inline int recv_one(struct dw_udp *udp, struct dw_llp_slot *slot)
-{
-    return udp->llp.gro ? recv_train(udp, slot) : recv_datagram(udp, slot);
-}
-
-/* As recv_one(), for up to RECV_BATCH slots. */
-static int recv_many(struct dw_udp *udp, struct dw_llp_slot *slots, unsigned n)
-{
-    struct mmsghdr msgs[RECV_BATCH];
-    struct iovec iovs[RECV_BATCH];
-    union dw_udp_gro_control controls[RECV_BATCH];
-
-    n = n < RECV_BATCH ? n : RECV_BATCH;
-    for (unsigned i = 0; i < n; i++) {
-        iovs[i] = (struct iovec){.iov_base = slots[i].buf, .iov_len = DW_LLP_SLOT_BYTES};
-        msgs[i].msg_hdr = (struct msghdr){.msg_iov = &iovs[i], .msg_iovlen = 1};
-        if (udp->llp.gro) {
-            msgs[i].msg_hdr.msg_control = &controls[i];
-            msgs[i].msg_hdr.msg_controllen = sizeof(controls[i].space);
-        }
-    }
-    int got = recvmmsg(udp->llp.fd, msgs, n, 0, NULL);
-    for (int i = 0; i < got; i++) {
-        struct msghdr *msg = &msgs[i].msg_hdr;
-        slot_fill(&slots[i], msgs[i].msg_len, msg->msg_flags & MSG_TRUNC,
-                  udp->llp.gro ? gro_segment_bytes(msg) : 0);
-    }
-    return got;
-}
-
-static int udp_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
+static bool udp_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
-    for (unsigned retries = 0; n > 0 && retries <= PENDING_ERROR_RETRIES; retries++) {
-        int got = n > 1 ? recv_many(udp, slots, n) : recv_one(udp, slots);
-        if (got > 0) {
+    for (unsigned retries = 0; retries <= PENDING_ERROR_RETRIES; retries++) {
+        if (llp->gro ? recv_train(udp, slot) : recv_datagram(udp, slot)) {
             llp->counters->rx_syscalls++;
-            return got;
+            return true;
         }
         llp->counters->rx_empty_syscalls++;
         if (!is_pending_error(udp, errno)) {
             break;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Whether an error queue entry says that nobody has the port its datagram went to. */
@@ -442,10 +416,6 @@ static bool udp_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
         return false;
     }
     atomic_store_explicit(&udp->errors_waiting, false, memory_order_relaxed);
-    if (dw_udp_hot_unreachable(udp, to)) {
-        atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
-        return true;
-    }
     for (unsigned i = 0; i < ERROR_QUEUE_BATCH; i++) {
         union dw_udp_sockaddr name = {.v6 = {0}};
         _Alignas(struct cmsghdr) char control[256];
@@ -464,6 +434,11 @@ static bool udp_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
     }
     atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
     return false;
+}
+
+static void udp_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
+{
+    dw_udp_hot_doubt((struct dw_udp *)llp, to);
 }
 
 static void udp_close(struct dw_llp *llp)
@@ -489,6 +464,7 @@ const struct dw_llp_ops dw_udp_ops = {
     .send = udp_send,
     .recv = udp_recv,
     .unreachable = udp_unreachable,
+    .doubt = udp_doubt,
     .close = udp_close,
     .query_memory = udp_query_memory,
 };

@@ -31,9 +31,10 @@ struct dw_udp_refusal {
 /* A destination that much is sent to. */
 struct dw_udp_hot {
     struct dw_llp_addr to;
-    int fd;         /* -1: not hot yet */
-    uint32_t sends; /* how many to it, less those to others of the same slot */
-    bool refused;   /* an ICMP error came back: to be told */
+    int fd;             /* -1: not hot yet */
+    uint32_t sends;     /* how many to it, less those to others of the same slot */
+    uint32_t wait;      /* sends until it gets its socket; 0: it has, or cannot have it */
+    uint32_t wait_next; /* after the next doubt */
 };
 
 struct dw_udp {
@@ -68,10 +69,8 @@ void dw_udp_hot_init(struct dw_udp *udp, const struct dw_llp_attr *attr);
 void dw_udp_hot_fini(struct dw_udp *udp);
 /* The socket connected to `to`; -1: it has none. Counts the send. */
 int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to);
-/* A send to `to` through its own socket failed with an earlier datagram's ICMP error. */
-void dw_udp_hot_refused(struct dw_udp *udp, const struct dw_llp_addr *to);
-/* The next destination noted so. */
-bool dw_udp_hot_unreachable(struct dw_udp *udp, struct dw_llp_addr *to);
+/* Its own socket may not get through: back to the common one, for longer each time. */
+void dw_udp_hot_doubt(struct dw_udp *udp, const struct dw_llp_addr *to);
 
 /* An IPv6 socket reaches IPv4 as ::ffff:a.b.c.d. Returns 0 when the socket cannot reach `from`. */
 static inline socklen_t dw_udp_sockaddr_set(uint8_t family, const struct dw_llp_addr *from,

@@ -2,7 +2,8 @@
 /*
  * Connected sockets for the destinations that most is sent to: the kernel then keeps the route, and
  * a send costs it less. They only send; answers come to the one socket that all peers know, since
- * who a datagram is from is in its header, not in its source port.
+ * who a datagram is from is in its header, not in its source port. A firewall between the two may
+ * think otherwise: see dw_udp_hot_doubt().
  */
 #include <unistd.h>
 
@@ -10,6 +11,10 @@
 
 /* Sends to a destination, less those to others that share its slot, that make it hot. */
 #define HOT_SENDS 64
+/* How many more it takes after each doubt, and the most: a firewall that knows the common port only
+ * lets nothing else through, and each try costs some time-outs. */
+#define WAIT_GROWTH 8
+#define WAIT_MAX    (1u << 24)
 /* More than that is not counted, so that another destination can take over in time. */
 #define HOT_SENDS_MAX 1024
 
@@ -77,7 +82,7 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
     struct dw_udp_hot *hot = slot_of(udp, to);
     if (__builtin_expect(same_addr(&hot->to, to), 1)) {
         hot->sends += hot->sends < HOT_SENDS_MAX;
-        if (__builtin_expect(hot->fd < 0 && hot->sends == HOT_SENDS, 0)) {
+        if (__builtin_expect(hot->wait > 0, 0) && --hot->wait == 0) {
             hot->fd = open_connected(udp, to);
         }
         return hot->fd;
@@ -89,24 +94,24 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
     if (hot->fd >= 0) {
         close(hot->fd);
     }
-    *hot = (struct dw_udp_hot){.to = *to, .fd = -1, .sends = 1};
+    *hot = (struct dw_udp_hot){.to = *to,
+                               .fd = -1,
+                               .sends = 1,
+                               .wait = HOT_SENDS - 1,
+                               .wait_next = WAIT_GROWTH * HOT_SENDS};
     return -1;
 }
 
-void dw_udp_hot_refused(struct dw_udp *udp, const struct dw_llp_addr *to)
+void dw_udp_hot_doubt(struct dw_udp *udp, const struct dw_llp_addr *to)
 {
-    slot_of(udp, to)->refused = true;
-    atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
-}
-
-bool dw_udp_hot_unreachable(struct dw_udp *udp, struct dw_llp_addr *to)
-{
-    for (unsigned i = 0; i < DW_UDP_HOT; i++) {
-        if (udp->hot[i].refused) {
-            udp->hot[i].refused = false;
-            *to = udp->hot[i].to;
-            return true;
-        }
+    struct dw_udp_hot *hot = slot_of(udp, to);
+    if (hot->fd < 0 || !same_addr(&hot->to, to)) {
+        return;
     }
-    return false;
+    close(hot->fd);
+    hot->fd = -1;
+    hot->wait = hot->wait_next;
+    if (hot->wait_next < WAIT_MAX) {
+        hot->wait_next *= WAIT_GROWTH;
+    }
 }

@@ -17,6 +17,10 @@
 #define KEEPALIVE_NS 1000000000ull
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
+/* The way to a peer is doubted when it has been silent for so many intervals of probes, or has
+ * asked so often though it must have had our answers. */
+#define SILENT_RTOS_DOUBT 8
+#define PROBES_DOUBT      3
 /* ICMP says "port unreachable" this often, and probes get no answer for so long: the process died.
  */
 #define UNREACHABLES_GONE      5
@@ -130,6 +134,22 @@ bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_
     return true;
 }
 
+static void doubt(struct dw_peer *peer)
+{
+    struct dw_llp *llp = peer->qp->llp;
+    if (llp->ops->doubt)
+        llp->ops->doubt(llp, &peer->ah->addr);
+}
+
+/* Those that had gathered in the socket while nobody read it come at once. */
+void dw_peer_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t now_ns)
+{
+    if (now_ns - heard_before_ns < dw_peer_rto_ns(peer, 0) || peer->probes == PROBES_DOUBT)
+        return;
+    if (++peer->probes == PROBES_DOUBT)
+        doubt(peer);
+}
+
 /* May fire early: deadlines are moved forward lazily, so that sending costs no heap operation. */
 static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 {
@@ -148,6 +168,8 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
         if (now_ns >= probe_due_ns(peer)) {
             if (peer->backoff < BACKOFF_MAX)
                 peer->backoff++;
+            if (silent_for(peer, SILENT_RTOS_DOUBT * dw_peer_rto_ns(peer, 0), now_ns))
+                doubt(peer);
             probe(peer, now_ns);
         }
         dw_peer_wake(peer, probe_due_ns(peer));

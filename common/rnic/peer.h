@@ -11,6 +11,8 @@
 #include "common/rnic/address.h"
 #include "common/rnic/qp.h"
 
+#define DW_ACK_OWED_MAX 63u
+
 struct dw_peer {
     struct diwarp_qp *qp;
     struct diwarp_ah *ah;
@@ -27,7 +29,8 @@ struct dw_peer {
 
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes;
-    uint8_t ack_owed_datagrams; /* up to 255 */
+    uint8_t ack_owed_datagrams : 6; /* up to DW_ACK_OWED_MAX */
+    uint8_t probes : 2; /* in a row, each though it must have had the answer to the one before */
     uint8_t backoff : 4;
     uint8_t unreachables : 3; /* ICMP unreachable since it was heard last */
     bool at_once : 1;         /* what is appended now, or was last, is not to wait for others */
@@ -72,6 +75,8 @@ bool dw_peer_rest_some(struct diwarp_qp *qp, uint64_t now_ns, bool *more);
 void dw_peer_fail(struct dw_peer *peer);
 /* Makes the timer run at deadline_ns or before. */
 void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns);
+/* It asks again and again, so our answers do not reach it. */
+void dw_peer_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t now_ns);
 /* We gave it something to answer: sees that it is probed. */
 void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns);
 /* The same for a record, but while data is unacknowledged: many records do not put off its probe.

@@ -93,7 +93,7 @@ static void owe_ack(struct dw_peer *peer, uint32_t len, uint64_t now_ns)
     struct diwarp_qp *qp = peer->qp;
     if (!peer->ack_owed_datagrams)
         peer->ack_due_ns = now_ns + qp->device->attr.ack_delay_ns;
-    if (peer->ack_owed_datagrams < UINT8_MAX)
+    if (peer->ack_owed_datagrams < DW_ACK_OWED_MAX)
         peer->ack_owed_datagrams++;
     peer->ack_owed_bytes += dw_llp_truesize(len);
     if (dw_recvwin_has_gap(&peer->recvwin) || peer->ack_owed_datagrams >= ACK_EVERY_DATAGRAMS ||
@@ -262,7 +262,10 @@ static void on_rd_datagram(struct diwarp_qp *qp, const struct dw_llp_header *hea
     struct dw_peer *peer = find_source(qp, header, intro);
     if (!peer)
         return;
+    uint64_t heard_before_ns = peer->heard_ns;
     heard_from(peer, now_ns);
+    if (header->type != DW_LLP_PROBE)
+        peer->probes = 0;
     switch (header->type) {
     case DW_LLP_DATA:
         on_data(peer, header, segments, len, now_ns);
@@ -271,6 +274,7 @@ static void on_rd_datagram(struct diwarp_qp *qp, const struct dw_llp_header *hea
         on_record(peer, segments, len, now_ns);
         break;
     case DW_LLP_PROBE:
+        dw_peer_on_probe(peer, heard_before_ns, now_ns);
         dw_transmit_bare(peer, DW_LLP_PROBE_REPLY, header->psn);
         break;
     default:
@@ -432,7 +436,7 @@ bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns)
     qp->refuses_data = !place;
     /* The stage is idle now; nothing that comes then stays in it. */
     struct dw_llp_slot slot = {.buf = place ? place : qp->stage};
-    if (dw_llp_recv(qp->llp, &slot, 1) <= 0)
+    if (!dw_llp_recv(qp->llp, &slot))
         return false;
     if (slot.truncated) {
         qp->counters.drop_truncated++;

@@ -287,20 +287,28 @@ static int fault_send(struct dw_llp *llp, const struct dw_llp_train *train)
 
 /* ---- the rest ----------------------------------------------------------------------------- */
 
-static int fault_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
+static bool fault_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
 {
     struct fault *fault = (struct fault *)llp;
     if (pthread_mutex_trylock(&fault->lock) == 0) {
         release(fault, false);
         pthread_mutex_unlock(&fault->lock);
     }
-    return dw_llp_recv(fault->inner, slots, n);
+    return dw_llp_recv(fault->inner, slot);
 }
 
 static bool fault_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
 {
     struct fault *fault = (struct fault *)llp;
     return fault->inner->ops->unreachable(fault->inner, to);
+}
+
+static void fault_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
+{
+    struct fault *fault = (struct fault *)llp;
+    if (fault->inner->ops->doubt) {
+        fault->inner->ops->doubt(fault->inner, to);
+    }
 }
 
 static void report(const struct fault *fault)
@@ -340,6 +348,7 @@ static const struct dw_llp_ops fault_ops = {
     .send = fault_send,
     .recv = fault_recv,
     .unreachable = fault_unreachable,
+    .doubt = fault_doubt,
     .close = fault_close,
     .query_memory = fault_query_memory,
 };

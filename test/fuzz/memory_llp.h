@@ -25,18 +25,18 @@ static int memory_send(struct dw_llp *llp, const struct dw_llp_train *train)
     return ((struct memory_llp *)(void *)llp)->full ? -EAGAIN : 0;
 }
 
-static int memory_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
+static bool memory_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
 {
     struct memory_llp *memory = (struct memory_llp *)(void *)llp;
 
-    if (!n || !memory->waiting)
-        return 0;
+    if (!memory->waiting)
+        return false;
     memory->waiting = false;
-    memcpy(slots[0].buf, memory->datagram, memory->bytes);
-    slots[0].bytes = memory->bytes;
-    slots[0].segment_bytes = memory->segment_bytes;
-    slots[0].truncated = memory->truncated;
-    return 1;
+    memcpy(slot->buf, memory->datagram, memory->bytes);
+    slot->bytes = memory->bytes;
+    slot->segment_bytes = memory->segment_bytes;
+    slot->truncated = memory->truncated;
+    return true;
 }
 
 static bool memory_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)

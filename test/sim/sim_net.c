@@ -284,14 +284,16 @@ static void fill(struct sim_endpoint *endpoint, struct dw_llp_slot *slot)
     free(first);
 }
 
-static int sim_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
+static bool sim_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
 {
     struct sim_endpoint *endpoint = endpoint_of(llp);
-    unsigned taken = 0;
-    for (; taken < n && !dw_list_empty(&endpoint->queue); taken++)
-        fill(endpoint, &slots[taken]);
-    *(taken ? &llp->counters->rx_syscalls : &llp->counters->rx_empty_syscalls) += 1;
-    return (int)taken;
+    if (dw_list_empty(&endpoint->queue)) {
+        llp->counters->rx_empty_syscalls++;
+        return false;
+    }
+    fill(endpoint, slot);
+    llp->counters->rx_syscalls++;
+    return true;
 }
 
 static bool sim_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)

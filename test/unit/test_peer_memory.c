@@ -94,11 +94,11 @@ static int answering_send(struct dw_llp *llp, const struct dw_llp_train *train)
     return 0;
 }
 
-static int answering_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigned n)
+static bool answering_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
 {
     struct answering *net = dw_container(llp, struct answering, llp);
-    if (!n || !net->count)
-        return 0;
+    if (!net->count)
+        return false;
     unsigned rank = net->waiting[net->first];
     net->first = (net->first + 1) % PEERS_MAX;
     net->count--;
@@ -111,11 +111,11 @@ static int answering_recv(struct dw_llp *llp, struct dw_llp_slot *slots, unsigne
         .rank = rank,
         .ack = net->psns[rank] + 1,
     };
-    dw_llp_header_put(slots->buf, &header);
-    dw_put_be32(slots->buf + DW_LLP_HEADER_BYTES, dw_crc32c(0, slots->buf, DW_LLP_HEADER_BYTES));
-    slots->bytes = slots->segment_bytes = DW_LLP_HEADER_BYTES + DW_CRC_BYTES;
-    slots->truncated = false;
-    return 1;
+    dw_llp_header_put(slot->buf, &header);
+    dw_put_be32(slot->buf + DW_LLP_HEADER_BYTES, dw_crc32c(0, slot->buf, DW_LLP_HEADER_BYTES));
+    slot->bytes = slot->segment_bytes = DW_LLP_HEADER_BYTES + DW_CRC_BYTES;
+    slot->truncated = false;
+    return true;
 }
 
 static bool answering_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* System calls that misbehave on demand. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* recvmmsg */
+#define _GNU_SOURCE /* RTLD_NEXT */
 #endif
 #include <dlfcn.h>
 #include <errno.h>
@@ -72,13 +72,4 @@ long syscall(long number, ...)
         return DW_LLP_SLOT_BYTES + 1; /* the whole length, of which a slot has a part */
     }
     return rc;
-}
-
-int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
-{
-    int got = (int)syscall(SYS_recvmmsg, fd, msgs, n, flags, timeout);
-    for (int i = 0; i < got && kernel.truncate; i++) {
-        msgs[i].msg_hdr.msg_flags |= MSG_TRUNC;
-    }
-    return got;
 }

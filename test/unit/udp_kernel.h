@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a kernel does rarely (refuse a GSO train, run out of buffers, cut a datagram), on demand. A
- * program that is linked with udp_kernel.c has its syscall() and recvmmsg(), which stand before
- * libc's, and which assert that only unconnected sockets are given an address to send to.
+ * program that is linked with udp_kernel.c has its syscall(), which stands before libc's, and which
+ * asserts that only unconnected sockets are given an address to send to.
  */
 #ifndef UDP_KERNEL_H
 #define UDP_KERNEL_H
