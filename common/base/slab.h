@@ -42,7 +42,7 @@ void dw_slab_fini(struct dw_slab *slab);
 /* At least `bytes` <= DW_SLAB_MAX_BYTES, as many as *room says, aligned to 16; NULL: the bound is
  * reached. */
 void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room);
-/* Whether so many whole chunks are left to others after a get of `bytes`. */
+/* Whether a get of `bytes` takes no whole chunk, or leaves so many to others. */
 bool dw_slab_leaves(const struct dw_slab *slab, uint32_t bytes, uint32_t chunks);
 void dw_slab_put(struct dw_slab *slab, void *buffer);
 /* Gives back half of the chunks that have been empty since the last call, and keeps one. True:

@@ -79,7 +79,7 @@ struct dw_streams {
 };
 
 /* silence_ns: a peer that is silent on an idle connection is asked whether it is there after half
- * of that, and gone when it does not answer; 0: never. While data is owed, the system's limits
+ * of that, and gone when it does not answer; in whole seconds, 2 at least; 0: never. While data is owed, the system's limits
  * hold. */
 int dw_tcp_open(uint64_t silence_ns, struct dw_streams **streams);
 

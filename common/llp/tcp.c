@@ -3,17 +3,21 @@
 #define _GNU_SOURCE /* accept4 */
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/base/list.h"
 #include "common/llp/explain.h"
 #include "common/llp/socket_slab.h"
 #include "common/llp/stream.h"
 #include "common/llp/udp.h"
 
 #define EVENTS_PER_WAIT 64
+/* Of a silent peer, a second apart at least; the system may have set any other number. */
+#define KEEPALIVE_PROBES 8
 /* Of a segment whose size TCP does not tell: the least IPv4 host's. */
 #define EMSS_DEFAULT 536
 /* IP_BIND_ADDRESS_NO_PORT: a port of its own for each source address would run out. */
@@ -22,14 +26,16 @@
 struct tcp_set {
     struct dw_streams streams;
     uint64_t silence_ns;
-    int wake_fd; /* -1: never woken yet */
+    int wake_fd;              /* -1: never woken yet */
+    struct dw_list unwatched; /* streams that epoll has no room for: asked one by one */
 };
 
 struct tcp_stream {
     struct dw_stream stream;
     struct tcp_set *set;
     int fd;
-    unsigned watched; /* DW_STREAM_* */
+    unsigned wanted, watched; /* DW_STREAM_*; what epoll was told */
+    struct dw_list link;      /* in the set's unwatched */
 };
 
 static struct tcp_stream *of(struct dw_stream *stream)
@@ -82,19 +88,34 @@ static int tcp_finish_connect(struct dw_stream *stream)
     return -error;
 }
 
+/* EPOLLIN is POLLIN, and so on. */
+static uint32_t events_of(unsigned what)
+{
+    return (what & DW_STREAM_IN ? EPOLLIN : 0u) | (what & DW_STREAM_OUT ? EPOLLOUT : 0u);
+}
+
+static unsigned what_of(uint32_t events)
+{
+    bool broken = events & (EPOLLERR | EPOLLHUP);
+    return (events & EPOLLIN || broken ? DW_STREAM_IN : 0u) |
+           (events & EPOLLOUT || broken ? DW_STREAM_OUT : 0u);
+}
+
+/* A user's descriptors in all epoll sets are limited (fs.epoll.max_user_watches). */
 static void tcp_watch(struct dw_stream *stream, unsigned what)
 {
     struct tcp_stream *tcp = of(stream);
-    if (what == tcp->watched) {
-        return;
+    tcp->wanted = what;
+    if (what != tcp->watched) {
+        int op = !tcp->watched ? EPOLL_CTL_ADD : what ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+        struct epoll_event event = {.events = events_of(what), .data.ptr = stream->owner};
+        if (epoll_ctl(tcp->set->streams.fd, op, tcp->fd, &event) == 0) {
+            tcp->watched = what;
+        }
     }
-    int op = !tcp->watched ? EPOLL_CTL_ADD : what ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
-    struct epoll_event event = {
-        .events = (what & DW_STREAM_IN ? EPOLLIN : 0) | (what & DW_STREAM_OUT ? EPOLLOUT : 0),
-        .data.ptr = stream->owner,
-    };
-    if (epoll_ctl(tcp->set->streams.fd, op, tcp->fd, &event) == 0) {
-        tcp->watched = what;
+    dw_list_remove(&tcp->link);
+    if (tcp->watched != what) {
+        dw_list_append(&tcp->set->unwatched, &tcp->link);
     }
 }
 
@@ -158,9 +179,10 @@ static void set_options(int fd, uint64_t silence_ns)
     uint64_t silence_ms = silence_ns / 1000000;
     int silence = silence_ms > INT32_MAX ? INT32_MAX : (int)silence_ms;
     int idle_s = silence / 2000 < 1 ? 1 : silence / 2000 > 32767 ? 32767 : silence / 2000;
-    int probe_s = idle_s / 8 < 1 ? 1 : idle_s / 8;
+    int probe_s = idle_s / KEEPALIVE_PROBES < 1 ? 1 : idle_s / KEEPALIVE_PROBES;
     dw_udp_set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
     dw_udp_set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
+    dw_udp_set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, idle_s / probe_s);
     dw_udp_set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
@@ -198,6 +220,7 @@ static int make_stream(struct tcp_set *set, int fd, struct dw_stream **stream)
         return -ENOMEM;
     }
     *tcp = (struct tcp_stream){.stream = {.ops = &tcp_stream_ops}, .set = set, .fd = fd};
+    dw_list_init(&tcp->link);
     *stream = &tcp->stream;
     return 0;
 }
@@ -299,20 +322,40 @@ static int tcp_listen(struct dw_streams *streams, const struct dw_stream_listen 
         }
         return rc;
     }
-    return make_stream(set, fd, listener);
+    rc = make_stream(set, fd, listener);
+    if (rc) {
+        dw_explain(why, "out of memory");
+    }
+    return rc;
 }
 
 /* ---- the set ------------------------------------------------------------------------------ */
 
+/* Of those that epoll still has no room for. */
+static unsigned ask_unwatched(struct tcp_set *set, struct dw_stream_event *events, unsigned n)
+{
+    unsigned ready = 0;
+    for (struct dw_list *last = set->unwatched.prev, *it = NULL;
+         last != &set->unwatched && it != last && ready < n;) {
+        it = set->unwatched.next;
+        struct tcp_stream *tcp = dw_container(it, struct tcp_stream, link);
+        tcp_watch(&tcp->stream, tcp->wanted); /* puts it last, or takes it out */
+        struct pollfd asked = {.fd = tcp->fd, .events = (short)events_of(tcp->wanted)};
+        if (tcp->watched != tcp->wanted && poll(&asked, 1, 0) > 0) {
+            events[ready++] = (struct dw_stream_event){.owner = tcp->stream.owner,
+                                                       .what = what_of((uint32_t)asked.revents)};
+        }
+    }
+    return ready;
+}
+
 static unsigned tcp_wait(struct dw_streams *streams, struct dw_stream_event *events, unsigned n)
 {
-    const struct tcp_set *set = (const struct tcp_set *)(const void *)streams;
+    struct tcp_set *set = (struct tcp_set *)(void *)streams;
     struct epoll_event found[EVENTS_PER_WAIT];
     int count = epoll_wait(streams->fd, found, n < EVENTS_PER_WAIT ? (int)n : EVENTS_PER_WAIT, 0);
     unsigned ready = 0;
     for (int i = 0; i < count; i++) {
-        uint32_t bits = found[i].events;
-        bool broken = bits & (EPOLLERR | EPOLLHUP);
         uint64_t wakes;
         if (!found[i].data.ptr) {
             (void)!read(set->wake_fd, &wakes, sizeof(wakes));
@@ -320,11 +363,10 @@ static unsigned tcp_wait(struct dw_streams *streams, struct dw_stream_event *eve
         }
         events[ready++] = (struct dw_stream_event){
             .owner = found[i].data.ptr,
-            .what = (bits & EPOLLIN || broken ? DW_STREAM_IN : 0u) |
-                    (bits & EPOLLOUT || broken ? DW_STREAM_OUT : 0u),
+            .what = what_of(found[i].events),
         };
     }
-    return ready;
+    return ready + ask_unwatched(set, events + ready, n - ready);
 }
 
 /* Without a descriptor for it nobody is woken, and sleeps last as long as they were meant to. */
@@ -373,6 +415,7 @@ int dw_tcp_open(uint64_t silence_ns, struct dw_streams **streams)
     set->streams.ops = &tcp_streams_ops;
     set->silence_ns = silence_ns;
     set->wake_fd = -1;
+    dw_list_init(&set->unwatched);
     set->streams.fd = epoll_create1(EPOLL_CLOEXEC);
     if (set->streams.fd < 0) {
         int rc = -errno;

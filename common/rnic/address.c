@@ -60,7 +60,7 @@ static bool unpack_interface(struct diwarp_interface *interface, const uint8_t *
     };
     memcpy(interface->ip, p + 8, sizeof interface->ip);
     return (p[0] == 4 || p[0] == 6) && p[1] <= (p[0] == 6 ? 128 : 32) && p[2] <= 1 &&
-           interface->mtu_bytes >= 576;
+           interface->mtu_bytes >= DW_MTU_MIN_BYTES;
 }
 
 int diwarp_address_unpack(struct diwarp_address *address, const void *buf, size_t len)

@@ -13,6 +13,7 @@
 #include "common/llp/interface.h"
 #include "common/rel/recvwin.h"
 #include "common/wire/crc32c.h"
+#include "common/wire/llp_header.h"
 
 /* Waking a peer costs less than a microsecond, so it need not be idle for long. */
 #define REST_NS 20000000
@@ -69,7 +70,8 @@ uint64_t dw_device_random(struct diwarp_device *device)
 {
     uint64_t z;
     do
-        z = dw_siphash(device->random_key, device->random_count++);
+        z = dw_siphash(device->random_key,
+                       __atomic_fetch_add(&device->random_count, 1, __ATOMIC_RELAXED));
     while (!z);
     return z;
 }
@@ -117,23 +119,39 @@ static void keep_one_family(struct diwarp_device *device)
         device->interface_count = kept;
 }
 
+/* No peer takes an address with a smaller MTU. */
+static int keep_large_mtus(struct diwarp_device *device, struct diwarp_diagnosis *why)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < device->interface_count; i++)
+        if (device->interfaces[i].mtu_bytes >= DW_MTU_MIN_BYTES)
+            device->interfaces[kept++] = device->interfaces[i];
+    device->interface_count = kept;
+    if (kept)
+        return 0;
+    snprintf(why->text, sizeof why->text, "no interface has an MTU of %u bytes or more",
+             DW_MTU_MIN_BYTES);
+    return -ENODEV;
+}
+
 static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis *why)
 {
     if (device->env.interfaces) {
         device->interface_count = device->env.interface_count;
         memcpy(device->interfaces, device->env.interfaces,
                device->interface_count * sizeof *device->interfaces);
-        keep_one_family(device);
-        return 0;
+    } else {
+        int n = dw_interface_list(device->attr.if_include, device->attr.if_exclude,
+                                  device->interfaces, why);
+        if (n < 0)
+            return n;
+        device->interface_count = (unsigned)n;
+        device->host_id = dw_interface_host_id();
     }
-    int n = dw_interface_list(device->attr.if_include, device->attr.if_exclude, device->interfaces,
-                              why);
-    if (n < 0)
-        return n;
-    device->interface_count = (unsigned)n;
-    keep_one_family(device);
-    device->host_id = dw_interface_host_id();
-    return 0;
+    int rc = keep_large_mtus(device, why);
+    if (!rc)
+        keep_one_family(device);
+    return rc;
 }
 
 int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *env,

@@ -34,8 +34,8 @@ struct diwarp_device {
     unsigned interface_count;
     uint64_t host_id;
     uint64_t random_key[2]; /* from the kernel, or the seed of env */
-    uint64_t random_count;  /* numbers drawn */
-    pthread_mutex_t lock; /* see lock.h */
+    uint64_t random_count;  /* numbers drawn; atomic, not all who draw have the lock */
+    pthread_mutex_t lock;   /* see lock.h */
 };
 
 /* diwarp_open_device() with an environment; env may be NULL. */

@@ -15,7 +15,6 @@
 
 /* An IPv4 host takes datagrams of this size whatever the link (RFC 791 3.1); a peer that names less
  * would leave no room for headers. */
-#define MIN_MTU_BYTES 576
 
 #define INTRO_IPV4 4
 #define INTRO_IPV6 6
@@ -120,7 +119,7 @@ int dw_intro_get(struct dw_intro *intro, const uint8_t *buf, size_t len)
     intro->port = dw_get_be16(buf + 10);
     intro->mtu_bytes = dw_get_be16(buf + 12);
     memcpy(intro->ip, buf + 16, sizeof intro->ip);
-    if (intro->port == 0 || intro->mtu_bytes < MIN_MTU_BYTES) {
+    if (intro->port == 0 || intro->mtu_bytes < DW_MTU_MIN_BYTES) {
         return -EPROTO;
     }
     return 0;

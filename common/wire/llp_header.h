@@ -13,6 +13,9 @@
 #define DW_CRC_BYTES         4
 #define DW_SEGMENT_LEN_BYTES 2
 
+/* Of an interface that peers are told of: what every IPv4 host takes (RFC 791 section 3.1). */
+#define DW_MTU_MIN_BYTES 576u
+
 enum dw_llp_type {
     DW_LLP_UD = 0,          /* unreliable: psn, ack, sack, credit, REFUSING are 0 */
     DW_LLP_DATA = 1,        /* RD, takes a PSN */
@@ -79,10 +82,12 @@ struct dw_intro {
 void dw_llp_header_put(uint8_t *buf, const struct dw_llp_header *header);
 
 /* Reads the header of a datagram of len bytes. 0; -EBADMSG: shorter than header and trailer;
- * -EPROTONOSUPPORT: another version; -EPROTO: unknown type or flag. Reads nothing past len. */
+ * -EPROTONOSUPPORT: another version; -EPROTO: unknown type or flag, or a field
+ * that its type does not have is not 0. Reads nothing past len. */
 int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t len);
 
-/* Exactly DW_INTRO_BYTES. get: -EBADMSG (short), -EPROTO (unknown family, port 0). */
+/* Exactly DW_INTRO_BYTES. get: -EBADMSG (short), -EPROTO (unknown family, port 0, a small
+ * MTU, unused bytes that are not 0). */
 void dw_intro_put(uint8_t *buf, const struct dw_intro *intro);
 int dw_intro_get(struct dw_intro *intro, const uint8_t *buf, size_t len);
 

@@ -108,7 +108,7 @@ static void fuzz_framed(const uint8_t *data, size_t size, struct dw_mpa_stream t
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct dw_mpa_stream stream;
-    size_t frame;
+    size_t frame, left;
     uint8_t *bytes;
 
     if (size < 1) {
@@ -121,10 +121,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     frame = fuzz_frame(data + 1, size - 1, data[0] & REPLY ? DW_MPA_REPLY : DW_MPA_REQUEST);
-    bytes = malloc(size);
+    left = size - 1 - frame;
+    if (left == 0) {
+        return 0;
+    }
+    bytes = malloc(left); /* no more, so that a read beyond it is seen */
     require(bytes != NULL);
-    memcpy(bytes, data + 1 + frame, size - 1 - frame);
-    fuzz_stream(bytes, size - 1 - frame, stream);
+    memcpy(bytes, data + 1 + frame, left);
+    fuzz_stream(bytes, left, stream);
     free(bytes);
     return 0;
 }

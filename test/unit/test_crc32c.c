@@ -15,13 +15,15 @@
 
 #define ALL_LENGTHS_UP_TO 1100
 #define ALIGNMENTS        16
+#define LINE_BYTES        64 /* what is written past the cache at once */
 #define LARGE_BYTES       70000
 #define GUARD             0xa5
 
 static const char *const paths[] = {"portable", "sse4.2", "vpclmulqdq"};
 static const char *best;
 
-static uint8_t source[LARGE_BYTES + ALIGNMENTS], copied[LARGE_BYTES + 2 * ALIGNMENTS];
+static uint8_t source[LARGE_BYTES + ALIGNMENTS];
+static _Alignas(LINE_BYTES) uint8_t copied[LARGE_BYTES + LINE_BYTES + ALIGNMENTS];
 
 /* Runs `check` once for each path that the CPU has, and returns to the best one. */
 static void on_each_path(void (*check)(void))
@@ -108,7 +110,7 @@ static void check_copy_by(uint32_t (*copy)(uint32_t, void *, const void *, size_
 {
     uint8_t *dst = copied + dst_align;
 
-    memset(copied, GUARD, len + 2 * ALIGNMENTS);
+    memset(copied, GUARD, dst_align + len + ALIGNMENTS);
     assert_int_equal(copy(0x12345678, dst, source + src_align, len), expected);
     dw_crc32c_copy_fence();
     assert_int_equal(memcmp(dst, source + src_align, len), 0);
@@ -133,6 +135,8 @@ static void check_copy_all_lengths(void)
 
         for (size_t len = 0; len <= ALL_LENGTHS_UP_TO; len++) {
             check_copy((5 * align + 3) % ALIGNMENTS, align, len, ~state);
+            check_copy_by(dw_crc32c_copy_past, (13 * align + 7 * len) % LINE_BYTES, align, len,
+                          ~state);
             state = reference_byte(state, source[align + len]);
         }
     }
@@ -198,6 +202,8 @@ static void check_exact_buffers(void)
             memcpy(src, source, len);
         }
         assert_int_equal(dw_crc32c_copy(0, dst, src, len), dw_crc32c(0, src, len));
+        assert_int_equal(dw_crc32c_copy_past(0, dst, src, len), dw_crc32c(0, src, len));
+        dw_crc32c_copy_fence();
         free(src);
         free(dst);
     }

@@ -192,6 +192,31 @@ static void qp_create__port_in_use(void **state)
     holder_close(&holder);
 }
 
+/* No peer would take an address that names them. */
+static void device_open__small_mtus_are_left_out(void **state)
+{
+    (void)state;
+    static const struct diwarp_interface all[] = {
+        {.name = "small0", .family = AF_INET, .prefix_bits = 24, .mtu_bytes = 575, .ip = {10, 1}},
+        {.name = "least0", .family = AF_INET, .prefix_bits = 24, .mtu_bytes = 576, .ip = {10, 2}},
+        {.name = "small1", .family = AF_INET, .prefix_bits = 24, .mtu_bytes = 68, .ip = {10, 3}},
+    };
+    struct diwarp_device_attr attr = loopback_attr(1);
+    struct dw_env env = {.interfaces = all, .interface_count = 3};
+    struct diwarp_diagnosis why = {.text = ""};
+    struct diwarp_device *device;
+    struct diwarp_device_info info;
+
+    assert_int_equal(dw_device_open(&attr, &env, &device, &why), 0);
+    diwarp_query_device(device, &info);
+    assert_int_equal(info.interface_count, 1);
+    assert_string_equal(info.interfaces[0].name, "least0");
+    diwarp_close_device(device);
+    env.interface_count = 1;
+    assert_int_equal(dw_device_open(&attr, &env, &device, &why), -ENODEV);
+    assert_non_null(strstr(why.text, "MTU"));
+}
+
 static void qp_create__address_of_another_host(void **state)
 {
     (void)state;
@@ -392,6 +417,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(device_open__attributes_are_checked),
         cmocka_unit_test(device_open__wrong_interfaces_are_named),
+        cmocka_unit_test(device_open__small_mtus_are_left_out),
         cmocka_unit_test(device_query__tells_what_is_there),
         cmocka_unit_test(device_open__keeps_one_family),
         cmocka_unit_test(device_random__seeds),
