@@ -125,13 +125,10 @@ static void probe(struct dw_peer *peer, uint64_t now_ns)
     dw_transmit_bare(peer, DW_LLP_PROBE, probe_clock(now_ns));
 }
 
-bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_ns)
+void dw_peer_ask(struct dw_peer *peer, uint64_t now_ns)
 {
-    if (peer->heard_ns > asked_ns)
-        return false;
     if (now_ns >= peer->probe_sent_ns + dw_peer_rto_ns(peer, 0))
         probe(peer, now_ns);
-    return true;
 }
 
 static void doubt(struct dw_peer *peer)

@@ -86,9 +86,9 @@ void dw_peer_on_record(struct dw_peer *peer, uint64_t now_ns);
 uint64_t dw_peer_probe_sent_ns(uint32_t psn, uint64_t now_ns);
 /* It began something that it has to go on with, unasked: sees that it is probed when silent. */
 void dw_peer_watch(struct dw_peer *peer);
-/* Not heard since we asked: it computes, or what we asked was lost. A probe finds out and costs
- * less than asking again would, once it reads all that waits for it. False: it was heard. */
-bool dw_peer_probe_silent(struct dw_peer *peer, uint64_t asked_ns, uint64_t now_ns);
+/* Probes it, unless that was done a short time ago: whether it computes, or something was lost.
+ * That costs less than asking for things again would, once it reads all that waits for it. */
+void dw_peer_ask(struct dw_peer *peer, uint64_t now_ns);
 void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns);
 /* Something is to come from it: an answer, or the rest of what it began. */
 bool dw_peer_owes(const struct dw_peer *peer);

@@ -190,28 +190,61 @@ static void take_back(struct dw_sink *sink)
 
 /* ---- sink ---- */
 
+static void ask_again(struct dw_sink *sink, uint64_t now_ns)
+{
+    struct dw_range missing[DW_RECORD_MAX_RANGES];
+    unsigned n = dw_record_sink_on_timeout(&sink->record, missing, DW_RECORD_MAX_RANGES);
+    sink->asked_ns = now_ns;
+    dw_sink_send_status(sink, missing, n);
+    if (sink->record.backoff > FRUITLESS_MAX)
+        set_aside(sink);
+}
+
+static bool is_overdue(const struct dw_sink *sink, uint64_t now_ns)
+{
+    return !sink->held && dw_record_sink_due_bytes(&sink->record) &&
+           now_ns >= sink_deadline_ns(sink);
+}
+
+static uint64_t asked_or_heard_ns(const struct dw_sink *sink)
+{
+    return sink->asked_ns > sink->record.heard_ns ? sink->asked_ns : sink->record.heard_ns;
+}
+
+static void look_later(struct dw_sink *sink, uint64_t now_ns)
+{
+    dw_heap_set(&sink->peer->qp->timers, &sink->timer,
+                now_ns + dw_peer_rto_ns(sink->peer, sink->record.backoff));
+}
+
+/* What does not come may still wait in the source's socket, on a slow link for longer than any
+ * time-out. The answer to a probe goes behind it: only what is missing then is asked for again. */
 static void on_sink_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_sink *sink = dw_container(timer, struct dw_sink, timer);
-    if (sink->held || !dw_record_sink_due_bytes(&sink->record))
-        return;
-    if (now_ns >= sink_deadline_ns(sink)) {
-        if (sink->asked_ns && dw_peer_probe_silent(sink->peer, sink->asked_ns, now_ns)) {
-            sink->record.backoff++;
-            set_aside(sink);
-        } else {
-            struct dw_range missing[DW_RECORD_MAX_RANGES];
-            unsigned n = dw_record_sink_on_timeout(&sink->record, missing, DW_RECORD_MAX_RANGES);
-            sink->asked_ns = now_ns;
-            dw_sink_send_status(sink, missing, n);
-            if (sink->record.backoff > FRUITLESS_MAX)
+    struct dw_peer *peer = sink->peer;
+    if (is_overdue(sink, now_ns)) {
+        if (peer->probe_sent_ns > asked_or_heard_ns(sink)) {
+            bool silent = peer->probe_sent_ns >= peer->heard_ns;
+            if (++sink->record.backoff > FRUITLESS_MAX || silent)
                 set_aside(sink);
         }
-        dw_heap_set(&sink->peer->qp->timers, timer,
-                    now_ns + dw_peer_rto_ns(sink->peer, sink->record.backoff));
-        return;
+        dw_peer_ask(peer, now_ns);
+        look_later(sink, now_ns);
+    } else if (!sink->held && dw_record_sink_due_bytes(&sink->record)) {
+        arm(sink);
     }
-    arm(sink);
+}
+
+void dw_rdma_on_probe_reply(struct dw_peer *peer, uint64_t sent_ns, uint64_t now_ns)
+{
+    dw_list_foreach (it, &peer->sinks) {
+        struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
+        if (is_overdue(sink, now_ns) && sent_ns > asked_or_heard_ns(sink)) {
+            ask_again(sink, now_ns);
+            look_later(sink, now_ns);
+        }
+    }
 }
 
 struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total, uint64_t now_ns)

@@ -169,6 +169,15 @@ static void free_acked(struct dw_peer *peer, struct dw_list *acked)
     }
 }
 
+/* How many datagrams it tells to be lost. */
+static unsigned take_probe_reply(struct dw_peer *peer, const struct dw_llp_header *header,
+                                 uint64_t now_ns)
+{
+    uint64_t sent_ns = dw_peer_probe_sent_ns(header->psn, now_ns);
+    dw_rdma_on_probe_reply(peer, sent_ns, now_ns);
+    return dw_sendwin_on_probe_reply(&peer->sendwin, sent_ns);
+}
+
 /* Taken after the segments: a refusal that travels with the ack must come first. */
 static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, uint64_t now_ns)
 {
@@ -189,8 +198,7 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     }
     unsigned lost = result.lost;
     if (header->type == DW_LLP_PROBE_REPLY)
-        lost +=
-            dw_sendwin_on_probe_reply(&peer->sendwin, dw_peer_probe_sent_ns(header->psn, now_ns));
+        lost += take_probe_reply(peer, header, now_ns);
     if (lost)
         dw_transmit_lost(peer, now_ns);
     /* Also what was held back while it refused: then nothing is acknowledged a second time. */

@@ -160,9 +160,12 @@ int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n,
 
 static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
 {
+    /* What fills window or credit holds up the next: its acknowledgement is not to wait. */
+    bool ask =
+        datagram->ack_request || !dw_sendwin_may_send(&peer->sendwin, datagram->tx.truesize_bytes);
     /* The room for an intro was fixed when the datagram was begun. */
-    put_lead(peer, datagram->buf, DW_LLP_DATA, datagram->ack_request ? DW_LLP_ACK_REQUEST : 0,
-             datagram->tx.psn, datagram->intro);
+    put_lead(peer, datagram->buf, DW_LLP_DATA, ask ? DW_LLP_ACK_REQUEST : 0, datagram->tx.psn,
+             datagram->intro);
 }
 
 void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram)

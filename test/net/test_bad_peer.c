@@ -136,6 +136,38 @@ static void peer__silent(void **state)
     close_pair();
 }
 
+/* An acknowledgement of what was never sent ends nothing that was. */
+static void peer__acknowledges_what_was_not_sent(void **state)
+{
+    (void)state;
+    static struct forger forger;
+    struct diwarp_ah *ah = NULL;
+    open_pair(loopback_attr(0));
+    exchange();
+    forger_open(&forger, &a.address, DW_LLP_ACK, FORGER_RANK);
+    struct diwarp_address address = forger_address(&forger, &a.address);
+    assert_int_equal(diwarp_create_ah(a.qp, &address, &ah), 0);
+    const unsigned sends = a.sends;
+    assert_int_equal(post(&a, ah, IBV_WR_SEND, big_a, 10, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+    const uint32_t wrong[] = {2, 3, 257, 0x7fffffff};
+    for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        const uint64_t dropped = a.counters->drop_header;
+        forger.header.flags = DW_LLP_INTRO;
+        forger.header.ack = wrong[i];
+        forge_begin(&forger);
+        forge_send(&forger);
+        RUN_UNTIL(a.counters->drop_header > dropped, &a);
+        assert_int_equal(a.sends, sends);
+    }
+    forger.header.ack = 1;
+    forge_begin(&forger);
+    forge_send(&forger);
+    RUN_UNTIL(a.sends == sends + 1, &a);
+    diwarp_destroy_ah(ah);
+    forger_close(&forger);
+    close_pair();
+}
+
 /* Who asks without end and acknowledges no answer: these may neither pile up for ever nor take the
  * room of posts to others. */
 
@@ -431,6 +463,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peer__vanished),
         cmocka_unit_test(peer__silent),
+        cmocka_unit_test(peer__acknowledges_what_was_not_sent),
         cmocka_unit_test(peer__takes_no_refusals),
         cmocka_unit_test(peer__takes_no_completes),
         cmocka_unit_test(peer__keeps_no_grants),

@@ -238,6 +238,18 @@ static void on_release(struct sim_node *node, const struct diwarp_wc *wc)
         op->released = true;
 }
 
+/* What a success promises holds when it is told, not only in the end. */
+static void check_done(struct sim_rd *rd, const struct sim_rd_op *op, const struct diwarp_wc *wc)
+{
+    const uint8_t *written = rd->hosts[op->target].writable + op->remote_offset;
+    sim_check(&rd->world, wc->wc.byte_len == op->bytes);
+    if (op->kind == SIM_RD_READ)
+        sim_check(&rd->world, sim_pattern_matches(SIM_RD_READABLE_ID + op->target,
+                                                  op->remote_offset, op->buf, op->bytes));
+    if (op->kind == SIM_RD_WRITE && op->fault == SIM_RD_RIGHT)
+        sim_check(&rd->world, sim_pattern_matches(op->id, 0, written, op->bytes));
+}
+
 static void on_completion(struct sim_node *node, const struct diwarp_wc *wc)
 {
     static const enum ibv_wc_opcode opcodes[] = {IBV_WC_SEND, IBV_WC_RDMA_READ, IBV_WC_RDMA_WRITE,
@@ -254,7 +266,9 @@ static void on_completion(struct sim_node *node, const struct diwarp_wc *wc)
                  op->completions_max);
     op->ended = true;
     op->status = wc->wc.status;
-    if (op->kind == SIM_RD_SEND)
+    if (op->status == IBV_WC_SUCCESS)
+        check_done(rd, op, wc);
+    if (op->kind == SIM_RD_SEND || op->kind == SIM_RD_WRITE)
         memset(op->buf, FILL_REUSED, op->bytes);
     if (op->kind == SIM_RD_ADD || op->kind == SIM_RD_SWAP) {
         uint64_t *seen = &rd->hosts[op->target].seen[op->remote_offset / sizeof(uint64_t)];

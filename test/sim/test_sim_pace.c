@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How long things take, and that nothing travels twice without need: senders that fill window or
+ * credit, links slower than the time-outs, one loss amid a record. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "test/sim/sim_fixture.h"
+
+static unsigned received;
+
+static void count_received(struct sim_world *world, struct sim_node *node,
+                           const struct diwarp_wc *wc)
+{
+    (void)world;
+    (void)node;
+    received += wc->wc.opcode == IBV_WC_RECV;
+}
+
+/* Each of the others sends so many to the last node. Returns when all have come. */
+static uint64_t incast_ns(struct fixture *f, unsigned sends, uint32_t bytes)
+{
+    unsigned senders = f->config.node_count - 1;
+    uint8_t *data = fixture_payload(1, bytes);
+    fixture_open(f);
+    f->world.on_wc = count_received;
+    received = 0;
+    uint64_t begin_ns = f->world.net.now_ns;
+    for (unsigned n = 0; n < senders; n++)
+        for (unsigned i = 0; i < sends; i++)
+            assert_int_equal(
+                fixture_post(f, n, senders, i, IBV_WR_SEND_WITH_IMM, 0, data, bytes, NULL), 0);
+    while (received < senders * sends && f->world.net.now_ns - begin_ns < SECOND)
+        assert_true(sim_world_step(&f->world));
+    uint64_t took_ns = f->world.net.now_ns - begin_ns;
+    fixture_run(f, SECOND);
+    fixture_close(f);
+    free(data);
+    return took_ns;
+}
+
+/* The credit of each is a few datagrams: nobody waits for the acknowledgement delay. */
+static void sends__many_senders__small_receive_buffer(void **state)
+{
+    (void)state;
+    enum { SENDERS = 15, SENDS = 100, BYTES = 4000 };
+    static const uint32_t rcvbufs[] = {212992, 425984};
+    for (size_t i = 0; i < sizeof rcvbufs / sizeof *rcvbufs; i++) {
+        struct fixture *f = fixture_new();
+        f->config.node_count = SENDERS + 1;
+        f->config.impairment.bytes_per_ns = 12.5;
+        f->config.impairment.port_bytes_per_ns = 1.25; /* 10 Gb/s: 4.8 ms in all */
+        f->config.impairment.port_bytes = 8 << 20;
+        f->config.device.rcvbuf_bytes = rcvbufs[i];
+        assert_in_range(incast_ns(f, SENDS, BYTES), SENDERS * SENDS * BYTES / 1.25,
+                        2 * SENDERS * SENDS * BYTES / 1.25);
+    }
+}
+
+static void sends__small_window(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    f->config.impairment.bytes_per_ns = 1.25;
+    f->config.device.send_window_datagrams = 4;
+    /* 500 windows of 10 us of delay and 3 us on the wire. */
+    assert_in_range(incast_ns(f, 2000, 1000), 5 * MS, 15 * MS);
+}
+
+/* Each has measured the other. */
+static void acquaint(struct fixture *f)
+{
+    uint8_t data[8] = {0};
+    for (unsigned i = 0; i < 20; i++) {
+        for (unsigned n = 0; n < 2; n++)
+            assert_int_equal(
+                fixture_post(f, n, 1 - n, 1000, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
+                0);
+        sim_world_run_for(&f->world, MS);
+    }
+    f->wc_count = 0;
+}
+
+/* Node 0 reads `count` times `bytes` of node 1. Returns when all have come. */
+static uint64_t read_all_ns(struct fixture *f, unsigned count, uint32_t bytes)
+{
+    uint8_t *remote = fixture_payload(1, bytes), **local = calloc(count, sizeof *local);
+    assert_non_null(local);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, bytes);
+    uint64_t begin_ns = f->world.net.now_ns;
+    for (unsigned i = 0; i < count; i++) {
+        local[i] = fixture_payload(2, bytes);
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_RDMA_READ, 0, local[i], bytes, mr), 0);
+    }
+    while (f->wc_count < count && f->world.net.now_ns - begin_ns < 2 * SECOND)
+        assert_true(sim_world_step(&f->world));
+    uint64_t took_ns = f->world.net.now_ns - begin_ns;
+    fixture_run(f, 2 * SECOND);
+    for (unsigned i = 0; i < count; i++) {
+        fixture_assert_status(f, 0, i, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+        assert_memory_equal(local[i], remote, bytes);
+        free(local[i]);
+    }
+    free(local);
+    free(remote);
+    return took_ns;
+}
+
+/* What the source has sent waits in its socket for longer than the time-out. */
+static void reads__slow_link__nothing_twice(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned count;
+        uint32_t bytes, mtu_bytes;
+    } cases[] = {{40, 100000, 1500}, {40, 100000, 9000}, {4, 400000, 1500}, {10, 1000000, 1500}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture *f = fixture_new();
+        f->config.impairment.bytes_per_ns = 0.125; /* 1 Gb/s */
+        f->config.mtu_bytes = cases[i].mtu_bytes;
+        fixture_open(f);
+        acquaint(f);
+        uint64_t took_ns = read_all_ns(f, cases[i].count, cases[i].bytes);
+        assert_int_equal(sim_counters(&f->world, 1)->tx_resent_record_bytes, 0);
+        assert_in_range(took_ns, 1, 10ull * cases[i].count * cases[i].bytes); /* 8 and headers */
+        fixture_close(f);
+    }
+}
+
+static enum sim_verdict lose_one_of_record(void *world, const struct sim_endpoint *from,
+                                           const uint8_t *buf, uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    struct fixture *f = fixture_of(world);
+    bool of_record = seen.ddp.opcode == DW_RDMAP_WRITE_RECORD;
+    return of_record && ++f->hits == f->hit_bytes ? SIM_DROP : SIM_PASS;
+}
+
+/* A gap shows at once; only what is last has to wait for the time-out, and that once. */
+static void read__one_datagram_lost__comes_soon(void **state)
+{
+    (void)state;
+    enum { BYTES = 1000000, DATAGRAMS = 705 };
+    static const unsigned lost[] = {1, 350, 700, DATAGRAMS};
+    uint64_t rto_min_ns = 0;
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++) {
+        struct fixture *f = fixture_new();
+        f->config.impairment.bytes_per_ns = 1.25; /* 0.8 ms in all */
+        fixture_open(f);
+        acquaint(f);
+        rto_min_ns = f->world.nodes[0].device->attr.rto_min_ns;
+        f->hit_bytes = lost[i];
+        f->world.net.filter = lose_one_of_record;
+        uint64_t took_ns = read_all_ns(f, 1, BYTES);
+        assert_true(f->hits > lost[i]);
+        assert_in_range(took_ns, 1, lost[i] < 700 ? MS + rto_min_ns / 2 : MS + 3 * rto_min_ns / 2);
+        assert_true(sim_counters(&f->world, 1)->tx_resent_record_bytes < 4 * 1500);
+        fixture_close(f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sends__many_senders__small_receive_buffer),
+        cmocka_unit_test(sends__small_window),
+        cmocka_unit_test(reads__slow_link__nothing_twice),
+        cmocka_unit_test(read__one_datagram_lost__comes_soon),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
