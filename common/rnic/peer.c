@@ -110,7 +110,7 @@ static uint32_t probe_clock(uint64_t now_ns)
     return (uint32_t)(now_ns >> PROBE_CLOCK_SHIFT);
 }
 
-uint64_t dw_peer_probe_sent_ns(uint32_t psn, uint64_t now_ns)
+static uint64_t probe_sent_ns(uint32_t psn, uint64_t now_ns)
 {
     uint32_t age = probe_clock(now_ns) - psn;
     return age <= PROBE_AGE_MAX ? now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT) : 0;
@@ -121,14 +121,23 @@ static void probe(struct dw_peer *peer, uint64_t now_ns)
     if (peer->probe_sent_ns <= peer->heard_ns)
         peer->silent_since_ns = now_ns;
     peer->probe_sent_ns = now_ns;
+    peer->probe_answered = false;
     peer->qp->counters.tx_probes++;
     dw_transmit_bare(peer, DW_LLP_PROBE, probe_clock(now_ns));
 }
 
 void dw_peer_ask(struct dw_peer *peer, uint64_t now_ns)
 {
-    if (now_ns >= peer->probe_sent_ns + dw_peer_rto_ns(peer, 0))
+    if (peer->probe_answered || now_ns >= peer->probe_sent_ns + dw_peer_rto_ns(peer, 0))
         probe(peer, now_ns);
+}
+
+uint64_t dw_peer_on_probe_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
+{
+    uint64_t sent_ns = probe_sent_ns(psn, now_ns);
+    if (psn == probe_clock(peer->probe_sent_ns))
+        peer->probe_answered = true;
+    return sent_ns;
 }
 
 static void doubt(struct dw_peer *peer)

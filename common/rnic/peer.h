@@ -11,7 +11,7 @@
 #include "common/rnic/address.h"
 #include "common/rnic/qp.h"
 
-#define DW_ACK_OWED_MAX 63u
+#define DW_ACK_OWED_MAX 31u
 
 struct dw_peer {
     struct diwarp_qp *qp;
@@ -29,7 +29,8 @@ struct dw_peer {
 
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes;
-    uint8_t ack_owed_datagrams : 6; /* up to DW_ACK_OWED_MAX */
+    uint8_t ack_owed_datagrams : 5; /* up to DW_ACK_OWED_MAX */
+    bool probe_answered : 1;        /* the latest of ours */
     uint8_t probes : 2; /* in a row, each though it must have had the answer to the one before */
     uint8_t backoff : 4;
     uint8_t unreachables : 3; /* ICMP unreachable since it was heard last */
@@ -82,11 +83,11 @@ void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns);
 /* The same for a record, but while data is unacknowledged: many records do not put off its probe.
  */
 void dw_peer_on_record(struct dw_peer *peer, uint64_t now_ns);
-/* When the probe was sent whose reply has that PSN; 0: it cannot be one of ours. */
-uint64_t dw_peer_probe_sent_ns(uint32_t psn, uint64_t now_ns);
+/* Returns when the probe was sent whose reply has that PSN; 0: it cannot be one of ours. */
+uint64_t dw_peer_on_probe_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns);
 /* It began something that it has to go on with, unasked: sees that it is probed when silent. */
 void dw_peer_watch(struct dw_peer *peer);
-/* Probes it, unless that was done a short time ago: whether it computes, or something was lost.
+/* Probes it, unless an answer may still be on its way: whether it computes, or something was lost.
  * That costs less than asking for things again would, once it reads all that waits for it. */
 void dw_peer_ask(struct dw_peer *peer, uint64_t now_ns);
 void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns);

@@ -218,18 +218,31 @@ static void look_later(struct dw_sink *sink, uint64_t now_ns)
 }
 
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
- * time-out. The answer to a probe goes behind it: only what is missing then is asked for again. */
+ * time-out. The answer to a probe goes behind it: only what is missing then is asked for again. Of
+ * a source that is silent as a whole nothing waits: it is asked at once, and probed if in vain. */
+static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
+{
+    struct dw_peer *peer = sink->peer;
+    bool probed = peer->probe_sent_ns > asked_or_heard_ns(sink);
+    bool quiet = now_ns - peer->heard_ns >= dw_peer_rto_ns(peer, 0);
+    bool asked = sink->asked_ns > sink->record.heard_ns;
+    if (probed ? peer->probe_answered : quiet && !asked) {
+        ask_again(sink, now_ns);
+        return;
+    }
+    if (probed) {
+        bool silent = peer->probe_sent_ns >= peer->heard_ns;
+        if (++sink->record.backoff > FRUITLESS_MAX || silent)
+            set_aside(sink);
+    }
+    dw_peer_ask(peer, now_ns);
+}
+
 static void on_sink_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_sink *sink = dw_container(timer, struct dw_sink, timer);
-    struct dw_peer *peer = sink->peer;
     if (is_overdue(sink, now_ns)) {
-        if (peer->probe_sent_ns > asked_or_heard_ns(sink)) {
-            bool silent = peer->probe_sent_ns >= peer->heard_ns;
-            if (++sink->record.backoff > FRUITLESS_MAX || silent)
-                set_aside(sink);
-        }
-        dw_peer_ask(peer, now_ns);
+        on_overdue(sink, now_ns);
         look_later(sink, now_ns);
     } else if (!sink->held && dw_record_sink_due_bytes(&sink->record)) {
         arm(sink);

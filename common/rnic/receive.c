@@ -173,7 +173,7 @@ static void free_acked(struct dw_peer *peer, struct dw_list *acked)
 static unsigned take_probe_reply(struct dw_peer *peer, const struct dw_llp_header *header,
                                  uint64_t now_ns)
 {
-    uint64_t sent_ns = dw_peer_probe_sent_ns(header->psn, now_ns);
+    uint64_t sent_ns = dw_peer_on_probe_reply(peer, header->psn, now_ns);
     dw_rdma_on_probe_reply(peer, sent_ns, now_ns);
     return dw_sendwin_on_probe_reply(&peer->sendwin, sent_ns);
 }
