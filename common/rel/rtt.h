@@ -15,6 +15,11 @@ struct dw_rtt {
 /* Longer samples count as this: no time-out is as long. */
 #define DW_RTT_SAMPLE_MAX_NS 1000000000u
 
+/* A sample counts as so many times the estimate, and this, at most: that a peer computed once is not
+ * to slow the repair of what is lost next; a path that has become longer is learnt in some steps. */
+#define DW_RTT_GROWTH_MAX    8
+#define DW_RTT_GROWTH_MAX_NS 2000000u
+
 static inline void dw_rtt_init(struct dw_rtt *rtt)
 {
     *rtt = (struct dw_rtt){0};
@@ -28,6 +33,9 @@ static inline void dw_rtt_on_sample(struct dw_rtt *rtt, uint64_t sample_ns)
         rtt->rttvar_ns = sample / 2;
         return;
     }
+    uint64_t limit = (uint64_t)DW_RTT_GROWTH_MAX * rtt->srtt_ns + DW_RTT_GROWTH_MAX_NS;
+    if (sample > limit)
+        sample = (uint32_t)limit;
     uint32_t error = sample > rtt->srtt_ns ? sample - rtt->srtt_ns : rtt->srtt_ns - sample;
     rtt->rttvar_ns += error / 4 - rtt->rttvar_ns / 4;
     rtt->srtt_ns += sample / 8 - rtt->srtt_ns / 8;

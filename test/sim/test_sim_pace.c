@@ -161,6 +161,42 @@ static void read__one_datagram_lost__comes_soon(void **state)
     }
 }
 
+static enum sim_verdict lose_send(void *world, const struct sim_endpoint *from, const uint8_t *buf,
+                                  uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    return seen.ddp.opcode == DW_RDMAP_SEND_IMM && !fixture_of(world)->hits++ ? SIM_DROP : SIM_PASS;
+}
+
+/* How long the peer computed before is no measure of the path. */
+static void send__lost_after_the_peer_computed__comes_soon(void **state)
+{
+    (void)state;
+    static const uint64_t computed_ms[] = {0, 50, 1000};
+    uint8_t data[8] = {0};
+    for (size_t i = 0; i < sizeof computed_ms / sizeof *computed_ms; i++) {
+        struct fixture *f = fixture_new();
+        fixture_open(f);
+        acquaint(f);
+        for (unsigned times = 0; times < 3; times++) {
+            f->world.nodes[1].paused_until_ns = f->world.net.now_ns + computed_ms[i] * MS;
+            assert_int_equal(
+                fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
+            sim_world_run_for(&f->world, (computed_ms[i] + 1) * MS);
+        }
+        f->wc_count = 0;
+        f->world.net.filter = lose_send;
+        uint64_t begin_ns = f->world.net.now_ns;
+        assert_int_equal(
+            fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
+        while (!fixture_count(f, 1, IBV_WC_RECV))
+            assert_true(sim_world_step(&f->world));
+        assert_in_range(f->world.net.now_ns - begin_ns, 1, 30 * MS);
+        fixture_run(f, SECOND);
+        fixture_close(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +204,7 @@ int main(void)
         cmocka_unit_test(sends__small_window),
         cmocka_unit_test(reads__slow_link__nothing_twice),
         cmocka_unit_test(read__one_datagram_lost__comes_soon),
+        cmocka_unit_test(send__lost_after_the_peer_computed__comes_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,6 +94,22 @@ static void rtt_on_sample__follows_a_change(void **state)
     assert_in_range(rtt.srtt_ns, 10000, 10100);
 }
 
+/* The peer computed for a second; then, for comparison, the path has become as long. */
+static void rtt_on_sample__one_that_stands_out(void **state)
+{
+    (void)state;
+    struct dw_rtt rtt;
+
+    dw_rtt_init(&rtt);
+    for (unsigned i = 0; i < 100; i++)
+        dw_rtt_on_sample(&rtt, 50000);
+    dw_rtt_on_sample(&rtt, 1000000000);
+    assert_in_range(dw_rtt_rto_ns(&rtt, RTO_MIN_NS, 0), RTO_MIN_NS, 4000000);
+    for (unsigned i = 0; i < 40; i++)
+        dw_rtt_on_sample(&rtt, 90000000);
+    assert_in_range(rtt.srtt_ns, 80000000, 90000000);
+}
+
 /* Whatever the samples, the estimate stays among them and the time-out within its limits. */
 static void rtt__stays_in_bounds(void **state)
 {
@@ -123,6 +139,7 @@ int main(void)
         cmocka_unit_test(rtt_on_sample__sequences),
         cmocka_unit_test(rtt_rto__backoff),
         cmocka_unit_test(rtt_on_sample__follows_a_change),
+        cmocka_unit_test(rtt_on_sample__one_that_stands_out),
         cmocka_unit_test(rtt__stays_in_bounds),
     };
 
