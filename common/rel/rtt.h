@@ -15,8 +15,9 @@ struct dw_rtt {
 /* Longer samples count as this: no time-out is as long. */
 #define DW_RTT_SAMPLE_MAX_NS 1000000000u
 
-/* A sample counts as so many times the estimate, and this, at most: that a peer computed once is not
- * to slow the repair of what is lost next; a path that has become longer is learnt in some steps. */
+/* A sample counts as so many times the estimate, and this, at most: that a peer computed once is
+ * not to slow the repair of what is lost next; a path that has become longer is learnt in some
+ * steps. */
 #define DW_RTT_GROWTH_MAX    8
 #define DW_RTT_GROWTH_MAX_NS 2000000u
 

@@ -187,8 +187,8 @@ static void send__lost_after_the_peer_computed__comes_soon(void **state)
         f->wc_count = 0;
         f->world.net.filter = lose_send;
         uint64_t begin_ns = f->world.net.now_ns;
-        assert_int_equal(
-            fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
+        assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
+                         0);
         while (!fixture_count(f, 1, IBV_WC_RECV))
             assert_true(sim_world_step(&f->world));
         assert_in_range(f->world.net.now_ns - begin_ns, 1, 30 * MS);
