@@ -364,6 +364,7 @@ static void check_qp_rest(struct sim_world *world, struct diwarp_qp *qp)
 {
     sim_check(world, !qp->cq->count);
     sim_check(world, !qp->granted_bytes);
+    sim_check(world, !qp->granted_records);
     sim_check(world, !qp->sinks.count);
     sim_check(world, !qp->sources.count);
     sim_check(world, !qp->atomics.count);
@@ -374,6 +375,7 @@ static void check_qp_rest(struct sim_world *world, struct diwarp_qp *qp)
     sim_check(world, !qp->assembly_count);
     sim_check(world, !qp->assembly_bytes);
     sim_check(world, !qp->datagrams.used);
+    sim_check(world, qp->timers.reserved == 1 + qp->counters.peers_active); /* 1: trim_timer */
     check_given_back(world, qp);
 }
 
