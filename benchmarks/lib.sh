@@ -63,7 +63,6 @@ cores()
         done | sort -u | wc -l
 }
 
-
 # set_mca_options BTL [INTERFACE]: fills the array mca_options. All on one host: TCP is kept on the
 # loopback interface, so that it neither needs nor prefers another one.
 set_mca_options()
@@ -93,8 +92,8 @@ launch()
     fi
     set_mca_options "$btl"
     # In the foreground, so that Ctrl-C reaches mpirun, which ends its ranks.
-    timeout --foreground -k 10 "$seconds" "$mpirun" -np "$ranks" "${placement[@]}" "${mca_options[@]}" \
-        "${options[@]}" "$@"
+    timeout --foreground -k 10 "$seconds" "$mpirun" -np "$ranks" "${placement[@]}" \
+        "${mca_options[@]}" "${options[@]}" "$@"
 }
 
 # Value of key $1 in the first line of stdin that begins with the words $2.

@@ -67,9 +67,9 @@ struct diwarp_address {
 /* Bytes that diwarp_address_pack() writes at most. */
 #define DIWARP_ADDRESS_MAX_BYTES 256
 
-/* Network form of an address. pack returns the bytes written or -ENOSPC; unpack checks what
- * would be used and returns -EPROTO when the bytes are no address of this version (-EPROTONOSUPPORT: of another
- * version). */
+/* Network form of an address. pack returns the bytes written or -ENOSPC; unpack checks what would be
+ * used and returns -EPROTO when the bytes are no address of this version (-EPROTONOSUPPORT: of
+ * another version). */
 DIWARP_EXPORT int diwarp_address_pack(const struct diwarp_address *address, void *buf, size_t len);
 DIWARP_EXPORT int diwarp_address_unpack(struct diwarp_address *address, const void *buf,
                                         size_t len);

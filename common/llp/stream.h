@@ -75,12 +75,13 @@ struct dw_streams_ops {
 /* A set of streams that are watched together. */
 struct dw_streams {
     const struct dw_streams_ops *ops;
-    int fd; /* readable when a watched stream is ready; -1: cannot be polled */
+    int fd; /* readable when a watched stream is ready, but for those that the system has no room to
+             * watch (each wait() asks them); -1: cannot be polled */
 };
 
 /* silence_ns: a peer that is silent on an idle connection is asked whether it is there after half
- * of that, and gone when it does not answer; in whole seconds, 2 at least; 0: never. While data is owed, the system's limits
- * hold. */
+ * of that, and gone when it does not answer; in whole seconds, 2 at least; 0: never. While data is
+ * owed, the system's limits hold. */
 int dw_tcp_open(uint64_t silence_ns, struct dw_streams **streams);
 
 #endif

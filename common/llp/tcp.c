@@ -16,6 +16,8 @@
 #include "common/llp/udp.h"
 
 #define EVENTS_PER_WAIT 64
+/* At streams that epoll has no room for: two calls each. */
+#define LOOKS_PER_WAIT 64
 /* Of a silent peer, a second apart at least; the system may have set any other number. */
 #define KEEPALIVE_PROBES 8
 /* Of a segment whose size TCP does not tell: the least IPv4 host's. */
@@ -334,9 +336,9 @@ static int tcp_listen(struct dw_streams *streams, const struct dw_stream_listen 
 /* Of those that epoll still has no room for. */
 static unsigned ask_unwatched(struct tcp_set *set, struct dw_stream_event *events, unsigned n)
 {
-    unsigned ready = 0;
+    unsigned ready = 0, looks = 0;
     for (struct dw_list *last = set->unwatched.prev, *it = NULL;
-         last != &set->unwatched && it != last && ready < n;) {
+         last != &set->unwatched && it != last && ready < n && looks < LOOKS_PER_WAIT; looks++) {
         it = set->unwatched.next;
         struct tcp_stream *tcp = dw_container(it, struct tcp_stream, link);
         tcp_watch(&tcp->stream, tcp->wanted); /* puts it last, or takes it out */
@@ -353,7 +355,10 @@ static unsigned tcp_wait(struct dw_streams *streams, struct dw_stream_event *eve
 {
     struct tcp_set *set = (struct tcp_set *)(void *)streams;
     struct epoll_event found[EVENTS_PER_WAIT];
-    int count = epoll_wait(streams->fd, found, n < EVENTS_PER_WAIT ? (int)n : EVENTS_PER_WAIT, 0);
+    /* However many are ready there, the others have their turn. */
+    const unsigned others = dw_list_empty(&set->unwatched) ? 0 : (n + 3) / 4;
+    const unsigned most = n - others < EVENTS_PER_WAIT ? n - others : EVENTS_PER_WAIT;
+    int count = most > 0 ? epoll_wait(streams->fd, found, (int)most, 0) : 0;
     unsigned ready = 0;
     for (int i = 0; i < count; i++) {
         uint64_t wakes;

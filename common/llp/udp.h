@@ -35,6 +35,7 @@ struct dw_udp_hot {
     uint32_t sends;     /* how many to it, less those to others of the same slot */
     uint32_t wait;      /* sends until it gets its socket; 0: it has, or cannot have it */
     uint32_t wait_next; /* after the next doubt */
+    uint32_t carried;   /* sends through it */
 };
 
 struct dw_udp {

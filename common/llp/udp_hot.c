@@ -9,12 +9,14 @@
 
 #include "common/llp/udp.h"
 
-/* Sends to a destination, less those to others that share its slot, that make it hot. */
+/* Sends to a destination that make it hot. */
 #define HOT_SENDS 64
 /* How many more it takes after each doubt, and the most: a firewall that knows the common port only
  * lets nothing else through, and each try costs some time-outs. */
 #define WAIT_GROWTH 8
 #define WAIT_MAX    (1u << 24)
+/* A socket that has carried so many gets through: when it is doubted, the peer computes. */
+#define CARRIED_GOOD 16384
 /* More than that is not counted, so that another destination can take over in time. */
 #define HOT_SENDS_MAX 1024
 
@@ -85,6 +87,7 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
         if (__builtin_expect(hot->wait > 0, 0) && --hot->wait == 0) {
             hot->fd = open_connected(udp, to);
         }
+        hot->carried += hot->fd >= 0;
         return hot->fd;
     }
     if (hot->sends > 0) {
@@ -110,6 +113,10 @@ void dw_udp_hot_doubt(struct dw_udp *udp, const struct dw_llp_addr *to)
     }
     close(hot->fd);
     hot->fd = -1;
+    if (hot->carried >= CARRIED_GOOD) {
+        hot->wait_next = HOT_SENDS;
+    }
+    hot->carried = 0;
     hot->wait = hot->wait_next;
     if (hot->wait_next < WAIT_MAX) {
         hot->wait_next *= WAIT_GROWTH;

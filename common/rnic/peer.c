@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base/serial.h"
 #include "common/rnic/atomic.h"
 #include "common/rnic/deliver.h"
 #include "common/rnic/peer.h"
@@ -134,10 +135,12 @@ void dw_peer_ask(struct dw_peer *peer, uint64_t now_ns)
 
 uint64_t dw_peer_on_probe_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
 {
-    uint64_t sent_ns = probe_sent_ns(psn, now_ns);
-    if (psn == probe_clock(peer->probe_sent_ns))
+    const uint32_t latest = probe_clock(peer->probe_sent_ns);
+    if (dw_serial_before(latest, psn))
+        return 0; /* of one that was never sent */
+    if (psn == latest)
         peer->probe_answered = true;
-    return sent_ns;
+    return probe_sent_ns(psn, now_ns);
 }
 
 static void doubt(struct dw_peer *peer)
@@ -150,9 +153,11 @@ static void doubt(struct dw_peer *peer)
 /* Those that had gathered in the socket while nobody read it come at once. */
 void dw_peer_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t now_ns)
 {
-    if (now_ns - heard_before_ns < dw_peer_rto_ns(peer, 0) || peer->probes == PROBES_DOUBT)
+    if (now_ns < heard_before_ns + dw_peer_rto_ns(peer, 0))
         return;
-    if (++peer->probes == PROBES_DOUBT)
+    if (now_ns >= heard_before_ns + KEEPALIVE_NS / 2)
+        peer->probes = 0; /* it had been content with the answers so far */
+    else if (peer->probes < PROBES_DOUBT && ++peer->probes == PROBES_DOUBT)
         doubt(peer);
 }
 

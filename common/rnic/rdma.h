@@ -17,6 +17,7 @@ struct dw_sink {
     struct dw_peer *peer;
     struct dw_timer timer;
     uint64_t asked_ns; /* for missing ranges, by the timer; 0: not yet */
+    uint64_t late_ns;  /* the timer found it overdue */
     uint32_t id, stag;
     uint64_t to; /* of offset 0 */
     uint8_t *addr;

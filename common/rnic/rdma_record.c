@@ -230,7 +230,7 @@ static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
         ask_again(sink, now_ns);
         return;
     }
-    if (probed) {
+    if (probed && now_ns >= peer->probe_sent_ns + dw_peer_rto_ns(peer, 0)) {
         bool silent = peer->probe_sent_ns >= peer->heard_ns;
         if (++sink->record.backoff > FRUITLESS_MAX || silent)
             set_aside(sink);
@@ -242,6 +242,7 @@ static void on_sink_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_sink *sink = dw_container(timer, struct dw_sink, timer);
     if (is_overdue(sink, now_ns)) {
+        sink->late_ns = now_ns;
         on_overdue(sink, now_ns);
         look_later(sink, now_ns);
     } else if (!sink->held && dw_record_sink_due_bytes(&sink->record)) {
@@ -253,7 +254,10 @@ void dw_rdma_on_probe_reply(struct dw_peer *peer, uint64_t sent_ns, uint64_t now
 {
     dw_list_foreach (it, &peer->sinks) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
-        if (is_overdue(sink, now_ns) && sent_ns > asked_or_heard_ns(sink)) {
+        const uint64_t since_ns = asked_or_heard_ns(sink);
+        /* By the time-out as it was then: the reply itself may have made it longer. */
+        bool late = sink->late_ns > since_ns && !sink->held;
+        if (late && dw_record_sink_due_bytes(&sink->record) && sent_ns > since_ns) {
             ask_again(sink, now_ns);
             look_later(sink, now_ns);
         }

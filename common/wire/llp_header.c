@@ -13,9 +13,6 @@
 
 #include "common/wire/bytes.h"
 
-/* An IPv4 host takes datagrams of this size whatever the link (RFC 791 3.1); a peer that names less
- * would leave no room for headers. */
-
 #define INTRO_IPV4 4
 #define INTRO_IPV6 6
 

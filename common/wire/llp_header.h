@@ -13,7 +13,8 @@
 #define DW_CRC_BYTES         4
 #define DW_SEGMENT_LEN_BYTES 2
 
-/* Of an interface that peers are told of: what every IPv4 host takes (RFC 791 section 3.1). */
+/* Of an interface that peers are told of: what every IPv4 host takes (RFC 791 section 3.1); less
+ * would leave no room for headers. */
 #define DW_MTU_MIN_BYTES 576u
 
 enum dw_llp_type {

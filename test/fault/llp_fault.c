@@ -307,7 +307,9 @@ static void fault_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
 {
     struct fault *fault = (struct fault *)llp;
     if (fault->inner->ops->doubt) {
+        pthread_mutex_lock(&fault->lock);
         fault->inner->ops->doubt(fault->inner, to);
+        pthread_mutex_unlock(&fault->lock);
     }
 }
 

@@ -298,6 +298,38 @@ static void peer__keeps_no_grants(void **state)
     }
 }
 
+/* Replies to probes that were never sent do not make us ask. */
+static void peer__replies_to_no_probe(void **state)
+{
+    (void)state;
+    static struct forger forger;
+    static uint8_t opened[1000];
+    open_asker(&forger);
+    struct diwarp_mr *to = diwarp_reg_mr(a.pd, opened, sizeof opened,
+                                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_non_null(to);
+    struct dw_record_control open = {.kind = DW_RECORD_OPEN,
+                                     .id = 1 | DW_RECORD_ID_FROM_SOURCE,
+                                     .stag = to->stag,
+                                     .to = (uintptr_t)opened,
+                                     .length = sizeof opened};
+    forge_begin(&forger);
+    forge_control(&forger, &open);
+    forge_send(&forger);
+    RUN_UNTIL(a.counters->tx_record_status > 0, &a);
+    forger.header.type = DW_LLP_PROBE_REPLY;
+    for (uint64_t until_ns = clock_ns() + 300 * MS; clock_ns() < until_ns;) {
+        forger.header.psn = (uint32_t)(clock_ns() >> 10);
+        forge_begin(&forger);
+        forge_send(&forger);
+        RUN_FOR(MS, &a);
+    }
+    assert_true(a.counters->tx_record_status < 10);
+    diwarp_dereg_mr(to);
+    forger_close(&forger);
+    close_pair();
+}
+
 /* Begins message after message and ends none: each in turn; or one long one behind many, in turn;
  * or behind a gap that it fills in the end. */
 enum never_ends { EACH_BEGINS, THE_LAST_GOES_ON, BEHIND_A_GAP, NEVER_ENDS_COUNT };
@@ -467,6 +499,7 @@ int main(void)
         cmocka_unit_test(peer__takes_no_refusals),
         cmocka_unit_test(peer__takes_no_completes),
         cmocka_unit_test(peer__keeps_no_grants),
+        cmocka_unit_test(peer__replies_to_no_probe),
         cmocka_unit_test(peer__ends_no_message),
         cmocka_unit_test(peer__idle_is_not_silent),
         cmocka_unit_test(peer__is_not_gone_because_we_did_not_listen),

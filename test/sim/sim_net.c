@@ -305,6 +305,13 @@ static bool sim_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
     return refused;
 }
 
+/* There is one way only. */
+static void sim_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
+{
+    (void)to;
+    endpoint_of(llp)->doubts++;
+}
+
 static void sim_close(struct dw_llp *llp)
 {
     struct sim_endpoint *endpoint = endpoint_of(llp);
@@ -323,6 +330,7 @@ static const struct dw_llp_ops sim_ops = {
     .send = sim_send,
     .recv = sim_recv,
     .unreachable = sim_unreachable,
+    .doubt = sim_doubt,
     .close = sim_close,
 };
 

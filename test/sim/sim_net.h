@@ -69,6 +69,7 @@ struct sim_endpoint {
     uint64_t link_free_ns; /* when all that was sent has left */
     uint64_t last_arrival_ns;
     uint64_t port_free_ns; /* when all that the switch has for it has left */
+    unsigned doubts; /* calls of doubt() */
     bool refused; /* a datagram of ours found no socket at refused_by */
     struct dw_llp_addr refused_by;
 };

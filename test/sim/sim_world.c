@@ -229,19 +229,20 @@ static void check_want(struct sim_world *world, const struct dw_sink *sink)
 }
 
 /* What a silent peer was granted may come beyond the budget, once it runs again. */
-/* What a silent peer was granted may come after all, and then beyond the budget. */
 static void check_grants(struct sim_world *world, struct sim_node *node)
 {
     const struct diwarp_qp *qp = node->qp;
     uint64_t due = 0;
+    bool any_aside = false;
     const struct dw_sink *sink;
     for (size_t slot = 0; (sink = dw_map_next(&qp->sinks, &slot));) {
         uint32_t bytes = sink->aside ? 0 : dw_record_sink_due_bytes(&sink->record);
         due += bytes;
-        node->set_aside |= sink->aside;
+        any_aside |= sink->aside;
         check_want(world, sink);
     }
     sim_check(world, qp->granted_bytes == due);
+    node->set_aside = any_aside || (node->set_aside && due > qp->grant_budget_bytes);
     sim_check(world, due <= qp->grant_budget_bytes || node->set_aside);
 }
 

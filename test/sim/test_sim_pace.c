@@ -161,6 +161,69 @@ static void read__one_datagram_lost__comes_soon(void **state)
     }
 }
 
+/* The first so many datagrams of records. */
+static enum sim_verdict lose_first_of_records(void *world, const struct sim_endpoint *from,
+                                              const uint8_t *buf, uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    struct fixture *f = fixture_of(world);
+    bool of_record = seen.ddp.opcode == DW_RDMAP_WRITE_RECORD;
+    return of_record && f->hits++ < f->hit_bytes ? SIM_DROP : SIM_PASS;
+}
+
+/* One time-out serves all. */
+static void reads__all_lost__come_soon(void **state)
+{
+    (void)state;
+    for (unsigned count = 1; count <= 8; count *= 2) {
+        struct fixture *f = fixture_new();
+        fixture_open(f);
+        acquaint(f);
+        f->hit_bytes = count;
+        f->world.net.filter = lose_first_of_records;
+        uint64_t rto_min_ns = f->world.nodes[0].device->attr.rto_min_ns;
+        assert_in_range(read_all_ns(f, count, 1000), rto_min_ns, rto_min_ns + MS);
+        assert_true(f->hits >= 2 * count);
+        assert_false(f->world.nodes[0].set_aside);
+        fixture_close(f);
+    }
+}
+
+static unsigned doubts_of(const struct fixture *f, unsigned node)
+{
+    return dw_container(f->world.nodes[node].qp->llp, struct sim_endpoint, llp)->doubts;
+}
+
+/* What a peer sends, but its probes, does not arrive; or all that is sent to it. */
+static enum sim_verdict lose_all_to_1(void *world, const struct sim_endpoint *from,
+                                      const uint8_t *buf, uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    return seen.from == 0 && fixture_of(world)->hits++ < 10 ? SIM_DROP : SIM_PASS;
+}
+
+/* Who is not heard doubts its way, be it for data of its own or for the answers to others. */
+static void way__that_does_not_get_through__is_doubted(void **state)
+{
+    (void)state;
+    uint8_t data[8] = {0};
+    for (unsigned sender = 0; sender < 2; sender++) {
+        struct fixture *f = fixture_new();
+        fixture_open(f);
+        acquaint(f);
+        sim_world_run_for(&f->world, 20 * MS);
+        assert_int_equal(doubts_of(f, 0) + doubts_of(f, 1), 0);
+        f->world.net.filter = lose_all_to_1;
+        assert_int_equal(fixture_post(f, sender, 1 - sender, 1, IBV_WR_SEND_WITH_IMM, 0, data,
+                                      sizeof data, NULL),
+                         0);
+        fixture_run(f, SECOND);
+        assert_true(f->hits >= 10);
+        assert_in_range(doubts_of(f, 0), 1, 10);
+        fixture_close(f);
+    }
+}
+
 static enum sim_verdict lose_send(void *world, const struct sim_endpoint *from, const uint8_t *buf,
                                   uint32_t bytes)
 {
@@ -204,6 +267,8 @@ int main(void)
         cmocka_unit_test(sends__small_window),
         cmocka_unit_test(reads__slow_link__nothing_twice),
         cmocka_unit_test(read__one_datagram_lost__comes_soon),
+        cmocka_unit_test(reads__all_lost__come_soon),
+        cmocka_unit_test(way__that_does_not_get_through__is_doubted),
         cmocka_unit_test(send__lost_after_the_peer_computed__comes_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
