@@ -117,8 +117,17 @@ static uint64_t probe_sent_ns(uint32_t psn, uint64_t now_ns)
     return age <= PROBE_AGE_MAX ? now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT) : 0;
 }
 
+static void doubt(struct dw_peer *peer)
+{
+    struct dw_llp *llp = peer->qp->llp;
+    if (llp->ops->doubt)
+        llp->ops->doubt(llp, &peer->ah->addr);
+}
+
 static void probe(struct dw_peer *peer, uint64_t now_ns)
 {
+    if (silent_for(peer, SILENT_RTOS_DOUBT * dw_peer_rto_ns(peer, 0), now_ns))
+        doubt(peer);
     if (peer->probe_sent_ns <= peer->heard_ns)
         peer->silent_since_ns = now_ns;
     peer->probe_sent_ns = now_ns;
@@ -143,21 +152,14 @@ uint64_t dw_peer_on_probe_reply(struct dw_peer *peer, uint32_t psn, uint64_t now
     return probe_sent_ns(psn, now_ns);
 }
 
-static void doubt(struct dw_peer *peer)
-{
-    struct dw_llp *llp = peer->qp->llp;
-    if (llp->ops->doubt)
-        llp->ops->doubt(llp, &peer->ah->addr);
-}
-
-/* Those that had gathered in the socket while nobody read it come at once. */
+/* Those that had gathered in the socket while nobody read it come at once. One that keeps alive
+ * what it waits for looks the same; the other way costs it little. */
 void dw_peer_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t now_ns)
 {
-    if (now_ns < heard_before_ns + dw_peer_rto_ns(peer, 0))
+    /* By the least time-out that it may have: its own is not known. */
+    if (now_ns < heard_before_ns + peer->qp->device->attr.rto_min_ns / 2)
         return;
-    if (now_ns >= heard_before_ns + KEEPALIVE_NS / 2)
-        peer->probes = 0; /* it had been content with the answers so far */
-    else if (peer->probes < PROBES_DOUBT && ++peer->probes == PROBES_DOUBT)
+    if (peer->probes < PROBES_DOUBT && ++peer->probes == PROBES_DOUBT)
         doubt(peer);
 }
 
@@ -179,8 +181,6 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
         if (now_ns >= probe_due_ns(peer)) {
             if (peer->backoff < BACKOFF_MAX)
                 peer->backoff++;
-            if (silent_for(peer, SILENT_RTOS_DOUBT * dw_peer_rto_ns(peer, 0), now_ns))
-                doubt(peer);
             probe(peer, now_ns);
         }
         dw_peer_wake(peer, probe_due_ns(peer));
