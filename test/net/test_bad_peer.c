@@ -246,6 +246,23 @@ static void peer__takes_no_completes(void **state)
     close_asker(&forger);
 }
 
+/* Opens record 1 of all of `opened`, which it may write. */
+static struct dw_record_control forge_open(struct forger *forger, uint8_t *opened, size_t bytes,
+                                           struct diwarp_mr **to)
+{
+    *to = diwarp_reg_mr(a.pd, opened, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_non_null(*to);
+    const struct dw_record_control open = {.kind = DW_RECORD_OPEN,
+                                           .id = 1 | DW_RECORD_ID_FROM_SOURCE,
+                                           .stag = (*to)->stag,
+                                           .to = (uintptr_t)opened,
+                                           .length = (uint32_t)bytes};
+    forge_begin(forger);
+    forge_control(forger, &open);
+    forge_send(forger);
+    return open;
+}
+
 /* Opens a record of more than may be granted, sends none of it, or its last byte, which is as if
  * all had been granted; and goes on answering. */
 static void peer__keeps_no_grants(void **state)
@@ -257,17 +274,8 @@ static void peer__keeps_no_grants(void **state)
         struct dw_llp_header heard;
         unsigned answers = 0;
         open_asker(&forger);
-        struct diwarp_mr *to = diwarp_reg_mr(a.pd, opened, sizeof opened,
-                                             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-        assert_non_null(to);
-        struct dw_record_control open = {.kind = DW_RECORD_OPEN,
-                                         .id = 1 | DW_RECORD_ID_FROM_SOURCE,
-                                         .stag = to->stag,
-                                         .to = (uintptr_t)opened,
-                                         .length = sizeof opened};
-        forge_begin(&forger);
-        forge_control(&forger, &open);
-        forge_send(&forger);
+        struct diwarp_mr *to;
+        struct dw_record_control open = forge_open(&forger, opened, sizeof opened, &to);
         forger.header.type = DW_LLP_RECORD;
         forge_begin(&forger);
         if (last_byte)
@@ -305,17 +313,8 @@ static void peer__replies_to_no_probe(void **state)
     static struct forger forger;
     static uint8_t opened[1000];
     open_asker(&forger);
-    struct diwarp_mr *to = diwarp_reg_mr(a.pd, opened, sizeof opened,
-                                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    assert_non_null(to);
-    struct dw_record_control open = {.kind = DW_RECORD_OPEN,
-                                     .id = 1 | DW_RECORD_ID_FROM_SOURCE,
-                                     .stag = to->stag,
-                                     .to = (uintptr_t)opened,
-                                     .length = sizeof opened};
-    forge_begin(&forger);
-    forge_control(&forger, &open);
-    forge_send(&forger);
+    struct diwarp_mr *to;
+    (void)forge_open(&forger, opened, sizeof opened, &to);
     RUN_UNTIL(a.counters->tx_record_status > 0, &a);
     forger.header.type = DW_LLP_PROBE_REPLY;
     for (uint64_t until_ns = clock_ns() + 300 * MS; clock_ns() < until_ns;) {

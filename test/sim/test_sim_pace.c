@@ -194,7 +194,6 @@ static unsigned doubts_of(const struct fixture *f, unsigned node)
     return dw_container(f->world.nodes[node].qp->llp, struct sim_endpoint, llp)->doubts;
 }
 
-/* What a peer sends, but its probes, does not arrive; or all that is sent to it. */
 static enum sim_verdict lose_all_to_1(void *world, const struct sim_endpoint *from,
                                       const uint8_t *buf, uint32_t bytes)
 {
