@@ -58,7 +58,7 @@ def folder(text: str) -> str:
     return os.path.abspath(text)
 
 
-# ---- files and folders ------------------------------------------------------------------------------------
+# ---- files and folders --------------------------------------------------------------------------
 
 
 def build_folder() -> str:
