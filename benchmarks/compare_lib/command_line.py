@@ -81,7 +81,7 @@ def output_folder(path: str | None, name: str) -> str:
 
 
 def check_writable(path: str | None) -> None:
-    """Of a file that is written at the end: better said before the first run than after the last."""
+    """Of a file that is written at the end: better told before the first run than after it."""
     if not path:
         return
     try:
