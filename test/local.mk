@@ -171,6 +171,7 @@ TESTS += $(UNIT_TESTS)
 RNIC_TESTS = \
 	test/net/test_bad_input \
 	test/net/test_bad_peer \
+	test/net/test_greedy_peer \
 	test/net/test_loopback \
 	test/net/test_loopback_posts \
 	test/net/test_loopback_threads \

@@ -19,6 +19,7 @@ struct pair {
     struct diwarp_ah *ab, *ba;
     struct diwarp_mr *mr_source, *mr_sink; /* of b */
     struct diwarp_device_attr attr;
+    uint32_t max_msg_bytes; /* 0: as by default */
     bool self;
 };
 
@@ -26,6 +27,8 @@ static inline void pair_open(struct pair *pair)
 {
     struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_RD);
 
+    if (pair->max_msg_bytes)
+        qp_attr.max_msg_bytes = pair->max_msg_bytes;
     pair->attr.name.rank = 1;
     node_open(&pair->a, &pair->attr, &qp_attr);
     pair->b = pair->self ? &pair->a : &pair->b_own;
@@ -39,6 +42,16 @@ static inline void pair_open(struct pair *pair)
     pair->mr_sink = diwarp_reg_mr(pair->b->pd, sink, sizeof sink, RIGHTS_ALL);
     assert_non_null(pair->mr_source);
     assert_non_null(pair->mr_sink);
+}
+
+/* A message there, and its acknowledgement back. */
+static inline void pair_exchange(struct pair *pair)
+{
+    const unsigned sends = pair->a.sends;
+
+    assert_int_equal(post(&pair->a, pair->ab, IBV_WR_SEND, "x", 1, IBV_SEND_SIGNALED, 0, NULL, 0),
+                     0);
+    RUN_UNTIL(pair->a.sends == sends + 1, &pair->a, pair->b);
 }
 
 /* Handles and regions last: both may outlive the QP. */
