@@ -12,71 +12,48 @@
 
 #include "common/rel/recvwin.h"
 #include "test/net/forge.h"
-#include "test/net/node.h"
+#include "test/net/rd_pair.h"
 #include "test/unit/random.h"
 
 #define FORGER_RANK 9
-#define BIG         (4u << 20)
 
-static uint8_t big_a[BIG], big_b[BIG];
-
-/* a and b talk to each other; the forger bothers b. */
-static struct fixture {
-    struct node a, b;
-    struct diwarp_ah *ab;
-    struct diwarp_mr *mr; /* big_b of b */
-    struct forger forger;
-} f;
-
-static void open_with(struct diwarp_device_attr attr)
-{
-    struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_RD);
-
-    attr.name.rank = 1;
-    node_open(&f.a, &attr, &qp_attr);
-    attr.name.rank = 2;
-    node_open(&f.b, &attr, &qp_attr);
-    f.ab = node_ah(&f.a, &f.b);
-    f.mr = diwarp_reg_mr(f.b.pd, big_b, sizeof big_b,
-                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
-    assert_non_null(f.mr);
-    forger_open(&f.forger, &f.b.address, DW_LLP_DATA, FORGER_RANK);
-    f.forger.header.flags = DW_LLP_INTRO;
-}
+/* Its nodes talk to each other; the forger bothers pair.b. */
+static struct pair pair;
+static struct forger forger;
 
 static int setup(void **state)
 {
     (void)state;
-    open_with(loopback_attr(0));
+    pair.attr = loopback_attr(0);
+    pair_open(&pair);
+    forger_open(&forger, &pair.b->address, DW_LLP_DATA, FORGER_RANK);
+    forger.header.flags = DW_LLP_INTRO;
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    forger_close(&f.forger);
-    node_destroy_qp(&f.a);
-    node_destroy_qp(&f.b);
-    diwarp_destroy_ah(f.ab);
-    diwarp_dereg_mr(f.mr);
-    node_close(&f.a);
-    node_close(&f.b);
+    forger_close(&forger);
+    pair_close(&pair);
     return 0;
 }
 
 static void assert_still_works(void)
 {
-    unsigned sends = f.a.sends, recvs = f.b.recvs, reads = f.a.reads;
+    unsigned sends = pair.a.sends, recvs = pair.b->recvs, reads = pair.a.reads;
 
-    assert_int_equal(post(&f.a, f.ab, IBV_WR_SEND, "works", 5, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
-    RUN_UNTIL(f.a.sends == sends + 1 && f.b.recvs == recvs + 1, &f.a, &f.b);
-    assert_memory_equal(f.b.data, "works", 5);
-    fill(big_b, 100000, recvs);
-    assert_int_equal(
-        post(&f.a, f.ab, IBV_WR_RDMA_READ, big_a, 100000, IBV_SEND_SIGNALED, 0, f.mr, 0), 0);
-    RUN_UNTIL(f.a.reads == reads + 1, &f.a, &f.b);
-    assert_filled(big_a, 100000, recvs);
-    assert_int_equal(f.a.errors + f.b.errors + f.a.gone, 0);
+    assert_int_equal(post(&pair.a, pair.ab, IBV_WR_SEND, "works", 5, IBV_SEND_SIGNALED, 0, NULL, 0),
+                     0);
+    RUN_UNTIL(pair.a.sends == sends + 1 && pair.b->recvs == recvs + 1, &pair.a, pair.b);
+    assert_memory_equal(pair.b->data, "works", 5);
+    fill(source, 100000, recvs);
+    assert_int_equal(post(&pair.a, pair.ab, IBV_WR_RDMA_READ, sink, 100000, IBV_SEND_SIGNALED, 0,
+                          pair.mr_source, 0),
+                     0);
+    RUN_UNTIL(pair.a.reads == reads + 1, &pair.a, pair.b);
+    assert_filled(sink, 100000, recvs);
+    assert_int_equal(pair.a.errors + pair.b->errors + pair.a.gone, 0);
 }
 
 /* Sends what was forged and waits until a counter of b has moved by one, and no other drop. */
@@ -87,27 +64,27 @@ static uint64_t drops(const struct diwarp_counters *c)
            c->drop_stale_record + c->drop_truncated;
 }
 
-#define EXPECT_DROP(counter)                                                           \
-    do {                                                                               \
-        uint64_t before = f.b.counters->counter, all = drops(f.b.counters);            \
-        forge_send_bytes(&f.forger);                                                   \
-        RUN_UNTIL(f.b.counters->counter == before + 1, &f.b);                          \
-        assert_int_equal(drops(f.b.counters), all + 1);                                \
+#define EXPECT_DROP(counter)                                                        \
+    do {                                                                            \
+        uint64_t before = pair.b->counters->counter, all = drops(pair.b->counters); \
+        forge_send_bytes(&forger);                                                  \
+        RUN_UNTIL(pair.b->counters->counter == before + 1, pair.b);                 \
+        assert_int_equal(drops(pair.b->counters), all + 1);                         \
     } while (0)
 
 static void forge_hello(void)
 {
-    forge_begin(&f.forger);
-    forge_message(&f.forger, 1, "hello", 5);
+    forge_begin(&forger);
+    forge_message(&forger, 1, "hello", 5);
 }
 
 /* b gets to know the forger. */
 static void introduce(void)
 {
     forge_hello();
-    forge_send(&f.forger);
-    RUN_UNTIL(f.b.recvs == 1, &f.b);
-    f.forger.header.psn++;
+    forge_send(&forger);
+    RUN_UNTIL(pair.b->recvs == 1, pair.b);
+    forger.header.psn++;
 }
 
 /* ---- strangers and garbage ------------------------------------------------------------------ */
@@ -119,19 +96,19 @@ static void garbage__of_any_length(void **state)
     const unsigned n = 5000;
 
     for (unsigned i = 0; i < n; i++) {
-        f.forger.bytes = random_below(&rng, random_percent(&rng, 10) ? 65507 : 200);
-        for (size_t at = 0; at < f.forger.bytes; at++)
-            f.forger.buf[at] = (uint8_t)random_next(&rng);
+        forger.bytes = random_below(&rng, random_percent(&rng, 10) ? 65507 : 200);
+        for (size_t at = 0; at < forger.bytes; at++)
+            forger.buf[at] = (uint8_t)random_next(&rng);
         if (random_percent(&rng, 50))
-            f.forger.buf[0] = (uint8_t)(DW_WIRE_VERSION << 4 | random_below(&rng, DW_LLP_TYPES));
-        f.forger.buf[1] &= DW_LLP_FLAGS;
-        forge_send_bytes(&f.forger);
+            forger.buf[0] = (uint8_t)(DW_WIRE_VERSION << 4 | random_below(&rng, DW_LLP_TYPES));
+        forger.buf[1] &= DW_LLP_FLAGS;
+        forge_send_bytes(&forger);
         if (i % 16 == 15)
-            RUN_UNTIL(f.b.counters->rx_datagrams == i + 1, &f.b);
+            RUN_UNTIL(pair.b->counters->rx_datagrams == i + 1, pair.b);
     }
-    RUN_UNTIL(f.b.counters->rx_datagrams == n, &f.b);
-    assert_int_equal(drops(f.b.counters), n);
-    assert_int_equal(f.b.counters->peers_active, 0);
+    RUN_UNTIL(pair.b->counters->rx_datagrams == n, pair.b);
+    assert_int_equal(drops(pair.b->counters), n);
+    assert_int_equal(pair.b->counters->peers_active, 0);
     assert_still_works();
 }
 
@@ -139,14 +116,14 @@ static void datagram__too_short(void **state)
 {
     (void)state;
     forge_hello();
-    f.forger.bytes = 0;
+    forger.bytes = 0;
     EXPECT_DROP(drop_short);
-    f.forger.bytes = DW_LLP_HEADER_BYTES + DW_CRC_BYTES - 1;
+    forger.bytes = DW_LLP_HEADER_BYTES + DW_CRC_BYTES - 1;
     EXPECT_DROP(drop_short);
     /* Says INTRO, has no room for it. */
-    forge_begin(&f.forger);
-    f.forger.bytes -= 1;
-    forge_trailer(&f.forger);
+    forge_begin(&forger);
+    forger.bytes -= 1;
+    forge_trailer(&forger);
     EXPECT_DROP(drop_short);
     assert_still_works();
 }
@@ -154,35 +131,35 @@ static void datagram__too_short(void **state)
 static void datagram__of_a_stranger(void **state)
 {
     (void)state;
-    f.forger.header.token ^= 1;
+    forger.header.token ^= 1;
     forge_hello();
-    forge_trailer(&f.forger);
+    forge_trailer(&forger);
     EXPECT_DROP(drop_token);
-    f.forger.header.token ^= 1;
+    forger.header.token ^= 1;
     forge_hello();
-    forge_trailer(&f.forger);
-    f.forger.buf[0] = (uint8_t)((DW_WIRE_VERSION + 1) << 4 | DW_LLP_DATA);
+    forge_trailer(&forger);
+    forger.buf[0] = (uint8_t)((DW_WIRE_VERSION + 1) << 4 | DW_LLP_DATA);
     EXPECT_DROP(drop_version);
     forge_hello();
-    forge_trailer(&f.forger);
-    f.forger.buf[f.forger.bytes - 6] ^= 1;
+    forge_trailer(&forger);
+    forger.buf[forger.bytes - 6] ^= 1;
     EXPECT_DROP(drop_crc);
-    f.forger.header.flags |= DW_LLP_NO_CRC;
+    forger.header.flags |= DW_LLP_NO_CRC;
     forge_hello();
-    memset(f.forger.buf + f.forger.bytes, 0, 4);
-    f.forger.bytes += 4;
+    memset(forger.buf + forger.bytes, 0, 4);
+    forger.bytes += 4;
     EXPECT_DROP(drop_crc);
-    f.forger.header.flags = 0; /* knows the token, but not who it is */
+    forger.header.flags = 0; /* knows the token, but not who it is */
     forge_hello();
-    forge_trailer(&f.forger);
+    forge_trailer(&forger);
     EXPECT_DROP(drop_source);
-    f.forger.header.type = DW_LLP_UD;
-    f.forger.header.credit_kib = 0;
+    forger.header.type = DW_LLP_UD;
+    forger.header.credit_kib = 0;
     forge_hello();
-    forge_trailer(&f.forger);
+    forge_trailer(&forger);
     EXPECT_DROP(drop_header);
-    assert_int_equal(f.b.recvs, 0);
-    assert_int_equal(f.b.counters->peers_active, 0);
+    assert_int_equal(pair.b->recvs, 0);
+    assert_int_equal(pair.b->counters->peers_active, 0);
     assert_still_works();
 }
 
@@ -193,15 +170,15 @@ static void introduction__makes_a_peer(void **state)
     struct dw_llp_header header;
 
     introduce();
-    assert_int_equal(f.b.counters->peers_active, 1);
-    assert_int_equal(f.b.last.src.rank, FORGER_RANK);
-    RUN_UNTIL(f.b.counters->tx_acks == 1, &f.b);
-    assert_true(forger_hear(&f.forger, &header, 5000));
-    assert_int_equal(header.token, f.forger.intro.token);
+    assert_int_equal(pair.b->counters->peers_active, 1);
+    assert_int_equal(pair.b->last.src.rank, FORGER_RANK);
+    RUN_UNTIL(pair.b->counters->tx_acks == 1, pair.b);
+    assert_true(forger_hear(&forger, &header, 5000));
+    assert_int_equal(header.token, forger.intro.token);
     assert_int_equal(header.ack, 1);
-    f.forger.intro.port = 0;
+    forger.intro.port = 0;
     forge_hello();
-    forge_trailer(&f.forger);
+    forge_trailer(&forger);
     EXPECT_DROP(drop_header);
     assert_still_works();
 }
@@ -210,11 +187,11 @@ static void datagram__of_another_incarnation(void **state)
 {
     (void)state;
     introduce();
-    f.forger.header.incarnation++;
+    forger.header.incarnation++;
     forge_hello();
-    forge_trailer(&f.forger);
+    forge_trailer(&forger);
     EXPECT_DROP(drop_source);
-    assert_int_equal(f.b.recvs, 1);
+    assert_int_equal(pair.b->recvs, 1);
     assert_still_works();
 }
 
@@ -222,19 +199,19 @@ static void datagram__outside_the_window(void **state)
 {
     (void)state;
     introduce();
-    f.forger.header.psn = 1 + DW_WINDOW_DATAGRAMS;
+    forger.header.psn = 1 + DW_WINDOW_DATAGRAMS;
     forge_hello();
-    forge_trailer(&f.forger);
+    forge_trailer(&forger);
     EXPECT_DROP(drop_window);
-    f.forger.header.psn = 0;
+    forger.header.psn = 0;
     forge_hello();
-    forge_send(&f.forger);
-    RUN_UNTIL(f.b.counters->rx_dup_datagrams == 1, &f.b);
+    forge_send(&forger);
+    RUN_UNTIL(pair.b->counters->rx_dup_datagrams == 1, pair.b);
     /* Acknowledges what was never sent. */
-    f.forger.header.psn = 1;
-    f.forger.header.ack = 1000;
+    forger.header.psn = 1;
+    forger.header.ack = 1000;
     forge_hello();
-    forge_trailer(&f.forger);
+    forge_trailer(&forger);
     EXPECT_DROP(drop_header);
     assert_still_works();
 }
@@ -249,42 +226,42 @@ static void segments__malformed(void **state)
         uint8_t length;
         bool is_short;
     } cases[] = {
-        {{0x00}, 1, true},                                     /* half a length */
-        {{0x00, 0x00}, 2, false},                              /* empty */
-        {{0xff, 0xff, 0x41, 0x43}, 4, true},                   /* beyond the end */
-        {{0x00, 0x05, 0x41, 0x43, 0, 0, 0}, 7, false},         /* less than a DDP header */
-        {{0x00, 0x12, 0x42, 0x43, 0, 0, 0, 0}, 20, false},     /* DDP version 2 */
-        {{0x00, 0x12, 0x41, 0x83, 0, 0, 0, 0}, 20, false},     /* RDMAP version 2 */
-        {{0x00, 0x12, 0x45, 0x43, 0, 0, 0, 0}, 20, false},     /* reserved bit */
-        {{0x00, 0x12, 0x41, 0x4f, 0, 0, 0, 0}, 20, false},     /* opcode F */
+        {{0x00}, 1, true},                                             /* half a length */
+        {{0x00, 0x00}, 2, false},                                      /* empty */
+        {{0xff, 0xff, 0x41, 0x43}, 4, true},                           /* beyond the end */
+        {{0x00, 0x05, 0x41, 0x43, 0, 0, 0}, 7, false},                 /* less than a DDP header */
+        {{0x00, 0x12, 0x42, 0x43, 0, 0, 0, 0}, 20, false},             /* DDP version 2 */
+        {{0x00, 0x12, 0x41, 0x83, 0, 0, 0, 0}, 20, false},             /* RDMAP version 2 */
+        {{0x00, 0x12, 0x45, 0x43, 0, 0, 0, 0}, 20, false},             /* reserved bit */
+        {{0x00, 0x12, 0x41, 0x4f, 0, 0, 0, 0}, 20, false},             /* opcode F */
         {{0x00, 0x12, 0x41, 0x47, 0, 0, 0, 0, 0, 0, 0, 2}, 20, false}, /* Terminate: not of RD */
         {{0x00, 0x12, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 1}, 20, false}, /* Send on queue 1 */
         {{0x00, 0x12, 0x41, 0x41, 0, 0, 0, 0, 0, 0, 0, 1}, 20, false}, /* empty Read Request */
         {{0x00, 0x12, 0x41, 0x4a, 0, 0, 0, 0, 0, 0, 0, 1}, 20, false}, /* empty Atomic Request */
         {{0x00, 0x12, 0x41, 0x4b, 0, 0, 0, 0, 0, 0, 0, 3}, 20, false}, /* empty Atomic Response */
         {{0x00, 0x12, 0x41, 0x4e, 0, 0, 0, 0, 0, 0, 0, 4}, 20, false}, /* empty control */
-        {{0x00, 0x12, 0x01, 0x43, 0, 0, 0, 0}, 20, false},     /* first of several, empty */
-        {{0x00, 0x0e, 0xc1, 0x4c, 0, 0, 0, 0}, 16, false},     /* Write-Record without its header */
-        {{0x00, 0x0e, 0xc1, 0x40, 0, 0, 0, 0}, 16, false},     /* RDMA Write: not over datagrams */
+        {{0x00, 0x12, 0x01, 0x43, 0, 0, 0, 0}, 20, false},             /* first of several, empty */
+        {{0x00, 0x0e, 0xc1, 0x4c, 0, 0, 0, 0}, 16, false}, /* Write-Record without its header */
+        {{0x00, 0x0e, 0xc1, 0x40, 0, 0, 0, 0}, 16, false}, /* RDMA Write: not over datagrams */
     };
 
     introduce();
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        forge_begin(&f.forger);
-        forge_raw(&f.forger, cases[i].bytes, cases[i].length);
-        forge_trailer(&f.forger);
+        forge_begin(&forger);
+        forge_raw(&forger, cases[i].bytes, cases[i].length);
+        forge_trailer(&forger);
         if (cases[i].is_short)
             EXPECT_DROP(drop_short);
         else
             EXPECT_DROP(drop_header);
-        f.forger.header.psn++;
+        forger.header.psn++;
     }
     /* An acknowledgement has none. */
-    f.forger.header.type = DW_LLP_ACK;
+    forger.header.type = DW_LLP_ACK;
     forge_hello();
-    forge_trailer(&f.forger);
+    forge_trailer(&forger);
     EXPECT_DROP(drop_short);
-    assert_int_equal(f.b.recvs, 1);
+    assert_int_equal(pair.b->recvs, 1);
     assert_still_works();
 }
 
@@ -294,16 +271,16 @@ static void segments__longer_than_a_message(void **state)
     struct dw_ddp_header ddp = {.opcode = DW_RDMAP_SEND, .msn = 7, .mo = UINT32_MAX - 3};
 
     introduce();
-    forge_begin(&f.forger);
-    forge_segment(&f.forger, &ddp, NULL, 0, "12345678", 8);
-    forge_trailer(&f.forger);
+    forge_begin(&forger);
+    forge_segment(&forger, &ddp, NULL, 0, "12345678", 8);
+    forge_trailer(&forger);
     EXPECT_DROP(drop_header);
-    f.forger.header.psn++;
+    forger.header.psn++;
     ddp.mo = 64 << 10;
     ddp.last = true;
-    forge_begin(&f.forger);
-    forge_segment(&f.forger, &ddp, NULL, 0, "1", 1);
-    forge_trailer(&f.forger);
+    forge_begin(&forger);
+    forge_segment(&forger, &ddp, NULL, 0, "1", 1);
+    forge_trailer(&forger);
     EXPECT_DROP(drop_header);
     assert_still_works();
 }
@@ -323,17 +300,17 @@ static void control__of_unknown_records(void **state)
 
     introduce();
     for (unsigned i = 0; i < sizeof controls / sizeof controls[0]; i++) {
-        f.forger.header.type = controls[i].kind == DW_RECORD_STATUS ? DW_LLP_RECORD : DW_LLP_DATA;
-        forge_begin(&f.forger);
-        forge_control(&f.forger, &controls[i]);
-        forge_trailer(&f.forger);
+        forger.header.type = controls[i].kind == DW_RECORD_STATUS ? DW_LLP_RECORD : DW_LLP_DATA;
+        forge_begin(&forger);
+        forge_control(&forger, &controls[i]);
+        forge_trailer(&forger);
         EXPECT_DROP(drop_stale_record);
-        f.forger.header.psn += f.forger.header.type == DW_LLP_DATA;
+        forger.header.psn += forger.header.type == DW_LLP_DATA;
     }
-    f.forger.header.type = DW_LLP_RECORD;
-    forge_begin(&f.forger);
-    forge_write_record(&f.forger, 5, f.mr->stag, (uintptr_t)big_b, 0, 10, "0123456789", 10);
-    forge_trailer(&f.forger);
+    forger.header.type = DW_LLP_RECORD;
+    forge_begin(&forger);
+    forge_write_record(&forger, 5, pair.mr_sink->stag, (uintptr_t)sink, 0, 10, "0123456789", 10);
+    forge_trailer(&forger);
     EXPECT_DROP(drop_stale_record);
     assert_still_works();
 }
@@ -343,19 +320,19 @@ static void control__unsequenced__only_a_status(void **state)
 {
     (void)state;
     static const uint8_t kinds[] = {DW_RECORD_OPEN, DW_RECORD_COMPLETE, DW_RECORD_ABORT};
-    struct diwarp_address forged = forger_address(&f.forger, &f.b.address);
-    struct diwarp_mr remote = {.addr = big_a, .stag = 1};
+    struct diwarp_address forged = forger_address(&forger, &pair.b->address);
+    struct diwarp_mr remote = {.addr = source, .stag = 1};
     struct diwarp_ah *ah;
 
     introduce();
-    assert_int_equal(diwarp_create_ah(f.b.qp, &forged, &ah), 0);
-    assert_int_equal(post(&f.b, ah, IBV_WR_RDMA_WRITE, big_b, 100000, 0, 0, &remote, 0), 0);
-    f.forger.header.type = DW_LLP_RECORD;
+    assert_int_equal(diwarp_create_ah(pair.b->qp, &forged, &ah), 0);
+    assert_int_equal(post(pair.b, ah, IBV_WR_RDMA_WRITE, sink, 100000, 0, 0, &remote, 0), 0);
+    forger.header.type = DW_LLP_RECORD;
     for (unsigned i = 0; i < sizeof kinds; i++) {
         struct dw_record_control control = {.kind = kinds[i], .id = 0x80000001, .length = 1};
-        forge_begin(&f.forger);
-        forge_control(&f.forger, &control);
-        forge_trailer(&f.forger);
+        forge_begin(&forger);
+        forge_control(&forger, &control);
+        forge_trailer(&forger);
         EXPECT_DROP(drop_header);
     }
     diwarp_destroy_ah(ah);
@@ -368,8 +345,8 @@ static void write_record__outside_its_record(void **state)
     (void)state;
     const struct dw_record_control open = {.kind = DW_RECORD_OPEN,
                                            .id = 0x80000001,
-                                           .stag = f.mr->stag,
-                                           .to = (uintptr_t)big_b + 100,
+                                           .stag = pair.mr_sink->stag,
+                                           .to = (uintptr_t)sink + 100,
                                            .length = 1000};
     uint64_t to = open.to;
     const struct {
@@ -377,39 +354,37 @@ static void write_record__outside_its_record(void **state)
         uint64_t to;
         uint32_t offset, total;
     } wrong[] = {
-        {f.mr->stag + 1, to, 0, 1000},
-        {f.mr->stag, to, 0, 999},
-        {f.mr->stag, to, 0, 2000},
-        {f.mr->stag, to - 1, 0, 1000},
-        {f.mr->stag, to + 1000, 0, 1000},
+        {pair.mr_sink->stag + 1, to, 0, 1000},    {pair.mr_sink->stag, to, 0, 999},
+        {pair.mr_sink->stag, to, 0, 2000},        {pair.mr_sink->stag, to - 1, 0, 1000},
+        {pair.mr_sink->stag, to + 1000, 0, 1000},
     };
 
     introduce();
-    memset(big_b, 0, 4000);
-    forge_begin(&f.forger);
-    forge_control(&f.forger, &open);
-    forge_send(&f.forger);
-    RUN_UNTIL(f.b.counters->tx_record_status == 1, &f.b);
-    f.forger.header.type = DW_LLP_RECORD;
+    memset(sink, 0, 4000);
+    forge_begin(&forger);
+    forge_control(&forger, &open);
+    forge_send(&forger);
+    RUN_UNTIL(pair.b->counters->tx_record_status == 1, pair.b);
+    forger.header.type = DW_LLP_RECORD;
     /* Without an intro a segment is placed as it is checked (place.c). */
     for (unsigned fused = 0; fused < 2; fused++) {
-        f.forger.header.flags = fused ? 0 : DW_LLP_INTRO;
+        forger.header.flags = fused ? 0 : DW_LLP_INTRO;
         for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-            forge_begin(&f.forger);
-            forge_write_record(&f.forger, open.id, wrong[i].stag, wrong[i].to, wrong[i].offset,
+            forge_begin(&forger);
+            forge_write_record(&forger, open.id, wrong[i].stag, wrong[i].to, wrong[i].offset,
                                wrong[i].total, "bad", 3);
-            forge_trailer(&f.forger);
+            forge_trailer(&forger);
             EXPECT_DROP(drop_stag);
         }
         for (uint32_t offset = 999; offset <= 1001; offset += 2) {
-            forge_begin(&f.forger);
-            forge_write_record(&f.forger, open.id, f.mr->stag, to, offset, 1000, "bad", 3);
-            forge_trailer(&f.forger);
+            forge_begin(&forger);
+            forge_write_record(&forger, open.id, pair.mr_sink->stag, to, offset, 1000, "bad", 3);
+            forge_trailer(&forger);
             EXPECT_DROP(drop_header);
         }
     }
     for (unsigned i = 0; i < 4000; i++)
-        assert_int_equal(big_b[i], 0);
+        assert_int_equal(sink[i], 0);
     assert_still_works();
 }
 
@@ -418,26 +393,35 @@ static void requests__without_the_right(void **state)
 {
     (void)state;
     const struct dw_record_control opens[] = {
-        {.kind = DW_RECORD_OPEN, .id = 0x80000001, .stag = f.mr->stag + 1, .to = (uintptr_t)big_b,
+        {.kind = DW_RECORD_OPEN,
+         .id = 0x80000001,
+         .stag = pair.mr_sink->stag + 1,
+         .to = (uintptr_t)sink,
          .length = 10},
-        {.kind = DW_RECORD_OPEN, .id = 0x80000002, .stag = f.mr->stag,
-         .to = (uintptr_t)big_b + BIG - 9, .length = 10},
-        {.kind = DW_RECORD_OPEN, .id = 0x80000003, .stag = f.mr->stag, .to = (uintptr_t)big_b - 1,
+        {.kind = DW_RECORD_OPEN,
+         .id = 0x80000002,
+         .stag = pair.mr_sink->stag,
+         .to = (uintptr_t)sink + BIG - 9,
+         .length = 10},
+        {.kind = DW_RECORD_OPEN,
+         .id = 0x80000003,
+         .stag = pair.mr_sink->stag,
+         .to = (uintptr_t)sink - 1,
          .length = 10},
     };
-    const uint64_t tos[] = {(uintptr_t)big_b - 1, (uintptr_t)big_b + BIG - 2, UINT64_MAX - 1};
+    const uint64_t tos[] = {(uintptr_t)sink - 1, (uintptr_t)sink + BIG - 2, UINT64_MAX - 1};
 
     introduce();
-    for (unsigned i = 0; i < 3; i++, f.forger.header.psn++) {
-        forge_begin(&f.forger);
-        forge_control(&f.forger, &opens[i]);
-        forge_trailer(&f.forger);
+    for (unsigned i = 0; i < 3; i++, forger.header.psn++) {
+        forge_begin(&forger);
+        forge_control(&forger, &opens[i]);
+        forge_trailer(&forger);
         EXPECT_DROP(drop_stag);
     }
-    for (unsigned i = 0; i < 3; i++, f.forger.header.psn++) {
-        forge_begin(&f.forger);
-        forge_write_record(&f.forger, 0x80000009, f.mr->stag, tos[i], 0, 3, "bad", 3);
-        forge_trailer(&f.forger);
+    for (unsigned i = 0; i < 3; i++, forger.header.psn++) {
+        forge_begin(&forger);
+        forge_write_record(&forger, 0x80000009, pair.mr_sink->stag, tos[i], 0, 3, "bad", 3);
+        forge_trailer(&forger);
         EXPECT_DROP(drop_stag);
     }
     assert_still_works();
@@ -446,21 +430,21 @@ static void requests__without_the_right(void **state)
 static void expect_remote_error(enum ibv_wr_opcode opcode, uint32_t length, unsigned flags,
                                 struct diwarp_mr *remote, uint64_t offset)
 {
-    f.a.errors = 0;
-    assert_int_equal(post(&f.a, f.ab, opcode, big_a, length, flags, 33, remote, offset), 0);
-    RUN_UNTIL(f.a.errors == 1, &f.a, &f.b);
-    assert_int_equal(f.a.last_error.wc.status, IBV_WC_REM_ACCESS_ERR);
-    assert_int_equal(f.a.last_error.wc.wr_id, 33);
-    RUN_FOR(20 * MS, &f.a, &f.b);
-    assert_int_equal(f.a.errors, 1);
-    f.a.errors = 0;
+    pair.a.errors = 0;
+    assert_int_equal(post(&pair.a, pair.ab, opcode, source, length, flags, 33, remote, offset), 0);
+    RUN_UNTIL(pair.a.errors == 1, &pair.a, pair.b);
+    assert_int_equal(pair.a.last_error.wc.status, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(pair.a.last_error.wc.wr_id, 33);
+    RUN_FOR(20 * MS, &pair.a, pair.b);
+    assert_int_equal(pair.a.errors, 1);
+    pair.a.errors = 0;
 }
 
 static void requests__refused_end_in_an_error(void **state)
 {
     (void)state;
-    struct diwarp_mr unknown = *f.mr;
-    struct diwarp_mr *local = diwarp_reg_mr(f.b.pd, big_b, 100000, 0);
+    struct diwarp_mr unknown = *pair.mr_sink;
+    struct diwarp_mr *local = diwarp_reg_mr(pair.b->pd, sink, 100000, 0);
     static const uint32_t lengths[] = {10, 16384, 16385, 100000};
 
     unknown.stag++;
@@ -468,13 +452,13 @@ static void requests__refused_end_in_an_error(void **state)
         for (unsigned flags = 0; flags <= IBV_SEND_SIGNALED; flags += IBV_SEND_SIGNALED) {
             expect_remote_error(IBV_WR_RDMA_READ, lengths[i], flags, &unknown, 0);
             expect_remote_error(IBV_WR_RDMA_READ, lengths[i], flags, local, 0);
-            expect_remote_error(IBV_WR_RDMA_READ, lengths[i], flags, f.mr, BIG - 1);
+            expect_remote_error(IBV_WR_RDMA_READ, lengths[i], flags, pair.mr_sink, BIG - 1);
             expect_remote_error(IBV_WR_RDMA_WRITE, lengths[i], flags, &unknown, 0);
             expect_remote_error(IBV_WR_RDMA_WRITE, lengths[i], flags, local, 0);
-            expect_remote_error(IBV_WR_RDMA_WRITE, lengths[i], flags, f.mr, BIG - 1);
+            expect_remote_error(IBV_WR_RDMA_WRITE, lengths[i], flags, pair.mr_sink, BIG - 1);
         }
     }
-    assert_int_equal(f.a.counters->rdma_errors, 48);
+    assert_int_equal(pair.a.counters->rdma_errors, 48);
     diwarp_dereg_mr(local);
     assert_still_works();
 }
