@@ -208,40 +208,38 @@ static void everything__repeated__each_once(void **state)
 
 /* ---- grants ---- */
 
-enum { CHAINED_READS = 200, CHAINED_BYTES = 16384 };
-
-/* As MPI does from its callbacks: a completion leads to the next reads. */
-static void post_reads_on_wc(struct sim_world *world, struct sim_node *node,
-                             const struct diwarp_wc *wc)
-{
-    struct fixture *f = world->app;
-    const struct diwarp_mr *mr = wc->wc.opcode == IBV_WC_RDMA_READ ? f->source_mr : NULL;
-    fixture_on_wc(world, node, wc);
-    for (unsigned i = 0; i < 2 && mr && f->posted < CHAINED_READS; i++)
-        assert_int_equal(
-            fixture_post(f, 0, 1, f->posted++, IBV_WR_RDMA_READ, 0, f->sink, CHAINED_BYTES, mr), 0);
-}
-
-/* A grant for a read whose request waits to be sent with others must wait, too: the source knows
+/* A grant for a read whose request still waits for the window must wait, too: the source knows
  * nothing of the record yet, and would not be told again before the time-out. */
-static void reads__grant_after_the_request(void **state)
+static void read__grant_after_the_request(void **state)
 {
     (void)state;
+    enum { TO_1 = 5, FROM_2 = 6, FROM_1 = 7, WINDOW = 4, COMPUTES_MS = 5 };
     struct fixture *f = fixture_new();
-    f->config.device.record_window_bytes = 4 * CHAINED_BYTES;
-    f->config.mtu_bytes = 65535;
-    f->config.impairment.bytes_per_ns = 1e6; /* what is sent together comes together */
+    f->config.node_count = 3;
+    f->config.device.send_window_datagrams = WINDOW;
+    f->config.device.record_window_bytes = RECORD_BYTES;
+    uint8_t *remote = fixture_payload(1, RECORD_BYTES), *local = fixture_payload(2, RECORD_BYTES);
     fixture_open(f);
-    f->world.on_wc = post_reads_on_wc;
-    uint8_t *remote = fixture_payload(1, CHAINED_BYTES), *local = fixture_payload(2, CHAINED_BYTES);
-    struct diwarp_mr *mr = fixture_reg(f, 1, remote, CHAINED_BYTES);
-    f->source_mr = mr;
-    f->sink = local;
-    for (; f->posted < 4; f->posted++)
-        assert_int_equal(
-            fixture_post(f, 0, 1, f->posted, IBV_WR_RDMA_READ, 0, local, CHAINED_BYTES, mr), 0);
-    fixture_run(f, 2 * SECOND);
-    assert_int_equal(fixture_count(f, 0, IBV_WC_RDMA_READ), CHAINED_READS);
+    struct diwarp_mr *mr_1 = fixture_reg(f, 1, remote, RECORD_BYTES);
+    struct diwarp_mr *mr_2 = fixture_reg(f, 2, remote, RECORD_BYTES);
+    /* The window to 1 is full while it computes, and the budget is spent on 2. */
+    const uint64_t back_ns = f->world.net.now_ns + COMPUTES_MS * MS;
+    f->world.nodes[1].paused_until_ns = back_ns;
+    for (unsigned i = 0; i < WINDOW; i++)
+        assert_int_equal(fixture_post(f, 0, 1, TO_1, IBV_WR_SEND_WITH_IMM, 0, local, 1400, NULL),
+                         0);
+    assert_int_equal(fixture_post(f, 0, 2, FROM_2, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr_2),
+                     0);
+    assert_int_equal(fixture_post(f, 0, 1, FROM_1, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr_1),
+                     0);
+    while (!fixture_count(f, 0, IBV_WC_RDMA_READ))
+        assert_true(sim_world_step(&f->world));
+    assert_true(f->world.net.now_ns < back_ns);
+    fixture_assert_status(f, 0, FROM_2, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+    while (fixture_count(f, 0, IBV_WC_RDMA_READ) < 2)
+        assert_true(sim_world_step(&f->world));
+    assert_in_range(f->world.net.now_ns, back_ns, back_ns + 2 * MS);
+    fixture_run(f, SECOND);
     assert_int_equal(sim_counters(&f->world, 1)->drop_stale_record, 0);
     assert_int_equal(sim_counters(&f->world, 1)->tx_resent_record_bytes, 0);
     fixture_close(f);
@@ -446,7 +444,7 @@ int main(void)
         cmocka_unit_test(write_status__lost),
         cmocka_unit_test(write_complete__lost),
         cmocka_unit_test(everything__repeated__each_once),
-        cmocka_unit_test(reads__grant_after_the_request),
+        cmocka_unit_test(read__grant_after_the_request),
         cmocka_unit_test(read__behind_a_queue_that_never_empties),
         cmocka_unit_test(read__longer_than_the_least_budget),
         cmocka_unit_test(reads__more_than_the_budget__nothing_twice),
