@@ -182,6 +182,7 @@ RNIC_TESTS = \
 	test/net/test_rc_waits \
 	test/sim/test_sim_bounds \
 	test/sim/test_sim_directed \
+	test/sim/test_sim_grants \
 	test/sim/test_sim_memory \
 	test/sim/test_sim_pace \
 	test/sim/test_sim_peers \
@@ -191,6 +192,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_ud
 test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
+test_sim_test_sim_grants_SOURCES = $(SIM_SOURCES) test/sim/test_sim_grants.c
 test_sim_test_sim_memory_SOURCES = $(SIM_SOURCES) test/sim/test_sim_memory.c
 test_sim_test_sim_pace_SOURCES = $(SIM_SOURCES) test/sim/test_sim_pace.c
 test_sim_test_sim_peers_SOURCES = $(SIM_SOURCES) test/sim/test_sim_peers.c

@@ -18,6 +18,8 @@ void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_da
     *win = (struct dw_sendwin){
         .next_psn = first_psn,
         .recovery_psn = first_psn,
+        .next_order = first_psn,
+        .acked_order = first_psn,
         .max_datagrams = (uint16_t)max_datagrams,
         .cwnd_datagrams = (uint16_t)max_datagrams,
         .ssthresh_datagrams = (uint16_t)max_datagrams,

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/base/serial.h"
 #include "common/rnic/atomic.h"
 #include "common/rnic/deliver.h"
 #include "common/rnic/peer.h"
@@ -144,12 +143,12 @@ void dw_peer_ask(struct dw_peer *peer, uint64_t now_ns)
 
 uint64_t dw_peer_on_probe_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
 {
-    const uint32_t latest = probe_clock(peer->probe_sent_ns);
-    if (dw_serial_before(latest, psn))
+    const uint64_t sent_ns = probe_sent_ns(psn, now_ns);
+    if (sent_ns > peer->probe_sent_ns)
         return 0; /* of one that was never sent */
-    if (psn == latest)
+    if (psn == probe_clock(peer->probe_sent_ns))
         peer->probe_answered = true;
-    return probe_sent_ns(psn, now_ns);
+    return sent_ns;
 }
 
 /* Those that had gathered in the socket while nobody read it come at once. One that keeps alive
@@ -216,7 +215,7 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
     const struct diwarp_device_attr *attr = &qp->device->attr;
     if (!ah->met) {
         ah->met = true;
-        ah->next_psn = ah->ack = qp->device->env.first_psn;
+        ah->next_psn = ah->ack = ah->send_msn = qp->device->env.first_serial;
         ah->credit_kib = CREDIT_FIRST_KIB;
         ah->ssthresh_datagrams = attr->send_window_datagrams & ((1u << DW_CWND_BITS) - 1);
         dw_rtt_init(&ah->rtt);

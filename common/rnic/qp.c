@@ -230,6 +230,7 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     qp->cq = attr->cq;
     qp->attr = *attr;
     qp->crc = qp->device->attr.crc != DIWARP_OFF;
+    qp->next_id = qp->device->env.first_serial;
     init_lists(qp);
     qp->token = dw_device_random(qp->device);
     qp->incarnation = (uint32_t)dw_device_random(qp->device);

@@ -36,6 +36,7 @@ int dw_ud_create(struct diwarp_qp *qp)
     struct dw_ud *ud = calloc(1, sizeof *ud);
     if (!ud)
         return -ENOMEM;
+    ud->next_msn = ud->next_record = qp->device->env.first_serial;
     dw_map_init(&ud->source_by_name, dw_device_random(qp->device));
     struct dw_list *heads[] = {&ud->sources, &ud->assemblies, &ud->records, &ud->recvs,
                                &ud->free_recvs};

@@ -54,7 +54,6 @@ void sim_impairment_draw(struct sim_impairment *impairment, uint64_t *random_sta
 void sim_net_init(struct sim_net *net, uint64_t seed)
 {
     *net = (struct sim_net){
-        .now_ns = 1000000000,
         .random_state = seed,
         .impairment = {.delay_ns = 5000, .bytes_per_ns = 12.5},
     };

@@ -15,7 +15,10 @@ static bool percent(struct sim_rd *rd, uint32_t percent_true)
 static void plan_nodes(struct sim_rd *rd)
 {
     static const uint32_t mtus[] = {1500, 1500, 9000, 65536};
-    static const uint32_t first_psns[] = {0, UINT32_MAX, UINT32_MAX - 20, 0x7fffffff};
+    static const uint32_t first_serials[] = {0, UINT32_MAX, UINT32_MAX - 20, 0x7fffffff};
+    /* Probes bear 32 bits of the clock in units of 2^10 ns. */
+    static const uint64_t starts_ns[] = {1000000000, (1ull << 41) - 20000000,
+                                         (1ull << 42) - 20000000};
     static const uint32_t rcvbufs[] = {16384, 65536, 212992, 1u << 20, 4u << 20};
     static const uint32_t sndbufs[] = {16384, 212992, 4u << 20};
     static const uint32_t windows[] = {1, 2, 8, 64, 256};
@@ -27,7 +30,8 @@ static void plan_nodes(struct sim_rd *rd)
     uint64_t *random = &rd->random_state;
     config->node_count = 2 + (unsigned)below(rd, 4);
     config->mtu_bytes = SIM_RANDOM_OF(random, mtus);
-    config->first_psn = SIM_RANDOM_OF(random, first_psns);
+    config->first_serial = SIM_RANDOM_OF(random, first_serials);
+    config->start_ns = SIM_RANDOM_OF(random, starts_ns);
     config->gro = percent(rd, 50);
     config->helper = percent(rd, 30);
     config->device.rcvbuf_bytes = SIM_RANDOM_OF(random, rcvbufs);

@@ -183,6 +183,7 @@ static void plan(struct ud *ud, uint64_t seed)
     static const uint32_t mtus[] = {1500, 9000, 65536};
     static const uint32_t rcvbufs[] = {16384, 212992, 4u << 20};
     static const uint64_t gaps_ns[] = {1, 20000, 2000000};
+    static const uint32_t first_serials[] = {0, UINT32_MAX, UINT32_MAX - 5, 0x7fffffff};
     static const uint64_t times_ns[] = {1000000, 20000000, 100000000};
     unsigned records_of[MAX_NODES] = {0};
     ud->random_state = seed + 1000000007;
@@ -192,6 +193,7 @@ static void plan(struct ud *ud, uint64_t seed)
     config->node_count = 2 + (unsigned)below(ud, MAX_NODES - 1);
     config->mtu_bytes = SIM_RANDOM_OF(&ud->random_state, mtus);
     config->gro = below(ud, 2);
+    config->first_serial = SIM_RANDOM_OF(&ud->random_state, first_serials);
     config->device.rcvbuf_bytes = SIM_RANDOM_OF(&ud->random_state, rcvbufs);
     config->qp.type = DIWARP_QPT_UD;
     config->qp.max_msg_bytes = MAX_MSG_BYTES;

@@ -95,6 +95,7 @@ void sim_config_init(struct sim_config *config, uint64_t seed)
         .seed = seed,
         .node_count = 2,
         .mtu_bytes = 1500,
+        .start_ns = 1000000000,
         .impairment = {.delay_ns = 5000, .bytes_per_ns = 12.5},
     };
     diwarp_device_attr_init(&config->device);
@@ -119,7 +120,7 @@ void sim_node_open(struct sim_world *world, unsigned index)
         .open_llp = open_llp,
         .arg = node,
         .seed = sim_random(&world->random_state) | 1,
-        .first_psn = config->first_psn,
+        .first_serial = config->first_serial,
         .rest_ns = config->rest_ns,
         .interfaces = &node->interface,
         .interface_count = 1,
@@ -168,6 +169,7 @@ void sim_world_init(struct sim_world *world, const struct sim_config *config)
     sim_net_init(&world->net, config->seed * 2);
     world->net.impairment = config->impairment;
     world->net.gro = config->gro;
+    world->net.now_ns = config->start_ns;
     world->net.arg = world;
     for (unsigned i = 0; i < config->node_count; i++)
         sim_node_open(world, i);

@@ -30,7 +30,8 @@ struct sim_config {
     uint64_t seed;
     unsigned node_count;
     uint32_t mtu_bytes;
-    uint32_t first_psn;
+    uint64_t start_ns; /* by the virtual clock */
+    uint32_t first_serial;
     uint64_t rest_ns; /* as of struct dw_env */
     bool gro;
     bool helper; /* runs the RNIC between polls, as a thread of its own would */

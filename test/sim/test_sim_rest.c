@@ -74,10 +74,10 @@ static void rest__not_between_messages(void **state)
 static void rest__goes_on_where_it_was(void **state)
 {
     (void)state;
-    static const uint32_t first_psns[] = {0, UINT32_MAX - 1};
-    for (size_t i = 0; i < sizeof first_psns / sizeof *first_psns; i++) {
+    static const uint32_t first_serials[] = {0, UINT32_MAX - 1};
+    for (size_t i = 0; i < sizeof first_serials / sizeof *first_serials; i++) {
         struct fixture *f = fixture_new();
-        f->config.first_psn = first_psns[i];
+        f->config.first_serial = first_serials[i];
         fixture_open(f);
         for (uint64_t id = 1; id <= 6; id++) {
             unsigned from = id & 1;
@@ -88,8 +88,8 @@ static void rest__goes_on_where_it_was(void **state)
         }
         assert_int_equal(fixture_count(f, 0, IBV_WC_RECV), 3);
         assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 3);
-        assert_int_equal(f->world.nodes[0].ahs[1]->next_psn, first_psns[i] + 3);
-        assert_int_equal(f->world.nodes[0].ahs[1]->ack, first_psns[i] + 3);
+        assert_int_equal(f->world.nodes[0].ahs[1]->next_psn, first_serials[i] + 3);
+        assert_int_equal(f->world.nodes[0].ahs[1]->ack, first_serials[i] + 3);
         assert_int_equal(sim_counters(&f->world, 0)->tx_resent_datagrams, 0);
         assert_true(f->world.nodes[0].ahs[1]->credit_kib > 64); /* what node 1 told last */
         fixture_close(f);

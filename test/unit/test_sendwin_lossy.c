@@ -62,7 +62,7 @@ static uint32_t index_of(const struct dw_tx *tx)
 static void transmit(struct world *w, const struct dw_tx *tx)
 {
     w->order[index_of(tx)] = ++w->transmissions;
-    assert_for_seed(w->seed, tx->order == w->transmissions);
+    assert_for_seed(w->seed, tx->order == FIRST + w->transmissions);
     carry(w, (struct packet){.kind = DATA, .psn = tx->psn});
 }
 
