@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "common/rel/ranges.h"
 #include "common/rnic/send.h"
 #include "test/sim/sim_fixture.h"
 
@@ -100,10 +101,44 @@ static void reads__more_than_there_is_memory_for_timers(void **state)
     free(remote);
 }
 
+static enum sim_verdict lose_every_other(void *world, const struct sim_endpoint *from,
+                                         const uint8_t *buf, uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    bool of_record = seen.ddp.opcode == DW_RDMAP_WRITE_RECORD;
+    return of_record && ++fixture_of(world)->hits % 2 && fixture_of(world)->hits < 100 ? SIM_DROP
+                                                                                       : SIM_PASS;
+}
+
+/* What cannot be noted in the map is dropped, counted, and asked for again; no byte of it counts as
+ * received. The source may be unable to note what is asked of it, too. */
+static void read__no_memory_for_the_map(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    fixture_open(f);
+    f->world.net.filter = lose_every_other;
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
+    no_malloc_of_bytes = 16 * sizeof(struct dw_range); /* the first list that is not in place */
+    sim_world_run_for(&f->world, 10 * MS);
+    assert_true(sim_counters(&f->world, 0)->drop_no_buffer > 10);
+    no_malloc_of_bytes = 0;
+    fixture_run(f, 2 * SECOND);
+    fixture_assert_status(f, 0, 1, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+    assert_memory_equal(local, remote, RECORD_BYTES);
+    assert_int_equal(sim_counters(&f->world, 0)->rx_record_bytes, RECORD_BYTES);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(read__complete__cannot_tell_the_source),
+        cmocka_unit_test(read__no_memory_for_the_map),
         cmocka_unit_test(reads__more_than_there_is_memory_for_timers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
