@@ -108,18 +108,22 @@ static uint64_t read_all_ns(struct fixture *f, unsigned count, uint32_t bytes)
     return took_ns;
 }
 
-/* What the source has sent waits in its socket for longer than the time-out. */
+/* What the source has sent waits in its socket for longer than the time-out, or the socket takes
+ * no more of it amid a record. */
 static void reads__slow_link__nothing_twice(void **state)
 {
     (void)state;
     static const struct {
         unsigned count;
-        uint32_t bytes, mtu_bytes;
-    } cases[] = {{40, 100000, 1500}, {40, 100000, 9000}, {4, 400000, 1500}, {10, 1000000, 1500}};
+        uint32_t bytes, mtu_bytes, sndbuf_bytes;
+    } cases[] = {{40, 100000, 1500, 4u << 20}, {40, 100000, 9000, 4u << 20},
+                 {4, 400000, 1500, 4u << 20},  {10, 1000000, 1500, 4u << 20},
+                 {10, 1000000, 1500, 65536},   {10, 1000000, 9000, 65536}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct fixture *f = fixture_new();
         f->config.impairment.bytes_per_ns = 0.125; /* 1 Gb/s */
         f->config.mtu_bytes = cases[i].mtu_bytes;
+        f->config.device.sndbuf_bytes = cases[i].sndbuf_bytes;
         fixture_open(f);
         acquaint(f);
         uint64_t took_ns = read_all_ns(f, cases[i].count, cases[i].bytes);
