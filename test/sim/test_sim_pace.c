@@ -69,6 +69,21 @@ static void sends__small_window(void **state)
     assert_in_range(incast_ns(f, 2000, 1000), 5 * MS, 15 * MS);
 }
 
+/* What the socket does not take leaves as soon as it does. */
+static void sends__slow_link__small_send_buffer(void **state)
+{
+    (void)state;
+    enum { SENDS = 3, BYTES = 60000 };
+    static const uint32_t mtus[] = {1500, 9000, 65535};
+    for (size_t i = 0; i < sizeof mtus / sizeof *mtus; i++) {
+        struct fixture *f = fixture_new();
+        f->config.impairment.bytes_per_ns = 0.125;
+        f->config.mtu_bytes = mtus[i];
+        f->config.device.sndbuf_bytes = 16384;
+        assert_in_range(incast_ns(f, SENDS, BYTES), SENDS * BYTES * 8, SENDS * BYTES * 9);
+    }
+}
+
 /* Each has measured the other. */
 static void acquaint(struct fixture *f)
 {
@@ -268,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sends__many_senders__small_receive_buffer),
         cmocka_unit_test(sends__small_window),
+        cmocka_unit_test(sends__slow_link__small_send_buffer),
         cmocka_unit_test(reads__slow_link__nothing_twice),
         cmocka_unit_test(read__one_datagram_lost__comes_soon),
         cmocka_unit_test(reads__all_lost__come_soon),
