@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "common/rel/rtt.h"
 #include "test/net/rd_pair.h"
 
 static void rd__posts_are_checked(void **state)
@@ -132,6 +133,19 @@ static void rd__drain_waits_for_all_that_was_posted(void **state)
     pair_close(&pair);
 }
 
+/* Who missed our acknowledgement asks again after its first time-out. */
+static void rd__drain_stays_for_the_first_time_out(void **state)
+{
+    (void)state;
+    struct pair pair = {.attr = loopback_attr(0)};
+    pair_open(&pair);
+    pair_exchange(&pair);
+    const uint64_t begin_ns = clock_ns();
+    assert_int_equal(diwarp_drain_qp(pair.b->qp, WAIT_NS), 0);
+    assert_true(clock_ns() - begin_ns > DW_RTO_INITIAL_NS);
+    pair_close(&pair);
+}
+
 /* Small writes, one of them refused, end with what the other side says of them: whichever side
  * drains hears it, or has it heard. */
 static void rd__drain_ends_refused_writes(void **state)
@@ -239,6 +253,7 @@ int main(void)
         cmocka_unit_test(rd__send_queue_is_bounded),
         cmocka_unit_test(rd__inline_writes_are_copied_or_refused),
         cmocka_unit_test(rd__drain_waits_for_all_that_was_posted),
+        cmocka_unit_test(rd__drain_stays_for_the_first_time_out),
         cmocka_unit_test(rd__drain_ends_refused_writes),
         cmocka_unit_test(rd__messages_nobody_takes_are_bounded),
         cmocka_unit_test(rd__deregistered_region_ends_the_read),
