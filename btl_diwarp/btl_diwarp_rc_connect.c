@@ -23,6 +23,7 @@ enum rejection {
     REJECT_CLOSING, /* the last connection is about to close: call again */
     REJECT_LEFT,    /* nothing will be received here any more */
     REJECT_BAD,     /* not a request of diwarp's BTL */
+    REJECT_GONE,    /* you are lost to us */
 };
 
 /* Where the user set no limit: a year. */
@@ -221,12 +222,16 @@ static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
     case MCA_BTL_DIWARP_RC_IDLE:
         return module->rc->closing ? REJECT_LEFT : REJECT_NOT;
     case MCA_BTL_DIWARP_RC_CALLING:
-        return mca_btl_diwarp_rc_key(endpoint->name) < mca_btl_diwarp_rc_my_key() ? REJECT_NOT
-                                                                                  : REJECT_CROSSED;
+        if (mca_btl_diwarp_rc_key(endpoint->name) > mca_btl_diwarp_rc_my_key()) {
+            return REJECT_CROSSED;
+        }
+        return NULL == endpoint->lost ? REJECT_NOT : REJECT_CLOSING; /* no room for another */
     case MCA_BTL_DIWARP_RC_YIELDING:
         return REJECT_NOT;
     case MCA_BTL_DIWARP_RC_LEAVING:
         return REJECT_CLOSING;
+    case MCA_BTL_DIWARP_RC_GONE:
+        return REJECT_GONE;
     default:
         return REJECT_CROSSED;
     }
@@ -299,6 +304,7 @@ void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
     rc = connection_post_receives(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->rc->lock);
     if (rc < 0) {
+        diwarp_disconnect(wc->rc_qp);
         mca_btl_diwarp_rc_endpoint_on_lost(module, endpoint, strerror(-rc));
         return;
     }
@@ -376,7 +382,7 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
     mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
     const char *why = text_of(wc);
     enum rejection rejection;
-    bool lost = false, expected = false;
+    bool gone, ending, lost = false, expected = false;
     int rc = 0;
 
     if (wc->rc_qp != endpoint->qp) {
@@ -386,25 +392,31 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
     OPAL_THREAD_LOCK(&module->rc->lock);
     rejection = rejection_of(endpoint, wc); /* before its data goes with the QP */
     connection_destroy(module, endpoint);
-    if (MCA_BTL_DIWARP_RC_GONE != endpoint->state) {
+    gone = MCA_BTL_DIWARP_RC_GONE == endpoint->state;
+    if (!gone) {
         lost = !state_after(endpoint, rejection);
     }
     if (MCA_BTL_DIWARP_RC_IDLE == endpoint->state && NULL != endpoint->waiting_first) {
         lost = endpoint->deleted || module->rc->closing;
         rc = lost ? 0 : mca_btl_diwarp_rc_endpoint_call(module, endpoint);
     }
-    endpoint->ending = lost || rc < 0;
-    if (endpoint->ending) {
-        expected = set_lost(module, endpoint); /* now: nobody is to find it connected, without QP */
-    } else {
-        mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
-    }
-    OPAL_THREAD_UNLOCK(&module->rc->lock);
     if (lost || rc < 0) {
-        report_lost(module, endpoint, expected, lost ? why : strerror(-rc));
-        OPAL_THREAD_LOCK(&module->rc->lock);
-        endpoint->ending = false;
-        mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
-        OPAL_THREAD_UNLOCK(&module->rc->lock);
+        expected = set_lost(module, endpoint); /* now: nobody is to find it connected, without QP */
     }
+    ending = gone || lost || rc < 0;
+    endpoint->ending = ending;
+    mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
+    OPAL_THREAD_UNLOCK(&module->rc->lock);
+    if (!ending) {
+        return;
+    }
+    if (gone) {
+        mca_btl_diwarp_rc_work_end_waiting(module, endpoint, IBV_WC_RETRY_EXC_ERR);
+    } else {
+        report_lost(module, endpoint, expected, lost ? why : strerror(-rc));
+    }
+    OPAL_THREAD_LOCK(&module->rc->lock);
+    endpoint->ending = false;
+    mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
+    OPAL_THREAD_UNLOCK(&module->rc->lock);
 }

@@ -144,6 +144,7 @@ DIWARP_EXPORT void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf,
  * DIWARP_SEND_LAZY: not before the next poll or diwarp_rc_flush(), but for a long queue or a post
  * without it.
  * IBV_SEND_INLINE: taken by TCP now, or -EAGAIN (always, with LAZY) and nothing of it was sent.
+ * IBV_SEND_FENCE: not sent before the reads posted before it have ended.
  * -ENOMEM: the send queue is full; a later completion makes room. -ENOTCONN: disconnected. -EINVAL,
  * -EMSGSIZE, -EACCES: as diwarp_post_send(). Unsignaled requests that succeed give no completion.
  * Sends and writes complete, in their order, when TCP has taken them (or we have copied the end of

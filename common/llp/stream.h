@@ -65,7 +65,7 @@ struct dw_streams_ops {
     /* Begins to connect; not watched. from->port 0: any. */
     int (*connect)(struct dw_streams *streams, const struct dw_llp_addr *from,
                    const struct dw_llp_addr *to, struct dw_stream **stream);
-    /* At most n watched streams that are ready, without blocking. */
+    /* At most n watched streams that are ready, without blocking; less than n: all. */
     unsigned (*wait)(struct dw_streams *streams, struct dw_stream_event *events, unsigned n);
     /* Makes fd readable until the next wait(): who sleeps on it is to look again. */
     void (*wake)(struct dw_streams *streams);
@@ -75,8 +75,9 @@ struct dw_streams_ops {
 /* A set of streams that are watched together. */
 struct dw_streams {
     const struct dw_streams_ops *ops;
-    int fd; /* readable when a watched stream is ready, but for those that the system has no room to
-             * watch (each wait() asks them); -1: cannot be polled */
+    int fd;    /* readable when a watched stream is ready; -1: cannot be polled */
+    bool deaf; /* there are some that it does not become readable for, since the system has no room
+                * to watch them. A wait() asks these too, but some may be ready that it left out */
 };
 
 /* silence_ns: a peer that is silent on an idle connection is asked whether it is there after half

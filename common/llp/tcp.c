@@ -119,6 +119,7 @@ static void tcp_watch(struct dw_stream *stream, unsigned what)
     if (tcp->watched != what) {
         dw_list_append(&tcp->set->unwatched, &tcp->link);
     }
+    tcp->set->streams.deaf = !dw_list_empty(&tcp->set->unwatched);
 }
 
 static uint32_t tcp_emss(struct dw_stream *stream)
@@ -157,6 +158,8 @@ static void tcp_shutdown(struct dw_stream *stream)
 static void tcp_close(struct dw_stream *stream)
 {
     tcp_watch(stream, 0);
+    /* A process that forked and goes on may hold the descriptor, too. */
+    shutdown(of(stream)->fd, SHUT_RDWR);
     close(of(stream)->fd);
     free(stream);
 }

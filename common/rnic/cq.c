@@ -241,6 +241,7 @@ static bool sleep_until(struct diwarp_cq *cq, uint64_t now_ns, uint64_t until_ns
         if (deadline_ns < until_ns)
             until_ns = deadline_ns;
         fds[count++] = (struct pollfd){.fd = cq->rc->streams->fd, .events = POLLIN};
+        deaf |= cq->rc->streams->deaf;
     }
     dw_unlock(cq->device);
     if (until_ns <= now_ns)

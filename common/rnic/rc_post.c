@@ -86,6 +86,7 @@ static int fill(struct diwarp_rc_qp *qp, struct dw_rc_work *work, const struct i
     work->wr_id = wr->wr_id;
     work->total = (uint32_t)total;
     work->sge_count = (uint8_t)wr->num_sge;
+    work->fence = wr->send_flags & IBV_SEND_FENCE;
     if (read)
         work->sink_stag = (uint32_t)dw_device_random(qp->rc->device);
     return 0;

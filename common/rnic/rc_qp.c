@@ -78,6 +78,12 @@ void dw_rc_set_timer(struct diwarp_rc_qp *qp, uint64_t deadline_ns)
     (void)dw_heap_set(&qp->rc->timers, &qp->timer, deadline_ns);
 }
 
+void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t deadline_ns)
+{
+    if (!qp->timer.slot || deadline_ns < qp->timer.deadline_ns)
+        dw_rc_set_timer(qp, deadline_ns);
+}
+
 static void on_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
 {
     struct diwarp_rc_qp *qp = dw_container(watch, struct diwarp_rc_qp, watch);
@@ -293,9 +299,12 @@ void dw_rc_limit_close(struct diwarp_rc_qp *qp, uint64_t now_ns)
 
 static void begin_close(struct diwarp_rc_qp *qp)
 {
+    uint64_t now_ns = dw_device_now_ns(qp->rc->device);
     dw_rc_set_state(qp, DW_RC_CLOSING);
-    if (!qp->standing)
-        dw_rc_limit_close(qp, dw_device_now_ns(qp->rc->device));
+    if (qp->standing)
+        dw_rc_limit(qp, dw_deadline_ns(now_ns, qp->attr.connect_timeout_ns));
+    else
+        dw_rc_limit_close(qp, now_ns);
 }
 
 /* Has the other side begun an FPDU or message that it did not end? */

@@ -105,6 +105,8 @@ void dw_rc_end_if_idle(struct diwarp_rc_qp *qp);
 /* A close may take so long; no other time limit. */
 void dw_rc_limit_close(struct diwarp_rc_qp *qp, uint64_t now_ns);
 void dw_rc_set_timer(struct diwarp_rc_qp *qp, uint64_t deadline_ns);
+/* A time limit beside the one there may be: a QP that stands still may also be closing. */
+void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t deadline_ns);
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
                     uint32_t bytes);
 

@@ -55,7 +55,8 @@ int dw_rc_get(struct diwarp_cq *cq, struct dw_rc **out)
     dw_list_init(&rc->resumed);
     dw_list_init(&rc->lazy);
     dw_heap_init(&rc->timers);
-    cq->rc = *out = rc;
+    __atomic_store_n(&cq->rc, rc, __ATOMIC_RELEASE); /* queries look without the lock */
+    *out = rc;
     return 0;
 }
 
@@ -141,7 +142,7 @@ static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool *all)
         struct dw_rc_watch *watch = events[i].owner;
         watch->ready(watch, events[i].what, now_ns);
     }
-    *all = n < EVENTS_PER_RUN && rc->cq->count < ENOUGH_COMPLETIONS;
+    *all = n < EVENTS_PER_RUN && !rc->streams->deaf && rc->cq->count < ENOUGH_COMPLETIONS;
     return (int)(rc->counters.rc_rx_syscalls - before);
 }
 
@@ -206,14 +207,21 @@ uint64_t dw_rc_next_deadline_ns(const struct dw_rc *rc)
 
 /* ---- what is known of all ---- */
 
+static struct dw_rc *rc_of(const struct diwarp_cq *cq)
+{
+    return __atomic_load_n(&cq->rc, __ATOMIC_ACQUIRE);
+}
+
 int diwarp_rc_fd(const struct diwarp_cq *cq)
 {
-    return cq->rc ? cq->rc->streams->fd : -1;
+    const struct dw_rc *rc = rc_of(cq);
+    return rc ? rc->streams->fd : -1;
 }
 
 const struct diwarp_rc_counters *diwarp_query_rc_counters(const struct diwarp_cq *cq)
 {
-    return cq->rc ? &cq->rc->counters : NULL;
+    const struct dw_rc *rc = rc_of(cq);
+    return rc ? &rc->counters : NULL;
 }
 
 static uint64_t ring_bytes(const struct dw_ring *ring, size_t slot_bytes)
@@ -242,7 +250,7 @@ static uint64_t qp_bytes(const struct diwarp_rc_qp *qp)
 
 void diwarp_query_rc_memory(const struct diwarp_cq *cq, struct diwarp_rc_memory *memory)
 {
-    struct dw_rc *rc = cq->rc;
+    const struct dw_rc *rc = rc_of(cq);
     *memory = (struct diwarp_rc_memory){0};
     if (!rc)
         return;
@@ -264,7 +272,7 @@ static bool all_sent(const struct dw_rc *rc)
 {
     dw_list_foreach (it, &rc->qps) {
         const struct diwarp_rc_qp *qp = dw_container(it, struct diwarp_rc_qp, link);
-        if (!dw_rc_idle(qp))
+        if (!dw_rc_idle(qp) && !qp->shut)
             return false;
     }
     return true;
@@ -272,7 +280,7 @@ static bool all_sent(const struct dw_rc *rc)
 
 int diwarp_drain_rc_qps(struct diwarp_cq *cq, uint64_t timeout_ns)
 {
-    struct dw_rc *rc = cq->rc;
+    struct dw_rc *rc = rc_of(cq);
     if (!rc)
         return 0;
     uint64_t until_ns = dw_deadline_ns(dw_device_now_ns(cq->device), timeout_ns);

@@ -90,8 +90,11 @@ static bool may_begin_work(const struct diwarp_rc_qp *qp, const struct dw_rc_cur
 {
     if (cursor->work == qp->works.count)
         return false;
-    return work_at(qp, cursor->work)->opcode != DW_RDMAP_READ_REQUEST ||
-           (!qp->ended && qp->reads.count + cursor->reads < qp->ord);
+    const struct dw_rc_work *work = work_at(qp, cursor->work);
+    const uint32_t reads = qp->reads.count + cursor->reads;
+    if (work->fence && reads)
+        return false;
+    return work->opcode != DW_RDMAP_READ_REQUEST || (!qp->ended && reads < qp->ord);
 }
 
 /* Which message goes on or begins; responses and our own take turns. False: none. */

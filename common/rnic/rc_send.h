@@ -15,6 +15,7 @@ struct dw_rc_work {
     uint32_t total;
     uint8_t opcode; /* enum dw_rdmap_opcode */
     bool signaled;
+    bool fence; /* not before all reads have ended */
     uint8_t sge_count;
     void *own; /* the payload, copied; freed with the work */
     struct iovec sge[DW_MAX_SGE];

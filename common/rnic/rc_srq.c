@@ -61,7 +61,7 @@ void dw_rc_stand(struct diwarp_rc_qp *qp, uint64_t now_ns)
         return; /* another one was faster: the time goes on */
     qp->standing = true;
     qp->rc->counters.rc_rx_waits++;
-    dw_rc_set_timer(qp, dw_deadline_ns(now_ns, qp->attr.rnr_timeout_ns));
+    dw_rc_limit(qp, dw_deadline_ns(now_ns, qp->attr.rnr_timeout_ns));
     dw_rc_rewatch(qp);
 }
 

@@ -361,6 +361,8 @@ static int post_send(struct diwarp_qp *qp, struct dw_peer *peer, const struct ib
 int dw_send_post(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                  uint64_t now_ns)
 {
+    if (wr->send_flags & IBV_SEND_FENCE)
+        return -EINVAL;
     if (ah->gone)
         return -EHOSTUNREACH;
     struct dw_peer *peer = dw_peer_of_ah(ah);

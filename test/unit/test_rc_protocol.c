@@ -216,6 +216,36 @@ static void rc_protocol__send_waits_for_a_receive_so_long(void **state)
     close_end(&f);
 }
 
+/* Also where a Send may wait for its receive for ever, be it that it came before or after. */
+static void rc_protocol__a_close_takes_so_long_while_a_send_waits(void **state)
+{
+    (void)state;
+    for (unsigned closes_first = 0; closes_first < 2; closes_first++) {
+        struct forged f;
+
+        open_end(&f);
+        f.end.attr.rnr_timeout_ns = UINT64_MAX;
+        f.end.attr.connect_timeout_ns = 1000 * MS;
+        f.tx = f.rx = (struct dw_mpa_stream){.crc = true};
+        write_request(&f, DW_MPA_CRC, 1, f.end.address.token);
+        accept_call(&f);
+        send_rtr(&f);
+        if (closes_first)
+            diwarp_disconnect(f.end.qp);
+        send_segment(&f, &(struct dw_ddp_header){.last = true, .opcode = 3, .msn = 1}, "abc", 3);
+        poll_some(&f);
+        assert_int_equal(diwarp_query_rc_counters(f.end.cq)->rc_rx_waits, 1);
+        if (!closes_first)
+            diwarp_disconnect(f.end.qp);
+        poll_some(&f);
+        assert_int_equal(f.end.disconnects, 0);
+        f.net.now_ns += 1100 * MS;
+        poll_some(&f);
+        assert_int_equal(f.end.disconnects, 1);
+        close_end(&f);
+    }
+}
+
 static void rc_protocol__reads_are_answered_up_to_the_ird(void **state)
 {
     (void)state;
@@ -353,6 +383,7 @@ int main(void)
         cmocka_unit_test(rc_protocol__crc_is_checked_before_placing),
         cmocka_unit_test(rc_protocol__send_without_receive),
         cmocka_unit_test(rc_protocol__send_waits_for_a_receive_so_long),
+        cmocka_unit_test(rc_protocol__a_close_takes_so_long_while_a_send_waits),
         cmocka_unit_test(rc_protocol__reads_are_answered_up_to_the_ird),
         cmocka_unit_test(rc_protocol__terminate_is_understood),
         cmocka_unit_test(rc_protocol__terminate_is_understood_in_part),

@@ -66,6 +66,60 @@ static struct dw_ddp_header read_request(struct forged *f)
                                   .to = request.sink_to};
 }
 
+/* A Send that invalidates what is read must not overtake the response. */
+static void rc_reads__a_fence_waits_for_them(void **state)
+{
+    (void)state;
+    struct forged f;
+    struct dw_ddp_header ddp;
+    uint8_t payload[1024];
+
+    open_forged(&f, false);
+    send_rtr(&f);
+    post_read(&f, 1, 10);
+    ddp = read_request(&f);
+    assert_int_equal(
+        rc_post(&f.end, IBV_WR_SEND, f.recv, 5, IBV_SEND_FENCE | IBV_SEND_INLINE, 2, NULL, 0),
+        -EAGAIN);
+    for (unsigned fence = 2; fence-- > 0;) /* nor does what is behind it */
+        assert_int_equal(rc_post(&f.end, IBV_WR_SEND, f.recv, 5 + fence,
+                                 IBV_SEND_SIGNALED | (fence ? IBV_SEND_FENCE : 0), 3, NULL, 0),
+                         0);
+    poll_some(&f);
+    assert_int_equal(f.in_bytes, 0);
+    assert_int_equal(f.end.sends, 0);
+    ddp.last = true;
+    send_segment(&f, &ddp, "0123456789", 10);
+    assert_int_equal(read_segment(&f, &ddp, payload), 6);
+    assert_int_equal(read_segment(&f, &ddp, payload), 5);
+    assert_int_equal(f.end.reads, 1);
+    assert_int_equal(f.end.sends, 2);
+    close_end(&f);
+}
+
+/* A read that comes after our end goes without response, and we owe nothing. */
+static void rc_reads__after_our_end__drained(void **state)
+{
+    (void)state;
+    struct forged f;
+    uint8_t body[DW_READ_REQUEST_STREAM_BYTES];
+
+    open_forged(&f, false);
+    send_rtr(&f);
+    diwarp_disconnect(f.end.qp);
+    const struct dw_read_request request = {.size = 10,
+                                            .sink_stag = 77,
+                                            .source_stag = f.mr->stag,
+                                            .source_to = (uint64_t)(uintptr_t)f.region};
+    dw_read_request_put_stream(body, &request);
+    send_segment(&f, &(struct dw_ddp_header){.last = true, .opcode = 1, .qn = 1, .msn = 1}, body,
+                 sizeof body);
+    poll_some(&f);
+    assert_int_equal(f.end.disconnects, 0);
+    assert_int_equal(diwarp_drain_rc_qps(f.end.cq, 0), 0);
+    close_end(&f);
+}
+
 /* Nothing comes any more: neither what was asked for nor what still waits its turn will be
  * answered, and what is behind it goes. */
 static void rc_reads__an_end_answers_none(void **state)
@@ -225,6 +279,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_reads__none_may_go),
         cmocka_unit_test(rc_reads__none_is_asked_for),
+        cmocka_unit_test(rc_reads__a_fence_waits_for_them),
+        cmocka_unit_test(rc_reads__after_our_end__drained),
         cmocka_unit_test(rc_reads__an_end_answers_none),
         cmocka_unit_test(rc_reads__an_end_in_a_response_is_no_order),
         cmocka_unit_test(rc_reads__an_end_in_a_write_is_no_order),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams over TCP: they are served also when epoll has no room for them, and keepalive's times. */
+/* Streams over TCP: they are served also when epoll has no room for them, end when they are closed,
+ * and keepalive's times. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -8,7 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -112,9 +116,11 @@ static void watch__also_without_room_in_epoll(void **state)
         epoll_full = full;
         open_set(&set, 0);
         connect_and_accept(&set);
+        assert_int_equal(set.streams->deaf, full);
         send_and_receive(&set);
         epoll_full = false; /* there is room again */
         send_and_receive(&set);
+        assert_false(set.streams->deaf);
         epoll_full = full;
         watch(set.caller, DW_STREAM_IN);
         watch(set.listener, 0);
@@ -124,6 +130,36 @@ static void watch__also_without_room_in_epoll(void **state)
         close_set(&set);
     }
     epoll_full = false;
+}
+
+/* A process that was forked before may hold the descriptors for as long as it lives. */
+static void close__ends_the_connection_of_a_forked_process_too(void **state)
+{
+    (void)state;
+    struct set set;
+    char byte;
+    struct iovec in = {&byte, 1};
+    open_set(&set, 0);
+    connect_and_accept(&set);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        pause();
+        _exit(0);
+    }
+    set.caller->ops->close(set.caller);
+    set.caller = NULL;
+    struct dw_stream_event event = {0};
+    for (unsigned i = 0; i < 1000 && !event.owner; i++) {
+        (void)set.streams->ops->wait(set.streams, &event, 1);
+        usleep(1000);
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_ptr_equal(event.owner, set.called);
+    assert_int_equal(set.called->ops->recv(set.called, &in, 1), -ENODATA);
+    close_set(&set);
 }
 
 static int option(int fd, int name)
@@ -155,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(watch__also_without_room_in_epoll),
+        cmocka_unit_test(close__ends_the_connection_of_a_forked_process_too),
         cmocka_unit_test(keepalive__ends_after_the_silence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
