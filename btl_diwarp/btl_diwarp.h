@@ -159,6 +159,8 @@ struct mca_btl_diwarp_transport {
     /* In the thread that polls. */
     void (*on_completions)(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                            int count);
+    /* Now and then, in any thread: tells what would not be told otherwise. May be NULL. */
+    void (*look)(struct mca_btl_diwarp_module *module);
 };
 
 extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd,
@@ -197,7 +199,7 @@ struct mca_btl_diwarp_module {
     bool lists_constructed;
 
     /* Work requests that found the send queue full, oldest first. */
-    opal_mutex_t waiting_lock;
+    opal_mutex_t waiting_lock; /* of these and of `gone` */
     struct mca_btl_diwarp_work *waiting_first, *waiting_last;
     unsigned waiting_count;
 
@@ -334,8 +336,8 @@ void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
 /* ---- module life (btl_diwarp_module.c) ------------------------------------------------------ */
 
 /* Opens device, PD, CQ and QP as the parameters say. OPAL code; on error nothing stays open and the
- * user has been told. */
-int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool threaded);
+ * user has been told. multiple: the program asked for MPI_THREAD_MULTIPLE. */
+int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multiple);
 /* Gives everything back; harmless when nothing is open. */
 void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module);
 

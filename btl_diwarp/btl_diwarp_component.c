@@ -112,8 +112,7 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
         free(btls);
         return NULL;
     }
-    if (OPAL_SUCCESS !=
-        mca_btl_diwarp_module_open(module, enable_mpi_threads || opal_using_threads())) {
+    if (OPAL_SUCCESS != mca_btl_diwarp_module_open(module, enable_mpi_threads)) {
         free(btls);
         return NULL;
     }

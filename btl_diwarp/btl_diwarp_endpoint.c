@@ -71,8 +71,10 @@ void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module)
 
 void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module)
 {
-    if (0 == __atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED) &&
-        !mca_btl_diwarp_in_progress(module)) {
+    const unsigned left = __atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED);
+
+    /* The helper may be in a callback with it, or with the PML that goes with the last. */
+    if ((0 == left || module->helper_calls_back) && !mca_btl_diwarp_in_progress(module)) {
         mca_btl_diwarp_polling_wait(module);
         mca_btl_diwarp_polling_end(module);
     }
@@ -92,22 +94,33 @@ struct diwarp_name mca_btl_diwarp_endpoint_name(const mca_btl_base_endpoint_t *e
                                 .rank = endpoint->proc->proc_name.vpid};
 }
 
+static bool is_noted(const struct mca_btl_diwarp_module *module, const struct diwarp_name *name)
+{
+    for (unsigned i = 0; i < module->gone_count; i++) {
+        if (module->gone[i].job == name->job && module->gone[i].rank == name->rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* True the first time a name is given. Without memory a peer may be reported twice. */
 static bool note_gone(struct mca_btl_diwarp_module *module, const struct diwarp_name *name)
 {
-    struct diwarp_name *grown;
+    struct diwarp_name *grown = NULL;
+    bool first;
 
-    for (unsigned i = 0; i < module->gone_count; i++) {
-        if (module->gone[i].job == name->job && module->gone[i].rank == name->rank) {
-            return false;
-        }
+    OPAL_THREAD_LOCK(&module->waiting_lock);
+    first = !is_noted(module, name);
+    if (first) {
+        grown = realloc(module->gone, (module->gone_count + 1) * sizeof(*grown));
     }
-    grown = realloc(module->gone, (module->gone_count + 1) * sizeof(*grown));
     if (NULL != grown) {
         module->gone = grown;
         grown[module->gone_count++] = *name;
     }
-    return true;
+    OPAL_THREAD_UNLOCK(&module->waiting_lock);
+    return first;
 }
 
 void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
@@ -115,7 +128,7 @@ void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
 {
     opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
     struct diwarp_address address;
-    char where[512] = "unknown", info[160];
+    char where[512] = "unknown", info[512];
     const char *host = NULL;
     opal_proc_t *proc;
 
@@ -142,8 +155,11 @@ void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
                        opal_process_info.nodename, OPAL_PROC_MY_NAME.vpid, host, name->rank, where,
                        why);
     }
-    snprintf(info, sizeof(info), "diwarp: rank %u on host %s %s", name->rank, host,
-             NULL == why ? "does not answer" : "is not connected any more");
+    /* Help messages get lost, and cannot be read without a file descriptor: the reason is here,
+     * too. */
+    snprintf(
+        info, sizeof(info), "diwarp: rank %u on host %s %s%s", name->rank, host,
+        NULL == why ? "does not answer" : "is not connected any more: ", NULL == why ? "" : why);
     if (NULL == module->error_cb) {
         opal_output(0, "%s", info);
         abort();

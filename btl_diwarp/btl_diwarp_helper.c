@@ -204,6 +204,9 @@ static void *helper_main(void *arg)
         if (away(module)) {
             take_over(&helper, polls);
         }
+        if (NULL != module->transport->look) {
+            module->transport->look(module);
+        }
         look_later(&helper);
     }
     return NULL;

@@ -87,14 +87,24 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     return OPAL_SUCCESS;
 }
 
-/* While there are endpoints to send it to. */
+/* While there are endpoints to send it to. What finds no room in time is forgotten with them. */
 static void send_what_waits(struct mca_btl_diwarp_module *module)
 {
+    uint64_t until_ns;
+
     if (0 == mca_btl_diwarp_work_waiting(module) || mca_btl_diwarp_in_progress(module)) {
         return;
     }
+    until_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) +
+               mca_btl_diwarp_component.params.finalize_timeout_ms * 1000000ull;
     mca_btl_diwarp_polling_wait(module);
     mca_btl_diwarp_work_post_waiting(module);
+    while (mca_btl_diwarp_work_waiting(module) > 0 &&
+           mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) < until_ns) {
+        (void)diwarp_run_cq(module->cq);
+        mca_btl_diwarp_work_post_waiting(module);
+    }
+    mca_btl_diwarp_work_forget_waiting(module);
     mca_btl_diwarp_polling_end(module);
 }
 
@@ -243,8 +253,7 @@ static void close_rd(struct mca_btl_diwarp_module *module)
         return;
     }
     /* What still waits is of endpoints and a PML that are gone. */
-    module->waiting_first = NULL;
-    module->waiting_count = 0;
+    mca_btl_diwarp_work_forget_waiting(module);
     (void)diwarp_drain_qp(module->qp, timeout_ns);
     if (mca_btl_diwarp_component.params.stats) {
         mca_btl_diwarp_counters_dump(module);
@@ -287,16 +296,18 @@ static int open_transport(struct mca_btl_diwarp_module *module, const char **wha
 
 /*
  * The helper may hand completions to the PML where that takes its locks: in programs that asked for
- * threads, or when the user wants it, which makes it take them, as btl/tcp does for its own thread.
+ * MPI_THREAD_MULTIPLE, or when the user wants it, which makes it take them, as btl/tcp does for its
+ * own thread. With FUNNELED and SERIALIZED opal_using_threads() holds, but ob1 does not guard
+ * everything.
  */
-static int start_helper(struct mca_btl_diwarp_module *module)
+static int start_helper(struct mca_btl_diwarp_module *module, bool multiple)
 {
     int wanted = mca_btl_diwarp_component.params.progress_thread;
 
     if (DIWARP_OFF == wanted) {
         return 0;
     }
-    module->helper_calls_back = DIWARP_ON == wanted || opal_using_threads();
+    module->helper_calls_back = DIWARP_ON == wanted || multiple;
     if (OPAL_SUCCESS != mca_btl_diwarp_helper_start(module)) {
         module->helper_calls_back = false;
         opal_output_verbose(1, opal_btl_base_framework.framework_output,
@@ -310,8 +321,9 @@ static int start_helper(struct mca_btl_diwarp_module *module)
     return 0;
 }
 
-int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool threaded)
+int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multiple)
 {
+    const bool threaded = multiple || opal_using_threads();
     struct diwarp_device_attr attr;
     struct diwarp_diagnosis why = {.text = ""};
     const char *what = "opening the device";
@@ -333,7 +345,7 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool thread
     }
     if (0 == rc) {
         what = "starting the progress thread";
-        rc = start_helper(module);
+        rc = start_helper(module, multiple);
     }
     if (rc < 0) {
         show_open_error(rc, what, &why);

@@ -180,7 +180,7 @@ static int register_switches(void)
                           "A helper thread that sends, repeats, acknowledges and places data while "
                           "the application makes no MPI calls; on: it also matches messages, which "
                           "makes Open MPI take its locks; auto: it does so only in programs that "
-                          "asked for threads",
+                          "asked for MPI_THREAD_MULTIPLE",
                           MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4,
                           &params->progress_thread);
     }
@@ -394,7 +394,7 @@ static bool check_uint(const struct uint_param *param)
     return show_bad(param->name, *param->value, allowed);
 }
 
-/* Harmless: the upper layer splits by whatever limit it finds. */
+/* Harmless: the upper layer splits by whatever limit it finds. Open MPI takes 0 for no limit. */
 static void clamp_limit(const char *name, size_t *limit)
 {
     if (*limit > RDMA_MAX_BYTES) {
@@ -419,12 +419,6 @@ static bool check_module(mca_btl_base_module_t *btl)
     }
     if (btl->btl_max_send_size < MESSAGE_MIN_BYTES || btl->btl_max_send_size > most) {
         return show_bad("max_send_size", btl->btl_max_send_size, allowed);
-    }
-    if (0 == btl->btl_get_limit) {
-        return show_bad("get_limit", 0, "at least 1");
-    }
-    if (0 == btl->btl_put_limit) {
-        return show_bad("put_limit", 0, "at least 1");
     }
     clamp_limit("get_limit", &btl->btl_get_limit);
     clamp_limit("put_limit", &btl->btl_put_limit);

@@ -33,12 +33,27 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
     }
 }
 
+/* Of a caller that waits because we have no descriptor for it: it knows no reason. */
+static void look(struct mca_btl_diwarp_module *module)
+{
+    const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(module->cq);
+
+    if (0 == __atomic_load_n(&counters->rc_no_descriptor, __ATOMIC_RELAXED) ||
+        __atomic_exchange_n(&module->rc->told_no_descriptor, true, __ATOMIC_RELAXED)) {
+        return;
+    }
+    MCA_BTL_DIWARP_SAY("rank %u on %s has no file descriptor left for a connection, which waits "
+                       "until there is one: look at \"ulimit -n\"",
+                       OPAL_PROC_MY_NAME.vpid, opal_process_info.nodename);
+}
+
 static void on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                            int count)
 {
     for (int i = 0; i < count; i++) {
         on_wc(module, &wc[i]);
     }
+    look(module);
     if (module->rc->unflushed) {
         module->rc->unflushed = false;
         diwarp_rc_flush(module->cq);
@@ -74,8 +89,8 @@ static void fit_function_table(mca_btl_base_module_t *btl)
     btl->btl_get = NULL;
     btl->btl_atomic_fop = NULL;
     btl->btl_atomic_cswap = NULL;
-    btl->btl_flags &= ~(uint32_t)(MCA_BTL_FLAGS_GET | MCA_BTL_FLAGS_ATOMIC_FOPS |
-                                  MCA_BTL_FLAGS_SEND_INPLACE);
+    btl->btl_flags &=
+        ~(uint32_t)(MCA_BTL_FLAGS_GET | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_SEND_INPLACE);
     btl->btl_atomic_flags = 0;
 }
 
@@ -183,4 +198,5 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rc = {
     .endpoint_create = mca_btl_diwarp_rc_endpoint_create,
     .endpoint_destroy = mca_btl_diwarp_rc_endpoint_destroy,
     .on_completions = on_completions,
+    .look = look,
 };

@@ -27,6 +27,7 @@ struct mca_btl_diwarp_rc {
     unsigned connections;        /* QPs that were not destroyed yet */
     bool closing;                /* nothing is delivered or completed any more */
     bool unflushed;              /* callbacks have posted lazily */
+    bool told_no_descriptor;
 };
 
 /* ---- endpoints (btl_diwarp_rc_endpoint.c) --------------------------------------------------- */

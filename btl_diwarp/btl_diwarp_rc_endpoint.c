@@ -64,7 +64,9 @@ int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal
         if (MCA_BTL_DIWARP_RC_AT_INIT == mca_btl_diwarp_component.params.rc_connect &&
             MCA_BTL_DIWARP_RC_IDLE == made->state &&
             mca_btl_diwarp_rc_my_key() < mca_btl_diwarp_rc_key(name)) {
-            rc = mca_btl_diwarp_rc_endpoint_call(module, made);
+            /* If that fails, the first message calls again, and can report it: until then there is
+             * nobody to tell. */
+            (void)mca_btl_diwarp_rc_endpoint_call(module, made);
         }
     }
     OPAL_THREAD_UNLOCK(&module->rc->lock);
@@ -73,9 +75,6 @@ int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal
     }
     mca_btl_diwarp_endpoint_added(module);
     *endpoint = &made->super;
-    if (rc < 0) {
-        mca_btl_diwarp_rc_endpoint_on_lost(module, made, strerror(-rc));
-    }
     return OPAL_SUCCESS;
 }
 

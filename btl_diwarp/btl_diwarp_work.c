@@ -115,6 +115,14 @@ void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module)
     }
 }
 
+void mca_btl_diwarp_work_forget_waiting(struct mca_btl_diwarp_module *module)
+{
+    OPAL_THREAD_LOCK(&module->waiting_lock);
+    module->waiting_first = NULL;
+    waiting_add(module, -(int)module->waiting_count);
+    OPAL_THREAD_UNLOCK(&module->waiting_lock);
+}
+
 static int rdma_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_rdma_t *rdma = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_rdma_t, work);

@@ -33,6 +33,8 @@ int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module,
 unsigned mca_btl_diwarp_work_waiting(const struct mca_btl_diwarp_module *module);
 /* Posts what waits for room, as far as there is. */
 void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module);
+/* Nobody will be called back for them: their endpoints are about to go, or gone. */
+void mca_btl_diwarp_work_forget_waiting(struct mca_btl_diwarp_module *module);
 
 /* A put, get or atomic under way. */
 typedef struct mca_btl_diwarp_rdma {

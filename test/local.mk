@@ -259,6 +259,7 @@ MPI_TESTS = \
 	test/mpi/compute_gap \
 	test/mpi/crossing \
 	test/mpi/datatypes \
+	test/mpi/descriptors \
 	test/mpi/finalize_race \
 	test/mpi/matching \
 	test/mpi/modes \
@@ -306,6 +307,9 @@ test_mpi_pvars_LDADD = $(MPI_LIBS)
 
 test_mpi_random_traffic_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_random_traffic_LDADD = $(MPI_LIBS)
+
+test_mpi_descriptors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_descriptors_LDADD = $(MPI_LIBS)
 
 test_mpi_refused_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_refused_LDADD = $(MPI_LIBS)
