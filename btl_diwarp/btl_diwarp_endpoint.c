@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Endpoints: from a process to an address handle, and what happens when a peer is gone. */
-#include "btl_diwarp/btl_diwarp.h"
+#include "btl_diwarp/btl_diwarp_work.h"
 
 #include "opal/util/show_help.h"
 
@@ -71,10 +71,8 @@ void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module)
 
 void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module)
 {
-    const unsigned left = __atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED);
-
-    /* The helper may be in a callback with it, or with the PML that goes with the last. */
-    if ((0 == left || module->helper_calls_back) && !mca_btl_diwarp_in_progress(module)) {
+    if (0 == __atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED) &&
+        !mca_btl_diwarp_in_progress(module)) {
         mca_btl_diwarp_polling_wait(module);
         mca_btl_diwarp_polling_end(module);
     }
@@ -84,6 +82,7 @@ void mca_btl_diwarp_endpoint_destroy(struct mca_btl_diwarp_module *module,
                                      mca_btl_base_endpoint_t *endpoint)
 {
     mca_btl_diwarp_endpoint_removed(module);
+    mca_btl_diwarp_work_forget_waiting(module, endpoint);
     diwarp_destroy_ah(endpoint->ah);
     free(endpoint);
 }
@@ -146,20 +145,21 @@ void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
     if (NULL == host) {
         host = "unknown";
     }
+    /* Help messages get lost, and cannot be read without a file descriptor: the reason is in the
+     * line besides, too. */
     if (NULL == why) {
+        snprintf(info, sizeof(info), "diwarp: rank %u on host %s does not answer", name->rank,
+                 host);
         opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "peer gone", true, opal_process_info.nodename,
                        OPAL_PROC_MY_NAME.vpid, host, name->rank, where,
                        mca_btl_diwarp_component.params.peer_timeout_s);
     } else {
+        snprintf(info, sizeof(info), "diwarp: rank %u on host %s is not connected any more: %s",
+                 name->rank, host, why);
         opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "connection lost", true,
                        opal_process_info.nodename, OPAL_PROC_MY_NAME.vpid, host, name->rank, where,
                        why);
     }
-    /* Help messages get lost, and cannot be read without a file descriptor: the reason is here,
-     * too. */
-    snprintf(
-        info, sizeof(info), "diwarp: rank %u on host %s %s%s", name->rank, host,
-        NULL == why ? "does not answer" : "is not connected any more: ", NULL == why ? "" : why);
     if (NULL == module->error_cb) {
         opal_output(0, "%s", info);
         abort();

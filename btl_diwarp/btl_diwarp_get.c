@@ -48,8 +48,8 @@ static void get_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl
                             enum ibv_wc_status status, const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_rdma_t *rdma = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_rdma_t, work);
-    struct mca_btl_diwarp_ending_read read = {.endpoint = rdma->endpoint, .len = 0};
-    mca_btl_base_endpoint_t *endpoint = rdma->endpoint;
+    struct mca_btl_diwarp_ending_read read = {.endpoint = rdma->work.endpoint, .len = 0};
+    mca_btl_base_endpoint_t *endpoint = rdma->work.endpoint;
 
     /* A read in error may have no source left to carry the release to: its FIN, with the error,
      * goes as a message. */

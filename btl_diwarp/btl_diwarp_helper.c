@@ -204,9 +204,6 @@ static void *helper_main(void *arg)
         if (away(module)) {
             take_over(&helper, polls);
         }
-        if (NULL != module->transport->look) {
-            module->transport->look(module);
-        }
         look_later(&helper);
     }
     return NULL;

@@ -87,24 +87,14 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     return OPAL_SUCCESS;
 }
 
-/* While there are endpoints to send it to. What finds no room in time is forgotten with them. */
+/* While there are endpoints to send it to. */
 static void send_what_waits(struct mca_btl_diwarp_module *module)
 {
-    uint64_t until_ns;
-
     if (0 == mca_btl_diwarp_work_waiting(module) || mca_btl_diwarp_in_progress(module)) {
         return;
     }
-    until_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) +
-               mca_btl_diwarp_component.params.finalize_timeout_ms * 1000000ull;
     mca_btl_diwarp_polling_wait(module);
     mca_btl_diwarp_work_post_waiting(module);
-    while (mca_btl_diwarp_work_waiting(module) > 0 &&
-           mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) < until_ns) {
-        (void)diwarp_run_cq(module->cq);
-        mca_btl_diwarp_work_post_waiting(module);
-    }
-    mca_btl_diwarp_work_forget_waiting(module);
     mca_btl_diwarp_polling_end(module);
 }
 
@@ -253,7 +243,8 @@ static void close_rd(struct mca_btl_diwarp_module *module)
         return;
     }
     /* What still waits is of endpoints and a PML that are gone. */
-    mca_btl_diwarp_work_forget_waiting(module);
+    module->waiting_first = NULL;
+    module->waiting_count = 0;
     (void)diwarp_drain_qp(module->qp, timeout_ns);
     if (mca_btl_diwarp_component.params.stats) {
         mca_btl_diwarp_counters_dump(module);

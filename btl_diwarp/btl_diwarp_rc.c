@@ -33,15 +33,14 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
     }
 }
 
-/* Of a caller that waits because we have no descriptor for it: it knows no reason. */
-static void look(struct mca_btl_diwarp_module *module)
+/* A caller that waits because we have no descriptor for it knows no reason. */
+static void tell(struct mca_btl_diwarp_module *module)
 {
-    const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(module->cq);
-
-    if (0 == __atomic_load_n(&counters->rc_no_descriptor, __ATOMIC_RELAXED) ||
-        __atomic_exchange_n(&module->rc->told_no_descriptor, true, __ATOMIC_RELAXED)) {
+    if (module->rc->told_no_descriptor ||
+        0 == diwarp_query_rc_counters(module->cq)->rc_no_descriptor) {
         return;
     }
+    module->rc->told_no_descriptor = true;
     MCA_BTL_DIWARP_SAY("rank %u on %s has no file descriptor left for a connection, which waits "
                        "until there is one: look at \"ulimit -n\"",
                        OPAL_PROC_MY_NAME.vpid, opal_process_info.nodename);
@@ -53,7 +52,6 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
     for (int i = 0; i < count; i++) {
         on_wc(module, &wc[i]);
     }
-    look(module);
     if (module->rc->unflushed) {
         module->rc->unflushed = false;
         diwarp_rc_flush(module->cq);
@@ -198,5 +196,5 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rc = {
     .endpoint_create = mca_btl_diwarp_rc_endpoint_create,
     .endpoint_destroy = mca_btl_diwarp_rc_endpoint_destroy,
     .on_completions = on_completions,
-    .look = look,
+    .tell = tell,
 };

@@ -20,7 +20,7 @@
 enum rejection {
     REJECT_NOT,
     REJECT_CROSSED, /* our call to you is under way, or there is a connection already */
-    REJECT_CLOSING, /* the last connection is about to close: call again */
+    REJECT_CLOSING, /* an earlier connection or call is not at its end yet: call again */
     REJECT_LEFT,    /* nothing will be received here any more */
     REJECT_BAD,     /* not a request of diwarp's BTL */
     REJECT_GONE,    /* you are lost to us */
@@ -220,12 +220,15 @@ static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
 {
     switch (endpoint->state) {
     case MCA_BTL_DIWARP_RC_IDLE:
-        return module->rc->closing ? REJECT_LEFT : REJECT_NOT;
+        if (module->rc->closing) {
+            return REJECT_LEFT;
+        }
+        return NULL == endpoint->qp ? REJECT_NOT : REJECT_CLOSING;
     case MCA_BTL_DIWARP_RC_CALLING:
         if (mca_btl_diwarp_rc_key(endpoint->name) > mca_btl_diwarp_rc_my_key()) {
             return REJECT_CROSSED;
         }
-        return NULL == endpoint->lost ? REJECT_NOT : REJECT_CLOSING; /* no room for another */
+        return NULL == endpoint->lost ? REJECT_NOT : REJECT_CLOSING;
     case MCA_BTL_DIWARP_RC_YIELDING:
         return REJECT_NOT;
     case MCA_BTL_DIWARP_RC_LEAVING:

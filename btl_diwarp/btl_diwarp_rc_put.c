@@ -8,7 +8,7 @@
 static int put_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_rdma_t *rdma = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_rdma_t, work);
-    mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(rdma->endpoint);
+    mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(rdma->work.endpoint);
 
     return mca_btl_diwarp_rc_post(module, endpoint, &rdma->wr.wr,
                                   mca_btl_diwarp_rc_pace(module, endpoint));

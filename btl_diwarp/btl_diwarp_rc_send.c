@@ -21,7 +21,7 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
                              .num_sge = 1,
                              .opcode = IBV_WR_SEND,
                              .send_flags = IBV_SEND_SIGNALED | (unsigned)DIWARP_SEND_BUFFERED};
-    mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(frag->endpoint);
+    mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(frag->work.endpoint);
 
     if (MCA_BTL_DIWARP_PACE_UNKNOWN == frag->pace) {
         frag->pace = mca_btl_diwarp_rc_pace(module, endpoint);
@@ -39,7 +39,7 @@ int mca_btl_diwarp_rc_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
     mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
     int rc;
 
-    frag->endpoint = endpoint;
+    frag->work.endpoint = endpoint;
     frag->header[0] = tag;
     frag->work.ops = &frag_ops;
     if (MCA_BTL_DIWARP_TAG_FIN == tag) {

@@ -37,7 +37,7 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
                .opcode = IBV_WR_SEND_WITH_IMM,
                .send_flags = IBV_SEND_SIGNALED | (unsigned)DIWARP_SEND_BUFFERED,
                .imm_data = frag->header[0]},
-        .ah = frag->endpoint->ah,
+        .ah = frag->work.endpoint->ah,
     };
 
     if (wr.wr.num_sge > 1) {
@@ -62,12 +62,12 @@ void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
 
     (void)wc;
     if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
-        struct diwarp_name name = mca_btl_diwarp_endpoint_name(frag->endpoint);
+        struct diwarp_name name = mca_btl_diwarp_endpoint_name(frag->work.endpoint);
 
         mca_btl_diwarp_endpoint_on_gone(module, &name, NULL);
     }
     if (!told && NULL != frag->base.des_cbfunc) {
-        frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base,
+        frag->base.des_cbfunc(&module->super, frag->work.endpoint, &frag->base,
                               mca_btl_diwarp_status(status));
     }
     if (owned) {
@@ -83,7 +83,7 @@ void mca_btl_diwarp_frag_done(struct mca_btl_diwarp_module *module, mca_btl_diwa
     const uint32_t flags = frag->base.des_flags;
 
     if (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) {
-        frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base, OPAL_SUCCESS);
+        frag->base.des_cbfunc(&module->super, frag->work.endpoint, &frag->base, OPAL_SUCCESS);
     }
     if (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) {
         (void)mca_btl_diwarp_free(&module->super, &frag->base);
@@ -135,7 +135,7 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
         return NULL;
     }
     frag->list = list;
-    frag->endpoint = endpoint;
+    frag->work.endpoint = endpoint;
     frag->pace = MCA_BTL_DIWARP_PACE_UNKNOWN;
     frag->work.ops = &frag_ops;
     frag->work.buffered = false;
@@ -205,7 +205,7 @@ int mca_btl_diwarp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *end
     mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
     int rc;
 
-    frag->endpoint = endpoint;
+    frag->work.endpoint = endpoint;
     frag->header[0] = tag;
     if (MCA_BTL_DIWARP_TAG_FIN == tag) {
         if (mca_btl_diwarp_release_capture(module, endpoint, frag->segments[0].seg_addr.pval,

@@ -115,11 +115,28 @@ void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module)
     }
 }
 
-void mca_btl_diwarp_work_forget_waiting(struct mca_btl_diwarp_module *module)
+void mca_btl_diwarp_work_forget_waiting(struct mca_btl_diwarp_module *module,
+                                        const mca_btl_base_endpoint_t *endpoint)
 {
+    struct mca_btl_diwarp_work *kept = NULL, *work, *next;
+
     OPAL_THREAD_LOCK(&module->waiting_lock);
+    work = module->waiting_first;
     module->waiting_first = NULL;
-    waiting_add(module, -(int)module->waiting_count);
+    for (; NULL != work; work = next) {
+        next = work->next;
+        if (work->endpoint == endpoint) {
+            waiting_add(module, -1);
+            continue;
+        }
+        work->next = NULL;
+        if (NULL == kept) {
+            module->waiting_first = work;
+        } else {
+            kept->next = work;
+        }
+        module->waiting_last = kept = work;
+    }
     OPAL_THREAD_UNLOCK(&module->waiting_lock);
 }
 
@@ -158,7 +175,7 @@ mca_btl_diwarp_rdma_t *mca_btl_diwarp_rdma_alloc(struct mca_btl_diwarp_module *m
     }
     rdma->work.ops = &rdma_ops;
     rdma->work.buffered = false;
-    rdma->endpoint = args->endpoint;
+    rdma->work.endpoint = args->endpoint;
     rdma->local_address = args->local_address;
     rdma->local_handle = args->local_handle;
     rdma->cbfunc = args->cbfunc;
@@ -220,7 +237,7 @@ static void note_failed(struct mca_btl_diwarp_module *module, const mca_btl_diwa
     if (__atomic_fetch_add(&module->counters.failed_accesses, 1, __ATOMIC_RELAXED) > 0) {
         return;
     }
-    name = mca_btl_diwarp_endpoint_name(rdma->endpoint);
+    name = mca_btl_diwarp_endpoint_name(rdma->work.endpoint);
     proc = opal_proc_for_name((opal_process_name_t){.jobid = name.job, .vpid = name.rank});
     if (NULL != proc) {
         host = opal_get_proc_hostname(proc);
@@ -239,13 +256,13 @@ void mca_btl_diwarp_rdma_end(struct mca_btl_diwarp_module *module, mca_btl_diwar
                              enum ibv_wc_status status)
 {
     if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
-        struct diwarp_name name = mca_btl_diwarp_endpoint_name(rdma->endpoint);
+        struct diwarp_name name = mca_btl_diwarp_endpoint_name(rdma->work.endpoint);
 
         mca_btl_diwarp_endpoint_on_gone(module, &name, NULL);
     } else if (OPAL_UNLIKELY(IBV_WC_SUCCESS != status && IBV_WC_WR_FLUSH_ERR != status)) {
         note_failed(module, rdma, status);
     }
-    rdma->cbfunc(&module->super, rdma->endpoint, rdma->local_address, rdma->local_handle,
+    rdma->cbfunc(&module->super, rdma->work.endpoint, rdma->local_address, rdma->local_handle,
                  rdma->cbcontext, rdma->cbdata, mca_btl_diwarp_status(status));
     opal_free_list_return(&module->rdmas, &rdma->super);
 }

@@ -20,6 +20,7 @@ struct mca_btl_diwarp_work_ops {
 struct mca_btl_diwarp_work {
     const struct mca_btl_diwarp_work_ops *ops;
     struct mca_btl_diwarp_work *next; /* in module->waiting_first */
+    mca_btl_base_endpoint_t *endpoint;
     bool buffered; /* done for who posts it as soon as the core has it: what waits here needs us */
 };
 
@@ -33,8 +34,9 @@ int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module,
 unsigned mca_btl_diwarp_work_waiting(const struct mca_btl_diwarp_module *module);
 /* Posts what waits for room, as far as there is. */
 void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module);
-/* Nobody will be called back for them: their endpoints are about to go, or gone. */
-void mca_btl_diwarp_work_forget_waiting(struct mca_btl_diwarp_module *module);
+/* The endpoint is about to go: nobody is called back for what waits for it. */
+void mca_btl_diwarp_work_forget_waiting(struct mca_btl_diwarp_module *module,
+                                        const mca_btl_base_endpoint_t *endpoint);
 
 /* A put, get or atomic under way. */
 typedef struct mca_btl_diwarp_rdma {
@@ -42,7 +44,6 @@ typedef struct mca_btl_diwarp_rdma {
     struct mca_btl_diwarp_work work;
     struct diwarp_send_wr wr;
     struct ibv_sge sge;
-    mca_btl_base_endpoint_t *endpoint;
     void *local_address;
     mca_btl_base_registration_handle_t *local_handle;
     mca_btl_base_rdma_completion_fn_t cbfunc;
@@ -95,7 +96,6 @@ typedef struct mca_btl_diwarp_frag {
     mca_btl_base_segment_t segments[2]; /* of its own; then, in place, the user's */
     struct mca_btl_diwarp_work work;
     opal_free_list_t *list; /* where it goes back to */
-    mca_btl_base_endpoint_t *endpoint;
     enum mca_btl_diwarp_pace pace;                                 /* over RC */
     _Alignas(8) unsigned char header[MCA_BTL_DIWARP_HEADER_BYTES]; /* the tag first */
 } mca_btl_diwarp_frag_t;

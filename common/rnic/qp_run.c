@@ -20,8 +20,8 @@
 #define STOPPED_NS 2000000000
 /* Then the socket is read again: what many time-outs would ask for may have come meanwhile. */
 #define TIMERS_PER_RUN 64
-/* Silence after which a drained QP may go: a peer that missed our last acknowledgement, be it the
- * first that it waits for, has asked again by then. */
+/* Silence after which a drained QP may go. A peer that missed our last acknowledgement, be it the
+ * first that it waits for, has asked again by then, unless round trips to it take long. */
 #define LINGER_NS (DW_RTO_INITIAL_NS + DW_RTO_INITIAL_NS / 4)
 /* Receive calls in one run that may bring nothing but acknowledgements. */
 #define RECEIVES_PER_RUN 4

@@ -1,44 +1,65 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * No file descriptors: those of the rank named on the command line are used up while rank 0 sends
- * it a first message, and given back a second later. The message arrives then, or the job has
- * ended.
+ * descriptors RANK FILE: without file descriptors in RANK, 0 or 1, rank 0 sends rank 1 its first
+ * message. Rank 1 gives its own back after two seconds, and the message must arrive then, not
+ * before. FILE, empty at first, holds a byte when they are used up, two when rank 0 sends.
  */
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST = 256, HELD_SECONDS = 1 };
+enum { MOST = 256, HELD_SECONDS = 2, WAIT_SECONDS = 30 };
 
-static int held[MOST];
+static int file, held[MOST], count;
 
-static int use_up(void)
+static void use_up(void)
 {
     const struct rlimit limit = {.rlim_cur = MOST, .rlim_max = MOST};
-    int count = 0;
 
     if (setrlimit(RLIMIT_NOFILE, &limit))
-        return 0;
+        return;
     while (count < MOST && (held[count] = open("/dev/null", O_RDONLY)) >= 0)
         count++;
-    return count;
+}
+
+static void say(void)
+{
+    if (write(file, "x", 1) != 1)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void wait_for(off_t bytes)
+{
+    const double until = MPI_Wtime() + WAIT_SECONDS;
+    struct stat is;
+
+    while (!fstat(file, &is) && is.st_size < bytes && MPI_Wtime() < until)
+        usleep(1000);
 }
 
 int main(int argc, char **argv)
 {
-    int rank, arrived = 0, word = 7, count = 0;
+    int rank, arrived = 0, word = 7;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == (argc > 1 ? atoi(argv[1]) : 1))
-        count = use_up();
-    if (rank == 0)
+    if (argc != 3 || (file = open(argv[2], O_WRONLY | O_APPEND)) < 0)
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    if (rank == atoi(argv[1])) {
+        use_up();
+        say();
+    }
+    if (rank == 0) {
+        wait_for(1);
+        say();
         MPI_Send(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
-    if (rank == 1) {
-        double until = MPI_Wtime() + HELD_SECONDS;
+    } else {
+        wait_for(2);
+        const double until = MPI_Wtime() + HELD_SECONDS;
         while (MPI_Wtime() < until)
             MPI_Iprobe(0, 0, MPI_COMM_WORLD, &arrived, MPI_STATUS_IGNORE);
         while (count > 0)
@@ -47,5 +68,5 @@ int main(int argc, char **argv)
         printf("%s\n", arrived ? "arrived at once" : "arrived in the end");
     }
     MPI_Finalize();
-    return 0;
+    return arrived;
 }

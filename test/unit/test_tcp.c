@@ -4,12 +4,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -150,11 +151,10 @@ static void close__ends_the_connection_of_a_forked_process_too(void **state)
     }
     set.caller->ops->close(set.caller);
     set.caller = NULL;
-    struct dw_stream_event event = {0};
-    for (unsigned i = 0; i < 1000 && !event.owner; i++) {
-        (void)set.streams->ops->wait(set.streams, &event, 1);
-        usleep(1000);
-    }
+    struct dw_stream_event event = {.owner = NULL};
+    struct pollfd ready = {.fd = set.streams->fd, .events = POLLIN};
+    (void)poll(&ready, 1, 10000);
+    (void)set.streams->ops->wait(set.streams, &event, 1);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     assert_ptr_equal(event.owner, set.called);
