@@ -14,6 +14,17 @@
 
 /* ---- posts ---- */
 
+/* Not 0, nor one that is still in use after 2^31 others. */
+static uint32_t next_record_id(struct diwarp_qp *qp, const struct dw_map *map,
+                               const struct dw_peer *peer, uint32_t from_source)
+{
+    uint32_t id;
+    do {
+        id = ++qp->next_id & ~DW_RECORD_ID_FROM_SOURCE;
+    } while (!id || dw_map_get(map, dw_record_key(peer, id | from_source)));
+    return id | from_source;
+}
+
 int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
                       uint64_t now_ns)
 {
@@ -23,8 +34,8 @@ int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct i
         return (int)total;
     if (wr->num_sge != 1 || !total)
         return -EINVAL;
-    struct dw_sink *sink =
-        dw_sink_create(peer, ++qp->next_id & ~DW_RECORD_ID_FROM_SOURCE, (uint32_t)total, now_ns);
+    uint32_t id = next_record_id(qp, &qp->sinks, peer, 0);
+    struct dw_sink *sink = dw_sink_create(peer, id, (uint32_t)total, now_ns);
     if (!sink)
         return -ENOMEM;
     sink->addr = iov[0].iov_base;
@@ -83,8 +94,8 @@ static int post_large_write(struct dw_peer *peer, const struct ibv_send_wr *wr,
                             const struct iovec *iov, uint32_t total, uint64_t now_ns)
 {
     struct diwarp_qp *qp = peer->qp;
-    struct dw_source *source =
-        dw_source_create(peer, ++qp->next_id | DW_RECORD_ID_FROM_SOURCE, total, 0);
+    uint32_t id = next_record_id(qp, &qp->sources, peer, DW_RECORD_ID_FROM_SOURCE);
+    struct dw_source *source = dw_source_create(peer, id, total, 0);
     if (!source)
         return -ENOMEM;
     source->addr = iov[0].iov_base;

@@ -42,6 +42,7 @@ struct dw_source {
     const uint8_t *addr;
     struct dw_region *region; /* of a peer's read; NULL: our write */
     uint64_t wr_id;
+    uint32_t turn_bytes; /* sent since it was first of those that are ready */
     bool signaled;
 };
 

@@ -12,6 +12,9 @@
 
 /* Trains in one run, so that acknowledgements are not kept waiting. */
 #define TRAINS_PER_RUN 4
+/* Of one record while others wait: more than a sink grants at once, unless it is asked to. How much
+ * a peer grants is its own affair, but the others have their turn. */
+#define TURN_BYTES (4u << 20)
 /* From this on a datagram is gathered: one pass over the payload for the CRC, none for a copy. */
 #define GATHER_MIN_BYTES 16384
 
@@ -73,15 +76,19 @@ struct part {
     bool again;
 };
 
-static void count_sent(struct diwarp_counters *counters, const struct part *parts, unsigned n)
+/* Returns how many bytes. */
+static uint32_t count_sent(struct diwarp_counters *counters, const struct part *parts, unsigned n)
 {
+    uint32_t all = 0;
     counters->tx_record_segments += n;
     for (unsigned i = 0; i < n; i++) {
         uint32_t bytes = parts[i].range.end - parts[i].range.start;
         counters->tx_record_bytes += bytes;
         if (parts[i].again)
             counters->tx_resent_record_bytes += bytes;
+        all += bytes;
     }
+    return all;
 }
 
 /* The socket took nothing of a train: the record is as it was before. For want of memory a part may
@@ -134,18 +141,23 @@ static bool send_train(struct dw_source *source, uint64_t now_ns)
         take_back(source, sent_before, parts, n);
         return false;
     }
-    count_sent(&peer->qp->counters, parts, n);
+    source->turn_bytes += count_sent(&peer->qp->counters, parts, n);
     return true;
 }
 
 void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns)
 {
-    /* The oldest first: a sink gets one record whole sooner than two halves. */
+    /* The oldest first, for its turn: a sink gets one record whole sooner than two halves. */
     for (unsigned n = 0; n < TRAINS_PER_RUN && !dw_list_empty(&qp->ready); n++) {
         struct dw_source *source = dw_container(qp->ready.next, struct dw_source, ready_link);
         if (!send_train(source, now_ns))
             return;
-        if (!dw_record_source_ready(&source->record))
-            dw_list_remove(&source->ready_link);
+        bool ready = dw_record_source_ready(&source->record);
+        if (ready && source->turn_bytes < TURN_BYTES)
+            continue;
+        source->turn_bytes = 0;
+        dw_list_remove(&source->ready_link);
+        if (ready)
+            dw_list_append(&qp->ready, &source->ready_link);
     }
 }

@@ -11,6 +11,9 @@
 
 /* Sources remembered; datagrams of further ones are dropped. */
 #define SOURCES_MAX 65536
+/* After so long nothing comes twice. What a source has sent to others meanwhile may be half of all
+ * numbers, and the next would look like one long past. */
+#define SEEN_FORGOTTEN_NS 10000000000u
 
 struct posted_recv {
     struct dw_list link;
@@ -288,13 +291,20 @@ static void on_send(struct diwarp_qp *qp, struct dw_ud_source *source,
 /* ---- every datagram ---- */
 
 /* The source, still the process it was when first met; NULL: it is not, or there are too many. */
-static struct dw_ud_source *source_of(struct diwarp_qp *qp, const struct dw_llp_header *header)
+static struct dw_ud_source *source_of(struct diwarp_qp *qp, const struct dw_llp_header *header,
+                                      uint64_t now_ns)
 {
     struct dw_ud *ud = qp->ud;
     struct diwarp_name name = {.job = header->job, .rank = header->rank};
     struct dw_ud_source *source = dw_map_get(&ud->source_by_name, dw_name_key(name));
-    if (source)
-        return source->incarnation == header->incarnation ? source : NULL;
+    if (source && source->incarnation != header->incarnation)
+        return NULL;
+    if (source) {
+        if (now_ns - source->heard_ns > SEEN_FORGOTTEN_NS)
+            source->msns.any = source->records.any = false;
+        source->heard_ns = now_ns;
+        return source;
+    }
     if (ud->source_by_name.count >= SOURCES_MAX)
         return NULL;
     source = calloc(1, sizeof *source);
@@ -302,6 +312,7 @@ static struct dw_ud_source *source_of(struct diwarp_qp *qp, const struct dw_llp_
         return NULL;
     source->name = name;
     source->incarnation = header->incarnation;
+    source->heard_ns = now_ns;
     if (dw_map_put(&ud->source_by_name, dw_name_key(name), source)) {
         free(source);
         return NULL;
@@ -313,7 +324,7 @@ static struct dw_ud_source *source_of(struct diwarp_qp *qp, const struct dw_llp_
 void dw_ud_on_datagram(struct diwarp_qp *qp, const struct dw_llp_header *header,
                        const uint8_t *segments, uint32_t len, uint64_t now_ns)
 {
-    struct dw_ud_source *source = source_of(qp, header);
+    struct dw_ud_source *source = source_of(qp, header, now_ns);
     if (!source) {
         qp->counters.drop_source++;
         return;

@@ -14,6 +14,7 @@ struct dw_ud_source {
     struct dw_list link; /* in dw_ud.sources */
     struct diwarp_name name;
     uint32_t incarnation;
+    uint64_t heard_ns;
     struct dw_seen msns;
     struct dw_seen records; /* that have ended */
 };

@@ -215,6 +215,39 @@ static void records__without_end__the_oldest_first(void **state)
     }
 }
 
+/* One that has been granted more than any turn: others have theirs. */
+static void records__one_without_end__the_others_have_their_turn(void **state)
+{
+    (void)state;
+    enum { GREEDY_BYTES = 64 << 20, GREEDY = 2, MODEST = 1 };
+    struct fixture *f = fixture_new();
+    f->config.node_count = 3;
+    f->config.mtu_bytes = 9000;
+    f->config.device.rcvbuf_bytes = 4 * GREEDY_BYTES;
+    uint8_t *remote = fixture_payload(1, GREEDY_BYTES), *local = malloc(GREEDY_BYTES);
+    uint8_t *modest = fixture_payload(2, RECORD_BYTES);
+    assert_non_null(local);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 0, remote, GREEDY_BYTES);
+    f->world.nodes[GREEDY].qp->grant_budget_bytes = 2u * GREEDY_BYTES;
+    assert_int_equal(
+        fixture_post(f, GREEDY, 0, GREEDY, IBV_WR_RDMA_READ, 0, local, GREEDY_BYTES, mr), 0);
+    sim_world_run_for(&f->world, MS / 10);
+    assert_int_equal(
+        fixture_post(f, MODEST, 0, MODEST, IBV_WR_RDMA_READ, 0, modest, RECORD_BYTES, mr), 0);
+    uint64_t begin_ns = f->world.net.now_ns;
+    while (!fixture_count(f, MODEST, IBV_WC_RDMA_READ))
+        assert_true(sim_world_step(&f->world));
+    assert_in_range(f->world.net.now_ns - begin_ns, 1, 2 * MS); /* the other takes 5 */
+    fixture_run(f, 2 * SECOND);
+    fixture_assert_status(f, GREEDY, GREEDY, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+    assert_memory_equal(local, remote, GREEDY_BYTES);
+    fixture_close(f);
+    free(local);
+    free(modest);
+    free(remote);
+}
+
 /* A rank that has to wait for its core should find more when its turn comes. */
 static void qp__shares_cores_later__grants_more(void **state)
 {
@@ -239,6 +272,7 @@ int main(void)
         cmocka_unit_test(reads__more_than_the_budget__nothing_twice),
         cmocka_unit_test(reads__small_ones_beyond_the_buffer__nothing_twice),
         cmocka_unit_test(records__without_end__the_oldest_first),
+        cmocka_unit_test(records__one_without_end__the_others_have_their_turn),
         cmocka_unit_test(qp__shares_cores_later__grants_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "common/rel/record.h"
+#include "common/rnic/ud.h"
 #include "common/wire/ddp.h"
 #include "common/wire/rdmap.h"
 #include "test/sim/sim_fixture.h"
@@ -226,6 +227,36 @@ static void send__receive_too_short__says_so(void **state)
     free(local);
 }
 
+/* A target that was not sent to for long takes what comes then, whatever has been sent to others
+ * meanwhile. */
+static void source__silent_for_long__its_numbers_begin_anew(void **state)
+{
+    (void)state;
+    enum { BYTES = 100 };
+    struct fixture *f = fixture_new();
+    f->config.qp.type = DIWARP_QPT_UD;
+    fixture_open(f);
+    uint8_t *local = fixture_payload(1, BYTES), remote[BYTES];
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
+    struct ibv_sge sge = {.addr = (uintptr_t)remote, .length = BYTES};
+    struct ibv_recv_wr recv = {.sg_list = &sge, .num_sge = 1};
+    struct dw_ud *ud = f->world.nodes[0].qp->ud;
+    for (unsigned i = 1; i <= 3; i++) {
+        assert_int_equal(diwarp_post_recv(f->world.nodes[1].qp, &recv), 0);
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND, 0, local, BYTES, NULL), 0);
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
+        fixture_run(f, SECOND);
+        assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), i);
+        assert_int_equal(fixture_count(f, 1, DIWARP_WC_RECORD), i);
+        diwarp_release_record(f->wcs[f->wc_count - 1].record);
+        ud->next_msn += 0x90000000;
+        ud->next_record += 0x48000000;
+        f->world.net.now_ns += 11 * SECOND;
+    }
+    fixture_close(f);
+    free(local);
+}
+
 static void send__no_receive_posted__dropped_and_counted(void **state)
 {
     (void)state;
@@ -248,6 +279,7 @@ int main(void)
         cmocka_unit_test(write__repeated__handed_over_once),
         cmocka_unit_test(send__segment_lost__receive_serves_the_next),
         cmocka_unit_test(send__receive_too_short__says_so),
+        cmocka_unit_test(source__silent_for_long__its_numbers_begin_anew),
         cmocka_unit_test(send__no_receive_posted__dropped_and_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
