@@ -145,16 +145,30 @@ static bool send_train(struct dw_source *source, uint64_t now_ns)
     return true;
 }
 
+/* The next in the list after all of a peer whose socket is full. */
+static struct dw_list *skip_peer(const struct diwarp_qp *qp, struct dw_list *it)
+{
+    const struct dw_peer *full = dw_container(it, struct dw_source, ready_link)->peer;
+    while (it != &qp->ready && dw_container(it, struct dw_source, ready_link)->peer == full)
+        it = it->next;
+    return it;
+}
+
 void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns)
 {
-    /* The oldest first, for its turn: a sink gets one record whole sooner than two halves. */
-    for (unsigned n = 0; n < TRAINS_PER_RUN && !dw_list_empty(&qp->ready); n++) {
-        struct dw_source *source = dw_container(qp->ready.next, struct dw_source, ready_link);
-        if (!send_train(source, now_ns))
-            return;
+    /* The oldest first, for its turn: a sink gets one record whole sooner than two halves. What a
+     * full socket holds up keeps its place; the next may have a socket of its own. */
+    struct dw_list *it = qp->ready.next;
+    for (unsigned n = 0; n < TRAINS_PER_RUN && it != &qp->ready; n++) {
+        struct dw_source *source = dw_container(it, struct dw_source, ready_link);
+        if (!send_train(source, now_ns)) {
+            it = skip_peer(qp, it);
+            continue;
+        }
         bool ready = dw_record_source_ready(&source->record);
         if (ready && source->turn_bytes < TURN_BYTES)
             continue;
+        it = it->next;
         source->turn_bytes = 0;
         dw_list_remove(&source->ready_link);
         if (ready)

@@ -210,15 +210,22 @@ static struct sim_endpoint *endpoint_of(struct dw_llp *llp)
     return dw_container(llp, struct sim_endpoint, llp);
 }
 
+static bool is_full(const struct sim_endpoint *endpoint, const struct dw_llp_addr *to)
+{
+    const struct sim_net *net = endpoint->net;
+    if (net->full_host && net->full_host == to->ip[3])
+        return true;
+    return endpoint->link_free_ns > net->now_ns &&
+           (double)(endpoint->link_free_ns - net->now_ns) * net->impairment.bytes_per_ns >
+               endpoint->llp.sndbuf_bytes;
+}
+
 static int sim_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {
     static uint8_t flat[DW_LLP_SLOT_BYTES];
     struct sim_endpoint *endpoint = endpoint_of(llp);
-    struct sim_net *net = endpoint->net;
     llp->counters->tx_syscalls++;
-    if (endpoint->link_free_ns > net->now_ns &&
-        (double)(endpoint->link_free_ns - net->now_ns) * net->impairment.bytes_per_ns >
-            llp->sndbuf_bytes) {
+    if (is_full(endpoint, train->to)) {
         llp->counters->tx_eagain++;
         return -EAGAIN;
     }

@@ -43,7 +43,8 @@ struct sim_net {
     uint64_t now_ns;
     uint64_t random_state;
     struct sim_impairment impairment;
-    bool gro;    /* waiting datagrams of one sender and size are received together */
+    bool gro;          /* waiting datagrams of one sender and size are received together */
+    uint8_t full_host; /* the sockets of all others that send to it are full; 0: to none */
     struct dw_heap in_flight;
     struct sim_endpoint *endpoints[SIM_MAX_ENDPOINTS];
     unsigned endpoint_count;

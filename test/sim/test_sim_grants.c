@@ -248,6 +248,44 @@ static void records__one_without_end__the_others_have_their_turn(void **state)
     free(remote);
 }
 
+/* The socket to one peer is full: records to the others have sockets of their own. */
+static void records__socket_to_one_is_full__the_others_go_on(void **state)
+{
+    (void)state;
+    enum { BLOCKED = 1, OTHER = 2, HELD = 6 };
+    struct fixture *f = fixture_new();
+    f->config.node_count = 3;
+    f->config.device.rcvbuf_bytes = 32u << 20;
+    f->config.device.sndbuf_bytes = 65536;
+    f->config.impairment.bytes_per_ns = 1; /* 0.6 ms for those that are held up */
+    uint8_t *remote = fixture_payload(1, RECORD_BYTES), *local = malloc(HELD * RECORD_BYTES);
+    uint8_t *other = fixture_payload(2, RECORD_BYTES);
+    assert_non_null(local);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 0, remote, RECORD_BYTES);
+    for (unsigned i = 0; i < HELD; i++)
+        assert_int_equal(fixture_post(f, BLOCKED, 0, i, IBV_WR_RDMA_READ, 0,
+                                      local + i * RECORD_BYTES, RECORD_BYTES, mr),
+                         0);
+    sim_world_run_for(&f->world, 20000);
+    f->world.net.full_host = 1 + BLOCKED;
+    assert_int_equal(
+        fixture_post(f, OTHER, 0, OTHER, IBV_WR_RDMA_READ, 0, other, RECORD_BYTES, mr), 0);
+    sim_world_run_for(&f->world, 2 * MS);
+    assert_int_equal(fixture_count(f, OTHER, IBV_WC_RDMA_READ), 1);
+    assert_in_range(fixture_count(f, BLOCKED, IBV_WC_RDMA_READ), 0, HELD - 1);
+    f->world.net.full_host = 0;
+    fixture_run(f, SECOND);
+    assert_int_equal(fixture_count(f, BLOCKED, IBV_WC_RDMA_READ), HELD);
+    for (unsigned i = 0; i < HELD; i++)
+        assert_memory_equal(local + i * RECORD_BYTES, remote, RECORD_BYTES);
+    assert_memory_equal(other, remote, RECORD_BYTES);
+    fixture_close(f);
+    free(local);
+    free(other);
+    free(remote);
+}
+
 /* A rank that has to wait for its core should find more when its turn comes. */
 static void qp__shares_cores_later__grants_more(void **state)
 {
@@ -273,6 +311,7 @@ int main(void)
         cmocka_unit_test(reads__small_ones_beyond_the_buffer__nothing_twice),
         cmocka_unit_test(records__without_end__the_oldest_first),
         cmocka_unit_test(records__one_without_end__the_others_have_their_turn),
+        cmocka_unit_test(records__socket_to_one_is_full__the_others_go_on),
         cmocka_unit_test(qp__shares_cores_later__grants_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
