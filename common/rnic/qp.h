@@ -48,6 +48,7 @@ struct diwarp_qp {
     bool crc;
     bool draining;    /* Sends that come are acknowledged, not delivered */
     bool transmitted; /* something, since the last append */
+    bool starved;     /* in the last run: what waits to be sent found no buffer */
 
     struct dw_ud *ud; /* UD only; all below but where it receives, stage and timers: RD only */
 

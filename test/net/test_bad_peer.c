@@ -169,6 +169,38 @@ static void peer__is_not_gone_because_another_was_heard_first(void **state)
     node_close(&c);
 }
 
+/* All buffers hold messages that are not acknowledged; others wait for one. Until then it sleeps. */
+static void peers__silent__no_buffer_left__sleeps(void **state)
+{
+    (void)state;
+    enum { PEERS = 16 };
+    static struct forger forger;
+    struct diwarp_device_attr attr = loopback_attr(0);
+    struct diwarp_ah *ahs[PEERS] = {NULL};
+    struct diwarp_wc wc;
+    attr.send_pool_bytes = 256 << 10;
+    open_pair(attr);
+    forger_open(&forger, &pair.a.address, DW_LLP_DATA, FORGER_RANK);
+    struct diwarp_address address = forger_address(&forger, &pair.a.address);
+    for (unsigned i = 0; i < PEERS; i++) {
+        address.name.rank = FORGER_RANK + i;
+        assert_int_equal(diwarp_create_ah(pair.a.qp, &address, &ahs[i]), 0);
+        assert_int_equal(post(&pair.a, ahs[i], IBV_WR_SEND, source, 60000, 0, 0, NULL, 0), 0);
+    }
+    assert_in_range(pair.a.counters->tx_datagrams, 1, PEERS - 1);
+
+    uint64_t start_ns = clock_ns(), cpu_start_ns = cpu_ns();
+    assert_int_equal(diwarp_wait_cq(pair.a.cq, 1, &wc, 300 * MS), 0);
+    uint64_t used_ns = cpu_ns() - cpu_start_ns;
+    assert_true(clock_ns() - start_ns >= 300 * MS);
+    assert_true(used_ns < 100 * MS);
+    node_destroy_qp(&pair.a);
+    for (unsigned i = 0; i < PEERS; i++)
+        diwarp_destroy_ah(ahs[i]);
+    forger_close(&forger);
+    pair_close(&pair);
+}
+
 /* A socket buffer that holds less than one full datagram, either way. */
 static void socket__tiny_receive_buffer(void **state)
 {
@@ -215,6 +247,7 @@ int main(void)
         cmocka_unit_test(peer__idle_is_not_silent),
         cmocka_unit_test(peer__is_not_gone_because_we_did_not_listen),
         cmocka_unit_test(peer__is_not_gone_because_another_was_heard_first),
+        cmocka_unit_test(peers__silent__no_buffer_left__sleeps),
         cmocka_unit_test(socket__tiny_receive_buffer),
     };
 
