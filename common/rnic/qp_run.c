@@ -23,8 +23,8 @@
 /* Silence after which a drained QP may go. A peer that missed our last acknowledgement, be it the
  * first that it waits for, has asked again by then, unless round trips to it take long. */
 #define LINGER_NS (DW_RTO_INITIAL_NS + DW_RTO_INITIAL_NS / 4)
-/* What waits for a buffer gets it by an acknowledgement or a time-out; it is tried again so often in
- * any case. */
+/* What waits for a buffer gets it by an acknowledgement or a time-out; it is tried again so often
+ * in any case. */
 #define STARVED_RETRY_NS 1000000
 /* Receive calls in one run that may bring nothing but acknowledgements. */
 #define RECEIVES_PER_RUN 4

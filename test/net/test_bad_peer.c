@@ -169,7 +169,8 @@ static void peer__is_not_gone_because_another_was_heard_first(void **state)
     node_close(&c);
 }
 
-/* All buffers hold messages that are not acknowledged; others wait for one. Until then it sleeps. */
+/* All buffers hold messages that are not acknowledged; others wait for one. Until then it sleeps.
+ */
 static void peers__silent__no_buffer_left__sleeps(void **state)
 {
     (void)state;
