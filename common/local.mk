@@ -6,6 +6,7 @@ lib_LTLIBRARIES += libdiwarp.la
 noinst_LTLIBRARIES += libdiwarp_core.la libdiwarp_open.la libdiwarp_whole.la
 
 libdiwarp_core_la_SOURCES = \
+	common/base/copy.h \
 	common/base/heap.c \
 	common/base/heap.h \
 	common/base/list.h \

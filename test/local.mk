@@ -117,6 +117,7 @@ if DW_CMOCKA
 
 UNIT_TESTS = \
 	test/unit/test_address \
+	test/unit/test_copy \
 	test/unit/test_copy_way \
 	test/unit/test_cq \
 	test/unit/test_crc32c \

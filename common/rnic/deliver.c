@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "common/base/copy.h"
 #include "common/base/pages.h"
 #include "common/base/serial.h"
 #include "common/rnic/deliver.h"
@@ -179,7 +180,7 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, boo
     if (in_order && qp->assembly_bytes > ASSEMBLIES_MAX_BYTES && !qp->oversize)
         qp->oversize = assembly;
     if (segment->payload != assembly->buf + ddp->mo)
-        memcpy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
+        dw_copy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
     if (ddp->last)
         assembly->total = end;
     if (assembly->total && assembly->map.bytes >= assembly->total) {

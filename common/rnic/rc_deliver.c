@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/base/copy.h"
 #include "common/rnic/rc_qp.h"
 
 static enum dw_rc_verdict fail(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment,
@@ -22,7 +23,7 @@ void dw_rc_scatter(const struct iovec *iov, uint32_t offset, const uint8_t *from
         size_t here = iov->iov_len - offset;
         if (here > bytes)
             here = bytes;
-        memcpy((uint8_t *)iov->iov_base + offset, from, here);
+        dw_copy((uint8_t *)iov->iov_base + offset, from, here);
         from += here;
         bytes -= (uint32_t)here;
         offset = 0;
@@ -68,7 +69,7 @@ static enum dw_rc_verdict on_write(struct diwarp_rc_qp *qp, const struct dw_rc_s
     uint16_t cause = dw_rc_check_access(qp, ddp->stag, ddp->to, payload, IBV_ACCESS_REMOTE_WRITE);
     if (cause)
         return fail(qp, segment, cause);
-    memcpy((void *)(uintptr_t)ddp->to, segment->ulpdu + segment->head_bytes, payload);
+    dw_copy((void *)(uintptr_t)ddp->to, segment->ulpdu + segment->head_bytes, payload);
     return DW_RC_DONE;
 }
 
@@ -126,7 +127,7 @@ static enum dw_rc_verdict on_send(struct diwarp_rc_qp *qp, const struct dw_rc_se
         return fail(qp, segment, DW_TERM_DDP_TOO_LONG);
     const uint8_t *from = segment->ulpdu + segment->head_bytes;
     if (qp->current.sge_count == 1 && payload)
-        memcpy((uint8_t *)qp->current.addr + qp->received_bytes, from, payload);
+        dw_copy((uint8_t *)qp->current.addr + qp->received_bytes, from, payload);
     else
         dw_rc_scatter(qp->current.more, qp->received_bytes, from, payload);
     qp->received_bytes += payload;

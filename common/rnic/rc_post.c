@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/copy.h"
 #include "common/rnic/lock.h"
 #include "common/rnic/rc_qp.h"
 
@@ -108,7 +109,7 @@ static int own_payload(struct dw_rc_work *work)
         return -ENOMEM;
     size_t at = 0;
     for (unsigned i = 0; i < work->sge_count; i++) {
-        memcpy(own + at, work->sge[i].iov_base, work->sge[i].iov_len);
+        dw_copy(own + at, work->sge[i].iov_base, work->sge[i].iov_len);
         at += work->sge[i].iov_len;
     }
     work->own = own;

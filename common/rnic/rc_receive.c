@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/copy.h"
 #include "common/rnic/rc_qp.h"
 
 /* Read at once while no receive is posted: what cannot be delivered has to be kept. */
@@ -46,7 +47,7 @@ static bool make_held(struct diwarp_rc_qp *qp, size_t capacity)
 static void keep(struct dw_rc_held *held, const uint8_t *from, size_t bytes)
 {
     if (bytes)
-        memcpy(held->buf + held->bytes, from, bytes);
+        dw_copy(held->buf + held->bytes, from, bytes);
     held->bytes += (uint32_t)bytes;
 }
 

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "common/base/copy.h"
 #include "common/rnic/lock.h"
 #include "common/rnic/rdma.h"
 #include "common/rnic/rdma_record.h"
@@ -388,7 +389,7 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_segment *seg
     enum dw_status status = check_region(peer, segment->ddp.stag, segment->ddp.to, length,
                                          IBV_ACCESS_REMOTE_WRITE, &region);
     if (status == DW_STATUS_OK)
-        memcpy((void *)(uintptr_t)segment->ddp.to, data, length);
+        dw_copy((void *)(uintptr_t)segment->ddp.to, data, length);
     else if (qp->refused_write != dw_record_key(peer, wr.id)) {
         qp->refused_write = dw_record_key(peer, wr.id);
         send_abort(peer, wr.id, true, status, now_ns);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of a record at its two ends. */
+#include "common/base/copy.h"
 #include "common/rnic/rdma_record.h"
 
 #include <errno.h>
@@ -404,7 +405,7 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
     }
     /* Bytes that are there stay as they are: the application may see them, once it is told. */
     if (new_bytes && data)
-        memcpy(sink->addr + offset, data, length);
+        dw_copy(sink->addr + offset, data, length);
     qp->granted_bytes += sink->record.granted - granted;
     qp->granted_bytes -= (uint32_t)new_bytes;
     /* The source went beyond its grant: what is lacking is due all the same. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* DDP segments into sequenced datagrams: sizes, headers, payload; and long messages sent at once.
  */
+#include "common/base/copy.h"
 #include "common/rnic/segment.h"
 
 #include <assert.h>
@@ -89,7 +90,7 @@ static unsigned gather_next(const struct dw_work *work, uint32_t length, struct 
 static void copy(uint8_t *to, const struct iovec *iov, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
-        memcpy(to, iov[i].iov_base, iov[i].iov_len);
+        dw_copy(to, iov[i].iov_base, iov[i].iov_len);
         to += iov[i].iov_len;
     }
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base/copy.h"
 #include "common/rnic/atomic.h"
 #include "common/rnic/lock.h"
 #include "common/rnic/rdma.h"
@@ -435,6 +436,11 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
 no_room:
     dw_unlock(qp->device);
     return NULL;
+}
+
+void diwarp_copy(void *to, const void *from, size_t bytes)
+{
+    dw_copy(to, from, bytes);
 }
 
 void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm)

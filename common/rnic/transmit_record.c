@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "common/base/copy.h"
 #include "common/rnic/rdma.h"
 #include "common/rnic/transmit.h"
 #include "common/wire/bytes.h"
@@ -49,7 +50,7 @@ static uint32_t build(const struct dw_source *source, uint8_t *buf, struct dw_ra
     if (source->peer->qp->crc)
         crc = dw_crc32c_copy(dw_crc32c(0, buf, head), buf + head, from, length);
     else
-        memcpy(buf + head, from, length);
+        dw_copy(buf + head, from, length);
     dw_put_be32(buf + head + length, crc);
     return head + length + DW_CRC_BYTES;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base/copy.h"
 #include "common/rnic/receive.h"
 #include "common/rnic/ud.h"
 
@@ -160,7 +161,7 @@ static void scatter(const struct posted_recv *recv, uint32_t offset, const uint8
             continue;
         }
         size_t n = room - offset < length ? room - offset : length;
-        memcpy((uint8_t *)recv->sge[i].iov_base + offset, data, n);
+        dw_copy((uint8_t *)recv->sge[i].iov_base + offset, data, n);
         data += n;
         length -= (uint32_t)n;
         offset = 0;

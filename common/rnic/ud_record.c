@@ -2,6 +2,7 @@
 /* The UD service: Write-Records at the target, whose validity map may stay partial. */
 #include <stdlib.h>
 
+#include "common/base/copy.h"
 #include "common/rnic/lock.h"
 #include "common/rnic/receive.h"
 #include "common/rnic/ud.h"
@@ -119,7 +120,7 @@ void dw_ud_on_record_segment(struct diwarp_qp *qp, struct dw_ud_source *source,
         return;
     }
     if (new_bytes)
-        memcpy((void *)(uintptr_t)ddp->to, segment->payload + DW_WRITE_RECORD_BYTES, length);
+        dw_copy((void *)(uintptr_t)ddp->to, segment->payload + DW_WRITE_RECORD_BYTES, length);
     qp->counters.rx_record_segments++;
     qp->counters.rx_record_bytes += (uint64_t)new_bytes;
     qp->counters.rx_dup_record_bytes += length - (uint64_t)new_bytes;

@@ -2,6 +2,7 @@
 /* The UD service, sending: a message becomes trains of datagrams at once, and is complete then. */
 #include <errno.h>
 
+#include "common/base/copy.h"
 #include "common/rnic/send.h"
 #include "common/rnic/transmit.h"
 #include "common/rnic/ud.h"
@@ -24,7 +25,7 @@ static void copy_payload(struct outgoing *out, uint8_t *to, uint32_t length)
         size_t n = out->iov->iov_len - out->iov_skip;
         if (n > length)
             n = length;
-        memcpy(to, (const uint8_t *)out->iov->iov_base + out->iov_skip, n);
+        dw_copy(to, (const uint8_t *)out->iov->iov_base + out->iov_skip, n);
         to += n;
         length -= (uint32_t)n;
         out->iov_skip += n;

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "common/base/copy.h"
 
 /* Castagnoli's polynomial, reflected: bit 31 is x^0, x^32 is implied. */
 #define DW_CRC32C_POLY 0x82f63b78u
@@ -41,7 +42,7 @@ static inline uint32_t dw_crc32c_copy_blocks(const struct dw_crc32c_impl *impl, 
     while (len > 0) {
         size_t n = len < DW_CRC32C_COPY_BLOCK_BYTES ? len : DW_CRC32C_COPY_BLOCK_BYTES;
 
-        memcpy(dst, src, n);
+        dw_copy(dst, src, n);
         state = impl->update(state, dst, n);
         dst += n;
         src += n;
