@@ -11,6 +11,9 @@
 #define JOINED_BYTES 8192
 #define STREAM_BYTES (DW_SLAB_MAX_BYTES - (uint32_t)sizeof(struct dw_datagram))
 _Static_assert(STREAM_BYTES >= DW_LLP_TRAIN_BYTES, "the largest buffer holds any datagram");
+/* See common/base/slab.c. */
+_Static_assert(sizeof(struct dw_datagram) % 64 < 29 || sizeof(struct dw_datagram) % 64 > 43,
+               "no datagram begins where the kernel copies slowly");
 
 /* Part of the pool's chunks that peers with something under way leave to the others: what one does
  * not acknowledge for long must not keep all from sending. */

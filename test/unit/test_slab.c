@@ -60,7 +60,7 @@ static void slab_get__sizes(void **state)
     static const struct {
         uint32_t bytes, room;
     } cases[] = {{1, 320},       {320, 320},     {321, 1088},    {2000, 2176},
-                 {4096, 4672},   {9000, 9344},   {16000, 16352}, {16353, 32736},
+                 {4096, 4672},   {9000, 9344},   {16000, 16320}, {16321, 32736},
                  {32737, 65472}, {65056, 65472}, {65472, 65472}};
     struct dw_slab slab;
     assert_int_equal(dw_slab_init(&slab, CHUNKS * DW_SLAB_CHUNK_BYTES), 0);
@@ -75,6 +75,24 @@ static void slab_get__sizes(void **state)
     }
     assert_int_equal(slab.used, 0);
     assert_int_equal(slab.chunk_count, 1); /* each size in turn had the same */
+    dw_slab_fini(&slab);
+}
+
+/* All buffers of a chunk, for each size; the second half of a chunk may lie in between. */
+static void slab_get__aligned(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {320, 1088, 2176, 4672, 9344, 16320};
+    struct dw_slab slab;
+    assert_int_equal(dw_slab_init(&slab, CHUNKS * DW_SLAB_CHUNK_BYTES), 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint32_t n = 0; n < DW_SLAB_CHUNK_BYTES / sizes[i]; n++) {
+            uint32_t room;
+            void *buffer = dw_slab_get(&slab, sizes[i], &room);
+            assert_non_null(buffer);
+            assert_int_equal(room, sizes[i]);
+            assert_int_equal((uintptr_t)buffer % 64, 0);
+        }
     dw_slab_fini(&slab);
 }
 
@@ -189,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages__all_of_any_size_go_back),
         cmocka_unit_test(slab_get__sizes),
+        cmocka_unit_test(slab_get__aligned),
         cmocka_unit_test(slab_get__bound),
         cmocka_unit_test(slab_trim__keeps_what_was_needed),
         cmocka_unit_test(slab__random_use),
