@@ -233,7 +233,7 @@ static void pack_payload(opal_convertor_t *convertor, unsigned char *to, size_t 
 
     if (!opal_convertor_need_buffers(convertor)) {
         opal_convertor_get_current_pointer(convertor, &from);
-        diwarp_copy(to, from, len);
+        memcpy(to, from, len);
         return;
     }
     (void)opal_convertor_pack(convertor, &iov, &iov_count, &packed);

@@ -8,10 +8,7 @@
 
 #include "common/base/pages.h"
 
-/* Of the buffers of each size: as many as fit into a chunk, aligned to 64, but for the second half
- * of one. The kernel puts a datagram of up to 16 KiB at 44 in a page, so what it is copied from had
- * better not begin at 29 to 43 in one (common/base/copy.h): twice the time to send. Where the user
- * of a buffer puts it is then the same in all. */
+/* Of the buffers of each size: as many as fit into a chunk, aligned. */
 static const uint32_t sizes[DW_SLAB_SIZES] = {320, 1088, 2176, 4672, 9344, 16320, 32736, 65472};
 _Static_assert(DW_SLAB_MAX_BYTES == 65472, "the largest buffer fills a chunk");
 _Static_assert(DW_SLAB_HALF_BYTES == 32736, "the next smaller one is among the sizes");

@@ -19,8 +19,9 @@
 /* The largest buffer. */
 #define DW_SLAB_MAX_BYTES (DW_SLAB_CHUNK_BYTES - DW_SLAB_HEAD_BYTES)
 /* The next smaller one: two to a chunk. */
-#define DW_SLAB_HALF_BYTES (DW_SLAB_MAX_BYTES / 2)
-#define DW_SLAB_SIZES      8
+#define DW_SLAB_HALF_BYTES  (DW_SLAB_MAX_BYTES / 2)
+#define DW_SLAB_SIZES       8
+#define DW_SLAB_ALIGN_BYTES 64u
 
 struct dw_slab {
     uint8_t *region;
@@ -39,8 +40,8 @@ struct dw_slab {
 /* `bytes` >= one chunk: the bound; what is left of a whole chunk is not used. -ENOMEM. */
 int dw_slab_init(struct dw_slab *slab, uint64_t bytes);
 void dw_slab_fini(struct dw_slab *slab);
-/* At least `bytes` <= DW_SLAB_MAX_BYTES, as many as *room says, aligned to 16; NULL: the bound is
- * reached. */
+/* At least `bytes` <= DW_SLAB_MAX_BYTES, as many as *room says, aligned to DW_SLAB_ALIGN_BYTES, but
+ * the second of two in a chunk to half of that; NULL: the bound is reached. */
 void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room);
 /* Whether a get of `bytes` takes no whole chunk, or leaves so many to others. */
 bool dw_slab_leaves(const struct dw_slab *slab, uint32_t bytes, uint32_t chunks);

@@ -394,8 +394,6 @@ DIWARP_EXPORT int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_w
  * payload at the returned address and calls diwarp_send_commit() before any other call on the QP.
  * NULL: not now (post it instead). Both are one critical section in threaded mode. */
 DIWARP_EXPORT void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len);
-/* memcpy for such payloads: as fast whatever the addresses, which that of glibc is not. */
-DIWARP_EXPORT void diwarp_copy(void *to, const void *from, size_t bytes);
 DIWARP_EXPORT void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm);
 
 /* Ends a read posted with DIWARP_SEND_HOLD and carries len <= DIWARP_RELEASE_MAX_BYTES bytes to the

@@ -48,7 +48,7 @@ struct diwarp_qp {
     bool crc;
     bool draining;    /* Sends that come are acknowledged, not delivered */
     bool transmitted; /* something, since the last append */
-    bool starved;     /* in the last run: what waits to be sent found no buffer */
+    bool starved;     /* the last run sent nothing: what is in `flush` since waits for a buffer */
 
     struct dw_ud *ud; /* UD only; all below but where it receives, stage and timers: RD only */
 

@@ -23,8 +23,8 @@
 /* Silence after which a drained QP may go. A peer that missed our last acknowledgement, be it the
  * first that it waits for, has asked again by then, unless round trips to it take long. */
 #define LINGER_NS (DW_RTO_INITIAL_NS + DW_RTO_INITIAL_NS / 4)
-/* What waits for a buffer gets it by an acknowledgement or a time-out; it is tried again so often
- * in any case. */
+/* A message that waits for a buffer gets one when another is acknowledged, or its peer given up. It
+ * is tried again this often in any case. */
 #define STARVED_RETRY_NS 1000000
 /* Receive calls in one run that may bring nothing but acknowledgements. */
 #define RECEIVES_PER_RUN 4
@@ -81,18 +81,12 @@ static void run_timers(struct diwarp_qp *qp, uint64_t now_ns)
     dw_heap_run(&qp->timers, now_ns, TIMERS_PER_RUN);
 }
 
-/* To send something, be it that the socket was full. */
-static uint64_t tries(const struct diwarp_qp *qp)
-{
-    return qp->counters.tx_datagrams + qp->counters.tx_eagain;
-}
-
 int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
 {
     if (now_ns - qp->ran_ns > TIMERS_WAIT_MAX_NS)
         on_absence(qp, now_ns - qp->ran_ns, now_ns);
     qp->ran_ns = now_ns;
-    const uint64_t tried = tries(qp);
+    const uint64_t tried = qp->counters.tx_syscalls;
     int received = 0;
     bool drained = false;
     while (received < RECEIVES_PER_RUN && !(received && qp->cq->count)) {
@@ -105,7 +99,7 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
     dw_rdma_grant(qp, now_ns);
     dw_transmit_records(qp, now_ns);
     acknowledge(qp);
-    qp->starved = dw_qp_has_more(qp) && tries(qp) == tried;
+    qp->starved = qp->counters.tx_syscalls == tried;
     /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
     if (drained || now_ns - qp->timers_ran_ns > TIMERS_WAIT_MAX_NS)
         run_timers(qp, now_ns);
@@ -123,7 +117,9 @@ uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp)
     uint64_t next_ns = dw_heap_next_ns(&qp->timers);
     if (!dw_qp_has_more(qp))
         return next_ns;
-    uint64_t retry_ns = qp->starved ? qp->ran_ns + STARVED_RETRY_NS : 0;
+    if (!qp->starved || !dw_list_empty(&qp->ready) || dw_rdma_may_grant(qp))
+        return 0;
+    uint64_t retry_ns = qp->ran_ns + STARVED_RETRY_NS;
     return retry_ns < next_ns ? retry_ns : next_ns;
 }
 

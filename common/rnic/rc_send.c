@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/copy.h"
 #include "common/rnic/rc_qp.h"
 
 #define TRAIN_FPDUS  64
@@ -285,7 +286,7 @@ static bool keep_tail(struct diwarp_rc_qp *qp, size_t start, size_t end)
         size_t to = end - at < piece->iov_len ? end - at : piece->iov_len;
         if (from >= to)
             continue;
-        memcpy(qp->tail + kept, (uint8_t *)piece->iov_base + from, to - from);
+        dw_copy(qp->tail + kept, (uint8_t *)piece->iov_base + from, to - from);
         kept += to - from;
     }
     qp->tail_bytes = (uint32_t)kept;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of a record at its two ends. */
-#include "common/base/copy.h"
 #include "common/rnic/rdma_record.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base/copy.h"
 #include "common/rnic/rdma.h"
 #include "common/rnic/send.h"
 #include "common/rnic/transmit.h"

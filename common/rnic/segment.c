@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* DDP segments into sequenced datagrams: sizes, headers, payload; and long messages sent at once.
  */
-#include "common/base/copy.h"
 #include "common/rnic/segment.h"
 
 #include <assert.h>
 #include <errno.h>
 
+#include "common/base/copy.h"
 #include "common/rnic/send.h"
 #include "common/rnic/transmit.h"
 #include "common/wire/bytes.h"

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/base/copy.h"
 #include "common/rnic/atomic.h"
 #include "common/rnic/lock.h"
 #include "common/rnic/rdma.h"
@@ -160,6 +159,7 @@ static void on_copied(struct dw_peer *peer, struct dw_work *work, uint32_t last_
 
 static void look_again(struct dw_peer *peer)
 {
+    peer->qp->starved = false;
     if (!dw_list_linked(&peer->flush_link))
         dw_list_append(&peer->qp->flush, &peer->flush_link);
 }
@@ -436,11 +436,6 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
 no_room:
     dw_unlock(qp->device);
     return NULL;
-}
-
-void diwarp_copy(void *to, const void *from, size_t bytes)
-{
-    dw_copy(to, from, bytes);
 }
 
 void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm)

@@ -11,9 +11,11 @@
 #define JOINED_BYTES 8192
 #define STREAM_BYTES (DW_SLAB_MAX_BYTES - (uint32_t)sizeof(struct dw_datagram))
 _Static_assert(STREAM_BYTES >= DW_LLP_TRAIN_BYTES, "the largest buffer holds any datagram");
-/* See common/base/slab.c. */
-_Static_assert(sizeof(struct dw_datagram) % 64 < 29 || sizeof(struct dw_datagram) % 64 > 43,
-               "no datagram begins where the kernel copies slowly");
+/* The kernel puts a datagram of up to 16 KiB at 44 in a page: from 29 to 43 in one it may copy it
+ * at a quarter of the speed (common/base/copy.h). The slab's buffers of that length are aligned. */
+_Static_assert(sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES < 29 ||
+                   sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES > 43,
+               "a datagram with a buffer of its own begins elsewhere");
 
 /* Part of the pool's chunks that peers with something under way leave to the others: what one does
  * not acknowledge for long must not keep all from sending. */
@@ -75,6 +77,7 @@ void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, 
 
 void dw_datagram_put(struct diwarp_qp *qp, struct dw_datagram *datagram)
 {
+    qp->starved = false;
     struct dw_train *train = datagram->train;
     if (!train)
         dw_slab_put(&qp->datagrams, datagram);
@@ -174,6 +177,7 @@ static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
 void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram)
 {
     datagram->tx.lost = true;
+    peer->qp->starved = false;
     if (!dw_list_linked(&peer->flush_link))
         dw_list_append(&peer->qp->flush, &peer->flush_link);
 }
