@@ -48,7 +48,8 @@ struct diwarp_qp {
     bool crc;
     bool draining;    /* Sends that come are acknowledged, not delivered */
     bool transmitted; /* something, since the last append */
-    bool starved;     /* the last run sent nothing: what is in `flush` since waits for a buffer */
+    bool starved;     /* the last run sent nothing, and nothing was posted or freed since: what is
+                       * in `flush` waits for a buffer */
 
     struct dw_ud *ud; /* UD only; all below but where it receives, stage and timers: RD only */
 

@@ -11,8 +11,8 @@
 #define JOINED_BYTES 8192
 #define STREAM_BYTES (DW_SLAB_MAX_BYTES - (uint32_t)sizeof(struct dw_datagram))
 _Static_assert(STREAM_BYTES >= DW_LLP_TRAIN_BYTES, "the largest buffer holds any datagram");
-/* The kernel puts a datagram of up to 16 KiB at 44 in a page: from 29 to 43 in one it may copy it
- * at a quarter of the speed (common/base/copy.h). The slab's buffers of that length are aligned. */
+/* The kernel puts a datagram of up to 16 KiB at 44 in a page. What begins at 29 to 43 in one it may
+ * copy there very slowly (common/base/copy.h); the slab's buffers of that length are aligned. */
 _Static_assert(sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES < 29 ||
                    sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES > 43,
                "a datagram with a buffer of its own begins elsewhere");
@@ -77,8 +77,8 @@ void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, 
 
 void dw_datagram_put(struct diwarp_qp *qp, struct dw_datagram *datagram)
 {
-    qp->starved = false;
     struct dw_train *train = datagram->train;
+    qp->starved = false;
     if (!train)
         dw_slab_put(&qp->datagrams, datagram);
     else if (--train->kept == 0)

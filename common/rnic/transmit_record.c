@@ -13,7 +13,7 @@
 
 /* Trains in one run, so that acknowledgements are not kept waiting. */
 #define TRAINS_PER_RUN 4
-/* Each costs a train that is built in vain. */
+/* Full sockets met in one run: each costs a train that is built in vain. */
 #define REFUSALS_PER_RUN 2
 /* Of one record while others wait: more than a sink grants at once, unless it is asked to. How much
  * a peer grants is its own affair, but the others have their turn. */
@@ -162,16 +162,15 @@ void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns)
     /* The oldest first, for its turn: a sink gets one record whole sooner than two halves. What a
      * full socket holds up keeps its place; the next may have a socket of its own. */
     struct dw_list *it = qp->ready.next;
-    unsigned refusals = 0;
-    for (unsigned n = 0; n < TRAINS_PER_RUN && it != &qp->ready;) {
+    unsigned trains = 0, refusals = 0;
+    while (it != &qp->ready && trains < TRAINS_PER_RUN && refusals < REFUSALS_PER_RUN) {
         struct dw_source *source = dw_container(it, struct dw_source, ready_link);
         if (!send_train(source, now_ns)) {
-            if (++refusals == REFUSALS_PER_RUN)
-                return;
+            refusals++;
             it = skip_peer(qp, it);
             continue;
         }
-        n++;
+        trains++;
         bool ready = dw_record_source_ready(&source->record);
         if (ready && source->turn_bytes < TURN_BYTES)
             continue;

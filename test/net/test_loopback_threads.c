@@ -26,6 +26,14 @@ static void *send_late(void *arg)
     return NULL;
 }
 
+static uint64_t cpu_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 static void wait_cq__sleeps_until_something_comes(void **state)
 {
     (void)state;
