@@ -242,6 +242,33 @@ static void grants__freed__wake_the_next(void **state)
     free(sink);
 }
 
+/* Without a buffer for what waits nothing is to be done for a while; another post changes that. */
+static void sends__no_buffer_left__idle_until_a_post(void **state)
+{
+    (void)state;
+    enum { NODES = 12, BYTES = 60000 };
+    struct fixture *f = open_wide(NODES);
+    uint8_t *data = fixture_payload(1, BYTES);
+    struct diwarp_wc wc;
+    f->config.device.send_pool_bytes = 256 << 10;
+    fixture_open(f);
+    acquaint(f);
+    struct diwarp_cq *cq = f->world.nodes[0].cq;
+    for (unsigned to = 1; to < NODES; to++)
+        f->world.nodes[to].paused_until_ns = f->world.net.now_ns + 100 * MS;
+    for (unsigned to = 1; to < NODES - 1; to++)
+        send_one(f, 0, to, to, data, BYTES);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(diwarp_poll_cq(cq, 1, &wc), 0);
+    assert_true(diwarp_cq_idle_ns(cq) > 0);
+    send_one(f, 0, NODES - 1, NODES - 1, data, BYTES);
+    assert_int_equal(diwarp_cq_idle_ns(cq), 0);
+    fixture_run(f, SECOND);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_SEND), NODES - 1);
+    fixture_close(f);
+    free(data);
+}
+
 /* Nor do Sends to it keep all buffers. */
 static void sends__to_a_silent_peer__do_not_stop_others(void **state)
 {
@@ -309,6 +336,7 @@ int main(void)
         cmocka_unit_test(reads__of_a_silent_peer__do_not_stop_others),
         cmocka_unit_test(reads__many_of_a_silent_peer__are_not_looked_at),
         cmocka_unit_test(grants__freed__wake_the_next),
+        cmocka_unit_test(sends__no_buffer_left__idle_until_a_post),
         cmocka_unit_test(sends__to_a_silent_peer__do_not_stop_others),
         cmocka_unit_test(atomics__unanswered__no_more_than_the_queue_holds),
     };
