@@ -21,6 +21,7 @@ struct lingering {
     struct dw_timer timer;
     uint8_t *rest; /* NULL: all is sent */
     uint32_t bytes, sent;
+    bool ended; /* the other side's sending; it may read on */
 };
 
 static void end_linger(struct lingering *linger)
@@ -41,9 +42,10 @@ static void on_linger_timer(struct dw_timer *timer, uint64_t now_ns)
     end_linger(dw_container(timer, struct lingering, timer));
 }
 
-/* False: the stream is broken. */
+/* False: the stream is broken, or nothing more will come from either side. */
 static bool send_rest(struct lingering *linger)
 {
+    const unsigned in = linger->ended ? 0 : DW_STREAM_IN;
     if (linger->rest) {
         struct iovec left = {linger->rest + linger->sent, linger->bytes - linger->sent};
         ssize_t n = linger->stream->ops->send(linger->stream, &left, 1);
@@ -51,15 +53,15 @@ static bool send_rest(struct lingering *linger)
             return false;
         linger->sent += (uint32_t)n;
         if (linger->sent < linger->bytes) {
-            linger->stream->ops->watch(linger->stream, DW_STREAM_IN | DW_STREAM_OUT);
+            linger->stream->ops->watch(linger->stream, in | DW_STREAM_OUT);
             return true;
         }
         free(linger->rest);
         linger->rest = NULL;
     }
     linger->stream->ops->shutdown(linger->stream);
-    linger->stream->ops->watch(linger->stream, DW_STREAM_IN);
-    return true;
+    linger->stream->ops->watch(linger->stream, in);
+    return !linger->ended;
 }
 
 /* What still comes is read and forgotten: closing with unread bytes would reset the connection, and
@@ -69,11 +71,13 @@ static void on_linger_ready(struct dw_rc_watch *watch, unsigned what, uint64_t n
     struct lingering *linger = dw_container(watch, struct lingering, watch);
     (void)now_ns;
     bool good = true;
-    if (what & DW_STREAM_IN) {
+    if (what & DW_STREAM_IN && !linger->ended) {
         struct iovec stage = {linger->rc->stage, DW_RC_STAGE_BYTES};
-        good = linger->stream->ops->recv(linger->stream, &stage, 1) >= 0;
+        ssize_t n = linger->stream->ops->recv(linger->stream, &stage, 1);
+        linger->ended = n == -ENODATA && linger->rest;
+        good = n >= 0 || linger->ended;
     }
-    if (good && what & DW_STREAM_OUT && linger->rest)
+    if (good && linger->rest && (linger->ended || what & DW_STREAM_OUT))
         good = send_rest(linger);
     if (!good)
         end_linger(linger);

@@ -322,6 +322,30 @@ static void rc_protocol__terminate_is_understood_in_part(void **state)
     }
 }
 
+/* Behind the rest of an FPDU that the connection had no room for, when the other side has ended its
+ * sending: it may read on. */
+static void rc_protocol__terminate_leaves_after_the_other_end(void **state)
+{
+    (void)state;
+    enum { ROOM = 50, SEND_BYTES = 500 };
+    struct forged f;
+    struct dw_ddp_header ddp;
+    uint8_t payload[1024];
+
+    open_forged(&f, false);
+    send_rtr(&f);
+    f.net.room_bytes = ROOM;
+    assert_int_equal(rc_post(&f.end, IBV_WR_SEND, f.region, SEND_BYTES, 0, 1, NULL, 0), 0);
+    send_segment(&f, &(struct dw_ddp_header){.last = true, .opcode = 3, .msn = 7}, "x", 1);
+    fake_end(f.stream);
+    for (unsigned i = 0; i < 2 * SEND_BYTES / ROOM; i++)
+        poll_some(&f);
+    assert_int_equal(read_segment(&f, &ddp, payload), SEND_BYTES);
+    assert_int_equal(ddp.opcode, DW_RDMAP_SEND);
+    expect_terminate(&f, 0x1203);
+    close_end(&f);
+}
+
 /* ---- ends ----------------------------------------------------------------------------------- */
 
 static void rc_protocol__an_end_in_the_middle_is_no_order(void **state)
@@ -387,6 +411,7 @@ int main(void)
         cmocka_unit_test(rc_protocol__reads_are_answered_up_to_the_ird),
         cmocka_unit_test(rc_protocol__terminate_is_understood),
         cmocka_unit_test(rc_protocol__terminate_is_understood_in_part),
+        cmocka_unit_test(rc_protocol__terminate_leaves_after_the_other_end),
         cmocka_unit_test(rc_protocol__an_end_in_the_middle_is_no_order),
         cmocka_unit_test(rc_protocol__an_end_with_data_owed_is_no_order),
     };
