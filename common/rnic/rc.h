@@ -43,6 +43,7 @@ struct dw_rc {
     unsigned hot_count;
     unsigned blocked_count; /* QPs that wait until TCP takes more */
     unsigned runs_since_wait;
+    unsigned turn;           /* which of the ready streams is first */
     unsigned timers_put_off; /* runs, since they were due */
     unsigned linger_count;
     uint8_t *stage;

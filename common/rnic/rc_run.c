@@ -122,27 +122,34 @@ static int read_hot(struct dw_rc *rc, uint64_t now_ns)
 
 /* ---- a run ---- */
 
+static bool enough(const struct dw_rc *rc)
+{
+    return rc->cq->count >= ENOUGH_COMPLETIONS;
+}
+
 static unsigned wait_every(const struct dw_rc *rc, int received)
 {
-    if (!rc->hot_count || rc->blocked_count)
+    if (!rc->hot_count || rc->blocked_count || enough(rc))
         return 1;
     if (received)
         return WAIT_EVERY_BUSY;
     return rc->counters.rc_connections > rc->hot_count ? WAIT_EVERY_IDLE : WAIT_EVERY_ALONE;
 }
 
-/* *all: each that is ready had its turn. */
-static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool *all)
+/* At least one has its turn, whatever the hot ones brought, while `polled`. *all: each did. */
+static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool polled, bool *all)
 {
     struct dw_stream_event events[EVENTS_PER_RUN];
-    unsigned n = rc->streams->ops->wait(rc->streams, events, EVENTS_PER_RUN);
+    unsigned n = rc->streams->ops->wait(rc->streams, events, EVENTS_PER_RUN), served = 0;
     uint64_t before = rc->counters.rc_rx_syscalls;
     rc->counters.rc_rx_empty_syscalls += !n;
-    for (unsigned i = 0; i < n && rc->cq->count < ENOUGH_COMPLETIONS; i++) {
-        struct dw_rc_watch *watch = events[i].owner;
-        watch->ready(watch, events[i].what, now_ns);
+    rc->turn++;
+    for (; served < n && (!enough(rc) || (polled && !served)); served++) {
+        const struct dw_stream_event *event = &events[(rc->turn + served) % n];
+        struct dw_rc_watch *watch = event->owner;
+        watch->ready(watch, event->what, now_ns);
     }
-    *all = n < EVENTS_PER_RUN && !rc->streams->deaf && rc->cq->count < ENOUGH_COMPLETIONS;
+    *all = n < EVENTS_PER_RUN && !rc->streams->deaf && served == n;
     return (int)(rc->counters.rc_rx_syscalls - before);
 }
 
@@ -166,6 +173,7 @@ void dw_rc_flush_lazy(struct dw_rc *rc)
 
 int dw_rc_run(struct dw_rc *rc, uint64_t now_ns)
 {
+    const bool polled = !enough(rc);
     dw_rc_flush_lazy(rc);
     if (!dw_list_empty(&rc->resumed)) /* before the timers: the receive was there in time */
         resume(rc, now_ns);
@@ -173,7 +181,7 @@ int dw_rc_run(struct dw_rc *rc, uint64_t now_ns)
     bool due = dw_heap_next_ns(&rc->timers) <= now_ns, all = false;
     if (++rc->runs_since_wait >= wait_every(rc, received) || due) {
         rc->runs_since_wait = 0;
-        received += ask_streams(rc, now_ns, &all);
+        received += ask_streams(rc, now_ns, polled, &all);
     }
     /* After the streams, within reason: what came in time may lie there. */
     if (due && (all || ++rc->timers_put_off > PUT_OFF_MAX)) {
@@ -194,7 +202,7 @@ void diwarp_rc_flush(struct diwarp_cq *cq)
 bool diwarp_rc_is_full(struct diwarp_cq *cq)
 {
     dw_lock(cq->device);
-    bool full = cq->rc && cq->count >= ENOUGH_COMPLETIONS;
+    bool full = cq->rc && enough(cq->rc);
     dw_unlock(cq->device);
     return full;
 }

@@ -328,6 +328,48 @@ static void rc_protocol__replies_that_do_not_suit(void **state)
     }
 }
 
+/* ---- turns ---- */
+
+/* More than the RNIC completes before it looks whether the queue is polled. */
+static void flood(struct forged *f, uint32_t *msn)
+{
+    enum { MESSAGES = 5000 };
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        assert_int_equal(rc_post_recv(&f->end, f->recv, 1, *msn), 0);
+        send_segment(f, &(struct dw_ddp_header){.last = true, .opcode = 3, .msn = (*msn)++}, "x",
+                     1);
+    }
+    for (unsigned all = f->end.recvs + MESSAGES; f->end.recvs < all;)
+        rc_end_poll(&f->end);
+}
+
+static void rc_protocol__a_call_amid_a_flood(void **state)
+{
+    (void)state;
+    enum { FLOODS = 10 };
+    struct forged f;
+    uint32_t msn = 1;
+
+    open_end(&f);
+    f.end.attr.max_recv_wr = 8192;
+    f.tx = f.rx = (struct dw_mpa_stream){.crc = true};
+    write_request(&f, DW_MPA_CRC, 1, f.end.address.token);
+    accept_call(&f);
+    send_rtr(&f);
+    flood(&f, &msn);
+    struct fake_stream *flooder = f.stream;
+    f.stream = fake_call(&f.net, f.end.address.port);
+    write_request(&f, DW_MPA_CRC, 1, f.end.address.token);
+    struct fake_stream *caller = f.stream;
+    f.stream = flooder;
+    for (unsigned i = 0; i < FLOODS; i++)
+        flood(&f, &msn);
+    assert_int_equal(f.end.requests, 2);
+    diwarp_reject(f.end.request, NULL, 0);
+    fake_hang_up(caller, true);
+    close_end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +384,7 @@ int main(void)
         cmocka_unit_test(rc_protocol__the_first_fpdu_is_damaged),
         cmocka_unit_test(rc_protocol__the_reply_agrees_to_what_was_asked),
         cmocka_unit_test(rc_protocol__replies_that_do_not_suit),
+        cmocka_unit_test(rc_protocol__a_call_amid_a_flood),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
