@@ -35,7 +35,6 @@ struct mca_btl_diwarp_rc {
 enum mca_btl_diwarp_rc_state {
     MCA_BTL_DIWARP_RC_IDLE,
     MCA_BTL_DIWARP_RC_CALLING,   /* our call is under way */
-    MCA_BTL_DIWARP_RC_YIELDING,  /* our call lost against theirs, which is to come */
     MCA_BTL_DIWARP_RC_ACCEPTING, /* their call was answered */
     MCA_BTL_DIWARP_RC_CONNECTED,
     MCA_BTL_DIWARP_RC_LEAVING, /* one side said goodbye */
@@ -55,7 +54,8 @@ typedef struct mca_btl_diwarp_rc_endpoint {
     uint64_t sent_ns;           /* when that was: the end of its call, which is no pause */
     struct diwarp_rc_qp *qp;    /* of the state */
     struct diwarp_rc_qp *lost;  /* our call that lost, until its rejection comes */
-    unsigned char *buffers;     /* receives, without SRQ, while connected */
+    struct diwarp_connect_request *held; /* while CALLING: theirs, should ours that wins fail */
+    unsigned char *buffers;              /* receives, without SRQ, while connected */
     struct mca_btl_diwarp_work *waiting_first, *waiting_last; /* for the connection, or for room */
 } mca_btl_diwarp_rc_endpoint_t;
 

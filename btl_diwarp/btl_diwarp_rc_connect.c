@@ -3,8 +3,9 @@
  * Connections: when they are made, which of two that cross is kept, and how they end.
  *
  * The first send to a peer calls it. Where both call at once, the call of the lower name wins: the
- * other side accepts it, and its own call is rejected. Before it closes, a side says goodbye; a
- * connection that ends without is an error.
+ * other side accepts it, and its own call, which waited for that, is rejected; should the winner's
+ * fail, it is accepted. Before it closes, a side says goodbye; a connection that ends without is an
+ * error.
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
@@ -19,7 +20,7 @@
 /* Why a call was rejected: one byte of private data. */
 enum rejection {
     REJECT_NOT,
-    REJECT_CROSSED, /* our call to you is under way, or there is a connection already */
+    REJECT_CROSSED, /* there is a connection already, or will be: you have our call */
     REJECT_CLOSING, /* an earlier connection or call is not at its end yet: call again */
     REJECT_LEFT,    /* nothing will be received here any more */
     REJECT_BAD,     /* not a request of diwarp's BTL */
@@ -35,9 +36,7 @@ enum rejection {
 
 static const unsigned allowed[MCA_BTL_DIWARP_RC_STATES] = {
     [MCA_BTL_DIWARP_RC_IDLE] = TO(CALLING) | TO(ACCEPTING) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_CALLING] =
-        TO(CONNECTED) | TO(YIELDING) | TO(ACCEPTING) | TO(IDLE) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_YIELDING] = TO(ACCEPTING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_CALLING] = TO(CONNECTED) | TO(ACCEPTING) | TO(IDLE) | TO(GONE),
     [MCA_BTL_DIWARP_RC_ACCEPTING] = TO(CONNECTED) | TO(IDLE) | TO(GONE),
     [MCA_BTL_DIWARP_RC_CONNECTED] = TO(LEAVING) | TO(IDLE) | TO(GONE),
     [MCA_BTL_DIWARP_RC_LEAVING] = TO(IDLE),
@@ -72,6 +71,22 @@ static struct diwarp_rc_qp_attr qp_attr(const struct mca_btl_diwarp_module *modu
     return attr;
 }
 
+static void reject(struct diwarp_connect_request *request, enum rejection rejection)
+{
+    const unsigned char why = (unsigned char)rejection;
+
+    diwarp_reject(request, &why, sizeof(why));
+}
+
+/* Under the lock: what waited for our own call. */
+static void reject_held(mca_btl_diwarp_rc_endpoint_t *endpoint, enum rejection rejection)
+{
+    if (NULL != endpoint->held) {
+        reject(endpoint->held, rejection);
+        endpoint->held = NULL;
+    }
+}
+
 static void qp_destroy(struct mca_btl_diwarp_module *module, struct diwarp_rc_qp **qp)
 {
     if (NULL != *qp) {
@@ -94,6 +109,7 @@ static void connection_destroy(struct mca_btl_diwarp_module *module,
 void mca_btl_diwarp_rc_endpoint_destroy_qps(struct mca_btl_diwarp_module *module,
                                             mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
+    reject_held(endpoint, REJECT_LEFT);
     connection_destroy(module, endpoint);
     qp_destroy(module, &endpoint->lost);
 }
@@ -207,13 +223,6 @@ static bool name_from_request(const struct diwarp_wc *wc, struct diwarp_name *na
     return mca_btl_diwarp_rc_key(*name) != mca_btl_diwarp_rc_my_key();
 }
 
-static void reject(struct diwarp_connect_request *request, enum rejection rejection)
-{
-    const unsigned char why = (unsigned char)rejection;
-
-    diwarp_reject(request, &why, sizeof(why));
-}
-
 /* What to answer. */
 static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
                                     const mca_btl_diwarp_rc_endpoint_t *endpoint)
@@ -225,12 +234,7 @@ static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
         }
         return NULL == endpoint->qp ? REJECT_NOT : REJECT_CLOSING;
     case MCA_BTL_DIWARP_RC_CALLING:
-        if (mca_btl_diwarp_rc_key(endpoint->name) > mca_btl_diwarp_rc_my_key()) {
-            return REJECT_CROSSED;
-        }
         return NULL == endpoint->lost ? REJECT_NOT : REJECT_CLOSING;
-    case MCA_BTL_DIWARP_RC_YIELDING:
-        return REJECT_NOT;
     case MCA_BTL_DIWARP_RC_LEAVING:
         return REJECT_CLOSING;
     case MCA_BTL_DIWARP_RC_GONE:
@@ -240,12 +244,18 @@ static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
     }
 }
 
+static bool we_win(const mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    return MCA_BTL_DIWARP_RC_CALLING == endpoint->state &&
+           mca_btl_diwarp_rc_my_key() < mca_btl_diwarp_rc_key(endpoint->name);
+}
+
 /* Under the lock: accepts. 0 or negative errno. */
 static int answer(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint,
                   struct diwarp_connect_request *request)
 {
     const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
-    /* Only the higher name gives way, so each crossing is counted on one side. */
+    /* Our call gives way, or has failed, so each crossing is counted on one side. */
     const bool crossed = MCA_BTL_DIWARP_RC_IDLE != endpoint->state;
     int rc;
 
@@ -279,6 +289,9 @@ void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const st
     rejection = NULL != endpoint ? judge_request(module, endpoint) : REJECT_LEFT;
     if (REJECT_NOT != rejection) {
         reject(wc->request, rejection);
+    } else if (we_win(endpoint)) {
+        reject_held(endpoint, REJECT_CLOSING); /* it has called anew */
+        endpoint->held = wc->request;
     } else {
         rc = answer(module, endpoint, wc->request);
     }
@@ -304,6 +317,7 @@ void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
     OPAL_THREAD_LOCK(&module->rc->lock);
     endpoint->left = false;
     set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
+    reject_held(endpoint, REJECT_CROSSED);
     rc = connection_post_receives(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->rc->lock);
     if (rc < 0) {
@@ -356,16 +370,30 @@ static enum rejection rejection_of(const mca_btl_diwarp_rc_endpoint_t *endpoint,
 /* Under the lock: moves an endpoint on that has no QP any more. False: it is lost. */
 static bool state_after(mca_btl_diwarp_rc_endpoint_t *endpoint, enum rejection rejection)
 {
-    if (REJECT_CROSSED == rejection) {
-        set_state(endpoint, MCA_BTL_DIWARP_RC_YIELDING);
-        return true;
-    }
-    if (REJECT_CLOSING == rejection || MCA_BTL_DIWARP_RC_LEAVING == endpoint->state) {
+    if (REJECT_CROSSED == rejection || REJECT_CLOSING == rejection ||
+        MCA_BTL_DIWARP_RC_LEAVING == endpoint->state) {
         set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
         return true;
     }
     endpoint->left = endpoint->left || REJECT_LEFT == rejection;
     return false;
+}
+
+/* Under the lock, when our call has failed: whether theirs may take its place. */
+static bool may_answer_held(const struct mca_btl_diwarp_module *module,
+                            const mca_btl_diwarp_rc_endpoint_t *endpoint, enum rejection rejection)
+{
+    return MCA_BTL_DIWARP_RC_CALLING == endpoint->state && !module->rc->closing &&
+           REJECT_LEFT != rejection && REJECT_GONE != rejection;
+}
+
+/* Under the lock. 0 or negative errno. */
+static int answer_held(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    struct diwarp_connect_request *request = endpoint->held;
+
+    endpoint->held = NULL;
+    return answer(module, endpoint, request);
 }
 
 static void on_lost_call_end(struct mca_btl_diwarp_module *module,
@@ -396,9 +424,12 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
     rejection = rejection_of(endpoint, wc); /* before its data goes with the QP */
     connection_destroy(module, endpoint);
     gone = MCA_BTL_DIWARP_RC_GONE == endpoint->state;
-    if (!gone) {
+    if (NULL != endpoint->held && may_answer_held(module, endpoint, rejection)) {
+        rc = answer_held(module, endpoint);
+    } else if (!gone) {
         lost = !state_after(endpoint, rejection);
     }
+    reject_held(endpoint, gone ? REJECT_GONE : REJECT_LEFT);
     if (MCA_BTL_DIWARP_RC_IDLE == endpoint->state && NULL != endpoint->waiting_first) {
         lost = endpoint->deleted || module->rc->closing;
         rc = lost ? 0 : mca_btl_diwarp_rc_endpoint_call(module, endpoint);

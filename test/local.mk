@@ -261,6 +261,7 @@ MPI_TESTS = \
 	test/mpi/crossing \
 	test/mpi/datatypes \
 	test/mpi/descriptors \
+	test/mpi/failing_call \
 	test/mpi/finalize_race \
 	test/mpi/matching \
 	test/mpi/modes \
@@ -287,6 +288,11 @@ test_mpi_crossing_LDADD = $(MPI_LIBS)
 
 test_mpi_datatypes_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_datatypes_LDADD = $(MPI_LIBS)
+
+# Its send() is to be found by the component.
+test_mpi_failing_call_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_failing_call_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_mpi_failing_call_LDADD = $(MPI_LIBS)
 
 test_mpi_finalize_race_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_finalize_race_LDADD = $(MPI_LIBS)

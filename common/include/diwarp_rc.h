@@ -68,9 +68,9 @@ enum diwarp_rc_wc_opcode {
      * IBV_WC_REM_OP_ERR: it sent Terminate, or we had to (wc.vendor_err: layer << 12 | type << 8 |
      * code, RFC 5040 4.8). IBV_WC_RETRY_EXC_ERR: TCP lost it, or the time is over.
      * IBV_WC_REM_INV_REQ_ERR: rejected, data/byte_len is why. IBV_WC_LOC_PROT_ERR: what was to be
-     * sent is no memory of this process. IBV_WC_LOC_QP_OP_ERR: no memory to send it. All posted
-     * requests have completed, with IBV_WC_WR_FLUSH_ERR, before. The last completion of a QP;
-     * destroy it then. */
+     * sent is no memory of this process (where TCP finds that; the CRC reads it first, and crashes).
+     * IBV_WC_LOC_QP_OP_ERR: no memory to send it. All posted requests have completed, with
+     * IBV_WC_WR_FLUSH_ERR, before. The last completion of a QP; destroy it then. */
     DIWARP_WC_DISCONNECTED,
 };
 
