@@ -14,6 +14,7 @@
 
 #define MAX_WINDOW  256
 #define MAX_REPEATS 1024 /* windows in one sample */
+#define WORD_BYTES  8    /* of the data that is checked */
 
 enum { TAG_TRIP, TAG_STREAM, TAG_ANSWER };
 
@@ -34,6 +35,7 @@ struct bench {
     bool first;          /* of the pair */
     unsigned side;       /* 0 the first of the pair, 1 the second */
     uint64_t generation; /* of the data */
+    int apart;           /* words, from one message of a window to the next: 0 when it is timed */
     char *tx, *rx;       /* rx: one place for each message of the window */
     double *times;       /* rank 0's are what counts */
     double last_end;
@@ -85,12 +87,15 @@ static bool parse_options(int argc, char **argv, struct options *opt)
 static void new_data(struct bench *b, int bytes)
 {
     b->generation++;
-    mpi_bench_fill(b->tx, (size_t)bytes, b->generation << 16 | (uint64_t)b->rank);
+    mpi_bench_fill(b->tx, (size_t)bytes + MAX_WINDOW * WORD_BYTES,
+                   b->generation << 16 | (uint64_t)b->rank);
 }
 
-static void check_data(const struct bench *b, const char *place, int bytes, const char *what)
+static void check_data(const struct bench *b, const char *place, int bytes, int message,
+                       const char *what)
 {
-    mpi_bench_check(place, (size_t)bytes, b->generation << 16 | (uint64_t)b->peer, what);
+    mpi_bench_check_from(place, (size_t)bytes, b->generation << 16 | (uint64_t)b->peer,
+                         (uint64_t)(message * b->apart), what);
 }
 
 /* ---- one sample each ----------------------------------------------------------------------- */
@@ -123,7 +128,8 @@ static void one_window(struct bench *b, int bytes, int window, unsigned senders)
         MPI_Irecv(place_of(b, bytes, i), bytes, MPI_CHAR, b->peer, TAG_STREAM, MPI_COMM_WORLD,
                   &b->requests[n++]);
     for (int i = 0; sends && i < window; i++)
-        MPI_Isend(b->tx, bytes, MPI_CHAR, b->peer, TAG_STREAM, MPI_COMM_WORLD, &b->requests[n++]);
+        MPI_Isend(b->tx + i * b->apart * WORD_BYTES, bytes, MPI_CHAR, b->peer, TAG_STREAM,
+                  MPI_COMM_WORLD, &b->requests[n++]);
     MPI_Waitall(n, b->requests, MPI_STATUSES_IGNORE);
     if (receives)
         MPI_Send(&answer, 1, MPI_CHAR, b->peer, TAG_ANSWER, MPI_COMM_WORLD);
@@ -167,14 +173,14 @@ static void latency(struct bench *b, int bytes)
         trips *= 10;
     new_data(b, bytes);
     round_trips(b, bytes, 2 * trips);
-    check_data(b, b->rx, bytes, "a first message");
+    check_data(b, b->rx, bytes, 0, "a first message");
     new_data(b, bytes);
     begin_samples(b);
     for (int i = 0; i < n; i++) {
         round_trips(b, bytes, trips);
         b->times[i] = end_sample(b) / (2 * trips) * 1e6;
     }
-    check_data(b, b->rx, bytes, "a last message");
+    check_data(b, b->rx, bytes, 0, "a last message");
     samples_sort(b->times, n);
     if (b->rank == 0)
         printf("latency bytes=%d pairs=%d us=%.3f min_us=%.3f p90_us=%.3f samples=%d\n", bytes,
@@ -188,8 +194,8 @@ static void check_window(const struct bench *b, int bytes, int window, unsigned 
 {
     if (!(senders >> (1 - b->side) & 1))
         return;
-    check_data(b, place_of(b, bytes, 0), bytes, what);
-    check_data(b, place_of(b, bytes, window - 1), bytes, what);
+    for (int i = 0; i < (b->opt.one_buffer ? 1 : window); i++)
+        check_data(b, place_of(b, bytes, i), bytes, i, what);
 }
 
 /* How many windows make a sample; the same for all ranks. */
@@ -215,8 +221,10 @@ static struct window_times time_windows(struct bench *b, int bytes, int window, 
     int n = b->opt.samples;
 
     new_data(b, bytes);
+    b->apart = !b->opt.one_buffer;
     (void)timed_windows(b, bytes, window, senders, 2);
     check_window(b, bytes, window, senders, "a first window's message");
+    b->apart = 0;
     t.windows = windows_per_sample(b, bytes, window, senders);
     new_data(b, bytes);
     begin_samples(b);
@@ -270,7 +278,7 @@ static void allocate(struct bench *b)
         tx = message > tx ? message : tx;
         rx = all > rx ? all : rx;
     }
-    b->tx = mpi_bench_alloc(tx);
+    b->tx = mpi_bench_alloc(tx + MAX_WINDOW * WORD_BYTES);
     b->rx = mpi_bench_alloc(rx);
     b->times = mpi_bench_alloc((size_t)b->opt.samples * sizeof *b->times);
 }

@@ -33,12 +33,13 @@ static inline void mpi_bench_fail(const char *what)
     exit(1);
 }
 
-/* Ends the job when the data is not what mpi_bench_fill() wrote. */
-static inline void mpi_bench_check(const void *data, size_t bytes, uint64_t seed, const char *what)
+/* Ends the job when the data is not what mpi_bench_fill() wrote from its word `first` on. */
+static inline void mpi_bench_check_from(const void *data, size_t bytes, uint64_t seed,
+                                        uint64_t first, const char *what)
 {
     const char *from = data;
     for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
-        uint64_t word = mpi_bench_word(seed, at / sizeof word);
+        uint64_t word = mpi_bench_word(seed, first + at / sizeof word);
         size_t length = bytes - at < sizeof word ? bytes - at : sizeof word;
         if (memcmp(from + at, &word, length)) {
             char text[120];
@@ -47,6 +48,11 @@ static inline void mpi_bench_check(const void *data, size_t bytes, uint64_t seed
             mpi_bench_fail(text);
         }
     }
+}
+
+static inline void mpi_bench_check(const void *data, size_t bytes, uint64_t seed, const char *what)
+{
+    mpi_bench_check_from(data, bytes, seed, 0, what);
 }
 
 /* Memory whose pages are there. */
