@@ -329,7 +329,7 @@ void mca_btl_diwarp_endpoint_show_unreachable(const struct mca_btl_diwarp_module
 void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module);
 void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module);
 /* Tells the user and the PML, once per peer. The PML usually ends the job. why: how a connection
- * was lost; NULL: the peer does not answer. */
+ * was lost, or the peer itself; NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
                                      const struct diwarp_name *name, const char *why);
 

@@ -127,7 +127,8 @@ void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
 {
     opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
     struct diwarp_address address;
-    char where[512] = "unknown", info[512];
+    const bool connected = NULL != module->rc;
+    char where[512] = "unknown", info[512], silent[64];
     const char *host = NULL;
     opal_proc_t *proc;
 
@@ -148,18 +149,15 @@ void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
     /* Help messages get lost, and cannot be read without a file descriptor: the reason is in the
      * line besides, too. */
     if (NULL == why) {
-        snprintf(info, sizeof(info), "diwarp: rank %u on host %s does not answer", name->rank,
-                 host);
-        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "peer gone", true, opal_process_info.nodename,
-                       OPAL_PROC_MY_NAME.vpid, host, name->rank, where,
-                       mca_btl_diwarp_component.params.peer_timeout_s);
-    } else {
-        snprintf(info, sizeof(info), "diwarp: rank %u on host %s is not connected any more: %s",
-                 name->rank, host, why);
-        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "connection lost", true,
-                       opal_process_info.nodename, OPAL_PROC_MY_NAME.vpid, host, name->rank, where,
-                       why);
+        snprintf(silent, sizeof(silent), "silent for %u seconds (btl_diwarp_peer_timeout)",
+                 mca_btl_diwarp_component.params.peer_timeout_s);
+        why = silent;
     }
+    snprintf(info, sizeof(info), "diwarp: rank %u on host %s %s: %s", name->rank, host,
+             connected ? "is not connected any more" : "does not answer", why);
+    opal_show_help(MCA_BTL_DIWARP_HELP_FILE, connected ? "connection lost" : "peer gone", true,
+                   opal_process_info.nodename, OPAL_PROC_MY_NAME.vpid, host, name->rank, where,
+                   why);
     if (NULL == module->error_cb) {
         opal_output(0, "%s", info);
         abort();

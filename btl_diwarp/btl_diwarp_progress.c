@@ -66,6 +66,19 @@ static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp
     mca_btl_diwarp_deliver(module, release[0], message, len - 1);
 }
 
+/* NULL: it was silent. */
+static const char *gone_text(uint32_t why)
+{
+    switch (why) {
+    case DIWARP_GONE_UNREACHABLE:
+        return "its host says that no process has its port (ICMP port unreachable)";
+    case DIWARP_GONE_NO_ROOM:
+        return "it asks, and takes none of the answers";
+    default:
+        return NULL;
+    }
+}
+
 static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     struct mca_btl_diwarp_work *work;
@@ -78,7 +91,7 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
         on_release(module, wc);
         return;
     case DIWARP_WC_PEER_GONE:
-        mca_btl_diwarp_endpoint_on_gone(module, &wc->src, NULL);
+        mca_btl_diwarp_endpoint_on_gone(module, &wc->src, gone_text(wc->wc.vendor_err));
         return;
     default:
         /* A request of ours, whatever its opcode: verbs leaves that undefined in an error. */

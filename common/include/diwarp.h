@@ -97,7 +97,9 @@ struct diwarp_device_attr {
     bool threaded;
     uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */
     uint64_t rto_min_ns;      /* floor of the measured retransmission time-out */
-    uint64_t peer_timeout_ns; /* silence, with data owed, after which a peer is gone; 0: never */
+    uint64_t peer_timeout_ns; /* silence, with data owed, after which a peer is gone; 0: never.
+                                 Less, where ICMP says that no process has its port: 500 ms on this
+                                 host, 10 s on another, where a firewall may say so for a while */
     uint64_t queue_delay_ns;  /* in queues on the way to a peer, before its window shrinks; 0: any */
     uint32_t send_window_datagrams; /* 1..256, unacknowledged datagrams per peer */
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */
@@ -261,8 +263,15 @@ enum diwarp_wc_opcode {
     /* Source of an RDMA read: the reader is done; data/byte_len is what it told us (its release).
      */
     DIWARP_WC_RELEASE,
-    /* A peer is gone: `src` names it, wc.status is IBV_WC_RETRY_EXC_ERR. */
+    /* A peer is gone: `src` names it, wc.status is IBV_WC_RETRY_EXC_ERR, wc.vendor_err is one of
+     * diwarp_gone. What was under way with it completes next. */
     DIWARP_WC_PEER_GONE,
+};
+
+enum diwarp_gone {
+    DIWARP_GONE_SILENT,      /* for diwarp_device_attr.peer_timeout_ns */
+    DIWARP_GONE_UNREACHABLE, /* its host answers that no process has its port (ICMP) */
+    DIWARP_GONE_NO_ROOM,     /* for one more answer to it: it takes none */
 };
 
 /* wc.wr_id, wc.status, wc.opcode, wc.byte_len and wc.imm_data (with IBV_WC_WITH_IMM in wc.wc_flags)

@@ -125,7 +125,7 @@ void dw_atomic_on_request(struct dw_peer *peer, const struct dw_segment *segment
     /* Without room for the answer the peer would wait for ever: end it here instead. */
     if (dw_send_answer(peer, DW_RDMAP_ATOMIC_RESPONSE, DW_QN_ATOMIC_RESPONSE, false, payload,
                        sizeof payload, now_ns))
-        dw_peer_fail(peer);
+        dw_peer_fail(peer, DIWARP_GONE_NO_ROOM);
 }
 
 void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment)

@@ -22,9 +22,10 @@
 #define SILENT_RTOS_DOUBT 8
 #define PROBES_DOUBT      3
 /* ICMP says "port unreachable" this often, and probes get no answer for so long: the process died.
- */
-#define UNREACHABLES_GONE      5
-#define UNREACHABLES_SILENT_NS 500000000ull
+ * Of another host a firewall says so, too, while its rules are loaded anew. */
+#define UNREACHABLES_GONE     5
+#define UNREACHABLE_OWN_NS    500000000ull
+#define UNREACHABLE_REMOTE_NS 10000000000ull
 /* Until the peer tells its credit: what any socket holds. */
 #define CREDIT_FIRST_KIB 64
 /* What may be on its way to a peer whatever the delay: a long eager message, or some short ones. */
@@ -174,7 +175,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     }
     if (dw_peer_owes(peer)) {
         if (silent_too_long(peer, now_ns)) {
-            dw_peer_fail(peer);
+            dw_peer_fail(peer, DIWARP_GONE_SILENT);
             return;
         }
         if (now_ns >= probe_due_ns(peer)) {
@@ -341,26 +342,49 @@ void dw_peer_destroy(struct dw_peer *peer)
     release(peer);
 }
 
-void dw_peer_fail(struct dw_peer *peer)
+void dw_peer_fail(struct dw_peer *peer, enum diwarp_gone why)
 {
     if (peer->ah->gone)
         return;
     peer->ah->gone = true;
-    clear(peer, true);
     peer->qp->counters.peers_gone++;
     struct diwarp_wc wc = {
         .wc = {.status = IBV_WC_RETRY_EXC_ERR,
                .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE,
+               .vendor_err = why,
                .qp_num = peer->qp->num},
         .src = peer->ah->name,
     };
     dw_cq_push(peer->qp->cq, &wc);
+    clear(peer, true);
 }
 
 static bool same_addr(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
 {
     return a->family == b->family && a->port == b->port &&
            !memcmp(a->ip, b->ip, a->family == AF_INET6 ? 16 : 4);
+}
+
+static bool is_own(const struct diwarp_device *device, const struct dw_llp_addr *addr)
+{
+    for (unsigned i = 0; i < device->interface_count; i++) {
+        const struct diwarp_interface *interface = &device->interfaces[i];
+        if (interface->family == addr->family &&
+            !memcmp(interface->ip, addr->ip, addr->family == AF_INET6 ? 16 : 4))
+            return true;
+    }
+    return false;
+}
+
+/* How long a peer may be both silent and unreachable. */
+static uint64_t unreachable_ns(const struct dw_peer *peer)
+{
+    const struct diwarp_device *device = peer->qp->device;
+    uint64_t limit_ns =
+        is_own(device, &peer->ah->addr) ? UNREACHABLE_OWN_NS : UNREACHABLE_REMOTE_NS;
+    if (!device->attr.peer_timeout_ns)
+        return UINT64_MAX;
+    return limit_ns < device->attr.peer_timeout_ns ? limit_ns : device->attr.peer_timeout_ns;
 }
 
 void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns)
@@ -373,8 +397,8 @@ void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr
         if (peer->unreachables < UNREACHABLES_GONE)
             peer->unreachables++;
         if (peer->unreachables == UNREACHABLES_GONE && dw_peer_owes(peer) &&
-            silent_for(peer, UNREACHABLES_SILENT_NS, now_ns))
-            dw_peer_fail(peer);
+            silent_for(peer, unreachable_ns(peer), now_ns))
+            dw_peer_fail(peer, DIWARP_GONE_UNREACHABLE);
         return;
     }
 }

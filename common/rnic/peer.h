@@ -72,8 +72,8 @@ void dw_peer_destroy(struct dw_peer *peer);
 /* Puts those to rest that may, of a bounded number in turn; *more: some may yet. False: there are
  * others to look at before all have had their turn. */
 bool dw_peer_rest_some(struct diwarp_qp *qp, uint64_t now_ns, bool *more);
-/* Ends all it owes and is owed with errors, tells the application once. */
-void dw_peer_fail(struct dw_peer *peer);
+/* Tells the application once, and ends all it owes and is owed with errors. */
+void dw_peer_fail(struct dw_peer *peer, enum diwarp_gone why);
 /* Makes the timer run at deadline_ns or before. */
 void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns);
 /* It asks again and again, so our answers do not reach it. */

@@ -170,7 +170,7 @@ static void send_abort(struct dw_peer *peer, uint32_t id, bool small_write, enum
     /* Without room to refuse, the other end would wait for ever: end the peer instead. */
     if (dw_send_answer(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, small_write, payload,
                        sizeof payload, now_ns))
-        dw_peer_fail(peer);
+        dw_peer_fail(peer, DIWARP_GONE_NO_ROOM);
 }
 
 void dw_rdma_abort(struct dw_peer *peer, uint32_t id, enum dw_status status, uint64_t now_ns)

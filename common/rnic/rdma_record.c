@@ -362,7 +362,7 @@ int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t by
     dw_sink_destroy(sink);
     /* Without room to say so, the source would wait for ever: end the peer instead. */
     if (rc)
-        dw_peer_fail(peer);
+        dw_peer_fail(peer, DIWARP_GONE_NO_ROOM);
     return rc;
 }
 

@@ -389,6 +389,8 @@ int dw_send_post(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_se
 
 int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr)
 {
+    if (!wr->ah)
+        return -EINVAL;
     dw_lock(qp->device);
     uint64_t now_ns = dw_device_now_ns(qp->device);
     dw_cq_on_use(qp->cq, now_ns);

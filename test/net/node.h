@@ -29,7 +29,7 @@ struct node {
     const struct diwarp_counters *counters;
     /* What has completed. */
     unsigned recvs, sends, writes, reads, atomics, releases, records, gone, errors;
-    struct diwarp_wc last, last_error;
+    struct diwarp_wc last, last_error, last_gone;
     uint8_t data[256]; /* first bytes of the last receive or release */
     void (*on_wc)(struct node *node, const struct diwarp_wc *wc);
     void *arg; /* of the test */
@@ -147,6 +147,7 @@ static inline void node_take(struct node *node, const struct diwarp_wc *wc)
 {
     if ((int)wc->wc.opcode == DIWARP_WC_PEER_GONE) {
         assert_int_equal(wc->wc.status, IBV_WC_RETRY_EXC_ERR);
+        node->last_gone = *wc;
         node->gone++;
     } else if (wc->wc.status != IBV_WC_SUCCESS) {
         node->errors++;

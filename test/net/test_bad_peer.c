@@ -71,7 +71,8 @@ static void peer__vanished(void **state)
     unsigned posted = post_each(pair.ab);
     check_gone(pair.ab, posted);
     assert_true(clock_ns() - start_ns < 10000 * MS);
-    assert_int_equal(pair.a.last.src.rank, 2);
+    assert_int_equal(pair.a.last_gone.src.rank, 2);
+    assert_int_equal(pair.a.last_gone.wc.vendor_err, DIWARP_GONE_UNREACHABLE);
     pair_close(&pair);
 }
 
@@ -93,7 +94,8 @@ static void peer__silent(void **state)
     unsigned posted = post_each(ah);
     check_gone(ah, posted);
     assert_true(clock_ns() - start_ns >= 300 * MS);
-    assert_int_equal(pair.a.last.src.rank, FORGER_RANK);
+    assert_int_equal(pair.a.last_gone.src.rank, FORGER_RANK);
+    assert_int_equal(pair.a.last_gone.wc.vendor_err, DIWARP_GONE_SILENT);
     assert_true(pair.a.counters->tx_probes >= 3);
     pair_exchange(&pair); /* the others are still there */
     diwarp_destroy_ah(ah);

@@ -35,6 +35,9 @@ static void rd__posts_are_checked(void **state)
     wr.wr.opcode = IBV_WR_SEND;
     wr.wr.num_sge = 5;
     assert_int_equal(diwarp_post_send(a->qp, &wr), -EINVAL);
+    wr.wr.num_sge = 1;
+    wr.ah = NULL;
+    assert_int_equal(diwarp_post_send(a->qp, &wr), -EINVAL);
     assert_int_equal(post(a, pair.ab, IBV_WR_SEND, sink, 65537, 0, 0, NULL, 0), -EMSGSIZE);
     assert_int_equal(post(a, pair.ab, IBV_WR_RDMA_READ, sink, 0, 0, 0, pair.mr_source, 0), -EINVAL);
     assert_int_equal(post(a, pair.ab, IBV_WR_RDMA_WRITE, sink, 0, 0, 0, pair.mr_sink, 0), -EINVAL);

@@ -107,7 +107,7 @@ static void on_arrival(struct dw_timer *timer, uint64_t now_ns)
     struct sim_datagram *datagram = dw_container(timer, struct sim_datagram, timer);
     struct sim_net *net = datagram->net;
     struct sim_endpoint *endpoint = endpoint_at(net, &datagram->to);
-    if (!endpoint) {
+    if (!endpoint || net->rejecting) {
         refuse(net, datagram);
         free(datagram);
     } else if (endpoint->queued_bytes > endpoint->llp.rcvbuf_bytes) {

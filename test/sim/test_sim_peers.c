@@ -44,13 +44,14 @@ static void assert_each_failed_once(const struct fixture *f)
 }
 
 /* `die` after it has answered once, with all of post_each() under way. */
-static void peer_vanishes(void (*die)(struct sim_node *node), uint64_t within_ns)
+static void peer_vanishes(void (*die)(struct sim_node *node), uint64_t timeout_ns,
+                          uint64_t within_ns, enum diwarp_gone why)
 {
     struct fixture *f = fixture_new();
     uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
     uint64_t original;
     uint8_t hello = 0;
-    f->config.device.peer_timeout_ns = TIMEOUT_NS;
+    f->config.device.peer_timeout_ns = timeout_ns;
     fixture_open(f);
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
     assert_int_equal(fixture_post(f, 0, 1, 9, IBV_WR_SEND, 0, &hello, 1, NULL), 0);
@@ -65,6 +66,7 @@ static void peer_vanishes(void (*die)(struct sim_node *node), uint64_t within_ns
     }
     fixture_run(f, SECOND);
     assert_each_failed_once(f);
+    assert_int_equal(fixture_find(f, 0, 0, DIWARP_WC_PEER_GONE)->wc.vendor_err, why);
     assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND, 0, local, 100, NULL), -EHOSTUNREACH);
     const struct diwarp_wc *read = fixture_find(f, 0, 2, IBV_WC_RDMA_READ);
     assert_int_equal(diwarp_post_release(f->world.nodes[0].qp, read->read_id, NULL, 0), 0);
@@ -81,13 +83,39 @@ static void stop(struct sim_node *node)
 static void peer__stops__gone_after_the_timeout(void **state)
 {
     (void)state;
-    peer_vanishes(stop, TIMEOUT_NS + 2 * KEEPALIVE_NS);
+    peer_vanishes(stop, TIMEOUT_NS, TIMEOUT_NS + 2 * KEEPALIVE_NS, DIWARP_GONE_SILENT);
 }
 
 static void peer__dies__gone_when_its_port_is_closed(void **state)
 {
     (void)state;
-    peer_vanishes(sim_node_close, 2 * SECOND);
+    peer_vanishes(sim_node_close, 60 * SECOND, 15 * SECOND, DIWARP_GONE_UNREACHABLE);
+}
+
+/* As while the rules of its firewall are loaded anew; for as long as asked for, if that is less. */
+static void peer__rejected_for_a_while__is_there(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t timeout_ns, rejected_ns;
+    } cases[] = {{60 * SECOND, 8 * SECOND}, {0, 100 * SECOND}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture *f = fixture_new();
+        uint8_t data = 0;
+        f->config.device.peer_timeout_ns = cases[i].timeout_ns;
+        fixture_open(f);
+        assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND, 0, &data, 1, NULL), 0);
+        fixture_run(f, SECOND);
+        f->world.net.rejecting = true;
+        assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_SEND, 0, &data, 1, NULL), 0);
+        sim_world_run_for(&f->world, cases[i].rejected_ns);
+        assert_int_equal(fixture_count(f, 0, IBV_WC_SEND), 1);
+        f->world.net.rejecting = false;
+        fixture_run(f, 10 * SECOND);
+        fixture_assert_status(f, 0, 2, IBV_WC_SEND, IBV_WC_SUCCESS);
+        assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_GONE), 0);
+        fixture_close(f);
+    }
 }
 
 static void peer__never_there(void **state)
@@ -472,6 +500,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peer__stops__gone_after_the_timeout),
         cmocka_unit_test(peer__dies__gone_when_its_port_is_closed),
+        cmocka_unit_test(peer__rejected_for_a_while__is_there),
         cmocka_unit_test(peer__never_there),
         cmocka_unit_test(peer__idle_beyond_the_timeout__then_computes),
         cmocka_unit_test(peer__starts_anew__its_datagrams_are_dropped),
