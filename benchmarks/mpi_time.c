@@ -242,28 +242,44 @@ static MPI_Status *own_statuses(struct thread *thread, int n, MPI_Status *given)
     return thread->statuses;
 }
 
-static uint64_t all_completed_bytes(const struct mpi_time_waited *waited, int n,
+/* Whether the request of this status has succeeded, of several that a call returned `rc` for. */
+static bool has_succeeded(int rc, const MPI_Status *status)
+{
+    return rc == MPI_SUCCESS || status->MPI_ERROR == MPI_SUCCESS;
+}
+
+static uint64_t all_completed_bytes(int rc, const struct mpi_time_waited *waited, int n,
                                     const MPI_Status *statuses)
 {
     uint64_t sum = 0;
     if (!waited || statuses == MPI_STATUSES_IGNORE)
         return 0;
     for (int i = 0; i < n; i++)
-        sum += mpi_time_completed_bytes(&waited[i], &statuses[i]);
+        if (has_succeeded(rc, &statuses[i]))
+            sum += mpi_time_completed_bytes(&waited[i], &statuses[i]);
     return sum;
 }
 
 /* n may be MPI_UNDEFINED, as may the one index of MPI_Waitany: nothing was active. */
-static uint64_t some_completed_bytes(const struct mpi_time_waited *waited, int n,
+static uint64_t some_completed_bytes(int rc, const struct mpi_time_waited *waited, int n,
                                      const int indices[], const MPI_Status *statuses)
 {
     uint64_t sum = 0;
     if (!waited || statuses == MPI_STATUSES_IGNORE)
         return 0;
     for (int i = 0; i < n; i++)
-        if (indices[i] != MPI_UNDEFINED)
+        if (indices[i] != MPI_UNDEFINED && has_succeeded(rc, &statuses[i]))
             sum += mpi_time_completed_bytes(&waited[indices[i]], &statuses[i]);
     return sum;
+}
+
+/* After a call that has failed: it has freed the requests that are complete, the failed ones too.
+ */
+static void forget_freed(const struct mpi_time_waited *waited, int n, const MPI_Request *requests)
+{
+    for (int i = 0; waited && i < n; i++)
+        if (requests[i] == MPI_REQUEST_NULL)
+            mpi_time_forget(&waited[i]);
 }
 
 /* ---- the calls ---- */
@@ -282,6 +298,12 @@ static uint64_t some_completed_bytes(const struct mpi_time_waited *waited, int n
     struct mpi_time_waited waited[1]; \
     mpi_time_note(r, 1, waited);
 #define ALL_NOTED(n, r) const struct mpi_time_waited *waited = note_all(thread, n, r);
+/* Of the n requests r that were noted, those that have succeeded have received `bytes`. */
+#define COMPLETED(n, r, bytes)                        \
+    if (rc == MPI_SUCCESS || rc == MPI_ERR_IN_STATUS) \
+        RECEIVED(bytes)                               \
+    if (rc != MPI_SUCCESS)                            \
+        forget_freed(waited, n, r);
 
 #define DEFINE(call, class, parameters, arguments, before, after)    \
     int call parameters                                              \
@@ -295,7 +317,7 @@ static uint64_t some_completed_bytes(const struct mpi_time_waited *waited, int n
         const uint64_t begin_ns = now_ns();                          \
         const int rc = library arguments;                            \
         leave(thread, sum, begin_ns);                                \
-        if (rc == MPI_SUCCESS) {                                     \
+        if (rc == MPI_SUCCESS || (class) == WAIT) {                  \
             after;                                                   \
         }                                                            \
         return rc;                                                   \

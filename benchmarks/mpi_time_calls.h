@@ -5,8 +5,9 @@
  * out.
  *
  * X(call, class, parameters, arguments, before, after): `before` is compiled ahead of the call and
- * may change the arguments, `after` runs when it has succeeded. Open MPI's own prototypes check
- * each line. The functions used in them are those of mpi_time.c.
+ * may change the arguments, `after` runs when it has succeeded; of class WAIT, always, for some of
+ * the requests may have been completed by a call that fails. Open MPI's own prototypes check each
+ * line. The functions used in them are those of mpi_time.c.
  */
 #ifndef MPI_TIME_CALLS_H
 #define MPI_TIME_CALLS_H
@@ -68,23 +69,25 @@
     X(MPI_Improbe, WAIT, (int src, int tag, MPI_Comm c, int *f, MPI_Message *m, MPI_Status *s),    \
       (src, tag, c, f, m, s), , )                                                                  \
     X(MPI_Wait, WAIT, (MPI_Request * r, MPI_Status * s), (r, s), ONE_NOTED(r) OWN_STATUS(s),       \
-      RECEIVED(mpi_time_completed_bytes(waited, s)))                                               \
+      COMPLETED(1, r, mpi_time_completed_bytes(waited, s)))                                        \
     X(MPI_Test, WAIT, (MPI_Request * r, int *f, MPI_Status *s), (r, f, s),                         \
-      ONE_NOTED(r) OWN_STATUS(s), if (*f) RECEIVED(mpi_time_completed_bytes(waited, s)))           \
+      ONE_NOTED(r) OWN_STATUS(s), COMPLETED(1, r, *f ? mpi_time_completed_bytes(waited, s) : 0))   \
     X(MPI_Waitall, WAIT, (int n, MPI_Request r[], MPI_Status s[]), (n, r, s),                      \
-      ALL_NOTED(n, r) OWN_STATUSES(n, s), RECEIVED(all_completed_bytes(waited, n, s)))             \
+      ALL_NOTED(n, r) OWN_STATUSES(n, s), COMPLETED(n, r, all_completed_bytes(rc, waited, n, s)))  \
     X(MPI_Testall, WAIT, (int n, MPI_Request r[], int *f, MPI_Status s[]), (n, r, f, s),           \
-      ALL_NOTED(n, r) OWN_STATUSES(n, s), if (*f) RECEIVED(all_completed_bytes(waited, n, s)))     \
+      ALL_NOTED(n, r) OWN_STATUSES(n, s),                                                          \
+      COMPLETED(n, r, *f ? all_completed_bytes(rc, waited, n, s) : 0))                             \
     X(MPI_Waitany, WAIT, (int n, MPI_Request r[], int *i, MPI_Status *s), (n, r, i, s),            \
-      ALL_NOTED(n, r) OWN_STATUS(s), RECEIVED(some_completed_bytes(waited, 1, i, s)))              \
+      ALL_NOTED(n, r) OWN_STATUS(s), COMPLETED(n, r, some_completed_bytes(rc, waited, 1, i, s)))   \
     X(MPI_Testany, WAIT, (int n, MPI_Request r[], int *i, int *f, MPI_Status *s), (n, r, i, f, s), \
-      ALL_NOTED(n, r) OWN_STATUS(s), if (*f) RECEIVED(some_completed_bytes(waited, 1, i, s)))      \
+      ALL_NOTED(n, r) OWN_STATUS(s),                                                               \
+      COMPLETED(n, r, *f ? some_completed_bytes(rc, waited, 1, i, s) : 0))                         \
     X(MPI_Waitsome, WAIT, (int n, MPI_Request r[], int *m, int i[], MPI_Status s[]),               \
       (n, r, m, i, s), ALL_NOTED(n, r) OWN_STATUSES(n, s),                                         \
-      RECEIVED(some_completed_bytes(waited, *m, i, s)))                                            \
+      COMPLETED(n, r, some_completed_bytes(rc, waited, *m, i, s)))                                 \
     X(MPI_Testsome, WAIT, (int n, MPI_Request r[], int *m, int i[], MPI_Status s[]),               \
       (n, r, m, i, s), ALL_NOTED(n, r) OWN_STATUSES(n, s),                                         \
-      RECEIVED(some_completed_bytes(waited, *m, i, s)))                                            \
+      COMPLETED(n, r, some_completed_bytes(rc, waited, *m, i, s)))                                 \
     X(MPI_Request_get_status, WAIT, (MPI_Request r, int *f, MPI_Status *s), (r, f, s), , )
 
 /* A collective and its nonblocking form. */

@@ -102,6 +102,74 @@ static void nonblocking(void)
     }
 }
 
+/* Two receives, the first of which is too short for its message, both complete. */
+static void truncated_and_good(MPI_Request requests[2])
+{
+    static const int sizes[2] = {10, 1000};
+    for (int i = 0; i < 2; i++) {
+        MPI_Irecv(in, sizes[i], MPI_BYTE, partner, 10 + i, MPI_COMM_WORLD, &requests[i]);
+        did("MPI_Irecv", 0, 0);
+    }
+    /* Both messages have been taken when one that was sent after them has. */
+    for (int i = 0; i < 2; i++) {
+        MPI_Sendrecv(out, 100 + i, MPI_BYTE, partner, 10 + i, in, ROOM, MPI_BYTE, MPI_PROC_NULL, 0,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        did("MPI_Sendrecv", 100ull + (unsigned)i, 0);
+    }
+    MPI_Sendrecv(out, 1, MPI_BYTE, partner, 12, in, ROOM, MPI_BYTE, partner, 12, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    did("MPI_Sendrecv", 1, 1);
+}
+
+static void need(int truth, const char *what)
+{
+    if (!truth) {
+        fprintf(stderr, "rank %d: %s\n", rank, what);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+/* A receive that fails does not count, those that were waited for with it do. */
+static void truncated(void)
+{
+    MPI_Request requests[2];
+    MPI_Status statuses[2];
+    int flag, count, indices[2];
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+
+    truncated_and_good(requests);
+    need(MPI_Waitall(2, requests, statuses) == MPI_ERR_IN_STATUS, "Waitall did not fail");
+    did("MPI_Waitall", 0, 101);
+    truncated_and_good(requests);
+    need(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE) == MPI_ERR_IN_STATUS,
+         "Waitall without statuses did not fail");
+    did("MPI_Waitall", 0, 101);
+    truncated_and_good(requests);
+    need(MPI_Testall(2, requests, &flag, statuses) == MPI_ERR_IN_STATUS, "Testall did not fail");
+    did("MPI_Testall", 0, 101);
+    truncated_and_good(requests);
+    need(MPI_Waitsome(2, requests, &count, indices, statuses) == MPI_ERR_IN_STATUS && count == 2,
+         "Waitsome did not fail");
+    did("MPI_Waitsome", 0, 101);
+    truncated_and_good(requests);
+    need(MPI_Testsome(2, requests, &count, indices, MPI_STATUSES_IGNORE) == MPI_ERR_IN_STATUS &&
+             count == 2,
+         "Testsome did not fail");
+    did("MPI_Testsome", 0, 101);
+
+    truncated_and_good(requests);
+    need(MPI_Waitany(2, requests, indices, statuses) == MPI_ERR_TRUNCATE, "Waitany did not fail");
+    did("MPI_Waitany", 0, 0);
+    MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+    did("MPI_Wait", 0, 101);
+    truncated_and_good(requests);
+    need(MPI_Test(&requests[0], &flag, statuses) == MPI_ERR_TRUNCATE, "Test did not fail");
+    did("MPI_Test", 0, 0);
+    MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+    did("MPI_Wait", 0, 101);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 static void persistent(void)
 {
     MPI_Request requests[2];
@@ -265,6 +333,7 @@ int main(int argc, char **argv)
     } else {
         blocking();
         nonblocking();
+        truncated();
         persistent();
         matched();
         collectives();
