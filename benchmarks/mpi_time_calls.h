@@ -88,7 +88,9 @@
     X(MPI_Testsome, WAIT, (int n, MPI_Request r[], int *m, int i[], MPI_Status s[]),               \
       (n, r, m, i, s), ALL_NOTED(n, r) OWN_STATUSES(n, s),                                         \
       COMPLETED(n, r, some_completed_bytes(rc, waited, *m, i, s)))                                 \
-    X(MPI_Request_get_status, WAIT, (MPI_Request r, int *f, MPI_Status *s), (r, f, s), , )
+    X(MPI_Request_get_status, WAIT, (MPI_Request r, int *f, MPI_Status *s), (r, f, s),             \
+      ONE_NOTED(&r) OWN_STATUS(s),                                                                 \
+      if (rc == MPI_SUCCESS && *f) RECEIVED(mpi_time_seen_bytes(waited, s)))
 
 /* A collective and its nonblocking form. */
 #define COLLECTIVE(X, blocking, nonblocking, parameters, arguments, after) \

@@ -115,8 +115,12 @@ uint64_t mpi_time_started_bytes(MPI_Request request)
     uint64_t bytes = 0;
     size_t at;
     pthread_mutex_lock(&lock);
-    if (is_tracked(request, &at) && entries[at].kind == PERSISTENT_SEND)
-        bytes = entries[at].bytes;
+    if (is_tracked(request, &at)) {
+        if (entries[at].kind == PERSISTENT_SEND)
+            bytes = entries[at].bytes;
+        else if (entries[at].kind == COUNTED_RECEIVE)
+            entries[at].kind = PERSISTENT_RECEIVE;
+    }
     pthread_mutex_unlock(&lock);
     return bytes;
 }
@@ -139,6 +143,24 @@ uint64_t mpi_time_completed_bytes(const struct mpi_time_waited *waited, const MP
     else if (waited->kind != PERSISTENT_RECEIVE)
         return 0;
     return mpi_time_status_bytes(status);
+}
+
+uint64_t mpi_time_seen_bytes(const struct mpi_time_waited *waited, const MPI_Status *status)
+{
+    bool first = false;
+    size_t at;
+    if (waited->kind != RECEIVE && waited->kind != PERSISTENT_RECEIVE)
+        return 0;
+    pthread_mutex_lock(&lock);
+    if (is_tracked(waited->request, &at) && entries[at].serial == waited->serial) {
+        first = entries[at].kind != COUNTED_RECEIVE;
+        if (waited->kind == RECEIVE)
+            erase(at);
+        else
+            entries[at].kind = COUNTED_RECEIVE;
+    }
+    pthread_mutex_unlock(&lock);
+    return first ? mpi_time_status_bytes(status) : 0;
 }
 
 uint64_t mpi_time_status_bytes(const MPI_Status *status)

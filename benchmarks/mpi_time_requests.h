@@ -13,6 +13,7 @@ enum mpi_time_request {
     NONE, /* not to be tracked */
     RECEIVE,
     PERSISTENT_RECEIVE,
+    COUNTED_RECEIVE, /* a persistent one whose bytes were told, until it is started again */
     PERSISTENT_SEND,
 };
 
@@ -28,11 +29,13 @@ struct mpi_time_waited {
  * moves is not counted. */
 void mpi_time_track(MPI_Request request, enum mpi_time_request kind, uint64_t bytes);
 void mpi_time_note(const MPI_Request *requests, int n, struct mpi_time_waited *waited);
-/* What the start of a persistent request sends. */
+/* A persistent request was started; what that sends. */
 uint64_t mpi_time_started_bytes(MPI_Request request);
 /* What a request has received that is complete, as `status` says; 0 when it is no receive. Forgets
  * it unless it is persistent. */
 uint64_t mpi_time_completed_bytes(const struct mpi_time_waited *waited, const MPI_Status *status);
+/* The same of one that stays a request: what it has received is told once. */
+uint64_t mpi_time_seen_bytes(const struct mpi_time_waited *waited, const MPI_Status *status);
 /* The request was freed. */
 void mpi_time_forget(const struct mpi_time_waited *waited);
 /* The length of the message that `status` is of. */

@@ -170,6 +170,53 @@ static void truncated(void)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/* Looks until the request is complete; the first such look counts the bytes. */
+static void look(MPI_Request request, unsigned long long bytes)
+{
+    for (int flag = 0; !flag;) {
+        MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+        did("MPI_Request_get_status", 0, flag ? bytes : 0);
+    }
+}
+
+/* Requests whose end is seen before they are waited for or freed. */
+static void looked_at(void)
+{
+    MPI_Request request;
+    for (int i = 0; i < 2; i++) {
+        MPI_Irecv(in, ROOM, MPI_BYTE, partner, 13, MPI_COMM_WORLD, &request);
+        did("MPI_Irecv", 0, 0);
+        MPI_Send(out, 90, MPI_BYTE, partner, 13, MPI_COMM_WORLD);
+        did("MPI_Send", 90, 0);
+        look(request, 90);
+        look(request, 0);
+        if (i == 0) {
+            MPI_Request_free(&request);
+            did("MPI_Request_free", 0, 0);
+        } else {
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            did("MPI_Wait", 0, 0);
+        }
+    }
+    MPI_Recv_init(in, ROOM, MPI_BYTE, partner, 14, MPI_COMM_WORLD, &request);
+    did("MPI_Recv_init", 0, 0);
+    for (int i = 0; i < 3; i++) {
+        MPI_Start(&request);
+        did("MPI_Start", 0, 0);
+        MPI_Send(out, 80, MPI_BYTE, partner, 14, MPI_COMM_WORLD);
+        did("MPI_Send", 80, 0);
+        if (i < 2) {
+            look(request, 80);
+            look(request, 0);
+        }
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        did("MPI_Wait", 0, i < 2 ? 0 : 80);
+        look(request, 0);
+    }
+    MPI_Request_free(&request);
+    did("MPI_Request_free", 0, 0);
+}
+
 static void persistent(void)
 {
     MPI_Request requests[2];
@@ -334,6 +381,7 @@ int main(int argc, char **argv)
         blocking();
         nonblocking();
         truncated();
+        looked_at();
         persistent();
         matched();
         collectives();
