@@ -181,36 +181,48 @@ static bool contributes(int root)
     return root != MPI_ROOT && root != MPI_PROC_NULL;
 }
 
-static void count_neighbors(MPI_Comm comm, int *sources, int *sinks)
+enum side { SOURCES, SINKS, SIDES };
+
+/* Returns the topology. */
+static int count_neighbors(MPI_Comm comm, int counts[SIDES])
 {
     int topology = MPI_UNDEFINED, weighted;
-    *sources = 0;
+    counts[SOURCES] = counts[SINKS] = 0;
     (void)PMPI_Topo_test(comm, &topology);
     if (topology == MPI_DIST_GRAPH) {
-        (void)PMPI_Dist_graph_neighbors_count(comm, sources, sinks, &weighted);
-        return;
+        (void)PMPI_Dist_graph_neighbors_count(comm, &counts[SOURCES], &counts[SINKS], &weighted);
+        return topology;
     }
     if (topology == MPI_CART) {
-        (void)PMPI_Cartdim_get(comm, sources);
-        *sources *= 2;
+        (void)PMPI_Cartdim_get(comm, &counts[SOURCES]);
+        counts[SOURCES] *= 2;
     } else if (topology == MPI_GRAPH) {
-        (void)PMPI_Graph_neighbors_count(comm, rank_in(comm), sources);
+        (void)PMPI_Graph_neighbors_count(comm, rank_in(comm), &counts[SOURCES]);
     }
-    *sinks = *sources;
+    counts[SINKS] = counts[SOURCES];
+    return topology;
 }
 
-static unsigned sources_of(MPI_Comm comm)
+/* A grid that is not periodic has none beyond its ends. Neighbours are in order of dimension, the
+ * lower one first. */
+static bool is_on_grid(MPI_Comm grid, int neighbor)
 {
-    int sources = 0, sinks = 0;
-    count_neighbors(comm, &sources, &sinks);
-    return (unsigned)sources;
+    int ranks[2] = {MPI_PROC_NULL, MPI_PROC_NULL};
+    (void)PMPI_Cart_shift(grid, neighbor / 2, 1, &ranks[0], &ranks[1]);
+    return ranks[neighbor % 2] != MPI_PROC_NULL;
 }
 
-static unsigned sinks_of(MPI_Comm comm)
+/* Of one block for or from each neighbour. A step is 0 where one count, or type, is for all. */
+static uint64_t neighbor_bytes(MPI_Comm comm, enum side side, const int *counts, int count_step,
+                               const MPI_Datatype *types, int type_step)
 {
-    int sources = 0, sinks = 0;
-    count_neighbors(comm, &sources, &sinks);
-    return (unsigned)sinks;
+    int neighbors[SIDES];
+    const int topology = count_neighbors(comm, neighbors);
+    uint64_t sum = 0;
+    for (int i = 0; i < neighbors[side]; i++)
+        if (topology != MPI_CART || is_on_grid(comm, i))
+            sum += bytes(counts[i * count_step], types[i * type_step]);
+    return sum;
 }
 
 /* ---- bytes of what has been received ---- */

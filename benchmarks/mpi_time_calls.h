@@ -183,24 +183,27 @@
 #define NEIGHBOR_CALLS(X)                                                                         \
     COLLECTIVE(X, MPI_Neighbor_allgather, MPI_Ineighbor_allgather,                                \
                (BLOCKS_PARAMETERS, MPI_Comm c), (BLOCKS_ARGUMENTS, c),                            \
-               SENT(bytes(sn, st)) RECEIVED(bytes(rn, rt) * sources_of(c)))                       \
+               SENT(bytes(sn, st)) RECEIVED(neighbor_bytes(c, SOURCES, &rn, 0, &rt, 0)))          \
     COLLECTIVE(X, MPI_Neighbor_allgatherv, MPI_Ineighbor_allgatherv,                              \
                (const void *s, int sn, MPI_Datatype st, void *r, const int rn[], const int rd[],  \
                 MPI_Datatype rt, MPI_Comm c),                                                     \
                (s, sn, st, r, rn, rd, rt, c),                                                     \
-               SENT(bytes(sn, st)) RECEIVED(sum_bytes(rn, rt, sources_of(c))))                    \
+               SENT(bytes(sn, st)) RECEIVED(neighbor_bytes(c, SOURCES, rn, 1, &rt, 0)))           \
     COLLECTIVE(X, MPI_Neighbor_alltoall, MPI_Ineighbor_alltoall, (BLOCKS_PARAMETERS, MPI_Comm c), \
                (BLOCKS_ARGUMENTS, c),                                                             \
-               SENT(bytes(sn, st) * sinks_of(c)) RECEIVED(bytes(rn, rt) * sources_of(c)))         \
+               SENT(neighbor_bytes(c, SINKS, &sn, 0, &st, 0))                                     \
+                   RECEIVED(neighbor_bytes(c, SOURCES, &rn, 0, &rt, 0)))                          \
     COLLECTIVE(X, MPI_Neighbor_alltoallv, MPI_Ineighbor_alltoallv,                                \
                (VECTORS_PARAMETERS, MPI_Comm c), (VECTORS_ARGUMENTS, c),                          \
-               SENT(sum_bytes(sn, st, sinks_of(c))) RECEIVED(sum_bytes(rn, rt, sources_of(c))))   \
-    COLLECTIVE(                                                                                   \
-        X, MPI_Neighbor_alltoallw, MPI_Ineighbor_alltoallw,                                       \
-        (const void *s, const int sn[], const MPI_Aint sd[], const MPI_Datatype st[], void *r,    \
-         const int rn[], const MPI_Aint rd[], const MPI_Datatype rt[], MPI_Comm c),               \
-        (s, sn, sd, st, r, rn, rd, rt, c),                                                        \
-        SENT(typed_bytes(sn, st, sinks_of(c))) RECEIVED(typed_bytes(rn, rt, sources_of(c))))
+               SENT(neighbor_bytes(c, SINKS, sn, 1, &st, 0))                                      \
+                   RECEIVED(neighbor_bytes(c, SOURCES, rn, 1, &rt, 0)))                           \
+    COLLECTIVE(X, MPI_Neighbor_alltoallw, MPI_Ineighbor_alltoallw,                                \
+               (const void *s, const int sn[], const MPI_Aint sd[], const MPI_Datatype st[],      \
+                void *r, const int rn[], const MPI_Aint rd[], const MPI_Datatype rt[],            \
+                MPI_Comm c),                                                                      \
+               (s, sn, sd, st, r, rn, rd, rt, c),                                                 \
+               SENT(neighbor_bytes(c, SINKS, sn, 1, st, 1))                                       \
+                   RECEIVED(neighbor_bytes(c, SOURCES, rn, 1, rt, 1)))
 
 /* An RMA operation and its form with a request. */
 #define RMA(X, plain, with_request, parameters, arguments, after)                  \

@@ -294,6 +294,39 @@ static void collectives(void)
     did("MPI_Wait", 0, 0);
 }
 
+/* A row of ranks has no neighbour before the first and after the last; a ring has. */
+static void neighbors(void)
+{
+    for (int ring = 0; ring < 2; ring++) {
+        const int counts[2] = {3, 5}, offsets[2] = {0, 10};
+        const MPI_Aint displacements[2] = {0, 10};
+        const MPI_Datatype types[2] = {MPI_BYTE, MPI_INT};
+        const unsigned lower = ring || rank > 0, upper = ring || rank < ranks - 1;
+        const unsigned both = lower + upper, bytes = 3 * lower + 5 * upper;
+        MPI_Comm grid;
+        MPI_Request request;
+        MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &ring, 0, &grid);
+        did("MPI_Cart_create", 0, 0);
+        MPI_Neighbor_allgather(out, 100, MPI_BYTE, in, 100, MPI_BYTE, grid);
+        did("MPI_Neighbor_allgather", 100, 100 * both);
+        MPI_Neighbor_allgatherv(out, 4, MPI_BYTE, in, (int[]){4, 4}, offsets, MPI_BYTE, grid);
+        did("MPI_Neighbor_allgatherv", 4, 4 * both);
+        MPI_Ineighbor_alltoall(out, 100, MPI_BYTE, in, 100, MPI_BYTE, grid, &request);
+        did("MPI_Ineighbor_alltoall", 100 * both, 100 * both);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        did("MPI_Wait", 0, 0);
+        /* What goes up is received from below. */
+        MPI_Neighbor_alltoallv(out, counts, offsets, MPI_BYTE, in, (int[]){5, 3}, offsets, MPI_BYTE,
+                               grid);
+        did("MPI_Neighbor_alltoallv", bytes, 5 * lower + 3 * upper);
+        MPI_Neighbor_alltoallw(out, (int[]){4, 1}, displacements, types, in, (int[]){4, 1},
+                               displacements, types, grid);
+        did("MPI_Neighbor_alltoallw", 4 * both, 4 * both);
+        MPI_Comm_free(&grid);
+        did("MPI_Comm_free", 0, 0);
+    }
+}
+
 static void one_sided(void)
 {
     static long word[4];
@@ -385,6 +418,7 @@ int main(int argc, char **argv)
         persistent();
         matched();
         collectives();
+        neighbors();
         one_sided();
         communicators();
     }
