@@ -2,7 +2,7 @@
 /*
  * The MPI calls that mpi_time.c measures: each that moves data or can wait. Calls that only read or
  * build local state cost nothing worth measuring and go straight to the library; MPI-IO is left
- * out.
+ * out, though not the calls that ROMIO makes itself.
  *
  * X(call, class, parameters, arguments, before, after): `before` is compiled ahead of the call and
  * may change the arguments, `after` runs when it has succeeded; of class WAIT, always, for some of
