@@ -136,7 +136,7 @@ pkglib_LTLIBRARIES = benchmarks/mpi_time.la benchmarks/mpi_memory.la
 
 benchmarks_mpi_time_la_SOURCES = $(MPI_TIME_SOURCES) benchmarks/mpi_time_report.c \
 	benchmarks/tool_output.c benchmarks/tool_output.h
-benchmarks_mpi_time_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+benchmarks_mpi_time_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS) -DMPI_TIME_PRELOADED
 benchmarks_mpi_time_la_CFLAGS = $(TOOL_CFLAGS)
 benchmarks_mpi_time_la_LIBADD = $(MPI_LIBS) $(DW_SYSTEM_LIBS)
 benchmarks_mpi_time_la_LDFLAGS = $(TOOL_LDFLAGS)

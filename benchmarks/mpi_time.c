@@ -3,10 +3,13 @@
  * Measures the time spent inside MPI, and the bytes moved. One source for two uses: preloaded
  * (mpi_time_report.c prints), and linked into a program that asks for the sums itself.
  *
- * It stands in for the MPI_ and the PMPI_ name of each call and goes on to the next definition of
- * the PMPI_ name. Open MPI's Fortran bindings call the PMPI_ functions of the C library, so that
- * this takes the calls of C, of Fortran (mpif.h, mpi, mpi_f08), and of shared libraries alike; and
- * two such tools can be preloaded at once.
+ * Preloaded (MPI_TIME_PRELOADED), it stands in for the MPI_ and the PMPI_ name of each call and
+ * goes on to the next definition of the PMPI_ name. Open MPI's Fortran bindings call the PMPI_
+ * functions of the C library, so that this takes the calls of C, of Fortran (mpif.h, mpi, mpi_f08),
+ * and of shared libraries alike; and two such tools can be preloaded at once.
+ *
+ * Linked into a program, it comes before whatever is preloaded, most of which stands in for the
+ * MPI_ names only and calls the PMPI_ ones. So it takes the MPI_ names, and goes on to the next.
  *
  * Each thread counts for itself. A call made inside another is part of that one.
  */
@@ -29,16 +32,25 @@ enum {
         CALLS
 };
 
+#ifdef MPI_TIME_PRELOADED
+#define NEXT_NAME(call)      "P" #call
+#define ALSO_PROFILING(call) extern __typeof__(call) P##call __attribute__((alias(#call)));
+#else
+#define NEXT_NAME(call) #call
+#define ALSO_PROFILING(call)
+#endif
+
 static const struct {
-    const char *name, *library_name;
+    const char *name, *next_name;
     enum mpi_time_class class;
 } calls[CALLS] = {
-#define X(call, class, parameters, arguments, before, after) {#call, "P" #call, class},
+#define X(call, class, parameters, arguments, before, after) {#call, NEXT_NAME(call), class},
     TIMED_CALLS(X)
 #undef X
 };
 
-/* Of the library; NULL when it has no such function, which then nobody can have been linked to. */
+/* Of the library, or of a tool before it; NULL when it has no such function, which then nobody can
+ * have been linked to. */
 static void *library_call[CALLS];
 
 /* One a thread, never freed: what an ended thread did counts. The arrays are for the call it is in.
@@ -58,7 +70,7 @@ static _Thread_local struct thread *this_thread;
 __attribute__((constructor)) static void find_library_calls(void)
 {
     for (unsigned i = 0; i < CALLS; i++)
-        library_call[i] = dlsym(RTLD_NEXT, calls[i].library_name);
+        library_call[i] = dlsym(RTLD_NEXT, calls[i].next_name);
 }
 
 static uint64_t now_ns(void)
@@ -334,7 +346,7 @@ static void forget_freed(const struct mpi_time_waited *waited, int n, const MPI_
         }                                                            \
         return rc;                                                   \
     }                                                                \
-    extern __typeof__(call) P##call __attribute__((alias(#call)));
+    ALSO_PROFILING(call)
 
 TIMED_CALLS(DEFINE)
 

@@ -70,6 +70,7 @@ EXTRA_DIST += \
 	test/net/two_hosts \
 	test/npb/run \
 	test/sim/README.md \
+	test/tools/other_tool.c \
 	test/tools/run \
 	test/tools/traffic.f90 \
 	test/vectors/atomic_request_cmp_swap.hex \
@@ -345,6 +346,12 @@ test_tools_blocked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_tools_blocked_LDADD = $(MPI_LIBS)
 test_tools_hold_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_tools_hold_LDADD = $(MPI_LIBS)
+
+check_PROGRAMS += test/tools/linked
+test_tools_linked_SOURCES = test/tools/linked.c $(MPI_TIME_SOURCES)
+test_tools_linked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_tools_linked_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_tools_linked_LDADD = $(MPI_LIBS) $(DW_SYSTEM_LIBS)
 
 # A kernel that is verified or not as it is told to.
 check_PROGRAMS += test/npb/verdict
