@@ -98,4 +98,4 @@ def outcome(app: Application, text: str, class_: str, ranks: int) -> readings.Ou
     """What the program said. Raises readings.Unusable when it is not a verified run of that."""
     if app.kind == SMG:
         return readings.smg_outcome(text, ranks)
-    return readings.npb_outcome(text, class_, ranks)
+    return readings.npb_outcome(text, app.title, class_, ranks)

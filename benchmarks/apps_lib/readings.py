@@ -13,6 +13,7 @@ SMG_TOLERANCE = 1.0e-6
 
 NPB_FIELD = re.compile(r"^ *(Class|Time in seconds|Total processes|Mop/s total|Verification)"
                        r" *= *(.*?) *$", re.MULTILINE)
+NPB_COMPLETED = re.compile(r"^ *(\w+) Benchmark Completed", re.MULTILINE)
 SMG_PHASE = re.compile(r"^\s*\w+ (Setup|Solve):\s*\n\s*wall clock time\s*=\s*(\S+) seconds",
                        re.MULTILINE)
 SMG_NORM = re.compile(r"^ *Final Relative Residual Norm\s*=\s*(\S+)", re.MULTILINE)
@@ -43,17 +44,22 @@ def number(text: str, what: str) -> float:
     return value
 
 
-def npb_outcome(text: str, class_: str, ranks: int) -> Outcome:
-    """Of the fields that every NAS benchmark ends with."""
+def npb_outcome(text: str, name: str, class_: str, ranks: int) -> Outcome:
+    """Of the fields that every NAS benchmark ends with, below its `name`."""
     fields = NPB_FIELD.findall(text)
     by_name = dict(fields)
     if len(fields) != len(by_name):
         raise Unusable("it reported more than once: not one job of all ranks")
-    for name in ("Time in seconds", "Verification"):
-        if name not in by_name:
-            raise Unusable(f"no '{name}' was printed")
+    for field in ("Time in seconds", "Verification"):
+        if field not in by_name:
+            raise Unusable(f"no '{field}' was printed")
     if by_name["Verification"] != "SUCCESSFUL":
         raise Unusable(f"not verified: {by_name['Verification'] or 'nothing said'}")
+    completed = NPB_COMPLETED.findall(text)
+    if not completed:
+        raise Unusable("no 'Benchmark Completed' was printed")
+    if completed != [name]:
+        raise Unusable(f"it ran {', '.join(completed)}")
     if by_name.get("Class", class_) != class_:
         raise Unusable(f"it ran class {by_name['Class']}")
     if number(by_name.get("Total processes", str(ranks)), "number of processes") != ranks:

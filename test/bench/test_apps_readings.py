@@ -5,8 +5,9 @@ import unittest
 
 from apps_fixture import NPB_TEXT, time_line
 
-from apps_lib import cases, readings, session
+from apps_lib import cases, programs, readings, session
 from apps_lib.cases import Case
+from apps_lib.programs import APPLICATIONS
 from apps_lib.transports import RC, RD
 from compare_lib.transports import TCP
 
@@ -49,11 +50,11 @@ def memory_line(rank, private, point="finalize"):
 class Npb(unittest.TestCase):
     def check_unusable(self, text, words):
         with self.assertRaises(readings.Unusable) as caught:
-            readings.npb_outcome(text, "S", 4)
+            readings.npb_outcome(text, "CG", "S", 4)
         self.assertIn(words, str(caught.exception))
 
     def test_fields(self):
-        got = readings.npb_outcome(NPB_TEXT, "S", 4)
+        got = readings.npb_outcome(NPB_TEXT, "CG", "S", 4)
         self.assertEqual((got.seconds, got.mops), (0.05, 1333.72))
 
     def test_what_may_not_count(self):
@@ -67,12 +68,28 @@ class Npb(unittest.TestCase):
                 ("0.05", "-1", "'-1' is no time"),
                 ("0.05", "fast", "'fast' is no time"),
                 ("=                        4\n Active", "=  1\n Active", "ran with 1 processes"),
-                ("=                        S", "=  W", "ran class W")):
+                ("=                        S", "=  W", "ran class W"),
+                (" CG Benchmark Completed", "MG Benchmark Completed", "it ran MG"),
+                (" CG Benchmark Completed", " CGX Benchmark Completed", "it ran CGX"),
+                (" CG Benchmark Completed", " Benchmark Completed", "no 'Benchmark Completed'"),
+                (" CG Benchmark Completed", " done: CG Benchmark Completed",
+                 "no 'Benchmark Completed'"),
+                (" CG Benchmark Completed.", " CG Benchmark Completed.\n MG Benchmark Completed.",
+                 "it ran CG, MG")):
             self.assertIn(old, NPB_TEXT)
             self.check_unusable(NPB_TEXT.replace(old, new), words)
 
     def test_singletons_are_not_one_job(self):
         self.check_unusable(NPB_TEXT + NPB_TEXT, "more than once")
+
+    def test_each_is_called_by_its_title(self):
+        for name, title in (("cg", "CG"), ("mg", "MG"), ("lu", "LU"), ("radix", "Radix")):
+            text = NPB_TEXT.replace("CG Benchmark Completed", f"{title} Benchmark Completed")
+            got = programs.outcome(APPLICATIONS[name], text, "S", 4)
+            self.assertEqual(got.seconds, 0.05)
+            other = APPLICATIONS["lu" if name == "cg" else "cg"]
+            with self.assertRaisesRegex(readings.Unusable, f"it ran {title}"):
+                programs.outcome(other, text, "S", 4)
 
     def test_nothing(self):
         self.check_unusable("", "no 'Time in seconds'")
