@@ -10,7 +10,7 @@ from compare_lib.stats import Summary
 from compare_lib.targets import AT_MOST, BELOW, Limit
 from compare_lib.transports import TCP
 
-from .cases import JUDGED_RANKS, MEMORY_APPLICATIONS, MEMORY_RANKS, Case
+from .cases import JUDGED_RANKS, MEMORY as FOR_MEMORY, MEMORY_APPLICATIONS, MEMORY_RANKS, Case
 from .figures import COMMUNICATION, MEMORY
 from .programs import APPLICATIONS
 from .results import Results, middle
@@ -34,14 +34,16 @@ COMMUNICATION_LIMITS = ((RC, BELOW, 1.0, 0.8), (TCP, AT_MOST, 1.0, 0.85))
 MEMORY_LIMIT = 0.7
 
 
-def missing(results: Results, case: Case | None, other: str) -> str:
+def missing(results: Results, case: Case | None, other: str, group: str) -> str:
     """Why there is no ratio."""
     for transport in (RD, other):
         if transport in results.absent:
             return f"no {transport}: {results.absent[transport].splitlines()[0]}"
     if case and (case, other) in results.failed:
         return f"the run over {other} failed"
-    return "not run over both" if case else "not run"
+    if case:
+        return "not run over both"
+    return "not run for memory" if group == MEMORIES else "not run"
 
 
 def verdict(results: Results, target: Target, value: Summary | None, case: Case | None,
@@ -50,7 +52,7 @@ def verdict(results: Results, target: Target, value: Summary | None, case: Case 
     if value is None:
         if case and (case, RD) in results.failed:
             return Verdict(target, None, MISSED, f"rd: {results.failed[case, RD]}")
-        return Verdict(target, None, NOT_JUDGED, missing(results, case, other))
+        return Verdict(target, None, NOT_JUDGED, missing(results, case, other, target.group))
     reached = target.reached(value.median, target.limit)
     return Verdict(target, value, MET if reached else MISSED)
 
@@ -85,9 +87,10 @@ def communication_verdicts(results: Results, cases: list[Case]) -> list[Verdict]
 
 
 def memory_case(results: Results, application: str) -> Case | None:
-    """The one that is judged: that on MEMORY_RANKS."""
+    """The one that is judged: that on MEMORY_RANKS whose memory was watched while it ran."""
     found = [case for case in results.cases()
-             if case.application == application and case.ranks == MEMORY_RANKS]
+             if case.application == application and case.ranks == MEMORY_RANKS
+             and case.purpose == FOR_MEMORY]
     return found[-1] if found else None
 
 

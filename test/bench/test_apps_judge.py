@@ -72,6 +72,18 @@ class Judge(unittest.TestCase):
                          [f"median of 0 applications, 4 ranks or more: communication time RD ÷ {t}"
                           for t in ("RC", "tcp BTL")])
 
+    def test_memory_of_a_run_for_time_is_not_judged(self):
+        """It is read at the end, not at its most."""
+        title = "SMG2000, 64 ranks: memory of a process RD ÷ RC"
+        watched, timed = Case("smg2000", "W", 64, cases.MEMORY), Case("smg2000", "W", 64)
+        results = results_of(timed, "memory_bytes", rd=[10], rc=[100])
+        v = self.verdicts(results)[title]
+        self.assertEqual((v.verdict, v.why), (NOT_JUDGED, "not run for memory"))
+        results = results_of(watched, "memory_bytes", rd=[71], rc=[100])
+        add_results(results, timed, "memory_bytes", rd=[10], rc=[100])
+        v = self.verdicts(results)[title]
+        self.assertEqual((v.verdict, v.value.median), (MISSED, 0.71))
+
     def test_a_failure_of_rd_is_a_miss_and_of_another_is_not(self):
         title = "CG A, 4 ranks: communication time RD ÷ RC"
         results = results_of(CG, "mpi_seconds", rc=[1])
