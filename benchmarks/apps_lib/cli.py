@@ -330,7 +330,7 @@ def measure(options: argparse.Namespace, made: str) -> int:
     if options.readme:
         write_readme(results, verdicts, about_text(options, made, rounds, machine), drawn)
     if results.failed:
-        print(report.failures(results))
+        print(report.failures(results.failed))
         return 1
     lacking = ASKED_AND_LACKING * asked_and_lacking(options, results)
     return (exit_status(verdicts) if options.judge else 0) or lacking
@@ -351,6 +351,8 @@ def verify(options: argparse.Namespace) -> int:
     verification = Verification(runners, cases)
     verification.run_rounds()
     print(f"\n{verification.matrix()}\n\n{verification.summary()}")
+    if verification.exit_status():
+        print(verification.reasons())
     return verification.exit_status() or ASKED_AND_LACKING * asked_and_lacking(options, results)
 
 

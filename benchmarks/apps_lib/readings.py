@@ -18,7 +18,7 @@ SMG_PHASE = re.compile(r"^\s*\w+ (Setup|Solve):\s*\n\s*wall clock time\s*=\s*(\S
                        re.MULTILINE)
 SMG_NORM = re.compile(r"^ *Final Relative Residual Norm\s*=\s*(\S+)", re.MULTILINE)
 SMG_GRID = re.compile(r"^ *\(Px, Py, Pz\)\s*=\s*\((\d+), (\d+), (\d+)\)", re.MULTILINE)
-DROPPED = re.compile(r"^diwarp faults: .*?\b(\d+) dropped", re.MULTILINE)
+LOSS = re.compile(r"^diwarp faults: .*?\b(\d+) datagrams, (\d+) dropped", re.MULTILINE)
 
 
 class Unusable(Exception):
@@ -84,9 +84,19 @@ def smg_outcome(text: str, ranks: int) -> Outcome:
     return Outcome(sum(number(seconds, "time") for _, seconds in phases))
 
 
-def dropped_datagrams(text: str) -> int:
+@dataclass(frozen=True)
+class Loss:
+    """Datagrams that were to be sent, and how many of them were dropped on purpose."""
+
+    datagrams: int
+    dropped: int
+
+
+def loss(text: str) -> Loss:
     """By the fault injector's reports, of all ranks."""
-    return sum(map(int, DROPPED.findall(text)))
+    reports = LOSS.findall(text)
+    return Loss(sum(int(datagrams) for datagrams, _ in reports),
+                sum(int(dropped) for _, dropped in reports))
 
 
 # ---- lines of the ranks -------------------------------------------------------------------------

@@ -86,6 +86,6 @@ def tables(results: Results) -> str:
                        for quantity, text, cases in sections(results))
 
 
-def failures(results: Results) -> str:
+def failures(failed: dict[tuple[Case, str], str]) -> str:
     return "\n".join(f"FAILED: {case.title} over {TRANSPORTS[name].title}: {why}"
-                     for (case, name), why in results.failed.items())
+                     for (case, name), why in failed.items())

@@ -180,7 +180,7 @@ class Rounds(Folder):
             self.assertEqual(shown.count("FAILED"), 1)
             self.assertIsNone(results.of("seconds", case, TCP))
             self.assertEqual(results.of("seconds", case, RD).count, 2)
-            self.assertIn(why, report.failures(results))
+            self.assertIn(why, report.failures(results.failed))
             self.assertIn(report.FAILED, report.tables(results))
 
     def test_time_limit(self):
@@ -202,11 +202,54 @@ class Rounds(Folder):
 
     def test_verify_needs_loss_and_something_to_do(self):
         matrix = [Case("cg", "S", 4)]
-        for runners, status in (({RD: self.runner()}, 0), ({RD_LOSS: self.runner()}, 1), ({}, 2)):
+        for runners, status, why in (
+                ({RD: self.runner()}, 0, ""), ({}, 2, "nothing was run"),
+                ({RD_LOSS: self.runner()}, 1, "nothing was dropped of 0 datagrams")):
             one = verify.Verification(runners, matrix)
             with contextlib.redirect_stdout(io.StringIO()):
                 one.run_rounds()
             self.assertEqual(one.exit_status(), status)
+            self.assertIn(why, one.reasons())
+
+
+    def verify_loss(self, datagrams, dropped_by_ranks):
+        """Over rd and with loss: on the ranks of the dict, each job with so many dropped."""
+        dropped = "\n".join(f"[ $RANKS -ne {ranks} ] || dropped={count}"
+                            for ranks, count in dropped_by_ranks.items())
+        runner = self.runner(f"{dropped}\necho \"diwarp faults: port 1 seed 1: {datagrams} "
+                             'datagrams, $dropped dropped, 0 duplicated" >&2',
+                             NPB_TEXT.replace("Total processes", "Processes"))
+        matrix = [Case("cg", "S", ranks) for ranks in dropped_by_ranks]
+        one = verify.Verification({RD: runner, RD_LOSS: runner}, matrix)
+        with contextlib.redirect_stdout(io.StringIO()):
+            one.run_rounds()
+        return one, [line.split(None, 4)[3:] for line in one.matrix().splitlines()[1:]]
+
+    def test_each_cell_must_lose_something(self):
+        one, cells = self.verify_loss(9000, {2: 7, 4: 0})
+        self.assertEqual(cells, [["ok", "ok"], ["ok", "FAILED"]])
+        self.assertEqual(one.exit_status(), 1)
+        self.assertEqual(one.reasons(), "FAILED: CG S, 4 ranks over RD, 1 % lost: nothing was "
+                         "dropped of 9000 datagrams")
+
+    def test_few_datagrams_may_all_arrive(self):
+        """Of one run, but not of all of an application's."""
+        one, cells = self.verify_loss(411, {2: 0, 4: 7})
+        self.assertEqual(cells, [["ok", "ok, none lost"], ["ok", "ok"]])
+        self.assertEqual((one.exit_status(), one.reasons()), (0, ""))
+        one, cells = self.verify_loss(411, {2: 0, 4: 0})
+        self.assertEqual(cells, [["ok", "FAILED"]] * 2)
+        self.assertEqual(one.exit_status(), 1)
+        self.assertIn("CG S, 2 ranks over RD, 1 % lost: nothing was dropped in any run of CG",
+                      one.reasons())
+
+    def test_one_rank_has_nothing_to_lose(self):
+        one, cells = self.verify_loss(9000, {1: 0, 2: 7})
+        self.assertEqual(cells, [["ok", "-"], ["ok", "ok"]])
+        self.assertEqual(one.exit_status(), 0)
+        one, _ = self.verify_loss(9000, {1: 0})
+        self.assertEqual(one.summary(), "1 runs verified, 0 failed; 0 datagrams dropped")
+        self.assertEqual(one.exit_status(), 0)
 
 
 class CommandLine(unittest.TestCase):

@@ -148,8 +148,9 @@ class Tools(unittest.TestCase):
 
     def test_dropped(self):
         line = "diwarp faults: port 1 seed 1: 15427 datagrams, {} dropped, 0 duplicated\n"
-        self.assertEqual(readings.dropped_datagrams(line.format(3) + "x\n" + line.format(4)), 7)
-        self.assertEqual(readings.dropped_datagrams(""), 0)
+        self.assertEqual(readings.loss(line.format(3) + "x\n" + line.format(4)),
+                         readings.Loss(2 * 15427, 7))
+        self.assertEqual(readings.loss(""), readings.Loss(0, 0))
 
     def test_options(self):
         tools = session.Tools("/t/mpi_time.so", "/t/mpi_memory.so")
