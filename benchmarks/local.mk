@@ -8,8 +8,9 @@ EXTRA_DIST += benchmarks/memory benchmarks/memory_lib/__init__.py benchmarks/mem
 EXTRA_DIST += benchmarks/profile benchmarks/profile_lib/__init__.py \
 	benchmarks/profile_lib/cases.py benchmarks/profile_lib/cli.py \
 	benchmarks/profile_lib/samples.py test/bench/test_profile.py
-EXTRA_DIST += benchmarks/apps benchmarks/apps_lib/__init__.py benchmarks/apps_lib/cases.py \
-	benchmarks/apps_lib/cli.py benchmarks/apps_lib/figures.py benchmarks/apps_lib/judge.py \
+EXTRA_DIST += benchmarks/apps benchmarks/apps_lib/__init__.py benchmarks/apps_lib/agreement.py \
+	benchmarks/apps_lib/cases.py benchmarks/apps_lib/cli.py \
+	benchmarks/apps_lib/figures.py benchmarks/apps_lib/judge.py \
 	benchmarks/apps_lib/markdown.py benchmarks/apps_lib/plots.py \
 	benchmarks/apps_lib/programs.py benchmarks/apps_lib/readings.py \
 	benchmarks/apps_lib/report.py benchmarks/apps_lib/results.py \

@@ -17,6 +17,9 @@ NPB_COMPLETED = re.compile(r"^ *(\w+) Benchmark Completed", re.MULTILINE)
 SMG_PHASE = re.compile(r"^\s*\w+ (Setup|Solve):\s*\n\s*wall clock time\s*=\s*(\S+) seconds",
                        re.MULTILINE)
 SMG_NORM = re.compile(r"^ *Final Relative Residual Norm\s*=\s*(\S+)", re.MULTILINE)
+SMG_ITERATIONS = re.compile(r"^ *Iterations\s*=\s*(\d+)\s*$", re.MULTILINE)
+# Ours says it once more, with all digits.
+SMG_EXACT_NORM = re.compile(r"\bsmg2000: .*\bresidual=(\S+)")
 SMG_GRID = re.compile(r"^ *\(Px, Py, Pz\)\s*=\s*\((\d+), (\d+), (\d+)\)", re.MULTILINE)
 LOSS = re.compile(r"^diwarp faults: .*?\b(\d+) datagrams, (\d+) dropped", re.MULTILINE)
 
@@ -28,10 +31,17 @@ class Unusable(Exception):
 @dataclass(frozen=True)
 class Outcome:
     """Of a verified run: seconds of its timed part; million operations a second of all ranks, or
-    None."""
+    None. Of a solver also iterations and the residual, as it was printed."""
 
     seconds: float
     mops: float | None = None
+    iterations: int | None = None
+    residual: str = ""
+
+    @property
+    def result(self) -> str:
+        """What all runs of the same problem must agree on; "" when nothing is known of it."""
+        return f"{self.iterations} iterations, residual {self.residual}" if self.residual else ""
 
 
 def number(text: str, what: str) -> float:
@@ -81,7 +91,12 @@ def smg_outcome(text: str, ranks: int) -> Outcome:
     grid = SMG_GRID.search(text)
     if grid and math.prod(map(int, grid.groups())) != ranks:
         raise Unusable(f"it ran with {math.prod(map(int, grid.groups()))} processes")
-    return Outcome(sum(number(seconds, "time") for _, seconds in phases))
+    iterations = SMG_ITERATIONS.search(text)
+    if not iterations:
+        raise Unusable("no number of iterations was printed")
+    residual = (SMG_EXACT_NORM.search(text) or norm)[1]
+    return Outcome(sum(number(seconds, "time") for _, seconds in phases),
+                   iterations=int(iterations[1]), residual=residual)
 
 
 @dataclass(frozen=True)

@@ -52,12 +52,14 @@ class Results(Rounds):
     def of(self, quantity: str, case: Case, transport: str) -> Summary | None:
         return self.summary(Figure(quantity, case), transport)
 
-    def rd_over(self, quantity: str, case: Case, other: str) -> Summary | None:
-        """rd ÷ other, of the ratios within each round. None when either ever failed."""
-        if (case, RD) in self.failed or (case, other) in self.failed:
+    def over(self, figure: Figure, transport: str, other: str) -> Summary | None:
+        """transport ÷ other, of the ratios within each round. None when either ever failed."""
+        if any((figure.case, name) in self.failed for name in (transport, other)):
             return None
-        figure = Figure(quantity, case)
-        return self.ratio((figure, RD), (figure, other))
+        return self.ratio((figure, transport), (figure, other))
+
+    def rd_over(self, quantity: str, case: Case, other: str) -> Summary | None:
+        return self.over(Figure(quantity, case), RD, other)
 
     # ---- files ----------------------------------------------------------------------------------
 
@@ -77,7 +79,7 @@ class Results(Rounds):
                          + [f"ratio_to_{name}" for name in AGAINST])
             for figure, transport in self._values:
                 s, scale = self.summary(figure, transport), figure.about.scale
-                by = [self.ratio((figure, transport), (figure, a)) for a in AGAINST]
+                by = [self.over(figure, transport, a) for a in AGAINST]
                 out.writerow([*head_of(figure, transport), s.count, f"{s.median / scale:g}",
                               f"{s.low / scale:g}", f"{s.high / scale:g}", f"{s.spread:.4f}"]
                              + [f"{r.median:.4f}" if r else "" for r in by])

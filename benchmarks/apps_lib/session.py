@@ -15,6 +15,7 @@ from compare_lib.schedule import Schedule, in_turn
 from compare_lib.transports import DIWARP_COMPONENT, Launcher
 
 from . import programs, readings
+from .agreement import FirstResults
 from .cases import MEMORY, PEAK_MS, Case, Plan
 from .figures import COMMUNICATION, MEMORY as MEMORY_BYTES, PRIVATE, QUANTITIES, RUNTIME
 from .figures import TRANSPORT
@@ -127,8 +128,10 @@ class Runner:
             return self.hosts.command(over, words, tuple(extra), case.ranks)
         return self.launcher.command(over, case.ranks, words, tuple(extra))
 
-    def run(self, case: Case, transport: str) -> tuple[dict[str, float], str]:
-        """(figures, all that was printed). A run that did not verify has failed."""
+    def run(self, case: Case, transport: str,
+            first: FirstResults) -> tuple[dict[str, float], str]:
+        """(figures, all that was printed). A run that did not verify has failed, and so has one
+        with another result than the first."""
         with tempfile.TemporaryDirectory(prefix="diwarp-apps-") as folder:
             extra = self.tools.options(folder, transport, case.purpose == MEMORY)
             command = self.command(case, transport, extra)
@@ -147,6 +150,7 @@ class Runner:
                 if outcome.mops is not None:
                     values["mops"] = outcome.mops
                 values.update(self.tools.figures(folder, case, transport, output))
+                first.check(case, transport, outcome.result)
             except readings.Unusable as why:
                 raise jobs.JobFailed(command, str(why), output) from None
             return values, output
@@ -162,6 +166,7 @@ class Session(Schedule):
         self.plan = plan
         self.transports = transports
         self.results = results
+        self.first = FirstResults()
 
     def tasks(self, round_: int) -> list[Task]:
         """The transports take turns in being first."""
@@ -170,7 +175,7 @@ class Session(Schedule):
         return [task for task in tasks if (task.case, task.transport) not in self.results.failed]
 
     def run_task(self, task: Task, round_: int) -> str:
-        values, _ = self.runner.run(task.case, task.transport)
+        values, _ = self.runner.run(task.case, task.transport, self.first)
         self.results.add(task.case, task.transport, round_, values)
         return short(values)
 

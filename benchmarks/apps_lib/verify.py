@@ -8,6 +8,7 @@ from compare_lib.report import table
 from compare_lib.schedule import Schedule
 
 from . import readings, report
+from .agreement import FirstResults
 from .cases import Case
 from .programs import APPLICATIONS
 from .session import Runner, Task
@@ -33,6 +34,7 @@ class Verification(Schedule):
         super().__init__(1, 0)
         self.runners = runners
         self.cases = cases
+        self.first = FirstResults()
         # (case, transport) of a run that failed or was not verified -> why.
         self.failed: dict[tuple[Case, str], str] = {}
         self.verified: set[tuple[Case, str]] = set()
@@ -46,7 +48,7 @@ class Verification(Schedule):
 
     def run_task(self, task: Task, round_: int) -> str:
         runner = self.runners[task.transport]
-        _, output = runner.run(task.case, task.transport)
+        _, output = runner.run(task.case, task.transport, self.first)
         text = "verified"
         if task.transport == RD_LOSS:
             loss = readings.loss(output)

@@ -38,6 +38,39 @@ NPB_TEXT = """
  Version         =                    3.4.2
 """
 
+# Of the original, which has a phase more than ours.
+SMG_TEXT = """Running with these driver parameters:
+  (nx, ny, nz)    = (10, 10, 10)
+  (Px, Py, Pz)    = (2, 2, 1)
+=============================================
+Struct Interface:
+=============================================
+Struct Interface:
+  wall clock time = 9.000000 seconds
+  cpu clock time  = 9.000000 seconds
+
+=============================================
+Setup phase times:
+=============================================
+SMG Setup:
+  wall clock time = 0.250000 seconds
+  cpu clock time  = 0.200000 seconds
+
+=============================================
+Solve phase times:
+=============================================
+SMG Solve:
+  wall clock time = 0.500000 seconds
+  cpu clock time  = 0.400000 seconds
+
+
+Iterations = 5
+Final Relative Residual Norm = 1.5e-07
+"""
+# What ours says below that.
+SMG_LINE = ("smg2000: ranks=4 iterations=5 residual=1.4999999999999999e-07 converged=1 "
+            "setup_seconds=0.250000 solve_seconds=0.500000\n")
+
 
 def time_line(rank, seconds, **more):
     pairs = {"rank": rank, "ranks": 4, "wall_seconds": 2.0, "mpi_seconds": seconds, "calls": 10,

@@ -10,9 +10,10 @@ import sys
 import tempfile
 import unittest
 
-from apps_fixture import CG, NPB_TEXT, TOP, Folder, time_line
+from apps_fixture import CG, NPB_TEXT, SMG_LINE, SMG_TEXT, TOP, Folder, time_line
 
-from apps_lib import cases, cli, programs, report, session, transports, verify
+from apps_lib import agreement, cases, cli, programs, readings, report, session, transports
+from apps_lib import verify
 from apps_lib.cases import Case
 from apps_lib.programs import APPLICATIONS, Programs
 from apps_lib.results import Results
@@ -144,14 +145,22 @@ END
 class Rounds(Folder):
     """A session with an mpirun and programs that pretend."""
 
-    def runner(self, more="", text=NPB_TEXT, seconds=0.0):
-        self.program("npb_cg", FAKE_PROGRAM.format(time=time_line(0, 0.5), more=more, text=text))
+    def runner(self, more="", text=NPB_TEXT, seconds=0.0, name="npb_cg"):
+        self.program(name, FAKE_PROGRAM.format(time=time_line(0, 0.5), more=more, text=text))
         launcher = Launcher(self.program("mpirun", FAKE_MPIRUN), "", 2)
         return session.Runner(launcher, Programs((self.folder,)), session.Tools("/t/mpi_time.so"),
                               seconds)
 
-    def run_session(self, runner, rounds=2):
-        results, case = Results(), Case("cg", "S", 4)
+    def smg_runner(self, condition, old, new, text=SMG_TEXT):
+        """Of an SMG2000 that prints `new` for `old` in runs of the condition."""
+        assert old in text
+        changed = text.replace(old, new)
+        more = f"echo >>{self.folder}/runs\nruns=$(wc -l <{self.folder}/runs)\n" \
+            f"if {condition}; then cat <<'END'\n{changed}\nEND\nexit\nfi"
+        return self.runner(more, text, name="smg2000")
+
+    def run_session(self, runner, rounds=2, case=Case("cg", "S", 4)):
+        results = Results()
         one = session.Session(runner, cases.Plan({case: rounds}), [RD, TCP], results, rounds, 0)
         with contextlib.redirect_stdout(io.StringIO()) as shown:
             one.run_rounds()
@@ -211,6 +220,58 @@ class Rounds(Folder):
             self.assertEqual(one.exit_status(), status)
             self.assertIn(why, one.reasons())
 
+
+    def check_other_result(self, runner, transport, why):
+        """It has failed, alone, and no ratio is taken of what it gave before."""
+        results, shown, case = self.run_session(runner, 3, Case("smg2000", "S", 4))
+        self.assertEqual(list(results.failed), [(case, transport)])
+        self.assertIn(why, results.failed[case, transport])
+        self.assertEqual(shown.count("FAILED"), 1)
+        self.assertIsNone(results.rd_over("seconds", case, TCP))
+        results.write_summary(self.folder)
+        for row in self.rows("summary.csv"):
+            if row["transport"] == RD:
+                self.assertEqual(row["ratio_to_tcp"], "")
+        results.write_failures(self.folder)
+        self.assertEqual([(row["transport"], why in row["why"])
+                          for row in self.rows("failures.csv")], [(transport, True)])
+
+    def test_other_result_over_another_transport(self):
+        self.check_other_result(
+            self.smg_runner('[ "$OVER" = tcp ]', "Iterations = 5", "Iterations = 6"), TCP,
+            "other result than over RD: 6 iterations, residual 1.5e-07 instead of 5 iterations, "
+            "residual 1.5e-07")
+
+    def test_other_result_in_another_round(self):
+        """In the last of the digits that ours prints; the fifth run is rd's in round 3."""
+        self.check_other_result(
+            self.smg_runner("[ $runs -eq 5 ]", "99e-07", "98e-07", SMG_TEXT + SMG_LINE), RD,
+            "residual 1.4999999999999998e-07 instead of 5 iterations, residual 1.49")
+
+    def test_result_of_a_failed_run_is_not_the_first(self):
+        runner = self.smg_runner("[ $runs -eq 1 ]", "1.5e-07", "1.5e-05")
+        results, _, case = self.run_session(runner, 2, Case("smg2000", "S", 4))
+        self.assertEqual(list(results.failed), [(case, RD)])
+        self.assertIn("not converged", results.failed[case, RD])
+
+    def test_same_problem_in_a_run_for_memory(self):
+        first = agreement.FirstResults()
+        first.check(Case("smg2000", "S", 4), RD, "5")
+        first.check(Case("smg2000", "S", 8), RD, "6")
+        first.check(Case("cg", "S", 4), RD, "")
+        first.check(Case("cg", "S", 4), TCP, "")
+        with self.assertRaisesRegex(readings.Unusable, "other result than over RD: 7 instead of 5"):
+            first.check(Case("smg2000", "S", 4, cases.MEMORY), RC, "7")
+
+    def test_verify_compares_the_transports(self):
+        runners = {name: self.smg_runner("[ $runs -eq 2 ]", "1.5e-07", "1.6e-07")
+                   for name in (RD, RC)}
+        one = verify.Verification(runners, [Case("smg2000", "S", 4)])
+        with contextlib.redirect_stdout(io.StringIO()):
+            one.run_rounds()
+        self.assertEqual(one.matrix().splitlines()[1].split()[3:], ["ok", "FAILED"])
+        self.assertEqual(one.exit_status(), 1)
+        self.assertIn("SMG2000 S, 4 ranks over RC: other result than over RD", one.reasons())
 
     def verify_loss(self, datagrams, dropped_by_ranks):
         """Over rd and with loss: on the ranks of the dict, each job with so many dropped."""

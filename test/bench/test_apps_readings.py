@@ -3,43 +3,13 @@
 
 import unittest
 
-from apps_fixture import NPB_TEXT, time_line
+from apps_fixture import NPB_TEXT, SMG_LINE, SMG_TEXT, time_line
 
 from apps_lib import cases, programs, readings, session
 from apps_lib.cases import Case
 from apps_lib.programs import APPLICATIONS
 from apps_lib.transports import RC, RD
 from compare_lib.transports import TCP
-
-# Of the original, which has a phase more than ours.
-SMG_TEXT = """Running with these driver parameters:
-  (nx, ny, nz)    = (10, 10, 10)
-  (Px, Py, Pz)    = (2, 2, 1)
-=============================================
-Struct Interface:
-=============================================
-Struct Interface:
-  wall clock time = 9.000000 seconds
-  cpu clock time  = 9.000000 seconds
-
-=============================================
-Setup phase times:
-=============================================
-SMG Setup:
-  wall clock time = 0.250000 seconds
-  cpu clock time  = 0.200000 seconds
-
-=============================================
-Solve phase times:
-=============================================
-SMG Solve:
-  wall clock time = 0.500000 seconds
-  cpu clock time  = 0.400000 seconds
-
-
-Iterations = 5
-Final Relative Residual Norm = 1.5e-07
-"""
 
 
 def memory_line(rank, private, point="finalize"):
@@ -102,12 +72,22 @@ class Smg(unittest.TestCase):
         self.assertIn(words, str(caught.exception))
 
     def test_setup_and_solution(self):
-        self.assertEqual(readings.smg_outcome(SMG_TEXT, 4), readings.Outcome(0.75))
+        self.assertEqual(readings.smg_outcome(SMG_TEXT, 4).seconds, 0.75)
+
+    def test_result_has_all_digits_that_were_printed(self):
+        for more, residual in (("", "1.5e-07"), (SMG_LINE, "1.4999999999999999e-07"),
+                               ("[vm:1] " + SMG_LINE, "1.4999999999999999e-07")):
+            got = readings.smg_outcome(SMG_TEXT + more, 4)
+            self.assertEqual((got.iterations, got.residual), (5, residual))
+            self.assertEqual(got.result, f"5 iterations, residual {residual}")
+        self.assertEqual(readings.npb_outcome(NPB_TEXT, "CG", "S", 4).result, "")
 
     def test_what_may_not_count(self):
         for old, new, words in (("1.5e-07", "1.5e-05", "not converged: residual 1.5e-05"),
                                 ("1.5e-07", "nan", "'nan' is no residual"),
                                 ("Final Relative", "Relative", "no residual"),
+                                ("Iterations", "Cycles", "no number of iterations"),
+                                ("Iterations = 5", "Iterations = -5", "no number of iterations"),
                                 ("SMG Solve", "SMG Rest", "one set-up and one solution"),
                                 ("(2, 2, 1)", "(2, 1, 1)", "ran with 2 processes")):
             self.assertIn(old, SMG_TEXT)
