@@ -11,10 +11,10 @@ import shutil
 
 from compare_lib import jobs
 from compare_lib import markdown as marked
-from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, README, TOP, build_folder
-from compare_lib.command_line import check_writable, component_folder, die, folder, machine_text
-from compare_lib.command_line import names_of, output_folder, positive, preloadable, run_to_the_end
-from compare_lib.command_line import warn_of_machine
+from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, README, RESULT_FILES, TOP
+from compare_lib.command_line import build_folder, check_writable, component_folder, die, folder
+from compare_lib.command_line import machine_text, names_of, output_folder, positive, preloadable
+from compare_lib.command_line import remove_older, run_to_the_end, warn_of_machine
 from compare_lib.hosts import Hosts, NoHosts
 from compare_lib.judge import exit_status, write_verdicts
 from compare_lib.provenance import made_by
@@ -210,11 +210,17 @@ def rounds_path(options: argparse.Namespace, path: str) -> str:
     return os.path.abspath(options.csv) if options.csv else os.path.join(path, "rounds.csv")
 
 
-def write_files(options: argparse.Namespace, results: Results, verdicts: list,
-                path: str) -> list[str]:
-    """CSV and plots; the plots' paths."""
+def write_measured(options: argparse.Namespace, results: Results, path: str) -> None:
+    """In the place of all that an earlier run wrote into the folder."""
+    remove_older(path, (*RESULT_FILES, *(f"plots/{name}" for name in plots.names())))
+    results.write_rounds(rounds_path(options, path))
     results.write_summary(path)
     results.write_failures(path)
+
+
+def write_files(options: argparse.Namespace, results: Results, verdicts: list,
+                path: str) -> list[str]:
+    """The rest: verdicts and plots; the plots' paths."""
     write_verdicts(verdicts, path)
     drawn, why = plots.draw(results, os.path.abspath(options.plots or os.path.join(path, "plots")))
     if why:
@@ -319,16 +325,21 @@ def measure(options: argparse.Namespace, made: str) -> int:
         try:
             rounds = session.run_rounds()
         finally:
-            # What a run that was stopped has measured is not lost.
-            results.write_rounds(rounds_path(options, path))
+            # What a run that was stopped has measured is not lost, nor what was there if it is
+            # nothing.
+            if results.anything:
+                write_measured(options, results, path)
 
     print(f"\nMedians of the rounds, and in brackets their spread, (max - min) / median\n\n"
           f"{report.tables(results)}\n")
     verdicts = judge.judge(results, options.apps or list(APPLICATIONS))
     print(verdict_table(verdicts) + "\n")
-    drawn = write_files(options, results, verdicts, path)
-    if options.readme:
-        write_readme(results, verdicts, about_text(options, made, rounds, machine), drawn)
+    if results.anything:
+        drawn = write_files(options, results, verdicts, path)
+        if options.readme:
+            write_readme(results, verdicts, about_text(options, made, rounds, machine), drawn)
+    else:
+        print("nothing was measured, and nothing is written")
     if results.failed:
         print(report.failures(results.failed))
         return 1

@@ -35,6 +35,13 @@ SAVINGS = (
     ("apps-runtime", RUNTIME, "Runtime saved by RD"),
     ("apps-communication", COMMUNICATION, "Communication time saved by RD"),
 )
+MEMORY_STEM = "apps-memory-"
+
+
+def names() -> list[str]:
+    """Of all files that are ever written."""
+    stems = [row[0] for row in SAVINGS] + [f"{MEMORY_STEM}{name}" for name in APPLICATIONS]
+    return [stem + ending for stem in stems for ending in (".png", ".gp", ".dat")]
 
 
 def label(case: Case) -> str:
@@ -103,7 +110,7 @@ def write_memory(results: Results, folder: str, application: str) -> str:
                   if any(results.of(MEMORY, case, name) for case in cases)]
     if not transports:
         return ""
-    stem = f"apps-memory-{application}"
+    stem = f"{MEMORY_STEM}{application}"
     scale, rows = QUANTITIES[MEMORY].scale, []
     for case in cases:
         values = [None if (case, name) in results.failed else results.of(MEMORY, case, name)

@@ -9,9 +9,9 @@ import os
 import shutil
 
 from . import jobs, judge, markdown, plots, report
-from .command_line import COMPONENT_FILE, EXIT_TEXT, README, TOP, build_folder, component_folder
-from .command_line import check_writable, die, folder, machine_text, names_of, output_folder
-from .command_line import positive, run_to_the_end, warn_of_machine
+from .command_line import COMPONENT_FILE, EXIT_TEXT, README, RESULT_FILES, TOP, build_folder
+from .command_line import check_writable, component_folder, die, folder, machine_text, names_of
+from .command_line import output_folder, positive, remove_older, run_to_the_end, warn_of_machine
 from .measures import FULL, GROUPS, MEASURES, QUICK
 from .provenance import made_by
 from .results import Results
@@ -98,10 +98,15 @@ def usable_transports(options, launcher: Launcher, programs: dict[str, str],
     return usable
 
 
-def write_files(results: Results, verdicts: list, path: str) -> list[str]:
-    """CSV and plots; the plots' paths."""
+def write_measured(results: Results, path: str) -> None:
+    """In the place of all that an earlier run wrote there."""
+    remove_older(path, (*RESULT_FILES, *(f"plots/{name}" for name in plots.names())))
     results.write_rounds(path)
     results.write_summary(path, (TCP, UCX, RAW_UDP))
+
+
+def write_files(results: Results, verdicts: list, path: str) -> list[str]:
+    """The rest: verdicts and plots; the plots' paths."""
     judge.write_verdicts(verdicts, path)
     drawn, why = plots.draw(results, os.path.join(path, "plots"))
     if why:
@@ -162,17 +167,25 @@ def measure_and_report(options: argparse.Namespace, made: str) -> int:
     results = Results()
     usable = usable_transports(options, launcher, programs, results)
     session = Session(launcher, programs, effort, options.only, usable, results)
-    rounds = session.run()
+    try:
+        rounds = session.run()
+    finally:
+        # What a run that was stopped has measured is not lost, nor what was there if it is nothing.
+        if results.anything:
+            write_measured(results, path)
 
     print(f"\nMedians of the rounds, and in brackets their spread, (max - min) / median\n"
           f"\n{report.figure_tables(results)}\n")
     verdicts = judge.judge(results, options.only)
     print(report.verdict_table(verdicts) + "\n")
-    drawn = write_files(results, verdicts, path)
-    about = (f"{made}: medians of {rounds} interleaved round{'s' * (rounds != 1)} ({machine}), "
-             "and in brackets their spread, (max - min) / median, of shares and indices the "
-             "extremes; ratios are taken within a round.")
-    write_markdown(options, results, verdicts, about, drawn)
+    if results.anything:
+        drawn = write_files(results, verdicts, path)
+        about = (f"{made}: medians of {rounds} interleaved round{'s' * (rounds != 1)} ({machine}), "
+                 "and in brackets their spread, (max - min) / median, of shares and indices the "
+                 "extremes; ratios are taken within a round.")
+        write_markdown(options, results, verdicts, about, drawn)
+    else:
+        print("nothing was measured, and nothing is written")
     if session.failures:
         print(f"{session.failures} run(s) failed")
     if options.judge:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import signal
 import sys
-from typing import Callable
+from typing import Callable, Iterable
 
 from . import jobs
 from .jobs import STOP_SIGNALS
@@ -17,6 +18,8 @@ from .transports import Launcher
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 README = os.path.join(TOP, "README.md")
 COMPONENT_FILE = "mca_btl_diwarp.so"
+# In the output folder of compare and of apps.
+RESULT_FILES = ("rounds.csv", "summary.csv", "failures.csv", "targets.csv")
 # Load per core from which other work is felt.
 BUSY_SHARE = 0.25
 
@@ -78,6 +81,14 @@ def output_folder(path: str | None, name: str) -> str:
     if not os.access(path, os.W_OK):
         die(f"cannot write into the folder {path}")
     return os.path.abspath(path)
+
+
+def remove_older(folder: str, names: Iterable[str]) -> None:
+    """What an earlier run left under these names in the folder does not stay beside new results.
+    Should it not let itself be removed, the results are written all the same."""
+    for name in names:
+        with contextlib.suppress(OSError):
+            os.remove(os.path.join(folder, name))
 
 
 def check_writable(path: str | None) -> None:

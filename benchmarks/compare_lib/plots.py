@@ -27,6 +27,13 @@ PLOTS = (
      "set yrange [0:*]"),
 )
 
+
+def names() -> list[str]:
+    """Of all files that are ever written."""
+    endings = (".png", ".gp", *(f"-{name}.dat" for name in COLORS))
+    return [row[0] + ending for row in PLOTS for ending in endings]
+
+
 HEAD = """set terminal pngcairo size 1000,560 font ",11"
 set logscale x 2
 set xrange [0.9:18000000]

@@ -35,6 +35,11 @@ class Rounds:
     def __init__(self):
         self._values: dict[tuple[Any, str], dict[int, float]] = {}
 
+    @property
+    def anything(self) -> bool:
+        """Whether anything was measured."""
+        return bool(self._values)
+
     def put(self, figure: Any, transport: str, round_: int, value: float) -> None:
         self._values.setdefault((figure, transport), {})[round_] = value
 

@@ -14,8 +14,8 @@ from apps_lib.transports import OVER_A_NETWORK, RC, RC_SRQ, RD, SHARED, TCP, TRA
 from compare_lib import markdown as marked
 from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, TOP, build_folder, component_folder
 from compare_lib.command_line import check_writable, die, folder, machine_text, names_of
-from compare_lib.command_line import output_folder, positive, preloadable, run_to_the_end
-from compare_lib.command_line import warn_of_settings
+from compare_lib.command_line import output_folder, positive, preloadable, remove_older
+from compare_lib.command_line import run_to_the_end, warn_of_settings
 from compare_lib.jobs import JobFailed
 from compare_lib.judge import Verdict, exit_status, write_verdicts
 from compare_lib.provenance import made_by
@@ -37,6 +37,7 @@ ALL_TO_ALL, APP = "alltoall", "app"
 ROUNDS = 3
 BYTES = 4096
 README = os.path.join(TOP, "benchmarks", "README.md")
+RESULT_FILES = ("points.csv", "model.csv", "targets.csv")
 # Unknowns in each direction in each process.
 APP_CUBE = 16
 
@@ -224,10 +225,15 @@ def about_text(session: Session, made: str, machine: str) -> str:
             f"transport, mean of the ranks.{failed}")
 
 
+def write_measured(points: list[Point], path: str) -> None:
+    """In the place of all that an earlier run wrote there."""
+    remove_older(path, (*RESULT_FILES, *(f"plots/{name}" for name in plots.names())))
+    report.write_points(points, path)
+
+
 def write_files(points: list[Point], models: dict[str, Model], verdicts: list[Verdict], title: str,
                 path: str) -> list[str]:
-    """CSV and plot; the plot's path."""
-    report.write_points(points, path)
+    """The rest: model, verdicts and plot; the plot's path."""
     report.write_models(models, path)
     write_verdicts(verdicts, path)
     drawn, why = plots.draw(points, models, title, os.path.join(path, "plots"))
@@ -264,8 +270,13 @@ def measure(options: argparse.Namespace, made: str) -> int:
     print(f"memory; {machine}; diwarp from {launcher.component or 'the installed component'}",
           flush=True)
     warn_of_settings()
-    session.run_rounds()
-    points = session.points()
+    try:
+        session.run_rounds()
+    finally:
+        # What a run that was stopped has measured is not lost, nor what was there if it is nothing.
+        points = session.points()
+        if points:
+            write_measured(points, path)
     if not points:
         die("nothing was measured")
     models = models_of(points)

@@ -30,6 +30,11 @@ set key outside right top
 """
 
 
+def names() -> list[str]:
+    """Of all files that are ever written."""
+    return [STEM + ending for ending in (".png", ".gp", *(f"-{name}.dat" for name in TRANSPORTS))]
+
+
 def curves_of(points: list[Point], models: dict[str, Model], folder: str) -> list[str]:
     """gnuplot's words for points and lines of all transports; writes the points' data."""
     curves = []
