@@ -17,6 +17,8 @@ from .points import Point
 
 MIB = 1 << 20
 PEER_BYTES = 512
+# What grows with the peers beyond what diwarp tells of them shows where there are most.
+BEYOND_PREDICTED = 1.3
 TOTAL_MIB = 4
 RATIO_RANKS = 64
 # rd's memory, user and kernel, over that of the other.
@@ -46,6 +48,11 @@ def peer_bytes(points: list[Point]) -> float | None:
     return model.line.slope if model else None
 
 
+def measured_over_predicted(points: list[Point]) -> float | None:
+    model = models_of(points).get(RD)
+    return model.measured_over_predicted if model else None
+
+
 def total_mib(ranks: int) -> Value:
     def value(points: list[Point]) -> float | None:
         total = total_of(points, RD, ranks)
@@ -67,6 +74,8 @@ def targets(ranks: list[int]) -> list[Target]:
     most = max(ranks)
     found = [
         Target("RD: bytes for each active peer", PEER_BYTES, peer_bytes, ((RD, 0),)),
+        Target("RD: measured with most ranks ÷ predicted without it", BEYOND_PREDICTED,
+               measured_over_predicted, ((RD, 0),)),
         Target(f"RD, {most} ranks: memory of the transport, MiB", TOTAL_MIB, total_mib(most),
                ((RD, most),)),
     ]
@@ -88,7 +97,7 @@ def judge_one(target: Target, points: list[Point], rounds: list[list[Point]],
             return Verdict(target, None, MISSED if name == RD else NOT_JUDGED, why)
     value = target.value(points)
     if value is None:
-        return Verdict(target, None, NOT_JUDGED, "not run over all it takes")
+        return Verdict(target, None, NOT_JUDGED, "not run over all it takes, or not told")
     each = [found for found in map(target.value, rounds) if found is not None]
     summary = Summary(value, min([value, *each]), max([value, *each]), len(each))
     return Verdict(target, summary, MET if target.reached(value, target.limit) else MISSED)

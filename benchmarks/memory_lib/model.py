@@ -40,6 +40,11 @@ class Model:
     error: float | None
     largest_peers: int
 
+    @property
+    def measured_over_predicted(self) -> float | None:
+        """At the largest point: the same as `error`, the other way round."""
+        return None if self.error is None or self.error <= -1 else 1 / (1 + self.error)
+
 
 def fit(points: list[tuple[float, float]]) -> Line:
     """Of (x, bytes); at least two different x."""
@@ -53,11 +58,13 @@ def fit(points: list[tuple[float, float]]) -> Line:
 
 def told_slope(points: list[Point]) -> float | None:
     """Bytes of an active peer by diwarp's report, each kind over its own count: a peer that has
-    been idle for a while is known, but not active any more. None: nothing told, or no count that
-    moves."""
+    been idle for a while is known, but not active any more. None: a kind or its count is not told,
+    or no count that moves."""
     slope = 0.0
     for kind, count in PEER_KINDS.items():
-        told = [(p.held.told.get(count, 0), p.held.told.get(f"{kind}_bytes", 0)) for p in points]
+        if any(key not in p.held.told for p in points for key in (count, f"{kind}_bytes")):
+            return None
+        told = [(p.held.told[count], p.held.told[f"{kind}_bytes"]) for p in points]
         counts = [x for x, _ in told]
         if max(counts) - min(counts) < 1:
             return None

@@ -132,25 +132,48 @@ class Judge(unittest.TestCase):
 
     def test_met(self):
         words, found = self.verdicts(60000)
-        self.assertEqual(words, [MET] * 4)
+        self.assertEqual(words, [MET] * 5)
         self.assertAlmostEqual(found[0].value.median, 476)
-        self.assertAlmostEqual(found[1].value.median, (60000 + 127 * 476) / (1 << 20))
-        self.assertEqual(found[2].value.count, 2)
+        self.assertAlmostEqual(found[1].value.median, 1)
+        self.assertAlmostEqual(found[2].value.median, (60000 + 127 * 476) / (1 << 20))
+        self.assertEqual(found[3].value.count, 2)
 
     def test_each_can_be_missed(self):
-        self.assertEqual(self.verdicts(5 << 20, 80 << 20, 80 << 20)[0], [MET, MISSED, MET, MET])
-        self.assertEqual(self.verdicts(60000, rc=100000)[0], [MET, MET, MISSED, MET])
-        self.assertEqual(self.verdicts(60000, tcp=100000)[0], [MET, MET, MET, MISSED])
+        self.assertEqual(self.verdicts(5 << 20, 80 << 20, 80 << 20)[0],
+                         [MET, MET, MISSED, MET, MET])
+        self.assertEqual(self.verdicts(60000, rc=100000)[0], [MET, MET, MET, MISSED, MET])
+        self.assertEqual(self.verdicts(60000, tcp=100000)[0], [MET, MET, MET, MET, MISSED])
         greedy = [pooled(n, 60000, of_peer=400) for n in self.RANKS]
         self.assertEqual(judge.judge(self.RANKS, greedy, [greedy], set())[0].verdict, MISSED)
 
+    def test_what_grows_with_the_peers_and_is_not_told(self):
+        """The pools may be as full as before, not more."""
+        for more, verdict in ((20000, MISSED), (0, MET)):
+            points_ = [pooled(n, 60000 + more * (n - 1)) for n in self.RANKS]
+            found = judge.judge(self.RANKS, points_, [points_], set())[:2]
+            self.assertEqual([v.verdict for v in found], [MET, verdict])
+            self.assertEqual(found[1].target.title,
+                             "RD: measured with most ranks ÷ predicted without it")
+        self.assertAlmostEqual(model.model_of([pooled(n, 60000) for n in self.RANKS[:-1]]
+                                              + [pooled(128, 60000 + 12045.2)])
+                               .measured_over_predicted, 1.1)
+
+    def test_a_report_that_lacks_a_kind_is_not_judged(self):
+        for key in ("address_bytes", "addresses"):
+            points_ = [pooled(n, 60000) for n in self.RANKS]
+            del points_[2].held.told[key]
+            found = judge.judge(self.RANKS, points_, [points_], set())
+            self.assertEqual([v.verdict for v in found[:3]], [NOT_JUDGED, NOT_JUDGED, MET], key)
+
     def test_what_rd_failed_to_run_is_missed(self):
-        self.assertEqual(self.verdicts(60000, failed={("rd", 128)})[0], [MISSED, MISSED, MET, MET])
-        self.assertEqual(self.verdicts(60000, failed={("rc", 64)})[0], [MET, MET, NOT_JUDGED, MET])
+        self.assertEqual(self.verdicts(60000, failed={("rd", 128)})[0],
+                         [MISSED, MISSED, MISSED, MET, MET])
+        self.assertEqual(self.verdicts(60000, failed={("rc", 64)})[0],
+                         [MET, MET, MET, NOT_JUDGED, MET])
 
     def test_what_was_not_asked_is_not_judged(self):
         words, _ = self.verdicts(60000, ranks=[8, 16])
-        self.assertEqual(words, [MET, MET, NOT_JUDGED, NOT_JUDGED])
+        self.assertEqual(words, [MET, NOT_JUDGED, MET, NOT_JUDGED, NOT_JUDGED])
 
 
 class Report(unittest.TestCase):
