@@ -12,14 +12,52 @@ if [ "$(id -u)" = 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
-# A script that is told to end does not go on with its next job.
-trap 'exit 130' INT
-trap 'exit 143' TERM
+# A script that is told to end ends its job and does not go on with the next. Again in each subshell
+# that launches jobs: there traps are not in force.
+take_stop_signals()
+{
+    trap 'stop 129' HUP
+    trap 'stop 130' INT
+    trap 'stop 143' TERM
+}
+take_stop_signals
 
 die()
 {
     echo "${0##*/}: $*" >&2
     exit 2
+}
+
+# Ends the script with status $1, and first what it runs in the background: mpirun is asked to, so
+# that it can tidy up, and what is left of its session is killed.
+stop()
+{
+    local job jobs
+    trap '' HUP INT TERM
+    jobs=$(jobs -pr)
+    for job in $jobs; do
+        kill "$job"
+    done
+    for job in $jobs; do
+        wait "$job"
+        kill_session "$job"
+    done
+    exit "$1"
+} 2>/dev/null
+
+# Each rank has a process group of its own, but stays in the session.
+kill_session()
+{
+    local file fields
+    for file in /proc/[0-9]*/stat; do
+        read -r fields <"$file" || continue
+        # After the name: state, parent, group, session.
+        read -r -a fields <<<"${fields##*) }"
+        if [ "${fields[3]}" = "$1" ]; then
+            file=${file#/proc/}
+            kill -KILL "${file%/stat}"
+        fi
+    done
 }
 
 # Prints where program $1 is: --bindir, or the build folder.
@@ -91,9 +129,11 @@ launch()
         placement=(--oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
     fi
     set_mca_options "$btl"
-    # In the foreground, so that Ctrl-C reaches mpirun, which ends its ranks.
-    timeout --foreground -k 10 "$seconds" "$mpirun" -np "$ranks" "${placement[@]}" \
-        "${mca_options[@]}" "${options[@]}" "$@"
+    # Signals are taken while we wait. mpirun gets one of them, from us, also after a Ctrl-C: a
+    # second one makes it exit without ending its ranks.
+    setsid timeout --foreground -k 10 "$seconds" "$mpirun" -np "$ranks" "${placement[@]}" \
+        "${mca_options[@]}" "${options[@]}" "$@" &
+    wait $!
 }
 
 # Value of key $1 in the first line of stdin that begins with the words $2.
