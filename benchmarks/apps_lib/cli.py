@@ -322,24 +322,23 @@ def measure(options: argparse.Namespace, made: str) -> int:
         hosts = make_hosts(options, launcher, stack)
         runner = Runner(launcher, programs, tools, options.seconds or 0, hosts)
         session = Session(runner, todo, usable, results, effort.rounds, effort.seconds)
+        ended = False
         try:
             rounds = session.run_rounds()
+            ended = True
         finally:
             # What a run that was stopped has measured is not lost, nor what was there if it is
             # nothing.
-            if results.anything:
+            if ended or results.anything:
                 write_measured(options, results, path)
 
     print(f"\nMedians of the rounds, and in brackets their spread, (max - min) / median\n\n"
           f"{report.tables(results)}\n")
     verdicts = judge.judge(results, options.apps or list(APPLICATIONS))
     print(verdict_table(verdicts) + "\n")
-    if results.anything:
-        drawn = write_files(options, results, verdicts, path)
-        if options.readme:
-            write_readme(results, verdicts, about_text(options, made, rounds, machine), drawn)
-    else:
-        print("nothing was measured, and nothing is written")
+    drawn = write_files(options, results, verdicts, path)
+    if options.readme:
+        write_readme(results, verdicts, about_text(options, made, rounds, machine), drawn)
     if results.failed:
         print(report.failures(results.failed))
         return 1

@@ -167,25 +167,24 @@ def measure_and_report(options: argparse.Namespace, made: str) -> int:
     results = Results()
     usable = usable_transports(options, launcher, programs, results)
     session = Session(launcher, programs, effort, options.only, usable, results)
+    ended = False
     try:
         rounds = session.run()
+        ended = True
     finally:
         # What a run that was stopped has measured is not lost, nor what was there if it is nothing.
-        if results.anything:
+        if ended or results.anything:
             write_measured(results, path)
 
     print(f"\nMedians of the rounds, and in brackets their spread, (max - min) / median\n"
           f"\n{report.figure_tables(results)}\n")
     verdicts = judge.judge(results, options.only)
     print(report.verdict_table(verdicts) + "\n")
-    if results.anything:
-        drawn = write_files(results, verdicts, path)
-        about = (f"{made}: medians of {rounds} interleaved round{'s' * (rounds != 1)} ({machine}), "
-                 "and in brackets their spread, (max - min) / median, of shares and indices the "
-                 "extremes; ratios are taken within a round.")
-        write_markdown(options, results, verdicts, about, drawn)
-    else:
-        print("nothing was measured, and nothing is written")
+    drawn = write_files(results, verdicts, path)
+    about = (f"{made}: medians of {rounds} interleaved round{'s' * (rounds != 1)} ({machine}), and "
+             "in brackets their spread, (max - min) / median, of shares and indices the extremes; "
+             "ratios are taken within a round.")
+    write_markdown(options, results, verdicts, about, drawn)
     if session.failures:
         print(f"{session.failures} run(s) failed")
     if options.judge:
