@@ -18,6 +18,7 @@ take_stop_signals()
 {
     trap 'stop 129' HUP
     trap 'stop 130' INT
+    trap 'stop 131' QUIT
     trap 'stop 143' TERM
 }
 take_stop_signals
@@ -33,7 +34,7 @@ die()
 stop()
 {
     local job jobs
-    trap '' HUP INT TERM
+    trap '' HUP INT QUIT TERM
     jobs=$(jobs -pr)
     for job in $jobs; do
         kill "$job"
@@ -53,7 +54,7 @@ kill_session()
         read -r fields <"$file" || continue
         # After the name: state, parent, group, session.
         read -r -a fields <<<"${fields##*) }"
-        if [ "${fields[3]}" = "$1" ]; then
+        if [ "${fields[3]:-}" = "$1" ]; then
             file=${file#/proc/}
             kill -KILL "${file%/stat}"
         fi

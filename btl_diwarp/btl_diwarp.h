@@ -159,8 +159,8 @@ struct mca_btl_diwarp_transport {
     /* In the thread that polls. */
     void (*on_completions)(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                            int count);
-    /* While nothing comes, in the application's thread: says what may be the reason. NULL: nothing. */
-    void (*tell)(struct mca_btl_diwarp_module *module);
+    /* While nothing comes, in the application's thread; NULL: there is nothing to do then. */
+    void (*on_nothing)(struct mca_btl_diwarp_module *module);
 };
 
 extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd,

@@ -210,8 +210,8 @@ int mca_btl_diwarp_component_progress(void)
     if (0 == count && diwarp_cq_busy(module->cq)) {
         count = 1;
     }
-    if (0 == count && NULL != module->transport->tell) {
-        module->transport->tell(module);
+    if (0 == count && NULL != module->transport->on_nothing) {
+        module->transport->on_nothing(module);
     }
     if (OPAL_UNLIKELY(module->blocking)) {
         block_if_idle(module, count > 0);

@@ -34,7 +34,7 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
 }
 
 /* A caller that waits because we have no descriptor for it knows no reason. */
-static void tell(struct mca_btl_diwarp_module *module)
+static void tell_no_descriptor(struct mca_btl_diwarp_module *module)
 {
     if (module->rc->told_no_descriptor ||
         0 == diwarp_query_rc_counters(module->cq)->rc_no_descriptor) {
@@ -44,6 +44,14 @@ static void tell(struct mca_btl_diwarp_module *module)
     MCA_BTL_DIWARP_SAY("rank %u on %s has no file descriptor left for a connection, which waits "
                        "until there is one: look at \"ulimit -n\"",
                        OPAL_PROC_MY_NAME.vpid, opal_process_info.nodename);
+}
+
+static void on_nothing(struct mca_btl_diwarp_module *module)
+{
+    tell_no_descriptor(module);
+    if (NULL != module->rc->yielding_first) {
+        mca_btl_diwarp_rc_endpoints_yield_no_more(module);
+    }
 }
 
 static void on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
@@ -196,5 +204,5 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rc = {
     .endpoint_create = mca_btl_diwarp_rc_endpoint_create,
     .endpoint_destroy = mca_btl_diwarp_rc_endpoint_destroy,
     .on_completions = on_completions,
-    .tell = tell,
+    .on_nothing = on_nothing,
 };

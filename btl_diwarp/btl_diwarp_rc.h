@@ -27,6 +27,7 @@ struct mca_btl_diwarp_rc {
     unsigned connections;        /* QPs that were not destroyed yet */
     bool closing;                /* nothing is delivered or completed any more */
     bool unflushed;              /* callbacks have posted lazily */
+    struct mca_btl_diwarp_rc_endpoint *yielding_first, *yielding_last; /* the next to call again */
     bool told_no_descriptor;
 };
 
@@ -35,6 +36,7 @@ struct mca_btl_diwarp_rc {
 enum mca_btl_diwarp_rc_state {
     MCA_BTL_DIWARP_RC_IDLE,
     MCA_BTL_DIWARP_RC_CALLING,   /* our call is under way */
+    MCA_BTL_DIWARP_RC_YIELDING,  /* our call lost against theirs, which is to come soon */
     MCA_BTL_DIWARP_RC_ACCEPTING, /* their call was answered */
     MCA_BTL_DIWARP_RC_CONNECTED,
     MCA_BTL_DIWARP_RC_LEAVING, /* one side said goodbye */
@@ -48,14 +50,16 @@ typedef struct mca_btl_diwarp_rc_endpoint {
     struct diwarp_name name;
     enum mca_btl_diwarp_rc_state state;
     bool deleted;
-    bool ending;                /* not to be freed: its lost connection is being reported */
-    bool left;                  /* it said goodbye, and was not connected since */
+    bool ending;            /* not to be freed: its lost connection is being reported */
+    bool left;              /* it said goodbye, and was not connected since */
+    bool yields;            /* in rc's list of those that do, or did */
+    uint64_t yield_ends_ns; /* then it calls again, if it still does */
+    struct mca_btl_diwarp_rc_endpoint *yielding_next;
     unsigned long sent_at_poll; /* module->polls at the last send */
     uint64_t sent_ns;           /* when that was: the end of its call, which is no pause */
     struct diwarp_rc_qp *qp;    /* of the state */
     struct diwarp_rc_qp *lost;  /* our call that lost, until its rejection comes */
-    struct diwarp_connect_request *held; /* while CALLING: theirs, should ours that wins fail */
-    unsigned char *buffers;              /* receives, without SRQ, while connected */
+    unsigned char *buffers;     /* receives, without SRQ, while connected */
     struct mca_btl_diwarp_work *waiting_first, *waiting_last; /* for the connection, or for room */
 } mca_btl_diwarp_rc_endpoint_t;
 
@@ -104,6 +108,8 @@ void mca_btl_diwarp_rc_endpoint_on_lost(struct mca_btl_diwarp_module *module,
  * waits. */
 void mca_btl_diwarp_rc_endpoint_leave_if_due(struct mca_btl_diwarp_module *module,
                                              mca_btl_diwarp_rc_endpoint_t *endpoint);
+/* Without the lock: calls those again whose calls have not come. */
+void mca_btl_diwarp_rc_endpoints_yield_no_more(struct mca_btl_diwarp_module *module);
 /* Destroys its QPs without a goodbye, whatever their state. */
 void mca_btl_diwarp_rc_endpoint_destroy_qps(struct mca_btl_diwarp_module *module,
                                             mca_btl_diwarp_rc_endpoint_t *endpoint);

@@ -3,9 +3,9 @@
  * Connections: when they are made, which of two that cross is kept, and how they end.
  *
  * The first send to a peer calls it. Where both call at once, the call of the lower name wins: the
- * other side accepts it, and its own call, which waited for that, is rejected; should the winner's
- * fail, it is accepted. Before it closes, a side says goodbye; a connection that ends without is an
- * error.
+ * other side accepts it, and its own call is rejected. Should the winner's not come soon, the loser
+ * calls again: the winner may be gone. Before it closes, a side says goodbye; a
+ * connection that ends without is an error.
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
@@ -20,7 +20,7 @@
 /* Why a call was rejected: one byte of private data. */
 enum rejection {
     REJECT_NOT,
-    REJECT_CROSSED, /* there is a connection already, or will be: you have our call */
+    REJECT_CROSSED, /* our call to you is under way, or there is a connection already */
     REJECT_CLOSING, /* an earlier connection or call is not at its end yet: call again */
     REJECT_LEFT,    /* nothing will be received here any more */
     REJECT_BAD,     /* not a request of diwarp's BTL */
@@ -30,13 +30,18 @@ enum rejection {
 /* Where the user set no limit: a year. */
 #define CONNECT_LONGEST_NS (31536000ull * 1000000000ull)
 
+/* For how long a call that was rejected because the peer calls, too, leaves it to the peer. */
+#define YIELD_NS 1000000000ull
+
 /* ---- states ------------------------------------------------------------------------------- */
 
 #define TO(state) (1u << MCA_BTL_DIWARP_RC_##state)
 
 static const unsigned allowed[MCA_BTL_DIWARP_RC_STATES] = {
     [MCA_BTL_DIWARP_RC_IDLE] = TO(CALLING) | TO(ACCEPTING) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_CALLING] = TO(CONNECTED) | TO(ACCEPTING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_CALLING] =
+        TO(CONNECTED) | TO(YIELDING) | TO(ACCEPTING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_YIELDING] = TO(ACCEPTING) | TO(IDLE) | TO(GONE),
     [MCA_BTL_DIWARP_RC_ACCEPTING] = TO(CONNECTED) | TO(IDLE) | TO(GONE),
     [MCA_BTL_DIWARP_RC_CONNECTED] = TO(LEAVING) | TO(IDLE) | TO(GONE),
     [MCA_BTL_DIWARP_RC_LEAVING] = TO(IDLE),
@@ -71,22 +76,6 @@ static struct diwarp_rc_qp_attr qp_attr(const struct mca_btl_diwarp_module *modu
     return attr;
 }
 
-static void reject(struct diwarp_connect_request *request, enum rejection rejection)
-{
-    const unsigned char why = (unsigned char)rejection;
-
-    diwarp_reject(request, &why, sizeof(why));
-}
-
-/* Under the lock: what waited for our own call. */
-static void reject_held(mca_btl_diwarp_rc_endpoint_t *endpoint, enum rejection rejection)
-{
-    if (NULL != endpoint->held) {
-        reject(endpoint->held, rejection);
-        endpoint->held = NULL;
-    }
-}
-
 static void qp_destroy(struct mca_btl_diwarp_module *module, struct diwarp_rc_qp **qp)
 {
     if (NULL != *qp) {
@@ -109,7 +98,6 @@ static void connection_destroy(struct mca_btl_diwarp_module *module,
 void mca_btl_diwarp_rc_endpoint_destroy_qps(struct mca_btl_diwarp_module *module,
                                             mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    reject_held(endpoint, REJECT_LEFT);
     connection_destroy(module, endpoint);
     qp_destroy(module, &endpoint->lost);
 }
@@ -209,6 +197,75 @@ void mca_btl_diwarp_rc_endpoint_leave_if_due(struct mca_btl_diwarp_module *modul
     }
 }
 
+/* ---- calls that give way ------------------------------------------------------------------ */
+
+/* Under the lock. All yield for as long, so the list is in the order in which that ends. */
+static void yield(struct mca_btl_diwarp_rc *rc, mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    set_state(endpoint, MCA_BTL_DIWARP_RC_YIELDING);
+    if (endpoint->yields) {
+        return;
+    }
+    endpoint->yields = true;
+    endpoint->yield_ends_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) + YIELD_NS;
+    endpoint->yielding_next = NULL;
+    if (NULL == rc->yielding_first) {
+        rc->yielding_first = endpoint;
+    } else {
+        rc->yielding_last->yielding_next = endpoint;
+    }
+    rc->yielding_last = endpoint;
+}
+
+/* Under the lock: the next whose time is over, off the list; NULL: there is none. */
+static mca_btl_diwarp_rc_endpoint_t *yielded(struct mca_btl_diwarp_rc *rc, uint64_t now_ns)
+{
+    mca_btl_diwarp_rc_endpoint_t *endpoint = rc->yielding_first;
+
+    if (NULL == endpoint || endpoint->yield_ends_ns > now_ns) {
+        return NULL;
+    }
+    rc->yielding_first = endpoint->yielding_next;
+    endpoint->yields = false;
+    return endpoint;
+}
+
+/* Under the lock: 0, or negative errno when it has to be reported. */
+static int call_again(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    if (MCA_BTL_DIWARP_RC_YIELDING != endpoint->state) {
+        return 0;
+    }
+    set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+    if (NULL == endpoint->waiting_first || endpoint->deleted || module->rc->closing) {
+        return 0;
+    }
+    return mca_btl_diwarp_rc_endpoint_call(module, endpoint);
+}
+
+void mca_btl_diwarp_rc_endpoints_yield_no_more(struct mca_btl_diwarp_module *module)
+{
+    const uint64_t now_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+    mca_btl_diwarp_rc_endpoint_t *endpoint;
+
+    do {
+        int rc = 0;
+
+        OPAL_THREAD_LOCK(&module->rc->lock);
+        endpoint = yielded(module->rc, now_ns);
+        if (NULL != endpoint) {
+            rc = call_again(module, endpoint);
+            if (0 == rc) {
+                mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
+            }
+        }
+        OPAL_THREAD_UNLOCK(&module->rc->lock);
+        if (rc < 0) {
+            mca_btl_diwarp_rc_endpoint_on_lost(module, endpoint, strerror(-rc));
+        }
+    } while (NULL != endpoint);
+}
+
 /* ---- requests of peers -------------------------------------------------------------------- */
 
 static bool name_from_request(const struct diwarp_wc *wc, struct diwarp_name *name)
@@ -223,6 +280,13 @@ static bool name_from_request(const struct diwarp_wc *wc, struct diwarp_name *na
     return mca_btl_diwarp_rc_key(*name) != mca_btl_diwarp_rc_my_key();
 }
 
+static void reject(struct diwarp_connect_request *request, enum rejection rejection)
+{
+    const unsigned char why = (unsigned char)rejection;
+
+    diwarp_reject(request, &why, sizeof(why));
+}
+
 /* What to answer. */
 static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
                                     const mca_btl_diwarp_rc_endpoint_t *endpoint)
@@ -234,7 +298,12 @@ static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
         }
         return NULL == endpoint->qp ? REJECT_NOT : REJECT_CLOSING;
     case MCA_BTL_DIWARP_RC_CALLING:
+        if (mca_btl_diwarp_rc_key(endpoint->name) > mca_btl_diwarp_rc_my_key()) {
+            return REJECT_CROSSED;
+        }
         return NULL == endpoint->lost ? REJECT_NOT : REJECT_CLOSING;
+    case MCA_BTL_DIWARP_RC_YIELDING:
+        return REJECT_NOT;
     case MCA_BTL_DIWARP_RC_LEAVING:
         return REJECT_CLOSING;
     case MCA_BTL_DIWARP_RC_GONE:
@@ -244,18 +313,12 @@ static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
     }
 }
 
-static bool we_win(const mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    return MCA_BTL_DIWARP_RC_CALLING == endpoint->state &&
-           mca_btl_diwarp_rc_my_key() < mca_btl_diwarp_rc_key(endpoint->name);
-}
-
 /* Under the lock: accepts. 0 or negative errno. */
 static int answer(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint,
                   struct diwarp_connect_request *request)
 {
     const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
-    /* Our call gives way, or has failed, so each crossing is counted on one side. */
+    /* Only the higher name gives way, so each crossing is counted on one side. */
     const bool crossed = MCA_BTL_DIWARP_RC_IDLE != endpoint->state;
     int rc;
 
@@ -289,9 +352,6 @@ void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const st
     rejection = NULL != endpoint ? judge_request(module, endpoint) : REJECT_LEFT;
     if (REJECT_NOT != rejection) {
         reject(wc->request, rejection);
-    } else if (we_win(endpoint)) {
-        reject_held(endpoint, REJECT_CLOSING); /* it has called anew */
-        endpoint->held = wc->request;
     } else {
         rc = answer(module, endpoint, wc->request);
     }
@@ -317,7 +377,6 @@ void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
     OPAL_THREAD_LOCK(&module->rc->lock);
     endpoint->left = false;
     set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
-    reject_held(endpoint, REJECT_CROSSED);
     rc = connection_post_receives(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->rc->lock);
     if (rc < 0) {
@@ -368,32 +427,19 @@ static enum rejection rejection_of(const mca_btl_diwarp_rc_endpoint_t *endpoint,
 }
 
 /* Under the lock: moves an endpoint on that has no QP any more. False: it is lost. */
-static bool state_after(mca_btl_diwarp_rc_endpoint_t *endpoint, enum rejection rejection)
+static bool state_after(const struct mca_btl_diwarp_module *module,
+                        mca_btl_diwarp_rc_endpoint_t *endpoint, enum rejection rejection)
 {
-    if (REJECT_CROSSED == rejection || REJECT_CLOSING == rejection ||
-        MCA_BTL_DIWARP_RC_LEAVING == endpoint->state) {
+    if (REJECT_CROSSED == rejection) {
+        yield(module->rc, endpoint);
+        return true;
+    }
+    if (REJECT_CLOSING == rejection || MCA_BTL_DIWARP_RC_LEAVING == endpoint->state) {
         set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
         return true;
     }
     endpoint->left = endpoint->left || REJECT_LEFT == rejection;
     return false;
-}
-
-/* Under the lock, when our call has failed: whether theirs may take its place. */
-static bool may_answer_held(const struct mca_btl_diwarp_module *module,
-                            const mca_btl_diwarp_rc_endpoint_t *endpoint, enum rejection rejection)
-{
-    return MCA_BTL_DIWARP_RC_CALLING == endpoint->state && !module->rc->closing &&
-           REJECT_LEFT != rejection && REJECT_GONE != rejection;
-}
-
-/* Under the lock. 0 or negative errno. */
-static int answer_held(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    struct diwarp_connect_request *request = endpoint->held;
-
-    endpoint->held = NULL;
-    return answer(module, endpoint, request);
 }
 
 static void on_lost_call_end(struct mca_btl_diwarp_module *module,
@@ -424,12 +470,9 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
     rejection = rejection_of(endpoint, wc); /* before its data goes with the QP */
     connection_destroy(module, endpoint);
     gone = MCA_BTL_DIWARP_RC_GONE == endpoint->state;
-    if (NULL != endpoint->held && may_answer_held(module, endpoint, rejection)) {
-        rc = answer_held(module, endpoint);
-    } else if (!gone) {
-        lost = !state_after(endpoint, rejection);
+    if (!gone) {
+        lost = !state_after(module, endpoint, rejection);
     }
-    reject_held(endpoint, gone ? REJECT_GONE : REJECT_LEFT);
     if (MCA_BTL_DIWARP_RC_IDLE == endpoint->state && NULL != endpoint->waiting_first) {
         lost = endpoint->deleted || module->rc->closing;
         rc = lost ? 0 : mca_btl_diwarp_rc_endpoint_call(module, endpoint);

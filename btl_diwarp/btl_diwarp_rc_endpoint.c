@@ -81,8 +81,8 @@ int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal
 void mca_btl_diwarp_rc_endpoint_free_if_unused(struct mca_btl_diwarp_module *module,
                                                mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    if (endpoint->deleted && !endpoint->ending && NULL == endpoint->qp && NULL == endpoint->lost &&
-        NULL == endpoint->waiting_first) {
+    if (endpoint->deleted && !endpoint->ending && !endpoint->yields && NULL == endpoint->qp &&
+        NULL == endpoint->lost && NULL == endpoint->waiting_first) {
         (void)opal_hash_table_remove_value_uint64(&module->rc->endpoints,
                                                   mca_btl_diwarp_rc_key(endpoint->name));
         free(endpoint);

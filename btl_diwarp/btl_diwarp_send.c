@@ -64,7 +64,8 @@ void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
     if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
         struct diwarp_name name = mca_btl_diwarp_endpoint_name(frag->work.endpoint);
 
-        mca_btl_diwarp_endpoint_on_gone(module, &name, NULL);
+        /* Told before, with the reason, unless that completion is still to come. */
+        mca_btl_diwarp_endpoint_on_gone(module, &name, "nothing is sent to it any more");
     }
     if (!told && NULL != frag->base.des_cbfunc) {
         frag->base.des_cbfunc(&module->super, frag->work.endpoint, &frag->base,

@@ -258,7 +258,8 @@ void mca_btl_diwarp_rdma_end(struct mca_btl_diwarp_module *module, mca_btl_diwar
     if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
         struct diwarp_name name = mca_btl_diwarp_endpoint_name(rdma->work.endpoint);
 
-        mca_btl_diwarp_endpoint_on_gone(module, &name, NULL);
+        /* Told before, with the reason, unless that completion is still to come. */
+        mca_btl_diwarp_endpoint_on_gone(module, &name, "nothing is sent to it any more");
     } else if (OPAL_UNLIKELY(IBV_WC_SUCCESS != status && IBV_WC_WR_FLUSH_ERR != status)) {
         note_failed(module, rdma, status);
     }

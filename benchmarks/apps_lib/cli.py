@@ -210,9 +210,14 @@ def rounds_path(options: argparse.Namespace, path: str) -> str:
     return os.path.abspath(options.csv) if options.csv else os.path.join(path, "rounds.csv")
 
 
+def plots_folder(options: argparse.Namespace, path: str) -> str:
+    return os.path.abspath(options.plots or os.path.join(path, "plots"))
+
+
 def write_measured(options: argparse.Namespace, results: Results, path: str) -> None:
-    """In the place of all that an earlier run wrote into the folder."""
-    remove_older(path, (*RESULT_FILES, *(f"plots/{name}" for name in plots.names())))
+    """In the place of all that an earlier run wrote into the folders."""
+    remove_older(path, RESULT_FILES)
+    remove_older(plots_folder(options, path), plots.names())
     results.write_rounds(rounds_path(options, path))
     results.write_summary(path)
     results.write_failures(path)
@@ -222,7 +227,7 @@ def write_files(options: argparse.Namespace, results: Results, verdicts: list,
                 path: str) -> list[str]:
     """The rest: verdicts and plots; the plots' paths."""
     write_verdicts(verdicts, path)
-    drawn, why = plots.draw(results, os.path.abspath(options.plots or os.path.join(path, "plots")))
+    drawn, why = plots.draw(results, plots_folder(options, path))
     if why:
         print(f"no plots: {why}")
     print("written: " + ", ".join([rounds_path(options, path), f"{path}: summary.csv, failures.csv, targets.csv",
@@ -312,7 +317,7 @@ def measure(options: argparse.Namespace, made: str) -> int:
     warn_of_machine(launcher)
     path = output_folder(options.output, "apps-results")
     check_writable(options.csv)
-    output_folder(options.plots or os.path.join(path, "plots"), "")
+    output_folder(plots_folder(options, path), "")
     check_writable(README if options.readme else None)
     todo = make_plan(options, effort, programs, results)
     tools = find_tools(options, launcher)

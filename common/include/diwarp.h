@@ -98,8 +98,9 @@ struct diwarp_device_attr {
     uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */
     uint64_t rto_min_ns;      /* floor of the measured retransmission time-out */
     uint64_t peer_timeout_ns; /* silence, with data owed, after which a peer is gone; 0: never.
-                                 Less, where ICMP says that no process has its port: 500 ms on this
-                                 host, 10 s on another, where a firewall may say so for a while */
+                                 At most 500 ms of it where ICMP says that no process has its port
+                                 on this host, 10 s on another, whose firewall may say so for a
+                                 while */
     uint64_t queue_delay_ns;  /* in queues on the way to a peer, before its window shrinks; 0: any */
     uint32_t send_window_datagrams; /* 1..256, unacknowledged datagrams per peer */
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */

@@ -22,7 +22,7 @@
 /* Reads that found nothing, after which a QP is no longer hot, or another may have its place. */
 #define COOL_READS  256
 #define YIELD_READS 8
-/* Completions that wait to be polled: more are not made in this run. */
+/* Completions that wait to be polled: no more streams have their turn in this run than one. */
 #define ENOUGH_COMPLETIONS 4096
 
 int dw_rc_get(struct diwarp_cq *cq, struct dw_rc **out)
@@ -127,9 +127,9 @@ static bool enough(const struct dw_rc *rc)
     return rc->cq->count >= ENOUGH_COMPLETIONS;
 }
 
-static unsigned wait_every(const struct dw_rc *rc, int received)
+static unsigned wait_every(const struct dw_rc *rc, bool polled, int received)
 {
-    if (!rc->hot_count || rc->blocked_count || enough(rc))
+    if (!rc->hot_count || rc->blocked_count || (polled && enough(rc)))
         return 1;
     if (received)
         return WAIT_EVERY_BUSY;
@@ -179,7 +179,7 @@ int dw_rc_run(struct dw_rc *rc, uint64_t now_ns)
         resume(rc, now_ns);
     int received = read_hot(rc, now_ns);
     bool due = dw_heap_next_ns(&rc->timers) <= now_ns, all = false;
-    if (++rc->runs_since_wait >= wait_every(rc, received) || due) {
+    if (++rc->runs_since_wait >= wait_every(rc, polled, received) || due) {
         rc->runs_since_wait = 0;
         received += ask_streams(rc, now_ns, polled, &all);
     }
