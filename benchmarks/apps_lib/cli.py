@@ -230,8 +230,8 @@ def write_files(options: argparse.Namespace, results: Results, verdicts: list,
     drawn, why = plots.draw(results, plots_folder(options, path))
     if why:
         print(f"no plots: {why}")
-    print("written: " + ", ".join([rounds_path(options, path), f"{path}: summary.csv, failures.csv, targets.csv",
-                                   *drawn]))
+    print("written: " + ", ".join([rounds_path(options, path),
+                                   f"{path}: summary.csv, failures.csv, targets.csv", *drawn]))
     return drawn
 
 
