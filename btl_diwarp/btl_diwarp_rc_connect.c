@@ -4,8 +4,8 @@
  *
  * The first send to a peer calls it. Where both call at once, the call of the lower name wins: the
  * other side accepts it, and its own call is rejected. Should the winner's not come soon, the loser
- * calls again: the winner may be gone. Before it closes, a side says goodbye; a
- * connection that ends without is an error.
+ * calls again: the winner may be gone. Before it closes, a side says goodbye; a connection that ends
+ * without is an error.
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 

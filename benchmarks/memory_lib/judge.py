@@ -17,8 +17,10 @@ from .points import Point
 
 MIB = 1 << 20
 PEER_BYTES = 512
-# What grows with the peers beyond what diwarp tells of them shows where there are most.
+# What grows with the peers beyond what diwarp tells of them shows where there are most; with few,
+# what the pools happen to hold does.
 BEYOND_PREDICTED = 1.3
+BEYOND_PREDICTED_PEERS = 31
 TOTAL_MIB = 4
 RATIO_RANKS = 64
 # rd's memory, user and kernel, over that of the other.
@@ -50,7 +52,9 @@ def peer_bytes(points: list[Point]) -> float | None:
 
 def measured_over_predicted(points: list[Point]) -> float | None:
     model = models_of(points).get(RD)
-    return model.measured_over_predicted if model else None
+    if not model or model.largest_peers < BEYOND_PREDICTED_PEERS:
+        return None
+    return model.measured_over_predicted
 
 
 def total_mib(ranks: int) -> Value:
@@ -97,7 +101,8 @@ def judge_one(target: Target, points: list[Point], rounds: list[list[Point]],
             return Verdict(target, None, MISSED if name == RD else NOT_JUDGED, why)
     value = target.value(points)
     if value is None:
-        return Verdict(target, None, NOT_JUDGED, "not run over all it takes, or not told")
+        return Verdict(target, None, NOT_JUDGED,
+                       "not run over all it takes, on too few ranks, or not told")
     each = [found for found in map(target.value, rounds) if found is not None]
     summary = Summary(value, min([value, *each]), max([value, *each]), len(each))
     return Verdict(target, summary, MET if target.reached(value, target.limit) else MISSED)
