@@ -13,8 +13,9 @@ from compare_lib import jobs
 from compare_lib import markdown as marked
 from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, README, RESULT_FILES, TOP
 from compare_lib.command_line import build_folder, check_writable, component_folder, die, folder
-from compare_lib.command_line import machine_text, names_of, output_folder, positive, preloadable
-from compare_lib.command_line import remove_older, run_to_the_end, warn_of_machine
+from compare_lib.command_line import kept_when_stopped, machine_text, names_of, output_folder
+from compare_lib.command_line import positive, preloadable, remove_older, run_to_the_end
+from compare_lib.command_line import warn_of_machine
 from compare_lib.hosts import Hosts, NoHosts
 from compare_lib.judge import exit_status, write_verdicts
 from compare_lib.provenance import made_by
@@ -327,15 +328,8 @@ def measure(options: argparse.Namespace, made: str) -> int:
         hosts = make_hosts(options, launcher, stack)
         runner = Runner(launcher, programs, tools, options.seconds or 0, hosts)
         session = Session(runner, todo, usable, results, effort.rounds, effort.seconds)
-        ended = False
-        try:
+        with kept_when_stopped(results, lambda: write_measured(options, results, path)):
             rounds = session.run_rounds()
-            ended = True
-        finally:
-            # What a run that was stopped has measured is not lost, nor what was there if it is
-            # nothing.
-            if ended or results.anything:
-                write_measured(options, results, path)
 
     print(f"\nMedians of the rounds, and in brackets their spread, (max - min) / median\n\n"
           f"{report.tables(results)}\n")

@@ -10,8 +10,9 @@ import shutil
 
 from . import jobs, judge, markdown, plots, report
 from .command_line import COMPONENT_FILE, EXIT_TEXT, README, RESULT_FILES, TOP, build_folder
-from .command_line import check_writable, component_folder, die, folder, machine_text, names_of
-from .command_line import output_folder, positive, remove_older, run_to_the_end, warn_of_machine
+from .command_line import check_writable, component_folder, die, folder, kept_when_stopped
+from .command_line import machine_text, names_of, output_folder, positive, remove_older
+from .command_line import run_to_the_end, warn_of_machine
 from .measures import FULL, GROUPS, MEASURES, QUICK
 from .provenance import made_by
 from .results import Results
@@ -167,14 +168,8 @@ def measure_and_report(options: argparse.Namespace, made: str) -> int:
     results = Results()
     usable = usable_transports(options, launcher, programs, results)
     session = Session(launcher, programs, effort, options.only, usable, results)
-    ended = False
-    try:
+    with kept_when_stopped(results, lambda: write_measured(results, path)):
         rounds = session.run()
-        ended = True
-    finally:
-        # What a run that was stopped has measured is not lost, nor what was there if it is nothing.
-        if ended or results.anything:
-            write_measured(results, path)
 
     print(f"\nMedians of the rounds, and in brackets their spread, (max - min) / median\n"
           f"\n{report.figure_tables(results)}\n")

@@ -9,10 +9,11 @@ import os
 import platform
 import signal
 import sys
-from typing import Callable, Iterable
+from typing import Callable, Iterable, Iterator
 
 from . import jobs
 from .jobs import STOP_SIGNALS
+from .stats import Rounds
 from .transports import Launcher
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -89,6 +90,18 @@ def remove_older(folder: str, names: Iterable[str]) -> None:
     for name in names:
         with contextlib.suppress(OSError):
             os.remove(os.path.join(folder, name))
+
+
+@contextlib.contextmanager
+def kept_when_stopped(results: Rounds, write: Callable[[], None]) -> Iterator[None]:
+    """Writes when the run ends, and when it is stopped, unless it had measured nothing by then."""
+    try:
+        yield
+    except BaseException:
+        if results.anything:
+            write()
+        raise
+    write()
 
 
 def check_writable(path: str | None) -> None:
