@@ -70,6 +70,7 @@ EXTRA_DIST += \
 	test/net/two_hosts \
 	test/npb/run \
 	test/sim/README.md \
+	test/tools/damage.c \
 	test/tools/other_tool.c \
 	test/tools/run \
 	test/tools/traffic.f90 \
