@@ -180,8 +180,11 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool busy)
     if (sleep_ns > idle_ns) {
         sleep_ns = idle_ns;
     }
-    /* mpirun knows of its slots, not of cores; MPI_Init may have switched yielding off since. */
-    (void)opal_progress_set_yield_when_idle(true);
+    /* mpirun knows of its slots, not of cores; MPI_Init may have switched yielding off since.
+     * Beside another job's process, which never waits for us, a yield may cost milliseconds. */
+    if (mca_btl_diwarp_cores_turns(module) > 1) {
+        (void)opal_progress_set_yield_when_idle(true);
+    }
     if (sleep_ns < BLOCK_SHORTEST_NS) {
         return;
     }

@@ -154,6 +154,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(tx_resent_record_bytes, "bytes", "Write-Record payload sent again")                          \
     X(tx_acks, "datagrams", "standalone acknowledgements sent")                                    \
     X(tx_probes, "datagrams", "probes sent to silent peers")                                       \
+    X(tx_probe_replies, "datagrams", "probes of peers answered")                                   \
     X(tx_record_status, "messages", "record status (credit, missing ranges) sent")                 \
     X(tx_record_complete, "messages", "record-complete sent")                                      \
     X(rx_datagrams, "datagrams", "datagrams received")                                             \
@@ -161,6 +162,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(rx_syscalls, "calls", "receive calls that found data")                                       \
     X(rx_empty_syscalls, "calls", "receive calls that found nothing")                              \
     X(rx_send_msgs, "messages", "Send messages delivered")                                         \
+    X(rx_write_segments, "segments", "segments of small RDMA writes placed")                       \
     X(rx_record_segments, "segments", "Write-Record segments placed")                              \
     X(rx_record_bytes, "bytes", "Write-Record payload placed for the first time")                  \
     X(rx_records_complete, "records", "records whose validity map became full")                    \

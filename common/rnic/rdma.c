@@ -388,9 +388,10 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_segment *seg
         return;
     enum dw_status status = check_region(peer, segment->ddp.stag, segment->ddp.to, length,
                                          IBV_ACCESS_REMOTE_WRITE, &region);
-    if (status == DW_STATUS_OK)
+    if (status == DW_STATUS_OK) {
         dw_copy((void *)(uintptr_t)segment->ddp.to, data, length);
-    else if (qp->refused_write != dw_record_key(peer, wr.id)) {
+        qp->counters.rx_write_segments++;
+    } else if (qp->refused_write != dw_record_key(peer, wr.id)) {
         qp->refused_write = dw_record_key(peer, wr.id);
         send_abort(peer, wr.id, true, status, now_ns);
     }

@@ -284,6 +284,7 @@ static void on_rd_datagram(struct diwarp_qp *qp, const struct dw_llp_header *hea
     case DW_LLP_PROBE:
         dw_peer_on_probe(peer, heard_before_ns, now_ns);
         dw_transmit_bare(peer, DW_LLP_PROBE_REPLY, header->psn);
+        qp->counters.tx_probe_replies++;
         break;
     default:
         break;

@@ -60,6 +60,7 @@ static void send__ack_lost__delivered_once(void **state)
     /* The probe's answer says that the datagram is there. */
     assert_int_equal(sim_counters(&f->world, 0)->tx_resent_datagrams, 0);
     assert_int_equal(sim_counters(&f->world, 0)->tx_probes, 1);
+    assert_int_equal(sim_counters(&f->world, 1)->tx_probe_replies, 1);
     fixture_close(f);
 }
 
