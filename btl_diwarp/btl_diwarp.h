@@ -159,9 +159,6 @@ struct mca_btl_diwarp_transport {
     /* In the thread that polls. */
     void (*on_completions)(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                            int count);
-    /* A counter, read by who polls: moves with all that peers wait for, so not with what only
-     * arrives, nor with acknowledgements. */
-    uint64_t (*served)(const struct mca_btl_diwarp_module *module);
     /* While nothing comes, in the application's thread; NULL: there is nothing to do then. */
     void (*on_nothing)(struct mca_btl_diwarp_module *module);
 };

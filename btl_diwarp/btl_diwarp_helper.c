@@ -6,10 +6,10 @@
  * to come to the point this process waits for. And a large transfer goes on behind the computation.
  *
  * It looks now and then whether the application polls or posts, and runs the RNIC once it does not.
- * When that serves a peer, with data or an answer, it takes over: it sleeps in the kernel until
- * datagrams come, as long as they are worth it. What only comes in is as well off in the socket,
- * for each wake costs the computation. Whoever polls has the RNIC: the helper never waits for it
- * and is never waited for.
+ * When that serves a peer (diwarp_cq_served()) it takes over: it sleeps in the kernel until
+ * datagrams come, as long as they are worth it, for each wake costs the computation. What merely
+ * came may wait for the next look. Whoever polls has the RNIC: the helper never waits for it and is
+ * never waited for.
  *
  * Where the PML is protected against a second thread (helper_calls_back) it hands completions on as
  * progress does, so that messages are matched, too; else these wait for the application.
@@ -33,17 +33,18 @@
 #define TURNS_LONGEST_NS 20000000u
 
 /* A look costs the application 4 microseconds, on a virtual machine 25: it must be rare where it is
- * to no purpose, and soon after the helper has served a peer. On shared cores it comes once in all
- * turns. Who wants the thread (on) gets it sooner. */
-#define LOOK_SHORTEST_NS    200000u
-#define LOOK_LONGEST_NS     4000000u
-#define LOOK_SHORTEST_ON_NS 50000u
-#define LOOK_LONGEST_ON_NS  1000000u
+ * to no purpose, and soon where the helper has served peers of late. Each look that brings nothing
+ * doubles the time to the next. On shared cores there is one in all turns. */
+struct pace {
+    uint64_t shortest_ns, longest_ns;
+    unsigned worth_most; /* absences in a row that may be of no use before that is forgotten */
+};
+static const struct pace pace_auto = {500000, 4000000, 2}, pace_on = {50000, 1000000, 8};
 
-/* How many absences in a row that gave the helper nothing to do make it look less often. */
-#define WORTH_MOST 8
-/* Wakes in a row that serve nobody, before it leaves the datagrams to the next look. */
+/* Wakes in a row that serve nobody, before it leaves what comes to the next look. */
 #define IDLE_WAKES_MOST 2
+/* Over RC, the most runs between two that ask which of many streams are readable. */
+#define EMPTY_RUNS_MOST 32
 
 /* Of one sleep while it has taken over. The application wakes it when it polls: what was read is
  * not there to wake the helper. It looks without a fence, so a wake may, rarely, be missed; what
@@ -55,8 +56,11 @@
 struct helper {
     struct mca_btl_diwarp_module *module;
     bool wanted; /* the user asked for it */
-    uint64_t look_ns;
-    unsigned worth; /* WORTH_MOST: its last take-over was good for something */
+    const struct pace *pace;
+    uint64_t look_ns;      /* until the next look */
+    unsigned worth;        /* 0: it was of no use lately */
+    unsigned long looked;  /* polls, at the last look */
+    unsigned long absence; /* polls, when it last ran the RNIC */
 };
 
 enum run { RUN_NOTHING, RUN_RECEIVED, RUN_SERVED };
@@ -109,24 +113,26 @@ static bool pml_takes_messages(const struct mca_btl_diwarp_module *module)
 }
 
 /* One run, unless the application came back. */
-static enum run run_once(struct mca_btl_diwarp_module *module)
+static enum run run_once(struct helper *helper)
 {
+    struct mca_btl_diwarp_module *module = helper->module;
     uint64_t received, served;
+    int handed = 0;
     enum run result = RUN_NOTHING;
 
     if (!mca_btl_diwarp_polling_begin(module)) {
         return result;
     }
     received = *module->received; /* only who polls receives */
-    served = module->transport->served(module);
+    served = diwarp_cq_served(module->cq);
     if (module->helper_calls_back && pml_takes_messages(module)) {
-        (void)mca_btl_diwarp_poll_and_call_back(module);
+        handed = mca_btl_diwarp_poll_and_call_back(module);
     } else {
         (void)diwarp_run_cq(module->cq);
     }
-    if (module->transport->served(module) != served) {
+    if (diwarp_cq_served(module->cq) != served || (helper->wanted && handed > 0)) {
         result = RUN_SERVED;
-    } else if (*module->received != received) {
+    } else if (handed > 0 || *module->received != received) {
         result = RUN_RECEIVED;
     }
     mca_btl_diwarp_polling_end(module);
@@ -165,30 +171,46 @@ static void sleep_until_due(struct mca_btl_diwarp_module *module, unsigned long 
     }
 }
 
-static uint64_t look_shortest_ns(const struct helper *helper)
-{
-    return helper->wanted ? LOOK_SHORTEST_ON_NS : LOOK_SHORTEST_NS;
-}
-
 static bool still_away(const struct mca_btl_diwarp_module *module, unsigned long polls)
 {
     return polls_of(module) == polls && !stopping(module);
 }
 
-/* Until nothing more comes. True: it served a peer. */
-static bool run_until_empty(struct mca_btl_diwarp_module *module, unsigned long polls)
+static bool readable(struct mca_btl_diwarp_module *module)
 {
+    struct pollfd pollfd = {.fd = module->fd, .events = POLLIN};
+
+    return !diwarp_rc_is_full(module->cq) && poll(&pollfd, 1, 0) > 0;
+}
+
+/* Until nothing more comes. True: it served a peer. */
+static bool run_until_empty(struct helper *helper, unsigned long polls)
+{
+    unsigned empty_runs = 0;
     bool served = false;
 
-    while (still_away(module, polls)) {
-        enum run result = run_once(module);
+    while (still_away(helper->module, polls)) {
+        enum run result = run_once(helper);
 
-        if (RUN_NOTHING == result) {
+        served |= RUN_SERVED == result;
+        if (RUN_NOTHING != result) {
+            empty_runs = 0;
+        } else if (++empty_runs >= EMPTY_RUNS_MOST || !readable(helper->module)) {
             break;
         }
-        served |= RUN_SERVED == result;
     }
     return served;
+}
+
+static void judge(struct helper *helper, unsigned long polls, bool useful)
+{
+    if (useful) {
+        helper->worth = helper->pace->worth_most;
+        helper->look_ns = helper->pace->shortest_ns;
+    } else if (polls != helper->absence && helper->worth > 0) {
+        helper->worth--;
+    }
+    helper->absence = polls;
 }
 
 /* Runs the RNIC until the application polls again, or it is of no use. */
@@ -196,61 +218,62 @@ static void take_over(struct helper *helper, unsigned long polls)
 {
     struct mca_btl_diwarp_module *module = helper->module;
     const bool stays = helper->wanted || turns_ns(module) > 0;
-    bool useful = run_until_empty(module, polls);
+    bool useful = run_until_empty(helper, polls);
     unsigned idle_wakes = useful ? 0 : IDLE_WAKES_MOST;
 
     while (still_away(module, polls) && (stays || idle_wakes < IDLE_WAKES_MOST)) {
         sleep_until_due(module, polls);
-        if (run_until_empty(module, polls)) {
+        if (run_until_empty(helper, polls)) {
             useful = true;
             idle_wakes = 0;
         } else {
             idle_wakes++;
         }
     }
-    if (useful) {
-        helper->worth = WORTH_MOST;
-    } else if (helper->worth > 0) {
-        helper->worth--;
-    }
-    if (helper->worth > 0) {
-        helper->look_ns = look_shortest_ns(helper);
-    }
+    judge(helper, polls, useful);
 }
 
 /* A wake that came too late ends one sleep, too. */
 static void look_later(struct helper *helper)
 {
     struct pollfd stopped = {.fd = helper->module->helper_event, .events = POLLIN};
-    const uint64_t longest_ns = helper->wanted ? LOOK_LONGEST_ON_NS : LOOK_LONGEST_NS;
     uint64_t shared_ns = turns_ns(helper->module);
     struct timespec period = timespec_of(shared_ns > 0 ? shared_ns : helper->look_ns);
 
     helper->look_ns *= 2;
-    if (helper->look_ns > longest_ns) {
-        helper->look_ns = longest_ns;
+    if (helper->look_ns > helper->pace->longest_ns) {
+        helper->look_ns = helper->pace->longest_ns;
     }
     if (ppoll(&stopped, 1, &period, NULL) > 0) {
         take_event(helper->module);
     }
 }
 
+static void look(struct helper *helper)
+{
+    unsigned long polls = polls_of(helper->module);
+
+    if (polls != helper->looked && helper->worth > 0) {
+        helper->look_ns = helper->pace->shortest_ns;
+    }
+    helper->looked = polls;
+    if (away(helper->module)) {
+        take_over(helper, polls);
+    }
+}
+
 static void *helper_main(void *arg)
 {
     struct mca_btl_diwarp_module *module = arg;
-    struct helper helper = {.module = module,
-                            .wanted = DIWARP_ON ==
-                                      mca_btl_diwarp_component.params.progress_thread};
+    const bool wanted = DIWARP_ON == mca_btl_diwarp_component.params.progress_thread;
+    struct helper helper = {
+        .module = module, .wanted = wanted, .pace = wanted ? &pace_on : &pace_auto};
 
-    helper.look_ns = look_shortest_ns(&helper);
+    helper.look_ns = helper.pace->shortest_ns;
     /* Else the kernel adds 50 us to each sleep. */
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     while (!stopping(module)) {
-        unsigned long polls = polls_of(module);
-
-        if (away(module)) {
-            take_over(&helper, polls);
-        }
+        look(&helper);
         look_later(&helper);
     }
     return NULL;

@@ -259,19 +259,10 @@ static void query_rd_address(const struct mca_btl_diwarp_module *module,
     diwarp_query_address(module->qp, address);
 }
 
-static uint64_t served_rd(const struct mca_btl_diwarp_module *module)
-{
-    const struct diwarp_counters *counters = diwarp_query_counters(module->qp);
-
-    return counters->tx_datagrams - counters->tx_acks - counters->tx_probes -
-           counters->tx_probe_replies + counters->rx_write_segments + counters->rx_record_segments;
-}
-
 const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd = {
     .open = open_rd,
     .close = close_rd,
     .query_address = query_rd_address,
-    .served = served_rd,
     .endpoint_create = mca_btl_diwarp_endpoint_create,
     .endpoint_destroy = mca_btl_diwarp_endpoint_destroy,
     .on_completions = mca_btl_diwarp_on_completions,

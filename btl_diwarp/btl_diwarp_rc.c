@@ -197,19 +197,10 @@ static void query_rc_address(const struct mca_btl_diwarp_module *module,
     diwarp_query_listener(module->rc->listener, address);
 }
 
-/* What comes in and is no Send of one FPDU is placed in the memory of a request. */
-static uint64_t served_rc(const struct mca_btl_diwarp_module *module)
-{
-    const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(module->cq);
-
-    return counters->rc_tx_fpdus + counters->rc_rx_fpdus - counters->rc_rx_send_msgs;
-}
-
 const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rc = {
     .open = open_rc,
     .close = close_rc,
     .query_address = query_rc_address,
-    .served = served_rc,
     .endpoint_create = mca_btl_diwarp_rc_endpoint_create,
     .endpoint_destroy = mca_btl_diwarp_rc_endpoint_destroy,
     .on_completions = on_completions,

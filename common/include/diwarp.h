@@ -154,7 +154,6 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(tx_resent_record_bytes, "bytes", "Write-Record payload sent again")                          \
     X(tx_acks, "datagrams", "standalone acknowledgements sent")                                    \
     X(tx_probes, "datagrams", "probes sent to silent peers")                                       \
-    X(tx_probe_replies, "datagrams", "probes of peers answered")                                   \
     X(tx_record_status, "messages", "record status (credit, missing ranges) sent")                 \
     X(tx_record_complete, "messages", "record-complete sent")                                      \
     X(rx_datagrams, "datagrams", "datagrams received")                                             \
@@ -162,7 +161,6 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(rx_syscalls, "calls", "receive calls that found data")                                       \
     X(rx_empty_syscalls, "calls", "receive calls that found nothing")                              \
     X(rx_send_msgs, "messages", "Send messages delivered")                                         \
-    X(rx_write_segments, "segments", "segments of small RDMA writes placed")                       \
     X(rx_record_segments, "segments", "Write-Record segments placed")                              \
     X(rx_record_bytes, "bytes", "Write-Record payload placed for the first time")                  \
     X(rx_records_complete, "records", "records whose validity map became full")                    \
@@ -309,6 +307,10 @@ DIWARP_EXPORT uint64_t diwarp_cq_quiet_ns(const struct diwarp_cq *cq);
 /* Whether the last run received something, completions or not, or has more to send that may go: who
  * shares a core should poll again before it gives way. Takes no lock. */
 DIWARP_EXPORT bool diwarp_cq_busy(const struct diwarp_cq *cq);
+/* How much of what peers wait for has been done: data and answers sent, acknowledgements that were
+ * asked for, data placed. Not what merely came, nor other acknowledgements, nor probes: a helper
+ * thread whose runs bring no more than these may leave them to the next poll. */
+DIWARP_EXPORT uint64_t diwarp_cq_served(struct diwarp_cq *cq);
 /* As diwarp_poll_cq, but sleeps in the kernel until something completes or timeout_ns has passed.
  */
 DIWARP_EXPORT int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc,

@@ -212,6 +212,14 @@ bool diwarp_cq_busy(const struct diwarp_cq *cq)
     return __atomic_load_n(&cq->busy, __ATOMIC_RELAXED);
 }
 
+uint64_t diwarp_cq_served(struct diwarp_cq *cq)
+{
+    dw_lock(cq->device);
+    uint64_t served = cq->served;
+    dw_unlock(cq->device);
+    return served;
+}
+
 #define WAIT_MAX_FDS 16
 
 /* Of one sleep; the shorter where a post of another thread, or a socket that did not fit the list,

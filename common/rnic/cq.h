@@ -20,6 +20,7 @@ struct diwarp_cq {
     uint64_t ran_ns;  /* the RNIC, last */
     uint64_t used_ns; /* run, or posted for soon after, last; read without the lock */
     bool busy;        /* the last run received something, or has more that goes; likewise */
+    uint64_t served;  /* diwarp_cq_served() */
 };
 
 /* Posts alone, without a run for so long, leave the RNIC to others. */

@@ -70,6 +70,7 @@ static enum dw_rc_verdict on_write(struct diwarp_rc_qp *qp, const struct dw_rc_s
     if (cause)
         return fail(qp, segment, cause);
     dw_copy((void *)(uintptr_t)ddp->to, segment->ulpdu + segment->head_bytes, payload);
+    qp->rc->cq->served++;
     return DW_RC_DONE;
 }
 

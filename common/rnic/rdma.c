@@ -390,7 +390,7 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_segment *seg
                                          IBV_ACCESS_REMOTE_WRITE, &region);
     if (status == DW_STATUS_OK) {
         dw_copy((void *)(uintptr_t)segment->ddp.to, data, length);
-        qp->counters.rx_write_segments++;
+        qp->cq->served++;
     } else if (qp->refused_write != dw_record_key(peer, wr.id)) {
         qp->refused_write = dw_record_key(peer, wr.id);
         send_abort(peer, wr.id, true, status, now_ns);

@@ -421,6 +421,7 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
         qp->granted_records--;
     }
     qp->counters.rx_record_segments++;
+    qp->cq->served++;
     qp->counters.rx_record_bytes += (uint64_t)new_bytes;
     qp->counters.rx_dup_record_bytes += length - (uint64_t)new_bytes;
     if (dw_record_sink_full(&sink->record)) {

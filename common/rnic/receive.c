@@ -257,8 +257,10 @@ static void heard_from(struct dw_peer *peer, uint64_t now_ns)
 static void after_segments(struct dw_peer *peer, const struct dw_llp_header *header,
                            uint64_t now_ns)
 {
-    if (header->flags & DW_LLP_ACK_REQUEST)
+    if (header->flags & DW_LLP_ACK_REQUEST) {
         ack_soon(peer);
+        peer->qp->cq->served++;
+    }
     if (!peer->ah->gone)
         take_ack(peer, header, now_ns);
 }
@@ -284,7 +286,6 @@ static void on_rd_datagram(struct diwarp_qp *qp, const struct dw_llp_header *hea
     case DW_LLP_PROBE:
         dw_peer_on_probe(peer, heard_before_ns, now_ns);
         dw_transmit_bare(peer, DW_LLP_PROBE_REPLY, header->psn);
-        qp->counters.tx_probe_replies++;
         break;
     default:
         break;

@@ -148,7 +148,7 @@ uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes
 
 /* ---- sequenced datagrams ---- */
 
-int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
+static int transmit_any(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
     uint32_t total = 0;
     for (unsigned i = 0; i < n; i++)
@@ -162,6 +162,12 @@ int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n,
     };
     peer->qp->transmitted = true;
     return dw_llp_send(peer->qp->llp, &train);
+}
+
+int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
+{
+    peer->qp->cq->served++;
+    return transmit_any(peer, iov, n, segment);
 }
 
 static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
@@ -226,7 +232,7 @@ static void send_one(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
 {
     struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = bytes};
     /* Nothing to do when refused: a timer stands behind each of these. */
-    (void)dw_transmit_train(peer, &iov, 1, bytes);
+    (void)transmit_any(peer, &iov, 1, bytes);
 }
 
 void dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
@@ -250,6 +256,7 @@ void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_con
     size_t bytes = dw_ddp_put(segment + DW_SEGMENT_LEN_BYTES, &ddp);
     bytes += dw_record_control_put(segment + DW_SEGMENT_LEN_BYTES + bytes, control);
     dw_put_be16(segment, (uint16_t)bytes);
+    peer->qp->cq->served++;
     send_one(peer, buf,
              dw_put_trailer(peer->qp, buf, lead + DW_SEGMENT_LEN_BYTES + (uint32_t)bytes));
 }
