@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages arrive though neither side calls MPI: each rank starts an exchange with its neighbour
- * and then only looks at its own receive buffer. For transports with a progress thread.
+ * and then only looks at its own receive buffer. For transports with a progress thread. --threads:
+ * asks for MPI_THREAD_MULTIPLE.
  */
 #include "test/mpi/mpi_payload.h"
 #include "test/mpi/mpi_test.h"
 
 #define PATIENCE_S 20.0
 #define ROUNDS     5
+
+/* Who takes a few of them in each sleep of milliseconds has not all of them by then. */
+#define BACKLOG            50000
+#define BACKLOG_PATIENCE_S 4.0
 
 static const size_t sizes[] = {1, 1000, 40000, 300000, 4194304};
 #define SIZE_COUNT (sizeof(sizes) / sizeof(sizes[0]))
@@ -21,10 +26,11 @@ static double seconds(void)
 }
 
 /* Without MPI: another thread writes the buffer, if any does. */
-static bool arrives(const unsigned char *buf, const unsigned char *expected, size_t size)
+static bool arrives(const unsigned char *buf, const unsigned char *expected, size_t size,
+                    double patience_s)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    double end = seconds() + PATIENCE_S;
+    double end = seconds() + patience_s;
 
     while (memcmp(buf, expected, size)) {
         if (seconds() > end)
@@ -49,8 +55,8 @@ static void exchange(int peer, size_t size, int round)
     mt_phase("exchange of %zu B with rank %d, round %d", size, peer, round);
     MPI_Irecv(in.data, mt_count(size), MPI_BYTE, peer, round, MPI_COMM_WORLD, &requests[0]);
     MPI_Isend(out, mt_count(size), MPI_BYTE, peer, round, MPI_COMM_WORLD, &requests[1]);
-    MT_CHECK(arrives(in.data, expected, size), "nothing came in %.0f s without MPI calls",
-             PATIENCE_S);
+    MT_CHECK(arrives(in.data, expected, size, PATIENCE_S),
+             "nothing came in %.0f s without MPI calls", PATIENCE_S);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     mt_buf_verify(&in, key_in, "exchange");
     mt_buf_fini(&in);
@@ -58,9 +64,42 @@ static void exchange(int peer, size_t size, int round)
     free(out);
 }
 
+/* Many small messages at once: they share datagrams, so all are there long before all have been
+ * handed on. */
+static void exchange_many(int peer)
+{
+    MPI_Request *requests = mt_alloc(2 * BACKLOG * sizeof(*requests));
+    uint64_t *in = mt_alloc(BACKLOG * sizeof(*in)), *out = mt_alloc(BACKLOG * sizeof(*out));
+    const uint64_t last = BACKLOG;
+
+    mt_phase("%d messages with rank %d", BACKLOG, peer);
+    for (int i = 0; i < BACKLOG; i++) {
+        in[i] = 0;
+        out[i] = (uint64_t)i + 1;
+        MPI_Irecv(&in[i], 1, MPI_UINT64_T, peer, 0, MPI_COMM_WORLD, &requests[i]);
+    }
+    MPI_Sendrecv(NULL, 0, MPI_BYTE, peer, 1, NULL, 0, MPI_BYTE, peer, 1, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    for (int i = 0; i < BACKLOG; i++)
+        MPI_Isend(&out[i], 1, MPI_UINT64_T, peer, 0, MPI_COMM_WORLD, &requests[BACKLOG + i]);
+    MT_CHECK(arrives((const unsigned char *)&in[BACKLOG - 1], (const unsigned char *)&last,
+                     sizeof(last), BACKLOG_PATIENCE_S),
+             "the last of %d messages did not come in %.0f s without MPI calls", BACKLOG,
+             BACKLOG_PATIENCE_S);
+    MPI_Waitall(2 * BACKLOG, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < BACKLOG; i++)
+        MT_CHECK(in[i] == out[i], "message %d is %llu", i, (unsigned long long)in[i]);
+    free(out);
+    free(in);
+    free(requests);
+}
+
 int main(int argc, char **argv)
 {
-    mt_start(argc, argv, "async_progress", MPI_THREAD_SINGLE);
+    const bool threads = argc > 1 && 0 == strcmp(argv[argc - 1], "--threads");
+
+    mt_start(argc - threads, argv, "async_progress",
+             threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
     for (int round = 0; round < (mt.quick ? 1 : ROUNDS); round++) {
         int peer = mt.rank ^ 1;
 
@@ -68,6 +107,9 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < SIZE_COUNT && peer < mt.size; i++)
             exchange(peer, sizes[i], round);
     }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if ((mt.rank ^ 1) < mt.size)
+        exchange_many(mt.rank ^ 1);
     mt_phase("last barrier");
     MPI_Barrier(MPI_COMM_WORLD);
     mt_finish("messages up to %zu B, no MPI calls meanwhile", sizes[SIZE_COUNT - 1]);
