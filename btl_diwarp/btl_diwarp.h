@@ -206,7 +206,6 @@ struct mca_btl_diwarp_module {
     bool polling;        /* a thread is inside progress, or the helper runs the RNIC */
     unsigned long polls; /* progress calls, for the helper to see */
     int fd;              /* readable when something comes, for poll(2) */
-    const uint64_t *received; /* a counter that moves when something has come */
 
     bool threaded;        /* the program asked for threads */
     struct mca_btl_diwarp_cores cores;

@@ -43,7 +43,8 @@ static const struct pace pace_auto = {500000, 4000000, 2}, pace_on = {50000, 100
 
 /* Wakes in a row that serve nobody, before it leaves what comes to the next look. */
 #define IDLE_WAKES_MOST 2
-/* Over RC, the most runs between two that ask which of many streams are readable. */
+/* Over RC, the most runs between two that ask which of many streams are readable
+ * (WAIT_EVERY_ALONE in rc_run.c). */
 #define EMPTY_RUNS_MOST 32
 
 /* Of one sleep while it has taken over. The application wakes it when it polls: what was read is
@@ -63,7 +64,11 @@ struct helper {
     unsigned long absence; /* polls, when it last ran the RNIC */
 };
 
-enum run { RUN_NOTHING, RUN_RECEIVED, RUN_SERVED };
+/* What one run of the RNIC did. */
+struct run {
+    bool more;   /* it brought something, or can send more: another may, too */
+    bool served; /* a peer */
+};
 
 static struct timespec timespec_of(uint64_t ns)
 {
@@ -79,6 +84,11 @@ static bool stopping(const struct mca_btl_diwarp_module *module)
 static unsigned long polls_of(const struct mca_btl_diwarp_module *module)
 {
     return __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
+}
+
+static bool still_away(const struct mca_btl_diwarp_module *module, unsigned long polls)
+{
+    return polls_of(module) == polls && !stopping(module);
 }
 
 /* Of all ranks on a core of this process, about; 0: it has its cores to itself. */
@@ -113,30 +123,26 @@ static bool pml_takes_messages(const struct mca_btl_diwarp_module *module)
 }
 
 /* One run, unless the application came back. */
-static enum run run_once(struct helper *helper)
+static struct run run_once(struct helper *helper)
 {
     struct mca_btl_diwarp_module *module = helper->module;
-    uint64_t received, served;
+    struct run run = {.more = false};
+    uint64_t served;
     int handed = 0;
-    enum run result = RUN_NOTHING;
 
     if (!mca_btl_diwarp_polling_begin(module)) {
-        return result;
+        return run;
     }
-    received = *module->received; /* only who polls receives */
     served = diwarp_cq_served(module->cq);
     if (module->helper_calls_back && pml_takes_messages(module)) {
         handed = mca_btl_diwarp_poll_and_call_back(module);
     } else {
         (void)diwarp_run_cq(module->cq);
     }
-    if (diwarp_cq_served(module->cq) != served || (helper->wanted && handed > 0)) {
-        result = RUN_SERVED;
-    } else if (handed > 0 || *module->received != received) {
-        result = RUN_RECEIVED;
-    }
+    run.more = handed > 0 || diwarp_cq_busy(module->cq);
+    run.served = diwarp_cq_served(module->cq) != served || (helper->wanted && handed > 0);
     mca_btl_diwarp_polling_end(module);
-    return result;
+    return run;
 }
 
 static void take_event(struct mca_btl_diwarp_module *module)
@@ -162,18 +168,13 @@ static void sleep_until_due(struct mca_btl_diwarp_module *module, unsigned long 
     }
     period = timespec_of(idle_ns < SLEEP_LONGEST_NS ? idle_ns : SLEEP_LONGEST_NS);
     __atomic_store_n(&module->helper_asleep, true, __ATOMIC_SEQ_CST);
-    if (polls_of(module) == polls && !stopping(module)) {
+    if (still_away(module, polls)) {
         (void)ppoll(fds, 2, &period, NULL);
     }
     __atomic_store_n(&module->helper_asleep, false, __ATOMIC_RELAXED);
     if (fds[1].revents & POLLIN) {
         take_event(module);
     }
-}
-
-static bool still_away(const struct mca_btl_diwarp_module *module, unsigned long polls)
-{
-    return polls_of(module) == polls && !stopping(module);
 }
 
 static bool readable(struct mca_btl_diwarp_module *module)
@@ -190,10 +191,10 @@ static bool run_until_empty(struct helper *helper, unsigned long polls)
     bool served = false;
 
     while (still_away(helper->module, polls)) {
-        enum run result = run_once(helper);
+        struct run run = run_once(helper);
 
-        served |= RUN_SERVED == result;
-        if (RUN_NOTHING != result) {
+        served |= run.served;
+        if (run.more) {
             empty_runs = 0;
         } else if (++empty_runs >= EMPTY_RUNS_MOST || !readable(helper->module)) {
             break;
@@ -217,6 +218,7 @@ static void judge(struct helper *helper, unsigned long polls, bool useful)
 static void take_over(struct helper *helper, unsigned long polls)
 {
     struct mca_btl_diwarp_module *module = helper->module;
+    /* On shared cores others wait longer for the next look than for this one's turn. */
     const bool stays = helper->wanted || turns_ns(module) > 0;
     bool useful = run_until_empty(helper, polls);
     unsigned idle_wakes = useful ? 0 : IDLE_WAKES_MOST;
@@ -253,7 +255,8 @@ static void look(struct helper *helper)
 {
     unsigned long polls = polls_of(helper->module);
 
-    if (polls != helper->looked && helper->worth > 0) {
+    /* The absence that it saw last is over: the next may come soon. */
+    if (polls != helper->looked && helper->looked == helper->absence && helper->worth > 0) {
         helper->look_ns = helper->pace->shortest_ns;
     }
     helper->looked = polls;

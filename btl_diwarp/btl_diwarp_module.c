@@ -229,7 +229,6 @@ static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
     }
     diwarp_query_qp(module->qp, &qp);
     module->fd = qp.fd;
-    module->received = &diwarp_query_counters(module->qp)->rx_datagrams;
     check_rcvbuf(module);
     show_opened(module);
     return 0;

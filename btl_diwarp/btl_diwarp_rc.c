@@ -140,7 +140,6 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
         return error;
     }
     module->fd = diwarp_rc_fd(module->cq);
-    module->received = &diwarp_query_rc_counters(module->cq)->rc_rx_syscalls;
     fit_function_table(&module->super);
     show_opened(module);
     return 0;

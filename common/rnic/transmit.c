@@ -166,8 +166,9 @@ static int transmit_any(struct dw_peer *peer, const struct iovec *iov, unsigned 
 
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
-    peer->qp->cq->served++;
-    return transmit_any(peer, iov, n, segment);
+    int rc = transmit_any(peer, iov, n, segment);
+    peer->qp->cq->served += rc != -EAGAIN;
+    return rc;
 }
 
 static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
@@ -228,18 +229,18 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
 
 /* ---- the others ---- */
 
-static void send_one(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
+/* Nothing is to be done when it is refused: a timer stands behind each of these. */
+static int send_one(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
 {
     struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = bytes};
-    /* Nothing to do when refused: a timer stands behind each of these. */
-    (void)transmit_any(peer, &iov, 1, bytes);
+    return transmit_any(peer, &iov, 1, bytes);
 }
 
 void dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
 {
     uint8_t buf[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_CRC_BYTES];
     dw_put_lead(peer, buf, type, 0, psn);
-    send_one(peer, buf, dw_put_trailer(peer->qp, buf, dw_lead_bytes(peer)));
+    (void)send_one(peer, buf, dw_put_trailer(peer->qp, buf, dw_lead_bytes(peer)));
 }
 
 void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_control *control)
@@ -256,7 +257,6 @@ void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_con
     size_t bytes = dw_ddp_put(segment + DW_SEGMENT_LEN_BYTES, &ddp);
     bytes += dw_record_control_put(segment + DW_SEGMENT_LEN_BYTES + bytes, control);
     dw_put_be16(segment, (uint16_t)bytes);
-    peer->qp->cq->served++;
-    send_one(peer, buf,
-             dw_put_trailer(peer->qp, buf, lead + DW_SEGMENT_LEN_BYTES + (uint32_t)bytes));
+    bytes = dw_put_trailer(peer->qp, buf, lead + DW_SEGMENT_LEN_BYTES + (uint32_t)bytes);
+    peer->qp->cq->served += send_one(peer, buf, (uint32_t)bytes) != -EAGAIN;
 }
