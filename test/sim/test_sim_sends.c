@@ -66,6 +66,24 @@ static void send__ack_lost__delivered_once(void **state)
     fixture_close(f);
 }
 
+/* Who runs the RNIC as long as that serves somebody would try again without a pause. */
+static void send__socket_full__serves_nobody(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data[64] = {0};
+    fixture_open(f);
+    f->world.net.full_host = 2; /* node 1 */
+    assert_int_equal(fixture_post(f, 0, 1, 9, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
+    sim_world_run_for(&f->world, SECOND / 100);
+    assert_int_equal(diwarp_cq_served(f->world.nodes[0].cq), 0);
+    f->world.net.full_host = 0;
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(diwarp_cq_served(f->world.nodes[0].cq), 1);
+    fixture_assert_status(f, 0, 9, IBV_WC_SEND, IBV_WC_SUCCESS);
+    fixture_close(f);
+}
+
 /* A program that computes between its sends may be far from its next call of MPI: only bursts wait
  * for company. */
 static void send__after_a_pause__goes_at_once(void **state)
@@ -310,6 +328,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(send__ack_lost__delivered_once),
+        cmocka_unit_test(send__socket_full__serves_nobody),
         cmocka_unit_test(send__after_a_pause__goes_at_once),
         cmocka_unit_test(send__slow_calls__still_a_burst),
         cmocka_unit_test(send__after_pauses__in_vain__in_few_datagrams),
