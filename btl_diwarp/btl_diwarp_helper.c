@@ -39,7 +39,9 @@ struct pace {
     uint64_t shortest_ns, longest_ns;
     unsigned worth_most; /* absences in a row that may be of no use before that is forgotten */
 };
-static const struct pace pace_auto = {500000, 4000000, 2}, pace_on = {50000, 1000000, 8};
+static const struct pace pace_auto = {
+    .shortest_ns = 500000, .longest_ns = 4000000, .worth_most = 2};
+static const struct pace pace_on = {.shortest_ns = 50000, .longest_ns = 1000000, .worth_most = 8};
 
 /* Wakes in a row that serve nobody, before it leaves what comes to the next look. */
 #define IDLE_WAKES_MOST 2
@@ -203,6 +205,7 @@ static bool run_until_empty(struct helper *helper, unsigned long polls)
     return served;
 }
 
+/* Remembers whether the absence that began after so many polls was of use. */
 static void judge(struct helper *helper, unsigned long polls, bool useful)
 {
     if (useful) {

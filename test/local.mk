@@ -186,8 +186,8 @@ RNIC_TESTS = \
 	test/sim/test_sim_bounds \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_grants \
-	test/sim/test_sim_memory \
 	test/sim/test_sim_many \
+	test/sim/test_sim_memory \
 	test/sim/test_sim_pace \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_refusals \
@@ -197,8 +197,8 @@ RNIC_TESTS = \
 test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
 test_sim_test_sim_grants_SOURCES = $(SIM_SOURCES) test/sim/test_sim_grants.c
-test_sim_test_sim_memory_SOURCES = $(SIM_SOURCES) test/sim/test_sim_memory.c
 test_sim_test_sim_many_SOURCES = $(SIM_SOURCES) test/sim/test_sim_many.c
+test_sim_test_sim_memory_SOURCES = $(SIM_SOURCES) test/sim/test_sim_memory.c
 test_sim_test_sim_pace_SOURCES = $(SIM_SOURCES) test/sim/test_sim_pace.c
 test_sim_test_sim_peers_SOURCES = $(SIM_SOURCES) test/sim/test_sim_peers.c
 test_sim_test_sim_refusals_SOURCES = $(SIM_SOURCES) test/sim/test_sim_refusals.c

@@ -307,9 +307,10 @@ DIWARP_EXPORT uint64_t diwarp_cq_quiet_ns(const struct diwarp_cq *cq);
 /* Whether the last run received something, completions or not, or has more to send that may go: who
  * shares a core should poll again before it gives way. Takes no lock. */
 DIWARP_EXPORT bool diwarp_cq_busy(const struct diwarp_cq *cq);
-/* How much of what peers wait for has been done, over RD and RC: data and answers sent,
- * acknowledgements that were asked for, data placed. Not what merely came, nor other acknowledgements, nor probes: a helper
- * thread whose runs bring no more than these may leave them to the next poll. */
+/* A count of what peers wait for and was done, over RD and RC: data and answers sent,
+ * acknowledgements that were asked for, data placed. Not what merely came, nor other
+ * acknowledgements, nor probes: a helper thread whose runs bring no more than these may leave them
+ * to the next poll. Any thread. */
 DIWARP_EXPORT uint64_t diwarp_cq_served(struct diwarp_cq *cq);
 /* As diwarp_poll_cq, but sleeps in the kernel until something completes or timeout_ns has passed.
  */

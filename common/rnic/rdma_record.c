@@ -420,8 +420,8 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
         sink->counted = false; /* nothing of it is under way: others may have its place */
         qp->granted_records--;
     }
-    qp->counters.rx_record_segments++;
     qp->cq->served++;
+    qp->counters.rx_record_segments++;
     qp->counters.rx_record_bytes += (uint64_t)new_bytes;
     qp->counters.rx_dup_record_bytes += length - (uint64_t)new_bytes;
     if (dw_record_sink_full(&sink->record)) {
