@@ -337,6 +337,8 @@ void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
 /* Opens device, PD, CQ and QP as the parameters say. OPAL code; on error nothing stays open and the
  * user has been told. multiple: the program asked for MPI_THREAD_MULTIPLE. */
 int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multiple);
+/* Ends the job by way of the PML, which prints info. proc: whom it is about, or NULL. */
+void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
 /* Gives everything back; harmless when nothing is open. */
 void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module);
 

@@ -158,9 +158,5 @@ void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
     opal_show_help(MCA_BTL_DIWARP_HELP_FILE, connected ? "connection lost" : "peer gone", true,
                    opal_process_info.nodename, OPAL_PROC_MY_NAME.vpid, host, name->rank, where,
                    why);
-    if (NULL == module->error_cb) {
-        opal_output(0, "%s", info);
-        abort();
-    }
-    module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, info);
+    mca_btl_diwarp_fail(module, proc, info);
 }

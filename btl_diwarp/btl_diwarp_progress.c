@@ -4,6 +4,8 @@
 #include "btl_diwarp/btl_diwarp_work.h"
 
 #include "opal/runtime/opal_progress.h"
+#include "opal/util/proc.h"
+#include "opal/util/show_help.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -138,11 +140,25 @@ static void call_back(struct mca_btl_diwarp_module *module, const struct diwarp_
     __atomic_store_n(&module->caller, NO_THREAD, __ATOMIC_RELAXED);
 }
 
+/* The CQ had no memory to grow. */
+static void on_overrun(struct mca_btl_diwarp_module *module)
+{
+    char info[] = "diwarp: out of memory: what was sent or received cannot be told any more";
+
+    opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "out of memory", true, opal_process_info.nodename,
+                   "queuing completions");
+    mca_btl_diwarp_fail(module, NULL, info);
+}
+
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
 {
     struct diwarp_wc wc[WC_BATCH];
     int count = diwarp_poll_cq(module->cq, WC_BATCH, wc);
 
+    if (OPAL_UNLIKELY(count < 0)) {
+        on_overrun(module);
+        return 0;
+    }
     if (count > 0 || OPAL_UNLIKELY(mca_btl_diwarp_work_waiting(module) > 0)) {
         call_back(module, wc, count);
     }

@@ -291,7 +291,9 @@ struct diwarp_wc {
 DIWARP_EXPORT struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe);
 DIWARP_EXPORT void diwarp_destroy_cq(struct diwarp_cq *cq);
 
-/* Runs the RNIC once for every QP of the CQ, then hands out at most n completions. Never blocks. */
+/* Runs the RNIC once for every QP of the CQ, then hands out at most n completions. Never blocks.
+ * -ENOMEM: the CQ was overrun, for want of memory to grow, and a completion is lost; from then on
+ * it hands nothing out, as in verbs, and only its destruction is left. */
 DIWARP_EXPORT int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc);
 /* Runs the RNIC without handing anything out, for a helper thread while the application does not
  * poll: flushes, acknowledges, resends, places records; what completes waits for the next poll. The

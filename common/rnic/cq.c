@@ -66,8 +66,10 @@ bool dw_cq_trim(struct diwarp_cq *cq)
  * of overrunning keeps verbs' "CQ overrun kills the QP" away from the application. */
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
 {
-    if (cq->count == cq->capacity && !resize(cq, cq->capacity * 2))
-        abort(); /* a completion cannot be lost; nothing can be undone at this point */
+    if (cq->count == cq->capacity && !resize(cq, cq->capacity * 2)) {
+        cq->overrun = true;
+        return;
+    }
     cq->ring[(cq->head + cq->count++) % cq->capacity] = *wc;
     if (cq->count > cq->most)
         cq->most = cq->count;
@@ -179,7 +181,7 @@ int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
         (void)run(cq);
     else if (cq->rc)
         dw_rc_flush_lazy(cq->rc);
-    int taken = take(cq, n, wc);
+    int taken = cq->overrun ? -ENOMEM : take(cq, n, wc);
     dw_unlock(cq->device);
     return taken;
 }

@@ -19,6 +19,7 @@ struct diwarp_cq {
     uint32_t qp_num;  /* of the QP that was attached last */
     uint64_t ran_ns;  /* the RNIC, last */
     uint64_t used_ns; /* run, or posted for soon after, last; read without the lock */
+    bool overrun;     /* a completion is lost: it is of no use any more */
     bool busy;        /* the last run received something, or has more that goes; likewise */
     uint64_t served;  /* diwarp_cq_served() */
 };
@@ -34,6 +35,7 @@ static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
 void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp);
 /* Its completions go with it: what they point to does. */
 void dw_cq_detach(struct diwarp_qp *qp);
+/* Without memory to grow the CQ is overrun. */
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
 /* Halves what was not needed since the last time; true: there may be more. */
 bool dw_cq_trim(struct diwarp_cq *cq);

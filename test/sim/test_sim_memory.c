@@ -33,6 +33,31 @@ void *__wrap_realloc(void *old, size_t bytes)
     return no_realloc ? NULL : __real_realloc(old, bytes);
 }
 
+/* As verbs have it: what it cannot tell is lost, and the CQ with it, not the process. */
+static void poll_cq__overrun_when_it_cannot_grow(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    const struct diwarp_wc wc = {.wc = {.opcode = IBV_WC_SEND}};
+    struct diwarp_wc polled;
+    fixture_open(f);
+    struct diwarp_cq *cq = f->world.nodes[0].cq;
+    const uint32_t capacity = cq->capacity;
+    no_malloc_of_bytes = 2 * capacity * sizeof wc;
+    for (uint32_t i = 0; i < capacity; i++)
+        dw_cq_push(cq, &wc);
+    assert_false(cq->overrun);
+    dw_cq_push(cq, &wc);
+    no_malloc_of_bytes = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(diwarp_poll_cq(cq, 1, &polled), -ENOMEM);
+        assert_int_equal(diwarp_wait_cq(cq, 1, &polled, SECOND), -ENOMEM);
+    }
+    cq->overrun = false; /* for what closes the fixture */
+    cq->count = 0;
+    fixture_close(f);
+}
+
 /* The data is there, but the source cannot be told: a success, and a peer that is gone. */
 static void read__complete__cannot_tell_the_source(void **state)
 {
@@ -137,6 +162,7 @@ static void read__no_memory_for_the_map(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(poll_cq__overrun_when_it_cannot_grow),
         cmocka_unit_test(read__complete__cannot_tell_the_source),
         cmocka_unit_test(read__no_memory_for_the_map),
         cmocka_unit_test(reads__more_than_there_is_memory_for_timers),
