@@ -56,6 +56,7 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/udp_open.c \
 	common/llp/udp.h \
 	common/rel/delay.h \
+	common/rel/recordwin.h \
 	common/rel/ranges.c \
 	common/rel/ranges.h \
 	common/rel/record.c \
@@ -105,6 +106,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/rc_terminate.c \
 	common/rnic/rdma.c \
 	common/rnic/rdma.h \
+	common/rnic/rdma_grant.c \
+	common/rnic/rdma_grant.h \
 	common/rnic/rdma_record.c \
 	common/rnic/rdma_record.h \
 	common/rnic/receive.c \

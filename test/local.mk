@@ -151,6 +151,7 @@ UNIT_TESTS = \
 	test/unit/test_rdmap \
 	test/unit/test_record \
 	test/unit/test_record_lossy \
+	test/unit/test_recordwin \
 	test/unit/test_recvwin \
 	test/unit/test_ring \
 	test/unit/test_rtt \

@@ -10,6 +10,7 @@ void dw_record_sink_init(struct dw_record_sink *sink, uint32_t total, uint32_t r
     *sink = (struct dw_record_sink){
         .total = total,
         .reorder_bytes = reorder_bytes,
+        .again_bytes = reorder_bytes,
         .heard_ns = now_ns,
     };
     dw_ranges_init(&sink->map);
@@ -30,6 +31,8 @@ int64_t dw_record_sink_on_segment(struct dw_record_sink *sink, uint32_t offset, 
     sink->heard_ns = now_ns;
     if (new_bytes)
         sink->backoff = 0;
+    sink->again_bytes =
+        sink->again_bytes < UINT32_MAX - length ? sink->again_bytes + length : UINT32_MAX;
     if (offset + length > sink->highest)
         sink->highest = offset + length;
     /* A source may send more than it was granted; what came is accounted as granted. */
@@ -38,33 +41,49 @@ int64_t dw_record_sink_on_segment(struct dw_record_sink *sink, uint32_t offset, 
     return new_bytes;
 }
 
-static uint32_t end_of(const struct dw_range *holes, unsigned n, unsigned max, uint32_t limit)
+/* Keeps of n holes, of at most `max`, as many bytes as may be asked for; `until`: where they were
+ * looked for. */
+static unsigned ask(struct dw_record_sink *sink, struct dw_range *holes, unsigned n, unsigned max,
+                    uint32_t until)
 {
-    return n == max ? holes[n - 1].end : limit;
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t bytes = holes[i].end - holes[i].start;
+        if (bytes >= sink->again_bytes) {
+            holes[i].end = holes[i].start + sink->again_bytes;
+            sink->again_bytes = 0;
+            sink->requested = holes[i].end;
+            return holes[i].end > holes[i].start ? i + 1 : i;
+        }
+        sink->again_bytes -= bytes;
+    }
+    sink->requested = n == max ? holes[n - 1].end : until;
+    return n;
 }
 
-unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, struct dw_range *holes, unsigned max)
+unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, uint32_t again_max,
+                               struct dw_range *holes, unsigned max)
 {
     if (sink->map.count <= 1 && sink->map.bytes == sink->highest)
         return 0;
-    if (sink->highest < sink->reorder_bytes ||
-        sink->highest - sink->reorder_bytes < sink->requested)
+    uint32_t limit = sink->highest > sink->reorder_bytes ? sink->highest - sink->reorder_bytes : 0;
+    if (limit < sink->lost)
+        limit = sink->lost;
+    if (limit <= sink->requested)
         return 0;
-    uint32_t limit = sink->highest - sink->reorder_bytes;
-    unsigned n = dw_ranges_missing(&sink->map, sink->requested, limit, holes, max);
-    sink->requested = end_of(holes, n, max, limit);
-    return n;
+    if (sink->again_bytes > again_max)
+        sink->again_bytes = again_max;
+    return ask(sink, holes, dw_ranges_missing(&sink->map, sink->requested, limit, holes, max), max,
+               limit);
 }
 
-unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, struct dw_range *holes,
-                                   unsigned max)
+unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, uint32_t again_bytes,
+                                   struct dw_range *holes, unsigned max)
 {
-    unsigned n = dw_ranges_missing(&sink->map, 0, sink->granted, holes, max);
     sink->backoff++;
-    uint32_t until = end_of(holes, n, max, sink->granted);
-    if (sink->requested < until)
-        sink->requested = until;
-    return n;
+    sink->lost = sink->highest;
+    sink->again_bytes = again_bytes;
+    return ask(sink, holes, dw_ranges_missing(&sink->map, 0, sink->granted, holes, max), max,
+               sink->granted);
 }
 
 void dw_record_source_init(struct dw_record_source *source, uint32_t total, uint32_t granted)

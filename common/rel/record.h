@@ -19,6 +19,8 @@ struct dw_record_sink {
     uint32_t granted;       /* the source may send [0, granted) */
     uint32_t highest;       /* end of the furthest byte that came */
     uint32_t requested;     /* holes before this have been asked for; the timer asks again */
+    uint32_t lost;          /* holes before this are losses, by a time-out */
+    uint32_t again_bytes;   /* that may be asked for now */
     uint32_t reorder_bytes; /* a hole this far behind `highest` is a loss */
     unsigned backoff;       /* fruitless time-outs in a row */
     uint64_t heard_ns;      /* last arrival, or the opening */
@@ -44,11 +46,16 @@ static inline uint32_t dw_record_sink_due_bytes(const struct dw_record_sink *sin
     return sink->granted - (uint32_t)sink->map.bytes;
 }
 
-/* Holes that reordering no longer explains and that have not been asked for: at most `max`. */
-unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, struct dw_range *holes, unsigned max);
-/* The time-out: every hole below the grant, at most `max`. */
-unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, struct dw_range *holes,
-                                   unsigned max);
+/* Holes that are lost, or that reordering no longer explains, and that have not been asked for: at
+ * most `max`, and as many bytes as have come since, of which no more than again_max are saved up:
+ * asked for at the rate at which things come, it does not fill the queue again that it was lost
+ * of. */
+unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, uint32_t again_max,
+                               struct dw_range *holes, unsigned max);
+/* The time-out: holes below the grant, at most `max` and again_bytes. Others that something came
+ * behind follow as these come (dw_record_sink_on_gap()). */
+unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, uint32_t again_bytes,
+                                   struct dw_range *holes, unsigned max);
 
 /* ---- source ---- */
 

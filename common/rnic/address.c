@@ -163,7 +163,9 @@ static void set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint
     ah->addr = *addr;
     ah->token = token;
     ah->local_interface = local_interface & 15u; /* below DIWARP_MAX_INTERFACES */
-    ah->datagram_max_bytes = dw_datagram_max_bytes(ah->qp->device, addr->family, mtu_bytes);
+    _Static_assert(DW_LLP_TRAIN_BYTES <= UINT16_MAX, "the length of a datagram fits");
+    ah->datagram_max_bytes =
+        (uint16_t)dw_datagram_max_bytes(ah->qp->device, addr->family, mtu_bytes);
 }
 
 int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,

@@ -5,6 +5,7 @@
 
 #include "common/include/diwarp.h"
 #include "common/llp/llp.h"
+#include "common/rel/recordwin.h"
 #include "common/rel/recvwin.h"
 #include "common/rel/rtt.h"
 #include "common/wire/llp_header.h"
@@ -29,10 +30,19 @@ struct diwarp_ah {
     struct diwarp_name name;
     uint64_t token;
     struct dw_llp_addr addr;
-    uint32_t datagram_max_bytes;
-    uint32_t incarnation; /* valid once heard */
-    uint32_t next_psn;    /* at rest: the first that has not been sent */
-    uint32_t ack;         /* at rest: the first that has not come; none after it has, either */
+    uint16_t datagram_max_bytes;
+    struct dw_recordwin recordwin; /* of its records to us */
+    uint32_t incarnation;          /* valid once heard */
+    union {
+        struct {               /* at rest */
+            uint32_t next_psn; /* the first that has not been sent */
+            uint32_t ack;      /* the first that has not come; none after it has, either */
+        };
+        struct {                        /* awake */
+            uint32_t records_due_bytes; /* granted, not yet here, but for those set aside */
+            struct dw_record_round record_round;
+        };
+    };
     uint32_t send_msn;
     struct dw_rtt rtt;
     uint32_t owners;                            /* handles given out */

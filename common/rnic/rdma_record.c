@@ -6,199 +6,49 @@
 #include <stdlib.h>
 
 #include "common/base/copy.h"
-#include "common/rnic/rdma.h"
+#include "common/rnic/rdma_grant.h"
 #include "common/rnic/send.h"
 #include "common/rnic/transmit.h"
 #include "common/wire/crc32c.h"
 
 /* Open records per QP and end; beyond, posts give -ENOMEM and peers' requests are refused. */
 #define RECORDS_MAX UINT16_MAX
-/* No grant below this part of the budget, unless it ends the record: each costs a datagram. */
-#define GRANT_MIN_SHARE_DEN 4
 /* Time-outs in a row, of a source that is heard and sends nothing of what was granted; it is set
  * aside then, as one that is silent. */
 #define FRUITLESS_MAX 8
-/* What a record takes of the budget at least: its datagram's truesize in our receive buffer. */
-#define RECORD_MIN_BYTES 1024
 
-/* ---- grants ---- */
-
-static bool budget_is_spent(const struct diwarp_qp *qp)
-{
-    return qp->granted_bytes >= qp->grant_budget_bytes ||
-           (uint64_t)qp->granted_records * RECORD_MIN_BYTES >= qp->grant_budget_bytes;
-}
-
-/* What may be granted to the sink now; 0: wait. */
-static uint32_t grantable(const struct dw_sink *sink)
-{
-    const struct diwarp_qp *qp = sink->peer->qp;
-    uint32_t budget = qp->granted_bytes < qp->grant_budget_bytes
-                          ? qp->grant_budget_bytes - (uint32_t)qp->granted_bytes
-                          : 0;
-    uint32_t left = sink->record.total - sink->record.granted;
-    if (budget >= left)
-        return left;
-    if (budget < qp->grant_budget_bytes / GRANT_MIN_SHARE_DEN)
-        return 0;
-    /* Whole datagrams: a remainder would travel in one of its own. */
-    uint32_t payload = dw_record_payload_bytes(sink->peer);
-    return budget > payload ? budget - budget % payload : budget;
-}
+/* ---- sink ---- */
 
 static uint64_t sink_deadline_ns(const struct dw_sink *sink)
 {
     return sink->record.heard_ns + dw_peer_rto_ns(sink->peer, sink->record.backoff);
 }
 
-/* Lazy, like the peer's: a timer that is set earlier looks again when it fires. */
-static void arm(struct dw_sink *sink)
+void dw_sink_arm(struct dw_sink *sink)
 {
     if (!sink->timer.slot)
         dw_heap_set(&sink->peer->qp->timers, &sink->timer, sink_deadline_ns(sink));
 }
 
-static bool grant(struct dw_sink *sink, uint64_t now_ns)
+static void ask_for(struct dw_sink *sink, const struct dw_range *missing, unsigned n)
 {
-    uint32_t bytes = sink->counted || !budget_is_spent(sink->peer->qp) ? grantable(sink) : 0;
-    if (!bytes)
-        return false;
-    sink->peer->qp->granted_records += !sink->counted;
-    sink->counted = true;
-    /* Nothing was due: the silence until now was ours. */
-    if (!dw_record_sink_due_bytes(&sink->record))
-        sink->record.heard_ns = now_ns;
-    sink->record.granted += bytes;
-    sink->peer->qp->granted_bytes += bytes;
-    if (sink->record.granted == sink->record.total)
-        dw_list_remove(&sink->want_link);
-    arm(sink);
-    return true;
+    struct dw_peer *peer = sink->peer;
+    uint32_t payload = dw_record_payload_bytes(peer);
+    for (unsigned i = 0; i < n; i++)
+        dw_recordwin_on_lost(&peer->ah->recordwin, &peer->ah->record_round,
+                             missing[i].end - missing[i].start, payload);
+    dw_sink_send_status(sink, missing, n);
 }
-
-/* A write was opened by the source itself; of a read it knows once the request has left. A grant
- * that overtakes the request would be lost until the time-out. */
-static bool is_known_to_source(const struct dw_sink *sink)
-{
-    return sink->region ||
-           (sink->requested && dw_serial_before(sink->request_psn, sink->peer->sendwin.next_psn));
-}
-
-/* One that is silent is not granted more before what it has been granted goes on. */
-static bool may_be_granted(const struct dw_sink *sink)
-{
-    return is_known_to_source(sink) && !sink->peer->sinks_aside;
-}
-
-/* Every run walks the list: what waits for its request to be sent, or for a silent peer, which may
- * be thousands, is not in it meanwhile. */
-static void park(struct dw_sink *sink)
-{
-    if (!sink->peer->sinks_aside && (sink->region || sink->requested))
-        return;
-    sink->parked = true;
-    dw_list_remove(&sink->want_link);
-}
-
-static void unpark(struct dw_sink *sink)
-{
-    if (!sink->parked)
-        return;
-    sink->parked = false;
-    dw_list_append(&sink->peer->qp->want, &sink->want_link);
-}
-
-void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn)
-{
-    struct dw_sink *sink = dw_map_get(&peer->qp->sinks, dw_record_key(peer, id));
-    if (!sink)
-        return;
-    sink->requested = true;
-    sink->request_psn = psn;
-    unpark(sink);
-}
-
-uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
-{
-    struct diwarp_qp *qp = sink->peer->qp;
-    if (budget_is_spent(qp))
-        return 0;
-    /* Those before it come first, but for what cannot be told yet. */
-    dw_list_foreach (it, &qp->want) {
-        struct dw_sink *older = dw_container(it, struct dw_sink, want_link);
-        if (older == sink && !sink->peer->sinks_aside)
-            grant(sink, now_ns);
-        if (older == sink || may_be_granted(older))
-            break;
-        park(older);
-    }
-    return sink->record.granted;
-}
-
-bool dw_rdma_may_grant(const struct diwarp_qp *qp)
-{
-    if (budget_is_spent(qp))
-        return false;
-    dw_list_foreach (it, &qp->want) {
-        const struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
-        if (may_be_granted(sink))
-            return grantable(sink) > 0;
-    }
-    return false;
-}
-
-void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
-{
-    if (budget_is_spent(qp))
-        return;
-    dw_list_foreach (it, &qp->want) {
-        struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
-        if (!may_be_granted(sink)) {
-            park(sink);
-            continue;
-        }
-        if (!grant(sink, now_ns))
-            return; /* younger ones wait behind it */
-        dw_sink_send_status(sink, NULL, 0);
-    }
-}
-
-/* What is due of a silent peer, or one that sends nothing of it, is not on its way: others may have
- * it meanwhile. */
-static void set_aside(struct dw_sink *sink)
-{
-    if (sink->aside)
-        return;
-    sink->aside = true;
-    sink->peer->sinks_aside++;
-    sink->peer->qp->granted_bytes -= dw_record_sink_due_bytes(&sink->record);
-    sink->peer->qp->granted_records -= sink->counted;
-}
-
-/* It comes after all, be it beyond the budget: then the next grants wait the longer. */
-static void take_back(struct dw_sink *sink)
-{
-    if (!sink->aside)
-        return;
-    sink->aside = false;
-    sink->peer->qp->granted_bytes += dw_record_sink_due_bytes(&sink->record);
-    sink->peer->qp->granted_records += sink->counted;
-    if (--sink->peer->sinks_aside > 0)
-        return;
-    dw_list_foreach (it, &sink->peer->sinks)
-        unpark(dw_container(it, struct dw_sink, peer_link));
-}
-
-/* ---- sink ---- */
 
 static void ask_again(struct dw_sink *sink, uint64_t now_ns)
 {
     struct dw_range missing[DW_RECORD_MAX_RANGES];
-    unsigned n = dw_record_sink_on_timeout(&sink->record, missing, DW_RECORD_MAX_RANGES);
+    unsigned n = dw_record_sink_on_timeout(&sink->record, dw_record_window_bytes(sink->peer),
+                                           missing, DW_RECORD_MAX_RANGES);
     sink->asked_ns = now_ns;
-    dw_sink_send_status(sink, missing, n);
+    ask_for(sink, missing, n);
     if (sink->record.backoff > FRUITLESS_MAX)
-        set_aside(sink);
+        dw_sink_set_aside(sink);
 }
 
 static bool is_overdue(const struct dw_sink *sink, uint64_t now_ns)
@@ -234,7 +84,7 @@ static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
     if (probed && now_ns >= peer->probe_sent_ns + dw_peer_rto_ns(peer, 0)) {
         bool silent = peer->probe_sent_ns >= peer->heard_ns;
         if (++sink->record.backoff > FRUITLESS_MAX || silent)
-            set_aside(sink);
+            dw_sink_set_aside(sink);
     }
     dw_peer_ask(peer, now_ns);
 }
@@ -247,7 +97,7 @@ static void on_sink_timer(struct dw_timer *timer, uint64_t now_ns)
         on_overdue(sink, now_ns);
         look_later(sink, now_ns);
     } else if (!sink->held && dw_record_sink_due_bytes(&sink->record)) {
-        arm(sink);
+        dw_sink_arm(sink);
     }
 }
 
@@ -296,13 +146,14 @@ static void stop(struct dw_sink *sink)
 {
     dw_crc32c_copy_fence(); /* other threads may use the buffer from now on */
     struct diwarp_qp *qp = sink->peer->qp;
-    take_back(sink);
-    qp->granted_bytes -= dw_record_sink_due_bytes(&sink->record);
+    dw_sink_take_back(sink);
+    uint32_t due = dw_record_sink_due_bytes(&sink->record);
     sink->record.granted = (uint32_t)sink->record.map.bytes;
     qp->granted_records -= sink->counted;
     sink->counted = false;
     sink->parked = false;
     dw_list_remove(&sink->want_link);
+    dw_sink_add_due(sink, -(int64_t)due); /* others may have its place */
     dw_heap_set(&qp->timers, &sink->timer, DW_NEVER);
 }
 
@@ -396,8 +247,9 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
                    uint64_t now_ns)
 {
     struct diwarp_qp *qp = sink->peer->qp;
+    struct diwarp_ah *ah = sink->peer->ah;
     uint32_t granted = sink->record.granted;
-    take_back(sink);
+    dw_sink_take_back(sink);
     int64_t new_bytes = dw_record_sink_on_segment(&sink->record, offset, length, now_ns);
     if (new_bytes < 0) {
         qp->counters.drop_no_buffer++;
@@ -406,15 +258,17 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
     /* Bytes that are there stay as they are: the application may see them, once it is told. */
     if (new_bytes && data)
         dw_copy(sink->addr + offset, data, length);
-    qp->granted_bytes += sink->record.granted - granted;
-    qp->granted_bytes -= (uint32_t)new_bytes;
+    if (new_bytes)
+        dw_recordwin_on_came(&ah->recordwin, &ah->record_round,
+                             dw_record_payload_bytes(sink->peer));
+    dw_sink_add_due(sink, (int64_t)(sink->record.granted - granted) - new_bytes);
     /* The source went beyond its grant: what is lacking is due all the same. */
     if (sink->record.granted != granted) {
         if (sink->record.granted == sink->record.total) {
             sink->parked = false;
             dw_list_remove(&sink->want_link);
         }
-        arm(sink);
+        dw_sink_arm(sink);
     }
     if (sink->counted && !dw_record_sink_due_bytes(&sink->record)) {
         sink->counted = false; /* nothing of it is under way: others may have its place */
@@ -428,9 +282,10 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
         on_full(sink, now_ns);
     } else {
         struct dw_range missing[DW_RECORD_MAX_RANGES];
-        unsigned n = dw_record_sink_on_gap(&sink->record, missing, DW_RECORD_MAX_RANGES);
+        unsigned n = dw_record_sink_on_gap(&sink->record, dw_record_window_bytes(sink->peer),
+                                           missing, DW_RECORD_MAX_RANGES);
         if (n)
-            dw_sink_send_status(sink, missing, n);
+            ask_for(sink, missing, n);
     }
 }
 

@@ -9,7 +9,7 @@
 #include "common/rnic/send.h"
 #include "common/rnic/transmit.h"
 
-#define TICK_NS   1000     /* one round of polls */
+#define TICK_NS   1000      /* one round of polls */
 #define STEPS_MAX 400000000 /* 400 s where a timer is due at each; slow, lossy worlds take 50 */
 #define MAX_WC    16
 #define SIM_JOB   7
@@ -219,12 +219,22 @@ static void check_peer(struct sim_world *world, const struct dw_peer *peer)
     }
 }
 
+static bool any_wants(const struct dw_peer *peer)
+{
+    dw_list_foreach (it, &peer->sinks)
+        if (dw_list_linked(&dw_container(it, struct dw_sink, peer_link)->want_link))
+            return true;
+    return false;
+}
+
 /* Whoever may be granted something some day is in the list, or something will put it back there. */
 static void check_want(struct sim_world *world, const struct dw_sink *sink)
 {
     const bool linked = dw_list_linked(&sink->want_link);
     const bool lacks = !sink->held && sink->record.granted < sink->record.total;
-    const bool waits = sink->peer->sinks_aside || (!sink->region && !sink->requested);
+    const bool full =
+        sink->peer->ah->recordwin.awaited && (sink->peer->ah->records_due_bytes || any_wants(sink->peer));
+    const bool waits = sink->peer->sinks_aside || (!sink->region && !sink->requested) || full;
 
     sim_check(world, !sink->parked || (lacks && !linked && waits));
     sim_check(world, linked == (lacks && !sink->parked));

@@ -114,6 +114,7 @@ static void source__without_a_grant__its_reader_dies(void **state)
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
     struct diwarp_mr *other = fixture_reg(f, 2, remote, RECORD_BYTES);
     f->world.net.filter = lose_sends;
+    fixture_widen(f, 0, 2);
     f->world.nodes[2].paused_until_ns = DW_NEVER;
     assert_int_equal(fixture_post(f, 0, 2, 1, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, other), 0);
     send_one(f, 0, 1, 2, local, 100);
@@ -221,6 +222,7 @@ static void grants__freed__wake_the_next(void **state)
     uint8_t *sink = fixture_payload(3, RECORD_BYTES);
     fixture_open(f);
     acquaint(f);
+    fixture_widen(f, 0, 1);
     struct diwarp_mr *written = fixture_reg(f, 0, local, RECORD_BYTES);
     struct diwarp_mr *read = fixture_reg(f, 2, remote, RECORD_BYTES);
     assert_int_equal(fixture_post(f, 1, 0, 1, IBV_WR_RDMA_WRITE, 0, remote, RECORD_BYTES, written),

@@ -301,9 +301,67 @@ static void qp__shares_cores_later__grants_more(void **state)
     fixture_close(f);
 }
 
+/* A port of 100 Mb/s that queues 64 KiB, on the way to a reader whose buffer takes megabytes: what
+ * is under way is soon what the port holds, and the stream as fast as the port. */
+static void window__finds_what_a_port_holds(void **state)
+{
+    (void)state;
+    enum { READS = 20, BYTES = 1 << 20 };
+    struct fixture *f = fixture_new();
+    uint8_t *remote = fixture_payload(1, BYTES), *local = fixture_payload(2, BYTES);
+    f->config.device.rcvbuf_bytes = 8u << 20;
+    f->config.impairment.port_bytes_per_ns = 0.0125;
+    f->config.impairment.port_bytes = 64u << 10;
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
+    const uint64_t start_ns = f->world.net.now_ns;
+    for (unsigned i = 0; i < READS; i++)
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_RDMA_READ, 0, local, BYTES, mr), 0);
+    while (fixture_count(f, 0, IBV_WC_RDMA_READ) < READS)
+        assert_true(sim_world_step(&f->world));
+    const uint64_t least_ns = (uint64_t)(READS * (BYTES / 0.0125));
+    assert_in_range(f->world.net.now_ns - start_ns, least_ns, least_ns * 5 / 4);
+    assert_memory_equal(local, remote, BYTES);
+    assert_in_range(sim_counters(&f->world, 1)->tx_resent_record_bytes, 1, READS * BYTES / 8);
+    fixture_run(f, SECOND);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+/* One of whom nothing comes has its window, not all the budget: another is served meanwhile. */
+static void window__leaves_budget_to_others(void **state)
+{
+    (void)state;
+    enum { BYTES = 4 << 20, READS = 40, OTHER = 100 };
+    struct fixture *f = fixture_new();
+    uint8_t *remote = fixture_payload(1, BYTES), *local = fixture_payload(2, BYTES);
+    f->config.node_count = 3;
+    f->config.device.rcvbuf_bytes = 8u << 20;
+    fixture_open(f);
+    struct diwarp_mr *mr_1 = fixture_reg(f, 1, remote, BYTES);
+    struct diwarp_mr *mr_2 = fixture_reg(f, 2, remote, BYTES);
+    const uint64_t back_ns = f->world.net.now_ns + 20 * MS;
+    f->world.nodes[1].paused_until_ns = back_ns;
+    for (unsigned i = 0; i < READS; i++)
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_RDMA_READ, 0, local, BYTES, mr_1), 0);
+    assert_int_equal(fixture_post(f, 0, 2, OTHER, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr_2),
+                     0);
+    while (!fixture_count(f, 0, IBV_WC_RDMA_READ))
+        assert_true(sim_world_step(&f->world));
+    assert_true(f->world.net.now_ns < back_ns - 18 * MS);
+    fixture_run(f, 10 * SECOND);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_RDMA_READ), READS + 1);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(window__finds_what_a_port_holds),
+        cmocka_unit_test(window__leaves_budget_to_others),
         cmocka_unit_test(read__grant_after_the_request),
         cmocka_unit_test(read__behind_a_queue_that_never_empties),
         cmocka_unit_test(read__longer_than_the_least_budget),

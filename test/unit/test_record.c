@@ -59,8 +59,8 @@ static void record_sink__nothing_is_full_at_once(void **state)
 
     dw_record_sink_init(&sink, 0, REORDER, 0);
     assert_true(dw_record_sink_full(&sink));
-    assert_int_equal(dw_record_sink_on_gap(&sink, holes, HOLES), 0);
-    assert_int_equal(dw_record_sink_on_timeout(&sink, holes, HOLES), 0);
+    assert_int_equal(dw_record_sink_on_gap(&sink, UINT32_MAX, holes, HOLES), 0);
+    assert_int_equal(dw_record_sink_on_timeout(&sink, UINT32_MAX, holes, HOLES), 0);
     dw_record_sink_fini(&sink);
 }
 
@@ -101,7 +101,7 @@ static void record_sink_on_gap__after_reordering_only(void **state)
     dw_record_sink_init(&sink, 20 * SEGMENT, REORDER, 0);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         assert_int_equal(came(&sink, steps[i].segment), SEGMENT);
-        assert_holes(holes, dw_record_sink_on_gap(&sink, holes, HOLES), steps[i].holes,
+        assert_holes(holes, dw_record_sink_on_gap(&sink, UINT32_MAX, holes, HOLES), steps[i].holes,
                      steps[i].count);
     }
     dw_record_sink_fini(&sink);
@@ -122,9 +122,9 @@ static void record_sink_on_gap__what_did_not_fit_comes_next(void **state)
             {(first + 2) * SEGMENT, (first + 3) * SEGMENT},
         };
         /* highest is 14 segments: those up to the 11th are told lost. */
-        assert_holes(holes, dw_record_sink_on_gap(&sink, holes, 2), expected, 2);
+        assert_holes(holes, dw_record_sink_on_gap(&sink, UINT32_MAX, holes, 2), expected, 2);
     }
-    assert_int_equal(dw_record_sink_on_gap(&sink, holes, 2), 0);
+    assert_int_equal(dw_record_sink_on_gap(&sink, UINT32_MAX, holes, 2), 0);
     dw_record_sink_fini(&sink);
 }
 
@@ -140,11 +140,11 @@ static void record_sink_on_timeout__last_segment_lost(void **state)
     sink.granted = TOTAL;
     for (uint32_t i = 0; i < SEGMENTS - 1; i++) {
         came(&sink, i);
-        assert_int_equal(dw_record_sink_on_gap(&sink, holes, HOLES), 0);
+        assert_int_equal(dw_record_sink_on_gap(&sink, UINT32_MAX, holes, HOLES), 0);
     }
     /* Again and again, as the answer may be lost too. */
     for (unsigned round = 1; round <= 3; round++) {
-        assert_holes(holes, dw_record_sink_on_timeout(&sink, holes, HOLES), &last, 1);
+        assert_holes(holes, dw_record_sink_on_timeout(&sink, UINT32_MAX, holes, HOLES), &last, 1);
         assert_int_equal(sink.backoff, round);
     }
     assert_int_equal(came(&sink, SEGMENTS - 1), SEGMENT - 33);
@@ -163,8 +163,47 @@ static void record_sink_on_timeout__only_below_the_grant(void **state)
     dw_record_sink_init(&sink, 20 * SEGMENT, REORDER, 0);
     sink.granted = 5 * SEGMENT;
     came(&sink, 1);
-    assert_holes(holes, dw_record_sink_on_timeout(&sink, holes, HOLES), expected, 2);
-    assert_holes(holes, dw_record_sink_on_timeout(&sink, holes, 1), expected, 1);
+    assert_holes(holes, dw_record_sink_on_timeout(&sink, UINT32_MAX, holes, HOLES), expected, 2);
+    assert_holes(holes, dw_record_sink_on_timeout(&sink, UINT32_MAX, holes, 1), expected, 1);
+    dw_record_sink_fini(&sink);
+}
+
+/* What was lost of a queue that was full fills it no more: it is asked for as other bytes come. */
+static void record_sink__asks_at_the_rate_at_which_it_gets(void **state)
+{
+    (void)state;
+    struct dw_record_sink sink;
+    struct dw_range holes[HOLES];
+    const struct dw_range first = {SEGMENT, 4 * SEGMENT}, second = {4 * SEGMENT, 5 * SEGMENT};
+
+    dw_record_sink_init(&sink, 20 * SEGMENT, REORDER, 0);
+    sink.granted = sink.total;
+    came(&sink, 0);
+    came(&sink, 15);
+    /* Three at first, and what came, but no more than so much is saved up. */
+    assert_holes(holes, dw_record_sink_on_gap(&sink, REORDER, holes, HOLES), &first, 1);
+    assert_int_equal(dw_record_sink_on_gap(&sink, REORDER, holes, HOLES), 0);
+    came(&sink, 16);
+    assert_holes(holes, dw_record_sink_on_gap(&sink, REORDER, holes, HOLES), &second, 1);
+    dw_record_sink_fini(&sink);
+}
+
+static void record_sink_on_timeout__the_rest_follows_as_it_comes(void **state)
+{
+    (void)state;
+    struct dw_record_sink sink;
+    struct dw_range holes[HOLES];
+    const struct dw_range first = {0, 2 * SEGMENT}, second = {2 * SEGMENT, 3 * SEGMENT};
+
+    dw_record_sink_init(&sink, 8 * SEGMENT, REORDER, 0);
+    sink.granted = sink.total;
+    came(&sink, 5);
+    assert_holes(holes, dw_record_sink_on_timeout(&sink, 2 * SEGMENT, holes, HOLES), &first, 1);
+    came(&sink, 0);
+    assert_holes(holes, dw_record_sink_on_gap(&sink, REORDER, holes, HOLES), &second, 1);
+    came(&sink, 1);
+    assert_int_equal(dw_record_sink_on_gap(&sink, REORDER, holes, HOLES), 1);
+    assert_int_equal(holes[0].start, 3 * SEGMENT);
     dw_record_sink_fini(&sink);
 }
 
@@ -180,10 +219,10 @@ static void record_sink_on_gap__asks_once_next_to_4_gib(void **state)
     sink.granted = UINT32_MAX;
     dw_record_sink_on_segment(&sink, 0, SEGMENT, 1);
     dw_record_sink_on_segment(&sink, 0xfff00000, SEGMENT, 1);
-    assert_holes(holes, dw_record_sink_on_timeout(&sink, holes, HOLES), expected, 2);
-    assert_int_equal(dw_record_sink_on_gap(&sink, holes, HOLES), 0);
+    assert_holes(holes, dw_record_sink_on_timeout(&sink, UINT32_MAX, holes, HOLES), expected, 2);
+    assert_int_equal(dw_record_sink_on_gap(&sink, UINT32_MAX, holes, HOLES), 0);
     dw_record_sink_on_segment(&sink, 0xfffff000, SEGMENT, 2);
-    assert_int_equal(dw_record_sink_on_gap(&sink, holes, HOLES), 0);
+    assert_int_equal(dw_record_sink_on_gap(&sink, UINT32_MAX, holes, HOLES), 0);
     dw_record_sink_fini(&sink);
 }
 
@@ -313,6 +352,8 @@ int main(void)
         cmocka_unit_test(record_sink_on_timeout__last_segment_lost),
         cmocka_unit_test(record_sink_on_timeout__only_below_the_grant),
         cmocka_unit_test(record_sink_on_gap__asks_once_next_to_4_gib),
+        cmocka_unit_test(record_sink__asks_at_the_rate_at_which_it_gets),
+        cmocka_unit_test(record_sink_on_timeout__the_rest_follows_as_it_comes),
         cmocka_unit_test(record_sink_on_segment__map_full_of_ranges),
         cmocka_unit_test(record_source__sends_what_is_granted),
         cmocka_unit_test(record_source_on_status__outside_the_record),

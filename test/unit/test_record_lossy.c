@@ -114,7 +114,7 @@ static void sink_takes(struct world *w, const struct segment *segment)
     }
     assert_for_seed(w->seed, dw_record_sink_on_segment(&w->sink, segment->offset, segment->length,
                                                        w->now_ns) == new_bytes);
-    unsigned count = dw_record_sink_on_gap(&w->sink, holes, HOLES);
+    unsigned count = dw_record_sink_on_gap(&w->sink, UINT32_MAX, holes, HOLES);
     if (count || dw_record_sink_due_bytes(&w->sink) < w->window / 2)
         sink_tells(w, holes, count);
 }
@@ -138,7 +138,7 @@ static void deliver(struct world *w)
     }
     if (w->now_ns - w->sink.heard_ns > QUIET_NS) {
         w->sink.heard_ns = w->now_ns;
-        sink_tells(w, holes, dw_record_sink_on_timeout(&w->sink, holes, HOLES));
+        sink_tells(w, holes, dw_record_sink_on_timeout(&w->sink, UINT32_MAX, holes, HOLES));
     }
 }
 

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What may be under way to the sinks of a QP (rdma_grant.c), as their life changes it. */
+#ifndef DW_RNIC_GRANT_H
+#define DW_RNIC_GRANT_H
+
+#include "common/rnic/rdma.h"
+
+/* Of a peer's records, what may be under way to us. */
+uint32_t dw_record_window_bytes(const struct dw_peer *peer);
+/* So much more is due of the sink's source; less, if it came or will not. */
+void dw_sink_add_due(struct dw_sink *sink, int64_t bytes);
+/* What is due of a silent peer, or one that sends nothing of it, is not on its way: others may have
+ * it meanwhile. */
+void dw_sink_set_aside(struct dw_sink *sink);
+/* It comes after all, be it beyond the budget: then the next grants wait the longer. */
+void dw_sink_take_back(struct dw_sink *sink);
+
+#endif
