@@ -123,11 +123,11 @@ struct mca_btl_diwarp_params {
     unsigned rc_recv_bytes;
     unsigned rc_srq_buffers;
     unsigned rc_mpa_revision;
-    bool rc_markers;
-    bool rc_coalesce;
-    bool connected;
-    bool stats;
-    bool memory_report;
+    int rc_markers; /* DIWARP_OFF or DIWARP_ON, as all that follow */
+    int rc_coalesce;
+    int connected;
+    int stats;
+    int memory_report;
 };
 
 typedef struct mca_btl_diwarp_component_t {

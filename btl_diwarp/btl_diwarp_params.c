@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* A message of 64 KiB, with the PML's header: as far as it is quicker than a rendezvous. */
 #define EAGER_BYTES ((64u << 10) + 256u)
@@ -147,56 +148,88 @@ static void set_defaults(void)
         .rc_recv_bytes = 8192,
         .rc_srq_buffers = 512,
         .rc_mpa_revision = 2,
-        .rc_coalesce = true,
+        .rc_coalesce = DIWARP_ON,
     };
     /* The MCA copies a string default when it registers the variable. */
     params->if_exclude = (char *)(uintptr_t)DIWARP_IF_EXCLUDE_DEFAULT;
 }
 
-static int register_switches(void)
-{
-    static const mca_base_var_enum_value_t values[] = {
-        {DIWARP_OFF, "off"}, {DIWARP_ON, "on"}, {DIWARP_AUTO, "auto"}, {0, NULL}};
-    mca_base_var_enum_t *enumerator = NULL;
-    int rc = mca_base_var_enum_create("btl_diwarp_switch", values, &enumerator);
+/* What the user may turn on and off. */
+struct switch_param {
+    const char *name;
+    const char *help;
+    int *value;
+    mca_base_var_info_lvl_t level;
+    bool automatic; /* it may be left to diwarp, too */
+};
 
-    if (OPAL_SUCCESS != rc) {
-        return rc;
+static const struct switch_param switch_params[] = {
+    {"gso", "UDP segmentation offload: many datagrams in one send call",
+     &mca_btl_diwarp_component.params.gso, OPAL_INFO_LVL_4, true},
+    {"gro", "UDP receive offload: many datagrams in one receive call",
+     &mca_btl_diwarp_component.params.gro, OPAL_INFO_LVL_4, true},
+    {"crc",
+     "CRC32C over each datagram, over RC over each FPDU; off trusts the checksum of UDP or TCP and "
+     "must be so in every process",
+     &mca_btl_diwarp_component.params.crc, OPAL_INFO_LVL_4, true},
+    {"connected",
+     "Send to the busiest peers, at most 8, through connected sockets, which costs the kernel "
+     "less; not used when port_min is set",
+     &mca_btl_diwarp_component.params.connected, OPAL_INFO_LVL_5, false},
+    {"progress_thread",
+     "A helper thread that sends, repeats, acknowledges and places data while the application "
+     "makes no MPI calls; on: it also matches messages, which makes Open MPI take its locks; auto: "
+     "it does so only in programs that asked for MPI_THREAD_MULTIPLE",
+     &mca_btl_diwarp_component.params.progress_thread, OPAL_INFO_LVL_4, true},
+    {"blocking",
+     "Sleep in the kernel, for a millisecond at most, while nothing comes; auto: when there are "
+     "more ranks than cores for them and no other BTL or thread needs to be looked after",
+     &mca_btl_diwarp_component.params.blocking, OPAL_INFO_LVL_4, true},
+    {"rc_markers", "Ask for MPA markers in what peers send over RC",
+     &mca_btl_diwarp_component.params.rc_markers, OPAL_INFO_LVL_6, false},
+    {"rc_coalesce",
+     "What is sent to a peer within 2 microseconds of the last, before the next poll, waits for "
+     "that poll, and what answers messages until all are handled, so that messages share send "
+     "calls",
+     &mca_btl_diwarp_component.params.rc_coalesce, OPAL_INFO_LVL_5, false},
+    {"stats", "Print every counter, one a line, to stderr in MPI_Finalize",
+     &mca_btl_diwarp_component.params.stats, OPAL_INFO_LVL_3, false},
+    {"memory_report",
+     "Print how much memory diwarp holds, by kind, in one line a process to stderr in MPI_Finalize",
+     &mca_btl_diwarp_component.params.memory_report, OPAL_INFO_LVL_3, false},
+};
+
+#define SWITCH_PARAMS (sizeof(switch_params) / sizeof(switch_params[0]))
+
+static bool is_one_of(const char *const *words, const char *text)
+{
+    while (NULL != *words && 0 != strcasecmp(*words, text)) {
+        words++;
     }
-    rc = register_var("gso", "UDP segmentation offload: many datagrams in one send call",
-                      MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4, &params->gso);
-    if (rc >= 0) {
-        rc = register_var("gro", "UDP receive offload: many datagrams in one receive call",
-                          MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4, &params->gro);
-    }
-    if (rc >= 0) {
-        rc = register_var("crc",
-                          "CRC32C over each datagram, over RC over each FPDU; off trusts the "
-                          "checksum of UDP or TCP and must be so in every process",
-                          MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4, &params->crc);
-    }
-    if (rc >= 0) {
-        rc = register_var("progress_thread",
-                          "A helper thread that sends, repeats, acknowledges and places data while "
-                          "the application makes no MPI calls; on: it also matches messages, which "
-                          "makes Open MPI take its locks; auto: it does so only in programs that "
-                          "asked for MPI_THREAD_MULTIPLE",
-                          MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4,
-                          &params->progress_thread);
-    }
-    if (rc >= 0) {
-        rc = register_var("blocking",
-                          "Sleep in the kernel, for a millisecond at most, while nothing comes; "
-                          "auto: when there are more ranks than cores for them and no other BTL or "
-                          "thread needs to be looked after",
-                          MCA_BASE_VAR_TYPE_INT, enumerator, OPAL_INFO_LVL_4, &params->blocking);
-    }
-    OBJ_RELEASE(enumerator);
-    return rc;
+    return NULL != *words;
 }
 
+/* MCA_BASE_VAR_TYPE_BOOL does not know "on" and "off"; what it knows, this does, too. */
+static int on_or_off(mca_base_var_enum_t *enumerator, const char *text, int *value)
+{
+    static const char *const on[] = {"on", "true", "t", "enabled", "yes", "y", NULL};
+    static const char *const off[] = {"off", "false", "f", "disabled", "no", "n", NULL};
+    char *end;
+    const long number = strtol(text, &end, 10);
+
+    (void)enumerator;
+    text += strspn(text, " \t\n\v\f\r");
+    if ('\0' != *end && !is_one_of(on, text) && !is_one_of(off, text)) {
+        return OPAL_ERR_VALUE_OUT_OF_BOUNDS;
+    }
+    *value = ('\0' == *end ? 0 != number : is_one_of(on, text)) ? DIWARP_ON : DIWARP_OFF;
+    return OPAL_SUCCESS;
+}
+
+/* `from_string` NULL: by the strings of `values`. */
 static int register_enum(const char *name, const char *help,
-                         const mca_base_var_enum_value_t *values, mca_base_var_info_lvl_t level,
+                         const mca_base_var_enum_value_t *values,
+                         mca_base_var_enum_vfs_fn_t from_string, mca_base_var_info_lvl_t level,
                          int *storage)
 {
     mca_base_var_enum_t *enumerator = NULL;
@@ -208,8 +241,28 @@ static int register_enum(const char *name, const char *help,
     if (OPAL_SUCCESS != rc) {
         return rc;
     }
+    if (NULL != from_string) {
+        enumerator->value_from_string = from_string;
+    }
     rc = register_var(name, help, MCA_BASE_VAR_TYPE_INT, enumerator, level, storage);
     OBJ_RELEASE(enumerator);
+    return rc;
+}
+
+static int register_switch(const struct switch_param *param)
+{
+    static const mca_base_var_enum_value_t two[] = {
+        {DIWARP_OFF, "off"}, {DIWARP_ON, "on"}, {0, NULL}};
+    static const mca_base_var_enum_value_t three[] = {
+        {DIWARP_OFF, "off"}, {DIWARP_ON, "on"}, {DIWARP_AUTO, "auto"}, {0, NULL}};
+    int rc = register_enum(param->name, param->help, param->automatic ? three : two,
+                           param->automatic ? NULL : on_or_off, param->level, param->value);
+
+    if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
+        MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_%s is none of %s",
+                           opal_process_info.nodename, param->name,
+                           param->automatic ? "off, on and auto" : "off and on");
+    }
     return rc;
 }
 
@@ -225,7 +278,7 @@ static int register_transport(void)
                            "rd: reliable datagrams over UDP; rc: iWARP over TCP, one connection "
                            "per peer, each with receives of its own; rc-srq: connections that "
                            "share their receives. rd must be chosen in every process, or in none",
-                           transports, OPAL_INFO_LVL_2, &params->transport);
+                           transports, NULL, OPAL_INFO_LVL_2, &params->transport);
 
     if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
         MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_transport is none of rd, rc and rc-srq",
@@ -236,19 +289,7 @@ static int register_transport(void)
                            "When connections are made: on_demand: when there is something to send; "
                            "init: in MPI_Init, with all processes that Open MPI adds there "
                            "(mpi_add_procs_cutoff), with others when they are added",
-                           connects, OPAL_INFO_LVL_4, &params->rc_connect);
-    }
-    if (rc >= 0) {
-        rc = register_var("rc_markers", "Ask for MPA markers in what peers send over RC",
-                          MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_6, &params->rc_markers);
-    }
-    if (rc >= 0) {
-        rc = register_var(
-            "rc_coalesce",
-            "What is sent to a peer within 2 microseconds of the last, before the next "
-            "poll, waits for that poll, and what answers messages until all are "
-            "handled, so that messages share send calls",
-            MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5, &params->rc_coalesce);
+                           connects, NULL, OPAL_INFO_LVL_4, &params->rc_connect);
     }
     return rc;
 }
@@ -341,27 +382,11 @@ int mca_btl_diwarp_params_register(void)
     for (size_t i = 0; i < UINT_PARAMS && rc >= 0; i++) {
         rc = register_uint(&uint_params[i]);
     }
-    if (rc >= 0) {
-        rc = register_switches();
+    for (size_t i = 0; i < SWITCH_PARAMS && rc >= 0; i++) {
+        rc = register_switch(&switch_params[i]);
     }
     if (rc >= 0) {
         rc = register_transport();
-    }
-    if (rc >= 0) {
-        rc = register_var("connected",
-                          "Send to the busiest peers, at most 8, through connected sockets, which "
-                          "costs the kernel less; not used when port_min is set",
-                          MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5, &params->connected);
-    }
-    if (rc >= 0) {
-        rc = register_var("stats", "Print every counter, one a line, to stderr in MPI_Finalize",
-                          MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_3, &params->stats);
-    }
-    if (rc >= 0) {
-        rc = register_var("memory_report",
-                          "Print how much memory diwarp holds, by kind, in one line a process to "
-                          "stderr in MPI_Finalize",
-                          MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_3, &params->memory_report);
     }
     if (rc < 0) {
         return rc;
