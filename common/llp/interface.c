@@ -341,11 +341,7 @@ static uint64_t pair_score(const struct diwarp_interface *local,
     if (local->loopback || peer->loopback) {
         return same_host && local->loopback && peer->loopback ? (uint64_t)LOOPBACK << 32 : 0;
     }
-    /* Two hosts with one address: a private bridge (docker0, virbr0), no network between them. */
     unsigned bits = family_bits(local->family);
-    if (!same_host && same_prefix(local->ip, peer->ip, bits)) {
-        return 0;
-    }
     unsigned longer =
         local->prefix_bits > peer->prefix_bits ? local->prefix_bits : peer->prefix_bits;
     longer = longer < bits ? longer : bits;
@@ -365,13 +361,34 @@ static unsigned interface_count(const struct diwarp_address *address)
                                                             : DIWARP_MAX_INTERFACES;
 }
 
+bool dw_interface_is_one_of(const struct diwarp_interface *interface,
+                            const struct diwarp_address *address)
+{
+    for (unsigned i = 0; i < interface_count(address); i++) {
+        const struct diwarp_interface *other = &address->interfaces[i];
+        if (other->family == interface->family &&
+            same_prefix(other->ip, interface->ip, family_bits(other->family))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An address that both of two hosts have is that of a private bridge (docker0, virbr0): no network
+ * between them, and each that sends to it talks to itself. */
 int dw_interface_pair(const struct diwarp_address *local, const struct diwarp_address *peer,
                       unsigned *local_index, unsigned *peer_index)
 {
     bool same_host = local->host_id == peer->host_id;
     uint64_t best = 0;
     for (unsigned l = 0; l < interface_count(local); l++) {
+        if (!same_host && dw_interface_is_one_of(&local->interfaces[l], peer)) {
+            continue;
+        }
         for (unsigned p = 0; p < interface_count(peer); p++) {
+            if (!same_host && dw_interface_is_one_of(&peer->interfaces[p], local)) {
+                continue;
+            }
             uint64_t score = pair_score(&local->interfaces[l], &peer->interfaces[p], same_host);
             if (score > best) {
                 best = score;

@@ -222,8 +222,9 @@ struct diwarp_ah *dw_ah_from_intro(struct diwarp_qp *qp, struct diwarp_name name
     struct in6_addr v6;
     memcpy(&v6, intro->ip, sizeof v6);
     theirs->loopback = intro->family == AF_INET ? intro->ip[0] == 127 : IN6_IS_ADDR_LOOPBACK(&v6);
-    /* A loopback address that reached us with our token is of this host. */
-    remote.host_id = theirs->loopback ? local.host_id : ~local.host_id;
+    /* A loopback address, or one of our own, that reached us with our token is of this host. */
+    bool ours = theirs->loopback || dw_interface_is_one_of(theirs, &local);
+    remote.host_id = ours ? local.host_id : ~local.host_id;
     unsigned here, there;
     if (dw_interface_pair(&local, &remote, &here, &there))
         here = 0;
