@@ -219,6 +219,19 @@ uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module)
     return (uint32_t)(eager > max ? eager : max);
 }
 
+static void show_left_out(const struct mca_btl_diwarp_module *module)
+{
+    struct diwarp_device_info device;
+
+    diwarp_query_device(module->device, &device);
+    if (device.left_out_count > 0) {
+        opal_output_verbose(1, opal_btl_base_framework.framework_output,
+                            "btl:diwarp: %u interfaces are left out, for no more than %u can be "
+                            "used; btl_diwarp_if_include says which",
+                            device.left_out_count, device.interface_count);
+    }
+}
+
 static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
                    struct diwarp_diagnosis *why)
 {
@@ -340,6 +353,7 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multip
                             : &mca_btl_diwarp_transport_rc;
     rc = diwarp_open_device(&attr, &module->device, &why);
     if (0 == rc) {
+        show_left_out(module);
         rc = open_transport(module, &what, &why);
     }
     if (0 == rc) {

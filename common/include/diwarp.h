@@ -128,6 +128,7 @@ DIWARP_EXPORT void diwarp_close_device(struct diwarp_device *device);
 struct diwarp_device_info {
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
     unsigned interface_count;
+    unsigned left_out_count; /* would do as well, but are more than DIWARP_MAX_INTERFACES */
     const char *crc_path; /* "vpclmulqdq", "sse4.2", "portable", "off" */
     uint32_t rmem_max_bytes;
     uint32_t wmem_max_bytes;

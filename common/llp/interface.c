@@ -10,6 +10,7 @@
 #include <ifaddrs.h>
 #include <limits.h>
 #include <net/if.h>
+#include <net/route.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,29 +188,55 @@ static bool interface_from(const struct ifaddrs *entry, int fd, struct diwarp_in
     return true;
 }
 
-/* Bridges, tunnels and container networks have no device behind them; they are what a peer most
- * often cannot reach. */
-static bool has_device(const char *name)
+static bool has_entry(const char *name, const char *entry)
 {
     char path[64];
-    snprintf(path, sizeof(path), "/sys/class/net/%s/device", name);
+    snprintf(path, sizeof(path), "/sys/class/net/%s/%s", name, entry);
     return access(path, F_OK) == 0;
 }
 
-/* Lower is listed earlier, and kept when there are too many: loopback, then devices before what is
- * virtual, IPv4 before IPv6, and second addresses last. */
+/* Whether a route to other networks begins there. */
+static bool has_gateway(const struct diwarp_interface *interface)
+{
+    bool v4 = interface->family == AF_INET, found = false;
+    FILE *routes = fopen(v4 ? "/proc/net/route" : "/proc/net/ipv6_route", "re");
+    char line[256], name[IFNAMSIZ];
+    unsigned flags;
+    while (routes && !found && fgets(line, sizeof(line), routes)) {
+        int fields = v4 ? sscanf(line, "%15s %*s %*s %x", name, &flags)
+                        : sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %*s %x %15s", &flags, name);
+        found = fields == 2 && (flags & RTF_GATEWAY) && strcmp(name, interface->name) == 0;
+    }
+    if (routes) {
+        fclose(routes);
+    }
+    return found;
+}
+
+/* Lower is likelier to lead to a peer. Neither bonds, VLANs and tunnels nor bridges have a device
+ * behind them; but bridges are mostly those of containers, and no way out of the host. */
+static unsigned remoteness(const struct diwarp_interface *interface)
+{
+    if (has_entry(interface->name, "device") || has_gateway(interface)) {
+        return 0;
+    }
+    return has_entry(interface->name, "bridge") ? 2 : 1;
+}
+
+/* Lower is listed earlier: loopback, then what leads to peers, IPv4 before IPv6, and second
+ * addresses last. */
 static unsigned rank_of(const struct diwarp_interface *interface, bool second_address)
 {
     if (interface->loopback) {
         return second_address ? 8 : interface->family == AF_INET6;
     }
-    return 2 + (second_address ? 8u : 0u) + (has_device(interface->name) ? 0u : 2u) +
+    return 2 + (second_address ? 8u : 0u) + 2 * remoteness(interface) +
            (interface->family == AF_INET6);
 }
 
 struct ranked_list {
     struct diwarp_interface *list;
-    unsigned ranks[DIWARP_MAX_INTERFACES];
+    unsigned ranks[DW_INTERFACES_LISTED];
     unsigned count;
 };
 
@@ -225,10 +252,10 @@ static void ranked_insert(struct ranked_list *ranked, const struct diwarp_interf
     while (at > 0 && ranked->ranks[at - 1] > rank) {
         at--;
     }
-    if (at == DIWARP_MAX_INTERFACES) {
+    if (at == DW_INTERFACES_LISTED) {
         return;
     }
-    if (ranked->count < DIWARP_MAX_INTERFACES) {
+    if (ranked->count < DW_INTERFACES_LISTED) {
         ranked->count++;
     }
     size_t after = ranked->count - 1 - at;
@@ -288,7 +315,7 @@ static int check_filter(const struct ifaddrs *all, const char *list, bool names_
 }
 
 int dw_interface_list(const char *include, const char *exclude,
-                      struct diwarp_interface list[DIWARP_MAX_INTERFACES],
+                      struct diwarp_interface list[DW_INTERFACES_LISTED],
                       struct diwarp_diagnosis *why)
 {
     struct ranked_list ranked = {.list = list};

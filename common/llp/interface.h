@@ -5,12 +5,15 @@
 
 #include "common/include/diwarp.h"
 
+/* Of one host; what ranks below these is not seen. */
+#define DW_INTERFACES_LISTED 256
+
 /* Lists the interfaces that are up and pass the filters (a comma-separated list of names or CIDR;
- * include wins over exclude), loopback ones first, at most DIWARP_MAX_INTERFACES. Returns the
+ * include wins over exclude): loopback ones, then by how likely they lead to a peer. Returns the
  * count; -ENODEV: none passes; -EINVAL: an entry is neither the name of an interface of this host
  * nor a CIDR, `why` names it and what there is. An unknown name in `exclude` is no error. */
 int dw_interface_list(const char *include, const char *exclude,
-                      struct diwarp_interface list[DIWARP_MAX_INTERFACES],
+                      struct diwarp_interface list[DW_INTERFACES_LISTED],
                       struct diwarp_diagnosis *why);
 
 /* The best pair to go from `local` to `peer`: loopback on the same host (equal host_id), then same

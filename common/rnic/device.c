@@ -2,6 +2,7 @@
 /* Opening the device: configuration checked, interfaces listed, randomness seeded. */
 #include "common/rnic/device.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,36 +98,42 @@ static int check_attr(const struct diwarp_device_attr *attr, struct diwarp_diagn
     return -EINVAL;
 }
 
-static bool reaches_others(const struct diwarp_device *device, uint8_t family)
+/* Interfaces of this host, before it is decided which are used. */
+struct candidates {
+    struct diwarp_interface list[DW_INTERFACES_LISTED];
+    unsigned count;
+};
+
+static bool reaches_others(const struct candidates *candidates, uint8_t family)
 {
-    for (unsigned i = 0; i < device->interface_count; i++)
-        if (device->interfaces[i].family == family && !device->interfaces[i].loopback)
+    for (unsigned i = 0; i < candidates->count; i++)
+        if (candidates->list[i].family == family && !candidates->list[i].loopback)
             return true;
     return false;
 }
 
 /* A QP has one socket, of one family: an address of the other could be neither reached nor
  * advertised. IPv4 wins, unless only IPv6 leads to other hosts. */
-static void keep_one_family(struct diwarp_device *device)
+static void keep_one_family(struct candidates *candidates)
 {
-    bool v6 = reaches_others(device, AF_INET6) && !reaches_others(device, AF_INET);
+    bool v6 = reaches_others(candidates, AF_INET6) && !reaches_others(candidates, AF_INET);
     uint8_t family = v6 ? AF_INET6 : AF_INET;
     unsigned kept = 0;
-    for (unsigned i = 0; i < device->interface_count; i++)
-        if (device->interfaces[i].family == family)
-            device->interfaces[kept++] = device->interfaces[i];
+    for (unsigned i = 0; i < candidates->count; i++)
+        if (candidates->list[i].family == family)
+            candidates->list[kept++] = candidates->list[i];
     if (kept)
-        device->interface_count = kept;
+        candidates->count = kept;
 }
 
 /* No peer takes an address with a smaller MTU. */
-static int keep_large_mtus(struct diwarp_device *device, struct diwarp_diagnosis *why)
+static int keep_large_mtus(struct candidates *candidates, struct diwarp_diagnosis *why)
 {
     unsigned kept = 0;
-    for (unsigned i = 0; i < device->interface_count; i++)
-        if (device->interfaces[i].mtu_bytes >= DW_MTU_MIN_BYTES)
-            device->interfaces[kept++] = device->interfaces[i];
-    device->interface_count = kept;
+    for (unsigned i = 0; i < candidates->count; i++)
+        if (candidates->list[i].mtu_bytes >= DW_MTU_MIN_BYTES)
+            candidates->list[kept++] = candidates->list[i];
+    candidates->count = kept;
     if (kept)
         return 0;
     snprintf(why->text, sizeof why->text, "no interface has an MTU of %u bytes or more",
@@ -134,24 +141,36 @@ static int keep_large_mtus(struct diwarp_device *device, struct diwarp_diagnosis
     return -ENODEV;
 }
 
+/* Last of all, so that none takes the place of another and is not used then. */
+static void keep_first(struct diwarp_device *device, const struct candidates *candidates)
+{
+    unsigned count = candidates->count;
+    device->interface_count = count < DIWARP_MAX_INTERFACES ? count : DIWARP_MAX_INTERFACES;
+    device->left_out_count = count - device->interface_count;
+    memcpy(device->interfaces, candidates->list,
+           device->interface_count * sizeof *device->interfaces);
+}
+
 static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis *why)
 {
+    struct candidates candidates = {.count = device->env.interface_count};
     if (device->env.interfaces) {
-        device->interface_count = device->env.interface_count;
-        memcpy(device->interfaces, device->env.interfaces,
-               device->interface_count * sizeof *device->interfaces);
+        assert(candidates.count <= DW_INTERFACES_LISTED);
+        memcpy(candidates.list, device->env.interfaces, candidates.count * sizeof *candidates.list);
     } else {
-        int n = dw_interface_list(device->attr.if_include, device->attr.if_exclude,
-                                  device->interfaces, why);
+        int n = dw_interface_list(device->attr.if_include, device->attr.if_exclude, candidates.list,
+                                  why);
         if (n < 0)
             return n;
-        device->interface_count = (unsigned)n;
+        candidates.count = (unsigned)n;
         device->host_id = dw_interface_host_id();
     }
-    int rc = keep_large_mtus(device, why);
-    if (!rc)
-        keep_one_family(device);
-    return rc;
+    int rc = keep_large_mtus(&candidates, why);
+    if (rc)
+        return rc;
+    keep_one_family(&candidates);
+    keep_first(device, &candidates);
+    return 0;
 }
 
 int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *env,
@@ -229,6 +248,7 @@ void diwarp_query_device(const struct diwarp_device *device, struct diwarp_devic
 {
     *info = (struct diwarp_device_info){
         .interface_count = device->interface_count,
+        .left_out_count = device->left_out_count,
         .crc_path = device->attr.crc == DIWARP_OFF ? "off" : dw_crc32c_path(),
         .rmem_max_bytes = read_sysctl("/proc/sys/net/core/rmem_max"),
         .wmem_max_bytes = read_sysctl("/proc/sys/net/core/wmem_max"),

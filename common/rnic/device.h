@@ -32,6 +32,7 @@ struct diwarp_device {
     struct dw_env env;
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
     unsigned interface_count;
+    unsigned left_out_count; /* interfaces, as in struct diwarp_device_info */
     uint64_t host_id;
     uint64_t random_key[2]; /* from the kernel, or the seed of env */
     uint64_t random_count;  /* numbers drawn; atomic, not all who draw have the lock */

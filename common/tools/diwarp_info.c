@@ -22,7 +22,7 @@ struct options {
 };
 
 struct findings {
-    struct diwarp_device_info all;    /* every interface that is up */
+    struct diwarp_device_info all;    /* without filters */
     struct diwarp_device_info chosen; /* those that pass the filters */
     struct diwarp_qp_info qp;
 };
@@ -168,21 +168,34 @@ static bool is_chosen(const struct diwarp_device_info *chosen,
     return false;
 }
 
+static void print_interface(const struct diwarp_interface *interface, const char *used)
+{
+    char ip[INET6_ADDRSTRLEN] = "?";
+    char address[INET6_ADDRSTRLEN + 8];
+
+    inet_ntop(interface->family, interface->ip, ip, sizeof ip);
+    snprintf(address, sizeof address, "%s/%u", ip, interface->prefix_bits);
+    printf("%-16s  %-41s  %6u  %s\n", interface->name, address, interface->mtu_bytes, used);
+}
+
+/* Not all that are used need be among those that would be used without filters. */
 static void print_interfaces(const struct findings *findings)
 {
-    puts("\ninterface         address                                       MTU  used");
-    for (unsigned i = 0; i < findings->all.interface_count; i++) {
-        const struct diwarp_interface *interface = &findings->all.interfaces[i];
-        char ip[INET6_ADDRSTRLEN] = "?";
-        char address[INET6_ADDRSTRLEN + 8];
-        const char *used = "no: excluded";
+    const struct diwarp_device_info *all = &findings->all, *chosen = &findings->chosen;
 
-        if (is_chosen(&findings->chosen, interface)) {
-            used = interface->loopback ? "yes, within this host" : "yes";
+    puts("\ninterface         address                                       MTU  used");
+    for (unsigned i = 0; i < chosen->interface_count; i++) {
+        print_interface(&chosen->interfaces[i],
+                        chosen->interfaces[i].loopback ? "yes, within this host" : "yes");
+    }
+    for (unsigned i = 0; i < all->interface_count; i++) {
+        if (!is_chosen(chosen, &all->interfaces[i])) {
+            print_interface(&all->interfaces[i], "no: excluded");
         }
-        inet_ntop(interface->family, interface->ip, ip, sizeof ip);
-        snprintf(address, sizeof address, "%s/%u", ip, interface->prefix_bits);
-        printf("%-16s  %-41s  %6u  %s\n", interface->name, address, interface->mtu_bytes, used);
+    }
+    if (chosen->left_out_count > 0) {
+        printf("%u more are left out: no more than %u can be used, --if-include says which\n",
+               chosen->left_out_count, chosen->interface_count);
     }
 }
 

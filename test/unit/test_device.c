@@ -120,6 +120,35 @@ static void device_open__keeps_one_family(void **state)
     diwarp_close_device(device);
 }
 
+/* What is not used takes the place of nothing that is. */
+static void device_open__counts_what_is_kept(void **state)
+{
+    (void)state;
+    enum { USELESS = 5, GOOD = DIWARP_MAX_INTERFACES + 2 };
+    struct diwarp_interface all[USELESS + GOOD];
+    struct diwarp_device_attr attr = loopback_attr(1);
+    struct dw_env env = {.interfaces = all, .interface_count = USELESS + DIWARP_MAX_INTERFACES};
+    struct diwarp_device *device;
+    struct diwarp_device_info info;
+
+    for (unsigned i = 0; i < USELESS + GOOD; i++) {
+        all[i] = (struct diwarp_interface){.family = i % 2 || i >= USELESS ? AF_INET : AF_INET6,
+                                           .prefix_bits = 24,
+                                           .mtu_bytes = i < USELESS && i % 2 ? 68 : 1500,
+                                           .ip = {10, (uint8_t)i}};
+    }
+    for (unsigned left_out = 0; left_out <= 2; left_out += 2) {
+        env.interface_count += left_out;
+        assert_int_equal(dw_device_open(&attr, &env, &device, NULL), 0);
+        diwarp_query_device(device, &info);
+        assert_int_equal(info.interface_count, DIWARP_MAX_INTERFACES);
+        assert_int_equal(info.left_out_count, left_out);
+        for (unsigned i = 0; i < DIWARP_MAX_INTERFACES; i++)
+            assert_int_equal(info.interfaces[i].ip[1], USELESS + i);
+        diwarp_close_device(device);
+    }
+}
+
 /* ---- QPs ------------------------------------------------------------------------------------ */
 
 struct holder {
@@ -420,6 +449,7 @@ int main(void)
         cmocka_unit_test(device_open__small_mtus_are_left_out),
         cmocka_unit_test(device_query__tells_what_is_there),
         cmocka_unit_test(device_open__keeps_one_family),
+        cmocka_unit_test(device_open__counts_what_is_kept),
         cmocka_unit_test(device_random__seeds),
         cmocka_unit_test(device_random__tells_nothing_of_the_next),
         cmocka_unit_test(qp_create__attributes_are_checked),

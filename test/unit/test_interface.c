@@ -21,7 +21,7 @@
 
 /* ---- list --------------------------------------------------------------------------------- */
 
-static struct diwarp_interface list[DIWARP_MAX_INTERFACES];
+static struct diwarp_interface list[DW_INTERFACES_LISTED];
 static struct diwarp_diagnosis why;
 
 static int list_with(const char *include, const char *exclude)
@@ -49,7 +49,7 @@ static void interface_list__finds_loopback_first(void **state)
     (void)state;
     int count = list_with(NULL, NULL);
     bool after_loopback = false;
-    assert_true(count >= 1 && count <= DIWARP_MAX_INTERFACES);
+    assert_true(count >= 1 && count <= DW_INTERFACES_LISTED);
     for (int i = 0; i < count; i++) {
         assert_true(list[i].family == AF_INET || list[i].family == AF_INET6);
         assert_true(list[i].prefix_bits <= (list[i].family == AF_INET ? 32 : 128));
@@ -129,7 +129,7 @@ static void interface_list__filters(void **state)
                   : cases[i].rc == 1 ? lo_v4 && list[rc - 1].loopback
                   : cases[i].rc == 2
                       ? rc == all && lo_v4
-                      : !lo_v4 && (rc == all - 1 || rc == -ENODEV || all == DIWARP_MAX_INTERFACES);
+                      : !lo_v4 && (rc == all - 1 || rc == -ENODEV || all == DW_INTERFACES_LISTED);
         if (!ok) {
             fail_msg("include '%s' exclude '%s': %d %s", cases[i].include, cases[i].exclude, rc,
                      why.text);
@@ -140,7 +140,7 @@ static void interface_list__filters(void **state)
 static void interface_list__each_of_this_host_by_name_and_by_address(void **state)
 {
     (void)state;
-    struct diwarp_interface all[DIWARP_MAX_INTERFACES];
+    struct diwarp_interface all[DW_INTERFACES_LISTED];
     char filter[INET6_ADDRSTRLEN + 8], ip[INET6_ADDRSTRLEN];
     int count = list_with(NULL, NULL);
     memcpy(all, list, sizeof(all));
@@ -159,7 +159,7 @@ static void interface_list__each_of_this_host_by_name_and_by_address(void **stat
         }
         assert_true(found);
         list_with(NULL, all[i].name);
-        for (int j = 0; j < DIWARP_MAX_INTERFACES; j++) {
+        for (int j = 0; j < DW_INTERFACES_LISTED; j++) {
             assert_string_not_equal(list[j].name, all[i].name);
         }
     }
