@@ -8,6 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* All interfaces of a process are of one family. */
+static bool families_differ(const struct diwarp_address *a, const struct diwarp_address *b)
+{
+    return a->interface_count > 0 && b->interface_count > 0 &&
+           a->interfaces[0].family != b->interfaces[0].family;
+}
+
 void mca_btl_diwarp_endpoint_show_unreachable(const struct mca_btl_diwarp_module *module,
                                               const opal_proc_t *proc,
                                               const struct diwarp_address *peer)
@@ -20,8 +27,11 @@ void mca_btl_diwarp_endpoint_show_unreachable(const struct mca_btl_diwarp_module
                                      sizeof(mine_text));
     mca_btl_diwarp_format_interfaces(peer->interfaces, peer->interface_count, peer_text,
                                      sizeof(peer_text));
-    MCA_BTL_DIWARP_SAY("not used: no way from %s (%s) to %s (%s)", opal_process_info.nodename,
-                       mine_text, opal_get_proc_hostname(proc), peer_text);
+    MCA_BTL_DIWARP_SAY("not used: no way from %s (%s) to %s (%s)%s", opal_process_info.nodename,
+                       mine_text, opal_get_proc_hostname(proc), peer_text,
+                       families_differ(&mine, peer)
+                           ? "; one uses IPv4, the other IPv6: btl_diwarp_if_include chooses"
+                           : "");
     opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "no reachable pair", true, opal_process_info.nodename,
                    mine_text, opal_get_proc_hostname(proc), peer_text);
 }
