@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -68,14 +69,17 @@ static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp
     mca_btl_diwarp_deliver(module, release[0], message, len - 1);
 }
 
-/* NULL: it was silent. */
-static const char *gone_text(uint32_t why)
+/* In `text`, or not. NULL: it was silent. */
+static const char *gone_text(const struct ibv_wc *wc, char *text, size_t bytes)
 {
-    switch (why) {
+    switch (wc->vendor_err) {
     case DIWARP_GONE_UNREACHABLE:
         return "its host says that no process has its port (ICMP port unreachable)";
     case DIWARP_GONE_NO_ROOM:
         return "it asks, and takes none of the answers";
+    case DIWARP_GONE_NOT_SENT:
+        snprintf(text, bytes, "this host cannot send to it: %s", strerror((int)wc->byte_len));
+        return text;
     default:
         return NULL;
     }
@@ -84,6 +88,7 @@ static const char *gone_text(uint32_t why)
 static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     struct mca_btl_diwarp_work *work;
+    char why[128];
 
     switch ((unsigned)wc->wc.opcode) {
     case IBV_WC_RECV:
@@ -93,7 +98,7 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
         on_release(module, wc);
         return;
     case DIWARP_WC_PEER_GONE:
-        mca_btl_diwarp_endpoint_on_gone(module, &wc->src, gone_text(wc->wc.vendor_err));
+        mca_btl_diwarp_endpoint_on_gone(module, &wc->src, gone_text(&wc->wc, why, sizeof(why)));
         return;
     default:
         /* A request of ours, whatever its opcode: verbs leaves that undefined in an error. */

@@ -190,6 +190,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_many \
 	test/sim/test_sim_memory \
 	test/sim/test_sim_pace \
+	test/sim/test_sim_path \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_refusals \
 	test/sim/test_sim_rest \
@@ -201,6 +202,7 @@ test_sim_test_sim_grants_SOURCES = $(SIM_SOURCES) test/sim/test_sim_grants.c
 test_sim_test_sim_many_SOURCES = $(SIM_SOURCES) test/sim/test_sim_many.c
 test_sim_test_sim_memory_SOURCES = $(SIM_SOURCES) test/sim/test_sim_memory.c
 test_sim_test_sim_pace_SOURCES = $(SIM_SOURCES) test/sim/test_sim_pace.c
+test_sim_test_sim_path_SOURCES = $(SIM_SOURCES) test/sim/test_sim_path.c
 test_sim_test_sim_peers_SOURCES = $(SIM_SOURCES) test/sim/test_sim_peers.c
 test_sim_test_sim_refusals_SOURCES = $(SIM_SOURCES) test/sim/test_sim_refusals.c
 test_sim_test_sim_rest_SOURCES = $(SIM_SOURCES) test/sim/test_sim_rest.c

@@ -22,7 +22,8 @@
 #define SILENT_RTOS_DOUBT 8
 #define PROBES_DOUBT      3
 /* ICMP says "port unreachable" this often, and probes get no answer for so long: the process died.
- * Of another host a firewall says so, too, while its rules are loaded anew. */
+ * Of another host a firewall says so, too, while its rules are loaded anew. Our own host's refusal
+ * to send to a peer is borne as long as another's. */
 #define UNREACHABLES_GONE     5
 #define UNREACHABLE_OWN_NS    500000000ull
 #define UNREACHABLE_REMOTE_NS 10000000000ull
@@ -97,13 +98,19 @@ void dw_peer_watch(struct dw_peer *peer)
 /* Silence counts from the first probe without an answer: with nothing owed there is none. */
 static bool silent_for(const struct dw_peer *peer, uint64_t limit_ns, uint64_t now_ns)
 {
-    return peer->probe_sent_ns > peer->heard_ns && now_ns - peer->silent_since_ns > limit_ns;
+    const uint32_t silent = dw_silence_clock(now_ns) - peer->silent_since;
+    return peer->probe_sent_ns > peer->heard_ns &&
+           (uint64_t)silent << DW_SILENCE_CLOCK_SHIFT > limit_ns;
 }
 
-static bool silent_too_long(const struct dw_peer *peer, uint64_t now_ns)
+/* To what has been heard, or may have got something, a route may come back. */
+static uint64_t patience_ns(const struct dw_peer *peer)
 {
     uint64_t limit_ns = peer->qp->device->attr.peer_timeout_ns;
-    return limit_ns && silent_for(peer, limit_ns, now_ns);
+    bool never = peer->send_error && !peer->sent && !peer->ah->heard;
+    if (!limit_ns)
+        return UINT64_MAX;
+    return never && limit_ns > UNREACHABLE_REMOTE_NS ? UNREACHABLE_REMOTE_NS : limit_ns;
 }
 
 static uint32_t probe_clock(uint64_t now_ns)
@@ -129,7 +136,7 @@ static void probe(struct dw_peer *peer, uint64_t now_ns)
     if (silent_for(peer, SILENT_RTOS_DOUBT * dw_peer_rto_ns(peer, 0), now_ns))
         doubt(peer);
     if (peer->probe_sent_ns <= peer->heard_ns)
-        peer->silent_since_ns = now_ns;
+        peer->silent_since = dw_silence_clock(now_ns);
     peer->probe_sent_ns = now_ns;
     peer->probe_answered = false;
     peer->qp->counters.tx_probes++;
@@ -174,8 +181,8 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
         peer->qp->counters.tx_acks++;
     }
     if (dw_peer_owes(peer)) {
-        if (silent_too_long(peer, now_ns)) {
-            dw_peer_fail(peer, DIWARP_GONE_SILENT);
+        if (silent_for(peer, patience_ns(peer), now_ns)) {
+            dw_peer_fail(peer, peer->send_error ? DIWARP_GONE_NOT_SENT : DIWARP_GONE_SILENT);
             return;
         }
         if (now_ns >= probe_due_ns(peer)) {
@@ -354,6 +361,7 @@ void dw_peer_fail(struct dw_peer *peer, enum diwarp_gone why)
         .wc = {.status = IBV_WC_RETRY_EXC_ERR,
                .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE,
                .vendor_err = why,
+               .byte_len = why == DIWARP_GONE_NOT_SENT ? peer->send_error : 0,
                .qp_num = peer->qp->num},
         .src = peer->ah->name,
     };

@@ -13,6 +13,9 @@
 
 #define DW_ACK_OWED_MAX 31u
 
+/* Silence is counted in units of 8 ms: 32 bits of them are longer than any time-out. */
+#define DW_SILENCE_CLOCK_SHIFT 23
+
 struct dw_peer {
     struct diwarp_qp *qp;
     struct diwarp_ah *ah;
@@ -47,8 +50,15 @@ struct dw_peer {
     uint64_t heard_ns;
     uint64_t asked_ns; /* last time we gave it something to answer */
     uint64_t probe_sent_ns;
-    uint64_t silent_since_ns; /* the first probe since it was heard last */
+    uint32_t silent_since; /* the first probe since it was heard last, by the silence clock */
+    uint8_t send_error;    /* errno with which our own host refused the last datagram; 0: sent */
+    bool sent : 1;         /* at least one, since it woke */
 };
+
+static inline uint32_t dw_silence_clock(uint64_t ns)
+{
+    return (uint32_t)(ns >> DW_SILENCE_CLOCK_SHIFT);
+}
 
 /* The wait before it is asked again. */
 static inline uint64_t dw_peer_rto_ns(const struct dw_peer *peer, unsigned backoff)

@@ -71,7 +71,7 @@ static void on_absence(struct diwarp_qp *qp, uint64_t away_ns, uint64_t now_ns)
     }
     if (away_ns > STOPPED_NS)
         for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
-            peer->silent_since_ns += away_ns - STOPPED_NS;
+            peer->silent_since += dw_silence_clock(away_ns - STOPPED_NS);
 }
 
 static void run_timers(struct diwarp_qp *qp, uint64_t now_ns)

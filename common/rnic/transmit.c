@@ -161,7 +161,12 @@ static int transmit_any(struct dw_peer *peer, const struct iovec *iov, unsigned 
         .segment_bytes = segment,
     };
     peer->qp->transmitted = true;
-    return dw_llp_send(peer->qp->llp, &train);
+    int rc = dw_llp_send(peer->qp->llp, &train);
+    if (rc != -EAGAIN) {
+        peer->send_error = (uint8_t)-rc;
+        peer->sent |= !rc;
+    }
+    return rc;
 }
 
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)

@@ -225,6 +225,8 @@ static int sim_send(struct dw_llp *llp, const struct dw_llp_train *train)
     static uint8_t flat[DW_LLP_SLOT_BYTES];
     struct sim_endpoint *endpoint = endpoint_of(llp);
     llp->counters->tx_syscalls++;
+    if (endpoint->net->no_route_host && endpoint->net->no_route_host == train->to->ip[3])
+        return -ENETUNREACH;
     if (is_full(endpoint, train->to)) {
         llp->counters->tx_eagain++;
         return -EAGAIN;

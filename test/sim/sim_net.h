@@ -45,6 +45,7 @@ struct sim_net {
     struct sim_impairment impairment;
     bool gro;          /* waiting datagrams of one sender and size are received together */
     uint8_t full_host; /* the sockets of all others that send to it are full; 0: to none */
+    uint8_t no_route_host; /* nobody has a route to it: ENETUNREACH; 0: all to all */
     bool rejecting;    /* all hosts say "port unreachable" to all that comes */
     struct dw_heap in_flight;
     struct sim_endpoint *endpoints[SIM_MAX_ENDPOINTS];
