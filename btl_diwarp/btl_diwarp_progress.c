@@ -77,6 +77,12 @@ static const char *gone_text(const struct ibv_wc *wc, char *text, size_t bytes)
         return "its host says that no process has its port (ICMP port unreachable)";
     case DIWARP_GONE_NO_ROOM:
         return "it asks, and takes none of the answers";
+    case DIWARP_GONE_TOO_LARGE:
+        snprintf(text, bytes,
+                 "what it is sent in datagrams of %u bytes does not get through, small ones do: see "
+                 "the MTU of the hosts and of switches between, or set btl_diwarp_datagram_max",
+                 wc->byte_len);
+        return text;
     case DIWARP_GONE_NOT_SENT:
         snprintf(text, bytes, "this host cannot send to it: %s", strerror((int)wc->byte_len));
         return text;
@@ -88,7 +94,7 @@ static const char *gone_text(const struct ibv_wc *wc, char *text, size_t bytes)
 static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     struct mca_btl_diwarp_work *work;
-    char why[128];
+    char why[256];
 
     switch ((unsigned)wc->wc.opcode) {
     case IBV_WC_RECV:

@@ -80,6 +80,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/device.h \
 	common/rnic/lock.h \
 	common/rnic/memory.c \
+	common/rnic/path.c \
+	common/rnic/path.h \
 	common/rnic/peer.c \
 	common/rnic/peer.h \
 	common/rnic/place.c \

@@ -274,6 +274,7 @@ enum diwarp_gone {
     DIWARP_GONE_SILENT,      /* for diwarp_device_attr.peer_timeout_ns */
     DIWARP_GONE_UNREACHABLE, /* its host answers that no process has its port (ICMP) */
     DIWARP_GONE_NO_ROOM,     /* for one more answer to it: it takes none */
+    DIWARP_GONE_TOO_LARGE,   /* what is sent to it, of wc.byte_len bytes, vanishes; less does not */
     DIWARP_GONE_NOT_SENT,    /* our own host refuses to send to it; wc.byte_len is the errno */
 };
 

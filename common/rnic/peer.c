@@ -8,6 +8,7 @@
 
 #include "common/rnic/atomic.h"
 #include "common/rnic/deliver.h"
+#include "common/rnic/path.h"
 #include "common/rnic/peer.h"
 #include "common/rnic/rdma.h"
 #include "common/rnic/send.h"
@@ -115,12 +116,12 @@ static uint64_t patience_ns(const struct dw_peer *peer)
 
 static uint32_t probe_clock(uint64_t now_ns)
 {
-    return (uint32_t)(now_ns >> PROBE_CLOCK_SHIFT);
+    return (uint32_t)(now_ns >> PROBE_CLOCK_SHIFT) & DW_PATH_CLOCK_MASK;
 }
 
 static uint64_t probe_sent_ns(uint32_t psn, uint64_t now_ns)
 {
-    uint32_t age = probe_clock(now_ns) - psn;
+    uint32_t age = (probe_clock(now_ns) - psn) & DW_PATH_CLOCK_MASK;
     return age <= PROBE_AGE_MAX ? now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT) : 0;
 }
 
@@ -133,6 +134,7 @@ static void doubt(struct dw_peer *peer)
 
 static void probe(struct dw_peer *peer, uint64_t now_ns)
 {
+    const bool paired = dw_path_pair_is_due(peer, now_ns);
     if (silent_for(peer, SILENT_RTOS_DOUBT * dw_peer_rto_ns(peer, 0), now_ns))
         doubt(peer);
     if (peer->probe_sent_ns <= peer->heard_ns)
@@ -140,7 +142,10 @@ static void probe(struct dw_peer *peer, uint64_t now_ns)
     peer->probe_sent_ns = now_ns;
     peer->probe_answered = false;
     peer->qp->counters.tx_probes++;
-    dw_transmit_bare(peer, DW_LLP_PROBE, probe_clock(now_ns));
+    if (paired)
+        dw_path_send_pair(peer, probe_clock(now_ns));
+    else
+        dw_transmit_bare(peer, DW_LLP_PROBE, probe_clock(now_ns));
 }
 
 void dw_peer_ask(struct dw_peer *peer, uint64_t now_ns)
@@ -152,9 +157,10 @@ void dw_peer_ask(struct dw_peer *peer, uint64_t now_ns)
 uint64_t dw_peer_on_probe_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
 {
     const uint64_t sent_ns = probe_sent_ns(psn, now_ns);
+    dw_path_on_probe_reply(peer, psn);
     if (sent_ns > peer->probe_sent_ns)
         return 0; /* of one that was never sent */
-    if (psn == probe_clock(peer->probe_sent_ns))
+    if ((psn & DW_PATH_CLOCK_MASK) == probe_clock(peer->probe_sent_ns))
         peer->probe_answered = true;
     return sent_ns;
 }
@@ -180,6 +186,10 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
         dw_transmit_bare(peer, DW_LLP_ACK, 0);
         peer->qp->counters.tx_acks++;
     }
+    if (dw_path_is_too_narrow(peer)) {
+        dw_peer_fail(peer, DIWARP_GONE_TOO_LARGE);
+        return;
+    }
     if (dw_peer_owes(peer)) {
         if (silent_for(peer, patience_ns(peer), now_ns)) {
             dw_peer_fail(peer, peer->send_error ? DIWARP_GONE_NOT_SENT : DIWARP_GONE_SILENT);
@@ -189,8 +199,12 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
             if (peer->backoff < BACKOFF_MAX)
                 peer->backoff++;
             probe(peer, now_ns);
+        } else if (dw_path_pair_is_due(peer, now_ns)) {
+            probe(peer, now_ns); /* though it is heard: it asks for parts of records */
         }
         dw_peer_wake(peer, probe_due_ns(peer));
+        if (dw_path_stuck_bytes(peer))
+            dw_peer_wake(peer, now_ns + DW_PATH_PAIR_NS);
     }
     if (peer->ack_owed_datagrams)
         dw_peer_wake(peer, peer->ack_due_ns);
@@ -351,6 +365,13 @@ void dw_peer_destroy(struct dw_peer *peer)
     release(peer);
 }
 
+static uint32_t gone_detail(const struct dw_peer *peer, enum diwarp_gone why)
+{
+    return why == DIWARP_GONE_NOT_SENT    ? peer->send_error
+           : why == DIWARP_GONE_TOO_LARGE ? dw_path_stuck_bytes(peer)
+                                          : 0;
+}
+
 void dw_peer_fail(struct dw_peer *peer, enum diwarp_gone why)
 {
     if (peer->ah->gone)
@@ -361,7 +382,7 @@ void dw_peer_fail(struct dw_peer *peer, enum diwarp_gone why)
         .wc = {.status = IBV_WC_RETRY_EXC_ERR,
                .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE,
                .vendor_err = why,
-               .byte_len = why == DIWARP_GONE_NOT_SENT ? peer->send_error : 0,
+               .byte_len = gone_detail(peer, why),
                .qp_num = peer->qp->num},
         .src = peer->ah->name,
     };

@@ -50,9 +50,11 @@ struct dw_peer {
     uint64_t heard_ns;
     uint64_t asked_ns; /* last time we gave it something to answer */
     uint64_t probe_sent_ns;
-    uint32_t silent_since; /* the first probe since it was heard last, by the silence clock */
-    uint8_t send_error;    /* errno with which our own host refused the last datagram; 0: sent */
-    bool sent : 1;         /* at least one, since it woke */
+    uint32_t silent_since;   /* the first probe since it was heard last, by the silence clock */
+    uint16_t pairs_lost;     /* in a row: of each it answered the bare probe only */
+    uint8_t send_error;      /* errno with which our own host refused the last datagram; 0: sent */
+    bool sent : 1;           /* at least one, since it woke */
+    uint8_t asked_again : 3; /* for parts of records: how often, less pairs of probes */
 };
 
 static inline uint32_t dw_silence_clock(uint64_t ns)

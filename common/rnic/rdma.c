@@ -9,6 +9,7 @@
 #include "common/base/copy.h"
 #include "common/rnic/lock.h"
 #include "common/rnic/rdma.h"
+#include "common/rnic/path.h"
 #include "common/rnic/rdma_record.h"
 #include "common/rnic/receive.h"
 #include "common/rnic/send.h"
@@ -257,6 +258,8 @@ static void on_status(struct dw_peer *peer, const struct dw_record_control *stat
         return;
     }
     struct dw_range missing[DW_RECORD_MAX_RANGES];
+    if (status->range_count)
+        dw_path_on_asked_again(peer);
     for (unsigned i = 0; i < status->range_count; i++)
         missing[i] = (struct dw_range){status->ranges[i].start, status->ranges[i].end};
     if (dw_record_source_on_status(&source->record, status->granted, missing, status->range_count))

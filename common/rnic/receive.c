@@ -365,7 +365,7 @@ static void on_datagram(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, 
         }
         lead += DW_INTRO_BYTES;
     }
-    if (end != lead && !has_segments(header.type)) {
+    if (end != lead && !has_segments(header.type) && header.type != DW_LLP_PROBE) {
         counters->drop_short++;
         return;
     }

@@ -17,6 +17,9 @@ _Static_assert(sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES < 29 ||
                    sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES > 43,
                "a datagram with a buffer of its own begins elsewhere");
 
+/* Of a probe, again and again. */
+#define PADDING_BYTES 4096u
+
 /* Part of the pool's chunks that peers with something under way leave to the others: what one does
  * not acknowledge for long must not keep all from sending. */
 #define POOL_LEFT_DEN 8
@@ -246,6 +249,27 @@ void dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
     uint8_t buf[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_CRC_BYTES];
     dw_put_lead(peer, buf, type, 0, psn);
     (void)send_one(peer, buf, dw_put_trailer(peer->qp, buf, dw_lead_bytes(peer)));
+}
+
+void dw_transmit_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes)
+{
+    static const uint8_t padding[PADDING_BYTES];
+    uint8_t head[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES], trailer[DW_CRC_BYTES];
+    uint32_t lead = dw_lead_bytes(peer), crc = 0, left = bytes - lead - DW_CRC_BYTES;
+    struct iovec iov[DW_LLP_SLOT_BYTES / PADDING_BYTES + 2] = {{head, lead}};
+    unsigned n = 1;
+    dw_put_lead(peer, head, DW_LLP_PROBE, 0, psn);
+    if (peer->qp->crc)
+        crc = dw_crc32c(0, head, lead);
+    for (; left; left -= (uint32_t)iov[n++].iov_len) {
+        iov[n] = (struct iovec){(void *)(uintptr_t)padding,
+                                left < sizeof padding ? left : sizeof padding};
+        if (peer->qp->crc)
+            crc = dw_crc32c(crc, padding, iov[n].iov_len);
+    }
+    dw_put_be32(trailer, crc);
+    iov[n++] = (struct iovec){trailer, sizeof trailer};
+    (void)transmit_any(peer, iov, n, bytes);
 }
 
 void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_control *control)

@@ -64,6 +64,8 @@ void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
 /* A datagram without segments: ACK, PROBE, PROBE_REPLY. */
 void dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
+/* A PROBE of that length. */
+void dw_transmit_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes);
 /* An unsequenced RECORD datagram with one untagged segment. */
 void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_control *control);
 /* A train of datagrams of `segment` bytes each but the last; as dw_llp_send(). */

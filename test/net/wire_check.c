@@ -145,6 +145,8 @@ static bool walk_datagram(struct census *c, const uint8_t *data, size_t len)
         c->intros++;
         at += DW_INTRO_BYTES;
     }
+    if (llp.type == DW_LLP_PROBE)
+        return true; /* what follows is padding */
     while (at < end) {
         if (end - at < DW_SEGMENT_LEN_BYTES)
             return complain(c, "bytes after the last segment");

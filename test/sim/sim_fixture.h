@@ -49,6 +49,8 @@ static inline struct seen_datagram fixture_parse(const struct sim_endpoint *from
     if (seen.header.flags & DW_LLP_INTRO)
         at += DW_INTRO_BYTES;
     seen.ddp.opcode = UINT8_MAX;
+    if (seen.header.type == DW_LLP_PROBE)
+        return seen; /* what follows is padding */
     if (bytes < at + DW_SEGMENT_LEN_BYTES + DW_CRC_BYTES)
         return seen;
     uint32_t length = (uint32_t)buf[at] << 8 | buf[at + 1];

@@ -286,6 +286,10 @@ static bool poll_node(struct sim_node *node)
 {
     struct sim_world *world = node->world;
     struct diwarp_wc wc[MAX_WC];
+    if (node->unpolled) {
+        (void)diwarp_run_cq(node->cq);
+        return false;
+    }
     if (world->config.helper && sim_random_below(&world->random_state, 2)) {
         (void)diwarp_run_cq(node->cq);
         return node->cq->count > 0;
@@ -309,7 +313,7 @@ static uint64_t next_event_ns(const struct sim_world *world)
             continue;
         uint64_t node_ns = dw_qp_next_deadline_ns(node->qp);
         const struct sim_endpoint *endpoint = dw_container(node->qp->llp, struct sim_endpoint, llp);
-        if (!dw_list_empty(&endpoint->queue) || node->cq->count)
+        if (!dw_list_empty(&endpoint->queue) || (node->cq->count && !node->unpolled))
             node_ns = 0;
         if (node_ns < node->paused_until_ns)
             node_ns = node->paused_until_ns;

@@ -23,6 +23,7 @@ struct sim_node {
     struct diwarp_qp *qp; /* NULL: has been closed */
     struct diwarp_ah *ahs[SIM_MAX_NODES];
     uint64_t paused_until_ns; /* computes: is not polled. DW_NEVER: stopped for good */
+    bool unpolled;  /* by the application; a helper runs the RNIC */
     bool set_aside; /* a record for it has been: its source was silent */
 };
 

@@ -103,9 +103,156 @@ static void no_route__to_one_heard__gone_after_the_timeout(void **state)
     fixture_close(f);
 }
 
+/* ---- narrow paths ---- */
+
+#define JUMBO_MTU_BYTES 9000
+#define PASSES_BYTES    1472
+#define LARGE_BYTES     100000u
+
+static enum sim_verdict drop_large(void *arg, const struct sim_endpoint *from, const uint8_t *buf,
+                                   uint32_t bytes)
+{
+    (void)arg;
+    (void)from;
+    (void)buf;
+    return bytes > PASSES_BYTES ? SIM_DROP : SIM_PASS;
+}
+
+struct transfer {
+    struct fixture *f;
+    uint8_t *local, *remote;
+    struct diwarp_mr *mr;
+};
+
+/* Jumbo frames at both ends; the peers have met. */
+static struct transfer transfer_begin(uint64_t timeout_ns)
+{
+    struct transfer t = {.f = fixture_new()};
+    t.f->config.device.peer_timeout_ns = timeout_ns;
+    t.f->config.mtu_bytes = JUMBO_MTU_BYTES;
+    fixture_open(t.f);
+    t.local = fixture_payload(1, LARGE_BYTES);
+    t.remote = fixture_payload(2, LARGE_BYTES);
+    t.mr = fixture_reg(t.f, 1, t.remote, LARGE_BYTES);
+    post_small(t.f, 1);
+    fixture_run(t.f, SECOND);
+    return t;
+}
+
+static void transfer_post(struct transfer *t, enum ibv_wr_opcode opcode)
+{
+    bool send = opcode == IBV_WR_SEND;
+    assert_int_equal(fixture_post(t->f, 0, 1, 2, opcode, 0, t->local, send ? 5000 : LARGE_BYTES,
+                                  send ? NULL : t->mr),
+                     0);
+}
+
+static void transfer_end(struct transfer *t)
+{
+    fixture_close(t->f);
+    free(t->local);
+    free(t->remote);
+}
+
+static const struct {
+    enum ibv_wr_opcode opcode;
+    int completion;
+    unsigned source; /* of what is large */
+} transfers[] = {
+    {IBV_WR_SEND, IBV_WC_SEND, 0},
+    {IBV_WR_RDMA_WRITE, IBV_WC_RDMA_WRITE, 0},
+    {IBV_WR_RDMA_READ, IBV_WC_RDMA_READ, 1},
+};
+#define TRANSFERS (sizeof transfers / sizeof *transfers)
+
+/* Given up by who sends what vanishes. */
+static void narrow_path__gone_after_the_timeout(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < TRANSFERS; i++) {
+        struct transfer t = transfer_begin(TIMEOUT_NS);
+        t.f->world.net.filter = drop_large;
+        transfer_post(&t, transfers[i].opcode);
+        sim_world_run_for(&t.f->world, TIMEOUT_NS - SECOND);
+        assert_int_equal(fixture_count(t.f, transfers[i].source, DIWARP_WC_PEER_GONE), 0);
+        sim_world_run_for(&t.f->world, 5 * SECOND);
+        const struct diwarp_wc *gone =
+            fixture_find(t.f, transfers[i].source, 0, DIWARP_WC_PEER_GONE);
+        assert_non_null(gone);
+        assert_int_equal(gone->wc.vendor_err, DIWARP_GONE_TOO_LARGE);
+        assert_in_range(gone->wc.byte_len, PASSES_BYTES + 1, JUMBO_MTU_BYTES);
+        fixture_run(t.f, 3 * TIMEOUT_NS); /* the other end finds this one silent */
+        fixture_assert_status(t.f, 0, 2, transfers[i].completion, IBV_WC_RETRY_EXC_ERR);
+        transfer_end(&t);
+    }
+}
+
+/* Without a time-out for ever; with one, if it is over in time, again and again. */
+static void narrow_path__for_a_while__all_arrives(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t timeout_ns, narrow_ns;
+    } cases[] = {{0, 200 * SECOND}, {TIMEOUT_NS, TIMEOUT_NS - SECOND}};
+    for (unsigned i = 0; i < 2 * TRANSFERS; i++) {
+        struct transfer t = transfer_begin(cases[i / TRANSFERS].timeout_ns);
+        for (unsigned turn = 0; turn < 3; turn++) {
+            t.f->wc_count = 0;
+            t.f->world.net.filter = drop_large;
+            transfer_post(&t, transfers[i % TRANSFERS].opcode);
+            sim_world_run_for(&t.f->world, cases[i / TRANSFERS].narrow_ns);
+            assert_int_equal(t.f->wc_count, 0);
+            t.f->world.net.filter = NULL;
+            fixture_run(t.f, 2 * SECOND);
+            fixture_assert_status(t.f, 0, 2, transfers[i % TRANSFERS].completion, IBV_WC_SUCCESS);
+        }
+        transfer_end(&t);
+    }
+}
+
+/* What is refused has arrived: the application of node 1 does not look for long. */
+static void wide_path__refused_for_long__is_there(void **state)
+{
+    (void)state;
+    struct transfer t = transfer_begin(TIMEOUT_NS);
+    const unsigned posts = 400;
+    t.f->world.nodes[1].unpolled = true;
+    for (unsigned i = 0; i < posts; i++)
+        assert_int_equal(fixture_post(t.f, 0, 1, 2, IBV_WR_SEND, 0, t.local, 5000, NULL), 0);
+    sim_world_run_for(&t.f->world, 3 * TIMEOUT_NS);
+    assert_true(sim_counters(&t.f->world, 1)->drop_no_buffer > 100);
+    assert_int_equal(fixture_count(t.f, 0, DIWARP_WC_PEER_GONE), 0);
+    t.f->world.nodes[1].unpolled = false;
+    fixture_run(t.f, 2 * SECOND);
+    assert_int_equal(fixture_count(t.f, 1, IBV_WC_RECV), posts + 1);
+    transfer_end(&t);
+}
+
+/* Slow, and a quarter of all datagrams is lost. */
+static void wide_path__lossy_and_slow__is_there(void **state)
+{
+    (void)state;
+    struct transfer t = transfer_begin(10 * SECOND);
+    t.f->world.net.impairment = (struct sim_impairment){
+        .loss_permille = 250, .delay_ns = 100 * MS, .bytes_per_ns = 0.000125};
+    for (unsigned i = 0; i < 10; i++) {
+        transfer_post(&t, IBV_WR_SEND);
+        transfer_post(&t, IBV_WR_RDMA_WRITE);
+        transfer_post(&t, IBV_WR_RDMA_READ);
+    }
+    fixture_run(t.f, 3000 * SECOND);
+    assert_int_equal(fixture_count(t.f, 0, DIWARP_WC_PEER_GONE), 0);
+    assert_int_equal(fixture_count(t.f, 1, DIWARP_WC_PEER_GONE), 0);
+    transfer_end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(narrow_path__gone_after_the_timeout),
+        cmocka_unit_test(narrow_path__for_a_while__all_arrives),
+        cmocka_unit_test(wide_path__refused_for_long__is_there),
+        cmocka_unit_test(wide_path__lossy_and_slow__is_there),
         cmocka_unit_test(no_route__never_heard__gone_soon),
         cmocka_unit_test(no_route__for_a_while__is_there),
         cmocka_unit_test(no_route__to_one_heard__gone_after_the_timeout),

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The path to a peer: whether it lets datagrams of the size through that the peer is sent. One that
+ * is too narrow says so by ICMP, if it is a router and nobody filters that; a switch just drops.
+ *
+ * What is sent again and again may as well have arrived and been refused, for want of buffers, as
+ * long as the application does not look. So the path is asked: with a probe of the same size, which
+ * is never refused, and a bare one right behind it.
+ */
+#ifndef DW_PATH_H
+#define DW_PATH_H
+
+#include "common/rnic/peer.h"
+
+/* Of a probe's PSN the part that is free for its time. */
+#define DW_PATH_CLOCK_MASK 0x3fffffffu
+/* There is one pair in each interval. */
+#define DW_PATH_PAIR_NS 500000000ull
+
+/* Length of the largest datagrams that do not seem to get through; 0: there are none. */
+uint32_t dw_path_stuck_bytes(const struct dw_peer *peer);
+/* The next probe is to be a pair. */
+bool dw_path_pair_is_due(const struct dw_peer *peer, uint64_t now_ns);
+void dw_path_send_pair(struct dw_peer *peer, uint32_t clock);
+void dw_path_on_probe_reply(struct dw_peer *peer, uint32_t psn);
+/* It asked for parts of a record that had gone out. */
+void dw_path_on_asked_again(struct dw_peer *peer);
+/* For peer_timeout nothing of that size has got through. Called by the peer's timer. */
+bool dw_path_is_too_narrow(struct dw_peer *peer);
+
+#endif
