@@ -19,8 +19,9 @@
 #define MESSAGE_MAX_BYTES (1u << 20)
 /* Of one receive over RC: MESSAGE_MIN_BYTES and the header must fit. */
 #define RECV_MIN_BYTES 1024u
-/* An ibv_sge has a 32-bit length. */
+/* An ibv_sge has a 32-bit length. osc/rdma does not split what it accumulates by. */
 #define RDMA_MAX_BYTES (1u << 30)
+#define RDMA_MIN_BYTES (4u << 10)
 
 static struct mca_btl_diwarp_params *const params = &mca_btl_diwarp_component.params;
 
@@ -422,12 +423,13 @@ static bool check_uint(const struct uint_param *param)
 /* Harmless: the upper layer splits by whatever limit it finds. Open MPI takes 0 for no limit. */
 static void clamp_limit(const char *name, size_t *limit)
 {
-    if (*limit > RDMA_MAX_BYTES) {
+    const size_t asked = *limit, least = asked > 0 ? RDMA_MIN_BYTES : 0;
+
+    *limit = asked > RDMA_MAX_BYTES ? RDMA_MAX_BYTES : asked < least ? least : asked;
+    if (*limit != asked) {
         opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                            "btl:diwarp: btl_diwarp_%s of %zu is more than a transfer can be; "
-                            "using %u",
-                            name, *limit, RDMA_MAX_BYTES);
-        *limit = RDMA_MAX_BYTES;
+                            "btl:diwarp: btl_diwarp_%s of %zu is not a transfer's; using %zu",
+                            name, asked, *limit);
     }
 }
 

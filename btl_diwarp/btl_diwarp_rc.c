@@ -46,6 +46,24 @@ static void tell_no_descriptor(struct mca_btl_diwarp_module *module)
                        OPAL_PROC_MY_NAME.vpid, opal_process_info.nodename);
 }
 
+const char *mca_btl_diwarp_rc_end_text(const struct diwarp_wc *wc)
+{
+    switch (wc->wc.status) {
+    case IBV_WC_SUCCESS:
+        return "it closed the connection without a goodbye";
+    case IBV_WC_REM_OP_ERR:
+        return "the connection was terminated (RDMAP Terminate)";
+    case IBV_WC_REM_INV_REQ_ERR:
+        return "it rejected the connection";
+    case IBV_WC_LOC_PROT_ERR:
+        return "memory of this process that was to be sent cannot be read";
+    case IBV_WC_LOC_QP_OP_ERR:
+        return "this process has no memory for it";
+    default:
+        return "TCP lost the connection, or it could not be made in time";
+    }
+}
+
 static void on_nothing(struct mca_btl_diwarp_module *module)
 {
     tell_no_descriptor(module);

@@ -96,6 +96,9 @@ void mca_btl_diwarp_rc_endpoints_leave(struct mca_btl_diwarp_module *module);
 /* Closes what is still open and frees all endpoints, those of the PML included. */
 void mca_btl_diwarp_rc_endpoints_free(struct mca_btl_diwarp_module *module);
 
+/* Why the connection ended whose last completion that is. */
+const char *mca_btl_diwarp_rc_end_text(const struct diwarp_wc *wc);
+
 /* ---- connections (btl_diwarp_rc_connect.c) -------------------------------------------------- */
 
 /* Under the lock, in state IDLE: calls the peer. 0, or negative errno for ..._on_lost(). */

@@ -4,8 +4,8 @@
  *
  * The first send to a peer calls it. Where both call at once, the call of the lower name wins: the
  * other side accepts it, and its own call is rejected. Should the winner's not come soon, the loser
- * calls again: the winner may be gone. Before it closes, a side says goodbye; a connection that ends
- * without is an error.
+ * calls again: the winner may be gone. Before it closes, a side says goodbye; a connection that
+ * ends without is an error.
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
@@ -398,20 +398,6 @@ void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
     OPAL_THREAD_UNLOCK(&module->rc->lock);
 }
 
-static const char *text_of(const struct diwarp_wc *wc)
-{
-    switch (wc->wc.status) {
-    case IBV_WC_SUCCESS:
-        return "it closed the connection without a goodbye";
-    case IBV_WC_REM_OP_ERR:
-        return "the connection was terminated (RDMAP Terminate)";
-    case IBV_WC_REM_INV_REQ_ERR:
-        return "it rejected the connection";
-    default:
-        return "TCP lost the connection, or it could not be made in time";
-    }
-}
-
 /* Why the peer rejected our call. */
 static enum rejection rejection_of(const mca_btl_diwarp_rc_endpoint_t *endpoint,
                                    const struct diwarp_wc *wc)
@@ -457,7 +443,7 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
                                        const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
-    const char *why = text_of(wc);
+    const char *why = mca_btl_diwarp_rc_end_text(wc);
     enum rejection rejection;
     bool gone, ending, lost = false, expected = false;
     int rc = 0;

@@ -371,9 +371,10 @@ DIWARP_EXPORT void diwarp_query_address(const struct diwarp_qp *qp, struct diwar
 DIWARP_EXPORT const struct diwarp_counters *diwarp_query_counters(const struct diwarp_qp *qp);
 
 /* Chooses the pair of interfaces to reach `address`: same host by loopback, then same subnet, then
- * same family. -ENETUNREACH: there is none. The handle costs nothing on the wire; protocol state is
- * taken at the first send, and given back when both have owed each other nothing for 20 ms. Over RD
- * all handles of one name are one, of the address that was first spoken with. */
+ * same family. -ENETUNREACH: there is none. -EINVAL: its MTU is below the least, 576. The handle
+ * costs nothing on the wire; protocol state is taken at the first send, and given back when both
+ * have owed each other nothing for 20 ms. Over RD all handles of one name are one, of the address
+ * that was first spoken with. The owner destroys it, before its QP or after. */
 DIWARP_EXPORT int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                                    struct diwarp_ah **ah);
 DIWARP_EXPORT void diwarp_destroy_ah(struct diwarp_ah *ah);

@@ -157,11 +157,15 @@ static void tcp_shutdown(struct dw_stream *stream)
 
 static void tcp_close(struct dw_stream *stream)
 {
+    struct tcp_stream *tcp = of(stream);
     tcp_watch(stream, 0);
+    /* Where the application closed what it did not open, that failed. */
+    dw_list_remove(&tcp->link);
+    tcp->set->streams.deaf = !dw_list_empty(&tcp->set->unwatched);
     /* A process that forked and goes on may hold the descriptor, too. */
-    shutdown(of(stream)->fd, SHUT_RDWR);
-    close(of(stream)->fd);
-    free(stream);
+    shutdown(tcp->fd, SHUT_RDWR);
+    close(tcp->fd);
+    free(tcp);
 }
 
 /* ---- making them -------------------------------------------------------------------------- */

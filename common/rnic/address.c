@@ -179,6 +179,8 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
         return rc;
     const struct diwarp_interface *mine = &local.interfaces[here];
     const struct diwarp_interface *theirs = &address->interfaces[there];
+    if (theirs->mtu_bytes < DW_MTU_MIN_BYTES)
+        return -EINVAL;
     uint32_t mtu = mine->mtu_bytes < theirs->mtu_bytes ? mine->mtu_bytes : theirs->mtu_bytes;
     struct dw_llp_addr addr = {.family = theirs->family, .port = address->port};
     memcpy(addr.ip, theirs->ip, sizeof addr.ip);

@@ -218,7 +218,8 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
         why = &ignored;
     why->text[0] = '\0';
     if (!attr->cq || attr->cq->device != pd->device || !attr->max_send_wr || !attr->max_msg_bytes ||
-        attr->max_msg_bytes > 1u << 30) {
+        attr->max_msg_bytes > 1u << 30 ||
+        (attr->type != DIWARP_QPT_UD && attr->type != DIWARP_QPT_RD)) {
         snprintf(why->text, sizeof why->text, "malformed queue pair attributes");
         return -EINVAL;
     }

@@ -22,6 +22,7 @@
 #define WAITS 10000000u
 
 static bool epoll_full;
+static bool epoll_gone; /* the application closed its descriptor */
 static int last_watched; /* the descriptor */
 
 int __real_epoll_ctl(int set, int op, int fd, struct epoll_event *event);
@@ -30,6 +31,10 @@ int __wrap_epoll_ctl(int set, int op, int fd, struct epoll_event *event);
 int __wrap_epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
     last_watched = fd;
+    if (epoll_gone) {
+        errno = EBADF;
+        return -1;
+    }
     if (epoll_full && op == EPOLL_CTL_ADD) {
         errno = ENOSPC;
         return -1;
@@ -133,6 +138,23 @@ static void watch__also_without_room_in_epoll(void **state)
     epoll_full = false;
 }
 
+/* What is closed is not looked at again. */
+static void close__without_the_epoll_set(void **state)
+{
+    (void)state;
+    struct set set;
+    struct dw_stream_event event;
+    open_set(&set, 0);
+    connect_and_accept(&set);
+    epoll_gone = true;
+    set.called->ops->close(set.called);
+    epoll_gone = false;
+    set.called = NULL;
+    assert_false(set.streams->deaf);
+    (void)set.streams->ops->wait(set.streams, &event, 1);
+    close_set(&set);
+}
+
 /* A process that was forked before may hold the descriptors for as long as it lives. */
 static void close__ends_the_connection_of_a_forked_process_too(void **state)
 {
@@ -191,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(watch__also_without_room_in_epoll),
+        cmocka_unit_test(close__without_the_epoll_set),
         cmocka_unit_test(close__ends_the_connection_of_a_forked_process_too),
         cmocka_unit_test(keepalive__ends_after_the_silence),
     };
