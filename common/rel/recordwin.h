@@ -14,7 +14,7 @@
 
 /* At first: what the ports of plain switches hold. */
 #define DW_RECORDWIN_FIRST_BYTES   (256u << 10)
-#define DW_RECORDWIN_LEAST         4u
+#define DW_RECORDWIN_LEAST         16u
 #define DW_RECORDWIN_GROWTH        8u
 #define DW_RECORDWIN_LOST_MOST_DEN 8u
 

@@ -30,13 +30,14 @@ void dw_sink_arm(struct dw_sink *sink)
         dw_heap_set(&sink->peer->qp->timers, &sink->timer, sink_deadline_ns(sink));
 }
 
+/* What nothing came behind may never have been sent, the grant being lost: no sign of a queue. */
 static void ask_for(struct dw_sink *sink, const struct dw_range *missing, unsigned n)
 {
-    struct dw_peer *peer = sink->peer;
-    uint32_t payload = dw_record_payload_bytes(peer);
-    for (unsigned i = 0; i < n; i++)
-        dw_recordwin_on_lost(&peer->ah->recordwin, &peer->ah->record_round,
-                             missing[i].end - missing[i].start, payload);
+    struct diwarp_ah *ah = sink->peer->ah;
+    uint32_t payload = dw_record_payload_bytes(sink->peer);
+    for (unsigned i = 0; i < n && missing[i].start < sink->record.highest; i++)
+        dw_recordwin_on_lost(&ah->recordwin, &ah->record_round, missing[i].end - missing[i].start,
+                             payload);
     dw_sink_send_status(sink, missing, n);
 }
 
