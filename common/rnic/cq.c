@@ -62,8 +62,8 @@ bool dw_cq_trim(struct diwarp_cq *cq)
     return cq->capacity > CAPACITY_LEAST;
 }
 
-/* The bound: one receive call's worth of Sends, and what the send queues may hold. Growing instead
- * of overrunning keeps verbs' "CQ overrun kills the QP" away from the application. */
+/* The bound: one receive call's worth of Sends, and what the send queues may hold. Growing keeps
+ * verbs' "CQ overrun" away from the application as long as there is memory. */
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
 {
     if (cq->count == cq->capacity && !resize(cq, cq->capacity * 2)) {

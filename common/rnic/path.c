@@ -54,8 +54,9 @@ uint32_t dw_path_stuck_bytes(const struct dw_peer *peer)
 
 bool dw_path_pair_is_due(const struct dw_peer *peer, uint64_t now_ns)
 {
+    /* One that is silent says nothing of the path, and has to read them all one day. */
     return now_ns / DW_PATH_PAIR_NS != peer->probe_sent_ns / DW_PATH_PAIR_NS &&
-           dw_path_stuck_bytes(peer);
+           peer->heard_ns >= peer->probe_sent_ns && dw_path_stuck_bytes(peer);
 }
 
 /* The padded one first: on a path that keeps order its answer comes before the other's. A full
@@ -76,6 +77,20 @@ void dw_path_on_probe_reply(struct dw_peer *peer, uint32_t psn)
         peer->pairs_lost++;
 }
 
+void dw_path_on_acked(struct dw_peer *peer, const struct dw_list *acked)
+{
+    if (!peer->pairs_lost)
+        return;
+    dw_list_foreach (it, acked)
+        if (dw_container(it, struct dw_datagram, tx.link)->bytes > ALWAYS_PASSES_BYTES)
+            peer->pairs_lost = 0;
+}
+
+void dw_path_on_record_progress(struct dw_peer *peer)
+{
+    peer->pairs_lost = 0;
+}
+
 void dw_path_on_asked_again(struct dw_peer *peer)
 {
     if (peer->asked_again < ASKED_MAX)
@@ -90,5 +105,5 @@ bool dw_path_is_too_narrow(struct dw_peer *peer)
     if (!dw_path_stuck_bytes(peer))
         peer->pairs_lost = 0;
     return limit_ns && peer->pairs_lost >= PAIRS_LOST_MIN &&
-           peer->pairs_lost * DW_PATH_PAIR_NS > limit_ns;
+           (peer->pairs_lost * DW_PATH_PAIR_NS > limit_ns || peer->pairs_lost == UINT16_MAX);
 }

@@ -5,7 +5,8 @@
  *
  * What is sent again and again may as well have arrived and been refused, for want of buffers, as
  * long as the application does not look. So the path is asked: with a probe of the same size, which
- * is never refused, and a bare one right behind it.
+ * the peer answers whatever it holds, and a bare one right behind it. A full socket drops the larger
+ * one, too: then others of that size get through, now and then.
  */
 #ifndef DW_PATH_H
 #define DW_PATH_H
@@ -23,9 +24,14 @@ uint32_t dw_path_stuck_bytes(const struct dw_peer *peer);
 bool dw_path_pair_is_due(const struct dw_peer *peer, uint64_t now_ns);
 void dw_path_send_pair(struct dw_peer *peer, uint32_t clock);
 void dw_path_on_probe_reply(struct dw_peer *peer, uint32_t psn);
+/* It acknowledges these. */
+void dw_path_on_acked(struct dw_peer *peer, const struct dw_list *acked);
+/* It goes on with a record, or has all of it. */
+void dw_path_on_record_progress(struct dw_peer *peer);
 /* It asked for parts of a record that had gone out. */
 void dw_path_on_asked_again(struct dw_peer *peer);
-/* For peer_timeout nothing of that size has got through. Called by the peer's timer. */
+/* For peer_timeout nothing has got through but what every path lets through. Called by the peer's
+ * timer. */
 bool dw_path_is_too_narrow(struct dw_peer *peer);
 
 #endif

@@ -6,7 +6,7 @@
 #include "common/rnic/deliver.h"
 #include "common/rnic/lock.h"
 #include "common/rnic/qp.h"
-#include "common/rnic/rdma.h"
+#include "common/rnic/rdma_grant.h"
 #include "common/rnic/receive.h"
 #include "common/rnic/send.h"
 #include "common/rnic/transmit.h"

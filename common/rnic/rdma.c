@@ -8,8 +8,9 @@
 
 #include "common/base/copy.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/rdma.h"
 #include "common/rnic/path.h"
+#include "common/rnic/rdma.h"
+#include "common/rnic/rdma_grant.h"
 #include "common/rnic/rdma_record.h"
 #include "common/rnic/receive.h"
 #include "common/rnic/send.h"
@@ -262,6 +263,8 @@ static void on_status(struct dw_peer *peer, const struct dw_record_control *stat
         dw_path_on_asked_again(peer);
     for (unsigned i = 0; i < status->range_count; i++)
         missing[i] = (struct dw_range){status->ranges[i].start, status->ranges[i].end};
+    if (status->granted > source->record.granted)
+        dw_path_on_record_progress(peer);
     if (dw_record_source_on_status(&source->record, status->granted, missing, status->range_count))
         dw_source_look(source);
     else
@@ -276,6 +279,7 @@ static void on_complete(struct dw_peer *peer, const struct dw_record_control *co
         qp->counters.drop_stale_record++;
         return;
     }
+    dw_path_on_record_progress(peer);
     if (!source->region) {
         dw_cq_complete(qp, source->wr_id, source->signaled, IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS,
                        source->record.total);

@@ -50,14 +50,8 @@ int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct i
                       uint64_t now_ns);
 int dw_rdma_post_write(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
                        uint64_t now_ns);
-/* Hands grant to the sinks that wait, oldest first. */
-void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns);
-/* The next run would. */
-bool dw_rdma_may_grant(const struct diwarp_qp *qp);
 /* All that it had sent when it got that probe has come, or is lost. */
 void dw_rdma_on_probe_reply(struct dw_peer *peer, uint64_t sent_ns, uint64_t now_ns);
-/* The request of our read `id` is in the datagram that goes as `psn`. */
-void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn);
 void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segment,
                              uint64_t now_ns);
 void dw_rdma_on_control(struct dw_peer *peer, const struct dw_segment *segment, bool sequenced,

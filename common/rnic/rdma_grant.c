@@ -39,9 +39,16 @@ static uint32_t share(const struct dw_sink *sink, uint32_t bound, uint64_t grant
     return room > payload ? room - room % payload : room;
 }
 
+/* Room that is too small for what is oldest is kept for it: small records, one after the other,
+ * would have all of it. */
 static uint32_t share_of_window(const struct dw_sink *sink)
 {
-    return share(sink, dw_record_window_bytes(sink->peer), sink->peer->ah->records_due_bytes);
+    const struct diwarp_ah *ah = sink->peer->ah;
+    uint32_t window = dw_record_window_bytes(sink->peer);
+    if (ah->recordwin.awaited &&
+        (uint64_t)ah->records_due_bytes + window / GRANT_MIN_SHARE_DEN > window)
+        return 0;
+    return share(sink, window, ah->records_due_bytes);
 }
 
 /* What may be granted to the sink now; 0: wait. */
@@ -90,17 +97,22 @@ static bool may_be_granted(const struct dw_sink *sink)
     return is_known_to_source(sink) && !sink->peer->sinks_aside && share_of_window(sink) > 0;
 }
 
+static void park(struct dw_sink *sink)
+{
+    sink->parked = true;
+    dw_list_remove(&sink->want_link);
+}
+
 /* Every run walks the list: what waits for its request to be sent, for a silent peer, or for room
  * in a peer's window, which may be thousands, is not in it meanwhile. */
-static void park(struct dw_sink *sink)
+static void park_if_it_waits(struct dw_sink *sink)
 {
     bool full = !share_of_window(sink);
     if (!sink->peer->sinks_aside && !is_unrequested(sink) && !full)
         return;
     if (full)
         sink->peer->ah->recordwin.awaited = true;
-    sink->parked = true;
-    dw_list_remove(&sink->want_link);
+    park(sink);
 }
 
 static void unpark(struct dw_sink *sink)
@@ -115,11 +127,14 @@ static void unpark(struct dw_sink *sink)
 static void unpark_some(struct dw_peer *peer)
 {
     uint32_t window = dw_record_window_bytes(peer), least = window / GRANT_MIN_SHARE_DEN;
-    if (peer->sinks_aside || peer->ah->records_due_bytes + least > window)
+    uint32_t due = peer->ah->records_due_bytes;
+    if (peer->sinks_aside || (uint64_t)due + least > window)
         return;
-    uint32_t room = window - (uint32_t)peer->ah->records_due_bytes;
+    uint32_t room = window - due;
     dw_list_foreach (it, &peer->sinks) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
+        if (dw_list_linked(&sink->want_link) && is_known_to_source(sink))
+            return; /* it has the room, once it is its turn */
         if (!sink->parked || is_unrequested(sink))
             continue;
         uint32_t left = sink->record.total - sink->record.granted;
@@ -153,6 +168,10 @@ void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn)
 uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
 {
     struct diwarp_qp *qp = sink->peer->qp;
+    if (sink->peer->ah->recordwin.awaited) {
+        park(sink); /* behind those that wait */
+        return 0;
+    }
     if (budget_is_spent(qp))
         return 0;
     /* Those before it come first, but for what cannot be told yet. */
@@ -162,7 +181,7 @@ uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
             grant(sink, now_ns);
         if (older == sink || may_be_granted(older))
             break;
-        park(older);
+        park_if_it_waits(older);
     }
     return sink->record.granted;
 }
@@ -186,7 +205,7 @@ void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
     dw_list_foreach (it, &qp->want) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
         if (!may_be_granted(sink)) {
-            park(sink);
+            park_if_it_waits(sink);
             continue;
         }
         if (!grant(sink, now_ns))

@@ -5,6 +5,14 @@
 
 #include "common/rnic/rdma.h"
 
+/* Hands grant to the sinks that wait, oldest first. */
+void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns);
+/* The next run would. */
+bool dw_rdma_may_grant(const struct diwarp_qp *qp);
+/* The request of our read `id` is in the datagram that goes as `psn`. */
+void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn);
+/* Grants what the budget has left now; the rest follows as others complete. Returns the bytes. */
+uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns);
 /* Of a peer's records, what may be under way to us. */
 uint32_t dw_record_window_bytes(const struct dw_peer *peer);
 /* So much more is due of the sink's source; less, if it came or will not. */

@@ -10,8 +10,6 @@ struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total
 /* Sees that it is asked for what does not come. Lazy, like the peer's: a timer that is set earlier
  * looks again when it fires. */
 void dw_sink_arm(struct dw_sink *sink);
-/* Grants what the budget has left now; the rest follows as others complete. Returns the bytes. */
-uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns);
 /* A verified segment: copies it to its place (data NULL: it is there) and does what follows. */
 void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, uint32_t length,
                    uint64_t now_ns);

@@ -10,6 +10,7 @@
 #include "common/base/pages.h"
 #include "common/rnic/atomic.h"
 #include "common/rnic/deliver.h"
+#include "common/rnic/path.h"
 #include "common/rnic/rdma.h"
 #include "common/rnic/rdma_record.h"
 #include "common/rnic/receive.h"
@@ -189,6 +190,7 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
         return;
     }
     peer->sendwin.credit_bytes = (uint32_t)header->credit_kib << 10;
+    dw_path_on_acked(peer, &acked);
     free_acked(peer, &acked);
     if (result.rtt_ns)
         dw_rtt_on_sample(&peer->ah->rtt, result.rtt_ns);

@@ -10,7 +10,7 @@
 
 #include "common/rnic/atomic.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/rdma.h"
+#include "common/rnic/rdma_grant.h"
 #include "common/rnic/segment.h"
 #include "common/rnic/send.h"
 #include "common/rnic/transmit.h"

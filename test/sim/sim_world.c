@@ -207,8 +207,19 @@ static void check_answers(struct sim_world *world, const struct dw_peer *peer)
     sim_check(world, peer->refusals == refusals);
 }
 
+static void check_due(struct sim_world *world, const struct dw_peer *peer)
+{
+    uint64_t due = 0;
+    dw_list_foreach (it, &peer->sinks) {
+        const struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
+        due += sink->aside ? 0 : dw_record_sink_due_bytes(&sink->record);
+    }
+    sim_check(world, peer->ah->records_due_bytes == due);
+}
+
 static void check_peer(struct sim_world *world, const struct dw_peer *peer)
 {
+    check_due(world, peer);
     check_answers(world, peer);
     const struct dw_sendwin *win = &peer->sendwin;
     sim_check(world, win->count <= win->max_datagrams);
@@ -232,8 +243,8 @@ static void check_want(struct sim_world *world, const struct dw_sink *sink)
 {
     const bool linked = dw_list_linked(&sink->want_link);
     const bool lacks = !sink->held && sink->record.granted < sink->record.total;
-    const bool full =
-        sink->peer->ah->recordwin.awaited && (sink->peer->ah->records_due_bytes || any_wants(sink->peer));
+    const struct diwarp_ah *ah = sink->peer->ah;
+    const bool full = ah->recordwin.awaited && (ah->records_due_bytes || any_wants(sink->peer));
     const bool waits = sink->peer->sinks_aside || (!sink->region && !sink->requested) || full;
 
     sim_check(world, !sink->parked || (lacks && !linked && waits));

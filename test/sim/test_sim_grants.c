@@ -215,6 +215,45 @@ static void records__without_end__the_oldest_first(void **state)
     }
 }
 
+/* As above, in a window that losses have made small: short ones have no more of it for fitting in.
+ */
+static void records__without_end_in_a_small_window__the_oldest_first(void **state)
+{
+    (void)state;
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE};
+    static const unsigned firsts[] = {8, 10, 11, 12, 16, 24};
+    for (unsigned i = 0; i < 2 * sizeof firsts / sizeof *firsts; i++) {
+        struct fixture *f = fixture_new();
+        const uint32_t long_bytes = 10 * RECORD_BYTES;
+        const enum ibv_wr_opcode opcode = opcodes[i % 2];
+        f->config.device.rcvbuf_bytes = 32u << 20;
+        f->config.impairment.bytes_per_ns = 0.125;
+        uint8_t *remote = fixture_payload(1, long_bytes), *local = fixture_payload(2, long_bytes);
+        fixture_open(f);
+        for (unsigned node = 0; node < 2; node++) {
+            struct dw_recordwin *win = &f->world.nodes[node].ahs[1 - node]->recordwin;
+            *win = (struct dw_recordwin){.datagrams = 180, .cut = true};
+        }
+        f->world.on_wc = post_short_on_wc;
+        f->source_mr = fixture_reg(f, 1, remote, long_bytes);
+        f->sink = fixture_payload(2, SHORT_BYTES);
+        for (unsigned n = 0; n < firsts[i / 2]; n++)
+            post_short(f, opcode);
+        assert_int_equal(fixture_post(f, 0, 1, LONG_ID, opcode, 0, local, long_bytes, f->source_mr),
+                         0);
+        fixture_run(f, SECOND);
+        unsigned before = 0;
+        while (f->wcs[before].wc.wr_id != LONG_ID)
+            before++;
+        assert_in_range(before, 0, SHORT_ALL / 4);
+        assert_int_equal(f->wc_count, SHORT_ALL + 1);
+        free(f->sink);
+        fixture_close(f);
+        free(local);
+        free(remote);
+    }
+}
+
 /* One that has been granted more than any turn: others have theirs. */
 static void records__one_without_end__the_others_have_their_turn(void **state)
 {
@@ -269,8 +308,8 @@ static void records__socket_to_one_is_full__the_others_go_on(void **state)
                          0);
     sim_world_run_for(&f->world, 20000);
     f->world.net.full_host = 1 + BLOCKED;
-    assert_int_equal(
-        fixture_post(f, OTHER, 0, OTHER, IBV_WR_RDMA_READ, 0, other, RECORD_BYTES, mr), 0);
+    assert_int_equal(fixture_post(f, OTHER, 0, OTHER, IBV_WR_RDMA_READ, 0, other, RECORD_BYTES, mr),
+                     0);
     sim_world_run_for(&f->world, 2 * MS);
     assert_int_equal(fixture_count(f, OTHER, IBV_WC_RDMA_READ), 1);
     assert_in_range(fixture_count(f, BLOCKED, IBV_WC_RDMA_READ), 0, HELD - 1);
@@ -368,6 +407,7 @@ int main(void)
         cmocka_unit_test(reads__more_than_the_budget__nothing_twice),
         cmocka_unit_test(reads__small_ones_beyond_the_buffer__nothing_twice),
         cmocka_unit_test(records__without_end__the_oldest_first),
+        cmocka_unit_test(records__without_end_in_a_small_window__the_oldest_first),
         cmocka_unit_test(records__one_without_end__the_others_have_their_turn),
         cmocka_unit_test(records__socket_to_one_is_full__the_others_go_on),
         cmocka_unit_test(qp__shares_cores_later__grants_more),
