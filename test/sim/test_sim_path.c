@@ -246,6 +246,36 @@ static void wide_path__lossy_and_slow__is_there(void **state)
     transfer_end(&t);
 }
 
+/* Padded probes never pass, and of what else is large one in five. */
+static enum sim_verdict drop_most_large(void *arg, const struct sim_endpoint *from,
+                                        const uint8_t *buf, uint32_t bytes)
+{
+    struct fixture *f = fixture_of(arg);
+    if (bytes <= PASSES_BYTES)
+        return SIM_PASS;
+    if (fixture_parse(from, buf, bytes).header.type == DW_LLP_PROBE)
+        return SIM_DROP;
+    return ++f->hits % 5 ? SIM_DROP : SIM_PASS;
+}
+
+/* What gets through shows that the path is wide, whatever becomes of the probes. */
+static void wide_path__drops_most_of_what_is_large__is_there(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < TRANSFERS; i++) {
+        struct transfer t = transfer_begin(10 * SECOND);
+        t.f->world.net.filter = drop_most_large;
+        for (unsigned n = 0; n < 200; n++)
+            transfer_post(&t, transfers[i].opcode);
+        while (fixture_count(t.f, 0, transfers[i].completion) < 200)
+            assert_true(sim_world_step(&t.f->world));
+        fixture_run(t.f, SECOND);
+        assert_int_equal(fixture_count(t.f, 0, DIWARP_WC_PEER_GONE), 0);
+        assert_int_equal(fixture_count(t.f, 1, DIWARP_WC_PEER_GONE), 0);
+        transfer_end(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +283,7 @@ int main(void)
         cmocka_unit_test(narrow_path__for_a_while__all_arrives),
         cmocka_unit_test(wide_path__refused_for_long__is_there),
         cmocka_unit_test(wide_path__lossy_and_slow__is_there),
+        cmocka_unit_test(wide_path__drops_most_of_what_is_large__is_there),
         cmocka_unit_test(no_route__never_heard__gone_soon),
         cmocka_unit_test(no_route__for_a_while__is_there),
         cmocka_unit_test(no_route__to_one_heard__gone_after_the_timeout),
