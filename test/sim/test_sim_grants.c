@@ -179,8 +179,34 @@ static void post_short_on_wc(struct sim_world *world, struct sim_node *node,
         post_short(f, wc->wc.opcode == IBV_WC_RDMA_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE);
 }
 
-/* The oldest first, be it for grants or for the turn to send: the long one comes to its end long
- * before the short ones do. */
+/* A long record, with so many short ones before and after it, and another for each that ends: the
+ * long one comes to its end long before they do. Closes the fixture. */
+static void assert_long_is_not_last(struct fixture *f, enum ibv_wr_opcode opcode, unsigned before,
+                                    unsigned after)
+{
+    const uint32_t long_bytes = 10 * RECORD_BYTES;
+    uint8_t *remote = fixture_payload(1, long_bytes), *local = fixture_payload(2, long_bytes);
+    f->world.on_wc = post_short_on_wc;
+    f->source_mr = fixture_reg(f, 1, remote, long_bytes);
+    f->sink = fixture_payload(2, SHORT_BYTES);
+    for (unsigned n = 0; n < before; n++)
+        post_short(f, opcode);
+    assert_int_equal(fixture_post(f, 0, 1, LONG_ID, opcode, 0, local, long_bytes, f->source_mr), 0);
+    for (unsigned n = 0; n < after; n++)
+        post_short(f, opcode);
+    fixture_run(f, SECOND);
+    unsigned first = 0;
+    while (f->wcs[first].wc.wr_id != LONG_ID)
+        first++;
+    assert_in_range(first, 0, SHORT_ALL / 4);
+    assert_int_equal(f->wc_count, SHORT_ALL + 1);
+    free(f->sink);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+/* The oldest first, be it for grants or for the turn to send. */
 static void records__without_end__the_oldest_first(void **state)
 {
     (void)state;
@@ -188,69 +214,31 @@ static void records__without_end__the_oldest_first(void **state)
     static const uint32_t windows[] = {SHORT_AT_ONCE * SHORT_BYTES, 20 * RECORD_BYTES};
     for (unsigned i = 0; i < 4; i++) {
         struct fixture *f = fixture_new();
-        const uint32_t long_bytes = 10 * RECORD_BYTES;
         f->config.device.record_window_bytes = windows[i / 2];
         f->config.device.rcvbuf_bytes = 32u << 20;
         f->config.device.sndbuf_bytes = 65536;
         f->config.impairment.bytes_per_ns = 0.125; /* 40 ms in all: the source has always more */
-        uint8_t *remote = fixture_payload(1, long_bytes), *local = fixture_payload(2, long_bytes);
         fixture_open(f);
-        f->world.on_wc = post_short_on_wc;
-        f->source_mr = fixture_reg(f, 1, remote, long_bytes);
-        f->sink = fixture_payload(2, SHORT_BYTES);
-        assert_int_equal(
-            fixture_post(f, 0, 1, LONG_ID, opcodes[i % 2], 0, local, long_bytes, f->source_mr), 0);
-        for (unsigned n = 0; n < SHORT_AT_ONCE; n++)
-            post_short(f, opcodes[i % 2]);
-        fixture_run(f, SECOND);
-        unsigned before = 0;
-        while (f->wcs[before].wc.wr_id != LONG_ID)
-            before++;
-        assert_in_range(before, 0, SHORT_ALL / 4);
-        assert_int_equal(f->wc_count, SHORT_ALL + 1);
-        free(f->sink);
-        fixture_close(f);
-        free(local);
-        free(remote);
+        assert_long_is_not_last(f, opcodes[i % 2], 0, SHORT_AT_ONCE);
     }
 }
 
-/* As above, in a window that losses have made small: short ones have no more of it for fitting in.
- */
+/* Short ones have no more of a window that losses have made small for fitting in. */
 static void records__without_end_in_a_small_window__the_oldest_first(void **state)
 {
     (void)state;
     static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE};
-    static const unsigned firsts[] = {8, 10, 11, 12, 16, 24};
-    for (unsigned i = 0; i < 2 * sizeof firsts / sizeof *firsts; i++) {
+    static const unsigned before[] = {8, 10, 11, 12, 16, 24};
+    for (unsigned i = 0; i < 2 * sizeof before / sizeof *before; i++) {
         struct fixture *f = fixture_new();
-        const uint32_t long_bytes = 10 * RECORD_BYTES;
-        const enum ibv_wr_opcode opcode = opcodes[i % 2];
         f->config.device.rcvbuf_bytes = 32u << 20;
         f->config.impairment.bytes_per_ns = 0.125;
-        uint8_t *remote = fixture_payload(1, long_bytes), *local = fixture_payload(2, long_bytes);
         fixture_open(f);
         for (unsigned node = 0; node < 2; node++) {
             struct dw_recordwin *win = &f->world.nodes[node].ahs[1 - node]->recordwin;
             *win = (struct dw_recordwin){.datagrams = 180, .cut = true};
         }
-        f->world.on_wc = post_short_on_wc;
-        f->source_mr = fixture_reg(f, 1, remote, long_bytes);
-        f->sink = fixture_payload(2, SHORT_BYTES);
-        for (unsigned n = 0; n < firsts[i / 2]; n++)
-            post_short(f, opcode);
-        assert_int_equal(fixture_post(f, 0, 1, LONG_ID, opcode, 0, local, long_bytes, f->source_mr),
-                         0);
-        fixture_run(f, SECOND);
-        unsigned before = 0;
-        while (f->wcs[before].wc.wr_id != LONG_ID)
-            before++;
-        assert_in_range(before, 0, SHORT_ALL / 4);
-        assert_int_equal(f->wc_count, SHORT_ALL + 1);
-        free(f->sink);
-        fixture_close(f);
-        free(local);
-        free(remote);
+        assert_long_is_not_last(f, opcodes[i % 2], before[i / 2], 0);
     }
 }
 
