@@ -50,6 +50,7 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/truesize.c \
 	common/llp/udp.c \
 	common/llp/udp_hot.c \
+	common/llp/udp_icmp.c \
 	common/llp/socket_memory.c \
 	common/llp/socket_slab.c \
 	common/llp/socket_slab.h \

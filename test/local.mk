@@ -66,6 +66,7 @@ EXTRA_DIST += \
 	test/mpi/README.md \
 	test/mpi/errors \
 	test/mpi/run \
+	test/net/between_hosts.sh \
 	test/net/rc_wire \
 	test/net/two_hosts \
 	test/npb/run \

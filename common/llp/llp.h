@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "common/include/diwarp.h"
@@ -22,6 +23,11 @@ struct dw_llp_addr {
     uint16_t port;  /* host order */
     uint8_t ip[16]; /* network order; IPv4 uses the first 4 bytes */
 };
+
+static inline bool dw_llp_same_host(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
+{
+    return a->family == b->family && memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16) == 0;
+}
 
 /* Datagrams to one destination, back to back in iov: each of segment_bytes but the last, which may
  * be shorter. One datagram: segment_bytes == total_bytes. */
@@ -62,6 +68,13 @@ struct dw_llp_memory {
     uint64_t slab_bytes;
 };
 
+/* What ICMP, or the own host, says of a destination: nobody has the port, or the path is narrower
+ * than a datagram was (RFC 792 and 4443: fragmentation needed, packet too big). */
+struct dw_llp_icmp {
+    struct dw_llp_addr to;
+    uint32_t mtu_bytes; /* of the path; 0: port unreachable */
+};
+
 struct dw_llp_ops {
     /* 0, or -EAGAIN: nothing sent, try again later; -EHOSTUNREACH and kin: this destination cannot
      * be reached now. A train is sent whole or (GSO not usable there) datagram by datagram;
@@ -69,9 +82,8 @@ struct dw_llp_ops {
     int (*send)(struct dw_llp *llp, const struct dw_llp_train *train);
     /* Without blocking; false when nothing waits. */
     bool (*recv)(struct dw_llp *llp, struct dw_llp_slot *slot);
-    /* The destination of a datagram that came back as "port unreachable" (ICMP): true and *to.
-     * Not while another thread sends. */
-    bool (*unreachable)(struct dw_llp *llp, struct dw_llp_addr *to);
+    /* True: *icmp came back for a datagram of ours. Not while another thread sends. */
+    bool (*icmp)(struct dw_llp *llp, struct dw_llp_icmp *icmp);
     /* `to` does not answer: what it is sent takes the plainest way for a while. NULL: there is one
      * way only. */
     void (*doubt)(struct dw_llp *llp, const struct dw_llp_addr *to);

@@ -3,8 +3,9 @@
  * UDP as a lower layer protocol: one unconnected, non-blocking socket for all peers (udp_hot.c has
  * more to send with).
  *
- * Owns the data path and the fallbacks from GSO and GRO. Knows nothing of the bytes it carries; who
- * sent a datagram is in its header, so the source address is never asked for.
+ * Owns the data path and the fallbacks from GSO and GRO; what comes back as ICMP is read in
+ * udp_icmp.c. Knows nothing of the bytes it carries; who sent a datagram is in its header, so the
+ * source address is never asked for.
  *
  * The calls per message bypass libc: its wrappers are cancellation points, which cost a twentieth
  * of a small round trip in a process with threads.
@@ -14,9 +15,7 @@
 #endif
 #include <assert.h>
 #include <errno.h>
-#include <time.h>
 
-#include <linux/errqueue.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -29,8 +28,6 @@
 /* With IP_RECVERR an ICMP error of any destination fails the next call, whatever its destination;
  * that call did nothing. One retry is enough unless another error comes in between. */
 #define PENDING_ERROR_RETRIES 2
-/* Entries of the error queue looked at in one call. */
-#define ERROR_QUEUE_BATCH 16
 /* How long a destination's GSO refusal is remembered. */
 #define REFUSAL_TRAINS    256
 #define GSO_EIO_TOLERANCE 8
@@ -38,40 +35,13 @@
  * MTU below 1280 they are shorter; but so are many messages, which GRO would delay. */
 #define GRO_MIN_BYTES 1200
 
-/* ---- addresses ---------------------------------------------------------------------------- */
-
-static void sockaddr_get(const union dw_udp_sockaddr *from, struct dw_llp_addr *to)
-{
-    memset(to, 0, sizeof(*to));
-    if (from->any.sa_family == AF_INET) {
-        to->family = AF_INET;
-        to->port = ntohs(from->v4.sin_port);
-        memcpy(to->ip, &from->v4.sin_addr, 4);
-        return;
-    }
-    to->port = ntohs(from->v6.sin6_port);
-    if (IN6_IS_ADDR_V4MAPPED(&from->v6.sin6_addr)) {
-        to->family = AF_INET;
-        memcpy(to->ip, from->v6.sin6_addr.s6_addr + 12, 4);
-    } else {
-        to->family = AF_INET6;
-        memcpy(to->ip, from->v6.sin6_addr.s6_addr, 16);
-    }
-}
-
 /* ---- send --------------------------------------------------------------------------------- */
-
-/* The ICMP error that says nobody has that port. A host or a network that cannot be reached may be
- * so for a while only: a route changes, a cable is out. */
-static bool is_refused(int error)
-{
-    return error == ECONNREFUSED;
-}
 
 /* What a router or a firewall answers, too. */
 static bool is_unreachable(int error)
 {
-    return is_refused(error) || error == EHOSTUNREACH || error == ENETUNREACH || error == EACCES;
+    return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
+           error == EACCES;
 }
 
 /* Whether a call may have failed for an ICMP error of an earlier datagram. EPERM is not one: it is
@@ -135,6 +105,10 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
         if (hot_fd >= 0 && is_unreachable(error)) {
             dw_udp_hot_doubt(udp, to);
         }
+        /* EINVAL: of a train, by older kernels. */
+        if (error == EMSGSIZE || error == EINVAL) {
+            dw_udp_ask_mtu(udp, to);
+        }
         if (!is_pending_error(udp, error) || retries == PENDING_ERROR_RETRIES) {
             return -error;
         }
@@ -171,7 +145,7 @@ static struct dw_udp_refusal *refusal_slot(struct dw_udp *udp, const struct dw_l
 static bool gso_refused_before(struct dw_udp *udp, const struct dw_llp_train *train)
 {
     struct dw_udp_refusal *refusal = refusal_slot(udp, train->to);
-    if (refusal->trains_left == 0 || !dw_udp_same_host(&refusal->to, train->to) ||
+    if (refusal->trains_left == 0 || !dw_llp_same_host(&refusal->to, train->to) ||
         train->segment_bytes < refusal->segment_bytes) {
         return false;
     }
@@ -388,54 +362,6 @@ static bool udp_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
     return false;
 }
 
-/* Whether an error queue entry says that nobody has the port its datagram went to. */
-static bool is_refusal(struct msghdr *msg)
-{
-    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
-        bool is_error = (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_RECVERR) ||
-                        (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_RECVERR);
-        struct sock_extended_err error;
-        if (!is_error || cmsg->cmsg_len < CMSG_LEN(sizeof(error))) {
-            continue;
-        }
-        memcpy(&error, CMSG_DATA(cmsg), sizeof(error));
-        bool is_icmp =
-            error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
-        return is_icmp && is_refused((int)error.ee_errno);
-    }
-    return false;
-}
-
-/* No system call unless a send or receive met an error. The flag goes down before the queue is
- * read, so an error that comes meanwhile raises it again. Reading also keeps the queue, which is
- * charged to SO_RCVBUF, short. */
-static bool udp_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
-{
-    struct dw_udp *udp = (struct dw_udp *)llp;
-    if (!atomic_load_explicit(&udp->errors_waiting, memory_order_relaxed)) {
-        return false;
-    }
-    atomic_store_explicit(&udp->errors_waiting, false, memory_order_relaxed);
-    for (unsigned i = 0; i < ERROR_QUEUE_BATCH; i++) {
-        union dw_udp_sockaddr name = {.v6 = {0}};
-        _Alignas(struct cmsghdr) char control[256];
-        struct msghdr msg = {.msg_name = &name,
-                             .msg_namelen = sizeof(name),
-                             .msg_control = control,
-                             .msg_controllen = sizeof(control)};
-        if (recvmsg(llp->fd, &msg, MSG_ERRQUEUE) < 0) {
-            return false;
-        }
-        if (msg.msg_namelen > 0 && is_refusal(&msg)) {
-            sockaddr_get(&name, to);
-            atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
-            return true;
-        }
-    }
-    atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
-    return false;
-}
-
 static void udp_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
 {
     dw_udp_hot_doubt((struct dw_udp *)llp, to);
@@ -463,7 +389,7 @@ static void udp_query_memory(const struct dw_llp *llp, struct dw_llp_memory *mem
 const struct dw_llp_ops dw_udp_ops = {
     .send = udp_send,
     .recv = udp_recv,
-    .unreachable = udp_unreachable,
+    .icmp = dw_udp_icmp,
     .doubt = udp_doubt,
     .close = udp_close,
     .query_memory = udp_query_memory,

@@ -50,11 +50,18 @@ struct dw_udp {
     struct dw_udp_refusal refusals[DW_UDP_REFUSALS];
     struct dw_udp_hot hot[DW_UDP_HOT]; /* by a hash of the address */
     bool hot_wanted;
-    union dw_udp_sockaddr hot_bind;
+    union dw_udp_sockaddr bound; /* any port */
+    bool mtu_wanted;             /* of the path to mtu_of */
+    struct dw_llp_addr mtu_of;
 };
 
 /* ---- udp.c ---- */
 extern const struct dw_llp_ops dw_udp_ops;
+
+/* ---- udp_icmp.c ---- */
+bool dw_udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp);
+/* The next call of dw_udp_icmp() tells the MTU of the path to `to`. */
+void dw_udp_ask_mtu(struct dw_udp *udp, const struct dw_llp_addr *to);
 
 /* ---- udp_open.c ---- */
 int dw_udp_set_int(int fd, int level, int name, int value);
@@ -66,6 +73,9 @@ int dw_udp_set_options(int fd, uint8_t family);
 void dw_udp_apply_checksum(const struct dw_udp *udp, int fd);
 
 /* ---- udp_hot.c ---- */
+/* A socket that is connected to `to`, from the address the common one is bound to; -1: the system
+ * has none to give, or no way there. */
+int dw_udp_open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to);
 void dw_udp_hot_init(struct dw_udp *udp, const struct dw_llp_attr *attr);
 void dw_udp_hot_fini(struct dw_udp *udp);
 /* The socket connected to `to`; -1: it has none. Counts the send. */
@@ -93,11 +103,6 @@ static inline socklen_t dw_udp_sockaddr_set(uint8_t family, const struct dw_llp_
         memcpy(to->v6.sin6_addr.s6_addr, from->ip, 16);
     }
     return sizeof(to->v6);
-}
-
-static inline bool dw_udp_same_host(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
-{
-    return a->family == b->family && memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16) == 0;
 }
 
 #endif

@@ -22,7 +22,7 @@
 
 static bool same_addr(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
 {
-    return a->port == b->port && dw_udp_same_host(a, b);
+    return a->port == b->port && dw_llp_same_host(a, b);
 }
 
 static struct dw_udp_hot *slot_of(struct dw_udp *udp, const struct dw_llp_addr *to)
@@ -37,7 +37,7 @@ void dw_udp_hot_init(struct dw_udp *udp, const struct dw_llp_attr *attr)
     if (attr->bind_ip) {
         memcpy(any.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
     }
-    dw_udp_sockaddr_set(attr->family, &any, &udp->hot_bind);
+    dw_udp_sockaddr_set(attr->family, &any, &udp->bound);
     for (unsigned i = 0; i < DW_UDP_HOT; i++) {
         udp->hot[i].fd = -1;
     }
@@ -55,9 +55,8 @@ void dw_udp_hot_fini(struct dw_udp *udp)
 }
 
 /* With IP_RECVERR an ICMP error, of whatever kind, fails the next send, which is all that is to be
- * known: its error queue is not read and has no room. -1: the system has none to give, or no way
- * there; all goes through the common socket. */
-static int open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to)
+ * known: its error queue is not read and has no room. */
+int dw_udp_open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to)
 {
     union dw_udp_sockaddr name;
     socklen_t len = dw_udp_sockaddr_set(udp->family, to, &name);
@@ -68,8 +67,8 @@ static int open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to
     dw_udp_apply_checksum(udp, fd);
     dw_udp_set_int(fd, SOL_SOCKET, SO_RCVBUF, 0); /* the least: nothing is read */
     (void)dw_udp_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, udp->llp.sndbuf_bytes / 2);
-    if (len == 0 || dw_udp_set_options(fd, udp->family) < 0 ||
-        bind(fd, &udp->hot_bind.any, len) < 0 || connect(fd, &name.any, len) < 0) {
+    if (len == 0 || dw_udp_set_options(fd, udp->family) < 0 || bind(fd, &udp->bound.any, len) < 0 ||
+        connect(fd, &name.any, len) < 0) {
         close(fd);
         return -1;
     }
@@ -85,7 +84,7 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
     if (__builtin_expect(same_addr(&hot->to, to), 1)) {
         hot->sends += hot->sends < HOT_SENDS_MAX;
         if (__builtin_expect(hot->wait > 0, 0) && --hot->wait == 0) {
-            hot->fd = open_connected(udp, to);
+            hot->fd = dw_udp_open_connected(udp, to);
         }
         hot->carried += hot->fd >= 0;
         return hot->fd;

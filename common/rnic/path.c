@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The path to a peer: probes in pairs, one as large as what does not get through. */
+/* The path to a peer: its MTU, and probes in pairs, one as large as what does not get through. */
 #include "common/rnic/path.h"
 
 #include "common/rnic/rdma.h"
@@ -16,6 +16,21 @@
 #define PAIRS_LOST_MIN 16
 /* What every path lets through, in a packet of IPv4. */
 #define ALWAYS_PASSES_BYTES (DW_MTU_MIN_BYTES - 28)
+
+/* Never longer again: the kernel forgets what it was told, and tries, after ten minutes. */
+void dw_path_on_mtu(struct diwarp_qp *qp, const struct dw_llp_addr *to, uint32_t mtu_bytes)
+{
+    if (mtu_bytes < DW_MTU_MIN_BYTES)
+        mtu_bytes = DW_MTU_MIN_BYTES;
+    const uint32_t bytes = dw_datagram_max_bytes(qp->device, to->family, mtu_bytes);
+    struct diwarp_ah *ah;
+    for (size_t slot = 0; (ah = dw_map_next(&qp->ahs, &slot));) {
+        if (!dw_llp_same_host(&ah->addr, to) || ah->datagram_max_bytes <= bytes)
+            continue;
+        ah->datagram_max_bytes = (uint16_t)bytes;
+        qp->counters.paths_narrowed++;
+    }
+}
 
 static uint32_t largest_of_data(const struct dw_peer *peer)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The path to a peer: whether it lets datagrams of the size through that the peer is sent. One that
- * is too narrow says so by ICMP, if it is a router and nobody filters that; a switch just drops.
+ * is too narrow says so by ICMP, if it is a router and nobody filters that (RFC 1191, 8201): then
+ * datagrams become shorter. A switch just drops.
  *
  * What is sent again and again may as well have arrived and been refused, for want of buffers, as
  * long as the application does not look. So the path is asked: with a probe of the same size, which
- * the peer answers whatever it holds, and a bare one right behind it. A full socket drops the larger
- * one, too: then others of that size get through, now and then.
+ * the peer answers whatever it holds, and a bare one right behind it. A full socket drops the
+ * larger one, too: then others of that size get through, now and then.
  */
 #ifndef DW_PATH_H
 #define DW_PATH_H
@@ -18,6 +19,9 @@
 /* There is one pair in each interval. */
 #define DW_PATH_PAIR_NS 500000000ull
 
+/* The host of `to` is reached by a path of that MTU: what is begun from now on fits it, for all
+ * peers there. What was sent before leaves in fragments when it is sent again. */
+void dw_path_on_mtu(struct diwarp_qp *qp, const struct dw_llp_addr *to, uint32_t mtu_bytes);
 /* Length of the largest datagrams that do not seem to get through; 0: there are none. */
 uint32_t dw_path_stuck_bytes(const struct dw_peer *peer);
 /* The next probe is to be a pair. */

@@ -392,8 +392,7 @@ void dw_peer_fail(struct dw_peer *peer, enum diwarp_gone why)
 
 static bool same_addr(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
 {
-    return a->family == b->family && a->port == b->port &&
-           !memcmp(a->ip, b->ip, a->family == AF_INET6 ? 16 : 4);
+    return a->port == b->port && dw_llp_same_host(a, b);
 }
 
 static bool is_own(const struct diwarp_device *device, const struct dw_llp_addr *addr)

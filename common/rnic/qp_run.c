@@ -5,6 +5,7 @@
 
 #include "common/rnic/deliver.h"
 #include "common/rnic/lock.h"
+#include "common/rnic/path.h"
 #include "common/rnic/qp.h"
 #include "common/rnic/rdma_grant.h"
 #include "common/rnic/receive.h"
@@ -48,11 +49,15 @@ static void acknowledge(struct diwarp_qp *qp)
     }
 }
 
-static void take_unreachable(struct diwarp_qp *qp, uint64_t now_ns)
+static void take_icmp(struct diwarp_qp *qp, uint64_t now_ns)
 {
-    struct dw_llp_addr addr;
-    while (qp->llp->ops->unreachable(qp->llp, &addr))
-        dw_peer_on_unreachable(qp, &addr, now_ns);
+    struct dw_llp_icmp icmp;
+    while (qp->llp->ops->icmp(qp->llp, &icmp)) {
+        if (icmp.mtu_bytes)
+            dw_path_on_mtu(qp, &icmp.to, icmp.mtu_bytes);
+        else
+            dw_peer_on_unreachable(qp, &icmp.to, now_ns);
+    }
 }
 
 void dw_qp_recycle(struct diwarp_qp *qp)
@@ -103,7 +108,7 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
     /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
     if (drained || now_ns - qp->timers_ran_ns > TIMERS_WAIT_MAX_NS)
         run_timers(qp, now_ns);
-    take_unreachable(qp, now_ns);
+    take_icmp(qp, now_ns);
     return received;
 }
 

@@ -297,10 +297,13 @@ static bool fault_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
     return dw_llp_recv(fault->inner, slot);
 }
 
-static bool fault_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
+static bool fault_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
 {
     struct fault *fault = (struct fault *)llp;
-    return fault->inner->ops->unreachable(fault->inner, to);
+    pthread_mutex_lock(&fault->lock);
+    bool told = fault->inner->ops->icmp(fault->inner, icmp);
+    pthread_mutex_unlock(&fault->lock);
+    return told;
 }
 
 static void fault_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
@@ -349,7 +352,7 @@ static void fault_query_memory(const struct dw_llp *llp, struct dw_llp_memory *m
 static const struct dw_llp_ops fault_ops = {
     .send = fault_send,
     .recv = fault_recv,
-    .unreachable = fault_unreachable,
+    .icmp = fault_icmp,
     .doubt = fault_doubt,
     .close = fault_close,
     .query_memory = fault_query_memory,

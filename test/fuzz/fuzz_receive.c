@@ -436,7 +436,8 @@ static void step(struct input *in)
         w.llp.truncated = take(in, 1) & 1;
         break;
     case 6:
-        w.llp.unreachable = true;
+        w.llp.told = true;
+        w.llp.told_mtu_bytes = take(in, 2);
         poll_once();
         break;
     default:

@@ -16,7 +16,8 @@ struct memory_llp {
     struct dw_llp llp;
     uint8_t datagram[DW_LLP_SLOT_BYTES];
     uint32_t bytes, segment_bytes;
-    bool waiting, full, truncated, unreachable;
+    bool waiting, full, truncated, told; /* told: by ICMP */
+    uint32_t told_mtu_bytes;
 };
 
 static int memory_send(struct dw_llp *llp, const struct dw_llp_train *train)
@@ -39,14 +40,17 @@ static bool memory_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
     return true;
 }
 
-static bool memory_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
+static bool memory_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
 {
     struct memory_llp *memory = (struct memory_llp *)(void *)llp;
-    bool unreachable = memory->unreachable;
+    bool told = memory->told;
 
-    *to = (struct dw_llp_addr){.family = AF_INET, .port = 50000, .ip = {127, 0, 0, 1}};
-    memory->unreachable = false;
-    return unreachable;
+    *icmp = (struct dw_llp_icmp){
+        .to = {.family = AF_INET, .port = 50000, .ip = {127, 0, 0, 1}},
+        .mtu_bytes = memory->told_mtu_bytes,
+    };
+    memory->told = false;
+    return told;
 }
 
 static void memory_close(struct dw_llp *llp)
@@ -57,7 +61,7 @@ static void memory_close(struct dw_llp *llp)
 static const struct dw_llp_ops memory_ops = {
     .send = memory_send,
     .recv = memory_recv,
-    .unreachable = memory_unreachable,
+    .icmp = memory_icmp,
     .close = memory_close,
 };
 

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_PORT 40000
+#define FIRST_PORT             40000
+#define IPV4_UDP_HEADERS_BYTES 28
 #define MAX_FLIPPED_BITS \
     3 /* fewer than CRC32C's distance at every datagram length: always caught */
 
@@ -95,8 +96,8 @@ static void refuse(struct sim_net *net, const struct sim_datagram *datagram)
     for (unsigned i = 0; i < net->endpoint_count; i++) {
         if (net->endpoints[i] != datagram->from)
             continue;
-        net->endpoints[i]->refused = true;
-        net->endpoints[i]->refused_by = datagram->to;
+        net->endpoints[i]->told = true;
+        net->endpoints[i]->icmp = (struct dw_llp_icmp){.to = datagram->to};
     }
 }
 
@@ -181,6 +182,23 @@ static void launch(struct sim_endpoint *from, const struct dw_llp_addr *to, cons
         abort();
 }
 
+/* False: the router has dropped it, and said so. */
+static bool pass_router(struct sim_endpoint *from, const struct dw_llp_addr *to, uint32_t bytes)
+{
+    struct sim_net *net = from->net;
+    if (!net->path_mtu_bytes || bytes + IPV4_UDP_HEADERS_BYTES <= net->path_mtu_bytes)
+        return true;
+    if (from->knows_mtu) {
+        net->fragmented++;
+        return true;
+    }
+    from->told = true;
+    from->icmp = (struct dw_llp_icmp){.to = *to,
+                                      .mtu_bytes = net->claimed_mtu_bytes ? net->claimed_mtu_bytes
+                                                                          : net->path_mtu_bytes};
+    return false;
+}
+
 static void send_one(struct sim_endpoint *from, const struct dw_llp_addr *to, const uint8_t *buf,
                      uint32_t bytes)
 {
@@ -190,7 +208,7 @@ static void send_one(struct sim_endpoint *from, const struct dw_llp_addr *to, co
         from->link_free_ns = net->now_ns;
     from->link_free_ns += 1 + (uint64_t)(bytes / net->impairment.bytes_per_ns);
     enum sim_verdict verdict = net->filter ? net->filter(net->arg, from, buf, bytes) : SIM_PASS;
-    if (verdict == SIM_DROP ||
+    if (verdict == SIM_DROP || !pass_router(from, to, bytes) ||
         sim_random_permille(&net->random_state, net->impairment.loss_permille)) {
         net->lost++;
         return;
@@ -304,13 +322,14 @@ static bool sim_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
     return true;
 }
 
-static bool sim_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
+static bool sim_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
 {
     struct sim_endpoint *endpoint = endpoint_of(llp);
-    bool refused = endpoint->refused;
-    endpoint->refused = false;
-    *to = endpoint->refused_by;
-    return refused;
+    bool told = endpoint->told;
+    endpoint->told = false;
+    *icmp = endpoint->icmp;
+    endpoint->knows_mtu |= told && icmp->mtu_bytes;
+    return told;
 }
 
 /* There is one way only. */
@@ -337,7 +356,7 @@ static void sim_close(struct dw_llp *llp)
 static const struct dw_llp_ops sim_ops = {
     .send = sim_send,
     .recv = sim_recv,
-    .unreachable = sim_unreachable,
+    .icmp = sim_icmp,
     .doubt = sim_doubt,
     .close = sim_close,
 };

@@ -46,6 +46,10 @@ struct sim_net {
     bool gro;          /* waiting datagrams of one sender and size are received together */
     uint8_t full_host; /* the sockets of all others that send to it are full; 0: to none */
     uint8_t no_route_host; /* nobody has a route to it: ENETUNREACH; 0: all to all */
+    /* A router's way on is so narrow: what does not fit is dropped until its sender has been told,
+     * and then comes in fragments. 0: there is none. */
+    uint32_t path_mtu_bytes;
+    uint32_t claimed_mtu_bytes; /* what it says instead; 0: the truth */
     bool rejecting;    /* all hosts say "port unreachable" to all that comes */
     struct dw_heap in_flight;
     struct sim_endpoint *endpoints[SIM_MAX_ENDPOINTS];
@@ -58,6 +62,7 @@ struct sim_net {
                        const struct sim_datagram *datagram);
     void *arg;
     uint64_t sent, lost, repeated, overflowed, corrupted_received;
+    uint64_t fragmented;
     uint64_t port_dropped; /* the queue of a port was full */
 };
 
@@ -73,8 +78,9 @@ struct sim_endpoint {
     uint64_t last_arrival_ns;
     uint64_t port_free_ns; /* when all that the switch has for it has left */
     unsigned doubts; /* calls of doubt() */
-    bool refused; /* a datagram of ours found no socket at refused_by */
-    struct dw_llp_addr refused_by;
+    bool knows_mtu;
+    bool told; /* what came back for a datagram of ours */
+    struct dw_llp_icmp icmp;
 };
 
 void sim_net_init(struct sim_net *net, uint64_t seed);

@@ -146,6 +146,7 @@ void sim_rd_plan(struct sim_rd *rd, uint64_t seed)
 {
     static const uint64_t pauses_ns[] = {100000, 5000000, 200000000, 3000000000};
     static const uint64_t gaps_ns[] = {1, 5000, 100000};
+    static const uint32_t path_mtus[] = {0, 0, 0, 0, 0, 1280, 1400};
     rd->random_state = seed;
     sim_config_init(&rd->config, seed);
     plan_nodes(rd);
@@ -165,4 +166,5 @@ void sim_rd_plan(struct sim_rd *rd, uint64_t seed)
             .node = (unsigned)below(rd, rd->config.node_count),
         };
     rd->config.rest_ns = plan_rest(rd);
+    rd->config.path_mtu_bytes = SIM_RANDOM_OF(&rd->random_state, path_mtus);
 }

@@ -168,6 +168,7 @@ void sim_world_init(struct sim_world *world, const struct sim_config *config)
     world->random_state = config->seed * 2 + 1;
     sim_net_init(&world->net, config->seed * 2);
     world->net.impairment = config->impairment;
+    world->net.path_mtu_bytes = config->path_mtu_bytes;
     world->net.gro = config->gro;
     world->net.now_ns = config->start_ns;
     world->net.arg = world;

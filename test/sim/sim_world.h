@@ -31,6 +31,7 @@ struct sim_config {
     uint64_t seed;
     unsigned node_count;
     uint32_t mtu_bytes;
+    uint32_t path_mtu_bytes; /* as of struct sim_net */
     uint64_t start_ns; /* by the virtual clock */
     uint32_t first_serial;
     uint64_t rest_ns; /* as of struct dw_env */

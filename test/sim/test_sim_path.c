@@ -105,9 +105,10 @@ static void no_route__to_one_heard__gone_after_the_timeout(void **state)
 
 /* ---- narrow paths ---- */
 
-#define JUMBO_MTU_BYTES 9000
-#define PASSES_BYTES    1472
-#define LARGE_BYTES     100000u
+#define JUMBO_MTU_BYTES  9000
+#define NARROW_MTU_BYTES 1400
+#define PASSES_BYTES     1472
+#define LARGE_BYTES      100000u
 
 static enum sim_verdict drop_large(void *arg, const struct sim_endpoint *from, const uint8_t *buf,
                                    uint32_t bytes)
@@ -210,6 +211,46 @@ static void narrow_path__for_a_while__all_arrives(void **state)
     }
 }
 
+/* Told by ICMP: what is sent from then on fits, in both directions, and nothing waits for a
+ * time-out. */
+static void narrow_path__told__datagrams_fit(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < TRANSFERS; i++) {
+        struct transfer t = transfer_begin(TIMEOUT_NS);
+        struct sim_net *net = &t.f->world.net;
+        const struct diwarp_counters *counters = sim_counters(&t.f->world, transfers[i].source);
+        net->path_mtu_bytes = NARROW_MTU_BYTES;
+        transfer_post(&t, transfers[i].opcode);
+        fixture_run(t.f, SECOND);
+        fixture_assert_status(t.f, 0, 2, transfers[i].completion, IBV_WC_SUCCESS);
+        assert_int_equal(counters->paths_narrowed, 1);
+        uint64_t fragmented = net->fragmented;
+        t.f->wc_count = 0;
+        transfer_post(&t, transfers[i].opcode);
+        fixture_run(t.f, SECOND);
+        fixture_assert_status(t.f, 0, 2, transfers[i].completion, IBV_WC_SUCCESS);
+        assert_int_equal(net->fragmented, fragmented);
+        transfer_end(&t);
+    }
+}
+
+/* A forged one, or an absurd one, makes no datagram shorter than every path takes, nor longer. */
+static void narrow_path__absurd_mtu__bounded(void **state)
+{
+    (void)state;
+    static const uint32_t mtus[] = {1, 0xffffffffu};
+    for (unsigned i = 0; i < TRANSFERS * 2; i++) {
+        struct transfer t = transfer_begin(TIMEOUT_NS);
+        t.f->world.net.path_mtu_bytes = JUMBO_MTU_BYTES - 1;
+        t.f->world.net.claimed_mtu_bytes = mtus[i % 2];
+        transfer_post(&t, transfers[i / 2].opcode);
+        fixture_run(t.f, SECOND);
+        fixture_assert_status(t.f, 0, 2, transfers[i / 2].completion, IBV_WC_SUCCESS);
+        transfer_end(&t);
+    }
+}
+
 /* What is refused has arrived: the application of node 1 does not look for long. */
 static void wide_path__refused_for_long__is_there(void **state)
 {
@@ -281,6 +322,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(narrow_path__gone_after_the_timeout),
         cmocka_unit_test(narrow_path__for_a_while__all_arrives),
+        cmocka_unit_test(narrow_path__told__datagrams_fit),
+        cmocka_unit_test(narrow_path__absurd_mtu__bounded),
         cmocka_unit_test(wide_path__refused_for_long__is_there),
         cmocka_unit_test(wide_path__lossy_and_slow__is_there),
         cmocka_unit_test(wide_path__drops_most_of_what_is_large__is_there),

@@ -80,10 +80,10 @@ static bool inner_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
     return false;
 }
 
-static bool inner_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
+static bool inner_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
 {
     (void)llp;
-    to->port = 4711;
+    icmp->to.port = 4711;
     return true;
 }
 
@@ -96,7 +96,7 @@ static void inner_close(struct dw_llp *llp)
 static const struct dw_llp_ops inner_ops = {
     .send = inner_send,
     .recv = inner_recv,
-    .unreachable = inner_unreachable,
+    .icmp = inner_icmp,
     .close = inner_close,
 };
 
@@ -152,7 +152,7 @@ static void assert_about(uint64_t count, double probability)
 static void fault_send__empty_plan_changes_nothing(void **state)
 {
     (void)state;
-    struct dw_llp_addr to;
+    struct dw_llp_icmp icmp;
     struct dw_llp *llp = wrap("seed=1");
     send_many(llp, 1000);
     assert_int_equal(inner.count, 1000);
@@ -161,8 +161,8 @@ static void fault_send__empty_plan_changes_nothing(void **state)
     }
     recv_after(llp, 0);
     assert_int_equal(inner.recv_calls, 1);
-    assert_true(llp->ops->unreachable(llp, &to));
-    assert_int_equal(to.port, 4711);
+    assert_true(llp->ops->icmp(llp, &icmp));
+    assert_int_equal(icmp.to.port, 4711);
     llp->ops->close(llp);
     assert_int_equal(inner.close_calls, 1);
 }

@@ -118,10 +118,10 @@ static bool answering_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
     return true;
 }
 
-static bool answering_unreachable(struct dw_llp *llp, struct dw_llp_addr *to)
+static bool answering_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
 {
     (void)llp;
-    (void)to;
+    (void)icmp;
     return false;
 }
 
@@ -132,7 +132,7 @@ static void answering_close(struct dw_llp *llp)
 
 static const struct dw_llp_ops answering_ops = {.send = answering_send,
                                                 .recv = answering_recv,
-                                                .unreachable = answering_unreachable,
+                                                .icmp = answering_icmp,
                                                 .close = answering_close};
 
 static int answering_open(void *arg, const struct dw_llp_attr *attr,

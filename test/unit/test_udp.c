@@ -5,6 +5,8 @@
 #include "test/unit/udp_fixture.h"
 #include "test/unit/udp_kernel.h"
 
+#define LOOPBACK_MTU_BYTES 65535 /* as far as IPv4 can use it */
+
 static int setup(void **state)
 {
     (void)state;
@@ -145,6 +147,15 @@ static void udp_send__refused_train_goes_apart_and_is_remembered(void **state)
         exchange(tx, rx, 10000, 3000);
         assert_int_equal(tx_counters.gso_fallbacks, 1);
         assert_int_equal(tx_counters.tx_datagrams, 4);
+        /* what was too large for the path makes its MTU known */
+        struct dw_llp_icmp icmp;
+        bool told = tx->ops->icmp(tx, &icmp);
+        assert_int_equal(told, errors[i] != EIO);
+        if (told) {
+            assert_int_equal(icmp.to.port, rx->port);
+            assert_int_equal(icmp.mtu_bytes, LOOPBACK_MTU_BYTES);
+        }
+        assert_false(tx->ops->icmp(tx, &icmp));
         kernel.gso_calls = 0;
         exchange(tx, rx, 10000, 3000);
         exchange(tx, rx, 10000, 4000);
@@ -274,23 +285,24 @@ static void udp_recv__gro_only_once_trains_come(void **state)
 
 /* ---- tests: unreachable destinations ------------------------------------------------------ */
 
-static void udp_unreachable__names_the_destination(void **state)
+static void udp_icmp__names_the_destination(void **state)
 {
     (void)state;
     struct dw_llp_attr attr = attr_plain();
-    struct dw_llp_addr closed = to_loopback(AF_INET, closed_port()), back;
+    struct dw_llp_addr closed = to_loopback(AF_INET, closed_port());
+    struct dw_llp_icmp back;
     struct dw_llp *tx = open_llp(&attr, &tx_counters), *rx = open_llp(&attr, &rx_counters);
     struct dw_llp_slot slot = {.buf = slot_memory};
 
-    assert_false(tx->ops->unreachable(tx, &back));
+    assert_false(tx->ops->icmp(tx, &back));
     assert_int_equal(send_train(tx, &closed, 40, 40), 0);
     /* the next call, to another destination, meets the error and still does its work */
     exchange(tx, rx, 60, 60);
-    assert_true(tx->ops->unreachable(tx, &back));
-    assert_int_equal(back.family, AF_INET);
-    assert_int_equal(back.port, closed.port);
-    assert_memory_equal(back.ip, closed.ip, 4);
-    assert_false(tx->ops->unreachable(tx, &back));
+    assert_true(tx->ops->icmp(tx, &back));
+    assert_int_equal(back.to.family, AF_INET);
+    assert_int_equal(back.to.port, closed.port);
+    assert_memory_equal(back.to.ip, closed.ip, 4);
+    assert_false(tx->ops->icmp(tx, &back));
 
     /* a receive call meets it, and still finds what waits */
     struct dw_llp_addr to_tx = to_loopback(AF_INET, tx->port);
@@ -298,17 +310,18 @@ static void udp_unreachable__names_the_destination(void **state)
     assert_int_equal(send_train(rx, &to_tx, 70, 70), 0);
     assert_true(dw_llp_recv(tx, &slot));
     assert_int_equal(slot.bytes, 70);
-    assert_true(tx->ops->unreachable(tx, &back));
-    assert_int_equal(back.port, closed.port);
+    assert_true(tx->ops->icmp(tx, &back));
+    assert_int_equal(back.to.port, closed.port);
     close_llp(tx);
     close_llp(rx);
 }
 
-static void udp_unreachable__many_errors_disturb_no_train(void **state)
+static void udp_icmp__many_errors_disturb_no_train(void **state)
 {
     (void)state;
     struct dw_llp_attr attr = attr_plain();
-    struct dw_llp_addr closed = to_loopback(AF_INET, closed_port()), back;
+    struct dw_llp_addr closed = to_loopback(AF_INET, closed_port());
+    struct dw_llp_icmp back;
     struct dw_llp *tx = open_llp(&attr, &tx_counters), *rx = open_llp(&attr, &rx_counters);
     unsigned named = 0;
     for (unsigned i = 0; i < 40; i++) {
@@ -316,8 +329,8 @@ static void udp_unreachable__many_errors_disturb_no_train(void **state)
         exchange(tx, rx, 4000, 1000);
     }
     assert_int_equal(tx_counters.gso_fallbacks, 0);
-    for (unsigned i = 0; i < 1000 && tx->ops->unreachable(tx, &back); i++) {
-        assert_int_equal(back.port, closed.port);
+    for (unsigned i = 0; i < 1000 && tx->ops->icmp(tx, &back); i++) {
+        assert_int_equal(back.to.port, closed.port);
         named++;
     }
     /* the kernel limits its ICMP errors to one host */
@@ -340,8 +353,8 @@ int main(void)
         cmocka_unit_test_setup(udp_send__errors, setup),
         cmocka_unit_test_setup(udp_send__full_buffer_inside_a_train_loses_the_rest, setup),
         cmocka_unit_test_setup(udp_recv__gro_only_once_trains_come, setup),
-        cmocka_unit_test_setup(udp_unreachable__names_the_destination, setup),
-        cmocka_unit_test_setup(udp_unreachable__many_errors_disturb_no_train, setup),
+        cmocka_unit_test_setup(udp_icmp__names_the_destination, setup),
+        cmocka_unit_test_setup(udp_icmp__many_errors_disturb_no_train, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,13 +98,13 @@ static void udp_send__refused_socket_gives_way(void **state)
     attr.connected = true;
     struct sink sink = sink_open(0);
     struct dw_llp *tx = open_llp(&attr, &tx_counters);
-    struct dw_llp_addr back;
+    struct dw_llp_icmp back;
     assert_int_equal(common_of(tx, &sink, HOT), HOT - 1);
     close(sink.fd);
     assert_int_equal(send_train(tx, &sink.addr, 40, 40), 0); /* its own socket has the error now */
     sink = sink_open(sink.addr.port);
     assert_int_equal(common_of(tx, &sink, 10), 10);
-    assert_false(tx->ops->unreachable(tx, &back));
+    assert_false(tx->ops->icmp(tx, &back));
     close_llp(tx);
     close(sink.fd);
 }
@@ -136,7 +136,8 @@ static void udp_send__many_destinations_share_the_connected_sockets(void **state
     struct dw_llp_attr attr = attr_plain();
     attr.connected = true;
     struct dw_llp *tx = open_llp(&attr, &tx_counters), *rx[PEERS];
-    struct dw_llp_addr closed = to_loopback(AF_INET, closed_port()), back;
+    struct dw_llp_addr closed = to_loopback(AF_INET, closed_port());
+    struct dw_llp_icmp back;
     for (unsigned i = 0; i < PEERS; i++) {
         rx[i] = open_llp(&attr, &rx_counters);
     }
@@ -144,8 +145,8 @@ static void udp_send__many_destinations_share_the_connected_sockets(void **state
         exchange(tx, rx[i / 100 + i % 3 < PEERS ? i / 100 + i % 3 : 0], 50, 50);
         (void)send_train(tx, &closed, 50, 50);
     }
-    assert_true(tx->ops->unreachable(tx, &back));
-    assert_int_equal(back.port, closed.port);
+    assert_true(tx->ops->icmp(tx, &back));
+    assert_int_equal(back.to.port, closed.port);
     for (unsigned i = 0; i < PEERS; i++) {
         close_llp(rx[i]);
     }
