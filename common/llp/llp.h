@@ -84,6 +84,8 @@ struct dw_llp_ops {
     bool (*recv)(struct dw_llp *llp, struct dw_llp_slot *slot);
     /* True: *icmp came back for a datagram of ours. Not while another thread sends. */
     bool (*icmp)(struct dw_llp *llp, struct dw_llp_icmp *icmp);
+    /* What the own host knows of the path, by its routes and by ICMP. 0, or NULL: nothing. */
+    uint32_t (*path_mtu)(struct dw_llp *llp, const struct dw_llp_addr *to);
     /* `to` does not answer: what it is sent takes the plainest way for a while. NULL: there is one
      * way only. */
     void (*doubt)(struct dw_llp *llp, const struct dw_llp_addr *to);

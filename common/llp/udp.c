@@ -106,7 +106,7 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
             dw_udp_hot_doubt(udp, to);
         }
         /* EINVAL: of a train, by older kernels. */
-        if (error == EMSGSIZE || error == EINVAL) {
+        if (error == EMSGSIZE || (error == EINVAL && msg->msg_control)) {
             dw_udp_ask_mtu(udp, to);
         }
         if (!is_pending_error(udp, error) || retries == PENDING_ERROR_RETRIES) {
@@ -390,6 +390,7 @@ const struct dw_llp_ops dw_udp_ops = {
     .send = udp_send,
     .recv = udp_recv,
     .icmp = dw_udp_icmp,
+    .path_mtu = dw_udp_path_mtu,
     .doubt = udp_doubt,
     .close = udp_close,
     .query_memory = udp_query_memory,

@@ -14,6 +14,8 @@
 #define DW_UDP_REFUSALS 16
 /* Destinations with a connected socket of their own. */
 #define DW_UDP_HOT 8
+/* Destinations whose path is asked about at a time; others ask again. */
+#define DW_UDP_MTU_QUESTIONS 8
 
 union dw_udp_sockaddr {
     struct sockaddr any;
@@ -51,8 +53,8 @@ struct dw_udp {
     struct dw_udp_hot hot[DW_UDP_HOT]; /* by a hash of the address */
     bool hot_wanted;
     union dw_udp_sockaddr bound; /* any port */
-    bool mtu_wanted;             /* of the path to mtu_of */
-    struct dw_llp_addr mtu_of;
+    unsigned mtu_question_count;
+    struct dw_llp_addr mtu_questions[DW_UDP_MTU_QUESTIONS];
 };
 
 /* ---- udp.c ---- */
@@ -60,7 +62,8 @@ extern const struct dw_llp_ops dw_udp_ops;
 
 /* ---- udp_icmp.c ---- */
 bool dw_udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp);
-/* The next call of dw_udp_icmp() tells the MTU of the path to `to`. */
+uint32_t dw_udp_path_mtu(struct dw_llp *llp, const struct dw_llp_addr *to);
+/* A call of dw_udp_icmp() will tell the MTU of the path to `to`. */
 void dw_udp_ask_mtu(struct dw_udp *udp, const struct dw_llp_addr *to);
 
 /* ---- udp_open.c ---- */
@@ -73,9 +76,6 @@ int dw_udp_set_options(int fd, uint8_t family);
 void dw_udp_apply_checksum(const struct dw_udp *udp, int fd);
 
 /* ---- udp_hot.c ---- */
-/* A socket that is connected to `to`, from the address the common one is bound to; -1: the system
- * has none to give, or no way there. */
-int dw_udp_open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to);
 void dw_udp_hot_init(struct dw_udp *udp, const struct dw_llp_attr *attr);
 void dw_udp_hot_fini(struct dw_udp *udp);
 /* The socket connected to `to`; -1: it has none. Counts the send. */

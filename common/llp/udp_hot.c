@@ -55,8 +55,9 @@ void dw_udp_hot_fini(struct dw_udp *udp)
 }
 
 /* With IP_RECVERR an ICMP error, of whatever kind, fails the next send, which is all that is to be
- * known: its error queue is not read and has no room. */
-int dw_udp_open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to)
+ * known: its error queue is not read and has no room. -1: the system has none to give, or no way
+ * there; all goes through the common socket. */
+static int open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to)
 {
     union dw_udp_sockaddr name;
     socklen_t len = dw_udp_sockaddr_set(udp->family, to, &name);
@@ -84,7 +85,7 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
     if (__builtin_expect(same_addr(&hot->to, to), 1)) {
         hot->sends += hot->sends < HOT_SENDS_MAX;
         if (__builtin_expect(hot->wait > 0, 0) && --hot->wait == 0) {
-            hot->fd = dw_udp_open_connected(udp, to);
+            hot->fd = open_connected(udp, to);
         }
         hot->carried += hot->fd >= 0;
         return hot->fd;

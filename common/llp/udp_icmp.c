@@ -19,23 +19,35 @@
 
 void dw_udp_ask_mtu(struct dw_udp *udp, const struct dw_llp_addr *to)
 {
-    udp->mtu_of = *to;
-    udp->mtu_wanted = true;
+    for (unsigned i = 0; i < udp->mtu_question_count; i++) {
+        if (dw_llp_same_host(&udp->mtu_questions[i], to)) {
+            return;
+        }
+    }
+    if (udp->mtu_question_count < DW_UDP_MTU_QUESTIONS) {
+        udp->mtu_questions[udp->mtu_question_count++] = *to;
+    }
     atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
 }
 
-/* The MTU of the path by what the kernel knows of it, from its route and from ICMP; 0: unknown. */
-static uint32_t path_mtu_bytes(const struct dw_udp *udp, const struct dw_llp_addr *to)
+/* IP_MTU is that of a connected socket's route. */
+uint32_t dw_udp_path_mtu(struct dw_llp *llp, const struct dw_llp_addr *to)
 {
-    int fd = dw_udp_open_connected(udp, to), mtu_bytes = 0;
-    socklen_t len = sizeof(mtu_bytes);
+    const struct dw_udp *udp = (struct dw_udp *)llp;
+    union dw_udp_sockaddr name;
+    int mtu_bytes = 0;
+    socklen_t len = dw_udp_sockaddr_set(to->family, to, &name), mtu_len = sizeof(mtu_bytes);
+    int fd = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return 0;
     }
-    int rc = to->family == AF_INET ? getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu_bytes, &len)
-                                   : getsockopt(fd, IPPROTO_IPV6, IPV6_MTU, &mtu_bytes, &len);
+    bool v4 = to->family == AF_INET;
+    bool known = (to->family != udp->family || bind(fd, &udp->bound.any, len) == 0) &&
+                 connect(fd, &name.any, len) == 0 &&
+                 getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu_bytes,
+                            &mtu_len) == 0;
     close(fd);
-    return rc == 0 && mtu_bytes > 0 ? (uint32_t)mtu_bytes : 0;
+    return known && mtu_bytes > 0 ? (uint32_t)mtu_bytes : 0;
 }
 
 static void sockaddr_get(const union dw_udp_sockaddr *from, struct dw_llp_addr *to)
@@ -57,8 +69,8 @@ static void sockaddr_get(const union dw_udp_sockaddr *from, struct dw_llp_addr *
     }
 }
 
-/* Whether an entry of the error queue says one of the two. */
-static bool parse(struct msghdr *msg, uint32_t *mtu_bytes)
+/* What an entry of the error queue says: ECONNREFUSED, EMSGSIZE, or neither (0). */
+static int parse(struct msghdr *msg)
 {
     for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
         bool is_error = (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_RECVERR) ||
@@ -69,10 +81,22 @@ static bool parse(struct msghdr *msg, uint32_t *mtu_bytes)
         }
         memcpy(&error, CMSG_DATA(cmsg), sizeof(error));
         if (error.ee_origin != SO_EE_ORIGIN_ICMP && error.ee_origin != SO_EE_ORIGIN_ICMP6) {
-            return false;
+            return 0;
         }
-        *mtu_bytes = error.ee_errno == EMSGSIZE ? error.ee_info : 0;
-        return error.ee_errno == ECONNREFUSED || *mtu_bytes > 0;
+        return error.ee_errno == ECONNREFUSED || error.ee_errno == EMSGSIZE ? (int)error.ee_errno
+                                                                            : 0;
+    }
+    return 0;
+}
+
+static bool answer_question(struct dw_udp *udp, struct dw_llp_icmp *icmp)
+{
+    while (udp->mtu_question_count > 0) {
+        icmp->to = udp->mtu_questions[--udp->mtu_question_count];
+        icmp->mtu_bytes = dw_udp_path_mtu(&udp->llp, &icmp->to);
+        if (icmp->mtu_bytes > 0) {
+            return true;
+        }
     }
     return false;
 }
@@ -85,13 +109,8 @@ bool dw_udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
     if (!atomic_load_explicit(&udp->errors_waiting, memory_order_relaxed)) {
         return false;
     }
-    if (udp->mtu_wanted) {
-        udp->mtu_wanted = false;
-        icmp->to = udp->mtu_of;
-        icmp->mtu_bytes = path_mtu_bytes(udp, &icmp->to);
-        if (icmp->mtu_bytes > 0) {
-            return true;
-        }
+    if (answer_question(udp, icmp)) {
+        return true;
     }
     atomic_store_explicit(&udp->errors_waiting, false, memory_order_relaxed);
     for (unsigned i = 0; i < ERROR_QUEUE_BATCH; i++) {
@@ -104,8 +123,14 @@ bool dw_udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
         if (recvmsg(llp->fd, &msg, MSG_ERRQUEUE) < 0) {
             return false;
         }
-        if (msg.msg_namelen > 0 && parse(&msg, &icmp->mtu_bytes)) {
-            sockaddr_get(&name, &icmp->to);
+        int error = msg.msg_namelen > 0 ? parse(&msg) : 0;
+        if (error == 0) {
+            continue;
+        }
+        sockaddr_get(&name, &icmp->to);
+        /* The kernel has judged what the message claims. */
+        icmp->mtu_bytes = error == EMSGSIZE ? dw_udp_path_mtu(llp, &icmp->to) : 0;
+        if (error == ECONNREFUSED || icmp->mtu_bytes > 0) {
             atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
             return true;
         }

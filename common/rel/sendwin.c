@@ -44,6 +44,16 @@ static const struct dw_tx *oldest(const struct dw_sendwin *win)
     return dw_container(win->unacked.next, struct dw_tx, link);
 }
 
+void dw_sendwin_raise_floor(struct dw_sendwin *win, uint32_t floor_datagrams)
+{
+    const uint32_t floor =
+        floor_datagrams < win->ssthresh_datagrams ? floor_datagrams : win->ssthresh_datagrams;
+
+    win->floor_datagrams = (uint8_t)floor_datagrams;
+    if (win->cwnd_datagrams < floor)
+        win->cwnd_datagrams = (uint16_t)floor;
+}
+
 uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win)
 {
     if (!win->count)

@@ -99,19 +99,31 @@ static bool has_room(const struct dw_peer *peer, uint32_t msn, const struct dw_a
     return qp->assembly_bytes < ASSEMBLIES_MAX_BYTES / share || (in_order && !qp->oversize);
 }
 
-static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn)
+/* Without memory for another, one message that is in turn can still be received at a time; while
+ * its sender does not go on with it, none of another. */
+static struct dw_assembly *take(struct diwarp_qp *qp, bool in_order)
 {
-    struct diwarp_qp *qp = peer->qp;
     struct dw_assembly *assembly;
     if (!dw_list_empty(&qp->free_assemblies)) {
         assembly = dw_container(qp->free_assemblies.next, struct dw_assembly, link);
         dw_list_remove(&assembly->link);
         qp->free_assembly_count--;
-    } else {
-        assembly = dw_pages_map(assembly_bytes(qp), 4096);
-        if (!assembly)
-            return NULL;
+        return assembly;
     }
+    assembly = dw_pages_map(assembly_bytes(qp), 4096);
+    if (!assembly && in_order) {
+        assembly = qp->last_assembly;
+        qp->last_assembly = NULL;
+    }
+    return assembly;
+}
+
+static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn, bool in_order)
+{
+    struct diwarp_qp *qp = peer->qp;
+    struct dw_assembly *assembly = take(qp, in_order);
+    if (!assembly)
+        return NULL;
     if (++qp->assembly_count > qp->assembly_most)
         qp->assembly_most = qp->assembly_count;
     assembly->msn = msn;
@@ -172,7 +184,7 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, boo
     if (!has_room(peer, ddp->msn, assembly, in_order))
         return false;
     if (!assembly)
-        assembly = begin(peer, ddp->msn);
+        assembly = begin(peer, ddp->msn, in_order);
     int64_t added = assembly ? dw_ranges_add(&assembly->map, ddp->mo, end) : -ENOMEM;
     if (added < 0)
         return false;
@@ -209,6 +221,11 @@ void dw_deliver_recycle(struct diwarp_qp *qp)
     qp->done_bytes = 0;
     dw_list_foreach (it, &qp->done_assemblies) {
         dw_list_remove(it);
+        if (!qp->last_assembly) {
+            qp->last_assembly = dw_container(it, struct dw_assembly, link);
+            dw_pages_drop(qp->last_assembly, assembly_bytes(qp));
+            continue;
+        }
         dw_list_prepend(&qp->free_assemblies, it);
         qp->free_assembly_count++;
     }
@@ -222,6 +239,19 @@ bool dw_deliver_trim(struct diwarp_qp *qp)
     trim(qp, qp->assembly_most < spares ? qp->assembly_most : spares);
     qp->assembly_most = qp->assembly_count;
     return qp->free_assembly_count > 0 || !dw_list_empty(&qp->done_assemblies);
+}
+
+int dw_deliver_init(struct diwarp_qp *qp)
+{
+    qp->last_assembly = dw_pages_map(assembly_bytes(qp), 4096);
+    return qp->last_assembly ? 0 : -ENOMEM;
+}
+
+void dw_deliver_fini(struct diwarp_qp *qp)
+{
+    dw_deliver_recycle(qp);
+    trim(qp, 0);
+    dw_pages_unmap(qp->last_assembly, assembly_bytes(qp));
 }
 
 void dw_deliver_forget(struct dw_peer *peer)

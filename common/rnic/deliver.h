@@ -30,5 +30,8 @@ void dw_deliver_recycle(struct diwarp_qp *qp);
 /* Gives back what was not needed since the last time; true: there may be more. */
 bool dw_deliver_trim(struct diwarp_qp *qp);
 void dw_deliver_forget(struct dw_peer *peer);
+/* The one assembly there is in any case; -ENOMEM. */
+int dw_deliver_init(struct diwarp_qp *qp);
+void dw_deliver_fini(struct diwarp_qp *qp);
 
 #endif

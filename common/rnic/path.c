@@ -18,6 +18,16 @@
 #define ALWAYS_PASSES_BYTES (DW_MTU_MIN_BYTES - 28)
 
 /* Never longer again: the kernel forgets what it was told, and tries, after ten minutes. */
+static void narrow(struct diwarp_ah *ah, uint32_t datagram_max_bytes)
+{
+    if (ah->datagram_max_bytes <= datagram_max_bytes)
+        return;
+    ah->datagram_max_bytes = (uint16_t)datagram_max_bytes;
+    ah->qp->counters.paths_narrowed++;
+    if (ah->peer)
+        dw_peer_on_narrowed(ah->peer);
+}
+
 void dw_path_on_mtu(struct diwarp_qp *qp, const struct dw_llp_addr *to, uint32_t mtu_bytes)
 {
     if (mtu_bytes < DW_MTU_MIN_BYTES)
@@ -25,11 +35,17 @@ void dw_path_on_mtu(struct diwarp_qp *qp, const struct dw_llp_addr *to, uint32_t
     const uint32_t bytes = dw_datagram_max_bytes(qp->device, to->family, mtu_bytes);
     struct diwarp_ah *ah;
     for (size_t slot = 0; (ah = dw_map_next(&qp->ahs, &slot));) {
-        if (!dw_llp_same_host(&ah->addr, to) || ah->datagram_max_bytes <= bytes)
-            continue;
-        ah->datagram_max_bytes = (uint16_t)bytes;
-        qp->counters.paths_narrowed++;
+        if (dw_llp_same_host(&ah->addr, to))
+            narrow(ah, bytes);
     }
+}
+
+void dw_path_on_first_segment(struct dw_peer *peer, uint32_t payload_bytes)
+{
+    const uint32_t least = DW_MTU_MIN_BYTES - 48;
+    const uint32_t bytes =
+        payload_bytes + peer->ah->datagram_max_bytes - dw_record_payload_bytes(peer);
+    narrow(peer->ah, bytes > least ? bytes : least);
 }
 
 static uint32_t largest_of_data(const struct dw_peer *peer)

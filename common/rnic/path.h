@@ -22,6 +22,9 @@
 /* The host of `to` is reached by a path of that MTU: what is begun from now on fits it, for all
  * peers there. What was sent before leaves in fragments when it is sent again. */
 void dw_path_on_mtu(struct diwarp_qp *qp, const struct dw_llp_addr *to, uint32_t mtu_bytes);
+/* A record of the peer's began with so few bytes, though it has more and may send more. It is told
+ * how narrow the path is, not we, and the window of its records is counted in its datagrams. */
+void dw_path_on_first_segment(struct dw_peer *peer, uint32_t payload_bytes);
 /* Length of the largest datagrams that do not seem to get through; 0: there are none. */
 uint32_t dw_path_stuck_bytes(const struct dw_peer *peer);
 /* The next probe is to be a pair. */

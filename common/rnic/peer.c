@@ -222,6 +222,11 @@ static uint8_t cwnd_floor(const struct diwarp_ah *ah)
     return datagrams < UINT8_MAX ? (uint8_t)datagrams : UINT8_MAX;
 }
 
+void dw_peer_on_narrowed(struct dw_peer *peer)
+{
+    dw_sendwin_raise_floor(&peer->sendwin, cwnd_floor(peer->ah));
+}
+
 struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
 {
     if (ah->peer)

@@ -103,6 +103,8 @@ void dw_peer_watch(struct dw_peer *peer);
  * That costs less than asking for things again would, once it reads all that waits for it. */
 void dw_peer_ask(struct dw_peer *peer, uint64_t now_ns);
 void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns);
+/* Its datagrams have become shorter. */
+void dw_peer_on_narrowed(struct dw_peer *peer);
 /* Something is to come from it: an answer, or the rest of what it began. */
 bool dw_peer_owes(const struct dw_peer *peer);
 

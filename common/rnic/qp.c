@@ -199,13 +199,15 @@ static int map_buffers(struct diwarp_qp *qp)
     qp->arena = dw_pages_map(DW_ARENA_BYTES, 4096);
     if (!qp->stage || !qp->arena || dw_heap_reserve(&qp->timers)) /* trim_timer */
         return -ENOMEM;
-    return dw_slab_init(&qp->datagrams, qp->device->attr.send_pool_bytes);
+    int rc = dw_slab_init(&qp->datagrams, qp->device->attr.send_pool_bytes);
+    return rc || qp->attr.type == DIWARP_QPT_UD ? rc : dw_deliver_init(qp);
 }
 
 static void unmap_buffers(struct diwarp_qp *qp)
 {
     dw_pages_unmap(qp->stage, DW_LLP_SLOT_BYTES);
     dw_pages_unmap(qp->arena, DW_ARENA_BYTES);
+    dw_deliver_fini(qp);
     dw_slab_fini(&qp->datagrams);
     dw_heap_fini(&qp->timers);
 }
@@ -268,14 +270,11 @@ void diwarp_qp_share_cores(struct diwarp_qp *qp)
     dw_unlock(qp->device);
 }
 
-static void free_reserves(struct diwarp_qp *qp)
+static void free_works(struct diwarp_qp *qp)
 {
-    dw_deliver_recycle(qp);
     /* Twice: what was needed since the last time is kept. */
-    for (unsigned i = 0; i < 2; i++) {
-        (void)dw_deliver_trim(qp);
+    for (unsigned i = 0; i < 2; i++)
         (void)dw_work_trim(qp);
-    }
 }
 
 void diwarp_destroy_qp(struct diwarp_qp *qp)
@@ -284,7 +283,7 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_list_remove(&qp->pd_link);
     dw_ah_forget_all(qp);
     dw_cq_detach(qp);
-    free_reserves(qp);
+    free_works(qp);
     if (qp->ud)
         dw_ud_destroy(qp);
     dw_map_fini(&qp->sinks);

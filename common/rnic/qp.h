@@ -66,6 +66,7 @@ struct diwarp_qp {
     struct dw_list free_assemblies, done_assemblies; /* done: until the next run */
     unsigned assembly_count, assembly_most;          /* being put together; since the last trim */
     unsigned free_assembly_count;
+    struct dw_assembly *last_assembly;  /* taken when there is no memory for another; or NULL */
     uint64_t assembly_bytes;            /* that have come of them */
     uint64_t done_bytes;                /* of messages that are whole, and not recycled yet */
     const struct dw_assembly *oversize; /* the one that goes on beyond their bound; or NULL */
@@ -77,7 +78,8 @@ struct diwarp_qp {
     uint32_t grant_budget_bytes;
     /* Two datagrams of a record are to be under way to us, one sent while one is received, if our
      * receive buffer takes two at all; so peers take our MTU for no more than this, and we take
-     * theirs: a path has one size of datagrams, by which both ends count grants. */
+     * theirs: a path has one size of datagrams, by which both ends count grants (path.h has what
+     * becomes of it where a router knows better). */
     uint32_t mtu_max_bytes;
     uint32_t granted_records; /* that have a grant and have not ended, but for those set aside */
     uint64_t granted_bytes;   /* given out, not yet here, but for those set aside */

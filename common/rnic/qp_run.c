@@ -27,6 +27,8 @@
 /* A message that waits for a buffer gets one when another is acknowledged, or its peer given up. It
  * is tried again this often in any case. */
 #define STARVED_RETRY_NS 1000000
+/* Of what comes back for datagrams, in one run: each walks the handles. */
+#define ICMP_PER_RUN 8
 /* Receive calls in one run that may bring nothing but acknowledgements. */
 #define RECEIVES_PER_RUN 4
 
@@ -52,7 +54,7 @@ static void acknowledge(struct diwarp_qp *qp)
 static void take_icmp(struct diwarp_qp *qp, uint64_t now_ns)
 {
     struct dw_llp_icmp icmp;
-    while (qp->llp->ops->icmp(qp->llp, &icmp)) {
+    for (unsigned i = 0; i < ICMP_PER_RUN && qp->llp->ops->icmp(qp->llp, &icmp); i++) {
         if (icmp.mtu_bytes)
             dw_path_on_mtu(qp, &icmp.to, icmp.mtu_bytes);
         else

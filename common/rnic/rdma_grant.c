@@ -25,6 +25,11 @@ uint32_t dw_record_window_bytes(const struct dw_peer *peer)
     return window < peer->qp->grant_budget_bytes ? (uint32_t)window : peer->qp->grant_budget_bytes;
 }
 
+bool dw_grants_are_whole(const struct dw_peer *peer)
+{
+    return dw_record_window_bytes(peer) / GRANT_MIN_SHARE_DEN >= dw_record_payload_bytes(peer);
+}
+
 /* Of a bound, what is granted already and what the sink lacks; 0: wait. */
 static uint32_t share(const struct dw_sink *sink, uint32_t bound, uint64_t granted)
 {

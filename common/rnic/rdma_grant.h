@@ -15,6 +15,8 @@ void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn);
 uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns);
 /* Of a peer's records, what may be under way to us. */
 uint32_t dw_record_window_bytes(const struct dw_peer *peer);
+/* Each grant holds a whole datagram, unless it ends its record. */
+bool dw_grants_are_whole(const struct dw_peer *peer);
 /* So much more is due of the sink's source; less, if it came or will not. */
 void dw_sink_add_due(struct dw_sink *sink, int64_t bytes);
 /* What is due of a silent peer, or one that sends nothing of it, is not on its way: others may have

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/base/copy.h"
+#include "common/rnic/path.h"
 #include "common/rnic/rdma_grant.h"
 #include "common/rnic/send.h"
 #include "common/rnic/transmit.h"
@@ -244,6 +245,14 @@ void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, u
     dw_transmit_record_control(sink->peer, &status);
 }
 
+/* The source began with less than a datagram of ours, though it may send more. */
+static bool began_short(const struct dw_sink *sink, uint32_t offset, uint32_t length)
+{
+    return !offset && sink->record.map.bytes == length && length < sink->record.total &&
+           !sink->asked_ns && length < dw_record_payload_bytes(sink->peer) &&
+           dw_grants_are_whole(sink->peer);
+}
+
 void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, uint32_t length,
                    uint64_t now_ns)
 {
@@ -256,6 +265,8 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
         qp->counters.drop_no_buffer++;
         return;
     }
+    if (__builtin_expect(began_short(sink, offset, length), 0))
+        dw_path_on_first_segment(sink->peer, length);
     /* Bytes that are there stay as they are: the application may see them, once it is told. */
     if (new_bytes && data)
         dw_copy(sink->addr + offset, data, length);

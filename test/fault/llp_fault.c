@@ -306,6 +306,12 @@ static bool fault_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
     return told;
 }
 
+static uint32_t fault_path_mtu(struct dw_llp *llp, const struct dw_llp_addr *to)
+{
+    struct dw_llp *inner = ((struct fault *)llp)->inner;
+    return inner->ops->path_mtu ? inner->ops->path_mtu(inner, to) : 0;
+}
+
 static void fault_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
 {
     struct fault *fault = (struct fault *)llp;
@@ -353,6 +359,7 @@ static const struct dw_llp_ops fault_ops = {
     .send = fault_send,
     .recv = fault_recv,
     .icmp = fault_icmp,
+    .path_mtu = fault_path_mtu,
     .doubt = fault_doubt,
     .close = fault_close,
     .query_memory = fault_query_memory,

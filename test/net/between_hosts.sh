@@ -155,17 +155,30 @@ set_narrow()
     done
 }
 
+# ip_count NAME HOST...: sum of a counter of /proc/net/snmp.
+ip_count()
+{
+    local host name=$1
+    shift
+    for host in "$@"; do
+        ip netns exec "$host" cat /proc/net/snmp
+    done | awk -v name="$name" '
+        $1 != "Ip:" { next }
+        $2 == "Forwarding" { for (i = 1; i <= NF; i++) if ($i == name) column = i; next }
+        { n += $column }
+        END { print n + 0 }'
+}
+
 # How many the hosts have sent so far.
 fragments()
 {
-    local host
-    for host in "${hosts[@]}"; do
-        ip netns exec "$host" cat /proc/net/snmp
-    done | awk '
-        $1 != "Ip:" { next }
-        !column { for (i = 1; i <= NF; i++) if ($i == "FragCreates") column = i; next }
-        $2 != "Forwarding" { n += $column }
-        END { print n + 0 }'
+    ip_count FragCreates "${hosts[@]}"
+}
+
+# How many packets the router has passed on so far, or trains of them.
+forwarded()
+{
+    ip_count ForwDatagrams "$router"
 }
 
 # 100 Mb/s and 50 packets of 1500, in both directions.

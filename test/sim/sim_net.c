@@ -332,6 +332,13 @@ static bool sim_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
     return told;
 }
 
+static uint32_t sim_path_mtu(struct dw_llp *llp, const struct dw_llp_addr *to)
+{
+    const struct sim_endpoint *endpoint = endpoint_of(llp);
+    (void)to;
+    return endpoint->knows_mtu ? endpoint->net->path_mtu_bytes : 0;
+}
+
 /* There is one way only. */
 static void sim_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
 {
@@ -357,6 +364,7 @@ static const struct dw_llp_ops sim_ops = {
     .send = sim_send,
     .recv = sim_recv,
     .icmp = sim_icmp,
+    .path_mtu = sim_path_mtu,
     .doubt = sim_doubt,
     .close = sim_close,
 };

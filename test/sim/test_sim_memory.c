@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Without memory: requests end in one completion or are refused. Linked with --wrap for malloc()
- * and realloc(). */
+/* Without memory: requests end in one completion or are refused. Linked with --wrap for malloc(),
+ * realloc() and dw_pages_map(). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,12 +16,14 @@
 #define READS        20
 
 static size_t no_malloc_of_bytes; /* 0: there is memory */
-static bool no_realloc;
+static bool no_realloc, no_pages;
 
 void *__real_malloc(size_t bytes);
 void *__real_realloc(void *old, size_t bytes);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_realloc(void *old, size_t bytes);
+void *__real_dw_pages_map(size_t bytes, size_t align);
+void *__wrap_dw_pages_map(size_t bytes, size_t align);
 
 void *__wrap_malloc(size_t bytes)
 {
@@ -31,6 +33,11 @@ void *__wrap_malloc(size_t bytes)
 void *__wrap_realloc(void *old, size_t bytes)
 {
     return no_realloc ? NULL : __real_realloc(old, bytes);
+}
+
+void *__wrap_dw_pages_map(size_t bytes, size_t align)
+{
+    return no_pages ? NULL : __real_dw_pages_map(bytes, align);
 }
 
 /* As verbs have it: what it cannot tell is lost, and the CQ with it, not the process. */
@@ -159,6 +166,31 @@ static void read__no_memory_for_the_map(void **state)
     free(remote);
 }
 
+/* Nothing can be mapped any more: messages of several datagrams come one at a time, from two peers
+ * that send at once, in whatever order their datagrams arrive. */
+static void send__several_datagrams__no_pages(void **state)
+{
+    (void)state;
+    enum { BYTES = 5000, SENDS = 50 };
+    struct fixture *f = fixture_new();
+    uint8_t *data = fixture_payload(1, BYTES);
+    f->config.node_count = 3;
+    f->config.impairment.reorder_permille = 300;
+    f->config.impairment.reorder_ns = MS;
+    fixture_open(f);
+    no_pages = true;
+    for (unsigned i = 0; i < SENDS; i++) {
+        assert_int_equal(fixture_post(f, 0, 2, i, IBV_WR_SEND, 0, data, BYTES, NULL), 0);
+        assert_int_equal(fixture_post(f, 1, 2, i, IBV_WR_SEND, 0, data, BYTES, NULL), 0);
+    }
+    fixture_run(f, 10 * SECOND);
+    no_pages = false;
+    assert_true(sim_counters(&f->world, 2)->drop_no_buffer > SENDS);
+    assert_int_equal(fixture_count(f, 2, IBV_WC_RECV), 2 * SENDS);
+    fixture_close(f);
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +198,7 @@ int main(void)
         cmocka_unit_test(read__complete__cannot_tell_the_source),
         cmocka_unit_test(read__no_memory_for_the_map),
         cmocka_unit_test(reads__more_than_there_is_memory_for_timers),
+        cmocka_unit_test(send__several_datagrams__no_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,6 +231,9 @@ static void narrow_path__told__datagrams_fit(void **state)
         fixture_run(t.f, SECOND);
         fixture_assert_status(t.f, 0, 2, transfers[i].completion, IBV_WC_SUCCESS);
         assert_int_equal(net->fragmented, fragmented);
+        /* Who takes records finds that the path is narrow, too. */
+        assert_int_equal(sim_counters(&t.f->world, 1 - transfers[i].source)->paths_narrowed,
+                         transfers[i].opcode != IBV_WR_SEND);
         transfer_end(&t);
     }
 }
@@ -247,6 +250,10 @@ static void narrow_path__absurd_mtu__bounded(void **state)
         transfer_post(&t, transfers[i / 2].opcode);
         fixture_run(t.f, SECOND);
         fixture_assert_status(t.f, 0, 2, transfers[i / 2].completion, IBV_WC_SUCCESS);
+        const struct diwarp_counters *counters = sim_counters(&t.f->world, transfers[i / 2].source);
+        bool told = transfers[i / 2].opcode != IBV_WR_SEND; /* which is no longer than the path */
+        assert_int_equal(counters->paths_narrowed, told && mtus[i % 2] < JUMBO_MTU_BYTES);
+        assert_in_range(counters->tx_datagrams, 1, 2 * LARGE_BYTES / 400);
         transfer_end(&t);
     }
 }
