@@ -38,7 +38,7 @@ int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct i
     if (wr->num_sge != 1 || !total)
         return -EINVAL;
     uint32_t id = next_record_id(qp, &qp->sinks, peer, 0);
-    struct dw_sink *sink = dw_sink_create(peer, id, (uint32_t)total, now_ns);
+    struct dw_sink *sink = dw_sink_create(peer, id, (uint32_t)total, NULL, now_ns);
     if (!sink)
         return -ENOMEM;
     sink->addr = iov[0].iov_base;
@@ -98,7 +98,7 @@ static int post_large_write(struct dw_peer *peer, const struct ibv_send_wr *wr,
 {
     struct diwarp_qp *qp = peer->qp;
     uint32_t id = next_record_id(qp, &qp->sources, peer, DW_RECORD_ID_FROM_SOURCE);
-    struct dw_source *source = dw_source_create(peer, id, total, 0);
+    struct dw_source *source = dw_source_create(peer, id, total, 0, NULL);
     if (!source)
         return -ENOMEM;
     source->addr = iov[0].iov_base;
@@ -205,7 +205,7 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segm
                                          IBV_ACCESS_REMOTE_READ, &region);
     struct dw_source *source = NULL;
     if (status == DW_STATUS_OK) {
-        source = dw_source_create(peer, request.record_id, request.size, request.granted);
+        source = dw_source_create(peer, request.record_id, request.size, request.granted, region);
         if (!source)
             status = DW_STATUS_NO_RESOURCE;
     }
@@ -216,8 +216,6 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segm
     source->addr = (const uint8_t *)(uintptr_t)request.source_to;
     source->sink_stag = request.sink_stag;
     source->sink_to = request.sink_to;
-    source->region = region;
-    region->records++;
     dw_peer_watch(peer); /* without a grant nothing is sent, which would see to that */
     dw_source_look(source);
 }
@@ -234,7 +232,7 @@ static void on_open(struct dw_peer *peer, const struct dw_record_control *open, 
         check_region(peer, open->stag, open->to, open->length, IBV_ACCESS_REMOTE_WRITE, &region);
     struct dw_sink *sink = NULL;
     if (status == DW_STATUS_OK) {
-        sink = dw_sink_create(peer, open->id, open->length, now_ns);
+        sink = dw_sink_create(peer, open->id, open->length, region, now_ns);
         if (!sink)
             status = DW_STATUS_NO_RESOURCE;
     }
@@ -245,8 +243,6 @@ static void on_open(struct dw_peer *peer, const struct dw_record_control *open, 
     sink->stag = open->stag;
     sink->to = open->to;
     sink->addr = (uint8_t *)(uintptr_t)open->to;
-    sink->region = region;
-    region->records++;
     dw_sink_first_grant(sink, now_ns);
     dw_sink_send_status(sink, NULL, 0);
 }

@@ -12,11 +12,16 @@
 #include "common/rnic/transmit.h"
 #include "common/wire/crc32c.h"
 
-/* Open records per QP and end; beyond, posts give -ENOMEM and peers' requests are refused. */
+/* Open records that a QP has asked for, of all its peers together; beyond, posts give -ENOMEM. */
 #define RECORDS_MAX UINT16_MAX
+/* That peers have asked us for, for each that is awake; beyond, requests are refused. Some of an
+ * honest one's have ended there and not yet here. */
+#define ASKED_RECORDS_MAX (2ull * RECORDS_MAX)
 /* Time-outs in a row, of a source that is heard and sends nothing of what was granted; it is set
  * aside then, as one that is silent. */
 #define FRUITLESS_MAX 8
+/* Asking for so much of a silent source costs less than a probe takes. */
+#define AT_ONCE_BYTES 16384
 
 /* ---- sink ---- */
 
@@ -71,15 +76,17 @@ static void look_later(struct dw_sink *sink, uint64_t now_ns)
 }
 
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
- * time-out. The answer to a probe goes behind it: only what is missing then is asked for again. Of
- * a source that is silent as a whole nothing waits: it is asked at once, and probed if in vain. */
+ * time-out, behind what it sends to others. The answer to a probe goes behind it: only what is
+ * missing then is asked for again. Of a source that is silent as a whole a little is asked for at
+ * once, and it is probed if that was in vain. */
 static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
 {
     struct dw_peer *peer = sink->peer;
     bool probed = peer->probe_sent_ns > asked_or_heard_ns(sink);
     bool quiet = now_ns - peer->heard_ns >= dw_peer_rto_ns(peer, 0);
     bool asked = sink->asked_ns > sink->record.heard_ns;
-    if (probed ? peer->probe_answered : quiet && !asked) {
+    bool little = peer->ah->records_due_bytes <= AT_ONCE_BYTES;
+    if (probed ? peer->probe_answered : quiet && !asked && little) {
         ask_again(sink, now_ns);
         return;
     }
@@ -117,10 +124,22 @@ void dw_rdma_on_probe_reply(struct dw_peer *peer, uint64_t sent_ns, uint64_t now
     }
 }
 
-struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total, uint64_t now_ns)
+static uint64_t *record_count(struct diwarp_qp *qp, bool asked)
+{
+    return asked ? &qp->asked_records : &qp->own_records;
+}
+
+static bool has_room(struct diwarp_qp *qp, bool asked)
+{
+    uint64_t most = asked ? ASKED_RECORDS_MAX * qp->counters.peers_active : RECORDS_MAX;
+    return *record_count(qp, asked) < most;
+}
+
+struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total,
+                               struct dw_region *asked, uint64_t now_ns)
 {
     struct diwarp_qp *qp = peer->qp;
-    struct dw_sink *sink = qp->sinks.count < RECORDS_MAX ? calloc(1, sizeof *sink) : NULL;
+    struct dw_sink *sink = has_room(qp, asked) ? calloc(1, sizeof *sink) : NULL;
     if (!sink)
         return NULL;
     if (dw_heap_reserve(&qp->timers)) {
@@ -137,6 +156,10 @@ struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total
     sink->timer.fire = on_sink_timer;
     dw_record_sink_init(&sink->record, total, DW_REORDER_DATAGRAMS * peer->ah->datagram_max_bytes,
                         now_ns);
+    sink->region = asked;
+    if (asked)
+        asked->records++;
+    ++*record_count(qp, asked);
     dw_list_append(&peer->sinks, &sink->peer_link);
     dw_list_append(&qp->want, &sink->want_link);
     dw_peer_on_record(peer, now_ns);
@@ -165,6 +188,7 @@ void dw_sink_destroy(struct dw_sink *sink)
     dw_heap_unreserve(&sink->peer->qp->timers);
     dw_map_remove(&sink->peer->qp->sinks, dw_record_key(sink->peer, sink->id));
     dw_list_remove(&sink->peer_link);
+    --*record_count(sink->peer->qp, sink->region);
     if (sink->region)
         sink->region->records--;
     dw_record_sink_fini(&sink->record);
@@ -304,10 +328,10 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
 /* ---- source ---- */
 
 struct dw_source *dw_source_create(struct dw_peer *peer, uint32_t id, uint32_t total,
-                                   uint32_t granted)
+                                   uint32_t granted, struct dw_region *asked)
 {
     struct diwarp_qp *qp = peer->qp;
-    struct dw_source *source = qp->sources.count < RECORDS_MAX ? calloc(1, sizeof *source) : NULL;
+    struct dw_source *source = has_room(qp, asked) ? calloc(1, sizeof *source) : NULL;
     if (!source)
         return NULL;
     if (dw_map_put(&qp->sources, dw_record_key(peer, id), source)) {
@@ -318,6 +342,10 @@ struct dw_source *dw_source_create(struct dw_peer *peer, uint32_t id, uint32_t t
     source->id = id;
     dw_record_source_init(&source->record, total, granted);
     dw_list_init(&source->ready_link);
+    source->region = asked;
+    if (asked)
+        asked->records++;
+    ++*record_count(qp, asked);
     dw_list_append(&peer->sources, &source->peer_link);
     return source;
 }
@@ -333,6 +361,7 @@ void dw_source_destroy(struct dw_source *source)
     dw_map_remove(&source->peer->qp->sources, dw_record_key(source->peer, source->id));
     dw_list_remove(&source->peer_link);
     dw_list_remove(&source->ready_link);
+    --*record_count(source->peer->qp, source->region);
     if (source->region)
         source->region->records--;
     dw_record_source_fini(&source->record);

@@ -5,8 +5,10 @@
 
 #include "common/rnic/rdma.h"
 
-/* A sink for `total` bytes; the caller fills where they go. NULL: no memory. */
-struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total, uint64_t now_ns);
+/* A sink for `total` bytes; the caller fills where they go. asked: the region that the peer writes
+ * to, or NULL, of a read of our own. NULL: no memory, or too many. */
+struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total,
+                               struct dw_region *asked, uint64_t now_ns);
 /* Sees that it is asked for what does not come. Lazy, like the peer's: a timer that is set earlier
  * looks again when it fires. */
 void dw_sink_arm(struct dw_sink *sink);
@@ -19,8 +21,9 @@ void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, u
 int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t bytes,
                           uint64_t now_ns);
 
+/* asked: the region that the peer reads, or NULL, of a write of our own. */
 struct dw_source *dw_source_create(struct dw_peer *peer, uint32_t id, uint32_t total,
-                                   uint32_t granted);
+                                   uint32_t granted, struct dw_region *asked);
 /* Lets it send if it has something to send. */
 void dw_source_look(struct dw_source *source);
 

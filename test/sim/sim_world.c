@@ -9,6 +9,10 @@
 #include "common/rnic/send.h"
 #include "common/rnic/transmit.h"
 
+/* Of a node with so many records all are looked at in one step of so many. */
+#define CHECK_RECORDS_MAX 1000
+#define CHECK_SELDOM      256
+
 #define TICK_NS   1000      /* one round of polls */
 #define STEPS_MAX 400000000 /* 400 s where a timer is due at each; slow, lossy worlds take 50 */
 #define MAX_WC    16
@@ -276,11 +280,15 @@ static void check_step(struct sim_world *world)
         struct diwarp_qp *qp = world->nodes[i].qp;
         if (!qp)
             continue;
-        check_grants(world, &world->nodes[i]);
         sim_check(world, qp->assembly_bytes <= (2u << 20) + qp->attr.max_msg_bytes);
         sim_check(world, qp->datagrams.touched_bytes <= qp->device->attr.send_pool_bytes);
         sim_check(world, !qp->counters.drop_window);
         sim_check(world, !qp->counters.drop_truncated);
+        uint64_t records = qp->sinks.count + qp->sources.count;
+        sim_check(world, qp->own_records + qp->asked_records == records);
+        if (records > CHECK_RECORDS_MAX && world->steps % CHECK_SELDOM)
+            continue;
+        check_grants(world, &world->nodes[i]);
         const struct dw_peer *peer;
         for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
             check_peer(world, peer);

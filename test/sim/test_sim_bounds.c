@@ -329,6 +329,38 @@ static void atomics__unanswered__no_more_than_the_queue_holds(void **state)
     free(word);
 }
 
+/* Each reader keeps to what it may ask for; together they ask for more than one may. */
+static void reads__of_many_at_once__all_come(void **state)
+{
+    (void)state;
+    enum { READERS = 3, READS = 22000 };
+    struct fixture *f = fixture_new();
+    uint8_t *remote = fixture_payload(1, 8), local[READERS][8] = {{0}};
+    f->config.node_count = READERS + 1;
+    f->config.qp.max_send_wr = READS;
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, READERS, remote, 8);
+    for (unsigned i = 0; i < READS * READERS; i++) {
+        const unsigned n = i % READERS;
+        struct ibv_sge sge = {.addr = (uintptr_t)local[n], .length = 8};
+        struct diwarp_send_wr post = {
+            .wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ},
+            .ah = f->world.nodes[n].ahs[READERS],
+        };
+        post.wr.wr.rdma.remote_addr = (uintptr_t)mr->addr;
+        post.wr.wr.rdma.rkey = mr->stag;
+        assert_int_equal(diwarp_post_send(f->world.nodes[n].qp, &post), 0);
+    }
+    fixture_run(f, 100 * SECOND);
+    assert_int_equal(f->wc_count, 0); /* no error */
+    for (unsigned n = 0; n < READERS; n++) {
+        assert_int_equal(sim_counters(&f->world, n)->rx_record_bytes, READS * 8);
+        assert_memory_equal(local[n], remote, 8);
+    }
+    fixture_close(f);
+    free(remote);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +373,7 @@ int main(void)
         cmocka_unit_test(sends__no_buffer_left__idle_until_a_post),
         cmocka_unit_test(sends__to_a_silent_peer__do_not_stop_others),
         cmocka_unit_test(atomics__unanswered__no_more_than_the_queue_holds),
+        cmocka_unit_test(reads__of_many_at_once__all_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,6 +148,38 @@ static void reads__slow_link__nothing_twice(void **state)
     }
 }
 
+/* What is for one reader waits in the source's socket behind what is for the others. */
+static void reads__by_many__slow_link__little_twice(void **state)
+{
+    (void)state;
+    enum { READERS = 4, BYTES = 2000000 };
+    struct fixture *f = fixture_new();
+    uint8_t *remote = fixture_payload(1, BYTES), *local[READERS];
+    f->config.impairment.bytes_per_ns = 0.125;
+    f->config.node_count = READERS + 1;
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, READERS, remote, BYTES);
+    uint64_t begin_ns = f->world.net.now_ns;
+    for (unsigned n = 0; n < READERS; n++) {
+        local[n] = fixture_payload(2, BYTES);
+        assert_int_equal(fixture_post(f, n, READERS, n, IBV_WR_RDMA_READ, 0, local[n], BYTES, mr),
+                         0);
+    }
+    while (f->wc_count < READERS && f->world.net.now_ns - begin_ns < 10 * SECOND)
+        assert_true(sim_world_step(&f->world));
+    uint64_t took_ns = f->world.net.now_ns - begin_ns;
+    assert_in_range(took_ns, 1, 9ull * READERS * BYTES); /* 8 and headers */
+    assert_true(sim_counters(&f->world, READERS)->tx_resent_record_bytes < BYTES / 100);
+    fixture_run(f, 2 * SECOND);
+    for (unsigned n = 0; n < READERS; n++) {
+        fixture_assert_status(f, n, n, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+        assert_memory_equal(local[n], remote, BYTES);
+        free(local[n]);
+    }
+    fixture_close(f);
+    free(remote);
+}
+
 static enum sim_verdict lose_one_of_record(void *world, const struct sim_endpoint *from,
                                            const uint8_t *buf, uint32_t bytes)
 {
@@ -285,6 +317,7 @@ int main(void)
         cmocka_unit_test(sends__small_window),
         cmocka_unit_test(sends__slow_link__small_send_buffer),
         cmocka_unit_test(reads__slow_link__nothing_twice),
+        cmocka_unit_test(reads__by_many__slow_link__little_twice),
         cmocka_unit_test(read__one_datagram_lost__comes_soon),
         cmocka_unit_test(reads__all_lost__come_soon),
         cmocka_unit_test(way__that_does_not_get_through__is_doubted),
