@@ -157,15 +157,19 @@ static void drop(struct diwarp_ah *ah)
     free(ah);
 }
 
-/* The MTU of the interfaces, or that of the path, if the own host knows a smaller one. */
-static uint32_t path_mtu_bytes(struct diwarp_qp *qp, const struct dw_llp_addr *to,
-                               uint32_t mtu_bytes)
+/* By the MTU of the interfaces, or that of the path, if the own host knows a smaller one. */
+static uint32_t path_datagram_bytes(struct diwarp_qp *qp, const struct dw_llp_addr *to,
+                                    uint32_t mtu_bytes)
 {
+    const uint32_t bytes = dw_datagram_max_bytes(qp->device, to->family, mtu_bytes);
     uint32_t path = qp->llp->ops->path_mtu ? qp->llp->ops->path_mtu(qp->llp, to) : 0;
     if (!path || path >= mtu_bytes)
-        return mtu_bytes;
-    qp->counters.paths_narrowed++;
-    return path > DW_MTU_MIN_BYTES ? path : DW_MTU_MIN_BYTES;
+        return bytes;
+    if (path < DW_MTU_MIN_BYTES)
+        path = DW_MTU_MIN_BYTES;
+    const uint32_t less = dw_datagram_max_bytes(qp->device, to->family, path);
+    qp->counters.paths_narrowed += less < bytes;
+    return less;
 }
 
 static void set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint64_t token,
@@ -175,9 +179,7 @@ static void set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint
     ah->token = token;
     ah->local_interface = local_interface & 15u; /* below DIWARP_MAX_INTERFACES */
     _Static_assert(DW_LLP_TRAIN_BYTES <= UINT16_MAX, "the length of a datagram fits");
-    mtu_bytes = path_mtu_bytes(ah->qp, addr, mtu_bytes);
-    ah->datagram_max_bytes =
-        (uint16_t)dw_datagram_max_bytes(ah->qp->device, addr->family, mtu_bytes);
+    ah->datagram_max_bytes = (uint16_t)path_datagram_bytes(ah->qp, addr, mtu_bytes);
 }
 
 int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,

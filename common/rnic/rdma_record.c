@@ -20,8 +20,8 @@
 /* Time-outs in a row, of a source that is heard and sends nothing of what was granted; it is set
  * aside then, as one that is silent. */
 #define FRUITLESS_MAX 8
-/* Asking for so much of a silent source costs less than a probe takes. */
-#define AT_ONCE_BYTES 16384
+/* Asked for at once of a source that is silent: as much as may be sent twice in vain. */
+#define AT_ONCE_BYTES 8192
 
 /* ---- sink ---- */
 
@@ -47,11 +47,11 @@ static void ask_for(struct dw_sink *sink, const struct dw_range *missing, unsign
     dw_sink_send_status(sink, missing, n);
 }
 
-static void ask_again(struct dw_sink *sink, uint64_t now_ns)
+static void ask_again(struct dw_sink *sink, uint32_t most_bytes, uint64_t now_ns)
 {
     struct dw_range missing[DW_RECORD_MAX_RANGES];
-    unsigned n = dw_record_sink_on_timeout(&sink->record, dw_record_window_bytes(sink->peer),
-                                           missing, DW_RECORD_MAX_RANGES);
+    unsigned n =
+        dw_record_sink_on_timeout(&sink->record, most_bytes, missing, DW_RECORD_MAX_RANGES);
     sink->asked_ns = now_ns;
     ask_for(sink, missing, n);
     if (sink->record.backoff > FRUITLESS_MAX)
@@ -77,17 +77,16 @@ static void look_later(struct dw_sink *sink, uint64_t now_ns)
 
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
  * time-out, behind what it sends to others. The answer to a probe goes behind it: only what is
- * missing then is asked for again. Of a source that is silent as a whole a little is asked for at
- * once, and it is probed if that was in vain. */
+ * missing then is asked for again. A source that is silent as a whole may have nothing to send, the
+ * grant being lost: it is told at once, and asked for a little, and probed if that was in vain. */
 static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
 {
     struct dw_peer *peer = sink->peer;
     bool probed = peer->probe_sent_ns > asked_or_heard_ns(sink);
     bool quiet = now_ns - peer->heard_ns >= dw_peer_rto_ns(peer, 0);
     bool asked = sink->asked_ns > sink->record.heard_ns;
-    bool little = peer->ah->records_due_bytes <= AT_ONCE_BYTES;
-    if (probed ? peer->probe_answered : quiet && !asked && little) {
-        ask_again(sink, now_ns);
+    if (probed ? peer->probe_answered : quiet && !asked) {
+        ask_again(sink, probed ? dw_record_window_bytes(peer) : AT_ONCE_BYTES, now_ns);
         return;
     }
     if (probed && now_ns >= peer->probe_sent_ns + dw_peer_rto_ns(peer, 0)) {
@@ -118,7 +117,7 @@ void dw_rdma_on_probe_reply(struct dw_peer *peer, uint64_t sent_ns, uint64_t now
         /* By the time-out as it was then: the reply itself may have made it longer. */
         bool late = sink->late_ns > since_ns && !sink->held;
         if (late && dw_record_sink_due_bytes(&sink->record) && sent_ns > since_ns) {
-            ask_again(sink, now_ns);
+            ask_again(sink, dw_record_window_bytes(peer), now_ns);
             look_later(sink, now_ns);
         }
     }

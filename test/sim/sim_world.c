@@ -286,10 +286,12 @@ static void check_step(struct sim_world *world)
         sim_check(world, !qp->counters.drop_truncated);
         uint64_t records = qp->sinks.count + qp->sources.count;
         sim_check(world, qp->own_records + qp->asked_records == records);
+        const struct dw_peer *peer;
+        for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
+            world->nodes[i].set_aside |= peer->sinks_aside > 0;
         if (records > CHECK_RECORDS_MAX && world->steps % CHECK_SELDOM)
             continue;
         check_grants(world, &world->nodes[i]);
-        const struct dw_peer *peer;
         for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
             check_peer(world, peer);
     }

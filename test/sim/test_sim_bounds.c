@@ -333,7 +333,7 @@ static void atomics__unanswered__no_more_than_the_queue_holds(void **state)
 static void reads__of_many_at_once__all_come(void **state)
 {
     (void)state;
-    enum { READERS = 3, READS = 22000 };
+    enum { READERS = 3, READS = 25000 };
     struct fixture *f = fixture_new();
     uint8_t *remote = fixture_payload(1, 8), local[READERS][8] = {{0}};
     f->config.node_count = READERS + 1;
