@@ -47,13 +47,18 @@ static void ask_for(struct dw_sink *sink, const struct dw_range *missing, unsign
     dw_sink_send_status(sink, missing, n);
 }
 
-static void ask_again(struct dw_sink *sink, uint32_t most_bytes, uint64_t now_ns)
+static void ask_for_some(struct dw_sink *sink, uint32_t most_bytes)
 {
     struct dw_range missing[DW_RECORD_MAX_RANGES];
     unsigned n =
         dw_record_sink_on_timeout(&sink->record, most_bytes, missing, DW_RECORD_MAX_RANGES);
-    sink->asked_ns = now_ns;
     ask_for(sink, missing, n);
+}
+
+static void ask_again(struct dw_sink *sink, uint64_t now_ns)
+{
+    ask_for_some(sink, dw_record_window_bytes(sink->peer));
+    sink->asked_ns = now_ns;
     if (sink->record.backoff > FRUITLESS_MAX)
         dw_sink_set_aside(sink);
 }
@@ -78,17 +83,19 @@ static void look_later(struct dw_sink *sink, uint64_t now_ns)
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
  * time-out, behind what it sends to others. The answer to a probe goes behind it: only what is
  * missing then is asked for again. A source that is silent as a whole may have nothing to send, the
- * grant being lost: it is told at once, and asked for a little, and probed if that was in vain. */
+ * grant being lost: it is told at once, and asked for a little, and probed. */
 static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
 {
     struct dw_peer *peer = sink->peer;
     bool probed = peer->probe_sent_ns > asked_or_heard_ns(sink);
     bool quiet = now_ns - peer->heard_ns >= dw_peer_rto_ns(peer, 0);
     bool asked = sink->asked_ns > sink->record.heard_ns;
-    if (probed ? peer->probe_answered : quiet && !asked) {
-        ask_again(sink, probed ? dw_record_window_bytes(peer) : AT_ONCE_BYTES, now_ns);
+    if (probed && peer->probe_answered) {
+        ask_again(sink, now_ns);
         return;
     }
+    if (!probed && quiet && !asked)
+        ask_for_some(sink, AT_ONCE_BYTES);
     if (probed && now_ns >= peer->probe_sent_ns + dw_peer_rto_ns(peer, 0)) {
         bool silent = peer->probe_sent_ns >= peer->heard_ns;
         if (++sink->record.backoff > FRUITLESS_MAX || silent)
@@ -117,7 +124,7 @@ void dw_rdma_on_probe_reply(struct dw_peer *peer, uint64_t sent_ns, uint64_t now
         /* By the time-out as it was then: the reply itself may have made it longer. */
         bool late = sink->late_ns > since_ns && !sink->held;
         if (late && dw_record_sink_due_bytes(&sink->record) && sent_ns > since_ns) {
-            ask_again(sink, dw_record_window_bytes(peer), now_ns);
+            ask_again(sink, now_ns);
             look_later(sink, now_ns);
         }
     }
@@ -272,7 +279,7 @@ void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, u
 static bool began_short(const struct dw_sink *sink, uint32_t offset, uint32_t length)
 {
     return !offset && sink->record.map.bytes == length && length < sink->record.total &&
-           !sink->asked_ns && length < dw_record_payload_bytes(sink->peer) &&
+           !sink->late_ns && length < dw_record_payload_bytes(sink->peer) &&
            dw_grants_are_whole(sink->peer);
 }
 
