@@ -195,11 +195,11 @@ static void destroy_qp__its_completions_go(void **state)
     to_b = node_ah(&a, &b);
     assert_int_equal(diwarp_create_ah(a.qp, &address, &to_other), 0);
     for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(post(&a, to_other, IBV_WR_SEND, "other", 5, IBV_SEND_SIGNALED, 0, NULL, 0),
-                         0);
-        assert_int_equal(post(&a, to_b, IBV_WR_SEND, "b", 1, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+        assert_int_equal(post(&a, to_other, IBV_WR_SEND, "other", 5, 0, 0, NULL, 0), 0);
+        assert_int_equal(post(&a, to_b, IBV_WR_SEND, "b", 1, 0, 0, NULL, 0), 0);
+        /* b's acks of what `other' got have b's name, and are not for to_other. */
         for (uint64_t end_ns = clock_ns() + WAIT_NS;
-             a.sends < 2 * (i + 1) && clock_ns() < end_ns;) {
+             b.cq->count < 2 * (i + 1) && clock_ns() < end_ns;) {
             (void)diwarp_run_cq(b.cq);
             node_poll(&a);
         }
@@ -337,7 +337,7 @@ static void busy__not_for_want_of_buffers(void **state)
     }
     for (unsigned i = 0; i < 5; i++)
         node_poll(&a);
-    assert_in_range(a.counters->tx_datagrams, 1, PEERS - 1);
+    assert_in_range(a.counters->tx_datagrams - a.counters->tx_probes, 1, PEERS - 1);
     assert_false(diwarp_cq_busy(a.cq));
     for (uint64_t end_ns = clock_ns() + WAIT_NS; a.sends < PEERS && clock_ns() < end_ns;) {
         node_poll(&a);
