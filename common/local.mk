@@ -122,6 +122,7 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/send_own.c \
 	common/rnic/transmit.c \
 	common/rnic/transmit.h \
+	common/rnic/transmit_control.c \
 	common/rnic/transmit_record.c \
 	common/rnic/ud.c \
 	common/rnic/ud.h \

@@ -95,7 +95,7 @@ bool dw_path_pair_is_due(const struct dw_peer *peer, uint64_t now_ns)
 void dw_path_send_pair(struct dw_peer *peer, uint32_t clock)
 {
     dw_transmit_padded_probe(peer, clock | PADDED, dw_path_stuck_bytes(peer));
-    dw_transmit_bare(peer, DW_LLP_PROBE, clock | BARE);
+    (void)dw_transmit_bare(peer, DW_LLP_PROBE, clock | BARE);
     if (peer->asked_again)
         peer->asked_again--;
 }

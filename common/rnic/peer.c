@@ -145,7 +145,7 @@ static void probe(struct dw_peer *peer, uint64_t now_ns)
     if (paired)
         dw_path_send_pair(peer, probe_clock(now_ns));
     else
-        dw_transmit_bare(peer, DW_LLP_PROBE, probe_clock(now_ns));
+        (void)dw_transmit_bare(peer, DW_LLP_PROBE, probe_clock(now_ns));
 }
 
 void dw_peer_ask(struct dw_peer *peer, uint64_t now_ns)
@@ -182,10 +182,8 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     struct dw_peer *peer = dw_container(timer, struct dw_peer, timer);
     if (peer->ah->gone)
         return;
-    if (peer->ack_owed_datagrams && now_ns >= peer->ack_due_ns) {
-        dw_transmit_bare(peer, DW_LLP_ACK, 0);
-        peer->qp->counters.tx_acks++;
-    }
+    if (peer->ack_owed_datagrams && now_ns >= peer->ack_due_ns)
+        (void)dw_transmit_ack(peer);
     if (dw_path_is_too_narrow(peer)) {
         dw_peer_fail(peer, DIWARP_GONE_TOO_LARGE);
         return;

@@ -44,11 +44,10 @@ static void flush_all(struct diwarp_qp *qp, uint64_t now_ns)
 
 static void acknowledge(struct diwarp_qp *qp)
 {
-    dw_list_foreach (it, &qp->ack) {
-        /* Whatever went out to the peer meanwhile has acknowledged already, and left the list. */
-        dw_transmit_bare(dw_container(it, struct dw_peer, ack_link), DW_LLP_ACK, 0);
-        qp->counters.tx_acks++;
-    }
+    /* Whatever went out to the peer meanwhile has acknowledged already, and left the list. */
+    dw_list_foreach (it, &qp->ack)
+        if (!dw_transmit_ack(dw_container(it, struct dw_peer, ack_link)))
+            return;
 }
 
 static void take_icmp(struct diwarp_qp *qp, uint64_t now_ns)
@@ -102,6 +101,7 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
             break;
         received++;
     }
+    dw_transmit_held(qp);
     flush_all(qp, now_ns);
     dw_rdma_grant(qp, now_ns);
     dw_transmit_records(qp, now_ns);
@@ -116,7 +116,8 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
 
 bool dw_qp_has_more(const struct diwarp_qp *qp)
 {
-    return !dw_list_empty(&qp->flush) || !dw_list_empty(&qp->ready) || dw_rdma_may_grant(qp);
+    return !dw_list_empty(&qp->flush) || !dw_list_empty(&qp->ready) || !dw_list_empty(&qp->ack) ||
+           qp->held_count || dw_rdma_may_grant(qp);
 }
 
 uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp)

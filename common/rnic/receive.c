@@ -287,7 +287,7 @@ static void on_rd_datagram(struct diwarp_qp *qp, const struct dw_llp_header *hea
         break;
     case DW_LLP_PROBE:
         dw_peer_on_probe(peer, heard_before_ns, now_ns);
-        dw_transmit_bare(peer, DW_LLP_PROBE_REPLY, header->psn);
+        (void)dw_transmit_bare(peer, DW_LLP_PROBE_REPLY, header->psn);
         break;
     default:
         break;

@@ -17,9 +17,6 @@ _Static_assert(sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES < 29 ||
                    sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES > 43,
                "a datagram with a buffer of its own begins elsewhere");
 
-/* Of a probe, again and again. */
-#define PADDING_BYTES 4096u
-
 /* Part of the pool's chunks that peers with something under way leave to the others: what one does
  * not acknowledge for long must not keep all from sending. */
 #define POOL_LEFT_DEN 8
@@ -151,7 +148,7 @@ uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes
 
 /* ---- sequenced datagrams ---- */
 
-static int transmit_any(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
+int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
     uint32_t total = 0;
     for (unsigned i = 0; i < n; i++)
@@ -174,7 +171,7 @@ static int transmit_any(struct dw_peer *peer, const struct iovec *iov, unsigned 
 
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
-    int rc = transmit_any(peer, iov, n, segment);
+    int rc = dw_transmit_iov(peer, iov, n, segment);
     peer->qp->cq->served += rc != -EAGAIN;
     return rc;
 }
@@ -233,59 +230,4 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
         if (datagram->tx.lost)
             return; /* the socket is full: the next run goes on */
     }
-}
-
-/* ---- the others ---- */
-
-/* Nothing is to be done when it is refused: a timer stands behind each of these. */
-static int send_one(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
-{
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = bytes};
-    return transmit_any(peer, &iov, 1, bytes);
-}
-
-void dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
-{
-    uint8_t buf[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_CRC_BYTES];
-    dw_put_lead(peer, buf, type, 0, psn);
-    (void)send_one(peer, buf, dw_put_trailer(peer->qp, buf, dw_lead_bytes(peer)));
-}
-
-void dw_transmit_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes)
-{
-    static const uint8_t padding[PADDING_BYTES];
-    uint8_t head[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES], trailer[DW_CRC_BYTES];
-    uint32_t lead = dw_lead_bytes(peer), crc = 0, left = bytes - lead - DW_CRC_BYTES;
-    struct iovec iov[DW_LLP_SLOT_BYTES / PADDING_BYTES + 2] = {{head, lead}};
-    unsigned n = 1;
-    dw_put_lead(peer, head, DW_LLP_PROBE, 0, psn);
-    if (peer->qp->crc)
-        crc = dw_crc32c(0, head, lead);
-    for (; left; left -= (uint32_t)iov[n++].iov_len) {
-        iov[n] = (struct iovec){(void *)(uintptr_t)padding,
-                                left < sizeof padding ? left : sizeof padding};
-        if (peer->qp->crc)
-            crc = dw_crc32c(crc, padding, iov[n].iov_len);
-    }
-    dw_put_be32(trailer, crc);
-    iov[n++] = (struct iovec){trailer, sizeof trailer};
-    (void)transmit_any(peer, iov, n, bytes);
-}
-
-void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_control *control)
-{
-    uint8_t buf[512];
-    _Static_assert(sizeof buf >= DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_SEND_SEGMENT_BYTES +
-                                     DW_RECORD_STATUS_BYTES(DW_RECORD_MAX_RANGES) + DW_CRC_BYTES,
-                   "a full status must fit");
-    uint32_t lead = dw_lead_bytes(peer);
-    dw_put_lead(peer, buf, DW_LLP_RECORD, 0, 0);
-    struct dw_ddp_header ddp = {
-        .last = true, .opcode = DW_RDMAP_RECORD_CONTROL, .qn = DW_QN_RECORD, .msn = 1};
-    uint8_t *segment = buf + lead;
-    size_t bytes = dw_ddp_put(segment + DW_SEGMENT_LEN_BYTES, &ddp);
-    bytes += dw_record_control_put(segment + DW_SEGMENT_LEN_BYTES + bytes, control);
-    dw_put_be16(segment, (uint16_t)bytes);
-    bytes = dw_put_trailer(peer->qp, buf, lead + DW_SEGMENT_LEN_BYTES + (uint32_t)bytes);
-    peer->qp->cq->served += send_one(peer, buf, (uint32_t)bytes) != -EAGAIN;
 }

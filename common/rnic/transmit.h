@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams, from their buffers to the LLP: transmit.c; those of records: transmit_record.c. */
+/* Datagrams, from their buffers to the LLP: transmit.c; those without a PSN: transmit_control.c;
+ * those of records: transmit_record.c. */
 #ifndef DW_TRANSMIT_H
 #define DW_TRANSMIT_H
 
@@ -62,15 +63,24 @@ void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint6
 /* Not sent for want of socket buffer: as good as lost, and known to be. */
 void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
-/* A datagram without segments: ACK, PROBE, PROBE_REPLY. */
-void dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
-/* A PROBE of that length. */
-void dw_transmit_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes);
-/* An unsequenced RECORD datagram with one untagged segment. */
-void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_control *control);
 /* A train of datagrams of `segment` bytes each but the last; as dw_llp_send(). */
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
+/* The same, of what is no service to the peer. */
+int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
 
+/* ---- transmit_control.c ---- */
+/* A datagram without segments: ACK, PROBE, PROBE_REPLY. As dw_llp_send(). */
+int dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
+/* False: the socket is full, the next run goes on. */
+bool dw_transmit_ack(struct dw_peer *peer);
+/* A PROBE of that length. */
+void dw_transmit_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes);
+/* An unsequenced RECORD datagram with one untagged segment; held while the socket is full. */
+void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_control *control);
+/* Sends what is held, as far as the socket takes it. */
+void dw_transmit_held(struct diwarp_qp *qp);
+
+/* ---- transmit_record.c ---- */
 /* Sends what grants allow of the records that are ready, a bounded amount. */
 void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns);
 

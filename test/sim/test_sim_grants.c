@@ -275,6 +275,30 @@ static void records__one_without_end__the_others_have_their_turn(void **state)
     free(remote);
 }
 
+/* The source is told as soon as there is room, and not after a time-out, of which it has 20 ms. */
+static void records__grant_meets_a_full_socket__follows(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    f->config.device.record_window_bytes = RECORD_BYTES / 4;
+    uint8_t *remote = fixture_payload(1, RECORD_BYTES), *local = fixture_payload(2, RECORD_BYTES);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
+    f->world.net.full_host = 1; /* node 0 */
+    assert_int_equal(fixture_post(f, 0, 1, 9, IBV_WR_RDMA_WRITE, 0, local, RECORD_BYTES, mr), 0);
+    sim_world_run_for(&f->world, MS);
+    assert_int_equal(sim_counters(&f->world, 1)->rx_records_complete, 0);
+    f->world.net.full_host = 0;
+    sim_world_run_for(&f->world, 2 * MS);
+    fixture_assert_status(f, 0, 9, IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
+    assert_memory_equal(local, remote, RECORD_BYTES);
+    assert_int_equal(sim_counters(&f->world, 1)->tx_probes, 0);
+    fixture_run(f, 2 * SECOND);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
 /* The socket to one peer is full: records to the others have sockets of their own. */
 static void records__socket_to_one_is_full__the_others_go_on(void **state)
 {
@@ -397,6 +421,7 @@ int main(void)
         cmocka_unit_test(records__without_end__the_oldest_first),
         cmocka_unit_test(records__without_end_in_a_small_window__the_oldest_first),
         cmocka_unit_test(records__one_without_end__the_others_have_their_turn),
+        cmocka_unit_test(records__grant_meets_a_full_socket__follows),
         cmocka_unit_test(records__socket_to_one_is_full__the_others_go_on),
         cmocka_unit_test(qp__shares_cores_later__grants_more),
     };

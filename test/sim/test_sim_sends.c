@@ -84,6 +84,27 @@ static void send__socket_full__serves_nobody(void **state)
     fixture_close(f);
 }
 
+/* What the peer waits for is not left to its time-out, which is 20 ms at first. */
+static void send__ack_meets_a_full_socket__follows(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data[64] = {0};
+    fixture_open(f);
+    f->world.net.full_host = 1; /* node 0 */
+    assert_int_equal(fixture_post(f, 0, 1, 9, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
+    sim_world_run_for(&f->world, SECOND / 1000);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 1);
+    assert_int_equal(sim_counters(&f->world, 1)->tx_acks, 0);
+    f->world.net.full_host = 0;
+    sim_world_run_for(&f->world, SECOND / 1000);
+    fixture_assert_status(f, 0, 9, IBV_WC_SEND, IBV_WC_SUCCESS);
+    assert_int_equal(sim_counters(&f->world, 0)->tx_probes, 0);
+    assert_int_equal(sim_counters(&f->world, 1)->tx_acks, 1);
+    fixture_run(f, 2 * SECOND);
+    fixture_close(f);
+}
+
 /* A program that computes between its sends may be far from its next call of MPI: only bursts wait
  * for company. */
 static void send__after_a_pause__goes_at_once(void **state)
@@ -329,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(send__ack_lost__delivered_once),
         cmocka_unit_test(send__socket_full__serves_nobody),
+        cmocka_unit_test(send__ack_meets_a_full_socket__follows),
         cmocka_unit_test(send__after_a_pause__goes_at_once),
         cmocka_unit_test(send__slow_calls__still_a_burst),
         cmocka_unit_test(send__after_pauses__in_vain__in_few_datagrams),
