@@ -41,7 +41,7 @@ struct dw_peer {
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
     uint32_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
     struct dw_list assemblies;
-    struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run */
+    struct dw_list ack_link; /* in qp.ack: acknowledge at the end of the run */
     uint64_t ack_due_ns;
 
     struct dw_list sinks, sources, atomics;

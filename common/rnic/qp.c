@@ -180,7 +180,7 @@ static void on_trim(struct dw_timer *timer, uint64_t now_ns)
 static void init_lists(struct diwarp_qp *qp)
 {
     struct dw_list *heads[] = {
-        &qp->flush,           &qp->ack,  &qp->held,  &qp->free_works, &qp->done_assemblies,
+        &qp->flush,           &qp->ack,  &qp->held_control, &qp->free_works, &qp->done_assemblies,
         &qp->free_assemblies, &qp->want, &qp->ready,
     };
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)

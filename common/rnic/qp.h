@@ -53,7 +53,7 @@ struct diwarp_qp {
 
     struct dw_ud *ud; /* UD only; all below but where it receives, stage and timers: RD only */
 
-    struct dw_list flush, ack, held; /* held: record control, while the socket is full */
+    struct dw_list flush, ack, held_control; /* held: while the socket is full */
     unsigned held_count;
     uint32_t next_peer_index;
     uint16_t epoch;

@@ -27,6 +27,8 @@
 /* A message that waits for a buffer gets one when another is acknowledged, or its peer given up. It
  * is tried again this often in any case. */
 #define STARVED_RETRY_NS 1000000
+/* Acknowledgements and grants that wait for a full socket. */
+#define FULL_RETRY_NS 100000
 /* Of what comes back for datagrams, in one run: each walks the handles. */
 #define ICMP_PER_RUN 8
 /* Receive calls in one run that may bring nothing but acknowledgements. */
@@ -44,10 +46,14 @@ static void flush_all(struct diwarp_qp *qp, uint64_t now_ns)
 
 static void acknowledge(struct diwarp_qp *qp)
 {
-    /* Whatever went out to the peer meanwhile has acknowledged already, and left the list. */
-    dw_list_foreach (it, &qp->ack)
-        if (!dw_transmit_ack(dw_container(it, struct dw_peer, ack_link)))
-            return;
+    /* Whatever went out to a peer meanwhile has acknowledged already, and it left the list. One
+     * that is refused is its last again. */
+    unsigned refusals = 0;
+    for (struct dw_list *last = qp->ack.prev, *it = NULL;
+         last != &qp->ack && it != last && refusals < DW_REFUSALS_PER_RUN;) {
+        it = qp->ack.next;
+        refusals += !dw_transmit_ack(dw_container(it, struct dw_peer, ack_link));
+    }
 }
 
 static void take_icmp(struct diwarp_qp *qp, uint64_t now_ns)
@@ -125,9 +131,10 @@ uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp)
     uint64_t next_ns = dw_heap_next_ns(&qp->timers);
     if (!dw_qp_has_more(qp))
         return next_ns;
-    if (!qp->starved || !dw_list_empty(&qp->ready) || dw_rdma_may_grant(qp))
+    const bool control_only = dw_list_empty(&qp->flush);
+    if (!dw_list_empty(&qp->ready) || dw_rdma_may_grant(qp) || (!control_only && !qp->starved))
         return 0;
-    uint64_t retry_ns = qp->ran_ns + STARVED_RETRY_NS;
+    uint64_t retry_ns = qp->ran_ns + (control_only ? FULL_RETRY_NS : STARVED_RETRY_NS);
     return retry_ns < next_ns ? retry_ns : next_ns;
 }
 
@@ -178,7 +185,8 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
             heard_ns = now_ns;
             continue;
         }
-        if (!owes_any(qp) && (fd.fd < 0 || now_ns - heard_ns >= LINGER_NS))
+        if (!owes_any(qp) && dw_list_empty(&qp->ack) && !qp->held_count &&
+            (fd.fd < 0 || now_ns - heard_ns >= LINGER_NS))
             break;
         dw_unlock(qp->device);
         if (fd.fd >= 0)

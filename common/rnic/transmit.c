@@ -146,7 +146,7 @@ uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes
     return bytes + DW_CRC_BYTES;
 }
 
-/* ---- sequenced datagrams ---- */
+/* ---- to the LLP ---- */
 
 int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
@@ -175,6 +175,8 @@ int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n,
     peer->qp->cq->served += rc != -EAGAIN;
     return rc;
 }
+
+/* ---- sequenced datagrams ---- */
 
 static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
 {

@@ -11,6 +11,9 @@
 #include "common/wire/llp_header.h"
 #include "common/wire/rdmap.h"
 
+/* Full sockets met in one run, of each kind of datagrams: others may have a socket of their own. */
+#define DW_REFUSALS_PER_RUN 2
+
 /* Bytes of a Write-Record segment before its payload, its length field included. */
 #define DW_RECORD_SEGMENT_BYTES (DW_SEGMENT_LEN_BYTES + DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES)
 #define DW_SEND_SEGMENT_BYTES   (DW_SEGMENT_LEN_BYTES + DW_DDP_UNTAGGED_BYTES)
@@ -65,7 +68,7 @@ void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
 /* A train of datagrams of `segment` bytes each but the last; as dw_llp_send(). */
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
-/* The same, of what is no service to the peer. */
+/* The same, without being counted as a service to the peer. */
 int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
 
 /* ---- transmit_control.c ---- */

@@ -7,9 +7,10 @@
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
-/* Record control that a QP keeps while its socket is full. A timer stands behind each datagram
- * here, but what it is for would stand still until then. Answers to probes are not kept: they are
- * to come behind the records that wait. */
+/* Record control that a QP keeps while its socket is full; what is more is lost, as it may be on
+ * the way. A timer stands behind each, but the record would stand still until then. What they tell
+ * may be old when they leave, as when the network reorders. Answers to probes are not kept: they
+ * would overtake the records that wait, and the sink would take those for lost. */
 #define HELD_MAX 64
 /* Of a probe, again and again. */
 #define PADDING_BYTES 4096u
@@ -21,7 +22,7 @@ struct held {
     uint8_t buf[];
 };
 
-static void hold(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
+static bool hold(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
 {
     struct diwarp_qp *qp = peer->qp;
     struct held *held = NULL;
@@ -29,18 +30,21 @@ static void hold(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
     if (qp->held_count < HELD_MAX)
         held = dw_slab_get(&qp->datagrams, (uint32_t)sizeof *held + bytes, &room);
     if (!held)
-        return;
+        return false;
     held->to = peer->ah->addr;
     held->bytes = bytes;
     memcpy(held->buf, buf, bytes);
-    dw_list_append(&qp->held, &held->link);
+    dw_list_append(&qp->held_control, &held->link);
     qp->held_count++;
+    return true;
 }
 
 void dw_transmit_held(struct diwarp_qp *qp)
 {
-    for (unsigned i = qp->held_count; i; i--) {
-        struct held *held = dw_container(qp->held.next, struct held, link);
+    const struct dw_llp_addr *full = NULL;
+    unsigned refusals = 0;
+    dw_list_foreach (it, &qp->held_control) {
+        struct held *held = dw_container(it, struct held, link);
         struct iovec iov = {.iov_base = held->buf, .iov_len = held->bytes};
         struct dw_llp_train train = {
             .to = &held->to,
@@ -49,41 +53,52 @@ void dw_transmit_held(struct diwarp_qp *qp)
             .total_bytes = held->bytes,
             .segment_bytes = held->bytes,
         };
-        int rc = dw_llp_send(qp->llp, &train);
-        dw_list_remove(&held->link);
-        if (rc == -EAGAIN) {
-            /* Others may have a socket of their own: one of them is first in the next run. */
-            dw_list_append(&qp->held, &held->link);
-            return;
+        /* Those to a peer keep their order; another may have a socket of its own. */
+        if (full && dw_llp_same_host(full, &held->to) && full->port == held->to.port)
+            continue;
+        if (dw_llp_send(qp->llp, &train) == -EAGAIN) {
+            if (++refusals == DW_REFUSALS_PER_RUN)
+                return;
+            full = &held->to;
+            continue;
         }
+        dw_list_remove(it);
         dw_slab_put(&qp->datagrams, held);
         qp->held_count--;
         qp->cq->served++;
     }
 }
 
-static int send_one(struct dw_peer *peer, uint8_t *buf, uint32_t bytes)
+static bool owes_ack(const struct dw_peer *peer)
 {
-    struct iovec iov = {.iov_base = buf, .iov_len = bytes};
-    return dw_transmit_iov(peer, &iov, 1, bytes);
+    return peer->ack_owed_datagrams || dw_list_linked(&peer->ack_link);
+}
+
+/* A refused datagram has acknowledged nothing, though its lead was written. */
+static void ack_still(struct dw_peer *peer, bool owed)
+{
+    if (owed)
+        dw_list_append(&peer->qp->ack, &peer->ack_link);
 }
 
 int dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
 {
     uint8_t buf[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_CRC_BYTES];
+    const bool owed = owes_ack(peer);
     uint32_t bytes = dw_lead_bytes(peer);
     dw_put_lead(peer, buf, type, 0, psn);
-    return send_one(peer, buf, dw_put_trailer(peer->qp, buf, bytes));
+    struct iovec iov = {.iov_base = buf, .iov_len = dw_put_trailer(peer->qp, buf, bytes)};
+    int rc = dw_transmit_iov(peer, &iov, 1, (uint32_t)iov.iov_len);
+    if (rc == -EAGAIN)
+        ack_still(peer, owed);
+    return rc;
 }
 
 bool dw_transmit_ack(struct dw_peer *peer)
 {
-    if (dw_transmit_bare(peer, DW_LLP_ACK, 0) == -EAGAIN) {
-        dw_list_append(&peer->qp->ack, &peer->ack_link);
-        return false;
-    }
-    peer->qp->counters.tx_acks++;
-    return true;
+    bool refused = dw_transmit_bare(peer, DW_LLP_ACK, 0) == -EAGAIN;
+    peer->qp->counters.tx_acks += !refused;
+    return !refused;
 }
 
 void dw_transmit_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes)
@@ -93,6 +108,7 @@ void dw_transmit_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes
     uint32_t lead = dw_lead_bytes(peer), crc = 0, left = bytes - lead - DW_CRC_BYTES;
     struct iovec iov[DW_LLP_SLOT_BYTES / PADDING_BYTES + 2] = {{head, lead}};
     unsigned n = 1;
+    const bool owed = owes_ack(peer);
     dw_put_lead(peer, head, DW_LLP_PROBE, 0, psn);
     if (peer->qp->crc)
         crc = dw_crc32c(0, head, lead);
@@ -104,7 +120,8 @@ void dw_transmit_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes
     }
     dw_put_be32(trailer, crc);
     iov[n++] = (struct iovec){trailer, sizeof trailer};
-    (void)dw_transmit_iov(peer, iov, n, bytes);
+    if (dw_transmit_iov(peer, iov, n, bytes) == -EAGAIN)
+        ack_still(peer, owed);
 }
 
 void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_control *control)
@@ -113,6 +130,7 @@ void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_con
     _Static_assert(sizeof buf >= DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_SEND_SEGMENT_BYTES +
                                      DW_RECORD_STATUS_BYTES(DW_RECORD_MAX_RANGES) + DW_CRC_BYTES,
                    "a full status must fit");
+    const bool owed = owes_ack(peer);
     uint32_t lead = dw_lead_bytes(peer);
     dw_put_lead(peer, buf, DW_LLP_RECORD, 0, 0);
     struct dw_ddp_header ddp = {
@@ -122,8 +140,8 @@ void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_con
     bytes += dw_record_control_put(segment + DW_SEGMENT_LEN_BYTES + bytes, control);
     dw_put_be16(segment, (uint16_t)bytes);
     bytes = dw_put_trailer(peer->qp, buf, lead + DW_SEGMENT_LEN_BYTES + (uint32_t)bytes);
-    if (send_one(peer, buf, (uint32_t)bytes) == -EAGAIN)
-        hold(peer, buf, (uint32_t)bytes);
-    else
-        peer->qp->cq->served++;
+    struct iovec iov = {.iov_base = buf, .iov_len = bytes};
+    if (dw_transmit_train(peer, &iov, 1, (uint32_t)bytes) == -EAGAIN &&
+        !hold(peer, buf, (uint32_t)bytes))
+        ack_still(peer, owed);
 }

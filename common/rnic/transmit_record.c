@@ -13,8 +13,6 @@
 
 /* Trains in one run, so that acknowledgements are not kept waiting. */
 #define TRAINS_PER_RUN 4
-/* Full sockets met in one run: each costs a train that is built in vain. */
-#define REFUSALS_PER_RUN 2
 /* Of one record while others wait: more than a sink grants at once, unless it is asked to. How much
  * a peer grants is its own affair, but the others have their turn. */
 #define TURN_BYTES (4u << 20)
@@ -163,7 +161,7 @@ void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns)
      * full socket holds up keeps its place; the next may have a socket of its own. */
     struct dw_list *it = qp->ready.next;
     unsigned trains = 0, refusals = 0;
-    while (it != &qp->ready && trains < TRAINS_PER_RUN && refusals < REFUSALS_PER_RUN) {
+    while (it != &qp->ready && trains < TRAINS_PER_RUN && refusals < DW_REFUSALS_PER_RUN) {
         struct dw_source *source = dw_container(it, struct dw_source, ready_link);
         if (!send_train(source, now_ns)) {
             refusals++;

@@ -275,7 +275,7 @@ static void records__one_without_end__the_others_have_their_turn(void **state)
     free(remote);
 }
 
-/* The source is told as soon as there is room, and not after a time-out, of which it has 20 ms. */
+/* The source is told as soon as there is room; the first time-out is 20 ms. */
 static void records__grant_meets_a_full_socket__follows(void **state)
 {
     (void)state;
@@ -293,6 +293,37 @@ static void records__grant_meets_a_full_socket__follows(void **state)
     fixture_assert_status(f, 0, 9, IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
     assert_memory_equal(local, remote, RECORD_BYTES);
     assert_int_equal(sim_counters(&f->world, 1)->tx_probes, 0);
+    fixture_run(f, 2 * SECOND);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+/* Grants to one peer are held: those to the others, which have sockets of their own, are not. */
+static void records__grants_to_one_are_held__the_others_go_on(void **state)
+{
+    (void)state;
+    enum { BLOCKED = 1, OTHER = 2, WRITES = 6, BYTES = 30000 };
+    struct fixture *f = fixture_new();
+    f->config.node_count = 3;
+    uint8_t *remote = fixture_payload(1, BYTES), *local = fixture_payload(2, BYTES);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 0, remote, BYTES);
+    f->world.net.full_host = 1 + BLOCKED;
+    for (uint64_t i = 0; i < WRITES; i++)
+        assert_int_equal(fixture_post(f, BLOCKED, 0, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
+    sim_world_run_for(&f->world, MS);
+    assert_true(f->world.nodes[0].qp->held_count > 1);
+    for (uint64_t i = 0; i < WRITES; i++)
+        assert_int_equal(fixture_post(f, OTHER, 0, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
+    sim_world_run_for(&f->world, 2 * MS);
+    assert_int_equal(fixture_count(f, OTHER, IBV_WC_RDMA_WRITE), WRITES);
+    assert_int_equal(fixture_count(f, BLOCKED, IBV_WC_RDMA_WRITE), 0);
+    f->world.net.full_host = 0;
+    sim_world_run_for(&f->world, 2 * MS);
+    assert_int_equal(fixture_count(f, BLOCKED, IBV_WC_RDMA_WRITE), WRITES);
+    assert_int_equal(f->world.nodes[0].qp->held_count, 0);
+    assert_memory_equal(local, remote, BYTES);
     fixture_run(f, 2 * SECOND);
     fixture_close(f);
     free(local);
@@ -422,6 +453,7 @@ int main(void)
         cmocka_unit_test(records__without_end_in_a_small_window__the_oldest_first),
         cmocka_unit_test(records__one_without_end__the_others_have_their_turn),
         cmocka_unit_test(records__grant_meets_a_full_socket__follows),
+        cmocka_unit_test(records__grants_to_one_are_held__the_others_go_on),
         cmocka_unit_test(records__socket_to_one_is_full__the_others_go_on),
         cmocka_unit_test(qp__shares_cores_later__grants_more),
     };
