@@ -43,8 +43,10 @@ static const struct pace pace_auto = {
     .shortest_ns = 500000, .longest_ns = 4000000, .worth_most = 2};
 static const struct pace pace_on = {.shortest_ns = 50000, .longest_ns = 1000000, .worth_most = 8};
 
-/* Wakes in a row that serve nobody, before it leaves what comes to the next look. */
-#define IDLE_WAKES_MOST 2
+/* Wakes in a row that serve nobody, before it leaves what comes to the next look. On shared cores
+ * others wait longer for that than for this one's turn. */
+#define IDLE_WAKES_MOST   2
+#define IDLE_WAKES_SHARED 8
 /* Over RC, the most runs between two that ask which of many streams are readable
  * (WAIT_EVERY_ALONE in rc_run.c). */
 #define EMPTY_RUNS_MOST 32
@@ -221,12 +223,11 @@ static void judge(struct helper *helper, unsigned long polls, bool useful)
 static void take_over(struct helper *helper, unsigned long polls)
 {
     struct mca_btl_diwarp_module *module = helper->module;
-    /* On shared cores others wait longer for the next look than for this one's turn. */
-    const bool stays = helper->wanted || turns_ns(module) > 0;
+    const unsigned idle_most = turns_ns(module) > 0 ? IDLE_WAKES_SHARED : IDLE_WAKES_MOST;
     bool useful = run_until_empty(helper, polls);
-    unsigned idle_wakes = useful ? 0 : IDLE_WAKES_MOST;
+    unsigned idle_wakes = useful ? 0 : idle_most;
 
-    while (still_away(module, polls) && (stays || idle_wakes < IDLE_WAKES_MOST)) {
+    while (still_away(module, polls) && (helper->wanted || idle_wakes < idle_most)) {
         sleep_until_due(module, polls);
         if (run_until_empty(helper, polls)) {
             useful = true;
