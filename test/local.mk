@@ -195,6 +195,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_refusals \
 	test/sim/test_sim_rest \
+	test/sim/test_sim_room \
 	test/sim/test_sim_sends \
 	test/sim/test_sim_ud
 test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
@@ -207,6 +208,7 @@ test_sim_test_sim_path_SOURCES = $(SIM_SOURCES) test/sim/test_sim_path.c
 test_sim_test_sim_peers_SOURCES = $(SIM_SOURCES) test/sim/test_sim_peers.c
 test_sim_test_sim_refusals_SOURCES = $(SIM_SOURCES) test/sim/test_sim_refusals.c
 test_sim_test_sim_rest_SOURCES = $(SIM_SOURCES) test/sim/test_sim_rest.c
+test_sim_test_sim_room_SOURCES = $(SIM_SOURCES) test/sim/test_sim_room.c
 test_sim_test_sim_sends_SOURCES = $(SIM_SOURCES) test/sim/test_sim_sends.c
 test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
 check_PROGRAMS += $(RNIC_TESTS)

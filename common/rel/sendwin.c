@@ -245,18 +245,30 @@ int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint6
     return 0;
 }
 
-unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns)
+static unsigned flag_reported(struct dw_sendwin *win, uint64_t sent_until_ns, bool congested)
 {
     unsigned lost = 0;
     dw_list_foreach (it, &win->unacked) {
         struct dw_tx *tx = dw_container(it, struct dw_tx, link);
         if (!is_reported(win, tx))
             break;
-        if (tx->lost || tx->sent_ns > probe_sent_ns)
+        if (tx->lost || tx->sent_ns > sent_until_ns)
             continue;
         tx->lost = true;
         lost++;
-        on_loss(win, tx);
+        if (congested)
+            on_loss(win, tx);
     }
     return lost;
+}
+
+unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns)
+{
+    return flag_reported(win, probe_sent_ns, true);
+}
+
+void dw_sendwin_on_room(struct dw_sendwin *win)
+{
+    win->recovery_psn = win->next_psn; /* nor is what lies beyond the report a loss */
+    (void)flag_reported(win, UINT64_MAX, false);
 }

@@ -93,4 +93,8 @@ int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint6
  * and is reported is lost. Returns how many became so. */
 unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns);
 
+/* The peer, which took nothing for want of room, has room again: what is reported and still here is
+ * flagged to be sent again. That is no loss: the window stays. */
+void dw_sendwin_on_room(struct dw_sendwin *win);
+
 #endif

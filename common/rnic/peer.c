@@ -267,7 +267,8 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
     return ah->peer = peer;
 }
 
-/* All is sent, acknowledged and delivered, both ways: its windows are two numbers now. */
+/* All is sent, acknowledged and delivered, both ways, and it waits for nothing: its windows are two
+ * numbers now. */
 static bool may_rest(const struct dw_peer *peer, uint64_t now_ns)
 {
     uint64_t last_ns = peer->asked_ns > peer->heard_ns ? peer->asked_ns : peer->heard_ns;
@@ -275,8 +276,8 @@ static bool may_rest(const struct dw_peer *peer, uint64_t now_ns)
         return false;
     bool holds = dw_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
                  dw_list_linked(&peer->ack_link) || dw_list_linked(&peer->flush_link);
-    return !holds &&
-           (peer->ah->gone || (!dw_recvwin_has_gap(&peer->recvwin) && !peer->ack_owed_datagrams));
+    return !holds && (peer->ah->gone || (!dw_recvwin_has_gap(&peer->recvwin) &&
+                                         !peer->ack_owed_datagrams && !peer->told_full));
 }
 
 static void release(struct dw_peer *peer)
@@ -287,6 +288,8 @@ static void release(struct dw_peer *peer)
     ah->next_psn = peer->sendwin.next_psn;
     ah->ack = peer->recvwin.ack;
     ah->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
+    if (!ah->credit_kib)
+        ah->credit_kib = CREDIT_FIRST_KIB; /* it does not tell who rests when it has room again */
     ah->ssthresh_datagrams = peer->sendwin.ssthresh_datagrams & ((1u << DW_CWND_BITS) - 1);
     ah->peer = NULL;
     dw_heap_unreserve(&qp->timers);

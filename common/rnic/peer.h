@@ -55,6 +55,7 @@ struct dw_peer {
     uint8_t send_error;      /* errno with which our own host refused the last datagram; 0: sent */
     bool sent : 1;           /* at least one, since it woke */
     uint8_t asked_again : 3; /* for parts of records: how often, less pairs of probes */
+    bool told_full : 1;      /* its last credit from us is none: it is told of room */
 };
 
 static inline uint32_t dw_silence_clock(uint64_t ns)

@@ -122,6 +122,8 @@ static void on_data(struct dw_peer *peer, const struct dw_llp_header *header,
     }
     if (qp->refuses_data) {
         qp->counters.drop_no_buffer++;
+        if (!peer->told_full)
+            ack_soon(peer); /* its credit is none */
         return;
     }
     struct dw_segment segment;
@@ -176,7 +178,7 @@ static unsigned take_probe_reply(struct dw_peer *peer, const struct dw_llp_heade
 {
     uint64_t sent_ns = dw_peer_on_probe_reply(peer, header->psn, now_ns);
     dw_rdma_on_probe_reply(peer, sent_ns, now_ns);
-    return dw_sendwin_on_probe_reply(&peer->sendwin, sent_ns);
+    return header->credit_kib ? dw_sendwin_on_probe_reply(&peer->sendwin, sent_ns) : 0;
 }
 
 /* Taken after the segments: a refusal that travels with the ack must come first. */
@@ -189,6 +191,7 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
         peer->qp->counters.drop_header++;
         return;
     }
+    const bool had_room = peer->sendwin.credit_bytes;
     peer->sendwin.credit_bytes = (uint32_t)header->credit_kib << 10;
     dw_path_on_acked(peer, &acked);
     free_acked(peer, &acked);
@@ -201,7 +204,15 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     unsigned lost = result.lost;
     if (header->type == DW_LLP_PROBE_REPLY)
         lost += take_probe_reply(peer, header, now_ns);
-    if (lost)
+    const bool has_room = header->credit_kib;
+    if (has_room != had_room) {
+        peer->backoff = 0; /* this may be older than what it says last: it is asked soon */
+        dw_peer_watch(peer);
+        if (has_room)
+            dw_sendwin_on_room(&peer->sendwin);
+    }
+    /* Without room there it would be refused again. */
+    if (has_room && (lost || !had_room))
         dw_transmit_lost(peer, now_ns);
     /* Also what was held back while it refused: then nothing is acknowledged a second time. */
     bool refusing = header->flags & DW_LLP_REFUSING;
@@ -442,9 +453,19 @@ bool dw_receive_trim(struct diwarp_qp *qp)
     return qp->arena_touched > ARENA_KEEP_BYTES;
 }
 
+static void tell_room(struct diwarp_qp *qp)
+{
+    struct dw_peer *peer;
+    for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
+        if (peer->told_full)
+            ack_soon(peer);
+}
+
 bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns)
 {
     uint8_t *place = next_place(qp);
+    if (qp->refuses_data && place)
+        tell_room(qp);
     qp->refuses_data = !place;
     /* The stage is idle now; nothing that comes then stays in it. */
     struct dw_llp_slot slot = {.buf = place ? place : qp->stage};

@@ -94,9 +94,11 @@ uint32_t dw_lead_bytes(const struct dw_peer *peer)
 
 static uint16_t credit_kib(const struct diwarp_qp *qp)
 {
+    if (qp->refuses_data)
+        return 0;
     uint32_t senders = qp->senders > qp->epoch_senders ? qp->senders : qp->epoch_senders;
     uint32_t kib = qp->eager_budget_bytes / (senders ? senders : 1) / 1024;
-    return kib > UINT16_MAX ? UINT16_MAX : (uint16_t)kib;
+    return kib > UINT16_MAX ? UINT16_MAX : kib ? (uint16_t)kib : 1;
 }
 
 static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
@@ -117,6 +119,7 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
         .sack = dw_recvwin_sack(&peer->recvwin),
     };
     dw_llp_header_put(buf, &header);
+    peer->told_full = !header.credit_kib;
     if (intro) {
         const struct diwarp_interface *mine = &qp->device->interfaces[peer->ah->local_interface];
         uint32_t mtu = dw_told_mtu_bytes(qp, mine);

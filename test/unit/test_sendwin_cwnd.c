@@ -32,6 +32,26 @@ static void sendwin_cwnd__halves_once_for_one_event(void **state)
     assert_int_equal(win.cwnd_datagrams, CWND_MIN);
 }
 
+/* What the peer had no room for, and what was sent meanwhile, says nothing of the network. */
+static void sendwin_cwnd__room_again__stays(void **state)
+{
+    (void)state;
+    enum { COUNT = DW_SACK_DATAGRAMS + 10 };
+    struct dw_sendwin win;
+    struct dw_tx txs[COUNT];
+
+    fill(&win, txs, COUNT);
+    txs[3].lost = true;
+    dw_sendwin_on_room(&win);
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_int_equal(txs[i].lost, i < DW_SACK_DATAGRAMS);
+    assert_int_equal(win.cwnd_datagrams, DW_WINDOW_DATAGRAMS);
+    for (unsigned i = 0; i < DW_SACK_DATAGRAMS; i++)
+        dw_sendwin_on_resend(&win, &txs[i], 1000);
+    assert_int_equal(dw_sendwin_on_probe_reply(&win, 2000), DW_SACK_DATAGRAMS);
+    assert_int_equal(win.cwnd_datagrams, DW_WINDOW_DATAGRAMS);
+}
+
 static void sendwin_cwnd__never_above_a_small_window(void **state)
 {
     (void)state;
@@ -186,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sendwin_cwnd__halves_once_for_one_event),
+        cmocka_unit_test(sendwin_cwnd__room_again__stays),
         cmocka_unit_test(sendwin_cwnd__never_above_a_small_window),
         cmocka_unit_test(sendwin_cwnd__grows_by_one_a_window),
         cmocka_unit_test(sendwin_cwnd__follows_the_delay),
