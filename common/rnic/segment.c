@@ -12,9 +12,6 @@
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
-/* A message of two datagrams of this size arrives sooner than in one of twice the size: the second
- * is sent while the first is received. */
-#define PIPELINED_BYTES 33000
 /* Most large datagrams of a message that is sent at once. */
 #define SEVERAL_MAX 8
 /* A train and what is kept of it: the receiver begins when all of one is sent. */
@@ -29,9 +26,8 @@ uint32_t dw_segment_header_bytes(const struct dw_ddp_header *ddp)
 
 uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
 {
-    uint32_t bytes = peer->ah->datagram_max_bytes < PIPELINED_BYTES ? peer->ah->datagram_max_bytes
-                                                                    : PIPELINED_BYTES;
-    return bytes - dw_lead_bytes(peer) - dw_segment_header_bytes(ddp) - DW_CRC_BYTES;
+    return peer->ah->datagram_max_bytes - dw_lead_bytes(peer) - dw_segment_header_bytes(ddp) -
+           DW_CRC_BYTES;
 }
 
 uint8_t *dw_segment_put(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
@@ -101,6 +97,37 @@ void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_
     unsigned n = gather_next(work, payload, iov);
     copy(put_next(work, datagram, payload), iov, n);
     work->copied += payload;
+}
+
+/* The next `payload` bytes of a work into a new datagram, in one pass with the CRC. */
+static void fill(struct dw_peer *peer, struct dw_work *work, struct dw_datagram *datagram,
+                 uint32_t payload, uint64_t now_ns)
+{
+    struct iovec iov[DW_MAX_SGE];
+    unsigned n = gather_next(work, payload, iov);
+    uint8_t *to = put_next(work, datagram, payload);
+    work->copied += payload;
+    dw_transmit_begin(peer, datagram, now_ns);
+    uint32_t crc = 0;
+    if (peer->qp->crc) {
+        crc = dw_crc32c(0, datagram->buf, (size_t)(to - datagram->buf));
+        for (unsigned i = 0; i < n; to += iov[i++].iov_len)
+            crc = dw_crc32c_copy(crc, to, iov[i].iov_base, iov[i].iov_len);
+    } else {
+        copy(to, iov, n);
+        to += payload;
+    }
+    dw_put_be32(to, crc);
+}
+
+void dw_segment_send(struct dw_peer *peer, struct dw_work *work, struct dw_datagram *datagram,
+                     uint32_t payload, uint64_t now_ns)
+{
+    fill(peer, work, datagram, payload, now_ns);
+    struct iovec iov = {.iov_base = datagram->buf, .iov_len = datagram->bytes + DW_CRC_BYTES};
+    if (dw_transmit_train(peer, &iov, 1, (uint32_t)iov.iov_len) == -EAGAIN)
+        dw_transmit_refused(peer, datagram);
+    dw_peer_on_asked(peer, now_ns);
 }
 
 /* ---- several large datagrams at once ---- */
@@ -217,27 +244,6 @@ static struct dw_train *get_train(struct dw_peer *peer, const struct dw_work *wo
 {
     uint32_t room, each = (uint32_t)sizeof(struct dw_datagram) + stride_bytes(peer, work, payload);
     return dw_pool_get(peer, (uint32_t)sizeof(struct dw_train) + n * each, &room);
-}
-
-/* The next `payload` bytes of a work into a new datagram, in one pass with the CRC. */
-static void fill(struct dw_peer *peer, struct dw_work *work, struct dw_datagram *datagram,
-                 uint32_t payload, uint64_t now_ns)
-{
-    struct iovec iov[DW_MAX_SGE];
-    unsigned n = gather_next(work, payload, iov);
-    uint8_t *to = put_next(work, datagram, payload);
-    work->copied += payload;
-    dw_transmit_begin(peer, datagram, now_ns);
-    uint32_t crc = 0;
-    if (peer->qp->crc) {
-        crc = dw_crc32c(0, datagram->buf, (size_t)(to - datagram->buf));
-        for (unsigned i = 0; i < n; to += iov[i++].iov_len)
-            crc = dw_crc32c_copy(crc, to, iov[i].iov_base, iov[i].iov_len);
-    } else {
-        copy(to, iov, n);
-        to += payload;
-    }
-    dw_put_be32(to, crc);
 }
 
 static void send_train(struct dw_peer *peer, struct dw_work *work, struct dw_train *train,

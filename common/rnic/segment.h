@@ -20,6 +20,9 @@ uint8_t *dw_segment_put(struct dw_datagram *datagram, const struct dw_ddp_header
                         const struct dw_write_record *record, uint32_t payload);
 /* The next `payload` bytes of a work as a segment of the datagram. */
 void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload);
+/* The same, and the datagram goes, all in one pass with the CRC. */
+void dw_segment_send(struct dw_peer *peer, struct dw_work *work, struct dw_datagram *datagram,
+                     uint32_t payload, uint64_t now_ns);
 
 /* As much of the rest of a work as one train of small datagrams takes. False: nothing can go now.
  */

@@ -71,6 +71,9 @@ bool dw_work_trim(struct diwarp_qp *qp)
 
 /* ---- segments into datagrams ---- */
 
+/* What goes at once and is as long: copied in one pass with the CRC. */
+#define ALONE_MIN_BYTES 1024
+
 static uint32_t open_room(const struct dw_peer *peer)
 {
     return peer->open ? peer->open->room - peer->open->bytes : 0;
@@ -93,14 +96,14 @@ static struct dw_datagram *begin(struct dw_peer *peer, uint32_t bytes)
     return dw_datagram_get(peer, bytes);
 }
 
-static bool send_full_datagram(struct dw_peer *peer, struct dw_work *work, uint32_t payload,
-                               uint64_t now_ns)
+/* In a datagram that nothing else joins. */
+static bool send_alone(struct dw_peer *peer, struct dw_work *work, uint32_t payload,
+                       uint64_t now_ns)
 {
     struct dw_datagram *datagram = begin(peer, dw_segment_header_bytes(&work->ddp) + payload);
     if (!datagram)
         return false;
-    dw_segment_copy(work, datagram, payload);
-    dw_transmit(peer, datagram, now_ns);
+    dw_segment_send(peer, work, datagram, payload, now_ns);
     return true;
 }
 
@@ -111,7 +114,7 @@ static bool send_full_datagrams(struct dw_peer *peer, struct dw_work *work, uint
     uint32_t payload = dw_segment_max_payload(peer, &work->ddp);
     while (work->total - work->copied > payload) {
         bool sent = payload < DW_APART_MIN_BYTES ? dw_send_train(peer, work, now_ns)
-                                                 : send_full_datagram(peer, work, payload, now_ns);
+                                                 : send_alone(peer, work, payload, now_ns);
         if (!sent)
             return false;
     }
@@ -127,9 +130,12 @@ static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_n
     if (!peer->open) {
         if (!send_full_datagrams(peer, work, now_ns))
             return false;
-        if (work->copied && work->copied == work->total)
+        uint32_t left = work->total - work->copied;
+        if (!left && work->total)
             return true;
-        peer->open = begin(peer, head + work->total - work->copied);
+        if (peer->at_once && left >= ALONE_MIN_BYTES)
+            return send_alone(peer, work, left, now_ns);
+        peer->open = begin(peer, head + left);
         if (!peer->open)
             return false;
     } else {
