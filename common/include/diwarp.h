@@ -92,7 +92,11 @@ struct diwarp_device_attr {
                                   * receive buffers */
     enum diwarp_switch gso;
     enum diwarp_switch gro;
-    enum diwarp_switch crc; /* OFF trusts the UDP checksum instead (both ends must agree) */
+    /* ON: a CRC32C over all of each datagram. AUTO: the same, but to processes of this host it does
+     * not cover the payload of longer messages (partial coverage, as in RFC 3828): these stay in
+     * memory, where TCP and UDP have no checksum either. OFF trusts the UDP checksum instead (both
+     * ends must agree; ON takes what AUTO sends). */
+    enum diwarp_switch crc;
     bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
     bool threaded;
     uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */
@@ -142,6 +146,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
 #define DIWARP_COUNTERS(X)                                                                         \
     X(tx_datagrams, "datagrams", "datagrams handed to the LLP")                                    \
     X(tx_bytes, "bytes", "UDP payload bytes handed to the LLP")                                    \
+    X(tx_partial_crc, "datagrams", "sent to this host with a CRC that does not cover the payload") \
     X(tx_syscalls, "calls", "send calls")                                                          \
     X(tx_eagain, "calls", "send calls refused because the socket buffer was full")                 \
     X(tx_send_msgs, "messages", "Send messages posted")                                            \

@@ -102,6 +102,8 @@ struct dw_llp {
     uint16_t port;
     uint32_t rcvbuf_bytes; /* as the kernel accounts it: truesize included */
     uint32_t sndbuf_bytes;
+    /* What is sent to an address of this host stays in its memory. */
+    bool loops_back;
     bool gso; /* off after a fallback that holds for every destination */
     bool gro; /* AUTO: on once trains come */
 };

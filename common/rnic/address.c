@@ -172,9 +172,21 @@ static uint32_t path_datagram_bytes(struct diwarp_qp *qp, const struct dw_llp_ad
     return less;
 }
 
-static void set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint64_t token,
-                      unsigned local_interface, uint32_t mtu_bytes)
+static bool is_own(const struct diwarp_interface *interface, const struct diwarp_address *local)
 {
+    return interface->loopback || dw_interface_is_one_of(interface, local);
+}
+
+/* No wire and no device can damage what stays in this host's memory. */
+static bool spares_crc(const struct diwarp_qp *qp)
+{
+    return qp->device->attr.crc == DIWARP_AUTO && qp->llp->loops_back;
+}
+
+static void set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint64_t token,
+                      unsigned local_interface, uint32_t mtu_bytes, bool own_host)
+{
+    ah->partial_crc = own_host && spares_crc(ah->qp);
     ah->addr = *addr;
     ah->token = token;
     ah->local_interface = local_interface & 15u; /* below DIWARP_MAX_INTERFACES */
@@ -204,7 +216,8 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
         ah->owners++;
         /* Who is spoken with already has told its address itself, or has been found there. */
         if (!ah->met)
-            set_route(ah, &addr, address->token, here, mtu);
+            set_route(ah, &addr, address->token, here, mtu,
+                      address->host_id == local.host_id && is_own(theirs, &local));
     }
     dw_unlock(qp->device);
     *ah_out = ah;
@@ -239,8 +252,8 @@ struct diwarp_ah *dw_ah_from_intro(struct diwarp_qp *qp, struct diwarp_name name
     memcpy(&v6, intro->ip, sizeof v6);
     theirs->loopback = intro->family == AF_INET ? intro->ip[0] == 127 : IN6_IS_ADDR_LOOPBACK(&v6);
     /* A loopback address, or one of our own, that reached us with our token is of this host. */
-    bool ours = theirs->loopback || dw_interface_is_one_of(theirs, &local);
-    remote.host_id = ours ? local.host_id : ~local.host_id;
+    const bool own_host = is_own(theirs, &local);
+    remote.host_id = own_host ? local.host_id : ~local.host_id;
     unsigned here, there;
     if (dw_interface_pair(&local, &remote, &here, &there))
         here = 0;
@@ -250,7 +263,8 @@ struct diwarp_ah *dw_ah_from_intro(struct diwarp_qp *qp, struct diwarp_name name
     uint32_t mtu = local.interfaces[here].mtu_bytes;
     struct dw_llp_addr addr = {.family = intro->family, .port = intro->port};
     memcpy(addr.ip, intro->ip, sizeof addr.ip);
-    set_route(ah, &addr, intro->token, here, mtu < intro->mtu_bytes ? mtu : intro->mtu_bytes);
+    set_route(ah, &addr, intro->token, here, mtu < intro->mtu_bytes ? mtu : intro->mtu_bytes,
+              own_host);
     return ah;
 }
 

@@ -24,31 +24,25 @@
 #define PREFETCH_AHEAD_BYTES  8192u
 #define CACHE_LINE_BYTES      64
 
-/* The one segment that fills a datagram; false: there are others. */
-static bool only_segment(const uint8_t *buf, uint32_t len, struct dw_segment *segment)
+static bool covers_payload(const struct diwarp_qp *qp, const struct dw_llp_header *header)
 {
-    const uint8_t *start = buf + DW_LLP_HEADER_BYTES + DW_SEGMENT_LEN_BYTES;
-    if (len < DW_LLP_HEADER_BYTES + DW_SEGMENT_LEN_BYTES + DW_CRC_BYTES)
-        return false;
-    uint32_t bytes = len - DW_LLP_HEADER_BYTES - DW_SEGMENT_LEN_BYTES - DW_CRC_BYTES;
-    if (dw_get_be16(buf + DW_LLP_HEADER_BYTES) != bytes)
-        return false;
-    int head = dw_ddp_get(&segment->ddp, start, bytes);
-    if (head < 0)
-        return false;
-    segment->payload = start + head;
-    segment->bytes = bytes - (uint32_t)head;
-    return true;
+    return qp->crc && !(header->flags & DW_LLP_PARTIAL_CRC);
 }
 
-/* A CRC over all of the datagram, the last `length` bytes before the trailer copied on the way.
- * Without CRCs it is just copied: see dw_crc32c_copies_faster(). */
-static bool copy_right(const struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, uint8_t *to,
-                       uint32_t length, uint32_t (*copy)(uint32_t, void *, const void *, size_t))
+/* The CRC of the datagram, the last `length` bytes before the trailer copied on the way. What it
+ * does not cover is just copied: see dw_crc32c_copies_faster(). */
+static bool copy_right(const struct diwarp_qp *qp, const struct dw_llp_header *header,
+                       const uint8_t *buf, uint32_t len, uint8_t *to, uint32_t length,
+                       uint32_t (*copy)(uint32_t, void *, const void *, size_t))
 {
-    uint32_t head = len - DW_CRC_BYTES - length;
-    uint32_t crc = copy(qp->crc ? dw_crc32c(0, buf, head) : 0, to, buf + head, length);
-    return !qp->crc || crc == dw_get_be32(buf + head + length);
+    const uint32_t head = len - DW_CRC_BYTES - length, trailer = dw_get_be32(buf + head + length);
+    uint32_t crc = qp->crc ? dw_crc32c(0, buf, head) : 0;
+    if (covers_payload(qp, header))
+        return copy(crc, to, buf + head, length) == trailer;
+    if (qp->crc && crc != trailer)
+        return false;
+    (void)copy(0, to, buf + head, length);
+    return true;
 }
 
 /* The sink of a segment; NULL: there is none, or it is not wholly beyond all that has come. */
@@ -95,7 +89,7 @@ static bool place_record(struct dw_peer *peer, const struct dw_llp_header *heade
             prefetch_ahead(sink, wr.offset, length, past);
         peer->qp->copy_way.bytes += length;
     }
-    if (copy_right(peer->qp, buf, len, sink->addr + wr.offset, length,
+    if (copy_right(peer->qp, header, buf, len, sink->addr + wr.offset, length,
                    past ? dw_crc32c_copy_past : dw_crc32c_copy))
         dw_receive_record(sink, header, wr.offset, length, now_ns);
     else
@@ -115,7 +109,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_llp_header *header,
     uint8_t *to = dw_deliver_place(peer, segment);
     if (!to)
         return false;
-    if (copy_right(peer->qp, buf, len, to, segment->bytes, dw_crc32c_copy)) {
+    if (copy_right(peer->qp, header, buf, len, to, segment->bytes, dw_crc32c_copy)) {
         segment->payload = to;
         dw_receive_send(peer, header, segment, len - DW_LLP_HEADER_BYTES - DW_CRC_BYTES, now_ns);
     } else {
@@ -129,11 +123,10 @@ bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const ui
 {
     struct diwarp_name name = {.job = header->job, .rank = header->rank};
     struct dw_segment segment;
-    uint8_t flags = header->flags & (uint8_t) ~(DW_LLP_ACK_REQUEST | DW_LLP_REFUSING);
-    if (qp->ud || flags != (qp->crc ? 0 : DW_LLP_NO_CRC) ||
-        (!qp->crc && !dw_crc32c_copies_faster()) ||
+    if (qp->ud || (header->flags & DW_LLP_INTRO) || !(header->flags & DW_LLP_NO_CRC) != qp->crc ||
+        (!covers_payload(qp, header) && !dw_crc32c_copies_faster()) ||
         (header->type != DW_LLP_RECORD && (header->type != DW_LLP_DATA || len < SEND_MIN_BYTES)) ||
-        !only_segment(buf, len, &segment))
+        !dw_only_segment(buf, len, DW_LLP_HEADER_BYTES, &segment))
         return false;
     struct dw_peer *peer = dw_peer_find(qp, name);
     if (!peer || peer->ah->gone || !peer->ah->heard || peer->ah->incarnation != header->incarnation)

@@ -52,6 +52,22 @@ bad_length:
     return -EBADMSG;
 }
 
+bool dw_only_segment(const uint8_t *buf, uint32_t len, uint32_t lead, struct dw_segment *segment)
+{
+    const uint8_t *start = buf + lead + DW_SEGMENT_LEN_BYTES;
+    if (len < lead + DW_SEGMENT_LEN_BYTES + DW_CRC_BYTES)
+        return false;
+    uint32_t bytes = len - lead - DW_SEGMENT_LEN_BYTES - DW_CRC_BYTES;
+    if (dw_get_be16(buf + lead) != bytes)
+        return false;
+    int head = dw_ddp_get(&segment->ddp, start, bytes);
+    if (head < 0)
+        return false;
+    segment->payload = start + head;
+    segment->bytes = bytes - (uint32_t)head;
+    return true;
+}
+
 /* A segment of a sequenced datagram. false: no buffer for it. */
 static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_segment *segment,
                                  bool in_order, uint64_t now_ns)
@@ -330,13 +346,34 @@ void dw_receive_send(struct dw_peer *peer, const struct dw_llp_header *header,
 
 /* ---- every datagram ---- */
 
+/* How many bytes the CRC covers; 0: it is partial, and there is no segment that it may be of. */
+static uint32_t covered_bytes(const struct dw_llp_header *header, const uint8_t *buf, uint32_t len)
+{
+    struct dw_segment segment;
+    if (!(header->flags & DW_LLP_PARTIAL_CRC))
+        return len - DW_CRC_BYTES;
+    uint32_t lead = DW_LLP_HEADER_BYTES + (header->flags & DW_LLP_INTRO ? DW_INTRO_BYTES : 0);
+    if (!dw_only_segment(buf, len, lead, &segment))
+        return 0;
+    const uint32_t head = (uint32_t)(segment.payload - buf);
+    switch (segment.ddp.opcode) {
+    case DW_RDMAP_SEND:
+    case DW_RDMAP_SEND_IMM:
+        return head;
+    case DW_RDMAP_WRITE_RECORD:
+        return segment.bytes < DW_WRITE_RECORD_BYTES ? 0 : head + DW_WRITE_RECORD_BYTES;
+    default:
+        return 0;
+    }
+}
+
 static bool crc_right(const struct diwarp_qp *qp, const struct dw_llp_header *header,
                       const uint8_t *buf, uint32_t len)
 {
     if (!qp->crc)
         return header->flags & DW_LLP_NO_CRC;
-    return !(header->flags & DW_LLP_NO_CRC) &&
-           dw_crc32c(0, buf, len - DW_CRC_BYTES) == dw_get_be32(buf + len - DW_CRC_BYTES);
+    uint32_t covered = header->flags & DW_LLP_NO_CRC ? 0 : covered_bytes(header, buf, len);
+    return covered && dw_crc32c(0, buf, covered) == dw_get_be32(buf + len - DW_CRC_BYTES);
 }
 
 static bool has_segments(uint8_t type)

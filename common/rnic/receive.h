@@ -28,6 +28,9 @@ bool dw_receive_trim(struct diwarp_qp *qp);
 int dw_next_segment(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, uint32_t *offset,
                     struct dw_segment *segment);
 
+/* The one segment that fills a datagram behind `lead` bytes; false: there are others, or none. */
+bool dw_only_segment(const uint8_t *buf, uint32_t len, uint32_t lead, struct dw_segment *segment);
+
 /* A segment is verified and in its place at `offset`: all else that its RECORD datagram brings. */
 void dw_receive_record(struct dw_sink *sink, const struct dw_llp_header *header, uint32_t offset,
                        uint32_t length, uint64_t now_ns);

@@ -107,10 +107,9 @@ static void fill(struct dw_peer *peer, struct dw_work *work, struct dw_datagram 
     unsigned n = gather_next(work, payload, iov);
     uint8_t *to = put_next(work, datagram, payload);
     work->copied += payload;
-    dw_transmit_begin(peer, datagram, now_ns);
-    uint32_t crc = 0;
-    if (peer->qp->crc) {
-        crc = dw_crc32c(0, datagram->buf, (size_t)(to - datagram->buf));
+    dw_transmit_begin_alone(peer, datagram, now_ns);
+    uint32_t crc = dw_crc_of_head(peer->qp, datagram->buf, (size_t)(to - datagram->buf));
+    if (dw_crc_covers_payload(peer)) {
         for (unsigned i = 0; i < n; to += iov[i++].iov_len)
             crc = dw_crc32c_copy(crc, to, iov[i].iov_base, iov[i].iov_len);
     } else {
@@ -147,14 +146,11 @@ static void send_part(struct dw_peer *peer, struct dw_work *work, struct part *p
     part->n = gather_next(work, payload, part->iov);
     part->to = put_next(work, datagram, payload);
     work->copied += payload;
-    dw_transmit_begin(peer, datagram, now_ns);
+    dw_transmit_begin_alone(peer, datagram, now_ns);
     size_t head = (size_t)(part->to - datagram->buf);
-    uint32_t crc = 0;
-    if (peer->qp->crc) {
-        crc = dw_crc32c(0, datagram->buf, head);
-        for (unsigned i = 0; i < part->n; i++)
-            crc = dw_crc32c(crc, part->iov[i].iov_base, part->iov[i].iov_len);
-    }
+    uint32_t crc = dw_crc_of_head(peer->qp, datagram->buf, head);
+    for (unsigned i = 0; dw_crc_covers_payload(peer) && i < part->n; i++)
+        crc = dw_crc32c(crc, part->iov[i].iov_base, part->iov[i].iov_len);
     dw_put_be32(part->to + payload, crc);
     iov[0] = (struct iovec){.iov_base = datagram->buf, .iov_len = head};
     memcpy(iov + 1, part->iov, part->n * sizeof *iov);

@@ -119,6 +119,7 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
         .sack = dw_recvwin_sack(&peer->recvwin),
     };
     dw_llp_header_put(buf, &header);
+    qp->counters.tx_partial_crc += (flags & DW_LLP_PARTIAL_CRC) != 0;
     peer->told_full = !header.credit_kib;
     if (intro) {
         const struct diwarp_interface *mine = &qp->device->interfaces[peer->ah->local_interface];
@@ -181,14 +182,14 @@ int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n,
 
 /* ---- sequenced datagrams ---- */
 
-static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
+static void lead(struct dw_peer *peer, struct dw_datagram *datagram, uint8_t flags)
 {
     /* What fills window or credit holds up the next: its acknowledgement is not to wait. */
     bool ask =
         datagram->ack_request || !dw_sendwin_may_send(&peer->sendwin, datagram->tx.truesize_bytes);
     /* The room for an intro was fixed when the datagram was begun. */
-    put_lead(peer, datagram->buf, DW_LLP_DATA, ask ? DW_LLP_ACK_REQUEST : 0, datagram->tx.psn,
-             datagram->intro);
+    put_lead(peer, datagram->buf, DW_LLP_DATA, (uint8_t)(flags | (ask ? DW_LLP_ACK_REQUEST : 0)),
+             datagram->tx.psn, datagram->intro);
 }
 
 void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram)
@@ -207,16 +208,22 @@ static void send_finished(struct dw_peer *peer, struct dw_datagram *datagram)
         dw_transmit_refused(peer, datagram);
 }
 
-void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
+static void begin(struct dw_peer *peer, struct dw_datagram *datagram, uint8_t flags,
+                  uint64_t now_ns)
 {
     datagram->tx.truesize_bytes = dw_llp_truesize(datagram->bytes + DW_CRC_BYTES);
     dw_sendwin_on_send(&peer->sendwin, &datagram->tx, now_ns);
-    lead(peer, datagram);
+    lead(peer, datagram, flags);
+}
+
+void dw_transmit_begin_alone(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
+{
+    begin(peer, datagram, dw_crc_flag(peer), now_ns);
 }
 
 void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
 {
-    dw_transmit_begin(peer, datagram, now_ns);
+    begin(peer, datagram, 0, now_ns);
     send_finished(peer, datagram);
     dw_peer_on_asked(peer, now_ns);
 }
@@ -228,7 +235,7 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
         if (!datagram->tx.lost)
             continue;
         dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
-        lead(peer, datagram);
+        lead(peer, datagram, 0);
         peer->qp->counters.tx_resent_datagrams++;
         dw_peer_on_asked(peer, now_ns);
         send_finished(peer, datagram);

@@ -24,7 +24,7 @@ static uint32_t put_head(const struct dw_source *source, uint8_t *buf, struct dw
 {
     struct dw_peer *peer = source->peer;
     uint32_t lead = dw_lead_bytes(peer), length = range.end - range.start;
-    dw_put_lead(peer, buf, DW_LLP_RECORD, 0, 0);
+    dw_put_lead(peer, buf, DW_LLP_RECORD, dw_crc_flag(peer), 0);
     struct dw_ddp_header ddp = {
         .tagged = true,
         .last = range.end == source->record.total,
@@ -46,9 +46,9 @@ static uint32_t build(const struct dw_source *source, uint8_t *buf, struct dw_ra
 {
     uint32_t head = put_head(source, buf, range), length = range.end - range.start;
     const uint8_t *from = source->addr + range.start;
-    uint32_t crc = 0;
-    if (source->peer->qp->crc)
-        crc = dw_crc32c_copy(dw_crc32c(0, buf, head), buf + head, from, length);
+    uint32_t crc = dw_crc_of_head(source->peer->qp, buf, head);
+    if (dw_crc_covers_payload(source->peer))
+        crc = dw_crc32c_copy(crc, buf + head, from, length);
     else
         dw_copy(buf + head, from, length);
     dw_put_be32(buf + head + length, crc);
@@ -62,7 +62,10 @@ static int send_gathered(const struct dw_source *source, struct dw_range range)
     uint8_t *buf = peer->qp->stage, trailer[DW_CRC_BYTES];
     uint32_t head = put_head(source, buf, range), length = range.end - range.start;
     const uint8_t *from = source->addr + range.start;
-    dw_put_be32(trailer, peer->qp->crc ? dw_crc32c(dw_crc32c(0, buf, head), from, length) : 0);
+    uint32_t crc = dw_crc_of_head(peer->qp, buf, head);
+    if (dw_crc_covers_payload(peer))
+        crc = dw_crc32c(crc, from, length);
+    dw_put_be32(trailer, crc);
     struct iovec iov[] = {
         {.iov_base = buf, .iov_len = head},
         {.iov_base = (void *)(uintptr_t)from, .iov_len = length},

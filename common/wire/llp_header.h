@@ -32,7 +32,8 @@ enum {
     DW_LLP_INTRO = 0x02,       /* an intro block follows the header */
     DW_LLP_NO_CRC = 0x04,      /* the trailer is 0 and not checked */
     DW_LLP_REFUSING = 0x08,    /* RD: an ABORT of a small write has not been acknowledged */
-    DW_LLP_FLAGS = 0x0f        /* every defined bit; others are malformed */
+    DW_LLP_PARTIAL_CRC = 0x10, /* DATA, RECORD: the CRC covers all but the one segment's payload */
+    DW_LLP_FLAGS = 0x1f        /* every defined bit; others are malformed */
 };
 
 /*
@@ -83,7 +84,7 @@ struct dw_intro {
 void dw_llp_header_put(uint8_t *buf, const struct dw_llp_header *header);
 
 /* Reads the header of a datagram of len bytes. 0; -EBADMSG: shorter than header and trailer;
- * -EPROTONOSUPPORT: another version; -EPROTO: unknown type or flag, or a field
+ * -EPROTONOSUPPORT: another version; -EPROTO: unknown type or flag, or a field or flag
  * that its type does not have is not 0. Reads nothing past len. */
 int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t len);
 

@@ -378,6 +378,7 @@ int dw_fault_wrap(struct dw_llp *inner, const struct dw_fault_plan *plan, uint64
     }
     fault->llp = *inner;
     fault->llp.ops = &fault_ops;
+    fault->llp.loops_back = inner->loops_back && plan->corrupt == 0;
     fault->inner = inner;
     fault->plan = *plan;
     fault->now_ns = now_ns ? now_ns : monotonic_ns;
