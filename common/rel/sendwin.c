@@ -44,6 +44,11 @@ static const struct dw_tx *oldest(const struct dw_sendwin *win)
     return dw_container(win->unacked.next, struct dw_tx, link);
 }
 
+uint32_t dw_sendwin_first_psn(const struct dw_sendwin *win)
+{
+    return win->count ? oldest(win)->psn : win->next_psn;
+}
+
 void dw_sendwin_raise_floor(struct dw_sendwin *win, uint32_t floor_datagrams)
 {
     const uint32_t floor =
@@ -245,7 +250,7 @@ int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint6
     return 0;
 }
 
-static unsigned flag_reported(struct dw_sendwin *win, uint64_t sent_until_ns, bool congested)
+static unsigned flag_reported(struct dw_sendwin *win, uint64_t sent_until_ns)
 {
     unsigned lost = 0;
     dw_list_foreach (it, &win->unacked) {
@@ -256,19 +261,22 @@ static unsigned flag_reported(struct dw_sendwin *win, uint64_t sent_until_ns, bo
             continue;
         tx->lost = true;
         lost++;
-        if (congested)
-            on_loss(win, tx);
+        on_loss(win, tx);
     }
     return lost;
 }
 
 unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns)
 {
-    return flag_reported(win, probe_sent_ns, true);
+    return flag_reported(win, probe_sent_ns);
+}
+
+void dw_sendwin_on_refusal(struct dw_sendwin *win)
+{
+    win->recovery_psn = win->next_psn;
 }
 
 void dw_sendwin_on_room(struct dw_sendwin *win)
 {
-    win->recovery_psn = win->next_psn; /* nor is what lies beyond the report a loss */
-    (void)flag_reported(win, UINT64_MAX, false);
+    (void)flag_reported(win, UINT64_MAX);
 }

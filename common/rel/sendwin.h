@@ -89,12 +89,18 @@ void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now
 int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
                       struct dw_list *acked, struct dw_sendwin_result *result);
 
+/* The first PSN that is not acknowledged; the next one, when all are. */
+uint32_t dw_sendwin_first_psn(const struct dw_sendwin *win);
+
+/* The peer has no room, or had none until now: what it misses of what was sent it has refused. That
+ * is no sign of congestion. Before the ack that comes with it is taken. */
+void dw_sendwin_on_refusal(struct dw_sendwin *win);
+
 /* The answer to a probe has been taken as an ack: what was sent before the probe, is still here
  * and is reported is lost. Returns how many became so. */
 unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns);
 
-/* The peer, which took nothing for want of room, has room again: what is reported and still here is
- * flagged to be sent again. That is no loss: the window stays. */
+/* The peer has room again: what is reported and still here is flagged to be sent again. */
 void dw_sendwin_on_room(struct dw_sendwin *win);
 
 #endif

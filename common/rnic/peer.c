@@ -169,6 +169,9 @@ uint64_t dw_peer_on_probe_reply(struct dw_peer *peer, uint32_t psn, uint64_t now
  * what it waits for looks the same; the other way costs it little. */
 void dw_peer_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t now_ns)
 {
+    /* Who was told that there is no room asks until there is. */
+    if (peer->told_full)
+        return;
     /* By the least time-out that it may have: its own is not known. */
     if (now_ns < heard_before_ns + peer->qp->device->attr.rto_min_ns / 2)
         return;
@@ -204,7 +207,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
         if (dw_path_stuck_bytes(peer))
             dw_peer_wake(peer, now_ns + DW_PATH_PAIR_NS);
     }
-    if (peer->ack_owed_datagrams)
+    if (peer->ack_owed_datagrams && !dw_list_linked(&peer->ack_link))
         dw_peer_wake(peer, peer->ack_due_ns);
 }
 

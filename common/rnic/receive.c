@@ -203,12 +203,17 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     struct dw_list acked;
     struct dw_sendwin_result result;
     dw_list_init(&acked);
+    const bool had_room = peer->sendwin.credit_bytes;
+    if (!had_room || !header->credit_kib)
+        dw_sendwin_on_refusal(&peer->sendwin);
     if (dw_sendwin_on_ack(&peer->sendwin, header->ack, header->sack, now_ns, &acked, &result)) {
         peer->qp->counters.drop_header++;
         return;
     }
-    const bool had_room = peer->sendwin.credit_bytes;
-    peer->sendwin.credit_bytes = (uint32_t)header->credit_kib << 10;
+    /* Not of one that others have overtaken. */
+    if (!dw_serial_before(header->ack, dw_sendwin_first_psn(&peer->sendwin)))
+        peer->sendwin.credit_bytes = (uint32_t)header->credit_kib << 10;
+    const bool has_room = peer->sendwin.credit_bytes;
     dw_path_on_acked(peer, &acked);
     free_acked(peer, &acked);
     if (result.rtt_ns)
@@ -220,15 +225,13 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     unsigned lost = result.lost;
     if (header->type == DW_LLP_PROBE_REPLY)
         lost += take_probe_reply(peer, header, now_ns);
-    const bool has_room = header->credit_kib;
     if (has_room != had_room) {
         peer->backoff = 0; /* this may be older than what it says last: it is asked soon */
         dw_peer_watch(peer);
         if (has_room)
             dw_sendwin_on_room(&peer->sendwin);
     }
-    /* Without room there it would be refused again. */
-    if (has_room && (lost || !had_room))
+    if (lost || !had_room)
         dw_transmit_lost(peer, now_ns);
     /* Also what was held back while it refused: then nothing is acknowledged a second time. */
     bool refusing = header->flags & DW_LLP_REFUSING;
@@ -456,6 +459,8 @@ _Static_assert(DW_ARENA_BYTES % 4096 == 0 && DW_ARENA_BYTES >= 2 * DW_LLP_SLOT_B
 
 /* Completions that bound it as well: small messages need more memory there than here. */
 #define HELD_WCS_MAX 2048
+/* So many fewer before more is taken: not a few at a time, of which all peers would be told. */
+#define HELD_WCS_ROOM 1024
 
 /* Where the next receive call goes; NULL: nowhere that would leave alone what is held. */
 static uint8_t *next_place(struct diwarp_qp *qp)
@@ -464,7 +469,8 @@ static uint8_t *next_place(struct diwarp_qp *qp)
         return NULL;
     if (qp->arena_held) {
         uint32_t used = (qp->arena_used + qp->arena_last + 63u) & ~63u;
-        if (used + DW_LLP_SLOT_BYTES > DW_ARENA_BYTES || qp->cq->count >= HELD_WCS_MAX)
+        uint32_t held_max = qp->refuses_data ? HELD_WCS_MAX - HELD_WCS_ROOM : HELD_WCS_MAX;
+        if (used + DW_LLP_SLOT_BYTES > DW_ARENA_BYTES || qp->cq->count >= held_max)
             return NULL;
         qp->arena_used = used;
         qp->arena_held = false;
@@ -493,9 +499,12 @@ bool dw_receive_trim(struct diwarp_qp *qp)
 static void tell_room(struct diwarp_qp *qp)
 {
     struct dw_peer *peer;
-    for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
-        if (peer->told_full)
+    for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));) {
+        if (peer->told_full && !peer->ah->gone) {
             ack_soon(peer);
+            qp->cq->served++; /* it sends again what was refused: soon there is something to take */
+        }
+    }
 }
 
 bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns)

@@ -120,7 +120,6 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
     };
     dw_llp_header_put(buf, &header);
     qp->counters.tx_partial_crc += (flags & DW_LLP_PARTIAL_CRC) != 0;
-    peer->told_full = !header.credit_kib;
     if (intro) {
         const struct diwarp_interface *mine = &qp->device->interfaces[peer->ah->local_interface];
         uint32_t mtu = dw_told_mtu_bytes(qp, mine);
@@ -133,9 +132,6 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
         memcpy(block.ip, mine->ip, sizeof block.ip);
         dw_intro_put(buf + DW_LLP_HEADER_BYTES, &block);
     }
-    peer->ack_owed_datagrams = 0;
-    peer->ack_owed_bytes = 0;
-    dw_list_remove(&peer->ack_link);
 }
 
 void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
@@ -152,6 +148,15 @@ uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes
 
 /* ---- to the LLP ---- */
 
+/* What every datagram tells has been told, but for one that a full socket refused. */
+static void on_told(struct dw_peer *peer)
+{
+    peer->told_full = peer->qp->refuses_data;
+    peer->ack_owed_datagrams = 0;
+    peer->ack_owed_bytes = 0;
+    dw_list_remove(&peer->ack_link);
+}
+
 int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
     uint32_t total = 0;
@@ -167,6 +172,7 @@ int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, u
     peer->qp->transmitted = true;
     int rc = dw_llp_send(peer->qp->llp, &train);
     if (rc != -EAGAIN) {
+        on_told(peer);
         peer->send_error = (uint8_t)-rc;
         peer->sent |= !rc;
     }
@@ -230,6 +236,8 @@ void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t no
 
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
 {
+    if (!peer->sendwin.credit_bytes)
+        return; /* it would be refused again; of room we are told */
     dw_list_foreach (it, &peer->sendwin.unacked) {
         struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
         if (!datagram->tx.lost)

@@ -54,7 +54,7 @@ void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, 
 void dw_datagram_put(struct diwarp_qp *qp, struct dw_datagram *datagram);
 /* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
-/* Writes them; takes note that what is owed to the peer is acknowledged by it. */
+/* Writes them: all that is owed to the peer is acknowledged by a datagram that goes. */
 void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
                  uint32_t psn);
 /* The flag of a datagram whose one segment carries user data; without, the CRC covers that, too. */

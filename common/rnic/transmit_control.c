@@ -22,7 +22,7 @@ struct held {
     uint8_t buf[];
 };
 
-static bool hold(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
+static void hold(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
 {
     struct diwarp_qp *qp = peer->qp;
     struct held *held = NULL;
@@ -30,13 +30,12 @@ static bool hold(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
     if (qp->held_count < HELD_MAX)
         held = dw_slab_get(&qp->datagrams, (uint32_t)sizeof *held + bytes, &room);
     if (!held)
-        return false;
+        return;
     held->to = peer->ah->addr;
     held->bytes = bytes;
     memcpy(held->buf, buf, bytes);
     dw_list_append(&qp->held_control, &held->link);
     qp->held_count++;
-    return true;
 }
 
 void dw_transmit_held(struct diwarp_qp *qp)
@@ -69,36 +68,24 @@ void dw_transmit_held(struct diwarp_qp *qp)
     }
 }
 
-static bool owes_ack(const struct dw_peer *peer)
-{
-    return peer->ack_owed_datagrams || dw_list_linked(&peer->ack_link);
-}
-
-/* A refused datagram has acknowledged nothing, though its lead was written. */
-static void ack_still(struct dw_peer *peer, bool owed)
-{
-    if (owed)
-        dw_list_append(&peer->qp->ack, &peer->ack_link);
-}
-
 int dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
 {
     uint8_t buf[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_CRC_BYTES];
-    const bool owed = owes_ack(peer);
     uint32_t bytes = dw_lead_bytes(peer);
     dw_put_lead(peer, buf, type, 0, psn);
     struct iovec iov = {.iov_base = buf, .iov_len = dw_put_trailer(peer->qp, buf, bytes)};
-    int rc = dw_transmit_iov(peer, &iov, 1, (uint32_t)iov.iov_len);
-    if (rc == -EAGAIN)
-        ack_still(peer, owed);
-    return rc;
+    return dw_transmit_iov(peer, &iov, 1, (uint32_t)iov.iov_len);
 }
 
 bool dw_transmit_ack(struct dw_peer *peer)
 {
-    bool refused = dw_transmit_bare(peer, DW_LLP_ACK, 0) == -EAGAIN;
-    peer->qp->counters.tx_acks += !refused;
-    return !refused;
+    if (dw_transmit_bare(peer, DW_LLP_ACK, 0) == -EAGAIN) {
+        dw_list_remove(&peer->ack_link); /* others may have a socket of their own */
+        dw_list_append(&peer->qp->ack, &peer->ack_link);
+        return false;
+    }
+    peer->qp->counters.tx_acks++;
+    return true;
 }
 
 void dw_transmit_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes)
@@ -108,7 +95,6 @@ void dw_transmit_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes
     uint32_t lead = dw_lead_bytes(peer), crc = 0, left = bytes - lead - DW_CRC_BYTES;
     struct iovec iov[DW_LLP_SLOT_BYTES / PADDING_BYTES + 2] = {{head, lead}};
     unsigned n = 1;
-    const bool owed = owes_ack(peer);
     dw_put_lead(peer, head, DW_LLP_PROBE, 0, psn);
     if (peer->qp->crc)
         crc = dw_crc32c(0, head, lead);
@@ -120,8 +106,7 @@ void dw_transmit_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes
     }
     dw_put_be32(trailer, crc);
     iov[n++] = (struct iovec){trailer, sizeof trailer};
-    if (dw_transmit_iov(peer, iov, n, bytes) == -EAGAIN)
-        ack_still(peer, owed);
+    (void)dw_transmit_iov(peer, iov, n, bytes);
 }
 
 void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_control *control)
@@ -130,7 +115,6 @@ void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_con
     _Static_assert(sizeof buf >= DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_SEND_SEGMENT_BYTES +
                                      DW_RECORD_STATUS_BYTES(DW_RECORD_MAX_RANGES) + DW_CRC_BYTES,
                    "a full status must fit");
-    const bool owed = owes_ack(peer);
     uint32_t lead = dw_lead_bytes(peer);
     dw_put_lead(peer, buf, DW_LLP_RECORD, 0, 0);
     struct dw_ddp_header ddp = {
@@ -141,7 +125,6 @@ void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_con
     dw_put_be16(segment, (uint16_t)bytes);
     bytes = dw_put_trailer(peer->qp, buf, lead + DW_SEGMENT_LEN_BYTES + (uint32_t)bytes);
     struct iovec iov = {.iov_base = buf, .iov_len = bytes};
-    if (dw_transmit_train(peer, &iov, 1, (uint32_t)bytes) == -EAGAIN &&
-        !hold(peer, buf, (uint32_t)bytes))
-        ack_still(peer, owed);
+    if (dw_transmit_train(peer, &iov, 1, (uint32_t)bytes) == -EAGAIN)
+        hold(peer, buf, (uint32_t)bytes);
 }

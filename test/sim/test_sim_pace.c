@@ -240,11 +240,6 @@ static void reads__all_lost__come_soon(void **state)
     }
 }
 
-static unsigned doubts_of(const struct fixture *f, unsigned node)
-{
-    return dw_container(f->world.nodes[node].qp->llp, struct sim_endpoint, llp)->doubts;
-}
-
 static enum sim_verdict lose_all_to_1(void *world, const struct sim_endpoint *from,
                                       const uint8_t *buf, uint32_t bytes)
 {
@@ -262,14 +257,14 @@ static void way__that_does_not_get_through__is_doubted(void **state)
         fixture_open(f);
         acquaint(f);
         sim_world_run_for(&f->world, 20 * MS);
-        assert_int_equal(doubts_of(f, 0) + doubts_of(f, 1), 0);
+        assert_int_equal(fixture_doubts(f, 0) + fixture_doubts(f, 1), 0);
         f->world.net.filter = lose_all_to_1;
         assert_int_equal(fixture_post(f, sender, 1 - sender, 1, IBV_WR_SEND_WITH_IMM, 0, data,
                                       sizeof data, NULL),
                          0);
         fixture_run(f, SECOND);
         assert_true(f->hits >= 10);
-        assert_in_range(doubts_of(f, 0), 1, 10);
+        assert_in_range(fixture_doubts(f, 0), 1, 10);
         fixture_close(f);
     }
 }

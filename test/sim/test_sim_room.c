@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "common/rnic/peer.h"
 #include "test/sim/sim_fixture.h"
 
 /* Over all senders, more than there is room for. One message is a datagram: none is half there. */
@@ -22,6 +23,12 @@ static void count_received(struct sim_world *world, struct sim_node *node,
     fixture_of(world)->posted += wc->wc.opcode == IBV_WC_RECV;
 }
 
+static const struct dw_sendwin *window_to_0(const struct fixture *f, unsigned from)
+{
+    size_t slot = 0;
+    return &dw_peer_next(f->world.nodes[from].qp, &slot)->sendwin;
+}
+
 /* Nodes from 1 on send to node 0, whose application is away for 2 s. Returns how long after that
  * all has come. */
 static uint64_t arrive_after_absence(struct fixture *f, unsigned senders)
@@ -33,10 +40,13 @@ static uint64_t arrive_after_absence(struct fixture *f, unsigned senders)
             assert_int_equal(fixture_post(f, from, 0, i, IBV_WR_SEND, 0, data, BYTES, NULL), 0);
     sim_world_run_for(&f->world, AWAY);
     assert_true(f->posted < SENDS);
+    assert_int_equal(fixture_doubts(f, 0), 0); /* senders that were told to wait ask now and then */
     f->world.nodes[0].unpolled = false;
     const uint64_t back_ns = f->world.net.now_ns;
+    const unsigned cwnd = window_to_0(f, 1)->cwnd_datagrams;
     while (f->posted < SENDS)
         assert_true(sim_world_step(&f->world));
+    assert_true(window_to_0(f, 1)->cwnd_datagrams >= cwnd); /* nothing was lost for congestion */
     const uint64_t took_ns = f->world.net.now_ns - back_ns;
     free(data);
     return took_ns;
