@@ -304,7 +304,7 @@ static int register_transport(void)
  * - min_rdma_pipeline_size: a larger contiguous message would be put in pieces and end with a FIN;
  *   SIZE_MAX leaves all of them to btl_get. Then the pipeline lengths never matter.
  * - rndv_eager_limit: what travels unasked ahead of a non-contiguous message.
- * - max_send_size: two UDP datagrams where the MTU allows.
+ * - max_send_size: one UDP datagram where the MTU allows.
  * - local registration thresholds: the core reads and writes unregistered local memory.
  */
 static void set_module_defaults(mca_btl_base_module_t *btl)

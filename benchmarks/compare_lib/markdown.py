@@ -13,12 +13,12 @@ from .measures import (OVERLAP_SCENES, PROGRAM_MEMORY, USUAL_RECEIVES, WHOLE_BUF
                        buffer_scene, memory_scene)
 from .report import RAW_HEAD, number, raw_cells
 from .results import Results
-from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, UCX
+from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, UCX, WHOLE_CRC
 
 BEGIN, END = "<!-- compare:begin -->", "<!-- compare:end -->"
 MARKS = (BEGIN, END)
 
-COLUMNS = (RAW_UDP, TCP, UCX, OFI_TCP, OFI_RXD, *CONNECTED, DIWARP)
+COLUMNS = (RAW_UDP, TCP, UCX, OFI_TCP, OFI_RXD, *CONNECTED, WHOLE_CRC, DIWARP)
 # Group -> rows of its table. The CSV files have all figures.
 ROWS = {
     "pt2pt": (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field, replace
 
-from .transports import BTLS, CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW, TCP, UCX
+from .transports import BTLS, CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW, TCP, UCX, WHOLE_CRC
 
 GROUPS = {
     "pt2pt": "two ranks: half round trip, streaming, both directions, message rate, CPU",
@@ -187,7 +187,7 @@ BY_GROUP = (
             stands_for=(MIB, 4 * MIB)),
     Measure("pt2pt", RAW_PROGRAM, "-p udp -l none -b 64 -d both -r {r}", (11, 51), RAW,
             scene=PROGRAM_MEMORY, stands_for=(MIB,)),
-    Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (7, 51), (*BTLS, UCX)),
+    Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (7, 51), (*BTLS, WHOLE_CRC, UCX)),
     Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (3, 31), (OFI_TCP,), rounds=(1, 3)),
     Measure("pt2pt", "latency_bandwidth", SLOW_POINT_TO_POINT, (3, 11), (OFI_RXD,),
             rounds=(1, 3)),
@@ -205,7 +205,7 @@ BY_GROUP = (
             (*BTLS, UCX), ranks=8, scene="4 pairs", rounds=(1, 5)),
     Measure("onesided", "one_sided", "-l 8 -s 1048576 -w 64 -r {r}", (9, 51), (*BTLS, UCX),
             options=ONE_SIDED_OPTIONS),
-    Measure("collectives", "collectives", "-r {r}", (9, 51), (*BTLS, UCX), ranks=8),
+    Measure("collectives", "collectives", "-r {r}", (9, 51), (*BTLS, WHOLE_CRC, UCX), ranks=8),
     Measure("overlap", "overlap", "-b 4194304 -c sleep -r {r}", (11, 51), (*BTLS, UCX),
             scene=BOTH_SLEEP, options=HELPER_ON),
     Measure("overlap", "overlap", "-b 4194304 -c spin -1 -r {r}", (11, 51), (*BTLS, UCX),
@@ -221,7 +221,7 @@ BY_GROUP = (
             BTLS, scene="MTU 1500, 1 % lost", mtu=1500, lossy=True, rounds=(1, 5)),
     *incast("-b 1048576 -w 16 -t {seconds:g}", (1, 3), (2, 5)),
     *incast("-b 8192 -w 16 -t {seconds:g}", (0.5, 2), (1, 5), EAGER_MESSAGES),
-    Measure("rc", "latency_bandwidth", OVER_RC, (5, 31), (*BTLS, *CONNECTED),
+    Measure("rc", "latency_bandwidth", OVER_RC, (5, 31), (WHOLE_CRC, TCP, *CONNECTED),
             scene=USUAL_RECEIVES, rounds=(1, 3)),
     Measure("rc", "latency_bandwidth", OVER_RC_LONG, (5, 31), CONNECTED, scene=LONG_RECEIVES,
             options=dict.fromkeys(CONNECTED, LONG_RECEIVES_OPTION), rounds=(1, 3)),

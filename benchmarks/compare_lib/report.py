@@ -8,11 +8,11 @@ from .judge import MET, MISSED, NOT_JUDGED, Verdict
 from .measures import GROUPS
 from .results import Results
 from .stats import Summary
-from .transports import DIWARP, RAW_UDP, RC, RC_SRQ, TCP, TRANSPORTS, UCX
+from .transports import DIWARP, RAW_UDP, RC, RC_SRQ, TCP, TRANSPORTS, UCX, WHOLE_CRC
 
 # What is divided by what in the tables: pairs of transports; and in those of some groups.
-RATIOS = ((DIWARP, TCP), (DIWARP, UCX), (DIWARP, RAW_UDP))
-RATIOS_OF_GROUP = {"rc": ((RC, TCP), (RC_SRQ, TCP), (RC, DIWARP))}
+RATIOS = ((DIWARP, TCP), (DIWARP, UCX), (DIWARP, RAW_UDP), (WHOLE_CRC, DIWARP))
+RATIOS_OF_GROUP = {"rc": ((RC, TCP), (RC_SRQ, TCP), (RC, WHOLE_CRC))}
 
 
 def spread_text(figure: Figure, summary: Summary) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from . import cores, jobs
 
 DIWARP = "diwarp"
+WHOLE_CRC = "diwarp-crc"
 RC = "rc"
 RC_SRQ = "rc-srq"
 TCP = "tcp"
@@ -22,6 +23,8 @@ DIWARP_COMPONENT = "btl:diwarp"
 TRANSPORT_PARAMETER = "btl_diwarp_transport"
 OVER_DIWARP = ("--mca", "pml", "ob1", "--mca", "btl", "diwarp,self")
 OVER_RD = (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, "rd")
+# As between hosts, and as over RC; by default it does not cover the payload of what stays on a host.
+OVER_RD_WHOLE_CRC = (*OVER_RD, "--mca", "btl_diwarp_crc", "on")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ TRANSPORTS = {
         Transport(RAW_TCP, "raw TCP"),
         # Named, though it is the default: the user's environment may have another.
         Transport(DIWARP, "diwarp", DIWARP_COMPONENT, OVER_RD),
+        Transport(WHOLE_CRC, "diwarp, CRC on", DIWARP_COMPONENT, OVER_RD_WHOLE_CRC),
         Transport(RC, "RC", DIWARP_COMPONENT, (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, RC)),
         Transport(RC_SRQ, "RC-SRQ", DIWARP_COMPONENT,
                   (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, RC_SRQ)),
@@ -81,7 +85,7 @@ TRANSPORTS = {
 RAW = (RAW_UDP, RAW_TCP)
 BTLS = (DIWARP, TCP)
 CONNECTED = (RC, RC_SRQ)
-MPI = (DIWARP, *CONNECTED, TCP, UCX, OFI_TCP, OFI_RXD)
+MPI = (DIWARP, WHOLE_CRC, *CONNECTED, TCP, UCX, OFI_TCP, OFI_RXD)
 
 
 @dataclass(frozen=True)

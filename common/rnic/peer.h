@@ -56,6 +56,7 @@ struct dw_peer {
     bool sent : 1;           /* at least one, since it woke */
     uint8_t asked_again : 3; /* for parts of records: how often, less pairs of probes */
     bool told_full : 1;      /* its last credit from us is none: it is told of room */
+    bool ping_pong : 1;      /* data to it left right after it was heard */
 };
 
 static inline uint32_t dw_silence_clock(uint64_t ns)

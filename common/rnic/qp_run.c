@@ -44,6 +44,20 @@ static void flush_all(struct diwarp_qp *qp, uint64_t now_ns)
     }
 }
 
+/* The application is likely to answer what it is about to be handed, as it did before; then that
+ * acknowledges it, too. If not, the next run does. */
+static bool may_answer(struct dw_peer *peer)
+{
+    bool may = peer->ping_pong && peer->qp->cq->count && dw_list_empty(&peer->pending) &&
+               !dw_recvwin_has_gap(&peer->recvwin);
+    if (may) {
+        peer->ping_pong = false;
+        dw_list_remove(&peer->ack_link);
+        dw_list_append(&peer->qp->ack, &peer->ack_link);
+    }
+    return may;
+}
+
 static void acknowledge(struct diwarp_qp *qp)
 {
     /* Whatever went out to a peer meanwhile has acknowledged already, and it left the list. One
@@ -52,7 +66,8 @@ static void acknowledge(struct diwarp_qp *qp)
     for (struct dw_list *last = qp->ack.prev, *it = NULL;
          last != &qp->ack && it != last && refusals < DW_REFUSALS_PER_RUN;) {
         it = qp->ack.next;
-        refusals += !dw_transmit_ack(dw_container(it, struct dw_peer, ack_link));
+        struct dw_peer *peer = dw_container(it, struct dw_peer, ack_link);
+        refusals += !may_answer(peer) && !dw_transmit_ack(peer);
     }
 }
 

@@ -165,17 +165,26 @@ static unsigned datagrams_left(const struct dw_work *work, uint32_t payload)
     return (work->total - work->copied + payload - 1) / payload;
 }
 
+/* The segment of the one after the next `skip`. */
+static uint32_t segment_bytes(const struct dw_work *work, uint32_t payload, unsigned skip)
+{
+    uint32_t left = work->total - work->copied - skip * payload;
+    return dw_segment_header_bytes(&work->ddp) + (left < payload ? left : payload);
+}
+
 /* How many of them the window and its credit let go now. */
 static unsigned allowed(const struct dw_peer *peer, const struct dw_work *work, uint32_t payload)
 {
     const struct dw_sendwin *win = &peer->sendwin;
-    uint32_t truesize = dw_llp_truesize(dw_segment_header_bytes(&work->ddp) + payload);
-    uint32_t count = datagrams_left(work, payload), room = dw_sendwin_room_datagrams(win), n = 0;
+    uint32_t count = datagrams_left(work, payload), room = dw_sendwin_room_datagrams(win);
+    uint32_t planned = win->bytes, n = 0;
     if (count > room)
         count = room;
-    for (uint32_t planned = win->bytes; n < count; n++, planned += truesize)
-        if (win->count + n && planned + truesize > win->credit_bytes)
+    for (; n < count; n++) {
+        planned += dw_llp_truesize(segment_bytes(work, payload, n));
+        if (win->count + n && planned > win->credit_bytes)
             break;
+    }
     return n;
 }
 
@@ -183,12 +192,11 @@ static unsigned allowed(const struct dw_peer *peer, const struct dw_work *work, 
 static unsigned get_datagrams(struct dw_peer *peer, const struct dw_work *work, uint32_t payload,
                               struct part *parts)
 {
-    uint32_t segment = dw_segment_header_bytes(&work->ddp) + payload;
     unsigned count = datagrams_left(work, payload), n = 0;
     if (count > allowed(peer, work, payload))
         return 0;
     for (; n < count; n++) {
-        parts[n].datagram = dw_datagram_get(peer, segment);
+        parts[n].datagram = dw_datagram_get(peer, segment_bytes(work, payload, n));
         if (!parts[n].datagram)
             break;
     }

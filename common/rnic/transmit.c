@@ -21,6 +21,9 @@ _Static_assert(sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES < 29 ||
  * not acknowledge for long must not keep all from sending. */
 #define POOL_LEFT_DEN 8
 
+/* What is sent so soon after something was heard is likely an answer. */
+#define ANSWER_NS 20000
+
 /* ---- buffers ---- */
 
 void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room)
@@ -193,6 +196,7 @@ static void lead(struct dw_peer *peer, struct dw_datagram *datagram, uint8_t fla
     /* What fills window or credit holds up the next: its acknowledgement is not to wait. */
     bool ask =
         datagram->ack_request || !dw_sendwin_may_send(&peer->sendwin, datagram->tx.truesize_bytes);
+    peer->ping_pong |= datagram->tx.sent_ns - peer->heard_ns < ANSWER_NS;
     /* The room for an intro was fixed when the datagram was begun. */
     put_lead(peer, datagram->buf, DW_LLP_DATA, (uint8_t)(flags | (ask ? DW_LLP_ACK_REQUEST : 0)),
              datagram->tx.psn, datagram->intro);

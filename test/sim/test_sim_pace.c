@@ -222,6 +222,43 @@ static enum sim_verdict lose_first_of_records(void *world, const struct sim_endp
     return of_record && f->hits++ < f->hit_bytes ? SIM_DROP : SIM_PASS;
 }
 
+/* Who receives answers with as much, as long as there are trips to go. */
+static void answer(struct sim_world *world, struct sim_node *node, const struct diwarp_wc *wc)
+{
+    static uint8_t data[30000];
+    struct fixture *f = fixture_of(world);
+    if (wc->wc.opcode != IBV_WC_RECV)
+        return;
+    received++;
+    if (f->posted && f->posted--)
+        assert_int_equal(fixture_post(f, node->index, !node->index, 0, IBV_WR_SEND_WITH_IMM, 0,
+                                      data, wc->wc.byte_len, NULL),
+                         0);
+}
+
+/* One is a quarter of what the receiver has room for, or more: by itself, it would be acknowledged
+ * at once. */
+static void ping_pong__of_long_messages__answers_acknowledge(void **state)
+{
+    (void)state;
+    enum { TRIPS = 100 };
+    uint8_t data[30000] = {0};
+    struct fixture *f = fixture_new();
+    f->config.mtu_bytes = 65535;
+    f->config.device.rcvbuf_bytes = 425984;
+    fixture_open(f);
+    f->world.on_wc = answer;
+    f->posted = TRIPS;
+    received = 0;
+    assert_int_equal(
+        fixture_post(f, 0, 1, 0, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
+    fixture_run(f, SECOND);
+    assert_int_equal(received, TRIPS + 1);
+    assert_in_range(sim_counters(&f->world, 0)->tx_acks + sim_counters(&f->world, 1)->tx_acks, 1,
+                    4);
+    fixture_close(f);
+}
+
 /* One time-out serves all. */
 static void reads__all_lost__come_soon(void **state)
 {
@@ -314,6 +351,7 @@ int main(void)
         cmocka_unit_test(reads__slow_link__nothing_twice),
         cmocka_unit_test(reads__by_many__slow_link__little_twice),
         cmocka_unit_test(read__one_datagram_lost__comes_soon),
+        cmocka_unit_test(ping_pong__of_long_messages__answers_acknowledge),
         cmocka_unit_test(reads__all_lost__come_soon),
         cmocka_unit_test(way__that_does_not_get_through__is_doubted),
         cmocka_unit_test(send__lost_after_the_peer_computed__comes_soon),
