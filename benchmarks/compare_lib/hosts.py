@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two hosts on one: two network namespaces with names of their own, joined by veth, and an mpirun
-that starts half of the ranks in each, on a core of its own. nftables drops packets on the way when
-asked."""
+that starts half of the ranks in each, on a core of its own. When asked, nftables drops packets on
+the way, or a token bucket makes it as slow as a wire."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Hosts:
     def _check_tools(self) -> None:
         if os.geteuid() != 0:
             raise NoHosts("network namespaces need root")
-        packages = {"ip": "iproute2", "nft": "nftables", "unshare": "util-linux",
+        packages = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "unshare": "util-linux",
                     "taskset": "util-linux"}
         for tool, package in packages.items():
             if not shutil.which(tool):
@@ -164,6 +164,19 @@ class Hosts:
             text = jobs.run(self._netns(i) + ["nft", "list", "chain", "inet", "loss", "in"], 10)
             total += sum(int(n) for n in re.findall(r"counter packets (\d+)", text))
         return total
+
+    @contextlib.contextmanager
+    def link(self, mbit: int):
+        """While it lasts, each direction carries so much, and queues what comes in 20 ms."""
+        try:
+            for i in (0, 1):
+                jobs.run(self._netns(i) + ["tc", "qdisc", "add", "dev", INTERFACE, "root", "tbf",
+                                           "rate", f"{mbit}mbit", "burst", "128kb",
+                                           "latency", "20ms"], 10)
+            yield
+        finally:
+            for i in (0, 1):
+                jobs.run_quietly(self._netns(i) + ["tc", "qdisc", "del", "dev", INTERFACE, "root"])
 
     # ---- commands -------------------------------------------------------------------------------
 

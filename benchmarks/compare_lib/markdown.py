@@ -9,7 +9,7 @@ from . import report
 from .figures import Figure
 from .judge import MET, Verdict
 from .measures import EAGER_MESSAGES, GROUPS, KIB, LIMITED_BUFFERS, LONG_RECEIVES, MIB
-from .measures import (OVERLAP_SCENES, PROGRAM_MEMORY, USUAL_RECEIVES, WHOLE_BUFFER,
+from .measures import (LINK_SCENES, OVERLAP_SCENES, PROGRAM_MEMORY, USUAL_RECEIVES, WHOLE_BUFFER,
                        buffer_scene, memory_scene)
 from .report import RAW_HEAD, number, raw_cells
 from .results import Results
@@ -37,6 +37,7 @@ ROWS = {
     ),
     "collectives": (Figure("allreduce", 8), Figure("alltoall", 4 * KIB), Figure("bcast", MIB)),
     "overlap": tuple(Figure("hidden", 4 * MIB, scene) for scene in OVERLAP_SCENES),
+    "link": tuple(Figure("hidden", 4 * MIB, scene) for scene in LINK_SCENES),
     "rcvbuf": tuple(Figure("stream", size, scene)
                     for scene in (WHOLE_BUFFER, *map(buffer_scene, LIMITED_BUFFERS))
                     for size in (MIB, 4 * MIB)),

@@ -15,6 +15,7 @@ GROUPS = {
     "onesided": "MPI_Put and MPI_Get: latency, streaming",
     "collectives": "Allreduce, Alltoall, Bcast with 8 ranks",
     "overlap": "share of a transfer hidden behind computation",
+    "link": "the same over a link of 1 Gb/s between two network namespaces",
     "rcvbuf": "streaming with a small socket receive buffer",
     "namespaces": "between two network namespaces, MTU 1500 and 9000",
     "loss": "streaming between two network namespaces that lose 1 % of all packets",
@@ -34,6 +35,8 @@ LOSS_PERMILLE = 10
 CURVE = "curve"
 BOTH_SLEEP, RECEIVER_COMPUTES, BOTH_COMPUTE = "both sleep", "receiver computes", "both compute"
 OVERLAP_SCENES = (BOTH_SLEEP, RECEIVER_COMPUTES, BOTH_COMPUTE)
+LINK_MBIT = 1000
+LINK_SCENES = tuple(f"{scene}, 1 Gb/s" for scene in (RECEIVER_COMPUTES, BOTH_COMPUTE))
 WHOLE_BUFFER = "receive buffer as it is"
 # What a window of 64 messages of 1 MiB takes: raw UDP without its one hot buffer.
 PROGRAM_MEMORY = "64 MiB of memory"
@@ -96,6 +99,8 @@ class Measure:
     # 0: this host's loopback; otherwise two namespaces with that MTU.
     mtu: int = 0
     lossy: bool = False
+    # Rate of the link between the namespaces; 0: as fast as the cores.
+    mbit: int = 0
     # More options of mpirun, by transport.
     options: dict[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     # Message sizes whose streams the one raw stream is the limit of.
@@ -212,6 +217,9 @@ BY_GROUP = (
             scene=RECEIVER_COMPUTES, options=HELPER_ON, rounds=(1, 7)),
     Measure("overlap", "overlap", "-b 4194304 -c spin -r {r}", (11, 51), (*BTLS, UCX),
             scene=BOTH_COMPUTE, options=HELPER_ON, rounds=(1, 7)),
+    *(Measure("link", "overlap", f"-b 4194304 -c spin {who}-r {{r}}", (3, 15), (*BTLS, UCX),
+              scene=scene, options=HELPER_ON, rounds=(1, 3), mtu=1500, mbit=LINK_MBIT)
+      for who, scene in zip(("-1 ", ""), LINK_SCENES)),
     Measure("rcvbuf", "latency_bandwidth", STREAMS, (9, 31), (DIWARP,),
             scene=WHOLE_BUFFER),
     *(limited_buffer(size) for size in LIMITED_BUFFERS),
@@ -233,8 +241,8 @@ IN_ONE_ROUND = (
     # transport, groups, rounds
     (UCX, ("loss",), (0, 1)),
     (UCX, ("incast",), (1, 1)),
-    (OFI_TCP, ("pairs", "onesided", "collectives", "overlap", "namespaces", "loss", "incast"),
-     (0, 1)),
+    (OFI_TCP, ("pairs", "onesided", "collectives", "overlap", "link", "namespaces", "loss",
+               "incast"), (0, 1)),
 )
 
 

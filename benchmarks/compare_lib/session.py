@@ -159,6 +159,9 @@ class Session(Schedule):
         words = [self.programs[measure.program], *words]
         if measure.lossy:
             output = self._run_lossy(task, words)
+        elif measure.mbit:
+            with self.hosts.link(measure.mbit):
+                output = self._run_plain(task, words)
         else:
             output = self._run_plain(task, words)
         values = assign(parse_output(output, measure.scene), task)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from operator import ge, le, lt
 
 from .figures import Figure
-from .measures import EAGER_MESSAGES, KIB, LIMITED_BUFFERS, MIB, OVERLAP_SCENES, WHOLE_BUFFER
-from .measures import buffer_scene
+from .measures import EAGER_MESSAGES, KIB, LIMITED_BUFFERS, LINK_SCENES, MIB, OVERLAP_SCENES
+from .measures import WHOLE_BUFFER, buffer_scene
 from .transports import DIWARP, RAW_UDP, TCP, TRANSPORTS, UCX
 
 AT_MOST, AT_LEAST, BELOW = "≤", "≥", "<"
@@ -89,8 +89,9 @@ TARGETS = (
     Target("collectives", Figure("allreduce", 8), TCP, AT_MOST, 0.8, 0.6),
     Target("collectives", Figure("alltoall", 4 * KIB), TCP, AT_MOST, 0.8, 0.6),
     Target("collectives", Figure("bcast", 1 * MIB), TCP, AT_MOST, 0.8, 0.6),
-    *(Target("overlap", Figure("hidden", 4 * MIB, scene), None, AT_LEAST, 0.8)
-      for scene in OVERLAP_SCENES),
+    *(Target(group, Figure("hidden", 4 * MIB, scene), None, AT_LEAST, 0.8)
+      for group, scenes in (("overlap", OVERLAP_SCENES), ("link", LINK_SCENES))
+      for scene in scenes),
     *(Target("rcvbuf", stream(size, buffer_scene(limit)), stream(size, WHOLE_BUFFER), AT_LEAST, 0.6)
       for limit in LIMITED_BUFFERS for size in (1 * MIB, 4 * MIB)),
     Target("namespaces", stream(1 * MIB, "MTU 1500"), TCP, AT_LEAST, 1.2),
