@@ -12,7 +12,7 @@ from compare_lib.transports import TRANSPORTS as MPI_TRANSPORTS
 from compare_lib.transports import UCX, Launcher, Transport
 
 RD = "rd"
-# No network at all: how long ranks wait for each other and for a core, whatever carries their bytes.
+# No network at all: how long ranks wait for each other and a core, whatever carries their bytes.
 SHARED = "shared"
 # rd with datagrams dropped on purpose; of --verify only.
 RD_LOSS = "rd-loss"

@@ -75,7 +75,7 @@ class Hosts:
     def _check_tools(self) -> None:
         if os.geteuid() != 0:
             raise NoHosts("network namespaces need root")
-        packages = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "unshare": "util-linux",
+        packages = {"ip": "iproute2", "nft": "nftables", "unshare": "util-linux",
                     "taskset": "util-linux"}
         for tool, package in packages.items():
             if not shutil.which(tool):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from . import jobs
 from .figures import NO_SIZE, Figure, Value, parse_output
 from .hosts import Hosts, NoHosts
-from .measures import GROUPS, LOSS_PERMILLE, MEASURES, Effort, Measure
+from .measures import GROUPS, LINK_MBIT, LOSS_PERMILLE, MEASURES, Effort, Measure
 from .results import Results
 from .schedule import Schedule, in_turn
 from .transports import DIWARP, OFI_TCP, RAW, RAW_TCP, RAW_UDP, TCP, TRANSPORTS, UCX, Launcher
@@ -118,16 +118,20 @@ class Session(Schedule):
                     print(f"skipped: {group}: {why}")
             return
         if "loss" in self.groups:
-            self._try_loss()
+            self._try("loss", "nftables", self.hosts.loss("udp", LOSS_PERMILLE))
+        if "link" in self.groups:
+            self._try("link", "tc's token bucket", self.hosts.link(LINK_MBIT))
 
-    def _try_loss(self) -> None:
+    def _try(self, group: str, what: str, way: contextlib.AbstractContextManager) -> None:
+        """Whether the way between the hosts can be made so; the group is skipped when not."""
         try:
-            with self.hosts.loss("udp", LOSS_PERMILLE) as dropped:
-                dropped()
+            with way as dropped:
+                if dropped:
+                    dropped()
         except jobs.JobFailed as failure:
-            last = (failure.output.strip().splitlines() or [failure.reason])[0]
-            self.results.skipped["loss"] = f"nftables does not work here: {last}"
-            print(f"skipped: loss: {self.results.skipped['loss']}")
+            first = (failure.output.strip().splitlines() or [failure.reason])[0]
+            self.results.skipped[group] = f"{what} does not work here: {first}"
+            print(f"skipped: {group}: {self.results.skipped[group]}")
 
     def run_task(self, task: Task, round_: int) -> str:
         try:

@@ -23,7 +23,7 @@ DIWARP_COMPONENT = "btl:diwarp"
 TRANSPORT_PARAMETER = "btl_diwarp_transport"
 OVER_DIWARP = ("--mca", "pml", "ob1", "--mca", "btl", "diwarp,self")
 OVER_RD = (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, "rd")
-# As between hosts, and as over RC; by default it does not cover the payload of what stays on a host.
+# As between hosts, and over RC; by default it does not cover the payload of what stays on a host.
 OVER_RD_WHOLE_CRC = (*OVER_RD, "--mca", "btl_diwarp_crc", "on")
 
 

@@ -92,10 +92,10 @@ struct diwarp_device_attr {
                                   * receive buffers */
     enum diwarp_switch gso;
     enum diwarp_switch gro;
-    /* ON: a CRC32C over all of each datagram. AUTO: the same, but to processes of this host it does
-     * not cover the payload of longer messages (partial coverage, as in RFC 3828): these stay in
-     * memory, where TCP and UDP have no checksum either. OFF trusts the UDP checksum instead (both
-     * ends must agree; ON takes what AUTO sends). */
+    /* ON: a CRC32C over all of each datagram. AUTO: the same, but to an address of this host it
+     * does not cover the payload of what has a datagram to itself (partial coverage, as in RFC
+     * 3828): that stays in memory, where TCP and UDP have no checksum either. OFF trusts the UDP
+     * checksum instead (both ends must agree; ON takes what AUTO sends). */
     enum diwarp_switch crc;
     bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
     bool threaded;

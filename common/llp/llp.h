@@ -75,6 +75,12 @@ struct dw_llp_icmp {
     uint32_t mtu_bytes; /* of the path; 0: port unreachable */
 };
 
+/* What the own host knows of the way to a destination. */
+struct dw_llp_path {
+    uint32_t mtu_bytes; /* by its routes and by ICMP; 0: nothing */
+    bool loops_back;    /* the address is its own: what is sent there stays in its memory */
+};
+
 struct dw_llp_ops {
     /* 0, or -EAGAIN: nothing sent, try again later; -EHOSTUNREACH and kin: this destination cannot
      * be reached now. A train is sent whole or (GSO not usable there) datagram by datagram;
@@ -84,8 +90,8 @@ struct dw_llp_ops {
     bool (*recv)(struct dw_llp *llp, struct dw_llp_slot *slot);
     /* True: *icmp came back for a datagram of ours. Not while another thread sends. */
     bool (*icmp)(struct dw_llp *llp, struct dw_llp_icmp *icmp);
-    /* What the own host knows of the path, by its routes and by ICMP. 0, or NULL: nothing. */
-    uint32_t (*path_mtu)(struct dw_llp *llp, const struct dw_llp_addr *to);
+    /* NULL: nothing is known of any. */
+    void (*query_path)(struct dw_llp *llp, const struct dw_llp_addr *to, struct dw_llp_path *path);
     /* `to` does not answer: what it is sent takes the plainest way for a while. NULL: there is one
      * way only. */
     void (*doubt)(struct dw_llp *llp, const struct dw_llp_addr *to);
@@ -102,8 +108,6 @@ struct dw_llp {
     uint16_t port;
     uint32_t rcvbuf_bytes; /* as the kernel accounts it: truesize included */
     uint32_t sndbuf_bytes;
-    /* What is sent to an address of this host stays in its memory. */
-    bool loops_back;
     bool gso; /* off after a fallback that holds for every destination */
     bool gro; /* AUTO: on once trains come */
 };

@@ -62,7 +62,7 @@ extern const struct dw_llp_ops dw_udp_ops;
 
 /* ---- udp_icmp.c ---- */
 bool dw_udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp);
-uint32_t dw_udp_path_mtu(struct dw_llp *llp, const struct dw_llp_addr *to);
+void dw_udp_query_path(struct dw_llp *llp, const struct dw_llp_addr *to, struct dw_llp_path *path);
 /* A call of dw_udp_icmp() will tell the MTU of the path to `to`. */
 void dw_udp_ask_mtu(struct dw_udp *udp, const struct dw_llp_addr *to);
 

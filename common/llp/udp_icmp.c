@@ -30,26 +30,6 @@ void dw_udp_ask_mtu(struct dw_udp *udp, const struct dw_llp_addr *to)
     atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
 }
 
-/* IP_MTU is that of a connected socket's route. */
-uint32_t dw_udp_path_mtu(struct dw_llp *llp, const struct dw_llp_addr *to)
-{
-    const struct dw_udp *udp = (struct dw_udp *)llp;
-    union dw_udp_sockaddr name;
-    int mtu_bytes = 0;
-    socklen_t len = dw_udp_sockaddr_set(to->family, to, &name), mtu_len = sizeof(mtu_bytes);
-    int fd = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return 0;
-    }
-    bool v4 = to->family == AF_INET;
-    bool known = (to->family != udp->family || bind(fd, &udp->bound.any, len) == 0) &&
-                 connect(fd, &name.any, len) == 0 &&
-                 getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu_bytes,
-                            &mtu_len) == 0;
-    close(fd);
-    return known && mtu_bytes > 0 ? (uint32_t)mtu_bytes : 0;
-}
-
 static void sockaddr_get(const union dw_udp_sockaddr *from, struct dw_llp_addr *to)
 {
     memset(to, 0, sizeof(*to));
@@ -67,6 +47,47 @@ static void sockaddr_get(const union dw_udp_sockaddr *from, struct dw_llp_addr *
         to->family = AF_INET6;
         memcpy(to->ip, from->v6.sin6_addr.s6_addr, 16);
     }
+}
+
+/* Without sending: a connected socket has a route, whose MTU is IP_MTU, and an address to send
+ * from, which is the destination's own where the kernel would hand it back to this host. */
+void dw_udp_query_path(struct dw_llp *llp, const struct dw_llp_addr *to, struct dw_llp_path *path)
+{
+    const struct dw_udp *udp = (struct dw_udp *)llp;
+    const bool v4 = to->family == AF_INET;
+    union dw_udp_sockaddr name, own;
+    struct dw_llp_addr from;
+    int mtu_bytes = 0;
+    socklen_t len = dw_udp_sockaddr_set(to->family, to, &name), mtu_len = sizeof(mtu_bytes);
+    socklen_t own_len = sizeof(own);
+    int fd = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    *path = (struct dw_llp_path){0};
+    if (fd < 0) {
+        return;
+    }
+    if ((to->family == udp->family && bind(fd, &udp->bound.any, len) < 0) ||
+        connect(fd, &name.any, len) < 0) {
+        goto out;
+    }
+    if (getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu_bytes,
+                   &mtu_len) == 0 &&
+        mtu_bytes > 0) {
+        path->mtu_bytes = (uint32_t)mtu_bytes;
+    }
+    if (getsockname(fd, &own.any, &own_len) == 0) {
+        sockaddr_get(&own, &from);
+        path->loops_back = dw_llp_same_host(&from, to);
+    }
+out:
+    close(fd);
+}
+
+static uint32_t path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr *to)
+{
+    struct dw_llp_path path;
+    dw_udp_query_path(llp, to, &path);
+    return path.mtu_bytes;
 }
 
 /* What an entry of the error queue says: ECONNREFUSED, EMSGSIZE, or neither (0). */
@@ -93,7 +114,7 @@ static bool answer_question(struct dw_udp *udp, struct dw_llp_icmp *icmp)
 {
     while (udp->mtu_question_count > 0) {
         icmp->to = udp->mtu_questions[--udp->mtu_question_count];
-        icmp->mtu_bytes = dw_udp_path_mtu(&udp->llp, &icmp->to);
+        icmp->mtu_bytes = path_mtu_bytes(&udp->llp, &icmp->to);
         if (icmp->mtu_bytes > 0) {
             return true;
         }
@@ -129,7 +150,7 @@ bool dw_udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
         }
         sockaddr_get(&name, &icmp->to);
         /* The kernel has judged what the message claims. */
-        icmp->mtu_bytes = error == EMSGSIZE ? dw_udp_path_mtu(llp, &icmp->to) : 0;
+        icmp->mtu_bytes = error == EMSGSIZE ? path_mtu_bytes(llp, &icmp->to) : 0;
         if (error == ECONNREFUSED || icmp->mtu_bytes > 0) {
             atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
             return true;

@@ -150,7 +150,6 @@ int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters
     udp->llp.fd = fd;
     udp->llp.rcvbuf_bytes = dw_udp_set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, attr->rcvbuf_bytes);
     udp->llp.sndbuf_bytes = dw_udp_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, attr->sndbuf_bytes);
-    udp->llp.loops_back = true;
     udp->llp.gso = attr->gso != DIWARP_OFF && dw_udp_set_int(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
     /* Switched on when trains come: until then it would only cost time. */
     udp->gro_allowed = attr->gro == DIWARP_AUTO;

@@ -158,40 +158,34 @@ static void drop(struct diwarp_ah *ah)
 }
 
 /* By the MTU of the interfaces, or that of the path, if the own host knows a smaller one. */
-static uint32_t path_datagram_bytes(struct diwarp_qp *qp, const struct dw_llp_addr *to,
-                                    uint32_t mtu_bytes)
+static uint32_t path_datagram_bytes(struct diwarp_qp *qp, uint8_t family, uint32_t mtu_bytes,
+                                    uint32_t path_mtu_bytes)
 {
-    const uint32_t bytes = dw_datagram_max_bytes(qp->device, to->family, mtu_bytes);
-    uint32_t path = qp->llp->ops->path_mtu ? qp->llp->ops->path_mtu(qp->llp, to) : 0;
-    if (!path || path >= mtu_bytes)
+    const uint32_t bytes = dw_datagram_max_bytes(qp->device, family, mtu_bytes);
+    if (!path_mtu_bytes || path_mtu_bytes >= mtu_bytes)
         return bytes;
-    if (path < DW_MTU_MIN_BYTES)
-        path = DW_MTU_MIN_BYTES;
-    const uint32_t less = dw_datagram_max_bytes(qp->device, to->family, path);
+    if (path_mtu_bytes < DW_MTU_MIN_BYTES)
+        path_mtu_bytes = DW_MTU_MIN_BYTES;
+    const uint32_t less = dw_datagram_max_bytes(qp->device, family, path_mtu_bytes);
     qp->counters.paths_narrowed += less < bytes;
     return less;
 }
 
-static bool is_own(const struct diwarp_interface *interface, const struct diwarp_address *local)
-{
-    return interface->loopback || dw_interface_is_one_of(interface, local);
-}
-
-/* No wire and no device can damage what stays in this host's memory. */
-static bool spares_crc(const struct diwarp_qp *qp)
-{
-    return qp->device->attr.crc == DIWARP_AUTO && qp->llp->loops_back;
-}
-
 static void set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint64_t token,
-                      unsigned local_interface, uint32_t mtu_bytes, bool own_host)
+                      unsigned local_interface, uint32_t mtu_bytes)
 {
-    ah->partial_crc = own_host && spares_crc(ah->qp);
+    struct dw_llp *llp = ah->qp->llp;
+    struct dw_llp_path path = {0};
+    if (llp->ops->query_path)
+        llp->ops->query_path(llp, addr, &path);
+    /* No wire and no device can damage it there. */
+    ah->partial_crc = path.loops_back && ah->qp->device->attr.crc == DIWARP_AUTO;
     ah->addr = *addr;
     ah->token = token;
     ah->local_interface = local_interface & 15u; /* below DIWARP_MAX_INTERFACES */
     _Static_assert(DW_LLP_TRAIN_BYTES <= UINT16_MAX, "the length of a datagram fits");
-    ah->datagram_max_bytes = (uint16_t)path_datagram_bytes(ah->qp, addr, mtu_bytes);
+    ah->datagram_max_bytes =
+        (uint16_t)path_datagram_bytes(ah->qp, addr->family, mtu_bytes, path.mtu_bytes);
 }
 
 int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
@@ -216,8 +210,7 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
         ah->owners++;
         /* Who is spoken with already has told its address itself, or has been found there. */
         if (!ah->met)
-            set_route(ah, &addr, address->token, here, mtu,
-                      address->host_id == local.host_id && is_own(theirs, &local));
+            set_route(ah, &addr, address->token, here, mtu);
     }
     dw_unlock(qp->device);
     *ah_out = ah;
@@ -252,8 +245,8 @@ struct diwarp_ah *dw_ah_from_intro(struct diwarp_qp *qp, struct diwarp_name name
     memcpy(&v6, intro->ip, sizeof v6);
     theirs->loopback = intro->family == AF_INET ? intro->ip[0] == 127 : IN6_IS_ADDR_LOOPBACK(&v6);
     /* A loopback address, or one of our own, that reached us with our token is of this host. */
-    const bool own_host = is_own(theirs, &local);
-    remote.host_id = own_host ? local.host_id : ~local.host_id;
+    bool ours = theirs->loopback || dw_interface_is_one_of(theirs, &local);
+    remote.host_id = ours ? local.host_id : ~local.host_id;
     unsigned here, there;
     if (dw_interface_pair(&local, &remote, &here, &there))
         here = 0;
@@ -263,8 +256,7 @@ struct diwarp_ah *dw_ah_from_intro(struct diwarp_qp *qp, struct diwarp_name name
     uint32_t mtu = local.interfaces[here].mtu_bytes;
     struct dw_llp_addr addr = {.family = intro->family, .port = intro->port};
     memcpy(addr.ip, intro->ip, sizeof addr.ip);
-    set_route(ah, &addr, intro->token, here, mtu < intro->mtu_bytes ? mtu : intro->mtu_bytes,
-              own_host);
+    set_route(ah, &addr, intro->token, here, mtu < intro->mtu_bytes ? mtu : intro->mtu_bytes);
     return ah;
 }
 

@@ -44,30 +44,33 @@ static void flush_all(struct diwarp_qp *qp, uint64_t now_ns)
     }
 }
 
-/* The application is likely to answer what it is about to be handed, as it did before; then that
- * acknowledges it, too. If not, the next run does. */
-static bool may_answer(struct dw_peer *peer)
+/* Within a ping-pong nothing takes longer. */
+#define PING_PONG_NS 1000000
+
+/* The application is about to be handed what came, and answered the peer right away the last time:
+ * that would acknowledge it, too. */
+static bool may_answer(const struct dw_peer *peer, uint64_t now_ns)
 {
-    bool may = peer->ping_pong && peer->qp->cq->count && dw_list_empty(&peer->pending) &&
-               !dw_recvwin_has_gap(&peer->recvwin);
-    if (may) {
-        peer->ping_pong = false;
-        dw_list_remove(&peer->ack_link);
-        dw_list_append(&peer->qp->ack, &peer->ack_link);
-    }
-    return may;
+    return peer->ping_pong && !peer->ack_now && now_ns - peer->asked_ns < PING_PONG_NS &&
+           peer->qp->cq->count && !peer->qp->refuses_data && dw_list_empty(&peer->pending);
 }
 
-static void acknowledge(struct diwarp_qp *qp)
+static void acknowledge(struct diwarp_qp *qp, uint64_t now_ns)
 {
     /* Whatever went out to a peer meanwhile has acknowledged already, and it left the list. One
-     * that is refused is its last again. */
+     * that is refused, or waits for an answer, is its last again. */
     unsigned refusals = 0;
     for (struct dw_list *last = qp->ack.prev, *it = NULL;
          last != &qp->ack && it != last && refusals < DW_REFUSALS_PER_RUN;) {
         it = qp->ack.next;
         struct dw_peer *peer = dw_container(it, struct dw_peer, ack_link);
-        refusals += !may_answer(peer) && !dw_transmit_ack(peer);
+        if (may_answer(peer, now_ns)) {
+            peer->ack_now = true; /* the next run does not wait */
+            dw_list_remove(it);
+            dw_list_append(&qp->ack, it);
+        } else {
+            refusals += !dw_transmit_ack(peer);
+        }
     }
 }
 
@@ -126,7 +129,7 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
     flush_all(qp, now_ns);
     dw_rdma_grant(qp, now_ns);
     dw_transmit_records(qp, now_ns);
-    acknowledge(qp);
+    acknowledge(qp, now_ns);
     qp->starved = qp->counters.tx_syscalls == tried;
     /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
     if (drained || now_ns - qp->timers_ran_ns > TIMERS_WAIT_MAX_NS)

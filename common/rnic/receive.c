@@ -99,22 +99,32 @@ static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_segment *
 
 /* ---- RD datagrams ---- */
 
+/* With the answer of the application, if there is one soon. */
 static void ack_soon(struct dw_peer *peer)
 {
     if (!dw_list_linked(&peer->ack_link))
         dw_list_append(&peer->qp->ack, &peer->ack_link);
 }
 
+static void ack_now(struct dw_peer *peer)
+{
+    ack_soon(peer);
+    peer->ack_now = true;
+}
+
 static void owe_ack(struct dw_peer *peer, uint32_t len, uint64_t now_ns)
 {
     struct diwarp_qp *qp = peer->qp;
+    peer->unanswered = true;
     if (!peer->ack_owed_datagrams)
         peer->ack_due_ns = now_ns + qp->device->attr.ack_delay_ns;
     if (peer->ack_owed_datagrams < DW_ACK_OWED_MAX)
         peer->ack_owed_datagrams++;
     peer->ack_owed_bytes += dw_llp_truesize(len);
-    if (dw_recvwin_has_gap(&peer->recvwin) || peer->ack_owed_datagrams >= ACK_EVERY_DATAGRAMS ||
-        peer->ack_owed_bytes >= qp->eager_budget_bytes / 4)
+    if (dw_recvwin_has_gap(&peer->recvwin))
+        ack_now(peer);
+    else if (peer->ack_owed_datagrams >= ACK_EVERY_DATAGRAMS ||
+             peer->ack_owed_bytes >= qp->eager_budget_bytes / 4)
         ack_soon(peer);
     else
         dw_peer_wake(peer, peer->ack_due_ns);
@@ -127,11 +137,11 @@ static void on_data(struct dw_peer *peer, const struct dw_llp_header *header,
     switch (dw_recvwin_check(&peer->recvwin, header->psn)) {
     case DW_RECVWIN_DUPLICATE:
         qp->counters.rx_dup_datagrams++;
-        ack_soon(peer);
+        ack_now(peer);
         return;
     case DW_RECVWIN_BEYOND:
         qp->counters.drop_window++;
-        ack_soon(peer);
+        ack_now(peer);
         return;
     case DW_RECVWIN_NEW:
         break;
@@ -139,7 +149,7 @@ static void on_data(struct dw_peer *peer, const struct dw_llp_header *header,
     if (qp->refuses_data) {
         qp->counters.drop_no_buffer++;
         if (!peer->told_full)
-            ack_soon(peer); /* its credit is none */
+            ack_now(peer); /* its credit is none */
         return;
     }
     struct dw_segment segment;
@@ -182,7 +192,7 @@ static void free_acked(struct dw_peer *peer, struct dw_list *acked)
         struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
         /* It has the last ABORT of its writes: it is told that the others are placed. */
         if (datagram->refusals && !(peer->refusals -= datagram->refusals))
-            ack_soon(peer);
+            ack_now(peer);
         dw_list_remove(it);
         dw_datagram_put(peer->qp, datagram);
     }
@@ -290,7 +300,7 @@ static void after_segments(struct dw_peer *peer, const struct dw_llp_header *hea
                            uint64_t now_ns)
 {
     if (header->flags & DW_LLP_ACK_REQUEST) {
-        ack_soon(peer);
+        ack_now(peer);
         peer->qp->cq->served++;
     }
     if (!peer->ah->gone)
@@ -501,7 +511,7 @@ static void tell_room(struct diwarp_qp *qp)
     struct dw_peer *peer;
     for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));) {
         if (peer->told_full && !peer->ah->gone) {
-            ack_soon(peer);
+            ack_now(peer);
             qp->cq->served++; /* it sends again what was refused: soon there is something to take */
         }
     }

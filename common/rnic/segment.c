@@ -107,9 +107,10 @@ static void fill(struct dw_peer *peer, struct dw_work *work, struct dw_datagram 
     unsigned n = gather_next(work, payload, iov);
     uint8_t *to = put_next(work, datagram, payload);
     work->copied += payload;
-    dw_transmit_begin_alone(peer, datagram, now_ns);
+    const bool partial = dw_crc_is_partial(peer, &work->ddp);
+    dw_transmit_begin(peer, datagram, partial, now_ns);
     uint32_t crc = dw_crc_of_head(peer->qp, datagram->buf, (size_t)(to - datagram->buf));
-    if (dw_crc_covers_payload(peer)) {
+    if (peer->qp->crc && !partial) {
         for (unsigned i = 0; i < n; to += iov[i++].iov_len)
             crc = dw_crc32c_copy(crc, to, iov[i].iov_base, iov[i].iov_len);
     } else {
@@ -146,10 +147,11 @@ static void send_part(struct dw_peer *peer, struct dw_work *work, struct part *p
     part->n = gather_next(work, payload, part->iov);
     part->to = put_next(work, datagram, payload);
     work->copied += payload;
-    dw_transmit_begin_alone(peer, datagram, now_ns);
+    const bool partial = dw_crc_is_partial(peer, &work->ddp);
+    dw_transmit_begin(peer, datagram, partial, now_ns);
     size_t head = (size_t)(part->to - datagram->buf);
     uint32_t crc = dw_crc_of_head(peer->qp, datagram->buf, head);
-    for (unsigned i = 0; dw_crc_covers_payload(peer) && i < part->n; i++)
+    for (unsigned i = 0; peer->qp->crc && !partial && i < part->n; i++)
         crc = dw_crc32c(crc, part->iov[i].iov_base, part->iov[i].iov_len);
     dw_put_be32(part->to + payload, crc);
     iov[0] = (struct iovec){.iov_base = datagram->buf, .iov_len = head};
@@ -172,6 +174,11 @@ static uint32_t segment_bytes(const struct dw_work *work, uint32_t payload, unsi
     return dw_segment_header_bytes(&work->ddp) + (left < payload ? left : payload);
 }
 
+static uint32_t datagram_bytes(const struct dw_peer *peer, uint32_t segment)
+{
+    return dw_lead_bytes(peer) + segment + DW_CRC_BYTES;
+}
+
 /* How many of them the window and its credit let go now. */
 static unsigned allowed(const struct dw_peer *peer, const struct dw_work *work, uint32_t payload)
 {
@@ -181,7 +188,7 @@ static unsigned allowed(const struct dw_peer *peer, const struct dw_work *work, 
     if (count > room)
         count = room;
     for (; n < count; n++) {
-        planned += dw_llp_truesize(segment_bytes(work, payload, n));
+        planned += dw_llp_truesize(datagram_bytes(peer, segment_bytes(work, payload, n)));
         if (win->count + n && planned > win->credit_bytes)
             break;
     }
@@ -228,7 +235,7 @@ static int send_apart(struct dw_peer *peer, struct dw_work *work, uint32_t paylo
 static uint32_t stride_bytes(const struct dw_peer *peer, const struct dw_work *work,
                              uint32_t payload)
 {
-    return dw_lead_bytes(peer) + dw_segment_header_bytes(&work->ddp) + payload + DW_CRC_BYTES;
+    return datagram_bytes(peer, dw_segment_header_bytes(&work->ddp) + payload);
 }
 
 /* Datagrams of the next train: as many as go, shared out evenly among the trains it takes. */

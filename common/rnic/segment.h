@@ -28,9 +28,10 @@ void dw_segment_send(struct dw_peer *peer, struct dw_work *work, struct dw_datag
  */
 bool dw_send_train(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 
-/* A work that needs more than one datagram, all of it now. Small ones go as trains; large ones from where the data lies, and are copied, for when
- * one is lost, after that. 0; or, nothing was done: -EAGAIN (window, credit or pool do not allow
- * it), -EMSGSIZE (more than they will ever allow, or than is worth it). */
+/* A work that needs more than one datagram, all of it now. Small ones go as trains; large ones from
+ * where the data lies, and are copied, for when one is lost, after that. 0; or, nothing was done:
+ * -EAGAIN (window, credit or pool do not allow it), -EMSGSIZE (more than they will ever allow, or
+ * than is worth it). */
 int dw_send_several(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 
 #endif

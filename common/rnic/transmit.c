@@ -157,6 +157,7 @@ static void on_told(struct dw_peer *peer)
     peer->told_full = peer->qp->refuses_data;
     peer->ack_owed_datagrams = 0;
     peer->ack_owed_bytes = 0;
+    peer->ack_now = false;
     dw_list_remove(&peer->ack_link);
 }
 
@@ -191,12 +192,12 @@ int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n,
 
 /* ---- sequenced datagrams ---- */
 
-static void lead(struct dw_peer *peer, struct dw_datagram *datagram, uint8_t flags)
+static void lead(struct dw_peer *peer, struct dw_datagram *datagram, uint8_t flags, bool answers)
 {
-    /* What fills window or credit holds up the next: its acknowledgement is not to wait. */
-    bool ask =
-        datagram->ack_request || !dw_sendwin_may_send(&peer->sendwin, datagram->tx.truesize_bytes);
-    peer->ping_pong |= datagram->tx.sent_ns - peer->heard_ns < ANSWER_NS;
+    /* What fills window or credit holds up the next: its acknowledgement is not to wait; of an
+     * answer, the next answer brings it. */
+    bool filled = !dw_sendwin_may_send(&peer->sendwin, datagram->tx.truesize_bytes);
+    bool ask = datagram->ack_request || (filled && !answers);
     /* The room for an intro was fixed when the datagram was begun. */
     put_lead(peer, datagram->buf, DW_LLP_DATA, (uint8_t)(flags | (ask ? DW_LLP_ACK_REQUEST : 0)),
              datagram->tx.psn, datagram->intro);
@@ -218,22 +219,21 @@ static void send_finished(struct dw_peer *peer, struct dw_datagram *datagram)
         dw_transmit_refused(peer, datagram);
 }
 
-static void begin(struct dw_peer *peer, struct dw_datagram *datagram, uint8_t flags,
-                  uint64_t now_ns)
+void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, bool partial_crc,
+                       uint64_t now_ns)
 {
     datagram->tx.truesize_bytes = dw_llp_truesize(datagram->bytes + DW_CRC_BYTES);
     dw_sendwin_on_send(&peer->sendwin, &datagram->tx, now_ns);
-    lead(peer, datagram, flags);
-}
-
-void dw_transmit_begin_alone(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
-{
-    begin(peer, datagram, dw_crc_flag(peer), now_ns);
+    const bool answers = peer->unanswered && now_ns - peer->heard_ns < ANSWER_NS;
+    if (peer->unanswered)
+        peer->ping_pong = answers;
+    peer->unanswered = false;
+    lead(peer, datagram, partial_crc ? DW_LLP_PARTIAL_CRC : 0, answers);
 }
 
 void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
 {
-    begin(peer, datagram, 0, now_ns);
+    dw_transmit_begin(peer, datagram, false, now_ns);
     send_finished(peer, datagram);
     dw_peer_on_asked(peer, now_ns);
 }
@@ -247,7 +247,7 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
         if (!datagram->tx.lost)
             continue;
         dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
-        lead(peer, datagram, 0);
+        lead(peer, datagram, 0, false);
         peer->qp->counters.tx_resent_datagrams++;
         dw_peer_on_asked(peer, now_ns);
         send_finished(peer, datagram);

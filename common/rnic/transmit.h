@@ -57,28 +57,25 @@ uint32_t dw_lead_bytes(const struct dw_peer *peer);
 /* Writes them: all that is owed to the peer is acknowledged by a datagram that goes. */
 void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
                  uint32_t psn);
-/* The flag of a datagram whose one segment carries user data; without, the CRC covers that, too. */
-static inline uint8_t dw_crc_flag(const struct dw_peer *peer)
+/* The CRC of a datagram with this one segment does not cover its payload. */
+static inline bool dw_crc_is_partial(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
 {
-    return peer->ah->partial_crc ? DW_LLP_PARTIAL_CRC : 0;
+    const bool user_data = ddp->tagged || ddp->qn == DW_QN_SEND;
+    return peer->ah->partial_crc && user_data;
 }
-/* What the trailer of such a datagram will be, by what leads the payload. */
+/* The trailer as far as what leads the payload makes it. */
 static inline uint32_t dw_crc_of_head(const struct diwarp_qp *qp, const uint8_t *buf, size_t bytes)
 {
     return qp->crc ? dw_crc32c(0, buf, bytes) : 0;
-}
-/* It goes on over the payload. */
-static inline bool dw_crc_covers_payload(const struct dw_peer *peer)
-{
-    return peer->qp->crc && !peer->ah->partial_crc;
 }
 /* Appends the CRC over buf[0, bytes); returns the length with it. */
 uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes);
 /* Gives a new datagram its PSN and sends it; ownership goes to the send window. */
 void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
-/* Its first half, for who sends by itself: gives a datagram of final length, with one segment, its
- * PSN and writes all that leads that. */
-void dw_transmit_begin_alone(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
+/* Its first half, for who sends by itself: gives a datagram of final length its PSN and writes all
+ * that leads the segments. */
+void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, bool partial_crc,
+                       uint64_t now_ns);
 /* Not sent for want of socket buffer: as good as lost, and known to be. */
 void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);

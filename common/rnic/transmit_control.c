@@ -36,6 +36,7 @@ static void hold(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
     memcpy(held->buf, buf, bytes);
     dw_list_append(&qp->held_control, &held->link);
     qp->held_count++;
+    peer->told_full |= qp->refuses_data; /* it will be */
 }
 
 void dw_transmit_held(struct diwarp_qp *qp)

@@ -19,12 +19,17 @@
 /* From this on a datagram is gathered: one pass over the payload for the CRC, none for a copy. */
 #define GATHER_MIN_BYTES 16384
 
+/* All of a record is user data. */
+static bool covers_payload(const struct dw_peer *peer)
+{
+    return peer->qp->crc && !peer->ah->partial_crc;
+}
+
 /* Writes all that leads the payload of `range`; returns its length. */
 static uint32_t put_head(const struct dw_source *source, uint8_t *buf, struct dw_range range)
 {
     struct dw_peer *peer = source->peer;
     uint32_t lead = dw_lead_bytes(peer), length = range.end - range.start;
-    dw_put_lead(peer, buf, DW_LLP_RECORD, dw_crc_flag(peer), 0);
     struct dw_ddp_header ddp = {
         .tagged = true,
         .last = range.end == source->record.total,
@@ -32,6 +37,7 @@ static uint32_t put_head(const struct dw_source *source, uint8_t *buf, struct dw
         .stag = source->sink_stag,
         .to = source->sink_to + range.start,
     };
+    dw_put_lead(peer, buf, DW_LLP_RECORD, peer->ah->partial_crc ? DW_LLP_PARTIAL_CRC : 0, 0);
     struct dw_write_record wr = {
         .id = source->id, .offset = range.start, .total = source->record.total};
     uint8_t *segment = buf + lead;
@@ -47,7 +53,7 @@ static uint32_t build(const struct dw_source *source, uint8_t *buf, struct dw_ra
     uint32_t head = put_head(source, buf, range), length = range.end - range.start;
     const uint8_t *from = source->addr + range.start;
     uint32_t crc = dw_crc_of_head(source->peer->qp, buf, head);
-    if (dw_crc_covers_payload(source->peer))
+    if (covers_payload(source->peer))
         crc = dw_crc32c_copy(crc, buf + head, from, length);
     else
         dw_copy(buf + head, from, length);
@@ -63,7 +69,7 @@ static int send_gathered(const struct dw_source *source, struct dw_range range)
     uint32_t head = put_head(source, buf, range), length = range.end - range.start;
     const uint8_t *from = source->addr + range.start;
     uint32_t crc = dw_crc_of_head(peer->qp, buf, head);
-    if (dw_crc_covers_payload(peer))
+    if (covers_payload(peer))
         crc = dw_crc32c(crc, from, length);
     dw_put_be32(trailer, crc);
     struct iovec iov[] = {

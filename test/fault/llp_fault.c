@@ -306,10 +306,16 @@ static bool fault_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
     return told;
 }
 
-static uint32_t fault_path_mtu(struct dw_llp *llp, const struct dw_llp_addr *to)
+/* What it damages does not stay in memory. */
+static void fault_query_path(struct dw_llp *llp, const struct dw_llp_addr *to,
+                             struct dw_llp_path *path)
 {
-    struct dw_llp *inner = ((struct fault *)llp)->inner;
-    return inner->ops->path_mtu ? inner->ops->path_mtu(inner, to) : 0;
+    const struct fault *fault = (struct fault *)llp;
+    *path = (struct dw_llp_path){0};
+    if (fault->inner->ops->query_path) {
+        fault->inner->ops->query_path(fault->inner, to, path);
+    }
+    path->loops_back &= fault->plan.corrupt == 0;
 }
 
 static void fault_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
@@ -359,7 +365,7 @@ static const struct dw_llp_ops fault_ops = {
     .send = fault_send,
     .recv = fault_recv,
     .icmp = fault_icmp,
-    .path_mtu = fault_path_mtu,
+    .query_path = fault_query_path,
     .doubt = fault_doubt,
     .close = fault_close,
     .query_memory = fault_query_memory,
@@ -378,7 +384,6 @@ int dw_fault_wrap(struct dw_llp *inner, const struct dw_fault_plan *plan, uint64
     }
     fault->llp = *inner;
     fault->llp.ops = &fault_ops;
-    fault->llp.loops_back = inner->loops_back && plan->corrupt == 0;
     fault->inner = inner;
     fault->plan = *plan;
     fault->now_ns = now_ns ? now_ns : monotonic_ns;

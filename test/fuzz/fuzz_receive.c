@@ -419,7 +419,8 @@ static void deliver(struct input *in)
     }
     if (choice & 0x40) /* cut short */
         bytes = take(in, 2) % (bytes + 1);
-    dw_put_be32(llp->datagram + bytes, dw_crc32c(0, llp->datagram, covered_bytes(llp->datagram, bytes)));
+    dw_put_be32(llp->datagram + bytes,
+                dw_crc32c(0, llp->datagram, covered_bytes(llp->datagram, bytes)));
     llp->bytes = bytes + DW_CRC_BYTES;
     llp->segment_bytes = choice & 0x80 ? 1 + take(in, 2) : llp->bytes; /* else a train */
     llp->waiting = true;

@@ -188,7 +188,8 @@ static void report(const struct census *c)
            (unsigned long long)c->datagrams, (unsigned long long)c->bytes,
            (unsigned long long)c->foreign, (unsigned long long)c->malformed,
            (unsigned long long)c->intros, (unsigned long long)c->without_crc,
-           (unsigned long long)c->partial_crc, (unsigned long long)c->record_bytes, (unsigned long long)c->sends_by_tag[FIN_TAG]);
+           (unsigned long long)c->partial_crc, (unsigned long long)c->record_bytes,
+           (unsigned long long)c->sends_by_tag[FIN_TAG]);
     for (int i = 0; i < DW_LLP_TYPES; i++)
         print_count("datagram", type_names[i], c->types[i]);
     for (int i = 0; i < OPCODES; i++)

@@ -332,11 +332,15 @@ static bool sim_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
     return told;
 }
 
-static uint32_t sim_path_mtu(struct dw_llp *llp, const struct dw_llp_addr *to)
+static void sim_query_path(struct dw_llp *llp, const struct dw_llp_addr *to,
+                           struct dw_llp_path *path)
 {
     const struct sim_endpoint *endpoint = endpoint_of(llp);
     (void)to;
-    return endpoint->knows_mtu ? endpoint->net->path_mtu_bytes : 0;
+    *path = (struct dw_llp_path){
+        .mtu_bytes = endpoint->knows_mtu ? endpoint->net->path_mtu_bytes : 0,
+        .loops_back = endpoint->net->loops_back,
+    };
 }
 
 /* There is one way only. */
@@ -364,7 +368,7 @@ static const struct dw_llp_ops sim_ops = {
     .send = sim_send,
     .recv = sim_recv,
     .icmp = sim_icmp,
-    .path_mtu = sim_path_mtu,
+    .query_path = sim_query_path,
     .doubt = sim_doubt,
     .close = sim_close,
 };
