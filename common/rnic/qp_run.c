@@ -29,6 +29,8 @@
 #define STARVED_RETRY_NS 1000000
 /* Acknowledgements and grants that wait for a full socket. */
 #define FULL_RETRY_NS 100000
+/* Within a ping-pong nothing takes longer. */
+#define PING_PONG_NS 1000000
 /* Of what comes back for datagrams, in one run: each walks the handles. */
 #define ICMP_PER_RUN 8
 /* Receive calls in one run that may bring nothing but acknowledgements. */
@@ -43,9 +45,6 @@ static void flush_all(struct diwarp_qp *qp, uint64_t now_ns)
         dw_send_flush(dw_container(it, struct dw_peer, flush_link), now_ns);
     }
 }
-
-/* Within a ping-pong nothing takes longer. */
-#define PING_PONG_NS 1000000
 
 /* The application is about to be handed what came, and answered the peer right away the last time:
  * that would acknowledge it, too. */
