@@ -9,6 +9,7 @@
 #include "benchmarks/mpi_bench.h"
 #include "benchmarks/options.h"
 #include "benchmarks/samples.h"
+#include "benchmarks/turns.h"
 
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ struct bench {
     char *tx, *rx;       /* rx: one place for each message of the window */
     double *times;       /* rank 0's are what counts */
     double last_end;
+    struct turns turns;
     MPI_Request requests[2 * MAX_WINDOW];
 };
 
@@ -168,25 +170,37 @@ static void latency(struct bench *b, int bytes)
 {
     int trips = bytes <= 65536 ? 100 : 10, n = b->opt.samples;
 
-    /* Against the barriers, and the time slices of a crowded machine. */
-    if (b->pairs > 1)
+    /* Against the barriers, and the time slices of a crowded machine; in turns, the sleep. */
+    if (b->pairs > 1 || (turns_taken(&b->turns) && bytes <= 8192))
         trips *= 10;
+    turns_begin(&b->turns);
     new_data(b, bytes);
     round_trips(b, bytes, 2 * trips);
     check_data(b, b->rx, bytes, 0, "a first message");
     new_data(b, bytes);
     begin_samples(b);
+    turns_end(&b->turns);
     for (int i = 0; i < n; i++) {
+        turns_begin(&b->turns);
+        if (turns_taken(&b->turns)) {
+            round_trips(b, bytes, trips);
+            begin_samples(b);
+        }
         round_trips(b, bytes, trips);
         b->times[i] = end_sample(b) / (2 * trips) * 1e6;
+        turns_end(&b->turns);
     }
+    turns_begin(&b->turns);
     check_data(b, b->rx, bytes, 0, "a last message");
+    if (b->rank == 0 && turns_taken(&b->turns))
+        samples_print_each(b->times, n, 1, 0);
     samples_sort(b->times, n);
     if (b->rank == 0)
         printf("latency bytes=%d pairs=%d us=%.3f min_us=%.3f p90_us=%.3f samples=%d\n", bytes,
                b->pairs, samples_quantile(b->times, n, 0.5), b->times[0],
                samples_quantile(b->times, n, 0.9), n);
     fflush(stdout);
+    turns_end(&b->turns);
 }
 
 static void check_window(const struct bench *b, int bytes, int window, unsigned senders,
@@ -214,12 +228,14 @@ struct window_times {
     double cpu_seconds; /* of all ranks, for one window */
 };
 
-/* Fills rank 0's b->times with the sorted seconds per window of all pairs. */
+/* Fills rank 0's b->times with the seconds per window of all pairs. Its last turn is to be ended.
+ */
 static struct window_times time_windows(struct bench *b, int bytes, int window, unsigned senders)
 {
     struct window_times t;
     int n = b->opt.samples;
 
+    turns_begin(&b->turns);
     new_data(b, bytes);
     b->apart = !b->opt.one_buffer;
     (void)timed_windows(b, bytes, window, senders, 2);
@@ -228,14 +244,32 @@ static struct window_times time_windows(struct bench *b, int bytes, int window, 
     t.windows = windows_per_sample(b, bytes, window, senders);
     new_data(b, bytes);
     begin_samples(b);
-    t.cpu_seconds = samples_cpu_seconds();
-    for (int i = 0; i < n; i++)
+    turns_end(&b->turns);
+    t.cpu_seconds = 0;
+    for (int i = 0; i < n; i++) {
+        turns_begin(&b->turns);
+        if (turns_taken(&b->turns)) {
+            (void)timed_windows(b, bytes, window, senders, t.windows);
+            begin_samples(b);
+        }
+        double cpu_seconds = samples_cpu_seconds();
         b->times[i] = timed_windows(b, bytes, window, senders, t.windows) / t.windows;
-    t.cpu_seconds = (samples_cpu_seconds() - t.cpu_seconds) / n / t.windows;
+        t.cpu_seconds += samples_cpu_seconds() - cpu_seconds;
+        turns_end(&b->turns);
+    }
+    turns_begin(&b->turns);
+    t.cpu_seconds /= n * t.windows;
     check_window(b, bytes, window, senders, "a last window's message");
     mpi_bench_reduce(&t.cpu_seconds, 1, MPI_SUM);
-    samples_sort(b->times, n);
     return t;
+}
+
+/* `amount` of something in a window; rank 0 prints how much in a second, of each sample. */
+static void end_windows(struct bench *b, double amount)
+{
+    if (b->rank == 0 && turns_taken(&b->turns))
+        samples_print_each(b->times, b->opt.samples, amount, 1);
+    samples_sort(b->times, b->opt.samples);
 }
 
 static void stream(struct bench *b, int bytes, unsigned senders, const char *direction)
@@ -244,6 +278,7 @@ static void stream(struct bench *b, int bytes, unsigned senders, const char *dir
     struct window_times t = time_windows(b, bytes, window, senders);
     double moved = (double)bytes * window * (senders == BI ? 2 : 1) * b->pairs / 1e6;
 
+    end_windows(b, moved);
     if (b->rank == 0)
         printf("stream bytes=%d window=%d pairs=%d direction=%s MBps=%.1f max_MBps=%.1f "
                "p10_MBps=%.1f cpu_s_per_GB=%.4f samples=%d windows=%d\n",
@@ -251,6 +286,7 @@ static void stream(struct bench *b, int bytes, unsigned senders, const char *dir
                moved / b->times[0], moved / samples_quantile(b->times, n, 0.9),
                t.cpu_seconds / moved * 1e3, n, t.windows);
     fflush(stdout);
+    turns_end(&b->turns);
 }
 
 static void rate(struct bench *b, int bytes)
@@ -259,12 +295,14 @@ static void rate(struct bench *b, int bytes)
     struct window_times t = time_windows(b, bytes, window, UNI);
     double messages = window * b->pairs / 1e6;
 
+    end_windows(b, messages);
     if (b->rank == 0)
         printf("rate bytes=%d window=%d pairs=%d Mmsgps=%.4f max_Mmsgps=%.4f p10_Mmsgps=%.4f "
                "samples=%d windows=%d\n",
                bytes, window, b->pairs, messages / samples_quantile(b->times, n, 0.5),
                messages / b->times[0], messages / samples_quantile(b->times, n, 0.9), n, t.windows);
     fflush(stdout);
+    turns_end(&b->turns);
 }
 
 static void allocate(struct bench *b)
@@ -321,6 +359,7 @@ int main(int argc, char **argv)
         rc = 2;
     } else {
         allocate(&b);
+        turns_open(&b.turns, b.rank == 0);
         run(&b);
     }
     free(b.tx);

@@ -46,21 +46,21 @@ noinst_PROGRAMS += benchmarks/raw_sockets benchmarks/latency_bandwidth benchmark
 
 benchmarks_raw_sockets_SOURCES = benchmarks/raw_sockets.c benchmarks/raw_link.c \
 	benchmarks/raw_link.h benchmarks/raw_server.c benchmarks/raw_server.h \
-	benchmarks/options.h benchmarks/samples.h
+	benchmarks/options.h benchmarks/samples.h benchmarks/turns.c benchmarks/turns.h
 benchmarks_raw_sockets_LDADD =
 
 benchmarks_latency_bandwidth_SOURCES = benchmarks/latency_bandwidth.c benchmarks/mpi_bench.h \
-	benchmarks/options.h benchmarks/samples.h
+	benchmarks/options.h benchmarks/samples.h benchmarks/turns.c benchmarks/turns.h
 benchmarks_latency_bandwidth_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 benchmarks_latency_bandwidth_LDADD = $(MPI_LIBS)
 
 benchmarks_one_sided_SOURCES = benchmarks/one_sided.c benchmarks/mpi_bench.h benchmarks/options.h \
-	benchmarks/samples.h
+	benchmarks/samples.h benchmarks/turns.c benchmarks/turns.h
 benchmarks_one_sided_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 benchmarks_one_sided_LDADD = $(MPI_LIBS)
 
 benchmarks_collectives_SOURCES = benchmarks/collectives.c benchmarks/mpi_bench.h \
-	benchmarks/options.h benchmarks/samples.h
+	benchmarks/options.h benchmarks/samples.h benchmarks/turns.c benchmarks/turns.h
 benchmarks_collectives_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 benchmarks_collectives_LDADD = $(MPI_LIBS)
 

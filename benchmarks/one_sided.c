@@ -11,6 +11,7 @@
 #include "benchmarks/mpi_bench.h"
 #include "benchmarks/options.h"
 #include "benchmarks/samples.h"
+#include "benchmarks/turns.h"
 
 #include <unistd.h>
 
@@ -28,10 +29,12 @@ struct options {
     struct size_list latency, stream;
     int window;
     int samples;
+    bool put, get;
 };
 
 struct bench {
     struct options opt;
+    struct turns turns;
     MPI_Win win;
     char *exposed; /* this rank's part of the window */
     char *local;   /* the origin's data */
@@ -51,11 +54,11 @@ static bool parse_options(int argc, char **argv, struct options *opt)
     bool ok = true;
     int c;
 
-    *opt = (struct options){.window = 64, .samples = 101};
+    *opt = (struct options){.window = 64, .samples = 101, .put = true, .get = true};
     (void)options_sizes("8,1024,8192,65536", 1, &opt->latency);
     (void)options_sizes("1048576", 1, &opt->stream);
     opterr = 0;
-    while (ok && (c = getopt(argc, argv, "l:s:w:r:")) != -1) {
+    while (ok && (c = getopt(argc, argv, "l:s:w:r:o:")) != -1) {
         if (c == 'l')
             ok = options_sizes(optarg, 1, &opt->latency);
         else if (c == 's')
@@ -64,7 +67,11 @@ static bool parse_options(int argc, char **argv, struct options *opt)
             ok = options_number(optarg, 1, MAX_WINDOW, &opt->window);
         else if (c == 'r')
             ok = options_number(optarg, 1, 100000, &opt->samples);
-        else
+        else if (c == 'o') {
+            opt->put = strcmp(optarg, "get") != 0;
+            opt->get = strcmp(optarg, "put") != 0;
+            ok = opt->put != opt->get;
+        } else
             ok = false;
     }
     return ok && optind == argc;
@@ -103,29 +110,35 @@ static int repeats_of(const struct bench *b, const struct action *a)
     }
 }
 
-/* Fills b->times with the sorted seconds per repeat. */
-static void measure(struct bench *b, const struct action *a, size_t all)
+/* Returns how often it is repeated within a sample. */
+static int get_ready(struct bench *b, const struct action *a, size_t all)
 {
-    int repeats, n = b->opt.samples;
-
     mpi_bench_fill(b->local, all, FIRST_PUT);
     once(b, a);
     if (!a->put)
         mpi_bench_check(b->local, all, HELD, "a first MPI_Get");
-    repeats = repeats_of(b, a);
+    int repeats = repeats_of(b, a);
     mpi_bench_fill(b->local, all, LAST_PUT);
-    for (int i = 0; i < n; i++)
-        b->times[i] = timed(b, a, repeats) / repeats;
-    if (!a->put)
-        mpi_bench_check(b->local, all, HELD, "a last MPI_Get");
-    samples_sort(b->times, n);
+    return repeats;
+}
+
+/* Seconds per repeat. */
+static double sample(const struct bench *b, const struct action *a, int repeats)
+{
+    if (turns_taken(&b->turns))
+        (void)timed(b, a, repeats);
+    return timed(b, a, repeats) / repeats;
 }
 
 static void print_figure(const struct bench *b, const struct action *a, bool stream)
 {
     int n = b->opt.samples;
-    double median = samples_quantile(b->times, n, 0.5), p90 = samples_quantile(b->times, n, 0.9);
     double moved = (double)a->bytes * a->count / 1e6;
+
+    if (turns_taken(&b->turns))
+        samples_print_each(b->times, n, stream ? moved : 1e6, stream);
+    samples_sort(b->times, n);
+    double median = samples_quantile(b->times, n, 0.5), p90 = samples_quantile(b->times, n, 0.9);
 
     if (stream)
         printf("%s_stream bytes=%d window=%d MBps=%.1f max_MBps=%.1f p10_MBps=%.1f samples=%d\n",
@@ -146,21 +159,38 @@ static void figure(struct bench *b, int rank, bool put, int bytes, bool stream)
         a.count = options_window(b->opt.window, bytes);
     size_t all = (size_t)bytes * (size_t)a.count;
 
+    int repeats = 0;
+
+    /* The target waits in the barriers, and so within MPI. */
+    turns_begin(&b->turns);
     if (rank == TARGET) {
         mpi_bench_fill(b->exposed, all, HELD);
         MPI_Win_sync(b->win);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank != TARGET) {
-        measure(b, &a, all);
-        print_figure(b, &a, stream);
+    if (rank != TARGET)
+        repeats = get_ready(b, &a, all);
+    MPI_Barrier(MPI_COMM_WORLD);
+    turns_end(&b->turns);
+    for (int i = 0; i < b->opt.samples; i++) {
+        turns_begin(&b->turns);
+        if (rank != TARGET)
+            b->times[i] = sample(b, &a, repeats);
+        MPI_Barrier(MPI_COMM_WORLD);
+        turns_end(&b->turns);
     }
+    turns_begin(&b->turns);
+    if (rank != TARGET && !put)
+        mpi_bench_check(b->local, all, HELD, "a last MPI_Get");
+    if (rank != TARGET)
+        print_figure(b, &a, stream);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == TARGET) {
         MPI_Win_sync(b->win);
         mpi_bench_check(b->exposed, all, put ? LAST_PUT : HELD,
                         put ? "a last MPI_Put" : "a window that was only read");
     }
+    turns_end(&b->turns);
 }
 
 /* The least seconds of half a round trip by messages. */
@@ -213,10 +243,11 @@ static void run(struct bench *b, int rank)
     MPI_Win_create(b->exposed, (MPI_Aint)b->bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &b->win);
     MPI_Win_lock_all(0, b->win);
     check_transport(b, rank);
-    for (int put = 1; put >= 0; put--)
+    turns_open(&b->turns, rank != TARGET);
+    for (int put = opt->put; put >= !opt->get; put--)
         for (int i = 0; i < opt->latency.count; i++)
             figure(b, rank, put, opt->latency.bytes[i], false);
-    for (int put = 1; put >= 0; put--)
+    for (int put = opt->put; put >= !opt->get; put--)
         for (int i = 0; i < opt->stream.count; i++)
             figure(b, rank, put, opt->stream.bytes[i], true);
     MPI_Win_unlock_all(b->win);
@@ -238,8 +269,9 @@ int main(int argc, char **argv)
         if (rank == 0)
             fprintf(stderr,
                     "usage: mpirun -np 2 %s [-l LATENCY_SIZES] [-s STREAM_SIZES] [-w WINDOW]\n"
-                    "       [-r SAMPLES]\n"
-                    "  sizes: comma separated, in bytes, or none; WINDOW: operations in a flush\n",
+                    "       [-r SAMPLES] [-o put|get]\n"
+                    "  sizes: comma separated, in bytes, or none; WINDOW: operations in a flush;\n"
+                    "  -o: MPI_Put or MPI_Get only\n",
                     argv[0]);
         rc = 2;
     } else {

@@ -96,17 +96,32 @@ void raw_exchange(int fd, const struct raw_request *r, uint64_t end, struct raw_
     }
 }
 
+/* Before sample `i`, and after it: the first has a turn to itself, two of the others share one. */
+static void before_sample(struct turns *turns, uint64_t i)
+{
+    if (i == 0 || i % 2)
+        turns_begin(turns);
+}
+
+static void after_sample(struct turns *turns, uint64_t i)
+{
+    if (i % 2 == 0)
+        turns_end(turns);
+}
+
 /* The server's half, one sample after the other; returns the CPU time of all after the first. */
-static double exchange(int fd, const struct raw_request *r)
+static double exchange(int fd, const struct raw_request *r, struct turns *turns)
 {
     struct raw_exchange x = {.from = raw_memory_get(r->memory_bytes),
                              .into = raw_memory_get(r->memory_bytes)};
     double cpu = 0;
 
-    for (uint64_t i = 1; i <= (uint64_t)r->samples + 1; i++) {
-        raw_exchange(fd, r, i * r->sample_bytes, &x);
-        if (i == 1)
+    for (uint64_t i = 0; i <= r->samples; i++) {
+        before_sample(turns, i);
+        raw_exchange(fd, r, (i + 1) * r->sample_bytes, &x);
+        if (i == 0)
             cpu = samples_cpu_seconds();
+        after_sample(turns, i);
     }
     cpu = samples_cpu_seconds() - cpu;
     raw_memory_put(&x.from);
@@ -114,22 +129,27 @@ static double exchange(int fd, const struct raw_request *r)
     return cpu;
 }
 
-static void echo(int fd, const struct raw_request *r)
+static void echo(int fd, const struct raw_request *r, struct turns *turns)
 {
-    for (uint32_t i = 0; i < r->trips; i++) {
-        raw_receive_bytes(fd, r->bytes);
-        raw_send_message(fd, r);
+    for (uint64_t i = 0; i <= r->samples; i++) {
+        before_sample(turns, i);
+        for (uint32_t trip = 0; trip < r->trips; trip++) {
+            raw_receive_bytes(fd, r->bytes);
+            raw_send_message(fd, r);
+        }
+        after_sample(turns, i);
     }
 }
 
 /* Tells its total whenever a quarter of the window has come, and at each sample's end. Returns the
  * CPU time of all samples after the first. */
-static double sink_datagrams(int fd, const struct raw_request *r)
+static double sink_datagrams(int fd, const struct raw_request *r, struct turns *turns)
 {
     uint64_t sample = r->sample_bytes, end = sample * (r->samples + 1), got = 0, told = 0;
     struct raw_memory into = raw_memory_get(r->memory_bytes);
     double cpu = 0;
 
+    before_sample(turns, 0);
     while (got < end) {
         uint64_t before = got / sample;
         got += raw_spin_recv(fd, raw_memory_next(&into), PLACE_BYTES);
@@ -140,20 +160,27 @@ static double sink_datagrams(int fd, const struct raw_request *r)
             continue;
         raw_spin_send(fd, &got, sizeof got);
         told = got;
+        if (sample_ended) {
+            after_sample(turns, before);
+            if (got < end)
+                before_sample(turns, before + 1);
+        }
     }
     cpu = samples_cpu_seconds() - cpu;
     raw_memory_put(&into);
     return cpu;
 }
 
-static double sink_bytes(int fd, const struct raw_request *r)
+static double sink_bytes(int fd, const struct raw_request *r, struct turns *turns)
 {
     double cpu = 0;
     for (uint32_t i = 0; i <= r->samples; i++) {
+        before_sample(turns, i);
         raw_receive_bytes(fd, r->sample_bytes);
         if (i == 0)
             cpu = samples_cpu_seconds();
         raw_spin_send(fd, &i, sizeof i);
+        after_sample(turns, i);
     }
     return samples_cpu_seconds() - cpu;
 }
@@ -205,7 +232,7 @@ static bool valid(const struct raw_request *r)
            r->socket_bytes <= RAW_SOCKET_BYTES && r->memory_bytes <= RAW_MEMORY_MAX;
 }
 
-void raw_serve(int control)
+void raw_serve(int control, struct turns *turns)
 {
     for (;;) {
         struct raw_request r;
@@ -221,12 +248,14 @@ void raw_serve(int control)
         if (fd < 0)
             continue;
         if (r.what == RAW_ROUND_TRIPS)
-            echo(fd, &r);
+            echo(fd, &r, turns);
         else if (r.what == RAW_EXCHANGE)
-            cpu = exchange(fd, &r);
+            cpu = exchange(fd, &r, turns);
         else
-            cpu = r.protocol == RAW_UDP ? sink_datagrams(fd, &r) : sink_bytes(fd, &r);
+            cpu = r.protocol == RAW_UDP ? sink_datagrams(fd, &r, turns) : sink_bytes(fd, &r, turns);
         raw_tell(control, &cpu, sizeof cpu);
         close(fd);
+        turns_begin(turns);
+        turns_end(turns);
     }
 }

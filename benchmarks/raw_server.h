@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "benchmarks/turns.h"
+
 #define RAW_DATAGRAM_BYTES 65000
 #define RAW_CHUNK_BYTES    (256 << 10) /* of one call for TCP */
 #define RAW_SOCKET_BYTES   (2 << 20)
@@ -23,12 +25,13 @@ enum { RAW_ROUND_TRIPS, RAW_STREAM, RAW_EXCHANGE, RAW_END };
 struct raw_request {
     uint32_t magic, what, protocol;
     uint32_t bytes; /* of a message of a round trip, with headers */
-    uint32_t trips; /* in all */
+    uint32_t trips; /* of a sample */
     uint32_t window, segment, train, gso;
-    uint32_t sample_bytes, samples; /* one more, to warm up, comes first */
-    uint32_t socket_bytes;          /* 0: as the kernel has it */
-    uint32_t port;                  /* of the client's UDP socket */
-    uint32_t memory_bytes;          /* datagrams' data is spread over; 0: all in raw_buffer */
+    uint32_t sample_bytes;
+    uint32_t samples;      /* one more, to warm up, comes first; in turns two make a turn */
+    uint32_t socket_bytes; /* 0: as the kernel has it */
+    uint32_t port;         /* of the client's UDP socket */
+    uint32_t memory_bytes; /* datagrams' data is spread over; 0: all in raw_buffer */
 };
 
 struct raw_reply {
@@ -67,6 +70,6 @@ struct raw_exchange {
 void raw_exchange(int fd, const struct raw_request *r, uint64_t end, struct raw_exchange *x);
 
 /* Serves one client until it has had enough. */
-void raw_serve(int control);
+void raw_serve(int control, struct turns *turns);
 
 #endif

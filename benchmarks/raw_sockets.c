@@ -39,7 +39,8 @@ struct options {
     int samples;
     int sample_bytes; /* streamed per sample and direction; 0 for no streams */
     int memory_bytes; /* of UDP's streams; 0: one hot buffer */
-    bool both;        /* streams in both directions, too */
+    bool uni, bi;     /* streams in one direction, in both */
+    bool gso, large;  /* UDP's in one direction in trains, in single datagrams */
     struct raw_address own, listen, connect;
     bool listens, connects;
 };
@@ -48,6 +49,7 @@ struct client {
     struct options opt;
     int control;
     double *times;
+    struct turns turns;
 };
 
 static const char *const protocol_names[] = {"udp", "tcp"};
@@ -139,6 +141,22 @@ static double finish(const struct client *c, int fd)
     return cpu;
 }
 
+/* Samples that are taken: in turns, each is preceded by one that does not count. */
+static uint32_t samples_taken(const struct client *c)
+{
+    return (uint32_t)c->opt.samples * (turns_taken(&c->turns) ? 2 : 1);
+}
+
+/* There is nothing to measure: the others have their turns. */
+static void let_pass(struct client *c)
+{
+    turns_end(&c->turns);
+    for (int i = 0; i <= c->opt.samples; i++) {
+        turns_begin(&c->turns);
+        turns_end(&c->turns);
+    }
+}
+
 static double round_trips(int fd, const struct raw_request *r, int count)
 {
     double begin = samples_now();
@@ -149,7 +167,7 @@ static double round_trips(int fd, const struct raw_request *r, int count)
     return samples_now() - begin;
 }
 
-static void latency(const struct client *c, uint32_t protocol, int bytes)
+static void latency(struct client *c, uint32_t protocol, int bytes)
 {
     int n = c->opt.samples, trips = bytes > LONG_BYTES ? LONG_TRIPS : SHORT_TRIPS;
     int payload = protocol == RAW_UDP ? RAW_DATAGRAM_BYTES - c->opt.header : INT32_MAX;
@@ -157,24 +175,37 @@ static void latency(const struct client *c, uint32_t protocol, int bytes)
     struct raw_request r = {.what = RAW_ROUND_TRIPS,
                             .protocol = protocol,
                             .bytes = (uint32_t)bytes + (uint32_t)(parts * c->opt.header),
-                            .trips = (uint32_t)trips * (uint32_t)(n + 1),
+                            .trips = (uint32_t)trips,
+                            .samples = samples_taken(c),
                             .window = (uint32_t)c->opt.window,
                             .socket_bytes = protocol == RAW_UDP ? RAW_SOCKET_BYTES : 0};
 
+    turns_begin(&c->turns);
     if (protocol == RAW_UDP && r.bytes > r.window) {
         printf("latency protocol=udp bytes=%d unsupported=1\n", bytes);
+        let_pass(c);
         return;
     }
     int fd = ask(c, &r);
     (void)round_trips(fd, &r, trips);
-    for (int i = 0; i < n; i++)
+    turns_end(&c->turns);
+    for (int i = 0; i < n; i++) {
+        turns_begin(&c->turns);
+        if (turns_taken(&c->turns))
+            (void)round_trips(fd, &r, trips);
         c->times[i] = round_trips(fd, &r, trips) / (2 * trips) * 1e6;
+        turns_end(&c->turns);
+    }
+    turns_begin(&c->turns);
     (void)finish(c, fd);
+    if (turns_taken(&c->turns))
+        samples_print_each(c->times, n, 1, 0);
     samples_sort(c->times, n);
     printf("latency protocol=%s bytes=%d header=%d us=%.3f min_us=%.3f p90_us=%.3f samples=%d\n",
            protocol_names[protocol], bytes, c->opt.header, samples_quantile(c->times, n, 0.5),
            c->times[0], samples_quantile(c->times, n, 0.9), n);
     fflush(stdout);
+    turns_end(&c->turns);
 }
 
 struct progress {
@@ -225,7 +256,9 @@ struct stream_figure {
     double cpu_seconds;       /* of a sample, both processes */
 };
 
-static bool stream(const struct client *c, struct raw_request *r, struct stream_figure *figure)
+/* `payload` is that of a sample. False: it cannot be measured here. */
+static bool stream(struct client *c, struct raw_request *r, double payload,
+                   struct stream_figure *figure)
 {
     struct progress p = {0};
     int fd, n = c->opt.samples;
@@ -234,22 +267,34 @@ static bool stream(const struct client *c, struct raw_request *r, struct stream_
     const bool exchanges = r->what == RAW_EXCHANGE;
     r->memory_bytes = r->protocol == RAW_UDP ? (uint32_t)c->opt.memory_bytes : 0;
     r->sample_bytes = (uint32_t)c->opt.sample_bytes;
-    r->samples = (uint32_t)n;
+    r->samples = samples_taken(c);
+    turns_begin(&c->turns);
     fd = ask(c, r);
-    if (fd < 0)
+    if (fd < 0) {
+        let_pass(c);
         return false;
+    }
     r->train = r->train < r->window ? r->train : r->window / r->segment * r->segment;
     p.from = raw_memory_get(exchanges ? 0 : r->memory_bytes);
     p.exchange.from = raw_memory_get(exchanges ? r->memory_bytes : 0);
     p.exchange.into = raw_memory_get(exchanges ? r->memory_bytes : 0);
     stream_sample(fd, r, &p);
+    turns_end(&c->turns);
     cpu = samples_cpu_seconds();
     for (int i = 0; i < n; i++) {
+        turns_begin(&c->turns);
+        if (turns_taken(&c->turns))
+            stream_sample(fd, r, &p);
         double begin = samples_now();
         stream_sample(fd, r, &p);
         c->times[i] = samples_now() - begin;
+        turns_end(&c->turns);
     }
-    cpu = samples_cpu_seconds() - cpu + finish(c, fd);
+    cpu = samples_cpu_seconds() - cpu;
+    turns_begin(&c->turns);
+    cpu += finish(c, fd);
+    if (turns_taken(&c->turns))
+        samples_print_each(c->times, n, payload / 1e6, 1);
     raw_memory_put(&p.from);
     raw_memory_put(&p.exchange.from);
     raw_memory_put(&p.exchange.into);
@@ -257,7 +302,8 @@ static bool stream(const struct client *c, struct raw_request *r, struct stream_
     *figure = (struct stream_figure){.median = samples_quantile(c->times, n, 0.5),
                                      .best = c->times[0],
                                      .p90 = samples_quantile(c->times, n, 0.9),
-                                     .cpu_seconds = cpu / n};
+                                     .cpu_seconds = cpu / r->samples};
+    turns_end(&c->turns);
     return true;
 }
 
@@ -270,7 +316,7 @@ static void print_stream(const struct stream_figure *f, double payload, int samp
     fflush(stdout);
 }
 
-static void stream_udp(const struct client *c, bool gso)
+static void stream_udp(struct client *c, bool gso)
 {
     int segment = gso ? c->opt.segment : RAW_DATAGRAM_BYTES,
         segments = RAW_DATAGRAM_BYTES / segment;
@@ -282,19 +328,19 @@ static void stream_udp(const struct client *c, bool gso)
                             .window = (uint32_t)c->opt.window,
                             .socket_bytes = RAW_SOCKET_BYTES};
     struct stream_figure figure;
+    const double payload = (double)(segment - c->opt.header) / segment * c->opt.sample_bytes;
 
     r.train = r.segment * (uint32_t)(segments < MAX_SEGMENTS ? segments : MAX_SEGMENTS);
-    if (!stream(c, &r, &figure)) {
+    if (!stream(c, &r, payload, &figure)) {
         printf("stream protocol=udp mode=%s unsupported=1\n", mode);
         return;
     }
     printf("stream protocol=udp mode=%s segment=%d header=%d window=%u", mode, segment,
            c->opt.header, r.window);
-    print_stream(&figure, (double)(segment - c->opt.header) / segment * c->opt.sample_bytes,
-                 c->opt.samples);
+    print_stream(&figure, payload, c->opt.samples);
 }
 
-static void exchange_udp(const struct client *c)
+static void exchange_udp(struct client *c)
 {
     struct raw_request r = {.what = RAW_EXCHANGE,
                             .protocol = RAW_UDP,
@@ -303,29 +349,28 @@ static void exchange_udp(const struct client *c)
                             .window = (uint32_t)c->opt.window,
                             .socket_bytes = RAW_SOCKET_BYTES};
     struct stream_figure figure;
+    const double payload =
+        2.0 * (RAW_DATAGRAM_BYTES - c->opt.header) / RAW_DATAGRAM_BYTES * c->opt.sample_bytes;
 
-    if (!stream(c, &r, &figure)) {
+    if (!stream(c, &r, payload, &figure)) {
         printf("stream protocol=udp mode=large direction=bi unsupported=1\n");
         return;
     }
     printf("stream protocol=udp mode=large direction=bi segment=%u header=%d window=%u", r.segment,
            c->opt.header, r.window);
-    print_stream(&figure,
-                 2.0 * (RAW_DATAGRAM_BYTES - c->opt.header) / RAW_DATAGRAM_BYTES *
-                     c->opt.sample_bytes,
-                 c->opt.samples);
+    print_stream(&figure, payload, c->opt.samples);
 }
 
 /* The kernel's own tuning of the socket buffers, or a fixed large size, whichever is better. */
-static void stream_tcp(const struct client *c)
+static void stream_tcp(struct client *c)
 {
     struct stream_figure tuned, large;
     struct raw_request r = {.what = RAW_STREAM, .protocol = RAW_TCP, .segment = 1};
     bool better;
 
-    (void)stream(c, &r, &tuned);
+    (void)stream(c, &r, c->opt.sample_bytes, &tuned);
     r.socket_bytes = RAW_SOCKET_BYTES;
-    (void)stream(c, &r, &large);
+    (void)stream(c, &r, c->opt.sample_bytes, &large);
     better = large.median < tuned.median;
     printf("stream protocol=tcp mode=stream buffers=%s header=0", better ? "large" : "default");
     print_stream(better ? &large : &tuned, c->opt.sample_bytes, c->opt.samples);
@@ -338,11 +383,12 @@ static void measure(struct client *c)
     for (uint32_t protocol = RAW_UDP; protocol <= RAW_TCP; protocol++)
         for (int i = 0; c->opt.protocol[protocol] && i < c->opt.latency.count; i++)
             latency(c, protocol, c->opt.latency.bytes[i]);
-    if (c->opt.sample_bytes && c->opt.protocol[RAW_UDP]) {
+    const bool udp = c->opt.sample_bytes && c->opt.protocol[RAW_UDP];
+    if (udp && c->opt.uni && c->opt.gso)
         stream_udp(c, true);
+    if (udp && c->opt.uni && c->opt.large)
         stream_udp(c, false);
-    }
-    if (c->opt.sample_bytes && c->opt.both && c->opt.protocol[RAW_UDP])
+    if (udp && c->opt.bi)
         exchange_udp(c);
     if (c->opt.sample_bytes && c->opt.protocol[RAW_TCP])
         stream_tcp(c);
@@ -354,9 +400,11 @@ static void measure(struct client *c)
 static void run_server(int listener)
 {
     int control = raw_accept(listener, ACCEPT_SECONDS);
+    struct turns turns;
     close(listener);
     pin(1);
-    raw_serve(control);
+    turns_open(&turns, false);
+    raw_serve(control, &turns);
     close(control);
 }
 
@@ -367,6 +415,7 @@ static void run_client(struct client *c, const struct raw_address *server)
         raw_die("out of memory");
     c->control = raw_dial(server, 0, RAW_DIAL_SECONDS);
     pin(0);
+    turns_open(&c->turns, true);
     measure(c);
     close(c->control);
     free(c->times);
@@ -418,8 +467,13 @@ static bool parse_option(int c, const char *value, struct options *opt)
     case 'b':
         return options_number(value, 0, RAW_MEMORY_MAX >> 20, &opt->memory_bytes);
     case 'd':
-        opt->both = !strcmp(value, "both");
-        return opt->both || !strcmp(value, "uni");
+        opt->uni = strcmp(value, "bi") != 0;
+        opt->bi = strcmp(value, "uni") != 0;
+        return !(opt->uni && opt->bi) || !strcmp(value, "both");
+    case 'g':
+        opt->gso = !strcmp(value, "on");
+        opt->large = !strcmp(value, "off");
+        return opt->gso || opt->large;
     case 'a':
         return raw_parse_address(value, false, &opt->own);
     case 'L':
@@ -444,10 +498,13 @@ static bool parse_options(int argc, char **argv, struct options *opt)
                             .window = 256,
                             .segment = 1472,
                             .samples = 51,
-                            .sample_bytes = 64};
+                            .sample_bytes = 64,
+                            .uni = true,
+                            .gso = true,
+                            .large = true};
     (void)raw_parse_address("127.0.0.1", false, &opt->own);
     opterr = 0;
-    while (ok && (c = getopt(argc, argv, "p:l:h:w:m:r:s:b:d:a:L:C:")) != -1)
+    while (ok && (c = getopt(argc, argv, "p:l:h:w:m:r:s:b:d:g:a:L:C:")) != -1)
         ok = parse_option(c, optarg, opt);
     opt->window <<= 10;
     opt->sample_bytes <<= 20;
@@ -465,10 +522,11 @@ int main(int argc, char **argv)
         fprintf(stderr,
                 "usage: %s [-p udp|tcp|both] [-l LATENCY_SIZES] [-h HEADER_BYTES]\n"
                 "       [-w WINDOW_KIB (64..512)] [-m SEGMENT_BYTES] [-r SAMPLES] [-s SAMPLE_MIB]\n"
-                "       [-b MEMORY_MIB] [-d uni|both]\n"
+                "       [-b MEMORY_MIB] [-d uni|bi|both] [-g on|off]\n"
                 "       [-a ADDRESS | -L ADDRESS:PORT | -C ADDRESS:PORT]\n"
                 "  sizes: comma separated, in bytes, or none; -s 0 leaves the streams out\n"
-                "  -d: streams in one direction, or UDP's in both directions, too\n"
+                "  -d: streams in one direction (the default), UDP's in both directions, or all\n"
+                "  -g: UDP's in one direction as GSO trains only, or as single datagrams only\n"
                 "  -b: UDP's streams take and fill so much memory in turn, as a program's do,\n"
                 "      and not one hot buffer\n"
                 "  -m: UDP payload of a segment of a GSO train, the MTU less 28 (IPv6: 48)\n"

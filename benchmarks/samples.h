@@ -3,6 +3,7 @@
 #ifndef SAMPLES_H
 #define SAMPLES_H
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -39,6 +40,16 @@ static inline void samples_sort(double *v, int n)
 static inline double samples_quantile(const double *sorted, int n, double q)
 {
     return sorted[(int)(q * (n - 1) + 0.5)];
+}
+
+/* In the order in which they were taken, before they are sorted: for who compares programs that
+ * measured in turns. The values are scale / v[i], or, where `inverse` is 0, scale * v[i]. */
+static inline void samples_print_each(const double *v, int n, double scale, int inverse)
+{
+    printf("each values=");
+    for (int i = 0; i < n; i++)
+        printf("%s%.6g", i ? "," : "", inverse ? scale / v[i] : scale * v[i]);
+    printf("\n");
 }
 
 /* What is too short to be timed alone is repeated within a sample, until a sample takes this long.

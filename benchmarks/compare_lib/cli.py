@@ -171,14 +171,15 @@ def measure_and_report(options: argparse.Namespace, made: str) -> int:
     with kept_when_stopped(results, lambda: write_measured(results, path)):
         rounds = session.run()
 
-    print(f"\nMedians of the rounds, and in brackets their spread, (max - min) / median\n"
+    print(f"\nMedians, and in brackets the spread, (high - low) / median\n"
           f"\n{report.figure_tables(results)}\n")
     verdicts = judge.judge(results, options.only)
     print(report.verdict_table(verdicts) + "\n")
     drawn = write_files(results, verdicts, path)
-    about = (f"{made}: medians of {rounds} interleaved round{'s' * (rounds != 1)} ({machine}), and "
-             "in brackets their spread, (max - min) / median, of shares and indices the extremes; "
-             "ratios are taken within a round.")
+    about = (f"{made}: medians of {rounds} round{'s' * (rounds != 1)} ({machine}), and in brackets "
+             "their spread, (high - low) / median, of shares and indices high and low: the middle 80 % "
+             "of samples taken in turns, the extremes of others. Ratios are taken sample by sample, "
+             "or within a round.")
     write_markdown(options, results, verdicts, about, drawn)
     if session.failures:
         print(f"{session.failures} run(s) failed")

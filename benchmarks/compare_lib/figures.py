@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Value:
-    """What one line said. `protocol` is set by raw_sockets: "udp" or "tcp"."""
+    """What one line said. `protocol` is set by raw_sockets: "udp" or "tcp". `each` are the samples
+    in their order, of programs that took turns."""
 
     figure: Figure
     value: float
     protocol: str = ""
+    each: tuple[float, ...] = ()
 
 
 def parse_pairs(words: list[str]) -> dict[str, str] | None:
@@ -130,5 +132,23 @@ def parse_line(line: str, scene: str = "") -> list[Value]:
     return values
 
 
+def parse_each(line: str) -> tuple[float, ...]:
+    """The samples of the figure in the next line; none when it is no such line."""
+    words = line.split()
+    pairs = parse_pairs(words[1:]) if words[:1] == ["each"] else None
+    try:
+        return tuple(float(word) for word in pairs["values"].split(",")) if pairs else ()
+    except (KeyError, ValueError):
+        return ()
+
+
 def parse_output(text: str, scene: str = "") -> list[Value]:
-    return [value for line in text.splitlines() for value in parse_line(line, scene)]
+    """Samples are those of the first figure of a line."""
+    values, each = [], ()
+    for line in text.splitlines():
+        found = parse_line(line, scene)
+        if found:
+            found[0] = replace(found[0], each=each)
+        values += found
+        each = parse_each(line)
+    return values

@@ -203,8 +203,9 @@ class Hosts:
                 + ["--mca", "oob_tcp_if_include", f"{SUBNET}.0/24"]
                 + self.launcher.transport_options(transport, INTERFACE) + list(extra) + program)
 
-    def raw_commands(self, program: list[str]) -> tuple[list[str], list[str]]:
-        """(server in the second host, client in the first) of raw_sockets."""
-        at = f"{self.addresses[1]}:{RAW_PORT}"
+    def raw_commands(self, program: list[str], number: int = 0) -> tuple[list[str], list[str]]:
+        """(server in the second host, client in the first) of raw_sockets; `number`: of several at
+        the same time."""
+        at = f"{self.addresses[1]}:{RAW_PORT + number}"
         return (self._inside(1) + [program[0], "-L", at],
                 self._inside(0) + [*program, "-C", at])

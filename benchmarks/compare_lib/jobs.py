@@ -15,6 +15,7 @@ GRACE_SECONDS = 5.0
 # Which end a whole benchmark.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LINES_SHOWN = 15
+POLL_SECONDS = 0.05
 
 
 class JobFailed(Exception):
@@ -25,6 +26,7 @@ class JobFailed(Exception):
         self.command = command
         self.reason = reason
         self.output = output
+        self.which = 0
 
     def report(self) -> str:
         lines = [line for line in self.output.splitlines() if line.strip()][-LINES_SHOWN:]
@@ -144,6 +146,28 @@ def run(command: list[str], seconds: float, beside: list[str] | None = None,
         for one in reversed(running):
             one.wait(deadline, seconds)
         return "".join(one.output() + (text_of(one.err) if errors else "") for one in running)
+
+
+def run_together(commands: list[list[list[str]]], seconds: float) -> list[str]:
+    """What programs printed that need each other; each is one command, or one and another beside
+    it. When one of them fails all end, and JobFailed says by `which` which it was."""
+    deadline = time.monotonic() + seconds
+    with contextlib.ExitStack() as stack:
+        running = [[stack.enter_context(Running(words, None)) for words in program]
+                   for program in commands]
+        left = {(i, one) for i, program in enumerate(running) for one in program}
+        while left:
+            for which, one in sorted(left, key=lambda pair: pair[0]):
+                if one.process.poll() is None and time.monotonic() < deadline:
+                    continue
+                try:
+                    one.wait(deadline, seconds)
+                except JobFailed as failure:
+                    failure.which = which
+                    raise
+                left.discard((which, one))
+            time.sleep(POLL_SECONDS)
+        return ["".join(one.output() for one in program) for program in running]
 
 
 def run_quietly(command: list[str], seconds: float = 20) -> str | None:

@@ -99,7 +99,7 @@ def exit_status(verdicts: list[Verdict]) -> int:
 def write_verdicts(verdicts: list[Verdict], folder: str) -> None:
     with open(os.path.join(folder, "targets.csv"), "w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
-        out.writerow(["group", "target", "operator", "limit", "aim", "value", "min", "max",
+        out.writerow(["group", "target", "operator", "limit", "aim", "value", "low", "high",
                       "margin", "verdict", "why", "raw_udp"])
         for v in verdicts:
             t, s = v.target, v.value

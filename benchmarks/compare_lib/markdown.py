@@ -85,7 +85,7 @@ def figure_tables(results: Results) -> list[str]:
 def target_table(verdicts: list[Verdict]) -> list[str]:
     judged = [v for v in verdicts if v.value]
     raw = raw_cells(judged)
-    head = ["target", "limit", "measured", "over the rounds"] + ([RAW_HEAD] if any(raw) else [])
+    head = ["target", "limit", "measured", "low – high"] + ([RAW_HEAD] if any(raw) else [])
     lines = [row([*head, ""]), row(["---"] + ["---:"] * (len(head) - 1) + ["---"])]
     for v, cells in zip(judged, raw):
         limit = f"{v.target.operator} {v.target.limit:g}"
@@ -98,9 +98,8 @@ def target_table(verdicts: list[Verdict]) -> list[str]:
 def document(results: Results, verdicts: list[Verdict], about: str, plots: list[str]) -> str:
     lines = [about, "", *figure_tables(results)]
     if any(v.value for v in verdicts):
-        lines += ["Targets (ratios of diwarp's figure, taken within a round; where another "
-                  "transport is the measure, beside it those of raw UDP's figure, which is of one "
-                  "hot buffer):", "", *target_table(verdicts)]
+        lines += ["Targets (ratios of diwarp's figure; where another transport is the measure, "
+                  "beside it those of raw UDP's figure, which is of one hot buffer):", "", *target_table(verdicts)]
     if plots:
         lines += ["", *(f"![{os.path.splitext(os.path.basename(p))[0]}]({p})" for p in plots)]
     return "\n".join(lines) + "\n"

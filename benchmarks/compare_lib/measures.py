@@ -6,7 +6,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field, replace
 
-from .transports import BTLS, CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW, TCP, UCX, WHOLE_CRC
+from .figures import bytes_text
+from .transports import BTLS, CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW, RAW_UDP, TCP, UCX
+from .transports import WHOLE_CRC
 
 GROUPS = {
     "pt2pt": "two ranks: half round trip, streaming, both directions, message rate, CPU",
@@ -94,6 +96,9 @@ class Measure:
     transports: tuple[str, ...]
     ranks: int = 2
     scene: str = ""
+    # Of those of one name all run at the same time and take turns, sample by sample; each has one
+    # figure, and as many samples. "": one after the other.
+    ring: str = ""
     # Most rounds it takes part in.
     rounds: tuple[int, int] = EVERY_ROUND
     # 0: this host's loopback; otherwise two namespaces with that MTU.
@@ -133,13 +138,104 @@ ONE_SIDED_OPTIONS = {
 # Said explicitly, whatever the default is.
 HELPER_ON = {DIWARP: ("--mca", "btl_diwarp_progress_thread", "1")}
 
-POINT_TO_POINT = "-l 8,1024,8192,65536 -s 1048576,4194304 -d both -m 8 -w 64 -r {r}"
+OFI_POINT_TO_POINT = "-l 8,1024,8192,65536 -s 1048576,4194304 -d both -m 8 -w 64 -r {r}"
 SLOW_POINT_TO_POINT = "-l 8,1024,8192,65536 -s 1048576 -d uni -m 8 -w 64 -r {r}"
-OVER_RC = "-l 8,4096,16384,65536,1048576 -s 8192,65536,1048576 -d uni -m 8 -w 64 -r {r}"
-# What does not fit RC's usual receives, and takes a rendezvous there.
-OVER_RC_LONG = "-l 16384,65536 -s 65536 -d uni -m none -w 64 -r {r}"
 LONG_RECEIVES_OPTION = ("--mca", "btl_diwarp_rc_recv_bytes", "65800")
-STREAMS = "-l none -s 1048576,4194304 -d uni -m none -w 64 -r {r}"
+
+# Arguments of latency_bandwidth, one figure each.
+def latency_of(size: int) -> str:
+    return f"-l {size} -s none -m none -r {{r}}"
+
+
+def stream_of(size: int, direction: str = "uni") -> str:
+    return f"-l none -s {size} -d {direction} -m none -w 64 -r {{r}}"
+
+
+def rate_of(size: int) -> str:
+    return f"-l none -s none -m {size} -w 64 -r {{r}}"
+
+
+# What one round takes of samples in turns; a program's time for one is some 10 ms and up.
+SHORT_TURNS, TURNS, LONG_TURNS = (11, 101), (7, 41), (3, 21)
+
+
+def raw_streams(group: str, ring: str, samples: tuple[int, int], size: int, words: str = "",
+                **more) -> tuple[Measure, ...]:
+    """In GSO trains, and in single datagrams: the better one counts."""
+    return tuple(Measure(group, RAW_PROGRAM, f"-p udp -l none -g {gso} {words} -r {{r}}", samples,
+                         (RAW_UDP,), ring=ring, stands_for=(size,), **more)
+                 for gso in ("on", "off"))
+
+
+def point_to_point() -> tuple[Measure, ...]:
+    out = []
+    over = (*BTLS, WHOLE_CRC, UCX)
+    for size in (8, KIB, 8 * KIB, 64 * KIB):
+        ring = f"{bytes_text(size)} half round trip"
+        out.append(Measure("pt2pt", RAW_PROGRAM, f"-p udp -l {size} -s 0 -r {{r}}", SHORT_TURNS,
+                           (RAW_UDP,), ring=ring))
+        out.append(Measure("pt2pt", "latency_bandwidth", latency_of(size), SHORT_TURNS, over,
+                           ring=ring))
+    for size, samples in ((MIB, TURNS), (4 * MIB, LONG_TURNS)):
+        ring = f"{bytes_text(size)} streaming"
+        out += raw_streams("pt2pt", ring, samples, size)
+        if size == MIB:
+            out += raw_streams("pt2pt", ring, samples, size, "-b 64", scene=PROGRAM_MEMORY)
+        out.append(Measure("pt2pt", "latency_bandwidth", stream_of(size), samples, over, ring=ring))
+    for size, samples in ((MIB, TURNS), (4 * MIB, LONG_TURNS)):
+        ring = f"{bytes_text(size)} in both directions"
+        both = "-p udp -l none -d bi -r {r}"
+        out.append(Measure("pt2pt", RAW_PROGRAM, both, samples, (RAW_UDP,), ring=ring,
+                           stands_for=(size,)))
+        if size == MIB:
+            out.append(Measure("pt2pt", RAW_PROGRAM, f"-b 64 {both}", samples, (RAW_UDP,),
+                               ring=ring, scene=PROGRAM_MEMORY, stands_for=(size,)))
+        out.append(Measure("pt2pt", "latency_bandwidth", stream_of(size, "bi"), samples, over,
+                           ring=ring))
+    out.append(Measure("pt2pt", "latency_bandwidth", rate_of(8), TURNS, over, ring="8 B messages"))
+    return tuple(out)
+
+
+def one_sided() -> tuple[Measure, ...]:
+    words = {f"8 B MPI_{what}": (f"-o {what.lower()} -l 8 -s none -r {{r}}", SHORT_TURNS)
+             for what in ("Put", "Get")}
+    words |= {f"1 MiB MPI_{what}": (f"-o {what.lower()} -l none -s {MIB} -w 64 -r {{r}}", TURNS)
+              for what in ("Put", "Get")}
+    return tuple(Measure("onesided", "one_sided", arguments, samples, (*BTLS, UCX), ring=ring,
+                         options=ONE_SIDED_OPTIONS)
+                 for ring, (arguments, samples) in words.items())
+
+
+def collectives() -> tuple[Measure, ...]:
+    words = {"Allreduce": "-a 8 -t none -b none", "Alltoall": f"-a none -t {4 * KIB} -b none",
+             "Bcast": f"-a none -t none -b {MIB}"}
+    return tuple(Measure("collectives", "collectives", f"{arguments} -r {{r}}", TURNS,
+                         (*BTLS, WHOLE_CRC, UCX), ranks=8, ring=ring)
+                 for ring, arguments in words.items())
+
+
+def small_buffers() -> tuple[Measure, ...]:
+    scenes = {WHOLE_BUFFER: (), **{buffer_scene(size): ("--mca", "btl_diwarp_rcvbuf", str(size))
+                                   for size in LIMITED_BUFFERS}}
+    return tuple(Measure("rcvbuf", "latency_bandwidth", stream_of(size), LONG_TURNS, (DIWARP,),
+                         ring=f"{bytes_text(size)} streaming", scene=scene,
+                         options={DIWARP: option})
+                 for size in (MIB, 4 * MIB) for scene, option in scenes.items())
+
+
+def connected() -> tuple[Measure, ...]:
+    usual = [(f"{bytes_text(size)} half round trip", latency_of(size))
+             for size in (8, 4 * KIB, 16 * KIB, 64 * KIB, MIB)]
+    usual += [(f"{bytes_text(size)} streaming", stream_of(size))
+              for size in (8 * KIB, 64 * KIB, MIB)]
+    usual.append(("8 B messages", rate_of(8)))
+    long = [(ring, words) for ring, words in usual if ring.startswith(("16 KiB", "64 KiB"))]
+    out = [Measure("rc", "latency_bandwidth", words, LONG_TURNS, (WHOLE_CRC, TCP, *CONNECTED),
+                   ring=ring, scene=USUAL_RECEIVES, rounds=(1, 3)) for ring, words in usual]
+    out += [Measure("rc", "latency_bandwidth", words, LONG_TURNS, CONNECTED, ring=ring,
+                    scene=LONG_RECEIVES, options=dict.fromkeys(CONNECTED, LONG_RECEIVES_OPTION),
+                    rounds=(1, 3)) for ring, words in long]
+    return tuple(out)
 
 
 def curve(low: int, high: int, window: int) -> tuple[str, str]:
@@ -156,22 +252,21 @@ def raw_curve() -> tuple[str, str]:
 
 
 def between_hosts(mtu: int, rounds: tuple[int, int]) -> tuple[Measure, ...]:
-    scene = f"MTU {mtu}"
+    """Raw segments fill a packet: 28 bytes are headers of IP and UDP."""
+    scene, over, segment = f"MTU {mtu}", (*BTLS, UCX), f"-m {mtu - 28}"
+    trip, stream = f"8 B half round trip, {scene}", f"1 MiB streaming, {scene}"
+    place = {"mtu": mtu, "rounds": rounds}
     return (
-        # In segments that fill a packet: 28 bytes are headers of IP and UDP.
-        Measure("namespaces", RAW_PROGRAM, f"-p both -l 8 -m {mtu - 28} -r {{r}}", (9, 51), RAW,
-                scene=scene, mtu=mtu, rounds=rounds, stands_for=(MIB,)),
-        Measure("namespaces", RAW_PROGRAM, f"-p udp -l none -b 64 -m {mtu - 28} -r {{r}}", (9, 51),
-                RAW, scene=memory_scene(scene), mtu=mtu, rounds=rounds, stands_for=(MIB,)),
-        Measure("namespaces", "latency_bandwidth", "-l 8 -s 1048576 -d uni -m 8 -w 64 -r {r}",
-                (9, 51), (*BTLS, UCX), scene=scene, mtu=mtu, rounds=rounds),
+        Measure("namespaces", RAW_PROGRAM, f"-p udp -l 8 -s 0 {segment} -r {{r}}", SHORT_TURNS,
+                (RAW_UDP,), scene=scene, ring=trip, **place),
+        Measure("namespaces", "latency_bandwidth", latency_of(8), SHORT_TURNS, over, scene=scene,
+                ring=trip, **place),
+        *raw_streams("namespaces", stream, TURNS, MIB, segment, scene=scene, **place),
+        *raw_streams("namespaces", stream, TURNS, MIB, f"-b 64 {segment}",
+                     scene=memory_scene(scene), **place),
+        Measure("namespaces", "latency_bandwidth", stream_of(MIB), TURNS, over, scene=scene,
+                ring=stream, **place),
     )
-
-
-def limited_buffer(size: int) -> Measure:
-    return Measure("rcvbuf", "latency_bandwidth", STREAMS, (9, 31), (DIWARP,),
-                   scene=buffer_scene(size),
-                   options={DIWARP: ("--mca", "btl_diwarp_rcvbuf", str(size))})
 
 
 def incast(arguments: str, seconds: tuple[float, float], rounds: tuple[int, int],
@@ -188,12 +283,8 @@ def incast(arguments: str, seconds: tuple[float, float], rounds: tuple[int, int]
 
 
 BY_GROUP = (
-    Measure("pt2pt", RAW_PROGRAM, "-p both -l 8,1024,8192,65536 -d both -r {r}", (11, 101), RAW,
-            stands_for=(MIB, 4 * MIB)),
-    Measure("pt2pt", RAW_PROGRAM, "-p udp -l none -b 64 -d both -r {r}", (11, 51), RAW,
-            scene=PROGRAM_MEMORY, stands_for=(MIB,)),
-    Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (7, 51), (*BTLS, WHOLE_CRC, UCX)),
-    Measure("pt2pt", "latency_bandwidth", POINT_TO_POINT, (3, 31), (OFI_TCP,), rounds=(1, 3)),
+    *point_to_point(),
+    Measure("pt2pt", "latency_bandwidth", OFI_POINT_TO_POINT, (3, 31), (OFI_TCP,), rounds=(1, 3)),
     Measure("pt2pt", "latency_bandwidth", SLOW_POINT_TO_POINT, (3, 11), (OFI_RXD,),
             rounds=(1, 3)),
     Measure("curves", RAW_PROGRAM, raw_curve(), (5, 31), RAW, scene=CURVE, rounds=(1, 3),
@@ -208,31 +299,29 @@ BY_GROUP = (
             (*BTLS, UCX), ranks=4, scene="2 pairs", rounds=(1, 5)),
     Measure("pairs", "latency_bandwidth", "-l 8 -s 1048576 -d uni -m 8 -w 64 -r {r}", (5, 21),
             (*BTLS, UCX), ranks=8, scene="4 pairs", rounds=(1, 5)),
-    Measure("onesided", "one_sided", "-l 8 -s 1048576 -w 64 -r {r}", (9, 51), (*BTLS, UCX),
-            options=ONE_SIDED_OPTIONS),
-    Measure("collectives", "collectives", "-r {r}", (9, 51), (*BTLS, WHOLE_CRC, UCX), ranks=8),
+    *one_sided(),
+    Measure("onesided", "one_sided", "-l 8 -s 1048576 -w 64 -r {r}", (0, 31), (OFI_TCP,),
+            options=ONE_SIDED_OPTIONS, rounds=(0, 1), seconds=60, optional=True),
+    *collectives(),
+    Measure("collectives", "collectives", "-r {r}", (0, 31), (OFI_TCP,), ranks=8, rounds=(0, 1),
+            seconds=60, optional=True),
     Measure("overlap", "overlap", "-b 4194304 -c sleep -r {r}", (11, 51), (*BTLS, UCX),
             scene=BOTH_SLEEP, options=HELPER_ON),
     Measure("overlap", "overlap", "-b 4194304 -c spin -1 -r {r}", (11, 51), (*BTLS, UCX),
             scene=RECEIVER_COMPUTES, options=HELPER_ON, rounds=(1, 7)),
     Measure("overlap", "overlap", "-b 4194304 -c spin -r {r}", (11, 51), (*BTLS, UCX),
             scene=BOTH_COMPUTE, options=HELPER_ON, rounds=(1, 7)),
-    *(Measure("link", "overlap", f"-b 4194304 -c spin {who}-r {{r}}", (3, 15), (*BTLS, UCX),
+    *(Measure("link", "overlap", f"-b 4194304 -c spin {who}-r {{r}}", (2, 15), (*BTLS, UCX),
               scene=scene, options=HELPER_ON, rounds=(1, 3), mtu=1500, mbit=LINK_MBIT)
       for who, scene in zip(("-1 ", ""), LINK_SCENES)),
-    Measure("rcvbuf", "latency_bandwidth", STREAMS, (9, 31), (DIWARP,),
-            scene=WHOLE_BUFFER),
-    *(limited_buffer(size) for size in LIMITED_BUFFERS),
+    *small_buffers(),
     *between_hosts(1500, EVERY_ROUND),
     *between_hosts(9000, (1, 5)),
-    Measure("loss", "latency_bandwidth", "-l none -s 1048576 -d uni -m none -w 64 -r {r}", (3, 7),
+    Measure("loss", "latency_bandwidth", "-l none -s 1048576 -d uni -m none -w 64 -r {r}", (2, 7),
             BTLS, scene="MTU 1500, 1 % lost", mtu=1500, lossy=True, rounds=(1, 5)),
     *incast("-b 1048576 -w 16 -t {seconds:g}", (1, 3), (2, 5)),
     *incast("-b 8192 -w 16 -t {seconds:g}", (0.5, 2), (1, 5), EAGER_MESSAGES),
-    Measure("rc", "latency_bandwidth", OVER_RC, (5, 31), (WHOLE_CRC, TCP, *CONNECTED),
-            scene=USUAL_RECEIVES, rounds=(1, 3)),
-    Measure("rc", "latency_bandwidth", OVER_RC_LONG, (5, 31), CONNECTED, scene=LONG_RECEIVES,
-            options=dict.fromkeys(CONNECTED, LONG_RECEIVES_OPTION), rounds=(1, 3)),
+    *connected(),
 )
 
 # Transports that no target is about, in groups where one round tells enough; libfabric takes quick
@@ -241,8 +330,7 @@ IN_ONE_ROUND = (
     # transport, groups, rounds
     (UCX, ("loss",), (0, 1)),
     (UCX, ("incast",), (1, 1)),
-    (OFI_TCP, ("pairs", "onesided", "collectives", "overlap", "link", "namespaces", "loss",
-               "incast"), (0, 1)),
+    (OFI_TCP, ("pairs", "overlap", "link", "loss", "incast"), (0, 1)),
 )
 
 

@@ -110,7 +110,7 @@ def counts_text(verdicts: list[Verdict]) -> str:
 def verdict_table(verdicts: list[Verdict]) -> str:
     raw = raw_cells(verdicts)
     head = [RAW_HEAD] if any(raw) else []
-    rows = [["target", "measured", "over rounds", "limit", "aim", "margin", *head, "verdict"]]
+    rows = [["target", "measured", "low..high", "limit", "aim", "margin", *head, "verdict"]]
     rows += [verdict_row(v, cells) for v, cells in zip(verdicts, raw)]
     lines = [table(rows)]
     lines += [f"not judged: {v.target.title}: {v.why}" for v in verdicts

@@ -29,6 +29,13 @@ class Results(Rounds):
         self._groups.setdefault(figure, group)
         self.put(figure, transport, round_, value)
 
+    def add_each(self, group: str, figure: Figure, transport: str, round_: int,
+                 values: tuple[float, ...]) -> None:
+        """The samples of a round, in turns with those of others."""
+        self._groups.setdefault(figure, group)
+        for i, value in enumerate(values, 1):
+            self.put(figure, transport, (round_, i), value)
+
     def groups(self) -> list[str]:
         return list(dict.fromkeys(self._groups.values()))
 
@@ -51,19 +58,20 @@ class Results(Rounds):
         with open(os.path.join(folder, "rounds.csv"), "w", newline="", encoding="utf-8") as file:
             out = csv.writer(file)
             out.writerow(["group", "quantity", "size", "scene", "unit", "transport", "round",
-                          "value"])
+                          "sample", "value"])
             for (figure, transport), values in self._values.items():
                 head = [self._groups[figure], figure.quantity, figure.size, figure.scene,
                         figure.about.unit, transport]
                 for round_, value in sorted(values.items()):
-                    out.writerow([*head, round_, f"{value:g}"])
+                    number, sample = round_ if isinstance(round_, tuple) else (round_, "")
+                    out.writerow([*head, number, sample, f"{value:g}"])
 
     def write_summary(self, folder: str, against: tuple[str, ...]) -> None:
         """`against`: transports that each row is also divided by."""
         with open(os.path.join(folder, "summary.csv"), "w", newline="", encoding="utf-8") as file:
             out = csv.writer(file)
-            out.writerow(["group", "quantity", "size", "scene", "unit", "transport", "rounds",
-                          "median", "min", "max", "spread"] + [f"ratio_to_{a}" for a in against])
+            out.writerow(["group", "quantity", "size", "scene", "unit", "transport", "values",
+                          "median", "low", "high", "spread"] + [f"ratio_to_{a}" for a in against])
             for figure, transport in self._values:
                 s = self.summary(figure, transport)
                 by = [self.ratio((figure, transport), (figure, a)) for a in against]

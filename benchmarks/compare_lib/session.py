@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from dataclasses import dataclass
 
 from . import jobs
@@ -19,6 +20,10 @@ from .transports import DIWARP, OFI_TCP, RAW, RAW_TCP, RAW_UDP, TCP, TRANSPORTS,
 PROTOCOLS = {DIWARP: "udp", TCP: "tcp", UCX: "tcp", OFI_TCP: "tcp"}
 RAW_STREAMS = ("stream", "cpu", "stream_bi", "cpu_bi")
 RAW_OF_PROTOCOL = {"udp": RAW_UDP, "tcp": RAW_TCP}
+# See benchmarks/turns.h.
+TURNS_VARIABLE = "DIWARP_BENCH_TURNS"
+# Longest time of a ring.
+RING_SECONDS = 400
 
 
 @dataclass(frozen=True)
@@ -35,16 +40,31 @@ class Task:
         return f"{self.measure.group}{', ' if what else ''}{what}: {over}"
 
 
-def assign(values: list[Value], task: Task) -> dict[tuple[Figure, str], float]:
+@dataclass(frozen=True)
+class Ring:
+    """Runs at the same time, each with a seat, that take turns sample by sample."""
+
+    seats: tuple[Task, ...]
+
+    @property
+    def title(self) -> str:
+        measure = self.seats[0].measure
+        return f"{measure.group}, {measure.ring}, {len(self.seats)} in turns"
+
+
+Assigned = dict[tuple[Figure, str], Value]
+
+
+def assign(values: list[Value], task: Task) -> Assigned:
     """Who each value belongs to. Of several raw streams of a protocol in the same directions the
     fastest counts, and it is the limit of the message sizes that the measure names."""
-    out: dict[tuple[Figure, str], float] = {}
+    out: Assigned = {}
     fastest: dict[tuple[str, str], float] = {}
     better = False
     for v in values:
         figure, transport = v.figure, RAW_OF_PROTOCOL.get(v.protocol, task.transport)
         if figure.quantity not in RAW_STREAMS or figure.size != NO_SIZE:
-            out[figure, transport] = v.value
+            out[figure, transport] = v
             continue
         # The line's CPU time comes after its rate, and belongs to the same mode.
         if figure.quantity.startswith("stream"):
@@ -52,16 +72,26 @@ def assign(values: list[Value], task: Task) -> dict[tuple[Figure, str], float]:
             better = v.value > fastest.get(mode, 0)
             fastest[mode] = max(v.value, fastest.get(mode, 0))
         for size in task.measure.stands_for if better else ():
-            out[Figure(figure.quantity, size, figure.scene), transport] = v.value
+            out[Figure(figure.quantity, size, figure.scene), transport] = v
     return out
 
 
-def short(values: dict[tuple[Figure, str], float], limit: int = 5) -> str:
+def merge(seats: list[Assigned]) -> Assigned:
+    """Of the raw streams of several seats the fastest counts, with its CPU time."""
+    out: Assigned = {}
+    for values in seats:
+        rate = next((key for key in values if key[0].quantity.startswith("stream")), None)
+        if rate not in out or values[rate].value > out[rate].value:
+            out |= values
+    return out
+
+
+def short(values: Assigned, limit: int = 5) -> str:
     """A few of the figures, for the progress line."""
-    texts = []
+    texts, several = [], len({transport for _, transport in values}) > 1
     for (figure, transport), value in list(values.items()):
-        who = f"{TRANSPORTS[transport].title} " if transport in RAW else ""
-        texts.append(f"{who}{figure.text(value)} {figure.about.unit}".strip())
+        who = f"{TRANSPORTS[transport].title} " if transport in RAW or several else ""
+        texts.append(f"{who}{figure.text(value.value)} {figure.about.unit}".strip())
     more = " ..." if len(texts) > limit else ""
     return ", ".join(texts[:limit]) + more
 
@@ -84,20 +114,25 @@ class Session(Schedule):
 
     # ---- what is to be done ---------------------------------------------------------------------
 
-    def tasks(self, round_: int) -> list[Task]:
+    def tasks(self, round_: int) -> list[Task | Ring]:
         """Of one round. The transports take turns in being first."""
-        out = []
+        out: list[Task | Ring] = []
+        rings: dict[tuple[str, str], list[Task]] = {}
         for measure in MEASURES:
             if measure.group not in self.groups or measure.group in self.results.skipped:
                 continue
             if round_ > measure.rounds[self.effort.column]:
                 continue
-            if measure.is_raw:
-                out.append(Task(measure, RAW_UDP))
-                continue
             names = [t for t in measure.transports if t in self.transports]
-            out += [Task(measure, t) for t in in_turn(names, round_)]
-        return [task for task in out if task not in self.given_up]
+            tasks = [Task(measure, t) for t in ([RAW_UDP] if measure.is_raw
+                                                else in_turn(names, round_))]
+            tasks = [task for task in tasks if task not in self.given_up]
+            if not measure.ring:
+                out += tasks
+            elif tasks:
+                rings.setdefault((measure.group, measure.ring), []).extend(tasks)
+        whole = [Ring(tuple(seats)) for seats in rings.values()]
+        return in_order_of_groups(out + whole)
 
     # ---- doing it -------------------------------------------------------------------------------
 
@@ -133,16 +168,51 @@ class Session(Schedule):
             self.results.skipped[group] = f"{what} does not work here: {first}"
             print(f"skipped: {group}: {self.results.skipped[group]}")
 
-    def run_task(self, task: Task, round_: int) -> str:
-        try:
-            values = self._values_of(task)
-        except jobs.JobFailed as failure:
-            if not task.measure.optional:
-                raise
-            return self._give_up(task, failure)
+    def run_task(self, task: Task | Ring, round_: int) -> str:
+        if isinstance(task, Ring):
+            values, group = self._values_of_ring(task), task.seats[0].measure.group
+        else:
+            try:
+                values, group = self._values_of(task), task.measure.group
+            except jobs.JobFailed as failure:
+                if not task.measure.optional:
+                    raise
+                return self._give_up(task, failure)
         for (figure, transport), value in values.items():
-            self.results.add(task.measure.group, figure, transport, round_, value)
+            if value.each:
+                self.results.add_each(group, figure, transport, round_, value.each)
+            else:
+                self.results.add(group, figure, transport, round_, value.value)
         return short(values)
+
+    def _values_of_ring(self, ring: Ring) -> Assigned:
+        """One that fails leaves the ring, and is counted; the others begin again."""
+        seats = list(ring.seats)
+        while seats:
+            try:
+                return self._run_in_turns(seats)
+            except jobs.JobFailed as failure:
+                failed = seats.pop(failure.which)
+                self.failures += 1
+                print(f"{TRANSPORTS[failed.transport].title} FAILED\n{failure.report()}", flush=True)
+                self.on_failure(failed, failure)
+        return {}
+
+    def _run_in_turns(self, seats: list[Task]) -> Assigned:
+        with tempfile.NamedTemporaryFile(prefix="diwarp-turns-") as shared:
+            shared.write(bytes(4))
+            shared.flush()
+            commands = [self._seated(seat, i, f"{shared.name}:{i}:{len(seats)}")
+                        for i, seat in enumerate(seats)]
+            outputs = jobs.run_together(commands, RING_SECONDS)
+        values = []
+        for i, (seat, output) in enumerate(zip(seats, outputs)):
+            values.append(assign(parse_output(output, seat.measure.scene), seat))
+            if not values[-1]:
+                failure = jobs.JobFailed(commands[i][-1], "no figure was printed", output)
+                failure.which = i
+                raise failure
+        return merge(values)
 
     def _give_up(self, task: Task, failure: jobs.JobFailed) -> str:
         self._end_processes(task)
@@ -157,7 +227,7 @@ class Session(Schedule):
         self._end_processes(task)
         self.results.failed.add((task.measure.group, task.transport))
 
-    def _values_of(self, task: Task) -> dict[tuple[Figure, str], float]:
+    def _values_of(self, task: Task) -> Assigned:
         measure = task.measure
         words = measure.words(self.effort)
         words = [self.programs[measure.program], *words]
@@ -174,19 +244,30 @@ class Session(Schedule):
         return values
 
     def _run_plain(self, task: Task, words: list[str]) -> str:
-        measure, beside = task.measure, None
-        extra = measure.options.get(task.transport, ())
+        *beside, command = self._commands(task, words)
+        return jobs.run(command, task.measure.seconds, beside[0] if beside else None)
+
+    def _seated(self, task: Task, number: int, turns: str) -> list[list[str]]:
+        """The commands of a run that takes turns."""
+        measure = task.measure
+        words = [self.programs[measure.program], *measure.words(self.effort)]
+        commands = self._commands(task, words, ("-x", TURNS_VARIABLE), number)
+        return [["env", f"{TURNS_VARIABLE}={turns}", *command] for command in commands]
+
+    def _commands(self, task: Task, words: list[str], extra: tuple[str, ...] = (),
+                  number: int = 0) -> list[list[str]]:
+        """The command of a run, after one that has to run beside it, if any. `extra`: of mpirun;
+        `number`: of several at the same time."""
+        measure = task.measure
         if measure.mtu:
             self.hosts.set_mtu(measure.mtu)
-        if measure.is_raw and measure.mtu:
-            beside, command = self.hosts.raw_commands(words)
-        elif measure.is_raw:
-            command = words
-        elif measure.mtu:
-            command = self.hosts.command(TRANSPORTS[task.transport], words, extra)
-        else:
-            command = self.launcher.command(TRANSPORTS[task.transport], measure.ranks, words, extra)
-        return jobs.run(command, measure.seconds, beside)
+        if measure.is_raw:
+            return list(self.hosts.raw_commands(words, number)) if measure.mtu else [words]
+        extra = (*measure.options.get(task.transport, ()), *extra)
+        transport = TRANSPORTS[task.transport]
+        if measure.mtu:
+            return [self.hosts.command(transport, words, extra)]
+        return [self.launcher.command(transport, measure.ranks, words, extra)]
 
     def _run_lossy(self, task: Task, words: list[str]) -> str:
         with self.hosts.loss(PROTOCOLS[task.transport], LOSS_PERMILLE) as dropped:
@@ -194,6 +275,16 @@ class Session(Schedule):
             if not dropped():
                 raise jobs.JobFailed(words, "no packet was dropped", output)
         return output
+
+
+def group_of(task: Task | Ring) -> str:
+    return (task.seats[0] if isinstance(task, Ring) else task).measure.group
+
+
+def in_order_of_groups(tasks: list[Task | Ring]) -> list[Task | Ring]:
+    """Rings before single runs of their group: what they compare most closely comes first."""
+    groups = list(GROUPS)
+    return sorted(tasks, key=lambda t: (groups.index(group_of(t)), not isinstance(t, Ring)))
 
 
 def find_programs(groups: list[str], folders: list[str]) -> tuple[dict[str, str], list[str]]:

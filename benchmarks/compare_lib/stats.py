@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 
+# So many numbers are samples, of which some are always disturbed.
+MANY = 20
+
+
 @dataclass(frozen=True)
 class Summary:
-    """Median and extremes of some numbers; `spread` is (max - min) / median."""
+    """Median and extremes of some numbers, or, of many, what the lowest and the highest tenth leave;
+    `spread` is (high - low) / median."""
 
     median: float
     low: float
@@ -26,24 +31,28 @@ def summarize(numbers: list[float]) -> Summary | None:
     """None when there is nothing to summarize."""
     if not numbers:
         return None
-    return Summary(statistics.median(numbers), min(numbers), max(numbers), len(numbers))
+    ordered = sorted(numbers)
+    left_out = len(ordered) // 10 if len(ordered) >= MANY else 0
+    return Summary(statistics.median(ordered), ordered[left_out], ordered[-1 - left_out],
+                   len(ordered))
 
 
 class Rounds:
-    """Values by figure (any key), transport and round."""
+    """Values by figure (any key), transport and round: a number, or (number, sample) of programs
+    that took turns."""
 
     def __init__(self):
-        self._values: dict[tuple[Any, str], dict[int, float]] = {}
+        self._values: dict[tuple[Any, str], dict[Any, float]] = {}
 
     @property
     def anything(self) -> bool:
         """Whether anything was measured."""
         return bool(self._values)
 
-    def put(self, figure: Any, transport: str, round_: int, value: float) -> None:
+    def put(self, figure: Any, transport: str, round_: Any, value: float) -> None:
         self._values.setdefault((figure, transport), {})[round_] = value
 
-    def rounds_of(self, figure: Any, transport: str) -> dict[int, float]:
+    def rounds_of(self, figure: Any, transport: str) -> dict[Any, float]:
         return self._values.get((figure, transport), {})
 
     def summary(self, figure: Any, transport: str) -> Summary | None:
@@ -54,6 +63,6 @@ class Rounds:
         return summarize(ratios(self.rounds_of(*over), self.rounds_of(*under)))
 
 
-def ratios(over: dict[int, float], under: dict[int, float]) -> list[float]:
+def ratios(over: dict[Any, float], under: dict[Any, float]) -> list[float]:
     """over / under of every round that has both."""
     return [over[r] / under[r] for r in sorted(over) if under.get(r)]

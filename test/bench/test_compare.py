@@ -94,21 +94,39 @@ class Assign(unittest.TestCase):
                        "stream protocol=udp mode=large segment=65000 MBps=8000 cpu_s_per_GB=0.3\n"
                        "stream protocol=tcp mode=stream MBps=5000 cpu_s_per_GB=0.4\n")
         for size in (1 << 20, 4 << 20):
-            self.assertEqual(got[Figure("stream", size), RAW_UDP], 9000)
-            self.assertEqual(got[Figure("cpu", size), RAW_UDP], 0.2)
-            self.assertEqual(got[Figure("stream", size), RAW_TCP], 5000)
+            self.assertEqual(got[Figure("stream", size), RAW_UDP].value, 9000)
+            self.assertEqual(got[Figure("cpu", size), RAW_UDP].value, 0.2)
+            self.assertEqual(got[Figure("stream", size), RAW_TCP].value, 5000)
         self.assertEqual(len(got), 8)
 
     def test_raw_streams_in_both_directions_have_figures_of_their_own(self):
         got = self.raw("stream protocol=udp mode=large segment=65000 MBps=9000 cpu_s_per_GB=0.2\n"
                        "stream protocol=udp mode=large direction=bi MBps=8000 cpu_s_per_GB=0.3\n")
-        self.assertEqual([got[Figure(q, 4 << 20), RAW_UDP]
+        self.assertEqual([got[Figure(q, 4 << 20), RAW_UDP].value
                           for q in ("stream", "cpu", "stream_bi", "cpu_bi")],
                          [9000, 0.2, 8000, 0.3])
 
     def test_raw_latency_by_protocol(self):
         got = self.raw("latency protocol=udp bytes=8 us=1.6\nlatency protocol=tcp bytes=8 us=3.3\n")
-        self.assertEqual(got, {(LATENCY, RAW_UDP): 1.6, (LATENCY, RAW_TCP): 3.3})
+        self.assertEqual({key: v.value for key, v in got.items()},
+                         {(LATENCY, RAW_UDP): 1.6, (LATENCY, RAW_TCP): 3.3})
+
+    def test_samples_are_the_first_figures(self):
+        got = self.raw("each values=4,5.5\nstream protocol=udp mode=large MBps=5 cpu_s_per_GB=2\n"
+                       "latency protocol=udp bytes=8 us=1\n")
+        self.assertEqual(got[Figure("stream", 1 << 20), RAW_UDP].each, (4, 5.5))
+        self.assertEqual(got[Figure("cpu", 1 << 20), RAW_UDP].each, ())
+        self.assertEqual(got[LATENCY, RAW_UDP].each, ())
+        for line in ("each", "each values=", "each values=x", "each 1,2", "each values=1 2"):
+            self.assertEqual(self.raw(f"{line}\nlatency protocol=udp bytes=8 us=1")
+                             [LATENCY, RAW_UDP].each, ())
+
+    def test_fastest_raw_mode_of_several_seats(self):
+        seats = [self.raw(f"stream protocol=udp mode={mode} MBps={rate} cpu_s_per_GB={cpu}")
+                 for mode, rate, cpu in (("gso_gro", 8, 1), ("large", 9, 2), ("gso_gro", 7, 3))]
+        got = session.merge(seats)
+        self.assertEqual((got[Figure("stream", 1 << 20), RAW_UDP].value,
+                          got[Figure("cpu", 1 << 20), RAW_UDP].value), (9, 2))
 
 
 class Statistics(unittest.TestCase):
@@ -118,6 +136,17 @@ class Statistics(unittest.TestCase):
         self.assertEqual(stats.summarize([1.0, 2.0]).median, 1.5)
         self.assertIsNone(stats.summarize([]))
         self.assertEqual(stats.summarize([0.0]).spread, 0)
+
+    def test_of_many_a_tenth_at_each_end_is_left_out(self):
+        s = stats.summarize([float(i) for i in range(stats.MANY)])
+        self.assertEqual((s.median, s.low, s.high, s.count), (9.5, 2, 17, 20))
+
+    def test_samples_in_turns_are_compared_one_by_one(self):
+        results = Results()
+        results.add_each("pt2pt", LATENCY, DIWARP, 1, (2.0, 30.0, 4.0))
+        results.add_each("pt2pt", LATENCY, TCP, 1, (4.0, 40.0))
+        ratio = results.ratio((LATENCY, DIWARP), (LATENCY, TCP))
+        self.assertEqual((ratio.low, ratio.high, ratio.count), (0.5, 0.75, 2))
 
     def test_ratios_are_taken_within_a_round(self):
         """The ratio of the medians would be 1: a slow round hits both alike."""
@@ -234,16 +263,40 @@ class Tables(unittest.TestCase):
         results = Results()
         s = session.Session(None, {}, measures.QUICK, list(measures.GROUPS),
                             list(transports.MPI), results)
-        self.assertEqual({t.measure.group for t in s.tasks(1)}, set(measures.GROUPS))
+        self.assertEqual({session.group_of(t) for t in s.tasks(1)}, set(measures.GROUPS))
         results.skipped["loss"] = "no"
-        self.assertNotIn("loss", {t.measure.group for t in s.tasks(1)})
+        self.assertNotIn("loss", {session.group_of(t) for t in s.tasks(1)})
 
     def test_transports_take_turns_in_being_first(self):
-        s = session.Session(None, {}, measures.QUICK, ["collectives"], [DIWARP, TCP, UCX],
-                            Results())
-        self.assertEqual([t.transport for t in s.tasks(1)], [DIWARP, TCP, UCX])
-        self.assertEqual([t.transport for t in s.tasks(2)], [TCP, UCX, DIWARP])
+        s = session.Session(None, {}, measures.FULL, ["pairs"], [DIWARP, TCP, UCX], Results())
+        self.assertEqual([t.transport for t in s.tasks(1)][:3], [DIWARP, TCP, UCX])
+        self.assertEqual([t.transport for t in s.tasks(2)][:3], [TCP, UCX, DIWARP])
 
+    def test_rings(self):
+        """Of one name, in one group: as many samples, in one place, none that may be missing."""
+        s = session.Session(None, {}, measures.FULL, list(measures.GROUPS), list(transports.MPI),
+                            Results())
+        rings = [task for task in s.tasks(1) if isinstance(task, session.Ring)]
+        self.assertEqual(len({ring.title for ring in rings}), len(rings))
+        for ring in rings:
+            of = [seat.measure for seat in ring.seats]
+            self.assertEqual(len({(m.group, m.ring, m.samples, m.mtu, m.rounds) for m in of}), 1,
+                             ring.title)
+            self.assertFalse([m for m in of if m.lossy or m.mbit or m.optional], ring.title)
+
+    def test_who_fails_leaves_the_ring(self):
+        """The others of it are measured."""
+        measure = measures.Measure("pt2pt", "sh", "", (1, 1), (TCP, UCX), ring="r")
+        s = session.Session(transports.Launcher("sh", "", 2), {}, measures.QUICK, [], [], Results())
+        seats = tuple(session.Task(measure, transport) for transport in (TCP, UCX))
+        said = "each values=1,2\nlatency bytes=8 us=1.5"
+        s._seated = lambda seat, number, turns: [
+            ["sh", "-c", f"echo '{said}'" if seat.transport == TCP else "sleep 0.1; exit 3"]]
+        with contextlib.redirect_stdout(io.StringIO()) as shown:
+            s.run_task(session.Ring(seats), 1)
+        self.assertIn("UCX tcp FAILED", shown.getvalue())
+        self.assertEqual((s.failures, s.results.failed), (1, {("pt2pt", UCX)}))
+        self.assertEqual(s.results.rounds_of(LATENCY, TCP), {(1, 1): 1, (1, 2): 2})
 
     def test_one_round_of_others(self):
         """Libfabric in full mode only; both beside diwarp's own run of the same."""

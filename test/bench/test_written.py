@@ -107,7 +107,7 @@ class Written(unittest.TestCase):
 
 
 class Compare(Written):
-    WORDS = ["compare", "--only", "rcvbuf", "--transports", "diwarp", "--rounds", "2"]
+    WORDS = ["compare", "--only", "pairs", "--transports", "diwarp", "--rounds", "2"]
     RESULTS = ["rounds.csv", "summary.csv", "failures.csv", "targets.csv"]
     PLOTS = [f"plots/{name}" for name in ("latency.png", "latency.gp", "latency-diwarp.dat",
                                           "bandwidth.png", "bandwidth-raw-udp.dat")]
@@ -125,7 +125,7 @@ class Compare(Written):
                 self.assertEqual(self.left(), (self.KEPT, {"rounds.csv", "summary.csv"}))
                 self.assertEqual([(row["round"], row["value"]) for row in self.rows("rounds.csv")
                                   if row["quantity"] == "stream"], [("1", "4321")])
-                self.assertEqual({row["rounds"] for row in self.rows("summary.csv")}, {"1"})
+                self.assertEqual({row["values"] for row in self.rows("summary.csv")}, {"1"})
 
     def test_stopped_before_anything_was_measured(self):
         self.stop(self.words(), self.OLD, 1)
