@@ -146,16 +146,15 @@ static void figure(struct bench *b, const struct collective *c, int bytes)
     end_turn(b);
     for (int i = 0; i < n; i++) {
         turns_begin(&b->turns);
-        if (turns_taken(&b->turns))
-            (void)batch(b, c, bytes, repeats);
-        b->times[i] = batch(b, c, bytes, repeats) / repeats * 1e6;
+        for (int left = turns_samples(&b->turns); left > 0; left--)
+            b->times[i] = batch(b, c, bytes, repeats) / repeats * 1e6;
         end_turn(b);
     }
     turns_begin(&b->turns);
     c->check(b, bytes, 2);
     mpi_bench_reduce(b->times, n, MPI_MAX);
     if (b->rank == 0 && turns_taken(&b->turns))
-        samples_print_each(b->times, n, 1, 0);
+        samples_print_times(b->times, n, 1);
     samples_sort(b->times, n);
     if (b->rank == 0)
         printf("%s bytes=%d ranks=%d us=%.3f min_us=%.3f p90_us=%.3f samples=%d batch=%d\n",
@@ -208,6 +207,7 @@ static void run(struct bench *b)
     b->out = mpi_bench_alloc(most);
     b->times = mpi_bench_alloc((size_t)b->opt.samples * sizeof *b->times);
     turns_open(&b->turns, b->rank == 0);
+    turns_end(&b->turns);
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < sizes[i]->count; k++)
             figure(b, &collectives[i], sizes[i]->bytes[k]);

@@ -182,18 +182,16 @@ static void latency(struct bench *b, int bytes)
     turns_end(&b->turns);
     for (int i = 0; i < n; i++) {
         turns_begin(&b->turns);
-        if (turns_taken(&b->turns)) {
+        for (int left = turns_samples(&b->turns); left > 0; left--) {
             round_trips(b, bytes, trips);
-            begin_samples(b);
+            b->times[i] = end_sample(b) / (2 * trips) * 1e6;
         }
-        round_trips(b, bytes, trips);
-        b->times[i] = end_sample(b) / (2 * trips) * 1e6;
         turns_end(&b->turns);
     }
     turns_begin(&b->turns);
     check_data(b, b->rx, bytes, 0, "a last message");
     if (b->rank == 0 && turns_taken(&b->turns))
-        samples_print_each(b->times, n, 1, 0);
+        samples_print_times(b->times, n, 1);
     samples_sort(b->times, n);
     if (b->rank == 0)
         printf("latency bytes=%d pairs=%d us=%.3f min_us=%.3f p90_us=%.3f samples=%d\n", bytes,
@@ -248,12 +246,11 @@ static struct window_times time_windows(struct bench *b, int bytes, int window, 
     t.cpu_seconds = 0;
     for (int i = 0; i < n; i++) {
         turns_begin(&b->turns);
-        if (turns_taken(&b->turns)) {
-            (void)timed_windows(b, bytes, window, senders, t.windows);
-            begin_samples(b);
+        double cpu_seconds = 0;
+        for (int left = turns_samples(&b->turns); left > 0; left--) {
+            cpu_seconds = samples_cpu_seconds();
+            b->times[i] = timed_windows(b, bytes, window, senders, t.windows) / t.windows;
         }
-        double cpu_seconds = samples_cpu_seconds();
-        b->times[i] = timed_windows(b, bytes, window, senders, t.windows) / t.windows;
         t.cpu_seconds += samples_cpu_seconds() - cpu_seconds;
         turns_end(&b->turns);
     }
@@ -268,7 +265,7 @@ static struct window_times time_windows(struct bench *b, int bytes, int window, 
 static void end_windows(struct bench *b, double amount)
 {
     if (b->rank == 0 && turns_taken(&b->turns))
-        samples_print_each(b->times, b->opt.samples, amount, 1);
+        samples_print_rates(b->times, b->opt.samples, amount);
     samples_sort(b->times, b->opt.samples);
 }
 
@@ -360,6 +357,7 @@ int main(int argc, char **argv)
     } else {
         allocate(&b);
         turns_open(&b.turns, b.rank == 0);
+        turns_end(&b.turns);
         run(&b);
     }
     free(b.tx);

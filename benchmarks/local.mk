@@ -31,7 +31,8 @@ EXTRA_DIST += benchmarks/README.md benchmarks/compare benchmarks/run_smg2000 ben
 	benchmarks/compare_lib/session.py \
 	benchmarks/compare_lib/stats.py benchmarks/compare_lib/targets.py \
 	benchmarks/compare_lib/transports.py test/bench/run test/bench/test_compare.py \
-	test/bench/test_compare_written.py test/bench/test_run_smg2000.py test/bench/test_written.py
+	test/bench/test_compare_written.py test/bench/test_run_smg2000.py test/bench/test_turns.py \
+	test/bench/test_written.py
 
 # What of LU does not need MPI.
 LU_NUMERICS = benchmarks/npb/lu_field.c benchmarks/npb/lu_flux.c benchmarks/npb/lu_grid.c \

@@ -125,9 +125,10 @@ static int get_ready(struct bench *b, const struct action *a, size_t all)
 /* Seconds per repeat. */
 static double sample(const struct bench *b, const struct action *a, int repeats)
 {
-    if (turns_taken(&b->turns))
-        (void)timed(b, a, repeats);
-    return timed(b, a, repeats) / repeats;
+    double seconds = 0;
+    for (int left = turns_samples(&b->turns); left > 0; left--)
+        seconds = timed(b, a, repeats);
+    return seconds / repeats;
 }
 
 static void print_figure(const struct bench *b, const struct action *a, bool stream)
@@ -135,8 +136,10 @@ static void print_figure(const struct bench *b, const struct action *a, bool str
     int n = b->opt.samples;
     double moved = (double)a->bytes * a->count / 1e6;
 
-    if (turns_taken(&b->turns))
-        samples_print_each(b->times, n, stream ? moved : 1e6, stream);
+    if (turns_taken(&b->turns) && stream)
+        samples_print_rates(b->times, n, moved);
+    else if (turns_taken(&b->turns))
+        samples_print_times(b->times, n, 1e6);
     samples_sort(b->times, n);
     double median = samples_quantile(b->times, n, 0.5), p90 = samples_quantile(b->times, n, 0.9);
 
@@ -155,11 +158,11 @@ static void print_figure(const struct bench *b, const struct action *a, bool str
 static void figure(struct bench *b, int rank, bool put, int bytes, bool stream)
 {
     struct action a = {.name = put ? "put" : "get", .put = put, .bytes = bytes, .count = 1};
+    int repeats = 0;
+
     if (stream)
         a.count = options_window(b->opt.window, bytes);
     size_t all = (size_t)bytes * (size_t)a.count;
-
-    int repeats = 0;
 
     /* The target waits in the barriers, and so within MPI. */
     turns_begin(&b->turns);
@@ -242,8 +245,9 @@ static void run(struct bench *b, int rank)
     b->exposed = mpi_bench_alloc(b->bytes);
     MPI_Win_create(b->exposed, (MPI_Aint)b->bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &b->win);
     MPI_Win_lock_all(0, b->win);
-    check_transport(b, rank);
     turns_open(&b->turns, rank != TARGET);
+    check_transport(b, rank);
+    turns_end(&b->turns);
     for (int put = opt->put; put >= !opt->get; put--)
         for (int i = 0; i < opt->latency.count; i++)
             figure(b, rank, put, opt->latency.bytes[i], false);

@@ -21,7 +21,7 @@
 #endif
 
 #define SILENCE_SECONDS   5.0
-#define CONTROL_SECONDS   30
+#define CONTROL_SECONDS   150 /* a client may wait for its turn; see turns.c */
 #define REDIAL_MICROS     20000
 #define SPINS_PER_CLOCK   16384
 #define MAX_ADDRESS_CHARS 64

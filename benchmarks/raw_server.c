@@ -96,93 +96,99 @@ void raw_exchange(int fd, const struct raw_request *r, uint64_t end, struct raw_
     }
 }
 
-/* Before sample `i`, and after it: the first has a turn to itself, two of the others share one. */
-static void before_sample(struct turns *turns, uint64_t i)
+/* Of samples, one after the other: their turns, and the CPU time of those that count. */
+struct pace {
+    struct turns *turns;
+    uint64_t per_turn;
+    double begun, cpu;
+};
+
+/* The first sample, which warms up, has a turn to itself. */
+static bool begins_turn(const struct pace *p, uint64_t sample)
 {
-    if (i == 0 || i % 2)
-        turns_begin(turns);
+    return sample == 0 || (sample - 1) % p->per_turn == 0;
 }
 
-static void after_sample(struct turns *turns, uint64_t i)
+static bool counts(const struct pace *p, uint64_t sample)
 {
-    if (i % 2 == 0)
-        turns_end(turns);
+    return sample > 0 && sample % p->per_turn == 0;
 }
 
-/* The server's half, one sample after the other; returns the CPU time of all after the first. */
-static double exchange(int fd, const struct raw_request *r, struct turns *turns)
+static void before_sample(struct pace *p, uint64_t sample)
+{
+    if (begins_turn(p, sample))
+        turns_begin(p->turns);
+    if (counts(p, sample))
+        p->begun = samples_cpu_seconds();
+}
+
+static void after_sample(struct pace *p, uint64_t sample)
+{
+    if (counts(p, sample))
+        p->cpu += samples_cpu_seconds() - p->begun;
+    if (sample == 0 || counts(p, sample))
+        turns_end(p->turns);
+}
+
+/* The server's half, as all below. */
+static void exchange(int fd, const struct raw_request *r, struct pace *pace)
 {
     struct raw_exchange x = {.from = raw_memory_get(r->memory_bytes),
                              .into = raw_memory_get(r->memory_bytes)};
-    double cpu = 0;
 
     for (uint64_t i = 0; i <= r->samples; i++) {
-        before_sample(turns, i);
+        before_sample(pace, i);
         raw_exchange(fd, r, (i + 1) * r->sample_bytes, &x);
-        if (i == 0)
-            cpu = samples_cpu_seconds();
-        after_sample(turns, i);
+        after_sample(pace, i);
     }
-    cpu = samples_cpu_seconds() - cpu;
     raw_memory_put(&x.from);
     raw_memory_put(&x.into);
-    return cpu;
 }
 
-static void echo(int fd, const struct raw_request *r, struct turns *turns)
+static void echo(int fd, const struct raw_request *r, struct pace *pace)
 {
     for (uint64_t i = 0; i <= r->samples; i++) {
-        before_sample(turns, i);
+        before_sample(pace, i);
         for (uint32_t trip = 0; trip < r->trips; trip++) {
             raw_receive_bytes(fd, r->bytes);
             raw_send_message(fd, r);
         }
-        after_sample(turns, i);
+        after_sample(pace, i);
     }
 }
 
-/* Tells its total whenever a quarter of the window has come, and at each sample's end. Returns the
- * CPU time of all samples after the first. */
-static double sink_datagrams(int fd, const struct raw_request *r, struct turns *turns)
+/* Tells its total whenever a quarter of the window has come, and at each sample's end. */
+static void sink_datagrams(int fd, const struct raw_request *r, struct pace *pace)
 {
     uint64_t sample = r->sample_bytes, end = sample * (r->samples + 1), got = 0, told = 0;
     struct raw_memory into = raw_memory_get(r->memory_bytes);
-    double cpu = 0;
 
-    before_sample(turns, 0);
+    before_sample(pace, 0);
     while (got < end) {
         uint64_t before = got / sample;
         got += raw_spin_recv(fd, raw_memory_next(&into), PLACE_BYTES);
         bool sample_ended = got / sample != before;
-        if (sample_ended && before == 0)
-            cpu = samples_cpu_seconds();
         if (!sample_ended && got - told < r->window / 4)
             continue;
         raw_spin_send(fd, &got, sizeof got);
         told = got;
         if (sample_ended) {
-            after_sample(turns, before);
+            after_sample(pace, before);
             if (got < end)
-                before_sample(turns, before + 1);
+                before_sample(pace, before + 1);
         }
     }
-    cpu = samples_cpu_seconds() - cpu;
     raw_memory_put(&into);
-    return cpu;
 }
 
-static double sink_bytes(int fd, const struct raw_request *r, struct turns *turns)
+static void sink_bytes(int fd, const struct raw_request *r, struct pace *pace)
 {
-    double cpu = 0;
     for (uint32_t i = 0; i <= r->samples; i++) {
-        before_sample(turns, i);
+        before_sample(pace, i);
         raw_receive_bytes(fd, r->sample_bytes);
-        if (i == 0)
-            cpu = samples_cpu_seconds();
         raw_spin_send(fd, &i, sizeof i);
-        after_sample(turns, i);
+        after_sample(pace, i);
     }
-    return samples_cpu_seconds() - cpu;
 }
 
 /* The server's socket for a measure; announced to the client, which then uses it. */
@@ -194,8 +200,8 @@ static int answer_udp(int control, struct raw_request *r)
     struct raw_reply reply = {.usable = !r->gso || raw_set_gro(fd)};
 
     r->window = r->window < window ? r->window : (uint32_t)window;
-    if (r->window < r->segment)
-        reply.usable = 0; /* a small net.core.rmem_max: nothing could ever be sent */
+    if (r->window < r->segment || r->window < r->bytes)
+        reply.usable = 0; /* a small net.core.rmem_max, or no GSO: nothing could ever be sent */
     raw_set_port(&peer, (uint16_t)r->port);
     raw_connect(fd, &peer);
     at = raw_local(fd);
@@ -235,8 +241,8 @@ static bool valid(const struct raw_request *r)
 void raw_serve(int control, struct turns *turns)
 {
     for (;;) {
+        struct pace pace = {.turns = turns, .per_turn = (uint64_t)turns_samples(turns)};
         struct raw_request r;
-        double cpu = 0;
 
         raw_hear(control, &r, sizeof r);
         errno = 0;
@@ -245,15 +251,19 @@ void raw_serve(int control, struct turns *turns)
         if (r.what == RAW_END)
             return;
         int fd = r.protocol == RAW_UDP ? answer_udp(control, &r) : answer_tcp(control, &r);
-        if (fd < 0)
+        if (fd < 0) {
+            turns_pass(turns, (int)(r.samples / pace.per_turn));
             continue;
+        }
         if (r.what == RAW_ROUND_TRIPS)
-            echo(fd, &r, turns);
+            echo(fd, &r, &pace);
         else if (r.what == RAW_EXCHANGE)
-            cpu = exchange(fd, &r, turns);
+            exchange(fd, &r, &pace);
+        else if (r.protocol == RAW_UDP)
+            sink_datagrams(fd, &r, &pace);
         else
-            cpu = r.protocol == RAW_UDP ? sink_datagrams(fd, &r, turns) : sink_bytes(fd, &r, turns);
-        raw_tell(control, &cpu, sizeof cpu);
+            sink_bytes(fd, &r, &pace);
+        raw_tell(control, &pace.cpu, sizeof pace.cpu);
         close(fd);
         turns_begin(turns);
         turns_end(turns);

@@ -36,7 +36,7 @@ struct raw_request {
 
 struct raw_reply {
     uint32_t port;   /* of the server's UDP socket, or of its TCP listener */
-    uint32_t usable; /* 0: this kernel has no GRO */
+    uint32_t usable; /* 0: no GSO or GRO, or more than the receive buffer can take */
     uint32_t window; /* what the receive buffer can take of it */
 };
 

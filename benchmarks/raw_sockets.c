@@ -111,10 +111,8 @@ static int ask(const struct client *c, struct raw_request *r)
     r->magic = RAW_MAGIC;
     if (r->protocol == RAW_UDP) {
         fd = raw_udp(&at, (int)r->socket_bytes);
-        if (r->gso && !raw_set_gso(fd, (int)r->segment)) {
-            close(fd);
-            return -1;
-        }
+        if (r->gso && !raw_set_gso(fd, (int)r->segment))
+            r->window = 0; /* for the server to refuse it, too */
         at = raw_local(fd);
         r->port = raw_port(&at);
     }
@@ -141,20 +139,9 @@ static double finish(const struct client *c, int fd)
     return cpu;
 }
 
-/* Samples that are taken: in turns, each is preceded by one that does not count. */
 static uint32_t samples_taken(const struct client *c)
 {
-    return (uint32_t)c->opt.samples * (turns_taken(&c->turns) ? 2 : 1);
-}
-
-/* There is nothing to measure: the others have their turns. */
-static void let_pass(struct client *c)
-{
-    turns_end(&c->turns);
-    for (int i = 0; i <= c->opt.samples; i++) {
-        turns_begin(&c->turns);
-        turns_end(&c->turns);
-    }
+    return (uint32_t)(c->opt.samples * turns_samples(&c->turns));
 }
 
 static double round_trips(int fd, const struct raw_request *r, int count)
@@ -181,25 +168,24 @@ static void latency(struct client *c, uint32_t protocol, int bytes)
                             .socket_bytes = protocol == RAW_UDP ? RAW_SOCKET_BYTES : 0};
 
     turns_begin(&c->turns);
-    if (protocol == RAW_UDP && r.bytes > r.window) {
+    int fd = ask(c, &r);
+    if (fd < 0) {
         printf("latency protocol=udp bytes=%d unsupported=1\n", bytes);
-        let_pass(c);
+        turns_pass(&c->turns, n);
         return;
     }
-    int fd = ask(c, &r);
     (void)round_trips(fd, &r, trips);
     turns_end(&c->turns);
     for (int i = 0; i < n; i++) {
         turns_begin(&c->turns);
-        if (turns_taken(&c->turns))
-            (void)round_trips(fd, &r, trips);
-        c->times[i] = round_trips(fd, &r, trips) / (2 * trips) * 1e6;
+        for (int left = turns_samples(&c->turns); left > 0; left--)
+            c->times[i] = round_trips(fd, &r, trips) / (2 * trips) * 1e6;
         turns_end(&c->turns);
     }
     turns_begin(&c->turns);
     (void)finish(c, fd);
     if (turns_taken(&c->turns))
-        samples_print_each(c->times, n, 1, 0);
+        samples_print_times(c->times, n, 1);
     samples_sort(c->times, n);
     printf("latency protocol=%s bytes=%d header=%d us=%.3f min_us=%.3f p90_us=%.3f samples=%d\n",
            protocol_names[protocol], bytes, c->opt.header, samples_quantile(c->times, n, 0.5),
@@ -262,16 +248,16 @@ static bool stream(struct client *c, struct raw_request *r, double payload,
 {
     struct progress p = {0};
     int fd, n = c->opt.samples;
-    double cpu;
-
+    double cpu = 0;
     const bool exchanges = r->what == RAW_EXCHANGE;
+
     r->memory_bytes = r->protocol == RAW_UDP ? (uint32_t)c->opt.memory_bytes : 0;
     r->sample_bytes = (uint32_t)c->opt.sample_bytes;
     r->samples = samples_taken(c);
     turns_begin(&c->turns);
     fd = ask(c, r);
     if (fd < 0) {
-        let_pass(c);
+        turns_pass(&c->turns, n);
         return false;
     }
     r->train = r->train < r->window ? r->train : r->window / r->segment * r->segment;
@@ -280,21 +266,22 @@ static bool stream(struct client *c, struct raw_request *r, double payload,
     p.exchange.into = raw_memory_get(exchanges ? r->memory_bytes : 0);
     stream_sample(fd, r, &p);
     turns_end(&c->turns);
-    cpu = samples_cpu_seconds();
     for (int i = 0; i < n; i++) {
+        double cpu_seconds = 0;
         turns_begin(&c->turns);
-        if (turns_taken(&c->turns))
+        for (int left = turns_samples(&c->turns); left > 0; left--) {
+            cpu_seconds = samples_cpu_seconds();
+            double begin = samples_now();
             stream_sample(fd, r, &p);
-        double begin = samples_now();
-        stream_sample(fd, r, &p);
-        c->times[i] = samples_now() - begin;
+            c->times[i] = samples_now() - begin;
+        }
+        cpu += samples_cpu_seconds() - cpu_seconds;
         turns_end(&c->turns);
     }
-    cpu = samples_cpu_seconds() - cpu;
     turns_begin(&c->turns);
     cpu += finish(c, fd);
     if (turns_taken(&c->turns))
-        samples_print_each(c->times, n, payload / 1e6, 1);
+        samples_print_rates(c->times, n, payload / 1e6);
     raw_memory_put(&p.from);
     raw_memory_put(&p.exchange.from);
     raw_memory_put(&p.exchange.into);
@@ -302,7 +289,7 @@ static bool stream(struct client *c, struct raw_request *r, double payload,
     *figure = (struct stream_figure){.median = samples_quantile(c->times, n, 0.5),
                                      .best = c->times[0],
                                      .p90 = samples_quantile(c->times, n, 0.9),
-                                     .cpu_seconds = cpu / r->samples};
+                                     .cpu_seconds = cpu / n};
     turns_end(&c->turns);
     return true;
 }
@@ -404,6 +391,7 @@ static void run_server(int listener)
     close(listener);
     pin(1);
     turns_open(&turns, false);
+    turns_end(&turns);
     raw_serve(control, &turns);
     close(control);
 }
@@ -416,6 +404,7 @@ static void run_client(struct client *c, const struct raw_address *server)
     c->control = raw_dial(server, 0, RAW_DIAL_SECONDS);
     pin(0);
     turns_open(&c->turns, true);
+    turns_end(&c->turns);
     measure(c);
     close(c->control);
     free(c->times);

@@ -42,13 +42,21 @@ static inline double samples_quantile(const double *sorted, int n, double q)
     return sorted[(int)(q * (n - 1) + 0.5)];
 }
 
-/* In the order in which they were taken, before they are sorted: for who compares programs that
- * measured in turns. The values are scale / v[i], or, where `inverse` is 0, scale * v[i]. */
-static inline void samples_print_each(const double *v, int n, double scale, int inverse)
+/* Before they are sorted, for who compares programs that measured in turns: each times `scale`. */
+static inline void samples_print_times(const double *v, int n, double scale)
 {
     printf("each values=");
     for (int i = 0; i < n; i++)
-        printf("%s%.6g", i ? "," : "", inverse ? scale / v[i] : scale * v[i]);
+        printf("%s%.6g", i ? "," : "", scale * v[i]);
+    printf("\n");
+}
+
+/* The same of rates: `amount` by each. */
+static inline void samples_print_rates(const double *v, int n, double amount)
+{
+    printf("each values=");
+    for (int i = 0; i < n; i++)
+        printf("%s%.6g", i ? "," : "", amount / v[i]);
     printf("\n");
 }
 

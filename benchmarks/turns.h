@@ -25,18 +25,26 @@ struct turns {
     bool leads;
 };
 
-/* By the environment, and the turn to start. Ends the process when that is malformed. */
+/* By the environment, and begins the turn to start, which is to be ended. Ends the process when the
+ * environment is malformed. */
 void turns_open(struct turns *turns, bool leads);
 /* Sleeps until it is the program's turn. Ends the process when it does not come. */
 void turns_begin(const struct turns *turns);
 /* What the program's processes have to do in this turn is done, so far as this one knows. */
 void turns_end(struct turns *turns);
+/* The turns of a figure of so many samples that cannot be measured: the others have theirs. */
+void turns_pass(struct turns *turns, int samples);
 
-/* Samples are to be taken in turns: each begins with one that does not count, for the caches hold
- * what others have measured. */
 static inline bool turns_taken(const struct turns *turns)
 {
     return turns->over;
+}
+
+/* How often a turn measures; the last counts. The first of two finds what others left in the
+ * caches. */
+static inline int turns_samples(const struct turns *turns)
+{
+    return turns_taken(turns) ? 2 : 1;
 }
 
 #endif

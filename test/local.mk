@@ -167,6 +167,7 @@ UNIT_TESTS = \
 	test/unit/test_slab \
 	test/unit/test_tcp \
 	test/unit/test_truesize \
+	test/unit/test_turns \
 	test/unit/test_udp \
 	test/unit/test_udp_hot \
 	test/unit/test_udp_open
@@ -217,6 +218,7 @@ TESTS += $(RNIC_TESTS)
 
 test_unit_test_lu_fields_SOURCES = test/unit/test_lu_fields.c $(LU_NUMERICS)
 test_unit_test_lu_flow_SOURCES = test/unit/test_lu_flow.c $(LU_NUMERICS)
+test_unit_test_turns_SOURCES = test/unit/test_turns.c benchmarks/turns.c benchmarks/turns.h
 test_unit_test_npb_SOURCES = test/unit/test_npb.c benchmarks/npb/radix_digit.c
 test_unit_test_rc_protocol_SOURCES = test/unit/test_rc_protocol.c test/unit/fake_streams.c
 test_unit_test_rc_protocol_reads_SOURCES = test/unit/test_rc_protocol_reads.c \

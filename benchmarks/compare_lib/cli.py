@@ -28,7 +28,8 @@ def parse_options(words: list[str]) -> argparse.Namespace:
     p = argparse.ArgumentParser(
         prog="compare", epilog=EXIT_TEXT, allow_abbrev=False,
         description="Measures diwarp, Open MPI's tcp BTL, UCX over tcp and libfabric (what is "
-        "installed), and the raw UDP and TCP sockets below them, in interleaved rounds of one run.")
+        "installed), and the raw UDP and TCP sockets below them, in turns and interleaved rounds of "
+        "one run.")
     mode = p.add_mutually_exclusive_group()
     mode.add_argument("--quick", dest="effort", action="store_const", const=QUICK, default=QUICK,
                       help="less than 3 minutes (the default)")
@@ -177,9 +178,9 @@ def measure_and_report(options: argparse.Namespace, made: str) -> int:
     print(report.verdict_table(verdicts) + "\n")
     drawn = write_files(results, verdicts, path)
     about = (f"{made}: medians of {rounds} round{'s' * (rounds != 1)} ({machine}), and in brackets "
-             "their spread, (high - low) / median, of shares and indices high and low: the middle 80 % "
-             "of samples taken in turns, the extremes of others. Ratios are taken sample by sample, "
-             "or within a round.")
+             "their spread, (high - low) / median, of shares and indices high and low: of samples "
+             "taken in turns their middle 80 %, of others the extremes. Ratios are taken sample by "
+             "sample, or within a round.")
     write_markdown(options, results, verdicts, about, drawn)
     if session.failures:
         print(f"{session.failures} run(s) failed")

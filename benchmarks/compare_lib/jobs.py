@@ -19,14 +19,15 @@ POLL_SECONDS = 0.05
 
 
 class JobFailed(Exception):
-    """A command that failed: which, why, and the end of what it said."""
+    """A command that failed: which, why, and the end of what it said. `which`: its number, of
+    programs that ran together."""
 
-    def __init__(self, command: list[str], reason: str, output: str):
+    def __init__(self, command: list[str], reason: str, output: str, which: int | None = None):
         super().__init__(reason)
         self.command = command
         self.reason = reason
         self.output = output
-        self.which = 0
+        self.which = which
 
     def report(self) -> str:
         lines = [line for line in self.output.splitlines() if line.strip()][-LINES_SHOWN:]
@@ -150,24 +151,33 @@ def run(command: list[str], seconds: float, beside: list[str] | None = None,
 
 def run_together(commands: list[list[list[str]]], seconds: float) -> list[str]:
     """What programs printed that need each other; each is one command, or one and another beside
-    it. When one of them fails all end, and JobFailed says by `which` which it was."""
+        it. When one of them fails all end, and JobFailed says which it was."""
     deadline = time.monotonic() + seconds
     with contextlib.ExitStack() as stack:
-        running = [[stack.enter_context(Running(words, None)) for words in program]
-                   for program in commands]
-        left = {(i, one) for i, program in enumerate(running) for one in program}
+        running: list[tuple[int, Running]] = []
+        for i, program in enumerate(commands):
+            with numbered(i):
+                running += [(i, stack.enter_context(Running(words, None))) for words in program]
+        left = running
         while left:
-            for which, one in sorted(left, key=lambda pair: pair[0]):
-                if one.process.poll() is None and time.monotonic() < deadline:
-                    continue
-                try:
-                    one.wait(deadline, seconds)
-                except JobFailed as failure:
-                    failure.which = which
-                    raise
-                left.discard((which, one))
             time.sleep(POLL_SECONDS)
-        return ["".join(one.output() for one in program) for program in running]
+            late = time.monotonic() >= deadline
+            for i, one in left:
+                if late or one.process.poll() is not None:
+                    with numbered(i):
+                        one.wait(deadline, seconds)
+            left = [(i, one) for i, one in left if one.process.poll() is None]
+        return ["".join(one.output() for i, one in running if i == number)
+                for number in range(len(commands))]
+
+
+@contextlib.contextmanager
+def numbered(number: int):
+    try:
+        yield
+    except JobFailed as failure:
+        failure.which = number
+        raise
 
 
 def run_quietly(command: list[str], seconds: float = 20) -> str | None:

@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass, field, replace
 
 from .figures import bytes_text
-from .transports import BTLS, CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW, RAW_UDP, TCP, UCX
-from .transports import WHOLE_CRC
+from .transports import BTLS, CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW, RAW_TCP, RAW_UDP, TCP
+from .transports import UCX, WHOLE_CRC
 
 GROUPS = {
     "pt2pt": "two ranks: half round trip, streaming, both directions, message rate, CPU",
@@ -142,6 +142,7 @@ OFI_POINT_TO_POINT = "-l 8,1024,8192,65536 -s 1048576,4194304 -d both -m 8 -w 64
 SLOW_POINT_TO_POINT = "-l 8,1024,8192,65536 -s 1048576 -d uni -m 8 -w 64 -r {r}"
 LONG_RECEIVES_OPTION = ("--mca", "btl_diwarp_rc_recv_bytes", "65800")
 
+
 # Arguments of latency_bandwidth, one figure each.
 def latency_of(size: int) -> str:
     return f"-l {size} -s none -m none -r {{r}}"
@@ -256,6 +257,7 @@ def between_hosts(mtu: int, rounds: tuple[int, int]) -> tuple[Measure, ...]:
     scene, over, segment = f"MTU {mtu}", (*BTLS, UCX), f"-m {mtu - 28}"
     trip, stream = f"8 B half round trip, {scene}", f"1 MiB streaming, {scene}"
     place = {"mtu": mtu, "rounds": rounds}
+    once = {"mtu": mtu, "scene": scene, "rounds": (0, 1), "seconds": 60, "optional": True}
     return (
         Measure("namespaces", RAW_PROGRAM, f"-p udp -l 8 -s 0 {segment} -r {{r}}", SHORT_TURNS,
                 (RAW_UDP,), scene=scene, ring=trip, **place),
@@ -266,6 +268,12 @@ def between_hosts(mtu: int, rounds: tuple[int, int]) -> tuple[Measure, ...]:
                      scene=memory_scene(scene), **place),
         Measure("namespaces", "latency_bandwidth", stream_of(MIB), TURNS, over, scene=scene,
                 ring=stream, **place),
+        Measure("namespaces", "latency_bandwidth", rate_of(8), TURNS, over, scene=scene,
+                ring=f"8 B messages, {scene}", **place),
+        Measure("namespaces", RAW_PROGRAM, "-p tcp -l 8 -r {r}", (7, 41), (RAW_TCP,), scene=scene,
+                stands_for=(MIB,), **place),
+        Measure("namespaces", "latency_bandwidth", "-l 8 -s 1048576 -d uni -m 8 -w 64 -r {r}",
+                (0, 31), (OFI_TCP,), **once),
     )
 
 
@@ -284,6 +292,8 @@ def incast(arguments: str, seconds: tuple[float, float], rounds: tuple[int, int]
 
 BY_GROUP = (
     *point_to_point(),
+    Measure("pt2pt", RAW_PROGRAM, "-p tcp -l 8,1024,8192,65536 -r {r}", (7, 41), (RAW_TCP,),
+            stands_for=(MIB, 4 * MIB)),
     Measure("pt2pt", "latency_bandwidth", OFI_POINT_TO_POINT, (3, 31), (OFI_TCP,), rounds=(1, 3)),
     Measure("pt2pt", "latency_bandwidth", SLOW_POINT_TO_POINT, (3, 11), (OFI_RXD,),
             rounds=(1, 3)),

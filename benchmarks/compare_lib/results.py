@@ -62,7 +62,7 @@ class Results(Rounds):
             for (figure, transport), values in self._values.items():
                 head = [self._groups[figure], figure.quantity, figure.size, figure.scene,
                         figure.about.unit, transport]
-                for round_, value in sorted(values.items()):
+                for round_, value in values.items():
                     number, sample = round_ if isinstance(round_, tuple) else (round_, "")
                     out.writerow([*head, number, sample, f"{value:g}"])
 

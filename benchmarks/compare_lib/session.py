@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A run: rounds of all measures, each over its transports back to back, with progress shown."""
+"""A run: rounds of all measures, each over its transports in turns or back to back, with progress
+shown."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from . import jobs
 from .figures import NO_SIZE, Figure, Value, parse_output
@@ -20,10 +22,14 @@ from .transports import DIWARP, OFI_TCP, RAW, RAW_TCP, RAW_UDP, TCP, TRANSPORTS,
 PROTOCOLS = {DIWARP: "udp", TCP: "tcp", UCX: "tcp", OFI_TCP: "tcp"}
 RAW_STREAMS = ("stream", "cpu", "stream_bi", "cpu_bi")
 RAW_OF_PROTOCOL = {"udp": RAW_UDP, "tcp": RAW_TCP}
-# See benchmarks/turns.h.
+# See benchmarks/turns.h, and what turns.c says of a program whose turn does not come.
 TURNS_VARIABLE = "DIWARP_BENCH_TURNS"
+TURNS_BYTES = 4
+NO_TURN = f"{TURNS_VARIABLE}: the turn does not come"
 # Longest time of a ring.
 RING_SECONDS = 400
+# What raw_sockets says of a stream that this kernel does not have.
+UNSUPPORTED = "unsupported=1"
 
 
 @dataclass(frozen=True)
@@ -44,12 +50,14 @@ class Task:
 class Ring:
     """Runs at the same time, each with a seat, that take turns sample by sample."""
 
-    seats: tuple[Task, ...]
+    group: str
+    name: str
+    # Another one is first in each round.
+    seats: tuple[Task, ...] = field(compare=False)
 
     @property
     def title(self) -> str:
-        measure = self.seats[0].measure
-        return f"{measure.group}, {measure.ring}, {len(self.seats)} in turns"
+        return f"{self.group}, {self.name}, {len(self.seats)} in turns"
 
 
 Assigned = dict[tuple[Figure, str], Value]
@@ -131,7 +139,7 @@ class Session(Schedule):
                 out += tasks
             elif tasks:
                 rings.setdefault((measure.group, measure.ring), []).extend(tasks)
-        whole = [Ring(tuple(seats)) for seats in rings.values()]
+        whole = [Ring(*name, tuple(seats)) for name, seats in rings.items()]
         return in_order_of_groups(out + whole)
 
     # ---- doing it -------------------------------------------------------------------------------
@@ -170,19 +178,19 @@ class Session(Schedule):
 
     def run_task(self, task: Task | Ring, round_: int) -> str:
         if isinstance(task, Ring):
-            values, group = self._values_of_ring(task), task.seats[0].measure.group
+            values = self._values_of_ring(task)
         else:
             try:
-                values, group = self._values_of(task), task.measure.group
+                values = self._values_of(task)
             except jobs.JobFailed as failure:
                 if not task.measure.optional:
                     raise
                 return self._give_up(task, failure)
         for (figure, transport), value in values.items():
             if value.each:
-                self.results.add_each(group, figure, transport, round_, value.each)
+                self.results.add_each(group_of(task), figure, transport, round_, value.each)
             else:
-                self.results.add(group, figure, transport, round_, value.value)
+                self.results.add(group_of(task), figure, transport, round_, value.value)
         return short(values)
 
     def _values_of_ring(self, ring: Ring) -> Assigned:
@@ -192,26 +200,34 @@ class Session(Schedule):
             try:
                 return self._run_in_turns(seats)
             except jobs.JobFailed as failure:
+                if failure.which is None:
+                    raise
                 failed = seats.pop(failure.which)
                 self.failures += 1
-                print(f"{TRANSPORTS[failed.transport].title} FAILED\n{failure.report()}", flush=True)
+                print(f"{failed.title} FAILED\n{failure.report()}", flush=True)
                 self.on_failure(failed, failure)
         return {}
 
     def _run_in_turns(self, seats: list[Task]) -> Assigned:
         with tempfile.NamedTemporaryFile(prefix="diwarp-turns-") as shared:
-            shared.write(bytes(4))
+            shared.write(bytes(TURNS_BYTES))
             shared.flush()
             commands = [self._seated(seat, i, f"{shared.name}:{i}:{len(seats)}")
                         for i, seat in enumerate(seats)]
-            outputs = jobs.run_together(commands, RING_SECONDS)
+            try:
+                outputs = jobs.run_together(commands, RING_SECONDS)
+            except jobs.JobFailed as failure:
+                if NO_TURN not in failure.output:
+                    raise
+                over = int.from_bytes(os.pread(shared.fileno(), TURNS_BYTES, 0), sys.byteorder)
+                holder = over % len(seats)
+                raise jobs.JobFailed(commands[holder][-1], "its turn did not end", failure.output,
+                                     holder) from None
         values = []
         for i, (seat, output) in enumerate(zip(seats, outputs)):
             values.append(assign(parse_output(output, seat.measure.scene), seat))
-            if not values[-1]:
-                failure = jobs.JobFailed(commands[i][-1], "no figure was printed", output)
-                failure.which = i
-                raise failure
+            if not values[-1] and UNSUPPORTED not in output:
+                raise jobs.JobFailed(commands[i][-1], "no figure was printed", output, i)
         return merge(values)
 
     def _give_up(self, task: Task, failure: jobs.JobFailed) -> str:
@@ -223,9 +239,10 @@ class Session(Schedule):
         if task.measure.mtu:
             self.hosts.end_processes()
 
-    def on_failure(self, task: Task, failure: jobs.JobFailed) -> None:
-        self._end_processes(task)
-        self.results.failed.add((task.measure.group, task.transport))
+    def on_failure(self, task: Task | Ring, failure: jobs.JobFailed) -> None:
+        for seat in task.seats if isinstance(task, Ring) else (task,):
+            self._end_processes(seat)
+            self.results.failed.add((seat.measure.group, seat.transport))
 
     def _values_of(self, task: Task) -> Assigned:
         measure = task.measure
@@ -278,7 +295,7 @@ class Session(Schedule):
 
 
 def group_of(task: Task | Ring) -> str:
-    return (task.seats[0] if isinstance(task, Ring) else task).measure.group
+    return task.group if isinstance(task, Ring) else task.measure.group
 
 
 def in_order_of_groups(tasks: list[Task | Ring]) -> list[Task | Ring]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Statistics over the rounds of a run."""
+"""Statistics over the rounds of a run, and over the samples of programs that took turns."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 
-# So many numbers are samples, of which some are always disturbed.
-MANY = 20
-
-
 @dataclass(frozen=True)
 class Summary:
-    """Median and extremes of some numbers, or, of many, what the lowest and the highest tenth leave;
-    `spread` is (high - low) / median."""
+    """Of some numbers; `spread` is (high - low) / median."""
 
     median: float
     low: float
@@ -27,19 +22,20 @@ class Summary:
         return (self.high - self.low) / self.median if self.median else 0.0
 
 
-def summarize(numbers: list[float]) -> Summary | None:
-    """None when there is nothing to summarize."""
-    if not numbers:
+def summarize(values: dict[Any, float]) -> Summary | None:
+    """By round: low and high are the extremes. By (round, sample), of which some are always
+    disturbed: what the lowest and the highest tenth leave. None when there is nothing."""
+    if not values:
         return None
-    ordered = sorted(numbers)
-    left_out = len(ordered) // 10 if len(ordered) >= MANY else 0
+    ordered = sorted(values.values())
+    left_out = len(ordered) // 10 if isinstance(next(iter(values)), tuple) else 0
     return Summary(statistics.median(ordered), ordered[left_out], ordered[-1 - left_out],
                    len(ordered))
 
 
 class Rounds:
-    """Values by figure (any key), transport and round: a number, or (number, sample) of programs
-    that took turns."""
+    """Values by figure (any key), transport and round, which is a number, or (number, sample) of
+    programs that took turns."""
 
     def __init__(self):
         self._values: dict[tuple[Any, str], dict[Any, float]] = {}
@@ -56,13 +52,14 @@ class Rounds:
         return self._values.get((figure, transport), {})
 
     def summary(self, figure: Any, transport: str) -> Summary | None:
-        return summarize(list(self.rounds_of(figure, transport).values()))
+        return summarize(self.rounds_of(figure, transport))
 
     def ratio(self, over: tuple[Any, str], under: tuple[Any, str]) -> Summary | None:
-        """Of the ratios taken within each round; over and under are (figure, transport)."""
+        """Of the ratios taken within each round, or sample; over and under are (figure,
+        transport)."""
         return summarize(ratios(self.rounds_of(*over), self.rounds_of(*under)))
 
 
-def ratios(over: dict[Any, float], under: dict[Any, float]) -> list[float]:
+def ratios(over: dict[Any, float], under: dict[Any, float]) -> dict[Any, float]:
     """over / under of every round that has both."""
-    return [over[r] / under[r] for r in sorted(over) if under.get(r)]
+    return {r: over[r] / under[r] for r in over if under.get(r)}

@@ -13,8 +13,8 @@ from unittest import mock
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "benchmarks"))
 
-from compare_lib import cli, command_line, cores, jobs, judge, markdown, measures, report, session, stats
-from compare_lib import targets, transports
+from compare_lib import cli, command_line, cores, jobs, judge, markdown, measures, report
+from compare_lib import session, stats, targets, transports
 from compare_lib.figures import Figure, bytes_text, parse_line, parse_output
 from compare_lib.results import Results
 from compare_lib.transports import DIWARP, OFI_TCP, RAW_TCP, RAW_UDP, TCP, UCX
@@ -131,15 +131,16 @@ class Assign(unittest.TestCase):
 
 class Statistics(unittest.TestCase):
     def test_summary(self):
-        s = stats.summarize([3.0, 1.0, 2.0])
+        s = stats.summarize({1: 3.0, 2: 1.0, 3: 2.0})
         self.assertEqual((s.median, s.low, s.high, s.count, s.spread), (2, 1, 3, 3, 1))
-        self.assertEqual(stats.summarize([1.0, 2.0]).median, 1.5)
-        self.assertIsNone(stats.summarize([]))
-        self.assertEqual(stats.summarize([0.0]).spread, 0)
+        self.assertEqual(stats.summarize({1: 1.0, 2: 2.0}).median, 1.5)
+        self.assertIsNone(stats.summarize({}))
+        self.assertEqual(stats.summarize({1: 0.0}).spread, 0)
 
-    def test_of_many_a_tenth_at_each_end_is_left_out(self):
-        s = stats.summarize([float(i) for i in range(stats.MANY)])
+    def test_of_samples_a_tenth_at_each_end_is_left_out(self):
+        s = stats.summarize({(1, i): float(i) for i in range(20)})
         self.assertEqual((s.median, s.low, s.high, s.count), (9.5, 2, 17, 20))
+        self.assertEqual(stats.summarize({i: float(i) for i in range(20)}).high, 19)
 
     def test_samples_in_turns_are_compared_one_by_one(self):
         results = Results()
@@ -151,8 +152,8 @@ class Statistics(unittest.TestCase):
     def test_ratios_are_taken_within_a_round(self):
         """The ratio of the medians would be 1: a slow round hits both alike."""
         over, under = {1: 2.0, 2: 20.0, 3: 1.0}, {1: 1.0, 2: 10.0, 4: 5.0}
-        self.assertEqual(stats.ratios(over, under), [2.0, 2.0])
-        self.assertEqual(stats.ratios({1: 1.0}, {1: 0.0}), [])
+        self.assertEqual(stats.ratios(over, under), {1: 2.0, 2: 2.0})
+        self.assertEqual(stats.ratios({1: 1.0}, {1: 0.0}), {})
 
     def test_results_ratio(self):
         results = results_of(diwarp=[2, 30, 2], tcp=[4, 40, 5])
@@ -271,32 +272,6 @@ class Tables(unittest.TestCase):
         s = session.Session(None, {}, measures.FULL, ["pairs"], [DIWARP, TCP, UCX], Results())
         self.assertEqual([t.transport for t in s.tasks(1)][:3], [DIWARP, TCP, UCX])
         self.assertEqual([t.transport for t in s.tasks(2)][:3], [TCP, UCX, DIWARP])
-
-    def test_rings(self):
-        """Of one name, in one group: as many samples, in one place, none that may be missing."""
-        s = session.Session(None, {}, measures.FULL, list(measures.GROUPS), list(transports.MPI),
-                            Results())
-        rings = [task for task in s.tasks(1) if isinstance(task, session.Ring)]
-        self.assertEqual(len({ring.title for ring in rings}), len(rings))
-        for ring in rings:
-            of = [seat.measure for seat in ring.seats]
-            self.assertEqual(len({(m.group, m.ring, m.samples, m.mtu, m.rounds) for m in of}), 1,
-                             ring.title)
-            self.assertFalse([m for m in of if m.lossy or m.mbit or m.optional], ring.title)
-
-    def test_who_fails_leaves_the_ring(self):
-        """The others of it are measured."""
-        measure = measures.Measure("pt2pt", "sh", "", (1, 1), (TCP, UCX), ring="r")
-        s = session.Session(transports.Launcher("sh", "", 2), {}, measures.QUICK, [], [], Results())
-        seats = tuple(session.Task(measure, transport) for transport in (TCP, UCX))
-        said = "each values=1,2\nlatency bytes=8 us=1.5"
-        s._seated = lambda seat, number, turns: [
-            ["sh", "-c", f"echo '{said}'" if seat.transport == TCP else "sleep 0.1; exit 3"]]
-        with contextlib.redirect_stdout(io.StringIO()) as shown:
-            s.run_task(session.Ring(seats), 1)
-        self.assertIn("UCX tcp FAILED", shown.getvalue())
-        self.assertEqual((s.failures, s.results.failed), (1, {("pt2pt", UCX)}))
-        self.assertEqual(s.results.rounds_of(LATENCY, TCP), {(1, 1): 1, (1, 2): 2})
 
     def test_one_round_of_others(self):
         """Libfabric in full mode only; both beside diwarp's own run of the same."""
