@@ -212,9 +212,11 @@ static void judge(struct helper *helper, unsigned long polls, bool useful)
 {
     if (useful) {
         helper->worth = helper->pace->worth_most;
-        helper->look_ns = helper->pace->shortest_ns;
     } else if (polls != helper->absence && helper->worth > 0) {
         helper->worth--;
+    }
+    if (helper->worth > 0) {
+        helper->look_ns = helper->pace->shortest_ns; /* the next absence may come soon */
     }
     helper->absence = polls;
 }

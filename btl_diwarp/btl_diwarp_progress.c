@@ -78,10 +78,11 @@ static const char *gone_text(const struct ibv_wc *wc, char *text, size_t bytes)
     case DIWARP_GONE_NO_ROOM:
         return "it asks, and takes none of the answers";
     case DIWARP_GONE_TOO_LARGE:
-        snprintf(text, bytes,
-                 "what it is sent in datagrams of %u bytes does not get through, small ones do: see "
-                 "the MTU of the hosts and of switches between, or set btl_diwarp_datagram_max",
-                 wc->byte_len);
+        snprintf(
+            text, bytes,
+            "what it is sent in datagrams of %u bytes does not get through, small ones do: see "
+            "the MTU of the hosts and of switches between, or set btl_diwarp_datagram_max",
+            wc->byte_len);
         return text;
     case DIWARP_GONE_NOT_SENT:
         snprintf(text, bytes, "this host cannot send to it: %s", strerror((int)wc->byte_len));
@@ -219,6 +220,17 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool busy)
     (void)ppoll(&pollfd, 1, &timeout, NULL);
 }
 
+/* Another thread runs the RNIC, or this one in a callback. The helper may have been about to sleep
+ * when this thread took its core away; it would wait for the end of this one's time slice, some
+ * milliseconds, and this one for it. */
+static void give_way(struct mca_btl_diwarp_module *module)
+{
+    if (__atomic_load_n(&module->caller, __ATOMIC_RELAXED) != pthread_self()) {
+        module->counters.polls_in_vain++;
+        (void)sched_yield();
+    }
+}
+
 int mca_btl_diwarp_component_progress(void)
 {
     struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
@@ -232,7 +244,8 @@ int mca_btl_diwarp_component_progress(void)
     if (OPAL_UNLIKELY(__atomic_load_n(&module->helper_asleep, __ATOMIC_RELAXED))) {
         mca_btl_diwarp_helper_wake(module);
     }
-    if (!mca_btl_diwarp_polling_begin(module)) {
+    if (OPAL_UNLIKELY(!mca_btl_diwarp_polling_begin(module))) {
+        give_way(module);
         return 0;
     }
     count = mca_btl_diwarp_poll_and_call_back(module);

@@ -6,6 +6,7 @@
  */
 #include "test/mpi/mpi_payload.h"
 #include "test/mpi/mpi_test.h"
+#include "test/mpi/mpi_tool.h"
 
 #define PATIENCE_S 20.0
 #define ROUNDS     5
@@ -13,6 +14,14 @@
 /* Who takes a few of them in each sleep of milliseconds has not all of them by then. */
 #define BACKLOG            50000
 #define BACKLOG_PATIENCE_S 2.0 /* for each rank: they may share cores */
+
+/* Transfers that are under way when the rank comes back, to the core on which the helper runs where
+ * each rank has one. */
+#define RETURNS      200
+#define RETURN_BYTES 4194304
+#define AWAY_NS      400000
+/* Progress calls for each: the helper ends what it does. In a time slice of 4 ms are some 20000. */
+#define IN_VAIN_MOST 200
 
 static const size_t sizes[] = {1, 1000, 40000, 300000, 4194304};
 #define SIZE_COUNT (sizeof(sizes) / sizeof(sizes[0]))
@@ -95,12 +104,43 @@ static void exchange_many(int peer)
     free(requests);
 }
 
+/* Who comes back while the helper runs the RNIC lets it end. */
+static void come_back(int peer)
+{
+    const struct timespec away = {.tv_nsec = AWAY_NS};
+    const int returns = mt.quick ? RETURNS / 4 : RETURNS;
+    unsigned char *buf = mt_alloc(RETURN_BYTES);
+    struct mt_pvar_set set;
+    uint64_t in_vain;
+
+    mt_phase("%d returns during transfers with rank %d", returns, peer);
+    mt_pvar_set_init(&set, "btl_diwarp_polls_in_vain");
+    in_vain = mt_pvar_value(&set, "btl_diwarp_polls_in_vain");
+    for (int i = 0; i < returns; i++) {
+        MPI_Request request;
+
+        if (mt.rank < peer)
+            MPI_Isend(buf, RETURN_BYTES, MPI_BYTE, peer, i, MPI_COMM_WORLD, &request);
+        else
+            MPI_Irecv(buf, RETURN_BYTES, MPI_BYTE, peer, i, MPI_COMM_WORLD, &request);
+        nanosleep(&away, NULL);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    in_vain = mt_pvar_value(&set, "btl_diwarp_polls_in_vain") - in_vain;
+    mt_pvar_set_fini(&set);
+    MT_CHECK(in_vain <= (uint64_t)returns * IN_VAIN_MOST,
+             "%llu polls in vain in %d returns: the helper was kept off its core",
+             (unsigned long long)in_vain, returns);
+    free(buf);
+}
+
 int main(int argc, char **argv)
 {
     const bool threads = argc > 1 && 0 == strcmp(argv[argc - 1], "--threads");
 
     mt_start(argc - threads, argv, "async_progress",
              threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
+    mt_tool_init();
     for (int round = 0; round < (mt.quick ? 1 : ROUNDS); round++) {
         int peer = mt.rank ^ 1;
 
@@ -111,8 +151,11 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     if ((mt.rank ^ 1) < mt.size)
         exchange_many(mt.rank ^ 1);
+    if ((mt.rank ^ 1) < mt.size)
+        come_back(mt.rank ^ 1);
     mt_phase("last barrier");
     MPI_Barrier(MPI_COMM_WORLD);
+    MPI_T_finalize();
     mt_finish("messages up to %zu B, no MPI calls meanwhile", sizes[SIZE_COUNT - 1]);
     return 0;
 }
