@@ -50,7 +50,7 @@
     X(rx_unknown_tag, "messages", "dropped: a message with a tag nobody has registered")       \
     X(waiting_for_room, "requests", "work requests that waited for room in the send queue")    \
     X(failed_accesses, "requests", "puts, gets and atomics that failed: most are refused")     \
-    X(polls_in_vain, "polls", "progress calls while another thread ran the RNIC")              \
+    X(helper_yields, "polls", "progress calls that gave the core to the helper amid its work") \
     X(rc_crossed, "connections", "both sides had called: our call gave way to the peer's")
 
 struct mca_btl_diwarp_counters {
@@ -219,6 +219,7 @@ struct mca_btl_diwarp_module {
     bool helper_running, helper_stop;
     bool helper_calls_back; /* the PML is protected against a second thread */
     bool helper_asleep;     /* wakes by helper_event, an eventfd */
+    int helper_cpu;         /* where it runs the RNIC; -1: it does not */
     int helper_event;
 
     pthread_t caller;                          /* who polls, while it runs callbacks; else 0 */

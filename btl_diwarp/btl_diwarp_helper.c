@@ -14,10 +14,11 @@
  * Where the PML is protected against a second thread (helper_calls_back) it hands completions on as
  * progress does, so that messages are matched, too; else these wait for the application.
  */
-#define _GNU_SOURCE /* ppoll */
+#define _GNU_SOURCE /* ppoll, sched_getcpu */
 #include "btl_diwarp/btl_diwarp.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -137,6 +138,7 @@ static struct run run_once(struct helper *helper)
     if (!mca_btl_diwarp_polling_begin(module)) {
         return run;
     }
+    __atomic_store_n(&module->helper_cpu, sched_getcpu(), __ATOMIC_RELAXED);
     served = diwarp_cq_served(module->cq);
     if (module->helper_calls_back && pml_takes_messages(module)) {
         handed = mca_btl_diwarp_poll_and_call_back(module);
@@ -145,6 +147,7 @@ static struct run run_once(struct helper *helper)
     }
     run.more = handed > 0 || diwarp_cq_busy(module->cq);
     run.served = diwarp_cq_served(module->cq) != served || (helper->wanted && handed > 0);
+    __atomic_store_n(&module->helper_cpu, -1, __ATOMIC_RELAXED);
     mca_btl_diwarp_polling_end(module);
     return run;
 }
@@ -215,8 +218,9 @@ static void judge(struct helper *helper, unsigned long polls, bool useful)
     } else if (polls != helper->absence && helper->worth > 0) {
         helper->worth--;
     }
-    if (helper->worth > 0) {
-        helper->look_ns = helper->pace->shortest_ns; /* the next absence may come soon */
+    /* The next absence may come soon. */
+    if (useful || (helper->worth > 0 && !still_away(helper->module, polls))) {
+        helper->look_ns = helper->pace->shortest_ns;
     }
     helper->absence = polls;
 }
@@ -305,6 +309,7 @@ int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module)
 {
     module->helper_stop = false;
     module->helper_asleep = false;
+    module->helper_cpu = -1;
     module->helper_event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (module->helper_event < 0) {
         return OPAL_ERR_OUT_OF_RESOURCE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Progress: completions in, BTL callbacks out. */
-#define _GNU_SOURCE /* ppoll */
+#define _GNU_SOURCE /* ppoll, sched_getcpu */
 #include "btl_diwarp/btl_diwarp_work.h"
 
 #include "opal/runtime/opal_progress.h"
@@ -220,13 +220,14 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool busy)
     (void)ppoll(&pollfd, 1, &timeout, NULL);
 }
 
-/* Another thread runs the RNIC, or this one in a callback. The helper may have been about to sleep
- * when this thread took its core away; it would wait for the end of this one's time slice, some
- * milliseconds, and this one for it. */
-static void give_way(struct mca_btl_diwarp_module *module)
+/* A thread that comes back to MPI may take the core from the helper amid its work. It would poll in
+ * vain until its time slice ends, some milliseconds. */
+static void let_helper_end(struct mca_btl_diwarp_module *module)
 {
-    if (__atomic_load_n(&module->caller, __ATOMIC_RELAXED) != pthread_self()) {
-        module->counters.polls_in_vain++;
+    int cpu = __atomic_load_n(&module->helper_cpu, __ATOMIC_RELAXED);
+
+    if (cpu >= 0 && cpu == sched_getcpu()) {
+        (void)__atomic_add_fetch(&module->counters.helper_yields, 1, __ATOMIC_RELAXED);
         (void)sched_yield();
     }
 }
@@ -245,7 +246,7 @@ int mca_btl_diwarp_component_progress(void)
         mca_btl_diwarp_helper_wake(module);
     }
     if (OPAL_UNLIKELY(!mca_btl_diwarp_polling_begin(module))) {
-        give_way(module);
+        let_helper_end(module);
         return 0;
     }
     count = mca_btl_diwarp_poll_and_call_back(module);

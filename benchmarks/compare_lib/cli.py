@@ -28,8 +28,8 @@ def parse_options(words: list[str]) -> argparse.Namespace:
     p = argparse.ArgumentParser(
         prog="compare", epilog=EXIT_TEXT, allow_abbrev=False,
         description="Measures diwarp, Open MPI's tcp BTL, UCX over tcp and libfabric (what is "
-        "installed), and the raw UDP and TCP sockets below them, in turns and interleaved rounds of "
-        "one run.")
+        "installed), and the raw UDP and TCP sockets below them, in turns and interleaved rounds "
+        "of one run.")
     mode = p.add_mutually_exclusive_group()
     mode.add_argument("--quick", dest="effort", action="store_const", const=QUICK, default=QUICK,
                       help="less than 3 minutes (the default)")

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 
 GRACE_SECONDS = 5.0
 # Which end a whole benchmark.
@@ -149,9 +150,11 @@ def run(command: list[str], seconds: float, beside: list[str] | None = None,
         return "".join(one.output() + (text_of(one.err) if errors else "") for one in running)
 
 
-def run_together(commands: list[list[list[str]]], seconds: float) -> list[str]:
+def run_together(commands: list[list[list[str]]], seconds: float,
+                 keeps_waiting: Callable[[], int] | None = None, waits: str = "") -> list[str]:
     """What programs printed that need each other; each is one command, or one and another beside
-        it. When one of them fails all end, and JobFailed says which it was."""
+    it. When one of them fails all end, and JobFailed says which it was: the one that keeps others
+    waiting, when one of these says `waits`, or time is up."""
     deadline = time.monotonic() + seconds
     with contextlib.ExitStack() as stack:
         running: list[tuple[int, Running]] = []
@@ -162,17 +165,30 @@ def run_together(commands: list[list[list[str]]], seconds: float) -> list[str]:
         while left:
             time.sleep(POLL_SECONDS)
             late = time.monotonic() >= deadline
-            for i, one in left:
-                if late or one.process.poll() is not None:
+            ended = [pair for pair in left if late or pair[1].process.poll() is not None]
+            for i, one in ended:
+                try:
                     with numbered(i):
                         one.wait(deadline, seconds)
-            left = [(i, one) for i, one in left if one.process.poll() is None]
+                except JobFailed as failure:
+                    if not keeps_waiting or not (late or waits in failure.output):
+                        raise
+                    raise of_program(running, keeps_waiting()) from None
+            left = [pair for pair in left if pair not in ended]
         return ["".join(one.output() for i, one in running if i == number)
                 for number in range(len(commands))]
 
 
+def of_program(running: list[tuple[int, Running]], number: int) -> JobFailed:
+    """It keeps the others waiting."""
+    ones = [one for i, one in running if i == number]
+    said = "".join(one.output() + text_of(one.err) for one in ones)
+    return JobFailed(ones[-1].command, "keeps the others waiting", said, number)
+
+
 @contextlib.contextmanager
 def numbered(number: int):
+    """Failures within are of the program of that number."""
     try:
         yield
     except JobFailed as failure:

@@ -99,7 +99,8 @@ def document(results: Results, verdicts: list[Verdict], about: str, plots: list[
     lines = [about, "", *figure_tables(results)]
     if any(v.value for v in verdicts):
         lines += ["Targets (ratios of diwarp's figure; where another transport is the measure, "
-                  "beside it those of raw UDP's figure, which is of one hot buffer):", "", *target_table(verdicts)]
+                  "beside it those of raw UDP's figure, which is of one hot buffer):", "",
+                  *target_table(verdicts)]
     if plots:
         lines += ["", *(f"![{os.path.splitext(os.path.basename(p))[0]}]({p})" for p in plots)]
     return "\n".join(lines) + "\n"

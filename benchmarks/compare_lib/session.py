@@ -28,7 +28,7 @@ TURNS_BYTES = 4
 NO_TURN = f"{TURNS_VARIABLE}: the turn does not come"
 # Longest time of a ring.
 RING_SECONDS = 400
-# What raw_sockets says of a stream that this kernel does not have.
+# What raw_sockets says of what this kernel does not have, or its buffers cannot take.
 UNSUPPORTED = "unsupported=1"
 
 
@@ -214,19 +214,16 @@ class Session(Schedule):
             shared.flush()
             commands = [self._seated(seat, i, f"{shared.name}:{i}:{len(seats)}")
                         for i, seat in enumerate(seats)]
-            try:
-                outputs = jobs.run_together(commands, RING_SECONDS)
-            except jobs.JobFailed as failure:
-                if NO_TURN not in failure.output:
-                    raise
-                over = int.from_bytes(os.pread(shared.fileno(), TURNS_BYTES, 0), sys.byteorder)
-                holder = over % len(seats)
-                raise jobs.JobFailed(commands[holder][-1], "its turn did not end", failure.output,
-                                     holder) from None
+
+            def holder() -> int:
+                over = os.pread(shared.fileno(), TURNS_BYTES, 0)
+                return int.from_bytes(over, sys.byteorder) % len(seats)
+
+            outputs = jobs.run_together(commands, RING_SECONDS, holder, NO_TURN)
         values = []
         for i, (seat, output) in enumerate(zip(seats, outputs)):
             values.append(assign(parse_output(output, seat.measure.scene), seat))
-            if not values[-1] and UNSUPPORTED not in output:
+            if not values[-1] and not (seat.measure.is_raw and UNSUPPORTED in output):
                 raise jobs.JobFailed(commands[i][-1], "no figure was printed", output, i)
         return merge(values)
 

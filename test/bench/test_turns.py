@@ -5,7 +5,9 @@ import contextlib
 import io
 import os
 import sys
+import tempfile
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..",
@@ -58,10 +60,10 @@ class Seats(unittest.TestCase):
 
 
 class Rings(unittest.TestCase):
-    def run_ring(self, tcp, ucx):
+    def run_ring(self, tcp, ucx, program="p"):
         """(session, what was shown) after a ring of two shell commands; how many took turns is $N,
         and what they share $F."""
-        measure = measures.Measure("pt2pt", "p", "", (1, 1), (TCP, UCX), ring="r")
+        measure = measures.Measure("pt2pt", program, "", (1, 1), (TCP, UCX), ring="r")
         seats = tuple(session.Task(measure, transport) for transport in (TCP, UCX))
         s, commands = session_of(), {TCP: tcp, UCX: ucx}
         s._seated = lambda seat, number, turns: [
@@ -84,17 +86,25 @@ class Rings(unittest.TestCase):
         self.assertEqual(s.results.rounds_of(LATENCY, TCP), {(1, 1): 1, (1, 2): 2})
 
     def test_who_holds_the_turn_fails_and_not_who_waits(self):
-        waits = f"test $N = 1 || {{ echo {session.NO_TURN} >&2; exit 3; }}; echo '{SAID}'"
-        holds = r"printf '\003\000\000\000' >$F; sleep 20"
-        s, shown = self.run_ring(waits, holds)
+        third = sys.byteorder == "little" and r"\003\000\000\000" or r"\000\000\000\003"
+        waits = (f"test $N = 1 || {{ until test -e $F.held; do sleep 0.02; done; "
+                 f"echo {session.NO_TURN} >&2; exit 3; }}; echo '{SAID}'")
+        holds = f"printf '{third}' >$F; touch $F.held; echo amid its turn; sleep 20"
+        with tempfile.TemporaryDirectory() as folder, mock.patch("tempfile.tempdir", folder):
+            s, shown = self.run_ring(waits, holds)
         self.assertIn("UCX tcp FAILED", shown)
+        self.assertIn("amid its turn", shown)
         self.assertEqual((s.failures, s.results.failed), (1, {("pt2pt", UCX)}))
         self.assertEqual(s.results.rounds_of(LATENCY, TCP), {(1, 1): 1, (1, 2): 2})
 
     def test_what_the_kernel_does_not_have_is_no_failure(self):
-        s, _ = self.run_ring(f"echo '{SAID}'", "echo stream mode=gso_gro unsupported=1")
+        """Of raw sockets; of others nothing is expected to be missing."""
+        said = "echo stream mode=gso_gro unsupported=1"
+        s, _ = self.run_ring(f"echo '{SAID}'", said, measures.RAW_PROGRAM)
         self.assertEqual((s.failures, s.results.failed), (0, set()))
         self.assertEqual(s.results.rounds_of(LATENCY, UCX), {})
+        s, _ = self.run_ring(f"echo '{SAID}'", said)
+        self.assertEqual(s.failures, 1)
 
     def test_who_prints_no_figure_fails(self):
         s, shown = self.run_ring(f"echo '{SAID}'", "true")
@@ -109,11 +119,16 @@ class Together(unittest.TestCase):
 
     def test_who_failed(self):
         for commands in ([[["sleep", "20"]], [["false"], ["sleep", "20"]]],
-                         [[["true"]], [["sleep", "20"]]],
+                         [[["true"]], [["sleep", "22"]]],
                          [[["true"]], [["/no/such/program"]]]):
             with self.assertRaises(jobs.JobFailed) as caught:
-                jobs.run_together(commands, 0.5)
+                jobs.run_together(commands, 2)
             self.assertEqual(caught.exception.which, 1, commands)
+
+    def test_who_keeps_others_waiting_when_time_is_up(self):
+        with self.assertRaises(jobs.JobFailed) as caught:
+            jobs.run_together([[["sleep", "20"]], [["sleep", "21"]]], 0.2, lambda: 1, "waits")
+        self.assertEqual((caught.exception.which, caught.exception.command), (1, ["sleep", "21"]))
 
 
 if __name__ == "__main__":
