@@ -81,7 +81,7 @@ class Effort:
 
 
 QUICK = Effort("quick", 0, 5, 0, 165)
-FULL = Effort("full", 1, 7, 0, 0)
+FULL = Effort("full", 1, 3, 0, 0)
 
 
 @dataclass(frozen=True)

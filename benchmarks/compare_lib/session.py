@@ -209,15 +209,16 @@ class Session(Schedule):
         return {}
 
     def _run_in_turns(self, seats: list[Task]) -> Assigned:
-        with tempfile.NamedTemporaryFile(prefix="diwarp-turns-") as shared:
-            shared.write(bytes(TURNS_BYTES))
-            shared.flush()
-            commands = [self._seated(seat, i, f"{shared.name}:{i}:{len(seats)}")
+        with tempfile.TemporaryDirectory(prefix="diwarp-turns-") as folder:
+            shared = os.path.join(folder, "turns")
+            with open(shared, "wb") as file:
+                file.write(bytes(TURNS_BYTES))
+            commands = [self._seated(seat, i, f"{shared}:{i}:{len(seats)}")
                         for i, seat in enumerate(seats)]
 
             def holder() -> int:
-                over = os.pread(shared.fileno(), TURNS_BYTES, 0)
-                return int.from_bytes(over, sys.byteorder) % len(seats)
+                with open(shared, "rb") as file:
+                    return int.from_bytes(file.read(), sys.byteorder) % len(seats)
 
             outputs = jobs.run_together(commands, RING_SECONDS, holder, NO_TURN)
         values = []
@@ -262,11 +263,15 @@ class Session(Schedule):
         return jobs.run(command, task.measure.seconds, beside[0] if beside else None)
 
     def _seated(self, task: Task, number: int, turns: str) -> list[list[str]]:
-        """The commands of a run that takes turns."""
+        """The commands of a run that takes turns. Each mpirun has its session folder in one of its
+        own: several that begin and end at the same time stumble over the one they share."""
         measure = task.measure
         words = [self.programs[measure.program], *measure.words(self.effort)]
         commands = self._commands(task, words, ("-x", TURNS_VARIABLE), number)
-        return [["env", f"{TURNS_VARIABLE}={turns}", *command] for command in commands]
+        own = f"{turns.partition(':')[0]}-{number}"
+        os.mkdir(own)
+        return [["env", f"{TURNS_VARIABLE}={turns}", f"TMPDIR={own}", *command]
+                for command in commands]
 
     def _commands(self, task: Task, words: list[str], extra: tuple[str, ...] = (),
                   number: int = 0) -> list[list[str]]:

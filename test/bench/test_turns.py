@@ -48,8 +48,11 @@ class Seats(unittest.TestCase):
     def test_programs_know_their_seat(self):
         """Also the ranks, which another host may start."""
         measure = measures.Measure("pt2pt", "p", "-r {r}", (1, 1), (TCP,), ring="r")
-        [command] = session_of()._seated(session.Task(measure, TCP), 1, "/f:1:2")
-        self.assertEqual(command[:2], ["env", "DIWARP_BENCH_TURNS=/f:1:2"])
+        with tempfile.TemporaryDirectory() as folder:
+            [command] = session_of()._seated(session.Task(measure, TCP), 1, f"{folder}/f:1:2")
+            self.assertTrue(os.path.isdir(f"{folder}/f-1"))
+        self.assertEqual(command[:3], ["env", f"DIWARP_BENCH_TURNS={folder}/f:1:2",
+                                       f"TMPDIR={folder}/f-1"])
         self.assertIn("-x DIWARP_BENCH_TURNS", " ".join(command))
 
     def test_raw_servers_of_a_ring_have_ports_of_their_own(self):
