@@ -89,7 +89,7 @@ class Rings(unittest.TestCase):
         self.assertEqual(s.results.rounds_of(LATENCY, TCP), {(1, 1): 1, (1, 2): 2})
 
     def test_who_holds_the_turn_fails_and_not_who_waits(self):
-        third = sys.byteorder == "little" and r"\003\000\000\000" or r"\000\000\000\003"
+        third = "".join(f"\\{byte:03o}" for byte in (3).to_bytes(4, sys.byteorder))
         waits = (f"test $N = 1 || {{ until test -e $F.held; do sleep 0.02; done; "
                  f"echo {session.NO_TURN} >&2; exit 3; }}; echo '{SAID}'")
         holds = f"printf '{third}' >$F; touch $F.held; echo amid its turn; sleep 20"
