@@ -20,12 +20,14 @@ EXTRA_DIST += benchmarks/apps benchmarks/apps_lib/__init__.py benchmarks/apps_li
 # README.md shows them.
 EXTRA_DIST += benchmarks/plots/apps-communication.png benchmarks/plots/apps-runtime.png \
 	benchmarks/plots/bandwidth.png benchmarks/plots/latency.png benchmarks/plots/memory.png
-EXTRA_DIST += benchmarks/README.md benchmarks/compare benchmarks/run_smg2000 benchmarks/lib.sh \
+EXTRA_DIST += benchmarks/README.md benchmarks/RESULTS.md benchmarks/FINDINGS.md \
+	benchmarks/compare benchmarks/run_smg2000 benchmarks/lib.sh \
 	benchmarks/compare_lib/__init__.py benchmarks/compare_lib/cli.py \
 	benchmarks/compare_lib/command_line.py \
 	benchmarks/compare_lib/cores.py benchmarks/compare_lib/figures.py benchmarks/compare_lib/hosts.py \
 	benchmarks/compare_lib/jobs.py benchmarks/compare_lib/judge.py \
-	benchmarks/compare_lib/markdown.py benchmarks/compare_lib/measures.py \
+	benchmarks/compare_lib/markdown.py benchmarks/compare_lib/marked.py \
+	benchmarks/compare_lib/measures.py \
 	benchmarks/compare_lib/plots.py benchmarks/compare_lib/provenance.py \
 	benchmarks/compare_lib/report.py benchmarks/compare_lib/results.py benchmarks/compare_lib/schedule.py \
 	benchmarks/compare_lib/session.py \

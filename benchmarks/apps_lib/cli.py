@@ -9,10 +9,9 @@ import dataclasses
 import os
 import shutil
 
-from compare_lib import jobs
-from compare_lib import markdown as marked
-from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, README, RESULT_FILES, TOP
-from compare_lib.command_line import build_folder, check_writable, component_folder, die, folder
+from compare_lib import jobs, marked
+from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, RESULT_FILES, build_folder
+from compare_lib.command_line import check_writable, component_folder, die, folder
 from compare_lib.command_line import kept_when_stopped, machine_text, names_of, output_folder
 from compare_lib.command_line import positive, preloadable, remove_older, run_to_the_end
 from compare_lib.command_line import warn_of_machine
@@ -37,6 +36,7 @@ PROBE_PROGRAM = "latency_bandwidth"
 TIME_TOOL, MEMORY_TOOL = "mpi_time.so", "mpi_memory.so"
 HOSTS_MTU = 1500
 ASKED_AND_LACKING = 2
+WITHIN = "what RD saves is taken within a round"
 
 
 def rank_counts(text: str) -> list[int]:
@@ -99,8 +99,8 @@ def add_places(p: argparse.ArgumentParser) -> None:
                    "folder)")
     p.add_argument("--judge", action="store_true", help="exit status 1 when a target is missed")
     p.add_argument("--readme", action="store_true",
-                   help="also renew the results in README.md (between its marks "
-                   f"{' and '.join(markdown.MARKS)}) and benchmarks/plots/")
+                   help="also renew the results in README.md, benchmarks/RESULTS.md and "
+                   "benchmarks/plots/")
 
 
 def parse_options(words: list[str]) -> argparse.Namespace:
@@ -236,17 +236,6 @@ def write_files(options: argparse.Namespace, results: Results, verdicts: list,
     return drawn
 
 
-def write_readme(results: Results, verdicts: list, about: str, drawn: list[str]) -> None:
-    kept = os.path.join(TOP, "benchmarks", "plots")
-    os.makedirs(kept, exist_ok=True)
-    for p in drawn:
-        shutil.copy(p, kept)
-    names = [f"benchmarks/plots/{os.path.basename(p)}" for p in drawn]
-    text = markdown.document(results, verdicts, about, names)
-    marked.write(README, text, marks_needed=True, marks=markdown.MARKS)
-    print("written: README.md")
-
-
 # ---- order of things ----------------------------------------------------------------------------
 
 
@@ -301,14 +290,13 @@ def make_hosts(options: argparse.Namespace, launcher: Launcher, stack) -> Hosts 
 def about_text(options: argparse.Namespace, made: str, rounds: int, machine: str) -> str:
     net = f"; two network namespaces, MTU {HOSTS_MTU}" if options.net else ""
     return (f"{made}: medians of up to {rounds} interleaved round{'s' * (rounds != 1)} "
-            f"({machine}{net}), and in brackets their spread, (max - min) / median; what RD saves "
-            "is taken within a round.")
+            f"({machine}{net})")
 
 
 def measure(options: argparse.Namespace, made: str) -> int:
     """`made` says by what command, and of what."""
-    if options.readme and not marked.has_marks(README, markdown.MARKS):
-        die(f"README.md has no lines {markdown.MARKS[0]} and {markdown.MARKS[1]}")
+    if options.readme:
+        marked.check(markdown.MARKS)
     launcher = make_launcher(options)
     results, effort = Results(), effort_of(options)
     programs = Programs(program_folders(options), options.npb or "", options.smg2000 or "")
@@ -319,7 +307,6 @@ def measure(options: argparse.Namespace, made: str) -> int:
     path = output_folder(options.output, "apps-results")
     check_writable(options.csv)
     output_folder(plots_folder(options, path), "")
-    check_writable(README if options.readme else None)
     todo = make_plan(options, effort, programs, results)
     tools = find_tools(options, launcher)
     asked = options.transports or list(DEFAULT)
@@ -337,7 +324,11 @@ def measure(options: argparse.Namespace, made: str) -> int:
     print(verdict_table(verdicts) + "\n")
     drawn = write_files(options, results, verdicts, path)
     if options.readme:
-        write_readme(results, verdicts, about_text(options, made, rounds, machine), drawn)
+        about = about_text(options, made, rounds, machine)
+        whole = f"{about}, and in brackets their spread, (max - min) / median; {WITHIN}."
+        marked.renew(markdown.MARKS,
+                     lambda shown: markdown.summary(results, verdicts, f"{about}; {WITHIN}.", shown),
+                     markdown.document(results, verdicts, whole), drawn)
     if results.failed:
         print(report.failures(results.failed))
         return 1

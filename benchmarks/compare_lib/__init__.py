@@ -4,5 +4,5 @@
 Reading order: cli (options and the order of things), targets and measures (tables: what counts, and
 what is run for it), transports (how mpirun is called), jobs and hosts (processes, two network
 namespaces), schedule and session (rounds), figures, results and judge (numbers), report, markdown,
-provenance and plots (what is written).
+marked, provenance and plots (what is written).
 """

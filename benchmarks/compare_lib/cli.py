@@ -8,8 +8,8 @@ import dataclasses
 import os
 import shutil
 
-from . import jobs, judge, markdown, plots, report
-from .command_line import COMPONENT_FILE, EXIT_TEXT, README, RESULT_FILES, TOP, build_folder
+from . import jobs, judge, markdown, marked, plots, report
+from .command_line import COMPONENT_FILE, EXIT_TEXT, RESULT_FILES, build_folder
 from .command_line import check_writable, component_folder, die, folder, kept_when_stopped
 from .command_line import machine_text, names_of, output_folder, positive, remove_older
 from .command_line import run_to_the_end, warn_of_machine
@@ -56,9 +56,10 @@ def parse_options(words: list[str]) -> argparse.Namespace:
                    "folder, or here)")
     p.add_argument("--markdown", metavar="FILE",
                    help="also write the results to FILE: between its marks "
-                   f"{markdown.BEGIN} and {markdown.END}, or all of it when it has none")
+                   f"{markdown.MARKS}, or all of it when it has none")
     p.add_argument("--readme", action="store_true",
-                   help="also renew the results in README.md and benchmarks/plots/")
+                   help="also renew the results in README.md, benchmarks/RESULTS.md and "
+                   "benchmarks/plots/")
     options = p.parse_args(words)
     if options.readme and (options.only != list(GROUPS) or options.transports != list(MPI)):
         p.error("--readme wants all of it: no --only, no --transports")
@@ -118,22 +119,24 @@ def write_files(results: Results, verdicts: list, path: str) -> list[str]:
     return drawn
 
 
+SPREADS = ("in brackets their spread, (high - low) / median, of shares and indices high and low: "
+           "of samples taken in turns their middle 80 %, of others the extremes. Ratios are taken "
+           "sample by sample, or within a round")
+
+
 def write_markdown(options, results: Results, verdicts: list, about: str, drawn: list[str]) -> None:
+    """`about` says how the results came about."""
+    with_spreads = f"{about}, and {SPREADS}."
     if options.markdown:
         here = os.path.dirname(os.path.abspath(options.markdown))
         shown = [os.path.relpath(p, here) for p in drawn]
-        text = markdown.document(results, verdicts, about, shown)
-        markdown.write(options.markdown, text, marks_needed=False)
+        text = markdown.document(results, verdicts, with_spreads, shown)
+        marked.write(options.markdown, text, markdown.MARKS)
         print(f"written: {options.markdown}")
     if options.readme:
-        kept = os.path.join(TOP, "benchmarks", "plots")
-        os.makedirs(kept, exist_ok=True)
-        for p in drawn:
-            shutil.copy(p, kept)
-        names = [f"benchmarks/plots/{os.path.basename(p)}" for p in drawn]
-        text = markdown.document(results, verdicts, about, names)
-        markdown.write(README, text, marks_needed=True)
-        print("written: README.md")
+        marked.renew(markdown.MARKS,
+                     lambda shown: markdown.summary(results, verdicts, f"{about}.", shown),
+                     markdown.document(results, verdicts, with_spreads, []), drawn)
 
 
 def measure_and_report(options: argparse.Namespace, made: str) -> int:
@@ -141,8 +144,8 @@ def measure_and_report(options: argparse.Namespace, made: str) -> int:
     mpirun = os.environ.get("MPIRUN", "mpirun")
     if not shutil.which(mpirun):
         die(f"no {mpirun} (Debian: openmpi-bin)")
-    if options.readme and not markdown.has_marks(README):
-        die(f"README.md has no lines {markdown.BEGIN} and {markdown.END}")
+    if options.readme:
+        marked.check(markdown.MARKS)
     build = build_folder()
     folders = [options.bindir] if options.bindir else []
     folders += [os.path.join(build, "benchmarks"), build]
@@ -153,7 +156,6 @@ def measure_and_report(options: argparse.Namespace, made: str) -> int:
     programs[PROBE_PROGRAM] = probe_path[PROBE_PROGRAM]
     path = output_folder(options.output, "benchmarks-results")
     check_writable(options.markdown)
-    check_writable(README if options.readme else None)
     root_may_run()
     launcher = Launcher(mpirun, component_folder(options.component))
     effort = options.effort
@@ -177,10 +179,7 @@ def measure_and_report(options: argparse.Namespace, made: str) -> int:
     verdicts = judge.judge(results, options.only)
     print(report.verdict_table(verdicts) + "\n")
     drawn = write_files(results, verdicts, path)
-    about = (f"{made}: medians of {rounds} round{'s' * (rounds != 1)} ({machine}), and in brackets "
-             "their spread, (high - low) / median, of shares and indices high and low: of samples "
-             "taken in turns their middle 80 %, of others the extremes. Ratios are taken sample by "
-             "sample, or within a round.")
+    about = f"{made}: medians of {rounds} round{'s' * (rounds != 1)} ({machine})"
     write_markdown(options, results, verdicts, about, drawn)
     if session.failures:
         print(f"{session.failures} run(s) failed")

@@ -18,6 +18,7 @@ from .transports import Launcher
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 README = os.path.join(TOP, "README.md")
+RESULTS = os.path.join(TOP, "benchmarks", "RESULTS.md")
 COMPONENT_FILE = "mca_btl_diwarp.so"
 # In the output folder of compare and of apps.
 RESULT_FILES = ("rounds.csv", "summary.csv", "failures.csv", "targets.csv")

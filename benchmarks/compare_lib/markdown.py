@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The results as Markdown, between two marks of a file that has them."""
+"""The results as Markdown: all that was measured, and a summary."""
 
 from __future__ import annotations
-
-import os
 
 from . import report
 from .figures import Figure
 from .judge import MET, Verdict
+from .marked import Marks, images
 from .measures import EAGER_MESSAGES, GROUPS, KIB, LIMITED_BUFFERS, LONG_RECEIVES, MIB
 from .measures import (LINK_SCENES, OVERLAP_SCENES, PROGRAM_MEMORY, USUAL_RECEIVES, WHOLE_BUFFER,
                        buffer_scene, memory_scene)
-from .report import RAW_HEAD, number, raw_cells
+from .report import RAW_HEAD, counts_text, number, ratio_cell, raw_cells
 from .results import Results
-from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, UCX, WHOLE_CRC
+from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, TRANSPORTS, UCX
+from .transports import WHOLE_CRC
 
-BEGIN, END = "<!-- compare:begin -->", "<!-- compare:end -->"
-MARKS = (BEGIN, END)
+MARKS = Marks("compare")
 
 COLUMNS = (RAW_UDP, TCP, UCX, OFI_TCP, OFI_RXD, *CONNECTED, WHOLE_CRC, DIWARP)
 # Group -> rows of its table. The CSV files have all figures.
@@ -56,6 +55,20 @@ ROWS = {
         Figure("stream", 64 * KIB, LONG_RECEIVES),
     ),
 }
+# What is seen first.
+SUMMARY = (
+    *(Figure("latency", size) for size in (8, 8 * KIB, 64 * KIB)),
+    *(Figure(quantity, MIB) for quantity in ("stream", "stream_bi")),
+    Figure("rate", 8),
+    Figure("put_latency", 8), Figure("put_stream", MIB), Figure("get_stream", MIB),
+    *ROWS["collectives"],
+    Figure("latency", 8, "MTU 1500"), Figure("stream", MIB, "MTU 1500"),
+    *ROWS["loss"],
+    Figure("incast", 15, EAGER_MESSAGES),
+    Figure("hidden", 4 * MIB, LINK_SCENES[-1]),
+)
+SUMMARY_COLUMNS = (RAW_UDP, TCP, UCX, DIWARP)
+SUMMARY_RATIOS = ((DIWARP, TCP), (DIWARP, UCX), (DIWARP, RAW_UDP))
 
 
 def row(cells: list[str]) -> str:
@@ -101,36 +114,27 @@ def document(results: Results, verdicts: list[Verdict], about: str, plots: list[
         lines += ["Targets (ratios of diwarp's figure; where another transport is the measure, "
                   "beside it those of raw UDP's figure, which is of one hot buffer):", "",
                   *target_table(verdicts)]
-    if plots:
-        lines += ["", *(f"![{os.path.splitext(os.path.basename(p))[0]}]({p})" for p in plots)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *images(plots)]) + "\n"
 
 
-def put_between_marks(text: str, inner: str, marks: tuple[str, str]) -> str | None:
-    """`text` with what is between the marks replaced; None when it has no marks."""
-    begin, end = text.find(marks[0]), text.find(marks[1])
-    if begin < 0 or end < begin:
-        return None
-    return f"{text[:begin + len(marks[0])]}\n{inner}{text[end:]}"
+def median_cell(results: Results, figure: Figure, transport: str) -> str:
+    summary = results.summary(figure, transport)
+    return figure.text(summary.median) if summary else "-"
 
 
-def has_marks(path: str, marks: tuple[str, str] = MARKS) -> bool:
-    with open(path, encoding="utf-8") as file:
-        return put_between_marks(file.read(), "", marks) is not None
+def summary_table(results: Results) -> list[str]:
+    """Medians and ratios of what there is."""
+    figures = [figure for figure in SUMMARY if results.transports([figure])]
+    head = ["", *(TRANSPORTS[t].title for t in SUMMARY_COLUMNS),
+            *(f"÷ {TRANSPORTS[under].title}" for _, under in SUMMARY_RATIOS)]
+    lines = [row(head), row(["---"] + ["---:"] * (len(head) - 1))]
+    for figure in figures:
+        lines.append(row([figure.title_and_unit]
+                         + [median_cell(results, figure, t) for t in SUMMARY_COLUMNS]
+                         + [ratio_cell(results, figure, pair) for pair in SUMMARY_RATIOS]))
+    return lines
 
 
-def write(path: str, inner: str, marks_needed: bool, marks: tuple[str, str] = MARKS) -> bool:
-    """Rewrites the file between its marks, or all of it when it has none and need not. False: the
-    marks are needed and not there."""
-    text = ""
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    new = put_between_marks(text, inner, marks)
-    if new is None:
-        if marks_needed:
-            return False
-        new = inner
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(new)
-    return True
+def summary(results: Results, verdicts: list[Verdict], about: str, plots: list[str]) -> str:
+    return "\n".join([about, "", *summary_table(results), "", f"Of the {counts_text(verdicts)}.",
+                      *images(plots)]) + "\n"

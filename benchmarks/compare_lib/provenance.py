@@ -17,7 +17,7 @@ UNTOLD_VALUES = ("--output", "--component", "--bindir")
 # With these the programs measured may be of any version.
 OTHER_BUILD = ("--component", "--bindir", "--tools")
 # What such commands write themselves: it makes no other version.
-RESULTS = ("README.md", "benchmarks/README.md", "benchmarks/plots")
+RESULTS = ("README.md", "benchmarks/RESULTS.md", "benchmarks/plots")
 
 
 def command_text(program: str, words: list[str]) -> str:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Callable
 
 from apps_lib.transports import OVER_A_NETWORK, RC, RC_SRQ, RD, SHARED, TCP, TRANSPORTS
-from compare_lib import markdown as marked
-from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, TOP, build_folder, component_folder
-from compare_lib.command_line import check_writable, die, folder, machine_text, names_of
+from compare_lib import marked
+from compare_lib.command_line import COMPONENT_FILE, EXIT_TEXT, build_folder, component_folder
+from compare_lib.command_line import die, folder, machine_text, names_of
 from compare_lib.command_line import output_folder, positive, preloadable, remove_older
 from compare_lib.command_line import run_to_the_end, warn_of_settings
 from compare_lib.jobs import JobFailed
@@ -36,7 +36,6 @@ DEFAULT = [RD, RC, RC_SRQ, TCP]
 ALL_TO_ALL, APP = "alltoall", "app"
 ROUNDS = 3
 BYTES = 4096
-README = os.path.join(TOP, "benchmarks", "README.md")
 RESULT_FILES = ("points.csv", "model.csv", "targets.csv")
 # Unknowns in each direction in each process.
 APP_CUBE = 16
@@ -80,7 +79,8 @@ def parse_options(words: list[str]) -> argparse.Namespace:
                    help="where CSV files and plot go (default: memory-results/ in the build "
                    "folder, or here)")
     p.add_argument("--readme", action="store_true",
-                   help="also renew the results and the plot in benchmarks/README.md")
+                   help="also renew the results in README.md, benchmarks/RESULTS.md and "
+                   "benchmarks/plots/")
     options = p.parse_args(words)
     if options.pattern == APP and (options.judge or options.readme):
         p.error(f"--judge and --readme are of --pattern {ALL_TO_ALL}")
@@ -243,30 +243,17 @@ def write_files(points: list[Point], models: dict[str, Model], verdicts: list[Ve
     return drawn
 
 
-def write_readme(points: list[Point], models: dict[str, Model], verdicts: list[Verdict], about: str,
-                 drawn: list[str]) -> None:
-    kept = os.path.join(TOP, "benchmarks", "plots")
-    os.makedirs(kept, exist_ok=True)
-    for path in drawn:
-        shutil.copy(path, kept)
-    names = [f"plots/{os.path.basename(path)}" for path in drawn]
-    text = markdown.document(points, models, verdicts, about, names)
-    marked.write(README, text, marks_needed=True, marks=markdown.MARKS)
-    print("written: benchmarks/README.md")
-
-
 def measure(options: argparse.Namespace, made: str) -> int:
     """`made` says by what command, and of what."""
     mpirun = os.environ.get("MPIRUN", "mpirun")
     if not shutil.which(mpirun):
         die(f"no {mpirun} (Debian: openmpi-bin)")
-    if options.readme and not marked.has_marks(README, markdown.MARKS):
-        die(f"benchmarks/README.md has no lines {markdown.MARKS[0]} and {markdown.MARKS[1]}")
+    if options.readme:
+        marked.check(markdown.MARKS)
     root_may_run()
     launcher = Launcher(mpirun, component_folder(options.component))
     session = Session(options, launcher, usable_transports(options, launcher))
     path, machine = output_folder(options.output, "memory-results"), machine_text(launcher)
-    check_writable(README if options.readme else None)
     print(f"memory; {machine}; diwarp from {launcher.component or 'the installed component'}",
           flush=True)
     warn_of_settings()
@@ -293,7 +280,10 @@ def measure(options: argparse.Namespace, made: str) -> int:
         print(verdict_table(verdicts) + "\n")
     drawn = write_files(points, models, verdicts, title, path)
     if options.readme:
-        write_readme(points, models, verdicts, about_text(session, made, machine), drawn)
+        about = about_text(session, made, machine)
+        marked.renew(markdown.MARKS,
+                     lambda shown: markdown.summary(points, models, verdicts, about, shown),
+                     markdown.document(points, models, verdicts, about), drawn)
     if options.judge:
         return exit_status(verdicts) or int(session.failures > 0)
     return int(session.failures > 0)

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The results as Markdown, between two marks of benchmarks/README.md."""
+"""The results as Markdown: all that was measured, and a summary."""
 
 from __future__ import annotations
-
-import os
 
 from apps_lib.transports import TRANSPORTS
 from compare_lib.judge import Verdict
 from compare_lib.markdown import row, target_table
+from compare_lib.marked import Marks, images
+from compare_lib.report import counts_text
 
 from .model import Model
 from .points import Point
 from .report import PREDICTED_RANKS, bytes_text, error_text, ranks_text
 
-MARKS = ("<!-- memory:begin -->", "<!-- memory:end -->")
+MARKS = Marks("memory")
 
 
 def table(points: list[Point], models: dict[str, Model]) -> list[str]:
@@ -33,11 +33,15 @@ def table(points: list[Point], models: dict[str, Model]) -> list[str]:
     return [row(cells) for cells in rows]
 
 
-def document(points: list[Point], models: dict[str, Model], verdicts: list[Verdict], about: str,
-             plots: list[str]) -> str:
+def document(points: list[Point], models: dict[str, Model], verdicts: list[Verdict],
+             about: str) -> str:
     lines = [about, "", *table(points, models)]
     if any(v.value for v in verdicts):
         lines += ["", "Targets:", "", *target_table(verdicts)]
-    if plots:
-        lines += ["", *(f"![{os.path.splitext(os.path.basename(p))[0]}]({p})" for p in plots)]
     return "\n".join(lines) + "\n"
+
+
+def summary(points: list[Point], models: dict[str, Model], verdicts: list[Verdict], about: str,
+            plots: list[str]) -> str:
+    return "\n".join([about, "", *table(points, models), "", f"Of the {counts_text(verdicts)}.",
+                      *images(plots)]) + "\n"

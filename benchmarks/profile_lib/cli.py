@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 
-from compare_lib import command_line, jobs, markdown, provenance
+from compare_lib import command_line, jobs, markdown, marked, provenance
 from compare_lib.command_line import die
 from compare_lib.hosts import Hosts, NoHosts
 from compare_lib.measures import GROUPS
@@ -20,8 +20,7 @@ from compare_lib.transports import BTLS, MPI, TRANSPORTS, Launcher, root_may_run
 from . import samples
 from .cases import CASES, Case
 
-BENCHMARKS_README = os.path.join(command_line.TOP, "benchmarks", "README.md")
-MARKS = ("<!-- profile:begin -->", "<!-- profile:end -->")
+MARKS = marked.Marks("profile")
 SECONDS = 120
 # Without a counter of the hardware, which virtual machines lack.
 PERF = ("perf", "record", "-q", "-e", "cpu-clock", "-F", "2000")
@@ -44,7 +43,7 @@ def parse_arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--symbols", action="store_true",
                         help="also print where most samples of each rank are")
     parser.add_argument("--readme", action="store_true",
-                        help="renew the table in benchmarks/README.md: all cases, as they are")
+                        help="renew the table in benchmarks/RESULTS.md: all cases, as they are")
     parser.add_argument("--component", type=command_line.folder, metavar="DIR",
                         help="folder of mca_btl_diwarp.so")
     parser.add_argument("--bindir", type=command_line.folder, metavar="DIR",
@@ -174,6 +173,8 @@ def profile_one(profiler: Profiler, case: Case, transport: str, symbols: bool,
 
 def profile(words: list[str]) -> int:
     arguments = parse_arguments(words)
+    if arguments.readme:
+        marked.check(MARKS, command_line.RESULTS)
     root_may_run()
     check_perf()
     programs, launcher = programs_of(arguments), make_launcher(arguments)
@@ -187,8 +188,8 @@ def profile(words: list[str]) -> int:
     print("\n" + text)
     if arguments.readme and (outcome.failed or outcome.skipped):
         print("not written: some of it is missing")
-    elif arguments.readme and not markdown.write(BENCHMARKS_README, text, True, MARKS):
-        die(f"{BENCHMARKS_README} has no marks for the table")
+    elif arguments.readme:
+        marked.write(command_line.RESULTS, text, MARKS)
     return 1 if outcome.failed else 0
 
 

@@ -140,10 +140,12 @@ class Files(Folder):
     def test_markdown(self):
         results = self.full_results()
         verdicts = judge.judge(results, list(APPLICATIONS))
-        text = markdown.document(results, verdicts, "about", ["p/apps-runtime.png"])
+        text = markdown.document(results, verdicts, "about")
         self.assertIn("| SMG2000 W, 64 ranks | 8.00 | 64.00 | +88 % |", text)
-        self.assertIn("![apps-runtime](p/apps-runtime.png)", text)
         self.assertIn("| CG A, 4 ranks: communication time RD ÷ RC | < 1 | 0.375 |", text)
+        text = markdown.summary(results, verdicts, "about", ["p/apps-runtime.png"])
+        self.assertIn("| RD saves | runtime, of RC | runtime, of tcp BTL | communication time, of RC |", text)
+        self.assertIn("![apps-runtime](p/apps-runtime.png)", text)
 
     def test_charts(self):
         results = self.full_results()

@@ -12,7 +12,7 @@ import unittest
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "benchmarks"))
 
-from compare_lib import judge, markdown, measures, plots, provenance, report, targets
+from compare_lib import judge, markdown, marked, measures, plots, provenance, report, targets
 from compare_lib.figures import Figure
 from compare_lib.results import Results
 from compare_lib.transports import DIWARP, RAW_UDP, TCP
@@ -52,15 +52,22 @@ class Files(unittest.TestCase):
 
     def test_markdown_between_marks(self):
         path = os.path.join(self.folder, "README.md")
-        text = f"before\n{markdown.BEGIN}\nold\n{markdown.END}\nafter\n"
+        text = f"before\n{markdown.MARKS.begin}\nold\n{markdown.MARKS.end}\nafter\n"
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        self.assertTrue(markdown.write(path, "new\n", marks_needed=True))
+        self.assertTrue(marked.has_marks(path, markdown.MARKS))
+        marked.write(path, "new\n", markdown.MARKS)
         with open(path, encoding="utf-8") as file:
             self.assertEqual(file.read(), text.replace("old", "new"))
         other = os.path.join(self.folder, "other.md")
-        self.assertFalse(markdown.write(other, "new\n", marks_needed=True))
-        self.assertTrue(markdown.write(other, "new\n", marks_needed=False))
+        marked.write(other, "new\n", markdown.MARKS)
+        with open(other, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "new\n")
+        with self.assertRaises(SystemExit):
+            marked.check(markdown.MARKS, other)
+
+    def test_the_marks_are_there(self):
+        marked.check(markdown.MARKS)
 
     def test_document(self):
         results = results_of(diwarp=[2], tcp=[4])
@@ -68,6 +75,13 @@ class Files(unittest.TestCase):
         text = markdown.document(results, verdicts, "about", ["p/latency.png"])
         self.assertIn("| 8 B half round trip, µs | 4.00 | 2.00 | 0.50 |", text)
         self.assertIn("![latency](p/latency.png)", text)
+
+    def test_summary(self):
+        results = results_of(diwarp=[2], tcp=[4])
+        text = markdown.summary(results, judge.judge(results, ["pt2pt"]), "about", ["p/latency.png"])
+        self.assertIn("| 8 B half round trip, µs | - | 4.00 | - | 2.00 | 0.50 | - | - |", text)
+        self.assertIn("Of the targets: 1 met, 0 missed, 16 not judged.", text)
+        self.assertTrue(text.endswith("![latency](p/latency.png)\n"))
 
     def test_markdown_cells_have_their_spread(self):
         results = results_of(diwarp=[2, 3], tcp=[4, 4])
@@ -90,6 +104,8 @@ class Files(unittest.TestCase):
             scenes = {m.scene for m in measures.MEASURES if m.group == group}
             for figure in figures:
                 self.assertIn(figure.scene, scenes, figure.title)
+        shown = {figure for figures in markdown.ROWS.values() for figure in figures}
+        self.assertLessEqual(set(markdown.SUMMARY), shown)
 
     def test_curve_data(self):
         results = Results()

@@ -14,7 +14,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)
 sys.path.insert(0, os.path.join(TOP, "benchmarks"))
 
 from apps_lib import readings
-from compare_lib import markdown as marked
+from compare_lib import marked
 from compare_lib.judge import MET, MISSED, NOT_JUDGED
 from memory_lib import cli, judge, markdown, model, plots, points, report
 from memory_lib.points import Held, Point
@@ -226,16 +226,19 @@ class Report(unittest.TestCase):
     def test_markdown(self):
         models = model.models_of(self.POINTS)
         verdicts = judge.judge([8, 16], self.POINTS, [self.POINTS], set())
-        text = markdown.document(self.POINTS, models, verdicts, "about", ["plots/memory.png"])
+        text = markdown.document(self.POINTS, models, verdicts, "about")
         self.assertIn(f"| 16 | {report.bytes_text(self.RD[1])} | 8.0 KiB |\n", text)
         self.assertIn("| for each peer | 476 B | 515 B |\n", text)
         self.assertIn("| error at the largest point | - (16 ranks) | - (16 ranks) |\n", text)
         self.assertIn("| RD: bytes for each active peer | ≤ 512 | 476.00 |", text)
         self.assertNotIn("not judged", text)
-        self.assertTrue(text.endswith("![memory](plots/memory.png)\n"))
+        text = markdown.summary(self.POINTS, models, verdicts, "about", ["p/memory.png"])
+        self.assertIn("| for each peer | 476 B | 515 B |\n", text)
+        self.assertRegex(text, r"\nOf the targets: \d met, 0 missed, \d not judged\.\n")
+        self.assertTrue(text.endswith("![memory](p/memory.png)\n"))
 
     def test_the_marks_are_there(self):
-        self.assertTrue(marked.has_marks(cli.README, markdown.MARKS))
+        marked.check(markdown.MARKS)
 
 
 class Options(unittest.TestCase):
