@@ -55,6 +55,7 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/socket_slab.c \
 	common/llp/socket_slab.h \
 	common/llp/udp_open.c \
+	common/llp/udp_splice.c \
 	common/llp/udp.h \
 	common/rel/delay.h \
 	common/rel/recordwin.h \
@@ -71,8 +72,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/address.h \
 	common/rnic/atomic.c \
 	common/rnic/atomic.h \
-	common/rnic/copy_way.c \
-	common/rnic/copy_way.h \
+	common/rnic/faster_way.c \
+	common/rnic/faster_way.h \
 	common/rnic/cq.c \
 	common/rnic/cq.h \
 	common/rnic/deliver.c \

@@ -122,7 +122,7 @@ if DW_CMOCKA
 UNIT_TESTS = \
 	test/unit/test_address \
 	test/unit/test_copy \
-	test/unit/test_copy_way \
+	test/unit/test_faster_way \
 	test/unit/test_cq \
 	test/unit/test_crc32c \
 	test/unit/test_ddp \
@@ -170,6 +170,7 @@ UNIT_TESTS = \
 	test/unit/test_turns \
 	test/unit/test_udp \
 	test/unit/test_udp_hot \
+	test/unit/test_udp_splice \
 	test/unit/test_udp_open
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)

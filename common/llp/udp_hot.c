@@ -39,25 +39,34 @@ void dw_udp_hot_init(struct dw_udp *udp, const struct dw_llp_attr *attr)
     }
     dw_udp_sockaddr_set(attr->family, &any, &udp->bound);
     for (unsigned i = 0; i < DW_UDP_HOT; i++) {
-        udp->hot[i].fd = -1;
+        udp->hot[i].fd = udp->hot[i].splice_fd = -1;
     }
     /* Where a firewall wants certain ports, everything comes from the one port in the range. */
     udp->hot_wanted = attr->connected && attr->port_min == 0;
 }
 
+static void close_sockets(struct dw_udp_hot *hot)
+{
+    if (hot->fd >= 0) {
+        close(hot->fd);
+    }
+    if (hot->splice_fd >= 0) {
+        close(hot->splice_fd);
+    }
+    hot->fd = hot->splice_fd = -1;
+}
+
 void dw_udp_hot_fini(struct dw_udp *udp)
 {
     for (unsigned i = 0; i < DW_UDP_HOT; i++) {
-        if (udp->hot[i].fd >= 0) {
-            close(udp->hot[i].fd);
-        }
+        close_sockets(&udp->hot[i]);
     }
 }
 
 /* With IP_RECVERR an ICMP error, of whatever kind, fails the next send, which is all that is to be
- * known: its error queue is not read and has no room. -1: the system has none to give, or no way
- * there; all goes through the common socket. */
-static int open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to)
+ * known: its error queue is not read and has no room. Without one, all goes through the common
+ * socket. */
+int dw_udp_connected(const struct dw_udp *udp, const struct dw_llp_addr *to)
 {
     union dw_udp_sockaddr name;
     socklen_t len = dw_udp_sockaddr_set(udp->family, to, &name);
@@ -65,7 +74,6 @@ static int open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to
     if (fd < 0) {
         return -1;
     }
-    dw_udp_apply_checksum(udp, fd);
     dw_udp_set_int(fd, SOL_SOCKET, SO_RCVBUF, 0); /* the least: nothing is read */
     (void)dw_udp_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, udp->llp.sndbuf_bytes / 2);
     if (len == 0 || dw_udp_set_options(fd, udp->family) < 0 || bind(fd, &udp->bound.any, len) < 0 ||
@@ -85,7 +93,8 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
     if (__builtin_expect(same_addr(&hot->to, to), 1)) {
         hot->sends += hot->sends < HOT_SENDS_MAX;
         if (__builtin_expect(hot->wait > 0, 0) && --hot->wait == 0) {
-            hot->fd = open_connected(udp, to);
+            hot->fd = dw_udp_connected(udp, to);
+            dw_udp_apply_checksum(udp, hot->fd);
         }
         hot->carried += hot->fd >= 0;
         return hot->fd;
@@ -94,15 +103,19 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
         hot->sends--;
         return -1;
     }
-    if (hot->fd >= 0) {
-        close(hot->fd);
-    }
+    close_sockets(hot);
     *hot = (struct dw_udp_hot){.to = *to,
                                .fd = -1,
+                               .splice_fd = -1,
                                .sends = 1,
                                .wait = HOT_SENDS - 1,
                                .wait_next = WAIT_GROWTH * HOT_SENDS};
     return -1;
+}
+
+struct dw_udp_hot *dw_udp_hot_find(struct dw_udp *udp, const struct dw_llp_addr *to)
+{
+    return dw_udp_hot_fd(udp, to) >= 0 ? slot_of(udp, to) : NULL;
 }
 
 void dw_udp_hot_doubt(struct dw_udp *udp, const struct dw_llp_addr *to)
@@ -111,8 +124,7 @@ void dw_udp_hot_doubt(struct dw_udp *udp, const struct dw_llp_addr *to)
     if (hot->fd < 0 || !same_addr(&hot->to, to)) {
         return;
     }
-    close(hot->fd);
-    hot->fd = -1;
+    close_sockets(hot);
     if (hot->carried >= CARRIED_GOOD) {
         hot->wait_next = HOT_SENDS;
     }

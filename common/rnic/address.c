@@ -179,6 +179,7 @@ static void set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint
     if (llp->ops->query_path)
         llp->ops->query_path(llp, addr, &path);
     /* No wire and no device can damage it there. */
+    ah->loops_back = path.loops_back;
     ah->partial_crc = path.loops_back && ah->qp->device->attr.crc == DIWARP_AUTO;
     ah->addr = *addr;
     ah->token = token;

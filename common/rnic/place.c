@@ -83,7 +83,7 @@ static bool place_record(struct dw_peer *peer, const struct dw_llp_header *heade
     if (!sink)
         return false;
     uint32_t length = segment->bytes - DW_WRITE_RECORD_BYTES;
-    bool large = wr.total >= LARGE_MIN_BYTES, past = large && peer->qp->copy_way.past;
+    bool large = wr.total >= LARGE_MIN_BYTES, past = large && peer->qp->copy_way.other;
     if (large) {
         if (past || length < HW_PREFETCH_MIN_BYTES)
             prefetch_ahead(sink, wr.offset, length, past);

@@ -105,6 +105,7 @@ static int open_llp(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
         .gso = attr->gso,
         .gro = attr->gro,
         .connected = attr->connected,
+        .splice = attr->splice,
         .checksum = attr->crc == DIWARP_OFF,
     };
     bool v4 = false;
@@ -212,6 +213,27 @@ static void unmap_buffers(struct diwarp_qp *qp)
     dw_heap_fini(&qp->timers);
 }
 
+/* Past the cache: whoever reads the data pays for it. */
+#define COPY_GAIN_DEN 16
+/* Spliced, in half of the time: what the sender saves, the receiver pays in part, for it is then the
+ * first to read what lies cold. */
+#define SPLICE_GAIN_DEN 1
+
+static void choose_ways(struct diwarp_qp *qp)
+{
+    const enum diwarp_switch splice = qp->llp->splices ? qp->device->attr.splice : DIWARP_OFF;
+    const bool rd = qp->attr.type == DIWARP_QPT_RD;
+    qp->copy_way = (struct dw_faster_way){
+        .choose = rd && dw_crc32c_copies_faster(),
+        .gain_den = COPY_GAIN_DEN,
+    };
+    qp->splice_way = (struct dw_faster_way){
+        .choose = rd && splice == DIWARP_AUTO,
+        .other = rd && splice == DIWARP_ON,
+        .gain_den = SPLICE_GAIN_DEN,
+    };
+}
+
 int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
                      struct diwarp_qp **qp_out, struct diwarp_diagnosis *why)
 {
@@ -244,7 +266,7 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     if (rc)
         goto err_free;
     size_budgets(qp);
-    qp->copy_way.choose = attr->type == DIWARP_QPT_RD && dw_crc32c_copies_faster();
+    choose_ways(qp);
     if (attr->type == DIWARP_QPT_UD && (rc = dw_ud_create(qp)))
         goto err_llp;
     dw_lock(qp->device);

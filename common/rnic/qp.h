@@ -17,7 +17,7 @@
 #include "common/include/diwarp.h"
 #include "common/llp/llp.h"
 #include "common/mem/mr.h"
-#include "common/rnic/copy_way.h"
+#include "common/rnic/faster_way.h"
 #include "common/rnic/cq.h"
 #include "common/rnic/device.h"
 
@@ -105,7 +105,8 @@ struct diwarp_qp {
     bool arena_held;                 /* a completion points to what the last call brought */
     bool refuses_data;               /* no room for what would have to be handed out */
     uint8_t *stage; /* heads and trains of Write-Record segments; receives that are discarded */
-    struct dw_copy_way copy_way;
+    struct dw_faster_way copy_way;   /* the other: past the cache */
+    struct dw_faster_way splice_way; /* the other: records to this host are not copied */
 };
 
 /* Sees that what is taken now will be given back. */

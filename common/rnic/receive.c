@@ -457,7 +457,7 @@ static void on_slot_timed(struct diwarp_qp *qp, const struct dw_llp_slot *slot, 
     on_slot(qp, slot, now_ns);
     /* A CPU keeps a few KiB of stores to itself: until all are done. */
     atomic_thread_fence(memory_order_seq_cst);
-    dw_copy_way_end(&qp->copy_way, slot->bytes, dw_device_now_ns(qp->device) - began_ns);
+    dw_faster_way_end(&qp->copy_way, slot->bytes, dw_device_now_ns(qp->device) - began_ns);
 }
 
 /* Room for what completions point to while nobody polls. When it is used up, sequenced datagrams
@@ -540,7 +540,7 @@ bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns)
                 qp->arena_touched = end;
         }
     }
-    if (dw_copy_way_begin(&qp->copy_way, slot.bytes))
+    if (dw_faster_way_begin(&qp->copy_way, slot.bytes))
         on_slot_timed(qp, &slot, now_ns);
     else
         on_slot(qp, &slot, now_ns);

@@ -161,25 +161,43 @@ static void on_told(struct dw_peer *peer)
     dw_list_remove(&peer->ack_link);
 }
 
-int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
+static int send_train(struct dw_peer *peer, const struct dw_llp_train *train)
 {
-    uint32_t total = 0;
-    for (unsigned i = 0; i < n; i++)
-        total += (uint32_t)iov[i].iov_len;
-    struct dw_llp_train train = {
-        .to = &peer->ah->addr,
-        .iov = iov,
-        .iov_count = n,
-        .total_bytes = total,
-        .segment_bytes = segment,
-    };
     peer->qp->transmitted = true;
-    int rc = dw_llp_send(peer->qp->llp, &train);
+    int rc = dw_llp_send(peer->qp->llp, train);
     if (rc != -EAGAIN) {
         on_told(peer);
         peer->send_error = (uint8_t)-rc;
         peer->sent |= !rc;
     }
+    return rc;
+}
+
+int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
+{
+    uint32_t total = 0;
+    for (unsigned i = 0; i < n; i++)
+        total += (uint32_t)iov[i].iov_len;
+    return send_train(peer, &(struct dw_llp_train){
+                                .to = &peer->ah->addr,
+                                .iov = iov,
+                                .iov_count = n,
+                                .total_bytes = total,
+                                .segment_bytes = segment,
+                            });
+}
+
+int dw_transmit_spliced(struct dw_peer *peer, const struct iovec *iov, uint32_t bytes)
+{
+    int rc = send_train(peer, &(struct dw_llp_train){
+                                  .to = &peer->ah->addr,
+                                  .iov = iov,
+                                  .iov_count = 3,
+                                  .total_bytes = bytes,
+                                  .segment_bytes = bytes,
+                                  .splice = true,
+                              });
+    peer->qp->cq->served += rc != -EAGAIN;
     return rc;
 }
 

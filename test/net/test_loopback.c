@@ -207,6 +207,10 @@ static void check_all(struct pair *pair)
                          pair->b->counters->drop_crc + pair->b->counters->drop_token,
                      0);
     assert_int_equal(pair->a.counters->tx_partial_crc > 0, pair->attr.crc == DIWARP_AUTO);
+    if (pair->attr.splice == DIWARP_ON) {
+        assert_true(pair->a.counters->tx_spliced > 0 && pair->b->counters->tx_spliced > 0);
+        assert_int_equal(pair->a.counters->splice_fallbacks + pair->b->counters->splice_fallbacks, 0);
+    }
     pair_close(pair);
 }
 
@@ -214,6 +218,15 @@ static void rd__everything_by_default(void **state)
 {
     (void)state;
     struct pair pair = {.attr = loopback_attr(0)};
+    check_all(&pair);
+}
+
+/* Datagrams of long records lie on whole pages then, but for the first and the last. */
+static void rd__everything_spliced(void **state)
+{
+    (void)state;
+    struct pair pair = {.attr = loopback_attr(0)};
+    pair.attr.splice = DIWARP_ON;
     check_all(&pair);
 }
 
@@ -264,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rd__everything_by_default),
+        cmocka_unit_test(rd__everything_spliced),
         cmocka_unit_test(rd__everything_in_datagrams_of_mtu_1500),
         cmocka_unit_test(rd__everything_with_a_crc_over_all),
         cmocka_unit_test(rd__everything_without_gso_gro_crc),

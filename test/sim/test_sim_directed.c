@@ -220,7 +220,7 @@ static void reads__large_and_damaged(void **state)
         uint8_t *remote = fixture_payload(1, LARGE), *local = fixture_payload(2, LARGE);
         fixture_open(f);
         /* Nothing is timed here: each way for the whole of it. */
-        f->world.nodes[0].qp->copy_way = (struct dw_copy_way){.past = i >= MTUS};
+        f->world.nodes[0].qp->copy_way = (struct dw_faster_way){.other = i >= MTUS};
         struct diwarp_mr *mr = fixture_reg(f, 1, remote, LARGE);
         assert_int_equal(
             fixture_post(f, 0, 1, 7, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, local, LARGE, mr), 0);

@@ -120,7 +120,7 @@ static inline void exchange(struct dw_llp *tx, struct dw_llp *rx, uint32_t total
     assert_train(total, segment);
 }
 
-static uint16_t closed_port(void)
+static inline uint16_t closed_port(void)
 {
     struct dw_llp_attr attr = attr_plain();
     struct dw_llp *llp = open_llp(&attr, &rx_counters);

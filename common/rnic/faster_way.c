@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Moving averages of what each way takes, and the choice by them. */
-#include "common/rnic/copy_way.h"
+#include "common/rnic/faster_way.h"
 
 /* Of less, reading the clock takes too much of the time. */
 #define MUCH_BYTES 4096
-/* Of so many calls that bring much, one is timed each way. */
+/* Of so many calls that move much, one is timed each way. */
 #define LOOK_EVERY 64
 #define MIB        (1u << 20)
 /* What a first measure may be; the next are bound by the average. */
 #define MOST_NS 1000000
 
-bool dw_copy_way_begin(struct dw_copy_way *way, uint32_t received_bytes)
+bool dw_faster_way_begin(struct dw_faster_way *way, uint32_t call_bytes)
 {
-    if (!way->choose || received_bytes < MUCH_BYTES)
+    if (!way->choose || call_bytes < MUCH_BYTES)
         return false;
     uint32_t turn = way->turn++ % LOOK_EVERY;
     if (turn % (LOOK_EVERY / 2))
         return false;
-    way->past = turn != 0;
+    way->other = turn != 0;
     way->bytes = 0;
     return true;
 }
@@ -31,10 +31,9 @@ static void note(uint32_t *average, uint64_t ns)
     *average = *average ? (uint32_t)((3 * (uint64_t)*average + ns) / 4) : (uint32_t)ns;
 }
 
-void dw_copy_way_end(struct dw_copy_way *way, uint32_t received_bytes, uint64_t elapsed_ns)
+void dw_faster_way_end(struct dw_faster_way *way, uint32_t call_bytes, uint64_t elapsed_ns)
 {
-    if (way->bytes >= received_bytes - received_bytes / 8)
-        note(way->past ? &way->ns_past : &way->ns_through, elapsed_ns * MIB / way->bytes);
-    /* Past the cache only for a gain: whoever reads the data pays for it. */
-    way->past = way->ns_past && way->ns_through > way->ns_past + way->ns_past / 16;
+    if (way->bytes >= call_bytes - call_bytes / 8)
+        note(way->other ? &way->ns_other : &way->ns_usual, elapsed_ns * MIB / way->bytes);
+    way->other = way->ns_other && way->ns_usual > way->ns_other + way->ns_other / way->gain_den;
 }

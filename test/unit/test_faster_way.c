@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "common/rnic/copy_way.h"
+#include "common/rnic/faster_way.h"
 
 #define TRAIN_BYTES 65000
 #define LOOK_EVERY  64
@@ -16,36 +16,36 @@
 
 /* Receives that bring records only; a copy takes so long by its way. Returns how many went past the
  * cache, those that were timed not counted. */
-static unsigned receive(struct dw_copy_way *way, unsigned calls, uint64_t through_ns,
+static unsigned receive(struct dw_faster_way *way, unsigned calls, uint64_t through_ns,
                         uint64_t past_ns)
 {
     unsigned past = 0;
 
     for (unsigned i = 0; i < calls; i++) {
-        bool timed = dw_copy_way_begin(way, TRAIN_BYTES);
+        bool timed = dw_faster_way_begin(way, TRAIN_BYTES);
 
         way->bytes += TRAIN_BYTES;
         if (timed)
-            dw_copy_way_end(way, TRAIN_BYTES, way->past ? past_ns : through_ns);
+            dw_faster_way_end(way, TRAIN_BYTES, way->other ? past_ns : through_ns);
         else
-            past += way->past;
+            past += way->other;
     }
     return past;
 }
 
-static void copy_way__through_until_both_are_known(void **state)
+static void faster_way__usual_until_both_are_known(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {.choose = true};
+    struct dw_faster_way way = {.choose = true, .gain_den = 16};
 
     assert_int_equal(receive(&way, LOOK_EVERY / 2, 9000, 1000), 0);
     assert_true(receive(&way, LOOK_EVERY / 2, 9000, 1000) > 0);
 }
 
-static void copy_way__follows_what_is_faster(void **state)
+static void faster_way__follows_what_is_faster(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {.choose = true};
+    struct dw_faster_way way = {.choose = true, .gain_den = 16};
 
     receive(&way, SETTLE, 9000, 6000);
     assert_int_equal(receive(&way, LOOK_EVERY, 9000, 6000), LOOK_EVERY - 2);
@@ -53,19 +53,19 @@ static void copy_way__follows_what_is_faster(void **state)
     assert_int_equal(receive(&way, LOOK_EVERY, 5000, 6000), 0);
 }
 
-static void copy_way__past_only_for_a_gain(void **state)
+static void faster_way__other_only_for_a_gain(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {.choose = true};
+    struct dw_faster_way way = {.choose = true, .gain_den = 16};
 
     receive(&way, SETTLE, 6200, 6000);
     assert_int_equal(receive(&way, LOOK_EVERY, 6200, 6000), 0);
 }
 
-static void copy_way_end__not_by_an_interruption(void **state)
+static void faster_way_end__not_by_an_interruption(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {.choose = true};
+    struct dw_faster_way way = {.choose = true, .gain_den = 16};
 
     receive(&way, SETTLE, 9000, 4000);
     receive(&way, LOOK_EVERY, 9000, 100 * UINT64_C(1000000));
@@ -73,10 +73,10 @@ static void copy_way_end__not_by_an_interruption(void **state)
 }
 
 /* Nor for long by one of the first copy. */
-static void copy_way_end__interrupted_at_first(void **state)
+static void faster_way_end__interrupted_at_first(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {.choose = true};
+    struct dw_faster_way way = {.choose = true, .gain_den = 16};
 
     receive(&way, LOOK_EVERY / 2, 100 * UINT64_C(1000000), 0);
     receive(&way, SETTLE, 9000, 10000);
@@ -84,44 +84,44 @@ static void copy_way_end__interrupted_at_first(void **state)
 }
 
 /* A clock that stands still, as a simulator's does within a run, tells nothing. */
-static void copy_way_end__no_time_at_all(void **state)
+static void faster_way_end__no_time_at_all(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {.choose = true};
+    struct dw_faster_way way = {.choose = true, .gain_den = 16};
 
     assert_int_equal(receive(&way, SETTLE, 0, 0), 0);
 }
 
-static void copy_way_begin__no_choice(void **state)
+static void faster_way_begin__no_choice(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {0};
+    struct dw_faster_way way = {0};
 
     for (unsigned i = 0; i < 2 * LOOK_EVERY; i++)
-        assert_false(dw_copy_way_begin(&way, TRAIN_BYTES));
-    assert_false(way.past);
+        assert_false(dw_faster_way_begin(&way, TRAIN_BYTES));
+    assert_false(way.other);
 }
 
-static void copy_way_begin__little_is_not_timed(void **state)
+static void faster_way_begin__little_is_not_timed(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {.choose = true};
+    struct dw_faster_way way = {.choose = true, .gain_den = 16};
 
     for (unsigned i = 0; i < 2 * LOOK_EVERY; i++)
-        assert_false(dw_copy_way_begin(&way, 1500));
-    assert_true(dw_copy_way_begin(&way, TRAIN_BYTES));
+        assert_false(dw_faster_way_begin(&way, 1500));
+    assert_true(dw_faster_way_begin(&way, TRAIN_BYTES));
 }
 
-static void copy_way_end__not_by_what_else_came(void **state)
+static void faster_way_end__not_by_what_else_came(void **state)
 {
     (void)state;
-    struct dw_copy_way way = {.choose = true};
+    struct dw_faster_way way = {.choose = true, .gain_den = 16};
 
     receive(&way, SETTLE, 9000, 6000);
     for (unsigned i = 0; i < SETTLE; i++)
-        if (dw_copy_way_begin(&way, TRAIN_BYTES)) {
+        if (dw_faster_way_begin(&way, TRAIN_BYTES)) {
             way.bytes = TRAIN_BYTES / 2;
-            dw_copy_way_end(&way, TRAIN_BYTES, way.past ? 90000 : 1000);
+            dw_faster_way_end(&way, TRAIN_BYTES, way.other ? 90000 : 1000);
         }
     assert_int_equal(receive(&way, LOOK_EVERY, 9000, 6000), LOOK_EVERY - 2);
 }
@@ -129,15 +129,15 @@ static void copy_way_end__not_by_what_else_came(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copy_way__through_until_both_are_known),
-        cmocka_unit_test(copy_way__follows_what_is_faster),
-        cmocka_unit_test(copy_way__past_only_for_a_gain),
-        cmocka_unit_test(copy_way_end__not_by_an_interruption),
-        cmocka_unit_test(copy_way_end__interrupted_at_first),
-        cmocka_unit_test(copy_way_end__no_time_at_all),
-        cmocka_unit_test(copy_way_begin__no_choice),
-        cmocka_unit_test(copy_way_begin__little_is_not_timed),
-        cmocka_unit_test(copy_way_end__not_by_what_else_came),
+        cmocka_unit_test(faster_way__usual_until_both_are_known),
+        cmocka_unit_test(faster_way__follows_what_is_faster),
+        cmocka_unit_test(faster_way__other_only_for_a_gain),
+        cmocka_unit_test(faster_way_end__not_by_an_interruption),
+        cmocka_unit_test(faster_way_end__interrupted_at_first),
+        cmocka_unit_test(faster_way_end__no_time_at_all),
+        cmocka_unit_test(faster_way_begin__no_choice),
+        cmocka_unit_test(faster_way_begin__little_is_not_timed),
+        cmocka_unit_test(faster_way_end__not_by_what_else_came),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Datagrams that the kernel takes from where they lie. */
+#include <sys/mman.h>
+
+#include "test/unit/udp_fixture.h"
+
+#define HOT           64 /* sends that make a destination hot */
+#define HEAD_BYTES    68
+#define TRAILER_BYTES 4
+#define PAGES         14
+#define PAGE_BYTES    4096
+
+static _Alignas(PAGE_BYTES) uint8_t pages[(PAGES + 1) * PAGE_BYTES];
+
+static struct dw_llp *tx, *rx;
+static struct dw_llp_addr to;
+
+static int setup(void **state)
+{
+    (void)state;
+    struct dw_llp_attr attr = attr_plain();
+    fill_payload();
+    for (size_t i = 0; i < sizeof(pages); i++) {
+        pages[i] = (uint8_t)(i * 37 + i / 253);
+    }
+    rx = open_llp(&attr, &rx_counters);
+    attr.connected = true;
+    attr.splice = DIWARP_AUTO;
+    tx = open_llp(&attr, &tx_counters);
+    assert_true(tx->splices);
+    to = to_loopback(AF_INET, rx->port);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    close_llp(tx);
+    close_llp(rx);
+    return 0;
+}
+
+static void make_hot(void)
+{
+    for (unsigned i = 0; i < HOT; i++) {
+        exchange(tx, rx, 40, 40);
+    }
+}
+
+static int send_spliced(const uint8_t *from, uint32_t bytes)
+{
+    struct iovec iov[3] = {{.iov_base = payload, .iov_len = HEAD_BYTES},
+                           {.iov_base = (void *)(uintptr_t)from, .iov_len = bytes},
+                           {.iov_base = payload + HEAD_BYTES, .iov_len = TRAILER_BYTES}};
+    uint32_t total = HEAD_BYTES + bytes + TRAILER_BYTES;
+    struct dw_llp_train train = {.to = &to,
+                                 .iov = iov,
+                                 .iov_count = 3,
+                                 .total_bytes = total,
+                                 .segment_bytes = total,
+                                 .splice = true};
+    return dw_llp_send(tx, &train);
+}
+
+static void exchange_spliced(const uint8_t *from, uint32_t bytes)
+{
+    assert_int_equal(send_spliced(from, bytes), 0);
+    recv_datagrams(rx, 1);
+    assert_int_equal(received_bytes[0], HEAD_BYTES + bytes + TRAILER_BYTES);
+    assert_memory_equal(received[0], payload, HEAD_BYTES);
+    assert_memory_equal(received[0] + HEAD_BYTES, from, bytes);
+    assert_memory_equal(received[0] + HEAD_BYTES + bytes, payload + HEAD_BYTES, TRAILER_BYTES);
+}
+
+/* So often that heads and trailers lie everywhere in the socket's pages. */
+static void udp_splice__arrives_whole_from_any_place(void **state)
+{
+    (void)state;
+    make_hot();
+    for (unsigned i = 0; i < 2048; i++) {
+        const uint32_t offset = i * 61 % PAGE_BYTES;
+        exchange_spliced(pages + offset, PAGES * PAGE_BYTES - offset);
+    }
+    assert_int_equal(tx_counters.tx_spliced, 2048);
+    assert_int_equal(tx_counters.splice_fallbacks, 0);
+}
+
+static void udp_splice__copied_to_who_is_not_hot(void **state)
+{
+    (void)state;
+    exchange_spliced(pages, PAGES * PAGE_BYTES);
+    assert_int_equal(tx_counters.tx_spliced, 0);
+    make_hot();
+    exchange_spliced(pages, PAGES * PAGE_BYTES);
+    assert_int_equal(tx_counters.tx_spliced, 1);
+}
+
+/* More pieces than an skb has; what was begun of it must not lead the next. */
+static void udp_splice__copied_where_the_kernel_cannot(void **state)
+{
+    (void)state;
+    make_hot();
+    exchange_spliced(payload + 1, 65000 - HEAD_BYTES - TRAILER_BYTES);
+    assert_int_equal(tx_counters.tx_spliced, 0);
+    assert_int_equal(tx_counters.splice_fallbacks, 1);
+    exchange_spliced(pages, PAGES * PAGE_BYTES);
+    assert_int_equal(tx_counters.tx_spliced, 0);
+    assert_int_equal(tx_counters.splice_fallbacks, 1);
+}
+
+/* Neither the spliced nor the usual way reads it: nothing is sent, and all goes on. */
+static void udp_splice__memory_that_is_not_there(void **state)
+{
+    (void)state;
+    uint8_t *none = mmap(NULL, PAGE_BYTES * PAGES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(none != MAP_FAILED);
+    make_hot();
+    assert_int_equal(send_spliced(none, PAGES * PAGE_BYTES), -EFAULT);
+    exchange_spliced(pages, PAGES * PAGE_BYTES);
+    munmap(none, PAGE_BYTES * PAGES);
+}
+
+static void udp_splice__off(void **state)
+{
+    (void)state;
+    struct dw_llp_attr attr = attr_plain();
+    attr.connected = true;
+    close_llp(tx);
+    tx = open_llp(&attr, &tx_counters);
+    assert_false(tx->splices);
+    make_hot();
+    exchange_spliced(pages, PAGES * PAGE_BYTES);
+    assert_int_equal(tx_counters.tx_spliced, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(udp_splice__arrives_whole_from_any_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(udp_splice__copied_to_who_is_not_hot, setup, teardown),
+        cmocka_unit_test_setup_teardown(udp_splice__copied_where_the_kernel_cannot, setup, teardown),
+        cmocka_unit_test_setup_teardown(udp_splice__memory_that_is_not_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(udp_splice__off, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
