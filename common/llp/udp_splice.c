@@ -64,8 +64,8 @@ static bool is_open(struct dw_udp *udp, struct dw_udp_hot *hot)
     }
     if (hot->splice_fd < 0) {
         hot->splice_fd = dw_udp_connected(udp, &hot->to);
-        if (hot->splice_fd < 0 || dw_udp_set_int(hot->splice_fd, IPPROTO_UDP, UDP_SEGMENT,
-                                                 DW_LLP_TRAIN_BYTES) < 0) {
+        if (hot->splice_fd < 0 ||
+            dw_udp_set_int(hot->splice_fd, IPPROTO_UDP, UDP_SEGMENT, DW_LLP_TRAIN_BYTES) < 0) {
             (void)give_up(udp, hot);
             return false;
         }

@@ -13,12 +13,12 @@
 
 /* All zero at first, but for the first three. One thread at a time. */
 struct dw_faster_way {
-    bool choose;                  /* there are two ways; else always as `other` says */
-    bool other;                   /* the way to take now, and not the usual one */
-    uint8_t gain_den;             /* the other has to be faster by 1/gain_den of its time */
-    uint32_t ns_usual, ns_other;  /* for a MiB, moving averages; 0: not known */
-    uint32_t turn;                /* calls of much */
-    uint32_t bytes;               /* that went either way since the last begin that was timed */
+    bool choose;                 /* there are two ways; else always as `other` says */
+    bool other;                  /* the way to take now, and not the usual one */
+    uint8_t gain_den;            /* the other has to be faster by 1/gain_den of its time */
+    uint32_t ns_usual, ns_other; /* for a MiB, moving averages; 0: not known */
+    uint32_t turn;               /* calls of much */
+    uint32_t bytes;              /* that went either way since the last begin that was timed */
 };
 
 /* A call is to move so many bytes. True: it is to be timed. */

@@ -215,9 +215,9 @@ static void unmap_buffers(struct diwarp_qp *qp)
 
 /* Past the cache: whoever reads the data pays for it. */
 #define COPY_GAIN_DEN 16
-/* Spliced, in half of the time: what the sender saves, the receiver pays in part, for it is then the
- * first to read what lies cold. */
-#define SPLICE_GAIN_DEN 1
+/* Spliced, in two thirds of the time: what the sender saves, the receiver pays in part, for it is
+ * then the first to read what lies cold. */
+#define SPLICE_GAIN_DEN 2
 
 static void choose_ways(struct diwarp_qp *qp)
 {

@@ -20,8 +20,8 @@
 #define GATHER_MIN_BYTES 16384
 /* Of less, the calls cost more than the copy that they save. */
 #define SPLICE_MIN_BYTES 32768
-/* Of an skb's 17 pieces, head and trailer take up to three: they lie in common pages of the socket's,
- * where one of them may be cut in two. */
+/* Of an skb's 17 pieces, head and trailer take up to three: they lie in pages of the socket's, and
+ * one of them may be cut in two there. */
 #define SPLICE_PAGES 14
 #define PAGE_BYTES   4096u
 

@@ -138,7 +138,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(udp_splice__arrives_whole_from_any_place, setup, teardown),
         cmocka_unit_test_setup_teardown(udp_splice__copied_to_who_is_not_hot, setup, teardown),
-        cmocka_unit_test_setup_teardown(udp_splice__copied_where_the_kernel_cannot, setup, teardown),
+        cmocka_unit_test_setup_teardown(udp_splice__copied_where_the_kernel_cannot, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(udp_splice__memory_that_is_not_there, setup, teardown),
         cmocka_unit_test_setup_teardown(udp_splice__off, setup, teardown),
     };
