@@ -7,11 +7,12 @@ from compare_lib.judge import Verdict
 from compare_lib.markdown import row, target_table
 from compare_lib.marked import Marks, images
 from compare_lib.report import counts_text
+from compare_lib.transports import TCP
 
-from .figures import QUANTITIES
-from .report import FAILED, NOTHING, compared, quantity_table, saving_text, sections
+from .figures import COMMUNICATION, MEMORY, QUANTITIES, RUNTIME
+from .report import FAILED, NOTHING, quantity_table, saving_text, sections
 from .results import Results
-from .transports import TRANSPORTS
+from .transports import RC, TRANSPORTS
 
 MARKS = Marks("apps")
 
@@ -32,15 +33,16 @@ def document(results: Results, verdicts: list[Verdict], about: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+# What is seen first: of what RD saves how much.
+SUMMARY = tuple((quantity, other) for quantity in (RUNTIME, COMMUNICATION, MEMORY)
+                for other in (RC, TCP))
+
+
 def summary_table(results: Results) -> list[str]:
-    """What RD saves: a row a case, a column for each quantity and other transport."""
-    columns, cases = [], []
-    for quantity, _, of in sections(results):
-        cases += [case for case in of if case not in cases]
-        for other in compared(results.transports(of)):
-            if any(saving_text(results, quantity, case, other) != NOTHING for case in of) \
-                    and (quantity, other) not in columns:
-                columns.append((quantity, other))
+    """What RD saves: a row a case, those that tell anything."""
+    cases = list(dict.fromkeys(case for _, _, of in sections(results) for case in of))
+    columns = [(quantity, other) for quantity, other in SUMMARY
+               if any(saving_text(results, quantity, case, other) != NOTHING for case in cases)]
     head = ["RD saves", *(f"{QUANTITIES[quantity].title}, of {TRANSPORTS[other].title}"
                           for quantity, other in columns)]
     return [row(head), row(["---"] + ["---:"] * len(columns)),

@@ -42,16 +42,18 @@ static inline void dw_rtt_on_sample(struct dw_rtt *rtt, uint64_t sample_ns)
     rtt->srtt_ns += sample / 8 - rtt->srtt_ns / 8;
 }
 
-/* The wait before asking again, after `backoff` fruitless ones: doubles up to DW_RTO_MAX_NS. */
+/* The wait before asking again, after `backoff` fruitless ones: doubles up to DW_RTO_MAX_NS, or
+ * rto_min_ns where that is longer. */
 static inline uint64_t dw_rtt_rto_ns(const struct dw_rtt *rtt, uint64_t rto_min_ns,
                                      unsigned backoff)
 {
+    const uint64_t max = rto_min_ns > DW_RTO_MAX_NS ? rto_min_ns : DW_RTO_MAX_NS;
     uint64_t rto = rtt->srtt_ns ? rtt->srtt_ns + 4ull * rtt->rttvar_ns : DW_RTO_INITIAL_NS;
     if (rto < rto_min_ns)
         rto = rto_min_ns;
-    for (; backoff && rto < DW_RTO_MAX_NS; backoff--)
+    for (; backoff && rto < max; backoff--)
         rto *= 2;
-    return rto < DW_RTO_MAX_NS ? rto : DW_RTO_MAX_NS;
+    return rto < max ? rto : max;
 }
 
 #endif

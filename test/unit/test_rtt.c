@@ -77,6 +77,16 @@ static void rtt_rto__backoff(void **state)
     }
 }
 
+static void rtt_rto__floor_above_the_ceiling(void **state)
+{
+    (void)state;
+    const struct dw_rtt rtt = {1000000, 250000};
+    const uint64_t floor_ns = 10 * DW_RTO_MAX_NS;
+
+    assert_int_equal(dw_rtt_rto_ns(&rtt, floor_ns, 0), floor_ns);
+    assert_int_equal(dw_rtt_rto_ns(&rtt, floor_ns, 5), floor_ns);
+}
+
 static void rtt_on_sample__follows_a_change(void **state)
 {
     (void)state;
@@ -138,6 +148,7 @@ int main(void)
         cmocka_unit_test(rtt_init__initial_time_out),
         cmocka_unit_test(rtt_on_sample__sequences),
         cmocka_unit_test(rtt_rto__backoff),
+        cmocka_unit_test(rtt_rto__floor_above_the_ceiling),
         cmocka_unit_test(rtt_on_sample__follows_a_change),
         cmocka_unit_test(rtt_on_sample__one_that_stands_out),
         cmocka_unit_test(rtt__stays_in_bounds),
