@@ -184,7 +184,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(drop_source, "datagrams", "dropped: unknown source, or an earlier incarnation of one")       \
     X(drop_window, "datagrams", "dropped: PSN beyond the receive window")                          \
     X(drop_header, "segments", "dropped: malformed DDP or RDMAP header")                           \
-    X(drop_stag, "segments", "dropped: STag unknown, without the right, or out of bounds")         \
+    X(drop_stag, "segments", "dropped: STag unknown, without the right, out of bounds or grant")   \
     X(drop_no_buffer, "datagrams", "dropped: no receive buffer; the sender repeats it")            \
     X(drop_stale_record, "segments", "dropped: record unknown or already ended")                   \
     X(drop_truncated, "datagrams", "dropped: larger than the receive slot")                        \

@@ -24,7 +24,7 @@ void dw_record_sink_fini(struct dw_record_sink *sink)
 int64_t dw_record_sink_on_segment(struct dw_record_sink *sink, uint32_t offset, uint32_t length,
                                   uint64_t now_ns)
 {
-    assert(length && offset <= sink->total && length <= sink->total - offset);
+    assert(length && offset <= sink->granted && length <= sink->granted - offset);
     int64_t new_bytes = dw_ranges_add(&sink->map, offset, offset + length);
     if (new_bytes < 0)
         return new_bytes;
@@ -35,9 +35,6 @@ int64_t dw_record_sink_on_segment(struct dw_record_sink *sink, uint32_t offset, 
         sink->again_bytes < UINT32_MAX - length ? sink->again_bytes + length : UINT32_MAX;
     if (offset + length > sink->highest)
         sink->highest = offset + length;
-    /* A source may send more than it was granted; what came is accounted as granted. */
-    if (sink->granted < sink->highest)
-        sink->granted = sink->highest;
     return new_bytes;
 }
 

@@ -30,8 +30,8 @@ void dw_record_sink_init(struct dw_record_sink *sink, uint32_t total, uint32_t r
                          uint64_t now_ns);
 void dw_record_sink_fini(struct dw_record_sink *sink);
 
-/* A verified segment of [offset, offset + length) was placed. Returns the new bytes, or -ENOMEM:
- * do as if it had been lost. */
+/* A verified segment of [offset, offset + length), all of it granted, was placed. Returns the new
+ * bytes, or -ENOMEM: do as if it had been lost. */
 int64_t dw_record_sink_on_segment(struct dw_record_sink *sink, uint32_t offset, uint32_t length,
                                   uint64_t now_ns);
 

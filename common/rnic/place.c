@@ -56,8 +56,9 @@ static struct dw_sink *find_sink(struct dw_peer *peer, const struct dw_segment *
     uint32_t length = segment->bytes - DW_WRITE_RECORD_BYTES;
     struct dw_sink *sink = dw_map_get(&peer->qp->sinks, dw_record_key(peer, wr->id));
     if (!sink || sink->held || wr->total != sink->record.total || !length ||
-        length > wr->total - wr->offset || wr->offset < sink->record.highest ||
-        ddp->stag != sink->stag || ddp->to != sink->to + wr->offset)
+        length > wr->total - wr->offset || wr->offset + length > sink->record.granted ||
+        wr->offset < sink->record.highest || ddp->stag != sink->stag ||
+        ddp->to != sink->to + wr->offset)
         return NULL;
     return sink;
 }

@@ -372,7 +372,7 @@ void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *se
         return;
     }
     if (segment->ddp.stag != sink->stag || wr.total != sink->record.total ||
-        segment->ddp.to != sink->to + wr.offset) {
+        segment->ddp.to != sink->to + wr.offset || wr.offset + length > sink->record.granted) {
         qp->counters.drop_stag++;
         return;
     }

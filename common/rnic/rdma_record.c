@@ -288,7 +288,6 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
 {
     struct diwarp_qp *qp = sink->peer->qp;
     struct diwarp_ah *ah = sink->peer->ah;
-    uint32_t granted = sink->record.granted;
     dw_sink_take_back(sink);
     int64_t new_bytes = dw_record_sink_on_segment(&sink->record, offset, length, now_ns);
     if (new_bytes < 0) {
@@ -303,15 +302,7 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
     if (new_bytes)
         dw_recordwin_on_came(&ah->recordwin, &ah->record_round,
                              dw_record_payload_bytes(sink->peer));
-    dw_sink_add_due(sink, (int64_t)(sink->record.granted - granted) - new_bytes);
-    /* The source went beyond its grant: what is lacking is due all the same. */
-    if (sink->record.granted != granted) {
-        if (sink->record.granted == sink->record.total) {
-            sink->parked = false;
-            dw_list_remove(&sink->want_link);
-        }
-        dw_sink_arm(sink);
-    }
+    dw_sink_add_due(sink, -new_bytes);
     if (sink->counted && !dw_record_sink_due_bytes(&sink->record)) {
         sink->counted = false; /* nothing of it is under way: others may have its place */
         qp->granted_records--;
