@@ -132,7 +132,7 @@ static void set_defaults(void)
         .gro = (int)attr.gro,
         .crc = (int)attr.crc,
         .connected = attr.connected,
-        .splice = (int)attr.splice,
+        .splice = DIWARP_AUTO, /* the PML deregisters no memory that a peer is still to get */
         .ack_delay_us = (unsigned)(attr.ack_delay_ns / 1000),
         .rto_min_us = (unsigned)(attr.rto_min_ns / 1000),
         .queue_delay_us = (unsigned)(attr.queue_delay_ns / 1000),
@@ -181,7 +181,8 @@ static const struct switch_param switch_params[] = {
      &mca_btl_diwarp_component.params.connected, OPAL_INFO_LVL_5, false},
     {"splice",
      "RDMA to ranks of this host: the kernel takes long messages from where they lie and does not "
-     "copy them; auto: while that is faster; wants btl_diwarp_connected",
+     "copy them; auto: what was sent just before, and all while that is faster; only with "
+     "btl_diwarp_connected, so not when port_min is set",
      &mca_btl_diwarp_component.params.splice, OPAL_INFO_LVL_5, true},
     {"progress_thread",
      "A helper thread that sends, repeats, acknowledges and places data while the application "

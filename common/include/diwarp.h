@@ -99,7 +99,9 @@ struct diwarp_device_attr {
     enum diwarp_switch crc;
     bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
     /* RDMA to an address of this host, in pieces of 32 KiB and more: the kernel takes it from where
-     * it lies, without a copy, to peers with such a socket. AUTO: where that has been faster. */
+     * it lies, without a copy, to peers with such a socket. AUTO: where that has been faster. Such
+     * memory may be read later than by any card: until the peer has its completion, or is known to
+     * be gone, it must not change, not even once it is no longer registered. OFF by default. */
     enum diwarp_switch splice;
     bool threaded;
     uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */
@@ -372,6 +374,7 @@ struct diwarp_qp_info {
     uint32_t rcvbuf_bytes; /* what the kernel granted, truesize included */
     uint32_t sndbuf_bytes;
     bool gso, gro; /* in use; GRO may come into use later where it was left to AUTO */
+    bool splice;   /* what goes to this host may be sent from where it lies */
     uint32_t
         max_inline_bytes; /* largest write sent within the sequenced stream, without a record */
     int fd;               /* readable when the RNIC has work; for poll(2) only */

@@ -30,8 +30,6 @@ struct dw_udp_refusal {
     uint32_t trains_left;
 };
 
-#define DW_UDP_NEVER (-2)
-
 /* A destination that much is sent to. */
 struct dw_udp_hot {
     struct dw_llp_addr to;
@@ -40,7 +38,8 @@ struct dw_udp_hot {
     uint32_t wait;      /* sends until it gets its socket; 0: it has, or cannot have it */
     uint32_t wait_next; /* after the next doubt */
     uint32_t carried;   /* sends through it */
-    int splice_fd;      /* -1: not open; DW_UDP_NEVER: it did not work */
+    int splice_fd;      /* -1: not open */
+    uint32_t splice_wait; /* datagrams until it is tried again, since it did not work */
 };
 
 struct dw_udp {
@@ -87,7 +86,7 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to);
 /* Its own socket may not get through: back to the common one, for longer each time. */
 void dw_udp_hot_doubt(struct dw_udp *udp, const struct dw_llp_addr *to);
 
-/* That of `to`, counted as a send; NULL: it has no socket of its own. */
+/* That of `to`; NULL: it has no socket of its own. Counts nothing. */
 struct dw_udp_hot *dw_udp_hot_find(struct dw_udp *udp, const struct dw_llp_addr *to);
 /* A socket that only sends, only there. -1: the system has none to give, or no way there. */
 int dw_udp_connected(const struct dw_udp *udp, const struct dw_llp_addr *to);

@@ -115,7 +115,8 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
 
 struct dw_udp_hot *dw_udp_hot_find(struct dw_udp *udp, const struct dw_llp_addr *to)
 {
-    return dw_udp_hot_fd(udp, to) >= 0 ? slot_of(udp, to) : NULL;
+    struct dw_udp_hot *hot = slot_of(udp, to);
+    return hot->fd >= 0 && same_addr(&hot->to, to) ? hot : NULL;
 }
 
 void dw_udp_hot_doubt(struct dw_udp *udp, const struct dw_llp_addr *to)

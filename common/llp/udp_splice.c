@@ -6,8 +6,8 @@
  *
  * Goes through a connected socket of its own, which segments: such a socket leaves the checksum to
  * the device, here to nobody, where the kernel would compute it for what comes in several calls.
- * Other sends would only be slower through it. What does not work once is not tried again for that
- * destination: the datagram then goes the usual way.
+ * Other sends would only be slower through it. What does not work goes the usual way, as does the
+ * next to that destination, for a while.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* vmsplice, splice, pipe2 */
@@ -20,6 +20,9 @@
 #include <netinet/udp.h>
 
 #include "common/llp/udp.h"
+
+/* Datagrams to the same destination that go the usual way after one that did not work. */
+#define TRY_AGAIN_AFTER 4096
 
 void dw_udp_splice_init(struct dw_udp *udp, bool wanted)
 {
@@ -43,34 +46,35 @@ void dw_udp_splice_fini(struct dw_udp *udp)
     close_pipe(udp);
 }
 
-/* Closing ends what is begun of a datagram. */
+/* Closing ends what is begun of a datagram. Always -EOPNOTSUPP. */
 static int give_up(struct dw_udp *udp, struct dw_udp_hot *hot)
 {
-    close(hot->splice_fd);
-    hot->splice_fd = DW_UDP_NEVER;
+    if (hot->splice_fd >= 0) {
+        close(hot->splice_fd);
+    }
+    hot->splice_fd = -1;
+    hot->splice_wait = TRY_AGAIN_AFTER;
     close_pipe(udp);
     udp->llp.counters->splice_fallbacks++;
     return -EOPNOTSUPP;
 }
 
-static bool is_open(struct dw_udp *udp, struct dw_udp_hot *hot)
+/* What the next datagrams go through. */
+static void open_socket(struct dw_udp *udp, struct dw_udp_hot *hot)
 {
-    if (hot->splice_fd == DW_UDP_NEVER) {
-        return false;
+    hot->splice_fd = dw_udp_connected(udp, &hot->to);
+    if (hot->splice_fd < 0 ||
+        dw_udp_set_int(hot->splice_fd, IPPROTO_UDP, UDP_SEGMENT, DW_LLP_TRAIN_BYTES) < 0) {
+        (void)give_up(udp, hot);
     }
+}
+
+static bool open_pipe(struct dw_udp *udp)
+{
     if (udp->pipe[0] < 0 && pipe2(udp->pipe, O_NONBLOCK | O_CLOEXEC) < 0) {
         udp->pipe[0] = udp->pipe[1] = -1;
-        return false;
     }
-    if (hot->splice_fd < 0) {
-        hot->splice_fd = dw_udp_connected(udp, &hot->to);
-        if (hot->splice_fd < 0 ||
-            dw_udp_set_int(hot->splice_fd, IPPROTO_UDP, UDP_SEGMENT, DW_LLP_TRAIN_BYTES) < 0) {
-            (void)give_up(udp, hot);
-            return false;
-        }
-    }
-    return true;
+    return udp->pipe[0] >= 0;
 }
 
 /* All of the payload, or an error that leaves an unfinished datagram. */
@@ -78,6 +82,7 @@ static bool append_payload(const struct dw_udp *udp, int fd, const struct iovec 
 {
     const ssize_t bytes = (ssize_t)payload->iov_len;
 
+    udp->llp.counters->tx_syscalls += 2;
     return vmsplice(udp->pipe[1], payload, 1, SPLICE_F_NONBLOCK) == bytes &&
            splice(udp->pipe[0], NULL, fd, NULL, payload->iov_len,
                   SPLICE_F_MORE | SPLICE_F_NONBLOCK) == bytes;
@@ -89,21 +94,32 @@ int dw_udp_splice(struct dw_udp *udp, const struct dw_llp_train *train)
     const struct iovec *head = &train->iov[0], *payload = &train->iov[1], *trailer = &train->iov[2];
 
     assert(train->iov_count == 3 && train->total_bytes == train->segment_bytes);
-    if (!hot || !is_open(udp, hot)) {
+    if (!hot || (hot->splice_wait > 0 && --hot->splice_wait > 0)) {
         return -EOPNOTSUPP;
     }
-    udp->llp.counters->tx_syscalls += 4;
+    if (hot->splice_fd < 0) {
+        open_socket(udp, hot);
+        return -EOPNOTSUPP;
+    }
+    if (!open_pipe(udp)) {
+        return give_up(udp, hot);
+    }
+    udp->llp.counters->tx_syscalls++;
     if (send(hot->splice_fd, head->iov_base, head->iov_len, MSG_MORE) < 0) {
-        if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM) {
+        if (errno == EAGAIN) {
             udp->llp.counters->tx_eagain++;
             return -EAGAIN;
         }
         return give_up(udp, hot);
     }
-    if (!append_payload(udp, hot->splice_fd, payload) ||
-        send(hot->splice_fd, trailer->iov_base, trailer->iov_len, 0) < 0) {
+    if (!append_payload(udp, hot->splice_fd, payload)) {
         return give_up(udp, hot);
     }
+    udp->llp.counters->tx_syscalls++;
+    if (send(hot->splice_fd, trailer->iov_base, trailer->iov_len, 0) < 0) {
+        return give_up(udp, hot);
+    }
+    (void)dw_udp_hot_fd(udp, train->to); /* counts it */
     udp->llp.counters->tx_spliced++;
     return 0;
 }

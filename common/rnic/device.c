@@ -26,7 +26,6 @@ void diwarp_device_attr_init(struct diwarp_device_attr *attr)
         .rcvbuf_bytes = 4u << 20,
         .sndbuf_bytes = 4u << 20,
         .gso = DIWARP_AUTO,
-        .splice = DIWARP_AUTO,
         .gro = DIWARP_AUTO,
         .crc = DIWARP_AUTO,
         .connected = true,

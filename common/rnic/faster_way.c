@@ -35,5 +35,6 @@ void dw_faster_way_end(struct dw_faster_way *way, uint32_t call_bytes, uint64_t 
 {
     if (way->bytes >= call_bytes - call_bytes / 8)
         note(way->other ? &way->ns_other : &way->ns_usual, elapsed_ns * MIB / way->bytes);
-    way->other = way->ns_other && way->ns_usual > way->ns_other + way->ns_other / way->gain_den;
+    way->other =
+        way->ns_other && 100ull * way->ns_other < (uint64_t)way->most_percent * way->ns_usual;
 }

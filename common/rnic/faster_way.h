@@ -15,7 +15,7 @@
 struct dw_faster_way {
     bool choose;                 /* there are two ways; else always as `other` says */
     bool other;                  /* the way to take now, and not the usual one */
-    uint8_t gain_den;            /* the other has to be faster by 1/gain_den of its time */
+    uint8_t most_percent;        /* of the usual one's time, less than which the other takes */
     uint32_t ns_usual, ns_other; /* for a MiB, moving averages; 0: not known */
     uint32_t turn;               /* calls of much */
     uint32_t bytes;              /* that went either way since the last begin that was timed */

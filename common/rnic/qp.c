@@ -213,11 +213,12 @@ static void unmap_buffers(struct diwarp_qp *qp)
     dw_heap_fini(&qp->timers);
 }
 
-/* Past the cache: whoever reads the data pays for it. */
-#define COPY_GAIN_DEN 16
+/* Past the cache, even where that takes a little longer: what goes through it pushes out what the
+ * kernel copies next. */
+#define COPY_PAST_PERCENT 125
 /* Spliced, in two thirds of the time: what the sender saves, the receiver pays in part, for it is
  * then the first to read what lies cold. */
-#define SPLICE_GAIN_DEN 2
+#define SPLICE_PERCENT 67
 
 static void choose_ways(struct diwarp_qp *qp)
 {
@@ -225,12 +226,12 @@ static void choose_ways(struct diwarp_qp *qp)
     const bool rd = qp->attr.type == DIWARP_QPT_RD;
     qp->copy_way = (struct dw_faster_way){
         .choose = rd && dw_crc32c_copies_faster(),
-        .gain_den = COPY_GAIN_DEN,
+        .most_percent = COPY_PAST_PERCENT,
     };
     qp->splice_way = (struct dw_faster_way){
         .choose = rd && splice == DIWARP_AUTO,
         .other = rd && splice == DIWARP_ON,
-        .gain_den = SPLICE_GAIN_DEN,
+        .most_percent = SPLICE_PERCENT,
     };
 }
 
@@ -353,6 +354,7 @@ void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info)
         .rcvbuf_bytes = qp->llp->rcvbuf_bytes,
         .sndbuf_bytes = qp->llp->sndbuf_bytes,
         .gso = qp->llp->gso,
+        .splice = qp->splice_way.choose || qp->splice_way.other,
         .gro = qp->llp->gro,
         .max_inline_bytes = DW_INLINE_WRITE_BYTES,
         .fd = qp->llp->fd,

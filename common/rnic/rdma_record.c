@@ -275,12 +275,13 @@ void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, u
     dw_transmit_record_control(sink->peer, &status);
 }
 
-/* The source began with less than a datagram of ours, though it may send more. */
+/* The source began with less than a datagram of ours, though it may send more. On this host it may
+ * have reasons of its own (pages), and no path is narrower than told. */
 static bool began_short(const struct dw_sink *sink, uint32_t offset, uint32_t length)
 {
     return !offset && sink->record.map.bytes == length && length < sink->record.total &&
-           !sink->late_ns && length < dw_record_payload_bytes(sink->peer) &&
-           dw_grants_are_whole(sink->peer);
+           !sink->late_ns && !sink->peer->ah->loops_back &&
+           length < dw_record_payload_bytes(sink->peer) && dw_grants_are_whole(sink->peer);
 }
 
 void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, uint32_t length,

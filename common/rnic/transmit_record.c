@@ -67,6 +67,13 @@ static uint32_t build(const struct dw_source *source, uint8_t *buf, struct dw_ra
     return head + length + DW_CRC_BYTES;
 }
 
+/* How a datagram to a rank of this host goes. */
+struct way {
+    bool splice; /* the kernel takes it from where it lies */
+    bool timed;
+    uint64_t began_ns;
+};
+
 /* Of a datagram that the kernel may take from where it lies: as many whole pages as it can hold. */
 static uint32_t splice_max_bytes(const struct dw_source *source)
 {
@@ -74,17 +81,54 @@ static uint32_t splice_max_bytes(const struct dw_source *source)
     return SPLICE_PAGES * PAGE_BYTES - (uint32_t)(from % PAGE_BYTES);
 }
 
-/* What is sent again may not be what the sink will ask for last: it is copied. */
-static bool may_splice(const struct dw_source *source)
+/* What may be spliced of the next datagram; 0: too little, or some of the record is sent again, and
+ * that is copied. */
+static uint32_t spliceable_bytes(const struct dw_source *source, uint32_t payload_max)
 {
-    const struct dw_peer *peer = source->peer;
-    return peer->ah->loops_back && !source->record.again.count &&
-           source->record.granted - source->record.sent >= SPLICE_MIN_BYTES;
+    uint32_t most = splice_max_bytes(source);
+    const uint32_t left = source->record.granted - source->record.sent;
+    if (!source->peer->ah->loops_back || source->record.again.count)
+        return 0;
+    if (most > payload_max)
+        most = payload_max;
+    if (most > left)
+        most = left;
+    return most < SPLICE_MIN_BYTES ? 0 : most;
+}
+
+/* Of what was sent just before, the source lies in a cache that is near to both: there it is the
+ * faster way. Of all else, what has been the faster one of late. */
+static struct way choose_way(struct dw_source *source, uint32_t spliceable)
+{
+    struct diwarp_qp *qp = source->peer->qp;
+    struct way way = {0};
+    if (!spliceable)
+        return way;
+    if (!source->record.sent) {
+        source->repeats = source->addr == qp->source_before && qp->splice_way.choose;
+        qp->source_before = source->addr;
+    }
+    if (!source->repeats)
+        way.timed = dw_faster_way_begin(&qp->splice_way, spliceable);
+    way.splice = source->repeats || qp->splice_way.other;
+    if (way.timed)
+        way.began_ns = dw_device_now_ns(qp->device);
+    return way;
+}
+
+/* Of a refused datagram, and of one that could not be spliced, the time says nothing. */
+static void note_way(struct diwarp_qp *qp, const struct way *way, uint32_t bytes, bool as_chosen)
+{
+    if (!way->timed)
+        return;
+    if (as_chosen)
+        qp->splice_way.bytes += bytes;
+    dw_faster_way_end(&qp->splice_way, bytes, dw_device_now_ns(qp->device) - way->began_ns);
 }
 
 /* The one datagram of `range`, its payload left where it is, by this program and, if it is spliced,
- * by the kernel. The source is ours until the record has ended, and then the sink takes no more of
- * it: whatever still lies in a socket is not looked at. */
+ * by the kernel. Once the sink has ended the record, it takes no more of it: whatever still lies in
+ * a socket then is not looked at. */
 static int send_gathered(const struct dw_source *source, struct dw_range range, bool splice)
 {
     struct dw_peer *peer = source->peer;
@@ -102,20 +146,6 @@ static int send_gathered(const struct dw_source *source, struct dw_range range, 
     };
     return splice ? dw_transmit_spliced(peer, iov, head + length + DW_CRC_BYTES)
                   : dw_transmit_train(peer, iov, 3, head + length + DW_CRC_BYTES);
-}
-
-/* The same, by the way that has been faster of late, to a peer on this host. */
-static int send_either_way(const struct dw_source *source, struct dw_range range)
-{
-    struct diwarp_qp *qp = source->peer->qp;
-    const uint32_t length = range.end - range.start;
-    const bool timed = dw_faster_way_begin(&qp->splice_way, length);
-    const uint64_t began_ns = timed ? dw_device_now_ns(qp->device) : 0;
-    int rc = send_gathered(source, range, qp->splice_way.other);
-    qp->splice_way.bytes += length;
-    if (timed)
-        dw_faster_way_end(&qp->splice_way, length, dw_device_now_ns(qp->device) - began_ns);
-    return rc;
 }
 
 /* The bytes of a train, and whether they went out before. */
@@ -161,9 +191,9 @@ static bool send_train(struct dw_source *source, uint64_t now_ns)
     uint32_t total = 0, segment = 0;
     unsigned n = 0;
     bool gathered = false;
-    const bool either = may_splice(source);
-    if (either && payload_max > splice_max_bytes(source))
-        payload_max = splice_max_bytes(source);
+    const struct way way = choose_way(source, spliceable_bytes(source, payload_max));
+    if (way.splice)
+        payload_max = spliceable_bytes(source, payload_max);
     /* No datagram of a train but the last may be shorter, none longer than the first. */
     while (n < DW_LLP_TRAIN_DATAGRAMS && total + segment <= DW_LLP_TRAIN_BYTES) {
         struct part *part = &parts[n];
@@ -186,9 +216,12 @@ static bool send_train(struct dw_source *source, uint64_t now_ns)
         return true;
     struct iovec iov = {.iov_base = stage, .iov_len = total};
     dw_peer_on_record(peer, now_ns);
-    int rc = !gathered ? dw_transmit_train(peer, &iov, 1, segment)
-             : either  ? send_either_way(source, parts[0].range)
-                       : send_gathered(source, parts[0].range, false);
+    const uint64_t spliced_before = peer->qp->counters.tx_spliced;
+    int rc = gathered ? send_gathered(source, parts[0].range, way.splice)
+                      : dw_transmit_train(peer, &iov, 1, segment);
+    const bool spliced = peer->qp->counters.tx_spliced != spliced_before;
+    note_way(peer->qp, &way, parts[0].range.end - parts[0].range.start,
+             !rc && spliced == way.splice);
     if (rc == -EAGAIN) {
         take_back(source, sent_before, parts, n);
         return false;

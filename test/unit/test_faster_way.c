@@ -36,7 +36,7 @@ static unsigned receive(struct dw_faster_way *way, unsigned calls, uint64_t thro
 static void faster_way__usual_until_both_are_known(void **state)
 {
     (void)state;
-    struct dw_faster_way way = {.choose = true, .gain_den = 16};
+    struct dw_faster_way way = {.choose = true, .most_percent = 94};
 
     assert_int_equal(receive(&way, LOOK_EVERY / 2, 9000, 1000), 0);
     assert_true(receive(&way, LOOK_EVERY / 2, 9000, 1000) > 0);
@@ -45,7 +45,7 @@ static void faster_way__usual_until_both_are_known(void **state)
 static void faster_way__follows_what_is_faster(void **state)
 {
     (void)state;
-    struct dw_faster_way way = {.choose = true, .gain_den = 16};
+    struct dw_faster_way way = {.choose = true, .most_percent = 94};
 
     receive(&way, SETTLE, 9000, 6000);
     assert_int_equal(receive(&way, LOOK_EVERY, 9000, 6000), LOOK_EVERY - 2);
@@ -56,7 +56,7 @@ static void faster_way__follows_what_is_faster(void **state)
 static void faster_way__other_only_for_a_gain(void **state)
 {
     (void)state;
-    struct dw_faster_way way = {.choose = true, .gain_den = 16};
+    struct dw_faster_way way = {.choose = true, .most_percent = 94};
 
     receive(&way, SETTLE, 6200, 6000);
     assert_int_equal(receive(&way, LOOK_EVERY, 6200, 6000), 0);
@@ -65,7 +65,7 @@ static void faster_way__other_only_for_a_gain(void **state)
 static void faster_way_end__not_by_an_interruption(void **state)
 {
     (void)state;
-    struct dw_faster_way way = {.choose = true, .gain_den = 16};
+    struct dw_faster_way way = {.choose = true, .most_percent = 94};
 
     receive(&way, SETTLE, 9000, 4000);
     receive(&way, LOOK_EVERY, 9000, 100 * UINT64_C(1000000));
@@ -76,7 +76,7 @@ static void faster_way_end__not_by_an_interruption(void **state)
 static void faster_way_end__interrupted_at_first(void **state)
 {
     (void)state;
-    struct dw_faster_way way = {.choose = true, .gain_den = 16};
+    struct dw_faster_way way = {.choose = true, .most_percent = 94};
 
     receive(&way, LOOK_EVERY / 2, 100 * UINT64_C(1000000), 0);
     receive(&way, SETTLE, 9000, 10000);
@@ -87,7 +87,7 @@ static void faster_way_end__interrupted_at_first(void **state)
 static void faster_way_end__no_time_at_all(void **state)
 {
     (void)state;
-    struct dw_faster_way way = {.choose = true, .gain_den = 16};
+    struct dw_faster_way way = {.choose = true, .most_percent = 94};
 
     assert_int_equal(receive(&way, SETTLE, 0, 0), 0);
 }
@@ -105,7 +105,7 @@ static void faster_way_begin__no_choice(void **state)
 static void faster_way_begin__little_is_not_timed(void **state)
 {
     (void)state;
-    struct dw_faster_way way = {.choose = true, .gain_den = 16};
+    struct dw_faster_way way = {.choose = true, .most_percent = 94};
 
     for (unsigned i = 0; i < 2 * LOOK_EVERY; i++)
         assert_false(dw_faster_way_begin(&way, 1500));
@@ -115,7 +115,7 @@ static void faster_way_begin__little_is_not_timed(void **state)
 static void faster_way_end__not_by_what_else_came(void **state)
 {
     (void)state;
-    struct dw_faster_way way = {.choose = true, .gain_den = 16};
+    struct dw_faster_way way = {.choose = true, .most_percent = 94};
 
     receive(&way, SETTLE, 9000, 6000);
     for (unsigned i = 0; i < SETTLE; i++)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Datagrams that the kernel takes from where they lie. */
 #include <sys/mman.h>
+#include <sys/resource.h>
 
+#include "common/llp/udp.h"
 #include "test/unit/udp_fixture.h"
 
 #define HOT           64 /* sends that make a destination hot */
@@ -9,6 +11,8 @@
 #define TRAILER_BYTES 4
 #define PAGES         14
 #define PAGE_BYTES    4096
+/* After one that did not work: so many go the usual way, the last of them opens the socket. */
+#define WAIT 4096
 
 static _Alignas(PAGE_BYTES) uint8_t pages[(PAGES + 1) * PAGE_BYTES];
 
@@ -72,11 +76,19 @@ static void exchange_spliced(const uint8_t *from, uint32_t bytes)
     assert_memory_equal(received[0] + HEAD_BYTES + bytes, payload + HEAD_BYTES, TRAILER_BYTES);
 }
 
+/* The first to a hot destination still goes the usual way, and opens the socket for the next. */
+static void make_ready(void)
+{
+    make_hot();
+    exchange_spliced(pages, PAGE_BYTES);
+    assert_int_equal(tx_counters.tx_spliced, 0);
+}
+
 /* So often that heads and trailers lie everywhere in the socket's pages. */
 static void udp_splice__arrives_whole_from_any_place(void **state)
 {
     (void)state;
-    make_hot();
+    make_ready();
     for (unsigned i = 0; i < 2048; i++) {
         const uint32_t offset = i * 61 % PAGE_BYTES;
         exchange_spliced(pages + offset, PAGES * PAGE_BYTES - offset);
@@ -90,7 +102,7 @@ static void udp_splice__copied_to_who_is_not_hot(void **state)
     (void)state;
     exchange_spliced(pages, PAGES * PAGE_BYTES);
     assert_int_equal(tx_counters.tx_spliced, 0);
-    make_hot();
+    make_ready();
     exchange_spliced(pages, PAGES * PAGE_BYTES);
     assert_int_equal(tx_counters.tx_spliced, 1);
 }
@@ -99,13 +111,58 @@ static void udp_splice__copied_to_who_is_not_hot(void **state)
 static void udp_splice__copied_where_the_kernel_cannot(void **state)
 {
     (void)state;
-    make_hot();
+    make_ready();
     exchange_spliced(payload + 1, 65000 - HEAD_BYTES - TRAILER_BYTES);
-    assert_int_equal(tx_counters.tx_spliced, 0);
     assert_int_equal(tx_counters.splice_fallbacks, 1);
+    /* For a while, and then again. */
+    for (unsigned i = 0; i < WAIT; i++) {
+        exchange_spliced(pages, PAGE_BYTES);
+        assert_int_equal(tx_counters.tx_spliced, 0);
+    }
     exchange_spliced(pages, PAGES * PAGE_BYTES);
+    assert_int_equal(tx_counters.tx_spliced, 1);
+    assert_int_equal(tx_counters.splice_fallbacks, 1);
+}
+
+/* Descriptors may run out: nothing is lost, and nothing that was open is closed. */
+static void udp_splice__without_descriptors(void **state)
+{
+    (void)state;
+    struct rlimit limit, none;
+    make_ready();
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_int_equal(send_spliced(pages, PAGES * PAGE_BYTES), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    recv_datagrams(rx, 1);
     assert_int_equal(tx_counters.tx_spliced, 0);
     assert_int_equal(tx_counters.splice_fallbacks, 1);
+    for (unsigned i = 0; i < WAIT; i++) {
+        exchange_spliced(pages, PAGE_BYTES);
+    }
+    exchange_spliced(pages, PAGES * PAGE_BYTES);
+    assert_int_equal(tx_counters.tx_spliced, 1);
+}
+
+/* Whoever shares the slot of a busy destination does not take it away by asking. */
+static void udp_splice__another_in_the_same_slot(void **state)
+{
+    (void)state;
+    struct dw_llp_addr other = to;
+    other.port =
+        (uint16_t)(to.port < 1024 + DW_UDP_HOT ? to.port + DW_UDP_HOT : to.port - DW_UDP_HOT);
+    make_ready();
+    for (unsigned i = 0; i < 4 * HOT; i++) {
+        exchange_spliced(pages, PAGES * PAGE_BYTES);
+        exchange_spliced(pages, PAGES * PAGE_BYTES);
+        const struct dw_llp_addr busy = to;
+        to = other;
+        (void)send_spliced(pages, PAGE_BYTES);
+        to = busy;
+    }
+    assert_int_equal(tx_counters.tx_spliced, 8 * HOT);
 }
 
 /* Neither the spliced nor the usual way reads it: nothing is sent, and all goes on. */
@@ -114,8 +171,9 @@ static void udp_splice__memory_that_is_not_there(void **state)
     (void)state;
     uint8_t *none = mmap(NULL, PAGE_BYTES * PAGES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(none != MAP_FAILED);
-    make_hot();
+    make_ready();
     assert_int_equal(send_spliced(none, PAGES * PAGE_BYTES), -EFAULT);
+    assert_int_equal(tx_counters.splice_fallbacks, 1);
     exchange_spliced(pages, PAGES * PAGE_BYTES);
     munmap(none, PAGE_BYTES * PAGES);
 }
@@ -140,6 +198,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(udp_splice__copied_to_who_is_not_hot, setup, teardown),
         cmocka_unit_test_setup_teardown(udp_splice__copied_where_the_kernel_cannot, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(udp_splice__without_descriptors, setup, teardown),
+        cmocka_unit_test_setup_teardown(udp_splice__another_in_the_same_slot, setup, teardown),
         cmocka_unit_test_setup_teardown(udp_splice__memory_that_is_not_there, setup, teardown),
         cmocka_unit_test_setup_teardown(udp_splice__off, setup, teardown),
     };
