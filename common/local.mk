@@ -72,14 +72,14 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/address.h \
 	common/rnic/atomic.c \
 	common/rnic/atomic.h \
-	common/rnic/faster_way.c \
-	common/rnic/faster_way.h \
 	common/rnic/cq.c \
 	common/rnic/cq.h \
 	common/rnic/deliver.c \
 	common/rnic/deliver.h \
 	common/rnic/device.c \
 	common/rnic/device.h \
+	common/rnic/faster_way.c \
+	common/rnic/faster_way.h \
 	common/rnic/lock.h \
 	common/rnic/memory.c \
 	common/rnic/path.c \

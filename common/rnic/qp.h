@@ -17,9 +17,9 @@
 #include "common/include/diwarp.h"
 #include "common/llp/llp.h"
 #include "common/mem/mr.h"
-#include "common/rnic/faster_way.h"
 #include "common/rnic/cq.h"
 #include "common/rnic/device.h"
+#include "common/rnic/faster_way.h"
 
 #define DW_MAX_SGE 4
 
