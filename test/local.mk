@@ -122,12 +122,12 @@ if DW_CMOCKA
 UNIT_TESTS = \
 	test/unit/test_address \
 	test/unit/test_copy \
-	test/unit/test_faster_way \
 	test/unit/test_cq \
 	test/unit/test_crc32c \
 	test/unit/test_ddp \
 	test/unit/test_delay \
 	test/unit/test_device \
+	test/unit/test_faster_way \
 	test/unit/test_fault_plan \
 	test/unit/test_heap \
 	test/unit/test_interface \

@@ -24,6 +24,8 @@
  * one of them may be cut in two there. */
 #define SPLICE_PAGES 14
 #define PAGE_BYTES   4096u
+/* What is longer has left a core's own cache before it is sent again. */
+#define REPEATS_MAX_BYTES (2u << 20)
 
 /* All of a record is user data. */
 static bool covers_payload(const struct dw_peer *peer)
@@ -105,7 +107,8 @@ static struct way choose_way(struct dw_source *source, uint32_t spliceable)
     if (!spliceable)
         return way;
     if (!source->record.sent) {
-        source->repeats = source->addr == qp->source_before && qp->splice_way.choose;
+        source->repeats = source->addr == qp->source_before && qp->splice_way.choose &&
+                          source->record.total <= REPEATS_MAX_BYTES;
         qp->source_before = source->addr;
     }
     if (!source->repeats)

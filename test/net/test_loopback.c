@@ -199,8 +199,11 @@ static void check_all(struct pair *pair)
     pair_open(pair);
     check_sends(pair);
     check_coalescing(pair);
-    check_reads(pair);
-    check_writes(pair);
+    /* The second time with sockets of their own. */
+    for (unsigned i = 0; i < 2; i++) {
+        check_reads(pair);
+        check_writes(pair);
+    }
     check_atomics(pair);
     assert_int_equal(pair->a.errors + pair->b->errors, 0);
     assert_int_equal(pair->b->counters->drop_header + pair->b->counters->drop_stag +
@@ -210,8 +213,8 @@ static void check_all(struct pair *pair)
     assert_int_equal(pair->a.counters->paths_narrowed + pair->b->counters->paths_narrowed, 0);
     assert_int_equal(pair->a.counters->splice_fallbacks + pair->b->counters->splice_fallbacks, 0);
     /* All reads and all writes are of the same memory. */
-    assert_int_equal(pair->a.counters->tx_spliced > 100, pair->attr.splice != DIWARP_OFF);
-    assert_int_equal(pair->b->counters->tx_spliced > 100, pair->attr.splice != DIWARP_OFF);
+    assert_int_equal(pair->a.counters->tx_spliced > 10, pair->attr.splice != DIWARP_OFF);
+    assert_int_equal(pair->b->counters->tx_spliced > 10, pair->attr.splice != DIWARP_OFF);
     pair_close(pair);
 }
 
