@@ -33,12 +33,12 @@ struct dw_udp_refusal {
 /* A destination that much is sent to. */
 struct dw_udp_hot {
     struct dw_llp_addr to;
-    int fd;             /* -1: not hot yet */
-    uint32_t sends;     /* how many to it, less those to others of the same slot */
-    uint32_t wait;      /* sends until it gets its socket; 0: it has, or cannot have it */
-    uint32_t wait_next; /* after the next doubt */
-    uint32_t carried;   /* sends through it */
-    int splice_fd;      /* -1: not open */
+    int fd;               /* -1: not hot yet */
+    uint32_t sends;       /* how many to it, less those to others of the same slot */
+    uint32_t wait;        /* sends until it gets its socket; 0: it has, or cannot have it */
+    uint32_t wait_next;   /* after the next doubt */
+    uint32_t carried;     /* sends through it */
+    int splice_fd;        /* -1: not open */
     uint32_t splice_wait; /* datagrams until it is tried again, since it did not work */
 };
 
