@@ -412,6 +412,13 @@ static enum rejection rejection_of(const mca_btl_diwarp_rc_endpoint_t *endpoint,
     return (enum rejection)why;
 }
 
+/* Its connection was not there yet, and nothing waits for it: whoever wants one calls again. */
+static bool is_unneeded(const mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    return NULL == endpoint->waiting_first && (MCA_BTL_DIWARP_RC_CALLING == endpoint->state ||
+                                               MCA_BTL_DIWARP_RC_ACCEPTING == endpoint->state);
+}
+
 /* Under the lock: moves an endpoint on that has no QP any more. False: it is lost. */
 static bool state_after(const struct mca_btl_diwarp_module *module,
                         mca_btl_diwarp_rc_endpoint_t *endpoint, enum rejection rejection)
@@ -420,11 +427,12 @@ static bool state_after(const struct mca_btl_diwarp_module *module,
         yield(module->rc, endpoint);
         return true;
     }
-    if (REJECT_CLOSING == rejection || MCA_BTL_DIWARP_RC_LEAVING == endpoint->state) {
+    endpoint->left = endpoint->left || REJECT_LEFT == rejection;
+    if (REJECT_CLOSING == rejection || MCA_BTL_DIWARP_RC_LEAVING == endpoint->state ||
+        is_unneeded(endpoint)) {
         set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
         return true;
     }
-    endpoint->left = endpoint->left || REJECT_LEFT == rejection;
     return false;
 }
 

@@ -59,7 +59,11 @@ int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal
     made = mca_btl_diwarp_rc_endpoint_for(module->rc, name);
     if (NULL != made) {
         made->super.proc = proc;
-        made->deleted = false;
+        if (made->deleted) {
+            /* What it said when it left before does not count any more. */
+            made->left = false;
+            made->deleted = false;
+        }
         /* One side is enough. */
         if (MCA_BTL_DIWARP_RC_AT_INIT == mca_btl_diwarp_component.params.rc_connect &&
             MCA_BTL_DIWARP_RC_IDLE == made->state &&

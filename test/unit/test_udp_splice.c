@@ -19,22 +19,38 @@ static _Alignas(PAGE_BYTES) uint8_t pages[(PAGES + 1) * PAGE_BYTES];
 static struct dw_llp *tx, *rx;
 static struct dw_llp_addr to;
 
-static int setup(void **state)
+/* 0: any port. */
+static void open_rx(uint8_t family, uint16_t port)
 {
-    (void)state;
+    struct dw_llp_attr attr = attr_plain();
+    attr.family = family;
+    attr.port_min = attr.port_max = port;
+    rx = open_llp(&attr, &rx_counters);
+}
+
+static void open_both(uint8_t family)
+{
     struct dw_llp_attr attr = attr_plain();
     fill_payload();
     for (size_t i = 0; i < sizeof(pages); i++) {
         pages[i] = (uint8_t)(i * 37 + i / 253);
     }
-    rx = open_llp(&attr, &rx_counters);
+    open_rx(family, 0);
+    attr.family = family;
     attr.connected = true;
     attr.splice = DIWARP_AUTO;
     tx = open_llp(&attr, &tx_counters);
     assert_true(tx->splices);
-    to = to_loopback(AF_INET, rx->port);
+    to = to_loopback(family, rx->port);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    open_both(AF_INET);
     return 0;
 }
+
 
 static int teardown(void **state)
 {
@@ -47,7 +63,8 @@ static int teardown(void **state)
 static void make_hot(void)
 {
     for (unsigned i = 0; i < HOT; i++) {
-        exchange(tx, rx, 40, 40);
+        assert_int_equal(send_train(tx, &to, 40, 40), 0);
+        recv_datagrams(rx, 1);
     }
 }
 
@@ -85,9 +102,8 @@ static void make_ready(void)
 }
 
 /* So often that heads and trailers lie everywhere in the socket's pages. */
-static void udp_splice__arrives_whole_from_any_place(void **state)
+static void exchange_from_any_place(void)
 {
-    (void)state;
     make_ready();
     for (unsigned i = 0; i < 2048; i++) {
         const uint32_t offset = i * 61 % PAGE_BYTES;
@@ -95,6 +111,36 @@ static void udp_splice__arrives_whole_from_any_place(void **state)
     }
     assert_int_equal(tx_counters.tx_spliced, 2048);
     assert_int_equal(tx_counters.splice_fallbacks, 0);
+}
+
+static void udp_splice__arrives_whole_from_any_place(void **state)
+{
+    (void)state;
+    exchange_from_any_place();
+}
+
+static bool has_ipv6(void)
+{
+    const struct sockaddr_in6 name = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+    bool has = fd >= 0 && bind(fd, (const struct sockaddr *)&name, sizeof(name)) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return has;
+}
+
+static void udp_splice__over_ipv6(void **state)
+{
+    (void)state;
+    if (!has_ipv6()) {
+        print_message("no IPv6 here: skipped\n");
+        skip();
+    }
+    close_llp(tx);
+    close_llp(rx);
+    open_both(AF_INET6);
+    exchange_from_any_place();
 }
 
 static void udp_splice__copied_to_who_is_not_hot(void **state)
@@ -181,6 +227,39 @@ static void udp_splice__memory_that_is_not_there(void **state)
     munmap(none, PAGE_BYTES * PAGES);
 }
 
+/* A peer that starts anew at the same port; the error of the datagram between is the socket's. */
+static void udp_splice__refused_socket_gives_way(void **state)
+{
+    (void)state;
+    make_ready();
+    exchange_spliced(pages, PAGES * PAGE_BYTES);
+    close_llp(rx);
+    assert_int_equal(send_spliced(pages, PAGES * PAGE_BYTES), 0);
+    assert_int_equal(tx_counters.tx_spliced, 2);
+    open_rx(AF_INET, to.port);
+    exchange_spliced(pages, PAGES * PAGE_BYTES);
+    assert_int_equal(tx_counters.tx_spliced, 2);
+    assert_int_equal(tx_counters.splice_fallbacks, 1);
+}
+
+/* Both sockets of a doubted destination are closed, and come back with its heat. */
+static void udp_splice__not_while_the_way_is_doubted(void **state)
+{
+    (void)state;
+    make_ready();
+    exchange_spliced(pages, PAGES * PAGE_BYTES);
+    tx->ops->doubt(tx, &to);
+    exchange_spliced(pages, PAGES * PAGE_BYTES);
+    assert_int_equal(tx_counters.tx_spliced, 1);
+    for (unsigned i = 0; i < 8; i++) {
+        make_hot();
+    }
+    exchange_spliced(pages, PAGE_BYTES);
+    exchange_spliced(pages, PAGES * PAGE_BYTES);
+    assert_int_equal(tx_counters.tx_spliced, 2);
+    assert_int_equal(tx_counters.splice_fallbacks, 0);
+}
+
 static void udp_splice__off(void **state)
 {
     (void)state;
@@ -204,6 +283,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(udp_splice__without_descriptors, setup, teardown),
         cmocka_unit_test_setup_teardown(udp_splice__another_in_the_same_slot, setup, teardown),
         cmocka_unit_test_setup_teardown(udp_splice__memory_that_is_not_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(udp_splice__over_ipv6, setup, teardown),
+        cmocka_unit_test_setup_teardown(udp_splice__refused_socket_gives_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(udp_splice__not_while_the_way_is_doubted, setup, teardown),
         cmocka_unit_test_setup_teardown(udp_splice__off, setup, teardown),
     };
 
