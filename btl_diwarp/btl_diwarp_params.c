@@ -181,8 +181,8 @@ static const struct switch_param switch_params[] = {
      &mca_btl_diwarp_component.params.connected, OPAL_INFO_LVL_5, false},
     {"splice",
      "RDMA to ranks of this host: the kernel takes long messages from where they lie and does not "
-     "copy them; auto: what was sent just before, and all while that is faster; only with "
-     "btl_diwarp_connected, so not when port_min is set",
+     "copy them; auto: what was sent just before, and all while the receiver is the faster of the "
+     "two; only with btl_diwarp_connected, so not when port_min is set",
      &mca_btl_diwarp_component.params.splice, OPAL_INFO_LVL_5, true},
     {"progress_thread",
      "A helper thread that sends, repeats, acknowledges and places data while the application "

@@ -99,10 +99,10 @@ struct diwarp_device_attr {
     enum diwarp_switch crc;
     bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
     /* RDMA to an address of this host, in pieces of 32 KiB and more: the kernel takes it from where
-     * it lies, without a copy, to peers with such a socket. AUTO: what was sent just before,
-     * and all where that has been faster. Such memory may be read later than by any card: until
-     * the peer has its completion, or is known to be gone, it must not change, not even once it is
-     * no longer registered. OFF by default. */
+     * it lies, without a copy, to peers with such a socket. AUTO: what was sent just before, and
+     * all while the peer is the faster of the two. Such memory may be read later than by any card:
+     * until the peer has its completion, or is known to be gone, it must not change, not even once
+     * it is no longer registered. OFF by default. */
     enum diwarp_switch splice;
     bool threaded;
     uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Of two ways to do the same, the one that has been faster of late. Both are tried now and then, a
- * call at a time, and timed. So are chosen whether large records are copied to their place through
- * the cache or past it (what the cache holds, or what is read soon, is better written through it),
- * and whether what goes to this host is copied or sent from where it lies.
+ * call at a time, and timed. So is chosen whether large records are copied to their place through
+ * the cache or past it: what the cache holds, or what is read soon, is better written through it.
  */
 #ifndef DW_FASTER_WAY_H
 #define DW_FASTER_WAY_H

@@ -216,23 +216,15 @@ static void unmap_buffers(struct diwarp_qp *qp)
 /* Past the cache, even where that takes a little longer: what goes through it pushes out what the
  * kernel copies next. */
 #define COPY_PAST_PERCENT 125
-/* Spliced, in two thirds of the time: what the sender saves, the receiver pays in part, for it is
- * then the first to read what lies cold. */
-#define SPLICE_PERCENT 67
 
 static void choose_ways(struct diwarp_qp *qp)
 {
-    const enum diwarp_switch splice = qp->llp->splices ? qp->device->attr.splice : DIWARP_OFF;
     const bool rd = qp->attr.type == DIWARP_QPT_RD;
     qp->copy_way = (struct dw_faster_way){
         .choose = rd && dw_crc32c_copies_faster(),
         .most_percent = COPY_PAST_PERCENT,
     };
-    qp->splice_way = (struct dw_faster_way){
-        .choose = rd && splice == DIWARP_AUTO,
-        .other = rd && splice == DIWARP_ON,
-        .most_percent = SPLICE_PERCENT,
-    };
+    qp->splice = rd && qp->llp->splices ? qp->device->attr.splice : DIWARP_OFF;
 }
 
 int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
@@ -354,7 +346,7 @@ void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info)
         .rcvbuf_bytes = qp->llp->rcvbuf_bytes,
         .sndbuf_bytes = qp->llp->sndbuf_bytes,
         .gso = qp->llp->gso,
-        .splice = qp->splice_way.choose || qp->splice_way.other,
+        .splice = qp->splice != DIWARP_OFF,
         .gro = qp->llp->gro,
         .max_inline_bytes = DW_INLINE_WRITE_BYTES,
         .fd = qp->llp->fd,

@@ -106,8 +106,8 @@ struct diwarp_qp {
     bool refuses_data;               /* no room for what would have to be handed out */
     uint8_t *stage; /* heads and trains of Write-Record segments; receives that are discarded */
     struct dw_faster_way copy_way;   /* the other: past the cache */
-    struct dw_faster_way splice_way; /* the other: records to this host are not copied */
-    const uint8_t *source_before;    /* memory of the last record begun to a rank of this host */
+    enum diwarp_switch splice;       /* records to this host are not copied */
+    const uint8_t *source_before;    /* memory of the last record that this side is to send */
 };
 
 /* Sees that what is taken now will be given back. */

@@ -98,10 +98,9 @@ static int post_large_write(struct dw_peer *peer, const struct ibv_send_wr *wr,
 {
     struct diwarp_qp *qp = peer->qp;
     uint32_t id = next_record_id(qp, &qp->sources, peer, DW_RECORD_ID_FROM_SOURCE);
-    struct dw_source *source = dw_source_create(peer, id, total, 0, NULL);
+    struct dw_source *source = dw_source_create(peer, id, iov[0].iov_base, total, 0, NULL);
     if (!source)
         return -ENOMEM;
-    source->addr = iov[0].iov_base;
     source->sink_stag = wr->wr.rdma.rkey;
     source->sink_to = wr->wr.rdma.remote_addr;
     source->wr_id = wr->wr_id;
@@ -205,7 +204,9 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segm
                                          IBV_ACCESS_REMOTE_READ, &region);
     struct dw_source *source = NULL;
     if (status == DW_STATUS_OK) {
-        source = dw_source_create(peer, request.record_id, request.size, request.granted, region);
+        source = dw_source_create(peer, request.record_id,
+                                  (const uint8_t *)(uintptr_t)request.source_to, request.size,
+                                  request.granted, region);
         if (!source)
             status = DW_STATUS_NO_RESOURCE;
     }
@@ -213,7 +214,6 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segm
         dw_rdma_abort(peer, request.record_id, status, now_ns);
         return;
     }
-    source->addr = (const uint8_t *)(uintptr_t)request.source_to;
     source->sink_stag = request.sink_stag;
     source->sink_to = request.sink_to;
     dw_peer_watch(peer); /* without a grant nothing is sent, which would see to that */

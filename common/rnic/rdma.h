@@ -44,7 +44,7 @@ struct dw_source {
     uint64_t wr_id;
     uint32_t turn_bytes; /* sent since it was first of those that are ready */
     bool signaled;
-    bool repeats; /* the memory of the record that was begun before it */
+    bool repeats; /* short, and of the same memory as the one before it */
 };
 
 int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,

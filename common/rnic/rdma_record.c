@@ -22,6 +22,8 @@
 #define FRUITLESS_MAX 8
 /* Asked for at once of a source that is silent: as much as may be sent twice in vain. */
 #define AT_ONCE_BYTES 8192
+/* What is longer has left a core's own cache before it is sent again. */
+#define REPEATS_MAX_BYTES (2u << 20)
 
 /* ---- sink ---- */
 
@@ -325,8 +327,8 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
 
 /* ---- source ---- */
 
-struct dw_source *dw_source_create(struct dw_peer *peer, uint32_t id, uint32_t total,
-                                   uint32_t granted, struct dw_region *asked)
+struct dw_source *dw_source_create(struct dw_peer *peer, uint32_t id, const uint8_t *addr,
+                                   uint32_t total, uint32_t granted, struct dw_region *asked)
 {
     struct diwarp_qp *qp = peer->qp;
     struct dw_source *source = has_room(qp, asked) ? calloc(1, sizeof *source) : NULL;
@@ -338,6 +340,9 @@ struct dw_source *dw_source_create(struct dw_peer *peer, uint32_t id, uint32_t t
     }
     source->peer = peer;
     source->id = id;
+    source->addr = addr;
+    source->repeats = addr == qp->source_before && total <= REPEATS_MAX_BYTES;
+    qp->source_before = addr;
     dw_record_source_init(&source->record, total, granted);
     dw_list_init(&source->ready_link);
     source->region = asked;

@@ -22,8 +22,8 @@ int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t by
                           uint64_t now_ns);
 
 /* asked: the region that the peer reads, or NULL, of a write of our own. */
-struct dw_source *dw_source_create(struct dw_peer *peer, uint32_t id, uint32_t total,
-                                   uint32_t granted, struct dw_region *asked);
+struct dw_source *dw_source_create(struct dw_peer *peer, uint32_t id, const uint8_t *addr,
+                                   uint32_t total, uint32_t granted, struct dw_region *asked);
 /* Lets it send if it has something to send. */
 void dw_source_look(struct dw_source *source);
 

@@ -24,8 +24,10 @@
  * one of them may be cut in two there. */
 #define SPLICE_PAGES 14
 #define PAGE_BYTES   4096u
-/* What is longer has left a core's own cache before it is sent again. */
-#define REPEATS_MAX_BYTES (2u << 20)
+/* Less that waits to be sent says nothing about the sink. */
+#define SINK_WAITS_KIB 256
+/* Records that are counted for that. */
+#define UNSENT_LOOKS 16
 
 /* All of a record is user data. */
 static bool covers_payload(const struct dw_peer *peer)
@@ -69,13 +71,6 @@ static uint32_t build(const struct dw_source *source, uint8_t *buf, struct dw_ra
     return head + length + DW_CRC_BYTES;
 }
 
-/* How a datagram to a rank of this host goes. */
-struct way {
-    bool splice; /* the kernel takes it from where it lies */
-    bool timed;
-    uint64_t began_ns;
-};
-
 /* Of a datagram that the kernel may take from where it lies: as many whole pages as it can hold. */
 static uint32_t splice_max_bytes(const struct dw_source *source)
 {
@@ -98,35 +93,40 @@ static uint32_t spliceable_bytes(const struct dw_source *source, uint32_t payloa
     return most < SPLICE_MIN_BYTES ? 0 : most;
 }
 
-/* Of what was sent just before, the source lies in a cache that is near to both: there it is the
- * faster way. Of all else, what has been the faster one of late. */
-static struct way choose_way(struct dw_source *source, uint32_t spliceable)
+/* Of what the peer has granted, so much waits to be sent, in the next few records. */
+static uint32_t unsent_bytes(const struct dw_peer *peer)
 {
-    struct diwarp_qp *qp = source->peer->qp;
-    struct way way = {0};
-    if (!spliceable)
-        return way;
-    if (!source->record.sent) {
-        source->repeats = source->addr == qp->source_before && qp->splice_way.choose &&
-                          source->record.total <= REPEATS_MAX_BYTES;
-        qp->source_before = source->addr;
+    uint32_t bytes = 0;
+    unsigned looks = UNSENT_LOOKS;
+    dw_list_foreach (it, &peer->qp->ready) {
+        const struct dw_source *source = dw_container(it, struct dw_source, ready_link);
+        if (source->peer == peer)
+            bytes += source->record.granted - source->record.sent;
+        if (!--looks)
+            break;
     }
-    if (!source->repeats)
-        way.timed = dw_faster_way_begin(&qp->splice_way, spliceable);
-    way.splice = source->repeats || qp->splice_way.other;
-    if (way.timed)
-        way.began_ns = dw_device_now_ns(qp->device);
-    return way;
+    return bytes;
 }
 
-/* Of a refused datagram, and of one that could not be spliced, the time says nothing. */
-static void note_way(struct diwarp_qp *qp, const struct way *way, uint32_t bytes, bool as_chosen)
+/* More than half of what the peer lets be under way waits to be sent: it is faster than we are, and
+ * may as well fetch itself what we would copy. */
+static bool sink_waits(const struct dw_peer *peer)
 {
-    if (!way->timed)
-        return;
-    if (as_chosen)
-        qp->splice_way.bytes += bytes;
-    dw_faster_way_end(&qp->splice_way, bytes, dw_device_now_ns(qp->device) - way->began_ns);
+    struct diwarp_ah *ah = peer->ah;
+    const uint32_t unsent_kib = unsent_bytes(peer) >> 10;
+    if (unsent_kib > ah->unsent_most_kib)
+        ah->unsent_most_kib = unsent_kib < UINT16_MAX ? (uint16_t)unsent_kib : UINT16_MAX;
+    return unsent_kib >= SINK_WAITS_KIB && unsent_kib > ah->unsent_most_kib / 2u;
+}
+
+/* What was sent just before lies in a core's own cache: there, too, the sink is better off without
+ * the copy. */
+static bool chooses_splice(const struct dw_source *source)
+{
+    const enum diwarp_switch splice = source->peer->qp->splice;
+    if (splice != DIWARP_AUTO)
+        return splice == DIWARP_ON;
+    return sink_waits(source->peer) || source->repeats;
 }
 
 /* The one datagram of `range`, its payload left where it is, by this program and, if it is spliced,
@@ -194,9 +194,10 @@ static bool send_train(struct dw_source *source, uint64_t now_ns)
     uint32_t total = 0, segment = 0;
     unsigned n = 0;
     bool gathered = false;
-    const struct way way = choose_way(source, spliceable_bytes(source, payload_max));
-    if (way.splice)
-        payload_max = spliceable_bytes(source, payload_max);
+    const uint32_t spliceable = spliceable_bytes(source, payload_max);
+    const bool splice = spliceable && chooses_splice(source);
+    if (splice)
+        payload_max = spliceable;
     /* No datagram of a train but the last may be shorter, none longer than the first. */
     while (n < DW_LLP_TRAIN_DATAGRAMS && total + segment <= DW_LLP_TRAIN_BYTES) {
         struct part *part = &parts[n];
@@ -219,12 +220,8 @@ static bool send_train(struct dw_source *source, uint64_t now_ns)
         return true;
     struct iovec iov = {.iov_base = stage, .iov_len = total};
     dw_peer_on_record(peer, now_ns);
-    const uint64_t spliced_before = peer->qp->counters.tx_spliced;
-    int rc = gathered ? send_gathered(source, parts[0].range, way.splice)
+    int rc = gathered ? send_gathered(source, parts[0].range, splice)
                       : dw_transmit_train(peer, &iov, 1, segment);
-    const bool spliced = peer->qp->counters.tx_spliced != spliced_before;
-    note_way(peer->qp, &way, parts[0].range.end - parts[0].range.start,
-             !rc && spliced == way.splice);
     if (rc == -EAGAIN) {
         take_back(source, sent_before, parts, n);
         return false;

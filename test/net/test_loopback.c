@@ -238,6 +238,53 @@ static void rd__everything_spliced(void **state)
     }
 }
 
+/* Posts a write of more than a core's own cache holds. */
+static void post_long_write(struct pair *pair)
+{
+    assert_int_equal(post(&pair->a, pair->ab, IBV_WR_RDMA_WRITE, source, BIG, IBV_SEND_SIGNALED, 0,
+                          pair->mr_sink, 0),
+                     0);
+}
+
+/* Most of a record while the sink keeps up; once half of what it lets be under way is, the rest is
+ * copied. */
+static void rd__spliced_while_the_sink_waits(void **state)
+{
+    (void)state;
+    struct pair pair = {.attr = loopback_attr(0)};
+    struct node *a = &pair.a;
+    struct diwarp_qp_info info;
+    uint64_t spliced, segments;
+
+    pair.attr.splice = DIWARP_AUTO;
+    pair.attr.rcvbuf_bytes = 4 << 20;
+    pair_open(&pair);
+    diwarp_query_qp(pair.b->qp, &info);
+    if (info.rcvbuf_bytes < pair.attr.rcvbuf_bytes) {
+        print_message("no receive buffer of 4 MiB is allowed here: skipped\n");
+        pair_close(&pair);
+        skip();
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        spliced = a->counters->tx_spliced;
+        segments = a->counters->tx_record_segments;
+        post_long_write(&pair);
+        RUN_UNTIL(a->writes == i + 1, a, pair.b);
+    }
+    segments = a->counters->tx_record_segments - segments;
+    assert_in_range(a->counters->tx_spliced - spliced, segments / 2, segments);
+
+    spliced = a->counters->tx_spliced;
+    segments = a->counters->tx_record_segments;
+    post_long_write(&pair);
+    RUN_UNTIL(a->counters->tx_record_segments > segments, a, pair.b);
+    RUN_FOR(5000000, a);
+    segments = a->counters->tx_record_segments - segments;
+    assert_in_range(a->counters->tx_spliced - spliced, 1, segments * 2 / 3);
+    RUN_UNTIL(a->writes == 5, a, pair.b);
+    pair_close(&pair);
+}
+
 static void rd__everything_in_datagrams_of_mtu_1500(void **state)
 {
     (void)state;
@@ -286,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rd__everything_by_default),
         cmocka_unit_test(rd__everything_spliced),
+        cmocka_unit_test(rd__spliced_while_the_sink_waits),
         cmocka_unit_test(rd__everything_in_datagrams_of_mtu_1500),
         cmocka_unit_test(rd__everything_with_a_crc_over_all),
         cmocka_unit_test(rd__everything_without_gso_gro_crc),
