@@ -66,7 +66,7 @@ def parse_options(words: list[str]) -> argparse.Namespace:
     return options
 
 
-def print_list() -> None:
+def print_list() -> int:
     print("groups:")
     for name, text in GROUPS.items():
         print(f"  {name:<12} {text}")
@@ -77,6 +77,8 @@ def print_list() -> None:
     for t in TARGETS:
         aim = "" if t.aim is None else f" ({t.aim:g})"
         print(f"  {t.group:<12} {t.title}: {t.operator} {t.limit:g}{aim}")
+    print(end="", flush=True)
+    return 0
 
 
 def usable_transports(options, launcher: Launcher, programs: dict[str, str],
@@ -191,7 +193,6 @@ def measure_and_report(options: argparse.Namespace, made: str) -> int:
 def main(words: list[str]) -> int:
     options = parse_options(words)
     if options.list:
-        print_list()
-        return 0
+        return run_to_the_end(print_list)
     made = made_by("benchmarks/compare", words)
     return run_to_the_end(lambda: measure_and_report(options, made))

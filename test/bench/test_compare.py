@@ -431,6 +431,15 @@ class CommandLine(unittest.TestCase):
         for name in (*measures.GROUPS, *transports.TRANSPORTS):
             self.assertIn(f"  {name} ", done.stdout)
 
+    def test_list_for_a_reader_that_goes_away(self):
+        program = os.path.join(TOP, "benchmarks", "compare")
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([sys.executable, program, "--list"], stdout=writer, text=True,
+                              stderr=subprocess.PIPE, check=False)
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+
     def test_help_of_the_whole_test_starts_nothing(self):
         program = os.path.join(TOP, "test", "bench", "run")
         done = subprocess.run([sys.executable, program, "--help"], cwd="/", text=True,
