@@ -51,7 +51,8 @@ typedef struct mca_btl_diwarp_rc_endpoint {
     enum mca_btl_diwarp_rc_state state;
     bool deleted;
     bool ending;            /* not to be freed: its lost connection is being reported */
-    bool left;              /* it said goodbye, and was not connected since */
+    bool left;              /* it said goodbye, or that it has, and was not connected since */
+    bool unused;            /* its call was answered, and no message went either way since */
     bool yields;            /* in rc's list of those that do, or did */
     uint64_t yield_ends_ns; /* then it calls again, if it still does */
     struct mca_btl_diwarp_rc_endpoint *yielding_next;

@@ -140,6 +140,7 @@ int mca_btl_diwarp_rc_endpoint_call(struct mca_btl_diwarp_module *module,
         return rc;
     }
     module->rc->connections++;
+    endpoint->unused = false;
     set_state(endpoint, MCA_BTL_DIWARP_RC_CALLING);
     return 0;
 }
@@ -332,6 +333,7 @@ static int answer(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoi
     }
     module->rc->connections++;
     module->counters.rc_crossed += crossed;
+    endpoint->unused = true;
     set_state(endpoint, MCA_BTL_DIWARP_RC_ACCEPTING);
     return 0;
 }
@@ -354,6 +356,13 @@ void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const st
         reject(wc->request, rejection);
     } else {
         rc = answer(module, endpoint, wc->request);
+        /* Its own affair: its call has failed. */
+        if (rc < 0 && NULL == endpoint->waiting_first) {
+            if (MCA_BTL_DIWARP_RC_IDLE != endpoint->state) {
+                set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+            }
+            rc = 0;
+        }
     }
     OPAL_THREAD_UNLOCK(&module->rc->lock);
     if (rc < 0) {
@@ -412,11 +421,12 @@ static enum rejection rejection_of(const mca_btl_diwarp_rc_endpoint_t *endpoint,
     return (enum rejection)why;
 }
 
-/* Its connection was not there yet, and nothing waits for it: whoever wants one calls again. */
-static bool is_unneeded(const mca_btl_diwarp_rc_endpoint_t *endpoint)
+/* Nobody waits for a call that failed, or the peer has given up on its own before it was answered.
+ * Whoever wants a connection calls again. */
+static bool lost_nothing(const mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    return NULL == endpoint->waiting_first && (MCA_BTL_DIWARP_RC_CALLING == endpoint->state ||
-                                               MCA_BTL_DIWARP_RC_ACCEPTING == endpoint->state);
+    return NULL == endpoint->waiting_first &&
+           (endpoint->unused || MCA_BTL_DIWARP_RC_CALLING == endpoint->state);
 }
 
 /* Under the lock: moves an endpoint on that has no QP any more. False: it is lost. */
@@ -429,7 +439,7 @@ static bool state_after(const struct mca_btl_diwarp_module *module,
     }
     endpoint->left = endpoint->left || REJECT_LEFT == rejection;
     if (REJECT_CLOSING == rejection || MCA_BTL_DIWARP_RC_LEAVING == endpoint->state ||
-        is_unneeded(endpoint)) {
+        lost_nothing(endpoint)) {
         set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
         return true;
     }

@@ -32,6 +32,9 @@ struct dw_sink {
     bool parked;  /* not in want, though not all is granted: its time is not come */
 };
 
+/* Of less, the calls to splice it cost more than the copy that they save. */
+#define DW_SPLICE_MIN_BYTES 32768
+
 /* RD record at the source: answers a peer's read, or is our own write. */
 struct dw_source {
     struct dw_list peer_link, ready_link;

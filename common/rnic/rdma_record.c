@@ -341,8 +341,10 @@ struct dw_source *dw_source_create(struct dw_peer *peer, uint32_t id, const uint
     source->peer = peer;
     source->id = id;
     source->addr = addr;
-    source->repeats = addr == qp->source_before && total <= REPEATS_MAX_BYTES;
-    qp->source_before = addr;
+    if (peer->ah->loops_back && total >= DW_SPLICE_MIN_BYTES) {
+        source->repeats = addr == qp->source_before && total <= REPEATS_MAX_BYTES;
+        qp->source_before = addr;
+    }
     dw_record_source_init(&source->record, total, granted);
     dw_list_init(&source->ready_link);
     source->region = asked;

@@ -18,8 +18,6 @@
 #define TURN_BYTES (4u << 20)
 /* From this on a datagram is gathered: one pass over the payload for the CRC, none for a copy. */
 #define GATHER_MIN_BYTES 16384
-/* Of less, the calls cost more than the copy that they save. */
-#define SPLICE_MIN_BYTES 32768
 /* Of an skb's 17 pieces, head and trailer take up to three: they lie in pages of the socket's, and
  * one of them may be cut in two there. */
 #define SPLICE_PAGES 14
@@ -90,30 +88,35 @@ static uint32_t spliceable_bytes(const struct dw_source *source, uint32_t payloa
         most = payload_max;
     if (most > left)
         most = left;
-    return most < SPLICE_MIN_BYTES ? 0 : most;
+    return most < DW_SPLICE_MIN_BYTES ? 0 : most;
 }
 
-/* Of what the peer has granted, so much waits to be sent, in the next few records. */
-static uint32_t unsent_bytes(const struct dw_peer *peer)
+static uint32_t unsent_of(const struct dw_source *source)
 {
-    uint32_t bytes = 0;
+    return source->record.granted - source->record.sent;
+}
+
+/* Of what the peer has granted, so much waits to be sent, in this record and the next few. */
+static uint64_t unsent_bytes(const struct dw_source *source)
+{
+    uint64_t bytes = unsent_of(source);
     unsigned looks = UNSENT_LOOKS;
-    dw_list_foreach (it, &peer->qp->ready) {
-        const struct dw_source *source = dw_container(it, struct dw_source, ready_link);
-        if (source->peer == peer)
-            bytes += source->record.granted - source->record.sent;
+    dw_list_foreach (it, &source->peer->qp->ready) {
+        const struct dw_source *other = dw_container(it, struct dw_source, ready_link);
+        if (other != source && other->peer == source->peer)
+            bytes += unsent_of(other);
         if (!--looks)
             break;
     }
     return bytes;
 }
 
-/* More than half of what the peer lets be under way waits to be sent: it is faster than we are, and
- * may as well fetch itself what we would copy. */
-static bool sink_waits(const struct dw_peer *peer)
+/* Of what the peer has granted, more than half of the most that ever did waits to be sent: it is
+ * faster than we are, and may as well fetch itself what we would copy. */
+static bool sink_waits(const struct dw_source *source)
 {
-    struct diwarp_ah *ah = peer->ah;
-    const uint32_t unsent_kib = unsent_bytes(peer) >> 10;
+    struct diwarp_ah *ah = source->peer->ah;
+    const uint64_t unsent_kib = unsent_bytes(source) >> 10;
     if (unsent_kib > ah->unsent_most_kib)
         ah->unsent_most_kib = unsent_kib < UINT16_MAX ? (uint16_t)unsent_kib : UINT16_MAX;
     return unsent_kib >= SINK_WAITS_KIB && unsent_kib > ah->unsent_most_kib / 2u;
@@ -126,7 +129,7 @@ static bool chooses_splice(const struct dw_source *source)
     const enum diwarp_switch splice = source->peer->qp->splice;
     if (splice != DIWARP_AUTO)
         return splice == DIWARP_ON;
-    return sink_waits(source->peer) || source->repeats;
+    return source->repeats || sink_waits(source);
 }
 
 /* The one datagram of `range`, its payload left where it is, by this program and, if it is spliced,

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls over rc that fail, for rank 0's MPA request does not leave.
+ * Calls over rc that fail.
  *
- * Without an argument: two calls cross, rank 0's wins, and after two seconds it is killed. Rank 1,
- * whose call was rejected, must hear of it.
+ * killed: rank 0's MPA request does not leave. Two calls cross, rank 0's wins, and after two
+ * seconds it is killed. Rank 1, whose call was rejected, must hear of it.
  *
- * With one: rank 0 called when it was initialized, and nothing waits for that call, which must not
- * matter to anybody. Its request leaves after four seconds, and then both talk.
+ * held, late: rank 0 has called when it was initialized, nothing waits for that call, and it takes
+ * too long, for the request does not leave, or because rank 1 computes. That must not matter to
+ * anybody: then both talk.
  */
 #define _GNU_SOURCE /* syscall */
 #include <errno.h>
 #include <mpi.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +22,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static bool held = true;
+static atomic_bool holds;
+static atomic_uint held;
 
 static bool is_rank_0(void)
 {
@@ -34,8 +37,8 @@ __attribute__((visibility("default"))) ssize_t send(int fd, const void *buf, siz
 {
     static const char request[] = "MPA ID Req Frame";
 
-    if (held && len >= sizeof request - 1 && !memcmp(buf, request, sizeof request - 1) &&
-        is_rank_0()) {
+    if (holds && len >= sizeof request - 1 && !memcmp(buf, request, sizeof request - 1)) {
+        held++;
         errno = EAGAIN;
         return -1;
     }
@@ -60,28 +63,45 @@ static void cross(int rank)
     }
 }
 
-/* Inside MPI, so that the end of the call is noticed. */
-static void let_the_call_fail(void)
+/* Inside MPI, so that the end of a call is noticed. */
+static void poll_for(double seconds)
 {
-    enum { SECONDS = 4 };
     const double begin = MPI_Wtime();
     int flag;
 
-    while (MPI_Wtime() - begin < SECONDS)
+    while (MPI_Wtime() - begin < seconds)
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-    held = false;
+}
+
+/* late: the request leaves when rank 1 does not look any more, which finds it when its caller has
+ * given up. */
+static void let_the_call_fail(int rank, bool late)
+{
+    enum { TOO_LONG_SECONDS = 4 };
+
+    if (late && rank == 1)
+        sleep(TOO_LONG_SECONDS);
+    else
+        poll_for(late ? 1 : TOO_LONG_SECONDS);
+    if (holds && !held)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    holds = false;
+    poll_for(late && rank == 0 ? TOO_LONG_SECONDS : 1);
 }
 
 int main(int argc, char **argv)
 {
+    const char *how = argc > 1 ? argv[1] : "";
+    const bool killed = !strcmp(how, "killed"), late = !strcmp(how, "late");
     int rank, sent = 1, received = 0;
 
+    holds = is_rank_0();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (argc > 1)
-        let_the_call_fail();
-    else
+    if (killed)
         cross(rank);
+    else
+        let_the_call_fail(rank, late);
     MPI_Sendrecv(&sent, 1, MPI_INT, 1 - rank, 0, &received, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
     if (received == sent && rank == 0)

@@ -51,7 +51,6 @@ static int setup(void **state)
     return 0;
 }
 
-
 static int teardown(void **state)
 {
     (void)state;
