@@ -140,6 +140,8 @@ void dw_llp_add_socket(int fd, struct dw_llp_memory *memory);
 /* Bytes the kernel charges against SO_RCVBUF for one datagram of `payload_bytes`: the skb's data
  * rounded up to the allocator's size class, and its header (facts: 1472 B cost 2304). */
 uint32_t dw_llp_truesize(uint32_t payload_bytes);
+/* From this on it is little more than the payload. */
+#define DW_LLP_LONG_BYTES 16384
 
 static inline int dw_llp_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {

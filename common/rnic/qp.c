@@ -119,9 +119,9 @@ static int open_llp(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
     return device->env.open_llp(device->env.arg, &llp_attr, &qp->counters, &qp->llp, why);
 }
 
-static uint32_t mtu_max_bytes(const struct diwarp_qp *qp, uint64_t record_payload_bytes)
+static uint32_t mtu_max_bytes(const struct diwarp_qp *qp, uint64_t budget, uint64_t long_budget)
 {
-    uint64_t half = record_payload_bytes / 2;
+    uint64_t half = (long_budget / 2 < DW_LLP_LONG_BYTES ? budget : long_budget) / 2;
     /* Where two do not fit, a large one does better than one small one at a time. */
     if (qp->attr.type == DIWARP_QPT_UD || half > DW_LLP_TRAIN_BYTES ||
         2 * (uint64_t)dw_llp_truesize((uint32_t)half) > qp->llp->rcvbuf_bytes)
@@ -129,21 +129,29 @@ static uint32_t mtu_max_bytes(const struct diwarp_qp *qp, uint64_t record_payloa
     return (uint32_t)half;
 }
 
+static uint32_t within_window(uint64_t payload, uint32_t window)
+{
+    if (payload < RECORD_WINDOW_MIN_BYTES)
+        payload = RECORD_WINDOW_MIN_BYTES;
+    return window < payload ? window : (uint32_t)payload;
+}
+
 static void size_budgets(struct diwarp_qp *qp)
 {
-    /* The kernel charges truesize: what is left for payload depends on the datagram. Plan for
-     * those of MTU 1500, the worst of those that carry bulk. */
+    /* The kernel charges truesize: what is left for payload depends on the datagram. Of those that
+     * are not long, plan for those of MTU 1500. */
     uint64_t record_truesize =
         (uint64_t)qp->llp->rcvbuf_bytes * RECORD_SHARE_NUM / RECORD_SHARE_DEN;
     uint64_t payload = record_truesize * 1400 / dw_llp_truesize(1472);
+    uint64_t long_payload =
+        record_truesize * (DW_LLP_LONG_BYTES - 72) / dw_llp_truesize(DW_LLP_LONG_BYTES);
     uint32_t window = qp->device->attr.record_window_bytes;
     if (!window)
         window = qp->device->attr.shared_cores ? SHARED_RECORD_WINDOW_BYTES : RECORD_WINDOW_BYTES;
-    if (payload < RECORD_WINDOW_MIN_BYTES)
-        payload = RECORD_WINDOW_MIN_BYTES;
     if (!qp->mtu_max_bytes)
-        qp->mtu_max_bytes = mtu_max_bytes(qp, payload);
-    qp->grant_budget_bytes = window < payload ? window : (uint32_t)payload;
+        qp->mtu_max_bytes = mtu_max_bytes(qp, payload, long_payload);
+    qp->grant_budget_bytes = within_window(payload, window);
+    qp->grant_budget_long_bytes = within_window(long_payload, window);
     qp->eager_budget_bytes = qp->llp->rcvbuf_bytes - (uint32_t)record_truesize;
 }
 

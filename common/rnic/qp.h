@@ -77,7 +77,8 @@ struct diwarp_qp {
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
     uint32_t next_id;
     uint64_t own_records, asked_records; /* open: by our reads and writes, by peers' */
-    uint32_t grant_budget_bytes;
+    uint32_t grant_budget_bytes;      /* of any datagrams */
+    uint32_t grant_budget_long_bytes; /* of DW_LLP_LONG_BYTES and more, which leave more room */
     /* Two datagrams of a record are to be under way to us, one sent while one is received, if our
      * receive buffer takes two at all; so peers take our MTU for no more than this, and we take
      * theirs: a path has one size of datagrams, by which both ends count grants (path.h has what

@@ -15,14 +15,21 @@
 
 static bool budget_is_spent(const struct diwarp_qp *qp)
 {
-    return qp->granted_bytes >= qp->grant_budget_bytes ||
+    return qp->granted_bytes >= qp->grant_budget_long_bytes ||
            (uint64_t)qp->granted_records * RECORD_MIN_BYTES >= qp->grant_budget_bytes;
+}
+
+uint32_t dw_grant_budget_bytes(const struct dw_peer *peer)
+{
+    return peer->ah->datagram_max_bytes < DW_LLP_LONG_BYTES ? peer->qp->grant_budget_bytes
+                                                            : peer->qp->grant_budget_long_bytes;
 }
 
 uint32_t dw_record_window_bytes(const struct dw_peer *peer)
 {
     uint64_t window = dw_recordwin_bytes(peer->ah->recordwin, dw_record_payload_bytes(peer));
-    return window < peer->qp->grant_budget_bytes ? (uint32_t)window : peer->qp->grant_budget_bytes;
+    uint32_t budget = dw_grant_budget_bytes(peer);
+    return window < budget ? (uint32_t)window : budget;
 }
 
 bool dw_grants_are_whole(const struct dw_peer *peer)
@@ -60,7 +67,7 @@ static uint32_t share_of_window(const struct dw_sink *sink)
 static uint32_t grantable(const struct dw_sink *sink)
 {
     const struct diwarp_qp *qp = sink->peer->qp;
-    uint32_t of_budget = share(sink, qp->grant_budget_bytes, qp->granted_bytes);
+    uint32_t of_budget = share(sink, dw_grant_budget_bytes(sink->peer), qp->granted_bytes);
     uint32_t of_window = share_of_window(sink);
     return of_budget < of_window ? of_budget : of_window;
 }

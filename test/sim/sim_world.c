@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/rnic/rdma.h"
+#include "common/rnic/rdma_grant.h"
 #include "common/rnic/send.h"
 #include "common/rnic/transmit.h"
 
@@ -262,17 +263,20 @@ static void check_grants(struct sim_world *world, struct sim_node *node)
 {
     const struct diwarp_qp *qp = node->qp;
     uint64_t due = 0;
+    uint32_t budget = qp->grant_budget_bytes;
     bool any_aside = false;
     const struct dw_sink *sink;
     for (size_t slot = 0; (sink = dw_map_next(&qp->sinks, &slot));) {
         uint32_t bytes = sink->aside ? 0 : dw_record_sink_due_bytes(&sink->record);
         due += bytes;
+        if (dw_grant_budget_bytes(sink->peer) > budget)
+            budget = dw_grant_budget_bytes(sink->peer);
         any_aside |= sink->aside;
         check_want(world, sink);
     }
     sim_check(world, qp->granted_bytes == due);
-    node->set_aside = any_aside || (node->set_aside && due > qp->grant_budget_bytes);
-    sim_check(world, due <= qp->grant_budget_bytes || node->set_aside);
+    node->set_aside = any_aside || (node->set_aside && due > budget);
+    sim_check(world, due <= budget || node->set_aside);
 }
 
 static void check_step(struct sim_world *world)

@@ -257,6 +257,7 @@ static void records__one_without_end__the_others_have_their_turn(void **state)
     fixture_open(f);
     struct diwarp_mr *mr = fixture_reg(f, 0, remote, GREEDY_BYTES);
     f->world.nodes[GREEDY].qp->grant_budget_bytes = 2u * GREEDY_BYTES;
+    f->world.nodes[GREEDY].qp->grant_budget_long_bytes = 2u * GREEDY_BYTES;
     assert_int_equal(
         fixture_post(f, GREEDY, 0, GREEDY, IBV_WR_RDMA_READ, 0, local, GREEDY_BYTES, mr), 0);
     sim_world_run_for(&f->world, MS / 10);
@@ -439,6 +440,41 @@ static void window__leaves_budget_to_others(void **state)
     free(remote);
 }
 
+/* Runs a long read to its end. Returns the most that was granted at once. */
+static uint64_t most_granted(uint32_t mtu_bytes)
+{
+    enum { RCVBUF_BYTES = 212992, BYTES = 4 << 20 };
+    struct fixture *f = fixture_new();
+    f->config.mtu_bytes = mtu_bytes;
+    f->config.device.rcvbuf_bytes = RCVBUF_BYTES;
+    uint8_t *remote = fixture_payload(1, BYTES), *local = malloc(BYTES);
+    uint64_t most = 0;
+    assert_non_null(local);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_READ, 0, local, BYTES, mr), 0);
+    while (!fixture_count(f, 0, IBV_WC_RDMA_READ)) {
+        const uint64_t granted = f->world.nodes[0].qp->granted_bytes;
+        most = granted > most ? granted : most;
+        assert_true(sim_world_step(&f->world));
+    }
+    fixture_run(f, SECOND);
+    assert_memory_equal(local, remote, BYTES);
+    assert_int_equal(f->world.net.overflowed, 0);
+    fixture_close(f);
+    free(local);
+    free(remote);
+    return most;
+}
+
+/* The kernel charges them little more than their payload: two of 64 KiB fit. */
+static void budget__more_of_long_datagrams(void **state)
+{
+    (void)state;
+    assert_in_range(most_granted(1500), 90000, 100000);
+    assert_in_range(most_granted(65536), 2 * 64000, 2 * 65536);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +492,7 @@ int main(void)
         cmocka_unit_test(records__grants_to_one_are_held__the_others_go_on),
         cmocka_unit_test(records__socket_to_one_is_full__the_others_go_on),
         cmocka_unit_test(qp__shares_cores_later__grants_more),
+        cmocka_unit_test(budget__more_of_long_datagrams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
