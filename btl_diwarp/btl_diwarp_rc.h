@@ -52,7 +52,8 @@ typedef struct mca_btl_diwarp_rc_endpoint {
     bool deleted;
     bool ending;            /* not to be freed: its lost connection is being reported */
     bool left;              /* it said goodbye, or that it has, and was not connected since */
-    bool unused;            /* its call was answered, and no message went either way since */
+    bool unused;            /* its call was answered, and no message went either way since;
+                             * atomic: receives clear it without the lock */
     bool yields;            /* in rc's list of those that do, or did */
     uint64_t yield_ends_ns; /* then it calls again, if it still does */
     struct mca_btl_diwarp_rc_endpoint *yielding_next;

@@ -421,17 +421,21 @@ static enum rejection rejection_of(const mca_btl_diwarp_rc_endpoint_t *endpoint,
     return (enum rejection)why;
 }
 
-/* Nobody waits for a call that failed, or the peer has given up on its own before it was answered.
- * Whoever wants a connection calls again. */
-static bool lost_nothing(const mca_btl_diwarp_rc_endpoint_t *endpoint)
+/* Nobody waits for a call that failed, or the peer has given up on its own before it was answered:
+ * what is answered late is reset. Whoever wants a connection calls again. */
+static bool lost_nothing(const mca_btl_diwarp_rc_endpoint_t *endpoint, const struct diwarp_wc *wc)
 {
+    const bool late = __atomic_load_n(&endpoint->unused, __ATOMIC_RELAXED) &&
+                      IBV_WC_RETRY_EXC_ERR == wc->wc.status;
+
     return NULL == endpoint->waiting_first &&
-           (endpoint->unused || MCA_BTL_DIWARP_RC_CALLING == endpoint->state);
+           (late || MCA_BTL_DIWARP_RC_CALLING == endpoint->state);
 }
 
 /* Under the lock: moves an endpoint on that has no QP any more. False: it is lost. */
 static bool state_after(const struct mca_btl_diwarp_module *module,
-                        mca_btl_diwarp_rc_endpoint_t *endpoint, enum rejection rejection)
+                        mca_btl_diwarp_rc_endpoint_t *endpoint, enum rejection rejection,
+                        const struct diwarp_wc *wc)
 {
     if (REJECT_CROSSED == rejection) {
         yield(module->rc, endpoint);
@@ -439,7 +443,7 @@ static bool state_after(const struct mca_btl_diwarp_module *module,
     }
     endpoint->left = endpoint->left || REJECT_LEFT == rejection;
     if (REJECT_CLOSING == rejection || MCA_BTL_DIWARP_RC_LEAVING == endpoint->state ||
-        lost_nothing(endpoint)) {
+        lost_nothing(endpoint, wc)) {
         set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
         return true;
     }
@@ -475,7 +479,7 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
     connection_destroy(module, endpoint);
     gone = MCA_BTL_DIWARP_RC_GONE == endpoint->state;
     if (!gone) {
-        lost = !state_after(module, endpoint, rejection);
+        lost = !state_after(module, endpoint, rejection, wc);
     }
     if (MCA_BTL_DIWARP_RC_IDLE == endpoint->state && NULL != endpoint->waiting_first) {
         lost = endpoint->deleted || module->rc->closing;

@@ -95,7 +95,7 @@ void mca_btl_diwarp_rc_on_recv(struct mca_btl_diwarp_module *module, const struc
     if (OPAL_LIKELY(IBV_WC_SUCCESS == wc->wc.status)) {
         mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
 
-        endpoint->unused = false;
+        __atomic_store_n(&endpoint->unused, false, __ATOMIC_RELAXED);
         message_deliver(module, wc, buffer);
     } else if (NULL == module->rc->srq) {
         return; /* the connection ends, and its buffers with it */

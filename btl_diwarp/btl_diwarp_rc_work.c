@@ -39,7 +39,7 @@ int mca_btl_diwarp_rc_post(struct mca_btl_diwarp_module *module,
     struct ibv_send_wr lazy = *wr;
     int rc;
 
-    endpoint->unused = false;
+    __atomic_store_n(&endpoint->unused, false, __ATOMIC_RELAXED);
     if (MCA_BTL_DIWARP_PACE_BURST == pace) {
         lazy.send_flags |= (unsigned)DIWARP_SEND_LAZY;
         module->rc->unflushed = module->rc->unflushed || mca_btl_diwarp_in_progress(module);

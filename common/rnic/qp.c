@@ -121,7 +121,9 @@ static int open_llp(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
 
 static uint32_t mtu_max_bytes(const struct diwarp_qp *qp, uint64_t budget, uint64_t long_budget)
 {
-    uint64_t half = (long_budget / 2 < DW_LLP_LONG_BYTES ? budget : long_budget) / 2;
+    bool longs = dw_datagram_max_bytes(qp->device, AF_INET6, (uint32_t)(long_budget / 2)) >=
+                 DW_LLP_LONG_BYTES;
+    uint64_t half = (longs ? long_budget : budget) / 2;
     /* Where two do not fit, a large one does better than one small one at a time. */
     if (qp->attr.type == DIWARP_QPT_UD || half > DW_LLP_TRAIN_BYTES ||
         2 * (uint64_t)dw_llp_truesize((uint32_t)half) > qp->llp->rcvbuf_bytes)

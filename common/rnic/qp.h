@@ -84,8 +84,9 @@ struct diwarp_qp {
      * theirs: a path has one size of datagrams, by which both ends count grants (path.h has what
      * becomes of it where a router knows better). */
     uint32_t mtu_max_bytes;
-    uint32_t granted_records; /* that have a grant and have not ended, but for those set aside */
-    uint64_t granted_bytes;   /* given out, not yet here, but for those set aside */
+    uint32_t granted_records;    /* that have a grant and have not ended, but for those set aside */
+    uint64_t granted_bytes;      /* given out, not yet here, but for those set aside */
+    uint64_t granted_long_bytes; /* of these, in long datagrams */
     uint32_t eager_budget_bytes;
     uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
 

@@ -204,9 +204,9 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segm
                                          IBV_ACCESS_REMOTE_READ, &region);
     struct dw_source *source = NULL;
     if (status == DW_STATUS_OK) {
-        source = dw_source_create(peer, request.record_id,
-                                  (const uint8_t *)(uintptr_t)request.source_to, request.size,
-                                  request.granted, region);
+        source =
+            dw_source_create(peer, request.record_id, (const uint8_t *)(uintptr_t)request.source_to,
+                             request.size, request.granted, region);
         if (!source)
             status = DW_STATUS_NO_RESOURCE;
     }

@@ -26,10 +26,11 @@ struct dw_sink {
     uint32_t request_psn; /* of the datagram that asks for our read, once it is copied there */
     bool requested;       /* request_psn is set */
     bool signaled, hold;
-    bool held;    /* complete, waits for diwarp_post_release() */
-    bool counted; /* in qp.granted_records */
-    bool aside;   /* nothing comes of it: others may have been granted what is due of it */
-    bool parked;  /* not in want, though not all is granted: its time is not come */
+    bool held;           /* complete, waits for diwarp_post_release() */
+    bool counted;        /* in qp.granted_records */
+    bool aside;          /* nothing comes of it: others may have been granted what is due of it */
+    bool parked;         /* not in want, though not all is granted: its time is not come */
+    bool long_datagrams; /* brought by those of DW_LLP_LONG_BYTES and more, but for the last */
 };
 
 /* Of less, the calls to splice it cost more than the copy that they save. */
@@ -47,7 +48,7 @@ struct dw_source {
     uint64_t wr_id;
     uint32_t turn_bytes; /* sent since it was first of those that are ready */
     bool signaled;
-    bool repeats; /* short, and of the same memory as the one before it */
+    bool repeats; /* to this host, and of the same memory as the one before it; not for long ones */
 };
 
 int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,

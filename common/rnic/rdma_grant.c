@@ -19,16 +19,12 @@ static bool budget_is_spent(const struct diwarp_qp *qp)
            (uint64_t)qp->granted_records * RECORD_MIN_BYTES >= qp->grant_budget_bytes;
 }
 
-uint32_t dw_grant_budget_bytes(const struct dw_peer *peer)
-{
-    return peer->ah->datagram_max_bytes < DW_LLP_LONG_BYTES ? peer->qp->grant_budget_bytes
-                                                            : peer->qp->grant_budget_long_bytes;
-}
-
 uint32_t dw_record_window_bytes(const struct dw_peer *peer)
 {
     uint64_t window = dw_recordwin_bytes(peer->ah->recordwin, dw_record_payload_bytes(peer));
-    uint32_t budget = dw_grant_budget_bytes(peer);
+    uint32_t budget = peer->ah->datagram_max_bytes < DW_LLP_LONG_BYTES
+                          ? peer->qp->grant_budget_bytes
+                          : peer->qp->grant_budget_long_bytes;
     return window < budget ? (uint32_t)window : budget;
 }
 
@@ -63,11 +59,21 @@ static uint32_t share_of_window(const struct dw_sink *sink)
     return share(sink, window, ah->records_due_bytes);
 }
 
+static uint32_t share_of_budget(const struct dw_sink *sink)
+{
+    const struct diwarp_qp *qp = sink->peer->qp;
+    if (!sink->long_datagrams)
+        return share(sink, qp->grant_budget_bytes, qp->granted_bytes);
+    /* The others take as much more of the buffer. */
+    const uint64_t others = (qp->granted_bytes - qp->granted_long_bytes) *
+                            qp->grant_budget_long_bytes / qp->grant_budget_bytes;
+    return share(sink, qp->grant_budget_long_bytes, qp->granted_long_bytes + others);
+}
+
 /* What may be granted to the sink now; 0: wait. */
 static uint32_t grantable(const struct dw_sink *sink)
 {
-    const struct diwarp_qp *qp = sink->peer->qp;
-    uint32_t of_budget = share(sink, dw_grant_budget_bytes(sink->peer), qp->granted_bytes);
+    uint32_t of_budget = share_of_budget(sink);
     uint32_t of_window = share_of_window(sink);
     return of_budget < of_window ? of_budget : of_window;
 }
@@ -162,6 +168,8 @@ void dw_sink_add_due(struct dw_sink *sink, int64_t bytes)
 {
     struct dw_peer *peer = sink->peer;
     peer->qp->granted_bytes += (uint64_t)bytes;
+    if (sink->long_datagrams)
+        peer->qp->granted_long_bytes += (uint64_t)bytes;
     peer->ah->records_due_bytes += (uint32_t)bytes;
     if (bytes <= 0 && peer->ah->recordwin.awaited)
         unpark_some(peer);

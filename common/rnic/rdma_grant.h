@@ -13,8 +13,6 @@ bool dw_rdma_may_grant(const struct diwarp_qp *qp);
 void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn);
 /* Grants what the budget has left now; the rest follows as others complete. Returns the bytes. */
 uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns);
-/* Of all records, what may be under way to us when this peer's are granted more. */
-uint32_t dw_grant_budget_bytes(const struct dw_peer *peer);
 /* Of a peer's records, what may be under way to us. */
 uint32_t dw_record_window_bytes(const struct dw_peer *peer);
 /* Each grant holds a whole datagram, unless it ends its record. */

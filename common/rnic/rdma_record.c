@@ -161,6 +161,8 @@ struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total
     }
     sink->peer = peer;
     sink->id = id;
+    sink->long_datagrams =
+        peer->ah->datagram_max_bytes >= DW_LLP_LONG_BYTES && total >= DW_LLP_LONG_BYTES;
     sink->timer.fire = on_sink_timer;
     dw_record_sink_init(&sink->record, total, DW_REORDER_DATAGRAMS * peer->ah->datagram_max_bytes,
                         now_ns);

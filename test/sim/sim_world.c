@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "common/rnic/rdma.h"
-#include "common/rnic/rdma_grant.h"
 #include "common/rnic/send.h"
 #include "common/rnic/transmit.h"
 
@@ -269,8 +268,8 @@ static void check_grants(struct sim_world *world, struct sim_node *node)
     for (size_t slot = 0; (sink = dw_map_next(&qp->sinks, &slot));) {
         uint32_t bytes = sink->aside ? 0 : dw_record_sink_due_bytes(&sink->record);
         due += bytes;
-        if (dw_grant_budget_bytes(sink->peer) > budget)
-            budget = dw_grant_budget_bytes(sink->peer);
+        if (sink->long_datagrams)
+            budget = qp->grant_budget_long_bytes;
         any_aside |= sink->aside;
         check_want(world, sink);
     }

@@ -475,6 +475,33 @@ static void budget__more_of_long_datagrams(void **state)
     assert_in_range(most_granted(65536), 2 * 64000, 2 * 65536);
 }
 
+/* Short records come in short datagrams whatever the MTU, and a pause lets them all wait. */
+static void budget__no_more_of_short_records(void **state)
+{
+    (void)state;
+    enum { RCVBUF_BYTES = 212992, READS = 64, BYTES = 8192 };
+    struct fixture *f = fixture_new();
+    f->config.mtu_bytes = 65536;
+    f->config.device.rcvbuf_bytes = RCVBUF_BYTES;
+    uint8_t *remote = fixture_payload(1, BYTES), *local = malloc(READS * BYTES);
+    assert_non_null(local);
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
+    fixture_widen(f, 0, 1);
+    for (unsigned i = 0; i < READS; i++)
+        assert_int_equal(
+            fixture_post(f, 0, 1, i, IBV_WR_RDMA_READ, 0, local + i * BYTES, BYTES, mr), 0);
+    f->world.nodes[1].paused_until_ns = f->world.net.now_ns + MS;
+    sim_world_run_for(&f->world, MS / 2);
+    f->world.nodes[0].paused_until_ns = f->world.net.now_ns + 5 * MS;
+    fixture_run(f, SECOND);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_RDMA_READ), READS);
+    assert_int_equal(f->world.net.overflowed, 0);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,6 +520,7 @@ int main(void)
         cmocka_unit_test(records__socket_to_one_is_full__the_others_go_on),
         cmocka_unit_test(qp__shares_cores_later__grants_more),
         cmocka_unit_test(budget__more_of_long_datagrams),
+        cmocka_unit_test(budget__no_more_of_short_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
