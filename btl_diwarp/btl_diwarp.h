@@ -51,6 +51,7 @@
     X(waiting_for_room, "requests", "work requests that waited for room in the send queue")    \
     X(failed_accesses, "requests", "puts, gets and atomics that failed: most are refused")     \
     X(helper_yields, "polls", "progress calls that gave the core to the helper amid its work") \
+    X(busy_yields, "polls", "progress calls that gave the core to other ranks amid messages")  \
     X(rc_crossed, "connections", "both sides had called: our call gave way to the peer's")
 
 struct mca_btl_diwarp_counters {
@@ -214,6 +215,7 @@ struct mca_btl_diwarp_module {
     bool blocking;        /* progress sleeps when nothing comes */
     unsigned empty_polls;    /* in a row */
     uint64_t empty_since_ns; /* the first of them */
+    uint64_t busy_ns;        /* of polls that brought messages, since the last that was idle */
     unsigned endpoints;   /* none left: the PML is about to go */
 
     pthread_t helper;

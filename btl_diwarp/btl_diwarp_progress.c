@@ -20,6 +20,9 @@
 #define BLOCK_LONGEST_NS  1000000
 #define BLOCK_SHORTEST_NS 20000
 
+/* Of polls that bring messages, none empty between, before the core is given away. */
+#define BUSY_LONGEST_NS 250000
+
 /* A pthread_t is an address here, and never this one. */
 #define NO_THREAD ((pthread_t)0)
 
@@ -182,16 +185,12 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
  * due, or as long again as nothing has come. A program that polls between pieces of work cannot be
  * told from one that waits; so it loses no more than that share of its time.
  */
-static void block_if_idle(struct mca_btl_diwarp_module *module, bool busy)
+static void block_if_idle(struct mca_btl_diwarp_module *module)
 {
     struct pollfd pollfd = {.fd = module->fd, .events = POLLIN};
     struct timespec timeout = {.tv_sec = 0};
     uint64_t now_ns, sleep_ns, idle_ns;
 
-    if (busy) {
-        module->empty_polls = 0;
-        return;
-    }
     if (0 == module->empty_polls++) {
         module->empty_since_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
         return;
@@ -220,6 +219,37 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool busy)
     (void)ppoll(&pollfd, 1, &timeout, NULL);
 }
 
+/*
+ * Others always send, so no poll is empty and the core is never given away: who sends from this
+ * core would wait for the end of a time slice, and those on other cores take the place of its
+ * messages. Time between polls is the program's own and does not count.
+ */
+static void yield_if_long_busy(struct mca_btl_diwarp_module *module, uint64_t poll_began_ns)
+{
+    module->busy_ns += mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) - poll_began_ns;
+    if (module->busy_ns > BUSY_LONGEST_NS) {
+        module->busy_ns = 0;
+        module->counters.busy_yields++;
+        (void)sched_yield();
+    }
+}
+
+/* Other ranks want this core, too. `messages` came of the poll; of neither these nor `idle`: a
+ * record is coming. */
+static void share_core(struct mca_btl_diwarp_module *module, uint64_t poll_began_ns, int messages,
+                       bool idle)
+{
+    if (idle) {
+        module->busy_ns = 0;
+        block_if_idle(module);
+        return;
+    }
+    module->empty_polls = 0;
+    if (messages > 0) {
+        yield_if_long_busy(module, poll_began_ns);
+    }
+}
+
 /* A thread that comes back to MPI may take the core from the helper amid its work. It would poll in
  * vain until its time slice ends, some milliseconds. */
 static void let_helper_end(struct mca_btl_diwarp_module *module)
@@ -235,7 +265,9 @@ static void let_helper_end(struct mca_btl_diwarp_module *module)
 int mca_btl_diwarp_component_progress(void)
 {
     struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
+    uint64_t began_ns = 0;
     int count;
+    bool idle;
 
     if (OPAL_UNLIKELY(NULL == module->cq)) {
         return 0;
@@ -249,17 +281,18 @@ int mca_btl_diwarp_component_progress(void)
         let_helper_end(module);
         return 0;
     }
-    count = mca_btl_diwarp_poll_and_call_back(module);
-    /* Open MPI gives the core away when nothing is said to have happened: not amid a record. */
-    if (0 == count && diwarp_cq_busy(module->cq)) {
-        count = 1;
+    if (OPAL_UNLIKELY(module->blocking)) {
+        began_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
     }
-    if (0 == count && NULL != module->transport->on_nothing) {
+    count = mca_btl_diwarp_poll_and_call_back(module);
+    idle = 0 == count && !diwarp_cq_busy(module->cq);
+    if (idle && NULL != module->transport->on_nothing) {
         module->transport->on_nothing(module);
     }
     if (OPAL_UNLIKELY(module->blocking)) {
-        block_if_idle(module, count > 0);
+        share_core(module, began_ns, count, idle);
     }
     mca_btl_diwarp_polling_end(module);
-    return count;
+    /* Open MPI gives the core away when nothing is said to have happened: not amid a record. */
+    return 0 == count && !idle ? 1 : count;
 }

@@ -9,7 +9,7 @@ from .judge import MET, Verdict
 from .marked import Marks, images
 from .measures import EAGER_MESSAGES, GROUPS, KIB, LIMITED_BUFFERS, LONG_RECEIVES, MIB
 from .measures import (LINK_SCENES, OVERLAP_SCENES, PROGRAM_MEMORY, USUAL_RECEIVES, WHOLE_BUFFER,
-                       buffer_scene, memory_scene)
+                       buffer_scene, cores_shared, memory_scene)
 from .report import RAW_HEAD, counts_text, number, ratio_cell, raw_cells
 from .results import Results
 from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, TRANSPORTS, UCX
@@ -44,8 +44,11 @@ ROWS = {
                         for figure in (Figure("latency", 8, scene), Figure("stream", MIB, scene),
                                        Figure("stream", MIB, memory_scene(scene)))),
     "loss": (Figure("stream", MIB, "MTU 1500, 1 % lost"),),
-    "incast": tuple(Figure(quantity, count, scene) for scene in ("", EAGER_MESSAGES)
-                    for quantity, count in (("incast", 1), ("incast", 15), ("jain", 15))),
+    "incast": tuple(figure for scene in ("", EAGER_MESSAGES)
+                    for figure in (Figure("incast", 1, scene),
+                                   *(Figure(quantity, 15, under)
+                                     for under in (scene, cores_shared(scene))
+                                     for quantity in ("incast", "jain")))),
     "rc": (
         *(Figure("latency", size, USUAL_RECEIVES)
           for size in (8, 4 * KIB, 16 * KIB, 64 * KIB, MIB)),

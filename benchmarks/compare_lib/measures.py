@@ -277,16 +277,24 @@ def between_hosts(mtu: int, rounds: tuple[int, int]) -> tuple[Measure, ...]:
     )
 
 
+def cores_shared(scene: str) -> str:
+    """Of an incast whose receiver has no core to itself."""
+    return f"{scene}, cores shared" if scene else "cores shared"
+
+
 def incast(arguments: str, seconds: tuple[float, float], rounds: tuple[int, int],
            scene: str = "") -> tuple[Measure, ...]:
-    """From one sender, and from 15, which leave the receiver a core to itself."""
+    """From one sender, and from 15, which leave the receiver a core to itself or not."""
     quick, full = (arguments.format(seconds=s) for s in seconds)
     size = f", {scene}" if scene else ""
+    shared = cores_shared(scene)
     return (
         Measure("incast", "incast", (quick, full), (0, 0), BTLS, scene=scene, rounds=rounds,
                 title=f"1 → 1{size}"),
         Measure("incast", "incast", (f"{quick} -c", f"{full} -c"), (0, 0), BTLS, ranks=16,
                 scene=scene, rounds=rounds, title=f"15 → 1{size}"),
+        Measure("incast", "incast", (quick, full), (0, 0), BTLS, ranks=16, scene=shared,
+                rounds=(0, rounds[1]), title=f"15 → 1, {shared}"),
     )
 
 
