@@ -215,7 +215,7 @@ struct mca_btl_diwarp_module {
     bool blocking;        /* progress sleeps when nothing comes */
     unsigned empty_polls;    /* in a row */
     uint64_t empty_since_ns; /* the first of them */
-    uint64_t busy_ns;        /* of polls that brought messages, since the last that was idle */
+    uint64_t busy_ns;        /* of polls that brought messages, none idle between */
     unsigned endpoints;   /* none left: the PML is about to go */
 
     pthread_t helper;
