@@ -141,7 +141,7 @@ static void set_defaults(void)
         .send_pool_bytes = attr.send_pool_bytes,
         .record_window_bytes = attr.record_window_bytes,
         .finalize_timeout_ms = 500,
-        .blocking_polls = 200,
+        .blocking_polls = 1000,
         .progress_thread = DIWARP_AUTO,
         .blocking = DIWARP_AUTO,
         .transport = MCA_BTL_DIWARP_RD,
