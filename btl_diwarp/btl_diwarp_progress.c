@@ -20,11 +20,12 @@
 #define BLOCK_LONGEST_NS  1000000
 #define BLOCK_SHORTEST_NS 20000
 
-/* Of polls that bring messages, none empty between, before the core is given away. */
+/* Of polls that hand out completions, none idle between, before the core is given away. */
 #define BUSY_LONGEST_NS 250000
 
-/* Of that time, for a message: what else passes is spent on records, which grants share out. */
-#define BUSY_MESSAGE_NS 8000
+/* Most that one completion adds to it: a poll that takes longer was placing records, which grants
+ * share out among senders. */
+#define BUSY_COMPLETION_NS 8000
 
 /* A pthread_t is an address here, and never this one. */
 #define NO_THREAD ((pthread_t)0)
@@ -196,6 +197,11 @@ static void block_if_idle(struct mca_btl_diwarp_module *module)
 
     if (0 == module->empty_polls++) {
         module->empty_since_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+        /* mpirun knows of its slots, not of cores; MPI_Init may have switched yielding off since.
+         * Beside another job's process, which never waits for us, a yield may cost milliseconds. */
+        if (mca_btl_diwarp_cores_turns(module) > 1) {
+            (void)opal_progress_set_yield_when_idle(true);
+        }
         return;
     }
     if (0 != module->empty_polls % mca_btl_diwarp_component.params.blocking_polls) {
@@ -210,11 +216,6 @@ static void block_if_idle(struct mca_btl_diwarp_module *module)
     if (sleep_ns > idle_ns) {
         sleep_ns = idle_ns;
     }
-    /* mpirun knows of its slots, not of cores; MPI_Init may have switched yielding off since.
-     * Beside another job's process, which never waits for us, a yield may cost milliseconds. */
-    if (mca_btl_diwarp_cores_turns(module) > 1) {
-        (void)opal_progress_set_yield_when_idle(true);
-    }
     if (sleep_ns < BLOCK_SHORTEST_NS) {
         return;
     }
@@ -223,38 +224,41 @@ static void block_if_idle(struct mca_btl_diwarp_module *module)
 }
 
 /*
- * Others always send, so no poll is empty and the core is never given away: who sends from this
- * core would wait for the end of a time slice, and those on other cores take the place of its
- * messages. Time between polls is the program's own and does not count.
+ * Whether to give the core away although something comes. Others always send, so no poll is empty
+ * and no other rank gets this core: who sends from it would wait for the end of a time slice, and
+ * those on other cores take the place of its messages. Time between polls is the program's own and
+ * does not count.
  */
-static void yield_if_long_busy(struct mca_btl_diwarp_module *module, uint64_t poll_began_ns,
-                               int messages)
+static bool is_long_busy(struct mca_btl_diwarp_module *module, uint64_t poll_began_ns,
+                         int completions)
 {
-    uint64_t most_ns = (uint64_t)messages * BUSY_MESSAGE_NS;
+    uint64_t most_ns = (uint64_t)completions * BUSY_COMPLETION_NS;
     uint64_t poll_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) - poll_began_ns;
 
     module->busy_ns += poll_ns < most_ns ? poll_ns : most_ns;
-    if (module->busy_ns > BUSY_LONGEST_NS) {
-        module->busy_ns = 0;
-        module->counters.busy_yields++;
-        (void)sched_yield();
+    if (module->busy_ns <= BUSY_LONGEST_NS) {
+        return false;
     }
+    module->busy_ns = 0;
+    return mca_btl_diwarp_cores_turns(module) > 1;
 }
 
-/* Other ranks want this core, too. `messages` came of the poll; of neither these nor `idle`: a
- * record is coming. */
-static void share_core(struct mca_btl_diwarp_module *module, uint64_t poll_began_ns, int messages,
-                       bool idle)
+/* Others want this core, too: sleeps here, or tells the caller to yield. Neither `completions` nor
+ * `idle`: a record is coming, which is not counted. */
+static bool leave_core(struct mca_btl_diwarp_module *module, uint64_t poll_began_ns,
+                       int completions, bool idle)
 {
+    bool yield;
+
     if (idle) {
         module->busy_ns = 0;
         block_if_idle(module);
-        return;
+        return false;
     }
     module->empty_polls = 0;
-    if (messages > 0) {
-        yield_if_long_busy(module, poll_began_ns, messages);
-    }
+    yield = completions > 0 && is_long_busy(module, poll_began_ns, completions);
+    module->counters.busy_yields += yield;
+    return yield;
 }
 
 /* A thread that comes back to MPI may take the core from the helper amid its work. It would poll in
@@ -272,9 +276,9 @@ static void let_helper_end(struct mca_btl_diwarp_module *module)
 int mca_btl_diwarp_component_progress(void)
 {
     struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
+    bool blocking, idle, yield = false;
     uint64_t began_ns = 0;
     int count;
-    bool idle;
 
     if (OPAL_UNLIKELY(NULL == module->cq)) {
         return 0;
@@ -288,7 +292,8 @@ int mca_btl_diwarp_component_progress(void)
         let_helper_end(module);
         return 0;
     }
-    if (OPAL_UNLIKELY(module->blocking)) {
+    blocking = module->blocking;
+    if (OPAL_UNLIKELY(blocking)) {
         began_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
     }
     count = mca_btl_diwarp_poll_and_call_back(module);
@@ -296,10 +301,13 @@ int mca_btl_diwarp_component_progress(void)
     if (idle && NULL != module->transport->on_nothing) {
         module->transport->on_nothing(module);
     }
-    if (OPAL_UNLIKELY(module->blocking)) {
-        share_core(module, began_ns, count, idle);
+    if (OPAL_UNLIKELY(blocking)) {
+        yield = leave_core(module, began_ns, count, idle);
     }
     mca_btl_diwarp_polling_end(module);
+    if (OPAL_UNLIKELY(yield)) {
+        (void)sched_yield();
+    }
     /* Open MPI gives the core away when nothing is said to have happened: not amid a record. */
     return 0 == count && !idle ? 1 : count;
 }

@@ -353,8 +353,9 @@ IN_ONE_ROUND = (
 
 
 def with_others(measure: Measure) -> list[Measure]:
-    others = [replace(measure, transports=(transport,), rounds=rounds, seconds=60, optional=True)
-              for transport, groups, rounds in IN_ONE_ROUND
+    others = [replace(measure, transports=(transport,),
+                      rounds=tuple(map(min, measure.rounds, most)), seconds=60, optional=True)
+              for transport, groups, most in IN_ONE_ROUND
               if measure.group in groups and not measure.is_raw]
     return [measure, *others]
 
