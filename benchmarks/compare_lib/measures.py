@@ -294,7 +294,7 @@ def incast(arguments: str, seconds: tuple[float, float], rounds: tuple[int, int]
         Measure("incast", "incast", (f"{quick} -c", f"{full} -c"), (0, 0), BTLS, ranks=16,
                 scene=scene, rounds=rounds, title=f"15 → 1{size}"),
         Measure("incast", "incast", (quick, full), (0, 0), BTLS, ranks=16, scene=shared,
-                rounds=(0, rounds[1]), title=f"15 → 1, {shared}"),
+                rounds=(1, rounds[1]), title=f"15 → 1, {shared}"),
     )
 
 
