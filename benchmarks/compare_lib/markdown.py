@@ -9,7 +9,7 @@ from .judge import MET, Verdict
 from .marked import Marks, images
 from .measures import EAGER_MESSAGES, GROUPS, KIB, LIMITED_BUFFERS, LONG_RECEIVES, MIB
 from .measures import (LINK_SCENES, OVERLAP_SCENES, PROGRAM_MEMORY, USUAL_RECEIVES, WHOLE_BUFFER,
-                       buffer_scene, cores_shared, memory_scene)
+                       buffer_scene, shared_cores_scene, memory_scene)
 from .report import RAW_HEAD, counts_text, number, ratio_cell, raw_cells
 from .results import Results
 from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, TRANSPORTS, UCX
@@ -47,7 +47,7 @@ ROWS = {
     "incast": tuple(figure for scene in ("", EAGER_MESSAGES)
                     for figure in (Figure("incast", 1, scene),
                                    *(Figure(quantity, 15, under)
-                                     for under in (scene, cores_shared(scene))
+                                     for under in (scene, shared_cores_scene(scene))
                                      for quantity in ("incast", "jain")))),
     "rc": (
         *(Figure("latency", size, USUAL_RECEIVES)

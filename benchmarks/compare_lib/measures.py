@@ -277,7 +277,7 @@ def between_hosts(mtu: int, rounds: tuple[int, int]) -> tuple[Measure, ...]:
     )
 
 
-def cores_shared(scene: str) -> str:
+def shared_cores_scene(scene: str) -> str:
     """Of an incast whose receiver has no core to itself."""
     return f"{scene}, cores shared" if scene else "cores shared"
 
@@ -287,7 +287,7 @@ def incast(arguments: str, seconds: tuple[float, float], rounds: tuple[int, int]
     """From one sender, and from 15, which leave the receiver a core to itself or not."""
     quick, full = (arguments.format(seconds=s) for s in seconds)
     size = f", {scene}" if scene else ""
-    shared = cores_shared(scene)
+    shared = shared_cores_scene(scene)
     return (
         Measure("incast", "incast", (quick, full), (0, 0), BTLS, scene=scene, rounds=rounds,
                 title=f"1 → 1{size}"),

@@ -8,7 +8,7 @@ from operator import ge, le, lt
 
 from .figures import Figure
 from .measures import EAGER_MESSAGES, KIB, LIMITED_BUFFERS, LINK_SCENES, MIB, OVERLAP_SCENES
-from .measures import WHOLE_BUFFER, buffer_scene, cores_shared
+from .measures import WHOLE_BUFFER, buffer_scene, shared_cores_scene
 from .transports import DIWARP, RAW_UDP, TCP, TRANSPORTS, UCX
 
 AT_MOST, AT_LEAST, BELOW = "≤", "≥", "<"
@@ -97,7 +97,7 @@ TARGETS = (
     Target("namespaces", stream(1 * MIB, "MTU 1500"), TCP, AT_LEAST, 1.2),
     Target("namespaces", Figure("latency", 8, "MTU 1500"), TCP, AT_MOST, 0.7),
     Target("loss", stream(1 * MIB, "MTU 1500, 1 % lost"), TCP, AT_LEAST, 3),
-    *(target for scene in ("", EAGER_MESSAGES) for under in (scene, cores_shared(scene))
+    *(target for scene in ("", EAGER_MESSAGES) for under in (scene, shared_cores_scene(scene))
       for target in (
           Target("incast", Figure("incast", 15, under), Figure("incast", 1, scene), AT_LEAST, 0.8),
           Target("incast", Figure("jain", 15, under), None, AT_LEAST, 0.95))),
