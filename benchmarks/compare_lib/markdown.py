@@ -9,7 +9,7 @@ from .judge import MET, Verdict
 from .marked import Marks, images
 from .measures import EAGER_MESSAGES, GROUPS, KIB, LIMITED_BUFFERS, LONG_RECEIVES, MIB
 from .measures import (LINK_SCENES, OVERLAP_SCENES, PROGRAM_MEMORY, USUAL_RECEIVES, WHOLE_BUFFER,
-                       buffer_scene, shared_cores_scene, memory_scene)
+                       buffer_scene, memory_scene, shared_cores_scene)
 from .report import RAW_HEAD, counts_text, number, ratio_cell, raw_cells
 from .results import Results
 from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, TRANSPORTS, UCX
