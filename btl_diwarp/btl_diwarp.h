@@ -120,6 +120,7 @@ struct mca_btl_diwarp_params {
     unsigned record_window_bytes;
     unsigned finalize_timeout_ms;
     unsigned blocking_polls;
+    unsigned slice_us;
     int transport;  /* enum mca_btl_diwarp_transport_type */
     int rc_connect; /* enum mca_btl_diwarp_rc_connect */
     unsigned rc_recv_buffers;
@@ -306,6 +307,11 @@ unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module);
 /* Processes were added: counts those on our cores, and tells the core when turns begin. */
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
                                    size_t nprocs);
+/* Once ranks take turns, of the kernel for the calling thread and those it makes then: the time
+ * slice that btl_diwarp_slice_us says, unless it has a shorter one. Cheap when repeated. */
+void mca_btl_diwarp_cores_ask_slice(const struct mca_btl_diwarp_module *module);
+/* The calling thread's, as it was. */
+void mca_btl_diwarp_cores_return_slice(void);
 
 /* ---- endpoints (btl_diwarp_endpoint.c) ------------------------------------------------------ */
 

@@ -3,14 +3,36 @@
  * Whether this process and others of the job take turns on its cores. mpirun knows only of slots,
  * and who bound the processes, mpirun, a batch system or the user, nobody says. So each tells the
  * others through the modex on which cores it may run, as a hash: who has the same ones shares them.
+ *
+ * Who takes turns asks the kernel for short slices: a rank that yields, or is woken, then gets its
+ * core back at the next tick or wake, and those that wait for what it sends wait less.
  */
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _GNU_SOURCE /* sched_getaffinity, syscall */
 #include "btl_diwarp/btl_diwarp.h"
 
 #include "opal/util/crc.h"
 
+#include <errno.h>
 #include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* What sched_setattr(2) takes. The kernel's header and older C libraries' <sched.h> exclude each
+ * other. */
+struct thread_attr {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+/* Of the calling thread: whether it has asked, and its slice before, 0 when that stayed. */
+static _Thread_local struct {
+    bool asked;
+    uint64_t before_ns;
+} slice;
 
 static unsigned per_core(unsigned ranks, unsigned cores)
 {
@@ -45,6 +67,49 @@ void mca_btl_diwarp_cores_look(struct mca_btl_diwarp_cores *cores)
 unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module)
 {
     return __atomic_load_n(&module->cores.turns, __ATOMIC_RELAXED);
+}
+
+/* Linux has slices from 6.12 on, as the runtime of a thread with the usual policy; 0 before. */
+static bool shorten_slice(uint64_t slice_ns)
+{
+    struct thread_attr attr = {.size = sizeof(attr)};
+
+    if (0 != syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0)) {
+        return false;
+    }
+    if ((SCHED_OTHER != attr.policy && SCHED_BATCH != attr.policy) || attr.runtime_ns <= slice_ns) {
+        return true;
+    }
+    slice.before_ns = attr.runtime_ns;
+    attr.runtime_ns = slice_ns;
+    return 0 == syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+void mca_btl_diwarp_cores_ask_slice(const struct mca_btl_diwarp_module *module)
+{
+    const uint64_t slice_ns = mca_btl_diwarp_component.params.slice_us * UINT64_C(1000);
+
+    if (slice.asked || 0 == slice_ns || 1 == mca_btl_diwarp_cores_turns(module)) {
+        return;
+    }
+    slice.asked = true;
+    if (!shorten_slice(slice_ns)) {
+        slice.before_ns = 0;
+        opal_output_verbose(20, opal_btl_base_framework.framework_output,
+                            "btl:diwarp: time slices stay as they are: %s", strerror(errno));
+    }
+}
+
+void mca_btl_diwarp_cores_return_slice(void)
+{
+    struct thread_attr attr = {.size = sizeof(attr)};
+
+    if (slice.before_ns > 0 && 0 == syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0)) {
+        attr.runtime_ns = slice.before_ns;
+        (void)syscall(SYS_sched_setattr, 0, &attr, 0);
+    }
+    slice.asked = false;
+    slice.before_ns = 0;
 }
 
 /* Another rank of this job on the same cores. */

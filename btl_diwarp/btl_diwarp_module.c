@@ -375,6 +375,7 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multip
 void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module)
 {
     mca_btl_diwarp_helper_stop(module);
+    mca_btl_diwarp_cores_return_slice();
     if (NULL != module->cq && mca_btl_diwarp_component.params.memory_report) {
         mca_btl_diwarp_memory_report(module);
     }

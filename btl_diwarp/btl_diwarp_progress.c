@@ -197,6 +197,7 @@ static void block_if_idle(struct mca_btl_diwarp_module *module)
 
     if (0 == module->empty_polls++) {
         module->empty_since_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+        mca_btl_diwarp_cores_ask_slice(module);
         /* mpirun knows of its slots, not of cores; MPI_Init may have switched yielding off since.
          * Beside another job's process, which never waits for us, a yield may cost milliseconds. */
         if (mca_btl_diwarp_cores_turns(module) > 1) {

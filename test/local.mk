@@ -286,6 +286,7 @@ MPI_TESTS = \
 	test/mpi/pvars \
 	test/mpi/random_traffic \
 	test/mpi/refused \
+	test/mpi/slices \
 	test/mpi/spawn \
 	test/mpi/threads \
 	test/mpi/vanish
@@ -339,6 +340,9 @@ test_mpi_descriptors_LDADD = $(MPI_LIBS)
 
 test_mpi_refused_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_refused_LDADD = $(MPI_LIBS)
+
+test_mpi_slices_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_slices_LDADD = $(MPI_LIBS)
 
 test_mpi_spawn_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_spawn_LDADD = $(MPI_LIBS)

@@ -11,6 +11,7 @@
 #include "common/rnic/address.h"
 #include "common/rnic/qp.h"
 
+/* Datagrams of which the last is acknowledged without delay, unless the sender asks before. */
 #define DW_ACK_OWED_MAX 31u
 
 /* Silence is counted in units of 8 ms: 32 bits of them are longer than any time-out. */

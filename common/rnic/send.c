@@ -17,8 +17,10 @@
 #include "common/rnic/ud.h"
 #include "common/wire/bytes.h"
 
-/* Messages to a peer that are posted no further apart are a burst. */
-#define BURST_NS 2000
+/* Messages to a peer that are posted no further apart are a burst. On shared cores that peer is
+ * seldom on its core to take each by itself, and a call for each takes time from all ranks. */
+#define BURST_NS        2000
+#define BURST_SHARED_NS 20000
 
 /* ---- works ---- */
 
@@ -175,8 +177,9 @@ static void look_again(struct dw_peer *peer)
 static void before_append(struct dw_peer *peer, uint64_t now_ns)
 {
     const struct dw_sendwin *win = &peer->sendwin;
+    const int64_t burst_ns = peer->qp->device->attr.shared_cores ? BURST_SHARED_NS : BURST_NS;
     /* Signed: the time of a run may be before the end of its last send call. */
-    bool burst = (int64_t)(now_ns - peer->appended_ns) < BURST_NS;
+    bool burst = (int64_t)(now_ns - peer->appended_ns) < burst_ns;
     peer->appended_ns = now_ns;
     peer->qp->transmitted = false;
     peer->at_once = !win->count || (!burst && !dw_sendwin_is_filling(win));

@@ -131,6 +131,50 @@ static void send__after_a_pause__goes_at_once(void **state)
     fixture_close(f);
 }
 
+/* A peer that has its core only now and then takes several as well as one. */
+static void send__on_shared_cores__waits_for_company_longer(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data[64] = {0};
+    f->config.device.shared_cores = true;
+    fixture_open(f);
+    const struct diwarp_counters *counters = sim_counters(&f->world, 0);
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
+                         0);
+        assert_int_equal(counters->tx_datagrams, 1);
+        f->world.net.now_ns += 10000;
+    }
+    f->world.net.now_ns += 20000;
+    assert_int_equal(fixture_post(f, 0, 1, 4, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
+    assert_int_equal(counters->tx_datagrams, 2);
+    assert_int_equal(counters->tx_coalesced_msgs, 3);
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 5);
+    fixture_close(f);
+}
+
+/* Each costs both sides a call. */
+static void send__one_way__acks_are_few(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data[64] = {0};
+    f->config.device.ack_delay_ns = SECOND / 10;
+    fixture_open(f);
+    for (uint64_t i = 0; i < 200; i++) {
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
+                         0);
+        sim_world_run_for(&f->world, 10000);
+    }
+    assert_in_range(sim_counters(&f->world, 0)->tx_datagrams, 190, 200);
+    assert_in_range(sim_counters(&f->world, 1)->tx_acks, 200 / 31, 200 / 16);
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 200);
+    fixture_close(f);
+}
+
 static enum sim_verdict take_time(void *world, const struct sim_endpoint *from, const uint8_t *buf,
                                   uint32_t bytes)
 {
@@ -359,6 +403,8 @@ int main(void)
         cmocka_unit_test(send__socket_full__serves_nobody),
         cmocka_unit_test(send__ack_meets_a_full_socket__follows),
         cmocka_unit_test(send__after_a_pause__goes_at_once),
+        cmocka_unit_test(send__on_shared_cores__waits_for_company_longer),
+        cmocka_unit_test(send__one_way__acks_are_few),
         cmocka_unit_test(send__slow_calls__still_a_burst),
         cmocka_unit_test(send__after_pauses__in_vain__in_few_datagrams),
         cmocka_unit_test(send__long__inline__leaves_at_once),
