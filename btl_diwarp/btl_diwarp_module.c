@@ -68,7 +68,7 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
 
     mca_btl_diwarp_cores_on_procs(module, procs, nprocs);
-    module->blocking = may_block(module);
+    __atomic_store_n(&module->blocking, may_block(module), __ATOMIC_RELAXED);
     for (size_t i = 0; i < nprocs; i++) {
         int rc = module->transport->endpoint_create(module, procs[i], &endpoints[i]);
 
@@ -375,7 +375,6 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multip
 void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module)
 {
     mca_btl_diwarp_helper_stop(module);
-    mca_btl_diwarp_cores_return_slice();
     if (NULL != module->cq && mca_btl_diwarp_component.params.memory_report) {
         mca_btl_diwarp_memory_report(module);
     }
@@ -395,6 +394,7 @@ void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module)
     free(module->gone);
     module->gone = NULL;
     module->gone_count = 0;
+    mca_btl_diwarp_cores_return_slice();
 }
 
 /*

@@ -236,7 +236,7 @@ void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
 
 void dw_sink_set_aside(struct dw_sink *sink)
 {
-    if (sink->aside || sink->peer->sinks_aside == UINT16_MAX)
+    if (sink->aside || sink->peer->sinks_aside == DW_SINKS_ASIDE_MAX)
         return;
     sink->aside = true;
     sink->peer->sinks_aside++;

@@ -20,7 +20,9 @@
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
-#define EPOCH_NS 1000000
+/* Standalone acknowledgements: at least one for so many datagrams. */
+#define ACK_EVERY_DATAGRAMS 8
+#define EPOCH_NS            1000000
 
 /* ---- segments ---- */
 
@@ -121,7 +123,7 @@ static void owe_ack(struct dw_peer *peer, uint32_t len, uint64_t now_ns)
     peer->ack_owed_bytes += dw_llp_truesize(len);
     if (dw_recvwin_has_gap(&peer->recvwin))
         ack_now(peer);
-    else if (peer->ack_owed_datagrams == DW_ACK_OWED_MAX ||
+    else if (peer->ack_owed_datagrams >= ACK_EVERY_DATAGRAMS ||
              peer->ack_owed_bytes >= qp->eager_budget_bytes / 4)
         ack_soon(peer);
     else

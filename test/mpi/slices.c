@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranks that wait on shared cores have the time slice of btl_diwarp_slice_us, others the one they
- * had, and after MPI_Finalize all do. A kernel before 6.12 tells 0 throughout.
+ * had, and after MPI_Finalize all do.
  */
 #define _GNU_SOURCE /* syscall */
 #include "test/mpi/mpi_test.h"
@@ -19,12 +19,14 @@ struct thread_attr {
     uint64_t runtime_ns, deadline_ns, period_ns;
 };
 
-/* Of this thread. */
+/* Of this thread; 0: the kernel has none (before 6.12), or lets nobody change it. */
 static uint64_t slice_us(void)
 {
     struct thread_attr attr = {.size = sizeof(attr)};
 
-    MT_CHECK(syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) == 0, "sched_getattr");
+    if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) != 0 ||
+        syscall(SYS_sched_setattr, 0, &attr, 0) != 0)
+        return 0;
     return attr.runtime_ns / 1000;
 }
 
@@ -47,6 +49,10 @@ int main(int argc, char **argv)
     mt_tool_init();
     asked_us = mt_cvar_number("btl_diwarp_slice_us");
     MPI_T_finalize();
+    if (before_us == 0) {
+        mt_finish("NOT TESTED: this kernel has no time slices to ask for");
+        return 0;
+    }
     mt_phase("waiting");
     wait_for_each_other();
     if (mt.cores_shared && asked_us > 0 && asked_us < before_us)
@@ -57,7 +63,7 @@ int main(int argc, char **argv)
     mt_finish("%llu us, before MPI_Init %llu", (unsigned long long)wanted_us,
               (unsigned long long)before_us);
     if (slice_us() != before_us) {
-        fprintf(stderr, "slices: %llu us after MPI_Finalize\n", (unsigned long long)slice_us());
+        fprintf(stderr, "FAIL slices: %llu us after MPI_Finalize\n", (unsigned long long)slice_us());
         return 1;
     }
     return 0;

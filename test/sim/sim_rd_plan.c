@@ -37,6 +37,7 @@ static void plan_nodes(struct sim_rd *rd)
     config->device.rcvbuf_bytes = SIM_RANDOM_OF(random, rcvbufs);
     config->device.sndbuf_bytes = SIM_RANDOM_OF(random, sndbufs);
     config->device.threaded = percent(rd, 20);
+    config->device.shared_cores = percent(rd, 30);
     config->device.send_window_datagrams = SIM_RANDOM_OF(random, windows);
     config->device.send_pool_bytes = SIM_RANDOM_OF(random, pools);
     config->device.record_window_bytes = SIM_RANDOM_OF(random, record_windows);
