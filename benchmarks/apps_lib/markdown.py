@@ -9,6 +9,7 @@ from compare_lib.marked import Marks, images
 from compare_lib.report import counts_text
 from compare_lib.transports import TCP
 
+from .cases import MEMORY as FOR_MEMORY, Case
 from .figures import COMMUNICATION, MEMORY, QUANTITIES, RUNTIME
 from .report import FAILED, NOTHING, quantity_table, saving_text, sections
 from .results import Results
@@ -38,6 +39,14 @@ SUMMARY = tuple((quantity, other) for quantity in (RUNTIME, COMMUNICATION, MEMOR
                 for other in (RC, TCP))
 
 
+def summary_row(results: Results, case: Case, columns: list[tuple[str, str]]) -> list[str]:
+    """Of a case for memory only that counts: the most there was."""
+    of_memory = case.purpose == FOR_MEMORY
+    return [case.title + (", at most" if of_memory else ""),
+            *(NOTHING if of_memory and quantity != MEMORY
+              else saving_text(results, quantity, case, other) for quantity, other in columns)]
+
+
 def summary_table(results: Results) -> list[str]:
     """What RD saves: a row a case, those that tell anything."""
     cases = list(dict.fromkeys(case for _, _, of in sections(results) for case in of))
@@ -46,8 +55,7 @@ def summary_table(results: Results) -> list[str]:
     head = ["RD saves", *(f"{QUANTITIES[quantity].title}, of {TRANSPORTS[other].title}"
                           for quantity, other in columns)]
     return [row(head), row(["---"] + ["---:"] * len(columns)),
-            *(row([case.title, *(saving_text(results, quantity, case, other)
-                                 for quantity, other in columns)]) for case in cases)]
+            *(row(summary_row(results, case, columns)) for case in cases)]
 
 
 def summary(results: Results, verdicts: list[Verdict], about: str, plots: list[str]) -> str:

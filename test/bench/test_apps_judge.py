@@ -109,6 +109,7 @@ class Files(Folder):
         for ranks in (4, 64):
             case = Case("smg2000", "W", ranks, cases.MEMORY)
             add_results(results, case, figures.MEMORY, rd=[8 << 20], rc=[ranks << 20])
+            add_results(results, case, figures.RUNTIME, rd=[1], rc=[8])
         return results
 
     def test_csv(self):
@@ -145,6 +146,8 @@ class Files(Folder):
         self.assertIn("| CG A, 4 ranks: communication time RD ÷ RC | < 1 | 0.375 |", text)
         text = markdown.summary(results, verdicts, "about", ["p/apps-runtime.png"])
         self.assertIn("| RD saves | runtime, of RC | runtime, of tcp BTL | communication time, of RC |", text)
+        self.assertIn("| CG A, 4 ranks | +62 % | +75 % | +62 % | +75 % | +75 % |", text)
+        self.assertIn("| SMG2000 W, 64 ranks, at most | - | - | - | - | +88 % |", text)
         self.assertIn("![apps-runtime](p/apps-runtime.png)", text)
 
     def test_charts(self):
