@@ -18,6 +18,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Ranks on a core: more of them gain nothing by short slices and switch the more often. */
+#define SLICE_TURNS_MOST 4
+
 /* What sched_setattr(2) takes. The kernel's header and older C libraries' <sched.h> exclude each
  * other. */
 struct thread_attr {
@@ -109,9 +112,10 @@ static const char *shorten_slice(uint64_t ns)
 void mca_btl_diwarp_cores_ask_slice(const struct mca_btl_diwarp_module *module)
 {
     const uint64_t ns = mca_btl_diwarp_component.params.slice_us * UINT64_C(1000);
+    const unsigned turns = mca_btl_diwarp_cores_turns(module);
     const char *result;
 
-    if (slice.asked || 0 == ns || 1 == mca_btl_diwarp_cores_turns(module) ||
+    if (slice.asked || 0 == ns || 1 == turns || turns > SLICE_TURNS_MOST ||
         !__atomic_load_n(&module->blocking, __ATOMIC_RELAXED)) {
         return;
     }

@@ -76,8 +76,8 @@ static const struct uint_param uint_params[] = {
     {"blocking_polls", "Polls in a row that find nothing before progress sleeps, where it may",
      &mca_btl_diwarp_component.params.blocking_polls, OPAL_INFO_LVL_5, 1, 1000000, false},
     {"slice_us",
-     "Time slice in microseconds to ask of the kernel where ranks share cores and may sleep in MPI "
-     "(Linux 6.12 or newer); 0: it stays as it is",
+     "Time slice in microseconds to ask of the kernel where 2 to 4 ranks share each core and may "
+     "sleep in MPI (Linux 6.12 or newer); 0: it stays as it is",
      &mca_btl_diwarp_component.params.slice_us, OPAL_INFO_LVL_5, 100, 100000, true},
     {"finalize_timeout_ms",
      "Longest wait in MPI_Finalize, in milliseconds, for peers to acknowledge what was sent",

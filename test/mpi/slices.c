@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that wait on shared cores have the time slice of btl_diwarp_slice_us, others the one they
- * had, and after MPI_Finalize all do.
+ * Ranks that wait on cores which a few share have the time slice of btl_diwarp_slice_us, others the
+ * one they had, and after MPI_Finalize all do.
  */
 #define _GNU_SOURCE /* syscall */
 #include "test/mpi/mpi_test.h"
