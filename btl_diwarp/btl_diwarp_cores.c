@@ -83,7 +83,7 @@ static int thread_attr_set(struct thread_attr *attr, uint64_t runtime_ns)
     return (int)syscall(SYS_sched_setattr, 0, attr, 0);
 }
 
-/* How that went, for people. */
+/* Says how that went. */
 static const char *shorten_slice(uint64_t ns)
 {
     struct thread_attr attr;
