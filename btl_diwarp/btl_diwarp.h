@@ -307,8 +307,9 @@ unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module);
 /* Processes were added: counts those on our cores, and tells the core when turns begin. */
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
                                    size_t nprocs);
-/* Asks the kernel, once a few ranks take turns and may sleep, for time slices of btl_diwarp_slice_us
- * for the calling thread; threads that it makes later inherit them. Cheap when repeated. */
+/* Asks the kernel, once a few ranks take turns and may sleep, for the time slice that
+ * btl_diwarp_slice_us says, for the calling thread; threads that it makes later inherit it. Cheap
+ * when repeated. */
 void mca_btl_diwarp_cores_ask_slice(const struct mca_btl_diwarp_module *module);
 /* Gives the calling thread back the slice that it had. */
 void mca_btl_diwarp_cores_return_slice(void);

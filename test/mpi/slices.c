@@ -63,7 +63,8 @@ int main(int argc, char **argv)
     mt_finish("%llu us, before MPI_Init %llu", (unsigned long long)wanted_us,
               (unsigned long long)before_us);
     if (slice_us() != before_us) {
-        fprintf(stderr, "FAIL slices: %llu us after MPI_Finalize\n", (unsigned long long)slice_us());
+        fprintf(stderr, "FAIL slices: %llu us after MPI_Finalize\n",
+                (unsigned long long)slice_us());
         return 1;
     }
     return 0;
