@@ -15,6 +15,9 @@ SECONDS = {"S": 120, "W": 240, "A": 900, "B": 3600}
 RANKS_OF_SECONDS = 16
 # How often the memory of a process is looked at in a run for memory.
 PEAK_MS = 200
+# Short runs differ most, by how their ranks come to share the cores: from the second round on a
+# case has as many turns, of all its transports, as fit these seconds, up to TURNS_MOST.
+TURNS_SECONDS, TURNS_MOST = 16, 5
 # Of a whole application, at so many ranks, is what the targets ask for.
 MEMORY_APPLICATIONS = ("radix", "smg2000")
 MEMORY_RANKS = 64
@@ -52,7 +55,7 @@ class Case:
 class Effort:
     """How much is done. `runs` are (class, ranks, most rounds) of the cases for time; cases for
     memory take part in `memory_rounds`. No further round is begun that would end later than
-    `seconds`; 0: no limit."""
+    `seconds`; 0: no limit. `turns_most`: of a short case in a round."""
 
     name: str
     rounds: int
@@ -61,9 +64,11 @@ class Effort:
     memory_class: str
     memory_ranks: tuple[int, ...]
     memory_rounds: int = 1
+    turns_most: int = TURNS_MOST
 
 
-QUICK = Effort("quick", 3, 150, (("S", 4, 3), ("W", 4, 3)), "S", (4, 16))
+QUICK = Effort("quick", 3, 150, (("S", 4, 3), ("W", 4, 3)), "S", (4, 16),
+               turns_most=1)
 NORMAL = Effort("normal", 5, 0, (("W", 4, 5), ("W", 16, 3), ("A", 4, 3)), "W", (4, 16, 64))
 FULL = Effort("full", 7, 0, (("W", 4, 7), ("W", 8, 7), ("W", 16, 3), ("A", 4, 7), ("A", 8, 3),
                              ("B", 4, 1)), "W", (4, 8, 16, 32, 64, 128), 3)
@@ -82,6 +87,13 @@ class Plan:
 
     def of_round(self, round_: int) -> list[Case]:
         return [case for case, rounds in self.rounds_of.items() if round_ <= rounds]
+
+
+def turns(case: Case, seconds: float, most: int) -> int:
+    """In a round, of a case whose turn takes so long; 0: not known yet."""
+    if case.purpose != TIME or not seconds:
+        return 1
+    return max(1, min(most, int(TURNS_SECONDS / seconds)))
 
 
 def plan(effort: Effort, applications: list[str], classes: list[str] | None,

@@ -36,7 +36,8 @@ PROBE_PROGRAM = "latency_bandwidth"
 TIME_TOOL, MEMORY_TOOL = "mpi_time.so", "mpi_memory.so"
 HOSTS_MTU = 1500
 ASKED_AND_LACKING = 2
-WITHIN = "what RD saves is taken within a round"
+WITHIN = "what RD saves is taken turn by turn"
+SPREAD = "(high - low) / median, without the highest and lowest tenth"
 
 
 def rank_counts(text: str) -> list[int]:
@@ -287,9 +288,11 @@ def make_hosts(options: argparse.Namespace, launcher: Launcher, stack) -> Hosts 
     return hosts
 
 
-def about_text(options: argparse.Namespace, made: str, rounds: int, machine: str) -> str:
+def about_text(options: argparse.Namespace, made: str, rounds: int, turns_most: int,
+               machine: str) -> str:
     net = f"; two network namespaces, MTU {HOSTS_MTU}" if options.net else ""
-    return (f"{made}: medians of up to {rounds} interleaved round{'s' * (rounds != 1)} "
+    turns = ", short runs several times in each" if rounds > 1 and turns_most > 1 else ""
+    return (f"{made}: medians of up to {rounds} interleaved round{'s' * (rounds != 1)}{turns} "
             f"({machine}{net})")
 
 
@@ -314,18 +317,19 @@ def measure(options: argparse.Namespace, made: str) -> int:
     with contextlib.ExitStack() as stack:
         hosts = make_hosts(options, launcher, stack)
         runner = Runner(launcher, programs, tools, options.seconds or 0, hosts)
-        session = Session(runner, todo, usable, results, effort.rounds, effort.seconds)
+        session = Session(runner, todo, usable, results, effort.rounds, effort.seconds,
+                          effort.turns_most)
         with kept_when_stopped(results, lambda: write_measured(options, results, path)):
             rounds = session.run_rounds()
 
-    print(f"\nMedians of the rounds, and in brackets their spread, (max - min) / median\n\n"
+    print(f"\nMedians of the rounds, and in brackets their spread, {SPREAD}\n\n"
           f"{report.tables(results)}\n")
     verdicts = judge.judge(results, options.apps or list(APPLICATIONS))
     print(verdict_table(verdicts) + "\n")
     drawn = write_files(options, results, verdicts, path)
     if options.readme:
-        about = about_text(options, made, rounds, machine)
-        whole = f"{about}, and in brackets their spread, (max - min) / median; {WITHIN}."
+        about = about_text(options, made, rounds, effort.turns_most, machine)
+        whole = f"{about}, and in brackets their spread, {SPREAD}; {WITHIN}."
         marked.renew(markdown.MARKS,
                      lambda shown: markdown.summary(results, verdicts, f"{about}; {WITHIN}.", shown),
                      markdown.document(results, verdicts, whole), drawn)

@@ -68,8 +68,7 @@ def shown_cases(results: Results) -> list[Case]:
 
 
 def write_savings(results: Results, folder: str, stem: str, quantity: str, title: str) -> bool:
-    """Per cent saved, of each transport, with the extremes of the rounds. False: nothing to
-    draw."""
+    """Per cent saved, of each transport, with high and low of the turns. False: nothing to draw."""
     cases = shown_cases(results)
     others = compared(results.transports(cases))
     rows = []

@@ -33,9 +33,11 @@ class Results(Rounds):
         # (case, transport) of a run that failed or was not verified -> why.
         self.failed: dict[tuple[Case, str], str] = {}
 
-    def add(self, case: Case, transport: str, round_: int, values: dict[str, float]) -> None:
+    def add(self, case: Case, transport: str, when: tuple[int, int],
+            values: dict[str, float]) -> None:
+        """`when`: round, and turn within it."""
         for quantity, value in values.items():
-            self.put(Figure(quantity, case), transport, round_, value)
+            self.put(Figure(quantity, case), transport, when, value)
 
     def cases(self) -> list[Case]:
         """Of all that ran or failed, in the order of their first appearance."""
@@ -53,7 +55,7 @@ class Results(Rounds):
         return self.summary(Figure(quantity, case), transport)
 
     def over(self, figure: Figure, transport: str, other: str) -> Summary | None:
-        """transport ÷ other, of the ratios within each round. None when either ever failed."""
+        """transport ÷ other, of the ratios within each turn. None when either ever failed."""
         if any((figure.case, name) in self.failed for name in (transport, other)):
             return None
         return self.ratio((figure, transport), (figure, other))
@@ -66,10 +68,10 @@ class Results(Rounds):
     def write_rounds(self, path: str) -> None:
         with open(path, "w", newline="", encoding="utf-8") as file:
             out = csv.writer(file)
-            out.writerow([*HEAD, "round", "value"])
+            out.writerow([*HEAD, "round", "turn", "value"])
             for (figure, transport), values in self._values.items():
-                for round_, value in sorted(values.items()):
-                    out.writerow([*head_of(figure, transport), round_,
+                for when, value in sorted(values.items()):
+                    out.writerow([*head_of(figure, transport), *when,
                                   f"{value / figure.about.scale:g}"])
 
     def write_summary(self, folder: str) -> None:

@@ -7,7 +7,7 @@ import glob
 import os
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compare_lib import jobs
 from compare_lib.hosts import Hosts
@@ -16,7 +16,7 @@ from compare_lib.transports import DIWARP_COMPONENT, Launcher
 
 from . import programs, readings
 from .agreement import FirstResults
-from .cases import MEMORY, PEAK_MS, Case, Plan
+from .cases import MEMORY, PEAK_MS, Case, Plan, turns
 from .figures import COMMUNICATION, MEMORY as MEMORY_BYTES, PRIVATE, QUANTITIES, RUNTIME
 from .figures import TRANSPORT
 from .programs import APPLICATIONS, Programs
@@ -28,10 +28,11 @@ SHOWN = (RUNTIME, COMMUNICATION, MEMORY_BYTES)
 
 @dataclass(frozen=True)
 class Task:
-    """One run of an application."""
+    """One run of an application. What it took is expected of its next turn, too."""
 
     case: Case
     transport: str
+    turn: int = field(default=1, compare=False)
 
     @property
     def title(self) -> str:
@@ -160,8 +161,9 @@ class Session(Schedule):
     """What failed once is not run again: it is an error already."""
 
     def __init__(self, runner: Runner, plan: Plan, transports: list[str], results: Results,
-                 rounds: int, seconds: float):
+                 rounds: int, seconds: float, turns_most: int = 1):
         super().__init__(rounds, seconds)
+        self.turns_most = turns_most
         self.runner = runner
         self.plan = plan
         self.transports = transports
@@ -170,13 +172,22 @@ class Session(Schedule):
 
     def tasks(self, round_: int) -> list[Task]:
         """The transports take turns in being first."""
-        tasks = [Task(case, name) for case in self.plan.of_round(round_)
-                 for name in in_turn(self.transports, round_)]
-        return [task for task in tasks if (task.case, task.transport) not in self.results.failed]
+        tasks = [Task(case, name, turn) for case in self.plan.of_round(round_)
+                 for turn in range(1, self._turns(case) + 1)
+                 for name in in_turn(self.transports, round_ + turn - 1)]
+        return [task for task in tasks if self.is_due(task)]
+
+    def _turns(self, case: Case) -> int:
+        """By what its runs took so far."""
+        took = [self.durations.get(Task(case, name), 0.0) for name in self.transports]
+        return turns(case, sum(took), self.turns_most)
+
+    def is_due(self, task: Task) -> bool:
+        return (task.case, task.transport) not in self.results.failed
 
     def run_task(self, task: Task, round_: int) -> str:
         values, _ = self.runner.run(task.case, task.transport, self.first)
-        self.results.add(task.case, task.transport, round_, values)
+        self.results.add(task.case, task.transport, (round_, task.turn), values)
         return short(values)
 
     def on_failure(self, task: Task, failure: jobs.JobFailed) -> None:

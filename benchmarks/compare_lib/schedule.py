@@ -36,6 +36,10 @@ class Schedule:
         """Of one round, in order."""
         raise NotImplementedError
 
+    def is_due(self, task: Any) -> bool:
+        """Asked right before it would run: whether it still should."""
+        return True
+
     def run_task(self, task: Any, round_: int) -> str:
         """Runs it and keeps its figures; what to show of them. Raises jobs.JobFailed."""
         raise NotImplementedError
@@ -67,6 +71,8 @@ class Schedule:
     def _run_round(self, round_: int, begin: float) -> None:
         tasks = self.tasks(round_)
         for i, task in enumerate(tasks):
+            if not self.is_due(task):
+                continue
             left = self._expected(tasks[i:])
             for later in range(round_ + 1, self.rounds + 1):
                 left += self._expected(self.tasks(later))

@@ -86,7 +86,7 @@ def results_of(case, quantity, **by_transport):
 def add_results(results, case, quantity, **by_transport):
     for transport, values in by_transport.items():
         for i, value in enumerate(values):
-            results.add(case, transport.replace("_", "-"), i + 1, {quantity: value})
+            results.add(case, transport.replace("_", "-"), (i + 1, 1), {quantity: value})
     return results
 
 

@@ -120,8 +120,9 @@ class Files(Folder):
         results.write_failures(self.folder)
         first = self.rows("rounds.csv")[0]
         self.assertEqual([first[k] for k in ("application", "class", "ranks", "purpose", "quantity",
-                                             "unit", "transport", "round", "value")],
-                         ["cg", "A", "4", "time", "seconds", "s", "rd", "1", "1"])
+                                             "unit", "transport", "round", "turn",
+                                             "value")],
+                         ["cg", "A", "4", "time", "seconds", "s", "rd", "1", "1", "1"])
         by = {(r["application"], r["quantity"], r["transport"], r["ranks"]): r
               for r in self.rows("summary.csv")}
         self.assertEqual(by["cg", "seconds", "rd", "4"]["ratio_to_rc"], "0.3750")

@@ -12,7 +12,7 @@ import unittest
 
 from apps_fixture import CG, NPB_TEXT, SMG_LINE, SMG_TEXT, TOP, Folder, time_line
 
-from apps_lib import agreement, cases, cli, programs, readings, report, session, transports
+from apps_lib import agreement, cases, cli, figures, programs, readings, report, session, transports
 from apps_lib import verify
 from apps_lib.cases import Case
 from apps_lib.programs import APPLICATIONS, Programs
@@ -46,6 +46,13 @@ class Plans(unittest.TestCase):
         effort = cli.effort_of(cli.parse_options(["--full", "--rounds", "9"]))
         self.assertEqual({run[2] for run in effort.runs}, {9})
         self.assertEqual(effort.memory_rounds, 3)
+
+    def test_turns(self):
+        case = Case("mg", "A", 4)
+        self.assertEqual([cases.turns(case, seconds, 5) for seconds in (0, 0.1, 4, 5, 8.1, 300)],
+                         [1, 5, 4, 3, 1, 1])
+        self.assertEqual(cases.turns(case, 0.1, cases.QUICK.turns_most), 1)
+        self.assertEqual(cases.turns(Case("radix", "W", 4, cases.MEMORY), 0.1, 5), 1)
 
     def test_matrix_of_verify(self):
         small = cases.verify_cases(False, ["cg", "lu"], None, None)
@@ -159,9 +166,10 @@ class Rounds(Folder):
             f"if {condition}; then cat <<'END'\n{changed}\nEND\nexit\nfi"
         return self.runner(more, text, name="smg2000")
 
-    def run_session(self, runner, rounds=2, case=Case("cg", "S", 4)):
+    def run_session(self, runner, rounds=2, case=Case("cg", "S", 4), turns_most=1):
         results = Results()
-        one = session.Session(runner, cases.Plan({case: rounds}), [RD, TCP], results, rounds, 0)
+        one = session.Session(runner, cases.Plan({case: rounds}), [RD, TCP], results, rounds, 0,
+                              turns_most)
         with contextlib.redirect_stdout(io.StringIO()) as shown:
             one.run_rounds()
         return results, shown.getvalue(), case
@@ -191,6 +199,19 @@ class Rounds(Folder):
             self.assertEqual(results.of("seconds", case, RD).count, 2)
             self.assertIn(why, report.failures(results.failed))
             self.assertIn(report.FAILED, report.tables(results))
+
+    def test_short_runs_have_turns_from_the_second_round_on(self):
+        results, shown, case = self.run_session(self.runner(), turns_most=3)
+        self.assertEqual(list(results.rounds_of(figures.Figure("seconds", case), RD)),
+                         [(1, 1), (2, 1), (2, 2), (2, 3)])
+        self.assertEqual([line.split(": ")[-1].split(" ... ")[0] for line in shown.splitlines()],
+                         ["RD", "tcp BTL", "tcp BTL", "RD", "RD", "tcp BTL", "tcp BTL", "RD"])
+
+    def test_what_failed_has_no_further_turn(self):
+        more = f"echo >>{self.folder}/runs\n[ $(wc -l <{self.folder}/runs) -lt 4 ] || exit 3"
+        results, shown, case = self.run_session(self.runner(more), turns_most=3)
+        self.assertEqual(set(results.failed), {(case, RD), (case, TCP)})
+        self.assertEqual(shown.count("FAILED"), 2)
 
     def test_time_limit(self):
         results, _, case = self.run_session(self.runner("sleep 60", seconds=0.5), rounds=1)
