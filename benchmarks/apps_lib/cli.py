@@ -37,7 +37,7 @@ TIME_TOOL, MEMORY_TOOL = "mpi_time.so", "mpi_memory.so"
 HOSTS_MTU = 1500
 ASKED_AND_LACKING = 2
 WITHIN = "what RD saves is taken turn by turn"
-SPREAD = "(high - low) / median, without the highest and lowest tenth"
+SPREAD = "(high - low) / median, of ten and more without the highest and lowest tenth"
 
 
 def rank_counts(text: str) -> list[int]:
@@ -94,7 +94,7 @@ def add_places(p: argparse.ArgumentParser) -> None:
     p.add_argument("--output", metavar="DIR",
                    help="where CSV files and plots go (default: apps-results/ in the build folder, "
                    "or here)")
-    p.add_argument("--csv", metavar="FILE", help="the figures of every round (default: "
+    p.add_argument("--csv", metavar="FILE", help="the figures of every turn (default: "
                    "rounds.csv in the output folder)")
     p.add_argument("--plots", metavar="DIR", help="bar charts (default: plots/ in the output "
                    "folder)")
@@ -291,7 +291,7 @@ def make_hosts(options: argparse.Namespace, launcher: Launcher, stack) -> Hosts 
 def about_text(options: argparse.Namespace, made: str, rounds: int, turns_most: int,
                machine: str) -> str:
     net = f"; two network namespaces, MTU {HOSTS_MTU}" if options.net else ""
-    turns = ", short runs several times in each" if rounds > 1 and turns_most > 1 else ""
+    turns = ", short runs several times in each but the first" if rounds > 1 and turns_most > 1 else ""
     return (f"{made}: medians of up to {rounds} interleaved round{'s' * (rounds != 1)}{turns} "
             f"({machine}{net})")
 
@@ -322,7 +322,7 @@ def measure(options: argparse.Namespace, made: str) -> int:
         with kept_when_stopped(results, lambda: write_measured(options, results, path)):
             rounds = session.run_rounds()
 
-    print(f"\nMedians of the rounds, and in brackets their spread, {SPREAD}\n\n"
+    print(f"\nMedians, and in brackets their spread, {SPREAD}\n\n"
           f"{report.tables(results)}\n")
     verdicts = judge.judge(results, options.apps or list(APPLICATIONS))
     print(verdict_table(verdicts) + "\n")

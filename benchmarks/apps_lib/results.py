@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures of a run, by round, and the CSV files made of them."""
+"""The figures of a run, by round and turn, and the CSV files made of them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Results(Rounds):
     def write_summary(self, folder: str) -> None:
         with open(os.path.join(folder, "summary.csv"), "w", newline="", encoding="utf-8") as file:
             out = csv.writer(file)
-            out.writerow([*HEAD, "rounds", "median", "min", "max", "spread"]
+            out.writerow([*HEAD, "values", "median", "low", "high", "spread"]
                          + [f"ratio_to_{name}" for name in AGAINST])
             for figure, transport in self._values:
                 s, scale = self.summary(figure, transport), figure.about.scale

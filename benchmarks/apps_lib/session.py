@@ -37,7 +37,8 @@ class Task:
     @property
     def title(self) -> str:
         memory = ", for memory" if self.case.purpose == MEMORY else ""
-        return f"{self.case.title}{memory}: {TRANSPORTS[self.transport].title}"
+        turn = f", turn {self.turn}" if self.turn > 1 else ""
+        return f"{self.case.title}{memory}{turn}: {TRANSPORTS[self.transport].title}"
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class Session(Schedule):
     """What failed once is not run again: it is an error already."""
 
     def __init__(self, runner: Runner, plan: Plan, transports: list[str], results: Results,
-                 rounds: int, seconds: float, turns_most: int = 1):
+                 rounds: int, seconds: float, turns_most: int):
         super().__init__(rounds, seconds)
         self.turns_most = turns_most
         self.runner = runner
@@ -178,9 +179,10 @@ class Session(Schedule):
         return [task for task in tasks if self.is_due(task)]
 
     def _turns(self, case: Case) -> int:
-        """By what its runs took so far."""
-        took = [self.durations.get(Task(case, name), 0.0) for name in self.transports]
-        return turns(case, sum(took), self.turns_most)
+        """By what its last runs took; those that failed have no more."""
+        tasks = [Task(case, name) for name in self.transports]
+        return turns(case, sum(self.durations.get(task, 0.0) for task in tasks
+                               if self.is_due(task)), self.turns_most)
 
     def is_due(self, task: Task) -> bool:
         return (task.case, task.transport) not in self.results.failed

@@ -73,7 +73,7 @@ class Schedule:
         for i, task in enumerate(tasks):
             if not self.is_due(task):
                 continue
-            left = self._expected(tasks[i:])
+            left = self._expected([later for later in tasks[i:] if self.is_due(later)])
             for later in range(round_ + 1, self.rounds + 1):
                 left += self._expected(self.tasks(later))
             eta = f", about {minutes(left)} to go" if round_ > 1 else ""

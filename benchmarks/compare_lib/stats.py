@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Statistics over the rounds of a run, and over the samples of programs that took turns."""
+"""Statistics over the rounds or turns of a run, and over the samples of programs that took turns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Summary:
 
 
 def summarize(values: dict[Any, float]) -> Summary | None:
-    """By round: low and high are the extremes. By (round, sample), of which some are always
+    """By round: low and high are the extremes. By (round, sample or turn), of which some are always
     disturbed: what the lowest and the highest tenth leave. None when there is nothing."""
     if not values:
         return None
@@ -35,7 +35,7 @@ def summarize(values: dict[Any, float]) -> Summary | None:
 
 class Rounds:
     """Values by figure (any key), transport and round, which is a number, or (number, sample) of
-    programs that took turns."""
+    programs that took turns, or (number, turn)."""
 
     def __init__(self):
         self._values: dict[tuple[Any, str], dict[Any, float]] = {}

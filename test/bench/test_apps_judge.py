@@ -123,6 +123,8 @@ class Files(Folder):
                                              "unit", "transport", "round", "turn",
                                              "value")],
                          ["cg", "A", "4", "time", "seconds", "s", "rd", "1", "1", "1"])
+        self.assertEqual(list(self.rows("summary.csv")[0])[7:12],
+                         ["values", "median", "low", "high", "spread"])
         by = {(r["application"], r["quantity"], r["transport"], r["ranks"]): r
               for r in self.rows("summary.csv")}
         self.assertEqual(by["cg", "seconds", "rd", "4"]["ratio_to_rc"], "0.3750")

@@ -206,12 +206,29 @@ class Rounds(Folder):
                          [(1, 1), (2, 1), (2, 2), (2, 3)])
         self.assertEqual([line.split(": ")[-1].split(" ... ")[0] for line in shown.splitlines()],
                          ["RD", "tcp BTL", "tcp BTL", "RD", "RD", "tcp BTL", "tcp BTL", "RD"])
+        self.assertIn("round 2/2 3/6 CG S, 4 ranks, turn 2: RD", shown)
+        results.write_rounds(os.path.join(self.folder, "rounds.csv"))
+        self.assertEqual([(row["round"], row["turn"]) for row in self.rows("rounds.csv")
+                          if (row["quantity"], row["transport"]) == ("seconds", TCP)],
+                         [("1", "1"), ("2", "1"), ("2", "2"), ("2", "3")])
 
     def test_what_failed_has_no_further_turn(self):
-        more = f"echo >>{self.folder}/runs\n[ $(wc -l <{self.folder}/runs) -lt 4 ] || exit 3"
+        """The sixth run is tcp's in the second turn of round 2."""
+        more = f"echo >>{self.folder}/runs\n[ $(wc -l <{self.folder}/runs) -ne 6 ] || exit 3"
         results, shown, case = self.run_session(self.runner(more), turns_most=3)
-        self.assertEqual(set(results.failed), {(case, RD), (case, TCP)})
-        self.assertEqual(shown.count("FAILED"), 2)
+        self.assertEqual(list(results.failed), [(case, TCP)])
+        self.assertEqual(shown.count("FAILED"), 1)
+        self.assertEqual(list(results.rounds_of(figures.Figure("seconds", case), RD)),
+                         [(1, 1), (2, 1), (2, 2), (2, 3)])
+
+    def test_a_failed_transport_does_not_take_the_others_turns(self):
+        case, results = Case("cg", "S", 4), Results()
+        one = session.Session(self.runner(), cases.Plan({case: 2}), [RD, TCP], results, 2, 0, 5)
+        one.durations = {session.Task(case, RD): 1.0, session.Task(case, TCP): 240.0}
+        self.assertEqual(len(one.tasks(2)), 2)
+        results.failed[case, TCP] = "no end after 240 s"
+        self.assertEqual([(task.transport, task.turn) for task in one.tasks(2)],
+                         [(RD, turn) for turn in range(1, 6)])
 
     def test_time_limit(self):
         results, _, case = self.run_session(self.runner("sleep 60", seconds=0.5), rounds=1)
