@@ -20,7 +20,7 @@ FILL = {RD: COLORS[DIWARP], RC: "#ff7f0e", RC_SRQ: "#bcbd22", TCP: COLORS[TCP], 
 MISSING = "-"
 
 HEAD = """set terminal pngcairo size {width},480 font ",11"
-set bmargin 4
+set bmargin 5
 set datafile missing "-"
 set style data histograms
 set style fill solid 0.85 border -1
@@ -45,7 +45,7 @@ def names() -> list[str]:
 
 
 def label(case: Case) -> str:
-    return f'"{APPLICATIONS[case.application].title}\\n{case.class_}, {case.ranks} ranks"'
+    return f'"{APPLICATIONS[case.application].title}\\n{case.class_}\\n{case.ranks} ranks"'
 
 
 def write_data(folder: str, stem: str, rows: list[list[str]]) -> None:

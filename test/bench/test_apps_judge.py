@@ -159,8 +159,8 @@ class Files(Folder):
         self.assertTrue(plots.write_savings(results, self.folder, "x", figures.RUNTIME, "title"))
         with open(os.path.join(self.folder, "x.dat"), encoding="utf-8") as file:
             self.assertEqual(file.read().splitlines(), [
-                '"CG\\nA, 4 ranks" 62.50 50.00 75.00 75.00 75.00 75.00',
-                '"LU\\nA, 4 ranks" 25.00 0.00 50.00 - - -'])
+                '"CG\\nA\\n4 ranks" 62.50 50.00 75.00 75.00 75.00 75.00',
+                '"LU\\nA\\n4 ranks" 25.00 0.00 50.00 - - -'])
         with open(os.path.join(self.folder, "x.gp"), encoding="utf-8") as file:
             self.assertIn('title "against tcp BTL"', file.read())
         self.assertEqual(plots.write_memory(results, self.folder, "smg2000"), "apps-memory-smg2000")
