@@ -291,7 +291,7 @@ def make_hosts(options: argparse.Namespace, launcher: Launcher, stack) -> Hosts 
 def about_text(options: argparse.Namespace, made: str, rounds: int, turns_most: int,
                machine: str) -> str:
     net = f"; two network namespaces, MTU {HOSTS_MTU}" if options.net else ""
-    turns = ", short runs several times in each but the first" if rounds > 1 and turns_most > 1 else ""
+    turns = ", short runs several times in each but the first" * (rounds > 1 and turns_most > 1)
     return (f"{made}: medians of up to {rounds} interleaved round{'s' * (rounds != 1)}{turns} "
             f"({machine}{net})")
 
