@@ -8,7 +8,7 @@
 
 #include "common/rnic/lock.h"
 #include "common/rnic/qp.h"
-#include "common/rnic/rc.h"
+#include "common/rc/rc.h"
 #include "common/wire/rdmap.h"
 
 /* Entries of a ring that has not been needed longer. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How much memory the QPs of a CQ hold, by kind: a walk over all that they own. */
-#include "common/rnic/atomic.h"
-#include "common/rnic/deliver.h"
+#include "common/rd/atomic.h"
+#include "common/rd/deliver.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/rc_listen.h"
-#include "common/rnic/rc_qp.h"
-#include "common/rnic/rdma.h"
-#include "common/rnic/send.h"
-#include "common/rnic/ud.h"
+#include "common/rc/listen.h"
+#include "common/rc/qp.h"
+#include "common/record/rdma.h"
+#include "common/rd/send.h"
+#include "common/ud/ud.h"
 
 static uint64_t list_count(const struct dw_list *head)
 {

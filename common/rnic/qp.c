@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 #include "common/base/pages.h"
-#include "common/rnic/deliver.h"
+#include "common/rd/deliver.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/rdma.h"
-#include "common/rnic/receive.h"
-#include "common/rnic/send.h"
-#include "common/rnic/ud.h"
+#include "common/record/rdma.h"
+#include "common/rd/receive.h"
+#include "common/rd/send.h"
+#include "common/ud/ud.h"
 #include "common/wire/crc32c.h"
 
 /* Between two parts of a search for peers that may rest. */

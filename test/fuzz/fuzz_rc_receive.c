@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rnic/rc_qp.h"
+#include "common/rc/qp.h"
 #include "test/fuzz/input.h"
 #include "test/unit/fake_streams.h"
 
