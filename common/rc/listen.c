@@ -6,9 +6,13 @@
 
 #include "common/llp/explain.h"
 #include "common/llp/interface.h"
+#include "common/rc/close.h"
+#include "common/rc/create.h"
+#include "common/rc/frame.h"
+#include "common/rc/linger.h"
+#include "common/rc/run.h"
+#include "common/rc/send.h"
 #include "common/rnic/lock.h"
-#include "common/rc/listen.h"
-#include "common/rc/qp.h"
 
 /* Callers that have not said who they are yet: the next one takes the place of the oldest, once
  * that had time enough for one that is there. Of 128 ranks that share two cores all may call before
@@ -20,6 +24,22 @@
 #define ACCEPTS_PER_RUN 64
 /* Until a listener without a descriptor for the next call tries again. */
 #define REST_NS (50ull * 1000000)
+
+/* A call: its request is read, then it waits for the application. */
+struct diwarp_connect_request {
+    struct dw_rc_watch watch;
+    struct dw_list link; /* in listener.strangers, then listener.requests */
+    bool proven;         /* it has shown the token */
+    struct diwarp_listener *listener;
+    struct dw_rc *rc;
+    struct dw_stream *stream;
+    uint64_t called_ns;
+    struct dw_timer timer;
+    struct dw_mpa_frame frame;
+    struct dw_mpa_enhanced enhanced;
+    struct dw_rc_hello hello;
+    struct dw_rc_startup startup;
+};
 
 /* ---- calls ---- */
 

@@ -5,46 +5,14 @@
 #include <string.h>
 
 #include "common/base/copy.h"
+#include "common/rc/access.h"
+#include "common/rc/close.h"
+#include "common/rc/send.h"
+#include "common/rc/work.h"
 #include "common/rnic/lock.h"
-#include "common/rc/qp.h"
 
 /* Requests queued lazily that leave at once: so many share a call already. */
 #define LAZY_WORKS 32
-
-void dw_rc_work_free(struct dw_rc_work *work)
-{
-    free(work->own);
-    work->own = NULL;
-}
-
-int dw_rc_wc_opcode(const struct dw_rc_work *work)
-{
-    switch (work->opcode) {
-    case DW_RDMAP_WRITE:
-        return IBV_WC_RDMA_WRITE;
-    case DW_RDMAP_READ_REQUEST:
-        return IBV_WC_RDMA_READ;
-    default:
-        return IBV_WC_SEND;
-    }
-}
-
-int64_t dw_rc_check_sges(struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
-                         struct iovec iov[DW_MAX_SGE])
-{
-    struct dw_region *region;
-    uint64_t total = 0;
-    if (count < 0 || count > DW_MAX_SGE)
-        return -EINVAL;
-    for (int i = 0; i < count; i++) {
-        const struct ibv_sge *sge = &list[i];
-        if (sge->lkey && dw_mr_check(&pd->mrs, sge->lkey, sge->addr, sge->length, access, &region))
-            return -EACCES;
-        iov[i] = (struct iovec){(void *)(uintptr_t)sge->addr, sge->length};
-        total += sge->length;
-    }
-    return total > UINT32_MAX ? -EMSGSIZE : (int64_t)total;
-}
 
 /* ---- posting ---- */
 

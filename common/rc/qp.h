@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The RC queue pair: its state, from the call to the close. */
+/* The RC queue pair: its state from the call to the close, its queues, its stream. */
 #ifndef DW_RC_QP_H
 #define DW_RC_QP_H
 
-#include "common/base/heap.h"
-#include "common/base/list.h"
 #include "common/base/ring.h"
-#include "common/include/diwarp_rc.h"
-#include "common/llp/stream.h"
-#include "common/rnic/qp.h"
 #include "common/rc/rc.h"
-#include "common/rc/receive.h"
-#include "common/rc/send.h"
-#include "common/rc/srq.h"
-#include "common/rc/startup.h"
+#include "common/rnic/qp.h"
+#include "common/wire/ddp.h"
 #include "common/wire/mpa.h"
 #include "common/wire/rdmap.h"
 
@@ -28,6 +21,74 @@ enum dw_rc_state {
     DW_RC_CLOSING, /* sends what is queued, then the end; waits for the other side's */
     DW_RC_CLOSED,
     DW_RC_STATE_COUNT
+};
+
+/* A request. */
+struct dw_rc_work {
+    uint64_t wr_id;
+    uint64_t to;        /* write: sink; read: source */
+    uint32_t stag;      /* the same, or the one to invalidate */
+    uint32_t sink_stag; /* read */
+    uint32_t total;
+    uint8_t opcode; /* enum dw_rdmap_opcode */
+    bool signaled;
+    bool fence; /* not before all reads have ended */
+    uint8_t sge_count;
+    void *own; /* the payload, copied; freed with the work */
+    struct iovec sge[DW_MAX_SGE];
+};
+
+/* An RDMA read of ours whose response is awaited. */
+struct dw_rc_read {
+    uint64_t wr_id;
+    uint32_t stag; /* of this response only */
+    uint32_t total, placed;
+    bool signaled;
+    uint8_t sge_count;
+    struct iovec sge[DW_MAX_SGE];
+};
+
+/* A receive; sge_count > 1: more is a list of its own. */
+struct dw_rc_recv {
+    uint64_t wr_id;
+    union {
+        void *addr;
+        struct iovec *more;
+    };
+    uint32_t bytes; /* in all */
+    uint32_t sge_count;
+};
+
+/* Receives that QPs share. */
+struct diwarp_srq {
+    struct diwarp_pd *pd;
+    uint32_t max_wr;
+    struct dw_ring recvs;
+    struct dw_list waiting; /* QPs that stand still */
+};
+
+/* How far the stream of our messages is. */
+struct dw_rc_cursor {
+    uint32_t work, response; /* how many are done, from the front of their queues */
+    uint32_t offset;         /* in the message that is under way */
+    uint32_t send_msn, read_msn;
+    uint32_t reads; /* requests in these works */
+    struct dw_mpa_stream tx;
+    bool in_response; /* the message that is under way, or goes next, is a response */
+    bool rtr;         /* the first FPDU, empty, that lets the other side send, is due */
+};
+
+/* Part of an FPDU, or what could not be delivered yet; memory of its own. */
+struct dw_rc_held {
+    uint8_t *buf;
+    uint32_t bytes, capacity;
+    uint32_t ulpdu_bytes; /* that begin it, when the QP stands still: to be delivered first */
+};
+
+/* An MPA frame, as far as it has come, or before it is sent. */
+struct dw_rc_startup {
+    uint32_t bytes;
+    uint8_t buf[DW_MPA_FRAME_BYTES + DW_MPA_PRIVATE_MAX_BYTES];
 };
 
 struct diwarp_rc_qp {
@@ -60,7 +121,7 @@ struct diwarp_rc_qp {
 
     struct dw_ring works;
     struct dw_ring responses; /* struct dw_read_request: reads of the other side's */
-    struct dw_ring reads;     /* ours, whose responses are awaited */
+    struct dw_ring reads;     /* struct dw_rc_read */
     struct dw_rc_cursor cursor;
     uint32_t max_ulpdu_bytes;
     uint8_t *tail; /* goes before all else: an FPDU that TCP took in part */
@@ -79,35 +140,29 @@ struct diwarp_rc_qp {
     uint8_t stub_bytes;
 };
 
-/* A new QP without a stream yet. -EINVAL, -ENOMEM. */
-int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
-                    struct diwarp_rc_qp **qp);
-/* Takes the stream. */
-void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream);
-/* The stream was given away. */
-void dw_rc_detach(struct diwarp_rc_qp *qp);
-/* Its stream is closed; its requests vanish. */
-void dw_rc_qp_free(struct diwarp_rc_qp *qp);
 /* Checks the table of states. */
 void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state);
 void dw_rc_set_blocked(struct diwarp_rc_qp *qp, bool blocked);
 /* Watches the stream for what the QP's state wants. */
 void dw_rc_rewatch(struct diwarp_rc_qp *qp);
+/* Takes the stream. */
+void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream);
+/* The stream was given away. */
+void dw_rc_detach(struct diwarp_rc_qp *qp);
+/* Nothing is left to send. */
+bool dw_rc_idle(const struct diwarp_rc_qp *qp);
 /* The stream carries FPDUs from now on; flags of both frames' sides. */
 void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *theirs,
                        uint16_t their_ird);
-/* Closes the stream, flushes all requests and says DIWARP_WC_DISCONNECTED. */
-void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t vendor_err);
-/* The other side has sent its last. */
-void dw_rc_on_end(struct diwarp_rc_qp *qp);
-/* All has been sent that was to be: says so to the other side, where it is time for that. */
-void dw_rc_end_if_idle(struct diwarp_rc_qp *qp);
-/* A close may take so long; no other time limit. */
-void dw_rc_limit_close(struct diwarp_rc_qp *qp, uint64_t now_ns);
 void dw_rc_set_timer(struct diwarp_rc_qp *qp, uint64_t deadline_ns);
 /* A time limit beside the one there may be: a QP that stands still may also be closing. */
 void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t deadline_ns);
+/* A close may take so long; no other time limit. */
+void dw_rc_limit_close(struct diwarp_rc_qp *qp, uint64_t now_ns);
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
                     uint32_t bytes);
+/* Data came: the QP's stream is read without asking, for a while. */
+void dw_rc_heat(struct diwarp_rc_qp *qp);
+void dw_rc_cool(struct diwarp_rc_qp *qp);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RC queue pairs, iWARP (RFC 5040, 5041, 5044, 6581) over streams: what all of a CQ share.
+ * The RC service, iWARP (RFC 5040, 5041, 5044, 6581) over streams: what all its QPs of a CQ share.
  *
- * One message's path: rc_post.c (checks, queue) -> rc_send.c (FPDUs into the stream) ->
- * rc_receive.c (FPDUs out of the stream) -> rc_deliver.c | rc_read.c -> cq.c. Around it:
- * rc_startup.c and rc_listen.c make connections, rc_terminate.c and rc_qp.c end them, rc_run.c asks
- * the streams. Every function of the headers rc*.h runs with the device's lock held, unless it
- * says otherwise.
+ * One message's path: post.c (checks, queue) -> send.c (FPDUs into the stream) -> receive.c (FPDUs
+ * out of the stream) -> deliver.c | read.c -> the CQ. Around it: connect.c and listen.c make
+ * connections, startup.c agrees on them, terminate.c and shutdown.c end them, run.c asks the
+ * streams. Every function of these headers runs with the device's lock held, unless it says
+ * otherwise.
  */
 #ifndef DW_RC_H
 #define DW_RC_H
@@ -15,6 +15,7 @@
 #include "common/base/list.h"
 #include "common/include/diwarp_rc.h"
 #include "common/llp/stream.h"
+#include "common/rnic/cq.h"
 #include "common/rnic/device.h"
 
 /* Received at once, for all QPs of a CQ. */
@@ -23,7 +24,7 @@
 /* QPs whose streams are read without asking first. */
 #define DW_RC_HOT 4
 
-struct dw_rc_train; /* rc_send.c */
+struct dw_rc_train; /* send.c */
 
 /* What a stream's owner begins with. */
 struct dw_rc_watch {
@@ -32,6 +33,7 @@ struct dw_rc_watch {
 
 /* The RC side of a CQ. */
 struct dw_rc {
+    struct dw_runner runner;
     struct diwarp_cq *cq;
     struct diwarp_device *device;
     struct dw_streams *streams;
@@ -41,7 +43,8 @@ struct dw_rc {
     struct dw_list lazy;    /* QPs whose queue leaves with the next poll or flush */
     struct diwarp_rc_qp *hot[DW_RC_HOT];
     unsigned hot_count;
-    unsigned blocked_count; /* QPs that wait until TCP takes more */
+    unsigned connection_count; /* QPs that have a stream */
+    unsigned blocked_count;    /* QPs that wait until TCP takes more */
     unsigned runs_since_wait;
     unsigned turn;           /* which of the ready streams is first */
     unsigned timers_put_off; /* runs, since they were due */
@@ -52,20 +55,20 @@ struct dw_rc {
     uint64_t receive_bytes, send_bytes; /* without the stage and the train */
 };
 
-/* Takes back the completions that were not handed out: a QP's, or a request's. */
-void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
-                  const struct diwarp_connect_request *request);
-
-/* The RC side of a CQ, made at first use. */
-int dw_rc_get(struct diwarp_cq *cq, struct dw_rc **rc);
-void dw_rc_destroy(struct dw_rc *rc);
-/* One run of all QPs; how many receive calls brought something. */
-int dw_rc_run(struct dw_rc *rc, uint64_t now_ns);
-/* Sends what was posted lazily. */
-void dw_rc_flush_lazy(struct dw_rc *rc);
-uint64_t dw_rc_next_deadline_ns(const struct dw_rc *rc);
-/* Data came: the QP's stream is read without asking, for a while. */
-void dw_rc_heat(struct diwarp_rc_qp *qp);
-void dw_rc_cool(struct diwarp_rc_qp *qp);
+/* A listener, and the calls that wait at it. */
+struct diwarp_listener {
+    struct dw_rc_watch watch;
+    struct dw_rc *rc;
+    struct diwarp_pd *pd;
+    struct dw_list link;      /* in rc.listeners */
+    struct dw_list strangers; /* callers that have not shown the token yet, oldest first */
+    struct dw_list requests;  /* those that have: they wait for the application */
+    unsigned stranger_count, request_count;
+    bool resting; /* takes no calls until the timer fires or a caller leaves */
+    struct dw_timer timer;
+    struct dw_stream *stream;
+    uint16_t port;
+    uint64_t token;
+};
 
 #endif

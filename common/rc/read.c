@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RDMA Read: requests of the other side's, which wait for rc_send.c, and responses to ours, which
  * come in the order of our requests. */
+#include "common/rc/read.h"
+
 #include <errno.h>
 
-#include "common/rc/qp.h"
-#include "common/wire/rdmap.h"
-
-static enum dw_rc_verdict fail(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment,
-                               uint16_t cause)
-{
-    return dw_rc_terminate(qp, cause, segment->ulpdu, segment->bytes);
-}
+#include "common/rc/access.h"
 
 enum dw_rc_verdict dw_rc_on_read_request(struct diwarp_rc_qp *qp,
                                          const struct dw_rc_segment *segment)
@@ -18,46 +13,30 @@ enum dw_rc_verdict dw_rc_on_read_request(struct diwarp_rc_qp *qp,
     const struct dw_ddp_header *ddp = &segment->ddp;
     struct dw_read_request request;
     if (ddp->msn != qp->request_msn)
-        return fail(qp, segment, DW_TERM_DDP_MSN);
+        return dw_rc_fail(qp, segment, DW_TERM_DDP_MSN);
     if (ddp->mo)
-        return fail(qp, segment, DW_TERM_DDP_MO);
+        return dw_rc_fail(qp, segment, DW_TERM_DDP_MO);
     /* The queue's buffers are of a request's size, and as many as the IRD says. */
     int rc = dw_read_request_get_stream(&request, segment->ulpdu + segment->head_bytes,
                                         segment->bytes - segment->head_bytes);
     if (rc || !ddp->last)
-        return fail(qp, segment, rc == -EBADMSG ? DW_TERM_RDMAP_UNSPECIFIED : DW_TERM_DDP_TOO_LONG);
+        return dw_rc_fail(qp, segment,
+                          rc == -EBADMSG ? DW_TERM_RDMAP_UNSPECIFIED : DW_TERM_DDP_TOO_LONG);
     if (qp->responses.count == qp->ird)
-        return fail(qp, segment, DW_TERM_DDP_NO_BUFFER);
+        return dw_rc_fail(qp, segment, DW_TERM_DDP_NO_BUFFER);
     uint16_t cause = !request.size ? 0
                                    : dw_rc_check_access(qp, request.source_stag, request.source_to,
                                                         request.size, IBV_ACCESS_REMOTE_READ);
     if (!cause && request.sink_to + request.size < request.sink_to)
         cause = DW_TERM_RDMAP_TO_WRAP;
     if (cause)
-        return fail(qp, segment, cause);
+        return dw_rc_fail(qp, segment, cause);
     struct dw_read_request *kept = dw_ring_push(&qp->responses, sizeof *kept, qp->ird);
     if (!kept)
-        return fail(qp, segment, DW_TERM_RDMAP_CATASTROPHIC);
+        return dw_rc_fail(qp, segment, DW_TERM_RDMAP_CATASTROPHIC);
     *kept = request;
     qp->request_msn++;
     return DW_RC_DONE;
-}
-
-/* Terminate has the request's headers, moved on to what was not sent (RFC 5040 4.8). */
-void dw_rc_fail_response(struct diwarp_rc_qp *qp, uint16_t cause)
-{
-    uint8_t segment[DW_DDP_UNTAGGED_BYTES + DW_READ_REQUEST_STREAM_BYTES];
-    struct dw_read_request left =
-        *(const struct dw_read_request *)dw_ring_at(&qp->responses, sizeof left, 0);
-    const struct dw_ddp_header ddp = {.last = true,
-                                      .opcode = DW_RDMAP_READ_REQUEST,
-                                      .qn = DW_QN_REQUEST,
-                                      .msn = qp->request_msn - qp->responses.count};
-    left.sink_to += qp->cursor.offset;
-    left.source_to += qp->cursor.offset;
-    left.size -= qp->cursor.offset;
-    dw_read_request_put_stream(segment + dw_ddp_put(segment, &ddp), &left);
-    (void)dw_rc_terminate(qp, cause, segment, sizeof segment);
 }
 
 /* The sink's STag is made up for each read and names no region: only this response may use it. */
@@ -67,13 +46,13 @@ enum dw_rc_verdict dw_rc_on_read_response(struct diwarp_rc_qp *qp,
     const struct dw_ddp_header *ddp = &segment->ddp;
     uint32_t payload = segment->bytes - segment->head_bytes;
     if (!qp->reads.count)
-        return fail(qp, segment, DW_TERM_RDMAP_OPCODE);
+        return dw_rc_fail(qp, segment, DW_TERM_RDMAP_OPCODE);
     struct dw_rc_read *read = dw_ring_at(&qp->reads, sizeof *read, 0);
     if (ddp->stag != read->stag)
-        return fail(qp, segment, DW_TERM_DDP_STAG);
+        return dw_rc_fail(qp, segment, DW_TERM_DDP_STAG);
     if (ddp->to != read->placed || payload > read->total - read->placed ||
         ddp->last != (read->placed + payload == read->total))
-        return fail(qp, segment, DW_TERM_DDP_BOUNDS);
+        return dw_rc_fail(qp, segment, DW_TERM_DDP_BOUNDS);
     dw_rc_scatter(read->sge, read->placed, segment->ulpdu + segment->head_bytes, payload);
     read->placed += payload;
     qp->rc->cq->served++;

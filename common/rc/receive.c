@@ -4,13 +4,20 @@
  * the end of a read gets memory of its own, of the FPDU's size, and the next read fills it first:
  * no byte is moved more than once, however TCP cuts the stream.
  */
+#include "common/rc/receive.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/copy.h"
-#include "common/rc/qp.h"
+#include "common/rc/close.h"
+#include "common/rc/deliver.h"
+#include "common/rc/send.h"
+#include "common/rc/shutdown.h"
+#include "common/rc/srq.h"
+#include "common/rc/terminate.h"
 
 /* Read at once while no receive is posted: what cannot be delivered has to be kept. */
 #define SHORT_READ_BYTES (64u << 10)
@@ -19,19 +26,6 @@ struct bytes {
     uint8_t *at;
     size_t count;
 };
-
-static void free_held(struct dw_rc *rc, struct dw_rc_held *held)
-{
-    rc->receive_bytes -= held->capacity;
-    free(held->buf);
-    *held = (struct dw_rc_held){0};
-}
-
-void dw_rc_held_free(struct diwarp_rc_qp *qp)
-{
-    free_held(qp->rc, &qp->held);
-    qp->stub_bytes = 0;
-}
 
 static bool make_held(struct diwarp_rc_qp *qp, size_t capacity)
 {
@@ -163,7 +157,7 @@ static void on_bytes(struct diwarp_rc_qp *qp, size_t count, uint64_t now_ns)
     qp->held = (struct dw_rc_held){0};
     if (parse(qp, (struct bytes){held.buf, held.capacity}, staged, now_ns))
         (void)parse(qp, staged, (struct bytes){0}, now_ns);
-    free_held(rc, &held);
+    dw_rc_held_free(rc, &held);
 }
 
 bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
@@ -212,5 +206,5 @@ void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns)
             dw_rc_rewatch(qp);
         answer(qp);
     }
-    free_held(rc, &held);
+    dw_rc_held_free(rc, &held);
 }

@@ -5,13 +5,18 @@
  * TCP took none of is built anew later, so that only an FPDU which it took in part is ever kept;
  * hence a request is done with its memory as soon as its last FPDU has begun to go.
  */
+#include "common/rc/send.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/copy.h"
-#include "common/rc/qp.h"
+#include "common/rc/access.h"
+#include "common/rc/close.h"
+#include "common/rc/terminate.h"
+#include "common/rc/work.h"
 
 #define TRAIN_FPDUS  64
 #define TRAIN_PIECES 1024 /* UIO_MAXIOV */
@@ -238,7 +243,8 @@ static int build(struct diwarp_rc_qp *qp)
 
 /* ---- sending ---- */
 
-/* The request is done, or its response is awaited. False: no memory for that, it is still in line. */
+/* The request is done, or its response is awaited. False: no memory for that, it is still in line.
+ */
 static bool on_taken(struct diwarp_rc_qp *qp, struct dw_rc_work *work)
 {
     qp->works_done++;
@@ -360,6 +366,23 @@ static int send_tail(struct diwarp_rc_qp *qp)
     return 0;
 }
 
+/* Terminate has the request's headers, moved on to what was not sent (RFC 5040 4.8). */
+static void fail_response(struct diwarp_rc_qp *qp, uint16_t cause)
+{
+    uint8_t segment[DW_DDP_UNTAGGED_BYTES + DW_READ_REQUEST_STREAM_BYTES];
+    struct dw_read_request left =
+        *(const struct dw_read_request *)dw_ring_at(&qp->responses, sizeof left, 0);
+    const struct dw_ddp_header ddp = {.last = true,
+                                      .opcode = DW_RDMAP_READ_REQUEST,
+                                      .qn = DW_QN_REQUEST,
+                                      .msn = qp->request_msn - qp->responses.count};
+    left.sink_to += qp->cursor.offset;
+    left.source_to += qp->cursor.offset;
+    left.size -= qp->cursor.offset;
+    dw_read_request_put_stream(segment + dw_ddp_put(segment, &ddp), &left);
+    (void)dw_rc_terminate(qp, cause, segment, sizeof segment);
+}
+
 /* 1: more may go; 0: all is sent; -EAGAIN: TCP takes no more; another error: it is broken, or the
  * QP is closed. */
 static int send_train(struct diwarp_rc_qp *qp)
@@ -379,7 +402,7 @@ static int send_train(struct diwarp_rc_qp *qp)
             return -EAGAIN;
     }
     if (cause) {
-        dw_rc_fail_response(qp, (uint16_t)cause);
+        fail_response(qp, (uint16_t)cause);
         return -ECONNABORTED;
     }
     return train->count > 0;
@@ -394,11 +417,6 @@ static void drop_reads(struct diwarp_rc_qp *qp)
             return;
         dw_rc_complete(qp, work->wr_id, IBV_WC_RDMA_READ, IBV_WC_WR_FLUSH_ERR, 0);
     }
-}
-
-bool dw_rc_idle(const struct diwarp_rc_qp *qp)
-{
-    return !qp->works.count && !qp->responses.count && !qp->tail && !qp->cursor.rtr;
 }
 
 void dw_rc_flush(struct diwarp_rc_qp *qp)

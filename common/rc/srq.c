@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receives: a QP's own, or shared by many, and the QPs that stand still for want of one. */
+#include "common/rc/srq.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/rc/access.h"
 #include "common/rnic/lock.h"
-#include "common/rc/qp.h"
 
 void dw_rc_recv_free(struct dw_rc_recv *recv)
 {

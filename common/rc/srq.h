@@ -3,27 +3,7 @@
 #ifndef DW_RC_SRQ_H
 #define DW_RC_SRQ_H
 
-#include "common/base/list.h"
-#include "common/base/ring.h"
-#include "common/include/diwarp_rc.h"
-
-/* A receive; sge_count > 1: more is a list of its own. */
-struct dw_rc_recv {
-    uint64_t wr_id;
-    union {
-        void *addr;
-        struct iovec *more;
-    };
-    uint32_t bytes; /* in all */
-    uint32_t sge_count;
-};
-
-struct diwarp_srq {
-    struct diwarp_pd *pd;
-    uint32_t max_wr;
-    struct dw_ring recvs;
-    struct dw_list waiting; /* QPs that stand still */
-};
+#include "common/rc/qp.h"
 
 void dw_rc_recv_free(struct dw_rc_recv *recv);
 /* The next receive of the QP, from where its receives are: false, there is none. */
