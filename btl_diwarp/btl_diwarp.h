@@ -108,7 +108,6 @@ struct mca_btl_diwarp_params {
     int gso; /* enum diwarp_switch */
     int gro;
     int crc;
-    int splice;
     int progress_thread;
     int blocking;
     unsigned ack_delay_us;

@@ -136,7 +136,6 @@ static void set_defaults(void)
         .gro = (int)attr.gro,
         .crc = (int)attr.crc,
         .connected = attr.connected,
-        .splice = DIWARP_AUTO, /* the PML deregisters no memory that a peer is still to get */
         .ack_delay_us = (unsigned)(attr.ack_delay_ns / 1000),
         .rto_min_us = (unsigned)(attr.rto_min_ns / 1000),
         .queue_delay_us = (unsigned)(attr.queue_delay_ns / 1000),
@@ -184,11 +183,6 @@ static const struct switch_param switch_params[] = {
      "Send to the busiest peers, at most 8, through connected sockets, which costs the kernel "
      "less; not used when port_min is set",
      &mca_btl_diwarp_component.params.connected, OPAL_INFO_LVL_5, false},
-    {"splice",
-     "RDMA to ranks of this host: the kernel takes long messages from where they lie and does not "
-     "copy them; auto: what was sent just before, and all while the receiver is the faster of the "
-     "two; only with btl_diwarp_connected, so not when port_min is set",
-     &mca_btl_diwarp_component.params.splice, OPAL_INFO_LVL_5, true},
     {"progress_thread",
      "A helper thread that sends, repeats, acknowledges and places data while the application "
      "makes no MPI calls; on: it also matches messages, which makes Open MPI take its locks; auto: "
@@ -500,7 +494,6 @@ void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr)
     attr->gro = (enum diwarp_switch)params->gro;
     attr->crc = (enum diwarp_switch)params->crc;
     attr->connected = params->connected;
-    attr->splice = (enum diwarp_switch)params->splice;
     attr->ack_delay_ns = params->ack_delay_us * 1000ull;
     attr->rto_min_ns = params->rto_min_us * 1000ull;
     attr->queue_delay_ns = params->queue_delay_us * 1000ull;
