@@ -119,7 +119,6 @@ struct mca_btl_diwarp_params {
     unsigned record_window_bytes;
     unsigned finalize_timeout_ms;
     unsigned blocking_polls;
-    unsigned slice_us;
     int transport;  /* enum mca_btl_diwarp_transport_type */
     int rc_connect; /* enum mca_btl_diwarp_rc_connect */
     unsigned rc_recv_buffers;
@@ -306,13 +305,6 @@ unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module);
 /* Processes were added: counts those on our cores, and tells the core when turns begin. */
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
                                    size_t nprocs);
-/* Asks the kernel, once a few ranks take turns and may sleep, for the time slice that
- * btl_diwarp_slice_us says, for the calling thread; threads that it makes later inherit it. Cheap
- * when repeated. */
-void mca_btl_diwarp_cores_ask_slice(const struct mca_btl_diwarp_module *module);
-/* Gives the calling thread back the slice that it had. */
-void mca_btl_diwarp_cores_return_slice(void);
-
 /* ---- endpoints (btl_diwarp_endpoint.c) ------------------------------------------------------ */
 
 /* A known peer; one per process that was added, so small. */

@@ -390,7 +390,6 @@ void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module)
     free(module->gone);
     module->gone = NULL;
     module->gone_count = 0;
-    mca_btl_diwarp_cores_return_slice();
 }
 
 /*

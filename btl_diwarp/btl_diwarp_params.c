@@ -75,10 +75,6 @@ static const struct uint_param uint_params[] = {
      &mca_btl_diwarp_component.params.record_window_bytes, OPAL_INFO_LVL_5, 4096, UINT_MAX, true},
     {"blocking_polls", "Polls in a row that find nothing before progress sleeps, where it may",
      &mca_btl_diwarp_component.params.blocking_polls, OPAL_INFO_LVL_5, 1, 1000000, false},
-    {"slice_us",
-     "Time slice in microseconds to ask of the kernel where 2 to 4 ranks share each core and may "
-     "sleep in MPI (Linux 6.12 or newer); 0: it stays as it is",
-     &mca_btl_diwarp_component.params.slice_us, OPAL_INFO_LVL_5, 100, 100000, true},
     {"finalize_timeout_ms",
      "Longest wait in MPI_Finalize, in milliseconds, for peers to acknowledge what was sent",
      &mca_btl_diwarp_component.params.finalize_timeout_ms, OPAL_INFO_LVL_6, 0, 600000, false},
@@ -145,7 +141,6 @@ static void set_defaults(void)
         .record_window_bytes = attr.record_window_bytes,
         .finalize_timeout_ms = 500,
         .blocking_polls = 1000,
-        .slice_us = 100,
         .progress_thread = DIWARP_AUTO,
         .blocking = DIWARP_AUTO,
         .transport = MCA_BTL_DIWARP_RD,

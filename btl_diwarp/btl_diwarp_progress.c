@@ -3,7 +3,6 @@
 #define _GNU_SOURCE /* ppoll, sched_getcpu */
 #include "btl_diwarp/btl_diwarp_work.h"
 
-#include "opal/runtime/opal_progress.h"
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
 
@@ -197,12 +196,6 @@ static void block_if_idle(struct mca_btl_diwarp_module *module)
 
     if (0 == module->empty_polls++) {
         module->empty_since_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
-        mca_btl_diwarp_cores_ask_slice(module);
-        /* mpirun knows of its slots, not of cores; MPI_Init may have switched yielding off since.
-         * Beside another job's process, which never waits for us, a yield may cost milliseconds. */
-        if (mca_btl_diwarp_cores_turns(module) > 1) {
-            (void)opal_progress_set_yield_when_idle(true);
-        }
         return;
     }
     if (0 != module->empty_polls % mca_btl_diwarp_component.params.blocking_polls) {

@@ -285,7 +285,7 @@ MPI_TESTS = \
 	test/mpi/pvars \
 	test/mpi/random_traffic \
 	test/mpi/refused \
-	test/mpi/slices \
+	test/mpi/scheduling \
 	test/mpi/spawn \
 	test/mpi/threads \
 	test/mpi/vanish
@@ -340,8 +340,8 @@ test_mpi_descriptors_LDADD = $(MPI_LIBS)
 test_mpi_refused_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_refused_LDADD = $(MPI_LIBS)
 
-test_mpi_slices_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_slices_LDADD = $(MPI_LIBS)
+test_mpi_scheduling_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_scheduling_LDADD = $(MPI_LIBS)
 
 test_mpi_spawn_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_spawn_LDADD = $(MPI_LIBS)
