@@ -51,7 +51,6 @@
     X(waiting_for_room, "requests", "work requests that waited for room in the send queue")    \
     X(failed_accesses, "requests", "puts, gets and atomics that failed: most are refused")     \
     X(helper_yields, "polls", "progress calls that gave the core to the helper amid its work") \
-    X(busy_yields, "polls", "progress calls that gave the core to other ranks though busy")    \
     X(rc_crossed, "connections", "both sides had called: our call gave way to the peer's")
 
 struct mca_btl_diwarp_counters {
@@ -211,10 +210,9 @@ struct mca_btl_diwarp_module {
 
     bool threaded;        /* the program asked for threads */
     struct mca_btl_diwarp_cores cores;
-    bool blocking;        /* progress sleeps when nothing comes, and yields when long busy */
+    bool blocking;           /* progress sleeps when nothing comes */
     unsigned empty_polls;    /* in a row */
     uint64_t empty_since_ns; /* the first of them */
-    uint64_t busy_ns;        /* of polls with completions, none idle between */
     unsigned endpoints;   /* none left: the PML is about to go */
 
     pthread_t helper;

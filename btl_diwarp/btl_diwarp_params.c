@@ -184,9 +184,8 @@ static const struct switch_param switch_params[] = {
      "it does so only in programs that asked for MPI_THREAD_MULTIPLE",
      &mca_btl_diwarp_component.params.progress_thread, OPAL_INFO_LVL_4, true},
     {"blocking",
-     "Sleep in the kernel, for a millisecond at most, while nothing comes, and give shared cores "
-     "away at times while something does; auto: when there are more ranks than cores for them and "
-     "no other BTL or thread needs to be looked after",
+     "Sleep in the kernel, for a millisecond at most, while nothing comes; auto: when there are "
+     "more ranks than cores for them and no other BTL or thread needs to be looked after",
      &mca_btl_diwarp_component.params.blocking, OPAL_INFO_LVL_4, true},
     {"rc_markers", "Ask for MPA markers in what peers send over RC",
      &mca_btl_diwarp_component.params.rc_markers, OPAL_INFO_LVL_6, false},

@@ -277,7 +277,6 @@ MPI_TESTS = \
 	test/mpi/descriptors \
 	test/mpi/failing_call \
 	test/mpi/finalize_race \
-	test/mpi/long_busy \
 	test/mpi/matching \
 	test/mpi/modes \
 	test/mpi/onesided \
@@ -312,9 +311,6 @@ test_mpi_failing_call_LDADD = $(MPI_LIBS)
 
 test_mpi_finalize_race_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_finalize_race_LDADD = $(MPI_LIBS)
-
-test_mpi_long_busy_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_long_busy_LDADD = $(MPI_LIBS)
 
 test_mpi_matching_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_matching_LDADD = $(MPI_LIBS)
