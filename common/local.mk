@@ -55,7 +55,6 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/socket_slab.c \
 	common/llp/socket_slab.h \
 	common/llp/udp_open.c \
-	common/llp/udp_splice.c \
 	common/llp/udp.h \
 	common/rel/delay.h \
 	common/rel/recordwin.h \

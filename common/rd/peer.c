@@ -259,7 +259,6 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
                               (uint32_t)attr->queue_delay_ns);
     dw_recvwin_init(&peer->recvwin, ah->ack);
     ah->records_due_bytes = 0;
-    ah->unsent_most_kib = 0;
     ah->record_round = (struct dw_record_round){0};
     struct dw_list *heads[] = {&peer->flush_link, &peer->pending,  &peer->awaiting,
                                &peer->assemblies, &peer->ack_link, &peer->sinks,

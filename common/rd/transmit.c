@@ -187,20 +187,6 @@ int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, u
                             });
 }
 
-int dw_transmit_spliced(struct dw_peer *peer, const struct iovec *iov, uint32_t bytes)
-{
-    int rc = send_train(peer, &(struct dw_llp_train){
-                                  .to = &peer->ah->addr,
-                                  .iov = iov,
-                                  .iov_count = 3,
-                                  .total_bytes = bytes,
-                                  .segment_bytes = bytes,
-                                  .splice = true,
-                              });
-    peer->qp->cq->served += rc != -EAGAIN;
-    return rc;
-}
-
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
     int rc = dw_transmit_iov(peer, iov, n, segment);

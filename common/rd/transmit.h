@@ -81,9 +81,6 @@ void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
 /* A train of datagrams of `segment` bytes each but the last; as dw_llp_send(). */
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
-/* One datagram to this host, of head, payload and trailer, whose payload stays as it is until it has
- * been received. */
-int dw_transmit_spliced(struct dw_peer *peer, const struct iovec *iov, uint32_t bytes);
 /* A train, without being counted as a service to the peer. */
 int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
 

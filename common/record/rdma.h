@@ -33,9 +33,6 @@ struct dw_sink {
     bool long_datagrams; /* brought by those of DW_LLP_LONG_BYTES and more, but for the last */
 };
 
-/* Of less, the calls to splice it cost more than the copy that they save. */
-#define DW_SPLICE_MIN_BYTES 32768
-
 /* RD record at the source: answers a peer's read, or is our own write. */
 struct dw_source {
     struct dw_list peer_link, ready_link;
@@ -48,7 +45,6 @@ struct dw_source {
     uint64_t wr_id;
     uint32_t turn_bytes; /* sent since it was first of those that are ready */
     bool signaled;
-    bool repeats; /* to this host, and of the same memory as the one before it; not for long ones */
 };
 
 int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,

@@ -22,8 +22,6 @@
 #define FRUITLESS_MAX 8
 /* Asked for at once of a source that is silent: as much as may be sent twice in vain. */
 #define AT_ONCE_BYTES 8192
-/* What is longer has left a core's own cache before it is sent again. */
-#define REPEATS_MAX_BYTES (2u << 20)
 
 /* ---- sink ---- */
 
@@ -279,13 +277,12 @@ void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, u
     dw_transmit_record_control(sink->peer, &status);
 }
 
-/* The source began with less than a datagram of ours, though it may send more. On this host it may
- * have reasons of its own (pages), and no path is narrower than told. */
+/* The source began with less than a datagram of ours, though it may send more. */
 static bool began_short(const struct dw_sink *sink, uint32_t offset, uint32_t length)
 {
     return !offset && sink->record.map.bytes == length && length < sink->record.total &&
-           !sink->late_ns && !sink->peer->ah->loops_back &&
-           length < dw_record_payload_bytes(sink->peer) && dw_grants_are_whole(sink->peer);
+           !sink->late_ns && length < dw_record_payload_bytes(sink->peer) &&
+           dw_grants_are_whole(sink->peer);
 }
 
 void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, uint32_t length,
@@ -343,10 +340,6 @@ struct dw_source *dw_source_create(struct dw_peer *peer, uint32_t id, const uint
     source->peer = peer;
     source->id = id;
     source->addr = addr;
-    if (peer->ah->loops_back && total >= DW_SPLICE_MIN_BYTES) {
-        source->repeats = addr == qp->source_before && total <= REPEATS_MAX_BYTES;
-        qp->source_before = addr;
-    }
     dw_record_source_init(&source->record, total, granted);
     dw_list_init(&source->ready_link);
     source->region = asked;

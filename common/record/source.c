@@ -18,14 +18,6 @@
 #define TURN_BYTES (4u << 20)
 /* From this on a datagram is gathered: one pass over the payload for the CRC, none for a copy. */
 #define GATHER_MIN_BYTES 16384
-/* Of an skb's 17 pieces, head and trailer take up to three: they lie in pages of the socket's, and
- * one of them may be cut in two there. */
-#define SPLICE_PAGES 14
-#define PAGE_BYTES   4096u
-/* Less that waits to be sent says nothing about the sink. */
-#define SINK_WAITS_KIB 256
-/* Records that are counted for that. */
-#define UNSENT_LOOKS 16
 
 /* All of a record is user data. */
 static bool covers_payload(const struct dw_peer *peer)
@@ -69,73 +61,8 @@ static uint32_t build(const struct dw_source *source, uint8_t *buf, struct dw_ra
     return head + length + DW_CRC_BYTES;
 }
 
-/* Of a datagram that the kernel may take from where it lies: as many whole pages as it can hold. */
-static uint32_t splice_max_bytes(const struct dw_source *source)
-{
-    uintptr_t from = (uintptr_t)source->addr + source->record.sent;
-    return SPLICE_PAGES * PAGE_BYTES - (uint32_t)(from % PAGE_BYTES);
-}
-
-/* What may be spliced of the next datagram; 0: too little, or some of the record is sent again, and
- * that is copied. */
-static uint32_t spliceable_bytes(const struct dw_source *source, uint32_t payload_max)
-{
-    uint32_t most = splice_max_bytes(source);
-    const uint32_t left = source->record.granted - source->record.sent;
-    if (!source->peer->ah->loops_back || source->record.again.count)
-        return 0;
-    if (most > payload_max)
-        most = payload_max;
-    if (most > left)
-        most = left;
-    return most < DW_SPLICE_MIN_BYTES ? 0 : most;
-}
-
-static uint32_t unsent_of(const struct dw_source *source)
-{
-    return source->record.granted - source->record.sent;
-}
-
-/* Of what the peer has granted, so much waits to be sent, in this record and the next few. */
-static uint64_t unsent_bytes(const struct dw_source *source)
-{
-    uint64_t bytes = unsent_of(source);
-    unsigned looks = UNSENT_LOOKS;
-    dw_list_foreach (it, &source->peer->qp->ready) {
-        const struct dw_source *other = dw_container(it, struct dw_source, ready_link);
-        if (other != source && other->peer == source->peer)
-            bytes += unsent_of(other);
-        if (!--looks)
-            break;
-    }
-    return bytes;
-}
-
-/* Of what the peer has granted, more than half of the most that ever did waits to be sent: it is
- * faster than we are, and may as well fetch itself what we would copy. */
-static bool sink_waits(const struct dw_source *source)
-{
-    struct diwarp_ah *ah = source->peer->ah;
-    const uint64_t unsent_kib = unsent_bytes(source) >> 10;
-    if (unsent_kib > ah->unsent_most_kib)
-        ah->unsent_most_kib = unsent_kib < UINT16_MAX ? (uint16_t)unsent_kib : UINT16_MAX;
-    return unsent_kib >= SINK_WAITS_KIB && unsent_kib > ah->unsent_most_kib / 2u;
-}
-
-/* What was sent just before lies in a core's own cache: there, too, the sink is better off without
- * the copy. */
-static bool chooses_splice(const struct dw_source *source)
-{
-    const enum diwarp_switch splice = source->peer->qp->splice;
-    if (splice != DIWARP_AUTO)
-        return splice == DIWARP_ON;
-    return source->repeats || sink_waits(source);
-}
-
-/* The one datagram of `range`, its payload left where it is, by this program and, if it is spliced,
- * by the kernel. Once the sink has ended the record, it takes no more of it: whatever still lies in
- * a socket then is not looked at. */
-static int send_gathered(const struct dw_source *source, struct dw_range range, bool splice)
+/* The one datagram of `range`, its payload gathered from where it lies. */
+static int send_gathered(const struct dw_source *source, struct dw_range range)
 {
     struct dw_peer *peer = source->peer;
     uint8_t *buf = peer->qp->stage, trailer[DW_CRC_BYTES];
@@ -150,8 +77,7 @@ static int send_gathered(const struct dw_source *source, struct dw_range range, 
         {.iov_base = (void *)(uintptr_t)from, .iov_len = length},
         {.iov_base = trailer, .iov_len = sizeof trailer},
     };
-    return splice ? dw_transmit_spliced(peer, iov, head + length + DW_CRC_BYTES)
-                  : dw_transmit_train(peer, iov, 3, head + length + DW_CRC_BYTES);
+    return dw_transmit_train(peer, iov, 3, head + length + DW_CRC_BYTES);
 }
 
 /* The bytes of a train, and whether they went out before. */
@@ -197,10 +123,6 @@ static bool send_train(struct dw_source *source, uint64_t now_ns)
     uint32_t total = 0, segment = 0;
     unsigned n = 0;
     bool gathered = false;
-    const uint32_t spliceable = spliceable_bytes(source, payload_max);
-    const bool splice = spliceable && chooses_splice(source);
-    if (splice)
-        payload_max = spliceable;
     /* No datagram of a train but the last may be shorter, none longer than the first. */
     while (n < DW_LLP_TRAIN_DATAGRAMS && total + segment <= DW_LLP_TRAIN_BYTES) {
         struct part *part = &parts[n];
@@ -223,7 +145,7 @@ static bool send_train(struct dw_source *source, uint64_t now_ns)
         return true;
     struct iovec iov = {.iov_base = stage, .iov_len = total};
     dw_peer_on_record(peer, now_ns);
-    int rc = gathered ? send_gathered(source, parts[0].range, splice)
+    int rc = gathered ? send_gathered(source, parts[0].range)
                       : dw_transmit_train(peer, &iov, 1, segment);
     if (rc == -EAGAIN) {
         take_back(source, sent_before, parts, n);

@@ -108,8 +108,6 @@ struct diwarp_qp {
     bool refuses_data;               /* no room for what would have to be handed out */
     uint8_t *stage; /* heads and trains of Write-Record segments; receives that are discarded */
     struct dw_faster_way copy_way; /* the other: past the cache */
-    enum diwarp_switch splice;     /* records to this host are not copied */
-    const uint8_t *source_before;  /* memory of the last record to this host */
 };
 
 /* Sees that what is taken now will be given back. */
