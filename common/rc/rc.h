@@ -17,6 +17,7 @@
 #include "common/llp/stream.h"
 #include "common/rnic/cq.h"
 #include "common/rnic/device.h"
+#include "common/rnic/runner.h"
 
 /* Received at once, for all QPs of a CQ. */
 #define DW_RC_STAGE_BYTES (256u << 10)

@@ -173,8 +173,9 @@ static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis
     return 0;
 }
 
-int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *env,
-                   struct diwarp_device **device, struct diwarp_diagnosis *why)
+int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env *env,
+                     const struct dw_service *const *services, struct diwarp_device **device,
+                     struct diwarp_diagnosis *why)
 {
     struct diwarp_diagnosis ignored;
     if (!why)
@@ -189,6 +190,8 @@ int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *e
         return -ENOMEM;
     }
     new->attr = *attr;
+    new->services = services;
+    dw_list_init(&new->runners);
     if (env)
         new->env = *env;
     if (!new->env.now_ns)
@@ -218,12 +221,6 @@ int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *e
 err_free:
     free(new);
     return rc;
-}
-
-int diwarp_open_device(const struct diwarp_device_attr *attr, struct diwarp_device **device,
-                       struct diwarp_diagnosis *why)
-{
-    return dw_device_open(attr, NULL, device, why);
 }
 
 void diwarp_close_device(struct diwarp_device *device)
