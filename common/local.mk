@@ -77,8 +77,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/deliver.h \
 	common/rnic/device.c \
 	common/rnic/device.h \
-	common/rnic/faster_way.c \
-	common/rnic/faster_way.h \
 	common/rnic/lock.h \
 	common/rnic/memory.c \
 	common/rnic/path.c \

@@ -13,7 +13,7 @@
 #include "common/wire/crc32c.h"
 #include "common/wire/rdmap.h"
 
-/* Of a record: what is smaller is better in the cache in any case. */
+/* Stores to a record of this and more are prefetched where the hardware does not. */
 #define LARGE_MIN_BYTES (512u << 10)
 /* Smaller segments of a Send are hardly part of a longer one. */
 #define SEND_MIN_BYTES 1024
@@ -24,25 +24,11 @@
 #define PREFETCH_AHEAD_BYTES  8192u
 #define CACHE_LINE_BYTES      64
 
-static bool covers_payload(const struct diwarp_qp *qp, const struct dw_llp_header *header)
-{
-    return qp->crc && !(header->flags & DW_LLP_PARTIAL_CRC);
-}
-
-/* The CRC of the datagram, the last `length` bytes before the trailer copied on the way. What it
- * does not cover is just copied: see dw_crc32c_copies_faster(). */
-static bool copy_right(const struct diwarp_qp *qp, const struct dw_llp_header *header,
-                       const uint8_t *buf, uint32_t len, uint8_t *to, uint32_t length,
-                       uint32_t (*copy)(uint32_t, void *, const void *, size_t))
+/* The CRC of the datagram, the last `length` bytes before the trailer copied on the way. */
+static bool copy_right(const uint8_t *buf, uint32_t len, uint8_t *to, uint32_t length)
 {
     const uint32_t head = len - DW_CRC_BYTES - length, trailer = dw_get_be32(buf + head + length);
-    uint32_t crc = qp->crc ? dw_crc32c(0, buf, head) : 0;
-    if (covers_payload(qp, header))
-        return copy(crc, to, buf + head, length) == trailer;
-    if (qp->crc && crc != trailer)
-        return false;
-    (void)copy(0, to, buf + head, length);
-    return true;
+    return dw_crc32c_copy(dw_crc32c(0, buf, head), to, buf + head, length) == trailer;
 }
 
 /* The sink of a segment; NULL: there is none, or it is not wholly beyond all that has come. */
@@ -64,13 +50,12 @@ static struct dw_sink *find_sink(struct dw_peer *peer, const struct dw_segment *
 }
 
 /* What stores to the sink will wait for 8 KiB from now, in whole segments of this length: all of a
- * small segment; past the cache, the one line that it shares with the segment before. */
-static void prefetch_ahead(const struct dw_sink *sink, uint32_t offset, uint32_t length, bool past)
+ * small segment. */
+static void prefetch_ahead(const struct dw_sink *sink, uint32_t offset, uint32_t length)
 {
     const uint32_t left = sink->record.total - offset;
     const uint32_t first = (PREFETCH_AHEAD_BYTES + length - 1) / length * length;
-    const uint32_t last = past ? first + 1 : first + length;
-    const uint32_t end = last < left ? last : left;
+    const uint32_t end = first + length < left ? first + length : left;
     for (uint32_t i = first; i < end; i += CACHE_LINE_BYTES)
         __builtin_prefetch(sink->addr + offset + i, 1);
 }
@@ -84,14 +69,9 @@ static bool place_record(struct dw_peer *peer, const struct dw_llp_header *heade
     if (!sink)
         return false;
     uint32_t length = segment->bytes - DW_WRITE_RECORD_BYTES;
-    bool large = wr.total >= LARGE_MIN_BYTES, past = large && peer->qp->copy_way.other;
-    if (large) {
-        if (past || length < HW_PREFETCH_MIN_BYTES)
-            prefetch_ahead(sink, wr.offset, length, past);
-        peer->qp->copy_way.bytes += length;
-    }
-    if (copy_right(peer->qp, header, buf, len, sink->addr + wr.offset, length,
-                   past ? dw_crc32c_copy_past : dw_crc32c_copy))
+    if (wr.total >= LARGE_MIN_BYTES && length < HW_PREFETCH_MIN_BYTES)
+        prefetch_ahead(sink, wr.offset, length);
+    if (copy_right(buf, len, sink->addr + wr.offset, length))
         dw_receive_record(sink, header, wr.offset, length, now_ns);
     else
         peer->qp->counters.drop_crc++;
@@ -110,7 +90,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_llp_header *header,
     uint8_t *to = dw_deliver_place(peer, segment);
     if (!to)
         return false;
-    if (copy_right(peer->qp, header, buf, len, to, segment->bytes, dw_crc32c_copy)) {
+    if (copy_right(buf, len, to, segment->bytes)) {
         segment->payload = to;
         dw_receive_send(peer, header, segment, len - DW_LLP_HEADER_BYTES - DW_CRC_BYTES, now_ns);
     } else {
@@ -124,8 +104,8 @@ bool dw_place(struct diwarp_qp *qp, const struct dw_llp_header *header, const ui
 {
     struct diwarp_name name = {.job = header->job, .rank = header->rank};
     struct dw_segment segment;
-    if (qp->ud || (header->flags & DW_LLP_INTRO) || !(header->flags & DW_LLP_NO_CRC) != qp->crc ||
-        (!covers_payload(qp, header) && !dw_crc32c_copies_faster()) ||
+    if (qp->ud || (header->flags & DW_LLP_INTRO) || !qp->crc ||
+        (header->flags & (DW_LLP_NO_CRC | DW_LLP_PARTIAL_CRC)) ||
         (header->type != DW_LLP_RECORD && (header->type != DW_LLP_DATA || len < SEND_MIN_BYTES)) ||
         !dw_only_segment(buf, len, DW_LLP_HEADER_BYTES, &segment))
         return false;

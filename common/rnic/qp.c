@@ -222,19 +222,6 @@ static void unmap_buffers(struct diwarp_qp *qp)
     dw_heap_fini(&qp->timers);
 }
 
-/* Past the cache, even where that takes a little longer: what goes through it pushes out what the
- * kernel copies next. */
-#define COPY_PAST_PERCENT 125
-
-static void choose_ways(struct diwarp_qp *qp)
-{
-    const bool rd = qp->attr.type == DIWARP_QPT_RD;
-    qp->copy_way = (struct dw_faster_way){
-        .choose = rd && dw_crc32c_copies_faster(),
-        .most_percent = COPY_PAST_PERCENT,
-    };
-}
-
 int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
                      struct diwarp_qp **qp_out, struct diwarp_diagnosis *why)
 {
@@ -267,7 +254,6 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     if (rc)
         goto err_free;
     size_budgets(qp);
-    choose_ways(qp);
     if (attr->type == DIWARP_QPT_UD && (rc = dw_ud_create(qp)))
         goto err_llp;
     dw_lock(qp->device);

@@ -19,7 +19,6 @@
 #include "common/mem/mr.h"
 #include "common/rnic/cq.h"
 #include "common/rnic/device.h"
-#include "common/rnic/faster_way.h"
 
 #define DW_MAX_SGE 4
 
@@ -107,7 +106,6 @@ struct diwarp_qp {
     bool arena_held;                 /* a completion points to what the last call brought */
     bool refuses_data;               /* no room for what would have to be handed out */
     uint8_t *stage; /* heads and trains of Write-Record segments; receives that are discarded */
-    struct dw_faster_way copy_way; /* the other: past the cache */
 };
 
 /* Sees that what is taken now will be given back. */

@@ -10,7 +10,6 @@
 #include "common/rnic/rdma_grant.h"
 #include "common/rnic/send.h"
 #include "common/rnic/transmit.h"
-#include "common/wire/crc32c.h"
 
 /* Open records that a QP has asked for, of all its peers together; beyond, posts give -ENOMEM. */
 #define RECORDS_MAX UINT16_MAX
@@ -177,7 +176,6 @@ struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total
 /* Out of everything but the table of sinks, where it waits for its release. */
 static void stop(struct dw_sink *sink)
 {
-    dw_crc32c_copy_fence(); /* other threads may use the buffer from now on */
     struct diwarp_qp *qp = sink->peer->qp;
     dw_sink_take_back(sink);
     uint32_t due = dw_record_sink_due_bytes(&sink->record);

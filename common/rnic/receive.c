@@ -4,7 +4,6 @@
  * segments, by opcode; STags last. A failed check is a counted drop, nothing else.
  */
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "common/base/pages.h"
@@ -451,15 +450,6 @@ static void on_slot(struct diwarp_qp *qp, const struct dw_llp_slot *slot, uint64
     } while (at < slot->bytes);
 }
 
-static void on_slot_timed(struct diwarp_qp *qp, const struct dw_llp_slot *slot, uint64_t now_ns)
-{
-    uint64_t began_ns = dw_device_now_ns(qp->device); /* the run's time is of before the call */
-    on_slot(qp, slot, now_ns);
-    /* A CPU keeps a few KiB of stores to itself: until all are done. */
-    atomic_thread_fence(memory_order_seq_cst);
-    dw_faster_way_end(&qp->copy_way, slot->bytes, dw_device_now_ns(qp->device) - began_ns);
-}
-
 /* Room for what completions point to while nobody polls. When it is used up, sequenced datagrams
  * are refused, and come again; probes, acknowledgements and records are still served. */
 _Static_assert(DW_ARENA_BYTES % 4096 == 0 && DW_ARENA_BYTES >= 2 * DW_LLP_SLOT_BYTES,
@@ -540,9 +530,6 @@ bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns)
                 qp->arena_touched = end;
         }
     }
-    if (dw_faster_way_begin(&qp->copy_way, slot.bytes))
-        on_slot_timed(qp, &slot, now_ns);
-    else
-        on_slot(qp, &slot, now_ns);
+    on_slot(qp, &slot, now_ns);
     return true;
 }
