@@ -44,7 +44,7 @@ struct dw_peer {
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
     uint32_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
     struct dw_list assemblies;
-    struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run, or of the next */
+    struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run */
     uint64_t ack_due_ns;
 
     struct dw_list sinks, sources, atomics;
@@ -59,9 +59,6 @@ struct dw_peer {
     bool sent : 1;           /* at least one, since it woke */
     uint8_t asked_again : 3; /* for parts of records: how often, less pairs of probes */
     bool told_full : 1;      /* its last credit from us is none: it is told of room */
-    bool unanswered : 1;     /* data of its has come since new data last left to it */
-    bool ping_pong : 1;      /* the last that was answered so was so right away */
-    bool ack_now : 1;        /* its acknowledgement is not to wait for an answer of ours */
 };
 
 static inline uint32_t dw_silence_clock(uint64_t ns)

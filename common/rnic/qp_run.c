@@ -29,8 +29,6 @@
 #define STARVED_RETRY_NS 1000000
 /* Acknowledgements and grants that wait for a full socket. */
 #define FULL_RETRY_NS 100000
-/* Within a ping-pong nothing takes longer. */
-#define PING_PONG_NS 1000000
 /* Of what comes back for datagrams, in one run: each walks the handles. */
 #define ICMP_PER_RUN 8
 /* Receive calls in one run that may bring nothing but acknowledgements. */
@@ -46,30 +44,15 @@ static void flush_all(struct diwarp_qp *qp, uint64_t now_ns)
     }
 }
 
-/* The application is about to be handed what came, and answered the peer right away the last time:
- * that would acknowledge it, too. */
-static bool may_answer(const struct dw_peer *peer, uint64_t now_ns)
-{
-    return peer->ping_pong && !peer->ack_now && now_ns - peer->asked_ns < PING_PONG_NS &&
-           peer->qp->cq->count && !peer->qp->refuses_data && dw_list_empty(&peer->pending);
-}
-
-static void acknowledge(struct diwarp_qp *qp, uint64_t now_ns)
+static void acknowledge(struct diwarp_qp *qp)
 {
     /* Whatever went out to a peer meanwhile has acknowledged already, and it left the list. One
-     * that is refused, or waits for an answer, is its last again. */
+     * that is refused is its last again. */
     unsigned refusals = 0;
     for (struct dw_list *last = qp->ack.prev, *it = NULL;
          last != &qp->ack && it != last && refusals < DW_REFUSALS_PER_RUN;) {
         it = qp->ack.next;
-        struct dw_peer *peer = dw_container(it, struct dw_peer, ack_link);
-        if (may_answer(peer, now_ns)) {
-            peer->ack_now = true; /* the next run does not wait */
-            dw_list_remove(it);
-            dw_list_append(&qp->ack, it);
-        } else {
-            refusals += !dw_transmit_ack(peer);
-        }
+        refusals += !dw_transmit_ack(dw_container(it, struct dw_peer, ack_link));
     }
 }
 
@@ -128,7 +111,7 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
     flush_all(qp, now_ns);
     dw_rdma_grant(qp, now_ns);
     dw_transmit_records(qp, now_ns);
-    acknowledge(qp, now_ns);
+    acknowledge(qp);
     qp->starved = qp->counters.tx_syscalls == tried;
     /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
     if (drained || now_ns - qp->timers_ran_ns > TIMERS_WAIT_MAX_NS)

@@ -98,33 +98,24 @@ static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_segment *
 
 /* ---- RD datagrams ---- */
 
-/* With the answer of the application, if there is one soon. */
-static void ack_soon(struct dw_peer *peer)
+/* At the end of this run, unless something else goes to the peer before. */
+static void ack_now(struct dw_peer *peer)
 {
     if (!dw_list_linked(&peer->ack_link))
         dw_list_append(&peer->qp->ack, &peer->ack_link);
 }
 
-static void ack_now(struct dw_peer *peer)
-{
-    ack_soon(peer);
-    peer->ack_now = true;
-}
-
 static void owe_ack(struct dw_peer *peer, uint32_t len, uint64_t now_ns)
 {
     struct diwarp_qp *qp = peer->qp;
-    peer->unanswered = true;
     if (!peer->ack_owed_datagrams)
         peer->ack_due_ns = now_ns + qp->device->attr.ack_delay_ns;
     if (peer->ack_owed_datagrams < DW_ACK_OWED_MAX)
         peer->ack_owed_datagrams++;
     peer->ack_owed_bytes += dw_llp_truesize(len);
-    if (dw_recvwin_has_gap(&peer->recvwin))
+    if (dw_recvwin_has_gap(&peer->recvwin) || peer->ack_owed_datagrams >= ACK_EVERY_DATAGRAMS ||
+        peer->ack_owed_bytes >= qp->eager_budget_bytes / 4)
         ack_now(peer);
-    else if (peer->ack_owed_datagrams >= ACK_EVERY_DATAGRAMS ||
-             peer->ack_owed_bytes >= qp->eager_budget_bytes / 4)
-        ack_soon(peer);
     else
         dw_peer_wake(peer, peer->ack_due_ns);
 }

@@ -21,9 +21,6 @@ _Static_assert(sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES < 29 ||
  * not acknowledge for long must not keep all from sending. */
 #define POOL_LEFT_DEN 8
 
-/* What is sent so soon after something was heard is likely an answer. */
-#define ANSWER_NS 20000
-
 /* ---- buffers ---- */
 
 void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room)
@@ -157,7 +154,6 @@ static void on_told(struct dw_peer *peer)
     peer->told_full = peer->qp->refuses_data;
     peer->ack_owed_datagrams = 0;
     peer->ack_owed_bytes = 0;
-    peer->ack_now = false;
     dw_list_remove(&peer->ack_link);
 }
 
@@ -196,12 +192,11 @@ int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n,
 
 /* ---- sequenced datagrams ---- */
 
-static void lead(struct dw_peer *peer, struct dw_datagram *datagram, uint8_t flags, bool answers)
+static void lead(struct dw_peer *peer, struct dw_datagram *datagram, uint8_t flags)
 {
-    /* What fills window or credit holds up the next: its acknowledgement is not to wait; of an
-     * answer, the next answer brings it. */
+    /* What fills window or credit holds up the next: its acknowledgement is not to wait. */
     bool filled = !dw_sendwin_may_send(&peer->sendwin, datagram->tx.truesize_bytes);
-    bool ask = datagram->ack_request || (filled && !answers);
+    bool ask = datagram->ack_request || filled;
     /* The room for an intro was fixed when the datagram was begun. */
     put_lead(peer, datagram->buf, DW_LLP_DATA, (uint8_t)(flags | (ask ? DW_LLP_ACK_REQUEST : 0)),
              datagram->tx.psn, datagram->intro);
@@ -228,11 +223,7 @@ void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, bool 
 {
     datagram->tx.truesize_bytes = dw_llp_truesize(datagram->bytes + DW_CRC_BYTES);
     dw_sendwin_on_send(&peer->sendwin, &datagram->tx, now_ns);
-    const bool answers = peer->unanswered && now_ns - peer->heard_ns < ANSWER_NS;
-    if (peer->unanswered)
-        peer->ping_pong = answers;
-    peer->unanswered = false;
-    lead(peer, datagram, partial_crc ? DW_LLP_PARTIAL_CRC : 0, answers);
+    lead(peer, datagram, partial_crc ? DW_LLP_PARTIAL_CRC : 0);
 }
 
 void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
@@ -251,7 +242,7 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
         if (!datagram->tx.lost)
             continue;
         dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
-        lead(peer, datagram, 0, false);
+        lead(peer, datagram, 0);
         peer->qp->counters.tx_resent_datagrams++;
         dw_peer_on_asked(peer, now_ns);
         send_finished(peer, datagram);
