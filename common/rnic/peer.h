@@ -13,7 +13,6 @@
 
 #define DW_ACK_OWED_MAX    31u
 #define DW_SINKS_ASIDE_MAX ((1u << 14) - 1)
-#define DW_SOON_POSTS_MAX  3u
 
 /* Silence is counted in units of 8 ms: 32 bits of them are longer than any time-out. */
 #define DW_SILENCE_CLOCK_SHIFT 23
@@ -25,7 +24,6 @@ struct dw_peer {
 
     uint16_t epoch;            /* of its last datagram: counts active senders */
     uint16_t sinks_aside : 14; /* up to DW_SINKS_ASIDE_MAX */
-    uint16_t soon_posts : 2;   /* in a row, soon after the one before; up to DW_SOON_POSTS_MAX */
     struct dw_sendwin sendwin;
     struct dw_datagram *open; /* being filled */
     uint64_t appended_ns;     /* last, to it or to one before, or the end of that one's send call */

@@ -19,9 +19,6 @@
 
 /* Messages to a peer that are posted no further apart are a burst. */
 #define BURST_NS 2000
-/* The same on shared cores, from the fifth on. There a message rarely finds its peer on its core,
- * and a call for each takes time from all ranks; but who posts only a few may compute then. */
-#define BURST_SHARED_NS 20000
 
 /* ---- works ---- */
 
@@ -179,14 +176,7 @@ static void before_append(struct dw_peer *peer, uint64_t now_ns)
 {
     const struct dw_sendwin *win = &peer->sendwin;
     /* Signed: the time of a run may be before the end of its last send call. */
-    const int64_t pause_ns = (int64_t)(now_ns - peer->appended_ns);
-    const bool soon = pause_ns < BURST_SHARED_NS;
-    bool burst = pause_ns < BURST_NS || (soon && peer->soon_posts == DW_SOON_POSTS_MAX &&
-                                         peer->qp->device->attr.shared_cores);
-    if (!soon)
-        peer->soon_posts = 0;
-    else if (peer->soon_posts < DW_SOON_POSTS_MAX)
-        peer->soon_posts++;
+    const bool burst = (int64_t)(now_ns - peer->appended_ns) < BURST_NS;
     peer->appended_ns = now_ns;
     peer->qp->transmitted = false;
     peer->at_once = !win->count || (!burst && !dw_sendwin_is_filling(win));
