@@ -110,8 +110,7 @@ struct diwarp_device_attr {
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */
     uint32_t record_window_bytes;   /* most bytes of records under way to us; 0: 1 MiB, or 4 MiB with
                                      * shared_cores; never more than SO_RCVBUF takes */
-    bool shared_cores;              /* this process and others take turns on its cores: Sends that
-                                     * are posted in a row wait longer for company */
+    bool shared_cores;              /* this process and others take turns on its cores */
 };
 
 struct diwarp_device;
