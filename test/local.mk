@@ -200,6 +200,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_rest \
 	test/sim/test_sim_room \
 	test/sim/test_sim_sends \
+	test/sim/test_sim_shares \
 	test/sim/test_sim_ud
 test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
@@ -213,6 +214,7 @@ test_sim_test_sim_refusals_SOURCES = $(SIM_SOURCES) test/sim/test_sim_refusals.c
 test_sim_test_sim_rest_SOURCES = $(SIM_SOURCES) test/sim/test_sim_rest.c
 test_sim_test_sim_room_SOURCES = $(SIM_SOURCES) test/sim/test_sim_room.c
 test_sim_test_sim_sends_SOURCES = $(SIM_SOURCES) test/sim/test_sim_sends.c
+test_sim_test_sim_shares_SOURCES = $(SIM_SOURCES) test/sim/test_sim_shares.c
 test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
 check_PROGRAMS += $(RNIC_TESTS)
 TESTS += $(RNIC_TESTS)
@@ -272,6 +274,7 @@ component-fault/help-mpi-btl-diwarp.txt: $(BTL_HELP)
 MPI_TESTS = \
 	test/mpi/collectives \
 	test/mpi/async_progress \
+	test/mpi/busy_rank \
 	test/mpi/compute_gap \
 	test/mpi/crossing \
 	test/mpi/datatypes \
@@ -297,6 +300,9 @@ test_mpi_collectives_LDADD = $(MPI_LIBS)
 
 test_mpi_async_progress_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_async_progress_LDADD = $(MPI_LIBS)
+test_mpi_busy_rank_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_busy_rank_LDADD = $(MPI_LIBS)
+
 test_mpi_compute_gap_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_compute_gap_LDADD = $(MPI_LIBS)
 

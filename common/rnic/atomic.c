@@ -20,9 +20,6 @@ int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_
     if ((wr->num_sge && (wr->num_sge != 1 || total != sizeof(uint64_t))) ||
         wr->wr.atomic.remote_addr % sizeof(uint64_t))
         return -EINVAL;
-    /* The request is soon acknowledged; its answer may wait at the peer, which has to keep it. */
-    if (qp->atomics.count >= qp->attr.max_send_wr)
-        return -ENOMEM;
     struct dw_atomic *atomic = malloc(sizeof *atomic);
     if (!atomic)
         return -ENOMEM;
@@ -51,6 +48,7 @@ int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_
         return -ENOMEM;
     }
     dw_list_append(&peer->atomics, &atomic->link);
+    peer->queued++;
     atomic->peer = peer;
     int rc = dw_send_request(peer, DW_RDMAP_ATOMIC_REQUEST, DW_QN_REQUEST, 0, payload,
                              sizeof payload, now_ns);
@@ -68,6 +66,7 @@ void dw_atomic_end(struct diwarp_qp *qp, struct dw_atomic *atomic, enum ibv_wc_s
 {
     dw_map_remove(&qp->atomics, dw_record_key(atomic->peer, atomic->id));
     dw_list_remove(&atomic->link);
+    atomic->peer->queued--;
     dw_cq_complete(qp, atomic->wr_id, atomic->signaled, atomic->opcode, status, sizeof(uint64_t));
     free(atomic);
 }

@@ -154,10 +154,9 @@ static int run(struct diwarp_cq *cq)
             dw_qp_recycle(dw_container(it, struct diwarp_qp, cq_link));
     dw_list_foreach (it, &cq->qps) {
         struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
-        uint64_t sent = qp->counters.tx_datagrams;
         received += dw_qp_progress(qp, now_ns);
         /* What a full socket or pool holds up does not go sooner for being tried again. */
-        more |= dw_qp_has_more(qp) && qp->counters.tx_datagrams != sent;
+        more |= dw_qp_has_more(qp) && qp->run_sent;
     }
     if (cq->rc)
         received += dw_rc_run(cq->rc, now_ns);

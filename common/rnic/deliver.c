@@ -13,8 +13,9 @@
 #include "common/rnic/receive.h"
 
 /* Messages being put together at a time, over all peers, and what has come of them. At the bound
- * their datagrams are refused, and come again. What begins out of turn may have to wait for what
- * was before it, so it takes half at most, lest all wait for room. What has begun goes on in turn
+ * their datagrams are refused, and come again. To a peer half of its own counts again: it has two
+ * thirds at most, two have two fifths each, and the next finds room. What begins out of turn may
+ * have to wait for what was before it, so it takes half at most, lest all wait for room. What has begun goes on in turn
  * up to twice the bound, for all else of its peer waits for it; beyond, one message at a time does,
  * whatever its length, until it is whole. While some that are whole have not been taken, these have
  * part in the bound, and nothing is received beyond it. With the send pool (1.5 MiB unless asked
@@ -83,6 +84,18 @@ static bool half_full(const struct diwarp_qp *qp)
            qp->assembly_bytes >= ASSEMBLIES_MAX_BYTES / 2;
 }
 
+/* How many there are of a peer, and what has come of them. */
+static unsigned count_of(const struct dw_peer *peer, uint64_t *bytes)
+{
+    unsigned count = 0;
+    *bytes = 0;
+    dw_list_foreach (it, &peer->assemblies) {
+        *bytes += dw_container(it, struct dw_assembly, link)->map.bytes;
+        count++;
+    }
+    return count;
+}
+
 /* For the next segment of one that is begun, or of a new one (NULL). */
 static bool has_room(const struct dw_peer *peer, uint32_t msn, const struct dw_assembly *assembly,
                      bool in_order)
@@ -93,10 +106,13 @@ static bool has_room(const struct dw_peer *peer, uint32_t msn, const struct dw_a
     if (assembly && in_order)
         return qp->assembly_bytes < 2 * ASSEMBLIES_MAX_BYTES || !qp->oversize ||
                qp->oversize == assembly;
-    unsigned share = assembly || in_order ? 1 : 2;
-    if (!assembly && qp->assembly_count >= ASSEMBLIES_MAX / share)
+    const unsigned share = assembly || in_order ? 1 : 2;
+    uint64_t own_bytes;
+    const unsigned count = qp->assembly_count + count_of(peer, &own_bytes) / 2;
+    if (!assembly && count >= ASSEMBLIES_MAX / share)
         return false;
-    return qp->assembly_bytes < ASSEMBLIES_MAX_BYTES / share || (in_order && !qp->oversize);
+    return qp->assembly_bytes + own_bytes / 2 < ASSEMBLIES_MAX_BYTES / share ||
+           (in_order && !qp->oversize);
 }
 
 /* Without memory for another, one message that is in turn can still be received at a time; while
@@ -161,6 +177,8 @@ uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment
     if (!assembly || (ddp->last && !ddp->mo) || !fits(peer, segment))
         return NULL;
     uint32_t end = ddp->mo + segment->bytes;
+    if (!dw_segment_agrees(segment, end, &assembly->map, assembly->total))
+        return NULL;
     if (dw_ranges_missing(&assembly->map, ddp->mo, end, &hole, 1) != 1 || hole.start != ddp->mo ||
         hole.end != end)
         return NULL;
@@ -175,12 +193,13 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, boo
         complete(peer, ddp, segment->payload, segment->bytes);
         return true;
     }
-    if (!fits(peer, segment)) {
+    struct dw_assembly *assembly = find(peer, ddp->msn);
+    const uint32_t end = ddp->mo + segment->bytes;
+    if (!fits(peer, segment) ||
+        (assembly && !dw_segment_agrees(segment, end, &assembly->map, assembly->total))) {
         qp->counters.drop_header++;
         return true;
     }
-    uint32_t end = ddp->mo + segment->bytes;
-    struct dw_assembly *assembly = find(peer, ddp->msn);
     if (!has_room(peer, ddp->msn, assembly, in_order))
         return false;
     if (!assembly)

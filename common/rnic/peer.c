@@ -266,7 +266,7 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
                                &peer->sources,    &peer->atomics};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
-    qp->counters.peers_active++;
+    qp->counters.peers_active = ++qp->peer_count;
     dw_qp_trim_later(qp, peer->heard_ns);
     return ah->peer = peer;
 }
@@ -279,7 +279,8 @@ static bool may_rest(const struct dw_peer *peer, uint64_t now_ns)
     if (now_ns < last_ns + peer->qp->device->env.rest_ns)
         return false;
     bool holds = dw_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
-                 dw_list_linked(&peer->ack_link) || dw_list_linked(&peer->flush_link);
+                 dw_list_linked(&peer->ack_link) || dw_list_linked(&peer->flush_link) ||
+                 peer->held;
     return !holds && (peer->ah->gone || (!dw_recvwin_has_gap(&peer->recvwin) &&
                                          !peer->ack_owed_datagrams && !peer->told_full));
 }
@@ -297,7 +298,7 @@ static void release(struct dw_peer *peer)
     ah->ssthresh_datagrams = peer->sendwin.ssthresh_datagrams & ((1u << DW_CWND_BITS) - 1);
     ah->peer = NULL;
     dw_heap_unreserve(&qp->timers);
-    qp->counters.peers_active--;
+    qp->counters.peers_active = --qp->peer_count;
     free(peer);
 }
 
@@ -310,7 +311,7 @@ bool dw_peer_rest_some(struct diwarp_qp *qp, uint64_t now_ns, bool *more)
             qp->trimmed = true;
         }
     }
-    *more = qp->counters.peers_active > 0;
+    *more = qp->peer_count > 0;
     if (qp->trim_slot < qp->ahs.capacity)
         return false;
     qp->trim_slot = 0;
@@ -326,7 +327,7 @@ static void drop_works(struct dw_peer *peer, struct dw_list *list, bool tell)
         dw_list_remove(it);
         if (tell && !work->own_message)
             dw_cq_complete(peer->qp, work->wr_id, true, work->opcode, IBV_WC_RETRY_EXC_ERR, 0);
-        dw_work_put(peer->qp, work);
+        dw_work_put(peer, work);
     }
 }
 
@@ -348,6 +349,7 @@ static void clear(struct dw_peer *peer, bool tell)
 {
     dw_list_remove(&peer->flush_link);
     dw_list_remove(&peer->ack_link);
+    dw_transmit_forget_held(peer);
     drop_datagrams(peer);
     drop_works(peer, &peer->pending, tell);
     drop_works(peer, &peer->awaiting, tell);

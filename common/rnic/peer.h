@@ -12,6 +12,8 @@
 #include "common/rnic/qp.h"
 
 #define DW_ACK_OWED_MAX    31u
+/* Requests to a peer at a time, whatever attr.max_send_wr says. */
+#define DW_QUEUED_MAX      UINT16_MAX
 #define DW_SINKS_ASIDE_MAX ((1u << 14) - 1)
 #define DW_SOON_POSTS_MAX  3u
 
@@ -28,7 +30,6 @@ struct dw_peer {
     uint16_t soon_posts : 2;   /* in a row, soon after the one before; up to DW_SOON_POSTS_MAX */
     struct dw_sendwin sendwin;
     struct dw_datagram *open; /* being filled */
-    uint64_t appended_ns;     /* last, to it or to one before, or the end of that one's send call */
     struct dw_list flush_link; /* in qp.flush: open, pending or lost datagrams to look at */
     struct dw_list pending;    /* works not wholly copied */
     struct dw_list awaiting;   /* works that end with their acknowledgement */
@@ -42,7 +43,13 @@ struct dw_peer {
     uint8_t unreachables : 3; /* ICMP unreachable since it was heard last */
     bool at_once : 1;         /* what is appended now, or was last, is not to wait for others */
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
-    uint32_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
+    /* Low bits of the time of the last append, to it or to one before, or of the end of that one's
+     * send call. */
+    uint32_t appended_ns;
+    uint64_t answers : 18;    /* ABORTs, COMPLETEs and atomic responses in pending */
+    uint64_t queued : 16;     /* requests that were posted and have not ended */
+    uint64_t asked : 17;      /* records that it has asked us for */
+    uint64_t held : 7;        /* in qp.held_control */
     struct dw_list assemblies;
     struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run, or of the next */
     uint64_t ack_due_ns;

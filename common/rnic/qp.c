@@ -257,6 +257,8 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     qp->device = pd->device;
     qp->cq = attr->cq;
     qp->attr = *attr;
+    if (qp->attr.max_send_wr > DW_QUEUED_MAX)
+        qp->attr.max_send_wr = DW_QUEUED_MAX;
     qp->crc = qp->device->attr.crc != DIWARP_OFF;
     qp->next_id = qp->device->env.first_serial;
     init_lists(qp);

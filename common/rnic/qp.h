@@ -44,18 +44,18 @@ struct diwarp_qp {
     struct dw_map ahs; /* RD: by name; UD: by address, each being its own */
     uint64_t token;
     uint32_t incarnation;
-    uint32_t queued_works; /* against attr.max_send_wr */
     bool crc;
     bool draining;    /* Sends that come are acknowledged, not delivered */
     bool transmitted; /* something, since the last append */
-    bool starved;     /* the last run sent nothing, and nothing was posted or freed since: what is
+    bool run_tried, run_sent; /* the last run: gave the LLP something; that was taken */
+    bool starved;     /* the last run tried nothing, and nothing was posted or freed since: what is
                        * in `flush` waits for a buffer */
 
     struct dw_ud *ud; /* UD only; all below but where it receives, stage and timers: RD only */
 
     struct dw_list flush, ack, held_control; /* held: while the socket is full */
-    unsigned held_count;
     uint32_t next_peer_index;
+    uint32_t peer_count; /* awake */
     uint16_t epoch;
     uint32_t epoch_senders, senders; /* senders: of the last whole epoch */
     uint64_t epoch_end_ns;
@@ -63,7 +63,7 @@ struct diwarp_qp {
     struct dw_slab datagrams;
     struct dw_list free_works;
     unsigned free_work_count;
-    uint32_t work_most;                              /* of queued_works since the last trim */
+    uint32_t work_count, work_most; /* that are not free; since the last trim */
     struct dw_list free_assemblies, done_assemblies; /* done: until the next run */
     unsigned assembly_count, assembly_most;          /* being put together; since the last trim */
     unsigned free_assembly_count;
@@ -76,7 +76,6 @@ struct diwarp_qp {
     struct dw_list want, ready;
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
     uint32_t next_id;
-    uint64_t own_records, asked_records; /* open: by our reads and writes, by peers' */
     uint32_t grant_budget_bytes;      /* of any datagrams */
     uint32_t grant_budget_long_bytes; /* of DW_LLP_LONG_BYTES and more, which leave more room */
     /* Two datagrams of a record are to be under way to us, one sent while one is received, if our
@@ -89,6 +88,7 @@ struct diwarp_qp {
     uint64_t granted_long_bytes; /* of these, in long datagrams */
     uint32_t eager_budget_bytes;
     uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
+    uint64_t reserved_ns;
 
     struct dw_heap timers;
     uint64_t ran_ns, timers_ran_ns;

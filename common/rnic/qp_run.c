@@ -115,7 +115,7 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
     if (now_ns - qp->ran_ns > TIMERS_WAIT_MAX_NS)
         on_absence(qp, now_ns - qp->ran_ns, now_ns);
     qp->ran_ns = now_ns;
-    const uint64_t tried = qp->counters.tx_syscalls;
+    qp->run_tried = qp->run_sent = false;
     int received = 0;
     bool drained = false;
     while (received < RECEIVES_PER_RUN && !(received && qp->cq->count)) {
@@ -129,7 +129,7 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
     dw_rdma_grant(qp, now_ns);
     dw_transmit_records(qp, now_ns);
     acknowledge(qp, now_ns);
-    qp->starved = qp->counters.tx_syscalls == tried;
+    qp->starved = !qp->run_tried;
     /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
     if (drained || now_ns - qp->timers_ran_ns > TIMERS_WAIT_MAX_NS)
         run_timers(qp, now_ns);
@@ -140,7 +140,7 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
 bool dw_qp_has_more(const struct diwarp_qp *qp)
 {
     return !dw_list_empty(&qp->flush) || !dw_list_empty(&qp->ready) || !dw_list_empty(&qp->ack) ||
-           qp->held_count || dw_rdma_may_grant(qp);
+           !dw_list_empty(&qp->held_control) || dw_rdma_may_grant(qp);
 }
 
 uint64_t dw_qp_next_deadline_ns(const struct diwarp_qp *qp)
@@ -202,7 +202,7 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
             heard_ns = now_ns;
             continue;
         }
-        if (!owes_any(qp) && dw_list_empty(&qp->ack) && !qp->held_count &&
+        if (!owes_any(qp) && dw_list_empty(&qp->ack) && dw_list_empty(&qp->held_control) &&
             (fd.fd < 0 || now_ns - heard_ns >= LINGER_NS))
             break;
         dw_unlock(qp->device);

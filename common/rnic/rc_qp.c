@@ -140,13 +140,13 @@ void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream)
 {
     qp->stream = stream;
     stream->owner = &qp->watch;
-    qp->rc->counters.rc_connections++;
+    qp->rc->counters.rc_connections = ++qp->rc->connection_count;
 }
 
 void dw_rc_detach(struct diwarp_rc_qp *qp)
 {
     qp->stream = NULL;
-    qp->rc->counters.rc_connections--;
+    qp->rc->counters.rc_connections = --qp->rc->connection_count;
 }
 
 void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *theirs,

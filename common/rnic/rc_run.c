@@ -114,7 +114,7 @@ static int read_hot(struct dw_rc *rc, uint64_t now_ns)
         else
             qp->idle_runs++;
         if (i < rc->hot_count && rc->hot[i] == qp && qp->idle_runs > COOL_READS &&
-            rc->counters.rc_connections > rc->hot_count)
+            rc->connection_count > rc->hot_count)
             dw_rc_cool(qp);
     }
     return received;
@@ -133,7 +133,7 @@ static unsigned wait_every(const struct dw_rc *rc, bool polled, int received)
         return 1;
     if (received)
         return WAIT_EVERY_BUSY;
-    return rc->counters.rc_connections > rc->hot_count ? WAIT_EVERY_IDLE : WAIT_EVERY_ALONE;
+    return rc->connection_count > rc->hot_count ? WAIT_EVERY_IDLE : WAIT_EVERY_ALONE;
 }
 
 /* At least one has its turn, whatever the hot ones brought, while `polled`. *all: each did. */
@@ -141,7 +141,7 @@ static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool polled, bool *all
 {
     struct dw_stream_event events[EVENTS_PER_RUN];
     unsigned n = rc->streams->ops->wait(rc->streams, events, EVENTS_PER_RUN), served = 0;
-    uint64_t before = rc->counters.rc_rx_syscalls;
+    uint64_t before = rc->receives;
     rc->counters.rc_rx_empty_syscalls += !n;
     rc->turn++;
     for (; served < n && (!enough(rc) || (polled && !served)); served++) {
@@ -150,7 +150,7 @@ static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool polled, bool *all
         watch->ready(watch, event->what, now_ns);
     }
     *all = n < EVENTS_PER_RUN && !rc->streams->deaf && served == n;
-    return (int)(rc->counters.rc_rx_syscalls - before);
+    return (int)(rc->receives - before);
 }
 
 static void resume(struct dw_rc *rc, uint64_t now_ns)

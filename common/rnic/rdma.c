@@ -71,7 +71,7 @@ static int post_small_write(struct dw_peer *peer, const struct ibv_send_wr *wr,
                             const struct iovec *iov, uint32_t total, uint64_t now_ns)
 {
     struct diwarp_qp *qp = peer->qp;
-    struct dw_work *work = dw_work_get(qp);
+    struct dw_work *work = dw_work_get(peer);
     if (!work)
         return -ENOMEM;
     work->wr_id = wr->wr_id;

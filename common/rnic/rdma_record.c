@@ -12,11 +12,9 @@
 #include "common/rnic/transmit.h"
 #include "common/wire/crc32c.h"
 
-/* Open records that a QP has asked for, of all its peers together; beyond, posts give -ENOMEM. */
-#define RECORDS_MAX UINT16_MAX
-/* That peers have asked us for, for each that is awake; beyond, requests are refused. Some of an
- * honest one's have ended there and not yet here. */
-#define ASKED_RECORDS_MAX (2ull * RECORDS_MAX)
+/* Open records that a peer has asked us for; beyond, its requests are refused. Some of an honest
+ * peer's have ended there and not yet here. */
+#define ASKED_MAX (2u * DW_QUEUED_MAX)
 /* Time-outs in a row, of a source that is heard and sends nothing of what was granted; it is set
  * aside then, as one that is silent. */
 #define FRUITLESS_MAX 8
@@ -132,22 +130,37 @@ void dw_rdma_on_probe_reply(struct dw_peer *peer, uint64_t sent_ns, uint64_t now
     }
 }
 
-static uint64_t *record_count(struct diwarp_qp *qp, bool asked)
+/* Before the post of our own is looked at, its peer's queue is. */
+static bool has_room(const struct dw_peer *peer, bool asked)
 {
-    return asked ? &qp->asked_records : &qp->own_records;
+    return !asked || peer->asked < ASKED_MAX;
 }
 
-static bool has_room(struct diwarp_qp *qp, bool asked)
+static void count(struct dw_peer *peer, struct dw_region *asked)
 {
-    uint64_t most = asked ? ASKED_RECORDS_MAX * qp->counters.peers_active : RECORDS_MAX;
-    return *record_count(qp, asked) < most;
+    if (asked) {
+        peer->asked++;
+        asked->records++;
+    } else {
+        peer->queued++;
+    }
+}
+
+static void uncount(struct dw_peer *peer, struct dw_region *asked)
+{
+    if (asked) {
+        peer->asked--;
+        asked->records--;
+    } else {
+        peer->queued--;
+    }
 }
 
 struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total,
                                struct dw_region *asked, uint64_t now_ns)
 {
     struct diwarp_qp *qp = peer->qp;
-    struct dw_sink *sink = has_room(qp, asked) ? calloc(1, sizeof *sink) : NULL;
+    struct dw_sink *sink = has_room(peer, asked) ? calloc(1, sizeof *sink) : NULL;
     if (!sink)
         return NULL;
     if (dw_heap_reserve(&qp->timers)) {
@@ -167,9 +180,7 @@ struct dw_sink *dw_sink_create(struct dw_peer *peer, uint32_t id, uint32_t total
     dw_record_sink_init(&sink->record, total, DW_REORDER_DATAGRAMS * peer->ah->datagram_max_bytes,
                         now_ns);
     sink->region = asked;
-    if (asked)
-        asked->records++;
-    ++*record_count(qp, asked);
+    count(peer, asked);
     dw_list_append(&peer->sinks, &sink->peer_link);
     dw_list_append(&qp->want, &sink->want_link);
     dw_peer_on_record(peer, now_ns);
@@ -198,9 +209,7 @@ void dw_sink_destroy(struct dw_sink *sink)
     dw_heap_unreserve(&sink->peer->qp->timers);
     dw_map_remove(&sink->peer->qp->sinks, dw_record_key(sink->peer, sink->id));
     dw_list_remove(&sink->peer_link);
-    --*record_count(sink->peer->qp, sink->region);
-    if (sink->region)
-        sink->region->records--;
+    uncount(sink->peer, sink->region);
     dw_record_sink_fini(&sink->record);
     free(sink);
 }
@@ -333,7 +342,7 @@ struct dw_source *dw_source_create(struct dw_peer *peer, uint32_t id, const uint
                                    uint32_t total, uint32_t granted, struct dw_region *asked)
 {
     struct diwarp_qp *qp = peer->qp;
-    struct dw_source *source = has_room(qp, asked) ? calloc(1, sizeof *source) : NULL;
+    struct dw_source *source = has_room(peer, asked) ? calloc(1, sizeof *source) : NULL;
     if (!source)
         return NULL;
     if (dw_map_put(&qp->sources, dw_record_key(peer, id), source)) {
@@ -350,9 +359,7 @@ struct dw_source *dw_source_create(struct dw_peer *peer, uint32_t id, const uint
     dw_record_source_init(&source->record, total, granted);
     dw_list_init(&source->ready_link);
     source->region = asked;
-    if (asked)
-        asked->records++;
-    ++*record_count(qp, asked);
+    count(peer, asked);
     dw_list_append(&peer->sources, &source->peer_link);
     return source;
 }
@@ -368,9 +375,7 @@ void dw_source_destroy(struct dw_source *source)
     dw_map_remove(&source->peer->qp->sources, dw_record_key(source->peer, source->id));
     dw_list_remove(&source->peer_link);
     dw_list_remove(&source->ready_link);
-    --*record_count(source->peer->qp, source->region);
-    if (source->region)
-        source->region->records--;
+    uncount(source->peer, source->region);
     dw_record_source_fini(&source->record);
     free(source);
 }

@@ -3,6 +3,7 @@
 #ifndef DW_RECEIVE_H
 #define DW_RECEIVE_H
 
+#include "common/rel/ranges.h"
 #include "common/rnic/peer.h"
 #include "common/wire/ddp.h"
 #include "common/wire/llp_header.h"
@@ -17,6 +18,16 @@ struct dw_segment {
     const uint8_t *payload;
     uint32_t bytes;
 };
+
+/* Whether a segment of a message may be true that ends there, after what has come of it (`map`) and,
+ * unless 0, been said of its end (`total`): nothing of a message lies beyond its last segment. */
+static inline bool dw_segment_agrees(const struct dw_segment *segment, uint32_t end,
+                                     const struct dw_ranges *map, uint32_t total)
+{
+    if (total)
+        return end <= total && (!segment->ddp.last || end == total);
+    return !segment->ddp.last || end >= dw_ranges_end(map);
+}
 
 /* One receive call; true when it brought datagrams. */
 bool dw_receive(struct diwarp_qp *qp, uint64_t now_ns);

@@ -38,8 +38,9 @@ static void free_works(struct diwarp_qp *qp, unsigned keep)
     }
 }
 
-struct dw_work *dw_work_get(struct diwarp_qp *qp)
+struct dw_work *dw_work_get(struct dw_peer *peer)
 {
+    struct diwarp_qp *qp = peer->qp;
     struct dw_work *work;
     if (!dw_list_empty(&qp->free_works)) {
         work = dw_container(qp->free_works.next, struct dw_work, link);
@@ -52,14 +53,18 @@ struct dw_work *dw_work_get(struct diwarp_qp *qp)
     }
     memset(work, 0, offsetof(struct dw_work, own));
     dw_list_init(&work->link);
-    if (++qp->queued_works > qp->work_most)
-        qp->work_most = qp->queued_works;
+    peer->queued++;
+    if (++qp->work_count > qp->work_most)
+        qp->work_most = qp->work_count;
     return work;
 }
 
-void dw_work_put(struct diwarp_qp *qp, struct dw_work *work)
+void dw_work_put(struct dw_peer *peer, struct dw_work *work)
 {
-    qp->queued_works -= !work->answer;
+    struct diwarp_qp *qp = peer->qp;
+    qp->work_count--;
+    if (!work->own_message)
+        peer->queued--;
     dw_list_prepend(&qp->free_works, &work->link);
     qp->free_work_count++;
     free_works(qp, WORKS_RESERVE);
@@ -68,7 +73,7 @@ void dw_work_put(struct diwarp_qp *qp, struct dw_work *work)
 bool dw_work_trim(struct diwarp_qp *qp)
 {
     free_works(qp, qp->work_most);
-    qp->work_most = qp->queued_works;
+    qp->work_most = qp->work_count;
     return qp->free_work_count > 0;
 }
 
@@ -153,7 +158,8 @@ static void on_copied(struct dw_peer *peer, struct dw_work *work, uint32_t last_
     struct diwarp_qp *qp = peer->qp;
     work->last_psn = last_psn;
     dw_list_remove(&work->link);
-    peer->answers -= work->answer;
+    if (work->answer)
+        peer->answers--;
     if (work->ddp.opcode == DW_RDMAP_READ_REQUEST)
         dw_rdma_on_requested(peer, work->record_id, last_psn);
     /* A write may yet be refused by the peer: that is told even when nothing else was asked for. */
@@ -163,7 +169,7 @@ static void on_copied(struct dw_peer *peer, struct dw_work *work, uint32_t last_
     }
     if (work->signaled)
         dw_cq_complete(qp, work->wr_id, true, work->opcode, IBV_WC_SUCCESS, work->total);
-    dw_work_put(qp, work);
+    dw_work_put(peer, work);
 }
 
 static void look_again(struct dw_peer *peer)
@@ -173,21 +179,28 @@ static void look_again(struct dw_peer *peer)
         dw_list_append(&peer->qp->flush, &peer->flush_link);
 }
 
+/* The time of a run may be before the end of its last send call: by less than this. */
+#define RUN_LONGEST_NS 16000000u
+
+static bool is_within(uint32_t pause_ns, uint32_t limit_ns)
+{
+    return pause_ns < limit_ns || pause_ns > UINT32_MAX - RUN_LONGEST_NS;
+}
+
 /* Whether what is appended now goes at once: nothing is in flight, or it is no part of a burst; its
  * sender may compute before it lets us run again. */
 static void before_append(struct dw_peer *peer, uint64_t now_ns)
 {
     const struct dw_sendwin *win = &peer->sendwin;
-    /* Signed: the time of a run may be before the end of its last send call. */
-    const int64_t pause_ns = (int64_t)(now_ns - peer->appended_ns);
-    const bool soon = pause_ns < BURST_SHARED_NS;
-    bool burst = pause_ns < BURST_NS || (soon && peer->soon_posts == DW_SOON_POSTS_MAX &&
+    const uint32_t pause_ns = (uint32_t)now_ns - peer->appended_ns;
+    const bool soon = is_within(pause_ns, BURST_SHARED_NS);
+    bool burst = is_within(pause_ns, BURST_NS) || (soon && peer->soon_posts == DW_SOON_POSTS_MAX &&
                                          peer->qp->device->attr.shared_cores);
     if (!soon)
         peer->soon_posts = 0;
     else if (peer->soon_posts < DW_SOON_POSTS_MAX)
         peer->soon_posts++;
-    peer->appended_ns = now_ns;
+    peer->appended_ns = (uint32_t)now_ns;
     peer->qp->transmitted = false;
     peer->at_once = !win->count || (!burst && !dw_sendwin_is_filling(win));
 }
@@ -202,7 +215,7 @@ static void after_append(struct dw_peer *peer, uint64_t now_ns)
     /* A send call may take as long as what parts a burst, and is no pause of the sender's. In a
      * ping-pong, where nothing else is in flight, that need not be known. */
     if (peer->qp->transmitted && peer->sendwin.count > 1)
-        peer->appended_ns = dw_device_now_ns(peer->qp->device);
+        peer->appended_ns = (uint32_t)dw_device_now_ns(peer->qp->device);
 }
 
 static void copy_pending(struct dw_peer *peer, uint64_t now_ns)
@@ -246,7 +259,7 @@ int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns
             return 0;
         }
     }
-    dw_work_put(peer->qp, work);
+    dw_work_put(peer, work);
     return rc;
 }
 
@@ -274,7 +287,7 @@ bool dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing)
         dw_list_remove(it);
         dw_cq_complete(peer->qp, work->wr_id, work->signaled, work->opcode, IBV_WC_SUCCESS,
                        work->total);
-        dw_work_put(peer->qp, work);
+        dw_work_put(peer, work);
         ended = true;
     }
     return ended;
@@ -295,7 +308,7 @@ static bool fail_in(struct dw_peer *peer, struct dw_list *list, uint32_t record_
             continue;
         dw_list_remove(it);
         dw_cq_complete(peer->qp, work->wr_id, true, work->opcode, status, 0);
-        dw_work_put(peer->qp, work);
+        dw_work_put(peer, work);
         return true;
     }
     return false;
@@ -347,7 +360,7 @@ static int post_send(struct diwarp_qp *qp, struct dw_peer *peer, const struct ib
     if (total < 0)
         return (int)total;
     struct dw_ddp_header ddp = send_header(peer, wr);
-    struct dw_work *work = dw_work_get(qp);
+    struct dw_work *work = dw_work_get(peer);
     if (!work)
         return -ENOMEM;
     bool buffered = wr->send_flags & DIWARP_SEND_BUFFERED;
@@ -385,7 +398,7 @@ int dw_send_post(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_se
     struct dw_peer *peer = dw_peer_of_ah(ah);
     if (!peer)
         return -ENOMEM;
-    if (qp->queued_works >= qp->attr.max_send_wr)
+    if (peer->queued >= qp->attr.max_send_wr)
         return -ENOMEM;
     switch (wr->opcode) {
     case IBV_WR_SEND:
@@ -441,7 +454,7 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
     dw_cq_on_use(qp->cq, now_ns);
     before_append(peer, now_ns);
     if (open_room(peer) < bytes) {
-        close_open(peer, peer->appended_ns);
+        close_open(peer, now_ns);
         peer->open = begin(peer, bytes);
         if (!peer->open)
             goto no_room;
@@ -449,6 +462,7 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
         qp->counters.tx_coalesced_msgs++;
     }
     qp->reserved_bytes = (uint32_t)len;
+    qp->reserved_ns = now_ns;
     return peer->open->buf + peer->open->bytes + DW_SEND_SEGMENT_BYTES;
 
 no_room:
@@ -468,6 +482,6 @@ void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm
     };
     dw_segment_put(peer->open, &ddp, NULL, qp->reserved_bytes);
     qp->counters.tx_send_msgs++;
-    after_append(peer, peer->appended_ns);
+    after_append(peer, qp->reserved_ns);
     dw_unlock(qp->device);
 }

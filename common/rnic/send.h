@@ -29,10 +29,11 @@ struct dw_work {
     uint8_t own[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES]; /* our own messages' bytes */
 };
 
-struct dw_work *dw_work_get(struct diwarp_qp *qp);
+/* Counts as queued until dw_work_put(). NULL: no memory. */
+struct dw_work *dw_work_get(struct dw_peer *peer);
 /* Gives back what was not needed since the last time; true: there may be more. */
 bool dw_work_trim(struct diwarp_qp *qp);
-void dw_work_put(struct diwarp_qp *qp, struct dw_work *work);
+void dw_work_put(struct dw_peer *peer, struct dw_work *work);
 /* Queues a work, then copies what the window allows. Takes ownership. */
 void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 /* Copies it now or not at all: -EAGAIN, or -EMSGSIZE when it is too long for that. */

@@ -17,9 +17,11 @@ _Static_assert(sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES < 29 ||
                    sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES > 43,
                "a datagram with a buffer of its own begins elsewhere");
 
-/* Part of the pool's chunks that peers with something under way leave to the others: what one does
- * not acknowledge for long must not keep all from sending. */
+/* Part of the pool's chunks that peers with something under way leave to those that have nothing;
+ * they also leave half as much as they have under way. So whoever does not acknowledge for long has
+ * two thirds at most, two such peers two fifths each, and there is always something left. */
 #define POOL_LEFT_DEN 8
+#define SHARE_LEFT_DEN 2
 
 /* What is sent so soon after something was heard is likely an answer. */
 #define ANSWER_NS 20000
@@ -29,7 +31,10 @@ _Static_assert(sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES < 29 ||
 void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room)
 {
     struct dw_slab *slab = &peer->qp->datagrams;
-    if (peer->sendwin.count && !dw_slab_leaves(slab, bytes, slab->chunk_max / POOL_LEFT_DEN))
+    uint32_t left = peer->sendwin.bytes / SHARE_LEFT_DEN / DW_SLAB_CHUNK_BYTES;
+    if (left < slab->chunk_max / POOL_LEFT_DEN)
+        left = slab->chunk_max / POOL_LEFT_DEN;
+    if (peer->sendwin.count && !dw_slab_leaves(slab, bytes, left))
         return NULL;
     return dw_slab_get(slab, bytes, room);
 }
@@ -161,10 +166,18 @@ static void on_told(struct dw_peer *peer)
     dw_list_remove(&peer->ack_link);
 }
 
+int dw_transmit_llp(struct diwarp_qp *qp, const struct dw_llp_train *train)
+{
+    int rc = dw_llp_send(qp->llp, train);
+    qp->transmitted = true;
+    qp->run_tried = true;
+    qp->run_sent |= !rc;
+    return rc;
+}
+
 static int send_train(struct dw_peer *peer, const struct dw_llp_train *train)
 {
-    peer->qp->transmitted = true;
-    int rc = dw_llp_send(peer->qp->llp, train);
+    int rc = dw_transmit_llp(peer->qp, train);
     if (rc != -EAGAIN) {
         on_told(peer);
         peer->send_error = (uint8_t)-rc;

@@ -45,7 +45,7 @@ static inline uint32_t dw_record_payload_bytes(const struct dw_peer *peer)
            DW_CRC_BYTES;
 }
 
-/* A buffer of the send pool; NULL: its bound, or it is left to peers with nothing under way. */
+/* A buffer of the send pool; NULL: its bound, or the peer's share of it. */
 void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room);
 struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes);
 /* An empty one, of which buf holds up to `room` bytes and the CRC. */
@@ -79,6 +79,8 @@ void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, bool 
 /* Not sent for want of socket buffer: as good as lost, and known to be. */
 void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
+/* As dw_llp_send(): everything that an RD QP sends leaves through here. */
+int dw_transmit_llp(struct diwarp_qp *qp, const struct dw_llp_train *train);
 /* A train of datagrams of `segment` bytes each but the last; as dw_llp_send(). */
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
 /* One datagram to this host, of head, payload and trailer, whose payload stays as it is until it has
@@ -98,6 +100,7 @@ void dw_transmit_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes
 void dw_transmit_record_control(struct dw_peer *peer, const struct dw_record_control *control);
 /* Sends what is held, as far as the socket takes it. */
 void dw_transmit_held(struct diwarp_qp *qp);
+void dw_transmit_forget_held(struct dw_peer *peer);
 
 /* ---- transmit_record.c ---- */
 /* Sends what grants allow of the records that are ready, a bounded amount. */

@@ -7,17 +7,17 @@
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
-/* Record control that a QP keeps while its socket is full; what is more is lost, as it may be on
- * the way. A timer stands behind each, but the record would stand still until then. What they tell
+/* Record control that is kept for a peer while the socket is full; what is more is lost, as it may
+ * be on the way. A timer stands behind each, but the record would stand still until then. What they tell
  * may be old when they leave, as when the network reorders. Answers to probes are not kept: they
  * would overtake the records that wait, and the sink would take those for lost. */
-#define HELD_MAX 64
+#define HELD_MAX 64u
 /* Of a probe, again and again. */
 #define PADDING_BYTES 4096u
 
 struct held {
     struct dw_list link;
-    struct dw_llp_addr to; /* the peer may be gone by then */
+    struct dw_peer *peer;
     uint32_t bytes;
     uint8_t buf[];
 };
@@ -27,16 +27,34 @@ static void hold(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
     struct diwarp_qp *qp = peer->qp;
     struct held *held = NULL;
     uint32_t room;
-    if (qp->held_count < HELD_MAX)
-        held = dw_slab_get(&qp->datagrams, (uint32_t)sizeof *held + bytes, &room);
+    if (peer->held < HELD_MAX)
+        held = dw_pool_get(peer, (uint32_t)sizeof *held + bytes, &room);
     if (!held)
         return;
-    held->to = peer->ah->addr;
+    held->peer = peer;
     held->bytes = bytes;
     memcpy(held->buf, buf, bytes);
     dw_list_append(&qp->held_control, &held->link);
-    qp->held_count++;
+    peer->held++;
     peer->told_full |= qp->refuses_data; /* it will be */
+}
+
+static void end_held(struct held *held)
+{
+    held->peer->held--;
+    dw_list_remove(&held->link);
+    dw_slab_put(&held->peer->qp->datagrams, held);
+}
+
+void dw_transmit_forget_held(struct dw_peer *peer)
+{
+    if (!peer->held)
+        return;
+    dw_list_foreach (it, &peer->qp->held_control) {
+        struct held *held = dw_container(it, struct held, link);
+        if (held->peer == peer)
+            end_held(held);
+    }
 }
 
 void dw_transmit_held(struct diwarp_qp *qp)
@@ -45,26 +63,25 @@ void dw_transmit_held(struct diwarp_qp *qp)
     unsigned refusals = 0;
     dw_list_foreach (it, &qp->held_control) {
         struct held *held = dw_container(it, struct held, link);
+        const struct dw_llp_addr *to = &held->peer->ah->addr;
         struct iovec iov = {.iov_base = held->buf, .iov_len = held->bytes};
         struct dw_llp_train train = {
-            .to = &held->to,
+            .to = to,
             .iov = &iov,
             .iov_count = 1,
             .total_bytes = held->bytes,
             .segment_bytes = held->bytes,
         };
         /* Those to a peer keep their order; another may have a socket of its own. */
-        if (full && dw_llp_same_host(full, &held->to) && full->port == held->to.port)
+        if (full == to)
             continue;
-        if (dw_llp_send(qp->llp, &train) == -EAGAIN) {
+        if (dw_transmit_llp(qp, &train) == -EAGAIN) {
             if (++refusals == DW_REFUSALS_PER_RUN)
                 return;
-            full = &held->to;
+            full = to;
             continue;
         }
-        dw_list_remove(it);
-        dw_slab_put(&qp->datagrams, held);
-        qp->held_count--;
+        end_held(held);
         qp->cq->served++;
     }
 }

@@ -241,6 +241,11 @@ static void on_long_send(struct diwarp_qp *qp, struct dw_ud_source *source,
         return;
     }
     struct assembly *assembly = find_assembly(qp->ud, source, ddp->msn);
+    if (assembly &&
+        !dw_segment_agrees(segment, (uint32_t)end, &assembly->map, assembly->total)) {
+        qp->counters.drop_header++;
+        return;
+    }
     if (!assembly) {
         if (dw_seen_check(&source->msns, ddp->msn)) {
             qp->counters.rx_dup_datagrams++;

@@ -267,7 +267,7 @@ static void ping_pong__of_long_messages__answers_acknowledge(void **state)
     uint64_t begin_ns = f->world.net.now_ns;
     assert_in_range(acks(f), 0, 2);
     /* The last is not answered: then the next run acknowledges it. */
-    while (acks(f) == 0 || f->world.nodes[0].qp->queued_works || f->world.nodes[1].qp->queued_works)
+    while (acks(f) == 0 || f->world.nodes[0].qp->work_count || f->world.nodes[1].qp->work_count)
         assert_true(sim_world_step(&f->world));
     assert_in_range(f->world.net.now_ns - begin_ns, 0, MS);
     fixture_run(f, SECOND);
