@@ -87,16 +87,6 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     return OPAL_SUCCESS;
 }
 
-/* While there are endpoints to send it to. */
-static void send_what_waits(struct mca_btl_diwarp_module *module)
-{
-    if (0 == mca_btl_diwarp_work_waiting(module) || mca_btl_diwarp_in_progress(module)) {
-        return;
-    }
-    mca_btl_diwarp_polling_wait(module);
-    mca_btl_diwarp_work_post_waiting(module);
-    mca_btl_diwarp_polling_end(module);
-}
 
 /* The array stays as it is: the BML compares its entries to know what has been deleted already. */
 static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
@@ -106,7 +96,6 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 
     (void)procs;
     mca_btl_diwarp_memory_note((struct mca_btl_diwarp_module *)btl);
-    send_what_waits(module);
     for (size_t i = 0; i < nprocs; i++) {
         if (NULL != endpoints[i]) {
             module->transport->endpoint_destroy(module, endpoints[i]);
@@ -267,10 +256,8 @@ static void close_rd(struct mca_btl_diwarp_module *module)
     if (NULL == module->qp) {
         return;
     }
-    /* What still waits is of endpoints and a PML that are gone. */
-    module->waiting_first = NULL;
-    module->waiting_count = 0;
     (void)diwarp_drain_qp(module->qp, timeout_ns);
+    mca_btl_diwarp_work_forget_all(module);
     if (mca_btl_diwarp_component.params.stats) {
         mca_btl_diwarp_counters_dump(module);
     }
