@@ -16,6 +16,11 @@
  * number is bounded by the upper layer's own requests, and it has nowhere else to put them. */
 #define WAITING_MAX 4096
 
+/* Bound of short messages to an endpoint that its caller takes for sent, though nobody has been told
+ * of their end: who sends more has to wait, and so polls. A callback cannot. */
+#define BUFFERED_MAX           512
+#define BUFFERED_CALLBACKS_MAX 8192
+
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_rdma_t, opal_free_list_item_t, NULL, NULL);
 
 int mca_btl_diwarp_status(enum ibv_wc_status status)
@@ -110,9 +115,12 @@ static struct mca_btl_diwarp_work *remove_first(struct mca_btl_diwarp_queue *que
 static int post_or_append(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_queue *queue,
                           struct mca_btl_diwarp_work *work)
 {
-    const bool buffered = work->buffered; /* posted, it may be no more */
+    const unsigned most =
+        mca_btl_diwarp_in_progress(module) ? BUFFERED_CALLBACKS_MAX : BUFFERED_MAX;
+    const bool buffered = work->buffered && queue->posted < most; /* posted, it may be no more */
     int rc = -ENOMEM;
 
+    work->buffered = buffered;
     work->queue = queue;
     if (OPAL_LIKELY(NULL == queue->first)) {
         rc = work->ops->post(module, work);

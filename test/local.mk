@@ -281,6 +281,7 @@ MPI_TESTS = \
 	test/mpi/descriptors \
 	test/mpi/failing_call \
 	test/mpi/finalize_race \
+	test/mpi/flood_memory \
 	test/mpi/long_busy \
 	test/mpi/matching \
 	test/mpi/modes \
@@ -319,6 +320,9 @@ test_mpi_failing_call_LDADD = $(MPI_LIBS)
 
 test_mpi_finalize_race_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_finalize_race_LDADD = $(MPI_LIBS)
+
+test_mpi_flood_memory_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_flood_memory_LDADD = $(MPI_LIBS)
 
 test_mpi_long_busy_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_long_busy_LDADD = $(MPI_LIBS)
