@@ -111,16 +111,21 @@ static struct mca_btl_diwarp_work *remove_first(struct mca_btl_diwarp_queue *que
     return work;
 }
 
+bool mca_btl_diwarp_work_may_buffer(const struct mca_btl_diwarp_module *module, unsigned posted)
+{
+    return posted <
+           (mca_btl_diwarp_in_progress(module) ? BUFFERED_CALLBACKS_MAX : BUFFERED_MAX);
+}
+
 /* As mca_btl_diwarp_work_post(). */
 static int post_or_append(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_queue *queue,
                           struct mca_btl_diwarp_work *work)
 {
-    const unsigned most =
-        mca_btl_diwarp_in_progress(module) ? BUFFERED_CALLBACKS_MAX : BUFFERED_MAX;
-    const bool buffered = work->buffered && queue->posted < most; /* posted, it may be no more */
+    bool buffered;
     int rc = -ENOMEM;
 
-    work->buffered = buffered;
+    work->buffered = work->buffered && mca_btl_diwarp_work_may_buffer(module, queue->posted);
+    buffered = work->buffered; /* posted, it may be no more */
     work->queue = queue;
     if (OPAL_LIKELY(NULL == queue->first)) {
         rc = work->ops->post(module, work);

@@ -31,6 +31,8 @@ struct mca_btl_diwarp_work {
  * Negative errno: nothing was kept. */
 int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module,
                              struct mca_btl_diwarp_work *work);
+/* Whether one more may be taken for done, when so many are posted whose end has not been told. */
+bool mca_btl_diwarp_work_may_buffer(const struct mca_btl_diwarp_module *module, unsigned posted);
 /* It has ended: on_complete(), then what waits for its endpoint is posted. */
 void mca_btl_diwarp_work_end(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
                              enum ibv_wc_status status, const struct diwarp_wc *wc);
