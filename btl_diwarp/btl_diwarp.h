@@ -233,6 +233,7 @@ struct mca_btl_diwarp_module {
     mca_btl_base_module_error_cb_fn_t error_cb;
     struct diwarp_name *gone; /* peers already reported */
     unsigned gone_count;
+    bool failure_told; /* of an access */
 
     struct mca_btl_diwarp_counters counters;
     struct mca_btl_diwarp_memory memory; /* when it knew most peers: before they were deleted */

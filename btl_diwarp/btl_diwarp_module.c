@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Bound of requests the core queues, and so of short messages that the PML takes for sent (3 MiB);
- * more wait in btl_diwarp_work.c. */
+/* Bound of requests to one peer that the core queues, each of which takes 300 bytes there; more
+ * wait in btl_diwarp_work.c. */
 #define SEND_QUEUE_WRS 8192
 #define CQ_ENTRIES     4096
 
@@ -86,7 +86,6 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     }
     return OPAL_SUCCESS;
 }
-
 
 /* The array stays as it is: the BML compares its entries to know what has been deleted already. */
 static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,

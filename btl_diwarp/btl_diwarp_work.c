@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work requests: posting, waiting for room in the send queue to an endpoint, and what puts, gets and
- * atomics have in common. An endpoint whose queue is full holds up nobody else: the end of a request
- * to it lets the next to it go.
+ * Work requests: posting, waiting for room in the send queue to an endpoint, and what puts, gets
+ * and atomics have in common. An endpoint whose queue is full holds up nobody else: the end of a
+ * request to it lets the next to it go.
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 
@@ -12,12 +12,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Bound of requests that wait for an endpoint, beyond which one-sided callers are turned away. Sends are not: their
- * number is bounded by the upper layer's own requests, and it has nowhere else to put them. */
+/* Bound of requests that wait for an endpoint, beyond which one-sided callers are turned away.
+ * Sends are not: their number is bounded by the upper layer's own requests, and it has nowhere else
+ * to put them. */
 #define WAITING_MAX 4096
 
-/* Bound of short messages to an endpoint that its caller takes for sent, though nobody has been told
- * of their end: who sends more has to wait, and so polls. A callback cannot. */
+/* Bound of short messages to an endpoint that its caller takes for sent, though nobody has been
+ * told of their end: who sends more has to wait, and so polls. A callback cannot. */
 #define BUFFERED_MAX           512
 #define BUFFERED_CALLBACKS_MAX 8192
 
@@ -113,8 +114,7 @@ static struct mca_btl_diwarp_work *remove_first(struct mca_btl_diwarp_queue *que
 
 bool mca_btl_diwarp_work_may_buffer(const struct mca_btl_diwarp_module *module, unsigned posted)
 {
-    return posted <
-           (mca_btl_diwarp_in_progress(module) ? BUFFERED_CALLBACKS_MAX : BUFFERED_MAX);
+    return posted < (mca_btl_diwarp_in_progress(module) ? BUFFERED_CALLBACKS_MAX : BUFFERED_MAX);
 }
 
 /* As mca_btl_diwarp_work_post(). */
@@ -376,7 +376,8 @@ static void note_failed(struct mca_btl_diwarp_module *module, const mca_btl_diwa
     struct diwarp_name name;
     opal_proc_t *proc;
 
-    if (__atomic_fetch_add(&module->counters.failed_accesses, 1, __ATOMIC_RELAXED) > 0) {
+    (void)__atomic_fetch_add(&module->counters.failed_accesses, 1, __ATOMIC_RELAXED);
+    if (__atomic_exchange_n(&module->failure_told, true, __ATOMIC_RELAXED)) {
         return;
     }
     name = mca_btl_diwarp_endpoint_name(rdma->work.endpoint);

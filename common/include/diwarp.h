@@ -419,9 +419,9 @@ struct diwarp_send_wr {
 
 /* RD: 0, or 1 as DIWARP_SEND_BUFFERED says. IBV_SEND_INLINE: copied now, or -EAGAIN, or -EMSGSIZE
  * where only a post without it takes so long a message. -ENOMEM: the send queue to this peer is
- * full; the end of a request to it makes room. -EHOSTUNREACH: the peer is gone. -EINVAL: malformed, or IBV_SEND_FENCE,
- * which only RC knows; -EMSGSIZE: too long;
- * -EACCES: a local key without the right. Unsignaled requests that succeed give no completion;
+ * full; the end of a request to it makes room. -EHOSTUNREACH: the peer is gone. -EINVAL: malformed,
+ * or IBV_SEND_FENCE, which only RC knows; -EMSGSIZE: too long; -EACCES: a local key without the
+ * right. Unsignaled requests that succeed give no completion;
  * those that fail do, but for Sends already copied when their peer goes: DIWARP_WC_PEER_GONE says
  * it for all of them. The memory of sg_list must stay until the completion, unless INLINE or
  * BUFFERED. */

@@ -279,8 +279,7 @@ static bool may_rest(const struct dw_peer *peer, uint64_t now_ns)
     if (now_ns < last_ns + peer->qp->device->env.rest_ns)
         return false;
     bool holds = dw_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
-                 dw_list_linked(&peer->ack_link) || dw_list_linked(&peer->flush_link) ||
-                 peer->held;
+                 dw_list_linked(&peer->ack_link) || dw_list_linked(&peer->flush_link) || peer->held;
     return !holds && (peer->ah->gone || (!dw_recvwin_has_gap(&peer->recvwin) &&
                                          !peer->ack_owed_datagrams && !peer->told_full));
 }

@@ -11,7 +11,7 @@
 #include "common/rnic/address.h"
 #include "common/rnic/qp.h"
 
-#define DW_ACK_OWED_MAX    31u
+#define DW_ACK_OWED_MAX 31u
 /* Requests to a peer at a time, whatever attr.max_send_wr says. */
 #define DW_QUEUED_MAX      UINT16_MAX
 #define DW_SINKS_ASIDE_MAX ((1u << 14) - 1)
@@ -29,7 +29,7 @@ struct dw_peer {
     uint16_t sinks_aside : 14; /* up to DW_SINKS_ASIDE_MAX */
     uint16_t soon_posts : 2;   /* in a row, soon after the one before; up to DW_SOON_POSTS_MAX */
     struct dw_sendwin sendwin;
-    struct dw_datagram *open; /* being filled */
+    struct dw_datagram *open;  /* being filled */
     struct dw_list flush_link; /* in qp.flush: open, pending or lost datagrams to look at */
     struct dw_list pending;    /* works not wholly copied */
     struct dw_list awaiting;   /* works that end with their acknowledgement */
@@ -46,10 +46,10 @@ struct dw_peer {
     /* Low bits of the time of the last append, to it or to one before, or of the end of that one's
      * send call. */
     uint32_t appended_ns;
-    uint64_t answers : 18;    /* ABORTs, COMPLETEs and atomic responses in pending */
-    uint64_t queued : 16;     /* requests that were posted and have not ended */
-    uint64_t asked : 17;      /* records that it has asked us for */
-    uint64_t held : 7;        /* in qp.held_control */
+    uint64_t answers : 18; /* ABORTs, COMPLETEs and atomic responses in pending */
+    uint64_t queued : 16;  /* requests that were posted and have not ended */
+    uint64_t asked : 17;   /* records that it has asked us for */
+    uint64_t held : 7;     /* in qp.held_control */
     struct dw_list assemblies;
     struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run, or of the next */
     uint64_t ack_due_ns;

@@ -41,7 +41,7 @@ struct dw_rc {
     struct dw_list lazy;    /* QPs whose queue leaves with the next poll or flush */
     struct diwarp_rc_qp *hot[DW_RC_HOT];
     unsigned hot_count, connection_count;
-    uint64_t receives; /* receive calls that brought something */
+    uint64_t receives;      /* receive calls that brought something */
     unsigned blocked_count; /* QPs that wait until TCP takes more */
     unsigned runs_since_wait;
     unsigned turn;           /* which of the ready streams is first */

@@ -19,8 +19,9 @@ struct dw_segment {
     uint32_t bytes;
 };
 
-/* Whether a segment of a message may be true that ends there, after what has come of it (`map`) and,
- * unless 0, been said of its end (`total`): nothing of a message lies beyond its last segment. */
+/* Whether a segment of a message may be true that ends there, after what has come of it (`map`)
+ * and, unless 0, been said of its end (`total`): nothing of a message lies beyond its last segment.
+ */
 static inline bool dw_segment_agrees(const struct dw_segment *segment, uint32_t end,
                                      const struct dw_ranges *map, uint32_t total)
 {

@@ -195,7 +195,7 @@ static void before_append(struct dw_peer *peer, uint64_t now_ns)
     const uint32_t pause_ns = (uint32_t)now_ns - peer->appended_ns;
     const bool soon = is_within(pause_ns, BURST_SHARED_NS);
     bool burst = is_within(pause_ns, BURST_NS) || (soon && peer->soon_posts == DW_SOON_POSTS_MAX &&
-                                         peer->qp->device->attr.shared_cores);
+                                                   peer->qp->device->attr.shared_cores);
     if (!soon)
         peer->soon_posts = 0;
     else if (peer->soon_posts < DW_SOON_POSTS_MAX)

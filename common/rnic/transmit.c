@@ -20,7 +20,7 @@ _Static_assert(sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES < 29 ||
 /* Part of the pool's chunks that peers with something under way leave to those that have nothing;
  * they also leave half as much as they have under way. So whoever does not acknowledge for long has
  * two thirds at most, two such peers two fifths each, and there is always something left. */
-#define POOL_LEFT_DEN 8
+#define POOL_LEFT_DEN  8
 #define SHARE_LEFT_DEN 2
 
 /* What is sent so soon after something was heard is likely an answer. */

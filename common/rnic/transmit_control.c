@@ -8,9 +8,9 @@
 #include "common/wire/crc32c.h"
 
 /* Record control that is kept for a peer while the socket is full; what is more is lost, as it may
- * be on the way. A timer stands behind each, but the record would stand still until then. What they tell
- * may be old when they leave, as when the network reorders. Answers to probes are not kept: they
- * would overtake the records that wait, and the sink would take those for lost. */
+ * be on the way. A timer stands behind each, but the record would stand still until then. What they
+ * tell may be old when they leave, as when the network reorders. Answers to probes are not kept:
+ * they would overtake the records that wait, and the sink would take those for lost. */
 #define HELD_MAX 64u
 /* Of a probe, again and again. */
 #define PADDING_BYTES 4096u

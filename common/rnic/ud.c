@@ -241,8 +241,7 @@ static void on_long_send(struct diwarp_qp *qp, struct dw_ud_source *source,
         return;
     }
     struct assembly *assembly = find_assembly(qp->ud, source, ddp->msn);
-    if (assembly &&
-        !dw_segment_agrees(segment, (uint32_t)end, &assembly->map, assembly->total)) {
+    if (assembly && !dw_segment_agrees(segment, (uint32_t)end, &assembly->map, assembly->total)) {
         qp->counters.drop_header++;
         return;
     }

@@ -67,8 +67,8 @@ static void queue__of_one_full__the_other_is_served(void **state)
         struct diwarp_mr *other = sends ? NULL : fixture_reg(f, OTHER, &word[OTHER], 8);
         unsigned posted = fill_queue(f, kinds[i].opcode, (uint8_t *)&local, full);
         assert_true(posted >= 8);
-        assert_int_equal(
-            fixture_post(f, HERE, OTHER, 500, kinds[i].opcode, 0, &local, 8, other), 0);
+        assert_int_equal(fixture_post(f, HERE, OTHER, 500, kinds[i].opcode, 0, &local, 8, other),
+                         0);
         sim_world_run_for(&f->world, MS);
         fixture_assert_status(f, HERE, 500, (int)kinds[i].done, IBV_WC_SUCCESS);
         f->world.nodes[FULL].paused_until_ns = 0;
@@ -317,8 +317,8 @@ static uint64_t burst_ns(bool counts)
         f->world.nodes[HERE].qp->llp->counters = &elsewhere;
     for (unsigned i = 0; i < SENDS; i++)
         assert_int_equal(fixture_post(f, HERE, FULL, i, IBV_WR_SEND, 0, data, BYTES, NULL), 0);
-    assert_int_equal(
-        fixture_post(f, HERE, OTHER, 0, IBV_WR_RDMA_WRITE, 0, data, WRITE_BYTES, mr), 0);
+    assert_int_equal(fixture_post(f, HERE, OTHER, 0, IBV_WR_RDMA_WRITE, 0, data, WRITE_BYTES, mr),
+                     0);
     const uint64_t begin_ns = f->world.net.now_ns;
     while (f->wc_count < 2 * SENDS + 1) {
         assert_true(sim_world_step(&f->world));

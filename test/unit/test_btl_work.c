@@ -19,7 +19,7 @@ struct request {
     unsigned posts; /* that were taken */
     unsigned ends;
     enum ibv_wc_status status;
-    bool told; /* whose it was */
+    bool told;               /* whose it was */
     struct request *follows; /* posted by its callback */
 };
 
@@ -239,8 +239,8 @@ static void buffered__more_than_may_be__not_done_for_its_caller(void **state)
     memset(many, 0, sizeof(many));
     room[0] = MANY;
     for (unsigned i = 0; i < MANY; i++) {
-        many[i].work = (struct mca_btl_diwarp_work){
-            .ops = &ops, .endpoint = endpoints[0], .buffered = true};
+        many[i].work =
+            (struct mca_btl_diwarp_work){.ops = &ops, .endpoint = endpoints[0], .buffered = true};
         done += 2 == mca_btl_diwarp_work_post(&module, &many[i].work);
     }
     assert_int_equal(done, 512);
