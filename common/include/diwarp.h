@@ -338,8 +338,9 @@ enum diwarp_qp_type {
 struct diwarp_qp_attr {
     enum diwarp_qp_type type;
     struct diwarp_cq *cq;
-    uint32_t max_send_wr;    /* bound of queued work requests, and of atomics that have not been
-                              * answered; then posts give -ENOMEM */
+    uint32_t max_send_wr;    /* RD: bound, for each peer, of requests that have not ended (Sends:
+                              * been copied), and never more than 65,535; then posts to that peer
+                              * give -ENOMEM */
     uint32_t max_recv_wr;    /* UD: bound of posted receives; RD delivers in place, needs none */
     uint32_t max_msg_bytes;  /* largest Send message; a peer's longer ones are counted (drop_header)
                               * and lost, so all must have it alike */
@@ -407,10 +408,10 @@ struct diwarp_send_wr {
 };
 
 /* RD: 0, or 1 as DIWARP_SEND_BUFFERED says. IBV_SEND_INLINE: copied now, or -EAGAIN, or -EMSGSIZE
- * where only a post without it takes so long a message. -ENOMEM: the send queue is full; a later
- * completion makes room. -EHOSTUNREACH: the peer is gone. -EINVAL: malformed, or IBV_SEND_FENCE,
- * which only RC knows; -EMSGSIZE: too long;
- * -EACCES: a local key without the right. Unsignaled requests that succeed give no completion;
+ * where only a post without it takes so long a message. -ENOMEM: the send queue to this peer is
+ * full; the end of a request to it makes room. -EHOSTUNREACH: the peer is gone. -EINVAL: malformed,
+ * or IBV_SEND_FENCE, which only RC knows; -EMSGSIZE: too long; -EACCES: a local key without the
+ * right. Unsignaled requests that succeed give no completion;
  * those that fail do, but for Sends already copied when their peer goes: DIWARP_WC_PEER_GONE says
  * it for all of them. The memory of sg_list must stay until the completion, unless INLINE or
  * BUFFERED. */

@@ -46,6 +46,7 @@ struct dw_rc {
     unsigned hot_count;
     unsigned connection_count; /* QPs that have a stream */
     unsigned blocked_count;    /* QPs that wait until TCP takes more */
+    uint64_t receives;         /* calls that brought something */
     unsigned runs_since_wait;
     unsigned turn;           /* which of the ready streams is first */
     unsigned timers_put_off; /* runs, since they were due */

@@ -72,7 +72,7 @@ static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool polled, bool *all
 {
     struct dw_stream_event events[EVENTS_PER_RUN];
     unsigned n = rc->streams->ops->wait(rc->streams, events, EVENTS_PER_RUN), served = 0;
-    uint64_t before = rc->counters.rc_rx_syscalls;
+    uint64_t before = rc->receives;
     rc->counters.rc_rx_empty_syscalls += !n;
     rc->turn++;
     for (; served < n && (!enough(rc) || (polled && !served)); served++) {
@@ -81,7 +81,7 @@ static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool polled, bool *all
         watch->ready(watch, event->what, now_ns);
     }
     *all = n < EVENTS_PER_RUN && !rc->streams->deaf && served == n;
-    return (int)(rc->counters.rc_rx_syscalls - before);
+    return (int)(rc->receives - before);
 }
 
 static void resume(struct dw_rc *rc, uint64_t now_ns)
