@@ -130,6 +130,7 @@ UNIT_TESTS = \
 	test/unit/test_faster_way \
 	test/unit/test_fault_plan \
 	test/unit/test_heap \
+	test/unit/test_host_id \
 	test/unit/test_interface \
 	test/unit/test_list \
 	test/unit/test_llp_fault \

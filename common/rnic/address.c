@@ -195,7 +195,8 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
     struct diwarp_address local;
     unsigned here, there;
     diwarp_query_address(qp, &local);
-    int rc = dw_interface_pair(&local, address, &here, &there);
+    const enum diwarp_switch same_host = qp->device->attr.same_host;
+    int rc = dw_interface_pair(&local, address, same_host, &here, &there);
     if (rc)
         return rc;
     const struct diwarp_interface *mine = &local.interfaces[here];
@@ -249,7 +250,7 @@ struct diwarp_ah *dw_ah_from_intro(struct diwarp_qp *qp, struct diwarp_name name
     bool ours = theirs->loopback || dw_interface_is_one_of(theirs, &local);
     remote.host_id = ours ? local.host_id : ~local.host_id;
     unsigned here, there;
-    if (dw_interface_pair(&local, &remote, &here, &there))
+    if (dw_interface_pair(&local, &remote, qp->device->attr.same_host, &here, &there))
         here = 0;
     struct diwarp_ah *ah = find_or_make(qp, name);
     if (!ah)
