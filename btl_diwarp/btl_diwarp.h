@@ -107,6 +107,7 @@ struct mca_btl_diwarp_params {
     int gso; /* enum diwarp_switch */
     int gro;
     int crc;
+    int same_host;
     int progress_thread;
     int blocking;
     unsigned ack_delay_us;

@@ -31,7 +31,7 @@ void mca_btl_diwarp_endpoint_show_unreachable(const struct mca_btl_diwarp_module
                        mine_text, opal_get_proc_hostname(proc), peer_text,
                        families_differ(&mine, peer)
                            ? "; one uses IPv4, the other IPv6: btl_diwarp_if_include chooses"
-                           : "");
+                           : "; if they share a host, btl_diwarp_same_host on says so");
     opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "no reachable pair", true, opal_process_info.nodename,
                    mine_text, opal_get_proc_hostname(proc), peer_text);
 }

@@ -31,6 +31,8 @@ libdiwarp_core_la_SOURCES = \
 	common/datagram/segments.h \
 	common/llp/explain.c \
 	common/llp/explain.h \
+	common/llp/host_id.c \
+	common/llp/host_id.h \
 	common/llp/interface.c \
 	common/llp/interface.h \
 	common/llp/llp.h \

@@ -129,6 +129,7 @@ UNIT_TESTS = \
 	test/unit/test_device \
 	test/unit/test_fault_plan \
 	test/unit/test_heap \
+	test/unit/test_host_id \
 	test/unit/test_interface \
 	test/unit/test_list \
 	test/unit/test_llp_fault \

@@ -58,7 +58,7 @@ struct diwarp_interface {
 struct diwarp_address {
     struct diwarp_name name;
     uint64_t token;   /* random; a datagram that does not carry it is dropped */
-    uint64_t host_id; /* equal for processes that share one loopback interface */
+    uint64_t host_id; /* tells whether two processes share one loopback interface */
     uint16_t port;    /* UDP, host order */
     uint8_t interface_count;
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
@@ -98,6 +98,11 @@ struct diwarp_device_attr {
      * checksum instead (both ends must agree; ON takes what AUTO sends). */
     enum diwarp_switch crc;
     bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
+    /* Which peers are of this host, so that loopback and addresses that both have lead to them.
+     * AUTO: those in the same network namespace as /proc names it; of those to which nothing else
+     * leads, those whose interfaces all have the same hardware and IP addresses as ours. ON: all to
+     * which nothing else leads, too. OFF: none. */
+    enum diwarp_switch same_host;
     bool threaded;
     uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */
     uint64_t rto_min_ns;      /* floor of the measured retransmission time-out */

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "common/base/siphash.h"
+#include "common/llp/host_id.h"
 #include "common/llp/interface.h"
 #include "common/rel/recvwin.h"
 #include "common/wire/crc32c.h"
@@ -28,6 +29,7 @@ void diwarp_device_attr_init(struct diwarp_device_attr *attr)
         .gso = DIWARP_AUTO,
         .gro = DIWARP_AUTO,
         .crc = DIWARP_AUTO,
+        .same_host = DIWARP_AUTO,
         .connected = true,
         .ack_delay_ns = 200000,
         .rto_min_ns = 2000000,
@@ -163,7 +165,7 @@ static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis
         if (n < 0)
             return n;
         candidates.count = (unsigned)n;
-        device->host_id = dw_interface_host_id();
+        device->host_id = dw_host_id();
     }
     int rc = keep_large_mtus(&candidates, why);
     if (rc)

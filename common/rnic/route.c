@@ -93,7 +93,7 @@ void dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro
     bool ours = theirs->loopback || dw_interface_is_one_of(theirs, &local);
     remote.host_id = ours ? local.host_id : ~local.host_id;
     unsigned here, there;
-    if (dw_interface_pair(&local, &remote, &here, &there))
+    if (dw_interface_pair(&local, &remote, ah->port->device->attr.same_host, &here, &there))
         here = 0;
     uint32_t mtu = local.interfaces[here].mtu_bytes;
     struct dw_llp_addr addr = {.family = intro->family, .port = intro->port};
@@ -106,7 +106,7 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
 {
     const struct diwarp_address local = address_of(qp->port);
     unsigned here, there;
-    int rc = dw_interface_pair(&local, address, &here, &there);
+    int rc = dw_interface_pair(&local, address, qp->port->device->attr.same_host, &here, &there);
     if (rc)
         return rc;
     const struct diwarp_interface *mine = &local.interfaces[here];
