@@ -55,6 +55,7 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/socket_slab.c \
 	common/llp/socket_slab.h \
 	common/llp/udp_open.c \
+	common/llp/udp_options.c \
 	common/llp/udp.h \
 	common/rel/delay.h \
 	common/rel/recordwin.h \
