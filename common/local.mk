@@ -47,6 +47,7 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/udp_hot.c \
 	common/llp/udp_icmp.c \
 	common/llp/udp_open.c \
+	common/llp/udp_options.c \
 	common/mem/mr.c \
 	common/mem/mr.h \
 	common/open.c \

@@ -173,6 +173,13 @@ UNIT_TESTS = \
 	test/unit/test_udp_open
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
+# Those that read test/vectors.
+VECTOR_TESTS = \
+	test/unit/test_ddp \
+	test/unit/test_llp_header \
+	test/unit/test_mpa \
+	test/unit/test_rdmap \
+	test/unit/test_terminate
 
 # The RNIC as a whole: in the simulator, and on the sockets of the loopback interface.
 RNIC_TESTS = \

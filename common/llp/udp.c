@@ -23,8 +23,9 @@
 
 #include "common/llp/udp.h"
 
-/* The kernel's limit of one sendmsg(). */
-#define TRAIN_IOVS_MAX 1024
+/* A padded probe has 18, other trains up to 3; send_apart() keeps as many on its caller's stack,
+ * which may be one of 16 KiB. */
+#define TRAIN_IOVS_MAX 32
 /* With IP_RECVERR an ICMP error of any destination fails the next call, whatever its destination;
  * that call did nothing. One retry is enough unless another error comes in between. */
 #define PENDING_ERROR_RETRIES 2

@@ -66,7 +66,7 @@ void dw_udp_query_path(struct dw_llp *llp, const struct dw_llp_addr *to, struct 
 /* A call of dw_udp_icmp() will tell the MTU of the path to `to`. */
 void dw_udp_ask_mtu(struct dw_udp *udp, const struct dw_llp_addr *to);
 
-/* ---- udp_open.c ---- */
+/* ---- udp_options.c ---- */
 int dw_udp_set_int(int fd, int level, int name, int value);
 /* Asks for a buffer, beyond the system's limit where that is allowed. Returns what there is. */
 uint32_t dw_udp_set_buffer(int fd, int name, int force_name, uint32_t bytes);

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/record/rdma.h"
+#include "common/open.h"
+#include "common/rd/peer.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 #include "test/fuzz/input.h"
@@ -33,6 +34,7 @@ static struct world {
     struct diwarp_pd *pd;
     struct diwarp_cq *cq;
     struct diwarp_qp *qp;
+    struct dw_rd *rd; /* NULL: UD */
     struct diwarp_address address;
     struct diwarp_ah *ahs[PEERS];
     /* All rights; reading only; all rights until deregistered. */
@@ -110,6 +112,7 @@ static void world_open(bool ud, bool small)
     qp_attr.max_msg_bytes = 20000;
     qp_attr.max_recv_wr = 16;
     require(diwarp_create_qp(w.pd, &qp_attr, &w.qp, NULL) == 0);
+    w.rd = ud ? NULL : w.qp->state;
     diwarp_query_address(w.qp, &w.address);
     for (uint32_t i = 0; i < PEERS; i++) {
         struct diwarp_address peer = w.address;
@@ -206,7 +209,7 @@ static void post_recv(struct input *in)
 static uint32_t known_id(struct input *in)
 {
     uint32_t byte = take(in, 1);
-    uint32_t id = byte & 0x40 ? w.qp->next_id - (byte & 3) : byte & 0x3f;
+    uint32_t id = byte & 0x40 ? w.rd->records.next_id - (byte & 3) : byte & 0x3f;
 
     return (byte & 0x80 ? DW_RECORD_ID_FROM_SOURCE : 0) | (id & 0x7fffffff);
 }
@@ -214,9 +217,11 @@ static uint32_t known_id(struct input *in)
 static struct dw_sink *known_sink(unsigned rank, uint32_t id)
 {
     struct diwarp_name name = {.job = JOB, .rank = rank};
-    struct dw_peer *peer = w.qp->ud ? NULL : dw_peer_find(w.qp, name);
+    const struct dw_handle *handle = w.rd ? dw_handle_find(w.rd, name) : NULL;
 
-    return peer ? dw_map_get(&w.qp->sinks, dw_record_key(peer, id)) : NULL;
+    return handle && handle->peer
+               ? dw_map_get(&w.rd->records.sinks, dw_record_key(&handle->peer->records, id))
+               : NULL;
 }
 
 /* Where a record lies, if it is one; otherwise a region's. */
@@ -368,14 +373,14 @@ static uint32_t put_lead(struct input *in, unsigned rank, uint8_t *buf)
 
     header.incarnation = choice & 0x80 ? take(in, 1) : 1;
     header.flags = (uint8_t)(choice & (DW_LLP_ACK_REQUEST | DW_LLP_INTRO));
-    header.type = (uint8_t)(w.qp->ud ? 0 : 1 + (choice >> 2) % 5);
-    if (!w.qp->ud && (choice & 0xc0) == 0xc0)
+    header.type = (uint8_t)(!w.rd ? 0 : 1 + (choice >> 2) % 5);
+    if (w.rd && (choice & 0xc0) == 0xc0)
         header.flags |= DW_LLP_REFUSING;
     if ((header.type == DW_LLP_DATA || header.type == DW_LLP_RECORD) && (choice & 0x60) == 0x60)
         header.flags |= DW_LLP_PARTIAL_CRC;
     if (header.type == DW_LLP_DATA)
         header.psn = w.psns[rank]++;
-    if (!w.qp->ud) {
+    if (w.rd) {
         header.credit_kib = 64;
         header.psn += choice & 0x40 ? take(in, 1) : 0;
         header.ack = take(in, 1) & 0x1f;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs the random scenarios over a range of seeds. A failing seed is printed with the command that
- * replays it; a replay does exactly the same again. */
+/* Runs the random scenarios over a range of seeds: that of each scenario, that of DW_SIM_SEEDS
+ * (FIRST+COUNT), or the one asked for. A failing seed is printed with the command that replays it; a
+ * replay does exactly the same again. */
 #include <getopt.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +57,7 @@ static int usage(const char *program)
 {
     fprintf(stderr,
             "usage: %s [--scenario NAME] [--first SEED] [--seeds COUNT] [--verbose]\n"
+            "DW_SIM_SEEDS=FIRST+COUNT stands for --first and --seeds\n"
             "scenarios:",
             program);
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
@@ -73,6 +76,9 @@ int main(int argc, char **argv)
     const char *name = NULL;
     uint64_t first = 1, seeds = 0;
     bool verbose = false, known = false;
+    const char *range = getenv("DW_SIM_SEEDS");
+    if (range && *range && sscanf(range, "%" SCNu64 "+%" SCNu64, &first, &seeds) != 2)
+        return usage(argv[0]);
     unsigned passed = 0, failed = 0;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == 'n')

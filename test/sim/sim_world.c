@@ -5,9 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/record/rdma.h"
-#include "common/rd/send.h"
-#include "common/rd/transmit.h"
 
 /* Of a node with so many records all are looked at in one step of so many. */
 #define CHECK_RECORDS_MAX 1000
@@ -198,7 +195,7 @@ void sim_world_fini(struct sim_world *world)
 static void check_answers(struct sim_world *world, const struct dw_peer *peer)
 {
     unsigned answers = 0, refusals = 0;
-    if (peer->ah->gone)
+    if (!dw_peer_is_live(peer))
         return;
     dw_list_foreach (it, &peer->pending) {
         const struct dw_work *work = dw_container(it, struct dw_work, link);
@@ -216,29 +213,34 @@ static void check_answers(struct sim_world *world, const struct dw_peer *peer)
 /* What counts against the bound of requests to it, and of records that it asks for. */
 static void check_counts(struct sim_world *world, const struct dw_peer *peer)
 {
-    unsigned queued = 0, asked = 0;
+    const struct dw_record_peer *records = &peer->records;
+    unsigned queued = 0, own = 0, asked = 0, assemblies = 0;
     const struct dw_list *works[] = {&peer->pending, &peer->awaiting};
     for (unsigned i = 0; i < 2; i++)
         dw_list_foreach (w, works[i])
-            queued += !dw_container(w, struct dw_work, link)->own_message;
-    dw_list_foreach (s, &peer->sinks)
-        *(dw_container(s, struct dw_sink, peer_link)->region ? &asked : &queued) += 1;
-    dw_list_foreach (s, &peer->sources)
-        *(dw_container(s, struct dw_source, peer_link)->region ? &asked : &queued) += 1;
+            queued += dw_container(w, struct dw_work, link)->qp != NULL;
+    dw_list_foreach (s, &records->sinks)
+        *(dw_container(s, struct dw_sink, peer_link)->region ? &asked : &own) += 1;
+    dw_list_foreach (s, &records->sources)
+        *(dw_container(s, struct dw_source, peer_link)->region ? &asked : &own) += 1;
     dw_list_foreach (a, &peer->atomics)
         queued++;
+    dw_list_foreach (b, &peer->assemblies)
+        assemblies++;
     sim_check(world, peer->queued == queued);
-    sim_check(world, peer->asked == asked);
+    sim_check(world, records->own_count == own);
+    sim_check(world, records->asked_count == asked);
+    sim_check(world, peer->assembly_count == assemblies);
 }
 
 static void check_due(struct sim_world *world, const struct dw_peer *peer)
 {
     uint64_t due = 0;
-    dw_list_foreach (it, &peer->sinks) {
+    dw_list_foreach (it, &peer->records.sinks) {
         const struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
         due += sink->aside ? 0 : dw_record_sink_due_bytes(&sink->record);
     }
-    sim_check(world, peer->ah->records_due_bytes == due);
+    sim_check(world, peer->records.due_bytes == due);
 }
 
 static void check_peer(struct sim_world *world, const struct dw_peer *peer)
@@ -255,10 +257,10 @@ static void check_peer(struct sim_world *world, const struct dw_peer *peer)
     }
 }
 
-static bool any_wants(const struct dw_peer *peer)
+static bool any_wants(const struct dw_record_peer *peer)
 {
     dw_list_foreach (it, &peer->sinks)
-        if (dw_list_linked(&dw_container(it, struct dw_sink, peer_link)->want_link))
+        if (dw_container(it, struct dw_sink, peer_link)->state == DW_SINK_WANTING)
             return true;
     return false;
 }
@@ -266,33 +268,46 @@ static bool any_wants(const struct dw_peer *peer)
 /* Whoever may be granted something some day is in the list, or something will put it back there. */
 static void check_want(struct sim_world *world, const struct dw_sink *sink)
 {
-    const bool linked = dw_list_linked(&sink->want_link);
-    const bool lacks = !sink->held && sink->record.granted < sink->record.total;
-    const struct diwarp_ah *ah = sink->peer->ah;
-    const bool full = ah->recordwin.awaited && (ah->records_due_bytes || any_wants(sink->peer));
-    const bool waits = sink->peer->sinks_aside || (!sink->region && !sink->requested) || full;
-
-    sim_check(world, !sink->parked || (lacks && !linked && waits));
-    sim_check(world, linked == (lacks && !sink->parked));
+    const struct dw_record_peer *peer = sink->peer;
+    const bool lacks = sink->record.granted < sink->record.total;
+    const bool full = peer->win->awaited && (peer->due_bytes || any_wants(peer));
+    switch ((enum dw_sink_state)sink->state) {
+    case DW_SINK_ASKING:
+        sim_check(world, lacks && !sink->region);
+        break;
+    case DW_SINK_WANTING:
+        sim_check(world, lacks);
+        break;
+    case DW_SINK_PARKED:
+        sim_check(world, lacks && (peer->sinks_aside || full));
+        break;
+    default:
+        sim_check(world, sink->state == DW_SINK_GRANTED || sink->state == DW_SINK_HELD);
+        sim_check(world, !lacks);
+        break;
+    }
+    sim_check(world, dw_list_linked(&sink->want_link) == (sink->state == DW_SINK_WANTING));
 }
 
 /* What a silent peer was granted may come beyond the budget, once it runs again. */
 static void check_grants(struct sim_world *world, struct sim_node *node)
 {
-    const struct diwarp_qp *qp = node->qp;
+    const struct dw_records *records = &sim_rd_of(node)->records;
     uint64_t due = 0;
-    uint32_t budget = qp->grant_budget_bytes;
+    uint32_t budget = records->grant_budget_bytes, granted_records = 0;
     bool any_aside = false;
     const struct dw_sink *sink;
-    for (size_t slot = 0; (sink = dw_map_next(&qp->sinks, &slot));) {
+    for (size_t slot = 0; (sink = dw_map_next(&records->sinks, &slot));) {
         uint32_t bytes = sink->aside ? 0 : dw_record_sink_due_bytes(&sink->record);
         due += bytes;
+        granted_records += bytes > 0;
         if (sink->long_datagrams)
-            budget = qp->grant_budget_long_bytes;
+            budget = records->grant_budget_long_bytes;
         any_aside |= sink->aside;
         check_want(world, sink);
     }
-    sim_check(world, qp->granted_bytes == due);
+    sim_check(world, records->granted_bytes == due);
+    sim_check(world, records->granted_records == granted_records);
     node->set_aside = any_aside || (node->set_aside && due > budget);
     sim_check(world, due <= budget || node->set_aside);
 }
@@ -303,19 +318,24 @@ static void check_step(struct sim_world *world)
         struct diwarp_qp *qp = world->nodes[i].qp;
         if (!qp)
             continue;
-        sim_check(world, qp->assembly_bytes <= (2u << 20) + qp->attr.max_msg_bytes);
-        sim_check(world, qp->datagrams.touched_bytes <= qp->device->attr.send_pool_bytes);
-        sim_check(world, !qp->counters.drop_window);
-        sim_check(world, !qp->counters.drop_truncated);
-        uint64_t records = qp->sinks.count + qp->sources.count;
-        const struct dw_peer *peer;
-        for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
-            world->nodes[i].set_aside |= peer->sinks_aside > 0;
-        if (records > CHECK_RECORDS_MAX && world->steps % CHECK_SELDOM)
+        const struct dw_datagrams *datagrams = &qp->port->datagrams;
+        sim_check(world,
+                  datagrams->pool.touched_bytes <= qp->port->device->attr.send_pool_bytes);
+        sim_check(world, !datagrams->counters.drop_window);
+        sim_check(world, !datagrams->counters.drop_truncated);
+        if (qp->attr.type != DIWARP_QPT_RD)
+            continue;
+        const struct dw_rd *rd = qp->state;
+        sim_check(world, rd->assembly_bytes <= (2u << 20) + qp->attr.max_msg_bytes);
+        dw_list_foreach (it, &rd->awake)
+            world->nodes[i].set_aside |=
+                dw_container(it, struct dw_peer, awake_link)->records.sinks_aside > 0;
+        if (rd->records.sinks.count + rd->records.sources.count > CHECK_RECORDS_MAX &&
+            world->steps % CHECK_SELDOM)
             continue;
         check_grants(world, &world->nodes[i]);
-        for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
-            check_peer(world, peer);
+        dw_list_foreach (it, &rd->awake)
+            check_peer(world, dw_container(it, struct dw_peer, awake_link));
     }
 }
 
@@ -355,8 +375,10 @@ static uint64_t next_event_ns(const struct sim_world *world)
         const struct sim_node *node = &world->nodes[i];
         if (!node->qp)
             continue;
-        uint64_t node_ns = dw_qp_next_deadline_ns(node->qp);
-        const struct sim_endpoint *endpoint = dw_container(node->qp->llp, struct sim_endpoint, llp);
+        const struct dw_port *port = node->qp->port;
+        uint64_t node_ns = port->runner.ops->next_deadline_ns(&port->runner);
+        const struct sim_endpoint *endpoint =
+            dw_container(port->datagrams.llp, struct sim_endpoint, llp);
         if (!dw_list_empty(&endpoint->queue) || (node->cq->count && !node->unpolled))
             node_ns = 0;
         if (node_ns < node->paused_until_ns)
@@ -407,37 +429,40 @@ void sim_world_run_for(struct sim_world *world, uint64_t duration_ns)
 /* ---- at rest ---- */
 
 /* Every peer is at rest, so nothing of any can be left over; and the pools are as at first. */
-static void check_given_back(struct sim_world *world, const struct diwarp_qp *qp)
+static void check_rd_rest(struct sim_world *world, const struct dw_rd *rd)
 {
-    size_t slot = 0;
-    sim_check(world, !dw_peer_next(qp, &slot));
-    sim_check(world, !qp->counters.peers_active);
-    sim_check(world, !qp->trim_timer.slot);
-    sim_check(world, !qp->timers.count);
-    sim_check(world, qp->datagrams.chunk_count <= 1);
-    sim_check(world, qp->arena_touched <= DW_LLP_SLOT_BYTES);
-    sim_check(world, !qp->free_work_count);
-    sim_check(world, !qp->free_assembly_count);
-    sim_check(world, qp->cq->capacity <= 64);
+    const struct dw_records *records = &rd->records;
+    sim_check(world, dw_list_empty(&rd->awake));
+    sim_check(world, !rd->awake_count);
+    sim_check(world, !rd->work_count);
+    sim_check(world, !rd->free_work_count);
+    sim_check(world, !rd->free_assembly_count);
+    sim_check(world, !rd->assembly_count);
+    sim_check(world, !rd->assembly_bytes);
+    sim_check(world, !rd->atomics.count);
+    sim_check(world, dw_list_empty(&rd->flush));
+    sim_check(world, dw_list_empty(&rd->full));
+    sim_check(world, !records->granted_bytes);
+    sim_check(world, !records->granted_records);
+    sim_check(world, !records->sinks.count);
+    sim_check(world, !records->sources.count);
+    sim_check(world, dw_list_empty(&records->want));
+    sim_check(world, dw_list_empty(&records->ready));
 }
 
-static void check_qp_rest(struct sim_world *world, struct diwarp_qp *qp)
+static void check_qp_rest(struct sim_world *world, const struct diwarp_qp *qp)
 {
+    const struct dw_port *port = qp->port;
+    if (qp->attr.type == DIWARP_QPT_RD)
+        check_rd_rest(world, qp->state);
     sim_check(world, !qp->cq->count);
-    sim_check(world, !qp->granted_bytes);
-    sim_check(world, !qp->granted_records);
-    sim_check(world, !qp->sinks.count);
-    sim_check(world, !qp->sources.count);
-    sim_check(world, !qp->atomics.count);
-    sim_check(world, dw_list_empty(&qp->want));
-    sim_check(world, dw_list_empty(&qp->ready));
-    sim_check(world, dw_list_empty(&qp->flush));
-    sim_check(world, !qp->work_count);
-    sim_check(world, !qp->assembly_count);
-    sim_check(world, !qp->assembly_bytes);
-    sim_check(world, !qp->datagrams.used);
-    sim_check(world, qp->timers.reserved == 1 + qp->counters.peers_active); /* 1: trim_timer */
-    check_given_back(world, qp);
+    sim_check(world, qp->cq->capacity <= 64);
+    sim_check(world, !port->trim_timer.slot);
+    sim_check(world, !port->timers.count);
+    sim_check(world, port->timers.reserved == 1); /* trim_timer */
+    sim_check(world, port->datagrams.pool.chunk_count <= 1);
+    sim_check(world, !port->datagrams.pool.used);
+    sim_check(world, port->datagrams.arena.touched <= DW_LLP_SLOT_BYTES);
 }
 
 void sim_world_check_rest(struct sim_world *world)

@@ -92,6 +92,17 @@ void sim_fail(struct sim_world *world, const char *format, ...)
             sim_fail((world), "%s:%d: %s", __FILE__, __LINE__, #truth); \
     } while (0)
 
+/* RD's part of a node's port. */
+static inline struct dw_rd *sim_rd_of(const struct sim_node *node)
+{
+    return node->qp->state;
+}
+
+static inline struct dw_handle *sim_handle(const struct sim_node *node, unsigned to)
+{
+    return dw_container(node->ahs[to], struct dw_handle, ah);
+}
+
 static inline const struct diwarp_counters *sim_counters(const struct sim_world *world,
                                                          unsigned index)
 {

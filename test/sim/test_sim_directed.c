@@ -102,9 +102,10 @@ static void transfer_finish(struct transfer *t, uint32_t bytes, uint64_t limit_n
 {
     struct fixture *f = t->f;
     uint64_t until_ns = f->world.net.now_ns + limit_ns;
-    const struct diwarp_qp *qps[] = {f->world.nodes[0].qp, f->world.nodes[1].qp};
-    while (qps[0]->sinks.count + qps[0]->sources.count + qps[1]->sinks.count +
-           qps[1]->sources.count + !f->wc_count) {
+    const struct dw_records *ends[] = {&sim_rd_of(&f->world.nodes[0])->records,
+                                       &sim_rd_of(&f->world.nodes[1])->records};
+    while (ends[0]->sinks.count + ends[0]->sources.count + ends[1]->sinks.count +
+           ends[1]->sources.count + !f->wc_count) {
         assert_true(f->world.net.now_ns < until_ns);
         assert_true(sim_world_step(&f->world));
     }

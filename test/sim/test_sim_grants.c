@@ -235,7 +235,7 @@ static void records__without_end_in_a_small_window__the_oldest_first(void **stat
         f->config.impairment.bytes_per_ns = 0.125;
         fixture_open(f);
         for (unsigned node = 0; node < 2; node++) {
-            struct dw_recordwin *win = &f->world.nodes[node].ahs[1 - node]->recordwin;
+            struct dw_recordwin *win = &sim_handle(&f->world.nodes[node], 1 - node)->recordwin;
             *win = (struct dw_recordwin){.datagrams = 180, .cut = true};
         }
         assert_long_is_not_last(f, opcodes[i % 2], before[i / 2], 0);
@@ -256,8 +256,8 @@ static void records__one_without_end__the_others_have_their_turn(void **state)
     assert_non_null(local);
     fixture_open(f);
     struct diwarp_mr *mr = fixture_reg(f, 0, remote, GREEDY_BYTES);
-    f->world.nodes[GREEDY].qp->grant_budget_bytes = 2u * GREEDY_BYTES;
-    f->world.nodes[GREEDY].qp->grant_budget_long_bytes = 2u * GREEDY_BYTES;
+    sim_rd_of(&f->world.nodes[GREEDY])->records.grant_budget_bytes = 2u * GREEDY_BYTES;
+    sim_rd_of(&f->world.nodes[GREEDY])->records.grant_budget_long_bytes = 2u * GREEDY_BYTES;
     assert_int_equal(
         fixture_post(f, GREEDY, 0, GREEDY, IBV_WR_RDMA_READ, 0, local, GREEDY_BYTES, mr), 0);
     sim_world_run_for(&f->world, MS / 10);
@@ -314,7 +314,7 @@ static void records__grants_to_one_are_held__the_others_go_on(void **state)
     for (uint64_t i = 0; i < WRITES; i++)
         assert_int_equal(fixture_post(f, BLOCKED, 0, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
     sim_world_run_for(&f->world, MS);
-    assert_true(f->world.nodes[0].ahs[BLOCKED]->peer->held > 1);
+    assert_true(sim_handle(&f->world.nodes[0], BLOCKED)->peer->held > 1);
     for (uint64_t i = 0; i < WRITES; i++)
         assert_int_equal(fixture_post(f, OTHER, 0, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
     sim_world_run_for(&f->world, 2 * MS);
@@ -323,7 +323,7 @@ static void records__grants_to_one_are_held__the_others_go_on(void **state)
     f->world.net.full_host = 0;
     sim_world_run_for(&f->world, 2 * MS);
     assert_int_equal(fixture_count(f, BLOCKED, IBV_WC_RDMA_WRITE), WRITES);
-    assert_true(dw_list_empty(&f->world.nodes[0].qp->held_control));
+    assert_true(dw_list_empty(&sim_rd_of(&f->world.nodes[0])->held_control));
     assert_memory_equal(local, remote, BYTES);
     fixture_run(f, 2 * SECOND);
     fixture_close(f);
@@ -377,10 +377,11 @@ static void qp__shares_cores_later__grants_more(void **state)
     f->config.device.rcvbuf_bytes = 32u << 20;
     fixture_open(f);
     struct diwarp_qp *qp = f->world.nodes[0].qp;
-    uint32_t alone = qp->grant_budget_bytes;
+    const struct dw_records *records = &sim_rd_of(&f->world.nodes[0])->records;
+    uint32_t alone = records->grant_budget_bytes;
     diwarp_qp_share_cores(qp);
-    assert_int_equal(qp->grant_budget_bytes, 4 * alone);
-    assert_int_equal(f->world.nodes[1].qp->grant_budget_bytes, alone);
+    assert_int_equal(records->grant_budget_bytes, 4 * alone);
+    assert_int_equal(sim_rd_of(&f->world.nodes[1])->records.grant_budget_bytes, alone);
     fixture_close(f);
 }
 

@@ -75,15 +75,12 @@ static void read__complete__cannot_tell_the_source(void **state)
     unsigned n = 0;
     f->config.device.peer_timeout_ns = SECOND;
     fixture_open(f);
-    struct diwarp_qp *qp = f->world.nodes[0].qp;
+    const struct dw_rd *rd = sim_rd_of(&f->world.nodes[0]);
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
     assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
-    struct dw_peer *peer = f->world.nodes[0].ahs[1]->peer;
-    while (qp->free_work_count && n < 64) {
-        taken[n] = dw_work_get(peer);
-        taken[n++]->own_message = true; /* no request */
-        peer->queued--;
-    }
+    struct dw_peer *peer = sim_handle(&f->world.nodes[0], 1)->peer;
+    while (rd->free_work_count && n < 64)
+        taken[n++] = dw_work_get(peer, NULL);
     no_malloc_of_bytes = sizeof(struct dw_work);
     for (unsigned i = 0; i < 1000 && !fixture_count(f, 0, DIWARP_WC_PEER_GONE); i++)
         (void)sim_world_step(&f->world);

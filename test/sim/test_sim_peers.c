@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "common/record/rdma.h"
 #include "test/sim/sim_fixture.h"
 
 #define RECORD_BYTES 1000000u
@@ -262,11 +261,11 @@ static void writer__computes__record_sent_at_most_twice(void **state)
 /* Records to a node that wait outside of the list of those that want a grant. */
 static unsigned parked(const struct fixture *f, unsigned node)
 {
-    const struct diwarp_qp *qp = f->world.nodes[node].qp;
+    const struct dw_records *records = &sim_rd_of(&f->world.nodes[node])->records;
     const struct dw_sink *sink;
     unsigned n = 0;
-    for (size_t slot = 0; (sink = dw_map_next(&qp->sinks, &slot));)
-        n += sink->parked;
+    for (size_t slot = 0; (sink = dw_map_next(&records->sinks, &slot));)
+        n += sink->state == DW_SINK_PARKED;
     return n;
 }
 

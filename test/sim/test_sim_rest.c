@@ -49,7 +49,7 @@ static void rest__when_drained_and_idle(void **state)
     fixture_run(f, SECOND);
     assert_int_equal(active(f, 0), 0);
     assert_int_equal(active(f, 1), 0);
-    assert_null(f->world.nodes[0].ahs[1]->peer);
+    assert_null(sim_handle(&f->world.nodes[0], 1)->peer);
     assert_in_range(f->world.net.now_ns - awake_ns, REST_NS - 2 * MS, 10 * REST_NS);
     fixture_close(f);
 }
@@ -59,13 +59,13 @@ static void rest__not_between_messages(void **state)
 {
     (void)state;
     struct fixture *f = open_awake();
-    const struct dw_peer *peer = f->world.nodes[0].ahs[1]->peer;
-    uint32_t index = peer->index;
+    const struct dw_peer *peer = sim_handle(&f->world.nodes[0], 1)->peer;
+    uint32_t index = peer->records.index;
     for (uint64_t i = 2; i < 200; i++) {
         send_one(f, (unsigned)i % 2, 1 - (unsigned)i % 2, i);
         settle(f);
-        assert_ptr_equal(f->world.nodes[0].ahs[1]->peer, peer);
-        assert_int_equal(peer->index, index);
+        assert_ptr_equal(sim_handle(&f->world.nodes[0], 1)->peer, peer);
+        assert_int_equal(peer->records.index, index);
     }
     fixture_run(f, SECOND);
     fixture_close(f);
@@ -88,10 +88,10 @@ static void rest__goes_on_where_it_was(void **state)
         }
         assert_int_equal(fixture_count(f, 0, IBV_WC_RECV), 3);
         assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 3);
-        assert_int_equal(f->world.nodes[0].ahs[1]->next_psn, first_serials[i] + 3);
-        assert_int_equal(f->world.nodes[0].ahs[1]->ack, first_serials[i] + 3);
+        assert_int_equal(sim_handle(&f->world.nodes[0], 1)->next_psn, first_serials[i] + 3);
+        assert_int_equal(sim_handle(&f->world.nodes[0], 1)->ack, first_serials[i] + 3);
         assert_int_equal(sim_counters(&f->world, 0)->tx_resent_datagrams, 0);
-        assert_true(f->world.nodes[0].ahs[1]->credit_kib > 64); /* what node 1 told last */
+        assert_true(sim_handle(&f->world.nodes[0], 1)->credit_kib > 64); /* what node 1 told last */
         fixture_close(f);
     }
 }
@@ -149,7 +149,7 @@ static void send_kept(struct fixture *f)
         .segment_bytes = kept_bytes,
     };
     assert_true(kept_bytes > 0);
-    assert_int_equal(dw_llp_send(from->qp->llp, &train), 0);
+    assert_int_equal(dw_llp_send(from->qp->port->datagrams.llp, &train), 0);
 }
 
 static void rest__a_duplicate_wakes_it_and_is_one(void **state)

@@ -25,8 +25,8 @@ static void count_received(struct sim_world *world, struct sim_node *node,
 
 static const struct dw_sendwin *window_to_0(const struct fixture *f, unsigned from)
 {
-    size_t slot = 0;
-    return &dw_peer_next(f->world.nodes[from].qp, &slot)->sendwin;
+    const struct dw_rd *rd = sim_rd_of(&f->world.nodes[from]);
+    return &dw_container(rd->awake.next, struct dw_peer, awake_link)->sendwin;
 }
 
 /* Nodes from 1 on send to node 0, whose application is away for 2 s. Returns how long after that

@@ -7,9 +7,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "common/rnic/deliver.h"
-#include "common/rnic/rdma.h"
-#include "common/rnic/ud.h"
+#include "common/rd/deliver.h"
+#include "common/rd/peer.h"
+#include "common/rd/rdma.h"
+#include "common/ud/ud.h"
 #include "test/sim/sim_fixture.h"
 
 /* Of the three nodes: the one all of whose share is taken, and the one that is to be served. */
@@ -95,7 +96,7 @@ static void pool__one_acknowledges_nothing__the_other_has_a_window(void **state)
     for (unsigned i = 0; i < WIDEN; i++) /* the window to it grows */
         assert_int_equal(fixture_post(f, HERE, FULL, i, IBV_WR_SEND, 0, data, BYTES, NULL), 0);
     sim_world_run_for(&f->world, 19 * MS);
-    assert_int_equal(f->world.nodes[HERE].ahs[FULL]->peer->sendwin.count, 0);
+    assert_int_equal(sim_handle(&f->world.nodes[HERE], FULL)->peer->sendwin.count, 0);
     f->world.nodes[FULL].paused_until_ns = DW_NEVER;
     for (unsigned i = 0; i < TO_FULL; i++)
         assert_int_equal(fixture_post(f, HERE, FULL, i, IBV_WR_SEND, 0, data, BYTES, NULL), 0);
@@ -104,7 +105,7 @@ static void pool__one_acknowledges_nothing__the_other_has_a_window(void **state)
         assert_int_equal(fixture_post(f, HERE, OTHER, 100 + i, IBV_WR_SEND, 0, data, BYTES, NULL),
                          0);
     sim_world_run_for(&f->world, MS / 2);
-    assert_int_equal(f->world.nodes[HERE].ahs[OTHER]->peer->sendwin.count, TO_OTHER);
+    assert_int_equal(sim_handle(&f->world.nodes[HERE], OTHER)->peer->sendwin.count, TO_OTHER);
     f->world.nodes[FULL].paused_until_ns = 0;
     fixture_run(f, 8 * SECOND);
     fixture_close(f);
@@ -124,7 +125,7 @@ static void held__one_has_many__the_other_is_told_too(void **state)
     meet(f, HERE, FULL);
     meet(f, HERE, OTHER);
     struct sim_endpoint *socket =
-        dw_container(f->world.nodes[HERE].qp->llp, struct sim_endpoint, llp);
+        dw_container(f->world.nodes[HERE].qp->port->datagrams.llp, struct sim_endpoint, llp);
     socket->link_free_ns = f->world.net.now_ns + MS;
     for (unsigned i = 0; i < WRITES; i++)
         assert_int_equal(fixture_post(f, FULL, HERE, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
@@ -155,11 +156,11 @@ static void held__its_peer_goes(void **state)
     for (unsigned i = 0; i < WRITES; i++)
         assert_int_equal(fixture_post(f, FULL, HERE, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
     sim_world_run_for(&f->world, MS);
-    assert_false(dw_list_empty(&f->world.nodes[HERE].qp->held_control));
+    assert_false(dw_list_empty(&sim_rd_of(&f->world.nodes[HERE])->held_control));
     f->world.nodes[FULL].paused_until_ns = DW_NEVER;
     sim_world_run_for(&f->world, 8 * SECOND);
     assert_int_equal(fixture_count(f, HERE, DIWARP_WC_PEER_GONE), 1);
-    assert_true(dw_list_empty(&f->world.nodes[HERE].qp->held_control));
+    assert_true(dw_list_empty(&sim_rd_of(&f->world.nodes[HERE])->held_control));
     fixture_run(f, 8 * SECOND);
     fixture_close(f);
     free(remote);
@@ -175,9 +176,9 @@ static void ask_to_read(struct fixture *f, unsigned from, uint32_t id, const str
     request.source_to = (uintptr_t)mr->addr;
     dw_read_request_put(payload, &request);
     struct dw_segment segment = {.payload = payload, .bytes = sizeof payload};
-    struct dw_peer *peer = dw_peer_of_ah(f->world.nodes[HERE].ahs[from]);
+    struct dw_peer *peer = dw_peer_wake(sim_handle(&f->world.nodes[HERE], from));
     assert_non_null(peer);
-    dw_rdma_on_read_request(peer, &segment, f->world.net.now_ns);
+    dw_rdma_on_read_request(peer, f->world.nodes[HERE].qp, &segment, f->world.net.now_ns);
 }
 
 static void records__one_asks_for_too_many__the_other_is_served(void **state)
@@ -187,14 +188,14 @@ static void records__one_asks_for_too_many__the_other_is_served(void **state)
     struct fixture *f = open_three();
     uint8_t remote[8] = {0};
     fixture_open(f);
-    const struct diwarp_qp *qp = f->world.nodes[HERE].qp;
+    const struct dw_records *records = &sim_rd_of(&f->world.nodes[HERE])->records;
     struct diwarp_mr *mr = fixture_reg(f, HERE, remote, sizeof remote);
     ask_to_read(f, OTHER, 1, mr); /* is awake */
     for (uint32_t id = 1; id <= MOST + 3; id++)
         ask_to_read(f, FULL, id, mr);
-    assert_int_equal(qp->sources.count, MOST + 1);
+    assert_int_equal(records->sources.count, MOST + 1);
     ask_to_read(f, OTHER, 2, mr);
-    assert_int_equal(qp->sources.count, MOST + 2);
+    assert_int_equal(records->sources.count, MOST + 2);
     sim_world_fini(&f->world);
     free(f);
 }
@@ -212,9 +213,9 @@ static bool deliver(struct fixture *f, unsigned from, uint32_t msn, uint32_t at,
         .payload = payload,
         .bytes = PIECE,
     };
-    struct dw_peer *peer = dw_peer_of_ah(f->world.nodes[HERE].ahs[from]);
+    struct dw_peer *peer = dw_peer_wake(sim_handle(&f->world.nodes[HERE], from));
     assert_non_null(peer);
-    return dw_deliver_send(peer, &segment, false);
+    return dw_deliver_send(peer, f->world.nodes[HERE].qp, &segment, false);
 }
 
 static void assemblies__one_begins_all_it_may__the_other_too(void **state)
@@ -263,11 +264,15 @@ static void deliver_ud(struct fixture *f, uint32_t msn, uint32_t at, bool last)
 {
     enum { BYTES = 100 };
     uint8_t buf[DW_SEGMENT_LEN_BYTES + DW_DDP_UNTAGGED_BYTES + BYTES] = {0};
-    struct dw_llp_header header = {.type = DW_LLP_UD, .job = 7, .rank = OTHER};
+    const struct dw_arrival arrival = {
+        .header = {.type = DW_LLP_UD, .job = 7, .rank = OTHER},
+        .segments = buf,
+        .segments_len = sizeof buf,
+    };
     struct dw_ddp_header ddp = {.opcode = DW_RDMAP_SEND, .msn = msn, .mo = at, .last = last};
     buf[1] = DW_DDP_UNTAGGED_BYTES + BYTES;
     dw_ddp_put(buf + DW_SEGMENT_LEN_BYTES, &ddp);
-    dw_ud_on_datagram(f->world.nodes[HERE].qp, &header, buf, sizeof buf, f->world.net.now_ns);
+    dw_ud_take(dw_ud_qp_of(f->world.nodes[HERE].qp), &arrival, f->world.net.now_ns);
 }
 
 static void ud_assembly__beyond_its_end__refused(void **state)
@@ -314,7 +319,7 @@ static uint64_t burst_ns(bool counts)
     fixture_open(f);
     struct diwarp_mr *mr = fixture_reg(f, OTHER, remote, WRITE_BYTES);
     if (!counts)
-        f->world.nodes[HERE].qp->llp->counters = &elsewhere;
+        f->world.nodes[HERE].qp->port->datagrams.llp->counters = &elsewhere;
     for (unsigned i = 0; i < SENDS; i++)
         assert_int_equal(fixture_post(f, HERE, FULL, i, IBV_WR_SEND, 0, data, BYTES, NULL), 0);
     assert_int_equal(fixture_post(f, HERE, OTHER, 0, IBV_WR_RDMA_WRITE, 0, data, WRITE_BYTES, mr),

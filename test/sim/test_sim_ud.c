@@ -240,7 +240,7 @@ static void source__silent_for_long__its_numbers_begin_anew(void **state)
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
     struct ibv_sge sge = {.addr = (uintptr_t)remote, .length = BYTES};
     struct ibv_recv_wr recv = {.sg_list = &sge, .num_sge = 1};
-    struct dw_ud *ud = f->world.nodes[0].qp->ud;
+    struct dw_ud_qp *ud = dw_ud_qp_of(f->world.nodes[0].qp);
     for (unsigned i = 1; i <= 3; i++) {
         assert_int_equal(diwarp_post_recv(f->world.nodes[1].qp, &recv), 0);
         assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND, 0, local, BYTES, NULL), 0);

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "common/open.h"
 #include "common/rd/peer.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
@@ -106,7 +107,7 @@ static bool answering_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
         .type = DW_LLP_ACK,
         .credit_kib = 64,
         .incarnation = rank,
-        .token = net->qp->token,
+        .token = net->qp->port->datagrams.token,
         .job = JOB,
         .rank = rank,
         .ack = net->psns[rank] + 1,
@@ -223,15 +224,15 @@ static void talk_to_all(struct world *w, unsigned n)
     while (w->net.count)
         poll_world(w, 100);
     assert_int_equal(w->qp->port->datagrams.counters.peers_active, n);
-    assert_int_equal(w->qp->datagrams.used, 0);
+    assert_int_equal(w->qp->port->datagrams.pool.used, 0);
 }
 
 static void rest_all(struct world *w)
 {
-    for (unsigned i = 0; i < 1000 && w->qp->timers.count; i++)
+    for (unsigned i = 0; i < 1000 && w->qp->port->timers.count; i++)
         poll_world(w, 10000000);
     assert_int_equal(w->qp->port->datagrams.counters.peers_active, 0);
-    assert_int_equal(w->qp->timers.count, 0);
+    assert_int_equal(w->qp->port->timers.count, 0);
 }
 
 static void peer__costs_what_it_may(void **state)
@@ -254,7 +255,7 @@ static void peer__costs_what_it_may(void **state)
         size_t resting = held_bytes;
         /* What is left but handles: the timers' table, and it does not come again. */
         assert_in_range(resting - base, n * sizeof(struct diwarp_ah), n * (RESTING_MAX_BYTES + 16));
-        assert_true(w->qp->datagrams.chunk_count <= 1);
+        assert_true(w->qp->port->datagrams.pool.chunk_count <= 1);
         talk_to_all(w, n);
         rest_all(w);
         assert_int_equal(held_bytes, resting);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* UDP as an LLP, over real sockets on the loopback interface, and over a kernel that misbehaves. */
 #include <errno.h>
+#include <pthread.h>
 
 #include "test/unit/udp_fixture.h"
 #include "test/unit/udp_kernel.h"
 
 #define LOOPBACK_MTU_BYTES 65535 /* as far as IPv4 can use it */
+/* The least that a thread can be given, and some applications give (PTHREAD_STACK_MIN). */
+#define SMALL_STACK_BYTES 16384
 
 static int setup(void **state)
 {
@@ -251,6 +254,43 @@ static void udp_send__full_buffer_inside_a_train_loses_the_rest(void **state)
     close_llp(rx);
 }
 
+struct small_thread {
+    struct dw_llp *llp;
+    struct dw_llp_addr to;
+    int rc;
+};
+
+static void *send_from_small_stack(void *arg)
+{
+    struct small_thread *thread = arg;
+    thread->rc = send_train(thread->llp, &thread->to, 5000, 1000);
+    return NULL;
+}
+
+static void udp_send__apart_fits_a_small_stack(void **state)
+{
+    (void)state;
+    pthread_attr_t small;
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, SMALL_STACK_BYTES), 0);
+    for (unsigned refused = 0; refused < 2; refused++) {
+        struct dw_llp_attr attr = attr_plain();
+        attr.gso = refused ? DIWARP_AUTO : DIWARP_OFF;
+        kernel.gso_error = EIO;
+        struct dw_llp *tx = open_llp(&attr, &tx_counters), *rx = open_llp(&attr, &rx_counters);
+        struct small_thread thread = {.llp = tx, .to = to_loopback(AF_INET, rx->port), .rc = -1};
+        pthread_t id;
+        assert_int_equal(pthread_create(&id, &small, send_from_small_stack, &thread), 0);
+        assert_int_equal(pthread_join(id, NULL), 0);
+        assert_int_equal(thread.rc, 0);
+        recv_datagrams(rx, 5);
+        assert_train(5000, 1000);
+        close_llp(tx);
+        close_llp(rx);
+    }
+    pthread_attr_destroy(&small);
+}
+
 /* ---- tests: GRO on demand ------------------------------------------------------------------- */
 
 static void udp_recv__gro_only_once_trains_come(void **state)
@@ -352,6 +392,7 @@ int main(void)
         cmocka_unit_test_setup(udp_send__gso_ends_when_no_way_out_takes_it, setup),
         cmocka_unit_test_setup(udp_send__errors, setup),
         cmocka_unit_test_setup(udp_send__full_buffer_inside_a_train_loses_the_rest, setup),
+        cmocka_unit_test_setup(udp_send__apart_fits_a_small_stack, setup),
         cmocka_unit_test_setup(udp_recv__gro_only_once_trains_come, setup),
         cmocka_unit_test_setup(udp_icmp__names_the_destination, setup),
         cmocka_unit_test_setup(udp_icmp__many_errors_disturb_no_train, setup),
