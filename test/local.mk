@@ -268,15 +268,27 @@ component-fault/help-mpi-btl-diwarp.txt: $(BTL_HELP)
 	@$(MKDIR_P) component-fault
 	$(AM_V_GEN)cp $(top_srcdir)/$(BTL_HELP) $@.tmp && mv -f $@.tmp $@
 
+# The adapter's own logic, without MPI.
+if DW_CMOCKA
+check_PROGRAMS += test/unit/test_btl_work
+TESTS += test/unit/test_btl_work
+test_unit_test_btl_work_SOURCES = test/unit/test_btl_work.c
+test_unit_test_btl_work_CPPFLAGS = $(AM_CPPFLAGS) $(OPAL_CPPFLAGS)
+test_unit_test_btl_work_CFLAGS = $(AM_CFLAGS) $(DW_COMPONENT_CFLAGS)
+test_unit_test_btl_work_LDADD = libbtl_diwarp.la $(CORE_LIBS) $(OPAL_LIBS) $(CMOCKA_LIBS)
+endif
+
 MPI_TESTS = \
 	test/mpi/collectives \
 	test/mpi/async_progress \
+	test/mpi/busy_rank \
 	test/mpi/compute_gap \
 	test/mpi/crossing \
 	test/mpi/datatypes \
 	test/mpi/descriptors \
 	test/mpi/failing_call \
 	test/mpi/finalize_race \
+	test/mpi/flood_memory \
 	test/mpi/matching \
 	test/mpi/modes \
 	test/mpi/onesided \
@@ -295,6 +307,9 @@ test_mpi_collectives_LDADD = $(MPI_LIBS)
 
 test_mpi_async_progress_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_async_progress_LDADD = $(MPI_LIBS)
+test_mpi_busy_rank_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_busy_rank_LDADD = $(MPI_LIBS)
+
 test_mpi_compute_gap_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_compute_gap_LDADD = $(MPI_LIBS)
 
@@ -311,6 +326,9 @@ test_mpi_failing_call_LDADD = $(MPI_LIBS)
 
 test_mpi_finalize_race_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_finalize_race_LDADD = $(MPI_LIBS)
+
+test_mpi_flood_memory_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_flood_memory_LDADD = $(MPI_LIBS)
 
 test_mpi_matching_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_matching_LDADD = $(MPI_LIBS)
