@@ -68,6 +68,9 @@ libdiwarp_core_la_SOURCES = \
 	common/rel/seen.h \
 	common/rel/sendwin.c \
 	common/rel/sendwin.h \
+	common/progress/helper.c \
+	common/progress/sleep.c \
+	common/progress/sleep.h \
 	common/rnic/address.c \
 	common/rnic/address.h \
 	common/rnic/atomic.c \

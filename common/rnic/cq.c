@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues, and polling: the only place where the RNIC gets to run by itself. */
-#define _GNU_SOURCE /* ppoll */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "common/rnic/lock.h"
 #include "common/rnic/qp.h"
@@ -28,6 +26,8 @@ struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
         return NULL;
     }
     dw_list_init(&cq->qps);
+    cq->waiter = (struct dw_sleeper){.cq = cq, .for_completions = true, .event_fd = -1};
+    dw_list_init(&cq->waiter.link);
     return cq;
 }
 
@@ -35,6 +35,8 @@ void diwarp_destroy_cq(struct diwarp_cq *cq)
 {
     if (cq->rc)
         dw_rc_destroy(cq->rc);
+    if (cq->waiter.event_fd >= 0)
+        close(cq->waiter.event_fd);
     free(cq->ring);
     free(cq);
 }
@@ -141,13 +143,10 @@ static int take(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
     return (int)taken;
 }
 
-static int run(struct diwarp_cq *cq)
+static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
 {
-    uint64_t now_ns = dw_device_now_ns(cq->device);
     int received = 0;
     bool more = false;
-    cq->ran_ns = now_ns;
-    dw_cq_on_use(cq, now_ns);
     /* All before the first runs: what that completes must not keep room from those behind it. */
     if (!cq->count)
         dw_list_foreach (it, &cq->qps)
@@ -163,6 +162,13 @@ static int run(struct diwarp_cq *cq)
         received += dw_rc_run(cq->rc, now_ns);
     __atomic_store_n(&cq->busy, received || more, __ATOMIC_RELAXED);
     return received;
+}
+
+static int run(struct diwarp_cq *cq)
+{
+    cq->ran_ns = dw_device_now_ns(cq->device);
+    dw_cq_on_use(cq, cq->ran_ns);
+    return run_once(cq, cq->ran_ns);
 }
 
 int diwarp_run_cq(struct diwarp_cq *cq)
@@ -181,32 +187,12 @@ int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
         (void)run(cq);
     else if (cq->rc)
         dw_rc_flush_lazy(cq->rc);
+    const bool full = cq->rc && dw_rc_is_full(cq->rc);
     int taken = cq->overrun ? -ENOMEM : take(cq, n, wc);
+    if (full && !dw_rc_is_full(cq->rc))
+        dw_cq_wake(cq);
     dw_unlock(cq->device);
     return taken;
-}
-
-uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq)
-{
-    dw_lock(cq->device);
-    uint64_t next_ns = cq->rc ? dw_rc_next_deadline_ns(cq->rc) : UINT64_MAX;
-    dw_list_foreach (it, &cq->qps) {
-        uint64_t deadline_ns = dw_qp_next_deadline_ns(dw_container(it, struct diwarp_qp, cq_link));
-        if (deadline_ns < next_ns)
-            next_ns = deadline_ns;
-    }
-    uint64_t now_ns = dw_device_now_ns(cq->device);
-    dw_unlock(cq->device);
-    if (next_ns == UINT64_MAX)
-        return next_ns;
-    return next_ns > now_ns ? next_ns - now_ns : 0;
-}
-
-uint64_t diwarp_cq_quiet_ns(const struct diwarp_cq *cq)
-{
-    uint64_t used_ns = __atomic_load_n(&cq->used_ns, __ATOMIC_RELAXED);
-    uint64_t now_ns = dw_device_now_ns(cq->device);
-    return now_ns > used_ns ? now_ns - used_ns : 0;
 }
 
 bool diwarp_cq_busy(const struct diwarp_cq *cq)
@@ -214,66 +200,63 @@ bool diwarp_cq_busy(const struct diwarp_cq *cq)
     return __atomic_load_n(&cq->busy, __ATOMIC_RELAXED);
 }
 
-uint64_t diwarp_cq_served(struct diwarp_cq *cq)
+/* ---- who sleeps ---- */
+
+uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq)
 {
-    dw_lock(cq->device);
-    uint64_t served = cq->served;
-    dw_unlock(cq->device);
-    return served;
-}
-
-#define WAIT_MAX_FDS 16
-
-/* Of one sleep; the shorter where a post of another thread, or a socket that did not fit the list,
- * may want us sooner than it knows of. */
-#define WAIT_LONGEST_NS      1000000000u
-#define WAIT_LONGEST_DEAF_NS 5000000u
-
-/* Sleeps until a QP's socket is readable or a timer is due; false when it cannot sleep. */
-static bool sleep_until(struct diwarp_cq *cq, uint64_t now_ns, uint64_t until_ns)
-{
-    struct pollfd fds[WAIT_MAX_FDS + 1];
-    nfds_t count = 0;
-    bool deaf = cq->device->attr.threaded;
-    dw_lock(cq->device);
+    uint64_t next_ns = cq->rc ? dw_rc_next_deadline_ns(cq->rc) : UINT64_MAX;
     dw_list_foreach (it, &cq->qps) {
-        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
-        uint64_t deadline_ns = dw_qp_next_deadline_ns(qp);
-        if (deadline_ns < until_ns)
-            until_ns = deadline_ns;
-        if (qp->llp->fd >= 0 && count < WAIT_MAX_FDS)
-            fds[count++] = (struct pollfd){.fd = qp->llp->fd, .events = POLLIN};
-        else
-            deaf = true;
+        uint64_t deadline_ns = dw_qp_next_deadline_ns(dw_container(it, struct diwarp_qp, cq_link));
+        if (deadline_ns < next_ns)
+            next_ns = deadline_ns;
     }
-    if (cq->rc) {
-        uint64_t deadline_ns = dw_rc_next_deadline_ns(cq->rc);
-        if (deadline_ns < until_ns)
-            until_ns = deadline_ns;
-        fds[count++] = (struct pollfd){.fd = cq->rc->streams->fd, .events = POLLIN};
-        deaf |= cq->rc->streams->deaf;
-    }
-    dw_unlock(cq->device);
-    if (until_ns <= now_ns)
-        return true;
-    const uint64_t longest_ns = deaf ? WAIT_LONGEST_DEAF_NS : WAIT_LONGEST_NS;
-    uint64_t wait_ns = until_ns - now_ns;
-    if (wait_ns > longest_ns)
-        wait_ns = longest_ns;
-    struct timespec timeout = {.tv_sec = (time_t)(wait_ns / 1000000000u),
-                               .tv_nsec = (long)(wait_ns % 1000000000u)};
-    return ppoll(fds, count, &timeout, NULL) >= 0 || errno == EINTR;
+    return next_ns;
 }
 
-int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc, uint64_t timeout_ns)
+unsigned dw_cq_fds(const struct diwarp_cq *cq, int *fds, unsigned n, bool *all)
 {
-    uint64_t start_ns = dw_device_now_ns(cq->device);
-    uint64_t until_ns = start_ns + timeout_ns < start_ns ? UINT64_MAX : start_ns + timeout_ns;
-    for (;;) {
-        int taken = diwarp_poll_cq(cq, n, wc);
-        uint64_t now_ns = dw_device_now_ns(cq->device);
-        if (taken || now_ns >= until_ns || !sleep_until(cq, now_ns, until_ns))
-            return taken;
+    unsigned count = 0;
+    *all = true;
+    dw_list_foreach (it, &cq->qps) {
+        const int fd = dw_container(it, struct diwarp_qp, cq_link)->llp->fd;
+        *all &= fd >= 0;
+        if (fd >= 0 && count++ < n)
+            fds[count - 1] = fd;
+    }
+    /* While RC is full its streams are readable to no purpose. */
+    if (cq->rc && !dw_rc_is_full(cq->rc)) {
+        *all &= cq->rc->streams->fd >= 0 && !cq->rc->streams->deaf;
+        if (cq->rc->streams->fd >= 0 && count++ < n)
+            fds[count - 1] = cq->rc->streams->fd;
+    }
+    return count;
+}
+
+static void wake(struct dw_sleeper *sleeper)
+{
+    const uint64_t one = 1;
+    if (sleeper->until_ns) {
+        sleeper->until_ns = 0;
+        (void)!write(sleeper->event_fd, &one, sizeof one);
+    }
+}
+
+void dw_cq_wake(struct diwarp_cq *cq)
+{
+    dw_list_foreach (it, &cq->device->sleepers) {
+        struct dw_sleeper *sleeper = dw_container(it, struct dw_sleeper, link);
+        if (sleeper->cq == cq)
+            wake(sleeper);
+    }
+}
+
+void dw_wake_sleepers(struct diwarp_device *device)
+{
+    dw_list_foreach (it, &device->sleepers) {
+        struct dw_sleeper *sleeper = dw_container(it, struct dw_sleeper, link);
+        if (sleeper->until_ns && ((sleeper->for_completions && sleeper->cq->count) ||
+                                  dw_cq_next_deadline_ns(sleeper->cq) < sleeper->until_ns))
+            wake(sleeper);
     }
 }
 
@@ -281,6 +264,7 @@ void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp)
 {
     qp->num = ++cq->qp_num;
     dw_list_append(&cq->qps, &qp->cq_link);
+    dw_cq_wake(cq);
 }
 
 void dw_cq_detach(struct diwarp_qp *qp)

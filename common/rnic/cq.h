@@ -9,6 +9,16 @@
 
 struct dw_rc; /* rc.h */
 
+/* A thread that sleeps until a socket of the CQ is readable or a timer due. Other threads wake it
+ * when what they do makes something due earlier. */
+struct dw_sleeper {
+    struct dw_list link; /* in the device's list while it sleeps */
+    struct diwarp_cq *cq;
+    uint64_t until_ns;    /* its deadline; 0: it was woken, or something is due already */
+    bool for_completions; /* these wake it, too */
+    int event_fd;         /* an eventfd; -1: not made yet */
+};
+
 struct diwarp_cq {
     struct diwarp_device *device;
     struct dw_rc *rc; /* NULL: no RC QP or listener yet */
@@ -21,8 +31,15 @@ struct diwarp_cq {
     uint64_t used_ns; /* run, or posted for soon after, last; read without the lock */
     bool overrun;     /* a completion is lost: it is of no use any more */
     bool busy;        /* the last run received something, or has more that goes; likewise */
-    uint64_t served;  /* diwarp_cq_served() */
+    /* What peers wait for and was done, over RD and RC: data and answers sent, acknowledgements that
+     * were asked for, data placed. Not what merely came, nor other acknowledgements, nor probes. */
+    uint64_t served;
+    struct dw_sleeper waiter; /* of who polls; common/progress has the others */
 };
+
+/* Who has not polled for so long is away: while it waits for something, it polls every few hundred
+ * nanoseconds, and while it sends, it posts a message in less. */
+#define DW_AWAY_NS 50000
 
 /* Posts alone, without a run for so long, leave the RNIC to others. */
 #define DW_POSTS_COUNT_NS 1000000
@@ -31,6 +48,14 @@ static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
     if (now_ns - cq->ran_ns < DW_POSTS_COUNT_NS)
         __atomic_store_n(&cq->used_ns, now_ns, __ATOMIC_RELAXED);
 }
+
+/* When the RNIC next has something to do by itself: now at the latest if that is 0. */
+uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq);
+/* Writes at most n descriptors that become readable when something comes, and returns how many there
+ * are. *all: there are no sockets that cannot be watched so. */
+unsigned dw_cq_fds(const struct diwarp_cq *cq, int *fds, unsigned n, bool *all);
+/* Its sockets are others now: who sleeps on them is to look again. */
+void dw_cq_wake(struct diwarp_cq *cq);
 
 void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp);
 /* Its completions go with it: what they point to does. */

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "common/base/list.h"
 #include "common/include/diwarp.h"
 #include "common/llp/llp.h"
 #include "common/llp/stream.h"
@@ -37,6 +38,7 @@ struct diwarp_device {
     uint64_t random_key[2]; /* from the kernel, or the seed of env */
     uint64_t random_count;  /* numbers drawn; atomic, not all who draw have the lock */
     pthread_mutex_t lock;   /* see lock.h */
+    struct dw_list sleepers; /* struct dw_sleeper (cq.h); none while it is not threaded */
 };
 
 /* diwarp_open_device() with an environment; env may be NULL. */

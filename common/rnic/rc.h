@@ -64,6 +64,9 @@ int dw_rc_run(struct dw_rc *rc, uint64_t now_ns);
 /* Sends what was posted lazily. */
 void dw_rc_flush_lazy(struct dw_rc *rc);
 uint64_t dw_rc_next_deadline_ns(const struct dw_rc *rc);
+/* So many completions wait that streams are not served until some were polled: the streams' fd stays
+ * readable meanwhile. */
+bool dw_rc_is_full(const struct dw_rc *rc);
 /* Data came: the QP's stream is read without asking, for a while. */
 void dw_rc_heat(struct diwarp_rc_qp *qp);
 void dw_rc_cool(struct diwarp_rc_qp *qp);

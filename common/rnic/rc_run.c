@@ -56,6 +56,7 @@ int dw_rc_get(struct diwarp_cq *cq, struct dw_rc **out)
     dw_list_init(&rc->lazy);
     dw_heap_init(&rc->timers);
     __atomic_store_n(&cq->rc, rc, __ATOMIC_RELEASE); /* queries look without the lock */
+    dw_cq_wake(cq);
     *out = rc;
     return 0;
 }
@@ -199,12 +200,9 @@ void diwarp_rc_flush(struct diwarp_cq *cq)
     dw_unlock(cq->device);
 }
 
-bool diwarp_rc_is_full(struct diwarp_cq *cq)
+bool dw_rc_is_full(const struct dw_rc *rc)
 {
-    dw_lock(cq->device);
-    bool full = cq->rc && enough(cq->rc);
-    dw_unlock(cq->device);
-    return full;
+    return enough(rc);
 }
 
 uint64_t dw_rc_next_deadline_ns(const struct dw_rc *rc)
