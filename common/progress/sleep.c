@@ -90,6 +90,7 @@ static int fall_asleep(struct dw_sleeper *sleeper, struct watch *watch, uint64_t
     if (rc)
         return rc;
     const uint64_t most_ns = all ? SLEEP_LONGEST_NS : SLEEP_LONGEST_UNWATCHED_NS;
+    sleeper->fd_count = watch->count - 1;
     watch->fds[0] = (struct pollfd){.fd = sleeper->event_fd, .events = POLLIN};
     watch->until_ns = now_ns + (longest_ns < most_ns ? longest_ns : most_ns);
     sleeper->until_ns = dw_cq_next_deadline_ns(sleeper->cq);

@@ -6,8 +6,12 @@
 
 #include "common/rnic/lock.h"
 #include "common/rnic/qp.h"
-#include "common/rnic/rc.h"
 #include "common/wire/rdmap.h"
+
+static struct dw_runner *runner_at(struct dw_list *link)
+{
+    return dw_container(link, struct dw_runner, link);
+}
 
 /* Entries of a ring that has not been needed longer. */
 #define CAPACITY_LEAST 64
@@ -25,6 +29,7 @@ struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
         free(cq);
         return NULL;
     }
+    dw_list_init(&cq->runners);
     dw_list_init(&cq->qps);
     cq->waiter = (struct dw_sleeper){.cq = cq, .for_completions = true, .event_fd = -1};
     dw_list_init(&cq->waiter.link);
@@ -33,8 +38,10 @@ struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
 
 void diwarp_destroy_cq(struct diwarp_cq *cq)
 {
-    if (cq->rc)
-        dw_rc_destroy(cq->rc);
+    dw_list_foreach (it, &cq->runners) {
+        struct dw_runner *runner = runner_at(it);
+        runner->ops->destroy(runner);
+    }
     if (cq->waiter.event_fd >= 0)
         close(cq->waiter.event_fd);
     free(cq->ring);
@@ -143,10 +150,13 @@ static int take(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
     return (int)taken;
 }
 
-static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
+static int run(struct diwarp_cq *cq)
 {
+    uint64_t now_ns = dw_device_now_ns(cq->device);
     int received = 0;
     bool more = false;
+    cq->ran_ns = now_ns;
+    dw_cq_on_use(cq, now_ns);
     /* All before the first runs: what that completes must not keep room from those behind it. */
     if (!cq->count)
         dw_list_foreach (it, &cq->qps)
@@ -158,17 +168,17 @@ static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
         /* What a full socket or pool holds up does not go sooner for being tried again. */
         more |= dw_qp_has_more(qp) && qp->counters.tx_datagrams != sent;
     }
-    if (cq->rc)
-        received += dw_rc_run(cq->rc, now_ns);
+    dw_list_foreach (it, &cq->runners)
+        received += runner_at(it)->ops->run(runner_at(it), now_ns);
     __atomic_store_n(&cq->busy, received || more, __ATOMIC_RELAXED);
     return received;
 }
 
-static int run(struct diwarp_cq *cq)
+static void flush(struct diwarp_cq *cq)
 {
-    cq->ran_ns = dw_device_now_ns(cq->device);
-    dw_cq_on_use(cq, cq->ran_ns);
-    return run_once(cq, cq->ran_ns);
+    dw_list_foreach (it, &cq->runners)
+        if (runner_at(it)->ops->flush)
+            runner_at(it)->ops->flush(runner_at(it));
 }
 
 int diwarp_run_cq(struct diwarp_cq *cq)
@@ -185,12 +195,9 @@ int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
     dw_lock(cq->device);
     if (!cq->count)
         (void)run(cq);
-    else if (cq->rc)
-        dw_rc_flush_lazy(cq->rc);
-    const bool full = cq->rc && dw_rc_is_full(cq->rc);
+    else
+        flush(cq);
     int taken = cq->overrun ? -ENOMEM : take(cq, n, wc);
-    if (full && !dw_rc_is_full(cq->rc))
-        dw_cq_wake(cq);
     dw_unlock(cq->device);
     return taken;
 }
@@ -204,7 +211,12 @@ bool diwarp_cq_busy(const struct diwarp_cq *cq)
 
 uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq)
 {
-    uint64_t next_ns = cq->rc ? dw_rc_next_deadline_ns(cq->rc) : UINT64_MAX;
+    uint64_t next_ns = UINT64_MAX;
+    dw_list_foreach (it, &cq->runners) {
+        uint64_t deadline_ns = runner_at(it)->ops->next_deadline_ns(runner_at(it));
+        if (deadline_ns < next_ns)
+            next_ns = deadline_ns;
+    }
     dw_list_foreach (it, &cq->qps) {
         uint64_t deadline_ns = dw_qp_next_deadline_ns(dw_container(it, struct diwarp_qp, cq_link));
         if (deadline_ns < next_ns)
@@ -216,6 +228,7 @@ uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq)
 unsigned dw_cq_fds(const struct diwarp_cq *cq, int *fds, unsigned n, bool *all)
 {
     unsigned count = 0;
+    bool deaf = false;
     *all = true;
     dw_list_foreach (it, &cq->qps) {
         const int fd = dw_container(it, struct diwarp_qp, cq_link)->llp->fd;
@@ -223,40 +236,33 @@ unsigned dw_cq_fds(const struct diwarp_cq *cq, int *fds, unsigned n, bool *all)
         if (fd >= 0 && count++ < n)
             fds[count - 1] = fd;
     }
-    /* While RC is full its streams are readable to no purpose. */
-    if (cq->rc && !dw_rc_is_full(cq->rc)) {
-        *all &= cq->rc->streams->fd >= 0 && !cq->rc->streams->deaf;
-        if (cq->rc->streams->fd >= 0 && count++ < n)
-            fds[count - 1] = cq->rc->streams->fd;
+    dw_list_foreach (it, &cq->runners) {
+        const int fd = runner_at(it)->ops->fd(runner_at(it), &deaf);
+        *all &= !deaf;
+        if (fd >= 0 && count++ < n)
+            fds[count - 1] = fd;
     }
     return count;
 }
 
-static void wake(struct dw_sleeper *sleeper)
+static bool is_to_wake(const struct dw_sleeper *sleeper)
 {
-    const uint64_t one = 1;
-    if (sleeper->until_ns) {
-        sleeper->until_ns = 0;
-        (void)!write(sleeper->event_fd, &one, sizeof one);
-    }
-}
-
-void dw_cq_wake(struct diwarp_cq *cq)
-{
-    dw_list_foreach (it, &cq->device->sleepers) {
-        struct dw_sleeper *sleeper = dw_container(it, struct dw_sleeper, link);
-        if (sleeper->cq == cq)
-            wake(sleeper);
-    }
+    const struct diwarp_cq *cq = sleeper->cq;
+    bool all;
+    return (sleeper->for_completions && cq->count) ||
+           dw_cq_next_deadline_ns(cq) < sleeper->until_ns ||
+           dw_cq_fds(cq, NULL, 0, &all) != sleeper->fd_count;
 }
 
 void dw_wake_sleepers(struct diwarp_device *device)
 {
+    const uint64_t one = 1;
     dw_list_foreach (it, &device->sleepers) {
         struct dw_sleeper *sleeper = dw_container(it, struct dw_sleeper, link);
-        if (sleeper->until_ns && ((sleeper->for_completions && sleeper->cq->count) ||
-                                  dw_cq_next_deadline_ns(sleeper->cq) < sleeper->until_ns))
-            wake(sleeper);
+        if (!sleeper->until_ns || !is_to_wake(sleeper))
+            continue;
+        sleeper->until_ns = 0;
+        (void)!write(sleeper->event_fd, &one, sizeof one);
     }
 }
 
@@ -264,7 +270,6 @@ void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp)
 {
     qp->num = ++cq->qp_num;
     dw_list_append(&cq->qps, &qp->cq_link);
-    dw_cq_wake(cq);
 }
 
 void dw_cq_detach(struct diwarp_qp *qp)

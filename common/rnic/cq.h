@@ -6,8 +6,7 @@
 
 #include "common/base/list.h"
 #include "common/include/diwarp.h"
-
-struct dw_rc; /* rc.h */
+#include "common/rnic/runner.h"
 
 /* A thread that sleeps until a socket of the CQ is readable or a timer due. Other threads wake it
  * when what they do makes something due earlier. */
@@ -15,14 +14,14 @@ struct dw_sleeper {
     struct dw_list link; /* in the device's list while it sleeps */
     struct diwarp_cq *cq;
     uint64_t until_ns;    /* its deadline; 0: it was woken, or something is due already */
-    bool for_completions; /* these wake it, too */
+    unsigned fd_count;    /* sockets it sleeps on; when there are others, it looks again */
+    bool for_completions; /* completions wake it, too */
     int event_fd;         /* an eventfd; -1: not made yet */
 };
 
 struct diwarp_cq {
     struct diwarp_device *device;
-    struct dw_rc *rc; /* NULL: no RC QP or listener yet */
-    struct dw_list qps;
+    struct dw_list runners, qps;
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
     uint32_t most;    /* that have been in it at a time since the last trim */
@@ -49,17 +48,18 @@ static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
         __atomic_store_n(&cq->used_ns, now_ns, __ATOMIC_RELAXED);
 }
 
-/* When the RNIC next has something to do by itself: now at the latest if that is 0. */
+/* When the RNIC next has something to do by itself; 0: now. */
 uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq);
 /* Writes at most n descriptors that become readable when something comes, and returns how many there
  * are. *all: there are no sockets that cannot be watched so. */
 unsigned dw_cq_fds(const struct diwarp_cq *cq, int *fds, unsigned n, bool *all);
-/* Its sockets are others now: who sleeps on them is to look again. */
-void dw_cq_wake(struct diwarp_cq *cq);
 
 void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp);
 /* Its completions go with it: what they point to does. */
 void dw_cq_detach(struct diwarp_qp *qp);
+/* Takes back the completions that were not handed out: an RC QP's, or a request's. */
+void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
+                  const struct diwarp_connect_request *request);
 /* Without memory to grow the CQ is overrun. */
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
 /* Halves what was not needed since the last time; true: there may be more. */
