@@ -18,8 +18,8 @@
 
 /* Sockets that fit on the stack. */
 #define FDS_FEW 16
-/* Of one sleep. Peers take a process that did not run for 2 s for one that was stopped (STOPPED_NS in
- * qp_run.c). */
+/* Of one sleep. Peers take a process that did not run for 2 s for one that was stopped (STOPPED_NS
+ * in qp_run.c). */
 #define SLEEP_LONGEST_NS 1000000000u
 /* Where a socket cannot be watched: what comes there waits as long. */
 #define SLEEP_LONGEST_UNWATCHED_NS 5000000u
@@ -95,8 +95,8 @@ static int fall_asleep(struct dw_sleeper *sleeper, struct watch *watch, uint64_t
     watch->until_ns = now_ns + (longest_ns < most_ns ? longest_ns : most_ns);
     sleeper->until_ns = dw_cq_next_deadline_ns(sleeper->cq);
     if (sleeper->until_ns < watch->until_ns)
-        watch->until_ns = sleeper->until_ns > now_ns + least_ns ? sleeper->until_ns
-                                                                : now_ns + least_ns;
+        watch->until_ns =
+            sleeper->until_ns > now_ns + least_ns ? sleeper->until_ns : now_ns + least_ns;
     if (sleeper->for_completions && sleeper->cq->count)
         watch->until_ns = sleeper->until_ns = 0;
     if (device->attr.threaded)
