@@ -285,6 +285,7 @@ MPI_TESTS = \
 	test/mpi/pt2pt_sizes \
 	test/mpi/pvars \
 	test/mpi/random_traffic \
+	test/mpi/rare_polls \
 	test/mpi/refused \
 	test/mpi/scheduling \
 	test/mpi/spawn \
@@ -331,6 +332,9 @@ test_mpi_pvars_LDADD = $(MPI_LIBS)
 
 test_mpi_random_traffic_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_random_traffic_LDADD = $(MPI_LIBS)
+
+test_mpi_rare_polls_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_rare_polls_LDADD = $(MPI_LIBS)
 
 test_mpi_descriptors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_descriptors_LDADD = $(MPI_LIBS)

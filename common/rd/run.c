@@ -110,8 +110,20 @@ static void run_timers(struct diwarp_qp *qp, uint64_t now_ns)
     dw_heap_run(&qp->timers, now_ns, TIMERS_PER_RUN);
 }
 
+/* Who polls rarely while records are under way gets more of them for each poll. */
+static void fit_budgets(struct diwarp_qp *qp, uint64_t away_ns)
+{
+    bool rarely = qp->granted_records &&
+                  (qp->polled_rarely || (qp->left_records && away_ns >= DW_AWAY_NS));
+    if (rarely != qp->polled_rarely) {
+        qp->polled_rarely = rarely;
+        dw_qp_size_budgets(qp);
+    }
+}
+
 int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
 {
+    fit_budgets(qp, now_ns - qp->ran_ns);
     if (now_ns - qp->ran_ns > TIMERS_WAIT_MAX_NS)
         on_absence(qp, now_ns - qp->ran_ns, now_ns);
     qp->ran_ns = now_ns;
@@ -134,6 +146,7 @@ int dw_qp_progress(struct diwarp_qp *qp, uint64_t now_ns)
     if (drained || now_ns - qp->timers_ran_ns > TIMERS_WAIT_MAX_NS)
         run_timers(qp, now_ns);
     take_icmp(qp, now_ns);
+    qp->left_records = qp->granted_records > 0;
     return received;
 }
 

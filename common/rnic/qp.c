@@ -25,7 +25,8 @@
 /* Under way for all records: not divided among them, so that the oldest record is whole soonest.
  * More would fall out of the cache on its way. */
 #define RECORD_WINDOW_BYTES (1u << 20)
-/* Worse, where processes take turns on a core, is a sender whose turn ends with its grant. */
+/* Worse, where processes take turns on a core or poll rarely, is a sender whose turn ends with its
+ * grant. */
 #define SHARED_RECORD_WINDOW_BYTES (4u << 20)
 #define RECORD_WINDOW_MIN_BYTES    (16u << 10)
 
@@ -137,7 +138,7 @@ static uint32_t within_window(uint64_t payload, uint32_t window)
     return window < payload ? window : (uint32_t)payload;
 }
 
-static void size_budgets(struct diwarp_qp *qp)
+void dw_qp_size_budgets(struct diwarp_qp *qp)
 {
     /* The kernel charges truesize: what is left for payload depends on the datagram. Of those that
      * are not long, plan for those of MTU 1500. */
@@ -148,7 +149,8 @@ static void size_budgets(struct diwarp_qp *qp)
         record_truesize * (DW_LLP_LONG_BYTES - 72) / dw_llp_truesize(DW_LLP_LONG_BYTES);
     uint32_t window = qp->device->attr.record_window_bytes;
     if (!window)
-        window = qp->device->attr.shared_cores ? SHARED_RECORD_WINDOW_BYTES : RECORD_WINDOW_BYTES;
+        window = qp->device->attr.shared_cores || qp->polled_rarely ? SHARED_RECORD_WINDOW_BYTES
+                                                                    : RECORD_WINDOW_BYTES;
     if (!qp->mtu_max_bytes)
         qp->mtu_max_bytes = mtu_max_bytes(qp, payload, long_payload);
     qp->grant_budget_bytes = within_window(payload, window);
@@ -266,7 +268,7 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     rc = open_llp(qp, why);
     if (rc)
         goto err_free;
-    size_budgets(qp);
+    dw_qp_size_budgets(qp);
     choose_ways(qp);
     if (attr->type == DIWARP_QPT_UD && (rc = dw_ud_create(qp)))
         goto err_llp;
@@ -289,7 +291,7 @@ void diwarp_qp_share_cores(struct diwarp_qp *qp)
 {
     dw_lock(qp->device);
     qp->device->attr.shared_cores = true;
-    size_budgets(qp);
+    dw_qp_size_budgets(qp);
     dw_unlock(qp->device);
 }
 

@@ -77,6 +77,8 @@ struct diwarp_qp {
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
     uint32_t next_id;
     uint64_t own_records, asked_records; /* open: by our reads and writes, by peers' */
+    bool left_records;                   /* were under way when the last run ended */
+    bool polled_rarely;                  /* since the first of the records under way */
     uint32_t grant_budget_bytes;         /* of any datagrams */
     uint32_t grant_budget_long_bytes;    /* of DW_LLP_LONG_BYTES and more, which leave more room */
     /* Two datagrams of a record are to be under way to us, one sent while one is received, if our
@@ -110,6 +112,8 @@ struct diwarp_qp {
     struct dw_faster_way copy_way; /* the other: past the cache */
 };
 
+/* Chooses what may be under way to it anew. */
+void dw_qp_size_budgets(struct diwarp_qp *qp);
 /* Sees that what is taken now will be given back. */
 void dw_qp_trim_later(struct diwarp_qp *qp, uint64_t now_ns);
 /* The region is about to be freed: ends the records that use it. */

@@ -221,6 +221,7 @@ static void grants__freed__wake_the_next(void **state)
     struct fixture *f = open_wide(3);
     uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
     uint8_t *sink = fixture_payload(3, RECORD_BYTES);
+    f->config.device.record_window_bytes = 1u << 20; /* however rarely it polls */
     fixture_open(f);
     acquaint(f);
     fixture_widen(f, 0, 1);
