@@ -110,7 +110,7 @@ struct diwarp_device_attr {
     uint32_t send_window_datagrams; /* 1..256, unacknowledged datagrams per peer */
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */
     uint32_t record_window_bytes;   /* most bytes of records under way to us; 0: 1 MiB, or 4 MiB with
-                                     * shared_cores; never more than SO_RCVBUF takes */
+                                     * shared_cores or rare polls; never more than SO_RCVBUF takes */
     bool shared_cores;              /* this process and others take turns on its cores: Sends that
                                      * are posted in a row wait longer for company */
 };
@@ -302,7 +302,9 @@ struct diwarp_wc {
 DIWARP_EXPORT struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe);
 DIWARP_EXPORT void diwarp_destroy_cq(struct diwarp_cq *cq);
 
-/* Runs the RNIC once for every QP of the CQ, then hands out at most n completions. Never blocks.
+/* Runs the RNIC for every QP of the CQ, then hands out at most n completions. Never blocks: it runs
+ * it once, or after an absence of 50 us and more for as long as that lasted, but no longer than a
+ * millisecond, nor when there is a completion or nothing to do.
  * -ENOMEM: the CQ was overrun, for want of memory to grow, and a completion is lost; from then on
  * it hands nothing out, as in verbs, and only its destruction is left. */
 DIWARP_EXPORT int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc);

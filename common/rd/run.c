@@ -113,8 +113,8 @@ static void run_timers(struct diwarp_qp *qp, uint64_t now_ns)
 /* Who polls rarely while records are under way gets more of them for each poll. */
 static void fit_budgets(struct diwarp_qp *qp, uint64_t away_ns)
 {
-    bool rarely = qp->granted_records &&
-                  (qp->polled_rarely || (qp->left_records && away_ns >= DW_AWAY_NS));
+    bool rarely =
+        qp->granted_records && (qp->polled_rarely || (qp->left_records && away_ns >= DW_AWAY_NS));
     if (rarely != qp->polled_rarely) {
         qp->polled_rarely = rarely;
         dw_qp_size_budgets(qp);

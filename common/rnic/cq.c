@@ -173,8 +173,9 @@ static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
     return received;
 }
 
-/* After an absence, for those who poll rarely have no other time in which transfers go on: runs until
- * there is nothing to do, or a completion to hand out, for as long as nobody ran it before. */
+/* After an absence, for those who poll rarely have no other time in which transfers go on: runs
+ * until there is nothing to do, or a completion to hand out, for as long as nobody ran it before.
+ */
 static int run(struct diwarp_cq *cq)
 {
     const uint64_t start_ns = dw_device_now_ns(cq->device), away_ns = start_ns - cq->ran_ns;

@@ -30,8 +30,9 @@ struct diwarp_cq {
     uint64_t used_ns; /* run, or posted for soon after, last; read without the lock */
     bool overrun;     /* a completion is lost: it is of no use any more */
     bool busy;        /* the last run received something, or has more that goes; likewise */
-    /* What peers wait for and was done, over RD and RC: data and answers sent, acknowledgements that
-     * were asked for, data placed. Not what merely came, nor other acknowledgements, nor probes. */
+    /* What peers wait for and was done, over RD and RC: data and answers sent, acknowledgements
+     * that were asked for, data placed. Not what merely came, nor other acknowledgements, nor
+     * probes. */
     uint64_t served;
     struct dw_sleeper waiter; /* of who polls; common/progress has the others */
 };
@@ -50,8 +51,8 @@ static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
 
 /* When the RNIC next has something to do by itself; 0: now. */
 uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq);
-/* Writes at most n descriptors that become readable when something comes, and returns how many there
- * are. *all: there are no sockets that cannot be watched so. */
+/* Writes at most n descriptors that become readable when something comes, and returns how many
+ * there are. *all: there are no sockets that cannot be watched so. */
 unsigned dw_cq_fds(const struct diwarp_cq *cq, int *fds, unsigned n, bool *all);
 
 void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp);
