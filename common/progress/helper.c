@@ -58,7 +58,7 @@ static bool is_away(const struct diwarp_helper *helper)
 static uint64_t served_by(const struct diwarp_cq *cq)
 {
     dw_lock(cq->device);
-    uint64_t served = cq->served;
+    uint64_t served = cq->device->served;
     dw_unlock(cq->device);
     return served;
 }

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/rnic/cq.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/runner.h"
 #include "common/wire/rdmap.h"
 
 static struct dw_runner *runner_at(struct dw_list *link)
@@ -31,19 +32,28 @@ struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
         free(cq);
         return NULL;
     }
-    dw_list_init(&cq->runners);
-    dw_list_init(&cq->qps);
     cq->waiter = (struct dw_sleeper){.cq = cq, .for_completions = true, .event_fd = -1};
     dw_list_init(&cq->waiter.link);
     return cq;
 }
 
+/* What was handed out of it is used. */
+static void release_held(struct diwarp_cq *cq)
+{
+    cq->device->held -= cq->held;
+    cq->held = 0;
+}
+
 void diwarp_destroy_cq(struct diwarp_cq *cq)
 {
-    dw_list_foreach (it, &cq->runners) {
+    dw_list_foreach (it, &cq->device->runners) {
         struct dw_runner *runner = runner_at(it);
+        if (runner->cq != cq)
+            continue;
+        dw_list_remove(it);
         runner->ops->destroy(runner);
     }
+    release_held(cq);
     if (cq->waiter.event_fd >= 0)
         close(cq->waiter.event_fd);
     free(cq->ring);
@@ -81,6 +91,7 @@ void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
         cq->overrun = true;
         return;
     }
+    cq->device->pushed++;
     cq->ring[(cq->head + cq->count++) % cq->capacity] = *wc;
     if (cq->count > cq->most)
         cq->most = cq->count;
@@ -112,21 +123,6 @@ void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
     forget(cq, &forgotten);
 }
 
-void dw_cq_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
-                    enum ibv_wc_status status, uint32_t bytes)
-{
-    if (status != IBV_WC_SUCCESS && opcode != IBV_WC_SEND)
-        qp->counters.rdma_errors++;
-    if (!signaled && status == IBV_WC_SUCCESS)
-        return;
-    struct diwarp_wc wc = {.wc = {.wr_id = wr_id,
-                                  .status = status,
-                                  .opcode = opcode,
-                                  .byte_len = bytes,
-                                  .qp_num = qp->num}};
-    dw_cq_push(qp->cq, &wc);
-}
-
 enum ibv_wc_status dw_wc_status(uint8_t wire_status)
 {
     switch (wire_status) {
@@ -152,23 +148,27 @@ static int take(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
     return (int)taken;
 }
 
+static void recycle(struct diwarp_device *device)
+{
+    dw_list_foreach (it, &device->runners)
+        if (runner_at(it)->ops->recycle)
+            runner_at(it)->ops->recycle(runner_at(it));
+}
+
 static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
 {
     int received = 0;
     bool more = false;
-    /* All before the first runs: what that completes must not keep room from those behind it. */
-    if (!cq->count)
-        dw_list_foreach (it, &cq->qps)
-            dw_qp_recycle(dw_container(it, struct diwarp_qp, cq_link));
-    dw_list_foreach (it, &cq->qps) {
-        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
-        uint64_t sent = qp->counters.tx_datagrams;
-        received += dw_qp_progress(qp, now_ns);
-        /* What a full socket or pool holds up does not go sooner for being tried again. */
-        more |= dw_qp_has_more(qp) && qp->counters.tx_datagrams != sent;
+    if (!cq->count) {
+        release_held(cq);
+        if (!cq->device->held)
+            recycle(cq->device);
     }
-    dw_list_foreach (it, &cq->runners)
-        received += runner_at(it)->ops->run(runner_at(it), now_ns);
+    dw_list_foreach (it, &cq->device->runners) {
+        struct dw_runner *runner = runner_at(it);
+        received += runner->ops->run(runner, now_ns);
+        more |= runner->ops->has_more && runner->ops->has_more(runner);
+    }
     __atomic_store_n(&cq->busy, received || more, __ATOMIC_RELAXED);
     return received;
 }
@@ -194,7 +194,7 @@ static int run(struct diwarp_cq *cq)
 
 static void flush(struct diwarp_cq *cq)
 {
-    dw_list_foreach (it, &cq->runners)
+    dw_list_foreach (it, &cq->device->runners)
         if (runner_at(it)->ops->flush)
             runner_at(it)->ops->flush(runner_at(it));
 }
@@ -230,13 +230,8 @@ bool diwarp_cq_busy(const struct diwarp_cq *cq)
 uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq)
 {
     uint64_t next_ns = UINT64_MAX;
-    dw_list_foreach (it, &cq->runners) {
+    dw_list_foreach (it, &cq->device->runners) {
         uint64_t deadline_ns = runner_at(it)->ops->next_deadline_ns(runner_at(it));
-        if (deadline_ns < next_ns)
-            next_ns = deadline_ns;
-    }
-    dw_list_foreach (it, &cq->qps) {
-        uint64_t deadline_ns = dw_qp_next_deadline_ns(dw_container(it, struct diwarp_qp, cq_link));
         if (deadline_ns < next_ns)
             next_ns = deadline_ns;
     }
@@ -246,15 +241,9 @@ uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq)
 unsigned dw_cq_fds(const struct diwarp_cq *cq, int *fds, unsigned n, bool *all)
 {
     unsigned count = 0;
-    bool deaf = false;
     *all = true;
-    dw_list_foreach (it, &cq->qps) {
-        const int fd = dw_container(it, struct diwarp_qp, cq_link)->llp->fd;
-        *all &= fd >= 0;
-        if (fd >= 0 && count++ < n)
-            fds[count - 1] = fd;
-    }
-    dw_list_foreach (it, &cq->runners) {
+    dw_list_foreach (it, &cq->device->runners) {
+        bool deaf = false;
         const int fd = runner_at(it)->ops->fd(runner_at(it), &deaf);
         *all &= !deaf;
         if (fd >= 0 && count++ < n)
@@ -284,15 +273,8 @@ void dw_wake_sleepers(struct diwarp_device *device)
     }
 }
 
-void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp)
+void dw_cq_forget_qp(struct diwarp_cq *cq, uint32_t qp_num)
 {
-    qp->num = ++cq->qp_num;
-    dw_list_append(&cq->qps, &qp->cq_link);
-}
-
-void dw_cq_detach(struct diwarp_qp *qp)
-{
-    dw_list_remove(&qp->cq_link);
-    const struct forgotten forgotten = {.qp_num = qp->num};
-    forget(qp->cq, &forgotten);
+    const struct forgotten forgotten = {.qp_num = qp_num};
+    forget(cq, &forgotten);
 }

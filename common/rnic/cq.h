@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues, as the files of the RNIC use them; with the device's lock held, unless it says
- * otherwise. */
+/* Completion queues. */
 #ifndef DW_RNIC_CQ_H
 #define DW_RNIC_CQ_H
 
-#include "common/base/list.h"
-#include "common/include/diwarp.h"
-#include "common/rnic/runner.h"
+#include "common/rnic/device.h"
 
 /* A thread that sleeps until a socket of the CQ is readable or a timer due. Other threads wake it
  * when what they do makes something due earlier. */
@@ -21,19 +18,15 @@ struct dw_sleeper {
 
 struct diwarp_cq {
     struct diwarp_device *device;
-    struct dw_list runners, qps;
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
-    uint32_t most;    /* that have been in it at a time since the last trim */
-    uint32_t qp_num;  /* of the QP that was attached last */
-    uint64_t ran_ns;  /* the RNIC, last */
-    uint64_t used_ns; /* run, or posted for soon after, last; read without the lock */
-    bool overrun;     /* a completion is lost: it is of no use any more */
-    bool busy;        /* the last run received something, or has more that goes; likewise */
-    /* What peers wait for and was done, over RD and RC: data and answers sent, acknowledgements
-     * that were asked for, data placed. Not what merely came, nor other acknowledgements, nor
-     * probes. */
-    uint64_t served;
+    uint32_t most;            /* that have been in it at a time since the last trim */
+    uint32_t qp_num;          /* of the QP that was made last */
+    uint32_t held;            /* completions whose data may still be looked at */
+    uint64_t ran_ns;          /* the RNIC, last */
+    uint64_t used_ns;         /* run, or posted for soon after, last; read without the lock */
+    bool overrun;             /* a completion is lost: it is of no use any more */
+    bool busy;                /* the last run received something, or has more that goes; likewise */
     struct dw_sleeper waiter; /* of who polls; common/progress has the others */
 };
 
@@ -55,9 +48,8 @@ uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq);
  * there are. *all: there are no sockets that cannot be watched so. */
 unsigned dw_cq_fds(const struct diwarp_cq *cq, int *fds, unsigned n, bool *all);
 
-void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp);
-/* Its completions go with it: what they point to does. */
-void dw_cq_detach(struct diwarp_qp *qp);
+/* The completions of a QP go with it: what they point to does. */
+void dw_cq_forget_qp(struct diwarp_cq *cq, uint32_t qp_num);
 /* Takes back the completions that were not handed out: an RC QP's, or a request's. */
 void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
                   const struct diwarp_connect_request *request);
@@ -65,9 +57,6 @@ void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
 /* Halves what was not needed since the last time; true: there may be more. */
 bool dw_cq_trim(struct diwarp_cq *cq);
-/* Completion of a posted request: nothing when it succeeded unsignaled. */
-void dw_cq_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
-                    enum ibv_wc_status status, uint32_t bytes);
 enum ibv_wc_status dw_wc_status(uint8_t wire_status);
 
 #endif
