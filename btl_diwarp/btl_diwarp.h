@@ -207,8 +207,7 @@ struct mca_btl_diwarp_module {
     unsigned stalled_count; /* of these: something waits, and nothing is posted that will end */
 
     bool polling;        /* a thread is inside progress, or the helper runs the RNIC */
-    unsigned long polls; /* progress calls, for the helper to see */
-    int fd;              /* readable when something comes, for poll(2) */
+    unsigned long polls; /* progress calls */
 
     bool threaded;        /* the program asked for threads */
     struct mca_btl_diwarp_cores cores;
@@ -217,12 +216,10 @@ struct mca_btl_diwarp_module {
     uint64_t empty_since_ns; /* the first of them */
     unsigned endpoints;   /* none left: the PML is about to go */
 
-    pthread_t helper;
-    bool helper_running, helper_stop;
-    bool helper_calls_back; /* the PML is protected against a second thread */
-    bool helper_asleep;     /* wakes by helper_event, an eventfd */
-    int helper_cpu;         /* where it runs the RNIC; -1: it does not */
-    int helper_event;
+    struct diwarp_helper *helper; /* NULL: it was not started */
+    bool helper_calls_back;       /* the PML is protected against a second thread */
+    bool kept_out;                /* progress found the helper at work, and wants to poll */
+    int helper_cpu;               /* where it runs the RNIC; -1: it does not */
 
     pthread_t caller;                          /* who polls, while it runs callbacks; else 0 */
     struct mca_btl_diwarp_ending_read *ending; /* its, while the callback of a get runs */
@@ -262,9 +259,10 @@ void mca_btl_diwarp_polling_wait(struct mca_btl_diwarp_module *module);
 void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module);
 /* Between the two; returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
+/* 0 or negative errno. */
 int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module);
-/* When it is asleep: the application is back. */
-void mca_btl_diwarp_helper_wake(struct mca_btl_diwarp_module *module);
+/* Processes were added, which may share our cores. */
+void mca_btl_diwarp_helper_on_procs(struct mca_btl_diwarp_module *module);
 /* Harmless when it was not started. */
 void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_component_progress(void);

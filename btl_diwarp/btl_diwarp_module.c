@@ -68,6 +68,7 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
 
     mca_btl_diwarp_cores_on_procs(module, procs, nprocs);
+    mca_btl_diwarp_helper_on_procs(module);
     __atomic_store_n(&module->blocking, may_block(module), __ATOMIC_RELAXED);
     for (size_t i = 0; i < nprocs; i++) {
         int rc = module->transport->endpoint_create(module, procs[i], &endpoints[i]);
@@ -224,7 +225,6 @@ static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
                    struct diwarp_diagnosis *why)
 {
     struct diwarp_qp_attr attr;
-    struct diwarp_qp_info qp;
     int rc;
 
     *what = "creating the queue pair";
@@ -237,8 +237,6 @@ static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
     if (rc < 0) {
         return rc;
     }
-    diwarp_query_qp(module->qp, &qp);
-    module->fd = qp.fd;
     check_rcvbuf(module);
     show_opened(module);
     return 0;
@@ -306,7 +304,7 @@ static int start_helper(struct mca_btl_diwarp_module *module, bool multiple)
         return 0;
     }
     module->helper_calls_back = DIWARP_ON == wanted || multiple;
-    if (OPAL_SUCCESS != mca_btl_diwarp_helper_start(module)) {
+    if (mca_btl_diwarp_helper_start(module) < 0) {
         module->helper_calls_back = false;
         opal_output_verbose(1, opal_btl_base_framework.framework_output,
                             "btl:diwarp: no thread to be had; going on without the helper");

@@ -71,7 +71,7 @@ static const struct uint_param uint_params[] = {
      false},
     {"record_window",
      "Most bytes of RDMA transfers under way to this process; 0: 1 MiB, or 4 MiB where ranks share "
-     "cores. Never more than the receive buffer takes",
+     "cores or poll rarely. Never more than the receive buffer takes",
      &mca_btl_diwarp_component.params.record_window_bytes, OPAL_INFO_LVL_5, 4096, UINT_MAX, true},
     {"blocking_polls", "Polls in a row that find nothing before progress sleeps, where it may",
      &mca_btl_diwarp_component.params.blocking_polls, OPAL_INFO_LVL_5, 1, 1000000, false},

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Progress: completions in, BTL callbacks out. */
-#define _GNU_SOURCE /* ppoll, sched_getcpu */
+#define _GNU_SOURCE /* sched_getcpu */
 #include "btl_diwarp/btl_diwarp_work.h"
 
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -16,8 +15,7 @@
 #define WC_BATCH 32
 
 /* Of one sleep inside progress. */
-#define BLOCK_LONGEST_NS  1000000
-#define BLOCK_SHORTEST_NS 20000
+#define BLOCK_LONGEST_NS 1000000
 
 /* A pthread_t is an address here, and never this one. */
 #define NO_THREAD ((pthread_t)0)
@@ -181,9 +179,7 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
  */
 static void block_if_idle(struct mca_btl_diwarp_module *module, bool idle)
 {
-    struct pollfd pollfd = {.fd = module->fd, .events = POLLIN};
-    struct timespec timeout = {.tv_sec = 0};
-    uint64_t now_ns, sleep_ns, idle_ns;
+    uint64_t sleep_ns;
 
     if (!idle) {
         module->empty_polls = 0;
@@ -196,20 +192,8 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool idle)
     if (0 != module->empty_polls % mca_btl_diwarp_component.params.blocking_polls) {
         return;
     }
-    now_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
-    sleep_ns = now_ns - module->empty_since_ns;
-    idle_ns = diwarp_cq_idle_ns(module->cq);
-    if (sleep_ns > BLOCK_LONGEST_NS) {
-        sleep_ns = BLOCK_LONGEST_NS;
-    }
-    if (sleep_ns > idle_ns) {
-        sleep_ns = idle_ns;
-    }
-    if (sleep_ns < BLOCK_SHORTEST_NS) {
-        return;
-    }
-    timeout.tv_nsec = (long)sleep_ns;
-    (void)ppoll(&pollfd, 1, &timeout, NULL);
+    sleep_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) - module->empty_since_ns;
+    (void)diwarp_block_cq(module->cq, sleep_ns < BLOCK_LONGEST_NS ? sleep_ns : BLOCK_LONGEST_NS);
 }
 
 /* A thread that comes back to MPI may take the core from the helper amid its work. It would poll in
@@ -218,6 +202,7 @@ static void let_helper_end(struct mca_btl_diwarp_module *module)
 {
     int cpu = __atomic_load_n(&module->helper_cpu, __ATOMIC_RELAXED);
 
+    __atomic_store_n(&module->kept_out, true, __ATOMIC_RELAXED);
     if (cpu >= 0 && cpu == sched_getcpu()) {
         (void)__atomic_add_fetch(&module->counters.helper_yields, 1, __ATOMIC_RELAXED);
         (void)sched_yield();
@@ -233,11 +218,7 @@ int mca_btl_diwarp_component_progress(void)
     if (OPAL_UNLIKELY(NULL == module->cq)) {
         return 0;
     }
-    /* Said before the try: the helper gives way to whoever finds it here. */
     __atomic_store_n(&module->polls, module->polls + 1, __ATOMIC_RELAXED);
-    if (OPAL_UNLIKELY(__atomic_load_n(&module->helper_asleep, __ATOMIC_RELAXED))) {
-        mca_btl_diwarp_helper_wake(module);
-    }
     if (OPAL_UNLIKELY(!mca_btl_diwarp_polling_begin(module))) {
         let_helper_end(module);
         return 0;

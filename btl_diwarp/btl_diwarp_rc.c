@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The RC transport of the module: listener, shared receives, completions, and the orderly end. */
-#define _GNU_SOURCE /* ppoll */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* Of one sleep while connections close. */
 #define CLOSE_SLEEP_NS 1000000
@@ -157,7 +154,6 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
     if (error < 0) {
         return error;
     }
-    module->fd = diwarp_rc_fd(module->cq);
     fit_function_table(&module->super);
     show_opened(module);
     return 0;
@@ -169,14 +165,11 @@ static void close_connections(struct mca_btl_diwarp_module *module)
 {
     const uint64_t until_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) +
                               mca_btl_diwarp_component.params.finalize_timeout_ms * 1000000ull;
-    const struct timespec period = {.tv_sec = 0, .tv_nsec = CLOSE_SLEEP_NS};
 
     mca_btl_diwarp_rc_endpoints_leave(module);
     while (module->rc->connections > 0 && mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) < until_ns) {
         if (0 == mca_btl_diwarp_poll_and_call_back(module)) {
-            struct pollfd pollfd = {.fd = module->fd, .events = POLLIN};
-
-            (void)ppoll(&pollfd, 1, &period, NULL);
+            (void)diwarp_block_cq(module->cq, CLOSE_SLEEP_NS);
         }
     }
 }

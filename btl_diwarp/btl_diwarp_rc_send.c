@@ -47,7 +47,7 @@ int mca_btl_diwarp_rc_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
     }
     mca_btl_diwarp_frag_buffer(module, frag);
     rc = mca_btl_diwarp_rc_work_post(module, mca_btl_diwarp_rc_endpoint(endpoint), &frag->work);
-    if (2 == rc && !module->helper_running) {
+    if (2 == rc && NULL == module->helper) {
         diwarp_rc_flush(module->cq); /* nobody else would, should the program compute now */
     }
     return rc >= 0 ? mca_btl_diwarp_frag_posted(module, frag, rc) : OPAL_ERR_UNREACH;

@@ -52,6 +52,9 @@ libdiwarp_core_la_SOURCES = \
 	common/mem/mr.h \
 	common/open.c \
 	common/open.h \
+	common/progress/helper.c \
+	common/progress/sleep.c \
+	common/progress/sleep.h \
 	common/rc/access.c \
 	common/rc/access.h \
 	common/rc/close.c \

@@ -186,6 +186,7 @@ RNIC_TESTS = \
 	test/net/test_bad_input \
 	test/net/test_bad_peer \
 	test/net/test_greedy_peer \
+	test/net/test_helper \
 	test/net/test_loopback \
 	test/net/test_loopback_posts \
 	test/net/test_loopback_threads \
@@ -194,6 +195,7 @@ RNIC_TESTS = \
 	test/net/test_rc_connections \
 	test/net/test_rc_loopback \
 	test/net/test_rc_waits \
+	test/net/test_sleep \
 	test/sim/test_sim_bounds \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_grants \
@@ -304,6 +306,7 @@ MPI_TESTS = \
 	test/mpi/pt2pt_sizes \
 	test/mpi/pvars \
 	test/mpi/random_traffic \
+	test/mpi/rare_polls \
 	test/mpi/refused \
 	test/mpi/scheduling \
 	test/mpi/spawn \
@@ -356,6 +359,9 @@ test_mpi_pvars_LDADD = $(MPI_LIBS)
 
 test_mpi_random_traffic_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_random_traffic_LDADD = $(MPI_LIBS)
+
+test_mpi_rare_polls_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_rare_polls_LDADD = $(MPI_LIBS)
 
 test_mpi_descriptors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_descriptors_LDADD = $(MPI_LIBS)

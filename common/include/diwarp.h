@@ -7,7 +7,8 @@
  *
  * Threads: a device opened with `threaded` lets any thread post, register and query at any time.
  * diwarp_poll_cq() must be called by one thread at a time per CQ (the caller serialises). There is
- * no hidden thread: the RNIC works inside diwarp_poll_cq() and, for the first flight, inside posts.
+ * no hidden thread: the RNIC works inside diwarp_poll_cq() and, for the first flight, inside posts;
+ * diwarp_start_helper() starts one that runs it while the application does not.
  *
  * Errors: functions that return int give 0 (or a documented count) or a negative errno value.
  */
@@ -114,7 +115,7 @@ struct diwarp_device_attr {
     uint32_t send_window_datagrams; /* 1..256, unacknowledged datagrams per peer */
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */
     uint32_t record_window_bytes;   /* most bytes of records under way to us; 0: 1 MiB, or 4 MiB with
-                                     * shared_cores; never more than SO_RCVBUF takes */
+                                     * shared_cores or rare polls; never more than SO_RCVBUF takes */
     bool shared_cores;              /* this process and others take turns on its cores */
 };
 
@@ -305,7 +306,9 @@ struct diwarp_wc {
 DIWARP_EXPORT struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe);
 DIWARP_EXPORT void diwarp_destroy_cq(struct diwarp_cq *cq);
 
-/* Runs the RNIC once for every QP of the CQ, then hands out at most n completions. Never blocks.
+/* Runs the RNIC for every QP of the CQ, then hands out at most n completions. Never blocks: it runs
+ * it once, or after an absence of 50 us and more for as long as that lasted, but no longer than a
+ * millisecond, nor when there is a completion or nothing to do.
  * -ENOMEM: the CQ was overrun, for want of memory to grow, and a completion is lost; from then on
  * it hands nothing out, as in verbs, and only its destruction is left. */
 DIWARP_EXPORT int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc);
@@ -314,24 +317,52 @@ DIWARP_EXPORT int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp
  * caller serialises it with diwarp_poll_cq() and with the use of what that handed out. Returns how
  * many receive calls brought something. */
 DIWARP_EXPORT int diwarp_run_cq(struct diwarp_cq *cq);
-/* When the RNIC next has something to do by itself, on the device's clock as nanoseconds from now;
- * UINT64_MAX: only when a datagram comes. */
-DIWARP_EXPORT uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq);
-/* How long ago the CQ was last polled or run, or a send request posted; what is posted a
- * millisecond and more after the last run does not count. Takes no lock. */
-DIWARP_EXPORT uint64_t diwarp_cq_quiet_ns(const struct diwarp_cq *cq);
 /* Whether the last run received something, completions or not, or has more to send that may go: who
  * shares a core should poll again before it gives way. Takes no lock. */
 DIWARP_EXPORT bool diwarp_cq_busy(const struct diwarp_cq *cq);
-/* A count of what peers wait for and was done, over RD and RC: data and answers sent,
- * acknowledgements that were asked for, data placed. Not what merely came, nor other
- * acknowledgements, nor probes: a helper thread whose runs bring no more than these may leave them
- * to the next poll. Any thread. */
-DIWARP_EXPORT uint64_t diwarp_cq_served(struct diwarp_cq *cq);
 /* As diwarp_poll_cq, but sleeps in the kernel until something completes or timeout_ns has passed.
  */
 DIWARP_EXPORT int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc,
                                  uint64_t timeout_ns);
+
+/* ---- who runs the RNIC when nobody polls --------------------------------------------------- */
+
+/* Sleeps in the kernel until a poll may find something or must be made: a socket of the CQ is
+ * readable, a timer of the RNIC is due, a completion waits, or another thread posts what cannot
+ * leave without a poll; at most timeout_ns, and no more than a second. It may wake for nothing. In
+ * the thread that polls, instead of diwarp_poll_cq(). 0, or a negative errno: it cannot sleep. */
+DIWARP_EXPORT int diwarp_block_cq(struct diwarp_cq *cq, uint64_t timeout_ns);
+
+/* A thread that runs the RNIC while the application neither polls nor posts. */
+struct diwarp_helper;
+
+struct diwarp_helper_attr {
+    struct diwarp_cq *cq;
+    /* Runs the RNIC once, in the helper: by diwarp_run_cq(), or by diwarp_poll_cq() where
+     * completions may be handed on in this thread. Returns how many completions it took; -EBUSY,
+     * without a run, while another thread polls, uses what its last poll handed out or wants to: run
+     * and that thread exclude each other by a lock of the caller's. */
+    int (*run)(void *arg);
+    void *arg;
+    /* It wakes for all that comes while the application is away. Else only as long as its wakes
+     * serve peers: send data or answers, acknowledge what a peer waits for, place data; other
+     * acknowledgements may wait. */
+    bool all;
+    /* Between two looks whether the application is away; up to eight times as much while it is not,
+     * or they are of no use. */
+    uint64_t look_ns;
+};
+
+/* Signals stay with the threads that had them. -EINVAL: the device is not `threaded`, or an attribute
+ * is missing. -EAGAIN, -EMFILE...: no thread or descriptor to be had. After fork() the child has the
+ * descriptors but not the thread: it must use nothing of the device, but exec or _exit. */
+DIWARP_EXPORT int diwarp_start_helper(const struct diwarp_helper_attr *attr,
+                                      struct diwarp_helper **helper);
+/* Changes attr.look_ns, from the next look on. From any thread. */
+DIWARP_EXPORT void diwarp_helper_look_every(struct diwarp_helper *helper, uint64_t look_ns);
+/* Waits until it has left `run`: not from there, nor with a lock that `run` waits for. Before the CQ
+ * is destroyed. */
+DIWARP_EXPORT void diwarp_stop_helper(struct diwarp_helper *helper);
 
 /* ---- queue pairs -------------------------------------------------------------------------- */
 

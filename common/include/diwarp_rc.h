@@ -168,9 +168,6 @@ DIWARP_EXPORT int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_
 DIWARP_EXPORT int diwarp_rc_fd(const struct diwarp_cq *cq);
 /* Sends now what was posted with DIWARP_SEND_LAZY. */
 DIWARP_EXPORT void diwarp_rc_flush(struct diwarp_cq *cq);
-/* So many completions wait that streams are not served until some were polled: diwarp_rc_fd() stays
- * readable meanwhile. */
-DIWARP_EXPORT bool diwarp_rc_is_full(struct diwarp_cq *cq);
 /* Runs until all that was posted on RC QPs of the CQ has been taken by TCP, at most timeout_ns;
  * completions are dropped. -ETIMEDOUT. */
 DIWARP_EXPORT int diwarp_drain_rc_qps(struct diwarp_cq *cq, uint64_t timeout_ns);

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "common/base/list.h"
@@ -28,7 +27,6 @@
 struct tcp_set {
     struct dw_streams streams;
     uint64_t silence_ns;
-    int wake_fd;              /* -1: never woken yet */
     struct dw_list unwatched; /* streams that epoll has no room for: asked one by one */
 };
 
@@ -368,11 +366,6 @@ static unsigned tcp_wait(struct dw_streams *streams, struct dw_stream_event *eve
     int count = most > 0 ? epoll_wait(streams->fd, found, (int)most, 0) : 0;
     unsigned ready = 0;
     for (int i = 0; i < count; i++) {
-        uint64_t wakes;
-        if (!found[i].data.ptr) {
-            (void)!read(set->wake_fd, &wakes, sizeof(wakes));
-            continue;
-        }
         events[ready++] = (struct dw_stream_event){
             .owner = found[i].data.ptr,
             .what = what_of(found[i].events),
@@ -381,31 +374,8 @@ static unsigned tcp_wait(struct dw_streams *streams, struct dw_stream_event *eve
     return ready + ask_unwatched(set, events + ready, n - ready);
 }
 
-/* Without a descriptor for it nobody is woken, and sleeps last as long as they were meant to. */
-static void tcp_wake(struct dw_streams *streams)
-{
-    struct tcp_set *set = (struct tcp_set *)(void *)streams;
-    struct epoll_event event = {.events = EPOLLIN};
-    const uint64_t one = 1;
-    if (set->wake_fd < 0) {
-        int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        if (fd >= 0 && epoll_ctl(streams->fd, EPOLL_CTL_ADD, fd, &event) == 0) {
-            set->wake_fd = fd;
-        } else if (fd >= 0) {
-            close(fd);
-        }
-    }
-    if (set->wake_fd >= 0) {
-        (void)!write(set->wake_fd, &one, sizeof(one));
-    }
-}
-
 static void tcp_close_set(struct dw_streams *streams)
 {
-    const struct tcp_set *set = (const struct tcp_set *)(const void *)streams;
-    if (set->wake_fd >= 0) {
-        close(set->wake_fd);
-    }
     close(streams->fd);
     free(streams);
 }
@@ -414,7 +384,6 @@ static const struct dw_streams_ops tcp_streams_ops = {
     .listen = tcp_listen,
     .connect = tcp_connect,
     .wait = tcp_wait,
-    .wake = tcp_wake,
     .close = tcp_close_set,
 };
 
@@ -426,7 +395,6 @@ int dw_tcp_open(uint64_t silence_ns, struct dw_streams **streams)
     }
     set->streams.ops = &tcp_streams_ops;
     set->silence_ns = silence_ns;
-    set->wake_fd = -1;
     dw_list_init(&set->unwatched);
     set->streams.fd = epoll_create1(EPOLL_CLOEXEC);
     if (set->streams.fd < 0) {

@@ -138,9 +138,11 @@ static uint64_t next_deadline_ns(const struct dw_runner *runner)
 
 static int fd_of(const struct dw_runner *runner, bool *deaf)
 {
-    const struct dw_streams *streams = rc_of(runner)->streams;
-    *deaf = streams->deaf;
-    return streams->fd;
+    const struct dw_rc *rc = rc_of(runner);
+    /* While enough wait the streams are readable to no purpose. */
+    bool stopped = enough(rc);
+    *deaf = !stopped && (rc->streams->deaf || rc->streams->fd < 0);
+    return stopped ? -1 : rc->streams->fd;
 }
 
 /* ---- what it holds ---- */
@@ -305,15 +307,6 @@ void diwarp_rc_flush(struct diwarp_cq *cq)
     if (rc)
         flush_lazy(&rc->runner);
     dw_unlock(cq->device);
-}
-
-bool diwarp_rc_is_full(struct diwarp_cq *cq)
-{
-    dw_lock(cq->device);
-    const struct dw_rc *rc = find(cq);
-    bool full = rc && enough(rc);
-    dw_unlock(cq->device);
-    return full;
 }
 
 int diwarp_rc_fd(const struct diwarp_cq *cq)

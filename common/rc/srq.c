@@ -44,9 +44,6 @@ static void wake(struct diwarp_rc_qp *qp)
     dw_list_remove(&qp->srq_link);
     if (!dw_list_linked(&qp->resumed_link))
         dw_list_append(&qp->rc->resumed, &qp->resumed_link);
-    /* A thread may sleep on the streams, and what this one waited for does not come from there. */
-    if (qp->rc->device->attr.threaded)
-        qp->rc->streams->ops->wake(qp->rc->streams);
 }
 
 static void wake_next(struct diwarp_srq *srq)

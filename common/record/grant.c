@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Grants: what may be under way to the sinks of a port. All share its budget, the room in our receive
- * buffer; those of a peer its record window, the room on the way from there.
+ * Grants: what may be under way to the sinks of a port. All share its budget, the room in our
+ * receive buffer; those of a peer its record window, the room on the way from there.
  */
 #include "common/record/grant.h"
 
@@ -55,8 +55,7 @@ static uint32_t share_of_window(const struct dw_sink *sink)
 {
     const struct dw_record_peer *peer = sink->peer;
     uint32_t window = dw_grant_window_bytes(peer);
-    if (peer->win->awaited &&
-        (uint64_t)peer->due_bytes + window / GRANT_MIN_SHARE_DEN > window)
+    if (peer->win->awaited && (uint64_t)peer->due_bytes + window / GRANT_MIN_SHARE_DEN > window)
         return 0;
     return share(sink, window, peer->due_bytes);
 }
@@ -195,7 +194,7 @@ bool dw_grant_is_due(const struct dw_records *records)
     return false;
 }
 
-void dw_grant_run(struct dw_records *records, uint64_t now_ns)
+static void grant_in_turn(struct dw_records *records, uint64_t now_ns)
 {
     if (budget_is_spent(records))
         return;
@@ -209,6 +208,25 @@ void dw_grant_run(struct dw_records *records, uint64_t now_ns)
             return; /* younger ones wait behind it */
         dw_sink_send_status(sink, NULL, 0);
     }
+}
+
+/* Who polls rarely while records are under way gets more of them for each poll. */
+static void fit_budgets(struct dw_records *records, uint64_t now_ns)
+{
+    const bool absent = records->left_some && now_ns - records->ran_ns >= DW_AWAY_NS;
+    const bool rarely = records->granted_records && (records->polled_rarely || absent);
+    if (rarely == records->polled_rarely)
+        return;
+    records->polled_rarely = rarely;
+    dw_records_size_budgets(records);
+}
+
+void dw_grant_run(struct dw_records *records, uint64_t now_ns)
+{
+    fit_budgets(records, now_ns);
+    grant_in_turn(records, now_ns);
+    records->ran_ns = now_ns;
+    records->left_some = records->granted_records > 0;
 }
 
 void dw_grant_set_aside(struct dw_sink *sink)

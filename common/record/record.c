@@ -12,7 +12,8 @@
 /* Under way for all records: not divided among them, so that the oldest record is whole soonest.
  * More would fall out of the cache on its way. */
 #define RECORD_WINDOW_BYTES (1u << 20)
-/* Worse, where processes take turns on a core, is a sender whose turn ends with its grant. */
+/* Worse, where processes take turns on a core or poll rarely, is a sender whose turn ends with its
+ * grant. */
 #define SHARED_RECORD_WINDOW_BYTES (4u << 20)
 #define RECORD_WINDOW_MIN_BYTES    (16u << 10)
 /* Open records that a peer has asked us for; beyond, its requests are refused. An honest one has
@@ -62,7 +63,8 @@ void dw_records_size_budgets(struct dw_records *records)
         truesize * (DW_LLP_LONG_BYTES - 72) / dw_llp_truesize(DW_LLP_LONG_BYTES);
     uint32_t window = attr->record_window_bytes;
     if (!window)
-        window = attr->shared_cores ? SHARED_RECORD_WINDOW_BYTES : RECORD_WINDOW_BYTES;
+        window = attr->shared_cores || records->polled_rarely ? SHARED_RECORD_WINDOW_BYTES
+                                                              : RECORD_WINDOW_BYTES;
     if (port->mtu_max_bytes == UINT32_MAX)
         port->mtu_max_bytes = mtu_max_bytes(port, payload, long_payload);
     records->grant_budget_bytes = within_window(payload, window);

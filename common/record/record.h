@@ -57,11 +57,14 @@ struct dw_records {
     struct dw_list want;          /* sinks that wait for grant, in turn */
     struct dw_list ready;         /* sources that may send, in turn */
     uint32_t next_id;
+    uint64_t ran_ns;                  /* last */
+    bool left_some;                   /* were under way then */
+    bool polled_rarely;               /* since the first of those under way */
     uint32_t grant_budget_bytes;      /* of any datagrams */
     uint32_t grant_budget_long_bytes; /* of DW_LLP_LONG_BYTES and more, which leave more room */
-    uint32_t granted_records; /* something is due of them, but for those set aside */
-    uint64_t granted_bytes;   /* given out, not yet here, but for those set aside */
-    uint64_t granted_long_bytes; /* of these, in long datagrams */
+    uint32_t granted_records;         /* something is due of them, but for those set aside */
+    uint64_t granted_bytes;           /* given out, not yet here, but for those set aside */
+    uint64_t granted_long_bytes;      /* of these, in long datagrams */
 };
 
 /* What the records of a peer share; the service embeds it in its peer. */
@@ -74,7 +77,7 @@ struct dw_record_peer {
     struct dw_list sinks, sources;
     struct dw_list late; /* sinks that a timer found overdue, and nothing has come of since */
     struct dw_record_round round;
-    uint32_t due_bytes; /* granted, not yet here, but for those set aside */
+    uint32_t due_bytes;              /* granted, not yet here, but for those set aside */
     uint32_t own_count, asked_count; /* open: by our reads and writes, by its own */
     uint16_t sinks_aside;
 };
@@ -106,8 +109,8 @@ struct dw_sink {
     uint32_t request_psn; /* of the datagram that asks for our read */
     unsigned send_flags;  /* of the read: IBV_SEND_SIGNALED, DIWARP_SEND_HOLD */
     uint8_t state;        /* enum dw_sink_state */
-    bool aside; /* nothing comes of it: others may have been granted what is due of it */
-    bool long_datagrams; /* brought by those of DW_LLP_LONG_BYTES and more, but for the last */
+    bool aside;           /* nothing comes of it: others may have been granted what is due of it */
+    bool long_datagrams;  /* brought by those of DW_LLP_LONG_BYTES and more, but for the last */
 };
 
 enum dw_source_state {

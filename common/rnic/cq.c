@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues, and polling: the only place where the RNIC gets to run by itself. */
-#define _GNU_SOURCE /* ppoll */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "common/rnic/cq.h"
 #include "common/rnic/lock.h"
@@ -18,6 +16,8 @@ static struct dw_runner *runner_at(struct dw_list *link)
 
 /* Entries of a ring that has not been needed longer. */
 #define CAPACITY_LEAST 64
+/* Of one poll without completions: what the peers that send take of the application's time. */
+#define RUN_LONGEST_NS 1000000
 
 struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
 {
@@ -32,6 +32,8 @@ struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
         free(cq);
         return NULL;
     }
+    cq->waiter = (struct dw_sleeper){.cq = cq, .for_completions = true, .event_fd = -1};
+    dw_list_init(&cq->waiter.link);
     return cq;
 }
 
@@ -52,6 +54,8 @@ void diwarp_destroy_cq(struct diwarp_cq *cq)
         runner->ops->destroy(runner);
     }
     release_held(cq);
+    if (cq->waiter.event_fd >= 0)
+        close(cq->waiter.event_fd);
     free(cq->ring);
     free(cq);
 }
@@ -151,13 +155,10 @@ static void recycle(struct diwarp_device *device)
             runner_at(it)->ops->recycle(runner_at(it));
 }
 
-static int run(struct diwarp_cq *cq)
+static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
 {
-    uint64_t now_ns = dw_device_now_ns(cq->device);
     int received = 0;
     bool more = false;
-    cq->ran_ns = now_ns;
-    dw_cq_on_use(cq, now_ns);
     if (!cq->count) {
         release_held(cq);
         if (!cq->device->held)
@@ -169,6 +170,25 @@ static int run(struct diwarp_cq *cq)
         more |= runner->ops->has_more && runner->ops->has_more(runner);
     }
     __atomic_store_n(&cq->busy, received || more, __ATOMIC_RELAXED);
+    return received;
+}
+
+/* After an absence, for those who poll rarely have no other time in which transfers go on: runs
+ * until there is nothing to do, or a completion to hand out, for as long as nobody ran it before.
+ */
+static int run(struct diwarp_cq *cq)
+{
+    const uint64_t start_ns = dw_device_now_ns(cq->device), away_ns = start_ns - cq->ran_ns;
+    const uint64_t longest_ns = away_ns < RUN_LONGEST_NS ? away_ns : RUN_LONGEST_NS;
+    int received = 0;
+    cq->ran_ns = start_ns;
+    dw_cq_on_use(cq, start_ns);
+    do {
+        received += run_once(cq, cq->ran_ns);
+        if (away_ns < DW_AWAY_NS || !cq->busy || cq->count)
+            break;
+        cq->ran_ns = dw_device_now_ns(cq->device);
+    } while (cq->ran_ns - start_ns < longest_ns);
     return received;
 }
 
@@ -200,90 +220,56 @@ int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
     return taken;
 }
 
-uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq)
+bool diwarp_cq_busy(const struct diwarp_cq *cq)
 {
-    dw_lock(cq->device);
+    return __atomic_load_n(&cq->busy, __ATOMIC_RELAXED);
+}
+
+/* ---- who sleeps ---- */
+
+uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq)
+{
     uint64_t next_ns = UINT64_MAX;
     dw_list_foreach (it, &cq->device->runners) {
         uint64_t deadline_ns = runner_at(it)->ops->next_deadline_ns(runner_at(it));
         if (deadline_ns < next_ns)
             next_ns = deadline_ns;
     }
-    uint64_t now_ns = dw_device_now_ns(cq->device);
-    dw_unlock(cq->device);
-    if (next_ns == UINT64_MAX)
-        return next_ns;
-    return next_ns > now_ns ? next_ns - now_ns : 0;
+    return next_ns;
 }
 
-uint64_t diwarp_cq_quiet_ns(const struct diwarp_cq *cq)
+unsigned dw_cq_fds(const struct diwarp_cq *cq, int *fds, unsigned n, bool *all)
 {
-    uint64_t used_ns = __atomic_load_n(&cq->used_ns, __ATOMIC_RELAXED);
-    uint64_t now_ns = dw_device_now_ns(cq->device);
-    return now_ns > used_ns ? now_ns - used_ns : 0;
-}
-
-bool diwarp_cq_busy(const struct diwarp_cq *cq)
-{
-    return __atomic_load_n(&cq->busy, __ATOMIC_RELAXED);
-}
-
-uint64_t diwarp_cq_served(struct diwarp_cq *cq)
-{
-    dw_lock(cq->device);
-    uint64_t served = cq->device->served;
-    dw_unlock(cq->device);
-    return served;
-}
-
-#define WAIT_MAX_FDS 16
-
-/* Of one sleep; the shorter where a post of another thread, or a socket that did not fit the list,
- * may want us sooner than it knows of. */
-#define WAIT_LONGEST_NS      1000000000u
-#define WAIT_LONGEST_DEAF_NS 5000000u
-
-/* Sleeps until a QP's socket is readable or a timer is due; false when it cannot sleep. */
-static bool sleep_until(struct diwarp_cq *cq, uint64_t now_ns, uint64_t until_ns)
-{
-    struct pollfd fds[WAIT_MAX_FDS];
-    nfds_t count = 0;
-    bool deaf = cq->device->attr.threaded;
-    dw_lock(cq->device);
+    unsigned count = 0;
+    *all = true;
     dw_list_foreach (it, &cq->device->runners) {
-        const struct dw_runner *runner = runner_at(it);
-        bool runner_deaf = false;
-        const int fd = runner->ops->fd(runner, &runner_deaf);
-        uint64_t deadline_ns = runner->ops->next_deadline_ns(runner);
-        if (deadline_ns < until_ns)
-            until_ns = deadline_ns;
-        if (fd >= 0 && count < WAIT_MAX_FDS)
-            fds[count++] = (struct pollfd){.fd = fd, .events = POLLIN};
-        else
-            runner_deaf = true;
-        deaf |= runner_deaf;
+        bool deaf = false;
+        const int fd = runner_at(it)->ops->fd(runner_at(it), &deaf);
+        *all &= !deaf;
+        if (fd >= 0 && count++ < n)
+            fds[count - 1] = fd;
     }
-    dw_unlock(cq->device);
-    if (until_ns <= now_ns)
-        return true;
-    const uint64_t longest_ns = deaf ? WAIT_LONGEST_DEAF_NS : WAIT_LONGEST_NS;
-    uint64_t wait_ns = until_ns - now_ns;
-    if (wait_ns > longest_ns)
-        wait_ns = longest_ns;
-    struct timespec timeout = {.tv_sec = (time_t)(wait_ns / 1000000000u),
-                               .tv_nsec = (long)(wait_ns % 1000000000u)};
-    return ppoll(fds, count, &timeout, NULL) >= 0 || errno == EINTR;
+    return count;
 }
 
-int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc, uint64_t timeout_ns)
+static bool is_to_wake(const struct dw_sleeper *sleeper)
 {
-    uint64_t start_ns = dw_device_now_ns(cq->device);
-    uint64_t until_ns = start_ns + timeout_ns < start_ns ? UINT64_MAX : start_ns + timeout_ns;
-    for (;;) {
-        int taken = diwarp_poll_cq(cq, n, wc);
-        uint64_t now_ns = dw_device_now_ns(cq->device);
-        if (taken || now_ns >= until_ns || !sleep_until(cq, now_ns, until_ns))
-            return taken;
+    const struct diwarp_cq *cq = sleeper->cq;
+    bool all;
+    return (sleeper->for_completions && cq->count) ||
+           dw_cq_next_deadline_ns(cq) < sleeper->until_ns ||
+           dw_cq_fds(cq, NULL, 0, &all) != sleeper->fd_count;
+}
+
+void dw_wake_sleepers(struct diwarp_device *device)
+{
+    const uint64_t one = 1;
+    dw_list_foreach (it, &device->sleepers) {
+        struct dw_sleeper *sleeper = dw_container(it, struct dw_sleeper, link);
+        if (!sleeper->until_ns || !is_to_wake(sleeper))
+            continue;
+        sleeper->until_ns = 0;
+        (void)!write(sleeper->event_fd, &one, sizeof one);
     }
 }
 

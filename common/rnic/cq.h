@@ -5,18 +5,34 @@
 
 #include "common/rnic/device.h"
 
+/* A thread that sleeps until a socket of the CQ is readable or a timer due. Other threads wake it
+ * when what they do makes something due earlier. */
+struct dw_sleeper {
+    struct dw_list link; /* in the device's list while it sleeps */
+    struct diwarp_cq *cq;
+    uint64_t until_ns;    /* its deadline; 0: it was woken, or something is due already */
+    unsigned fd_count;    /* sockets it sleeps on; when there are others, it looks again */
+    bool for_completions; /* completions wake it, too */
+    int event_fd;         /* an eventfd; -1: not made yet */
+};
+
 struct diwarp_cq {
     struct diwarp_device *device;
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
-    uint32_t most;    /* that have been in it at a time since the last trim */
-    uint32_t qp_num;  /* of the QP that was made last */
-    uint32_t held;    /* completions whose data may still be looked at */
-    uint64_t ran_ns;  /* the RNIC, last */
-    uint64_t used_ns; /* run, or posted for soon after, last; read without the lock */
-    bool overrun;     /* a completion is lost: it is of no use any more */
-    bool busy;        /* the last run received something, or has more that goes; likewise */
+    uint32_t most;            /* that have been in it at a time since the last trim */
+    uint32_t qp_num;          /* of the QP that was made last */
+    uint32_t held;            /* completions whose data may still be looked at */
+    uint64_t ran_ns;          /* the RNIC, last */
+    uint64_t used_ns;         /* run, or posted for soon after, last; read without the lock */
+    bool overrun;             /* a completion is lost: it is of no use any more */
+    bool busy;                /* the last run received something, or has more that goes; likewise */
+    struct dw_sleeper waiter; /* of who polls; common/progress has the others */
 };
+
+/* Who has not polled for so long is away: while it waits for something, it polls every few hundred
+ * nanoseconds, and while it sends, it posts a message in less. */
+#define DW_AWAY_NS 50000
 
 /* Posts alone, without a run for so long, leave the RNIC to others. */
 #define DW_POSTS_COUNT_NS 1000000
@@ -25,6 +41,12 @@ static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
     if (now_ns - cq->ran_ns < DW_POSTS_COUNT_NS)
         __atomic_store_n(&cq->used_ns, now_ns, __ATOMIC_RELAXED);
 }
+
+/* When the RNIC next has something to do by itself; 0: now. */
+uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq);
+/* Writes at most n descriptors that become readable when something comes, and returns how many
+ * there are. *all: there are no sockets that cannot be watched so. */
+unsigned dw_cq_fds(const struct diwarp_cq *cq, int *fds, unsigned n, bool *all);
 
 /* The completions of a QP go with it: what they point to does. */
 void dw_cq_forget_qp(struct diwarp_cq *cq, uint32_t qp_num);

@@ -217,6 +217,7 @@ int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env 
         goto err_free;
     new->attr.if_include = new->attr.if_exclude = NULL; /* were borrowed */
     pthread_mutex_init(&new->lock, NULL);
+    dw_list_init(&new->sleepers);
     *device = new;
     return 0;
 

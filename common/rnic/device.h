@@ -44,9 +44,12 @@ struct diwarp_device {
     struct dw_list runners; /* struct dw_runner: what polls run */
     struct dw_port *port;   /* NULL: no datagram QP */
     uint64_t pushed;        /* completions, since it was opened */
-    uint64_t served;        /* diwarp_cq_served() */
+    uint64_t served;        /* What peers wait for and was done: data and answers sent,
+                             * acknowledgements that were asked for, data placed. Not what
+                             * merely came, nor other acknowledgements, nor probes */
     uint32_t held;          /* completions that point to memory of a runner's, of all CQs */
     pthread_mutex_t lock;   /* see lock.h */
+    struct dw_list sleepers; /* struct dw_sleeper (cq.h); none while it is not threaded */
 };
 
 /* diwarp_open_device() with an environment, which may be NULL, and the services that there are. */

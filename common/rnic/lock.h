@@ -11,10 +11,16 @@ static inline void dw_lock(struct diwarp_device *device)
         pthread_mutex_lock(&device->lock);
 }
 
+/* Wakes those for whom something is due that was not when they fell asleep. */
+void dw_wake_sleepers(struct diwarp_device *device);
+
 static inline void dw_unlock(struct diwarp_device *device)
 {
-    if (device->attr.threaded)
-        pthread_mutex_unlock(&device->lock);
+    if (!device->attr.threaded)
+        return;
+    if (!dw_list_empty(&device->sleepers))
+        dw_wake_sleepers(device);
+    pthread_mutex_unlock(&device->lock);
 }
 
 #endif

@@ -204,8 +204,9 @@ static void recycle(struct dw_runner *runner)
 
 static int fd_of(const struct dw_runner *runner, bool *deaf)
 {
-    *deaf = false;
-    return port_of(runner)->datagrams.llp->fd;
+    const int fd = port_of(runner)->datagrams.llp->fd;
+    *deaf = fd < 0;
+    return fd;
 }
 
 /* ---- giving back what is not needed any more ---- */

@@ -10,6 +10,7 @@
 
 #include <sys/mman.h>
 
+#include "common/rnic/cq.h"
 #include "test/net/rc_traffic.h"
 
 static const uint32_t sizes[] = {0,     1,     3,      100,    1460,   4096,   65000,
@@ -110,7 +111,7 @@ static void rc__lazy_sends_share_a_call(void **state)
     memset(buf_b, 0xee, MANY);
     post_lazy(&pair, FEW);
     assert_int_equal(counters->rc_tx_syscalls, calls);
-    assert_int_equal(diwarp_cq_idle_ns(pair.a.cq), 0);
+    assert_int_equal(dw_cq_next_deadline_ns(pair.a.cq), 0);
     RC_UNTIL(pair.b.recvs == FEW && pair.a.sends == FEW, &pair.a, &pair.b);
     assert_int_equal(counters->rc_tx_syscalls, calls + 1);
     assert_filled(buf_b, FEW, 1);

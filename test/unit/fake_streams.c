@@ -276,12 +276,6 @@ static unsigned fake_wait(struct dw_streams *streams, struct dw_stream_event *ev
     return count;
 }
 
-/* Nobody sleeps on it. */
-static void fake_wake(struct dw_streams *streams)
-{
-    (void)streams;
-}
-
 static void fake_close_set(struct dw_streams *streams)
 {
     struct fake_set *set = (struct fake_set *)(void *)streams;
@@ -293,7 +287,6 @@ static const struct dw_streams_ops streams_ops = {
     .listen = fake_listen,
     .connect = fake_connect,
     .wait = fake_wait,
-    .wake = fake_wake,
     .close = fake_close_set,
 };
 
