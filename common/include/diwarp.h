@@ -59,6 +59,7 @@ struct diwarp_address {
     struct diwarp_name name;
     uint64_t token;   /* random; a datagram that does not carry it is dropped */
     uint64_t host_id; /* equal for processes that share one loopback interface */
+    uint32_t incarnation; /* random: differs each time a process of this name starts again */
     uint16_t port;    /* UDP, host order */
     uint8_t interface_count;
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
@@ -184,6 +185,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(drop_short, "datagrams", "dropped: shorter than its headers, or a length out of bounds")     \
     X(drop_version, "datagrams", "dropped: another wire version")                                  \
     X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)")    \
+    X(drop_qpn, "datagrams", "dropped: no queue pair has that number")                             \
     X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                              \
     X(drop_source, "datagrams", "dropped: unknown source, or an earlier incarnation of one")       \
     X(drop_window, "datagrams", "dropped: PSN beyond the receive window")                          \

@@ -185,7 +185,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     struct dw_peer *peer = dw_container(timer, struct dw_peer, timer);
     if (peer->ah->gone)
         return;
-    if (peer->ack_owed_datagrams && now_ns >= peer->ack_due_ns)
+    if (peer->ack_owed_datagrams && now_ns >= dw_peer_ack_due_ns(peer, now_ns))
         (void)dw_transmit_ack(peer);
     if (dw_path_is_too_narrow(peer)) {
         dw_peer_fail(peer, DIWARP_GONE_TOO_LARGE);
@@ -208,7 +208,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
             dw_peer_wake(peer, now_ns + DW_PATH_PAIR_NS);
     }
     if (peer->ack_owed_datagrams && !dw_list_linked(&peer->ack_link))
-        dw_peer_wake(peer, peer->ack_due_ns);
+        dw_peer_wake(peer, dw_peer_ack_due_ns(peer, now_ns));
 }
 
 /* ---- taking and giving back ---- */
@@ -251,6 +251,7 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
     peer->qp = qp;
     peer->ah = ah;
     peer->index = ++qp->next_peer_index;
+    peer->number = qp->number & DW_NUMBER_MAX;
     peer->heard_ns = dw_device_now_ns(qp->device);
     peer->timer.fire = on_timer;
     dw_sendwin_init(&peer->sendwin, ah->next_psn, attr->send_window_datagrams,
@@ -289,6 +290,8 @@ static void release(struct dw_peer *peer)
     struct diwarp_qp *qp = peer->qp;
     struct diwarp_ah *ah = peer->ah;
     dw_heap_set(&qp->timers, &peer->timer, DW_NEVER);
+    if (qp->number < peer->number)
+        qp->number = peer->number;
     ah->next_psn = peer->sendwin.next_psn;
     ah->ack = peer->recvwin.ack;
     ah->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);

@@ -11,6 +11,7 @@
 #include "common/rnic/address.h"
 #include "common/rnic/qp.h"
 
+#define DW_NUMBER_MAX      ((UINT64_C(1) << 48) - 1)
 #define DW_ACK_OWED_MAX    31u
 #define DW_SINKS_ASIDE_MAX ((1u << 14) - 1)
 #define DW_SOON_POSTS_MAX  3u
@@ -26,6 +27,8 @@ struct dw_peer {
     uint16_t epoch;            /* of its last datagram: counts active senders */
     uint16_t sinks_aside : 14; /* up to DW_SINKS_ASIDE_MAX */
     uint16_t soon_posts : 2;   /* in a row, soon after the one before; up to DW_SOON_POSTS_MAX */
+    uint64_t number : 48;      /* of our last datagram to it */
+    uint64_t timestamp : 16;   /* of its datagram that came last */
     struct dw_sendwin sendwin;
     struct dw_datagram *open; /* being filled */
     uint64_t appended_ns;     /* last, to it or to one before, or the end of that one's send call */
@@ -34,7 +37,8 @@ struct dw_peer {
     struct dw_list awaiting;   /* works that end with their acknowledgement */
 
     struct dw_recvwin recvwin;
-    uint32_t ack_owed_bytes;
+    uint32_t ack_due;               /* while one is owed: see dw_peer_ack_due_ns() */
+    uint16_t ack_owed_256b;         /* truesize, in units of 256 bytes */
     uint8_t ack_owed_datagrams : 5; /* up to DW_ACK_OWED_MAX */
     bool probe_answered : 1;        /* the latest of ours */
     uint8_t probes : 2; /* in a row, each though it must have had the answer to the one before */
@@ -42,10 +46,9 @@ struct dw_peer {
     uint8_t unreachables : 3; /* ICMP unreachable since it was heard last */
     bool at_once : 1;         /* what is appended now, or was last, is not to wait for others */
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
-    uint32_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
+    uint16_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
     struct dw_list assemblies;
     struct dw_list ack_link; /* in qp.ack: acknowledge at the end of this run, or of the next */
-    uint64_t ack_due_ns;
 
     struct dw_list sinks, sources, atomics;
 
@@ -63,6 +66,24 @@ struct dw_peer {
     bool ping_pong : 1;      /* the last that was answered so was so right away */
     bool ack_now : 1;        /* its acknowledgement is not to wait for an answer of ours */
 };
+
+/* Acknowledgements are due by a clock of units of 1024 ns, which wraps after an hour: none waits
+ * for longer than DW_ACK_DELAY_MAX_NS. */
+#define DW_ACK_CLOCK_SHIFT  10
+#define DW_ACK_DELAY_MAX_NS 1000000000u
+
+static inline void dw_peer_set_ack_due(struct dw_peer *peer, uint64_t delay_ns, uint64_t now_ns)
+{
+    if (delay_ns > DW_ACK_DELAY_MAX_NS)
+        delay_ns = DW_ACK_DELAY_MAX_NS;
+    peer->ack_due = (uint32_t)((now_ns + delay_ns) >> DW_ACK_CLOCK_SHIFT);
+}
+
+static inline uint64_t dw_peer_ack_due_ns(const struct dw_peer *peer, uint64_t now_ns)
+{
+    const int32_t left = (int32_t)(peer->ack_due - (uint32_t)(now_ns >> DW_ACK_CLOCK_SHIFT));
+    return left > 0 ? now_ns + ((uint64_t)left << DW_ACK_CLOCK_SHIFT) : now_ns;
+}
 
 static inline uint32_t dw_silence_clock(uint64_t ns)
 {

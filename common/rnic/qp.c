@@ -262,6 +262,7 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     init_lists(qp);
     qp->token = dw_device_random(qp->device);
     qp->incarnation = (uint32_t)dw_device_random(qp->device);
+    qp->number = dw_device_random(qp->device) >> 17;
     int rc = map_buffers(qp);
     if (rc)
         goto err_free;

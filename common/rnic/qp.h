@@ -44,6 +44,7 @@ struct diwarp_qp {
     struct dw_map ahs; /* RD: by name; UD: by address, each being its own */
     uint64_t token;
     uint32_t incarnation;
+    uint64_t number; /* of datagrams: no peer at rest has been sent a higher one, begins anywhere */
     uint32_t queued_works; /* against attr.max_send_wr */
     bool crc;
     bool draining;    /* Sends that come are acknowledged, not delivered */

@@ -31,6 +31,10 @@ int dw_next_segment(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, uint
 {
     if (*offset == len)
         return 0;
+    /* `buf` is where the first segment may begin. */
+    for (uint32_t pad = dw_segment_padding(DW_LLP_HEADER_BYTES + *offset); pad; pad--)
+        if (buf[(*offset)++] || *offset == len)
+            goto bad_length;
     if (len - *offset < DW_SEGMENT_LEN_BYTES)
         goto bad_length;
     uint32_t bytes = dw_get_be16(buf + *offset);
@@ -117,17 +121,17 @@ static void owe_ack(struct dw_peer *peer, uint32_t len, uint64_t now_ns)
     struct diwarp_qp *qp = peer->qp;
     peer->unanswered = true;
     if (!peer->ack_owed_datagrams)
-        peer->ack_due_ns = now_ns + qp->device->attr.ack_delay_ns;
+        dw_peer_set_ack_due(peer, qp->device->attr.ack_delay_ns, now_ns);
     if (peer->ack_owed_datagrams < DW_ACK_OWED_MAX)
         peer->ack_owed_datagrams++;
-    peer->ack_owed_bytes += dw_llp_truesize(len);
+    peer->ack_owed_256b = (uint16_t)(peer->ack_owed_256b + dw_llp_truesize(len) / 256);
     if (dw_recvwin_has_gap(&peer->recvwin))
         ack_now(peer);
     else if (peer->ack_owed_datagrams >= ACK_EVERY_DATAGRAMS ||
-             peer->ack_owed_bytes >= qp->eager_budget_bytes / 4)
+             peer->ack_owed_256b >= qp->eager_budget_bytes / 4 / 256)
         ack_soon(peer);
     else
-        dw_peer_wake(peer, peer->ack_due_ns);
+        dw_peer_wake(peer, dw_peer_ack_due_ns(peer, now_ns));
 }
 
 static void on_data(struct dw_peer *peer, const struct dw_llp_header *header,
@@ -287,8 +291,9 @@ static struct dw_peer *find_source(struct diwarp_qp *qp, const struct dw_llp_hea
     return peer;
 }
 
-static void heard_from(struct dw_peer *peer, uint64_t now_ns)
+static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header, uint64_t now_ns)
 {
+    peer->timestamp = header->timestamp;
     /* It has our token, so it has our address too: both come together. */
     peer->ah->heard = true;
     peer->heard_ns = now_ns;
@@ -315,7 +320,7 @@ static void on_rd_datagram(struct diwarp_qp *qp, const struct dw_llp_header *hea
     if (!peer)
         return;
     uint64_t heard_before_ns = peer->heard_ns;
-    heard_from(peer, now_ns);
+    heard_from(peer, header, now_ns);
     if (header->type != DW_LLP_PROBE)
         peer->probes = 0;
     switch (header->type) {
@@ -339,7 +344,7 @@ void dw_receive_record(struct dw_sink *sink, const struct dw_llp_header *header,
                        uint32_t length, uint64_t now_ns)
 {
     struct dw_peer *peer = sink->peer;
-    heard_from(peer, now_ns);
+    heard_from(peer, header, now_ns);
     dw_sink_place(sink, offset, NULL, length, now_ns);
     after_segments(peer, header, now_ns);
 }
@@ -347,7 +352,7 @@ void dw_receive_record(struct dw_sink *sink, const struct dw_llp_header *header,
 void dw_receive_send(struct dw_peer *peer, const struct dw_llp_header *header,
                      const struct dw_segment *segment, uint32_t bytes, uint64_t now_ns)
 {
-    heard_from(peer, now_ns);
+    heard_from(peer, header, now_ns);
     if (dw_deliver_send(peer, segment, header->psn == peer->recvwin.ack)) {
         dw_recvwin_on_received(&peer->recvwin, header->psn);
         owe_ack(peer, bytes, now_ns);
@@ -410,6 +415,10 @@ static void on_datagram(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, 
     }
     if (header.token != qp->token) {
         counters->drop_token++;
+        return;
+    }
+    if (header.dst_qpn) {
+        counters->drop_qpn++;
         return;
     }
     if (dw_place(qp, &header, buf, len, now_ns))

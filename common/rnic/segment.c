@@ -33,8 +33,10 @@ uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_
 uint8_t *dw_segment_put(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
                         const struct dw_write_record *record, uint32_t payload)
 {
+    uint32_t head = dw_segment_header_bytes(ddp), padding = dw_segment_padding(datagram->bytes);
+    memset(datagram->buf + datagram->bytes, 0, padding);
+    datagram->bytes += padding;
     uint8_t *at = datagram->buf + datagram->bytes;
-    uint32_t head = dw_segment_header_bytes(ddp);
     assert(datagram->bytes + head + payload <= datagram->room);
     dw_put_be16(at, (uint16_t)(head - DW_SEGMENT_LEN_BYTES + payload));
     size_t n = DW_SEGMENT_LEN_BYTES + dw_ddp_put(at + DW_SEGMENT_LEN_BYTES, ddp);

@@ -79,7 +79,9 @@ bool dw_work_trim(struct diwarp_qp *qp)
 
 static uint32_t open_room(const struct dw_peer *peer)
 {
-    return peer->open ? peer->open->room - peer->open->bytes : 0;
+    const struct dw_datagram *open = peer->open;
+    uint32_t used = open ? open->bytes + dw_segment_padding(open->bytes) : 0;
+    return open && used < open->room ? open->room - used : 0;
 }
 
 static void close_open(struct dw_peer *peer, uint64_t now_ns)
@@ -449,7 +451,8 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
         qp->counters.tx_coalesced_msgs++;
     }
     qp->reserved_bytes = (uint32_t)len;
-    return peer->open->buf + peer->open->bytes + DW_SEND_SEGMENT_BYTES;
+    bytes = peer->open->bytes;
+    return peer->open->buf + bytes + dw_segment_padding(bytes) + DW_SEND_SEGMENT_BYTES;
 
 no_room:
     dw_unlock(qp->device);

@@ -9,7 +9,7 @@
 /* Answers that wait for a peer to acknowledge: who asks without end and does not is not to fill our
  * memory. What it has asked, or may have us answer, is records of its own and of ours, 65,535 of
  * each with an honest peer (rdma_record.c), and atomics: it stays below. */
-#define ANSWERS_MAX (4u * UINT16_MAX)
+#define ANSWERS_MAX UINT16_MAX
 /* Among these, ABORTs of small writes, until they are acknowledged. */
 #define REFUSALS_MAX UINT16_MAX
 

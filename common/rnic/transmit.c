@@ -117,6 +117,9 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
         .token = peer->ah->token,
         .job = qp->device->attr.name.job,
         .rank = qp->device->attr.name.rank,
+        .number = ++peer->number,
+        .timestamp = dw_timestamp(qp->ran_ns),
+        .timestamp_echo = peer->timestamp,
         .psn = psn,
         .ack = peer->recvwin.ack,
         .sack = dw_recvwin_sack(&peer->recvwin),
@@ -156,7 +159,7 @@ static void on_told(struct dw_peer *peer)
 {
     peer->told_full = peer->qp->refuses_data;
     peer->ack_owed_datagrams = 0;
-    peer->ack_owed_bytes = 0;
+    peer->ack_owed_256b = 0;
     peer->ack_now = false;
     dw_list_remove(&peer->ack_link);
 }

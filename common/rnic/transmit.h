@@ -52,6 +52,11 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes
 void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, uint8_t *buf,
                       uint32_t room);
 void dw_datagram_put(struct diwarp_qp *qp, struct dw_datagram *datagram);
+/* Of a header: when the last run began, which spares asking the clock for each datagram. */
+static inline uint16_t dw_timestamp(uint64_t ran_ns)
+{
+    return (uint16_t)(ran_ns >> 10);
+}
 /* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
 /* Writes them: all that is owed to the peer is acknowledged by a datagram that goes. */
@@ -81,8 +86,8 @@ void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
 /* A train of datagrams of `segment` bytes each but the last; as dw_llp_send(). */
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
-/* One datagram to this host, of head, payload and trailer, whose payload stays as it is until it has
- * been received. */
+/* One datagram to this host, of head, payload and trailer, whose payload stays as it is until it
+ * has been received. */
 int dw_transmit_spliced(struct dw_peer *peer, const struct iovec *iov, uint32_t bytes);
 /* A train, without being counted as a service to the peer. */
 int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);

@@ -46,6 +46,8 @@ static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
         .token = out->ah->token,
         .job = qp->device->attr.name.job,
         .rank = qp->device->attr.name.rank,
+        .number = ++qp->number,
+        .timestamp = dw_timestamp(qp->ran_ns),
     };
     dw_llp_header_put(buf, &header);
     struct dw_ddp_header ddp = out->ddp;

@@ -397,9 +397,9 @@ static uint32_t covered_bytes(const uint8_t *datagram, uint32_t bytes)
                        DW_SEGMENT_LEN_BYTES;
     if (!(datagram[1] & DW_LLP_PARTIAL_CRC) || segment >= bytes)
         return bytes;
-    uint32_t covered = segment + (datagram[segment] & DDP_TAGGED
-                                      ? DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES
-                                      : DW_DDP_UNTAGGED_BYTES);
+    uint32_t covered =
+        segment + (datagram[segment] & DDP_TAGGED ? DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES
+                                                  : DW_DDP_UNTAGGED_BYTES);
     return covered < bytes ? covered : bytes;
 }
 
@@ -410,8 +410,11 @@ static void deliver(struct input *in)
     unsigned rank = choice % PEERS;
 
     bytes = put_lead(in, rank, llp->datagram);
-    for (unsigned n = choice >> 2 & 7; n && bytes < 50000; n--)
+    for (unsigned n = choice >> 2 & 7; n && bytes < 50000; n--) {
+        while (dw_segment_padding(bytes))
+            llp->datagram[bytes++] = 0;
         bytes += put_segment(in, rank, llp->datagram + bytes);
+    }
     if (choice & 0x20) { /* raw bytes at the end */
         uint32_t raw = take(in, 1);
         for (; raw && in->at < in->end; raw--)
