@@ -51,7 +51,6 @@
     X(waiting_for_room, "requests", "work requests that waited for room in the send queue")    \
     X(failed_accesses, "requests", "puts, gets and atomics that failed: most are refused")     \
     X(helper_yields, "polls", "progress calls that gave the core to the helper amid its work") \
-    X(busy_yields, "polls", "progress calls that gave the core to other ranks though busy")    \
     X(rc_crossed, "connections", "both sides had called: our call gave way to the peer's")
 
 struct mca_btl_diwarp_counters {
@@ -108,7 +107,6 @@ struct mca_btl_diwarp_params {
     int gso; /* enum diwarp_switch */
     int gro;
     int crc;
-    int splice;
     int progress_thread;
     int blocking;
     unsigned ack_delay_us;
@@ -120,7 +118,6 @@ struct mca_btl_diwarp_params {
     unsigned record_window_bytes;
     unsigned finalize_timeout_ms;
     unsigned blocking_polls;
-    unsigned slice_us;
     int transport;  /* enum mca_btl_diwarp_transport_type */
     int rc_connect; /* enum mca_btl_diwarp_rc_connect */
     unsigned rc_recv_buffers;
@@ -213,10 +210,9 @@ struct mca_btl_diwarp_module {
 
     bool threaded;        /* the program asked for threads */
     struct mca_btl_diwarp_cores cores;
-    bool blocking;        /* progress sleeps when nothing comes, and yields when long busy */
+    bool blocking;           /* progress sleeps when nothing comes */
     unsigned empty_polls;    /* in a row */
     uint64_t empty_since_ns; /* the first of them */
-    uint64_t busy_ns;        /* of polls with completions, none idle between */
     unsigned endpoints;   /* none left: the PML is about to go */
 
     pthread_t helper;
@@ -307,13 +303,6 @@ unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module);
 /* Processes were added: counts those on our cores, and tells the core when turns begin. */
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
                                    size_t nprocs);
-/* Asks the kernel, once a few ranks take turns and may sleep, for the time slice that
- * btl_diwarp_slice_us says, for the calling thread; threads that it makes later inherit it. Cheap
- * when repeated. */
-void mca_btl_diwarp_cores_ask_slice(const struct mca_btl_diwarp_module *module);
-/* Gives the calling thread back the slice that it had. */
-void mca_btl_diwarp_cores_return_slice(void);
-
 /* ---- endpoints (btl_diwarp_endpoint.c) ------------------------------------------------------ */
 
 /* A known peer; one per process that was added, so small. */

@@ -265,7 +265,6 @@ static void look(struct helper *helper)
 {
     unsigned long polls = polls_of(helper->module);
 
-    mca_btl_diwarp_cores_ask_slice(helper->module);
     /* The absence that it saw last is over: the next may come soon. */
     if (polls != helper->looked && helper->looked == helper->absence && helper->worth > 0) {
         helper->look_ns = helper->pace->shortest_ns;

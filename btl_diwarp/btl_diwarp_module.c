@@ -198,7 +198,7 @@ static void show_opened(const struct mca_btl_diwarp_module *module)
     struct diwarp_qp_info qp;
     struct diwarp_address address;
     char interfaces[512];
-    const char *gro, *splice;
+    const char *gro;
 
     diwarp_query_device(module->device, &device);
     diwarp_query_qp(module->qp, &qp);
@@ -206,14 +206,10 @@ static void show_opened(const struct mca_btl_diwarp_module *module)
     mca_btl_diwarp_format_interfaces(device.interfaces, device.interface_count, interfaces,
                                      sizeof(interfaces));
     gro = qp.gro ? "on" : DIWARP_AUTO == mca_btl_diwarp_component.params.gro ? "on demand" : "off";
-    splice = !qp.splice                                              ? "off"
-             : DIWARP_AUTO == mca_btl_diwarp_component.params.splice ? "auto"
-                                                                     : "on";
     opal_output_verbose(20, opal_btl_base_framework.framework_output,
-                        "btl:diwarp: port %u on %s; gso %s, gro %s, splice %s, crc %s, rcvbuf %u, "
-                        "sndbuf %u",
-                        address.port, interfaces, qp.gso ? "on" : "off", gro, splice,
-                        device.crc_path, qp.rcvbuf_bytes, qp.sndbuf_bytes);
+                        "btl:diwarp: port %u on %s; gso %s, gro %s, crc %s, rcvbuf %u, sndbuf %u",
+                        address.port, interfaces, qp.gso ? "on" : "off", gro, device.crc_path,
+                        qp.rcvbuf_bytes, qp.sndbuf_bytes);
 }
 
 uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module)
@@ -394,7 +390,6 @@ void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module)
     free(module->gone);
     module->gone = NULL;
     module->gone_count = 0;
-    mca_btl_diwarp_cores_return_slice();
 }
 
 /*

@@ -75,10 +75,6 @@ static const struct uint_param uint_params[] = {
      &mca_btl_diwarp_component.params.record_window_bytes, OPAL_INFO_LVL_5, 4096, UINT_MAX, true},
     {"blocking_polls", "Polls in a row that find nothing before progress sleeps, where it may",
      &mca_btl_diwarp_component.params.blocking_polls, OPAL_INFO_LVL_5, 1, 1000000, false},
-    {"slice_us",
-     "Time slice in microseconds to ask of the kernel where 2 to 4 ranks share each core and may "
-     "sleep in MPI (Linux 6.12 or newer); 0: it stays as it is",
-     &mca_btl_diwarp_component.params.slice_us, OPAL_INFO_LVL_5, 100, 100000, true},
     {"finalize_timeout_ms",
      "Longest wait in MPI_Finalize, in milliseconds, for peers to acknowledge what was sent",
      &mca_btl_diwarp_component.params.finalize_timeout_ms, OPAL_INFO_LVL_6, 0, 600000, false},
@@ -136,7 +132,6 @@ static void set_defaults(void)
         .gro = (int)attr.gro,
         .crc = (int)attr.crc,
         .connected = attr.connected,
-        .splice = DIWARP_AUTO, /* the PML deregisters no memory that a peer is still to get */
         .ack_delay_us = (unsigned)(attr.ack_delay_ns / 1000),
         .rto_min_us = (unsigned)(attr.rto_min_ns / 1000),
         .queue_delay_us = (unsigned)(attr.queue_delay_ns / 1000),
@@ -146,7 +141,6 @@ static void set_defaults(void)
         .record_window_bytes = attr.record_window_bytes,
         .finalize_timeout_ms = 500,
         .blocking_polls = 1000,
-        .slice_us = 100,
         .progress_thread = DIWARP_AUTO,
         .blocking = DIWARP_AUTO,
         .transport = MCA_BTL_DIWARP_RD,
@@ -184,20 +178,14 @@ static const struct switch_param switch_params[] = {
      "Send to the busiest peers, at most 8, through connected sockets, which costs the kernel "
      "less; not used when port_min is set",
      &mca_btl_diwarp_component.params.connected, OPAL_INFO_LVL_5, false},
-    {"splice",
-     "RDMA to ranks of this host: the kernel takes long messages from where they lie and does not "
-     "copy them; auto: what was sent just before, and all while the receiver is the faster of the "
-     "two; only with btl_diwarp_connected, so not when port_min is set",
-     &mca_btl_diwarp_component.params.splice, OPAL_INFO_LVL_5, true},
     {"progress_thread",
      "A helper thread that sends, repeats, acknowledges and places data while the application "
      "makes no MPI calls; on: it also matches messages, which makes Open MPI take its locks; auto: "
      "it does so only in programs that asked for MPI_THREAD_MULTIPLE",
      &mca_btl_diwarp_component.params.progress_thread, OPAL_INFO_LVL_4, true},
     {"blocking",
-     "Sleep in the kernel, for a millisecond at most, while nothing comes, and give shared cores "
-     "away at times while something does; auto: when there are more ranks than cores for them and "
-     "no other BTL or thread needs to be looked after",
+     "Sleep in the kernel, for a millisecond at most, while nothing comes; auto: when there are "
+     "more ranks than cores for them and no other BTL or thread needs to be looked after",
      &mca_btl_diwarp_component.params.blocking, OPAL_INFO_LVL_4, true},
     {"rc_markers", "Ask for MPA markers in what peers send over RC",
      &mca_btl_diwarp_component.params.rc_markers, OPAL_INFO_LVL_6, false},
@@ -500,7 +488,6 @@ void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr)
     attr->gro = (enum diwarp_switch)params->gro;
     attr->crc = (enum diwarp_switch)params->crc;
     attr->connected = params->connected;
-    attr->splice = (enum diwarp_switch)params->splice;
     attr->ack_delay_ns = params->ack_delay_us * 1000ull;
     attr->rto_min_ns = params->rto_min_us * 1000ull;
     attr->queue_delay_ns = params->queue_delay_us * 1000ull;

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE /* ppoll, sched_getcpu */
 #include "btl_diwarp/btl_diwarp_work.h"
 
-#include "opal/runtime/opal_progress.h"
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
 
@@ -19,13 +18,6 @@
 /* Of one sleep inside progress. */
 #define BLOCK_LONGEST_NS  1000000
 #define BLOCK_SHORTEST_NS 20000
-
-/* Of polls that hand out completions, none idle between, before the core is given away. */
-#define BUSY_LONGEST_NS 250000
-
-/* Most that one completion adds to it: a poll that takes longer was placing records, which grants
- * share out among senders. */
-#define BUSY_COMPLETION_NS 8000
 
 /* A pthread_t is an address here, and never this one. */
 #define NO_THREAD ((pthread_t)0)
@@ -189,20 +181,18 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
  * due, or as long again as nothing has come. A program that polls between pieces of work cannot be
  * told from one that waits; so it loses no more than that share of its time.
  */
-static void block_if_idle(struct mca_btl_diwarp_module *module)
+static void block_if_idle(struct mca_btl_diwarp_module *module, bool idle)
 {
     struct pollfd pollfd = {.fd = module->fd, .events = POLLIN};
     struct timespec timeout = {.tv_sec = 0};
     uint64_t now_ns, sleep_ns, idle_ns;
 
+    if (!idle) {
+        module->empty_polls = 0;
+        return;
+    }
     if (0 == module->empty_polls++) {
         module->empty_since_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
-        mca_btl_diwarp_cores_ask_slice(module);
-        /* mpirun knows of its slots, not of cores; MPI_Init may have switched yielding off since.
-         * Beside another job's process, which never waits for us, a yield may cost milliseconds. */
-        if (mca_btl_diwarp_cores_turns(module) > 1) {
-            (void)opal_progress_set_yield_when_idle(true);
-        }
         return;
     }
     if (0 != module->empty_polls % mca_btl_diwarp_component.params.blocking_polls) {
@@ -224,44 +214,6 @@ static void block_if_idle(struct mca_btl_diwarp_module *module)
     (void)ppoll(&pollfd, 1, &timeout, NULL);
 }
 
-/*
- * Whether to give the core away although something comes. Others always send, so no poll is empty
- * and no other rank gets this core: who sends from it would wait for the end of a time slice, and
- * those on other cores take the place of its messages. Time between polls is the program's own and
- * does not count.
- */
-static bool is_long_busy(struct mca_btl_diwarp_module *module, uint64_t poll_began_ns,
-                         int completions)
-{
-    uint64_t most_ns = (uint64_t)completions * BUSY_COMPLETION_NS;
-    uint64_t poll_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) - poll_began_ns;
-
-    module->busy_ns += poll_ns < most_ns ? poll_ns : most_ns;
-    if (module->busy_ns <= BUSY_LONGEST_NS) {
-        return false;
-    }
-    module->busy_ns = 0;
-    return mca_btl_diwarp_cores_turns(module) > 1;
-}
-
-/* Others want this core, too: sleeps here, or tells the caller to yield. Neither `completions` nor
- * `idle`: a record is coming, which is not counted. */
-static bool leave_core(struct mca_btl_diwarp_module *module, uint64_t poll_began_ns,
-                       int completions, bool idle)
-{
-    bool yield;
-
-    if (idle) {
-        module->busy_ns = 0;
-        block_if_idle(module);
-        return false;
-    }
-    module->empty_polls = 0;
-    yield = completions > 0 && is_long_busy(module, poll_began_ns, completions);
-    module->counters.busy_yields += yield;
-    return yield;
-}
-
 /* A thread that comes back to MPI may take the core from the helper amid its work. It would poll in
  * vain until its time slice ends, some milliseconds. */
 static void let_helper_end(struct mca_btl_diwarp_module *module)
@@ -277,9 +229,8 @@ static void let_helper_end(struct mca_btl_diwarp_module *module)
 int mca_btl_diwarp_component_progress(void)
 {
     struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
-    bool blocking, idle, yield = false;
-    uint64_t began_ns = 0;
     int count;
+    bool idle;
 
     if (OPAL_UNLIKELY(NULL == module->cq)) {
         return 0;
@@ -293,22 +244,15 @@ int mca_btl_diwarp_component_progress(void)
         let_helper_end(module);
         return 0;
     }
-    blocking = module->blocking;
-    if (OPAL_UNLIKELY(blocking)) {
-        began_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
-    }
     count = mca_btl_diwarp_poll_and_call_back(module);
     idle = 0 == count && !diwarp_cq_busy(module->cq);
     if (idle && NULL != module->transport->on_nothing) {
         module->transport->on_nothing(module);
     }
-    if (OPAL_UNLIKELY(blocking)) {
-        yield = leave_core(module, began_ns, count, idle);
+    if (OPAL_UNLIKELY(module->blocking)) {
+        block_if_idle(module, idle);
     }
     mca_btl_diwarp_polling_end(module);
-    if (OPAL_UNLIKELY(yield)) {
-        (void)sched_yield();
-    }
     /* Open MPI gives the core away when nothing is said to have happened: not amid a record. */
     return 0 == count && !idle ? 1 : count;
 }

@@ -55,7 +55,6 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/socket_slab.c \
 	common/llp/socket_slab.h \
 	common/llp/udp_open.c \
-	common/llp/udp_splice.c \
 	common/llp/udp.h \
 	common/rel/delay.h \
 	common/rel/recordwin.h \
@@ -70,65 +69,85 @@ libdiwarp_core_la_SOURCES = \
 	common/rel/sendwin.h \
 	common/rnic/address.c \
 	common/rnic/address.h \
-	common/rnic/atomic.c \
-	common/rnic/atomic.h \
+	common/rd/atomic.c \
+	common/rd/atomic.h \
 	common/rnic/cq.c \
 	common/rnic/cq.h \
-	common/rnic/deliver.c \
-	common/rnic/deliver.h \
+	common/rd/deliver.c \
+	common/rd/deliver.h \
 	common/rnic/device.c \
 	common/rnic/device.h \
 	common/rnic/faster_way.c \
 	common/rnic/faster_way.h \
 	common/rnic/lock.h \
 	common/rnic/memory.c \
-	common/rnic/path.c \
-	common/rnic/path.h \
-	common/rnic/peer.c \
-	common/rnic/peer.h \
-	common/rnic/place.c \
+	common/rnic/memory.h \
+	common/rnic/runner.h \
+	common/rd/path.c \
+	common/rd/path.h \
+	common/rd/peer.c \
+	common/rd/peer.h \
+	common/record/place.c \
 	common/rnic/qp.c \
-	common/rnic/qp_run.c \
+	common/rd/run.c \
 	common/rnic/qp.h \
-	common/rnic/rc.h \
-	common/rnic/rc_deliver.c \
-	common/rnic/rc_listen.c \
-	common/rnic/rc_listen.h \
-	common/rnic/rc_post.c \
-	common/rnic/rc_qp.c \
-	common/rnic/rc_qp.h \
-	common/rnic/rc_read.c \
-	common/rnic/rc_receive.c \
-	common/rnic/rc_receive.h \
-	common/rnic/rc_run.c \
-	common/rnic/rc_send.c \
-	common/rnic/rc_send.h \
-	common/rnic/rc_srq.c \
-	common/rnic/rc_srq.h \
-	common/rnic/rc_startup.c \
-	common/rnic/rc_startup.h \
-	common/rnic/rc_terminate.c \
-	common/rnic/rdma.c \
-	common/rnic/rdma.h \
-	common/rnic/rdma_grant.c \
-	common/rnic/rdma_grant.h \
-	common/rnic/rdma_record.c \
-	common/rnic/rdma_record.h \
-	common/rnic/receive.c \
-	common/rnic/receive.h \
-	common/rnic/segment.c \
-	common/rnic/segment.h \
-	common/rnic/send.c \
-	common/rnic/send.h \
-	common/rnic/send_own.c \
-	common/rnic/transmit.c \
-	common/rnic/transmit.h \
-	common/rnic/transmit_control.c \
-	common/rnic/transmit_record.c \
-	common/rnic/ud.c \
-	common/rnic/ud.h \
-	common/rnic/ud_record.c \
-	common/rnic/ud_send.c
+	common/rc/access.c \
+	common/rc/access.h \
+	common/rc/close.c \
+	common/rc/close.h \
+	common/rc/connect.c \
+	common/rc/create.c \
+	common/rc/create.h \
+	common/rc/deliver.c \
+	common/rc/deliver.h \
+	common/rc/frame.c \
+	common/rc/frame.h \
+	common/rc/linger.c \
+	common/rc/linger.h \
+	common/rc/listen.c \
+	common/rc/post.c \
+	common/rc/qp.c \
+	common/rc/qp.h \
+	common/rc/rc.h \
+	common/rc/read.c \
+	common/rc/read.h \
+	common/rc/receive.c \
+	common/rc/receive.h \
+	common/rc/run.c \
+	common/rc/run.h \
+	common/rc/send.c \
+	common/rc/send.h \
+	common/rc/shutdown.c \
+	common/rc/shutdown.h \
+	common/rc/srq.c \
+	common/rc/srq.h \
+	common/rc/startup.c \
+	common/rc/startup.h \
+	common/rc/terminate.c \
+	common/rc/terminate.h \
+	common/rc/work.c \
+	common/rc/work.h \
+	common/record/rdma.c \
+	common/record/rdma.h \
+	common/record/grant.c \
+	common/record/grant.h \
+	common/record/sink.c \
+	common/record/sink.h \
+	common/rd/receive.c \
+	common/rd/receive.h \
+	common/rd/segment.c \
+	common/rd/segment.h \
+	common/rd/send.c \
+	common/rd/send.h \
+	common/rd/send_own.c \
+	common/rd/transmit.c \
+	common/rd/transmit.h \
+	common/rd/transmit_control.c \
+	common/record/source.c \
+	common/ud/receive.c \
+	common/ud/ud.h \
+	common/ud/record.c \
+	common/ud/send.c
 libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_LTO_CFLAGS)
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 

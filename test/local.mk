@@ -170,7 +170,6 @@ UNIT_TESTS = \
 	test/unit/test_turns \
 	test/unit/test_udp \
 	test/unit/test_udp_hot \
-	test/unit/test_udp_splice \
 	test/unit/test_udp_open
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
@@ -278,7 +277,6 @@ MPI_TESTS = \
 	test/mpi/descriptors \
 	test/mpi/failing_call \
 	test/mpi/finalize_race \
-	test/mpi/long_busy \
 	test/mpi/matching \
 	test/mpi/modes \
 	test/mpi/onesided \
@@ -286,7 +284,7 @@ MPI_TESTS = \
 	test/mpi/pvars \
 	test/mpi/random_traffic \
 	test/mpi/refused \
-	test/mpi/slices \
+	test/mpi/scheduling \
 	test/mpi/spawn \
 	test/mpi/threads \
 	test/mpi/vanish
@@ -314,9 +312,6 @@ test_mpi_failing_call_LDADD = $(MPI_LIBS)
 test_mpi_finalize_race_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_finalize_race_LDADD = $(MPI_LIBS)
 
-test_mpi_long_busy_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_long_busy_LDADD = $(MPI_LIBS)
-
 test_mpi_matching_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_matching_LDADD = $(MPI_LIBS)
 
@@ -341,8 +336,8 @@ test_mpi_descriptors_LDADD = $(MPI_LIBS)
 test_mpi_refused_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_refused_LDADD = $(MPI_LIBS)
 
-test_mpi_slices_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_slices_LDADD = $(MPI_LIBS)
+test_mpi_scheduling_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_scheduling_LDADD = $(MPI_LIBS)
 
 test_mpi_spawn_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_spawn_LDADD = $(MPI_LIBS)

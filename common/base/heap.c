@@ -107,3 +107,8 @@ void dw_heap_run(struct dw_heap *heap, uint64_t now_ns, size_t most)
     }
     heap->floor_ns = 0;
 }
+
+uint64_t dw_heap_bytes(const struct dw_heap *heap)
+{
+    return heap->capacity ? (heap->capacity + 1) * sizeof *heap->slots : 0;
+}

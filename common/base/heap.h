@@ -35,6 +35,8 @@ int dw_heap_reserve(struct dw_heap *heap);
 void dw_heap_unreserve(struct dw_heap *heap);
 /* Sets or moves the deadline; DW_NEVER removes the timer. -ENOMEM leaves it out. */
 int dw_heap_set(struct dw_heap *heap, struct dw_timer *timer, uint64_t deadline_ns);
+/* Memory that it holds. */
+uint64_t dw_heap_bytes(const struct dw_heap *heap);
 /* DW_NEVER when empty. */
 uint64_t dw_heap_next_ns(const struct dw_heap *heap);
 /* Takes out and fires the timers that were due at now_ns, at most `most` of them and each once: one

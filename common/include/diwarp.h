@@ -99,12 +99,6 @@ struct diwarp_device_attr {
      * checksum instead (both ends must agree; ON takes what AUTO sends). */
     enum diwarp_switch crc;
     bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
-    /* RDMA to an address of this host, in pieces of 32 KiB and more: the kernel takes it from where
-     * it lies, without a copy, to peers with such a socket. AUTO: what was sent just before, and
-     * all while the peer is the faster of the two. Such memory may be read later than by any card:
-     * until the peer has its completion, or is known to be gone, it must not change, not even once
-     * it is no longer registered. OFF by default. */
-    enum diwarp_switch splice;
     bool threaded;
     uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */
     uint64_t rto_min_ns;      /* floor of the measured retransmission time-out */
@@ -195,8 +189,6 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(drop_stale_record, "segments", "dropped: record unknown or already ended")                   \
     X(drop_truncated, "datagrams", "dropped: larger than the receive slot")                        \
     X(gso_fallbacks, "times", "GSO refused by the kernel for a destination")                       \
-    X(tx_spliced, "datagrams", "sent from where they lay, the kernel did not copy them")           \
-    X(splice_fallbacks, "times", "the kernel could not do that for a destination")                 \
     X(paths_narrowed, "times", "a path's MTU was found smaller than thought")                      \
     X(peers_active, "peers", "peers that hold protocol state now")                                 \
     X(peers_gone, "peers", "peers declared gone")                                                  \
@@ -378,7 +370,6 @@ struct diwarp_qp_info {
     uint32_t rcvbuf_bytes; /* what the kernel granted, truesize included */
     uint32_t sndbuf_bytes;
     bool gso, gro; /* in use; GRO may come into use later where it was left to AUTO */
-    bool splice;   /* what goes to this host may be sent from where it lies */
     uint32_t
         max_inline_bytes; /* largest write sent within the sequenced stream, without a record */
     int fd;               /* readable when the RNIC has work; for poll(2) only */

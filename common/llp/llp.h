@@ -37,8 +37,6 @@ struct dw_llp_train {
     unsigned iov_count;
     uint32_t total_bytes;
     uint32_t segment_bytes;
-    bool splice; /* one datagram to this host, of head, payload, trailer: the payload stays as it is
-                  * until it has been received, and need not be copied */
 };
 
 /* Most datagrams and bytes in one train (UDP_MAX_SEGMENTS of older kernels; IPv4's length field).
@@ -112,7 +110,6 @@ struct dw_llp {
     uint32_t sndbuf_bytes;
     bool gso; /* off after a fallback that holds for every destination */
     bool gro; /* AUTO: on once trains come */
-    bool splices; /* knows what to do with such a train */
 };
 
 struct dw_llp_attr {
@@ -122,7 +119,6 @@ struct dw_llp_attr {
     uint32_t rcvbuf_bytes, sndbuf_bytes; /* 0: the system's default */
     enum diwarp_switch gso, gro;
     bool connected; /* sockets of their own to send to the busiest destinations, not if port_min */
-    enum diwarp_switch splice; /* wants `connected`; AUTO and ON are one here */
     bool checksum; /* false: the CRC covers it, spare the UDP checksum */
 };
 

@@ -252,15 +252,6 @@ static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
     struct msghdr msg = {.msg_iov = (struct iovec *)train->iov, .msg_iovlen = train->iov_count};
 
     assert(train->segment_bytes > 0 && train->iov_count <= TRAIN_IOVS_MAX);
-    if (train->splice && llp->splices) {
-        int rc = dw_udp_splice(udp, train);
-        if (rc != -EOPNOTSUPP) {
-            if (rc == 0) {
-                count_sent(udp, 1, train->total_bytes);
-            }
-            return rc;
-        }
-    }
     if (train->total_bytes <= train->segment_bytes) {
         return send_datagram(udp, &msg, train->to, train->total_bytes);
     }
@@ -379,7 +370,6 @@ static void udp_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
 static void udp_close(struct dw_llp *llp)
 {
     dw_udp_hot_fini((struct dw_udp *)llp);
-    dw_udp_splice_fini((struct dw_udp *)llp);
     close(llp->fd);
     free(llp);
 }
@@ -392,9 +382,6 @@ static void udp_query_memory(const struct dw_llp *llp, struct dw_llp_memory *mem
     for (unsigned i = 0; i < DW_UDP_HOT; i++) {
         if (udp->hot[i].fd >= 0) {
             dw_llp_add_socket(udp->hot[i].fd, memory);
-        }
-        if (udp->hot[i].splice_fd >= 0) {
-            dw_llp_add_socket(udp->hot[i].splice_fd, memory);
         }
     }
 }

@@ -33,13 +33,11 @@ struct dw_udp_refusal {
 /* A destination that much is sent to. */
 struct dw_udp_hot {
     struct dw_llp_addr to;
-    int fd;               /* -1: not hot yet */
-    uint32_t sends;       /* how many to it, less those to others of the same slot */
-    uint32_t wait;        /* sends until it gets its socket; 0: it has, or cannot have it */
-    uint32_t wait_next;   /* after the next doubt */
-    uint32_t carried;     /* sends through it */
-    int splice_fd;        /* -1: not open */
-    uint32_t splice_wait; /* datagrams until it is tried again, since it did not work */
+    int fd;             /* -1: not hot yet */
+    uint32_t sends;     /* how many to it, less those to others of the same slot */
+    uint32_t wait;      /* sends until it gets its socket; 0: it has, or cannot have it */
+    uint32_t wait_next; /* after the next doubt */
+    uint32_t carried;   /* sends through it */
 };
 
 struct dw_udp {
@@ -55,7 +53,6 @@ struct dw_udp {
     struct dw_udp_hot hot[DW_UDP_HOT]; /* by a hash of the address */
     bool hot_wanted;
     union dw_udp_sockaddr bound; /* any port */
-    int pipe[2];                 /* from memory to a socket; -1: not open */
     unsigned mtu_question_count;
     struct dw_llp_addr mtu_questions[DW_UDP_MTU_QUESTIONS];
 };
@@ -85,19 +82,6 @@ void dw_udp_hot_fini(struct dw_udp *udp);
 int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to);
 /* Its own socket may not get through: back to the common one, for longer each time. */
 void dw_udp_hot_doubt(struct dw_udp *udp, const struct dw_llp_addr *to);
-
-/* That of `to`; NULL: it has no socket of its own. Counts nothing. */
-struct dw_udp_hot *dw_udp_hot_find(struct dw_udp *udp, const struct dw_llp_addr *to);
-/* A socket that only sends, only there. -1: the system has none to give, or no way there. */
-int dw_udp_connected(const struct dw_udp *udp, const struct dw_llp_addr *to);
-
-/* ---- udp_splice.c ---- */
-/* After dw_udp_hot_init(). */
-void dw_udp_splice_init(struct dw_udp *udp, bool wanted);
-void dw_udp_splice_fini(struct dw_udp *udp);
-/* Sends a datagram that stays where it is: head, payload, trailer. -EAGAIN: the socket is full.
- * -EOPNOTSUPP: nothing was sent, and it is to go the usual way. */
-int dw_udp_splice(struct dw_udp *udp, const struct dw_llp_train *train);
 
 /* An IPv6 socket reaches IPv4 as ::ffff:a.b.c.d. Returns 0 when the socket cannot reach `from`. */
 static inline socklen_t dw_udp_sockaddr_set(uint8_t family, const struct dw_llp_addr *from,

@@ -39,34 +39,32 @@ void dw_udp_hot_init(struct dw_udp *udp, const struct dw_llp_attr *attr)
     }
     dw_udp_sockaddr_set(attr->family, &any, &udp->bound);
     for (unsigned i = 0; i < DW_UDP_HOT; i++) {
-        udp->hot[i].fd = udp->hot[i].splice_fd = -1;
+        udp->hot[i].fd = -1;
     }
     /* Where a firewall wants certain ports, everything comes from the one port in the range. */
     udp->hot_wanted = attr->connected && attr->port_min == 0;
 }
 
-static void close_sockets(struct dw_udp_hot *hot)
+static void close_socket(struct dw_udp_hot *hot)
 {
     if (hot->fd >= 0) {
         close(hot->fd);
     }
-    if (hot->splice_fd >= 0) {
-        close(hot->splice_fd);
-    }
-    hot->fd = hot->splice_fd = -1;
+    hot->fd = -1;
 }
 
 void dw_udp_hot_fini(struct dw_udp *udp)
 {
     for (unsigned i = 0; i < DW_UDP_HOT; i++) {
-        close_sockets(&udp->hot[i]);
+        close_socket(&udp->hot[i]);
     }
 }
 
-/* With IP_RECVERR an ICMP error, of whatever kind, fails the next send, which is all that is to be
+/* A socket that only sends, only there. -1: the system has none to give, or no way there.
+ * With IP_RECVERR an ICMP error, of whatever kind, fails the next send, which is all that is to be
  * known: its error queue is not read and has no room. Without one, all goes through the common
  * socket. */
-int dw_udp_connected(const struct dw_udp *udp, const struct dw_llp_addr *to)
+static int open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to)
 {
     union dw_udp_sockaddr name;
     socklen_t len = dw_udp_sockaddr_set(udp->family, to, &name);
@@ -93,7 +91,7 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
     if (__builtin_expect(same_addr(&hot->to, to), 1)) {
         hot->sends += hot->sends < HOT_SENDS_MAX;
         if (__builtin_expect(hot->wait > 0, 0) && --hot->wait == 0) {
-            hot->fd = dw_udp_connected(udp, to);
+            hot->fd = open_connected(udp, to);
             dw_udp_apply_checksum(udp, hot->fd);
         }
         hot->carried += hot->fd >= 0;
@@ -103,20 +101,13 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
         hot->sends--;
         return -1;
     }
-    close_sockets(hot);
+    close_socket(hot);
     *hot = (struct dw_udp_hot){.to = *to,
                                .fd = -1,
-                               .splice_fd = -1,
                                .sends = 1,
                                .wait = HOT_SENDS - 1,
                                .wait_next = WAIT_GROWTH * HOT_SENDS};
     return -1;
-}
-
-struct dw_udp_hot *dw_udp_hot_find(struct dw_udp *udp, const struct dw_llp_addr *to)
-{
-    struct dw_udp_hot *hot = slot_of(udp, to);
-    return hot->fd >= 0 && same_addr(&hot->to, to) ? hot : NULL;
 }
 
 void dw_udp_hot_doubt(struct dw_udp *udp, const struct dw_llp_addr *to)
@@ -125,7 +116,7 @@ void dw_udp_hot_doubt(struct dw_udp *udp, const struct dw_llp_addr *to)
     if (hot->fd < 0 || !same_addr(&hot->to, to)) {
         return;
     }
-    close_sockets(hot);
+    close_socket(hot);
     if (hot->carried >= CARRIED_GOOD) {
         hot->wait_next = HOT_SENDS;
     }

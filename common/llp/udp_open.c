@@ -155,7 +155,6 @@ int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters
     udp->gro_allowed = attr->gro == DIWARP_AUTO;
     udp->llp.gro = attr->gro == DIWARP_ON && dw_udp_set_int(fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
     dw_udp_hot_init(udp, attr);
-    dw_udp_splice_init(udp, attr->splice != DIWARP_OFF);
     dw_udp_apply_checksum(udp, fd);
     *llp = &udp->llp;
     return 0;

@@ -8,7 +8,7 @@
 #include "common/llp/interface.h"
 #include "common/rnic/address.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/peer.h"
+#include "common/rd/peer.h"
 #include "common/wire/bytes.h"
 
 /*

@@ -45,13 +45,10 @@ struct diwarp_ah {
     };
     uint32_t send_msn;
     struct dw_rtt rtt;
-    uint32_t owners : 30;     /* handles given out */
-    uint32_t loops_back : 1;  /* its address is of this host */
-    uint32_t partial_crc : 1; /* the CRC need not cover bulk to it */
-    union {
-        uint16_t credit_kib;      /* at rest: what it granted last */
-        uint16_t unsent_most_kib; /* awake: the most that it had granted of records, not yet sent */
-    };
+    uint32_t owners : 30;                       /* handles given out */
+    uint32_t loops_back : 1;                    /* its address is of this host */
+    uint32_t partial_crc : 1;                   /* the CRC need not cover bulk to it */
+    uint16_t credit_kib;                        /* at rest: what it granted last */
     uint16_t ssthresh_datagrams : DW_CWND_BITS; /* at rest */
     uint16_t local_interface : 4;
     bool met : 1;

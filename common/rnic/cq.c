@@ -8,8 +8,12 @@
 
 #include "common/rnic/lock.h"
 #include "common/rnic/qp.h"
-#include "common/rnic/rc.h"
 #include "common/wire/rdmap.h"
+
+static struct dw_runner *runner_at(struct dw_list *link)
+{
+    return dw_container(link, struct dw_runner, link);
+}
 
 /* Entries of a ring that has not been needed longer. */
 #define CAPACITY_LEAST 64
@@ -27,14 +31,17 @@ struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
         free(cq);
         return NULL;
     }
+    dw_list_init(&cq->runners);
     dw_list_init(&cq->qps);
     return cq;
 }
 
 void diwarp_destroy_cq(struct diwarp_cq *cq)
 {
-    if (cq->rc)
-        dw_rc_destroy(cq->rc);
+    dw_list_foreach (it, &cq->runners) {
+        struct dw_runner *runner = runner_at(it);
+        runner->ops->destroy(runner);
+    }
     free(cq->ring);
     free(cq);
 }
@@ -159,10 +166,17 @@ static int run(struct diwarp_cq *cq)
         /* What a full socket or pool holds up does not go sooner for being tried again. */
         more |= dw_qp_has_more(qp) && qp->counters.tx_datagrams != sent;
     }
-    if (cq->rc)
-        received += dw_rc_run(cq->rc, now_ns);
+    dw_list_foreach (it, &cq->runners)
+        received += runner_at(it)->ops->run(runner_at(it), now_ns);
     __atomic_store_n(&cq->busy, received || more, __ATOMIC_RELAXED);
     return received;
+}
+
+static void flush(struct diwarp_cq *cq)
+{
+    dw_list_foreach (it, &cq->runners)
+        if (runner_at(it)->ops->flush)
+            runner_at(it)->ops->flush(runner_at(it));
 }
 
 int diwarp_run_cq(struct diwarp_cq *cq)
@@ -179,8 +193,8 @@ int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
     dw_lock(cq->device);
     if (!cq->count)
         (void)run(cq);
-    else if (cq->rc)
-        dw_rc_flush_lazy(cq->rc);
+    else
+        flush(cq);
     int taken = cq->overrun ? -ENOMEM : take(cq, n, wc);
     dw_unlock(cq->device);
     return taken;
@@ -189,7 +203,12 @@ int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
 uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq)
 {
     dw_lock(cq->device);
-    uint64_t next_ns = cq->rc ? dw_rc_next_deadline_ns(cq->rc) : UINT64_MAX;
+    uint64_t next_ns = UINT64_MAX;
+    dw_list_foreach (it, &cq->runners) {
+        uint64_t deadline_ns = runner_at(it)->ops->next_deadline_ns(runner_at(it));
+        if (deadline_ns < next_ns)
+            next_ns = deadline_ns;
+    }
     dw_list_foreach (it, &cq->qps) {
         uint64_t deadline_ns = dw_qp_next_deadline_ns(dw_container(it, struct diwarp_qp, cq_link));
         if (deadline_ns < next_ns)
@@ -246,12 +265,15 @@ static bool sleep_until(struct diwarp_cq *cq, uint64_t now_ns, uint64_t until_ns
         else
             deaf = true;
     }
-    if (cq->rc) {
-        uint64_t deadline_ns = dw_rc_next_deadline_ns(cq->rc);
+    dw_list_foreach (it, &cq->runners) {
+        const struct dw_runner *runner = runner_at(it);
+        uint64_t deadline_ns = runner->ops->next_deadline_ns(runner);
         if (deadline_ns < until_ns)
             until_ns = deadline_ns;
-        fds[count++] = (struct pollfd){.fd = cq->rc->streams->fd, .events = POLLIN};
-        deaf |= cq->rc->streams->deaf;
+        bool runner_deaf;
+        fds[count++] =
+            (struct pollfd){.fd = runner->ops->fd(runner, &runner_deaf), .events = POLLIN};
+        deaf |= runner_deaf;
     }
     dw_unlock(cq->device);
     if (until_ns <= now_ns)

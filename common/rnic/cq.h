@@ -6,13 +6,11 @@
 
 #include "common/base/list.h"
 #include "common/include/diwarp.h"
-
-struct dw_rc; /* rc.h */
+#include "common/rnic/runner.h"
 
 struct diwarp_cq {
     struct diwarp_device *device;
-    struct dw_rc *rc; /* NULL: no RC QP or listener yet */
-    struct dw_list qps;
+    struct dw_list runners, qps;
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
     uint32_t most;    /* that have been in it at a time since the last trim */
@@ -35,6 +33,9 @@ static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
 void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp);
 /* Its completions go with it: what they point to does. */
 void dw_cq_detach(struct diwarp_qp *qp);
+/* Takes back the completions that were not handed out: an RC QP's, or a request's. */
+void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
+                  const struct diwarp_connect_request *request);
 /* Without memory to grow the CQ is overrun. */
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
 /* Halves what was not needed since the last time; true: there may be more. */

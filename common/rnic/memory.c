@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How much memory the QPs of a CQ hold, by kind: a walk over all that they own. */
-#include "common/rnic/atomic.h"
-#include "common/rnic/deliver.h"
+#include "common/rd/atomic.h"
+#include "common/rd/deliver.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/rc_listen.h"
-#include "common/rnic/rc_qp.h"
-#include "common/rnic/rdma.h"
-#include "common/rnic/send.h"
-#include "common/rnic/ud.h"
+#include "common/rnic/memory.h"
+#include "common/record/rdma.h"
+#include "common/rd/send.h"
+#include "common/ud/ud.h"
 
 static uint64_t list_count(const struct dw_list *head)
 {
@@ -45,12 +44,7 @@ static void add_base(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
         pd->mrs.by_stag.count * sizeof(struct dw_region) + map_bytes(&pd->mrs.by_stag);
 }
 
-static uint64_t heap_bytes(const struct dw_heap *heap)
-{
-    return heap->capacity ? (heap->capacity + 1) * sizeof *heap->slots : 0;
-}
-
-static void add_sockets(const struct dw_llp_memory *llp, struct diwarp_memory *memory)
+void dw_memory_add_sockets(const struct dw_llp_memory *llp, struct diwarp_memory *memory)
 {
     memory->sockets += llp->sockets;
     memory->socket_queue_bytes += llp->queue_bytes;
@@ -64,7 +58,7 @@ static void add_llp(const struct diwarp_qp *qp, struct diwarp_memory *memory)
     if (qp->llp->ops->query_memory)
         qp->llp->ops->query_memory(qp->llp, &llp);
     memory->base_bytes += llp.own_bytes;
-    add_sockets(&llp, memory);
+    dw_memory_add_sockets(&llp, memory);
 }
 
 /* Where it receives: arena and stage, as far as they were touched. */
@@ -120,55 +114,21 @@ static void add_qp(const struct diwarp_qp *qp, struct diwarp_memory *memory)
         dw_ud_query_memory(qp, memory);
     else
         add_rd(qp, memory);
-    memory->peer_bytes += heap_bytes(&qp->timers);
-}
-
-static void add_stream(const struct dw_stream *stream, struct diwarp_memory *memory)
-{
-    struct dw_llp_memory llp = {0};
-    if (stream && stream->ops->query_memory)
-        stream->ops->query_memory(stream, &llp);
-    memory->peer_bytes += llp.own_bytes;
-    add_sockets(&llp, memory);
-}
-
-/* QPs that share receives have been made one after the other, if not with a single SRQ. */
-static void add_rc(const struct dw_rc *rc, struct diwarp_memory *memory)
-{
-    const struct diwarp_srq *counted = NULL;
-    memory->peer_bytes += heap_bytes(&rc->timers);
-    dw_list_foreach (it, &rc->qps) {
-        const struct diwarp_rc_qp *qp = dw_container(it, struct diwarp_rc_qp, link);
-        const struct diwarp_srq *srq = qp->attr.srq;
-        memory->peers++;
-        add_stream(qp->stream, memory);
-        if (srq && srq != counted)
-            memory->receive_bytes += sizeof *srq + srq->recvs.capacity * sizeof(struct dw_rc_recv);
-        counted = srq;
-    }
-    dw_list_foreach (it, &rc->listeners) {
-        const struct diwarp_listener *listener = dw_container(it, struct diwarp_listener, link);
-        memory->base_bytes += sizeof *listener;
-        add_stream(listener->stream, memory);
-    }
+    memory->peer_bytes += dw_heap_bytes(&qp->timers);
 }
 
 void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
                          struct diwarp_memory *memory)
 {
-    struct diwarp_rc_memory rc;
-    diwarp_query_rc_memory(cq, &rc);
-    *memory = (struct diwarp_memory){
-        .peer_bytes = rc.qp_bytes,
-        .receive_bytes = rc.receive_bytes,
-        .send_pool_bytes = rc.send_bytes,
-    };
+    *memory = (struct diwarp_memory){0};
     dw_lock(cq->device);
     add_base(cq, pd, memory);
     dw_list_foreach (it, &cq->qps)
         add_qp(dw_container(it, struct diwarp_qp, cq_link), memory);
-    if (cq->rc)
-        add_rc(cq->rc, memory);
+    dw_list_foreach (it, &cq->runners) {
+        const struct dw_runner *runner = dw_container(it, struct dw_runner, link);
+        runner->ops->add_memory(runner, memory);
+    }
     memory->total_bytes = memory->base_bytes + memory->receive_bytes + memory->assembly_bytes +
                           memory->send_pool_bytes + memory->work_bytes + memory->peer_bytes +
                           memory->address_bytes + memory->record_bytes + memory->region_bytes;

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 #include "common/base/pages.h"
-#include "common/rnic/deliver.h"
+#include "common/rd/deliver.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/rdma.h"
-#include "common/rnic/receive.h"
-#include "common/rnic/send.h"
-#include "common/rnic/ud.h"
+#include "common/record/rdma.h"
+#include "common/rd/receive.h"
+#include "common/rd/send.h"
+#include "common/ud/ud.h"
 #include "common/wire/crc32c.h"
 
 /* Between two parts of a search for peers that may rest. */
@@ -105,7 +105,6 @@ static int open_llp(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
         .gso = attr->gso,
         .gro = attr->gro,
         .connected = attr->connected,
-        .splice = attr->splice,
         .checksum = attr->crc == DIWARP_OFF,
     };
     bool v4 = false;
@@ -234,7 +233,6 @@ static void choose_ways(struct diwarp_qp *qp)
         .choose = rd && dw_crc32c_copies_faster(),
         .most_percent = COPY_PAST_PERCENT,
     };
-    qp->splice = rd && qp->llp->splices ? qp->device->attr.splice : DIWARP_OFF;
 }
 
 int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
@@ -357,7 +355,6 @@ void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info)
         .rcvbuf_bytes = qp->llp->rcvbuf_bytes,
         .sndbuf_bytes = qp->llp->sndbuf_bytes,
         .gso = qp->llp->gso,
-        .splice = qp->splice != DIWARP_OFF,
         .gro = qp->llp->gro,
         .max_inline_bytes = DW_INLINE_WRITE_BYTES,
         .fd = qp->llp->fd,

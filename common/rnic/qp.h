@@ -78,8 +78,8 @@ struct diwarp_qp {
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
     uint32_t next_id;
     uint64_t own_records, asked_records; /* open: by our reads and writes, by peers' */
-    uint32_t grant_budget_bytes;      /* of any datagrams */
-    uint32_t grant_budget_long_bytes; /* of DW_LLP_LONG_BYTES and more, which leave more room */
+    uint32_t grant_budget_bytes;         /* of any datagrams */
+    uint32_t grant_budget_long_bytes;    /* of DW_LLP_LONG_BYTES and more, which leave more room */
     /* Two datagrams of a record are to be under way to us, one sent while one is received, if our
      * receive buffer takes two at all; so peers take our MTU for no more than this, and we take
      * theirs: a path has one size of datagrams, by which both ends count grants (path.h has what
@@ -93,7 +93,7 @@ struct diwarp_qp {
 
     struct dw_heap timers;
     uint64_t ran_ns, timers_ran_ns;
-    unsigned absences; /* since timers ran */
+    unsigned absences;          /* since timers ran */
     struct dw_timer trim_timer; /* runs while there is something to give back */
     size_t trim_slot;           /* in ahs, where it goes on */
     unsigned trims_in_vain;     /* in a row */
@@ -109,8 +109,6 @@ struct diwarp_qp {
     bool refuses_data;               /* no room for what would have to be handed out */
     uint8_t *stage; /* heads and trains of Write-Record segments; receives that are discarded */
     struct dw_faster_way copy_way; /* the other: past the cache */
-    enum diwarp_switch splice;     /* records to this host are not copied */
-    const uint8_t *source_before;  /* memory of the last record to this host */
 };
 
 /* Sees that what is taken now will be given back. */

@@ -201,11 +201,9 @@ static void count_pass(struct fault *fault)
     }
 }
 
-/* The datagram in fault->flat meets its fate. One that stays where it is goes so, unless it waits or
- * is damaged. */
-static int send_datagram(struct fault *fault, const struct dw_llp_train *train, uint32_t len)
+/* The datagram in fault->flat meets its fate. */
+static int send_datagram(struct fault *fault, const struct dw_llp_addr *to, uint32_t len)
 {
-    const struct dw_llp_addr *to = train->to;
     const struct dw_fault_plan *plan = &fault->plan;
     struct dw_fault_counts *counts = &fault->counts;
     bool drop = strikes(fault, plan->drop);
@@ -229,8 +227,7 @@ static int send_datagram(struct fault *fault, const struct dw_llp_train *train, 
     } else if (reorder && hold(fault, to, len, 1 + (uint32_t)(detail >> 48) % REORDER_MAX)) {
         counts->reordered++;
     } else {
-        int rc = train->splice && !corrupt ? dw_llp_send(fault->inner, train)
-                                           : inner_send(fault, to, fault->flat, len);
+        int rc = inner_send(fault, to, fault->flat, len);
         if (rc < 0) {
             return rc;
         }
@@ -276,7 +273,7 @@ static int fault_send(struct dw_llp *llp, const struct dw_llp_train *train)
         uint32_t left = train->total_bytes - sent;
         uint32_t len = left < train->segment_bytes ? left : train->segment_bytes;
         gather_next(&gather, fault->flat, len);
-        rc = send_datagram(fault, train, len);
+        rc = send_datagram(fault, train->to, len);
         if (rc < 0) {
             break;
         }

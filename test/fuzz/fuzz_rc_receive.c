@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rnic/rc_qp.h"
+#include "common/rc/create.h"
+#include "common/rc/receive.h"
+#include "common/rc/run.h"
+#include "common/rc/close.h"
+#include "common/rc/frame.h"
 #include "test/fuzz/input.h"
 #include "test/unit/fake_streams.h"
 

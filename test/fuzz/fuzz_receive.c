@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rnic/rdma.h"
+#include "common/record/rdma.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 #include "test/fuzz/input.h"

@@ -25,7 +25,7 @@ struct mt_state {
     const char *name;
     int rank, size; /* in MPI_COMM_WORLD */
     int thread_level;
-    bool quick, large, verbose, expect_osc_rdma, no_onesided, cores_shared, child;
+    bool quick, large, verbose, expect_osc_rdma, no_onesided, child;
     uint64_t seed;
     long messages; /* 0: the program's own choice */
     unsigned time_limit_s;
@@ -111,8 +111,6 @@ static inline void mt_parse(int argc, char **argv)
             mt.expect_osc_rdma = true;
         else if (!strcmp(arg, "--no-onesided"))
             mt.no_onesided = true;
-        else if (!strcmp(arg, "--cores-shared"))
-            mt.cores_shared = true;
         else if (!strcmp(arg, "--child"))
             mt.child = true;
         else if (!strcmp(arg, "--seed"))

@@ -211,10 +211,6 @@ static void check_all(struct pair *pair)
                      0);
     assert_int_equal(pair->a.counters->tx_partial_crc > 0, pair->attr.crc == DIWARP_AUTO);
     assert_int_equal(pair->a.counters->paths_narrowed + pair->b->counters->paths_narrowed, 0);
-    assert_int_equal(pair->a.counters->splice_fallbacks + pair->b->counters->splice_fallbacks, 0);
-    /* All reads and all writes are of the same memory. */
-    assert_int_equal(pair->a.counters->tx_spliced > 10, pair->attr.splice != DIWARP_OFF);
-    assert_int_equal(pair->b->counters->tx_spliced > 10, pair->attr.splice != DIWARP_OFF);
     pair_close(pair);
 }
 
@@ -223,67 +219,6 @@ static void rd__everything_by_default(void **state)
     (void)state;
     struct pair pair = {.attr = loopback_attr(0)};
     check_all(&pair);
-}
-
-/* Datagrams of long records lie on whole pages then, but for the first and the last. */
-static void rd__everything_spliced(void **state)
-{
-    (void)state;
-    static const enum diwarp_switch switches[] = {DIWARP_ON, DIWARP_AUTO};
-
-    for (unsigned i = 0; i < sizeof switches / sizeof switches[0]; i++) {
-        struct pair pair = {.attr = loopback_attr(0)};
-        pair.attr.splice = switches[i];
-        check_all(&pair);
-    }
-}
-
-/* Posts a write of more than a core's own cache holds. */
-static void post_long_write(struct pair *pair)
-{
-    assert_int_equal(post(&pair->a, pair->ab, IBV_WR_RDMA_WRITE, source, BIG, IBV_SEND_SIGNALED, 0,
-                          pair->mr_sink, 0),
-                     0);
-}
-
-/* Most of a record while the sink keeps up; once half of what it lets be under way is, the rest is
- * copied. */
-static void rd__spliced_while_the_sink_waits(void **state)
-{
-    (void)state;
-    struct pair pair = {.attr = loopback_attr(0)};
-    struct node *a = &pair.a;
-    struct diwarp_qp_info info;
-    uint64_t spliced, segments;
-
-    pair.attr.splice = DIWARP_AUTO;
-    pair.attr.rcvbuf_bytes = 4 << 20;
-    pair_open(&pair);
-    diwarp_query_qp(pair.b->qp, &info);
-    if (info.rcvbuf_bytes < pair.attr.rcvbuf_bytes) {
-        print_message("no receive buffer of 4 MiB is allowed here: skipped\n");
-        pair_close(&pair);
-        skip();
-    }
-    for (unsigned i = 0; i < 4; i++) {
-        spliced = a->counters->tx_spliced;
-        segments = a->counters->tx_record_segments;
-        post_long_write(&pair);
-        RUN_UNTIL(a->writes == i + 1, a, pair.b);
-    }
-    segments = a->counters->tx_record_segments - segments;
-    assert_in_range(a->counters->tx_spliced - spliced, segments / 2, segments);
-
-    spliced = a->counters->tx_spliced;
-    segments = a->counters->tx_record_segments;
-    post_long_write(&pair);
-    RUN_UNTIL(a->counters->tx_record_segments > segments, a, pair.b);
-    for (unsigned i = 0; i < 1000; i++)
-        node_poll(a);
-    segments = a->counters->tx_record_segments - segments;
-    assert_in_range(a->counters->tx_spliced - spliced, 1, segments * 2 / 3);
-    RUN_UNTIL(a->writes == 5, a, pair.b);
-    pair_close(&pair);
 }
 
 static void rd__everything_in_datagrams_of_mtu_1500(void **state)
@@ -333,8 +268,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rd__everything_by_default),
-        cmocka_unit_test(rd__everything_spliced),
-        cmocka_unit_test(rd__spliced_while_the_sink_waits),
         cmocka_unit_test(rd__everything_in_datagrams_of_mtu_1500),
         cmocka_unit_test(rd__everything_with_a_crc_over_all),
         cmocka_unit_test(rd__everything_without_gso_gro_crc),

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "common/rnic/receive.h"
+#include "common/rd/receive.h"
 #include "common/wire/ddp.h"
 #include "common/wire/llp_header.h"
 #include "common/wire/rdmap.h"

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/rnic/rdma.h"
-#include "common/rnic/send.h"
-#include "common/rnic/transmit.h"
+#include "common/record/rdma.h"
+#include "common/rd/send.h"
+#include "common/rd/transmit.h"
 
 /* Of a node with so many records all are looked at in one step of so many. */
 #define CHECK_RECORDS_MAX 1000

@@ -6,7 +6,7 @@
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
-#include "common/rnic/peer.h"
+#include "common/rd/peer.h"
 #include "test/sim/sim_net.h"
 
 #define SIM_MAX_NODES 16

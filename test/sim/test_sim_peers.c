@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "common/rnic/rdma.h"
+#include "common/record/rdma.h"
 #include "test/sim/sim_fixture.h"
 
 #define RECORD_BYTES 1000000u

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "common/rel/record.h"
-#include "common/rnic/ud.h"
+#include "common/ud/ud.h"
 #include "common/wire/ddp.h"
 #include "common/wire/rdmap.h"
 #include "test/sim/sim_fixture.h"

@@ -4,7 +4,8 @@
 #ifndef DW_TEST_RC_FORGED_H
 #define DW_TEST_RC_FORGED_H
 
-#include "common/rnic/rc_qp.h"
+#include "common/rc/frame.h"
+#include "common/rc/terminate.h"
 #include "test/net/rc_end.h"
 #include "test/unit/fake_streams.h"
 

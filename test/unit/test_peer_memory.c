@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "common/rnic/peer.h"
+#include "common/rd/peer.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 

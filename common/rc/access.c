@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory as an RC QP may use it: gather and scatter lists, and what a peer may touch. */
+#include "common/rc/access.h"
+
+#include <errno.h>
+
+#include "common/base/copy.h"
+#include "common/wire/terminate.h"
+
+void dw_rc_scatter(const struct iovec *iov, uint32_t offset, const uint8_t *from, uint32_t bytes)
+{
+    for (; bytes; iov++) {
+        if (offset >= iov->iov_len) {
+            offset -= (uint32_t)iov->iov_len;
+            continue;
+        }
+        size_t here = iov->iov_len - offset;
+        if (here > bytes)
+            here = bytes;
+        dw_copy((uint8_t *)iov->iov_base + offset, from, here);
+        from += here;
+        bytes -= (uint32_t)here;
+        offset = 0;
+    }
+}
+
+#define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+/* The region of an STag that peers may know. One without any right for them, that was invalidated
+ * or is for local use, is none to them (RFC 5040 5.3). */
+static struct dw_region *remote_region(const struct diwarp_rc_qp *qp, uint32_t stag)
+{
+    struct dw_region *region = dw_map_get(&qp->pd->mrs.by_stag, stag);
+    return region && region->mr.access & REMOTE_RIGHTS ? region : NULL;
+}
+
+uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64_t to,
+                            uint64_t bytes, int access)
+{
+    struct dw_region *region;
+    bool ddp = access != IBV_ACCESS_REMOTE_READ; /* DDP places; RDMAP reads the source */
+    if (to + bytes < to)
+        return ddp ? DW_TERM_DDP_TO_WRAP : DW_TERM_RDMAP_TO_WRAP;
+    int rc = dw_mr_check(&qp->pd->mrs, stag, to, bytes, access, &region);
+    if (!rc)
+        return 0;
+    if (rc == -ERANGE)
+        return ddp ? DW_TERM_DDP_BOUNDS : DW_TERM_RDMAP_BOUNDS;
+    if (!remote_region(qp, stag))
+        return ddp ? DW_TERM_DDP_STAG : DW_TERM_RDMAP_STAG;
+    return DW_TERM_RDMAP_RIGHTS;
+}
+
+/* ---- Send ---- */
+
+bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag)
+{
+    struct dw_region *region = remote_region(qp, stag);
+    if (!region)
+        return false;
+    region->mr.access &= ~REMOTE_RIGHTS;
+    return true;
+}
+
+int64_t dw_rc_check_sges(struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
+                         struct iovec iov[DW_MAX_SGE])
+{
+    struct dw_region *region;
+    uint64_t total = 0;
+    if (count < 0 || count > DW_MAX_SGE)
+        return -EINVAL;
+    for (int i = 0; i < count; i++) {
+        const struct ibv_sge *sge = &list[i];
+        if (sge->lkey && dw_mr_check(&pd->mrs, sge->lkey, sge->addr, sge->length, access, &region))
+            return -EACCES;
+        iov[i] = (struct iovec){(void *)(uintptr_t)sge->addr, sge->length};
+        total += sge->length;
+    }
+    return total > UINT32_MAX ? -EMSGSIZE : (int64_t)total;
+}

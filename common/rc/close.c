@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The end of an RC QP: what it holds is given back, its requests are flushed. */
+#include "common/rc/close.h"
+
+#include <stdlib.h>
+
+#include "common/rc/srq.h"
+#include "common/rc/work.h"
+
+void dw_rc_held_free(struct dw_rc *rc, struct dw_rc_held *held)
+{
+    rc->receive_bytes -= held->capacity;
+    free(held->buf);
+    *held = (struct dw_rc_held){0};
+}
+
+void dw_rc_flush_reads(struct diwarp_rc_qp *qp, bool tell)
+{
+    for (; qp->reads.count; dw_ring_pop(&qp->reads, 1)) {
+        const struct dw_rc_read *read = dw_ring_at(&qp->reads, sizeof *read, 0);
+        if (tell)
+            dw_rc_complete(qp, read->wr_id, IBV_WC_RDMA_READ, IBV_WC_WR_FLUSH_ERR, 0);
+    }
+}
+
+static void flush_works(struct diwarp_rc_qp *qp, bool tell)
+{
+    for (; qp->works.count; dw_ring_pop(&qp->works, 1)) {
+        struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, 0);
+        if (tell)
+            dw_rc_complete(qp, work->wr_id, dw_rc_wc_opcode(work), IBV_WC_WR_FLUSH_ERR, 0);
+        dw_rc_work_free(work);
+    }
+}
+
+static void flush_recvs(struct diwarp_rc_qp *qp, bool tell)
+{
+    if (qp->receiving) {
+        if (tell)
+            dw_rc_complete(qp, qp->current.wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
+        dw_rc_recv_free(&qp->current);
+    }
+    qp->receiving = false;
+    for (; qp->recvs.count; dw_ring_pop(&qp->recvs, 1)) {
+        struct dw_rc_recv *recv = dw_ring_at(&qp->recvs, sizeof *recv, 0);
+        if (tell)
+            dw_rc_complete(qp, recv->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
+        dw_rc_recv_free(recv);
+    }
+}
+
+/* All that belongs to the connection, the requests included. */
+static void release(struct diwarp_rc_qp *qp, bool tell)
+{
+    struct dw_rc *rc = qp->rc;
+    dw_rc_set_timer(qp, DW_NEVER);
+    dw_rc_set_blocked(qp, false);
+    dw_rc_cool(qp);
+    dw_rc_unstand(qp);
+    dw_list_remove(&qp->lazy_link);
+    if (qp->stream) {
+        qp->stream->ops->close(qp->stream);
+        dw_rc_detach(qp);
+    }
+    dw_rc_flush_reads(qp, tell);
+    flush_works(qp, tell);
+    flush_recvs(qp, tell);
+    dw_ring_fini(&qp->works);
+    dw_ring_fini(&qp->reads);
+    dw_ring_fini(&qp->responses);
+    dw_ring_fini(&qp->recvs);
+    dw_rc_held_free(rc, &qp->held);
+    qp->stub_bytes = 0;
+    rc->send_bytes -= qp->tail_bytes;
+    free(qp->tail);
+    qp->tail = NULL;
+    qp->tail_bytes = qp->tail_sent = 0;
+    free(qp->startup);
+    qp->startup = NULL;
+    qp->cursor.rtr = false;
+}
+
+void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t vendor_err)
+{
+    dw_rc_set_state(qp, DW_RC_CLOSED);
+    release(qp, true);
+    struct diwarp_wc wc = {
+        .wc = {.status = status,
+               .opcode = (enum ibv_wc_opcode)DIWARP_WC_DISCONNECTED,
+               .vendor_err = vendor_err,
+               .byte_len = status == IBV_WC_REM_INV_REQ_ERR ? qp->answer_bytes : 0},
+        .rc_qp = qp,
+        .data = status == IBV_WC_REM_INV_REQ_ERR ? qp->answer : NULL,
+    };
+    dw_cq_push(qp->rc->cq, &wc);
+}
+
+void dw_rc_qp_free(struct diwarp_rc_qp *qp)
+{
+    release(qp, false);
+    dw_list_remove(&qp->link);
+    free(qp->answer);
+    free(qp);
+}
+
+/* ---- orderly close ---- */
+
+void dw_rc_end_if_idle(struct diwarp_rc_qp *qp)
+{
+    if (qp->state != DW_RC_CLOSING || (!dw_rc_idle(qp) && !qp->shut))
+        return; /* a read request that came after our end goes without response */
+    if (qp->ended) {
+        dw_rc_close(qp, IBV_WC_SUCCESS, 0);
+        return;
+    }
+    if (!qp->shut)
+        qp->stream->ops->shutdown(qp->stream);
+    qp->shut = true;
+}

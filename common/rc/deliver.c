@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ULPDUs to their place: Sends into receives, Writes into regions, each checked first (RFC
+ * 5041 7.1, RFC 5040 4.8). An error ends the stream with Terminate. */
+#include "common/rc/deliver.h"
+
+#include "common/base/copy.h"
+#include "common/rc/access.h"
+#include "common/rc/read.h"
+#include "common/rc/srq.h"
+
+/* ---- RDMA Write ---- */
+
+static enum dw_rc_verdict on_write(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment)
+{
+    const struct dw_ddp_header *ddp = &segment->ddp;
+    uint32_t payload = segment->bytes - segment->head_bytes;
+    qp->writing = !ddp->last;
+    if (!payload)
+        return DW_RC_DONE; /* names nothing (RFC 5040 5.1) */
+    uint16_t cause = dw_rc_check_access(qp, ddp->stag, ddp->to, payload, IBV_ACCESS_REMOTE_WRITE);
+    if (cause)
+        return dw_rc_fail(qp, segment, cause);
+    dw_copy((void *)(uintptr_t)ddp->to, segment->ulpdu + segment->head_bytes, payload);
+    qp->rc->cq->served++;
+    return DW_RC_DONE;
+}
+
+static enum dw_rc_verdict on_last(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment)
+{
+    const struct dw_ddp_header *ddp = &segment->ddp;
+    bool invalidates =
+        ddp->opcode == DW_RDMAP_SEND_INVALIDATE || ddp->opcode == DW_RDMAP_SEND_SE_INVALIDATE;
+    if (invalidates && !dw_rc_invalidate(qp, ddp->ulp))
+        return dw_rc_fail(qp, segment, DW_TERM_RDMAP_PROTECT_INVALIDATE);
+    struct diwarp_wc wc = {
+        .wc = {.wr_id = qp->current.wr_id,
+               .opcode = IBV_WC_RECV,
+               .byte_len = qp->received_bytes,
+               .wc_flags = invalidates ? IBV_WC_WITH_INV : 0},
+        .rc_qp = qp,
+    };
+    if (invalidates)
+        wc.wc.invalidated_rkey = ddp->ulp;
+    dw_cq_push(qp->rc->cq, &wc);
+    qp->rc->counters.rc_rx_send_msgs++;
+    dw_rc_recv_free(&qp->current);
+    qp->receiving = false;
+    qp->recv_msn++;
+    return DW_RC_DONE;
+}
+
+static enum dw_rc_verdict on_send(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment)
+{
+    const struct dw_ddp_header *ddp = &segment->ddp;
+    uint32_t payload = segment->bytes - segment->head_bytes;
+    if (ddp->msn != qp->recv_msn)
+        return dw_rc_fail(qp, segment, DW_TERM_DDP_MSN);
+    if (ddp->mo != (qp->receiving ? qp->received_bytes : 0))
+        return dw_rc_fail(qp, segment, DW_TERM_DDP_MO);
+    if (!qp->receiving) {
+        if (!dw_rc_take_recv(qp, &qp->current))
+            return DW_RC_WAIT;
+        qp->receiving = true;
+        qp->received_bytes = 0;
+    }
+    if (payload > qp->current.bytes - qp->received_bytes)
+        return dw_rc_fail(qp, segment, DW_TERM_DDP_TOO_LONG);
+    const uint8_t *from = segment->ulpdu + segment->head_bytes;
+    if (qp->current.sge_count == 1 && payload)
+        dw_copy((uint8_t *)qp->current.addr + qp->received_bytes, from, payload);
+    else
+        dw_rc_scatter(qp->current.more, qp->received_bytes, from, payload);
+    qp->received_bytes += payload;
+    return ddp->last ? on_last(qp, segment) : DW_RC_DONE;
+}
+
+/* ---- any ---- */
+
+static void on_first(struct diwarp_rc_qp *qp)
+{
+    qp->may_send = true;
+    if (qp->state != DW_RC_RESPONDED)
+        return;
+    dw_rc_set_state(qp, DW_RC_RTS);
+    dw_rc_set_timer(qp, DW_NEVER);
+}
+
+enum dw_rc_verdict dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes)
+{
+    struct dw_rc_segment segment = {.ulpdu = ulpdu, .bytes = bytes};
+    uint16_t cause = 0;
+    if (!qp->may_send)
+        on_first(qp);
+    if (!bytes)
+        return DW_RC_DONE; /* says only that the stream is up (RFC 6581 5) */
+    int head = dw_ddp_get_stream(&segment.ddp, ulpdu, bytes, &cause);
+    if (head < 0)
+        return dw_rc_fail(qp, &segment, cause);
+    segment.head_bytes = (uint32_t)head;
+    switch (segment.ddp.opcode) {
+    case DW_RDMAP_WRITE:
+        return on_write(qp, &segment);
+    case DW_RDMAP_READ_REQUEST:
+        return dw_rc_on_read_request(qp, &segment);
+    case DW_RDMAP_READ_RESPONSE:
+        return dw_rc_on_read_response(qp, &segment);
+    case DW_RDMAP_TERMINATE:
+        return dw_rc_on_terminate(qp, &segment);
+    default:
+        return on_send(qp, &segment);
+    }
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Listeners, the calls that come to them, and the answers: the called side of MPA set-up. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/llp/explain.h"
+#include "common/llp/interface.h"
+#include "common/rc/close.h"
+#include "common/rc/create.h"
+#include "common/rc/frame.h"
+#include "common/rc/linger.h"
+#include "common/rc/run.h"
+#include "common/rc/send.h"
+#include "common/rnic/lock.h"
+
+/* Callers that have not said who they are yet: the next one takes the place of the oldest, once
+ * that had time enough for one that is there. Of 128 ranks that share two cores all may call before
+ * they have their next turn. */
+#define STRANGERS_MAX        256
+#define STRANGER_SHORTEST_NS (1000ull * 1000000)
+/* Requests not answered yet; the next ones wait inside TCP. */
+#define REQUESTS_MAX    1024
+#define ACCEPTS_PER_RUN 64
+/* Until a listener without a descriptor for the next call tries again. */
+#define REST_NS (50ull * 1000000)
+
+/* A call: its request is read, then it waits for the application. */
+struct diwarp_connect_request {
+    struct dw_rc_watch watch;
+    struct dw_list link; /* in listener.strangers, then listener.requests */
+    bool proven;         /* it has shown the token */
+    struct diwarp_listener *listener;
+    struct dw_rc *rc;
+    struct dw_stream *stream;
+    uint64_t called_ns;
+    struct dw_timer timer;
+    struct dw_mpa_frame frame;
+    struct dw_mpa_enhanced enhanced;
+    struct dw_rc_hello hello;
+    struct dw_rc_startup startup;
+};
+
+/* ---- calls ---- */
+
+static void watch_listener(struct diwarp_listener *listener)
+{
+    bool room = !listener->resting && listener->request_count < REQUESTS_MAX;
+    listener->stream->ops->watch(listener->stream, room ? DW_STREAM_IN : 0);
+}
+
+/* What waits for it must not keep it ready: nobody could sleep. */
+static void rest(struct diwarp_listener *listener, uint64_t until_ns)
+{
+    listener->resting = !dw_heap_set(&listener->rc->timers, &listener->timer, until_ns);
+}
+
+static void rest_no_more(struct diwarp_listener *listener)
+{
+    listener->resting = false;
+    (void)dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);
+    watch_listener(listener);
+}
+
+static void leave_list(struct diwarp_connect_request *request)
+{
+    dw_list_remove(&request->link);
+    if (request->proven)
+        request->listener->request_count--;
+    else
+        request->listener->stranger_count--;
+}
+
+/* Closes its stream, unless that was given away. */
+static void free_request(struct diwarp_connect_request *request)
+{
+    if (request->stream)
+        request->stream->ops->close(request->stream);
+    (void)dw_heap_set(&request->rc->timers, &request->timer, DW_NEVER);
+    leave_list(request);
+    rest_no_more(request->listener);
+    request->rc->receive_bytes -= sizeof *request;
+    free(request);
+}
+
+static void on_stranger(struct diwarp_connect_request *request)
+{
+    request->rc->counters.rc_bad_startup++;
+    free_request(request);
+}
+
+static void on_silence(struct dw_timer *timer, uint64_t now_ns)
+{
+    (void)now_ns;
+    on_stranger(dw_container(timer, struct diwarp_connect_request, timer));
+}
+
+/* NULL: there is room for one more. */
+static struct diwarp_connect_request *stranger_in_the_way(const struct diwarp_listener *listener)
+{
+    if (listener->stranger_count < STRANGERS_MAX)
+        return NULL;
+    return dw_container(listener->strangers.next, struct diwarp_connect_request, link);
+}
+
+/* Here and not when the next one calls: what is known to be ready must not be freed then. */
+static void on_rested(struct dw_timer *timer, uint64_t now_ns)
+{
+    struct diwarp_listener *listener = dw_container(timer, struct diwarp_listener, timer);
+    struct diwarp_connect_request *oldest = stranger_in_the_way(listener);
+    if (oldest && now_ns >= oldest->called_ns + STRANGER_SHORTEST_NS)
+        on_stranger(oldest);
+    rest_no_more(listener);
+}
+
+static void on_proven(struct diwarp_connect_request *request)
+{
+    struct diwarp_listener *listener = request->listener;
+    leave_list(request);
+    request->proven = true;
+    dw_list_append(&listener->requests, &request->link);
+    listener->request_count++;
+    rest_no_more(listener);
+    (void)dw_heap_set(&request->rc->timers, &request->timer, DW_NEVER);
+    request->stream->ops->watch(request->stream, 0); /* what becomes of it shows when answered */
+}
+
+static void on_request(struct diwarp_connect_request *request)
+{
+    const uint8_t *data;
+    uint32_t bytes;
+    if (dw_rc_frame_get(&request->frame, &request->enhanced, &request->hello, &data, &bytes) ||
+        request->hello.token != request->listener->token) {
+        on_stranger(request);
+        return;
+    }
+    on_proven(request);
+    struct diwarp_wc wc = {
+        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECT_REQUEST, .byte_len = bytes},
+        .src = request->hello.name,
+        .request = request,
+        .data = data,
+    };
+    dw_cq_push(request->rc->cq, &wc);
+}
+
+static void request_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
+{
+    struct diwarp_connect_request *request =
+        dw_container(watch, struct diwarp_connect_request, watch);
+    (void)what;
+    (void)now_ns;
+    int rc = dw_rc_frame_read(request->stream, &request->startup, DW_MPA_REQUEST, &request->frame);
+    if (!rc)
+        on_request(request);
+    else if (rc != -EAGAIN)
+        on_stranger(request);
+}
+
+/* Until it is none of ours. TCP takes a call at once, but MPA's request leaves when its process
+ * polls: one that computes is as silent as a stranger, and for as long as a peer may be. */
+static uint64_t patience_ns(const struct diwarp_listener *listener)
+{
+    uint64_t silence_ns = listener->rc->device->attr.peer_timeout_ns;
+    return silence_ns ? silence_ns : DW_NEVER;
+}
+
+static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, uint64_t now_ns)
+{
+    struct diwarp_connect_request *request = calloc(1, sizeof *request);
+    if (!request) {
+        stream->ops->close(stream);
+        return;
+    }
+    request->watch.ready = request_ready;
+    request->timer.fire = on_silence;
+    request->listener = listener;
+    request->rc = listener->rc;
+    request->stream = stream;
+    request->called_ns = now_ns;
+    stream->owner = &request->watch;
+    dw_list_append(&listener->strangers, &request->link);
+    listener->stranger_count++;
+    listener->rc->receive_bytes += sizeof *request;
+    (void)dw_heap_set(&request->rc->timers, &request->timer,
+                      dw_deadline_ns(now_ns, patience_ns(listener)));
+    stream->ops->watch(stream, DW_STREAM_IN);
+    request_ready(&request->watch, DW_STREAM_IN, now_ns); /* most have sent it by now */
+}
+
+/* Takes the next call. False: there is none, or it has to wait. */
+static bool take_call(struct diwarp_listener *listener, uint64_t now_ns)
+{
+    struct dw_stream *stream;
+    int rc = listener->stream->ops->accept(listener->stream, &stream);
+    if (rc == -EMFILE) {
+        listener->rc->counters.rc_no_descriptor++;
+        rest(listener, now_ns + REST_NS);
+    }
+    if (rc)
+        return false;
+    on_call(listener, stream, now_ns);
+    return true;
+}
+
+static void listener_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
+{
+    struct diwarp_listener *listener = dw_container(watch, struct diwarp_listener, watch);
+    const struct diwarp_connect_request *oldest = stranger_in_the_way(listener);
+    (void)what;
+    if (oldest)
+        rest(listener, oldest->called_ns + STRANGER_SHORTEST_NS);
+    for (unsigned i = 0; i < ACCEPTS_PER_RUN && !stranger_in_the_way(listener) &&
+                         listener->request_count < REQUESTS_MAX;
+         i++)
+        if (!take_call(listener, now_ns))
+            break;
+    watch_listener(listener);
+}
+
+/* ---- answers ---- */
+
+/* What the reply agrees to (RFC 6581 9): any first FPDU that the caller may send is understood
+ * here, a Read if it is answered; and no more reads are sent than the caller answers. */
+static struct dw_mpa_enhanced agree(const struct diwarp_connect_request *request, uint16_t ird,
+                                    uint16_t ord)
+{
+    const struct dw_mpa_enhanced *asked = &request->enhanced;
+    bool rtr = asked->peer_to_peer;
+    return (struct dw_mpa_enhanced){
+        .peer_to_peer = rtr,
+        .rtr_empty = rtr && asked->rtr_empty,
+        .rtr_write = rtr && asked->rtr_write,
+        .rtr_read = rtr && asked->rtr_read && ird,
+        .ird = ird,
+        .ord = ord < asked->ird ? ord : asked->ird,
+    };
+}
+
+/* qp: NULL rejects. */
+static uint32_t put_reply(const struct diwarp_connect_request *request,
+                          const struct diwarp_rc_qp *qp, const void *data, size_t bytes,
+                          uint8_t *buf)
+{
+    uint16_t ird = qp ? qp->ird : 0;
+    struct dw_mpa_frame frame = {.kind = DW_MPA_REPLY,
+                                 .flags = qp ? dw_rc_frame_flags(&qp->attr) : DW_MPA_REJECT,
+                                 .revision = request->frame.revision};
+    const struct dw_mpa_enhanced enhanced = agree(request, ird, qp ? qp->ord : 0);
+    const struct dw_rc_hello hello = {
+        .name = request->rc->device->attr.name, .token = request->listener->token, .ird = ird};
+    bool asked = request->frame.flags & DW_MPA_ENHANCED;
+    return dw_rc_frame_put(buf, &frame, asked ? &enhanced : NULL, &hello, data, bytes);
+}
+
+static void reject(struct diwarp_connect_request *request, const void *data, size_t bytes)
+{
+    uint8_t *buf = malloc(sizeof request->startup.buf);
+    request->rc->counters.rc_rejects++;
+    if (buf) {
+        uint32_t written = put_reply(request, NULL, data, bytes, buf);
+        dw_rc_linger(request->rc, request->stream, buf, written);
+        request->stream = NULL;
+    }
+    free_request(request);
+}
+
+static int answer(struct diwarp_connect_request *request, struct diwarp_rc_qp *qp, const void *data,
+                  size_t bytes)
+{
+    uint8_t buf[sizeof request->startup.buf];
+    request->stream->ops->watch(request->stream, 0);
+    request->stream->ops->peer(request->stream, &qp->peer);
+    dw_rc_qp_attach(qp, request->stream);
+    request->stream = NULL;
+    uint32_t written = put_reply(request, qp, data, bytes, buf);
+    int rc = dw_rc_send_bytes(qp, buf, written);
+    if (rc)
+        return rc;
+    dw_rc_begin_fpdus(qp, &request->frame, request->enhanced.ird);
+    dw_rc_set_state(qp, DW_RC_RESPONDED);
+    dw_rc_set_timer(qp,
+                    dw_deadline_ns(dw_device_now_ns(qp->rc->device), qp->attr.connect_timeout_ns));
+    dw_rc_rewatch(qp);
+    return 0;
+}
+
+static int accept_locked(struct diwarp_connect_request *request, struct diwarp_pd *pd,
+                         const struct diwarp_rc_qp_attr *attr, const void *data, size_t bytes,
+                         struct diwarp_rc_qp **qp_out)
+{
+    struct diwarp_rc_qp *qp;
+    int rc = bytes > DIWARP_PRIVATE_DATA_MAX_BYTES ? -EINVAL
+                                                   : dw_rc_qp_create(request->rc, pd, attr, &qp);
+    if (rc) {
+        reject(request, NULL, 0);
+        return rc;
+    }
+    rc = answer(request, qp, data, bytes);
+    if (rc) {
+        dw_rc_qp_free(qp);
+        free_request(request);
+        return rc;
+    }
+    struct diwarp_wc wc = {
+        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECTED},
+        .src = request->hello.name,
+        .rc_qp = qp,
+    };
+    dw_cq_push(qp->rc->cq, &wc);
+    free_request(request);
+    dw_rc_heat(qp);
+    *qp_out = qp;
+    return 0;
+}
+
+int diwarp_accept(struct diwarp_connect_request *request, struct diwarp_pd *pd,
+                  const struct diwarp_rc_qp_attr *attr, const void *private_data,
+                  size_t private_bytes, struct diwarp_rc_qp **qp)
+{
+    struct diwarp_device *device = request->rc->device;
+    dw_lock(device);
+    int rc = accept_locked(request, pd, attr, private_data, private_bytes, qp);
+    dw_unlock(device);
+    return rc;
+}
+
+void diwarp_reject(struct diwarp_connect_request *request, const void *private_data,
+                   size_t private_bytes)
+{
+    struct diwarp_device *device = request->rc->device;
+    dw_lock(device);
+    if (private_bytes > DIWARP_PRIVATE_DATA_MAX_BYTES)
+        private_bytes = DIWARP_PRIVATE_DATA_MAX_BYTES;
+    reject(request, private_data, private_bytes);
+    dw_unlock(device);
+}
+
+/* ---- listeners ---- */
+
+static int open_listener(struct diwarp_listener *listener, struct diwarp_diagnosis *why)
+{
+    const struct diwarp_device *device = listener->rc->device;
+    struct dw_stream_listen attr = {
+        .family = AF_INET6,
+        .port_min = device->attr.port_min,
+        .port_max = device->attr.port_max,
+    };
+    for (unsigned i = 0; i < device->interface_count; i++)
+        if (device->interfaces[i].family == AF_INET)
+            attr.family = AF_INET;
+    /* As for datagrams: one interface, listen there only. */
+    if (device->interface_count == 1)
+        attr.bind_ip = device->interfaces[0].ip;
+    struct dw_streams *streams = listener->rc->streams;
+    int rc = streams->ops->listen(streams, &attr, &listener->stream, &listener->port, why);
+    if (rc)
+        return rc;
+    listener->stream->owner = &listener->watch;
+    watch_listener(listener);
+    return 0;
+}
+
+int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_listener **out,
+                  struct diwarp_diagnosis *why)
+{
+    struct diwarp_diagnosis ignored;
+    why = why ? why : &ignored;
+    why->text[0] = '\0';
+    struct diwarp_listener *listener = calloc(1, sizeof *listener);
+    if (!listener) {
+        dw_explain(why, "out of memory");
+        return -ENOMEM;
+    }
+    dw_lock(pd->device);
+    listener->watch.ready = listener_ready;
+    listener->timer.fire = on_rested;
+    dw_list_init(&listener->strangers);
+    dw_list_init(&listener->requests);
+    listener->token = dw_device_random(pd->device);
+    int rc = dw_rc_get(cq, &listener->rc);
+    if (rc)
+        dw_explain(why, "cannot watch connections: %s", strerror(-rc));
+    else
+        rc = open_listener(listener, why);
+    if (!rc)
+        dw_list_append(&listener->rc->listeners, &listener->link);
+    dw_unlock(pd->device);
+    if (rc) {
+        free(listener);
+        return rc;
+    }
+    *out = listener;
+    return 0;
+}
+
+void diwarp_query_listener(const struct diwarp_listener *listener, struct diwarp_address *address)
+{
+    const struct diwarp_device *device = listener->rc->device;
+    *address = (struct diwarp_address){
+        .name = device->attr.name,
+        .token = listener->token,
+        .host_id = device->host_id,
+        .port = listener->port,
+        .interface_count = (uint8_t)device->interface_count,
+    };
+    memcpy(address->interfaces, device->interfaces, sizeof address->interfaces);
+}
+
+int diwarp_listener_reaches(const struct diwarp_listener *listener,
+                            const struct diwarp_address *address)
+{
+    struct diwarp_address local;
+    unsigned here, there;
+    diwarp_query_listener(listener, &local);
+    return dw_interface_pair(&local, address, &here, &there) ? -ENETUNREACH : 0;
+}
+
+void diwarp_destroy_listener(struct diwarp_listener *listener)
+{
+    struct diwarp_device *device = listener->rc->device;
+    dw_lock(device);
+    dw_list_foreach (it, &listener->strangers)
+        free_request(dw_container(it, struct diwarp_connect_request, link));
+    dw_list_foreach (it, &listener->requests) {
+        struct diwarp_connect_request *request =
+            dw_container(it, struct diwarp_connect_request, link);
+        dw_cq_forget(listener->rc->cq, NULL, request);
+        reject(request, NULL, 0);
+    }
+    (void)dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);
+    listener->stream->ops->close(listener->stream);
+    dw_list_remove(&listener->link);
+    dw_unlock(device);
+    free(listener);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Work requests of RC QPs: checked, queued, and sent at once when nothing is before them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/copy.h"
+#include "common/rc/access.h"
+#include "common/rc/close.h"
+#include "common/rc/send.h"
+#include "common/rc/work.h"
+#include "common/rnic/lock.h"
+
+/* Requests queued lazily that leave at once: so many share a call already. */
+#define LAZY_WORKS 32
+
+/* ---- posting ---- */
+
+static int fill_opcode(struct dw_rc_work *work, const struct ibv_send_wr *wr)
+{
+    bool solicited = wr->send_flags & IBV_SEND_SOLICITED;
+    switch (wr->opcode) {
+    case IBV_WR_SEND:
+        work->opcode = solicited ? DW_RDMAP_SEND_SE : DW_RDMAP_SEND;
+        return 0;
+    case IBV_WR_SEND_WITH_INV:
+        work->opcode = solicited ? DW_RDMAP_SEND_SE_INVALIDATE : DW_RDMAP_SEND_INVALIDATE;
+        work->stag = wr->invalidate_rkey;
+        return 0;
+    case IBV_WR_RDMA_WRITE:
+        work->opcode = DW_RDMAP_WRITE;
+        break;
+    case IBV_WR_RDMA_READ:
+        work->opcode = DW_RDMAP_READ_REQUEST;
+        break;
+    default:
+        return -EINVAL;
+    }
+    work->stag = wr->wr.rdma.rkey;
+    work->to = wr->wr.rdma.remote_addr;
+    return 0;
+}
+
+static int fill(struct diwarp_rc_qp *qp, struct dw_rc_work *work, const struct ibv_send_wr *wr)
+{
+    memset(work, 0, offsetof(struct dw_rc_work, sge));
+    int rc = fill_opcode(work, wr);
+    bool read = work->opcode == DW_RDMAP_READ_REQUEST;
+    if (rc || (read && (!qp->ord || wr->send_flags & (IBV_SEND_INLINE | DIWARP_SEND_BUFFERED))))
+        return -EINVAL;
+    int64_t total = dw_rc_check_sges(qp->pd, wr->sg_list, wr->num_sge,
+                                     read ? IBV_ACCESS_LOCAL_WRITE : 0, work->sge);
+    if (total < 0)
+        return (int)total;
+    work->wr_id = wr->wr_id;
+    work->total = (uint32_t)total;
+    work->sge_count = (uint8_t)wr->num_sge;
+    work->fence = wr->send_flags & IBV_SEND_FENCE;
+    if (read)
+        work->sink_stag = (uint32_t)dw_device_random(qp->rc->device);
+    return 0;
+}
+
+static void count(struct diwarp_rc_qp *qp, uint8_t opcode)
+{
+    struct diwarp_rc_counters *counters = &qp->rc->counters;
+    counters->rc_tx_write_msgs += opcode == DW_RDMAP_WRITE;
+    counters->rc_tx_read_msgs += opcode == DW_RDMAP_READ_REQUEST;
+    counters->rc_tx_send_msgs += opcode != DW_RDMAP_WRITE && opcode != DW_RDMAP_READ_REQUEST;
+}
+
+/* The rest of an inline request that TCP took in part. */
+static int own_payload(struct dw_rc_work *work)
+{
+    uint8_t *own = malloc(work->total);
+    if (!own)
+        return -ENOMEM;
+    size_t at = 0;
+    for (unsigned i = 0; i < work->sge_count; i++) {
+        dw_copy(own + at, work->sge[i].iov_base, work->sge[i].iov_len);
+        at += work->sge[i].iov_len;
+    }
+    work->own = own;
+    work->sge[0] = (struct iovec){own, work->total};
+    work->sge_count = 1;
+    return 0;
+}
+
+/* The request is the only one, and TCP has not taken all of it. */
+static int after_inline(struct diwarp_rc_qp *qp, struct dw_rc_work *work)
+{
+    if (!qp->cursor.offset || qp->cursor.in_response) {
+        dw_ring_unpush(&qp->works);
+        return -EAGAIN;
+    }
+    if (own_payload(work))
+        dw_rc_close(qp, IBV_WC_LOC_QP_OP_ERR, 0); /* half a message cannot be taken back */
+    return 0;
+}
+
+/* Sends the request that was just queued, the only one. As diwarp_rc_post_send(). */
+static int send_now(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr, bool signaled)
+{
+    struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, 0);
+    uint8_t opcode = work->opcode;
+    uint64_t done = qp->works_done;
+    if (wr->send_flags & DIWARP_SEND_BUFFERED)
+        work->signaled = false; /* the return value says it */
+    dw_rc_flush(qp);
+    if (qp->state == DW_RC_CLOSED)
+        return 0; /* flushed */
+    if (qp->works_done != done) {
+        count(qp, opcode);
+        return wr->send_flags & DIWARP_SEND_BUFFERED ? 1 : 0;
+    }
+    work = dw_ring_at(&qp->works, sizeof *work, 0);
+    work->signaled = signaled;
+    int rc = wr->send_flags & IBV_SEND_INLINE ? after_inline(qp, work) : 0;
+    if (!rc)
+        count(qp, opcode);
+    return rc;
+}
+
+/* What was posted lazily goes before what is not to wait. */
+static void flush_lazy(struct diwarp_rc_qp *qp)
+{
+    if (!dw_list_linked(&qp->lazy_link))
+        return;
+    dw_list_remove(&qp->lazy_link);
+    dw_rc_flush(qp);
+}
+
+static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
+{
+    bool lazy = wr->send_flags & DIWARP_SEND_LAZY;
+    if (!lazy)
+        flush_lazy(qp);
+    if (qp->state >= DW_RC_CLOSING)
+        return -ENOTCONN;
+    /* First in line: nothing is queued, and TCP takes bytes. */
+    bool first = qp->may_send && !qp->blocked && !qp->works.count && !qp->tail;
+    struct dw_rc_work filled;
+    int rc = fill(qp, &filled, wr);
+    if (rc)
+        return rc;
+    if ((!first || lazy) && wr->send_flags & IBV_SEND_INLINE)
+        return -EAGAIN;
+    struct dw_rc_work *work = dw_ring_push(&qp->works, sizeof *work, qp->attr.max_send_wr);
+    if (!work)
+        return -ENOMEM;
+    bool signaled = wr->send_flags & IBV_SEND_SIGNALED;
+    memcpy(work, &filled,
+           offsetof(struct dw_rc_work, sge) + (size_t)filled.sge_count * sizeof filled.sge[0]);
+    work->signaled = signaled;
+    if (first && !lazy)
+        return send_now(qp, wr, signaled);
+    count(qp, work->opcode);
+    if (first)
+        dw_list_append(&qp->rc->lazy, &qp->lazy_link);
+    if (qp->works.count >= LAZY_WORKS)
+        flush_lazy(qp);
+    return 0;
+}
+
+int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct diwarp_device *device = qp->rc->device;
+    dw_lock(device);
+    dw_cq_on_use(qp->rc->cq, dw_device_now_ns(device));
+    int rc = post_locked(qp, wr);
+    dw_unlock(device);
+    return rc;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RC queue pairs: their states, their time limits, and what their stream is watched for. */
+#include "common/rc/qp.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <stdio.h>
+
+/* ---- states ---- */
+
+static const bool may_follow[DW_RC_STATE_COUNT][DW_RC_STATE_COUNT] = {
+    [DW_RC_CONNECTING] =
+        {[DW_RC_REQUESTED] = true, [DW_RC_RESPONDED] = true, [DW_RC_CLOSED] = true},
+    [DW_RC_REQUESTED] = {[DW_RC_RTS] = true, [DW_RC_CLOSED] = true},
+    [DW_RC_RESPONDED] = {[DW_RC_RTS] = true, [DW_RC_CLOSING] = true, [DW_RC_CLOSED] = true},
+    [DW_RC_RTS] = {[DW_RC_CLOSING] = true, [DW_RC_CLOSED] = true},
+    [DW_RC_CLOSING] = {[DW_RC_CLOSED] = true},
+};
+
+void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state)
+{
+    assert(may_follow[qp->state][state]);
+    qp->state = state;
+}
+
+void dw_rc_set_blocked(struct diwarp_rc_qp *qp, bool blocked)
+{
+    if (qp->blocked == blocked)
+        return;
+    qp->blocked = blocked;
+    qp->rc->blocked_count += blocked ? 1u : -1u;
+}
+
+void dw_rc_rewatch(struct diwarp_rc_qp *qp)
+{
+    if (!qp->stream)
+        return;
+    bool in = qp->state != DW_RC_CONNECTING && !qp->standing && !qp->ended;
+    bool out = qp->state == DW_RC_CONNECTING || qp->blocked;
+    unsigned what = (in ? DW_STREAM_IN : 0u) | (out ? DW_STREAM_OUT : 0u);
+    if (what != qp->watched)
+        qp->stream->ops->watch(qp->stream, what);
+    qp->watched = (uint8_t)what;
+}
+
+/* Without memory for a timer there is no time limit: TCP's own remain. */
+void dw_rc_set_timer(struct diwarp_rc_qp *qp, uint64_t deadline_ns)
+{
+    (void)dw_heap_set(&qp->rc->timers, &qp->timer, deadline_ns);
+}
+
+void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t deadline_ns)
+{
+    if (!qp->timer.slot || deadline_ns < qp->timer.deadline_ns)
+        dw_rc_set_timer(qp, deadline_ns);
+}
+
+void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream)
+{
+    qp->stream = stream;
+    stream->owner = &qp->watch;
+    qp->rc->counters.rc_connections = ++qp->rc->connection_count;
+}
+
+void dw_rc_detach(struct diwarp_rc_qp *qp)
+{
+    qp->stream = NULL;
+    qp->rc->counters.rc_connections = --qp->rc->connection_count;
+}
+
+void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *theirs,
+                       uint16_t their_ird)
+{
+    bool crc = qp->attr.crc || theirs->flags & DW_MPA_CRC;
+    qp->cursor.tx = (struct dw_mpa_stream){.markers = theirs->flags & DW_MPA_MARKERS, .crc = crc};
+    qp->rx = (struct dw_mpa_stream){.markers = qp->attr.markers, .crc = crc};
+    if (their_ird < qp->ord)
+        qp->ord = their_ird;
+    uint32_t emss = qp->stream->ops->emss(qp->stream);
+    if (emss > DW_MPA_ULPDU_MAX_BYTES)
+        emss = DW_MPA_ULPDU_MAX_BYTES;
+    qp->max_ulpdu_bytes = (uint32_t)dw_mpa_mulpdu(emss, qp->cursor.tx.markers);
+    qp->rc->counters.rc_connects++;
+}
+
+/* ---- ending ---- */
+
+void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
+                    uint32_t bytes)
+{
+    struct diwarp_wc wc = {
+        .wc = {.wr_id = wr_id,
+               .status = status,
+               .opcode = (enum ibv_wc_opcode)opcode,
+               .byte_len = bytes},
+        .rc_qp = qp,
+    };
+    dw_cq_push(qp->rc->cq, &wc);
+}
+
+void dw_rc_limit_close(struct diwarp_rc_qp *qp, uint64_t now_ns)
+{
+    bool closing = qp->state == DW_RC_CLOSING;
+    dw_rc_set_timer(qp, closing ? dw_deadline_ns(now_ns, qp->attr.connect_timeout_ns) : DW_NEVER);
+}
+
+/* ---- what it is ---- */
+
+void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp)
+{
+    return qp->attr.context;
+}
+
+void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf, size_t len)
+{
+    char ip[INET6_ADDRSTRLEN] = "?";
+    inet_ntop(qp->peer.family, qp->peer.ip, ip, sizeof ip);
+    snprintf(buf, len, qp->peer.family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, qp->peer.port);
+}
+
+#define YIELD_READS 8
+
+/* ---- hot QPs ---- */
+
+void dw_rc_cool(struct diwarp_rc_qp *qp)
+{
+    struct dw_rc *rc = qp->rc;
+    for (unsigned i = 0; i < rc->hot_count; i++)
+        if (rc->hot[i] == qp)
+            rc->hot[i] = rc->hot[--rc->hot_count];
+}
+
+void dw_rc_heat(struct diwarp_rc_qp *qp)
+{
+    struct dw_rc *rc = qp->rc;
+    struct diwarp_rc_qp *coldest = NULL;
+    qp->idle_runs = 0;
+    for (unsigned i = 0; i < rc->hot_count; i++) {
+        if (rc->hot[i] == qp)
+            return;
+        if (!coldest || rc->hot[i]->idle_runs > coldest->idle_runs)
+            coldest = rc->hot[i];
+    }
+    if (rc->hot_count == DW_RC_HOT) {
+        if (coldest->idle_runs < YIELD_READS)
+            return;
+        dw_rc_cool(coldest);
+    }
+    rc->hot[rc->hot_count++] = qp;
+}
+
+bool dw_rc_idle(const struct diwarp_rc_qp *qp)
+{
+    return !qp->works.count && !qp->responses.count && !qp->tail && !qp->cursor.rtr;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The RC service, iWARP (RFC 5040, 5041, 5044, 6581) over streams: what all its QPs of a CQ share.
+ *
+ * One message's path: post.c (checks, queue) -> send.c (FPDUs into the stream) -> receive.c (FPDUs
+ * out of the stream) -> deliver.c | read.c -> the CQ. Around it: connect.c and listen.c make
+ * connections, startup.c agrees on them, terminate.c and shutdown.c end them, run.c asks the
+ * streams. Every function of these headers runs with the device's lock held, unless it says
+ * otherwise.
+ */
+#ifndef DW_RC_H
+#define DW_RC_H
+
+#include "common/base/heap.h"
+#include "common/base/list.h"
+#include "common/include/diwarp_rc.h"
+#include "common/llp/stream.h"
+#include "common/rnic/cq.h"
+#include "common/rnic/device.h"
+
+/* Received at once, for all QPs of a CQ. */
+#define DW_RC_STAGE_BYTES (256u << 10)
+
+/* QPs whose streams are read without asking first. */
+#define DW_RC_HOT 4
+
+struct dw_rc_train; /* send.c */
+
+/* What a stream's owner begins with. */
+struct dw_rc_watch {
+    void (*ready)(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns);
+};
+
+/* The RC side of a CQ. */
+struct dw_rc {
+    struct dw_runner runner;
+    struct diwarp_cq *cq;
+    struct diwarp_device *device;
+    struct dw_streams *streams;
+    struct diwarp_rc_counters counters;
+    struct dw_list qps, listeners, lingers;
+    struct dw_list resumed; /* QPs that stood still and found a receive */
+    struct dw_list lazy;    /* QPs whose queue leaves with the next poll or flush */
+    struct diwarp_rc_qp *hot[DW_RC_HOT];
+    unsigned hot_count;
+    unsigned connection_count; /* QPs that have a stream */
+    unsigned blocked_count;    /* QPs that wait until TCP takes more */
+    unsigned runs_since_wait;
+    unsigned turn;           /* which of the ready streams is first */
+    unsigned timers_put_off; /* runs, since they were due */
+    unsigned linger_count;
+    uint8_t *stage;
+    struct dw_rc_train *train;
+    struct dw_heap timers;
+    uint64_t receive_bytes, send_bytes; /* without the stage and the train */
+};
+
+/* A listener, and the calls that wait at it. */
+struct diwarp_listener {
+    struct dw_rc_watch watch;
+    struct dw_rc *rc;
+    struct diwarp_pd *pd;
+    struct dw_list link;      /* in rc.listeners */
+    struct dw_list strangers; /* callers that have not shown the token yet, oldest first */
+    struct dw_list requests;  /* those that have: they wait for the application */
+    unsigned stranger_count, request_count;
+    bool resting; /* takes no calls until the timer fires or a caller leaves */
+    struct dw_timer timer;
+    struct dw_stream *stream;
+    uint16_t port;
+    uint64_t token;
+};
+
+#endif

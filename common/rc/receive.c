@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From the stream to whole FPDUs. All QPs of a CQ read into one stage. What remains of an FPDU at
+ * the end of a read gets memory of its own, of the FPDU's size, and the next read fills it first:
+ * no byte is moved more than once, however TCP cuts the stream.
+ */
+#include "common/rc/receive.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/copy.h"
+#include "common/rc/close.h"
+#include "common/rc/deliver.h"
+#include "common/rc/send.h"
+#include "common/rc/shutdown.h"
+#include "common/rc/srq.h"
+#include "common/rc/terminate.h"
+
+/* Read at once while no receive is posted: what cannot be delivered has to be kept. */
+#define SHORT_READ_BYTES (64u << 10)
+
+struct bytes {
+    uint8_t *at;
+    size_t count;
+};
+
+static bool make_held(struct diwarp_rc_qp *qp, size_t capacity)
+{
+    assert(!qp->held.buf);
+    qp->held.buf = malloc(capacity);
+    if (!qp->held.buf)
+        return false;
+    qp->held.capacity = (uint32_t)capacity;
+    qp->rc->receive_bytes += capacity;
+    return true;
+}
+
+static void keep(struct dw_rc_held *held, const uint8_t *from, size_t bytes)
+{
+    if (bytes)
+        dw_copy(held->buf + held->bytes, from, bytes);
+    held->bytes += (uint32_t)bytes;
+}
+
+static bool no_memory(struct diwarp_rc_qp *qp)
+{
+    (void)dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
+    return false;
+}
+
+/* The beginning of an FPDU, kept until the rest comes. False: the QP is closed. */
+static bool keep_part(struct diwarp_rc_qp *qp, const uint8_t *from, size_t bytes)
+{
+    struct dw_mpa_fpdu fpdu;
+    if (!bytes)
+        return true;
+    if (dw_mpa_fpdu_peek(&qp->rx, &fpdu, from, bytes)) {
+        assert(bytes <= sizeof qp->stub);
+        memcpy(qp->stub, from, bytes);
+        qp->stub_bytes = (uint8_t)bytes;
+        return true;
+    }
+    if (!make_held(qp, fpdu.bytes))
+        return no_memory(qp);
+    keep(&qp->held, from, bytes);
+    return true;
+}
+
+/* A ULPDU that no receive is posted for, and what came behind it. */
+static void stand_still(struct diwarp_rc_qp *qp, const struct dw_mpa_fpdu *fpdu,
+                        const struct bytes *rest, const struct bytes *more, uint64_t now_ns)
+{
+    if (!qp->attr.rnr_timeout_ns) {
+        (void)dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, fpdu->ulpdu, (uint32_t)fpdu->ulpdu_bytes);
+        return;
+    }
+    if (!make_held(qp, fpdu->ulpdu_bytes + rest->count + more->count)) {
+        (void)no_memory(qp);
+        return;
+    }
+    keep(&qp->held, fpdu->ulpdu, fpdu->ulpdu_bytes);
+    keep(&qp->held, rest->at, rest->count);
+    keep(&qp->held, more->at, more->count);
+    qp->held.ulpdu_bytes = (uint32_t)fpdu->ulpdu_bytes;
+    dw_rc_stand(qp, now_ns);
+}
+
+/* Delivers all whole FPDUs, then keeps the rest; `more` follows it in the stream. False: the QP
+ * stands still or is closed. */
+static bool parse(struct diwarp_rc_qp *qp, struct bytes in, struct bytes more, uint64_t now_ns)
+{
+    while (in.count) {
+        struct dw_mpa_fpdu fpdu;
+        int rc = dw_mpa_fpdu_get(&qp->rx, &fpdu, in.at, in.count);
+        if (rc == -EAGAIN)
+            return keep_part(qp, in.at, in.count);
+        if (rc) {
+            uint16_t cause = rc == -EBADMSG ? DW_TERM_MPA_CRC : DW_TERM_MPA_MARKER;
+            (void)dw_rc_terminate(qp, cause, NULL, 0);
+            return false;
+        }
+        qp->rc->counters.rc_rx_fpdus++;
+        in.at += fpdu.bytes;
+        in.count -= fpdu.bytes;
+        enum dw_rc_verdict verdict = dw_rc_deliver(qp, fpdu.ulpdu, (uint32_t)fpdu.ulpdu_bytes);
+        if (verdict == DW_RC_WAIT)
+            stand_still(qp, &fpdu, &in, &more, now_ns);
+        if (verdict != DW_RC_DONE)
+            return false;
+    }
+    return true;
+}
+
+/* Responses to what came, requests that may now be sent. */
+static void answer(struct diwarp_rc_qp *qp)
+{
+    if (qp->stream && !dw_rc_idle(qp))
+        dw_rc_flush(qp);
+}
+
+/* ---- reading ---- */
+
+/* Where the next bytes go: the rest of the FPDU that is held, then the stage. */
+static unsigned aim(struct diwarp_rc_qp *qp, struct iovec iov[2])
+{
+    unsigned count = 0;
+    uint32_t most = dw_rc_has_recv(qp) ? DW_RC_STAGE_BYTES : SHORT_READ_BYTES;
+    if (qp->held.buf)
+        iov[count++] =
+            (struct iovec){qp->held.buf + qp->held.bytes, qp->held.capacity - qp->held.bytes};
+    iov[count++] = (struct iovec){qp->rc->stage + qp->stub_bytes, most - qp->stub_bytes};
+    return count;
+}
+
+static void on_bytes(struct diwarp_rc_qp *qp, size_t count, uint64_t now_ns)
+{
+    struct bytes staged = {qp->rc->stage, count};
+    if (!qp->held.buf) {
+        memcpy(staged.at, qp->stub, qp->stub_bytes);
+        staged.count += qp->stub_bytes;
+        qp->stub_bytes = 0;
+        (void)parse(qp, staged, (struct bytes){0}, now_ns);
+        return;
+    }
+    uint32_t missing = qp->held.capacity - qp->held.bytes;
+    if (count < missing) {
+        qp->held.bytes += (uint32_t)count;
+        return;
+    }
+    staged.count -= missing;
+    /* Taken out of the QP, which may have to keep something else. */
+    struct dw_rc *rc = qp->rc;
+    struct dw_rc_held held = qp->held;
+    qp->held = (struct dw_rc_held){0};
+    if (parse(qp, (struct bytes){held.buf, held.capacity}, staged, now_ns))
+        (void)parse(qp, staged, (struct bytes){0}, now_ns);
+    dw_rc_held_free(rc, &held);
+}
+
+bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
+{
+    struct diwarp_rc_counters *counters = &qp->rc->counters;
+    struct iovec iov[2];
+    unsigned pieces = aim(qp, iov);
+    ssize_t n = qp->stream->ops->recv(qp->stream, iov, pieces);
+    if (n == 0) {
+        counters->rc_rx_empty_syscalls++;
+        qp->idle_runs++;
+        return false;
+    }
+    if (n == -ENODATA) {
+        dw_rc_on_end(qp);
+        return true;
+    }
+    if (n < 0) {
+        dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
+        return true;
+    }
+    qp->idle_runs = 0;
+    counters->rc_rx_syscalls++;
+    counters->rc_rx_bytes += (uint64_t)n;
+    on_bytes(qp, (size_t)n, now_ns);
+    answer(qp);
+    return true;
+}
+
+void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns)
+{
+    struct dw_rc *rc = qp->rc;
+    struct dw_rc_held held = qp->held;
+    qp->held = (struct dw_rc_held){0};
+    enum dw_rc_verdict verdict = dw_rc_deliver(qp, held.buf, held.ulpdu_bytes);
+    if (verdict == DW_RC_WAIT) {
+        qp->held = held;
+        dw_rc_stand(qp, now_ns);
+        return;
+    }
+    if (verdict == DW_RC_DONE) {
+        struct bytes rest = {held.buf + held.ulpdu_bytes, held.bytes - held.ulpdu_bytes};
+        qp->standing = false;
+        dw_rc_limit_close(qp, now_ns);
+        if (parse(qp, rest, (struct bytes){0}, now_ns))
+            dw_rc_rewatch(qp);
+        answer(qp);
+    }
+    dw_rc_held_free(rc, &held);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Receives: a QP's own, or shared by many, and the QPs that stand still for want of one. */
+#include "common/rc/srq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/rc/access.h"
+#include "common/rnic/lock.h"
+
+void dw_rc_recv_free(struct dw_rc_recv *recv)
+{
+    if (recv->sge_count > 1)
+        free(recv->more);
+    recv->sge_count = 0;
+}
+
+/* ---- taking ---- */
+
+static struct dw_ring *recvs_of(struct diwarp_rc_qp *qp)
+{
+    return qp->attr.srq ? &qp->attr.srq->recvs : &qp->recvs;
+}
+
+bool dw_rc_has_recv(const struct diwarp_rc_qp *qp)
+{
+    return qp->attr.srq ? qp->attr.srq->recvs.count : qp->recvs.count;
+}
+
+bool dw_rc_take_recv(struct diwarp_rc_qp *qp, struct dw_rc_recv *recv)
+{
+    struct dw_ring *recvs = recvs_of(qp);
+    if (!recvs->count)
+        return false;
+    *recv = *(struct dw_rc_recv *)dw_ring_at(recvs, sizeof *recv, 0);
+    dw_ring_pop(recvs, 1);
+    return true;
+}
+
+/* ---- standing still ---- */
+
+static void wake(struct diwarp_rc_qp *qp)
+{
+    dw_list_remove(&qp->srq_link);
+    if (!dw_list_linked(&qp->resumed_link))
+        dw_list_append(&qp->rc->resumed, &qp->resumed_link);
+    /* A thread may sleep on the streams, and what this one waited for does not come from there. */
+    if (qp->rc->device->attr.threaded)
+        qp->rc->streams->ops->wake(qp->rc->streams);
+}
+
+static void wake_next(struct diwarp_srq *srq)
+{
+    if (srq->recvs.count && !dw_list_empty(&srq->waiting))
+        wake(dw_container(srq->waiting.next, struct diwarp_rc_qp, srq_link));
+}
+
+void dw_rc_stand(struct diwarp_rc_qp *qp, uint64_t now_ns)
+{
+    if (qp->attr.srq)
+        dw_list_append(&qp->attr.srq->waiting, &qp->srq_link);
+    if (qp->standing)
+        return; /* another one was faster: the time goes on */
+    qp->standing = true;
+    qp->rc->counters.rc_rx_waits++;
+    dw_rc_limit(qp, dw_deadline_ns(now_ns, qp->attr.rnr_timeout_ns));
+    dw_rc_rewatch(qp);
+}
+
+void dw_rc_unstand(struct diwarp_rc_qp *qp)
+{
+    bool woken = dw_list_linked(&qp->resumed_link);
+    dw_list_remove(&qp->srq_link);
+    dw_list_remove(&qp->resumed_link);
+    qp->standing = false;
+    if (woken && qp->attr.srq)
+        wake_next(qp->attr.srq);
+}
+
+/* ---- posting ---- */
+
+static int push_recv(struct dw_ring *recvs, uint32_t max, struct diwarp_pd *pd,
+                     const struct ibv_recv_wr *wr)
+{
+    struct iovec iov[DW_MAX_SGE];
+    int64_t total = dw_rc_check_sges(pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE, iov);
+    if (total < 0)
+        return (int)total;
+    struct iovec *more = NULL;
+    unsigned count = (unsigned)wr->num_sge;
+    if (count > 1) {
+        more = malloc(count * sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        for (unsigned i = 0; i < count; i++)
+            more[i] = iov[i];
+    }
+    struct dw_rc_recv *recv = dw_ring_push(recvs, sizeof *recv, max);
+    if (!recv) {
+        free(more);
+        return -ENOMEM;
+    }
+    *recv = (struct dw_rc_recv){.wr_id = wr->wr_id, .bytes = (uint32_t)total, .sge_count = count};
+    if (more)
+        recv->more = more;
+    else
+        recv->addr = count ? iov[0].iov_base : NULL;
+    return 0;
+}
+
+int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr)
+{
+    struct diwarp_device *device = qp->rc->device;
+    dw_lock(device);
+    int rc = -EINVAL;
+    if (qp->state == DW_RC_CLOSED)
+        rc = -ENOTCONN;
+    else if (!qp->attr.srq)
+        rc = push_recv(&qp->recvs, qp->attr.max_recv_wr, qp->pd, wr);
+    if (!rc && qp->standing)
+        wake(qp);
+    dw_unlock(device);
+    return rc;
+}
+
+struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr)
+{
+    struct diwarp_srq *srq = calloc(1, sizeof *srq);
+    if (!srq)
+        return NULL;
+    srq->pd = pd;
+    srq->max_wr = max_wr;
+    dw_list_init(&srq->waiting);
+    return srq;
+}
+
+void diwarp_destroy_srq(struct diwarp_srq *srq)
+{
+    for (; srq->recvs.count; dw_ring_pop(&srq->recvs, 1))
+        dw_rc_recv_free(dw_ring_at(&srq->recvs, sizeof(struct dw_rc_recv), 0));
+    dw_ring_fini(&srq->recvs);
+    free(srq);
+}
+
+int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_recv_wr *wr)
+{
+    dw_lock(srq->pd->device);
+    int rc = push_recv(&srq->recvs, srq->max_wr, srq->pd, wr);
+    if (!rc)
+        wake_next(srq);
+    dw_unlock(srq->pd->device);
+    return rc;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * 64-bit atomics (RFC 7306 section 5): requests and responses travel in the sequenced stream, so
+ * each is executed exactly once. The target's CPU executes them: they mix with CPU atomics.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/rd/atomic.h"
+#include "common/rd/receive.h"
+#include "common/rd/send.h"
+
+int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
+                   uint64_t now_ns)
+{
+    struct iovec iov[DW_MAX_SGE];
+    int64_t total = dw_send_gather(qp, wr, IBV_ACCESS_LOCAL_WRITE, sizeof(uint64_t), iov);
+    if (total < 0)
+        return (int)total;
+    if ((wr->num_sge && (wr->num_sge != 1 || total != sizeof(uint64_t))) ||
+        wr->wr.atomic.remote_addr % sizeof(uint64_t))
+        return -EINVAL;
+    /* The request is soon acknowledged; its answer may wait at the peer, which has to keep it. */
+    if (qp->atomics.count >= qp->attr.max_send_wr)
+        return -ENOMEM;
+    struct dw_atomic *atomic = malloc(sizeof *atomic);
+    if (!atomic)
+        return -ENOMEM;
+    bool add = wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    *atomic = (struct dw_atomic){
+        .id = ++qp->next_id,
+        .wr_id = wr->wr_id,
+        .opcode = add ? IBV_WC_FETCH_ADD : IBV_WC_COMP_SWAP,
+        .signaled = wr->send_flags & IBV_SEND_SIGNALED,
+        .result = wr->num_sge ? iov[0].iov_base : NULL,
+    };
+    struct dw_atomic_request request = {
+        .opcode = add ? DW_ATOMIC_FETCH_ADD : DW_ATOMIC_CMP_SWAP,
+        .request_id = atomic->id,
+        .stag = wr->wr.atomic.rkey,
+        .to = wr->wr.atomic.remote_addr,
+        .add_swap = add ? wr->wr.atomic.compare_add : wr->wr.atomic.swap,
+        .add_swap_mask = add ? 0 : UINT64_MAX,
+        .compare = add ? 0 : wr->wr.atomic.compare_add,
+        .compare_mask = add ? 0 : UINT64_MAX,
+    };
+    uint8_t payload[DW_ATOMIC_REQUEST_BYTES];
+    dw_atomic_request_put(payload, &request);
+    if (dw_map_put(&qp->atomics, dw_record_key(peer, atomic->id), atomic)) {
+        free(atomic);
+        return -ENOMEM;
+    }
+    dw_list_append(&peer->atomics, &atomic->link);
+    atomic->peer = peer;
+    int rc = dw_send_request(peer, DW_RDMAP_ATOMIC_REQUEST, DW_QN_REQUEST, 0, payload,
+                             sizeof payload, now_ns);
+    if (rc) {
+        atomic->signaled = false;
+        dw_atomic_end(qp, atomic, IBV_WC_SUCCESS);
+        return rc;
+    }
+    qp->counters.tx_atomic_msgs++;
+    return 0;
+}
+
+/* Ends it, with a completion if it asked for one or failed. */
+void dw_atomic_end(struct diwarp_qp *qp, struct dw_atomic *atomic, enum ibv_wc_status status)
+{
+    dw_map_remove(&qp->atomics, dw_record_key(atomic->peer, atomic->id));
+    dw_list_remove(&atomic->link);
+    dw_cq_complete(qp, atomic->wr_id, atomic->signaled, atomic->opcode, status, sizeof(uint64_t));
+    free(atomic);
+}
+
+/* Masked add, and compare and swap, as RFC 7306 5.2 has them. false: the comparison failed. */
+static bool execute_masked(const struct dw_atomic_request *request, uint64_t old, uint64_t *new)
+{
+    uint64_t mask = request->add_swap_mask, data = request->add_swap;
+    if (request->opcode == DW_ATOMIC_FETCH_ADD) {
+        /* The top bits of the fields are added without carry, so that none leaves its field. */
+        *new = ((old & ~mask) + (data & ~mask)) ^ ((old ^ data) & mask);
+        return true;
+    }
+    *new = (old & ~mask) | (data & mask);
+    return !((old ^ request->compare) & request->compare_mask);
+}
+
+static enum dw_status execute(struct diwarp_qp *qp, const struct dw_atomic_request *request,
+                              uint64_t *original)
+{
+    struct dw_region *region;
+    int rc = dw_mr_check(&qp->pd->mrs, request->stag, request->to, sizeof(uint64_t),
+                         IBV_ACCESS_REMOTE_ATOMIC, &region);
+    if (rc || request->to % sizeof(uint64_t))
+        return rc == -EACCES ? DW_STATUS_BAD_STAG : DW_STATUS_BOUNDS;
+    uint64_t *target = (uint64_t *)(uintptr_t)request->to;
+    if (request->opcode == DW_ATOMIC_FETCH_ADD && !request->add_swap_mask) {
+        *original = __atomic_fetch_add(target, request->add_swap, __ATOMIC_SEQ_CST);
+        return DW_STATUS_OK;
+    }
+    uint64_t old = __atomic_load_n(target, __ATOMIC_SEQ_CST), new;
+    do {
+        if (!execute_masked(request, old, &new))
+            break;
+    } while (
+        !__atomic_compare_exchange_n(target, &old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    *original = old;
+    return DW_STATUS_OK;
+}
+
+void dw_atomic_on_request(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns)
+{
+    struct diwarp_qp *qp = peer->qp;
+    struct dw_atomic_request request;
+    if (dw_atomic_request_get(&request, segment->payload, segment->bytes)) {
+        qp->counters.drop_header++;
+        return;
+    }
+    struct dw_atomic_response response = {.request_id = request.request_id};
+    response.status = execute(qp, &request, &response.original);
+    if (response.status != DW_STATUS_OK)
+        qp->counters.drop_stag++;
+    uint8_t payload[DW_ATOMIC_RESPONSE_BYTES];
+    dw_atomic_response_put(payload, &response);
+    /* Without room for the answer the peer would wait for ever: end it here instead. */
+    if (dw_send_answer(peer, DW_RDMAP_ATOMIC_RESPONSE, DW_QN_ATOMIC_RESPONSE, false, payload,
+                       sizeof payload, now_ns))
+        dw_peer_fail(peer, DIWARP_GONE_NO_ROOM);
+}
+
+void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment)
+{
+    struct diwarp_qp *qp = peer->qp;
+    struct dw_atomic_response response;
+    if (dw_atomic_response_get(&response, segment->payload, segment->bytes)) {
+        qp->counters.drop_header++;
+        return;
+    }
+    struct dw_atomic *atomic = dw_map_get(&qp->atomics, dw_record_key(peer, response.request_id));
+    if (!atomic) {
+        qp->counters.drop_stale_record++;
+        return;
+    }
+    if (atomic->result && response.status == DW_STATUS_OK)
+        *atomic->result = response.original;
+    dw_atomic_end(qp, atomic, dw_wc_status((uint8_t)response.status));
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Atomic operations over RD (RFC 7306). */
+#ifndef DW_ATOMIC_H
+#define DW_ATOMIC_H
+
+#include "common/rd/peer.h"
+#include "common/rd/receive.h"
+
+struct dw_atomic {
+    struct dw_list link; /* in peer.atomics */
+    struct dw_peer *peer;
+    uint32_t id;
+    uint64_t wr_id;
+    enum ibv_wc_opcode opcode;
+    bool signaled;
+    uint64_t *result; /* may be NULL */
+};
+
+int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
+                   uint64_t now_ns);
+void dw_atomic_on_request(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns);
+void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment);
+void dw_atomic_end(struct diwarp_qp *qp, struct dw_atomic *atomic, enum ibv_wc_status status);
+
+#endif

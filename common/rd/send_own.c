@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages of our own: what requests and answers of RDMA and atomics travel in. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "common/rd/send.h"
+
+/* Answers that wait for a peer to acknowledge: who asks without end and does not is not to fill our
+ * memory. What it has asked, or may have us answer, is records of its own and of ours, 65,535 of
+ * each with an honest peer (rdma_record.c), and atomics: it stays below. */
+#define ANSWERS_MAX UINT16_MAX
+/* Among these, ABORTs of small writes, until they are acknowledged. */
+#define REFUSALS_MAX UINT16_MAX
+
+static struct dw_work *own_work(struct diwarp_qp *qp, enum dw_rdmap_opcode opcode,
+                                enum dw_ddp_queue qn, const uint8_t *payload, uint32_t bytes)
+{
+    struct dw_work *work = dw_work_get(qp);
+    if (!work)
+        return NULL;
+    assert(bytes <= sizeof work->own);
+    memcpy(work->own, payload, bytes);
+    work->ddp = (struct dw_ddp_header){.opcode = (uint8_t)opcode, .qn = qn, .msn = 1};
+    work->total = bytes;
+    work->own_message = true;
+    work->sge_count = 1;
+    work->sge[0] = (struct iovec){.iov_base = work->own, .iov_len = bytes};
+    return work;
+}
+
+int dw_send_request(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                    uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
+{
+    struct dw_work *work = own_work(peer->qp, opcode, qn, payload, bytes);
+    if (!work)
+        return -ENOMEM;
+    work->record_id = record_id;
+    dw_send_work(peer, work, now_ns);
+    return 0;
+}
+
+int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                   bool refusal, const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
+{
+    /* To drop what asks instead would drop the answers that come with it: two such ends would wait
+     * for each other. */
+    if (peer->answers == ANSWERS_MAX || (refusal && peer->refusals == REFUSALS_MAX))
+        return -ENOMEM;
+    struct dw_work *work = own_work(peer->qp, opcode, qn, payload, bytes);
+    if (!work)
+        return -ENOMEM;
+    work->answer = true;
+    peer->qp->queued_works--; /* takes no room from the application's posts */
+    peer->answers++;
+    work->refusal = refusal;
+    peer->refusals = (uint16_t)(peer->refusals + refusal);
+    dw_send_work(peer, work, now_ns);
+    return 0;
+}
