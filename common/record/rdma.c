@@ -182,11 +182,10 @@ void dw_rdma_abort(struct dw_peer *peer, uint32_t id, enum dw_status status, uin
 static enum dw_status check_region(struct dw_peer *peer, uint32_t stag, uint64_t to,
                                    uint32_t length, int access, struct dw_region **region)
 {
-    int rc = dw_mr_check(&peer->qp->pd->mrs, stag, to, length, access, region);
-    if (!rc)
+    if (!dw_mr_check(&peer->qp->pd->mrs, stag, to, length, access, region))
         return DW_STATUS_OK;
     peer->qp->counters.drop_stag++;
-    return rc == -EACCES ? DW_STATUS_BAD_STAG : DW_STATUS_BOUNDS;
+    return DW_STATUS_BAD_STAG;
 }
 
 void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_segment *segment,

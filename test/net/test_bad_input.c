@@ -376,7 +376,7 @@ static void control__of_unknown_records(void **state)
         {.kind = DW_RECORD_STATUS, .id = 5, .granted = 100},
         {.kind = DW_RECORD_STATUS, .id = 0x80000005, .range_count = 1, .ranges = {{1, 2}}},
         {.kind = DW_RECORD_COMPLETE, .id = 5},
-        {.kind = DW_RECORD_ABORT, .id = 5, .status = DW_STATUS_BOUNDS},
+        {.kind = DW_RECORD_ABORT, .id = 5, .status = DW_STATUS_CANCELLED},
         {.kind = DW_RECORD_ABORT, .id = 0x80000005, .status = DW_STATUS_BAD_STAG},
     };
 
