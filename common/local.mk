@@ -75,6 +75,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/cq.h \
 	common/rd/deliver.c \
 	common/rd/deliver.h \
+	common/rd/identity.c \
+	common/rd/identity.h \
 	common/rnic/device.c \
 	common/rnic/device.h \
 	common/rnic/faster_way.c \

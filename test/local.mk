@@ -179,6 +179,7 @@ RNIC_TESTS = \
 	test/net/test_bad_input \
 	test/net/test_bad_peer \
 	test/net/test_greedy_peer \
+	test/net/test_identity \
 	test/net/test_loopback \
 	test/net/test_loopback_posts \
 	test/net/test_loopback_threads \

@@ -162,6 +162,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(tx_resent_record_bytes, "bytes", "Write-Record payload sent again")                          \
     X(tx_acks, "datagrams", "standalone acknowledgements sent")                                    \
     X(tx_probes, "datagrams", "probes sent to silent peers")                                       \
+    X(tx_resets, "datagrams", "sources asked to prove where and which process they are")           \
     X(tx_record_status, "messages", "record status (credit, missing ranges) sent")                 \
     X(tx_record_complete, "messages", "record-complete sent")                                      \
     X(rx_datagrams, "datagrams", "datagrams received")                                             \
@@ -285,6 +286,7 @@ enum diwarp_gone {
     DIWARP_GONE_NO_ROOM,     /* for one more answer to it: it takes none */
     DIWARP_GONE_TOO_LARGE,   /* what is sent to it, of wc.byte_len bytes, vanishes; less does not */
     DIWARP_GONE_NOT_SENT,    /* our own host refuses to send to it; wc.byte_len is the errno */
+    DIWARP_GONE_RESTARTED,   /* another process has its name now; posts go to that one */
 };
 
 /* wc.wr_id, wc.status, wc.opcode, wc.byte_len and wc.imm_data (with IBV_WC_WITH_IMM in wc.wc_flags)

@@ -246,6 +246,7 @@ struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
         ah->next_psn = ah->ack = ah->send_msn = qp->device->env.first_serial;
         ah->credit_kib = CREDIT_FIRST_KIB;
         ah->ssthresh_datagrams = attr->send_window_datagrams & ((1u << DW_CWND_BITS) - 1);
+        ah->recordwin = (struct dw_recordwin){0};
         dw_rtt_init(&ah->rtt);
     }
     peer->qp = qp;
@@ -400,6 +401,17 @@ void dw_peer_fail(struct dw_peer *peer, enum diwarp_gone why)
     };
     dw_cq_push(peer->qp->cq, &wc);
     clear(peer, true);
+}
+
+void dw_peer_restart(struct diwarp_ah *ah, uint32_t incarnation)
+{
+    struct dw_peer *peer = ah->met && !ah->gone ? dw_peer_of_ah(ah) : ah->peer;
+    if (peer) {
+        dw_peer_fail(peer, DIWARP_GONE_RESTARTED);
+        dw_peer_destroy(peer);
+    }
+    ah->incarnation = incarnation;
+    ah->met = ah->heard = ah->gone = false;
 }
 
 static bool same_addr(const struct dw_llp_addr *a, const struct dw_llp_addr *b)

@@ -114,6 +114,9 @@ void dw_peer_destroy(struct dw_peer *peer);
 bool dw_peer_rest_some(struct diwarp_qp *qp, uint64_t now_ns, bool *more);
 /* Tells the application once, and ends all it owes and is owed with errors. */
 void dw_peer_fail(struct dw_peer *peer, enum diwarp_gone why);
+/* Another process has the peer's name now: all that is under way with the one before ends in error,
+ * and both begin anew. */
+void dw_peer_restart(struct diwarp_ah *ah, uint32_t incarnation);
 /* Makes the timer run at deadline_ns or before. */
 void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns);
 /* It asks again and again, so our answers do not reach it. */

@@ -10,6 +10,7 @@
 #include "common/base/pages.h"
 #include "common/rd/atomic.h"
 #include "common/rd/deliver.h"
+#include "common/rd/identity.h"
 #include "common/rd/path.h"
 #include "common/record/rdma.h"
 #include "common/record/sink.h"
@@ -271,26 +272,6 @@ static void count_sender(struct dw_peer *peer, uint64_t now_ns)
     }
 }
 
-/* The source, if it is known or introduces itself, and still the process it was. */
-static struct dw_peer *find_source(struct diwarp_qp *qp, const struct dw_llp_header *header,
-                                   const struct dw_intro *intro)
-{
-    struct diwarp_name name = {.job = header->job, .rank = header->rank};
-    struct diwarp_ah *ah = dw_ah_find(qp, name);
-    /* A handle that nothing was sent to yet does not make it known. */
-    if (intro && (!ah || !ah->met))
-        ah = dw_ah_from_intro(qp, name, intro);
-    bool known = ah && (ah->met || intro) && !ah->gone &&
-                 (!ah->heard || ah->incarnation == header->incarnation);
-    struct dw_peer *peer = known ? dw_peer_of_ah(ah) : NULL;
-    if (!peer) {
-        qp->counters.drop_source++;
-        return NULL;
-    }
-    ah->incarnation = header->incarnation;
-    return peer;
-}
-
 static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header, uint64_t now_ns)
 {
     peer->timestamp = header->timestamp;
@@ -316,7 +297,13 @@ static void on_rd_datagram(struct diwarp_qp *qp, const struct dw_llp_header *hea
                            const struct dw_intro *intro, const uint8_t *segments, uint32_t len,
                            uint64_t now_ns)
 {
-    struct dw_peer *peer = find_source(qp, header, intro);
+    if (header->type == DW_LLP_RESET) {
+        dw_identity_on_reset(qp, header, segments, len, now_ns);
+        return;
+    }
+    struct dw_peer *peer = header->type == DW_LLP_PROOF
+                               ? dw_identity_on_proof(qp, header, intro, segments, len, now_ns)
+                               : dw_identity_of(qp, header, intro, now_ns);
     if (!peer)
         return;
     uint64_t heard_before_ns = peer->heard_ns;
@@ -394,11 +381,6 @@ static bool crc_right(const struct diwarp_qp *qp, const struct dw_llp_header *he
     return covered && dw_crc32c(0, buf, covered) == dw_get_be32(buf + len - DW_CRC_BYTES);
 }
 
-static bool has_segments(uint8_t type)
-{
-    return type == DW_LLP_UD || type == DW_LLP_DATA || type == DW_LLP_RECORD;
-}
-
 static void on_datagram(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, uint64_t now_ns)
 {
     struct diwarp_counters *counters = &qp->counters;
@@ -437,7 +419,7 @@ static void on_datagram(struct diwarp_qp *qp, const uint8_t *buf, uint32_t len, 
         }
         lead += DW_INTRO_BYTES;
     }
-    if (end != lead && !has_segments(header.type) && header.type != DW_LLP_PROBE) {
+    if (end != lead && (header.type == DW_LLP_ACK || header.type == DW_LLP_PROBE_REPLY)) {
         counters->drop_short++;
         return;
     }

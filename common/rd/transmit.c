@@ -146,6 +146,12 @@ void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint
     put_lead(peer, buf, type, flags, psn, !peer->ah->heard);
 }
 
+void dw_put_intro_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
+                       uint32_t psn)
+{
+    put_lead(peer, buf, type, flags, psn, true);
+}
+
 uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes)
 {
     dw_put_be32(buf + bytes, qp->crc ? dw_crc32c(0, buf, bytes) : 0);

@@ -59,6 +59,9 @@ static inline uint16_t dw_timestamp(uint64_t ran_ns)
 }
 /* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
+/* The two blocks themselves; number, acknowledgement and all that changes are of now. */
+void dw_put_intro_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
+                       uint32_t psn);
 /* Writes them: all that is owed to the peer is acknowledged by a datagram that goes. */
 void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
                  uint32_t psn);
@@ -94,6 +97,8 @@ int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, u
 int dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
 /* False: the socket is full, the next run goes on. */
 bool dw_transmit_ack(struct dw_peer *peer);
+/* Shows the peer that we are where we say: `cookie` is of DW_PROOF_BYTES. */
+void dw_transmit_proof(struct dw_peer *peer, const uint8_t *cookie);
 /* A PROBE of that length. */
 void dw_transmit_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes);
 /* An unsequenced RECORD datagram with one untagged segment; held while the socket is full. */

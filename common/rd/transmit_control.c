@@ -78,6 +78,17 @@ int dw_transmit_bare(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
     return dw_transmit_iov(peer, &iov, 1, (uint32_t)iov.iov_len);
 }
 
+void dw_transmit_proof(struct dw_peer *peer, const uint8_t *cookie)
+{
+    const uint32_t lead = DW_LLP_HEADER_BYTES + DW_INTRO_BYTES;
+    uint8_t buf[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_PROOF_BYTES + DW_CRC_BYTES];
+    dw_put_intro_lead(peer, buf, DW_LLP_PROOF, DW_LLP_ACK_REQUEST, 0);
+    memcpy(buf + lead, cookie, DW_PROOF_BYTES);
+    struct iovec iov = {.iov_base = buf, .iov_len = sizeof buf};
+    (void)dw_put_trailer(peer->qp, buf, sizeof buf - DW_CRC_BYTES);
+    (void)dw_transmit_iov(peer, &iov, 1, sizeof buf);
+}
+
 bool dw_transmit_ack(struct dw_peer *peer)
 {
     if (dw_transmit_bare(peer, DW_LLP_ACK, 0) == -EAGAIN) {

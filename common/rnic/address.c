@@ -154,8 +154,21 @@ static struct diwarp_ah *find_or_make(struct diwarp_qp *qp, struct diwarp_name n
     return ah;
 }
 
+void dw_ah_doubt(struct diwarp_ah *ah)
+{
+    ah->qp->unproven += !ah->unproven;
+    ah->unproven = true;
+}
+
+void dw_ah_vouch(struct diwarp_ah *ah)
+{
+    ah->qp->unproven -= ah->unproven;
+    ah->unproven = false;
+}
+
 static void drop(struct diwarp_ah *ah)
 {
+    dw_ah_vouch(ah);
     dw_map_remove(&ah->qp->ahs, key_of(ah));
     free(ah);
 }
@@ -212,9 +225,13 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
     struct diwarp_ah *ah = find_or_make(qp, address->name);
     if (ah) {
         ah->owners++;
-        /* Who is spoken with already has told its address itself, or has been found there. */
-        if (!ah->met)
+        if (ah->incarnation != address->incarnation)
+            dw_peer_restart(ah, address->incarnation);
+        /* Who is spoken with already has been found where it is. */
+        if (!ah->met || ah->unproven)
             set_route(ah, &addr, address->token, here, mtu);
+        ah->given = true;
+        dw_ah_vouch(ah);
     }
     dw_unlock(qp->device);
     *ah_out = ah;
@@ -236,7 +253,7 @@ void diwarp_destroy_ah(struct diwarp_ah *ah)
 }
 
 struct diwarp_ah *dw_ah_from_intro(struct diwarp_qp *qp, struct diwarp_name name,
-                                   const struct dw_intro *intro)
+                                   uint32_t incarnation, const struct dw_intro *intro)
 {
     struct diwarp_address local, remote = {.name = name, .interface_count = 1, .port = intro->port};
     diwarp_query_address(qp, &local);
@@ -257,6 +274,7 @@ struct diwarp_ah *dw_ah_from_intro(struct diwarp_qp *qp, struct diwarp_name name
     struct diwarp_ah *ah = find_or_make(qp, name);
     if (!ah)
         return NULL;
+    ah->incarnation = incarnation;
     uint32_t mtu = local.interfaces[here].mtu_bytes;
     struct dw_llp_addr addr = {.family = intro->family, .port = intro->port};
     memcpy(addr.ip, intro->ip, sizeof addr.ip);

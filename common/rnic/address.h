@@ -32,7 +32,7 @@ struct diwarp_ah {
     struct dw_llp_addr addr;
     uint16_t datagram_max_bytes;
     struct dw_recordwin recordwin; /* of its records to us */
-    uint32_t incarnation;          /* valid once heard */
+    uint32_t incarnation;          /* of the process that is meant; told with its address */
     union {
         struct {               /* at rest */
             uint32_t next_psn; /* the first that has not been sent */
@@ -45,7 +45,9 @@ struct diwarp_ah {
     };
     uint32_t send_msn;
     struct dw_rtt rtt;
-    uint32_t owners : 30;                       /* handles given out */
+    uint32_t owners : 28;     /* handles given out */
+    uint32_t given : 1;       /* its address is the application's word, not a datagram's */
+    uint32_t unproven : 1;    /* its address is the word of one that may not be there */
     uint32_t loops_back : 1;                    /* its address is of this host */
     uint32_t partial_crc : 1;                   /* the CRC need not cover bulk to it */
     uint16_t credit_kib;                        /* at rest: what it granted last */
@@ -66,9 +68,13 @@ uint32_t dw_datagram_max_bytes(const struct diwarp_device *device, uint8_t famil
 /* What peers are told of an interface's MTU, and what we count on ourselves: see mtu_max_bytes. */
 uint32_t dw_told_mtu_bytes(const struct diwarp_qp *qp, const struct diwarp_interface *interface);
 struct diwarp_ah *dw_ah_find(const struct diwarp_qp *qp, struct diwarp_name name);
-/* What an RD QP learns from the intro of a datagram; nobody else owns it. NULL: no memory. */
+/* What an RD QP learns from the intro of a datagram: a handle that nobody else owns, or the way of
+ * the one there is. NULL: no memory. */
 struct diwarp_ah *dw_ah_from_intro(struct diwarp_qp *qp, struct diwarp_name name,
-                                   const struct dw_intro *intro);
+                                   uint32_t incarnation, const struct dw_intro *intro);
+/* Nobody has said, or shown, that the peer is where it says; somebody has. */
+void dw_ah_doubt(struct diwarp_ah *ah);
+void dw_ah_vouch(struct diwarp_ah *ah);
 /* The QP goes: ends what nobody else owns. */
 void dw_ah_forget_all(struct diwarp_qp *qp);
 

@@ -43,6 +43,9 @@ struct diwarp_qp {
     struct diwarp_counters counters;
     struct dw_map ahs; /* RD: by name; UD: by address, each being its own */
     uint64_t token;
+    uint64_t reset_end_ns; /* of the millisecond that `resets` counts */
+    uint32_t resets;
+    uint32_t unproven; /* handles */
     uint32_t incarnation;
     uint64_t number; /* of datagrams: no peer at rest has been sent a higher one, begins anywhere */
     uint32_t queued_works; /* against attr.max_send_wr */

@@ -14,6 +14,8 @@
 #define DW_LLP_HEADER_BYTES  60
 #define DW_INTRO_BYTES       32
 #define DW_CRC_BYTES         4
+#define DW_RESET_BYTES       16
+#define DW_PROOF_BYTES       8
 #define DW_SEGMENT_LEN_BYTES 2
 #define DW_QPN_MAX           0xffffffu
 
@@ -28,6 +30,8 @@ enum dw_llp_type {
     DW_LLP_ACK = 3,         /* RD, no segments */
     DW_LLP_PROBE = 4,       /* RD, no segments: psn is a serial number to be echoed */
     DW_LLP_PROBE_REPLY = 5, /* RD, no segments: psn echoes the probe's */
+    DW_LLP_RESET = 6,       /* RD, no segments: the number of what it answers (64), a cookie (64) */
+    DW_LLP_PROOF = 7,       /* RD, no segments: the cookie (64) */
     DW_LLP_TYPES
 };
 

@@ -114,6 +114,7 @@ static void world_open(bool ud, bool small)
     for (uint32_t i = 0; i < PEERS; i++) {
         struct diwarp_address peer = w.address;
         peer.name.rank = i;
+        peer.incarnation = 1;
         peer.port = (uint16_t)(50000 + i);
         require(diwarp_create_ah(w.qp, &peer, &w.ahs[i]) == 0);
     }
@@ -368,7 +369,8 @@ static uint32_t put_lead(struct input *in, unsigned rank, uint8_t *buf)
 
     header.incarnation = choice & 0x80 ? take(in, 1) : 1;
     header.flags = (uint8_t)(choice & (DW_LLP_ACK_REQUEST | DW_LLP_INTRO));
-    header.type = (uint8_t)(w.qp->ud ? 0 : 1 + (choice >> 2) % 5);
+    const uint32_t kind = choice >> 2;
+    header.type = (uint8_t)(w.qp->ud ? 0 : kind >= 60 ? DW_LLP_RESET + (kind & 1) : 1 + kind % 5);
     if (!w.qp->ud && (choice & 0xc0) == 0xc0)
         header.flags |= DW_LLP_REFUSING;
     if ((header.type == DW_LLP_DATA || header.type == DW_LLP_RECORD) && (choice & 0x60) == 0x60)
@@ -388,6 +390,24 @@ static uint32_t put_lead(struct input *in, unsigned rank, uint8_t *buf)
     if (choice & 0x80)
         buf[DW_LLP_HEADER_BYTES + take(in, 1) % DW_INTRO_BYTES] ^= (uint8_t)take(in, 1);
     return DW_LLP_HEADER_BYTES + DW_INTRO_BYTES;
+}
+
+/* What a RESET or a PROOF brings: mostly what the other end waits for. */
+static uint32_t put_identity(struct input *in, unsigned rank, const uint8_t *datagram, uint8_t *buf)
+{
+    const struct dw_peer *peer = w.qp->ud ? NULL : w.ahs[rank]->peer;
+    switch (datagram[0] & 0x0f) {
+    case DW_LLP_RESET:
+        dw_put_be64(buf, (peer ? peer->number : 0) - take(in, 1));
+        dw_put_be64(buf + 8, take(in, 1));
+        return DW_RESET_BYTES;
+    case DW_LLP_PROOF:
+        memcpy(buf, w.llp.cookie, DW_PROOF_BYTES);
+        buf[7] ^= (uint8_t)take(in, 1);
+        return DW_PROOF_BYTES;
+    default:
+        return 0;
+    }
 }
 
 /* How much of a datagram the CRC has to cover to be right, if it can be. */
@@ -410,6 +430,7 @@ static void deliver(struct input *in)
     unsigned rank = choice % PEERS;
 
     bytes = put_lead(in, rank, llp->datagram);
+    bytes += put_identity(in, rank, llp->datagram, llp->datagram + bytes);
     for (unsigned n = choice >> 2 & 7; n && bytes < 50000; n--) {
         while (dw_segment_padding(bytes))
             llp->datagram[bytes++] = 0;
