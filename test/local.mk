@@ -168,6 +168,7 @@ UNIT_TESTS = \
 	test/unit/test_tcp \
 	test/unit/test_truesize \
 	test/unit/test_turns \
+	test/unit/test_ud_sources \
 	test/unit/test_udp \
 	test/unit/test_udp_hot \
 	test/unit/test_udp_open

@@ -182,7 +182,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)")    \
     X(drop_qpn, "datagrams", "dropped: no queue pair has that number")                             \
     X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                              \
-    X(drop_source, "datagrams", "dropped: unknown source, or an earlier incarnation of one")       \
+    X(drop_source, "datagrams", "dropped: unknown source, or another incarnation of one")       \
     X(drop_window, "datagrams", "dropped: PSN beyond the receive window")                          \
     X(drop_header, "segments", "dropped: malformed DDP or RDMAP header")                           \
     X(drop_stag, "segments", "dropped: STag unknown, without the right, out of bounds or grant")   \
@@ -384,8 +384,9 @@ DIWARP_EXPORT const struct diwarp_counters *diwarp_query_counters(const struct d
 /* Chooses the pair of interfaces to reach `address`: same host by loopback, then same subnet, then
  * same family. -ENETUNREACH: there is none. -EINVAL: its MTU is below the least, 576. The handle
  * costs nothing on the wire; protocol state is taken at the first send, and given back when both
- * have owed each other nothing for 20 ms. Over RD all handles of one name are one, of the address
- * that was first spoken with. The owner destroys it, before its QP or after. */
+ * have owed each other nothing for 20 ms. Over RD all handles of one name are one, of the way that
+ * was first spoken over, and of the incarnation that the last address told: with an earlier one all
+ * ends in error then. The owner destroys it, before its QP or after. */
 DIWARP_EXPORT int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                                    struct diwarp_ah **ah);
 DIWARP_EXPORT void diwarp_destroy_ah(struct diwarp_ah *ah);

@@ -14,6 +14,7 @@ void dw_ud_record_destroy(struct diwarp_record *record)
     dw_heap_unreserve(&record->qp->timers);
     dw_list_remove(&record->link);
     record->qp->ud->record_count--;
+    record->source->users--;
     dw_ranges_fini(&record->map);
     free(record);
 }
@@ -43,14 +44,16 @@ static void on_record_timer(struct dw_timer *timer, uint64_t now_ns)
     hand_over(dw_container(timer, struct diwarp_record, timer));
 }
 
-static struct diwarp_record *find_record(struct dw_ud *ud, const struct diwarp_name *name,
-                                         uint32_t id)
+/* By its source, or else by the name of one, or else any. */
+static struct diwarp_record *find_record(struct dw_ud *ud, const struct dw_ud_source *source,
+                                         const struct diwarp_name *name, uint32_t id)
 {
     dw_list_foreach (it, &ud->records) {
         struct diwarp_record *record = dw_container(it, struct diwarp_record, link);
-        if (!record->handed_over &&
-            (!name ||
-             (record->id == id && dw_name_key(record->source->name) == dw_name_key(*name))))
+        const bool right = source ? record->source == source
+                           : name ? dw_name_key(record->source->name) == dw_name_key(*name)
+                                  : true;
+        if (!record->handed_over && right && (record->id == id || (!source && !name)))
             return record;
     }
     return NULL;
@@ -74,6 +77,7 @@ static struct diwarp_record *begin_record(struct diwarp_qp *qp, struct dw_ud_sou
     }
     record->qp = qp;
     record->source = source;
+    source->users++;
     record->id = wr->id;
     record->total = wr->total;
     record->stag = ddp->stag;
@@ -104,7 +108,7 @@ void dw_ud_on_record_segment(struct diwarp_qp *qp, struct dw_ud_source *source,
         qp->counters.drop_stag++;
         return;
     }
-    struct diwarp_record *record = find_record(qp->ud, &source->name, wr.id);
+    struct diwarp_record *record = find_record(qp->ud, source, NULL, wr.id);
     if (!record)
         record = begin_record(qp, source, &wr, ddp, now_ns);
     if (!record)
@@ -134,7 +138,7 @@ struct diwarp_record *diwarp_find_record(struct diwarp_qp *qp, const struct diwa
                                          uint32_t id)
 {
     dw_lock(qp->device);
-    struct diwarp_record *record = qp->ud ? find_record(qp->ud, src, id) : NULL;
+    struct diwarp_record *record = qp->ud ? find_record(qp->ud, NULL, src, id) : NULL;
     dw_unlock(qp->device);
     return record;
 }

@@ -9,11 +9,12 @@
 #include "common/rd/receive.h"
 #include "common/wire/llp_header.h"
 
-/* What has been seen of a source. */
+/* What has been seen of a source: of a process, not of all that have had its name. */
 struct dw_ud_source {
     struct dw_list link; /* in dw_ud.sources */
     struct diwarp_name name;
     uint32_t incarnation;
+    uint32_t users; /* records, and Sends of several segments */
     uint64_t heard_ns;
     struct dw_seen msns;
     struct dw_seen records; /* that have ended */
@@ -31,8 +32,9 @@ struct diwarp_record {
 };
 
 struct dw_ud {
-    struct dw_map source_by_name;
-    struct dw_list sources, assemblies, records;
+    struct dw_map source_by_key;
+    struct dw_list sources; /* the one that was heard last is the last */
+    struct dw_list assemblies, records;
     struct dw_list recvs, free_recvs;
     uint32_t recv_count, record_count;
     uint32_t next_msn, next_record;

@@ -316,7 +316,8 @@ static size_t put_head(struct input *in, unsigned rank, struct dw_ddp_header *dd
         return put_request(in, rank, ddp->opcode, buf);
     case DW_RDMAP_ATOMIC_RESPONSE:
         ddp->qn = DW_QN_ATOMIC_RESPONSE;
-        struct dw_atomic_response response = {.request_id = take(in, 1), .status = take(in, 1) % 5};
+        struct dw_atomic_response response = {.request_id = take(in, 1),
+                                              .status = take(in, 1) % DW_STATUS_COUNT};
         dw_atomic_response_put(buf, &response);
         return DW_ATOMIC_RESPONSE_BYTES;
     case DW_RDMAP_RECORD_CONTROL:
