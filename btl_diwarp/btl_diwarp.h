@@ -107,6 +107,7 @@ struct mca_btl_diwarp_params {
     int gso; /* enum diwarp_switch */
     int gro;
     int crc;
+    int same_host;
     int progress_thread;
     int blocking;
     unsigned ack_delay_us;
@@ -140,6 +141,7 @@ OPAL_MODULE_DECLSPEC extern mca_btl_diwarp_component_t mca_btl_diwarp_component;
 
 struct mca_btl_diwarp_module;
 struct mca_btl_diwarp_work;
+struct mca_btl_diwarp_queue;       /* btl_diwarp_work.c */
 struct mca_btl_diwarp_ending_read; /* btl_diwarp_get.c */
 struct mca_btl_diwarp_rc;          /* btl_diwarp_rc.h */
 
@@ -199,10 +201,10 @@ struct mca_btl_diwarp_module {
     opal_free_list_t regs;  /* struct mca_btl_diwarp_reg */
     bool lists_constructed;
 
-    /* Work requests that found the send queue full, oldest first. */
-    opal_mutex_t waiting_lock; /* of these and of `gone` */
-    struct mca_btl_diwarp_work *waiting_first, *waiting_last;
-    unsigned waiting_count;
+    opal_mutex_t waiting_lock; /* of the queues, what they hold, and of `gone` */
+    struct mca_btl_diwarp_queue *queues; /* of endpoints with requests under way */
+    unsigned queue_count;
+    unsigned stalled_count; /* of these: something waits, and nothing is posted that will end */
 
     bool polling;        /* a thread is inside progress, or the helper runs the RNIC */
     unsigned long polls; /* progress calls, for the helper to see */
@@ -228,6 +230,7 @@ struct mca_btl_diwarp_module {
     mca_btl_base_module_error_cb_fn_t error_cb;
     struct diwarp_name *gone; /* peers already reported */
     unsigned gone_count;
+    bool failure_told; /* of an access */
 
     struct mca_btl_diwarp_counters counters;
     struct mca_btl_diwarp_memory memory; /* when it knew most peers: before they were deleted */
@@ -309,6 +312,7 @@ void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_pr
 struct mca_btl_base_endpoint_t {
     opal_proc_t *proc; /* borrowed: the BML holds it until del_procs */
     struct diwarp_ah *ah;
+    struct mca_btl_diwarp_queue *queue; /* NULL: nothing is under way */
 };
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
 

@@ -31,7 +31,7 @@ void mca_btl_diwarp_endpoint_show_unreachable(const struct mca_btl_diwarp_module
                        mine_text, opal_get_proc_hostname(proc), peer_text,
                        families_differ(&mine, peer)
                            ? "; one uses IPv4, the other IPv6: btl_diwarp_if_include chooses"
-                           : "");
+                           : "; if they share a host, btl_diwarp_same_host on says so");
     opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "no reachable pair", true, opal_process_info.nodename,
                    mine_text, opal_get_proc_hostname(proc), peer_text);
 }
@@ -61,6 +61,7 @@ int mca_btl_diwarp_endpoint_create(struct mca_btl_diwarp_module *module, opal_pr
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     made->proc = proc;
+    made->queue = NULL;
     rc = diwarp_create_ah(module->qp, &address, &made->ah);
     if (rc < 0) {
         free(made);
@@ -91,8 +92,18 @@ void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module)
 void mca_btl_diwarp_endpoint_destroy(struct mca_btl_diwarp_module *module,
                                      mca_btl_base_endpoint_t *endpoint)
 {
+    const bool within = mca_btl_diwarp_in_progress(module);
+
+    /* No other thread is to be within a callback that knows it. */
+    if (!within) {
+        mca_btl_diwarp_polling_wait(module);
+        mca_btl_diwarp_work_post_waiting(module, endpoint);
+    }
+    mca_btl_diwarp_work_forget(module, endpoint);
+    if (!within) {
+        mca_btl_diwarp_polling_end(module);
+    }
     mca_btl_diwarp_endpoint_removed(module);
-    mca_btl_diwarp_work_forget_waiting(module, endpoint);
     diwarp_destroy_ah(endpoint->ah);
     free(endpoint);
 }

@@ -29,7 +29,8 @@ void mca_btl_diwarp_memory_query(const struct mca_btl_diwarp_module *module,
     diwarp_query_memory(module->cq, module->pd, &memory->core);
     memory->endpoints = module->endpoints;
     memory->module_bytes = sizeof(*module) + module->gone_count * sizeof(*module->gone);
-    memory->endpoint_bytes = memory->endpoints * sizeof(mca_btl_base_endpoint_t);
+    memory->endpoint_bytes = memory->endpoints * sizeof(mca_btl_base_endpoint_t) +
+                             mca_btl_diwarp_work_queue_bytes(module);
     if (NULL != module->rc) {
         memory->module_bytes += sizeof(*module->rc);
         memory->endpoint_bytes = memory->endpoints * sizeof(mca_btl_diwarp_rc_endpoint_t);

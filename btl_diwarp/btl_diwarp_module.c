@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Bound of requests the core queues, and so of short messages that the PML takes for sent (3 MiB);
- * more wait in btl_diwarp_work.c. */
+/* Bound of requests to one peer that the core queues, each of which takes 300 bytes there; more
+ * wait in btl_diwarp_work.c. */
 #define SEND_QUEUE_WRS 8192
 #define CQ_ENTRIES     4096
 
@@ -87,17 +87,6 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     return OPAL_SUCCESS;
 }
 
-/* While there are endpoints to send it to. */
-static void send_what_waits(struct mca_btl_diwarp_module *module)
-{
-    if (0 == mca_btl_diwarp_work_waiting(module) || mca_btl_diwarp_in_progress(module)) {
-        return;
-    }
-    mca_btl_diwarp_polling_wait(module);
-    mca_btl_diwarp_work_post_waiting(module);
-    mca_btl_diwarp_polling_end(module);
-}
-
 /* The array stays as it is: the BML compares its entries to know what has been deleted already. */
 static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
                      mca_btl_base_endpoint_t **endpoints)
@@ -106,7 +95,6 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 
     (void)procs;
     mca_btl_diwarp_memory_note((struct mca_btl_diwarp_module *)btl);
-    send_what_waits(module);
     for (size_t i = 0; i < nprocs; i++) {
         if (NULL != endpoints[i]) {
             module->transport->endpoint_destroy(module, endpoints[i]);
@@ -263,10 +251,8 @@ static void close_rd(struct mca_btl_diwarp_module *module)
     if (NULL == module->qp) {
         return;
     }
-    /* What still waits is of endpoints and a PML that are gone. */
-    module->waiting_first = NULL;
-    module->waiting_count = 0;
     (void)diwarp_drain_qp(module->qp, timeout_ns);
+    mca_btl_diwarp_work_forget_all(module);
     if (mca_btl_diwarp_component.params.stats) {
         mca_btl_diwarp_counters_dump(module);
     }

@@ -131,6 +131,7 @@ static void set_defaults(void)
         .gso = (int)attr.gso,
         .gro = (int)attr.gro,
         .crc = (int)attr.crc,
+        .same_host = (int)attr.same_host,
         .connected = attr.connected,
         .ack_delay_us = (unsigned)(attr.ack_delay_ns / 1000),
         .rto_min_us = (unsigned)(attr.rto_min_ns / 1000),
@@ -174,6 +175,10 @@ static const struct switch_param switch_params[] = {
      "over the payload of what has a datagram to itself, for it stays in memory; off trusts the "
      "checksum of UDP or TCP and must be so in every process",
      &mca_btl_diwarp_component.params.crc, OPAL_INFO_LVL_4, true},
+    {"same_host",
+     "Which ranks are reached over loopback, or an address that both have: off: none; auto: those "
+     "in this network namespace; on: also those to which no other addresses lead",
+     &mca_btl_diwarp_component.params.same_host, OPAL_INFO_LVL_3, true},
     {"connected",
      "Send to the busiest peers, at most 8, through connected sockets, which costs the kernel "
      "less; not used when port_min is set",
@@ -487,6 +492,7 @@ void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr)
     attr->gso = (enum diwarp_switch)params->gso;
     attr->gro = (enum diwarp_switch)params->gro;
     attr->crc = (enum diwarp_switch)params->crc;
+    attr->same_host = (enum diwarp_switch)params->same_host;
     attr->connected = params->connected;
     attr->ack_delay_ns = params->ack_delay_us * 1000ull;
     attr->rto_min_ns = params->rto_min_us * 1000ull;

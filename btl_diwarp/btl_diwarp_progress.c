@@ -111,7 +111,7 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
     default:
         /* A request of ours, whatever its opcode: verbs leaves that undefined in an error. */
         work = (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id;
-        work->ops->on_complete(module, work, wc->wc.status, wc);
+        mca_btl_diwarp_work_end(module, work, wc->wc.status, wc);
         return;
     }
 }
@@ -147,9 +147,7 @@ static void call_back(struct mca_btl_diwarp_module *module, const struct diwarp_
 {
     __atomic_store_n(&module->caller, pthread_self(), __ATOMIC_RELAXED);
     module->transport->on_completions(module, wc, count);
-    if (OPAL_UNLIKELY(mca_btl_diwarp_work_waiting(module) > 0)) {
-        mca_btl_diwarp_work_post_waiting(module);
-    }
+    mca_btl_diwarp_work_post_stalled(module);
     __atomic_store_n(&module->caller, NO_THREAD, __ATOMIC_RELAXED);
 }
 
@@ -172,7 +170,7 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
         on_overrun(module);
         return 0;
     }
-    if (count > 0 || OPAL_UNLIKELY(mca_btl_diwarp_work_waiting(module) > 0)) {
+    if (count > 0 || OPAL_UNLIKELY(module->stalled_count > 0)) {
         call_back(module, wc, count);
     }
     return count;

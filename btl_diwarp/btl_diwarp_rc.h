@@ -63,6 +63,7 @@ typedef struct mca_btl_diwarp_rc_endpoint {
     struct diwarp_rc_qp *lost;  /* our call that lost, until its rejection comes */
     unsigned char *buffers;     /* receives, without SRQ, while connected */
     struct mca_btl_diwarp_work *waiting_first, *waiting_last; /* for the connection, or for room */
+    unsigned posted;                                          /* until their end has been told */
 } mca_btl_diwarp_rc_endpoint_t;
 
 static inline mca_btl_diwarp_rc_endpoint_t *

@@ -92,13 +92,16 @@ static bool may_complete(const struct mca_btl_diwarp_module *module,
 static int post_or_append(struct mca_btl_diwarp_module *module,
                           mca_btl_diwarp_rc_endpoint_t *endpoint, struct mca_btl_diwarp_work *work)
 {
-    const bool buffered = work->buffered; /* posted, it may be no more */
+    bool buffered;
 
+    work->buffered = work->buffered && mca_btl_diwarp_work_may_buffer(module, endpoint->posted);
+    buffered = work->buffered; /* posted, it may be no more */
     if (OPAL_LIKELY(MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state &&
                     NULL == endpoint->waiting_first)) {
         int rc = work->ops->post(module, work);
 
         if (OPAL_LIKELY(-ENOMEM != rc && -ENOTCONN != rc)) {
+            endpoint->posted += 0 == rc;
             return 0 == rc && buffered ? 2 : rc;
         }
         module->counters.waiting_for_room++;
@@ -145,6 +148,7 @@ static int post_first(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_en
         return -EAGAIN;
     }
     (void)waiting_remove_first(endpoint);
+    endpoint->posted += 0 == rc;
     return rc;
 }
 
@@ -190,6 +194,7 @@ void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const st
 
     if (NULL != work && IBV_WC_WR_FLUSH_ERR == wc->wc.status) {
         OPAL_THREAD_LOCK(&module->rc->lock);
+        endpoint->posted--;
         waiting_append(endpoint, work);
         OPAL_THREAD_UNLOCK(&module->rc->lock);
         return;
@@ -198,6 +203,7 @@ void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const st
         work->ops->on_complete(module, work, wc->wc.status, wc);
     }
     OPAL_THREAD_LOCK(&module->rc->lock);
+    endpoint->posted -= NULL != work;
     waiting = NULL != endpoint->waiting_first || !pml_is_there(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->rc->lock);
     if (waiting) {

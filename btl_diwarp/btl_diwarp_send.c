@@ -61,6 +61,10 @@ void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
     const bool told = work->buffered;
 
     (void)wc;
+    if (OPAL_UNLIKELY(NULL == frag->work.endpoint)) {
+        (void)mca_btl_diwarp_free(&module->super, &frag->base);
+        return;
+    }
     if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
         struct diwarp_name name = mca_btl_diwarp_endpoint_name(frag->work.endpoint);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work requests: posting, waiting for room in the send queue, and what puts, gets and atomics have
- * in common. The service is unordered, so a request that waits does not hold back later ones.
+ * Work requests: posting, waiting for room in the send queue to an endpoint, and what puts, gets
+ * and atomics have in common. An endpoint whose queue is full holds up nobody else: the end of a
+ * request to it lets the next to it go.
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 
@@ -9,10 +10,17 @@
 #include "opal/util/show_help.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
-/* Bound of waiting requests beyond which one-sided callers are turned away. Sends are not: their
- * number is bounded by the upper layer's own requests, and it has nowhere else to put them. */
+/* Bound of requests that wait for an endpoint, beyond which one-sided callers are turned away.
+ * Sends are not: their number is bounded by the upper layer's own requests, and it has nowhere else
+ * to put them. */
 #define WAITING_MAX 4096
+
+/* Bound of short messages to an endpoint that its caller takes for sent, though nobody has been
+ * told of their end: who sends more has to wait, and so polls. A callback cannot. */
+#define BUFFERED_MAX           512
+#define BUFFERED_CALLBACKS_MAX 8192
 
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_rdma_t, opal_free_list_item_t, NULL, NULL);
 
@@ -28,116 +36,251 @@ int mca_btl_diwarp_status(enum ibv_wc_status status)
     }
 }
 
-/* Under the lock; read without it. */
-static void waiting_add(struct mca_btl_diwarp_module *module, int more)
+/* What is under way to an endpoint. All of it but what calls back runs under the lock. */
+struct mca_btl_diwarp_queue {
+    struct mca_btl_diwarp_queue *next, *prev; /* in module->queues */
+    mca_btl_base_endpoint_t *endpoint;        /* NULL: has been deleted */
+    struct mca_btl_diwarp_work *first, *last; /* that found no room, oldest first */
+    unsigned waiting, posted;                 /* posted: until their end has been told */
+    bool stalled;
+};
+
+size_t mca_btl_diwarp_work_queue_bytes(const struct mca_btl_diwarp_module *module)
 {
-    __atomic_store_n(&module->waiting_count, module->waiting_count + (unsigned)more,
-                     __ATOMIC_RELAXED);
+    return module->queue_count * sizeof(struct mca_btl_diwarp_queue);
 }
 
-static void waiting_append(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
+static struct mca_btl_diwarp_queue *queue_of(struct mca_btl_diwarp_module *module,
+                                             mca_btl_base_endpoint_t *endpoint)
 {
-    OPAL_THREAD_LOCK(&module->waiting_lock);
+    struct mca_btl_diwarp_queue *queue = endpoint->queue;
+
+    if (NULL == queue && NULL != (queue = calloc(1, sizeof(*queue)))) {
+        queue->endpoint = endpoint;
+        queue->next = module->queues;
+        if (NULL != queue->next) {
+            queue->next->prev = queue;
+        }
+        module->queues = endpoint->queue = queue;
+        module->queue_count++;
+    }
+    return queue;
+}
+
+static void set_stalled(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_queue *queue,
+                        bool stalled)
+{
+    if (stalled != queue->stalled) {
+        queue->stalled = stalled;
+        __atomic_store_n(&module->stalled_count, module->stalled_count + (stalled ? 1 : -1u),
+                         __ATOMIC_RELAXED);
+    }
+}
+
+/* After each change: frees it when nothing is under way any more. */
+static void queue_look(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_queue *queue)
+{
+    set_stalled(module, queue, queue->waiting > 0 && 0 == queue->posted);
+    if (queue->waiting > 0 || queue->posted > 0) {
+        return;
+    }
+    if (NULL != queue->next) {
+        queue->next->prev = queue->prev;
+    }
+    *(NULL != queue->prev ? &queue->prev->next : &module->queues) = queue->next;
+    if (NULL != queue->endpoint) {
+        queue->endpoint->queue = NULL;
+    }
+    module->queue_count--;
+    free(queue);
+}
+
+static void append(struct mca_btl_diwarp_queue *queue, struct mca_btl_diwarp_work *work)
+{
     work->next = NULL;
-    if (NULL == module->waiting_first) {
-        module->waiting_first = work;
-    } else {
-        module->waiting_last->next = work;
-    }
-    module->waiting_last = work;
-    waiting_add(module, 1);
-    module->counters.waiting_for_room++;
-    OPAL_THREAD_UNLOCK(&module->waiting_lock);
+    *(NULL != queue->first ? &queue->last->next : &queue->first) = work;
+    queue->last = work;
+    queue->waiting++;
 }
 
-static struct mca_btl_diwarp_work *waiting_remove_first(struct mca_btl_diwarp_module *module)
+static struct mca_btl_diwarp_work *remove_first(struct mca_btl_diwarp_queue *queue)
 {
-    struct mca_btl_diwarp_work *work;
+    struct mca_btl_diwarp_work *work = queue->first;
 
-    OPAL_THREAD_LOCK(&module->waiting_lock);
-    work = module->waiting_first;
-    if (NULL != work) {
-        module->waiting_first = work->next;
-        waiting_add(module, -1);
-    }
-    OPAL_THREAD_UNLOCK(&module->waiting_lock);
+    queue->first = work->next;
+    queue->waiting--;
     return work;
 }
 
-static void waiting_put_back(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
+bool mca_btl_diwarp_work_may_buffer(const struct mca_btl_diwarp_module *module, unsigned posted)
 {
-    OPAL_THREAD_LOCK(&module->waiting_lock);
-    work->next = module->waiting_first;
-    if (NULL == module->waiting_first) {
-        module->waiting_last = work;
-    }
-    module->waiting_first = work;
-    waiting_add(module, 1);
-    OPAL_THREAD_UNLOCK(&module->waiting_lock);
+    return posted < (mca_btl_diwarp_in_progress(module) ? BUFFERED_CALLBACKS_MAX : BUFFERED_MAX);
 }
 
-unsigned mca_btl_diwarp_work_waiting(const struct mca_btl_diwarp_module *module)
+/* As mca_btl_diwarp_work_post(). */
+static int post_or_append(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_queue *queue,
+                          struct mca_btl_diwarp_work *work)
 {
-    return __atomic_load_n(&module->waiting_count, __ATOMIC_RELAXED);
+    bool buffered;
+    int rc = -ENOMEM;
+
+    work->buffered = work->buffered && mca_btl_diwarp_work_may_buffer(module, queue->posted);
+    buffered = work->buffered; /* posted, it may be no more */
+    work->queue = queue;
+    if (OPAL_LIKELY(NULL == queue->first)) {
+        rc = work->ops->post(module, work);
+    }
+    if (OPAL_UNLIKELY(-ENOMEM == rc)) {
+        work->buffered = false;
+        append(queue, work);
+        module->counters.waiting_for_room++;
+        return 0;
+    }
+    queue->posted += 0 == rc;
+    return 0 == rc && buffered ? 2 : rc;
 }
 
 int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
-    const bool buffered = work->buffered; /* posted, it may be no more */
-    int rc = work->ops->post(module, work);
+    struct mca_btl_diwarp_queue *queue;
+    int rc = -ENOBUFS;
 
-    if (OPAL_UNLIKELY(-ENOMEM == rc)) {
-        work->buffered = false;
-        waiting_append(module, work);
-        return 0;
+    OPAL_THREAD_LOCK(&module->waiting_lock);
+    queue = queue_of(module, work->endpoint);
+    if (OPAL_LIKELY(NULL != queue)) {
+        rc = post_or_append(module, queue, work);
+        queue_look(module, queue);
     }
-    return 0 == rc && buffered ? 2 : rc;
+    OPAL_THREAD_UNLOCK(&module->waiting_lock);
+    return rc;
 }
 
-void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module)
+/* Without the lock, which is taken again; the work keeps the queue. */
+static void tell(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_queue *queue,
+                 struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
+                 const struct diwarp_wc *wc)
 {
-    struct mca_btl_diwarp_work *work;
+    if (OPAL_UNLIKELY(NULL == queue->endpoint)) {
+        work->endpoint = NULL;
+    }
+    OPAL_THREAD_UNLOCK(&module->waiting_lock);
+    work->ops->on_complete(module, work, status, wc);
+    OPAL_THREAD_LOCK(&module->waiting_lock);
+}
 
-    while (NULL != (work = waiting_remove_first(module))) {
+/* What a work that waited ends with when it is posted. */
+static enum ibv_wc_status status_of_post(int rc)
+{
+    return rc > 0                ? IBV_WC_SUCCESS
+           : -EHOSTUNREACH == rc ? IBV_WC_RETRY_EXC_ERR
+                                 : IBV_WC_LOC_QP_OP_ERR;
+}
+
+static void post_waiting(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_queue *queue)
+{
+    while (NULL != queue->first && NULL != queue->endpoint) {
+        struct mca_btl_diwarp_work *work = queue->first;
         int rc = work->ops->post(module, work);
 
         if (-ENOMEM == rc) {
-            waiting_put_back(module, work);
             return;
         }
-        if (rc < 0) {
-            work->ops->on_complete(
-                module, work, -EHOSTUNREACH == rc ? IBV_WC_RETRY_EXC_ERR : IBV_WC_LOC_QP_OP_ERR,
-                NULL);
-        } else if (rc > 0) {
-            work->ops->on_complete(module, work, IBV_WC_SUCCESS, NULL);
+        (void)remove_first(queue);
+        queue->posted++;
+        if (0 != rc) {
+            tell(module, queue, work, status_of_post(rc), NULL);
+            queue->posted--;
         }
     }
 }
 
-void mca_btl_diwarp_work_forget_waiting(struct mca_btl_diwarp_module *module,
-                                        const mca_btl_base_endpoint_t *endpoint)
+void mca_btl_diwarp_work_end(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
+                             enum ibv_wc_status status, const struct diwarp_wc *wc)
 {
-    struct mca_btl_diwarp_work *kept = NULL, *work, *next;
+    struct mca_btl_diwarp_queue *queue;
 
     OPAL_THREAD_LOCK(&module->waiting_lock);
-    work = module->waiting_first;
-    module->waiting_first = NULL;
-    for (; NULL != work; work = next) {
-        next = work->next;
-        if (work->endpoint == endpoint) {
-            waiting_add(module, -1);
-            continue;
-        }
-        work->next = NULL;
-        if (NULL == kept) {
-            module->waiting_first = work;
-        } else {
-            kept->next = work;
-        }
-        module->waiting_last = kept = work;
+    queue = work->queue;
+    tell(module, queue, work, status, wc);
+    post_waiting(module, queue);
+    queue->posted--;
+    queue_look(module, queue);
+    OPAL_THREAD_UNLOCK(&module->waiting_lock);
+}
+
+void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module,
+                                      mca_btl_base_endpoint_t *endpoint)
+{
+    struct mca_btl_diwarp_queue *queue;
+
+    OPAL_THREAD_LOCK(&module->waiting_lock);
+    queue = endpoint->queue;
+    if (NULL != queue) {
+        post_waiting(module, queue);
+        queue_look(module, queue);
     }
     OPAL_THREAD_UNLOCK(&module->waiting_lock);
+}
+
+void mca_btl_diwarp_work_post_stalled(struct mca_btl_diwarp_module *module)
+{
+    struct mca_btl_diwarp_queue *queue, *next;
+
+    if (OPAL_LIKELY(0 == __atomic_load_n(&module->stalled_count, __ATOMIC_RELAXED))) {
+        return;
+    }
+    OPAL_THREAD_LOCK(&module->waiting_lock);
+    for (queue = module->queues; NULL != queue; queue = next) {
+        queue->posted++; /* whatever callbacks do, it stays */
+        if (queue->stalled) {
+            post_waiting(module, queue);
+        }
+        next = queue->next;
+        queue->posted--;
+        queue_look(module, queue);
+    }
+    OPAL_THREAD_UNLOCK(&module->waiting_lock);
+}
+
+void mca_btl_diwarp_work_forget(struct mca_btl_diwarp_module *module,
+                                mca_btl_base_endpoint_t *endpoint)
+{
+    struct mca_btl_diwarp_queue *queue;
+
+    OPAL_THREAD_LOCK(&module->waiting_lock);
+    queue = endpoint->queue;
+    if (NULL != queue) {
+        queue->endpoint = NULL;
+        queue->posted++; /* until all have been told */
+        while (NULL != queue->first) {
+            tell(module, queue, remove_first(queue), IBV_WC_WR_FLUSH_ERR, NULL);
+        }
+        queue->posted--;
+        queue_look(module, queue);
+    }
+    OPAL_THREAD_UNLOCK(&module->waiting_lock);
+}
+
+void mca_btl_diwarp_work_forget_all(struct mca_btl_diwarp_module *module)
+{
+    struct mca_btl_diwarp_queue *queue;
+
+    while (NULL != (queue = module->queues)) {
+        queue->waiting = queue->posted = 0;
+        queue_look(module, queue);
+    }
+}
+
+/* Some of its requests wait already, as many as may. */
+static bool is_crowded(struct mca_btl_diwarp_module *module,
+                       const mca_btl_base_endpoint_t *endpoint)
+{
+    bool crowded;
+
+    OPAL_THREAD_LOCK(&module->waiting_lock);
+    crowded = NULL != endpoint->queue && endpoint->queue->waiting >= WAITING_MAX;
+    OPAL_THREAD_UNLOCK(&module->waiting_lock);
+    return crowded;
 }
 
 static int rdma_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
@@ -165,8 +308,7 @@ mca_btl_diwarp_rdma_t *mca_btl_diwarp_rdma_alloc(struct mca_btl_diwarp_module *m
     mca_btl_diwarp_rdma_t *rdma;
 
     /* A caller that is turned away makes progress and tries again, which a callback cannot. */
-    if (OPAL_UNLIKELY(mca_btl_diwarp_work_waiting(module) >= WAITING_MAX) &&
-        !mca_btl_diwarp_in_progress(module)) {
+    if (OPAL_UNLIKELY(is_crowded(module, args->endpoint)) && !mca_btl_diwarp_in_progress(module)) {
         return NULL;
     }
     rdma = (mca_btl_diwarp_rdma_t *)opal_free_list_get(&module->rdmas);
@@ -234,7 +376,8 @@ static void note_failed(struct mca_btl_diwarp_module *module, const mca_btl_diwa
     struct diwarp_name name;
     opal_proc_t *proc;
 
-    if (__atomic_fetch_add(&module->counters.failed_accesses, 1, __ATOMIC_RELAXED) > 0) {
+    (void)__atomic_fetch_add(&module->counters.failed_accesses, 1, __ATOMIC_RELAXED);
+    if (__atomic_exchange_n(&module->failure_told, true, __ATOMIC_RELAXED)) {
         return;
     }
     name = mca_btl_diwarp_endpoint_name(rdma->work.endpoint);
@@ -255,6 +398,10 @@ static void note_failed(struct mca_btl_diwarp_module *module, const mca_btl_diwa
 void mca_btl_diwarp_rdma_end(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rdma_t *rdma,
                              enum ibv_wc_status status)
 {
+    if (OPAL_UNLIKELY(NULL == rdma->work.endpoint)) {
+        opal_free_list_return(&module->rdmas, &rdma->super);
+        return;
+    }
     if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
         struct diwarp_name name = mca_btl_diwarp_endpoint_name(rdma->work.endpoint);
 

@@ -19,24 +19,36 @@ struct mca_btl_diwarp_work_ops {
 
 struct mca_btl_diwarp_work {
     const struct mca_btl_diwarp_work_ops *ops;
-    struct mca_btl_diwarp_work *next; /* in module->waiting_first */
-    mca_btl_base_endpoint_t *endpoint;
+    struct mca_btl_diwarp_work *next; /* of those that wait */
+    mca_btl_base_endpoint_t *endpoint; /* NULL when it ends: has been deleted, nobody is told */
+    struct mca_btl_diwarp_queue *queue; /* over RD */
     bool buffered; /* done for who posts it as soon as the core has it: what waits here needs us */
 };
 
-/* Posts, or queues when the send queue is full: callers above must never depend on a later callback
+/* Posts, or queues when the send queue to its endpoint is full: callers above must never depend on a later callback
  * to try again, because there may be none. 1: done at once, without completion. 0: on_complete()
  * will be called. 2: also, but work->buffered says that whoever posted it takes it for done.
  * Negative errno: nothing was kept. */
 int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module,
                              struct mca_btl_diwarp_work *work);
-/* How many wait for room. */
-unsigned mca_btl_diwarp_work_waiting(const struct mca_btl_diwarp_module *module);
-/* Posts what waits for room, as far as there is. */
-void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module);
-/* The endpoint is about to go: nobody is called back for what waits for it. */
-void mca_btl_diwarp_work_forget_waiting(struct mca_btl_diwarp_module *module,
-                                        const mca_btl_base_endpoint_t *endpoint);
+/* Whether one more may be taken for done, when so many are posted whose end has not been told. */
+bool mca_btl_diwarp_work_may_buffer(const struct mca_btl_diwarp_module *module, unsigned posted);
+/* It has ended: on_complete(), then what waits for its endpoint is posted. */
+void mca_btl_diwarp_work_end(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
+                             enum ibv_wc_status status, const struct diwarp_wc *wc);
+/* Posts what waits for room to an endpoint, as far as there is; as all here that may call back, in
+ * the thread that polls. */
+void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module,
+                                      mca_btl_base_endpoint_t *endpoint);
+/* The same for endpoints to which nothing is under way that would see to it when it ends. */
+void mca_btl_diwarp_work_post_stalled(struct mca_btl_diwarp_module *module);
+/* The endpoint is about to go: nobody is told of the end of what is under way to it. */
+void mca_btl_diwarp_work_forget(struct mca_btl_diwarp_module *module,
+                                mca_btl_base_endpoint_t *endpoint);
+/* Nothing ends any more. */
+void mca_btl_diwarp_work_forget_all(struct mca_btl_diwarp_module *module);
+/* Of the queues. */
+size_t mca_btl_diwarp_work_queue_bytes(const struct mca_btl_diwarp_module *module);
 
 /* A put, get or atomic under way. */
 typedef struct mca_btl_diwarp_rdma {

@@ -12,87 +12,45 @@ libdiwarp_core_la_SOURCES = \
 	common/base/list.h \
 	common/base/map.c \
 	common/base/map.h \
-	common/base/ring.c \
-	common/base/ring.h \
 	common/base/pages.c \
 	common/base/pages.h \
-	common/base/slab.c \
-	common/base/slab.h \
+	common/base/ring.c \
+	common/base/ring.h \
 	common/base/serial.h \
 	common/base/siphash.c \
 	common/base/siphash.h \
-	common/wire/bytes.h \
-	common/wire/crc32c.c \
-	common/wire/crc32c.h \
-	common/wire/crc32c_internal.h \
-	common/wire/crc32c_x86.c \
-	common/wire/ddp.c \
-	common/wire/ddp.h \
-	common/wire/llp_header.c \
-	common/wire/llp_header.h \
-	common/wire/mpa.c \
-	common/wire/mpa.h \
-	common/wire/rc_hello.c \
-	common/wire/rc_hello.h \
-	common/wire/rdmap.c \
-	common/wire/rdmap.h \
-	common/wire/terminate.c \
-	common/wire/terminate.h \
-	common/mem/mr.c \
-	common/mem/mr.h \
+	common/base/slab.c \
+	common/base/slab.h \
+	common/datagram/arena.c \
+	common/datagram/arena.h \
+	common/datagram/datagrams.c \
+	common/datagram/datagrams.h \
+	common/datagram/seal.c \
+	common/datagram/seal.h \
+	common/datagram/segments.c \
+	common/datagram/segments.h \
 	common/llp/explain.c \
 	common/llp/explain.h \
+	common/llp/host_id.c \
+	common/llp/host_id.h \
 	common/llp/interface.c \
 	common/llp/interface.h \
 	common/llp/llp.h \
+	common/llp/socket_memory.c \
+	common/llp/socket_slab.c \
+	common/llp/socket_slab.h \
 	common/llp/stream.h \
 	common/llp/tcp.c \
 	common/llp/truesize.c \
 	common/llp/udp.c \
+	common/llp/udp.h \
 	common/llp/udp_hot.c \
 	common/llp/udp_icmp.c \
-	common/llp/socket_memory.c \
-	common/llp/socket_slab.c \
-	common/llp/socket_slab.h \
 	common/llp/udp_open.c \
-	common/llp/udp.h \
-	common/rel/delay.h \
-	common/rel/recordwin.h \
-	common/rel/ranges.c \
-	common/rel/ranges.h \
-	common/rel/record.c \
-	common/rel/record.h \
-	common/rel/recvwin.h \
-	common/rel/rtt.h \
-	common/rel/seen.h \
-	common/rel/sendwin.c \
-	common/rel/sendwin.h \
-	common/rnic/address.c \
-	common/rnic/address.h \
-	common/rd/atomic.c \
-	common/rd/atomic.h \
-	common/rnic/cq.c \
-	common/rnic/cq.h \
-	common/rd/deliver.c \
-	common/rd/deliver.h \
-	common/rd/identity.c \
-	common/rd/identity.h \
-	common/rnic/device.c \
-	common/rnic/device.h \
-	common/rnic/faster_way.c \
-	common/rnic/faster_way.h \
-	common/rnic/lock.h \
-	common/rnic/memory.c \
-	common/rnic/memory.h \
-	common/rnic/runner.h \
-	common/rd/path.c \
-	common/rd/path.h \
-	common/rd/peer.c \
-	common/rd/peer.h \
-	common/record/place.c \
-	common/rnic/qp.c \
-	common/rd/run.c \
-	common/rnic/qp.h \
+	common/mem/mr.c \
+	common/mem/mr.h \
+	common/open.c \
+	common/open.h \
 	common/rc/access.c \
 	common/rc/access.h \
 	common/rc/close.c \
@@ -129,27 +87,105 @@ libdiwarp_core_la_SOURCES = \
 	common/rc/terminate.h \
 	common/rc/work.c \
 	common/rc/work.h \
-	common/record/rdma.c \
-	common/record/rdma.h \
-	common/record/grant.c \
-	common/record/grant.h \
-	common/record/sink.c \
-	common/record/sink.h \
+	common/rd/answer.c \
+	common/rd/atomic.c \
+	common/rd/atomic.h \
+	common/rd/control.c \
+	common/rd/control.h \
+	common/rd/deliver.c \
+	common/rd/deliver.h \
+	common/rd/identity.c \
+	common/rd/identity.h \
+	common/rd/peer.c \
+	common/rd/peer.h \
+	common/rd/post.c \
+	common/rd/post.h \
+	common/rd/probe.c \
+	common/rd/probe.h \
+	common/rd/rd.c \
+	common/rd/rd.h \
+	common/rd/rdma.c \
+	common/rd/rdma.h \
 	common/rd/receive.c \
 	common/rd/receive.h \
 	common/rd/segment.c \
 	common/rd/segment.h \
 	common/rd/send.c \
 	common/rd/send.h \
-	common/rd/send_own.c \
+	common/rd/service.c \
+	common/rd/service.h \
+	common/rd/timers.c \
+	common/rd/timers.h \
 	common/rd/transmit.c \
 	common/rd/transmit.h \
-	common/rd/transmit_control.c \
+	common/record/grant.c \
+	common/record/grant.h \
+	common/record/place.c \
+	common/record/place.h \
+	common/record/record.c \
+	common/record/record.h \
+	common/record/sink.c \
+	common/record/sink.h \
 	common/record/source.c \
+	common/record/source.h \
+	common/rel/contact.h \
+	common/rel/delay.h \
+	common/rel/ranges.c \
+	common/rel/ranges.h \
+	common/rel/record.c \
+	common/rel/record.h \
+	common/rel/recordwin.h \
+	common/rel/recvwin.h \
+	common/rel/rtt.h \
+	common/rel/seen.h \
+	common/rel/sendwin.c \
+	common/rel/sendwin.h \
+	common/rnic/address.c \
+	common/rnic/ah.h \
+	common/rnic/cq.c \
+	common/rnic/cq.h \
+	common/rnic/device.c \
+	common/rnic/device.h \
+	common/rnic/lock.h \
+	common/rnic/memory.c \
+	common/rnic/memory.h \
+	common/rnic/pd.c \
+	common/rnic/pd.h \
+	common/rnic/port.c \
+	common/rnic/port.h \
+	common/rnic/qp.c \
+	common/rnic/qp.h \
+	common/rnic/region.c \
+	common/rnic/route.c \
+	common/rnic/route.h \
+	common/rnic/run.c \
+	common/rnic/run.h \
+	common/rnic/runner.h \
+	common/rnic/service.h \
+	common/rnic/verbs.c \
 	common/ud/receive.c \
-	common/ud/ud.h \
 	common/ud/record.c \
-	common/ud/send.c
+	common/ud/send.c \
+	common/ud/service.c \
+	common/ud/service.h \
+	common/ud/ud.h \
+	common/wire/bytes.h \
+	common/wire/crc32c.c \
+	common/wire/crc32c.h \
+	common/wire/crc32c_internal.h \
+	common/wire/crc32c_x86.c \
+	common/wire/ddp.c \
+	common/wire/ddp.h \
+	common/wire/llp_header.c \
+	common/wire/llp_header.h \
+	common/wire/mpa.c \
+	common/wire/mpa.h \
+	common/wire/rc_hello.c \
+	common/wire/rc_hello.h \
+	common/wire/rdmap.c \
+	common/wire/rdmap.h \
+	common/wire/terminate.c \
+	common/wire/terminate.h
 libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_LTO_CFLAGS)
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 

@@ -127,9 +127,9 @@ UNIT_TESTS = \
 	test/unit/test_ddp \
 	test/unit/test_delay \
 	test/unit/test_device \
-	test/unit/test_faster_way \
 	test/unit/test_fault_plan \
 	test/unit/test_heap \
+	test/unit/test_host_id \
 	test/unit/test_interface \
 	test/unit/test_list \
 	test/unit/test_llp_fault \
@@ -201,6 +201,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_rest \
 	test/sim/test_sim_room \
 	test/sim/test_sim_sends \
+	test/sim/test_sim_shares \
 	test/sim/test_sim_ud
 test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
@@ -214,6 +215,7 @@ test_sim_test_sim_refusals_SOURCES = $(SIM_SOURCES) test/sim/test_sim_refusals.c
 test_sim_test_sim_rest_SOURCES = $(SIM_SOURCES) test/sim/test_sim_rest.c
 test_sim_test_sim_room_SOURCES = $(SIM_SOURCES) test/sim/test_sim_room.c
 test_sim_test_sim_sends_SOURCES = $(SIM_SOURCES) test/sim/test_sim_sends.c
+test_sim_test_sim_shares_SOURCES = $(SIM_SOURCES) test/sim/test_sim_shares.c
 test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
 check_PROGRAMS += $(RNIC_TESTS)
 TESTS += $(RNIC_TESTS)
@@ -270,15 +272,27 @@ component-fault/help-mpi-btl-diwarp.txt: $(BTL_HELP)
 	@$(MKDIR_P) component-fault
 	$(AM_V_GEN)cp $(top_srcdir)/$(BTL_HELP) $@.tmp && mv -f $@.tmp $@
 
+# The adapter's own logic, without MPI.
+if DW_CMOCKA
+check_PROGRAMS += test/unit/test_btl_work
+TESTS += test/unit/test_btl_work
+test_unit_test_btl_work_SOURCES = test/unit/test_btl_work.c
+test_unit_test_btl_work_CPPFLAGS = $(AM_CPPFLAGS) $(OPAL_CPPFLAGS)
+test_unit_test_btl_work_CFLAGS = $(AM_CFLAGS) $(DW_COMPONENT_CFLAGS)
+test_unit_test_btl_work_LDADD = libbtl_diwarp.la $(CORE_LIBS) $(OPAL_LIBS) $(CMOCKA_LIBS)
+endif
+
 MPI_TESTS = \
 	test/mpi/collectives \
 	test/mpi/async_progress \
+	test/mpi/busy_rank \
 	test/mpi/compute_gap \
 	test/mpi/crossing \
 	test/mpi/datatypes \
 	test/mpi/descriptors \
 	test/mpi/failing_call \
 	test/mpi/finalize_race \
+	test/mpi/flood_memory \
 	test/mpi/matching \
 	test/mpi/modes \
 	test/mpi/onesided \
@@ -297,6 +311,9 @@ test_mpi_collectives_LDADD = $(MPI_LIBS)
 
 test_mpi_async_progress_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_async_progress_LDADD = $(MPI_LIBS)
+test_mpi_busy_rank_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_busy_rank_LDADD = $(MPI_LIBS)
+
 test_mpi_compute_gap_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_compute_gap_LDADD = $(MPI_LIBS)
 
@@ -313,6 +330,9 @@ test_mpi_failing_call_LDADD = $(MPI_LIBS)
 
 test_mpi_finalize_race_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_finalize_race_LDADD = $(MPI_LIBS)
+
+test_mpi_flood_memory_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_flood_memory_LDADD = $(MPI_LIBS)
 
 test_mpi_matching_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_matching_LDADD = $(MPI_LIBS)

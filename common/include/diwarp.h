@@ -58,7 +58,7 @@ struct diwarp_interface {
 struct diwarp_address {
     struct diwarp_name name;
     uint64_t token;   /* random; a datagram that does not carry it is dropped */
-    uint64_t host_id; /* equal for processes that share one loopback interface */
+    uint64_t host_id; /* tells whether two processes share one loopback interface */
     uint32_t incarnation; /* random: differs each time a process of this name starts again */
     uint16_t port;    /* UDP, host order */
     uint8_t interface_count;
@@ -99,6 +99,11 @@ struct diwarp_device_attr {
      * checksum instead (both ends must agree; ON takes what AUTO sends). */
     enum diwarp_switch crc;
     bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
+    /* Which peers are of this host, so that loopback and addresses that both have lead to them.
+     * AUTO: those in the same network namespace as /proc names it; of those to which nothing else
+     * leads, those whose interfaces all have the same hardware and IP addresses as ours. ON: all to
+     * which nothing else leads, too. OFF: none. */
+    enum diwarp_switch same_host;
     bool threaded;
     uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */
     uint64_t rto_min_ns;      /* floor of the measured retransmission time-out */
@@ -111,8 +116,7 @@ struct diwarp_device_attr {
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */
     uint32_t record_window_bytes;   /* most bytes of records under way to us; 0: 1 MiB, or 4 MiB with
                                      * shared_cores; never more than SO_RCVBUF takes */
-    bool shared_cores;              /* this process and others take turns on its cores: Sends that
-                                     * are posted in a row wait longer for company */
+    bool shared_cores;              /* this process and others take turns on its cores */
 };
 
 struct diwarp_device;
@@ -343,8 +347,9 @@ enum diwarp_qp_type {
 struct diwarp_qp_attr {
     enum diwarp_qp_type type;
     struct diwarp_cq *cq;
-    uint32_t max_send_wr;    /* bound of queued work requests, and of atomics that have not been
-                              * answered; then posts give -ENOMEM */
+    uint32_t max_send_wr;    /* RD: bound, for each peer, of requests that have not ended (Sends:
+                              * been copied), and never more than 65,535; then posts to that peer
+                              * give -ENOMEM */
     uint32_t max_recv_wr;    /* UD: bound of posted receives; RD delivers in place, needs none */
     uint32_t max_msg_bytes;  /* largest Send message; a peer's longer ones are counted (drop_header)
                               * and lost, so all must have it alike */
@@ -413,10 +418,10 @@ struct diwarp_send_wr {
 };
 
 /* RD: 0, or 1 as DIWARP_SEND_BUFFERED says. IBV_SEND_INLINE: copied now, or -EAGAIN, or -EMSGSIZE
- * where only a post without it takes so long a message. -ENOMEM: the send queue is full; a later
- * completion makes room. -EHOSTUNREACH: the peer is gone. -EINVAL: malformed, or IBV_SEND_FENCE,
- * which only RC knows; -EMSGSIZE: too long;
- * -EACCES: a local key without the right. Unsignaled requests that succeed give no completion;
+ * where only a post without it takes so long a message. -ENOMEM: the send queue to this peer is
+ * full; the end of a request to it makes room. -EHOSTUNREACH: the peer is gone. -EINVAL: malformed,
+ * or IBV_SEND_FENCE, which only RC knows; -EMSGSIZE: too long; -EACCES: a local key without the
+ * right. Unsignaled requests that succeed give no completion;
  * those that fail do, but for Sends already copied when their peer goes: DIWARP_WC_PEER_GONE says
  * it for all of them. The memory of sg_list must stay until the completion, unless INLINE or
  * BUFFERED. */

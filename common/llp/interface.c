@@ -8,7 +8,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <limits.h>
 #include <net/if.h>
 #include <net/route.h>
 #include <stdio.h>
@@ -16,7 +15,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/llp/interface.h"
@@ -403,10 +401,9 @@ bool dw_interface_is_one_of(const struct diwarp_interface *interface,
 
 /* An address that both of two hosts have is that of a private bridge (docker0, virbr0): no network
  * between them, and each that sends to it talks to itself. */
-int dw_interface_pair(const struct diwarp_address *local, const struct diwarp_address *peer,
-                      unsigned *local_index, unsigned *peer_index)
+static int best_pair(const struct diwarp_address *local, const struct diwarp_address *peer,
+                     bool same_host, unsigned *local_index, unsigned *peer_index)
 {
-    bool same_host = local->host_id == peer->host_id;
     uint64_t best = 0;
     for (unsigned l = 0; l < interface_count(local); l++) {
         if (!same_host && dw_interface_is_one_of(&local->interfaces[l], peer)) {
@@ -427,35 +424,19 @@ int dw_interface_pair(const struct diwarp_address *local, const struct diwarp_ad
     return best > 0 ? 0 : -ENETUNREACH;
 }
 
-/* ---- host --------------------------------------------------------------------------------- */
-
-static uint64_t fnv1a(uint64_t hash, const void *data, size_t len)
+/* Sandboxes and containers may show each process a boot id of its own, or no /proc, though they
+ * share the network. That two network namespaces look alike is no proof that they are one, so it
+ * counts only for peers that nothing else leads to: taking another host for this one then costs no
+ * connection that would work. */
+int dw_interface_pair(const struct diwarp_address *local, const struct diwarp_address *peer,
+                      enum diwarp_switch same_host, unsigned *local_index, unsigned *peer_index)
 {
-    const uint8_t *bytes = data;
-    for (size_t i = 0; i < len; i++) {
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    uint64_t differ = local->host_id ^ peer->host_id;
+    bool one_namespace = same_host != DIWARP_OFF && (differ & ~DW_HOST_ID_LOOKS) == 0;
+    bool look_alike = same_host == DIWARP_AUTO && (differ & DW_HOST_ID_LOOKS) == 0;
+    int rc = best_pair(local, peer, one_namespace, local_index, peer_index);
+    if (rc && (look_alike || same_host == DIWARP_ON)) {
+        rc = best_pair(local, peer, true, local_index, peer_index);
     }
-    return hash;
-}
-
-uint64_t dw_interface_host_id(void)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    char host[HOST_NAME_MAX + 1] = "";
-    struct stat netns;
-
-    FILE *boot_id = fopen("/proc/sys/kernel/random/boot_id", "re");
-    bool known = boot_id && fgets(host, sizeof(host), boot_id);
-    if (boot_id) {
-        fclose(boot_id);
-    }
-    if (!known) {
-        gethostname(host, sizeof(host) - 1);
-    }
-    hash = fnv1a(hash, host, strlen(host));
-    if (stat("/proc/self/ns/net", &netns) == 0) {
-        hash = fnv1a(hash, &netns.st_dev, sizeof(netns.st_dev));
-        hash = fnv1a(hash, &netns.st_ino, sizeof(netns.st_ino));
-    }
-    return hash;
+    return rc;
 }

@@ -16,17 +16,18 @@ int dw_interface_list(const char *include, const char *exclude,
                       struct diwarp_interface list[DW_INTERFACES_LISTED],
                       struct diwarp_diagnosis *why);
 
-/* The best pair to go from `local` to `peer`: loopback on the same host (equal host_id), then same
- * subnet, then any two of one family that are no loopback. Between hosts no address that both have
- * counts. Sets the indexes; -ENETUNREACH: none. */
+/* These bits of a host id are equal where all interfaces but loopback have the same hardware and IP
+ * addresses; the others, in one network namespace of one boot. */
+#define DW_HOST_ID_LOOKS UINT64_C(0xffff)
+
+/* The best pair to go from `local` to `peer`: loopback on the same host, then same subnet, then any
+ * two of one family that are no loopback. Between hosts no address that both have counts. Sets the
+ * indexes; -ENETUNREACH: none. `same_host` as in struct diwarp_device_attr. */
 int dw_interface_pair(const struct diwarp_address *local, const struct diwarp_address *peer,
-                      unsigned *local_index, unsigned *peer_index);
+                      enum diwarp_switch same_host, unsigned *local_index, unsigned *peer_index);
 
 /* Whether `address` names an interface with the same IP address. */
 bool dw_interface_is_one_of(const struct diwarp_interface *interface,
                             const struct diwarp_address *address);
-
-/* Equal for processes that share a loopback interface: boot id and network namespace. */
-uint64_t dw_interface_host_id(void);
 
 #endif

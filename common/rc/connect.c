@@ -37,7 +37,7 @@ static int open_stream(struct diwarp_rc_qp *qp, const struct diwarp_address *add
                                    .interface_count = (uint8_t)device->interface_count};
     memcpy(local.interfaces, device->interfaces, sizeof local.interfaces);
     unsigned here, there;
-    if (dw_interface_pair(&local, address, &here, &there)) {
+    if (dw_interface_pair(&local, address, device->attr.same_host, &here, &there)) {
         dw_explain(why, "no interface reaches the other side");
         return -ENETUNREACH;
     }

@@ -21,7 +21,7 @@ static enum dw_rc_verdict on_write(struct diwarp_rc_qp *qp, const struct dw_rc_s
     if (cause)
         return dw_rc_fail(qp, segment, cause);
     dw_copy((void *)(uintptr_t)ddp->to, segment->ulpdu + segment->head_bytes, payload);
-    qp->rc->cq->served++;
+    qp->rc->device->served++;
     return DW_RC_DONE;
 }
 

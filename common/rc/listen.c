@@ -413,7 +413,7 @@ int diwarp_listener_reaches(const struct diwarp_listener *listener,
     struct diwarp_address local;
     unsigned here, there;
     diwarp_query_listener(listener, &local);
-    return dw_interface_pair(&local, address, &here, &there) ? -ENETUNREACH : 0;
+    return dw_interface_pair(&local, address, listener->rc->device->attr.same_host, &here, &there);
 }
 
 void diwarp_destroy_listener(struct diwarp_listener *listener)

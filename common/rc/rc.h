@@ -17,6 +17,7 @@
 #include "common/llp/stream.h"
 #include "common/rnic/cq.h"
 #include "common/rnic/device.h"
+#include "common/rnic/runner.h"
 
 /* Received at once, for all QPs of a CQ. */
 #define DW_RC_STAGE_BYTES (256u << 10)
@@ -45,6 +46,7 @@ struct dw_rc {
     unsigned hot_count;
     unsigned connection_count; /* QPs that have a stream */
     unsigned blocked_count;    /* QPs that wait until TCP takes more */
+    uint64_t receives;         /* calls that brought something */
     unsigned runs_since_wait;
     unsigned turn;           /* which of the ready streams is first */
     unsigned timers_put_off; /* runs, since they were due */

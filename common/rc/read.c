@@ -55,7 +55,7 @@ enum dw_rc_verdict dw_rc_on_read_response(struct diwarp_rc_qp *qp,
         return dw_rc_fail(qp, segment, DW_TERM_DDP_BOUNDS);
     dw_rc_scatter(read->sge, read->placed, segment->ulpdu + segment->head_bytes, payload);
     read->placed += payload;
-    qp->rc->cq->served++;
+    qp->rc->device->served++;
     if (!ddp->last)
         return DW_RC_DONE;
     if (read->signaled)

@@ -180,6 +180,7 @@ bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
         return true;
     }
     qp->idle_runs = 0;
+    qp->rc->receives++;
     counters->rc_rx_syscalls++;
     counters->rc_rx_bytes += (uint64_t)n;
     on_bytes(qp, (size_t)n, now_ns);

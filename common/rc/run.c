@@ -72,7 +72,7 @@ static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool polled, bool *all
 {
     struct dw_stream_event events[EVENTS_PER_RUN];
     unsigned n = rc->streams->ops->wait(rc->streams, events, EVENTS_PER_RUN), served = 0;
-    uint64_t before = rc->counters.rc_rx_syscalls;
+    uint64_t before = rc->receives;
     rc->counters.rc_rx_empty_syscalls += !n;
     rc->turn++;
     for (; served < n && (!enough(rc) || (polled && !served)); served++) {
@@ -81,7 +81,7 @@ static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool polled, bool *all
         watch->ready(watch, event->what, now_ns);
     }
     *all = n < EVENTS_PER_RUN && !rc->streams->deaf && served == n;
-    return (int)(rc->counters.rc_rx_syscalls - before);
+    return (int)(rc->receives - before);
 }
 
 static void resume(struct dw_rc *rc, uint64_t now_ns)
@@ -244,9 +244,9 @@ static const struct dw_runner_ops ops = {
 /* NULL: there is none yet. */
 static struct dw_rc *find(const struct diwarp_cq *cq)
 {
-    dw_list_foreach (it, &cq->runners) {
+    dw_list_foreach (it, &cq->device->runners) {
         struct dw_runner *runner = dw_container(it, struct dw_runner, link);
-        if (runner->ops == &ops)
+        if (runner->ops == &ops && runner->cq == cq)
             return rc_of(runner);
     }
     return NULL;
@@ -267,7 +267,7 @@ static int create(struct diwarp_cq *cq, struct dw_rc **out)
     if (!rc)
         return -ENOMEM;
     int error = -ENOMEM;
-    rc->runner.ops = &ops;
+    rc->runner = (struct dw_runner){.ops = &ops, .cq = cq};
     rc->cq = cq;
     rc->device = device;
     rc->stage = malloc(DW_RC_STAGE_BYTES);
@@ -285,7 +285,7 @@ static int create(struct diwarp_cq *cq, struct dw_rc **out)
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
     dw_heap_init(&rc->timers);
-    dw_list_append(&cq->runners, &rc->runner.link);
+    dw_list_append(&device->runners, &rc->runner.link);
     *out = rc;
     return 0;
 }

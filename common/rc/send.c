@@ -315,7 +315,7 @@ static bool on_sent(struct diwarp_rc_qp *qp, size_t taken)
             return false;
     }
     qp->rc->counters.rc_tx_fpdus += whole + cut;
-    qp->rc->cq->served += whole + cut;
+    qp->rc->device->served += whole + cut;
     return !(whole + cut) || commit(qp, &train->fpdus[whole + cut - 1].after);
 }
 

@@ -3,38 +3,57 @@
  * 64-bit atomics (RFC 7306 section 5): requests and responses travel in the sequenced stream, so
  * each is executed exactly once. The target's CPU executes them: they mix with CPU atomics.
  */
+#include "common/rd/atomic.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/rd/atomic.h"
-#include "common/rd/receive.h"
 #include "common/rd/send.h"
+
+/* ---- ours ---- */
+
+static struct dw_atomic *create(struct diwarp_qp *qp, struct dw_peer *peer,
+                                const struct ibv_send_wr *wr, uint64_t *result)
+{
+    struct dw_rd *rd = peer->rd;
+    struct dw_atomic *atomic = malloc(sizeof *atomic);
+    if (!atomic)
+        return NULL;
+    bool add = wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    *atomic = (struct dw_atomic){
+        .peer = peer,
+        .qp = qp,
+        .id = ++rd->next_atomic_id,
+        .wr_id = wr->wr_id,
+        .opcode = add ? IBV_WC_FETCH_ADD : IBV_WC_COMP_SWAP,
+        .signaled = wr->send_flags & IBV_SEND_SIGNALED,
+        .result = result,
+    };
+    if (dw_map_put(&rd->atomics, dw_record_key(&peer->records, atomic->id), atomic)) {
+        free(atomic);
+        return NULL;
+    }
+    dw_list_append(&peer->atomics, &atomic->link);
+    peer->queued++;
+    return atomic;
+}
 
 int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
                    uint64_t now_ns)
 {
     struct iovec iov[DW_MAX_SGE];
-    int64_t total = dw_send_gather(qp, wr, IBV_ACCESS_LOCAL_WRITE, sizeof(uint64_t), iov);
+    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
+                                 sizeof(uint64_t), iov);
     if (total < 0)
         return (int)total;
     if ((wr->num_sge && (wr->num_sge != 1 || total != sizeof(uint64_t))) ||
         wr->wr.atomic.remote_addr % sizeof(uint64_t))
         return -EINVAL;
-    /* The request is soon acknowledged; its answer may wait at the peer, which has to keep it. */
-    if (qp->atomics.count >= qp->attr.max_send_wr)
-        return -ENOMEM;
-    struct dw_atomic *atomic = malloc(sizeof *atomic);
+    struct dw_atomic *atomic = create(qp, peer, wr, wr->num_sge ? iov[0].iov_base : NULL);
     if (!atomic)
         return -ENOMEM;
     bool add = wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-    *atomic = (struct dw_atomic){
-        .id = ++qp->next_id,
-        .wr_id = wr->wr_id,
-        .opcode = add ? IBV_WC_FETCH_ADD : IBV_WC_COMP_SWAP,
-        .signaled = wr->send_flags & IBV_SEND_SIGNALED,
-        .result = wr->num_sge ? iov[0].iov_base : NULL,
-    };
-    struct dw_atomic_request request = {
+    const struct dw_atomic_request request = {
         .opcode = add ? DW_ATOMIC_FETCH_ADD : DW_ATOMIC_CMP_SWAP,
         .request_id = atomic->id,
         .stag = wr->wr.atomic.rkey,
@@ -46,31 +65,32 @@ int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_
     };
     uint8_t payload[DW_ATOMIC_REQUEST_BYTES];
     dw_atomic_request_put(payload, &request);
-    if (dw_map_put(&qp->atomics, dw_record_key(peer, atomic->id), atomic)) {
-        free(atomic);
-        return -ENOMEM;
-    }
-    dw_list_append(&peer->atomics, &atomic->link);
-    atomic->peer = peer;
     int rc = dw_send_request(peer, DW_RDMAP_ATOMIC_REQUEST, DW_QN_REQUEST, 0, payload,
                              sizeof payload, now_ns);
-    if (rc) {
-        atomic->signaled = false;
-        dw_atomic_end(qp, atomic, IBV_WC_SUCCESS);
-        return rc;
-    }
-    qp->counters.tx_atomic_msgs++;
-    return 0;
+    if (rc)
+        dw_atomic_destroy(atomic);
+    else
+        peer->rd->counters->tx_atomic_msgs++;
+    return rc;
 }
 
-/* Ends it, with a completion if it asked for one or failed. */
-void dw_atomic_end(struct diwarp_qp *qp, struct dw_atomic *atomic, enum ibv_wc_status status)
+void dw_atomic_destroy(struct dw_atomic *atomic)
 {
-    dw_map_remove(&qp->atomics, dw_record_key(atomic->peer, atomic->id));
+    struct dw_peer *peer = atomic->peer;
+    dw_map_remove(&peer->rd->atomics, dw_record_key(&peer->records, atomic->id));
     dw_list_remove(&atomic->link);
-    dw_cq_complete(qp, atomic->wr_id, atomic->signaled, atomic->opcode, status, sizeof(uint64_t));
+    peer->queued--;
     free(atomic);
 }
+
+void dw_atomic_end(struct dw_atomic *atomic, enum ibv_wc_status status)
+{
+    dw_qp_complete(atomic->qp, atomic->wr_id, atomic->signaled, atomic->opcode, status,
+                   sizeof(uint64_t));
+    dw_atomic_destroy(atomic);
+}
+
+/* ---- a peer's ---- */
 
 /* Masked add, and compare and swap, as RFC 7306 5.2 has them. false: the comparison failed. */
 static bool execute_masked(const struct dw_atomic_request *request, uint64_t old, uint64_t *new)
@@ -85,7 +105,7 @@ static bool execute_masked(const struct dw_atomic_request *request, uint64_t old
     return !((old ^ request->compare) & request->compare_mask);
 }
 
-static enum dw_status execute(struct diwarp_qp *qp, const struct dw_atomic_request *request,
+static enum dw_status execute(const struct diwarp_qp *qp, const struct dw_atomic_request *request,
                               uint64_t *original)
 {
     struct dw_region *region;
@@ -108,40 +128,39 @@ static enum dw_status execute(struct diwarp_qp *qp, const struct dw_atomic_reque
     return DW_STATUS_OK;
 }
 
-void dw_atomic_on_request(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns)
+void dw_atomic_on_request(struct dw_peer *peer, struct diwarp_qp *qp,
+                          const struct dw_segment *segment, uint64_t now_ns)
 {
-    struct diwarp_qp *qp = peer->qp;
     struct dw_atomic_request request;
     if (dw_atomic_request_get(&request, segment->payload, segment->bytes)) {
-        qp->counters.drop_header++;
+        peer->rd->counters->drop_header++;
         return;
     }
     struct dw_atomic_response response = {.request_id = request.request_id};
     response.status = execute(qp, &request, &response.original);
     if (response.status != DW_STATUS_OK)
-        qp->counters.drop_stag++;
+        peer->rd->counters->drop_stag++;
     uint8_t payload[DW_ATOMIC_RESPONSE_BYTES];
     dw_atomic_response_put(payload, &response);
-    /* Without room for the answer the peer would wait for ever: end it here instead. */
-    if (dw_send_answer(peer, DW_RDMAP_ATOMIC_RESPONSE, DW_QN_ATOMIC_RESPONSE, false, payload,
-                       sizeof payload, now_ns))
-        dw_peer_fail(peer, DIWARP_GONE_NO_ROOM);
+    (void)dw_send_answer(peer, DW_RDMAP_ATOMIC_RESPONSE, DW_QN_ATOMIC_RESPONSE, false, payload,
+                         sizeof payload, now_ns);
 }
 
 void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment)
 {
-    struct diwarp_qp *qp = peer->qp;
+    struct dw_rd *rd = peer->rd;
     struct dw_atomic_response response;
     if (dw_atomic_response_get(&response, segment->payload, segment->bytes)) {
-        qp->counters.drop_header++;
+        rd->counters->drop_header++;
         return;
     }
-    struct dw_atomic *atomic = dw_map_get(&qp->atomics, dw_record_key(peer, response.request_id));
+    struct dw_atomic *atomic =
+        dw_map_get(&rd->atomics, dw_record_key(&peer->records, response.request_id));
     if (!atomic) {
-        qp->counters.drop_stale_record++;
+        rd->counters->drop_stale_record++;
         return;
     }
     if (atomic->result && response.status == DW_STATUS_OK)
         *atomic->result = response.original;
-    dw_atomic_end(qp, atomic, dw_wc_status((uint8_t)response.status));
+    dw_atomic_end(atomic, dw_wc_status((uint8_t)response.status));
 }

@@ -3,12 +3,12 @@
 #ifndef DW_ATOMIC_H
 #define DW_ATOMIC_H
 
-#include "common/rd/peer.h"
-#include "common/rd/receive.h"
+#include "common/rd/rd.h"
 
 struct dw_atomic {
     struct dw_list link; /* in peer.atomics */
     struct dw_peer *peer;
+    struct diwarp_qp *qp;
     uint32_t id;
     uint64_t wr_id;
     enum ibv_wc_opcode opcode;
@@ -18,8 +18,12 @@ struct dw_atomic {
 
 int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
                    uint64_t now_ns);
-void dw_atomic_on_request(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns);
+void dw_atomic_on_request(struct dw_peer *peer, struct diwarp_qp *qp,
+                          const struct dw_segment *segment, uint64_t now_ns);
 void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment);
-void dw_atomic_end(struct diwarp_qp *qp, struct dw_atomic *atomic, enum ibv_wc_status status);
+/* Ends it, with a completion if it asked for one or failed. */
+void dw_atomic_end(struct dw_atomic *atomic, enum ibv_wc_status status);
+/* Ends it without one. */
+void dw_atomic_destroy(struct dw_atomic *atomic);
 
 #endif

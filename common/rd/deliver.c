@@ -4,47 +4,49 @@
  * those of several segments are put together first (DDP untagged: MSN and MO, RFC 5041
  * section 5.2).
  */
+#include "common/rd/deliver.h"
+
 #include <errno.h>
 
 #include "common/base/copy.h"
 #include "common/base/pages.h"
 #include "common/base/serial.h"
-#include "common/rd/deliver.h"
-#include "common/rd/receive.h"
+#include "common/rd/timers.h"
+#include "common/rnic/memory.h"
 
 /* Messages being put together at a time, over all peers, and what has come of them. At the bound
- * their datagrams are refused, and come again. What begins out of turn may have to wait for what
- * was before it, so it takes half at most, lest all wait for room. What has begun goes on in turn
- * up to twice the bound, for all else of its peer waits for it; beyond, one message at a time does,
+ * their datagrams are refused, and come again. Of a peer's, half count once more: so it has two
+ * thirds at most, two peers two fifths each, and the next finds room. What begins out of turn may
+ * have to wait for what was before it, so it takes half at most, lest all wait for room. What has
+ * begun goes on in turn up to twice the bound, for all else of its peer waits for it; beyond, one message at a time does,
  * whatever its length, until it is whole. While some that are whole have not been taken, these have
  * part in the bound, and nothing is received beyond it. With the send pool (1.5 MiB unless asked
  * otherwise), the receive arena (1 MiB) and the spares below, transport takes less than 4 MiB of a
  * process, or 5 while so many have begun. */
-#define ASSEMBLIES_MAX       256
+#define ASSEMBLIES_MAX       256u
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
+#define PAGE_BYTES           4096u
 /* Messages that are whole take pages, however short they are. */
 #define DONE_MIN_BYTES 4096
 
-static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, const uint8_t *data,
-                     uint32_t bytes)
+static void complete(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw_ddp_header *ddp,
+                     const uint8_t *data, uint32_t bytes)
 {
-    struct diwarp_qp *qp = peer->qp;
     if (qp->draining)
         return;
     bool imm = ddp->opcode == DW_RDMAP_SEND_IMM;
-    struct diwarp_wc wc = {
+    const struct diwarp_wc wc = {
         .wc = {.status = IBV_WC_SUCCESS,
                .opcode = IBV_WC_RECV,
                .byte_len = bytes,
                .qp_num = qp->num,
                .imm_data = imm ? ddp->ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
-        .src = peer->ah->name,
+        .src = peer->handle->ah.name,
         .data = data,
     };
-    qp->counters.rx_send_msgs++;
-    qp->arena_held = true;
-    dw_cq_push(qp->cq, &wc);
+    peer->rd->counters->rx_send_msgs++;
+    dw_qp_push_held(qp, &wc);
 }
 
 /* Kept for the next messages from one run to the next, for a receive may end so many; and bytes of
@@ -52,9 +54,9 @@ static void complete(struct dw_peer *peer, const struct dw_ddp_header *ddp, cons
 #define ASSEMBLIES_SPARE       16
 #define ASSEMBLIES_SPARE_BYTES (384u << 10)
 
-static size_t assembly_bytes(const struct diwarp_qp *qp)
+static size_t assembly_bytes(const struct dw_rd *rd)
 {
-    return sizeof(struct dw_assembly) + qp->attr.max_msg_bytes;
+    return sizeof(struct dw_assembly) + rd->message_max_bytes;
 }
 
 static struct dw_assembly *find(struct dw_peer *peer, uint32_t msn)
@@ -77,185 +79,250 @@ static bool left_one_open(const struct dw_peer *peer, uint32_t msn)
     return false;
 }
 
-static bool half_full(const struct diwarp_qp *qp)
+static bool half_full(const struct dw_rd *rd)
 {
-    return qp->assembly_count >= ASSEMBLIES_MAX / 2 ||
-           qp->assembly_bytes >= ASSEMBLIES_MAX_BYTES / 2;
+    return rd->assembly_count >= ASSEMBLIES_MAX / 2 ||
+           rd->assembly_bytes >= ASSEMBLIES_MAX_BYTES / 2;
 }
 
 /* For the next segment of one that is begun, or of a new one (NULL). */
 static bool has_room(const struct dw_peer *peer, uint32_t msn, const struct dw_assembly *assembly,
                      bool in_order)
 {
-    const struct diwarp_qp *qp = peer->qp;
-    if (in_order && half_full(qp) && left_one_open(peer, msn))
+    const struct dw_rd *rd = peer->rd;
+    if (in_order && half_full(rd) && left_one_open(peer, msn))
         return false;
     if (assembly && in_order)
-        return qp->assembly_bytes < 2 * ASSEMBLIES_MAX_BYTES || !qp->oversize ||
-               qp->oversize == assembly;
-    unsigned share = assembly || in_order ? 1 : 2;
-    if (!assembly && qp->assembly_count >= ASSEMBLIES_MAX / share)
+        return rd->assembly_bytes < 2 * ASSEMBLIES_MAX_BYTES || !rd->oversize ||
+               rd->oversize == assembly;
+    const unsigned share = assembly || in_order ? 1 : 2;
+    if (!assembly && rd->assembly_count + peer->assembly_count / 2 >= ASSEMBLIES_MAX / share)
         return false;
-    return qp->assembly_bytes < ASSEMBLIES_MAX_BYTES / share || (in_order && !qp->oversize);
+    return rd->assembly_bytes + peer->assembly_bytes / 2 < ASSEMBLIES_MAX_BYTES / share ||
+           (in_order && !rd->oversize);
 }
 
 /* Without memory for another, one message that is in turn can still be received at a time; while
  * its sender does not go on with it, none of another. */
-static struct dw_assembly *take(struct diwarp_qp *qp, bool in_order)
+static struct dw_assembly *take(struct dw_rd *rd, bool in_order)
 {
     struct dw_assembly *assembly;
-    if (!dw_list_empty(&qp->free_assemblies)) {
-        assembly = dw_container(qp->free_assemblies.next, struct dw_assembly, link);
+    if (!dw_list_empty(&rd->free_assemblies)) {
+        assembly = dw_container(rd->free_assemblies.next, struct dw_assembly, link);
         dw_list_remove(&assembly->link);
-        qp->free_assembly_count--;
+        rd->free_assembly_count--;
         return assembly;
     }
-    assembly = dw_pages_map(assembly_bytes(qp), 4096);
+    assembly = dw_pages_map(assembly_bytes(rd), PAGE_BYTES);
     if (!assembly && in_order) {
-        assembly = qp->last_assembly;
-        qp->last_assembly = NULL;
+        assembly = rd->last_assembly;
+        rd->last_assembly = NULL;
     }
+    if (assembly)
+        assembly->mapped_bytes = assembly_bytes(rd);
     return assembly;
 }
 
-static struct dw_assembly *begin(struct dw_peer *peer, uint32_t msn, bool in_order)
+static struct dw_assembly *begin(struct dw_peer *peer, struct diwarp_qp *qp, uint32_t msn,
+                                 bool in_order)
 {
-    struct diwarp_qp *qp = peer->qp;
-    struct dw_assembly *assembly = take(qp, in_order);
+    struct dw_rd *rd = peer->rd;
+    struct dw_assembly *assembly = take(rd, in_order);
     if (!assembly)
         return NULL;
-    if (++qp->assembly_count > qp->assembly_most)
-        qp->assembly_most = qp->assembly_count;
+    if (++rd->assembly_count > rd->assembly_most)
+        rd->assembly_most = rd->assembly_count;
+    peer->assembly_count++;
+    assembly->qp = qp;
     assembly->msn = msn;
     assembly->total = 0;
     dw_ranges_init(&assembly->map);
     dw_list_append(&peer->assemblies, &assembly->link);
-    dw_peer_watch(peer); /* should it never send the rest */
+    dw_timers_watch(peer); /* should it never send the rest */
     return assembly;
 }
 
-/* It has been handed out, or will never be: its bytes stay until the next run. */
-static void retire(struct diwarp_qp *qp, struct dw_assembly *assembly)
+/* It has been handed out, or will never be: its bytes stay until the next recycling. */
+static void retire(struct dw_peer *peer, struct dw_assembly *assembly)
 {
-    if (qp->oversize == assembly)
-        qp->oversize = NULL;
-    qp->assembly_bytes -= assembly->map.bytes;
-    qp->done_bytes += assembly->map.bytes > DONE_MIN_BYTES ? assembly->map.bytes : DONE_MIN_BYTES;
+    struct dw_rd *rd = peer->rd;
+    if (rd->oversize == assembly)
+        rd->oversize = NULL;
+    rd->assembly_bytes -= assembly->map.bytes;
+    peer->assembly_bytes -= assembly->map.bytes;
+    rd->done_bytes += assembly->map.bytes > DONE_MIN_BYTES ? assembly->map.bytes : DONE_MIN_BYTES;
     dw_ranges_fini(&assembly->map);
     dw_list_remove(&assembly->link);
-    dw_list_append(&qp->done_assemblies, &assembly->link);
-    qp->assembly_count--;
+    dw_list_append(&rd->done_assemblies, &assembly->link);
+    rd->assembly_count--;
+    peer->assembly_count--;
 }
 
-static bool fits(const struct dw_peer *peer, const struct dw_segment *segment)
+static bool fits(const struct diwarp_qp *qp, const struct dw_segment *segment)
 {
     uint64_t end = (uint64_t)segment->ddp.mo + segment->bytes;
-    return segment->bytes && end <= peer->qp->attr.max_msg_bytes;
+    return segment->bytes && end <= qp->attr.max_msg_bytes;
 }
 
-uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment)
+uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment,
+                          struct diwarp_qp **qp)
 {
     const struct dw_ddp_header *ddp = &segment->ddp;
     struct dw_assembly *assembly = find(peer, ddp->msn);
     struct dw_range hole;
-    if (!assembly || (ddp->last && !ddp->mo) || !fits(peer, segment))
+    if (!assembly || (ddp->last && !ddp->mo) || !fits(assembly->qp, segment))
         return NULL;
     uint32_t end = ddp->mo + segment->bytes;
+    if (!dw_segment_agrees(segment, end, &assembly->map, assembly->total))
+        return NULL;
     if (dw_ranges_missing(&assembly->map, ddp->mo, end, &hole, 1) != 1 || hole.start != ddp->mo ||
         hole.end != end)
         return NULL;
+    *qp = assembly->qp;
     return assembly->buf + ddp->mo;
 }
 
-bool dw_deliver_send(struct dw_peer *peer, const struct dw_segment *segment, bool in_order)
+/* A segment of a message of several. false: no buffer. */
+static bool assemble(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw_segment *segment,
+                     struct dw_assembly *assembly, bool in_order)
 {
-    struct diwarp_qp *qp = peer->qp;
+    struct dw_rd *rd = peer->rd;
     const struct dw_ddp_header *ddp = &segment->ddp;
-    if (ddp->last && !ddp->mo) {
-        complete(peer, ddp, segment->payload, segment->bytes);
-        return true;
-    }
-    if (!fits(peer, segment)) {
-        qp->counters.drop_header++;
-        return true;
-    }
-    uint32_t end = ddp->mo + segment->bytes;
-    struct dw_assembly *assembly = find(peer, ddp->msn);
-    if (!has_room(peer, ddp->msn, assembly, in_order))
-        return false;
+    const uint32_t end = ddp->mo + segment->bytes;
     if (!assembly)
-        assembly = begin(peer, ddp->msn, in_order);
+        assembly = begin(peer, qp, ddp->msn, in_order);
     int64_t added = assembly ? dw_ranges_add(&assembly->map, ddp->mo, end) : -ENOMEM;
     if (added < 0)
         return false;
-    qp->assembly_bytes += (uint64_t)added;
-    if (in_order && qp->assembly_bytes > ASSEMBLIES_MAX_BYTES && !qp->oversize)
-        qp->oversize = assembly;
+    rd->assembly_bytes += (uint64_t)added;
+    peer->assembly_bytes += (uint64_t)added;
+    if (in_order && rd->assembly_bytes > ASSEMBLIES_MAX_BYTES && !rd->oversize)
+        rd->oversize = assembly;
     if (segment->payload != assembly->buf + ddp->mo)
         dw_copy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
     if (ddp->last)
         assembly->total = end;
     if (assembly->total && assembly->map.bytes >= assembly->total) {
-        complete(peer, ddp, assembly->buf, assembly->total);
-        retire(qp, assembly);
+        complete(peer, qp, ddp, assembly->buf, assembly->total);
+        retire(peer, assembly);
     }
     return true;
 }
 
-static void trim(struct diwarp_qp *qp, unsigned keep)
+bool dw_deliver_send(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw_segment *segment,
+                     bool in_order)
 {
-    for (; qp->free_assembly_count > keep; qp->free_assembly_count--) {
-        struct dw_list *last = qp->free_assemblies.prev;
+    const struct dw_ddp_header *ddp = &segment->ddp;
+    if (ddp->last && !ddp->mo) {
+        complete(peer, qp, ddp, segment->payload, segment->bytes);
+        return true;
+    }
+    struct dw_assembly *assembly = find(peer, ddp->msn);
+    if (!fits(qp, segment) || (assembly && (assembly->qp != qp ||
+                                            !dw_segment_agrees(segment, ddp->mo + segment->bytes,
+                                                               &assembly->map,
+                                                               assembly->total)))) {
+        peer->rd->counters->drop_header++;
+        return true;
+    }
+    return has_room(peer, ddp->msn, assembly, in_order) &&
+           assemble(peer, qp, segment, assembly, in_order);
+}
+
+/* ---- giving back ---- */
+
+static void unmap(struct dw_assembly *assembly)
+{
+    if (assembly)
+        dw_pages_unmap(assembly, assembly->mapped_bytes);
+}
+
+static void trim(struct dw_rd *rd, unsigned keep)
+{
+    for (; rd->free_assembly_count > keep; rd->free_assembly_count--) {
+        struct dw_list *last = rd->free_assemblies.prev;
         dw_list_remove(last);
-        dw_pages_unmap(dw_container(last, struct dw_assembly, link), assembly_bytes(qp));
+        unmap(dw_container(last, struct dw_assembly, link));
     }
 }
 
-bool dw_deliver_is_full(const struct diwarp_qp *qp)
+bool dw_deliver_is_full(const struct dw_rd *rd)
 {
-    return qp->done_bytes && qp->done_bytes + qp->assembly_bytes > ASSEMBLIES_MAX_BYTES;
+    return rd->done_bytes && rd->done_bytes + rd->assembly_bytes > ASSEMBLIES_MAX_BYTES;
 }
 
-void dw_deliver_recycle(struct diwarp_qp *qp)
+void dw_deliver_recycle(struct dw_rd *rd)
 {
-    qp->done_bytes = 0;
-    dw_list_foreach (it, &qp->done_assemblies) {
+    rd->done_bytes = 0;
+    dw_list_foreach (it, &rd->done_assemblies) {
+        struct dw_assembly *assembly = dw_container(it, struct dw_assembly, link);
         dw_list_remove(it);
-        if (!qp->last_assembly) {
-            qp->last_assembly = dw_container(it, struct dw_assembly, link);
-            dw_pages_drop(qp->last_assembly, assembly_bytes(qp));
-            continue;
+        if (assembly->mapped_bytes < assembly_bytes(rd)) {
+            unmap(assembly); /* a QP takes longer messages since */
+        } else if (!rd->last_assembly) {
+            rd->last_assembly = assembly;
+            dw_pages_drop((uint8_t *)assembly + PAGE_BYTES, assembly->mapped_bytes - PAGE_BYTES);
+        } else {
+            dw_list_prepend(&rd->free_assemblies, it);
+            rd->free_assembly_count++;
         }
-        dw_list_prepend(&qp->free_assemblies, it);
-        qp->free_assembly_count++;
     }
-    trim(qp, ASSEMBLIES_SPARE);
+    trim(rd, ASSEMBLIES_SPARE);
 }
 
-bool dw_deliver_trim(struct diwarp_qp *qp)
+bool dw_deliver_trim(struct dw_rd *rd)
 {
-    unsigned spares = (unsigned)(ASSEMBLIES_SPARE_BYTES / assembly_bytes(qp));
+    unsigned spares = (unsigned)(ASSEMBLIES_SPARE_BYTES / assembly_bytes(rd));
     spares = spares ? spares : 1;
-    trim(qp, qp->assembly_most < spares ? qp->assembly_most : spares);
-    qp->assembly_most = qp->assembly_count;
-    return qp->free_assembly_count > 0 || !dw_list_empty(&qp->done_assemblies);
+    trim(rd, rd->assembly_most < spares ? rd->assembly_most : spares);
+    rd->assembly_most = rd->assembly_count;
+    return rd->free_assembly_count > 0 || !dw_list_empty(&rd->done_assemblies);
 }
 
-int dw_deliver_init(struct diwarp_qp *qp)
+int dw_deliver_make_room(struct dw_rd *rd, uint32_t message_bytes)
 {
-    qp->last_assembly = dw_pages_map(assembly_bytes(qp), 4096);
-    return qp->last_assembly ? 0 : -ENOMEM;
+    if (message_bytes <= rd->message_max_bytes)
+        return 0;
+    const size_t bytes = sizeof(struct dw_assembly) + message_bytes;
+    struct dw_assembly *assembly = dw_pages_map(bytes, PAGE_BYTES);
+    if (!assembly)
+        return -ENOMEM;
+    assembly->mapped_bytes = bytes;
+    trim(rd, 0);
+    unmap(rd->last_assembly);
+    rd->last_assembly = assembly;
+    rd->message_max_bytes = message_bytes;
+    return 0;
 }
 
-void dw_deliver_fini(struct diwarp_qp *qp)
+void dw_deliver_fini(struct dw_rd *rd)
 {
-    dw_deliver_recycle(qp);
-    trim(qp, 0);
-    dw_pages_unmap(qp->last_assembly, assembly_bytes(qp));
+    dw_deliver_recycle(rd);
+    trim(rd, 0);
+    unmap(rd->last_assembly);
 }
 
-void dw_deliver_forget(struct dw_peer *peer)
+void dw_deliver_forget(struct dw_peer *peer, const struct diwarp_qp *qp)
 {
-    dw_list_foreach (it, &peer->assemblies)
-        retire(peer->qp, dw_container(it, struct dw_assembly, link));
+    dw_list_foreach (it, &peer->assemblies) {
+        struct dw_assembly *assembly = dw_container(it, struct dw_assembly, link);
+        if (!qp || assembly->qp == qp)
+            retire(peer, assembly);
+    }
+}
+
+/* As if all of them had been touched. */
+static void add(const struct dw_rd *rd, const struct dw_list *head, struct diwarp_memory *memory)
+{
+    const uint64_t bytes = dw_memory_of_list(head, assembly_bytes(rd));
+    memory->assembly_bytes += bytes;
+    memory->mapped_bytes += bytes;
+}
+
+void dw_deliver_add_memory(const struct dw_rd *rd, struct diwarp_memory *memory)
+{
+    add(rd, &rd->free_assemblies, memory);
+    add(rd, &rd->done_assemblies, memory);
+    dw_list_foreach (it, &rd->awake)
+        add(rd, &dw_container(it, struct dw_peer, awake_link)->assemblies, memory);
 }

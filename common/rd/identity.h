@@ -7,20 +7,17 @@
 #ifndef DW_IDENTITY_H
 #define DW_IDENTITY_H
 
-#include "common/rd/peer.h"
-#include "common/wire/llp_header.h"
+#include "common/datagram/datagrams.h"
+#include "common/rd/rd.h"
 
-/* The peer that a datagram is from, if it is known or may become so by its intro (NULL: none).
- * NULL: it is not taken; where its source may be told so, a RESET is on its way. */
-struct dw_peer *dw_identity_of(struct diwarp_qp *qp, const struct dw_llp_header *header,
-                               const struct dw_intro *intro, uint64_t now_ns);
-/* A RESET came, whose body is of `len` bytes: what we are asked to prove, if it answers us. */
-void dw_identity_on_reset(struct diwarp_qp *qp, const struct dw_llp_header *header,
-                          const uint8_t *body, uint32_t len, uint64_t now_ns);
+/* The peer that a datagram is from, if it is known or may become so by its intro. NULL: it is not
+ * taken; where its source may be told so, a RESET is on its way. */
+struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns);
+/* A RESET came: what we are asked to prove, if it answers us. */
+void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns);
 /* A PROOF came: its source; one with another incarnation than before takes the place of the process
  * before it. NULL: it proves nothing. */
-struct dw_peer *dw_identity_on_proof(struct diwarp_qp *qp, const struct dw_llp_header *header,
-                                     const struct dw_intro *intro, const uint8_t *body,
-                                     uint32_t len, uint64_t now_ns);
+struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *arrival,
+                                     uint64_t now_ns);
 
 #endif

@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Peers of an RD QP: their state, taken when needed and given back when they have been idle; the
- * timer that acknowledges late and probes the silent; and what happens when one is gone.
- */
+/* Handles and contexts of peers; the timer that acknowledges late and probes the silent. */
+#include "common/rd/peer.h"
+
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/rd/atomic.h"
+#include "common/rd/control.h"
 #include "common/rd/deliver.h"
-#include "common/rd/path.h"
-#include "common/rd/peer.h"
-#include "common/record/rdma.h"
+#include "common/rd/probe.h"
 #include "common/rd/send.h"
+#include "common/rd/timers.h"
 #include "common/rd/transmit.h"
+#include "common/record/sink.h"
+#include "common/record/source.h"
 
-/* Asks a silent peer whose answer we wait for, though nothing is unacknowledged. */
-#define KEEPALIVE_NS 1000000000ull
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
-/* The way to a peer is doubted when it has been silent for so many intervals of probes, or has
- * asked so often though it must have had our answers. */
-#define SILENT_RTOS_DOUBT 8
-#define PROBES_DOUBT      3
 /* ICMP says "port unreachable" this often, and probes get no answer for so long: the process died.
  * Of another host a firewall says so, too, while its rules are loaded anew. Our own host's refusal
  * to send to a peer is borne as long as another's. */
@@ -30,306 +26,249 @@
 #define UNREACHABLE_REMOTE_NS 10000000000ull
 /* Until the peer tells its credit: what any socket holds. */
 #define CREDIT_FIRST_KIB 64
-/* What may be on its way to a peer whatever the delay: a long eager message, or some short ones. */
-#define CWND_FLOOR_BYTES     (64u << 10)
-#define CWND_FLOOR_DATAGRAMS 16
-/* A probe's PSN is when it was sent, in units of 1 us: so its reply tells that, however many probes
- * have followed. Of one older than 17 s nothing is taken. */
-#define PROBE_CLOCK_SHIFT 10
-#define PROBE_AGE_MAX     (1u << 24)
-/* Places in the table of address handles that one call looks at. */
+/* Awake peers that one call looks at, of those that have been idle longest. */
 #define REST_LOOKS 256
 
-struct dw_peer *dw_peer_find(const struct diwarp_qp *qp, struct diwarp_name name)
+/* ---- handles ---- */
+
+struct dw_handle *dw_handle_find(const struct dw_rd *rd, struct diwarp_name name)
 {
-    const struct diwarp_ah *ah = dw_ah_find(qp, name);
-    return ah ? ah->peer : NULL;
+    return dw_map_get(&rd->handles, dw_name_key(name));
 }
 
-struct dw_peer *dw_peer_next(const struct diwarp_qp *qp, size_t *slot)
+struct dw_handle *dw_handle_get(struct dw_rd *rd, struct diwarp_name name)
 {
-    const struct diwarp_ah *ah;
-    while ((ah = dw_map_next(&qp->ahs, slot)))
-        if (ah->peer)
-            return ah->peer;
-    return NULL;
+    struct dw_handle *handle = dw_handle_find(rd, name);
+    if (handle)
+        return handle;
+    handle = calloc(1, sizeof *handle);
+    if (!handle)
+        return NULL;
+    handle->ah.name = name;
+    handle->ah.port = rd->port;
+    handle->ah.service = rd->service;
+    if (dw_map_put(&rd->handles, dw_name_key(name), handle)) {
+        free(handle);
+        return NULL;
+    }
+    return handle;
 }
 
-bool dw_peer_owes(const struct dw_peer *peer)
+void dw_handle_doubt(struct dw_rd *rd, struct dw_handle *handle)
 {
-    return peer->sendwin.count || !dw_list_empty(&peer->awaiting) || !dw_list_empty(&peer->sinks) ||
-           !dw_list_empty(&peer->sources) || !dw_list_empty(&peer->atomics) ||
-           !dw_list_empty(&peer->assemblies);
+    rd->unproven += !handle->unproven;
+    handle->unproven = true;
 }
 
-void dw_peer_wake(struct dw_peer *peer, uint64_t deadline_ns)
+void dw_handle_vouch(struct dw_rd *rd, struct dw_handle *handle)
 {
-    if (!peer->timer.slot || deadline_ns < peer->timer.deadline_ns)
-        dw_heap_set(&peer->qp->timers, &peer->timer, deadline_ns);
+    rd->unproven -= handle->unproven;
+    handle->unproven = false;
 }
 
-static uint64_t probe_due_ns(const struct dw_peer *peer)
+void dw_handle_put(struct dw_handle *handle)
 {
-    uint64_t last = peer->asked_ns > peer->probe_sent_ns ? peer->asked_ns : peer->probe_sent_ns;
-    if (peer->sendwin.count || !dw_list_empty(&peer->awaiting))
-        return last + dw_peer_rto_ns(peer, peer->backoff);
-    if (peer->heard_ns > last)
-        last = peer->heard_ns;
-    return last + KEEPALIVE_NS;
+    if (handle->ah.owners || (handle->ah.port && handle->state != DW_PEER_UNMET))
+        return;
+    if (handle->ah.port) {
+        const unsigned index = dw_port_service_index(handle->ah.port, handle->ah.service);
+        struct dw_rd *rd = handle->ah.port->states[index];
+        dw_map_remove(&rd->handles, dw_name_key(handle->ah.name));
+    }
+    free(handle);
 }
 
-void dw_peer_on_asked(struct dw_peer *peer, uint64_t now_ns)
-{
-    peer->asked_ns = now_ns;
-    /* The timer may be set far ahead, to keep alive what is owed to us. */
-    dw_peer_wake(peer, probe_due_ns(peer));
-}
-
-void dw_peer_on_record(struct dw_peer *peer, uint64_t now_ns)
-{
-    if (!peer->sendwin.count)
-        dw_peer_on_asked(peer, now_ns);
-}
-
-void dw_peer_watch(struct dw_peer *peer)
-{
-    dw_peer_wake(peer, probe_due_ns(peer));
-}
-
-/* Silence counts from the first probe without an answer: with nothing owed there is none. */
-static bool silent_for(const struct dw_peer *peer, uint64_t limit_ns, uint64_t now_ns)
-{
-    const uint32_t silent = dw_silence_clock(now_ns) - peer->silent_since;
-    return peer->probe_sent_ns > peer->heard_ns &&
-           (uint64_t)silent << DW_SILENCE_CLOCK_SHIFT > limit_ns;
-}
+/* ---- the timer ---- */
 
 /* To what has been heard, or may have got something, a route may come back. */
 static uint64_t patience_ns(const struct dw_peer *peer)
 {
-    uint64_t limit_ns = peer->qp->device->attr.peer_timeout_ns;
-    bool never = peer->send_error && !peer->sent && !peer->ah->heard;
+    uint64_t limit_ns = peer->rd->port->device->attr.peer_timeout_ns;
+    bool never = peer->send_error && !peer->sent && !peer->handle->heard;
     if (!limit_ns)
         return UINT64_MAX;
     return never && limit_ns > UNREACHABLE_REMOTE_NS ? UNREACHABLE_REMOTE_NS : limit_ns;
 }
 
-static uint32_t probe_clock(uint64_t now_ns)
+static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
 {
-    return (uint32_t)(now_ns >> PROBE_CLOCK_SHIFT) & DW_PATH_CLOCK_MASK;
-}
-
-static uint64_t probe_sent_ns(uint32_t psn, uint64_t now_ns)
-{
-    uint32_t age = (probe_clock(now_ns) - psn) & DW_PATH_CLOCK_MASK;
-    return age <= PROBE_AGE_MAX ? now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT) : 0;
-}
-
-static void doubt(struct dw_peer *peer)
-{
-    struct dw_llp *llp = peer->qp->llp;
-    if (llp->ops->doubt)
-        llp->ops->doubt(llp, &peer->ah->addr);
-}
-
-static void probe(struct dw_peer *peer, uint64_t now_ns)
-{
-    const bool paired = dw_path_pair_is_due(peer, now_ns);
-    if (silent_for(peer, SILENT_RTOS_DOUBT * dw_peer_rto_ns(peer, 0), now_ns))
-        doubt(peer);
-    if (peer->probe_sent_ns <= peer->heard_ns)
-        peer->silent_since = dw_silence_clock(now_ns);
-    peer->probe_sent_ns = now_ns;
-    peer->probe_answered = false;
-    peer->qp->counters.tx_probes++;
-    if (paired)
-        dw_path_send_pair(peer, probe_clock(now_ns));
-    else
-        (void)dw_transmit_bare(peer, DW_LLP_PROBE, probe_clock(now_ns));
-}
-
-void dw_peer_ask(struct dw_peer *peer, uint64_t now_ns)
-{
-    if (peer->probe_answered || now_ns >= peer->probe_sent_ns + dw_peer_rto_ns(peer, 0))
-        probe(peer, now_ns);
-}
-
-uint64_t dw_peer_on_probe_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
-{
-    const uint64_t sent_ns = probe_sent_ns(psn, now_ns);
-    dw_path_on_probe_reply(peer, psn);
-    if (sent_ns > peer->probe_sent_ns)
-        return 0; /* of one that was never sent */
-    if ((psn & DW_PATH_CLOCK_MASK) == probe_clock(peer->probe_sent_ns))
-        peer->probe_answered = true;
-    return sent_ns;
-}
-
-/* Those that had gathered in the socket while nobody read it come at once. One that keeps alive
- * what it waits for looks the same; the other way costs it little. */
-void dw_peer_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t now_ns)
-{
-    /* Who was told that there is no room asks until there is. */
-    if (peer->told_full)
+    if (dw_timers_silent_for(peer, patience_ns(peer), now_ns)) {
+        dw_peer_doom(peer, peer->send_error ? DIWARP_GONE_NOT_SENT : DIWARP_GONE_SILENT);
         return;
-    /* By the least time-out that it may have: its own is not known. */
-    if (now_ns < heard_before_ns + peer->qp->device->attr.rto_min_ns / 2)
-        return;
-    if (peer->probes < PROBES_DOUBT && ++peer->probes == PROBES_DOUBT)
-        doubt(peer);
+    }
+    if (now_ns >= dw_timers_probe_due_ns(peer)) {
+        if (peer->backoff < BACKOFF_MAX)
+            peer->backoff++;
+        dw_probe(peer, now_ns);
+    } else if (dw_probe_pair_is_due(peer, now_ns)) {
+        dw_probe(peer, now_ns); /* though it is heard: it asks for parts of records */
+    }
+    dw_timers_watch(peer);
+    if (dw_probe_stuck_bytes(peer))
+        dw_timers_wake(peer, now_ns + DW_PROBE_PAIR_NS);
 }
 
-/* May fire early: deadlines are moved forward lazily, so that sending costs no heap operation. */
 static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_peer *peer = dw_container(timer, struct dw_peer, timer);
-    if (peer->ah->gone)
+    if (!dw_peer_is_live(peer))
         return;
-    if (peer->ack_owed_datagrams && now_ns >= dw_peer_ack_due_ns(peer, now_ns))
-        (void)dw_transmit_ack(peer);
-    if (dw_path_is_too_narrow(peer)) {
-        dw_peer_fail(peer, DIWARP_GONE_TOO_LARGE);
+    if (peer->ack_owed_datagrams && now_ns >= peer->ack_due_ns)
+        (void)dw_control_ack(peer);
+    if (dw_probe_is_too_narrow(peer)) {
+        dw_peer_doom(peer, DIWARP_GONE_TOO_LARGE);
         return;
     }
-    if (dw_peer_owes(peer)) {
-        if (silent_for(peer, patience_ns(peer), now_ns)) {
-            dw_peer_fail(peer, peer->send_error ? DIWARP_GONE_NOT_SENT : DIWARP_GONE_SILENT);
-            return;
-        }
-        if (now_ns >= probe_due_ns(peer)) {
-            if (peer->backoff < BACKOFF_MAX)
-                peer->backoff++;
-            probe(peer, now_ns);
-        } else if (dw_path_pair_is_due(peer, now_ns)) {
-            probe(peer, now_ns); /* though it is heard: it asks for parts of records */
-        }
-        dw_peer_wake(peer, probe_due_ns(peer));
-        if (dw_path_stuck_bytes(peer))
-            dw_peer_wake(peer, now_ns + DW_PATH_PAIR_NS);
-    }
+    if (dw_timers_peer_owes(peer))
+        ask_silent(peer, now_ns);
     if (peer->ack_owed_datagrams && !dw_list_linked(&peer->ack_link))
-        dw_peer_wake(peer, dw_peer_ack_due_ns(peer, now_ns));
+        dw_timers_wake(peer, peer->ack_due_ns);
 }
 
 /* ---- taking and giving back ---- */
 
-static uint8_t cwnd_floor(const struct diwarp_ah *ah)
+static void on_met(struct dw_handle *handle)
 {
-    uint32_t payload = ah->datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_INTRO_BYTES -
-                       DW_SEND_SEGMENT_BYTES - DW_CRC_BYTES;
-    uint32_t datagrams = (CWND_FLOOR_BYTES - 1) / payload + 1;
-    if (datagrams < CWND_FLOOR_DATAGRAMS)
-        datagrams = CWND_FLOOR_DATAGRAMS;
-    return datagrams < UINT8_MAX ? (uint8_t)datagrams : UINT8_MAX;
+    const struct diwarp_device *device = handle->ah.port->device;
+    handle->next_psn = handle->ack = handle->send_msn = device->env.first_serial;
+    handle->credit_kib = CREDIT_FIRST_KIB;
+    handle->ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams;
+    handle->ah.fixed = true;
+    handle->recordwin = (struct dw_recordwin){0};
+    dw_rtt_init(&handle->rtt);
 }
 
-void dw_peer_on_narrowed(struct dw_peer *peer)
+static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handle)
 {
-    dw_sendwin_raise_floor(&peer->sendwin, cwnd_floor(peer->ah));
+    const struct diwarp_device_attr *attr = &rd->port->device->attr;
+    peer->rd = rd;
+    peer->handle = handle;
+    peer->number = rd->port->datagrams.number;
+    peer->contact.heard_ns = dw_device_now_ns(rd->port->device);
+    peer->timer.fire = on_timer;
+    dw_sendwin_init(&peer->sendwin, handle->next_psn, attr->send_window_datagrams,
+                    (uint32_t)handle->credit_kib << 10);
+    dw_sendwin_set_congestion(&peer->sendwin, handle->ssthresh_datagrams,
+                              dw_probe_cwnd_floor(handle), (uint32_t)attr->queue_delay_ns);
+    dw_recvwin_init(&peer->recvwin, handle->ack);
+    dw_record_peer_init(&peer->records, &rd->records, &handle->ah, &peer->contact,
+                        &handle->recordwin, ++rd->next_peer_index);
+    struct dw_list *heads[] = {&peer->flush_link, &peer->pending,   &peer->awaiting,
+                               &peer->assemblies, &peer->ack_link,  &peer->full_link,
+                               &peer->atomics,    &peer->doomed_link};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        dw_list_init(heads[i]);
 }
 
-struct dw_peer *dw_peer_of_ah(struct diwarp_ah *ah)
+struct dw_peer *dw_peer_wake(struct dw_handle *handle)
 {
-    if (ah->peer)
-        return ah->peer;
-    struct diwarp_qp *qp = ah->qp;
+    struct dw_port *port = handle->ah.port;
+    if (handle->state == DW_PEER_AWAKE)
+        return handle->peer;
+    if (handle->state != DW_PEER_UNMET && handle->state != DW_PEER_RESTING)
+        return NULL;
+    struct dw_rd *rd = port->states[dw_port_service_index(port, handle->ah.service)];
     struct dw_peer *peer = calloc(1, sizeof *peer);
     if (!peer)
         return NULL;
-    if (dw_heap_reserve(&qp->timers)) {
+    if (dw_heap_reserve(&port->timers)) {
         free(peer);
         return NULL;
     }
-    const struct diwarp_device_attr *attr = &qp->device->attr;
-    if (!ah->met) {
-        ah->met = true;
-        ah->next_psn = ah->ack = ah->send_msn = qp->device->env.first_serial;
-        ah->credit_kib = CREDIT_FIRST_KIB;
-        ah->ssthresh_datagrams = attr->send_window_datagrams & ((1u << DW_CWND_BITS) - 1);
-        ah->recordwin = (struct dw_recordwin){0};
-        dw_rtt_init(&ah->rtt);
-    }
-    peer->qp = qp;
-    peer->ah = ah;
-    peer->index = ++qp->next_peer_index;
-    peer->number = qp->number & DW_NUMBER_MAX;
-    peer->heard_ns = dw_device_now_ns(qp->device);
-    peer->timer.fire = on_timer;
-    dw_sendwin_init(&peer->sendwin, ah->next_psn, attr->send_window_datagrams,
-                    (uint32_t)ah->credit_kib << 10);
-    dw_sendwin_set_congestion(&peer->sendwin, ah->ssthresh_datagrams, cwnd_floor(ah),
-                              (uint32_t)attr->queue_delay_ns);
-    dw_recvwin_init(&peer->recvwin, ah->ack);
-    ah->records_due_bytes = 0;
-    ah->record_round = (struct dw_record_round){0};
-    struct dw_list *heads[] = {&peer->flush_link, &peer->pending,  &peer->awaiting,
-                               &peer->assemblies, &peer->ack_link, &peer->sinks,
-                               &peer->sources,    &peer->atomics};
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        dw_list_init(heads[i]);
-    qp->counters.peers_active++;
-    dw_qp_trim_later(qp, peer->heard_ns);
-    return ah->peer = peer;
+    if (handle->state == DW_PEER_UNMET)
+        on_met(handle);
+    init(peer, rd, handle);
+    dw_list_append(&rd->awake, &peer->awake_link);
+    rd->counters->peers_active = ++rd->awake_count;
+    dw_port_trim_later(port, peer->contact.heard_ns);
+    dw_handle_set_state(handle, DW_PEER_AWAKE);
+    return handle->peer = peer;
+}
+
+void dw_peer_on_use(struct dw_peer *peer)
+{
+    struct dw_list *awake = &peer->rd->awake;
+    if (awake->prev == &peer->awake_link)
+        return;
+    dw_list_remove(&peer->awake_link);
+    dw_list_append(awake, &peer->awake_link);
+}
+
+static bool has_been_idle(const struct dw_peer *peer, uint64_t now_ns)
+{
+    const struct dw_contact *contact = &peer->contact;
+    uint64_t last_ns =
+        contact->asked_ns > contact->heard_ns ? contact->asked_ns : contact->heard_ns;
+    return now_ns >= last_ns + peer->rd->port->device->env.rest_ns;
 }
 
 /* All is sent, acknowledged and delivered, both ways, and it waits for nothing: its windows are two
  * numbers now. */
-static bool may_rest(const struct dw_peer *peer, uint64_t now_ns)
+static bool may_rest(const struct dw_peer *peer)
 {
-    uint64_t last_ns = peer->asked_ns > peer->heard_ns ? peer->asked_ns : peer->heard_ns;
-    if (now_ns < last_ns + peer->qp->device->env.rest_ns)
-        return false;
-    bool holds = dw_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
-                 dw_list_linked(&peer->ack_link) || dw_list_linked(&peer->flush_link);
-    return !holds && (peer->ah->gone || (!dw_recvwin_has_gap(&peer->recvwin) &&
-                                         !peer->ack_owed_datagrams && !peer->told_full));
+    bool holds = dw_timers_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
+                 dw_list_linked(&peer->ack_link) || dw_list_linked(&peer->flush_link) ||
+                 peer->held;
+    return !holds && (!dw_peer_is_live(peer) ||
+                      (!dw_recvwin_has_gap(&peer->recvwin) && !peer->ack_owed_datagrams &&
+                       !dw_list_linked(&peer->full_link)));
 }
 
 static void release(struct dw_peer *peer)
 {
-    struct diwarp_qp *qp = peer->qp;
-    struct diwarp_ah *ah = peer->ah;
-    dw_heap_set(&qp->timers, &peer->timer, DW_NEVER);
-    if (qp->number < peer->number)
-        qp->number = peer->number;
-    ah->next_psn = peer->sendwin.next_psn;
-    ah->ack = peer->recvwin.ack;
-    ah->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
-    if (!ah->credit_kib)
-        ah->credit_kib = CREDIT_FIRST_KIB; /* it does not tell who rests when it has room again */
-    ah->ssthresh_datagrams = peer->sendwin.ssthresh_datagrams & ((1u << DW_CWND_BITS) - 1);
-    ah->peer = NULL;
-    dw_heap_unreserve(&qp->timers);
-    qp->counters.peers_active--;
+    struct dw_rd *rd = peer->rd;
+    struct dw_handle *handle = peer->handle;
+    dw_heap_set(&rd->port->timers, &peer->timer, DW_NEVER);
+    if (rd->port->datagrams.number < peer->number)
+        rd->port->datagrams.number = peer->number; /* none comes twice */
+    handle->next_psn = peer->sendwin.next_psn;
+    handle->ack = peer->recvwin.ack;
+    handle->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
+    if (!handle->credit_kib)
+        handle->credit_kib = CREDIT_FIRST_KIB; /* it tells no resting peer of room */
+    handle->ssthresh_datagrams = peer->sendwin.ssthresh_datagrams;
+    handle->peer = NULL;
+    dw_list_remove(&peer->awake_link);
+    dw_list_remove(&peer->doomed_link);
+    dw_list_remove(&peer->full_link);
+    dw_heap_unreserve(&rd->port->timers);
+    rd->counters->peers_active = --rd->awake_count;
     free(peer);
 }
 
-bool dw_peer_rest_some(struct diwarp_qp *qp, uint64_t now_ns, bool *more)
+bool dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
 {
-    for (unsigned i = 0; i < REST_LOOKS && qp->trim_slot < qp->ahs.capacity; i++) {
-        const struct diwarp_ah *ah = qp->ahs.slots[qp->trim_slot++].value;
-        if (ah && ah->peer && may_rest(ah->peer, now_ns)) {
-            release(ah->peer);
-            qp->trimmed = true;
+    unsigned looks = REST_LOOKS;
+    dw_list_foreach (it, &rd->awake) {
+        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
+        if (!looks-- || !has_been_idle(peer, now_ns))
+            break;
+        if (!may_rest(peer)) {
+            dw_peer_on_use(peer); /* it is waited for: the others have their turn first */
+            continue;
         }
+        if (dw_peer_is_live(peer))
+            dw_handle_set_state(peer->handle, DW_PEER_RESTING);
+        release(peer);
     }
-    *more = qp->counters.peers_active > 0;
-    if (qp->trim_slot < qp->ahs.capacity)
-        return false;
-    qp->trim_slot = 0;
-    return true;
+    return !dw_list_empty(&rd->awake);
 }
 
 /* ---- the end of a peer ---- */
 
-static void drop_works(struct dw_peer *peer, struct dw_list *list, bool tell)
+/* Of a QP, or all (NULL); tell: with completions. */
+static void drop_works(struct dw_peer *peer, struct dw_list *list, const struct diwarp_qp *qp,
+                       bool tell)
 {
     dw_list_foreach (it, list) {
         struct dw_work *work = dw_container(it, struct dw_work, link);
+        if (qp && work->qp != qp)
+            continue;
         dw_list_remove(it);
-        if (tell && !work->own_message)
-            dw_cq_complete(peer->qp, work->wr_id, true, work->opcode, IBV_WC_RETRY_EXC_ERR, 0);
-        dw_work_put(peer->qp, work);
+        peer->answers -= work->answer && list == &peer->pending;
+        if (tell && work->qp)
+            dw_qp_complete(work->qp, work->wr_id, true, work->opcode, IBV_WC_RETRY_EXC_ERR, 0);
+        dw_work_put(peer, work);
     }
 }
 
@@ -338,86 +277,132 @@ static void drop_datagrams(struct dw_peer *peer)
     dw_list_foreach (it, &peer->sendwin.unacked) {
         struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
         dw_list_remove(it);
-        dw_datagram_put(peer->qp, datagram);
+        dw_datagram_put(peer->rd, datagram);
     }
     peer->sendwin.count = 0;
     peer->sendwin.bytes = 0;
     if (peer->open)
-        dw_datagram_put(peer->qp, peer->open);
+        dw_datagram_put(peer->rd, peer->open);
     peer->open = NULL;
+}
+
+static void drop_records(struct dw_peer *peer, const struct diwarp_qp *qp, bool tell)
+{
+    dw_list_foreach (a, &peer->records.sinks) {
+        struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
+        if (qp && sink->qp != qp)
+            continue;
+        tell && sink->state != DW_SINK_HELD ? dw_sink_fail(sink, IBV_WC_RETRY_EXC_ERR)
+                                            : dw_sink_destroy(sink);
+    }
+    dw_list_foreach (b, &peer->records.sources) {
+        struct dw_source *source = dw_container(b, struct dw_source, peer_link);
+        if (qp && source->qp != qp)
+            continue;
+        tell ? dw_source_fail(source, IBV_WC_RETRY_EXC_ERR) : dw_source_destroy(source);
+    }
+    dw_list_foreach (c, &peer->atomics) {
+        struct dw_atomic *atomic = dw_container(c, struct dw_atomic, link);
+        if (qp && atomic->qp != qp)
+            continue;
+        tell ? dw_atomic_end(atomic, IBV_WC_RETRY_EXC_ERR) : dw_atomic_destroy(atomic);
+    }
 }
 
 static void clear(struct dw_peer *peer, bool tell)
 {
     dw_list_remove(&peer->flush_link);
     dw_list_remove(&peer->ack_link);
+    dw_list_remove(&peer->full_link);
+    dw_control_forget_held(peer);
     drop_datagrams(peer);
-    drop_works(peer, &peer->pending, tell);
-    drop_works(peer, &peer->awaiting, tell);
-    dw_list_foreach (a, &peer->sinks) {
-        struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
-        tell && !sink->held ? dw_sink_fail(sink, IBV_WC_RETRY_EXC_ERR) : dw_sink_destroy(sink);
+    drop_works(peer, &peer->pending, NULL, tell);
+    drop_works(peer, &peer->awaiting, NULL, tell);
+    drop_records(peer, NULL, tell);
+    dw_deliver_forget(peer, NULL);
+    dw_heap_set(&peer->rd->port->timers, &peer->timer, DW_NEVER);
+}
+
+static uint32_t gone_detail(const struct dw_peer *peer)
+{
+    return peer->doom == DIWARP_GONE_NOT_SENT    ? peer->send_error
+           : peer->doom == DIWARP_GONE_TOO_LARGE ? dw_probe_stuck_bytes(peer)
+                                                 : 0;
+}
+
+/* Each QP of the service is told: any may wait for the peer. */
+static void tell_gone(const struct dw_peer *peer)
+{
+    dw_list_foreach (it, &peer->rd->port->qps) {
+        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, port_link);
+        const struct diwarp_wc wc = {
+            .wc = {.status = IBV_WC_RETRY_EXC_ERR,
+                   .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE,
+                   .vendor_err = peer->doom,
+                   .byte_len = gone_detail(peer),
+                   .qp_num = qp->num},
+            .src = peer->handle->ah.name,
+        };
+        if (qp->service == peer->handle->ah.service)
+            dw_cq_push(qp->cq, &wc);
     }
-    dw_list_foreach (b, &peer->sources) {
-        struct dw_source *source = dw_container(b, struct dw_source, peer_link);
-        tell ? dw_source_fail(source, IBV_WC_RETRY_EXC_ERR) : dw_source_destroy(source);
+}
+
+void dw_peers_fail_doomed(struct dw_rd *rd)
+{
+    while (!dw_list_empty(&rd->doomed)) {
+        struct dw_peer *peer = dw_container(rd->doomed.next, struct dw_peer, doomed_link);
+        dw_list_remove(&peer->doomed_link);
+        rd->counters->peers_gone++;
+        tell_gone(peer);
+        dw_handle_set_state(peer->handle, DW_PEER_GONE);
+        clear(peer, true);
     }
-    dw_list_foreach (c, &peer->atomics) {
-        struct dw_atomic *atomic = dw_container(c, struct dw_atomic, link);
-        if (!tell)
-            atomic->signaled = false;
-        dw_atomic_end(peer->qp, atomic, tell ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS);
+}
+
+void dw_handle_restart(struct dw_rd *rd, struct dw_handle *handle, uint32_t incarnation)
+{
+    struct dw_peer *peer = handle->state == DW_PEER_UNMET ? NULL : dw_peer_wake(handle);
+    if (peer)
+        dw_peer_doom(peer, DIWARP_GONE_RESTARTED);
+    dw_peers_fail_doomed(rd);
+    if (handle->peer)
+        release(handle->peer);
+    if (handle->state == DW_PEER_GONE)
+        dw_handle_set_state(handle, DW_PEER_UNMET);
+    if (handle->state != DW_PEER_UNMET)
+        return; /* no memory to tell of it: it stays the one it was */
+    handle->incarnation = incarnation;
+    handle->heard = handle->ah.fixed = false;
+}
+
+void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
+{
+    dw_list_foreach (it, &rd->awake) {
+        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
+        drop_works(peer, &peer->pending, qp, false);
+        drop_works(peer, &peer->awaiting, qp, false);
+        drop_records(peer, qp, false);
+        dw_deliver_forget(peer, qp);
     }
-    dw_deliver_forget(peer);
-    dw_heap_set(&peer->qp->timers, &peer->timer, DW_NEVER);
 }
 
-void dw_peer_destroy(struct dw_peer *peer)
+void dw_handles_fini(struct dw_rd *rd)
 {
-    clear(peer, false);
-    release(peer);
-}
-
-static uint32_t gone_detail(const struct dw_peer *peer, enum diwarp_gone why)
-{
-    return why == DIWARP_GONE_NOT_SENT    ? peer->send_error
-           : why == DIWARP_GONE_TOO_LARGE ? dw_path_stuck_bytes(peer)
-                                          : 0;
-}
-
-void dw_peer_fail(struct dw_peer *peer, enum diwarp_gone why)
-{
-    if (peer->ah->gone)
-        return;
-    peer->ah->gone = true;
-    peer->qp->counters.peers_gone++;
-    struct diwarp_wc wc = {
-        .wc = {.status = IBV_WC_RETRY_EXC_ERR,
-               .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE,
-               .vendor_err = why,
-               .byte_len = gone_detail(peer, why),
-               .qp_num = peer->qp->num},
-        .src = peer->ah->name,
-    };
-    dw_cq_push(peer->qp->cq, &wc);
-    clear(peer, true);
-}
-
-void dw_peer_restart(struct diwarp_ah *ah, uint32_t incarnation)
-{
-    struct dw_peer *peer = ah->met && !ah->gone ? dw_peer_of_ah(ah) : ah->peer;
-    if (peer) {
-        dw_peer_fail(peer, DIWARP_GONE_RESTARTED);
-        dw_peer_destroy(peer);
+    struct dw_handle *handle;
+    for (size_t slot = 0; (handle = dw_map_next(&rd->handles, &slot));) {
+        if (handle->peer) {
+            clear(handle->peer, false);
+            release(handle->peer);
+        }
+        handle->ah.port = NULL;
+        if (!handle->ah.owners)
+            free(handle);
     }
-    ah->incarnation = incarnation;
-    ah->met = ah->heard = ah->gone = false;
+    dw_map_fini(&rd->handles);
 }
 
-static bool same_addr(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
-{
-    return a->port == b->port && dw_llp_same_host(a, b);
-}
+/* ---- ICMP ---- */
 
 static bool is_own(const struct diwarp_device *device, const struct dw_llp_addr *addr)
 {
@@ -433,26 +418,26 @@ static bool is_own(const struct diwarp_device *device, const struct dw_llp_addr 
 /* How long a peer may be both silent and unreachable. */
 static uint64_t unreachable_ns(const struct dw_peer *peer)
 {
-    const struct diwarp_device *device = peer->qp->device;
+    const struct diwarp_device *device = peer->rd->port->device;
     uint64_t limit_ns =
-        is_own(device, &peer->ah->addr) ? UNREACHABLE_OWN_NS : UNREACHABLE_REMOTE_NS;
+        is_own(device, &peer->handle->ah.addr) ? UNREACHABLE_OWN_NS : UNREACHABLE_REMOTE_NS;
     if (!device->attr.peer_timeout_ns)
         return UINT64_MAX;
     return limit_ns < device->attr.peer_timeout_ns ? limit_ns : device->attr.peer_timeout_ns;
 }
 
-void dw_peer_on_unreachable(struct diwarp_qp *qp, const struct dw_llp_addr *addr, uint64_t now_ns)
+void dw_peers_on_unreachable(struct dw_rd *rd, const struct dw_llp_addr *addr, uint64_t now_ns)
 {
-    /* Linear: this is rare, and an index by address would cost every peer. */
-    struct dw_peer *peer;
-    for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));) {
-        if (peer->ah->gone || !same_addr(&peer->ah->addr, addr))
+    dw_list_foreach (it, &rd->awake) {
+        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
+        const struct dw_llp_addr *own = &peer->handle->ah.addr;
+        if (!dw_peer_is_live(peer) || own->port != addr->port || !dw_llp_same_host(own, addr))
             continue;
         if (peer->unreachables < UNREACHABLES_GONE)
             peer->unreachables++;
-        if (peer->unreachables == UNREACHABLES_GONE && dw_peer_owes(peer) &&
-            silent_for(peer, unreachable_ns(peer), now_ns))
-            dw_peer_fail(peer, DIWARP_GONE_UNREACHABLE);
+        if (peer->unreachables == UNREACHABLES_GONE && dw_timers_peer_owes(peer) &&
+            dw_timers_silent_for(peer, unreachable_ns(peer), now_ns))
+            dw_peer_doom(peer, DIWARP_GONE_UNREACHABLE);
         return;
     }
 }

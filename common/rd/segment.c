@@ -5,12 +5,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 #include "common/base/copy.h"
-#include "common/rd/send.h"
+#include "common/rd/timers.h"
 #include "common/rd/transmit.h"
-#include "common/wire/bytes.h"
-#include "common/wire/crc32c.h"
 
 /* Most large datagrams of a message that is sent at once. */
 #define SEVERAL_MAX 8
@@ -19,31 +18,22 @@
 /* Most trains of a message that is sent at once. */
 #define TRAINS_MAX 4
 
-uint32_t dw_segment_header_bytes(const struct dw_ddp_header *ddp)
-{
-    return ddp->tagged ? DW_RECORD_SEGMENT_BYTES : DW_SEND_SEGMENT_BYTES;
-}
-
 uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
 {
-    return peer->ah->datagram_max_bytes - dw_lead_bytes(peer) - dw_segment_header_bytes(ddp) -
-           DW_CRC_BYTES;
+    return peer->handle->ah.datagram_max_bytes - dw_lead_bytes(peer) -
+           dw_segment_header_bytes(ddp) - DW_TRAILER_BYTES;
 }
 
-uint8_t *dw_segment_put(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
-                        const struct dw_write_record *record, uint32_t payload)
+uint8_t *dw_segment_append(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
+                           const struct dw_write_record *record, uint32_t payload)
 {
-    uint32_t head = dw_segment_header_bytes(ddp), padding = dw_segment_padding(datagram->bytes);
+    const uint32_t padding = dw_segment_padding(datagram->bytes);
     memset(datagram->buf + datagram->bytes, 0, padding);
     datagram->bytes += padding;
     uint8_t *at = datagram->buf + datagram->bytes;
-    assert(datagram->bytes + head + payload <= datagram->room);
-    dw_put_be16(at, (uint16_t)(head - DW_SEGMENT_LEN_BYTES + payload));
-    size_t n = DW_SEGMENT_LEN_BYTES + dw_ddp_put(at + DW_SEGMENT_LEN_BYTES, ddp);
-    if (ddp->tagged)
-        dw_write_record_put(at + n, record);
-    datagram->bytes += head + payload;
-    return at + head;
+    datagram->bytes += dw_segment_header_bytes(ddp) + payload;
+    assert(datagram->bytes <= datagram->room);
+    return dw_segment_put(at, ddp, record, payload);
 }
 
 /* Headers of the next segment of a work; returns where its payload goes. */
@@ -60,7 +50,7 @@ static uint8_t *put_next(const struct dw_work *work, struct dw_datagram *datagra
     datagram->urgent |= work->copied > 0;
     datagram->ack_request |= (ddp.tagged && ddp.last && work->signaled) || work->refusal;
     datagram->refusals = (uint16_t)(datagram->refusals + work->refusal);
-    return dw_segment_put(datagram, &ddp, &record, payload);
+    return dw_segment_append(datagram, &ddp, &record, payload);
 }
 
 /* Where the next `length` bytes of a work lie; returns the entries written. */
@@ -101,35 +91,31 @@ void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_
     work->copied += payload;
 }
 
-/* The next `payload` bytes of a work into a new datagram, in one pass with the CRC. */
+/* The next `payload` bytes of a work into a new datagram, sealed in one pass with the copy. */
 static void fill(struct dw_peer *peer, struct dw_work *work, struct dw_datagram *datagram,
                  uint32_t payload, uint64_t now_ns)
 {
+    struct dw_sealing sealing;
     struct iovec iov[DW_MAX_SGE];
     unsigned n = gather_next(work, payload, iov);
     uint8_t *to = put_next(work, datagram, payload);
     work->copied += payload;
-    const bool partial = dw_crc_is_partial(peer, &work->ddp);
-    dw_transmit_begin(peer, datagram, partial, now_ns);
-    uint32_t crc = dw_crc_of_head(peer->qp, datagram->buf, (size_t)(to - datagram->buf));
-    if (peer->qp->crc && !partial) {
-        for (unsigned i = 0; i < n; to += iov[i++].iov_len)
-            crc = dw_crc32c_copy(crc, to, iov[i].iov_base, iov[i].iov_len);
-    } else {
-        copy(to, iov, n);
-        to += payload;
-    }
-    dw_put_be32(to, crc);
+    dw_transmit_begin(peer, datagram, now_ns);
+    dw_sealing_begin(&sealing, &peer->rd->port->datagrams.seal);
+    dw_sealing_add(&sealing, datagram->buf, (size_t)(to - datagram->buf));
+    for (unsigned i = 0; i < n; to += iov[i++].iov_len)
+        dw_sealing_copy(&sealing, to, iov[i].iov_base, iov[i].iov_len);
+    dw_sealing_end(&sealing, to);
 }
 
 void dw_segment_send(struct dw_peer *peer, struct dw_work *work, struct dw_datagram *datagram,
                      uint32_t payload, uint64_t now_ns)
 {
     fill(peer, work, datagram, payload, now_ns);
-    struct iovec iov = {.iov_base = datagram->buf, .iov_len = datagram->bytes + DW_CRC_BYTES};
+    struct iovec iov = {.iov_base = datagram->buf, .iov_len = datagram->bytes + DW_TRAILER_BYTES};
     if (dw_transmit_train(peer, &iov, 1, (uint32_t)iov.iov_len) == -EAGAIN)
         dw_transmit_refused(peer, datagram);
-    dw_peer_on_asked(peer, now_ns);
+    dw_timers_on_asked(peer, now_ns);
 }
 
 /* ---- several large datagrams at once ---- */
@@ -145,21 +131,23 @@ static void send_part(struct dw_peer *peer, struct dw_work *work, struct part *p
                       uint32_t payload, uint64_t now_ns)
 {
     struct dw_datagram *datagram = part->datagram;
+    struct dw_sealing sealing;
     struct iovec iov[DW_MAX_SGE + 2];
     part->n = gather_next(work, payload, part->iov);
     part->to = put_next(work, datagram, payload);
     work->copied += payload;
-    const bool partial = dw_crc_is_partial(peer, &work->ddp);
-    dw_transmit_begin(peer, datagram, partial, now_ns);
+    dw_transmit_begin(peer, datagram, now_ns);
     size_t head = (size_t)(part->to - datagram->buf);
-    uint32_t crc = dw_crc_of_head(peer->qp, datagram->buf, head);
-    for (unsigned i = 0; peer->qp->crc && !partial && i < part->n; i++)
-        crc = dw_crc32c(crc, part->iov[i].iov_base, part->iov[i].iov_len);
-    dw_put_be32(part->to + payload, crc);
+    dw_sealing_begin(&sealing, &peer->rd->port->datagrams.seal);
+    dw_sealing_add(&sealing, datagram->buf, head);
+    for (unsigned i = 0; i < part->n; i++)
+        dw_sealing_add(&sealing, part->iov[i].iov_base, part->iov[i].iov_len);
+    dw_sealing_end(&sealing, part->to + payload);
     iov[0] = (struct iovec){.iov_base = datagram->buf, .iov_len = head};
     memcpy(iov + 1, part->iov, part->n * sizeof *iov);
-    iov[part->n + 1] = (struct iovec){.iov_base = part->to + payload, .iov_len = DW_CRC_BYTES};
-    if (dw_transmit_train(peer, iov, part->n + 2, datagram->bytes + DW_CRC_BYTES) == -EAGAIN)
+    iov[part->n + 1] =
+        (struct iovec){.iov_base = part->to + payload, .iov_len = DW_TRAILER_BYTES};
+    if (dw_transmit_train(peer, iov, part->n + 2, datagram->bytes + DW_TRAILER_BYTES) == -EAGAIN)
         dw_transmit_refused(peer, part->datagram);
 }
 
@@ -178,7 +166,7 @@ static uint32_t segment_bytes(const struct dw_work *work, uint32_t payload, unsi
 
 static uint32_t datagram_bytes(const struct dw_peer *peer, uint32_t segment)
 {
-    return dw_lead_bytes(peer) + segment + DW_CRC_BYTES;
+    return dw_lead_bytes(peer) + segment + DW_TRAILER_BYTES;
 }
 
 /* How many of them the window and its credit let go now. */
@@ -212,7 +200,7 @@ static unsigned get_datagrams(struct dw_peer *peer, const struct dw_work *work, 
     if (n == count)
         return n;
     while (n > 0)
-        dw_datagram_put(peer->qp, parts[--n].datagram);
+        dw_datagram_put(peer->rd, parts[--n].datagram);
     return 0;
 }
 
@@ -268,10 +256,10 @@ static void send_train(struct dw_peer *peer, struct dw_work *work, struct dw_tra
     for (unsigned i = 0; i < n; i++) {
         struct dw_datagram *datagram = &train->datagrams[i];
         uint32_t left = work->total - work->copied;
-        dw_datagram_init(peer, datagram, flat + total, stride - DW_CRC_BYTES);
+        dw_datagram_init(peer, datagram, flat + total, stride - DW_TRAILER_BYTES);
         datagram->train = train;
         fill(peer, work, datagram, left < payload ? left : payload, now_ns);
-        total += datagram->bytes + DW_CRC_BYTES;
+        total += datagram->bytes + DW_TRAILER_BYTES;
     }
     struct iovec iov = {.iov_base = flat, .iov_len = total};
     if (dw_transmit_train(peer, &iov, 1, total < stride ? total : stride) == -EAGAIN)
@@ -292,7 +280,7 @@ bool dw_send_train(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
     if (!train)
         return false;
     send_train(peer, work, train, payload, n, now_ns);
-    dw_peer_on_asked(peer, now_ns);
+    dw_timers_on_asked(peer, now_ns);
     return true;
 }
 
@@ -309,7 +297,7 @@ static int send_trains(struct dw_peer *peer, struct dw_work *work, uint32_t payl
             got++;
     if (got < trains) {
         while (got > 0)
-            dw_slab_put(&peer->qp->datagrams, train[--got]);
+            dw_slab_put(&peer->rd->port->datagrams.pool, train[--got]);
         return -EAGAIN;
     }
     for (unsigned i = 0; i < trains; i++, count -= n)
@@ -326,6 +314,6 @@ int dw_send_several(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
     if (rc == -EAGAIN && !peer->sendwin.count)
         return -EMSGSIZE;
     if (!rc)
-        dw_peer_on_asked(peer, now_ns);
+        dw_timers_on_asked(peer, now_ns);
     return rc;
 }

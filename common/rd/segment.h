@@ -1,26 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* DDP segments into sequenced datagrams. Only send.c includes it, and segment.c. */
+/* Works into sequenced datagrams: segments, their payload, and long messages sent at once. */
 #ifndef DW_SEGMENT_H
 #define DW_SEGMENT_H
 
-#include "common/rd/send.h"
-#include "common/rd/transmit.h"
+#include "common/rd/rd.h"
 
-/* Datagrams of this payload and more are sent one by one, the sooner the better. */
-#define DW_APART_MIN_BYTES 8192
-
-/* Of a segment, its length field included. */
-uint32_t dw_segment_header_bytes(const struct dw_ddp_header *ddp);
 /* Payload of a message that one datagram to the peer holds. */
 uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp);
 
 /* Writes a segment's headers behind what is in the datagram, which must have the room; returns
  * where its payload goes. `record`: of a tagged one. */
-uint8_t *dw_segment_put(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
-                        const struct dw_write_record *record, uint32_t payload);
+uint8_t *dw_segment_append(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
+                           const struct dw_write_record *record, uint32_t payload);
 /* The next `payload` bytes of a work as a segment of the datagram. */
 void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload);
-/* The same, and the datagram goes, all in one pass with the CRC. */
+/* The same, and the datagram goes, all in one pass with its seal. */
 void dw_segment_send(struct dw_peer *peer, struct dw_work *work, struct dw_datagram *datagram,
                      uint32_t payload, uint64_t now_ns);
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From datagrams to the LLP: headers, acknowledgements on board, CRC, trains, resending. */
+/* Sequenced datagrams: buffers, headers with acknowledgements on board, sealing, resending. */
+#include "common/rd/transmit.h"
+
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
-#include "common/rd/transmit.h"
-#include "common/wire/bytes.h"
-#include "common/wire/crc32c.h"
+#include "common/rd/timers.h"
+#include "common/rnic/route.h"
 
 /* Of a datagram that others may join: the first of several to a peer, and one of a stream. */
 #define JOINED_BYTES 8192
@@ -17,19 +19,21 @@ _Static_assert(sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES < 29 ||
                    sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES > 43,
                "a datagram with a buffer of its own begins elsewhere");
 
-/* Part of the pool's chunks that peers with something under way leave to the others: what one does
- * not acknowledge for long must not keep all from sending. */
-#define POOL_LEFT_DEN 8
-
-/* What is sent so soon after something was heard is likely an answer. */
-#define ANSWER_NS 20000
+/* Part of the pool's chunks that peers with something under way leave to those that have nothing;
+ * they also leave half as much as they have under way. So whoever does not acknowledge for long has
+ * two thirds at most, two such peers two fifths each, and there is always something left. */
+#define POOL_LEFT_DEN  8
+#define SHARE_LEFT_DEN 2
 
 /* ---- buffers ---- */
 
 void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room)
 {
-    struct dw_slab *slab = &peer->qp->datagrams;
-    if (peer->sendwin.count && !dw_slab_leaves(slab, bytes, slab->chunk_max / POOL_LEFT_DEN))
+    struct dw_slab *slab = &peer->rd->port->datagrams.pool;
+    uint32_t left = peer->sendwin.bytes / SHARE_LEFT_DEN / DW_SLAB_CHUNK_BYTES;
+    if (left < slab->chunk_max / POOL_LEFT_DEN)
+        left = slab->chunk_max / POOL_LEFT_DEN;
+    if (peer->sendwin.count && !dw_slab_leaves(slab, bytes, left))
         return NULL;
     return dw_slab_get(slab, bytes, room);
 }
@@ -40,8 +44,8 @@ static uint32_t worthwhile_bytes(const struct dw_peer *peer, uint32_t need)
     uint32_t bytes = need;
     if (peer->sendwin.count && !peer->at_once)
         bytes = peer->sendwin.count > 1 ? STREAM_BYTES : JOINED_BYTES;
-    if (bytes > peer->ah->datagram_max_bytes)
-        bytes = peer->ah->datagram_max_bytes;
+    if (bytes > peer->handle->ah.datagram_max_bytes)
+        bytes = peer->handle->ah.datagram_max_bytes;
     return bytes > need ? bytes : need;
 }
 
@@ -50,18 +54,18 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes
 {
     const uint32_t head = sizeof(struct dw_datagram);
     uint32_t lead = dw_lead_bytes(peer), room;
-    uint32_t need = lead + segment_bytes + DW_CRC_BYTES;
+    uint32_t need = lead + segment_bytes + DW_TRAILER_BYTES;
     uint32_t wanted = worthwhile_bytes(peer, need);
-    assert(need <= peer->ah->datagram_max_bytes);
+    assert(need <= peer->handle->ah.datagram_max_bytes);
     struct dw_datagram *datagram = dw_pool_get(peer, head + wanted, &room);
     if (!datagram && wanted > need)
         datagram = dw_pool_get(peer, head + need, &room);
     if (!datagram)
         return NULL;
     room -= head;
-    if (room > peer->ah->datagram_max_bytes)
-        room = peer->ah->datagram_max_bytes;
-    dw_datagram_init(peer, datagram, (uint8_t *)(datagram + 1), room - DW_CRC_BYTES);
+    if (room > peer->handle->ah.datagram_max_bytes)
+        room = peer->handle->ah.datagram_max_bytes;
+    dw_datagram_init(peer, datagram, (uint8_t *)(datagram + 1), room - DW_TRAILER_BYTES);
     return datagram;
 }
 
@@ -72,108 +76,111 @@ void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, 
     datagram->buf = buf;
     datagram->bytes = dw_lead_bytes(peer);
     datagram->room = room;
-    datagram->intro = !peer->ah->heard;
+    datagram->intro = !peer->handle->heard;
     datagram->urgent = datagram->ack_request = false;
     datagram->refusals = 0;
     dw_list_init(&datagram->tx.link);
 }
 
-void dw_datagram_put(struct diwarp_qp *qp, struct dw_datagram *datagram)
+void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram)
 {
     struct dw_train *train = datagram->train;
-    qp->starved = false;
+    struct dw_slab *pool = &rd->port->datagrams.pool;
+    rd->starved = false;
     if (!train)
-        dw_slab_put(&qp->datagrams, datagram);
+        dw_slab_put(pool, datagram);
     else if (--train->kept == 0)
-        dw_slab_put(&qp->datagrams, train);
+        dw_slab_put(pool, train);
 }
 
 /* ---- headers ---- */
 
 uint32_t dw_lead_bytes(const struct dw_peer *peer)
 {
-    return DW_LLP_HEADER_BYTES + (peer->ah->heard ? 0 : DW_INTRO_BYTES);
+    return DW_LLP_HEADER_BYTES + (peer->handle->heard ? 0 : DW_INTRO_BYTES);
 }
 
-static uint16_t credit_kib(const struct diwarp_qp *qp)
+static uint16_t credit_kib(const struct dw_rd *rd)
 {
-    if (qp->refuses_data)
+    if (rd->port->refuses_data)
         return 0;
-    uint32_t senders = qp->senders > qp->epoch_senders ? qp->senders : qp->epoch_senders;
-    uint32_t kib = qp->eager_budget_bytes / (senders ? senders : 1) / 1024;
+    uint32_t senders = rd->senders > rd->epoch_senders ? rd->senders : rd->epoch_senders;
+    uint32_t kib = rd->eager_budget_bytes / (senders ? senders : 1) / 1024;
     return kib > UINT16_MAX ? UINT16_MAX : kib ? (uint16_t)kib : 1;
 }
 
-static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
+static void put_intro(const struct dw_peer *peer, uint8_t *buf)
+{
+    const struct dw_port *port = peer->rd->port;
+    const struct diwarp_interface *mine =
+        &port->device->interfaces[peer->handle->ah.local_interface];
+    uint32_t mtu = dw_told_mtu_bytes(port, mine);
+    struct dw_intro block = {
+        .token = port->datagrams.token,
+        .family = mine->family,
+        .port = port->datagrams.llp->port,
+        .mtu_bytes = mtu > UINT16_MAX ? UINT16_MAX : (uint16_t)mtu,
+    };
+    memcpy(block.ip, mine->ip, sizeof block.ip);
+    dw_intro_put(buf, &block);
+}
+
+static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, unsigned flags,
                      uint32_t psn, bool intro)
 {
-    struct diwarp_qp *qp = peer->qp;
-    struct dw_llp_header header = {
+    const struct dw_datagrams *datagrams = &peer->rd->port->datagrams;
+    const struct dw_llp_header header = {
         .type = (uint8_t)type,
-        .flags = (uint8_t)(flags | (intro ? DW_LLP_INTRO : 0) | (qp->crc ? 0 : DW_LLP_NO_CRC) |
+        .flags = (uint8_t)(flags | (intro ? DW_LLP_INTRO : 0) | dw_seal_flags(&datagrams->seal) |
                            (peer->refusals ? DW_LLP_REFUSING : 0)),
-        .credit_kib = credit_kib(qp),
-        .incarnation = qp->incarnation,
-        .token = peer->ah->token,
-        .job = qp->device->attr.name.job,
-        .rank = qp->device->attr.name.rank,
+        .credit_kib = credit_kib(peer->rd),
+        .incarnation = datagrams->incarnation,
+        .token = peer->handle->ah.token,
+        .job = datagrams->name.job,
+        .rank = datagrams->name.rank,
         .number = ++peer->number,
-        .timestamp = dw_timestamp(qp->ran_ns),
+        .timestamp = (uint16_t)(peer->rd->port->ran_ns >> DW_TIMESTAMP_SHIFT),
         .timestamp_echo = peer->timestamp,
         .psn = psn,
         .ack = peer->recvwin.ack,
         .sack = dw_recvwin_sack(&peer->recvwin),
     };
     dw_llp_header_put(buf, &header);
-    qp->counters.tx_partial_crc += (flags & DW_LLP_PARTIAL_CRC) != 0;
-    if (intro) {
-        const struct diwarp_interface *mine = &qp->device->interfaces[peer->ah->local_interface];
-        uint32_t mtu = dw_told_mtu_bytes(qp, mine);
-        struct dw_intro block = {
-            .token = qp->token,
-            .family = mine->family,
-            .port = qp->llp->port,
-            .mtu_bytes = mtu > UINT16_MAX ? UINT16_MAX : (uint16_t)mtu,
-        };
-        memcpy(block.ip, mine->ip, sizeof block.ip);
-        dw_intro_put(buf + DW_LLP_HEADER_BYTES, &block);
-    }
+    if (intro)
+        put_intro(peer, buf + DW_LLP_HEADER_BYTES);
 }
 
-void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
-                 uint32_t psn)
+void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint32_t psn)
 {
-    put_lead(peer, buf, type, flags, psn, !peer->ah->heard);
+    put_lead(peer, buf, type, 0, psn, !peer->handle->heard);
 }
 
-void dw_put_intro_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint8_t flags,
+void dw_put_intro_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, unsigned flags,
                        uint32_t psn)
 {
     put_lead(peer, buf, type, flags, psn, true);
 }
 
-uint32_t dw_put_trailer(const struct diwarp_qp *qp, uint8_t *buf, uint32_t bytes)
-{
-    dw_put_be32(buf + bytes, qp->crc ? dw_crc32c(0, buf, bytes) : 0);
-    return bytes + DW_CRC_BYTES;
-}
-
-/* ---- to the LLP ---- */
+/* ---- to the exit ---- */
 
 /* What every datagram tells has been told, but for one that a full socket refused. */
 static void on_told(struct dw_peer *peer)
 {
-    peer->told_full = peer->qp->refuses_data;
+    struct dw_rd *rd = peer->rd;
+    dw_list_remove(&peer->full_link);
+    if (rd->port->refuses_data)
+        dw_list_append(&rd->full, &peer->full_link);
     peer->ack_owed_datagrams = 0;
-    peer->ack_owed_256b = 0;
-    peer->ack_now = false;
+    peer->ack_owed_bytes = 0;
     dw_list_remove(&peer->ack_link);
 }
 
-static int send_train(struct dw_peer *peer, const struct dw_llp_train *train)
+int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
-    peer->qp->transmitted = true;
-    int rc = dw_llp_send(peer->qp->llp, train);
+    struct dw_rd *rd = peer->rd;
+    int rc = dw_datagrams_send(&rd->port->datagrams, &peer->handle->ah.addr, iov, n, segment);
+    rd->transmitted = rd->tried = true;
+    rd->sent |= !rc;
     if (rc != -EAGAIN) {
         on_told(peer);
         peer->send_error = (uint8_t)-rc;
@@ -182,73 +189,51 @@ static int send_train(struct dw_peer *peer, const struct dw_llp_train *train)
     return rc;
 }
 
-int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
-{
-    uint32_t total = 0;
-    for (unsigned i = 0; i < n; i++)
-        total += (uint32_t)iov[i].iov_len;
-    return send_train(peer, &(struct dw_llp_train){
-                                .to = &peer->ah->addr,
-                                .iov = iov,
-                                .iov_count = n,
-                                .total_bytes = total,
-                                .segment_bytes = segment,
-                            });
-}
-
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
     int rc = dw_transmit_iov(peer, iov, n, segment);
-    peer->qp->cq->served += rc != -EAGAIN;
+    peer->rd->port->device->served += rc != -EAGAIN;
     return rc;
 }
 
 /* ---- sequenced datagrams ---- */
 
-static void lead(struct dw_peer *peer, struct dw_datagram *datagram, uint8_t flags, bool answers)
+static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
 {
-    /* What fills window or credit holds up the next: its acknowledgement is not to wait; of an
-     * answer, the next answer brings it. */
+    /* What fills window or credit holds up the next: its acknowledgement is not to wait. */
     bool filled = !dw_sendwin_may_send(&peer->sendwin, datagram->tx.truesize_bytes);
-    bool ask = datagram->ack_request || (filled && !answers);
+    bool ask = datagram->ack_request || filled;
     /* The room for an intro was fixed when the datagram was begun. */
-    put_lead(peer, datagram->buf, DW_LLP_DATA, (uint8_t)(flags | (ask ? DW_LLP_ACK_REQUEST : 0)),
-             datagram->tx.psn, datagram->intro);
+    put_lead(peer, datagram->buf, DW_LLP_DATA, ask ? DW_LLP_ACK_REQUEST : 0, datagram->tx.psn,
+             datagram->intro);
 }
 
 void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram)
 {
     datagram->tx.lost = true;
-    peer->qp->starved = false;
-    if (!dw_list_linked(&peer->flush_link))
-        dw_list_append(&peer->qp->flush, &peer->flush_link);
+    dw_peer_look_again(peer);
 }
 
 static void send_finished(struct dw_peer *peer, struct dw_datagram *datagram)
 {
-    uint32_t bytes = dw_put_trailer(peer->qp, datagram->buf, datagram->bytes);
+    uint32_t bytes = dw_seal(&peer->rd->port->datagrams.seal, datagram->buf, datagram->bytes);
     struct iovec iov = {.iov_base = datagram->buf, .iov_len = bytes};
     if (dw_transmit_train(peer, &iov, 1, bytes) == -EAGAIN)
         dw_transmit_refused(peer, datagram);
 }
 
-void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, bool partial_crc,
-                       uint64_t now_ns)
+void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
 {
-    datagram->tx.truesize_bytes = dw_llp_truesize(datagram->bytes + DW_CRC_BYTES);
+    datagram->tx.truesize_bytes = dw_llp_truesize(datagram->bytes + DW_TRAILER_BYTES);
     dw_sendwin_on_send(&peer->sendwin, &datagram->tx, now_ns);
-    const bool answers = peer->unanswered && now_ns - peer->heard_ns < ANSWER_NS;
-    if (peer->unanswered)
-        peer->ping_pong = answers;
-    peer->unanswered = false;
-    lead(peer, datagram, partial_crc ? DW_LLP_PARTIAL_CRC : 0, answers);
+    lead(peer, datagram);
 }
 
 void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
 {
-    dw_transmit_begin(peer, datagram, false, now_ns);
+    dw_transmit_begin(peer, datagram, now_ns);
     send_finished(peer, datagram);
-    dw_peer_on_asked(peer, now_ns);
+    dw_timers_on_asked(peer, now_ns);
 }
 
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
@@ -260,9 +245,9 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
         if (!datagram->tx.lost)
             continue;
         dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
-        lead(peer, datagram, 0, false);
-        peer->qp->counters.tx_resent_datagrams++;
-        dw_peer_on_asked(peer, now_ns);
+        lead(peer, datagram);
+        peer->rd->counters->tx_resent_datagrams++;
+        dw_timers_on_asked(peer, now_ns);
         send_finished(peer, datagram);
         if (datagram->tx.lost)
             return; /* the socket is full: the next run goes on */

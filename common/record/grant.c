@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Grants: what may be under way to the sinks of a QP. All share its budget, the room in our receive
+ * Grants: what may be under way to the sinks of a port. All share its budget, the room in our receive
  * buffer; those of a peer its record window, the room on the way from there.
  */
 #include "common/record/grant.h"
-
-#include "common/record/sink.h"
-#include "common/rd/transmit.h"
 
 /* No grant below this part of the budget, unless it ends the record: each costs a datagram. */
 #define GRANT_MIN_SHARE_DEN 4
 /* What a record takes of the budget at least: its datagram's truesize in our receive buffer. */
 #define RECORD_MIN_BYTES 1024
 
-static bool budget_is_spent(const struct diwarp_qp *qp)
+static uint32_t due_of(const struct dw_sink *sink)
 {
-    return qp->granted_bytes >= qp->grant_budget_long_bytes ||
-           (uint64_t)qp->granted_records * RECORD_MIN_BYTES >= qp->grant_budget_bytes;
+    return dw_record_sink_due_bytes(&sink->record);
 }
 
-uint32_t dw_record_window_bytes(const struct dw_peer *peer)
+static bool budget_is_spent(const struct dw_records *records)
 {
-    uint64_t window = dw_recordwin_bytes(peer->ah->recordwin, dw_record_payload_bytes(peer));
+    return records->granted_bytes >= records->grant_budget_long_bytes ||
+           (uint64_t)records->granted_records * RECORD_MIN_BYTES >= records->grant_budget_bytes;
+}
+
+uint32_t dw_grant_window_bytes(const struct dw_record_peer *peer)
+{
+    uint64_t window = dw_recordwin_bytes(*peer->win, dw_record_payload_bytes(peer));
     uint32_t budget = peer->ah->datagram_max_bytes < DW_LLP_LONG_BYTES
-                          ? peer->qp->grant_budget_bytes
-                          : peer->qp->grant_budget_long_bytes;
+                          ? peer->records->grant_budget_bytes
+                          : peer->records->grant_budget_long_bytes;
     return window < budget ? (uint32_t)window : budget;
 }
 
-bool dw_grants_are_whole(const struct dw_peer *peer)
+bool dw_grants_are_whole(const struct dw_record_peer *peer)
 {
-    return dw_record_window_bytes(peer) / GRANT_MIN_SHARE_DEN >= dw_record_payload_bytes(peer);
+    return dw_grant_window_bytes(peer) / GRANT_MIN_SHARE_DEN >= dw_record_payload_bytes(peer);
 }
 
 /* Of a bound, what is granted already and what the sink lacks; 0: wait. */
@@ -51,23 +53,23 @@ static uint32_t share(const struct dw_sink *sink, uint32_t bound, uint64_t grant
  * would have all of it. */
 static uint32_t share_of_window(const struct dw_sink *sink)
 {
-    const struct diwarp_ah *ah = sink->peer->ah;
-    uint32_t window = dw_record_window_bytes(sink->peer);
-    if (ah->recordwin.awaited &&
-        (uint64_t)ah->records_due_bytes + window / GRANT_MIN_SHARE_DEN > window)
+    const struct dw_record_peer *peer = sink->peer;
+    uint32_t window = dw_grant_window_bytes(peer);
+    if (peer->win->awaited &&
+        (uint64_t)peer->due_bytes + window / GRANT_MIN_SHARE_DEN > window)
         return 0;
-    return share(sink, window, ah->records_due_bytes);
+    return share(sink, window, peer->due_bytes);
 }
 
 static uint32_t share_of_budget(const struct dw_sink *sink)
 {
-    const struct diwarp_qp *qp = sink->peer->qp;
+    const struct dw_records *records = sink->peer->records;
     if (!sink->long_datagrams)
-        return share(sink, qp->grant_budget_bytes, qp->granted_bytes);
+        return share(sink, records->grant_budget_bytes, records->granted_bytes);
     /* The others take as much more of the buffer. */
-    const uint64_t others = (qp->granted_bytes - qp->granted_long_bytes) *
-                            qp->grant_budget_long_bytes / qp->grant_budget_bytes;
-    return share(sink, qp->grant_budget_long_bytes, qp->granted_long_bytes + others);
+    const uint64_t others = (records->granted_bytes - records->granted_long_bytes) *
+                            records->grant_budget_long_bytes / records->grant_budget_bytes;
+    return share(sink, records->grant_budget_long_bytes, records->granted_long_bytes + others);
 }
 
 /* What may be granted to the sink now; 0: wait. */
@@ -78,20 +80,30 @@ static uint32_t grantable(const struct dw_sink *sink)
     return of_budget < of_window ? of_budget : of_window;
 }
 
+static void add_due(struct dw_sink *sink, int64_t bytes)
+{
+    struct dw_records *records = sink->peer->records;
+    records->granted_bytes += (uint64_t)bytes;
+    if (sink->long_datagrams)
+        records->granted_long_bytes += (uint64_t)bytes;
+    sink->peer->due_bytes += (uint32_t)bytes;
+}
+
 static bool grant(struct dw_sink *sink, uint64_t now_ns)
 {
-    uint32_t bytes = sink->counted || !budget_is_spent(sink->peer->qp) ? grantable(sink) : 0;
+    struct dw_records *records = sink->peer->records;
+    const bool counted = due_of(sink) && !sink->aside;
+    uint32_t bytes = counted || !budget_is_spent(records) ? grantable(sink) : 0;
     if (!bytes)
         return false;
-    sink->peer->qp->granted_records += !sink->counted;
-    sink->counted = true;
+    records->granted_records += !counted;
     /* Nothing was due: the silence until now was ours. */
-    if (!dw_record_sink_due_bytes(&sink->record))
+    if (!due_of(sink))
         sink->record.heard_ns = now_ns;
     sink->record.granted += bytes;
-    dw_sink_add_due(sink, bytes);
+    add_due(sink, bytes);
     if (sink->record.granted == sink->record.total)
-        dw_list_remove(&sink->want_link);
+        dw_sink_set_state(sink, DW_SINK_GRANTED);
     dw_sink_arm(sink);
     return true;
 }
@@ -100,13 +112,8 @@ static bool grant(struct dw_sink *sink, uint64_t now_ns)
  * that overtakes the request would be lost until the time-out. */
 static bool is_known_to_source(const struct dw_sink *sink)
 {
-    return sink->region ||
-           (sink->requested && dw_serial_before(sink->request_psn, sink->peer->sendwin.next_psn));
-}
-
-static bool is_unrequested(const struct dw_sink *sink)
-{
-    return !sink->region && !sink->requested;
+    const struct dw_record_peer *peer = sink->peer;
+    return sink->region || peer->records->ops->has_left(peer, sink->request_psn);
 }
 
 /* One that is silent is not granted more before what it has been granted goes on. */
@@ -115,102 +122,72 @@ static bool may_be_granted(const struct dw_sink *sink)
     return is_known_to_source(sink) && !sink->peer->sinks_aside && share_of_window(sink) > 0;
 }
 
-static void park(struct dw_sink *sink)
-{
-    sink->parked = true;
-    dw_list_remove(&sink->want_link);
-}
-
-/* Every run walks the list: what waits for its request to be sent, for a silent peer, or for room
- * in a peer's window, which may be thousands, is not in it meanwhile. */
+/* Every run walks the list: what waits for a silent peer, or for room in a peer's window, which may
+ * be thousands, is not in it meanwhile. */
 static void park_if_it_waits(struct dw_sink *sink)
 {
     bool full = !share_of_window(sink);
-    if (!sink->peer->sinks_aside && !is_unrequested(sink) && !full)
+    if (!sink->peer->sinks_aside && !full)
         return;
-    if (full)
-        sink->peer->ah->recordwin.awaited = true;
-    park(sink);
-}
-
-static void unpark(struct dw_sink *sink)
-{
-    if (!sink->parked)
-        return;
-    sink->parked = false;
-    dw_list_append(&sink->peer->qp->want, &sink->want_link);
+    sink->peer->win->awaited = true;
+    dw_sink_set_state(sink, DW_SINK_PARKED);
 }
 
 /* As many as the window now has room for, the oldest first. */
-static void unpark_some(struct dw_peer *peer)
+static void unpark_some(struct dw_record_peer *peer)
 {
-    uint32_t window = dw_record_window_bytes(peer), least = window / GRANT_MIN_SHARE_DEN;
-    uint32_t due = peer->ah->records_due_bytes;
-    if (peer->sinks_aside || (uint64_t)due + least > window)
+    uint32_t window = dw_grant_window_bytes(peer), least = window / GRANT_MIN_SHARE_DEN;
+    if (peer->sinks_aside || (uint64_t)peer->due_bytes + least > window)
         return;
-    uint32_t room = window - due;
+    uint32_t room = window - peer->due_bytes;
     dw_list_foreach (it, &peer->sinks) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
-        if (dw_list_linked(&sink->want_link) && is_known_to_source(sink))
+        if (sink->state == DW_SINK_WANTING && is_known_to_source(sink))
             return; /* it has the room, once it is its turn */
-        if (!sink->parked || is_unrequested(sink))
+        if (sink->state != DW_SINK_PARKED)
             continue;
         uint32_t left = sink->record.total - sink->record.granted;
-        unpark(sink);
+        dw_sink_set_state(sink, DW_SINK_WANTING);
         if (left >= room)
             return;
         room -= left;
     }
-    peer->ah->recordwin.awaited = false;
+    peer->win->awaited = false;
 }
 
-void dw_sink_add_due(struct dw_sink *sink, int64_t bytes)
+void dw_grant_on_came(struct dw_sink *sink, uint32_t bytes)
 {
-    struct dw_peer *peer = sink->peer;
-    peer->qp->granted_bytes += (uint64_t)bytes;
-    if (sink->long_datagrams)
-        peer->qp->granted_long_bytes += (uint64_t)bytes;
-    peer->ah->records_due_bytes += (uint32_t)bytes;
-    if (bytes <= 0 && peer->ah->recordwin.awaited)
-        unpark_some(peer);
+    add_due(sink, -(int64_t)bytes);
+    /* Nothing of it is under way: others may have its place. */
+    if (bytes && !due_of(sink))
+        sink->peer->records->granted_records--;
+    if (sink->peer->win->awaited)
+        unpark_some(sink->peer);
 }
 
-void dw_rdma_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn)
+uint32_t dw_grant_first(struct dw_sink *sink, uint64_t now_ns)
 {
-    struct dw_sink *sink = dw_map_get(&peer->qp->sinks, dw_record_key(peer, id));
-    if (!sink)
-        return;
-    sink->requested = true;
-    sink->request_psn = psn;
-    unpark(sink);
-}
-
-uint32_t dw_sink_first_grant(struct dw_sink *sink, uint64_t now_ns)
-{
-    struct diwarp_qp *qp = sink->peer->qp;
-    if (sink->peer->ah->recordwin.awaited) {
-        park(sink); /* behind those that wait */
-        return 0;
-    }
-    if (budget_is_spent(qp))
+    struct dw_records *records = sink->peer->records;
+    if (sink->peer->win->awaited || sink->peer->sinks_aside || budget_is_spent(records))
         return 0;
     /* Those before it come first, but for what cannot be told yet. */
-    dw_list_foreach (it, &qp->want) {
+    dw_list_foreach (it, &records->want) {
         struct dw_sink *older = dw_container(it, struct dw_sink, want_link);
-        if (older == sink && !sink->peer->sinks_aside)
-            grant(sink, now_ns);
-        if (older == sink || may_be_granted(older))
+        if (older == sink)
             break;
+        if (may_be_granted(older))
+            return 0;
         park_if_it_waits(older);
     }
+    (void)grant(sink, now_ns);
     return sink->record.granted;
 }
 
-bool dw_rdma_may_grant(const struct diwarp_qp *qp)
+bool dw_grant_is_due(const struct dw_records *records)
 {
-    if (budget_is_spent(qp))
+    if (budget_is_spent(records))
         return false;
-    dw_list_foreach (it, &qp->want) {
+    dw_list_foreach (it, &records->want) {
         const struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
         if (may_be_granted(sink))
             return grantable(sink) > 0;
@@ -218,11 +195,11 @@ bool dw_rdma_may_grant(const struct diwarp_qp *qp)
     return false;
 }
 
-void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
+void dw_grant_run(struct dw_records *records, uint64_t now_ns)
 {
-    if (budget_is_spent(qp))
+    if (budget_is_spent(records))
         return;
-    dw_list_foreach (it, &qp->want) {
+    dw_list_foreach (it, &records->want) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
         if (!may_be_granted(sink)) {
             park_if_it_waits(sink);
@@ -234,25 +211,25 @@ void dw_rdma_grant(struct diwarp_qp *qp, uint64_t now_ns)
     }
 }
 
-void dw_sink_set_aside(struct dw_sink *sink)
+void dw_grant_set_aside(struct dw_sink *sink)
 {
+    const uint32_t due = due_of(sink);
     if (sink->aside || sink->peer->sinks_aside == DW_SINKS_ASIDE_MAX)
         return;
     sink->aside = true;
     sink->peer->sinks_aside++;
-    dw_sink_add_due(sink, -(int64_t)dw_record_sink_due_bytes(&sink->record));
-    sink->peer->qp->granted_records -= sink->counted;
+    add_due(sink, -(int64_t)due);
+    sink->peer->records->granted_records -= due > 0;
 }
 
-void dw_sink_take_back(struct dw_sink *sink)
+void dw_grant_take_back(struct dw_sink *sink)
 {
+    const uint32_t due = due_of(sink);
     if (!sink->aside)
         return;
     sink->aside = false;
-    dw_sink_add_due(sink, dw_record_sink_due_bytes(&sink->record));
-    sink->peer->qp->granted_records += sink->counted;
-    if (--sink->peer->sinks_aside > 0)
-        return;
-    dw_list_foreach (it, &sink->peer->sinks)
-        unpark(dw_container(it, struct dw_sink, peer_link));
+    add_due(sink, due);
+    sink->peer->records->granted_records += due > 0;
+    if (--sink->peer->sinks_aside == 0)
+        unpark_some(sink->peer);
 }

@@ -1,84 +1,137 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Write-Record segments to the LLP. Large datagrams are gathered from the user's buffer; small ones
- * are copied into one flat train, with the CRC taken on the way.
+ * The source of a record: Write-Record segments to the LLP. Large datagrams are gathered from the
+ * user's buffer; small ones are copied into one flat train, sealed on the way.
  */
-#include <errno.h>
+#include "common/record/source.h"
 
-#include "common/base/copy.h"
-#include "common/record/rdma.h"
-#include "common/rd/transmit.h"
-#include "common/wire/bytes.h"
-#include "common/wire/crc32c.h"
+#include <errno.h>
+#include <stdlib.h>
 
 /* Trains in one run, so that acknowledgements are not kept waiting. */
 #define TRAINS_PER_RUN 4
+/* Full sockets met in one run: the next peer may have a socket of its own. */
+#define REFUSALS_PER_RUN 2
 /* Of one record while others wait: more than a sink grants at once, unless it is asked to. How much
  * a peer grants is its own affair, but the others have their turn. */
 #define TURN_BYTES (4u << 20)
-/* From this on a datagram is gathered: one pass over the payload for the CRC, none for a copy. */
+/* From this on a datagram is gathered: one pass over the payload to seal it, none for a copy. */
 #define GATHER_MIN_BYTES 16384
 
-/* All of a record is user data. */
-static bool covers_payload(const struct dw_peer *peer)
+/* ---- making and ending ---- */
+
+struct dw_source *dw_source_create(struct diwarp_qp *qp, struct dw_record_peer *peer, uint32_t id,
+                                   const uint8_t *addr, uint32_t total, uint32_t granted,
+                                   struct dw_region *asked)
 {
-    return peer->qp->crc && !peer->ah->partial_crc;
+    struct dw_source *source = !asked || dw_record_peer_may_ask(peer) ? calloc(1, sizeof *source)
+                                                                    : NULL;
+    if (!source)
+        return NULL;
+    if (dw_map_put(&peer->records->sources, dw_record_key(peer, id), source)) {
+        free(source);
+        return NULL;
+    }
+    source->qp = qp;
+    source->peer = peer;
+    source->id = id;
+    source->addr = addr;
+    dw_record_source_init(&source->record, total, granted);
+    dw_list_init(&source->ready_link);
+    source->region = asked;
+    if (asked)
+        asked->records++;
+    ++*(asked ? &peer->asked_count : &peer->own_count);
+    dw_list_append(&peer->sources, &source->peer_link);
+    return source;
 }
+
+void dw_source_look(struct dw_source *source)
+{
+    if (source->state == DW_SOURCE_WAITING && dw_record_source_ready(&source->record))
+        dw_source_set_state(source, DW_SOURCE_READY);
+}
+
+void dw_source_destroy(struct dw_source *source)
+{
+    struct dw_record_peer *peer = source->peer;
+    dw_source_set_state(source, DW_SOURCE_ENDED);
+    dw_map_remove(&peer->records->sources, dw_record_key(peer, source->id));
+    dw_list_remove(&source->peer_link);
+    --*(source->region ? &peer->asked_count : &peer->own_count);
+    if (source->region)
+        source->region->records--;
+    dw_record_source_fini(&source->record);
+    free(source);
+}
+
+void dw_source_fail(struct dw_source *source, enum ibv_wc_status status)
+{
+    if (!source->region)
+        dw_qp_complete(source->qp, source->wr_id, source->signaled, IBV_WC_RDMA_WRITE, status, 0);
+    dw_source_destroy(source);
+}
+
+/* ---- datagrams ---- */
 
 /* Writes all that leads the payload of `range`; returns its length. */
 static uint32_t put_head(const struct dw_source *source, uint8_t *buf, struct dw_range range)
 {
-    struct dw_peer *peer = source->peer;
-    uint32_t lead = dw_lead_bytes(peer), length = range.end - range.start;
-    struct dw_ddp_header ddp = {
+    struct dw_record_peer *peer = source->peer;
+    const struct dw_record_ops *ops = peer->records->ops;
+    const struct dw_ddp_header ddp = {
         .tagged = true,
         .last = range.end == source->record.total,
         .opcode = DW_RDMAP_WRITE_RECORD,
         .stag = source->sink_stag,
         .to = source->sink_to + range.start,
     };
-    dw_put_lead(peer, buf, DW_LLP_RECORD, peer->ah->partial_crc ? DW_LLP_PARTIAL_CRC : 0, 0);
-    struct dw_write_record wr = {
+    const struct dw_write_record wr = {
         .id = source->id, .offset = range.start, .total = source->record.total};
-    uint8_t *segment = buf + lead;
-    dw_put_be16(segment, (uint16_t)(DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES + length));
-    dw_ddp_put(segment + DW_SEGMENT_LEN_BYTES, &ddp);
-    dw_write_record_put(segment + DW_SEGMENT_LEN_BYTES + DW_DDP_TAGGED_BYTES, &wr);
-    return lead + DW_RECORD_SEGMENT_BYTES;
+    uint32_t lead = ops->lead_bytes(peer);
+    ops->put_lead(peer, buf);
+    uint8_t *payload = dw_segment_put(buf + lead, &ddp, &wr, range.end - range.start);
+    return (uint32_t)(payload - buf);
+}
+
+static const struct dw_seal *seal_of(const struct dw_source *source)
+{
+    return &source->peer->records->port->datagrams.seal;
 }
 
 /* Builds the datagram that carries `range` at buf; returns its length. */
 static uint32_t build(const struct dw_source *source, uint8_t *buf, struct dw_range range)
 {
+    struct dw_sealing sealing;
     uint32_t head = put_head(source, buf, range), length = range.end - range.start;
-    const uint8_t *from = source->addr + range.start;
-    uint32_t crc = dw_crc_of_head(source->peer->qp, buf, head);
-    if (covers_payload(source->peer))
-        crc = dw_crc32c_copy(crc, buf + head, from, length);
-    else
-        dw_copy(buf + head, from, length);
-    dw_put_be32(buf + head + length, crc);
-    return head + length + DW_CRC_BYTES;
+    dw_sealing_begin(&sealing, seal_of(source));
+    dw_sealing_add(&sealing, buf, head);
+    dw_sealing_copy(&sealing, buf + head, source->addr + range.start, length);
+    dw_sealing_end(&sealing, buf + head + length);
+    return head + length + DW_TRAILER_BYTES;
 }
 
 /* The one datagram of `range`, its payload gathered from where it lies. */
 static int send_gathered(const struct dw_source *source, struct dw_range range)
 {
-    struct dw_peer *peer = source->peer;
-    uint8_t *buf = peer->qp->stage, trailer[DW_CRC_BYTES];
+    struct dw_sealing sealing;
+    uint8_t *buf = source->peer->records->port->datagrams.stage, trailer[DW_TRAILER_BYTES];
     uint32_t head = put_head(source, buf, range), length = range.end - range.start;
     const uint8_t *from = source->addr + range.start;
-    uint32_t crc = dw_crc_of_head(peer->qp, buf, head);
-    if (covers_payload(peer))
-        crc = dw_crc32c(crc, from, length);
-    dw_put_be32(trailer, crc);
-    struct iovec iov[] = {
+    dw_sealing_begin(&sealing, seal_of(source));
+    dw_sealing_add(&sealing, buf, head);
+    dw_sealing_add(&sealing, from, length);
+    dw_sealing_end(&sealing, trailer);
+    const struct iovec iov[] = {
         {.iov_base = buf, .iov_len = head},
         {.iov_base = (void *)(uintptr_t)from, .iov_len = length},
         {.iov_base = trailer, .iov_len = sizeof trailer},
     };
-    return dw_transmit_train(peer, iov, 3, head + length + DW_CRC_BYTES);
+    return source->peer->records->ops->send(source->peer, iov, 3,
+                                            head + length + DW_TRAILER_BYTES);
 }
+
+/* ---- trains ---- */
 
 /* The bytes of a train, and whether they went out before. */
 struct part {
@@ -111,70 +164,83 @@ static void take_back(struct dw_source *source, uint32_t sent, const struct part
             (void)dw_ranges_add(&source->record.again, parts[i].range.start, parts[i].range.end);
 }
 
+/* A train being filled: the bytes of each of its datagrams. */
+struct outgoing {
+    struct part parts[DW_LLP_TRAIN_DATAGRAMS];
+    unsigned n;
+    uint32_t total, segment; /* bytes of all, and of each but the last */
+    bool gathered;           /* the only one, not built yet */
+};
+
+/* Datagrams of a train but the last must not be shorter, none longer than the first. */
+static void fill(struct dw_source *source, struct outgoing *out)
+{
+    const struct dw_record_peer *peer = source->peer;
+    uint8_t *stage = peer->records->port->datagrams.stage;
+    const uint32_t overhead = peer->records->ops->lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES +
+                              DW_TRAILER_BYTES;
+    uint32_t payload_max = peer->ah->datagram_max_bytes - overhead;
+    while (out->n < DW_LLP_TRAIN_DATAGRAMS && out->total + out->segment <= DW_LLP_TRAIN_BYTES) {
+        struct part *part = &out->parts[out->n];
+        if (!dw_record_source_next(&source->record, payload_max, &part->range, &part->again))
+            break;
+        /* Memory that changes while it is sent is not what was sealed: the second time it is
+         * copied. */
+        out->gathered = !out->n++ && !part->again &&
+                        part->range.end - part->range.start >= GATHER_MIN_BYTES;
+        if (out->gathered)
+            break;
+        uint32_t bytes = build(source, stage + out->total, part->range);
+        out->total += bytes;
+        if (out->segment && bytes < out->segment)
+            break;
+        out->segment = bytes;
+        payload_max = bytes - overhead;
+    }
+}
+
 /* One train of a record. false: the socket is full, the record waits as it was. */
 static bool send_train(struct dw_source *source, uint64_t now_ns)
 {
-    struct dw_peer *peer = source->peer;
-    uint32_t sent_before = source->record.sent;
-    uint8_t *stage = peer->qp->stage;
-    uint32_t overhead = dw_lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES + DW_CRC_BYTES;
-    uint32_t payload_max = peer->ah->datagram_max_bytes - overhead;
-    struct part parts[DW_LLP_TRAIN_DATAGRAMS];
-    uint32_t total = 0, segment = 0;
-    unsigned n = 0;
-    bool gathered = false;
-    /* No datagram of a train but the last may be shorter, none longer than the first. */
-    while (n < DW_LLP_TRAIN_DATAGRAMS && total + segment <= DW_LLP_TRAIN_BYTES) {
-        struct part *part = &parts[n];
-        if (!dw_record_source_next(&source->record, payload_max, &part->range, &part->again))
-            break;
-        n++;
-        /* Memory that changes while it is sent fails the CRC: the second time it is copied. */
-        gathered =
-            n == 1 && !part->again && part->range.end - part->range.start >= GATHER_MIN_BYTES;
-        if (gathered)
-            break;
-        uint32_t bytes = build(source, stage + total, part->range);
-        total += bytes;
-        if (segment && bytes < segment)
-            break;
-        segment = bytes;
-        payload_max = bytes - overhead;
-    }
-    if (!n)
+    struct dw_record_peer *peer = source->peer;
+    const struct dw_record_ops *ops = peer->records->ops;
+    const uint32_t sent_before = source->record.sent;
+    struct outgoing out = {.n = 0};
+    fill(source, &out);
+    if (!out.n)
         return true;
-    struct iovec iov = {.iov_base = stage, .iov_len = total};
-    dw_peer_on_record(peer, now_ns);
-    int rc = gathered ? send_gathered(source, parts[0].range)
-                      : dw_transmit_train(peer, &iov, 1, segment);
+    struct iovec iov = {.iov_base = peer->records->port->datagrams.stage, .iov_len = out.total};
+    ops->on_asked(peer, now_ns);
+    int rc = out.gathered ? send_gathered(source, out.parts[0].range)
+                          : ops->send(peer, &iov, 1, out.segment);
     if (rc == -EAGAIN) {
-        take_back(source, sent_before, parts, n);
+        take_back(source, sent_before, out.parts, out.n);
         return false;
     }
-    source->turn_bytes += count_sent(&peer->qp->counters, parts, n);
+    source->turn_bytes += count_sent(dw_record_counters(peer), out.parts, out.n);
     return true;
 }
 
 /* The next in the list after all of a peer whose socket is full. */
-static struct dw_list *skip_peer(const struct diwarp_qp *qp, struct dw_list *it)
+static struct dw_list *skip_peer(const struct dw_records *records, struct dw_list *it)
 {
-    const struct dw_peer *full = dw_container(it, struct dw_source, ready_link)->peer;
-    while (it != &qp->ready && dw_container(it, struct dw_source, ready_link)->peer == full)
+    const struct dw_record_peer *full = dw_container(it, struct dw_source, ready_link)->peer;
+    while (it != &records->ready && dw_container(it, struct dw_source, ready_link)->peer == full)
         it = it->next;
     return it;
 }
 
-void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns)
+void dw_sources_run(struct dw_records *records, uint64_t now_ns)
 {
     /* The oldest first, for its turn: a sink gets one record whole sooner than two halves. What a
-     * full socket holds up keeps its place; the next may have a socket of its own. */
-    struct dw_list *it = qp->ready.next;
+     * full socket holds up keeps its place. */
+    struct dw_list *it = records->ready.next;
     unsigned trains = 0, refusals = 0;
-    while (it != &qp->ready && trains < TRAINS_PER_RUN && refusals < DW_REFUSALS_PER_RUN) {
+    while (it != &records->ready && trains < TRAINS_PER_RUN && refusals < REFUSALS_PER_RUN) {
         struct dw_source *source = dw_container(it, struct dw_source, ready_link);
         if (!send_train(source, now_ns)) {
             refusals++;
-            it = skip_peer(qp, it);
+            it = skip_peer(records, it);
             continue;
         }
         trains++;
@@ -183,8 +249,7 @@ void dw_transmit_records(struct diwarp_qp *qp, uint64_t now_ns)
             continue;
         it = it->next;
         source->turn_bytes = 0;
-        dw_list_remove(&source->ready_link);
-        if (ready)
-            dw_list_append(&qp->ready, &source->ready_link);
+        dw_source_set_state(source, DW_SOURCE_WAITING);
+        dw_source_look(source);
     }
 }

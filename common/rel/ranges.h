@@ -27,6 +27,12 @@ struct dw_ranges {
 void dw_ranges_init(struct dw_ranges *set);
 void dw_ranges_fini(struct dw_ranges *set);
 
+/* Behind the last range; 0: there is none. */
+static inline uint32_t dw_ranges_end(const struct dw_ranges *set)
+{
+    return set->count ? set->list[set->count - 1].end : 0;
+}
+
 /* Adds [start, end), start < end; returns the bytes that were new, or -ENOMEM (unchanged): no
  * memory, or it would take more than DW_RANGES_MAX ranges. */
 int64_t dw_ranges_add(struct dw_ranges *set, uint32_t start, uint32_t end);

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "common/rnic/cq.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/runner.h"
 #include "common/wire/rdmap.h"
 
 static struct dw_runner *runner_at(struct dw_list *link)
@@ -31,17 +32,26 @@ struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
         free(cq);
         return NULL;
     }
-    dw_list_init(&cq->runners);
-    dw_list_init(&cq->qps);
     return cq;
+}
+
+/* What was handed out of it is used. */
+static void release_held(struct diwarp_cq *cq)
+{
+    cq->device->held -= cq->held;
+    cq->held = 0;
 }
 
 void diwarp_destroy_cq(struct diwarp_cq *cq)
 {
-    dw_list_foreach (it, &cq->runners) {
+    dw_list_foreach (it, &cq->device->runners) {
         struct dw_runner *runner = runner_at(it);
+        if (runner->cq != cq)
+            continue;
+        dw_list_remove(it);
         runner->ops->destroy(runner);
     }
+    release_held(cq);
     free(cq->ring);
     free(cq);
 }
@@ -77,6 +87,7 @@ void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
         cq->overrun = true;
         return;
     }
+    cq->device->pushed++;
     cq->ring[(cq->head + cq->count++) % cq->capacity] = *wc;
     if (cq->count > cq->most)
         cq->most = cq->count;
@@ -108,21 +119,6 @@ void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
     forget(cq, &forgotten);
 }
 
-void dw_cq_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
-                    enum ibv_wc_status status, uint32_t bytes)
-{
-    if (status != IBV_WC_SUCCESS && opcode != IBV_WC_SEND)
-        qp->counters.rdma_errors++;
-    if (!signaled && status == IBV_WC_SUCCESS)
-        return;
-    struct diwarp_wc wc = {.wc = {.wr_id = wr_id,
-                                  .status = status,
-                                  .opcode = opcode,
-                                  .byte_len = bytes,
-                                  .qp_num = qp->num}};
-    dw_cq_push(qp->cq, &wc);
-}
-
 enum ibv_wc_status dw_wc_status(uint8_t wire_status)
 {
     switch (wire_status) {
@@ -147,6 +143,13 @@ static int take(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
     return (int)taken;
 }
 
+static void recycle(struct diwarp_device *device)
+{
+    dw_list_foreach (it, &device->runners)
+        if (runner_at(it)->ops->recycle)
+            runner_at(it)->ops->recycle(runner_at(it));
+}
+
 static int run(struct diwarp_cq *cq)
 {
     uint64_t now_ns = dw_device_now_ns(cq->device);
@@ -154,26 +157,23 @@ static int run(struct diwarp_cq *cq)
     bool more = false;
     cq->ran_ns = now_ns;
     dw_cq_on_use(cq, now_ns);
-    /* All before the first runs: what that completes must not keep room from those behind it. */
-    if (!cq->count)
-        dw_list_foreach (it, &cq->qps)
-            dw_qp_recycle(dw_container(it, struct diwarp_qp, cq_link));
-    dw_list_foreach (it, &cq->qps) {
-        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
-        uint64_t sent = qp->counters.tx_datagrams;
-        received += dw_qp_progress(qp, now_ns);
-        /* What a full socket or pool holds up does not go sooner for being tried again. */
-        more |= dw_qp_has_more(qp) && qp->counters.tx_datagrams != sent;
+    if (!cq->count) {
+        release_held(cq);
+        if (!cq->device->held)
+            recycle(cq->device);
     }
-    dw_list_foreach (it, &cq->runners)
-        received += runner_at(it)->ops->run(runner_at(it), now_ns);
+    dw_list_foreach (it, &cq->device->runners) {
+        struct dw_runner *runner = runner_at(it);
+        received += runner->ops->run(runner, now_ns);
+        more |= runner->ops->has_more && runner->ops->has_more(runner);
+    }
     __atomic_store_n(&cq->busy, received || more, __ATOMIC_RELAXED);
     return received;
 }
 
 static void flush(struct diwarp_cq *cq)
 {
-    dw_list_foreach (it, &cq->runners)
+    dw_list_foreach (it, &cq->device->runners)
         if (runner_at(it)->ops->flush)
             runner_at(it)->ops->flush(runner_at(it));
 }
@@ -203,13 +203,8 @@ uint64_t diwarp_cq_idle_ns(struct diwarp_cq *cq)
 {
     dw_lock(cq->device);
     uint64_t next_ns = UINT64_MAX;
-    dw_list_foreach (it, &cq->runners) {
+    dw_list_foreach (it, &cq->device->runners) {
         uint64_t deadline_ns = runner_at(it)->ops->next_deadline_ns(runner_at(it));
-        if (deadline_ns < next_ns)
-            next_ns = deadline_ns;
-    }
-    dw_list_foreach (it, &cq->qps) {
-        uint64_t deadline_ns = dw_qp_next_deadline_ns(dw_container(it, struct diwarp_qp, cq_link));
         if (deadline_ns < next_ns)
             next_ns = deadline_ns;
     }
@@ -235,7 +230,7 @@ bool diwarp_cq_busy(const struct diwarp_cq *cq)
 uint64_t diwarp_cq_served(struct diwarp_cq *cq)
 {
     dw_lock(cq->device);
-    uint64_t served = cq->served;
+    uint64_t served = cq->device->served;
     dw_unlock(cq->device);
     return served;
 }
@@ -250,28 +245,21 @@ uint64_t diwarp_cq_served(struct diwarp_cq *cq)
 /* Sleeps until a QP's socket is readable or a timer is due; false when it cannot sleep. */
 static bool sleep_until(struct diwarp_cq *cq, uint64_t now_ns, uint64_t until_ns)
 {
-    struct pollfd fds[WAIT_MAX_FDS + 1];
+    struct pollfd fds[WAIT_MAX_FDS];
     nfds_t count = 0;
     bool deaf = cq->device->attr.threaded;
     dw_lock(cq->device);
-    dw_list_foreach (it, &cq->qps) {
-        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, cq_link);
-        uint64_t deadline_ns = dw_qp_next_deadline_ns(qp);
-        if (deadline_ns < until_ns)
-            until_ns = deadline_ns;
-        if (qp->llp->fd >= 0 && count < WAIT_MAX_FDS)
-            fds[count++] = (struct pollfd){.fd = qp->llp->fd, .events = POLLIN};
-        else
-            deaf = true;
-    }
-    dw_list_foreach (it, &cq->runners) {
+    dw_list_foreach (it, &cq->device->runners) {
         const struct dw_runner *runner = runner_at(it);
+        bool runner_deaf = false;
+        const int fd = runner->ops->fd(runner, &runner_deaf);
         uint64_t deadline_ns = runner->ops->next_deadline_ns(runner);
         if (deadline_ns < until_ns)
             until_ns = deadline_ns;
-        bool runner_deaf;
-        fds[count++] =
-            (struct pollfd){.fd = runner->ops->fd(runner, &runner_deaf), .events = POLLIN};
+        if (fd >= 0 && count < WAIT_MAX_FDS)
+            fds[count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+        else
+            runner_deaf = true;
         deaf |= runner_deaf;
     }
     dw_unlock(cq->device);
@@ -298,15 +286,8 @@ int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc, uint6
     }
 }
 
-void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp)
+void dw_cq_forget_qp(struct diwarp_cq *cq, uint32_t qp_num)
 {
-    qp->num = ++cq->qp_num;
-    dw_list_append(&cq->qps, &qp->cq_link);
-}
-
-void dw_cq_detach(struct diwarp_qp *qp)
-{
-    dw_list_remove(&qp->cq_link);
-    const struct forgotten forgotten = {.qp_num = qp->num};
-    forget(qp->cq, &forgotten);
+    const struct forgotten forgotten = {.qp_num = qp_num};
+    forget(cq, &forgotten);
 }

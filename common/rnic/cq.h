@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues, as the files of the RNIC use them; with the device's lock held, unless it says
- * otherwise. */
+/* Completion queues. */
 #ifndef DW_RNIC_CQ_H
 #define DW_RNIC_CQ_H
 
-#include "common/base/list.h"
-#include "common/include/diwarp.h"
-#include "common/rnic/runner.h"
+#include "common/rnic/device.h"
 
 struct diwarp_cq {
     struct diwarp_device *device;
-    struct dw_list runners, qps;
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
     uint32_t most;    /* that have been in it at a time since the last trim */
-    uint32_t qp_num;  /* of the QP that was attached last */
+    uint32_t qp_num;  /* of the QP that was made last */
+    uint32_t held;    /* completions whose data may still be looked at */
     uint64_t ran_ns;  /* the RNIC, last */
     uint64_t used_ns; /* run, or posted for soon after, last; read without the lock */
     bool overrun;     /* a completion is lost: it is of no use any more */
     bool busy;        /* the last run received something, or has more that goes; likewise */
-    uint64_t served;  /* diwarp_cq_served() */
 };
 
 /* Posts alone, without a run for so long, leave the RNIC to others. */
@@ -30,9 +26,8 @@ static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
         __atomic_store_n(&cq->used_ns, now_ns, __ATOMIC_RELAXED);
 }
 
-void dw_cq_attach(struct diwarp_cq *cq, struct diwarp_qp *qp);
-/* Its completions go with it: what they point to does. */
-void dw_cq_detach(struct diwarp_qp *qp);
+/* The completions of a QP go with it: what they point to does. */
+void dw_cq_forget_qp(struct diwarp_cq *cq, uint32_t qp_num);
 /* Takes back the completions that were not handed out: an RC QP's, or a request's. */
 void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
                   const struct diwarp_connect_request *request);
@@ -40,9 +35,6 @@ void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
 /* Halves what was not needed since the last time; true: there may be more. */
 bool dw_cq_trim(struct diwarp_cq *cq);
-/* Completion of a posted request: nothing when it succeeded unsignaled. */
-void dw_cq_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
-                    enum ibv_wc_status status, uint32_t bytes);
 enum ibv_wc_status dw_wc_status(uint8_t wire_status);
 
 #endif

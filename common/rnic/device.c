@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "common/base/siphash.h"
+#include "common/llp/host_id.h"
 #include "common/llp/interface.h"
 #include "common/rel/recvwin.h"
 #include "common/wire/crc32c.h"
@@ -28,6 +29,7 @@ void diwarp_device_attr_init(struct diwarp_device_attr *attr)
         .gso = DIWARP_AUTO,
         .gro = DIWARP_AUTO,
         .crc = DIWARP_AUTO,
+        .same_host = DIWARP_AUTO,
         .connected = true,
         .ack_delay_ns = 200000,
         .rto_min_ns = 2000000,
@@ -163,7 +165,7 @@ static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis
         if (n < 0)
             return n;
         candidates.count = (unsigned)n;
-        device->host_id = dw_interface_host_id();
+        device->host_id = dw_host_id();
     }
     int rc = keep_large_mtus(&candidates, why);
     if (rc)
@@ -173,8 +175,9 @@ static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis
     return 0;
 }
 
-int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *env,
-                   struct diwarp_device **device, struct diwarp_diagnosis *why)
+int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env *env,
+                     const struct dw_service *const *services, struct diwarp_device **device,
+                     struct diwarp_diagnosis *why)
 {
     struct diwarp_diagnosis ignored;
     if (!why)
@@ -189,6 +192,8 @@ int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *e
         return -ENOMEM;
     }
     new->attr = *attr;
+    new->services = services;
+    dw_list_init(&new->runners);
     if (env)
         new->env = *env;
     if (!new->env.now_ns)
@@ -218,12 +223,6 @@ int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *e
 err_free:
     free(new);
     return rc;
-}
-
-int diwarp_open_device(const struct diwarp_device_attr *attr, struct diwarp_device **device,
-                       struct diwarp_diagnosis *why)
-{
-    return dw_device_open(attr, NULL, device, why);
 }
 
 void diwarp_close_device(struct diwarp_device *device)

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "common/base/list.h"
 #include "common/include/diwarp.h"
 #include "common/llp/llp.h"
 #include "common/llp/stream.h"
@@ -27,8 +28,12 @@ struct dw_env {
     unsigned interface_count;
 };
 
+struct dw_service; /* service.h */
+struct dw_port;    /* port.h */
+
 struct diwarp_device {
     struct diwarp_device_attr attr;
+    const struct dw_service *const *services; /* for its datagram QPs; NULL ends them */
     struct dw_env env;
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
     unsigned interface_count;
@@ -36,12 +41,18 @@ struct diwarp_device {
     uint64_t host_id;
     uint64_t random_key[2]; /* from the kernel, or the seed of env */
     uint64_t random_count;  /* numbers drawn; atomic, not all who draw have the lock */
+    struct dw_list runners; /* struct dw_runner: what polls run */
+    struct dw_port *port;   /* NULL: no datagram QP */
+    uint64_t pushed;        /* completions, since it was opened */
+    uint64_t served;        /* diwarp_cq_served() */
+    uint32_t held;          /* completions that point to memory of a runner's, of all CQs */
     pthread_mutex_t lock;   /* see lock.h */
 };
 
-/* diwarp_open_device() with an environment; env may be NULL. */
-int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *env,
-                   struct diwarp_device **device, struct diwarp_diagnosis *why);
+/* diwarp_open_device() with an environment, which may be NULL, and the services that there are. */
+int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env *env,
+                     const struct dw_service *const *services, struct diwarp_device **device,
+                     struct diwarp_diagnosis *why);
 
 uint64_t dw_device_now_ns(const struct diwarp_device *device);
 

@@ -8,7 +8,7 @@
 
 #include "common/base/copy.h"
 #include "common/base/siphash.h"
-#include "common/rd/receive.h"
+#include "common/rnic/memory.h"
 #include "common/ud/ud.h"
 
 /* Sources remembered. Datagrams of further ones are dropped, unless one can be forgotten. */
@@ -27,8 +27,8 @@ struct posted_recv {
 
 /* A Send of several segments on its way into a posted receive. */
 struct assembly {
-    struct dw_list link; /* in dw_ud.assemblies */
-    struct diwarp_qp *qp;
+    struct dw_list link; /* in dw_ud_qp.assemblies */
+    struct dw_ud_qp *qp;
     struct dw_ud_source *source;
     struct posted_recv *recv;
     struct dw_timer timer;
@@ -38,23 +38,21 @@ struct assembly {
 
 int dw_ud_create(struct diwarp_qp *qp)
 {
-    struct dw_ud *ud = calloc(1, sizeof *ud);
-    if (!ud)
-        return -ENOMEM;
-    ud->next_msn = ud->next_record = qp->device->env.first_serial;
-    dw_map_init(&ud->source_by_key, dw_device_random(qp->device));
+    struct dw_ud_qp *ud = dw_ud_qp_of(qp);
+    struct diwarp_device *device = qp->port->device;
+    ud->next_msn = ud->next_record = device->env.first_serial;
+    dw_map_init(&ud->source_by_key, dw_device_random(device));
     struct dw_list *heads[] = {&ud->sources, &ud->assemblies, &ud->records, &ud->recvs,
                                &ud->free_recvs};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
-    qp->ud = ud;
     return 0;
 }
 
 static void end_assembly(struct assembly *assembly, struct dw_list *recv_to)
 {
-    dw_heap_set(&assembly->qp->timers, &assembly->timer, DW_NEVER);
-    dw_heap_unreserve(&assembly->qp->timers);
+    dw_heap_set(&assembly->qp->qp.port->timers, &assembly->timer, DW_NEVER);
+    dw_heap_unreserve(&assembly->qp->qp.port->timers);
     dw_list_remove(&assembly->link);
     assembly->source->users--;
     dw_list_prepend(recv_to, &assembly->recv->link);
@@ -72,7 +70,7 @@ static void free_recvs(struct dw_list *head)
 
 void dw_ud_destroy(struct diwarp_qp *qp)
 {
-    struct dw_ud *ud = qp->ud;
+    struct dw_ud_qp *ud = dw_ud_qp_of(qp);
     dw_list_foreach (a, &ud->assemblies)
         end_assembly(dw_container(a, struct assembly, link), &ud->recvs);
     dw_list_foreach (r, &ud->records)
@@ -82,69 +80,54 @@ void dw_ud_destroy(struct diwarp_qp *qp)
     free_recvs(&ud->recvs);
     free_recvs(&ud->free_recvs);
     dw_map_fini(&ud->source_by_key);
-    free(ud);
-    qp->ud = NULL;
 }
 
-static uint64_t list_count(const struct dw_list *head)
+void dw_ud_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory)
 {
-    uint64_t count = 0;
-    dw_list_foreach (it, head)
-        count++;
-    return count;
-}
-
-void dw_ud_query_memory(const struct diwarp_qp *qp, struct diwarp_memory *memory)
-{
-    const struct dw_ud *ud = qp->ud;
-    memory->base_bytes += sizeof *ud;
-    memory->receive_bytes +=
-        (list_count(&ud->recvs) + list_count(&ud->free_recvs)) * sizeof(struct posted_recv);
-    memory->assembly_bytes += list_count(&ud->assemblies) * sizeof(struct assembly);
-    memory->record_bytes += list_count(&ud->records) * sizeof(struct diwarp_record);
-    const uint64_t sources = list_count(&ud->sources);
-    memory->peers += sources;
-    memory->peer_bytes += sources * sizeof(struct dw_ud_source) +
-                          ud->source_by_key.capacity * sizeof *ud->source_by_key.slots;
+    memory->receive_bytes += dw_memory_of_list(&ud->recvs, sizeof(struct posted_recv)) +
+                             dw_memory_of_list(&ud->free_recvs, sizeof(struct posted_recv));
+    memory->assembly_bytes += dw_memory_of_list(&ud->assemblies, sizeof(struct assembly));
+    memory->record_bytes += dw_memory_of_list(&ud->records, sizeof(struct diwarp_record));
+    memory->peers += ud->source_by_key.count;
+    memory->peer_bytes += dw_memory_of_list(&ud->sources, sizeof(struct dw_ud_source)) +
+                          dw_memory_of_map(&ud->source_by_key);
 }
 
 /* ---- receiving Sends ---- */
 
+static struct posted_recv *get_recv(struct dw_ud_qp *ud)
+{
+    if (dw_list_empty(&ud->free_recvs))
+        return malloc(sizeof(struct posted_recv));
+    struct posted_recv *recv = dw_container(ud->free_recvs.next, struct posted_recv, link);
+    dw_list_remove(&recv->link);
+    return recv;
+}
+
 int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
 {
-    struct dw_ud *ud = qp->ud;
-    if (wr->num_sge < 0 || wr->num_sge > DW_MAX_SGE)
-        return -EINVAL;
+    struct dw_ud_qp *ud = dw_ud_qp_of(qp);
+    struct iovec iov[DW_MAX_SGE];
+    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
+                                 UINT32_MAX, iov);
+    if (total < 0)
+        return (int)total;
     if (ud->recv_count >= qp->attr.max_recv_wr)
         return -ENOMEM;
-    struct posted_recv *recv;
-    if (!dw_list_empty(&ud->free_recvs)) {
-        recv = dw_container(ud->free_recvs.next, struct posted_recv, link);
-        dw_list_remove(&recv->link);
-    } else if (!(recv = malloc(sizeof *recv))) {
+    struct posted_recv *recv = get_recv(ud);
+    if (!recv)
         return -ENOMEM;
-    }
     recv->wr_id = wr->wr_id;
-    recv->length = 0;
+    recv->length = (uint32_t)total;
     recv->sge_count = (unsigned)wr->num_sge;
-    for (int i = 0; i < wr->num_sge; i++) {
-        const struct ibv_sge *sge = &wr->sg_list[i];
-        struct dw_region *region;
-        if (sge->lkey && dw_mr_check(&qp->pd->mrs, sge->lkey, sge->addr, sge->length,
-                                     IBV_ACCESS_LOCAL_WRITE, &region)) {
-            dw_list_prepend(&ud->free_recvs, &recv->link);
-            return -EACCES;
-        }
-        recv->sge[i] =
-            (struct iovec){.iov_base = (void *)(uintptr_t)sge->addr, .iov_len = sge->length};
-        recv->length += sge->length;
-    }
+    for (unsigned i = 0; i < recv->sge_count; i++)
+        recv->sge[i] = iov[i];
     dw_list_append(&ud->recvs, &recv->link);
     ud->recv_count++;
     return 0;
 }
 
-static struct posted_recv *take_recv(struct dw_ud *ud)
+static struct posted_recv *take_recv(struct dw_ud_qp *ud)
 {
     if (dw_list_empty(&ud->recvs))
         return NULL;
@@ -171,7 +154,7 @@ static void scatter(const struct posted_recv *recv, uint32_t offset, const uint8
 }
 
 /* Hands the receive over; one that was too short for its message says so, as in verbs. */
-static void complete_recv(struct diwarp_qp *qp, const struct dw_ud_source *source,
+static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source,
                           const struct posted_recv *recv, const struct dw_ddp_header *ddp,
                           uint32_t bytes)
 {
@@ -181,14 +164,14 @@ static void complete_recv(struct diwarp_qp *qp, const struct dw_ud_source *sourc
                .status = bytes > recv->length ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS,
                .opcode = IBV_WC_RECV,
                .byte_len = bytes,
-               .qp_num = qp->num,
+               .qp_num = ud->qp.num,
                .imm_data = imm ? ddp->ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
         .src = source->name,
     };
-    qp->counters.rx_send_msgs++;
-    qp->ud->recv_count--;
-    dw_cq_push(qp->cq, &wc);
+    dw_ud_counters(ud)->rx_send_msgs++;
+    ud->recv_count--;
+    dw_cq_push(ud->qp.cq, &wc);
 }
 
 /* The message stays incomplete: its receive serves the next one. */
@@ -196,11 +179,11 @@ static void on_assembly_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     (void)now_ns;
     struct assembly *assembly = dw_container(timer, struct assembly, timer);
-    assembly->qp->counters.rx_partial_msgs++;
-    end_assembly(assembly, &assembly->qp->ud->recvs);
+    dw_ud_counters(assembly->qp)->rx_partial_msgs++;
+    end_assembly(assembly, &assembly->qp->recvs);
 }
 
-static struct assembly *find_assembly(struct dw_ud *ud, const struct dw_ud_source *source,
+static struct assembly *find_assembly(struct dw_ud_qp *ud, const struct dw_ud_source *source,
                                       uint32_t msn)
 {
     dw_list_foreach (it, &ud->assemblies) {
@@ -211,119 +194,121 @@ static struct assembly *find_assembly(struct dw_ud *ud, const struct dw_ud_sourc
     return NULL;
 }
 
-static struct assembly *begin_assembly(struct diwarp_qp *qp, struct dw_ud_source *source,
+static struct assembly *begin_assembly(struct dw_ud_qp *ud, struct dw_ud_source *source,
                                        uint32_t msn, uint64_t now_ns)
 {
-    struct dw_ud *ud = qp->ud;
+    struct dw_heap *timers = &ud->qp.port->timers;
     struct assembly *assembly = calloc(1, sizeof *assembly);
     if (!assembly)
         return NULL;
-    if (dw_list_empty(&ud->recvs) || dw_heap_reserve(&qp->timers)) {
+    if (dw_list_empty(&ud->recvs) || dw_heap_reserve(timers)) {
         free(assembly);
         return NULL;
     }
     assembly->recv = take_recv(ud);
-    assembly->qp = qp;
+    assembly->qp = ud;
     assembly->source = source;
     source->users++;
     assembly->msn = msn;
     assembly->timer.fire = on_assembly_timer;
     dw_ranges_init(&assembly->map);
     dw_list_append(&ud->assemblies, &assembly->link);
-    dw_heap_set(&qp->timers, &assembly->timer, dw_deadline_ns(now_ns, qp->attr.record_time_ns));
+    dw_heap_set(timers, &assembly->timer, dw_deadline_ns(now_ns, ud->qp.attr.record_time_ns));
     return assembly;
 }
 
-static void on_long_send(struct diwarp_qp *qp, struct dw_ud_source *source,
+static void on_long_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
                          const struct dw_segment *segment, uint64_t now_ns)
 {
     const struct dw_ddp_header *ddp = &segment->ddp;
     uint64_t end = (uint64_t)ddp->mo + segment->bytes;
-    if (!segment->bytes || end > qp->attr.max_msg_bytes) {
-        qp->counters.drop_header++;
+    if (!segment->bytes || end > ud->qp.attr.max_msg_bytes) {
+        dw_ud_counters(ud)->drop_header++;
         return;
     }
-    struct assembly *assembly = find_assembly(qp->ud, source, ddp->msn);
+    struct assembly *assembly = find_assembly(ud, source, ddp->msn);
+    if (assembly && !dw_segment_agrees(segment, (uint32_t)end, &assembly->map, assembly->total)) {
+        dw_ud_counters(ud)->drop_header++;
+        return;
+    }
     if (!assembly) {
         if (dw_seen_check(&source->msns, ddp->msn)) {
-            qp->counters.rx_dup_datagrams++;
+            dw_ud_counters(ud)->rx_dup_datagrams++;
             return;
         }
-        assembly = begin_assembly(qp, source, ddp->msn, now_ns);
+        assembly = begin_assembly(ud, source, ddp->msn, now_ns);
         if (!assembly) {
-            qp->counters.drop_no_buffer++;
+            dw_ud_counters(ud)->drop_no_buffer++;
             return;
         }
         dw_seen_add(&source->msns, ddp->msn);
     }
     if (dw_ranges_add(&assembly->map, ddp->mo, (uint32_t)end) < 0) {
-        qp->counters.drop_no_buffer++;
+        dw_ud_counters(ud)->drop_no_buffer++;
         return;
     }
     scatter(assembly->recv, ddp->mo, segment->payload, segment->bytes);
     if (ddp->last)
         assembly->total = (uint32_t)end;
     if (assembly->total && assembly->map.bytes >= assembly->total) {
-        complete_recv(qp, source, assembly->recv, ddp, assembly->total);
-        end_assembly(assembly, &qp->ud->free_recvs);
+        complete_recv(ud, source, assembly->recv, ddp, assembly->total);
+        end_assembly(assembly, &ud->free_recvs);
     }
 }
 
-static void on_send(struct diwarp_qp *qp, struct dw_ud_source *source,
+static void on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
                     const struct dw_segment *segment, uint64_t now_ns)
 {
     const struct dw_ddp_header *ddp = &segment->ddp;
     if (!ddp->last || ddp->mo) {
-        on_long_send(qp, source, segment, now_ns);
+        on_long_send(ud, source, segment, now_ns);
         return;
     }
     if (dw_seen_check(&source->msns, ddp->msn)) {
-        qp->counters.rx_dup_datagrams++;
+        dw_ud_counters(ud)->rx_dup_datagrams++;
         return;
     }
-    struct posted_recv *recv = take_recv(qp->ud);
+    struct posted_recv *recv = take_recv(ud);
     if (!recv) {
-        qp->counters.drop_no_buffer++;
+        dw_ud_counters(ud)->drop_no_buffer++;
         return;
     }
     dw_seen_add(&source->msns, ddp->msn);
     scatter(recv, 0, segment->payload, segment->bytes);
-    complete_recv(qp, source, recv, ddp, segment->bytes);
-    dw_list_prepend(&qp->ud->free_recvs, &recv->link);
+    complete_recv(ud, source, recv, ddp, segment->bytes);
+    dw_list_prepend(&ud->free_recvs, &recv->link);
 }
 
 /* ---- every datagram ---- */
 
 /* Nobody can choose a name and an incarnation that have the key of others. */
-static uint64_t key_of(const struct diwarp_qp *qp, struct diwarp_name name, uint32_t incarnation)
+static uint64_t key_of(const struct dw_ud_qp *ud, struct diwarp_name name, uint32_t incarnation)
 {
-    const uint64_t *random_key = qp->device->random_key;
+    const uint64_t *random_key = ud->qp.port->device->random_key;
     return dw_siphash(random_key, dw_name_key(name) ^ dw_siphash(random_key, incarnation));
 }
 
 /* Room for one more: the one that has been silent for longest goes, if nothing of it may come again.
  */
-static bool make_room(struct diwarp_qp *qp, uint64_t now_ns)
+static bool make_room(struct dw_ud_qp *ud, uint64_t now_ns)
 {
-    struct dw_ud *ud = qp->ud;
     if (ud->source_by_key.count < SOURCES_MAX)
         return true;
     struct dw_ud_source *source = dw_container(ud->sources.next, struct dw_ud_source, link);
     if (source->users || now_ns - source->heard_ns <= SEEN_FORGOTTEN_NS)
         return false;
-    dw_map_remove(&ud->source_by_key, key_of(qp, source->name, source->incarnation));
+    dw_map_remove(&ud->source_by_key, key_of(ud, source->name, source->incarnation));
     dw_list_remove(&source->link);
     free(source);
     return true;
 }
 
 /* NULL: there are too many, or no memory. */
-static struct dw_ud_source *source_of(struct diwarp_qp *qp, const struct dw_llp_header *header,
+static struct dw_ud_source *source_of(struct dw_ud_qp *ud, const struct dw_llp_header *header,
                                       uint64_t now_ns)
 {
-    struct dw_ud *ud = qp->ud;
     struct diwarp_name name = {.job = header->job, .rank = header->rank};
-    const uint64_t key = key_of(qp, name, header->incarnation);
+    const uint64_t key = key_of(ud, name, header->incarnation);
     struct dw_ud_source *source = dw_map_get(&ud->source_by_key, key);
     if (source) {
         if (now_ns - source->heard_ns > SEEN_FORGOTTEN_NS)
@@ -333,7 +318,7 @@ static struct dw_ud_source *source_of(struct diwarp_qp *qp, const struct dw_llp_
         dw_list_append(&ud->sources, &source->link);
         return source;
     }
-    source = make_room(qp, now_ns) ? calloc(1, sizeof *source) : NULL;
+    source = make_room(ud, now_ns) ? calloc(1, sizeof *source) : NULL;
     if (!source)
         return NULL;
     source->name = name;
@@ -347,22 +332,22 @@ static struct dw_ud_source *source_of(struct diwarp_qp *qp, const struct dw_llp_
     return source;
 }
 
-void dw_ud_on_datagram(struct diwarp_qp *qp, const struct dw_llp_header *header,
-                       const uint8_t *segments, uint32_t len, uint64_t now_ns)
+void dw_ud_take(struct dw_ud_qp *ud, const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_ud_source *source = source_of(qp, header, now_ns);
+    struct diwarp_counters *counters = dw_ud_counters(ud);
+    struct dw_ud_source *source = source_of(ud, &arrival->header, now_ns);
     if (!source) {
-        qp->counters.drop_source++;
+        counters->drop_source++;
         return;
     }
     struct dw_segment segment;
     uint32_t offset = 0;
-    while (dw_next_segment(qp, segments, len, &offset, &segment) > 0) {
+    while (dw_segment_next(counters, arrival->segments, arrival->segments_len, &offset, &segment) > 0) {
         if (segment.ddp.opcode == DW_RDMAP_SEND || segment.ddp.opcode == DW_RDMAP_SEND_IMM)
-            on_send(qp, source, &segment, now_ns);
+            on_send(ud, source, &segment, now_ns);
         else if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD)
-            dw_ud_on_record_segment(qp, source, &segment, now_ns);
+            dw_ud_on_record_segment(ud, source, &segment, now_ns);
         else
-            qp->counters.drop_header++;
+            counters->drop_header++;
     }
 }

@@ -18,6 +18,7 @@
 #define DW_PROOF_BYTES       8
 #define DW_SEGMENT_LEN_BYTES 2
 #define DW_QPN_MAX           0xffffffu
+#define DW_TIMESTAMP_SHIFT   10 /* of nanoseconds */
 
 /* Of an interface that peers are told of: what every IPv4 host takes (RFC 791 section 3.1); less
  * would leave no room for headers. */

@@ -7,7 +7,7 @@
 #define TEST_RC_END_H
 
 #include "common/include/diwarp_rc.h"
-#include "common/rnic/device.h"
+#include "common/open.h"
 #include "test/net/node.h"
 
 struct rc_end {

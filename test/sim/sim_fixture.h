@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "common/rd/receive.h"
+#include "common/datagram/segments.h"
 #include "common/wire/ddp.h"
 #include "common/wire/llp_header.h"
 #include "common/wire/rdmap.h"
@@ -72,7 +72,7 @@ static inline struct fixture *fixture_of(void *world)
 /* How often the node doubted its way to a peer. */
 static inline unsigned fixture_doubts(const struct fixture *f, unsigned node)
 {
-    return dw_container(f->world.nodes[node].qp->llp, struct sim_endpoint, llp)->doubts;
+    return dw_container(f->world.nodes[node].qp->port->datagrams.llp, struct sim_endpoint, llp)->doubts;
 }
 
 static inline void fixture_on_wc(struct sim_world *world, struct sim_node *node,
@@ -103,7 +103,7 @@ static inline void fixture_open(struct fixture *f)
 /* As after a while without losses: one peer may have all of the budget. */
 static inline void fixture_widen(struct fixture *f, unsigned node, unsigned peer)
 {
-    f->world.nodes[node].ahs[peer]->recordwin.datagrams = (1u << DW_RECORDWIN_BITS) - 1;
+    dw_container(f->world.nodes[node].ahs[peer], struct dw_handle, ah)->recordwin.datagrams = (1u << DW_RECORDWIN_BITS) - 1;
 }
 
 static inline void fixture_run(struct fixture *f, uint64_t limit_ns)

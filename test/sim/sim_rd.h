@@ -6,7 +6,6 @@
 #ifndef SIM_RD_H
 #define SIM_RD_H
 
-#include "common/rd/send.h"
 #include "test/sim/sim_world.h"
 
 enum sim_rd_kind { SIM_RD_SEND, SIM_RD_READ, SIM_RD_WRITE, SIM_RD_ADD, SIM_RD_SWAP };

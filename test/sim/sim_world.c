@@ -213,6 +213,24 @@ static void check_answers(struct sim_world *world, const struct dw_peer *peer)
     sim_check(world, peer->refusals == refusals);
 }
 
+/* What counts against the bound of requests to it, and of records that it asks for. */
+static void check_counts(struct sim_world *world, const struct dw_peer *peer)
+{
+    unsigned queued = 0, asked = 0;
+    const struct dw_list *works[] = {&peer->pending, &peer->awaiting};
+    for (unsigned i = 0; i < 2; i++)
+        dw_list_foreach (w, works[i])
+            queued += !dw_container(w, struct dw_work, link)->own_message;
+    dw_list_foreach (s, &peer->sinks)
+        *(dw_container(s, struct dw_sink, peer_link)->region ? &asked : &queued) += 1;
+    dw_list_foreach (s, &peer->sources)
+        *(dw_container(s, struct dw_source, peer_link)->region ? &asked : &queued) += 1;
+    dw_list_foreach (a, &peer->atomics)
+        queued++;
+    sim_check(world, peer->queued == queued);
+    sim_check(world, peer->asked == asked);
+}
+
 static void check_due(struct sim_world *world, const struct dw_peer *peer)
 {
     uint64_t due = 0;
@@ -226,6 +244,7 @@ static void check_due(struct sim_world *world, const struct dw_peer *peer)
 static void check_peer(struct sim_world *world, const struct dw_peer *peer)
 {
     check_due(world, peer);
+    check_counts(world, peer);
     check_answers(world, peer);
     const struct dw_sendwin *win = &peer->sendwin;
     sim_check(world, win->count <= win->max_datagrams);
@@ -289,7 +308,6 @@ static void check_step(struct sim_world *world)
         sim_check(world, !qp->counters.drop_window);
         sim_check(world, !qp->counters.drop_truncated);
         uint64_t records = qp->sinks.count + qp->sources.count;
-        sim_check(world, qp->own_records + qp->asked_records == records);
         const struct dw_peer *peer;
         for (size_t slot = 0; (peer = dw_peer_next(qp, &slot));)
             world->nodes[i].set_aside |= peer->sinks_aside > 0;
@@ -414,7 +432,7 @@ static void check_qp_rest(struct sim_world *world, struct diwarp_qp *qp)
     sim_check(world, dw_list_empty(&qp->want));
     sim_check(world, dw_list_empty(&qp->ready));
     sim_check(world, dw_list_empty(&qp->flush));
-    sim_check(world, !qp->queued_works);
+    sim_check(world, !qp->work_count);
     sim_check(world, !qp->assembly_count);
     sim_check(world, !qp->assembly_bytes);
     sim_check(world, !qp->datagrams.used);

@@ -6,7 +6,8 @@
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
-#include "common/rd/peer.h"
+#include "common/open.h"
+#include "common/rd/rd.h"
 #include "test/sim/sim_net.h"
 
 #define SIM_MAX_NODES 16

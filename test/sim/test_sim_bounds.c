@@ -315,7 +315,7 @@ static void atomics__unanswered__no_more_than_the_queue_holds(void **state)
             0);
         sim_world_run_for(&f->world, MS / 100);
     }
-    assert_int_equal(f->world.nodes[0].qp->queued_works, 0);
+    assert_int_equal(f->world.nodes[0].qp->work_count, 0);
     assert_int_equal(
         fixture_post(f, 0, 1, 4, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, &found[4], sizeof *found, mr),
         -ENOMEM);

@@ -78,14 +78,18 @@ static void read__complete__cannot_tell_the_source(void **state)
     struct diwarp_qp *qp = f->world.nodes[0].qp;
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
     assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
-    while (qp->free_work_count && n < 64)
-        taken[n++] = dw_work_get(qp);
+    struct dw_peer *peer = f->world.nodes[0].ahs[1]->peer;
+    while (qp->free_work_count && n < 64) {
+        taken[n] = dw_work_get(peer);
+        taken[n++]->own_message = true; /* no request */
+        peer->queued--;
+    }
     no_malloc_of_bytes = sizeof(struct dw_work);
     for (unsigned i = 0; i < 1000 && !fixture_count(f, 0, DIWARP_WC_PEER_GONE); i++)
         (void)sim_world_step(&f->world);
     no_malloc_of_bytes = 0;
     while (n > 0)
-        dw_work_put(qp, taken[--n]);
+        dw_work_put(peer, taken[--n]);
     fixture_assert_status(f, 0, 1, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
     assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_GONE), 1);
     assert_memory_equal(local, remote, RECORD_BYTES);

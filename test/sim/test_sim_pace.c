@@ -255,26 +255,6 @@ static struct fixture *open_after_ping_pong(unsigned trips)
     return f;
 }
 
-static uint64_t acks(const struct fixture *f)
-{
-    return sim_counters(&f->world, 0)->tx_acks + sim_counters(&f->world, 1)->tx_acks;
-}
-
-static void ping_pong__of_long_messages__answers_acknowledge(void **state)
-{
-    (void)state;
-    struct fixture *f = open_after_ping_pong(100);
-    uint64_t begin_ns = f->world.net.now_ns;
-    assert_in_range(acks(f), 0, 2);
-    /* The last is not answered: then the next run acknowledges it. */
-    while (acks(f) == 0 || f->world.nodes[0].qp->queued_works || f->world.nodes[1].qp->queued_works)
-        assert_true(sim_world_step(&f->world));
-    assert_in_range(f->world.net.now_ns - begin_ns, 0, MS);
-    fixture_run(f, SECOND);
-    assert_in_range(acks(f), 1, 4);
-    fixture_close(f);
-}
-
 static uint64_t written_ns;
 
 /* Node 1 computes once it has been notified. */
@@ -398,7 +378,6 @@ int main(void)
         cmocka_unit_test(reads__slow_link__nothing_twice),
         cmocka_unit_test(reads__by_many__slow_link__little_twice),
         cmocka_unit_test(read__one_datagram_lost__comes_soon),
-        cmocka_unit_test(ping_pong__of_long_messages__answers_acknowledge),
         cmocka_unit_test(ping_pong__a_write_amid__acknowledged_at_once),
         cmocka_unit_test(reads__all_lost__come_soon),
         cmocka_unit_test(way__that_does_not_get_through__is_doubted),

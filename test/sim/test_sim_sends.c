@@ -156,34 +156,6 @@ static void send__after_a_pause__goes_at_once(void **state)
     fixture_close(f);
 }
 
-/* What is posted row by row waits for company there; what only follows another does not, for it may
- * be the last for long. */
-static void send__on_shared_cores__rows_wait_for_company(void **state)
-{
-    (void)state;
-    struct fixture *f = fixture_new();
-    uint8_t data[64] = {0};
-    f->config.device.shared_cores = true;
-    fixture_open(f);
-    const struct diwarp_counters *counters = sim_counters(&f->world, 0);
-    for (uint64_t i = 0; i < 8; i++) {
-        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
-                         0);
-        assert_int_equal(counters->tx_datagrams, i < 4 ? i + 1 : 4);
-        f->world.net.now_ns += 10000;
-    }
-    f->world.net.now_ns += 20000;
-    assert_int_equal(fixture_post(f, 0, 1, 8, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
-    assert_int_equal(counters->tx_datagrams, 5);
-    assert_int_equal(counters->tx_coalesced_msgs, 4);
-    f->world.net.now_ns += 10000;
-    assert_int_equal(fixture_post(f, 0, 1, 9, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
-    assert_int_equal(counters->tx_datagrams, 6);
-    fixture_run(f, 2 * SECOND);
-    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 10);
-    fixture_close(f);
-}
-
 static enum sim_verdict take_time(void *world, const struct sim_endpoint *from, const uint8_t *buf,
                                   uint32_t bytes)
 {
@@ -413,7 +385,6 @@ int main(void)
         cmocka_unit_test(send__socket_full__serves_nobody),
         cmocka_unit_test(send__ack_meets_a_full_socket__follows),
         cmocka_unit_test(send__after_a_pause__goes_at_once),
-        cmocka_unit_test(send__on_shared_cores__rows_wait_for_company),
         cmocka_unit_test(send__slow_calls__still_a_burst),
         cmocka_unit_test(send__after_pauses__in_vain__in_few_datagrams),
         cmocka_unit_test(send__long__inline__leaves_at_once),

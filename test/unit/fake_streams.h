@@ -5,7 +5,7 @@
 #ifndef TEST_FAKE_STREAMS_H
 #define TEST_FAKE_STREAMS_H
 
-#include "common/rnic/device.h"
+#include "common/open.h"
 
 #define FAKE_LISTENERS 4
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "common/rnic/address.h"
+#include "common/rnic/qp.h"
 #include "common/rnic/qp.h"
 #include "common/wire/rdmap.h"
 #include "test/net/node.h"

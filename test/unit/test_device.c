@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "common/rnic/device.h"
+#include "common/open.h"
 #include "common/wire/bytes.h"
 #include "common/wire/llp_header.h"
 #include "test/net/node.h"

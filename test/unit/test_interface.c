@@ -290,10 +290,11 @@ static void interface_pair__cases(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        struct diwarp_address local = address_of(7, pairs[i].local);
-        struct diwarp_address peer = address_of(pairs[i].same_host ? 7 : 8, pairs[i].peer);
+        struct diwarp_address local = address_of(0x70007, pairs[i].local);
+        struct diwarp_address peer =
+            address_of(pairs[i].same_host ? 0x70007 : 0x80008, pairs[i].peer);
         unsigned l = 99, p = 99;
-        int rc = dw_interface_pair(&local, &peer, &l, &p);
+        int rc = dw_interface_pair(&local, &peer, DIWARP_AUTO, &l, &p);
         bool ok = pairs[i].local_index < 0 ? rc == -ENETUNREACH && l == 99 && p == 99
                                            : rc == 0 && l == (unsigned)pairs[i].local_index &&
                                                  p == (unsigned)pairs[i].peer_index;
@@ -311,20 +312,67 @@ static void interface_pair__survives_wild_addresses(void **state)
     struct diwarp_address peer;
     unsigned l, p;
     memset(&peer, 0xff, sizeof(peer));
-    assert_int_equal(dw_interface_pair(&local, &peer, &l, &p), -ENETUNREACH);
+    assert_int_equal(dw_interface_pair(&local, &peer, DIWARP_AUTO, &l, &p), -ENETUNREACH);
     for (unsigned i = 0; i < DIWARP_MAX_INTERFACES; i++) {
         peer.interfaces[i].family = AF_INET;
         peer.interfaces[i].loopback = false;
     }
-    assert_int_equal(dw_interface_pair(&local, &peer, &l, &p), 0);
+    assert_int_equal(dw_interface_pair(&local, &peer, DIWARP_AUTO, &l, &p), 0);
     assert_true(l < 1 && p < DIWARP_MAX_INTERFACES);
 }
 
-static void interface_host_id__is_stable(void **state)
+/* Of processes: in one network namespace as far as /proc tells; in two that look alike; in two. */
+static const uint64_t ids[] = {0x10007, 0x20007, 0x30008};
+
+#define DECOYS LO "br-1 172.17.0.1/16 1500; br-2 172.18.0.1/16 1500"
+#define ALIKE  LO "e 10.0.0.1/24 1500"
+#define NOT_SEEN   \
+    {              \
+        -1, -1, -1 \
+    }
+
+/* The index of the interface of each side that is used, or -1: unreachable. */
+static const struct {
+    const char *what;
+    enum diwarp_switch same_host;
+    const char *local, *peer;
+    int by_ids[3];
+} same_hosts[] = {
+    {"auto: looks count for what is shared", DIWARP_AUTO, ALIKE, ALIKE, {0, 0, -1}},
+    {"auto: other hosts with bridges only", DIWARP_AUTO, DECOYS, DECOYS, {0, 0, -1}},
+    {"auto: loopback alone", DIWARP_AUTO, LO, LO, {0, 0, -1}},
+    {"auto: looks do not count where there is a way",
+     DIWARP_AUTO,
+     LO "br-1 172.17.0.1/16 1500; e 10.0.0.1/24 1500",
+     LO "br-1 172.17.0.1/16 1500; e 10.0.0.2/24 1500",
+     {0, 2, 2}},
+    {"on: what is shared", DIWARP_ON, ALIKE, ALIKE, {0, 0, 0}},
+    {"on: loopback alone", DIWARP_ON, LO, LO, {0, 0, 0}},
+    {"on: not where there is a way",
+     DIWARP_ON,
+     LO "br-1 172.17.0.1/16 1500; e 10.0.0.1/24 1500",
+     LO "br-1 172.17.0.1/16 1500; e 10.0.0.2/24 1500",
+     {0, 2, 2}},
+    {"on: nothing is shared", DIWARP_ON, LO, LO6, NOT_SEEN},
+    {"off: not what is shared", DIWARP_OFF, ALIKE, ALIKE, NOT_SEEN},
+    {"off: not loopback", DIWARP_OFF, ALIKE, LO "e 10.0.0.2/24 1500", {1, 1, 1}},
+};
+
+static void interface_pair__same_host(void **state)
 {
     (void)state;
-    assert_int_equal(dw_interface_host_id(), dw_interface_host_id());
-    assert_int_not_equal(dw_interface_host_id(), 0);
+    for (size_t i = 0; i < 3 * sizeof(same_hosts) / sizeof(same_hosts[0]); i++) {
+        const int want = same_hosts[i / 3].by_ids[i % 3];
+        struct diwarp_address local = address_of(ids[0], same_hosts[i / 3].local);
+        struct diwarp_address peer = address_of(ids[i % 3], same_hosts[i / 3].peer);
+        unsigned l = 99, p = 99;
+        int rc = dw_interface_pair(&local, &peer, same_hosts[i / 3].same_host, &l, &p);
+        bool ok =
+            want < 0 ? rc == -ENETUNREACH : rc == 0 && l == (unsigned)want && p == (unsigned)want;
+        if (!ok) {
+            fail_msg("%s, ids %zu: rc %d, pair %u %u", same_hosts[i / 3].what, i % 3, rc, l, p);
+        }
+    }
 }
 
 int main(void)
@@ -338,7 +386,7 @@ int main(void)
         cmocka_unit_test(interface_list__known_but_down_is_no_device),
         cmocka_unit_test(interface_pair__cases),
         cmocka_unit_test(interface_pair__survives_wild_addresses),
-        cmocka_unit_test(interface_host_id__is_stable),
+        cmocka_unit_test(interface_pair__same_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "common/rnic/device.h"
+#include "common/open.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 #include "common/wire/ddp.h"

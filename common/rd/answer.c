@@ -8,22 +8,21 @@
 
 /* Answers that wait for a peer to acknowledge: who asks without end and does not is not to fill our
  * memory. What it has asked, or may have us answer, is records of its own and of ours, 65,535 of
- * each with an honest peer (rdma_record.c), and atomics: it stays below. */
-#define ANSWERS_MAX UINT16_MAX
+ * each with an honest peer, and atomics: it stays below. */
+#define ANSWERS_MAX (4u * UINT16_MAX)
 /* Among these, ABORTs of small writes, until they are acknowledged. */
 #define REFUSALS_MAX UINT16_MAX
 
-static struct dw_work *own_work(struct diwarp_qp *qp, enum dw_rdmap_opcode opcode,
+static struct dw_work *own_work(struct dw_peer *peer, enum dw_rdmap_opcode opcode,
                                 enum dw_ddp_queue qn, const uint8_t *payload, uint32_t bytes)
 {
-    struct dw_work *work = dw_work_get(qp);
+    struct dw_work *work = dw_work_get(peer, NULL);
     if (!work)
         return NULL;
     assert(bytes <= sizeof work->own);
     memcpy(work->own, payload, bytes);
     work->ddp = (struct dw_ddp_header){.opcode = (uint8_t)opcode, .qn = qn, .msn = 1};
     work->total = bytes;
-    work->own_message = true;
     work->sge_count = 1;
     work->sge[0] = (struct iovec){.iov_base = work->own, .iov_len = bytes};
     return work;
@@ -32,7 +31,7 @@ static struct dw_work *own_work(struct diwarp_qp *qp, enum dw_rdmap_opcode opcod
 int dw_send_request(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                     uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
 {
-    struct dw_work *work = own_work(peer->qp, opcode, qn, payload, bytes);
+    struct dw_work *work = own_work(peer, opcode, qn, payload, bytes);
     if (!work)
         return -ENOMEM;
     work->record_id = record_id;
@@ -45,13 +44,13 @@ int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_dd
 {
     /* To drop what asks instead would drop the answers that come with it: two such ends would wait
      * for each other. */
-    if (peer->answers == ANSWERS_MAX || (refusal && peer->refusals == REFUSALS_MAX))
+    bool room = peer->answers < ANSWERS_MAX && (!refusal || peer->refusals < REFUSALS_MAX);
+    struct dw_work *work = room ? own_work(peer, opcode, qn, payload, bytes) : NULL;
+    if (!work) {
+        dw_peer_doom(peer, DIWARP_GONE_NO_ROOM);
         return -ENOMEM;
-    struct dw_work *work = own_work(peer->qp, opcode, qn, payload, bytes);
-    if (!work)
-        return -ENOMEM;
+    }
     work->answer = true;
-    peer->qp->queued_works--; /* takes no room from the application's posts */
     peer->answers++;
     work->refusal = refusal;
     peer->refusals = (uint16_t)(peer->refusals + refusal);

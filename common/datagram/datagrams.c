@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The entrance checks, in this order (WIRE.md section 7): length, version, header, token, QPN,
+ * seal, intro.
+ * A failed check is a counted drop, nothing else.
+ */
+#include "common/datagram/datagrams.h"
+
+#include <errno.h>
+
+#include "common/base/pages.h"
+
+int dw_datagrams_init(struct dw_datagrams *datagrams, uint32_t pool_bytes)
+{
+    datagrams->stage = dw_pages_map(DW_LLP_SLOT_BYTES, 4096);
+    if (!datagrams->stage || dw_arena_init(&datagrams->arena))
+        return -ENOMEM;
+    return dw_slab_init(&datagrams->pool, pool_bytes);
+}
+
+void dw_datagrams_fini(struct dw_datagrams *datagrams)
+{
+    if (datagrams->llp)
+        datagrams->llp->ops->close(datagrams->llp);
+    dw_pages_unmap(datagrams->stage, DW_LLP_SLOT_BYTES);
+    dw_arena_fini(&datagrams->arena);
+    dw_slab_fini(&datagrams->pool);
+}
+
+static void count_malformed(struct diwarp_counters *counters, int error)
+{
+    error == -EPROTONOSUPPORT ? counters->drop_version++
+    : error == -EBADMSG       ? counters->drop_short++
+                              : counters->drop_header++;
+}
+
+/* What lies between header and trailer; false: malformed, counted. */
+static bool split(struct diwarp_counters *counters, struct dw_arrival *arrival,
+                  struct dw_intro *intro)
+{
+    uint32_t lead = DW_LLP_HEADER_BYTES;
+    const uint32_t end = arrival->len - DW_TRAILER_BYTES;
+    if (arrival->header.flags & DW_LLP_INTRO) {
+        int rc = dw_intro_get(intro, arrival->buf + lead, end - lead);
+        if (rc) {
+            count_malformed(counters, rc);
+            return false;
+        }
+        arrival->intro = intro;
+        lead += DW_INTRO_BYTES;
+    }
+    arrival->segments = arrival->buf + lead;
+    arrival->segments_len = end - lead;
+    if (end != lead &&
+        (arrival->header.type == DW_LLP_ACK || arrival->header.type == DW_LLP_PROBE_REPLY)) {
+        counters->drop_short++;
+        return false;
+    }
+    return true;
+}
+
+static void on_datagram(struct dw_datagrams *datagrams, const uint8_t *buf, uint32_t len,
+                        uint64_t now_ns)
+{
+    struct diwarp_counters *counters = &datagrams->counters;
+    struct dw_arrival arrival = {.buf = buf, .len = len};
+    struct dw_intro intro;
+    counters->rx_datagrams++;
+    counters->rx_bytes += len;
+    int rc = dw_llp_header_get(&arrival.header, buf, len);
+    if (rc) {
+        count_malformed(counters, rc);
+        return;
+    }
+    if (arrival.header.token != datagrams->token) {
+        counters->drop_token++;
+        return;
+    }
+    if (arrival.header.dst_qpn) {
+        counters->drop_qpn++;
+        return;
+    }
+    if (dw_open_may_copy(&datagrams->seal, &arrival.header) &&
+        datagrams->taker->place(datagrams->taker_arg, &arrival, now_ns))
+        return;
+    if (!dw_open(&datagrams->seal, &arrival.header, buf, len)) {
+        counters->drop_crc++;
+        return;
+    }
+    if (split(counters, &arrival, &intro))
+        datagrams->taker->take(datagrams->taker_arg, &arrival, now_ns);
+}
+
+bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64_t now_ns)
+{
+    struct dw_llp_slot slot = {.buf = place};
+    if (!dw_llp_recv(datagrams->llp, &slot))
+        return false;
+    if (slot.truncated) {
+        datagrams->counters.drop_truncated++;
+        return true;
+    }
+    if (place != datagrams->stage)
+        dw_arena_on_received(&datagrams->arena, slot.bytes);
+    uint32_t at = 0;
+    do { /* an empty datagram is one, too */
+        uint32_t left = slot.bytes - at;
+        on_datagram(datagrams, slot.buf + at, left < slot.segment_bytes ? left : slot.segment_bytes,
+                    now_ns);
+        at += slot.segment_bytes;
+    } while (at < slot.bytes);
+    return true;
+}
+
+int dw_datagrams_send(struct dw_datagrams *datagrams, const struct dw_llp_addr *to,
+                      const struct iovec *iov, unsigned n, uint32_t segment)
+{
+    struct dw_llp_train train = {.to = to, .iov = iov, .iov_count = n, .segment_bytes = segment};
+    for (unsigned i = 0; i < n; i++)
+        train.total_bytes += (uint32_t)iov[i].iov_len;
+    return dw_llp_send(datagrams->llp, &train);
+}
+
+bool dw_datagrams_trim(struct dw_datagrams *datagrams)
+{
+    bool more = dw_slab_trim(&datagrams->pool);
+    return dw_arena_trim(&datagrams->arena) || more;
+}

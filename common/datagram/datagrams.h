@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The datagrams of a port: its LLP, the pool that they are built in, the arena that they are received
+ * in, and the one entrance and the one exit that all of them take.
+ */
+#ifndef DW_DATAGRAMS_H
+#define DW_DATAGRAMS_H
+
+#include "common/base/slab.h"
+#include "common/datagram/arena.h"
+#include "common/datagram/seal.h"
+#include "common/llp/llp.h"
+
+/* A datagram whose length, version and token are right. */
+struct dw_arrival {
+    const uint8_t *buf; /* all of it, header and trailer included */
+    uint32_t len;
+    struct dw_llp_header header;
+    /* Once it has been opened: */
+    const struct dw_intro *intro; /* NULL: it has none */
+    const uint8_t *segments;
+    uint32_t segments_len;
+};
+
+/* Whom the entrance hands datagrams to. */
+struct dw_datagrams_taker {
+    /* Before the datagram is opened: may open it itself, copying the payload to its place on the way
+     * (dw_open_copy()). False: it did not, and has touched nothing. */
+    bool (*place)(void *arg, const struct dw_arrival *arrival, uint64_t now_ns);
+    /* It is what its sender sealed. */
+    void (*take)(void *arg, const struct dw_arrival *arrival, uint64_t now_ns);
+};
+
+struct dw_datagrams {
+    struct dw_llp *llp;
+    struct diwarp_counters counters;
+    struct dw_seal seal;
+    uint64_t token;       /* a datagram must bear it */
+    uint32_t incarnation; /* told with each */
+    uint64_t number; /* of those to sources that have no number of their own */
+    struct diwarp_name name;
+    struct dw_slab pool;
+    struct dw_arena arena;
+    uint8_t *stage; /* trains on their way out; receives of which nothing stays */
+    const struct dw_datagrams_taker *taker;
+    void *taker_arg;
+};
+
+/* The memory it has from the start; the LLP, the token and the taker are the caller's to set.
+ * -ENOMEM. */
+int dw_datagrams_init(struct dw_datagrams *datagrams, uint32_t pool_bytes);
+/* Closes the LLP, if there is one. */
+void dw_datagrams_fini(struct dw_datagrams *datagrams);
+
+/* The entrance: one receive call; true when it brought something. place: where it goes, of
+ * DW_LLP_SLOT_BYTES; the arena's next, or the stage. */
+bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64_t now_ns);
+/* The exit: a train of datagrams of `segment` bytes each but the last, all sealed. As
+ * dw_llp_send(). */
+int dw_datagrams_send(struct dw_datagrams *datagrams, const struct dw_llp_addr *to,
+                      const struct iovec *iov, unsigned n, uint32_t segment);
+/* Gives back what was not needed since the last time; true: there may be more. */
+bool dw_datagrams_trim(struct dw_datagrams *datagrams);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The list of services: the only place that names them all. */
+#include "common/open.h"
+
+#include "common/rd/service.h"
+#include "common/ud/service.h"
+
+static const struct dw_service *const services[] = {&dw_rd_service, &dw_ud_service, NULL};
+
+int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *env,
+                   struct diwarp_device **device, struct diwarp_diagnosis *why)
+{
+    return dw_device_create(attr, env, services, device, why);
+}
+
+int diwarp_open_device(const struct diwarp_device_attr *attr, struct diwarp_device **device,
+                       struct diwarp_diagnosis *why)
+{
+    return dw_device_open(attr, NULL, device, why);
+}

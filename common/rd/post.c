@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Posts to RD QPs: checked, then queued by kind. */
+#include "common/rd/post.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/rd/atomic.h"
+#include "common/rd/peer.h"
+#include "common/rd/rdma.h"
+#include "common/rd/send.h"
+#include "common/record/sink.h"
+#include "common/rnic/lock.h"
+
+static int post_send(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
+                     uint64_t now_ns)
+{
+    const bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
+    const bool buffered = wr->send_flags & DIWARP_SEND_BUFFERED;
+    struct iovec iov[DW_MAX_SGE];
+    int64_t total =
+        dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, qp->attr.max_msg_bytes, iov);
+    if (total < 0)
+        return (int)total;
+    struct dw_work *work = dw_work_get(peer, qp);
+    if (!work)
+        return -ENOMEM;
+    work->wr_id = wr->wr_id;
+    work->opcode = IBV_WC_SEND;
+    /* Told by the return value when it is copied before we return. */
+    work->signaled = (wr->send_flags & IBV_SEND_SIGNALED) && !buffered;
+    work->buffered = buffered;
+    work->ddp = (struct dw_ddp_header){
+        .opcode = imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND,
+        .ulp = imm ? wr->imm_data : 0,
+        .qn = DW_QN_SEND,
+        .msn = ++peer->handle->send_msn,
+    };
+    work->total = (uint32_t)total;
+    work->sge_count = (unsigned)wr->num_sge;
+    memcpy(work->sge, iov, sizeof iov);
+    if (wr->send_flags & IBV_SEND_INLINE) {
+        int rc = dw_send_work_now(peer, work, now_ns);
+        if (rc)
+            return rc;
+    } else {
+        dw_send_work(peer, work, now_ns);
+    }
+    peer->rd->counters->tx_send_msgs++;
+    if (dw_list_empty(&peer->pending))
+        return buffered ? 1 : 0;
+    if (buffered)
+        work->signaled = wr->send_flags & IBV_SEND_SIGNALED;
+    return 0;
+}
+
+int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
+                    uint64_t now_ns)
+{
+    struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
+    if (wr->send_flags & IBV_SEND_FENCE)
+        return -EINVAL;
+    if (handle->state == DW_PEER_GONE || handle->state == DW_PEER_DOOMED)
+        return -EHOSTUNREACH;
+    struct dw_peer *peer = dw_peer_wake(handle);
+    if (!peer || peer->queued + peer->records.own_count >= qp->attr.max_send_wr)
+        return -ENOMEM;
+    switch (wr->opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+        return post_send(qp, peer, wr, now_ns);
+    case IBV_WR_RDMA_WRITE:
+        return dw_rdma_post_write(qp, peer, wr, now_ns);
+    case IBV_WR_RDMA_READ:
+        return dw_rdma_post_read(qp, peer, wr, now_ns);
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return dw_atomic_post(qp, peer, wr, now_ns);
+    default:
+        return -EINVAL;
+    }
+}
+
+/* ---- calls that only RD knows ---- */
+
+void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len)
+{
+    struct diwarp_device *device = qp->port->device;
+    if (qp->attr.type != DIWARP_QPT_RD || len > qp->attr.max_msg_bytes)
+        return NULL;
+    dw_lock(device);
+    const uint64_t now_ns = dw_device_now_ns(device);
+    struct dw_peer *peer = dw_peer_wake(dw_container(ah, struct dw_handle, ah));
+    dw_cq_on_use(qp->cq, now_ns);
+    void *at = peer ? dw_send_reserve(peer, (uint32_t)len, now_ns) : NULL;
+    if (!at)
+        dw_unlock(device);
+    return at;
+}
+
+void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm)
+{
+    dw_send_commit(dw_container(ah, struct dw_handle, ah)->peer, imm);
+    dw_unlock(qp->port->device);
+}
+
+int diwarp_post_release(struct diwarp_qp *qp, uint64_t read_id, const void *data, size_t len)
+{
+    struct diwarp_device *device = qp->port->device;
+    if (qp->attr.type != DIWARP_QPT_RD)
+        return -EINVAL;
+    if (len > DIWARP_RELEASE_MAX_BYTES)
+        return -EMSGSIZE;
+    dw_lock(device);
+    const struct dw_rd *rd = qp->state;
+    struct dw_sink *sink = dw_map_get(&rd->records.sinks, read_id);
+    int rc = 0;
+    if (sink && sink->state == DW_SINK_HELD)
+        rc = dw_sink_send_complete(sink, data, (uint32_t)len, dw_device_now_ns(device));
+    else if (len)
+        rc = -EINVAL; /* failed, or the peer is gone: nobody is there to be told */
+    dw_unlock(device);
+    return rc;
+}

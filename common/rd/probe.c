@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Probes and the path's MTU. A probe's PSN is when it was sent, in units of 1 us: so its reply tells
+ * that, however many probes have followed. */
+#include "common/rd/probe.h"
+
+#include "common/rd/control.h"
+#include "common/rd/timers.h"
+
+#define PROBE_CLOCK_SHIFT 10
+/* Of a probe's PSN the part that is its time. */
+#define CLOCK_MASK 0x3fffffffu
+/* Beside it: it is one of a pair. */
+#define PADDED 0x40000000u
+#define BARE   0x80000000u
+/* Of one older than 17 s nothing is taken. */
+#define PROBE_AGE_MAX (1u << 24)
+/* The way to a peer is doubted when it has been silent for so many intervals of probes, or has
+ * asked so often though it must have had our answers. */
+#define SILENT_RTOS_DOUBT 8
+#define PROBES_DOUBT      3
+/* What was sent again, or asked for again, so often is doubtful. */
+#define STUCK_RESENDS 3
+#define STUCK_ASKED   3
+#define ASKED_MAX     7
+/* Loss alone does not take the larger one of so many pairs in a row. */
+#define PAIRS_LOST_MIN 16
+/* What every path lets through, in a packet of IPv4. */
+#define ALWAYS_PASSES_BYTES (DW_MTU_MIN_BYTES - 28)
+/* What may be on its way to a peer whatever the delay: a long eager message, or some short ones. */
+#define CWND_FLOOR_BYTES     (64u << 10)
+#define CWND_FLOOR_DATAGRAMS 16
+
+/* ---- datagrams that do not get through ---- */
+
+static uint32_t largest_of_data(const struct dw_peer *peer)
+{
+    if (!peer->sendwin.count)
+        return 0;
+    const struct dw_datagram *oldest =
+        dw_container(peer->sendwin.unacked.next, struct dw_datagram, tx.link);
+    return oldest->tx.resends >= STUCK_RESENDS ? oldest->bytes + DW_TRAILER_BYTES : 0;
+}
+
+uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer)
+{
+    const uint32_t data = largest_of_data(peer);
+    const uint32_t records = peer->asked_again < STUCK_ASKED ? 0 : peer->asked_again_bytes;
+    const uint32_t bytes = data > records ? data : records;
+    return bytes > ALWAYS_PASSES_BYTES ? bytes : 0;
+}
+
+bool dw_probe_pair_is_due(const struct dw_peer *peer, uint64_t now_ns)
+{
+    const struct dw_contact *contact = &peer->contact;
+    /* One that is silent says nothing of the path, and has to read them all one day. */
+    return now_ns / DW_PROBE_PAIR_NS != contact->probe_sent_ns / DW_PROBE_PAIR_NS &&
+           contact->heard_ns >= contact->probe_sent_ns && dw_probe_stuck_bytes(peer);
+}
+
+void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked)
+{
+    if (!peer->pairs_lost)
+        return;
+    dw_list_foreach (it, acked)
+        if (dw_container(it, struct dw_datagram, tx.link)->bytes > ALWAYS_PASSES_BYTES)
+            peer->pairs_lost = 0;
+}
+
+void dw_probe_on_record_progress(struct dw_peer *peer)
+{
+    peer->pairs_lost = 0;
+}
+
+void dw_probe_on_asked_again(struct dw_peer *peer, uint32_t total)
+{
+    const uint32_t full = dw_record_payload_bytes(&peer->records);
+    const uint32_t bytes = (total < full ? total : full) + DW_LLP_HEADER_BYTES +
+                           DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
+    if (!peer->asked_again || bytes > peer->asked_again_bytes)
+        peer->asked_again_bytes = bytes;
+    if (peer->asked_again < ASKED_MAX)
+        peer->asked_again++;
+    if (peer->asked_again >= STUCK_ASKED)
+        dw_timers_wake(peer, peer->contact.heard_ns + DW_PROBE_PAIR_NS);
+}
+
+bool dw_probe_is_too_narrow(struct dw_peer *peer)
+{
+    const uint64_t limit_ns = peer->rd->port->device->attr.peer_timeout_ns;
+    if (!dw_probe_stuck_bytes(peer))
+        peer->pairs_lost = 0;
+    return limit_ns && peer->pairs_lost >= PAIRS_LOST_MIN &&
+           (peer->pairs_lost * DW_PROBE_PAIR_NS > limit_ns || peer->pairs_lost == UINT16_MAX);
+}
+
+/* ---- probes ---- */
+
+static uint32_t clock_of(uint64_t now_ns)
+{
+    return (uint32_t)(now_ns >> PROBE_CLOCK_SHIFT) & CLOCK_MASK;
+}
+
+static uint64_t sent_ns_of(uint32_t psn, uint64_t now_ns)
+{
+    uint32_t age = (clock_of(now_ns) - psn) & CLOCK_MASK;
+    return age <= PROBE_AGE_MAX ? now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT) : 0;
+}
+
+static void doubt(struct dw_peer *peer)
+{
+    struct dw_llp *llp = peer->rd->port->datagrams.llp;
+    if (llp->ops->doubt)
+        llp->ops->doubt(llp, &peer->handle->ah.addr);
+}
+
+/* The padded one first: on a path that keeps order its answer comes before the other's. A full
+ * socket takes neither; where only the padded one is refused, the path is narrow in this host. */
+static void send_pair(struct dw_peer *peer, uint32_t clock)
+{
+    dw_control_padded_probe(peer, clock | PADDED, dw_probe_stuck_bytes(peer));
+    (void)dw_control_send(peer, DW_LLP_PROBE, clock | BARE);
+    if (peer->asked_again)
+        peer->asked_again--;
+}
+
+void dw_probe(struct dw_peer *peer, uint64_t now_ns)
+{
+    struct dw_contact *contact = &peer->contact;
+    const bool paired = dw_probe_pair_is_due(peer, now_ns);
+    if (dw_timers_silent_for(peer, SILENT_RTOS_DOUBT * dw_peer_rto_ns(peer, 0), now_ns))
+        doubt(peer);
+    if (contact->probe_sent_ns <= contact->heard_ns)
+        peer->silent_since = dw_silence_clock(now_ns);
+    contact->probe_sent_ns = now_ns;
+    contact->probe_answered = false;
+    peer->rd->counters->tx_probes++;
+    if (paired)
+        send_pair(peer, clock_of(now_ns));
+    else
+        (void)dw_control_send(peer, DW_LLP_PROBE, clock_of(now_ns));
+}
+
+void dw_probe_ask(struct dw_peer *peer, uint64_t now_ns)
+{
+    const struct dw_contact *contact = &peer->contact;
+    if (contact->probe_answered || now_ns >= contact->probe_sent_ns + dw_peer_rto_ns(peer, 0))
+        dw_probe(peer, now_ns);
+}
+
+uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
+{
+    struct dw_contact *contact = &peer->contact;
+    const uint64_t sent_ns = sent_ns_of(psn, now_ns);
+    if (psn & PADDED)
+        peer->pairs_lost = 0;
+    else if ((psn & BARE) && peer->pairs_lost < UINT16_MAX)
+        peer->pairs_lost++;
+    if (sent_ns > contact->probe_sent_ns)
+        return 0; /* of one that was never sent */
+    if ((psn & CLOCK_MASK) == clock_of(contact->probe_sent_ns))
+        contact->probe_answered = true;
+    return sent_ns;
+}
+
+/* Those that had gathered in the socket while nobody read it come at once. One that keeps alive
+ * what it waits for looks the same; the other way costs it little. */
+void dw_probe_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t now_ns)
+{
+    /* Who was told that there is no room asks until there is. */
+    if (dw_list_linked(&peer->full_link))
+        return;
+    /* By the least time-out that it may have: its own is not known. */
+    if (now_ns < heard_before_ns + peer->rd->port->device->attr.rto_min_ns / 2)
+        return;
+    if (peer->probes < PROBES_DOUBT && ++peer->probes == PROBES_DOUBT)
+        doubt(peer);
+}
+
+/* ---- the path's MTU ---- */
+
+uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
+{
+    uint32_t payload = handle->ah.datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_INTRO_BYTES -
+                       DW_SEND_SEGMENT_BYTES - DW_TRAILER_BYTES;
+    uint32_t datagrams = (CWND_FLOOR_BYTES - 1) / payload + 1;
+    if (datagrams < CWND_FLOOR_DATAGRAMS)
+        datagrams = CWND_FLOOR_DATAGRAMS;
+    return datagrams < UINT8_MAX ? (uint8_t)datagrams : UINT8_MAX;
+}
+
+/* Never longer again: the kernel forgets what it was told, and tries, after ten minutes. */
+void dw_probe_narrow(struct dw_handle *handle, uint32_t datagram_max_bytes)
+{
+    if (handle->ah.datagram_max_bytes <= datagram_max_bytes)
+        return;
+    handle->ah.datagram_max_bytes = (uint16_t)datagram_max_bytes;
+    handle->ah.port->datagrams.counters.paths_narrowed++;
+    if (handle->peer)
+        dw_sendwin_raise_floor(&handle->peer->sendwin, dw_probe_cwnd_floor(handle));
+}
+
+void dw_probe_on_first_segment(struct dw_peer *peer, uint32_t payload_bytes)
+{
+    const uint32_t least = DW_MTU_MIN_BYTES - 48;
+    const uint32_t bytes = payload_bytes + peer->handle->ah.datagram_max_bytes -
+                           dw_record_payload_bytes(&peer->records);
+    dw_probe_narrow(peer->handle, bytes > least ? bytes : least);
+}

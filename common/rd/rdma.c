@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Posts of reads and writes, and the messages about them; how RD carries the datagrams of records. */
+#include "common/rd/rdma.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/base/copy.h"
+#include "common/rd/control.h"
+#include "common/rd/probe.h"
+#include "common/rd/send.h"
+#include "common/rd/timers.h"
+#include "common/rd/transmit.h"
+#include "common/record/grant.h"
+#include "common/record/sink.h"
+#include "common/record/source.h"
+
+/* ---- how records are carried ---- */
+
+static uint32_t lead_bytes(const struct dw_record_peer *records)
+{
+    return dw_lead_bytes(dw_peer_of(records));
+}
+
+static void put_lead(struct dw_record_peer *records, uint8_t *buf)
+{
+    dw_put_lead(dw_peer_of(records), buf, DW_LLP_RECORD, 0);
+}
+
+static int send_train(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
+                      uint32_t segment)
+{
+    return dw_transmit_train(dw_peer_of(records), iov, n, segment);
+}
+
+static void send_status(struct dw_record_peer *records, const struct dw_record_control *control)
+{
+    dw_control_record(dw_peer_of(records), control);
+}
+
+static int send_answer(struct dw_record_peer *records, const struct dw_record_control *control,
+                       uint64_t now_ns)
+{
+    uint8_t payload[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES];
+    const uint32_t length = (uint32_t)dw_record_control_put(payload, control);
+    return dw_send_answer(dw_peer_of(records), DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, false,
+                          payload, length, now_ns);
+}
+
+static uint64_t rto_ns(const struct dw_record_peer *records, unsigned backoff)
+{
+    return dw_peer_rto_ns(dw_peer_of(records), backoff);
+}
+
+static void on_asked(struct dw_record_peer *records, uint64_t now_ns)
+{
+    dw_timers_on_record(dw_peer_of(records), now_ns);
+}
+
+static void ask(struct dw_record_peer *records, uint64_t now_ns)
+{
+    dw_probe_ask(dw_peer_of(records), now_ns);
+}
+
+static bool has_left(const struct dw_record_peer *records, uint32_t psn)
+{
+    return dw_serial_before(psn, dw_peer_of(records)->sendwin.next_psn);
+}
+
+static void on_first_segment(struct dw_record_peer *records, uint32_t payload_bytes)
+{
+    dw_probe_on_first_segment(dw_peer_of(records), payload_bytes);
+}
+
+const struct dw_record_ops dw_rdma_record_ops = {
+    .lead_bytes = lead_bytes,
+    .put_lead = put_lead,
+    .send = send_train,
+    .send_status = send_status,
+    .send_answer = send_answer,
+    .rto_ns = rto_ns,
+    .on_asked = on_asked,
+    .ask = ask,
+    .has_left = has_left,
+    .on_first_segment = on_first_segment,
+};
+
+/* ---- posts ---- */
+
+int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
+                      uint64_t now_ns)
+{
+    struct dw_records *records = &peer->rd->records;
+    struct iovec iov[DW_MAX_SGE];
+    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
+                                 UINT32_MAX >> 1, iov);
+    if (total < 0)
+        return (int)total;
+    if (wr->num_sge != 1 || !total)
+        return -EINVAL;
+    uint32_t id = dw_records_next_id(records, &records->sinks, &peer->records, 0);
+    struct dw_sink *sink =
+        dw_sink_create(qp, &peer->records, id, (uint32_t)total, NULL, now_ns);
+    if (!sink)
+        return -ENOMEM;
+    sink->addr = iov[0].iov_base;
+    /* This record's own; dies with it. */
+    sink->stag = (uint32_t)dw_device_random(records->port->device);
+    sink->wr_id = wr->wr_id;
+    sink->send_flags = wr->send_flags;
+    const struct dw_read_request request = {
+        .sink_stag = sink->stag,
+        .sink_to = sink->to,
+        .size = (uint32_t)total,
+        .source_stag = wr->wr.rdma.rkey,
+        .source_to = wr->wr.rdma.remote_addr,
+        .record_id = sink->id,
+        .granted = dw_grant_first(sink, now_ns),
+    };
+    uint8_t payload[DW_READ_REQUEST_BYTES];
+    dw_read_request_put(payload, &request);
+    int rc = dw_send_request(peer, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, sink->id, payload,
+                             sizeof payload, now_ns);
+    if (rc)
+        dw_sink_destroy(sink);
+    else
+        peer->rd->counters->tx_read_msgs++;
+    return rc;
+}
+
+static int post_small_write(struct diwarp_qp *qp, struct dw_peer *peer,
+                            const struct ibv_send_wr *wr, const struct iovec *iov, uint32_t total,
+                            uint64_t now_ns)
+{
+    struct dw_work *work = dw_work_get(peer, qp);
+    if (!work)
+        return -ENOMEM;
+    work->wr_id = wr->wr_id;
+    work->opcode = IBV_WC_RDMA_WRITE;
+    work->signaled = wr->send_flags & IBV_SEND_SIGNALED;
+    work->ddp = (struct dw_ddp_header){
+        .tagged = true,
+        .opcode = DW_RDMAP_WRITE_RECORD,
+        .stag = wr->wr.rdma.rkey,
+        .to = wr->wr.rdma.remote_addr,
+    };
+    work->record_id = ++peer->rd->records.next_id | DW_RECORD_ID_FROM_SOURCE;
+    work->total = total;
+    work->sge_count = (unsigned)wr->num_sge;
+    memcpy(work->sge, iov, (size_t)wr->num_sge * sizeof *iov);
+    if (wr->send_flags & IBV_SEND_INLINE)
+        return dw_send_work_now(peer, work, now_ns);
+    dw_send_work(peer, work, now_ns);
+    return 0;
+}
+
+static int post_large_write(struct diwarp_qp *qp, struct dw_peer *peer,
+                            const struct ibv_send_wr *wr, const struct iovec *iov, uint32_t total,
+                            uint64_t now_ns)
+{
+    struct dw_records *records = &peer->rd->records;
+    uint32_t id = dw_records_next_id(records, &records->sources, &peer->records,
+                                     DW_RECORD_ID_FROM_SOURCE);
+    struct dw_source *source =
+        dw_source_create(qp, &peer->records, id, iov[0].iov_base, total, 0, NULL);
+    if (!source)
+        return -ENOMEM;
+    source->sink_stag = wr->wr.rdma.rkey;
+    source->sink_to = wr->wr.rdma.remote_addr;
+    source->wr_id = wr->wr_id;
+    source->signaled = wr->send_flags & IBV_SEND_SIGNALED;
+    const struct dw_record_control open = {
+        .kind = DW_RECORD_OPEN,
+        .id = source->id,
+        .stag = source->sink_stag,
+        .to = source->sink_to,
+        .length = total,
+    };
+    uint8_t payload[DW_RECORD_OPEN_BYTES];
+    dw_record_control_put(payload, &open);
+    int rc = dw_send_request(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, 0, payload,
+                             sizeof payload, now_ns);
+    if (rc)
+        dw_source_destroy(source);
+    return rc;
+}
+
+int dw_rdma_post_write(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
+                       uint64_t now_ns)
+{
+    struct iovec iov[DW_MAX_SGE];
+    int64_t total =
+        dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, UINT32_MAX >> 1, iov);
+    if (total < 0)
+        return (int)total;
+    int rc = -EINVAL;
+    if (total && total <= DW_INLINE_WRITE_BYTES)
+        rc = post_small_write(qp, peer, wr, iov, (uint32_t)total, now_ns);
+    else if (total && wr->send_flags & IBV_SEND_INLINE)
+        rc = -EMSGSIZE;
+    else if (total && wr->num_sge == 1)
+        rc = post_large_write(qp, peer, wr, iov, (uint32_t)total, now_ns);
+    if (!rc)
+        peer->rd->counters->tx_write_msgs++;
+    return rc;
+}
+
+/* ---- what peers ask ---- */
+
+static void send_abort(struct dw_peer *peer, uint32_t id, bool small_write, enum dw_status status,
+                       uint64_t now_ns)
+{
+    const struct dw_record_control control = {
+        .kind = DW_RECORD_ABORT, .status = (uint8_t)status, .id = id};
+    uint8_t payload[DW_RECORD_CONTROL_BYTES];
+    dw_record_control_put(payload, &control);
+    if (dw_peer_is_live(peer))
+        (void)dw_send_answer(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, small_write, payload,
+                             sizeof payload, now_ns);
+}
+
+void dw_rdma_abort(struct dw_peer *peer, uint32_t id, enum dw_status status, uint64_t now_ns)
+{
+    send_abort(peer, id, false, status, now_ns);
+}
+
+static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp *qp, uint32_t stag,
+                                   uint64_t to, uint32_t length, int access,
+                                   struct dw_region **region)
+{
+    int rc = dw_mr_check(&qp->pd->mrs, stag, to, length, access, region);
+    if (!rc)
+        return DW_STATUS_OK;
+    peer->rd->counters->drop_stag++;
+    return DW_STATUS_BAD_STAG;
+}
+
+void dw_rdma_on_read_request(struct dw_peer *peer, struct diwarp_qp *qp,
+                             const struct dw_segment *segment, uint64_t now_ns)
+{
+    struct dw_record_peer *records = &peer->records;
+    struct dw_read_request request;
+    struct dw_region *region = NULL;
+    if (dw_read_request_get(&request, segment->payload, segment->bytes) || !request.size ||
+        dw_map_get(&peer->rd->records.sources, dw_record_key(records, request.record_id))) {
+        peer->rd->counters->drop_header++;
+        return;
+    }
+    enum dw_status status = check_region(peer, qp, request.source_stag, request.source_to,
+                                         request.size, IBV_ACCESS_REMOTE_READ, &region);
+    struct dw_source *source = NULL;
+    if (status == DW_STATUS_OK) {
+        source = dw_source_create(qp, records, request.record_id,
+                                  (const uint8_t *)(uintptr_t)request.source_to, request.size,
+                                  request.granted, region);
+        if (!source)
+            status = DW_STATUS_NO_RESOURCE;
+    }
+    if (!source) {
+        dw_rdma_abort(peer, request.record_id, status, now_ns);
+        return;
+    }
+    source->sink_stag = request.sink_stag;
+    source->sink_to = request.sink_to;
+    dw_timers_watch(peer); /* without a grant nothing is sent, which would see to that */
+    dw_source_look(source);
+}
+
+static void on_open(struct dw_peer *peer, struct diwarp_qp *qp,
+                    const struct dw_record_control *open, uint64_t now_ns)
+{
+    struct dw_record_peer *records = &peer->records;
+    struct dw_region *region = NULL;
+    if (!open->length || dw_map_get(&peer->rd->records.sinks, dw_record_key(records, open->id))) {
+        peer->rd->counters->drop_header++;
+        return;
+    }
+    enum dw_status status = check_region(peer, qp, open->stag, open->to, open->length,
+                                         IBV_ACCESS_REMOTE_WRITE, &region);
+    struct dw_sink *sink = NULL;
+    if (status == DW_STATUS_OK) {
+        sink = dw_sink_create(qp, records, open->id, open->length, region, now_ns);
+        if (!sink)
+            status = DW_STATUS_NO_RESOURCE;
+    }
+    if (!sink) {
+        dw_rdma_abort(peer, open->id, status, now_ns);
+        return;
+    }
+    sink->stag = open->stag;
+    sink->to = open->to;
+    sink->addr = (uint8_t *)(uintptr_t)open->to;
+    dw_grant_first(sink, now_ns);
+    dw_sink_send_status(sink, NULL, 0);
+}
+
+static void on_status(struct dw_peer *peer, const struct dw_record_control *status)
+{
+    struct dw_source *source =
+        dw_map_get(&peer->rd->records.sources, dw_record_key(&peer->records, status->id));
+    if (!source) {
+        peer->rd->counters->drop_stale_record++;
+        return;
+    }
+    struct dw_range missing[DW_RECORD_MAX_RANGES];
+    if (status->range_count)
+        dw_probe_on_asked_again(peer, source->record.total);
+    for (unsigned i = 0; i < status->range_count; i++)
+        missing[i] = (struct dw_range){status->ranges[i].start, status->ranges[i].end};
+    if (status->granted > source->record.granted)
+        dw_probe_on_record_progress(peer);
+    if (dw_record_source_on_status(&source->record, status->granted, missing, status->range_count))
+        dw_source_look(source);
+    else
+        peer->rd->counters->drop_header++;
+}
+
+static void push_release(const struct dw_source *source, const struct dw_record_control *complete)
+{
+    const struct diwarp_wc wc = {
+        .wc = {.status = IBV_WC_SUCCESS,
+               .opcode = (enum ibv_wc_opcode)DIWARP_WC_RELEASE,
+               .byte_len = complete->release_bytes,
+               .qp_num = source->qp->num},
+        .src = source->peer->ah->name,
+        .data = complete->release,
+    };
+    if (!source->qp->draining && complete->release_bytes)
+        dw_qp_push_held(source->qp, &wc);
+}
+
+static void on_complete(struct dw_peer *peer, const struct dw_record_control *complete)
+{
+    struct dw_source *source =
+        dw_map_get(&peer->rd->records.sources, dw_record_key(&peer->records, complete->id));
+    if (!source) {
+        peer->rd->counters->drop_stale_record++;
+        return;
+    }
+    dw_probe_on_record_progress(peer);
+    if (source->region)
+        push_release(source, complete);
+    else
+        dw_qp_complete(source->qp, source->wr_id, source->signaled, IBV_WC_RDMA_WRITE,
+                       IBV_WC_SUCCESS, source->record.total);
+    dw_source_destroy(source);
+}
+
+static void on_abort(struct dw_peer *peer, const struct dw_record_control *control)
+{
+    const struct dw_records *records = &peer->rd->records;
+    const uint64_t key = dw_record_key(&peer->records, control->id);
+    enum ibv_wc_status status = dw_wc_status(control->status);
+    if (status == IBV_WC_SUCCESS)
+        status = IBV_WC_REM_ABORT_ERR;
+    struct dw_sink *sink = dw_map_get(&records->sinks, key);
+    struct dw_source *source = dw_map_get(&records->sources, key);
+    /* Only who was asked refuses, so it is about a request of ours. The peer's requests bear ids of
+     * its own counting: one may have the same. */
+    if (sink && !sink->region && sink->state != DW_SINK_HELD)
+        dw_sink_fail(sink, status);
+    else if (source && !source->region)
+        dw_source_fail(source, status);
+    else if (!dw_send_fail(peer, control->id, status))
+        peer->rd->counters->drop_stale_record++;
+}
+
+void dw_rdma_on_control(struct dw_peer *peer, struct diwarp_qp *qp,
+                        const struct dw_segment *segment, bool sequenced, uint64_t now_ns)
+{
+    struct dw_record_control control;
+    /* Unsequenced it may come twice, or into a buffer that does not stay: no harm in a status. */
+    if (!segment->ddp.last || segment->ddp.mo ||
+        dw_record_control_get(&control, segment->payload, segment->bytes) ||
+        (!sequenced && control.kind != DW_RECORD_STATUS)) {
+        peer->rd->counters->drop_header++;
+        return;
+    }
+    switch (control.kind) {
+    case DW_RECORD_OPEN:
+        on_open(peer, qp, &control, now_ns);
+        break;
+    case DW_RECORD_STATUS:
+        on_status(peer, &control);
+        break;
+    case DW_RECORD_COMPLETE:
+        on_complete(peer, &control);
+        break;
+    default:
+        on_abort(peer, &control);
+        break;
+    }
+}
+
+void dw_rdma_on_write_segment(struct dw_peer *peer, struct diwarp_qp *qp,
+                              const struct dw_segment *segment, uint64_t now_ns)
+{
+    struct dw_rd *rd = peer->rd;
+    struct dw_write_record wr;
+    struct dw_region *region;
+    const uint8_t *data;
+    uint32_t length;
+    if (!dw_segment_write_record(segment, &wr, &data, &length)) {
+        rd->counters->drop_header++;
+        return;
+    }
+    enum dw_status status = check_region(peer, qp, segment->ddp.stag, segment->ddp.to, length,
+                                         IBV_ACCESS_REMOTE_WRITE, &region);
+    const uint64_t key = dw_record_key(&peer->records, wr.id);
+    if (status == DW_STATUS_OK) {
+        dw_copy((void *)(uintptr_t)segment->ddp.to, data, length);
+        rd->port->device->served++;
+    } else if (rd->refused_write != key) {
+        rd->refused_write = key;
+        send_abort(peer, wr.id, true, status, now_ns);
+    }
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RD's table, and what it does when it is run. */
+#include "common/rd/service.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/rd/atomic.h"
+#include "common/rd/control.h"
+#include "common/rd/deliver.h"
+#include "common/rd/peer.h"
+#include "common/rd/post.h"
+#include "common/rd/probe.h"
+#include "common/rd/rdma.h"
+#include "common/rd/receive.h"
+#include "common/rd/send.h"
+#include "common/record/grant.h"
+#include "common/record/sink.h"
+#include "common/record/source.h"
+#include "common/rnic/memory.h"
+#include "common/rnic/route.h"
+
+/* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
+ * all others with it. */
+#define STOPPED_NS 2000000000
+/* A message that waits for a buffer gets one when another is acknowledged, or its peer given up. It
+ * is tried again this often in any case. */
+#define STARVED_RETRY_NS 1000000
+/* Acknowledgements and grants that wait for a full socket. */
+#define FULL_RETRY_NS 100000
+
+/* ---- a run ---- */
+
+static void flush_all(struct dw_rd *rd, uint64_t now_ns)
+{
+    /* A peer that comes back to the list meanwhile has to wait for the next run. */
+    for (struct dw_list *last = rd->flush.prev, *it = NULL; last != &rd->flush && it != last;) {
+        it = rd->flush.next;
+        dw_list_remove(it);
+        dw_send_flush(dw_container(it, struct dw_peer, flush_link), now_ns);
+    }
+}
+
+/* Whatever went out to a peer meanwhile has acknowledged already, and it left the list. One that is
+ * refused is its last again. */
+static void acknowledge(struct dw_rd *rd)
+{
+    unsigned refusals = 0;
+    for (struct dw_list *last = rd->ack.prev, *it = NULL;
+         last != &rd->ack && it != last && refusals < DW_REFUSALS_PER_RUN;) {
+        it = rd->ack.next;
+        refusals += !dw_control_ack(dw_container(it, struct dw_peer, ack_link));
+    }
+}
+
+static void run(void *state, uint64_t now_ns)
+{
+    struct dw_rd *rd = state;
+    rd->tried = rd->sent = false;
+    dw_peers_fail_doomed(rd);
+    dw_control_held(rd);
+    flush_all(rd, now_ns);
+    dw_grant_run(&rd->records, now_ns);
+    dw_sources_run(&rd->records, now_ns);
+    acknowledge(rd);
+    rd->starved = !rd->tried;
+}
+
+static bool has_work(const struct dw_rd *rd)
+{
+    return !dw_list_empty(&rd->flush) || !dw_list_empty(&rd->records.ready) ||
+           !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->held_control) ||
+           !dw_list_empty(&rd->doomed) || dw_grant_is_due(&rd->records);
+}
+
+/* What a full socket or pool holds up does not go sooner for being tried again. */
+static bool has_more(const void *state)
+{
+    const struct dw_rd *rd = state;
+    return rd->sent && has_work(rd);
+}
+
+static uint64_t next_deadline_ns(const void *state, uint64_t ran_ns)
+{
+    const struct dw_rd *rd = state;
+    if (!has_work(rd))
+        return DW_NEVER;
+    const bool control_only = dw_list_empty(&rd->flush);
+    if (!dw_list_empty(&rd->records.ready) || !dw_list_empty(&rd->doomed) ||
+        dw_grant_is_due(&rd->records) || (!control_only && !rd->starved))
+        return 0;
+    return ran_ns + (control_only ? FULL_RETRY_NS : STARVED_RETRY_NS);
+}
+
+/* Silence is of those who could have been heard. */
+static void on_absence(void *state, uint64_t away_ns)
+{
+    struct dw_rd *rd = state;
+    if (away_ns <= STOPPED_NS)
+        return;
+    dw_list_foreach (it, &rd->awake)
+        dw_container(it, struct dw_peer, awake_link)->silent_since +=
+            dw_silence_clock(away_ns - STOPPED_NS);
+}
+
+static void on_icmp(void *state, const struct dw_llp_icmp *icmp, uint64_t now_ns)
+{
+    struct dw_rd *rd = state;
+    if (!icmp->mtu_bytes) {
+        dw_peers_on_unreachable(rd, &icmp->to, now_ns);
+        return;
+    }
+    const uint32_t mtu_bytes =
+        icmp->mtu_bytes < DW_MTU_MIN_BYTES ? DW_MTU_MIN_BYTES : icmp->mtu_bytes;
+    const uint32_t bytes = dw_datagram_max_bytes(rd->port, icmp->to.family, mtu_bytes);
+    struct dw_handle *handle;
+    for (size_t slot = 0; (handle = dw_map_next(&rd->handles, &slot));)
+        if (dw_llp_same_host(&handle->ah.addr, &icmp->to))
+            dw_probe_narrow(handle, bytes);
+}
+
+/* It sends again what was refused: soon there is something to take. */
+static void on_room(void *state)
+{
+    struct dw_rd *rd = state;
+    dw_list_foreach (it, &rd->full) {
+        dw_peer_ack_soon(dw_container(it, struct dw_peer, full_link));
+        rd->port->device->served++;
+    }
+}
+
+static bool is_full(const void *state)
+{
+    return dw_deliver_is_full(state);
+}
+
+static void recycle(void *state)
+{
+    dw_deliver_recycle(state);
+}
+
+static bool trim(void *state, uint64_t now_ns)
+{
+    struct dw_rd *rd = state;
+    bool more = dw_peers_rest(rd, now_ns);
+    more |= dw_deliver_trim(rd);
+    return dw_work_trim(rd) || more;
+}
+
+static bool place(void *state, const struct dw_arrival *arrival, uint64_t now_ns)
+{
+    return dw_receive_place(state, arrival, now_ns);
+}
+
+static void take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
+                 uint64_t now_ns)
+{
+    dw_receive_take(state, qp, arrival, now_ns);
+}
+
+/* ---- what it holds ---- */
+
+static uint64_t ranges_bytes(const struct dw_ranges *set)
+{
+    return set->list == set->in_place ? 0 : set->capacity * sizeof *set->list;
+}
+
+static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
+{
+    memory->peers++;
+    memory->peer_bytes += sizeof *peer;
+    memory->work_bytes += dw_memory_of_list(&peer->pending, sizeof(struct dw_work)) +
+                          dw_memory_of_list(&peer->awaiting, sizeof(struct dw_work));
+    dw_list_foreach (a, &peer->assemblies)
+        memory->assembly_bytes += ranges_bytes(&dw_container(a, struct dw_assembly, link)->map);
+    dw_list_foreach (s, &peer->records.sinks)
+        memory->record_bytes +=
+            ranges_bytes(&dw_container(s, struct dw_sink, peer_link)->record.map);
+    dw_list_foreach (s, &peer->records.sources)
+        memory->record_bytes +=
+            ranges_bytes(&dw_container(s, struct dw_source, peer_link)->record.again);
+}
+
+static void add_memory(const void *state, struct diwarp_memory *memory)
+{
+    const struct dw_rd *rd = state;
+    const struct dw_records *records = &rd->records;
+    memory->base_bytes += sizeof *rd;
+    memory->addresses += rd->handles.count;
+    memory->address_bytes +=
+        rd->handles.count * sizeof(struct dw_handle) + dw_memory_of_map(&rd->handles);
+    dw_list_foreach (it, &rd->awake)
+        add_peer(dw_container(it, struct dw_peer, awake_link), memory);
+    memory->work_bytes += dw_memory_of_list(&rd->free_works, sizeof(struct dw_work));
+    dw_deliver_add_memory(rd, memory);
+    memory->record_bytes += records->sinks.count * sizeof(struct dw_sink) +
+                            records->sources.count * sizeof(struct dw_source) +
+                            rd->atomics.count * sizeof(struct dw_atomic) +
+                            dw_memory_of_map(&records->sinks) +
+                            dw_memory_of_map(&records->sources) + dw_memory_of_map(&rd->atomics);
+}
+
+/* ---- a port's part, and queue pairs ---- */
+
+static int open_state(struct dw_port *port, void **state)
+{
+    struct dw_rd *rd = calloc(1, sizeof *rd);
+    if (!rd)
+        return -ENOMEM;
+    rd->port = port;
+    rd->service = &dw_rd_service;
+    rd->counters = &port->datagrams.counters;
+    rd->next_atomic_id = port->device->env.first_serial;
+    dw_map_init(&rd->handles, dw_device_random(port->device));
+    dw_map_init(&rd->atomics, dw_device_random(port->device));
+    struct dw_list *heads[] = {&rd->awake,        &rd->flush,      &rd->ack,
+                               &rd->full,         &rd->doomed,     &rd->held_control,
+                               &rd->free_works,   &rd->free_assemblies,
+                               &rd->done_assemblies};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        dw_list_init(heads[i]);
+    dw_records_init(&rd->records, port, &dw_rdma_record_ops);
+    rd->eager_budget_bytes = dw_records_eager_bytes(port);
+    *state = rd;
+    return 0;
+}
+
+static void close_state(void *state)
+{
+    struct dw_rd *rd = state;
+    dw_handles_fini(rd);
+    /* Twice: what was needed since the last time is kept. */
+    (void)dw_work_trim(rd);
+    (void)dw_work_trim(rd);
+    dw_deliver_fini(rd);
+    dw_records_fini(&rd->records);
+    dw_map_fini(&rd->atomics);
+    free(rd);
+}
+
+static int create(struct diwarp_qp *qp)
+{
+    if (qp->attr.max_send_wr > DW_QUEUED_MAX)
+        qp->attr.max_send_wr = DW_QUEUED_MAX;
+    return dw_deliver_make_room(qp->state, qp->attr.max_msg_bytes);
+}
+
+static void destroy(struct diwarp_qp *qp)
+{
+    dw_peers_forget_qp(qp->state, qp);
+}
+
+/* The peers learn that what they asked for ends. */
+static void on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
+{
+    struct dw_rd *rd = qp->state;
+    const uint64_t now_ns = dw_device_now_ns(rd->port->device);
+    dw_list_foreach (it, &rd->awake) {
+        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
+        dw_list_foreach (a, &peer->records.sinks) {
+            struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
+            const uint32_t id = sink->id;
+            if (sink->region != region)
+                continue;
+            dw_sink_destroy(sink);
+            dw_rdma_abort(peer, id, DW_STATUS_CANCELLED, now_ns);
+        }
+        dw_list_foreach (b, &peer->records.sources) {
+            struct dw_source *source = dw_container(b, struct dw_source, peer_link);
+            const uint32_t id = source->id;
+            if (source->region != region)
+                continue;
+            dw_source_destroy(source);
+            dw_rdma_abort(peer, id, DW_STATUS_CANCELLED, now_ns);
+        }
+    }
+}
+
+static void begin_drain(struct diwarp_qp *qp)
+{
+    const struct dw_rd *rd = qp->state;
+    dw_list_foreach (it, &rd->awake) {
+        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
+        if (peer->ack_owed_datagrams)
+            dw_peer_ack_soon(peer);
+    }
+}
+
+/* Something that was posted here, or an answer of ours, has not reached its end. Records of a region
+ * are the peer's own: it has to see them through. */
+static bool peer_is_owed(const struct dw_peer *peer)
+{
+    if (peer->sendwin.count || peer->open || !dw_list_empty(&peer->pending) ||
+        !dw_list_empty(&peer->awaiting) || !dw_list_empty(&peer->atomics))
+        return true;
+    if (!peer->records.own_count)
+        return false;
+    dw_list_foreach (a, &peer->records.sources)
+        if (!dw_container(a, struct dw_source, peer_link)->region)
+            return true;
+    dw_list_foreach (b, &peer->records.sinks) {
+        const struct dw_sink *sink = dw_container(b, struct dw_sink, peer_link);
+        if (!sink->region && sink->state != DW_SINK_HELD)
+            return true;
+    }
+    return false;
+}
+
+static bool owes(const struct diwarp_qp *qp)
+{
+    const struct dw_rd *rd = qp->state;
+    dw_list_foreach (it, &rd->awake) {
+        const struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
+        if (dw_peer_is_live(peer) && peer_is_owed(peer))
+            return true;
+    }
+    return !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->held_control);
+}
+
+static void on_address(struct diwarp_ah *ah, uint32_t incarnation)
+{
+    struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
+    struct dw_rd *rd = ah->port->states[dw_port_service_index(ah->port, ah->service)];
+    if (handle->incarnation != incarnation)
+        dw_handle_restart(rd, handle, incarnation);
+    if (handle->unproven)
+        ah->fixed = false; /* where it is, the application knows better */
+    handle->given = true;
+    dw_handle_vouch(rd, handle);
+}
+
+static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
+{
+    struct dw_handle *handle = dw_handle_get(qp->state, name);
+    return handle ? &handle->ah : NULL;
+}
+
+static void put_ah(struct diwarp_ah *ah)
+{
+    dw_handle_put(dw_container(ah, struct dw_handle, ah));
+}
+
+static void retune(void *state)
+{
+    struct dw_rd *rd = state;
+    dw_records_size_budgets(&rd->records);
+}
+
+const struct dw_service dw_rd_service = {
+    .type = DIWARP_QPT_RD,
+    .reliable = true,
+    .max_inline_bytes = DW_INLINE_WRITE_BYTES,
+    .qp_bytes = sizeof(struct diwarp_qp),
+    .open = open_state,
+    .close = close_state,
+    .create = create,
+    .destroy = destroy,
+    .post_send = dw_rd_post_send,
+    .on_deregister = on_deregister,
+    .begin_drain = begin_drain,
+    .owes = owes,
+    .get_ah = get_ah,
+    .on_address = on_address,
+    .put_ah = put_ah,
+    .place = place,
+    .take = take,
+    .on_icmp = on_icmp,
+    .is_full = is_full,
+    .on_room = on_room,
+    .run = run,
+    .has_more = has_more,
+    .next_deadline_ns = next_deadline_ns,
+    .on_absence = on_absence,
+    .retune = retune,
+    .recycle = recycle,
+    .trim = trim,
+    .add_memory = add_memory,
+};

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* When a peer was heard, asked and probed last. */
+#ifndef DW_CONTACT_H
+#define DW_CONTACT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dw_contact {
+    uint64_t heard_ns;
+    uint64_t asked_ns; /* we gave it something to answer */
+    uint64_t probe_sent_ns;
+    bool probe_answered; /* the latest of ours */
+};
+
+#endif

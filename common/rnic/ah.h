@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Address handles: where a queue pair is reached. Services keep what more they know in structs that
+ * begin with this one. */
+#ifndef DW_AH_H
+#define DW_AH_H
+
+#include "common/include/diwarp.h"
+#include "common/llp/llp.h"
+
+struct dw_port;
+struct dw_service;
+
+struct diwarp_ah {
+    struct dw_port *port; /* NULL: it has been closed */
+    const struct dw_service *service;
+    struct diwarp_name name;
+    uint64_t token;
+    struct dw_llp_addr addr;
+    uint16_t datagram_max_bytes; /* of one to it */
+    uint8_t local_interface;
+    bool loops_back; /* its address is of this host */
+    bool fixed;      /* it has been spoken with: its route stays */
+    uint32_t owners; /* handles given out */
+};
+
+static inline uint64_t dw_name_key(struct diwarp_name name)
+{
+    return (uint64_t)name.job << 32 | name.rank;
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A port: the datagrams of one UDP socket, shared by all queue pairs of a device, and their run. */
+#ifndef DW_PORT_H
+#define DW_PORT_H
+
+#include "common/base/heap.h"
+#include "common/datagram/datagrams.h"
+#include "common/rnic/device.h"
+#include "common/rnic/runner.h"
+#include "common/rnic/service.h"
+
+#define DW_PORT_SERVICES 4
+
+struct dw_port {
+    struct dw_runner runner; /* in device.runners */
+    struct diwarp_device *device;
+    struct dw_datagrams datagrams;
+    struct dw_list qps;
+    /* What each service of device.services keeps; NULL: no QP of it yet. */
+    void *states[DW_PORT_SERVICES];
+    unsigned qp_counts[DW_PORT_SERVICES];
+    uint32_t mtu_max_bytes; /* peers are told of no larger one */
+    bool refuses_data;      /* no room for what would have to be handed out */
+    struct dw_heap timers;
+    uint64_t ran_ns, timers_ran_ns;
+    unsigned absences; /* since timers ran */
+    uint64_t pushed;   /* of device.pushed, when this run began */
+    struct dw_timer trim_timer; /* runs while there is something to give back */
+};
+
+/* The device's port, opened at first use, with what runs it, takes its datagrams and trims it. As
+ * diwarp_create_qp(). */
+int dw_port_get(struct diwarp_device *device, const struct dw_runner_ops *ops,
+                const struct dw_datagrams_taker *taker,
+                void (*trim)(struct dw_timer *timer, uint64_t now_ns), struct dw_port **port,
+                struct diwarp_diagnosis *why);
+/* Closes it when no QP is left. */
+void dw_port_put(struct dw_port *port);
+/* Index of a service in device.services. */
+unsigned dw_port_service_index(const struct dw_port *port, const struct dw_service *service);
+/* Sees that what is taken now will be given back. */
+void dw_port_trim_later(struct dw_port *port, uint64_t now_ns);
+
+#endif

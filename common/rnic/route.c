@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Address handles are made here, and routed; services keep them. */
+#include "common/rnic/route.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/llp/interface.h"
+#include "common/rnic/lock.h"
+#include "common/rnic/qp.h"
+
+uint32_t dw_told_mtu_bytes(const struct dw_port *port, const struct diwarp_interface *interface)
+{
+    return interface->mtu_bytes < port->mtu_max_bytes ? interface->mtu_bytes : port->mtu_max_bytes;
+}
+
+static struct diwarp_address address_of(const struct dw_port *port)
+{
+    const struct diwarp_device *device = port->device;
+    struct diwarp_address address = {
+        .name = device->attr.name,
+        .token = port->datagrams.token,
+        .host_id = device->host_id,
+        .incarnation = port->datagrams.incarnation,
+        .port = port->datagrams.llp->port,
+        .interface_count = (uint8_t)device->interface_count,
+    };
+    memcpy(address.interfaces, device->interfaces, sizeof address.interfaces);
+    for (unsigned i = 0; i < address.interface_count; i++)
+        address.interfaces[i].mtu_bytes = dw_told_mtu_bytes(port, &device->interfaces[i]);
+    return address;
+}
+
+void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *address)
+{
+    *address = address_of(qp->port);
+}
+
+uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint32_t mtu_bytes)
+{
+    const uint32_t limit = port->device->attr.datagram_max_bytes;
+    uint32_t headers = family == AF_INET6 ? 48 : 28;
+    uint32_t bytes = mtu_bytes > headers ? mtu_bytes - headers : 0;
+    if (bytes > DW_LLP_TRAIN_BYTES)
+        bytes = DW_LLP_TRAIN_BYTES;
+    if (limit && bytes > limit)
+        bytes = limit;
+    return bytes & ~7u; /* the next datagram of a train begins aligned, too */
+}
+
+/* By the MTU of the interfaces, or that of the path, if the own host knows a smaller one. */
+static uint32_t path_datagram_bytes(struct dw_port *port, uint8_t family, uint32_t mtu_bytes,
+                                    uint32_t path_mtu_bytes)
+{
+    const uint32_t bytes = dw_datagram_max_bytes(port, family, mtu_bytes);
+    if (!path_mtu_bytes || path_mtu_bytes >= mtu_bytes)
+        return bytes;
+    if (path_mtu_bytes < DW_MTU_MIN_BYTES)
+        path_mtu_bytes = DW_MTU_MIN_BYTES;
+    const uint32_t less = dw_datagram_max_bytes(port, family, path_mtu_bytes);
+    port->datagrams.counters.paths_narrowed += less < bytes;
+    return less;
+}
+
+void dw_ah_set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint64_t token,
+                     unsigned local_interface, uint32_t mtu_bytes)
+{
+    struct dw_llp *llp = ah->port->datagrams.llp;
+    struct dw_llp_path path = {0};
+    if (llp->ops->query_path)
+        llp->ops->query_path(llp, addr, &path);
+    ah->loops_back = path.loops_back;
+    ah->addr = *addr;
+    ah->token = token;
+    ah->local_interface = (uint8_t)local_interface;
+    _Static_assert(DW_LLP_TRAIN_BYTES <= UINT16_MAX, "the length of a datagram fits");
+    ah->datagram_max_bytes =
+        (uint16_t)path_datagram_bytes(ah->port, addr->family, mtu_bytes, path.mtu_bytes);
+}
+
+void dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro)
+{
+    const struct diwarp_address local = address_of(ah->port);
+    struct diwarp_address remote = {.name = ah->name, .interface_count = 1, .port = intro->port};
+    struct diwarp_interface *theirs = &remote.interfaces[0];
+    struct in6_addr v6;
+    theirs->family = intro->family;
+    theirs->prefix_bits = intro->family == AF_INET6 ? 64 : 24;
+    theirs->mtu_bytes = intro->mtu_bytes;
+    memcpy(theirs->ip, intro->ip, sizeof theirs->ip);
+    memcpy(&v6, intro->ip, sizeof v6);
+    theirs->loopback = intro->family == AF_INET ? intro->ip[0] == 127 : IN6_IS_ADDR_LOOPBACK(&v6);
+    /* A loopback address, or one of our own, that reached us with our token is of this host. */
+    bool ours = theirs->loopback || dw_interface_is_one_of(theirs, &local);
+    remote.host_id = ours ? local.host_id : ~local.host_id;
+    unsigned here, there;
+    if (dw_interface_pair(&local, &remote, ah->port->device->attr.same_host, &here, &there))
+        here = 0;
+    uint32_t mtu = local.interfaces[here].mtu_bytes;
+    struct dw_llp_addr addr = {.family = intro->family, .port = intro->port};
+    memcpy(addr.ip, intro->ip, sizeof addr.ip);
+    dw_ah_set_route(ah, &addr, intro->token, here, mtu < intro->mtu_bytes ? mtu : intro->mtu_bytes);
+}
+
+int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
+                     struct diwarp_ah **ah_out)
+{
+    const struct diwarp_address local = address_of(qp->port);
+    unsigned here, there;
+    int rc = dw_interface_pair(&local, address, qp->port->device->attr.same_host, &here, &there);
+    if (rc)
+        return rc;
+    const struct diwarp_interface *mine = &local.interfaces[here];
+    const struct diwarp_interface *theirs = &address->interfaces[there];
+    if (theirs->mtu_bytes < DW_MTU_MIN_BYTES)
+        return -EINVAL;
+    uint32_t mtu = mine->mtu_bytes < theirs->mtu_bytes ? mine->mtu_bytes : theirs->mtu_bytes;
+    struct dw_llp_addr addr = {.family = theirs->family, .port = address->port};
+    memcpy(addr.ip, theirs->ip, sizeof addr.ip);
+    dw_lock(qp->port->device);
+    struct diwarp_ah *ah = qp->service->get_ah(qp, address->name);
+    if (ah && qp->service->on_address)
+        qp->service->on_address(ah, address->incarnation);
+    if (ah && !ah->fixed)
+        dw_ah_set_route(ah, &addr, address->token, here, mtu);
+    if (ah)
+        ah->owners++;
+    dw_unlock(qp->port->device);
+    *ah_out = ah;
+    return ah ? 0 : -ENOMEM;
+}
+
+void diwarp_destroy_ah(struct diwarp_ah *ah)
+{
+    /* The port, and with it the device, may be gone. */
+    struct diwarp_device *device = ah->port ? ah->port->device : NULL;
+    if (device)
+        dw_lock(device);
+    ah->owners--;
+    ah->service->put_ah(ah);
+    if (device)
+        dw_unlock(device);
+}
+
+void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len)
+{
+    char ip[INET6_ADDRSTRLEN] = "?";
+    inet_ntop(ah->addr.family, ah->addr.ip, ip, sizeof ip);
+    snprintf(buf, len, ah->addr.family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, ah->addr.port);
+}

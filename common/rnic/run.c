@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One run of the RNIC over a port: what comes, what its services send, timers. */
+#include "common/rnic/run.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#include "common/rnic/lock.h"
+#include "common/rnic/memory.h"
+#include "common/rel/rtt.h"
+#include "common/rnic/qp.h"
+
+/* Timers run at the latest after this, though the socket has not been read empty; when nobody ran
+ * us for as long, it begins anew, but no more often than that. */
+#define TIMERS_WAIT_MAX_NS 20000000
+#define ABSENCES_MAX       4
+/* Then the socket is read again: what many time-outs would ask for may have come meanwhile. */
+#define TIMERS_PER_RUN 64
+/* Of what comes back for datagrams, in one run. */
+#define ICMP_PER_RUN 8
+/* Receive calls in one run that may bring nothing but acknowledgements. */
+#define RECEIVES_PER_RUN 4
+/* Completions that point to received data, over which no more is taken: small messages need more
+ * memory there than in the arena. */
+#define HELD_WCS_MAX 2048
+/* So many fewer before more is taken: not a few at a time, of which all peers would be told. */
+#define HELD_WCS_ROOM 1024
+/* Silence after which a drained QP may go. A peer that missed our last acknowledgement, be it the
+ * first that it waits for, has asked again by then, unless round trips to it take long. */
+#define LINGER_NS (DW_RTO_INITIAL_NS + DW_RTO_INITIAL_NS / 4)
+
+static struct dw_port *port_of(const struct dw_runner *runner)
+{
+    return dw_container(runner, struct dw_port, runner);
+}
+
+/* Visits each service that has a QP on the port: its table and its state. */
+#define for_each_service(port, service, state)                                                  \
+    for (unsigned i_ = 0; (port)->device->services[i_]; i_++)                                   \
+        for (const struct dw_service *service =                                                 \
+                 (port)->qp_counts[i_] ? (port)->device->services[i_] : NULL;                   \
+             service; service = NULL)                                                           \
+            for (void *state = (port)->states[i_]; service; service = NULL)
+
+/* ---- what comes ---- */
+
+/* Whose datagrams these are, by their type. */
+static const struct dw_service *service_of(const struct dw_port *port, uint8_t type,
+                                           unsigned *index)
+{
+    const bool reliable = type != DW_LLP_UD;
+    for (unsigned i = 0; port->device->services[i]; i++) {
+        *index = i;
+        if (port->qp_counts[i] && port->device->services[i]->reliable == reliable)
+            return port->device->services[i];
+    }
+    return NULL;
+}
+
+static struct diwarp_qp *qp_of(const struct dw_port *port, const struct dw_service *service)
+{
+    dw_list_foreach (it, &port->qps) {
+        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, port_link);
+        if (qp->service == service)
+            return qp;
+    }
+    return NULL;
+}
+
+static bool place(void *arg, const struct dw_arrival *arrival, uint64_t now_ns)
+{
+    const struct dw_port *port = arg;
+    unsigned index;
+    const struct dw_service *service = service_of(port, arrival->header.type, &index);
+    return service && service->place && service->place(port->states[index], arrival, now_ns);
+}
+
+static void take(void *arg, const struct dw_arrival *arrival, uint64_t now_ns)
+{
+    struct dw_port *port = arg;
+    unsigned index;
+    const struct dw_service *service = service_of(port, arrival->header.type, &index);
+    struct diwarp_qp *qp = service ? qp_of(port, service) : NULL;
+    if (qp)
+        service->take(port->states[index], qp, arrival, now_ns);
+    else
+        port->datagrams.counters.drop_header++;
+}
+
+static const struct dw_datagrams_taker taker = {.place = place, .take = take};
+
+/* Where the next receive call goes; NULL: nowhere that would leave alone what is held. */
+static uint8_t *next_place(struct dw_port *port)
+{
+    uint32_t held_max = port->refuses_data ? HELD_WCS_MAX - HELD_WCS_ROOM : HELD_WCS_MAX;
+    for_each_service (port, service, state)
+        if (service->is_full && service->is_full(state))
+            return NULL;
+    if (port->device->held >= held_max)
+        return NULL;
+    return dw_arena_next(&port->datagrams.arena);
+}
+
+static bool receive(struct dw_port *port, uint64_t now_ns)
+{
+    uint8_t *at = next_place(port);
+    const bool had_none = port->refuses_data;
+    port->refuses_data = !at;
+    if (had_none && at)
+        for_each_service (port, service, state)
+            if (service->on_room)
+                service->on_room(state);
+    /* The stage is idle now; nothing that comes then stays in it. */
+    return dw_datagrams_receive(&port->datagrams, at ? at : port->datagrams.stage, now_ns);
+}
+
+static void take_icmp(struct dw_port *port, uint64_t now_ns)
+{
+    struct dw_llp *llp = port->datagrams.llp;
+    struct dw_llp_icmp icmp;
+    for (unsigned i = 0; i < ICMP_PER_RUN && llp->ops->icmp(llp, &icmp); i++)
+        for_each_service (port, service, state)
+            if (service->on_icmp)
+                service->on_icmp(state, &icmp, now_ns);
+}
+
+/* ---- a run ---- */
+
+/* Whoever ran it last was away for so long. */
+static void on_absence(struct dw_port *port, uint64_t away_ns, uint64_t now_ns)
+{
+    if (port->absences < ABSENCES_MAX) {
+        port->absences++;
+        port->timers_ran_ns = now_ns;
+    }
+    for_each_service (port, service, state)
+        if (service->on_absence)
+            service->on_absence(state, away_ns);
+}
+
+static void run_timers(struct dw_port *port, uint64_t now_ns)
+{
+    port->absences = 0;
+    port->timers_ran_ns = now_ns;
+    dw_heap_run(&port->timers, now_ns, TIMERS_PER_RUN);
+}
+
+static int run(struct dw_runner *runner, uint64_t now_ns)
+{
+    struct dw_port *port = port_of(runner);
+    const uint64_t pushed = port->device->pushed;
+    int received = 0;
+    bool drained = false;
+    if (now_ns - port->ran_ns > TIMERS_WAIT_MAX_NS)
+        on_absence(port, now_ns - port->ran_ns, now_ns);
+    port->ran_ns = now_ns;
+    while (received < RECEIVES_PER_RUN && port->device->pushed == pushed) {
+        drained = !receive(port, now_ns);
+        if (drained)
+            break;
+        received++;
+    }
+    for_each_service (port, service, state)
+        if (service->run)
+            service->run(state, now_ns);
+    /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
+    if (drained || now_ns - port->timers_ran_ns > TIMERS_WAIT_MAX_NS)
+        run_timers(port, now_ns);
+    take_icmp(port, now_ns);
+    return received;
+}
+
+static bool has_more(const struct dw_runner *runner)
+{
+    const struct dw_port *port = port_of(runner);
+    for_each_service (port, service, state)
+        if (service->has_more && service->has_more(state))
+            return true;
+    return false;
+}
+
+static uint64_t next_deadline_ns(const struct dw_runner *runner)
+{
+    const struct dw_port *port = port_of(runner);
+    uint64_t next_ns = dw_heap_next_ns(&port->timers);
+    for_each_service (port, service, state) {
+        uint64_t deadline_ns = service->next_deadline_ns
+                                   ? service->next_deadline_ns(state, port->ran_ns)
+                                   : DW_NEVER;
+        if (deadline_ns < next_ns)
+            next_ns = deadline_ns;
+    }
+    return next_ns;
+}
+
+static void recycle(struct dw_runner *runner)
+{
+    struct dw_port *port = port_of(runner);
+    for_each_service (port, service, state)
+        if (service->recycle)
+            service->recycle(state);
+    dw_arena_recycle(&port->datagrams.arena);
+}
+
+static int fd_of(const struct dw_runner *runner, bool *deaf)
+{
+    *deaf = false;
+    return port_of(runner)->datagrams.llp->fd;
+}
+
+/* ---- giving back what is not needed any more ---- */
+
+static void on_trim(struct dw_timer *timer, uint64_t now_ns)
+{
+    struct dw_port *port = dw_container(timer, struct dw_port, trim_timer);
+    bool more = dw_datagrams_trim(&port->datagrams);
+    for_each_service (port, service, state)
+        more |= service->trim && service->trim(state, now_ns);
+    dw_list_foreach (it, &port->qps)
+        more |= dw_cq_trim(dw_container(it, struct diwarp_qp, port_link)->cq);
+    if (more)
+        dw_port_trim_later(port, now_ns);
+}
+
+static void add_memory(const struct dw_runner *runner, struct diwarp_memory *memory)
+{
+    const struct dw_port *port = port_of(runner);
+    const struct dw_datagrams *datagrams = &port->datagrams;
+    struct dw_llp_memory llp = {0};
+    if (datagrams->llp->ops->query_memory)
+        datagrams->llp->ops->query_memory(datagrams->llp, &llp);
+    memory->base_bytes += sizeof *port + llp.own_bytes;
+    dw_list_foreach (it, &port->qps)
+        memory->base_bytes += dw_container(it, struct diwarp_qp, port_link)->service->qp_bytes;
+    dw_memory_add_sockets(&llp, memory);
+    /* Arena and stage, as far as they were touched. */
+    const uint64_t bytes = datagrams->arena.touched + DW_LLP_SLOT_BYTES;
+    memory->receive_bytes += bytes;
+    memory->send_pool_bytes += datagrams->pool.touched_bytes +
+                               datagrams->pool.chunk_max * sizeof *datagrams->pool.returned;
+    memory->mapped_bytes += bytes + datagrams->pool.touched_bytes;
+    memory->peer_bytes += dw_heap_bytes(&port->timers);
+    for_each_service (port, service, state)
+        if (service->add_memory)
+            service->add_memory(state, memory);
+}
+
+static const struct dw_runner_ops runner_ops = {
+    .recycle = recycle,
+    .run = run,
+    .has_more = has_more,
+    .next_deadline_ns = next_deadline_ns,
+    .fd = fd_of,
+    .add_memory = add_memory,
+};
+
+int dw_run_get_port(struct diwarp_device *device, struct dw_port **port,
+                    struct diwarp_diagnosis *why)
+{
+    return dw_port_get(device, &runner_ops, &taker, on_trim, port, why);
+}
+
+/* ---- draining ---- */
+
+static bool is_drained(const struct diwarp_qp *qp)
+{
+    return (!qp->service->owes || !qp->service->owes(qp)) && !has_more(&qp->port->runner);
+}
+
+int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
+{
+    struct dw_port *port = qp->port;
+    struct diwarp_device *device = port->device;
+    dw_lock(device);
+    uint64_t start_ns = dw_device_now_ns(device), now_ns = start_ns;
+    qp->draining = true;
+    if (qp->service->begin_drain)
+        qp->service->begin_drain(qp);
+    for (uint64_t heard_ns = start_ns; now_ns - start_ns < timeout_ns;
+         now_ns = dw_device_now_ns(device)) {
+        struct pollfd fd = {.fd = port->datagrams.llp->fd, .events = POLLIN};
+        qp->cq->count = 0;
+        if (device->held == qp->cq->held)
+            recycle(&port->runner);
+        if (run(&port->runner, now_ns)) {
+            heard_ns = now_ns;
+            continue;
+        }
+        if (is_drained(qp) && (fd.fd < 0 || now_ns - heard_ns >= LINGER_NS))
+            break;
+        dw_unlock(device);
+        if (fd.fd >= 0)
+            (void)poll(&fd, 1, 1);
+        dw_lock(device);
+    }
+    int rc = is_drained(qp) ? 0 : -ETIMEDOUT;
+    qp->draining = false;
+    dw_unlock(device);
+    return rc;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a datagram service (UD, RD) gives the core: one table. The core knows no service by name; a
+ * further one is added to the list that diwarp_open_device() hands to the device, and nowhere else.
+ *
+ * `state` is what a service keeps for a port, made with its first QP there. Every function runs with
+ * the device's lock held. Those marked "may be NULL" have nothing to do then.
+ */
+#ifndef DW_SERVICE_H
+#define DW_SERVICE_H
+
+#include "common/datagram/datagrams.h"
+#include "common/mem/mr.h"
+#include "common/rnic/ah.h"
+
+struct dw_port;
+
+struct dw_service {
+    enum diwarp_qp_type type;
+    bool reliable; /* takes all datagrams but those of type DW_LLP_UD; else only these */
+    uint32_t max_inline_bytes; /* diwarp_qp_info.max_inline_bytes */
+    size_t qp_bytes;           /* of its QP, which begins with struct diwarp_qp */
+    size_t ah_bytes;           /* of its address handle, which begins with struct diwarp_ah */
+
+    /* ---- a port's part; 0 or -ENOMEM ---- */
+    int (*open)(struct dw_port *port, void **state);
+    void (*close)(void *state); /* every QP of it is gone */
+
+    /* ---- queue pairs ---- */
+    int (*create)(struct diwarp_qp *qp);
+    void (*destroy)(struct diwarp_qp *qp);
+    int (*post_send)(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
+                     uint64_t now_ns);
+    int (*post_recv)(struct diwarp_qp *qp, const struct ibv_recv_wr *wr); /* NULL: needs none */
+    /* The region is about to be freed: ends what uses it. May be NULL. */
+    void (*on_deregister)(struct diwarp_qp *qp, const struct dw_region *region);
+    /* Sends what it owes its peers at once. May be NULL. */
+    void (*begin_drain)(struct diwarp_qp *qp);
+    /* Something that was posted to it, or an answer, has not reached its end. May be NULL. */
+    bool (*owes)(const struct diwarp_qp *qp);
+
+    /* ---- address handles ---- */
+    /* The handle for a name: a new one, not routed yet, or one that there is. NULL: no memory. */
+    struct diwarp_ah *(*get_ah)(struct diwarp_qp *qp, struct diwarp_name name);
+    /* The application gives it an address, of that incarnation; before it is routed. May be NULL. */
+    void (*on_address)(struct diwarp_ah *ah, uint32_t incarnation);
+    /* Its owner gives one back; none is left when ah->owners is 0. */
+    void (*put_ah)(struct diwarp_ah *ah);
+
+    /* ---- what comes ---- */
+    /* See struct dw_datagrams_taker. May be NULL. */
+    bool (*place)(void *state, const struct dw_arrival *arrival, uint64_t now_ns);
+    void (*take)(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
+                 uint64_t now_ns);
+    void (*on_icmp)(void *state, const struct dw_llp_icmp *icmp, uint64_t now_ns); /* may be NULL */
+    /* What it holds for the application leaves no room for more. May be NULL. */
+    bool (*is_full)(const void *state);
+    /* There is room again: what was refused meanwhile may come. May be NULL. */
+    void (*on_room)(void *state);
+
+    /* ---- its runs; all but add_memory may be NULL ---- */
+    void (*run)(void *state, uint64_t now_ns);
+    /* The next run would send, or try to. */
+    bool (*has_more)(const void *state);
+    /* When it is to run next for that at the latest; 0: at once. */
+    uint64_t (*next_deadline_ns)(const void *state, uint64_t ran_ns);
+    /* The process was away, maybe stopped, for so long. */
+    void (*on_absence)(void *state, uint64_t away_ns);
+    /* device.attr has changed: what was chosen by it is chosen anew. */
+    void (*retune)(void *state);
+    /* All completions that were handed out are used. */
+    void (*recycle)(void *state);
+    /* Gives back what was not needed since the last time; true: there may be more. */
+    bool (*trim)(void *state, uint64_t now_ns);
+    void (*add_memory)(const void *state, struct diwarp_memory *memory);
+};
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* UD's table. A port keeps nothing for it: each QP has all that is its own. */
+#include "common/ud/service.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/ud/ud.h"
+
+/* An address handle: UD keeps nothing about a peer, so there may be several of one name. */
+struct dw_ud_ah {
+    struct diwarp_ah ah;
+    struct dw_list link; /* in dw_ud.ahs */
+};
+
+/* On a port. */
+struct dw_ud {
+    struct dw_port *port;
+    struct dw_list ahs;
+};
+
+static int open_state(struct dw_port *port, void **state)
+{
+    struct dw_ud *ud = calloc(1, sizeof *ud);
+    if (!ud)
+        return -ENOMEM;
+    ud->port = port;
+    dw_list_init(&ud->ahs);
+    *state = ud;
+    return 0;
+}
+
+static void close_state(void *state)
+{
+    struct dw_ud *ud = state;
+    dw_list_foreach (it, &ud->ahs) {
+        dw_container(it, struct dw_ud_ah, link)->ah.port = NULL;
+        dw_list_remove(it);
+    }
+    free(ud);
+}
+
+static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
+{
+    struct dw_ud *ud = qp->state;
+    struct dw_ud_ah *ah = calloc(1, sizeof *ah);
+    if (!ah)
+        return NULL;
+    ah->ah.port = qp->port;
+    ah->ah.service = qp->service;
+    ah->ah.name = name;
+    dw_list_append(&ud->ahs, &ah->link);
+    return &ah->ah;
+}
+
+static void put_ah(struct diwarp_ah *base)
+{
+    struct dw_ud_ah *ah = dw_container(base, struct dw_ud_ah, ah);
+    dw_list_remove(&ah->link);
+    free(ah);
+}
+
+static void take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
+                 uint64_t now_ns)
+{
+    (void)state;
+    dw_ud_take(dw_ud_qp_of(qp), arrival, now_ns);
+}
+
+static void add_memory(const void *state, struct diwarp_memory *memory)
+{
+    const struct dw_ud *ud = state;
+    memory->base_bytes += sizeof *ud;
+    dw_list_foreach (a, &ud->ahs) {
+        memory->addresses++;
+        memory->address_bytes += sizeof(struct dw_ud_ah);
+    }
+    dw_list_foreach (it, &ud->port->qps) {
+        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, port_link);
+        if (qp->service == &dw_ud_service)
+            dw_ud_add_memory(dw_ud_qp_of(qp), memory);
+    }
+}
+
+const struct dw_service dw_ud_service = {
+    .type = DIWARP_QPT_UD,
+    .qp_bytes = sizeof(struct dw_ud_qp),
+    .open = open_state,
+    .close = close_state,
+    .create = dw_ud_create,
+    .destroy = dw_ud_destroy,
+    .post_send = dw_ud_post_send,
+    .post_recv = dw_ud_post_recv,
+    .get_ah = get_ah,
+    .put_ah = put_ah,
+    .take = take,
+    .add_memory = add_memory,
+};
