@@ -84,6 +84,8 @@ static const char *gone_text(const struct ibv_wc *wc, char *text, size_t bytes)
     case DIWARP_GONE_NOT_SENT:
         snprintf(text, bytes, "this host cannot send to it: %s", strerror((int)wc->byte_len));
         return text;
+    case DIWARP_GONE_RESTARTED:
+        return "it ended, and another process has started under its rank";
     default:
         return NULL;
     }

@@ -168,6 +168,7 @@ UNIT_TESTS = \
 	test/unit/test_tcp \
 	test/unit/test_truesize \
 	test/unit/test_turns \
+	test/unit/test_ud_sources \
 	test/unit/test_udp \
 	test/unit/test_udp_hot \
 	test/unit/test_udp_open
@@ -187,6 +188,7 @@ RNIC_TESTS = \
 	test/net/test_bad_peer \
 	test/net/test_greedy_peer \
 	test/net/test_helper \
+	test/net/test_identity \
 	test/net/test_loopback \
 	test/net/test_loopback_posts \
 	test/net/test_loopback_threads \

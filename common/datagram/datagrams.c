@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The entrance checks, in this order (WIRE.md section 7): length, version, header, token, seal, intro.
+ * The entrance checks, in this order (WIRE.md section 7): length, version, header, token, QPN,
+ * seal, intro.
  * A failed check is a counted drop, nothing else.
  */
 #include "common/datagram/datagrams.h"
@@ -24,11 +25,6 @@ void dw_datagrams_fini(struct dw_datagrams *datagrams)
     dw_pages_unmap(datagrams->stage, DW_LLP_SLOT_BYTES);
     dw_arena_fini(&datagrams->arena);
     dw_slab_fini(&datagrams->pool);
-}
-
-static bool has_segments(uint8_t type)
-{
-    return type == DW_LLP_UD || type == DW_LLP_DATA || type == DW_LLP_RECORD;
 }
 
 static void count_malformed(struct diwarp_counters *counters, int error)
@@ -55,8 +51,8 @@ static bool split(struct diwarp_counters *counters, struct dw_arrival *arrival,
     }
     arrival->segments = arrival->buf + lead;
     arrival->segments_len = end - lead;
-    if (end != lead && !has_segments(arrival->header.type) &&
-        arrival->header.type != DW_LLP_PROBE) {
+    if (end != lead &&
+        (arrival->header.type == DW_LLP_ACK || arrival->header.type == DW_LLP_PROBE_REPLY)) {
         counters->drop_short++;
         return false;
     }
@@ -78,6 +74,10 @@ static void on_datagram(struct dw_datagrams *datagrams, const uint8_t *buf, uint
     }
     if (arrival.header.token != datagrams->token) {
         counters->drop_token++;
+        return;
+    }
+    if (arrival.header.dst_qpn) {
+        counters->drop_qpn++;
         return;
     }
     if (dw_open_may_copy(&datagrams->seal, &arrival.header) &&
@@ -105,8 +105,8 @@ bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64
     uint32_t at = 0;
     do { /* an empty datagram is one, too */
         uint32_t left = slot.bytes - at;
-        on_datagram(datagrams, slot.buf + at,
-                    left < slot.segment_bytes ? left : slot.segment_bytes, now_ns);
+        on_datagram(datagrams, slot.buf + at, left < slot.segment_bytes ? left : slot.segment_bytes,
+                    now_ns);
         at += slot.segment_bytes;
     } while (at < slot.bytes);
     return true;

@@ -37,6 +37,7 @@ struct dw_datagrams {
     struct dw_seal seal;
     uint64_t token;       /* a datagram must bear it */
     uint32_t incarnation; /* told with each */
+    uint64_t number; /* of those to sources that have no number of their own */
     struct diwarp_name name;
     struct dw_slab pool;
     struct dw_arena arena;

@@ -22,6 +22,10 @@ int dw_segment_next(struct diwarp_counters *counters, const uint8_t *buf, uint32
 {
     if (*offset == len)
         return 0;
+    /* `buf` is where the first segment may begin. */
+    for (uint32_t pad = dw_segment_padding(DW_LLP_HEADER_BYTES + *offset); pad; pad--)
+        if (buf[(*offset)++] || *offset == len)
+            goto bad_length;
     if (len - *offset < DW_SEGMENT_LEN_BYTES)
         goto bad_length;
     uint32_t bytes = dw_get_be16(buf + *offset);

@@ -60,6 +60,7 @@ struct diwarp_address {
     struct diwarp_name name;
     uint64_t token;   /* random; a datagram that does not carry it is dropped */
     uint64_t host_id; /* tells whether two processes share one loopback interface */
+    uint32_t incarnation; /* random: differs each time a process of this name starts again */
     uint16_t port;    /* UDP, host order */
     uint8_t interface_count;
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
@@ -166,6 +167,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(tx_resent_record_bytes, "bytes", "Write-Record payload sent again")                          \
     X(tx_acks, "datagrams", "standalone acknowledgements sent")                                    \
     X(tx_probes, "datagrams", "probes sent to silent peers")                                       \
+    X(tx_resets, "datagrams", "sources asked to prove where and which process they are")           \
     X(tx_record_status, "messages", "record status (credit, missing ranges) sent")                 \
     X(tx_record_complete, "messages", "record-complete sent")                                      \
     X(rx_datagrams, "datagrams", "datagrams received")                                             \
@@ -183,8 +185,9 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(drop_short, "datagrams", "dropped: shorter than its headers, or a length out of bounds")     \
     X(drop_version, "datagrams", "dropped: another wire version")                                  \
     X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)")    \
+    X(drop_qpn, "datagrams", "dropped: no queue pair has that number")                             \
     X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                              \
-    X(drop_source, "datagrams", "dropped: unknown source, or an earlier incarnation of one")       \
+    X(drop_source, "datagrams", "dropped: unknown source, or another incarnation of one")       \
     X(drop_window, "datagrams", "dropped: PSN beyond the receive window")                          \
     X(drop_header, "segments", "dropped: malformed DDP or RDMAP header")                           \
     X(drop_stag, "segments", "dropped: STag unknown, without the right, out of bounds or grant")   \
@@ -288,6 +291,7 @@ enum diwarp_gone {
     DIWARP_GONE_NO_ROOM,     /* for one more answer to it: it takes none */
     DIWARP_GONE_TOO_LARGE,   /* what is sent to it, of wc.byte_len bytes, vanishes; less does not */
     DIWARP_GONE_NOT_SENT,    /* our own host refuses to send to it; wc.byte_len is the errno */
+    DIWARP_GONE_RESTARTED,   /* another process has its name now; posts go to that one */
 };
 
 /* wc.wr_id, wc.status, wc.opcode, wc.byte_len and wc.imm_data (with IBV_WC_WITH_IMM in wc.wc_flags)
@@ -416,8 +420,9 @@ DIWARP_EXPORT const struct diwarp_counters *diwarp_query_counters(const struct d
 /* Chooses the pair of interfaces to reach `address`: same host by loopback, then same subnet, then
  * same family. -ENETUNREACH: there is none. -EINVAL: its MTU is below the least, 576. The handle
  * costs nothing on the wire; protocol state is taken at the first send, and given back when both
- * have owed each other nothing for 20 ms. Over RD all handles of one name are one, of the address
- * that was first spoken with. The owner destroys it, before its QP or after. */
+ * have owed each other nothing for 20 ms. Over RD all handles of one name are one, of the way that
+ * was first spoken over, and of the incarnation that the last address told: with an earlier one all
+ * ends in error then. The owner destroys it, before its QP or after. */
 DIWARP_EXPORT int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                                    struct diwarp_ah **ah);
 DIWARP_EXPORT void diwarp_destroy_ah(struct diwarp_ah *ah);

@@ -109,10 +109,10 @@ static enum dw_status execute(const struct diwarp_qp *qp, const struct dw_atomic
                               uint64_t *original)
 {
     struct dw_region *region;
-    int rc = dw_mr_check(&qp->pd->mrs, request->stag, request->to, sizeof(uint64_t),
-                         IBV_ACCESS_REMOTE_ATOMIC, &region);
-    if (rc || request->to % sizeof(uint64_t))
-        return rc == -EACCES ? DW_STATUS_BAD_STAG : DW_STATUS_BOUNDS;
+    if (dw_mr_check(&qp->pd->mrs, request->stag, request->to, sizeof(uint64_t),
+                    IBV_ACCESS_REMOTE_ATOMIC, &region) ||
+        request->to % sizeof(uint64_t))
+        return DW_STATUS_BAD_STAG;
     uint64_t *target = (uint64_t *)(uintptr_t)request->to;
     if (request->opcode == DW_ATOMIC_FETCH_ADD && !request->add_swap_mask) {
         *original = __atomic_fetch_add(target, request->add_swap, __ATOMIC_SEQ_CST);

@@ -87,6 +87,17 @@ int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
     return dw_transmit_iov(peer, &iov, 1, bytes);
 }
 
+void dw_control_proof(struct dw_peer *peer, const uint8_t *cookie)
+{
+    const uint32_t lead = DW_LLP_HEADER_BYTES + DW_INTRO_BYTES;
+    uint8_t buf[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_PROOF_BYTES + DW_TRAILER_BYTES];
+    dw_put_intro_lead(peer, buf, DW_LLP_PROOF, DW_LLP_ACK_REQUEST, 0);
+    memcpy(buf + lead, cookie, DW_PROOF_BYTES);
+    const uint32_t bytes = dw_seal(&peer->rd->port->datagrams.seal, buf, lead + DW_PROOF_BYTES);
+    struct iovec iov = {.iov_base = buf, .iov_len = bytes};
+    (void)dw_transmit_iov(peer, &iov, 1, bytes);
+}
+
 bool dw_control_ack(struct dw_peer *peer)
 {
     if (dw_control_send(peer, DW_LLP_ACK, 0) == -EAGAIN) {

@@ -54,6 +54,18 @@ struct dw_handle *dw_handle_get(struct dw_rd *rd, struct diwarp_name name)
     return handle;
 }
 
+void dw_handle_doubt(struct dw_rd *rd, struct dw_handle *handle)
+{
+    rd->unproven += !handle->unproven;
+    handle->unproven = true;
+}
+
+void dw_handle_vouch(struct dw_rd *rd, struct dw_handle *handle)
+{
+    rd->unproven -= handle->unproven;
+    handle->unproven = false;
+}
+
 void dw_handle_put(struct dw_handle *handle)
 {
     if (handle->ah.owners || (handle->ah.port && handle->state != DW_PEER_UNMET))
@@ -122,6 +134,7 @@ static void on_met(struct dw_handle *handle)
     handle->credit_kib = CREDIT_FIRST_KIB;
     handle->ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams;
     handle->ah.fixed = true;
+    handle->recordwin = (struct dw_recordwin){0};
     dw_rtt_init(&handle->rtt);
 }
 
@@ -130,6 +143,7 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
     const struct diwarp_device_attr *attr = &rd->port->device->attr;
     peer->rd = rd;
     peer->handle = handle;
+    peer->number = rd->port->datagrams.number;
     peer->contact.heard_ns = dw_device_now_ns(rd->port->device);
     peer->timer.fire = on_timer;
     dw_sendwin_init(&peer->sendwin, handle->next_psn, attr->send_window_datagrams,
@@ -205,6 +219,8 @@ static void release(struct dw_peer *peer)
     struct dw_rd *rd = peer->rd;
     struct dw_handle *handle = peer->handle;
     dw_heap_set(&rd->port->timers, &peer->timer, DW_NEVER);
+    if (rd->port->datagrams.number < peer->number)
+        rd->port->datagrams.number = peer->number; /* none comes twice */
     handle->next_psn = peer->sendwin.next_psn;
     handle->ack = peer->recvwin.ack;
     handle->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
@@ -342,6 +358,22 @@ void dw_peers_fail_doomed(struct dw_rd *rd)
         dw_handle_set_state(peer->handle, DW_PEER_GONE);
         clear(peer, true);
     }
+}
+
+void dw_handle_restart(struct dw_rd *rd, struct dw_handle *handle, uint32_t incarnation)
+{
+    struct dw_peer *peer = handle->state == DW_PEER_UNMET ? NULL : dw_peer_wake(handle);
+    if (peer)
+        dw_peer_doom(peer, DIWARP_GONE_RESTARTED);
+    dw_peers_fail_doomed(rd);
+    if (handle->peer)
+        release(handle->peer);
+    if (handle->state == DW_PEER_GONE)
+        dw_handle_set_state(handle, DW_PEER_UNMET);
+    if (handle->state != DW_PEER_UNMET)
+        return; /* no memory to tell of it: it stays the one it was */
+    handle->incarnation = incarnation;
+    handle->heard = handle->ah.fixed = false;
 }
 
 void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)

@@ -9,6 +9,12 @@
 struct dw_handle *dw_handle_find(const struct dw_rd *rd, struct diwarp_name name);
 /* The handle of that name, made if there is none; NULL: no memory. */
 struct dw_handle *dw_handle_get(struct dw_rd *rd, struct diwarp_name name);
+/* Nobody has said, or shown, that the peer is where it says; somebody has. */
+void dw_handle_doubt(struct dw_rd *rd, struct dw_handle *handle);
+void dw_handle_vouch(struct dw_rd *rd, struct dw_handle *handle);
+/* Another process has the name now: all that is under way with the one before ends in error, and both
+ * begin anew. Not while anybody is amid a peer's state. */
+void dw_handle_restart(struct dw_rd *rd, struct dw_handle *handle, uint32_t incarnation);
 /* Frees one that nobody owns and nothing is known of. */
 void dw_handle_put(struct dw_handle *handle);
 /* The service goes: ends all. */

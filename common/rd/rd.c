@@ -11,6 +11,7 @@ void dw_handle_set_state(struct dw_handle *handle, enum dw_peer_state state)
         [DW_PEER_AWAKE] = {[DW_PEER_RESTING] = true, [DW_PEER_DOOMED] = true},
         [DW_PEER_RESTING] = {[DW_PEER_AWAKE] = true},
         [DW_PEER_DOOMED] = {[DW_PEER_GONE] = true},
+        [DW_PEER_GONE] = {[DW_PEER_UNMET] = true}, /* another process has its name */
     };
     assert(may_follow[handle->state][state]);
     handle->state = (uint8_t)state;

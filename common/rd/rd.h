@@ -48,6 +48,9 @@ struct dw_rd {
     struct dw_list doomed; /* peers to be failed as soon as nobody is amid their state */
     struct dw_list held_control; /* record control, while the socket is full */
     uint32_t awake_count;
+    uint32_t unproven;     /* handles */
+    uint32_t resets;       /* sent in the millisecond that ends at reset_end_ns */
+    uint64_t reset_end_ns;
     uint32_t next_peer_index;
     uint32_t next_atomic_id;
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
@@ -96,7 +99,7 @@ enum dw_peer_state {
 struct dw_handle {
     struct diwarp_ah ah;
     struct dw_peer *peer; /* NULL but in AWAKE, DOOMED, and GONE until it rests */
-    uint32_t incarnation; /* valid once heard */
+    uint32_t incarnation; /* of the process that is meant; told with its address */
     uint32_t next_psn;    /* resting: the first that has not been sent */
     uint32_t ack;         /* resting: the first that has not come; none after it has, either */
     uint32_t send_msn;
@@ -106,6 +109,8 @@ struct dw_handle {
     uint16_t ssthresh_datagrams;   /* resting */
     uint8_t state;                 /* enum dw_peer_state */
     bool heard;                    /* it knows our address: no intro needed */
+    bool given;    /* its address is the application's word, not a datagram's */
+    bool unproven; /* its address is the word of one that may not be there */
 };
 
 /* The end-to-end context of a peer: its protocol state while it is awake. */
@@ -116,6 +121,8 @@ struct dw_peer {
     struct dw_contact contact;
     struct dw_list awake_link;
 
+    uint64_t number;    /* of our last datagram to it */
+    uint16_t timestamp; /* of its datagram that came last */
     struct dw_sendwin sendwin;
     struct dw_datagram *open; /* being filled */
     uint64_t appended_ns;     /* last, to it or to one before, or the end of that one's send call */

@@ -232,7 +232,7 @@ static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp 
     if (!rc)
         return DW_STATUS_OK;
     peer->rd->counters->drop_stag++;
-    return rc == -EACCES ? DW_STATUS_BAD_STAG : DW_STATUS_BOUNDS;
+    return DW_STATUS_BAD_STAG;
 }
 
 void dw_rdma_on_read_request(struct dw_peer *peer, struct diwarp_qp *qp,

@@ -8,6 +8,7 @@
 #include "common/rd/atomic.h"
 #include "common/rd/control.h"
 #include "common/rd/deliver.h"
+#include "common/rd/identity.h"
 #include "common/rd/peer.h"
 #include "common/rd/probe.h"
 #include "common/rd/rdma.h"
@@ -43,31 +44,9 @@ static void count_sender(struct dw_peer *peer, uint64_t now_ns)
     }
 }
 
-/* The source, if it is known or introduces itself, and still the process it was. */
-static struct dw_peer *find_source(struct dw_rd *rd, const struct dw_llp_header *header,
-                                   const struct dw_intro *intro)
+static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header, uint64_t now_ns)
 {
-    const struct diwarp_name name = {.job = header->job, .rank = header->rank};
-    struct dw_handle *handle = dw_handle_find(rd, name);
-    /* A handle that nothing was sent to yet does not make it known. */
-    if (intro && (!handle || handle->state == DW_PEER_UNMET)) {
-        handle = dw_handle_get(rd, name);
-        if (handle)
-            dw_ah_set_route_by_intro(&handle->ah, intro);
-    }
-    bool known = handle && (handle->state != DW_PEER_UNMET || intro) &&
-                 (!handle->heard || handle->incarnation == header->incarnation);
-    struct dw_peer *peer = known ? dw_peer_wake(handle) : NULL;
-    if (!peer) {
-        rd->counters->drop_source++;
-        return NULL;
-    }
-    handle->incarnation = header->incarnation;
-    return peer;
-}
-
-static void heard_from(struct dw_peer *peer, uint64_t now_ns)
-{
+    peer->timestamp = header->timestamp;
     /* It has our token, so it has our address too: both come together. */
     peer->handle->heard = true;
     peer->contact.heard_ns = now_ns;
@@ -284,11 +263,16 @@ void dw_receive_take(struct dw_rd *rd, struct diwarp_qp *qp, const struct dw_arr
                      uint64_t now_ns)
 {
     const struct dw_llp_header *header = &arrival->header;
-    struct dw_peer *peer = find_source(rd, header, arrival->intro);
+    if (header->type == DW_LLP_RESET) {
+        dw_identity_on_reset(rd, arrival, now_ns);
+        return;
+    }
+    struct dw_peer *peer = header->type == DW_LLP_PROOF ? dw_identity_on_proof(rd, arrival, now_ns)
+                                                        : dw_identity_of(rd, arrival, now_ns);
     if (!peer)
         return;
     uint64_t heard_before_ns = peer->contact.heard_ns;
-    heard_from(peer, now_ns);
+    heard_from(peer, header, now_ns);
     if (header->type != DW_LLP_PROBE)
         peer->probes = 0;
     switch (header->type) {
@@ -323,7 +307,7 @@ static bool place_record(struct dw_peer *peer, const struct dw_arrival *arrival,
     case DW_PLACED_RIGHT:
         break;
     }
-    heard_from(peer, now_ns);
+    heard_from(peer, &arrival->header, now_ns);
     dw_sink_place(sink, offset, NULL, length, now_ns);
     after_segments(peer, &arrival->header, now_ns);
     return true;
@@ -348,7 +332,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
         return true;
     }
     segment->payload = to;
-    heard_from(peer, now_ns);
+    heard_from(peer, &arrival->header, now_ns);
     if (dw_deliver_send(peer, qp, segment, psn == peer->recvwin.ack)) {
         dw_recvwin_on_received(&peer->recvwin, psn);
         owe_ack(peer, arrival->len - DW_LLP_HEADER_BYTES - DW_TRAILER_BYTES, now_ns);

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 #include "common/base/copy.h"
 #include "common/rd/timers.h"
@@ -26,6 +27,9 @@ uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_
 uint8_t *dw_segment_append(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
                            const struct dw_write_record *record, uint32_t payload)
 {
+    const uint32_t padding = dw_segment_padding(datagram->bytes);
+    memset(datagram->buf + datagram->bytes, 0, padding);
+    datagram->bytes += padding;
     uint8_t *at = datagram->buf + datagram->bytes;
     datagram->bytes += dw_segment_header_bytes(ddp) + payload;
     assert(datagram->bytes <= datagram->room);

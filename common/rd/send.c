@@ -86,7 +86,9 @@ static void complete(const struct dw_work *work, bool signaled, enum ibv_wc_stat
 
 static uint32_t open_room(const struct dw_peer *peer)
 {
-    return peer->open ? peer->open->room - peer->open->bytes : 0;
+    const struct dw_datagram *open = peer->open;
+    uint32_t used = open ? open->bytes + dw_segment_padding(open->bytes) : 0;
+    return open && used < open->room ? open->room - used : 0;
 }
 
 static void close_open(struct dw_peer *peer, uint64_t now_ns)
@@ -310,7 +312,8 @@ void *dw_send_reserve(struct dw_peer *peer, uint32_t len, uint64_t now_ns)
         peer->rd->counters->tx_coalesced_msgs++;
     }
     peer->rd->reserved_bytes = len;
-    return peer->open->buf + peer->open->bytes + DW_SEND_SEGMENT_BYTES;
+    const uint32_t at = peer->open->bytes;
+    return peer->open->buf + at + dw_segment_padding(at) + DW_SEND_SEGMENT_BYTES;
 }
 
 void dw_send_commit(struct dw_peer *peer, uint32_t imm)

@@ -317,6 +317,18 @@ static bool owes(const struct diwarp_qp *qp)
     return !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->held_control);
 }
 
+static void on_address(struct diwarp_ah *ah, uint32_t incarnation)
+{
+    struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
+    struct dw_rd *rd = ah->port->states[dw_port_service_index(ah->port, ah->service)];
+    if (handle->incarnation != incarnation)
+        dw_handle_restart(rd, handle, incarnation);
+    if (handle->unproven)
+        ah->fixed = false; /* where it is, the application knows better */
+    handle->given = true;
+    dw_handle_vouch(rd, handle);
+}
+
 static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
 {
     struct dw_handle *handle = dw_handle_get(qp->state, name);
@@ -348,6 +360,7 @@ const struct dw_service dw_rd_service = {
     .begin_drain = begin_drain,
     .owes = owes,
     .get_ah = get_ah,
+    .on_address = on_address,
     .put_ah = put_ah,
     .place = place,
     .take = take,

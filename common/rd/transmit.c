@@ -138,6 +138,9 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
         .token = peer->handle->ah.token,
         .job = datagrams->name.job,
         .rank = datagrams->name.rank,
+        .number = ++peer->number,
+        .timestamp = (uint16_t)(peer->rd->port->ran_ns >> DW_TIMESTAMP_SHIFT),
+        .timestamp_echo = peer->timestamp,
         .psn = psn,
         .ack = peer->recvwin.ack,
         .sack = dw_recvwin_sack(&peer->recvwin),
@@ -150,6 +153,12 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
 void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint32_t psn)
 {
     put_lead(peer, buf, type, 0, psn, !peer->handle->heard);
+}
+
+void dw_put_intro_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, unsigned flags,
+                       uint32_t psn)
+{
+    put_lead(peer, buf, type, flags, psn, true);
 }
 
 /* ---- to the exit ---- */

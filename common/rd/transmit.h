@@ -15,6 +15,9 @@ void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, 
 void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram);
 /* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
+/* The two blocks themselves; number, acknowledgement and all that changes are of now. */
+void dw_put_intro_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, unsigned flags,
+                       uint32_t psn);
 /* Writes them: all that is owed to the peer is acknowledged by a datagram that goes. */
 void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint32_t psn);
 /* Gives a new datagram its PSN and sends it; ownership goes to the send window. */

@@ -9,10 +9,10 @@
 
 /*
  * Packed: 'd' 'w', wire version, count of interfaces, job 32, rank 32, token 64, host id 64,
- * port 16; then for each interface: family (4 or 6), prefix, flags (1: loopback), reserved, MTU 32,
- * ip 16.
+ * incarnation 32, port 16; then for each interface: family (4 or 6), prefix, flags (1: loopback),
+ * reserved, MTU 32, ip 16.
  */
-#define PACKED_HEAD_BYTES      30
+#define PACKED_HEAD_BYTES      34
 #define PACKED_INTERFACE_BYTES 24
 _Static_assert(PACKED_HEAD_BYTES + DIWARP_MAX_INTERFACES * PACKED_INTERFACE_BYTES <=
                    DIWARP_ADDRESS_MAX_BYTES,
@@ -32,7 +32,8 @@ int diwarp_address_pack(const struct diwarp_address *address, void *buf, size_t 
     dw_put_be32(p + 8, address->name.rank);
     dw_put_be64(p + 12, address->token);
     dw_put_be64(p + 20, address->host_id);
-    dw_put_be16(p + 28, address->port);
+    dw_put_be32(p + 28, address->incarnation);
+    dw_put_be16(p + 32, address->port);
     p += PACKED_HEAD_BYTES;
     for (unsigned i = 0; i < address->interface_count; i++, p += PACKED_INTERFACE_BYTES) {
         const struct diwarp_interface *interface = &address->interfaces[i];
@@ -70,7 +71,8 @@ int diwarp_address_unpack(struct diwarp_address *address, const void *buf, size_
         .name = {.job = dw_get_be32(p + 4), .rank = dw_get_be32(p + 8)},
         .token = dw_get_be64(p + 12),
         .host_id = dw_get_be64(p + 20),
-        .port = dw_get_be16(p + 28),
+        .incarnation = dw_get_be32(p + 28),
+        .port = dw_get_be16(p + 32),
         .interface_count = p[3],
     };
     if (!address->port || !address->interface_count ||

@@ -129,7 +129,6 @@ enum ibv_wc_status dw_wc_status(uint8_t wire_status)
     case DW_STATUS_OK:
         return IBV_WC_SUCCESS;
     case DW_STATUS_BAD_STAG:
-    case DW_STATUS_BOUNDS:
         return IBV_WC_REM_ACCESS_ERR;
     case DW_STATUS_NO_RESOURCE:
         return IBV_WC_RNR_RETRY_EXC_ERR;

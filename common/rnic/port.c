@@ -74,6 +74,7 @@ int dw_port_get(struct diwarp_device *device, const struct dw_runner_ops *ops,
     port->datagrams.seal.crc = device->attr.crc != DIWARP_OFF;
     port->datagrams.token = dw_device_random(device);
     port->datagrams.incarnation = (uint32_t)dw_device_random(device);
+    port->datagrams.number = dw_device_random(device) >> 16; /* anywhere, far from the end */
     port->datagrams.name = device->attr.name;
     port->datagrams.taker = taker;
     port->datagrams.taker_arg = port;

@@ -23,6 +23,7 @@ static struct diwarp_address address_of(const struct dw_port *port)
         .name = device->attr.name,
         .token = port->datagrams.token,
         .host_id = device->host_id,
+        .incarnation = port->datagrams.incarnation,
         .port = port->datagrams.llp->port,
         .interface_count = (uint8_t)device->interface_count,
     };
@@ -44,7 +45,9 @@ uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint3
     uint32_t bytes = mtu_bytes > headers ? mtu_bytes - headers : 0;
     if (bytes > DW_LLP_TRAIN_BYTES)
         bytes = DW_LLP_TRAIN_BYTES;
-    return limit && bytes > limit ? limit : bytes;
+    if (limit && bytes > limit)
+        bytes = limit;
+    return bytes & ~7u; /* the next datagram of a train begins aligned, too */
 }
 
 /* By the MTU of the interfaces, or that of the path, if the own host knows a smaller one. */
@@ -118,6 +121,8 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
     memcpy(addr.ip, theirs->ip, sizeof addr.ip);
     dw_lock(qp->port->device);
     struct diwarp_ah *ah = qp->service->get_ah(qp, address->name);
+    if (ah && qp->service->on_address)
+        qp->service->on_address(ah, address->incarnation);
     if (ah && !ah->fixed)
         dw_ah_set_route(ah, &addr, address->token, here, mtu);
     if (ah)

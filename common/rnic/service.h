@@ -42,6 +42,8 @@ struct dw_service {
     /* ---- address handles ---- */
     /* The handle for a name: a new one, not routed yet, or one that there is. NULL: no memory. */
     struct diwarp_ah *(*get_ah)(struct diwarp_qp *qp, struct diwarp_name name);
+    /* The application gives it an address, of that incarnation; before it is routed. May be NULL. */
+    void (*on_address)(struct diwarp_ah *ah, uint32_t incarnation);
     /* Its owner gives one back; none is left when ah->owners is 0. */
     void (*put_ah)(struct diwarp_ah *ah);
 

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 
 #include "common/base/copy.h"
+#include "common/base/siphash.h"
 #include "common/rnic/memory.h"
 #include "common/ud/ud.h"
 
-/* Sources remembered; datagrams of further ones are dropped. */
+/* Sources remembered. Datagrams of further ones are dropped, unless one can be forgotten. */
 #define SOURCES_MAX 65536
 /* After so long nothing comes twice. What a source has sent to others meanwhile may be half of all
  * numbers, and the next would look like one long past. */
@@ -40,7 +41,7 @@ int dw_ud_create(struct diwarp_qp *qp)
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
     struct diwarp_device *device = qp->port->device;
     ud->next_msn = ud->next_record = device->env.first_serial;
-    dw_map_init(&ud->source_by_name, dw_device_random(device));
+    dw_map_init(&ud->source_by_key, dw_device_random(device));
     struct dw_list *heads[] = {&ud->sources, &ud->assemblies, &ud->records, &ud->recvs,
                                &ud->free_recvs};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
@@ -53,6 +54,7 @@ static void end_assembly(struct assembly *assembly, struct dw_list *recv_to)
     dw_heap_set(&assembly->qp->qp.port->timers, &assembly->timer, DW_NEVER);
     dw_heap_unreserve(&assembly->qp->qp.port->timers);
     dw_list_remove(&assembly->link);
+    assembly->source->users--;
     dw_list_prepend(recv_to, &assembly->recv->link);
     dw_ranges_fini(&assembly->map);
     free(assembly);
@@ -77,7 +79,7 @@ void dw_ud_destroy(struct diwarp_qp *qp)
         free(dw_container(s, struct dw_ud_source, link));
     free_recvs(&ud->recvs);
     free_recvs(&ud->free_recvs);
-    dw_map_fini(&ud->source_by_name);
+    dw_map_fini(&ud->source_by_key);
 }
 
 void dw_ud_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory)
@@ -86,9 +88,9 @@ void dw_ud_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory)
                              dw_memory_of_list(&ud->free_recvs, sizeof(struct posted_recv));
     memory->assembly_bytes += dw_memory_of_list(&ud->assemblies, sizeof(struct assembly));
     memory->record_bytes += dw_memory_of_list(&ud->records, sizeof(struct diwarp_record));
-    memory->peers += ud->source_by_name.count;
+    memory->peers += ud->source_by_key.count;
     memory->peer_bytes += dw_memory_of_list(&ud->sources, sizeof(struct dw_ud_source)) +
-                          dw_memory_of_map(&ud->source_by_name);
+                          dw_memory_of_map(&ud->source_by_key);
 }
 
 /* ---- receiving Sends ---- */
@@ -206,6 +208,7 @@ static struct assembly *begin_assembly(struct dw_ud_qp *ud, struct dw_ud_source 
     assembly->recv = take_recv(ud);
     assembly->qp = ud;
     assembly->source = source;
+    source->users++;
     assembly->msn = msn;
     assembly->timer.fire = on_assembly_timer;
     dw_ranges_init(&assembly->map);
@@ -278,29 +281,50 @@ static void on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
 
 /* ---- every datagram ---- */
 
-/* The source, still the process it was when first met; NULL: it is not, or there are too many. */
+/* Nobody can choose a name and an incarnation that have the key of others. */
+static uint64_t key_of(const struct dw_ud_qp *ud, struct diwarp_name name, uint32_t incarnation)
+{
+    const uint64_t *random_key = ud->qp.port->device->random_key;
+    return dw_siphash(random_key, dw_name_key(name) ^ dw_siphash(random_key, incarnation));
+}
+
+/* Room for one more: the one that has been silent for longest goes, if nothing of it may come again.
+ */
+static bool make_room(struct dw_ud_qp *ud, uint64_t now_ns)
+{
+    if (ud->source_by_key.count < SOURCES_MAX)
+        return true;
+    struct dw_ud_source *source = dw_container(ud->sources.next, struct dw_ud_source, link);
+    if (source->users || now_ns - source->heard_ns <= SEEN_FORGOTTEN_NS)
+        return false;
+    dw_map_remove(&ud->source_by_key, key_of(ud, source->name, source->incarnation));
+    dw_list_remove(&source->link);
+    free(source);
+    return true;
+}
+
+/* NULL: there are too many, or no memory. */
 static struct dw_ud_source *source_of(struct dw_ud_qp *ud, const struct dw_llp_header *header,
                                       uint64_t now_ns)
 {
     struct diwarp_name name = {.job = header->job, .rank = header->rank};
-    struct dw_ud_source *source = dw_map_get(&ud->source_by_name, dw_name_key(name));
-    if (source && source->incarnation != header->incarnation)
-        return NULL;
+    const uint64_t key = key_of(ud, name, header->incarnation);
+    struct dw_ud_source *source = dw_map_get(&ud->source_by_key, key);
     if (source) {
         if (now_ns - source->heard_ns > SEEN_FORGOTTEN_NS)
             source->msns.any = source->records.any = false;
         source->heard_ns = now_ns;
+        dw_list_remove(&source->link);
+        dw_list_append(&ud->sources, &source->link);
         return source;
     }
-    if (ud->source_by_name.count >= SOURCES_MAX)
-        return NULL;
-    source = calloc(1, sizeof *source);
+    source = make_room(ud, now_ns) ? calloc(1, sizeof *source) : NULL;
     if (!source)
         return NULL;
     source->name = name;
     source->incarnation = header->incarnation;
     source->heard_ns = now_ns;
-    if (dw_map_put(&ud->source_by_name, dw_name_key(name), source)) {
+    if (dw_map_put(&ud->source_by_key, key, source)) {
         free(source);
         return NULL;
     }

@@ -11,6 +11,7 @@ void dw_ud_record_destroy(struct diwarp_record *record)
     dw_heap_set(&record->qp->qp.port->timers, &record->timer, DW_NEVER);
     dw_heap_unreserve(&record->qp->qp.port->timers);
     dw_list_remove(&record->link);
+    record->source->users--;
     record->qp->record_count--;
     dw_ranges_fini(&record->map);
     free(record);
@@ -42,14 +43,17 @@ static void on_record_timer(struct dw_timer *timer, uint64_t now_ns)
     hand_over(dw_container(timer, struct diwarp_record, timer));
 }
 
-static struct diwarp_record *find_record(struct dw_ud_qp *ud, const struct diwarp_name *name,
+/* By its source, or else by the name of one, or else any. */
+static struct diwarp_record *find_record(struct dw_ud_qp *ud, const struct dw_ud_source *source,
+                                         const struct diwarp_name *name,
                                          uint32_t id)
 {
     dw_list_foreach (it, &ud->records) {
         struct diwarp_record *record = dw_container(it, struct diwarp_record, link);
-        if (!record->handed_over &&
-            (!name ||
-             (record->id == id && dw_name_key(record->source->name) == dw_name_key(*name))))
+        const bool right = source ? record->source == source
+                           : name ? dw_name_key(record->source->name) == dw_name_key(*name)
+                                  : true;
+        if (!record->handed_over && right && (record->id == id || (!source && !name)))
             return record;
     }
     return NULL;
@@ -73,6 +77,7 @@ static struct diwarp_record *begin_record(struct dw_ud_qp *ud, struct dw_ud_sour
     }
     record->qp = ud;
     record->source = source;
+    source->users++;
     record->id = wr->id;
     record->total = wr->total;
     record->stag = ddp->stag;
@@ -104,7 +109,7 @@ void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
         counters->drop_stag++;
         return;
     }
-    struct diwarp_record *record = find_record(ud, &source->name, wr.id);
+    struct diwarp_record *record = find_record(ud, source, NULL, wr.id);
     if (!record)
         record = begin_record(ud, source, &wr, ddp, now_ns);
     if (!record)
@@ -134,7 +139,7 @@ struct diwarp_record *diwarp_find_record(struct diwarp_qp *qp, const struct diwa
                                          uint32_t id)
 {
     dw_lock(qp->port->device);
-    struct diwarp_record *record = qp->attr.type == DIWARP_QPT_UD ? find_record(dw_ud_qp_of(qp), src, id) : NULL;
+    struct diwarp_record *record = qp->attr.type == DIWARP_QPT_UD ? find_record(dw_ud_qp_of(qp), NULL, src, id) : NULL;
     dw_unlock(qp->port->device);
     return record;
 }

@@ -37,7 +37,7 @@ static void copy_payload(struct outgoing *out, struct dw_sealing *sealing, uint8
 /* Builds the next datagram at buf; returns its length. */
 static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
 {
-    const struct dw_datagrams *datagrams = &out->ud->qp.port->datagrams;
+    struct dw_datagrams *datagrams = &out->ud->qp.port->datagrams;
     const struct dw_llp_header header = {
         .type = DW_LLP_UD,
         .flags = dw_seal_flags(&datagrams->seal),
@@ -45,6 +45,8 @@ static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
         .token = out->ah->token,
         .job = datagrams->name.job,
         .rank = datagrams->name.rank,
+        .number = ++datagrams->number,
+        .timestamp = (uint16_t)(out->ud->qp.port->ran_ns >> DW_TIMESTAMP_SHIFT),
     };
     const struct dw_write_record wr = {
         .id = out->record_id, .offset = out->sent, .total = out->total};

@@ -8,11 +8,12 @@
 #include "common/rel/seen.h"
 #include "common/rnic/qp.h"
 
-/* What has been seen of a source. */
+/* What has been seen of a source: of a process, not of all that have had its name. */
 struct dw_ud_source {
     struct dw_list link; /* in dw_ud_qp.sources */
     struct diwarp_name name;
     uint32_t incarnation;
+    uint32_t users; /* records, and Sends of several segments */
     uint64_t heard_ns;
     struct dw_seen msns;
     struct dw_seen records; /* that have ended */
@@ -31,7 +32,7 @@ struct diwarp_record {
 
 struct dw_ud_qp {
     struct diwarp_qp qp;
-    struct dw_map source_by_name;
+    struct dw_map source_by_key;
     struct dw_list sources, assemblies, records;
     struct dw_list recvs, free_recvs;
     uint32_t recv_count, record_count;

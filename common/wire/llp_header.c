@@ -20,6 +20,7 @@ void dw_llp_header_put(uint8_t *buf, const struct dw_llp_header *header)
 {
     assert(header->type < DW_LLP_TYPES);
     assert((header->flags & ~DW_LLP_FLAGS) == 0);
+    assert(header->dst_qpn <= DW_QPN_MAX && header->src_qpn <= DW_QPN_MAX);
     buf[0] = (uint8_t)(DW_WIRE_VERSION << 4 | header->type);
     buf[1] = header->flags;
     dw_put_be16(buf + 2, header->credit_kib);
@@ -27,9 +28,14 @@ void dw_llp_header_put(uint8_t *buf, const struct dw_llp_header *header)
     dw_put_be64(buf + 8, header->token);
     dw_put_be32(buf + 16, header->job);
     dw_put_be32(buf + 20, header->rank);
-    dw_put_be32(buf + 24, header->psn);
-    dw_put_be32(buf + 28, header->ack);
-    dw_put_be64(buf + 32, header->sack);
+    dw_put_be64(buf + 24, header->number);
+    dw_put_be32(buf + 32, (uint32_t)header->path << 24 | header->dst_qpn);
+    dw_put_be32(buf + 36, (uint32_t)header->ecn_echo << 24 | header->src_qpn);
+    dw_put_be32(buf + 40, header->psn);
+    dw_put_be32(buf + 44, header->ack);
+    dw_put_be64(buf + 48, header->sack);
+    dw_put_be16(buf + 56, header->timestamp);
+    dw_put_be16(buf + 58, header->timestamp_echo);
 }
 
 static bool unreliable_fields_used(const struct dw_llp_header *header)
@@ -61,9 +67,16 @@ int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t l
     header->token = dw_get_be64(buf + 8);
     header->job = dw_get_be32(buf + 16);
     header->rank = dw_get_be32(buf + 20);
-    header->psn = dw_get_be32(buf + 24);
-    header->ack = dw_get_be32(buf + 28);
-    header->sack = dw_get_be64(buf + 32);
+    header->number = dw_get_be64(buf + 24);
+    header->path = buf[32];
+    header->dst_qpn = dw_get_be32(buf + 32) & DW_QPN_MAX;
+    header->ecn_echo = buf[36];
+    header->src_qpn = dw_get_be32(buf + 36) & DW_QPN_MAX;
+    header->psn = dw_get_be32(buf + 40);
+    header->ack = dw_get_be32(buf + 44);
+    header->sack = dw_get_be64(buf + 48);
+    header->timestamp = dw_get_be16(buf + 56);
+    header->timestamp_echo = dw_get_be16(buf + 58);
     if (header->type >= DW_LLP_TYPES || (header->flags & ~DW_LLP_FLAGS) != 0) {
         return -EPROTO;
     }

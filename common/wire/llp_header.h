@@ -6,12 +6,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DW_WIRE_VERSION 1
+#define DW_WIRE_VERSION 2
 
-#define DW_LLP_HEADER_BYTES  40
+/* 4 more than a multiple of 8: behind the 20 or 28 bytes that lead a segment, payload begins at
+ * one.
+ */
+#define DW_LLP_HEADER_BYTES  60
 #define DW_INTRO_BYTES       32
 #define DW_CRC_BYTES         4
+#define DW_RESET_BYTES       16
+#define DW_PROOF_BYTES       8
 #define DW_SEGMENT_LEN_BYTES 2
+#define DW_QPN_MAX           0xffffffu
+#define DW_TIMESTAMP_SHIFT   10 /* of nanoseconds */
 
 /* Of an interface that peers are told of: what every IPv4 host takes (RFC 791 section 3.1); less
  * would leave no room for headers. */
@@ -24,6 +31,8 @@ enum dw_llp_type {
     DW_LLP_ACK = 3,         /* RD, no segments */
     DW_LLP_PROBE = 4,       /* RD, no segments: psn is a serial number to be echoed */
     DW_LLP_PROBE_REPLY = 5, /* RD, no segments: psn echoes the probe's */
+    DW_LLP_RESET = 6,       /* RD, no segments: the number of what it answers (64), a cookie (64) */
+    DW_LLP_PROOF = 7,       /* RD, no segments: the cookie (64) */
     DW_LLP_TYPES
 };
 
@@ -51,13 +60,22 @@ enum {
  * +---------------------------------------------------------------+
  * |                          source rank                          |
  * +---------------------------------------------------------------+
+ * |                   number of the datagram (64)                 |
+ * |                                                               |
+ * +---------------+-----------------------------------------------+
+ * |     path      |              destination QPN                  |
+ * +---------------+-----------------------------------------------+
+ * |   ECN echo    |                source QPN                     |
+ * +---------------+-----------------------------------------------+
  * |                              PSN                              |
  * +---------------------------------------------------------------+
  * |                 ack: next PSN expected in order               |
  * +---------------------------------------------------------------+
  * |        SACK (64): bit i, PSN ack + 1 + i has arrived          |
  * |                                                               |
- * +---------------------------------------------------------------+
+ * +-------------------------------+-------------------------------+
+ * |           timestamp           |        timestamp echo         |
+ * +-------------------------------+-------------------------------+
  */
 struct dw_llp_header {
     uint8_t type; /* enum dw_llp_type */
@@ -66,9 +84,15 @@ struct dw_llp_header {
     uint32_t incarnation;
     uint64_t token;
     uint32_t job, rank;
+    uint64_t number;           /* counts datagrams to this peer, resent ones anew */
+    uint8_t path;              /* 0: the only one */
+    uint8_t ecn_echo;          /* datagrams of the destination that came CE-marked, modulo 256 */
+    uint32_t dst_qpn, src_qpn; /* up to DW_QPN_MAX; 0: the only QP of a process */
     uint32_t psn;
     uint32_t ack;
     uint64_t sack;
+    uint16_t timestamp;      /* of the source, in units of 1024 ns */
+    uint16_t timestamp_echo; /* that of the destination's datagram that came last; 0: none */
 };
 
 /* Tells a peer that has not been given our address how to answer: until it has acknowledged us. */
@@ -92,5 +116,12 @@ int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t l
  * MTU, unused bytes that are not 0). */
 void dw_intro_put(uint8_t *buf, const struct dw_intro *intro);
 int dw_intro_get(struct dw_intro *intro, const uint8_t *buf, size_t len);
+
+/* Zeros between what is in a datagram, up to `at`, and its next segment: each begins 8-byte aligned
+ * with the first one. None follow the last. */
+static inline uint32_t dw_segment_padding(uint32_t at)
+{
+    return (DW_LLP_HEADER_BYTES - at) % 8;
+}
 
 #endif

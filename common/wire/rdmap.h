@@ -69,10 +69,10 @@ int dw_atomic_response_get(struct dw_atomic_response *ar, const uint8_t *buf, si
 /* How an operation ended, on the wire. */
 enum dw_status {
     DW_STATUS_OK = 0,
-    DW_STATUS_BAD_STAG = 1, /* unknown, or without the right */
-    DW_STATUS_BOUNDS = 2,
-    DW_STATUS_NO_RESOURCE = 3,
-    DW_STATUS_CANCELLED = 4, /* the region was deregistered */
+    DW_STATUS_BAD_STAG = 1, /* unknown, without the right, or out of bounds: who guesses STags is not
+                             * told which of them live */
+    DW_STATUS_NO_RESOURCE = 2,
+    DW_STATUS_CANCELLED = 3, /* the region was deregistered */
     DW_STATUS_COUNT
 };
 

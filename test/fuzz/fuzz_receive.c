@@ -117,6 +117,7 @@ static void world_open(bool ud, bool small)
     for (uint32_t i = 0; i < PEERS; i++) {
         struct diwarp_address peer = w.address;
         peer.name.rank = i;
+        peer.incarnation = 1;
         peer.port = (uint16_t)(50000 + i);
         require(diwarp_create_ah(w.qp, &peer, &w.ahs[i]) == 0);
     }
@@ -320,7 +321,8 @@ static size_t put_head(struct input *in, unsigned rank, struct dw_ddp_header *dd
         return put_request(in, rank, ddp->opcode, buf);
     case DW_RDMAP_ATOMIC_RESPONSE:
         ddp->qn = DW_QN_ATOMIC_RESPONSE;
-        struct dw_atomic_response response = {.request_id = take(in, 1), .status = take(in, 1) % 5};
+        struct dw_atomic_response response = {.request_id = take(in, 1),
+                                              .status = take(in, 1) % DW_STATUS_COUNT};
         dw_atomic_response_put(buf, &response);
         return DW_ATOMIC_RESPONSE_BYTES;
     case DW_RDMAP_RECORD_CONTROL:
@@ -373,7 +375,8 @@ static uint32_t put_lead(struct input *in, unsigned rank, uint8_t *buf)
 
     header.incarnation = choice & 0x80 ? take(in, 1) : 1;
     header.flags = (uint8_t)(choice & (DW_LLP_ACK_REQUEST | DW_LLP_INTRO));
-    header.type = (uint8_t)(!w.rd ? 0 : 1 + (choice >> 2) % 5);
+    const uint32_t kind = choice >> 2;
+    header.type = (uint8_t)(!w.rd ? 0 : kind >= 60 ? DW_LLP_RESET + (kind & 1) : 1 + kind % 5);
     if (w.rd && (choice & 0xc0) == 0xc0)
         header.flags |= DW_LLP_REFUSING;
     if ((header.type == DW_LLP_DATA || header.type == DW_LLP_RECORD) && (choice & 0x60) == 0x60)
@@ -395,6 +398,24 @@ static uint32_t put_lead(struct input *in, unsigned rank, uint8_t *buf)
     return DW_LLP_HEADER_BYTES + DW_INTRO_BYTES;
 }
 
+/* What a RESET or a PROOF brings: mostly what the other end waits for. */
+static uint32_t put_identity(struct input *in, unsigned rank, const uint8_t *datagram, uint8_t *buf)
+{
+    const struct dw_peer *peer = w.qp->ud ? NULL : w.ahs[rank]->peer;
+    switch (datagram[0] & 0x0f) {
+    case DW_LLP_RESET:
+        dw_put_be64(buf, (peer ? peer->number : 0) - take(in, 1));
+        dw_put_be64(buf + 8, take(in, 1));
+        return DW_RESET_BYTES;
+    case DW_LLP_PROOF:
+        memcpy(buf, w.llp.cookie, DW_PROOF_BYTES);
+        buf[7] ^= (uint8_t)take(in, 1);
+        return DW_PROOF_BYTES;
+    default:
+        return 0;
+    }
+}
+
 /* How much of a datagram the CRC has to cover to be right, if it can be. */
 static uint32_t covered_bytes(const uint8_t *datagram, uint32_t bytes)
 {
@@ -402,9 +423,9 @@ static uint32_t covered_bytes(const uint8_t *datagram, uint32_t bytes)
                        DW_SEGMENT_LEN_BYTES;
     if (!(datagram[1] & DW_LLP_PARTIAL_CRC) || segment >= bytes)
         return bytes;
-    uint32_t covered = segment + (datagram[segment] & DDP_TAGGED
-                                      ? DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES
-                                      : DW_DDP_UNTAGGED_BYTES);
+    uint32_t covered =
+        segment + (datagram[segment] & DDP_TAGGED ? DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES
+                                                  : DW_DDP_UNTAGGED_BYTES);
     return covered < bytes ? covered : bytes;
 }
 
@@ -415,8 +436,12 @@ static void deliver(struct input *in)
     unsigned rank = choice % PEERS;
 
     bytes = put_lead(in, rank, llp->datagram);
-    for (unsigned n = choice >> 2 & 7; n && bytes < 50000; n--)
+    bytes += put_identity(in, rank, llp->datagram, llp->datagram + bytes);
+    for (unsigned n = choice >> 2 & 7; n && bytes < 50000; n--) {
+        while (dw_segment_padding(bytes))
+            llp->datagram[bytes++] = 0;
         bytes += put_segment(in, rank, llp->datagram + bytes);
+    }
     if (choice & 0x20) { /* raw bytes at the end */
         uint32_t raw = take(in, 1);
         for (; raw && in->at < in->end; raw--)

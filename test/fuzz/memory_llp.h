@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/llp/llp.h"
+#include "common/wire/llp_header.h"
 #include "test/fuzz/input.h"
 
 struct memory_llp {
@@ -18,12 +19,18 @@ struct memory_llp {
     uint32_t bytes, segment_bytes;
     bool waiting, full, truncated, told; /* told: by ICMP */
     uint32_t told_mtu_bytes;
+    uint8_t cookie[DW_PROOF_BYTES]; /* of the last RESET that was sent */
 };
 
 static int memory_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {
     require(train->segment_bytes > 0 && train->total_bytes <= DW_LLP_TRAIN_BYTES);
-    return ((struct memory_llp *)(void *)llp)->full ? -EAGAIN : 0;
+    struct memory_llp *memory = (struct memory_llp *)(void *)llp;
+    const uint8_t *buf = train->iov[0].iov_base;
+
+    if ((buf[0] & 0x0f) == DW_LLP_RESET)
+        memcpy(memory->cookie, buf + DW_LLP_HEADER_BYTES + 8, sizeof memory->cookie);
+    return memory->full ? -EAGAIN : 0;
 }
 
 static bool memory_recv(struct dw_llp *llp, struct dw_llp_slot *slot)

@@ -61,6 +61,7 @@ static inline struct diwarp_address forger_address(const struct forger *forger,
     address.name = (struct diwarp_name){forger->header.job, forger->header.rank};
     address.port = forger->port;
     address.token = forger->intro.token;
+    address.incarnation = forger->header.incarnation;
     return address;
 }
 
@@ -79,6 +80,9 @@ static inline void forge_segment(struct forger *forger, const struct dw_ddp_head
                                  const void *head, size_t head_bytes, const void *data,
                                  size_t data_bytes)
 {
+    uint32_t padding = dw_segment_padding((uint32_t)forger->bytes);
+    memset(forger->buf + forger->bytes, 0, padding);
+    forger->bytes += padding;
     uint8_t *at = forger->buf + forger->bytes;
     size_t n = dw_ddp_put(at + DW_SEGMENT_LEN_BYTES, ddp);
 

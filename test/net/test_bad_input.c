@@ -60,7 +60,7 @@ static void assert_still_works(void)
 static uint64_t drops(const struct diwarp_counters *c)
 {
     return c->drop_short + c->drop_version + c->drop_token + c->drop_crc + c->drop_source +
-           c->drop_window + c->drop_header + c->drop_stag + c->drop_no_buffer +
+           c->drop_qpn + c->drop_window + c->drop_header + c->drop_stag + c->drop_no_buffer +
            c->drop_stale_record + c->drop_truncated;
 }
 
@@ -104,7 +104,8 @@ static void partial_crc__of_a_send(void **state)
     (void)state;
     forge_partial();
     for (size_t at = 0; at < forger.bytes - 5 - DW_CRC_BYTES; at++) {
-        if (at >= 2 && (at < 8 || at >= 16)) { /* neither of other type nor of a stranger */
+        /* Neither of other type nor of a stranger nor for another QP. */
+        if (at >= 2 && (at < 8 || at >= 16) && (at < 33 || at >= 36)) {
             forger.buf[at] ^= 0x10;
             EXPECT_DROP(drop_crc);
             forger.buf[at] ^= 0x10;
@@ -212,6 +213,11 @@ static void datagram__of_a_stranger(void **state)
     forge_trailer(&forger);
     EXPECT_DROP(drop_token);
     forger.header.token ^= 1;
+    forger.header.dst_qpn = DW_QPN_MAX;
+    forge_hello();
+    forge_trailer(&forger);
+    EXPECT_DROP(drop_qpn);
+    forger.header.dst_qpn = 0;
     forge_hello();
     forge_trailer(&forger);
     forger.buf[0] = (uint8_t)((DW_WIRE_VERSION + 1) << 4 | DW_LLP_DATA);
@@ -370,7 +376,7 @@ static void control__of_unknown_records(void **state)
         {.kind = DW_RECORD_STATUS, .id = 5, .granted = 100},
         {.kind = DW_RECORD_STATUS, .id = 0x80000005, .range_count = 1, .ranges = {{1, 2}}},
         {.kind = DW_RECORD_COMPLETE, .id = 5},
-        {.kind = DW_RECORD_ABORT, .id = 5, .status = DW_STATUS_BOUNDS},
+        {.kind = DW_RECORD_ABORT, .id = 5, .status = DW_STATUS_CANCELLED},
         {.kind = DW_RECORD_ABORT, .id = 0x80000005, .status = DW_STATUS_BAD_STAG},
     };
 

@@ -301,8 +301,8 @@ static void ud_write__repeated_segments_count_once(void **state)
     pair_close(&pair);
 }
 
-/* A process of the same name that is not the one met first. */
-static void ud__another_incarnation_is_a_stranger(void **state)
+/* A process of the same name that is not the one met first, and counts from 1 again. */
+static void ud__another_incarnation_has_numbers_of_its_own(void **state)
 {
     (void)state;
     static struct forger forger;
@@ -318,10 +318,17 @@ static void ud__another_incarnation_is_a_stranger(void **state)
     RUN_UNTIL(pair.b.recvs == 1, &pair.b);
     forger.header.incarnation++;
     forge_begin(&forger);
-    forge_message(&forger, 2, "two", 3);
+    forge_message(&forger, 1, "two", 3);
     forge_send(&forger);
-    RUN_UNTIL(pair.b.counters->drop_source == 1, &pair.b);
-    assert_int_equal(pair.b.recvs, 1);
+    RUN_UNTIL(pair.b.recvs == 2, &pair.b);
+    forge_send_bytes(&forger);
+    RUN_UNTIL(pair.b.counters->rx_dup_datagrams == 1, &pair.b);
+    forger.header.incarnation--;
+    forge_begin(&forger);
+    forge_message(&forger, 1, "one", 3);
+    forge_send(&forger);
+    RUN_UNTIL(pair.b.counters->rx_dup_datagrams == 2, &pair.b);
+    assert_int_equal(pair.b.recvs, 2);
     forger_close(&forger);
     pair_close(&pair);
 }
@@ -337,7 +344,7 @@ int main(void)
         cmocka_unit_test(ud_write__full_map),
         cmocka_unit_test(ud_write__partial_map_at_the_time_limit),
         cmocka_unit_test(ud_write__repeated_segments_count_once),
-        cmocka_unit_test(ud__another_incarnation_is_a_stranger),
+        cmocka_unit_test(ud__another_incarnation_has_numbers_of_its_own),
     };
 
     return cmocka_run_group_tests_name("loopback_ud", tests, NULL, NULL);

@@ -159,6 +159,9 @@ static bool walk_datagram(struct census *c, const uint8_t *data, size_t len)
     if (llp.type == DW_LLP_PROBE)
         return true; /* what follows is padding */
     while (at < end) {
+        for (uint32_t pad = dw_segment_padding((uint32_t)at); pad && at < end; pad--)
+            if (data[at++])
+                return complain(c, "padding that is not 0");
         if (end - at < DW_SEGMENT_LEN_BYTES)
             return complain(c, "bytes after the last segment");
         size_t segment = dw_get_be16(data + at);

@@ -245,7 +245,7 @@ static void narrow_path__absurd_mtu__bounded(void **state)
     static const uint32_t mtus[] = {1, 0xffffffffu};
     for (unsigned i = 0; i < TRANSFERS * 2; i++) {
         struct transfer t = transfer_begin(TIMEOUT_NS);
-        t.f->world.net.path_mtu_bytes = JUMBO_MTU_BYTES - 1;
+        t.f->world.net.path_mtu_bytes = JUMBO_MTU_BYTES - 8;
         t.f->world.net.claimed_mtu_bytes = mtus[i % 2];
         transfer_post(&t, transfers[i / 2].opcode);
         fixture_run(t.f, SECOND);

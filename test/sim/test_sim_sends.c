@@ -45,6 +45,31 @@ static void check_long(struct sim_world *world, struct sim_node *node, const str
     fixture_on_wc(world, node, wc);
 }
 
+static void check_alignment(struct sim_world *world, struct sim_node *node,
+                            const struct diwarp_wc *wc)
+{
+    if (wc->wc.opcode == IBV_WC_RECV)
+        assert_int_equal((uintptr_t)wc->data % 8, 0);
+    fixture_on_wc(world, node, wc);
+}
+
+/* Messages of any length that share datagrams, and the datagrams of a long one. */
+static void send__payload_is_aligned(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t data[3000] = {0};
+    unsigned sent = 0;
+    fixture_open(f);
+    f->world.on_wc = check_alignment;
+    for (uint32_t bytes = 1; bytes < sizeof data; bytes += bytes / 16 + 1, sent++)
+        assert_int_equal(fixture_post(f, 0, 1, 0, IBV_WR_SEND, 0, data, bytes, NULL), 0);
+    fixture_run(f, SECOND);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), sent);
+    assert_true(sim_counters(&f->world, 0)->tx_coalesced_msgs > sent / 2);
+    fixture_close(f);
+}
+
 static void send__ack_lost__delivered_once(void **state)
 {
     (void)state;
@@ -355,6 +380,7 @@ static void send__lost_on_a_path_longer_than_the_time_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(send__payload_is_aligned),
         cmocka_unit_test(send__ack_lost__delivered_once),
         cmocka_unit_test(send__socket_full__serves_nobody),
         cmocka_unit_test(send__ack_meets_a_full_socket__follows),

@@ -13,6 +13,7 @@ static const struct diwarp_address sample = {
     .name = {.job = 0x01020304, .rank = 0x05060708},
     .token = 0x1112131415161718,
     .host_id = 0x2122232425262728,
+    .incarnation = 0x41424344,
     .port = 0x3132,
     .interface_count = 2,
     .interfaces = {{.family = AF_INET,
@@ -28,9 +29,10 @@ static const struct diwarp_address sample = {
 
 /* Written from the layout's description, not from the packer. */
 static const uint8_t packed[] = {
-    'd', 'w', 1, 2, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
+    'd', 'w', 2, 2, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
     0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
-    0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x31, 0x32,
+    0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,
+    0x41, 0x42, 0x43, 0x44, 0x31, 0x32,
     4, 24, 0, 0, 0, 0, 0x05, 0xdc, 10, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     6, 128, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
 };
@@ -59,6 +61,7 @@ static void address_unpack__golden(void **state)
     assert_int_equal(address.name.rank, sample.name.rank);
     assert_int_equal(address.token, sample.token);
     assert_int_equal(address.host_id, sample.host_id);
+    assert_int_equal(address.incarnation, sample.incarnation);
     assert_int_equal(address.port, sample.port);
     assert_int_equal(address.interface_count, 2);
     for (unsigned i = 0; i < 2; i++) {
@@ -81,10 +84,10 @@ static void address_unpack__each_field_is_checked(void **state)
         int rc;
     } cases[] = {
         {0, 'x', -EPROTO},  {1, 'x', -EPROTO},    {2, 0, -EPROTONOSUPPORT},
-        {2, 2, -EPROTONOSUPPORT}, {3, 0, -EPROTO}, {3, 3, -EPROTO}, /* more than there are bytes */
-        {3, 9, -EPROTO},    {3, 1, 0},            {30, 5, -EPROTO},  {31, 33, -EPROTO},
-        {31, 32, 0},        {32, 2, -EPROTO},     {36, 0x02, 0},     {36, 0, -EPROTO}, /* MTU 220 */
-        {54, 4, -EPROTO}, /* an IPv4 prefix of 128 */ {55, 129, -EPROTO},
+        {2, 1, -EPROTONOSUPPORT}, {3, 0, -EPROTO}, {3, 3, -EPROTO}, /* more than there are bytes */
+        {3, 9, -EPROTO},    {3, 1, 0},            {34, 5, -EPROTO},  {35, 33, -EPROTO},
+        {35, 32, 0},        {36, 2, -EPROTO},     {40, 0x02, 0},     {40, 0, -EPROTO}, /* MTU 220 */
+        {58, 4, -EPROTO}, /* an IPv4 prefix of 128 */ {59, 129, -EPROTO},
     };
     struct diwarp_address address;
     uint8_t buf[sizeof packed];
@@ -96,7 +99,7 @@ static void address_unpack__each_field_is_checked(void **state)
             fail_msg("byte %u = %u: not %d", cases[i].at, cases[i].value, cases[i].rc);
     }
     memcpy(buf, packed, sizeof buf);
-    buf[28] = buf[29] = 0;
+    buf[32] = buf[33] = 0;
     assert_int_equal(diwarp_address_unpack(&address, buf, sizeof buf), -EPROTO);
 }
 
@@ -128,8 +131,8 @@ static void address_unpack__what_it_takes_packs_back(void **state)
             continue;
         int len = diwarp_address_pack(&address, again, sizeof again);
         assert_true(len > 0 && (size_t)len <= sizeof packed);
-        buf[33] = 0; /* reserved: not looked at */
-        buf[57] = 0;
+        buf[37] = 0; /* reserved: not looked at */
+        buf[61] = 0;
         assert_memory_equal(again, buf, (size_t)len);
     }
 }

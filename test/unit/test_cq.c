@@ -54,7 +54,6 @@ static void wc_status__of_what_came_on_the_wire(void **state)
     (void)state;
     assert_int_equal(dw_wc_status(DW_STATUS_OK), IBV_WC_SUCCESS);
     assert_int_equal(dw_wc_status(DW_STATUS_BAD_STAG), IBV_WC_REM_ACCESS_ERR);
-    assert_int_equal(dw_wc_status(DW_STATUS_BOUNDS), IBV_WC_REM_ACCESS_ERR);
     assert_int_equal(dw_wc_status(DW_STATUS_NO_RESOURCE), IBV_WC_RNR_RETRY_EXC_ERR);
     assert_int_equal(dw_wc_status(DW_STATUS_CANCELLED), IBV_WC_REM_ABORT_ERR);
     assert_int_equal(dw_wc_status(200), IBV_WC_REM_ABORT_ERR);

@@ -46,15 +46,15 @@ static const struct {
     size_t offset; /* of the segment in the datagram */
     struct dw_ddp_header header;
 } golden[] = {
-    {"datagram_ud_send", 42, {.last = true, .opcode = DW_RDMAP_SEND, .msn = 1}},
+    {"datagram_ud_send", 62, {.last = true, .opcode = DW_RDMAP_SEND, .msn = 1}},
     {"datagram_data_intro_coalesced",
-     74,
+     94,
      {.last = true, .opcode = DW_RDMAP_SEND_IMM, .ulp = 0xcafef00d, .msn = 42}},
     {"datagram_data_intro_coalesced",
-     97,
+     118,
      {.last = true, .opcode = DW_RDMAP_READ_REQUEST, .qn = DW_QN_REQUEST, .msn = 9}},
     {"datagram_record",
-     42,
+     62,
      {.tagged = true,
       .last = true,
       .opcode = DW_RDMAP_WRITE_RECORD,

@@ -15,6 +15,7 @@
 #include "common/wire/crc32c.h"
 #include "common/wire/ddp.h"
 #include "common/wire/llp_header.h"
+#include "common/wire/rdmap.h"
 #include "test/vectors/vectors.h"
 
 static const struct {
@@ -26,7 +27,10 @@ static const struct {
       .incarnation = 0xdeadbeef,
       .token = 0x0123456789abcdef,
       .job = 0x00010002,
-      .rank = 3}},
+      .rank = 3,
+      .number = 0x5,
+      .dst_qpn = 0xabcdef,
+      .timestamp = 0x8000}},
     {"datagram_data_intro_coalesced",
      {.type = DW_LLP_DATA,
       .flags = DW_LLP_ACK_REQUEST | DW_LLP_INTRO,
@@ -35,6 +39,13 @@ static const struct {
       .token = 0xfedcba9876543210,
       .job = 0x80000001,
       .rank = 1000,
+      .number = 0xfffffffffffffffe,
+      .path = 0x1,
+      .ecn_echo = 0x2,
+      .dst_qpn = 0x3,
+      .src_qpn = 0xffffff,
+      .timestamp = 0xffff,
+      .timestamp_echo = 0x1,
       .psn = UINT32_MAX,
       .ack = 5,
       .sack = UINT64_C(1) << 63 | 1}},
@@ -44,6 +55,9 @@ static const struct {
       .incarnation = 1,
       .token = 0xff,
       .job = 1,
+      .number = 0x100000000,
+      .timestamp = 0x2,
+      .timestamp_echo = 0x3,
       .ack = 16}},
     {"datagram_ack",
      {.type = DW_LLP_ACK,
@@ -52,6 +66,10 @@ static const struct {
       .token = 0xff,
       .job = 1,
       .rank = 2,
+      .number = 0x102030405060708,
+      .dst_qpn = 0x2,
+      .src_qpn = 0x3,
+      .timestamp = 0x1234,
       .ack = 100,
       .sack = 0xb}},
     {"datagram_ack_refusing",
@@ -62,6 +80,7 @@ static const struct {
       .token = 0xff,
       .job = 1,
       .rank = 2,
+      .number = 0x1,
       .ack = 7}},
     {"datagram_probe",
      {.type = DW_LLP_PROBE,
@@ -70,6 +89,10 @@ static const struct {
       .token = 0xff,
       .job = 1,
       .rank = 2,
+      .number = 0x65,
+      .ecn_echo = 0xff,
+      .timestamp = 0x1,
+      .timestamp_echo = 0xffff,
       .psn = 0x65}},
     {"datagram_data_partial_crc",
      {.type = DW_LLP_DATA,
@@ -79,6 +102,9 @@ static const struct {
       .token = 0xff,
       .job = 1,
       .rank = 4,
+      .number = 0x9,
+      .timestamp = 0x7,
+      .timestamp_echo = 0x8,
       .psn = 0xffffffff,
       .ack = 0x20,
       .sack = 1}},
@@ -90,6 +116,9 @@ static const struct {
       .token = 0x1000000000000001,
       .job = 1,
       .rank = 3,
+      .path = 0xff,
+      .dst_qpn = 0xffffff,
+      .timestamp_echo = 0x1,
       .psn = 0x65,
       .ack = 1}},
 };
@@ -116,6 +145,13 @@ static void assert_header_equal(const struct dw_llp_header *a, const struct dw_l
     assert_true(a->token == b->token);
     assert_int_equal(a->job, b->job);
     assert_int_equal(a->rank, b->rank);
+    assert_true(a->number == b->number);
+    assert_int_equal(a->path, b->path);
+    assert_int_equal(a->ecn_echo, b->ecn_echo);
+    assert_int_equal(a->dst_qpn, b->dst_qpn);
+    assert_int_equal(a->src_qpn, b->src_qpn);
+    assert_int_equal(a->timestamp, b->timestamp);
+    assert_int_equal(a->timestamp_echo, b->timestamp_echo);
     assert_int_equal(a->psn, b->psn);
     assert_int_equal(a->ack, b->ack);
     assert_true(a->sack == b->sack);
@@ -167,8 +203,7 @@ static void trailer__golden(void **state)
         size_t covered = golden[i].header.flags & DW_LLP_PARTIAL_CRC
                              ? DW_LLP_HEADER_BYTES + DW_SEGMENT_LEN_BYTES + DW_DDP_UNTAGGED_BYTES
                              : v.len - DW_CRC_BYTES;
-        expected =
-            golden[i].header.flags & DW_LLP_NO_CRC ? 0 : dw_crc32c(0, v.bytes, covered);
+        expected = golden[i].header.flags & DW_LLP_NO_CRC ? 0 : dw_crc32c(0, v.bytes, covered);
         assert_int_equal(dw_get_be32(v.bytes + v.len - DW_CRC_BYTES), expected);
     }
 }
@@ -196,6 +231,12 @@ static void segments__golden_lengths(void **state)
         assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len), 0);
         at = DW_LLP_HEADER_BYTES + (header.flags & DW_LLP_INTRO ? DW_INTRO_BYTES : 0);
         for (; at < v.len - DW_CRC_BYTES; segments++) {
+            at += dw_segment_padding((uint32_t)at);
+            bool tagged = v.bytes[at + DW_SEGMENT_LEN_BYTES] & 0x80;
+            size_t head =
+                tagged ? DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES : DW_DDP_UNTAGGED_BYTES;
+            head += DW_SEGMENT_LEN_BYTES; /* the payload is aligned */
+            assert_int_equal((at + head) % 8, 0);
             at += DW_SEGMENT_LEN_BYTES + dw_get_be16(v.bytes + at);
         }
         assert_int_equal(at, v.len - DW_CRC_BYTES);
@@ -226,7 +267,7 @@ static void llp_header_get__version_and_type(void **state)
 
     (void)state;
     vector_load(&v, "datagram_ack");
-    memset(v.bytes + 24, 0, 16); /* what UD must not use */
+    memset(v.bytes + 40, 0, 16); /* what UD must not use */
     memset(v.bytes + 2, 0, 2);
     for (unsigned byte = 0; byte < 256; byte++) {
         struct dw_llp_header header;
@@ -286,7 +327,7 @@ static void llp_header_get__ud_unused_fields(void **state)
         }
         v.bytes[byte] ^= (uint8_t)(1u << bit % 8);
         assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len),
-                         byte < 4 || byte >= 24 ? -EPROTO : 0);
+                         byte < 4 || (byte >= 40 && byte < 56) ? -EPROTO : 0);
         v.bytes[byte] ^= (uint8_t)(1u << bit % 8);
     }
 }

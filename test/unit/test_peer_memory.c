@@ -196,6 +196,7 @@ static void know(struct world *w, unsigned rank)
 {
     struct diwarp_address address = {.name = {.job = JOB, .rank = rank},
                                      .token = rank,
+                                     .incarnation = rank,
                                      .port = (uint16_t)rank,
                                      .interface_count = 1,
                                      .interfaces = {interface}};

@@ -301,7 +301,7 @@ static void atomic_request__golden(void **state)
 static void atomic_response__golden(void **state)
 {
     const struct dw_atomic_response in = {
-        .request_id = 8, .original = 0x1122334455667788, .status = DW_STATUS_BOUNDS};
+        .request_id = 8, .original = 0x1122334455667788, .status = DW_STATUS_BAD_STAG};
     uint8_t buf[DW_ATOMIC_RESPONSE_BYTES];
     struct dw_atomic_response out;
     struct vector v;

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RESET and PROOF: cookies that need no memory, and who takes whose place. */
+#include "common/rd/identity.h"
+
+#include <string.h>
+
+#include "common/base/siphash.h"
+#include "common/rd/control.h"
+#include "common/rd/peer.h"
+#include "common/rd/transmit.h"
+#include "common/rnic/route.h"
+#include "common/wire/bytes.h"
+
+/* Handles learnt from datagrams whose sources nobody has vouched for: their address may be forged.
+ * Once there are so many, a further source waits a round trip longer for its first message. */
+#define UNPROVEN_MAX 1024
+/* RESETs in a millisecond: each is shorter than what it answers, but takes a send call. */
+#define RESETS_PER_MS 32
+#define RESET_NS      1000000
+/* A cookie is good for 8.6 to 17 s. */
+#define COOKIE_PERIOD_SHIFT 33
+/* A RESET answers one of our last so many datagrams. */
+#define RECENT_DATAGRAMS 65536
+
+/* Nobody can tell it who has not received it: see dw_device_random(). */
+static uint64_t cookie_of(const struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t period)
+{
+    const struct dw_llp_header *header = &arrival->header;
+    const struct dw_intro *intro = arrival->intro;
+    const uint64_t words[] = {
+        (uint64_t)header->job << 32 | header->rank,
+        (uint64_t)header->incarnation << 32 | (uint32_t)intro->family << 16 | intro->port,
+        dw_get_be64(intro->ip),
+        dw_get_be64(intro->ip + 8),
+        intro->token,
+        period,
+    };
+    uint64_t cookie = rd->port->datagrams.token;
+    for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
+        cookie = dw_siphash(rd->port->device->random_key, cookie ^ words[i]);
+    return cookie;
+}
+
+static struct diwarp_name name_of(const struct dw_arrival *arrival)
+{
+    return (struct diwarp_name){.job = arrival->header.job, .rank = arrival->header.rank};
+}
+
+/* Of a name whose address the application gave, only a process of the same host may be another. */
+static bool may_be(const struct dw_handle *handle, const struct dw_intro *intro)
+{
+    struct dw_llp_addr addr = {.family = intro->family};
+    memcpy(addr.ip, intro->ip, sizeof addr.ip);
+    return !handle || !handle->given || dw_llp_same_host(&handle->ah.addr, &addr);
+}
+
+static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+{
+    struct dw_datagrams *datagrams = &rd->port->datagrams;
+    if (now_ns >= rd->reset_end_ns) {
+        rd->reset_end_ns = now_ns + RESET_NS;
+        rd->resets = 0;
+    }
+    if (rd->resets == RESETS_PER_MS)
+        return;
+    rd->resets++;
+    const struct dw_llp_header reset = {
+        .type = DW_LLP_RESET,
+        .flags = dw_seal_flags(&datagrams->seal),
+        .incarnation = datagrams->incarnation,
+        .token = arrival->intro->token,
+        .job = datagrams->name.job,
+        .rank = datagrams->name.rank,
+        .number = ++datagrams->number,
+        .timestamp = (uint16_t)(rd->port->ran_ns >> DW_TIMESTAMP_SHIFT),
+        .timestamp_echo = arrival->header.timestamp,
+    };
+    struct dw_llp_addr to = {.family = arrival->intro->family, .port = arrival->intro->port};
+    memcpy(to.ip, arrival->intro->ip, sizeof to.ip);
+    uint8_t buf[DW_LLP_HEADER_BYTES + DW_RESET_BYTES + DW_TRAILER_BYTES];
+    dw_llp_header_put(buf, &reset);
+    dw_put_be64(buf + DW_LLP_HEADER_BYTES, arrival->header.number);
+    dw_put_be64(buf + DW_LLP_HEADER_BYTES + 8,
+                cookie_of(rd, arrival, now_ns >> COOKIE_PERIOD_SHIFT));
+    struct iovec iov = {.iov_base = buf, .iov_len = sizeof buf};
+    (void)dw_seal(&datagrams->seal, buf, sizeof buf - DW_TRAILER_BYTES);
+    /* A full socket loses it: the source will ask again. */
+    (void)dw_datagrams_send(datagrams, &to, &iov, 1, sizeof buf);
+    rd->counters->tx_resets++;
+}
+
+/* A handle of what a datagram says of its source; NULL: no memory. */
+static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arrival)
+{
+    struct dw_handle *handle = dw_handle_get(rd, name_of(arrival));
+    if (!handle)
+        return NULL;
+    handle->incarnation = arrival->header.incarnation;
+    dw_ah_set_route_by_intro(&handle->ah, arrival->intro);
+    return handle;
+}
+
+struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+{
+    struct dw_handle *handle = dw_handle_find(rd, name_of(arrival));
+    if (!handle && arrival->intro && rd->unproven < UNPROVEN_MAX) {
+        handle = learn(rd, arrival);
+        if (handle)
+            dw_handle_doubt(rd, handle);
+    }
+    const bool same = handle && handle->incarnation == arrival->header.incarnation;
+    struct dw_peer *peer = same ? dw_peer_wake(handle) : NULL;
+    if (!peer)
+        rd->counters->drop_source++;
+    if (!same && arrival->intro && may_be(handle, arrival->intro))
+        send_reset(rd, arrival, now_ns);
+    return peer;
+}
+
+void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+{
+    struct dw_handle *handle = dw_handle_find(rd, name_of(arrival));
+    struct dw_peer *peer = handle && handle->state == DW_PEER_AWAKE ? handle->peer : NULL;
+    if (arrival->segments_len != DW_RESET_BYTES) {
+        rd->counters->drop_short++;
+        return;
+    }
+    /* Who has heard us does not ask: it would be an old one, or forged. */
+    if (!peer || handle->heard || handle->incarnation != arrival->header.incarnation ||
+        peer->number - dw_get_be64(arrival->segments) >= RECENT_DATAGRAMS) {
+        rd->counters->drop_source++;
+        return;
+    }
+    dw_control_proof(peer, arrival->segments + 8);
+    /* All that was sent so far was dropped. */
+    dw_sendwin_on_room(&peer->sendwin);
+    dw_transmit_lost(peer, now_ns);
+}
+
+static bool proves(const struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+{
+    const uint64_t period = now_ns >> COOKIE_PERIOD_SHIFT;
+    const uint64_t cookie = dw_get_be64(arrival->segments);
+    return cookie == cookie_of(rd, arrival, period) || cookie == cookie_of(rd, arrival, period - 1);
+}
+
+struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *arrival,
+                                     uint64_t now_ns)
+{
+    struct dw_handle *handle = dw_handle_find(rd, name_of(arrival));
+    if (!arrival->intro || arrival->segments_len != DW_PROOF_BYTES) {
+        rd->counters->drop_short++;
+        return NULL;
+    }
+    if (!may_be(handle, arrival->intro) || !proves(rd, arrival, now_ns)) {
+        rd->counters->drop_source++;
+        return NULL;
+    }
+    bool same = handle && handle->incarnation == arrival->header.incarnation;
+    if (handle && !same)
+        dw_handle_restart(rd, handle, arrival->header.incarnation);
+    if (!handle || (!same && handle->state == DW_PEER_UNMET))
+        handle = learn(rd, arrival);
+    same = handle && handle->incarnation == arrival->header.incarnation;
+    if (same)
+        dw_handle_vouch(rd, handle);
+    struct dw_peer *peer = same ? dw_peer_wake(handle) : NULL;
+    if (!peer)
+        rd->counters->drop_source++;
+    return peer;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who a source is: whoever has the token and a name is not yet the process of that name, and one
+ * whose address nobody has vouched for costs little.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "test/net/forge.h"
+#include "test/net/rd_pair.h"
+
+#define FORGER_RANK 9
+#define MANY        3000
+
+/* The forger bothers node b. */
+static struct pair pair;
+static struct forger forger;
+
+static int setup(void **state)
+{
+    (void)state;
+    pair.attr = loopback_attr(0);
+    pair_open(&pair);
+    forger_open(&forger, &pair.b->address, DW_LLP_DATA, FORGER_RANK);
+    forger.header.flags = DW_LLP_INTRO;
+    forger.header.number = 1000;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    pair_exchange(&pair);
+    assert_int_equal(pair.a.errors + pair.a.gone, 0);
+    forger_close(&forger);
+    pair_close(&pair);
+    return 0;
+}
+
+static void send_hello(void)
+{
+    forger.header.number++;
+    forge_begin(&forger);
+    forge_message(&forger, 1, "hello", 5);
+    forge_send(&forger);
+}
+
+/* The next datagram of that type that comes to the forger, in its buffer; others are passed over.
+ */
+static void hear(enum dw_llp_type type)
+{
+    struct dw_llp_header header = {.type = DW_LLP_TYPES};
+    for (uint64_t until_ns = clock_ns() + WAIT_NS; header.type != type;) {
+        struct pollfd poll_fd = {.fd = forger.fd, .events = POLLIN};
+        assert_true(clock_ns() < until_ns);
+        node_poll(pair.b);
+        if (poll(&poll_fd, 1, 0) != 1)
+            continue;
+        ssize_t n = recv(forger.fd, forger.buf, sizeof forger.buf, 0);
+        assert_true(n > 0 && !dw_llp_header_get(&header, forger.buf, (size_t)n));
+        assert_int_equal(header.token, forger.intro.token);
+    }
+}
+
+/* Sends back what the RESET in the buffer asks for. */
+static void send_proof(void)
+{
+    uint8_t cookie[DW_PROOF_BYTES];
+    memcpy(cookie, forger.buf + DW_LLP_HEADER_BYTES + 8, sizeof cookie);
+    struct dw_llp_header header = forger.header;
+    forger.header.type = DW_LLP_PROOF;
+    forger.header.psn = 0;
+    forge_begin(&forger);
+    forge_raw(&forger, cookie, sizeof cookie);
+    forge_send(&forger);
+    forger.header = header;
+}
+
+static void identity__address_names_the_incarnation(void **state)
+{
+    (void)state;
+    struct diwarp_ah *ah = NULL;
+    struct diwarp_address address = forger_address(&forger, &pair.b->address);
+    assert_int_equal(diwarp_create_ah(pair.b->qp, &address, &ah), 0);
+    forger.header.incarnation++; /* the first datagram of the name, not of the process */
+    send_hello();
+    RUN_UNTIL(pair.b->counters->drop_source == 1, pair.b);
+    assert_int_equal(pair.b->recvs, 0);
+    forger.header.incarnation--;
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == 1, pair.b);
+    assert_int_equal(pair.b->gone, 0);
+    diwarp_destroy_ah(ah);
+}
+
+/* An intro is not to send elsewhere what the application wants to send there. */
+static void identity__intro_leaves_the_given_address(void **state)
+{
+    (void)state;
+    struct diwarp_ah *ah = NULL;
+    struct diwarp_address address = forger_address(&forger, &pair.b->address);
+    char before[64], after[64];
+    assert_int_equal(diwarp_create_ah(pair.b->qp, &address, &ah), 0);
+    diwarp_format_ah(ah, before, sizeof before);
+    forger.intro.port = 1;
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == 1, pair.b);
+    diwarp_format_ah(ah, after, sizeof after);
+    assert_string_equal(before, after);
+    hear(DW_LLP_ACK);
+    diwarp_destroy_ah(ah);
+}
+
+static void identity__another_is_taken_when_it_proves_it(void **state)
+{
+    (void)state;
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == 1, pair.b);
+    forger.header.incarnation++;
+    send_hello();
+    hear(DW_LLP_RESET);
+    assert_true(dw_get_be64(forger.buf + DW_LLP_HEADER_BYTES) == forger.header.number);
+    assert_int_equal(pair.b->gone, 0);
+    send_proof();
+    RUN_UNTIL(pair.b->gone == 1, pair.b);
+    assert_int_equal(pair.b->last_gone.wc.vendor_err, DIWARP_GONE_RESTARTED);
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == 2, pair.b);
+    forger.header.incarnation--; /* of the one before there is no more */
+    forger.header.flags = 0;
+    send_hello();
+    RUN_UNTIL(pair.b->counters->drop_source == 2, pair.b);
+    assert_int_equal(pair.b->recvs, 2);
+}
+
+/* Of a cookie for another name, incarnation, token or port, or none. */
+static void identity__proof_of_another_is_none(void **state)
+{
+    (void)state;
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == 1, pair.b);
+    forger.header.incarnation++;
+    send_hello();
+    hear(DW_LLP_RESET);
+    const struct forger right = forger;
+    for (unsigned i = 0; i < 5; i++) {
+        const uint64_t dropped = pair.b->counters->drop_source;
+        forger = right;
+        forger.header.rank += i == 0;
+        forger.header.incarnation += i == 1;
+        forger.intro.token += i == 2;
+        forger.intro.port = (uint16_t)(forger.intro.port + (i == 3));
+        forger.buf[DW_LLP_HEADER_BYTES + 8] ^= i == 4;
+        send_proof();
+        RUN_UNTIL(pair.b->counters->drop_source == dropped + 1, pair.b);
+    }
+    forger = right;
+    forger.header.type = DW_LLP_PROOF;
+    forge_begin(&forger);
+    forge_send(&forger); /* none */
+    RUN_UNTIL(pair.b->counters->drop_short == 1, pair.b);
+    assert_int_equal(pair.b->gone, 0);
+}
+
+/* A process of another host does not take the place of one whose address was given. */
+static void identity__another_host_is_not_asked(void **state)
+{
+    (void)state;
+    struct diwarp_ah *ah = NULL;
+    struct diwarp_address address = forger_address(&forger, &pair.b->address);
+    assert_int_equal(diwarp_create_ah(pair.b->qp, &address, &ah), 0);
+    forger.header.incarnation++;
+    forger.intro.ip[3] = 2;
+    send_hello();
+    RUN_UNTIL(pair.b->counters->drop_source == 1, pair.b);
+    assert_int_equal(pair.b->counters->tx_resets, 0);
+    diwarp_destroy_ah(ah);
+}
+
+/* Names without end, each of whose addresses may be forged; and one that is there. */
+static void identity__many_names_cost_little(void **state)
+{
+    (void)state;
+    struct diwarp_memory memory;
+    for (uint32_t i = 0; i < MANY; i++) {
+        const uint64_t heard = pair.b->counters->rx_datagrams;
+        forger.header.rank = 100 + i;
+        send_hello();
+        RUN_UNTIL(pair.b->counters->rx_datagrams > heard, pair.b);
+        uint8_t answer[DW_LLP_HEADER_BYTES];
+        while (recv(forger.fd, answer, sizeof answer, MSG_DONTWAIT) > 0)
+            continue;
+    }
+    diwarp_query_memory(pair.b->cq, pair.b->pd, &memory);
+    assert_in_range(memory.addresses, 1, MANY / 2);
+    const unsigned recvs = pair.b->recvs;
+    assert_in_range(pair.b->counters->tx_resets, 1, MANY);
+    RUN_FOR(2 * MS, pair.b);
+    forger.header.rank = 100 + MANY;
+    send_hello();
+    const uint64_t number = forger.header.number;
+    do
+        hear(DW_LLP_RESET);
+    while (dw_get_be64(forger.buf + DW_LLP_HEADER_BYTES) != number);
+    assert_int_equal(pair.b->recvs, recvs);
+    send_proof();
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == recvs + 1, pair.b);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(identity__address_names_the_incarnation),
+        TEST(identity__intro_leaves_the_given_address),
+        TEST(identity__another_is_taken_when_it_proves_it),
+        TEST(identity__proof_of_another_is_none),
+        TEST(identity__another_host_is_not_asked),
+        TEST(identity__many_names_cost_little),
+    };
+    return cmocka_run_group_tests_name("identity", tests, NULL, NULL);
+}
