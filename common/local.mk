@@ -50,6 +50,8 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/udp_options.c \
 	common/mem/mr.c \
 	common/mem/mr.h \
+	common/path/path.c \
+	common/path/path.h \
 	common/open.c \
 	common/open.h \
 	common/progress/helper.c \

@@ -142,6 +142,7 @@ UNIT_TESTS = \
 	test/unit/test_mpa_gather \
 	test/unit/test_mr \
 	test/unit/test_npb \
+	test/unit/test_path \
 	test/unit/test_peer_memory \
 	test/unit/test_ranges \
 	test/unit/test_rc_hello \

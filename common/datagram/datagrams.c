@@ -113,9 +113,10 @@ bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64
 }
 
 int dw_datagrams_send(struct dw_datagrams *datagrams, const struct dw_llp_addr *to,
-                      const struct iovec *iov, unsigned n, uint32_t segment)
+                      const struct iovec *iov, unsigned n, uint32_t segment, bool whole)
 {
-    struct dw_llp_train train = {.to = to, .iov = iov, .iov_count = n, .segment_bytes = segment};
+    struct dw_llp_train train = {
+        .to = to, .iov = iov, .iov_count = n, .segment_bytes = segment, .whole = whole};
     for (unsigned i = 0; i < n; i++)
         train.total_bytes += (uint32_t)iov[i].iov_len;
     return dw_llp_send(datagrams->llp, &train);

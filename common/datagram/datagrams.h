@@ -55,10 +55,10 @@ void dw_datagrams_fini(struct dw_datagrams *datagrams);
 /* The entrance: one receive call; true when it brought something. place: where it goes, of
  * DW_LLP_SLOT_BYTES; the arena's next, or the stage. */
 bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64_t now_ns);
-/* The exit: a train of datagrams of `segment` bytes each but the last, all sealed. As
- * dw_llp_send(). */
+/* The exit: a train of datagrams of `segment` bytes each but the last, all sealed; `whole` as of
+ * struct dw_llp_train. As dw_llp_send(). */
 int dw_datagrams_send(struct dw_datagrams *datagrams, const struct dw_llp_addr *to,
-                      const struct iovec *iov, unsigned n, uint32_t segment);
+                      const struct iovec *iov, unsigned n, uint32_t segment, bool whole);
 /* Gives back what was not needed since the last time; true: there may be more. */
 bool dw_datagrams_trim(struct dw_datagrams *datagrams);
 

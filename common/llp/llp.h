@@ -37,6 +37,7 @@ struct dw_llp_train {
     unsigned iov_count;
     uint32_t total_bytes;
     uint32_t segment_bytes;
+    bool whole; /* none is cut in fragments, though the host may believe the path too narrow */
 };
 
 /* Most datagrams and bytes in one train (UDP_MAX_SEGMENTS of older kernels; IPv4's length field).

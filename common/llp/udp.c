@@ -75,7 +75,7 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
 {
     union dw_udp_sockaddr name;
     for (unsigned retries = 0;; retries++) {
-        int hot_fd = dw_udp_hot_fd(udp, to), fd = hot_fd;
+        int hot_fd = udp->whole ? -1 : dw_udp_hot_fd(udp, to), fd = hot_fd;
         long sent;
         msg->msg_name = NULL;
         msg->msg_namelen = 0;
@@ -247,9 +247,8 @@ __attribute__((noinline)) static int send_apart(struct dw_udp *udp,
     return 0;
 }
 
-static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
+static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
 {
-    struct dw_udp *udp = (struct dw_udp *)llp;
     struct msghdr msg = {.msg_iov = (struct iovec *)train->iov, .msg_iovlen = train->iov_count};
 
     assert(train->segment_bytes > 0 && train->iov_count <= TRAIN_IOVS_MAX);
@@ -258,7 +257,7 @@ static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
     }
     assert(train->total_bytes <= DW_LLP_TRAIN_BYTES);
     assert((train->total_bytes - 1) / train->segment_bytes < DW_LLP_TRAIN_DATAGRAMS);
-    if (llp->gso && !(udp->refusal_count > 0 && gso_refused_before(udp, train))) {
+    if (udp->llp.gso && !(udp->refusal_count > 0 && gso_refused_before(udp, train))) {
         int rc = send_gso(udp, &msg, train);
         if (rc != -EIO && rc != -EINVAL && rc != -EMSGSIZE) {
             return rc;
@@ -266,6 +265,23 @@ static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
         gso_on_refused(udp, train, -rc);
     }
     return send_apart(udp, train);
+}
+
+/* By the common socket, whose option is another meanwhile: that is rare. */
+__attribute__((noinline)) static int send_whole(struct dw_udp *udp,
+                                                const struct dw_llp_train *train)
+{
+    udp->whole = dw_udp_set_discovery(udp->llp.fd, udp->family, IP_PMTUDISC_PROBE) == 0;
+    int rc = send_train(udp, train);
+    udp->whole = false;
+    dw_udp_set_discovery(udp->llp.fd, udp->family, IP_PMTUDISC_WANT);
+    return rc;
+}
+
+static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
+{
+    struct dw_udp *udp = (struct dw_udp *)llp;
+    return __builtin_expect(train->whole, 0) ? send_whole(udp, train) : send_train(udp, train);
 }
 
 /* ---- receive ------------------------------------------------------------------------------ */

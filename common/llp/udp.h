@@ -53,6 +53,7 @@ struct dw_udp {
     struct dw_udp_hot hot[DW_UDP_HOT]; /* by a hash of the address */
     bool hot_wanted;
     union dw_udp_sockaddr bound; /* any port */
+    bool whole; /* the train that is being sent, see struct dw_llp_train */
     unsigned mtu_question_count;
     struct dw_llp_addr mtu_questions[DW_UDP_MTU_QUESTIONS];
 };
@@ -72,6 +73,9 @@ int dw_udp_set_int(int fd, int level, int name, int value);
 uint32_t dw_udp_set_buffer(int fd, int name, int force_name, uint32_t bytes);
 /* Options of every socket, the send-only ones included. */
 int dw_udp_set_options(int fd, uint8_t family);
+/* IP_PMTUDISC_WANT: a datagram above the path's MTU leaves in fragments, all others with DF.
+ * IP_PMTUDISC_PROBE: all leave with DF, whatever the kernel believes of the path. */
+int dw_udp_set_discovery(int fd, uint8_t family, int discovery);
 /* Linux has no GSO on a socket without checksums; a train's checksum is the device's work then. */
 void dw_udp_apply_checksum(const struct dw_udp *udp, int fd);
 

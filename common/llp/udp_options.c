@@ -23,17 +23,26 @@ uint32_t dw_udp_set_buffer(int fd, int name, int force_name, uint32_t bytes)
     return (uint32_t)value;
 }
 
-/* PMTUDISC_WANT: a datagram above the path's MTU leaves in fragments, all others with DF. An IPv6
- * socket carries IPv4 too, so it has both sets of options. */
+/* An IPv6 socket carries IPv4 too, so it has both sets of options. */
+int dw_udp_set_discovery(int fd, uint8_t family, int discovery)
+{
+    int rc = 0;
+    _Static_assert(IP_PMTUDISC_WANT == IPV6_PMTUDISC_WANT &&
+                       IP_PMTUDISC_PROBE == IPV6_PMTUDISC_PROBE,
+                   "both families number them alike");
+    if (family == AF_INET6)
+        rc = dw_udp_set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, discovery);
+    return rc ? rc : dw_udp_set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, discovery);
+}
+
 int dw_udp_set_options(int fd, uint8_t family)
 {
     int rc = 0;
     if (family == AF_INET6) {
         rc = dw_udp_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-        rc = rc ? rc : dw_udp_set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_WANT);
         rc = rc ? rc : dw_udp_set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
     }
-    rc = rc ? rc : dw_udp_set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT);
+    rc = rc ? rc : dw_udp_set_discovery(fd, family, IP_PMTUDISC_WANT);
     return rc ? rc : dw_udp_set_int(fd, IPPROTO_IP, IP_RECVERR, 1);
 }
 

@@ -109,7 +109,7 @@ bool dw_control_ack(struct dw_peer *peer)
     return true;
 }
 
-void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes)
+void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool whole)
 {
     static const uint8_t padding[PADDING_BYTES];
     struct dw_sealing sealing;
@@ -127,7 +127,10 @@ void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes)
     }
     dw_sealing_end(&sealing, trailer);
     iov[n++] = (struct iovec){trailer, sizeof trailer};
-    (void)dw_transmit_iov(peer, iov, n, bytes);
+    if (whole)
+        dw_transmit_whole(peer, iov, n, bytes);
+    else
+        (void)dw_transmit_iov(peer, iov, n, bytes);
 }
 
 void dw_control_record(struct dw_peer *peer, const struct dw_record_control *control)

@@ -11,8 +11,8 @@ void dw_control_proof(struct dw_peer *peer, const uint8_t *cookie);
 int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
 /* False: the socket is full, the next run goes on. */
 bool dw_control_ack(struct dw_peer *peer);
-/* A PROBE of that length. */
-void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes);
+/* A PROBE of that length; whole: it is lost rather than cut where it is too long. */
+void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool whole);
 /* An unsequenced RECORD datagram with one untagged segment; held while the socket is full. */
 void dw_control_record(struct dw_peer *peer, const struct dw_record_control *control);
 /* Sends what is held, as far as the socket takes it. */

@@ -51,7 +51,8 @@ static bool may_be(const struct dw_handle *handle, const struct dw_intro *intro)
 {
     struct dw_llp_addr addr = {.family = intro->family};
     memcpy(addr.ip, intro->ip, sizeof addr.ip);
-    return !handle || !handle->given || dw_llp_same_host(&handle->ah.addr, &addr);
+    return !handle || !handle->given || !handle->ah.path ||
+           dw_llp_same_host(&handle->ah.path->host, &addr);
 }
 
 static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
@@ -85,7 +86,7 @@ static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint6
     struct iovec iov = {.iov_base = buf, .iov_len = sizeof buf};
     (void)dw_seal(&datagrams->seal, buf, sizeof buf - DW_TRAILER_BYTES);
     /* A full socket loses it: the source will ask again. */
-    (void)dw_datagrams_send(datagrams, &to, &iov, 1, sizeof buf);
+    (void)dw_datagrams_send(datagrams, &to, &iov, 1, sizeof buf, false);
     rd->counters->tx_resets++;
 }
 
@@ -96,8 +97,10 @@ static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arriva
     if (!handle)
         return NULL;
     handle->incarnation = arrival->header.incarnation;
-    dw_ah_set_route_by_intro(&handle->ah, arrival->intro);
-    return handle;
+    if (dw_ah_set_route_by_intro(&handle->ah, arrival->intro))
+        return handle;
+    dw_handle_put(handle);
+    return NULL;
 }
 
 struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)

@@ -15,6 +15,7 @@
 #include "common/rd/transmit.h"
 #include "common/record/sink.h"
 #include "common/record/source.h"
+#include "common/rnic/route.h"
 
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
@@ -66,6 +67,16 @@ void dw_handle_vouch(struct dw_rd *rd, struct dw_handle *handle)
     handle->unproven = false;
 }
 
+void dw_handle_on_route(struct dw_handle *handle)
+{
+    struct dw_peer *peer = handle->peer;
+    if (!peer)
+        return;
+    dw_list_remove(&peer->path_link);
+    dw_list_append(&handle->ah.path->peers, &peer->path_link);
+    dw_probe_on_path(handle->ah.path);
+}
+
 void dw_handle_put(struct dw_handle *handle)
 {
     if (handle->ah.owners || (handle->ah.port && handle->state != DW_PEER_UNMET))
@@ -75,6 +86,7 @@ void dw_handle_put(struct dw_handle *handle)
         struct dw_rd *rd = handle->ah.port->states[index];
         dw_map_remove(&rd->handles, dw_name_key(handle->ah.name));
     }
+    dw_ah_drop_route(&handle->ah);
     free(handle);
 }
 
@@ -121,6 +133,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     }
     if (dw_timers_peer_owes(peer))
         ask_silent(peer, now_ns);
+    dw_probe_path(peer, now_ns);
     if (peer->ack_owed_datagrams && !dw_list_linked(&peer->ack_link))
         dw_timers_wake(peer, peer->ack_due_ns);
 }
@@ -179,6 +192,7 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle)
         on_met(handle);
     init(peer, rd, handle);
     dw_list_append(&rd->awake, &peer->awake_link);
+    dw_list_append(&handle->ah.path->peers, &peer->path_link);
     rd->counters->peers_active = ++rd->awake_count;
     dw_port_trim_later(port, peer->contact.heard_ns);
     dw_handle_set_state(handle, DW_PEER_AWAKE);
@@ -229,6 +243,7 @@ static void release(struct dw_peer *peer)
     handle->ssthresh_datagrams = peer->sendwin.ssthresh_datagrams;
     handle->peer = NULL;
     dw_list_remove(&peer->awake_link);
+    dw_list_remove(&peer->path_link);
     dw_list_remove(&peer->doomed_link);
     dw_list_remove(&peer->full_link);
     dw_heap_unreserve(&rd->port->timers);
@@ -395,6 +410,7 @@ void dw_handles_fini(struct dw_rd *rd)
             clear(handle->peer, false);
             release(handle->peer);
         }
+        dw_ah_drop_route(&handle->ah);
         handle->ah.port = NULL;
         if (!handle->ah.owners)
             free(handle);
@@ -420,24 +436,22 @@ static uint64_t unreachable_ns(const struct dw_peer *peer)
 {
     const struct diwarp_device *device = peer->rd->port->device;
     uint64_t limit_ns =
-        is_own(device, &peer->handle->ah.addr) ? UNREACHABLE_OWN_NS : UNREACHABLE_REMOTE_NS;
+        is_own(device, &peer->handle->ah.path->host) ? UNREACHABLE_OWN_NS : UNREACHABLE_REMOTE_NS;
     if (!device->attr.peer_timeout_ns)
         return UINT64_MAX;
     return limit_ns < device->attr.peer_timeout_ns ? limit_ns : device->attr.peer_timeout_ns;
 }
 
-void dw_peers_on_unreachable(struct dw_rd *rd, const struct dw_llp_addr *addr, uint64_t now_ns)
+void dw_peers_on_unreachable(struct dw_path *path, uint16_t udp_port, uint64_t now_ns)
 {
-    dw_list_foreach (it, &rd->awake) {
-        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
-        const struct dw_llp_addr *own = &peer->handle->ah.addr;
-        if (!dw_peer_is_live(peer) || own->port != addr->port || !dw_llp_same_host(own, addr))
+    dw_list_foreach (it, &path->peers) {
+        struct dw_peer *peer = dw_container(it, struct dw_peer, path_link);
+        if (!dw_peer_is_live(peer) || peer->handle->ah.udp_port != udp_port)
             continue;
         if (peer->unreachables < UNREACHABLES_GONE)
             peer->unreachables++;
         if (peer->unreachables == UNREACHABLES_GONE && dw_timers_peer_owes(peer) &&
             dw_timers_silent_for(peer, unreachable_ns(peer), now_ns))
             dw_peer_doom(peer, DIWARP_GONE_UNREACHABLE);
-        return;
     }
 }

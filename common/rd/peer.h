@@ -15,6 +15,8 @@ void dw_handle_vouch(struct dw_rd *rd, struct dw_handle *handle);
 /* Another process has the name now: all that is under way with the one before ends in error, and both
  * begin anew. Not while anybody is amid a peer's state. */
 void dw_handle_restart(struct dw_rd *rd, struct dw_handle *handle, uint32_t incarnation);
+/* It leads to another path, maybe while its peer is awake. */
+void dw_handle_on_route(struct dw_handle *handle);
 /* Frees one that nobody owns and nothing is known of. */
 void dw_handle_put(struct dw_handle *handle);
 /* The service goes: ends all. */
@@ -30,7 +32,7 @@ bool dw_peers_rest(struct dw_rd *rd, uint64_t now_ns);
 void dw_peers_fail_doomed(struct dw_rd *rd);
 /* A QP goes, and with it what was posted to it, without completions. */
 void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp);
-/* ICMP says that nobody has the port. */
-void dw_peers_on_unreachable(struct dw_rd *rd, const struct dw_llp_addr *addr, uint64_t now_ns);
+/* ICMP says that nobody has that port of the path's host. */
+void dw_peers_on_unreachable(struct dw_path *path, uint16_t udp_port, uint64_t now_ns);
 
 #endif

@@ -8,10 +8,11 @@
 
 #define PROBE_CLOCK_SHIFT 10
 /* Of a probe's PSN the part that is its time. */
-#define CLOCK_MASK 0x3fffffffu
-/* Beside it: it is one of a pair. */
-#define PADDED 0x40000000u
-#define BARE   0x80000000u
+#define CLOCK_MASK 0x1fffffffu
+/* Beside it: it is one of a pair, and that asks for the path's sake, not for what is stuck. */
+#define OF_PATH 0x20000000u
+#define PADDED  0x40000000u
+#define BARE    0x80000000u
 /* Of one older than 17 s nothing is taken. */
 #define PROBE_AGE_MAX (1u << 24)
 /* The way to a peer is doubted when it has been silent for so many intervals of probes, or has
@@ -22,8 +23,10 @@
 #define STUCK_RESENDS 3
 #define STUCK_ASKED   3
 #define ASKED_MAX     7
-/* Loss alone does not take the larger one of so many pairs in a row. */
+/* Loss alone does not take the larger one of so many pairs in a row: all there is ends with that. */
 #define PAIRS_LOST_MIN 16
+/* What is begun from then on may be short for nothing. */
+#define PAIRS_LOST_SHORTER 3
 /* What every path lets through, in a packet of IPv4. */
 #define ALWAYS_PASSES_BYTES (DW_MTU_MIN_BYTES - 28)
 /* What may be on its way to a peer whatever the delay: a long eager message, or some short ones. */
@@ -73,9 +76,8 @@ void dw_probe_on_record_progress(struct dw_peer *peer)
 
 void dw_probe_on_asked_again(struct dw_peer *peer, uint32_t total)
 {
-    const uint32_t full = dw_record_payload_bytes(&peer->records);
-    const uint32_t bytes = (total < full ? total : full) + DW_LLP_HEADER_BYTES +
-                           DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
+    const uint32_t full = dw_ah_datagram_max_bytes(&peer->handle->ah) - DW_RECORD_OVERHEAD_BYTES;
+    const uint32_t bytes = (total < full ? total : full) + DW_RECORD_OVERHEAD_BYTES;
     if (!peer->asked_again || bytes > peer->asked_again_bytes)
         peer->asked_again_bytes = bytes;
     if (peer->asked_again < ASKED_MAX)
@@ -109,15 +111,16 @@ static uint64_t sent_ns_of(uint32_t psn, uint64_t now_ns)
 static void doubt(struct dw_peer *peer)
 {
     struct dw_llp *llp = peer->rd->port->datagrams.llp;
+    const struct dw_llp_addr to = dw_ah_addr(&peer->handle->ah);
     if (llp->ops->doubt)
-        llp->ops->doubt(llp, &peer->handle->ah.addr);
+        llp->ops->doubt(llp, &to);
 }
 
 /* The padded one first: on a path that keeps order its answer comes before the other's. A full
  * socket takes neither; where only the padded one is refused, the path is narrow in this host. */
 static void send_pair(struct dw_peer *peer, uint32_t clock)
 {
-    dw_control_padded_probe(peer, clock | PADDED, dw_probe_stuck_bytes(peer));
+    dw_control_padded_probe(peer, clock | PADDED, dw_probe_stuck_bytes(peer), false);
     (void)dw_control_send(peer, DW_LLP_PROBE, clock | BARE);
     if (peer->asked_again)
         peer->asked_again--;
@@ -147,21 +150,6 @@ void dw_probe_ask(struct dw_peer *peer, uint64_t now_ns)
         dw_probe(peer, now_ns);
 }
 
-uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
-{
-    struct dw_contact *contact = &peer->contact;
-    const uint64_t sent_ns = sent_ns_of(psn, now_ns);
-    if (psn & PADDED)
-        peer->pairs_lost = 0;
-    else if ((psn & BARE) && peer->pairs_lost < UINT16_MAX)
-        peer->pairs_lost++;
-    if (sent_ns > contact->probe_sent_ns)
-        return 0; /* of one that was never sent */
-    if ((psn & CLOCK_MASK) == clock_of(contact->probe_sent_ns))
-        contact->probe_answered = true;
-    return sent_ns;
-}
-
 /* Those that had gathered in the socket while nobody read it come at once. One that keeps alive
  * what it waits for looks the same; the other way costs it little. */
 void dw_probe_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t now_ns)
@@ -180,7 +168,7 @@ void dw_probe_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t 
 
 uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
 {
-    uint32_t payload = handle->ah.datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_INTRO_BYTES -
+    uint32_t payload = dw_ah_datagram_max_bytes(&handle->ah) - DW_LLP_HEADER_BYTES - DW_INTRO_BYTES -
                        DW_SEND_SEGMENT_BYTES - DW_TRAILER_BYTES;
     uint32_t datagrams = (CWND_FLOOR_BYTES - 1) / payload + 1;
     if (datagrams < CWND_FLOOR_DATAGRAMS)
@@ -188,21 +176,70 @@ uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
     return datagrams < UINT8_MAX ? (uint8_t)datagrams : UINT8_MAX;
 }
 
-/* Never longer again: the kernel forgets what it was told, and tries, after ten minutes. */
-void dw_probe_narrow(struct dw_handle *handle, uint32_t datagram_max_bytes)
+void dw_probe_on_path(struct dw_path *path)
 {
-    if (handle->ah.datagram_max_bytes <= datagram_max_bytes)
-        return;
-    handle->ah.datagram_max_bytes = (uint16_t)datagram_max_bytes;
-    handle->ah.port->datagrams.counters.paths_narrowed++;
-    if (handle->peer)
-        dw_sendwin_raise_floor(&handle->peer->sendwin, dw_probe_cwnd_floor(handle));
+    dw_list_foreach (it, &path->peers) {
+        struct dw_peer *peer = dw_container(it, struct dw_peer, path_link);
+        dw_sendwin_set_floor(&peer->sendwin, dw_probe_cwnd_floor(peer->handle));
+        if (dw_path_deadline_ns(path) != UINT64_MAX)
+            dw_timers_wake(peer, dw_path_deadline_ns(path));
+    }
 }
 
-void dw_probe_on_first_segment(struct dw_peer *peer, uint32_t payload_bytes)
+/* Nothing of the length in question gets through. */
+static void on_pair_lost(struct dw_peer *peer, uint64_t now_ns)
 {
-    const uint32_t least = DW_MTU_MIN_BYTES - 48;
-    const uint32_t bytes = payload_bytes + peer->handle->ah.datagram_max_bytes -
-                           dw_record_payload_bytes(&peer->records);
-    dw_probe_narrow(peer->handle, bytes > least ? bytes : least);
+    struct dw_path *path = peer->handle->ah.path;
+    if (peer->pairs_lost < UINT16_MAX)
+        peer->pairs_lost++;
+    if (peer->pairs_lost < PAIRS_LOST_SHORTER ||
+        !dw_path_on_black_hole(path, dw_probe_stuck_bytes(peer), now_ns))
+        return;
+    peer->rd->counters->paths_narrowed++;
+    dw_probe_on_path(path);
+}
+
+/* By whoever is heard: one that is silent says nothing of the path. */
+void dw_probe_path(struct dw_peer *peer, uint64_t now_ns)
+{
+    struct dw_path *path = peer->handle->ah.path;
+    const struct dw_contact *contact = &peer->contact;
+    const bool silent = !peer->handle->heard || contact->heard_ns < contact->probe_sent_ns;
+    const uint32_t bytes = silent ? 0 : dw_path_probe_bytes(path, now_ns);
+    if (bytes) {
+        const uint32_t clock = clock_of(now_ns);
+        dw_control_padded_probe(peer, clock | OF_PATH | PADDED, bytes, true);
+        (void)dw_control_send(peer, DW_LLP_PROBE, clock | OF_PATH | BARE);
+        dw_path_on_probe_sent(path, clock, dw_peer_rto_ns(peer, 0), now_ns);
+        peer->rd->counters->tx_probes++;
+    }
+    if (!silent && dw_path_deadline_ns(path) != UINT64_MAX)
+        dw_timers_wake(peer, dw_path_deadline_ns(path));
+}
+
+static void on_path_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
+{
+    struct dw_path *path = peer->handle->ah.path;
+    if (dw_path_on_probe_reply(path, psn & CLOCK_MASK, psn & PADDED, now_ns))
+        dw_probe_on_path(path);
+    dw_probe_path(peer, now_ns);
+}
+
+uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
+{
+    struct dw_contact *contact = &peer->contact;
+    const uint64_t sent_ns = sent_ns_of(psn, now_ns);
+    if (psn & OF_PATH) {
+        on_path_reply(peer, psn, now_ns);
+        return 0;
+    }
+    if (psn & PADDED)
+        peer->pairs_lost = 0;
+    else if (psn & BARE)
+        on_pair_lost(peer, now_ns);
+    if (sent_ns > contact->probe_sent_ns)
+        return 0; /* of one that was never sent */
+    if ((psn & CLOCK_MASK) == clock_of(contact->probe_sent_ns))
+        contact->probe_answered = true;
+    return sent_ns;
 }

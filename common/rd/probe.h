@@ -42,10 +42,9 @@ bool dw_probe_is_too_narrow(struct dw_peer *peer);
 
 /* What a peer may have under way whatever the delay: more, the shorter its datagrams are. */
 uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle);
-/* Datagrams to the peer are to be no longer than that. */
-void dw_probe_narrow(struct dw_handle *handle, uint32_t datagram_max_bytes);
-/* A record of the peer's began with so few bytes, though it has more and may send more. It is told
- * how narrow the path is, not we, and the window of its records is counted in its datagrams. */
-void dw_probe_on_first_segment(struct dw_peer *peer, uint32_t payload_bytes);
+/* Datagrams on the path have become shorter or longer. */
+void dw_probe_on_path(struct dw_path *path);
+/* Sends the peer what the path wants to have probed. */
+void dw_probe_path(struct dw_peer *peer, uint64_t now_ns);
 
 #endif

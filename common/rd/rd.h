@@ -120,6 +120,7 @@ struct dw_peer {
     struct dw_record_peer records;
     struct dw_contact contact;
     struct dw_list awake_link;
+    struct dw_list path_link; /* in the path's peers */
 
     uint64_t number;    /* of our last datagram to it */
     uint16_t timestamp; /* of its datagram that came last */

@@ -67,11 +67,6 @@ static bool has_left(const struct dw_record_peer *records, uint32_t psn)
     return dw_serial_before(psn, dw_peer_of(records)->sendwin.next_psn);
 }
 
-static void on_first_segment(struct dw_record_peer *records, uint32_t payload_bytes)
-{
-    dw_probe_on_first_segment(dw_peer_of(records), payload_bytes);
-}
-
 const struct dw_record_ops dw_rdma_record_ops = {
     .lead_bytes = lead_bytes,
     .put_lead = put_lead,
@@ -82,7 +77,6 @@ const struct dw_record_ops dw_rdma_record_ops = {
     .on_asked = on_asked,
     .ask = ask,
     .has_left = has_left,
-    .on_first_segment = on_first_segment,
 };
 
 /* ---- posts ---- */

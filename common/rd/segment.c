@@ -20,7 +20,7 @@
 
 uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
 {
-    return peer->handle->ah.datagram_max_bytes - dw_lead_bytes(peer) -
+    return dw_ah_datagram_max_bytes(&peer->handle->ah) - dw_lead_bytes(peer) -
            dw_segment_header_bytes(ddp) - DW_TRAILER_BYTES;
 }
 

@@ -18,7 +18,6 @@
 #include "common/record/sink.h"
 #include "common/record/source.h"
 #include "common/rnic/memory.h"
-#include "common/rnic/route.h"
 
 /* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
  * all others with it. */
@@ -103,20 +102,21 @@ static void on_absence(void *state, uint64_t away_ns)
             dw_silence_clock(away_ns - STOPPED_NS);
 }
 
-static void on_icmp(void *state, const struct dw_llp_icmp *icmp, uint64_t now_ns)
+static void on_unreachable(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns)
 {
-    struct dw_rd *rd = state;
-    if (!icmp->mtu_bytes) {
-        dw_peers_on_unreachable(rd, &icmp->to, now_ns);
-        return;
-    }
-    const uint32_t mtu_bytes =
-        icmp->mtu_bytes < DW_MTU_MIN_BYTES ? DW_MTU_MIN_BYTES : icmp->mtu_bytes;
-    const uint32_t bytes = dw_datagram_max_bytes(rd->port, icmp->to.family, mtu_bytes);
-    struct dw_handle *handle;
-    for (size_t slot = 0; (handle = dw_map_next(&rd->handles, &slot));)
-        if (dw_llp_same_host(&handle->ah.addr, &icmp->to))
-            dw_probe_narrow(handle, bytes);
+    (void)state;
+    dw_peers_on_unreachable(path, udp_port, now_ns);
+}
+
+static void on_narrow(void *state, struct dw_path *path)
+{
+    (void)state;
+    dw_probe_on_path(path);
+}
+
+static void on_route(struct diwarp_ah *ah)
+{
+    dw_handle_on_route(dw_container(ah, struct dw_handle, ah));
 }
 
 /* It sends again what was refused: soon there is something to take. */
@@ -361,10 +361,12 @@ const struct dw_service dw_rd_service = {
     .owes = owes,
     .get_ah = get_ah,
     .on_address = on_address,
+    .on_route = on_route,
     .put_ah = put_ah,
     .place = place,
     .take = take,
-    .on_icmp = on_icmp,
+    .on_unreachable = on_unreachable,
+    .on_narrow = on_narrow,
     .is_full = is_full,
     .on_room = on_room,
     .run = run,

@@ -44,8 +44,8 @@ static uint32_t worthwhile_bytes(const struct dw_peer *peer, uint32_t need)
     uint32_t bytes = need;
     if (peer->sendwin.count && !peer->at_once)
         bytes = peer->sendwin.count > 1 ? STREAM_BYTES : JOINED_BYTES;
-    if (bytes > peer->handle->ah.datagram_max_bytes)
-        bytes = peer->handle->ah.datagram_max_bytes;
+    if (bytes > dw_ah_datagram_max_bytes(&peer->handle->ah))
+        bytes = dw_ah_datagram_max_bytes(&peer->handle->ah);
     return bytes > need ? bytes : need;
 }
 
@@ -56,15 +56,15 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes
     uint32_t lead = dw_lead_bytes(peer), room;
     uint32_t need = lead + segment_bytes + DW_TRAILER_BYTES;
     uint32_t wanted = worthwhile_bytes(peer, need);
-    assert(need <= peer->handle->ah.datagram_max_bytes);
+    assert(need <= dw_ah_datagram_max_bytes(&peer->handle->ah));
     struct dw_datagram *datagram = dw_pool_get(peer, head + wanted, &room);
     if (!datagram && wanted > need)
         datagram = dw_pool_get(peer, head + need, &room);
     if (!datagram)
         return NULL;
     room -= head;
-    if (room > peer->handle->ah.datagram_max_bytes)
-        room = peer->handle->ah.datagram_max_bytes;
+    if (room > dw_ah_datagram_max_bytes(&peer->handle->ah))
+        room = dw_ah_datagram_max_bytes(&peer->handle->ah);
     dw_datagram_init(peer, datagram, (uint8_t *)(datagram + 1), room - DW_TRAILER_BYTES);
     return datagram;
 }
@@ -113,7 +113,7 @@ static void put_intro(const struct dw_peer *peer, uint8_t *buf)
 {
     const struct dw_port *port = peer->rd->port;
     const struct diwarp_interface *mine =
-        &port->device->interfaces[peer->handle->ah.local_interface];
+        &port->device->interfaces[peer->handle->ah.path->local_interface];
     uint32_t mtu = dw_told_mtu_bytes(port, mine);
     struct dw_intro block = {
         .token = port->datagrams.token,
@@ -175,10 +175,12 @@ static void on_told(struct dw_peer *peer)
     dw_list_remove(&peer->ack_link);
 }
 
-int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
+static int transmit(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment,
+                    bool whole)
 {
     struct dw_rd *rd = peer->rd;
-    int rc = dw_datagrams_send(&rd->port->datagrams, &peer->handle->ah.addr, iov, n, segment);
+    const struct dw_llp_addr to = dw_ah_addr(&peer->handle->ah);
+    int rc = dw_datagrams_send(&rd->port->datagrams, &to, iov, n, segment, whole);
     rd->transmitted = rd->tried = true;
     rd->sent |= !rc;
     if (rc != -EAGAIN) {
@@ -187,6 +189,18 @@ int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, u
         peer->sent |= !rc;
     }
     return rc;
+}
+
+int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
+{
+    const struct dw_path *path = peer->handle->ah.path;
+    return transmit(peer, iov, n, segment,
+                    dw_path_takes_whole(path, segment, peer->rd->port->ran_ns));
+}
+
+void dw_transmit_whole(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t bytes)
+{
+    (void)transmit(peer, iov, n, bytes, true);
 }
 
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)

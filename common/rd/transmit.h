@@ -32,5 +32,7 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
 /* The same, without being counted as a service to the peer. */
 int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
+/* One datagram, which is lost rather than cut where it is too long. */
+void dw_transmit_whole(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t bytes);
 
 #endif

@@ -24,7 +24,7 @@ static bool budget_is_spent(const struct dw_records *records)
 uint32_t dw_grant_window_bytes(const struct dw_record_peer *peer)
 {
     uint64_t window = dw_recordwin_bytes(*peer->win, dw_record_payload_bytes(peer));
-    uint32_t budget = peer->ah->datagram_max_bytes < DW_LLP_LONG_BYTES
+    uint32_t budget = peer->datagram_bytes < DW_LLP_LONG_BYTES
                           ? peer->records->grant_budget_bytes
                           : peer->records->grant_budget_long_bytes;
     return window < budget ? (uint32_t)window : budget;

@@ -106,7 +106,13 @@ void dw_record_peer_init(struct dw_record_peer *peer, struct dw_records *records
                          struct dw_recordwin *win, uint32_t index)
 {
     *peer = (struct dw_record_peer){
-        .records = records, .ah = ah, .contact = contact, .win = win, .index = index};
+        .records = records,
+        .ah = ah,
+        .contact = contact,
+        .win = win,
+        .index = index,
+        .datagram_bytes = (uint16_t)dw_ah_datagram_max_bytes(ah),
+    };
     dw_list_init(&peer->sinks);
     dw_list_init(&peer->sources);
     dw_list_init(&peer->late);

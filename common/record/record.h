@@ -45,8 +45,6 @@ struct dw_record_ops {
     void (*ask)(struct dw_record_peer *peer, uint64_t now_ns);
     /* What was begun as PSN has left. */
     bool (*has_left)(const struct dw_record_peer *peer, uint32_t psn);
-    /* A record of its began with so few bytes, though it has more and may send more. */
-    void (*on_first_segment)(struct dw_record_peer *peer, uint32_t payload_bytes);
 };
 
 /* The records of a service on a port. */
@@ -80,6 +78,8 @@ struct dw_record_peer {
     uint32_t due_bytes;              /* granted, not yet here, but for those set aside */
     uint32_t own_count, asked_count; /* open: by our reads and writes, by its own */
     uint16_t sinks_aside;
+    /* Its longest datagrams, as far as its records have shown; the path to it may take others. */
+    uint16_t datagram_bytes;
 };
 
 enum dw_sink_state {
@@ -141,11 +141,13 @@ static inline uint64_t dw_record_key(const struct dw_record_peer *peer, uint32_t
     return (uint64_t)peer->index << 32 | id;
 }
 
-/* Payload of a full Write-Record datagram to or from the peer, once it knows us. */
+/* Of a Write-Record datagram all but the payload, once the peer knows us. */
+#define DW_RECORD_OVERHEAD_BYTES (DW_LLP_HEADER_BYTES + DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES)
+
+/* Payload of a full Write-Record datagram of the peer's. */
 static inline uint32_t dw_record_payload_bytes(const struct dw_record_peer *peer)
 {
-    return peer->ah->datagram_max_bytes - DW_LLP_HEADER_BYTES - DW_RECORD_SEGMENT_BYTES -
-           DW_TRAILER_BYTES;
+    return peer->datagram_bytes - DW_RECORD_OVERHEAD_BYTES;
 }
 
 static inline struct diwarp_counters *dw_record_counters(const struct dw_record_peer *peer)

@@ -142,9 +142,9 @@ struct dw_sink *dw_sink_create(struct diwarp_qp *qp, struct dw_record_peer *peer
     sink->peer = peer;
     sink->id = id;
     sink->long_datagrams =
-        peer->ah->datagram_max_bytes >= DW_LLP_LONG_BYTES && total >= DW_LLP_LONG_BYTES;
+        peer->datagram_bytes >= DW_LLP_LONG_BYTES && total >= DW_LLP_LONG_BYTES;
     sink->timer.fire = on_timer;
-    dw_record_sink_init(&sink->record, total, REORDER_DATAGRAMS * peer->ah->datagram_max_bytes,
+    dw_record_sink_init(&sink->record, total, REORDER_DATAGRAMS * peer->datagram_bytes,
                         now_ns);
     sink->region = asked;
     if (asked)
@@ -252,13 +252,23 @@ static void on_full(struct dw_sink *sink, uint64_t now_ns)
 
 /* ---- what comes ---- */
 
-/* The source began with less than a datagram of ours, though it may send more. On this host it may
- * have reasons of its own (pages), and no path is narrower than told. */
+/* The source began with less than a full datagram, though the record has more and it may send more.
+ * On this host it may have reasons of its own (pages), and no path is narrower than told. */
 static bool began_short(const struct dw_sink *sink, uint32_t offset, uint32_t length)
 {
     return !offset && sink->record.map.bytes == length && length < sink->record.total &&
-           !sink->late_ns && !sink->peer->ah->loops_back &&
+           !sink->late_ns && !sink->peer->ah->path->loops_back &&
            length < dw_record_payload_bytes(sink->peer) && dw_grants_are_whole(sink->peer);
+}
+
+/* The source knows how long datagrams may be on its way to us, and the window of its records is
+ * counted in them. No path is narrower than the least. */
+static void measure(const struct dw_sink *sink, uint32_t offset, uint32_t length)
+{
+    struct dw_record_peer *peer = sink->peer;
+    const uint32_t least = DW_MTU_MIN_BYTES - 48, bytes = length + DW_RECORD_OVERHEAD_BYTES;
+    if (length > dw_record_payload_bytes(peer) || began_short(sink, offset, length))
+        peer->datagram_bytes = (uint16_t)(bytes > least ? bytes : least);
 }
 
 static void count_placed(const struct dw_sink *sink, uint32_t length, uint32_t new_bytes)
@@ -281,8 +291,7 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
         return;
     }
     dw_list_remove(&sink->late_link);
-    if (__builtin_expect(began_short(sink, offset, length), 0))
-        peer->records->ops->on_first_segment(peer, length);
+    measure(sink, offset, length);
     /* Bytes that are there stay as they are: the application may see them, once it is told. */
     if (new_bytes && data)
         dw_copy(sink->addr + offset, data, length);

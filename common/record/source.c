@@ -179,7 +179,7 @@ static void fill(struct dw_source *source, struct outgoing *out)
     uint8_t *stage = peer->records->port->datagrams.stage;
     const uint32_t overhead = peer->records->ops->lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES +
                               DW_TRAILER_BYTES;
-    uint32_t payload_max = peer->ah->datagram_max_bytes - overhead;
+    uint32_t payload_max = dw_ah_datagram_max_bytes(peer->ah) - overhead;
     while (out->n < DW_LLP_TRAIN_DATAGRAMS && out->total + out->segment <= DW_LLP_TRAIN_BYTES) {
         struct part *part = &out->parts[out->n];
         if (!dw_record_source_next(&source->record, payload_max, &part->range, &part->again))

@@ -49,7 +49,7 @@ uint32_t dw_sendwin_first_psn(const struct dw_sendwin *win)
     return win->count ? oldest(win)->psn : win->next_psn;
 }
 
-void dw_sendwin_raise_floor(struct dw_sendwin *win, uint32_t floor_datagrams)
+void dw_sendwin_set_floor(struct dw_sendwin *win, uint32_t floor_datagrams)
 {
     const uint32_t floor =
         floor_datagrams < win->ssthresh_datagrams ? floor_datagrams : win->ssthresh_datagrams;

@@ -70,8 +70,8 @@ void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_da
 void dw_sendwin_set_congestion(struct dw_sendwin *win, uint32_t ssthresh_datagrams,
                                uint32_t floor_datagrams, uint32_t queue_max_ns);
 
-/* The datagrams to come are shorter: the window has room for as many at least. */
-void dw_sendwin_raise_floor(struct dw_sendwin *win, uint32_t floor_datagrams);
+/* The datagrams to come are shorter or longer: the window has room for as many at least. */
+void dw_sendwin_set_floor(struct dw_sendwin *win, uint32_t floor_datagrams);
 
 /* How many more datagrams the congestion window and the PSNs allow; credit apart. */
 uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win);

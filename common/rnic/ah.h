@@ -5,7 +5,7 @@
 #define DW_AH_H
 
 #include "common/include/diwarp.h"
-#include "common/llp/llp.h"
+#include "common/path/path.h"
 
 struct dw_port;
 struct dw_service;
@@ -15,13 +15,24 @@ struct diwarp_ah {
     const struct dw_service *service;
     struct diwarp_name name;
     uint64_t token;
-    struct dw_llp_addr addr;
-    uint16_t datagram_max_bytes; /* of one to it */
-    uint8_t local_interface;
-    bool loops_back; /* its address is of this host */
+    struct dw_path *path; /* NULL: not routed yet, or the port has been closed */
+    uint16_t udp_port;
     bool fixed;      /* it has been spoken with: its route stays */
     uint32_t owners; /* handles given out */
 };
+
+static inline struct dw_llp_addr dw_ah_addr(const struct diwarp_ah *ah)
+{
+    struct dw_llp_addr addr = ah->path->host;
+    addr.port = ah->udp_port;
+    return addr;
+}
+
+/* Of one to it. */
+static inline uint32_t dw_ah_datagram_max_bytes(const struct diwarp_ah *ah)
+{
+    return ah->path->datagram_max_bytes;
+}
 
 static inline uint64_t dw_name_key(struct diwarp_name name)
 {

@@ -52,6 +52,7 @@ static void port_close(struct dw_port *port)
 {
     dw_datagrams_fini(&port->datagrams);
     dw_heap_fini(&port->timers);
+    dw_paths_fini(&port->paths);
     free(port);
 }
 
@@ -78,6 +79,7 @@ int dw_port_get(struct diwarp_device *device, const struct dw_runner_ops *ops,
     port->datagrams.name = device->attr.name;
     port->datagrams.taker = taker;
     port->datagrams.taker_arg = port;
+    dw_paths_init(&port->paths, device->random_key);
     dw_list_init(&port->qps);
     dw_heap_init(&port->timers);
     int rc = dw_heap_reserve(&port->timers); /* trim_timer */

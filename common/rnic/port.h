@@ -5,6 +5,7 @@
 
 #include "common/base/heap.h"
 #include "common/datagram/datagrams.h"
+#include "common/path/path.h"
 #include "common/rnic/device.h"
 #include "common/rnic/runner.h"
 #include "common/rnic/service.h"
@@ -15,6 +16,7 @@ struct dw_port {
     struct dw_runner runner; /* in device.runners */
     struct diwarp_device *device;
     struct dw_datagrams datagrams;
+    struct dw_paths paths;
     struct dw_list qps;
     /* What each service of device.services keeps; NULL: no QP of it yet. */
     void *states[DW_PORT_SERVICES];

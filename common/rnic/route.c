@@ -50,37 +50,49 @@ uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint3
     return bytes & ~7u; /* the next datagram of a train begins aligned, too */
 }
 
-/* By the MTU of the interfaces, or that of the path, if the own host knows a smaller one. */
-static uint32_t path_datagram_bytes(struct dw_port *port, uint8_t family, uint32_t mtu_bytes,
-                                    uint32_t path_mtu_bytes)
+/* What the own host knows of a new path. */
+static void ask_host(struct dw_port *port, struct dw_path *path, const struct dw_llp_addr *addr)
 {
-    const uint32_t bytes = dw_datagram_max_bytes(port, family, mtu_bytes);
-    if (!path_mtu_bytes || path_mtu_bytes >= mtu_bytes)
-        return bytes;
-    if (path_mtu_bytes < DW_MTU_MIN_BYTES)
-        path_mtu_bytes = DW_MTU_MIN_BYTES;
-    const uint32_t less = dw_datagram_max_bytes(port, family, path_mtu_bytes);
-    port->datagrams.counters.paths_narrowed += less < bytes;
-    return less;
+    struct dw_llp *llp = port->datagrams.llp;
+    struct dw_llp_path known = {0};
+    if (llp->ops->query_path)
+        llp->ops->query_path(llp, addr, &known);
+    path->loops_back = known.loops_back;
+    if (known.mtu_bytes)
+        port->datagrams.counters.paths_narrowed +=
+            dw_path_on_told(path, dw_datagram_max_bytes(port, addr->family, known.mtu_bytes),
+                            dw_device_now_ns(port->device));
 }
 
-void dw_ah_set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint64_t token,
+bool dw_ah_set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint64_t token,
                      unsigned local_interface, uint32_t mtu_bytes)
 {
-    struct dw_llp *llp = ah->port->datagrams.llp;
-    struct dw_llp_path path = {0};
-    if (llp->ops->query_path)
-        llp->ops->query_path(llp, addr, &path);
-    ah->loops_back = path.loops_back;
-    ah->addr = *addr;
+    struct dw_port *port = ah->port;
+    struct dw_path *path = dw_path_get(&port->paths, addr, (uint8_t)local_interface,
+                                       dw_datagram_max_bytes(port, addr->family, mtu_bytes));
+    if (!path)
+        return false;
+    if (path->users == 1)
+        ask_host(port, path, addr);
+    struct dw_path *before = ah->path;
+    ah->path = path;
+    ah->udp_port = addr->port;
     ah->token = token;
-    ah->local_interface = (uint8_t)local_interface;
-    _Static_assert(DW_LLP_TRAIN_BYTES <= UINT16_MAX, "the length of a datagram fits");
-    ah->datagram_max_bytes =
-        (uint16_t)path_datagram_bytes(ah->port, addr->family, mtu_bytes, path.mtu_bytes);
+    if (ah->service->on_route)
+        ah->service->on_route(ah);
+    if (before)
+        dw_path_put(&port->paths, before);
+    return true;
 }
 
-void dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro)
+void dw_ah_drop_route(struct diwarp_ah *ah)
+{
+    if (ah->path)
+        dw_path_put(&ah->port->paths, ah->path);
+    ah->path = NULL;
+}
+
+bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro)
 {
     const struct diwarp_address local = address_of(ah->port);
     struct diwarp_address remote = {.name = ah->name, .interface_count = 1, .port = intro->port};
@@ -101,7 +113,8 @@ void dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro
     uint32_t mtu = local.interfaces[here].mtu_bytes;
     struct dw_llp_addr addr = {.family = intro->family, .port = intro->port};
     memcpy(addr.ip, intro->ip, sizeof addr.ip);
-    dw_ah_set_route(ah, &addr, intro->token, here, mtu < intro->mtu_bytes ? mtu : intro->mtu_bytes);
+    return dw_ah_set_route(ah, &addr, intro->token, here,
+                           mtu < intro->mtu_bytes ? mtu : intro->mtu_bytes);
 }
 
 int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
@@ -123,8 +136,10 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
     struct diwarp_ah *ah = qp->service->get_ah(qp, address->name);
     if (ah && qp->service->on_address)
         qp->service->on_address(ah, address->incarnation);
-    if (ah && !ah->fixed)
-        dw_ah_set_route(ah, &addr, address->token, here, mtu);
+    if (ah && !ah->fixed && !dw_ah_set_route(ah, &addr, address->token, here, mtu)) {
+        qp->service->put_ah(ah);
+        ah = NULL;
+    }
     if (ah)
         ah->owners++;
     dw_unlock(qp->port->device);
@@ -147,6 +162,8 @@ void diwarp_destroy_ah(struct diwarp_ah *ah)
 void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len)
 {
     char ip[INET6_ADDRSTRLEN] = "?";
-    inet_ntop(ah->addr.family, ah->addr.ip, ip, sizeof ip);
-    snprintf(buf, len, ah->addr.family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, ah->addr.port);
+    const bool v6 = ah->path && ah->path->host.family == AF_INET6;
+    if (ah->path)
+        inet_ntop(ah->path->host.family, ah->path->host.ip, ip, sizeof ip);
+    snprintf(buf, len, v6 ? "[%s]:%u" : "%s:%u", ip, ah->udp_port);
 }

@@ -9,6 +9,7 @@
 #include "common/rnic/memory.h"
 #include "common/rel/rtt.h"
 #include "common/rnic/qp.h"
+#include "common/rnic/route.h"
 
 /* Timers run at the latest after this, though the socket has not been read empty; when nobody ran
  * us for as long, it begins anew, but no more often than that. */
@@ -114,14 +115,32 @@ static bool receive(struct dw_port *port, uint64_t now_ns)
     return dw_datagrams_receive(&port->datagrams, at ? at : port->datagrams.stage, now_ns);
 }
 
+static void on_icmp(struct dw_port *port, struct dw_path *path, const struct dw_llp_icmp *icmp,
+                    uint64_t now_ns)
+{
+    if (!icmp->mtu_bytes) {
+        for_each_service (port, service, state)
+            if (service->on_unreachable)
+                service->on_unreachable(state, path, icmp->to.port, now_ns);
+        return;
+    }
+    const uint32_t bytes = dw_datagram_max_bytes(port, icmp->to.family, icmp->mtu_bytes);
+    if (!dw_path_on_told(path, bytes, now_ns))
+        return;
+    port->datagrams.counters.paths_narrowed++;
+    for_each_service (port, service, state)
+        if (service->on_narrow)
+            service->on_narrow(state, path);
+}
+
 static void take_icmp(struct dw_port *port, uint64_t now_ns)
 {
     struct dw_llp *llp = port->datagrams.llp;
     struct dw_llp_icmp icmp;
     for (unsigned i = 0; i < ICMP_PER_RUN && llp->ops->icmp(llp, &icmp); i++)
-        for_each_service (port, service, state)
-            if (service->on_icmp)
-                service->on_icmp(state, &icmp, now_ns);
+        for (struct dw_path *path = dw_paths_find(&port->paths, &icmp.to); path;
+             path = dw_path_next(path))
+            on_icmp(port, path, &icmp, now_ns);
 }
 
 /* ---- a run ---- */
@@ -241,6 +260,8 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
                                datagrams->pool.chunk_max * sizeof *datagrams->pool.returned;
     memory->mapped_bytes += bytes + datagrams->pool.touched_bytes;
     memory->peer_bytes += dw_heap_bytes(&port->timers);
+    memory->address_bytes +=
+        port->paths.count * sizeof(struct dw_path) + dw_memory_of_map(&port->paths.buckets);
     for_each_service (port, service, state)
         if (service->add_memory)
             service->add_memory(state, memory);

@@ -44,6 +44,8 @@ struct dw_service {
     struct diwarp_ah *(*get_ah)(struct diwarp_qp *qp, struct diwarp_name name);
     /* The application gives it an address, of that incarnation; before it is routed. May be NULL. */
     void (*on_address)(struct diwarp_ah *ah, uint32_t incarnation);
+    /* It has been routed, maybe to another path than before. May be NULL. */
+    void (*on_route)(struct diwarp_ah *ah);
     /* Its owner gives one back; none is left when ah->owners is 0. */
     void (*put_ah)(struct diwarp_ah *ah);
 
@@ -52,7 +54,10 @@ struct dw_service {
     bool (*place)(void *state, const struct dw_arrival *arrival, uint64_t now_ns);
     void (*take)(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
                  uint64_t now_ns);
-    void (*on_icmp)(void *state, const struct dw_llp_icmp *icmp, uint64_t now_ns); /* may be NULL */
+    /* ICMP: nobody has that port of the path's host. May be NULL. */
+    void (*on_unreachable)(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns);
+    /* Datagrams on that path have become shorter. May be NULL. */
+    void (*on_narrow)(void *state, struct dw_path *path);
     /* What it holds for the application leaves no room for more. May be NULL. */
     bool (*is_full)(const void *state);
     /* There is room again: what was refused meanwhile may come. May be NULL. */

@@ -69,10 +69,12 @@ static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
 
 /* Trains of equal datagrams. Only a first one that cannot leave is an error: later ones that the
  * socket refuses are losses, as on the wire. */
-static int transmit(struct outgoing *out)
+static int transmit(struct outgoing *out, uint64_t now_ns)
 {
     struct dw_datagrams *datagrams = &out->ud->qp.port->datagrams;
-    uint32_t payload_max = out->ah->datagram_max_bytes - DW_LLP_HEADER_BYTES -
+    const struct dw_llp_addr to = dw_ah_addr(out->ah);
+    dw_path_expire(out->ah->path, now_ns);
+    uint32_t payload_max = dw_ah_datagram_max_bytes(out->ah) - DW_LLP_HEADER_BYTES -
                            dw_segment_header_bytes(&out->ddp) - DW_TRAILER_BYTES;
     for (bool first = true; first || out->sent < out->total; first = false) {
         uint32_t bytes = 0, segment = 0;
@@ -87,7 +89,8 @@ static int transmit(struct outgoing *out)
         } while (out->sent < out->total && n < DW_LLP_TRAIN_DATAGRAMS &&
                  bytes + segment <= DW_LLP_TRAIN_BYTES);
         struct iovec iov = {.iov_base = datagrams->stage, .iov_len = bytes};
-        int rc = dw_datagrams_send(datagrams, &out->ah->addr, &iov, 1, segment);
+        int rc = dw_datagrams_send(datagrams, &to, &iov, 1, segment,
+                                   dw_path_takes_whole(out->ah->path, segment, now_ns));
         if (rc && first)
             return rc;
     }
@@ -97,7 +100,6 @@ static int transmit(struct outgoing *out)
 int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                     uint64_t now_ns)
 {
-    (void)now_ns;
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
     struct diwarp_counters *counters = dw_ud_counters(ud);
     bool write = wr->opcode == IBV_WR_RDMA_WRITE;
@@ -126,7 +128,7 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
             .msn = ud->next_msn + 1,
         };
     }
-    int rc = transmit(&out);
+    int rc = transmit(&out, now_ns);
     if (rc) /* nothing has left: the next one may take its number */
         return rc;
     if (write) {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/rnic/route.h"
 #include "common/ud/ud.h"
 
 /* An address handle: UD keeps nothing about a peer, so there may be several of one name. */
@@ -34,7 +35,9 @@ static void close_state(void *state)
 {
     struct dw_ud *ud = state;
     dw_list_foreach (it, &ud->ahs) {
-        dw_container(it, struct dw_ud_ah, link)->ah.port = NULL;
+        struct dw_ud_ah *ah = dw_container(it, struct dw_ud_ah, link);
+        dw_ah_drop_route(&ah->ah);
+        ah->ah.port = NULL;
         dw_list_remove(it);
     }
     free(ud);
@@ -56,6 +59,7 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
 static void put_ah(struct diwarp_ah *base)
 {
     struct dw_ud_ah *ah = dw_container(base, struct dw_ud_ah, ah);
+    dw_ah_drop_route(base);
     dw_list_remove(&ah->link);
     free(ah);
 }

@@ -7,6 +7,7 @@
 
 #define FIRST_PORT             40000
 #define IPV4_UDP_HEADERS_BYTES 28
+#define BELIEVED_NS            600000000000ull
 #define MAX_FLIPPED_BITS \
     3 /* fewer than CRC32C's distance at every datagram length: always caught */
 
@@ -182,16 +183,23 @@ static void launch(struct sim_endpoint *from, const struct dw_llp_addr *to, cons
         abort();
 }
 
+static uint32_t believed_mtu_bytes(const struct sim_endpoint *endpoint)
+{
+    return endpoint->net->now_ns < endpoint->believed_until_ns ? endpoint->believed_mtu_bytes : 0;
+}
+
 /* False: the router has dropped it, and said so. */
-static bool pass_router(struct sim_endpoint *from, const struct dw_llp_addr *to, uint32_t bytes)
+static bool pass_router(struct sim_endpoint *from, const struct dw_llp_addr *to, uint32_t bytes,
+                        bool whole)
 {
     struct sim_net *net = from->net;
-    if (!net->path_mtu_bytes || bytes + IPV4_UDP_HEADERS_BYTES <= net->path_mtu_bytes)
-        return true;
-    if (from->knows_mtu) {
+    const uint32_t believed = whole ? 0 : believed_mtu_bytes(from);
+    if (believed && bytes + IPV4_UDP_HEADERS_BYTES > believed) {
         net->fragmented++;
         return true;
     }
+    if (!net->path_mtu_bytes || bytes + IPV4_UDP_HEADERS_BYTES <= net->path_mtu_bytes)
+        return true;
     from->told = true;
     from->icmp = (struct dw_llp_icmp){.to = *to,
                                       .mtu_bytes = net->claimed_mtu_bytes ? net->claimed_mtu_bytes
@@ -200,7 +208,7 @@ static bool pass_router(struct sim_endpoint *from, const struct dw_llp_addr *to,
 }
 
 static void send_one(struct sim_endpoint *from, const struct dw_llp_addr *to, const uint8_t *buf,
-                     uint32_t bytes)
+                     uint32_t bytes, bool whole)
 {
     struct sim_net *net = from->net;
     net->sent++;
@@ -208,7 +216,7 @@ static void send_one(struct sim_endpoint *from, const struct dw_llp_addr *to, co
         from->link_free_ns = net->now_ns;
     from->link_free_ns += 1 + (uint64_t)(bytes / net->impairment.bytes_per_ns);
     enum sim_verdict verdict = net->filter ? net->filter(net->arg, from, buf, bytes) : SIM_PASS;
-    if (verdict == SIM_DROP || !pass_router(from, to, bytes) ||
+    if (verdict == SIM_DROP || !pass_router(from, to, bytes, whole) ||
         sim_random_permille(&net->random_state, net->impairment.loss_permille)) {
         net->lost++;
         return;
@@ -261,7 +269,7 @@ static int sim_send(struct dw_llp *llp, const struct dw_llp_train *train)
     for (uint32_t at = 0; at < total; at += train->segment_bytes, count++) {
         uint32_t left = total - at;
         send_one(endpoint, train->to, flat + at,
-                 left < train->segment_bytes ? left : train->segment_bytes);
+                 left < train->segment_bytes ? left : train->segment_bytes, train->whole);
     }
     if (count > DW_LLP_TRAIN_DATAGRAMS)
         abort();
@@ -328,7 +336,11 @@ static bool sim_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
     bool told = endpoint->told;
     endpoint->told = false;
     *icmp = endpoint->icmp;
-    endpoint->knows_mtu |= told && icmp->mtu_bytes;
+    if (told && icmp->mtu_bytes) {
+        const uint32_t truth = endpoint->net->path_mtu_bytes;
+        endpoint->believed_mtu_bytes = truth ? truth : icmp->mtu_bytes;
+        endpoint->believed_until_ns = endpoint->net->now_ns + BELIEVED_NS;
+    }
     return told;
 }
 
@@ -338,7 +350,7 @@ static void sim_query_path(struct dw_llp *llp, const struct dw_llp_addr *to,
     const struct sim_endpoint *endpoint = endpoint_of(llp);
     (void)to;
     *path = (struct dw_llp_path){
-        .mtu_bytes = endpoint->knows_mtu ? endpoint->net->path_mtu_bytes : 0,
+        .mtu_bytes = believed_mtu_bytes(endpoint),
         .loops_back = endpoint->net->loops_back,
     };
 }

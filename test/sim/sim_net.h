@@ -46,8 +46,8 @@ struct sim_net {
     bool gro;          /* waiting datagrams of one sender and size are received together */
     uint8_t full_host; /* the sockets of all others that send to it are full; 0: to none */
     uint8_t no_route_host; /* nobody has a route to it: ENETUNREACH; 0: all to all */
-    /* A router's way on is so narrow: what does not fit is dropped until its sender has been told,
-     * and then comes in fragments. 0: there is none. */
+    /* A router's way on is so narrow: what does not fit is dropped until its sender's host has been
+     * told, which cuts it in fragments then, and believes that for ten minutes. 0: there is none. */
     uint32_t path_mtu_bytes;
     uint32_t claimed_mtu_bytes; /* what it says instead; 0: the truth */
     bool loops_back;   /* all say that they are one host: nothing may be damaged */
@@ -79,7 +79,8 @@ struct sim_endpoint {
     uint64_t last_arrival_ns;
     uint64_t port_free_ns; /* when all that the switch has for it has left */
     unsigned doubts; /* calls of doubt() */
-    bool knows_mtu;
+    uint32_t believed_mtu_bytes; /* of every path, until then; 0: nothing */
+    uint64_t believed_until_ns;
     bool told; /* what came back for a datagram of ours */
     struct dw_llp_icmp icmp;
 };

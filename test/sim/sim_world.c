@@ -76,6 +76,12 @@ bool sim_all_bytes(const uint8_t *buf, uint8_t value, size_t bytes)
 
 /* ---- making ---- */
 
+static uint8_t host_of(const struct sim_world *world, unsigned index)
+{
+    const uint8_t host = world->config.hosts[index];
+    return host ? host : (uint8_t)(index + 1);
+}
+
 static uint64_t virtual_now_ns(void *arg)
 {
     const struct sim_node *node = arg;
@@ -87,7 +93,8 @@ static int open_llp(void *arg, const struct dw_llp_attr *attr, struct diwarp_cou
 {
     struct sim_node *node = arg;
     (void)why;
-    return sim_net_open(&node->world->net, (uint8_t)(node->index + 1), node, attr, counters, llp);
+    return sim_net_open(&node->world->net, host_of(node->world, node->index), node, attr, counters,
+                        llp);
 }
 
 void sim_config_init(struct sim_config *config, uint64_t seed)
@@ -114,7 +121,7 @@ void sim_node_open(struct sim_world *world, unsigned index)
                       .family = AF_INET,
                       .prefix_bits = 24,
                       .mtu_bytes = config->mtu_bytes,
-                      .ip = {10, 0, 0, (uint8_t)(index + 1)}},
+                      .ip = {10, 0, 0, host_of(world, index)}},
     };
     struct dw_env env = {
         .now_ns = virtual_now_ns,

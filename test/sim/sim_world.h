@@ -33,6 +33,7 @@ struct sim_config {
     unsigned node_count;
     uint32_t mtu_bytes;
     uint32_t path_mtu_bytes; /* as of struct sim_net */
+    uint8_t hosts[SIM_MAX_NODES]; /* last byte of the node's address; 0: its index + 1 */
     uint64_t start_ns; /* by the virtual clock */
     uint32_t first_serial;
     uint64_t rest_ns; /* as of struct dw_env */

@@ -140,9 +140,10 @@ static enum sim_verdict keep_first(void *world, const struct sim_endpoint *from,
 static void send_kept(struct fixture *f)
 {
     struct sim_node *from = &f->world.nodes[0];
+    const struct dw_llp_addr to = dw_ah_addr(from->ahs[1]);
     struct iovec iov = {.iov_base = kept, .iov_len = kept_bytes};
     struct dw_llp_train train = {
-        .to = &from->ahs[1]->addr,
+        .to = &to,
         .iov = &iov,
         .iov_count = 1,
         .total_bytes = kept_bytes,

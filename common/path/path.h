@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The way to a host from one of our interfaces, and the longest datagram that it carries (RFC
+ * 8899). All address handles of the host share it, as do their peers' contexts while they are
+ * awake.
+ *
+ * Datagrams become shorter at once when ICMP says so (dw_path_on_told()) or long ones vanish
+ * without a word (dw_path_on_black_hole()). Whether that is true, and for how long, is found by
+ * probes, which the service sends when dw_path_probe_bytes() asks for them: it has peers that
+ * answer, and only while it has something to send. A path without such peers expires
+ * (dw_path_expire()).
+ *
+ * Pure: neither clock nor socket. Lengths are of a datagram, headers of IP and UDP not included.
+ */
+#ifndef DW_PATH_H
+#define DW_PATH_H
+
+#include "common/base/list.h"
+#include "common/base/map.h"
+#include "common/llp/llp.h"
+
+/* For so long nothing longer is tried than what was found to pass (RFC 8899, PMTU_RAISE_TIMER); the
+ * kernel of our host believes what ICMP told it as long. */
+#define DW_PATH_RAISE_NS 600000000000ull
+
+enum dw_path_state {
+    DW_PATH_COMPLETE,  /* the length is known: that of the interfaces, or what probes have shown */
+    DW_PATH_BASE,      /* it became shorter, and that has not been probed */
+    DW_PATH_SEARCHING, /* longer ones are probed */
+    DW_PATH_STATES
+};
+
+struct dw_path {
+    struct dw_path *next;    /* in the bucket of its host */
+    struct dw_list peers;    /* awake contexts of the reliable service, by a link of theirs */
+    struct dw_llp_addr host; /* its port is 0 */
+    uint16_t limit_bytes;    /* what the interfaces at both ends take */
+    uint16_t datagram_max_bytes;
+    uint16_t ceiling_bytes; /* so long does not pass; more than the limit: nothing is known */
+    uint16_t probe_bytes;   /* of the probe under way; 0: there is none */
+    uint16_t told_bytes;    /* by ICMP; our kernel believes it until lowered_until_ns. 0: nothing */
+    uint8_t local_interface;
+    uint8_t state;      /* enum dw_path_state */
+    uint8_t failures;   /* of that length, in a row */
+    uint8_t unanswered; /* probes, in a row */
+    bool loops_back;    /* the address is of our host */
+    uint32_t users;     /* handles */
+    uint32_t probe_id;
+    uint64_t due_ns; /* the next probe; UINT64_MAX: none */
+    uint64_t lowered_until_ns;
+};
+
+/* Of a port. */
+struct dw_paths {
+    struct dw_map buckets; /* the first struct dw_path of each, by a hash of its host */
+    const uint64_t *key;   /* of that hash: sources choose their addresses */
+    uint32_t count;
+};
+
+/* key: two words, which stay where they are. */
+void dw_paths_init(struct dw_paths *paths, const uint64_t *key);
+/* None is left. */
+void dw_paths_fini(struct dw_paths *paths);
+/* The first path to that host, whatever its port, and the next after it; NULL: no more. There is
+ * one for each interface of ours and each limit that processes of the host have told. */
+struct dw_path *dw_paths_find(const struct dw_paths *paths, const struct dw_llp_addr *host);
+struct dw_path *dw_path_next(const struct dw_path *path);
+
+/* One more user of it; made if there is none, then `users` is 1. NULL: no memory. */
+struct dw_path *dw_path_get(struct dw_paths *paths, const struct dw_llp_addr *host,
+                            uint8_t local_interface, uint32_t limit_bytes);
+void dw_path_put(struct dw_paths *paths, struct dw_path *path);
+
+/* The next two are true when datagrams became shorter. ICMP, or our own host, says that none longer
+ * than this passes. What no path can be as narrow as is not believed. */
+bool dw_path_on_told(struct dw_path *path, uint32_t bytes, uint64_t now_ns);
+/* Datagrams of that length do not pass, shorter ones do. */
+bool dw_path_on_black_hole(struct dw_path *path, uint32_t bytes, uint64_t now_ns);
+
+/* Length of the padded probe to send now, which is to leave in one piece whatever our host
+ * believes, with a bare one behind it; 0: none. */
+uint32_t dw_path_probe_bytes(struct dw_path *path, uint64_t now_ns);
+/* Both have left; the answer is due in wait_ns. */
+void dw_path_on_probe_sent(struct dw_path *path, uint32_t id, uint64_t wait_ns, uint64_t now_ns);
+/* One of the two was answered, the padded one or the bare one. True: datagrams may be longer now.
+ */
+bool dw_path_on_probe_reply(struct dw_path *path, uint32_t id, bool padded, uint64_t now_ns);
+/* When dw_path_probe_bytes() is to be called next though nothing is sent. UINT64_MAX: never. */
+uint64_t dw_path_deadline_ns(const struct dw_path *path);
+/* Nobody is there to be probed: what is old is not believed any more. */
+void dw_path_expire(struct dw_path *path, uint64_t now_ns);
+
+/* It passes in one piece, though our host believes otherwise and would cut it. */
+static inline bool dw_path_takes_whole(const struct dw_path *path, uint32_t bytes, uint64_t now_ns)
+{
+    return path->told_bytes && bytes > path->told_bytes && bytes <= path->datagram_max_bytes &&
+           now_ns < path->lowered_until_ns;
+}
+
+#endif
