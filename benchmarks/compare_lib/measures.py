@@ -148,22 +148,26 @@ SLOW_POINT_TO_POINT = "-l 8,1024,8192,65536 -s 1048576 -d uni -m 8 -w 64 -r {r}"
 LONG_RECEIVES_OPTION = ("--mca", "btl_diwarp_rc_recv_bytes", "65800")
 
 
-# Arguments of latency_bandwidth, one figure each.
-def latency_of(size: int) -> str:
-    return f"-l {size} -s none -m none -r {{r}}"
+# Arguments of latency_bandwidth.
+def latency_of(*sizes: int) -> str:
+    return f"-l {listed(sizes)} -s none -m none -r {{r}}"
 
 
-def stream_of(size: int, direction: str = "uni") -> str:
-    return f"-l none -s {size} -d {direction} -m none -w 64 -r {{r}}"
+def stream_of(*sizes: int, direction: str = "uni") -> str:
+    return f"-l none -s {listed(sizes)} -d {direction} -m none -w 64 -r {{r}}"
 
 
 def rate_of(size: int) -> str:
     return f"-l none -s none -m {size} -w 64 -r {{r}}"
 
 
+def listed(sizes: tuple[int, ...]) -> str:
+    return ",".join(map(str, sizes))
+
+
 # What one round takes of samples in turns; a program's time for one is some 10 ms and up.
 SHORT_TURNS, TURNS, LONG_TURNS = (11, 101), (7, 41), (3, 21)
-SWEEP_TURNS = (3, 15)
+SWEEP_TURNS = (3, 11)
 
 
 def raw_streams(group: str, ring: str, samples: tuple[int, int], size: int, words: str = "",
@@ -177,12 +181,11 @@ def raw_streams(group: str, ring: str, samples: tuple[int, int], size: int, word
 def point_to_point() -> tuple[Measure, ...]:
     out = []
     over = (*NAMED_BTLS, WHOLE_CRC, UCX)
-    for size in (8, KIB, 8 * KIB, 64 * KIB):
-        ring = f"{bytes_text(size)} half round trip"
-        out.append(Measure("pt2pt", RAW_PROGRAM, f"-p udp -l {size} -s 0 -r {{r}}", SHORT_TURNS,
-                           (RAW_UDP,), ring=ring))
-        out.append(Measure("pt2pt", "latency_bandwidth", latency_of(size), SHORT_TURNS, over,
-                           ring=ring))
+    place, sizes = {"ring": "half round trips"}, (8, KIB, 8 * KIB, 64 * KIB)
+    out.append(Measure("pt2pt", RAW_PROGRAM, f"-p udp -l {listed(sizes)} -s 0 -r {{r}}",
+                       SHORT_TURNS, (RAW_UDP,), **place))
+    out.append(Measure("pt2pt", "latency_bandwidth", latency_of(*sizes), SHORT_TURNS, over,
+                       **place))
     for size, samples in ((MIB, TURNS), (4 * MIB, LONG_TURNS)):
         ring = f"{bytes_text(size)} streaming"
         out += raw_streams("pt2pt", ring, samples, size)
@@ -197,57 +200,46 @@ def point_to_point() -> tuple[Measure, ...]:
         if size == MIB:
             out.append(Measure("pt2pt", RAW_PROGRAM, f"-b 64 {both}", samples, (RAW_UDP,),
                                ring=ring, scene=PROGRAM_MEMORY, stands_for=(size,)))
-        out.append(Measure("pt2pt", "latency_bandwidth", stream_of(size, "bi"), samples, over,
+        out.append(Measure("pt2pt", "latency_bandwidth", stream_of(size, direction="bi"), samples, over,
                            ring=ring))
     out.append(Measure("pt2pt", "latency_bandwidth", rate_of(8), TURNS, over, ring="8 B messages"))
     return tuple(out)
 
 
 def one_sided() -> tuple[Measure, ...]:
-    words = {f"8 B MPI_{what}": (f"-o {what.lower()} -l 8 -s none -r {{r}}", SHORT_TURNS)
-             for what in ("Put", "Get")}
-    words |= {f"1 MiB MPI_{what}": (f"-o {what.lower()} -l none -s {MIB} -w 64 -r {{r}}", TURNS)
-              for what in ("Put", "Get")}
-    return tuple(Measure("onesided", "one_sided", arguments, samples, (*NAMED_BTLS, UCX), ring=ring,
-                         options=ONE_SIDED_OPTIONS)
-                 for ring, (arguments, samples) in words.items())
-
-
-def collectives() -> tuple[Measure, ...]:
-    words = {"Allreduce": "-a 8 -t none -b none", "Alltoall": f"-a none -t {4 * KIB} -b none",
-             "Bcast": f"-a none -t none -b {MIB}"}
-    return tuple(Measure("collectives", "collectives", f"{arguments} -r {{r}}", TURNS,
-                         (*NAMED_BTLS, WHOLE_CRC, UCX), ranks=8, ring=ring)
-                 for ring, arguments in words.items())
+    return tuple(Measure("onesided", "one_sided", f"-o {what} -l 8 -s {MIB} -w 64 -r {{r}}", TURNS,
+                         (*NAMED_BTLS, UCX), ring=what, options=ONE_SIDED_OPTIONS)
+                 for what in ("put", "get"))
 
 
 def small_buffers() -> tuple[Measure, ...]:
     scenes = {WHOLE_BUFFER: (), **{buffer_scene(size): ("--mca", "btl_diwarp_rcvbuf", str(size))
                                    for size in LIMITED_BUFFERS}}
-    return tuple(Measure("rcvbuf", "latency_bandwidth", stream_of(size), LONG_TURNS, (DIWARP,),
-                         ring=f"{bytes_text(size)} streaming", scene=scene,
-                         options={DIWARP: option})
-                 for size in (MIB, 4 * MIB) for scene, option in scenes.items())
+    return tuple(Measure("rcvbuf", "latency_bandwidth", stream_of(MIB, 4 * MIB), LONG_TURNS,
+                         (DIWARP,), ring="streams", scene=scene, options={DIWARP: option})
+                 for scene, option in scenes.items())
 
 
 def connected() -> tuple[Measure, ...]:
-    usual = [(f"{bytes_text(size)} half round trip", latency_of(size))
-             for size in (8, 4 * KIB, 16 * KIB, 64 * KIB, MIB)]
-    usual += [(f"{bytes_text(size)} streaming", stream_of(size))
-              for size in (8 * KIB, 64 * KIB, MIB)]
-    usual.append(("8 B messages", rate_of(8)))
-    long = [(ring, words) for ring, words in usual if ring.startswith(("16 KiB", "64 KiB"))]
-    out = [Measure("rc", "latency_bandwidth", words, LONG_TURNS, (WHOLE_CRC, *TCPS, *CONNECTED),
-                   ring=ring, scene=USUAL_RECEIVES, rounds=(1, 3)) for ring, words in usual]
-    out += [Measure("rc", "latency_bandwidth", words, LONG_TURNS, CONNECTED, ring=ring,
-                    scene=LONG_RECEIVES, options=dict.fromkeys(CONNECTED, LONG_RECEIVES_OPTION),
-                    rounds=(1, 3)) for ring, words in long]
+    """Receives of more than 8 KiB matter to messages of 16 and 64 KiB only."""
+    place = {"samples": LONG_TURNS, "rounds": (1, 3)}
+    longer = {"half round trips of 16 and 64 KiB": latency_of(16 * KIB, 64 * KIB),
+              "64 KiB streaming": stream_of(64 * KIB)}
+    usual = {"half round trips": latency_of(8, 4 * KIB, MIB), "streams": stream_of(8 * KIB, MIB),
+             "8 B messages": rate_of(8), **longer}
+    out = [Measure("rc", "latency_bandwidth", words, ring=ring, scene=USUAL_RECEIVES,
+                   transports=(WHOLE_CRC, *TCPS, *CONNECTED), **place)
+           for ring, words in usual.items()]
+    out += [Measure("rc", "latency_bandwidth", words, ring=ring, scene=LONG_RECEIVES,
+                    transports=CONNECTED,
+                    options=dict.fromkeys(CONNECTED, LONG_RECEIVES_OPTION), **place)
+            for ring, words in longer.items()]
     return tuple(out)
 
 
 def size_lists(arguments: str) -> tuple[str, str]:
     """Of quick and of full mode."""
-    return tuple(arguments.format(sizes=",".join(map(str, sizes)), r="{r}")
+    return tuple(arguments.format(sizes=listed(sizes), r="{r}")
                  for sizes in (QUICK_SWEEP, SWEEP))
 
 
@@ -280,7 +272,7 @@ def loss() -> tuple[Measure, ...]:
     """Few bytes, for a TCP that has lost much waits long."""
     words = f"-l none -s {MIB} -d uni -m none -w 8 -r {{r}}"
     return tuple(Measure("loss", "latency_bandwidth", words, (1, 5), NAMED_BTLS, scene=scene,
-                         mtu=1500, permille=permille, rounds=(int(permille in (0, 10)), 3))
+                         mtu=1500, permille=permille, rounds=(int(permille in (0, 10)), 2))
                  for permille, scene in LOSS_SCENES.items())
 
 
@@ -323,7 +315,8 @@ BY_GROUP = (
     *one_sided(),
     Measure("onesided", "one_sided", "-l 8 -s 1048576 -w 64 -r {r}", (0, 31), (OFI_TCP,),
             options=ONE_SIDED_OPTIONS, rounds=(0, 1), seconds=60, optional=True),
-    *collectives(),
+    Measure("collectives", "collectives", f"-a 8 -t {4 * KIB} -b {MIB} -r {{r}}", TURNS,
+            (*NAMED_BTLS, WHOLE_CRC, UCX), ranks=8, ring="8 ranks"),
     Measure("collectives", "collectives", "-r {r}", (0, 31), (OFI_TCP,), ranks=8, rounds=(0, 1),
             seconds=60, optional=True),
     Measure("overlap", "overlap", "-b 4194304 -c sleep -r {r}", (11, 51), (*NAMED_BTLS, UCX),

@@ -71,8 +71,8 @@ TARGETS = (
       for target in (
           Target(group, Figure("latency", size, f"MTU {mtu}"), TCP, AT_MOST, NO_LONGER),
           Target(group, stream(size, f"MTU {mtu}"), TCP, AT_LEAST, NO_SLOWER))),
-    *(Target("loss", stream(MIB, scene), TCP, AT_LEAST, NO_SLOWER)
-      for permille, scene in LOSS_SCENES.items() if permille),
+    *(Target("loss", stream(MIB, LOSS_SCENES[permille]), TCP, AT_LEAST, limit)
+      for permille, limit in ((1, NO_SLOWER), (10, 3), (50, 3))),
     Target("pt2pt", LATENCY_8, RAW_UDP, AT_MOST, 1.20, 1.12),
     Target("pt2pt", LATENCY_8, TCP, AT_MOST, 0.65, 0.60),
     Target("pt2pt", Figure("latency", 1 * KIB), RAW_UDP, AT_MOST, 1.30, 1.20),
