@@ -16,8 +16,6 @@
  * many: sending one takes a microsecond and more. */
 #define WINDOW_MESSAGES 64
 #define SAMPLE_MESSAGES 8192
-/* The kernel charges short datagrams with a multiple of their bytes; so many always fit. */
-#define MOST_DATAGRAMS 1024
 
 struct client {
     const struct raw_plan *plan;
@@ -94,9 +92,7 @@ static struct raw_request request_of(const struct client *c, uint32_t what, uint
     if (bytes || what == RAW_ROUND_TRIPS) {
         uint32_t payload = r.segment - header;
         uint32_t datagrams = bytes > payload ? (bytes + payload - 1) / payload : 1;
-        uint32_t first = datagrams > 1 ? r.segment : bytes + header;
         r.message = bytes + datagrams * header;
-        r.window = r.window / first < MOST_DATAGRAMS ? r.window : MOST_DATAGRAMS * first;
     }
     uint32_t segments = RAW_DATAGRAM_BYTES / r.segment;
     r.train = r.segment * (segments < MAX_SEGMENTS ? segments : MAX_SEGMENTS);

@@ -7,6 +7,9 @@
 #include <errno.h>
 #include <unistd.h>
 
+/* The kernel charges a datagram with its bytes and less than this. */
+#define MOST_OVERHEAD_BYTES 2048
+
 /* Of samples, one after the other: their turns, and the CPU time of those that count. */
 struct pace {
     struct turns *turns;
@@ -105,17 +108,27 @@ static void sink_bytes(struct raw_flow *flow, struct pace *pace)
     }
 }
 
+/* What the receive buffer surely holds of such datagrams. */
+static uint32_t window_of(int fd, const struct raw_request *r)
+{
+    const size_t limit = raw_receive_limit(fd);
+    const size_t bytes = r->message && r->message < r->segment ? r->message : r->segment;
+    const size_t fit = limit * bytes / (bytes + MOST_OVERHEAD_BYTES);
+    const size_t window = fit < limit / 2 ? fit : limit / 2;
+
+    return r->window < window ? r->window : (uint32_t)window;
+}
+
 /* The server's socket for a measure; announced to the client, which then uses it. */
 static int answer_udp(int control, struct raw_request *r)
 {
     struct raw_address at = raw_local(control), peer = raw_remote(control);
     int fd = raw_udp(&at, (int)r->socket_bytes);
-    size_t window = raw_receive_limit(fd) / 2;
     struct raw_reply reply = {.usable = !r->gso || raw_set_gro(fd)};
 
     if (r->gso && r->what == RAW_ROUND_TRIPS)
         reply.usable = reply.usable && raw_set_gso(fd, (int)r->segment);
-    r->window = r->window < window ? r->window : (uint32_t)window;
+    r->window = window_of(fd, r);
     if (r->window < r->segment)
         reply.usable = 0; /* a small net.core.rmem_max, or no GSO: nothing could ever be sent */
     else

@@ -200,8 +200,8 @@ def point_to_point() -> tuple[Measure, ...]:
         if size == MIB:
             out.append(Measure("pt2pt", RAW_PROGRAM, f"-b 64 {both}", samples, (RAW_UDP,),
                                ring=ring, scene=PROGRAM_MEMORY, stands_for=(size,)))
-        out.append(Measure("pt2pt", "latency_bandwidth", stream_of(size, direction="bi"), samples, over,
-                           ring=ring))
+        out.append(Measure("pt2pt", "latency_bandwidth", stream_of(size, direction="bi"), samples,
+                           over, ring=ring))
     out.append(Measure("pt2pt", "latency_bandwidth", rate_of(8), TURNS, over, ring="8 B messages"))
     return tuple(out)
 
@@ -244,12 +244,13 @@ def size_lists(arguments: str) -> tuple[str, str]:
 
 
 def sweep(group: str, mtu: int, rounds: tuple[int, int]) -> tuple[Measure, ...]:
-    """Raw segments fill a packet: 28 bytes are headers of IP and UDP."""
+    """Raw segments fill a packet: 28 bytes are headers of IP and UDP. As much is under way as of
+    diwarp's records."""
     scene, out = f"MTU {mtu}", []
     for ring, raw, mpi in (("half round trips", "-l {sizes} -s 0", "-l {sizes} -s none"),
                            ("streams", "-l none -n {sizes} -s 32", "-l none -s {sizes} -d uni")):
         place = {"scene": scene, "ring": ring, "rounds": rounds, "mtu": mtu}
-        raw_udp = size_lists(f"-p udp -g on -m {mtu - 28} {raw} -r {{r}}")
+        raw_udp = size_lists(f"-p udp -g on -m {mtu - 28} -w 1024 {raw} -r {{r}}")
         raw_tcp = size_lists(f"-p tcp {raw} -r {{r}}")
         out.append(Measure(group, RAW_PROGRAM, raw_udp, SWEEP_TURNS, (RAW_UDP,), **place))
         out.append(Measure(group, RAW_PROGRAM, raw_tcp, SWEEP_TURNS, (RAW_TCP,), **place))
