@@ -60,7 +60,10 @@ static int ask(const struct client *c, struct raw_request *r)
 /* Ends a measure; returns the server's CPU time. */
 static double finish(const struct client *c, int fd)
 {
+    const char done = 1;
     double cpu;
+
+    raw_tell(c->control, &done, sizeof done);
     raw_hear(c->control, &cpu, sizeof cpu);
     close(fd);
     return cpu;

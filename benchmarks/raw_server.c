@@ -175,6 +175,7 @@ void raw_serve(int control, struct turns *turns)
     for (;;) {
         struct pace pace = {.turns = turns, .per_turn = (uint64_t)turns_samples(turns)};
         struct raw_request r;
+        char done;
 
         raw_hear(control, &r, sizeof r);
         errno = 0;
@@ -197,6 +198,8 @@ void raw_serve(int control, struct turns *turns)
         else
             sink_bytes(&flow, &pace);
         raw_flow_close(&flow);
+        /* A socket that is closed refuses the last acknowledgements. */
+        raw_hear(control, &done, sizeof done);
         raw_tell(control, &pace.cpu, sizeof pace.cpu);
         close(fd);
         turns_begin(turns);
