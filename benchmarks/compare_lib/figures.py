@@ -92,7 +92,8 @@ class Figure:
         return f"{self.title}, {self.about.unit}" if self.about.unit else self.title
 
     def text(self, value: float) -> str:
-        return f"{value:.{self.about.digits}f}"
+        """Rates of a few bytes are not 0."""
+        return f"{value:.{self.about.digits or 2 * (value < 10)}f}"
 
 
 @dataclass(frozen=True)

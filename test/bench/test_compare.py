@@ -83,6 +83,8 @@ class Parse(unittest.TestCase):
         self.assertEqual(Figure("stream", 1 << 20, "MTU 1500").title_and_unit,
                          "1 MiB streaming, MTU 1500, MB/s")
         self.assertEqual(Figure("jain", 15).title_and_unit, "incast 15 → 1, Jain index")
+        self.assertEqual([Figure("stream", 1).text(value) for value in (0.42, 10.4)],
+                         ["0.42", "10"])
 
 
 class Assign(unittest.TestCase):
