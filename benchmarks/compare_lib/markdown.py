@@ -120,7 +120,7 @@ def document(results: Results, verdicts: list[Verdict], about: str, plots: list[
     lines = [about, "", *figure_tables(results)]
     if any(v.value for v in verdicts):
         lines += ["Targets (ratios of diwarp's figure; where another transport is the measure, "
-                  "beside it those of raw UDP's figure, which is of one hot buffer):", "",
+                  "beside it those of raw UDP's figure, on one host of one hot buffer):", "",
                   *target_table(verdicts)]
     return "\n".join([*lines, *images(plots)]) + "\n"
 

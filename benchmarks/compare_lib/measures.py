@@ -85,7 +85,7 @@ class Effort:
 
 
 QUICK = Effort("quick", 0, 5, 0, 165)
-FULL = Effort("full", 1, 3, 0, 0)
+FULL = Effort("full", 1, 3, 0, 2400)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import shutil
 
 from . import jobs
 from .results import Results
-from .transports import DIWARP, RAW_TCP, RAW_UDP, TCP, TCP_BBR, TCP_CUBIC, TRANSPORTS, UCX
+from .transports import DIWARP, RAW_TCP, RAW_UDP, TCP, TCP_BBR, TCP_CUBIC, TCPS, TRANSPORTS, UCX
 
 COLORS = {
     DIWARP: "#d62728",
@@ -19,6 +19,8 @@ COLORS = {
     RAW_UDP: "#000000",
     RAW_TCP: "#7f7f7f",
 }
+
+CURVES = (DIWARP, *TCPS, RAW_UDP, RAW_TCP)
 
 # The group whose figures are drawn.
 DRAWN = "mtu1500"
@@ -61,7 +63,7 @@ def curve_points(results: Results, quantity: str, transport: str) -> list[tuple[
 def plot_command(results: Results, quantity: str, stem: str, folder: str) -> str:
     """Writes one data file a curve."""
     parts = []
-    for name, color in COLORS.items():
+    for name in CURVES:
         points = curve_points(results, quantity, name)
         if not points:
             continue
@@ -69,7 +71,7 @@ def plot_command(results: Results, quantity: str, stem: str, folder: str) -> str
         with open(os.path.join(folder, data), "w", encoding="ascii") as file:
             file.writelines(f"{size} {value:g}\n" for size, value in points)
         style = "lines dashtype 2" if name in (RAW_UDP, RAW_TCP) else "linespoints pt 7 ps 0.6"
-        parts.append(f'"{data}" with {style} lw 2 lc rgb "{color}" '
+        parts.append(f'"{data}" with {style} lw 2 lc rgb "{COLORS[name]}" '
                      f'title "{TRANSPORTS[name].title}"')
     return "plot " + ", \\\n     ".join(parts) if parts else ""
 

@@ -131,7 +131,10 @@ class Files(unittest.TestCase):
         for size in (64, 1, 8):
             results.add("mtu1500", Figure("latency", size, "MTU 1500"), DIWARP, 1, size / 10)
         results.add("mtu1500", Figure("stream", 1 << 20, "MTU 1500"), RAW_UDP, 1, 9000)
+        results.add("mtu1500", Figure("latency", 8, "MTU 1500"), TCP_BBR, 1, 3)
         command = plots.plot_command(results, "latency", "latency", self.folder)
+        self.assertEqual(sorted(os.listdir(self.folder)),
+                         ["latency-diwarp.dat", "latency-tcp-bbr.dat"])
         self.assertIn("linespoints", command)
         with open(os.path.join(self.folder, "latency-diwarp.dat"), encoding="ascii") as file:
             self.assertEqual(file.read(), "1 0.1\n8 0.8\n64 6.4\n")
