@@ -12,8 +12,8 @@
  * At most once, for as long as a QP lives: a message or record that has ended changes no memory
  * again, however late its datagrams come or come again. Two holes are left: a datagram that is not
  * what its sender sealed (nothing is authenticated), and, once a QP has heard of more sources than
- * it remembers (65536), one of a source that has been forgotten and whose last number, which is kept
- * longer, has been forgotten, too.
+ * it remembers (65536), one of a source that has been forgotten and whose last number, which is
+ * kept longer, has been forgotten, too.
  */
 
 /* A jump of the numbers of datagrams after which MSNs and record ids may begin anew. */
@@ -27,7 +27,8 @@ struct dw_ud_source {
     struct diwarp_name name;
     uint32_t users; /* records, and Sends of several segments */
     uint64_t heard_ns;
-    uint64_t newest, late; /* numbers of datagrams: the highest; this one and those before are late */
+    /* Numbers of datagrams: the highest; the highest of those that are too late. */
+    uint64_t newest, late;
     struct dw_seen msns, records; /* that have begun */
 };
 
