@@ -178,8 +178,7 @@ static void stop(struct dw_sink *sink)
     sink->record.granted = (uint32_t)sink->record.map.bytes;
     dw_list_remove(&sink->late_link);
     dw_heap_set(&sink->peer->records->port->timers, &sink->timer, DW_NEVER);
-    if (due)
-        dw_grant_on_came(sink, due); /* others may have its place */
+    dw_grant_on_came(sink, due); /* others may have its place, be it only in the line */
 }
 
 void dw_sink_destroy(struct dw_sink *sink)
