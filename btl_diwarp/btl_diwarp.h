@@ -283,6 +283,9 @@ bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module);
 /* Core attributes from the parameters. */
 void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr);
 
+/* Of osc/rdma, before it starts (btl_diwarp_osc.c). Within btl_init. */
+void mca_btl_diwarp_osc_defaults(void);
+
 /* ---- modex (btl_diwarp_modex.c) ------------------------------------------------------------- */
 
 int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);

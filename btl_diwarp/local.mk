@@ -13,6 +13,7 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_memory.c \
 	btl_diwarp/btl_diwarp_modex.c \
 	btl_diwarp/btl_diwarp_module.c \
+	btl_diwarp/btl_diwarp_osc.c \
 	btl_diwarp/btl_diwarp_params.c \
 	btl_diwarp/btl_diwarp_progress.c \
 	btl_diwarp/btl_diwarp_put.c \

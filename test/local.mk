@@ -292,6 +292,7 @@ test_unit_test_btl_work_LDADD = libbtl_diwarp.la $(CORE_LIBS) $(OPAL_LIBS) $(CMO
 endif
 
 MPI_TESTS = \
+	test/mpi/accumulate \
 	test/mpi/collectives \
 	test/mpi/async_progress \
 	test/mpi/busy_rank \
@@ -315,6 +316,9 @@ MPI_TESTS = \
 	test/mpi/threads \
 	test/mpi/vanish
 check_PROGRAMS += $(MPI_TESTS)
+
+test_mpi_accumulate_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_accumulate_LDADD = $(MPI_LIBS)
 
 test_mpi_collectives_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_collectives_LDADD = $(MPI_LIBS)
