@@ -171,10 +171,9 @@ static const struct switch_param switch_params[] = {
     {"gro", "UDP receive offload: many datagrams in one receive call",
      &mca_btl_diwarp_component.params.gro, OPAL_INFO_LVL_4, true},
     {"crc",
-     "CRC32C over each datagram, over RC over each FPDU; auto: over RD, to ranks of this host, not "
-     "over the payload of what has a datagram to itself, for it stays in memory; off trusts the "
-     "checksum of UDP or TCP and must be so in every process",
-     &mca_btl_diwarp_component.params.crc, OPAL_INFO_LVL_4, true},
+     "CRC32C over each datagram, over RC over each FPDU; off trusts the checksum of UDP or TCP and "
+     "must be so in every process",
+     &mca_btl_diwarp_component.params.crc, OPAL_INFO_LVL_4, false},
     {"same_host",
      "Which ranks are reached over loopback, or an address that both have: off: none; auto: those "
      "in this network namespace; on: also those to which no other addresses lead",

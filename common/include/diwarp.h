@@ -94,10 +94,8 @@ struct diwarp_device_attr {
                                   * receive buffers */
     enum diwarp_switch gso;
     enum diwarp_switch gro;
-    /* ON: a CRC32C over all of each datagram. AUTO: the same, but to an address of this host it
-     * does not cover the payload of what has a datagram to itself (partial coverage, as in RFC
-     * 3828): that stays in memory, where TCP and UDP have no checksum either. OFF trusts the UDP
-     * checksum instead (both ends must agree; ON takes what AUTO sends). */
+    /* ON: a CRC32C over all of each datagram. OFF trusts the UDP checksum instead. Both ends must
+     * agree. */
     enum diwarp_switch crc;
     bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
     /* Which peers are of this host, so that loopback and addresses that both have lead to them.
@@ -153,7 +151,6 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
 #define DIWARP_COUNTERS(X)                                                                         \
     X(tx_datagrams, "datagrams", "datagrams handed to the LLP")                                    \
     X(tx_bytes, "bytes", "UDP payload bytes handed to the LLP")                                    \
-    X(tx_partial_crc, "datagrams", "sent to this host with a CRC that does not cover the payload") \
     X(tx_syscalls, "calls", "send calls")                                                          \
     X(tx_eagain, "calls", "send calls refused because the socket buffer was full")                 \
     X(tx_send_msgs, "messages", "Send messages posted")                                            \

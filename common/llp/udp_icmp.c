@@ -49,17 +49,14 @@ static void sockaddr_get(const union dw_udp_sockaddr *from, struct dw_llp_addr *
     }
 }
 
-/* Without sending: a connected socket has a route, whose MTU is IP_MTU, and an address to send
- * from, which is the destination's own where the kernel would hand it back to this host. */
+/* Without sending: a connected socket has a route, whose MTU is IP_MTU. */
 void dw_udp_query_path(struct dw_llp *llp, const struct dw_llp_addr *to, struct dw_llp_path *path)
 {
     const struct dw_udp *udp = (struct dw_udp *)llp;
     const bool v4 = to->family == AF_INET;
-    union dw_udp_sockaddr name, own;
-    struct dw_llp_addr from;
+    union dw_udp_sockaddr name;
     int mtu_bytes = 0;
     socklen_t len = dw_udp_sockaddr_set(to->family, to, &name), mtu_len = sizeof(mtu_bytes);
-    socklen_t own_len = sizeof(own);
     int fd = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     *path = (struct dw_llp_path){0};
@@ -74,10 +71,6 @@ void dw_udp_query_path(struct dw_llp *llp, const struct dw_llp_addr *to, struct 
                    &mtu_len) == 0 &&
         mtu_bytes > 0) {
         path->mtu_bytes = (uint32_t)mtu_bytes;
-    }
-    if (getsockname(fd, &own.any, &own_len) == 0) {
-        sockaddr_get(&own, &from);
-        path->loops_back = dw_llp_same_host(&from, to);
     }
 out:
     close(fd);

@@ -28,7 +28,7 @@ void diwarp_device_attr_init(struct diwarp_device_attr *attr)
         .sndbuf_bytes = 4u << 20,
         .gso = DIWARP_AUTO,
         .gro = DIWARP_AUTO,
-        .crc = DIWARP_AUTO,
+        .crc = DIWARP_ON,
         .same_host = DIWARP_AUTO,
         .connected = true,
         .ack_delay_ns = 200000,
