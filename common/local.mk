@@ -45,9 +45,12 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/udp.c \
 	common/llp/udp.h \
 	common/llp/udp_hot.c \
+	common/llp/udp_hot.h \
 	common/llp/udp_icmp.c \
+	common/llp/udp_icmp.h \
 	common/llp/udp_open.c \
 	common/llp/udp_options.c \
+	common/llp/udp_options.h \
 	common/mem/mr.c \
 	common/mem/mr.h \
 	common/open.c \
@@ -189,7 +192,8 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/rdmap.c \
 	common/wire/rdmap.h \
 	common/wire/terminate.c \
-	common/wire/terminate.h
+	common/wire/terminate.h \
+	common/wire/terminate_cause.h
 libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_LTO_CFLAGS)
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 
