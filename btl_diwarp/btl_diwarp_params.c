@@ -356,19 +356,19 @@ static void set_rc_module_defaults(mca_btl_base_module_t *btl)
 /* Help texts are looked up in Open MPI's own folder only; ours may lie beside the component. */
 static void add_help_dir(void)
 {
-    char path[PATH_MAX];
-    char *slash;
+    char *path, *slash;
     Dl_info info;
 
     if (0 == dladdr(&mca_btl_diwarp_component, &info) || NULL == info.dli_fname) {
         return;
     }
-    snprintf(path, sizeof(path), "%s", info.dli_fname);
-    slash = strrchr(path, '/');
+    path = strdup(info.dli_fname);
+    slash = NULL != path ? strrchr(path, '/') : NULL;
     if (NULL != slash) {
         *slash = '\0';
         (void)opal_show_help_add_dir(path);
     }
+    free(path);
 }
 
 int mca_btl_diwarp_params_register(void)

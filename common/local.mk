@@ -194,11 +194,11 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/terminate.c \
 	common/wire/terminate.h \
 	common/wire/terminate_cause.h
-libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_LTO_CFLAGS)
+libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 
 libdiwarp_open_la_SOURCES = common/llp/open.c
-libdiwarp_open_la_CFLAGS = $(AM_CFLAGS) $(DW_LTO_CFLAGS)
+libdiwarp_open_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 
 # libtool's CURRENT:REVISION:AGE, not the release: see "Updating version info" in its manual.
 libdiwarp_la_SOURCES =
