@@ -5,7 +5,6 @@
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/util/show_help.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -353,29 +352,10 @@ static void set_rc_module_defaults(mca_btl_base_module_t *btl)
     btl->btl_atomic_flags = 0;
 }
 
-/* Help texts are looked up in Open MPI's own folder only; ours may lie beside the component. */
-static void add_help_dir(void)
-{
-    char *path, *slash;
-    Dl_info info;
-
-    if (0 == dladdr(&mca_btl_diwarp_component, &info) || NULL == info.dli_fname) {
-        return;
-    }
-    path = strdup(info.dli_fname);
-    slash = NULL != path ? strrchr(path, '/') : NULL;
-    if (NULL != slash) {
-        *slash = '\0';
-        (void)opal_show_help_add_dir(path);
-    }
-    free(path);
-}
-
 int mca_btl_diwarp_params_register(void)
 {
     int rc;
 
-    add_help_dir();
     set_defaults();
     rc = register_var("if_include",
                       "Interfaces to use, comma-separated names or CIDR (\"eth0,10.1.0.0/16\"); "
