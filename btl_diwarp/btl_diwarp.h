@@ -23,6 +23,7 @@
 #include "opal/util/proc.h"
 
 #include "common/include/diwarp.h"
+#include "common/include/diwarp_helper.h"
 #include "common/include/diwarp_rc.h"
 
 #include <pthread.h>

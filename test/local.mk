@@ -81,7 +81,6 @@ EXTRA_DIST += \
 	test/vectors/datagram_ack.hex \
 	test/vectors/datagram_ack_refusing.hex \
 	test/vectors/datagram_data_intro_coalesced.hex \
-	test/vectors/datagram_data_partial_crc.hex \
 	test/vectors/datagram_probe.hex \
 	test/vectors/datagram_probe_reply_no_crc.hex \
 	test/vectors/datagram_record.hex \

@@ -252,13 +252,12 @@ static void on_full(struct dw_sink *sink, uint64_t now_ns)
 
 /* ---- what comes ---- */
 
-/* The source began with less than a datagram of ours, though it may send more. On this host it may
- * have reasons of its own (pages), and no path is narrower than told. */
+/* The source began with less than a datagram of ours, though it may send more. */
 static bool began_short(const struct dw_sink *sink, uint32_t offset, uint32_t length)
 {
     return !offset && sink->record.map.bytes == length && length < sink->record.total &&
-           !sink->late_ns && !sink->peer->ah->loops_back &&
-           length < dw_record_payload_bytes(sink->peer) && dw_grants_are_whole(sink->peer);
+           !sink->late_ns && length < dw_record_payload_bytes(sink->peer) &&
+           dw_grants_are_whole(sink->peer);
 }
 
 static void count_placed(const struct dw_sink *sink, uint32_t length, uint32_t new_bytes)

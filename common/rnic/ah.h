@@ -18,7 +18,6 @@ struct diwarp_ah {
     struct dw_llp_addr addr;
     uint16_t datagram_max_bytes; /* of one to it */
     uint8_t local_interface;
-    bool loops_back; /* its address is of this host */
     bool fixed;      /* it has been spoken with: its route stays */
     uint32_t owners; /* handles given out */
 };

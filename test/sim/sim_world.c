@@ -171,7 +171,6 @@ void sim_world_init(struct sim_world *world, const struct sim_config *config)
     sim_net_init(&world->net, config->seed * 2);
     world->net.impairment = config->impairment;
     world->net.path_mtu_bytes = config->path_mtu_bytes;
-    world->net.loops_back = config->loops_back;
     world->net.gro = config->gro;
     world->net.now_ns = config->start_ns;
     world->net.arg = world;
