@@ -31,11 +31,13 @@ struct sim_node {
 struct sim_config {
     uint64_t seed;
     unsigned node_count;
+    uint32_t job; /* of the names of those opened now */
     uint32_t mtu_bytes;
     uint32_t path_mtu_bytes; /* as of struct sim_net */
     uint64_t start_ns; /* by the virtual clock */
     uint32_t first_serial;
-    uint64_t rest_ns; /* as of struct dw_env */
+    uint64_t rest_ns, forget_ns; /* as of struct dw_env */
+    bool strangers; /* only those with a higher index have a node's address */
     bool loops_back;         /* likewise */
     bool gro;
     bool helper; /* runs the RNIC between polls, as a thread of its own would */

@@ -294,7 +294,8 @@ static void llp_header_get__flags(void **state)
         for (unsigned flags = 0; flags < 256; flags++) {
             struct dw_llp_header header;
             const bool partial = flags & DW_LLP_PARTIAL_CRC;
-            const bool misplaced = partial && (!has_user_data || (flags & DW_LLP_NO_CRC));
+            const bool misplaced = (partial && (!has_user_data || (flags & DW_LLP_NO_CRC))) ||
+                                   (flags & DW_LLP_GOES_ON && !(flags & DW_LLP_INTRO));
 
             v.bytes[1] = (uint8_t)flags;
             assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len),
@@ -303,14 +304,15 @@ static void llp_header_get__flags(void **state)
     }
 }
 
-/* Each bit of what is 0 on UD: REFUSING, PARTIAL_CRC, credit, PSN, ack, SACK. */
+/* Each bit of what is 0 on UD: REFUSING, PARTIAL_CRC, GOES_ON, credit, PSN, ack, SACK. */
 static void llp_header_get__ud_unused_fields(void **state)
 {
     struct vector v;
 
     (void)state;
     vector_load(&v, "datagram_ud_send");
-    static const uint8_t flags[] = {DW_LLP_REFUSING, DW_LLP_PARTIAL_CRC};
+    static const uint8_t flags[] = {DW_LLP_REFUSING, DW_LLP_PARTIAL_CRC,
+                                    DW_LLP_INTRO | DW_LLP_GOES_ON};
     for (size_t i = 0; i < sizeof flags; i++) {
         struct dw_llp_header flagged;
 
