@@ -174,6 +174,7 @@ libdiwarp_core_la_SOURCES = \
 	common/ud/send.c \
 	common/ud/service.c \
 	common/ud/service.h \
+	common/ud/source.c \
 	common/ud/ud.h \
 	common/wire/bytes.h \
 	common/wire/crc32c.c \
@@ -218,4 +219,4 @@ diwarp_info_LDADD = libdiwarp.la
 
 dist_man_MANS = config/man/diwarp_info.1 config/man/mca_btl_diwarp.7 \
 	config/man/diwarp_mpi_tools.7
-EXTRA_DIST += common/wire/WIRE.md
+EXTRA_DIST += common/wire/WIRE.md common/README.md

@@ -327,7 +327,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
     uint8_t *to = dw_deliver_place(peer, segment, &qp);
     if (!to)
         return false;
-    if (!dw_open_copy(arrival->buf, arrival->len, to, segment->bytes)) {
+    if (!dw_open_copy(arrival->buf, arrival->len, to, segment->bytes, false)) {
         peer->rd->counters->drop_crc++;
         return true;
     }

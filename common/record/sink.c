@@ -172,6 +172,7 @@ void dw_sink_on_requested(struct dw_record_peer *peer, uint32_t id, uint32_t psn
 /* Nothing of it is under way any more, and no timer is set. */
 static void stop(struct dw_sink *sink)
 {
+    dw_open_fence(); /* other threads may use the buffer from now on */
     dw_grant_take_back(sink);
     uint32_t due = dw_record_sink_due_bytes(&sink->record);
     sink->record.granted = (uint32_t)sink->record.map.bytes;
