@@ -101,6 +101,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/control.h \
 	common/rd/deliver.c \
 	common/rd/deliver.h \
+	common/rd/forget.c \
+	common/rd/forget.h \
 	common/rd/identity.c \
 	common/rd/identity.h \
 	common/rd/peer.c \

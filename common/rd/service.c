@@ -8,6 +8,7 @@
 #include "common/rd/atomic.h"
 #include "common/rd/control.h"
 #include "common/rd/deliver.h"
+#include "common/rd/forget.h"
 #include "common/rd/peer.h"
 #include "common/rd/post.h"
 #include "common/rd/probe.h"
@@ -189,6 +190,7 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     memory->addresses += rd->handles.count;
     memory->address_bytes +=
         rd->handles.count * sizeof(struct dw_handle) + dw_memory_of_map(&rd->handles);
+    memory->address_bytes += dw_memory_of_list(&rd->learnt, sizeof(struct dw_learnt));
     dw_list_foreach (it, &rd->awake)
         add_peer(dw_container(it, struct dw_peer, awake_link), memory);
     memory->work_bytes += dw_memory_of_list(&rd->free_works, sizeof(struct dw_work));
@@ -207,6 +209,10 @@ static int open_state(struct dw_port *port, void **state)
     struct dw_rd *rd = calloc(1, sizeof *rd);
     if (!rd)
         return -ENOMEM;
+    if (dw_heap_reserve(&port->timers)) { /* forget_timer */
+        free(rd);
+        return -ENOMEM;
+    }
     rd->port = port;
     rd->service = &dw_rd_service;
     rd->counters = &port->datagrams.counters;
@@ -219,6 +225,7 @@ static int open_state(struct dw_port *port, void **state)
                                &rd->done_assemblies};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
+    dw_forget_init(rd);
     dw_records_init(&rd->records, port, &dw_rdma_record_ops);
     rd->eager_budget_bytes = dw_records_eager_bytes(port);
     *state = rd;
@@ -229,6 +236,7 @@ static void close_state(void *state)
 {
     struct dw_rd *rd = state;
     dw_handles_fini(rd);
+    dw_forget_fini(rd);
     /* Twice: what was needed since the last time is kept. */
     (void)dw_work_trim(rd);
     (void)dw_work_trim(rd);
