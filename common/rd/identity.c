@@ -92,23 +92,23 @@ static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint6
 /* A handle of what a datagram says of its source; NULL: no memory. */
 static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arrival)
 {
-    struct dw_handle *handle = dw_handle_get(rd, name_of(arrival));
+    struct dw_handle *handle = dw_handle_get(&rd->handles, name_of(arrival));
     if (!handle)
         return NULL;
-    handle->incarnation = arrival->header.incarnation;
+    handle->ah.incarnation = arrival->header.incarnation;
     dw_ah_set_route_by_intro(&handle->ah, arrival->intro);
     return handle;
 }
 
 struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_handle *handle = dw_handle_find(rd, name_of(arrival));
-    if (!handle && arrival->intro && rd->unproven < UNPROVEN_MAX) {
+    struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
+    if (!handle && arrival->intro && rd->handles.unproven < UNPROVEN_MAX) {
         handle = learn(rd, arrival);
         if (handle)
-            dw_handle_doubt(rd, handle);
+            dw_handle_doubt(handle);
     }
-    const bool same = handle && handle->incarnation == arrival->header.incarnation;
+    const bool same = handle && handle->ah.incarnation == arrival->header.incarnation;
     struct dw_peer *peer = same ? dw_peer_wake(handle) : NULL;
     if (!peer)
         rd->counters->drop_source++;
@@ -119,14 +119,14 @@ struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arriva
 
 void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_handle *handle = dw_handle_find(rd, name_of(arrival));
-    struct dw_peer *peer = handle && handle->state == DW_PEER_AWAKE ? handle->peer : NULL;
+    struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
+    struct dw_peer *peer = handle && handle->state == DW_PEER_AWAKE ? dw_handle_peer(handle) : NULL;
     if (arrival->segments_len != DW_RESET_BYTES) {
         rd->counters->drop_short++;
         return;
     }
     /* Who has heard us does not ask: it would be an old one, or forged. */
-    if (!peer || handle->heard || handle->incarnation != arrival->header.incarnation ||
+    if (!peer || handle->heard || handle->ah.incarnation != arrival->header.incarnation ||
         peer->number - dw_get_be64(arrival->segments) >= RECENT_DATAGRAMS) {
         rd->counters->drop_source++;
         return;
@@ -147,7 +147,7 @@ static bool proves(const struct dw_rd *rd, const struct dw_arrival *arrival, uin
 struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *arrival,
                                      uint64_t now_ns)
 {
-    struct dw_handle *handle = dw_handle_find(rd, name_of(arrival));
+    struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
     if (!arrival->intro || arrival->segments_len != DW_PROOF_BYTES) {
         rd->counters->drop_short++;
         return NULL;
@@ -156,14 +156,14 @@ struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *
         rd->counters->drop_source++;
         return NULL;
     }
-    bool same = handle && handle->incarnation == arrival->header.incarnation;
+    bool same = handle && handle->ah.incarnation == arrival->header.incarnation;
     if (handle && !same)
-        dw_handle_restart(rd, handle, arrival->header.incarnation);
+        dw_handle_restart(handle, arrival->header.incarnation);
     if (!handle || (!same && handle->state == DW_PEER_UNMET))
         handle = learn(rd, arrival);
-    same = handle && handle->incarnation == arrival->header.incarnation;
+    same = handle && handle->ah.incarnation == arrival->header.incarnation;
     if (same)
-        dw_handle_vouch(rd, handle);
+        dw_handle_vouch(handle);
     struct dw_peer *peer = same ? dw_peer_wake(handle) : NULL;
     if (!peer)
         rd->counters->drop_source++;
