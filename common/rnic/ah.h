@@ -23,8 +23,7 @@ struct diwarp_ah {
     uint32_t owners;             /* handles given out */
     uint16_t datagram_max_bytes; /* of one to it */
     uint8_t local_interface;
-    bool loops_back : 1; /* its address is of this host */
-    bool fixed : 1;      /* it has been spoken with: its route stays */
+    bool fixed; /* it has been spoken with: its route stays */
 };
 _Static_assert(sizeof(struct diwarp_ah) == 48, "a known peer is small");
 
