@@ -23,7 +23,7 @@ static bool budget_is_spent(const struct dw_records *records)
 
 uint32_t dw_grant_window_bytes(const struct dw_record_peer *peer)
 {
-    uint64_t window = dw_recordwin_bytes(*peer->win, dw_record_payload_bytes(peer));
+    uint64_t window = dw_recordwin_bytes(peer->win, dw_record_payload_bytes(peer));
     uint32_t budget = peer->ah->datagram_max_bytes < DW_LLP_LONG_BYTES
                           ? peer->records->grant_budget_bytes
                           : peer->records->grant_budget_long_bytes;
@@ -55,7 +55,7 @@ static uint32_t share_of_window(const struct dw_sink *sink)
 {
     const struct dw_record_peer *peer = sink->peer;
     uint32_t window = dw_grant_window_bytes(peer);
-    if (peer->win->awaited && (uint64_t)peer->due_bytes + window / GRANT_MIN_SHARE_DEN > window)
+    if (peer->win.awaited && (uint64_t)peer->due_bytes + window / GRANT_MIN_SHARE_DEN > window)
         return 0;
     return share(sink, window, peer->due_bytes);
 }
@@ -141,7 +141,7 @@ static void park_if_it_waits(struct dw_sink *sink)
     bool full = !share_of_window(sink);
     if (!sink->peer->sinks_aside && !full)
         return;
-    sink->peer->win->awaited = true;
+    sink->peer->win.awaited = true;
     dw_sink_set_state(sink, DW_SINK_PARKED);
 }
 
@@ -164,7 +164,7 @@ static void unpark_some(struct dw_record_peer *peer)
             return;
         room -= left;
     }
-    peer->win->awaited = false;
+    peer->win.awaited = false;
 }
 
 void dw_grant_on_came(struct dw_sink *sink, uint32_t bytes)
@@ -173,7 +173,7 @@ void dw_grant_on_came(struct dw_sink *sink, uint32_t bytes)
     /* Nothing of it is under way: others may have its place. */
     if (bytes && !due_of(sink))
         count_record(sink, -1);
-    if (sink->peer->win->awaited)
+    if (sink->peer->win.awaited)
         unpark_some(sink->peer);
 }
 
@@ -184,7 +184,7 @@ uint32_t dw_grant_first(struct dw_sink *sink, uint64_t now_ns)
         give(sink, sink->record.total, now_ns);
         return sink->record.granted;
     }
-    if (sink->peer->win->awaited || sink->peer->sinks_aside || budget_is_spent(records))
+    if (sink->peer->win.awaited || sink->peer->sinks_aside || budget_is_spent(records))
         return 0;
     /* Those before it come first, but for what cannot be told yet. */
     dw_list_foreach (it, &records->want) {

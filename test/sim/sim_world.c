@@ -216,7 +216,7 @@ static void check_answers(struct sim_world *world, const struct dw_peer *peer)
 static void check_counts(struct sim_world *world, const struct dw_peer *peer)
 {
     const struct dw_record_peer *records = &peer->records;
-    unsigned queued = 0, own = 0, asked = 0, assemblies = 0;
+    unsigned queued = 0, own = 0, asked = 0;
     const struct dw_list *works[] = {&peer->pending, &peer->awaiting};
     for (unsigned i = 0; i < 2; i++)
         dw_list_foreach (w, works[i])
@@ -225,14 +225,9 @@ static void check_counts(struct sim_world *world, const struct dw_peer *peer)
         *(dw_container(s, struct dw_sink, peer_link)->region ? &asked : &own) += 1;
     dw_list_foreach (s, &records->sources)
         *(dw_container(s, struct dw_source, peer_link)->region ? &asked : &own) += 1;
-    dw_list_foreach (a, &peer->atomics)
-        queued++;
-    dw_list_foreach (b, &peer->assemblies)
-        assemblies++;
-    sim_check(world, peer->queued == queued);
+    sim_check(world, peer->queued == queued + peer->atomics);
     sim_check(world, records->own_count == own);
     sim_check(world, records->asked_count == asked);
-    sim_check(world, peer->assembly_count == assemblies);
 }
 
 static void check_due(struct sim_world *world, const struct dw_peer *peer)
@@ -272,7 +267,7 @@ static void check_want(struct sim_world *world, const struct dw_sink *sink)
 {
     const struct dw_record_peer *peer = sink->peer;
     const bool lacks = sink->record.granted < sink->record.total;
-    const bool full = peer->win->awaited && (peer->due_bytes || any_wants(peer));
+    const bool full = peer->win.awaited && (peer->due_bytes || any_wants(peer));
     switch ((enum dw_sink_state)sink->state) {
     case DW_SINK_ASKING:
         sim_check(world, lacks && !sink->region);
