@@ -396,7 +396,8 @@ void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
         drop_records(peer, qp, false);
         dw_deliver_forget(peer, qp);
     }
-    dw_port_trim_later(rd->port, rd->port->ran_ns);
+    if (!dw_list_empty(&rd->awake))
+        dw_port_trim_later(rd->port, rd->port->ran_ns); /* some may rest now */
 }
 
 void dw_peers_fini(struct dw_rd *rd)
