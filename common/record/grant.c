@@ -145,17 +145,16 @@ static void park_if_it_waits(struct dw_sink *sink)
     dw_sink_set_state(sink, DW_SINK_PARKED);
 }
 
-/* As many as the window now has room for, the oldest first. */
+/* As many as the window now has room for, the oldest first, once those before them have theirs. So
+ * what is under way, which is passed over, is so for a good part of the window each time. */
 static void unpark_some(struct dw_record_peer *peer)
 {
     uint32_t window = dw_grant_window_bytes(peer), least = window / GRANT_MIN_SHARE_DEN;
-    if (peer->sinks_aside || (uint64_t)peer->due_bytes + least > window)
+    if (peer->sinks_wanting || peer->sinks_aside || (uint64_t)peer->due_bytes + least > window)
         return;
     uint32_t room = window - peer->due_bytes;
     dw_list_foreach (it, &peer->sinks) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
-        if (sink->state == DW_SINK_WANTING && is_known_to_source(sink))
-            return; /* it has the room, once it is its turn */
         if (sink->state != DW_SINK_PARKED)
             continue;
         uint32_t left = sink->record.total - sink->record.granted;

@@ -129,12 +129,17 @@ void dw_sink_set_state(struct dw_sink *sink, enum dw_sink_state state)
         [DW_SINK_GRANTED] = {[DW_SINK_HELD] = true, [DW_SINK_ENDED] = true},
         [DW_SINK_HELD] = {[DW_SINK_ENDED] = true},
     };
+    struct dw_record_peer *peer = sink->peer;
     assert(may_follow[sink->state][state]);
-    sink->state = (uint8_t)state;
-    if (state == DW_SINK_WANTING)
-        dw_list_append(&sink->peer->records->want, &sink->want_link);
-    else
+    if (sink->state == DW_SINK_WANTING) {
+        peer->sinks_wanting--;
         dw_list_remove(&sink->want_link);
+    }
+    sink->state = (uint8_t)state;
+    if (state == DW_SINK_WANTING) {
+        peer->sinks_wanting++;
+        dw_list_append(&peer->records->want, &sink->want_link);
+    }
 }
 
 void dw_source_set_state(struct dw_source *source, enum dw_source_state state)

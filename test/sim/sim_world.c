@@ -254,20 +254,12 @@ static void check_peer(struct sim_world *world, const struct dw_peer *peer)
     }
 }
 
-static bool any_wants(const struct dw_record_peer *peer)
-{
-    dw_list_foreach (it, &peer->sinks)
-        if (dw_container(it, struct dw_sink, peer_link)->state == DW_SINK_WANTING)
-            return true;
-    return false;
-}
-
 /* Whoever may be granted something some day is in the list, or something will put it back there. */
 static void check_want(struct sim_world *world, const struct dw_sink *sink)
 {
     const struct dw_record_peer *peer = sink->peer;
     const bool lacks = sink->record.granted < sink->record.total;
-    const bool full = peer->win.awaited && (peer->due_bytes || any_wants(peer));
+    const bool full = peer->win.awaited && (peer->due_bytes || peer->sinks_wanting);
     switch ((enum dw_sink_state)sink->state) {
     case DW_SINK_ASKING:
         sim_check(world, lacks && !sink->region);
