@@ -36,7 +36,12 @@ void dw_paths_init(struct dw_paths *paths, const uint64_t *key)
 
 void dw_paths_fini(struct dw_paths *paths)
 {
-    assert(!paths->count);
+    struct dw_path *path;
+    for (size_t slot = 0; (path = dw_map_next(&paths->buckets, &slot));)
+        for (struct dw_path *next; path; path = next) {
+            next = path->next;
+            free(path);
+        }
     dw_map_fini(&paths->buckets);
 }
 
@@ -75,7 +80,6 @@ static struct dw_path *create(struct dw_paths *paths, const struct dw_llp_addr *
     path->host = *host;
     path->host.port = 0;
     path->due_ns = UINT64_MAX;
-    dw_list_init(&path->peers);
     return path;
 }
 
@@ -112,7 +116,7 @@ void dw_path_put(struct dw_paths *paths, struct dw_path *path)
             (void)dw_map_put(&paths->buckets, bucket, first);
     }
     paths->count--;
-    assert(dw_list_empty(&path->peers));
+    assert(!path->awake);
     free(path);
 }
 
@@ -182,7 +186,7 @@ static void complete(struct dw_path *path, uint64_t now_ns)
 void dw_path_expire(struct dw_path *path, uint64_t now_ns)
 {
     if (path->datagram_max_bytes == path->limit_bytes || now_ns < path->lowered_until_ns ||
-        !dw_list_empty(&path->peers))
+        path->awake)
         return;
     path->datagram_max_bytes = path->limit_bytes;
     path->probe_bytes = 0;

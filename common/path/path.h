@@ -15,7 +15,6 @@
 #ifndef DW_PATH_H
 #define DW_PATH_H
 
-#include "common/base/list.h"
 #include "common/base/map.h"
 #include "common/llp/llp.h"
 
@@ -32,7 +31,6 @@ enum dw_path_state {
 
 struct dw_path {
     struct dw_path *next;    /* in the bucket of its host */
-    struct dw_list peers;    /* awake contexts of the reliable service, by a link of theirs */
     struct dw_llp_addr host; /* its port is 0 */
     uint16_t limit_bytes;    /* what the interfaces at both ends take */
     uint16_t datagram_max_bytes;
@@ -43,8 +41,8 @@ struct dw_path {
     uint8_t state;      /* enum dw_path_state */
     uint8_t failures;   /* of that length, in a row */
     uint8_t unanswered; /* probes, in a row */
-    bool loops_back;    /* the address is of our host */
     uint32_t users;     /* handles */
+    uint32_t awake; /* first of the reliable service's contexts there, which links them; 0: none */
     uint32_t probe_id;
     uint64_t due_ns; /* the next probe; UINT64_MAX: none */
     uint64_t lowered_until_ns;
@@ -59,7 +57,7 @@ struct dw_paths {
 
 /* key: two words, which stay where they are. */
 void dw_paths_init(struct dw_paths *paths, const uint64_t *key);
-/* None is left. */
+/* Frees those that there are: nobody uses them any more. */
 void dw_paths_fini(struct dw_paths *paths);
 /* The first path to that host, whatever its port, and the next after it; NULL: no more. There is
  * one for each interface of ours and each limit that processes of the host have told. */

@@ -54,7 +54,7 @@ uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer)
 
 bool dw_probe_pair_is_due(const struct dw_peer *peer, uint64_t now_ns)
 {
-    const struct dw_contact *contact = &peer->contact;
+    const struct dw_contact *contact = &peer->records.contact;
     /* One that is silent says nothing of the path, and has to read them all one day. */
     return now_ns / DW_PROBE_PAIR_NS != contact->probe_sent_ns / DW_PROBE_PAIR_NS &&
            contact->heard_ns >= contact->probe_sent_ns && dw_probe_stuck_bytes(peer);
@@ -76,19 +76,19 @@ void dw_probe_on_record_progress(struct dw_peer *peer)
 
 void dw_probe_on_asked_again(struct dw_peer *peer, uint32_t total)
 {
-    const uint32_t full = dw_ah_datagram_max_bytes(&peer->handle->ah) - DW_RECORD_OVERHEAD_BYTES;
+    const uint32_t full = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah) - DW_RECORD_OVERHEAD_BYTES;
     const uint32_t bytes = (total < full ? total : full) + DW_RECORD_OVERHEAD_BYTES;
     if (!peer->asked_again || bytes > peer->asked_again_bytes)
-        peer->asked_again_bytes = bytes;
+        peer->asked_again_bytes = (uint16_t)bytes;
     if (peer->asked_again < ASKED_MAX)
         peer->asked_again++;
     if (peer->asked_again >= STUCK_ASKED)
-        dw_timers_wake(peer, peer->contact.heard_ns + DW_PROBE_PAIR_NS);
+        dw_timers_wake(peer, peer->records.contact.heard_ns + DW_PROBE_PAIR_NS);
 }
 
 bool dw_probe_is_too_narrow(struct dw_peer *peer)
 {
-    const uint64_t limit_ns = peer->rd->port->device->attr.peer_timeout_ns;
+    const uint64_t limit_ns = dw_rd_of(peer)->port->device->attr.peer_timeout_ns;
     if (!dw_probe_stuck_bytes(peer))
         peer->pairs_lost = 0;
     return limit_ns && peer->pairs_lost >= PAIRS_LOST_MIN &&
@@ -110,8 +110,8 @@ static uint64_t sent_ns_of(uint32_t psn, uint64_t now_ns)
 
 static void doubt(struct dw_peer *peer)
 {
-    struct dw_llp *llp = peer->rd->port->datagrams.llp;
-    const struct dw_llp_addr to = dw_ah_addr(&peer->handle->ah);
+    struct dw_llp *llp = dw_rd_of(peer)->port->datagrams.llp;
+    const struct dw_llp_addr to = dw_ah_addr(&dw_handle_of(peer)->ah);
     if (llp->ops->doubt)
         llp->ops->doubt(llp, &to);
 }
@@ -128,15 +128,15 @@ static void send_pair(struct dw_peer *peer, uint32_t clock)
 
 void dw_probe(struct dw_peer *peer, uint64_t now_ns)
 {
-    struct dw_contact *contact = &peer->contact;
+    struct dw_contact *contact = &peer->records.contact;
     const bool paired = dw_probe_pair_is_due(peer, now_ns);
     if (dw_timers_silent_for(peer, SILENT_RTOS_DOUBT * dw_peer_rto_ns(peer, 0), now_ns))
         doubt(peer);
     if (contact->probe_sent_ns <= contact->heard_ns)
         peer->silent_since = dw_silence_clock(now_ns);
-    contact->probe_sent_ns = now_ns;
-    contact->probe_answered = false;
-    peer->rd->counters->tx_probes++;
+    dw_contact_on_probe(contact, now_ns);
+    peer->probe_acked = true;
+    dw_rd_of(peer)->counters->tx_probes++;
     if (paired)
         send_pair(peer, clock_of(now_ns));
     else
@@ -145,7 +145,7 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
 
 void dw_probe_ask(struct dw_peer *peer, uint64_t now_ns)
 {
-    const struct dw_contact *contact = &peer->contact;
+    const struct dw_contact *contact = &peer->records.contact;
     if (contact->probe_answered || now_ns >= contact->probe_sent_ns + dw_peer_rto_ns(peer, 0))
         dw_probe(peer, now_ns);
 }
@@ -155,10 +155,10 @@ void dw_probe_ask(struct dw_peer *peer, uint64_t now_ns)
 void dw_probe_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t now_ns)
 {
     /* Who was told that there is no room asks until there is. */
-    if (dw_list_linked(&peer->full_link))
+    if (peer->told_full)
         return;
     /* By the least time-out that it may have: its own is not known. */
-    if (now_ns < heard_before_ns + peer->rd->port->device->attr.rto_min_ns / 2)
+    if (now_ns < heard_before_ns + dw_rd_of(peer)->port->device->attr.rto_min_ns / 2)
         return;
     if (peer->probes < PROBES_DOUBT && ++peer->probes == PROBES_DOUBT)
         doubt(peer);
@@ -176,11 +176,10 @@ uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
     return datagrams < UINT8_MAX ? (uint8_t)datagrams : UINT8_MAX;
 }
 
-void dw_probe_on_path(struct dw_path *path)
+void dw_probe_on_path(struct dw_rd *rd, const struct dw_path *path)
 {
-    dw_list_foreach (it, &path->peers) {
-        struct dw_peer *peer = dw_container(it, struct dw_peer, path_link);
-        dw_sendwin_set_floor(&peer->sendwin, dw_probe_cwnd_floor(peer->handle));
+    dw_peers_foreach_on_path (peer, rd, path) {
+        dw_sendwin_set_floor(&peer->sendwin, dw_probe_cwnd_floor(dw_handle_of(peer)));
         if (dw_path_deadline_ns(path) != UINT64_MAX)
             dw_timers_wake(peer, dw_path_deadline_ns(path));
     }
@@ -189,29 +188,29 @@ void dw_probe_on_path(struct dw_path *path)
 /* Nothing of the length in question gets through. */
 static void on_pair_lost(struct dw_peer *peer, uint64_t now_ns)
 {
-    struct dw_path *path = peer->handle->ah.path;
+    struct dw_path *path = dw_handle_of(peer)->ah.path;
     if (peer->pairs_lost < UINT16_MAX)
         peer->pairs_lost++;
     if (peer->pairs_lost < PAIRS_LOST_SHORTER ||
         !dw_path_on_black_hole(path, dw_probe_stuck_bytes(peer), now_ns))
         return;
-    peer->rd->counters->paths_narrowed++;
-    dw_probe_on_path(path);
+    dw_rd_of(peer)->counters->paths_narrowed++;
+    dw_probe_on_path(dw_rd_of(peer), path);
 }
 
 /* By whoever is heard: one that is silent says nothing of the path. */
 void dw_probe_path(struct dw_peer *peer, uint64_t now_ns)
 {
-    struct dw_path *path = peer->handle->ah.path;
-    const struct dw_contact *contact = &peer->contact;
-    const bool silent = !peer->handle->heard || contact->heard_ns < contact->probe_sent_ns;
+    struct dw_path *path = dw_handle_of(peer)->ah.path;
+    const struct dw_contact *contact = &peer->records.contact;
+    const bool silent = !dw_handle_of(peer)->heard || contact->heard_ns < contact->probe_sent_ns;
     const uint32_t bytes = silent ? 0 : dw_path_probe_bytes(path, now_ns);
     if (bytes) {
         const uint32_t clock = clock_of(now_ns);
         dw_control_padded_probe(peer, clock | OF_PATH | PADDED, bytes, true);
         (void)dw_control_send(peer, DW_LLP_PROBE, clock | OF_PATH | BARE);
         dw_path_on_probe_sent(path, clock, dw_peer_rto_ns(peer, 0), now_ns);
-        peer->rd->counters->tx_probes++;
+        dw_rd_of(peer)->counters->tx_probes++;
     }
     if (!silent && dw_path_deadline_ns(path) != UINT64_MAX)
         dw_timers_wake(peer, dw_path_deadline_ns(path));
@@ -219,15 +218,15 @@ void dw_probe_path(struct dw_peer *peer, uint64_t now_ns)
 
 static void on_path_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
 {
-    struct dw_path *path = peer->handle->ah.path;
+    struct dw_path *path = dw_handle_of(peer)->ah.path;
     if (dw_path_on_probe_reply(path, psn & CLOCK_MASK, psn & PADDED, now_ns))
-        dw_probe_on_path(path);
+        dw_probe_on_path(dw_rd_of(peer), path);
     dw_probe_path(peer, now_ns);
 }
 
 uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
 {
-    struct dw_contact *contact = &peer->contact;
+    struct dw_contact *contact = &peer->records.contact;
     const uint64_t sent_ns = sent_ns_of(psn, now_ns);
     if (psn & OF_PATH) {
         on_path_reply(peer, psn, now_ns);

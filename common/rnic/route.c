@@ -57,7 +57,6 @@ static void ask_host(struct dw_port *port, struct dw_path *path, const struct dw
     struct dw_llp_path known = {0};
     if (llp->ops->query_path)
         llp->ops->query_path(llp, addr, &known);
-    path->loops_back = known.loops_back;
     if (known.mtu_bytes)
         port->datagrams.counters.paths_narrowed +=
             dw_path_on_told(path, dw_datagram_max_bytes(port, addr->family, known.mtu_bytes),
@@ -67,7 +66,8 @@ static void ask_host(struct dw_port *port, struct dw_path *path, const struct dw
 bool dw_ah_set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint64_t token,
                      unsigned local_interface, uint32_t mtu_bytes)
 {
-    struct dw_port *port = ah->port;
+    struct dw_port *port = dw_ah_port(ah);
+    const struct dw_service *service = dw_ahs_of(ah)->service;
     struct dw_path *path = dw_path_get(&port->paths, addr, (uint8_t)local_interface,
                                        dw_datagram_max_bytes(port, addr->family, mtu_bytes));
     if (!path)
@@ -77,9 +77,10 @@ bool dw_ah_set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint6
     struct dw_path *before = ah->path;
     ah->path = path;
     ah->udp_port = addr->port;
+    ah->peer_datagram_bytes = path->datagram_max_bytes;
     ah->token = token;
-    if (ah->service->on_route)
-        ah->service->on_route(ah);
+    if (before && service->on_route)
+        service->on_route(ah, before);
     if (before)
         dw_path_put(&port->paths, before);
     return true;
@@ -88,13 +89,13 @@ bool dw_ah_set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint6
 void dw_ah_drop_route(struct diwarp_ah *ah)
 {
     if (ah->path)
-        dw_path_put(&ah->port->paths, ah->path);
+        dw_path_put(&dw_ah_port(ah)->paths, ah->path);
     ah->path = NULL;
 }
 
 bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro)
 {
-    const struct diwarp_address local = address_of(ah->port);
+    const struct diwarp_address local = address_of(dw_ah_port(ah));
     struct diwarp_address remote = {.name = ah->name, .interface_count = 1, .port = intro->port};
     struct diwarp_interface *theirs = &remote.interfaces[0];
     struct in6_addr v6;
@@ -108,7 +109,7 @@ bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro
     bool ours = theirs->loopback || dw_interface_is_one_of(theirs, &local);
     remote.host_id = ours ? local.host_id : ~local.host_id;
     unsigned here, there;
-    if (dw_interface_pair(&local, &remote, ah->port->device->attr.same_host, &here, &there))
+    if (dw_interface_pair(&local, &remote, dw_ah_port(ah)->device->attr.same_host, &here, &there))
         here = 0;
     uint32_t mtu = local.interfaces[here].mtu_bytes;
     struct dw_llp_addr addr = {.family = intro->family, .port = intro->port};
@@ -149,21 +150,25 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
 
 void diwarp_destroy_ah(struct diwarp_ah *ah)
 {
-    /* The port, and with it the device, may be gone. */
-    struct diwarp_device *device = ah->port ? ah->port->device : NULL;
-    if (device)
-        dw_lock(device);
+    const struct dw_ahs *ahs = dw_ahs_of(ah);
+    struct diwarp_device *device = ahs ? ahs->port->device : NULL;
+    if (!device) { /* the port, and with it the device, is gone */
+        if (!--ah->owners)
+            dw_cells_put(ah);
+        return;
+    }
+    dw_lock(device);
     ah->owners--;
-    ah->service->put_ah(ah);
-    if (device)
-        dw_unlock(device);
+    ahs->service->put_ah(ah);
+    dw_unlock(device);
 }
 
 void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len)
 {
     char ip[INET6_ADDRSTRLEN] = "?";
-    const bool v6 = ah->path && ah->path->host.family == AF_INET6;
-    if (ah->path)
-        inet_ntop(ah->path->host.family, ah->path->host.ip, ip, sizeof ip);
+    const struct dw_path *path = dw_ahs_of(ah) ? ah->path : NULL; /* it went with the port */
+    const bool v6 = path && path->host.family == AF_INET6;
+    if (path)
+        inet_ntop(path->host.family, path->host.ip, ip, sizeof ip);
     snprintf(buf, len, v6 ? "[%s]:%u" : "%s:%u", ip, ah->udp_port);
 }

@@ -351,7 +351,6 @@ static void sim_query_path(struct dw_llp *llp, const struct dw_llp_addr *to,
     (void)to;
     *path = (struct dw_llp_path){
         .mtu_bytes = believed_mtu_bytes(endpoint),
-        .loops_back = endpoint->net->loops_back,
     };
 }
 
