@@ -7,7 +7,7 @@
  * callbacks. It knows nothing of bytes on the wire, windows or retries.
  *
  * Threads: any thread may call the module's functions. Completions and receive callbacks run in one
- * thread at a time, the one that polls: in mca_btl_diwarp_component_progress(), from which others
+ * thread at a time, the one that polls: in mca_btl_diwarp_progress(), from which others
  * return at once, or the helper, where the PML allows that (btl_diwarp_helper.c).
  */
 #ifndef MCA_BTL_DIWARP_H
@@ -85,7 +85,7 @@ struct mca_btl_diwarp_memory {
 #undef X
 };
 
-/* ---- component and module ----------------------------------------------------------------- */
+/* ---- parameters and module ----------------------------------------------------------------- */
 
 enum mca_btl_diwarp_transport_type {
     MCA_BTL_DIWARP_RD,     /* one reliable datagram QP */
@@ -132,12 +132,7 @@ struct mca_btl_diwarp_params {
     int memory_report;
 };
 
-typedef struct mca_btl_diwarp_component_t {
-    mca_btl_base_component_3_0_0_t super;
-    struct mca_btl_diwarp_params params;
-} mca_btl_diwarp_component_t;
-
-OPAL_MODULE_DECLSPEC extern mca_btl_diwarp_component_t mca_btl_diwarp_component;
+extern struct mca_btl_diwarp_params mca_btl_diwarp_params;
 
 struct mca_btl_diwarp_module;
 struct mca_btl_diwarp_work;
@@ -233,11 +228,6 @@ struct mca_btl_diwarp_module {
     struct mca_btl_diwarp_memory memory; /* when it knew most peers: before they were deleted */
 };
 
-/* There is exactly one. */
-extern struct mca_btl_diwarp_module mca_btl_diwarp_module;
-
-/* Bytes, over RD: what its QP sends and takes. */
-uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module);
 /* Maps a verbs status to an OPAL one. */
 int mca_btl_diwarp_status(enum ibv_wc_status status);
 
@@ -265,7 +255,7 @@ int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module);
 void mca_btl_diwarp_helper_on_procs(struct mca_btl_diwarp_module *module);
 /* Harmless when it was not started. */
 void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module);
-int mca_btl_diwarp_component_progress(void);
+int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module);
 /* A message for whoever registered its tag; neither is to be trusted. */
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data,
                             size_t len);
@@ -277,20 +267,25 @@ bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module *module);
 
 /* ---- parameters (btl_diwarp_params.c) ------------------------------------------------------- */
 
-int mca_btl_diwarp_params_register(void);
+/* Those of the module (eager_limit and such) included. */
+int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module);
 /* Checks ranges and fits the module's limits to what the core can do. False: told the user why. */
 bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module);
 /* Core attributes from the parameters. */
 void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr);
+/* Bytes, over RD: what its QP sends and takes. */
+uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module);
 
 /* ---- modex (btl_diwarp_modex.c) ------------------------------------------------------------- */
 
 int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
 /* OPAL_ERR_NOT_FOUND: the peer does not use diwarp. OPAL_ERR_NOT_SUPPORTED: it uses another wire
  * version or transport; the user has been told. */
-int mca_btl_diwarp_modex_recv(const opal_proc_t *proc, struct diwarp_address *address);
+int mca_btl_diwarp_modex_recv(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                              struct diwarp_address *address);
 /* cores.id of that process, or 0. */
-uint32_t mca_btl_diwarp_modex_cores_id(const opal_proc_t *proc);
+uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *module,
+                                       const opal_proc_t *proc);
 /* "eth0 10.0.0.1/24, lo 127.0.0.1/8", cut to len. */
 void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces, unsigned count,
                                       char *buf, size_t len);
@@ -337,6 +332,9 @@ void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
 
 /* ---- module life (btl_diwarp_module.c) ------------------------------------------------------ */
 
+/* There is exactly one. The component names itself in it before it calls anything else here. */
+extern struct mca_btl_diwarp_module mca_btl_diwarp_module;
+
 /* Opens device, PD, CQ and QP as the parameters say. OPAL code; on error nothing stays open and the
  * user has been told. multiple: the program asked for MPI_THREAD_MULTIPLE. */
 int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multiple);
@@ -359,7 +357,8 @@ void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module);
 
 /* ---- counters (btl_diwarp_pvars.c) ---------------------------------------------------------- */
 
-int mca_btl_diwarp_pvars_register(void);
+/* They read this module. */
+int mca_btl_diwarp_pvars_register(const struct mca_btl_diwarp_module *module);
 /* One line per counter through opal_output. */
 void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module);
 

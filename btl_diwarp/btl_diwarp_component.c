@@ -7,11 +7,16 @@
 
 #include <stdlib.h>
 
+OPAL_MODULE_DECLSPEC extern mca_btl_base_component_3_0_0_t mca_btl_diwarp_component;
+
 static int component_register(void)
 {
-    int rc = mca_btl_diwarp_params_register();
+    struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
+    int rc;
 
-    return OPAL_SUCCESS == rc ? mca_btl_diwarp_pvars_register() : rc;
+    module->super.btl_component = &mca_btl_diwarp_component;
+    rc = mca_btl_diwarp_params_register(module);
+    return OPAL_SUCCESS == rc ? mca_btl_diwarp_pvars_register(module) : rc;
 }
 
 static int component_open(void)
@@ -128,18 +133,20 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
     return btls;
 }
 
-mca_btl_diwarp_component_t mca_btl_diwarp_component = {
-    .super =
+static int component_progress(void)
+{
+    return mca_btl_diwarp_progress(&mca_btl_diwarp_module);
+}
+
+mca_btl_base_component_3_0_0_t mca_btl_diwarp_component = {
+    .btl_version =
         {
-            .btl_version =
-                {
-                    MCA_BTL_DEFAULT_VERSION("diwarp"),
-                    .mca_open_component = component_open,
-                    .mca_close_component = component_close,
-                    .mca_register_component_params = component_register,
-                },
-            .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
-            .btl_init = component_init,
-            .btl_progress = mca_btl_diwarp_component_progress,
+            MCA_BTL_DEFAULT_VERSION("diwarp"),
+            .mca_open_component = component_open,
+            .mca_close_component = component_close,
+            .mca_register_component_params = component_register,
         },
+    .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
+    .btl_init = component_init,
+    .btl_progress = component_progress,
 };

@@ -43,7 +43,7 @@ int mca_btl_diwarp_endpoint_address(const struct mca_btl_diwarp_module *module,
         module->transport->query_address(module, address);
         return OPAL_SUCCESS;
     }
-    return mca_btl_diwarp_modex_recv(proc, address);
+    return mca_btl_diwarp_modex_recv(module, proc, address);
 }
 
 int mca_btl_diwarp_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
@@ -171,7 +171,7 @@ void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
      * line besides, too. */
     if (NULL == why) {
         snprintf(silent, sizeof(silent), "silent for %u seconds (btl_diwarp_peer_timeout)",
-                 mca_btl_diwarp_component.params.peer_timeout_s);
+                 mca_btl_diwarp_params.peer_timeout_s);
         why = silent;
     }
     snprintf(info, sizeof(info), "diwarp: rank %u on host %s %s: %s", name->rank, host,

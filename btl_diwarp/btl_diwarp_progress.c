@@ -191,7 +191,7 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool idle)
         module->empty_since_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
         return;
     }
-    if (0 != module->empty_polls % mca_btl_diwarp_component.params.blocking_polls) {
+    if (0 != module->empty_polls % mca_btl_diwarp_params.blocking_polls) {
         return;
     }
     sleep_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) - module->empty_since_ns;
@@ -211,9 +211,8 @@ static void let_helper_end(struct mca_btl_diwarp_module *module)
     }
 }
 
-int mca_btl_diwarp_component_progress(void)
+int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module)
 {
-    struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
     int count;
     bool idle;
 

@@ -84,10 +84,10 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
 /* 0 or negative errno. */
 static int open_srq(struct mca_btl_diwarp_module *module)
 {
-    const unsigned count = mca_btl_diwarp_component.params.rc_srq_buffers;
+    const unsigned count = mca_btl_diwarp_params.rc_srq_buffers;
     struct mca_btl_diwarp_rc *rc = module->rc;
 
-    if (MCA_BTL_DIWARP_RC_SRQ != mca_btl_diwarp_component.params.transport) {
+    if (MCA_BTL_DIWARP_RC_SRQ != mca_btl_diwarp_params.transport) {
         return 0;
     }
     rc->srq = diwarp_create_srq(module->pd, count);
@@ -164,7 +164,7 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
 static void close_connections(struct mca_btl_diwarp_module *module)
 {
     const uint64_t until_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) +
-                              mca_btl_diwarp_component.params.finalize_timeout_ms * 1000000ull;
+                              mca_btl_diwarp_params.finalize_timeout_ms * 1000000ull;
 
     mca_btl_diwarp_rc_endpoints_leave(module);
     while (module->rc->connections > 0 && mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) < until_ns) {
@@ -183,7 +183,7 @@ static void close_rc(struct mca_btl_diwarp_module *module)
     }
     if (NULL != rc->listener) {
         close_connections(module);
-        if (mca_btl_diwarp_component.params.stats) {
+        if (mca_btl_diwarp_params.stats) {
             mca_btl_diwarp_counters_dump(module);
         }
     }
@@ -194,7 +194,7 @@ static void close_rc(struct mca_btl_diwarp_module *module)
     if (NULL != rc->srq) {
         diwarp_destroy_srq(rc->srq);
     }
-    mca_btl_diwarp_rc_buffers_free(rc->srq_buffers, mca_btl_diwarp_component.params.rc_srq_buffers);
+    mca_btl_diwarp_rc_buffers_free(rc->srq_buffers, mca_btl_diwarp_params.rc_srq_buffers);
     OBJ_DESTRUCT(&rc->endpoints);
     OBJ_DESTRUCT(&rc->lock);
     free(rc);

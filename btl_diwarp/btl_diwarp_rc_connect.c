@@ -59,7 +59,7 @@ static void set_state(mca_btl_diwarp_rc_endpoint_t *endpoint, enum mca_btl_diwar
 static struct diwarp_rc_qp_attr qp_attr(const struct mca_btl_diwarp_module *module,
                                         mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_component.params;
+    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
     struct diwarp_rc_qp_attr attr;
 
     diwarp_rc_qp_attr_init(&attr);
@@ -90,8 +90,7 @@ static void connection_destroy(struct mca_btl_diwarp_module *module,
                                mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     qp_destroy(module, &endpoint->qp);
-    mca_btl_diwarp_rc_buffers_free(endpoint->buffers,
-                                   mca_btl_diwarp_component.params.rc_recv_buffers);
+    mca_btl_diwarp_rc_buffers_free(endpoint->buffers, mca_btl_diwarp_params.rc_recv_buffers);
     endpoint->buffers = NULL;
 }
 
@@ -106,7 +105,7 @@ void mca_btl_diwarp_rc_endpoint_destroy_qps(struct mca_btl_diwarp_module *module
 static int connection_post_receives(struct mca_btl_diwarp_module *module,
                                     mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    const unsigned count = mca_btl_diwarp_component.params.rc_recv_buffers;
+    const unsigned count = mca_btl_diwarp_params.rc_recv_buffers;
 
     if (NULL != module->rc->srq) {
         return 0;

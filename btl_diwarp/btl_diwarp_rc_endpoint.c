@@ -65,7 +65,7 @@ int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal
             made->deleted = false;
         }
         /* One side is enough. */
-        if (MCA_BTL_DIWARP_RC_AT_INIT == mca_btl_diwarp_component.params.rc_connect &&
+        if (MCA_BTL_DIWARP_RC_AT_INIT == mca_btl_diwarp_params.rc_connect &&
             MCA_BTL_DIWARP_RC_IDLE == made->state &&
             mca_btl_diwarp_rc_my_key() < mca_btl_diwarp_rc_key(name)) {
             /* If that fails, the first message calls again, and can report it: until then there is

@@ -17,7 +17,7 @@ static uint64_t buffers_bytes;
 
 static size_t stride_bytes(void)
 {
-    return (mca_btl_diwarp_component.params.rc_recv_bytes + STRIDE_ALIGN - 1) &
+    return (mca_btl_diwarp_params.rc_recv_bytes + STRIDE_ALIGN - 1) &
            ~(size_t)(STRIDE_ALIGN - 1);
 }
 
@@ -50,7 +50,7 @@ static int buffer_post(const struct mca_btl_diwarp_module *module, struct diwarp
                        unsigned char *buffer)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)buffer,
-                          .length = mca_btl_diwarp_component.params.rc_recv_bytes,
+                          .length = mca_btl_diwarp_params.rc_recv_bytes,
                           .lkey = 0};
     const struct ibv_recv_wr wr = {.wr_id = (uintptr_t)buffer | 1u, .sg_list = &sge, .num_sge = 1};
 

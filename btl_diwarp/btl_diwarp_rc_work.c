@@ -18,7 +18,7 @@ enum mca_btl_diwarp_pace mca_btl_diwarp_rc_pace(const struct mca_btl_diwarp_modu
     uint64_t now_ns;
     bool burst;
 
-    if (!mca_btl_diwarp_component.params.rc_coalesce) {
+    if (!mca_btl_diwarp_params.rc_coalesce) {
         return MCA_BTL_DIWARP_PACE_ALONE;
     }
     if (mca_btl_diwarp_in_progress(module)) {
@@ -46,7 +46,7 @@ int mca_btl_diwarp_rc_post(struct mca_btl_diwarp_module *module,
         return diwarp_rc_post_send(endpoint->qp, &lazy);
     }
     rc = diwarp_rc_post_send(endpoint->qp, wr);
-    if (mca_btl_diwarp_component.params.rc_coalesce) {
+    if (mca_btl_diwarp_params.rc_coalesce) {
         endpoint->sent_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
     }
     return rc;
