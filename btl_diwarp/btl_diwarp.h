@@ -137,7 +137,7 @@ extern struct mca_btl_diwarp_params mca_btl_diwarp_params;
 struct mca_btl_diwarp_module;
 struct mca_btl_diwarp_work;
 struct mca_btl_diwarp_queue;       /* btl_diwarp_work.c */
-struct mca_btl_diwarp_ending_read; /* btl_diwarp_get.c */
+struct mca_btl_diwarp_ending_read; /* btl_diwarp_work.h */
 struct mca_btl_diwarp_rc;          /* btl_diwarp_rc.h */
 
 /* What differs between transports, beside the data path: that is in the BTL's function table. */
@@ -242,12 +242,26 @@ static inline uint64_t mca_btl_diwarp_clock_ns(clockid_t clock)
 /* ---- progress (btl_diwarp_progress.c, btl_diwarp_helper.c) ---------------------------------- */
 
 /* One thread at a time polls and runs callbacks, or runs the RNIC. False: another does, or this one
- * does further up its stack. */
-bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *module);
-/* The same, as soon as nobody else does; not within a callback. */
-void mca_btl_diwarp_polling_wait(struct mca_btl_diwarp_module *module);
-void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module);
-/* Between the two; returns how many completions there were. */
+ * does further up its stack: a callback that makes progress must not come back, since received data
+ * lives until the next poll. */
+static inline bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *module)
+{
+    return !__atomic_exchange_n(&module->polling, true, __ATOMIC_ACQUIRE);
+}
+
+static inline void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module)
+{
+    __atomic_store_n(&module->polling, false, __ATOMIC_RELEASE);
+}
+
+/* True in the thread, and only while, it runs callbacks from progress: no thread finds its own name
+ * in `caller` at any other time. */
+static inline bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module *module)
+{
+    return __atomic_load_n(&module->caller, __ATOMIC_RELAXED) == pthread_self();
+}
+
+/* Between polling_begin() and polling_end(); returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
 /* 0 or negative errno. */
 int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module);
@@ -262,8 +276,6 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, 
 /* Of the RD transport. */
 void mca_btl_diwarp_on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                                    int count);
-/* True in the thread, and only while, it runs callbacks from progress. */
-bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module *module);
 
 /* ---- parameters (btl_diwarp_params.c) ------------------------------------------------------- */
 
@@ -299,7 +311,8 @@ unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module);
 /* Processes were added: counts those on our cores, and tells the core when turns begin. */
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
                                    size_t nprocs);
-/* ---- endpoints (btl_diwarp_endpoint.c) ------------------------------------------------------ */
+
+/* ---- peers (btl_diwarp_peer.c) --------------------------------------------------------------- */
 
 /* A known peer; one per process that was added, so small. */
 struct mca_btl_base_endpoint_t {
@@ -309,26 +322,31 @@ struct mca_btl_base_endpoint_t {
 };
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
 
+struct diwarp_name mca_btl_diwarp_peer_name(const mca_btl_base_endpoint_t *endpoint);
+/* The address of a process; of ourselves without the modex, which need not know us. OPAL code, as
+ * mca_btl_diwarp_modex_recv(). */
+int mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                                struct diwarp_address *address);
+/* Tells the user that no interface leads to a peer. */
+void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *module,
+                                          const opal_proc_t *proc,
+                                          const struct diwarp_address *peer);
+/* Ends the job by way of the PML, which prints info. proc: whom it is about, or NULL. */
+void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
+/* Tells the user and the PML, once per peer. The PML usually ends the job. why: how a connection
+ * was lost, or the peer itself; NULL: it was silent for as long as it may be. */
+void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
+                                 const struct diwarp_name *name, const char *why);
+
+/* ---- endpoints (btl_diwarp_endpoint.c) ------------------------------------------------------ */
+
 int mca_btl_diwarp_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                                    mca_btl_base_endpoint_t **endpoint);
 void mca_btl_diwarp_endpoint_destroy(struct mca_btl_diwarp_module *module,
                                      mca_btl_base_endpoint_t *endpoint);
-struct diwarp_name mca_btl_diwarp_endpoint_name(const mca_btl_base_endpoint_t *endpoint);
-/* The address of a process; of ourselves without the modex, which need not know us. OPAL code, as
- * mca_btl_diwarp_modex_recv(). */
-int mca_btl_diwarp_endpoint_address(const struct mca_btl_diwarp_module *module,
-                                    const opal_proc_t *proc, struct diwarp_address *address);
-/* Tells the user that no interface leads to a peer. */
-void mca_btl_diwarp_endpoint_show_unreachable(const struct mca_btl_diwarp_module *module,
-                                              const opal_proc_t *proc,
-                                              const struct diwarp_address *peer);
 /* Counted: once the last one goes, so may the PML, and the helper must not be inside it. */
 void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module);
 void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module);
-/* Tells the user and the PML, once per peer. The PML usually ends the job. why: how a connection
- * was lost, or the peer itself; NULL: it was silent for as long as it may be. */
-void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
-                                     const struct diwarp_name *name, const char *why);
 
 /* ---- module life (btl_diwarp_module.c) ------------------------------------------------------ */
 
@@ -338,8 +356,6 @@ extern struct mca_btl_diwarp_module mca_btl_diwarp_module;
 /* Opens device, PD, CQ and QP as the parameters say. OPAL code; on error nothing stays open and the
  * user has been told. multiple: the program asked for MPI_THREAD_MULTIPLE. */
 int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multiple);
-/* Ends the job by way of the PML, which prints info. proc: whom it is about, or NULL. */
-void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
 /* Gives everything back; harmless when nothing is open. */
 void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module);
 

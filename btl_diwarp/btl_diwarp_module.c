@@ -104,15 +104,6 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     return OPAL_SUCCESS;
 }
 
-void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
-{
-    if (NULL == module->error_cb) {
-        opal_output(0, "%s", info);
-        abort();
-    }
-    module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, info);
-}
-
 static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t cbfunc)
 {
     ((struct mca_btl_diwarp_module *)btl)->error_cb = cbfunc;

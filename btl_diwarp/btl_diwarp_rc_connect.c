@@ -128,13 +128,13 @@ int mca_btl_diwarp_rc_endpoint_call(struct mca_btl_diwarp_module *module,
     struct diwarp_address address;
     int rc;
 
-    if (OPAL_SUCCESS != mca_btl_diwarp_endpoint_address(module, endpoint->super.proc, &address)) {
+    if (OPAL_SUCCESS != mca_btl_diwarp_peer_address(module, endpoint->super.proc, &address)) {
         return -EADDRNOTAVAIL;
     }
     rc = diwarp_connect(module->pd, &attr, &address, request, sizeof(request), &endpoint->qp, &why);
     if (rc < 0) {
         if (-ENETUNREACH == rc) {
-            mca_btl_diwarp_endpoint_show_unreachable(module, endpoint->super.proc, &address);
+            mca_btl_diwarp_peer_show_unreachable(module, endpoint->super.proc, &address);
         }
         return rc;
     }
@@ -166,7 +166,7 @@ static void report_lost(struct mca_btl_diwarp_module *module,
                         mca_btl_diwarp_rc_endpoint_t *endpoint, bool expected, const char *why)
 {
     if (!expected) {
-        mca_btl_diwarp_endpoint_on_gone(module, &endpoint->name, why);
+        mca_btl_diwarp_peer_on_gone(module, &endpoint->name, why);
     }
     mca_btl_diwarp_rc_work_end_waiting(module, endpoint,
                                        expected ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);

@@ -47,12 +47,12 @@ int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal
     if (mca_btl_diwarp_rc_key(name) == mca_btl_diwarp_rc_my_key()) {
         return OPAL_ERR_NOT_SUPPORTED;
     }
-    rc = mca_btl_diwarp_endpoint_address(module, proc, &address);
+    rc = mca_btl_diwarp_peer_address(module, proc, &address);
     if (OPAL_SUCCESS != rc) {
         return rc;
     }
     if (diwarp_listener_reaches(module->rc->listener, &address) < 0) {
-        mca_btl_diwarp_endpoint_show_unreachable(module, proc, &address);
+        mca_btl_diwarp_peer_show_unreachable(module, proc, &address);
         return OPAL_ERR_UNREACH;
     }
     OPAL_THREAD_LOCK(&module->rc->lock);

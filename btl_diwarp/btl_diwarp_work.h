@@ -186,11 +186,12 @@ int mca_btl_diwarp_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoin
                                 mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                                 void *cbdata);
 
-/* Inside the completion callback of a get, in its thread: takes a FIN for the same peer into the
- * get's release, so that it travels inside record-complete. False: send it as a message. */
-bool mca_btl_diwarp_release_capture(struct mca_btl_diwarp_module *module,
-                                    const mca_btl_base_endpoint_t *endpoint, const void *data,
-                                    size_t len);
+/* The get whose callback runs. */
+struct mca_btl_diwarp_ending_read {
+    const mca_btl_base_endpoint_t *endpoint;
+    size_t len;
+    unsigned char release[DIWARP_RELEASE_MAX_BYTES]; /* tag, then the message */
+};
 
 /* What peers need of a registration, sent as raw bytes. osc/rdma lays its shared state out behind
  * handles, so the size must stay a multiple of 8. */

@@ -14,6 +14,7 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_modex.c \
 	btl_diwarp/btl_diwarp_module.c \
 	btl_diwarp/btl_diwarp_params.c \
+	btl_diwarp/btl_diwarp_peer.c \
 	btl_diwarp/btl_diwarp_progress.c \
 	btl_diwarp/btl_diwarp_put.c \
 	btl_diwarp/btl_diwarp_pvars.c \
