@@ -135,7 +135,8 @@ void mca_btl_diwarp_rc_endpoints_leave(struct mca_btl_diwarp_module *module)
 static void endpoint_free(struct mca_btl_diwarp_module *module,
                           mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    mca_btl_diwarp_rc_endpoint_destroy_qps(module, endpoint);
+    mca_btl_diwarp_rc_connection_destroy(module, endpoint);
+    mca_btl_diwarp_rc_qp_destroy(module, &endpoint->lost);
     free(endpoint);
 }
 

@@ -20,10 +20,11 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_pvars.c \
 	btl_diwarp/btl_diwarp_rc.c \
 	btl_diwarp/btl_diwarp_rc.h \
+	btl_diwarp/btl_diwarp_rc_buffers.c \
 	btl_diwarp/btl_diwarp_rc_connect.c \
 	btl_diwarp/btl_diwarp_rc_endpoint.c \
 	btl_diwarp/btl_diwarp_rc_put.c \
-	btl_diwarp/btl_diwarp_rc_recv.c \
+	btl_diwarp/btl_diwarp_rc_qp.c \
 	btl_diwarp/btl_diwarp_rc_send.c \
 	btl_diwarp/btl_diwarp_rc_work.c \
 	btl_diwarp/btl_diwarp_reg.c \
