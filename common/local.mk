@@ -172,6 +172,7 @@ libdiwarp_core_la_SOURCES = \
 	common/ud/send.c \
 	common/ud/service.c \
 	common/ud/service.h \
+	common/ud/source.c \
 	common/ud/ud.h \
 	common/wire/bytes.h \
 	common/wire/crc32c.c \
