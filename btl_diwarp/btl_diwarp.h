@@ -23,9 +23,11 @@
 #include "opal/util/proc.h"
 
 #include "common/include/diwarp.h"
+#include "common/include/diwarp_helper.h"
 #include "common/include/diwarp_rc.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 /* The object of `type` whose `member` lies at `pointer`. */
@@ -37,6 +39,10 @@
 /* ob1's tag of "the RDMA you asked for is done" (MCA_PML_OB1_HDR_TYPE_FIN): part of the ABI between
  * ob1 processes, though not of the headers a BTL may include. */
 #define MCA_BTL_DIWARP_TAG_FIN (MCA_BTL_TAG_PML + 9)
+
+/* What leads the payload of a Send over RC: the tag, then zeros, so that the PML's headers are
+ * aligned. */
+#define MCA_BTL_DIWARP_HEADER_BYTES 8
 
 /* mpirun loses a show_help message now and then (its relay of them races), so what stops diwarp
  * from being used is also said in one line. */
@@ -249,6 +255,14 @@ static inline bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *mo
     return !__atomic_exchange_n(&module->polling, true, __ATOMIC_ACQUIRE);
 }
 
+/* As soon as nobody else polls; not within a callback. */
+static inline void mca_btl_diwarp_polling_wait(struct mca_btl_diwarp_module *module)
+{
+    while (!mca_btl_diwarp_polling_begin(module)) {
+        sched_yield();
+    }
+}
+
 static inline void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module)
 {
     __atomic_store_n(&module->polling, false, __ATOMIC_RELEASE);
@@ -287,6 +301,9 @@ bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module);
 void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr);
 /* Bytes, over RD: what its QP sends and takes. */
 uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module);
+
+/* Of osc/rdma, before it starts (btl_diwarp_osc.c). Within btl_init. */
+void mca_btl_diwarp_osc_defaults(void);
 
 /* ---- modex (btl_diwarp_modex.c) ------------------------------------------------------------- */
 
@@ -337,6 +354,33 @@ void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc
  * was lost, or the peer itself; NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why);
+
+/* ---- registrations (btl_diwarp_reg.c) -------------------------------------------------------- */
+
+/* What peers need of a registration, sent as raw bytes. osc/rdma lays its shared state out behind
+ * handles, so the size must stay a multiple of 8. */
+struct mca_btl_base_registration_handle_t {
+    uint32_t stag;
+    uint32_t reserved;
+};
+
+typedef struct mca_btl_diwarp_reg {
+    opal_free_list_item_t super;
+    struct diwarp_mr *mr;
+    mca_btl_base_registration_handle_t handle;
+} mca_btl_diwarp_reg_t;
+
+OBJ_CLASS_DECLARATION(mca_btl_diwarp_reg_t);
+
+mca_btl_base_registration_handle_t *mca_btl_diwarp_register_mem(mca_btl_base_module_t *btl,
+                                                                mca_btl_base_endpoint_t *endpoint,
+                                                                void *base, size_t size,
+                                                                uint32_t flags);
+int mca_btl_diwarp_deregister_mem(mca_btl_base_module_t *btl,
+                                  mca_btl_base_registration_handle_t *handle);
+/* The STag of a handle that may lie unaligned in a packet; 0 for NULL: unregistered local memory.
+ */
+uint32_t mca_btl_diwarp_stag(const mca_btl_base_registration_handle_t *handle);
 
 /* ---- endpoints (btl_diwarp_endpoint.c) ------------------------------------------------------ */
 

@@ -3,7 +3,6 @@
 #include "btl_diwarp/btl_diwarp_work.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 
 int mca_btl_diwarp_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
@@ -40,19 +39,11 @@ void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module)
     (void)__atomic_add_fetch(&module->endpoints, 1, __ATOMIC_RELAXED);
 }
 
-/* As polling_begin(), as soon as nobody else polls; not within a callback. */
-static void polling_wait(struct mca_btl_diwarp_module *module)
-{
-    while (!mca_btl_diwarp_polling_begin(module)) {
-        sched_yield();
-    }
-}
-
 void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module)
 {
     if (0 == __atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED) &&
         !mca_btl_diwarp_in_progress(module)) {
-        polling_wait(module);
+        mca_btl_diwarp_polling_wait(module);
         mca_btl_diwarp_polling_end(module);
     }
 }
@@ -64,7 +55,7 @@ void mca_btl_diwarp_endpoint_destroy(struct mca_btl_diwarp_module *module,
 
     /* No other thread is to be within a callback that knows it. */
     if (!within) {
-        polling_wait(module);
+        mca_btl_diwarp_polling_wait(module);
         mca_btl_diwarp_work_post_waiting(module, endpoint);
     }
     mca_btl_diwarp_work_forget(module, endpoint);

@@ -16,7 +16,7 @@
 /* A tag of nobody: the sender closes the connection in order, and sends no more. */
 #define MCA_BTL_DIWARP_RC_TAG_GOODBYE 0
 
-/* ---- the RC side of the module (btl_diwarp_rc.c) -------------------------------------------- */
+/* ---- the RC side of the module (btl_diwarp_rc_transport.c) ---------------------------------- */
 
 struct mca_btl_diwarp_rc {
     struct diwarp_listener *listener;
@@ -102,8 +102,8 @@ void mca_btl_diwarp_rc_endpoints_free(struct mca_btl_diwarp_module *module);
 /* ---- state and queue pairs (btl_diwarp_rc_qp.c) --------------------------------------------- */
 
 /* All of these are called under the lock, but for the last two when the module closes. */
-void mca_btl_diwarp_rc_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
-                                 enum mca_btl_diwarp_rc_state to);
+void mca_btl_diwarp_rc_endpoint_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
+                                          enum mca_btl_diwarp_rc_state to);
 /* The connection is lost. True when that is no error: the peer finished, or we do, and what is left
  * for it matters to nobody. */
 bool mca_btl_diwarp_rc_set_lost(const struct mca_btl_diwarp_module *module,

@@ -34,7 +34,7 @@ enum rejection {
 /* Under the lock. All yield for as long, so the list is in the order in which that ends. */
 static void yield(struct mca_btl_diwarp_rc *rc, mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_YIELDING);
+    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_YIELDING);
     if (endpoint->yields) {
         return;
     }
@@ -68,7 +68,7 @@ static int call_again(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_en
     if (MCA_BTL_DIWARP_RC_YIELDING != endpoint->state) {
         return 0;
     }
-    mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
     if (NULL == endpoint->waiting_first || endpoint->deleted || module->rc->closing) {
         return 0;
     }
@@ -166,7 +166,7 @@ void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const st
         /* Its own affair: its call has failed. */
         if (rc < 0 && NULL == endpoint->waiting_first) {
             if (MCA_BTL_DIWARP_RC_IDLE != endpoint->state) {
-                mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+                mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
             }
             rc = 0;
         }
@@ -208,7 +208,7 @@ void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
     }
     OPAL_THREAD_LOCK(&module->rc->lock);
     endpoint->left = false;
-    mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
+    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
     rc = connection_post_receives(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->rc->lock);
     if (rc < 0) {
@@ -225,7 +225,7 @@ void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
     OPAL_THREAD_LOCK(&module->rc->lock);
     endpoint->left = true;
     if (MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state) {
-        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
+        mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
     }
     OPAL_THREAD_UNLOCK(&module->rc->lock);
 }
@@ -286,7 +286,7 @@ static bool state_after(const struct mca_btl_diwarp_module *module,
     endpoint->left = endpoint->left || REJECT_LEFT == rejection;
     if (REJECT_CLOSING == rejection || MCA_BTL_DIWARP_RC_LEAVING == endpoint->state ||
         lost_nothing(endpoint, wc)) {
-        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+        mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
         return true;
     }
     return false;

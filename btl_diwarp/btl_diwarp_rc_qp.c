@@ -25,8 +25,8 @@ static const unsigned allowed[MCA_BTL_DIWARP_RC_STATES] = {
     [MCA_BTL_DIWARP_RC_GONE] = 0,
 };
 
-void mca_btl_diwarp_rc_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
-                                 enum mca_btl_diwarp_rc_state to)
+void mca_btl_diwarp_rc_endpoint_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
+                                          enum mca_btl_diwarp_rc_state to)
 {
     assert(allowed[endpoint->state] & 1u << to);
     endpoint->state = to;
@@ -40,7 +40,7 @@ bool mca_btl_diwarp_rc_set_lost(const struct mca_btl_diwarp_module *module,
         expected ? MCA_BTL_DIWARP_RC_IDLE : MCA_BTL_DIWARP_RC_GONE;
 
     if (to != endpoint->state && MCA_BTL_DIWARP_RC_GONE != endpoint->state) {
-        mca_btl_diwarp_rc_set_state(endpoint, to);
+        mca_btl_diwarp_rc_endpoint_set_state(endpoint, to);
     }
     return expected;
 }
@@ -107,7 +107,7 @@ int mca_btl_diwarp_rc_endpoint_call(struct mca_btl_diwarp_module *module,
     }
     module->rc->connections++;
     endpoint->unused = false;
-    mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_CALLING);
+    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_CALLING);
     return 0;
 }
 
@@ -131,7 +131,7 @@ int mca_btl_diwarp_rc_endpoint_answer(struct mca_btl_diwarp_module *module,
     module->rc->connections++;
     module->counters.rc_crossed += crossed;
     endpoint->unused = true;
-    mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_ACCEPTING);
+    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_ACCEPTING);
     return 0;
 }
 
@@ -158,6 +158,6 @@ void mca_btl_diwarp_rc_endpoint_leave_if_due(struct mca_btl_diwarp_module *modul
     /* Else a completion will bring us back. */
     if (send_goodbye(endpoint->qp) >= 0) {
         diwarp_disconnect(endpoint->qp);
-        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
+        mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
     }
 }

@@ -13,12 +13,12 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_memory.c \
 	btl_diwarp/btl_diwarp_modex.c \
 	btl_diwarp/btl_diwarp_module.c \
+	btl_diwarp/btl_diwarp_osc.c \
 	btl_diwarp/btl_diwarp_params.c \
 	btl_diwarp/btl_diwarp_peer.c \
 	btl_diwarp/btl_diwarp_progress.c \
 	btl_diwarp/btl_diwarp_put.c \
 	btl_diwarp/btl_diwarp_pvars.c \
-	btl_diwarp/btl_diwarp_rc.c \
 	btl_diwarp/btl_diwarp_rc.h \
 	btl_diwarp/btl_diwarp_rc_buffers.c \
 	btl_diwarp/btl_diwarp_rc_connect.c \
@@ -26,6 +26,7 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_rc_put.c \
 	btl_diwarp/btl_diwarp_rc_qp.c \
 	btl_diwarp/btl_diwarp_rc_send.c \
+	btl_diwarp/btl_diwarp_rc_transport.c \
 	btl_diwarp/btl_diwarp_rc_work.c \
 	btl_diwarp/btl_diwarp_reg.c \
 	btl_diwarp/btl_diwarp_send.c \
@@ -39,7 +40,7 @@ if DW_COMPONENT
 noinst_LTLIBRARIES += libbtl_diwarp.la
 libbtl_diwarp_la_SOURCES = $(BTL_SOURCES)
 libbtl_diwarp_la_CPPFLAGS = $(AM_CPPFLAGS) $(OPAL_CPPFLAGS)
-libbtl_diwarp_la_CFLAGS = $(AM_CFLAGS) $(DW_COMPONENT_CFLAGS) $(DW_LTO_CFLAGS)
+libbtl_diwarp_la_CFLAGS = $(AM_CFLAGS) $(DW_COMPONENT_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 
 # -z now and -z defs: a component that does not fit the Open MPI at hand fails when it is loaded,
 # with the name of what is missing, not in the middle of a job.

@@ -6,6 +6,8 @@ lib_LTLIBRARIES += libdiwarp.la
 noinst_LTLIBRARIES += libdiwarp_core.la libdiwarp_open.la libdiwarp_whole.la
 
 libdiwarp_core_la_SOURCES = \
+	common/base/cells.c \
+	common/base/cells.h \
 	common/base/copy.h \
 	common/base/heap.c \
 	common/base/heap.h \
@@ -45,9 +47,12 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/udp.c \
 	common/llp/udp.h \
 	common/llp/udp_hot.c \
+	common/llp/udp_hot.h \
 	common/llp/udp_icmp.c \
+	common/llp/udp_icmp.h \
 	common/llp/udp_open.c \
 	common/llp/udp_options.c \
+	common/llp/udp_options.h \
 	common/mem/mr.c \
 	common/mem/mr.h \
 	common/open.c \
@@ -98,6 +103,10 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/control.h \
 	common/rd/deliver.c \
 	common/rd/deliver.h \
+	common/rd/forget.c \
+	common/rd/forget.h \
+	common/rd/handle.c \
+	common/rd/handle.h \
 	common/rd/identity.c \
 	common/rd/identity.h \
 	common/rd/peer.c \
@@ -190,12 +199,13 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/rdmap.c \
 	common/wire/rdmap.h \
 	common/wire/terminate.c \
-	common/wire/terminate.h
-libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_LTO_CFLAGS)
+	common/wire/terminate.h \
+	common/wire/terminate_cause.h
+libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 
 libdiwarp_open_la_SOURCES = common/llp/open.c
-libdiwarp_open_la_CFLAGS = $(AM_CFLAGS) $(DW_LTO_CFLAGS)
+libdiwarp_open_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 
 # libtool's CURRENT:REVISION:AGE, not the release: see "Updating version info" in its manual.
 libdiwarp_la_SOURCES =
@@ -208,7 +218,8 @@ CORE_LIBS = libdiwarp_whole.la
 libdiwarp_whole_la_SOURCES =
 libdiwarp_whole_la_LIBADD = libdiwarp_core.la libdiwarp_open.la
 
-include_HEADERS = common/include/diwarp.h common/include/diwarp_rc.h
+include_HEADERS = common/include/diwarp.h common/include/diwarp_helper.h \
+	common/include/diwarp_rc.h
 
 bin_PROGRAMS += diwarp_info
 diwarp_info_SOURCES = common/tools/diwarp_info.c

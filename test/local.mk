@@ -81,7 +81,6 @@ EXTRA_DIST += \
 	test/vectors/datagram_ack.hex \
 	test/vectors/datagram_ack_refusing.hex \
 	test/vectors/datagram_data_intro_coalesced.hex \
-	test/vectors/datagram_data_partial_crc.hex \
 	test/vectors/datagram_probe.hex \
 	test/vectors/datagram_probe_reply_no_crc.hex \
 	test/vectors/datagram_record.hex \
@@ -121,6 +120,7 @@ if DW_CMOCKA
 
 UNIT_TESTS = \
 	test/unit/test_address \
+	test/unit/test_cells \
 	test/unit/test_copy \
 	test/unit/test_cq \
 	test/unit/test_crc32c \
@@ -200,6 +200,7 @@ RNIC_TESTS = \
 	test/net/test_sleep \
 	test/sim/test_sim_bounds \
 	test/sim/test_sim_directed \
+	test/sim/test_sim_forget \
 	test/sim/test_sim_grants \
 	test/sim/test_sim_many \
 	test/sim/test_sim_memory \
@@ -214,6 +215,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_ud
 test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
+test_sim_test_sim_forget_SOURCES = $(SIM_SOURCES) test/sim/test_sim_forget.c
 test_sim_test_sim_grants_SOURCES = $(SIM_SOURCES) test/sim/test_sim_grants.c
 test_sim_test_sim_many_SOURCES = $(SIM_SOURCES) test/sim/test_sim_many.c
 test_sim_test_sim_memory_SOURCES = $(SIM_SOURCES) test/sim/test_sim_memory.c
@@ -243,8 +245,8 @@ test_unit_test_rc_protocol_setup_SOURCES = test/unit/test_rc_protocol_setup.c \
 test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_streams.c
 test_unit_test_udp_SOURCES = test/unit/test_udp.c test/unit/udp_kernel.c
 
-test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc \
-	-Wl,--wrap=realloc,--wrap=free
+test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=posix_memalign,--wrap=malloc \
+	-Wl,--wrap=calloc,--wrap=realloc,--wrap=free
 test_unit_test_tcp_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=epoll_ctl
 test_unit_test_rc_protocol_sends_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 test_sim_test_sim_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=realloc \
@@ -292,6 +294,7 @@ test_unit_test_btl_work_LDADD = libbtl_diwarp.la $(CORE_LIBS) $(OPAL_LIBS) $(CMO
 endif
 
 MPI_TESTS = \
+	test/mpi/accumulate \
 	test/mpi/collectives \
 	test/mpi/async_progress \
 	test/mpi/busy_rank \
@@ -315,6 +318,9 @@ MPI_TESTS = \
 	test/mpi/threads \
 	test/mpi/vanish
 check_PROGRAMS += $(MPI_TESTS)
+
+test_mpi_accumulate_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_accumulate_LDADD = $(MPI_LIBS)
 
 test_mpi_collectives_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_collectives_LDADD = $(MPI_LIBS)

@@ -34,7 +34,7 @@ static int post_send(struct diwarp_qp *qp, struct dw_peer *peer, const struct ib
         .opcode = imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND,
         .ulp = imm ? wr->imm_data : 0,
         .qn = DW_QN_SEND,
-        .msn = ++peer->handle->send_msn,
+        .msn = ++dw_met_of(peer)->send_msn,
     };
     work->total = (uint32_t)total;
     work->sge_count = (unsigned)wr->num_sge;
@@ -46,7 +46,7 @@ static int post_send(struct diwarp_qp *qp, struct dw_peer *peer, const struct ib
     } else {
         dw_send_work(peer, work, now_ns);
     }
-    peer->rd->counters->tx_send_msgs++;
+    dw_rd_of(peer)->counters->tx_send_msgs++;
     if (dw_list_empty(&peer->pending))
         return buffered ? 1 : 0;
     if (buffered)
@@ -100,7 +100,7 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
 
 void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm)
 {
-    dw_send_commit(dw_container(ah, struct dw_handle, ah)->peer, imm);
+    dw_send_commit(dw_handle_peer(dw_container(ah, struct dw_handle, ah)), imm);
     dw_unlock(qp->port->device);
 }
 

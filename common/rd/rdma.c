@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posts of reads and writes, and the messages about them; how RD carries the datagrams of records. */
+/* Posts of reads and writes, and the messages about them; how RD carries the datagrams of records.
+ */
 #include "common/rd/rdma.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include "common/rd/timers.h"
 #include "common/rd/transmit.h"
 #include "common/record/grant.h"
+#include "common/record/place.h"
 #include "common/record/sink.h"
 #include "common/record/source.h"
 
@@ -90,7 +92,7 @@ const struct dw_record_ops dw_rdma_record_ops = {
 int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
                       uint64_t now_ns)
 {
-    struct dw_records *records = &peer->rd->records;
+    struct dw_records *records = &dw_rd_of(peer)->records;
     struct iovec iov[DW_MAX_SGE];
     int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
                                  UINT32_MAX >> 1, iov);
@@ -99,8 +101,7 @@ int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct i
     if (wr->num_sge != 1 || !total)
         return -EINVAL;
     uint32_t id = dw_records_next_id(records, &records->sinks, &peer->records, 0);
-    struct dw_sink *sink =
-        dw_sink_create(qp, &peer->records, id, (uint32_t)total, NULL, now_ns);
+    struct dw_sink *sink = dw_sink_create(qp, &peer->records, id, (uint32_t)total, NULL, now_ns);
     if (!sink)
         return -ENOMEM;
     sink->addr = iov[0].iov_base;
@@ -124,7 +125,7 @@ int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct i
     if (rc)
         dw_sink_destroy(sink);
     else
-        peer->rd->counters->tx_read_msgs++;
+        dw_rd_of(peer)->counters->tx_read_msgs++;
     return rc;
 }
 
@@ -144,7 +145,7 @@ static int post_small_write(struct diwarp_qp *qp, struct dw_peer *peer,
         .stag = wr->wr.rdma.rkey,
         .to = wr->wr.rdma.remote_addr,
     };
-    work->record_id = ++peer->rd->records.next_id | DW_RECORD_ID_FROM_SOURCE;
+    work->record_id = ++dw_rd_of(peer)->records.next_id | DW_RECORD_ID_FROM_SOURCE;
     work->total = total;
     work->sge_count = (unsigned)wr->num_sge;
     memcpy(work->sge, iov, (size_t)wr->num_sge * sizeof *iov);
@@ -158,9 +159,9 @@ static int post_large_write(struct diwarp_qp *qp, struct dw_peer *peer,
                             const struct ibv_send_wr *wr, const struct iovec *iov, uint32_t total,
                             uint64_t now_ns)
 {
-    struct dw_records *records = &peer->rd->records;
-    uint32_t id = dw_records_next_id(records, &records->sources, &peer->records,
-                                     DW_RECORD_ID_FROM_SOURCE);
+    struct dw_records *records = &dw_rd_of(peer)->records;
+    uint32_t id =
+        dw_records_next_id(records, &records->sources, &peer->records, DW_RECORD_ID_FROM_SOURCE);
     struct dw_source *source =
         dw_source_create(qp, &peer->records, id, iov[0].iov_base, total, 0, NULL);
     if (!source)
@@ -189,8 +190,7 @@ int dw_rdma_post_write(struct diwarp_qp *qp, struct dw_peer *peer, const struct 
                        uint64_t now_ns)
 {
     struct iovec iov[DW_MAX_SGE];
-    int64_t total =
-        dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, UINT32_MAX >> 1, iov);
+    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, UINT32_MAX >> 1, iov);
     if (total < 0)
         return (int)total;
     int rc = -EINVAL;
@@ -201,7 +201,7 @@ int dw_rdma_post_write(struct diwarp_qp *qp, struct dw_peer *peer, const struct 
     else if (total && wr->num_sge == 1)
         rc = post_large_write(qp, peer, wr, iov, (uint32_t)total, now_ns);
     if (!rc)
-        peer->rd->counters->tx_write_msgs++;
+        dw_rd_of(peer)->counters->tx_write_msgs++;
     return rc;
 }
 
@@ -231,8 +231,27 @@ static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp 
     int rc = dw_mr_check(&qp->pd->mrs, stag, to, length, access, region);
     if (!rc)
         return DW_STATUS_OK;
-    peer->rd->counters->drop_stag++;
+    dw_rd_of(peer)->counters->drop_stag++;
     return DW_STATUS_BAD_STAG;
+}
+
+/* In the sequenced stream, which loses nothing. Without memory for that the data go as a record, as
+ * do those that the sink asks for again. */
+static void answer_short_read(struct dw_source *source, uint64_t now_ns)
+{
+    struct dw_peer *peer = dw_peer_of(source->peer);
+    const uint32_t bytes = source->record.total;
+    const struct dw_ddp_header ddp = {
+        .tagged = true,
+        .opcode = DW_RDMAP_WRITE_RECORD,
+        .stag = source->sink_stag,
+        .to = source->sink_to,
+    };
+    if (dw_send_read_answer(peer, &ddp, source->id, source->addr, bytes, now_ns))
+        return;
+    source->record.sent = bytes;
+    dw_rd_of(peer)->counters->tx_record_segments++;
+    dw_rd_of(peer)->counters->tx_record_bytes += bytes;
 }
 
 void dw_rdma_on_read_request(struct dw_peer *peer, struct diwarp_qp *qp,
@@ -242,8 +261,8 @@ void dw_rdma_on_read_request(struct dw_peer *peer, struct diwarp_qp *qp,
     struct dw_read_request request;
     struct dw_region *region = NULL;
     if (dw_read_request_get(&request, segment->payload, segment->bytes) || !request.size ||
-        dw_map_get(&peer->rd->records.sources, dw_record_key(records, request.record_id))) {
-        peer->rd->counters->drop_header++;
+        dw_map_get(&dw_rd_of(peer)->records.sources, dw_record_key(records, request.record_id))) {
+        dw_rd_of(peer)->counters->drop_header++;
         return;
     }
     enum dw_status status = check_region(peer, qp, request.source_stag, request.source_to,
@@ -262,6 +281,8 @@ void dw_rdma_on_read_request(struct dw_peer *peer, struct diwarp_qp *qp,
     }
     source->sink_stag = request.sink_stag;
     source->sink_to = request.sink_to;
+    if (request.size <= DW_SHORT_READ_BYTES && request.granted == request.size)
+        answer_short_read(source, now_ns);
     dw_timers_watch(peer); /* without a grant nothing is sent, which would see to that */
     dw_source_look(source);
 }
@@ -271,8 +292,9 @@ static void on_open(struct dw_peer *peer, struct diwarp_qp *qp,
 {
     struct dw_record_peer *records = &peer->records;
     struct dw_region *region = NULL;
-    if (!open->length || dw_map_get(&peer->rd->records.sinks, dw_record_key(records, open->id))) {
-        peer->rd->counters->drop_header++;
+    if (!open->length ||
+        dw_map_get(&dw_rd_of(peer)->records.sinks, dw_record_key(records, open->id))) {
+        dw_rd_of(peer)->counters->drop_header++;
         return;
     }
     enum dw_status status = check_region(peer, qp, open->stag, open->to, open->length,
@@ -297,9 +319,9 @@ static void on_open(struct dw_peer *peer, struct diwarp_qp *qp,
 static void on_status(struct dw_peer *peer, const struct dw_record_control *status)
 {
     struct dw_source *source =
-        dw_map_get(&peer->rd->records.sources, dw_record_key(&peer->records, status->id));
+        dw_map_get(&dw_rd_of(peer)->records.sources, dw_record_key(&peer->records, status->id));
     if (!source) {
-        peer->rd->counters->drop_stale_record++;
+        dw_rd_of(peer)->counters->drop_stale_record++;
         return;
     }
     struct dw_range missing[DW_RECORD_MAX_RANGES];
@@ -312,7 +334,7 @@ static void on_status(struct dw_peer *peer, const struct dw_record_control *stat
     if (dw_record_source_on_status(&source->record, status->granted, missing, status->range_count))
         dw_source_look(source);
     else
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
 }
 
 static void push_release(const struct dw_source *source, const struct dw_record_control *complete)
@@ -332,9 +354,9 @@ static void push_release(const struct dw_source *source, const struct dw_record_
 static void on_complete(struct dw_peer *peer, const struct dw_record_control *complete)
 {
     struct dw_source *source =
-        dw_map_get(&peer->rd->records.sources, dw_record_key(&peer->records, complete->id));
+        dw_map_get(&dw_rd_of(peer)->records.sources, dw_record_key(&peer->records, complete->id));
     if (!source) {
-        peer->rd->counters->drop_stale_record++;
+        dw_rd_of(peer)->counters->drop_stale_record++;
         return;
     }
     dw_probe_on_record_progress(peer);
@@ -348,7 +370,7 @@ static void on_complete(struct dw_peer *peer, const struct dw_record_control *co
 
 static void on_abort(struct dw_peer *peer, const struct dw_record_control *control)
 {
-    const struct dw_records *records = &peer->rd->records;
+    const struct dw_records *records = &dw_rd_of(peer)->records;
     const uint64_t key = dw_record_key(&peer->records, control->id);
     enum ibv_wc_status status = dw_wc_status(control->status);
     if (status == IBV_WC_SUCCESS)
@@ -362,7 +384,7 @@ static void on_abort(struct dw_peer *peer, const struct dw_record_control *contr
     else if (source && !source->region)
         dw_source_fail(source, status);
     else if (!dw_send_fail(peer, control->id, status))
-        peer->rd->counters->drop_stale_record++;
+        dw_rd_of(peer)->counters->drop_stale_record++;
 }
 
 void dw_rdma_on_control(struct dw_peer *peer, struct diwarp_qp *qp,
@@ -373,7 +395,7 @@ void dw_rdma_on_control(struct dw_peer *peer, struct diwarp_qp *qp,
     if (!segment->ddp.last || segment->ddp.mo ||
         dw_record_control_get(&control, segment->payload, segment->bytes) ||
         (!sequenced && control.kind != DW_RECORD_STATUS)) {
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
         return;
     }
     switch (control.kind) {
@@ -392,16 +414,30 @@ void dw_rdma_on_control(struct dw_peer *peer, struct diwarp_qp *qp,
     }
 }
 
+void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *segment,
+                               uint64_t now_ns)
+{
+    uint32_t offset, length;
+    const uint8_t *data;
+    struct dw_sink *sink = dw_place_find(&peer->records, segment, &offset, &data, &length);
+    if (sink)
+        dw_sink_place(sink, offset, data, length, now_ns);
+}
+
 void dw_rdma_on_write_segment(struct dw_peer *peer, struct diwarp_qp *qp,
                               const struct dw_segment *segment, uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     struct dw_write_record wr;
     struct dw_region *region;
     const uint8_t *data;
     uint32_t length;
     if (!dw_segment_write_record(segment, &wr, &data, &length)) {
         rd->counters->drop_header++;
+        return;
+    }
+    if (!(wr.id & DW_RECORD_ID_FROM_SOURCE)) {
+        dw_rdma_on_record_segment(peer, segment, now_ns); /* answers a short read of ours */
         return;
     }
     enum dw_status status = check_region(peer, qp, segment->ddp.stag, segment->ddp.to, length,

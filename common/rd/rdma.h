@@ -16,7 +16,10 @@ void dw_rdma_on_read_request(struct dw_peer *peer, struct diwarp_qp *qp,
                              const struct dw_segment *segment, uint64_t now_ns);
 void dw_rdma_on_control(struct dw_peer *peer, struct diwarp_qp *qp,
                         const struct dw_segment *segment, bool sequenced, uint64_t now_ns);
-/* A small write. */
+/* Of a record. */
+void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *segment,
+                               uint64_t now_ns);
+/* Sequenced: a small write, or the answer to a short read. */
 void dw_rdma_on_write_segment(struct dw_peer *peer, struct diwarp_qp *qp,
                               const struct dw_segment *segment, uint64_t now_ns);
 /* Tells the peer that its record has ended in error. */

@@ -35,7 +35,7 @@ static void free_works(struct dw_rd *rd, unsigned keep)
 
 struct dw_work *dw_work_get(struct dw_peer *peer, struct diwarp_qp *qp)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     struct dw_work *work;
     if (!dw_list_empty(&rd->free_works)) {
         work = dw_container(rd->free_works.next, struct dw_work, link);
@@ -49,7 +49,8 @@ struct dw_work *dw_work_get(struct dw_peer *peer, struct diwarp_qp *qp)
     memset(work, 0, offsetof(struct dw_work, own));
     dw_list_init(&work->link);
     work->qp = qp;
-    peer->queued += qp != NULL;
+    if (qp)
+        peer->queued++;
     if (++rd->work_count > rd->work_most)
         rd->work_most = rd->work_count;
     return work;
@@ -57,8 +58,9 @@ struct dw_work *dw_work_get(struct dw_peer *peer, struct diwarp_qp *qp)
 
 void dw_work_put(struct dw_peer *peer, struct dw_work *work)
 {
-    struct dw_rd *rd = peer->rd;
-    peer->queued -= work->qp != NULL;
+    struct dw_rd *rd = dw_rd_of(peer);
+    if (work->qp)
+        peer->queued--;
     rd->work_count--;
     dw_list_prepend(&rd->free_works, &work->link);
     rd->free_work_count++;
@@ -151,7 +153,8 @@ static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_n
         if (!peer->open)
             return false;
     } else {
-        peer->rd->counters->tx_coalesced_msgs += !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
+        dw_rd_of(peer)->counters->tx_coalesced_msgs +=
+            !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
     }
     dw_segment_copy(work, peer->open, work->total - work->copied);
     return true;
@@ -182,7 +185,7 @@ static void before_append(struct dw_peer *peer, uint64_t now_ns)
     /* Signed: the time of a run may be before the end of its last send call. */
     const bool burst = (int64_t)(now_ns - peer->appended_ns) < BURST_NS;
     peer->appended_ns = now_ns;
-    peer->rd->transmitted = false;
+    dw_rd_of(peer)->transmitted = false;
     peer->at_once = !win->count || (!burst && !dw_sendwin_is_filling(win));
 }
 
@@ -195,8 +198,8 @@ static void after_append(struct dw_peer *peer, uint64_t now_ns)
         dw_peer_look_again(peer);
     /* A send call may take as long as what parts a burst, and is no pause of the sender's. In a
      * ping-pong, where nothing else is in flight, that need not be known. */
-    if (peer->rd->transmitted && peer->sendwin.count > 1)
-        peer->appended_ns = dw_device_now_ns(peer->rd->port->device);
+    if (dw_rd_of(peer)->transmitted && peer->sendwin.count > 1)
+        peer->appended_ns = dw_device_now_ns(dw_rd_of(peer)->port->device);
 }
 
 static void copy_pending(struct dw_peer *peer, uint64_t now_ns)
@@ -278,7 +281,7 @@ static bool fail_in(struct dw_peer *peer, struct dw_list *list, uint32_t record_
 {
     dw_list_foreach (it, list) {
         struct dw_work *work = dw_container(it, struct dw_work, link);
-        if (!work->ddp.tagged || work->record_id != record_id)
+        if (!work->ddp.tagged || !work->qp || work->record_id != record_id)
             continue;
         dw_list_remove(it);
         complete(work, true, status, 0);
@@ -309,9 +312,9 @@ void *dw_send_reserve(struct dw_peer *peer, uint32_t len, uint64_t now_ns)
         if (!peer->open)
             return NULL;
     } else {
-        peer->rd->counters->tx_coalesced_msgs++;
+        dw_rd_of(peer)->counters->tx_coalesced_msgs++;
     }
-    peer->rd->reserved_bytes = len;
+    dw_rd_of(peer)->reserved_bytes = len;
     const uint32_t at = peer->open->bytes;
     return peer->open->buf + at + dw_segment_padding(at) + DW_SEND_SEGMENT_BYTES;
 }
@@ -323,9 +326,9 @@ void dw_send_commit(struct dw_peer *peer, uint32_t imm)
         .opcode = DW_RDMAP_SEND_IMM,
         .ulp = imm,
         .qn = DW_QN_SEND,
-        .msn = ++peer->handle->send_msn,
+        .msn = ++dw_met_of(peer)->send_msn,
     };
-    (void)dw_segment_append(peer->open, &ddp, NULL, peer->rd->reserved_bytes);
-    peer->rd->counters->tx_send_msgs++;
+    (void)dw_segment_append(peer->open, &ddp, NULL, dw_rd_of(peer)->reserved_bytes);
+    dw_rd_of(peer)->counters->tx_send_msgs++;
     after_append(peer, peer->appended_ns);
 }

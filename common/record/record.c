@@ -102,14 +102,11 @@ uint32_t dw_records_next_id(struct dw_records *records, const struct dw_map *map
 }
 
 void dw_record_peer_init(struct dw_record_peer *peer, struct dw_records *records,
-                         const struct diwarp_ah *ah, struct dw_contact *contact,
-                         struct dw_recordwin *win, uint32_t index)
+                         struct diwarp_ah *ah, uint32_t index)
 {
-    *peer = (struct dw_record_peer){
-        .records = records, .ah = ah, .contact = contact, .win = win, .index = index};
+    *peer = (struct dw_record_peer){.records = records, .ah = ah, .index = index};
     dw_list_init(&peer->sinks);
     dw_list_init(&peer->sources);
-    dw_list_init(&peer->late);
 }
 
 bool dw_record_peer_may_ask(const struct dw_record_peer *peer)

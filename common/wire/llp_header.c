@@ -44,12 +44,10 @@ static bool unreliable_fields_used(const struct dw_llp_header *header)
            (header->flags & DW_LLP_REFUSING) != 0;
 }
 
-/* Only what carries user data, and has a CRC, may have one that does not cover it. */
-static bool partial_crc_misplaced(const struct dw_llp_header *header)
+static bool goes_on_misplaced(const struct dw_llp_header *header)
 {
-    return (header->flags & DW_LLP_PARTIAL_CRC) != 0 &&
-           ((header->flags & DW_LLP_NO_CRC) != 0 ||
-            (header->type != DW_LLP_DATA && header->type != DW_LLP_RECORD));
+    return (header->flags & DW_LLP_GOES_ON) != 0 &&
+           ((header->flags & DW_LLP_INTRO) == 0 || header->type == DW_LLP_UD);
 }
 
 int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t len)
@@ -80,8 +78,10 @@ int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t l
     if (header->type >= DW_LLP_TYPES || (header->flags & ~DW_LLP_FLAGS) != 0) {
         return -EPROTO;
     }
-    if ((header->type == DW_LLP_UD && unreliable_fields_used(header)) ||
-        partial_crc_misplaced(header)) {
+    if (header->type == DW_LLP_UD && unreliable_fields_used(header)) {
+        return -EPROTO;
+    }
+    if (goes_on_misplaced(header)) {
         return -EPROTO;
     }
     return 0;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/record/grant.h"
 
 /* Of a node with so many records all are looked at in one step of so many. */
 #define CHECK_RECORDS_MAX 1000
@@ -95,6 +96,7 @@ void sim_config_init(struct sim_config *config, uint64_t seed)
     *config = (struct sim_config){
         .seed = seed,
         .node_count = 2,
+        .job = SIM_JOB,
         .mtu_bytes = 1500,
         .start_ns = 1000000000,
         .impairment = {.delay_ns = 5000, .bytes_per_ns = 12.5},
@@ -123,11 +125,12 @@ void sim_node_open(struct sim_world *world, unsigned index)
         .seed = sim_random(&world->random_state) | 1,
         .first_serial = config->first_serial,
         .rest_ns = config->rest_ns,
+        .forget_ns = config->forget_ns,
         .interfaces = &node->interface,
         .interface_count = 1,
     };
     struct diwarp_device_attr attr = config->device;
-    attr.name = (struct diwarp_name){.job = SIM_JOB, .rank = index};
+    attr.name = (struct diwarp_name){.job = config->job, .rank = index};
     struct diwarp_diagnosis why;
     struct diwarp_qp_attr qp_attr = config->qp;
     if (dw_device_open(&attr, &env, &node->device, &why) ||
@@ -170,7 +173,6 @@ void sim_world_init(struct sim_world *world, const struct sim_config *config)
     sim_net_init(&world->net, config->seed * 2);
     world->net.impairment = config->impairment;
     world->net.path_mtu_bytes = config->path_mtu_bytes;
-    world->net.loops_back = config->loops_back;
     world->net.gro = config->gro;
     world->net.now_ns = config->start_ns;
     world->net.arg = world;
@@ -178,7 +180,7 @@ void sim_world_init(struct sim_world *world, const struct sim_config *config)
         sim_node_open(world, i);
     for (unsigned i = 0; i < config->node_count; i++)
         for (unsigned j = 0; j < config->node_count; j++)
-            if (i != j)
+            if (i != j && (!config->strangers || i > j))
                 sim_node_connect(&world->nodes[i], &world->nodes[j]);
 }
 
@@ -214,7 +216,7 @@ static void check_answers(struct sim_world *world, const struct dw_peer *peer)
 static void check_counts(struct sim_world *world, const struct dw_peer *peer)
 {
     const struct dw_record_peer *records = &peer->records;
-    unsigned queued = 0, own = 0, asked = 0, assemblies = 0;
+    unsigned queued = 0, own = 0, asked = 0;
     const struct dw_list *works[] = {&peer->pending, &peer->awaiting};
     for (unsigned i = 0; i < 2; i++)
         dw_list_foreach (w, works[i])
@@ -223,14 +225,9 @@ static void check_counts(struct sim_world *world, const struct dw_peer *peer)
         *(dw_container(s, struct dw_sink, peer_link)->region ? &asked : &own) += 1;
     dw_list_foreach (s, &records->sources)
         *(dw_container(s, struct dw_source, peer_link)->region ? &asked : &own) += 1;
-    dw_list_foreach (a, &peer->atomics)
-        queued++;
-    dw_list_foreach (b, &peer->assemblies)
-        assemblies++;
-    sim_check(world, peer->queued == queued);
+    sim_check(world, peer->queued == queued + peer->atomics);
     sim_check(world, records->own_count == own);
     sim_check(world, records->asked_count == asked);
-    sim_check(world, peer->assembly_count == assemblies);
 }
 
 static void check_due(struct sim_world *world, const struct dw_peer *peer)
@@ -238,7 +235,7 @@ static void check_due(struct sim_world *world, const struct dw_peer *peer)
     uint64_t due = 0;
     dw_list_foreach (it, &peer->records.sinks) {
         const struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
-        due += sink->aside ? 0 : dw_record_sink_due_bytes(&sink->record);
+        due += sink->aside || dw_grant_is_free(sink) ? 0 : dw_record_sink_due_bytes(&sink->record);
     }
     sim_check(world, peer->records.due_bytes == due);
 }
@@ -270,7 +267,7 @@ static void check_want(struct sim_world *world, const struct dw_sink *sink)
 {
     const struct dw_record_peer *peer = sink->peer;
     const bool lacks = sink->record.granted < sink->record.total;
-    const bool full = peer->win->awaited && (peer->due_bytes || any_wants(peer));
+    const bool full = peer->win.awaited && (peer->due_bytes || any_wants(peer));
     switch ((enum dw_sink_state)sink->state) {
     case DW_SINK_ASKING:
         sim_check(world, lacks && !sink->region);
@@ -298,7 +295,7 @@ static void check_grants(struct sim_world *world, struct sim_node *node)
     bool any_aside = false;
     const struct dw_sink *sink;
     for (size_t slot = 0; (sink = dw_map_next(&records->sinks, &slot));) {
-        uint32_t bytes = sink->aside ? 0 : dw_record_sink_due_bytes(&sink->record);
+        uint32_t bytes = sink->aside || dw_grant_is_free(sink) ? 0 : dw_record_sink_due_bytes(&sink->record);
         due += bytes;
         granted_records += bytes > 0;
         if (sink->long_datagrams)
@@ -459,7 +456,8 @@ static void check_qp_rest(struct sim_world *world, const struct diwarp_qp *qp)
     sim_check(world, qp->cq->capacity <= 64);
     sim_check(world, !port->trim_timer.slot);
     sim_check(world, !port->timers.count);
-    sim_check(world, port->timers.reserved == 1); /* trim_timer */
+    /* For trim_timer, and RD's forget_timer. */
+    sim_check(world, port->timers.reserved == 1 + (qp->attr.type == DIWARP_QPT_RD));
     sim_check(world, port->datagrams.pool.chunk_count <= 1);
     sim_check(world, !port->datagrams.pool.used);
     sim_check(world, port->datagrams.arena.touched <= DW_LLP_SLOT_BYTES);

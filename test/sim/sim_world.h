@@ -7,7 +7,7 @@
 #define SIM_WORLD_H
 
 #include "common/open.h"
-#include "common/rd/rd.h"
+#include "common/rd/peer.h"
 #include "test/sim/sim_net.h"
 
 #define SIM_MAX_NODES 16
@@ -24,19 +24,20 @@ struct sim_node {
     struct diwarp_qp *qp; /* NULL: has been closed */
     struct diwarp_ah *ahs[SIM_MAX_NODES];
     uint64_t paused_until_ns; /* computes: is not polled. DW_NEVER: stopped for good */
-    bool unpolled;  /* by the application; a helper runs the RNIC */
-    bool set_aside; /* a record for it has been: its source was silent */
+    bool unpolled;            /* by the application; a helper runs the RNIC */
+    bool set_aside;           /* a record for it has been: its source was silent */
 };
 
 struct sim_config {
     uint64_t seed;
     unsigned node_count;
+    uint32_t job; /* of the names of those opened now */
     uint32_t mtu_bytes;
     uint32_t path_mtu_bytes; /* as of struct sim_net */
-    uint64_t start_ns; /* by the virtual clock */
+    uint64_t start_ns;       /* by the virtual clock */
     uint32_t first_serial;
-    uint64_t rest_ns; /* as of struct dw_env */
-    bool loops_back;         /* likewise */
+    uint64_t rest_ns, forget_ns; /* as of struct dw_env */
+    bool strangers;              /* only those with a higher index have a node's address */
     bool gro;
     bool helper; /* runs the RNIC between polls, as a thread of its own would */
     struct sim_impairment impairment;
@@ -101,6 +102,18 @@ static inline struct dw_rd *sim_rd_of(const struct sim_node *node)
 static inline struct dw_handle *sim_handle(const struct sim_node *node, unsigned to)
 {
     return dw_container(node->ahs[to], struct dw_handle, ah);
+}
+
+/* Its context, or NULL. */
+static inline struct dw_peer *sim_peer(const struct sim_node *node, unsigned to)
+{
+    return dw_handle_peer(sim_handle(node, to));
+}
+
+/* Of its records to the node; wakes it. */
+static inline struct dw_recordwin *sim_recordwin(const struct sim_node *node, unsigned to)
+{
+    return &dw_peer_wake(sim_handle(node, to))->records.win;
 }
 
 static inline const struct diwarp_counters *sim_counters(const struct sim_world *world,

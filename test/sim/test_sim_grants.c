@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "common/record/grant.h"
 #include "test/sim/sim_fixture.h"
 
 #define RECORD_BYTES 100000u
@@ -139,7 +140,7 @@ static void reads__more_than_the_budget__nothing_twice(void **state)
 static void reads__small_ones_beyond_the_buffer__nothing_twice(void **state)
 {
     (void)state;
-    enum { READS = 1000, BYTES = 8 };
+    enum { READS = 1000, BYTES = DW_SHORT_READ_BYTES + 1 };
     struct fixture *f = fixture_new();
     f->config.device.rcvbuf_bytes = 2 * 106496;
     uint8_t *remote = fixture_payload(1, BYTES), *local = fixture_payload(2, BYTES * READS);
@@ -235,7 +236,7 @@ static void records__without_end_in_a_small_window__the_oldest_first(void **stat
         f->config.impairment.bytes_per_ns = 0.125;
         fixture_open(f);
         for (unsigned node = 0; node < 2; node++) {
-            struct dw_recordwin *win = &sim_handle(&f->world.nodes[node], 1 - node)->recordwin;
+            struct dw_recordwin *win = sim_recordwin(&f->world.nodes[node], 1 - node);
             *win = (struct dw_recordwin){.datagrams = 180, .cut = true};
         }
         assert_long_is_not_last(f, opcodes[i % 2], before[i / 2], 0);
@@ -314,7 +315,7 @@ static void records__grants_to_one_are_held__the_others_go_on(void **state)
     for (uint64_t i = 0; i < WRITES; i++)
         assert_int_equal(fixture_post(f, BLOCKED, 0, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
     sim_world_run_for(&f->world, MS);
-    assert_true(sim_handle(&f->world.nodes[0], BLOCKED)->peer->held > 1);
+    assert_true(sim_peer(&f->world.nodes[0], BLOCKED)->held > 1);
     for (uint64_t i = 0; i < WRITES; i++)
         assert_int_equal(fixture_post(f, OTHER, 0, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
     sim_world_run_for(&f->world, 2 * MS);
