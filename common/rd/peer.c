@@ -10,6 +10,7 @@
 #include "common/rd/control.h"
 #include "common/rd/deliver.h"
 #include "common/rd/probe.h"
+#include "common/rd/rdma.h"
 #include "common/rd/send.h"
 #include "common/rd/timers.h"
 #include "common/rd/transmit.h"
@@ -76,6 +77,31 @@ void dw_handle_put(struct dw_handle *handle)
         dw_map_remove(&rd->handles, dw_name_key(handle->ah.name));
     }
     free(handle);
+}
+
+struct diwarp_ah *dw_handle_further_ah(struct dw_handle *handle, uint32_t qpn)
+{
+    struct dw_port *port = handle->ah.port;
+    struct dw_rd *rd = port->states[dw_port_service_index(port, handle->ah.service)];
+    struct dw_further_ah *further = malloc(sizeof *further);
+    if (!further)
+        return NULL;
+    further->ah = handle->ah;
+    further->ah.further = true;
+    further->ah.qpn = qpn & DW_QPN_MAX;
+    further->ah.owners = 0;
+    further->handle = handle;
+    handle->ah.owners++;
+    dw_list_append(&rd->further_ahs, &further->link);
+    return &further->ah;
+}
+
+void dw_handle_put_further(struct dw_further_ah *further)
+{
+    further->handle->ah.owners--;
+    dw_handle_put(further->handle);
+    dw_list_remove(&further->link);
+    free(further);
 }
 
 /* ---- the timer ---- */
@@ -264,6 +290,8 @@ static void drop_works(struct dw_peer *peer, struct dw_list *list, const struct 
         struct dw_work *work = dw_container(it, struct dw_work, link);
         if (qp && work->qp != qp)
             continue;
+        if (qp && list == &peer->pending && work->copied && dw_work_detach(peer, work))
+            continue;
         dw_list_remove(it);
         peer->answers -= work->answer && list == &peer->pending;
         if (tell && work->qp)
@@ -286,6 +314,16 @@ static void drop_datagrams(struct dw_peer *peer)
     peer->open = NULL;
 }
 
+static void drop_atomics(struct dw_peer *peer, const struct diwarp_qp *qp, bool tell)
+{
+    dw_list_foreach (c, &peer->atomics) {
+        struct dw_atomic *atomic = dw_container(c, struct dw_atomic, link);
+        if (qp && atomic->qp != qp)
+            continue;
+        tell ? dw_atomic_end(atomic, IBV_WC_RETRY_EXC_ERR) : dw_atomic_destroy(atomic);
+    }
+}
+
 static void drop_records(struct dw_peer *peer, const struct diwarp_qp *qp, bool tell)
 {
     dw_list_foreach (a, &peer->records.sinks) {
@@ -301,12 +339,7 @@ static void drop_records(struct dw_peer *peer, const struct diwarp_qp *qp, bool 
             continue;
         tell ? dw_source_fail(source, IBV_WC_RETRY_EXC_ERR) : dw_source_destroy(source);
     }
-    dw_list_foreach (c, &peer->atomics) {
-        struct dw_atomic *atomic = dw_container(c, struct dw_atomic, link);
-        if (qp && atomic->qp != qp)
-            continue;
-        tell ? dw_atomic_end(atomic, IBV_WC_RETRY_EXC_ERR) : dw_atomic_destroy(atomic);
-    }
+    drop_atomics(peer, qp, tell);
 }
 
 static void clear(struct dw_peer *peer, bool tell)
@@ -378,12 +411,20 @@ void dw_handle_restart(struct dw_rd *rd, struct dw_handle *handle, uint32_t inca
 
 void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
 {
+    const bool others = !dw_list_empty(&rd->port->qps);
+    const uint64_t now_ns = dw_device_now_ns(rd->port->device);
     dw_list_foreach (it, &rd->awake) {
         struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
         drop_works(peer, &peer->pending, qp, false);
         drop_works(peer, &peer->awaiting, qp, false);
-        drop_records(peer, qp, false);
         dw_deliver_forget(peer, qp);
+        if (others && dw_peer_is_live(peer)) {
+            dw_rdma_cancel(peer, NULL, qp, now_ns);
+            dw_rdma_abandon(peer, qp, now_ns);
+            drop_atomics(peer, qp, false);
+        } else {
+            drop_records(peer, qp, false);
+        }
     }
 }
 
@@ -400,6 +441,10 @@ void dw_handles_fini(struct dw_rd *rd)
             free(handle);
     }
     dw_map_fini(&rd->handles);
+    dw_list_foreach (it, &rd->further_ahs) {
+        dw_container(it, struct dw_further_ah, link)->ah.port = NULL;
+        dw_list_remove(it);
+    }
 }
 
 /* ---- ICMP ---- */

@@ -17,6 +17,9 @@ void dw_handle_vouch(struct dw_rd *rd, struct dw_handle *handle);
 void dw_handle_restart(struct dw_rd *rd, struct dw_handle *handle, uint32_t incarnation);
 /* Frees one that nobody owns and nothing is known of. */
 void dw_handle_put(struct dw_handle *handle);
+/* Of another QP of the peer, and its end. NULL: no memory. */
+struct diwarp_ah *dw_handle_further_ah(struct dw_handle *handle, uint32_t qpn);
+void dw_handle_put_further(struct dw_further_ah *further);
 /* The service goes: ends all. */
 void dw_handles_fini(struct dw_rd *rd);
 
@@ -28,7 +31,8 @@ void dw_peer_on_use(struct dw_peer *peer);
 bool dw_peers_rest(struct dw_rd *rd, uint64_t now_ns);
 /* Fails those that are doomed: tells the application once each, ends all they owe and are owed. */
 void dw_peers_fail_doomed(struct dw_rd *rd);
-/* A QP goes, and with it what was posted to it, without completions. */
+/* A QP goes, and with it what was posted to it, without completions; while others stay, peers are
+ * told. */
 void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp);
 /* ICMP says that nobody has the port. */
 void dw_peers_on_unreachable(struct dw_rd *rd, const struct dw_llp_addr *addr, uint64_t now_ns);

@@ -40,6 +40,7 @@ struct dw_rd {
     struct diwarp_counters *counters;
     struct dw_records records;
     struct dw_map handles; /* struct dw_handle by name */
+    struct dw_list further_ahs; /* struct dw_further_ah */
     struct dw_map atomics; /* ours that wait for their answer, by dw_record_key() */
     struct dw_list awake;  /* peers that hold state, the longest idle first */
     struct dw_list flush;  /* peers with open, pending or lost datagrams to look at */
@@ -113,6 +114,13 @@ struct dw_handle {
     bool unproven; /* its address is the word of one that may not be there */
 };
 
+/* An address handle for a QP of a peer beyond the one that its handle is for. */
+struct dw_further_ah {
+    struct diwarp_ah ah;
+    struct dw_handle *handle;
+    struct dw_list link;
+};
+
 /* The end-to-end context of a peer: its protocol state while it is awake. */
 struct dw_peer {
     struct dw_rd *rd;
@@ -166,6 +174,8 @@ struct dw_peer {
 struct dw_work {
     struct dw_list link; /* in peer.pending, then peer.awaiting */
     struct diwarp_qp *qp; /* whose it is; NULL: our own message, no completion, even in error */
+    struct dw_qpns qpns;
+    uint8_t *rest; /* its QP is gone: a copy of what has not been sent; or NULL */
     uint64_t wr_id;
     enum ibv_wc_opcode opcode;
     bool signaled;
@@ -185,6 +195,7 @@ struct dw_work {
 struct dw_datagram {
     struct dw_tx tx;
     struct dw_train *train; /* whose buffer it lies in; NULL: it has its own, buf follows */
+    struct dw_qpns qpns;    /* of all that is in it */
     uint8_t *buf;
     uint32_t bytes;    /* so far, without the trailer */
     uint32_t room;     /* most that `bytes` may become */
@@ -210,6 +221,12 @@ struct dw_assembly {
     struct dw_ranges map;
     uint8_t buf[];
 };
+
+static inline struct dw_handle *dw_handle_of(struct diwarp_ah *ah)
+{
+    return ah->further ? dw_container(ah, struct dw_further_ah, ah)->handle
+                       : dw_container(ah, struct dw_handle, ah);
+}
 
 static inline struct dw_peer *dw_peer_of(const struct dw_record_peer *records)
 {

@@ -188,7 +188,8 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     memory->base_bytes += sizeof *rd;
     memory->addresses += rd->handles.count;
     memory->address_bytes +=
-        rd->handles.count * sizeof(struct dw_handle) + dw_memory_of_map(&rd->handles);
+        rd->handles.count * sizeof(struct dw_handle) + dw_memory_of_map(&rd->handles) +
+        dw_memory_of_list(&rd->further_ahs, sizeof(struct dw_further_ah));
     dw_list_foreach (it, &rd->awake)
         add_peer(dw_container(it, struct dw_peer, awake_link), memory);
     memory->work_bytes += dw_memory_of_list(&rd->free_works, sizeof(struct dw_work));
@@ -211,6 +212,7 @@ static int open_state(struct dw_port *port, void **state)
     rd->service = &dw_rd_service;
     rd->counters = &port->datagrams.counters;
     rd->next_atomic_id = port->device->env.first_serial;
+    dw_list_init(&rd->further_ahs);
     dw_map_init(&rd->handles, dw_device_random(port->device));
     dw_map_init(&rd->atomics, dw_device_random(port->device));
     struct dw_list *heads[] = {&rd->awake,        &rd->flush,      &rd->ack,
@@ -256,23 +258,7 @@ static void on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
     struct dw_rd *rd = qp->state;
     const uint64_t now_ns = dw_device_now_ns(rd->port->device);
     dw_list_foreach (it, &rd->awake) {
-        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
-        dw_list_foreach (a, &peer->records.sinks) {
-            struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
-            const uint32_t id = sink->id;
-            if (sink->region != region)
-                continue;
-            dw_sink_destroy(sink);
-            dw_rdma_abort(peer, id, DW_STATUS_CANCELLED, now_ns);
-        }
-        dw_list_foreach (b, &peer->records.sources) {
-            struct dw_source *source = dw_container(b, struct dw_source, peer_link);
-            const uint32_t id = source->id;
-            if (source->region != region)
-                continue;
-            dw_source_destroy(source);
-            dw_rdma_abort(peer, id, DW_STATUS_CANCELLED, now_ns);
-        }
+        dw_rdma_cancel(dw_container(it, struct dw_peer, awake_link), region, NULL, now_ns);
     }
 }
 
@@ -286,21 +272,27 @@ static void begin_drain(struct diwarp_qp *qp)
     }
 }
 
-/* Something that was posted here, or an answer of ours, has not reached its end. Records of a region
- * are the peer's own: it has to see them through. */
-static bool peer_is_owed(const struct dw_peer *peer)
+/* Something that was posted to the QP, or an answer of ours, has not reached its end; of what is in
+ * datagrams nobody tells whose it is. Records of a region are the peer's own: it has to see them
+ * through. */
+static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
 {
     if (peer->sendwin.count || peer->open || !dw_list_empty(&peer->pending) ||
-        !dw_list_empty(&peer->awaiting) || !dw_list_empty(&peer->atomics))
+        !dw_list_empty(&peer->awaiting))
         return true;
+    dw_list_foreach (c, &peer->atomics)
+        if (dw_container(c, struct dw_atomic, link)->qp == qp)
+            return true;
     if (!peer->records.own_count)
         return false;
-    dw_list_foreach (a, &peer->records.sources)
-        if (!dw_container(a, struct dw_source, peer_link)->region)
+    dw_list_foreach (a, &peer->records.sources) {
+        const struct dw_source *source = dw_container(a, struct dw_source, peer_link);
+        if (!source->region && source->qp == qp)
             return true;
+    }
     dw_list_foreach (b, &peer->records.sinks) {
         const struct dw_sink *sink = dw_container(b, struct dw_sink, peer_link);
-        if (!sink->region && sink->state != DW_SINK_HELD)
+        if (!sink->region && sink->qp == qp && sink->state != DW_SINK_HELD)
             return true;
     }
     return false;
@@ -311,7 +303,7 @@ static bool owes(const struct diwarp_qp *qp)
     const struct dw_rd *rd = qp->state;
     dw_list_foreach (it, &rd->awake) {
         const struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
-        if (dw_peer_is_live(peer) && peer_is_owed(peer))
+        if (dw_peer_is_live(peer) && peer_is_owed(peer, qp))
             return true;
     }
     return !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->held_control);
@@ -329,6 +321,13 @@ static void on_address(struct diwarp_ah *ah, uint32_t incarnation)
     dw_handle_vouch(rd, handle);
 }
 
+static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
+{
+    if (!ah->owners)
+        ah->qpn = qpn & DW_QPN_MAX;
+    return ah->qpn == qpn ? ah : dw_handle_further_ah(dw_container(ah, struct dw_handle, ah), qpn);
+}
+
 static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
 {
     struct dw_handle *handle = dw_handle_get(qp->state, name);
@@ -337,7 +336,10 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
 
 static void put_ah(struct diwarp_ah *ah)
 {
-    dw_handle_put(dw_container(ah, struct dw_handle, ah));
+    if (ah->further)
+        dw_handle_put_further(dw_container(ah, struct dw_further_ah, ah));
+    else
+        dw_handle_put(dw_container(ah, struct dw_handle, ah));
 }
 
 static void retune(void *state)
@@ -360,6 +362,7 @@ const struct dw_service dw_rd_service = {
     .begin_drain = begin_drain,
     .owes = owes,
     .get_ah = get_ah,
+    .get_ah_of_qpn = get_ah_of_qpn,
     .on_address = on_address,
     .put_ah = put_ah,
     .place = place,

@@ -36,6 +36,7 @@ static struct diwarp_address address_of(const struct dw_port *port)
 void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *address)
 {
     *address = address_of(qp->port);
+    address->qpn = qp->num;
 }
 
 uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint32_t mtu_bytes)
@@ -74,7 +75,7 @@ void dw_ah_set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint6
     ah->loops_back = path.loops_back;
     ah->addr = *addr;
     ah->token = token;
-    ah->local_interface = (uint8_t)local_interface;
+    ah->local_interface = local_interface & 0xff;
     _Static_assert(DW_LLP_TRAIN_BYTES <= UINT16_MAX, "the length of a datagram fits");
     ah->datagram_max_bytes =
         (uint16_t)path_datagram_bytes(ah->port, addr->family, mtu_bytes, path.mtu_bytes);
@@ -125,6 +126,8 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
         qp->service->on_address(ah, address->incarnation);
     if (ah && !ah->fixed)
         dw_ah_set_route(ah, &addr, address->token, here, mtu);
+    if (ah)
+        ah = qp->service->get_ah_of_qpn(ah, address->qpn);
     if (ah)
         ah->owners++;
     dw_unlock(qp->port->device);

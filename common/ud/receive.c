@@ -165,6 +165,7 @@ static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source
                .opcode = IBV_WC_RECV,
                .byte_len = bytes,
                .qp_num = ud->qp.num,
+               .src_qp = source->qpn,
                .imm_data = imm ? ddp->ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
         .src = source->name,
@@ -281,11 +282,13 @@ static void on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
 
 /* ---- every datagram ---- */
 
-/* Nobody can choose a name and an incarnation that have the key of others. */
-static uint64_t key_of(const struct dw_ud_qp *ud, struct diwarp_name name, uint32_t incarnation)
+/* Nobody can choose a name, an incarnation and a QPN that have the key of others. */
+static uint64_t key_of(const struct dw_ud_qp *ud, struct diwarp_name name, uint32_t incarnation,
+                       uint32_t qpn)
 {
     const uint64_t *random_key = ud->qp.port->device->random_key;
-    return dw_siphash(random_key, dw_name_key(name) ^ dw_siphash(random_key, incarnation));
+    const uint64_t number = (uint64_t)qpn << 32 | incarnation;
+    return dw_siphash(random_key, dw_name_key(name) ^ dw_siphash(random_key, number));
 }
 
 /* Room for one more: the one that has been silent for longest goes, if nothing of it may come again.
@@ -297,7 +300,7 @@ static bool make_room(struct dw_ud_qp *ud, uint64_t now_ns)
     struct dw_ud_source *source = dw_container(ud->sources.next, struct dw_ud_source, link);
     if (source->users || now_ns - source->heard_ns <= SEEN_FORGOTTEN_NS)
         return false;
-    dw_map_remove(&ud->source_by_key, key_of(ud, source->name, source->incarnation));
+    dw_map_remove(&ud->source_by_key, key_of(ud, source->name, source->incarnation, source->qpn));
     dw_list_remove(&source->link);
     free(source);
     return true;
@@ -308,7 +311,7 @@ static struct dw_ud_source *source_of(struct dw_ud_qp *ud, const struct dw_llp_h
                                       uint64_t now_ns)
 {
     struct diwarp_name name = {.job = header->job, .rank = header->rank};
-    const uint64_t key = key_of(ud, name, header->incarnation);
+    const uint64_t key = key_of(ud, name, header->incarnation, header->src_qpn);
     struct dw_ud_source *source = dw_map_get(&ud->source_by_key, key);
     if (source) {
         if (now_ns - source->heard_ns > SEEN_FORGOTTEN_NS)
@@ -323,6 +326,7 @@ static struct dw_ud_source *source_of(struct dw_ud_qp *ud, const struct dw_llp_h
         return NULL;
     source->name = name;
     source->incarnation = header->incarnation;
+    source->qpn = header->src_qpn;
     source->heard_ns = now_ns;
     if (dw_map_put(&ud->source_by_key, key, source)) {
         free(source);

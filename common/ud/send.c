@@ -46,6 +46,8 @@ static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
         .job = datagrams->name.job,
         .rank = datagrams->name.rank,
         .number = ++datagrams->number,
+        .dst_qpn = out->ah->qpn,
+        .src_qpn = out->ud->qp.num,
         .timestamp = (uint16_t)(out->ud->qp.port->ran_ns >> DW_TIMESTAMP_SHIFT),
     };
     const struct dw_write_record wr = {

@@ -53,6 +53,12 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
     return &ah->ah;
 }
 
+static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
+{
+    ah->qpn = qpn & DW_QPN_MAX;
+    return ah;
+}
+
 static void put_ah(struct diwarp_ah *base)
 {
     struct dw_ud_ah *ah = dw_container(base, struct dw_ud_ah, ah);
@@ -92,6 +98,7 @@ const struct dw_service dw_ud_service = {
     .post_send = dw_ud_post_send,
     .post_recv = dw_ud_post_recv,
     .get_ah = get_ah,
+    .get_ah_of_qpn = get_ah_of_qpn,
     .put_ah = put_ah,
     .take = take,
     .add_memory = add_memory,

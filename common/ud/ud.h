@@ -8,11 +8,11 @@
 #include "common/rel/seen.h"
 #include "common/rnic/qp.h"
 
-/* What has been seen of a source: of a process, not of all that have had its name. */
+/* What has been seen of a source: of a QP of a process, not of all that have had its name. */
 struct dw_ud_source {
     struct dw_list link; /* in dw_ud_qp.sources */
     struct diwarp_name name;
-    uint32_t incarnation;
+    uint32_t incarnation, qpn;
     uint32_t users; /* records, and Sends of several segments */
     uint64_t heard_ns;
     struct dw_seen msns;

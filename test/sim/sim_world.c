@@ -477,7 +477,7 @@ void sim_world_check_rest(struct sim_world *world)
         }
         const struct diwarp_counters *counters = diwarp_query_counters(node->qp);
         damaged_drops += counters->drop_crc + counters->drop_short + counters->drop_version +
-                         counters->drop_header + counters->drop_token + counters->drop_qpn;
+                         counters->drop_header + counters->drop_token;
         check_qp_rest(world, node->qp);
     }
     if (all_run && !world->failed && damaged_drops != world->net.corrupted_received)

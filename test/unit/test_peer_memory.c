@@ -195,6 +195,7 @@ static void open_world(struct world *w)
 static void know(struct world *w, unsigned rank)
 {
     struct diwarp_address address = {.name = {.job = JOB, .rank = rank},
+                                     .qpn = 1,
                                      .token = rank,
                                      .incarnation = rank,
                                      .port = (uint16_t)rank,

@@ -77,7 +77,7 @@ static void close_world(void)
 static void hear(uint32_t rank)
 {
     const struct dw_llp_header header = {
-        .type = DW_LLP_UD, .token = address.token, .job = 1, .rank = rank};
+        .type = DW_LLP_UD, .token = address.token, .job = 1, .rank = rank, .dst_qpn = address.qpn};
     const struct dw_ddp_header ddp = {.last = true, .opcode = DW_RDMAP_SEND, .msn = 1};
     struct diwarp_wc wc;
     dw_llp_header_put(net.datagram, &header);
