@@ -27,6 +27,7 @@ struct options {
     bool uni, bi;
     int window;
     int samples;
+    int trips;      /* of a sample, each timed alone for the quantiles; 0: all at once */
     int one_buffer; /* receive all into one, hot buffer, as the OSU benchmarks do */
 };
 
@@ -62,7 +63,7 @@ static bool parse_options(int argc, char **argv, struct options *opt)
     (void)options_sizes("1048576", 1, &opt->stream);
     (void)options_sizes("8", 0, &opt->rate);
     opterr = 0;
-    while (ok && (c = getopt(argc, argv, "l:s:d:m:w:r:o:")) != -1) {
+    while (ok && (c = getopt(argc, argv, "l:s:d:m:w:r:t:o:")) != -1) {
         if (c == 'l')
             ok = options_sizes(optarg, 0, &opt->latency);
         else if (c == 's')
@@ -75,6 +76,8 @@ static bool parse_options(int argc, char **argv, struct options *opt)
             ok = options_number(optarg, 1, MAX_WINDOW, &opt->window);
         else if (c == 'r')
             ok = options_number(optarg, 1, 100000, &opt->samples);
+        else if (c == 't')
+            ok = options_number(optarg, 1, 100000, &opt->trips);
         else if (c == 'o')
             ok = options_number(optarg, 0, 1, &opt->one_buffer);
         else
@@ -166,13 +169,47 @@ static double timed_windows(struct bench *b, int bytes, int window, unsigned sen
 
 /* ---- figures ------------------------------------------------------------------------------- */
 
+/* Each round trip of rank 0 by itself. */
+static void lone_trips(struct bench *b, int bytes, int count, double *each)
+{
+    for (int i = 0; i < count; i++) {
+        double begin = samples_now();
+        round_trips(b, bytes, 1);
+        each[i] = (samples_now() - begin) / 2 * 1e6;
+    }
+}
+
+static int trips_of_sample(const struct bench *b, int bytes)
+{
+    const int trips = bytes <= 65536 ? 100 : 10;
+
+    if (b->opt.trips)
+        return b->opt.trips;
+    /* Against the barriers, and the time slices of a crowded machine; in turns, the sleep. */
+    return b->pairs > 1 || (turns_taken(&b->turns) && bytes <= 8192) ? 10 * trips : trips;
+}
+
+static void print_latency(struct bench *b, int bytes)
+{
+    const int n = b->opt.samples;
+
+    if (b->opt.trips) {
+        printf("tail bytes=%d pairs=%d ", bytes, b->pairs);
+        samples_print_tail(b->times, n * b->opt.trips);
+        return;
+    }
+    if (turns_taken(&b->turns))
+        samples_print_times(b->times, n, 1);
+    samples_sort(b->times, n);
+    printf("latency bytes=%d pairs=%d us=%.3f min_us=%.3f p90_us=%.3f samples=%d\n", bytes,
+           b->pairs, samples_quantile(b->times, n, 0.5), b->times[0],
+           samples_quantile(b->times, n, 0.9), n);
+}
+
 static void latency(struct bench *b, int bytes)
 {
-    int trips = bytes <= 65536 ? 100 : 10, n = b->opt.samples;
+    const int trips = trips_of_sample(b, bytes);
 
-    /* Against the barriers, and the time slices of a crowded machine; in turns, the sleep. */
-    if (b->pairs > 1 || (turns_taken(&b->turns) && bytes <= 8192))
-        trips *= 10;
     turns_begin(&b->turns);
     new_data(b, bytes);
     round_trips(b, bytes, 2 * trips);
@@ -180,9 +217,13 @@ static void latency(struct bench *b, int bytes)
     new_data(b, bytes);
     begin_samples(b);
     turns_end(&b->turns);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < b->opt.samples; i++) {
         turns_begin(&b->turns);
         for (int left = turns_samples(&b->turns); left > 0; left--) {
+            if (b->opt.trips) {
+                lone_trips(b, bytes, trips, b->times + i * trips);
+                continue;
+            }
             round_trips(b, bytes, trips);
             b->times[i] = end_sample(b) / (2 * trips) * 1e6;
         }
@@ -190,13 +231,8 @@ static void latency(struct bench *b, int bytes)
     }
     turns_begin(&b->turns);
     check_data(b, b->rx, bytes, 0, "a last message");
-    if (b->rank == 0 && turns_taken(&b->turns))
-        samples_print_times(b->times, n, 1);
-    samples_sort(b->times, n);
     if (b->rank == 0)
-        printf("latency bytes=%d pairs=%d us=%.3f min_us=%.3f p90_us=%.3f samples=%d\n", bytes,
-               b->pairs, samples_quantile(b->times, n, 0.5), b->times[0],
-               samples_quantile(b->times, n, 0.9), n);
+        print_latency(b, bytes);
     fflush(stdout);
     turns_end(&b->turns);
 }
@@ -315,7 +351,8 @@ static void allocate(struct bench *b)
     }
     b->tx = mpi_bench_alloc(tx + MAX_WINDOW * WORD_BYTES);
     b->rx = mpi_bench_alloc(rx);
-    b->times = mpi_bench_alloc((size_t)b->opt.samples * sizeof *b->times);
+    b->times = mpi_bench_alloc((size_t)(b->opt.samples * (b->opt.trips ? b->opt.trips : 1)) *
+                               sizeof *b->times);
 }
 
 static void run(struct bench *b)
@@ -349,9 +386,10 @@ int main(int argc, char **argv)
             fprintf(
                 stderr,
                 "usage: mpirun -np 2 %s [-l LATENCY_SIZES] [-s STREAM_SIZES] [-d uni|bi|both]\n"
-                "       [-m RATE_SIZES] [-w WINDOW] [-r SAMPLES] [-o 0|1]\n"
+                "       [-m RATE_SIZES] [-w WINDOW] [-r SAMPLES] [-t TRIPS] [-o 0|1]\n"
                 "  any even number of ranks: i and i + n/2 are a pair\n"
-                "  sizes: comma separated, in bytes, or none; -o 1: receive into one hot buffer\n",
+                "  sizes: comma separated, in bytes, or none; -o 1: receive into one hot buffer\n"
+                "  -t: times so many round trips of a sample each, and prints their quantiles\n",
                 argv[0]);
         rc = 2;
     } else {

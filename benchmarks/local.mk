@@ -34,7 +34,8 @@ EXTRA_DIST += benchmarks/README.md benchmarks/RESULTS.md benchmarks/FINDINGS.md 
 	benchmarks/compare_lib/session.py \
 	benchmarks/compare_lib/stats.py benchmarks/compare_lib/targets.py \
 	benchmarks/compare_lib/transports.py test/bench/run test/bench/test_compare.py \
-	test/bench/test_compare_written.py test/bench/test_run_smg2000.py test/bench/test_turns.py \
+	test/bench/test_compare_hosts.py test/bench/test_compare_written.py \
+	test/bench/test_run_smg2000.py test/bench/test_turns.py \
 	test/bench/test_written.py
 
 # What of LU does not need MPI.
@@ -48,8 +49,10 @@ if DW_COMPONENT
 noinst_PROGRAMS += benchmarks/raw_sockets benchmarks/latency_bandwidth benchmarks/one_sided \
 	benchmarks/collectives benchmarks/overlap benchmarks/incast benchmarks/all_to_all
 
-benchmarks_raw_sockets_SOURCES = benchmarks/raw_sockets.c benchmarks/raw_link.c \
-	benchmarks/raw_link.h benchmarks/raw_server.c benchmarks/raw_server.h \
+benchmarks_raw_sockets_SOURCES = benchmarks/raw_sockets.c benchmarks/raw_client.c \
+	benchmarks/raw_client.h benchmarks/raw_link.c benchmarks/raw_link.h \
+	benchmarks/raw_message.c benchmarks/raw_message.h benchmarks/raw_server.c \
+	benchmarks/raw_server.h \
 	benchmarks/options.h benchmarks/samples.h benchmarks/turns.c benchmarks/turns.h
 benchmarks_raw_sockets_LDADD =
 

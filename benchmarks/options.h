@@ -61,7 +61,7 @@ static inline size_t options_largest(const struct size_list *list)
 
 /* The messages of a window have a place of their own each. Large ones get a smaller window, so that
  * these places stay within this many bytes. */
-#define OPTIONS_WINDOW_BYTES (1 << 28)
+#define OPTIONS_WINDOW_BYTES (1 << 26)
 
 static inline int options_window(int window, int bytes)
 {

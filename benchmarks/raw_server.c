@@ -5,96 +5,10 @@
 #include "benchmarks/samples.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-char raw_buffer[RAW_CHUNK_BYTES];
-
-/* Of a datagram that only acknowledges: others have a multiple of 8 bytes. */
-#define ACK_BYTES 9
-
-/* Of one datagram in memory: GRO joins no more. */
-#define PLACE_BYTES (64u << 10)
-
-struct raw_memory raw_memory_get(size_t bytes)
-{
-    struct raw_memory memory = {.bytes = bytes / PLACE_BYTES * PLACE_BYTES};
-
-    if (memory.bytes) {
-        memory.base = malloc(memory.bytes);
-        if (!memory.base)
-            raw_die("out of memory");
-        memset(memory.base, 1, memory.bytes);
-    }
-    return memory;
-}
-
-void raw_memory_put(struct raw_memory *memory)
-{
-    free(memory->base);
-}
-
-char *raw_memory_next(struct raw_memory *memory)
-{
-    if (!memory->bytes)
-        return raw_buffer;
-    if (memory->at == memory->bytes)
-        memory->at = 0;
-    memory->at += PLACE_BYTES;
-    return memory->base + memory->at - PLACE_BYTES;
-}
-
-void raw_send_message(int fd, const struct raw_request *r)
-{
-    size_t most = r->protocol == RAW_UDP ? RAW_DATAGRAM_BYTES : RAW_CHUNK_BYTES;
-    for (size_t left = r->bytes; left > 0;) {
-        size_t part = left < most ? left : most;
-        raw_spin_send(fd, raw_buffer, part);
-        left -= part;
-    }
-}
-
-void raw_receive_bytes(int fd, size_t bytes)
-{
-    while (bytes > 0) {
-        size_t got =
-            raw_spin_recv(fd, raw_buffer, bytes < RAW_CHUNK_BYTES ? bytes : RAW_CHUNK_BYTES);
-        bytes -= got < bytes ? got : bytes;
-    }
-}
-
-static void send_exchanged(int fd, size_t bytes, struct raw_exchange *x)
-{
-    char *from = bytes == ACK_BYTES ? raw_buffer : raw_memory_next(&x->from);
-
-    memcpy(from, &x->got, sizeof x->got);
-    raw_spin_send(fd, from, bytes);
-    x->told = x->got;
-}
-
-void raw_exchange(int fd, const struct raw_request *r, uint64_t end, struct raw_exchange *x)
-{
-    while (x->acked < end || x->told < end) {
-        uint64_t left = end - x->sent, acked;
-        size_t part = left < r->segment ? (size_t)left : r->segment;
-
-        if (left && x->sent + part - x->acked <= r->window) {
-            x->sent += part;
-            send_exchanged(fd, part, x);
-            continue;
-        }
-        if (x->got - x->told >= r->window / 4 || (x->got >= end && x->told < end)) {
-            send_exchanged(fd, ACK_BYTES, x);
-            continue;
-        }
-        char *into = raw_memory_next(&x->into);
-        part = raw_spin_recv(fd, into, PLACE_BYTES);
-        memcpy(&acked, into, sizeof acked);
-        x->acked = acked > x->acked ? acked : x->acked;
-        x->got += part != ACK_BYTES ? part : 0;
-    }
-}
+/* The kernel charges a datagram with its bytes and less than this. */
+#define MOST_OVERHEAD_BYTES 2048
 
 /* Of samples, one after the other: their turns, and the CPU time of those that count. */
 struct pace {
@@ -131,64 +45,78 @@ static void after_sample(struct pace *p, uint64_t sample)
 }
 
 /* The server's half, as all below. */
-static void exchange(int fd, const struct raw_request *r, struct pace *pace)
+static void exchange(struct raw_flow *flow, struct pace *pace)
 {
-    struct raw_exchange x = {.from = raw_memory_get(r->memory_bytes),
-                             .into = raw_memory_get(r->memory_bytes)};
-
-    for (uint64_t i = 0; i <= r->samples; i++) {
+    for (uint64_t i = 0; i <= flow->r->samples; i++) {
         before_sample(pace, i);
-        raw_exchange(fd, r, (i + 1) * r->sample_bytes, &x);
+        raw_exchange(flow, (i + 1) * flow->r->sample_bytes);
         after_sample(pace, i);
     }
-    raw_memory_put(&x.from);
-    raw_memory_put(&x.into);
 }
 
-static void echo(int fd, const struct raw_request *r, struct pace *pace)
+static void echo(struct raw_flow *flow, struct pace *pace)
 {
-    for (uint64_t i = 0; i <= r->samples; i++) {
+    for (uint64_t i = 0; i <= flow->r->samples; i++) {
         before_sample(pace, i);
-        for (uint32_t trip = 0; trip < r->trips; trip++) {
-            raw_receive_bytes(fd, r->bytes);
-            raw_send_message(fd, r);
+        for (uint32_t trip = 0; trip < flow->r->trips; trip++) {
+            raw_receive_message(flow);
+            raw_send_message(flow);
         }
         after_sample(pace, i);
     }
+}
+
+static size_t sink_part(struct raw_flow *flow, size_t most)
+{
+    size_t n = raw_spin_recv(flow->fd, raw_memory_at(&flow->into), most);
+
+    raw_memory_pass(&flow->into, n);
+    flow->got += n;
+    return n;
 }
 
 /* Tells its total whenever a quarter of the window has come, and at each sample's end. */
-static void sink_datagrams(int fd, const struct raw_request *r, struct pace *pace)
+static void sink_datagrams(struct raw_flow *flow, struct pace *pace)
 {
-    uint64_t sample = r->sample_bytes, end = sample * (r->samples + 1), got = 0, told = 0;
-    struct raw_memory into = raw_memory_get(r->memory_bytes);
+    const uint64_t sample = flow->r->sample_bytes, end = sample * (flow->r->samples + 1);
 
     before_sample(pace, 0);
-    while (got < end) {
-        uint64_t before = got / sample;
-        got += raw_spin_recv(fd, raw_memory_next(&into), PLACE_BYTES);
-        bool sample_ended = got / sample != before;
-        if (!sample_ended && got - told < r->window / 4)
+    while (flow->got < end) {
+        uint64_t before = flow->got / sample;
+        (void)sink_part(flow, RAW_CHUNK_BYTES);
+        bool sample_ended = flow->got / sample != before;
+        if (!sample_ended && flow->got - flow->told < flow->r->window / 4)
             continue;
-        raw_spin_send(fd, &got, sizeof got);
-        told = got;
+        raw_spin_send(flow->fd, &flow->got, sizeof flow->got);
+        flow->told = flow->got;
         if (sample_ended) {
             after_sample(pace, before);
-            if (got < end)
+            if (flow->got < end)
                 before_sample(pace, before + 1);
         }
     }
-    raw_memory_put(&into);
 }
 
-static void sink_bytes(int fd, const struct raw_request *r, struct pace *pace)
+static void sink_bytes(struct raw_flow *flow, struct pace *pace)
 {
-    for (uint32_t i = 0; i <= r->samples; i++) {
+    for (uint32_t i = 0; i <= flow->r->samples; i++) {
         before_sample(pace, i);
-        raw_receive_bytes(fd, r->sample_bytes);
-        raw_spin_send(fd, &i, sizeof i);
+        for (size_t left = flow->r->sample_bytes; left > 0;)
+            left -= sink_part(flow, left < RAW_CHUNK_BYTES ? left : RAW_CHUNK_BYTES);
+        raw_spin_send(flow->fd, &i, sizeof i);
         after_sample(pace, i);
     }
+}
+
+/* What the receive buffer surely holds of such datagrams. */
+static uint32_t window_of(int fd, const struct raw_request *r)
+{
+    const size_t limit = raw_receive_limit(fd);
+    const size_t bytes = r->message && r->message < r->segment ? r->message : r->segment;
+    const size_t fit = limit * bytes / (bytes + MOST_OVERHEAD_BYTES);
+    const size_t window = fit < limit / 2 ? fit : limit / 2;
+
+    return r->window < window ? r->window : (uint32_t)window;
 }
 
 /* The server's socket for a measure; announced to the client, which then uses it. */
@@ -196,12 +124,15 @@ static int answer_udp(int control, struct raw_request *r)
 {
     struct raw_address at = raw_local(control), peer = raw_remote(control);
     int fd = raw_udp(&at, (int)r->socket_bytes);
-    size_t window = raw_receive_limit(fd) / 2;
     struct raw_reply reply = {.usable = !r->gso || raw_set_gro(fd)};
 
-    r->window = r->window < window ? r->window : (uint32_t)window;
-    if (r->window < r->segment || r->window < r->bytes)
+    if (r->gso && r->what == RAW_ROUND_TRIPS)
+        reply.usable = reply.usable && raw_set_gso(fd, (int)r->segment);
+    r->window = window_of(fd, r);
+    if (r->window < r->segment)
         reply.usable = 0; /* a small net.core.rmem_max, or no GSO: nothing could ever be sent */
+    else
+        raw_fit_train(r);
     raw_set_port(&peer, (uint16_t)r->port);
     raw_connect(fd, &peer);
     at = raw_local(fd);
@@ -235,6 +166,7 @@ static bool valid(const struct raw_request *r)
     bool streams = r->what == RAW_STREAM || r->what == RAW_EXCHANGE;
     return r->magic == RAW_MAGIC && r->what <= RAW_END && r->protocol <= RAW_TCP &&
            r->port <= UINT16_MAX && (!streams || r->sample_bytes > 0) &&
+           (r->protocol == RAW_TCP || r->what == RAW_END || r->segment > 0) &&
            r->socket_bytes <= RAW_SOCKET_BYTES && r->memory_bytes <= RAW_MEMORY_MAX;
 }
 
@@ -243,6 +175,7 @@ void raw_serve(int control, struct turns *turns)
     for (;;) {
         struct pace pace = {.turns = turns, .per_turn = (uint64_t)turns_samples(turns)};
         struct raw_request r;
+        char done;
 
         raw_hear(control, &r, sizeof r);
         errno = 0;
@@ -255,14 +188,18 @@ void raw_serve(int control, struct turns *turns)
             turns_pass(turns, (int)(r.samples / pace.per_turn));
             continue;
         }
+        struct raw_flow flow = raw_flow_open(fd, &r);
         if (r.what == RAW_ROUND_TRIPS)
-            echo(fd, &r, &pace);
+            echo(&flow, &pace);
         else if (r.what == RAW_EXCHANGE)
-            exchange(fd, &r, &pace);
+            exchange(&flow, &pace);
         else if (r.protocol == RAW_UDP)
-            sink_datagrams(fd, &r, &pace);
+            sink_datagrams(&flow, &pace);
         else
-            sink_bytes(fd, &r, &pace);
+            sink_bytes(&flow, &pace);
+        raw_flow_close(&flow);
+        /* A socket that is closed refuses the last acknowledgements. */
+        raw_hear(control, &done, sizeof done);
         raw_tell(control, &pace.cpu, sizeof pace.cpu);
         close(fd);
         turns_begin(turns);

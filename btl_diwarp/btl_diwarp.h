@@ -23,6 +23,7 @@
 #include "opal/util/proc.h"
 
 #include "common/include/diwarp.h"
+#include "common/include/diwarp_helper.h"
 #include "common/include/diwarp_rc.h"
 
 #include <pthread.h>
@@ -282,6 +283,9 @@ int mca_btl_diwarp_params_register(void);
 bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module);
 /* Core attributes from the parameters. */
 void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr);
+
+/* Of osc/rdma, before it starts (btl_diwarp_osc.c). Within btl_init. */
+void mca_btl_diwarp_osc_defaults(void);
 
 /* ---- modex (btl_diwarp_modex.c) ------------------------------------------------------------- */
 

@@ -5,12 +5,34 @@
 #include "opal/runtime/opal_params.h"
 #include "opal/util/show_help.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Help texts are looked up in Open MPI's own folder only; ours may lie beside the component. */
+static void add_help_dir(void)
+{
+    char *path, *slash;
+    Dl_info info;
+
+    if (0 == dladdr(&mca_btl_diwarp_component, &info) || NULL == info.dli_fname) {
+        return;
+    }
+    path = strdup(info.dli_fname);
+    slash = NULL != path ? strrchr(path, '/') : NULL;
+    if (NULL != slash) {
+        *slash = '\0';
+        (void)opal_show_help_add_dir(path);
+    }
+    free(path);
+}
 
 static int component_register(void)
 {
-    int rc = mca_btl_diwarp_params_register();
+    int rc;
 
+    add_help_dir();
+    rc = mca_btl_diwarp_params_register();
     return OPAL_SUCCESS == rc ? mca_btl_diwarp_pvars_register() : rc;
 }
 
@@ -122,6 +144,9 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
         mca_btl_diwarp_module_close(module);
         free(btls);
         return NULL;
+    }
+    if (MCA_BTL_DIWARP_RD == mca_btl_diwarp_component.params.transport) {
+        mca_btl_diwarp_osc_defaults();
     }
     btls[0] = &module->super;
     *num_btls = 1;

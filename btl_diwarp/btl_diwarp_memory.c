@@ -90,24 +90,29 @@ void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module)
     struct mca_btl_diwarp_memory memory = module->memory;
     static const char *const transports[] = {
         [MCA_BTL_DIWARP_RD] = "rd", [MCA_BTL_DIWARP_RC] = "rc", [MCA_BTL_DIWARP_RC_SRQ] = "rc-srq"};
-    char line[2048];
-    size_t n;
+    char *line = NULL;
+    size_t length;
+    FILE *text;
 
     if (0 == memory.endpoints) {
         mca_btl_diwarp_memory_query(module, &memory);
         mca_btl_diwarp_memory_query_process(&memory);
     }
-    n = (size_t)snprintf(line, sizeof(line), "diwarp_memory: rank=%u transport=%s",
-                         OPAL_PROC_MY_NAME.vpid,
-                         transports[mca_btl_diwarp_component.params.transport]);
-#define X(name, unit, meaning) \
-    n += (size_t)snprintf(line + n, sizeof(line) - n, " " #name "=%" PRIu64, memory.core.name);
+    text = open_memstream(&line, &length);
+    if (NULL == text) {
+        return;
+    }
+    fprintf(text, "diwarp_memory: rank=%u transport=%s", OPAL_PROC_MY_NAME.vpid,
+            transports[mca_btl_diwarp_component.params.transport]);
+#define X(name, unit, meaning) fprintf(text, " " #name "=%" PRIu64, memory.core.name);
     DIWARP_MEMORY(X)
 #undef X
-#define X(name, unit, meaning) \
-    n += (size_t)snprintf(line + n, sizeof(line) - n, " " #name "=%" PRIu64, memory.name);
+#define X(name, unit, meaning) fprintf(text, " " #name "=%" PRIu64, memory.name);
     MCA_BTL_DIWARP_MEMORY(X)
     MCA_BTL_DIWARP_PROCESS_MEMORY(X)
 #undef X
-    opal_output(0, "%s", line);
+    if (0 == fclose(text)) {
+        opal_output(0, "%s", line);
+    }
+    free(line);
 }

@@ -5,7 +5,6 @@
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/util/show_help.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,10 +170,9 @@ static const struct switch_param switch_params[] = {
     {"gro", "UDP receive offload: many datagrams in one receive call",
      &mca_btl_diwarp_component.params.gro, OPAL_INFO_LVL_4, true},
     {"crc",
-     "CRC32C over each datagram, over RC over each FPDU; auto: over RD, to ranks of this host, not "
-     "over the payload of what has a datagram to itself, for it stays in memory; off trusts the "
-     "checksum of UDP or TCP and must be so in every process",
-     &mca_btl_diwarp_component.params.crc, OPAL_INFO_LVL_4, true},
+     "CRC32C over each datagram, over RC over each FPDU; off trusts the checksum of UDP or TCP and "
+     "must be so in every process",
+     &mca_btl_diwarp_component.params.crc, OPAL_INFO_LVL_4, false},
     {"same_host",
      "Which ranks are reached over loopback, or an address that both have: off: none; auto: those "
      "in this network namespace; on: also those to which no other addresses lead",
@@ -354,29 +352,10 @@ static void set_rc_module_defaults(mca_btl_base_module_t *btl)
     btl->btl_atomic_flags = 0;
 }
 
-/* Help texts are looked up in Open MPI's own folder only; ours may lie beside the component. */
-static void add_help_dir(void)
-{
-    char path[PATH_MAX];
-    char *slash;
-    Dl_info info;
-
-    if (0 == dladdr(&mca_btl_diwarp_component, &info) || NULL == info.dli_fname) {
-        return;
-    }
-    snprintf(path, sizeof(path), "%s", info.dli_fname);
-    slash = strrchr(path, '/');
-    if (NULL != slash) {
-        *slash = '\0';
-        (void)opal_show_help_add_dir(path);
-    }
-}
-
 int mca_btl_diwarp_params_register(void)
 {
     int rc;
 
-    add_help_dir();
     set_defaults();
     rc = register_var("if_include",
                       "Interfaces to use, comma-separated names or CIDR (\"eth0,10.1.0.0/16\"); "

@@ -161,7 +161,8 @@ static void on_overrun(struct mca_btl_diwarp_module *module)
 
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
 {
-    struct diwarp_wc wc[WC_BATCH];
+    /* One thread at a time polls; its stack may be small. */
+    static struct diwarp_wc wc[WC_BATCH];
     int count = diwarp_poll_cq(module->cq, WC_BATCH, wc);
 
     if (OPAL_UNLIKELY(count < 0)) {

@@ -168,7 +168,10 @@ static void close_connections(struct mca_btl_diwarp_module *module)
 
     mca_btl_diwarp_rc_endpoints_leave(module);
     while (module->rc->connections > 0 && mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) < until_ns) {
-        if (0 == mca_btl_diwarp_poll_and_call_back(module)) {
+        mca_btl_diwarp_polling_wait(module);
+        const int count = mca_btl_diwarp_poll_and_call_back(module);
+        mca_btl_diwarp_polling_end(module);
+        if (0 == count) {
             (void)diwarp_block_cq(module->cq, CLOSE_SLEEP_NS);
         }
     }

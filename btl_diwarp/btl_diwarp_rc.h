@@ -84,6 +84,9 @@ static inline uint64_t mca_btl_diwarp_rc_my_key(void)
         (struct diwarp_name){.job = OPAL_PROC_MY_NAME.jobid, .rank = OPAL_PROC_MY_NAME.vpid});
 }
 
+/* Under the lock. */
+void mca_btl_diwarp_rc_endpoint_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
+                                          enum mca_btl_diwarp_rc_state to);
 int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                                       mca_btl_base_endpoint_t **endpoint);
 void mca_btl_diwarp_rc_endpoint_destroy(struct mca_btl_diwarp_module *module,

@@ -10,7 +10,6 @@
 #include "btl_diwarp/btl_diwarp_rc.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -32,27 +31,6 @@ enum rejection {
 
 /* For how long a call that was rejected because the peer calls, too, leaves it to the peer. */
 #define YIELD_NS 1000000000ull
-
-/* ---- states ------------------------------------------------------------------------------- */
-
-#define TO(state) (1u << MCA_BTL_DIWARP_RC_##state)
-
-static const unsigned allowed[MCA_BTL_DIWARP_RC_STATES] = {
-    [MCA_BTL_DIWARP_RC_IDLE] = TO(CALLING) | TO(ACCEPTING) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_CALLING] =
-        TO(CONNECTED) | TO(YIELDING) | TO(ACCEPTING) | TO(IDLE) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_YIELDING] = TO(ACCEPTING) | TO(IDLE) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_ACCEPTING] = TO(CONNECTED) | TO(IDLE) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_CONNECTED] = TO(LEAVING) | TO(IDLE) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_LEAVING] = TO(IDLE),
-    [MCA_BTL_DIWARP_RC_GONE] = 0,
-};
-
-static void set_state(mca_btl_diwarp_rc_endpoint_t *endpoint, enum mca_btl_diwarp_rc_state to)
-{
-    assert(allowed[endpoint->state] & 1u << to);
-    endpoint->state = to;
-}
 
 /* ---- QPs ---------------------------------------------------------------------------------- */
 
@@ -141,7 +119,7 @@ int mca_btl_diwarp_rc_endpoint_call(struct mca_btl_diwarp_module *module,
     }
     module->rc->connections++;
     endpoint->unused = false;
-    set_state(endpoint, MCA_BTL_DIWARP_RC_CALLING);
+    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_CALLING);
     return 0;
 }
 
@@ -157,7 +135,7 @@ static bool set_lost(const struct mca_btl_diwarp_module *module,
         expected ? MCA_BTL_DIWARP_RC_IDLE : MCA_BTL_DIWARP_RC_GONE;
 
     if (to != endpoint->state && MCA_BTL_DIWARP_RC_GONE != endpoint->state) {
-        set_state(endpoint, to);
+        mca_btl_diwarp_rc_endpoint_set_state(endpoint, to);
     }
     return expected;
 }
@@ -194,7 +172,7 @@ void mca_btl_diwarp_rc_endpoint_leave_if_due(struct mca_btl_diwarp_module *modul
     /* Else a completion will bring us back. */
     if (mca_btl_diwarp_rc_send_goodbye(endpoint->qp) >= 0) {
         diwarp_disconnect(endpoint->qp);
-        set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
+        mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
     }
 }
 
@@ -203,7 +181,7 @@ void mca_btl_diwarp_rc_endpoint_leave_if_due(struct mca_btl_diwarp_module *modul
 /* Under the lock. All yield for as long, so the list is in the order in which that ends. */
 static void yield(struct mca_btl_diwarp_rc *rc, mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    set_state(endpoint, MCA_BTL_DIWARP_RC_YIELDING);
+    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_YIELDING);
     if (endpoint->yields) {
         return;
     }
@@ -237,7 +215,7 @@ static int call_again(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_en
     if (MCA_BTL_DIWARP_RC_YIELDING != endpoint->state) {
         return 0;
     }
-    set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
     if (NULL == endpoint->waiting_first || endpoint->deleted || module->rc->closing) {
         return 0;
     }
@@ -334,7 +312,7 @@ static int answer(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoi
     module->rc->connections++;
     module->counters.rc_crossed += crossed;
     endpoint->unused = true;
-    set_state(endpoint, MCA_BTL_DIWARP_RC_ACCEPTING);
+    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_ACCEPTING);
     return 0;
 }
 
@@ -359,7 +337,7 @@ void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const st
         /* Its own affair: its call has failed. */
         if (rc < 0 && NULL == endpoint->waiting_first) {
             if (MCA_BTL_DIWARP_RC_IDLE != endpoint->state) {
-                set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+                mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
             }
             rc = 0;
         }
@@ -385,7 +363,7 @@ void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
     }
     OPAL_THREAD_LOCK(&module->rc->lock);
     endpoint->left = false;
-    set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
+    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
     rc = connection_post_receives(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->rc->lock);
     if (rc < 0) {
@@ -402,7 +380,7 @@ void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
     OPAL_THREAD_LOCK(&module->rc->lock);
     endpoint->left = true;
     if (MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state) {
-        set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
+        mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
     }
     OPAL_THREAD_UNLOCK(&module->rc->lock);
 }
@@ -444,7 +422,7 @@ static bool state_after(const struct mca_btl_diwarp_module *module,
     endpoint->left = endpoint->left || REJECT_LEFT == rejection;
     if (REJECT_CLOSING == rejection || MCA_BTL_DIWARP_RC_LEAVING == endpoint->state ||
         lost_nothing(endpoint, wc)) {
-        set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+        mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
         return true;
     }
     return false;

@@ -5,8 +5,31 @@
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- states ------------------------------------------------------------------------------- */
+
+#define TO(state) (1u << MCA_BTL_DIWARP_RC_##state)
+
+static const unsigned allowed[MCA_BTL_DIWARP_RC_STATES] = {
+    [MCA_BTL_DIWARP_RC_IDLE] = TO(CALLING) | TO(ACCEPTING) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_CALLING] =
+        TO(CONNECTED) | TO(YIELDING) | TO(ACCEPTING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_YIELDING] = TO(ACCEPTING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_ACCEPTING] = TO(CONNECTED) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_CONNECTED] = TO(LEAVING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_LEAVING] = TO(IDLE),
+    [MCA_BTL_DIWARP_RC_GONE] = 0,
+};
+
+void mca_btl_diwarp_rc_endpoint_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
+                                          enum mca_btl_diwarp_rc_state to)
+{
+    assert(allowed[endpoint->state] & 1u << to);
+    endpoint->state = to;
+}
 
 /* ---- the table ---------------------------------------------------------------------------- */
 

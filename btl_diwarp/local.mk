@@ -13,6 +13,7 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_memory.c \
 	btl_diwarp/btl_diwarp_modex.c \
 	btl_diwarp/btl_diwarp_module.c \
+	btl_diwarp/btl_diwarp_osc.c \
 	btl_diwarp/btl_diwarp_params.c \
 	btl_diwarp/btl_diwarp_progress.c \
 	btl_diwarp/btl_diwarp_put.c \
@@ -37,7 +38,7 @@ if DW_COMPONENT
 noinst_LTLIBRARIES += libbtl_diwarp.la
 libbtl_diwarp_la_SOURCES = $(BTL_SOURCES)
 libbtl_diwarp_la_CPPFLAGS = $(AM_CPPFLAGS) $(OPAL_CPPFLAGS)
-libbtl_diwarp_la_CFLAGS = $(AM_CFLAGS) $(DW_COMPONENT_CFLAGS) $(DW_LTO_CFLAGS)
+libbtl_diwarp_la_CFLAGS = $(AM_CFLAGS) $(DW_COMPONENT_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 
 # -z now and -z defs: a component that does not fit the Open MPI at hand fails when it is loaded,
 # with the name of what is missing, not in the middle of a job.

@@ -45,9 +45,12 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/udp.c \
 	common/llp/udp.h \
 	common/llp/udp_hot.c \
+	common/llp/udp_hot.h \
 	common/llp/udp_icmp.c \
+	common/llp/udp_icmp.h \
 	common/llp/udp_open.c \
 	common/llp/udp_options.c \
+	common/llp/udp_options.h \
 	common/mem/mr.c \
 	common/mem/mr.h \
 	common/open.c \
@@ -172,6 +175,7 @@ libdiwarp_core_la_SOURCES = \
 	common/ud/send.c \
 	common/ud/service.c \
 	common/ud/service.h \
+	common/ud/source.c \
 	common/ud/ud.h \
 	common/wire/bytes.h \
 	common/wire/crc32c.c \
@@ -189,12 +193,13 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/rdmap.c \
 	common/wire/rdmap.h \
 	common/wire/terminate.c \
-	common/wire/terminate.h
-libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_LTO_CFLAGS)
+	common/wire/terminate.h \
+	common/wire/terminate_cause.h
+libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 
 libdiwarp_open_la_SOURCES = common/llp/open.c
-libdiwarp_open_la_CFLAGS = $(AM_CFLAGS) $(DW_LTO_CFLAGS)
+libdiwarp_open_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 
 # libtool's CURRENT:REVISION:AGE, not the release: see "Updating version info" in its manual.
 libdiwarp_la_SOURCES =
@@ -207,7 +212,8 @@ CORE_LIBS = libdiwarp_whole.la
 libdiwarp_whole_la_SOURCES =
 libdiwarp_whole_la_LIBADD = libdiwarp_core.la libdiwarp_open.la
 
-include_HEADERS = common/include/diwarp.h common/include/diwarp_rc.h
+include_HEADERS = common/include/diwarp.h common/include/diwarp_helper.h \
+	common/include/diwarp_rc.h
 
 bin_PROGRAMS += diwarp_info
 diwarp_info_SOURCES = common/tools/diwarp_info.c
@@ -216,4 +222,4 @@ diwarp_info_LDADD = libdiwarp.la
 
 dist_man_MANS = config/man/diwarp_info.1 config/man/mca_btl_diwarp.7 \
 	config/man/diwarp_mpi_tools.7
-EXTRA_DIST += common/wire/WIRE.md
+EXTRA_DIST += common/wire/WIRE.md common/README.md

@@ -81,7 +81,6 @@ EXTRA_DIST += \
 	test/vectors/datagram_ack.hex \
 	test/vectors/datagram_ack_refusing.hex \
 	test/vectors/datagram_data_intro_coalesced.hex \
-	test/vectors/datagram_data_partial_crc.hex \
 	test/vectors/datagram_probe.hex \
 	test/vectors/datagram_probe_reply_no_crc.hex \
 	test/vectors/datagram_record.hex \
@@ -295,6 +294,7 @@ test_unit_test_btl_work_LDADD = libbtl_diwarp.la $(CORE_LIBS) $(OPAL_LIBS) $(CMO
 endif
 
 MPI_TESTS = \
+	test/mpi/accumulate \
 	test/mpi/collectives \
 	test/mpi/async_progress \
 	test/mpi/busy_rank \
@@ -318,6 +318,9 @@ MPI_TESTS = \
 	test/mpi/threads \
 	test/mpi/vanish
 check_PROGRAMS += $(MPI_TESTS)
+
+test_mpi_accumulate_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_accumulate_LDADD = $(MPI_LIBS)
 
 test_mpi_collectives_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_collectives_LDADD = $(MPI_LIBS)

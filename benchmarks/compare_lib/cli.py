@@ -13,23 +13,30 @@ from .command_line import COMPONENT_FILE, EXIT_TEXT, RESULT_FILES, build_folder
 from .command_line import check_writable, component_folder, die, folder, kept_when_stopped
 from .command_line import machine_text, names_of, output_folder, positive, remove_older
 from .command_line import run_to_the_end, warn_of_machine
-from .measures import FULL, GROUPS, MEASURES, QUICK
+from .measures import FULL, GROUPS, MEASURES, PLACES, QUICK
 from .provenance import made_by
 from .results import Results
 from .session import Session, find_programs
 from .targets import TARGETS
-from .transports import DIWARP, MPI, RAW_UDP, TCP, TRANSPORTS, UCX, Launcher
+from .transports import COMPARED, DIWARP, RAW_UDP, TCP, TRANSPORTS, UCX, Launcher
 from .transports import listed_components, parameters, probe, root_may_run, selection_lack
 
 PROBE_PROGRAM = "latency_bandwidth"
 
 
+def groups_of(text: str) -> list[str]:
+    """In their order; of a place, all there."""
+    names = names_of([*PLACES, *GROUPS])(text)
+    return [group for group in GROUPS
+            if group in names or any(group in PLACES.get(name, ()) for name in names)]
+
+
 def parse_options(words: list[str]) -> argparse.Namespace:
     p = argparse.ArgumentParser(
         prog="compare", epilog=EXIT_TEXT, allow_abbrev=False,
-        description="Measures diwarp, Open MPI's tcp BTL, UCX over tcp and libfabric (what is "
-        "installed), and the raw UDP and TCP sockets below them, in turns and interleaved rounds "
-        "of one run.")
+        description="Measures diwarp, Open MPI's tcp BTL over CUBIC and BBR, UCX over tcp and "
+        "libfabric (what is installed), and the raw UDP and TCP sockets below them, in turns and "
+        "interleaved rounds of one run.")
     mode = p.add_mutually_exclusive_group()
     mode.add_argument("--quick", dest="effort", action="store_const", const=QUICK, default=QUICK,
                       help="less than 3 minutes (the default)")
@@ -40,9 +47,10 @@ def parse_options(words: list[str]) -> argparse.Namespace:
                    "part in fewer)")
     p.add_argument("--samples", type=positive, metavar="N",
                    help="timed samples of a figure in a round (default: by mode and measure)")
-    p.add_argument("--only", type=names_of(list(GROUPS)), metavar="NAME,...", default=list(GROUPS),
-                   help="groups of measures; see --list")
-    p.add_argument("--transports", type=names_of(list(MPI)), metavar="NAME,...", default=list(MPI),
+    p.add_argument("--only", type=groups_of, metavar="NAME,...", default=list(GROUPS),
+                   help=f"groups of measures, or {', '.join(PLACES)}; see --list")
+    p.add_argument("--transports", type=names_of(COMPARED), metavar="NAME,...",
+                   default=list(COMPARED),
                    help="the raw sockets are always there")
     p.add_argument("--list", action="store_true", help="groups, transports and targets, and no run")
     p.add_argument("--judge", action="store_true", help="exit status 1 when a target is missed")
@@ -61,15 +69,16 @@ def parse_options(words: list[str]) -> argparse.Namespace:
                    help="also renew the results in README.md, benchmarks/RESULTS.md and "
                    "benchmarks/plots/")
     options = p.parse_args(words)
-    if options.readme and (options.only != list(GROUPS) or options.transports != list(MPI)):
+    if options.readme and (options.only != list(GROUPS) or options.transports != list(COMPARED)):
         p.error("--readme wants all of it: no --only, no --transports")
     return options
 
 
 def print_list() -> int:
-    print("groups:")
-    for name, text in GROUPS.items():
-        print(f"  {name:<12} {text}")
+    for place, groups in PLACES.items():
+        print(f"groups of {place}:")
+        for name, text in groups.items():
+            print(f"  {name:<12} {text}")
     print("transports:")
     for t in TRANSPORTS.values():
         print(f"  {t.name:<12} {t.title}")

@@ -14,7 +14,7 @@ from typing import Callable, Iterable, Iterator
 from . import jobs
 from .jobs import STOP_SIGNALS
 from .stats import Rounds
-from .transports import Launcher
+from .transports import Launcher, default_congestion_control
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 README = os.path.join(TOP, "README.md")
@@ -148,7 +148,8 @@ def machine_text(launcher: Launcher) -> str:
     version = (jobs.run_quietly([launcher.mpirun, "--version"]) or "Open MPI").splitlines()[0]
     version = version.replace("mpirun (", "").replace(")", "")
     system, release = platform.system(), ".".join(platform.release().split(".")[:2])
-    return f"{launcher.cores} core{'s' * (launcher.cores != 1)}, {system} {release}, {version}"
+    return (f"{launcher.cores} core{'s' * (launcher.cores != 1)}, {system} {release}, {version}, "
+            f"TCP by default over {default_congestion_control() or '?'}")
 
 
 # What of the user's environment changes what is run.

@@ -8,27 +8,32 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Quantity:
-    """Something measured: how it is called, its unit, digits after the point."""
+    """Something measured: how it is called, its unit, digits after the point, and whether more of
+    it is better."""
 
     title: str
     unit: str
     digits: int
+    more: bool = True
 
 
 QUANTITIES = {
-    "latency": Quantity("{bytes} half round trip", "µs", 2),
+    "latency": Quantity("{bytes} half round trip", "µs", 2, False),
+    "p50": Quantity("{bytes} half round trip, P50", "µs", 2, False),
+    "p99": Quantity("{bytes} half round trip, P99", "µs", 2, False),
+    "p999": Quantity("{bytes} half round trip, P99.9", "µs", 2, False),
     "stream": Quantity("{bytes} streaming", "MB/s", 0),
     "stream_bi": Quantity("{bytes} in both directions", "MB/s", 0),
-    "cpu": Quantity("CPU of {bytes} streaming", "s/GB", 3),
-    "cpu_bi": Quantity("CPU of {bytes} in both directions", "s/GB", 3),
+    "cpu": Quantity("CPU of {bytes} streaming", "s/GB", 3, False),
+    "cpu_bi": Quantity("CPU of {bytes} in both directions", "s/GB", 3, False),
     "rate": Quantity("{bytes} messages", "M/s", 3),
-    "put_latency": Quantity("{bytes} MPI_Put and flush", "µs", 2),
-    "get_latency": Quantity("{bytes} MPI_Get and flush", "µs", 2),
+    "put_latency": Quantity("{bytes} MPI_Put and flush", "µs", 2, False),
+    "get_latency": Quantity("{bytes} MPI_Get and flush", "µs", 2, False),
     "put_stream": Quantity("{bytes} MPI_Put streaming", "MB/s", 0),
     "get_stream": Quantity("{bytes} MPI_Get streaming", "MB/s", 0),
-    "allreduce": Quantity("{bytes} Allreduce", "µs", 1),
-    "alltoall": Quantity("{bytes} Alltoall", "µs", 1),
-    "bcast": Quantity("{bytes} Bcast", "µs", 1),
+    "allreduce": Quantity("{bytes} Allreduce", "µs", 1, False),
+    "alltoall": Quantity("{bytes} Alltoall", "µs", 1, False),
+    "bcast": Quantity("{bytes} Bcast", "µs", 1, False),
     "hidden": Quantity("{bytes} transfer, share hidden", "", 3),
     "incast": Quantity("incast {count} → 1", "MB/s", 0),
     "jain": Quantity("incast {count} → 1, Jain index", "", 3),
@@ -38,6 +43,7 @@ QUANTITIES = {
 # First word of a line -> [(quantity, key of its value)]; SIZE_KEYS says where the size comes from.
 LINES = {
     "latency": [("latency", "us")],
+    "tail": [("p50", "p50_us"), ("p99", "p99_us"), ("p999", "p999_us")],
     "stream": [("stream", "MBps"), ("cpu", "cpu_s_per_GB")],
     "rate": [("rate", "Mmsgps")],
     "put_latency": [("put_latency", "us")],
@@ -86,7 +92,8 @@ class Figure:
         return f"{self.title}, {self.about.unit}" if self.about.unit else self.title
 
     def text(self, value: float) -> str:
-        return f"{value:.{self.about.digits}f}"
+        """Rates of a few bytes are not 0."""
+        return f"{value:.{self.about.digits or 2 * (value < 10)}f}"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two hosts on one: two network namespaces with names of their own, joined by veth, and an mpirun
-that starts half of the ranks in each, on a core of its own. When asked, nftables drops packets on
-the way, or a token bucket makes it as slow as a wire."""
+that starts half of the ranks in each, on a core of its own. When asked, their routes name TCP's
+congestion control, nftables drops packets on the way, or a token bucket makes it as slow as a
+wire."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from . import cores, jobs
 from .transports import Launcher, Transport
 
 INTERFACE = "eth0"
-SUBNET = "10.78.0"
+SUBNET = "10.78.{number}"
 RAW_PORT = 4791
 # A veth's own default; 1 makes every packet leave alone.
 TRAIN_SEGMENTS = 65535
@@ -44,13 +45,20 @@ class NoHosts(Exception):
     """Two namespaces cannot be had here; the message says why."""
 
 
-class Hosts:
-    """Use as a context manager: whatever happens, nothing stays behind."""
+class NoCongestionControl(Exception):
+    """TCP's congestion control cannot be chosen here; the message says why."""
 
-    def __init__(self, launcher: Launcher):
+
+class Hosts:
+    """Use as a context manager: whatever happens, nothing stays behind. `number` tells several
+    pairs of one process apart."""
+
+    def __init__(self, launcher: Launcher, congestion: str = "", number: int = 0):
         self.launcher = launcher
-        self.names = [f"dwc{os.getpid()}", f"dwd{os.getpid()}"]
-        self.addresses = [f"{SUBNET}.1", f"{SUBNET}.2"]
+        self.congestion = congestion
+        self.names = [f"dw{end}{number}{os.getpid()}" for end in "cd"]
+        self.subnet = SUBNET.format(number=number)
+        self.addresses = [f"{self.subnet}.1", f"{self.subnet}.2"]
         self.work = ""
         cpus = cores.allowed()
         self.cores = [cpus[0], cpus[1 % len(cpus)]]
@@ -97,10 +105,27 @@ class Hosts:
             jobs.run(["ip", "-n", name, "link", "set", INTERFACE, "up"], 10)
         jobs.run(self._inside(0) + ["true"], 10)
         self._wait_for_carrier()
+        if self.congestion:
+            self._choose_congestion_control()
         agent = os.path.join(self.work, "agent")
         with open(agent, "w", encoding="ascii") as file:
             file.write(AGENT.format(core=self.cores[1]))
         os.chmod(agent, 0o755)
+
+    def _choose_congestion_control(self) -> None:
+        """By route: containers may not write to /proc/sys, and there the kernel may allow less."""
+        near = "proto kernel scope host src 127.0.0.1 table local"
+        try:
+            for name, address in zip(self.names, self.addresses):
+                for route in (f"local 127.0.0.0/8 dev lo {near}", f"local 127.0.0.1 dev lo {near}",
+                              f"{self.subnet}.0/24 dev {INTERFACE} proto kernel scope link "
+                              f"src {address}"):
+                    jobs.run(["ip", "-n", name, "route", "change", *route.split(),
+                              "congctl", self.congestion], 10)
+        except jobs.JobFailed as failure:
+            last = failure.output.strip().splitlines()[-1:] or [failure.reason]
+            raise NoCongestionControl(
+                f"this kernel gives no {self.congestion}: {last[0]}") from None
 
     def _wait_for_carrier(self) -> None:
         """An interface counts only once its carrier is there, a moment after both ends are up."""
@@ -185,8 +210,11 @@ class Hosts:
 
     def _inside(self, which: int) -> list[str]:
         """Puts a command into a host: its network, its name, its core."""
-        return (["taskset", "-c", str(self.cores[which])] + self._netns(which)
-                + ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', self.names[which]])
+        return ["taskset", "-c", str(self.cores[which])] + self._named(which)
+
+    def _named(self, which: int) -> list[str]:
+        return (self._netns(which) + ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"',
+                                      self.names[which]])
 
     def command(self, transport: Transport, program: list[str],
                 extra: tuple[str, ...] = (), ranks: int = 2) -> list[str]:
@@ -200,8 +228,12 @@ class Hosts:
                 + yielding + ["--bind-to", "none"]
                 + ["--mca", "plm_rsh_agent", os.path.join(self.work, "agent")]
                 + ["--mca", "plm_rsh_no_tree_spawn", "1"]
-                + ["--mca", "oob_tcp_if_include", f"{SUBNET}.0/24"]
+                + ["--mca", "oob_tcp_if_include", f"{self.subnet}.0/24"]
                 + self.launcher.transport_options(transport, INTERFACE) + list(extra) + program)
+
+    def on_one(self, command: list[str]) -> list[str]:
+        """A command with all its ranks in the first host, on any core."""
+        return self._named(0) + command
 
     def raw_commands(self, program: list[str], number: int = 0) -> tuple[list[str], list[str]]:
         """(server in the second host, client in the first) of raw_sockets; `number`: of several at

@@ -8,10 +8,11 @@ import os
 from dataclasses import dataclass
 
 from .figures import Figure
+from .measures import SWEEPS
 from .results import Results
 from .stats import Summary
 from .targets import AT_LEAST, AT_MOST, BELOW, TARGETS, Target
-from .transports import DIWARP, RAW_UDP
+from .transports import DIWARP, RAW_UDP, meant_by
 
 # Operators in the CSV file.
 PLAIN = {AT_MOST: "<=", AT_LEAST: ">=", BELOW: "<"}
@@ -63,9 +64,10 @@ def missing(results: Results, target: Target) -> str:
         return results.skipped[target.group]
     other = target.over_key[1] if target.over_key else DIWARP
     for transport in (DIWARP, other):
-        if transport in results.absent:
-            return f"no {transport}: {results.absent[transport].splitlines()[0]}"
-    if (target.group, other) in results.failed:
+        why = [results.absent.get(name) for name in meant_by(transport)]
+        if all(why):
+            return f"no {transport}: {why[0].splitlines()[0]}"
+    if any((target.group, name) in results.failed for name in meant_by(other)):
         return f"the run over {other} failed"
     return f"no figure of {other}" if results.figures(target.group) else "not run"
 
@@ -84,9 +86,16 @@ def judge_one(results: Results, target: Target) -> Verdict:
                    raw=raw_in_its_place(results, target))
 
 
+def asked(results: Results, target: Target) -> bool:
+    """Not of a size that quick mode leaves out."""
+    sweeps = target.group in SWEEPS and results.figures(target.group)
+    return not sweeps or bool(results.transports([target.figure]))
+
+
 def judge(results: Results, groups: list[str]) -> list[Verdict]:
     """Of the groups that were asked for."""
-    return [judge_one(results, target) for target in TARGETS if target.group in groups]
+    return [judge_one(results, target) for target in TARGETS
+            if target.group in groups and asked(results, target)]
 
 
 def exit_status(verdicts: list[Verdict]) -> int:

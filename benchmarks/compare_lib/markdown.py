@@ -7,19 +7,25 @@ from . import report
 from .figures import Figure
 from .judge import MET, Verdict
 from .marked import Marks, images
-from .measures import EAGER_MESSAGES, GROUPS, KIB, LIMITED_BUFFERS, LONG_RECEIVES, MIB
-from .measures import (LINK_SCENES, OVERLAP_SCENES, PROGRAM_MEMORY, USUAL_RECEIVES, WHOLE_BUFFER,
-                       buffer_scene, memory_scene, shared_cores_scene)
-from .report import RAW_HEAD, counts_text, number, ratio_cell, raw_cells
+from .measures import EAGER_MESSAGES, GROUPS, KIB, LIMITED_BUFFERS, LINK_SCENES, LONG_RECEIVES
+from .measures import LOSS_SCENES, MIB, OVERLAP_SCENES, PLACES, PROGRAM_MEMORY, SWEEP, SWEEPS
+from .measures import USUAL_RECEIVES, WHOLE_BUFFER, buffer_scene, shared_cores_scene
+from .report import RAW_HEAD, absent_lines, counts_text, kept_text, number, ratio_cell, raw_cells
 from .results import Results
-from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_UDP, TCP, TRANSPORTS, UCX
-from .transports import WHOLE_CRC
+from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_TCP, RAW_UDP, TCP, TCPS
+from .transports import TRANSPORTS, UCX, WHOLE_CRC
 
 MARKS = Marks("compare")
 
-COLUMNS = (RAW_UDP, TCP, UCX, OFI_TCP, OFI_RXD, *CONNECTED, WHOLE_CRC, DIWARP)
+COLUMNS = (RAW_UDP, RAW_TCP, *TCPS, UCX, OFI_TCP, OFI_RXD, *CONNECTED, WHOLE_CRC, DIWARP)
 # Group -> rows of its table. The CSV files have all figures.
 ROWS = {
+    **{group: tuple(Figure(quantity, size, f"MTU {mtu}")
+                    for quantity in ("latency", "stream") for size in SWEEP)
+       for group, mtu in SWEEPS.items()},
+    "tails": tuple(Figure(quantity, 8, "MTU 1500") for quantity in ("p50", "p99", "p999")),
+    "loss": tuple(Figure("stream", MIB, scene) for scene in LOSS_SCENES.values()),
+    "link": tuple(Figure("hidden", 4 * MIB, scene) for scene in LINK_SCENES),
     "pt2pt": (
         *(Figure("latency", size) for size in (8, KIB, 8 * KIB, 64 * KIB)),
         *(Figure(quantity, size)
@@ -36,14 +42,9 @@ ROWS = {
     ),
     "collectives": (Figure("allreduce", 8), Figure("alltoall", 4 * KIB), Figure("bcast", MIB)),
     "overlap": tuple(Figure("hidden", 4 * MIB, scene) for scene in OVERLAP_SCENES),
-    "link": tuple(Figure("hidden", 4 * MIB, scene) for scene in LINK_SCENES),
     "rcvbuf": tuple(Figure("stream", size, scene)
                     for scene in (WHOLE_BUFFER, *map(buffer_scene, LIMITED_BUFFERS))
                     for size in (MIB, 4 * MIB)),
-    "namespaces": tuple(figure for scene in ("MTU 1500", "MTU 9000")
-                        for figure in (Figure("latency", 8, scene), Figure("stream", MIB, scene),
-                                       Figure("stream", MIB, memory_scene(scene)))),
-    "loss": (Figure("stream", MIB, "MTU 1500, 1 % lost"),),
     "incast": tuple(figure for scene in ("", EAGER_MESSAGES)
                     for figure in (Figure("incast", 1, scene),
                                    *(Figure(quantity, 15, under)
@@ -60,17 +61,21 @@ ROWS = {
 }
 # What is seen first.
 SUMMARY = (
+    *(Figure("latency", size, "MTU 1500") for size in (8, KIB, 8 * KIB, 64 * KIB, MIB)),
+    *ROWS["tails"],
+    *(Figure("stream", size, "MTU 1500") for size in (8, KIB, 8 * KIB, 64 * KIB, MIB, 4 * MIB)),
+    *(Figure(quantity, size, "MTU 9000")
+      for quantity in ("latency", "stream") for size in (8 * KIB, 64 * KIB, MIB)),
+    *ROWS["loss"],
+    Figure("hidden", 4 * MIB, LINK_SCENES[-1]),
     *(Figure("latency", size) for size in (8, 8 * KIB, 64 * KIB)),
     *(Figure(quantity, MIB) for quantity in ("stream", "stream_bi")),
     Figure("rate", 8),
     Figure("put_latency", 8), Figure("put_stream", MIB), Figure("get_stream", MIB),
     *ROWS["collectives"],
-    Figure("latency", 8, "MTU 1500"), Figure("stream", MIB, "MTU 1500"),
-    *ROWS["loss"],
     Figure("incast", 15, EAGER_MESSAGES),
-    Figure("hidden", 4 * MIB, LINK_SCENES[-1]),
 )
-SUMMARY_COLUMNS = (RAW_UDP, TCP, UCX, DIWARP)
+SUMMARY_COLUMNS = (RAW_UDP, RAW_TCP, *TCPS, UCX, DIWARP)
 SUMMARY_RATIOS = ((DIWARP, TCP), (DIWARP, UCX), (DIWARP, RAW_UDP))
 
 
@@ -95,7 +100,7 @@ def figure_tables(results: Results) -> list[str]:
         table, text = figure_table(results, group), GROUPS[group]
         if table:
             lines += [f"{text[0].upper()}{text[1:]}:", "", *table, ""]
-    return lines
+    return lines + [line for text in absent_lines(results) for line in (text, "")]
 
 
 def target_table(verdicts: list[Verdict]) -> list[str]:
@@ -115,14 +120,14 @@ def document(results: Results, verdicts: list[Verdict], about: str, plots: list[
     lines = [about, "", *figure_tables(results)]
     if any(v.value for v in verdicts):
         lines += ["Targets (ratios of diwarp's figure; where another transport is the measure, "
-                  "beside it those of raw UDP's figure, which is of one hot buffer):", "",
+                  "beside it those of raw UDP's figure, on one host of one hot buffer):", "",
                   *target_table(verdicts)]
     return "\n".join([*lines, *images(plots)]) + "\n"
 
 
 def median_cell(results: Results, figure: Figure, transport: str) -> str:
     summary = results.summary(figure, transport)
-    return figure.text(summary.median) if summary else "-"
+    return figure.text(summary.median) + kept_text(results, figure, transport) if summary else "-"
 
 
 def summary_table(results: Results) -> list[str]:
@@ -138,6 +143,13 @@ def summary_table(results: Results) -> list[str]:
     return lines
 
 
+def counts(verdicts: list[Verdict]) -> list[str]:
+    """A line for each place that has targets."""
+    return [f"{place.replace('-', ' ').capitalize()}, {counts_text(there)}."
+            for place, groups in PLACES.items()
+            if (there := [v for v in verdicts if v.target.group in groups])]
+
+
 def summary(results: Results, verdicts: list[Verdict], about: str, plots: list[str]) -> str:
-    return "\n".join([about, "", *summary_table(results), "", f"Of the {counts_text(verdicts)}.",
-                      *images(plots)]) + "\n"
+    return "\n".join([about, "", *summary_table(results), "", *absent_lines(results),
+                      *counts(verdicts), *images(plots)]) + "\n"

@@ -7,23 +7,33 @@ import sys
 from dataclasses import dataclass, field, replace
 
 from .figures import bytes_text
-from .transports import BTLS, CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW, RAW_TCP, RAW_UDP, TCP
-from .transports import UCX, WHOLE_CRC
+from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_TCP, RAW_UDP, TCP, TCPS, UCX
+from .transports import WHOLE_CRC
 
-GROUPS = {
+BETWEEN_HOSTS = {
+    "mtu1500": "between two hosts (network namespaces) at MTU 1500, 1 B to 4 MiB",
+    "mtu9000": "between two hosts (network namespaces) at MTU 9000, 1 B to 4 MiB",
+    "tails": "between two hosts: round trips one by one, the middle and the slowest",
+    "loss": "between two hosts that lose packets; [share] of what the same transport makes there "
+            "without loss",
+    "link": "between two hosts with 1 Gb/s: share of a transfer hidden behind computation",
+}
+ONE_HOST = {
     "pt2pt": "two ranks: half round trip, streaming, both directions, message rate, CPU",
-    "curves": "half round trip and streaming from 1 B to 16 MiB, for the plots",
     "pairs": "several pairs at once: message rate, streaming",
     "onesided": "MPI_Put and MPI_Get: latency, streaming",
     "collectives": "Allreduce, Alltoall, Bcast with 8 ranks",
     "overlap": "share of a transfer hidden behind computation",
-    "link": "the same over a link of 1 Gb/s between two network namespaces",
     "rcvbuf": "streaming with a small socket receive buffer",
-    "namespaces": "between two network namespaces, MTU 1500 and 9000",
-    "loss": "streaming between two network namespaces that lose 1 % of all packets",
     "incast": "15 senders to one receiver",
     "rc": "RC against RD and the tcp BTL",
 }
+GROUPS = {**BETWEEN_HOSTS, **ONE_HOST}
+PLACES = {"between-hosts": BETWEEN_HOSTS, "one-host": ONE_HOST}
+# Of these groups every message size is a target.
+SWEEPS = {"mtu1500": 1500, "mtu9000": 9000}
+# Where both of the tcp BTL's congestion controls are run; elsewhere the first that there is.
+BOTH_TCPS = ("mtu1500", "mtu9000", "tails", "loss", "pt2pt")
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -31,21 +41,19 @@ KIB, MIB = 1 << 10, 1 << 20
 LIMITED_BUFFERS = (212992, 106496)
 
 RAW_PROGRAM = "raw_sockets"
-LOSS_PERMILLE = 10
+NAMED_BTLS = (DIWARP, *TCPS)
 
 # Scenes, which the targets and tables name too.
-CURVE = "curve"
 BOTH_SLEEP, RECEIVER_COMPUTES, BOTH_COMPUTE = "both sleep", "receiver computes", "both compute"
 OVERLAP_SCENES = (BOTH_SLEEP, RECEIVER_COMPUTES, BOTH_COMPUTE)
+# Lost of a thousand packets -> scene. Also without loss every packet leaves alone.
+LOSS_SCENES = {permille: f"MTU 1500 packet by packet, {permille / 10:g} % lost"
+               for permille in (0, 1, 10, 50)}
 LINK_MBIT = 1000
 LINK_SCENES = tuple(f"{scene}, 1 Gb/s" for scene in (RECEIVER_COMPUTES, BOTH_COMPUTE))
 WHOLE_BUFFER = "receive buffer as it is"
 # What a window of 64 messages of 1 MiB takes: raw UDP without its one hot buffer.
 PROGRAM_MEMORY = "64 MiB of memory"
-
-
-def memory_scene(scene: str) -> str:
-    return f"{scene}, {PROGRAM_MEMORY}"
 
 
 EAGER_MESSAGES = "8 KiB messages"
@@ -58,13 +66,9 @@ def buffer_scene(size: int) -> str:
 
 EVERY_ROUND = (sys.maxsize, sys.maxsize)
 
-# Sizes of the curves; above 1 MiB the window shrinks, so that its buffers stay within memory.
-FINE = [1 << i for i in range(25)]
-COARSE = FINE[::2]
-
-
-def size_list(sizes: list[int], low: int, high: int) -> str:
-    return ",".join(str(size) for size in sizes if low <= size <= high)
+# Message sizes between hosts.
+SWEEP = tuple(1 << i for i in range(23))
+QUICK_SWEEP = (8, KIB, 8 * KIB, 64 * KIB, MIB, 4 * MIB)
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ class Effort:
 
 
 QUICK = Effort("quick", 0, 5, 0, 165)
-FULL = Effort("full", 1, 3, 0, 0)
+FULL = Effort("full", 1, 3, 0, 2400)
 
 
 @dataclass(frozen=True)
@@ -96,14 +100,15 @@ class Measure:
     transports: tuple[str, ...]
     ranks: int = 2
     scene: str = ""
-    # Of those of one name all run at the same time and take turns, sample by sample; each has one
-    # figure, and as many samples. "": one after the other.
+    # Of those of one name all run at the same time and take turns, sample by sample; each has as
+    # many figures, in the same order, and as many samples. "": one after the other.
     ring: str = ""
     # Most rounds it takes part in.
     rounds: tuple[int, int] = EVERY_ROUND
     # 0: this host's loopback; otherwise two namespaces with that MTU.
     mtu: int = 0
-    lossy: bool = False
+    # Packets of a thousand that are lost between the namespaces; None: trains pass as they are.
+    permille: int | None = None
     # Rate of the link between the namespaces; 0: as fast as the cores.
     mbit: int = 0
     # More options of mpirun, by transport.
@@ -131,7 +136,7 @@ class Measure:
 # RDMA, which the tcp BTL has not; beside libfabric it would take the BTL of shared memory.
 ONE_SIDED_OPTIONS = {
     DIWARP: ("--mca", "osc", "rdma"),
-    TCP: ("--mca", "osc", "pt2pt"),
+    **dict.fromkeys((TCP, *TCPS), ("--mca", "osc", "pt2pt")),
     UCX: ("--mca", "osc", "ucx"),
     OFI_TCP: ("--mca", "osc", "pt2pt"),
 }
@@ -143,21 +148,26 @@ SLOW_POINT_TO_POINT = "-l 8,1024,8192,65536 -s 1048576 -d uni -m 8 -w 64 -r {r}"
 LONG_RECEIVES_OPTION = ("--mca", "btl_diwarp_rc_recv_bytes", "65800")
 
 
-# Arguments of latency_bandwidth, one figure each.
-def latency_of(size: int) -> str:
-    return f"-l {size} -s none -m none -r {{r}}"
+# Arguments of latency_bandwidth.
+def latency_of(*sizes: int) -> str:
+    return f"-l {listed(sizes)} -s none -m none -r {{r}}"
 
 
-def stream_of(size: int, direction: str = "uni") -> str:
-    return f"-l none -s {size} -d {direction} -m none -w 64 -r {{r}}"
+def stream_of(*sizes: int, direction: str = "uni") -> str:
+    return f"-l none -s {listed(sizes)} -d {direction} -m none -w 64 -r {{r}}"
 
 
 def rate_of(size: int) -> str:
     return f"-l none -s none -m {size} -w 64 -r {{r}}"
 
 
+def listed(sizes: tuple[int, ...]) -> str:
+    return ",".join(map(str, sizes))
+
+
 # What one round takes of samples in turns; a program's time for one is some 10 ms and up.
 SHORT_TURNS, TURNS, LONG_TURNS = (11, 101), (7, 41), (3, 21)
+SWEEP_TURNS = (3, 11)
 
 
 def raw_streams(group: str, ring: str, samples: tuple[int, int], size: int, words: str = "",
@@ -170,13 +180,12 @@ def raw_streams(group: str, ring: str, samples: tuple[int, int], size: int, word
 
 def point_to_point() -> tuple[Measure, ...]:
     out = []
-    over = (*BTLS, WHOLE_CRC, UCX)
-    for size in (8, KIB, 8 * KIB, 64 * KIB):
-        ring = f"{bytes_text(size)} half round trip"
-        out.append(Measure("pt2pt", RAW_PROGRAM, f"-p udp -l {size} -s 0 -r {{r}}", SHORT_TURNS,
-                           (RAW_UDP,), ring=ring))
-        out.append(Measure("pt2pt", "latency_bandwidth", latency_of(size), SHORT_TURNS, over,
-                           ring=ring))
+    over = (*NAMED_BTLS, WHOLE_CRC, UCX)
+    place, sizes = {"ring": "half round trips"}, (8, KIB, 8 * KIB, 64 * KIB)
+    out.append(Measure("pt2pt", RAW_PROGRAM, f"-p udp -l {listed(sizes)} -s 0 -r {{r}}",
+                       SHORT_TURNS, (RAW_UDP,), **place))
+    out.append(Measure("pt2pt", "latency_bandwidth", latency_of(*sizes), SHORT_TURNS, over,
+                       **place))
     for size, samples in ((MIB, TURNS), (4 * MIB, LONG_TURNS)):
         ring = f"{bytes_text(size)} streaming"
         out += raw_streams("pt2pt", ring, samples, size)
@@ -191,90 +200,81 @@ def point_to_point() -> tuple[Measure, ...]:
         if size == MIB:
             out.append(Measure("pt2pt", RAW_PROGRAM, f"-b 64 {both}", samples, (RAW_UDP,),
                                ring=ring, scene=PROGRAM_MEMORY, stands_for=(size,)))
-        out.append(Measure("pt2pt", "latency_bandwidth", stream_of(size, "bi"), samples, over,
-                           ring=ring))
+        out.append(Measure("pt2pt", "latency_bandwidth", stream_of(size, direction="bi"), samples,
+                           over, ring=ring))
     out.append(Measure("pt2pt", "latency_bandwidth", rate_of(8), TURNS, over, ring="8 B messages"))
     return tuple(out)
 
 
 def one_sided() -> tuple[Measure, ...]:
-    words = {f"8 B MPI_{what}": (f"-o {what.lower()} -l 8 -s none -r {{r}}", SHORT_TURNS)
-             for what in ("Put", "Get")}
-    words |= {f"1 MiB MPI_{what}": (f"-o {what.lower()} -l none -s {MIB} -w 64 -r {{r}}", TURNS)
-              for what in ("Put", "Get")}
-    return tuple(Measure("onesided", "one_sided", arguments, samples, (*BTLS, UCX), ring=ring,
-                         options=ONE_SIDED_OPTIONS)
-                 for ring, (arguments, samples) in words.items())
-
-
-def collectives() -> tuple[Measure, ...]:
-    words = {"Allreduce": "-a 8 -t none -b none", "Alltoall": f"-a none -t {4 * KIB} -b none",
-             "Bcast": f"-a none -t none -b {MIB}"}
-    return tuple(Measure("collectives", "collectives", f"{arguments} -r {{r}}", TURNS,
-                         (*BTLS, WHOLE_CRC, UCX), ranks=8, ring=ring)
-                 for ring, arguments in words.items())
+    return tuple(Measure("onesided", "one_sided", f"-o {what} -l 8 -s {MIB} -w 64 -r {{r}}", TURNS,
+                         (*NAMED_BTLS, UCX), ring=what, options=ONE_SIDED_OPTIONS)
+                 for what in ("put", "get"))
 
 
 def small_buffers() -> tuple[Measure, ...]:
     scenes = {WHOLE_BUFFER: (), **{buffer_scene(size): ("--mca", "btl_diwarp_rcvbuf", str(size))
                                    for size in LIMITED_BUFFERS}}
-    return tuple(Measure("rcvbuf", "latency_bandwidth", stream_of(size), LONG_TURNS, (DIWARP,),
-                         ring=f"{bytes_text(size)} streaming", scene=scene,
-                         options={DIWARP: option})
-                 for size in (MIB, 4 * MIB) for scene, option in scenes.items())
+    return tuple(Measure("rcvbuf", "latency_bandwidth", stream_of(MIB, 4 * MIB), LONG_TURNS,
+                         (DIWARP,), ring="streams", scene=scene, options={DIWARP: option})
+                 for scene, option in scenes.items())
 
 
 def connected() -> tuple[Measure, ...]:
-    usual = [(f"{bytes_text(size)} half round trip", latency_of(size))
-             for size in (8, 4 * KIB, 16 * KIB, 64 * KIB, MIB)]
-    usual += [(f"{bytes_text(size)} streaming", stream_of(size))
-              for size in (8 * KIB, 64 * KIB, MIB)]
-    usual.append(("8 B messages", rate_of(8)))
-    long = [(ring, words) for ring, words in usual if ring.startswith(("16 KiB", "64 KiB"))]
-    out = [Measure("rc", "latency_bandwidth", words, LONG_TURNS, (WHOLE_CRC, TCP, *CONNECTED),
-                   ring=ring, scene=USUAL_RECEIVES, rounds=(1, 3)) for ring, words in usual]
-    out += [Measure("rc", "latency_bandwidth", words, LONG_TURNS, CONNECTED, ring=ring,
-                    scene=LONG_RECEIVES, options=dict.fromkeys(CONNECTED, LONG_RECEIVES_OPTION),
-                    rounds=(1, 3)) for ring, words in long]
+    """Receives of more than 8 KiB matter to messages of 16 and 64 KiB only."""
+    place = {"samples": LONG_TURNS, "rounds": (1, 3)}
+    longer = {"half round trips of 16 and 64 KiB": latency_of(16 * KIB, 64 * KIB),
+              "64 KiB streaming": stream_of(64 * KIB)}
+    usual = {"half round trips": latency_of(8, 4 * KIB, MIB), "streams": stream_of(8 * KIB, MIB),
+             "8 B messages": rate_of(8), **longer}
+    out = [Measure("rc", "latency_bandwidth", words, ring=ring, scene=USUAL_RECEIVES,
+                   transports=(WHOLE_CRC, *TCPS, *CONNECTED), **place)
+           for ring, words in usual.items()]
+    out += [Measure("rc", "latency_bandwidth", words, ring=ring, scene=LONG_RECEIVES,
+                    transports=CONNECTED,
+                    options=dict.fromkeys(CONNECTED, LONG_RECEIVES_OPTION), **place)
+            for ring, words in longer.items()]
     return tuple(out)
 
 
-def curve(low: int, high: int, window: int) -> tuple[str, str]:
-    def arguments(sizes):
-        sizes = size_list(sizes, low, high)
-        return f"-l {sizes} -s {sizes} -d uni -m none -w {window} -r {{r}}"
-
-    return arguments(COARSE), arguments(FINE)
+def size_lists(arguments: str) -> tuple[str, str]:
+    """Of quick and of full mode."""
+    return tuple(arguments.format(sizes=listed(sizes), r="{r}")
+                 for sizes in (QUICK_SWEEP, SWEEP))
 
 
-def raw_curve() -> tuple[str, str]:
-    """A UDP datagram holds less than 64 KiB."""
-    return tuple(f"-p both -l {size_list(s, 1, 32 * KIB)} -r {{r}}" for s in (COARSE, FINE))
+def sweep(group: str, mtu: int, rounds: tuple[int, int]) -> tuple[Measure, ...]:
+    """Raw segments fill a packet: 28 bytes are headers of IP and UDP. As much is under way as of
+    diwarp's records."""
+    scene, out = f"MTU {mtu}", []
+    for ring, raw, mpi in (("half round trips", "-l {sizes} -s 0", "-l {sizes} -s none"),
+                           ("streams", "-l none -n {sizes} -s 32", "-l none -s {sizes} -d uni")):
+        place = {"scene": scene, "ring": ring, "rounds": rounds, "mtu": mtu}
+        raw_udp = size_lists(f"-p udp -g on -m {mtu - 28} -w 1024 {raw} -r {{r}}")
+        raw_tcp = size_lists(f"-p tcp {raw} -r {{r}}")
+        out.append(Measure(group, RAW_PROGRAM, raw_udp, SWEEP_TURNS, (RAW_UDP,), **place))
+        out.append(Measure(group, RAW_PROGRAM, raw_tcp, SWEEP_TURNS, (RAW_TCP,), **place))
+        words = size_lists(f"{mpi} -m none -w 64 -r {{r}}")
+        out.append(Measure(group, "latency_bandwidth", words, SWEEP_TURNS, NAMED_BTLS, **place))
+    return tuple(out)
 
 
-def between_hosts(mtu: int, rounds: tuple[int, int]) -> tuple[Measure, ...]:
-    """Raw segments fill a packet: 28 bytes are headers of IP and UDP."""
-    scene, over, segment = f"MTU {mtu}", (*BTLS, UCX), f"-m {mtu - 28}"
-    trip, stream = f"8 B half round trip, {scene}", f"1 MiB streaming, {scene}"
-    place = {"mtu": mtu, "rounds": rounds}
-    once = {"mtu": mtu, "scene": scene, "rounds": (0, 1), "seconds": 60, "optional": True}
-    return (
-        Measure("namespaces", RAW_PROGRAM, f"-p udp -l 8 -s 0 {segment} -r {{r}}", SHORT_TURNS,
-                (RAW_UDP,), scene=scene, ring=trip, **place),
-        Measure("namespaces", "latency_bandwidth", latency_of(8), SHORT_TURNS, over, scene=scene,
-                ring=trip, **place),
-        *raw_streams("namespaces", stream, TURNS, MIB, segment, scene=scene, **place),
-        *raw_streams("namespaces", stream, TURNS, MIB, f"-b 64 {segment}",
-                     scene=memory_scene(scene), **place),
-        Measure("namespaces", "latency_bandwidth", stream_of(MIB), TURNS, over, scene=scene,
-                ring=stream, **place),
-        Measure("namespaces", "latency_bandwidth", rate_of(8), TURNS, over, scene=scene,
-                ring=f"8 B messages, {scene}", **place),
-        Measure("namespaces", RAW_PROGRAM, "-p tcp -l 8 -r {r}", (7, 41), (RAW_TCP,), scene=scene,
-                stands_for=(MIB,), **place),
-        Measure("namespaces", "latency_bandwidth", "-l 8 -s 1048576 -d uni -m 8 -w 64 -r {r}",
-                (0, 31), (OFI_TCP,), **once),
-    )
+def tails() -> tuple[Measure, ...]:
+    """Of 1000 round trips a sample, each timed by itself."""
+    place = {"scene": "MTU 1500", "ring": "8 B half round trips one by one", "mtu": 1500}
+    raw = "-l 8 -t 1000 -s 0 -r {r}"
+    return (*(Measure("tails", RAW_PROGRAM, f"-p {protocol} {raw}", SHORT_TURNS, (name,), **place)
+              for protocol, name in (("udp", RAW_UDP), ("tcp", RAW_TCP))),
+            Measure("tails", "latency_bandwidth", "-l 8 -t 1000 -s none -m none -r {r}",
+                    SHORT_TURNS, NAMED_BTLS, **place))
+
+
+def loss() -> tuple[Measure, ...]:
+    """Few bytes, for a TCP that has lost much waits long."""
+    words = f"-l none -s {MIB} -d uni -m none -w 8 -r {{r}}"
+    return tuple(Measure("loss", "latency_bandwidth", words, (1, 5), NAMED_BTLS, scene=scene,
+                         mtu=1500, permille=permille, rounds=(int(permille in (0, 10)), 2))
+                 for permille, scene in LOSS_SCENES.items())
 
 
 def shared_cores_scene(scene: str) -> str:
@@ -289,54 +289,47 @@ def incast(arguments: str, seconds: tuple[float, float], rounds: tuple[int, int]
     size = f", {scene}" if scene else ""
     shared = shared_cores_scene(scene)
     return (
-        Measure("incast", "incast", (quick, full), (0, 0), BTLS, scene=scene, rounds=rounds,
+        Measure("incast", "incast", (quick, full), (0, 0), NAMED_BTLS, scene=scene, rounds=rounds,
                 title=f"1 → 1{size}"),
-        Measure("incast", "incast", (f"{quick} -c", f"{full} -c"), (0, 0), BTLS, ranks=16,
+        Measure("incast", "incast", (f"{quick} -c", f"{full} -c"), (0, 0), NAMED_BTLS, ranks=16,
                 scene=scene, rounds=rounds, title=f"15 → 1{size}"),
-        Measure("incast", "incast", (quick, full), (0, 0), BTLS, ranks=16, scene=shared,
+        Measure("incast", "incast", (quick, full), (0, 0), NAMED_BTLS, ranks=16, scene=shared,
                 rounds=(1, rounds[1]), title=f"15 → 1, {shared}"),
     )
 
 
 BY_GROUP = (
+    *sweep("mtu1500", 1500, (1, 3)),
+    *sweep("mtu9000", 9000, (1, 2)),
+    *tails(),
+    *loss(),
     *point_to_point(),
     Measure("pt2pt", RAW_PROGRAM, "-p tcp -l 8,1024,8192,65536 -r {r}", (7, 41), (RAW_TCP,),
             stands_for=(MIB, 4 * MIB)),
     Measure("pt2pt", "latency_bandwidth", OFI_POINT_TO_POINT, (3, 31), (OFI_TCP,), rounds=(1, 3)),
     Measure("pt2pt", "latency_bandwidth", SLOW_POINT_TO_POINT, (3, 11), (OFI_RXD,),
             rounds=(1, 3)),
-    Measure("curves", RAW_PROGRAM, raw_curve(), (5, 31), RAW, scene=CURVE, rounds=(1, 3),
-            stands_for=(MIB,), title="to 32 KiB"),
-    Measure("curves", "latency_bandwidth", curve(1, MIB, 64), (3, 31), (*BTLS, UCX, OFI_TCP),
-            scene=CURVE, rounds=(1, 3), title="to 1 MiB"),
-    Measure("curves", "latency_bandwidth", curve(2 * MIB, 16 * MIB, 8), (3, 11),
-            (*BTLS, UCX, OFI_TCP), scene=CURVE, rounds=(1, 3), title="above 1 MiB"),
-    Measure("curves", "latency_bandwidth", curve(1, 256 * KIB, 64), (3, 11), (OFI_RXD,),
-            scene=CURVE, rounds=(1, 3), title="to 256 KiB"),
     Measure("pairs", "latency_bandwidth", "-l 8 -s 1048576 -d uni -m 8 -w 64 -r {r}", (5, 31),
-            (*BTLS, UCX), ranks=4, scene="2 pairs", rounds=(1, 5)),
+            (*NAMED_BTLS, UCX), ranks=4, scene="2 pairs", rounds=(1, 5)),
     Measure("pairs", "latency_bandwidth", "-l 8 -s 1048576 -d uni -m 8 -w 64 -r {r}", (5, 21),
-            (*BTLS, UCX), ranks=8, scene="4 pairs", rounds=(1, 5)),
+            (*NAMED_BTLS, UCX), ranks=8, scene="4 pairs", rounds=(1, 5)),
     *one_sided(),
     Measure("onesided", "one_sided", "-l 8 -s 1048576 -w 64 -r {r}", (0, 31), (OFI_TCP,),
             options=ONE_SIDED_OPTIONS, rounds=(0, 1), seconds=60, optional=True),
-    *collectives(),
+    Measure("collectives", "collectives", f"-a 8 -t {4 * KIB} -b {MIB} -r {{r}}", TURNS,
+            (*NAMED_BTLS, WHOLE_CRC, UCX), ranks=8, ring="8 ranks"),
     Measure("collectives", "collectives", "-r {r}", (0, 31), (OFI_TCP,), ranks=8, rounds=(0, 1),
             seconds=60, optional=True),
-    Measure("overlap", "overlap", "-b 4194304 -c sleep -r {r}", (11, 51), (*BTLS, UCX),
+    Measure("overlap", "overlap", "-b 4194304 -c sleep -r {r}", (11, 51), (*NAMED_BTLS, UCX),
             scene=BOTH_SLEEP, options=HELPER_ON),
-    Measure("overlap", "overlap", "-b 4194304 -c spin -1 -r {r}", (11, 51), (*BTLS, UCX),
+    Measure("overlap", "overlap", "-b 4194304 -c spin -1 -r {r}", (11, 51), (*NAMED_BTLS, UCX),
             scene=RECEIVER_COMPUTES, options=HELPER_ON, rounds=(1, 7)),
-    Measure("overlap", "overlap", "-b 4194304 -c spin -r {r}", (11, 51), (*BTLS, UCX),
+    Measure("overlap", "overlap", "-b 4194304 -c spin -r {r}", (11, 51), (*NAMED_BTLS, UCX),
             scene=BOTH_COMPUTE, options=HELPER_ON, rounds=(1, 7)),
-    *(Measure("link", "overlap", f"-b 4194304 -c spin {who}-r {{r}}", (2, 15), (*BTLS, UCX),
+    *(Measure("link", "overlap", f"-b 4194304 -c spin {who}-r {{r}}", (2, 15), (*NAMED_BTLS, UCX),
               scene=scene, options=HELPER_ON, rounds=(1, 3), mtu=1500, mbit=LINK_MBIT)
       for who, scene in zip(("-1 ", ""), LINK_SCENES)),
     *small_buffers(),
-    *between_hosts(1500, EVERY_ROUND),
-    *between_hosts(9000, (1, 5)),
-    Measure("loss", "latency_bandwidth", "-l none -s 1048576 -d uni -m none -w 64 -r {r}", (2, 7),
-            BTLS, scene="MTU 1500, 1 % lost", mtu=1500, lossy=True, rounds=(1, 5)),
     *incast("-b 1048576 -w 16 -t {seconds:g}", (1, 3), (2, 5)),
     *incast("-b 8192 -w 16 -t {seconds:g}", (0.5, 2), (1, 5), EAGER_MESSAGES),
     *connected(),
@@ -346,9 +339,8 @@ BY_GROUP = (
 # mode too long.
 IN_ONE_ROUND = (
     # transport, groups, rounds
-    (UCX, ("loss",), (0, 1)),
     (UCX, ("incast",), (1, 1)),
-    (OFI_TCP, ("pairs", "overlap", "link", "loss", "incast"), (0, 1)),
+    (OFI_TCP, ("pairs", "overlap", "link", "incast"), (0, 1)),
 )
 
 

@@ -8,23 +8,28 @@ import shutil
 
 from . import jobs
 from .results import Results
-from .transports import DIWARP, OFI_RXD, OFI_TCP, RAW_TCP, RAW_UDP, TCP, TRANSPORTS, UCX
+from .transports import DIWARP, RAW_TCP, RAW_UDP, TCP, TCP_BBR, TCP_CUBIC, TCPS, TRANSPORTS, UCX
 
 COLORS = {
     DIWARP: "#d62728",
     TCP: "#1f77b4",
+    TCP_CUBIC: "#1f77b4",
+    TCP_BBR: "#17becf",
     UCX: "#2ca02c",
-    OFI_TCP: "#9467bd",
-    OFI_RXD: "#8c564b",
     RAW_UDP: "#000000",
     RAW_TCP: "#7f7f7f",
 }
 
+CURVES = (DIWARP, *TCPS, RAW_UDP, RAW_TCP)
+
+# The group whose figures are drawn.
+DRAWN = "mtu1500"
 # file name, quantity, title, axis, further settings
 PLOTS = (
-    ("latency", "latency", "Half round trip", "µs", "set logscale y 10"),
-    ("bandwidth", "stream", "Streaming, window 64 (8 above 1 MiB)", "MB/s",
-     "set yrange [0:*]"),
+    ("latency", "latency", "Half round trip between two hosts, MTU 1500", "µs",
+     "set logscale y 10"),
+    ("bandwidth", "stream", "Streaming between two hosts, MTU 1500", "MB/s",
+     "set logscale y 10"),
 )
 
 
@@ -36,10 +41,9 @@ def names() -> list[str]:
 
 HEAD = """set terminal pngcairo size 1000,560 font ",11"
 set logscale x 2
-set xrange [0.9:18000000]
+set xrange [0.9:4700000]
 set xtics ("1" 1, "4" 4, "16" 16, "64" 64, "256" 256, "1 KiB" 1024, "4 KiB" 4096, \
-"16 KiB" 16384, "64 KiB" 65536, "256 KiB" 262144, "1 MiB" 1048576, "4 MiB" 4194304, \
-"16 MiB" 16777216) rotate by -45
+"16 KiB" 16384, "64 KiB" 65536, "256 KiB" 262144, "1 MiB" 1048576, "4 MiB" 4194304) rotate by -45
 set xlabel "message size, bytes"
 set grid
 set key outside right top
@@ -49,7 +53,7 @@ set key outside right top
 def curve_points(results: Results, quantity: str, transport: str) -> list[tuple[int, float]]:
     """(size, median), by size."""
     points = []
-    for figure in results.figures("curves"):
+    for figure in results.figures(DRAWN):
         summary = results.summary(figure, transport)
         if figure.quantity == quantity and summary:
             points.append((figure.size, summary.median))
@@ -57,20 +61,17 @@ def curve_points(results: Results, quantity: str, transport: str) -> list[tuple[
 
 
 def plot_command(results: Results, quantity: str, stem: str, folder: str) -> str:
-    """Writes one data file a curve. The stream of a raw socket has no size: a level line."""
+    """Writes one data file a curve."""
     parts = []
-    for name, color in COLORS.items():
+    for name in CURVES:
         points = curve_points(results, quantity, name)
         if not points:
             continue
-        if quantity == "stream" and name in (RAW_UDP, RAW_TCP):
-            points = [(1, points[0][1]), (1 << 24, points[0][1])]
         data = f"{stem}-{name}.dat"
         with open(os.path.join(folder, data), "w", encoding="ascii") as file:
             file.writelines(f"{size} {value:g}\n" for size, value in points)
-        dashes = "dashtype 2 lw 2" if name in (RAW_UDP, RAW_TCP) else "pt 7 ps 0.6 lw 2"
-        style = "lines" if "dashtype" in dashes else "linespoints"
-        parts.append(f'"{data}" with {style} lc rgb "{color}" {dashes} '
+        style = "lines dashtype 2" if name in (RAW_UDP, RAW_TCP) else "linespoints pt 7 ps 0.6"
+        parts.append(f'"{data}" with {style} lw 2 lc rgb "{COLORS[name]}" '
                      f'title "{TRANSPORTS[name].title}"')
     return "plot " + ", \\\n     ".join(parts) if parts else ""
 
@@ -89,8 +90,8 @@ def write_script(results: Results, folder: str, stem: str, quantity: str, title:
 
 def draw(results: Results, folder: str) -> tuple[list[str], str]:
     """(paths of the PNG files, why there are none)."""
-    if not results.figures("curves"):
-        return [], "the curves were not measured"
+    if not results.figures(DRAWN):
+        return [], f"{DRAWN} was not measured"
     os.makedirs(folder, exist_ok=True)
     return run_scripts(folder, [row[0] for row in PLOTS if write_script(results, folder, *row)])
 

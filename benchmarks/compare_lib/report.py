@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .figures import Figure
 from .judge import MET, MISSED, NOT_JUDGED, Verdict
-from .measures import GROUPS
+from .measures import GROUPS, LOSS_SCENES
 from .results import Results
 from .stats import Summary
-from .transports import DIWARP, RAW_UDP, RC, RC_SRQ, TCP, TRANSPORTS, UCX, WHOLE_CRC
+from .transports import DIWARP, RAW_UDP, RC, RC_SRQ, TCP, TCPS, TRANSPORTS, UCX, WHOLE_CRC
 
 # What is divided by what in the tables: pairs of transports; and in those of some groups.
 RATIOS = ((DIWARP, TCP), (DIWARP, UCX), (DIWARP, RAW_UDP), (WHOLE_CRC, DIWARP))
@@ -24,9 +26,21 @@ def spread_text(figure: Figure, summary: Summary) -> str:
     return f" ({100 * summary.spread:.0f} %)"
 
 
+def kept_text(results: Results, figure: Figure, transport: str) -> str:
+    """Of a rate with loss: its share of the one without, in the same set-up."""
+    none_lost = replace(figure, scene=LOSS_SCENES[0])
+    if figure == none_lost or figure.scene not in LOSS_SCENES.values() or not figure.about.more:
+        return ""
+    kept = results.ratio((figure, transport), (none_lost, transport))
+    return f" [{100 * kept.median:.{int(kept.median < 0.1)}f} %]" if kept else ""
+
+
 def cell(results: Results, figure: Figure, transport: str) -> str:
     summary = results.summary(figure, transport)
-    return figure.text(summary.median) + spread_text(figure, summary) if summary else "-"
+    if not summary:
+        return "-"
+    return (figure.text(summary.median) + kept_text(results, figure, transport)
+            + spread_text(figure, summary))
 
 
 def ratio_of(results: Results, figure: Figure, pair: tuple[str, str]) -> Summary | None:
@@ -70,8 +84,15 @@ def group_table(results: Results, group: str) -> str:
 
 
 def figure_tables(results: Results) -> str:
-    """One table a group; the curves are for the plots and the CSV only."""
-    return "\n\n".join(group_table(results, g) for g in results.groups() if g != "curves")
+    """One table a group."""
+    return "\n\n".join([*(group_table(results, g) for g in results.groups()),
+                        *absent_lines(results)])
+
+
+def absent_lines(results: Results) -> list[str]:
+    """Why a congestion control is in no table."""
+    return [f"{TRANSPORTS[name].title}: {results.absent[name].splitlines()[0]}"
+            for name in TCPS if name in results.absent]
 
 
 def number(value: float) -> str:

@@ -12,22 +12,23 @@ from dataclasses import dataclass, field
 
 from . import jobs
 from .figures import NO_SIZE, Figure, Value, parse_output
-from .hosts import Hosts, NoHosts
-from .measures import GROUPS, LINK_MBIT, LOSS_PERMILLE, MEASURES, Effort, Measure
+from .hosts import Hosts, NoCongestionControl, NoHosts
+from .measures import BOTH_TCPS, GROUPS, LINK_MBIT, LOSS_SCENES, MEASURES, Effort, Measure
 from .results import Results
 from .schedule import Schedule, in_turn
-from .transports import DIWARP, OFI_TCP, RAW, RAW_TCP, RAW_UDP, TCP, TRANSPORTS, UCX, Launcher
+from .transports import DIWARP, OFI_TCP, RAW, RAW_TCP, RAW_UDP, TCPS, TRANSPORTS, UCX, Launcher
+from .transports import default_congestion_control
 
 # What carries the transport's data, and so what is dropped.
-PROTOCOLS = {DIWARP: "udp", TCP: "tcp", UCX: "tcp", OFI_TCP: "tcp"}
+PROTOCOLS = {DIWARP: "udp", **dict.fromkeys((*TCPS, UCX, OFI_TCP), "tcp")}
 RAW_STREAMS = ("stream", "cpu", "stream_bi", "cpu_bi")
 RAW_OF_PROTOCOL = {"udp": RAW_UDP, "tcp": RAW_TCP}
 # See benchmarks/turns.h, and what turns.c says of a program whose turn does not come.
 TURNS_VARIABLE = "DIWARP_BENCH_TURNS"
 TURNS_BYTES = 4
-NO_TURN = f"{TURNS_VARIABLE}: the turn does not come"
 # Longest time of a ring.
-RING_SECONDS = 400
+RING_SECONDS = 600
+NO_TURN = f"{TURNS_VARIABLE}: the turn does not come"
 # What raw_sockets says of what this kernel does not have, or its buffers cannot take.
 UNSUPPORTED = "unsupported=1"
 
@@ -95,9 +96,10 @@ def merge(seats: list[Assigned]) -> Assigned:
 
 
 def short(values: Assigned, limit: int = 5) -> str:
-    """A few of the figures, for the progress line."""
+    """A few of the figures, for the progress line: of the first those of all transports."""
     texts, several = [], len({transport for _, transport in values}) > 1
-    for (figure, transport), value in list(values.items()):
+    figures = list(dict.fromkeys(figure for figure, _ in values))
+    for (figure, transport), value in sorted(values.items(), key=lambda v: figures.index(v[0][0])):
         who = f"{TRANSPORTS[transport].title} " if transport in RAW or several else ""
         texts.append(f"{who}{figure.text(value.value)} {figure.about.unit}".strip())
     more = " ..." if len(texts) > limit else ""
@@ -116,7 +118,8 @@ class Session(Schedule):
         self.groups = groups
         self.transports = transports
         self.results = results
-        self.hosts: Hosts | None = None
+        # Pairs of hosts by the congestion control of their TCP; of what names none, the first.
+        self.pairs: dict[str, Hosts] = {}
         # Optional ones that could not run.
         self.given_up: set[Task] = set()
 
@@ -131,7 +134,7 @@ class Session(Schedule):
                 continue
             if round_ > measure.rounds[self.effort.column]:
                 continue
-            names = [t for t in measure.transports if t in self.transports]
+            names = self._names_of(measure)
             tasks = [Task(measure, t) for t in ([RAW_UDP] if measure.is_raw
                                                 else in_turn(names, round_))]
             tasks = [task for task in tasks if task not in self.given_up]
@@ -142,31 +145,68 @@ class Session(Schedule):
         whole = [Ring(*name, tuple(seats)) for name, seats in rings.items()]
         return in_order_of_groups(out + whole)
 
+    def _names_of(self, measure: Measure) -> list[str]:
+        names = [t for t in measure.transports if t in self.transports]
+        if measure.group not in BOTH_TCPS and set(TCPS) <= set(names):
+            names.remove(TCPS[-1])
+        return names
+
     # ---- doing it -------------------------------------------------------------------------------
 
     def run(self) -> int:
         """Runs all rounds, or as many as there is time for; their number."""
         with contextlib.ExitStack() as stack:
-            if any(m.mtu for m in MEASURES if m.group in self.groups):
-                self._make_hosts(stack)
+            measures = [m for m in MEASURES if m.group in self.groups]
+            far = [group for group in GROUPS if any(m.mtu for m in measures if m.group == group)]
+            if far or any(set(TCPS) & set(self._names_of(m)) for m in measures):
+                self._make_hosts(stack, far)
             return self.run_rounds()
 
-    def _make_hosts(self, stack: contextlib.ExitStack) -> None:
+    def _make_hosts(self, stack: contextlib.ExitStack, far: list[str]) -> None:
+        """A pair for each congestion control. `far`: groups that need hosts."""
         try:
-            self.hosts = stack.enter_context(Hosts(self.launcher))
+            for name in [t for t in TCPS if t in self.transports] or [DIWARP]:
+                congestion = TRANSPORTS[name].congestion
+                try:
+                    self.pairs[congestion] = stack.enter_context(
+                        Hosts(self.launcher, congestion, len(self.pairs)))
+                except NoCongestionControl as why:
+                    self._leave_out(name, str(why))
+            if not self.pairs:
+                self.pairs[""] = stack.enter_context(Hosts(self.launcher))
         except NoHosts as why:
-            for group in GROUPS:
-                if group in self.groups and any(m.mtu for m in MEASURES if m.group == group):
-                    self.results.skipped[group] = str(why)
-                    print(f"skipped: {group}: {why}")
+            self._do_without_hosts(far, str(why))
             return
         if "loss" in self.groups:
-            self._try("loss", "nftables", self.hosts.loss("udp", LOSS_PERMILLE))
+            for permille in LOSS_SCENES:
+                self._try("loss", "nftables", self._pair(DIWARP).loss("udp", permille))
         if "link" in self.groups:
-            self._try("link", "tc's token bucket", self.hosts.link(LINK_MBIT))
+            self._try("link", "tc's token bucket", self._pair(DIWARP).link(LINK_MBIT))
+
+    def _do_without_hosts(self, far: list[str], why: str) -> None:
+        """Of the congestion controls there is the kernel's default then."""
+        self.pairs.clear()
+        for group in far:
+            self.results.skipped[group] = why
+            print(f"skipped: {group}: {why}")
+        for name in [t for t in TCPS if t in self.transports]:
+            if TRANSPORTS[name].congestion != default_congestion_control():
+                self._leave_out(name, f"this kernel's default is {default_congestion_control()}; "
+                                      f"another takes a network namespace: {why}")
+
+    def _leave_out(self, name: str, why: str) -> None:
+        self.transports = [t for t in self.transports if t != name]
+        self.results.absent[name] = why
+        print(f"skipped: {TRANSPORTS[name].title}: {why}")
+
+    def _pair(self, transport: str) -> Hosts:
+        first = next(iter(self.pairs.values()))
+        return self.pairs.get(TRANSPORTS[transport].congestion, first)
 
     def _try(self, group: str, what: str, way: contextlib.AbstractContextManager) -> None:
         """Whether the way between the hosts can be made so; the group is skipped when not."""
+        if group in self.results.skipped:
+            return
         try:
             with way as dropped:
                 if dropped:
@@ -234,8 +274,12 @@ class Session(Schedule):
         return f"skipped\n{failure.report()}"
 
     def _end_processes(self, task: Task) -> None:
-        if task.measure.mtu:
-            self.hosts.end_processes()
+        if task.measure.mtu or self._in_namespace(task.transport):
+            self._pair(task.transport).end_processes()
+
+    def _in_namespace(self, transport: str) -> bool:
+        """Where it runs on one host."""
+        return bool(self.pairs and TRANSPORTS[transport].congestion)
 
     def on_failure(self, task: Task | Ring, failure: jobs.JobFailed) -> None:
         for seat in task.seats if isinstance(task, Ring) else (task,):
@@ -246,10 +290,10 @@ class Session(Schedule):
         measure = task.measure
         words = measure.words(self.effort)
         words = [self.programs[measure.program], *words]
-        if measure.lossy:
+        if measure.permille is not None:
             output = self._run_lossy(task, words)
         elif measure.mbit:
-            with self.hosts.link(measure.mbit):
+            with self._pair(task.transport).link(measure.mbit):
                 output = self._run_plain(task, words)
         else:
             output = self._run_plain(task, words)
@@ -279,19 +323,25 @@ class Session(Schedule):
         `number`: of several at the same time."""
         measure = task.measure
         if measure.mtu:
-            self.hosts.set_mtu(measure.mtu)
+            self._pair(task.transport).set_mtu(measure.mtu)
+        if measure.is_raw and not measure.mtu:
+            return [words]
         if measure.is_raw:
-            return list(self.hosts.raw_commands(words, number)) if measure.mtu else [words]
+            return list(self._pair(task.transport).raw_commands(words, number))
         extra = (*measure.options.get(task.transport, ()), *extra)
         transport = TRANSPORTS[task.transport]
         if measure.mtu:
-            return [self.hosts.command(transport, words, extra)]
-        return [self.launcher.command(transport, measure.ranks, words, extra)]
+            return [self._pair(task.transport).command(transport, words, extra)]
+        command = self.launcher.command(transport, measure.ranks, words, extra)
+        if self._in_namespace(task.transport):
+            command = self._pair(task.transport).on_one(command)
+        return [command]
 
     def _run_lossy(self, task: Task, words: list[str]) -> str:
-        with self.hosts.loss(PROTOCOLS[task.transport], LOSS_PERMILLE) as dropped:
+        permille = task.measure.permille
+        with self._pair(task.transport).loss(PROTOCOLS[task.transport], permille) as dropped:
             output = self._run_plain(task, words)
-            if not dropped():
+            if permille and not dropped():
                 raise jobs.JobFailed(words, "no packet was dropped", output)
         return output
 

@@ -13,6 +13,8 @@ WHOLE_CRC = "diwarp-crc"
 RC = "rc"
 RC_SRQ = "rc-srq"
 TCP = "tcp"
+TCP_CUBIC = "tcp-cubic"
+TCP_BBR = "tcp-bbr"
 UCX = "ucx"
 OFI_TCP = "ofi-tcp"
 OFI_RXD = "ofi-rxd"
@@ -25,6 +27,8 @@ OVER_DIWARP = ("--mca", "pml", "ob1", "--mca", "btl", "diwarp,self")
 OVER_RD = (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, "rd")
 # As between hosts, and over RC; by default it does not cover the payload of what stays on a host.
 OVER_RD_WHOLE_CRC = (*OVER_RD, "--mca", "btl_diwarp_crc", "on")
+OVER_TCP = ("--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+            "--mca", "btl_tcp_if_include", "{interface}")
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class Transport:
     component: str = ""  # what ompi_info must list, as FRAMEWORK:NAME; "" for raw sockets
     options: tuple[str, ...] = ()
     exports: dict[str, str] = field(default_factory=dict, hash=False)
+    # TCP's congestion control; "": the kernel's default, or that of the place it runs in.
+    congestion: str = ""
 
 
 TRANSPORTS = {
@@ -49,13 +55,9 @@ TRANSPORTS = {
         Transport(RC, "RC", DIWARP_COMPONENT, (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, RC)),
         Transport(RC_SRQ, "RC-SRQ", DIWARP_COMPONENT,
                   (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, RC_SRQ)),
-        Transport(
-            TCP,
-            "tcp BTL",
-            "btl:tcp",
-            ("--mca", "pml", "ob1", "--mca", "btl", "tcp,self")
-            + ("--mca", "btl_tcp_if_include", "{interface}"),
-        ),
+        Transport(TCP, "tcp BTL", "btl:tcp", OVER_TCP),
+        Transport(TCP_CUBIC, "tcp, CUBIC", "btl:tcp", OVER_TCP, congestion="cubic"),
+        Transport(TCP_BBR, "tcp, BBR", "btl:tcp", OVER_TCP, congestion="bbr"),
         Transport(
             UCX,
             "UCX tcp",
@@ -86,6 +88,15 @@ RAW = (RAW_UDP, RAW_TCP)
 BTLS = (DIWARP, TCP)
 CONNECTED = (RC, RC_SRQ)
 MPI = (DIWARP, WHOLE_CRC, *CONNECTED, TCP, UCX, OFI_TCP, OFI_RXD)
+# What compare runs: distributions differ in TCP's congestion control, so it is named. TCP stands
+# there for the better of them.
+TCPS = (TCP_CUBIC, TCP_BBR)
+COMPARED = (DIWARP, WHOLE_CRC, *CONNECTED, *TCPS, UCX, OFI_TCP, OFI_RXD)
+
+
+def meant_by(name: str) -> tuple[str, ...]:
+    """The transports that are run for it."""
+    return TCPS if name == TCP else (name,)
 
 
 @dataclass(frozen=True)
@@ -115,6 +126,15 @@ class Launcher:
         """All ranks on this host, over the loopback interface."""
         return ([self.mpirun, "-np", str(ranks)] + self.placement(ranks)
                 + self.transport_options(transport, "lo") + list(extra) + program)
+
+
+def default_congestion_control() -> str:
+    """TCP's, of this kernel."""
+    try:
+        with open("/proc/sys/net/ipv4/tcp_congestion_control", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def root_may_run() -> None:

@@ -58,9 +58,16 @@ bool dw_open_may_copy(const struct dw_seal *seal, const struct dw_llp_header *he
     return seal->crc && agrees(seal, header);
 }
 
-bool dw_open_copy(const uint8_t *buf, uint32_t len, uint8_t *to, uint32_t length)
+bool dw_open_copy(const uint8_t *buf, uint32_t len, uint8_t *to, uint32_t length, bool past)
 {
     const uint32_t head = len - DW_TRAILER_BYTES - length;
     uint32_t sum = dw_crc32c(0, buf, head);
-    return dw_crc32c_copy(sum, to, buf + head, length) == dw_get_be32(buf + head + length);
+    sum = past ? dw_crc32c_copy_past(sum, to, buf + head, length)
+               : dw_crc32c_copy(sum, to, buf + head, length);
+    return sum == dw_get_be32(buf + head + length);
+}
+
+void dw_open_fence(void)
+{
+    dw_crc32c_copy_fence();
 }

@@ -48,7 +48,8 @@ bool dw_open(const struct dw_seal *seal, const struct dw_llp_header *header, con
  * that. */
 bool dw_open_may_copy(const struct dw_seal *seal, const struct dw_llp_header *header);
 /* The same as dw_open(), the last `length` bytes before the trailer being copied to `to` on the
- * way. */
-bool dw_open_copy(const uint8_t *buf, uint32_t len, uint8_t *to, uint32_t length);
+ * way, past the cache if `past`: another thread may see these only after dw_open_fence(). */
+bool dw_open_copy(const uint8_t *buf, uint32_t len, uint8_t *to, uint32_t length, bool past);
+void dw_open_fence(void);
 
 #endif

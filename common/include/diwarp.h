@@ -8,7 +8,7 @@
  * Threads: a device opened with `threaded` lets any thread post, register and query at any time.
  * diwarp_poll_cq() must be called by one thread at a time per CQ (the caller serialises). There is
  * no hidden thread: the RNIC works inside diwarp_poll_cq() and, for the first flight, inside posts;
- * diwarp_start_helper() starts one that runs it while the application does not.
+ * diwarp_start_helper() of diwarp_helper.h starts one that runs it while the application does not.
  *
  * Errors: functions that return int give 0 (or a documented count) or a negative errno value.
  */
@@ -95,10 +95,8 @@ struct diwarp_device_attr {
                                   * receive buffers */
     enum diwarp_switch gso;
     enum diwarp_switch gro;
-    /* ON: a CRC32C over all of each datagram. AUTO: the same, but to an address of this host it
-     * does not cover the payload of what has a datagram to itself (partial coverage, as in RFC
-     * 3828): that stays in memory, where TCP and UDP have no checksum either. OFF trusts the UDP
-     * checksum instead (both ends must agree; ON takes what AUTO sends). */
+    /* ON: a CRC32C over all of each datagram. OFF trusts the UDP checksum instead. Both ends must
+     * agree. */
     enum diwarp_switch crc;
     bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
     /* Which peers are of this host, so that loopback and addresses that both have lead to them.
@@ -154,7 +152,6 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
 #define DIWARP_COUNTERS(X)                                                                         \
     X(tx_datagrams, "datagrams", "datagrams handed to the LLP")                                    \
     X(tx_bytes, "bytes", "UDP payload bytes handed to the LLP")                                    \
-    X(tx_partial_crc, "datagrams", "sent to this host with a CRC that does not cover the payload") \
     X(tx_syscalls, "calls", "send calls")                                                          \
     X(tx_eagain, "calls", "send calls refused because the socket buffer was full")                 \
     X(tx_send_msgs, "messages", "Send messages posted")                                            \
@@ -329,45 +326,6 @@ DIWARP_EXPORT bool diwarp_cq_busy(const struct diwarp_cq *cq);
  */
 DIWARP_EXPORT int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc,
                                  uint64_t timeout_ns);
-
-/* ---- who runs the RNIC when nobody polls --------------------------------------------------- */
-
-/* Sleeps in the kernel until a poll may find something or must be made: a socket of the CQ is
- * readable, a timer of the RNIC is due, a completion waits, or another thread posts what cannot
- * leave without a poll; at most timeout_ns, and no more than a second. It may wake for nothing. In
- * the thread that polls, instead of diwarp_poll_cq(). 0, or a negative errno: it cannot sleep. */
-DIWARP_EXPORT int diwarp_block_cq(struct diwarp_cq *cq, uint64_t timeout_ns);
-
-/* A thread that runs the RNIC while the application neither polls nor posts. */
-struct diwarp_helper;
-
-struct diwarp_helper_attr {
-    struct diwarp_cq *cq;
-    /* Runs the RNIC once, in the helper: by diwarp_run_cq(), or by diwarp_poll_cq() where
-     * completions may be handed on in this thread. Returns how many completions it took; -EBUSY,
-     * without a run, while another thread polls, uses what its last poll handed out or wants to: run
-     * and that thread exclude each other by a lock of the caller's. */
-    int (*run)(void *arg);
-    void *arg;
-    /* It wakes for all that comes while the application is away. Else only as long as its wakes
-     * serve peers: send data or answers, acknowledge what a peer waits for, place data; other
-     * acknowledgements may wait. */
-    bool all;
-    /* Between two looks whether the application is away; up to eight times as much while it is not,
-     * or they are of no use. */
-    uint64_t look_ns;
-};
-
-/* Signals stay with the threads that had them. -EINVAL: the device is not `threaded`, or an attribute
- * is missing. -EAGAIN, -EMFILE...: no thread or descriptor to be had. After fork() the child has the
- * descriptors but not the thread: it must use nothing of the device, but exec or _exit. */
-DIWARP_EXPORT int diwarp_start_helper(const struct diwarp_helper_attr *attr,
-                                      struct diwarp_helper **helper);
-/* Changes attr.look_ns, from the next look on. From any thread. */
-DIWARP_EXPORT void diwarp_helper_look_every(struct diwarp_helper *helper, uint64_t look_ns);
-/* Waits until it has left `run`: not from there, nor with a lock that `run` waits for. Before the CQ
- * is destroyed. */
-DIWARP_EXPORT void diwarp_stop_helper(struct diwarp_helper *helper);
 
 /* ---- queue pairs -------------------------------------------------------------------------- */
 

@@ -78,7 +78,6 @@ struct dw_llp_icmp {
 /* What the own host knows of the way to a destination. */
 struct dw_llp_path {
     uint32_t mtu_bytes; /* by its routes and by ICMP; 0: nothing */
-    bool loops_back;    /* the address is its own: what is sent there stays in its memory */
 };
 
 struct dw_llp_ops {

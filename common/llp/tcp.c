@@ -12,7 +12,7 @@
 #include "common/llp/explain.h"
 #include "common/llp/socket_slab.h"
 #include "common/llp/stream.h"
-#include "common/llp/udp.h"
+#include "common/llp/udp_options.h"
 
 #define EVENTS_PER_WAIT 64
 /* At streams that epoll has no room for: two calls each. */

@@ -62,7 +62,7 @@ static bool is_pending_error(struct dw_udp *udp, int error)
     case ENOPROTOOPT:
     case EOPNOTSUPP:
     case EACCES:
-        atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
+        dw_udp_icmp_on_error(&udp->icmp);
         return true;
     default:
         return false;
@@ -75,14 +75,14 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
 {
     union dw_udp_sockaddr name;
     for (unsigned retries = 0;; retries++) {
-        int hot_fd = dw_udp_hot_fd(udp, to), fd = hot_fd;
+        int hot_fd = dw_udp_hot_fd(&udp->hots, to), fd = hot_fd;
         long sent;
         msg->msg_name = NULL;
         msg->msg_namelen = 0;
         if (hot_fd < 0) {
             fd = udp->llp.fd;
             msg->msg_name = &name;
-            msg->msg_namelen = dw_udp_sockaddr_set(udp->family, to, &name);
+            msg->msg_namelen = dw_udp_sockaddr_set(udp->bound.family, to, &name);
             if (msg->msg_namelen == 0) {
                 return -EAFNOSUPPORT;
             }
@@ -104,11 +104,11 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
         }
         /* Maybe of this port of ours only: the common socket finds out. */
         if (hot_fd >= 0 && is_unreachable(error)) {
-            dw_udp_hot_doubt(udp, to);
+            dw_udp_hot_doubt(&udp->hots, to);
         }
         /* EINVAL: of a train, by older kernels. */
         if (error == EMSGSIZE || (error == EINVAL && msg->msg_control)) {
-            dw_udp_ask_mtu(udp, to);
+            dw_udp_icmp_ask_mtu(&udp->icmp, to);
         }
         if (!is_pending_error(udp, error) || retries == PENDING_ERROR_RETRIES) {
             return -error;
@@ -156,6 +156,14 @@ static bool gso_refused_before(struct dw_udp *udp, const struct dw_llp_train *tr
     return true;
 }
 
+void dw_udp_apply_checksum(struct dw_udp *udp)
+{
+    if (!udp->checksum && udp->bound.family == AF_INET && !udp->llp.gso) {
+        dw_udp_set_int(udp->llp.fd, SOL_SOCKET, SO_NO_CHECK, 1);
+        dw_udp_hot_spare_checksum(&udp->hots);
+    }
+}
+
 /* EINVAL and EMSGSIZE: segments larger than the path's MTU. EIO: the way out has no checksum
  * offload; then probably no way out has. */
 static void gso_on_refused(struct dw_udp *udp, const struct dw_llp_train *train, int error)
@@ -170,10 +178,7 @@ static void gso_on_refused(struct dw_udp *udp, const struct dw_llp_train *train,
     refusal->trains_left = REFUSAL_TRAINS;
     if (error == EIO && ++udp->eio_in_row >= GSO_EIO_TOLERANCE) {
         udp->llp.gso = false;
-        dw_udp_apply_checksum(udp, udp->llp.fd);
-        for (unsigned i = 0; i < DW_UDP_HOT; i++) {
-            dw_udp_apply_checksum(udp, udp->hot[i].fd);
-        }
+        dw_udp_apply_checksum(udp);
     }
 }
 
@@ -363,14 +368,25 @@ static bool udp_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
     return false;
 }
 
+static bool udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
+{
+    return dw_udp_icmp_get(&((struct dw_udp *)llp)->icmp, icmp);
+}
+
+static void udp_query_path(struct dw_llp *llp, const struct dw_llp_addr *to,
+                           struct dw_llp_path *path)
+{
+    dw_udp_query_path(&((struct dw_udp *)llp)->bound, to, path);
+}
+
 static void udp_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
 {
-    dw_udp_hot_doubt((struct dw_udp *)llp, to);
+    dw_udp_hot_doubt(&((struct dw_udp *)llp)->hots, to);
 }
 
 static void udp_close(struct dw_llp *llp)
 {
-    dw_udp_hot_fini((struct dw_udp *)llp);
+    dw_udp_hot_fini(&((struct dw_udp *)llp)->hots);
     close(llp->fd);
     free(llp);
 }
@@ -380,18 +396,14 @@ static void udp_query_memory(const struct dw_llp *llp, struct dw_llp_memory *mem
     const struct dw_udp *udp = (const struct dw_udp *)llp;
     memory->own_bytes += sizeof(*udp);
     dw_llp_add_socket(llp->fd, memory);
-    for (unsigned i = 0; i < DW_UDP_HOT; i++) {
-        if (udp->hot[i].fd >= 0) {
-            dw_llp_add_socket(udp->hot[i].fd, memory);
-        }
-    }
+    dw_udp_hot_add_sockets(&udp->hots, memory);
 }
 
 const struct dw_llp_ops dw_udp_ops = {
     .send = udp_send,
     .recv = udp_recv,
-    .icmp = dw_udp_icmp,
-    .query_path = dw_udp_query_path,
+    .icmp = udp_icmp,
+    .query_path = udp_query_path,
     .doubt = udp_doubt,
     .close = udp_close,
     .query_memory = udp_query_memory,

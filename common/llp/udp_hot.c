@@ -7,7 +7,7 @@
  */
 #include <unistd.h>
 
-#include "common/llp/udp.h"
+#include "common/llp/udp_hot.h"
 
 /* Sends to a destination that make it hot. */
 #define HOT_SENDS 64
@@ -25,24 +25,22 @@ static bool same_addr(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
     return a->port == b->port && dw_llp_same_host(a, b);
 }
 
-static struct dw_udp_hot *slot_of(struct dw_udp *udp, const struct dw_llp_addr *to)
+static struct dw_udp_hot *slot_of(struct dw_udp_hots *hots, const struct dw_llp_addr *to)
 {
     unsigned host = to->family == AF_INET ? to->ip[3] : to->ip[15];
-    return &udp->hot[(host * 31 + to->port) % DW_UDP_HOT];
+    return &hots->hot[(host * 31 + to->port) % DW_UDP_HOT];
 }
 
-void dw_udp_hot_init(struct dw_udp *udp, const struct dw_llp_attr *attr)
+void dw_udp_hot_init(struct dw_udp_hots *hots, const struct dw_llp_attr *attr,
+                     const struct dw_udp_bound *bound, uint32_t sndbuf_bytes)
 {
-    struct dw_llp_addr any = {.family = attr->family};
-    if (attr->bind_ip) {
-        memcpy(any.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
-    }
-    dw_udp_sockaddr_set(attr->family, &any, &udp->bound);
+    hots->bound = bound;
+    hots->sndbuf_bytes = sndbuf_bytes / 2;
     for (unsigned i = 0; i < DW_UDP_HOT; i++) {
-        udp->hot[i].fd = -1;
+        hots->hot[i].fd = -1;
     }
     /* Where a firewall wants certain ports, everything comes from the one port in the range. */
-    udp->hot_wanted = attr->connected && attr->port_min == 0;
+    hots->wanted = attr->connected && attr->port_min == 0;
 }
 
 static void close_socket(struct dw_udp_hot *hot)
@@ -53,10 +51,10 @@ static void close_socket(struct dw_udp_hot *hot)
     hot->fd = -1;
 }
 
-void dw_udp_hot_fini(struct dw_udp *udp)
+void dw_udp_hot_fini(struct dw_udp_hots *hots)
 {
     for (unsigned i = 0; i < DW_UDP_HOT; i++) {
-        close_socket(&udp->hot[i]);
+        close_socket(&hots->hot[i]);
     }
 }
 
@@ -64,35 +62,43 @@ void dw_udp_hot_fini(struct dw_udp *udp)
  * With IP_RECVERR an ICMP error, of whatever kind, fails the next send, which is all that is to be
  * known: its error queue is not read and has no room. Without one, all goes through the common
  * socket. */
-static int open_connected(const struct dw_udp *udp, const struct dw_llp_addr *to)
+static int open_connected(const struct dw_udp_hots *hots, const struct dw_llp_addr *to)
 {
+    const uint8_t family = hots->bound->family;
     union dw_udp_sockaddr name;
-    socklen_t len = dw_udp_sockaddr_set(udp->family, to, &name);
-    int fd = socket(udp->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    socklen_t len = dw_udp_sockaddr_set(family, to, &name);
+    int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return -1;
     }
     dw_udp_set_int(fd, SOL_SOCKET, SO_RCVBUF, 0); /* the least: nothing is read */
-    (void)dw_udp_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, udp->llp.sndbuf_bytes / 2);
-    if (len == 0 || dw_udp_set_options(fd, udp->family) < 0 || bind(fd, &udp->bound.any, len) < 0 ||
-        connect(fd, &name.any, len) < 0) {
+    (void)dw_udp_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, hots->sndbuf_bytes);
+    if (len == 0 || dw_udp_set_options(fd, family) < 0 ||
+        bind(fd, &hots->bound->name.any, len) < 0 || connect(fd, &name.any, len) < 0) {
         close(fd);
         return -1;
     }
     return fd;
 }
 
-int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
+static void spare_checksum(const struct dw_udp_hots *hots, int fd)
 {
-    if (!udp->hot_wanted) {
+    if (hots->no_checksum) {
+        dw_udp_set_int(fd, SOL_SOCKET, SO_NO_CHECK, 1);
+    }
+}
+
+int dw_udp_hot_fd(struct dw_udp_hots *hots, const struct dw_llp_addr *to)
+{
+    if (!hots->wanted) {
         return -1;
     }
-    struct dw_udp_hot *hot = slot_of(udp, to);
+    struct dw_udp_hot *hot = slot_of(hots, to);
     if (__builtin_expect(same_addr(&hot->to, to), 1)) {
         hot->sends += hot->sends < HOT_SENDS_MAX;
         if (__builtin_expect(hot->wait > 0, 0) && --hot->wait == 0) {
-            hot->fd = open_connected(udp, to);
-            dw_udp_apply_checksum(udp, hot->fd);
+            hot->fd = open_connected(hots, to);
+            spare_checksum(hots, hot->fd);
         }
         hot->carried += hot->fd >= 0;
         return hot->fd;
@@ -110,9 +116,9 @@ int dw_udp_hot_fd(struct dw_udp *udp, const struct dw_llp_addr *to)
     return -1;
 }
 
-void dw_udp_hot_doubt(struct dw_udp *udp, const struct dw_llp_addr *to)
+void dw_udp_hot_doubt(struct dw_udp_hots *hots, const struct dw_llp_addr *to)
 {
-    struct dw_udp_hot *hot = slot_of(udp, to);
+    struct dw_udp_hot *hot = slot_of(hots, to);
     if (hot->fd < 0 || !same_addr(&hot->to, to)) {
         return;
     }
@@ -124,5 +130,22 @@ void dw_udp_hot_doubt(struct dw_udp *udp, const struct dw_llp_addr *to)
     hot->wait = hot->wait_next;
     if (hot->wait_next < WAIT_MAX) {
         hot->wait_next *= WAIT_GROWTH;
+    }
+}
+
+void dw_udp_hot_spare_checksum(struct dw_udp_hots *hots)
+{
+    hots->no_checksum = true;
+    for (unsigned i = 0; i < DW_UDP_HOT; i++) {
+        spare_checksum(hots, hots->hot[i].fd);
+    }
+}
+
+void dw_udp_hot_add_sockets(const struct dw_udp_hots *hots, struct dw_llp_memory *memory)
+{
+    for (unsigned i = 0; i < DW_UDP_HOT; i++) {
+        if (hots->hot[i].fd >= 0) {
+            dw_llp_add_socket(hots->hot[i].fd, memory);
+        }
     }
 }

@@ -3,8 +3,6 @@
  * What the network says of datagrams that did not arrive, by ICMP: nobody has the port, or the path
  * is too narrow. Of a host or a network that cannot be reached nothing is told: that may be so for
  * a while only, as when a route changes or a cable is out.
- *
- * No system call unless a send or receive met an error.
  */
 #include <errno.h>
 #include <time.h>
@@ -12,22 +10,22 @@
 
 #include <linux/errqueue.h>
 
-#include "common/llp/udp.h"
+#include "common/llp/udp_icmp.h"
 
 /* Entries of the error queue looked at in one call. */
 #define ERROR_QUEUE_BATCH 16
 
-void dw_udp_ask_mtu(struct dw_udp *udp, const struct dw_llp_addr *to)
+void dw_udp_icmp_ask_mtu(struct dw_udp_icmp *icmp, const struct dw_llp_addr *to)
 {
-    for (unsigned i = 0; i < udp->mtu_question_count; i++) {
-        if (dw_llp_same_host(&udp->mtu_questions[i], to)) {
+    for (unsigned i = 0; i < icmp->question_count; i++) {
+        if (dw_llp_same_host(&icmp->questions[i], to)) {
             return;
         }
     }
-    if (udp->mtu_question_count < DW_UDP_MTU_QUESTIONS) {
-        udp->mtu_questions[udp->mtu_question_count++] = *to;
+    if (icmp->question_count < DW_UDP_MTU_QUESTIONS) {
+        icmp->questions[icmp->question_count++] = *to;
     }
-    atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
+    dw_udp_icmp_on_error(icmp);
 }
 
 static void sockaddr_get(const union dw_udp_sockaddr *from, struct dw_llp_addr *to)
@@ -49,24 +47,21 @@ static void sockaddr_get(const union dw_udp_sockaddr *from, struct dw_llp_addr *
     }
 }
 
-/* Without sending: a connected socket has a route, whose MTU is IP_MTU, and an address to send
- * from, which is the destination's own where the kernel would hand it back to this host. */
-void dw_udp_query_path(struct dw_llp *llp, const struct dw_llp_addr *to, struct dw_llp_path *path)
+/* Without sending: a connected socket has a route, whose MTU is IP_MTU. */
+void dw_udp_query_path(const struct dw_udp_bound *bound, const struct dw_llp_addr *to,
+                       struct dw_llp_path *path)
 {
-    const struct dw_udp *udp = (struct dw_udp *)llp;
     const bool v4 = to->family == AF_INET;
-    union dw_udp_sockaddr name, own;
-    struct dw_llp_addr from;
+    union dw_udp_sockaddr name;
     int mtu_bytes = 0;
     socklen_t len = dw_udp_sockaddr_set(to->family, to, &name), mtu_len = sizeof(mtu_bytes);
-    socklen_t own_len = sizeof(own);
     int fd = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     *path = (struct dw_llp_path){0};
     if (fd < 0) {
         return;
     }
-    if ((to->family == udp->family && bind(fd, &udp->bound.any, len) < 0) ||
+    if ((to->family == bound->family && bind(fd, &bound->name.any, len) < 0) ||
         connect(fd, &name.any, len) < 0) {
         goto out;
     }
@@ -75,18 +70,14 @@ void dw_udp_query_path(struct dw_llp *llp, const struct dw_llp_addr *to, struct 
         mtu_bytes > 0) {
         path->mtu_bytes = (uint32_t)mtu_bytes;
     }
-    if (getsockname(fd, &own.any, &own_len) == 0) {
-        sockaddr_get(&own, &from);
-        path->loops_back = dw_llp_same_host(&from, to);
-    }
 out:
     close(fd);
 }
 
-static uint32_t path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr *to)
+static uint32_t path_mtu_bytes(const struct dw_udp_bound *bound, const struct dw_llp_addr *to)
 {
     struct dw_llp_path path;
-    dw_udp_query_path(llp, to, &path);
+    dw_udp_query_path(bound, to, &path);
     return path.mtu_bytes;
 }
 
@@ -110,12 +101,12 @@ static int parse(struct msghdr *msg)
     return 0;
 }
 
-static bool answer_question(struct dw_udp *udp, struct dw_llp_icmp *icmp)
+static bool answer_question(struct dw_udp_icmp *icmp, struct dw_llp_icmp *told)
 {
-    while (udp->mtu_question_count > 0) {
-        icmp->to = udp->mtu_questions[--udp->mtu_question_count];
-        icmp->mtu_bytes = path_mtu_bytes(&udp->llp, &icmp->to);
-        if (icmp->mtu_bytes > 0) {
+    while (icmp->question_count > 0) {
+        told->to = icmp->questions[--icmp->question_count];
+        told->mtu_bytes = path_mtu_bytes(icmp->bound, &told->to);
+        if (told->mtu_bytes > 0) {
             return true;
         }
     }
@@ -124,16 +115,15 @@ static bool answer_question(struct dw_udp *udp, struct dw_llp_icmp *icmp)
 
 /* The flag goes down before the queue is read, so an error that comes meanwhile raises it again.
  * Reading also keeps the queue, which is charged to SO_RCVBUF, short. */
-bool dw_udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
+bool dw_udp_icmp_get(struct dw_udp_icmp *icmp, struct dw_llp_icmp *told)
 {
-    struct dw_udp *udp = (struct dw_udp *)llp;
-    if (!atomic_load_explicit(&udp->errors_waiting, memory_order_relaxed)) {
+    if (!atomic_load_explicit(&icmp->errors_waiting, memory_order_relaxed)) {
         return false;
     }
-    if (answer_question(udp, icmp)) {
+    if (answer_question(icmp, told)) {
         return true;
     }
-    atomic_store_explicit(&udp->errors_waiting, false, memory_order_relaxed);
+    atomic_store_explicit(&icmp->errors_waiting, false, memory_order_relaxed);
     for (unsigned i = 0; i < ERROR_QUEUE_BATCH; i++) {
         union dw_udp_sockaddr name = {.v6 = {0}};
         _Alignas(struct cmsghdr) char control[256];
@@ -141,21 +131,21 @@ bool dw_udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
                              .msg_namelen = sizeof(name),
                              .msg_control = control,
                              .msg_controllen = sizeof(control)};
-        if (recvmsg(llp->fd, &msg, MSG_ERRQUEUE) < 0) {
+        if (recvmsg(icmp->fd, &msg, MSG_ERRQUEUE) < 0) {
             return false;
         }
         int error = msg.msg_namelen > 0 ? parse(&msg) : 0;
         if (error == 0) {
             continue;
         }
-        sockaddr_get(&name, &icmp->to);
+        sockaddr_get(&name, &told->to);
         /* The kernel has judged what the message claims. */
-        icmp->mtu_bytes = error == EMSGSIZE ? path_mtu_bytes(llp, &icmp->to) : 0;
-        if (error == ECONNREFUSED || icmp->mtu_bytes > 0) {
-            atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
+        told->mtu_bytes = error == EMSGSIZE ? path_mtu_bytes(icmp->bound, &told->to) : 0;
+        if (error == ECONNREFUSED || told->mtu_bytes > 0) {
+            dw_udp_icmp_on_error(icmp);
             return true;
         }
     }
-    atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
+    dw_udp_icmp_on_error(icmp);
     return false;
 }

@@ -33,21 +33,28 @@ static void explain_bind(const struct dw_llp_attr *attr, int error, struct diwar
     }
 }
 
+/* Any port of the address to bind to. */
+static struct dw_llp_addr bind_addr(const struct dw_llp_attr *attr)
+{
+    struct dw_llp_addr addr = {.family = attr->family};
+    if (attr->bind_ip) {
+        memcpy(addr.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
+    }
+    return addr;
+}
+
 /* Takes the first free port of the range. */
 static int bind_range(int fd, const struct dw_llp_attr *attr, uint16_t *bound,
                       struct diwarp_diagnosis *why)
 {
     unsigned last = attr->port_max > 0 ? attr->port_max : attr->port_min;
-    struct dw_llp_addr any = {.family = attr->family};
+    struct dw_llp_addr addr = bind_addr(attr);
     union dw_udp_sockaddr name;
     int error = EADDRINUSE;
 
-    if (attr->bind_ip) {
-        memcpy(any.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
-    }
     for (unsigned port = attr->port_min; error == EADDRINUSE && port <= last; port++) {
-        any.port = (uint16_t)port;
-        socklen_t len = dw_udp_sockaddr_set(attr->family, &any, &name);
+        addr.port = (uint16_t)port;
+        socklen_t len = dw_udp_sockaddr_set(attr->family, &addr, &name);
         error = bind(fd, &name.any, len) < 0 ? errno : 0;
     }
     socklen_t len = sizeof(name);
@@ -74,6 +81,28 @@ static int attr_check(const struct dw_llp_attr *attr, struct diwarp_diagnosis *w
         return -EINVAL;
     }
     return 0;
+}
+
+static void init(struct dw_udp *udp, int fd, const struct dw_llp_attr *attr,
+                 struct diwarp_counters *counters)
+{
+    const struct dw_llp_addr addr = bind_addr(attr);
+    udp->bound.family = attr->family;
+    dw_udp_sockaddr_set(attr->family, &addr, &udp->bound.name);
+    udp->checksum = attr->checksum;
+    udp->llp.ops = &dw_udp_ops;
+    udp->llp.counters = counters;
+    udp->llp.fd = fd;
+    udp->llp.rcvbuf_bytes = dw_udp_set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, attr->rcvbuf_bytes);
+    udp->llp.sndbuf_bytes = dw_udp_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, attr->sndbuf_bytes);
+    udp->llp.gso = attr->gso != DIWARP_OFF && dw_udp_set_int(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
+    /* Switched on when trains come: until then it would only cost time. */
+    udp->gro_allowed = attr->gro == DIWARP_AUTO;
+    udp->llp.gro = attr->gro == DIWARP_ON && dw_udp_set_int(fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
+    udp->icmp.fd = fd;
+    udp->icmp.bound = &udp->bound;
+    dw_udp_hot_init(&udp->hots, attr, &udp->bound, udp->llp.sndbuf_bytes);
+    dw_udp_apply_checksum(udp);
 }
 
 int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters,
@@ -103,19 +132,7 @@ int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters
     if (rc) {
         goto close_fd;
     }
-    udp->family = attr->family;
-    udp->checksum = attr->checksum;
-    udp->llp.ops = &dw_udp_ops;
-    udp->llp.counters = counters;
-    udp->llp.fd = fd;
-    udp->llp.rcvbuf_bytes = dw_udp_set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, attr->rcvbuf_bytes);
-    udp->llp.sndbuf_bytes = dw_udp_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, attr->sndbuf_bytes);
-    udp->llp.gso = attr->gso != DIWARP_OFF && dw_udp_set_int(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
-    /* Switched on when trains come: until then it would only cost time. */
-    udp->gro_allowed = attr->gro == DIWARP_AUTO;
-    udp->llp.gro = attr->gro == DIWARP_ON && dw_udp_set_int(fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
-    dw_udp_hot_init(udp, attr);
-    dw_udp_apply_checksum(udp, fd);
+    init(udp, fd, attr, counters);
     *llp = &udp->llp;
     return 0;
 

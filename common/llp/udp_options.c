@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 
-#include "common/llp/udp.h"
+#include "common/llp/udp_options.h"
 
 int dw_udp_set_int(int fd, int level, int name, int value)
 {
@@ -35,11 +35,4 @@ int dw_udp_set_options(int fd, uint8_t family)
     }
     rc = rc ? rc : dw_udp_set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT);
     return rc ? rc : dw_udp_set_int(fd, IPPROTO_IP, IP_RECVERR, 1);
-}
-
-void dw_udp_apply_checksum(const struct dw_udp *udp, int fd)
-{
-    if (!udp->checksum && udp->family == AF_INET && !udp->llp.gso) {
-        dw_udp_set_int(fd, SOL_SOCKET, SO_NO_CHECK, 1);
-    }
 }

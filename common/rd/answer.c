@@ -42,22 +42,49 @@ int dw_send_request(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opc
     return 0;
 }
 
+/* NULL also when too many wait. */
+static struct dw_work *answer_work(struct dw_peer *peer, struct dw_qpns qpns,
+                                   enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                                   const uint8_t *payload, uint32_t bytes)
+{
+    struct dw_work *work = NULL;
+    if (peer->answers < ANSWERS_MAX)
+        work = own_work(peer, qpns, opcode, qn, payload, bytes);
+    if (!work)
+        return NULL;
+    work->answer = true;
+    peer->answers++;
+    return work;
+}
+
 int dw_send_answer(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opcode opcode,
                    enum dw_ddp_queue qn, bool refusal, const uint8_t *payload, uint32_t bytes,
                    uint64_t now_ns)
 {
     /* To drop what asks instead would drop the answers that come with it: two such ends would wait
      * for each other. */
-    bool room = peer->answers < ANSWERS_MAX && (!refusal || peer->refusals < REFUSALS_MAX);
-    struct dw_work *work = room ? own_work(peer, qpns, opcode, qn, payload, bytes) : NULL;
+    struct dw_work *work = NULL;
+    if (!refusal || peer->refusals < REFUSALS_MAX)
+        work = answer_work(peer, qpns, opcode, qn, payload, bytes);
     if (!work) {
         dw_peer_doom(peer, DIWARP_GONE_NO_ROOM);
         return -ENOMEM;
     }
-    work->answer = true;
-    peer->answers++;
     work->refusal = refusal;
     peer->refusals = (uint16_t)(peer->refusals + refusal);
+    dw_send_work(peer, work, now_ns);
+    return 0;
+}
+
+int dw_send_read_answer(struct dw_peer *peer, struct dw_qpns qpns, const struct dw_ddp_header *ddp,
+                        uint32_t record_id, const uint8_t *data, uint32_t bytes, uint64_t now_ns)
+{
+    struct dw_work *work = answer_work(peer, qpns, ddp->opcode, 0, data, bytes);
+    if (!work)
+        return -ENOMEM;
+    work->ddp = *ddp;
+    work->record_id = record_id;
+    work->buffered = true; /* the sink tells when it has come */
     dw_send_work(peer, work, now_ns);
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "common/rd/timers.h"
 #include "common/rd/transmit.h"
 #include "common/record/grant.h"
+#include "common/record/place.h"
 #include "common/record/sink.h"
 #include "common/record/source.h"
 
@@ -235,6 +236,25 @@ static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp 
     return DW_STATUS_BAD_STAG;
 }
 
+/* In the sequenced stream, which loses nothing. Without memory for that the data go as a record, as
+ * do those that the sink asks for again. */
+static void answer_short_read(struct dw_source *source, uint64_t now_ns)
+{
+    struct dw_peer *peer = dw_peer_of(source->peer);
+    const uint32_t bytes = source->record.total;
+    const struct dw_ddp_header ddp = {
+        .tagged = true,
+        .opcode = DW_RDMAP_WRITE_RECORD,
+        .stag = source->sink_stag,
+        .to = source->sink_to,
+    };
+    if (dw_send_read_answer(peer, source->qpns, &ddp, source->id, source->addr, bytes, now_ns))
+        return;
+    source->record.sent = bytes;
+    peer->rd->counters->tx_record_segments++;
+    peer->rd->counters->tx_record_bytes += bytes;
+}
+
 void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
                              const struct dw_segment *segment, uint64_t now_ns)
 {
@@ -262,6 +282,8 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
     }
     source->sink_stag = request.sink_stag;
     source->sink_to = request.sink_to;
+    if (request.size <= DW_SHORT_READ_BYTES && request.granted == request.size)
+        answer_short_read(source, now_ns);
     dw_timers_watch(peer); /* without a grant nothing is sent, which would see to that */
     dw_source_look(source);
 }
@@ -403,6 +425,16 @@ void dw_rdma_on_control(struct dw_peer *peer, const struct dw_ends *ends,
     }
 }
 
+void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *segment,
+                               uint64_t now_ns)
+{
+    uint32_t offset, length;
+    const uint8_t *data;
+    struct dw_sink *sink = dw_place_find(&peer->records, segment, &offset, &data, &length);
+    if (sink)
+        dw_sink_place(sink, offset, data, length, now_ns);
+}
+
 void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
                               const struct dw_segment *segment, uint64_t now_ns)
 {
@@ -413,6 +445,10 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
     uint32_t length;
     if (!dw_segment_write_record(segment, &wr, &data, &length)) {
         rd->counters->drop_header++;
+        return;
+    }
+    if (!(wr.id & DW_RECORD_ID_FROM_SOURCE)) {
+        dw_rdma_on_record_segment(peer, segment, now_ns); /* answers a short read of ours */
         return;
     }
     enum dw_status status = check_region(peer, ends->qp, segment->ddp.stag, segment->ddp.to, length,

@@ -16,7 +16,10 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
                              const struct dw_segment *segment, uint64_t now_ns);
 void dw_rdma_on_control(struct dw_peer *peer, const struct dw_ends *ends,
                         const struct dw_segment *segment, bool sequenced, uint64_t now_ns);
-/* A small write. */
+/* Of a record. */
+void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *segment,
+                               uint64_t now_ns);
+/* Sequenced: a small write, or the answer to a short read. */
 void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
                               const struct dw_segment *segment, uint64_t now_ns);
 /* Ends the records that the peer has asked for, of a region or, where that is NULL, of a QP, and

@@ -162,15 +162,11 @@ static void on_record(struct dw_peer *peer, const struct dw_ends *ends,
 {
     struct dw_rd *rd = peer->rd;
     struct dw_segment segment;
-    uint32_t at = 0, offset, length;
-    const uint8_t *data;
+    uint32_t at = 0;
     while (dw_peer_is_live(peer) && dw_segment_next(rd->counters, arrival->segments,
                                                     arrival->segments_len, &at, &segment) > 0) {
         if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD) {
-            struct dw_sink *sink =
-                dw_place_find(&peer->records, &segment, &offset, &data, &length);
-            if (sink)
-                dw_sink_place(sink, offset, data, length, now_ns);
+            dw_rdma_on_record_segment(peer, &segment, now_ns);
         } else if (segment.ddp.opcode == DW_RDMAP_RECORD_CONTROL) {
             dw_rdma_on_control(peer, ends, &segment, false, now_ns);
         } else {
@@ -334,7 +330,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
     uint8_t *to = dw_deliver_place(peer, segment, &qp);
     if (!to || qp->num != arrival->header.dst_qpn)
         return false;
-    if (!dw_open_copy(arrival->buf, arrival->len, to, segment->bytes)) {
+    if (!dw_open_copy(arrival->buf, arrival->len, to, segment->bytes, false)) {
         peer->rd->counters->drop_crc++;
         return true;
     }

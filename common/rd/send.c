@@ -302,7 +302,7 @@ static bool fail_in(struct dw_peer *peer, struct dw_list *list, uint32_t record_
 {
     dw_list_foreach (it, list) {
         struct dw_work *work = dw_container(it, struct dw_work, link);
-        if (!work->ddp.tagged || work->record_id != record_id)
+        if (!work->ddp.tagged || !work->qp || work->record_id != record_id)
             continue;
         dw_list_remove(it);
         complete(work, true, status, 0);

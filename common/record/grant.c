@@ -81,6 +81,8 @@ static uint32_t grantable(const struct dw_sink *sink)
 
 static void add_due(struct dw_sink *sink, int64_t bytes)
 {
+    if (dw_grant_is_free(sink))
+        return;
     struct dw_records *records = sink->peer->records;
     records->granted_bytes += (uint64_t)bytes;
     if (sink->long_datagrams)
@@ -88,14 +90,15 @@ static void add_due(struct dw_sink *sink, int64_t bytes)
     sink->peer->due_bytes += (uint32_t)bytes;
 }
 
-static bool grant(struct dw_sink *sink, uint64_t now_ns)
+/* Something is due of the sink, or not any more. */
+static void count_record(struct dw_sink *sink, int count)
 {
-    struct dw_records *records = sink->peer->records;
-    const bool counted = due_of(sink) && !sink->aside;
-    uint32_t bytes = counted || !budget_is_spent(records) ? grantable(sink) : 0;
-    if (!bytes)
-        return false;
-    records->granted_records += !counted;
+    if (!dw_grant_is_free(sink))
+        sink->peer->records->granted_records += (uint32_t)count;
+}
+
+static void give(struct dw_sink *sink, uint32_t bytes, uint64_t now_ns)
+{
     /* Nothing was due: the silence until now was ours. */
     if (!due_of(sink))
         sink->record.heard_ns = now_ns;
@@ -104,6 +107,16 @@ static bool grant(struct dw_sink *sink, uint64_t now_ns)
     if (sink->record.granted == sink->record.total)
         dw_sink_set_state(sink, DW_SINK_GRANTED);
     dw_sink_arm(sink);
+}
+
+static bool grant(struct dw_sink *sink, uint64_t now_ns)
+{
+    const bool counted = due_of(sink) && !sink->aside;
+    uint32_t bytes = counted || !budget_is_spent(sink->peer->records) ? grantable(sink) : 0;
+    if (!bytes)
+        return false;
+    count_record(sink, !counted);
+    give(sink, bytes, now_ns);
     return true;
 }
 
@@ -159,7 +172,7 @@ void dw_grant_on_came(struct dw_sink *sink, uint32_t bytes)
     add_due(sink, -(int64_t)bytes);
     /* Nothing of it is under way: others may have its place. */
     if (bytes && !due_of(sink))
-        sink->peer->records->granted_records--;
+        count_record(sink, -1);
     if (sink->peer->win->awaited)
         unpark_some(sink->peer);
 }
@@ -167,6 +180,10 @@ void dw_grant_on_came(struct dw_sink *sink, uint32_t bytes)
 uint32_t dw_grant_first(struct dw_sink *sink, uint64_t now_ns)
 {
     struct dw_records *records = sink->peer->records;
+    if (dw_grant_is_free(sink)) {
+        give(sink, sink->record.total, now_ns);
+        return sink->record.granted;
+    }
     if (sink->peer->win->awaited || sink->peer->sinks_aside || budget_is_spent(records))
         return 0;
     /* Those before it come first, but for what cannot be told yet. */
@@ -237,7 +254,7 @@ void dw_grant_set_aside(struct dw_sink *sink)
     sink->aside = true;
     sink->peer->sinks_aside++;
     add_due(sink, -(int64_t)due);
-    sink->peer->records->granted_records -= due > 0;
+    count_record(sink, -(due > 0));
 }
 
 void dw_grant_take_back(struct dw_sink *sink)
@@ -247,7 +264,7 @@ void dw_grant_take_back(struct dw_sink *sink)
         return;
     sink->aside = false;
     add_due(sink, due);
-    sink->peer->records->granted_records += due > 0;
+    count_record(sink, due > 0);
     if (--sink->peer->sinks_aside == 0)
         unpark_some(sink->peer);
 }

@@ -5,11 +5,24 @@
 
 #include "common/record/record.h"
 
+/* Reads up to this are answered in the sequenced stream, where answers share datagrams: a record
+ * needs one of its own, and often one more for its grant. With half as much, fewer reads gain; twice
+ * as much makes every work that waits 128 bytes longer, for the answer is copied into it. */
+#define DW_SHORT_READ_BYTES 128
+
+/* What is due of the sink comes in the sequenced stream, whose window and credit cover it: it takes
+ * nothing of the budget or the record window. */
+static inline bool dw_grant_is_free(const struct dw_sink *sink)
+{
+    return !sink->region && sink->record.total <= DW_SHORT_READ_BYTES;
+}
+
 /* Hands grant to the sinks that wait, oldest first. */
 void dw_grant_run(struct dw_records *records, uint64_t now_ns);
 /* The next run would. */
 bool dw_grant_is_due(const struct dw_records *records);
-/* Grants what the budget has left now; the rest follows as others complete. Returns the bytes. */
+/* Grants what the budget has left now, and all to a short read; the rest follows as others
+ * complete. Returns the bytes. */
 uint32_t dw_grant_first(struct dw_sink *sink, uint64_t now_ns);
 /* Of a peer's records, what may be under way to us. */
 uint32_t dw_grant_window_bytes(const struct dw_record_peer *peer);

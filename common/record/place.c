@@ -2,13 +2,10 @@
 /* Where a segment belongs: record, STag, bounds and grant are checked, then only memory. */
 #include "common/record/place.h"
 
-/* Stores to a record of this and more are prefetched where the hardware does not. */
-#define LARGE_MIN_BYTES (512u << 10)
-/* The hardware prefetcher follows a copy within a page, after a few lines. A segment of a usual MTU
- * ends before that helps, and its stores wait for memory. */
-#define HW_PREFETCH_MIN_BYTES 4096
-#define PREFETCH_AHEAD_BYTES  8192u
-#define CACHE_LINE_BYTES      64
+/* A record of this and more is copied past the cache: it would push out of there what the kernel
+ * copies next. Smaller ones are likely read soon. */
+#define PAST_MIN_BYTES       (512u << 10)
+#define PREFETCH_AHEAD_BYTES 8192u
 
 static bool fits(const struct dw_sink *sink, const struct dw_segment *segment,
                  const struct dw_write_record *wr, uint32_t length)
@@ -45,14 +42,13 @@ struct dw_sink *dw_place_find(struct dw_record_peer *peer, const struct dw_segme
     return sink;
 }
 
-/* What stores to the sink will wait for 8 KiB from now, in whole segments of this length. */
+/* The line of the sink which two segments of this length share, 8 KiB from now: the only one that
+ * stores past the cache wait for. */
 static void prefetch_ahead(const struct dw_sink *sink, uint32_t offset, uint32_t length)
 {
-    const uint32_t left = sink->record.total - offset;
-    const uint32_t first = (PREFETCH_AHEAD_BYTES + length - 1) / length * length;
-    const uint32_t end = first + length < left ? first + length : left;
-    for (uint32_t i = first; i < end; i += CACHE_LINE_BYTES)
-        __builtin_prefetch(sink->addr + offset + i, 1);
+    const uint32_t ahead = (PREFETCH_AHEAD_BYTES + length - 1) / length * length;
+    if (ahead < sink->record.total - offset)
+        __builtin_prefetch(sink->addr + offset + ahead, 1);
 }
 
 enum dw_placed dw_place_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
@@ -69,9 +65,10 @@ enum dw_placed dw_place_open(struct dw_record_peer *peer, const struct dw_arriva
     if (!sink || !sink->qp || !fits(sink, segment, &wr, *length) ||
         wr.offset < sink->record.highest)
         return DW_PLACED_NOT;
-    if (wr.total >= LARGE_MIN_BYTES && *length < HW_PREFETCH_MIN_BYTES)
+    const bool past = wr.total >= PAST_MIN_BYTES;
+    if (past)
         prefetch_ahead(sink, wr.offset, *length);
-    if (!dw_open_copy(arrival->buf, arrival->len, sink->addr + wr.offset, *length))
+    if (!dw_open_copy(arrival->buf, arrival->len, sink->addr + wr.offset, *length, past))
         return DW_PLACED_WRONG;
     *sink_out = sink;
     *offset = wr.offset;

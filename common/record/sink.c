@@ -174,13 +174,13 @@ void dw_sink_on_requested(struct dw_record_peer *peer, uint32_t id, uint32_t psn
 /* Nothing of it is under way any more, and no timer is set. */
 static void stop(struct dw_sink *sink)
 {
+    dw_open_fence(); /* other threads may use the buffer from now on */
     dw_grant_take_back(sink);
     uint32_t due = dw_record_sink_due_bytes(&sink->record);
     sink->record.granted = (uint32_t)sink->record.map.bytes;
     dw_list_remove(&sink->late_link);
     dw_heap_set(&sink->peer->records->port->timers, &sink->timer, DW_NEVER);
-    if (due)
-        dw_grant_on_came(sink, due); /* others may have its place */
+    dw_grant_on_came(sink, due); /* others may have its place, be it only in the line */
 }
 
 void dw_sink_destroy(struct dw_sink *sink)
@@ -262,13 +262,12 @@ static void on_full(struct dw_sink *sink, uint64_t now_ns)
 
 /* ---- what comes ---- */
 
-/* The source began with less than a datagram of ours, though it may send more. On this host it may
- * have reasons of its own (pages), and no path is narrower than told. */
+/* The source began with less than a datagram of ours, though it may send more. */
 static bool began_short(const struct dw_sink *sink, uint32_t offset, uint32_t length)
 {
     return !offset && sink->record.map.bytes == length && length < sink->record.total &&
-           !sink->late_ns && !sink->peer->ah->loops_back &&
-           length < dw_record_payload_bytes(sink->peer) && dw_grants_are_whole(sink->peer);
+           !sink->late_ns && length < dw_record_payload_bytes(sink->peer) &&
+           dw_grants_are_whole(sink->peer);
 }
 
 static void count_placed(const struct dw_sink *sink, uint32_t length, uint32_t new_bytes)

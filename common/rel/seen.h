@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which serial numbers of a source have been met lately (as the replay window of RFC 4303 3.4.3):
- * makes UD messages and records at most once. Pure. */
+ * makes UD messages and records at most once. Serial numbers have 31 bits here: the highest bit of
+ * 32 is not looked at. Pure. */
 #ifndef DW_SEEN_H
 #define DW_SEEN_H
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "common/base/serial.h"
 
 struct dw_seen {
     uint32_t highest;
@@ -15,18 +14,23 @@ struct dw_seen {
     bool any;
 };
 
+static inline int32_t dw_seen_ahead(const struct dw_seen *seen, uint32_t serial)
+{
+    return (int32_t)((serial - seen->highest) << 1) / 2;
+}
+
 /* Met before, or too old to tell. */
 static inline bool dw_seen_check(const struct dw_seen *seen, uint32_t serial)
 {
     if (!seen->any)
         return false;
-    int32_t ahead = dw_serial_diff(serial, seen->highest);
+    int32_t ahead = dw_seen_ahead(seen, serial);
     return ahead == 0 || ahead < -64 || (ahead < 0 && (seen->below >> (-ahead - 1) & 1));
 }
 
 static inline void dw_seen_add(struct dw_seen *seen, uint32_t serial)
 {
-    int32_t ahead = dw_serial_diff(serial, seen->highest);
+    int32_t ahead = dw_seen_ahead(seen, serial);
     if (!seen->any) {
         *seen = (struct dw_seen){.highest = serial, .any = true};
     } else if (ahead > 0) {

@@ -17,7 +17,6 @@ struct diwarp_ah {
     uint64_t token;
     struct dw_llp_addr addr;
     uint16_t datagram_max_bytes; /* of one to it */
-    bool loops_back : 1; /* its address is of this host */
     bool fixed : 1;      /* it has been spoken with: its route stays */
     bool further : 1;    /* RD: of a QP beyond that of the process's first handle */
     uint32_t qpn : 24;   /* of the QP there; 0: not known yet */

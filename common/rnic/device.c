@@ -28,7 +28,7 @@ void diwarp_device_attr_init(struct diwarp_device_attr *attr)
         .sndbuf_bytes = 4u << 20,
         .gso = DIWARP_AUTO,
         .gro = DIWARP_AUTO,
-        .crc = DIWARP_AUTO,
+        .crc = DIWARP_ON,
         .same_host = DIWARP_AUTO,
         .connected = true,
         .ack_delay_ns = 200000,
@@ -153,26 +153,41 @@ static void keep_first(struct diwarp_device *device, const struct candidates *ca
            device->interface_count * sizeof *device->interfaces);
 }
 
-static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis *why)
+static int list_candidates(struct diwarp_device *device, struct candidates *candidates,
+                           struct diwarp_diagnosis *why)
 {
-    struct candidates candidates = {.count = device->env.interface_count};
-    if (device->env.interfaces) {
-        assert(candidates.count <= DW_INTERFACES_LISTED);
-        memcpy(candidates.list, device->env.interfaces, candidates.count * sizeof *candidates.list);
-    } else {
-        int n = dw_interface_list(device->attr.if_include, device->attr.if_exclude, candidates.list,
-                                  why);
-        if (n < 0)
-            return n;
-        candidates.count = (unsigned)n;
-        device->host_id = dw_host_id();
+    const struct dw_env *env = &device->env;
+    if (env->interfaces) {
+        assert(env->interface_count <= DW_INTERFACES_LISTED);
+        candidates->count = env->interface_count;
+        memcpy(candidates->list, env->interfaces, env->interface_count * sizeof *env->interfaces);
+        return 0;
     }
-    int rc = keep_large_mtus(&candidates, why);
-    if (rc)
-        return rc;
-    keep_one_family(&candidates);
-    keep_first(device, &candidates);
+    int n = dw_interface_list(device->attr.if_include, device->attr.if_exclude, candidates->list,
+                              why);
+    if (n < 0)
+        return n;
+    candidates->count = (unsigned)n;
+    device->host_id = dw_host_id();
     return 0;
+}
+
+static int choose_interfaces(struct diwarp_device *device, struct diwarp_diagnosis *why)
+{
+    /* Too large for the stacks of some threads. */
+    struct candidates *candidates = malloc(sizeof *candidates);
+    if (!candidates) {
+        snprintf(why->text, sizeof why->text, "out of memory");
+        return -ENOMEM;
+    }
+    int rc = list_candidates(device, candidates, why);
+    rc = rc ? rc : keep_large_mtus(candidates, why);
+    if (!rc) {
+        keep_one_family(candidates);
+        keep_first(device, candidates);
+    }
+    free(candidates);
+    return rc;
 }
 
 int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env *env,
@@ -212,7 +227,7 @@ int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env 
         rc = -EIO;
         goto err_free;
     }
-    rc = list_interfaces(new, why);
+    rc = choose_interfaces(new, why);
     if (rc)
         goto err_free;
     new->attr.if_include = new->attr.if_exclude = NULL; /* were borrowed */

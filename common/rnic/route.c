@@ -72,7 +72,6 @@ void dw_ah_set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint6
     struct dw_llp_path path = {0};
     if (llp->ops->query_path)
         llp->ops->query_path(llp, addr, &path);
-    ah->loops_back = path.loops_back;
     ah->addr = *addr;
     ah->token = token;
     ah->local_interface = local_interface & 0xff;

@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The UD service: its sources, dispatch, and Sends into posted receives. At most once, maybe lost;
- * a lost segment loses its own range and nothing else.
+ * The UD service: dispatch, and Sends into posted receives. At most once, maybe lost; a lost segment
+ * loses its own range and nothing else.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "common/base/copy.h"
-#include "common/base/siphash.h"
 #include "common/rnic/memory.h"
 #include "common/ud/ud.h"
-
-/* Sources remembered. Datagrams of further ones are dropped, unless one can be forgotten. */
-#define SOURCES_MAX 65536
-/* After so long nothing comes twice. What a source has sent to others meanwhile may be half of all
- * numbers, and the next would look like one long past. */
-#define SEEN_FORGOTTEN_NS 10000000000u
 
 struct posted_recv {
     struct dw_list link;
@@ -40,10 +33,13 @@ int dw_ud_create(struct diwarp_qp *qp)
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
     struct diwarp_device *device = qp->port->device;
-    ud->next_msn = ud->next_record = device->env.first_serial;
-    dw_map_init(&ud->source_by_key, dw_device_random(device));
-    struct dw_list *heads[] = {&ud->sources, &ud->assemblies, &ud->records, &ud->recvs,
-                               &ud->free_recvs};
+    struct dw_map *maps[] = {&ud->open_assemblies, &ud->open_records, &ud->targets};
+    struct dw_list *heads[] = {&ud->assemblies, &ud->records, &ud->recvs, &ud->free_recvs};
+    dw_ud_sources_init(ud);
+    /* A QP that was here before may have sent with the same MSNs. */
+    qp->port->datagrams.number += DW_UD_NUMBERS_ANEW;
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        dw_map_init(maps[i], dw_device_random(device));
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
     return 0;
@@ -53,6 +49,7 @@ static void end_assembly(struct assembly *assembly, struct dw_list *recv_to)
 {
     dw_heap_set(&assembly->qp->qp.port->timers, &assembly->timer, DW_NEVER);
     dw_heap_unreserve(&assembly->qp->qp.port->timers);
+    dw_map_remove(&assembly->qp->open_assemblies, dw_ud_key(assembly->source, assembly->msn));
     dw_list_remove(&assembly->link);
     assembly->source->users--;
     dw_list_prepend(recv_to, &assembly->recv->link);
@@ -75,22 +72,25 @@ void dw_ud_destroy(struct diwarp_qp *qp)
         end_assembly(dw_container(a, struct assembly, link), &ud->recvs);
     dw_list_foreach (r, &ud->records)
         dw_ud_record_destroy(dw_container(r, struct diwarp_record, link));
-    dw_list_foreach (s, &ud->sources)
-        free(dw_container(s, struct dw_ud_source, link));
     free_recvs(&ud->recvs);
     free_recvs(&ud->free_recvs);
-    dw_map_fini(&ud->source_by_key);
+    dw_map_fini(&ud->open_assemblies);
+    dw_map_fini(&ud->open_records);
+    dw_ud_targets_fini(ud);
+    dw_ud_sources_fini(ud);
 }
 
 void dw_ud_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory)
 {
     memory->receive_bytes += dw_memory_of_list(&ud->recvs, sizeof(struct posted_recv)) +
                              dw_memory_of_list(&ud->free_recvs, sizeof(struct posted_recv));
-    memory->assembly_bytes += dw_memory_of_list(&ud->assemblies, sizeof(struct assembly));
-    memory->record_bytes += dw_memory_of_list(&ud->records, sizeof(struct diwarp_record));
-    memory->peers += ud->source_by_key.count;
-    memory->peer_bytes += dw_memory_of_list(&ud->sources, sizeof(struct dw_ud_source)) +
-                          dw_memory_of_map(&ud->source_by_key);
+    memory->assembly_bytes += dw_memory_of_list(&ud->assemblies, sizeof(struct assembly)) +
+                              dw_memory_of_map(&ud->open_assemblies);
+    memory->record_bytes += dw_memory_of_list(&ud->records, sizeof(struct diwarp_record)) +
+                            dw_memory_of_map(&ud->open_records);
+    memory->address_bytes += ud->targets.count * sizeof(struct dw_ud_target) +
+                             dw_memory_of_map(&ud->targets);
+    dw_ud_sources_add_memory(ud, memory);
 }
 
 /* ---- receiving Sends ---- */
@@ -184,17 +184,6 @@ static void on_assembly_timer(struct dw_timer *timer, uint64_t now_ns)
     end_assembly(assembly, &assembly->qp->recvs);
 }
 
-static struct assembly *find_assembly(struct dw_ud_qp *ud, const struct dw_ud_source *source,
-                                      uint32_t msn)
-{
-    dw_list_foreach (it, &ud->assemblies) {
-        struct assembly *assembly = dw_container(it, struct assembly, link);
-        if (assembly->source == source && assembly->msn == msn)
-            return assembly;
-    }
-    return NULL;
-}
-
 static struct assembly *begin_assembly(struct dw_ud_qp *ud, struct dw_ud_source *source,
                                        uint32_t msn, uint64_t now_ns)
 {
@@ -202,10 +191,10 @@ static struct assembly *begin_assembly(struct dw_ud_qp *ud, struct dw_ud_source 
     struct assembly *assembly = calloc(1, sizeof *assembly);
     if (!assembly)
         return NULL;
-    if (dw_list_empty(&ud->recvs) || dw_heap_reserve(timers)) {
-        free(assembly);
-        return NULL;
-    }
+    if (dw_list_empty(&ud->recvs) || dw_heap_reserve(timers))
+        goto err_free;
+    if (dw_map_put(&ud->open_assemblies, dw_ud_key(source, msn), assembly))
+        goto err_unreserve;
     assembly->recv = take_recv(ud);
     assembly->qp = ud;
     assembly->source = source;
@@ -216,6 +205,12 @@ static struct assembly *begin_assembly(struct dw_ud_qp *ud, struct dw_ud_source 
     dw_list_append(&ud->assemblies, &assembly->link);
     dw_heap_set(timers, &assembly->timer, dw_deadline_ns(now_ns, ud->qp.attr.record_time_ns));
     return assembly;
+
+err_unreserve:
+    dw_heap_unreserve(timers);
+err_free:
+    free(assembly);
+    return NULL;
 }
 
 static void on_long_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
@@ -227,7 +222,7 @@ static void on_long_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
         dw_ud_counters(ud)->drop_header++;
         return;
     }
-    struct assembly *assembly = find_assembly(ud, source, ddp->msn);
+    struct assembly *assembly = dw_map_get(&ud->open_assemblies, dw_ud_key(source, ddp->msn));
     if (assembly && !dw_segment_agrees(segment, (uint32_t)end, &assembly->map, assembly->total)) {
         dw_ud_counters(ud)->drop_header++;
         return;
@@ -282,68 +277,12 @@ static void on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
 
 /* ---- every datagram ---- */
 
-/* Nobody can choose a name, an incarnation and a QPN that have the key of others. */
-static uint64_t key_of(const struct dw_ud_qp *ud, struct diwarp_name name, uint32_t incarnation,
-                       uint32_t qpn)
-{
-    const uint64_t *random_key = ud->qp.port->device->random_key;
-    const uint64_t number = (uint64_t)qpn << 32 | incarnation;
-    return dw_siphash(random_key, dw_name_key(name) ^ dw_siphash(random_key, number));
-}
-
-/* Room for one more: the one that has been silent for longest goes, if nothing of it may come again.
- */
-static bool make_room(struct dw_ud_qp *ud, uint64_t now_ns)
-{
-    if (ud->source_by_key.count < SOURCES_MAX)
-        return true;
-    struct dw_ud_source *source = dw_container(ud->sources.next, struct dw_ud_source, link);
-    if (source->users || now_ns - source->heard_ns <= SEEN_FORGOTTEN_NS)
-        return false;
-    dw_map_remove(&ud->source_by_key, key_of(ud, source->name, source->incarnation, source->qpn));
-    dw_list_remove(&source->link);
-    free(source);
-    return true;
-}
-
-/* NULL: there are too many, or no memory. */
-static struct dw_ud_source *source_of(struct dw_ud_qp *ud, const struct dw_llp_header *header,
-                                      uint64_t now_ns)
-{
-    struct diwarp_name name = {.job = header->job, .rank = header->rank};
-    const uint64_t key = key_of(ud, name, header->incarnation, header->src_qpn);
-    struct dw_ud_source *source = dw_map_get(&ud->source_by_key, key);
-    if (source) {
-        if (now_ns - source->heard_ns > SEEN_FORGOTTEN_NS)
-            source->msns.any = source->records.any = false;
-        source->heard_ns = now_ns;
-        dw_list_remove(&source->link);
-        dw_list_append(&ud->sources, &source->link);
-        return source;
-    }
-    source = make_room(ud, now_ns) ? calloc(1, sizeof *source) : NULL;
-    if (!source)
-        return NULL;
-    source->name = name;
-    source->incarnation = header->incarnation;
-    source->qpn = header->src_qpn;
-    source->heard_ns = now_ns;
-    if (dw_map_put(&ud->source_by_key, key, source)) {
-        free(source);
-        return NULL;
-    }
-    dw_list_append(&ud->sources, &source->link);
-    return source;
-}
-
 void dw_ud_take(struct dw_ud_qp *ud, const struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct diwarp_counters *counters = dw_ud_counters(ud);
-    struct dw_ud_source *source = source_of(ud, &arrival->header, now_ns);
-    if (!source) {
-        counters->drop_source++;
+    struct dw_ud_source *source = dw_ud_source_of(ud, &arrival->header, now_ns);
+    if (!source)
         return;
-    }
     struct dw_segment segment;
     uint32_t offset = 0;
     while (dw_segment_next(counters, arrival->segments, arrival->segments_len, &offset, &segment) > 0) {

@@ -10,6 +10,8 @@ void dw_ud_record_destroy(struct diwarp_record *record)
 {
     dw_heap_set(&record->qp->qp.port->timers, &record->timer, DW_NEVER);
     dw_heap_unreserve(&record->qp->qp.port->timers);
+    if (!record->handed_over)
+        dw_map_remove(&record->qp->open_records, dw_ud_key(record->source, record->id));
     dw_list_remove(&record->link);
     record->source->users--;
     record->qp->record_count--;
@@ -24,7 +26,7 @@ static void hand_over(struct diwarp_record *record)
     bool full = record->map.bytes == record->total;
     record->handed_over = true;
     dw_heap_set(&ud->qp.port->timers, &record->timer, DW_NEVER);
-    dw_seen_add(&record->source->records, record->id << 1);
+    dw_map_remove(&ud->open_records, dw_ud_key(record->source, record->id));
     *(full ? &counters->rx_records_complete : &counters->rx_records_partial) += 1;
     struct diwarp_wc wc = {
         .wc = {.status = IBV_WC_SUCCESS,
@@ -44,38 +46,22 @@ static void on_record_timer(struct dw_timer *timer, uint64_t now_ns)
     hand_over(dw_container(timer, struct diwarp_record, timer));
 }
 
-/* By its source, or else by the name of one, or else any. */
-static struct diwarp_record *find_record(struct dw_ud_qp *ud, const struct dw_ud_source *source,
-                                         const struct diwarp_name *name,
-                                         uint32_t id)
-{
-    dw_list_foreach (it, &ud->records) {
-        struct diwarp_record *record = dw_container(it, struct diwarp_record, link);
-        const bool right = source ? record->source == source
-                           : name ? dw_name_key(record->source->name) == dw_name_key(*name)
-                                  : true;
-        if (!record->handed_over && right && (record->id == id || (!source && !name)))
-            return record;
-    }
-    return NULL;
-}
-
 static struct diwarp_record *begin_record(struct dw_ud_qp *ud, struct dw_ud_source *source,
                                           const struct dw_write_record *wr,
                                           const struct dw_ddp_header *ddp, uint64_t now_ns)
 {
     struct dw_heap *timers = &ud->qp.port->timers;
-    if (dw_seen_check(&source->records, wr->id << 1)) {
+    if (dw_seen_check(&source->records, wr->id)) {
         dw_ud_counters(ud)->drop_stale_record++;
         return NULL;
     }
     struct diwarp_record *record =
         ud->record_count < ud->qp.attr.max_recv_wr ? calloc(1, sizeof *record) : NULL;
-    if (!record || dw_heap_reserve(timers)) {
-        free(record);
-        dw_ud_counters(ud)->drop_no_buffer++;
-        return NULL;
-    }
+    if (!record || dw_heap_reserve(timers))
+        goto err_free;
+    if (dw_map_put(&ud->open_records, dw_ud_key(source, wr->id), record))
+        goto err_unreserve;
+    dw_seen_add(&source->records, wr->id);
     record->qp = ud;
     record->source = source;
     source->users++;
@@ -89,6 +75,13 @@ static struct diwarp_record *begin_record(struct dw_ud_qp *ud, struct dw_ud_sour
     ud->record_count++;
     dw_heap_set(timers, &record->timer, dw_deadline_ns(now_ns, ud->qp.attr.record_time_ns));
     return record;
+
+err_unreserve:
+    dw_heap_unreserve(timers);
+err_free:
+    free(record);
+    dw_ud_counters(ud)->drop_no_buffer++;
+    return NULL;
 }
 
 void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
@@ -110,7 +103,7 @@ void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
         counters->drop_stag++;
         return;
     }
-    struct diwarp_record *record = find_record(ud, source, NULL, wr.id);
+    struct diwarp_record *record = dw_map_get(&ud->open_records, dw_ud_key(source, wr.id));
     if (!record)
         record = begin_record(ud, source, &wr, ddp, now_ns);
     if (!record)
@@ -136,11 +129,27 @@ void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
 
 /* ---- the application's view of records ---- */
 
+/* Under way, by the name of its source and its id; NULL: the oldest of any. */
+static struct diwarp_record *find_record(struct dw_ud_qp *ud, const struct diwarp_name *src,
+                                         uint32_t id)
+{
+    dw_list_foreach (it, &ud->records) {
+        struct diwarp_record *record = dw_container(it, struct diwarp_record, link);
+        if (!record->handed_over &&
+            (!src ||
+             (record->id == id && dw_name_key(record->source->name) == dw_name_key(*src))))
+            return record;
+    }
+    return NULL;
+}
+
 struct diwarp_record *diwarp_find_record(struct diwarp_qp *qp, const struct diwarp_name *src,
                                          uint32_t id)
 {
+    if (qp->attr.type != DIWARP_QPT_UD)
+        return NULL;
     dw_lock(qp->port->device);
-    struct diwarp_record *record = qp->attr.type == DIWARP_QPT_UD ? find_record(dw_ud_qp_of(qp), NULL, src, id) : NULL;
+    struct diwarp_record *record = find_record(dw_ud_qp_of(qp), src, id);
     dw_unlock(qp->port->device);
     return record;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The UD service, sending: a message becomes trains of datagrams at once, and is complete then. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "common/ud/ud.h"
 
@@ -96,6 +97,31 @@ static int transmit(struct outgoing *out)
     return 0;
 }
 
+/* NULL: no memory. */
+static struct dw_ud_target *target_of(struct dw_ud_qp *ud, const struct diwarp_ah *ah)
+{
+    const uint64_t key = ah->token ^ ah->qpn; /* two processes' hardly differ so little */
+    struct dw_ud_target *target = dw_map_get(&ud->targets, key);
+    if (target)
+        return target;
+    target = malloc(sizeof *target);
+    if (!target)
+        return NULL;
+    target->msn = target->record = ud->qp.port->device->env.first_serial;
+    if (!dw_map_put(&ud->targets, key, target))
+        return target;
+    free(target);
+    return NULL;
+}
+
+void dw_ud_targets_fini(struct dw_ud_qp *ud)
+{
+    size_t slot = 0;
+    for (void *target; (target = dw_map_next(&ud->targets, &slot));)
+        free(target);
+    dw_map_fini(&ud->targets);
+}
+
 int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                     uint64_t now_ns)
 {
@@ -110,9 +136,12 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, max_bytes, iov);
     if (total < 0 || (write && !total))
         return total < 0 ? (int)total : -EINVAL;
+    struct dw_ud_target *target = target_of(ud, ah);
+    if (!target)
+        return -ENOMEM;
     struct outgoing out = {.ud = ud, .ah = ah, .iov = iov, .total = (uint32_t)total};
     if (write) {
-        out.record_id = (ud->next_record + 1) | DW_RECORD_ID_FROM_SOURCE;
+        out.record_id = (target->record + 1) | DW_RECORD_ID_FROM_SOURCE;
         out.ddp = (struct dw_ddp_header){
             .tagged = true,
             .opcode = DW_RDMAP_WRITE_RECORD,
@@ -125,17 +154,17 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
             .opcode = imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND,
             .ulp = imm ? wr->imm_data : 0,
             .qn = DW_QN_SEND,
-            .msn = ud->next_msn + 1,
+            .msn = target->msn + 1,
         };
     }
     int rc = transmit(&out);
     if (rc) /* nothing has left: the next one may take its number */
         return rc;
     if (write) {
-        ud->next_record++;
+        target->record++;
         counters->tx_write_msgs++;
     } else {
-        ud->next_msn++;
+        target->msn++;
         counters->tx_send_msgs++;
     }
     dw_qp_complete(qp, wr->wr_id, wr->send_flags & IBV_SEND_SIGNALED,

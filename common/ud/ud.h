@@ -8,15 +8,34 @@
 #include "common/rel/seen.h"
 #include "common/rnic/qp.h"
 
-/* What has been seen of a source: of a QP of a process, not of all that have had its name. */
+/*
+ * At most once, for as long as a QP lives: a message or record that has ended changes no memory
+ * again, however late its datagrams come or come again. Two holes are left: a datagram that is not
+ * what its sender sealed (nothing is authenticated), and, once a QP has heard of more sources than
+ * it remembers (65536), one of a source that has been forgotten and whose last number, which is
+ * kept longer, has been forgotten, too.
+ */
+
+/* A jump of the numbers of datagrams after which MSNs and record ids may begin anew. */
+#define DW_UD_NUMBERS_ANEW (1ull << 30)
+
+/* What has been seen of a source: of a queue pair of a process, not of all that have had its name.
+ */
 struct dw_ud_source {
     struct dw_list link; /* in dw_ud_qp.sources */
+    uint64_t key;        /* in dw_ud_qp.source_by_key */
     struct diwarp_name name;
-    uint32_t incarnation, qpn;
+    uint32_t qpn;
     uint32_t users; /* records, and Sends of several segments */
     uint64_t heard_ns;
-    struct dw_seen msns;
-    struct dw_seen records; /* that have ended */
+    /* Numbers of datagrams: the highest; the highest of those that are too late. */
+    uint64_t newest, late;
+    struct dw_seen msns, records; /* that have begun */
+};
+
+/* What has been sent to a destination. */
+struct dw_ud_target {
+    uint32_t msn, record; /* the last ones */
 };
 
 struct diwarp_record {
@@ -30,13 +49,18 @@ struct diwarp_record {
     bool handed_over;
 };
 
+struct dw_ud_gone;
+
 struct dw_ud_qp {
     struct diwarp_qp qp;
     struct dw_map source_by_key;
-    struct dw_list sources, assemblies, records;
+    struct dw_list sources; /* the one that has been silent for longest first */
+    struct dw_ud_gone *gone; /* NULL: none has been forgotten yet */
+    struct dw_map open_assemblies, open_records; /* by dw_ud_key() */
+    struct dw_list assemblies, records;
     struct dw_list recvs, free_recvs;
     uint32_t recv_count, record_count;
-    uint32_t next_msn, next_record;
+    struct dw_map targets; /* by token and QPN: all that have been sent to */
 };
 
 static inline struct dw_ud_qp *dw_ud_qp_of(struct diwarp_qp *qp)
@@ -49,6 +73,20 @@ static inline struct diwarp_counters *dw_ud_counters(struct dw_ud_qp *ud)
     return &ud->qp.port->datagrams.counters;
 }
 
+/* Of a message or record of a source. */
+static inline uint64_t dw_ud_key(const struct dw_ud_source *source, uint32_t serial)
+{
+    return source->key ^ serial;
+}
+
+/* ---- source.c ---- */
+void dw_ud_sources_init(struct dw_ud_qp *ud);
+void dw_ud_sources_fini(struct dw_ud_qp *ud);
+void dw_ud_sources_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory);
+/* The source of a datagram. NULL, counted: it is too late, there are too many, or no memory. */
+struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_header *header,
+                                     uint64_t now_ns);
+
 /* ---- receive.c ---- */
 int dw_ud_create(struct diwarp_qp *qp);
 void dw_ud_destroy(struct diwarp_qp *qp);
@@ -57,6 +95,7 @@ void dw_ud_take(struct dw_ud_qp *ud, const struct dw_arrival *arrival, uint64_t 
 void dw_ud_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory);
 
 /* ---- send.c ---- */
+void dw_ud_targets_fini(struct dw_ud_qp *ud);
 int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                     uint64_t now_ns);
 

@@ -66,6 +66,7 @@ static const struct dw_crc32c_impl portable = {
     .usable = portable_usable,
     .update = portable_update,
     .update_copy = portable_update_copy,
+    .update_copy_past = portable_update_copy,
 };
 
 /* Best first. */
@@ -111,6 +112,23 @@ uint32_t dw_crc32c(uint32_t crc, const void *data, size_t len)
 uint32_t dw_crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len)
 {
     return ~impl()->update_copy(~crc, dst, src, len);
+}
+
+uint32_t dw_crc32c_copy_past(uint32_t crc, void *dst, const void *src, size_t len)
+{
+    return ~impl()->update_copy_past(~crc, dst, src, len);
+}
+
+void dw_crc32c_copy_fence(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_sfence(); /* such stores are not ordered as others are */
+#endif
+}
+
+bool dw_crc32c_copies_faster(void)
+{
+    return impl()->update_copy_past != impl()->update_copy;
 }
 
 const char *dw_crc32c_path(void)

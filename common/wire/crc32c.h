@@ -3,6 +3,7 @@
 #ifndef DW_CRC32C_H
 #define DW_CRC32C_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,13 @@ uint32_t dw_crc32c(uint32_t crc, const void *data, size_t len);
 
 /* memcpy and dw_crc32c() of the source in one pass. No overlap. */
 uint32_t dw_crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len);
+
+/* The same, past the cache where the CPU can. Another thread may see the copy only after
+ * dw_crc32c_copy_fence(). */
+uint32_t dw_crc32c_copy_past(uint32_t crc, void *dst, const void *src, size_t len);
+void dw_crc32c_copy_fence(void);
+/* Whether these copies are faster than memcpy to memory that no cache holds, CRC and all. */
+bool dw_crc32c_copies_faster(void);
 
 /* "vpclmulqdq", "sse4.2" or "portable": what the CPU allows. */
 const char *dw_crc32c_path(void);

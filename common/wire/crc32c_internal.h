@@ -18,6 +18,7 @@ struct dw_crc32c_impl {
     bool (*usable)(void); /* the CPU and the OS allow it */
     uint32_t (*update)(uint32_t state, const uint8_t *data, size_t len);
     uint32_t (*update_copy)(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len);
+    uint32_t (*update_copy_past)(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len);
 };
 
 /* x^0, reflected. */

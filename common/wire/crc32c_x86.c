@@ -145,6 +145,7 @@ const struct dw_crc32c_impl dw_crc32c_sse42 = {
     .usable = sse42_usable,
     .update = sse42_update,
     .update_copy = sse42_update_copy,
+    .update_copy_past = sse42_update_copy,
 };
 
 /* ---- vpclmulqdq --------------------------------------------------------------------------- */
@@ -174,13 +175,22 @@ AVX512 static INLINE __m512i fold(__m512i v, __m512i k, __m512i next)
                                      _mm512_clmulepi64_epi128(v, k, 0x11), next, 0x96);
 }
 
-/* With `copy` the block is written to dst, too. */
-AVX512 static INLINE __m512i load(uint8_t *dst, const uint8_t *src, size_t block, const bool copy)
+/* What becomes of the blocks that are read. */
+enum copy {
+    NO_COPY, /* dst is not used */
+    TO_CACHE,
+    PAST_CACHE, /* dst is aligned to a block */
+};
+
+AVX512 static INLINE __m512i load(uint8_t *dst, const uint8_t *src, size_t block,
+                                  const enum copy copy)
 {
     __m512i v = _mm512_loadu_si512(src + block * BLOCK_BYTES);
 
-    if (copy) {
+    if (copy == TO_CACHE) {
         _mm512_storeu_si512(dst + block * BLOCK_BYTES, v);
+    } else if (copy == PAST_CACHE) {
+        _mm512_stream_si512((void *)(dst + block * BLOCK_BYTES), v);
     }
     return v;
 }
@@ -214,7 +224,7 @@ AVX512 static INLINE uint32_t reduce(__m512i v)
 /* Folds whole blocks, at least one, into one vector: four at a time while there are four, then all
  * that remains is moved to the end in parallel. */
 AVX512 static INLINE __m512i fold_blocks(uint32_t state, uint8_t *dst, const uint8_t *src,
-                                         size_t blocks, const bool copy)
+                                         size_t blocks, const enum copy copy)
 {
     __m512i first = _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)state));
     __m512i sum = _mm512_setzero_si512();
@@ -230,7 +240,7 @@ AVX512 static INLINE __m512i fold_blocks(uint32_t state, uint8_t *dst, const uin
         for (i = 4, left -= 4; left >= 4; i += 4, left -= 4) {
             if (blocks >= PREFETCH_MIN_BLOCKS) {
                 prefetch(src + i * BLOCK_BYTES + PREFETCH_AHEAD_BYTES);
-                if (copy) {
+                if (copy == TO_CACHE) {
                     prefetch(dst + i * BLOCK_BYTES + PREFETCH_AHEAD_BYTES);
                 }
             }
@@ -258,27 +268,39 @@ AVX512 static INLINE __m512i fold_blocks(uint32_t state, uint8_t *dst, const uin
 }
 
 AVX512 static INLINE uint32_t folded(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
-                                     const bool copy)
+                                     const enum copy copy)
 {
     size_t blocks = len / BLOCK_BYTES;
 
     if (len < FOLDED_MIN_BYTES) {
-        return straight(state, dst, src, len, copy);
+        return straight(state, dst, src, len, copy != NO_COPY);
     }
     state = reduce(fold_blocks(state, dst, src, blocks, copy));
-    return straight(state, copy ? dst + blocks * BLOCK_BYTES : NULL, src + blocks * BLOCK_BYTES,
-                    len % BLOCK_BYTES, copy);
+    return straight(state, copy != NO_COPY ? dst + blocks * BLOCK_BYTES : NULL,
+                    src + blocks * BLOCK_BYTES, len % BLOCK_BYTES, copy != NO_COPY);
 }
 
 AVX512 static uint32_t vpclmulqdq_update(uint32_t state, const uint8_t *p, size_t len)
 {
-    return folded(state, NULL, p, len, false);
+    return folded(state, NULL, p, len, NO_COPY);
 }
 
 AVX512 static uint32_t vpclmulqdq_update_copy(uint32_t state, uint8_t *dst, const uint8_t *src,
                                               size_t len)
 {
-    return folded(state, dst, src, len, true);
+    return folded(state, dst, src, len, TO_CACHE);
+}
+
+AVX512 static uint32_t vpclmulqdq_update_copy_past(uint32_t state, uint8_t *dst, const uint8_t *src,
+                                                   size_t len)
+{
+    size_t head = -(uintptr_t)dst % BLOCK_BYTES;
+
+    if (head > len) {
+        head = len;
+    }
+    state = straight(state, dst, src, head, true);
+    return folded(state, dst + head, src + head, len - head, PAST_CACHE);
 }
 
 static bool vpclmulqdq_usable(void)
@@ -292,6 +314,7 @@ const struct dw_crc32c_impl dw_crc32c_vpclmulqdq = {
     .usable = vpclmulqdq_usable,
     .update = vpclmulqdq_update,
     .update_copy = vpclmulqdq_update_copy,
+    .update_copy_past = vpclmulqdq_update_copy_past,
 };
 
 /* ---- constants ---------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include <errno.h>
 
 #include "common/wire/bytes.h"
-#include "common/wire/terminate.h"
+#include "common/wire/terminate_cause.h"
 
 #define DDP_TAGGED       0x80
 #define DDP_LAST         0x40

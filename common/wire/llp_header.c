@@ -44,14 +44,6 @@ static bool unreliable_fields_used(const struct dw_llp_header *header)
            (header->flags & DW_LLP_REFUSING) != 0;
 }
 
-/* Only what carries user data, and has a CRC, may have one that does not cover it. */
-static bool partial_crc_misplaced(const struct dw_llp_header *header)
-{
-    return (header->flags & DW_LLP_PARTIAL_CRC) != 0 &&
-           ((header->flags & DW_LLP_NO_CRC) != 0 ||
-            (header->type != DW_LLP_DATA && header->type != DW_LLP_RECORD));
-}
-
 int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t len)
 {
     if (len < DW_LLP_HEADER_BYTES + DW_CRC_BYTES) {
@@ -80,8 +72,7 @@ int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t l
     if (header->type >= DW_LLP_TYPES || (header->flags & ~DW_LLP_FLAGS) != 0) {
         return -EPROTO;
     }
-    if ((header->type == DW_LLP_UD && unreliable_fields_used(header)) ||
-        partial_crc_misplaced(header)) {
+    if (header->type == DW_LLP_UD && unreliable_fields_used(header)) {
         return -EPROTO;
     }
     return 0;

@@ -41,8 +41,7 @@ enum {
     DW_LLP_INTRO = 0x02,       /* an intro block follows the header */
     DW_LLP_NO_CRC = 0x04,      /* the trailer is 0 and not checked */
     DW_LLP_REFUSING = 0x08,    /* RD: an ABORT of a small write has not been acknowledged */
-    DW_LLP_PARTIAL_CRC = 0x10, /* DATA, RECORD: the CRC covers all but the one segment's payload */
-    DW_LLP_FLAGS = 0x1f        /* every defined bit; others are malformed */
+    DW_LLP_FLAGS = 0x0f        /* every defined bit; others are malformed */
 };
 
 /* A queue pair of ours, and the one of the peer's process that it speaks with. */

@@ -6,14 +6,14 @@ AC_DEFUN([DW_OPTION], [
 AC_ARG_ENABLE([$1], [AS_HELP_STRING([--enable-$1], [$2])], [], [enable_$1=no])
 AS_IF([test "$enable_$1" != no], [enable_$1=yes])])
 
-dnl DW_APPEND_CFLAG(FLAG): adds FLAG to DW_CFLAGS when the compiler takes it.
+dnl DW_APPEND_CFLAG(FLAG, [VARIABLE = DW_CFLAGS]): adds FLAG to VARIABLE when the compiler takes it.
 AC_DEFUN([DW_APPEND_CFLAG], [
 AC_MSG_CHECKING([whether $CC takes $1])
 dw_save_CFLAGS=$CFLAGS
 CFLAGS="$CFLAGS -Werror $1"
 AC_COMPILE_IFELSE([AC_LANG_SOURCE([[int dw_probe(void); int dw_probe(void) { return 0; }]])],
     [AC_MSG_RESULT([yes])
-     DW_CFLAGS="$DW_CFLAGS $1"],
+     m4_default([$2], [DW_CFLAGS])="$m4_default([$2], [DW_CFLAGS]) $1"],
     [AC_MSG_RESULT([no])])
 CFLAGS=$dw_save_CFLAGS])
 

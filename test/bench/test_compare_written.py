@@ -14,8 +14,9 @@ sys.path.insert(0, os.path.join(TOP, "benchmarks"))
 
 from compare_lib import judge, markdown, marked, measures, plots, provenance, report, targets
 from compare_lib.figures import Figure
+from compare_lib.measures import LOSS_SCENES
 from compare_lib.results import Results
-from compare_lib.transports import DIWARP, RAW_UDP, TCP
+from compare_lib.transports import DIWARP, RAW_UDP, TCP, TCP_BBR, TCP_CUBIC
 from test_compare import results_of
 
 
@@ -35,8 +36,8 @@ class Files(unittest.TestCase):
         results.write_summary(self.folder, (TCP,))
         judge.write_verdicts(judge.judge(results, ["pt2pt"]), self.folder)
         self.assertEqual([(r["transport"], r["round"], r["value"]) for r in self.rows("rounds.csv")],
-                         [("diwarp", "1", "2"), ("diwarp", "2", "3"), ("tcp", "1", "4"),
-                          ("tcp", "2", "5")])
+                         [("diwarp", "1", "2"), ("diwarp", "2", "3"), ("tcp-cubic", "1", "4"),
+                          ("tcp-cubic", "2", "5")])
         diwarp = self.rows("summary.csv")[0]
         self.assertEqual((diwarp["median"], diwarp["ratio_to_tcp"]), ("2.5", "0.5500"))
         count = sum(t.group == "pt2pt" for t in targets.TARGETS)
@@ -78,15 +79,17 @@ class Files(unittest.TestCase):
 
     def test_summary(self):
         results = results_of(diwarp=[2], tcp=[4])
-        text = markdown.summary(results, judge.judge(results, ["pt2pt"]), "about", ["p/latency.png"])
-        self.assertIn("| 8 B half round trip, µs | - | 4.00 | - | 2.00 | 0.50 | - | - |", text)
-        self.assertIn("Of the targets: 1 met, 0 missed, 16 not judged.", text)
+        verdicts = judge.judge(results, ["pt2pt"])
+        text = markdown.summary(results, verdicts, "about", ["p/latency.png"])
+        self.assertIn("| 8 B half round trip, µs | - | - | 4.00 | - | - | 2.00 | 0.50 | - | - |",
+                      text)
+        self.assertIn("One host, targets: 1 met, 0 missed, 16 not judged.", text)
         self.assertTrue(text.endswith("![latency](p/latency.png)\n"))
 
     def test_markdown_cells_have_their_spread(self):
         results = results_of(diwarp=[2, 3], tcp=[4, 4])
         lines = markdown.figure_tables(results)
-        self.assertIn("|  | tcp BTL | diwarp | diwarp ÷ tcp BTL |", lines)
+        self.assertIn("|  | tcp, CUBIC | diwarp | diwarp ÷ tcp BTL |", lines)
         self.assertIn("| 8 B half round trip, µs | 4.00 (0 %) | 2.50 (40 %) | 0.62 |", lines)
         self.assertEqual(sum(line.endswith(":") for line in lines), 1)
 
@@ -94,9 +97,9 @@ class Files(unittest.TestCase):
         """Nor a ratio of shares."""
         results = Results()
         hidden = Figure("hidden", 4 << 20, "both sleep")
-        for transport, value in ((DIWARP, 0.9), (TCP, 0.5)):
+        for transport, value in ((DIWARP, 0.9), (TCP_CUBIC, 0.5)):
             results.add("overlap", hidden, transport, 1, value)
-        self.assertIn("|  | tcp BTL | diwarp |", markdown.figure_tables(results))
+        self.assertIn("|  | tcp, CUBIC | diwarp |", markdown.figure_tables(results))
 
     def test_rows_of_markdown_are_measured(self):
         """By quantity, as far as the program tells, and by scene."""
@@ -107,18 +110,37 @@ class Files(unittest.TestCase):
         shown = {figure for figures in markdown.ROWS.values() for figure in figures}
         self.assertLessEqual(set(markdown.SUMMARY), shown)
 
+    def test_loss_stands_beside_the_same_without(self):
+        results = Results()
+        for transport, none, lost in ((DIWARP, 2000, 1500), (TCP_BBR, 1000, 18)):
+            for scene, value in ((LOSS_SCENES[0], none), (LOSS_SCENES[10], lost)):
+                results.add("loss", Figure("stream", 1 << 20, scene), transport, 1, value)
+        text = "\n".join(markdown.summary_table(results))
+        self.assertIn("0 % lost, MB/s | - | - | - | 1000 | - | 2000 |", text)
+        self.assertIn("1 % lost, MB/s | - | - | - | 18 [1.8 %] | - | 1500 [75 %] | 83.33", text)
+
+    def test_a_congestion_control_that_is_not_there_is_told(self):
+        results = results_of(diwarp=[2], tcp_bbr=[4])
+        results.absent[TCP_CUBIC] = "this kernel gives no cubic: Invalid argument"
+        for text in (markdown.summary(results, [], "about", []),
+                     markdown.document(results, [], "about", [])):
+            self.assertIn("\ntcp, CUBIC: this kernel gives no cubic: Invalid argument\n", text)
+
     def test_curve_data(self):
         results = Results()
         for size in (64, 1, 8):
-            results.add("curves", Figure("latency", size, "curve"), DIWARP, 1, size / 10)
-        results.add("curves", Figure("stream", 1 << 20, "curve"), RAW_UDP, 1, 9000)
+            results.add("mtu1500", Figure("latency", size, "MTU 1500"), DIWARP, 1, size / 10)
+        results.add("mtu1500", Figure("stream", 1 << 20, "MTU 1500"), RAW_UDP, 1, 9000)
+        results.add("mtu1500", Figure("latency", 8, "MTU 1500"), TCP_BBR, 1, 3)
         command = plots.plot_command(results, "latency", "latency", self.folder)
+        self.assertEqual(sorted(os.listdir(self.folder)),
+                         ["latency-diwarp.dat", "latency-tcp-bbr.dat"])
         self.assertIn("linespoints", command)
         with open(os.path.join(self.folder, "latency-diwarp.dat"), encoding="ascii") as file:
             self.assertEqual(file.read(), "1 0.1\n8 0.8\n64 6.4\n")
         plots.plot_command(results, "stream", "bandwidth", self.folder)
         with open(os.path.join(self.folder, "bandwidth-raw-udp.dat"), encoding="ascii") as file:
-            self.assertEqual(file.read(), "1 9000\n16777216 9000\n")
+            self.assertEqual(file.read(), "1048576 9000\n")
 
 
 class Provenance(unittest.TestCase):

@@ -69,6 +69,9 @@ class RunSmg2000(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 5)
         self.assertEqual(process.returncode, 128 + number)
         self.assertEqual(output, "")
+        # On a busy machine a process that was killed takes a while to end.
+        while self.running() and time.monotonic() - begin < 10:
+            time.sleep(0.02)
         self.assertEqual(self.running(), [])
         self.assertEqual(glob.glob(os.path.join(self.folder, "tmp.*")), [])
 

@@ -315,7 +315,6 @@ static void fault_query_path(struct dw_llp *llp, const struct dw_llp_addr *to,
     if (fault->inner->ops->query_path) {
         fault->inner->ops->query_path(fault->inner, to, path);
     }
-    path->loops_back &= fault->plan.corrupt == 0;
 }
 
 static void fault_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)

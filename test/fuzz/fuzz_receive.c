@@ -23,7 +23,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define LOCAL_BYTES  32768u
 #define CANARY       0x5a
 #define JOB          7
-#define DDP_TAGGED   0x80 /* T, in the first byte of a segment */
 
 /* ---- the QP under test ---------------------------------------------------------------------- */
 
@@ -380,8 +379,6 @@ static uint32_t put_lead(struct input *in, unsigned rank, uint8_t *buf)
     header.type = (uint8_t)(!w.rd ? 0 : kind >= 60 ? DW_LLP_RESET + (kind & 1) : 1 + kind % 5);
     if (w.rd && (choice & 0xc0) == 0xc0)
         header.flags |= DW_LLP_REFUSING;
-    if ((header.type == DW_LLP_DATA || header.type == DW_LLP_RECORD) && (choice & 0x60) == 0x60)
-        header.flags |= DW_LLP_PARTIAL_CRC;
     if (header.type == DW_LLP_DATA)
         header.psn = w.psns[rank]++;
     if (w.rd) {
@@ -417,19 +414,6 @@ static uint32_t put_identity(struct input *in, unsigned rank, const uint8_t *dat
     }
 }
 
-/* How much of a datagram the CRC has to cover to be right, if it can be. */
-static uint32_t covered_bytes(const uint8_t *datagram, uint32_t bytes)
-{
-    uint32_t segment = DW_LLP_HEADER_BYTES + (datagram[1] & DW_LLP_INTRO ? DW_INTRO_BYTES : 0) +
-                       DW_SEGMENT_LEN_BYTES;
-    if (!(datagram[1] & DW_LLP_PARTIAL_CRC) || segment >= bytes)
-        return bytes;
-    uint32_t covered =
-        segment + (datagram[segment] & DDP_TAGGED ? DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES
-                                                  : DW_DDP_UNTAGGED_BYTES);
-    return covered < bytes ? covered : bytes;
-}
-
 static void deliver(struct input *in)
 {
     struct memory_llp *llp = &w.llp;
@@ -450,8 +434,7 @@ static void deliver(struct input *in)
     }
     if (choice & 0x40) /* cut short */
         bytes = take(in, 2) % (bytes + 1);
-    dw_put_be32(llp->datagram + bytes,
-                dw_crc32c(0, llp->datagram, covered_bytes(llp->datagram, bytes)));
+    dw_put_be32(llp->datagram + bytes, dw_crc32c(0, llp->datagram, bytes));
     llp->bytes = bytes + DW_CRC_BYTES;
     llp->segment_bytes = choice & 0x80 ? 1 + take(in, 2) : llp->bytes; /* else a train */
     llp->waiting = true;

@@ -103,16 +103,10 @@ static inline void forge_raw(struct forger *forger, const void *data, size_t byt
     forger->bytes += bytes;
 }
 
-/* A CRC over the first `covered` bytes. */
-static inline void forge_partial_trailer(struct forger *forger, size_t covered)
-{
-    dw_put_be32(forger->buf + forger->bytes, dw_crc32c(0, forger->buf, covered));
-    forger->bytes += DW_CRC_BYTES;
-}
-
 static inline void forge_trailer(struct forger *forger)
 {
-    forge_partial_trailer(forger, forger->bytes);
+    dw_put_be32(forger->buf + forger->bytes, dw_crc32c(0, forger->buf, forger->bytes));
+    forger->bytes += DW_CRC_BYTES;
 }
 
 static inline void forge_send_bytes(struct forger *forger)

@@ -87,83 +87,6 @@ static void introduce(void)
     forger.header.psn++;
 }
 
-/* ---- a CRC that does not cover the payload --------------------------------------------------- */
-
-static const size_t lead_bytes = DW_LLP_HEADER_BYTES + DW_INTRO_BYTES;
-
-/* A Send of 5 bytes whose CRC covers all before these. */
-static void forge_partial(void)
-{
-    forger.header.flags |= DW_LLP_PARTIAL_CRC;
-    forge_hello();
-    forge_partial_trailer(&forger, forger.bytes - 5);
-}
-
-static void partial_crc__of_a_send(void **state)
-{
-    (void)state;
-    forge_partial();
-    for (size_t at = 0; at < forger.bytes - 5 - DW_CRC_BYTES; at++) {
-        /* Neither of other type nor of a stranger nor for another QP. */
-        if (at >= 2 && (at < 8 || at >= 16) && (at < 33 || at >= 36)) {
-            forger.buf[at] ^= 0x10;
-            EXPECT_DROP(drop_crc);
-            forger.buf[at] ^= 0x10;
-        }
-    }
-    forger.buf[forger.bytes - DW_CRC_BYTES - 1] ^= 0x10; /* not covered */
-    forge_send_bytes(&forger);
-    RUN_UNTIL(pair.b->recvs == 1, pair.b);
-    assert_memory_equal(pair.b->data, "hell\x7f", 5);
-    forger.header.psn++;
-    assert_still_works();
-}
-
-/* The flag on what has a CRC over all of it, and the other way round. */
-static void partial_crc__that_is_none(void **state)
-{
-    (void)state;
-    forge_hello();
-    forge_trailer(&forger);
-    forger.buf[1] |= DW_LLP_PARTIAL_CRC;
-    EXPECT_DROP(drop_crc);
-    forge_partial();
-    forger.buf[1] &= (uint8_t)~DW_LLP_PARTIAL_CRC;
-    EXPECT_DROP(drop_crc);
-    assert_still_works();
-}
-
-static void partial_crc__where_it_may_not_be(void **state)
-{
-    (void)state;
-    const struct dw_ddp_header request = {
-        .last = true, .opcode = DW_RDMAP_READ_REQUEST, .qn = DW_QN_REQUEST, .msn = 1};
-    const struct dw_ddp_header record = {.tagged = true, .opcode = DW_RDMAP_WRITE_RECORD};
-    const size_t send_head = lead_bytes + DW_SEGMENT_LEN_BYTES + DW_DDP_UNTAGGED_BYTES;
-
-    forger.header.flags |= DW_LLP_PARTIAL_CRC;
-    forge_begin(&forger); /* no segment */
-    forge_partial_trailer(&forger, lead_bytes);
-    EXPECT_DROP(drop_crc);
-    forge_hello(); /* two */
-    forge_message(&forger, 2, "hello", 5);
-    forge_partial_trailer(&forger, send_head);
-    EXPECT_DROP(drop_crc);
-    forge_begin(&forger); /* no user data */
-    forge_segment(&forger, &request, NULL, 0, "hello", 5);
-    forge_partial_trailer(&forger, send_head);
-    EXPECT_DROP(drop_crc);
-    forge_begin(&forger); /* less than leads it */
-    forge_segment(&forger, &record, NULL, 0, "hello", 5);
-    forge_partial_trailer(&forger, lead_bytes + DW_SEGMENT_LEN_BYTES + DW_DDP_TAGGED_BYTES);
-    EXPECT_DROP(drop_crc);
-    forger.header.type = DW_LLP_ACK;
-    forge_begin(&forger);
-    forge_trailer(&forger);
-    EXPECT_DROP(drop_header);
-    assert_still_works();
-}
-
 /* ---- strangers and garbage ------------------------------------------------------------------ */
 
 static void garbage__of_any_length(void **state)
@@ -544,9 +467,6 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(partial_crc__of_a_send),
-        TEST(partial_crc__that_is_none),
-        TEST(partial_crc__where_it_may_not_be),
         TEST(garbage__of_any_length),
         TEST(datagram__too_short),
         TEST(datagram__of_a_stranger),

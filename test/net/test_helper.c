@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/include/diwarp_helper.h"
 #include "test/net/node.h"
 
 #define BYTES 64

@@ -209,7 +209,6 @@ static void check_all(struct pair *pair)
     assert_int_equal(pair->b->counters->drop_header + pair->b->counters->drop_stag +
                          pair->b->counters->drop_crc + pair->b->counters->drop_token,
                      0);
-    assert_int_equal(pair->a.counters->tx_partial_crc > 0, pair->attr.crc == DIWARP_AUTO);
     assert_int_equal(pair->a.counters->paths_narrowed + pair->b->counters->paths_narrowed, 0);
     pair_close(pair);
 }
@@ -226,14 +225,6 @@ static void rd__everything_in_datagrams_of_mtu_1500(void **state)
     (void)state;
     struct pair pair = {.attr = loopback_attr(0)};
     pair.attr.datagram_max_bytes = 1472;
-    check_all(&pair);
-}
-
-static void rd__everything_with_a_crc_over_all(void **state)
-{
-    (void)state;
-    struct pair pair = {.attr = loopback_attr(0)};
-    pair.attr.crc = DIWARP_ON;
     check_all(&pair);
 }
 
@@ -269,7 +260,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rd__everything_by_default),
         cmocka_unit_test(rd__everything_in_datagrams_of_mtu_1500),
-        cmocka_unit_test(rd__everything_with_a_crc_over_all),
         cmocka_unit_test(rd__everything_without_gso_gro_crc),
         cmocka_unit_test(rd__everything_to_itself),
         cmocka_unit_test(rd__everything_with_a_small_window),

@@ -198,12 +198,35 @@ static void query_memory__ud_tells_all_it_holds(void **state)
     close_all();
 }
 
+/* What a QP costs beyond the first of its port, while nobody speaks with it. */
+static void query_memory__idle_ud_qp__at_most_4_kib(void **state)
+{
+    (void)state;
+    enum { QPS = 100, IDLE_MAX_BYTES = 4096 };
+    static struct diwarp_qp *qps[QPS];
+    struct diwarp_qp_attr attr;
+    open_all(DIWARP_QPT_UD);
+    diwarp_qp_attr_init(&attr);
+    attr.type = DIWARP_QPT_UD;
+    attr.cq = nodes[0].cq;
+    const uint64_t told = memory_of_all().total_bytes, held = allocated_bytes();
+    for (unsigned i = 0; i < QPS; i++)
+        assert_int_equal(diwarp_create_qp(nodes[0].pd, &attr, &qps[i], NULL), 0);
+    assert_in_range(memory_of_all().total_bytes - told, QPS, QPS * IDLE_MAX_BYTES);
+    assert_in_range(allocated_bytes() - held, QPS, QPS * IDLE_MAX_BYTES);
+    assert_told("idle QPs");
+    for (unsigned i = 0; i < QPS; i++)
+        diwarp_destroy_qp(qps[i]);
+    close_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(query_memory__rd_tells_all_it_holds),
         cmocka_unit_test(query_memory__rd_tells_regions_and_records),
         cmocka_unit_test(query_memory__ud_tells_all_it_holds),
+        cmocka_unit_test(query_memory__idle_ud_qp__at_most_4_kib),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

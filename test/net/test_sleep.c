@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "common/include/diwarp_helper.h"
 #include "test/net/node.h"
 
 #define BYTES 8

@@ -22,12 +22,11 @@
 #define FIN_TAG    0x49 /* MCA_PML_OB1_HDR_TYPE_FIN */
 #define COMPLAINTS 10
 #define OPCODES    16
-#define DDP_TAGGED 0x80 /* T, in the first byte of a segment */
 
 struct census {
     uint64_t datagrams, bytes, foreign, malformed;
     uint64_t types[DW_LLP_TYPES];
-    uint64_t intros, without_crc, partial_crc;
+    uint64_t intros, without_crc;
     uint64_t opcodes[OPCODES];
     uint64_t record_control[5];
     uint64_t sends_by_tag[256];
@@ -119,21 +118,11 @@ static bool walk_segment(struct census *c, const uint8_t *segment, size_t len)
 static bool crc_right(struct census *c, const struct dw_llp_header *llp, const uint8_t *data,
                       size_t len)
 {
-    size_t covered = len - DW_CRC_BYTES;
     if (llp->flags & DW_LLP_NO_CRC) {
         c->without_crc++;
         return true;
     }
-    if (llp->flags & DW_LLP_PARTIAL_CRC) {
-        size_t tagged = DW_DDP_TAGGED_BYTES + DW_WRITE_RECORD_BYTES;
-        size_t lead = DW_LLP_HEADER_BYTES + (llp->flags & DW_LLP_INTRO ? DW_INTRO_BYTES : 0) +
-                      DW_SEGMENT_LEN_BYTES;
-        c->partial_crc++;
-        if (lead + tagged > covered)
-            return complain(c, "partial CRC without a segment that it may be of");
-        covered = lead + (data[lead] & DDP_TAGGED ? tagged : DW_DDP_UNTAGGED_BYTES);
-    }
-    return dw_crc32c(0, data, covered) == dw_get_be32(data + len - DW_CRC_BYTES) ||
+    return dw_crc32c(0, data, len - DW_CRC_BYTES) == dw_get_be32(data + len - DW_CRC_BYTES) ||
            complain(c, "CRC32C wrong");
 }
 
@@ -187,12 +176,11 @@ static void report(const struct census *c)
 {
     char tag[8];
     printf("datagrams=%llu bytes=%llu foreign=%llu malformed=%llu intros=%llu without_crc=%llu "
-           "partial_crc=%llu record_bytes=%llu fins=%llu\n",
+           "record_bytes=%llu fins=%llu\n",
            (unsigned long long)c->datagrams, (unsigned long long)c->bytes,
            (unsigned long long)c->foreign, (unsigned long long)c->malformed,
            (unsigned long long)c->intros, (unsigned long long)c->without_crc,
-           (unsigned long long)c->partial_crc, (unsigned long long)c->record_bytes,
-           (unsigned long long)c->sends_by_tag[FIN_TAG]);
+           (unsigned long long)c->record_bytes, (unsigned long long)c->sends_by_tag[FIN_TAG]);
     for (int i = 0; i < DW_LLP_TYPES; i++)
         print_count("datagram", type_names[i], c->types[i]);
     for (int i = 0; i < OPCODES; i++)

@@ -339,7 +339,6 @@ static void sim_query_path(struct dw_llp *llp, const struct dw_llp_addr *to,
     (void)to;
     *path = (struct dw_llp_path){
         .mtu_bytes = endpoint->knows_mtu ? endpoint->net->path_mtu_bytes : 0,
-        .loops_back = endpoint->net->loops_back,
     };
 }
 

@@ -50,8 +50,7 @@ struct sim_net {
      * and then comes in fragments. 0: there is none. */
     uint32_t path_mtu_bytes;
     uint32_t claimed_mtu_bytes; /* what it says instead; 0: the truth */
-    bool loops_back;   /* all say that they are one host: nothing may be damaged */
-    bool rejecting;    /* all hosts say "port unreachable" to all that comes */
+    bool rejecting;             /* all hosts say "port unreachable" to all that comes */
     struct dw_heap in_flight;
     struct sim_endpoint *endpoints[SIM_MAX_ENDPOINTS];
     unsigned endpoint_count;

@@ -168,5 +168,4 @@ void sim_rd_plan(struct sim_rd *rd, uint64_t seed)
         };
     rd->config.rest_ns = plan_rest(rd);
     rd->config.path_mtu_bytes = SIM_RANDOM_OF(&rd->random_state, path_mtus);
-    rd->config.loops_back = percent(rd, 50) && !rd->config.impairment.corrupt_permille;
 }

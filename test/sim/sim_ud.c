@@ -16,13 +16,13 @@
 
 /* Below what at-most-once remembers of a source, so that nothing is refused for its age. */
 #define MAX_OPS       60
-#define MAX_RECORDS   30
 #define MAX_NODES     4
 #define MAX_MSG_BYTES 32768u
 #define GUARD_BYTES   16
 #define FILL          0xee
 #define RETRY_NS      50000
 #define MAX_RANGES    512
+#define MAX_REPLAYS   12 /* datagrams that come once more */
 
 struct op {
     bool write, wrong_stag, signaled;
@@ -37,6 +37,12 @@ struct op {
     uint8_t *buf;
 };
 
+struct replay {
+    uint64_t at_ns;
+    unsigned node, target;
+    struct iovec datagram;
+};
+
 struct host {
     uint8_t *memory, *receives;
     struct diwarp_mr *mr;
@@ -49,8 +55,10 @@ struct ud {
     struct op ops[MAX_OPS];
     unsigned op_count, next_op;
     struct host hosts[MAX_NODES];
-    struct op *posting;
-    bool retried; /* serial numbers were skipped: age may refuse what arrives late */
+    struct op *posting; /* NULL: what is sent is a replay */
+    struct replay replays[MAX_REPLAYS];
+    unsigned replay_count, next_replay;
+    uint64_t replay_after_ns;
     struct sim_world world;
 };
 
@@ -88,12 +96,29 @@ static struct parsed parse(const struct sim_endpoint *from, const uint8_t *buf)
     return parsed;
 }
 
+static void keep_for_replay(struct ud *ud, const uint8_t *buf, uint32_t bytes)
+{
+    struct replay *replay = &ud->replays[ud->replay_count++];
+    *replay = (struct replay){
+        .at_ns = ud->world.net.now_ns + ud->replay_after_ns,
+        .node = ud->posting->node,
+        .target = ud->posting->target,
+        .datagram = {malloc(bytes), bytes},
+    };
+    if (!replay->datagram.iov_base)
+        abort();
+    memcpy(replay->datagram.iov_base, buf, bytes);
+}
+
 static enum sim_verdict on_sent(void *arg, const struct sim_endpoint *from, const uint8_t *buf,
                                 uint32_t bytes)
 {
     struct ud *ud = ud_of(arg);
-    (void)bytes;
+    if (!ud->posting)
+        return SIM_PASS;
     ud->posting->serial = parse(from, buf).serial;
+    if (ud->replay_count < MAX_REPLAYS && !sim_random_below(&ud->world.random_state, 8))
+        keep_for_replay(ud, buf, bytes);
     return SIM_PASS;
 }
 
@@ -102,14 +127,14 @@ static void on_received(void *arg, const struct sim_endpoint *at,
 {
     struct ud *ud = ud_of(arg);
     uint64_t now_ns = ud->world.net.now_ns;
-    (void)at;
+    const unsigned target = ((const struct sim_node *)at->owner)->index;
     if (datagram->corrupted)
         return;
     struct parsed parsed = parse(datagram->from, datagram->buf);
     for (unsigned i = 0; i < ud->op_count; i++) {
         struct op *op = &ud->ops[i];
-        if (!op->posted || op->node != parsed.source || op->write != parsed.ddp.tagged ||
-            op->serial != parsed.serial || op->ended)
+        if (!op->posted || op->node != parsed.source || op->target != target ||
+            op->write != parsed.ddp.tagged || op->serial != parsed.serial || op->ended)
             continue;
         if (!op->arrived)
             op->first_ns = now_ns;
@@ -149,7 +174,7 @@ static uint64_t below(struct ud *ud, uint64_t limit)
     return sim_random_below(&ud->random_state, limit);
 }
 
-static void plan_op(struct ud *ud, unsigned records_of[], uint64_t at_ns)
+static void plan_op(struct ud *ud, uint64_t at_ns)
 {
     unsigned nodes = ud->config.node_count;
     uint32_t mtu = ud->config.mtu_bytes;
@@ -162,7 +187,6 @@ static void plan_op(struct ud *ud, unsigned records_of[], uint64_t at_ns)
         .post_ns = at_ns,
     };
     op->target = (op->node + 1 + (unsigned)below(ud, nodes - 1)) % nodes;
-    op->write = op->write && records_of[op->node]++ < MAX_RECORDS;
     uint32_t max = op->write ? 200000 : MAX_MSG_BYTES;
     uint64_t shape = below(ud, 3);
     op->bytes = (uint32_t)(shape == 0   ? below(ud, 64)
@@ -184,8 +208,8 @@ static void plan(struct ud *ud, uint64_t seed)
     static const uint32_t rcvbufs[] = {16384, 212992, 4u << 20};
     static const uint64_t gaps_ns[] = {1, 20000, 2000000};
     static const uint32_t first_serials[] = {0, UINT32_MAX, UINT32_MAX - 5, 0x7fffffff};
+    static const uint64_t replays_ns[] = {1000000, 1000000000, 12000000000};
     static const uint64_t times_ns[] = {1000000, 20000000, 100000000};
-    unsigned records_of[MAX_NODES] = {0};
     ud->random_state = seed + 1000000007;
     sim_config_init(&ud->config, seed);
     struct sim_config *config = &ud->config;
@@ -199,10 +223,11 @@ static void plan(struct ud *ud, uint64_t seed)
     config->qp.max_msg_bytes = MAX_MSG_BYTES;
     config->qp.max_recv_wr = MAX_OPS;
     config->qp.record_time_ns = SIM_RANDOM_OF(&ud->random_state, times_ns);
+    ud->replay_after_ns = SIM_RANDOM_OF(&ud->random_state, replays_ns);
     uint64_t gap_ns = SIM_RANDOM_OF(&ud->random_state, gaps_ns), at_ns = 0;
     unsigned count = 5 + (unsigned)below(ud, MAX_OPS - 4);
     for (unsigned i = 0; i < count; i++) {
-        plan_op(ud, records_of, at_ns);
+        plan_op(ud, at_ns);
         at_ns += below(ud, gap_ns);
     }
 }
@@ -235,7 +260,7 @@ static bool try_post(struct ud *ud, struct op *op)
     }
     ud->posting = op;
     int rc = diwarp_post_send(node->qp, &post);
-    ud->retried |= rc == -EAGAIN;
+    ud->posting = NULL;
     if (rc && rc != -EAGAIN)
         sim_fail(&ud->world, "op %u: post gave %d", op->id, rc);
     op->posted = !rc;
@@ -257,20 +282,40 @@ static void look_at_one(struct ud *ud)
         sim_fail(&ud->world, "op %u: the record is not found", op->id);
 }
 
+static void wake_at(struct sim_world *world, uint64_t at_ns)
+{
+    if (at_ns < world->wake_ns)
+        world->wake_ns = at_ns;
+}
+
+/* What is due; when the next one is. */
+static uint64_t send_replays(struct ud *ud)
+{
+    for (; ud->next_replay < ud->replay_count; ud->next_replay++) {
+        const struct replay *replay = &ud->replays[ud->next_replay];
+        struct sim_node *node = &ud->world.nodes[replay->node];
+        if (replay->at_ns > ud->world.net.now_ns)
+            return replay->at_ns;
+        dw_datagrams_send(&node->qp->port->datagrams, &node->ahs[replay->target]->addr,
+                          &replay->datagram, 1, (uint32_t)replay->datagram.iov_len);
+    }
+    return DW_NEVER;
+}
+
 static bool on_step(struct sim_world *world)
 {
     struct ud *ud = ud_of(world);
     look_at_one(ud);
-    world->wake_ns = DW_NEVER;
+    world->wake_ns = send_replays(ud);
     bool acted = false;
     while (ud->next_op < ud->op_count && !world->failed) {
         struct op *op = &ud->ops[ud->next_op];
         if (op->post_ns > world->net.now_ns) {
-            world->wake_ns = op->post_ns;
+            wake_at(world, op->post_ns);
             break;
         }
         if (!try_post(ud, op)) {
-            world->wake_ns = world->net.now_ns + RETRY_NS;
+            wake_at(world, world->net.now_ns + RETRY_NS);
             break;
         }
         acted = true;
@@ -363,7 +408,7 @@ static void judge(struct ud *ud)
         bool must_end =
             op->write ? op->arrived && !op->wrong_stag
                       : op->full && op->full_ns - op->first_ns <= ud->config.qp.record_time_ns;
-        if (must_end && !op->ended && !ud->retried)
+        if (must_end && !op->ended)
             sim_fail(world, "op %u: arrived, but was not handed over", op->id);
     }
 }
@@ -396,6 +441,8 @@ static void close_all(struct ud *ud)
         free(ud->hosts[n].memory);
         free(ud->hosts[n].receives);
     }
+    for (unsigned i = 0; i < ud->replay_count; i++)
+        free(ud->replays[i].datagram.iov_base);
     for (unsigned i = 0; i < ud->op_count; i++) {
         dw_ranges_fini(&ud->ops[i].map);
         free(ud->ops[i].buf);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/record/grant.h"
 
 /* Of a node with so many records all are looked at in one step of so many. */
 #define CHECK_RECORDS_MAX 1000
@@ -170,7 +171,6 @@ void sim_world_init(struct sim_world *world, const struct sim_config *config)
     sim_net_init(&world->net, config->seed * 2);
     world->net.impairment = config->impairment;
     world->net.path_mtu_bytes = config->path_mtu_bytes;
-    world->net.loops_back = config->loops_back;
     world->net.gro = config->gro;
     world->net.now_ns = config->start_ns;
     world->net.arg = world;
@@ -238,7 +238,7 @@ static void check_due(struct sim_world *world, const struct dw_peer *peer)
     uint64_t due = 0;
     dw_list_foreach (it, &peer->records.sinks) {
         const struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
-        due += sink->aside ? 0 : dw_record_sink_due_bytes(&sink->record);
+        due += sink->aside || dw_grant_is_free(sink) ? 0 : dw_record_sink_due_bytes(&sink->record);
     }
     sim_check(world, peer->records.due_bytes == due);
 }
@@ -298,7 +298,7 @@ static void check_grants(struct sim_world *world, struct sim_node *node)
     bool any_aside = false;
     const struct dw_sink *sink;
     for (size_t slot = 0; (sink = dw_map_next(&records->sinks, &slot));) {
-        uint32_t bytes = sink->aside ? 0 : dw_record_sink_due_bytes(&sink->record);
+        uint32_t bytes = sink->aside || dw_grant_is_free(sink) ? 0 : dw_record_sink_due_bytes(&sink->record);
         due += bytes;
         granted_records += bytes > 0;
         if (sink->long_datagrams)

@@ -36,7 +36,6 @@ struct sim_config {
     uint64_t start_ns; /* by the virtual clock */
     uint32_t first_serial;
     uint64_t rest_ns; /* as of struct dw_env */
-    bool loops_back;         /* likewise */
     bool gro;
     bool helper; /* runs the RNIC between polls, as a thread of its own would */
     struct sim_impairment impairment;

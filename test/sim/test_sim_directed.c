@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "common/record/grant.h"
 #include "test/sim/sim_fixture.h"
 
 #define RECORD_BYTES 100000u
@@ -264,6 +265,61 @@ static void deregistered__while_written(void **state)
     free(before);
 }
 
+/* Short reads of every length, of which each copies the beginning of what is to be read. */
+enum { SHORT_READS = 1000 };
+
+static void post_short_reads(struct fixture *f, uint8_t *local, struct diwarp_mr *mr)
+{
+    for (uint32_t i = 0; i < SHORT_READS; i++)
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_RDMA_READ, 0,
+                                      local + i * DW_SHORT_READ_BYTES, 1 + i % DW_SHORT_READ_BYTES,
+                                      mr),
+                         0);
+}
+
+static void assert_short_reads(const struct fixture *f, const uint8_t *local, const uint8_t *remote)
+{
+    assert_int_equal(fixture_count(f, 0, IBV_WC_RDMA_READ), SHORT_READS);
+    for (uint32_t i = 0; i < SHORT_READS; i++) {
+        fixture_assert_status(f, 0, i, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+        assert_memory_equal(local + i * DW_SHORT_READ_BYTES, remote, 1 + i % DW_SHORT_READ_BYTES);
+    }
+}
+
+static void short_reads(unsigned loss_permille)
+{
+    struct fixture *f = fixture_new();
+    const uint32_t all = SHORT_READS * DW_SHORT_READ_BYTES;
+    uint8_t *remote = fixture_payload(1, DW_SHORT_READ_BYTES), *local = fixture_payload(2, all);
+    f->config.impairment.loss_permille = loss_permille;
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, DW_SHORT_READ_BYTES);
+    post_short_reads(f, local, mr);
+    fixture_run(f, 2 * SECOND);
+    assert_short_reads(f, local, remote);
+    if (!loss_permille) {
+        assert_int_equal(sim_counters(&f->world, 0)->tx_record_status, 0);
+        assert_in_range(sim_counters(&f->world, 0)->tx_datagrams, 1, SHORT_READS / 4);
+        assert_in_range(sim_counters(&f->world, 1)->tx_datagrams, 1, SHORT_READS / 4);
+    }
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
+/* They and their answers share datagrams; there is nothing to grant. */
+static void reads__short__share_datagrams(void **state)
+{
+    (void)state;
+    short_reads(0);
+}
+
+static void reads__short__lost(void **state)
+{
+    (void)state;
+    short_reads(100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +332,8 @@ int main(void)
         cmocka_unit_test(write_complete__lost),
         cmocka_unit_test(everything__repeated__each_once),
         cmocka_unit_test(reads__large_and_damaged),
+        cmocka_unit_test(reads__short__share_datagrams),
+        cmocka_unit_test(reads__short__lost),
         cmocka_unit_test(deregistered__while_read),
         cmocka_unit_test(deregistered__while_written),
     };

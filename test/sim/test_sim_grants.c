@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "common/record/grant.h"
 #include "test/sim/sim_fixture.h"
 
 #define RECORD_BYTES 100000u
@@ -139,7 +140,7 @@ static void reads__more_than_the_budget__nothing_twice(void **state)
 static void reads__small_ones_beyond_the_buffer__nothing_twice(void **state)
 {
     (void)state;
-    enum { READS = 1000, BYTES = 8 };
+    enum { READS = 1000, BYTES = DW_SHORT_READ_BYTES + 1 };
     struct fixture *f = fixture_new();
     f->config.device.rcvbuf_bytes = 2 * 106496;
     uint8_t *remote = fixture_payload(1, BYTES), *local = fixture_payload(2, BYTES * READS);

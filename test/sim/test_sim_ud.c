@@ -227,34 +227,236 @@ static void send__receive_too_short__says_so(void **state)
     free(local);
 }
 
-/* A target that was not sent to for long takes what comes then, whatever has been sent to others
- * meanwhile. */
-static void source__silent_for_long__its_numbers_begin_anew(void **state)
+/* ---- what comes late, or again ---- */
+
+enum { SHORT_BYTES = 100, TAPES = 80 };
+
+/* The datagrams of node 0, to be played again: of one segment each. */
+static struct tape {
+    struct fixture *f;
+    struct diwarp_mr *mr;
+    uint8_t *local, *remote;
+    bool records, drops;
+    unsigned count;
+    uint32_t bytes[TAPES];
+    uint8_t datagrams[TAPES][SHORT_BYTES + 200];
+} tape;
+
+static enum sim_verdict record_tape(void *world, const struct sim_endpoint *from,
+                                    const uint8_t *buf, uint32_t bytes)
+{
+    (void)world, (void)from;
+    if (!tape.records)
+        return SIM_PASS;
+    assert_true(tape.count < TAPES && bytes <= sizeof tape.datagrams[0]);
+    memcpy(tape.datagrams[tape.count], buf, bytes);
+    tape.bytes[tape.count++] = bytes;
+    return tape.drops ? SIM_DROP : SIM_PASS;
+}
+
+static void play(unsigned i)
+{
+    struct sim_node *node = &tape.f->world.nodes[0];
+    struct iovec iov = {.iov_base = tape.datagrams[i], .iov_len = tape.bytes[i]};
+    tape.records = false;
+    assert_int_equal(dw_datagrams_send(&node->qp->port->datagrams, &node->ahs[1]->addr, &iov, 1,
+                                       tape.bytes[i]),
+                     0);
+    fixture_run(tape.f, SECOND);
+}
+
+static void put_short(uint64_t wr_id)
+{
+    assert_int_equal(
+        fixture_post(tape.f, 0, 1, wr_id, IBV_WR_RDMA_WRITE, 0, tape.local, SHORT_BYTES, tape.mr),
+        0);
+    fixture_run(tape.f, SECOND);
+}
+
+static void send_short(uint64_t wr_id, unsigned to)
+{
+    assert_int_equal(
+        fixture_post(tape.f, 0, to, wr_id, IBV_WR_SEND, 0, tape.local, SHORT_BYTES, NULL), 0);
+    fixture_run(tape.f, SECOND);
+}
+
+static void post_receive(void)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)tape.remote, .length = SHORT_BYTES};
+    struct ibv_recv_wr recv = {.sg_list = &sge, .num_sge = 1};
+    assert_int_equal(diwarp_post_recv(tape.f->world.nodes[1].qp, &recv), 0);
+}
+
+static void tape_open(bool drops, uint32_t first_serial)
+{
+    memset(&tape, 0, sizeof tape);
+    tape.f = fixture_new();
+    tape.f->config.qp.type = DIWARP_QPT_UD;
+    tape.f->config.node_count = 3;
+    tape.f->config.first_serial = first_serial;
+    fixture_open(tape.f);
+    tape.f->world.net.filter = record_tape;
+    tape.records = true;
+    tape.drops = drops;
+    tape.local = fixture_payload(1, SHORT_BYTES);
+    tape.remote = malloc(SHORT_BYTES);
+    assert_non_null(tape.remote);
+    tape.mr = fixture_reg(tape.f, 1, tape.remote, SHORT_BYTES);
+}
+
+static void tape_close(void)
+{
+    for (unsigned i = 0; i < tape.f->wc_count; i++)
+        if ((int)tape.f->wcs[i].wc.opcode == DIWARP_WC_RECORD)
+            diwarp_release_record(tape.f->wcs[i].record);
+    fixture_close(tape.f);
+    free(tape.local);
+    free(tape.remote);
+}
+
+/* All that is on tape comes once more: nobody notices, though a receive is posted. */
+static void assert_replay_is_ignored(void)
+{
+    const unsigned received = fixture_count(tape.f, 1, IBV_WC_RECV);
+    const unsigned records = fixture_count(tape.f, 1, DIWARP_WC_RECORD);
+    memset(tape.remote, FILL, SHORT_BYTES);
+    post_receive();
+    for (unsigned i = 0; i < tape.count; i++)
+        play(i);
+    assert_true(sim_all_bytes(tape.remote, FILL, SHORT_BYTES));
+    assert_int_equal(fixture_count(tape.f, 1, IBV_WC_RECV), received);
+    assert_int_equal(fixture_count(tape.f, 1, DIWARP_WC_RECORD), records);
+}
+
+static void replay__after_long_silence__nothing_happens(void **state)
 {
     (void)state;
-    enum { BYTES = 100 };
-    struct fixture *f = fixture_new();
-    f->config.qp.type = DIWARP_QPT_UD;
-    fixture_open(f);
-    uint8_t *local = fixture_payload(1, BYTES), remote[BYTES];
-    struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
-    struct ibv_sge sge = {.addr = (uintptr_t)remote, .length = BYTES};
-    struct ibv_recv_wr recv = {.sg_list = &sge, .num_sge = 1};
-    struct dw_ud_qp *ud = dw_ud_qp_of(f->world.nodes[0].qp);
-    for (unsigned i = 1; i <= 3; i++) {
-        assert_int_equal(diwarp_post_recv(f->world.nodes[1].qp, &recv), 0);
-        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND, 0, local, BYTES, NULL), 0);
-        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
-        fixture_run(f, SECOND);
-        assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), i);
-        assert_int_equal(fixture_count(f, 1, DIWARP_WC_RECORD), i);
-        diwarp_release_record(f->wcs[f->wc_count - 1].record);
-        ud->next_msn += 0x90000000;
-        ud->next_record += 0x48000000;
-        f->world.net.now_ns += 11 * SECOND;
+    static const uint64_t silences_ns[] = {0, 11 * SECOND, 3600 * SECOND};
+    for (size_t i = 0; i < sizeof silences_ns / sizeof *silences_ns; i++) {
+        tape_open(false, 0);
+        post_receive();
+        put_short(1);
+        send_short(2, 1);
+        assert_int_equal(fixture_count(tape.f, 1, IBV_WC_RECV), 1);
+        assert_int_equal(fixture_count(tape.f, 1, DIWARP_WC_RECORD), 1);
+        tape.f->world.net.now_ns += silences_ns[i];
+        assert_replay_is_ignored();
+        tape_close();
     }
-    fixture_close(f);
-    free(local);
+}
+
+/* Each record that is handed over comes once more after later ones have ended. */
+static void replay__serials_wrap__each_once(void **state)
+{
+    (void)state;
+    static const uint32_t firsts[] = {0, UINT32_MAX - 9, 0x7ffffff5, 0x3ffffff5, 0xbffffff5};
+    for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
+        tape_open(false, firsts[i]);
+        for (unsigned n = 1; n <= 20; n++) {
+            post_receive();
+            put_short(n);
+            send_short(100 + n, 1);
+            assert_int_equal(fixture_count(tape.f, 1, IBV_WC_RECV), n);
+            assert_int_equal(fixture_count(tape.f, 1, DIWARP_WC_RECORD), n);
+        }
+        assert_replay_is_ignored();
+        tape_close();
+    }
+}
+
+/* So many have been lost that an old serial number looks newer than the last one that came. */
+static void replay__half_of_all_serials_later__nothing_happens(void **state)
+{
+    (void)state;
+    static const uint32_t lost[] = {0x30000000, 0x3fffffff, 0x40000000, 0x7fffffff, 0x90000000};
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++) {
+        tape_open(false, 0);
+        struct sim_node *node = &tape.f->world.nodes[0];
+        for (unsigned n = 1; n <= 2; n++) {
+            post_receive();
+            put_short(n);
+            send_short(100 + n, 1);
+            assert_int_equal(fixture_count(tape.f, 1, IBV_WC_RECV), n);
+            assert_int_equal(fixture_count(tape.f, 1, DIWARP_WC_RECORD), n);
+            struct dw_ud_target *target =
+                dw_map_get(&dw_ud_qp_of(node->qp)->targets, node->ahs[1]->token);
+            target->msn += lost[i];
+            target->record += lost[i];
+            node->qp->port->datagrams.number += 2ull * lost[i];
+        }
+        assert_replay_is_ignored();
+        tape_close();
+    }
+}
+
+/* A QP of the same process, where another one was: its numbers are not those of that one. */
+static void qp__made_anew__its_messages_are_taken(void **state)
+{
+    (void)state;
+    tape_open(false, 0);
+    struct sim_node *node = &tape.f->world.nodes[0];
+    struct diwarp_qp_attr attr = tape.f->config.qp;
+    struct diwarp_qp *rd;
+    attr.type = DIWARP_QPT_RD;
+    attr.cq = node->cq;
+    assert_int_equal(diwarp_create_qp(node->pd, &attr, &rd, NULL), 0); /* keeps the port */
+    for (unsigned n = 1; n <= 3; n++) {
+        post_receive();
+        put_short(n);
+        send_short(100 + n, 1);
+        assert_int_equal(fixture_count(tape.f, 1, IBV_WC_RECV), n);
+        assert_int_equal(fixture_count(tape.f, 1, DIWARP_WC_RECORD), n);
+        diwarp_destroy_ah(node->ahs[1]);
+        diwarp_destroy_ah(node->ahs[2]);
+        node->ahs[1] = node->ahs[2] = NULL;
+        diwarp_destroy_qp(node->qp);
+        attr.type = DIWARP_QPT_UD;
+        assert_int_equal(diwarp_create_qp(node->pd, &attr, &node->qp, NULL), 0);
+        sim_node_connect(node, &tape.f->world.nodes[1]);
+        sim_node_connect(node, &tape.f->world.nodes[2]);
+    }
+    assert_replay_is_ignored();
+    diwarp_destroy_qp(rd);
+    tape_close();
+}
+
+/* The last of 65 comes first, the others after it: as late as the window of seen ones allows. */
+static void reordered__65_in_reverse__all_taken(void **state)
+{
+    (void)state;
+    tape_open(true, UINT32_MAX - 20);
+    for (unsigned n = 1; n <= 65; n++)
+        put_short(n);
+    for (unsigned n = 65; n; n--)
+        play(n - 1);
+    assert_int_equal(fixture_count(tape.f, 1, DIWARP_WC_RECORD), 65);
+    assert_replay_is_ignored();
+    tape_close();
+}
+
+/* What is sent to one destination, by whichever handle, has numbers of its own. */
+static void numbers__two_handles__one_count_per_destination(void **state)
+{
+    (void)state;
+    struct diwarp_address address;
+    tape_open(false, 0);
+    struct sim_node *node = &tape.f->world.nodes[0];
+    struct diwarp_ah *first = node->ahs[1], *second;
+    diwarp_query_address(tape.f->world.nodes[1].qp, &address);
+    assert_int_equal(diwarp_create_ah(node->qp, &address, &second), 0);
+    for (unsigned n = 1; n <= 6; n++) {
+        tape.records = false;
+        send_short(100 + n, 2);
+        tape.records = true;
+        node->ahs[1] = n % 2 ? first : second;
+        send_short(n, 1);
+        struct seen_datagram seen = fixture_parse(tape.f->world.net.endpoints[0],
+                                                  tape.datagrams[n - 1], tape.bytes[n - 1]);
+        assert_int_equal(seen.ddp.msn, n);
+    }
+    node->ahs[1] = first;
+    diwarp_destroy_ah(second);
+    tape_close();
 }
 
 static void send__no_receive_posted__dropped_and_counted(void **state)
@@ -279,7 +481,12 @@ int main(void)
         cmocka_unit_test(write__repeated__handed_over_once),
         cmocka_unit_test(send__segment_lost__receive_serves_the_next),
         cmocka_unit_test(send__receive_too_short__says_so),
-        cmocka_unit_test(source__silent_for_long__its_numbers_begin_anew),
+        cmocka_unit_test(replay__after_long_silence__nothing_happens),
+        cmocka_unit_test(replay__serials_wrap__each_once),
+        cmocka_unit_test(replay__half_of_all_serials_later__nothing_happens),
+        cmocka_unit_test(qp__made_anew__its_messages_are_taken),
+        cmocka_unit_test(reordered__65_in_reverse__all_taken),
+        cmocka_unit_test(numbers__two_handles__one_count_per_destination),
         cmocka_unit_test(send__no_receive_posted__dropped_and_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

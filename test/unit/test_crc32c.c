@@ -15,6 +15,7 @@
 
 #define ALL_LENGTHS_UP_TO 1100
 #define ALIGNMENTS        16
+#define LINE_BYTES        64 /* what is written past the cache at once */
 #define LARGE_BYTES       70000
 #define GUARD             0xa5
 
@@ -22,7 +23,7 @@ static const char *const paths[] = {"portable", "sse4.2", "vpclmulqdq"};
 static const char *best;
 
 static uint8_t source[LARGE_BYTES + ALIGNMENTS];
-static uint8_t copied[LARGE_BYTES + 2 * ALIGNMENTS];
+static _Alignas(LINE_BYTES) uint8_t copied[LARGE_BYTES + LINE_BYTES + ALIGNMENTS];
 
 /* Runs `check` once for each path that the CPU has, and returns to the best one. */
 static void on_each_path(void (*check)(void))
@@ -104,12 +105,14 @@ static void crc32c__all_lengths_and_alignments(void **state)
     on_each_path(check_all_lengths);
 }
 
-static void check_copy(size_t dst_align, size_t src_align, size_t len, uint32_t expected)
+static void check_copy_by(uint32_t (*copy)(uint32_t, void *, const void *, size_t),
+                          size_t dst_align, size_t src_align, size_t len, uint32_t expected)
 {
     uint8_t *dst = copied + dst_align;
 
     memset(copied, GUARD, dst_align + len + ALIGNMENTS);
-    assert_int_equal(dw_crc32c_copy(0x12345678, dst, source + src_align, len), expected);
+    assert_int_equal(copy(0x12345678, dst, source + src_align, len), expected);
+    dw_crc32c_copy_fence();
     assert_int_equal(memcmp(dst, source + src_align, len), 0);
     for (size_t i = 0; i < dst_align; i++) {
         assert_int_equal(copied[i], GUARD);
@@ -119,6 +122,12 @@ static void check_copy(size_t dst_align, size_t src_align, size_t len, uint32_t 
     }
 }
 
+static void check_copy(size_t dst_align, size_t src_align, size_t len, uint32_t expected)
+{
+    check_copy_by(dw_crc32c_copy, dst_align, src_align, len, expected);
+    check_copy_by(dw_crc32c_copy_past, dst_align, src_align, len, expected);
+}
+
 static void check_copy_all_lengths(void)
 {
     for (size_t align = 0; align < ALIGNMENTS; align++) {
@@ -126,6 +135,8 @@ static void check_copy_all_lengths(void)
 
         for (size_t len = 0; len <= ALL_LENGTHS_UP_TO; len++) {
             check_copy((5 * align + 3) % ALIGNMENTS, align, len, ~state);
+            check_copy_by(dw_crc32c_copy_past, (13 * align + 7 * len) % LINE_BYTES, align, len,
+                          ~state);
             state = reference_byte(state, source[align + len]);
         }
     }
@@ -191,6 +202,8 @@ static void check_exact_buffers(void)
             memcpy(src, source, len);
         }
         assert_int_equal(dw_crc32c_copy(0, dst, src, len), dw_crc32c(0, src, len));
+        assert_int_equal(dw_crc32c_copy_past(0, dst, src, len), dw_crc32c(0, src, len));
+        dw_crc32c_copy_fence();
         free(src);
         free(dst);
     }
@@ -208,6 +221,18 @@ static void crc32c_force__unknown(void **state)
     assert_int_equal(dw_crc32c_force("abacus"), -ENOTSUP);
     assert_int_equal(dw_crc32c_force(""), -ENOTSUP);
     assert_string_equal(dw_crc32c_path(), best);
+}
+
+/* Only where they can go past the cache: the others copy, then take the CRC. */
+static void crc32c_copies_faster__where_they_pass_the_cache(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        if (dw_crc32c_force(paths[i]) == 0) {
+            assert_int_equal(dw_crc32c_copies_faster(), strcmp(paths[i], "vpclmulqdq") == 0);
+        }
+    }
+    assert_int_equal(dw_crc32c_force(best), 0);
 }
 
 /* The path chosen at start is the best that can be forced. */
@@ -233,6 +258,7 @@ int main(void)
         cmocka_unit_test(crc32c__split),
         cmocka_unit_test(crc32c__exact_buffers),
         cmocka_unit_test(crc32c_force__unknown),
+        cmocka_unit_test(crc32c_copies_faster__where_they_pass_the_cache),
         cmocka_unit_test(crc32c_path__best),
     };
     uint32_t random = 1;

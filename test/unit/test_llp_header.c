@@ -94,20 +94,6 @@ static const struct {
       .timestamp = 0x1,
       .timestamp_echo = 0xffff,
       .psn = 0x65}},
-    {"datagram_data_partial_crc",
-     {.type = DW_LLP_DATA,
-      .flags = DW_LLP_PARTIAL_CRC,
-      .credit_kib = 128,
-      .incarnation = 5,
-      .token = 0xff,
-      .job = 1,
-      .rank = 4,
-      .number = 0x9,
-      .timestamp = 0x7,
-      .timestamp_echo = 0x8,
-      .psn = 0xffffffff,
-      .ack = 0x20,
-      .sack = 1}},
     {"datagram_probe_reply_no_crc",
      {.type = DW_LLP_PROBE_REPLY,
       .flags = DW_LLP_NO_CRC,
@@ -200,10 +186,9 @@ static void trailer__golden(void **state)
         struct vector v;
 
         vector_load(&v, golden[i].name);
-        size_t covered = golden[i].header.flags & DW_LLP_PARTIAL_CRC
-                             ? DW_LLP_HEADER_BYTES + DW_SEGMENT_LEN_BYTES + DW_DDP_UNTAGGED_BYTES
-                             : v.len - DW_CRC_BYTES;
-        expected = golden[i].header.flags & DW_LLP_NO_CRC ? 0 : dw_crc32c(0, v.bytes, covered);
+        expected = golden[i].header.flags & DW_LLP_NO_CRC
+                       ? 0
+                       : dw_crc32c(0, v.bytes, v.len - DW_CRC_BYTES);
         assert_int_equal(dw_get_be32(v.bytes + v.len - DW_CRC_BYTES), expected);
     }
 }
@@ -217,7 +202,6 @@ static void segments__golden_lengths(void **state)
     } cases[] = {{"datagram_ud_send", 1},
                  {"datagram_data_intro_coalesced", 2},
                  {"datagram_record", 1},
-                 {"datagram_data_partial_crc", 1},
                  {"datagram_ack", 0}};
 
     (void)state;
@@ -288,41 +272,29 @@ static void llp_header_get__flags(void **state)
     (void)state;
     vector_load(&v, "datagram_ack");
     for (unsigned type = DW_LLP_DATA; type < DW_LLP_TYPES; type++) {
-        const bool has_user_data = type == DW_LLP_DATA || type == DW_LLP_RECORD;
-
         v.bytes[0] = (uint8_t)(DW_WIRE_VERSION << 4 | type);
         for (unsigned flags = 0; flags < 256; flags++) {
             struct dw_llp_header header;
-            const bool partial = flags & DW_LLP_PARTIAL_CRC;
-            const bool misplaced = partial && (!has_user_data || (flags & DW_LLP_NO_CRC));
 
             v.bytes[1] = (uint8_t)flags;
             assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len),
-                             flags & ~(unsigned)DW_LLP_FLAGS || misplaced ? -EPROTO : 0);
+                             flags & ~(unsigned)DW_LLP_FLAGS ? -EPROTO : 0);
         }
     }
 }
 
-/* Each bit of what is 0 on UD: REFUSING, PARTIAL_CRC, credit, PSN, ack, SACK. */
+/* Each bit of what is 0 on UD: REFUSING, credit, PSN, ack, SACK. */
 static void llp_header_get__ud_unused_fields(void **state)
 {
     struct vector v;
 
     (void)state;
     vector_load(&v, "datagram_ud_send");
-    static const uint8_t flags[] = {DW_LLP_REFUSING, DW_LLP_PARTIAL_CRC};
-    for (size_t i = 0; i < sizeof flags; i++) {
-        struct dw_llp_header flagged;
-
-        v.bytes[1] ^= flags[i];
-        assert_int_equal(dw_llp_header_get(&flagged, v.bytes, v.len), -EPROTO);
-        v.bytes[1] ^= flags[i];
-    }
     for (unsigned bit = 0; bit < 8 * DW_LLP_HEADER_BYTES; bit++) {
         unsigned byte = bit / 8;
         struct dw_llp_header header;
 
-        if (byte < 2) {
+        if (byte < 1 || (byte == 1 && 1u << bit % 8 != DW_LLP_REFUSING)) {
             continue;
         }
         v.bytes[byte] ^= (uint8_t)(1u << bit % 8);

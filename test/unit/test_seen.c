@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The replay window, against a plain set of serial numbers. */
+/* The replay window, against a plain set of serial numbers of 31 bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,12 +36,14 @@ static void seen_check__around_one(void **state)
         {FIRST, true},
         {FIRST + 1, false},
         {FIRST + 0x20, false},
-        {FIRST + INT32_MAX, false},
+        {FIRST + (1u << 30) - 1, false},
+        {FIRST ^ 0x80000000u, true}, /* its highest bit is not looked at */
+        {(FIRST + 1) ^ 0x80000000u, false},
         {FIRST - 1, false},
         {FIRST - DEPTH, false},
         {FIRST - DEPTH - 1, true}, /* too old to tell */
-        {FIRST - INT32_MAX, true},
-        {FIRST + 0x80000000u, true}, /* neither side: cannot be noted, so cannot be let in */
+        {FIRST - (1u << 30) + 1, true},
+        {FIRST + (1u << 30), true}, /* neither side: cannot be noted, so cannot be let in */
     };
     struct dw_seen seen = {0};
 
@@ -53,7 +55,7 @@ static void seen_check__around_one(void **state)
 static void seen_add__steps(void **state)
 {
     (void)state;
-    static const uint32_t steps[] = {1, 2, 31, 32, 33, 63, 64, 65, 1000, INT32_MAX};
+    static const uint32_t steps[] = {1, 2, 31, 32, 33, 63, 64, 65, 1000, (1u << 30) - 1};
 
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         struct dw_seen seen = {0};

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UD: how many sources are remembered, and that the silent ones make room for newcomers. */
+/* UD: how many sources are remembered, that the silent ones make room for newcomers and what they
+ * sent does not come again then; and that the time for a segment does not grow with what is open.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include "common/datagram/segments.h"
 #include "common/open.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
-#include "common/wire/ddp.h"
 #include "test/fuzz/input.h"
 #include "test/fuzz/memory_llp.h"
 
@@ -61,6 +64,7 @@ static void open_world(void)
     diwarp_qp_attr_init(&qp_attr);
     qp_attr.type = DIWARP_QPT_UD;
     qp_attr.cq = cq;
+    qp_attr.max_recv_wr = 1u << 17;
     assert_int_equal(diwarp_create_qp(pd, &qp_attr, &qp, NULL), 0);
     diwarp_query_address(qp, &address);
 }
@@ -73,23 +77,37 @@ static void close_world(void)
     diwarp_close_device(device);
 }
 
-/* A Send, for which there is no receive. */
-static void hear(uint32_t rank)
+/* One segment, which ends its message if it is a Send; of a record, its last byte. */
+static void hear_segment(uint32_t rank, uint64_t number, const struct dw_ddp_header *ddp,
+                         const struct dw_write_record *record)
 {
     const struct dw_llp_header header = {
-        .type = DW_LLP_UD, .token = address.token, .job = 1, .rank = rank, .dst_qpn = address.qpn};
-    const struct dw_ddp_header ddp = {.last = true, .opcode = DW_RDMAP_SEND, .msn = 1};
+        .type = DW_LLP_UD, .token = address.token, .number = number, .job = 1, .rank = rank,
+        .dst_qpn = address.qpn};
     struct diwarp_wc wc;
     dw_llp_header_put(net.datagram, &header);
-    uint8_t *segment = net.datagram + DW_LLP_HEADER_BYTES;
-    const size_t head = dw_ddp_put(segment + DW_SEGMENT_LEN_BYTES, &ddp);
-    dw_put_be16(segment, (uint16_t)head);
-    net.bytes = DW_LLP_HEADER_BYTES + DW_SEGMENT_LEN_BYTES + (uint32_t)head;
-    dw_put_be32(net.datagram + net.bytes, dw_crc32c(0, net.datagram, net.bytes));
+    uint8_t *end = dw_segment_put(net.datagram + DW_LLP_HEADER_BYTES, ddp, record, !!record);
+    if (record)
+        *end++ = 1;
+    net.bytes = (uint32_t)(end - net.datagram);
+    dw_put_be32(end, dw_crc32c(0, net.datagram, net.bytes));
     net.bytes += DW_CRC_BYTES;
     net.segment_bytes = net.bytes;
     net.waiting = true;
-    assert_int_equal(diwarp_poll_cq(cq, 1, &wc), 0);
+    assert_true(diwarp_poll_cq(cq, 1, &wc) >= 0);
+}
+
+static void hear_number(uint32_t rank, uint64_t number)
+{
+    const struct dw_ddp_header ddp = {
+        .last = true, .opcode = DW_RDMAP_SEND, .msn = (uint32_t)number + 1};
+    hear_segment(rank, number, &ddp, NULL);
+}
+
+/* A Send, for which there is no receive. */
+static void hear(uint32_t rank)
+{
+    hear_number(rank, 0);
 }
 
 static void ud_sources__silent_ones_make_room(void **state)
@@ -114,8 +132,117 @@ static void ud_sources__silent_ones_make_room(void **state)
     close_world();
 }
 
+static void post_receives(unsigned n)
+{
+    struct ibv_recv_wr recv = {0};
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(diwarp_post_recv(qp, &recv), 0);
+}
+
+/* One that has been forgotten for newcomers, and what it sent before comes again. */
+static void ud_sources__forgotten__no_replay(void **state)
+{
+    (void)state;
+    enum { NUMBER = 7 };
+    const struct diwarp_counters *counters;
+    open_world();
+    counters = diwarp_query_counters(qp);
+    post_receives(5);
+    hear_number(0, UINT64_MAX - 1); /* these two wrap */
+    hear_number(0, NUMBER);
+    for (uint32_t rank = 1; rank < SOURCES_MAX; rank++)
+        hear_number(rank, UINT64_MAX);
+    assert_int_equal(counters->rx_send_msgs, 5);
+    now_ns += 11 * SECOND;
+    hear(SOURCES_MAX); /* in place of 0 */
+    post_receives(3);
+    now_ns += 11 * SECOND;
+    hear_number(0, NUMBER);
+    hear_number(0, UINT64_MAX - 1);
+    assert_int_equal(counters->rx_send_msgs, 5);
+    assert_int_equal(counters->rx_dup_datagrams, 2);
+    hear_number(0, NUMBER + 2); /* in place of 1 */
+    assert_int_equal(counters->rx_send_msgs, 6);
+    hear_number(0, NUMBER); /* nor once it is known again */
+    hear_number(0, NUMBER + 2);
+    assert_int_equal(counters->rx_send_msgs, 6);
+    hear_number(0, NUMBER + 1);
+    assert_int_equal(counters->rx_send_msgs, 7);
+    assert_int_equal(counters->drop_source, 0);
+    close_world();
+}
+
+/* What somebody uses cannot be forgotten, and is in nobody's way. */
+static void ud_sources__silent_one_in_use__others_make_room(void **state)
+{
+    (void)state;
+    const struct diwarp_counters *counters;
+    uint8_t byte;
+    open_world();
+    counters = diwarp_query_counters(qp);
+    struct diwarp_mr *mr =
+        diwarp_reg_mr(pd, &byte, 1, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    const struct dw_ddp_header put = {.tagged = true,
+                                      .last = true,
+                                      .opcode = DW_RDMAP_WRITE_RECORD,
+                                      .stag = mr->stag,
+                                      .to = (uintptr_t)&byte};
+    const struct dw_write_record record = {.id = DW_RECORD_ID_FROM_SOURCE, .total = 1};
+    hear_segment(0, 0, &put, &record); /* handed over, and kept */
+    assert_int_equal(counters->rx_records_complete, 1);
+    for (uint32_t rank = 1; rank < SOURCES_MAX; rank++)
+        hear(rank);
+    now_ns += 11 * SECOND;
+    hear(SOURCES_MAX);
+    assert_int_equal(counters->drop_source, 0);
+    diwarp_dereg_mr(mr);
+    close_world();
+}
+
+/* Processor time of 2000 segments of records of 3000 bytes while `open` others are under way. */
+static uint64_t time_with_open_ns(uint32_t open)
+{
+    enum { BYTES = 3000, TIMED = 2000 };
+    static uint8_t memory[BYTES];
+    struct timespec begin, end;
+    now_ns = SECOND;
+    open_world();
+    struct diwarp_mr *mr =
+        diwarp_reg_mr(pd, memory, BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    const struct dw_ddp_header ddp = {
+        .tagged = true, .opcode = DW_RDMAP_WRITE_RECORD, .stag = mr->stag, .to = (uintptr_t)memory};
+    struct dw_write_record record = {.total = BYTES};
+    for (uint32_t i = 1; i <= open; i++) {
+        record.id = DW_RECORD_ID_FROM_SOURCE | i;
+        hear_segment(0, i, &ddp, &record);
+    }
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    for (uint32_t i = 1; i <= TIMED; i++)
+        hear_segment(0, open + i, &ddp, &record);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    assert_int_equal(diwarp_query_counters(qp)->rx_record_segments, open + TIMED);
+    diwarp_dereg_mr(mr);
+    close_world();
+    return (uint64_t)(end.tv_sec - begin.tv_sec) * SECOND + (uint64_t)end.tv_nsec -
+           (uint64_t)begin.tv_nsec;
+}
+
+static void ud_records__50000_open__no_more_time_per_segment(void **state)
+{
+    (void)state;
+    const uint64_t few_ns = time_with_open_ns(10), many_ns = time_with_open_ns(50000);
+    if (many_ns > 10 * few_ns)
+        fail_msg("%llu ns with 10 open, %llu with 50000", (unsigned long long)few_ns,
+                 (unsigned long long)many_ns);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ud_sources__silent_ones_make_room)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ud_sources__silent_ones_make_room),
+        cmocka_unit_test(ud_sources__forgotten__no_replay),
+        cmocka_unit_test(ud_sources__silent_one_in_use__others_make_room),
+        cmocka_unit_test(ud_records__50000_open__no_more_time_per_segment),
+    };
     return cmocka_run_group_tests_name("ud_sources", tests, NULL, NULL);
 }

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Defaults of osc/rdma, Open MPI's one-sided component over BTLs, that diwarp changes. What the
+ * user has set stays.
+ *
+ * network_max_amo, the elements up to which an accumulate becomes one fetch-and-add each: 0 in Open
+ * MPI 4.1.1 to 4.1.4. There MPI_Get_accumulate with a derived type unpacks its result from behind
+ * the buffer in which the fetched values lie (gacc_amo), even of one element, and a BTL cannot tell
+ * it from MPI_Fetch_and_op. Compare-and-swap and osc/rdma's own locks do not depend on it.
+ *
+ * buffer_size: osc/rdma accumulates by an eighth of it at a time, and waits for each to be read
+ * before the next. A piece of 128 KiB takes longer to transfer than to ask for; of 4 KiB, as Open
+ * MPI has it, 1 MiB takes 7 times as long. Half of it makes 4 MiB take a third more, twice as much a
+ * tenth less. Atomics fill the buffer from end to end before they begin again, so a window that has
+ * seen 131,072 of them holds 1 MiB of memory.
+ */
+#include "btl_diwarp/btl_diwarp_work.h"
+
+#include "opal/mca/base/mca_base_var.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BUFFER_BYTES (1u << 20)
+
+static int find(const char *framework, const char *component, const char *name)
+{
+    return mca_base_var_find("ompi", framework, component, name);
+}
+
+/* bml/r2 starts the BTLs and is of the same release as osc/rdma. -1: unknown. */
+static int version_part(const char *name)
+{
+    const int index = find("bml", "r2", name);
+    const int *value = NULL;
+
+    return index >= 0 && OPAL_SUCCESS == mca_base_var_get_value(index, &value, NULL, NULL) ? *value
+                                                                                           : -1;
+}
+
+static bool get_accumulate_is_wrong(void)
+{
+    const int release = version_part("release_version");
+
+    return 4 == version_part("major_version") && 1 == version_part("minor_version") &&
+           release >= 1 && release <= 4;
+}
+
+/* osc/rdma will read the environment, where the user has set nothing. */
+static void set_in_environment(const mca_base_var_t *var, unsigned value)
+{
+    char text[32], *env = NULL;
+
+    snprintf(text, sizeof(text), "%u", value);
+    if (OPAL_SUCCESS == mca_base_var_env_name(var->mbv_full_name, &env)) {
+        setenv(env, text, 0);
+        free(env);
+    }
+}
+
+static void set_in_memory(const mca_base_var_t *var, unsigned value)
+{
+    if (MCA_BASE_VAR_TYPE_UNSIGNED_LONG == var->mbv_type) {
+        var->mbv_storage->ulval = value;
+    } else if (MCA_BASE_VAR_TYPE_UNSIGNED_INT == var->mbv_type) {
+        var->mbv_storage->uintval = value;
+    }
+}
+
+/*
+ * BTLs start before osc/rdma registers its variables, but for programs that have called
+ * MPI_T_init_thread(). Registered here for a moment, a variable tells whether the user has set it,
+ * in whatever way. Returns the user's value, or `value`.
+ */
+static unsigned long set_default(const char *name, mca_base_var_type_t type, unsigned value)
+{
+    mca_base_var_storage_t own = {.ulval = 0};
+    int index = find("osc", "rdma", name);
+    const bool early = index < 0;
+    const mca_base_var_t *var;
+    unsigned long now = value;
+
+    if (early) {
+        index = mca_base_var_register("ompi", "osc", "rdma", name, NULL, type, NULL, 0,
+                                      MCA_BASE_VAR_FLAG_DWG, OPAL_INFO_LVL_3,
+                                      MCA_BASE_VAR_SCOPE_LOCAL, &own);
+    }
+    if (index < 0 || OPAL_SUCCESS != mca_base_var_get(index, &var)) {
+        return now;
+    }
+    if (MCA_BASE_VAR_SOURCE_DEFAULT != var->mbv_source) {
+        now = MCA_BASE_VAR_TYPE_UNSIGNED_LONG == type ? var->mbv_storage->ulval
+                                                      : var->mbv_storage->uintval;
+    } else if (early) {
+        set_in_environment(var, value);
+    } else {
+        set_in_memory(var, value);
+    }
+    if (early) {
+        (void)mca_base_var_deregister(index);
+    }
+    return now;
+}
+
+void mca_btl_diwarp_osc_defaults(void)
+{
+    unsigned long amo;
+
+    (void)set_default("buffer_size", MCA_BASE_VAR_TYPE_UNSIGNED_INT, BUFFER_BYTES);
+    if (!get_accumulate_is_wrong()) {
+        return;
+    }
+    amo = set_default("network_max_amo", MCA_BASE_VAR_TYPE_UNSIGNED_LONG, 0);
+    if (0 != amo && 0 == OPAL_PROC_MY_NAME.vpid) {
+        MCA_BTL_DIWARP_SAY("osc_rdma_network_max_amo is %lu: with this Open MPI, "
+                           "MPI_Get_accumulate then gives wrong data for derived types of 8-byte "
+                           "integers; 0 is safe",
+                           amo);
+    }
+}
