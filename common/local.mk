@@ -97,10 +97,14 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/answer.c \
 	common/rd/atomic.c \
 	common/rd/atomic.h \
+	common/rd/cancel.c \
+	common/rd/cancel.h \
 	common/rd/control.c \
 	common/rd/control.h \
 	common/rd/deliver.c \
 	common/rd/deliver.h \
+	common/rd/forget.c \
+	common/rd/forget.h \
 	common/rd/identity.c \
 	common/rd/identity.h \
 	common/rd/peer.c \

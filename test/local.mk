@@ -200,6 +200,7 @@ RNIC_TESTS = \
 	test/net/test_sleep \
 	test/sim/test_sim_bounds \
 	test/sim/test_sim_directed \
+	test/sim/test_sim_forget \
 	test/sim/test_sim_grants \
 	test/sim/test_sim_many \
 	test/sim/test_sim_memory \
@@ -215,6 +216,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_ud
 test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
+test_sim_test_sim_forget_SOURCES = $(SIM_SOURCES) test/sim/test_sim_forget.c
 test_sim_test_sim_grants_SOURCES = $(SIM_SOURCES) test/sim/test_sim_grants.c
 test_sim_test_sim_many_SOURCES = $(SIM_SOURCES) test/sim/test_sim_many.c
 test_sim_test_sim_memory_SOURCES = $(SIM_SOURCES) test/sim/test_sim_memory.c

@@ -91,7 +91,8 @@ void dw_control_proof(struct dw_peer *peer, const uint8_t *cookie)
 {
     const uint32_t lead = DW_LLP_HEADER_BYTES + DW_INTRO_BYTES;
     uint8_t buf[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_PROOF_BYTES + DW_TRAILER_BYTES];
-    dw_put_intro_lead(peer, buf, DW_LLP_PROOF, DW_LLP_ACK_REQUEST, 0);
+    dw_put_intro_lead(peer, buf, DW_LLP_PROOF, DW_LLP_ACK_REQUEST,
+                      dw_sendwin_first_psn(&peer->sendwin));
     memcpy(buf + lead, cookie, DW_PROOF_BYTES);
     const uint32_t bytes = dw_seal(&peer->rd->port->datagrams.seal, buf, lead + DW_PROOF_BYTES);
     struct iovec iov = {.iov_base = buf, .iov_len = bytes};

@@ -6,6 +6,7 @@
 
 #include "common/base/siphash.h"
 #include "common/rd/control.h"
+#include "common/rd/forget.h"
 #include "common/rd/peer.h"
 #include "common/rd/transmit.h"
 #include "common/rnic/route.h"
@@ -21,6 +22,8 @@
 #define COOKIE_PERIOD_SHIFT 33
 /* A RESET answers one of our last so many datagrams. */
 #define RECENT_DATAGRAMS 65536
+/* Numbers that are further apart are not of one sequence. */
+#define STEP_MAX 65536u
 
 /* Nobody can tell it who has not received it: see dw_device_random(). */
 static uint64_t cookie_of(const struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t period)
@@ -90,9 +93,12 @@ static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint6
 }
 
 /* A handle of what a datagram says of its source; NULL: no memory. */
-static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arrival)
+static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_handle *handle = dw_handle_get(rd, name_of(arrival));
+    const struct diwarp_name name = name_of(arrival);
+    if (!dw_handle_find(rd, name) && !dw_forget_later(rd, name, now_ns))
+        return NULL;
+    struct dw_handle *handle = dw_handle_get(rd, name);
     if (!handle)
         return NULL;
     handle->incarnation = arrival->header.incarnation;
@@ -100,19 +106,62 @@ static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arriva
     return handle;
 }
 
+/* Its numbers begin anywhere, and the peer has not said yet that it follows. */
+static bool is_new_beginning(const struct dw_handle *handle)
+{
+    return handle->goes_on && !handle->heard;
+}
+
+/* Which of two that do not follow each other tells the other to prove itself: not the one with a
+ * new beginning; where both have one, the one whose name is less, once it is clear that the other
+ * does not. */
+static bool asks(const struct dw_handle *handle)
+{
+    enum { PATIENCE = 4 };
+    if (!is_new_beginning(handle))
+        return true;
+    return handle->peer && handle->peer->backoff >= PATIENCE &&
+           dw_name_key(handle->ah.port->datagrams.name) < dw_name_key(handle->ah.name);
+}
+
+/* The numbers of one that goes on are about those that are known here. */
+static bool in_step(const struct dw_handle *handle, const struct dw_llp_header *header)
+{
+    const struct dw_peer *peer = handle->peer;
+    const uint32_t next = peer ? peer->sendwin.next_psn : handle->next_psn;
+    const uint32_t ack = peer ? peer->recvwin.ack : handle->ack;
+    const bool numbered = header->type == DW_LLP_DATA || header->type == DW_LLP_PROOF;
+    if (!(header->flags & DW_LLP_GOES_ON) && !is_new_beginning(handle))
+        return true;
+    return handle->state != DW_PEER_UNMET && next - header->ack < STEP_MAX &&
+           (!numbered || header->psn - ack + STEP_MAX < 2 * STEP_MAX);
+}
+
+/* One that we are new to has begun with the first serial, as we do with it. */
+static void adopt_first(struct dw_peer *peer)
+{
+    const uint32_t first = peer->rd->port->device->env.first_serial;
+    dw_peer_adopt(peer, &(struct dw_llp_header){.psn = first, .ack = first});
+}
+
 struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct dw_handle *handle = dw_handle_find(rd, name_of(arrival));
-    if (!handle && arrival->intro && rd->unproven < UNPROVEN_MAX) {
-        handle = learn(rd, arrival);
+    const bool goes_on = arrival->header.flags & DW_LLP_GOES_ON;
+    if (!handle && arrival->intro && !goes_on && rd->unproven < UNPROVEN_MAX) {
+        handle = learn(rd, arrival, now_ns);
         if (handle)
             dw_handle_doubt(rd, handle);
     }
     const bool same = handle && handle->incarnation == arrival->header.incarnation;
-    struct dw_peer *peer = same ? dw_peer_wake(handle) : NULL;
+    const bool follows = same && in_step(handle, &arrival->header);
+    const bool met = handle && handle->state != DW_PEER_UNMET;
+    struct dw_peer *peer = follows ? dw_peer_wake(handle) : NULL;
     if (!peer)
         rd->counters->drop_source++;
-    if (!same && arrival->intro && may_be(handle, arrival->intro))
+    else if (!met)
+        adopt_first(peer);
+    if (!follows && arrival->intro && (!same || asks(handle)) && may_be(handle, arrival->intro))
         send_reset(rd, arrival, now_ns);
     return peer;
 }
@@ -126,9 +175,14 @@ void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, ui
         return;
     }
     /* Who has heard us does not ask: it would be an old one, or forged. */
-    if (!peer || handle->heard || handle->incarnation != arrival->header.incarnation ||
+    if (!peer || dw_peer_knows_us(peer) || handle->incarnation != arrival->header.incarnation ||
         peer->number - dw_get_be64(arrival->segments) >= RECENT_DATAGRAMS) {
         rd->counters->drop_source++;
+        return;
+    }
+    /* It may have had what it does not know of any more. */
+    if (peer->sendwin.count && dw_peer_is_in_doubt(peer, now_ns)) {
+        dw_peer_doom(peer, DIWARP_GONE_RESTARTED);
         return;
     }
     dw_control_proof(peer, arrival->segments + 8);
@@ -157,15 +211,21 @@ struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *
         return NULL;
     }
     bool same = handle && handle->incarnation == arrival->header.incarnation;
+    /* It has forgotten us, or we it. */
+    const bool begins =
+        same && handle->state != DW_PEER_UNMET && !in_step(handle, &arrival->header);
     if (handle && !same)
         dw_handle_restart(rd, handle, arrival->header.incarnation);
     if (!handle || (!same && handle->state == DW_PEER_UNMET))
-        handle = learn(rd, arrival);
+        handle = learn(rd, arrival, now_ns);
+    const bool met = handle && handle->state != DW_PEER_UNMET;
     same = handle && handle->incarnation == arrival->header.incarnation;
     if (same)
         dw_handle_vouch(rd, handle);
     struct dw_peer *peer = same ? dw_peer_wake(handle) : NULL;
     if (!peer)
         rd->counters->drop_source++;
+    else if (!met || begins)
+        dw_peer_adopt(peer, &arrival->header);
     return peer;
 }

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "common/rd/atomic.h"
+#include "common/rd/cancel.h"
 #include "common/rd/control.h"
 #include "common/rd/deliver.h"
 #include "common/rd/probe.h"
-#include "common/rd/rdma.h"
 #include "common/rd/send.h"
 #include "common/rd/timers.h"
 #include "common/rd/transmit.h"
@@ -79,29 +79,12 @@ void dw_handle_put(struct dw_handle *handle)
     free(handle);
 }
 
-struct diwarp_ah *dw_handle_further_ah(struct dw_handle *handle, uint32_t qpn)
+void dw_handle_forget(struct dw_rd *rd, struct dw_handle *handle)
 {
-    struct dw_port *port = handle->ah.port;
-    struct dw_rd *rd = port->states[dw_port_service_index(port, handle->ah.service)];
-    struct dw_further_ah *further = malloc(sizeof *further);
-    if (!further)
-        return NULL;
-    further->ah = handle->ah;
-    further->ah.further = true;
-    further->ah.qpn = qpn & DW_QPN_MAX;
-    further->ah.owners = 0;
-    further->handle = handle;
-    handle->ah.owners++;
-    dw_list_append(&rd->further_ahs, &further->link);
-    return &further->ah;
-}
-
-void dw_handle_put_further(struct dw_further_ah *further)
-{
-    further->handle->ah.owners--;
-    dw_handle_put(further->handle);
-    dw_list_remove(&further->link);
-    free(further);
+    rd->forgot = true;
+    dw_handle_vouch(rd, handle);
+    dw_map_remove(&rd->handles, dw_name_key(handle->ah.name));
+    free(handle);
 }
 
 /* ---- the timer ---- */
@@ -116,10 +99,19 @@ static uint64_t patience_ns(const struct dw_peer *peer)
     return never && limit_ns > UNREACHABLE_REMOTE_NS ? UNREACHABLE_REMOTE_NS : limit_ns;
 }
 
+static void give_up(struct dw_peer *peer, enum diwarp_gone why)
+{
+    /* Of one that nothing is expected of nobody needs to be told. */
+    peer->confirming = false;
+    peer->data_ack = peer->recvwin.ack;
+    if (dw_timers_peer_owes(peer))
+        dw_peer_doom(peer, why);
+}
+
 static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
 {
     if (dw_timers_silent_for(peer, patience_ns(peer), now_ns)) {
-        dw_peer_doom(peer, peer->send_error ? DIWARP_GONE_NOT_SENT : DIWARP_GONE_SILENT);
+        give_up(peer, peer->send_error ? DIWARP_GONE_NOT_SENT : DIWARP_GONE_SILENT);
         return;
     }
     if (now_ns >= dw_timers_probe_due_ns(peer)) {
@@ -153,10 +145,19 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 
 /* ---- taking and giving back ---- */
 
-static void on_met(struct dw_handle *handle)
+/* A process that has forgotten others may have forgotten this peer, which takes numbers far from
+ * those that it remembers for what they are: a new beginning. */
+static void on_met(struct dw_handle *handle, bool forgot)
 {
-    const struct diwarp_device *device = handle->ah.port->device;
+    struct diwarp_device *device = handle->ah.port->device;
     handle->next_psn = handle->ack = handle->send_msn = device->env.first_serial;
+    if (forgot) {
+        handle->next_psn = (uint32_t)dw_device_random(device);
+        handle->ack = (uint32_t)dw_device_random(device);
+        handle->send_msn = (uint32_t)dw_device_random(device);
+    }
+    handle->goes_on = forgot;
+    handle->confirmed = true;
     handle->credit_kib = CREDIT_FIRST_KIB;
     handle->ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams;
     handle->ah.fixed = true;
@@ -172,6 +173,8 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
     peer->number = rd->port->datagrams.number;
     peer->contact.heard_ns = dw_device_now_ns(rd->port->device);
     peer->timer.fire = on_timer;
+    peer->probe_ack = handle->ack - 1;
+    peer->data_ack = handle->ack - !handle->confirmed;
     dw_sendwin_init(&peer->sendwin, handle->next_psn, attr->send_window_datagrams,
                     (uint32_t)handle->credit_kib << 10);
     dw_sendwin_set_congestion(&peer->sendwin, handle->ssthresh_datagrams,
@@ -202,13 +205,27 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle)
         return NULL;
     }
     if (handle->state == DW_PEER_UNMET)
-        on_met(handle);
+        on_met(handle, rd->forgot);
     init(peer, rd, handle);
     dw_list_append(&rd->awake, &peer->awake_link);
     rd->counters->peers_active = ++rd->awake_count;
     dw_port_trim_later(port, peer->contact.heard_ns);
     dw_handle_set_state(handle, DW_PEER_AWAKE);
     return handle->peer = peer;
+}
+
+void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
+{
+    dw_recvwin_init(&peer->recvwin, header->psn);
+    const uint32_t more = dw_sendwin_renumber(&peer->sendwin, header->ack);
+    dw_list_foreach (a, &peer->awaiting)
+        dw_container(a, struct dw_work, link)->last_psn += more;
+    dw_list_foreach (b, &peer->records.sinks)
+        dw_container(b, struct dw_sink, peer_link)->request_psn += more;
+    peer->data_ack = header->psn;
+    /* It may have part of a message of ours that was given up. */
+    if (header->flags & DW_LLP_GOES_ON && !peer->sendwin.count)
+        peer->handle->send_msn = (uint32_t)dw_device_random(peer->rd->port->device);
 }
 
 void dw_peer_on_use(struct dw_peer *peer)
@@ -249,6 +266,8 @@ static void release(struct dw_peer *peer)
         rd->port->datagrams.number = peer->number; /* none comes twice */
     handle->next_psn = peer->sendwin.next_psn;
     handle->ack = peer->recvwin.ack;
+    handle->confirmed = dw_peer_is_confirmed(peer);
+    handle->used = true;
     handle->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
     if (!handle->credit_kib)
         handle->credit_kib = CREDIT_FIRST_KIB; /* it tells no resting peer of room */
@@ -314,16 +333,6 @@ static void drop_datagrams(struct dw_peer *peer)
     peer->open = NULL;
 }
 
-static void drop_atomics(struct dw_peer *peer, const struct diwarp_qp *qp, bool tell)
-{
-    dw_list_foreach (c, &peer->atomics) {
-        struct dw_atomic *atomic = dw_container(c, struct dw_atomic, link);
-        if (qp && atomic->qp != qp)
-            continue;
-        tell ? dw_atomic_end(atomic, IBV_WC_RETRY_EXC_ERR) : dw_atomic_destroy(atomic);
-    }
-}
-
 static void drop_records(struct dw_peer *peer, const struct diwarp_qp *qp, bool tell)
 {
     dw_list_foreach (a, &peer->records.sinks) {
@@ -339,7 +348,12 @@ static void drop_records(struct dw_peer *peer, const struct diwarp_qp *qp, bool 
             continue;
         tell ? dw_source_fail(source, IBV_WC_RETRY_EXC_ERR) : dw_source_destroy(source);
     }
-    drop_atomics(peer, qp, tell);
+    dw_list_foreach (c, &peer->atomics) {
+        struct dw_atomic *atomic = dw_container(c, struct dw_atomic, link);
+        if (qp && atomic->qp != qp)
+            continue;
+        tell ? dw_atomic_end(atomic, IBV_WC_RETRY_EXC_ERR) : dw_atomic_destroy(atomic);
+    }
 }
 
 static void clear(struct dw_peer *peer, bool tell)
@@ -419,12 +433,10 @@ void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
         drop_works(peer, &peer->awaiting, qp, false);
         dw_deliver_forget(peer, qp);
         if (others && dw_peer_is_live(peer)) {
-            dw_rdma_cancel(peer, NULL, qp, now_ns);
-            dw_rdma_abandon(peer, qp, now_ns);
-            drop_atomics(peer, qp, false);
-        } else {
-            drop_records(peer, qp, false);
+            dw_cancel_asked(peer, NULL, qp, now_ns);
+            dw_cancel_own(peer, qp, now_ns);
         }
+        drop_records(peer, qp, false);
     }
 }
 
@@ -482,7 +494,7 @@ void dw_peers_on_unreachable(struct dw_rd *rd, const struct dw_llp_addr *addr, u
             peer->unreachables++;
         if (peer->unreachables == UNREACHABLES_GONE && dw_timers_peer_owes(peer) &&
             dw_timers_silent_for(peer, unreachable_ns(peer), now_ns))
-            dw_peer_doom(peer, DIWARP_GONE_UNREACHABLE);
+            give_up(peer, DIWARP_GONE_UNREACHABLE);
         return;
     }
 }

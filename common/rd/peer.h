@@ -15,16 +15,18 @@ void dw_handle_vouch(struct dw_rd *rd, struct dw_handle *handle);
 /* Another process has the name now: all that is under way with the one before ends in error, and both
  * begin anew. Not while anybody is amid a peer's state. */
 void dw_handle_restart(struct dw_rd *rd, struct dw_handle *handle, uint32_t incarnation);
+/* Frees one that nobody owns, and that is at rest or gone. */
+void dw_handle_forget(struct dw_rd *rd, struct dw_handle *handle);
 /* Frees one that nobody owns and nothing is known of. */
 void dw_handle_put(struct dw_handle *handle);
-/* Of another QP of the peer, and its end. NULL: no memory. */
-struct diwarp_ah *dw_handle_further_ah(struct dw_handle *handle, uint32_t qpn);
-void dw_handle_put_further(struct dw_further_ah *further);
 /* The service goes: ends all. */
 void dw_handles_fini(struct dw_rd *rd);
 
 /* The context, taken now if it has to be; NULL: no memory, or the peer is gone. */
 struct dw_peer *dw_peer_wake(struct dw_handle *handle);
+/* Takes the numbers that the header of a PROOF tells, for those that one of both has forgotten. None
+ * of what is under way to the peer has arrived. */
+void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header);
 /* Something was sent to it or heard of it: it has the longest to go before it may rest. */
 void dw_peer_on_use(struct dw_peer *peer);
 /* Puts those to rest that may. True: some may yet. */

@@ -133,6 +133,7 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
         peer->silent_since = dw_silence_clock(now_ns);
     contact->probe_sent_ns = now_ns;
     contact->probe_answered = false;
+    peer->probe_ack = peer->recvwin.ack;
     peer->rd->counters->tx_probes++;
     if (paired)
         send_pair(peer, clock_of(now_ns));

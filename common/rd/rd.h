@@ -50,6 +50,9 @@ struct dw_rd {
     struct dw_list held_control; /* record control, while the socket is full */
     uint32_t awake_count;
     uint32_t unproven;     /* handles */
+    struct dw_list learnt; /* struct dw_learnt: handles made of datagrams (forget.c) */
+    struct dw_timer forget_timer;
+    bool forgot; /* one of them, at least */
     uint32_t resets;       /* sent in the millisecond that ends at reset_end_ns */
     uint64_t reset_end_ns;
     uint32_t next_peer_index;
@@ -109,7 +112,10 @@ struct dw_handle {
     uint16_t credit_kib;           /* resting: what it granted last */
     uint16_t ssthresh_datagrams;   /* resting */
     uint8_t state;                 /* enum dw_peer_state */
-    bool heard;                    /* it knows our address: no intro needed */
+    bool heard;                    /* since it was made */
+    bool goes_on;   /* it may remember us: our intros say so */
+    bool used;      /* it has gone to rest since forget.c looked */
+    bool confirmed; /* resting: the peer knows of all that came of it that we have it */
     bool given;    /* its address is the application's word, not a datagram's */
     bool unproven; /* its address is the word of one that may not be there */
 };
@@ -129,7 +135,11 @@ struct dw_peer {
     struct dw_contact contact;
     struct dw_list awake_link;
 
-    uint64_t number;    /* of our last datagram to it */
+    bool introduced; /* it has been heard since it woke: it knows our address */
+    bool confirming; /* it is asked so that it may be forgotten */
+    /* What our last new DATA, and our last probe, acknowledged. */
+    uint32_t data_ack, probe_ack;
+    uint64_t number; /* of our last datagram to it */
     uint16_t timestamp; /* of its datagram that came last */
     struct dw_sendwin sendwin;
     struct dw_datagram *open; /* being filled */
@@ -236,6 +246,23 @@ static inline struct dw_peer *dw_peer_of(const struct dw_record_peer *records)
 static inline uint32_t dw_silence_clock(uint64_t ns)
 {
     return (uint32_t)(ns >> DW_SILENCE_CLOCK_SHIFT);
+}
+
+/* An answer of the peer's tells that it has our last acknowledgement: it sends nothing again that we
+ * have. */
+static inline bool dw_peer_is_confirmed(const struct dw_peer *peer)
+{
+    const uint32_t ack = peer->recvwin.ack;
+    return (!peer->sendwin.count && peer->data_ack == ack) ||
+           (peer->contact.probe_answered && peer->probe_ack == ack);
+}
+
+/* It has been silent for so long that it may have taken us for gone. */
+static inline bool dw_peer_is_in_doubt(const struct dw_peer *peer, uint64_t now_ns)
+{
+    const uint64_t limit_ns = peer->rd->port->device->attr.peer_timeout_ns / 2;
+    return limit_ns && now_ns > peer->contact.heard_ns &&
+           now_ns - peer->contact.heard_ns > limit_ns;
 }
 
 /* Neither gone nor about to be. */

@@ -221,6 +221,12 @@ static void send_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, b
                              payload, sizeof payload, now_ns);
 }
 
+void dw_rdma_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, enum dw_status status,
+                   uint64_t now_ns)
+{
+    send_abort(peer, qpns, id, false, status, now_ns);
+}
+
 static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp *qp, uint32_t stag,
                                    uint64_t to, uint32_t length, int access,
                                    struct dw_region **region)
@@ -277,7 +283,7 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
             status = DW_STATUS_NO_RESOURCE;
     }
     if (!source) {
-        send_abort(peer, ends->qpns, request.record_id, false, status, now_ns);
+        dw_rdma_abort(peer, ends->qpns, request.record_id, status, now_ns);
         return;
     }
     source->sink_stag = request.sink_stag;
@@ -306,7 +312,7 @@ static void on_open(struct dw_peer *peer, const struct dw_ends *ends,
             status = DW_STATUS_NO_RESOURCE;
     }
     if (!sink) {
-        send_abort(peer, ends->qpns, open->id, false, status, now_ns);
+        dw_rdma_abort(peer, ends->qpns, open->id, status, now_ns);
         return;
     }
     sink->stag = open->stag;
@@ -460,44 +466,5 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
     } else if (rd->refused_write != key) {
         rd->refused_write = key;
         send_abort(peer, ends->qpns, wr.id, true, status, now_ns);
-    }
-}
-
-/* ---- what ends before it is done ---- */
-
-void dw_rdma_cancel(struct dw_peer *peer, const struct dw_region *region,
-                    const struct diwarp_qp *qp, uint64_t now_ns)
-{
-    dw_list_foreach (a, &peer->records.sinks) {
-        struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
-        const struct dw_qpns qpns = sink->qpns;
-        const uint32_t id = sink->id;
-        if (!sink->region || (region ? sink->region != region : sink->qp != qp))
-            continue;
-        dw_sink_destroy(sink);
-        send_abort(peer, qpns, id, false, DW_STATUS_CANCELLED, now_ns);
-    }
-    dw_list_foreach (b, &peer->records.sources) {
-        struct dw_source *source = dw_container(b, struct dw_source, peer_link);
-        const struct dw_qpns qpns = source->qpns;
-        const uint32_t id = source->id;
-        if (!source->region || (region ? source->region != region : source->qp != qp))
-            continue;
-        dw_source_destroy(source);
-        send_abort(peer, qpns, id, false, DW_STATUS_CANCELLED, now_ns);
-    }
-}
-
-void dw_rdma_abandon(struct dw_peer *peer, const struct diwarp_qp *qp, uint64_t now_ns)
-{
-    dw_list_foreach (a, &peer->records.sinks) {
-        struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
-        if (!sink->region && sink->qp == qp)
-            dw_sink_abandon(sink, now_ns);
-    }
-    dw_list_foreach (b, &peer->records.sources) {
-        struct dw_source *source = dw_container(b, struct dw_source, peer_link);
-        if (!source->region && source->qp == qp)
-            dw_source_abandon(source, now_ns);
     }
 }

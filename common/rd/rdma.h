@@ -22,11 +22,8 @@ void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *se
 /* Sequenced: a small write, or the answer to a short read. */
 void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
                               const struct dw_segment *segment, uint64_t now_ns);
-/* Ends the records that the peer has asked for, of a region or, where that is NULL, of a QP, and
- * tells it. */
-void dw_rdma_cancel(struct dw_peer *peer, const struct dw_region *region,
-                    const struct diwarp_qp *qp, uint64_t now_ns);
-/* The QP goes, and others of the port stay: its own records end without completions. */
-void dw_rdma_abandon(struct dw_peer *peer, const struct diwarp_qp *qp, uint64_t now_ns);
+/* Tells the peer that its record has ended in error. */
+void dw_rdma_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, enum dw_status status,
+                   uint64_t now_ns);
 
 #endif

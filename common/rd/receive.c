@@ -48,7 +48,7 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
 {
     peer->timestamp = header->timestamp;
     /* It has our token, so it has our address too: both come together. */
-    peer->handle->heard = true;
+    peer->handle->heard = peer->handle->goes_on = peer->introduced = true;
     peer->contact.heard_ns = now_ns;
     peer->unreachables = 0;
     count_sender(peer, now_ns);

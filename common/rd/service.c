@@ -6,8 +6,10 @@
 #include <stdlib.h>
 
 #include "common/rd/atomic.h"
+#include "common/rd/cancel.h"
 #include "common/rd/control.h"
 #include "common/rd/deliver.h"
+#include "common/rd/forget.h"
 #include "common/rd/peer.h"
 #include "common/rd/post.h"
 #include "common/rd/probe.h"
@@ -190,6 +192,7 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     memory->address_bytes +=
         rd->handles.count * sizeof(struct dw_handle) + dw_memory_of_map(&rd->handles) +
         dw_memory_of_list(&rd->further_ahs, sizeof(struct dw_further_ah));
+    memory->address_bytes += dw_memory_of_list(&rd->learnt, sizeof(struct dw_learnt));
     dw_list_foreach (it, &rd->awake)
         add_peer(dw_container(it, struct dw_peer, awake_link), memory);
     memory->work_bytes += dw_memory_of_list(&rd->free_works, sizeof(struct dw_work));
@@ -208,6 +211,10 @@ static int open_state(struct dw_port *port, void **state)
     struct dw_rd *rd = calloc(1, sizeof *rd);
     if (!rd)
         return -ENOMEM;
+    if (dw_heap_reserve(&port->timers)) { /* forget_timer */
+        free(rd);
+        return -ENOMEM;
+    }
     rd->port = port;
     rd->service = &dw_rd_service;
     rd->counters = &port->datagrams.counters;
@@ -221,6 +228,7 @@ static int open_state(struct dw_port *port, void **state)
                                &rd->done_assemblies};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
+    dw_forget_init(rd);
     dw_records_init(&rd->records, port, &dw_rdma_record_ops);
     rd->eager_budget_bytes = dw_records_eager_bytes(port);
     *state = rd;
@@ -231,6 +239,7 @@ static void close_state(void *state)
 {
     struct dw_rd *rd = state;
     dw_handles_fini(rd);
+    dw_forget_fini(rd);
     /* Twice: what was needed since the last time is kept. */
     (void)dw_work_trim(rd);
     (void)dw_work_trim(rd);
@@ -258,7 +267,7 @@ static void on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
     struct dw_rd *rd = qp->state;
     const uint64_t now_ns = dw_device_now_ns(rd->port->device);
     dw_list_foreach (it, &rd->awake) {
-        dw_rdma_cancel(dw_container(it, struct dw_peer, awake_link), region, NULL, now_ns);
+        dw_cancel_asked(dw_container(it, struct dw_peer, awake_link), region, NULL, now_ns);
     }
 }
 
@@ -321,11 +330,36 @@ static void on_address(struct diwarp_ah *ah, uint32_t incarnation)
     dw_handle_vouch(rd, handle);
 }
 
+static struct diwarp_ah *further_ah(struct dw_handle *handle, uint32_t qpn)
+{
+    struct dw_port *port = handle->ah.port;
+    struct dw_rd *rd = port->states[dw_port_service_index(port, handle->ah.service)];
+    struct dw_further_ah *further = malloc(sizeof *further);
+    if (!further)
+        return NULL;
+    further->ah = handle->ah;
+    further->ah.further = true;
+    further->ah.qpn = qpn & DW_QPN_MAX;
+    further->ah.owners = 0;
+    further->handle = handle;
+    handle->ah.owners++;
+    dw_list_append(&rd->further_ahs, &further->link);
+    return &further->ah;
+}
+
+static void put_further(struct dw_further_ah *further)
+{
+    further->handle->ah.owners--;
+    dw_handle_put(further->handle);
+    dw_list_remove(&further->link);
+    free(further);
+}
+
 static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
 {
     if (!ah->owners)
         ah->qpn = qpn & DW_QPN_MAX;
-    return ah->qpn == qpn ? ah : dw_handle_further_ah(dw_container(ah, struct dw_handle, ah), qpn);
+    return ah->qpn == qpn ? ah : further_ah(dw_container(ah, struct dw_handle, ah), qpn);
 }
 
 static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
@@ -337,7 +371,7 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
 static void put_ah(struct diwarp_ah *ah)
 {
     if (ah->further)
-        dw_handle_put_further(dw_container(ah, struct dw_further_ah, ah));
+        put_further(dw_container(ah, struct dw_further_ah, ah));
     else
         dw_handle_put(dw_container(ah, struct dw_handle, ah));
 }

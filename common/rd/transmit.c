@@ -78,7 +78,7 @@ void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram,
     datagram->buf = buf;
     datagram->bytes = dw_lead_bytes(peer);
     datagram->room = room;
-    datagram->intro = !peer->handle->heard;
+    datagram->intro = !dw_peer_knows_us(peer);
     datagram->urgent = datagram->ack_request = false;
     datagram->refusals = 0;
     dw_list_init(&datagram->tx.link);
@@ -97,9 +97,16 @@ void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram)
 
 /* ---- headers ---- */
 
+bool dw_peer_knows_us(const struct dw_peer *peer)
+{
+    const struct dw_port *port = peer->rd->port;
+    const int64_t silent_ns = (int64_t)(port->ran_ns - peer->contact.heard_ns);
+    return peer->introduced && silent_ns < (int64_t)(port->device->env.forget_ns / 2);
+}
+
 uint32_t dw_lead_bytes(const struct dw_peer *peer)
 {
-    return DW_LLP_HEADER_BYTES + (peer->handle->heard ? 0 : DW_INTRO_BYTES);
+    return DW_LLP_HEADER_BYTES + (dw_peer_knows_us(peer) ? 0 : DW_INTRO_BYTES);
 }
 
 static uint16_t credit_kib(const struct dw_rd *rd)
@@ -131,9 +138,13 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf,
                      enum dw_llp_type type, unsigned flags, uint32_t psn, bool intro)
 {
     const struct dw_datagrams *datagrams = &peer->rd->port->datagrams;
+    if (intro)
+        flags |= DW_LLP_INTRO;
+    if (intro && (peer->handle->goes_on || dw_peer_is_in_doubt(peer, peer->rd->port->ran_ns)))
+        flags |= DW_LLP_GOES_ON;
     const struct dw_llp_header header = {
         .type = (uint8_t)type,
-        .flags = (uint8_t)(flags | (intro ? DW_LLP_INTRO : 0) | dw_seal_flags(&datagrams->seal) |
+        .flags = (uint8_t)(flags | dw_seal_flags(&datagrams->seal) |
                            (peer->refusals ? DW_LLP_REFUSING : 0)),
         .credit_kib = credit_kib(peer->rd),
         .incarnation = datagrams->incarnation,
@@ -157,7 +168,7 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf,
 void dw_put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, enum dw_llp_type type,
                  uint32_t psn)
 {
-    put_lead(peer, qpns, buf, type, 0, psn, !peer->handle->heard);
+    put_lead(peer, qpns, buf, type, 0, psn, !dw_peer_knows_us(peer));
 }
 
 void dw_put_intro_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, unsigned flags,
@@ -231,6 +242,7 @@ void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint6
 {
     datagram->tx.truesize_bytes = dw_llp_truesize(datagram->bytes + DW_TRAILER_BYTES);
     dw_sendwin_on_send(&peer->sendwin, &datagram->tx, now_ns);
+    peer->data_ack = peer->recvwin.ack;
     lead(peer, datagram);
 }
 

@@ -14,6 +14,8 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
 void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram,
                       struct dw_qpns qpns, uint8_t *buf, uint32_t room);
 void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram);
+/* It needs no intro: it was heard since it woke, not so long ago that it may have forgotten us. */
+bool dw_peer_knows_us(const struct dw_peer *peer);
 /* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
 /* The two blocks themselves; number, acknowledgement and all that changes are of now. */

@@ -49,6 +49,16 @@ uint32_t dw_sendwin_first_psn(const struct dw_sendwin *win)
     return win->count ? oldest(win)->psn : win->next_psn;
 }
 
+uint32_t dw_sendwin_renumber(struct dw_sendwin *win, uint32_t first_psn)
+{
+    const uint32_t more = first_psn - dw_sendwin_first_psn(win);
+    dw_list_foreach (it, &win->unacked)
+        dw_container(it, struct dw_tx, link)->psn += more;
+    win->next_psn += more;
+    win->recovery_psn = win->next_psn;
+    return more;
+}
+
 void dw_sendwin_raise_floor(struct dw_sendwin *win, uint32_t floor_datagrams)
 {
     const uint32_t floor =

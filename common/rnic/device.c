@@ -19,6 +19,9 @@
 
 /* Waking a peer costs less than a microsecond, so it need not be idle for long. */
 #define REST_NS 20000000
+/* Longer than any datagram is on its way (half would trust that less); all that is gained by less
+ * is memory, some 200 bytes for each client that a server has met in so long. */
+#define FORGET_NS 10000000000u
 
 void diwarp_device_attr_init(struct diwarp_device_attr *attr)
 {
@@ -219,6 +222,8 @@ int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env 
         new->env.open_streams = real_open_streams;
     if (!new->env.rest_ns)
         new->env.rest_ns = REST_NS;
+    if (!new->env.forget_ns)
+        new->env.forget_ns = FORGET_NS;
     new->random_key[0] = new->env.seed;
     if (!new->env.seed &&
         getrandom(new->random_key, sizeof new->random_key, 0) != sizeof new->random_key) {

@@ -24,6 +24,7 @@ struct dw_env {
     uint64_t seed;         /* of tokens, STags and ids; 0: from the kernel */
     uint32_t first_serial; /* of what RD and UD number; not 0 only to test wraps, at both ends */
     uint64_t rest_ns;      /* a peer idle for so long is put to rest; 0: the default */
+    uint64_t forget_ns;    /* a stranger at rest for so long is forgotten; 0: the default */
     const struct diwarp_interface *interfaces; /* instead of this host's */
     unsigned interface_count;
 };

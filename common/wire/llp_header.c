@@ -44,6 +44,12 @@ static bool unreliable_fields_used(const struct dw_llp_header *header)
            (header->flags & DW_LLP_REFUSING) != 0;
 }
 
+static bool goes_on_misplaced(const struct dw_llp_header *header)
+{
+    return (header->flags & DW_LLP_GOES_ON) != 0 &&
+           ((header->flags & DW_LLP_INTRO) == 0 || header->type == DW_LLP_UD);
+}
+
 int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t len)
 {
     if (len < DW_LLP_HEADER_BYTES + DW_CRC_BYTES) {
@@ -73,6 +79,9 @@ int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t l
         return -EPROTO;
     }
     if (header->type == DW_LLP_UD && unreliable_fields_used(header)) {
+        return -EPROTO;
+    }
+    if (goes_on_misplaced(header)) {
         return -EPROTO;
     }
     return 0;

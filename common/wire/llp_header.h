@@ -41,7 +41,8 @@ enum {
     DW_LLP_INTRO = 0x02,       /* an intro block follows the header */
     DW_LLP_NO_CRC = 0x04,      /* the trailer is 0 and not checked */
     DW_LLP_REFUSING = 0x08,    /* RD: an ABORT of a small write has not been acknowledged */
-    DW_LLP_FLAGS = 0x0f        /* every defined bit; others are malformed */
+    DW_LLP_GOES_ON = 0x10,     /* with INTRO: the source has spoken with the destination before */
+    DW_LLP_FLAGS = 0x1f        /* every defined bit; others are malformed */
 };
 
 /* A queue pair of ours, and the one of the peer's process that it speaks with. */

@@ -2,6 +2,9 @@
 /* Draws a network, nodes and their operations from a seed. */
 #include "test/sim/sim_rd.h"
 
+/* Longer than any datagram is on its way. */
+#define FORGET_NS 30000000
+
 static uint64_t below(struct sim_rd *rd, uint64_t limit)
 {
     return sim_random_below(&rd->random_state, limit);
@@ -125,6 +128,11 @@ static void plan_op(struct sim_rd *rd, uint64_t at_ns)
         .due_ns = DW_NEVER,
     };
     op->target = (op->node + 1 + (unsigned)below(rd, nodes - 1)) % nodes;
+    if (rd->config.strangers && op->node < op->target) {
+        const unsigned other = op->node;
+        op->node = op->target;
+        op->target = other;
+    }
     if (op->kind == SIM_RD_SEND)
         plan_send(rd, op);
     else if (op->kind == SIM_RD_READ || op->kind == SIM_RD_WRITE)
@@ -153,6 +161,11 @@ void sim_rd_plan(struct sim_rd *rd, uint64_t seed)
     plan_nodes(rd);
     sim_impairment_draw(&rd->config.impairment, &rd->random_state);
     uint64_t gap_ns = SIM_RANDOM_OF(&rd->random_state, gaps_ns);
+    rd->config.strangers = percent(rd, 30);
+    if (rd->config.strangers) {
+        gap_ns = (uint64_t)FORGET_NS << below(rd, 3);
+        rd->config.forget_ns = FORGET_NS;
+    }
     uint64_t at_ns = 0;
     unsigned count = 20 + (unsigned)below(rd, SIM_RD_MAX_OPS / 2);
     for (unsigned i = 0; i < count; i++) {

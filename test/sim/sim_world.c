@@ -96,6 +96,7 @@ void sim_config_init(struct sim_config *config, uint64_t seed)
     *config = (struct sim_config){
         .seed = seed,
         .node_count = 2,
+        .job = SIM_JOB,
         .mtu_bytes = 1500,
         .start_ns = 1000000000,
         .impairment = {.delay_ns = 5000, .bytes_per_ns = 12.5},
@@ -124,11 +125,12 @@ void sim_node_open(struct sim_world *world, unsigned index)
         .seed = sim_random(&world->random_state) | 1,
         .first_serial = config->first_serial,
         .rest_ns = config->rest_ns,
+        .forget_ns = config->forget_ns,
         .interfaces = &node->interface,
         .interface_count = 1,
     };
     struct diwarp_device_attr attr = config->device;
-    attr.name = (struct diwarp_name){.job = SIM_JOB, .rank = index};
+    attr.name = (struct diwarp_name){.job = config->job, .rank = index};
     struct diwarp_diagnosis why;
     struct diwarp_qp_attr qp_attr = config->qp;
     if (dw_device_open(&attr, &env, &node->device, &why) ||
@@ -178,7 +180,7 @@ void sim_world_init(struct sim_world *world, const struct sim_config *config)
         sim_node_open(world, i);
     for (unsigned i = 0; i < config->node_count; i++)
         for (unsigned j = 0; j < config->node_count; j++)
-            if (i != j)
+            if (i != j && (!config->strangers || i > j))
                 sim_node_connect(&world->nodes[i], &world->nodes[j]);
 }
 
@@ -459,7 +461,8 @@ static void check_qp_rest(struct sim_world *world, const struct diwarp_qp *qp)
     sim_check(world, qp->cq->capacity <= 64);
     sim_check(world, !port->trim_timer.slot);
     sim_check(world, !port->timers.count);
-    sim_check(world, port->timers.reserved == 1); /* trim_timer */
+    /* For trim_timer, and RD's forget_timer. */
+    sim_check(world, port->timers.reserved == 1 + (qp->attr.type == DIWARP_QPT_RD));
     sim_check(world, port->datagrams.pool.chunk_count <= 1);
     sim_check(world, !port->datagrams.pool.used);
     sim_check(world, port->datagrams.arena.touched <= DW_LLP_SLOT_BYTES);

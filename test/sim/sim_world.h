@@ -24,18 +24,20 @@ struct sim_node {
     struct diwarp_qp *qp; /* NULL: has been closed */
     struct diwarp_ah *ahs[SIM_MAX_NODES];
     uint64_t paused_until_ns; /* computes: is not polled. DW_NEVER: stopped for good */
-    bool unpolled;  /* by the application; a helper runs the RNIC */
-    bool set_aside; /* a record for it has been: its source was silent */
+    bool unpolled;            /* by the application; a helper runs the RNIC */
+    bool set_aside;           /* a record for it has been: its source was silent */
 };
 
 struct sim_config {
     uint64_t seed;
     unsigned node_count;
+    uint32_t job; /* of the names of those opened now */
     uint32_t mtu_bytes;
     uint32_t path_mtu_bytes; /* as of struct sim_net */
-    uint64_t start_ns; /* by the virtual clock */
+    uint64_t start_ns;       /* by the virtual clock */
     uint32_t first_serial;
-    uint64_t rest_ns; /* as of struct dw_env */
+    uint64_t rest_ns, forget_ns; /* as of struct dw_env */
+    bool strangers;              /* only those with a higher index have a node's address */
     bool gro;
     bool helper; /* runs the RNIC between polls, as a thread of its own would */
     struct sim_impairment impairment;

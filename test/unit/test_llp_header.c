@@ -275,21 +275,30 @@ static void llp_header_get__flags(void **state)
         v.bytes[0] = (uint8_t)(DW_WIRE_VERSION << 4 | type);
         for (unsigned flags = 0; flags < 256; flags++) {
             struct dw_llp_header header;
+            const bool misplaced = flags & DW_LLP_GOES_ON && !(flags & DW_LLP_INTRO);
 
             v.bytes[1] = (uint8_t)flags;
             assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len),
-                             flags & ~(unsigned)DW_LLP_FLAGS ? -EPROTO : 0);
+                             misplaced || flags & ~(unsigned)DW_LLP_FLAGS ? -EPROTO : 0);
         }
     }
 }
 
-/* Each bit of what is 0 on UD: REFUSING, credit, PSN, ack, SACK. */
+/* Each bit of what is 0 on UD: REFUSING, GOES_ON, credit, PSN, ack, SACK. */
 static void llp_header_get__ud_unused_fields(void **state)
 {
     struct vector v;
 
     (void)state;
     vector_load(&v, "datagram_ud_send");
+    static const uint8_t flags[] = {DW_LLP_REFUSING, DW_LLP_INTRO | DW_LLP_GOES_ON};
+    for (size_t i = 0; i < sizeof flags; i++) {
+        struct dw_llp_header flagged;
+
+        v.bytes[1] ^= flags[i];
+        assert_int_equal(dw_llp_header_get(&flagged, v.bytes, v.len), -EPROTO);
+        v.bytes[1] ^= flags[i];
+    }
     for (unsigned bit = 0; bit < 8 * DW_LLP_HEADER_BYTES; bit++) {
         unsigned byte = bit / 8;
         struct dw_llp_header header;
