@@ -21,7 +21,7 @@ EXTRA_DIST += benchmarks/apps benchmarks/apps_lib/__init__.py benchmarks/apps_li
 EXTRA_DIST += benchmarks/plots/apps-communication.png benchmarks/plots/apps-runtime.png \
 	benchmarks/plots/apps-memory-radix.png benchmarks/plots/apps-memory-smg2000.png \
 	benchmarks/plots/bandwidth.png benchmarks/plots/latency.png benchmarks/plots/memory.png
-EXTRA_DIST += benchmarks/README.md benchmarks/RESULTS.md benchmarks/FINDINGS.md \
+EXTRA_DIST += benchmarks/plot_known_peers benchmarks/README.md benchmarks/RESULTS.md benchmarks/FINDINGS.md \
 	benchmarks/compare benchmarks/run_smg2000 benchmarks/lib.sh \
 	benchmarks/compare_lib/__init__.py benchmarks/compare_lib/cli.py \
 	benchmarks/compare_lib/command_line.py \
@@ -46,8 +46,12 @@ LU_NUMERICS = benchmarks/npb/lu_field.c benchmarks/npb/lu_flux.c benchmarks/npb/
 
 if DW_COMPONENT
 
-noinst_PROGRAMS += benchmarks/raw_sockets benchmarks/latency_bandwidth benchmarks/one_sided \
+noinst_PROGRAMS += benchmarks/known_peers benchmarks/raw_sockets benchmarks/latency_bandwidth \
+	benchmarks/one_sided \
 	benchmarks/collectives benchmarks/overlap benchmarks/incast benchmarks/all_to_all
+
+benchmarks_known_peers_SOURCES = benchmarks/known_peers.c
+benchmarks_known_peers_LDADD = libdiwarp.la
 
 benchmarks_raw_sockets_SOURCES = benchmarks/raw_sockets.c benchmarks/raw_client.c \
 	benchmarks/raw_client.h benchmarks/raw_link.c benchmarks/raw_link.h \

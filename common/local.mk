@@ -6,6 +6,8 @@ lib_LTLIBRARIES += libdiwarp.la
 noinst_LTLIBRARIES += libdiwarp_core.la libdiwarp_open.la libdiwarp_whole.la
 
 libdiwarp_core_la_SOURCES = \
+	common/base/cells.c \
+	common/base/cells.h \
 	common/base/copy.h \
 	common/base/heap.c \
 	common/base/heap.h \
@@ -105,6 +107,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/deliver.h \
 	common/rd/forget.c \
 	common/rd/forget.h \
+	common/rd/handle.c \
+	common/rd/handle.h \
 	common/rd/identity.c \
 	common/rd/identity.h \
 	common/rd/peer.c \

@@ -120,6 +120,7 @@ if DW_CMOCKA
 
 UNIT_TESTS = \
 	test/unit/test_address \
+	test/unit/test_cells \
 	test/unit/test_copy \
 	test/unit/test_cq \
 	test/unit/test_crc32c \
@@ -247,8 +248,8 @@ test_unit_test_rc_protocol_setup_SOURCES = test/unit/test_rc_protocol_setup.c \
 test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_streams.c
 test_unit_test_udp_SOURCES = test/unit/test_udp.c test/unit/udp_kernel.c
 
-test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc \
-	-Wl,--wrap=realloc,--wrap=free
+test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=posix_memalign,--wrap=malloc \
+	-Wl,--wrap=calloc,--wrap=realloc,--wrap=free
 test_unit_test_tcp_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=epoll_ctl
 test_unit_test_rc_protocol_sends_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 test_sim_test_sim_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=realloc \

@@ -19,13 +19,9 @@ void dw_map_fini(struct dw_map *map)
     *map = (struct dw_map){.seed = map->seed};
 }
 
-/* The finaliser of MurmurHash3 over the seeded key. */
 static size_t home(const struct dw_map *map, uint64_t key)
 {
-    key ^= map->seed;
-    key = (key ^ (key >> 33)) * 0xff51afd7ed558ccdull;
-    key = (key ^ (key >> 33)) * 0xc4ceb9fe1a85ec53ull;
-    return (size_t)(key ^ (key >> 33)) & (map->capacity - 1);
+    return (size_t)dw_map_hash(key, map->seed) & (map->capacity - 1);
 }
 
 static size_t find(const struct dw_map *map, uint64_t key)

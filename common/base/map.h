@@ -21,6 +21,15 @@ struct dw_map {
     uint64_t seed; /* keys come from peers: they must not choose the bucket */
 };
 
+/* The finaliser of MurmurHash3 over a seeded key. */
+static inline uint64_t dw_map_hash(uint64_t key, uint64_t seed)
+{
+    key ^= seed;
+    key = (key ^ (key >> 33)) * 0xff51afd7ed558ccdull;
+    key = (key ^ (key >> 33)) * 0xc4ceb9fe1a85ec53ull;
+    return key ^ (key >> 33);
+}
+
 void dw_map_init(struct dw_map *map, uint64_t seed);
 void dw_map_fini(struct dw_map *map);
 /* NULL when absent. */

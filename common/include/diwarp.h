@@ -61,7 +61,7 @@ struct diwarp_address {
     uint64_t token;   /* random; a datagram that does not carry it is dropped */
     uint64_t host_id; /* tells whether two processes share one loopback interface */
     uint32_t incarnation; /* random: differs each time a process of this name starts again */
-    uint32_t qpn;     /* 24 bits: the QP, among those of the process; never 0 */
+    uint32_t qpn;     /* 24 bits: which datagram QP of the process; 0: of a listener (RC) */
     uint16_t port;    /* UDP, host order */
     uint8_t interface_count;
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
@@ -380,12 +380,12 @@ DIWARP_EXPORT void diwarp_query_address(const struct diwarp_qp *qp, struct diwar
 DIWARP_EXPORT const struct diwarp_counters *diwarp_query_counters(const struct diwarp_qp *qp);
 
 /* Chooses the pair of interfaces to reach `address`: same host by loopback, then same subnet, then
- * same family. -ENETUNREACH: there is none. -EINVAL: its MTU is below the least, 576. The handle
- * costs nothing on the wire; protocol state is taken at the first send, and given back when both
- * have owed each other nothing for 20 ms. Over RD all handles of one name share that state, the way
- * that was first spoken over, and the incarnation that the last address told: with an earlier one all
- * ends in error then. Any QP of the same service and device may use it. The owner destroys it, before
- * its QP or after. */
+ * same family. -ENETUNREACH: there is none. -EINVAL: its MTU is below the least, 576, or it is not
+ * of a datagram QP. The handle costs nothing on the wire; protocol state is taken at the first
+ * send, and given back when both have owed each other nothing for 20 ms. Over RD all handles of
+ * one name share that state, the way that was first spoken over, and the incarnation that the last
+ * address told: with an earlier one all ends in error then. Any QP of the same service and device
+ * may use it. The owner destroys it, before its QP or after. */
 DIWARP_EXPORT int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                                    struct diwarp_ah **ah);
 DIWARP_EXPORT void diwarp_destroy_ah(struct diwarp_ah *ah);

@@ -6,7 +6,7 @@
 #include "common/rd/rd.h"
 
 struct dw_atomic {
-    struct dw_list link; /* in peer.atomics */
+    struct dw_list link; /* of those that are dropped together */
     struct dw_peer *peer;
     struct diwarp_qp *qp;
     uint32_t id;
@@ -25,5 +25,7 @@ void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segmen
 void dw_atomic_end(struct dw_atomic *atomic, enum ibv_wc_status status);
 /* Ends it without one. */
 void dw_atomic_destroy(struct dw_atomic *atomic);
+/* Those to a peer end, of a QP or all (NULL); tell: with completions. */
+void dw_atomics_drop(struct dw_peer *peer, const struct diwarp_qp *qp, bool tell);
 
 #endif

@@ -44,10 +44,10 @@ static void complete(struct dw_peer *peer, const struct dw_ends *ends,
                .src_qp = ends->qpns.there,
                .imm_data = imm ? ddp->ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
-        .src = peer->handle->ah.name,
+        .src = dw_handle_of(peer)->ah.name,
         .data = data,
     };
-    peer->rd->counters->rx_send_msgs++;
+    dw_rd_of(peer)->counters->rx_send_msgs++;
     dw_qp_push_held(qp, &wc);
 }
 
@@ -61,24 +61,22 @@ static size_t assembly_bytes(const struct dw_rd *rd)
     return sizeof(struct dw_assembly) + rd->message_max_bytes;
 }
 
-static struct dw_assembly *find(struct dw_peer *peer, uint32_t msn)
+static struct dw_assembly *find(const struct dw_peer *peer, uint32_t msn)
 {
-    dw_list_foreach (it, &peer->assemblies) {
-        struct dw_assembly *assembly = dw_container(it, struct dw_assembly, link);
-        if (assembly->msn == msn)
-            return assembly;
-    }
-    return NULL;
+    struct dw_assembly *assembly = peer->assemblies;
+    while (assembly && assembly->msn != msn)
+        assembly = assembly->next;
+    return assembly;
 }
 
 /* What came before message msn, whose turn it is, has come, and yet some of that is not whole. An
  * honest peer ends a message before it begins the next. */
 static bool left_one_open(const struct dw_peer *peer, uint32_t msn)
 {
-    dw_list_foreach (it, &peer->assemblies)
-        if (dw_serial_before(dw_container(it, struct dw_assembly, link)->msn, msn))
-            return true;
-    return false;
+    const struct dw_assembly *assembly = peer->assemblies;
+    while (assembly && !dw_serial_before(assembly->msn, msn))
+        assembly = assembly->next;
+    return assembly != NULL;
 }
 
 static bool half_full(const struct dw_rd *rd)
@@ -91,16 +89,20 @@ static bool half_full(const struct dw_rd *rd)
 static bool has_room(const struct dw_peer *peer, uint32_t msn, const struct dw_assembly *assembly,
                      bool in_order)
 {
-    const struct dw_rd *rd = peer->rd;
+    const struct dw_rd *rd = dw_rd_of(peer);
     if (in_order && half_full(rd) && left_one_open(peer, msn))
         return false;
     if (assembly && in_order)
         return rd->assembly_bytes < 2 * ASSEMBLIES_MAX_BYTES || !rd->oversize ||
                rd->oversize == assembly;
     const unsigned share = assembly || in_order ? 1 : 2;
-    if (!assembly && rd->assembly_count + peer->assembly_count / 2 >= ASSEMBLIES_MAX / share)
+    unsigned count = 0;
+    uint64_t bytes = 0; /* that have come of the peer's */
+    for (const struct dw_assembly *it = peer->assemblies; it; it = it->next, count++)
+        bytes += it->map.bytes;
+    if (!assembly && rd->assembly_count + count / 2 >= ASSEMBLIES_MAX / share)
         return false;
-    return rd->assembly_bytes + peer->assembly_bytes / 2 < ASSEMBLIES_MAX_BYTES / share ||
+    return rd->assembly_bytes + bytes / 2 < ASSEMBLIES_MAX_BYTES / share ||
            (in_order && !rd->oversize);
 }
 
@@ -128,18 +130,21 @@ static struct dw_assembly *take(struct dw_rd *rd, bool in_order)
 static struct dw_assembly *begin(struct dw_peer *peer, struct diwarp_qp *qp, uint32_t msn,
                                  bool in_order)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     struct dw_assembly *assembly = take(rd, in_order);
     if (!assembly)
         return NULL;
     if (++rd->assembly_count > rd->assembly_most)
         rd->assembly_most = rd->assembly_count;
-    peer->assembly_count++;
     assembly->qp = qp;
     assembly->msn = msn;
     assembly->total = 0;
     dw_ranges_init(&assembly->map);
-    dw_list_append(&peer->assemblies, &assembly->link);
+    struct dw_assembly **link = &peer->assemblies;
+    while (*link)
+        link = &(*link)->next;
+    *link = assembly;
+    assembly->next = NULL;
     dw_timers_watch(peer); /* should it never send the rest */
     return assembly;
 }
@@ -147,17 +152,18 @@ static struct dw_assembly *begin(struct dw_peer *peer, struct diwarp_qp *qp, uin
 /* It has been handed out, or will never be: its bytes stay until the next recycling. */
 static void retire(struct dw_peer *peer, struct dw_assembly *assembly)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     if (rd->oversize == assembly)
         rd->oversize = NULL;
     rd->assembly_bytes -= assembly->map.bytes;
-    peer->assembly_bytes -= assembly->map.bytes;
     rd->done_bytes += assembly->map.bytes > DONE_MIN_BYTES ? assembly->map.bytes : DONE_MIN_BYTES;
     dw_ranges_fini(&assembly->map);
-    dw_list_remove(&assembly->link);
+    struct dw_assembly **link = &peer->assemblies;
+    while (*link != assembly)
+        link = &(*link)->next;
+    *link = assembly->next;
     dw_list_append(&rd->done_assemblies, &assembly->link);
     rd->assembly_count--;
-    peer->assembly_count--;
 }
 
 static bool fits(const struct diwarp_qp *qp, const struct dw_segment *segment)
@@ -189,7 +195,7 @@ static bool assemble(struct dw_peer *peer, const struct dw_ends *ends,
                      const struct dw_segment *segment, struct dw_assembly *assembly,
                      bool in_order)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     const struct dw_ddp_header *ddp = &segment->ddp;
     const uint32_t end = ddp->mo + segment->bytes;
     if (!assembly)
@@ -198,7 +204,6 @@ static bool assemble(struct dw_peer *peer, const struct dw_ends *ends,
     if (added < 0)
         return false;
     rd->assembly_bytes += (uint64_t)added;
-    peer->assembly_bytes += (uint64_t)added;
     if (in_order && rd->assembly_bytes > ASSEMBLIES_MAX_BYTES && !rd->oversize)
         rd->oversize = assembly;
     if (segment->payload != assembly->buf + ddp->mo)
@@ -218,7 +223,7 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
     const struct diwarp_qp *qp = ends->qp;
     const struct dw_ddp_header *ddp = &segment->ddp;
     if (!qp) {
-        peer->rd->counters->drop_qpn++;
+        dw_rd_of(peer)->counters->drop_qpn++;
         return true;
     }
     if (ddp->last && !ddp->mo) {
@@ -230,7 +235,7 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
                                             !dw_segment_agrees(segment, ddp->mo + segment->bytes,
                                                                &assembly->map,
                                                                assembly->total)))) {
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
         return true;
     }
     return has_room(peer, ddp->msn, assembly, in_order) &&
@@ -312,25 +317,22 @@ void dw_deliver_fini(struct dw_rd *rd)
 
 void dw_deliver_forget(struct dw_peer *peer, const struct diwarp_qp *qp)
 {
-    dw_list_foreach (it, &peer->assemblies) {
-        struct dw_assembly *assembly = dw_container(it, struct dw_assembly, link);
+    for (struct dw_assembly *assembly = peer->assemblies, *next; assembly; assembly = next) {
+        next = assembly->next;
         if (!qp || assembly->qp == qp)
             retire(peer, assembly);
     }
 }
 
 /* As if all of them had been touched. */
-static void add(const struct dw_rd *rd, const struct dw_list *head, struct diwarp_memory *memory)
+static void add(const struct dw_rd *rd, uint64_t count, struct diwarp_memory *memory)
 {
-    const uint64_t bytes = dw_memory_of_list(head, assembly_bytes(rd));
-    memory->assembly_bytes += bytes;
-    memory->mapped_bytes += bytes;
+    memory->assembly_bytes += count * assembly_bytes(rd);
+    memory->mapped_bytes += count * assembly_bytes(rd);
 }
 
 void dw_deliver_add_memory(const struct dw_rd *rd, struct diwarp_memory *memory)
 {
-    add(rd, &rd->free_assemblies, memory);
-    add(rd, &rd->done_assemblies, memory);
-    dw_list_foreach (it, &rd->awake)
-        add(rd, &dw_container(it, struct dw_peer, awake_link)->assemblies, memory);
+    add(rd, rd->assembly_count + rd->free_assembly_count, memory);
+    add(rd, dw_memory_of_list(&rd->done_assemblies, 1), memory);
 }

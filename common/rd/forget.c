@@ -29,28 +29,32 @@ static bool is_long_gone(const struct dw_rd *rd, struct dw_learnt *learnt,
 {
     if (!learnt->gone_ns)
         learnt->gone_ns = now_ns;
-    return !handle->peer && now_ns - learnt->gone_ns >= rd->port->device->attr.peer_timeout_ns;
+    return !dw_handle_peer(handle) && now_ns - learnt->gone_ns >= rd->port->device->attr.peer_timeout_ns;
 }
 
 /* False: there is nothing to look at any more. */
 static bool look(struct dw_rd *rd, struct dw_learnt *learnt, uint64_t now_ns)
 {
-    struct dw_handle *handle = dw_handle_find(rd, learnt->name);
+    struct dw_handle *handle = dw_handle_find(&rd->handles, learnt->name);
     if (!handle || handle->given)
         return false;
-    const bool used = handle->used;
-    handle->used = false;
+    struct dw_met *met = handle->met ? dw_handle_met(handle) : NULL;
+    const bool used = met && met->used;
+    if (met)
+        met->used = false;
     if (handle->state != DW_PEER_GONE)
         learnt->gone_ns = 0;
     bool forget = false;
-    if (handle->state == DW_PEER_RESTING && !used && !handle->confirmed)
+    if (handle->state == DW_PEER_RESTING && !used && !met->confirmed)
         ask(handle, now_ns);
     else if (handle->state == DW_PEER_RESTING || handle->state == DW_PEER_UNMET)
         forget = !used;
     else if (handle->state == DW_PEER_GONE)
         forget = is_long_gone(rd, learnt, handle, now_ns);
-    if (forget)
-        dw_handle_forget(rd, handle);
+    if (forget) {
+        rd->forgot = true;
+        dw_handle_forget(handle);
+    }
     return !forget;
 }
 

@@ -96,12 +96,12 @@ static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint6
 static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
 {
     const struct diwarp_name name = name_of(arrival);
-    if (!dw_handle_find(rd, name) && !dw_forget_later(rd, name, now_ns))
+    if (!dw_handle_find(&rd->handles, name) && !dw_forget_later(rd, name, now_ns))
         return NULL;
-    struct dw_handle *handle = dw_handle_get(rd, name);
+    struct dw_handle *handle = dw_handle_get(&rd->handles, name);
     if (!handle)
         return NULL;
-    handle->incarnation = arrival->header.incarnation;
+    handle->ah.incarnation = arrival->header.incarnation;
     dw_ah_set_route_by_intro(&handle->ah, arrival->intro);
     return handle;
 }
@@ -109,7 +109,7 @@ static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arriva
 /* Its numbers begin anywhere, and the peer has not said yet that it follows. */
 static bool is_new_beginning(const struct dw_handle *handle)
 {
-    return handle->goes_on && !handle->heard;
+    return handle->met && dw_handle_met(handle)->goes_on && !handle->heard;
 }
 
 /* Which of two that do not follow each other tells the other to prove itself: not the one with a
@@ -120,40 +120,44 @@ static bool asks(const struct dw_handle *handle)
     enum { PATIENCE = 4 };
     if (!is_new_beginning(handle))
         return true;
-    return handle->peer && handle->peer->backoff >= PATIENCE &&
-           dw_name_key(handle->ah.port->datagrams.name) < dw_name_key(handle->ah.name);
+    const struct dw_peer *peer = dw_handle_peer(handle);
+    return peer && peer->backoff >= PATIENCE &&
+           dw_name_key(dw_ah_port(&handle->ah)->datagrams.name) < dw_name_key(handle->ah.name);
 }
 
 /* The numbers of one that goes on are about those that are known here. */
 static bool in_step(const struct dw_handle *handle, const struct dw_llp_header *header)
 {
-    const struct dw_peer *peer = handle->peer;
-    const uint32_t next = peer ? peer->sendwin.next_psn : handle->next_psn;
-    const uint32_t ack = peer ? peer->recvwin.ack : handle->ack;
     const bool numbered = header->type == DW_LLP_DATA || header->type == DW_LLP_PROOF;
     if (!(header->flags & DW_LLP_GOES_ON) && !is_new_beginning(handle))
         return true;
-    return handle->state != DW_PEER_UNMET && next - header->ack < STEP_MAX &&
+    if (!handle->met)
+        return false;
+    const struct dw_met *met = dw_handle_met(handle);
+    const struct dw_peer *peer = met->peer;
+    const uint32_t next = peer ? peer->sendwin.next_psn : met->next_psn;
+    const uint32_t ack = peer ? peer->recvwin.ack : met->ack;
+    return next - header->ack < STEP_MAX &&
            (!numbered || header->psn - ack + STEP_MAX < 2 * STEP_MAX);
 }
 
 /* One that we are new to has begun with the first serial, as we do with it. */
 static void adopt_first(struct dw_peer *peer)
 {
-    const uint32_t first = peer->rd->port->device->env.first_serial;
+    const uint32_t first = dw_rd_of(peer)->port->device->env.first_serial;
     dw_peer_adopt(peer, &(struct dw_llp_header){.psn = first, .ack = first});
 }
 
 struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_handle *handle = dw_handle_find(rd, name_of(arrival));
+    struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
     const bool goes_on = arrival->header.flags & DW_LLP_GOES_ON;
-    if (!handle && arrival->intro && !goes_on && rd->unproven < UNPROVEN_MAX) {
+    if (!handle && arrival->intro && !goes_on && rd->handles.unproven < UNPROVEN_MAX) {
         handle = learn(rd, arrival, now_ns);
         if (handle)
-            dw_handle_doubt(rd, handle);
+            dw_handle_doubt(handle);
     }
-    const bool same = handle && handle->incarnation == arrival->header.incarnation;
+    const bool same = handle && handle->ah.incarnation == arrival->header.incarnation;
     const bool follows = same && in_step(handle, &arrival->header);
     const bool met = handle && handle->state != DW_PEER_UNMET;
     struct dw_peer *peer = follows ? dw_peer_wake(handle) : NULL;
@@ -168,14 +172,14 @@ struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arriva
 
 void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_handle *handle = dw_handle_find(rd, name_of(arrival));
-    struct dw_peer *peer = handle && handle->state == DW_PEER_AWAKE ? handle->peer : NULL;
+    struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
+    struct dw_peer *peer = handle && handle->state == DW_PEER_AWAKE ? dw_handle_peer(handle) : NULL;
     if (arrival->segments_len != DW_RESET_BYTES) {
         rd->counters->drop_short++;
         return;
     }
     /* Who has heard us does not ask: it would be an old one, or forged. */
-    if (!peer || dw_peer_knows_us(peer) || handle->incarnation != arrival->header.incarnation ||
+    if (!peer || dw_peer_knows_us(peer) || handle->ah.incarnation != arrival->header.incarnation ||
         peer->number - dw_get_be64(arrival->segments) >= RECENT_DATAGRAMS) {
         rd->counters->drop_source++;
         return;
@@ -201,7 +205,7 @@ static bool proves(const struct dw_rd *rd, const struct dw_arrival *arrival, uin
 struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *arrival,
                                      uint64_t now_ns)
 {
-    struct dw_handle *handle = dw_handle_find(rd, name_of(arrival));
+    struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
     if (!arrival->intro || arrival->segments_len != DW_PROOF_BYTES) {
         rd->counters->drop_short++;
         return NULL;
@@ -210,18 +214,18 @@ struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *
         rd->counters->drop_source++;
         return NULL;
     }
-    bool same = handle && handle->incarnation == arrival->header.incarnation;
+    bool same = handle && handle->ah.incarnation == arrival->header.incarnation;
     /* It has forgotten us, or we it. */
     const bool begins =
         same && handle->state != DW_PEER_UNMET && !in_step(handle, &arrival->header);
     if (handle && !same)
-        dw_handle_restart(rd, handle, arrival->header.incarnation);
+        dw_handle_restart(handle, arrival->header.incarnation);
     if (!handle || (!same && handle->state == DW_PEER_UNMET))
         handle = learn(rd, arrival, now_ns);
     const bool met = handle && handle->state != DW_PEER_UNMET;
-    same = handle && handle->incarnation == arrival->header.incarnation;
+    same = handle && handle->ah.incarnation == arrival->header.incarnation;
     if (same)
-        dw_handle_vouch(rd, handle);
+        dw_handle_vouch(handle);
     struct dw_peer *peer = same ? dw_peer_wake(handle) : NULL;
     if (!peer)
         rd->counters->drop_source++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Handles and contexts of peers; the timer that acknowledges late and probes the silent. */
+/* Contexts of peers; the timer that acknowledges late and probes the silent. */
 #include "common/rd/peer.h"
 
 #include <errno.h>
@@ -29,71 +29,16 @@
 #define CREDIT_FIRST_KIB 64
 /* Awake peers that one call looks at, of those that have been idle longest. */
 #define REST_LOOKS 256
-
-/* ---- handles ---- */
-
-struct dw_handle *dw_handle_find(const struct dw_rd *rd, struct diwarp_name name)
-{
-    return dw_map_get(&rd->handles, dw_name_key(name));
-}
-
-struct dw_handle *dw_handle_get(struct dw_rd *rd, struct diwarp_name name)
-{
-    struct dw_handle *handle = dw_handle_find(rd, name);
-    if (handle)
-        return handle;
-    handle = calloc(1, sizeof *handle);
-    if (!handle)
-        return NULL;
-    handle->ah.name = name;
-    handle->ah.port = rd->port;
-    handle->ah.service = rd->service;
-    if (dw_map_put(&rd->handles, dw_name_key(name), handle)) {
-        free(handle);
-        return NULL;
-    }
-    return handle;
-}
-
-void dw_handle_doubt(struct dw_rd *rd, struct dw_handle *handle)
-{
-    rd->unproven += !handle->unproven;
-    handle->unproven = true;
-}
-
-void dw_handle_vouch(struct dw_rd *rd, struct dw_handle *handle)
-{
-    rd->unproven -= handle->unproven;
-    handle->unproven = false;
-}
-
-void dw_handle_put(struct dw_handle *handle)
-{
-    if (handle->ah.owners || (handle->ah.port && handle->state != DW_PEER_UNMET))
-        return;
-    if (handle->ah.port) {
-        const unsigned index = dw_port_service_index(handle->ah.port, handle->ah.service);
-        struct dw_rd *rd = handle->ah.port->states[index];
-        dw_map_remove(&rd->handles, dw_name_key(handle->ah.name));
-    }
-    free(handle);
-}
-
-void dw_handle_forget(struct dw_rd *rd, struct dw_handle *handle)
-{
-    rd->forgot = true;
-    dw_handle_vouch(rd, handle);
-    dw_map_remove(&rd->handles, dw_name_key(handle->ah.name));
-    free(handle);
-}
+/* The next call, where there are more. */
+#define REST_AGAIN_NS 1000000
 
 /* ---- the timer ---- */
 
 /* To what has been heard, or may have got something, a route may come back. */
 static uint64_t patience_ns(const struct dw_peer *peer)
 {
-    uint64_t limit_ns = peer->rd->port->device->attr.peer_timeout_ns;
-    bool never = peer->send_error && !peer->sent && !peer->handle->heard;
+    uint64_t limit_ns = dw_rd_of(peer)->port->device->attr.peer_timeout_ns;
+    bool never = peer->send_error && !peer->sent && !dw_handle_of(peer)->heard;
     if (!limit_ns)
         return UINT64_MAX;
     return never && limit_ns > UNREACHABLE_REMOTE_NS ? UNREACHABLE_REMOTE_NS : limit_ns;
@@ -103,9 +48,11 @@ static void give_up(struct dw_peer *peer, enum diwarp_gone why)
 {
     /* Of one that nothing is expected of nobody needs to be told. */
     peer->confirming = false;
-    peer->data_ack = peer->recvwin.ack;
+    peer->data_acked = true;
     if (dw_timers_peer_owes(peer))
         dw_peer_doom(peer, why);
+    else
+        dw_port_trim_later(dw_rd_of(peer)->port, dw_rd_of(peer)->port->ran_ns);
 }
 
 static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
@@ -145,58 +92,68 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 
 /* ---- taking and giving back ---- */
 
+static struct dw_rd *rd_of(const struct dw_handle *handle)
+{
+    return dw_container(dw_handles_of(handle), struct dw_rd, handles);
+}
+
 /* A process that has forgotten others may have forgotten this peer, which takes numbers far from
  * those that it remembers for what they are: a new beginning. */
-static void on_met(struct dw_handle *handle, bool forgot)
+static void begin_numbers(struct dw_met *met, struct diwarp_device *device, bool forgot)
 {
-    struct diwarp_device *device = handle->ah.port->device;
-    handle->next_psn = handle->ack = handle->send_msn = device->env.first_serial;
+    met->next_psn = met->ack = met->send_msn = device->env.first_serial;
     if (forgot) {
-        handle->next_psn = (uint32_t)dw_device_random(device);
-        handle->ack = (uint32_t)dw_device_random(device);
-        handle->send_msn = (uint32_t)dw_device_random(device);
+        met->next_psn = (uint32_t)dw_device_random(device);
+        met->ack = (uint32_t)dw_device_random(device);
+        met->send_msn = (uint32_t)dw_device_random(device);
     }
-    handle->goes_on = forgot;
-    handle->confirmed = true;
-    handle->credit_kib = CREDIT_FIRST_KIB;
-    handle->ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams;
+    met->goes_on = forgot;
+    met->confirmed = true;
+}
+
+static int meet(struct dw_handle *handle)
+{
+    struct diwarp_device *device = dw_ah_port(&handle->ah)->device;
+    if (dw_handle_meet(handle))
+        return -ENOMEM;
+    struct dw_met *met = dw_handle_met(handle);
+    begin_numbers(met, device, rd_of(handle)->forgot);
+    met->credit_kib = CREDIT_FIRST_KIB;
+    met->ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams;
+    dw_rtt_init(&met->rtt);
     handle->ah.fixed = true;
-    handle->recordwin = (struct dw_recordwin){0};
-    dw_rtt_init(&handle->rtt);
+    return 0;
 }
 
 static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handle)
 {
     const struct diwarp_device_attr *attr = &rd->port->device->attr;
-    peer->rd = rd;
-    peer->handle = handle;
+    const struct dw_met *met = dw_handle_met(handle);
+    dw_record_peer_init(&peer->records, &rd->records, &handle->ah, ++rd->next_peer_index);
+    peer->records.contact.heard_ns = dw_device_now_ns(rd->port->device);
+    peer->records.win = met->recordwin;
     peer->number = rd->port->datagrams.number;
-    peer->contact.heard_ns = dw_device_now_ns(rd->port->device);
     peer->timer.fire = on_timer;
-    peer->probe_ack = handle->ack - 1;
-    peer->data_ack = handle->ack - !handle->confirmed;
-    dw_sendwin_init(&peer->sendwin, handle->next_psn, attr->send_window_datagrams,
-                    (uint32_t)handle->credit_kib << 10);
-    dw_sendwin_set_congestion(&peer->sendwin, handle->ssthresh_datagrams,
-                              dw_probe_cwnd_floor(handle), (uint32_t)attr->queue_delay_ns);
-    dw_recvwin_init(&peer->recvwin, handle->ack);
-    dw_record_peer_init(&peer->records, &rd->records, &handle->ah, &peer->contact,
-                        &handle->recordwin, ++rd->next_peer_index);
-    struct dw_list *heads[] = {&peer->flush_link, &peer->pending,   &peer->awaiting,
-                               &peer->assemblies, &peer->ack_link,  &peer->full_link,
-                               &peer->atomics,    &peer->doomed_link};
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        dw_list_init(heads[i]);
+    peer->data_acked = met->confirmed;
+    dw_sendwin_init(&peer->sendwin, met->next_psn, attr->send_window_datagrams,
+                    (uint32_t)met->credit_kib << 10);
+    dw_sendwin_set_congestion(&peer->sendwin, met->ssthresh_datagrams, dw_probe_cwnd_floor(handle),
+                              (uint32_t)attr->queue_delay_ns);
+    dw_recvwin_init(&peer->recvwin, met->ack);
+    dw_list_init(&peer->flush_link);
+    dw_list_init(&peer->ack_link);
+    dw_list_init(&peer->pending);
+    dw_list_init(&peer->awaiting);
 }
 
 struct dw_peer *dw_peer_wake(struct dw_handle *handle)
 {
-    struct dw_port *port = handle->ah.port;
     if (handle->state == DW_PEER_AWAKE)
-        return handle->peer;
+        return dw_handle_peer(handle);
     if (handle->state != DW_PEER_UNMET && handle->state != DW_PEER_RESTING)
         return NULL;
-    struct dw_rd *rd = port->states[dw_port_service_index(port, handle->ah.service)];
+    struct dw_rd *rd = rd_of(handle);
+    struct dw_port *port = rd->port;
     struct dw_peer *peer = calloc(1, sizeof *peer);
     if (!peer)
         return NULL;
@@ -204,14 +161,17 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle)
         free(peer);
         return NULL;
     }
-    if (handle->state == DW_PEER_UNMET)
-        on_met(handle, rd->forgot);
+    if (handle->state == DW_PEER_UNMET && meet(handle)) {
+        dw_heap_unreserve(&port->timers);
+        free(peer);
+        return NULL;
+    }
     init(peer, rd, handle);
     dw_list_append(&rd->awake, &peer->awake_link);
     rd->counters->peers_active = ++rd->awake_count;
-    dw_port_trim_later(port, peer->contact.heard_ns);
+    dw_port_trim_later(port, peer->records.contact.heard_ns);
     dw_handle_set_state(handle, DW_PEER_AWAKE);
-    return handle->peer = peer;
+    return dw_handle_met(handle)->peer = peer;
 }
 
 void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
@@ -222,27 +182,27 @@ void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
         dw_container(a, struct dw_work, link)->last_psn += more;
     dw_list_foreach (b, &peer->records.sinks)
         dw_container(b, struct dw_sink, peer_link)->request_psn += more;
-    peer->data_ack = header->psn;
+    peer->data_acked = true;
     /* It may have part of a message of ours that was given up. */
     if (header->flags & DW_LLP_GOES_ON && !peer->sendwin.count)
-        peer->handle->send_msn = (uint32_t)dw_device_random(peer->rd->port->device);
+        dw_met_of(peer)->send_msn = (uint32_t)dw_device_random(dw_rd_of(peer)->port->device);
 }
 
 void dw_peer_on_use(struct dw_peer *peer)
 {
-    struct dw_list *awake = &peer->rd->awake;
-    if (awake->prev == &peer->awake_link)
+    struct dw_rd *rd = dw_rd_of(peer);
+    if (rd->awake.prev == &peer->awake_link)
         return;
     dw_list_remove(&peer->awake_link);
-    dw_list_append(awake, &peer->awake_link);
+    dw_list_append(&rd->awake, &peer->awake_link);
 }
 
-static bool has_been_idle(const struct dw_peer *peer, uint64_t now_ns)
+static uint64_t idle_at_ns(const struct dw_peer *peer)
 {
-    const struct dw_contact *contact = &peer->contact;
-    uint64_t last_ns =
+    const struct dw_contact *contact = &peer->records.contact;
+    const uint64_t last_ns =
         contact->asked_ns > contact->heard_ns ? contact->asked_ns : contact->heard_ns;
-    return now_ns >= last_ns + peer->rd->port->device->env.rest_ns;
+    return last_ns + dw_rd_of(peer)->port->device->env.rest_ns;
 }
 
 /* All is sent, acknowledged and delivered, both ways, and it waits for nothing: its windows are two
@@ -250,53 +210,61 @@ static bool has_been_idle(const struct dw_peer *peer, uint64_t now_ns)
 static bool may_rest(const struct dw_peer *peer)
 {
     bool holds = dw_timers_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
-                 dw_list_linked(&peer->ack_link) || dw_list_linked(&peer->flush_link) ||
-                 peer->held;
-    return !holds && (!dw_peer_is_live(peer) ||
-                      (!dw_recvwin_has_gap(&peer->recvwin) && !peer->ack_owed_datagrams &&
-                       !dw_list_linked(&peer->full_link)));
+                 peer->ack_soon || dw_list_linked(&peer->flush_link) || peer->held;
+    return !holds && (!dw_peer_is_live(peer) || (!dw_recvwin_has_gap(&peer->recvwin) &&
+                                                 !peer->ack_owed_datagrams && !peer->told_full));
 }
 
 static void release(struct dw_peer *peer)
 {
-    struct dw_rd *rd = peer->rd;
-    struct dw_handle *handle = peer->handle;
+    struct dw_rd *rd = dw_rd_of(peer);
+    struct dw_met *met = dw_met_of(peer);
     dw_heap_set(&rd->port->timers, &peer->timer, DW_NEVER);
     if (rd->port->datagrams.number < peer->number)
         rd->port->datagrams.number = peer->number; /* none comes twice */
-    handle->next_psn = peer->sendwin.next_psn;
-    handle->ack = peer->recvwin.ack;
-    handle->confirmed = dw_peer_is_confirmed(peer);
-    handle->used = true;
-    handle->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
-    if (!handle->credit_kib)
-        handle->credit_kib = CREDIT_FIRST_KIB; /* it tells no resting peer of room */
-    handle->ssthresh_datagrams = peer->sendwin.ssthresh_datagrams;
-    handle->peer = NULL;
+    met->next_psn = peer->sendwin.next_psn;
+    met->ack = peer->recvwin.ack;
+    met->confirmed = dw_peer_is_confirmed(peer);
+    met->used = true;
+    met->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
+    if (!met->credit_kib)
+        met->credit_kib = CREDIT_FIRST_KIB; /* it tells no resting peer of room */
+    met->ssthresh_datagrams = peer->sendwin.ssthresh_datagrams;
+    met->recordwin = peer->records.win;
+    met->peer = NULL;
     dw_list_remove(&peer->awake_link);
-    dw_list_remove(&peer->doomed_link);
-    dw_list_remove(&peer->full_link);
+    dw_list_remove(&peer->flush_link);
+    dw_list_remove(&peer->ack_link);
     dw_heap_unreserve(&rd->port->timers);
     rd->counters->peers_active = --rd->awake_count;
     free(peer);
 }
 
-bool dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
+uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
 {
-    unsigned looks = REST_LOOKS;
+    const struct dw_peer *waited_for = NULL; /* the first of those that may not rest */
+    unsigned looks = REST_LOOKS, rested = 0;
     dw_list_foreach (it, &rd->awake) {
         struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
-        if (!looks-- || !has_been_idle(peer, now_ns))
-            break;
+        if (peer == waited_for)
+            return DW_NEVER; /* none may rest before it is used again */
+        if (now_ns < idle_at_ns(peer))
+            return idle_at_ns(peer);
+        if (!looks--)
+            return now_ns + (rested ? REST_AGAIN_NS : rd->port->device->env.rest_ns / 2);
         if (!may_rest(peer)) {
-            dw_peer_on_use(peer); /* it is waited for: the others have their turn first */
+            if (!waited_for)
+                waited_for = peer;
+            dw_list_remove(it); /* the others have their turn first */
+            dw_list_append(&rd->awake, it);
             continue;
         }
         if (dw_peer_is_live(peer))
-            dw_handle_set_state(peer->handle, DW_PEER_RESTING);
+            dw_handle_set_state(dw_handle_of(peer), DW_PEER_RESTING);
         release(peer);
+        rested++;
     }
-    return !dw_list_empty(&rd->awake);
+    return DW_NEVER;
 }
 
 /* ---- the end of a peer ---- */
@@ -324,12 +292,12 @@ static void drop_datagrams(struct dw_peer *peer)
     dw_list_foreach (it, &peer->sendwin.unacked) {
         struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
         dw_list_remove(it);
-        dw_datagram_put(peer->rd, datagram);
+        dw_datagram_put(dw_rd_of(peer), datagram);
     }
     peer->sendwin.count = 0;
     peer->sendwin.bytes = 0;
     if (peer->open)
-        dw_datagram_put(peer->rd, peer->open);
+        dw_datagram_put(dw_rd_of(peer), peer->open);
     peer->open = NULL;
 }
 
@@ -348,26 +316,20 @@ static void drop_records(struct dw_peer *peer, const struct diwarp_qp *qp, bool 
             continue;
         tell ? dw_source_fail(source, IBV_WC_RETRY_EXC_ERR) : dw_source_destroy(source);
     }
-    dw_list_foreach (c, &peer->atomics) {
-        struct dw_atomic *atomic = dw_container(c, struct dw_atomic, link);
-        if (qp && atomic->qp != qp)
-            continue;
-        tell ? dw_atomic_end(atomic, IBV_WC_RETRY_EXC_ERR) : dw_atomic_destroy(atomic);
-    }
+    dw_atomics_drop(peer, qp, tell);
 }
 
 static void clear(struct dw_peer *peer, bool tell)
 {
     dw_list_remove(&peer->flush_link);
-    dw_list_remove(&peer->ack_link);
-    dw_list_remove(&peer->full_link);
+    dw_peer_on_told(peer, false);
     dw_control_forget_held(peer);
     drop_datagrams(peer);
     drop_works(peer, &peer->pending, NULL, tell);
     drop_works(peer, &peer->awaiting, NULL, tell);
     drop_records(peer, NULL, tell);
     dw_deliver_forget(peer, NULL);
-    dw_heap_set(&peer->rd->port->timers, &peer->timer, DW_NEVER);
+    dw_heap_set(&dw_rd_of(peer)->port->timers, &peer->timer, DW_NEVER);
 }
 
 static uint32_t gone_detail(const struct dw_peer *peer)
@@ -380,7 +342,8 @@ static uint32_t gone_detail(const struct dw_peer *peer)
 /* Each QP of the service is told: any may wait for the peer. */
 static void tell_gone(const struct dw_peer *peer)
 {
-    dw_list_foreach (it, &peer->rd->port->qps) {
+    const struct dw_ahs *ahs = &dw_rd_of(peer)->handles.ahs;
+    dw_list_foreach (it, &ahs->port->qps) {
         struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, port_link);
         const struct diwarp_wc wc = {
             .wc = {.status = IBV_WC_RETRY_EXC_ERR,
@@ -388,9 +351,9 @@ static void tell_gone(const struct dw_peer *peer)
                    .vendor_err = peer->doom,
                    .byte_len = gone_detail(peer),
                    .qp_num = qp->num},
-            .src = peer->handle->ah.name,
+            .src = dw_handle_of(peer)->ah.name,
         };
-        if (qp->service == peer->handle->ah.service)
+        if (qp->service == ahs->service)
             dw_cq_push(qp->cq, &wc);
     }
 }
@@ -398,28 +361,32 @@ static void tell_gone(const struct dw_peer *peer)
 void dw_peers_fail_doomed(struct dw_rd *rd)
 {
     while (!dw_list_empty(&rd->doomed)) {
-        struct dw_peer *peer = dw_container(rd->doomed.next, struct dw_peer, doomed_link);
-        dw_list_remove(&peer->doomed_link);
+        struct dw_peer *peer = dw_container(rd->doomed.next, struct dw_peer, flush_link);
+        dw_list_remove(&peer->flush_link);
         rd->counters->peers_gone++;
         tell_gone(peer);
-        dw_handle_set_state(peer->handle, DW_PEER_GONE);
+        dw_handle_set_state(dw_handle_of(peer), DW_PEER_GONE);
         clear(peer, true);
+        dw_port_trim_later(rd->port, rd->port->ran_ns);
     }
 }
 
-void dw_handle_restart(struct dw_rd *rd, struct dw_handle *handle, uint32_t incarnation)
+void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation)
 {
     struct dw_peer *peer = handle->state == DW_PEER_UNMET ? NULL : dw_peer_wake(handle);
     if (peer)
         dw_peer_doom(peer, DIWARP_GONE_RESTARTED);
-    dw_peers_fail_doomed(rd);
-    if (handle->peer)
-        release(handle->peer);
-    if (handle->state == DW_PEER_GONE)
+    dw_peers_fail_doomed(rd_of(handle));
+    peer = dw_handle_peer(handle);
+    if (peer)
+        release(peer);
+    if (handle->state == DW_PEER_GONE) {
         dw_handle_set_state(handle, DW_PEER_UNMET);
+        dw_handle_unmeet(handle);
+    }
     if (handle->state != DW_PEER_UNMET)
         return; /* no memory to tell of it: it stays the one it was */
-    handle->incarnation = incarnation;
+    handle->ah.incarnation = incarnation;
     handle->heard = handle->ah.fixed = false;
 }
 
@@ -438,24 +405,16 @@ void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
         }
         drop_records(peer, qp, false);
     }
+    if (!dw_list_empty(&rd->awake))
+        dw_port_trim_later(rd->port, rd->port->ran_ns); /* some may rest now */
 }
 
-void dw_handles_fini(struct dw_rd *rd)
+void dw_peers_fini(struct dw_rd *rd)
 {
-    struct dw_handle *handle;
-    for (size_t slot = 0; (handle = dw_map_next(&rd->handles, &slot));) {
-        if (handle->peer) {
-            clear(handle->peer, false);
-            release(handle->peer);
-        }
-        handle->ah.port = NULL;
-        if (!handle->ah.owners)
-            free(handle);
-    }
-    dw_map_fini(&rd->handles);
-    dw_list_foreach (it, &rd->further_ahs) {
-        dw_container(it, struct dw_further_ah, link)->ah.port = NULL;
-        dw_list_remove(it);
+    dw_list_foreach (it, &rd->awake) {
+        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
+        clear(peer, false);
+        release(peer);
     }
 }
 
@@ -475,9 +434,9 @@ static bool is_own(const struct diwarp_device *device, const struct dw_llp_addr 
 /* How long a peer may be both silent and unreachable. */
 static uint64_t unreachable_ns(const struct dw_peer *peer)
 {
-    const struct diwarp_device *device = peer->rd->port->device;
+    const struct diwarp_device *device = dw_rd_of(peer)->port->device;
     uint64_t limit_ns =
-        is_own(device, &peer->handle->ah.addr) ? UNREACHABLE_OWN_NS : UNREACHABLE_REMOTE_NS;
+        is_own(device, &dw_handle_of(peer)->ah.addr) ? UNREACHABLE_OWN_NS : UNREACHABLE_REMOTE_NS;
     if (!device->attr.peer_timeout_ns)
         return UINT64_MAX;
     return limit_ns < device->attr.peer_timeout_ns ? limit_ns : device->attr.peer_timeout_ns;
@@ -487,7 +446,7 @@ void dw_peers_on_unreachable(struct dw_rd *rd, const struct dw_llp_addr *addr, u
 {
     dw_list_foreach (it, &rd->awake) {
         struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
-        const struct dw_llp_addr *own = &peer->handle->ah.addr;
+        const struct dw_llp_addr *own = &dw_handle_of(peer)->ah.addr;
         if (!dw_peer_is_live(peer) || own->port != addr->port || !dw_llp_same_host(own, addr))
             continue;
         if (peer->unreachables < UNREACHABLES_GONE)

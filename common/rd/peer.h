@@ -6,21 +6,11 @@
 
 #include "common/rd/rd.h"
 
-struct dw_handle *dw_handle_find(const struct dw_rd *rd, struct diwarp_name name);
-/* The handle of that name, made if there is none; NULL: no memory. */
-struct dw_handle *dw_handle_get(struct dw_rd *rd, struct diwarp_name name);
-/* Nobody has said, or shown, that the peer is where it says; somebody has. */
-void dw_handle_doubt(struct dw_rd *rd, struct dw_handle *handle);
-void dw_handle_vouch(struct dw_rd *rd, struct dw_handle *handle);
-/* Another process has the name now: all that is under way with the one before ends in error, and both
- * begin anew. Not while anybody is amid a peer's state. */
-void dw_handle_restart(struct dw_rd *rd, struct dw_handle *handle, uint32_t incarnation);
-/* Frees one that nobody owns, and that is at rest or gone. */
-void dw_handle_forget(struct dw_rd *rd, struct dw_handle *handle);
-/* Frees one that nobody owns and nothing is known of. */
-void dw_handle_put(struct dw_handle *handle);
+/* Another process has the name now: all that is under way with the one before ends in error, and
+ * both begin anew. Not while anybody is amid a peer's state. */
+void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation);
 /* The service goes: ends all. */
-void dw_handles_fini(struct dw_rd *rd);
+void dw_peers_fini(struct dw_rd *rd);
 
 /* The context, taken now if it has to be; NULL: no memory, or the peer is gone. */
 struct dw_peer *dw_peer_wake(struct dw_handle *handle);
@@ -29,8 +19,9 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle);
 void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header);
 /* Something was sent to it or heard of it: it has the longest to go before it may rest. */
 void dw_peer_on_use(struct dw_peer *peer);
-/* Puts those to rest that may. True: some may yet. */
-bool dw_peers_rest(struct dw_rd *rd, uint64_t now_ns);
+/* Puts those to rest that may. When it may be the turn of others; DW_NEVER: not before one is used,
+ * which sees to that. */
+uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns);
 /* Fails those that are doomed: tells the application once each, ends all they owe and are owed. */
 void dw_peers_fail_doomed(struct dw_rd *rd);
 /* A QP goes, and with it what was posted to it, without completions; while others stay, peers are

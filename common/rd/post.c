@@ -35,7 +35,7 @@ static int post_send(const struct dw_ends *ends, struct dw_peer *peer,
         .opcode = imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND,
         .ulp = imm ? wr->imm_data : 0,
         .qn = DW_QN_SEND,
-        .msn = ++peer->handle->send_msn,
+        .msn = ++dw_met_of(peer)->send_msn,
     };
     work->total = (uint32_t)total;
     work->sge_count = (unsigned)wr->num_sge;
@@ -47,7 +47,7 @@ static int post_send(const struct dw_ends *ends, struct dw_peer *peer,
     } else {
         dw_send_work(peer, work, now_ns);
     }
-    peer->rd->counters->tx_send_msgs++;
+    dw_rd_of(peer)->counters->tx_send_msgs++;
     if (dw_list_empty(&peer->pending))
         return buffered ? 1 : 0;
     if (buffered)
@@ -58,8 +58,8 @@ static int post_send(const struct dw_ends *ends, struct dw_peer *peer,
 int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                     uint64_t now_ns)
 {
-    const struct dw_ends ends = {.qp = qp, .qpns = {.here = qp->num, .there = ah->qpn}};
-    struct dw_handle *handle = dw_handle_of(ah);
+    const struct dw_ends ends = {.qp = qp, .qpns = {.here = qp->num, .there = dw_qpn_of_ah(ah)}};
+    struct dw_handle *handle = dw_handle_of_ah(ah);
     if (wr->send_flags & IBV_SEND_FENCE)
         return -EINVAL;
     if (handle->state == DW_PEER_GONE || handle->state == DW_PEER_DOOMED)
@@ -92,9 +92,9 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
         return NULL;
     dw_lock(device);
     const uint64_t now_ns = dw_device_now_ns(device);
-    struct dw_peer *peer = dw_peer_wake(dw_handle_of(ah));
+    struct dw_peer *peer = dw_peer_wake(dw_handle_of_ah(ah));
     dw_cq_on_use(qp->cq, now_ns);
-    const struct dw_qpns qpns = {.here = qp->num, .there = ah->qpn};
+    const struct dw_qpns qpns = {.here = qp->num, .there = dw_qpn_of_ah(ah)};
     void *at = peer ? dw_send_reserve(peer, qpns, (uint32_t)len, now_ns) : NULL;
     if (!at)
         dw_unlock(device);
@@ -103,7 +103,7 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
 
 void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm)
 {
-    dw_send_commit(dw_handle_of(ah)->peer, imm);
+    dw_send_commit(dw_handle_peer(dw_handle_of_ah(ah)), imm);
     dw_unlock(qp->port->device);
 }
 

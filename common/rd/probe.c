@@ -51,7 +51,7 @@ uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer)
 
 bool dw_probe_pair_is_due(const struct dw_peer *peer, uint64_t now_ns)
 {
-    const struct dw_contact *contact = &peer->contact;
+    const struct dw_contact *contact = &peer->records.contact;
     /* One that is silent says nothing of the path, and has to read them all one day. */
     return now_ns / DW_PROBE_PAIR_NS != contact->probe_sent_ns / DW_PROBE_PAIR_NS &&
            contact->heard_ns >= contact->probe_sent_ns && dw_probe_stuck_bytes(peer);
@@ -77,16 +77,16 @@ void dw_probe_on_asked_again(struct dw_peer *peer, uint32_t total)
     const uint32_t bytes = (total < full ? total : full) + DW_LLP_HEADER_BYTES +
                            DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
     if (!peer->asked_again || bytes > peer->asked_again_bytes)
-        peer->asked_again_bytes = bytes;
+        peer->asked_again_bytes = (uint16_t)bytes;
     if (peer->asked_again < ASKED_MAX)
         peer->asked_again++;
     if (peer->asked_again >= STUCK_ASKED)
-        dw_timers_wake(peer, peer->contact.heard_ns + DW_PROBE_PAIR_NS);
+        dw_timers_wake(peer, peer->records.contact.heard_ns + DW_PROBE_PAIR_NS);
 }
 
 bool dw_probe_is_too_narrow(struct dw_peer *peer)
 {
-    const uint64_t limit_ns = peer->rd->port->device->attr.peer_timeout_ns;
+    const uint64_t limit_ns = dw_rd_of(peer)->port->device->attr.peer_timeout_ns;
     if (!dw_probe_stuck_bytes(peer))
         peer->pairs_lost = 0;
     return limit_ns && peer->pairs_lost >= PAIRS_LOST_MIN &&
@@ -108,9 +108,9 @@ static uint64_t sent_ns_of(uint32_t psn, uint64_t now_ns)
 
 static void doubt(struct dw_peer *peer)
 {
-    struct dw_llp *llp = peer->rd->port->datagrams.llp;
+    struct dw_llp *llp = dw_rd_of(peer)->port->datagrams.llp;
     if (llp->ops->doubt)
-        llp->ops->doubt(llp, &peer->handle->ah.addr);
+        llp->ops->doubt(llp, &dw_handle_of(peer)->ah.addr);
 }
 
 /* The padded one first: on a path that keeps order its answer comes before the other's. A full
@@ -125,16 +125,15 @@ static void send_pair(struct dw_peer *peer, uint32_t clock)
 
 void dw_probe(struct dw_peer *peer, uint64_t now_ns)
 {
-    struct dw_contact *contact = &peer->contact;
+    struct dw_contact *contact = &peer->records.contact;
     const bool paired = dw_probe_pair_is_due(peer, now_ns);
     if (dw_timers_silent_for(peer, SILENT_RTOS_DOUBT * dw_peer_rto_ns(peer, 0), now_ns))
         doubt(peer);
     if (contact->probe_sent_ns <= contact->heard_ns)
         peer->silent_since = dw_silence_clock(now_ns);
-    contact->probe_sent_ns = now_ns;
-    contact->probe_answered = false;
-    peer->probe_ack = peer->recvwin.ack;
-    peer->rd->counters->tx_probes++;
+    dw_contact_on_probe(contact, now_ns);
+    peer->probe_acked = true;
+    dw_rd_of(peer)->counters->tx_probes++;
     if (paired)
         send_pair(peer, clock_of(now_ns));
     else
@@ -143,14 +142,14 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
 
 void dw_probe_ask(struct dw_peer *peer, uint64_t now_ns)
 {
-    const struct dw_contact *contact = &peer->contact;
+    const struct dw_contact *contact = &peer->records.contact;
     if (contact->probe_answered || now_ns >= contact->probe_sent_ns + dw_peer_rto_ns(peer, 0))
         dw_probe(peer, now_ns);
 }
 
 uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
 {
-    struct dw_contact *contact = &peer->contact;
+    struct dw_contact *contact = &peer->records.contact;
     const uint64_t sent_ns = sent_ns_of(psn, now_ns);
     if (psn & PADDED)
         peer->pairs_lost = 0;
@@ -168,10 +167,10 @@ uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
 void dw_probe_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t now_ns)
 {
     /* Who was told that there is no room asks until there is. */
-    if (dw_list_linked(&peer->full_link))
+    if (peer->told_full)
         return;
     /* By the least time-out that it may have: its own is not known. */
-    if (now_ns < heard_before_ns + peer->rd->port->device->attr.rto_min_ns / 2)
+    if (now_ns < heard_before_ns + dw_rd_of(peer)->port->device->attr.rto_min_ns / 2)
         return;
     if (peer->probes < PROBES_DOUBT && ++peer->probes == PROBES_DOUBT)
         doubt(peer);
@@ -195,15 +194,16 @@ void dw_probe_narrow(struct dw_handle *handle, uint32_t datagram_max_bytes)
     if (handle->ah.datagram_max_bytes <= datagram_max_bytes)
         return;
     handle->ah.datagram_max_bytes = (uint16_t)datagram_max_bytes;
-    handle->ah.port->datagrams.counters.paths_narrowed++;
-    if (handle->peer)
-        dw_sendwin_raise_floor(&handle->peer->sendwin, dw_probe_cwnd_floor(handle));
+    dw_ah_port(&handle->ah)->datagrams.counters.paths_narrowed++;
+    struct dw_peer *peer = dw_handle_peer(handle);
+    if (peer)
+        dw_sendwin_raise_floor(&peer->sendwin, dw_probe_cwnd_floor(handle));
 }
 
 void dw_probe_on_first_segment(struct dw_peer *peer, uint32_t payload_bytes)
 {
     const uint32_t least = DW_MTU_MIN_BYTES - 48;
-    const uint32_t bytes = payload_bytes + peer->handle->ah.datagram_max_bytes -
+    const uint32_t bytes = payload_bytes + dw_handle_of(peer)->ah.datagram_max_bytes -
                            dw_record_payload_bytes(&peer->records);
-    dw_probe_narrow(peer->handle, bytes > least ? bytes : least);
+    dw_probe_narrow(dw_handle_of(peer), bytes > least ? bytes : least);
 }

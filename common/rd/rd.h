@@ -12,9 +12,9 @@
 #ifndef DW_RD_H
 #define DW_RD_H
 
+#include "common/rd/handle.h"
 #include "common/record/record.h"
 #include "common/rel/recvwin.h"
-#include "common/rel/rtt.h"
 #include "common/rel/sendwin.h"
 
 /* Writes up to this go in the sequenced stream, exactly once by PSN; larger ones are records. */
@@ -36,24 +36,21 @@ struct dw_peer;
 /* RD on a port. */
 struct dw_rd {
     struct dw_port *port;
-    const struct dw_service *service;
     struct diwarp_counters *counters;
     struct dw_records records;
-    struct dw_map handles; /* struct dw_handle by name */
-    struct dw_list further_ahs; /* struct dw_further_ah */
-    struct dw_map atomics; /* ours that wait for their answer, by dw_record_key() */
-    struct dw_list awake;  /* peers that hold state, the longest idle first */
-    struct dw_list flush;  /* peers with open, pending or lost datagrams to look at */
-    struct dw_list ack;    /* peers to acknowledge at the end of a run */
-    struct dw_list full;   /* peers that were told that there is no room */
-    struct dw_list doomed; /* peers to be failed as soon as nobody is amid their state */
+    struct dw_handles handles;
+    struct dw_map atomics;       /* ours that wait for their answer, by dw_record_key() */
+    struct dw_list awake;        /* peers that hold state, the longest idle first */
+    struct dw_list flush;        /* peers with open, pending or lost datagrams to look at */
+    struct dw_list ack;          /* peers to acknowledge at the end of a run */
+    struct dw_list full;         /* peers that were told that there is no room */
+    struct dw_list doomed;       /* peers to be failed as soon as nobody is amid their state */
     struct dw_list held_control; /* record control, while the socket is full */
     uint32_t awake_count;
-    uint32_t unproven;     /* handles */
     struct dw_list learnt; /* struct dw_learnt: handles made of datagrams (forget.c) */
     struct dw_timer forget_timer;
-    bool forgot; /* one of them, at least */
-    uint32_t resets;       /* sent in the millisecond that ends at reset_end_ns */
+    bool forgot;     /* one of them, at least */
+    uint32_t resets; /* sent in the millisecond that ends at reset_end_ns */
     uint64_t reset_end_ns;
     uint32_t next_peer_index;
     uint32_t next_atomic_id;
@@ -65,8 +62,8 @@ struct dw_rd {
     uint64_t epoch_end_ns;
     uint32_t eager_budget_bytes;
 
-    bool tried, sent;  /* in this run: a send call was made; one was taken */
-    bool transmitted;  /* something, since the last append */
+    bool tried, sent; /* in this run: a send call was made; one was taken */
+    bool transmitted; /* something, since the last append */
     bool starved; /* the last run sent nothing, and nothing was posted or freed since: what is in
                    * `flush` waits for a buffer */
     uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
@@ -85,104 +82,72 @@ struct dw_rd {
     const struct dw_assembly *oversize; /* the one that goes on beyond their bound; or NULL */
 };
 
-enum dw_peer_state {
-    DW_PEER_UNMET,   /* nothing was sent to it or heard of it */
-    DW_PEER_AWAKE,   /* it holds a context */
-    DW_PEER_RESTING, /* it has been, and does no more: what must outlast it is in its handle */
-    DW_PEER_DOOMED,  /* awake, and about to be gone */
-    DW_PEER_GONE,
-    DW_PEER_STATES
-};
-
-/*
- * What is known of another process: where it is, and all that must outlast its context for each
- * message to come exactly once. It belongs to the service once the peer is met, and goes with it;
- * until then to its owner. Nothing of this shows on the wire; either end rests and wakes when it
- * likes.
- */
-struct dw_handle {
-    struct diwarp_ah ah;
-    struct dw_peer *peer; /* NULL but in AWAKE, DOOMED, and GONE until it rests */
-    uint32_t incarnation; /* of the process that is meant; told with its address */
-    uint32_t next_psn;    /* resting: the first that has not been sent */
-    uint32_t ack;         /* resting: the first that has not come; none after it has, either */
-    uint32_t send_msn;
-    struct dw_rtt rtt;
-    struct dw_recordwin recordwin; /* of its records to us */
-    uint16_t credit_kib;           /* resting: what it granted last */
-    uint16_t ssthresh_datagrams;   /* resting */
-    uint8_t state;                 /* enum dw_peer_state */
-    bool heard;                    /* since it was made */
-    bool goes_on;   /* it may remember us: our intros say so */
-    bool used;      /* it has gone to rest since forget.c looked */
-    bool confirmed; /* resting: the peer knows of all that came of it that we have it */
-    bool given;    /* its address is the application's word, not a datagram's */
-    bool unproven; /* its address is the word of one that may not be there */
-};
-
-/* An address handle for a QP of a peer beyond the one that its handle is for. */
-struct dw_further_ah {
-    struct diwarp_ah ah;
-    struct dw_handle *handle;
-    struct dw_list link;
-};
-
 /* The end-to-end context of a peer: its protocol state while it is awake. */
 struct dw_peer {
-    struct dw_rd *rd;
-    struct dw_handle *handle;
     struct dw_record_peer records;
-    struct dw_contact contact;
     struct dw_list awake_link;
 
-    bool introduced; /* it has been heard since it woke: it knows our address */
-    bool confirming; /* it is asked so that it may be forgotten */
-    /* What our last new DATA, and our last probe, acknowledged. */
-    uint32_t data_ack, probe_ack;
     uint64_t number; /* of our last datagram to it */
-    uint16_t timestamp; /* of its datagram that came last */
     struct dw_sendwin sendwin;
     struct dw_datagram *open; /* being filled */
     uint64_t appended_ns;     /* last, to it or to one before, or the end of that one's send call */
-    struct dw_list flush_link;
-    struct dw_list pending;  /* works not wholly copied */
-    struct dw_list awaiting; /* works that end with their acknowledgement */
-    uint32_t queued;         /* requests posted and not ended, but for records of our own */
-    bool at_once;            /* what is appended now, or was last, is not to wait for others */
+    struct dw_list flush_link; /* in rd.flush; in state DOOMED in rd.doomed */
+    struct dw_list pending;    /* works not wholly copied */
+    struct dw_list awaiting;   /* works that end with their acknowledgement */
 
-    struct dw_recvwin recvwin;
-    struct dw_list assemblies;
-    uint32_t assembly_count;
-    uint64_t assembly_bytes; /* that have come of them */
-    uint32_t ack_owed_bytes;
-    uint8_t ack_owed_datagrams; /* up to DW_ACK_OWED_MAX */
-    struct dw_list ack_link;    /* in rd.ack */
+    struct dw_timer timer;          /* acknowledgement, probe */
+    struct dw_assembly *assemblies; /* oldest first */
+    struct dw_list
+        ack_link; /* in rd.ack where ack_soon is set, in rd.full where only told_full is */
     uint64_t ack_due_ns;
-    struct dw_list full_link; /* in rd.full: its last credit from us is none, it is told of room */
+    struct dw_recvwin recvwin;
+    uint32_t ack_owed_bytes;
 
-    struct dw_list atomics;
-    uint16_t refusals; /* ABORTs of its small writes that it has not acknowledged */
-    uint32_t answers;  /* ABORTs, COMPLETEs and atomic responses in pending */
-
-    struct dw_timer timer; /* acknowledgement, probe */
-    uint16_t epoch;        /* of its last datagram: counts active senders */
-    uint8_t backoff;
-    uint8_t held; /* in rd.held_control */
-    uint8_t probes; /* in a row, each though it must have had the answer to the one before */
-    uint8_t unreachables;  /* ICMP unreachable since it was heard last */
-    uint8_t doom;          /* enum diwarp_gone, in state DOOMED */
-    uint8_t send_error;    /* errno with which our own host refused the last datagram; 0: sent */
-    bool sent;             /* at least one, since it woke */
-    uint32_t silent_since; /* the first probe since it was heard last, by the silence clock */
-    uint16_t pairs_lost;   /* in a row: of each it answered the bare probe only */
-    uint8_t asked_again;   /* for parts of records: how often, less pairs of probes */
-    uint32_t asked_again_bytes; /* the longest datagram of those */
-    struct dw_list doomed_link;
+    uint32_t answers;           /* ABORTs, COMPLETEs and atomic responses in pending */
+    uint32_t silent_since;      /* the first probe since it was heard last, by the silence clock */
+    uint16_t queued;            /* requests posted and not ended, but for records of our own */
+    uint16_t atomics;           /* of these, in rd.atomics */
+    uint16_t refusals;          /* ABORTs of its small writes that it has not acknowledged */
+    uint16_t timestamp;         /* of its datagram that came last */
+    uint16_t epoch;             /* of its last datagram: counts active senders */
+    uint16_t pairs_lost;        /* in a row: of each it answered the bare probe only */
+    uint16_t asked_again_bytes; /* the longest datagram of those asked for again */
+    uint8_t asked_again;        /* for parts of records: how often, less pairs of probes */
+    uint8_t held;               /* in rd.held_control */
+    uint8_t probes;     /* in a row, each though it must have had the answer to the one before */
+    uint8_t send_error; /* errno with which our own host refused the last datagram; 0: sent */
+    uint8_t unreachables : 4; /* ICMP unreachable since it was heard last */
+    uint8_t backoff : 4;
+    uint8_t doom : 4; /* enum diwarp_gone, in state DOOMED */
+    bool ack_soon : 1;
+    bool introduced : 1;        /* it has been heard since it woke: it knows our address */
+    bool confirming : 1;        /* it is asked so that it may be forgotten */
+    bool told_full : 1;         /* its last credit from us is none: it is told of room */
+    bool at_once : 1;           /* what is appended now, or was last, is not to wait for others */
+    bool data_acked : 1;        /* our last new DATA acknowledged all that has come */
+    bool probe_acked : 1;       /* our last probe did */
+    bool sent : 1;              /* at least one, since it woke */
+    uint8_t ack_owed_datagrams; /* up to DW_ACK_OWED_MAX */
 };
+
+static inline struct dw_rd *dw_rd_of(const struct dw_peer *peer)
+{
+    return dw_container(peer->records.records, struct dw_rd, records);
+}
+
+static inline struct dw_handle *dw_handle_of(const struct dw_peer *peer)
+{
+    return dw_container(peer->records.ah, struct dw_handle, ah);
+}
+
+static inline struct dw_met *dw_met_of(const struct dw_peer *peer)
+{
+    return dw_handle_met(dw_handle_of(peer));
+}
 
 /* A work request, or a message of our own, on its way into sequenced datagrams. */
 struct dw_work {
-    struct dw_list link; /* in peer.pending, then peer.awaiting */
+    struct dw_list link;  /* in peer.pending, then peer.awaiting */
     struct diwarp_qp *qp; /* whose it is; NULL: our own message, no completion, even in error */
     struct dw_qpns qpns;
     uint8_t *rest; /* its QP is gone: a copy of what has not been sent; or NULL */
@@ -223,7 +188,8 @@ struct dw_train {
 
 /* Reassembly of a Send of more than one segment. */
 struct dw_assembly {
-    struct dw_list link;
+    struct dw_list link;      /* in rd.free_assemblies, rd.done_assemblies */
+    struct dw_assembly *next; /* of those of its peer */
     size_t mapped_bytes;
     struct diwarp_qp *qp;
     uint32_t msn;
@@ -231,12 +197,6 @@ struct dw_assembly {
     struct dw_ranges map;
     uint8_t buf[];
 };
-
-static inline struct dw_handle *dw_handle_of(struct diwarp_ah *ah)
-{
-    return ah->further ? dw_container(ah, struct dw_further_ah, ah)->handle
-                       : dw_container(ah, struct dw_handle, ah);
-}
 
 static inline struct dw_peer *dw_peer_of(const struct dw_record_peer *records)
 {
@@ -252,27 +212,24 @@ static inline uint32_t dw_silence_clock(uint64_t ns)
  * have. */
 static inline bool dw_peer_is_confirmed(const struct dw_peer *peer)
 {
-    const uint32_t ack = peer->recvwin.ack;
-    return (!peer->sendwin.count && peer->data_ack == ack) ||
-           (peer->contact.probe_answered && peer->probe_ack == ack);
+    return (!peer->sendwin.count && peer->data_acked) ||
+           (peer->records.contact.probe_answered && peer->probe_acked);
 }
 
 /* It has been silent for so long that it may have taken us for gone. */
 static inline bool dw_peer_is_in_doubt(const struct dw_peer *peer, uint64_t now_ns)
 {
-    const uint64_t limit_ns = peer->rd->port->device->attr.peer_timeout_ns / 2;
-    return limit_ns && now_ns > peer->contact.heard_ns &&
-           now_ns - peer->contact.heard_ns > limit_ns;
+    const uint64_t limit_ns = dw_rd_of(peer)->port->device->attr.peer_timeout_ns / 2;
+    return limit_ns && now_ns > peer->records.contact.heard_ns &&
+           now_ns - peer->records.contact.heard_ns > limit_ns;
 }
 
 /* Neither gone nor about to be. */
 static inline bool dw_peer_is_live(const struct dw_peer *peer)
 {
-    return peer->handle->state == DW_PEER_AWAKE;
+    return dw_handle_of(peer)->state == DW_PEER_AWAKE;
 }
 
-/* Checks the table of states; an undefined transition is a fault of ours. */
-void dw_handle_set_state(struct dw_handle *handle, enum dw_peer_state state);
 /* The peer cannot go on. Who finds that out may be amid its state: it is failed later in the run,
  * or in the next (peer.c). */
 void dw_peer_doom(struct dw_peer *peer, enum diwarp_gone why);
@@ -282,5 +239,12 @@ uint64_t dw_peer_rto_ns(const struct dw_peer *peer, unsigned backoff);
 void dw_peer_look_again(struct dw_peer *peer);
 /* Its acknowledgement leaves with this run or the next, unless something else brings it. */
 void dw_peer_ack_soon(struct dw_peer *peer);
+/* The same, behind all others to be acknowledged. */
+void dw_peer_ack_last(struct dw_peer *peer);
+/* It has been told all that any datagram tells: nothing has to be acknowledged. full: that there is
+ * no room for more. */
+void dw_peer_on_told(struct dw_peer *peer, bool full);
+/* It is to be told of room, though it may not know yet that there is none. */
+void dw_peer_tell_of_room(struct dw_peer *peer);
 
 #endif

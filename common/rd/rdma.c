@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posts of reads and writes, and the messages about them; how RD carries the datagrams of records. */
+/* Posts of reads and writes, and the messages about them; how RD carries the datagrams of records.
+ */
 #include "common/rd/rdma.h"
 
 #include <errno.h>
@@ -92,7 +93,7 @@ const struct dw_record_ops dw_rdma_record_ops = {
 int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
                       const struct ibv_send_wr *wr, uint64_t now_ns)
 {
-    struct dw_records *records = &peer->rd->records;
+    struct dw_records *records = &dw_rd_of(peer)->records;
     struct iovec iov[DW_MAX_SGE];
     int64_t total = dw_pd_gather(ends->qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
                                  UINT32_MAX >> 1, iov);
@@ -126,7 +127,7 @@ int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
     if (rc)
         dw_sink_destroy(sink);
     else
-        peer->rd->counters->tx_read_msgs++;
+        dw_rd_of(peer)->counters->tx_read_msgs++;
     return rc;
 }
 
@@ -146,7 +147,7 @@ static int post_small_write(const struct dw_ends *ends, struct dw_peer *peer,
         .stag = wr->wr.rdma.rkey,
         .to = wr->wr.rdma.remote_addr,
     };
-    work->record_id = ++peer->rd->records.next_id | DW_RECORD_ID_FROM_SOURCE;
+    work->record_id = ++dw_rd_of(peer)->records.next_id | DW_RECORD_ID_FROM_SOURCE;
     work->total = total;
     work->sge_count = (unsigned)wr->num_sge;
     memcpy(work->sge, iov, (size_t)wr->num_sge * sizeof *iov);
@@ -160,9 +161,9 @@ static int post_large_write(const struct dw_ends *ends, struct dw_peer *peer,
                             const struct ibv_send_wr *wr, const struct iovec *iov, uint32_t total,
                             uint64_t now_ns)
 {
-    struct dw_records *records = &peer->rd->records;
-    uint32_t id = dw_records_next_id(records, &records->sources, &peer->records,
-                                     DW_RECORD_ID_FROM_SOURCE);
+    struct dw_records *records = &dw_rd_of(peer)->records;
+    uint32_t id =
+        dw_records_next_id(records, &records->sources, &peer->records, DW_RECORD_ID_FROM_SOURCE);
     struct dw_source *source =
         dw_source_create(ends, &peer->records, id, iov[0].iov_base, total, 0, NULL);
     if (!source)
@@ -203,7 +204,7 @@ int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,
     else if (total && wr->num_sge == 1)
         rc = post_large_write(ends, peer, wr, iov, (uint32_t)total, now_ns);
     if (!rc)
-        peer->rd->counters->tx_write_msgs++;
+        dw_rd_of(peer)->counters->tx_write_msgs++;
     return rc;
 }
 
@@ -232,13 +233,13 @@ static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp 
                                    struct dw_region **region)
 {
     if (!qp) {
-        peer->rd->counters->drop_qpn++;
+        dw_rd_of(peer)->counters->drop_qpn++;
         return DW_STATUS_CANCELLED;
     }
     int rc = dw_mr_check(&qp->pd->mrs, stag, to, length, access, region);
     if (!rc)
         return DW_STATUS_OK;
-    peer->rd->counters->drop_stag++;
+    dw_rd_of(peer)->counters->drop_stag++;
     return DW_STATUS_BAD_STAG;
 }
 
@@ -257,8 +258,8 @@ static void answer_short_read(struct dw_source *source, uint64_t now_ns)
     if (dw_send_read_answer(peer, source->qpns, &ddp, source->id, source->addr, bytes, now_ns))
         return;
     source->record.sent = bytes;
-    peer->rd->counters->tx_record_segments++;
-    peer->rd->counters->tx_record_bytes += bytes;
+    dw_rd_of(peer)->counters->tx_record_segments++;
+    dw_rd_of(peer)->counters->tx_record_bytes += bytes;
 }
 
 void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
@@ -268,8 +269,8 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
     struct dw_read_request request;
     struct dw_region *region = NULL;
     if (dw_read_request_get(&request, segment->payload, segment->bytes) || !request.size ||
-        dw_map_get(&peer->rd->records.sources, dw_record_key(records, request.record_id))) {
-        peer->rd->counters->drop_header++;
+        dw_map_get(&dw_rd_of(peer)->records.sources, dw_record_key(records, request.record_id))) {
+        dw_rd_of(peer)->counters->drop_header++;
         return;
     }
     enum dw_status status = check_region(peer, ends->qp, request.source_stag, request.source_to,
@@ -299,8 +300,9 @@ static void on_open(struct dw_peer *peer, const struct dw_ends *ends,
 {
     struct dw_record_peer *records = &peer->records;
     struct dw_region *region = NULL;
-    if (!open->length || dw_map_get(&peer->rd->records.sinks, dw_record_key(records, open->id))) {
-        peer->rd->counters->drop_header++;
+    if (!open->length ||
+        dw_map_get(&dw_rd_of(peer)->records.sinks, dw_record_key(records, open->id))) {
+        dw_rd_of(peer)->counters->drop_header++;
         return;
     }
     enum dw_status status = check_region(peer, ends->qp, open->stag, open->to, open->length,
@@ -326,9 +328,9 @@ static void on_status(struct dw_peer *peer, const struct dw_record_control *stat
                       uint64_t now_ns)
 {
     struct dw_source *source =
-        dw_map_get(&peer->rd->records.sources, dw_record_key(&peer->records, status->id));
+        dw_map_get(&dw_rd_of(peer)->records.sources, dw_record_key(&peer->records, status->id));
     if (!source) {
-        peer->rd->counters->drop_stale_record++;
+        dw_rd_of(peer)->counters->drop_stale_record++;
         return;
     }
     if (!source->qp) {
@@ -345,7 +347,7 @@ static void on_status(struct dw_peer *peer, const struct dw_record_control *stat
     if (dw_record_source_on_status(&source->record, status->granted, missing, status->range_count))
         dw_source_look(source);
     else
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
 }
 
 static void push_release(const struct dw_source *source, const struct dw_record_control *complete)
@@ -366,9 +368,9 @@ static void push_release(const struct dw_source *source, const struct dw_record_
 static void on_complete(struct dw_peer *peer, const struct dw_record_control *complete)
 {
     struct dw_source *source =
-        dw_map_get(&peer->rd->records.sources, dw_record_key(&peer->records, complete->id));
+        dw_map_get(&dw_rd_of(peer)->records.sources, dw_record_key(&peer->records, complete->id));
     if (!source) {
-        peer->rd->counters->drop_stale_record++;
+        dw_rd_of(peer)->counters->drop_stale_record++;
         return;
     }
     dw_probe_on_record_progress(peer);
@@ -382,7 +384,7 @@ static void on_complete(struct dw_peer *peer, const struct dw_record_control *co
 
 static void on_abort(struct dw_peer *peer, const struct dw_record_control *control)
 {
-    const struct dw_records *records = &peer->rd->records;
+    const struct dw_records *records = &dw_rd_of(peer)->records;
     const uint64_t key = dw_record_key(&peer->records, control->id);
     enum ibv_wc_status status = dw_wc_status(control->status);
     if (status == IBV_WC_SUCCESS)
@@ -395,13 +397,13 @@ static void on_abort(struct dw_peer *peer, const struct dw_record_control *contr
         if (sink && sink->region)
             dw_sink_destroy(sink);
         else
-            peer->rd->counters->drop_stale_record++;
+            dw_rd_of(peer)->counters->drop_stale_record++;
     } else if (sink && !sink->region && sink->state != DW_SINK_HELD)
         dw_sink_fail(sink, status);
     else if (source && !source->region)
         dw_source_fail(source, status);
     else if (!dw_send_fail(peer, control->id, status))
-        peer->rd->counters->drop_stale_record++;
+        dw_rd_of(peer)->counters->drop_stale_record++;
 }
 
 void dw_rdma_on_control(struct dw_peer *peer, const struct dw_ends *ends,
@@ -412,7 +414,7 @@ void dw_rdma_on_control(struct dw_peer *peer, const struct dw_ends *ends,
     if (!segment->ddp.last || segment->ddp.mo ||
         dw_record_control_get(&control, segment->payload, segment->bytes) ||
         (!sequenced && control.kind != DW_RECORD_STATUS)) {
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
         return;
     }
     switch (control.kind) {
@@ -444,7 +446,7 @@ void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *se
 void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
                               const struct dw_segment *segment, uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     struct dw_write_record wr;
     struct dw_region *region;
     const uint8_t *data;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RD datagrams that come: source, then window, then segments by opcode; acknowledgements last, for a
- * refusal that travels with one must come first. A failed check is a counted drop, nothing else.
+ * RD datagrams that come: source, then window, then segments by opcode; acknowledgements last, for
+ * a refusal that travels with one must come first. A failed check is a counted drop, nothing else.
  */
 #include "common/rd/receive.h"
 
@@ -30,7 +30,7 @@
 /* How many peers send to us at the same time: they share the credit. */
 static void count_sender(struct dw_peer *peer, uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     if (now_ns >= rd->epoch_end_ns) {
         rd->senders = rd->epoch_senders;
         rd->epoch_senders = 0;
@@ -48,9 +48,10 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
 {
     peer->timestamp = header->timestamp;
     /* It has our token, so it has our address too: both come together. */
-    peer->handle->heard = peer->handle->goes_on = peer->introduced = true;
-    peer->contact.heard_ns = now_ns;
+    dw_handle_of(peer)->heard = dw_met_of(peer)->goes_on = peer->introduced = true;
+    peer->records.contact.heard_ns = now_ns;
     peer->unreachables = 0;
+    dw_port_trim_later(dw_rd_of(peer)->port, now_ns); /* may be what it waited for */
     count_sender(peer, now_ns);
 }
 
@@ -86,14 +87,14 @@ static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_ends *end
         dw_atomic_on_response(peer, segment);
         return true;
     default:
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
         return true;
     }
 }
 
 static void owe_ack(struct dw_peer *peer, uint32_t len, uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     if (!peer->ack_owed_datagrams)
         peer->ack_due_ns = now_ns + rd->port->device->attr.ack_delay_ns;
     if (peer->ack_owed_datagrams < DW_ACK_OWED_MAX)
@@ -109,7 +110,7 @@ static void owe_ack(struct dw_peer *peer, uint32_t len, uint64_t now_ns)
 /* By its PSN: false, it is not taken. */
 static bool is_new(struct dw_peer *peer, uint32_t psn)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     switch (dw_recvwin_check(&peer->recvwin, psn)) {
     case DW_RECVWIN_DUPLICATE:
         rd->counters->rx_dup_datagrams++;
@@ -121,7 +122,7 @@ static bool is_new(struct dw_peer *peer, uint32_t psn)
         if (!rd->port->refuses_data)
             return true;
         rd->counters->drop_no_buffer++;
-        if (dw_list_linked(&peer->full_link))
+        if (peer->told_full)
             return false; /* it knows that its credit is none */
         break;
     }
@@ -129,10 +130,16 @@ static bool is_new(struct dw_peer *peer, uint32_t psn)
     return false;
 }
 
+static void take(struct dw_peer *peer, uint32_t psn)
+{
+    dw_recvwin_on_received(&peer->recvwin, psn);
+    peer->data_acked = peer->probe_acked = false;
+}
+
 static void on_data(struct dw_peer *peer, const struct dw_ends *ends,
                     const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     const uint32_t psn = arrival->header.psn, len = arrival->segments_len;
     if (!is_new(peer, psn))
         return;
@@ -153,14 +160,14 @@ static void on_data(struct dw_peer *peer, const struct dw_ends *ends,
         if (first)
             return;
     }
-    dw_recvwin_on_received(&peer->recvwin, psn);
+    take(peer, psn);
     owe_ack(peer, len, now_ns);
 }
 
 static void on_record(struct dw_peer *peer, const struct dw_ends *ends,
                       const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     struct dw_segment segment;
     uint32_t at = 0;
     while (dw_peer_is_live(peer) && dw_segment_next(rd->counters, arrival->segments,
@@ -185,7 +192,7 @@ static void free_acked(struct dw_peer *peer, struct dw_list *acked)
         if (datagram->refusals && !(peer->refusals -= datagram->refusals))
             dw_peer_ack_soon(peer);
         dw_list_remove(it);
-        dw_datagram_put(peer->rd, datagram);
+        dw_datagram_put(dw_rd_of(peer), datagram);
     }
 }
 
@@ -222,16 +229,16 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     if (!had_room || !header->credit_kib)
         dw_sendwin_on_refusal(&peer->sendwin);
     if (dw_sendwin_on_ack(&peer->sendwin, header->ack, header->sack, now_ns, &acked, &result)) {
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
         return;
     }
     dw_probe_on_acked(peer, &acked);
     free_acked(peer, &acked);
     if (result.rtt_ns)
-        dw_rtt_on_sample(&peer->handle->rtt, result.rtt_ns);
+        dw_rtt_on_sample(&dw_met_of(peer)->rtt, result.rtt_ns);
     if (result.acked) {
         peer->backoff = 0;
-        peer->contact.asked_ns = now_ns;
+        peer->records.contact.asked_ns = now_ns;
     }
     unsigned lost = result.lost;
     if (header->type == DW_LLP_PROBE_REPLY)
@@ -253,7 +260,7 @@ static void after_segments(struct dw_peer *peer, const struct dw_llp_header *hea
 {
     if (header->flags & DW_LLP_ACK_REQUEST) {
         dw_peer_ack_soon(peer);
-        peer->rd->port->device->served++;
+        dw_rd_of(peer)->port->device->served++;
     }
     if (dw_peer_is_live(peer))
         take_ack(peer, header, now_ns);
@@ -274,7 +281,7 @@ void dw_receive_take(struct dw_rd *rd, struct diwarp_qp *qp, const struct dw_arr
     if (!peer)
         return;
     const struct dw_ends ends = ends_of(qp, header);
-    uint64_t heard_before_ns = peer->contact.heard_ns;
+    uint64_t heard_before_ns = peer->records.contact.heard_ns;
     heard_from(peer, header, now_ns);
     if (header->type != DW_LLP_PROBE)
         peer->probes = 0;
@@ -305,7 +312,7 @@ static bool place_record(struct dw_peer *peer, const struct dw_arrival *arrival,
     case DW_PLACED_NOT:
         return false;
     case DW_PLACED_WRONG:
-        peer->rd->counters->drop_crc++;
+        dw_rd_of(peer)->counters->drop_crc++;
         return true;
     case DW_PLACED_RIGHT:
         break;
@@ -323,7 +330,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
     const uint8_t opcode = segment->ddp.opcode;
     const uint32_t psn = arrival->header.psn;
     if ((opcode != DW_RDMAP_SEND && opcode != DW_RDMAP_SEND_IMM) ||
-        segment->bytes < SEND_MIN_BYTES || peer->rd->port->refuses_data ||
+        segment->bytes < SEND_MIN_BYTES || dw_rd_of(peer)->port->refuses_data ||
         dw_recvwin_check(&peer->recvwin, psn) != DW_RECVWIN_NEW)
         return false;
     struct diwarp_qp *qp = NULL;
@@ -331,17 +338,17 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
     if (!to || qp->num != arrival->header.dst_qpn)
         return false;
     if (!dw_open_copy(arrival->buf, arrival->len, to, segment->bytes, false)) {
-        peer->rd->counters->drop_crc++;
+        dw_rd_of(peer)->counters->drop_crc++;
         return true;
     }
     segment->payload = to;
     heard_from(peer, &arrival->header, now_ns);
     const struct dw_ends ends = ends_of(qp, &arrival->header);
     if (dw_deliver_send(peer, &ends, segment, psn == peer->recvwin.ack)) {
-        dw_recvwin_on_received(&peer->recvwin, psn);
+        take(peer, psn);
         owe_ack(peer, arrival->len - DW_LLP_HEADER_BYTES - DW_TRAILER_BYTES, now_ns);
     } else {
-        peer->rd->counters->drop_no_buffer++;
+        dw_rd_of(peer)->counters->drop_no_buffer++;
     }
     after_segments(peer, &arrival->header, now_ns);
     return true;
@@ -358,10 +365,11 @@ bool dw_receive_place(struct dw_rd *rd, const struct dw_arrival *arrival, uint64
         !dw_segment_only(arrival->buf + DW_LLP_HEADER_BYTES,
                          arrival->len - DW_LLP_HEADER_BYTES - DW_TRAILER_BYTES, &segment))
         return false;
-    struct dw_handle *handle = dw_handle_find(rd, name);
+    struct dw_handle *handle = dw_handle_find(&rd->handles, name);
     if (!handle || handle->state != DW_PEER_AWAKE || !handle->heard ||
-        handle->incarnation != header->incarnation)
+        handle->ah.incarnation != header->incarnation)
         return false;
-    return header->type == DW_LLP_RECORD ? place_record(handle->peer, arrival, &segment, now_ns)
-                                         : place_send(handle->peer, arrival, &segment, now_ns);
+    return header->type == DW_LLP_RECORD
+               ? place_record(dw_handle_peer(handle), arrival, &segment, now_ns)
+               : place_send(dw_handle_peer(handle), arrival, &segment, now_ns);
 }

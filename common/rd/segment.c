@@ -20,7 +20,7 @@
 
 uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
 {
-    return peer->handle->ah.datagram_max_bytes - dw_lead_bytes(peer) -
+    return dw_handle_of(peer)->ah.datagram_max_bytes - dw_lead_bytes(peer) -
            dw_segment_header_bytes(ddp) - DW_TRAILER_BYTES;
 }
 
@@ -108,7 +108,7 @@ static void fill(struct dw_peer *peer, struct dw_work *work, struct dw_datagram 
     uint8_t *to = put_next(work, datagram, payload);
     work->copied += payload;
     dw_transmit_begin(peer, datagram, now_ns);
-    dw_sealing_begin(&sealing, &peer->rd->port->datagrams.seal);
+    dw_sealing_begin(&sealing, &dw_rd_of(peer)->port->datagrams.seal);
     dw_sealing_add(&sealing, datagram->buf, (size_t)(to - datagram->buf));
     for (unsigned i = 0; i < n; to += iov[i++].iov_len)
         dw_sealing_copy(&sealing, to, iov[i].iov_base, iov[i].iov_len);
@@ -145,7 +145,7 @@ static void send_part(struct dw_peer *peer, struct dw_work *work, struct part *p
     work->copied += payload;
     dw_transmit_begin(peer, datagram, now_ns);
     size_t head = (size_t)(part->to - datagram->buf);
-    dw_sealing_begin(&sealing, &peer->rd->port->datagrams.seal);
+    dw_sealing_begin(&sealing, &dw_rd_of(peer)->port->datagrams.seal);
     dw_sealing_add(&sealing, datagram->buf, head);
     for (unsigned i = 0; i < part->n; i++)
         dw_sealing_add(&sealing, part->iov[i].iov_base, part->iov[i].iov_len);
@@ -207,7 +207,7 @@ static unsigned get_datagrams(struct dw_peer *peer, const struct dw_work *work, 
     if (n == count)
         return n;
     while (n > 0)
-        dw_datagram_put(peer->rd, parts[--n].datagram);
+        dw_datagram_put(dw_rd_of(peer), parts[--n].datagram);
     return 0;
 }
 
@@ -304,7 +304,7 @@ static int send_trains(struct dw_peer *peer, struct dw_work *work, uint32_t payl
             got++;
     if (got < trains) {
         while (got > 0)
-            dw_slab_put(&peer->rd->port->datagrams.pool, train[--got]);
+            dw_slab_put(&dw_rd_of(peer)->port->datagrams.pool, train[--got]);
         return -EAGAIN;
     }
     for (unsigned i = 0; i < trains; i++, count -= n)

@@ -35,7 +35,7 @@ static void free_works(struct dw_rd *rd, unsigned keep)
 
 struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     struct dw_work *work;
     if (!dw_list_empty(&rd->free_works)) {
         work = dw_container(rd->free_works.next, struct dw_work, link);
@@ -50,7 +50,8 @@ struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends)
     dw_list_init(&work->link);
     work->qp = ends->qp;
     work->qpns = ends->qpns;
-    peer->queued += ends->qp != NULL;
+    if (ends->qp)
+        peer->queued++;
     if (++rd->work_count > rd->work_most)
         rd->work_most = rd->work_count;
     return work;
@@ -58,8 +59,9 @@ struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends)
 
 void dw_work_put(struct dw_peer *peer, struct dw_work *work)
 {
-    struct dw_rd *rd = peer->rd;
-    peer->queued -= work->qp != NULL;
+    struct dw_rd *rd = dw_rd_of(peer);
+    if (work->qp)
+        peer->queued--;
     free(work->rest);
     rd->work_count--;
     dw_list_prepend(&rd->free_works, &work->link);
@@ -175,7 +177,8 @@ static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_n
         if (!peer->open)
             return false;
     } else {
-        peer->rd->counters->tx_coalesced_msgs += !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
+        dw_rd_of(peer)->counters->tx_coalesced_msgs +=
+            !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
     }
     dw_segment_copy(work, peer->open, work->total - work->copied);
     return true;
@@ -206,7 +209,7 @@ static void before_append(struct dw_peer *peer, uint64_t now_ns)
     /* Signed: the time of a run may be before the end of its last send call. */
     const bool burst = (int64_t)(now_ns - peer->appended_ns) < BURST_NS;
     peer->appended_ns = now_ns;
-    peer->rd->transmitted = false;
+    dw_rd_of(peer)->transmitted = false;
     peer->at_once = !win->count || (!burst && !dw_sendwin_is_filling(win));
 }
 
@@ -219,8 +222,8 @@ static void after_append(struct dw_peer *peer, uint64_t now_ns)
         dw_peer_look_again(peer);
     /* A send call may take as long as what parts a burst, and is no pause of the sender's. In a
      * ping-pong, where nothing else is in flight, that need not be known. */
-    if (peer->rd->transmitted && peer->sendwin.count > 1)
-        peer->appended_ns = dw_device_now_ns(peer->rd->port->device);
+    if (dw_rd_of(peer)->transmitted && peer->sendwin.count > 1)
+        peer->appended_ns = dw_device_now_ns(dw_rd_of(peer)->port->device);
 }
 
 static void copy_pending(struct dw_peer *peer, uint64_t now_ns)
@@ -333,9 +336,9 @@ void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, u
         if (!peer->open)
             return NULL;
     } else {
-        peer->rd->counters->tx_coalesced_msgs++;
+        dw_rd_of(peer)->counters->tx_coalesced_msgs++;
     }
-    peer->rd->reserved_bytes = len;
+    dw_rd_of(peer)->reserved_bytes = len;
     const uint32_t at = peer->open->bytes;
     return peer->open->buf + at + dw_segment_padding(at) + DW_SEND_SEGMENT_BYTES;
 }
@@ -347,9 +350,9 @@ void dw_send_commit(struct dw_peer *peer, uint32_t imm)
         .opcode = DW_RDMAP_SEND_IMM,
         .ulp = imm,
         .qn = DW_QN_SEND,
-        .msn = ++peer->handle->send_msn,
+        .msn = ++dw_met_of(peer)->send_msn,
     };
-    (void)dw_segment_append(peer->open, &ddp, NULL, peer->rd->reserved_bytes);
-    peer->rd->counters->tx_send_msgs++;
+    (void)dw_segment_append(peer->open, &ddp, NULL, dw_rd_of(peer)->reserved_bytes);
+    dw_rd_of(peer)->counters->tx_send_msgs++;
     after_append(peer, peer->appended_ns);
 }

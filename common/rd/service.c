@@ -115,8 +115,8 @@ static void on_icmp(void *state, const struct dw_llp_icmp *icmp, uint64_t now_ns
     const uint32_t mtu_bytes =
         icmp->mtu_bytes < DW_MTU_MIN_BYTES ? DW_MTU_MIN_BYTES : icmp->mtu_bytes;
     const uint32_t bytes = dw_datagram_max_bytes(rd->port, icmp->to.family, mtu_bytes);
-    struct dw_handle *handle;
-    for (size_t slot = 0; (handle = dw_map_next(&rd->handles, &slot));)
+    struct dw_handle *handle = NULL;
+    for (uint32_t bucket = 0; (handle = dw_handles_next(&rd->handles, handle, &bucket));)
         if (dw_llp_same_host(&handle->ah.addr, &icmp->to))
             dw_probe_narrow(handle, bytes);
 }
@@ -126,7 +126,7 @@ static void on_room(void *state)
 {
     struct dw_rd *rd = state;
     dw_list_foreach (it, &rd->full) {
-        dw_peer_ack_soon(dw_container(it, struct dw_peer, full_link));
+        dw_peer_ack_soon(dw_container(it, struct dw_peer, ack_link));
         rd->port->device->served++;
     }
 }
@@ -141,12 +141,14 @@ static void recycle(void *state)
     dw_deliver_recycle(state);
 }
 
-static bool trim(void *state, uint64_t now_ns)
+static uint64_t trim(void *state, uint64_t now_ns)
 {
     struct dw_rd *rd = state;
-    bool more = dw_peers_rest(rd, now_ns);
-    more |= dw_deliver_trim(rd);
-    return dw_work_trim(rd) || more;
+    const uint64_t rest_ns = dw_peers_rest(rd, now_ns);
+    const bool assemblies = dw_deliver_trim(rd), works = dw_work_trim(rd);
+    const uint64_t again_ns =
+        assemblies || works ? now_ns + rd->port->device->env.rest_ns / 2 : DW_NEVER;
+    return rest_ns < again_ns ? rest_ns : again_ns;
 }
 
 static bool place(void *state, const struct dw_arrival *arrival, uint64_t now_ns)
@@ -173,8 +175,8 @@ static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
     memory->peer_bytes += sizeof *peer;
     memory->work_bytes += dw_memory_of_list(&peer->pending, sizeof(struct dw_work)) +
                           dw_memory_of_list(&peer->awaiting, sizeof(struct dw_work));
-    dw_list_foreach (a, &peer->assemblies)
-        memory->assembly_bytes += ranges_bytes(&dw_container(a, struct dw_assembly, link)->map);
+    for (const struct dw_assembly *it = peer->assemblies; it; it = it->next)
+        memory->assembly_bytes += ranges_bytes(&it->map);
     dw_list_foreach (s, &peer->records.sinks)
         memory->record_bytes +=
             ranges_bytes(&dw_container(s, struct dw_sink, peer_link)->record.map);
@@ -188,11 +190,9 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     const struct dw_rd *rd = state;
     const struct dw_records *records = &rd->records;
     memory->base_bytes += sizeof *rd;
-    memory->addresses += rd->handles.count;
-    memory->address_bytes +=
-        rd->handles.count * sizeof(struct dw_handle) + dw_memory_of_map(&rd->handles) +
-        dw_memory_of_list(&rd->further_ahs, sizeof(struct dw_further_ah));
-    memory->address_bytes += dw_memory_of_list(&rd->learnt, sizeof(struct dw_learnt));
+    memory->addresses += rd->handles.ahs.cells.count;
+    memory->address_bytes += dw_handles_bytes(&rd->handles) +
+                             dw_memory_of_list(&rd->learnt, sizeof(struct dw_learnt));
     dw_list_foreach (it, &rd->awake)
         add_peer(dw_container(it, struct dw_peer, awake_link), memory);
     memory->work_bytes += dw_memory_of_list(&rd->free_works, sizeof(struct dw_work));
@@ -216,16 +216,13 @@ static int open_state(struct dw_port *port, void **state)
         return -ENOMEM;
     }
     rd->port = port;
-    rd->service = &dw_rd_service;
     rd->counters = &port->datagrams.counters;
     rd->next_atomic_id = port->device->env.first_serial;
-    dw_list_init(&rd->further_ahs);
-    dw_map_init(&rd->handles, dw_device_random(port->device));
+    dw_handles_init(&rd->handles, port, &dw_rd_service, dw_device_random(port->device));
     dw_map_init(&rd->atomics, dw_device_random(port->device));
-    struct dw_list *heads[] = {&rd->awake,        &rd->flush,      &rd->ack,
-                               &rd->full,         &rd->doomed,     &rd->held_control,
-                               &rd->free_works,   &rd->free_assemblies,
-                               &rd->done_assemblies};
+    struct dw_list *heads[] = {&rd->awake,      &rd->flush,           &rd->ack,
+                               &rd->full,       &rd->doomed,          &rd->held_control,
+                               &rd->free_works, &rd->free_assemblies, &rd->done_assemblies};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
     dw_forget_init(rd);
@@ -238,7 +235,8 @@ static int open_state(struct dw_port *port, void **state)
 static void close_state(void *state)
 {
     struct dw_rd *rd = state;
-    dw_handles_fini(rd);
+    dw_peers_fini(rd);
+    dw_handles_fini(&rd->handles);
     dw_forget_fini(rd);
     /* Twice: what was needed since the last time is kept. */
     (void)dw_work_trim(rd);
@@ -282,16 +280,13 @@ static void begin_drain(struct diwarp_qp *qp)
 }
 
 /* Something that was posted to the QP, or an answer of ours, has not reached its end; of what is in
- * datagrams nobody tells whose it is. Records of a region are the peer's own: it has to see them
- * through. */
+ * datagrams, and of atomics, nobody tells whose it is. Records of a region are the peer's own: it has
+ * to see them through. */
 static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
 {
     if (peer->sendwin.count || peer->open || !dw_list_empty(&peer->pending) ||
-        !dw_list_empty(&peer->awaiting))
+        !dw_list_empty(&peer->awaiting) || peer->atomics)
         return true;
-    dw_list_foreach (c, &peer->atomics)
-        if (dw_container(c, struct dw_atomic, link)->qp == qp)
-            return true;
     if (!peer->records.own_count)
         return false;
     dw_list_foreach (a, &peer->records.sources) {
@@ -321,59 +316,29 @@ static bool owes(const struct diwarp_qp *qp)
 static void on_address(struct diwarp_ah *ah, uint32_t incarnation)
 {
     struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
-    struct dw_rd *rd = ah->port->states[dw_port_service_index(ah->port, ah->service)];
-    if (handle->incarnation != incarnation)
-        dw_handle_restart(rd, handle, incarnation);
+    if (handle->ah.incarnation != incarnation)
+        dw_handle_restart(handle, incarnation);
     if (handle->unproven)
         ah->fixed = false; /* where it is, the application knows better */
     handle->given = true;
-    dw_handle_vouch(rd, handle);
-}
-
-static struct diwarp_ah *further_ah(struct dw_handle *handle, uint32_t qpn)
-{
-    struct dw_port *port = handle->ah.port;
-    struct dw_rd *rd = port->states[dw_port_service_index(port, handle->ah.service)];
-    struct dw_further_ah *further = malloc(sizeof *further);
-    if (!further)
-        return NULL;
-    further->ah = handle->ah;
-    further->ah.further = true;
-    further->ah.qpn = qpn & DW_QPN_MAX;
-    further->ah.owners = 0;
-    further->handle = handle;
-    handle->ah.owners++;
-    dw_list_append(&rd->further_ahs, &further->link);
-    return &further->ah;
-}
-
-static void put_further(struct dw_further_ah *further)
-{
-    further->handle->ah.owners--;
-    dw_handle_put(further->handle);
-    dw_list_remove(&further->link);
-    free(further);
+    dw_handle_vouch(handle);
 }
 
 static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
 {
-    if (!ah->owners)
-        ah->qpn = qpn & DW_QPN_MAX;
-    return ah->qpn == qpn ? ah : further_ah(dw_container(ah, struct dw_handle, ah), qpn);
+    return dw_handle_ah(dw_container(ah, struct dw_handle, ah), qpn);
 }
 
 static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
 {
-    struct dw_handle *handle = dw_handle_get(qp->state, name);
+    struct dw_rd *rd = qp->state;
+    struct dw_handle *handle = dw_handle_get(&rd->handles, name);
     return handle ? &handle->ah : NULL;
 }
 
 static void put_ah(struct diwarp_ah *ah)
 {
-    if (ah->further)
-        put_further(dw_container(ah, struct dw_further_ah, ah));
-    else
-        dw_handle_put(dw_container(ah, struct dw_handle, ah));
+    dw_handle_put_ah(ah);
 }
 
 static void retune(void *state)

@@ -10,19 +10,19 @@ bool dw_timers_peer_owes(const struct dw_peer *peer)
 {
     return peer->sendwin.count || !dw_list_empty(&peer->awaiting) ||
            !dw_list_empty(&peer->records.sinks) || !dw_list_empty(&peer->records.sources) ||
-           !dw_list_empty(&peer->atomics) || !dw_list_empty(&peer->assemblies) ||
+           peer->atomics || peer->assemblies ||
            (peer->confirming && !dw_peer_is_confirmed(peer));
 }
 
 void dw_timers_wake(struct dw_peer *peer, uint64_t deadline_ns)
 {
     if (!peer->timer.slot || deadline_ns < peer->timer.deadline_ns)
-        dw_heap_set(&peer->rd->port->timers, &peer->timer, deadline_ns);
+        dw_heap_set(&dw_rd_of(peer)->port->timers, &peer->timer, deadline_ns);
 }
 
 uint64_t dw_timers_probe_due_ns(const struct dw_peer *peer)
 {
-    const struct dw_contact *contact = &peer->contact;
+    const struct dw_contact *contact = &peer->records.contact;
     uint64_t last =
         contact->asked_ns > contact->probe_sent_ns ? contact->asked_ns : contact->probe_sent_ns;
     if (peer->sendwin.count || !dw_list_empty(&peer->awaiting))
@@ -34,7 +34,7 @@ uint64_t dw_timers_probe_due_ns(const struct dw_peer *peer)
 
 void dw_timers_on_asked(struct dw_peer *peer, uint64_t now_ns)
 {
-    peer->contact.asked_ns = now_ns;
+    peer->records.contact.asked_ns = now_ns;
     /* The timer may be set far ahead, to keep alive what is owed to us. */
     dw_timers_watch(peer);
 }
@@ -54,6 +54,6 @@ void dw_timers_watch(struct dw_peer *peer)
 bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns, uint64_t now_ns)
 {
     const uint32_t silent = dw_silence_clock(now_ns) - peer->silent_since;
-    return peer->contact.probe_sent_ns > peer->contact.heard_ns &&
+    return peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns &&
            (uint64_t)silent << DW_SILENCE_CLOCK_SHIFT > limit_ns;
 }

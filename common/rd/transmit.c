@@ -29,7 +29,7 @@ _Static_assert(sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES < 29 ||
 
 void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room)
 {
-    struct dw_slab *slab = &peer->rd->port->datagrams.pool;
+    struct dw_slab *slab = &dw_rd_of(peer)->port->datagrams.pool;
     uint32_t left = peer->sendwin.bytes / SHARE_LEFT_DEN / DW_SLAB_CHUNK_BYTES;
     if (left < slab->chunk_max / POOL_LEFT_DEN)
         left = slab->chunk_max / POOL_LEFT_DEN;
@@ -44,8 +44,8 @@ static uint32_t worthwhile_bytes(const struct dw_peer *peer, uint32_t need)
     uint32_t bytes = need;
     if (peer->sendwin.count && !peer->at_once)
         bytes = peer->sendwin.count > 1 ? STREAM_BYTES : JOINED_BYTES;
-    if (bytes > peer->handle->ah.datagram_max_bytes)
-        bytes = peer->handle->ah.datagram_max_bytes;
+    if (bytes > dw_handle_of(peer)->ah.datagram_max_bytes)
+        bytes = dw_handle_of(peer)->ah.datagram_max_bytes;
     return bytes > need ? bytes : need;
 }
 
@@ -57,15 +57,15 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
     uint32_t lead = dw_lead_bytes(peer), room;
     uint32_t need = lead + segment_bytes + DW_TRAILER_BYTES;
     uint32_t wanted = worthwhile_bytes(peer, need);
-    assert(need <= peer->handle->ah.datagram_max_bytes);
+    assert(need <= dw_handle_of(peer)->ah.datagram_max_bytes);
     struct dw_datagram *datagram = dw_pool_get(peer, head + wanted, &room);
     if (!datagram && wanted > need)
         datagram = dw_pool_get(peer, head + need, &room);
     if (!datagram)
         return NULL;
     room -= head;
-    if (room > peer->handle->ah.datagram_max_bytes)
-        room = peer->handle->ah.datagram_max_bytes;
+    if (room > dw_handle_of(peer)->ah.datagram_max_bytes)
+        room = dw_handle_of(peer)->ah.datagram_max_bytes;
     dw_datagram_init(peer, datagram, qpns, (uint8_t *)(datagram + 1), room - DW_TRAILER_BYTES);
     return datagram;
 }
@@ -99,8 +99,8 @@ void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram)
 
 bool dw_peer_knows_us(const struct dw_peer *peer)
 {
-    const struct dw_port *port = peer->rd->port;
-    const int64_t silent_ns = (int64_t)(port->ran_ns - peer->contact.heard_ns);
+    const struct dw_port *port = dw_rd_of(peer)->port;
+    const int64_t silent_ns = (int64_t)(port->ran_ns - peer->records.contact.heard_ns);
     return peer->introduced && silent_ns < (int64_t)(port->device->env.forget_ns / 2);
 }
 
@@ -120,9 +120,9 @@ static uint16_t credit_kib(const struct dw_rd *rd)
 
 static void put_intro(const struct dw_peer *peer, uint8_t *buf)
 {
-    const struct dw_port *port = peer->rd->port;
+    const struct dw_port *port = dw_rd_of(peer)->port;
     const struct diwarp_interface *mine =
-        &port->device->interfaces[peer->handle->ah.local_interface];
+        &port->device->interfaces[dw_handle_of(peer)->ah.local_interface];
     uint32_t mtu = dw_told_mtu_bytes(port, mine);
     struct dw_intro block = {
         .token = port->datagrams.token,
@@ -137,24 +137,25 @@ static void put_intro(const struct dw_peer *peer, uint8_t *buf)
 static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf,
                      enum dw_llp_type type, unsigned flags, uint32_t psn, bool intro)
 {
-    const struct dw_datagrams *datagrams = &peer->rd->port->datagrams;
+    const struct dw_port *port = dw_rd_of(peer)->port;
+    const struct dw_datagrams *datagrams = &port->datagrams;
     if (intro)
         flags |= DW_LLP_INTRO;
-    if (intro && (peer->handle->goes_on || dw_peer_is_in_doubt(peer, peer->rd->port->ran_ns)))
+    if (intro && (dw_met_of(peer)->goes_on || dw_peer_is_in_doubt(peer, port->ran_ns)))
         flags |= DW_LLP_GOES_ON;
     const struct dw_llp_header header = {
         .type = (uint8_t)type,
         .flags = (uint8_t)(flags | dw_seal_flags(&datagrams->seal) |
                            (peer->refusals ? DW_LLP_REFUSING : 0)),
-        .credit_kib = credit_kib(peer->rd),
+        .credit_kib = credit_kib(dw_rd_of(peer)),
         .incarnation = datagrams->incarnation,
-        .token = peer->handle->ah.token,
+        .token = dw_handle_of(peer)->ah.token,
         .job = datagrams->name.job,
         .rank = datagrams->name.rank,
         .number = ++peer->number,
         .dst_qpn = qpns.there,
         .src_qpn = qpns.here,
-        .timestamp = (uint16_t)(peer->rd->port->ran_ns >> DW_TIMESTAMP_SHIFT),
+        .timestamp = (uint16_t)(dw_rd_of(peer)->port->ran_ns >> DW_TIMESTAMP_SHIFT),
         .timestamp_echo = peer->timestamp,
         .psn = psn,
         .ack = peer->recvwin.ack,
@@ -179,26 +180,14 @@ void dw_put_intro_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type
 
 /* ---- to the exit ---- */
 
-/* What every datagram tells has been told, but for one that a full socket refused. */
-static void on_told(struct dw_peer *peer)
-{
-    struct dw_rd *rd = peer->rd;
-    dw_list_remove(&peer->full_link);
-    if (rd->port->refuses_data)
-        dw_list_append(&rd->full, &peer->full_link);
-    peer->ack_owed_datagrams = 0;
-    peer->ack_owed_bytes = 0;
-    dw_list_remove(&peer->ack_link);
-}
-
 int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
-    struct dw_rd *rd = peer->rd;
-    int rc = dw_datagrams_send(&rd->port->datagrams, &peer->handle->ah.addr, iov, n, segment);
+    struct dw_rd *rd = dw_rd_of(peer);
+    int rc = dw_datagrams_send(&rd->port->datagrams, &dw_handle_of(peer)->ah.addr, iov, n, segment);
     rd->transmitted = rd->tried = true;
     rd->sent |= !rc;
-    if (rc != -EAGAIN) {
-        on_told(peer);
+    if (rc != -EAGAIN) { /* else a full socket refused it: nothing has been told */
+        dw_peer_on_told(peer, rd->port->refuses_data);
         peer->send_error = (uint8_t)-rc;
         peer->sent |= !rc;
     }
@@ -208,7 +197,7 @@ int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, u
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
     int rc = dw_transmit_iov(peer, iov, n, segment);
-    peer->rd->port->device->served += rc != -EAGAIN;
+    dw_rd_of(peer)->port->device->served += rc != -EAGAIN;
     return rc;
 }
 
@@ -232,7 +221,7 @@ void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram)
 
 static void send_finished(struct dw_peer *peer, struct dw_datagram *datagram)
 {
-    uint32_t bytes = dw_seal(&peer->rd->port->datagrams.seal, datagram->buf, datagram->bytes);
+    uint32_t bytes = dw_seal(&dw_rd_of(peer)->port->datagrams.seal, datagram->buf, datagram->bytes);
     struct iovec iov = {.iov_base = datagram->buf, .iov_len = bytes};
     if (dw_transmit_train(peer, &iov, 1, bytes) == -EAGAIN)
         dw_transmit_refused(peer, datagram);
@@ -242,7 +231,7 @@ void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint6
 {
     datagram->tx.truesize_bytes = dw_llp_truesize(datagram->bytes + DW_TRAILER_BYTES);
     dw_sendwin_on_send(&peer->sendwin, &datagram->tx, now_ns);
-    peer->data_ack = peer->recvwin.ack;
+    peer->data_acked = true;
     lead(peer, datagram);
 }
 
@@ -263,7 +252,7 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
             continue;
         dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
         lead(peer, datagram);
-        peer->rd->counters->tx_resent_datagrams++;
+        dw_rd_of(peer)->counters->tx_resent_datagrams++;
         dw_timers_on_asked(peer, now_ns);
         send_finished(peer, datagram);
         if (datagram->tx.lost)

@@ -23,7 +23,7 @@ static bool budget_is_spent(const struct dw_records *records)
 
 uint32_t dw_grant_window_bytes(const struct dw_record_peer *peer)
 {
-    uint64_t window = dw_recordwin_bytes(*peer->win, dw_record_payload_bytes(peer));
+    uint64_t window = dw_recordwin_bytes(peer->win, dw_record_payload_bytes(peer));
     uint32_t budget = peer->ah->datagram_max_bytes < DW_LLP_LONG_BYTES
                           ? peer->records->grant_budget_bytes
                           : peer->records->grant_budget_long_bytes;
@@ -55,7 +55,7 @@ static uint32_t share_of_window(const struct dw_sink *sink)
 {
     const struct dw_record_peer *peer = sink->peer;
     uint32_t window = dw_grant_window_bytes(peer);
-    if (peer->win->awaited && (uint64_t)peer->due_bytes + window / GRANT_MIN_SHARE_DEN > window)
+    if (peer->win.awaited && (uint64_t)peer->due_bytes + window / GRANT_MIN_SHARE_DEN > window)
         return 0;
     return share(sink, window, peer->due_bytes);
 }
@@ -141,21 +141,20 @@ static void park_if_it_waits(struct dw_sink *sink)
     bool full = !share_of_window(sink);
     if (!sink->peer->sinks_aside && !full)
         return;
-    sink->peer->win->awaited = true;
+    sink->peer->win.awaited = true;
     dw_sink_set_state(sink, DW_SINK_PARKED);
 }
 
-/* As many as the window now has room for, the oldest first. */
+/* As many as the window now has room for, the oldest first, once those before them have theirs. So
+ * what is under way, which is passed over, is so for a good part of the window each time. */
 static void unpark_some(struct dw_record_peer *peer)
 {
     uint32_t window = dw_grant_window_bytes(peer), least = window / GRANT_MIN_SHARE_DEN;
-    if (peer->sinks_aside || (uint64_t)peer->due_bytes + least > window)
+    if (peer->sinks_wanting || peer->sinks_aside || (uint64_t)peer->due_bytes + least > window)
         return;
-    uint32_t room = window - peer->due_bytes;
+    uint32_t room = window - least - peer->due_bytes; /* beyond it they would be parked again */
     dw_list_foreach (it, &peer->sinks) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
-        if (sink->state == DW_SINK_WANTING && is_known_to_source(sink))
-            return; /* it has the room, once it is its turn */
         if (sink->state != DW_SINK_PARKED)
             continue;
         uint32_t left = sink->record.total - sink->record.granted;
@@ -164,7 +163,7 @@ static void unpark_some(struct dw_record_peer *peer)
             return;
         room -= left;
     }
-    peer->win->awaited = false;
+    peer->win.awaited = false;
 }
 
 void dw_grant_on_came(struct dw_sink *sink, uint32_t bytes)
@@ -173,7 +172,7 @@ void dw_grant_on_came(struct dw_sink *sink, uint32_t bytes)
     /* Nothing of it is under way: others may have its place. */
     if (bytes && !due_of(sink))
         count_record(sink, -1);
-    if (sink->peer->win->awaited)
+    if (sink->peer->win.awaited)
         unpark_some(sink->peer);
 }
 
@@ -184,7 +183,7 @@ uint32_t dw_grant_first(struct dw_sink *sink, uint64_t now_ns)
         give(sink, sink->record.total, now_ns);
         return sink->record.granted;
     }
-    if (sink->peer->win->awaited || sink->peer->sinks_aside || budget_is_spent(records))
+    if (sink->peer->win.awaited || sink->peer->sinks_aside || budget_is_spent(records))
         return 0;
     /* Those before it come first, but for what cannot be told yet. */
     dw_list_foreach (it, &records->want) {

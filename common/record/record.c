@@ -102,14 +102,11 @@ uint32_t dw_records_next_id(struct dw_records *records, const struct dw_map *map
 }
 
 void dw_record_peer_init(struct dw_record_peer *peer, struct dw_records *records,
-                         const struct diwarp_ah *ah, struct dw_contact *contact,
-                         struct dw_recordwin *win, uint32_t index)
+                         struct diwarp_ah *ah, uint32_t index)
 {
-    *peer = (struct dw_record_peer){
-        .records = records, .ah = ah, .contact = contact, .win = win, .index = index};
+    *peer = (struct dw_record_peer){.records = records, .ah = ah, .index = index};
     dw_list_init(&peer->sinks);
     dw_list_init(&peer->sources);
-    dw_list_init(&peer->late);
 }
 
 bool dw_record_peer_may_ask(const struct dw_record_peer *peer)
@@ -132,12 +129,17 @@ void dw_sink_set_state(struct dw_sink *sink, enum dw_sink_state state)
         [DW_SINK_GRANTED] = {[DW_SINK_HELD] = true, [DW_SINK_ENDED] = true},
         [DW_SINK_HELD] = {[DW_SINK_ENDED] = true},
     };
+    struct dw_record_peer *peer = sink->peer;
     assert(may_follow[sink->state][state]);
-    sink->state = (uint8_t)state;
-    if (state == DW_SINK_WANTING)
-        dw_list_append(&sink->peer->records->want, &sink->want_link);
-    else
+    if (sink->state == DW_SINK_WANTING) {
+        peer->sinks_wanting--;
         dw_list_remove(&sink->want_link);
+    }
+    sink->state = (uint8_t)state;
+    if (state == DW_SINK_WANTING) {
+        peer->sinks_wanting++;
+        dw_list_append(&peer->records->want, &sink->want_link);
+    }
 }
 
 void dw_source_set_state(struct dw_source *source, enum dw_source_state state)

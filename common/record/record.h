@@ -20,7 +20,7 @@
 #include "common/rnic/qp.h"
 
 /* More of one peer's sinks are never set aside at a time. */
-#define DW_SINKS_ASIDE_MAX UINT16_MAX
+#define DW_SINKS_ASIDE_MAX ((1u << 14) - 1)
 
 struct dw_record_peer;
 
@@ -71,16 +71,18 @@ struct dw_records {
 /* What the records of a peer share; the service embeds it in its peer. */
 struct dw_record_peer {
     struct dw_records *records;
-    const struct diwarp_ah *ah;
-    struct dw_contact *contact;
-    struct dw_recordwin *win; /* of its records to us; outlives this */
-    uint32_t index;           /* unique in the service: makes keys of its records */
-    struct dw_list sinks, sources;
-    struct dw_list late; /* sinks that a timer found overdue, and nothing has come of since */
+    struct diwarp_ah *ah;
+    struct dw_contact contact;
+    struct dw_list sinks, sources; /* oldest first */
+    uint32_t index;                /* unique in the service: makes keys of its records */
+    uint32_t due_bytes;            /* granted, not yet here, but for those set aside */
+    uint64_t asked_count : 17;     /* open: by its own reads and writes */
+    uint64_t sinks_wanting : 17;   /* in state WANTING */
+    uint64_t sinks_aside : 14;
+    uint64_t sinks_late : 16;
+    uint16_t own_count;            /* open: by ours, of which there are no more than works */
+    struct dw_recordwin win;       /* of its records to us */
     struct dw_record_round round;
-    uint32_t due_bytes;              /* granted, not yet here, but for those set aside */
-    uint32_t own_count, asked_count; /* open: by our reads and writes, by its own */
-    uint16_t sinks_aside;
 };
 
 enum dw_sink_state {
@@ -95,7 +97,7 @@ enum dw_sink_state {
 
 /* A record at the sink: of our RDMA read, or of a peer's write. */
 struct dw_sink {
-    struct dw_list peer_link, want_link, late_link;
+    struct dw_list peer_link, want_link;
     struct dw_record_sink record;
     struct dw_record_peer *peer;
     struct diwarp_qp *qp; /* NULL: it is gone, the source is to be told */
@@ -111,6 +113,7 @@ struct dw_sink {
     uint32_t request_psn; /* of the datagram that asks for our read */
     unsigned send_flags;  /* of the read: IBV_SEND_SIGNALED, DIWARP_SEND_HOLD */
     uint8_t state;        /* enum dw_sink_state */
+    bool late; /* the timer found it overdue, and nothing has come of it since */
     bool aside;           /* nothing comes of it: others may have been granted what is due of it */
     bool long_datagrams;  /* brought by those of DW_LLP_LONG_BYTES and more, but for the last */
 };
@@ -187,7 +190,6 @@ static inline uint64_t dw_sink_deadline_ns(const struct dw_sink *sink)
 /* The peer may have us open another record. */
 bool dw_record_peer_may_ask(const struct dw_record_peer *peer);
 void dw_record_peer_init(struct dw_record_peer *peer, struct dw_records *records,
-                         const struct diwarp_ah *ah, struct dw_contact *contact,
-                         struct dw_recordwin *win, uint32_t index);
+                         struct diwarp_ah *ah, uint32_t index);
 
 #endif

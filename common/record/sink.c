@@ -29,7 +29,7 @@ static void ask_for(struct dw_sink *sink, const struct dw_range *missing, unsign
     struct dw_record_peer *peer = sink->peer;
     uint32_t payload = dw_record_payload_bytes(peer);
     for (unsigned i = 0; i < n && missing[i].start < sink->record.highest; i++)
-        dw_recordwin_on_lost(peer->win, &peer->round, missing[i].end - missing[i].start, payload);
+        dw_recordwin_on_lost(&peer->win, &peer->round, missing[i].end - missing[i].start, payload);
     dw_sink_send_status(sink, missing, n);
 }
 
@@ -72,7 +72,7 @@ static void look_later(struct dw_sink *sink, uint64_t now_ns)
 static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
 {
     struct dw_record_peer *peer = sink->peer;
-    const struct dw_contact *contact = peer->contact;
+    const struct dw_contact *contact = &peer->contact;
     bool probed = contact->probe_sent_ns > asked_or_heard_ns(sink);
     bool quiet = now_ns - contact->heard_ns >= rto_ns(peer, 0);
     bool asked = sink->asked_ns > sink->record.heard_ns;
@@ -90,6 +90,16 @@ static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
     peer->records->ops->ask(peer, now_ns);
 }
 
+/* Of more than can be counted, the timer alone asks again. */
+static void set_late(struct dw_sink *sink, bool late)
+{
+    struct dw_record_peer *peer = sink->peer;
+    if (sink->late == late || (late && peer->sinks_late == UINT16_MAX))
+        return;
+    sink->late = late;
+    late ? peer->sinks_late++ : peer->sinks_late--;
+}
+
 static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_sink *sink = dw_container(timer, struct dw_sink, timer);
@@ -100,19 +110,22 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
         return;
     }
     sink->late_ns = now_ns;
-    if (!dw_list_linked(&sink->late_link))
-        dw_list_append(&sink->peer->late, &sink->late_link);
+    set_late(sink, true);
     on_overdue(sink, now_ns);
     look_later(sink, now_ns);
 }
 
 void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns)
 {
-    dw_list_foreach (it, &peer->late) {
-        struct dw_sink *sink = dw_container(it, struct dw_sink, late_link);
+    unsigned left = peer->sinks_late;
+    dw_list_foreach (it, &peer->sinks) {
+        struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
+        if (!left)
+            break;
+        left -= sink->late;
         const uint64_t since_ns = asked_or_heard_ns(sink);
         /* By the time-out as it was then: the reply itself may have made it longer. */
-        if (sink->late_ns > since_ns && is_due(sink) && sent_ns > since_ns) {
+        if (sink->late && sink->late_ns > since_ns && is_due(sink) && sent_ns > since_ns) {
             ask_again(sink, now_ns);
             look_later(sink, now_ns);
         }
@@ -151,9 +164,8 @@ struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer
     sink->region = asked;
     if (asked)
         asked->records++;
-    ++*(asked ? &peer->asked_count : &peer->own_count);
+    asked ? peer->asked_count++ : peer->own_count++;
     dw_list_append(&peer->sinks, &sink->peer_link);
-    dw_list_init(&sink->late_link);
     dw_list_init(&sink->want_link);
     if (asked)
         dw_sink_set_state(sink, DW_SINK_WANTING);
@@ -178,7 +190,7 @@ static void stop(struct dw_sink *sink)
     dw_grant_take_back(sink);
     uint32_t due = dw_record_sink_due_bytes(&sink->record);
     sink->record.granted = (uint32_t)sink->record.map.bytes;
-    dw_list_remove(&sink->late_link);
+    set_late(sink, false);
     dw_heap_set(&sink->peer->records->port->timers, &sink->timer, DW_NEVER);
     dw_grant_on_came(sink, due); /* others may have its place, be it only in the line */
 }
@@ -191,7 +203,7 @@ void dw_sink_destroy(struct dw_sink *sink)
     dw_heap_unreserve(&peer->records->port->timers);
     dw_map_remove(&peer->records->sinks, dw_record_key(peer, sink->id));
     dw_list_remove(&sink->peer_link);
-    --*(sink->region ? &peer->asked_count : &peer->own_count);
+    sink->region ? peer->asked_count-- : peer->own_count--;
     if (sink->region)
         sink->region->records--;
     dw_record_sink_fini(&sink->record);
@@ -293,14 +305,14 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
         dw_record_counters(peer)->drop_no_buffer++;
         return;
     }
-    dw_list_remove(&sink->late_link);
+    set_late(sink, false);
     if (__builtin_expect(began_short(sink, offset, length), 0))
         peer->records->ops->on_first_segment(peer, length);
     /* Bytes that are there stay as they are: the application may see them, once it is told. */
     if (new_bytes && data)
         dw_copy(sink->addr + offset, data, length);
     if (new_bytes)
-        dw_recordwin_on_came(peer->win, &peer->round, dw_record_payload_bytes(peer));
+        dw_recordwin_on_came(&peer->win, &peer->round, dw_record_payload_bytes(peer));
     dw_grant_on_came(sink, (uint32_t)new_bytes);
     count_placed(sink, length, (uint32_t)new_bytes);
     if (dw_record_sink_full(&sink->record)) {

@@ -42,7 +42,7 @@ struct dw_source *dw_source_create(const struct dw_ends *ends, struct dw_record_
     source->region = asked;
     if (asked)
         asked->records++;
-    ++*(asked ? &peer->asked_count : &peer->own_count);
+    asked ? peer->asked_count++ : peer->own_count++;
     dw_list_append(&peer->sources, &source->peer_link);
     return source;
 }
@@ -59,7 +59,7 @@ void dw_source_destroy(struct dw_source *source)
     dw_source_set_state(source, DW_SOURCE_ENDED);
     dw_map_remove(&peer->records->sources, dw_record_key(peer, source->id));
     dw_list_remove(&source->peer_link);
-    --*(source->region ? &peer->asked_count : &peer->own_count);
+    source->region ? peer->asked_count-- : peer->own_count--;
     if (source->region)
         source->region->records--;
     dw_record_source_fini(&source->record);

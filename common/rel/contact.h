@@ -9,8 +9,14 @@
 struct dw_contact {
     uint64_t heard_ns;
     uint64_t asked_ns; /* we gave it something to answer */
-    uint64_t probe_sent_ns;
-    bool probe_answered; /* the latest of ours */
+    uint64_t probe_sent_ns : 63;
+    bool probe_answered : 1; /* the latest of ours */
 };
+
+static inline void dw_contact_on_probe(struct dw_contact *contact, uint64_t now_ns)
+{
+    contact->probe_sent_ns = now_ns & INT64_MAX;
+    contact->probe_answered = false;
+}
 
 #endif

@@ -77,7 +77,7 @@ int diwarp_address_unpack(struct diwarp_address *address, const void *buf, size_
         .port = dw_get_be16(p + 36),
         .interface_count = p[3],
     };
-    if (!address->qpn || address->qpn > DW_QPN_MAX || !address->port || !address->interface_count ||
+    if (address->qpn > DW_QPN_MAX || !address->port || !address->interface_count ||
         address->interface_count > DIWARP_MAX_INTERFACES ||
         len < PACKED_HEAD_BYTES + (size_t)p[3] * PACKED_INTERFACE_BYTES)
         return -EPROTO;

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Address handles: where a queue pair is reached. Services keep what more they know in structs that
- * begin with this one. */
+/*
+ * Address handles: where a queue pair is reached. Services keep what more they know in structs that
+ * begin with this one. A process may know millions: each byte counts, and what all handles of a
+ * service have in common is found by the handle's own address.
+ */
 #ifndef DW_AH_H
 #define DW_AH_H
 
+#include "common/base/cells.h"
+#include "common/base/list.h"
 #include "common/include/diwarp.h"
 #include "common/llp/llp.h"
 
@@ -11,18 +16,45 @@ struct dw_port;
 struct dw_service;
 
 struct diwarp_ah {
-    struct dw_port *port; /* NULL: it has been closed */
-    const struct dw_service *service;
     struct diwarp_name name;
     uint64_t token;
     struct dw_llp_addr addr;
+    uint32_t incarnation;        /* of the process that is meant; told with its address */
+    uint32_t owners;             /* handles given out */
     uint16_t datagram_max_bytes; /* of one to it */
-    bool fixed : 1;      /* it has been spoken with: its route stays */
-    bool further : 1;    /* RD: of a QP beyond that of the process's first handle */
-    uint32_t qpn : 24;   /* of the QP there; 0: not known yet */
-    uint32_t local_interface : 8;
-    uint32_t owners; /* handles given out */
+    uint8_t local_interface;
+    bool fixed : 1;   /* it has been spoken with: its route stays */
+    bool further : 1; /* RD: of another QP than a process's first */
 };
+_Static_assert(sizeof(struct diwarp_ah) == 48, "a known peer is small");
+
+/* The address handles of a service on a port. */
+struct dw_ahs {
+    struct dw_cells cells;
+    struct dw_port *port;
+    const struct dw_service *service;
+};
+
+static inline void dw_ahs_init(struct dw_ahs *ahs, uint32_t ah_bytes, struct dw_port *port,
+                               const struct dw_service *service)
+{
+    dw_cells_init(&ahs->cells, ah_bytes);
+    ahs->port = port;
+    ahs->service = service;
+}
+
+/* NULL: the port has been closed. */
+static inline struct dw_ahs *dw_ahs_of(const struct diwarp_ah *ah)
+{
+    struct dw_cells *cells = dw_cells_of(ah);
+    return cells ? dw_container(cells, struct dw_ahs, cells) : NULL;
+}
+
+/* While it is open. */
+static inline struct dw_port *dw_ah_port(const struct diwarp_ah *ah)
+{
+    return dw_ahs_of(ah)->port;
+}
 
 static inline uint64_t dw_name_key(struct diwarp_name name)
 {

@@ -193,6 +193,23 @@ static int choose_interfaces(struct diwarp_device *device, struct diwarp_diagnos
     return rc;
 }
 
+/* What is not given is the real world's. */
+static void set_env(struct dw_env *env, const struct dw_env *given)
+{
+    if (given)
+        *env = *given;
+    if (!env->now_ns)
+        env->now_ns = real_now_ns;
+    if (!env->open_llp)
+        env->open_llp = real_open_llp;
+    if (!env->open_streams)
+        env->open_streams = real_open_streams;
+    if (!env->rest_ns)
+        env->rest_ns = REST_NS;
+    if (!env->forget_ns)
+        env->forget_ns = FORGET_NS;
+}
+
 int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env *env,
                      const struct dw_service *const *services, struct diwarp_device **device,
                      struct diwarp_diagnosis *why)
@@ -212,18 +229,7 @@ int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env 
     new->attr = *attr;
     new->services = services;
     dw_list_init(&new->runners);
-    if (env)
-        new->env = *env;
-    if (!new->env.now_ns)
-        new->env.now_ns = real_now_ns;
-    if (!new->env.open_llp)
-        new->env.open_llp = real_open_llp;
-    if (!new->env.open_streams)
-        new->env.open_streams = real_open_streams;
-    if (!new->env.rest_ns)
-        new->env.rest_ns = REST_NS;
-    if (!new->env.forget_ns)
-        new->env.forget_ns = FORGET_NS;
+    set_env(&new->env, env);
     new->random_key[0] = new->env.seed;
     if (!new->env.seed &&
         getrandom(new->random_key, sizeof new->random_key, 0) != sizeof new->random_key) {

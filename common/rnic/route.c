@@ -68,21 +68,21 @@ static uint32_t path_datagram_bytes(struct dw_port *port, uint8_t family, uint32
 void dw_ah_set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint64_t token,
                      unsigned local_interface, uint32_t mtu_bytes)
 {
-    struct dw_llp *llp = ah->port->datagrams.llp;
+    struct dw_llp *llp = dw_ah_port(ah)->datagrams.llp;
     struct dw_llp_path path = {0};
     if (llp->ops->query_path)
         llp->ops->query_path(llp, addr, &path);
     ah->addr = *addr;
     ah->token = token;
-    ah->local_interface = local_interface & 0xff;
+    ah->local_interface = (uint8_t)local_interface;
     _Static_assert(DW_LLP_TRAIN_BYTES <= UINT16_MAX, "the length of a datagram fits");
     ah->datagram_max_bytes =
-        (uint16_t)path_datagram_bytes(ah->port, addr->family, mtu_bytes, path.mtu_bytes);
+        (uint16_t)path_datagram_bytes(dw_ah_port(ah), addr->family, mtu_bytes, path.mtu_bytes);
 }
 
 void dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro)
 {
-    const struct diwarp_address local = address_of(ah->port);
+    const struct diwarp_address local = address_of(dw_ah_port(ah));
     struct diwarp_address remote = {.name = ah->name, .interface_count = 1, .port = intro->port};
     struct diwarp_interface *theirs = &remote.interfaces[0];
     struct in6_addr v6;
@@ -96,7 +96,7 @@ void dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro
     bool ours = theirs->loopback || dw_interface_is_one_of(theirs, &local);
     remote.host_id = ours ? local.host_id : ~local.host_id;
     unsigned here, there;
-    if (dw_interface_pair(&local, &remote, ah->port->device->attr.same_host, &here, &there))
+    if (dw_interface_pair(&local, &remote, dw_ah_port(ah)->device->attr.same_host, &here, &there))
         here = 0;
     uint32_t mtu = local.interfaces[here].mtu_bytes;
     struct dw_llp_addr addr = {.family = intro->family, .port = intro->port};
@@ -114,7 +114,7 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
         return rc;
     const struct diwarp_interface *mine = &local.interfaces[here];
     const struct diwarp_interface *theirs = &address->interfaces[there];
-    if (theirs->mtu_bytes < DW_MTU_MIN_BYTES)
+    if (theirs->mtu_bytes < DW_MTU_MIN_BYTES || !address->qpn || address->qpn > DW_QPN_MAX)
         return -EINVAL;
     uint32_t mtu = mine->mtu_bytes < theirs->mtu_bytes ? mine->mtu_bytes : theirs->mtu_bytes;
     struct dw_llp_addr addr = {.family = theirs->family, .port = address->port};
@@ -136,14 +136,17 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
 
 void diwarp_destroy_ah(struct diwarp_ah *ah)
 {
-    /* The port, and with it the device, may be gone. */
-    struct diwarp_device *device = ah->port ? ah->port->device : NULL;
-    if (device)
-        dw_lock(device);
+    const struct dw_ahs *ahs = dw_ahs_of(ah);
+    struct diwarp_device *device = ahs ? ahs->port->device : NULL;
+    if (!device) { /* the port, and with it the device, is gone */
+        if (!--ah->owners)
+            dw_cells_put(ah);
+        return;
+    }
+    dw_lock(device);
     ah->owners--;
-    ah->service->put_ah(ah);
-    if (device)
-        dw_unlock(device);
+    ahs->service->put_ah(ah);
+    dw_unlock(device);
 }
 
 void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len)

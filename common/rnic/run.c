@@ -212,10 +212,14 @@ static void on_trim(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_port *port = dw_container(timer, struct dw_port, trim_timer);
     bool more = dw_datagrams_trim(&port->datagrams);
-    for_each_service (port, service, state)
-        more |= service->trim && service->trim(state, now_ns);
+    uint64_t next_ns = DW_NEVER;
+    for_each_service (port, service, state) {
+        const uint64_t service_ns = service->trim ? service->trim(state, now_ns) : DW_NEVER;
+        next_ns = service_ns < next_ns ? service_ns : next_ns;
+    }
     dw_list_foreach (it, &port->qps)
         more |= dw_cq_trim(dw_container(it, struct diwarp_qp, port_link)->cq);
+    dw_heap_set(&port->timers, timer, next_ns);
     if (more)
         dw_port_trim_later(port, now_ns);
 }

@@ -21,7 +21,6 @@ struct dw_service {
                     * they are for or not; else only these, with one */
     uint32_t max_inline_bytes; /* diwarp_qp_info.max_inline_bytes */
     size_t qp_bytes;           /* of its QP, which begins with struct diwarp_qp */
-    size_t ah_bytes;           /* of its address handle, which begins with struct diwarp_ah */
 
     /* ---- a port's part; 0 or -ENOMEM ---- */
     int (*open)(struct dw_port *port, void **state);
@@ -74,8 +73,9 @@ struct dw_service {
     void (*retune)(void *state);
     /* All completions that were handed out are used. */
     void (*recycle)(void *state);
-    /* Gives back what was not needed since the last time; true: there may be more. */
-    bool (*trim)(void *state, uint64_t now_ns);
+    /* Gives back what was not needed since the last time. When there may be more; DW_NEVER: not
+     * before something is taken. */
+    uint64_t (*trim)(void *state, uint64_t now_ns);
     void (*add_memory)(const void *state, struct diwarp_memory *memory);
 };
 

@@ -7,16 +7,10 @@
 
 #include "common/ud/ud.h"
 
-/* An address handle: UD keeps nothing about a peer, so there may be several of one name. */
-struct dw_ud_ah {
-    struct diwarp_ah ah;
-    struct dw_list link; /* in dw_ud.ahs */
-};
-
 /* On a port. */
 struct dw_ud {
     struct dw_port *port;
-    struct dw_list ahs;
+    struct dw_ahs ahs; /* of a peer nothing is kept, so there may be several of one name */
 };
 
 static int open_state(struct dw_port *port, void **state)
@@ -25,7 +19,7 @@ static int open_state(struct dw_port *port, void **state)
     if (!ud)
         return -ENOMEM;
     ud->port = port;
-    dw_list_init(&ud->ahs);
+    dw_ahs_init(&ud->ahs, sizeof(struct dw_ud_ah), port, &dw_ud_service);
     *state = ud;
     return 0;
 }
@@ -33,37 +27,28 @@ static int open_state(struct dw_port *port, void **state)
 static void close_state(void *state)
 {
     struct dw_ud *ud = state;
-    dw_list_foreach (it, &ud->ahs) {
-        dw_container(it, struct dw_ud_ah, link)->ah.port = NULL;
-        dw_list_remove(it);
-    }
+    dw_cells_fini(&ud->ahs.cells);
     free(ud);
 }
 
 static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
 {
     struct dw_ud *ud = qp->state;
-    struct dw_ud_ah *ah = calloc(1, sizeof *ah);
-    if (!ah)
-        return NULL;
-    ah->ah.port = qp->port;
-    ah->ah.service = qp->service;
-    ah->ah.name = name;
-    dw_list_append(&ud->ahs, &ah->link);
-    return &ah->ah;
+    struct diwarp_ah *ah = dw_cells_get(&ud->ahs.cells);
+    if (ah)
+        ah->name = name;
+    return ah;
 }
 
 static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
 {
-    ah->qpn = qpn & DW_QPN_MAX;
+    dw_container(ah, struct dw_ud_ah, ah)->qpn = qpn;
     return ah;
 }
 
-static void put_ah(struct diwarp_ah *base)
+static void put_ah(struct diwarp_ah *ah)
 {
-    struct dw_ud_ah *ah = dw_container(base, struct dw_ud_ah, ah);
-    dw_list_remove(&ah->link);
-    free(ah);
+    dw_cells_put(ah);
 }
 
 static void take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
@@ -77,10 +62,8 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
 {
     const struct dw_ud *ud = state;
     memory->base_bytes += sizeof *ud;
-    dw_list_foreach (a, &ud->ahs) {
-        memory->addresses++;
-        memory->address_bytes += sizeof(struct dw_ud_ah);
-    }
+    memory->addresses += ud->ahs.cells.count;
+    memory->address_bytes += dw_cells_bytes(&ud->ahs.cells);
     dw_list_foreach (it, &ud->port->qps) {
         struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, port_link);
         if (qp->service == &dw_ud_service)

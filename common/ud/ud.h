@@ -33,6 +33,12 @@ struct dw_ud_source {
     struct dw_seen msns, records; /* that have begun */
 };
 
+/* An address handle. */
+struct dw_ud_ah {
+    struct diwarp_ah ah;
+    uint32_t qpn;
+};
+
 /* What has been sent to a destination. */
 struct dw_ud_target {
     uint32_t msn, record; /* the last ones */

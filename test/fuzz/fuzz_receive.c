@@ -217,10 +217,11 @@ static uint32_t known_id(struct input *in)
 static struct dw_sink *known_sink(unsigned rank, uint32_t id)
 {
     struct diwarp_name name = {.job = JOB, .rank = rank};
-    const struct dw_handle *handle = w.rd ? dw_handle_find(w.rd, name) : NULL;
+    const struct dw_handle *handle = w.rd ? dw_handle_find(&w.rd->handles, name) : NULL;
 
-    return handle && handle->peer
-               ? dw_map_get(&w.rd->records.sinks, dw_record_key(&handle->peer->records, id))
+    const struct dw_peer *peer = handle ? dw_handle_peer(handle) : NULL;
+    return peer
+               ? dw_map_get(&w.rd->records.sinks, dw_record_key(&peer->records, id))
                : NULL;
 }
 

@@ -72,7 +72,8 @@ static inline struct fixture *fixture_of(void *world)
 /* How often the node doubted its way to a peer. */
 static inline unsigned fixture_doubts(const struct fixture *f, unsigned node)
 {
-    return dw_container(f->world.nodes[node].qp->port->datagrams.llp, struct sim_endpoint, llp)->doubts;
+    return dw_container(f->world.nodes[node].qp->port->datagrams.llp, struct sim_endpoint, llp)
+        ->doubts;
 }
 
 static inline void fixture_on_wc(struct sim_world *world, struct sim_node *node,
@@ -103,7 +104,7 @@ static inline void fixture_open(struct fixture *f)
 /* As after a while without losses: one peer may have all of the budget. */
 static inline void fixture_widen(struct fixture *f, unsigned node, unsigned peer)
 {
-    dw_container(f->world.nodes[node].ahs[peer], struct dw_handle, ah)->recordwin.datagrams = (1u << DW_RECORDWIN_BITS) - 1;
+    sim_recordwin(&f->world.nodes[node], peer)->datagrams = (1u << DW_RECORDWIN_BITS) - 1;
 }
 
 static inline void fixture_run(struct fixture *f, uint64_t limit_ns)

@@ -216,7 +216,7 @@ static void check_answers(struct sim_world *world, const struct dw_peer *peer)
 static void check_counts(struct sim_world *world, const struct dw_peer *peer)
 {
     const struct dw_record_peer *records = &peer->records;
-    unsigned queued = 0, own = 0, asked = 0, assemblies = 0;
+    unsigned queued = 0, own = 0, asked = 0;
     const struct dw_list *works[] = {&peer->pending, &peer->awaiting};
     for (unsigned i = 0; i < 2; i++)
         dw_list_foreach (w, works[i])
@@ -225,14 +225,9 @@ static void check_counts(struct sim_world *world, const struct dw_peer *peer)
         *(dw_container(s, struct dw_sink, peer_link)->region ? &asked : &own) += 1;
     dw_list_foreach (s, &records->sources)
         *(dw_container(s, struct dw_source, peer_link)->region ? &asked : &own) += 1;
-    dw_list_foreach (a, &peer->atomics)
-        queued++;
-    dw_list_foreach (b, &peer->assemblies)
-        assemblies++;
-    sim_check(world, peer->queued == queued);
+    sim_check(world, peer->queued == queued + peer->atomics);
     sim_check(world, records->own_count == own);
     sim_check(world, records->asked_count == asked);
-    sim_check(world, peer->assembly_count == assemblies);
 }
 
 static void check_due(struct sim_world *world, const struct dw_peer *peer)
@@ -259,20 +254,12 @@ static void check_peer(struct sim_world *world, const struct dw_peer *peer)
     }
 }
 
-static bool any_wants(const struct dw_record_peer *peer)
-{
-    dw_list_foreach (it, &peer->sinks)
-        if (dw_container(it, struct dw_sink, peer_link)->state == DW_SINK_WANTING)
-            return true;
-    return false;
-}
-
 /* Whoever may be granted something some day is in the list, or something will put it back there. */
 static void check_want(struct sim_world *world, const struct dw_sink *sink)
 {
     const struct dw_record_peer *peer = sink->peer;
     const bool lacks = sink->record.granted < sink->record.total;
-    const bool full = peer->win->awaited && (peer->due_bytes || any_wants(peer));
+    const bool full = peer->win.awaited && (peer->due_bytes || peer->sinks_wanting);
     switch ((enum dw_sink_state)sink->state) {
     case DW_SINK_ASKING:
         sim_check(world, lacks && !sink->region);
@@ -461,8 +448,11 @@ static void check_qp_rest(struct sim_world *world, const struct diwarp_qp *qp)
     sim_check(world, qp->cq->capacity <= 64);
     sim_check(world, !port->trim_timer.slot);
     sim_check(world, !port->timers.count);
+    bool rd = false; /* there is, or was, a QP of RD */
+    for (unsigned i = 0; port->device->services[i]; i++)
+        rd |= port->device->services[i]->reliable && port->states[i];
     /* For trim_timer, and RD's forget_timer. */
-    sim_check(world, port->timers.reserved == 1 + (qp->attr.type == DIWARP_QPT_RD));
+    sim_check(world, port->timers.reserved == 1u + rd);
     sim_check(world, port->datagrams.pool.chunk_count <= 1);
     sim_check(world, !port->datagrams.pool.used);
     sim_check(world, port->datagrams.arena.touched <= DW_LLP_SLOT_BYTES);

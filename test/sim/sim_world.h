@@ -7,7 +7,7 @@
 #define SIM_WORLD_H
 
 #include "common/open.h"
-#include "common/rd/rd.h"
+#include "common/rd/peer.h"
 #include "test/sim/sim_net.h"
 
 #define SIM_MAX_NODES 16
@@ -102,6 +102,18 @@ static inline struct dw_rd *sim_rd_of(const struct sim_node *node)
 static inline struct dw_handle *sim_handle(const struct sim_node *node, unsigned to)
 {
     return dw_container(node->ahs[to], struct dw_handle, ah);
+}
+
+/* Its context, or NULL. */
+static inline struct dw_peer *sim_peer(const struct sim_node *node, unsigned to)
+{
+    return dw_handle_peer(sim_handle(node, to));
+}
+
+/* Of its records to the node; wakes it. */
+static inline struct dw_recordwin *sim_recordwin(const struct sim_node *node, unsigned to)
+{
+    return &dw_peer_wake(sim_handle(node, to))->records.win;
 }
 
 static inline const struct diwarp_counters *sim_counters(const struct sim_world *world,

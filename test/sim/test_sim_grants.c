@@ -236,7 +236,7 @@ static void records__without_end_in_a_small_window__the_oldest_first(void **stat
         f->config.impairment.bytes_per_ns = 0.125;
         fixture_open(f);
         for (unsigned node = 0; node < 2; node++) {
-            struct dw_recordwin *win = &sim_handle(&f->world.nodes[node], 1 - node)->recordwin;
+            struct dw_recordwin *win = sim_recordwin(&f->world.nodes[node], 1 - node);
             *win = (struct dw_recordwin){.datagrams = 180, .cut = true};
         }
         assert_long_is_not_last(f, opcodes[i % 2], before[i / 2], 0);
@@ -315,7 +315,7 @@ static void records__grants_to_one_are_held__the_others_go_on(void **state)
     for (uint64_t i = 0; i < WRITES; i++)
         assert_int_equal(fixture_post(f, BLOCKED, 0, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
     sim_world_run_for(&f->world, MS);
-    assert_true(sim_handle(&f->world.nodes[0], BLOCKED)->peer->held > 1);
+    assert_true(sim_peer(&f->world.nodes[0], BLOCKED)->held > 1);
     for (uint64_t i = 0; i < WRITES; i++)
         assert_int_equal(fixture_post(f, OTHER, 0, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
     sim_world_run_for(&f->world, 2 * MS);

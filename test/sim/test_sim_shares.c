@@ -96,7 +96,7 @@ static void pool__one_acknowledges_nothing__the_other_has_a_window(void **state)
     for (unsigned i = 0; i < WIDEN; i++) /* the window to it grows */
         assert_int_equal(fixture_post(f, HERE, FULL, i, IBV_WR_SEND, 0, data, BYTES, NULL), 0);
     sim_world_run_for(&f->world, 19 * MS);
-    assert_int_equal(sim_handle(&f->world.nodes[HERE], FULL)->peer->sendwin.count, 0);
+    assert_int_equal(sim_peer(&f->world.nodes[HERE], FULL)->sendwin.count, 0);
     f->world.nodes[FULL].paused_until_ns = DW_NEVER;
     for (unsigned i = 0; i < TO_FULL; i++)
         assert_int_equal(fixture_post(f, HERE, FULL, i, IBV_WR_SEND, 0, data, BYTES, NULL), 0);
@@ -105,7 +105,7 @@ static void pool__one_acknowledges_nothing__the_other_has_a_window(void **state)
         assert_int_equal(fixture_post(f, HERE, OTHER, 100 + i, IBV_WR_SEND, 0, data, BYTES, NULL),
                          0);
     sim_world_run_for(&f->world, MS / 2);
-    assert_int_equal(sim_handle(&f->world.nodes[HERE], OTHER)->peer->sendwin.count, TO_OTHER);
+    assert_int_equal(sim_peer(&f->world.nodes[HERE], OTHER)->sendwin.count, TO_OTHER);
     f->world.nodes[FULL].paused_until_ns = 0;
     fixture_run(f, 8 * SECOND);
     fixture_close(f);

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Cells of one size, many of them: cut out of small aligned chunks, so that a cell costs no more
+ * than its bytes, a 32-bit index names it, and its address alone leads to the set it is of. A chunk
+ * goes back to the system with its last cell. Not thread-safe.
+ */
+#ifndef DW_CELLS_H
+#define DW_CELLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DW_CELLS_CHUNK_BYTES 2048u
+#define DW_CELLS_HEAD_BYTES  24u
+/* Of an index, the part that counts the cells of a chunk. */
+#define DW_CELLS_SLOT_BITS 6
+#define DW_CELL_MIN_BYTES  (DW_CELLS_CHUNK_BYTES >> DW_CELLS_SLOT_BITS)
+
+/* Leads each chunk. */
+struct dw_cells_chunk {
+    struct dw_cells *cells; /* NULL: the set is no more, this chunk has cells that are still used */
+    uint32_t number;        /* in cells.chunks */
+    uint32_t next, prev;    /* of the chunks with a free cell, by number; 0: none */
+    uint8_t used;
+    uint8_t cut;  /* slots [0, cut) have been used */
+    uint8_t free; /* a slot that came back, less one; its first byte leads to the next; 0: none */
+};
+_Static_assert(sizeof(struct dw_cells_chunk) <= DW_CELLS_HEAD_BYTES, "the head has its place");
+
+struct dw_cells {
+    uint32_t cell_bytes;
+    uint32_t count;    /* cells that are used */
+    uint32_t capacity; /* of chunks */
+    uint32_t chunk_count;
+    /* By number; a number that is free holds the next such one instead. */
+    union dw_cells_number {
+        struct dw_cells_chunk *chunk;
+        uintptr_t next_free;
+    } * chunks;
+    uint32_t cut;     /* numbers [0, cut) have been used */
+    uint32_t free;    /* the first free one of these, or `cut` */
+    uint32_t partial; /* the first chunk with a free cell; 0: there is none */
+};
+
+/* cell_bytes: at least DW_CELL_MIN_BYTES, a multiple of 8. */
+void dw_cells_init(struct dw_cells *cells, uint32_t cell_bytes);
+/* Cells that are used stay, and may be put; their dw_cells_of() is NULL from now on. */
+void dw_cells_fini(struct dw_cells *cells);
+/* Zeroed; NULL: no memory. */
+void *dw_cells_get(struct dw_cells *cells);
+void dw_cells_put(void *cell);
+/* Memory that it holds. */
+uint64_t dw_cells_bytes(const struct dw_cells *cells);
+
+static inline struct dw_cells_chunk *dw_cells_chunk_of(const void *cell)
+{
+    return (struct dw_cells_chunk *)((uintptr_t)cell & ~(uintptr_t)(DW_CELLS_CHUNK_BYTES - 1));
+}
+
+/* The set that a cell is of; NULL: it is no more. */
+static inline struct dw_cells *dw_cells_of(const void *cell)
+{
+    return dw_cells_chunk_of(cell)->cells;
+}
+
+/* The cell of an index; 0 is never one. */
+static inline void *dw_cells_at(const struct dw_cells *cells, uint32_t index)
+{
+    const uint32_t slot = index & ((1u << DW_CELLS_SLOT_BITS) - 1);
+    uint8_t *chunk = (uint8_t *)cells->chunks[index >> DW_CELLS_SLOT_BITS].chunk;
+    return chunk + DW_CELLS_HEAD_BYTES + slot * cells->cell_bytes;
+}
+
+uint32_t dw_cells_index(const void *cell);
+
+#endif

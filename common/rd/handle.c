@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of handles: chains by 32-bit index, as many buckets as handles. */
+#include "common/rd/handle.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/base/map.h"
+
+#define FIRST_BUCKETS 16
+
+void dw_handles_init(struct dw_handles *handles, struct dw_port *port,
+                     const struct dw_service *service, uint64_t seed)
+{
+    *handles = (struct dw_handles){.seed = seed};
+    dw_ahs_init(&handles->ahs, sizeof(struct dw_handle), port, service);
+    dw_cells_init(&handles->met, sizeof(struct dw_met));
+    dw_ahs_init(&handles->further_ahs, sizeof(struct dw_further_ah), port, service);
+    dw_list_init(&handles->further);
+}
+
+static struct dw_handle *at(const struct dw_handles *handles, uint32_t index)
+{
+    return dw_cells_at(&handles->ahs.cells, index);
+}
+
+uint64_t dw_handles_bytes(const struct dw_handles *handles)
+{
+    return dw_cells_bytes(&handles->ahs.cells) + dw_cells_bytes(&handles->met) +
+           dw_cells_bytes(&handles->further_ahs.cells) +
+           handles->bucket_count * sizeof *handles->buckets;
+}
+
+/* ---- by name ---- */
+
+static uint32_t *bucket_of(const struct dw_handles *handles, struct diwarp_name name)
+{
+    const uint64_t hash = dw_map_hash(dw_name_key(name), handles->seed);
+    return &handles->buckets[hash & (handles->bucket_count - 1)];
+}
+
+struct dw_handle *dw_handle_find(const struct dw_handles *handles, struct diwarp_name name)
+{
+    if (!handles->bucket_count)
+        return NULL;
+    for (uint32_t i = *bucket_of(handles, name); i; i = at(handles, i)->next) {
+        struct dw_handle *handle = at(handles, i);
+        if (handle->ah.name.rank == name.rank && handle->ah.name.job == name.job)
+            return handle;
+    }
+    return NULL;
+}
+
+static void chain(struct dw_handles *handles, uint32_t index)
+{
+    struct dw_handle *handle = at(handles, index);
+    uint32_t *bucket = bucket_of(handles, handle->ah.name);
+    handle->next = *bucket;
+    *bucket = index;
+}
+
+static int grow(struct dw_handles *handles)
+{
+    struct dw_handles bigger = *handles;
+    bigger.bucket_count = handles->bucket_count ? handles->bucket_count * 2 : FIRST_BUCKETS;
+    bigger.buckets = calloc(bigger.bucket_count, sizeof *bigger.buckets);
+    if (!bigger.buckets)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < handles->bucket_count; i++) {
+        for (uint32_t index = handles->buckets[i], next; index; index = next) {
+            next = at(handles, index)->next;
+            chain(&bigger, index);
+        }
+    }
+    free(handles->buckets);
+    handles->buckets = bigger.buckets;
+    handles->bucket_count = bigger.bucket_count;
+    return 0;
+}
+
+struct dw_handle *dw_handle_get(struct dw_handles *handles, struct diwarp_name name)
+{
+    struct dw_handle *handle = dw_handle_find(handles, name);
+    if (handle)
+        return handle;
+    if (handles->ahs.cells.count == handles->bucket_count && grow(handles))
+        return NULL;
+    handle = dw_cells_get(&handles->ahs.cells);
+    if (!handle)
+        return NULL;
+    handle->ah.name = name;
+    chain(handles, dw_cells_index(handle));
+    return handle;
+}
+
+struct dw_handle *dw_handles_next(const struct dw_handles *handles, const struct dw_handle *handle,
+                                  uint32_t *bucket)
+{
+    uint32_t index = handle ? handle->next : 0;
+    while (!index && *bucket < handles->bucket_count)
+        index = handles->buckets[(*bucket)++];
+    return index ? at(handles, index) : NULL;
+}
+
+void dw_handle_put(struct dw_handle *handle)
+{
+    if (!handle->ah.owners && handle->state == DW_PEER_UNMET)
+        dw_handle_forget(handle);
+}
+
+void dw_handle_forget(struct dw_handle *handle)
+{
+    struct dw_handles *handles = dw_handles_of(handle);
+    dw_handle_vouch(handle);
+    if (handle->met)
+        dw_handle_unmeet(handle);
+    const uint32_t index = dw_cells_index(handle);
+    uint32_t *link = bucket_of(handles, handle->ah.name);
+    while (*link != index)
+        link = &at(handles, *link)->next;
+    *link = handle->next;
+    dw_cells_put(handle);
+}
+
+void dw_handles_fini(struct dw_handles *handles)
+{
+    dw_list_foreach (it, &handles->further) {
+        dw_container(it, struct dw_further_ah, link)->handle->ah.owners--;
+        dw_list_remove(it);
+    }
+    dw_cells_fini(&handles->further_ahs.cells);
+    /* What nobody owns goes: the others by their owners. */
+    for (uint32_t i = 0; i < handles->bucket_count; i++) {
+        for (uint32_t index = handles->buckets[i], next; index; index = next) {
+            struct dw_handle *handle = at(handles, index);
+            next = handle->next;
+            if (handle->met)
+                dw_handle_unmeet(handle);
+            if (!handle->ah.owners)
+                dw_cells_put(handle);
+        }
+    }
+    dw_cells_fini(&handles->ahs.cells);
+    dw_cells_fini(&handles->met);
+    free(handles->buckets);
+}
+
+/* ---- its QPs ---- */
+
+struct diwarp_ah *dw_handle_ah(struct dw_handle *handle, uint32_t qpn)
+{
+    struct dw_handles *handles = dw_handles_of(handle);
+    if (qpn == DW_QPN_FIRST)
+        return &handle->ah;
+    struct dw_further_ah *further = dw_cells_get(&handles->further_ahs.cells);
+    if (!further) {
+        dw_handle_put(handle);
+        return NULL;
+    }
+    further->ah = handle->ah;
+    further->ah.owners = 0;
+    further->ah.further = true;
+    further->handle = handle;
+    further->qpn = qpn;
+    handle->ah.owners++;
+    dw_list_append(&handles->further, &further->link);
+    return &further->ah;
+}
+
+void dw_handle_put_ah(struct diwarp_ah *ah)
+{
+    struct dw_handle *handle = dw_handle_of_ah(ah);
+    if (ah->further) {
+        handle->ah.owners--;
+        dw_list_remove(&dw_container(ah, struct dw_further_ah, ah)->link);
+        dw_cells_put(ah);
+    }
+    dw_handle_put(handle);
+}
+
+/* ---- who vouches for it ---- */
+
+void dw_handle_doubt(struct dw_handle *handle)
+{
+    dw_handles_of(handle)->unproven += !handle->unproven;
+    handle->unproven = true;
+}
+
+void dw_handle_vouch(struct dw_handle *handle)
+{
+    dw_handles_of(handle)->unproven -= handle->unproven;
+    handle->unproven = false;
+}
+
+/* ---- states ---- */
+
+void dw_handle_set_state(struct dw_handle *handle, enum dw_peer_state state)
+{
+    static const bool may_follow[DW_PEER_STATES][DW_PEER_STATES] = {
+        [DW_PEER_UNMET] = {[DW_PEER_AWAKE] = true},
+        [DW_PEER_AWAKE] = {[DW_PEER_RESTING] = true, [DW_PEER_DOOMED] = true},
+        [DW_PEER_RESTING] = {[DW_PEER_AWAKE] = true},
+        [DW_PEER_DOOMED] = {[DW_PEER_GONE] = true},
+        [DW_PEER_GONE] = {[DW_PEER_UNMET] = true}, /* another process has its name */
+    };
+    assert(may_follow[handle->state][state]);
+    handle->state = state & 7u;
+}
+
+int dw_handle_meet(struct dw_handle *handle)
+{
+    struct dw_met *met = dw_cells_get(&dw_handles_of(handle)->met);
+    if (!met)
+        return -ENOMEM;
+    const uint32_t index = dw_cells_index(met);
+    if (index >> DW_MET_BITS) {
+        dw_cells_put(met);
+        return -ENOMEM;
+    }
+    handle->met = index & ((1u << DW_MET_BITS) - 1);
+    return 0;
+}
+
+void dw_handle_unmeet(struct dw_handle *handle)
+{
+    dw_cells_put(dw_handle_met(handle));
+    handle->met = 0;
+}
