@@ -14,7 +14,8 @@ bool dw_control_ack(struct dw_peer *peer);
 /* A PROBE of that length. */
 void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes);
 /* An unsequenced RECORD datagram with one untagged segment; held while the socket is full. */
-void dw_control_record(struct dw_peer *peer, const struct dw_record_control *control);
+void dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
+                       const struct dw_record_control *control);
 /* Sends what is held, as far as the socket takes it. */
 void dw_control_held(struct dw_rd *rd);
 void dw_control_forget_held(struct dw_peer *peer);

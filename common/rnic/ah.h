@@ -23,7 +23,8 @@ struct diwarp_ah {
     uint32_t owners;             /* handles given out */
     uint16_t datagram_max_bytes; /* of one to it */
     uint8_t local_interface;
-    bool fixed; /* it has been spoken with: its route stays */
+    bool fixed : 1;   /* it has been spoken with: its route stays */
+    bool further : 1; /* RD: of another QP than a process's first */
 };
 _Static_assert(sizeof(struct diwarp_ah) == 48, "a known peer is small");
 

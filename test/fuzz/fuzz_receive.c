@@ -369,7 +369,8 @@ static uint32_t put_segment(struct input *in, unsigned rank, uint8_t *buf)
 static uint32_t put_lead(struct input *in, unsigned rank, uint8_t *buf)
 {
     uint32_t choice = take(in, 1);
-    struct dw_llp_header header = {.token = w.address.token, .job = JOB, .rank = rank};
+    struct dw_llp_header header = {
+        .token = w.address.token, .job = JOB, .rank = rank, .dst_qpn = w.address.qpn, .src_qpn = 1};
     struct dw_intro intro = {
         .token = 5, .family = AF_INET, .port = 1, .mtu_bytes = 1500, .ip = {127, 0, 0, 1}};
 
