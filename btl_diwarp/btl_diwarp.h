@@ -7,7 +7,7 @@
  * callbacks. It knows nothing of bytes on the wire, windows or retries.
  *
  * Threads: any thread may call the module's functions. Completions and receive callbacks run in one
- * thread at a time, the one that polls: in mca_btl_diwarp_component_progress(), from which others
+ * thread at a time, the one that polls: in mca_btl_diwarp_progress(), from which others
  * return at once, or the helper, where the PML allows that (btl_diwarp_helper.c).
  */
 #ifndef MCA_BTL_DIWARP_H
@@ -27,6 +27,7 @@
 #include "common/include/diwarp_rc.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 /* The object of `type` whose `member` lies at `pointer`. */
@@ -38,6 +39,10 @@
 /* ob1's tag of "the RDMA you asked for is done" (MCA_PML_OB1_HDR_TYPE_FIN): part of the ABI between
  * ob1 processes, though not of the headers a BTL may include. */
 #define MCA_BTL_DIWARP_TAG_FIN (MCA_BTL_TAG_PML + 9)
+
+/* What leads the payload of a Send over RC: the tag, then zeros, so that the PML's headers are
+ * aligned. */
+#define MCA_BTL_DIWARP_HEADER_BYTES 8
 
 /* mpirun loses a show_help message now and then (its relay of them races), so what stops diwarp
  * from being used is also said in one line. */
@@ -86,7 +91,7 @@ struct mca_btl_diwarp_memory {
 #undef X
 };
 
-/* ---- component and module ----------------------------------------------------------------- */
+/* ---- parameters and module ----------------------------------------------------------------- */
 
 enum mca_btl_diwarp_transport_type {
     MCA_BTL_DIWARP_RD,     /* one reliable datagram QP */
@@ -133,17 +138,12 @@ struct mca_btl_diwarp_params {
     int memory_report;
 };
 
-typedef struct mca_btl_diwarp_component_t {
-    mca_btl_base_component_3_0_0_t super;
-    struct mca_btl_diwarp_params params;
-} mca_btl_diwarp_component_t;
-
-OPAL_MODULE_DECLSPEC extern mca_btl_diwarp_component_t mca_btl_diwarp_component;
+extern struct mca_btl_diwarp_params mca_btl_diwarp_params;
 
 struct mca_btl_diwarp_module;
 struct mca_btl_diwarp_work;
 struct mca_btl_diwarp_queue;       /* btl_diwarp_work.c */
-struct mca_btl_diwarp_ending_read; /* btl_diwarp_get.c */
+struct mca_btl_diwarp_ending_read; /* btl_diwarp_work.h */
 struct mca_btl_diwarp_rc;          /* btl_diwarp_rc.h */
 
 /* What differs between transports, beside the data path: that is in the BTL's function table. */
@@ -234,11 +234,6 @@ struct mca_btl_diwarp_module {
     struct mca_btl_diwarp_memory memory; /* when it knew most peers: before they were deleted */
 };
 
-/* There is exactly one. */
-extern struct mca_btl_diwarp_module mca_btl_diwarp_module;
-
-/* Bytes, over RD: what its QP sends and takes. */
-uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module);
 /* Maps a verbs status to an OPAL one. */
 int mca_btl_diwarp_status(enum ibv_wc_status status);
 
@@ -253,12 +248,34 @@ static inline uint64_t mca_btl_diwarp_clock_ns(clockid_t clock)
 /* ---- progress (btl_diwarp_progress.c, btl_diwarp_helper.c) ---------------------------------- */
 
 /* One thread at a time polls and runs callbacks, or runs the RNIC. False: another does, or this one
- * does further up its stack. */
-bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *module);
-/* The same, as soon as nobody else does; not within a callback. */
-void mca_btl_diwarp_polling_wait(struct mca_btl_diwarp_module *module);
-void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module);
-/* Between the two; returns how many completions there were. */
+ * does further up its stack: a callback that makes progress must not come back, since received data
+ * lives until the next poll. */
+static inline bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *module)
+{
+    return !__atomic_exchange_n(&module->polling, true, __ATOMIC_ACQUIRE);
+}
+
+/* As soon as nobody else polls; not within a callback. */
+static inline void mca_btl_diwarp_polling_wait(struct mca_btl_diwarp_module *module)
+{
+    while (!mca_btl_diwarp_polling_begin(module)) {
+        sched_yield();
+    }
+}
+
+static inline void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module)
+{
+    __atomic_store_n(&module->polling, false, __ATOMIC_RELEASE);
+}
+
+/* True in the thread, and only while, it runs callbacks from progress: no thread finds its own name
+ * in `caller` at any other time. */
+static inline bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module *module)
+{
+    return __atomic_load_n(&module->caller, __ATOMIC_RELAXED) == pthread_self();
+}
+
+/* Between polling_begin() and polling_end(); returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
 /* 0 or negative errno. */
 int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module);
@@ -266,23 +283,24 @@ int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module);
 void mca_btl_diwarp_helper_on_procs(struct mca_btl_diwarp_module *module);
 /* Harmless when it was not started. */
 void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module);
-int mca_btl_diwarp_component_progress(void);
+int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module);
 /* A message for whoever registered its tag; neither is to be trusted. */
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data,
                             size_t len);
 /* Of the RD transport. */
 void mca_btl_diwarp_on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                                    int count);
-/* True in the thread, and only while, it runs callbacks from progress. */
-bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module *module);
 
 /* ---- parameters (btl_diwarp_params.c) ------------------------------------------------------- */
 
-int mca_btl_diwarp_params_register(void);
+/* Those of the module (eager_limit and such) included. */
+int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module);
 /* Checks ranges and fits the module's limits to what the core can do. False: told the user why. */
 bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module);
 /* Core attributes from the parameters. */
 void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr);
+/* Bytes, over RD: what its QP sends and takes. */
+uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module);
 
 /* Of osc/rdma, before it starts (btl_diwarp_osc.c). Within btl_init. */
 void mca_btl_diwarp_osc_defaults(void);
@@ -292,9 +310,11 @@ void mca_btl_diwarp_osc_defaults(void);
 int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
 /* OPAL_ERR_NOT_FOUND: the peer does not use diwarp. OPAL_ERR_NOT_SUPPORTED: it uses another wire
  * version or transport; the user has been told. */
-int mca_btl_diwarp_modex_recv(const opal_proc_t *proc, struct diwarp_address *address);
+int mca_btl_diwarp_modex_recv(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                              struct diwarp_address *address);
 /* cores.id of that process, or 0. */
-uint32_t mca_btl_diwarp_modex_cores_id(const opal_proc_t *proc);
+uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *module,
+                                       const opal_proc_t *proc);
 /* "eth0 10.0.0.1/24, lo 127.0.0.1/8", cut to len. */
 void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces, unsigned count,
                                       char *buf, size_t len);
@@ -308,7 +328,8 @@ unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module);
 /* Processes were added: counts those on our cores, and tells the core when turns begin. */
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
                                    size_t nprocs);
-/* ---- endpoints (btl_diwarp_endpoint.c) ------------------------------------------------------ */
+
+/* ---- peers (btl_diwarp_peer.c) --------------------------------------------------------------- */
 
 /* A known peer; one per process that was added, so small. */
 struct mca_btl_base_endpoint_t {
@@ -318,34 +339,67 @@ struct mca_btl_base_endpoint_t {
 };
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
 
+struct diwarp_name mca_btl_diwarp_peer_name(const mca_btl_base_endpoint_t *endpoint);
+/* The address of a process; of ourselves without the modex, which need not know us. OPAL code, as
+ * mca_btl_diwarp_modex_recv(). */
+int mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                                struct diwarp_address *address);
+/* Tells the user that no interface leads to a peer. */
+void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *module,
+                                          const opal_proc_t *proc,
+                                          const struct diwarp_address *peer);
+/* Ends the job by way of the PML, which prints info. proc: whom it is about, or NULL. */
+void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
+/* Tells the user and the PML, once per peer. The PML usually ends the job. why: how a connection
+ * was lost, or the peer itself; NULL: it was silent for as long as it may be. */
+void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
+                                 const struct diwarp_name *name, const char *why);
+
+/* ---- registrations (btl_diwarp_reg.c) -------------------------------------------------------- */
+
+/* What peers need of a registration, sent as raw bytes. osc/rdma lays its shared state out behind
+ * handles, so the size must stay a multiple of 8. */
+struct mca_btl_base_registration_handle_t {
+    uint32_t stag;
+    uint32_t reserved;
+};
+
+typedef struct mca_btl_diwarp_reg {
+    opal_free_list_item_t super;
+    struct diwarp_mr *mr;
+    mca_btl_base_registration_handle_t handle;
+} mca_btl_diwarp_reg_t;
+
+OBJ_CLASS_DECLARATION(mca_btl_diwarp_reg_t);
+
+mca_btl_base_registration_handle_t *mca_btl_diwarp_register_mem(mca_btl_base_module_t *btl,
+                                                                mca_btl_base_endpoint_t *endpoint,
+                                                                void *base, size_t size,
+                                                                uint32_t flags);
+int mca_btl_diwarp_deregister_mem(mca_btl_base_module_t *btl,
+                                  mca_btl_base_registration_handle_t *handle);
+/* The STag of a handle that may lie unaligned in a packet; 0 for NULL: unregistered local memory.
+ */
+uint32_t mca_btl_diwarp_stag(const mca_btl_base_registration_handle_t *handle);
+
+/* ---- endpoints (btl_diwarp_endpoint.c) ------------------------------------------------------ */
+
 int mca_btl_diwarp_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                                    mca_btl_base_endpoint_t **endpoint);
 void mca_btl_diwarp_endpoint_destroy(struct mca_btl_diwarp_module *module,
                                      mca_btl_base_endpoint_t *endpoint);
-struct diwarp_name mca_btl_diwarp_endpoint_name(const mca_btl_base_endpoint_t *endpoint);
-/* The address of a process; of ourselves without the modex, which need not know us. OPAL code, as
- * mca_btl_diwarp_modex_recv(). */
-int mca_btl_diwarp_endpoint_address(const struct mca_btl_diwarp_module *module,
-                                    const opal_proc_t *proc, struct diwarp_address *address);
-/* Tells the user that no interface leads to a peer. */
-void mca_btl_diwarp_endpoint_show_unreachable(const struct mca_btl_diwarp_module *module,
-                                              const opal_proc_t *proc,
-                                              const struct diwarp_address *peer);
 /* Counted: once the last one goes, so may the PML, and the helper must not be inside it. */
 void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module);
 void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module);
-/* Tells the user and the PML, once per peer. The PML usually ends the job. why: how a connection
- * was lost, or the peer itself; NULL: it was silent for as long as it may be. */
-void mca_btl_diwarp_endpoint_on_gone(struct mca_btl_diwarp_module *module,
-                                     const struct diwarp_name *name, const char *why);
 
 /* ---- module life (btl_diwarp_module.c) ------------------------------------------------------ */
+
+/* There is exactly one. The component names itself in it before it calls anything else here. */
+extern struct mca_btl_diwarp_module mca_btl_diwarp_module;
 
 /* Opens device, PD, CQ and QP as the parameters say. OPAL code; on error nothing stays open and the
  * user has been told. multiple: the program asked for MPI_THREAD_MULTIPLE. */
 int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multiple);
-/* Ends the job by way of the PML, which prints info. proc: whom it is about, or NULL. */
-void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
 /* Gives everything back; harmless when nothing is open. */
 void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module);
 
@@ -363,7 +417,8 @@ void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module);
 
 /* ---- counters (btl_diwarp_pvars.c) ---------------------------------------------------------- */
 
-int mca_btl_diwarp_pvars_register(void);
+/* They read this module. */
+int mca_btl_diwarp_pvars_register(const struct mca_btl_diwarp_module *module);
 /* One line per counter through opal_output. */
 void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module);
 

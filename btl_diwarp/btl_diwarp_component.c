@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+OPAL_MODULE_DECLSPEC extern mca_btl_base_component_3_0_0_t mca_btl_diwarp_component;
+
 /* Help texts are looked up in Open MPI's own folder only; ours may lie beside the component. */
 static void add_help_dir(void)
 {
@@ -29,11 +31,13 @@ static void add_help_dir(void)
 
 static int component_register(void)
 {
+    struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
     int rc;
 
     add_help_dir();
-    rc = mca_btl_diwarp_params_register();
-    return OPAL_SUCCESS == rc ? mca_btl_diwarp_pvars_register() : rc;
+    module->super.btl_component = &mca_btl_diwarp_component;
+    rc = mca_btl_diwarp_params_register(module);
+    return OPAL_SUCCESS == rc ? mca_btl_diwarp_pvars_register(module) : rc;
 }
 
 static int component_open(void)
@@ -145,7 +149,7 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
         free(btls);
         return NULL;
     }
-    if (MCA_BTL_DIWARP_RD == mca_btl_diwarp_component.params.transport) {
+    if (MCA_BTL_DIWARP_RD == mca_btl_diwarp_params.transport) {
         mca_btl_diwarp_osc_defaults();
     }
     btls[0] = &module->super;
@@ -153,18 +157,20 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
     return btls;
 }
 
-mca_btl_diwarp_component_t mca_btl_diwarp_component = {
-    .super =
+static int component_progress(void)
+{
+    return mca_btl_diwarp_progress(&mca_btl_diwarp_module);
+}
+
+mca_btl_base_component_3_0_0_t mca_btl_diwarp_component = {
+    .btl_version =
         {
-            .btl_version =
-                {
-                    MCA_BTL_DEFAULT_VERSION("diwarp"),
-                    .mca_open_component = component_open,
-                    .mca_close_component = component_close,
-                    .mca_register_component_params = component_register,
-                },
-            .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
-            .btl_init = component_init,
-            .btl_progress = mca_btl_diwarp_component_progress,
+            MCA_BTL_DEFAULT_VERSION("diwarp"),
+            .mca_open_component = component_open,
+            .mca_close_component = component_close,
+            .mca_register_component_params = component_register,
         },
+    .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
+    .btl_init = component_init,
+    .btl_progress = component_progress,
 };

@@ -48,12 +48,12 @@ unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module)
 }
 
 /* Another rank of this job on the same cores. */
-static bool is_mate(const struct mca_btl_diwarp_cores *cores, const opal_proc_t *proc)
+static bool is_mate(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc)
 {
     return OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) &&
            proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid &&
            proc->proc_name.vpid != OPAL_PROC_MY_NAME.vpid &&
-           mca_btl_diwarp_modex_cores_id(proc) == cores->id;
+           mca_btl_diwarp_modex_cores_id(module, proc) == module->cores.id;
 }
 
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
@@ -67,7 +67,7 @@ void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_pr
         return;
     }
     for (size_t i = 0; i < nprocs; i++) {
-        cores->mates += is_mate(cores, procs[i]);
+        cores->mates += is_mate(module, procs[i]);
     }
     turns = per_core(cores->mates + 1, cores->count);
     if (turns <= before) {

@@ -4,39 +4,11 @@
  *
  * When a get completes, ob1 sends a FIN to the source from the completion callback. The source
  * needs to hear of the end of the read anyway, in record-complete, so the FIN rides there: it is
- * captured here and unpacked as a receive at the source (btl_diwarp_progress.c).
+ * captured (btl_diwarp_send.c) and unpacked as a receive at the source (btl_diwarp_progress.c).
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 
 #include <string.h>
-
-/* The read whose callback runs. */
-struct mca_btl_diwarp_ending_read {
-    const mca_btl_base_endpoint_t *endpoint;
-    size_t len;
-    unsigned char release[DIWARP_RELEASE_MAX_BYTES]; /* tag, then the message */
-};
-
-bool mca_btl_diwarp_release_capture(struct mca_btl_diwarp_module *module,
-                                    const mca_btl_base_endpoint_t *endpoint, const void *data,
-                                    size_t len)
-{
-    struct mca_btl_diwarp_ending_read *read;
-
-    if (!mca_btl_diwarp_in_progress(module)) {
-        return false;
-    }
-    read = module->ending;
-    if (NULL == read || read->len > 0 || read->endpoint != endpoint ||
-        len > sizeof(read->release) - 1) {
-        return false;
-    }
-    read->release[0] = MCA_BTL_DIWARP_TAG_FIN;
-    memcpy(read->release + 1, data, len);
-    read->len = 1 + len;
-    module->counters.fin_in_release++;
-    return true;
-}
 
 static int get_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {

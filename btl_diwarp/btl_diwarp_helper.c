@@ -22,7 +22,7 @@
 
 static bool wanted(void)
 {
-    return DIWARP_ON == mca_btl_diwarp_component.params.progress_thread;
+    return DIWARP_ON == mca_btl_diwarp_params.progress_thread;
 }
 
 static uint64_t look_ns(const struct mca_btl_diwarp_module *module)

@@ -78,8 +78,7 @@ void mca_btl_diwarp_memory_query_process(struct mca_btl_diwarp_memory *memory)
 /* MPI_Finalize deletes the peers one by one before it closes the module. */
 void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module)
 {
-    if (mca_btl_diwarp_component.params.memory_report &&
-        module->endpoints >= module->memory.endpoints) {
+    if (mca_btl_diwarp_params.memory_report && module->endpoints >= module->memory.endpoints) {
         mca_btl_diwarp_memory_query(module, &module->memory);
         mca_btl_diwarp_memory_query_process(&module->memory);
     }
@@ -103,7 +102,7 @@ void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module)
         return;
     }
     fprintf(text, "diwarp_memory: rank=%u transport=%s", OPAL_PROC_MY_NAME.vpid,
-            transports[mca_btl_diwarp_component.params.transport]);
+            transports[mca_btl_diwarp_params.transport]);
 #define X(name, unit, meaning) fprintf(text, " " #name "=%" PRIu64, memory.core.name);
     DIWARP_MEMORY(X)
 #undef X

@@ -21,10 +21,9 @@ struct settings {
 #define SETTINGS_WORDS 4
 #define SETTINGS_BYTES (4 * SETTINGS_WORDS)
 
-static struct settings my_settings(void)
+static struct settings my_settings(const struct mca_btl_diwarp_module *module)
 {
-    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_component.params;
-    const struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
+    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
     struct settings settings = {
         .recv_bytes = mca_btl_diwarp_longest_send(module),
         .crc = DIWARP_OFF != params->crc,
@@ -69,9 +68,10 @@ static void settings_format(const struct settings *settings, char *buf, size_t l
 }
 
 /* False, and the user was told: no message of one would get through to the other. */
-static bool settings_fit(const opal_proc_t *proc, const struct settings *theirs)
+static bool settings_fit(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                         const struct settings *theirs)
 {
-    const struct settings mine = my_settings();
+    const struct settings mine = my_settings(module);
     char mine_text[64], theirs_text[64];
 
     if (mine.connected == theirs->connected && mine.recv_bytes == theirs->recv_bytes &&
@@ -93,7 +93,7 @@ int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module)
 {
     struct diwarp_address address;
     unsigned char packed[DIWARP_ADDRESS_MAX_BYTES + SETTINGS_BYTES];
-    const struct settings settings = my_settings();
+    const struct settings settings = my_settings(module);
     int len, rc;
 
     module->transport->query_address(module, &address);
@@ -102,20 +102,20 @@ int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module)
         return OPAL_ERROR;
     }
     settings_pack(&settings, packed + len);
-    OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_btl_diwarp_component.super.btl_version, packed,
+    OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &module->super.btl_component->btl_version, packed,
                     (size_t)len + SETTINGS_BYTES);
     return rc;
 }
 
 /* malloc'd; NULL: the process does not use diwarp. */
-static void *recv_packed(const opal_proc_t *proc, int32_t *len)
+static void *recv_packed(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                         int32_t *len)
 {
     void *packed = NULL;
     int rc;
 
     *len = 0;
-    OPAL_MODEX_RECV(rc, &mca_btl_diwarp_component.super.btl_version, &proc->proc_name, &packed,
-                    len);
+    OPAL_MODEX_RECV(rc, &module->super.btl_component->btl_version, &proc->proc_name, &packed, len);
     if (OPAL_SUCCESS != rc || *len < 0) {
         free(packed);
         return NULL;
@@ -123,10 +123,11 @@ static void *recv_packed(const opal_proc_t *proc, int32_t *len)
     return packed;
 }
 
-uint32_t mca_btl_diwarp_modex_cores_id(const opal_proc_t *proc)
+uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *module,
+                                       const opal_proc_t *proc)
 {
     int32_t len;
-    unsigned char *packed = recv_packed(proc, &len);
+    unsigned char *packed = recv_packed(module, proc, &len);
     uint32_t id = 0;
 
     if (NULL != packed && len > SETTINGS_BYTES) {
@@ -136,11 +137,12 @@ uint32_t mca_btl_diwarp_modex_cores_id(const opal_proc_t *proc)
     return id;
 }
 
-int mca_btl_diwarp_modex_recv(const opal_proc_t *proc, struct diwarp_address *address)
+int mca_btl_diwarp_modex_recv(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                              struct diwarp_address *address)
 {
     struct settings settings = {.connected = 0};
     int32_t len;
-    void *packed = recv_packed(proc, &len);
+    void *packed = recv_packed(module, proc, &len);
     int rc;
 
     if (NULL == packed) {
@@ -153,7 +155,7 @@ int mca_btl_diwarp_modex_recv(const opal_proc_t *proc, struct diwarp_address *ad
     }
     free(packed);
     if (rc >= 0) {
-        return settings_fit(proc, &settings) ? OPAL_SUCCESS : OPAL_ERR_NOT_SUPPORTED;
+        return settings_fit(module, proc, &settings) ? OPAL_SUCCESS : OPAL_ERR_NOT_SUPPORTED;
     }
     MCA_BTL_DIWARP_SAY("not used between %s and %s: %s", opal_process_info.nodename,
                        OPAL_NAME_PRINT(proc->proc_name),

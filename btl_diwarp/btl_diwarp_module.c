@@ -37,7 +37,7 @@ static bool is_alone(void)
 /* Once the BTLs are chosen. */
 static bool may_block(const struct mca_btl_diwarp_module *module)
 {
-    switch (mca_btl_diwarp_component.params.blocking) {
+    switch (mca_btl_diwarp_params.blocking) {
     case DIWARP_OFF:
         return false;
     case DIWARP_ON:
@@ -104,15 +104,6 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     return OPAL_SUCCESS;
 }
 
-void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
-{
-    if (NULL == module->error_cb) {
-        opal_output(0, "%s", info);
-        abort();
-    }
-    module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, info);
-}
-
 static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t cbfunc)
 {
     ((struct mca_btl_diwarp_module *)btl)->error_cb = cbfunc;
@@ -134,7 +125,7 @@ static int finalize(mca_btl_base_module_t *btl)
 /* Tells in the user's terms why the device or the socket could not be had. */
 static void show_open_error(int rc, const char *what, const struct diwarp_diagnosis *why)
 {
-    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_component.params;
+    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
     const char *host = opal_process_info.nodename;
 
     MCA_BTL_DIWARP_SAY("not used on %s: %s failed: %s%s%s", host, what, strerror(-rc),
@@ -164,7 +155,7 @@ static void show_open_error(int rc, const char *what, const struct diwarp_diagno
 
 static void check_rcvbuf(const struct mca_btl_diwarp_module *module)
 {
-    const unsigned asked = mca_btl_diwarp_component.params.rcvbuf_bytes;
+    const unsigned asked = mca_btl_diwarp_params.rcvbuf_bytes;
     struct diwarp_device_info device;
     struct diwarp_qp_info qp;
 
@@ -194,18 +185,11 @@ static void show_opened(const struct mca_btl_diwarp_module *module)
     diwarp_query_address(module->qp, &address);
     mca_btl_diwarp_format_interfaces(device.interfaces, device.interface_count, interfaces,
                                      sizeof(interfaces));
-    gro = qp.gro ? "on" : DIWARP_AUTO == mca_btl_diwarp_component.params.gro ? "on demand" : "off";
+    gro = qp.gro ? "on" : DIWARP_AUTO == mca_btl_diwarp_params.gro ? "on demand" : "off";
     opal_output_verbose(20, opal_btl_base_framework.framework_output,
                         "btl:diwarp: port %u on %s; gso %s, gro %s, crc %s, rcvbuf %u, sndbuf %u",
                         address.port, interfaces, qp.gso ? "on" : "off", gro, device.crc_path,
                         qp.rcvbuf_bytes, qp.sndbuf_bytes);
-}
-
-uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module)
-{
-    const size_t eager = module->super.btl_eager_limit, max = module->super.btl_max_send_size;
-
-    return (uint32_t)(eager > max ? eager : max);
 }
 
 static void show_left_out(const struct mca_btl_diwarp_module *module)
@@ -244,14 +228,14 @@ static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
 
 static void close_rd(struct mca_btl_diwarp_module *module)
 {
-    uint64_t timeout_ns = mca_btl_diwarp_component.params.finalize_timeout_ms * 1000000ull;
+    uint64_t timeout_ns = mca_btl_diwarp_params.finalize_timeout_ms * 1000000ull;
 
     if (NULL == module->qp) {
         return;
     }
     (void)diwarp_drain_qp(module->qp, timeout_ns);
     mca_btl_diwarp_work_forget_all(module);
-    if (mca_btl_diwarp_component.params.stats) {
+    if (mca_btl_diwarp_params.stats) {
         mca_btl_diwarp_counters_dump(module);
     }
     diwarp_destroy_qp(module->qp);
@@ -298,7 +282,7 @@ static int open_transport(struct mca_btl_diwarp_module *module, const char **wha
  */
 static int start_helper(struct mca_btl_diwarp_module *module, bool multiple)
 {
-    int wanted = mca_btl_diwarp_component.params.progress_thread;
+    int wanted = mca_btl_diwarp_params.progress_thread;
 
     if (DIWARP_OFF == wanted) {
         return 0;
@@ -328,11 +312,11 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multip
     mca_btl_diwarp_params_get(&attr);
     attr.name.job = OPAL_PROC_MY_NAME.jobid;
     attr.name.rank = OPAL_PROC_MY_NAME.vpid;
-    attr.threaded = threaded || DIWARP_OFF != mca_btl_diwarp_component.params.progress_thread;
+    attr.threaded = threaded || DIWARP_OFF != mca_btl_diwarp_params.progress_thread;
     mca_btl_diwarp_cores_look(&module->cores);
     attr.shared_cores = module->cores.turns > 1;
     module->threaded = threaded;
-    module->transport = MCA_BTL_DIWARP_RD == mca_btl_diwarp_component.params.transport
+    module->transport = MCA_BTL_DIWARP_RD == mca_btl_diwarp_params.transport
                             ? &mca_btl_diwarp_transport_rd
                             : &mca_btl_diwarp_transport_rc;
     rc = diwarp_open_device(&attr, &module->device, &why);
@@ -355,7 +339,7 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multip
 void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module)
 {
     mca_btl_diwarp_helper_stop(module);
-    if (NULL != module->cq && mca_btl_diwarp_component.params.memory_report) {
+    if (NULL != module->cq && mca_btl_diwarp_params.memory_report) {
         mca_btl_diwarp_memory_report(module);
     }
     module->transport->close(module);
@@ -386,7 +370,6 @@ struct mca_btl_diwarp_module mca_btl_diwarp_module = {
     .transport = &mca_btl_diwarp_transport_rd,
     .super =
         {
-            .btl_component = &mca_btl_diwarp_component.super,
             .btl_add_procs = add_procs,
             .btl_del_procs = del_procs,
             .btl_finalize = finalize,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MCA parameters: registration, ranges, and what they mean to the core. */
-#include "btl_diwarp/btl_diwarp_work.h"
+#include "btl_diwarp/btl_diwarp.h"
 
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/util/show_help.h"
@@ -22,7 +22,9 @@
 #define RDMA_MAX_BYTES (1u << 30)
 #define RDMA_MIN_BYTES (4u << 10)
 
-static struct mca_btl_diwarp_params *const params = &mca_btl_diwarp_component.params;
+struct mca_btl_diwarp_params mca_btl_diwarp_params;
+
+static struct mca_btl_diwarp_params *const params = &mca_btl_diwarp_params;
 
 struct uint_param {
     const char *name;
@@ -37,57 +39,56 @@ static const struct uint_param uint_params[] = {
     {"port_min",
      "First UDP port to try, for firewalls; 0: any free port. Each process on a host needs one of "
      "its own",
-     &mca_btl_diwarp_component.params.port_min, OPAL_INFO_LVL_2, 0, 65535, false},
-    {"port_max", "Last UDP port to try; 0: port_min only",
-     &mca_btl_diwarp_component.params.port_max, OPAL_INFO_LVL_2, 0, 65535, false},
+     &mca_btl_diwarp_params.port_min, OPAL_INFO_LVL_2, 0, 65535, false},
+    {"port_max", "Last UDP port to try; 0: port_min only", &mca_btl_diwarp_params.port_max,
+     OPAL_INFO_LVL_2, 0, 65535, false},
     {"rcvbuf",
      "Socket receive buffer to ask for, in bytes (limited by net.core.rmem_max); 0: the system's "
      "default",
-     &mca_btl_diwarp_component.params.rcvbuf_bytes, OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
+     &mca_btl_diwarp_params.rcvbuf_bytes, OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
     {"sndbuf",
      "Socket send buffer to ask for, in bytes (limited by net.core.wmem_max); 0: the system's "
      "default",
-     &mca_btl_diwarp_component.params.sndbuf_bytes, OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
+     &mca_btl_diwarp_params.sndbuf_bytes, OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
     {"datagram_max",
      "Largest UDP payload in bytes; 0: by the MTU of the path and the peers' receive buffers",
-     &mca_btl_diwarp_component.params.datagram_max_bytes, OPAL_INFO_LVL_4, 512, 65507, true},
+     &mca_btl_diwarp_params.datagram_max_bytes, OPAL_INFO_LVL_4, 512, 65507, true},
     {"ack_delay_us", "Longest wait, in microseconds, before an acknowledgement travels alone",
-     &mca_btl_diwarp_component.params.ack_delay_us, OPAL_INFO_LVL_5, 0, 1000000, false},
+     &mca_btl_diwarp_params.ack_delay_us, OPAL_INFO_LVL_5, 0, 1000000, false},
     {"rto_min_us", "Shortest retransmission time-out, in microseconds; the rest is measured",
-     &mca_btl_diwarp_component.params.rto_min_us, OPAL_INFO_LVL_5, 10, 10000000, false},
+     &mca_btl_diwarp_params.rto_min_us, OPAL_INFO_LVL_5, 10, 10000000, false},
     {"queue_delay_us",
      "Longest time in microseconds that datagrams may wait in queues on their way to a peer, by "
      "round trips, before fewer are sent to it at a time; 0: only losses count",
-     &mca_btl_diwarp_component.params.queue_delay_us, OPAL_INFO_LVL_5, 0, 4000000, false},
+     &mca_btl_diwarp_params.queue_delay_us, OPAL_INFO_LVL_5, 0, 4000000, false},
     {"peer_timeout",
      "Seconds of silence, with data owed to a peer, after which it counts as gone and the job "
      "ends; 0: never. A process that computes for long without calling MPI is silent, too",
-     &mca_btl_diwarp_component.params.peer_timeout_s, OPAL_INFO_LVL_3, 0, 31536000, false},
+     &mca_btl_diwarp_params.peer_timeout_s, OPAL_INFO_LVL_3, 0, 31536000, false},
     {"send_window", "Most unacknowledged datagrams per peer",
-     &mca_btl_diwarp_component.params.send_window_datagrams, OPAL_INFO_LVL_5, 1, 256, false},
+     &mca_btl_diwarp_params.send_window_datagrams, OPAL_INFO_LVL_5, 1, 256, false},
     {"send_pool", "Most bytes of memory held by unacknowledged datagrams of all peers",
-     &mca_btl_diwarp_component.params.send_pool_bytes, OPAL_INFO_LVL_5, 256u << 10, UINT_MAX,
-     false},
+     &mca_btl_diwarp_params.send_pool_bytes, OPAL_INFO_LVL_5, 256u << 10, UINT_MAX, false},
     {"record_window",
      "Most bytes of RDMA transfers under way to this process; 0: 1 MiB, or 4 MiB where ranks share "
      "cores or poll rarely. Never more than the receive buffer takes",
-     &mca_btl_diwarp_component.params.record_window_bytes, OPAL_INFO_LVL_5, 4096, UINT_MAX, true},
+     &mca_btl_diwarp_params.record_window_bytes, OPAL_INFO_LVL_5, 4096, UINT_MAX, true},
     {"blocking_polls", "Polls in a row that find nothing before progress sleeps, where it may",
-     &mca_btl_diwarp_component.params.blocking_polls, OPAL_INFO_LVL_5, 1, 1000000, false},
+     &mca_btl_diwarp_params.blocking_polls, OPAL_INFO_LVL_5, 1, 1000000, false},
     {"finalize_timeout_ms",
      "Longest wait in MPI_Finalize, in milliseconds, for peers to acknowledge what was sent",
-     &mca_btl_diwarp_component.params.finalize_timeout_ms, OPAL_INFO_LVL_6, 0, 600000, false},
+     &mca_btl_diwarp_params.finalize_timeout_ms, OPAL_INFO_LVL_6, 0, 600000, false},
     {"rc_recv_buffers", "Receives posted for each connection, with btl_diwarp_transport rc",
-     &mca_btl_diwarp_component.params.rc_recv_buffers, OPAL_INFO_LVL_4, 1, 65536, false},
+     &mca_btl_diwarp_params.rc_recv_buffers, OPAL_INFO_LVL_4, 1, 65536, false},
     {"rc_recv_bytes",
      "Bytes of each receive, with btl_diwarp_transport rc and rc-srq; must be the same in every "
      "process. The eager limit is 8 less",
-     &mca_btl_diwarp_component.params.rc_recv_bytes, OPAL_INFO_LVL_4, RECV_MIN_BYTES,
-     MESSAGE_MAX_BYTES, false},
+     &mca_btl_diwarp_params.rc_recv_bytes, OPAL_INFO_LVL_4, RECV_MIN_BYTES, MESSAGE_MAX_BYTES,
+     false},
     {"rc_srq_buffers", "Receives posted for all connections, with btl_diwarp_transport rc-srq",
-     &mca_btl_diwarp_component.params.rc_srq_buffers, OPAL_INFO_LVL_4, 1, 1u << 20, false},
+     &mca_btl_diwarp_params.rc_srq_buffers, OPAL_INFO_LVL_4, 1, 1u << 20, false},
     {"rc_mpa_revision", "MPA revision of the connections: 1, or 2 (RFC 6581)",
-     &mca_btl_diwarp_component.params.rc_mpa_revision, OPAL_INFO_LVL_6, 1, 2, false},
+     &mca_btl_diwarp_params.rc_mpa_revision, OPAL_INFO_LVL_6, 1, 2, false},
 };
 
 #define UINT_PARAMS (sizeof(uint_params) / sizeof(uint_params[0]))
@@ -96,9 +97,9 @@ static int register_var(const char *name, const char *help, mca_base_var_type_t 
                         mca_base_var_enum_t *enumerator, mca_base_var_info_lvl_t level,
                         void *storage)
 {
-    return mca_base_component_var_register(&mca_btl_diwarp_component.super.btl_version, name, help,
-                                           type, enumerator, 0, 0, level,
-                                           MCA_BASE_VAR_SCOPE_READONLY, storage);
+    return mca_base_var_register("opal", "btl", "diwarp", name, help, type, enumerator, 0,
+                                 MCA_BASE_VAR_FLAG_DWG, level, MCA_BASE_VAR_SCOPE_READONLY,
+                                 storage);
 }
 
 static void format_range(char *text, size_t len, const struct uint_param *param)
@@ -165,43 +166,43 @@ struct switch_param {
 };
 
 static const struct switch_param switch_params[] = {
-    {"gso", "UDP segmentation offload: many datagrams in one send call",
-     &mca_btl_diwarp_component.params.gso, OPAL_INFO_LVL_4, true},
-    {"gro", "UDP receive offload: many datagrams in one receive call",
-     &mca_btl_diwarp_component.params.gro, OPAL_INFO_LVL_4, true},
+    {"gso", "UDP segmentation offload: many datagrams in one send call", &mca_btl_diwarp_params.gso,
+     OPAL_INFO_LVL_4, true},
+    {"gro", "UDP receive offload: many datagrams in one receive call", &mca_btl_diwarp_params.gro,
+     OPAL_INFO_LVL_4, true},
     {"crc",
      "CRC32C over each datagram, over RC over each FPDU; off trusts the checksum of UDP or TCP and "
      "must be so in every process",
-     &mca_btl_diwarp_component.params.crc, OPAL_INFO_LVL_4, false},
+     &mca_btl_diwarp_params.crc, OPAL_INFO_LVL_4, false},
     {"same_host",
      "Which ranks are reached over loopback, or an address that both have: off: none; auto: those "
      "in this network namespace; on: also those to which no other addresses lead",
-     &mca_btl_diwarp_component.params.same_host, OPAL_INFO_LVL_3, true},
+     &mca_btl_diwarp_params.same_host, OPAL_INFO_LVL_3, true},
     {"connected",
      "Send to the busiest peers, at most 8, through connected sockets, which costs the kernel "
      "less; not used when port_min is set",
-     &mca_btl_diwarp_component.params.connected, OPAL_INFO_LVL_5, false},
+     &mca_btl_diwarp_params.connected, OPAL_INFO_LVL_5, false},
     {"progress_thread",
      "A helper thread that sends, repeats, acknowledges and places data while the application "
      "makes no MPI calls; on: it also matches messages, which makes Open MPI take its locks; auto: "
      "it does so only in programs that asked for MPI_THREAD_MULTIPLE",
-     &mca_btl_diwarp_component.params.progress_thread, OPAL_INFO_LVL_4, true},
+     &mca_btl_diwarp_params.progress_thread, OPAL_INFO_LVL_4, true},
     {"blocking",
      "Sleep in the kernel, for a millisecond at most, while nothing comes; auto: when there are "
      "more ranks than cores for them and no other BTL or thread needs to be looked after",
-     &mca_btl_diwarp_component.params.blocking, OPAL_INFO_LVL_4, true},
+     &mca_btl_diwarp_params.blocking, OPAL_INFO_LVL_4, true},
     {"rc_markers", "Ask for MPA markers in what peers send over RC",
-     &mca_btl_diwarp_component.params.rc_markers, OPAL_INFO_LVL_6, false},
+     &mca_btl_diwarp_params.rc_markers, OPAL_INFO_LVL_6, false},
     {"rc_coalesce",
      "What is sent to a peer within 2 microseconds of the last, before the next poll, waits for "
      "that poll, and what answers messages until all are handled, so that messages share send "
      "calls",
-     &mca_btl_diwarp_component.params.rc_coalesce, OPAL_INFO_LVL_5, false},
+     &mca_btl_diwarp_params.rc_coalesce, OPAL_INFO_LVL_5, false},
     {"stats", "Print every counter, one a line, to stderr in MPI_Finalize",
-     &mca_btl_diwarp_component.params.stats, OPAL_INFO_LVL_3, false},
+     &mca_btl_diwarp_params.stats, OPAL_INFO_LVL_3, false},
     {"memory_report",
      "Print how much memory diwarp holds, by kind, in one line a process to stderr in MPI_Finalize",
-     &mca_btl_diwarp_component.params.memory_report, OPAL_INFO_LVL_3, false},
+     &mca_btl_diwarp_params.memory_report, OPAL_INFO_LVL_3, false},
 };
 
 #define SWITCH_PARAMS (sizeof(switch_params) / sizeof(switch_params[0]))
@@ -352,7 +353,7 @@ static void set_rc_module_defaults(mca_btl_base_module_t *btl)
     btl->btl_atomic_flags = 0;
 }
 
-int mca_btl_diwarp_params_register(void)
+int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module)
 {
     int rc;
 
@@ -377,12 +378,11 @@ int mca_btl_diwarp_params_register(void)
     if (rc < 0) {
         return rc;
     }
-    set_module_defaults(&mca_btl_diwarp_module.super);
+    set_module_defaults(&module->super);
     if (MCA_BTL_DIWARP_RD != params->transport) {
-        set_rc_module_defaults(&mca_btl_diwarp_module.super);
+        set_rc_module_defaults(&module->super);
     }
-    return mca_btl_base_param_register(&mca_btl_diwarp_component.super.btl_version,
-                                       &mca_btl_diwarp_module.super);
+    return mca_btl_base_param_register(&module->super.btl_component->btl_version, &module->super);
 }
 
 static bool show_bad(const char *name, size_t value, const char *allowed)
@@ -413,8 +413,8 @@ static void clamp_limit(const char *name, size_t *limit)
     *limit = asked > RDMA_MAX_BYTES ? RDMA_MAX_BYTES : asked < least ? least : asked;
     if (*limit != asked) {
         opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                            "btl:diwarp: btl_diwarp_%s of %zu is not a transfer's; using %zu",
-                            name, asked, *limit);
+                            "btl:diwarp: btl_diwarp_%s of %zu is not a transfer's; using %zu", name,
+                            asked, *limit);
     }
 }
 
@@ -480,4 +480,11 @@ void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr)
     attr->send_window_datagrams = params->send_window_datagrams;
     attr->send_pool_bytes = params->send_pool_bytes;
     attr->record_window_bytes = params->record_window_bytes;
+}
+
+uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module)
+{
+    const size_t eager = module->super.btl_eager_limit, max = module->super.btl_max_send_size;
+
+    return (uint32_t)(eager > max ? eager : max);
 }

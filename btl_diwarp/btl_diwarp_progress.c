@@ -20,12 +20,6 @@
 /* A pthread_t is an address here, and never this one. */
 #define NO_THREAD ((pthread_t)0)
 
-/* Another thread sees its own name here never, and this one always while it calls back. */
-bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module *module)
-{
-    return __atomic_load_n(&module->caller, __ATOMIC_RELAXED) == pthread_self();
-}
-
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data,
                             size_t len)
 {
@@ -104,7 +98,7 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
         on_release(module, wc);
         return;
     case DIWARP_WC_PEER_GONE:
-        mca_btl_diwarp_endpoint_on_gone(module, &wc->src, gone_text(&wc->wc, why, sizeof(why)));
+        mca_btl_diwarp_peer_on_gone(module, &wc->src, gone_text(&wc->wc, why, sizeof(why)));
         return;
     default:
         /* A request of ours, whatever its opcode: verbs leaves that undefined in an error. */
@@ -112,25 +106,6 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
         mca_btl_diwarp_work_end(module, work, wc->wc.status, wc);
         return;
     }
-}
-
-/* One thread at a time polls and runs callbacks; a callback that makes progress must not come back
- * here, since received data lives until the next poll. */
-bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *module)
-{
-    return !__atomic_exchange_n(&module->polling, true, __ATOMIC_ACQUIRE);
-}
-
-void mca_btl_diwarp_polling_wait(struct mca_btl_diwarp_module *module)
-{
-    while (!mca_btl_diwarp_polling_begin(module)) {
-        sched_yield();
-    }
-}
-
-void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module)
-{
-    __atomic_store_n(&module->polling, false, __ATOMIC_RELEASE);
 }
 
 void mca_btl_diwarp_on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
@@ -192,7 +167,7 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool idle)
         module->empty_since_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
         return;
     }
-    if (0 != module->empty_polls % mca_btl_diwarp_component.params.blocking_polls) {
+    if (0 != module->empty_polls % mca_btl_diwarp_params.blocking_polls) {
         return;
     }
     sleep_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) - module->empty_since_ns;
@@ -212,9 +187,8 @@ static void let_helper_end(struct mca_btl_diwarp_module *module)
     }
 }
 
-int mca_btl_diwarp_component_progress(void)
+int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module)
 {
-    struct mca_btl_diwarp_module *module = &mca_btl_diwarp_module;
     int count;
     bool idle;
 

@@ -54,6 +54,8 @@ static const struct counter memory_gauges[] = {
 
 _Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "pvars are registered as unsigned long");
 
+static const struct mca_btl_diwarp_module *shown;
+
 /* NULL: the transport has none of these. */
 static const char *counters_of(const struct mca_btl_diwarp_module *module, enum owner owner)
 {
@@ -82,7 +84,7 @@ static uint64_t counter_value(const struct mca_btl_diwarp_module *module,
 static int pvar_read(const struct mca_base_pvar_t *pvar, void *value, void *obj)
 {
     (void)obj;
-    *(unsigned long *)value = counter_value(&mca_btl_diwarp_module, pvar->ctx);
+    *(unsigned long *)value = counter_value(shown, pvar->ctx);
     return OPAL_SUCCESS;
 }
 
@@ -95,7 +97,7 @@ static int gauge_read(const struct mca_base_pvar_t *pvar, void *value, void *obj
     if (PROCESS == gauge->owner) {
         mca_btl_diwarp_memory_query_process(&memory);
     } else {
-        mca_btl_diwarp_memory_query(&mca_btl_diwarp_module, &memory);
+        mca_btl_diwarp_memory_query(shown, &memory);
     }
     memcpy(value, (const char *)&memory + gauge->offset, sizeof(uint64_t));
     return OPAL_SUCCESS;
@@ -118,16 +120,17 @@ static int register_pvar(const struct counter *counter, int class, mca_base_get_
 
     snprintf(description, sizeof(description), "%s (%s)", counter->meaning, counter->unit);
     return mca_base_component_pvar_register(
-        &mca_btl_diwarp_component.super.btl_version, counter->name, description, OPAL_INFO_LVL_4,
+        &shown->super.btl_component->btl_version, counter->name, description, OPAL_INFO_LVL_4,
         class, MCA_BASE_VAR_TYPE_UNSIGNED_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
         MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read, NULL, pvar_notify,
         (void *)(uintptr_t)counter);
 }
 
-int mca_btl_diwarp_pvars_register(void)
+int mca_btl_diwarp_pvars_register(const struct mca_btl_diwarp_module *module)
 {
     int rc = OPAL_SUCCESS;
 
+    shown = module;
     for (size_t i = 0; i < COUNTERS && rc >= 0; i++) {
         const bool gauge = 0 == strcmp(counters[i].name, "peers_active") ||
                            0 == strcmp(counters[i].name, "rc_connections");

@@ -16,7 +16,7 @@
 /* A tag of nobody: the sender closes the connection in order, and sends no more. */
 #define MCA_BTL_DIWARP_RC_TAG_GOODBYE 0
 
-/* ---- the RC side of the module (btl_diwarp_rc.c) -------------------------------------------- */
+/* ---- the RC side of the module (btl_diwarp_rc_transport.c) ---------------------------------- */
 
 struct mca_btl_diwarp_rc {
     struct diwarp_listener *listener;
@@ -84,9 +84,6 @@ static inline uint64_t mca_btl_diwarp_rc_my_key(void)
         (struct diwarp_name){.job = OPAL_PROC_MY_NAME.jobid, .rank = OPAL_PROC_MY_NAME.vpid});
 }
 
-/* Under the lock. */
-void mca_btl_diwarp_rc_endpoint_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
-                                          enum mca_btl_diwarp_rc_state to);
 int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                                       mca_btl_base_endpoint_t **endpoint);
 void mca_btl_diwarp_rc_endpoint_destroy(struct mca_btl_diwarp_module *module,
@@ -102,35 +99,30 @@ void mca_btl_diwarp_rc_endpoints_leave(struct mca_btl_diwarp_module *module);
 /* Closes what is still open and frees all endpoints, those of the PML included. */
 void mca_btl_diwarp_rc_endpoints_free(struct mca_btl_diwarp_module *module);
 
-/* Why the connection ended whose last completion that is. */
-const char *mca_btl_diwarp_rc_end_text(const struct diwarp_wc *wc);
+/* ---- state and queue pairs (btl_diwarp_rc_qp.c) --------------------------------------------- */
 
-/* ---- connections (btl_diwarp_rc_connect.c) -------------------------------------------------- */
-
-/* Under the lock, in state IDLE: calls the peer. 0, or negative errno for ..._on_lost(). */
+/* All of these are called under the lock, but for the last two when the module closes. */
+void mca_btl_diwarp_rc_endpoint_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
+                                          enum mca_btl_diwarp_rc_state to);
+/* The connection is lost. True when that is no error: the peer finished, or we do, and what is left
+ * for it matters to nobody. */
+bool mca_btl_diwarp_rc_set_lost(const struct mca_btl_diwarp_module *module,
+                                mca_btl_diwarp_rc_endpoint_t *endpoint);
+/* In state IDLE: calls the peer. 0, or negative errno for ..._on_lost(). */
 int mca_btl_diwarp_rc_endpoint_call(struct mca_btl_diwarp_module *module,
                                     mca_btl_diwarp_rc_endpoint_t *endpoint);
-/* Without the lock: reports it, unless it had said goodbye, and ends all that waits. */
-void mca_btl_diwarp_rc_endpoint_on_lost(struct mca_btl_diwarp_module *module,
-                                        mca_btl_diwarp_rc_endpoint_t *endpoint, const char *why);
-/* Under the lock: says goodbye and closes, if it is deleted or the module closes, and nothing
- * waits. */
+/* Accepts the peer's call. 0 or negative errno. */
+int mca_btl_diwarp_rc_endpoint_answer(struct mca_btl_diwarp_module *module,
+                                      mca_btl_diwarp_rc_endpoint_t *endpoint,
+                                      struct diwarp_connect_request *request);
+/* Says goodbye and closes, if it is deleted or the module closes, and nothing waits. */
 void mca_btl_diwarp_rc_endpoint_leave_if_due(struct mca_btl_diwarp_module *module,
                                              mca_btl_diwarp_rc_endpoint_t *endpoint);
-/* Without the lock: calls those again whose calls have not come. */
-void mca_btl_diwarp_rc_endpoints_yield_no_more(struct mca_btl_diwarp_module *module);
-/* Destroys its QPs without a goodbye, whatever their state. */
-void mca_btl_diwarp_rc_endpoint_destroy_qps(struct mca_btl_diwarp_module *module,
-                                            mca_btl_diwarp_rc_endpoint_t *endpoint);
-
-/* Events, from completions. */
-void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
-void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
-                                    const struct diwarp_wc *wc);
-void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
-                                       const struct diwarp_wc *wc);
-void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
-                                  mca_btl_diwarp_rc_endpoint_t *endpoint);
+/* Without a goodbye, whatever its state; harmless with NULL. */
+void mca_btl_diwarp_rc_qp_destroy(struct mca_btl_diwarp_module *module, struct diwarp_rc_qp **qp);
+/* The QP of the state, and the receives posted to it. */
+void mca_btl_diwarp_rc_connection_destroy(struct mca_btl_diwarp_module *module,
+                                          mca_btl_diwarp_rc_endpoint_t *endpoint);
 
 /* ---- work requests (btl_diwarp_rc_work.c) --------------------------------------------------- */
 
@@ -158,10 +150,32 @@ void mca_btl_diwarp_rc_work_post_waiting(struct mca_btl_diwarp_module *module,
 void mca_btl_diwarp_rc_work_end_waiting(struct mca_btl_diwarp_module *module,
                                         mca_btl_diwarp_rc_endpoint_t *endpoint,
                                         enum ibv_wc_status status);
+/* Without the lock, after set_lost(), which said whether it is expected: reports it if not, and
+ * ends all that waits. */
+void mca_btl_diwarp_rc_report_lost(struct mca_btl_diwarp_module *module,
+                                   mca_btl_diwarp_rc_endpoint_t *endpoint, bool expected,
+                                   const char *why);
+/* Without the lock: set_lost() and report_lost(). */
+void mca_btl_diwarp_rc_endpoint_on_lost(struct mca_btl_diwarp_module *module,
+                                        mca_btl_diwarp_rc_endpoint_t *endpoint, const char *why);
 /* A completion of a send or write. */
 void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
 
-/* ---- receives (btl_diwarp_rc_recv.c) -------------------------------------------------------- */
+/* ---- connections (btl_diwarp_rc_connect.c) -------------------------------------------------- */
+
+/* Without the lock: calls those again whose calls have not come. */
+void mca_btl_diwarp_rc_endpoints_yield_no_more(struct mca_btl_diwarp_module *module);
+
+/* Events, from completions. */
+void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
+void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
+                                    const struct diwarp_wc *wc);
+void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
+                                       const struct diwarp_wc *wc);
+void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
+                                  mca_btl_diwarp_rc_endpoint_t *endpoint);
+
+/* ---- receives (btl_diwarp_rc_buffers.c) ----------------------------------------------------- */
 
 /* The wr_id of receives is odd, that of other requests even: which is all that verbs leaves to tell
  * them by in an error. */
@@ -177,7 +191,6 @@ uint64_t mca_btl_diwarp_rc_buffers_bytes(void);
 /* Posts all of them to qp, or to the SRQ when that is NULL. 0 or negative errno. */
 int mca_btl_diwarp_rc_buffers_post(struct mca_btl_diwarp_module *module, unsigned char *buffers,
                                    unsigned count, struct diwarp_rc_qp *qp);
-void mca_btl_diwarp_rc_on_recv(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
 
 /* ---- sends and puts (btl_diwarp_rc_send.c, _rc_put.c) --------------------------------------- */
 
@@ -187,8 +200,6 @@ int mca_btl_diwarp_rc_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t 
                             opal_convertor_t *convertor, void *header, size_t header_size,
                             size_t payload_size, uint8_t order, uint32_t flags,
                             mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor);
-/* The last message before diwarp_disconnect(). As diwarp_rc_post_send(), with a wr_id of 0. */
-int mca_btl_diwarp_rc_send_goodbye(struct diwarp_rc_qp *qp);
 int mca_btl_diwarp_rc_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
                           void *local_address, uint64_t remote_address,
                           mca_btl_base_registration_handle_t *local_handle,

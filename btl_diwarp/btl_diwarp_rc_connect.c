@@ -26,155 +26,8 @@ enum rejection {
     REJECT_GONE,    /* you are lost to us */
 };
 
-/* Where the user set no limit: a year. */
-#define CONNECT_LONGEST_NS (31536000ull * 1000000000ull)
-
 /* For how long a call that was rejected because the peer calls, too, leaves it to the peer. */
 #define YIELD_NS 1000000000ull
-
-/* ---- QPs ---------------------------------------------------------------------------------- */
-
-static struct diwarp_rc_qp_attr qp_attr(const struct mca_btl_diwarp_module *module,
-                                        mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_component.params;
-    struct diwarp_rc_qp_attr attr;
-
-    diwarp_rc_qp_attr_init(&attr);
-    attr.cq = module->cq;
-    attr.srq = module->rc->srq;
-    attr.context = endpoint;
-    attr.max_recv_wr = params->rc_recv_buffers;
-    attr.markers = params->rc_markers;
-    attr.crc = DIWARP_OFF != params->crc;
-    attr.mpa_revision = (uint8_t)params->rc_mpa_revision;
-    attr.rnr_timeout_ns = UINT64_MAX; /* receives come back as fast as the PML takes messages */
-    attr.connect_timeout_ns =
-        params->peer_timeout_s > 0 ? params->peer_timeout_s * 1000000000ull : CONNECT_LONGEST_NS;
-    return attr;
-}
-
-static void qp_destroy(struct mca_btl_diwarp_module *module, struct diwarp_rc_qp **qp)
-{
-    if (NULL != *qp) {
-        diwarp_destroy_rc_qp(*qp);
-        *qp = NULL;
-        module->rc->connections--;
-    }
-}
-
-/* The QP of the state, and the receives posted to it. */
-static void connection_destroy(struct mca_btl_diwarp_module *module,
-                               mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    qp_destroy(module, &endpoint->qp);
-    mca_btl_diwarp_rc_buffers_free(endpoint->buffers,
-                                   mca_btl_diwarp_component.params.rc_recv_buffers);
-    endpoint->buffers = NULL;
-}
-
-void mca_btl_diwarp_rc_endpoint_destroy_qps(struct mca_btl_diwarp_module *module,
-                                            mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    connection_destroy(module, endpoint);
-    qp_destroy(module, &endpoint->lost);
-}
-
-/* Under the lock: gives the connection its receives. 0 or negative errno. */
-static int connection_post_receives(struct mca_btl_diwarp_module *module,
-                                    mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    const unsigned count = mca_btl_diwarp_component.params.rc_recv_buffers;
-
-    if (NULL != module->rc->srq) {
-        return 0;
-    }
-    endpoint->buffers = mca_btl_diwarp_rc_buffers_alloc(count);
-    if (NULL == endpoint->buffers) {
-        return -ENOMEM;
-    }
-    return mca_btl_diwarp_rc_buffers_post(module, endpoint->buffers, count, endpoint->qp);
-}
-
-/* ---- calls -------------------------------------------------------------------------------- */
-
-int mca_btl_diwarp_rc_endpoint_call(struct mca_btl_diwarp_module *module,
-                                    mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
-    const uint32_t request[] = {htonl(OPAL_PROC_MY_NAME.jobid), htonl(OPAL_PROC_MY_NAME.vpid)};
-    struct diwarp_diagnosis why = {.text = ""};
-    struct diwarp_address address;
-    int rc;
-
-    if (OPAL_SUCCESS != mca_btl_diwarp_endpoint_address(module, endpoint->super.proc, &address)) {
-        return -EADDRNOTAVAIL;
-    }
-    rc = diwarp_connect(module->pd, &attr, &address, request, sizeof(request), &endpoint->qp, &why);
-    if (rc < 0) {
-        if (-ENETUNREACH == rc) {
-            mca_btl_diwarp_endpoint_show_unreachable(module, endpoint->super.proc, &address);
-        }
-        return rc;
-    }
-    module->rc->connections++;
-    endpoint->unused = false;
-    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_CALLING);
-    return 0;
-}
-
-/* ---- ends --------------------------------------------------------------------------------- */
-
-/* Under the lock. True when that is no error: it finished, or we do, and what is left for it
- * matters to nobody. */
-static bool set_lost(const struct mca_btl_diwarp_module *module,
-                     mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    const bool expected = endpoint->left || endpoint->deleted || module->rc->closing;
-    const enum mca_btl_diwarp_rc_state to =
-        expected ? MCA_BTL_DIWARP_RC_IDLE : MCA_BTL_DIWARP_RC_GONE;
-
-    if (to != endpoint->state && MCA_BTL_DIWARP_RC_GONE != endpoint->state) {
-        mca_btl_diwarp_rc_endpoint_set_state(endpoint, to);
-    }
-    return expected;
-}
-
-/* Without the lock, once it was set. */
-static void report_lost(struct mca_btl_diwarp_module *module,
-                        mca_btl_diwarp_rc_endpoint_t *endpoint, bool expected, const char *why)
-{
-    if (!expected) {
-        mca_btl_diwarp_endpoint_on_gone(module, &endpoint->name, why);
-    }
-    mca_btl_diwarp_rc_work_end_waiting(module, endpoint,
-                                       expected ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
-}
-
-void mca_btl_diwarp_rc_endpoint_on_lost(struct mca_btl_diwarp_module *module,
-                                        mca_btl_diwarp_rc_endpoint_t *endpoint, const char *why)
-{
-    bool expected;
-
-    OPAL_THREAD_LOCK(&module->rc->lock);
-    expected = set_lost(module, endpoint);
-    OPAL_THREAD_UNLOCK(&module->rc->lock);
-    report_lost(module, endpoint, expected, why);
-}
-
-void mca_btl_diwarp_rc_endpoint_leave_if_due(struct mca_btl_diwarp_module *module,
-                                             mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    if ((!endpoint->deleted && !module->rc->closing) || NULL != endpoint->waiting_first ||
-        MCA_BTL_DIWARP_RC_CONNECTED != endpoint->state) {
-        return;
-    }
-    /* Else a completion will bring us back. */
-    if (mca_btl_diwarp_rc_send_goodbye(endpoint->qp) >= 0) {
-        diwarp_disconnect(endpoint->qp);
-        mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
-    }
-}
 
 /* ---- calls that give way ------------------------------------------------------------------ */
 
@@ -292,30 +145,6 @@ static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
     }
 }
 
-/* Under the lock: accepts. 0 or negative errno. */
-static int answer(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint,
-                  struct diwarp_connect_request *request)
-{
-    const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
-    /* Only the higher name gives way, so each crossing is counted on one side. */
-    const bool crossed = MCA_BTL_DIWARP_RC_IDLE != endpoint->state;
-    int rc;
-
-    if (MCA_BTL_DIWARP_RC_CALLING == endpoint->state) {
-        endpoint->lost = endpoint->qp;
-        endpoint->qp = NULL;
-    }
-    rc = diwarp_accept(request, module->pd, &attr, NULL, 0, &endpoint->qp);
-    if (rc < 0) {
-        return rc;
-    }
-    module->rc->connections++;
-    module->counters.rc_crossed += crossed;
-    endpoint->unused = true;
-    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_ACCEPTING);
-    return 0;
-}
-
 void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint;
@@ -333,7 +162,7 @@ void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const st
     if (REJECT_NOT != rejection) {
         reject(wc->request, rejection);
     } else {
-        rc = answer(module, endpoint, wc->request);
+        rc = mca_btl_diwarp_rc_endpoint_answer(module, endpoint, wc->request);
         /* Its own affair: its call has failed. */
         if (rc < 0 && NULL == endpoint->waiting_first) {
             if (MCA_BTL_DIWARP_RC_IDLE != endpoint->state) {
@@ -349,6 +178,22 @@ void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const st
 }
 
 /* ---- events of connections ---------------------------------------------------------------- */
+
+/* Under the lock: gives the connection its receives. 0 or negative errno. */
+static int connection_post_receives(struct mca_btl_diwarp_module *module,
+                                    mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    const unsigned count = mca_btl_diwarp_params.rc_recv_buffers;
+
+    if (NULL != module->rc->srq) {
+        return 0;
+    }
+    endpoint->buffers = mca_btl_diwarp_rc_buffers_alloc(count);
+    if (NULL == endpoint->buffers) {
+        return -ENOMEM;
+    }
+    return mca_btl_diwarp_rc_buffers_post(module, endpoint->buffers, count, endpoint->qp);
+}
 
 void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
                                     const struct diwarp_wc *wc)
@@ -383,6 +228,25 @@ void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
         mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
     }
     OPAL_THREAD_UNLOCK(&module->rc->lock);
+}
+
+/* Why the connection ended whose last completion that is. */
+static const char *end_text(const struct diwarp_wc *wc)
+{
+    switch (wc->wc.status) {
+    case IBV_WC_SUCCESS:
+        return "it closed the connection without a goodbye";
+    case IBV_WC_REM_OP_ERR:
+        return "the connection was terminated (RDMAP Terminate)";
+    case IBV_WC_REM_INV_REQ_ERR:
+        return "it rejected the connection";
+    case IBV_WC_LOC_PROT_ERR:
+        return "memory of this process that was to be sent cannot be read";
+    case IBV_WC_LOC_QP_OP_ERR:
+        return "this process has no memory for it";
+    default:
+        return "TCP lost the connection, or it could not be made in time";
+    }
 }
 
 /* Why the peer rejected our call. */
@@ -433,7 +297,7 @@ static void on_lost_call_end(struct mca_btl_diwarp_module *module,
 {
     OPAL_THREAD_LOCK(&module->rc->lock);
     if (qp == endpoint->lost) {
-        qp_destroy(module, &endpoint->lost);
+        mca_btl_diwarp_rc_qp_destroy(module, &endpoint->lost);
         mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
     }
     OPAL_THREAD_UNLOCK(&module->rc->lock);
@@ -443,7 +307,7 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
                                        const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
-    const char *why = mca_btl_diwarp_rc_end_text(wc);
+    const char *why = end_text(wc);
     enum rejection rejection;
     bool gone, ending, lost = false, expected = false;
     int rc = 0;
@@ -454,7 +318,7 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
     }
     OPAL_THREAD_LOCK(&module->rc->lock);
     rejection = rejection_of(endpoint, wc); /* before its data goes with the QP */
-    connection_destroy(module, endpoint);
+    mca_btl_diwarp_rc_connection_destroy(module, endpoint);
     gone = MCA_BTL_DIWARP_RC_GONE == endpoint->state;
     if (!gone) {
         lost = !state_after(module, endpoint, rejection, wc);
@@ -464,7 +328,8 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
         rc = lost ? 0 : mca_btl_diwarp_rc_endpoint_call(module, endpoint);
     }
     if (lost || rc < 0) {
-        expected = set_lost(module, endpoint); /* now: nobody is to find it connected, without QP */
+        /* Now: nobody is to find it connected, without QP. */
+        expected = mca_btl_diwarp_rc_set_lost(module, endpoint);
     }
     ending = gone || lost || rc < 0;
     endpoint->ending = ending;
@@ -476,7 +341,7 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
     if (gone) {
         mca_btl_diwarp_rc_work_end_waiting(module, endpoint, IBV_WC_RETRY_EXC_ERR);
     } else {
-        report_lost(module, endpoint, expected, lost ? why : strerror(-rc));
+        mca_btl_diwarp_rc_report_lost(module, endpoint, expected, lost ? why : strerror(-rc));
     }
     OPAL_THREAD_LOCK(&module->rc->lock);
     endpoint->ending = false;

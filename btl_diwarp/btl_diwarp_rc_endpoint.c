@@ -5,31 +5,8 @@
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- states ------------------------------------------------------------------------------- */
-
-#define TO(state) (1u << MCA_BTL_DIWARP_RC_##state)
-
-static const unsigned allowed[MCA_BTL_DIWARP_RC_STATES] = {
-    [MCA_BTL_DIWARP_RC_IDLE] = TO(CALLING) | TO(ACCEPTING) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_CALLING] =
-        TO(CONNECTED) | TO(YIELDING) | TO(ACCEPTING) | TO(IDLE) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_YIELDING] = TO(ACCEPTING) | TO(IDLE) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_ACCEPTING] = TO(CONNECTED) | TO(IDLE) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_CONNECTED] = TO(LEAVING) | TO(IDLE) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_LEAVING] = TO(IDLE),
-    [MCA_BTL_DIWARP_RC_GONE] = 0,
-};
-
-void mca_btl_diwarp_rc_endpoint_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
-                                          enum mca_btl_diwarp_rc_state to)
-{
-    assert(allowed[endpoint->state] & 1u << to);
-    endpoint->state = to;
-}
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
@@ -70,12 +47,12 @@ int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal
     if (mca_btl_diwarp_rc_key(name) == mca_btl_diwarp_rc_my_key()) {
         return OPAL_ERR_NOT_SUPPORTED;
     }
-    rc = mca_btl_diwarp_endpoint_address(module, proc, &address);
+    rc = mca_btl_diwarp_peer_address(module, proc, &address);
     if (OPAL_SUCCESS != rc) {
         return rc;
     }
     if (diwarp_listener_reaches(module->rc->listener, &address) < 0) {
-        mca_btl_diwarp_endpoint_show_unreachable(module, proc, &address);
+        mca_btl_diwarp_peer_show_unreachable(module, proc, &address);
         return OPAL_ERR_UNREACH;
     }
     OPAL_THREAD_LOCK(&module->rc->lock);
@@ -88,7 +65,7 @@ int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal
             made->deleted = false;
         }
         /* One side is enough. */
-        if (MCA_BTL_DIWARP_RC_AT_INIT == mca_btl_diwarp_component.params.rc_connect &&
+        if (MCA_BTL_DIWARP_RC_AT_INIT == mca_btl_diwarp_params.rc_connect &&
             MCA_BTL_DIWARP_RC_IDLE == made->state &&
             mca_btl_diwarp_rc_my_key() < mca_btl_diwarp_rc_key(name)) {
             /* If that fails, the first message calls again, and can report it: until then there is
@@ -158,7 +135,8 @@ void mca_btl_diwarp_rc_endpoints_leave(struct mca_btl_diwarp_module *module)
 static void endpoint_free(struct mca_btl_diwarp_module *module,
                           mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    mca_btl_diwarp_rc_endpoint_destroy_qps(module, endpoint);
+    mca_btl_diwarp_rc_connection_destroy(module, endpoint);
+    mca_btl_diwarp_rc_qp_destroy(module, &endpoint->lost);
     free(endpoint);
 }
 

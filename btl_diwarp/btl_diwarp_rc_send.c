@@ -111,13 +111,3 @@ int mca_btl_diwarp_rc_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t 
     }
     return OPAL_ERR_OUT_OF_RESOURCE;
 }
-
-int mca_btl_diwarp_rc_send_goodbye(struct diwarp_rc_qp *qp)
-{
-    static const unsigned char goodbye[MCA_BTL_DIWARP_HEADER_BYTES] = {
-        MCA_BTL_DIWARP_RC_TAG_GOODBYE};
-    struct ibv_sge sge = {.addr = (uintptr_t)goodbye, .length = sizeof(goodbye)};
-    const struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
-
-    return diwarp_rc_post_send(qp, &wr);
-}

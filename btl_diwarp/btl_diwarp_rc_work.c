@@ -18,7 +18,7 @@ enum mca_btl_diwarp_pace mca_btl_diwarp_rc_pace(const struct mca_btl_diwarp_modu
     uint64_t now_ns;
     bool burst;
 
-    if (!mca_btl_diwarp_component.params.rc_coalesce) {
+    if (!mca_btl_diwarp_params.rc_coalesce) {
         return MCA_BTL_DIWARP_PACE_ALONE;
     }
     if (mca_btl_diwarp_in_progress(module)) {
@@ -46,7 +46,7 @@ int mca_btl_diwarp_rc_post(struct mca_btl_diwarp_module *module,
         return diwarp_rc_post_send(endpoint->qp, &lazy);
     }
     rc = diwarp_rc_post_send(endpoint->qp, wr);
-    if (mca_btl_diwarp_component.params.rc_coalesce) {
+    if (mca_btl_diwarp_params.rc_coalesce) {
         endpoint->sent_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
     }
     return rc;
@@ -114,6 +114,44 @@ static int post_or_append(struct mca_btl_diwarp_module *module,
     return 0;
 }
 
+void mca_btl_diwarp_rc_work_end_waiting(struct mca_btl_diwarp_module *module,
+                                        mca_btl_diwarp_rc_endpoint_t *endpoint,
+                                        enum ibv_wc_status status)
+{
+    struct mca_btl_diwarp_work *work;
+
+    do {
+        OPAL_THREAD_LOCK(&module->rc->lock);
+        work = waiting_remove_first(endpoint);
+        OPAL_THREAD_UNLOCK(&module->rc->lock);
+        if (NULL != work && may_complete(module, endpoint, work)) {
+            work->ops->on_complete(module, work, status, NULL);
+        }
+    } while (NULL != work);
+}
+
+void mca_btl_diwarp_rc_report_lost(struct mca_btl_diwarp_module *module,
+                                   mca_btl_diwarp_rc_endpoint_t *endpoint, bool expected,
+                                   const char *why)
+{
+    if (!expected) {
+        mca_btl_diwarp_peer_on_gone(module, &endpoint->name, why);
+    }
+    mca_btl_diwarp_rc_work_end_waiting(module, endpoint,
+                                       expected ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
+}
+
+void mca_btl_diwarp_rc_endpoint_on_lost(struct mca_btl_diwarp_module *module,
+                                        mca_btl_diwarp_rc_endpoint_t *endpoint, const char *why)
+{
+    bool expected;
+
+    OPAL_THREAD_LOCK(&module->rc->lock);
+    expected = mca_btl_diwarp_rc_set_lost(module, endpoint);
+    OPAL_THREAD_UNLOCK(&module->rc->lock);
+    mca_btl_diwarp_rc_report_lost(module, endpoint, expected, why);
+}
+
 int mca_btl_diwarp_rc_work_post(struct mca_btl_diwarp_module *module,
                                 mca_btl_diwarp_rc_endpoint_t *endpoint,
                                 struct mca_btl_diwarp_work *work)
@@ -167,22 +205,6 @@ void mca_btl_diwarp_rc_work_post_waiting(struct mca_btl_diwarp_module *module,
                                    NULL);
         }
     } while (-EAGAIN != rc);
-}
-
-void mca_btl_diwarp_rc_work_end_waiting(struct mca_btl_diwarp_module *module,
-                                        mca_btl_diwarp_rc_endpoint_t *endpoint,
-                                        enum ibv_wc_status status)
-{
-    struct mca_btl_diwarp_work *work;
-
-    do {
-        OPAL_THREAD_LOCK(&module->rc->lock);
-        work = waiting_remove_first(endpoint);
-        OPAL_THREAD_UNLOCK(&module->rc->lock);
-        if (NULL != work && may_complete(module, endpoint, work)) {
-            work->ops->on_complete(module, work, status, NULL);
-        }
-    } while (NULL != work);
 }
 
 /* A request that the end of its connection flushed waits for what comes of that. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory registration: an STag for peers. Nothing is pinned, so it costs little. */
-#include "btl_diwarp/btl_diwarp_work.h"
+#include "btl_diwarp/btl_diwarp.h"
 
 #include <string.h>
 

@@ -66,10 +66,10 @@ void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
         return;
     }
     if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
-        struct diwarp_name name = mca_btl_diwarp_endpoint_name(frag->work.endpoint);
+        struct diwarp_name name = mca_btl_diwarp_peer_name(frag->work.endpoint);
 
         /* Told before, with the reason, unless that completion is still to come. */
-        mca_btl_diwarp_endpoint_on_gone(module, &name, "nothing is sent to it any more");
+        mca_btl_diwarp_peer_on_gone(module, &name, "nothing is sent to it any more");
     }
     if (!told && NULL != frag->base.des_cbfunc) {
         frag->base.des_cbfunc(&module->super, frag->work.endpoint, &frag->base,
@@ -203,6 +203,28 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_prepare_src(mca_btl_base_module_t *btl
     return descriptor;
 }
 
+/* Inside the completion callback of a get, in its thread: takes a FIN for the same peer into the
+ * get's release, so that it travels inside record-complete. False: send it as a message. */
+static bool release_capture(struct mca_btl_diwarp_module *module,
+                            const mca_btl_base_endpoint_t *endpoint, const void *data, size_t len)
+{
+    struct mca_btl_diwarp_ending_read *read;
+
+    if (!mca_btl_diwarp_in_progress(module)) {
+        return false;
+    }
+    read = module->ending;
+    if (NULL == read || read->len > 0 || read->endpoint != endpoint ||
+        len > sizeof(read->release) - 1) {
+        return false;
+    }
+    read->release[0] = MCA_BTL_DIWARP_TAG_FIN;
+    memcpy(read->release + 1, data, len);
+    read->len = 1 + len;
+    module->counters.fin_in_release++;
+    return true;
+}
+
 int mca_btl_diwarp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
                         mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
 {
@@ -213,8 +235,8 @@ int mca_btl_diwarp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *end
     frag->work.endpoint = endpoint;
     frag->header[0] = tag;
     if (MCA_BTL_DIWARP_TAG_FIN == tag) {
-        if (mca_btl_diwarp_release_capture(module, endpoint, frag->segments[0].seg_addr.pval,
-                                           frag->segments[0].seg_len)) {
+        if (release_capture(module, endpoint, frag->segments[0].seg_addr.pval,
+                            frag->segments[0].seg_len)) {
             mca_btl_diwarp_frag_done(module, frag);
             return 1;
         }

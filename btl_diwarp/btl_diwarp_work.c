@@ -380,7 +380,7 @@ static void note_failed(struct mca_btl_diwarp_module *module, const mca_btl_diwa
     if (__atomic_exchange_n(&module->failure_told, true, __ATOMIC_RELAXED)) {
         return;
     }
-    name = mca_btl_diwarp_endpoint_name(rdma->work.endpoint);
+    name = mca_btl_diwarp_peer_name(rdma->work.endpoint);
     proc = opal_proc_for_name((opal_process_name_t){.jobid = name.job, .vpid = name.rank});
     if (NULL != proc) {
         host = opal_get_proc_hostname(proc);
@@ -403,10 +403,10 @@ void mca_btl_diwarp_rdma_end(struct mca_btl_diwarp_module *module, mca_btl_diwar
         return;
     }
     if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
-        struct diwarp_name name = mca_btl_diwarp_endpoint_name(rdma->work.endpoint);
+        struct diwarp_name name = mca_btl_diwarp_peer_name(rdma->work.endpoint);
 
         /* Told before, with the reason, unless that completion is still to come. */
-        mca_btl_diwarp_endpoint_on_gone(module, &name, "nothing is sent to it any more");
+        mca_btl_diwarp_peer_on_gone(module, &name, "nothing is sent to it any more");
     } else if (OPAL_UNLIKELY(IBV_WC_SUCCESS != status && IBV_WC_WR_FLUSH_ERR != status)) {
         note_failed(module, rdma, status);
     }

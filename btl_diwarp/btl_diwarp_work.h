@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is posted: work requests, the Sends and the puts, gets and atomics that are such, and the
- * registrations these need. Threads: as btl_diwarp.h says. */
+/* What is posted: work requests, the Sends and the puts, gets and atomics that are such. Threads: as
+ * btl_diwarp.h says. */
 #ifndef MCA_BTL_DIWARP_WORK_H
 #define MCA_BTL_DIWARP_WORK_H
 
@@ -91,10 +91,6 @@ void mca_btl_diwarp_rdma_end(struct mca_btl_diwarp_module *module, mca_btl_diwar
 
 /* ---- sends (btl_diwarp_send.c) -------------------------------------------------------------- */
 
-/* What leads the payload of a Send over RC: the tag, then zeros, so that the PML's headers are
- * aligned. */
-#define MCA_BTL_DIWARP_HEADER_BYTES 8
-
 /* Whether a message is part of a burst (btl_diwarp_rc.h): asked once, for asking counts it. */
 enum mca_btl_diwarp_pace {
     MCA_BTL_DIWARP_PACE_UNKNOWN,
@@ -157,7 +153,7 @@ int mca_btl_diwarp_send_copy(struct mca_btl_diwarp_module *module,
                              mca_btl_base_endpoint_t *endpoint, mca_btl_base_tag_t tag,
                              const void *data, size_t len);
 
-/* ---- one-sided (btl_diwarp_put.c, _get.c, _atomic.c, _reg.c) -------------------------------- */
+/* ---- one-sided (btl_diwarp_put.c, _get.c, _atomic.c) ---------------------------------------- */
 
 int mca_btl_diwarp_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
                        void *local_address, uint64_t remote_address,
@@ -186,35 +182,11 @@ int mca_btl_diwarp_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoin
                                 mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                                 void *cbdata);
 
-/* Inside the completion callback of a get, in its thread: takes a FIN for the same peer into the
- * get's release, so that it travels inside record-complete. False: send it as a message. */
-bool mca_btl_diwarp_release_capture(struct mca_btl_diwarp_module *module,
-                                    const mca_btl_base_endpoint_t *endpoint, const void *data,
-                                    size_t len);
-
-/* What peers need of a registration, sent as raw bytes. osc/rdma lays its shared state out behind
- * handles, so the size must stay a multiple of 8. */
-struct mca_btl_base_registration_handle_t {
-    uint32_t stag;
-    uint32_t reserved;
+/* The get whose callback runs. */
+struct mca_btl_diwarp_ending_read {
+    const mca_btl_base_endpoint_t *endpoint;
+    size_t len;
+    unsigned char release[DIWARP_RELEASE_MAX_BYTES]; /* tag, then the message */
 };
-
-typedef struct mca_btl_diwarp_reg {
-    opal_free_list_item_t super;
-    struct diwarp_mr *mr;
-    mca_btl_base_registration_handle_t handle;
-} mca_btl_diwarp_reg_t;
-
-OBJ_CLASS_DECLARATION(mca_btl_diwarp_reg_t);
-
-mca_btl_base_registration_handle_t *mca_btl_diwarp_register_mem(mca_btl_base_module_t *btl,
-                                                                mca_btl_base_endpoint_t *endpoint,
-                                                                void *base, size_t size,
-                                                                uint32_t flags);
-int mca_btl_diwarp_deregister_mem(mca_btl_base_module_t *btl,
-                                  mca_btl_base_registration_handle_t *handle);
-/* The STag of a handle that may lie unaligned in a packet; 0 for NULL: unregistered local memory.
- */
-uint32_t mca_btl_diwarp_stag(const mca_btl_base_registration_handle_t *handle);
 
 #endif

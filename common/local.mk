@@ -101,6 +101,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/answer.c \
 	common/rd/atomic.c \
 	common/rd/atomic.h \
+	common/rd/cancel.c \
+	common/rd/cancel.h \
 	common/rd/control.c \
 	common/rd/control.h \
 	common/rd/deliver.c \

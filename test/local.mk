@@ -195,6 +195,7 @@ RNIC_TESTS = \
 	test/net/test_loopback_threads \
 	test/net/test_loopback_ud \
 	test/net/test_memory \
+	test/net/test_queue_pairs \
 	test/net/test_rc_connections \
 	test/net/test_rc_loopback \
 	test/net/test_rc_waits \
@@ -208,6 +209,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_pace \
 	test/sim/test_sim_path \
 	test/sim/test_sim_peers \
+	test/sim/test_sim_qps \
 	test/sim/test_sim_refusals \
 	test/sim/test_sim_rest \
 	test/sim/test_sim_room \
@@ -223,6 +225,7 @@ test_sim_test_sim_memory_SOURCES = $(SIM_SOURCES) test/sim/test_sim_memory.c
 test_sim_test_sim_pace_SOURCES = $(SIM_SOURCES) test/sim/test_sim_pace.c
 test_sim_test_sim_path_SOURCES = $(SIM_SOURCES) test/sim/test_sim_path.c
 test_sim_test_sim_peers_SOURCES = $(SIM_SOURCES) test/sim/test_sim_peers.c
+test_sim_test_sim_qps_SOURCES = $(SIM_SOURCES) test/sim/test_sim_qps.c
 test_sim_test_sim_refusals_SOURCES = $(SIM_SOURCES) test/sim/test_sim_refusals.c
 test_sim_test_sim_rest_SOURCES = $(SIM_SOURCES) test/sim/test_sim_rest.c
 test_sim_test_sim_room_SOURCES = $(SIM_SOURCES) test/sim/test_sim_room.c

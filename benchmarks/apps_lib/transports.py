@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from compare_lib.transports import DIWARP_COMPONENT, OVER_RD, OVER_RD_WHOLE_CRC, RC, RC_SRQ, TCP
+from compare_lib.transports import DIWARP_COMPONENT, OVER_RD, RC, RC_SRQ, TCP
 from compare_lib.transports import TRANSPORTS as MPI_TRANSPORTS
 from compare_lib.transports import UCX, Launcher, Transport
 
@@ -23,7 +23,7 @@ MEMORY_PARAMETER = "btl_diwarp_memory_report"
 TRANSPORTS = {
     t.name: t
     for t in (
-        Transport(RD, "RD", DIWARP_COMPONENT, OVER_RD_WHOLE_CRC),
+        Transport(RD, "RD", DIWARP_COMPONENT, OVER_RD),
         MPI_TRANSPORTS[RC],
         MPI_TRANSPORTS[RC_SRQ],
         MPI_TRANSPORTS[TCP],

@@ -13,11 +13,11 @@ from .measures import USUAL_RECEIVES, WHOLE_BUFFER, buffer_scene, shared_cores_s
 from .report import RAW_HEAD, absent_lines, counts_text, kept_text, number, ratio_cell, raw_cells
 from .results import Results
 from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_TCP, RAW_UDP, TCP, TCPS
-from .transports import TRANSPORTS, UCX, WHOLE_CRC
+from .transports import TRANSPORTS, UCX
 
 MARKS = Marks("compare")
 
-COLUMNS = (RAW_UDP, RAW_TCP, *TCPS, UCX, OFI_TCP, OFI_RXD, *CONNECTED, WHOLE_CRC, DIWARP)
+COLUMNS = (RAW_UDP, RAW_TCP, *TCPS, UCX, OFI_TCP, OFI_RXD, *CONNECTED, DIWARP)
 # Group -> rows of its table. The CSV files have all figures.
 ROWS = {
     **{group: tuple(Figure(quantity, size, f"MTU {mtu}")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from .figures import bytes_text
 from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_TCP, RAW_UDP, TCP, TCPS, UCX
-from .transports import WHOLE_CRC
 
 BETWEEN_HOSTS = {
     "mtu1500": "between two hosts (network namespaces) at MTU 1500, 1 B to 4 MiB",
@@ -180,7 +179,7 @@ def raw_streams(group: str, ring: str, samples: tuple[int, int], size: int, word
 
 def point_to_point() -> tuple[Measure, ...]:
     out = []
-    over = (*NAMED_BTLS, WHOLE_CRC, UCX)
+    over = (*NAMED_BTLS, UCX)
     place, sizes = {"ring": "half round trips"}, (8, KIB, 8 * KIB, 64 * KIB)
     out.append(Measure("pt2pt", RAW_PROGRAM, f"-p udp -l {listed(sizes)} -s 0 -r {{r}}",
                        SHORT_TURNS, (RAW_UDP,), **place))
@@ -228,7 +227,7 @@ def connected() -> tuple[Measure, ...]:
     usual = {"half round trips": latency_of(8, 4 * KIB, MIB), "streams": stream_of(8 * KIB, MIB),
              "8 B messages": rate_of(8), **longer}
     out = [Measure("rc", "latency_bandwidth", words, ring=ring, scene=USUAL_RECEIVES,
-                   transports=(WHOLE_CRC, *TCPS, *CONNECTED), **place)
+                   transports=(DIWARP, *TCPS, *CONNECTED), **place)
            for ring, words in usual.items()]
     out += [Measure("rc", "latency_bandwidth", words, ring=ring, scene=LONG_RECEIVES,
                     transports=CONNECTED,
@@ -317,7 +316,7 @@ BY_GROUP = (
     Measure("onesided", "one_sided", "-l 8 -s 1048576 -w 64 -r {r}", (0, 31), (OFI_TCP,),
             options=ONE_SIDED_OPTIONS, rounds=(0, 1), seconds=60, optional=True),
     Measure("collectives", "collectives", f"-a 8 -t {4 * KIB} -b {MIB} -r {{r}}", TURNS,
-            (*NAMED_BTLS, WHOLE_CRC, UCX), ranks=8, ring="8 ranks"),
+            (*NAMED_BTLS, UCX), ranks=8, ring="8 ranks"),
     Measure("collectives", "collectives", "-r {r}", (0, 31), (OFI_TCP,), ranks=8, rounds=(0, 1),
             seconds=60, optional=True),
     Measure("overlap", "overlap", "-b 4194304 -c sleep -r {r}", (11, 51), (*NAMED_BTLS, UCX),

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from . import cores, jobs
 
 DIWARP = "diwarp"
-WHOLE_CRC = "diwarp-crc"
 RC = "rc"
 RC_SRQ = "rc-srq"
 TCP = "tcp"
@@ -25,8 +24,6 @@ DIWARP_COMPONENT = "btl:diwarp"
 TRANSPORT_PARAMETER = "btl_diwarp_transport"
 OVER_DIWARP = ("--mca", "pml", "ob1", "--mca", "btl", "diwarp,self")
 OVER_RD = (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, "rd")
-# As between hosts, and over RC; by default it does not cover the payload of what stays on a host.
-OVER_RD_WHOLE_CRC = (*OVER_RD, "--mca", "btl_diwarp_crc", "on")
 OVER_TCP = ("--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
             "--mca", "btl_tcp_if_include", "{interface}")
 
@@ -51,7 +48,6 @@ TRANSPORTS = {
         Transport(RAW_TCP, "raw TCP"),
         # Named, though it is the default: the user's environment may have another.
         Transport(DIWARP, "diwarp", DIWARP_COMPONENT, OVER_RD),
-        Transport(WHOLE_CRC, "diwarp, CRC on", DIWARP_COMPONENT, OVER_RD_WHOLE_CRC),
         Transport(RC, "RC", DIWARP_COMPONENT, (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, RC)),
         Transport(RC_SRQ, "RC-SRQ", DIWARP_COMPONENT,
                   (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, RC_SRQ)),
@@ -87,11 +83,11 @@ TRANSPORTS = {
 RAW = (RAW_UDP, RAW_TCP)
 BTLS = (DIWARP, TCP)
 CONNECTED = (RC, RC_SRQ)
-MPI = (DIWARP, WHOLE_CRC, *CONNECTED, TCP, UCX, OFI_TCP, OFI_RXD)
+MPI = (DIWARP, *CONNECTED, TCP, UCX, OFI_TCP, OFI_RXD)
 # What compare runs: distributions differ in TCP's congestion control, so it is named. TCP stands
 # there for the better of them.
 TCPS = (TCP_CUBIC, TCP_BBR)
-COMPARED = (DIWARP, WHOLE_CRC, *CONNECTED, *TCPS, UCX, OFI_TCP, OFI_RXD)
+COMPARED = (DIWARP, *CONNECTED, *TCPS, UCX, OFI_TCP, OFI_RXD)
 
 
 def meant_by(name: str) -> tuple[str, ...]:

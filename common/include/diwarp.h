@@ -61,6 +61,7 @@ struct diwarp_address {
     uint64_t token;   /* random; a datagram that does not carry it is dropped */
     uint64_t host_id; /* tells whether two processes share one loopback interface */
     uint32_t incarnation; /* random: differs each time a process of this name starts again */
+    uint32_t qpn;     /* 24 bits: which datagram QP of the process; 0: of a listener (RC) */
     uint16_t port;    /* UDP, host order */
     uint8_t interface_count;
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
@@ -182,7 +183,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(drop_short, "datagrams", "dropped: shorter than its headers, or a length out of bounds")     \
     X(drop_version, "datagrams", "dropped: another wire version")                                  \
     X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)")    \
-    X(drop_qpn, "datagrams", "dropped: no queue pair has that number")                             \
+    X(drop_qpn, "segments", "dropped: no queue pair has that number")                              \
     X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                              \
     X(drop_source, "datagrams", "dropped: unknown source, or another incarnation of one")       \
     X(drop_window, "datagrams", "dropped: PSN beyond the receive window")                          \
@@ -292,8 +293,8 @@ enum diwarp_gone {
 };
 
 /* wc.wr_id, wc.status, wc.opcode, wc.byte_len and wc.imm_data (with IBV_WC_WITH_IMM in wc.wc_flags)
- * mean what they mean in verbs; imm_data is in host order. wc.qp_num tells a CQ's
- * datagram QPs apart. */
+ * mean what they mean in verbs; imm_data is in host order. wc.qp_num is the number of a datagram QP
+ * of ours, wc.src_qp that of the QP of `src` that a receive or a release comes from. */
 struct diwarp_wc {
     struct ibv_wc wc;
     struct diwarp_name src;       /* receives, records, releases, gone peers */
@@ -348,14 +349,17 @@ struct diwarp_qp_attr {
 struct diwarp_qp;
 
 DIWARP_EXPORT void diwarp_qp_attr_init(struct diwarp_qp_attr *attr);
-/* Opens the UDP socket. -EADDRINUSE: no free port in the range. `why` may be NULL. */
+/* All datagram QPs of a device share a UDP socket; the first opens it. -EADDRINUSE: no free port in
+ * the range. `why` may be NULL. */
 DIWARP_EXPORT int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
                                    struct diwarp_qp **qp, struct diwarp_diagnosis *why);
 /* attr.shared_cores, for who finds it out when it knows its peers: of the device from now on, and
  * what was chosen by it for this QP is chosen anew. From any thread. */
 DIWARP_EXPORT void diwarp_qp_share_cores(struct diwarp_qp *qp);
-/* Drops all that is queued, its completions in the CQ among it; what those handed out before point
- * to is gone. Use diwarp_drain_qp() first to give it a last chance. */
+/* Drops all that is queued, its completions in the CQ among it; of the device's last datagram QP,
+ * what those handed out before point to is gone. Use diwarp_drain_qp() first to give it a last
+ * chance. While other QPs of the device live, its peers are told: what they ask of it ends in error
+ * (IBV_WC_REM_ABORT_ERR), Sends to it are dropped. */
 DIWARP_EXPORT void diwarp_destroy_qp(struct diwarp_qp *qp);
 /* Sends owed acknowledgements and waits, at most timeout_ns, until nothing posted is
  * unacknowledged. -ETIMEDOUT when something still was. Receives are not delivered meanwhile, and
@@ -376,11 +380,12 @@ DIWARP_EXPORT void diwarp_query_address(const struct diwarp_qp *qp, struct diwar
 DIWARP_EXPORT const struct diwarp_counters *diwarp_query_counters(const struct diwarp_qp *qp);
 
 /* Chooses the pair of interfaces to reach `address`: same host by loopback, then same subnet, then
- * same family. -ENETUNREACH: there is none. -EINVAL: its MTU is below the least, 576. The handle
- * costs nothing on the wire; protocol state is taken at the first send, and given back when both
- * have owed each other nothing for 20 ms. Over RD all handles of one name are one, of the way that
- * was first spoken over, and of the incarnation that the last address told: with an earlier one all
- * ends in error then. The owner destroys it, before its QP or after. */
+ * same family. -ENETUNREACH: there is none. -EINVAL: its MTU is below the least, 576, or it is not
+ * of a datagram QP. The handle costs nothing on the wire; protocol state is taken at the first
+ * send, and given back when both have owed each other nothing for 20 ms. Over RD all handles of
+ * one name share that state, the way that was first spoken over, and the incarnation that the last
+ * address told: with an earlier one all ends in error then. Any QP of the same service and device
+ * may use it. The owner destroys it, before its QP or after. */
 DIWARP_EXPORT int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                                    struct diwarp_ah **ah);
 DIWARP_EXPORT void diwarp_destroy_ah(struct diwarp_ah *ah);

@@ -13,10 +13,12 @@
 /* Among these, ABORTs of small writes, until they are acknowledged. */
 #define REFUSALS_MAX UINT16_MAX
 
-static struct dw_work *own_work(struct dw_peer *peer, enum dw_rdmap_opcode opcode,
-                                enum dw_ddp_queue qn, const uint8_t *payload, uint32_t bytes)
+static struct dw_work *own_work(struct dw_peer *peer, struct dw_qpns qpns,
+                                enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                                const uint8_t *payload, uint32_t bytes)
 {
-    struct dw_work *work = dw_work_get(peer, NULL);
+    const struct dw_ends ends = {.qpns = qpns};
+    struct dw_work *work = dw_work_get(peer, &ends);
     if (!work)
         return NULL;
     assert(bytes <= sizeof work->own);
@@ -28,10 +30,11 @@ static struct dw_work *own_work(struct dw_peer *peer, enum dw_rdmap_opcode opcod
     return work;
 }
 
-int dw_send_request(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
-                    uint32_t record_id, const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
+int dw_send_request(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opcode opcode,
+                    enum dw_ddp_queue qn, uint32_t record_id, const uint8_t *payload,
+                    uint32_t bytes, uint64_t now_ns)
 {
-    struct dw_work *work = own_work(peer, opcode, qn, payload, bytes);
+    struct dw_work *work = own_work(peer, qpns, opcode, qn, payload, bytes);
     if (!work)
         return -ENOMEM;
     work->record_id = record_id;
@@ -40,12 +43,13 @@ int dw_send_request(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_d
 }
 
 /* NULL also when too many wait. */
-static struct dw_work *answer_work(struct dw_peer *peer, enum dw_rdmap_opcode opcode,
-                                   enum dw_ddp_queue qn, const uint8_t *payload, uint32_t bytes)
+static struct dw_work *answer_work(struct dw_peer *peer, struct dw_qpns qpns,
+                                   enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                                   const uint8_t *payload, uint32_t bytes)
 {
     struct dw_work *work = NULL;
     if (peer->answers < ANSWERS_MAX)
-        work = own_work(peer, opcode, qn, payload, bytes);
+        work = own_work(peer, qpns, opcode, qn, payload, bytes);
     if (!work)
         return NULL;
     work->answer = true;
@@ -53,14 +57,15 @@ static struct dw_work *answer_work(struct dw_peer *peer, enum dw_rdmap_opcode op
     return work;
 }
 
-int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
-                   bool refusal, const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
+int dw_send_answer(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opcode opcode,
+                   enum dw_ddp_queue qn, bool refusal, const uint8_t *payload, uint32_t bytes,
+                   uint64_t now_ns)
 {
     /* To drop what asks instead would drop the answers that come with it: two such ends would wait
      * for each other. */
     struct dw_work *work = NULL;
     if (!refusal || peer->refusals < REFUSALS_MAX)
-        work = answer_work(peer, opcode, qn, payload, bytes);
+        work = answer_work(peer, qpns, opcode, qn, payload, bytes);
     if (!work) {
         dw_peer_doom(peer, DIWARP_GONE_NO_ROOM);
         return -ENOMEM;
@@ -71,10 +76,10 @@ int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_dd
     return 0;
 }
 
-int dw_send_read_answer(struct dw_peer *peer, const struct dw_ddp_header *ddp, uint32_t record_id,
-                        const uint8_t *data, uint32_t bytes, uint64_t now_ns)
+int dw_send_read_answer(struct dw_peer *peer, struct dw_qpns qpns, const struct dw_ddp_header *ddp,
+                        uint32_t record_id, const uint8_t *data, uint32_t bytes, uint64_t now_ns)
 {
-    struct dw_work *work = answer_work(peer, ddp->opcode, 0, data, bytes);
+    struct dw_work *work = answer_work(peer, qpns, ddp->opcode, 0, data, bytes);
     if (!work)
         return -ENOMEM;
     work->ddp = *ddp;

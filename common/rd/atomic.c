@@ -38,9 +38,10 @@ static struct dw_atomic *create(struct diwarp_qp *qp, struct dw_peer *peer,
     return atomic;
 }
 
-int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
+int dw_atomic_post(const struct dw_ends *ends, struct dw_peer *peer, const struct ibv_send_wr *wr,
                    uint64_t now_ns)
 {
+    struct diwarp_qp *qp = ends->qp;
     struct iovec iov[DW_MAX_SGE];
     int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
                                  sizeof(uint64_t), iov);
@@ -65,7 +66,7 @@ int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_
     };
     uint8_t payload[DW_ATOMIC_REQUEST_BYTES];
     dw_atomic_request_put(payload, &request);
-    int rc = dw_send_request(peer, DW_RDMAP_ATOMIC_REQUEST, DW_QN_REQUEST, 0, payload,
+    int rc = dw_send_request(peer, ends->qpns, DW_RDMAP_ATOMIC_REQUEST, DW_QN_REQUEST, 0, payload,
                              sizeof payload, now_ns);
     if (rc)
         dw_atomic_destroy(atomic);
@@ -125,6 +126,8 @@ static enum dw_status execute(const struct diwarp_qp *qp, const struct dw_atomic
                               uint64_t *original)
 {
     struct dw_region *region;
+    if (!qp)
+        return DW_STATUS_CANCELLED;
     if (dw_mr_check(&qp->pd->mrs, request->stag, request->to, sizeof(uint64_t),
                     IBV_ACCESS_REMOTE_ATOMIC, &region) ||
         request->to % sizeof(uint64_t))
@@ -144,7 +147,7 @@ static enum dw_status execute(const struct diwarp_qp *qp, const struct dw_atomic
     return DW_STATUS_OK;
 }
 
-void dw_atomic_on_request(struct dw_peer *peer, struct diwarp_qp *qp,
+void dw_atomic_on_request(struct dw_peer *peer, const struct dw_ends *ends,
                           const struct dw_segment *segment, uint64_t now_ns)
 {
     struct dw_atomic_request request;
@@ -153,13 +156,13 @@ void dw_atomic_on_request(struct dw_peer *peer, struct diwarp_qp *qp,
         return;
     }
     struct dw_atomic_response response = {.request_id = request.request_id};
-    response.status = execute(qp, &request, &response.original);
-    if (response.status != DW_STATUS_OK)
-        dw_rd_of(peer)->counters->drop_stag++;
+    response.status = execute(ends->qp, &request, &response.original);
+    dw_rd_of(peer)->counters->drop_qpn += response.status == DW_STATUS_CANCELLED;
+    dw_rd_of(peer)->counters->drop_stag += response.status == DW_STATUS_BAD_STAG;
     uint8_t payload[DW_ATOMIC_RESPONSE_BYTES];
     dw_atomic_response_put(payload, &response);
-    (void)dw_send_answer(peer, DW_RDMAP_ATOMIC_RESPONSE, DW_QN_ATOMIC_RESPONSE, false, payload,
-                         sizeof payload, now_ns);
+    (void)dw_send_answer(peer, ends->qpns, DW_RDMAP_ATOMIC_RESPONSE, DW_QN_ATOMIC_RESPONSE, false,
+                         payload, sizeof payload, now_ns);
 }
 
 void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment)

@@ -16,9 +16,9 @@ struct dw_atomic {
     uint64_t *result; /* may be NULL */
 };
 
-int dw_atomic_post(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
+int dw_atomic_post(const struct dw_ends *ends, struct dw_peer *peer, const struct ibv_send_wr *wr,
                    uint64_t now_ns);
-void dw_atomic_on_request(struct dw_peer *peer, struct diwarp_qp *qp,
+void dw_atomic_on_request(struct dw_peer *peer, const struct dw_ends *ends,
                           const struct dw_segment *segment, uint64_t now_ns);
 void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment);
 /* Ends it, with a completion if it asked for one or failed. */

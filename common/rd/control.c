@@ -81,7 +81,7 @@ int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
 {
     uint8_t buf[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_TRAILER_BYTES];
     uint32_t bytes = dw_lead_bytes(peer);
-    dw_put_lead(peer, buf, type, psn);
+    dw_put_lead(peer, (struct dw_qpns){0}, buf, type, psn);
     bytes = dw_seal(&dw_rd_of(peer)->port->datagrams.seal, buf, bytes);
     struct iovec iov = {.iov_base = buf, .iov_len = bytes};
     return dw_transmit_iov(peer, &iov, 1, bytes);
@@ -118,7 +118,7 @@ void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes,
     uint32_t lead = dw_lead_bytes(peer), left = bytes - lead - DW_TRAILER_BYTES;
     struct iovec iov[DW_LLP_SLOT_BYTES / PADDING_BYTES + 2] = {{head, lead}};
     unsigned n = 1;
-    dw_put_lead(peer, head, DW_LLP_PROBE, psn);
+    dw_put_lead(peer, (struct dw_qpns){0}, head, DW_LLP_PROBE, psn);
     dw_sealing_begin(&sealing, &dw_rd_of(peer)->port->datagrams.seal);
     dw_sealing_add(&sealing, head, lead);
     for (; left; left -= (uint32_t)iov[n++].iov_len) {
@@ -134,7 +134,8 @@ void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes,
         (void)dw_transmit_iov(peer, iov, n, bytes);
 }
 
-void dw_control_record(struct dw_peer *peer, const struct dw_record_control *control)
+void dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
+                       const struct dw_record_control *control)
 {
     uint8_t buf[512], body[DW_RECORD_STATUS_BYTES(DW_RECORD_MAX_RANGES)];
     _Static_assert(sizeof buf >= DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_SEND_SEGMENT_BYTES +
@@ -143,7 +144,7 @@ void dw_control_record(struct dw_peer *peer, const struct dw_record_control *con
     const struct dw_ddp_header ddp = {
         .last = true, .opcode = DW_RDMAP_RECORD_CONTROL, .qn = DW_QN_RECORD, .msn = 1};
     uint32_t length = (uint32_t)dw_record_control_put(body, control);
-    dw_put_lead(peer, buf, DW_LLP_RECORD, 0);
+    dw_put_lead(peer, qpns, buf, DW_LLP_RECORD, 0);
     uint8_t *payload = dw_segment_put(buf + dw_lead_bytes(peer), &ddp, NULL, length);
     memcpy(payload, body, length);
     uint32_t bytes =

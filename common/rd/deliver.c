@@ -29,9 +29,10 @@
 /* Messages that are whole take pages, however short they are. */
 #define DONE_MIN_BYTES 4096
 
-static void complete(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw_ddp_header *ddp,
-                     const uint8_t *data, uint32_t bytes)
+static void complete(struct dw_peer *peer, const struct dw_ends *ends,
+                     const struct dw_ddp_header *ddp, const uint8_t *data, uint32_t bytes)
 {
+    struct diwarp_qp *qp = ends->qp;
     if (qp->draining)
         return;
     bool imm = ddp->opcode == DW_RDMAP_SEND_IMM;
@@ -40,6 +41,7 @@ static void complete(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw
                .opcode = IBV_WC_RECV,
                .byte_len = bytes,
                .qp_num = qp->num,
+               .src_qp = ends->qpns.there,
                .imm_data = imm ? ddp->ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
         .src = dw_handle_of(peer)->ah.name,
@@ -189,14 +191,15 @@ uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment
 }
 
 /* A segment of a message of several. false: no buffer. */
-static bool assemble(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw_segment *segment,
-                     struct dw_assembly *assembly, bool in_order)
+static bool assemble(struct dw_peer *peer, const struct dw_ends *ends,
+                     const struct dw_segment *segment, struct dw_assembly *assembly,
+                     bool in_order)
 {
     struct dw_rd *rd = dw_rd_of(peer);
     const struct dw_ddp_header *ddp = &segment->ddp;
     const uint32_t end = ddp->mo + segment->bytes;
     if (!assembly)
-        assembly = begin(peer, qp, ddp->msn, in_order);
+        assembly = begin(peer, ends->qp, ddp->msn, in_order);
     int64_t added = assembly ? dw_ranges_add(&assembly->map, ddp->mo, end) : -ENOMEM;
     if (added < 0)
         return false;
@@ -208,18 +211,23 @@ static bool assemble(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw
     if (ddp->last)
         assembly->total = end;
     if (assembly->total && assembly->map.bytes >= assembly->total) {
-        complete(peer, qp, ddp, assembly->buf, assembly->total);
+        complete(peer, ends, ddp, assembly->buf, assembly->total);
         retire(peer, assembly);
     }
     return true;
 }
 
-bool dw_deliver_send(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw_segment *segment,
-                     bool in_order)
+bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
+                     const struct dw_segment *segment, bool in_order)
 {
+    const struct diwarp_qp *qp = ends->qp;
     const struct dw_ddp_header *ddp = &segment->ddp;
+    if (!qp) {
+        dw_rd_of(peer)->counters->drop_qpn++;
+        return true;
+    }
     if (ddp->last && !ddp->mo) {
-        complete(peer, qp, ddp, segment->payload, segment->bytes);
+        complete(peer, ends, ddp, segment->payload, segment->bytes);
         return true;
     }
     struct dw_assembly *assembly = find(peer, ddp->msn);
@@ -231,7 +239,7 @@ bool dw_deliver_send(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw
         return true;
     }
     return has_room(peer, ddp->msn, assembly, in_order) &&
-           assemble(peer, qp, segment, assembly, in_order);
+           assemble(peer, ends, segment, assembly, in_order);
 }
 
 /* ---- giving back ---- */

@@ -7,8 +7,8 @@
 
 /* A Send segment of a sequenced datagram to the QP; in_order: all before it have come. false: no
  * buffer, as if it had not come. */
-bool dw_deliver_send(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw_segment *segment,
-                     bool in_order);
+bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
+                     const struct dw_segment *segment, bool in_order);
 /* Where the payload of such a segment will be put together with others that came before, if none of
  * its bytes is there yet, and the QP they are for; else NULL. Changes nothing: dw_deliver_send() does, with the payload in
  * that place. */

@@ -17,6 +17,8 @@ void dw_handles_init(struct dw_handles *handles, struct dw_port *port,
     *handles = (struct dw_handles){.seed = seed};
     dw_ahs_init(&handles->ahs, sizeof(struct dw_handle), port, service);
     dw_cells_init(&handles->met, sizeof(struct dw_met));
+    dw_ahs_init(&handles->further_ahs, sizeof(struct dw_further_ah), port, service);
+    dw_list_init(&handles->further);
 }
 
 static struct dw_handle *at(const struct dw_handles *handles, uint32_t index)
@@ -27,6 +29,7 @@ static struct dw_handle *at(const struct dw_handles *handles, uint32_t index)
 uint64_t dw_handles_bytes(const struct dw_handles *handles)
 {
     return dw_cells_bytes(&handles->ahs.cells) + dw_cells_bytes(&handles->met) +
+           dw_cells_bytes(&handles->further_ahs.cells) +
            handles->bucket_count * sizeof *handles->buckets;
 }
 
@@ -124,6 +127,13 @@ void dw_handle_forget(struct dw_handle *handle)
 
 void dw_handles_fini(struct dw_handles *handles)
 {
+    dw_list_foreach (it, &handles->further) {
+        struct dw_further_ah *further = dw_container(it, struct dw_further_ah, link);
+        further->handle->ah.owners--;
+        dw_ah_drop_route(&further->ah);
+        dw_list_remove(it);
+    }
+    dw_cells_fini(&handles->further_ahs.cells);
     /* What nobody owns goes: the others by their owners. */
     for (uint32_t i = 0; i < handles->bucket_count; i++) {
         for (uint32_t index = handles->buckets[i], next; index; index = next) {
@@ -139,6 +149,41 @@ void dw_handles_fini(struct dw_handles *handles)
     dw_cells_fini(&handles->ahs.cells);
     dw_cells_fini(&handles->met);
     free(handles->buckets);
+}
+
+/* ---- its QPs ---- */
+
+struct diwarp_ah *dw_handle_ah(struct dw_handle *handle, uint32_t qpn)
+{
+    struct dw_handles *handles = dw_handles_of(handle);
+    if (qpn == DW_QPN_FIRST)
+        return &handle->ah;
+    struct dw_further_ah *further = dw_cells_get(&handles->further_ahs.cells);
+    if (!further) {
+        dw_handle_put(handle);
+        return NULL;
+    }
+    further->ah = handle->ah;
+    further->ah.owners = 0;
+    further->ah.further = true;
+    further->ah.path->users++;
+    further->handle = handle;
+    further->qpn = qpn;
+    handle->ah.owners++;
+    dw_list_append(&handles->further, &further->link);
+    return &further->ah;
+}
+
+void dw_handle_put_ah(struct diwarp_ah *ah)
+{
+    struct dw_handle *handle = dw_handle_of_ah(ah);
+    if (ah->further) {
+        handle->ah.owners--;
+        dw_list_remove(&dw_container(ah, struct dw_further_ah, ah)->link);
+        dw_ah_drop_route(ah);
+        dw_cells_put(ah);
+    }
+    dw_handle_put(handle);
 }
 
 /* ---- who vouches for it ---- */

@@ -22,6 +22,9 @@ enum dw_peer_state {
     DW_PEER_STATES
 };
 
+/* The number of a device's first QP: what a process is told to be reached by, mostly. */
+#define DW_QPN_FIRST 1u
+
 /* Bits of an index into dw_handles.met: 50 million peers. */
 #define DW_MET_BITS 26
 
@@ -57,9 +60,19 @@ struct dw_met {
     bool confirmed : 1; /* resting: the peer knows of all that came of it that we have it */
 };
 
+/* An address handle for a QP of a process that is not its first. */
+struct dw_further_ah {
+    struct diwarp_ah ah;
+    struct dw_handle *handle;
+    struct dw_list link; /* in dw_handles.further */
+    uint32_t qpn;
+};
+
 struct dw_handles {
     struct dw_ahs ahs;     /* struct dw_handle */
     struct dw_cells met;   /* struct dw_met */
+    struct dw_ahs further_ahs; /* struct dw_further_ah */
+    struct dw_list further;
     uint32_t *buckets;     /* index of the first handle of each */
     uint32_t bucket_count; /* a power of two, or 0 before the first handle */
     uint32_t unproven;
@@ -82,6 +95,10 @@ struct dw_handle *dw_handles_next(const struct dw_handles *handles, const struct
 void dw_handle_put(struct dw_handle *handle);
 /* Frees one that nobody owns and that has no context. */
 void dw_handle_forget(struct dw_handle *handle);
+/* For a QP of its process: its own, or a further one, which owns it. NULL: no memory. */
+struct diwarp_ah *dw_handle_ah(struct dw_handle *handle, uint32_t qpn);
+/* Its owner has given one back. */
+void dw_handle_put_ah(struct diwarp_ah *ah);
 /* Nobody has said, or shown, that the peer is where it says; somebody has. */
 void dw_handle_doubt(struct dw_handle *handle);
 void dw_handle_vouch(struct dw_handle *handle);
@@ -92,6 +109,17 @@ void dw_handle_set_state(struct dw_handle *handle, enum dw_peer_state state);
 int dw_handle_meet(struct dw_handle *handle);
 /* Gives that back: it is to be met again, as if never before. */
 void dw_handle_unmeet(struct dw_handle *handle);
+
+static inline struct dw_handle *dw_handle_of_ah(struct diwarp_ah *ah)
+{
+    return ah->further ? dw_container(ah, struct dw_further_ah, ah)->handle
+                       : dw_container(ah, struct dw_handle, ah);
+}
+
+static inline uint32_t dw_qpn_of_ah(const struct diwarp_ah *ah)
+{
+    return ah->further ? dw_container(ah, struct dw_further_ah, ah)->qpn : DW_QPN_FIRST;
+}
 
 static inline struct dw_handles *dw_handles_of(const struct dw_handle *handle)
 {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/rd/atomic.h"
+#include "common/rd/cancel.h"
 #include "common/rd/control.h"
 #include "common/rd/deliver.h"
 #include "common/rd/probe.h"
@@ -282,6 +283,8 @@ static void drop_works(struct dw_peer *peer, struct dw_list *list, const struct 
         struct dw_work *work = dw_container(it, struct dw_work, link);
         if (qp && work->qp != qp)
             continue;
+        if (qp && list == &peer->pending && work->copied && dw_work_detach(peer, work))
+            continue;
         dw_list_remove(it);
         peer->answers -= work->answer && list == &peer->pending;
         if (tell && work->qp)
@@ -395,12 +398,18 @@ void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation)
 
 void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
 {
+    const bool others = !dw_list_empty(&rd->port->qps);
+    const uint64_t now_ns = dw_device_now_ns(rd->port->device);
     dw_list_foreach (it, &rd->awake) {
         struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
         drop_works(peer, &peer->pending, qp, false);
         drop_works(peer, &peer->awaiting, qp, false);
-        drop_records(peer, qp, false);
         dw_deliver_forget(peer, qp);
+        if (others && dw_peer_is_live(peer)) {
+            dw_cancel_asked(peer, NULL, qp, now_ns);
+            dw_cancel_own(peer, qp, now_ns);
+        }
+        drop_records(peer, qp, false);
     }
     if (!dw_list_empty(&rd->awake))
         dw_port_trim_later(rd->port, rd->port->ran_ns); /* some may rest now */

@@ -24,7 +24,8 @@ void dw_peer_on_use(struct dw_peer *peer);
 uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns);
 /* Fails those that are doomed: tells the application once each, ends all they owe and are owed. */
 void dw_peers_fail_doomed(struct dw_rd *rd);
-/* A QP goes, and with it what was posted to it, without completions. */
+/* A QP goes, and with it what was posted to it, without completions; while others stay, peers are
+ * told. */
 void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp);
 /* ICMP says that nobody has that port of the path's host. */
 void dw_peers_on_unreachable(struct dw_rd *rd, const struct dw_path *path, uint16_t udp_port, uint64_t now_ns);

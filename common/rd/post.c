@@ -12,9 +12,10 @@
 #include "common/record/sink.h"
 #include "common/rnic/lock.h"
 
-static int post_send(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
-                     uint64_t now_ns)
+static int post_send(const struct dw_ends *ends, struct dw_peer *peer,
+                     const struct ibv_send_wr *wr, uint64_t now_ns)
 {
+    const struct diwarp_qp *qp = ends->qp;
     const bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
     const bool buffered = wr->send_flags & DIWARP_SEND_BUFFERED;
     struct iovec iov[DW_MAX_SGE];
@@ -22,7 +23,7 @@ static int post_send(struct diwarp_qp *qp, struct dw_peer *peer, const struct ib
         dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, qp->attr.max_msg_bytes, iov);
     if (total < 0)
         return (int)total;
-    struct dw_work *work = dw_work_get(peer, qp);
+    struct dw_work *work = dw_work_get(peer, ends);
     if (!work)
         return -ENOMEM;
     work->wr_id = wr->wr_id;
@@ -57,7 +58,8 @@ static int post_send(struct diwarp_qp *qp, struct dw_peer *peer, const struct ib
 int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                     uint64_t now_ns)
 {
-    struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
+    const struct dw_ends ends = {.qp = qp, .qpns = {.here = qp->num, .there = dw_qpn_of_ah(ah)}};
+    struct dw_handle *handle = dw_handle_of_ah(ah);
     if (wr->send_flags & IBV_SEND_FENCE)
         return -EINVAL;
     if (handle->state == DW_PEER_GONE || handle->state == DW_PEER_DOOMED)
@@ -68,14 +70,14 @@ int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     switch (wr->opcode) {
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
-        return post_send(qp, peer, wr, now_ns);
+        return post_send(&ends, peer, wr, now_ns);
     case IBV_WR_RDMA_WRITE:
-        return dw_rdma_post_write(qp, peer, wr, now_ns);
+        return dw_rdma_post_write(&ends, peer, wr, now_ns);
     case IBV_WR_RDMA_READ:
-        return dw_rdma_post_read(qp, peer, wr, now_ns);
+        return dw_rdma_post_read(&ends, peer, wr, now_ns);
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        return dw_atomic_post(qp, peer, wr, now_ns);
+        return dw_atomic_post(&ends, peer, wr, now_ns);
     default:
         return -EINVAL;
     }
@@ -90,9 +92,10 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
         return NULL;
     dw_lock(device);
     const uint64_t now_ns = dw_device_now_ns(device);
-    struct dw_peer *peer = dw_peer_wake(dw_container(ah, struct dw_handle, ah));
+    struct dw_peer *peer = dw_peer_wake(dw_handle_of_ah(ah));
     dw_cq_on_use(qp->cq, now_ns);
-    void *at = peer ? dw_send_reserve(peer, (uint32_t)len, now_ns) : NULL;
+    const struct dw_qpns qpns = {.here = qp->num, .there = dw_qpn_of_ah(ah)};
+    void *at = peer ? dw_send_reserve(peer, qpns, (uint32_t)len, now_ns) : NULL;
     if (!at)
         dw_unlock(device);
     return at;
@@ -100,7 +103,7 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
 
 void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm)
 {
-    dw_send_commit(dw_handle_peer(dw_container(ah, struct dw_handle, ah)), imm);
+    dw_send_commit(dw_handle_peer(dw_handle_of_ah(ah)), imm);
     dw_unlock(qp->port->device);
 }
 

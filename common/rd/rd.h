@@ -150,6 +150,8 @@ static inline struct dw_met *dw_met_of(const struct dw_peer *peer)
 struct dw_work {
     struct dw_list link;  /* in peer.pending, then peer.awaiting */
     struct diwarp_qp *qp; /* whose it is; NULL: our own message, no completion, even in error */
+    struct dw_qpns qpns;
+    uint8_t *rest; /* its QP is gone: a copy of what has not been sent; or NULL */
     uint64_t wr_id;
     enum ibv_wc_opcode opcode;
     bool signaled;
@@ -169,6 +171,7 @@ struct dw_work {
 struct dw_datagram {
     struct dw_tx tx;
     struct dw_train *train; /* whose buffer it lies in; NULL: it has its own, buf follows */
+    struct dw_qpns qpns;    /* of all that is in it */
     uint8_t *buf;
     uint32_t bytes;    /* so far, without the trailer */
     uint32_t room;     /* most that `bytes` may become */

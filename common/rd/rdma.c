@@ -24,9 +24,9 @@ static uint32_t lead_bytes(const struct dw_record_peer *records)
     return dw_lead_bytes(dw_peer_of(records));
 }
 
-static void put_lead(struct dw_record_peer *records, uint8_t *buf)
+static void put_lead(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t *buf)
 {
-    dw_put_lead(dw_peer_of(records), buf, DW_LLP_RECORD, 0);
+    dw_put_lead(dw_peer_of(records), qpns, buf, DW_LLP_RECORD, 0);
 }
 
 static int send_train(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
@@ -35,17 +35,18 @@ static int send_train(struct dw_record_peer *records, const struct iovec *iov, u
     return dw_transmit_train(dw_peer_of(records), iov, n, segment);
 }
 
-static void send_status(struct dw_record_peer *records, const struct dw_record_control *control)
+static void send_status(struct dw_record_peer *records, struct dw_qpns qpns,
+                        const struct dw_record_control *control)
 {
-    dw_control_record(dw_peer_of(records), control);
+    dw_control_record(dw_peer_of(records), qpns, control);
 }
 
-static int send_answer(struct dw_record_peer *records, const struct dw_record_control *control,
-                       uint64_t now_ns)
+static int send_answer(struct dw_record_peer *records, struct dw_qpns qpns,
+                       const struct dw_record_control *control, uint64_t now_ns)
 {
     uint8_t payload[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES];
     const uint32_t length = (uint32_t)dw_record_control_put(payload, control);
-    return dw_send_answer(dw_peer_of(records), DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, false,
+    return dw_send_answer(dw_peer_of(records), qpns, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, false,
                           payload, length, now_ns);
 }
 
@@ -83,19 +84,20 @@ const struct dw_record_ops dw_rdma_record_ops = {
 
 /* ---- posts ---- */
 
-int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
-                      uint64_t now_ns)
+int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
+                      const struct ibv_send_wr *wr, uint64_t now_ns)
 {
     struct dw_records *records = &dw_rd_of(peer)->records;
     struct iovec iov[DW_MAX_SGE];
-    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
+    int64_t total = dw_pd_gather(ends->qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
                                  UINT32_MAX >> 1, iov);
     if (total < 0)
         return (int)total;
     if (wr->num_sge != 1 || !total)
         return -EINVAL;
     uint32_t id = dw_records_next_id(records, &records->sinks, &peer->records, 0);
-    struct dw_sink *sink = dw_sink_create(qp, &peer->records, id, (uint32_t)total, NULL, now_ns);
+    struct dw_sink *sink =
+        dw_sink_create(ends, &peer->records, id, (uint32_t)total, NULL, now_ns);
     if (!sink)
         return -ENOMEM;
     sink->addr = iov[0].iov_base;
@@ -114,7 +116,7 @@ int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct i
     };
     uint8_t payload[DW_READ_REQUEST_BYTES];
     dw_read_request_put(payload, &request);
-    int rc = dw_send_request(peer, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, sink->id, payload,
+    int rc = dw_send_request(peer, ends->qpns, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, sink->id, payload,
                              sizeof payload, now_ns);
     if (rc)
         dw_sink_destroy(sink);
@@ -123,11 +125,11 @@ int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct i
     return rc;
 }
 
-static int post_small_write(struct diwarp_qp *qp, struct dw_peer *peer,
+static int post_small_write(const struct dw_ends *ends, struct dw_peer *peer,
                             const struct ibv_send_wr *wr, const struct iovec *iov, uint32_t total,
                             uint64_t now_ns)
 {
-    struct dw_work *work = dw_work_get(peer, qp);
+    struct dw_work *work = dw_work_get(peer, ends);
     if (!work)
         return -ENOMEM;
     work->wr_id = wr->wr_id;
@@ -149,7 +151,7 @@ static int post_small_write(struct diwarp_qp *qp, struct dw_peer *peer,
     return 0;
 }
 
-static int post_large_write(struct diwarp_qp *qp, struct dw_peer *peer,
+static int post_large_write(const struct dw_ends *ends, struct dw_peer *peer,
                             const struct ibv_send_wr *wr, const struct iovec *iov, uint32_t total,
                             uint64_t now_ns)
 {
@@ -157,7 +159,7 @@ static int post_large_write(struct diwarp_qp *qp, struct dw_peer *peer,
     uint32_t id =
         dw_records_next_id(records, &records->sources, &peer->records, DW_RECORD_ID_FROM_SOURCE);
     struct dw_source *source =
-        dw_source_create(qp, &peer->records, id, iov[0].iov_base, total, 0, NULL);
+        dw_source_create(ends, &peer->records, id, iov[0].iov_base, total, 0, NULL);
     if (!source)
         return -ENOMEM;
     source->sink_stag = wr->wr.rdma.rkey;
@@ -173,27 +175,28 @@ static int post_large_write(struct diwarp_qp *qp, struct dw_peer *peer,
     };
     uint8_t payload[DW_RECORD_OPEN_BYTES];
     dw_record_control_put(payload, &open);
-    int rc = dw_send_request(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, 0, payload,
+    int rc = dw_send_request(peer, ends->qpns, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, 0, payload,
                              sizeof payload, now_ns);
     if (rc)
         dw_source_destroy(source);
     return rc;
 }
 
-int dw_rdma_post_write(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
-                       uint64_t now_ns)
+int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,
+                       const struct ibv_send_wr *wr, uint64_t now_ns)
 {
     struct iovec iov[DW_MAX_SGE];
-    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, UINT32_MAX >> 1, iov);
+    int64_t total =
+        dw_pd_gather(ends->qp->pd, wr->sg_list, wr->num_sge, 0, UINT32_MAX >> 1, iov);
     if (total < 0)
         return (int)total;
     int rc = -EINVAL;
     if (total && total <= DW_INLINE_WRITE_BYTES)
-        rc = post_small_write(qp, peer, wr, iov, (uint32_t)total, now_ns);
+        rc = post_small_write(ends, peer, wr, iov, (uint32_t)total, now_ns);
     else if (total && wr->send_flags & IBV_SEND_INLINE)
         rc = -EMSGSIZE;
     else if (total && wr->num_sge == 1)
-        rc = post_large_write(qp, peer, wr, iov, (uint32_t)total, now_ns);
+        rc = post_large_write(ends, peer, wr, iov, (uint32_t)total, now_ns);
     if (!rc)
         dw_rd_of(peer)->counters->tx_write_msgs++;
     return rc;
@@ -201,27 +204,32 @@ int dw_rdma_post_write(struct diwarp_qp *qp, struct dw_peer *peer, const struct 
 
 /* ---- what peers ask ---- */
 
-static void send_abort(struct dw_peer *peer, uint32_t id, bool small_write, enum dw_status status,
-                       uint64_t now_ns)
+static void send_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, bool small_write,
+                       enum dw_status status, uint64_t now_ns)
 {
     const struct dw_record_control control = {
         .kind = DW_RECORD_ABORT, .status = (uint8_t)status, .id = id};
     uint8_t payload[DW_RECORD_CONTROL_BYTES];
     dw_record_control_put(payload, &control);
     if (dw_peer_is_live(peer))
-        (void)dw_send_answer(peer, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, small_write, payload,
-                             sizeof payload, now_ns);
+        (void)dw_send_answer(peer, qpns, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, small_write,
+                             payload, sizeof payload, now_ns);
 }
 
-void dw_rdma_abort(struct dw_peer *peer, uint32_t id, enum dw_status status, uint64_t now_ns)
+void dw_rdma_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, enum dw_status status,
+                   uint64_t now_ns)
 {
-    send_abort(peer, id, false, status, now_ns);
+    send_abort(peer, qpns, id, false, status, now_ns);
 }
 
 static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp *qp, uint32_t stag,
                                    uint64_t to, uint32_t length, int access,
                                    struct dw_region **region)
 {
+    if (!qp) {
+        dw_rd_of(peer)->counters->drop_qpn++;
+        return DW_STATUS_CANCELLED;
+    }
     int rc = dw_mr_check(&qp->pd->mrs, stag, to, length, access, region);
     if (!rc)
         return DW_STATUS_OK;
@@ -241,14 +249,14 @@ static void answer_short_read(struct dw_source *source, uint64_t now_ns)
         .stag = source->sink_stag,
         .to = source->sink_to,
     };
-    if (dw_send_read_answer(peer, &ddp, source->id, source->addr, bytes, now_ns))
+    if (dw_send_read_answer(peer, source->qpns, &ddp, source->id, source->addr, bytes, now_ns))
         return;
     source->record.sent = bytes;
     dw_rd_of(peer)->counters->tx_record_segments++;
     dw_rd_of(peer)->counters->tx_record_bytes += bytes;
 }
 
-void dw_rdma_on_read_request(struct dw_peer *peer, struct diwarp_qp *qp,
+void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
                              const struct dw_segment *segment, uint64_t now_ns)
 {
     struct dw_record_peer *records = &peer->records;
@@ -259,18 +267,18 @@ void dw_rdma_on_read_request(struct dw_peer *peer, struct diwarp_qp *qp,
         dw_rd_of(peer)->counters->drop_header++;
         return;
     }
-    enum dw_status status = check_region(peer, qp, request.source_stag, request.source_to,
+    enum dw_status status = check_region(peer, ends->qp, request.source_stag, request.source_to,
                                          request.size, IBV_ACCESS_REMOTE_READ, &region);
     struct dw_source *source = NULL;
     if (status == DW_STATUS_OK) {
-        source = dw_source_create(qp, records, request.record_id,
+        source = dw_source_create(ends, records, request.record_id,
                                   (const uint8_t *)(uintptr_t)request.source_to, request.size,
                                   request.granted, region);
         if (!source)
             status = DW_STATUS_NO_RESOURCE;
     }
     if (!source) {
-        dw_rdma_abort(peer, request.record_id, status, now_ns);
+        dw_rdma_abort(peer, ends->qpns, request.record_id, status, now_ns);
         return;
     }
     source->sink_stag = request.sink_stag;
@@ -281,7 +289,7 @@ void dw_rdma_on_read_request(struct dw_peer *peer, struct diwarp_qp *qp,
     dw_source_look(source);
 }
 
-static void on_open(struct dw_peer *peer, struct diwarp_qp *qp,
+static void on_open(struct dw_peer *peer, const struct dw_ends *ends,
                     const struct dw_record_control *open, uint64_t now_ns)
 {
     struct dw_record_peer *records = &peer->records;
@@ -291,16 +299,16 @@ static void on_open(struct dw_peer *peer, struct diwarp_qp *qp,
         dw_rd_of(peer)->counters->drop_header++;
         return;
     }
-    enum dw_status status = check_region(peer, qp, open->stag, open->to, open->length,
+    enum dw_status status = check_region(peer, ends->qp, open->stag, open->to, open->length,
                                          IBV_ACCESS_REMOTE_WRITE, &region);
     struct dw_sink *sink = NULL;
     if (status == DW_STATUS_OK) {
-        sink = dw_sink_create(qp, records, open->id, open->length, region, now_ns);
+        sink = dw_sink_create(ends, records, open->id, open->length, region, now_ns);
         if (!sink)
             status = DW_STATUS_NO_RESOURCE;
     }
     if (!sink) {
-        dw_rdma_abort(peer, open->id, status, now_ns);
+        dw_rdma_abort(peer, ends->qpns, open->id, status, now_ns);
         return;
     }
     sink->stag = open->stag;
@@ -310,12 +318,17 @@ static void on_open(struct dw_peer *peer, struct diwarp_qp *qp,
     dw_sink_send_status(sink, NULL, 0);
 }
 
-static void on_status(struct dw_peer *peer, const struct dw_record_control *status)
+static void on_status(struct dw_peer *peer, const struct dw_record_control *status,
+                      uint64_t now_ns)
 {
     struct dw_source *source =
         dw_map_get(&dw_rd_of(peer)->records.sources, dw_record_key(&peer->records, status->id));
     if (!source) {
         dw_rd_of(peer)->counters->drop_stale_record++;
+        return;
+    }
+    if (!source->qp) {
+        dw_source_withdraw(source, now_ns);
         return;
     }
     struct dw_range missing[DW_RECORD_MAX_RANGES];
@@ -337,7 +350,8 @@ static void push_release(const struct dw_source *source, const struct dw_record_
         .wc = {.status = IBV_WC_SUCCESS,
                .opcode = (enum ibv_wc_opcode)DIWARP_WC_RELEASE,
                .byte_len = complete->release_bytes,
-               .qp_num = source->qp->num},
+               .qp_num = source->qp->num,
+               .src_qp = source->qpns.there},
         .src = source->peer->ah->name,
         .data = complete->release,
     };
@@ -356,7 +370,7 @@ static void on_complete(struct dw_peer *peer, const struct dw_record_control *co
     dw_probe_on_record_progress(peer);
     if (source->region)
         push_release(source, complete);
-    else
+    else if (source->qp)
         dw_qp_complete(source->qp, source->wr_id, source->signaled, IBV_WC_RDMA_WRITE,
                        IBV_WC_SUCCESS, source->record.total);
     dw_source_destroy(source);
@@ -371,9 +385,14 @@ static void on_abort(struct dw_peer *peer, const struct dw_record_control *contr
         status = IBV_WC_REM_ABORT_ERR;
     struct dw_sink *sink = dw_map_get(&records->sinks, key);
     struct dw_source *source = dw_map_get(&records->sources, key);
-    /* Only who was asked refuses, so it is about a request of ours. The peer's requests bear ids of
-     * its own counting: one may have the same. */
-    if (sink && !sink->region && sink->state != DW_SINK_HELD)
+    /* Who asked withdraws; only who was asked refuses, which is about a request of ours. The peer's
+     * requests bear ids of its own counting: one may have the same. */
+    if (control->status == DW_STATUS_WITHDRAWN) {
+        if (sink && sink->region)
+            dw_sink_destroy(sink);
+        else
+            dw_rd_of(peer)->counters->drop_stale_record++;
+    } else if (sink && !sink->region && sink->state != DW_SINK_HELD)
         dw_sink_fail(sink, status);
     else if (source && !source->region)
         dw_source_fail(source, status);
@@ -381,7 +400,7 @@ static void on_abort(struct dw_peer *peer, const struct dw_record_control *contr
         dw_rd_of(peer)->counters->drop_stale_record++;
 }
 
-void dw_rdma_on_control(struct dw_peer *peer, struct diwarp_qp *qp,
+void dw_rdma_on_control(struct dw_peer *peer, const struct dw_ends *ends,
                         const struct dw_segment *segment, bool sequenced, uint64_t now_ns)
 {
     struct dw_record_control control;
@@ -394,10 +413,10 @@ void dw_rdma_on_control(struct dw_peer *peer, struct diwarp_qp *qp,
     }
     switch (control.kind) {
     case DW_RECORD_OPEN:
-        on_open(peer, qp, &control, now_ns);
+        on_open(peer, ends, &control, now_ns);
         break;
     case DW_RECORD_STATUS:
-        on_status(peer, &control);
+        on_status(peer, &control, now_ns);
         break;
     case DW_RECORD_COMPLETE:
         on_complete(peer, &control);
@@ -418,7 +437,7 @@ void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *se
         dw_sink_place(sink, offset, data, length, now_ns);
 }
 
-void dw_rdma_on_write_segment(struct dw_peer *peer, struct diwarp_qp *qp,
+void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
                               const struct dw_segment *segment, uint64_t now_ns)
 {
     struct dw_rd *rd = dw_rd_of(peer);
@@ -434,7 +453,7 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, struct diwarp_qp *qp,
         dw_rdma_on_record_segment(peer, segment, now_ns); /* answers a short read of ours */
         return;
     }
-    enum dw_status status = check_region(peer, qp, segment->ddp.stag, segment->ddp.to, length,
+    enum dw_status status = check_region(peer, ends->qp, segment->ddp.stag, segment->ddp.to, length,
                                          IBV_ACCESS_REMOTE_WRITE, &region);
     const uint64_t key = dw_record_key(&peer->records, wr.id);
     if (status == DW_STATUS_OK) {
@@ -442,6 +461,6 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, struct diwarp_qp *qp,
         rd->port->device->served++;
     } else if (rd->refused_write != key) {
         rd->refused_write = key;
-        send_abort(peer, wr.id, true, status, now_ns);
+        send_abort(peer, ends->qpns, wr.id, true, status, now_ns);
     }
 }

@@ -8,21 +8,22 @@
 /* How RD carries its records. */
 extern const struct dw_record_ops dw_rdma_record_ops;
 
-int dw_rdma_post_read(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
-                      uint64_t now_ns);
-int dw_rdma_post_write(struct diwarp_qp *qp, struct dw_peer *peer, const struct ibv_send_wr *wr,
-                       uint64_t now_ns);
-void dw_rdma_on_read_request(struct dw_peer *peer, struct diwarp_qp *qp,
+int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
+                      const struct ibv_send_wr *wr, uint64_t now_ns);
+int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,
+                       const struct ibv_send_wr *wr, uint64_t now_ns);
+void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
                              const struct dw_segment *segment, uint64_t now_ns);
-void dw_rdma_on_control(struct dw_peer *peer, struct diwarp_qp *qp,
+void dw_rdma_on_control(struct dw_peer *peer, const struct dw_ends *ends,
                         const struct dw_segment *segment, bool sequenced, uint64_t now_ns);
 /* Of a record. */
 void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *segment,
                                uint64_t now_ns);
 /* Sequenced: a small write, or the answer to a short read. */
-void dw_rdma_on_write_segment(struct dw_peer *peer, struct diwarp_qp *qp,
+void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
                               const struct dw_segment *segment, uint64_t now_ns);
 /* Tells the peer that its record has ended in error. */
-void dw_rdma_abort(struct dw_peer *peer, uint32_t id, enum dw_status status, uint64_t now_ns);
+void dw_rdma_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, enum dw_status status,
+                   uint64_t now_ns);
 
 #endif

@@ -57,25 +57,31 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
 
 /* ---- segments ---- */
 
+static struct dw_ends ends_of(struct diwarp_qp *qp, const struct dw_llp_header *header)
+{
+    return (struct dw_ends){.qp = qp,
+                            .qpns = {.here = header->dst_qpn, .there = header->src_qpn}};
+}
+
 /* A segment of a sequenced datagram. false: no buffer for it. */
-static bool on_sequenced_segment(struct dw_peer *peer, struct diwarp_qp *qp,
+static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_ends *ends,
                                  const struct dw_segment *segment, bool in_order, uint64_t now_ns)
 {
     switch (segment->ddp.opcode) {
     case DW_RDMAP_SEND:
     case DW_RDMAP_SEND_IMM:
-        return dw_deliver_send(peer, qp, segment, in_order);
+        return dw_deliver_send(peer, ends, segment, in_order);
     case DW_RDMAP_WRITE_RECORD:
-        dw_rdma_on_write_segment(peer, qp, segment, now_ns);
+        dw_rdma_on_write_segment(peer, ends, segment, now_ns);
         return true;
     case DW_RDMAP_READ_REQUEST:
-        dw_rdma_on_read_request(peer, qp, segment, now_ns);
+        dw_rdma_on_read_request(peer, ends, segment, now_ns);
         return true;
     case DW_RDMAP_RECORD_CONTROL:
-        dw_rdma_on_control(peer, qp, segment, true, now_ns);
+        dw_rdma_on_control(peer, ends, segment, true, now_ns);
         return true;
     case DW_RDMAP_ATOMIC_REQUEST:
-        dw_atomic_on_request(peer, qp, segment, now_ns);
+        dw_atomic_on_request(peer, ends, segment, now_ns);
         return true;
     case DW_RDMAP_ATOMIC_RESPONSE:
         dw_atomic_on_response(peer, segment);
@@ -130,8 +136,8 @@ static void take(struct dw_peer *peer, uint32_t psn)
     peer->data_acked = peer->probe_acked = false;
 }
 
-static void on_data(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw_arrival *arrival,
-                    uint64_t now_ns)
+static void on_data(struct dw_peer *peer, const struct dw_ends *ends,
+                    const struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct dw_rd *rd = dw_rd_of(peer);
     const uint32_t psn = arrival->header.psn, len = arrival->segments_len;
@@ -143,7 +149,7 @@ static void on_data(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw_
     for (bool first = true;
          dw_segment_next(rd->counters, arrival->segments, len, &offset, &segment) > 0;
          first = false) {
-        bool taken = on_sequenced_segment(peer, qp, &segment, in_order, now_ns);
+        bool taken = on_sequenced_segment(peer, ends, &segment, in_order, now_ns);
         if (!dw_peer_is_live(peer))
             return;
         if (taken)
@@ -158,8 +164,8 @@ static void on_data(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw_
     owe_ack(peer, len, now_ns);
 }
 
-static void on_record(struct dw_peer *peer, struct diwarp_qp *qp, const struct dw_arrival *arrival,
-                      uint64_t now_ns)
+static void on_record(struct dw_peer *peer, const struct dw_ends *ends,
+                      const struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct dw_rd *rd = dw_rd_of(peer);
     struct dw_segment segment;
@@ -169,7 +175,7 @@ static void on_record(struct dw_peer *peer, struct diwarp_qp *qp, const struct d
         if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD) {
             dw_rdma_on_record_segment(peer, &segment, now_ns);
         } else if (segment.ddp.opcode == DW_RDMAP_RECORD_CONTROL) {
-            dw_rdma_on_control(peer, qp, &segment, false, now_ns);
+            dw_rdma_on_control(peer, ends, &segment, false, now_ns);
         } else {
             rd->counters->drop_header++;
         }
@@ -274,16 +280,17 @@ void dw_receive_take(struct dw_rd *rd, struct diwarp_qp *qp, const struct dw_arr
                                                         : dw_identity_of(rd, arrival, now_ns);
     if (!peer)
         return;
+    const struct dw_ends ends = ends_of(qp, header);
     uint64_t heard_before_ns = peer->records.contact.heard_ns;
     heard_from(peer, header, now_ns);
     if (header->type != DW_LLP_PROBE)
         peer->probes = 0;
     switch (header->type) {
     case DW_LLP_DATA:
-        on_data(peer, qp, arrival, now_ns);
+        on_data(peer, &ends, arrival, now_ns);
         break;
     case DW_LLP_RECORD:
-        on_record(peer, qp, arrival, now_ns);
+        on_record(peer, &ends, arrival, now_ns);
         break;
     case DW_LLP_PROBE:
         dw_probe_on_probe(peer, heard_before_ns, now_ns);
@@ -328,7 +335,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
         return false;
     struct diwarp_qp *qp = NULL;
     uint8_t *to = dw_deliver_place(peer, segment, &qp);
-    if (!to)
+    if (!to || qp->num != arrival->header.dst_qpn)
         return false;
     if (!dw_open_copy(arrival->buf, arrival->len, to, segment->bytes, false)) {
         dw_rd_of(peer)->counters->drop_crc++;
@@ -336,7 +343,8 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
     }
     segment->payload = to;
     heard_from(peer, &arrival->header, now_ns);
-    if (dw_deliver_send(peer, qp, segment, psn == peer->recvwin.ack)) {
+    const struct dw_ends ends = ends_of(qp, &arrival->header);
+    if (dw_deliver_send(peer, &ends, segment, psn == peer->recvwin.ack)) {
         take(peer, psn);
         owe_ack(peer, arrival->len - DW_LLP_HEADER_BYTES - DW_TRAILER_BYTES, now_ns);
     } else {

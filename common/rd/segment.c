@@ -83,6 +83,13 @@ static void copy(uint8_t *to, const struct iovec *iov, unsigned n)
     }
 }
 
+void dw_segment_copy_rest(const struct dw_work *work, uint8_t *buf)
+{
+    struct iovec iov[DW_MAX_SGE];
+    const unsigned n = gather_next(work, work->total - work->copied, iov);
+    copy(buf + work->copied, iov, n);
+}
+
 void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload)
 {
     struct iovec iov[DW_MAX_SGE];
@@ -193,7 +200,7 @@ static unsigned get_datagrams(struct dw_peer *peer, const struct dw_work *work, 
     if (count > allowed(peer, work, payload))
         return 0;
     for (; n < count; n++) {
-        parts[n].datagram = dw_datagram_get(peer, segment_bytes(work, payload, n));
+        parts[n].datagram = dw_datagram_get(peer, work->qpns, segment_bytes(work, payload, n));
         if (!parts[n].datagram)
             break;
     }
@@ -256,7 +263,7 @@ static void send_train(struct dw_peer *peer, struct dw_work *work, struct dw_tra
     for (unsigned i = 0; i < n; i++) {
         struct dw_datagram *datagram = &train->datagrams[i];
         uint32_t left = work->total - work->copied;
-        dw_datagram_init(peer, datagram, flat + total, stride - DW_TRAILER_BYTES);
+        dw_datagram_init(peer, datagram, work->qpns, flat + total, stride - DW_TRAILER_BYTES);
         datagram->train = train;
         fill(peer, work, datagram, left < payload ? left : payload, now_ns);
         total += datagram->bytes + DW_TRAILER_BYTES;

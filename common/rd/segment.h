@@ -12,6 +12,8 @@ uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_
  * where its payload goes. `record`: of a tagged one. */
 uint8_t *dw_segment_append(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
                            const struct dw_write_record *record, uint32_t payload);
+/* What has not been copied of a work, to its place in a buffer of the whole. */
+void dw_segment_copy_rest(const struct dw_work *work, uint8_t *buf);
 /* The next `payload` bytes of a work as a segment of the datagram. */
 void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload);
 /* The same, and the datagram goes, all in one pass with its seal. */

@@ -33,7 +33,7 @@ static void free_works(struct dw_rd *rd, unsigned keep)
     }
 }
 
-struct dw_work *dw_work_get(struct dw_peer *peer, struct diwarp_qp *qp)
+struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends)
 {
     struct dw_rd *rd = dw_rd_of(peer);
     struct dw_work *work;
@@ -48,8 +48,9 @@ struct dw_work *dw_work_get(struct dw_peer *peer, struct diwarp_qp *qp)
     }
     memset(work, 0, offsetof(struct dw_work, own));
     dw_list_init(&work->link);
-    work->qp = qp;
-    if (qp)
+    work->qp = ends->qp;
+    work->qpns = ends->qpns;
+    if (ends->qp)
         peer->queued++;
     if (++rd->work_count > rd->work_most)
         rd->work_most = rd->work_count;
@@ -61,10 +62,26 @@ void dw_work_put(struct dw_peer *peer, struct dw_work *work)
     struct dw_rd *rd = dw_rd_of(peer);
     if (work->qp)
         peer->queued--;
+    free(work->rest);
     rd->work_count--;
     dw_list_prepend(&rd->free_works, &work->link);
     rd->free_work_count++;
     free_works(rd, WORKS_RESERVE);
+}
+
+bool dw_work_detach(struct dw_peer *peer, struct dw_work *work)
+{
+    work->rest = malloc(work->total);
+    if (!work->rest) {
+        dw_peer_doom(peer, DIWARP_GONE_NO_ROOM);
+        return false;
+    }
+    dw_segment_copy_rest(work, work->rest);
+    work->sge[0] = (struct iovec){.iov_base = work->rest, .iov_len = work->total};
+    work->sge_count = 1;
+    work->qp = NULL;
+    peer->queued--;
+    return true;
 }
 
 bool dw_work_trim(struct dw_rd *rd)
@@ -86,11 +103,17 @@ static void complete(const struct dw_work *work, bool signaled, enum ibv_wc_stat
 /* What goes at once and is as long: copied in one pass with the CRC. */
 #define ALONE_MIN_BYTES 1024
 
-static uint32_t open_room(const struct dw_peer *peer)
+static bool is_between(const struct dw_datagram *datagram, struct dw_qpns qpns)
+{
+    return datagram->qpns.here == qpns.here && datagram->qpns.there == qpns.there;
+}
+
+/* For what is between these QPs. */
+static uint32_t open_room(const struct dw_peer *peer, struct dw_qpns qpns)
 {
     const struct dw_datagram *open = peer->open;
     uint32_t used = open ? open->bytes + dw_segment_padding(open->bytes) : 0;
-    return open && used < open->room ? open->room - used : 0;
+    return open && is_between(open, qpns) && used < open->room ? open->room - used : 0;
 }
 
 static void close_open(struct dw_peer *peer, uint64_t now_ns)
@@ -103,18 +126,19 @@ static void close_open(struct dw_peer *peer, uint64_t now_ns)
 }
 
 /* A datagram with room for a segment of `bytes`; NULL: the window or the pool is exhausted. */
-static struct dw_datagram *begin(struct dw_peer *peer, uint32_t bytes)
+static struct dw_datagram *begin(struct dw_peer *peer, struct dw_qpns qpns, uint32_t bytes)
 {
     if (!dw_sendwin_may_send(&peer->sendwin, dw_llp_truesize(bytes)))
         return NULL;
-    return dw_datagram_get(peer, bytes);
+    return dw_datagram_get(peer, qpns, bytes);
 }
 
 /* In a datagram that nothing else joins. */
 static bool send_alone(struct dw_peer *peer, struct dw_work *work, uint32_t payload,
                        uint64_t now_ns)
 {
-    struct dw_datagram *datagram = begin(peer, dw_segment_header_bytes(&work->ddp) + payload);
+    struct dw_datagram *datagram =
+        begin(peer, work->qpns, dw_segment_header_bytes(&work->ddp) + payload);
     if (!datagram)
         return false;
     dw_segment_send(peer, work, datagram, payload, now_ns);
@@ -139,7 +163,7 @@ static bool send_full_datagrams(struct dw_peer *peer, struct dw_work *work, uint
 static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
 {
     uint32_t head = dw_segment_header_bytes(&work->ddp);
-    if (open_room(peer) < head + work->total - work->copied)
+    if (open_room(peer, work->qpns) < head + work->total - work->copied)
         close_open(peer, now_ns);
     if (!peer->open) {
         if (!send_full_datagrams(peer, work, now_ns))
@@ -149,7 +173,7 @@ static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_n
             return true;
         if (peer->at_once && left >= ALONE_MIN_BYTES)
             return send_alone(peer, work, left, now_ns);
-        peer->open = begin(peer, head + left);
+        peer->open = begin(peer, work->qpns, head + left);
         if (!peer->open)
             return false;
     } else {
@@ -299,16 +323,16 @@ bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status s
 
 /* ---- writing straight into the open datagram ---- */
 
-void *dw_send_reserve(struct dw_peer *peer, uint32_t len, uint64_t now_ns)
+void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, uint64_t now_ns)
 {
     const struct dw_ddp_header ddp = {0};
     const uint32_t bytes = DW_SEND_SEGMENT_BYTES + len;
     if (!dw_list_empty(&peer->pending) || len > dw_segment_max_payload(peer, &ddp))
         return NULL;
     before_append(peer, now_ns);
-    if (open_room(peer) < bytes) {
+    if (open_room(peer, qpns) < bytes) {
         close_open(peer, now_ns);
-        peer->open = begin(peer, bytes);
+        peer->open = begin(peer, qpns, bytes);
         if (!peer->open)
             return NULL;
     } else {

@@ -5,10 +5,13 @@
 
 #include "common/rd/rd.h"
 
-/* One for a QP's request, which counts as queued until it is put, or of our own (NULL). NULL: no
- * memory. */
-struct dw_work *dw_work_get(struct dw_peer *peer, struct diwarp_qp *qp);
+/* One for a QP's request, which counts as queued until it is put, or of our own (ends->qp is NULL).
+ * NULL: no memory. */
+struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends);
 void dw_work_put(struct dw_peer *peer, struct dw_work *work);
+/* Its QP goes while part of it has been sent: the rest follows from a copy, so that the peer does not
+ * wait for it. False: no memory, the peer is doomed. */
+bool dw_work_detach(struct dw_peer *peer, struct dw_work *work);
 /* Gives back what was not needed since the last time; true: there may be more. */
 bool dw_work_trim(struct dw_rd *rd);
 /* Queues a work, then copies what the window allows. Takes ownership. */
@@ -25,22 +28,23 @@ bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status s
 
 /* Room for a Send of len bytes straight in the open datagram of the peer; NULL: not now. The commit
  * follows before anything else is done with the peer. */
-void *dw_send_reserve(struct dw_peer *peer, uint32_t len, uint64_t now_ns);
+void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, uint64_t now_ns);
 void dw_send_commit(struct dw_peer *peer, uint32_t imm);
 
 /* ---- answer.c ---- */
 /* Queues a message of our own that is not an answer: `bytes` <= sizeof work.own. record_id: of a
  * read request, else 0. -ENOMEM. */
-int dw_send_request(struct dw_peer *peer, enum dw_rdmap_opcode opcode,
+int dw_send_request(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opcode opcode,
                     enum dw_ddp_queue qn, uint32_t record_id, const uint8_t *payload,
                     uint32_t bytes, uint64_t now_ns);
 /* One that answers what the peer sent: an ABORT, a COMPLETE or an atomic response; refusal: the
  * ABORT of a small write. Where there is no room the peer is doomed, for it would wait for ever:
  * -ENOMEM. */
-int dw_send_answer(struct dw_peer *peer, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
-                   bool refusal, const uint8_t *payload, uint32_t bytes, uint64_t now_ns);
+int dw_send_answer(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opcode opcode,
+                   enum dw_ddp_queue qn, bool refusal, const uint8_t *payload, uint32_t bytes,
+                   uint64_t now_ns);
 /* The data of a short read, copied: `bytes` as above. -ENOMEM, also when too many answers wait. */
-int dw_send_read_answer(struct dw_peer *peer, const struct dw_ddp_header *ddp, uint32_t record_id,
-                        const uint8_t *data, uint32_t bytes, uint64_t now_ns);
+int dw_send_read_answer(struct dw_peer *peer, struct dw_qpns qpns, const struct dw_ddp_header *ddp,
+                        uint32_t record_id, const uint8_t *data, uint32_t bytes, uint64_t now_ns);
 
 #endif

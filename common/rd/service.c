@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/rd/atomic.h"
+#include "common/rd/cancel.h"
 #include "common/rd/control.h"
 #include "common/rd/deliver.h"
 #include "common/rd/forget.h"
@@ -267,23 +268,7 @@ static void on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
     struct dw_rd *rd = qp->state;
     const uint64_t now_ns = dw_device_now_ns(rd->port->device);
     dw_list_foreach (it, &rd->awake) {
-        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
-        dw_list_foreach (a, &peer->records.sinks) {
-            struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
-            const uint32_t id = sink->id;
-            if (sink->region != region)
-                continue;
-            dw_sink_destroy(sink);
-            dw_rdma_abort(peer, id, DW_STATUS_CANCELLED, now_ns);
-        }
-        dw_list_foreach (b, &peer->records.sources) {
-            struct dw_source *source = dw_container(b, struct dw_source, peer_link);
-            const uint32_t id = source->id;
-            if (source->region != region)
-                continue;
-            dw_source_destroy(source);
-            dw_rdma_abort(peer, id, DW_STATUS_CANCELLED, now_ns);
-        }
+        dw_cancel_asked(dw_container(it, struct dw_peer, awake_link), region, NULL, now_ns);
     }
 }
 
@@ -297,21 +282,24 @@ static void begin_drain(struct diwarp_qp *qp)
     }
 }
 
-/* Something that was posted here, or an answer of ours, has not reached its end. Records of a
- * region are the peer's own: it has to see them through. */
-static bool peer_is_owed(const struct dw_peer *peer)
+/* Something that was posted to the QP, or an answer of ours, has not reached its end; of what is in
+ * datagrams, and of atomics, nobody tells whose it is. Records of a region are the peer's own: it has
+ * to see them through. */
+static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
 {
     if (peer->sendwin.count || peer->open || !dw_list_empty(&peer->pending) ||
         !dw_list_empty(&peer->awaiting) || peer->atomics)
         return true;
     if (!peer->records.own_count)
         return false;
-    dw_list_foreach (a, &peer->records.sources)
-        if (!dw_container(a, struct dw_source, peer_link)->region)
+    dw_list_foreach (a, &peer->records.sources) {
+        const struct dw_source *source = dw_container(a, struct dw_source, peer_link);
+        if (!source->region && source->qp == qp)
             return true;
+    }
     dw_list_foreach (b, &peer->records.sinks) {
         const struct dw_sink *sink = dw_container(b, struct dw_sink, peer_link);
-        if (!sink->region && sink->state != DW_SINK_HELD)
+        if (!sink->region && sink->qp == qp && sink->state != DW_SINK_HELD)
             return true;
     }
     return false;
@@ -322,7 +310,7 @@ static bool owes(const struct diwarp_qp *qp)
     const struct dw_rd *rd = qp->state;
     dw_list_foreach (it, &rd->awake) {
         const struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
-        if (dw_peer_is_live(peer) && peer_is_owed(peer))
+        if (dw_peer_is_live(peer) && peer_is_owed(peer, qp))
             return true;
     }
     return !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->held_control);
@@ -339,6 +327,11 @@ static void on_address(struct diwarp_ah *ah, uint32_t incarnation)
     dw_handle_vouch(handle);
 }
 
+static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
+{
+    return dw_handle_ah(dw_container(ah, struct dw_handle, ah), qpn);
+}
+
 static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
 {
     struct dw_rd *rd = qp->state;
@@ -348,7 +341,7 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
 
 static void put_ah(struct diwarp_ah *ah)
 {
-    dw_handle_put(dw_container(ah, struct dw_handle, ah));
+    dw_handle_put_ah(ah);
 }
 
 static void retune(void *state)
@@ -371,6 +364,7 @@ const struct dw_service dw_rd_service = {
     .begin_drain = begin_drain,
     .owes = owes,
     .get_ah = get_ah,
+    .get_ah_of_qpn = get_ah_of_qpn,
     .on_address = on_address,
     .on_route = on_route,
     .put_ah = put_ah,

@@ -50,7 +50,8 @@ static uint32_t worthwhile_bytes(const struct dw_peer *peer, uint32_t need)
 }
 
 /* A datagram that is likely to be joined by further messages gets all the room there is. */
-struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes)
+struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
+                                    uint32_t segment_bytes)
 {
     const uint32_t head = sizeof(struct dw_datagram);
     uint32_t lead = dw_lead_bytes(peer), room;
@@ -65,14 +66,15 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes
     room -= head;
     if (room > dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah))
         room = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
-    dw_datagram_init(peer, datagram, (uint8_t *)(datagram + 1), room - DW_TRAILER_BYTES);
+    dw_datagram_init(peer, datagram, qpns, (uint8_t *)(datagram + 1), room - DW_TRAILER_BYTES);
     return datagram;
 }
 
-void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, uint8_t *buf,
-                      uint32_t room)
+void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram,
+                      struct dw_qpns qpns, uint8_t *buf, uint32_t room)
 {
     datagram->train = NULL;
+    datagram->qpns = qpns;
     datagram->buf = buf;
     datagram->bytes = dw_lead_bytes(peer);
     datagram->room = room;
@@ -132,8 +134,8 @@ static void put_intro(const struct dw_peer *peer, uint8_t *buf)
     dw_intro_put(buf, &block);
 }
 
-static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, unsigned flags,
-                     uint32_t psn, bool intro)
+static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf,
+                     enum dw_llp_type type, unsigned flags, uint32_t psn, bool intro)
 {
     const struct dw_port *port = dw_rd_of(peer)->port;
     const struct dw_datagrams *datagrams = &port->datagrams;
@@ -151,6 +153,8 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
         .job = datagrams->name.job,
         .rank = datagrams->name.rank,
         .number = ++peer->number,
+        .dst_qpn = qpns.there,
+        .src_qpn = qpns.here,
         .timestamp = (uint16_t)(dw_rd_of(peer)->port->ran_ns >> DW_TIMESTAMP_SHIFT),
         .timestamp_echo = peer->timestamp,
         .psn = psn,
@@ -162,15 +166,16 @@ static void put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, 
         put_intro(peer, buf + DW_LLP_HEADER_BYTES);
 }
 
-void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint32_t psn)
+void dw_put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, enum dw_llp_type type,
+                 uint32_t psn)
 {
-    put_lead(peer, buf, type, 0, psn, !dw_peer_knows_us(peer));
+    put_lead(peer, qpns, buf, type, 0, psn, !dw_peer_knows_us(peer));
 }
 
 void dw_put_intro_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, unsigned flags,
                        uint32_t psn)
 {
-    put_lead(peer, buf, type, flags, psn, true);
+    put_lead(peer, (struct dw_qpns){0}, buf, type, flags, psn, true);
 }
 
 /* ---- to the exit ---- */
@@ -218,8 +223,8 @@ static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
     bool filled = !dw_sendwin_may_send(&peer->sendwin, datagram->tx.truesize_bytes);
     bool ask = datagram->ack_request || filled;
     /* The room for an intro was fixed when the datagram was begun. */
-    put_lead(peer, datagram->buf, DW_LLP_DATA, ask ? DW_LLP_ACK_REQUEST : 0, datagram->tx.psn,
-             datagram->intro);
+    put_lead(peer, datagram->qpns, datagram->buf, DW_LLP_DATA, ask ? DW_LLP_ACK_REQUEST : 0,
+             datagram->tx.psn, datagram->intro);
 }
 
 void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram)

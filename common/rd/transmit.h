@@ -8,10 +8,11 @@
 
 /* A buffer of the send pool; NULL: its bound, or it is left to peers with nothing under way. */
 void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room);
-struct dw_datagram *dw_datagram_get(struct dw_peer *peer, uint32_t segment_bytes);
+struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
+                                    uint32_t segment_bytes);
 /* An empty one, of which buf holds up to `room` bytes and the trailer. */
-void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, uint8_t *buf,
-                      uint32_t room);
+void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram,
+                      struct dw_qpns qpns, uint8_t *buf, uint32_t room);
 void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram);
 /* It needs no intro: it was heard since it woke, not so long ago that it may have forgotten us. */
 bool dw_peer_knows_us(const struct dw_peer *peer);
@@ -21,7 +22,8 @@ uint32_t dw_lead_bytes(const struct dw_peer *peer);
 void dw_put_intro_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, unsigned flags,
                        uint32_t psn);
 /* Writes them: all that is owed to the peer is acknowledged by a datagram that goes. */
-void dw_put_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, uint32_t psn);
+void dw_put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, enum dw_llp_type type,
+                 uint32_t psn);
 /* Gives a new datagram its PSN and sends it; ownership goes to the send window. */
 void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
 /* Its first half, for who seals and sends by itself: gives a datagram of final length its PSN and

@@ -152,7 +152,7 @@ static void unpark_some(struct dw_record_peer *peer)
     uint32_t window = dw_grant_window_bytes(peer), least = window / GRANT_MIN_SHARE_DEN;
     if (peer->sinks_wanting || peer->sinks_aside || (uint64_t)peer->due_bytes + least > window)
         return;
-    uint32_t room = window - peer->due_bytes;
+    uint32_t room = window - least - peer->due_bytes; /* beyond it they would be parked again */
     dw_list_foreach (it, &peer->sinks) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
         if (sink->state != DW_SINK_PARKED)

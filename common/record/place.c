@@ -62,7 +62,8 @@ enum dw_placed dw_place_open(struct dw_record_peer *peer, const struct dw_arriva
         return DW_PLACED_NOT;
     struct dw_sink *sink = open_sink(peer, wr.id);
     /* Only wholly beyond all that has come: elsewhere good bytes may be. */
-    if (!sink || !fits(sink, segment, &wr, *length) || wr.offset < sink->record.highest)
+    if (!sink || !sink->qp || !fits(sink, segment, &wr, *length) ||
+        wr.offset < sink->record.highest)
         return DW_PLACED_NOT;
     const bool past = wr.total >= PAST_MIN_BYTES;
     if (past)

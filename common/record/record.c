@@ -169,7 +169,7 @@ void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, u
     for (unsigned i = 0; i < count; i++)
         status.ranges[i] = (struct dw_record_range){missing[i].start, missing[i].end};
     dw_record_counters(sink->peer)->tx_record_status++;
-    sink->peer->records->ops->send_status(sink->peer, &status);
+    sink->peer->records->ops->send_status(sink->peer, sink->qpns, &status);
 }
 
 void dw_sink_arm(struct dw_sink *sink)

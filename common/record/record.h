@@ -28,15 +28,16 @@ struct dw_record_peer;
 struct dw_record_ops {
     /* All that leads the segments of a RECORD datagram to the peer. */
     uint32_t (*lead_bytes)(const struct dw_record_peer *peer);
-    void (*put_lead)(struct dw_record_peer *peer, uint8_t *buf);
+    void (*put_lead)(struct dw_record_peer *peer, struct dw_qpns qpns, uint8_t *buf);
     /* A train of such datagrams; -EAGAIN: nothing was sent. */
     int (*send)(struct dw_record_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
     /* A STATUS, which may be lost. */
-    void (*send_status)(struct dw_record_peer *peer, const struct dw_record_control *control);
+    void (*send_status)(struct dw_record_peer *peer, struct dw_qpns qpns,
+                        const struct dw_record_control *control);
     /* A COMPLETE or ABORT, exactly once. -ENOMEM: the peer is about to be gone, it would wait for
      * ever. */
-    int (*send_answer)(struct dw_record_peer *peer, const struct dw_record_control *control,
-                       uint64_t now_ns);
+    int (*send_answer)(struct dw_record_peer *peer, struct dw_qpns qpns,
+                       const struct dw_record_control *control, uint64_t now_ns);
     /* The wait before it is asked again, after so many in vain. */
     uint64_t (*rto_ns)(const struct dw_record_peer *peer, unsigned backoff);
     /* It was given something to answer. */
@@ -97,7 +98,8 @@ struct dw_sink {
     struct dw_list peer_link, want_link;
     struct dw_record_sink record;
     struct dw_record_peer *peer;
-    struct diwarp_qp *qp;
+    struct diwarp_qp *qp; /* NULL: it is gone, the source is to be told */
+    struct dw_qpns qpns;
     struct dw_timer timer;
     uint64_t asked_ns; /* for missing ranges, by the timer; 0: not yet */
     uint64_t late_ns;  /* the timer found it overdue; 0: never */
@@ -126,7 +128,8 @@ struct dw_source {
     struct dw_list peer_link, ready_link;
     struct dw_record_source record;
     struct dw_record_peer *peer;
-    struct diwarp_qp *qp;
+    struct diwarp_qp *qp; /* NULL: it is gone, the sink is to be told */
+    struct dw_qpns qpns;
     uint32_t id, sink_stag;
     uint64_t sink_to;
     const uint8_t *addr;

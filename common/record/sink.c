@@ -134,8 +134,9 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
 
 /* ---- making and ending ---- */
 
-struct dw_sink *dw_sink_create(struct diwarp_qp *qp, struct dw_record_peer *peer, uint32_t id,
-                               uint32_t total, struct dw_region *asked, uint64_t now_ns)
+struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer,
+                               uint32_t id, uint32_t total, struct dw_region *asked,
+                               uint64_t now_ns)
 {
     struct dw_records *records = peer->records;
     struct dw_heap *timers = &records->port->timers;
@@ -151,7 +152,8 @@ struct dw_sink *dw_sink_create(struct diwarp_qp *qp, struct dw_record_peer *peer
         free(sink);
         return NULL;
     }
-    sink->qp = qp;
+    sink->qp = ends->qp;
+    sink->qpns = ends->qpns;
     sink->peer = peer;
     sink->id = id;
     sink->long_datagrams =
@@ -219,7 +221,8 @@ static void complete_read(struct dw_sink *sink, enum ibv_wc_status status)
                .status = status,
                .opcode = IBV_WC_RDMA_READ,
                .byte_len = sink->record.total,
-               .qp_num = sink->qp->num},
+               .qp_num = sink->qp->num,
+               .src_qp = sink->qpns.there},
         .src = sink->peer->ah->name,
         .read_id = dw_record_key(sink->peer, sink->id),
     };
@@ -228,7 +231,7 @@ static void complete_read(struct dw_sink *sink, enum ibv_wc_status status)
 
 void dw_sink_fail(struct dw_sink *sink, enum ibv_wc_status status)
 {
-    if (!sink->region)
+    if (!sink->region && sink->qp)
         complete_read(sink, status);
     dw_sink_destroy(sink);
 }
@@ -243,10 +246,17 @@ int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t by
         .release = release,
         .release_bytes = bytes,
     };
-    int rc = peer->records->ops->send_answer(peer, &complete, now_ns);
+    int rc = peer->records->ops->send_answer(peer, sink->qpns, &complete, now_ns);
     dw_record_counters(peer)->tx_record_complete += !rc;
     dw_sink_destroy(sink);
     return rc;
+}
+
+void dw_sink_abandon(struct dw_sink *sink, uint64_t now_ns)
+{
+    sink->qp = NULL;
+    if (sink->record.map.bytes)
+        (void)dw_sink_send_complete(sink, NULL, 0, now_ns);
 }
 
 static void on_full(struct dw_sink *sink, uint64_t now_ns)
@@ -295,6 +305,10 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
                    uint64_t now_ns)
 {
     struct dw_record_peer *peer = sink->peer;
+    if (!sink->qp) { /* now the source is known to have it */
+        (void)dw_sink_send_complete(sink, NULL, 0, now_ns);
+        return;
+    }
     dw_grant_take_back(sink);
     int64_t new_bytes = dw_record_sink_on_segment(&sink->record, offset, length, now_ns);
     if (new_bytes < 0) {

@@ -7,8 +7,9 @@
 
 /* A sink for `total` bytes of the QP; the caller fills where they go. asked: the region that the
  * peer writes to, or NULL, of a read of our own. NULL: no memory, or too many. */
-struct dw_sink *dw_sink_create(struct diwarp_qp *qp, struct dw_record_peer *peer, uint32_t id,
-                               uint32_t total, struct dw_region *asked, uint64_t now_ns);
+struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer,
+                               uint32_t id, uint32_t total, struct dw_region *asked,
+                               uint64_t now_ns);
 /* The request of a read of ours is in the datagram that goes as `psn`. */
 void dw_sink_on_requested(struct dw_record_peer *peer, uint32_t id, uint32_t psn);
 /* A verified segment: copies it to its place (data NULL: it is there) and does what follows. */
@@ -20,6 +21,9 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
  * dw_record_ops.send_answer(). */
 int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t bytes,
                           uint64_t now_ns);
+/* Of a read of ours, whose QP goes: no more of it is placed. It ends, and the source is told, once
+ * the source is known to have the request: what tells it might come first. */
+void dw_sink_abandon(struct dw_sink *sink, uint64_t now_ns);
 /* Ends it without a completion. */
 void dw_sink_destroy(struct dw_sink *sink);
 /* ... with one that says why, if it is our own. */

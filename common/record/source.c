@@ -20,9 +20,9 @@
 
 /* ---- making and ending ---- */
 
-struct dw_source *dw_source_create(struct diwarp_qp *qp, struct dw_record_peer *peer, uint32_t id,
-                                   const uint8_t *addr, uint32_t total, uint32_t granted,
-                                   struct dw_region *asked)
+struct dw_source *dw_source_create(const struct dw_ends *ends, struct dw_record_peer *peer,
+                                   uint32_t id, const uint8_t *addr, uint32_t total,
+                                   uint32_t granted, struct dw_region *asked)
 {
     struct dw_source *source = !asked || dw_record_peer_may_ask(peer) ? calloc(1, sizeof *source)
                                                                     : NULL;
@@ -32,7 +32,8 @@ struct dw_source *dw_source_create(struct diwarp_qp *qp, struct dw_record_peer *
         free(source);
         return NULL;
     }
-    source->qp = qp;
+    source->qp = ends->qp;
+    source->qpns = ends->qpns;
     source->peer = peer;
     source->id = id;
     source->addr = addr;
@@ -65,9 +66,25 @@ void dw_source_destroy(struct dw_source *source)
     free(source);
 }
 
+void dw_source_withdraw(struct dw_source *source, uint64_t now_ns)
+{
+    struct dw_record_peer *peer = source->peer;
+    const struct dw_record_control abort = {
+        .kind = DW_RECORD_ABORT, .status = DW_STATUS_WITHDRAWN, .id = source->id};
+    (void)peer->records->ops->send_answer(peer, source->qpns, &abort, now_ns);
+    dw_source_destroy(source);
+}
+
+void dw_source_abandon(struct dw_source *source, uint64_t now_ns)
+{
+    source->qp = NULL;
+    if (source->record.granted)
+        dw_source_withdraw(source, now_ns);
+}
+
 void dw_source_fail(struct dw_source *source, enum ibv_wc_status status)
 {
-    if (!source->region)
+    if (!source->region && source->qp)
         dw_qp_complete(source->qp, source->wr_id, source->signaled, IBV_WC_RDMA_WRITE, status, 0);
     dw_source_destroy(source);
 }
@@ -89,7 +106,7 @@ static uint32_t put_head(const struct dw_source *source, uint8_t *buf, struct dw
     const struct dw_write_record wr = {
         .id = source->id, .offset = range.start, .total = source->record.total};
     uint32_t lead = ops->lead_bytes(peer);
-    ops->put_lead(peer, buf);
+    ops->put_lead(peer, source->qpns, buf);
     uint8_t *payload = dw_segment_put(buf + lead, &ddp, &wr, range.end - range.start);
     return (uint32_t)(payload - buf);
 }

@@ -9,10 +9,10 @@
 
 /*
  * Packed: 'd' 'w', wire version, count of interfaces, job 32, rank 32, token 64, host id 64,
- * incarnation 32, port 16; then for each interface: family (4 or 6), prefix, flags (1: loopback),
+ * incarnation 32, QPN 32, port 16; then for each interface: family (4 or 6), prefix, flags (1: loopback),
  * reserved, MTU 32, ip 16.
  */
-#define PACKED_HEAD_BYTES      34
+#define PACKED_HEAD_BYTES      38
 #define PACKED_INTERFACE_BYTES 24
 _Static_assert(PACKED_HEAD_BYTES + DIWARP_MAX_INTERFACES * PACKED_INTERFACE_BYTES <=
                    DIWARP_ADDRESS_MAX_BYTES,
@@ -33,7 +33,8 @@ int diwarp_address_pack(const struct diwarp_address *address, void *buf, size_t 
     dw_put_be64(p + 12, address->token);
     dw_put_be64(p + 20, address->host_id);
     dw_put_be32(p + 28, address->incarnation);
-    dw_put_be16(p + 32, address->port);
+    dw_put_be32(p + 32, address->qpn);
+    dw_put_be16(p + 36, address->port);
     p += PACKED_HEAD_BYTES;
     for (unsigned i = 0; i < address->interface_count; i++, p += PACKED_INTERFACE_BYTES) {
         const struct diwarp_interface *interface = &address->interfaces[i];
@@ -72,10 +73,11 @@ int diwarp_address_unpack(struct diwarp_address *address, const void *buf, size_
         .token = dw_get_be64(p + 12),
         .host_id = dw_get_be64(p + 20),
         .incarnation = dw_get_be32(p + 28),
-        .port = dw_get_be16(p + 32),
+        .qpn = dw_get_be32(p + 32),
+        .port = dw_get_be16(p + 36),
         .interface_count = p[3],
     };
-    if (!address->port || !address->interface_count ||
+    if (address->qpn > DW_QPN_MAX || !address->port || !address->interface_count ||
         address->interface_count > DIWARP_MAX_INTERFACES ||
         len < PACKED_HEAD_BYTES + (size_t)p[3] * PACKED_INTERFACE_BYTES)
         return -EPROTO;

@@ -21,7 +21,6 @@ struct diwarp_cq {
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
     uint32_t most;            /* that have been in it at a time since the last trim */
-    uint32_t qp_num;          /* of the QP that was made last */
     uint32_t held;            /* completions whose data may still be looked at */
     uint64_t ran_ns;          /* the RNIC, last */
     uint64_t used_ns;         /* run, or posted for soon after, last; read without the lock */

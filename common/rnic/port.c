@@ -50,6 +50,10 @@ static int open_llp(struct dw_port *port, struct diwarp_diagnosis *why)
 
 static void port_close(struct dw_port *port)
 {
+    for (unsigned i = 0; port->device->services[i]; i++)
+        if (port->states[i])
+            port->device->services[i]->close(port->states[i]);
+    dw_map_fini(&port->qp_by_num);
     dw_datagrams_fini(&port->datagrams);
     dw_heap_fini(&port->timers);
     dw_paths_fini(&port->paths);
@@ -81,6 +85,7 @@ int dw_port_get(struct diwarp_device *device, const struct dw_runner_ops *ops,
     port->datagrams.taker_arg = port;
     dw_paths_init(&port->paths, device->random_key);
     dw_list_init(&port->qps);
+    dw_map_init(&port->qp_by_num, dw_device_random(device));
     dw_heap_init(&port->timers);
     int rc = dw_heap_reserve(&port->timers); /* trim_timer */
     if (!rc)

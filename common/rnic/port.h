@@ -4,6 +4,7 @@
 #define DW_PORT_H
 
 #include "common/base/heap.h"
+#include "common/base/map.h"
 #include "common/datagram/datagrams.h"
 #include "common/path/path.h"
 #include "common/rnic/device.h"
@@ -18,9 +19,10 @@ struct dw_port {
     struct dw_datagrams datagrams;
     struct dw_paths paths;
     struct dw_list qps;
-    /* What each service of device.services keeps; NULL: no QP of it yet. */
+    struct dw_map qp_by_num;
+    uint32_t last_qpn; /* given out; none again before all others have been */
+    /* What each service of device.services keeps, from its first QP on; NULL: there was none. */
     void *states[DW_PORT_SERVICES];
-    unsigned qp_counts[DW_PORT_SERVICES];
     uint32_t mtu_max_bytes; /* peers are told of no larger one */
     bool refuses_data;      /* no room for what would have to be handed out */
     struct dw_heap timers;
@@ -36,7 +38,7 @@ int dw_port_get(struct diwarp_device *device, const struct dw_runner_ops *ops,
                 const struct dw_datagrams_taker *taker,
                 void (*trim)(struct dw_timer *timer, uint64_t now_ns), struct dw_port **port,
                 struct diwarp_diagnosis *why);
-/* Closes it when no QP is left. */
+/* Closes it, and what services keep of it, when no QP is left. */
 void dw_port_put(struct dw_port *port);
 /* Index of a service in device.services. */
 unsigned dw_port_service_index(const struct dw_port *port, const struct dw_service *service);

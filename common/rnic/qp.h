@@ -14,10 +14,16 @@ struct diwarp_qp {
     struct dw_port *port;
     const struct dw_service *service;
     void *state;  /* of the service, for the port */
-    uint32_t num; /* in the CQ: qp_num of its completions, never 0 */
+    uint32_t num; /* QPN: unique on the port, never 0 */
     bool draining; /* Sends that come are acknowledged, not delivered */
     struct dw_list pd_link, port_link;
     struct diwarp_qp_attr attr;
+};
+
+/* Whom a message is between. */
+struct dw_ends {
+    struct diwarp_qp *qp; /* ours; NULL: it is gone */
+    struct dw_qpns qpns;
 };
 
 /* Completion of a posted request: nothing when it succeeded unsignaled. */

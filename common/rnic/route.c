@@ -36,6 +36,7 @@ static struct diwarp_address address_of(const struct dw_port *port)
 void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *address)
 {
     *address = address_of(qp->port);
+    address->qpn = qp->num;
 }
 
 uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint32_t mtu_bytes)
@@ -128,7 +129,7 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
         return rc;
     const struct diwarp_interface *mine = &local.interfaces[here];
     const struct diwarp_interface *theirs = &address->interfaces[there];
-    if (theirs->mtu_bytes < DW_MTU_MIN_BYTES)
+    if (theirs->mtu_bytes < DW_MTU_MIN_BYTES || !address->qpn || address->qpn > DW_QPN_MAX)
         return -EINVAL;
     uint32_t mtu = mine->mtu_bytes < theirs->mtu_bytes ? mine->mtu_bytes : theirs->mtu_bytes;
     struct dw_llp_addr addr = {.family = theirs->family, .port = address->port};
@@ -141,6 +142,8 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
         qp->service->put_ah(ah);
         ah = NULL;
     }
+    if (ah)
+        ah = qp->service->get_ah_of_qpn(ah, address->qpn);
     if (ah)
         ah->owners++;
     dw_unlock(qp->port->device);

@@ -35,11 +35,11 @@ static struct dw_port *port_of(const struct dw_runner *runner)
     return dw_container(runner, struct dw_port, runner);
 }
 
-/* Visits each service that has a QP on the port: its table and its state. */
+/* Visits each service that has, or had, a QP on the port: its table and its state. */
 #define for_each_service(port, service, state)                                                  \
     for (unsigned i_ = 0; (port)->device->services[i_]; i_++)                                   \
         for (const struct dw_service *service =                                                 \
-                 (port)->qp_counts[i_] ? (port)->device->services[i_] : NULL;                   \
+                 (port)->states[i_] ? (port)->device->services[i_] : NULL;                      \
              service; service = NULL)                                                           \
             for (void *state = (port)->states[i_]; service; service = NULL)
 
@@ -52,20 +52,17 @@ static const struct dw_service *service_of(const struct dw_port *port, uint8_t t
     const bool reliable = type != DW_LLP_UD;
     for (unsigned i = 0; port->device->services[i]; i++) {
         *index = i;
-        if (port->qp_counts[i] && port->device->services[i]->reliable == reliable)
+        if (port->states[i] && port->device->services[i]->reliable == reliable)
             return port->device->services[i];
     }
     return NULL;
 }
 
-static struct diwarp_qp *qp_of(const struct dw_port *port, const struct dw_service *service)
+static struct diwarp_qp *qp_of(const struct dw_port *port, const struct dw_service *service,
+                               uint32_t qpn)
 {
-    dw_list_foreach (it, &port->qps) {
-        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, port_link);
-        if (qp->service == service)
-            return qp;
-    }
-    return NULL;
+    struct diwarp_qp *qp = dw_map_get(&port->qp_by_num, qpn);
+    return qp && qp->service == service ? qp : NULL;
 }
 
 static bool place(void *arg, const struct dw_arrival *arrival, uint64_t now_ns)
@@ -81,11 +78,11 @@ static void take(void *arg, const struct dw_arrival *arrival, uint64_t now_ns)
     struct dw_port *port = arg;
     unsigned index;
     const struct dw_service *service = service_of(port, arrival->header.type, &index);
-    struct diwarp_qp *qp = service ? qp_of(port, service) : NULL;
-    if (qp)
+    struct diwarp_qp *qp = service ? qp_of(port, service, arrival->header.dst_qpn) : NULL;
+    if (qp || (service && service->reliable))
         service->take(port->states[index], qp, arrival, now_ns);
     else
-        port->datagrams.counters.drop_header++;
+        port->datagrams.counters.drop_qpn++;
 }
 
 static const struct dw_datagrams_taker taker = {.place = place, .take = take};
@@ -253,7 +250,7 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
     struct dw_llp_memory llp = {0};
     if (datagrams->llp->ops->query_memory)
         datagrams->llp->ops->query_memory(datagrams->llp, &llp);
-    memory->base_bytes += sizeof *port + llp.own_bytes;
+    memory->base_bytes += sizeof *port + llp.own_bytes + dw_memory_of_map(&port->qp_by_num);
     dw_list_foreach (it, &port->qps)
         memory->base_bytes += dw_container(it, struct diwarp_qp, port_link)->service->qp_bytes;
     dw_memory_add_sockets(&llp, memory);

@@ -3,8 +3,8 @@
  * What a datagram service (UD, RD) gives the core: one table. The core knows no service by name; a
  * further one is added to the list that diwarp_open_device() hands to the device, and nowhere else.
  *
- * `state` is what a service keeps for a port, made with its first QP there. Every function runs with
- * the device's lock held. Those marked "may be NULL" have nothing to do then.
+ * `state` is what a service keeps for a port, from its first QP there until the port is closed. Every
+ * function runs with the device's lock held. Those marked "may be NULL" have nothing to do then.
  */
 #ifndef DW_SERVICE_H
 #define DW_SERVICE_H
@@ -17,17 +17,18 @@ struct dw_port;
 
 struct dw_service {
     enum diwarp_qp_type type;
-    bool reliable; /* takes all datagrams but those of type DW_LLP_UD; else only these */
+    bool reliable; /* takes all datagrams but those of type DW_LLP_UD, be there a QP of the number
+                    * they are for or not; else only these, with one */
     uint32_t max_inline_bytes; /* diwarp_qp_info.max_inline_bytes */
     size_t qp_bytes;           /* of its QP, which begins with struct diwarp_qp */
 
     /* ---- a port's part; 0 or -ENOMEM ---- */
     int (*open)(struct dw_port *port, void **state);
-    void (*close)(void *state); /* every QP of it is gone */
+    void (*close)(void *state); /* every QP of the port is gone */
 
     /* ---- queue pairs ---- */
     int (*create)(struct diwarp_qp *qp);
-    void (*destroy)(struct diwarp_qp *qp);
+    void (*destroy)(struct diwarp_qp *qp); /* it is no longer one of the port's */
     int (*post_send)(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                      uint64_t now_ns);
     int (*post_recv)(struct diwarp_qp *qp, const struct ibv_recv_wr *wr); /* NULL: needs none */
@@ -45,12 +46,15 @@ struct dw_service {
     void (*on_address)(struct diwarp_ah *ah, uint32_t incarnation);
     /* It has been routed anew, `before` that it had another path. May be NULL. */
     void (*on_route)(struct diwarp_ah *ah, struct dw_path *before);
+    /* Of a handle that others may have, one for a QP number. NULL: no memory. */
+    struct diwarp_ah *(*get_ah_of_qpn)(struct diwarp_ah *ah, uint32_t qpn);
     /* Its owner gives one back; none is left when ah->owners is 0. */
     void (*put_ah)(struct diwarp_ah *ah);
 
     /* ---- what comes ---- */
     /* See struct dw_datagrams_taker. May be NULL. */
     bool (*place)(void *state, const struct dw_arrival *arrival, uint64_t now_ns);
+    /* qp: whom it is for; NULL: none has that number (any more). */
     void (*take)(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
                  uint64_t now_ns);
     /* ICMP: nobody has that port of the path's host. May be NULL. */

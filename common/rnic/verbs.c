@@ -33,26 +33,21 @@ static const struct dw_service *find_service(const struct diwarp_device *device,
 /* The service's part of the port, opened with its first QP there. */
 static int join(struct diwarp_qp *qp)
 {
-    const unsigned index = dw_port_service_index(qp->port, qp->service);
-    void **state = &qp->port->states[index];
-    int rc = 0;
-    if (!qp->port->qp_counts[index] && qp->service->open)
-        rc = qp->service->open(qp->port, state);
-    if (rc)
-        return rc;
-    qp->port->qp_counts[index]++;
+    void **state = &qp->port->states[dw_port_service_index(qp->port, qp->service)];
+    int rc = *state ? 0 : qp->service->open(qp->port, state);
     qp->state = *state;
-    return 0;
+    return rc;
 }
 
-static void leave(struct diwarp_qp *qp)
+/* A number that no QP of the port has; that of one that is gone comes last. */
+static int number(struct diwarp_qp *qp)
 {
-    const unsigned index = dw_port_service_index(qp->port, qp->service);
-    if (--qp->port->qp_counts[index])
-        return;
-    if (qp->service->close)
-        qp->service->close(qp->port->states[index]);
-    qp->port->states[index] = NULL;
+    struct dw_port *port = qp->port;
+    do
+        port->last_qpn = port->last_qpn % DW_QPN_MAX + 1;
+    while (dw_map_get(&port->qp_by_num, port->last_qpn));
+    qp->num = port->last_qpn;
+    return dw_map_put(&port->qp_by_num, qp->num, qp);
 }
 
 static int create_locked(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
@@ -63,16 +58,18 @@ static int create_locked(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
     rc = join(qp);
     if (rc)
         goto err_port;
+    rc = number(qp);
+    if (rc)
+        goto err_port;
     rc = qp->service->create(qp);
     if (rc)
-        goto err_leave;
+        goto err_number;
     dw_list_append(&qp->pd->qps, &qp->pd_link);
     dw_list_append(&qp->port->qps, &qp->port_link);
-    qp->num = ++qp->cq->qp_num;
     return 0;
 
-err_leave:
-    leave(qp);
+err_number:
+    dw_map_remove(&qp->port->qp_by_num, qp->num);
 err_port:
     dw_port_put(qp->port);
     return rc;
@@ -115,9 +112,9 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_lock(device);
     dw_list_remove(&qp->pd_link);
     dw_list_remove(&qp->port_link);
+    dw_map_remove(&qp->port->qp_by_num, qp->num);
     qp->service->destroy(qp);
     dw_cq_forget_qp(qp->cq, qp->num);
-    leave(qp);
     dw_port_put(qp->port);
     dw_unlock(device);
     free(qp);

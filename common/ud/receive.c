@@ -165,6 +165,7 @@ static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source
                .opcode = IBV_WC_RECV,
                .byte_len = bytes,
                .qp_num = ud->qp.num,
+               .src_qp = source->qpn,
                .imm_data = imm ? ddp->ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
         .src = source->name,

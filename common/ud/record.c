@@ -32,7 +32,8 @@ static void hand_over(struct diwarp_record *record)
         .wc = {.status = IBV_WC_SUCCESS,
                .opcode = (enum ibv_wc_opcode)DIWARP_WC_RECORD,
                .byte_len = (uint32_t)record->map.bytes,
-               .qp_num = ud->qp.num},
+               .qp_num = ud->qp.num,
+               .src_qp = record->source->qpn},
         .src = record->source->name,
         .record = record,
     };

@@ -9,6 +9,7 @@
 struct outgoing {
     struct dw_ud_qp *ud;
     const struct diwarp_ah *ah;
+    uint32_t qpn; /* there */
     struct dw_ddp_header ddp;
     uint32_t record_id;
     const struct iovec *iov;
@@ -47,6 +48,8 @@ static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
         .job = datagrams->name.job,
         .rank = datagrams->name.rank,
         .number = ++datagrams->number,
+        .dst_qpn = out->qpn,
+        .src_qpn = out->ud->qp.num,
         .timestamp = (uint16_t)(out->ud->qp.port->ran_ns >> DW_TIMESTAMP_SHIFT),
     };
     const struct dw_write_record wr = {
@@ -99,16 +102,17 @@ static int transmit(struct outgoing *out, uint64_t now_ns)
 }
 
 /* NULL: no memory. */
-static struct dw_ud_target *target_of(struct dw_ud_qp *ud, uint64_t token)
+static struct dw_ud_target *target_of(struct dw_ud_qp *ud, uint64_t token, uint32_t qpn)
 {
-    struct dw_ud_target *target = dw_map_get(&ud->targets, token);
+    const uint64_t key = token ^ qpn; /* two processes' hardly differ so little */
+    struct dw_ud_target *target = dw_map_get(&ud->targets, key);
     if (target)
         return target;
     target = malloc(sizeof *target);
     if (!target)
         return NULL;
     target->msn = target->record = ud->qp.port->device->env.first_serial;
-    if (!dw_map_put(&ud->targets, token, target))
+    if (!dw_map_put(&ud->targets, key, target))
         return target;
     free(target);
     return NULL;
@@ -135,10 +139,11 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, max_bytes, iov);
     if (total < 0 || (write && !total))
         return total < 0 ? (int)total : -EINVAL;
-    struct dw_ud_target *target = target_of(ud, ah->token);
+    const uint32_t qpn = dw_container(ah, struct dw_ud_ah, ah)->qpn;
+    struct dw_ud_target *target = target_of(ud, ah->token, qpn);
     if (!target)
         return -ENOMEM;
-    struct outgoing out = {.ud = ud, .ah = ah, .iov = iov, .total = (uint32_t)total};
+    struct outgoing out = {.ud = ud, .ah = ah, .qpn = qpn, .iov = iov, .total = (uint32_t)total};
     if (write) {
         out.record_id = (target->record + 1) | DW_RECORD_ID_FROM_SOURCE;
         out.ddp = (struct dw_ddp_header){

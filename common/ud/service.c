@@ -20,7 +20,7 @@ static int open_state(struct dw_port *port, void **state)
     if (!ud)
         return -ENOMEM;
     ud->port = port;
-    dw_ahs_init(&ud->ahs, sizeof(struct diwarp_ah), port, &dw_ud_service);
+    dw_ahs_init(&ud->ahs, sizeof(struct dw_ud_ah), port, &dw_ud_service);
     *state = ud;
     return 0;
 }
@@ -38,6 +38,12 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
     struct diwarp_ah *ah = dw_cells_get(&ud->ahs.cells);
     if (ah)
         ah->name = name;
+    return ah;
+}
+
+static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
+{
+    dw_container(ah, struct dw_ud_ah, ah)->qpn = qpn;
     return ah;
 }
 
@@ -78,6 +84,7 @@ const struct dw_service dw_ud_service = {
     .post_send = dw_ud_post_send,
     .post_recv = dw_ud_post_recv,
     .get_ah = get_ah,
+    .get_ah_of_qpn = get_ah_of_qpn,
     .put_ah = put_ah,
     .take = take,
     .add_memory = add_memory,

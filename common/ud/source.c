@@ -76,6 +76,7 @@ static struct dw_ud_source *add_source(struct dw_ud_qp *ud, const struct dw_llp_
         return NULL;
     source->key = key;
     source->name = (struct diwarp_name){.job = header->job, .rank = header->rank};
+    source->qpn = header->src_qpn;
     source->newest = header->number;
     source->late = header->number - (uint64_t)NUMBERS_LATE;
     dw_list_init(&source->link);

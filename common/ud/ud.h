@@ -25,11 +25,18 @@ struct dw_ud_source {
     struct dw_list link; /* in dw_ud_qp.sources */
     uint64_t key;        /* in dw_ud_qp.source_by_key */
     struct diwarp_name name;
+    uint32_t qpn;
     uint32_t users; /* records, and Sends of several segments */
     uint64_t heard_ns;
     /* Numbers of datagrams: the highest; the highest of those that are too late. */
     uint64_t newest, late;
     struct dw_seen msns, records; /* that have begun */
+};
+
+/* An address handle. */
+struct dw_ud_ah {
+    struct diwarp_ah ah;
+    uint32_t qpn;
 };
 
 /* What has been sent to a destination. */
@@ -59,7 +66,7 @@ struct dw_ud_qp {
     struct dw_list assemblies, records;
     struct dw_list recvs, free_recvs;
     uint32_t recv_count, record_count;
-    struct dw_map targets; /* by token: all that have been sent to */
+    struct dw_map targets; /* by token and QPN: all that have been sent to */
 };
 
 static inline struct dw_ud_qp *dw_ud_qp_of(struct diwarp_qp *qp)

@@ -45,6 +45,11 @@ enum {
     DW_LLP_FLAGS = 0x1f        /* every defined bit; others are malformed */
 };
 
+/* A queue pair of ours, and the one of the peer's process that it speaks with. */
+struct dw_qpns {
+    uint32_t here, there;
+};
+
 /*
  *  0                   1                   2                   3
  *  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -87,7 +92,7 @@ struct dw_llp_header {
     uint64_t number;           /* counts datagrams to this peer, resent ones anew */
     uint8_t path;              /* 0: the only one */
     uint8_t ecn_echo;          /* datagrams of the destination that came CE-marked, modulo 256 */
-    uint32_t dst_qpn, src_qpn; /* up to DW_QPN_MAX; 0: the only QP of a process */
+    uint32_t dst_qpn, src_qpn; /* up to DW_QPN_MAX; 0 where there are no segments */
     uint32_t psn;
     uint32_t ack;
     uint64_t sack;

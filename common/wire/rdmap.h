@@ -72,7 +72,8 @@ enum dw_status {
     DW_STATUS_BAD_STAG = 1, /* unknown, without the right, or out of bounds: who guesses STags is not
                              * told which of them live */
     DW_STATUS_NO_RESOURCE = 2,
-    DW_STATUS_CANCELLED = 3, /* the region was deregistered */
+    DW_STATUS_CANCELLED = 3, /* the region was deregistered, or the QP is gone */
+    DW_STATUS_WITHDRAWN = 4, /* who asked does not go on with it */
     DW_STATUS_COUNT
 };
 
@@ -81,7 +82,8 @@ enum dw_status {
  *   OPEN     sink STag 32, sink TO 64, length 32    (a put asks the sink to open a record)
  *   STATUS   granted 32, then count x {start 32, end 32}: missing ranges to be resent
  *   COMPLETE what the sink's application tells the source, 0..128 bytes
- *   ABORT    nothing: the source cannot serve the record, or the sink cannot take it
+ *   ABORT    nothing: the source cannot serve the record, or the sink cannot take it; or, with the
+ *            status WITHDRAWN, the source does not go on with its own
  * Record ids with the top bit were chosen by the source of the data, others by the sink.
  */
 enum dw_record_kind {

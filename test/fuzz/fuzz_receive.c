@@ -369,7 +369,8 @@ static uint32_t put_segment(struct input *in, unsigned rank, uint8_t *buf)
 static uint32_t put_lead(struct input *in, unsigned rank, uint8_t *buf)
 {
     uint32_t choice = take(in, 1);
-    struct dw_llp_header header = {.token = w.address.token, .job = JOB, .rank = rank};
+    struct dw_llp_header header = {
+        .token = w.address.token, .job = JOB, .rank = rank, .dst_qpn = w.address.qpn, .src_qpn = 1};
     struct dw_intro intro = {
         .token = 5, .family = AF_INET, .port = 1, .mtu_bytes = 1500, .ip = {127, 0, 0, 1}};
 
@@ -399,7 +400,7 @@ static uint32_t put_lead(struct input *in, unsigned rank, uint8_t *buf)
 /* What a RESET or a PROOF brings: mostly what the other end waits for. */
 static uint32_t put_identity(struct input *in, unsigned rank, const uint8_t *datagram, uint8_t *buf)
 {
-    const struct dw_peer *peer = w.qp->ud ? NULL : w.ahs[rank]->peer;
+    const struct dw_peer *peer = w.rd ? dw_handle_peer(dw_handle_of_ah(w.ahs[rank])) : NULL;
     switch (datagram[0] & 0x0f) {
     case DW_LLP_RESET:
         dw_put_be64(buf, (peer ? peer->number : 0) - take(in, 1));

@@ -455,8 +455,11 @@ static void check_qp_rest(struct sim_world *world, const struct diwarp_qp *qp)
     sim_check(world, qp->cq->capacity <= 64);
     sim_check(world, !port->trim_timer.slot);
     sim_check(world, !port->timers.count);
+    bool rd = false; /* there is, or was, a QP of RD */
+    for (unsigned i = 0; port->device->services[i]; i++)
+        rd |= port->device->services[i]->reliable && port->states[i];
     /* For trim_timer, and RD's forget_timer. */
-    sim_check(world, port->timers.reserved == 1 + (qp->attr.type == DIWARP_QPT_RD));
+    sim_check(world, port->timers.reserved == 1u + rd);
     sim_check(world, port->datagrams.pool.chunk_count <= 1);
     sim_check(world, !port->datagrams.pool.used);
     sim_check(world, port->datagrams.arena.touched <= DW_LLP_SLOT_BYTES);
@@ -474,7 +477,7 @@ void sim_world_check_rest(struct sim_world *world)
         }
         const struct diwarp_counters *counters = diwarp_query_counters(node->qp);
         damaged_drops += counters->drop_crc + counters->drop_short + counters->drop_version +
-                         counters->drop_header + counters->drop_token + counters->drop_qpn;
+                         counters->drop_header + counters->drop_token;
         check_qp_rest(world, node->qp);
     }
     if (all_run && !world->failed && damaged_drops != world->net.corrupted_received)

@@ -178,7 +178,8 @@ static void ask_to_read(struct fixture *f, unsigned from, uint32_t id, const str
     struct dw_segment segment = {.payload = payload, .bytes = sizeof payload};
     struct dw_peer *peer = dw_peer_wake(sim_handle(&f->world.nodes[HERE], from));
     assert_non_null(peer);
-    dw_rdma_on_read_request(peer, f->world.nodes[HERE].qp, &segment, f->world.net.now_ns);
+    const struct dw_ends ends = {.qp = f->world.nodes[HERE].qp, .qpns = {1, 1}};
+    dw_rdma_on_read_request(peer, &ends, &segment, f->world.net.now_ns);
 }
 
 static void records__one_asks_for_too_many__the_other_is_served(void **state)
@@ -215,7 +216,8 @@ static bool deliver(struct fixture *f, unsigned from, uint32_t msn, uint32_t at,
     };
     struct dw_peer *peer = dw_peer_wake(sim_handle(&f->world.nodes[HERE], from));
     assert_non_null(peer);
-    return dw_deliver_send(peer, f->world.nodes[HERE].qp, &segment, false);
+    const struct dw_ends ends = {.qp = f->world.nodes[HERE].qp, .qpns = {1, 1}};
+    return dw_deliver_send(peer, &ends, &segment, false);
 }
 
 static void assemblies__one_begins_all_it_may__the_other_too(void **state)
@@ -265,7 +267,7 @@ static void deliver_ud(struct fixture *f, uint32_t msn, uint32_t at, bool last)
     enum { BYTES = 100 };
     uint8_t buf[DW_SEGMENT_LEN_BYTES + DW_DDP_UNTAGGED_BYTES + BYTES] = {0};
     const struct dw_arrival arrival = {
-        .header = {.type = DW_LLP_UD, .job = 7, .rank = OTHER},
+        .header = {.type = DW_LLP_UD, .job = 7, .rank = OTHER, .dst_qpn = 1},
         .segments = buf,
         .segments_len = sizeof buf,
     };

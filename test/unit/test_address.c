@@ -14,6 +14,7 @@ static const struct diwarp_address sample = {
     .token = 0x1112131415161718,
     .host_id = 0x2122232425262728,
     .incarnation = 0x41424344,
+    .qpn = 0x515253,
     .port = 0x3132,
     .interface_count = 2,
     .interfaces = {{.family = AF_INET,
@@ -32,7 +33,7 @@ static const uint8_t packed[] = {
     'd', 'w', 2, 2, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
     0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
     0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,
-    0x41, 0x42, 0x43, 0x44, 0x31, 0x32,
+    0x41, 0x42, 0x43, 0x44, 0, 0x51, 0x52, 0x53, 0x31, 0x32,
     4, 24, 0, 0, 0, 0, 0x05, 0xdc, 10, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     6, 128, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
 };
@@ -62,6 +63,7 @@ static void address_unpack__golden(void **state)
     assert_int_equal(address.token, sample.token);
     assert_int_equal(address.host_id, sample.host_id);
     assert_int_equal(address.incarnation, sample.incarnation);
+    assert_int_equal(address.qpn, sample.qpn);
     assert_int_equal(address.port, sample.port);
     assert_int_equal(address.interface_count, 2);
     for (unsigned i = 0; i < 2; i++) {
@@ -85,9 +87,10 @@ static void address_unpack__each_field_is_checked(void **state)
     } cases[] = {
         {0, 'x', -EPROTO},  {1, 'x', -EPROTO},    {2, 0, -EPROTONOSUPPORT},
         {2, 1, -EPROTONOSUPPORT}, {3, 0, -EPROTO}, {3, 3, -EPROTO}, /* more than there are bytes */
-        {3, 9, -EPROTO},    {3, 1, 0},            {34, 5, -EPROTO},  {35, 33, -EPROTO},
-        {35, 32, 0},        {36, 2, -EPROTO},     {40, 0x02, 0},     {40, 0, -EPROTO}, /* MTU 220 */
-        {58, 4, -EPROTO}, /* an IPv4 prefix of 128 */ {59, 129, -EPROTO},
+        {3, 9, -EPROTO},    {3, 1, 0},            {38, 5, -EPROTO},  {39, 33, -EPROTO},
+        {39, 32, 0},        {40, 2, -EPROTO},     {44, 0x02, 0},     {44, 0, -EPROTO}, /* MTU 220 */
+        {62, 4, -EPROTO}, /* an IPv4 prefix of 128 */ {63, 129, -EPROTO},
+        {32, 1, -EPROTO}, /* a QPN of more than 24 bits */
     };
     struct diwarp_address address;
     uint8_t buf[sizeof packed];
@@ -99,8 +102,12 @@ static void address_unpack__each_field_is_checked(void **state)
             fail_msg("byte %u = %u: not %d", cases[i].at, cases[i].value, cases[i].rc);
     }
     memcpy(buf, packed, sizeof buf);
-    buf[32] = buf[33] = 0;
+    buf[36] = buf[37] = 0;
     assert_int_equal(diwarp_address_unpack(&address, buf, sizeof buf), -EPROTO);
+    memcpy(buf, packed, sizeof buf);
+    buf[33] = buf[34] = buf[35] = 0; /* a listener's */
+    assert_int_equal(diwarp_address_unpack(&address, buf, sizeof buf), 0);
+    assert_int_equal(address.qpn, 0);
 }
 
 static void address_unpack__any_length(void **state)
@@ -131,8 +138,8 @@ static void address_unpack__what_it_takes_packs_back(void **state)
             continue;
         int len = diwarp_address_pack(&address, again, sizeof again);
         assert_true(len > 0 && (size_t)len <= sizeof packed);
-        buf[37] = 0; /* reserved: not looked at */
-        buf[61] = 0;
+        buf[41] = 0; /* reserved: not looked at */
+        buf[65] = 0;
         assert_memory_equal(again, buf, (size_t)len);
     }
 }
@@ -157,6 +164,9 @@ static void ah__formats_and_refuses(void **state)
     diwarp_format_ah(ah, text, 4);
     assert_string_equal(text, "127");
     diwarp_destroy_ah(ah);
+    struct diwarp_address listener = node.address;
+    listener.qpn = 0;
+    assert_int_equal(diwarp_create_ah(node.qp, &listener, &ah), -EINVAL);
     /* From a loopback interface no other host can be reached. */
     assert_int_equal(diwarp_create_ah(node.qp, &far, &ah), -ENETUNREACH);
     node_close(&node);

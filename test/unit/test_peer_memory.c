@@ -219,6 +219,7 @@ static void close_world(struct world *w)
 static void know(struct world *w, unsigned rank)
 {
     struct diwarp_address address = {.name = {.job = JOB, .rank = rank},
+                                     .qpn = 1,
                                      .token = rank,
                                      .incarnation = rank,
                                      .port = (uint16_t)rank,
@@ -303,6 +304,7 @@ static void peer__known_by_the_hundred_thousand(void **state)
     open_world(w);
     const size_t base = held_bytes;
     struct diwarp_address address = {
+        .qpn = 1,
         .token = 1, .port = 1, .interface_count = 1, .interfaces = {interface}};
     for (uint32_t rank = 0; rank < MANY_PEERS; rank++) {
         address.name = (struct diwarp_name){.job = JOB + 1, .rank = rank};

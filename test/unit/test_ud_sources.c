@@ -82,7 +82,8 @@ static void hear_segment(uint32_t rank, uint64_t number, const struct dw_ddp_hea
                          const struct dw_write_record *record)
 {
     const struct dw_llp_header header = {
-        .type = DW_LLP_UD, .token = address.token, .number = number, .job = 1, .rank = rank};
+        .type = DW_LLP_UD, .token = address.token, .number = number, .job = 1, .rank = rank,
+        .dst_qpn = address.qpn};
     struct diwarp_wc wc;
     dw_llp_header_put(net.datagram, &header);
     uint8_t *end = dw_segment_put(net.datagram + DW_LLP_HEADER_BYTES, ddp, record, !!record);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The RC transport of the module: listener, shared receives, completions, and the orderly end. */
+/*
+ * The RC transport of the module: listener, completions, and the orderly end. Receives are handed
+ * to the PML where they lie, and posted again as soon as the PML has seen them.
+ */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
 #include <errno.h>
@@ -7,6 +10,40 @@
 
 /* Of one sleep while connections close. */
 #define CLOSE_SLEEP_NS 1000000
+
+/* The bytes come from a peer and may be anything. */
+static void message_deliver(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
+                            unsigned char *message)
+{
+    if (OPAL_UNLIKELY(wc->wc.byte_len < MCA_BTL_DIWARP_HEADER_BYTES)) {
+        module->counters.rx_unknown_tag++;
+        return;
+    }
+    if (OPAL_UNLIKELY(MCA_BTL_DIWARP_RC_TAG_GOODBYE == message[0])) {
+        mca_btl_diwarp_rc_on_goodbye(module, diwarp_rc_qp_context(wc->rc_qp));
+        return;
+    }
+    if (OPAL_UNLIKELY(module->rc->closing)) {
+        return; /* the PML is gone */
+    }
+    mca_btl_diwarp_deliver(module, message[0], message + MCA_BTL_DIWARP_HEADER_BYTES,
+                           wc->wc.byte_len - MCA_BTL_DIWARP_HEADER_BYTES);
+}
+
+static void on_recv(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+{
+    unsigned char *buffer = (unsigned char *)(uintptr_t)(wc->wc.wr_id & ~(uint64_t)1);
+
+    if (OPAL_LIKELY(IBV_WC_SUCCESS == wc->wc.status)) {
+        mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
+
+        __atomic_store_n(&endpoint->unused, false, __ATOMIC_RELAXED);
+        message_deliver(module, wc, buffer);
+    } else if (NULL == module->rc->srq) {
+        return; /* the connection ends, and its buffers with it */
+    }
+    (void)mca_btl_diwarp_rc_buffers_post(module, buffer, 1, wc->rc_qp);
+}
 
 static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
@@ -24,7 +61,7 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
         break;
     }
     if (MCA_BTL_DIWARP_RC_IS_RECV(wc->wc.wr_id)) {
-        mca_btl_diwarp_rc_on_recv(module, wc);
+        on_recv(module, wc);
     } else {
         mca_btl_diwarp_rc_work_on_wc(module, wc);
     }
@@ -41,24 +78,6 @@ static void tell_no_descriptor(struct mca_btl_diwarp_module *module)
     MCA_BTL_DIWARP_SAY("rank %u on %s has no file descriptor left for a connection, which waits "
                        "until there is one: look at \"ulimit -n\"",
                        OPAL_PROC_MY_NAME.vpid, opal_process_info.nodename);
-}
-
-const char *mca_btl_diwarp_rc_end_text(const struct diwarp_wc *wc)
-{
-    switch (wc->wc.status) {
-    case IBV_WC_SUCCESS:
-        return "it closed the connection without a goodbye";
-    case IBV_WC_REM_OP_ERR:
-        return "the connection was terminated (RDMAP Terminate)";
-    case IBV_WC_REM_INV_REQ_ERR:
-        return "it rejected the connection";
-    case IBV_WC_LOC_PROT_ERR:
-        return "memory of this process that was to be sent cannot be read";
-    case IBV_WC_LOC_QP_OP_ERR:
-        return "this process has no memory for it";
-    default:
-        return "TCP lost the connection, or it could not be made in time";
-    }
 }
 
 static void on_nothing(struct mca_btl_diwarp_module *module)
@@ -84,10 +103,10 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
 /* 0 or negative errno. */
 static int open_srq(struct mca_btl_diwarp_module *module)
 {
-    const unsigned count = mca_btl_diwarp_component.params.rc_srq_buffers;
+    const unsigned count = mca_btl_diwarp_params.rc_srq_buffers;
     struct mca_btl_diwarp_rc *rc = module->rc;
 
-    if (MCA_BTL_DIWARP_RC_SRQ != mca_btl_diwarp_component.params.transport) {
+    if (MCA_BTL_DIWARP_RC_SRQ != mca_btl_diwarp_params.transport) {
         return 0;
     }
     rc->srq = diwarp_create_srq(module->pd, count);
@@ -164,7 +183,7 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
 static void close_connections(struct mca_btl_diwarp_module *module)
 {
     const uint64_t until_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) +
-                              mca_btl_diwarp_component.params.finalize_timeout_ms * 1000000ull;
+                              mca_btl_diwarp_params.finalize_timeout_ms * 1000000ull;
 
     mca_btl_diwarp_rc_endpoints_leave(module);
     while (module->rc->connections > 0 && mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) < until_ns) {
@@ -186,7 +205,7 @@ static void close_rc(struct mca_btl_diwarp_module *module)
     }
     if (NULL != rc->listener) {
         close_connections(module);
-        if (mca_btl_diwarp_component.params.stats) {
+        if (mca_btl_diwarp_params.stats) {
             mca_btl_diwarp_counters_dump(module);
         }
     }
@@ -197,7 +216,7 @@ static void close_rc(struct mca_btl_diwarp_module *module)
     if (NULL != rc->srq) {
         diwarp_destroy_srq(rc->srq);
     }
-    mca_btl_diwarp_rc_buffers_free(rc->srq_buffers, mca_btl_diwarp_component.params.rc_srq_buffers);
+    mca_btl_diwarp_rc_buffers_free(rc->srq_buffers, mca_btl_diwarp_params.rc_srq_buffers);
     OBJ_DESTRUCT(&rc->endpoints);
     OBJ_DESTRUCT(&rc->lock);
     free(rc);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receives over RC: posted in advance, filled by the core, handed to the PML where they lie, and
- * posted again as soon as the PML has seen them.
+ * Memory of receives over RC, which are posted in advance and filled by the core.
  *
  * An RNIC pins the memory of receives when it is registered; so this memory is there from the
  * start, whether messages come or not.
@@ -17,8 +16,7 @@ static uint64_t buffers_bytes;
 
 static size_t stride_bytes(void)
 {
-    return (mca_btl_diwarp_component.params.rc_recv_bytes + STRIDE_ALIGN - 1) &
-           ~(size_t)(STRIDE_ALIGN - 1);
+    return (mca_btl_diwarp_params.rc_recv_bytes + STRIDE_ALIGN - 1) & ~(size_t)(STRIDE_ALIGN - 1);
 }
 
 unsigned char *mca_btl_diwarp_rc_buffers_alloc(unsigned count)
@@ -49,9 +47,8 @@ uint64_t mca_btl_diwarp_rc_buffers_bytes(void)
 static int buffer_post(const struct mca_btl_diwarp_module *module, struct diwarp_rc_qp *qp,
                        unsigned char *buffer)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)buffer,
-                          .length = mca_btl_diwarp_component.params.rc_recv_bytes,
-                          .lkey = 0};
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)buffer, .length = mca_btl_diwarp_params.rc_recv_bytes, .lkey = 0};
     const struct ibv_recv_wr wr = {.wr_id = (uintptr_t)buffer | 1u, .sg_list = &sge, .num_sge = 1};
 
     return NULL != module->rc->srq ? diwarp_post_srq_recv(module->rc->srq, &wr)
@@ -67,38 +64,4 @@ int mca_btl_diwarp_rc_buffers_post(struct mca_btl_diwarp_module *module, unsigne
         rc = buffer_post(module, qp, buffers + i * stride_bytes());
     }
     return rc;
-}
-
-/* The bytes come from a peer and may be anything. */
-static void message_deliver(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
-                            unsigned char *message)
-{
-    if (OPAL_UNLIKELY(wc->wc.byte_len < MCA_BTL_DIWARP_HEADER_BYTES)) {
-        module->counters.rx_unknown_tag++;
-        return;
-    }
-    if (OPAL_UNLIKELY(MCA_BTL_DIWARP_RC_TAG_GOODBYE == message[0])) {
-        mca_btl_diwarp_rc_on_goodbye(module, diwarp_rc_qp_context(wc->rc_qp));
-        return;
-    }
-    if (OPAL_UNLIKELY(module->rc->closing)) {
-        return; /* the PML is gone */
-    }
-    mca_btl_diwarp_deliver(module, message[0], message + MCA_BTL_DIWARP_HEADER_BYTES,
-                           wc->wc.byte_len - MCA_BTL_DIWARP_HEADER_BYTES);
-}
-
-void mca_btl_diwarp_rc_on_recv(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
-{
-    unsigned char *buffer = (unsigned char *)(uintptr_t)(wc->wc.wr_id & ~(uint64_t)1);
-
-    if (OPAL_LIKELY(IBV_WC_SUCCESS == wc->wc.status)) {
-        mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
-
-        __atomic_store_n(&endpoint->unused, false, __ATOMIC_RELAXED);
-        message_deliver(module, wc, buffer);
-    } else if (NULL == module->rc->srq) {
-        return; /* the connection ends, and its buffers with it */
-    }
-    (void)buffer_post(module, wc->rc_qp, buffer);
 }
