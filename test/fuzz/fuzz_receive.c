@@ -209,7 +209,7 @@ static void post_recv(struct input *in)
 static uint32_t known_id(struct input *in)
 {
     uint32_t byte = take(in, 1);
-    uint32_t id = byte & 0x40 ? w.rd->records.next_id - (byte & 3) : byte & 0x3f;
+    uint32_t id = w.rd && byte & 0x40 ? w.rd->records.next_id - (byte & 3) : byte & 0x3f;
 
     return (byte & 0x80 ? DW_RECORD_ID_FROM_SOURCE : 0) | (id & 0x7fffffff);
 }
@@ -400,7 +400,7 @@ static uint32_t put_lead(struct input *in, unsigned rank, uint8_t *buf)
 /* What a RESET or a PROOF brings: mostly what the other end waits for. */
 static uint32_t put_identity(struct input *in, unsigned rank, const uint8_t *datagram, uint8_t *buf)
 {
-    const struct dw_peer *peer = w.qp->ud ? NULL : w.ahs[rank]->peer;
+    const struct dw_peer *peer = w.rd ? dw_handle_peer(dw_handle_of_ah(w.ahs[rank])) : NULL;
     switch (datagram[0] & 0x0f) {
     case DW_LLP_RESET:
         dw_put_be64(buf, (peer ? peer->number : 0) - take(in, 1));
