@@ -209,7 +209,7 @@ static void post_recv(struct input *in)
 static uint32_t known_id(struct input *in)
 {
     uint32_t byte = take(in, 1);
-    uint32_t id = byte & 0x40 ? w.rd->records.next_id - (byte & 3) : byte & 0x3f;
+    uint32_t id = w.rd && byte & 0x40 ? w.rd->records.next_id - (byte & 3) : byte & 0x3f;
 
     return (byte & 0x80 ? DW_RECORD_ID_FROM_SOURCE : 0) | (id & 0x7fffffff);
 }
