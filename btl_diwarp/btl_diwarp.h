@@ -67,20 +67,20 @@ struct mca_btl_diwarp_counters {
 
 /* ---- memory of the adapter; the core has its own (DIWARP_MEMORY) ----------------------------- */
 
-#define MCA_BTL_DIWARP_MEMORY(X)                                                                 \
-    X(module_bytes, "bytes", "the module, and the list of peers that are gone")                  \
-    X(endpoint_bytes, "bytes", "endpoints")                                                      \
-    X(receive_buffer_bytes, "bytes", "receives posted in advance (RC)")                          \
-    X(fragment_bytes, "bytes", "send descriptors with their payload, free ones included")        \
-    X(rdma_bytes, "bytes", "descriptors of puts, gets and atomics, free ones included")          \
-    X(registration_bytes, "bytes", "registrations, free ones included")                          \
-    X(btl_bytes, "bytes", "all of the adapter's own")                                            \
-    X(transport_bytes, "bytes", "total_bytes of the core and btl_bytes: user memory in all")     \
+#define MCA_BTL_DIWARP_MEMORY(X)                                                             \
+    X(module_bytes, "bytes", "the module, and the list of peers that are gone")              \
+    X(endpoint_bytes, "bytes", "endpoints")                                                  \
+    X(receive_buffer_bytes, "bytes", "receives posted in advance (RC)")                      \
+    X(fragment_bytes, "bytes", "send descriptors with their payload, free ones included")    \
+    X(rdma_bytes, "bytes", "descriptors of puts, gets and atomics, free ones included")      \
+    X(registration_bytes, "bytes", "registrations, free ones included")                      \
+    X(btl_bytes, "bytes", "all of the adapter's own")                                        \
+    X(transport_bytes, "bytes", "total_bytes of the core and btl_bytes: user memory in all") \
     X(endpoints, "endpoints", "processes that were added")
 
 /* Of the whole process, to hold the transport's against. 0: cannot be read. */
-#define MCA_BTL_DIWARP_PROCESS_MEMORY(X)                                                   \
-    X(private_bytes, "bytes", "the process's private pages (/proc/self/smaps_rollup)")     \
+#define MCA_BTL_DIWARP_PROCESS_MEMORY(X)                                               \
+    X(private_bytes, "bytes", "the process's private pages (/proc/self/smaps_rollup)") \
     X(pss_bytes, "bytes", "its proportional share of all its pages (/proc/self/smaps_rollup)")
 
 struct mca_btl_diwarp_memory {
@@ -202,7 +202,7 @@ struct mca_btl_diwarp_module {
     opal_free_list_t regs;  /* struct mca_btl_diwarp_reg */
     bool lists_constructed;
 
-    opal_mutex_t waiting_lock; /* of the queues, what they hold, and of `gone` */
+    opal_mutex_t waiting_lock;           /* of the queues, what they hold, and of `gone` */
     struct mca_btl_diwarp_queue *queues; /* of endpoints with requests under way */
     unsigned queue_count;
     unsigned stalled_count; /* of these: something waits, and nothing is posted that will end */
@@ -210,12 +210,12 @@ struct mca_btl_diwarp_module {
     bool polling;        /* a thread is inside progress, or the helper runs the RNIC */
     unsigned long polls; /* progress calls */
 
-    bool threaded;        /* the program asked for threads */
+    bool threaded; /* the program asked for threads */
     struct mca_btl_diwarp_cores cores;
     bool blocking;           /* progress sleeps when nothing comes */
     unsigned empty_polls;    /* in a row */
     uint64_t empty_since_ns; /* the first of them */
-    unsigned endpoints;   /* none left: the PML is about to go */
+    unsigned endpoints;      /* none left: the PML is about to go */
 
     struct diwarp_helper *helper; /* NULL: it was not started */
     bool helper_calls_back;       /* the PML is protected against a second thread */

@@ -13,9 +13,9 @@
 #include <errno.h>
 #include <sched.h>
 
-/* Between two looks whether the application is away: as it is, and where the user asked for a thread.
- * On shared cores each look takes time from another rank, so with the ranks on a core, but for the
- * last that there is a bound of 20 ms for eight of them. */
+/* Between two looks whether the application is away: as it is, and where the user asked for a
+ * thread. On shared cores each look takes time from another rank, so with the ranks on a core, but
+ * for the last that there is a bound of 20 ms for eight of them. */
 #define LOOK_NS         500000u
 #define LOOK_WANTED_NS  50000u
 #define LOOK_LONGEST_NS 2500000u

@@ -10,9 +10,9 @@
  *
  * buffer_size: osc/rdma accumulates by an eighth of it at a time, and waits for each to be read
  * before the next. A piece of 128 KiB takes longer to transfer than to ask for; of 4 KiB, as Open
- * MPI has it, 1 MiB takes 7 times as long. Half of it makes 4 MiB take a third more, twice as much a
- * tenth less. Atomics fill the buffer from end to end before they begin again, so a window that has
- * seen 131,072 of them holds 1 MiB of memory.
+ * MPI has it, 1 MiB takes 7 times as long. Half of it makes 4 MiB take a third more, twice as much
+ * a tenth less. Atomics fill the buffer from end to end before they begin again, so a window that
+ * has seen 131,072 of them holds 1 MiB of memory.
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is posted: work requests, the Sends and the puts, gets and atomics that are such. Threads: as
- * btl_diwarp.h says. */
+/* What is posted: work requests, the Sends and the puts, gets and atomics that are such. Threads:
+ * as btl_diwarp.h says. */
 #ifndef MCA_BTL_DIWARP_WORK_H
 #define MCA_BTL_DIWARP_WORK_H
 
@@ -19,16 +19,16 @@ struct mca_btl_diwarp_work_ops {
 
 struct mca_btl_diwarp_work {
     const struct mca_btl_diwarp_work_ops *ops;
-    struct mca_btl_diwarp_work *next; /* of those that wait */
-    mca_btl_base_endpoint_t *endpoint; /* NULL when it ends: has been deleted, nobody is told */
+    struct mca_btl_diwarp_work *next;   /* of those that wait */
+    mca_btl_base_endpoint_t *endpoint;  /* NULL when it ends: has been deleted, nobody is told */
     struct mca_btl_diwarp_queue *queue; /* over RD */
     bool buffered; /* done for who posts it as soon as the core has it: what waits here needs us */
 };
 
-/* Posts, or queues when the send queue to its endpoint is full: callers above must never depend on a later callback
- * to try again, because there may be none. 1: done at once, without completion. 0: on_complete()
- * will be called. 2: also, but work->buffered says that whoever posted it takes it for done.
- * Negative errno: nothing was kept. */
+/* Posts, or queues when the send queue to its endpoint is full: callers above must never depend on
+ * a later callback to try again, because there may be none. 1: done at once, without completion. 0:
+ * on_complete() will be called. 2: also, but work->buffered says that whoever posted it takes it
+ * for done. Negative errno: nothing was kept. */
 int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module,
                              struct mca_btl_diwarp_work *work);
 /* Whether one more may be taken for done, when so many are posted whose end has not been told. */
@@ -103,7 +103,7 @@ typedef struct mca_btl_diwarp_frag {
     mca_btl_base_descriptor_t base;
     mca_btl_base_segment_t segments[2]; /* of its own; then, in place, the user's */
     struct mca_btl_diwarp_work work;
-    opal_free_list_t *list; /* where it goes back to */
+    opal_free_list_t *list;                                        /* where it goes back to */
     enum mca_btl_diwarp_pace pace;                                 /* over RC */
     _Alignas(8) unsigned char header[MCA_BTL_DIWARP_HEADER_BYTES]; /* the tag first */
 } mca_btl_diwarp_frag_t;
@@ -120,9 +120,9 @@ OBJ_CLASS_DECLARATION(mca_btl_diwarp_frag_t);
 /* Of FRAG_MEDIUM: 4 KiB and the PML's header. */
 #define MCA_BTL_DIWARP_MEDIUM_BYTES 4352
 
-/* Before it is posted: makes work->buffered what is ours to free, short, and of which nobody wants to
- * hear. osc/pt2pt answers swaps by blocking sends within a lock, and these must not make progress,
- * which would take the same lock. */
+/* Before it is posted: makes work->buffered what is ours to free, short, and of which nobody wants
+ * to hear. osc/pt2pt answers swaps by blocking sends within a lock, and these must not make
+ * progress, which would take the same lock. */
 void mca_btl_diwarp_frag_buffer(const struct mca_btl_diwarp_module *module,
                                 mca_btl_diwarp_frag_t *frag);
 /* What a send returns to the PML, of what the post returned (>= 0). */

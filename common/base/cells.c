@@ -160,6 +160,5 @@ void dw_cells_fini(struct dw_cells *cells)
 
 uint64_t dw_cells_bytes(const struct dw_cells *cells)
 {
-    return (uint64_t)cells->chunk_count * ALLOCATED_BYTES +
-           cells->capacity * sizeof *cells->chunks;
+    return (uint64_t)cells->chunk_count * ALLOCATED_BYTES + cells->capacity * sizeof *cells->chunks;
 }

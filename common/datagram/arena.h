@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receive arena: receive calls fill it from one end on, completions point into it until all that
- * were handed out are used. Then it begins anew.
+ * The receive arena: receive calls fill it from one end on, completions point into it until all
+ * that were handed out are used. Then it begins anew.
  */
 #ifndef DW_ARENA_H
 #define DW_ARENA_H

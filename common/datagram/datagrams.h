@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The datagrams of a port: its LLP, the pool that they are built in, the arena that they are received
- * in, and the one entrance and the one exit that all of them take.
+ * The datagrams of a port: its LLP, the pool that they are built in, the arena that they are
+ * received in, and the one entrance and the one exit that all of them take.
  */
 #ifndef DW_DATAGRAMS_H
 #define DW_DATAGRAMS_H
@@ -24,8 +24,8 @@ struct dw_arrival {
 
 /* Whom the entrance hands datagrams to. */
 struct dw_datagrams_taker {
-    /* Before the datagram is opened: may open it itself, copying the payload to its place on the way
-     * (dw_open_copy()). False: it did not, and has touched nothing. */
+    /* Before the datagram is opened: may open it itself, copying the payload to its place on the
+     * way (dw_open_copy()). False: it did not, and has touched nothing. */
     bool (*place)(void *arg, const struct dw_arrival *arrival, uint64_t now_ns);
     /* It is what its sender sealed. */
     void (*take)(void *arg, const struct dw_arrival *arrival, uint64_t now_ns);
@@ -37,7 +37,7 @@ struct dw_datagrams {
     struct dw_seal seal;
     uint64_t token;       /* a datagram must bear it */
     uint32_t incarnation; /* told with each */
-    uint64_t number; /* of those to sources that have no number of their own */
+    uint64_t number;      /* of those to sources that have no number of their own */
     struct diwarp_name name;
     struct dw_slab pool;
     struct dw_arena arena;

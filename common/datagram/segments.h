@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The DDP segments of a datagram: read one after the other, or written (WIRE.md sections 1 and 4). */
+/* The DDP segments of a datagram: read one after the other, or written (WIRE.md sections 1 and 4).
+ */
 #ifndef DW_SEGMENTS_H
 #define DW_SEGMENTS_H
 
@@ -35,8 +36,9 @@ int dw_segment_next(struct diwarp_counters *counters, const uint8_t *buf, uint32
 /* The one segment that fills buf, of `len` bytes; false: there are others, or none. */
 bool dw_segment_only(const uint8_t *buf, uint32_t len, struct dw_segment *segment);
 
-/* Whether a segment of a message may be true that ends there, after what has come of it (`map`) and,
- * unless 0, been said of its end (`total`): nothing of a message lies beyond its last segment. */
+/* Whether a segment of a message may be true that ends there, after what has come of it (`map`)
+ * and, unless 0, been said of its end (`total`): nothing of a message lies beyond its last segment.
+ */
 static inline bool dw_segment_agrees(const struct dw_segment *segment, uint32_t end,
                                      const struct dw_ranges *map, uint32_t total)
 {

@@ -58,11 +58,11 @@ struct diwarp_interface {
 /* Where a QP can be reached; goes to peers out of band (the modex). */
 struct diwarp_address {
     struct diwarp_name name;
-    uint64_t token;   /* random; a datagram that does not carry it is dropped */
-    uint64_t host_id; /* tells whether two processes share one loopback interface */
+    uint64_t token;       /* random; a datagram that does not carry it is dropped */
+    uint64_t host_id;     /* tells whether two processes share one loopback interface */
     uint32_t incarnation; /* random: differs each time a process of this name starts again */
-    uint32_t qpn;     /* 24 bits: which datagram QP of the process; 0: of a listener (RC) */
-    uint16_t port;    /* UDP, host order */
+    uint32_t qpn;         /* 24 bits: which datagram QP of the process; 0: of a listener (RC) */
+    uint16_t port;        /* UDP, host order */
     uint8_t interface_count;
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
 };
@@ -70,8 +70,8 @@ struct diwarp_address {
 /* Bytes that diwarp_address_pack() writes at most. */
 #define DIWARP_ADDRESS_MAX_BYTES 256
 
-/* Network form of an address. pack returns the bytes written or -ENOSPC; unpack checks what would be
- * used and returns -EPROTO when the bytes are no address of this version (-EPROTONOSUPPORT: of
+/* Network form of an address. pack returns the bytes written or -ENOSPC; unpack checks what would
+ * be used and returns -EPROTO when the bytes are no address of this version (-EPROTONOSUPPORT: of
  * another version). */
 DIWARP_EXPORT int diwarp_address_pack(const struct diwarp_address *address, void *buf, size_t len);
 DIWARP_EXPORT int diwarp_address_unpack(struct diwarp_address *address, const void *buf,
@@ -111,12 +111,12 @@ struct diwarp_device_attr {
                                  At most 500 ms of it where ICMP says that no process has its port
                                  on this host, 10 s on another, whose firewall may say so for a
                                  while */
-    uint64_t queue_delay_ns;  /* in queues on the way to a peer, before its window shrinks; 0: any */
+    uint64_t queue_delay_ns; /* in queues on the way to a peer, before its window shrinks; 0: any */
     uint32_t send_window_datagrams; /* 1..256, unacknowledged datagrams per peer */
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */
-    uint32_t record_window_bytes;   /* most bytes of records under way to us; 0: 1 MiB, or 4 MiB with
-                                     * shared_cores or rare polls; never more than SO_RCVBUF takes */
-    bool shared_cores;              /* this process and others take turns on its cores */
+    uint32_t record_window_bytes; /* most bytes of records under way to us; 0: 1 MiB, or 4 MiB with
+                                   * shared_cores or rare polls; never more than SO_RCVBUF takes */
+    bool shared_cores;            /* this process and others take turns on its cores */
 };
 
 struct diwarp_device;
@@ -139,7 +139,7 @@ struct diwarp_device_info {
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
     unsigned interface_count;
     unsigned left_out_count; /* would do as well, but are more than DIWARP_MAX_INTERFACES */
-    const char *crc_path; /* "vpclmulqdq", "sse4.2", "portable", "off" */
+    const char *crc_path;    /* "vpclmulqdq", "sse4.2", "portable", "off" */
     uint32_t rmem_max_bytes;
     uint32_t wmem_max_bytes;
 };
@@ -149,53 +149,53 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
 /* ---- counters ----------------------------------------------------------------------------- */
 
 /* X(name, unit, meaning). The list feeds this struct, the dump, MPI_T and the documentation. */
-#define DIWARP_COUNTERS(X)                                                                         \
-    X(tx_datagrams, "datagrams", "datagrams handed to the LLP")                                    \
-    X(tx_bytes, "bytes", "UDP payload bytes handed to the LLP")                                    \
-    X(tx_syscalls, "calls", "send calls")                                                          \
-    X(tx_eagain, "calls", "send calls refused because the socket buffer was full")                 \
-    X(tx_send_msgs, "messages", "Send messages posted")                                            \
-    X(tx_coalesced_msgs, "messages", "Send messages that shared an earlier message's datagram")    \
-    X(tx_write_msgs, "messages", "RDMA writes posted")                                             \
-    X(tx_read_msgs, "messages", "RDMA reads posted")                                               \
-    X(tx_atomic_msgs, "messages", "atomic operations posted")                                      \
-    X(tx_record_segments, "segments", "Write-Record segments sent, resent ones included")          \
-    X(tx_record_bytes, "bytes", "Write-Record payload sent, resent bytes included")                \
-    X(tx_resent_datagrams, "datagrams", "sequenced datagrams sent again")                          \
-    X(tx_resent_record_bytes, "bytes", "Write-Record payload sent again")                          \
-    X(tx_acks, "datagrams", "standalone acknowledgements sent")                                    \
-    X(tx_probes, "datagrams", "probes sent to silent peers")                                       \
-    X(tx_resets, "datagrams", "sources asked to prove where and which process they are")           \
-    X(tx_record_status, "messages", "record status (credit, missing ranges) sent")                 \
-    X(tx_record_complete, "messages", "record-complete sent")                                      \
-    X(rx_datagrams, "datagrams", "datagrams received")                                             \
-    X(rx_bytes, "bytes", "UDP payload bytes received")                                             \
-    X(rx_syscalls, "calls", "receive calls that found data")                                       \
-    X(rx_empty_syscalls, "calls", "receive calls that found nothing")                              \
-    X(rx_send_msgs, "messages", "Send messages delivered")                                         \
-    X(rx_record_segments, "segments", "Write-Record segments placed")                              \
-    X(rx_record_bytes, "bytes", "Write-Record payload placed for the first time")                  \
-    X(rx_records_complete, "records", "records whose validity map became full")                    \
-    X(rx_records_partial, "records", "UD records handed over with holes")                          \
-    X(rx_partial_msgs, "messages", "UD Sends given up with segments missing")                      \
-    X(rx_dup_datagrams, "datagrams", "sequenced datagrams received again")                         \
-    X(rx_dup_record_bytes, "bytes", "Write-Record payload received again")                         \
-    X(drop_short, "datagrams", "dropped: shorter than its headers, or a length out of bounds")     \
-    X(drop_version, "datagrams", "dropped: another wire version")                                  \
-    X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)")    \
-    X(drop_qpn, "segments", "dropped: no queue pair has that number")                              \
-    X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                              \
-    X(drop_source, "datagrams", "dropped: unknown source, or another incarnation of one")       \
-    X(drop_window, "datagrams", "dropped: PSN beyond the receive window")                          \
-    X(drop_header, "segments", "dropped: malformed DDP or RDMAP header")                           \
-    X(drop_stag, "segments", "dropped: STag unknown, without the right, out of bounds or grant")   \
-    X(drop_no_buffer, "datagrams", "dropped: no receive buffer; the sender repeats it")            \
-    X(drop_stale_record, "segments", "dropped: record unknown or already ended")                   \
-    X(drop_truncated, "datagrams", "dropped: larger than the receive slot")                        \
-    X(gso_fallbacks, "times", "GSO refused by the kernel for a destination")                       \
-    X(paths_narrowed, "times", "a path's MTU was said or found to be smaller")                     \
-    X(peers_active, "peers", "peers that hold protocol state now")                                 \
-    X(peers_gone, "peers", "peers declared gone")                                                  \
+#define DIWARP_COUNTERS(X)                                                                       \
+    X(tx_datagrams, "datagrams", "datagrams handed to the LLP")                                  \
+    X(tx_bytes, "bytes", "UDP payload bytes handed to the LLP")                                  \
+    X(tx_syscalls, "calls", "send calls")                                                        \
+    X(tx_eagain, "calls", "send calls refused because the socket buffer was full")               \
+    X(tx_send_msgs, "messages", "Send messages posted")                                          \
+    X(tx_coalesced_msgs, "messages", "Send messages that shared an earlier message's datagram")  \
+    X(tx_write_msgs, "messages", "RDMA writes posted")                                           \
+    X(tx_read_msgs, "messages", "RDMA reads posted")                                             \
+    X(tx_atomic_msgs, "messages", "atomic operations posted")                                    \
+    X(tx_record_segments, "segments", "Write-Record segments sent, resent ones included")        \
+    X(tx_record_bytes, "bytes", "Write-Record payload sent, resent bytes included")              \
+    X(tx_resent_datagrams, "datagrams", "sequenced datagrams sent again")                        \
+    X(tx_resent_record_bytes, "bytes", "Write-Record payload sent again")                        \
+    X(tx_acks, "datagrams", "standalone acknowledgements sent")                                  \
+    X(tx_probes, "datagrams", "probes sent to silent peers")                                     \
+    X(tx_resets, "datagrams", "sources asked to prove where and which process they are")         \
+    X(tx_record_status, "messages", "record status (credit, missing ranges) sent")               \
+    X(tx_record_complete, "messages", "record-complete sent")                                    \
+    X(rx_datagrams, "datagrams", "datagrams received")                                           \
+    X(rx_bytes, "bytes", "UDP payload bytes received")                                           \
+    X(rx_syscalls, "calls", "receive calls that found data")                                     \
+    X(rx_empty_syscalls, "calls", "receive calls that found nothing")                            \
+    X(rx_send_msgs, "messages", "Send messages delivered")                                       \
+    X(rx_record_segments, "segments", "Write-Record segments placed")                            \
+    X(rx_record_bytes, "bytes", "Write-Record payload placed for the first time")                \
+    X(rx_records_complete, "records", "records whose validity map became full")                  \
+    X(rx_records_partial, "records", "UD records handed over with holes")                        \
+    X(rx_partial_msgs, "messages", "UD Sends given up with segments missing")                    \
+    X(rx_dup_datagrams, "datagrams", "sequenced datagrams received again")                       \
+    X(rx_dup_record_bytes, "bytes", "Write-Record payload received again")                       \
+    X(drop_short, "datagrams", "dropped: shorter than its headers, or a length out of bounds")   \
+    X(drop_version, "datagrams", "dropped: another wire version")                                \
+    X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)")  \
+    X(drop_qpn, "segments", "dropped: no queue pair has that number")                            \
+    X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                            \
+    X(drop_source, "datagrams", "dropped: unknown source, or another incarnation of one")        \
+    X(drop_window, "datagrams", "dropped: PSN beyond the receive window")                        \
+    X(drop_header, "segments", "dropped: malformed DDP or RDMAP header")                         \
+    X(drop_stag, "segments", "dropped: STag unknown, without the right, out of bounds or grant") \
+    X(drop_no_buffer, "datagrams", "dropped: no receive buffer; the sender repeats it")          \
+    X(drop_stale_record, "segments", "dropped: record unknown or already ended")                 \
+    X(drop_truncated, "datagrams", "dropped: larger than the receive slot")                      \
+    X(gso_fallbacks, "times", "GSO refused by the kernel for a destination")                     \
+    X(paths_narrowed, "times", "a path's MTU was said or found to be smaller")                   \
+    X(peers_active, "peers", "peers that hold protocol state now")                               \
+    X(peers_gone, "peers", "peers declared gone")                                                \
     X(rdma_errors, "operations", "RDMA or atomic operations that ended in error")
 
 struct diwarp_counters {
@@ -208,23 +208,23 @@ struct diwarp_counters {
 
 /* X(name, unit, meaning): what is held now. total_bytes is the sum of those before it, all of them
  * user memory; the kernel's follows. */
-#define DIWARP_MEMORY(X)                                                                           \
-    X(base_bytes, "bytes", "device, PD, CQ with its ring, datagram QPs, LLP")                      \
-    X(receive_bytes, "bytes", "receive arena and stage; posted receives (UD, SRQ)")                \
-    X(assembly_bytes, "bytes", "messages of several datagrams that are being put together")        \
-    X(send_pool_bytes, "bytes", "datagrams: open, unacknowledged, free; FPDUs (RC)")               \
-    X(work_bytes, "bytes", "work requests: waiting, unacknowledged, free")                         \
-    X(peer_bytes, "bytes", "active peers and their timers; RC QPs")                                \
-    X(address_bytes, "bytes", "known addresses and the map to find them by")                       \
-    X(record_bytes, "bytes", "records and atomics under way, with their maps")                     \
-    X(region_bytes, "bytes", "memory regions and the map to find them by")                         \
-    X(total_bytes, "bytes", "all of the above")                                                    \
-    X(mapped_bytes, "bytes", "of these, pages taken from the system itself, as far as touched")    \
-    X(peers, "peers", "active peers, RC QPs")                                                      \
-    X(addresses, "handles", "address handles")                                                     \
-    X(sockets, "sockets", "sockets of the LLP")                                                    \
-    X(socket_queue_bytes, "bytes", "kernel memory: what is queued in the sockets or reserved")     \
-    X(socket_limit_bytes, "bytes", "how much the kernel may queue: SO_RCVBUF and SO_SNDBUF")       \
+#define DIWARP_MEMORY(X)                                                                        \
+    X(base_bytes, "bytes", "device, PD, CQ with its ring, datagram QPs, LLP")                   \
+    X(receive_bytes, "bytes", "receive arena and stage; posted receives (UD, SRQ)")             \
+    X(assembly_bytes, "bytes", "messages of several datagrams that are being put together")     \
+    X(send_pool_bytes, "bytes", "datagrams: open, unacknowledged, free; FPDUs (RC)")            \
+    X(work_bytes, "bytes", "work requests: waiting, unacknowledged, free")                      \
+    X(peer_bytes, "bytes", "active peers and their timers; RC QPs")                             \
+    X(address_bytes, "bytes", "known addresses and the map to find them by")                    \
+    X(record_bytes, "bytes", "records and atomics under way, with their maps")                  \
+    X(region_bytes, "bytes", "memory regions and the map to find them by")                      \
+    X(total_bytes, "bytes", "all of the above")                                                 \
+    X(mapped_bytes, "bytes", "of these, pages taken from the system itself, as far as touched") \
+    X(peers, "peers", "active peers, RC QPs")                                                   \
+    X(addresses, "handles", "address handles")                                                  \
+    X(sockets, "sockets", "sockets of the LLP")                                                 \
+    X(socket_queue_bytes, "bytes", "kernel memory: what is queued in the sockets or reserved")  \
+    X(socket_limit_bytes, "bytes", "how much the kernel may queue: SO_RCVBUF and SO_SNDBUF")    \
     X(socket_slab_bytes, "bytes", "kernel memory: the sockets themselves, inode, file, epoll item")
 
 struct diwarp_memory {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* diwarp, when nobody polls: sleeping until there is something to do, and a thread that runs the RNIC
- * meanwhile. */
+/* diwarp, when nobody polls: sleeping until there is something to do, and a thread that runs the
+ * RNIC meanwhile. */
 #ifndef DIWARP_HELPER_H
 #define DIWARP_HELPER_H
 
@@ -23,8 +23,8 @@ struct diwarp_helper_attr {
     struct diwarp_cq *cq;
     /* Runs the RNIC once, in the helper: by diwarp_run_cq(), or by diwarp_poll_cq() where
      * completions may be handed on in this thread. Returns how many completions it took; -EBUSY,
-     * without a run, while another thread polls, uses what its last poll handed out or wants to: run
-     * and that thread exclude each other by a lock of the caller's. */
+     * without a run, while another thread polls, uses what its last poll handed out or wants to:
+     * run and that thread exclude each other by a lock of the caller's. */
     int (*run)(void *arg);
     void *arg;
     /* It wakes for all that comes while the application is away. Else only as long as its wakes
@@ -36,15 +36,16 @@ struct diwarp_helper_attr {
     uint64_t look_ns;
 };
 
-/* Signals stay with the threads that had them. -EINVAL: the device is not `threaded`, or an attribute
- * is missing. -EAGAIN, -EMFILE...: no thread or descriptor to be had. After fork() the child has the
- * descriptors but not the thread: it must use nothing of the device, but exec or _exit. */
+/* Signals stay with the threads that had them. -EINVAL: the device is not `threaded`, or an
+ * attribute is missing. -EAGAIN, -EMFILE...: no thread or descriptor to be had. After fork() the
+ * child has the descriptors but not the thread: it must use nothing of the device, but exec or
+ * _exit. */
 DIWARP_EXPORT int diwarp_start_helper(const struct diwarp_helper_attr *attr,
                                       struct diwarp_helper **helper);
 /* Changes attr.look_ns, from the next look on. From any thread. */
 DIWARP_EXPORT void diwarp_helper_look_every(struct diwarp_helper *helper, uint64_t look_ns);
-/* Waits until it has left `run`: not from there, nor with a lock that `run` waits for. Before the CQ
- * is destroyed. */
+/* Waits until it has left `run`: not from there, nor with a lock that `run` waits for. Before the
+ * CQ is destroyed. */
 DIWARP_EXPORT void diwarp_stop_helper(struct diwarp_helper *helper);
 
 #ifdef __cplusplus

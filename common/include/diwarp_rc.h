@@ -16,30 +16,30 @@ extern "C" {
 #endif
 
 /* X(name, unit, meaning), of all RC QPs of a CQ. */
-#define DIWARP_RC_COUNTERS(X)                                                                      \
-    X(rc_connections, "connections", "RC QPs that hold a TCP socket now")                          \
-    X(rc_connects, "connections", "connections set up, by either side")                            \
-    X(rc_rejects, "connections", "connection requests rejected or given up, by either side")       \
-    X(rc_no_descriptor, "times", "a call waited: no file descriptor or memory for it")             \
-    X(rc_tx_fpdus, "FPDUs", "MPA FPDUs sent")                                                      \
-    X(rc_tx_bytes, "bytes", "bytes handed to TCP")                                                 \
-    X(rc_tx_syscalls, "calls", "send calls")                                                       \
-    X(rc_tx_eagain, "calls", "send calls that TCP took less of than offered")                      \
-    X(rc_tx_send_msgs, "messages", "Send messages posted")                                         \
-    X(rc_tx_write_msgs, "messages", "RDMA writes posted")                                          \
-    X(rc_tx_read_msgs, "messages", "RDMA reads posted")                                            \
-    X(rc_rx_fpdus, "FPDUs", "MPA FPDUs received and found good")                                   \
-    X(rc_rx_bytes, "bytes", "bytes received from TCP")                                             \
-    X(rc_rx_syscalls, "calls", "receive calls that found data")                                    \
-    X(rc_rx_empty_syscalls, "calls", "receive and epoll calls that found nothing")                 \
-    X(rc_rx_send_msgs, "messages", "Send messages delivered")                                      \
-    X(rc_rx_waits, "times", "a stream stood still because no receive was posted")                  \
-    X(rc_tx_terminates, "messages", "Terminate messages sent")                                     \
-    X(rc_rx_terminates, "messages", "Terminate messages received")                                 \
-    X(rc_bad_startup, "connections", "closed: what came was no MPA request or reply of ours")      \
-    X(rc_bad_crc, "connections", "closed: CRC32C or markers of an FPDU wrong")                     \
-    X(rc_bad_header, "connections", "closed: malformed DDP or RDMAP header")                       \
-    X(rc_bad_stag, "connections", "closed: STag unknown, without the right, or out of bounds")     \
+#define DIWARP_RC_COUNTERS(X)                                                                  \
+    X(rc_connections, "connections", "RC QPs that hold a TCP socket now")                      \
+    X(rc_connects, "connections", "connections set up, by either side")                        \
+    X(rc_rejects, "connections", "connection requests rejected or given up, by either side")   \
+    X(rc_no_descriptor, "times", "a call waited: no file descriptor or memory for it")         \
+    X(rc_tx_fpdus, "FPDUs", "MPA FPDUs sent")                                                  \
+    X(rc_tx_bytes, "bytes", "bytes handed to TCP")                                             \
+    X(rc_tx_syscalls, "calls", "send calls")                                                   \
+    X(rc_tx_eagain, "calls", "send calls that TCP took less of than offered")                  \
+    X(rc_tx_send_msgs, "messages", "Send messages posted")                                     \
+    X(rc_tx_write_msgs, "messages", "RDMA writes posted")                                      \
+    X(rc_tx_read_msgs, "messages", "RDMA reads posted")                                        \
+    X(rc_rx_fpdus, "FPDUs", "MPA FPDUs received and found good")                               \
+    X(rc_rx_bytes, "bytes", "bytes received from TCP")                                         \
+    X(rc_rx_syscalls, "calls", "receive calls that found data")                                \
+    X(rc_rx_empty_syscalls, "calls", "receive and epoll calls that found nothing")             \
+    X(rc_rx_send_msgs, "messages", "Send messages delivered")                                  \
+    X(rc_rx_waits, "times", "a stream stood still because no receive was posted")              \
+    X(rc_tx_terminates, "messages", "Terminate messages sent")                                 \
+    X(rc_rx_terminates, "messages", "Terminate messages received")                             \
+    X(rc_bad_startup, "connections", "closed: what came was no MPA request or reply of ours")  \
+    X(rc_bad_crc, "connections", "closed: CRC32C or markers of an FPDU wrong")                 \
+    X(rc_bad_header, "connections", "closed: malformed DDP or RDMAP header")                   \
+    X(rc_bad_stag, "connections", "closed: STag unknown, without the right, or out of bounds") \
     X(rc_bad_message, "connections", "closed: message out of sequence, or larger than its buffer")
 
 struct diwarp_rc_counters {
@@ -68,9 +68,9 @@ enum diwarp_rc_wc_opcode {
      * IBV_WC_REM_OP_ERR: it sent Terminate, or we had to (wc.vendor_err: layer << 12 | type << 8 |
      * code, RFC 5040 4.8). IBV_WC_RETRY_EXC_ERR: TCP lost it, or the time is over.
      * IBV_WC_REM_INV_REQ_ERR: rejected, data/byte_len is why. IBV_WC_LOC_PROT_ERR: what was to be
-     * sent is no memory of this process (where TCP finds that; the CRC reads it first, and crashes).
-     * IBV_WC_LOC_QP_OP_ERR: no memory to send it. All posted requests have completed, with
-     * IBV_WC_WR_FLUSH_ERR, before. The last completion of a QP; destroy it then. */
+     * sent is no memory of this process (where TCP finds that; the CRC reads it first, and
+     * crashes). IBV_WC_LOC_QP_OP_ERR: no memory to send it. All posted requests have completed,
+     * with IBV_WC_WR_FLUSH_ERR, before. The last completion of a QP; destroy it then. */
     DIWARP_WC_DISCONNECTED,
 };
 
@@ -78,19 +78,19 @@ enum diwarp_rc_wc_opcode {
 
 struct diwarp_rc_qp_attr {
     struct diwarp_cq *cq;
-    struct diwarp_srq *srq; /* receives come from here; NULL: posted to the QP */
-    void *context;          /* the application's; see diwarp_rc_qp_context() */
-    uint32_t max_send_wr;   /* then posts give -ENOMEM */
-    uint32_t max_recv_wr;   /* without srq */
-    uint32_t max_rd_atomic; /* RDMA reads under way at once, each way: ORD and IRD. Where one side
-                               has 0, the other's posts give -EINVAL; a read posted before that was
-                               known ends the connection (vendor_err 0x2006, insufficient IRD) */
-    bool markers;           /* ask the other side for MPA markers (RFC 5044 4.3) */
-    bool crc;               /* ask for CRC32C; in use when either side asks */
-    uint8_t mpa_revision;   /* 1, or 2 (RFC 6581); the connecting side's counts */
-    uint64_t rnr_timeout_ns;     /* how long a Send may wait for a receive, while TCP holds back
-                                    the sender; then, or at once with 0, Terminate (RFC 5041 7.1).
-                                    UINT64_MAX: for ever */
+    struct diwarp_srq *srq;  /* receives come from here; NULL: posted to the QP */
+    void *context;           /* the application's; see diwarp_rc_qp_context() */
+    uint32_t max_send_wr;    /* then posts give -ENOMEM */
+    uint32_t max_recv_wr;    /* without srq */
+    uint32_t max_rd_atomic;  /* RDMA reads under way at once, each way: ORD and IRD. Where one side
+                                has 0, the other's posts give -EINVAL; a read posted before that was
+                                known ends the connection (vendor_err 0x2006, insufficient IRD) */
+    bool markers;            /* ask the other side for MPA markers (RFC 5044 4.3) */
+    bool crc;                /* ask for CRC32C; in use when either side asks */
+    uint8_t mpa_revision;    /* 1, or 2 (RFC 6581); the connecting side's counts */
+    uint64_t rnr_timeout_ns; /* how long a Send may wait for a receive, while TCP holds back
+                                the sender; then, or at once with 0, Terminate (RFC 5041 7.1).
+                                UINT64_MAX: for ever */
     uint64_t connect_timeout_ns; /* TCP and MPA set-up together; after diwarp_accept() until the
                                     caller's first FPDU, which leaves when it polls; and again an
                                     orderly close. UINT64_MAX: for ever */

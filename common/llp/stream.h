@@ -65,8 +65,8 @@ struct dw_streams_ops {
     /* Begins to connect; not watched. from->port 0: any. */
     int (*connect)(struct dw_streams *streams, const struct dw_llp_addr *from,
                    const struct dw_llp_addr *to, struct dw_stream **stream);
-    /* At most n watched streams that are ready, without blocking; less than n: all, unless the set is
-     * deaf. */
+    /* At most n watched streams that are ready, without blocking; less than n: all, unless the set
+     * is deaf. */
     unsigned (*wait)(struct dw_streams *streams, struct dw_stream_event *events, unsigned n);
     void (*close)(struct dw_streams *streams); /* its streams are closed */
 };

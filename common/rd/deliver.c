@@ -18,11 +18,11 @@
  * their datagrams are refused, and come again. Of a peer's, half count once more: so it has two
  * thirds at most, two peers two fifths each, and the next finds room. What begins out of turn may
  * have to wait for what was before it, so it takes half at most, lest all wait for room. What has
- * begun goes on in turn up to twice the bound, for all else of its peer waits for it; beyond, one message at a time does,
- * whatever its length, until it is whole. While some that are whole have not been taken, these have
- * part in the bound, and nothing is received beyond it. With the send pool (1.5 MiB unless asked
- * otherwise), the receive arena (1 MiB) and the spares below, transport takes less than 4 MiB of a
- * process, or 5 while so many have begun. */
+ * begun goes on in turn up to twice the bound, for all else of its peer waits for it; beyond, one
+ * message at a time does, whatever its length, until it is whole. While some that are whole have
+ * not been taken, these have part in the bound, and nothing is received beyond it. With the send
+ * pool (1.5 MiB unless asked otherwise), the receive arena (1 MiB) and the spares below, transport
+ * takes less than 4 MiB of a process, or 5 while so many have begun. */
 #define ASSEMBLIES_MAX       256u
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 #define PAGE_BYTES           4096u
@@ -192,8 +192,7 @@ uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment
 
 /* A segment of a message of several. false: no buffer. */
 static bool assemble(struct dw_peer *peer, const struct dw_ends *ends,
-                     const struct dw_segment *segment, struct dw_assembly *assembly,
-                     bool in_order)
+                     const struct dw_segment *segment, struct dw_assembly *assembly, bool in_order)
 {
     struct dw_rd *rd = dw_rd_of(peer);
     const struct dw_ddp_header *ddp = &segment->ddp;
@@ -231,10 +230,9 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
         return true;
     }
     struct dw_assembly *assembly = find(peer, ddp->msn);
-    if (!fits(qp, segment) || (assembly && (assembly->qp != qp ||
-                                            !dw_segment_agrees(segment, ddp->mo + segment->bytes,
-                                                               &assembly->map,
-                                                               assembly->total)))) {
+    if (!fits(qp, segment) ||
+        (assembly && (assembly->qp != qp || !dw_segment_agrees(segment, ddp->mo + segment->bytes,
+                                                               &assembly->map, assembly->total)))) {
         dw_rd_of(peer)->counters->drop_header++;
         return true;
     }

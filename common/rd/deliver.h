@@ -10,8 +10,8 @@
 bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
                      const struct dw_segment *segment, bool in_order);
 /* Where the payload of such a segment will be put together with others that came before, if none of
- * its bytes is there yet, and the QP they are for; else NULL. Changes nothing: dw_deliver_send() does, with the payload in
- * that place. */
+ * its bytes is there yet, and the QP they are for; else NULL. Changes nothing: dw_deliver_send()
+ * does, with the payload in that place. */
 uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment,
                           struct diwarp_qp **qp);
 /* What was put together leaves no room before it is taken. */

@@ -29,7 +29,8 @@ static bool is_long_gone(const struct dw_rd *rd, struct dw_learnt *learnt,
 {
     if (!learnt->gone_ns)
         learnt->gone_ns = now_ns;
-    return !dw_handle_peer(handle) && now_ns - learnt->gone_ns >= rd->port->device->attr.peer_timeout_ns;
+    return !dw_handle_peer(handle) &&
+           now_ns - learnt->gone_ns >= rd->port->device->attr.peer_timeout_ns;
 }
 
 /* False: there is nothing to look at any more. */

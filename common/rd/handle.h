@@ -69,8 +69,8 @@ struct dw_further_ah {
 };
 
 struct dw_handles {
-    struct dw_ahs ahs;     /* struct dw_handle */
-    struct dw_cells met;   /* struct dw_met */
+    struct dw_ahs ahs;         /* struct dw_handle */
+    struct dw_cells met;       /* struct dw_met */
     struct dw_ahs further_ahs; /* struct dw_further_ah */
     struct dw_list further;
     uint32_t *buckets;     /* index of the first handle of each */

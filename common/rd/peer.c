@@ -87,7 +87,8 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     if (dw_timers_peer_owes(peer))
         ask_silent(peer, now_ns);
     else
-        peer->confirming = false; /* what comes later is another question, with a timer of its own */
+        peer->confirming =
+            false; /* what comes later is another question, with a timer of its own */
     dw_probe_path(peer, now_ns);
     if (peer->ack_owed_datagrams && !dw_list_linked(&peer->ack_link))
         dw_timers_wake(peer, peer->ack_due_ns);
@@ -441,17 +442,18 @@ static bool is_own(const struct diwarp_device *device, const struct dw_llp_addr 
 static uint64_t unreachable_ns(const struct dw_peer *peer)
 {
     const struct diwarp_device *device = dw_rd_of(peer)->port->device;
-    uint64_t limit_ns =
-        is_own(device, &dw_handle_of(peer)->ah.path->host) ? UNREACHABLE_OWN_NS
-                                                           : UNREACHABLE_REMOTE_NS;
+    uint64_t limit_ns = is_own(device, &dw_handle_of(peer)->ah.path->host) ? UNREACHABLE_OWN_NS
+                                                                           : UNREACHABLE_REMOTE_NS;
     if (!device->attr.peer_timeout_ns)
         return UINT64_MAX;
     return limit_ns < device->attr.peer_timeout_ns ? limit_ns : device->attr.peer_timeout_ns;
 }
 
-void dw_peers_on_unreachable(struct dw_rd *rd, const struct dw_path *path, uint16_t udp_port, uint64_t now_ns)
+void dw_peers_on_unreachable(struct dw_rd *rd, const struct dw_path *path, uint16_t udp_port,
+                             uint64_t now_ns)
 {
-    dw_peers_foreach_on_path (peer, rd, path) {
+    dw_peers_foreach_on_path(peer, rd, path)
+    {
         if (!dw_peer_is_live(peer) || dw_handle_of(peer)->ah.udp_port != udp_port)
             continue;
         if (peer->unreachables < UNREACHABLES_GONE)

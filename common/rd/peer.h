@@ -14,8 +14,8 @@ void dw_peers_fini(struct dw_rd *rd);
 
 /* The context, taken now if it has to be; NULL: no memory, or the peer is gone. */
 struct dw_peer *dw_peer_wake(struct dw_handle *handle);
-/* Takes the numbers that the header of a PROOF tells, for those that one of both has forgotten. None
- * of what is under way to the peer has arrived. */
+/* Takes the numbers that the header of a PROOF tells, for those that one of both has forgotten.
+ * None of what is under way to the peer has arrived. */
 void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header);
 /* Something was sent to it or heard of it: it has the longest to go before it may rest. */
 void dw_peer_on_use(struct dw_peer *peer);
@@ -28,6 +28,7 @@ void dw_peers_fail_doomed(struct dw_rd *rd);
  * told. */
 void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp);
 /* ICMP says that nobody has that port of the path's host. */
-void dw_peers_on_unreachable(struct dw_rd *rd, const struct dw_path *path, uint16_t udp_port, uint64_t now_ns);
+void dw_peers_on_unreachable(struct dw_rd *rd, const struct dw_path *path, uint16_t udp_port,
+                             uint64_t now_ns);
 
 #endif

@@ -12,15 +12,14 @@
 #include "common/record/sink.h"
 #include "common/rnic/lock.h"
 
-static int post_send(const struct dw_ends *ends, struct dw_peer *peer,
-                     const struct ibv_send_wr *wr, uint64_t now_ns)
+static int post_send(const struct dw_ends *ends, struct dw_peer *peer, const struct ibv_send_wr *wr,
+                     uint64_t now_ns)
 {
     const struct diwarp_qp *qp = ends->qp;
     const bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
     const bool buffered = wr->send_flags & DIWARP_SEND_BUFFERED;
     struct iovec iov[DW_MAX_SGE];
-    int64_t total =
-        dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, qp->attr.max_msg_bytes, iov);
+    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, qp->attr.max_msg_bytes, iov);
     if (total < 0)
         return (int)total;
     struct dw_work *work = dw_work_get(peer, ends);

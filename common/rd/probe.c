@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Probes and the path's MTU. A probe's PSN is when it was sent, in units of 1 us: so its reply tells
- * that, however many probes have followed. */
+/* Probes and the path's MTU. A probe's PSN is when it was sent, in units of 1 us: so its reply
+ * tells that, however many probes have followed. */
 #include "common/rd/probe.h"
 
 #include "common/rd/control.h"
@@ -23,7 +23,8 @@
 #define STUCK_RESENDS 3
 #define STUCK_ASKED   3
 #define ASKED_MAX     7
-/* Loss alone does not take the larger one of so many pairs in a row: all there is ends with that. */
+/* Loss alone does not take the larger one of so many pairs in a row: all there is ends with that.
+ */
 #define PAIRS_LOST_MIN 16
 /* What is begun from then on may be short for nothing. */
 #define PAIRS_LOST_SHORTER 3
@@ -76,7 +77,8 @@ void dw_probe_on_record_progress(struct dw_peer *peer)
 
 void dw_probe_on_asked_again(struct dw_peer *peer, uint32_t total)
 {
-    const uint32_t full = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah) - DW_RECORD_OVERHEAD_BYTES;
+    const uint32_t full =
+        dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah) - DW_RECORD_OVERHEAD_BYTES;
     const uint32_t bytes = (total < full ? total : full) + DW_RECORD_OVERHEAD_BYTES;
     if (!peer->asked_again || bytes > peer->asked_again_bytes)
         peer->asked_again_bytes = (uint16_t)bytes;
@@ -168,8 +170,8 @@ void dw_probe_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t 
 
 uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
 {
-    uint32_t payload = dw_ah_datagram_max_bytes(&handle->ah) - DW_LLP_HEADER_BYTES - DW_INTRO_BYTES -
-                       DW_SEND_SEGMENT_BYTES - DW_TRAILER_BYTES;
+    uint32_t payload = dw_ah_datagram_max_bytes(&handle->ah) - DW_LLP_HEADER_BYTES -
+                       DW_INTRO_BYTES - DW_SEND_SEGMENT_BYTES - DW_TRAILER_BYTES;
     uint32_t datagrams = (CWND_FLOOR_BYTES - 1) / payload + 1;
     if (datagrams < CWND_FLOOR_DATAGRAMS)
         datagrams = CWND_FLOOR_DATAGRAMS;
@@ -178,7 +180,8 @@ uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
 
 void dw_probe_on_path(struct dw_rd *rd, const struct dw_path *path)
 {
-    dw_peers_foreach_on_path (peer, rd, path) {
+    dw_peers_foreach_on_path(peer, rd, path)
+    {
         dw_sendwin_set_floor(&peer->sendwin, dw_probe_cwnd_floor(dw_handle_of(peer)));
         if (dw_path_deadline_ns(path) != UINT64_MAX)
             dw_timers_wake(peer, dw_path_deadline_ns(path));

@@ -4,11 +4,11 @@
  * that it is sent.
  *
  * A path that is too narrow says so by ICMP, if it is a router and nobody filters that (RFC 1191,
- * 8201): then datagrams become shorter. A switch just drops. What is sent again and again may as well
- * have arrived and been refused, for want of buffers, as long as the application does not look. So
- * the path is asked: with a probe of the same size, which the peer answers whatever it holds, and a
- * bare one right behind it. A full socket drops the larger one, too: then others of that size get
- * through, now and then.
+ * 8201): then datagrams become shorter. A switch just drops. What is sent again and again may as
+ * well have arrived and been refused, for want of buffers, as long as the application does not
+ * look. So the path is asked: with a probe of the same size, which the peer answers whatever it
+ * holds, and a bare one right behind it. A full socket drops the larger one, too: then others of
+ * that size get through, now and then.
  */
 #ifndef DW_PROBE_H
 #define DW_PROBE_H

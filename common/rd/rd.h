@@ -114,19 +114,19 @@ struct dw_peer {
     uint16_t pairs_lost;        /* in a row: of each it answered the bare probe only */
     uint16_t asked_again_bytes; /* the longest datagram of those asked for again */
     uint8_t held;               /* in rd.held_control */
-    uint8_t send_error; /* errno with which our own host refused the last datagram; 0: sent */
+    uint8_t send_error;       /* errno with which our own host refused the last datagram; 0: sent */
     uint8_t unreachables : 4; /* ICMP unreachable since it was heard last */
     uint8_t backoff : 4;
     uint8_t doom : 4; /* enum diwarp_gone, in state DOOMED */
     bool ack_soon : 1;
-    bool introduced : 1;        /* it has been heard since it woke: it knows our address */
-    bool confirming : 1;        /* it is asked so that it may be forgotten */
-    bool told_full : 1;         /* its last credit from us is none: it is told of room */
-    bool at_once : 1;           /* what is appended now, or was last, is not to wait for others */
-    bool data_acked : 1;        /* our last new DATA acknowledged all that has come */
-    bool probe_acked : 1;       /* our last probe did */
-    bool sent : 1;              /* at least one, since it woke */
-    uint8_t asked_again : 4;    /* for parts of records: how often, less pairs of probes */
+    bool introduced : 1;     /* it has been heard since it woke: it knows our address */
+    bool confirming : 1;     /* it is asked so that it may be forgotten */
+    bool told_full : 1;      /* its last credit from us is none: it is told of room */
+    bool at_once : 1;        /* what is appended now, or was last, is not to wait for others */
+    bool data_acked : 1;     /* our last new DATA acknowledged all that has come */
+    bool probe_acked : 1;    /* our last probe did */
+    bool sent : 1;           /* at least one, since it woke */
+    uint8_t asked_again : 4; /* for parts of records: how often, less pairs of probes */
     uint8_t probes : 3; /* in a row, each though it must have had the answer to the one before */
     uint8_t ack_owed_datagrams : 5; /* up to DW_ACK_OWED_MAX */
 };
@@ -209,8 +209,8 @@ static inline uint32_t dw_silence_clock(uint64_t ns)
     return (uint32_t)(ns >> DW_SILENCE_CLOCK_SHIFT);
 }
 
-/* An answer of the peer's tells that it has our last acknowledgement: it sends nothing again that we
- * have. */
+/* An answer of the peer's tells that it has our last acknowledgement: it sends nothing again that
+ * we have. */
 static inline bool dw_peer_is_confirmed(const struct dw_peer *peer)
 {
     return (!peer->sendwin.count && peer->data_acked) ||
@@ -231,7 +231,7 @@ static inline struct dw_peer *dw_peer_on_path(const struct dw_rd *rd, uint32_t m
     const struct dw_met *of = met ? dw_cells_at(&rd->handles.met, met) : NULL;
     return of ? of->peer : NULL;
 }
-#define dw_peers_foreach_on_path(peer, rd, path)                               \
+#define dw_peers_foreach_on_path(peer, rd, path)                              \
     for (struct dw_peer *peer = dw_peer_on_path((rd), (path)->awake); (peer); \
          (peer) = dw_peer_on_path((rd), (peer)->next_on_path))
 

@@ -96,8 +96,7 @@ int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
     if (wr->num_sge != 1 || !total)
         return -EINVAL;
     uint32_t id = dw_records_next_id(records, &records->sinks, &peer->records, 0);
-    struct dw_sink *sink =
-        dw_sink_create(ends, &peer->records, id, (uint32_t)total, NULL, now_ns);
+    struct dw_sink *sink = dw_sink_create(ends, &peer->records, id, (uint32_t)total, NULL, now_ns);
     if (!sink)
         return -ENOMEM;
     sink->addr = iov[0].iov_base;
@@ -116,8 +115,8 @@ int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
     };
     uint8_t payload[DW_READ_REQUEST_BYTES];
     dw_read_request_put(payload, &request);
-    int rc = dw_send_request(peer, ends->qpns, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, sink->id, payload,
-                             sizeof payload, now_ns);
+    int rc = dw_send_request(peer, ends->qpns, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, sink->id,
+                             payload, sizeof payload, now_ns);
     if (rc)
         dw_sink_destroy(sink);
     else
@@ -186,8 +185,7 @@ int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,
                        const struct ibv_send_wr *wr, uint64_t now_ns)
 {
     struct iovec iov[DW_MAX_SGE];
-    int64_t total =
-        dw_pd_gather(ends->qp->pd, wr->sg_list, wr->num_sge, 0, UINT32_MAX >> 1, iov);
+    int64_t total = dw_pd_gather(ends->qp->pd, wr->sg_list, wr->num_sge, 0, UINT32_MAX >> 1, iov);
     if (total < 0)
         return (int)total;
     int rc = -EINVAL;
@@ -318,8 +316,7 @@ static void on_open(struct dw_peer *peer, const struct dw_ends *ends,
     dw_sink_send_status(sink, NULL, 0);
 }
 
-static void on_status(struct dw_peer *peer, const struct dw_record_control *status,
-                      uint64_t now_ns)
+static void on_status(struct dw_peer *peer, const struct dw_record_control *status, uint64_t now_ns)
 {
     struct dw_source *source =
         dw_map_get(&dw_rd_of(peer)->records.sources, dw_record_key(&peer->records, status->id));

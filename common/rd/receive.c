@@ -59,8 +59,7 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
 
 static struct dw_ends ends_of(struct diwarp_qp *qp, const struct dw_llp_header *header)
 {
-    return (struct dw_ends){.qp = qp,
-                            .qpns = {.here = header->dst_qpn, .there = header->src_qpn}};
+    return (struct dw_ends){.qp = qp, .qpns = {.here = header->dst_qpn, .there = header->src_qpn}};
 }
 
 /* A segment of a sequenced datagram. false: no buffer for it. */

@@ -152,8 +152,7 @@ static void send_part(struct dw_peer *peer, struct dw_work *work, struct part *p
     dw_sealing_end(&sealing, part->to + payload);
     iov[0] = (struct iovec){.iov_base = datagram->buf, .iov_len = head};
     memcpy(iov + 1, part->iov, part->n * sizeof *iov);
-    iov[part->n + 1] =
-        (struct iovec){.iov_base = part->to + payload, .iov_len = DW_TRAILER_BYTES};
+    iov[part->n + 1] = (struct iovec){.iov_base = part->to + payload, .iov_len = DW_TRAILER_BYTES};
     if (dw_transmit_train(peer, iov, part->n + 2, datagram->bytes + DW_TRAILER_BYTES) == -EAGAIN)
         dw_transmit_refused(peer, part->datagram);
 }

@@ -9,8 +9,8 @@
  * NULL: no memory. */
 struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends);
 void dw_work_put(struct dw_peer *peer, struct dw_work *work);
-/* Its QP goes while part of it has been sent: the rest follows from a copy, so that the peer does not
- * wait for it. False: no memory, the peer is doomed. */
+/* Its QP goes while part of it has been sent: the rest follows from a copy, so that the peer does
+ * not wait for it. False: no memory, the peer is doomed. */
 bool dw_work_detach(struct dw_peer *peer, struct dw_work *work);
 /* Gives back what was not needed since the last time; true: there may be more. */
 bool dw_work_trim(struct dw_rd *rd);

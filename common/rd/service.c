@@ -194,8 +194,8 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     const struct dw_records *records = &rd->records;
     memory->base_bytes += sizeof *rd;
     memory->addresses += rd->handles.ahs.cells.count;
-    memory->address_bytes += dw_handles_bytes(&rd->handles) +
-                             dw_memory_of_list(&rd->learnt, sizeof(struct dw_learnt));
+    memory->address_bytes +=
+        dw_handles_bytes(&rd->handles) + dw_memory_of_list(&rd->learnt, sizeof(struct dw_learnt));
     dw_list_foreach (it, &rd->awake)
         add_peer(dw_container(it, struct dw_peer, awake_link), memory);
     memory->work_bytes += dw_memory_of_list(&rd->free_works, sizeof(struct dw_work));
@@ -283,8 +283,8 @@ static void begin_drain(struct diwarp_qp *qp)
 }
 
 /* Something that was posted to the QP, or an answer of ours, has not reached its end; of what is in
- * datagrams, and of atomics, nobody tells whose it is. Records of a region are the peer's own: it has
- * to see them through. */
+ * datagrams, and of atomics, nobody tells whose it is. Records of a region are the peer's own: it
+ * has to see them through. */
 static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
 {
     if (peer->sendwin.count || peer->open || !dw_list_empty(&peer->pending) ||

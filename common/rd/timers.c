@@ -10,8 +10,7 @@ bool dw_timers_peer_owes(const struct dw_peer *peer)
 {
     return peer->sendwin.count || !dw_list_empty(&peer->awaiting) ||
            !dw_list_empty(&peer->records.sinks) || !dw_list_empty(&peer->records.sources) ||
-           peer->atomics || peer->assemblies ||
-           (peer->confirming && !dw_peer_is_confirmed(peer));
+           peer->atomics || peer->assemblies || (peer->confirming && !dw_peer_is_confirmed(peer));
 }
 
 void dw_timers_wake(struct dw_peer *peer, uint64_t deadline_ns)

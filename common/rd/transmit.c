@@ -70,8 +70,8 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
     return datagram;
 }
 
-void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram,
-                      struct dw_qpns qpns, uint8_t *buf, uint32_t room)
+void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, struct dw_qpns qpns,
+                      uint8_t *buf, uint32_t room)
 {
     datagram->train = NULL;
     datagram->qpns = qpns;
@@ -134,8 +134,8 @@ static void put_intro(const struct dw_peer *peer, uint8_t *buf)
     dw_intro_put(buf, &block);
 }
 
-static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf,
-                     enum dw_llp_type type, unsigned flags, uint32_t psn, bool intro)
+static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, enum dw_llp_type type,
+                     unsigned flags, uint32_t psn, bool intro)
 {
     const struct dw_port *port = dw_rd_of(peer)->port;
     const struct dw_datagrams *datagrams = &port->datagrams;

@@ -6,8 +6,8 @@
 #include "common/record/record.h"
 
 /* Reads up to this are answered in the sequenced stream, where answers share datagrams: a record
- * needs one of its own, and often one more for its grant. With half as much, fewer reads gain; twice
- * as much makes every work that waits 128 bytes longer, for the answer is copied into it. */
+ * needs one of its own, and often one more for its grant. With half as much, fewer reads gain;
+ * twice as much makes every work that waits 128 bytes longer, for the answer is copied into it. */
 #define DW_SHORT_READ_BYTES 128
 
 /* What is due of the sink comes in the sequenced stream, whose window and credit cover it: it takes

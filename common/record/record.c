@@ -119,12 +119,10 @@ bool dw_record_peer_may_ask(const struct dw_record_peer *peer)
 void dw_sink_set_state(struct dw_sink *sink, enum dw_sink_state state)
 {
     static const bool may_follow[DW_SINK_STATES][DW_SINK_STATES] = {
-        [DW_SINK_ASKING] = {[DW_SINK_WANTING] = true,
-                            [DW_SINK_GRANTED] = true,
-                            [DW_SINK_ENDED] = true},
-        [DW_SINK_WANTING] = {[DW_SINK_PARKED] = true,
-                             [DW_SINK_GRANTED] = true,
-                             [DW_SINK_ENDED] = true},
+        [DW_SINK_ASKING] =
+            {[DW_SINK_WANTING] = true, [DW_SINK_GRANTED] = true, [DW_SINK_ENDED] = true},
+        [DW_SINK_WANTING] =
+            {[DW_SINK_PARKED] = true, [DW_SINK_GRANTED] = true, [DW_SINK_ENDED] = true},
         [DW_SINK_PARKED] = {[DW_SINK_WANTING] = true, [DW_SINK_ENDED] = true},
         [DW_SINK_GRANTED] = {[DW_SINK_HELD] = true, [DW_SINK_ENDED] = true},
         [DW_SINK_HELD] = {[DW_SINK_ENDED] = true},

@@ -78,8 +78,8 @@ struct dw_record_peer {
     uint64_t sinks_wanting : 17;   /* in state WANTING */
     uint64_t sinks_aside : 14;
     uint64_t sinks_late : 16;
-    uint16_t own_count;            /* open: by ours, of which there are no more than works */
-    struct dw_recordwin win;       /* of its records to us */
+    uint16_t own_count;      /* open: by ours, of which there are no more than works */
+    struct dw_recordwin win; /* of its records to us */
     struct dw_record_round round;
 };
 
@@ -111,7 +111,7 @@ struct dw_sink {
     uint32_t request_psn; /* of the datagram that asks for our read */
     unsigned send_flags;  /* of the read: IBV_SEND_SIGNALED, DIWARP_SEND_HOLD */
     uint8_t state;        /* enum dw_sink_state */
-    bool late; /* the timer found it overdue, and nothing has come of it since */
+    bool late;            /* the timer found it overdue, and nothing has come of it since */
     bool aside;           /* nothing comes of it: others may have been granted what is due of it */
     bool long_datagrams;  /* brought by those of DW_LLP_LONG_BYTES and more, but for the last */
 };

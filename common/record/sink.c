@@ -134,9 +134,8 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
 
 /* ---- making and ending ---- */
 
-struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer,
-                               uint32_t id, uint32_t total, struct dw_region *asked,
-                               uint64_t now_ns)
+struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer, uint32_t id,
+                               uint32_t total, struct dw_region *asked, uint64_t now_ns)
 {
     struct dw_records *records = peer->records;
     struct dw_heap *timers = &records->port->timers;
@@ -274,7 +273,8 @@ static void on_full(struct dw_sink *sink, uint64_t now_ns)
 
 /* ---- what comes ---- */
 
-/* The source began with less than a full datagram, though the record has more and it may send more. */
+/* The source began with less than a full datagram, though the record has more and it may send more.
+ */
 static bool began_short(const struct dw_sink *sink, uint32_t offset, uint32_t length)
 {
     return !offset && sink->record.map.bytes == length && length < sink->record.total &&

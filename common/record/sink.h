@@ -7,9 +7,8 @@
 
 /* A sink for `total` bytes of the QP; the caller fills where they go. asked: the region that the
  * peer writes to, or NULL, of a read of our own. NULL: no memory, or too many. */
-struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer,
-                               uint32_t id, uint32_t total, struct dw_region *asked,
-                               uint64_t now_ns);
+struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer, uint32_t id,
+                               uint32_t total, struct dw_region *asked, uint64_t now_ns);
 /* The request of a read of ours is in the datagram that goes as `psn`. */
 void dw_sink_on_requested(struct dw_record_peer *peer, uint32_t id, uint32_t psn);
 /* A verified segment: copies it to its place (data NULL: it is there) and does what follows. */

@@ -24,8 +24,8 @@ struct dw_source *dw_source_create(const struct dw_ends *ends, struct dw_record_
                                    uint32_t id, const uint8_t *addr, uint32_t total,
                                    uint32_t granted, struct dw_region *asked)
 {
-    struct dw_source *source = !asked || dw_record_peer_may_ask(peer) ? calloc(1, sizeof *source)
-                                                                    : NULL;
+    struct dw_source *source =
+        !asked || dw_record_peer_may_ask(peer) ? calloc(1, sizeof *source) : NULL;
     if (!source)
         return NULL;
     if (dw_map_put(&peer->records->sources, dw_record_key(peer, id), source)) {
@@ -144,8 +144,7 @@ static int send_gathered(const struct dw_source *source, struct dw_range range)
         {.iov_base = (void *)(uintptr_t)from, .iov_len = length},
         {.iov_base = trailer, .iov_len = sizeof trailer},
     };
-    return source->peer->records->ops->send(source->peer, iov, 3,
-                                            head + length + DW_TRAILER_BYTES);
+    return source->peer->records->ops->send(source->peer, iov, 3, head + length + DW_TRAILER_BYTES);
 }
 
 /* ---- trains ---- */
@@ -194,8 +193,8 @@ static void fill(struct dw_source *source, struct outgoing *out)
 {
     const struct dw_record_peer *peer = source->peer;
     uint8_t *stage = peer->records->port->datagrams.stage;
-    const uint32_t overhead = peer->records->ops->lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES +
-                              DW_TRAILER_BYTES;
+    const uint32_t overhead =
+        peer->records->ops->lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
     uint32_t payload_max = dw_ah_datagram_max_bytes(peer->ah) - overhead;
     while (out->n < DW_LLP_TRAIN_DATAGRAMS && out->total + out->segment <= DW_LLP_TRAIN_BYTES) {
         struct part *part = &out->parts[out->n];
@@ -203,8 +202,8 @@ static void fill(struct dw_source *source, struct outgoing *out)
             break;
         /* Memory that changes while it is sent is not what was sealed: the second time it is
          * copied. */
-        out->gathered = !out->n++ && !part->again &&
-                        part->range.end - part->range.start >= GATHER_MIN_BYTES;
+        out->gathered =
+            !out->n++ && !part->again && part->range.end - part->range.start >= GATHER_MIN_BYTES;
         if (out->gathered)
             break;
         uint32_t bytes = build(source, stage + out->total, part->range);

@@ -89,8 +89,8 @@ void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now
 int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
                       struct dw_list *acked, struct dw_sendwin_result *result);
 
-/* None of what is unacknowledged has arrived: it gets the PSNs from first_psn on. Returns by how much
- * that is more. */
+/* None of what is unacknowledged has arrived: it gets the PSNs from first_psn on. Returns by how
+ * much that is more. */
 uint32_t dw_sendwin_renumber(struct dw_sendwin *win, uint32_t first_psn);
 
 /* The first PSN that is not acknowledged; the next one, when all are. */

@@ -9,8 +9,8 @@
 
 /*
  * Packed: 'd' 'w', wire version, count of interfaces, job 32, rank 32, token 64, host id 64,
- * incarnation 32, QPN 32, port 16; then for each interface: family (4 or 6), prefix, flags (1: loopback),
- * reserved, MTU 32, ip 16.
+ * incarnation 32, QPN 32, port 16; then for each interface: family (4 or 6), prefix, flags (1:
+ * loopback), reserved, MTU 32, ip 16.
  */
 #define PACKED_HEAD_BYTES      38
 #define PACKED_INTERFACE_BYTES 24

@@ -166,8 +166,8 @@ static int list_candidates(struct diwarp_device *device, struct candidates *cand
         memcpy(candidates->list, env->interfaces, env->interface_count * sizeof *env->interfaces);
         return 0;
     }
-    int n = dw_interface_list(device->attr.if_include, device->attr.if_exclude, candidates->list,
-                              why);
+    int n =
+        dw_interface_list(device->attr.if_include, device->attr.if_exclude, candidates->list, why);
     if (n < 0)
         return n;
     candidates->count = (unsigned)n;

@@ -40,16 +40,16 @@ struct diwarp_device {
     unsigned interface_count;
     unsigned left_out_count; /* interfaces, as in struct diwarp_device_info */
     uint64_t host_id;
-    uint64_t random_key[2]; /* from the kernel, or the seed of env */
-    uint64_t random_count;  /* numbers drawn; atomic, not all who draw have the lock */
-    struct dw_list runners; /* struct dw_runner: what polls run */
-    struct dw_port *port;   /* NULL: no datagram QP */
-    uint64_t pushed;        /* completions, since it was opened */
-    uint64_t served;        /* What peers wait for and was done: data and answers sent,
-                             * acknowledgements that were asked for, data placed. Not what
-                             * merely came, nor other acknowledgements, nor probes */
-    uint32_t held;          /* completions that point to memory of a runner's, of all CQs */
-    pthread_mutex_t lock;   /* see lock.h */
+    uint64_t random_key[2];  /* from the kernel, or the seed of env */
+    uint64_t random_count;   /* numbers drawn; atomic, not all who draw have the lock */
+    struct dw_list runners;  /* struct dw_runner: what polls run */
+    struct dw_port *port;    /* NULL: no datagram QP */
+    uint64_t pushed;         /* completions, since it was opened */
+    uint64_t served;         /* What peers wait for and was done: data and answers sent,
+                              * acknowledgements that were asked for, data placed. Not what
+                              * merely came, nor other acknowledgements, nor probes */
+    uint32_t held;           /* completions that point to memory of a runner's, of all CQs */
+    pthread_mutex_t lock;    /* see lock.h */
     struct dw_list sleepers; /* struct dw_sleeper (cq.h); none while it is not threaded */
 };
 

@@ -27,8 +27,8 @@ struct dw_port {
     bool refuses_data;      /* no room for what would have to be handed out */
     struct dw_heap timers;
     uint64_t ran_ns, timers_ran_ns;
-    unsigned absences; /* since timers ran */
-    uint64_t pushed;   /* of device.pushed, when this run began */
+    unsigned absences;          /* since timers ran */
+    uint64_t pushed;            /* of device.pushed, when this run began */
     struct dw_timer trim_timer; /* runs while there is something to give back */
 };
 

@@ -13,8 +13,8 @@ struct diwarp_qp {
     struct diwarp_cq *cq;
     struct dw_port *port;
     const struct dw_service *service;
-    void *state;  /* of the service, for the port */
-    uint32_t num; /* QPN: unique on the port, never 0 */
+    void *state;   /* of the service, for the port */
+    uint32_t num;  /* QPN: unique on the port, never 0 */
     bool draining; /* Sends that come are acknowledged, not delivered */
     struct dw_list pd_link, port_link;
     struct diwarp_qp_attr attr;

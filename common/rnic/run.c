@@ -36,11 +36,11 @@ static struct dw_port *port_of(const struct dw_runner *runner)
 }
 
 /* Visits each service that has, or had, a QP on the port: its table and its state. */
-#define for_each_service(port, service, state)                                                  \
-    for (unsigned i_ = 0; (port)->device->services[i_]; i_++)                                   \
-        for (const struct dw_service *service =                                                 \
-                 (port)->states[i_] ? (port)->device->services[i_] : NULL;                      \
-             service; service = NULL)                                                           \
+#define for_each_service(port, service, state)                                                    \
+    for (unsigned i_ = 0; (port)->device->services[i_]; i_++)                                     \
+        for (const struct dw_service *service = (port)->states[i_] ? (port)->device->services[i_] \
+                                                                   : NULL;                        \
+             service; service = NULL)                                                             \
             for (void *state = (port)->states[i_]; service; service = NULL)
 
 /* ---- what comes ---- */
@@ -91,9 +91,8 @@ static const struct dw_datagrams_taker taker = {.place = place, .take = take};
 static uint8_t *next_place(struct dw_port *port)
 {
     uint32_t held_max = port->refuses_data ? HELD_WCS_MAX - HELD_WCS_ROOM : HELD_WCS_MAX;
-    for_each_service (port, service, state)
-        if (service->is_full && service->is_full(state))
-            return NULL;
+    for_each_service(port, service,
+                     state) if (service->is_full && service->is_full(state)) return NULL;
     if (port->device->held >= held_max)
         return NULL;
     return dw_arena_next(&port->datagrams.arena);
@@ -105,9 +104,7 @@ static bool receive(struct dw_port *port, uint64_t now_ns)
     const bool had_none = port->refuses_data;
     port->refuses_data = !at;
     if (had_none && at)
-        for_each_service (port, service, state)
-            if (service->on_room)
-                service->on_room(state);
+        for_each_service(port, service, state) if (service->on_room) service->on_room(state);
     /* The stage is idle now; nothing that comes then stays in it. */
     return dw_datagrams_receive(&port->datagrams, at ? at : port->datagrams.stage, now_ns);
 }
@@ -116,18 +113,15 @@ static void on_icmp(struct dw_port *port, struct dw_path *path, const struct dw_
                     uint64_t now_ns)
 {
     if (!icmp->mtu_bytes) {
-        for_each_service (port, service, state)
-            if (service->on_unreachable)
-                service->on_unreachable(state, path, icmp->to.port, now_ns);
+        for_each_service(port, service, state) if (service->on_unreachable)
+            service->on_unreachable(state, path, icmp->to.port, now_ns);
         return;
     }
     const uint32_t bytes = dw_datagram_max_bytes(port, icmp->to.family, icmp->mtu_bytes);
     if (!dw_path_on_told(path, bytes, now_ns))
         return;
     port->datagrams.counters.paths_narrowed++;
-    for_each_service (port, service, state)
-        if (service->on_narrow)
-            service->on_narrow(state, path);
+    for_each_service(port, service, state) if (service->on_narrow) service->on_narrow(state, path);
 }
 
 static void take_icmp(struct dw_port *port, uint64_t now_ns)
@@ -149,9 +143,8 @@ static void on_absence(struct dw_port *port, uint64_t away_ns, uint64_t now_ns)
         port->absences++;
         port->timers_ran_ns = now_ns;
     }
-    for_each_service (port, service, state)
-        if (service->on_absence)
-            service->on_absence(state, away_ns);
+    for_each_service(port, service, state) if (service->on_absence)
+        service->on_absence(state, away_ns);
 }
 
 static void run_timers(struct dw_port *port, uint64_t now_ns)
@@ -176,9 +169,7 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
             break;
         received++;
     }
-    for_each_service (port, service, state)
-        if (service->run)
-            service->run(state, now_ns);
+    for_each_service(port, service, state) if (service->run) service->run(state, now_ns);
     /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
     if (drained || now_ns - port->timers_ran_ns > TIMERS_WAIT_MAX_NS)
         run_timers(port, now_ns);
@@ -189,9 +180,8 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
 static bool has_more(const struct dw_runner *runner)
 {
     const struct dw_port *port = port_of(runner);
-    for_each_service (port, service, state)
-        if (service->has_more && service->has_more(state))
-            return true;
+    for_each_service(port, service,
+                     state) if (service->has_more && service->has_more(state)) return true;
     return false;
 }
 
@@ -199,10 +189,10 @@ static uint64_t next_deadline_ns(const struct dw_runner *runner)
 {
     const struct dw_port *port = port_of(runner);
     uint64_t next_ns = dw_heap_next_ns(&port->timers);
-    for_each_service (port, service, state) {
-        uint64_t deadline_ns = service->next_deadline_ns
-                                   ? service->next_deadline_ns(state, port->ran_ns)
-                                   : DW_NEVER;
+    for_each_service(port, service, state)
+    {
+        uint64_t deadline_ns =
+            service->next_deadline_ns ? service->next_deadline_ns(state, port->ran_ns) : DW_NEVER;
         if (deadline_ns < next_ns)
             next_ns = deadline_ns;
     }
@@ -212,9 +202,7 @@ static uint64_t next_deadline_ns(const struct dw_runner *runner)
 static void recycle(struct dw_runner *runner)
 {
     struct dw_port *port = port_of(runner);
-    for_each_service (port, service, state)
-        if (service->recycle)
-            service->recycle(state);
+    for_each_service(port, service, state) if (service->recycle) service->recycle(state);
     dw_arena_recycle(&port->datagrams.arena);
 }
 
@@ -232,7 +220,8 @@ static void on_trim(struct dw_timer *timer, uint64_t now_ns)
     struct dw_port *port = dw_container(timer, struct dw_port, trim_timer);
     bool more = dw_datagrams_trim(&port->datagrams);
     uint64_t next_ns = DW_NEVER;
-    for_each_service (port, service, state) {
+    for_each_service(port, service, state)
+    {
         const uint64_t service_ns = service->trim ? service->trim(state, now_ns) : DW_NEVER;
         next_ns = service_ns < next_ns ? service_ns : next_ns;
     }
@@ -263,9 +252,8 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
     memory->peer_bytes += dw_heap_bytes(&port->timers);
     memory->address_bytes +=
         port->paths.count * sizeof(struct dw_path) + dw_memory_of_map(&port->paths.buckets);
-    for_each_service (port, service, state)
-        if (service->add_memory)
-            service->add_memory(state, memory);
+    for_each_service(port, service, state) if (service->add_memory)
+        service->add_memory(state, memory);
 }
 
 static const struct dw_runner_ops runner_ops = {

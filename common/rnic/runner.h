@@ -18,10 +18,11 @@ struct dw_runner_ops {
     bool (*has_more)(const struct dw_runner *runner);
     /* Sends what was posted to leave with the next poll. NULL: posts leave by themselves. */
     void (*flush)(struct dw_runner *runner);
-    /* When it wants to run next at the latest; DW_NEVER: not before something comes or is posted. */
+    /* When it wants to run next at the latest; DW_NEVER: not before something comes or is posted.
+     */
     uint64_t (*next_deadline_ns)(const struct dw_runner *runner);
-    /* Readable when something comes; -1: there is no such descriptor, or nothing would be taken now.
-     * *deaf: something may come without a sign there. */
+    /* Readable when something comes; -1: there is no such descriptor, or nothing would be taken
+     * now. *deaf: something may come without a sign there. */
     int (*fd)(const struct dw_runner *runner, bool *deaf);
     /* Adds what it holds. */
     void (*add_memory)(const struct dw_runner *runner, struct diwarp_memory *memory);

@@ -3,8 +3,9 @@
  * What a datagram service (UD, RD) gives the core: one table. The core knows no service by name; a
  * further one is added to the list that diwarp_open_device() hands to the device, and nowhere else.
  *
- * `state` is what a service keeps for a port, from its first QP there until the port is closed. Every
- * function runs with the device's lock held. Those marked "may be NULL" have nothing to do then.
+ * `state` is what a service keeps for a port, from its first QP there until the port is closed.
+ * Every function runs with the device's lock held. Those marked "may be NULL" have nothing to do
+ * then.
  */
 #ifndef DW_SERVICE_H
 #define DW_SERVICE_H
@@ -42,7 +43,8 @@ struct dw_service {
     /* ---- address handles ---- */
     /* The handle for a name: a new one, not routed yet, or one that there is. NULL: no memory. */
     struct diwarp_ah *(*get_ah)(struct diwarp_qp *qp, struct diwarp_name name);
-    /* The application gives it an address, of that incarnation; before it is routed. May be NULL. */
+    /* The application gives it an address, of that incarnation; before it is routed. May be NULL.
+     */
     void (*on_address)(struct diwarp_ah *ah, uint32_t incarnation);
     /* It has been routed anew, `before` that it had another path. May be NULL. */
     void (*on_route)(struct diwarp_ah *ah, struct dw_path *before);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The UD service: dispatch, and Sends into posted receives. At most once, maybe lost; a lost segment
- * loses its own range and nothing else.
+ * The UD service: dispatch, and Sends into posted receives. At most once, maybe lost; a lost
+ * segment loses its own range and nothing else.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -88,8 +88,8 @@ void dw_ud_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory)
                               dw_memory_of_map(&ud->open_assemblies);
     memory->record_bytes += dw_memory_of_list(&ud->records, sizeof(struct diwarp_record)) +
                             dw_memory_of_map(&ud->open_records);
-    memory->address_bytes += ud->targets.count * sizeof(struct dw_ud_target) +
-                             dw_memory_of_map(&ud->targets);
+    memory->address_bytes +=
+        ud->targets.count * sizeof(struct dw_ud_target) + dw_memory_of_map(&ud->targets);
     dw_ud_sources_add_memory(ud, memory);
 }
 
@@ -108,8 +108,8 @@ int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
     struct iovec iov[DW_MAX_SGE];
-    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
-                                 UINT32_MAX, iov);
+    int64_t total =
+        dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE, UINT32_MAX, iov);
     if (total < 0)
         return (int)total;
     if (ud->recv_count >= qp->attr.max_recv_wr)
@@ -285,7 +285,8 @@ void dw_ud_take(struct dw_ud_qp *ud, const struct dw_arrival *arrival, uint64_t 
         return;
     struct dw_segment segment;
     uint32_t offset = 0;
-    while (dw_segment_next(counters, arrival->segments, arrival->segments_len, &offset, &segment) > 0) {
+    while (dw_segment_next(counters, arrival->segments, arrival->segments_len, &offset, &segment) >
+           0) {
         if (segment.ddp.opcode == DW_RDMAP_SEND || segment.ddp.opcode == DW_RDMAP_SEND_IMM)
             on_send(ud, source, &segment, now_ns);
         else if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD)

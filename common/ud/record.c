@@ -136,8 +136,7 @@ static struct diwarp_record *find_record(struct dw_ud_qp *ud, const struct diwar
     dw_list_foreach (it, &ud->records) {
         struct diwarp_record *record = dw_container(it, struct diwarp_record, link);
         if (!record->handed_over &&
-            (!src ||
-             (record->id == id && dw_name_key(record->source->name) == dw_name_key(*src))))
+            (!src || (record->id == id && dw_name_key(record->source->name) == dw_name_key(*src))))
             return record;
     }
     return NULL;

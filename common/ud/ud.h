@@ -60,7 +60,7 @@ struct dw_ud_gone;
 struct dw_ud_qp {
     struct diwarp_qp qp;
     struct dw_map source_by_key;
-    struct dw_list sources; /* the one that has been silent for longest first */
+    struct dw_list sources;  /* the one that has been silent for longest first */
     struct dw_ud_gone *gone; /* NULL: none has been forgotten yet */
     struct dw_map open_assemblies, open_records; /* by dw_ud_key() */
     struct dw_list assemblies, records;

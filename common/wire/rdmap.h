@@ -69,8 +69,8 @@ int dw_atomic_response_get(struct dw_atomic_response *ar, const uint8_t *buf, si
 /* How an operation ended, on the wire. */
 enum dw_status {
     DW_STATUS_OK = 0,
-    DW_STATUS_BAD_STAG = 1, /* unknown, without the right, or out of bounds: who guesses STags is not
-                             * told which of them live */
+    DW_STATUS_BAD_STAG = 1, /* unknown, without the right, or out of bounds: who guesses STags is
+                             * not told which of them live */
     DW_STATUS_NO_RESOURCE = 2,
     DW_STATUS_CANCELLED = 3, /* the region was deregistered, or the QP is gone */
     DW_STATUS_WITHDRAWN = 4, /* who asked does not go on with it */
@@ -107,13 +107,13 @@ struct dw_record_control {
     uint8_t status;
     uint16_t range_count; /* STATUS: <= DW_RECORD_MAX_RANGES; otherwise 0 */
     uint32_t id;
-    uint32_t stag;                 /* OPEN */
-    uint64_t to;                   /* OPEN */
-    uint32_t length;               /* OPEN */
-    uint32_t granted;              /* STATUS */
+    uint32_t stag;                                       /* OPEN */
+    uint64_t to;                                         /* OPEN */
+    uint32_t length;                                     /* OPEN */
+    uint32_t granted;                                    /* STATUS */
     struct dw_record_range ranges[DW_RECORD_MAX_RANGES]; /* STATUS: start < end, rising */
-    const uint8_t *release;        /* COMPLETE: into the buffer that was read */
-    uint32_t release_bytes;        /* COMPLETE: <= DIWARP_RELEASE_MAX_BYTES */
+    const uint8_t *release; /* COMPLETE: into the buffer that was read */
+    uint32_t release_bytes; /* COMPLETE: <= DIWARP_RELEASE_MAX_BYTES */
 };
 /* Returns the bytes written (header, ranges, release). */
 size_t dw_record_control_put(uint8_t *buf, const struct dw_record_control *rc);

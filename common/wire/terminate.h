@@ -38,8 +38,8 @@ void dw_terminate_fill(struct dw_terminate *terminate, uint16_t cause, const uin
 size_t dw_terminate_put(uint8_t *buf, const struct dw_terminate *terminate);
 
 /* Points into buf. 0, or -EBADMSG (short; from DW_TERMINATE_BYTES on the cause is set all the
- * same). With D there is a length without M, too, which is skipped (RFC 5040 4.8). Reserved bits and
- * bytes left over are not looked at. */
+ * same). With D there is a length without M, too, which is skipped (RFC 5040 4.8). Reserved bits
+ * and bytes left over are not looked at. */
 int dw_terminate_get(struct dw_terminate *terminate, const uint8_t *buf, size_t len);
 
 /* "DDP: invalid STag"; "unknown error" for a cause that is not in the table. Static. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why a stream ends: the error codes of RDMAP (RFC 5040 4.8), DDP (RFC 5041 8), and MPA (RFC 5044 8,
- * RFC 6581 9). */
+/* Why a stream ends: the error codes of RDMAP (RFC 5040 4.8), DDP (RFC 5041 8), and MPA (RFC 5044
+ * 8, RFC 6581 9). */
 #ifndef DW_TERMINATE_CAUSE_H
 #define DW_TERMINATE_CAUSE_H
 
