@@ -183,7 +183,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(drop_short, "datagrams", "dropped: shorter than its headers, or a length out of bounds")   \
     X(drop_version, "datagrams", "dropped: another wire version")                                \
     X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)")  \
-    X(drop_qpn, "segments", "dropped: no queue pair has that number")                            \
+    X(drop_qpn, "segments", "dropped, of UD whole datagrams: no queue pair has that number")     \
     X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                            \
     X(drop_source, "datagrams", "dropped: unknown source, or another incarnation of one")        \
     X(drop_window, "datagrams", "dropped: PSN beyond the receive window")                        \

@@ -12,7 +12,7 @@
 
 #include "common/llp/llp.h"
 
-/* What a stream is watched for, and what dw_streams_wait() found. An error is told as both. */
+/* What a stream is watched for, and what was found. An error is told as both. */
 enum { DW_STREAM_IN = 1, DW_STREAM_OUT = 2 };
 
 struct dw_stream;

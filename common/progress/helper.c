@@ -26,7 +26,7 @@
 /* Wakes in a row that serve nobody, before it leaves what comes to the next look. */
 #define IDLE_WAKES_MOST 2
 /* Runs in a row that bring nothing though a socket is readable: over RC, the streams that are not
- * read in every run are asked within so many (WAIT_EVERY_ALONE in rc_run.c). */
+ * read in every run are asked within so many (WAIT_EVERY_ALONE in rc/run.c). */
 #define EMPTY_RUNS_MOST 32
 /* A full socket buffer makes the RNIC due at once for as long as it is full. */
 #define SLEEP_LEAST_NS 100000u

@@ -19,7 +19,7 @@
 /* Sockets that fit on the stack. */
 #define FDS_FEW 16
 /* Of one sleep. Peers take a process that did not run for 2 s for one that was stopped (STOPPED_NS
- * in qp_run.c). */
+ * in rd/service.c). */
 #define SLEEP_LONGEST_NS 1000000000u
 /* Where a socket cannot be watched: what comes there waits as long. */
 #define SLEEP_LONGEST_UNWATCHED_NS 5000000u

@@ -16,13 +16,14 @@
 
 /* Messages being put together at a time, over all peers, and what has come of them. At the bound
  * their datagrams are refused, and come again. Of a peer's, half count once more: so it has two
- * thirds at most, two peers two fifths each, and the next finds room. What begins out of turn may
- * have to wait for what was before it, so it takes half at most, lest all wait for room. What has
- * begun goes on in turn up to twice the bound, for all else of its peer waits for it; beyond, one
- * message at a time does, whatever its length, until it is whole. While some that are whole have
- * not been taken, these have part in the bound, and nothing is received beyond it. With the send
- * pool (1.5 MiB unless asked otherwise), the receive arena (1 MiB) and the spares below, transport
- * takes less than 4 MiB of a process, or 5 while so many have begun. */
+ * thirds at most, two peers two fifths each, and the next finds room. A datagram that came before
+ * an earlier one may begin messages in half of the bound only: the earlier one needs room, too, or
+ * neither ends. A message that has begun goes on, in order, up to twice the bound, for all other
+ * datagrams of its peer wait for it; beyond that one message at a time does, whatever its length,
+ * until it is whole. Whole messages that the application has not taken count, and nothing is
+ * received beyond them. With the send pool (1.5 MiB unless asked otherwise), the receive arena (1
+ * MiB) and the spares below, transport takes less than 4 MiB of a process, or 5 while so many have
+ * begun. */
 #define ASSEMBLIES_MAX       256u
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 #define PAGE_BYTES           4096u

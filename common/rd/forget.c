@@ -23,14 +23,14 @@ static void ask(struct dw_handle *handle, uint64_t now_ns)
     dw_timers_watch(peer);
 }
 
-/* One that took us for gone as we took it would do the same. */
+/* A peer that took us for gone, as we took it, would send again what has arrived, too. */
 static bool is_long_gone(const struct dw_rd *rd, struct dw_learnt *learnt,
                          const struct dw_handle *handle, uint64_t now_ns)
 {
+    const uint64_t limit_ns = rd->port->device->attr.peer_timeout_ns;
     if (!learnt->gone_ns)
         learnt->gone_ns = now_ns;
-    return !dw_handle_peer(handle) &&
-           now_ns - learnt->gone_ns >= rd->port->device->attr.peer_timeout_ns;
+    return limit_ns && !dw_handle_peer(handle) && now_ns - learnt->gone_ns >= limit_ns;
 }
 
 /* False: there is nothing to look at any more. */

@@ -46,7 +46,7 @@ static uint64_t patience_ns(const struct dw_peer *peer)
 
 static void give_up(struct dw_peer *peer, enum diwarp_gone why)
 {
-    /* Of one that nothing is expected of nobody needs to be told. */
+    /* The application need not hear that a peer of which it wants nothing is silent. */
     peer->confirming = false;
     peer->data_acked = true;
     if (dw_timers_peer_owes(peer))

@@ -63,9 +63,20 @@ static struct dw_ends ends_of(struct diwarp_qp *qp, const struct dw_llp_header *
 }
 
 /* A segment of a sequenced datagram. false: no buffer for it. */
+/* What is untagged and not a Send is one whole message (WIRE.md 4). */
+static bool is_whole(const struct dw_ddp_header *ddp)
+{
+    return ddp->tagged || ddp->opcode == DW_RDMAP_SEND || ddp->opcode == DW_RDMAP_SEND_IMM ||
+           (ddp->last && !ddp->mo);
+}
+
 static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_ends *ends,
                                  const struct dw_segment *segment, bool in_order, uint64_t now_ns)
 {
+    if (!is_whole(&segment->ddp)) {
+        dw_rd_of(peer)->counters->drop_header++;
+        return true;
+    }
     switch (segment->ddp.opcode) {
     case DW_RDMAP_SEND:
     case DW_RDMAP_SEND_IMM:

@@ -316,11 +316,26 @@ static bool owes(const struct diwarp_qp *qp)
     return !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->held_control);
 }
 
-static void on_address(struct diwarp_ah *ah, uint32_t incarnation)
+/* One that was heard before its address was given, and proved where it is, is there. */
+static bool is_at(const struct diwarp_ah *ah, const struct diwarp_address *address)
+{
+    const struct dw_llp_addr *host = &ah->path->host;
+    for (unsigned i = 0; i < address->interface_count; i++) {
+        const struct diwarp_interface *interface = &address->interfaces[i];
+        struct dw_llp_addr theirs = {.family = interface->family};
+        memcpy(theirs.ip, interface->ip, sizeof theirs.ip);
+        if (dw_llp_same_host(host, &theirs))
+            return ah->udp_port == address->port && ah->token == address->token;
+    }
+    return false;
+}
+
+static void on_address(struct diwarp_ah *ah, const struct diwarp_address *address)
 {
     struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
-    if (handle->ah.incarnation != incarnation)
-        dw_handle_restart(handle, incarnation);
+    const bool heard = handle->state != DW_PEER_UNMET && !handle->given;
+    if (ah->incarnation != address->incarnation || (heard && !is_at(ah, address)))
+        dw_handle_restart(handle, address->incarnation);
     if (handle->unproven)
         ah->fixed = false; /* where it is, the application knows better */
     handle->given = true;
@@ -339,8 +354,15 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
     return handle ? &handle->ah : NULL;
 }
 
+/* What nobody wants to send to any more is as one that a datagram made. */
 static void put_ah(struct diwarp_ah *ah)
 {
+    struct dw_handle *handle = dw_handle_of_ah(ah);
+    struct dw_rd *rd = dw_container(dw_handles_of(handle), struct dw_rd, handles);
+    const bool last = handle->ah.owners == (ah->further && !ah->owners);
+    if (last && handle->given && handle->state != DW_PEER_UNMET &&
+        dw_forget_later(rd, ah->name, rd->port->ran_ns))
+        handle->given = false;
     dw_handle_put_ah(ah);
 }
 

@@ -20,7 +20,7 @@
 #include "common/rnic/qp.h"
 
 /* More of one peer's sinks are never set aside at a time. */
-#define DW_SINKS_ASIDE_MAX ((1u << 14) - 1)
+#define DW_SINKS_ASIDE_MAX ((1u << 13) - 1)
 
 struct dw_record_peer;
 
@@ -75,8 +75,8 @@ struct dw_record_peer {
     uint32_t index;                /* unique in the service: makes keys of its records */
     uint32_t due_bytes;            /* granted, not yet here, but for those set aside */
     uint64_t asked_count : 17;     /* open: by its own reads and writes */
-    uint64_t sinks_wanting : 17;   /* in state WANTING */
-    uint64_t sinks_aside : 14;
+    uint64_t sinks_wanting : 18;   /* in state WANTING */
+    uint64_t sinks_aside : 13;
     uint64_t sinks_late : 16;
     uint16_t own_count;      /* open: by ours, of which there are no more than works */
     struct dw_recordwin win; /* of its records to us */

@@ -2,8 +2,8 @@
 /*
  * How much of a peer's records may be under way to us: a congestion window that the sink keeps, in
  * datagrams. It is judged each time that as many have come or have been asked for again as it has.
- * One in eight lost is taken for the weather, as bad links have it; more is taken for a queue on
- * the way that is too short, and halves it. Else it doubles, and once it has been cut it grows by
+ * One in eight lost is taken for a bad link; more is taken for a queue on the way that is too
+ * short, and halves it. Else it doubles, and once it has been cut it grows by
  * a few datagrams a round, as those of others do who share that queue. Pure.
  */
 #ifndef DW_RECORDWIN_H

@@ -137,7 +137,7 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
     dw_lock(qp->port->device);
     struct diwarp_ah *ah = qp->service->get_ah(qp, address->name);
     if (ah && qp->service->on_address)
-        qp->service->on_address(ah, address->incarnation);
+        qp->service->on_address(ah, address);
     if (ah && !ah->fixed && !dw_ah_set_route(ah, &addr, address->token, here, mtu)) {
         qp->service->put_ah(ah);
         ah = NULL;

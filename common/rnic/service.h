@@ -45,7 +45,7 @@ struct dw_service {
     struct diwarp_ah *(*get_ah)(struct diwarp_qp *qp, struct diwarp_name name);
     /* The application gives it an address, of that incarnation; before it is routed. May be NULL.
      */
-    void (*on_address)(struct diwarp_ah *ah, uint32_t incarnation);
+    void (*on_address)(struct diwarp_ah *ah, const struct diwarp_address *address);
     /* It has been routed anew, `before` that it had another path. May be NULL. */
     void (*on_route)(struct diwarp_ah *ah, struct dw_path *before);
     /* Of a handle that others may have, one for a QP number. NULL: no memory. */

@@ -181,6 +181,50 @@ static void identity__another_host_is_not_asked(void **state)
     diwarp_destroy_ah(ah);
 }
 
+static void identity__proven_one_is_where_it_is_said_to_be(void **state)
+{
+    (void)state;
+    struct diwarp_ah *ah = NULL;
+    forger.header.flags |= DW_LLP_GOES_ON;
+    send_hello();
+    hear(DW_LLP_RESET);
+    send_proof();
+    forger.header.flags &= (uint8_t)~DW_LLP_GOES_ON;
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == 1, pair.b);
+    const struct diwarp_address heard = forger_address(&forger, &pair.b->address);
+    assert_int_equal(diwarp_create_ah(pair.b->qp, &heard, &ah), 0);
+    RUN_FOR(MS, pair.b);
+    assert_int_equal(pair.b->gone, 0);
+    diwarp_destroy_ah(ah);
+}
+
+/* Who has proved to be elsewhere is another. */
+static void identity__proven_one_is_not_where_it_is_said_to_be(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct diwarp_ah *ah = NULL;
+        char text[64], want[64];
+        forger.header.rank = 100 + i;
+        forger.header.flags |= DW_LLP_GOES_ON;
+        send_hello();
+        hear(DW_LLP_RESET);
+        send_proof();
+        RUN_FOR(MS, pair.b);
+        struct diwarp_address real = forger_address(&forger, &pair.b->address);
+        real.token += i == 0;
+        real.port = (uint16_t)(real.port + (i == 1));
+        real.interfaces[0].ip[3] = (uint8_t)(real.interfaces[0].ip[3] + (i == 2));
+        assert_int_equal(diwarp_create_ah(pair.b->qp, &real, &ah), 0);
+        RUN_UNTIL(pair.b->gone == i + 1, pair.b);
+        diwarp_format_ah(ah, text, sizeof text);
+        snprintf(want, sizeof want, "127.0.0.%u:%u", i == 2 ? 2 : 1, real.port);
+        assert_string_equal(text, want);
+        diwarp_destroy_ah(ah);
+    }
+}
+
 /* Names without end, each of whose addresses may be forged; and one that is there. */
 static void identity__many_names_cost_little(void **state)
 {
@@ -221,6 +265,8 @@ int main(void)
         TEST(identity__another_is_taken_when_it_proves_it),
         TEST(identity__proof_of_another_is_none),
         TEST(identity__another_host_is_not_asked),
+        TEST(identity__proven_one_is_where_it_is_said_to_be),
+        TEST(identity__proven_one_is_not_where_it_is_said_to_be),
         TEST(identity__many_names_cost_little),
     };
     return cmocka_run_group_tests_name("identity", tests, NULL, NULL);

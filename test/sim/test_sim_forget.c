@@ -108,6 +108,28 @@ static void peer__forgotten__goes_on(void **state)
     }
 }
 
+/* What the application has given back is a stranger like others, and may be given again. */
+static void given__destroyed__forgotten(void **state)
+{
+    (void)state;
+    struct fixture *f = open_server(0);
+    struct sim_node *server = &f->world.nodes[0];
+    for (uint64_t id = 1; id <= 6; id += 2) {
+        send_one(f, 1, id);
+        sim_world_run_for(&f->world, SECOND);
+        sim_node_connect(server, &f->world.nodes[1]);
+        send_one(f, 0, id + 1);
+        sim_world_run_for(&f->world, 60 * SECOND);
+        assert_int_equal(known(f), 1);
+        diwarp_destroy_ah(server->ahs[1]);
+        server->ahs[1] = NULL;
+        run_until_forgotten(f);
+        assert_int_equal(fixture_count(f, 0, IBV_WC_RECV), (id + 1) / 2);
+        assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), (id + 1) / 2);
+    }
+    fixture_close(f);
+}
+
 /* The one that has forgotten begins; both do at the same time. */
 static void server__forgot__begins(void **state)
 {
@@ -193,6 +215,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(server__meets_many__remembers_few),
         cmocka_unit_test(peer__forgotten__goes_on),
+        cmocka_unit_test(given__destroyed__forgotten),
         cmocka_unit_test(server__forgot__begins),
         cmocka_unit_test(peer__unconfirmed__not_forgotten),
         cmocka_unit_test(peer__forgotten__resets_lost),
