@@ -102,7 +102,8 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
 
 void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm)
 {
-    dw_send_commit(dw_handle_peer(dw_handle_of_ah(ah)), imm);
+    (void)ah; /* it is the one that room was reserved for */
+    dw_send_commit(qp->state, imm);
     dw_unlock(qp->port->device);
 }
 

@@ -66,7 +66,8 @@ struct dw_rd {
     bool transmitted; /* something, since the last append */
     bool starved; /* the last run sent nothing, and nothing was posted or freed since: what is in
                    * `flush` waits for a buffer */
-    uint32_t reserved_bytes; /* between diwarp_send_reserve and its commit */
+    struct dw_peer *reserved; /* and reserved_bytes: from diwarp_send_reserve to its commit */
+    uint32_t reserved_bytes;
 
     struct dw_list free_works;
     unsigned free_work_count;

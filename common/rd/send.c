@@ -327,10 +327,13 @@ void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, u
 {
     const struct dw_ddp_header ddp = {0};
     const uint32_t bytes = DW_SEND_SEGMENT_BYTES + len;
-    if (!dw_list_empty(&peer->pending) || len > dw_segment_max_payload(peer, &ddp))
+    if (!dw_list_empty(&peer->pending))
+        return NULL;
+    const bool joins = open_room(peer, qpns) >= bytes;
+    if (!joins && len > dw_segment_max_payload(peer, &ddp))
         return NULL;
     before_append(peer, now_ns);
-    if (open_room(peer, qpns) < bytes) {
+    if (!joins) {
         close_open(peer, now_ns);
         peer->open = begin(peer, qpns, bytes);
         if (!peer->open)
@@ -338,13 +341,15 @@ void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, u
     } else {
         dw_rd_of(peer)->counters->tx_coalesced_msgs++;
     }
+    dw_rd_of(peer)->reserved = peer;
     dw_rd_of(peer)->reserved_bytes = len;
     const uint32_t at = peer->open->bytes;
     return peer->open->buf + at + dw_segment_padding(at) + DW_SEND_SEGMENT_BYTES;
 }
 
-void dw_send_commit(struct dw_peer *peer, uint32_t imm)
+void dw_send_commit(struct dw_rd *rd, uint32_t imm)
 {
+    struct dw_peer *peer = rd->reserved;
     const struct dw_ddp_header ddp = {
         .last = true,
         .opcode = DW_RDMAP_SEND_IMM,
@@ -352,7 +357,7 @@ void dw_send_commit(struct dw_peer *peer, uint32_t imm)
         .qn = DW_QN_SEND,
         .msn = ++dw_met_of(peer)->send_msn,
     };
-    (void)dw_segment_append(peer->open, &ddp, NULL, dw_rd_of(peer)->reserved_bytes);
-    dw_rd_of(peer)->counters->tx_send_msgs++;
+    (void)dw_segment_append(peer->open, &ddp, NULL, rd->reserved_bytes);
+    rd->counters->tx_send_msgs++;
     after_append(peer, peer->appended_ns);
 }

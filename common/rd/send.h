@@ -29,7 +29,7 @@ bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status s
 /* Room for a Send of len bytes straight in the open datagram of the peer; NULL: not now. The commit
  * follows before anything else is done with the peer. */
 void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, uint64_t now_ns);
-void dw_send_commit(struct dw_peer *peer, uint32_t imm);
+void dw_send_commit(struct dw_rd *rd, uint32_t imm);
 
 /* ---- answer.c ---- */
 /* Queues a message of our own that is not an answer: `bytes` <= sizeof work.own. record_id: of a
