@@ -275,7 +275,7 @@ static void used__posts_without_a_run_count_for_a_while(void **state)
 static void busy__while_a_record_moves_without_completions(void **state)
 {
     (void)state;
-    static uint8_t from[1 << 20], to[1 << 20];
+    static uint8_t from[16 << 20], to[16 << 20]; /* of many polls, however long each waits */
     struct diwarp_wc wc;
     struct node a, b;
 
