@@ -18,7 +18,7 @@ EXTRA_DIST += benchmarks/apps benchmarks/apps_lib/__init__.py benchmarks/apps_li
 	benchmarks/apps_lib/verify.py test/bench/apps_fixture.py \
 	test/bench/test_apps_judge.py test/bench/test_apps_plan.py test/bench/test_apps_readings.py
 # README.md shows them.
-EXTRA_DIST += benchmarks/plots/apps-communication.png benchmarks/plots/apps-runtime.png \
+EXTRA_DIST += benchmarks/plots/known-peers.png benchmarks/plots/apps-communication.png benchmarks/plots/apps-runtime.png \
 	benchmarks/plots/apps-memory-radix.png benchmarks/plots/apps-memory-smg2000.png \
 	benchmarks/plots/bandwidth.png benchmarks/plots/latency.png benchmarks/plots/memory.png
 EXTRA_DIST += benchmarks/plot_known_peers benchmarks/README.md benchmarks/RESULTS.md benchmarks/FINDINGS.md \
