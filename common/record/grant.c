@@ -155,6 +155,9 @@ static void unpark_some(struct dw_record_peer *peer)
     uint32_t room = window - least - peer->due_bytes; /* beyond it they would be parked again */
     dw_list_foreach (it, &peer->sinks) {
         struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
+        /* Requests leave in order: of our own reads, none behind this one has left. */
+        if (sink->state == DW_SINK_ASKING && !peer->asked_count)
+            break;
         if (sink->state != DW_SINK_PARKED)
             continue;
         uint32_t left = sink->record.total - sink->record.granted;
