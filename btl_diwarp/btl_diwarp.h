@@ -302,7 +302,7 @@ void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr);
 /* Bytes, over RD: what its QP sends and takes. */
 uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module);
 
-/* Of osc/rdma, before it starts (btl_diwarp_osc.c). Within btl_init. */
+/* Of osc/rdma, before any window is made (btl_diwarp_osc.c). */
 void mca_btl_diwarp_osc_defaults(void);
 
 /* ---- modex (btl_diwarp_modex.c) ------------------------------------------------------------- */

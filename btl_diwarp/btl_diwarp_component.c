@@ -149,9 +149,6 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
         free(btls);
         return NULL;
     }
-    if (MCA_BTL_DIWARP_RD == mca_btl_diwarp_params.transport) {
-        mca_btl_diwarp_osc_defaults();
-    }
     btls[0] = &module->super;
     *num_btls = 1;
     return btls;

@@ -18,9 +18,6 @@
 
 #include "opal/mca/base/mca_base_var.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #define BUFFER_BYTES (1u << 20)
 
 static int find(const char *framework, const char *component, const char *name)
@@ -46,71 +43,35 @@ static bool get_accumulate_is_wrong(void)
            release >= 1 && release <= 4;
 }
 
-/* osc/rdma will read the environment, where the user has set nothing. */
-static void set_in_environment(const mca_base_var_t *var, unsigned value)
+/* Where the user has set nothing. Returns what holds; 0: osc/rdma is not there. */
+static unsigned long set_default(const char *name, unsigned value)
 {
-    char text[32], *env = NULL;
+    const mca_base_var_t *var;
 
-    snprintf(text, sizeof(text), "%u", value);
-    if (OPAL_SUCCESS == mca_base_var_env_name(var->mbv_full_name, &env)) {
-        setenv(env, text, 0);
-        free(env);
+    if (OPAL_SUCCESS != mca_base_var_get(find("osc", "rdma", name), &var)) {
+        return 0;
     }
-}
-
-static void set_in_memory(const mca_base_var_t *var, unsigned value)
-{
     if (MCA_BASE_VAR_TYPE_UNSIGNED_LONG == var->mbv_type) {
-        var->mbv_storage->ulval = value;
-    } else if (MCA_BASE_VAR_TYPE_UNSIGNED_INT == var->mbv_type) {
+        if (MCA_BASE_VAR_SOURCE_DEFAULT == var->mbv_source) {
+            var->mbv_storage->ulval = value;
+        }
+        return var->mbv_storage->ulval;
+    }
+    if (MCA_BASE_VAR_SOURCE_DEFAULT == var->mbv_source) {
         var->mbv_storage->uintval = value;
     }
-}
-
-/*
- * BTLs start before osc/rdma registers its variables, but for programs that have called
- * MPI_T_init_thread(). Registered here for a moment, a variable tells whether the user has set it,
- * in whatever way. Returns the user's value, or `value`.
- */
-static unsigned long set_default(const char *name, mca_base_var_type_t type, unsigned value)
-{
-    mca_base_var_storage_t own = {.ulval = 0};
-    int index = find("osc", "rdma", name);
-    const bool early = index < 0;
-    const mca_base_var_t *var;
-    unsigned long now = value;
-
-    if (early) {
-        index = mca_base_var_register("ompi", "osc", "rdma", name, NULL, type, NULL, 0,
-                                      MCA_BASE_VAR_FLAG_DWG, OPAL_INFO_LVL_3,
-                                      MCA_BASE_VAR_SCOPE_LOCAL, &own);
-    }
-    if (index < 0 || OPAL_SUCCESS != mca_base_var_get(index, &var)) {
-        return now;
-    }
-    if (MCA_BASE_VAR_SOURCE_DEFAULT != var->mbv_source) {
-        now = MCA_BASE_VAR_TYPE_UNSIGNED_LONG == type ? var->mbv_storage->ulval
-                                                      : var->mbv_storage->uintval;
-    } else if (early) {
-        set_in_environment(var, value);
-    } else {
-        set_in_memory(var, value);
-    }
-    if (early) {
-        (void)mca_base_var_deregister(index);
-    }
-    return now;
+    return var->mbv_storage->uintval;
 }
 
 void mca_btl_diwarp_osc_defaults(void)
 {
     unsigned long amo;
 
-    (void)set_default("buffer_size", MCA_BASE_VAR_TYPE_UNSIGNED_INT, BUFFER_BYTES);
+    (void)set_default("buffer_size", BUFFER_BYTES);
     if (!get_accumulate_is_wrong()) {
         return;
     }
-    amo = set_default("network_max_amo", MCA_BASE_VAR_TYPE_UNSIGNED_LONG, 0);
+    amo = set_default("network_max_amo", 0);
     if (0 != amo && 0 == OPAL_PROC_MY_NAME.vpid) {
         MCA_BTL_DIWARP_SAY("osc_rdma_network_max_amo is %lu: with this Open MPI, "
                            "MPI_Get_accumulate then gives wrong data for derived types of 8-byte "
