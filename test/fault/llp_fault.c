@@ -27,6 +27,7 @@ struct held {
     uint32_t len;
     struct dw_llp_addr to;
     uint32_t passes; /* datagrams that still have to overtake it */
+    bool whole;      /* as of struct dw_llp_train */
     uint64_t due_ns; /* released then at the latest */
 };
 
@@ -41,6 +42,7 @@ struct fault {
     unsigned held_count;
     struct held held[HELD_MAX]; /* in the order of their sending */
     uint8_t flat[65536];        /* the datagram at hand */
+    bool whole;                 /* it is of such a train */
 };
 
 /* ---- plan --------------------------------------------------------------------------------- */
@@ -110,10 +112,11 @@ int dw_fault_parse(const char *text, struct dw_fault_plan *plan, struct diwarp_d
         memcpy(copy, entry, sizeof(copy));
         if (kept < len || !parse_entry(entry, plan)) {
             dw_explain(why,
-                    DW_FAULT_VARIABLE ": cannot read '%s'; it is a list of drop=P, dup=P, "
-                                      "reorder=P, corrupt=P, delay=P (0..1), delay_us=N, seed=N, "
-                                      "exact, report",
-                    copy);
+                       DW_FAULT_VARIABLE
+                       ": cannot read '%s'; it is a list of drop=P, dup=P, "
+                       "reorder=P, corrupt=P, delay=P (0..1), delay_us=N, seed=N, "
+                       "exact, report",
+                       copy);
             return -EINVAL;
         }
         at += len;
@@ -149,11 +152,16 @@ static uint64_t monotonic_ns(void)
 
 /* ---- send --------------------------------------------------------------------------------- */
 
-static int inner_send(struct fault *fault, const struct dw_llp_addr *to, void *bytes, uint32_t len)
+static int inner_send(struct fault *fault, const struct dw_llp_addr *to, void *bytes, uint32_t len,
+                      bool whole)
 {
     struct iovec iov = {.iov_base = bytes, .iov_len = len};
-    struct dw_llp_train one = {
-        .to = to, .iov = &iov, .iov_count = 1, .total_bytes = len, .segment_bytes = len};
+    struct dw_llp_train one = {.to = to,
+                               .iov = &iov,
+                               .iov_count = 1,
+                               .total_bytes = len,
+                               .segment_bytes = len,
+                               .whole = whole};
     return dw_llp_send(fault->inner, &one);
 }
 
@@ -170,6 +178,7 @@ static bool hold(struct fault *fault, const struct dw_llp_addr *to, uint32_t len
                       .len = len,
                       .to = *to,
                       .passes = passes,
+                      .whole = fault->whole,
                       .due_ns = fault->now_ns() + fault->plan.delay_ns};
     return true;
 }
@@ -183,7 +192,7 @@ static void release(struct fault *fault, bool all)
     for (unsigned i = 0; i < fault->held_count; i++) {
         struct held held = fault->held[i];
         bool ready = all || held.passes == 0 || held.due_ns <= now;
-        if (!ready || inner_send(fault, &held.to, held.bytes, held.len) == -EAGAIN) {
+        if (!ready || inner_send(fault, &held.to, held.bytes, held.len, held.whole) == -EAGAIN) {
             fault->held[kept++] = held;
             continue;
         }
@@ -227,7 +236,7 @@ static int send_datagram(struct fault *fault, const struct dw_llp_addr *to, uint
     } else if (reorder && hold(fault, to, len, 1 + (uint32_t)(detail >> 48) % REORDER_MAX)) {
         counts->reordered++;
     } else {
-        int rc = inner_send(fault, to, fault->flat, len);
+        int rc = inner_send(fault, to, fault->flat, len, fault->whole);
         if (rc < 0) {
             return rc;
         }
@@ -235,7 +244,7 @@ static int send_datagram(struct fault *fault, const struct dw_llp_addr *to, uint
     }
     if (dup) {
         counts->duplicated++;
-        inner_send(fault, to, fault->flat, len);
+        inner_send(fault, to, fault->flat, len, fault->whole);
     }
     return 0;
 }
@@ -269,6 +278,7 @@ static int fault_send(struct dw_llp *llp, const struct dw_llp_train *train)
     int rc = 0;
 
     pthread_mutex_lock(&fault->lock);
+    fault->whole = train->whole;
     do {
         uint32_t left = train->total_bytes - sent;
         uint32_t len = left < train->segment_bytes ? left : train->segment_bytes;
