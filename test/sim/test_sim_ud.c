@@ -346,6 +346,16 @@ static void replay__after_long_silence__nothing_happens(void **state)
     }
 }
 
+/* The nth Send and the nth record, each of which arrives. */
+static void send_and_put(unsigned n)
+{
+    post_receive();
+    put_short(n);
+    send_short(100 + n, 1);
+    assert_int_equal(fixture_count(tape.f, 1, IBV_WC_RECV), n);
+    assert_int_equal(fixture_count(tape.f, 1, DIWARP_WC_RECORD), n);
+}
+
 /* Each record that is handed over comes once more after later ones have ended. */
 static void replay__serials_wrap__each_once(void **state)
 {
@@ -354,11 +364,7 @@ static void replay__serials_wrap__each_once(void **state)
     for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
         tape_open(false, firsts[i]);
         for (unsigned n = 1; n <= 20; n++) {
-            post_receive();
-            put_short(n);
-            send_short(100 + n, 1);
-            assert_int_equal(fixture_count(tape.f, 1, IBV_WC_RECV), n);
-            assert_int_equal(fixture_count(tape.f, 1, DIWARP_WC_RECORD), n);
+            send_and_put(n);
         }
         assert_replay_is_ignored();
         tape_close();
@@ -374,11 +380,7 @@ static void replay__half_of_all_serials_later__nothing_happens(void **state)
         tape_open(false, 0);
         struct sim_node *node = &tape.f->world.nodes[0];
         for (unsigned n = 1; n <= 2; n++) {
-            post_receive();
-            put_short(n);
-            send_short(100 + n, 1);
-            assert_int_equal(fixture_count(tape.f, 1, IBV_WC_RECV), n);
-            assert_int_equal(fixture_count(tape.f, 1, DIWARP_WC_RECORD), n);
+            send_and_put(n);
             struct dw_ud_target *target =
                 dw_map_get(&dw_ud_qp_of(node->qp)->targets, node->ahs[1]->token ^ 1); /* its QPN */
             target->msn += lost[i];
@@ -402,11 +404,7 @@ static void qp__made_anew__its_messages_are_taken(void **state)
     attr.cq = node->cq;
     assert_int_equal(diwarp_create_qp(node->pd, &attr, &rd, NULL), 0); /* keeps the port */
     for (unsigned n = 1; n <= 3; n++) {
-        post_receive();
-        put_short(n);
-        send_short(100 + n, 1);
-        assert_int_equal(fixture_count(tape.f, 1, IBV_WC_RECV), n);
-        assert_int_equal(fixture_count(tape.f, 1, DIWARP_WC_RECORD), n);
+        send_and_put(n);
         diwarp_destroy_ah(node->ahs[1]);
         diwarp_destroy_ah(node->ahs[2]);
         node->ahs[1] = node->ahs[2] = NULL;
