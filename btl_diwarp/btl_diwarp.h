@@ -302,8 +302,9 @@ void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr);
 /* Bytes, over RD: what its QP sends and takes. */
 uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module);
 
-/* Of osc/rdma, before any window is made (btl_diwarp_osc.c). */
-void mca_btl_diwarp_osc_defaults(void);
+/* Defaults of osc/rdma (btl_diwarp_osc.c). init: within btl_init, later is too late. */
+void mca_btl_diwarp_osc_init(void);
+void mca_btl_diwarp_osc_fini(void);
 
 /* ---- modex (btl_diwarp_modex.c) ------------------------------------------------------------- */
 

@@ -69,6 +69,7 @@ static int component_close(void)
     if (!module->lists_constructed) {
         return OPAL_SUCCESS;
     }
+    mca_btl_diwarp_osc_fini();
     mca_btl_diwarp_module_close(module);
     OBJ_DESTRUCT(&module->waiting_lock);
     OBJ_DESTRUCT(&module->regs);
@@ -148,6 +149,9 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
         mca_btl_diwarp_module_close(module);
         free(btls);
         return NULL;
+    }
+    if (MCA_BTL_DIWARP_RD == mca_btl_diwarp_params.transport) {
+        mca_btl_diwarp_osc_init();
     }
     btls[0] = &module->super;
     *num_btls = 1;

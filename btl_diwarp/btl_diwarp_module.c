@@ -67,9 +67,6 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
 
-    if (0 == module->endpoints && MCA_BTL_DIWARP_RD == mca_btl_diwarp_params.transport) {
-        mca_btl_diwarp_osc_defaults();
-    }
     mca_btl_diwarp_cores_on_procs(module, procs, nprocs);
     mca_btl_diwarp_helper_on_procs(module);
     __atomic_store_n(&module->blocking, may_block(module), __ATOMIC_RELAXED);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Defaults of osc/rdma, Open MPI's one-sided component over BTLs, that diwarp changes. What the
- * user has set stays.
+ * user has set stays. MPI_Init starts the BTLs, then registers osc's variables, then starts
+ * osc/rdma, which allots its buffers by them: diwarp has them registered earlier, as
+ * MPI_T_init_thread() would, and sets the defaults before osc/rdma looks.
  *
  * network_max_amo, the elements up to which an accumulate becomes one fetch-and-add each: 0 in Open
  * MPI 4.1.1 to 4.1.4. There MPI_Get_accumulate with a derived type unpacks its result from behind
@@ -16,6 +18,8 @@
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 
+#include "ompi/mca/osc/base/base.h"
+#include "opal/mca/base/mca_base_framework.h"
 #include "opal/mca/base/mca_base_var.h"
 
 #define BUFFER_BYTES (1u << 20)
@@ -24,6 +28,8 @@ static int find(const char *framework, const char *component, const char *name)
 {
     return mca_base_var_find("ompi", framework, component, name);
 }
+
+static bool osc_registered; /* and counted as a user of the framework */
 
 /* bml/r2 starts the BTLs and is of the same release as osc/rdma. -1: unknown. */
 static int version_part(const char *name)
@@ -63,10 +69,12 @@ static unsigned long set_default(const char *name, unsigned value)
     return var->mbv_storage->uintval;
 }
 
-void mca_btl_diwarp_osc_defaults(void)
+void mca_btl_diwarp_osc_init(void)
 {
     unsigned long amo;
 
+    osc_registered = OPAL_SUCCESS == mca_base_framework_register(&ompi_osc_base_framework,
+                                                                 MCA_BASE_REGISTER_DEFAULT);
     (void)set_default("buffer_size", BUFFER_BYTES);
     if (!get_accumulate_is_wrong()) {
         return;
@@ -77,5 +85,13 @@ void mca_btl_diwarp_osc_defaults(void)
                            "MPI_Get_accumulate then gives wrong data for derived types of 8-byte "
                            "integers; 0 is safe",
                            amo);
+    }
+}
+
+void mca_btl_diwarp_osc_fini(void)
+{
+    if (osc_registered) {
+        (void)mca_base_framework_close(&ompi_osc_base_framework);
+        osc_registered = false;
     }
 }

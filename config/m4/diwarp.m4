@@ -102,7 +102,7 @@ for dir in `"$MPICC" --showme:libdirs`; do
     OPAL_LIBS="$OPAL_LIBS -L$dir"
 done
 MPI_LIBS="$OPAL_LIBS"
-OPAL_LIBS="$OPAL_LIBS -lopen-pal"
+OPAL_LIBS="$OPAL_LIBS -lmpi -lopen-pal"
 for lib in `"$MPICC" --showme:libs`; do
     MPI_LIBS="$MPI_LIBS -l$lib"
 done

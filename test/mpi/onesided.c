@@ -357,6 +357,31 @@ static void test_swaps_under_way(struct window *w)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/*
+ * Each result takes eight bytes of a buffer that osc/rdma fills from end to end, of the size that
+ * its buffer_size had when osc/rdma started; diwarp makes it 1 MiB.
+ */
+static void test_swaps_fill_buffer(struct window *w)
+{
+    enum { SWAPS = 140000, EPOCHS = 20, COUNTER = 10 };
+    uint64_t zero = 0, mine = 1 + (uint64_t)mt.rank, found[SWAPS / EPOCHS];
+
+    mt_phase("%s window, %d compare_and_swap", flavor_names[w->flavor], SWAPS);
+    zero_counters(w);
+    MPI_Win_lock_all(0, w->win);
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        for (int i = 0; i < SWAPS / EPOCHS; i++)
+            MPI_Compare_and_swap(&mine, &zero, &found[i], MPI_UINT64_T, next_rank,
+                                 counter(w, next_rank, COUNTER), w->win);
+        MPI_Win_flush(next_rank, w->win);
+        for (int i = 0; i < SWAPS / EPOCHS; i++)
+            MT_CHECK(found[i] == (epoch + i > 0 ? mine : 0), "swap %d of epoch %d found %llu", i,
+                     epoch, (unsigned long long)found[i]);
+    }
+    MPI_Win_unlock_all(w->win);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* ---- who does it -------------------------------------------------------------------------- */
 
 /* With osc restricted to rdma, a window that exists is one of osc/rdma. */
@@ -421,6 +446,8 @@ int main(int argc, char **argv)
         test_fetch_and_op(&w, mt.size - 1);
         test_compare_and_swap(&w, mt.size - 1);
         test_swaps_under_way(&w);
+        if (mt.expect_osc_rdma && flavor == CREATE)
+            test_swaps_fill_buffer(&w);
         window_fini(&w);
     }
     check_rdma_used(&pvars);
