@@ -19,8 +19,8 @@
 
 /* Writes up to this go in the sequenced stream, exactly once by PSN; larger ones are records. */
 #define DW_INLINE_WRITE_BYTES 16384
-/* Datagrams of this payload and more are sent one by one, the sooner the better. */
-#define DW_APART_MIN_BYTES 8192
+/* Datagrams of this payload and more are sent one by one: a train would hold no second. */
+#define DW_APART_MIN_BYTES (DW_LLP_TRAIN_BYTES / 2)
 /* Full sockets met in one run, of each kind of datagrams: others may have a socket of their own. */
 #define DW_REFUSALS_PER_RUN 2
 #define DW_ACK_OWED_MAX     31u

@@ -13,8 +13,6 @@
 
 /* Most large datagrams of a message that is sent at once. */
 #define SEVERAL_MAX 8
-/* A train and what is kept of it: the receiver begins when all of one is sent. */
-#define TRAIN_BUFFER_BYTES DW_SLAB_HALF_BYTES
 /* Most trains of a message that is sent at once. */
 #define TRAINS_MAX 4
 
@@ -238,7 +236,7 @@ static uint32_t stride_bytes(const struct dw_peer *peer, const struct dw_work *w
 static unsigned train_length(const struct dw_peer *peer, const struct dw_work *work,
                              uint32_t payload, unsigned count)
 {
-    unsigned most = (TRAIN_BUFFER_BYTES - (unsigned)sizeof(struct dw_train)) /
+    unsigned most = (DW_SLAB_MAX_BYTES - (unsigned)sizeof(struct dw_train)) /
                     ((unsigned)sizeof(struct dw_datagram) + stride_bytes(peer, work, payload));
     if (most > DW_LLP_TRAIN_DATAGRAMS)
         most = DW_LLP_TRAIN_DATAGRAMS;
