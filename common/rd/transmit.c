@@ -229,7 +229,7 @@ static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
 
 void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram)
 {
-    datagram->tx.lost = true;
+    dw_sendwin_on_lost(&peer->sendwin, &datagram->tx);
     dw_peer_look_again(peer);
 }
 
@@ -258,8 +258,8 @@ void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t no
 
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
 {
-    if (!peer->sendwin.credit_bytes)
-        return; /* it would be refused again; of room we are told */
+    if (!peer->sendwin.lost_count || !peer->sendwin.credit_bytes)
+        return; /* without credit it would be refused again; of room we are told */
     dw_list_foreach (it, &peer->sendwin.unacked) {
         struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
         if (!datagram->tx.lost)

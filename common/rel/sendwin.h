@@ -48,6 +48,7 @@ struct dw_sendwin {
     uint16_t ssthresh_datagrams; /* what loss has left of it, and what it has regained */
     uint16_t cwnd_acked;         /* in this round: a full window acknowledged ends it */
     uint16_t count;              /* of unacked */
+    uint16_t lost_count;         /* of these: to be sent again */
     struct dw_delay delay;
     bool cwnd_used;          /* in this round, half of it or more */
     uint8_t floor_datagrams; /* delay does not shrink it further */
@@ -81,6 +82,8 @@ bool dw_sendwin_may_send(const struct dw_sendwin *win, uint32_t truesize_bytes);
 
 /* A new datagram goes out: gives it its PSN. */
 void dw_sendwin_on_send(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns);
+/* It never left, or is known not to have arrived. */
+void dw_sendwin_on_lost(struct dw_sendwin *win, struct dw_tx *tx);
 /* A lost one goes out again. */
 void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns);
 
