@@ -59,10 +59,10 @@ static bool split(struct diwarp_counters *counters, struct dw_arrival *arrival,
 }
 
 static void on_datagram(struct dw_datagrams *datagrams, const uint8_t *buf, uint32_t len,
-                        uint64_t now_ns)
+                        uint16_t train, uint64_t now_ns)
 {
     struct diwarp_counters *counters = &datagrams->counters;
-    struct dw_arrival arrival = {.buf = buf, .len = len};
+    struct dw_arrival arrival = {.buf = buf, .len = len, .train = train};
     struct dw_intro intro;
     counters->rx_datagrams++;
     counters->rx_bytes += len;
@@ -97,11 +97,14 @@ bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64
     }
     if (place != datagrams->stage)
         dw_arena_on_received(&datagrams->arena, slot.bytes);
+    const uint32_t each = slot.segment_bytes ? slot.segment_bytes : 1;
+    uint16_t train = (uint16_t)(slot.bytes ? (slot.bytes + each - 1) / each : 1);
     uint32_t at = 0;
     do { /* an empty datagram is one, too */
         uint32_t left = slot.bytes - at;
         on_datagram(datagrams, slot.buf + at, left < slot.segment_bytes ? left : slot.segment_bytes,
-                    now_ns);
+                    train, now_ns);
+        train = 0;
         at += slot.segment_bytes;
     } while (at < slot.bytes);
     return true;

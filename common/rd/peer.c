@@ -78,7 +78,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     struct dw_peer *peer = dw_container(timer, struct dw_peer, timer);
     if (!dw_peer_is_live(peer))
         return;
-    if (peer->ack_owed_datagrams && now_ns >= peer->ack_due_ns)
+    if (peer->ack_owed && now_ns >= peer->ack_due_ns)
         (void)dw_control_ack(peer);
     if (dw_probe_is_too_narrow(peer)) {
         dw_peer_doom(peer, DIWARP_GONE_TOO_LARGE);
@@ -90,7 +90,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
         peer->confirming =
             false; /* what comes later is another question, with a timer of its own */
     dw_probe_path(peer, now_ns);
-    if (peer->ack_owed_datagrams && !dw_list_linked(&peer->ack_link))
+    if (peer->ack_owed && !dw_list_linked(&peer->ack_link))
         dw_timers_wake(peer, peer->ack_due_ns);
 }
 
@@ -218,7 +218,7 @@ static bool may_rest(const struct dw_peer *peer)
     bool holds = dw_timers_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
                  peer->ack_soon || dw_list_linked(&peer->flush_link) || peer->held;
     return !holds && (!dw_peer_is_live(peer) || (!dw_recvwin_has_gap(&peer->recvwin) &&
-                                                 !peer->ack_owed_datagrams && !peer->told_full));
+                                                 !peer->ack_owed && !peer->told_full));
 }
 
 static void release(struct dw_peer *peer)

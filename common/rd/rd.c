@@ -49,7 +49,7 @@ void dw_peer_ack_last(struct dw_peer *peer)
 void dw_peer_on_told(struct dw_peer *peer, bool full)
 {
     list_for_ack(peer, false, full);
-    peer->ack_owed_datagrams = 0;
+    peer->ack_owed = 0;
     peer->ack_owed_bytes = 0;
     dw_port_trim_later(dw_rd_of(peer)->port, dw_rd_of(peer)->port->ran_ns);
 }

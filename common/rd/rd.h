@@ -23,7 +23,6 @@
 #define DW_APART_MIN_BYTES (DW_LLP_TRAIN_BYTES / 2)
 /* Full sockets met in one run, of each kind of datagrams: others may have a socket of their own. */
 #define DW_REFUSALS_PER_RUN 2
-#define DW_ACK_OWED_MAX     31u
 /* Requests to a peer at a time, whatever attr.max_send_wr says. */
 #define DW_QUEUED_MAX UINT16_MAX
 /* Silence is counted in units of 8 ms: 32 bits of them are longer than any time-out. */
@@ -129,7 +128,7 @@ struct dw_peer {
     bool sent : 1;           /* at least one, since it woke */
     uint8_t asked_again : 4; /* for parts of records: how often, less pairs of probes */
     uint8_t probes : 3; /* in a row, each though it must have had the answer to the one before */
-    uint8_t ack_owed_datagrams : 5; /* up to DW_ACK_OWED_MAX */
+    uint8_t ack_owed : 4; /* in parts of ACK_OWED_MAX (receive.c); 0: none */
 };
 
 static inline struct dw_rd *dw_rd_of(const struct dw_peer *peer)

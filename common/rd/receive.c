@@ -19,8 +19,11 @@
 #include "common/record/sink.h"
 #include "common/rnic/route.h"
 
-/* Standalone acknowledgements: at least one for so many datagrams. */
-#define ACK_EVERY_DATAGRAMS 8
+/* A standalone acknowledgement costs both sides as much as a train does, and is sent when so much is
+ * owed: one part for each receive call that brought data, one more for so many datagrams of it. A
+ * sender that cannot wait asks. */
+#define ACK_OWED_MAX       8
+#define ACK_PART_DATAGRAMS 16
 #define EPOCH_NS            1000000
 /* Smaller segments of a Send are hardly part of a longer one. */
 #define SEND_MIN_BYTES 1024
@@ -102,15 +105,16 @@ static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_ends *end
     }
 }
 
-static void owe_ack(struct dw_peer *peer, uint32_t len, uint64_t now_ns)
+static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct dw_rd *rd = dw_rd_of(peer);
-    if (!peer->ack_owed_datagrams)
+    if (!peer->ack_owed)
         peer->ack_due_ns = now_ns + rd->port->device->attr.ack_delay_ns;
-    if (peer->ack_owed_datagrams < DW_ACK_OWED_MAX)
-        peer->ack_owed_datagrams++;
-    peer->ack_owed_bytes += dw_llp_truesize(len);
-    if (dw_recvwin_has_gap(&peer->recvwin) || peer->ack_owed_datagrams >= ACK_EVERY_DATAGRAMS ||
+    unsigned owed = peer->ack_owed;
+    owed += arrival->train ? 1u + arrival->train / ACK_PART_DATAGRAMS : !owed;
+    peer->ack_owed = owed < ACK_OWED_MAX ? (uint8_t)owed : ACK_OWED_MAX;
+    peer->ack_owed_bytes += dw_llp_truesize(arrival->len);
+    if (dw_recvwin_has_gap(&peer->recvwin) || peer->ack_owed >= ACK_OWED_MAX ||
         peer->ack_owed_bytes >= rd->eager_budget_bytes / 4)
         dw_peer_ack_soon(peer);
     else
@@ -171,7 +175,7 @@ static void on_data(struct dw_peer *peer, const struct dw_ends *ends,
             return;
     }
     take(peer, psn);
-    owe_ack(peer, len, now_ns);
+    owe_ack(peer, arrival, now_ns);
 }
 
 static void on_record(struct dw_peer *peer, const struct dw_ends *ends,
@@ -356,7 +360,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
     const struct dw_ends ends = ends_of(qp, &arrival->header);
     if (dw_deliver_send(peer, &ends, segment, psn == peer->recvwin.ack)) {
         take(peer, psn);
-        owe_ack(peer, arrival->len - DW_LLP_HEADER_BYTES - DW_TRAILER_BYTES, now_ns);
+        owe_ack(peer, arrival, now_ns);
     } else {
         dw_rd_of(peer)->counters->drop_no_buffer++;
     }

@@ -277,7 +277,7 @@ static void begin_drain(struct diwarp_qp *qp)
     const struct dw_rd *rd = qp->state;
     dw_list_foreach (it, &rd->awake) {
         struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
-        if (peer->ack_owed_datagrams)
+        if (peer->ack_owed)
             dw_peer_ack_soon(peer);
     }
 }

@@ -258,7 +258,7 @@ void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t no
 
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
 {
-    if (!peer->sendwin.lost_count || !peer->sendwin.credit_bytes)
+    if (!peer->sendwin.any_lost || !peer->sendwin.credit_bytes)
         return; /* without credit it would be refused again; of room we are told */
     dw_list_foreach (it, &peer->sendwin.unacked) {
         struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
@@ -272,4 +272,5 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
         if (datagram->tx.lost)
             return; /* the socket is full: the next run goes on */
     }
+    peer->sendwin.any_lost = false;
 }

@@ -98,25 +98,18 @@ static void transmitted(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_n
 {
     tx->order = ++win->next_order;
     tx->sent_ns = now_ns;
-}
-
-static void clear_lost(struct dw_sendwin *win, struct dw_tx *tx)
-{
-    win->lost_count -= tx->lost;
     tx->lost = false;
 }
 
 void dw_sendwin_on_lost(struct dw_sendwin *win, struct dw_tx *tx)
 {
-    win->lost_count += !tx->lost;
-    tx->lost = true;
+    win->any_lost = tx->lost = true;
 }
 
 void dw_sendwin_on_send(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns)
 {
     tx->psn = win->next_psn++;
     tx->resends = 0;
-    tx->lost = false;
     dw_list_append(&win->unacked, &tx->link);
     win->count++;
     win->bytes += tx->truesize_bytes;
@@ -127,7 +120,6 @@ void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now
 {
     if (tx->resends < UINT16_MAX)
         tx->resends++;
-    clear_lost(win, tx);
     transmitted(win, tx, now_ns);
 }
 
@@ -229,7 +221,6 @@ static bool take_acked(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint
         resent |= tx->resends > 0;
         result->rtt_ns = now_ns - tx->sent_ns;
         win->count--;
-        clear_lost(win, tx);
         win->bytes -= tx->truesize_bytes;
         dw_list_remove(&tx->link);
         dw_list_append(acked, &tx->link);

@@ -48,9 +48,9 @@ struct dw_sendwin {
     uint16_t ssthresh_datagrams; /* what loss has left of it, and what it has regained */
     uint16_t cwnd_acked;         /* in this round: a full window acknowledged ends it */
     uint16_t count;              /* of unacked */
-    uint16_t lost_count;         /* of these: to be sent again */
     struct dw_delay delay;
-    bool cwnd_used;          /* in this round, half of it or more */
+    bool cwnd_used : 1;      /* in this round, half of it or more */
+    bool any_lost : 1;       /* of unacked, perhaps; its owner, who sends them again, clears it */
     uint8_t floor_datagrams; /* delay does not shrink it further */
     uint32_t queue_max_ns;   /* 0: delay does not matter */
     uint32_t bytes;          /* truesize of unacked */
