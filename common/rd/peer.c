@@ -217,8 +217,8 @@ static bool may_rest(const struct dw_peer *peer)
 {
     bool holds = dw_timers_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
                  peer->ack_soon || dw_list_linked(&peer->flush_link) || peer->held;
-    return !holds && (!dw_peer_is_live(peer) || (!dw_recvwin_has_gap(&peer->recvwin) &&
-                                                 !peer->ack_owed && !peer->told_full));
+    return !holds && (!dw_peer_is_live(peer) ||
+                      (!dw_recvwin_has_gap(&peer->recvwin) && !peer->ack_owed && !peer->told_full));
 }
 
 static void release(struct dw_peer *peer)
