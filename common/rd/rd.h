@@ -19,8 +19,6 @@
 
 /* Writes up to this go in the sequenced stream, exactly once by PSN; larger ones are records. */
 #define DW_INLINE_WRITE_BYTES 16384
-/* Datagrams of this payload and more are sent one by one: a train would hold no second. */
-#define DW_APART_MIN_BYTES (DW_LLP_TRAIN_BYTES / 2)
 /* Full sockets met in one run, of each kind of datagrams: others may have a socket of their own. */
 #define DW_REFUSALS_PER_RUN 2
 /* Requests to a peer at a time, whatever attr.max_send_wr says. */
@@ -170,18 +168,17 @@ struct dw_work {
 /* A sequenced datagram. Kept, as it went out, until it is acknowledged. */
 struct dw_datagram {
     struct dw_tx tx;
-    struct dw_train *train; /* whose buffer it lies in; NULL: it has its own, buf follows */
+    struct dw_train *train; /* whose buffer it lies in */
     struct dw_qpns qpns;    /* of all that is in it */
     uint8_t *buf;
     uint32_t bytes;    /* so far, without the trailer */
     uint32_t room;     /* most that `bytes` may become */
     bool intro;        /* leads with an intro block */
-    bool urgent;       /* not to wait for others to join */
     bool ack_request;  /* a request completes with its acknowledgement, or it refuses one */
     uint16_t refusals; /* ABORTs of small writes in it */
 };
 
-/* Datagrams of one message, their bytes behind them one after the other, as they leave. */
+/* A buffer: one datagram, or those of a message that leave together; behind them their bytes. */
 struct dw_train {
     unsigned kept; /* not yet acknowledged */
     struct dw_datagram datagrams[];

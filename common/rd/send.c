@@ -69,7 +69,8 @@ void dw_work_put(struct dw_peer *peer, struct dw_work *work)
     free_works(rd, WORKS_RESERVE);
 }
 
-bool dw_work_detach(struct dw_peer *peer, struct dw_work *work)
+/* The rest of a work that has begun leaves its user's memory. False: no memory, the peer is doomed. */
+static bool copy_rest(struct dw_peer *peer, struct dw_work *work)
 {
     work->rest = malloc(work->total);
     if (!work->rest) {
@@ -79,6 +80,13 @@ bool dw_work_detach(struct dw_peer *peer, struct dw_work *work)
     dw_segment_copy_rest(work, work->rest);
     work->sge[0] = (struct iovec){.iov_base = work->rest, .iov_len = work->total};
     work->sge_count = 1;
+    return true;
+}
+
+bool dw_work_detach(struct dw_peer *peer, struct dw_work *work)
+{
+    if (!work->rest && !copy_rest(peer, work))
+        return false;
     work->qp = NULL;
     peer->queued--;
     return true;
@@ -133,54 +141,30 @@ static struct dw_datagram *begin(struct dw_peer *peer, struct dw_qpns qpns, uint
     return dw_datagram_get(peer, qpns, bytes);
 }
 
-/* In a datagram that nothing else joins. */
-static bool send_alone(struct dw_peer *peer, struct dw_work *work, uint32_t payload,
-                       uint64_t now_ns)
-{
-    struct dw_datagram *datagram =
-        begin(peer, work->qpns, dw_segment_header_bytes(&work->ddp) + payload);
-    if (!datagram)
-        return false;
-    dw_segment_send(peer, work, datagram, payload, now_ns);
-    return true;
-}
-
-/* The part of a work that does not fit one datagram. What is left, if anything, goes into one that
- * others may join. False: the window is closed, or the pool empty. */
-static bool send_full_datagrams(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
-{
-    uint32_t payload = dw_segment_max_payload(peer, &work->ddp);
-    while (work->total - work->copied > payload) {
-        bool sent = payload < DW_APART_MIN_BYTES ? dw_send_train(peer, work, now_ns)
-                                                 : send_alone(peer, work, payload, now_ns);
-        if (!sent)
-            return false;
-    }
-    return true;
-}
-
-/* Copies as much of a work as there is room for; true: all of it. */
+/* Copies as much of a work as there is room for; true: all of it. What others may join is the end of
+ * no longer message: that goes with its train. */
 static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
 {
-    uint32_t head = dw_segment_header_bytes(&work->ddp);
-    if (open_room(peer, work->qpns) < head + work->total - work->copied)
+    const uint32_t head = dw_segment_header_bytes(&work->ddp);
+    const uint32_t most = dw_segment_max_payload(peer, &work->ddp);
+    uint32_t left = work->total - work->copied;
+    if (open_room(peer, work->qpns) >= head + left) {
+        dw_rd_of(peer)->counters->tx_coalesced_msgs +=
+            !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
+    } else {
         close_open(peer, now_ns);
-    if (!peer->open) {
-        if (!send_full_datagrams(peer, work, now_ns))
-            return false;
-        uint32_t left = work->total - work->copied;
-        if (!left && work->total)
-            return true;
-        if (peer->at_once && left >= ALONE_MIN_BYTES)
-            return send_alone(peer, work, left, now_ns);
+        while (left > most || work->copied || (peer->at_once && left >= ALONE_MIN_BYTES)) {
+            if (!dw_send_train(peer, work, now_ns))
+                return false;
+            left = work->total - work->copied;
+            if (!left)
+                return true;
+        }
         peer->open = begin(peer, work->qpns, head + left);
         if (!peer->open)
             return false;
-    } else {
-        dw_rd_of(peer)->counters->tx_coalesced_msgs +=
-            !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
     }
-    dw_segment_copy(work, peer->open, work->total - work->copied);
+    dw_segment_copy(work, peer->open, left);
     return true;
 }
 
@@ -213,10 +197,10 @@ static void before_append(struct dw_peer *peer, uint64_t now_ns)
     peer->at_once = !win->count || (!burst && !dw_sendwin_is_filling(win));
 }
 
-/* It may also end a message, most of which is on its way. Else it goes at the next run. */
+/* Else it goes at the next run. */
 static void after_append(struct dw_peer *peer, uint64_t now_ns)
 {
-    if (!peer->sendwin.count || peer->at_once || (peer->open && peer->open->urgent))
+    if (!peer->sendwin.count || peer->at_once)
         close_open(peer, now_ns);
     else if (peer->open)
         dw_peer_look_again(peer);
@@ -252,20 +236,14 @@ void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
 int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
 {
     int rc = -EAGAIN;
-    if (work->total <= dw_segment_max_payload(peer, &work->ddp)) {
+    const bool is_long = work->total > dw_segment_max_payload(peer, &work->ddp);
+    if (dw_list_empty(&peer->pending) && (!is_long || dw_segment_all_may_go(peer, work))) {
         dw_send_work(peer, work, now_ns);
-        /* Works leave `pending` in order: ours is there still exactly when it is the last. */
-        if (dw_list_empty(&peer->pending))
+        if (dw_list_empty(&peer->pending) || (work->copied && copy_rest(peer, work)))
             return 0;
         dw_list_remove(&work->link);
-    } else if (dw_list_empty(&peer->pending)) {
-        close_open(peer, now_ns);
-        peer->at_once = true; /* none joins these: buffers of their own size */
-        rc = dw_send_several(peer, work, now_ns);
-        if (!rc) {
-            on_copied(peer, work, peer->sendwin.next_psn - 1);
-            return 0;
-        }
+    } else if (is_long && !peer->sendwin.count) {
+        rc = -EMSGSIZE; /* with nothing in flight, nothing will make more room */
     }
     dw_work_put(peer, work);
     return rc;

@@ -11,12 +11,12 @@
 
 /* Of a datagram that others may join: the first of several to a peer, and one of a stream. */
 #define JOINED_BYTES 8192
-#define STREAM_BYTES (DW_SLAB_MAX_BYTES - (uint32_t)sizeof(struct dw_datagram))
+#define HEAD_BYTES   ((uint32_t)(sizeof(struct dw_train) + sizeof(struct dw_datagram)))
+#define STREAM_BYTES (DW_SLAB_MAX_BYTES - HEAD_BYTES)
 _Static_assert(STREAM_BYTES >= DW_LLP_TRAIN_BYTES, "the largest buffer holds any datagram");
 /* The kernel puts a datagram of up to 16 KiB at 44 in a page. What begins at 29 to 43 in one it may
  * copy there very slowly (common/base/copy.h); the slab's buffers of that length are aligned. */
-_Static_assert(sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES < 29 ||
-                   sizeof(struct dw_datagram) % DW_SLAB_ALIGN_BYTES > 43,
+_Static_assert(HEAD_BYTES % DW_SLAB_ALIGN_BYTES < 29 || HEAD_BYTES % DW_SLAB_ALIGN_BYTES > 43,
                "a datagram with a buffer of its own begins elsewhere");
 
 /* Part of the pool's chunks that peers with something under way leave to those that have nothing;
@@ -53,46 +53,43 @@ static uint32_t worthwhile_bytes(const struct dw_peer *peer, uint32_t need)
 struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
                                     uint32_t segment_bytes)
 {
-    const uint32_t head = sizeof(struct dw_datagram);
-    uint32_t lead = dw_lead_bytes(peer), room;
-    uint32_t need = lead + segment_bytes + DW_TRAILER_BYTES;
-    uint32_t wanted = worthwhile_bytes(peer, need);
-    assert(need <= dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah));
-    struct dw_datagram *datagram = dw_pool_get(peer, head + wanted, &room);
-    if (!datagram && wanted > need)
-        datagram = dw_pool_get(peer, head + need, &room);
-    if (!datagram)
+    const uint32_t need = dw_lead_bytes(peer) + segment_bytes + DW_TRAILER_BYTES;
+    const uint32_t most = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
+    const uint32_t wanted = worthwhile_bytes(peer, need);
+    uint32_t room;
+    assert(need <= most);
+    struct dw_train *train = dw_pool_get(peer, HEAD_BYTES + wanted, &room);
+    if (!train && wanted > need)
+        train = dw_pool_get(peer, HEAD_BYTES + need, &room);
+    if (!train)
         return NULL;
-    room -= head;
-    if (room > dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah))
-        room = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
-    dw_datagram_init(peer, datagram, qpns, (uint8_t *)(datagram + 1), room - DW_TRAILER_BYTES);
-    return datagram;
+    room -= HEAD_BYTES;
+    train->kept = 1;
+    dw_datagram_init(peer, train, train->datagrams, qpns, (uint8_t *)(train->datagrams + 1),
+                     (room < most ? room : most) - DW_TRAILER_BYTES);
+    return train->datagrams;
 }
 
-void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, struct dw_qpns qpns,
-                      uint8_t *buf, uint32_t room)
+void dw_datagram_init(const struct dw_peer *peer, struct dw_train *train,
+                      struct dw_datagram *datagram, struct dw_qpns qpns, uint8_t *buf,
+                      uint32_t room)
 {
-    datagram->train = NULL;
+    datagram->train = train;
     datagram->qpns = qpns;
     datagram->buf = buf;
     datagram->bytes = dw_lead_bytes(peer);
     datagram->room = room;
     datagram->intro = !dw_peer_knows_us(peer);
-    datagram->urgent = datagram->ack_request = false;
+    datagram->ack_request = false;
     datagram->refusals = 0;
     dw_list_init(&datagram->tx.link);
 }
 
 void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram)
 {
-    struct dw_train *train = datagram->train;
-    struct dw_slab *pool = &rd->port->datagrams.pool;
     rd->starved = false;
-    if (!train)
-        dw_slab_put(pool, datagram);
-    else if (--train->kept == 0)
-        dw_slab_put(pool, train);
+    if (--datagram->train->kept == 0)
+        dw_slab_put(&rd->port->datagrams.pool, datagram->train);
 }
 
 /* ---- headers ---- */

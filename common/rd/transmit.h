@@ -10,9 +10,10 @@
 void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room);
 struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
                                     uint32_t segment_bytes);
-/* An empty one, of which buf holds up to `room` bytes and the trailer. */
-void dw_datagram_init(const struct dw_peer *peer, struct dw_datagram *datagram, struct dw_qpns qpns,
-                      uint8_t *buf, uint32_t room);
+/* An empty one of a train, of which buf holds up to `room` bytes and the trailer. */
+void dw_datagram_init(const struct dw_peer *peer, struct dw_train *train,
+                      struct dw_datagram *datagram, struct dw_qpns qpns, uint8_t *buf,
+                      uint32_t room);
 void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram);
 /* It needs no intro: it was heard since it woke, not so long ago that it may have forgotten us. */
 bool dw_peer_knows_us(const struct dw_peer *peer);
