@@ -109,12 +109,14 @@ static void fill(struct dw_peer *peer, struct dw_work *work, struct dw_datagram 
     dw_sealing_end(&sealing, to);
 }
 
-/* The payload of its next datagrams, the last of which may be shorter. */
+/* The payload of its next datagrams, the last of which may be shorter: about the same for all, so
+ * that the first leaves early. */
 static uint32_t next_payload(const struct dw_peer *peer, const struct dw_work *work)
 {
     const uint32_t left = work->total - work->copied;
     const uint32_t most = dw_segment_max_payload(peer, &work->ddp);
-    return left < most ? left : most;
+    const uint32_t count = (left + most - 1) / most;
+    return (left + count - 1) / count;
 }
 
 static uint32_t datagram_bytes(const struct dw_peer *peer, const struct dw_work *work,
@@ -165,7 +167,8 @@ static void send_train(struct dw_peer *peer, struct dw_work *work, struct dw_tra
     for (unsigned i = 0; i < n; i++) {
         struct dw_datagram *datagram = &train->datagrams[i];
         dw_datagram_init(peer, train, datagram, work->qpns, flat + total, stride - DW_TRAILER_BYTES);
-        fill(peer, work, datagram, next_payload(peer, work), now_ns);
+        const uint32_t left = work->total - work->copied;
+        fill(peer, work, datagram, left < payload ? left : payload, now_ns);
         total += datagram->bytes + DW_TRAILER_BYTES;
     }
     struct iovec iov = {.iov_base = flat, .iov_len = total};
