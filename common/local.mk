@@ -101,14 +101,10 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/answer.c \
 	common/rd/atomic.c \
 	common/rd/atomic.h \
-	common/rd/cancel.c \
-	common/rd/cancel.h \
 	common/rd/control.c \
 	common/rd/control.h \
 	common/rd/deliver.c \
 	common/rd/deliver.h \
-	common/rd/forget.c \
-	common/rd/forget.h \
 	common/rd/handle.c \
 	common/rd/handle.h \
 	common/rd/identity.c \
@@ -116,7 +112,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/peer.c \
 	common/rd/peer.h \
 	common/rd/post.c \
-	common/rd/post.h \
 	common/rd/probe.c \
 	common/rd/probe.h \
 	common/rd/rd.c \
@@ -124,15 +119,11 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/rdma.c \
 	common/rd/rdma.h \
 	common/rd/receive.c \
-	common/rd/receive.h \
 	common/rd/segment.c \
 	common/rd/segment.h \
 	common/rd/send.c \
 	common/rd/send.h \
 	common/rd/service.c \
-	common/rd/service.h \
-	common/rd/timers.c \
-	common/rd/timers.h \
 	common/rd/transmit.c \
 	common/rd/transmit.h \
 	common/record/grant.c \

@@ -2,7 +2,7 @@
 /* The list of services: the only place that names them all. */
 #include "common/open.h"
 
-#include "common/rd/service.h"
+#include "common/rd/rd.h"
 #include "common/ud/service.h"
 
 static const struct dw_service *const services[] = {&dw_rd_service, &dw_ud_service, NULL};

@@ -11,7 +11,6 @@
 #include "common/base/copy.h"
 #include "common/base/pages.h"
 #include "common/base/serial.h"
-#include "common/rd/timers.h"
 #include "common/rnic/memory.h"
 
 /* Messages being put together at a time, over all peers, and what has come of them. At the bound
@@ -258,13 +257,15 @@ static void trim(struct dw_rd *rd, unsigned keep)
     }
 }
 
-bool dw_deliver_is_full(const struct dw_rd *rd)
+bool dw_deliver_is_full(const void *state)
 {
+    const struct dw_rd *rd = state;
     return rd->done_bytes && rd->done_bytes + rd->assembly_bytes > ASSEMBLIES_MAX_BYTES;
 }
 
-void dw_deliver_recycle(struct dw_rd *rd)
+void dw_deliver_recycle(void *state)
 {
+    struct dw_rd *rd = state;
     rd->done_bytes = 0;
     dw_list_foreach (it, &rd->done_assemblies) {
         struct dw_assembly *assembly = dw_container(it, struct dw_assembly, link);

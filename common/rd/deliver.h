@@ -15,9 +15,9 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
 uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment,
                           struct diwarp_qp **qp);
 /* What was put together leaves no room before it is taken. */
-bool dw_deliver_is_full(const struct dw_rd *rd);
+bool dw_deliver_is_full(const void *state);
 /* Frees what was delivered. */
-void dw_deliver_recycle(struct dw_rd *rd);
+void dw_deliver_recycle(void *state);
 /* Gives back what was not needed since the last time; true: there may be more. */
 bool dw_deliver_trim(struct dw_rd *rd);
 /* Drops what has not been put together: of a peer; for a QP, or for all (NULL). */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RESET and PROOF: cookies that need no memory, and who takes whose place. */
+/* RESET and PROOF: cookies that need no memory, and who takes whose place; learnt handles. */
 #include "common/rd/identity.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/siphash.h"
 #include "common/rd/control.h"
-#include "common/rd/forget.h"
 #include "common/rd/peer.h"
+#include "common/rd/probe.h"
 #include "common/rd/transmit.h"
 #include "common/rnic/route.h"
 #include "common/wire/bytes.h"
@@ -24,6 +25,116 @@
 #define RECENT_DATAGRAMS 65536
 /* Numbers that are further apart are not of one sequence. */
 #define STEP_MAX 65536u
+
+/* Handles that one call looks at. */
+#define LOOKS_MAX 64
+
+/* ---- handles that were made of datagrams: each is looked at when it may have been at rest for
+ * long enough, and again later ---- */
+
+/* One that waits to learn that we have all it sent would send it again to one that has forgotten
+ * it: it is asked first. */
+static void ask(struct dw_handle *handle, uint64_t now_ns)
+{
+    struct dw_peer *peer = dw_peer_wake(handle);
+    if (!peer)
+        return;
+    peer->confirming = true;
+    dw_probe(peer, now_ns);
+    dw_timers_watch(peer);
+}
+
+/* A peer that took us for gone, as we took it, would send again what has arrived, too. */
+static bool is_long_gone(const struct dw_rd *rd, struct dw_learnt *learnt,
+                         const struct dw_handle *handle, uint64_t now_ns)
+{
+    const uint64_t limit_ns = rd->port->device->attr.peer_timeout_ns;
+    if (!learnt->gone_ns)
+        learnt->gone_ns = now_ns;
+    return limit_ns && !dw_handle_peer(handle) && now_ns - learnt->gone_ns >= limit_ns;
+}
+
+/* False: there is nothing to look at any more. */
+static bool look(struct dw_rd *rd, struct dw_learnt *learnt, uint64_t now_ns)
+{
+    struct dw_handle *handle = dw_handle_find(&rd->handles, learnt->name);
+    if (!handle || handle->given)
+        return false;
+    struct dw_met *met = handle->met ? dw_handle_met(handle) : NULL;
+    const bool used = met && met->used;
+    if (met)
+        met->used = false;
+    if (handle->state != DW_PEER_GONE)
+        learnt->gone_ns = 0;
+    bool forget = false;
+    if (handle->state == DW_PEER_RESTING && !used && !met->confirmed)
+        ask(handle, now_ns);
+    else if (handle->state == DW_PEER_RESTING || handle->state == DW_PEER_UNMET)
+        forget = !used;
+    else if (handle->state == DW_PEER_GONE)
+        forget = is_long_gone(rd, learnt, handle, now_ns);
+    if (forget) {
+        rd->forgot = true;
+        dw_handle_forget(handle);
+    }
+    return !forget;
+}
+
+static void schedule(struct dw_rd *rd)
+{
+    const struct dw_list *first = rd->learnt.next;
+    dw_heap_set(&rd->port->timers, &rd->forget_timer,
+                first == &rd->learnt ? DW_NEVER
+                                     : dw_container(first, struct dw_learnt, link)->due_ns);
+}
+
+static void on_timer(struct dw_timer *timer, uint64_t now_ns)
+{
+    struct dw_rd *rd = dw_container(timer, struct dw_rd, forget_timer);
+    for (unsigned looks = 0; looks < LOOKS_MAX && !dw_list_empty(&rd->learnt); looks++) {
+        struct dw_learnt *learnt = dw_container(rd->learnt.next, struct dw_learnt, link);
+        if (learnt->due_ns > now_ns)
+            break;
+        dw_list_remove(&learnt->link);
+        if (look(rd, learnt, now_ns)) {
+            learnt->due_ns = now_ns + rd->port->device->env.forget_ns;
+            dw_list_append(&rd->learnt, &learnt->link);
+        } else {
+            free(learnt);
+        }
+    }
+    schedule(rd);
+}
+
+void dw_forget_init(struct dw_rd *rd)
+{
+    dw_list_init(&rd->learnt);
+    rd->forget_timer.fire = on_timer;
+}
+
+void dw_forget_fini(struct dw_rd *rd)
+{
+    dw_list_foreach (it, &rd->learnt)
+        free(dw_container(it, struct dw_learnt, link));
+    dw_list_init(&rd->learnt);
+    schedule(rd);
+    dw_heap_unreserve(&rd->port->timers);
+}
+
+bool dw_forget_later(struct dw_rd *rd, struct diwarp_name name, uint64_t now_ns)
+{
+    struct dw_learnt *learnt = calloc(1, sizeof *learnt);
+    if (!learnt)
+        return false;
+    learnt->name = name;
+    learnt->due_ns = now_ns + rd->port->device->env.forget_ns;
+    dw_list_append(&rd->learnt, &learnt->link);
+    if (!rd->forget_timer.slot)
+        schedule(rd);
+    return true;
+}
+
+/* ---- cookies ---- */
 
 /* Nobody can tell it who has not received it: see dw_device_random(). */
 static uint64_t cookie_of(const struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t period)

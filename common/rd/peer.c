@@ -7,15 +7,13 @@
 #include <string.h>
 
 #include "common/rd/atomic.h"
-#include "common/rd/cancel.h"
 #include "common/rd/control.h"
 #include "common/rd/deliver.h"
 #include "common/rd/probe.h"
+#include "common/rd/rdma.h"
 #include "common/rd/send.h"
-#include "common/rd/timers.h"
 #include "common/rd/transmit.h"
 #include "common/record/sink.h"
-#include "common/record/source.h"
 
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
@@ -308,24 +306,6 @@ static void drop_datagrams(struct dw_peer *peer)
     peer->open = NULL;
 }
 
-static void drop_records(struct dw_peer *peer, const struct diwarp_qp *qp, bool tell)
-{
-    dw_list_foreach (a, &peer->records.sinks) {
-        struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
-        if (qp && sink->qp != qp)
-            continue;
-        tell && sink->state != DW_SINK_HELD ? dw_sink_fail(sink, IBV_WC_RETRY_EXC_ERR)
-                                            : dw_sink_destroy(sink);
-    }
-    dw_list_foreach (b, &peer->records.sources) {
-        struct dw_source *source = dw_container(b, struct dw_source, peer_link);
-        if (qp && source->qp != qp)
-            continue;
-        tell ? dw_source_fail(source, IBV_WC_RETRY_EXC_ERR) : dw_source_destroy(source);
-    }
-    dw_atomics_drop(peer, qp, tell);
-}
-
 static void clear(struct dw_peer *peer, bool tell)
 {
     dw_list_remove(&peer->flush_link);
@@ -334,7 +314,8 @@ static void clear(struct dw_peer *peer, bool tell)
     drop_datagrams(peer);
     drop_works(peer, &peer->pending, NULL, tell);
     drop_works(peer, &peer->awaiting, NULL, tell);
-    drop_records(peer, NULL, tell);
+    dw_rdma_end(peer, NULL, NULL, tell ? DW_END_IN_ERROR : DW_END_QUIETLY, 0);
+    dw_atomics_drop(peer, NULL, tell);
     dw_deliver_forget(peer, NULL);
     dw_heap_set(&dw_rd_of(peer)->port->timers, &peer->timer, DW_NEVER);
 }
@@ -406,11 +387,9 @@ void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
         drop_works(peer, &peer->pending, qp, false);
         drop_works(peer, &peer->awaiting, qp, false);
         dw_deliver_forget(peer, qp);
-        if (others && dw_peer_is_live(peer)) {
-            dw_cancel_asked(peer, NULL, qp, now_ns);
-            dw_cancel_own(peer, qp, now_ns);
-        }
-        drop_records(peer, qp, false);
+        dw_rdma_end(peer, NULL, qp,
+                    others && dw_peer_is_live(peer) ? DW_END_TELL_PEER : DW_END_QUIETLY, now_ns);
+        dw_atomics_drop(peer, qp, false);
     }
     if (!dw_list_empty(&rd->awake))
         dw_port_trim_later(rd->port, rd->port->ran_ns); /* some may rest now */
@@ -449,9 +428,9 @@ static uint64_t unreachable_ns(const struct dw_peer *peer)
     return limit_ns < device->attr.peer_timeout_ns ? limit_ns : device->attr.peer_timeout_ns;
 }
 
-void dw_peers_on_unreachable(struct dw_rd *rd, const struct dw_path *path, uint16_t udp_port,
-                             uint64_t now_ns)
+void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns)
 {
+    const struct dw_rd *rd = state;
     dw_peers_foreach_on_path(peer, rd, path)
     {
         if (!dw_peer_is_live(peer) || dw_handle_of(peer)->ah.udp_port != udp_port)

@@ -28,7 +28,6 @@ void dw_peers_fail_doomed(struct dw_rd *rd);
  * told. */
 void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp);
 /* ICMP says that nobody has that port of the path's host. */
-void dw_peers_on_unreachable(struct dw_rd *rd, const struct dw_path *path, uint16_t udp_port,
-                             uint64_t now_ns);
+void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns);
 
 #endif

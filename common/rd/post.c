@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Posts to RD QPs: checked, then queued by kind. */
-#include "common/rd/post.h"
+#include "common/rd/rd.h"
 
 #include <errno.h>
 #include <string.h>

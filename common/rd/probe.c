@@ -4,7 +4,6 @@
 #include "common/rd/probe.h"
 
 #include "common/rd/control.h"
-#include "common/rd/timers.h"
 
 #define PROBE_CLOCK_SHIFT 10
 /* Of a probe's PSN the part that is its time. */
@@ -178,8 +177,9 @@ uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
     return datagrams < UINT8_MAX ? (uint8_t)datagrams : UINT8_MAX;
 }
 
-void dw_probe_on_path(struct dw_rd *rd, const struct dw_path *path)
+void dw_probe_on_path(void *state, struct dw_path *path)
 {
+    const struct dw_rd *rd = state;
     dw_peers_foreach_on_path(peer, rd, path)
     {
         dw_sendwin_set_floor(&peer->sendwin, dw_probe_cwnd_floor(dw_handle_of(peer)));

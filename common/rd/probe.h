@@ -43,7 +43,7 @@ bool dw_probe_is_too_narrow(struct dw_peer *peer);
 /* What a peer may have under way whatever the delay: more, the shorter its datagrams are. */
 uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle);
 /* Datagrams on the path have become shorter or longer. */
-void dw_probe_on_path(struct dw_rd *rd, const struct dw_path *path);
+void dw_probe_on_path(void *state, struct dw_path *path);
 /* Sends the peer what the path wants to have probed. */
 void dw_probe_path(struct dw_peer *peer, uint64_t now_ns);
 

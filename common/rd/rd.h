@@ -258,4 +258,30 @@ void dw_peer_leave_path(struct dw_peer *peer, struct dw_path *path);
 /* It is to be told of room, though it may not know yet that there is none. */
 void dw_peer_tell_of_room(struct dw_peer *peer);
 
+/* ---- when it is asked: the policy of its one timer, by what happens to it ---- */
+/* Something is to come from it: an answer, or the rest of what it began. */
+bool dw_timers_peer_owes(const struct dw_peer *peer);
+/* When it is probed, unless it is heard or asked before. */
+uint64_t dw_timers_probe_due_ns(const struct dw_peer *peer);
+/* Makes the timer run at deadline_ns or before. */
+void dw_timers_wake(struct dw_peer *peer, uint64_t deadline_ns);
+/* We gave it something to answer: sees that it is probed. */
+void dw_timers_on_asked(struct dw_peer *peer, uint64_t now_ns);
+/* The same for a record, but while data is unacknowledged: many records do not put off its probe.
+ */
+void dw_timers_on_record(struct dw_peer *peer, uint64_t now_ns);
+/* It began something that it has to go on with, unasked: sees that it is probed when silent. */
+void dw_timers_watch(struct dw_peer *peer);
+/* It has been both probed and silent for so long. */
+bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns, uint64_t now_ns);
+
+/* ---- what the service's table leads to ---- */
+extern const struct dw_service dw_rd_service;
+/* As of struct dw_service (post.c, receive.c). */
+int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
+                    uint64_t now_ns);
+bool dw_rd_place(void *state, const struct dw_arrival *arrival, uint64_t now_ns);
+void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
+                uint64_t now_ns);
+
 #endif

@@ -10,7 +10,6 @@
 #include "common/rd/control.h"
 #include "common/rd/probe.h"
 #include "common/rd/send.h"
-#include "common/rd/timers.h"
 #include "common/rd/transmit.h"
 #include "common/record/grant.h"
 #include "common/record/place.h"
@@ -206,18 +205,15 @@ static void send_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, b
                        enum dw_status status, uint64_t now_ns)
 {
     const struct dw_record_control control = {
-        .kind = DW_RECORD_ABORT, .status = (uint8_t)status, .id = id};
+        .kind = DW_RECORD_ABORT,
+        .status = status == DW_STATUS_OK ? DW_STATUS_NO_RESOURCE : (uint8_t)status,
+        .id = id,
+    };
     uint8_t payload[DW_RECORD_CONTROL_BYTES];
     dw_record_control_put(payload, &control);
     if (dw_peer_is_live(peer))
         (void)dw_send_answer(peer, qpns, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, small_write,
                              payload, sizeof payload, now_ns);
-}
-
-void dw_rdma_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, enum dw_status status,
-                   uint64_t now_ns)
-{
-    send_abort(peer, qpns, id, false, status, now_ns);
 }
 
 static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp *qp, uint32_t stag,
@@ -268,15 +264,12 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
     enum dw_status status = check_region(peer, ends->qp, request.source_stag, request.source_to,
                                          request.size, IBV_ACCESS_REMOTE_READ, &region);
     struct dw_source *source = NULL;
-    if (status == DW_STATUS_OK) {
+    if (status == DW_STATUS_OK)
         source = dw_source_create(ends, records, request.record_id,
                                   (const uint8_t *)(uintptr_t)request.source_to, request.size,
                                   request.granted, region);
-        if (!source)
-            status = DW_STATUS_NO_RESOURCE;
-    }
     if (!source) {
-        dw_rdma_abort(peer, ends->qpns, request.record_id, status, now_ns);
+        send_abort(peer, ends->qpns, request.record_id, false, status, now_ns);
         return;
     }
     source->sink_stag = request.sink_stag;
@@ -300,13 +293,10 @@ static void on_open(struct dw_peer *peer, const struct dw_ends *ends,
     enum dw_status status = check_region(peer, ends->qp, open->stag, open->to, open->length,
                                          IBV_ACCESS_REMOTE_WRITE, &region);
     struct dw_sink *sink = NULL;
-    if (status == DW_STATUS_OK) {
+    if (status == DW_STATUS_OK)
         sink = dw_sink_create(ends, records, open->id, open->length, region, now_ns);
-        if (!sink)
-            status = DW_STATUS_NO_RESOURCE;
-    }
     if (!sink) {
-        dw_rdma_abort(peer, ends->qpns, open->id, status, now_ns);
+        send_abort(peer, ends->qpns, open->id, false, status, now_ns);
         return;
     }
     sink->stag = open->stag;
@@ -459,5 +449,43 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
     } else if (rd->refused_write != key) {
         rd->refused_write = key;
         send_abort(peer, ends->qpns, wr.id, true, status, now_ns);
+    }
+}
+
+/* ---- records that end before they are done ---- */
+
+void dw_rdma_end(struct dw_peer *peer, const struct dw_region *region, const struct diwarp_qp *qp,
+                 enum dw_ending how, uint64_t now_ns)
+{
+    const bool tell_peer = how == DW_END_TELL_PEER, in_error = how == DW_END_IN_ERROR;
+    dw_list_foreach (a, &peer->records.sinks) {
+        struct dw_sink *sink = dw_container(a, struct dw_sink, peer_link);
+        const bool asked = sink->region;
+        const struct dw_qpns qpns = sink->qpns;
+        const uint32_t id = sink->id;
+        if (region ? sink->region != region : qp && sink->qp != qp)
+            continue;
+        if (tell_peer && !asked)
+            dw_sink_abandon(sink, now_ns);
+        else if (in_error && sink->state != DW_SINK_HELD)
+            dw_sink_fail(sink, IBV_WC_RETRY_EXC_ERR);
+        else
+            dw_sink_destroy(sink);
+        if (tell_peer && asked)
+            send_abort(peer, qpns, id, false, DW_STATUS_CANCELLED, now_ns);
+    }
+    dw_list_foreach (b, &peer->records.sources) {
+        struct dw_source *source = dw_container(b, struct dw_source, peer_link);
+        const bool asked = source->region;
+        const struct dw_qpns qpns = source->qpns;
+        const uint32_t id = source->id;
+        if (region ? source->region != region : qp && source->qp != qp)
+            continue;
+        if (tell_peer && !asked)
+            dw_source_abandon(source, now_ns);
+        else
+            in_error ? dw_source_fail(source, IBV_WC_RETRY_EXC_ERR) : dw_source_destroy(source);
+        if (tell_peer && asked)
+            send_abort(peer, qpns, id, false, DW_STATUS_CANCELLED, now_ns);
     }
 }

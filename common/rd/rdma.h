@@ -22,8 +22,13 @@ void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *se
 /* Sequenced: a small write, or the answer to a short read. */
 void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
                               const struct dw_segment *segment, uint64_t now_ns);
-/* Tells the peer that its record has ended in error. */
-void dw_rdma_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, enum dw_status status,
-                   uint64_t now_ns);
+enum dw_ending {
+    DW_END_QUIETLY,
+    DW_END_IN_ERROR,  /* with completions; the peer is gone */
+    DW_END_TELL_PEER, /* without; of what it has asked for the peer learns that it is cancelled */
+};
+/* Ends records with the peer: of a region, of a QP, or all. */
+void dw_rdma_end(struct dw_peer *peer, const struct dw_region *region, const struct diwarp_qp *qp,
+                 enum dw_ending how, uint64_t now_ns);
 
 #endif

@@ -3,7 +3,7 @@
  * RD datagrams that come: source, then window, then segments by opcode; acknowledgements last, for
  * a refusal that travels with one must come first. A failed check is a counted drop, nothing else.
  */
-#include "common/rd/receive.h"
+#include "common/rd/rd.h"
 
 #include "common/rd/atomic.h"
 #include "common/rd/control.h"
@@ -13,7 +13,6 @@
 #include "common/rd/probe.h"
 #include "common/rd/rdma.h"
 #include "common/rd/send.h"
-#include "common/rd/timers.h"
 #include "common/rd/transmit.h"
 #include "common/record/place.h"
 #include "common/record/sink.h"
@@ -282,9 +281,10 @@ static void after_segments(struct dw_peer *peer, const struct dw_llp_header *hea
 
 /* ---- datagrams ---- */
 
-void dw_receive_take(struct dw_rd *rd, struct diwarp_qp *qp, const struct dw_arrival *arrival,
-                     uint64_t now_ns)
+void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
+                uint64_t now_ns)
 {
+    struct dw_rd *rd = state;
     const struct dw_llp_header *header = &arrival->header;
     if (header->type == DW_LLP_RESET) {
         dw_identity_on_reset(rd, arrival, now_ns);
@@ -368,8 +368,9 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
     return true;
 }
 
-bool dw_receive_place(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+bool dw_rd_place(void *state, const struct dw_arrival *arrival, uint64_t now_ns)
 {
+    const struct dw_rd *rd = state;
     const struct dw_llp_header *header = &arrival->header;
     const struct diwarp_name name = {.job = header->job, .rank = header->rank};
     struct dw_segment segment;

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "common/base/copy.h"
-#include "common/rd/timers.h"
 #include "common/rd/transmit.h"
 
 uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
@@ -166,7 +165,8 @@ static void send_train(struct dw_peer *peer, struct dw_work *work, struct dw_tra
     train->kept = n;
     for (unsigned i = 0; i < n; i++) {
         struct dw_datagram *datagram = &train->datagrams[i];
-        dw_datagram_init(peer, train, datagram, work->qpns, flat + total, stride - DW_TRAILER_BYTES);
+        dw_datagram_init(peer, train, datagram, work->qpns, flat + total,
+                         stride - DW_TRAILER_BYTES);
         const uint32_t left = work->total - work->copied;
         fill(peer, work, datagram, left < payload ? left : payload, now_ns);
         total += datagram->bytes + DW_TRAILER_BYTES;

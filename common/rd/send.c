@@ -69,7 +69,8 @@ void dw_work_put(struct dw_peer *peer, struct dw_work *work)
     free_works(rd, WORKS_RESERVE);
 }
 
-/* The rest of a work that has begun leaves its user's memory. False: no memory, the peer is doomed. */
+/* The rest of a work that has begun leaves its user's memory. False: no memory, the peer is doomed.
+ */
 static bool copy_rest(struct dw_peer *peer, struct dw_work *work)
 {
     work->rest = malloc(work->total);
@@ -141,8 +142,8 @@ static struct dw_datagram *begin(struct dw_peer *peer, struct dw_qpns qpns, uint
     return dw_datagram_get(peer, qpns, bytes);
 }
 
-/* Copies as much of a work as there is room for; true: all of it. What others may join is the end of
- * no longer message: that goes with its train. */
+/* Copies as much of a work as there is room for; true: all of it. What others may join is the end
+ * of no longer message: that goes with its train. */
 static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
 {
     const uint32_t head = dw_segment_header_bytes(&work->ddp);

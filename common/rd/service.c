@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RD's table, and what it does when it is run. */
-#include "common/rd/service.h"
+#include "common/rd/rd.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "common/rd/atomic.h"
-#include "common/rd/cancel.h"
 #include "common/rd/control.h"
 #include "common/rd/deliver.h"
-#include "common/rd/forget.h"
+#include "common/rd/identity.h"
 #include "common/rd/peer.h"
-#include "common/rd/post.h"
 #include "common/rd/probe.h"
 #include "common/rd/rdma.h"
-#include "common/rd/receive.h"
 #include "common/rd/send.h"
 #include "common/record/grant.h"
 #include "common/record/sink.h"
@@ -104,16 +101,6 @@ static void on_absence(void *state, uint64_t away_ns)
             dw_silence_clock(away_ns - STOPPED_NS);
 }
 
-static void on_unreachable(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns)
-{
-    dw_peers_on_unreachable(state, path, udp_port, now_ns);
-}
-
-static void on_narrow(void *state, struct dw_path *path)
-{
-    dw_probe_on_path(state, path);
-}
-
 static void on_route(struct diwarp_ah *ah, struct dw_path *before)
 {
     struct dw_peer *peer = dw_handle_peer(dw_container(ah, struct dw_handle, ah));
@@ -134,16 +121,6 @@ static void on_room(void *state)
     }
 }
 
-static bool is_full(const void *state)
-{
-    return dw_deliver_is_full(state);
-}
-
-static void recycle(void *state)
-{
-    dw_deliver_recycle(state);
-}
-
 static uint64_t trim(void *state, uint64_t now_ns)
 {
     struct dw_rd *rd = state;
@@ -152,17 +129,6 @@ static uint64_t trim(void *state, uint64_t now_ns)
     const uint64_t again_ns =
         assemblies || works ? now_ns + rd->port->device->env.rest_ns / 2 : DW_NEVER;
     return rest_ns < again_ns ? rest_ns : again_ns;
-}
-
-static bool place(void *state, const struct dw_arrival *arrival, uint64_t now_ns)
-{
-    return dw_receive_place(state, arrival, now_ns);
-}
-
-static void take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
-                 uint64_t now_ns)
-{
-    dw_receive_take(state, qp, arrival, now_ns);
 }
 
 /* ---- what it holds ---- */
@@ -267,9 +233,9 @@ static void on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
 {
     struct dw_rd *rd = qp->state;
     const uint64_t now_ns = dw_device_now_ns(rd->port->device);
-    dw_list_foreach (it, &rd->awake) {
-        dw_cancel_asked(dw_container(it, struct dw_peer, awake_link), region, NULL, now_ns);
-    }
+    dw_list_foreach (it, &rd->awake)
+        dw_rdma_end(dw_container(it, struct dw_peer, awake_link), region, NULL, DW_END_TELL_PEER,
+                    now_ns);
 }
 
 static void begin_drain(struct diwarp_qp *qp)
@@ -390,18 +356,18 @@ const struct dw_service dw_rd_service = {
     .on_address = on_address,
     .on_route = on_route,
     .put_ah = put_ah,
-    .place = place,
-    .take = take,
-    .on_unreachable = on_unreachable,
-    .on_narrow = on_narrow,
-    .is_full = is_full,
+    .place = dw_rd_place,
+    .take = dw_rd_take,
+    .on_unreachable = dw_peers_on_unreachable,
+    .on_narrow = dw_probe_on_path,
+    .is_full = dw_deliver_is_full,
     .on_room = on_room,
     .run = run,
     .has_more = has_more,
     .next_deadline_ns = next_deadline_ns,
     .on_absence = on_absence,
     .retune = retune,
-    .recycle = recycle,
+    .recycle = dw_deliver_recycle,
     .trim = trim,
     .add_memory = add_memory,
 };

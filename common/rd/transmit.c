@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/rd/timers.h"
 #include "common/rnic/route.h"
 
 /* Of a datagram that others may join: the first of several to a peer, and one of a stream. */
