@@ -105,12 +105,14 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/control.h \
 	common/rd/deliver.c \
 	common/rd/deliver.h \
+	common/rd/grant.c \
 	common/rd/handle.c \
 	common/rd/handle.h \
 	common/rd/identity.c \
 	common/rd/identity.h \
 	common/rd/peer.c \
 	common/rd/peer.h \
+	common/rd/place.c \
 	common/rd/post.c \
 	common/rd/probe.c \
 	common/rd/probe.h \
@@ -119,23 +121,16 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/rdma.c \
 	common/rd/rdma.h \
 	common/rd/receive.c \
+	common/rd/record.h \
 	common/rd/segment.c \
 	common/rd/segment.h \
 	common/rd/send.c \
 	common/rd/send.h \
 	common/rd/service.c \
+	common/rd/sink.c \
+	common/rd/source.c \
 	common/rd/transmit.c \
 	common/rd/transmit.h \
-	common/record/grant.c \
-	common/record/grant.h \
-	common/record/place.c \
-	common/record/place.h \
-	common/record/record.c \
-	common/record/record.h \
-	common/record/sink.c \
-	common/record/sink.h \
-	common/record/source.c \
-	common/record/source.h \
 	common/rel/contact.h \
 	common/rel/delay.h \
 	common/rel/ranges.c \

@@ -88,3 +88,12 @@ int dw_send_read_answer(struct dw_peer *peer, struct dw_qpns qpns, const struct 
     dw_send_work(peer, work, now_ns);
     return 0;
 }
+
+int dw_send_record_answer(struct dw_peer *peer, struct dw_qpns qpns,
+                          const struct dw_record_control *control, bool refusal, uint64_t now_ns)
+{
+    uint8_t payload[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES];
+    const uint32_t length = (uint32_t)dw_record_control_put(payload, control);
+    return dw_send_answer(peer, qpns, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, refusal, payload,
+                          length, now_ns);
+}

@@ -15,7 +15,7 @@
 static struct dw_atomic *create(struct diwarp_qp *qp, struct dw_peer *peer,
                                 const struct ibv_send_wr *wr, uint64_t *result)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
+    struct dw_rd *rd = peer->rd;
     struct dw_atomic *atomic = malloc(sizeof *atomic);
     if (!atomic)
         return NULL;
@@ -29,7 +29,7 @@ static struct dw_atomic *create(struct diwarp_qp *qp, struct dw_peer *peer,
         .signaled = wr->send_flags & IBV_SEND_SIGNALED,
         .result = result,
     };
-    if (dw_map_put(&rd->atomics, dw_record_key(&peer->records, atomic->id), atomic)) {
+    if (dw_map_put(&rd->atomics, dw_record_key(peer, atomic->id), atomic)) {
         free(atomic);
         return NULL;
     }
@@ -71,14 +71,14 @@ int dw_atomic_post(const struct dw_ends *ends, struct dw_peer *peer, const struc
     if (rc)
         dw_atomic_destroy(atomic);
     else
-        dw_rd_of(peer)->counters->tx_atomic_msgs++;
+        peer->rd->counters->tx_atomic_msgs++;
     return rc;
 }
 
 void dw_atomic_destroy(struct dw_atomic *atomic)
 {
     struct dw_peer *peer = atomic->peer;
-    dw_map_remove(&dw_rd_of(peer)->atomics, dw_record_key(&peer->records, atomic->id));
+    dw_map_remove(&peer->rd->atomics, dw_record_key(peer, atomic->id));
     peer->atomics--;
     peer->queued--;
     free(atomic);
@@ -87,7 +87,7 @@ void dw_atomic_destroy(struct dw_atomic *atomic)
 /* Only where the peer or the QP goes, which is why it is worth no list of each peer's. */
 void dw_atomics_drop(struct dw_peer *peer, const struct diwarp_qp *qp, bool tell)
 {
-    struct dw_map *map = &dw_rd_of(peer)->atomics;
+    struct dw_map *map = &peer->rd->atomics;
     struct dw_list dropped;
     struct dw_atomic *atomic;
     dw_list_init(&dropped);
@@ -152,13 +152,13 @@ void dw_atomic_on_request(struct dw_peer *peer, const struct dw_ends *ends,
 {
     struct dw_atomic_request request;
     if (dw_atomic_request_get(&request, segment->payload, segment->bytes)) {
-        dw_rd_of(peer)->counters->drop_header++;
+        peer->rd->counters->drop_header++;
         return;
     }
     struct dw_atomic_response response = {.request_id = request.request_id};
     response.status = execute(ends->qp, &request, &response.original);
-    dw_rd_of(peer)->counters->drop_qpn += response.status == DW_STATUS_CANCELLED;
-    dw_rd_of(peer)->counters->drop_stag += response.status == DW_STATUS_BAD_STAG;
+    peer->rd->counters->drop_qpn += response.status == DW_STATUS_CANCELLED;
+    peer->rd->counters->drop_stag += response.status == DW_STATUS_BAD_STAG;
     uint8_t payload[DW_ATOMIC_RESPONSE_BYTES];
     dw_atomic_response_put(payload, &response);
     (void)dw_send_answer(peer, ends->qpns, DW_RDMAP_ATOMIC_RESPONSE, DW_QN_ATOMIC_RESPONSE, false,
@@ -167,14 +167,13 @@ void dw_atomic_on_request(struct dw_peer *peer, const struct dw_ends *ends,
 
 void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
+    struct dw_rd *rd = peer->rd;
     struct dw_atomic_response response;
     if (dw_atomic_response_get(&response, segment->payload, segment->bytes)) {
         rd->counters->drop_header++;
         return;
     }
-    struct dw_atomic *atomic =
-        dw_map_get(&rd->atomics, dw_record_key(&peer->records, response.request_id));
+    struct dw_atomic *atomic = dw_map_get(&rd->atomics, dw_record_key(peer, response.request_id));
     if (!atomic) {
         rd->counters->drop_stale_record++;
         return;

@@ -33,9 +33,9 @@ static void hold(struct dw_peer *peer, const uint8_t *buf, uint32_t bytes)
     held->peer = peer;
     held->bytes = bytes;
     memcpy(held->buf, buf, bytes);
-    dw_list_append(&dw_rd_of(peer)->held_control, &held->link);
+    dw_list_append(&peer->rd->held_control, &held->link);
     peer->held++;
-    if (dw_rd_of(peer)->port->refuses_data)
+    if (peer->rd->port->refuses_data)
         dw_peer_tell_of_room(peer); /* it will be told that there is none */
 }
 
@@ -43,14 +43,14 @@ static void end_held(struct held *held)
 {
     held->peer->held--;
     dw_list_remove(&held->link);
-    dw_slab_put(&dw_rd_of(held->peer)->port->datagrams.pool, held);
+    dw_slab_put(&held->peer->rd->port->datagrams.pool, held);
 }
 
 void dw_control_forget_held(struct dw_peer *peer)
 {
     if (!peer->held)
         return;
-    dw_list_foreach (it, &dw_rd_of(peer)->held_control) {
+    dw_list_foreach (it, &peer->rd->held_control) {
         struct held *held = dw_container(it, struct held, link);
         if (held->peer == peer)
             end_held(held);
@@ -82,7 +82,7 @@ int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
     uint8_t buf[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_TRAILER_BYTES];
     uint32_t bytes = dw_lead_bytes(peer);
     dw_put_lead(peer, (struct dw_qpns){0}, buf, type, psn);
-    bytes = dw_seal(&dw_rd_of(peer)->port->datagrams.seal, buf, bytes);
+    bytes = dw_seal(&peer->rd->port->datagrams.seal, buf, bytes);
     struct iovec iov = {.iov_base = buf, .iov_len = bytes};
     return dw_transmit_iov(peer, &iov, 1, bytes);
 }
@@ -94,8 +94,7 @@ void dw_control_proof(struct dw_peer *peer, const uint8_t *cookie)
     dw_put_intro_lead(peer, buf, DW_LLP_PROOF, DW_LLP_ACK_REQUEST,
                       dw_sendwin_first_psn(&peer->sendwin));
     memcpy(buf + lead, cookie, DW_PROOF_BYTES);
-    const uint32_t bytes =
-        dw_seal(&dw_rd_of(peer)->port->datagrams.seal, buf, lead + DW_PROOF_BYTES);
+    const uint32_t bytes = dw_seal(&peer->rd->port->datagrams.seal, buf, lead + DW_PROOF_BYTES);
     struct iovec iov = {.iov_base = buf, .iov_len = bytes};
     (void)dw_transmit_iov(peer, &iov, 1, bytes);
 }
@@ -106,7 +105,7 @@ bool dw_control_ack(struct dw_peer *peer)
         dw_peer_ack_last(peer); /* others may have a socket of their own */
         return false;
     }
-    dw_rd_of(peer)->counters->tx_acks++;
+    peer->rd->counters->tx_acks++;
     return true;
 }
 
@@ -119,7 +118,7 @@ void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes,
     struct iovec iov[DW_LLP_SLOT_BYTES / PADDING_BYTES + 2] = {{head, lead}};
     unsigned n = 1;
     dw_put_lead(peer, (struct dw_qpns){0}, head, DW_LLP_PROBE, psn);
-    dw_sealing_begin(&sealing, &dw_rd_of(peer)->port->datagrams.seal);
+    dw_sealing_begin(&sealing, &peer->rd->port->datagrams.seal);
     dw_sealing_add(&sealing, head, lead);
     for (; left; left -= (uint32_t)iov[n++].iov_len) {
         iov[n] = (struct iovec){(void *)(uintptr_t)padding,
@@ -148,7 +147,7 @@ void dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
     uint8_t *payload = dw_segment_put(buf + dw_lead_bytes(peer), &ddp, NULL, length);
     memcpy(payload, body, length);
     uint32_t bytes =
-        dw_seal(&dw_rd_of(peer)->port->datagrams.seal, buf, (uint32_t)(payload - buf) + length);
+        dw_seal(&peer->rd->port->datagrams.seal, buf, (uint32_t)(payload - buf) + length);
     struct iovec iov = {.iov_base = buf, .iov_len = bytes};
     if (dw_transmit_train(peer, &iov, 1, bytes) == -EAGAIN)
         hold(peer, buf, bytes);

@@ -258,7 +258,7 @@ static bool in_step(const struct dw_handle *handle, const struct dw_llp_header *
 /* One that we are new to has begun with the first serial, as we do with it. */
 static void adopt_first(struct dw_peer *peer)
 {
-    const uint32_t first = dw_rd_of(peer)->port->device->env.first_serial;
+    const uint32_t first = peer->rd->port->device->env.first_serial;
     dw_peer_adopt(peer, &(struct dw_llp_header){.psn = first, .ack = first});
 }
 

@@ -35,8 +35,8 @@ bool dw_probe_pair_is_due(const struct dw_peer *peer, uint64_t now_ns);
 void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked);
 /* It goes on with a record, or has all of it. */
 void dw_probe_on_record_progress(struct dw_peer *peer);
-/* It asked for parts of a record of `total` bytes that had gone out. */
-void dw_probe_on_asked_again(struct dw_peer *peer, uint32_t total);
+/* It asked for parts of a record that had gone out. */
+void dw_probe_on_asked_again(struct dw_peer *peer);
 /* For peer_timeout nothing has got through but what every path lets through. */
 bool dw_probe_is_too_narrow(struct dw_peer *peer);
 

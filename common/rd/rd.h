@@ -5,17 +5,19 @@
  *
  * A message's way: post.c (checks) -> send.c (queue, coalescing) -> segment.c (segments into
  * datagrams) -> transmit.c (header, seal, exit) -> receive.c (window, by opcode) -> deliver.c |
- * rdma.c | atomic.c. Around it: timers.c and probe.c ask a silent peer, peer.c takes and gives back
+ * rdma.c | atomic.c. Around it: probe.c asks a silent peer, peer.c takes and gives back
  * contexts, service.c is the table. Every function of these headers runs with the device's lock
  * held.
  */
 #ifndef DW_RD_H
 #define DW_RD_H
 
+#include "common/datagram/segments.h"
 #include "common/rd/handle.h"
-#include "common/record/record.h"
+#include "common/rel/contact.h"
 #include "common/rel/recvwin.h"
 #include "common/rel/sendwin.h"
+#include "common/rnic/qp.h"
 
 /* Writes up to this go in the sequenced stream, exactly once by PSN; larger ones are records. */
 #define DW_INLINE_WRITE_BYTES 16384
@@ -34,30 +36,40 @@ struct dw_peer;
 struct dw_rd {
     struct dw_port *port;
     struct diwarp_counters *counters;
-    struct dw_records records;
     struct dw_handles handles;
-    struct dw_map atomics;       /* ours that wait for their answer, by dw_record_key() */
-    struct dw_list awake;        /* peers that hold state, the longest idle first */
-    struct dw_list flush;        /* peers with open, pending or lost datagrams to look at */
-    struct dw_list ack;          /* peers to acknowledge at the end of a run */
-    struct dw_list full;         /* peers that were told that there is no room */
-    struct dw_list doomed;       /* peers to be failed as soon as nobody is amid their state */
-    struct dw_list held_control; /* record control, while the socket is full */
+    struct dw_map sinks, sources; /* by dw_record_key() */
+    struct dw_map atomics;        /* ours that wait for their answer, by dw_record_key() */
+    struct dw_list awake;         /* peers that hold state, the longest idle first */
+    struct dw_list flush;         /* peers with open, pending or lost datagrams to look at */
+    struct dw_list ack;           /* peers to acknowledge at the end of a run */
+    struct dw_list full;          /* peers that were told that there is no room */
+    struct dw_list doomed;        /* peers to be failed as soon as nobody is amid their state */
+    struct dw_list held_control;  /* record control, while the socket is full */
     uint32_t awake_count;
-    struct dw_list learnt; /* struct dw_learnt: handles made of datagrams (forget.c) */
+    struct dw_list learnt; /* struct dw_learnt: handles made of datagrams (identity.c) */
     struct dw_timer forget_timer;
     bool forgot;     /* one of them, at least */
     uint32_t resets; /* sent in the millisecond that ends at reset_end_ns */
     uint64_t reset_end_ns;
-    uint32_t next_peer_index;
     uint32_t next_atomic_id;
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
 
     /* How many peers send to us at a time: they share the credit. */
-    uint16_t epoch;
     uint32_t epoch_senders, senders; /* senders: of the last whole epoch */
     uint64_t epoch_end_ns;
     uint32_t eager_budget_bytes;
+
+    struct dw_list want;  /* sinks that wait for grant, in turn */
+    struct dw_list ready; /* sources that may send, in turn */
+    uint32_t next_record_id;
+    uint64_t granted_ns;              /* grants were looked at last */
+    bool left_some;                   /* were under way then */
+    bool polled_rarely;               /* since the first of those under way */
+    uint32_t grant_budget_bytes;      /* of any datagrams */
+    uint32_t grant_budget_long_bytes; /* of DW_LLP_LONG_BYTES and more, which leave more room */
+    uint32_t granted_records;         /* something is due of them, but for those set aside */
+    uint64_t granted_bytes;           /* given out, not yet here, but for those set aside */
+    uint64_t granted_long_bytes;      /* of these, in long datagrams */
 
     bool tried, sent; /* in this run: a send call was made; one was taken */
     bool transmitted; /* something, since the last append */
@@ -82,8 +94,19 @@ struct dw_rd {
 
 /* The end-to-end context of a peer: its protocol state while it is awake. */
 struct dw_peer {
-    struct dw_record_peer records;
+    struct dw_rd *rd;
+    struct dw_handle *handle;
     struct dw_list awake_link;
+    struct dw_contact contact;
+
+    struct dw_list sinks, sources; /* oldest first */
+    uint64_t asked_count : 17;     /* records open by its own reads and writes */
+    uint64_t sinks_wanting : 18;   /* in state WANTING */
+    uint64_t sinks_aside : 13;
+    uint64_t sinks_late : 16;
+    uint16_t own_count;            /* records open by ours: no more than works */
+    struct dw_recordwin recordwin; /* of its records to us */
+    struct dw_record_round record_round;
 
     uint64_t number; /* of our last datagram to it */
     struct dw_sendwin sendwin;
@@ -101,17 +124,16 @@ struct dw_peer {
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes;
 
-    uint32_t answers;           /* ABORTs, COMPLETEs and atomic responses in pending */
-    uint32_t next_on_path;      /* another that is awake there, by its index in handles.met */
-    uint32_t silent_since;      /* the first probe since it was heard last, by the silence clock */
-    uint16_t queued;            /* requests posted and not ended, but for records of our own */
-    uint16_t atomics;           /* of these, in rd.atomics */
-    uint16_t refusals;          /* ABORTs of its small writes that it has not acknowledged */
-    uint16_t timestamp;         /* of its datagram that came last */
-    uint16_t epoch;             /* of its last datagram: counts active senders */
-    uint16_t pairs_lost;        /* in a row: of each it answered the bare probe only */
-    uint16_t asked_again_bytes; /* the longest datagram of those asked for again */
-    uint8_t held;               /* in rd.held_control */
+    uint32_t due_bytes;       /* granted, not yet here, but for those set aside */
+    uint32_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
+    uint32_t next_on_path;    /* another that is awake there, by its index in handles.met */
+    uint32_t silent_since;    /* the first probe since it was heard last, by the silence clock */
+    uint16_t queued;          /* requests posted and not ended, but for records of our own */
+    uint16_t atomics;         /* of these, in rd.atomics */
+    uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
+    uint16_t timestamp;       /* of its datagram that came last */
+    uint16_t pairs_lost;      /* in a row: of each it answered the bare probe only */
+    uint8_t held;             /* in rd.held_control */
     uint8_t send_error;       /* errno with which our own host refused the last datagram; 0: sent */
     uint8_t unreachables : 4; /* ICMP unreachable since it was heard last */
     uint8_t backoff : 4;
@@ -129,19 +151,9 @@ struct dw_peer {
     uint8_t ack_owed : 4; /* in parts of ACK_OWED_MAX (receive.c); 0: none */
 };
 
-static inline struct dw_rd *dw_rd_of(const struct dw_peer *peer)
-{
-    return dw_container(peer->records.records, struct dw_rd, records);
-}
-
-static inline struct dw_handle *dw_handle_of(const struct dw_peer *peer)
-{
-    return dw_container(peer->records.ah, struct dw_handle, ah);
-}
-
 static inline struct dw_met *dw_met_of(const struct dw_peer *peer)
 {
-    return dw_handle_met(dw_handle_of(peer));
+    return dw_handle_met(peer->handle);
 }
 
 /* A work request, or a message of our own, on its way into sequenced datagrams. */
@@ -196,9 +208,9 @@ struct dw_assembly {
     uint8_t buf[];
 };
 
-static inline struct dw_peer *dw_peer_of(const struct dw_record_peer *records)
+static inline uint64_t dw_record_key(const struct dw_peer *peer, uint32_t id)
 {
-    return dw_container(records, struct dw_peer, records);
+    return (uint64_t)peer->handle->met << 32 | id;
 }
 
 static inline uint32_t dw_silence_clock(uint64_t ns)
@@ -211,15 +223,15 @@ static inline uint32_t dw_silence_clock(uint64_t ns)
 static inline bool dw_peer_is_confirmed(const struct dw_peer *peer)
 {
     return (!peer->sendwin.count && peer->data_acked) ||
-           (peer->records.contact.probe_answered && peer->probe_acked);
+           (peer->contact.probe_answered && peer->probe_acked);
 }
 
 /* It has been silent for so long that it may have taken us for gone. */
 static inline bool dw_peer_is_in_doubt(const struct dw_peer *peer, uint64_t now_ns)
 {
-    const uint64_t limit_ns = dw_rd_of(peer)->port->device->attr.peer_timeout_ns / 2;
-    return limit_ns && now_ns > peer->records.contact.heard_ns &&
-           now_ns - peer->records.contact.heard_ns > limit_ns;
+    const uint64_t limit_ns = peer->rd->port->device->attr.peer_timeout_ns / 2;
+    return limit_ns && now_ns > peer->contact.heard_ns &&
+           now_ns - peer->contact.heard_ns > limit_ns;
 }
 
 /* Visits the awake peers that a path leads to. */
@@ -235,7 +247,7 @@ static inline struct dw_peer *dw_peer_on_path(const struct dw_rd *rd, uint32_t m
 /* Neither gone nor about to be. */
 static inline bool dw_peer_is_live(const struct dw_peer *peer)
 {
-    return dw_handle_of(peer)->state == DW_PEER_AWAKE;
+    return peer->handle->state == DW_PEER_AWAKE;
 }
 
 /* The peer cannot go on. Who finds that out may be amid its state: it is failed later in the run,

@@ -5,9 +5,6 @@
 
 #include "common/rd/rd.h"
 
-/* How RD carries its records. */
-extern const struct dw_record_ops dw_rdma_record_ops;
-
 int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
                       const struct ibv_send_wr *wr, uint64_t now_ns);
 int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,

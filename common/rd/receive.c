@@ -14,8 +14,7 @@
 #include "common/rd/rdma.h"
 #include "common/rd/send.h"
 #include "common/rd/transmit.h"
-#include "common/record/place.h"
-#include "common/record/sink.h"
+#include "common/rd/record.h"
 #include "common/rnic/route.h"
 
 /* A standalone acknowledgement costs both sides as much as a train does, and is sent when so much is
@@ -32,15 +31,13 @@
 /* How many peers send to us at the same time: they share the credit. */
 static void count_sender(struct dw_peer *peer, uint64_t now_ns)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
+    struct dw_rd *rd = peer->rd;
     if (now_ns >= rd->epoch_end_ns) {
         rd->senders = rd->epoch_senders;
         rd->epoch_senders = 0;
-        rd->epoch++;
         rd->epoch_end_ns = now_ns + EPOCH_NS;
     }
-    if (peer->epoch != rd->epoch) {
-        peer->epoch = rd->epoch;
+    if (!peer->introduced || peer->contact.heard_ns < rd->epoch_end_ns - EPOCH_NS) {
         rd->epoch_senders++;
         dw_peer_on_use(peer);
     }
@@ -48,13 +45,13 @@ static void count_sender(struct dw_peer *peer, uint64_t now_ns)
 
 static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header, uint64_t now_ns)
 {
+    count_sender(peer, now_ns);
     peer->timestamp = header->timestamp;
     /* It has our token, so it has our address too: both come together. */
-    dw_handle_of(peer)->heard = dw_met_of(peer)->goes_on = peer->introduced = true;
-    peer->records.contact.heard_ns = now_ns;
+    peer->handle->heard = dw_met_of(peer)->goes_on = peer->introduced = true;
+    peer->contact.heard_ns = now_ns;
     peer->unreachables = 0;
-    dw_port_trim_later(dw_rd_of(peer)->port, now_ns); /* may be what it waited for */
-    count_sender(peer, now_ns);
+    dw_port_trim_later(peer->rd->port, now_ns); /* may be what it waited for */
 }
 
 /* ---- segments ---- */
@@ -76,7 +73,7 @@ static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_ends *end
                                  const struct dw_segment *segment, bool in_order, uint64_t now_ns)
 {
     if (!is_whole(&segment->ddp)) {
-        dw_rd_of(peer)->counters->drop_header++;
+        peer->rd->counters->drop_header++;
         return true;
     }
     switch (segment->ddp.opcode) {
@@ -99,14 +96,14 @@ static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_ends *end
         dw_atomic_on_response(peer, segment);
         return true;
     default:
-        dw_rd_of(peer)->counters->drop_header++;
+        peer->rd->counters->drop_header++;
         return true;
     }
 }
 
 static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
+    struct dw_rd *rd = peer->rd;
     if (!peer->ack_owed)
         peer->ack_due_ns = now_ns + rd->port->device->attr.ack_delay_ns;
     unsigned owed = peer->ack_owed;
@@ -123,7 +120,7 @@ static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint
 /* By its PSN: false, it is not taken. */
 static bool is_new(struct dw_peer *peer, uint32_t psn)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
+    struct dw_rd *rd = peer->rd;
     switch (dw_recvwin_check(&peer->recvwin, psn)) {
     case DW_RECVWIN_DUPLICATE:
         rd->counters->rx_dup_datagrams++;
@@ -152,7 +149,7 @@ static void take(struct dw_peer *peer, uint32_t psn)
 static void on_data(struct dw_peer *peer, const struct dw_ends *ends,
                     const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
+    struct dw_rd *rd = peer->rd;
     const uint32_t psn = arrival->header.psn, len = arrival->segments_len;
     if (!is_new(peer, psn))
         return;
@@ -180,7 +177,7 @@ static void on_data(struct dw_peer *peer, const struct dw_ends *ends,
 static void on_record(struct dw_peer *peer, const struct dw_ends *ends,
                       const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
+    struct dw_rd *rd = peer->rd;
     struct dw_segment segment;
     uint32_t at = 0;
     while (dw_peer_is_live(peer) && dw_segment_next(rd->counters, arrival->segments,
@@ -205,7 +202,7 @@ static void free_acked(struct dw_peer *peer, struct dw_list *acked)
         if (datagram->refusals && !(peer->refusals -= datagram->refusals))
             dw_peer_ack_soon(peer);
         dw_list_remove(it);
-        dw_datagram_put(dw_rd_of(peer), datagram);
+        dw_datagram_put(peer->rd, datagram);
     }
 }
 
@@ -214,7 +211,7 @@ static unsigned take_probe_reply(struct dw_peer *peer, const struct dw_llp_heade
                                  uint64_t now_ns)
 {
     uint64_t sent_ns = dw_probe_on_reply(peer, header->psn, now_ns);
-    dw_sinks_on_probe_reply(&peer->records, sent_ns, now_ns);
+    dw_sinks_on_probe_reply(peer, sent_ns, now_ns);
     return header->credit_kib ? dw_sendwin_on_probe_reply(&peer->sendwin, sent_ns) : 0;
 }
 
@@ -242,7 +239,7 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     if (!had_room || !header->credit_kib)
         dw_sendwin_on_refusal(&peer->sendwin);
     if (dw_sendwin_on_ack(&peer->sendwin, header->ack, header->sack, now_ns, &acked, &result)) {
-        dw_rd_of(peer)->counters->drop_header++;
+        peer->rd->counters->drop_header++;
         return;
     }
     dw_probe_on_acked(peer, &acked);
@@ -251,7 +248,7 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
         dw_rtt_on_sample(&dw_met_of(peer)->rtt, result.rtt_ns);
     if (result.acked) {
         peer->backoff = 0;
-        peer->records.contact.asked_ns = now_ns;
+        peer->contact.asked_ns = now_ns;
     }
     unsigned lost = result.lost;
     if (header->type == DW_LLP_PROBE_REPLY)
@@ -273,7 +270,7 @@ static void after_segments(struct dw_peer *peer, const struct dw_llp_header *hea
 {
     if (header->flags & DW_LLP_ACK_REQUEST) {
         dw_peer_ack_soon(peer);
-        dw_rd_of(peer)->port->device->served++;
+        peer->rd->port->device->served++;
     }
     if (dw_peer_is_live(peer))
         take_ack(peer, header, now_ns);
@@ -295,7 +292,7 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     if (!peer)
         return;
     const struct dw_ends ends = ends_of(qp, header);
-    uint64_t heard_before_ns = peer->records.contact.heard_ns;
+    uint64_t heard_before_ns = peer->contact.heard_ns;
     heard_from(peer, header, now_ns);
     if (header->type != DW_LLP_PROBE)
         peer->probes = 0;
@@ -322,11 +319,11 @@ static bool place_record(struct dw_peer *peer, const struct dw_arrival *arrival,
 {
     struct dw_sink *sink;
     uint32_t offset, length;
-    switch (dw_place_open(&peer->records, arrival, segment, &sink, &offset, &length)) {
+    switch (dw_place_open(peer, arrival, segment, &sink, &offset, &length)) {
     case DW_PLACED_NOT:
         return false;
     case DW_PLACED_WRONG:
-        dw_rd_of(peer)->counters->drop_crc++;
+        peer->rd->counters->drop_crc++;
         return true;
     case DW_PLACED_RIGHT:
         break;
@@ -344,7 +341,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
     const uint8_t opcode = segment->ddp.opcode;
     const uint32_t psn = arrival->header.psn;
     if ((opcode != DW_RDMAP_SEND && opcode != DW_RDMAP_SEND_IMM) ||
-        segment->bytes < SEND_MIN_BYTES || dw_rd_of(peer)->port->refuses_data ||
+        segment->bytes < SEND_MIN_BYTES || peer->rd->port->refuses_data ||
         dw_recvwin_check(&peer->recvwin, psn) != DW_RECVWIN_NEW)
         return false;
     struct diwarp_qp *qp = NULL;
@@ -352,7 +349,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
     if (!to || qp->num != arrival->header.dst_qpn)
         return false;
     if (!dw_open_copy(arrival->buf, arrival->len, to, segment->bytes, false)) {
-        dw_rd_of(peer)->counters->drop_crc++;
+        peer->rd->counters->drop_crc++;
         return true;
     }
     segment->payload = to;
@@ -362,7 +359,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
         take(peer, psn);
         owe_ack(peer, arrival, now_ns);
     } else {
-        dw_rd_of(peer)->counters->drop_no_buffer++;
+        peer->rd->counters->drop_no_buffer++;
     }
     after_segments(peer, &arrival->header, now_ns);
     return true;

@@ -43,6 +43,8 @@ int dw_send_request(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opc
 int dw_send_answer(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opcode opcode,
                    enum dw_ddp_queue qn, bool refusal, const uint8_t *payload, uint32_t bytes,
                    uint64_t now_ns);
+int dw_send_record_answer(struct dw_peer *peer, struct dw_qpns qpns,
+                          const struct dw_record_control *control, bool refusal, uint64_t now_ns);
 /* The data of a short read, copied: `bytes` as above. -ENOMEM, also when too many answers wait. */
 int dw_send_read_answer(struct dw_peer *peer, struct dw_qpns qpns, const struct dw_ddp_header *ddp,
                         uint32_t record_id, const uint8_t *data, uint32_t bytes, uint64_t now_ns);

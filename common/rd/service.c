@@ -13,9 +13,7 @@
 #include "common/rd/probe.h"
 #include "common/rd/rdma.h"
 #include "common/rd/send.h"
-#include "common/record/grant.h"
-#include "common/record/sink.h"
-#include "common/record/source.h"
+#include "common/rd/record.h"
 #include "common/rnic/memory.h"
 
 /* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
@@ -58,17 +56,16 @@ static void run(void *state, uint64_t now_ns)
     dw_peers_fail_doomed(rd);
     dw_control_held(rd);
     flush_all(rd, now_ns);
-    dw_grant_run(&rd->records, now_ns);
-    dw_sources_run(&rd->records, now_ns);
+    dw_grant_run(rd, now_ns);
+    dw_sources_run(rd, now_ns);
     acknowledge(rd);
     rd->starved = !rd->tried;
 }
 
 static bool has_work(const struct dw_rd *rd)
 {
-    return !dw_list_empty(&rd->flush) || !dw_list_empty(&rd->records.ready) ||
-           !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->held_control) ||
-           !dw_list_empty(&rd->doomed) || dw_grant_is_due(&rd->records);
+    return !dw_list_empty(&rd->flush) || !dw_list_empty(&rd->ready) || !dw_list_empty(&rd->ack) ||
+           !dw_list_empty(&rd->held_control) || !dw_list_empty(&rd->doomed) || dw_grant_is_due(rd);
 }
 
 /* What a full socket or pool holds up does not go sooner for being tried again. */
@@ -84,8 +81,8 @@ static uint64_t next_deadline_ns(const void *state, uint64_t ran_ns)
     if (!has_work(rd))
         return DW_NEVER;
     const bool control_only = dw_list_empty(&rd->flush);
-    if (!dw_list_empty(&rd->records.ready) || !dw_list_empty(&rd->doomed) ||
-        dw_grant_is_due(&rd->records) || (!control_only && !rd->starved))
+    if (!dw_list_empty(&rd->ready) || !dw_list_empty(&rd->doomed) || dw_grant_is_due(rd) ||
+        (!control_only && !rd->starved))
         return 0;
     return ran_ns + (control_only ? FULL_RETRY_NS : STARVED_RETRY_NS);
 }
@@ -108,7 +105,7 @@ static void on_route(struct diwarp_ah *ah, struct dw_path *before)
         return;
     dw_peer_leave_path(peer, before);
     dw_peer_join_path(peer, ah->path);
-    dw_probe_on_path(dw_rd_of(peer), ah->path);
+    dw_probe_on_path(peer->rd, ah->path);
 }
 
 /* It sends again what was refused: soon there is something to take. */
@@ -146,10 +143,10 @@ static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
                           dw_memory_of_list(&peer->awaiting, sizeof(struct dw_work));
     for (const struct dw_assembly *it = peer->assemblies; it; it = it->next)
         memory->assembly_bytes += ranges_bytes(&it->map);
-    dw_list_foreach (s, &peer->records.sinks)
+    dw_list_foreach (s, &peer->sinks)
         memory->record_bytes +=
             ranges_bytes(&dw_container(s, struct dw_sink, peer_link)->record.map);
-    dw_list_foreach (s, &peer->records.sources)
+    dw_list_foreach (s, &peer->sources)
         memory->record_bytes +=
             ranges_bytes(&dw_container(s, struct dw_source, peer_link)->record.again);
 }
@@ -157,7 +154,6 @@ static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
 static void add_memory(const void *state, struct diwarp_memory *memory)
 {
     const struct dw_rd *rd = state;
-    const struct dw_records *records = &rd->records;
     memory->base_bytes += sizeof *rd;
     memory->addresses += rd->handles.ahs.cells.count;
     memory->address_bytes +=
@@ -166,11 +162,10 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
         add_peer(dw_container(it, struct dw_peer, awake_link), memory);
     memory->work_bytes += dw_memory_of_list(&rd->free_works, sizeof(struct dw_work));
     dw_deliver_add_memory(rd, memory);
-    memory->record_bytes += records->sinks.count * sizeof(struct dw_sink) +
-                            records->sources.count * sizeof(struct dw_source) +
-                            rd->atomics.count * sizeof(struct dw_atomic) +
-                            dw_memory_of_map(&records->sinks) +
-                            dw_memory_of_map(&records->sources) + dw_memory_of_map(&rd->atomics);
+    memory->record_bytes +=
+        rd->sinks.count * sizeof(struct dw_sink) + rd->sources.count * sizeof(struct dw_source) +
+        rd->atomics.count * sizeof(struct dw_atomic) + dw_memory_of_map(&rd->sinks) +
+        dw_memory_of_map(&rd->sources) + dw_memory_of_map(&rd->atomics);
 }
 
 /* ---- a port's part, and queue pairs ---- */
@@ -195,7 +190,7 @@ static int open_state(struct dw_port *port, void **state)
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
     dw_forget_init(rd);
-    dw_records_init(&rd->records, port, &dw_rdma_record_ops);
+    dw_records_init(rd);
     rd->eager_budget_bytes = dw_records_eager_bytes(port);
     *state = rd;
     return 0;
@@ -211,7 +206,7 @@ static void close_state(void *state)
     (void)dw_work_trim(rd);
     (void)dw_work_trim(rd);
     dw_deliver_fini(rd);
-    dw_records_fini(&rd->records);
+    dw_records_fini(rd);
     dw_map_fini(&rd->atomics);
     free(rd);
 }
@@ -256,14 +251,14 @@ static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
     if (peer->sendwin.count || peer->open || !dw_list_empty(&peer->pending) ||
         !dw_list_empty(&peer->awaiting) || peer->atomics)
         return true;
-    if (!peer->records.own_count)
+    if (!peer->own_count)
         return false;
-    dw_list_foreach (a, &peer->records.sources) {
+    dw_list_foreach (a, &peer->sources) {
         const struct dw_source *source = dw_container(a, struct dw_source, peer_link);
         if (!source->region && source->qp == qp)
             return true;
     }
-    dw_list_foreach (b, &peer->records.sinks) {
+    dw_list_foreach (b, &peer->sinks) {
         const struct dw_sink *sink = dw_container(b, struct dw_sink, peer_link);
         if (!sink->region && sink->qp == qp && sink->state != DW_SINK_HELD)
             return true;
@@ -335,7 +330,7 @@ static void put_ah(struct diwarp_ah *ah)
 static void retune(void *state)
 {
     struct dw_rd *rd = state;
-    dw_records_size_budgets(&rd->records);
+    dw_records_size_budgets(rd);
 }
 
 const struct dw_service dw_rd_service = {

@@ -28,7 +28,7 @@ _Static_assert(HEAD_BYTES % DW_SLAB_ALIGN_BYTES < 29 || HEAD_BYTES % DW_SLAB_ALI
 
 void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room)
 {
-    struct dw_slab *slab = &dw_rd_of(peer)->port->datagrams.pool;
+    struct dw_slab *slab = &peer->rd->port->datagrams.pool;
     uint32_t left = peer->sendwin.bytes / SHARE_LEFT_DEN / DW_SLAB_CHUNK_BYTES;
     if (left < slab->chunk_max / POOL_LEFT_DEN)
         left = slab->chunk_max / POOL_LEFT_DEN;
@@ -43,8 +43,8 @@ static uint32_t worthwhile_bytes(const struct dw_peer *peer, uint32_t need)
     uint32_t bytes = need;
     if (peer->sendwin.count && !peer->at_once)
         bytes = peer->sendwin.count > 1 ? STREAM_BYTES : JOINED_BYTES;
-    if (bytes > dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah))
-        bytes = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
+    if (bytes > dw_ah_datagram_max_bytes(&peer->handle->ah))
+        bytes = dw_ah_datagram_max_bytes(&peer->handle->ah);
     return bytes > need ? bytes : need;
 }
 
@@ -53,7 +53,7 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
                                     uint32_t segment_bytes)
 {
     const uint32_t need = dw_lead_bytes(peer) + segment_bytes + DW_TRAILER_BYTES;
-    const uint32_t most = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
+    const uint32_t most = dw_ah_datagram_max_bytes(&peer->handle->ah);
     const uint32_t wanted = worthwhile_bytes(peer, need);
     uint32_t room;
     assert(need <= most);
@@ -95,8 +95,8 @@ void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram)
 
 bool dw_peer_knows_us(const struct dw_peer *peer)
 {
-    const struct dw_port *port = dw_rd_of(peer)->port;
-    const int64_t silent_ns = (int64_t)(port->ran_ns - peer->records.contact.heard_ns);
+    const struct dw_port *port = peer->rd->port;
+    const int64_t silent_ns = (int64_t)(port->ran_ns - peer->contact.heard_ns);
     return peer->introduced && silent_ns < (int64_t)(port->device->env.forget_ns / 2);
 }
 
@@ -116,9 +116,9 @@ static uint16_t credit_kib(const struct dw_rd *rd)
 
 static void put_intro(const struct dw_peer *peer, uint8_t *buf)
 {
-    const struct dw_port *port = dw_rd_of(peer)->port;
+    const struct dw_port *port = peer->rd->port;
     const struct diwarp_interface *mine =
-        &port->device->interfaces[dw_handle_of(peer)->ah.path->local_interface];
+        &port->device->interfaces[peer->handle->ah.path->local_interface];
     uint32_t mtu = dw_told_mtu_bytes(port, mine);
     struct dw_intro block = {
         .token = port->datagrams.token,
@@ -133,7 +133,7 @@ static void put_intro(const struct dw_peer *peer, uint8_t *buf)
 static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, enum dw_llp_type type,
                      unsigned flags, uint32_t psn, bool intro)
 {
-    const struct dw_port *port = dw_rd_of(peer)->port;
+    const struct dw_port *port = peer->rd->port;
     const struct dw_datagrams *datagrams = &port->datagrams;
     if (intro)
         flags |= DW_LLP_INTRO;
@@ -143,15 +143,15 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, en
         .type = (uint8_t)type,
         .flags = (uint8_t)(flags | dw_seal_flags(&datagrams->seal) |
                            (peer->refusals ? DW_LLP_REFUSING : 0)),
-        .credit_kib = credit_kib(dw_rd_of(peer)),
+        .credit_kib = credit_kib(peer->rd),
         .incarnation = datagrams->incarnation,
-        .token = dw_handle_of(peer)->ah.token,
+        .token = peer->handle->ah.token,
         .job = datagrams->name.job,
         .rank = datagrams->name.rank,
         .number = ++peer->number,
         .dst_qpn = qpns.there,
         .src_qpn = qpns.here,
-        .timestamp = (uint16_t)(dw_rd_of(peer)->port->ran_ns >> DW_TIMESTAMP_SHIFT),
+        .timestamp = (uint16_t)(peer->rd->port->ran_ns >> DW_TIMESTAMP_SHIFT),
         .timestamp_echo = peer->timestamp,
         .psn = psn,
         .ack = peer->recvwin.ack,
@@ -179,8 +179,8 @@ void dw_put_intro_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type
 static int transmit(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment,
                     bool whole)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
-    const struct dw_llp_addr to = dw_ah_addr(&dw_handle_of(peer)->ah);
+    struct dw_rd *rd = peer->rd;
+    const struct dw_llp_addr to = dw_ah_addr(&peer->handle->ah);
     int rc = dw_datagrams_send(&rd->port->datagrams, &to, iov, n, segment, whole);
     rd->transmitted = rd->tried = true;
     rd->sent |= !rc;
@@ -194,9 +194,9 @@ static int transmit(struct dw_peer *peer, const struct iovec *iov, unsigned n, u
 
 int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
-    const struct dw_path *path = dw_handle_of(peer)->ah.path;
+    const struct dw_path *path = peer->handle->ah.path;
     return transmit(peer, iov, n, segment,
-                    dw_path_takes_whole(path, segment, dw_rd_of(peer)->port->ran_ns));
+                    dw_path_takes_whole(path, segment, peer->rd->port->ran_ns));
 }
 
 void dw_transmit_whole(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t bytes)
@@ -207,7 +207,7 @@ void dw_transmit_whole(struct dw_peer *peer, const struct iovec *iov, unsigned n
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
     int rc = dw_transmit_iov(peer, iov, n, segment);
-    dw_rd_of(peer)->port->device->served += rc != -EAGAIN;
+    peer->rd->port->device->served += rc != -EAGAIN;
     return rc;
 }
 
@@ -231,7 +231,7 @@ void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram)
 
 static void send_finished(struct dw_peer *peer, struct dw_datagram *datagram)
 {
-    uint32_t bytes = dw_seal(&dw_rd_of(peer)->port->datagrams.seal, datagram->buf, datagram->bytes);
+    uint32_t bytes = dw_seal(&peer->rd->port->datagrams.seal, datagram->buf, datagram->bytes);
     struct iovec iov = {.iov_base = datagram->buf, .iov_len = bytes};
     if (dw_transmit_train(peer, &iov, 1, bytes) == -EAGAIN)
         dw_transmit_refused(peer, datagram);
@@ -262,7 +262,7 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
             continue;
         dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
         lead(peer, datagram);
-        dw_rd_of(peer)->counters->tx_resent_datagrams++;
+        peer->rd->counters->tx_resent_datagrams++;
         dw_timers_on_asked(peer, now_ns);
         send_finished(peer, datagram);
         if (datagram->tx.lost)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/record/grant.h"
 
 /* Of a node with so many records all are looked at in one step of so many. */
 #define CHECK_RECORDS_MAX 1000
@@ -222,29 +221,28 @@ static void check_answers(struct sim_world *world, const struct dw_peer *peer)
 /* What counts against the bound of requests to it, and of records that it asks for. */
 static void check_counts(struct sim_world *world, const struct dw_peer *peer)
 {
-    const struct dw_record_peer *records = &peer->records;
     unsigned queued = 0, own = 0, asked = 0;
     const struct dw_list *works[] = {&peer->pending, &peer->awaiting};
     for (unsigned i = 0; i < 2; i++)
         dw_list_foreach (w, works[i])
             queued += dw_container(w, struct dw_work, link)->qp != NULL;
-    dw_list_foreach (s, &records->sinks)
+    dw_list_foreach (s, &peer->sinks)
         *(dw_container(s, struct dw_sink, peer_link)->region ? &asked : &own) += 1;
-    dw_list_foreach (s, &records->sources)
+    dw_list_foreach (s, &peer->sources)
         *(dw_container(s, struct dw_source, peer_link)->region ? &asked : &own) += 1;
     sim_check(world, peer->queued == queued + peer->atomics);
-    sim_check(world, records->own_count == own);
-    sim_check(world, records->asked_count == asked);
+    sim_check(world, peer->own_count == own);
+    sim_check(world, peer->asked_count == asked);
 }
 
 static void check_due(struct sim_world *world, const struct dw_peer *peer)
 {
     uint64_t due = 0;
-    dw_list_foreach (it, &peer->records.sinks) {
+    dw_list_foreach (it, &peer->sinks) {
         const struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
         due += sink->aside || dw_grant_is_free(sink) ? 0 : dw_record_sink_due_bytes(&sink->record);
     }
-    sim_check(world, peer->records.due_bytes == due);
+    sim_check(world, peer->due_bytes == due);
 }
 
 static void check_peer(struct sim_world *world, const struct dw_peer *peer)
@@ -264,9 +262,9 @@ static void check_peer(struct sim_world *world, const struct dw_peer *peer)
 /* Whoever may be granted something some day is in the list, or something will put it back there. */
 static void check_want(struct sim_world *world, const struct dw_sink *sink)
 {
-    const struct dw_record_peer *peer = sink->peer;
+    const struct dw_peer *peer = sink->peer;
     const bool lacks = sink->record.granted < sink->record.total;
-    const bool full = peer->win.awaited && (peer->due_bytes || peer->sinks_wanting);
+    const bool full = peer->recordwin.awaited && (peer->due_bytes || peer->sinks_wanting);
     switch ((enum dw_sink_state)sink->state) {
     case DW_SINK_ASKING:
         sim_check(world, lacks && !sink->region);
@@ -288,22 +286,23 @@ static void check_want(struct sim_world *world, const struct dw_sink *sink)
 /* What a silent peer was granted may come beyond the budget, once it runs again. */
 static void check_grants(struct sim_world *world, struct sim_node *node)
 {
-    const struct dw_records *records = &sim_rd_of(node)->records;
+    const struct dw_rd *rd = sim_rd_of(node);
     uint64_t due = 0;
-    uint32_t budget = records->grant_budget_bytes, granted_records = 0;
+    uint32_t budget = rd->grant_budget_bytes, granted_records = 0;
     bool any_aside = false;
     const struct dw_sink *sink;
-    for (size_t slot = 0; (sink = dw_map_next(&records->sinks, &slot));) {
-        uint32_t bytes = sink->aside || dw_grant_is_free(sink) ? 0 : dw_record_sink_due_bytes(&sink->record);
+    for (size_t slot = 0; (sink = dw_map_next(&rd->sinks, &slot));) {
+        uint32_t bytes =
+            sink->aside || dw_grant_is_free(sink) ? 0 : dw_record_sink_due_bytes(&sink->record);
         due += bytes;
         granted_records += bytes > 0;
         if (sink->long_datagrams)
-            budget = records->grant_budget_long_bytes;
+            budget = rd->grant_budget_long_bytes;
         any_aside |= sink->aside;
         check_want(world, sink);
     }
-    sim_check(world, records->granted_bytes == due);
-    sim_check(world, records->granted_records == granted_records);
+    sim_check(world, rd->granted_bytes == due);
+    sim_check(world, rd->granted_records == granted_records);
     node->set_aside = any_aside || (node->set_aside && due > budget);
     sim_check(world, due <= budget || node->set_aside);
 }
@@ -315,8 +314,7 @@ static void check_step(struct sim_world *world)
         if (!qp)
             continue;
         const struct dw_datagrams *datagrams = &qp->port->datagrams;
-        sim_check(world,
-                  datagrams->pool.touched_bytes <= qp->port->device->attr.send_pool_bytes);
+        sim_check(world, datagrams->pool.touched_bytes <= qp->port->device->attr.send_pool_bytes);
         sim_check(world, !datagrams->counters.drop_window);
         sim_check(world, !datagrams->counters.drop_truncated);
         if (qp->attr.type != DIWARP_QPT_RD)
@@ -325,9 +323,8 @@ static void check_step(struct sim_world *world)
         sim_check(world, rd->assembly_bytes <= (2u << 20) + qp->attr.max_msg_bytes);
         dw_list_foreach (it, &rd->awake)
             world->nodes[i].set_aside |=
-                dw_container(it, struct dw_peer, awake_link)->records.sinks_aside > 0;
-        if (rd->records.sinks.count + rd->records.sources.count > CHECK_RECORDS_MAX &&
-            world->steps % CHECK_SELDOM)
+                dw_container(it, struct dw_peer, awake_link)->sinks_aside > 0;
+        if (rd->sinks.count + rd->sources.count > CHECK_RECORDS_MAX && world->steps % CHECK_SELDOM)
             continue;
         check_grants(world, &world->nodes[i]);
         dw_list_foreach (it, &rd->awake)
@@ -427,7 +424,6 @@ void sim_world_run_for(struct sim_world *world, uint64_t duration_ns)
 /* Every peer is at rest, so nothing of any can be left over; and the pools are as at first. */
 static void check_rd_rest(struct sim_world *world, const struct dw_rd *rd)
 {
-    const struct dw_records *records = &rd->records;
     sim_check(world, dw_list_empty(&rd->awake));
     sim_check(world, !rd->awake_count);
     sim_check(world, !rd->work_count);
@@ -438,12 +434,12 @@ static void check_rd_rest(struct sim_world *world, const struct dw_rd *rd)
     sim_check(world, !rd->atomics.count);
     sim_check(world, dw_list_empty(&rd->flush));
     sim_check(world, dw_list_empty(&rd->full));
-    sim_check(world, !records->granted_bytes);
-    sim_check(world, !records->granted_records);
-    sim_check(world, !records->sinks.count);
-    sim_check(world, !records->sources.count);
-    sim_check(world, dw_list_empty(&records->want));
-    sim_check(world, dw_list_empty(&records->ready));
+    sim_check(world, !rd->granted_bytes);
+    sim_check(world, !rd->granted_records);
+    sim_check(world, !rd->sinks.count);
+    sim_check(world, !rd->sources.count);
+    sim_check(world, dw_list_empty(&rd->want));
+    sim_check(world, dw_list_empty(&rd->ready));
 }
 
 static void check_qp_rest(struct sim_world *world, const struct diwarp_qp *qp)

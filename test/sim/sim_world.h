@@ -8,6 +8,7 @@
 
 #include "common/open.h"
 #include "common/rd/peer.h"
+#include "common/rd/record.h"
 #include "test/sim/sim_net.h"
 
 #define SIM_MAX_NODES 16
@@ -33,7 +34,7 @@ struct sim_config {
     unsigned node_count;
     uint32_t job; /* of the names of those opened now */
     uint32_t mtu_bytes;
-    uint32_t path_mtu_bytes; /* as of struct sim_net */
+    uint32_t path_mtu_bytes;      /* as of struct sim_net */
     uint8_t hosts[SIM_MAX_NODES]; /* last byte of the node's address; 0: its index + 1 */
     uint64_t start_ns;            /* by the virtual clock */
     uint32_t first_serial;
@@ -114,7 +115,7 @@ static inline struct dw_peer *sim_peer(const struct sim_node *node, unsigned to)
 /* Of its records to the node; wakes it. */
 static inline struct dw_recordwin *sim_recordwin(const struct sim_node *node, unsigned to)
 {
-    return &dw_peer_wake(sim_handle(node, to))->records.win;
+    return &dw_peer_wake(sim_handle(node, to))->recordwin;
 }
 
 static inline const struct diwarp_counters *sim_counters(const struct sim_world *world,

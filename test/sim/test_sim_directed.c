@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "common/record/grant.h"
 #include "test/sim/sim_fixture.h"
 
 #define RECORD_BYTES 100000u
@@ -103,8 +102,7 @@ static void transfer_finish(struct transfer *t, uint32_t bytes, uint64_t limit_n
 {
     struct fixture *f = t->f;
     uint64_t until_ns = f->world.net.now_ns + limit_ns;
-    const struct dw_records *ends[] = {&sim_rd_of(&f->world.nodes[0])->records,
-                                       &sim_rd_of(&f->world.nodes[1])->records};
+    const struct dw_rd *ends[] = {sim_rd_of(&f->world.nodes[0]), sim_rd_of(&f->world.nodes[1])};
     while (ends[0]->sinks.count + ends[0]->sources.count + ends[1]->sinks.count +
            ends[1]->sources.count + !f->wc_count) {
         assert_true(f->world.net.now_ns < until_ns);

@@ -277,10 +277,10 @@ static void writer__computes__record_sent_at_most_twice(void **state)
 /* Records to a node that wait outside of the list of those that want a grant. */
 static unsigned parked(const struct fixture *f, unsigned node)
 {
-    const struct dw_records *records = &sim_rd_of(&f->world.nodes[node])->records;
+    const struct dw_rd *rd = sim_rd_of(&f->world.nodes[node]);
     const struct dw_sink *sink;
     unsigned n = 0;
-    for (size_t slot = 0; (sink = dw_map_next(&records->sinks, &slot));)
+    for (size_t slot = 0; (sink = dw_map_next(&rd->sinks, &slot));)
         n += sink->state == DW_SINK_PARKED;
     return n;
 }

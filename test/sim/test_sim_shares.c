@@ -189,14 +189,14 @@ static void records__one_asks_for_too_many__the_other_is_served(void **state)
     struct fixture *f = open_three();
     uint8_t remote[8] = {0};
     fixture_open(f);
-    const struct dw_records *records = &sim_rd_of(&f->world.nodes[HERE])->records;
+    const struct dw_rd *rd = sim_rd_of(&f->world.nodes[HERE]);
     struct diwarp_mr *mr = fixture_reg(f, HERE, remote, sizeof remote);
     ask_to_read(f, OTHER, 1, mr); /* is awake */
     for (uint32_t id = 1; id <= MOST + 3; id++)
         ask_to_read(f, FULL, id, mr);
-    assert_int_equal(records->sources.count, MOST + 1);
+    assert_int_equal(rd->sources.count, MOST + 1);
     ask_to_read(f, OTHER, 2, mr);
-    assert_int_equal(records->sources.count, MOST + 2);
+    assert_int_equal(rd->sources.count, MOST + 2);
     sim_world_fini(&f->world);
     free(f);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sink of a record: opened, filled, asked for again where something is missing, completed. */
-#include "common/record/sink.h"
+#include "common/rd/record.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "common/base/copy.h"
-#include "common/record/grant.h"
+#include "common/rd/probe.h"
+#include "common/rd/send.h"
 
 /* Time-outs in a row, of a source that is heard and sends nothing of what was granted; it is set
  * aside then, as one that is silent. */
@@ -16,9 +17,9 @@
 /* A hole so many full datagrams behind the furthest byte is a loss: as RD has it of its own. */
 #define REORDER_DATAGRAMS 3
 
-static uint64_t rto_ns(const struct dw_record_peer *peer, unsigned backoff)
+static uint64_t rto_ns(const struct dw_peer *peer, unsigned backoff)
 {
-    return peer->records->ops->rto_ns(peer, backoff);
+    return dw_peer_rto_ns(peer, backoff);
 }
 
 /* ---- asking again ---- */
@@ -26,10 +27,11 @@ static uint64_t rto_ns(const struct dw_record_peer *peer, unsigned backoff)
 /* What nothing came behind may never have been sent, the grant being lost: no sign of a queue. */
 static void ask_for(struct dw_sink *sink, const struct dw_range *missing, unsigned n)
 {
-    struct dw_record_peer *peer = sink->peer;
+    struct dw_peer *peer = sink->peer;
     uint32_t payload = dw_record_payload_bytes(peer);
     for (unsigned i = 0; i < n && missing[i].start < sink->record.highest; i++)
-        dw_recordwin_on_lost(&peer->win, &peer->round, missing[i].end - missing[i].start, payload);
+        dw_recordwin_on_lost(&peer->recordwin, &peer->record_round,
+                             missing[i].end - missing[i].start, payload);
     dw_sink_send_status(sink, missing, n);
 }
 
@@ -61,7 +63,7 @@ static uint64_t asked_or_heard_ns(const struct dw_sink *sink)
 
 static void look_later(struct dw_sink *sink, uint64_t now_ns)
 {
-    dw_heap_set(&sink->peer->records->port->timers, &sink->timer,
+    dw_heap_set(&sink->peer->rd->port->timers, &sink->timer,
                 now_ns + rto_ns(sink->peer, sink->record.backoff));
 }
 
@@ -71,7 +73,7 @@ static void look_later(struct dw_sink *sink, uint64_t now_ns)
  * grant being lost: it is told at once, and asked for a little, and probed. */
 static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
 {
-    struct dw_record_peer *peer = sink->peer;
+    struct dw_peer *peer = sink->peer;
     const struct dw_contact *contact = &peer->contact;
     bool probed = contact->probe_sent_ns > asked_or_heard_ns(sink);
     bool quiet = now_ns - contact->heard_ns >= rto_ns(peer, 0);
@@ -87,13 +89,13 @@ static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
         if (++sink->record.backoff > FRUITLESS_MAX || silent)
             dw_grant_set_aside(sink);
     }
-    peer->records->ops->ask(peer, now_ns);
+    dw_probe_ask(peer, now_ns);
 }
 
 /* Of more than can be counted, the timer alone asks again. */
 static void set_late(struct dw_sink *sink, bool late)
 {
-    struct dw_record_peer *peer = sink->peer;
+    struct dw_peer *peer = sink->peer;
     if (sink->late == late || (late && peer->sinks_late == UINT16_MAX))
         return;
     sink->late = late;
@@ -115,7 +117,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     look_later(sink, now_ns);
 }
 
-void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns)
+void dw_sinks_on_probe_reply(struct dw_peer *peer, uint64_t sent_ns, uint64_t now_ns)
 {
     unsigned left = peer->sinks_late;
     dw_list_foreach (it, &peer->sinks) {
@@ -134,11 +136,11 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
 
 /* ---- making and ending ---- */
 
-struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer, uint32_t id,
+struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
                                uint32_t total, struct dw_region *asked, uint64_t now_ns)
 {
-    struct dw_records *records = peer->records;
-    struct dw_heap *timers = &records->port->timers;
+    struct dw_rd *rd = peer->rd;
+    struct dw_heap *timers = &rd->port->timers;
     struct dw_sink *sink = !asked || dw_record_peer_may_ask(peer) ? calloc(1, sizeof *sink) : NULL;
     if (!sink)
         return NULL;
@@ -146,7 +148,7 @@ struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer
         free(sink);
         return NULL;
     }
-    if (dw_map_put(&records->sinks, dw_record_key(peer, id), sink)) {
+    if (dw_map_put(&rd->sinks, dw_record_key(peer, id), sink)) {
         dw_heap_unreserve(timers);
         free(sink);
         return NULL;
@@ -156,10 +158,10 @@ struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer
     sink->peer = peer;
     sink->id = id;
     sink->long_datagrams =
-        peer->ah->peer_datagram_bytes >= DW_LLP_LONG_BYTES && total >= DW_LLP_LONG_BYTES;
+        peer->handle->ah.peer_datagram_bytes >= DW_LLP_LONG_BYTES && total >= DW_LLP_LONG_BYTES;
     sink->timer.fire = on_timer;
-    dw_record_sink_init(&sink->record, total, REORDER_DATAGRAMS * peer->ah->peer_datagram_bytes,
-                        now_ns);
+    dw_record_sink_init(&sink->record, total,
+                        REORDER_DATAGRAMS * peer->handle->ah.peer_datagram_bytes, now_ns);
     sink->region = asked;
     if (asked)
         asked->records++;
@@ -168,18 +170,8 @@ struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer
     dw_list_init(&sink->want_link);
     if (asked)
         dw_sink_set_state(sink, DW_SINK_WANTING);
-    records->ops->on_asked(peer, now_ns);
+    dw_timers_on_record(peer, now_ns);
     return sink;
-}
-
-void dw_sink_on_requested(struct dw_record_peer *peer, uint32_t id, uint32_t psn)
-{
-    struct dw_sink *sink = dw_map_get(&peer->records->sinks, dw_record_key(peer, id));
-    if (!sink || (sink->state != DW_SINK_ASKING && sink->state != DW_SINK_GRANTED))
-        return;
-    sink->request_psn = psn;
-    if (sink->state == DW_SINK_ASKING)
-        dw_sink_set_state(sink, DW_SINK_WANTING);
 }
 
 /* Nothing of it is under way any more, and no timer is set. */
@@ -190,17 +182,17 @@ static void stop(struct dw_sink *sink)
     uint32_t due = dw_record_sink_due_bytes(&sink->record);
     sink->record.granted = (uint32_t)sink->record.map.bytes;
     set_late(sink, false);
-    dw_heap_set(&sink->peer->records->port->timers, &sink->timer, DW_NEVER);
+    dw_heap_set(&sink->peer->rd->port->timers, &sink->timer, DW_NEVER);
     dw_grant_on_came(sink, due); /* others may have its place, be it only in the line */
 }
 
 void dw_sink_destroy(struct dw_sink *sink)
 {
-    struct dw_record_peer *peer = sink->peer;
+    struct dw_peer *peer = sink->peer;
     dw_sink_set_state(sink, DW_SINK_ENDED);
     stop(sink);
-    dw_heap_unreserve(&peer->records->port->timers);
-    dw_map_remove(&peer->records->sinks, dw_record_key(peer, sink->id));
+    dw_heap_unreserve(&peer->rd->port->timers);
+    dw_map_remove(&peer->rd->sinks, dw_record_key(peer, sink->id));
     dw_list_remove(&sink->peer_link);
     sink->region ? peer->asked_count-- : peer->own_count--;
     if (sink->region)
@@ -212,7 +204,7 @@ void dw_sink_destroy(struct dw_sink *sink)
 static void complete_read(struct dw_sink *sink, enum ibv_wc_status status)
 {
     if (status != IBV_WC_SUCCESS)
-        dw_record_counters(sink->peer)->rdma_errors++;
+        sink->peer->rd->counters->rdma_errors++;
     else if (!(sink->send_flags & IBV_SEND_SIGNALED))
         return;
     struct diwarp_wc wc = {
@@ -222,7 +214,7 @@ static void complete_read(struct dw_sink *sink, enum ibv_wc_status status)
                .byte_len = sink->record.total,
                .qp_num = sink->qp->num,
                .src_qp = sink->qpns.there},
-        .src = sink->peer->ah->name,
+        .src = sink->peer->handle->ah.name,
         .read_id = dw_record_key(sink->peer, sink->id),
     };
     dw_cq_push(sink->qp->cq, &wc);
@@ -238,15 +230,15 @@ void dw_sink_fail(struct dw_sink *sink, enum ibv_wc_status status)
 int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t bytes,
                           uint64_t now_ns)
 {
-    struct dw_record_peer *peer = sink->peer;
+    struct dw_peer *peer = sink->peer;
     const struct dw_record_control complete = {
         .kind = DW_RECORD_COMPLETE,
         .id = sink->id,
         .release = release,
         .release_bytes = bytes,
     };
-    int rc = peer->records->ops->send_answer(peer, sink->qpns, &complete, now_ns);
-    dw_record_counters(peer)->tx_record_complete += !rc;
+    int rc = dw_send_record_answer(peer, sink->qpns, &complete, false, now_ns);
+    peer->rd->counters->tx_record_complete += !rc;
     dw_sink_destroy(sink);
     return rc;
 }
@@ -261,7 +253,7 @@ void dw_sink_abandon(struct dw_sink *sink, uint64_t now_ns)
 static void on_full(struct dw_sink *sink, uint64_t now_ns)
 {
     const unsigned held = IBV_SEND_SIGNALED | DIWARP_SEND_HOLD;
-    dw_record_counters(sink->peer)->rx_records_complete++;
+    sink->peer->rd->counters->rx_records_complete++;
     stop(sink);
     if (!sink->region)
         complete_read(sink, IBV_WC_SUCCESS);
@@ -286,15 +278,15 @@ static bool began_short(const struct dw_sink *sink, uint32_t offset, uint32_t le
  * counted in them. No path is narrower than the least. */
 static void measure(const struct dw_sink *sink, uint32_t offset, uint32_t length)
 {
-    struct dw_record_peer *peer = sink->peer;
+    struct dw_peer *peer = sink->peer;
     const uint32_t least = DW_MTU_MIN_BYTES - 48, bytes = length + DW_RECORD_OVERHEAD_BYTES;
     if (length > dw_record_payload_bytes(peer) || began_short(sink, offset, length))
-        peer->ah->peer_datagram_bytes = (uint16_t)(bytes > least ? bytes : least);
+        peer->handle->ah.peer_datagram_bytes = (uint16_t)(bytes > least ? bytes : least);
 }
 
 static void count_placed(const struct dw_sink *sink, uint32_t length, uint32_t new_bytes)
 {
-    struct diwarp_counters *counters = dw_record_counters(sink->peer);
+    struct diwarp_counters *counters = sink->peer->rd->counters;
     sink->qp->cq->device->served++;
     counters->rx_record_segments++;
     counters->rx_record_bytes += new_bytes;
@@ -304,7 +296,7 @@ static void count_placed(const struct dw_sink *sink, uint32_t length, uint32_t n
 void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, uint32_t length,
                    uint64_t now_ns)
 {
-    struct dw_record_peer *peer = sink->peer;
+    struct dw_peer *peer = sink->peer;
     if (!sink->qp) { /* now the source is known to have it */
         (void)dw_sink_send_complete(sink, NULL, 0, now_ns);
         return;
@@ -312,7 +304,7 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
     dw_grant_take_back(sink);
     int64_t new_bytes = dw_record_sink_on_segment(&sink->record, offset, length, now_ns);
     if (new_bytes < 0) {
-        dw_record_counters(peer)->drop_no_buffer++;
+        peer->rd->counters->drop_no_buffer++;
         return;
     }
     set_late(sink, false);
@@ -321,7 +313,7 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
     if (new_bytes && data)
         dw_copy(sink->addr + offset, data, length);
     if (new_bytes)
-        dw_recordwin_on_came(&peer->win, &peer->round, dw_record_payload_bytes(peer));
+        dw_recordwin_on_came(&peer->recordwin, &peer->record_round, dw_record_payload_bytes(peer));
     dw_grant_on_came(sink, (uint32_t)new_bytes);
     count_placed(sink, length, (uint32_t)new_bytes);
     if (dw_record_sink_full(&sink->record)) {
