@@ -17,12 +17,12 @@
 #include "common/rd/record.h"
 #include "common/rnic/route.h"
 
-/* A standalone acknowledgement costs both sides as much as a train does, and is sent when so much is
- * owed: one part for each receive call that brought data, one more for so many datagrams of it. A
- * sender that cannot wait asks. */
-#define ACK_OWED_MAX       8
+/* A standalone acknowledgement costs both sides as much as a train does, and is sent when so much
+ * is owed: one part for each receive call that brought data, one more for so many datagrams of it.
+ * A sender that cannot wait asks. */
+#define ACK_OWED_MAX       8u
 #define ACK_PART_DATAGRAMS 16
-#define EPOCH_NS            1000000
+#define EPOCH_NS           1000000
 /* Smaller segments of a Send are hardly part of a longer one. */
 #define SEND_MIN_BYTES 1024
 
@@ -108,7 +108,7 @@ static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint
         peer->ack_due_ns = now_ns + rd->port->device->attr.ack_delay_ns;
     unsigned owed = peer->ack_owed;
     owed += arrival->train ? 1u + arrival->train / ACK_PART_DATAGRAMS : !owed;
-    peer->ack_owed = owed < ACK_OWED_MAX ? (uint8_t)owed : ACK_OWED_MAX;
+    peer->ack_owed = (owed < ACK_OWED_MAX ? owed : ACK_OWED_MAX) & 15u;
     peer->ack_owed_bytes += dw_llp_truesize(arrival->len);
     if (dw_recvwin_has_gap(&peer->recvwin) || peer->ack_owed >= ACK_OWED_MAX ||
         peer->ack_owed_bytes >= rd->eager_budget_bytes / 4)
