@@ -13,6 +13,17 @@
 /* Among these, ABORTs of small writes, until they are acknowledged. */
 #define REFUSALS_MAX UINT16_MAX
 
+void dw_work_fill(struct dw_work *work, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                  const uint8_t *payload, uint32_t bytes)
+{
+    assert(bytes <= sizeof work->own);
+    memcpy(work->own, payload, bytes);
+    work->ddp = (struct dw_ddp_header){.opcode = (uint8_t)opcode, .qn = qn, .msn = 1};
+    work->total = bytes;
+    work->sge_count = 1;
+    work->sge[0] = (struct iovec){.iov_base = work->own, .iov_len = bytes};
+}
+
 static struct dw_work *own_work(struct dw_peer *peer, struct dw_qpns qpns,
                                 enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                                 const uint8_t *payload, uint32_t bytes)
@@ -21,12 +32,7 @@ static struct dw_work *own_work(struct dw_peer *peer, struct dw_qpns qpns,
     struct dw_work *work = dw_work_get(peer, &ends);
     if (!work)
         return NULL;
-    assert(bytes <= sizeof work->own);
-    memcpy(work->own, payload, bytes);
-    work->ddp = (struct dw_ddp_header){.opcode = (uint8_t)opcode, .qn = qn, .msn = 1};
-    work->total = bytes;
-    work->sge_count = 1;
-    work->sge[0] = (struct iovec){.iov_base = work->own, .iov_len = bytes};
+    dw_work_fill(work, opcode, qn, payload, bytes);
     return work;
 }
 

@@ -6,57 +6,35 @@
 #include "common/rd/atomic.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "common/rd/send.h"
 
-/* ---- ours ---- */
-
-static struct dw_atomic *create(struct diwarp_qp *qp, struct dw_peer *peer,
-                                const struct ibv_send_wr *wr, uint64_t *result)
-{
-    struct dw_rd *rd = peer->rd;
-    struct dw_atomic *atomic = malloc(sizeof *atomic);
-    if (!atomic)
-        return NULL;
-    bool add = wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-    *atomic = (struct dw_atomic){
-        .peer = peer,
-        .qp = qp,
-        .id = ++rd->next_atomic_id,
-        .wr_id = wr->wr_id,
-        .opcode = add ? IBV_WC_FETCH_ADD : IBV_WC_COMP_SWAP,
-        .signaled = wr->send_flags & IBV_SEND_SIGNALED,
-        .result = result,
-    };
-    if (dw_map_put(&rd->atomics, dw_record_key(peer, atomic->id), atomic)) {
-        free(atomic);
-        return NULL;
-    }
-    peer->atomics++;
-    peer->queued++;
-    return atomic;
-}
+/* ---- ours: a work that ends with its response ---- */
 
 int dw_atomic_post(const struct dw_ends *ends, struct dw_peer *peer, const struct ibv_send_wr *wr,
                    uint64_t now_ns)
 {
-    struct diwarp_qp *qp = ends->qp;
     struct iovec iov[DW_MAX_SGE];
-    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
+    int64_t total = dw_pd_gather(ends->qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
                                  sizeof(uint64_t), iov);
     if (total < 0)
         return (int)total;
     if ((wr->num_sge && (wr->num_sge != 1 || total != sizeof(uint64_t))) ||
         wr->wr.atomic.remote_addr % sizeof(uint64_t))
         return -EINVAL;
-    struct dw_atomic *atomic = create(qp, peer, wr, wr->num_sge ? iov[0].iov_base : NULL);
-    if (!atomic)
+    struct dw_work *work = dw_work_get(peer, ends);
+    if (!work)
         return -ENOMEM;
-    bool add = wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    const bool add = wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    work->wr_id = wr->wr_id;
+    work->opcode = add ? IBV_WC_FETCH_ADD : IBV_WC_COMP_SWAP;
+    work->signaled = wr->send_flags & IBV_SEND_SIGNALED;
+    work->atomic = true;
+    work->result = wr->num_sge ? iov[0].iov_base : NULL;
+    work->record_id = ++peer->rd->next_record_id;
     const struct dw_atomic_request request = {
         .opcode = add ? DW_ATOMIC_FETCH_ADD : DW_ATOMIC_CMP_SWAP,
-        .request_id = atomic->id,
+        .request_id = work->record_id,
         .stag = wr->wr.atomic.rkey,
         .to = wr->wr.atomic.remote_addr,
         .add_swap = add ? wr->wr.atomic.compare_add : wr->wr.atomic.swap,
@@ -66,45 +44,32 @@ int dw_atomic_post(const struct dw_ends *ends, struct dw_peer *peer, const struc
     };
     uint8_t payload[DW_ATOMIC_REQUEST_BYTES];
     dw_atomic_request_put(payload, &request);
-    int rc = dw_send_request(peer, ends->qpns, DW_RDMAP_ATOMIC_REQUEST, DW_QN_REQUEST, 0, payload,
-                             sizeof payload, now_ns);
-    if (rc)
-        dw_atomic_destroy(atomic);
-    else
-        peer->rd->counters->tx_atomic_msgs++;
-    return rc;
+    dw_work_fill(work, DW_RDMAP_ATOMIC_REQUEST, DW_QN_REQUEST, payload, sizeof payload);
+    dw_send_work(peer, work, now_ns);
+    peer->rd->counters->tx_atomic_msgs++;
+    return 0;
 }
 
-void dw_atomic_destroy(struct dw_atomic *atomic)
+void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment)
 {
-    struct dw_peer *peer = atomic->peer;
-    dw_map_remove(&peer->rd->atomics, dw_record_key(peer, atomic->id));
-    peer->atomics--;
-    peer->queued--;
-    free(atomic);
-}
-
-/* Only where the peer or the QP goes, which is why it is worth no list of each peer's. */
-void dw_atomics_drop(struct dw_peer *peer, const struct diwarp_qp *qp, bool tell)
-{
-    struct dw_map *map = &peer->rd->atomics;
-    struct dw_list dropped;
-    struct dw_atomic *atomic;
-    dw_list_init(&dropped);
-    for (size_t slot = 0; peer->atomics && (atomic = dw_map_next(map, &slot));)
-        if (atomic->peer == peer && (!qp || atomic->qp == qp))
-            dw_list_append(&dropped, &atomic->link);
-    dw_list_foreach (it, &dropped) {
-        atomic = dw_container(it, struct dw_atomic, link);
-        tell ? dw_atomic_end(atomic, IBV_WC_RETRY_EXC_ERR) : dw_atomic_destroy(atomic);
+    struct dw_atomic_response response;
+    if (dw_atomic_response_get(&response, segment->payload, segment->bytes)) {
+        peer->rd->counters->drop_header++;
+        return;
     }
-}
-
-void dw_atomic_end(struct dw_atomic *atomic, enum ibv_wc_status status)
-{
-    dw_qp_complete(atomic->qp, atomic->wr_id, atomic->signaled, atomic->opcode, status,
-                   sizeof(uint64_t));
-    dw_atomic_destroy(atomic);
+    dw_list_foreach (it, &peer->awaiting) {
+        struct dw_work *work = dw_container(it, struct dw_work, link);
+        if (!work->atomic || work->record_id != response.request_id)
+            continue;
+        if (work->result && response.status == DW_STATUS_OK)
+            *work->result = response.original;
+        dw_list_remove(it);
+        dw_qp_complete(work->qp, work->wr_id, work->signaled, work->opcode,
+                       dw_wc_status((uint8_t)response.status), sizeof(uint64_t));
+        dw_work_put(peer, work);
+        return;
+    }
+    peer->rd->counters->drop_stale_record++;
 }
 
 /* ---- a peer's ---- */
@@ -163,22 +128,4 @@ void dw_atomic_on_request(struct dw_peer *peer, const struct dw_ends *ends,
     dw_atomic_response_put(payload, &response);
     (void)dw_send_answer(peer, ends->qpns, DW_RDMAP_ATOMIC_RESPONSE, DW_QN_ATOMIC_RESPONSE, false,
                          payload, sizeof payload, now_ns);
-}
-
-void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment)
-{
-    struct dw_rd *rd = peer->rd;
-    struct dw_atomic_response response;
-    if (dw_atomic_response_get(&response, segment->payload, segment->bytes)) {
-        rd->counters->drop_header++;
-        return;
-    }
-    struct dw_atomic *atomic = dw_map_get(&rd->atomics, dw_record_key(peer, response.request_id));
-    if (!atomic) {
-        rd->counters->drop_stale_record++;
-        return;
-    }
-    if (atomic->result && response.status == DW_STATUS_OK)
-        *atomic->result = response.original;
-    dw_atomic_end(atomic, dw_wc_status((uint8_t)response.status));
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rd/atomic.h"
 #include "common/rd/control.h"
 #include "common/rd/deliver.h"
 #include "common/rd/probe.h"
@@ -319,7 +318,6 @@ static void clear(struct dw_peer *peer, bool tell)
     drop_works(peer, &peer->pending, NULL, tell);
     drop_works(peer, &peer->awaiting, NULL, tell);
     dw_rdma_end(peer, NULL, NULL, tell ? DW_END_IN_ERROR : DW_END_QUIETLY, 0);
-    dw_atomics_drop(peer, NULL, tell);
     dw_deliver_forget(peer, NULL);
     dw_heap_set(&peer->rd->port->timers, &peer->timer, DW_NEVER);
 }
@@ -393,7 +391,6 @@ void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
         dw_deliver_forget(peer, qp);
         dw_rdma_end(peer, NULL, qp,
                     others && dw_peer_is_live(peer) ? DW_END_TELL_PEER : DW_END_QUIETLY, now_ns);
-        dw_atomics_drop(peer, qp, false);
     }
     if (!dw_list_empty(&rd->awake))
         dw_port_trim_later(rd->port, rd->port->ran_ns); /* some may rest now */

@@ -38,7 +38,6 @@ struct dw_rd {
     struct diwarp_counters *counters;
     struct dw_handles handles;
     struct dw_map sinks, sources; /* by dw_record_key() */
-    struct dw_map atomics;        /* ours that wait for their answer, by dw_record_key() */
     struct dw_list awake;         /* peers that hold state, the longest idle first */
     struct dw_list flush;         /* peers with open, pending or lost datagrams to look at */
     struct dw_list ack;           /* peers to acknowledge at the end of a run */
@@ -51,7 +50,6 @@ struct dw_rd {
     bool forgot;     /* one of them, at least */
     uint32_t resets; /* sent in the millisecond that ends at reset_end_ns */
     uint64_t reset_end_ns;
-    uint32_t next_atomic_id;
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
 
     /* How many peers send to us at a time: they share the credit. */
@@ -129,7 +127,6 @@ struct dw_peer {
     uint32_t next_on_path;    /* another that is awake there, by its index in handles.met */
     uint32_t silent_since;    /* the first probe since it was heard last, by the silence clock */
     uint16_t queued;          /* requests posted and not ended, but for records of our own */
-    uint16_t atomics;         /* of these, in rd.atomics */
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
     uint16_t timestamp;       /* of its datagram that came last */
     uint16_t pairs_lost;      /* in a row: of each it answered the bare probe only */
@@ -169,7 +166,9 @@ struct dw_work {
     bool answer;              /* to the peer's requests */
     bool refusal;             /* the ABORT of a small write */
     struct dw_ddp_header ddp; /* of its first segment */
-    uint32_t record_id;       /* tagged: of its Write-Record header; or of a read request */
+    bool atomic;              /* it ends with its response, which tells the id, and `result` */
+    uint64_t *result;         /* or NULL */
+    uint32_t record_id;       /* tagged: of its Write-Record header; or of a request */
     uint32_t total, copied;
     uint32_t last_psn; /* once all is copied */
     unsigned sge_count;

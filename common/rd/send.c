@@ -176,7 +176,7 @@ static void on_copied(struct dw_peer *peer, struct dw_work *work, uint32_t last_
     if (work->ddp.opcode == DW_RDMAP_READ_REQUEST)
         dw_sink_on_requested(peer, work->record_id, last_psn);
     /* A write may yet be refused by the peer: that is told even when nothing else was asked for. */
-    if ((work->signaled || work->ddp.tagged) && !work->buffered) {
+    if ((work->signaled || work->ddp.tagged || work->atomic) && !work->buffered) {
         dw_list_append(&peer->awaiting, &work->link);
         return;
     }
@@ -268,7 +268,7 @@ bool dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing)
         struct dw_work *work = dw_container(it, struct dw_work, link);
         if (!dw_serial_before(work->last_psn, ack))
             break;
-        if (refusing && work->ddp.tagged)
+        if (work->atomic || (refusing && work->ddp.tagged))
             continue;
         dw_list_remove(it);
         complete(work, work->signaled, IBV_WC_SUCCESS, work->total);

@@ -32,8 +32,11 @@ void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, u
 void dw_send_commit(struct dw_rd *rd, uint32_t imm);
 
 /* ---- answer.c ---- */
-/* Queues a message of our own that is not an answer: `bytes` <= sizeof work.own. record_id: of a
- * read request, else 0. -ENOMEM. */
+/* Its message is `payload`, copied: `bytes` <= sizeof work.own. */
+void dw_work_fill(struct dw_work *work, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                  const uint8_t *payload, uint32_t bytes);
+/* Queues a message of our own that is not an answer. record_id: of a read request, else 0. -ENOMEM.
+ */
 int dw_send_request(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opcode opcode,
                     enum dw_ddp_queue qn, uint32_t record_id, const uint8_t *payload,
                     uint32_t bytes, uint64_t now_ns);

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/rd/atomic.h"
 #include "common/rd/control.h"
 #include "common/rd/deliver.h"
 #include "common/rd/identity.h"
@@ -162,10 +161,9 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
         add_peer(dw_container(it, struct dw_peer, awake_link), memory);
     memory->work_bytes += dw_memory_of_list(&rd->free_works, sizeof(struct dw_work));
     dw_deliver_add_memory(rd, memory);
-    memory->record_bytes +=
-        rd->sinks.count * sizeof(struct dw_sink) + rd->sources.count * sizeof(struct dw_source) +
-        rd->atomics.count * sizeof(struct dw_atomic) + dw_memory_of_map(&rd->sinks) +
-        dw_memory_of_map(&rd->sources) + dw_memory_of_map(&rd->atomics);
+    memory->record_bytes += rd->sinks.count * sizeof(struct dw_sink) +
+                            rd->sources.count * sizeof(struct dw_source) +
+                            dw_memory_of_map(&rd->sinks) + dw_memory_of_map(&rd->sources);
 }
 
 /* ---- a port's part, and queue pairs ---- */
@@ -181,9 +179,7 @@ static int open_state(struct dw_port *port, void **state)
     }
     rd->port = port;
     rd->counters = &port->datagrams.counters;
-    rd->next_atomic_id = port->device->env.first_serial;
     dw_handles_init(&rd->handles, port, &dw_rd_service, dw_device_random(port->device));
-    dw_map_init(&rd->atomics, dw_device_random(port->device));
     struct dw_list *heads[] = {&rd->awake,      &rd->flush,           &rd->ack,
                                &rd->full,       &rd->doomed,          &rd->held_control,
                                &rd->free_works, &rd->free_assemblies, &rd->done_assemblies};
@@ -207,7 +203,6 @@ static void close_state(void *state)
     (void)dw_work_trim(rd);
     dw_deliver_fini(rd);
     dw_records_fini(rd);
-    dw_map_fini(&rd->atomics);
     free(rd);
 }
 
@@ -244,12 +239,12 @@ static void begin_drain(struct diwarp_qp *qp)
 }
 
 /* Something that was posted to the QP, or an answer of ours, has not reached its end; of what is in
- * datagrams, and of atomics, nobody tells whose it is. Records of a region are the peer's own: it
+ * datagrams nobody tells whose it is. Records of a region are the peer's own: it
  * has to see them through. */
 static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
 {
     if (peer->sendwin.count || peer->open || !dw_list_empty(&peer->pending) ||
-        !dw_list_empty(&peer->awaiting) || peer->atomics)
+        !dw_list_empty(&peer->awaiting))
         return true;
     if (!peer->own_count)
         return false;

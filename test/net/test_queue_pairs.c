@@ -311,8 +311,7 @@ static bool nothing_is_open(void)
 {
     for (unsigned s = 0; s < 2; s++) {
         const struct dw_rd *rd = rd_of(s);
-        if (rd->sinks.count || rd->sources.count || rd->atomics.count || rd->assembly_count ||
-            rd->work_count)
+        if (rd->sinks.count || rd->sources.count || rd->assembly_count || rd->work_count)
             return false;
     }
     return true;

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-
 /* Of a node with so many records all are looked at in one step of so many. */
 #define CHECK_RECORDS_MAX 1000
 #define CHECK_SELDOM      256
@@ -230,7 +229,7 @@ static void check_counts(struct sim_world *world, const struct dw_peer *peer)
         *(dw_container(s, struct dw_sink, peer_link)->region ? &asked : &own) += 1;
     dw_list_foreach (s, &peer->sources)
         *(dw_container(s, struct dw_source, peer_link)->region ? &asked : &own) += 1;
-    sim_check(world, peer->queued == queued + peer->atomics);
+    sim_check(world, peer->queued == queued);
     sim_check(world, peer->own_count == own);
     sim_check(world, peer->asked_count == asked);
 }
@@ -431,7 +430,6 @@ static void check_rd_rest(struct sim_world *world, const struct dw_rd *rd)
     sim_check(world, !rd->free_assembly_count);
     sim_check(world, !rd->assembly_count);
     sim_check(world, !rd->assembly_bytes);
-    sim_check(world, !rd->atomics.count);
     sim_check(world, dw_list_empty(&rd->flush));
     sim_check(world, dw_list_empty(&rd->full));
     sim_check(world, !rd->granted_bytes);
