@@ -101,8 +101,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/answer.c \
 	common/rd/atomic.c \
 	common/rd/atomic.h \
-	common/rd/control.c \
-	common/rd/control.h \
 	common/rd/deliver.c \
 	common/rd/deliver.h \
 	common/rd/grant.c \

@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-#include "common/rd/control.h"
+#include "common/rd/transmit.h"
 #include "common/rnic/route.h"
 
 /* Share of the socket's buffer that records may fill; the rest is for eager datagrams. */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/base/siphash.h"
-#include "common/rd/control.h"
 #include "common/rd/peer.h"
 #include "common/rd/probe.h"
 #include "common/rd/transmit.h"

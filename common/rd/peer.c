@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rd/control.h"
 #include "common/rd/deliver.h"
 #include "common/rd/probe.h"
 #include "common/rd/rdma.h"

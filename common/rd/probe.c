@@ -3,7 +3,7 @@
  * tells that, however many probes have followed. */
 #include "common/rd/probe.h"
 
-#include "common/rd/control.h"
+#include "common/rd/transmit.h"
 
 #define PROBE_CLOCK_SHIFT 10
 /* Of a probe's PSN the part that is its time. */

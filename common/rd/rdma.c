@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/base/copy.h"
-#include "common/rd/control.h"
 #include "common/rd/probe.h"
 #include "common/rd/send.h"
 #include "common/rd/transmit.h"

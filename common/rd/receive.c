@@ -6,7 +6,6 @@
 #include "common/rd/rd.h"
 
 #include "common/rd/atomic.h"
-#include "common/rd/control.h"
 #include "common/rd/deliver.h"
 #include "common/rd/identity.h"
 #include "common/rd/peer.h"

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/rd/control.h"
+#include "common/rd/transmit.h"
 #include "common/rd/deliver.h"
 #include "common/rd/identity.h"
 #include "common/rd/peer.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sequenced datagrams: buffers, headers with acknowledgements on board, sealing, resending. */
+/* RD's datagrams, from their buffers to the exit: headers with acknowledgements on board; sequenced
+ * ones, which are sent again; and those that have no PSN. */
 #include "common/rd/transmit.h"
 
 #include <assert.h>
@@ -23,6 +24,12 @@ _Static_assert(HEAD_BYTES % DW_SLAB_ALIGN_BYTES < 29 || HEAD_BYTES % DW_SLAB_ALI
  * two thirds at most, two such peers two fifths each, and there is always something left. */
 #define POOL_LEFT_DEN  8
 #define SHARE_LEFT_DEN 2
+
+/* Record control that is kept for a peer while the socket is full; what is more is lost, as it may
+ * be on the way. A timer stands behind each, but the record would stand still until then. What they
+ * tell may be old when they leave, as when the network reorders. Answers to probes are not kept:
+ * they would overtake the records that wait, and the sink would take those for lost. */
+#define HELD_MAX 64u
 
 /* ---- buffers ---- */
 
@@ -168,16 +175,10 @@ void dw_put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, enum d
     put_lead(peer, qpns, buf, type, 0, psn, !dw_peer_knows_us(peer));
 }
 
-void dw_put_intro_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, unsigned flags,
-                       uint32_t psn)
-{
-    put_lead(peer, (struct dw_qpns){0}, buf, type, flags, psn, true);
-}
-
 /* ---- to the exit ---- */
 
-static int transmit(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment,
-                    bool whole)
+static int transmit_as(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment,
+                       bool whole)
 {
     struct dw_rd *rd = peer->rd;
     const struct dw_llp_addr to = dw_ah_addr(&peer->handle->ah);
@@ -192,21 +193,16 @@ static int transmit(struct dw_peer *peer, const struct iovec *iov, unsigned n, u
     return rc;
 }
 
-int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
+/* Whether the path takes it whole is the path's to say. */
+static int transmit(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
-    const struct dw_path *path = peer->handle->ah.path;
-    return transmit(peer, iov, n, segment,
-                    dw_path_takes_whole(path, segment, peer->rd->port->ran_ns));
-}
-
-void dw_transmit_whole(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t bytes)
-{
-    (void)transmit(peer, iov, n, bytes, true);
+    return transmit_as(peer, iov, n, segment,
+                       dw_path_takes_whole(peer->handle->ah.path, segment, peer->rd->port->ran_ns));
 }
 
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
-    int rc = dw_transmit_iov(peer, iov, n, segment);
+    int rc = transmit(peer, iov, n, segment);
     peer->rd->port->device->served += rc != -EAGAIN;
     return rc;
 }
@@ -269,4 +265,129 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
             return; /* the socket is full: the next run goes on */
     }
     peer->sendwin.any_lost = false;
+}
+
+/* ---- without a PSN ---- */
+
+/* One with `bytes` of body; whole: it is lost rather than cut where it is too long. */
+static int send_body(struct dw_peer *peer, struct dw_qpns qpns, enum dw_llp_type type, uint32_t psn,
+                     const void *body, uint32_t bytes, bool whole)
+{
+    struct dw_sealing sealing;
+    uint8_t head[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_TRAILER_BYTES];
+    const bool proof = type == DW_LLP_PROOF, intro = proof || !dw_peer_knows_us(peer);
+    const uint32_t lead = DW_LLP_HEADER_BYTES + (intro ? DW_INTRO_BYTES : 0);
+    const struct iovec iov[] = {{head, bytes ? lead : lead + DW_TRAILER_BYTES},
+                                {(void *)(uintptr_t)body, bytes},
+                                {head + lead, DW_TRAILER_BYTES}};
+    put_lead(peer, qpns, head, type, proof ? DW_LLP_ACK_REQUEST : 0, psn, intro);
+    dw_sealing_begin(&sealing, &peer->rd->port->datagrams.seal);
+    dw_sealing_add(&sealing, head, lead);
+    dw_sealing_add(&sealing, body, bytes);
+    dw_sealing_end(&sealing, head + lead);
+    return whole ? transmit_as(peer, iov, 3, lead + bytes + DW_TRAILER_BYTES, true)
+                 : transmit(peer, iov, bytes ? 3 : 1, lead + bytes + DW_TRAILER_BYTES);
+}
+
+int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
+{
+    return send_body(peer, (struct dw_qpns){0}, type, psn, NULL, 0, false);
+}
+
+void dw_control_proof(struct dw_peer *peer, const uint8_t *cookie)
+{
+    (void)send_body(peer, (struct dw_qpns){0}, DW_LLP_PROOF, dw_sendwin_first_psn(&peer->sendwin),
+                    cookie, DW_PROOF_BYTES, false);
+}
+
+bool dw_control_ack(struct dw_peer *peer)
+{
+    if (dw_control_send(peer, DW_LLP_ACK, 0) == -EAGAIN) {
+        dw_peer_ack_last(peer); /* others may have a socket of their own */
+        return false;
+    }
+    peer->rd->counters->tx_acks++;
+    return true;
+}
+
+void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool whole)
+{
+    static uint8_t padding[DW_LLP_SLOT_BYTES]; /* not const: it takes no room in the file */
+    (void)send_body(peer, (struct dw_qpns){0}, DW_LLP_PROBE, psn, padding,
+                    bytes - dw_lead_bytes(peer) - DW_TRAILER_BYTES, whole);
+}
+
+/* ---- record control ---- */
+
+struct held {
+    struct dw_list link;
+    struct dw_peer *peer;
+    struct dw_qpns qpns;
+    uint32_t bytes;
+    uint8_t body[DW_SEND_SEGMENT_BYTES + DW_RECORD_STATUS_BYTES(DW_RECORD_MAX_RANGES)];
+};
+
+static bool send_held(const struct held *held)
+{
+    const int rc =
+        send_body(held->peer, held->qpns, DW_LLP_RECORD, 0, held->body, held->bytes, false);
+    held->peer->rd->port->device->served += rc != -EAGAIN;
+    return rc != -EAGAIN;
+}
+
+void dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
+                       const struct dw_record_control *control)
+{
+    const struct dw_ddp_header ddp = {
+        .last = true, .opcode = DW_RDMAP_RECORD_CONTROL, .qn = DW_QN_RECORD, .msn = 1};
+    struct held now, *held = NULL;
+    uint32_t room;
+    now.peer = peer;
+    now.qpns = qpns;
+    now.bytes = (uint32_t)dw_record_control_put(now.body + DW_SEND_SEGMENT_BYTES, control);
+    (void)dw_segment_put(now.body, &ddp, NULL, now.bytes);
+    now.bytes += DW_SEND_SEGMENT_BYTES;
+    if (send_held(&now))
+        return;
+    if (peer->held < HELD_MAX)
+        held = dw_pool_get(peer, (uint32_t)sizeof *held, &room);
+    if (!held)
+        return;
+    *held = now;
+    dw_list_append(&peer->rd->held_control, &held->link);
+    peer->held++;
+    if (peer->rd->port->refuses_data)
+        dw_peer_tell_of_room(peer); /* it will be told that there is none */
+}
+
+static void end_held(struct held *held)
+{
+    held->peer->held--;
+    dw_list_remove(&held->link);
+    dw_slab_put(&held->peer->rd->port->datagrams.pool, held);
+}
+
+void dw_control_forget_held(struct dw_peer *peer)
+{
+    dw_list_foreach (it, &peer->rd->held_control)
+        if (dw_container(it, struct held, link)->peer == peer)
+            end_held(dw_container(it, struct held, link));
+}
+
+void dw_control_held(struct dw_rd *rd)
+{
+    const struct dw_peer *full = NULL;
+    unsigned refusals = 0;
+    dw_list_foreach (it, &rd->held_control) {
+        struct held *held = dw_container(it, struct held, link);
+        /* Those to a peer keep their order; another may have a socket of its own. */
+        if (full == held->peer)
+            continue;
+        if (send_held(held))
+            end_held(held);
+        else if (++refusals == DW_REFUSALS_PER_RUN)
+            return;
+        else
+            full = held->peer;
+    }
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RD's datagrams, from their buffers to the exit: sequenced ones (transmit.c), and those without a
- * PSN (control.c). */
+/* RD's datagrams, from their buffers to the exit. */
 #ifndef DW_TRANSMIT_H
 #define DW_TRANSMIT_H
 
@@ -19,10 +18,7 @@ void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram);
 bool dw_peer_knows_us(const struct dw_peer *peer);
 /* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
-/* The two blocks themselves; number, acknowledgement and all that changes are of now. */
-void dw_put_intro_lead(struct dw_peer *peer, uint8_t *buf, enum dw_llp_type type, unsigned flags,
-                       uint32_t psn);
-/* Writes them: all that is owed to the peer is acknowledged by a datagram that goes. */
+/* Writes it: all that is owed to the peer is acknowledged by a datagram that goes. */
 void dw_put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, enum dw_llp_type type,
                  uint32_t psn);
 /* Gives a new datagram its PSN and sends it; ownership goes to the send window. */
@@ -35,9 +31,21 @@ void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
 /* A train of datagrams of `segment` bytes each but the last; as dw_datagrams_send(). */
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
-/* The same, without being counted as a service to the peer. */
-int dw_transmit_iov(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
-/* One datagram, which is lost rather than cut where it is too long. */
-void dw_transmit_whole(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t bytes);
+
+/* ---- without a PSN ---- */
+/* Shows the peer that we are where we say: `cookie` is of DW_PROOF_BYTES. */
+void dw_control_proof(struct dw_peer *peer, const uint8_t *cookie);
+/* A datagram without segments: ACK, PROBE, PROBE_REPLY. As dw_datagrams_send(). */
+int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
+/* False: the socket is full, the next run goes on. */
+bool dw_control_ack(struct dw_peer *peer);
+/* A PROBE of that length; whole: it is lost rather than cut where it is too long. */
+void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool whole);
+/* An unsequenced RECORD datagram with one untagged segment; held while the socket is full. */
+void dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
+                       const struct dw_record_control *control);
+/* Sends what is held, as far as the socket takes it. */
+void dw_control_held(struct dw_rd *rd);
+void dw_control_forget_held(struct dw_peer *peer);
 
 #endif
