@@ -17,6 +17,13 @@ struct dw_list {
     for (struct dw_list *it = (head)->next, *it##_next = it->next; it != (head); \
          it = it##_next, it##_next = it->next)
 
+/* The same, by the structs that the nodes are in. */
+#define dw_list_foreach_of(type, item, head, member)                        \
+    for (type *item = dw_container((head)->next, type, member),             \
+              *item##_next = dw_container(item->member.next, type, member); \
+         &item->member != (head);                                           \
+         item = item##_next, item##_next = dw_container(item->member.next, type, member))
+
 static inline void dw_list_init(struct dw_list *head)
 {
     head->next = head->prev = head;

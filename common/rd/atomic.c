@@ -57,13 +57,12 @@ void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segmen
         peer->rd->counters->drop_header++;
         return;
     }
-    dw_list_foreach (it, &peer->awaiting) {
-        struct dw_work *work = dw_container(it, struct dw_work, link);
+    dw_list_foreach_of (struct dw_work, work, &peer->awaiting, link) {
         if (!work->atomic || work->record_id != response.request_id)
             continue;
         if (work->result && response.status == DW_STATUS_OK)
             *work->result = response.original;
-        dw_list_remove(it);
+        dw_list_remove(&work->link);
         dw_qp_complete(work->qp, work->wr_id, work->signaled, work->opcode,
                        dw_wc_status((uint8_t)response.status), sizeof(uint64_t));
         dw_work_put(peer, work);

@@ -267,16 +267,15 @@ void dw_deliver_recycle(void *state)
 {
     struct dw_rd *rd = state;
     rd->done_bytes = 0;
-    dw_list_foreach (it, &rd->done_assemblies) {
-        struct dw_assembly *assembly = dw_container(it, struct dw_assembly, link);
-        dw_list_remove(it);
+    dw_list_foreach_of (struct dw_assembly, assembly, &rd->done_assemblies, link) {
+        dw_list_remove(&assembly->link);
         if (assembly->mapped_bytes < assembly_bytes(rd)) {
             unmap(assembly); /* a QP takes longer messages since */
         } else if (!rd->last_assembly) {
             rd->last_assembly = assembly;
             dw_pages_drop((uint8_t *)assembly + PAGE_BYTES, assembly->mapped_bytes - PAGE_BYTES);
         } else {
-            dw_list_prepend(&rd->free_assemblies, it);
+            dw_list_prepend(&rd->free_assemblies, &assembly->link);
             rd->free_assembly_count++;
         }
     }

@@ -20,9 +20,6 @@
  * grant. */
 #define SHARED_RECORD_WINDOW_BYTES (4u << 20)
 #define RECORD_WINDOW_MIN_BYTES    (16u << 10)
-/* Open records that a peer has asked us for; beyond, its requests are refused. An honest one has
- * 65,535 at most, and some of these have ended there and not yet here. */
-#define ASKED_MAX (2u * UINT16_MAX)
 
 /* No grant below this part of the budget, unless it ends the record: each costs a datagram. */
 #define GRANT_MIN_SHARE_DEN 4
@@ -60,8 +57,9 @@ uint32_t dw_records_eager_bytes(const struct dw_port *port)
     return port->datagrams.llp->rcvbuf_bytes - (uint32_t)record_truesize(port);
 }
 
-void dw_records_size_budgets(struct dw_rd *rd)
+void dw_records_size_budgets(void *state)
 {
+    struct dw_rd *rd = state;
     struct dw_port *port = rd->port;
     const struct diwarp_device_attr *attr = &port->device->attr;
     /* The kernel charges truesize: what is left for payload depends on the datagram. Of those that
@@ -82,22 +80,6 @@ void dw_records_size_budgets(struct dw_rd *rd)
 
 /* ---- records and peers ---- */
 
-void dw_records_init(struct dw_rd *rd)
-{
-    rd->next_record_id = rd->port->device->env.first_serial;
-    dw_map_init(&rd->sinks, dw_device_random(rd->port->device));
-    dw_map_init(&rd->sources, dw_device_random(rd->port->device));
-    dw_list_init(&rd->want);
-    dw_list_init(&rd->ready);
-    dw_records_size_budgets(rd);
-}
-
-void dw_records_fini(struct dw_rd *rd)
-{
-    dw_map_fini(&rd->sinks);
-    dw_map_fini(&rd->sources);
-}
-
 uint32_t dw_records_next_id(struct dw_rd *rd, const struct dw_map *map, const struct dw_peer *peer,
                             uint32_t from_source)
 {
@@ -106,11 +88,6 @@ uint32_t dw_records_next_id(struct dw_rd *rd, const struct dw_map *map, const st
         id = ++rd->next_record_id & ~DW_RECORD_ID_FROM_SOURCE;
     } while (!id || dw_map_get(map, dw_record_key(peer, id | from_source)));
     return id | from_source;
-}
-
-bool dw_record_peer_may_ask(const struct dw_peer *peer)
-{
-    return peer->asked_count < ASKED_MAX;
 }
 
 /* ---- states ---- */
@@ -331,8 +308,7 @@ static void unpark_some(struct dw_peer *peer)
     if (peer->sinks_wanting || peer->sinks_aside || (uint64_t)peer->due_bytes + least > window)
         return;
     uint32_t room = window - least - peer->due_bytes; /* beyond it they would be parked again */
-    dw_list_foreach (it, &peer->sinks) {
-        struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
+    dw_list_foreach_of (struct dw_sink, sink, &peer->sinks, peer_link) {
         /* Requests leave in order: of our own reads, none behind this one has left. */
         if (sink->state == DW_SINK_ASKING && !peer->asked_count)
             break;
@@ -367,8 +343,7 @@ uint32_t dw_grant_first(struct dw_sink *sink, uint64_t now_ns)
     if (sink->peer->recordwin.awaited || sink->peer->sinks_aside || budget_is_spent(rd))
         return 0;
     /* Those before it come first, but for what cannot be told yet. */
-    dw_list_foreach (it, &rd->want) {
-        struct dw_sink *older = dw_container(it, struct dw_sink, want_link);
+    dw_list_foreach_of (struct dw_sink, older, &rd->want, want_link) {
         if (older == sink)
             break;
         if (may_be_granted(older))
@@ -383,8 +358,7 @@ bool dw_grant_is_due(const struct dw_rd *rd)
 {
     if (budget_is_spent(rd))
         return false;
-    dw_list_foreach (it, &rd->want) {
-        const struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
+    dw_list_foreach_of (const struct dw_sink, sink, &rd->want, want_link) {
         if (may_be_granted(sink))
             return grantable(sink) > 0;
     }
@@ -395,8 +369,7 @@ static void grant_in_turn(struct dw_rd *rd, uint64_t now_ns)
 {
     if (budget_is_spent(rd))
         return;
-    dw_list_foreach (it, &rd->want) {
-        struct dw_sink *sink = dw_container(it, struct dw_sink, want_link);
+    dw_list_foreach_of (struct dw_sink, sink, &rd->want, want_link) {
         if (!may_be_granted(sink)) {
             park_if_it_waits(sink);
             continue;

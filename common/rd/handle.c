@@ -127,11 +127,10 @@ void dw_handle_forget(struct dw_handle *handle)
 
 void dw_handles_fini(struct dw_handles *handles)
 {
-    dw_list_foreach (it, &handles->further) {
-        struct dw_further_ah *further = dw_container(it, struct dw_further_ah, link);
+    dw_list_foreach_of (struct dw_further_ah, further, &handles->further, link) {
         further->handle->ah.owners--;
         dw_ah_drop_route(&further->ah);
-        dw_list_remove(it);
+        dw_list_remove(&further->link);
     }
     dw_cells_fini(&handles->further_ahs.cells);
     /* What nobody owns goes: the others by their owners. */

@@ -25,9 +25,6 @@
 /* Numbers that are further apart are not of one sequence. */
 #define STEP_MAX 65536u
 
-/* Handles that one call looks at. */
-#define LOOKS_MAX 64
-
 /* ---- handles that were made of datagrams: each is looked at when it may have been at rest for
  * long enough, and again later ---- */
 
@@ -90,7 +87,7 @@ static void schedule(struct dw_rd *rd)
 static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_rd *rd = dw_container(timer, struct dw_rd, forget_timer);
-    for (unsigned looks = 0; looks < LOOKS_MAX && !dw_list_empty(&rd->learnt); looks++) {
+    for (unsigned looks = 0; looks < DW_LOOKS_MAX && !dw_list_empty(&rd->learnt); looks++) {
         struct dw_learnt *learnt = dw_container(rd->learnt.next, struct dw_learnt, link);
         if (learnt->due_ns > now_ns)
             break;
@@ -113,8 +110,8 @@ void dw_forget_init(struct dw_rd *rd)
 
 void dw_forget_fini(struct dw_rd *rd)
 {
-    dw_list_foreach (it, &rd->learnt)
-        free(dw_container(it, struct dw_learnt, link));
+    dw_list_foreach_of (struct dw_learnt, learnt, &rd->learnt, link)
+        free(learnt);
     dw_list_init(&rd->learnt);
     schedule(rd);
     dw_heap_unreserve(&rd->port->timers);

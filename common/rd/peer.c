@@ -23,10 +23,8 @@
 #define UNREACHABLE_REMOTE_NS 10000000000ull
 /* Until the peer tells its credit: what any socket holds. */
 #define CREDIT_FIRST_KIB 64
-/* Awake peers that one call looks at, of those that have been idle longest. */
-#define REST_LOOKS 256
-/* The next call, where there are more. */
-#define REST_AGAIN_NS 1000000
+/* The next look at idle peers, where there are more than one call looks at. */
+#define LOOK_AGAIN_NS 1000000
 
 /* ---- the timer ---- */
 
@@ -183,10 +181,10 @@ void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
 {
     dw_recvwin_init(&peer->recvwin, header->psn);
     const uint32_t more = dw_sendwin_renumber(&peer->sendwin, header->ack);
-    dw_list_foreach (a, &peer->awaiting)
-        dw_container(a, struct dw_work, link)->last_psn += more;
-    dw_list_foreach (b, &peer->sinks)
-        dw_container(b, struct dw_sink, peer_link)->request_psn += more;
+    dw_list_foreach_of (struct dw_work, work, &peer->awaiting, link)
+        work->last_psn += more;
+    dw_list_foreach_of (struct dw_sink, sink, &peer->sinks, peer_link)
+        sink->request_psn += more;
     peer->data_acked = true;
     /* It may have part of a message of ours that was given up. */
     if (header->flags & DW_LLP_GOES_ON && !peer->sendwin.count)
@@ -249,26 +247,23 @@ static void release(struct dw_peer *peer)
 uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
 {
     const struct dw_peer *waited_for = NULL; /* the first of those that may not rest */
-    unsigned looks = REST_LOOKS, rested = 0;
-    dw_list_foreach (it, &rd->awake) {
-        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
+    unsigned looks = DW_LOOKS_MAX;
+    dw_list_foreach_of (struct dw_peer, peer, &rd->awake, awake_link) {
         if (peer == waited_for)
-            return DW_NEVER; /* none may rest before it is used again */
+            break; /* none may rest before it is used again */
         if (now_ns < idle_at_ns(peer))
             return idle_at_ns(peer);
         if (!looks--)
-            return now_ns + (rested ? REST_AGAIN_NS : rd->port->device->env.rest_ns / 2);
+            return now_ns + LOOK_AGAIN_NS;
         if (!may_rest(peer)) {
-            if (!waited_for)
-                waited_for = peer;
-            dw_list_remove(it); /* the others have their turn first */
-            dw_list_append(&rd->awake, it);
+            waited_for = waited_for ? waited_for : peer;
+            dw_list_remove(&peer->awake_link); /* the others have their turn first */
+            dw_list_append(&rd->awake, &peer->awake_link);
             continue;
         }
         if (dw_peer_is_live(peer))
             dw_handle_set_state(peer->handle, DW_PEER_RESTING);
         release(peer);
-        rested++;
     }
     return DW_NEVER;
 }
@@ -279,13 +274,12 @@ uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
 static void drop_works(struct dw_peer *peer, struct dw_list *list, const struct diwarp_qp *qp,
                        bool tell)
 {
-    dw_list_foreach (it, list) {
-        struct dw_work *work = dw_container(it, struct dw_work, link);
+    dw_list_foreach_of (struct dw_work, work, list, link) {
         if (qp && work->qp != qp)
             continue;
         if (qp && list == &peer->pending && work->copied && dw_work_detach(peer, work))
             continue;
-        dw_list_remove(it);
+        dw_list_remove(&work->link);
         peer->answers -= work->answer && list == &peer->pending;
         if (tell && work->qp)
             dw_qp_complete(work->qp, work->wr_id, true, work->opcode, IBV_WC_RETRY_EXC_ERR, 0);
@@ -295,9 +289,8 @@ static void drop_works(struct dw_peer *peer, struct dw_list *list, const struct 
 
 static void drop_datagrams(struct dw_peer *peer)
 {
-    dw_list_foreach (it, &peer->sendwin.unacked) {
-        struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
-        dw_list_remove(it);
+    dw_list_foreach_of (struct dw_datagram, datagram, &peer->sendwin.unacked, tx.link) {
+        dw_list_remove(&datagram->tx.link);
         dw_datagram_put(peer->rd, datagram);
     }
     peer->sendwin.count = 0;
@@ -332,8 +325,7 @@ static uint32_t gone_detail(const struct dw_peer *peer)
 static void tell_gone(const struct dw_peer *peer)
 {
     const struct dw_ahs *ahs = &peer->rd->handles.ahs;
-    dw_list_foreach (it, &ahs->port->qps) {
-        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, port_link);
+    dw_list_foreach_of (struct diwarp_qp, qp, &ahs->port->qps, port_link) {
         const struct diwarp_wc wc = {
             .wc = {.status = IBV_WC_RETRY_EXC_ERR,
                    .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE,
@@ -383,8 +375,7 @@ void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
 {
     const bool others = !dw_list_empty(&rd->port->qps);
     const uint64_t now_ns = dw_device_now_ns(rd->port->device);
-    dw_list_foreach (it, &rd->awake) {
-        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
+    dw_list_foreach_of (struct dw_peer, peer, &rd->awake, awake_link) {
         drop_works(peer, &peer->pending, qp, false);
         drop_works(peer, &peer->awaiting, qp, false);
         dw_deliver_forget(peer, qp);
@@ -397,8 +388,7 @@ void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
 
 void dw_peers_fini(struct dw_rd *rd)
 {
-    dw_list_foreach (it, &rd->awake) {
-        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
+    dw_list_foreach_of (struct dw_peer, peer, &rd->awake, awake_link) {
         clear(peer, false);
         release(peer);
     }

@@ -65,8 +65,8 @@ void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked)
 {
     if (!peer->pairs_lost)
         return;
-    dw_list_foreach (it, acked)
-        if (dw_container(it, struct dw_datagram, tx.link)->bytes > ALWAYS_PASSES_BYTES)
+    dw_list_foreach_of (const struct dw_datagram, datagram, acked, tx.link)
+        if (datagram->bytes > ALWAYS_PASSES_BYTES)
             peer->pairs_lost = 0;
 }
 

@@ -23,6 +23,8 @@
 #define DW_INLINE_WRITE_BYTES 16384
 /* Full sockets met in one run, of each kind of datagrams: others may have a socket of their own. */
 #define DW_REFUSALS_PER_RUN 2
+/* Idle peers, or handles, that one call looks at: some 10 us. */
+#define DW_LOOKS_MAX 256
 /* Requests to a peer at a time, whatever attr.max_send_wr says. */
 #define DW_QUEUED_MAX UINT16_MAX
 /* Silence is counted in units of 8 ms: 32 bits of them are longer than any time-out. */

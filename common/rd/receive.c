@@ -195,12 +195,11 @@ static void on_record(struct dw_peer *peer, const struct dw_ends *ends,
 
 static void free_acked(struct dw_peer *peer, struct dw_list *acked)
 {
-    dw_list_foreach (it, acked) {
-        struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
+    dw_list_foreach_of (struct dw_datagram, datagram, acked, tx.link) {
         /* It has the last ABORT of its writes: it is told that the others are placed. */
         if (datagram->refusals && !(peer->refusals -= datagram->refusals))
             dw_peer_ack_soon(peer);
-        dw_list_remove(it);
+        dw_list_remove(&datagram->tx.link);
         dw_datagram_put(peer->rd, datagram);
     }
 }

@@ -13,6 +13,9 @@
 #include "common/rd/rd.h"
 #include "common/rel/record.h"
 
+/* Open records that a peer has asked us for; beyond, its requests are refused. An honest one has
+ * 65,535 at most, and some of these have ended there and not yet here. */
+#define DW_ASKED_MAX (2u * UINT16_MAX)
 /* More of one peer's sinks are never set aside at a time. */
 #define DW_SINKS_ASIDE_MAX ((1u << 13) - 1)
 
@@ -83,11 +86,9 @@ static inline uint32_t dw_record_payload_bytes(const struct dw_peer *peer)
 }
 
 /* ---- grant.c: what may be under way to the sinks of a port, as their life changes it ---- */
-void dw_records_init(struct dw_rd *rd);
-void dw_records_fini(struct dw_rd *rd);
 /* What the receive buffer allows to be under way to us, and the longest datagrams of a record: two
  * are to be under way, one sent while one is received. */
-void dw_records_size_budgets(struct dw_rd *rd);
+void dw_records_size_budgets(void *state);
 /* Of the receive buffer, what records leave to eager datagrams. */
 uint32_t dw_records_eager_bytes(const struct dw_port *port);
 /* Not 0, nor one that is still in use after 2^31 others; from_source: 0 or
@@ -111,8 +112,6 @@ static inline uint64_t dw_sink_deadline_ns(const struct dw_sink *sink)
     return sink->record.heard_ns + dw_peer_rto_ns(sink->peer, sink->record.backoff);
 }
 
-/* The peer may have us open another record. */
-bool dw_record_peer_may_ask(const struct dw_peer *peer);
 /* Reads up to this are answered in the sequenced stream, where answers share datagrams: a record
  * needs one of its own, and often one more for its grant. With half as much, fewer reads gain;
  * twice as much makes every work that waits 128 bytes longer, for the answer is copied into it. */

@@ -264,13 +264,12 @@ void dw_send_flush(struct dw_peer *peer, uint64_t now_ns)
 bool dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing)
 {
     bool ended = false;
-    dw_list_foreach (it, &peer->awaiting) {
-        struct dw_work *work = dw_container(it, struct dw_work, link);
+    dw_list_foreach_of (struct dw_work, work, &peer->awaiting, link) {
         if (!dw_serial_before(work->last_psn, ack))
             break;
         if (work->atomic || (refusing && work->ddp.tagged))
             continue;
-        dw_list_remove(it);
+        dw_list_remove(&work->link);
         complete(work, work->signaled, IBV_WC_SUCCESS, work->total);
         dw_work_put(peer, work);
         ended = true;
@@ -281,11 +280,10 @@ bool dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing)
 static bool fail_in(struct dw_peer *peer, struct dw_list *list, uint32_t record_id,
                     enum ibv_wc_status status)
 {
-    dw_list_foreach (it, list) {
-        struct dw_work *work = dw_container(it, struct dw_work, link);
+    dw_list_foreach_of (struct dw_work, work, list, link) {
         if (!work->ddp.tagged || !work->qp || work->record_id != record_id)
             continue;
-        dw_list_remove(it);
+        dw_list_remove(&work->link);
         complete(work, true, status, 0);
         dw_work_put(peer, work);
         return true;

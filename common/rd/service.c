@@ -18,11 +18,9 @@
 /* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
  * all others with it. */
 #define STOPPED_NS 2000000000
-/* A message that waits for a buffer gets one when another is acknowledged, or its peer given up. It
- * is tried again this often in any case. */
-#define STARVED_RETRY_NS 1000000
-/* Acknowledgements and grants that wait for a full socket. */
-#define FULL_RETRY_NS 100000
+/* What waits for a full socket, or for a buffer, is tried again. Half: a sleeper wakes more often
+ * in vain; twice: a grant stands still for longer. */
+#define RETRY_NS 200000
 
 /* ---- a run ---- */
 
@@ -79,11 +77,9 @@ static uint64_t next_deadline_ns(const void *state, uint64_t ran_ns)
     const struct dw_rd *rd = state;
     if (!has_work(rd))
         return DW_NEVER;
-    const bool control_only = dw_list_empty(&rd->flush);
-    if (!dw_list_empty(&rd->ready) || !dw_list_empty(&rd->doomed) || dw_grant_is_due(rd) ||
-        (!control_only && !rd->starved))
-        return 0;
-    return ran_ns + (control_only ? FULL_RETRY_NS : STARVED_RETRY_NS);
+    const bool at_once = !dw_list_empty(&rd->ready) || !dw_list_empty(&rd->doomed) ||
+                         dw_grant_is_due(rd) || (!dw_list_empty(&rd->flush) && !rd->starved);
+    return at_once ? 0 : ran_ns + RETRY_NS;
 }
 
 /* Silence is of those who could have been heard. */
@@ -92,9 +88,8 @@ static void on_absence(void *state, uint64_t away_ns)
     struct dw_rd *rd = state;
     if (away_ns <= STOPPED_NS)
         return;
-    dw_list_foreach (it, &rd->awake)
-        dw_container(it, struct dw_peer, awake_link)->silent_since +=
-            dw_silence_clock(away_ns - STOPPED_NS);
+    dw_list_foreach_of (struct dw_peer, peer, &rd->awake, awake_link)
+        peer->silent_since += dw_silence_clock(away_ns - STOPPED_NS);
 }
 
 static void on_route(struct diwarp_ah *ah, struct dw_path *before)
@@ -111,8 +106,8 @@ static void on_route(struct diwarp_ah *ah, struct dw_path *before)
 static void on_room(void *state)
 {
     struct dw_rd *rd = state;
-    dw_list_foreach (it, &rd->full) {
-        dw_peer_ack_soon(dw_container(it, struct dw_peer, ack_link));
+    dw_list_foreach_of (struct dw_peer, peer, &rd->full, ack_link) {
+        dw_peer_ack_soon(peer);
         rd->port->device->served++;
     }
 }
@@ -145,9 +140,8 @@ static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
     dw_list_foreach (s, &peer->sinks)
         memory->record_bytes +=
             ranges_bytes(&dw_container(s, struct dw_sink, peer_link)->record.map);
-    dw_list_foreach (s, &peer->sources)
-        memory->record_bytes +=
-            ranges_bytes(&dw_container(s, struct dw_source, peer_link)->record.again);
+    dw_list_foreach_of (const struct dw_source, source, &peer->sources, peer_link)
+        memory->record_bytes += ranges_bytes(&source->record.again);
 }
 
 static void add_memory(const void *state, struct diwarp_memory *memory)
@@ -157,8 +151,8 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     memory->addresses += rd->handles.ahs.cells.count;
     memory->address_bytes +=
         dw_handles_bytes(&rd->handles) + dw_memory_of_list(&rd->learnt, sizeof(struct dw_learnt));
-    dw_list_foreach (it, &rd->awake)
-        add_peer(dw_container(it, struct dw_peer, awake_link), memory);
+    dw_list_foreach_of (const struct dw_peer, peer, &rd->awake, awake_link)
+        add_peer(peer, memory);
     memory->work_bytes += dw_memory_of_list(&rd->free_works, sizeof(struct dw_work));
     dw_deliver_add_memory(rd, memory);
     memory->record_bytes += rd->sinks.count * sizeof(struct dw_sink) +
@@ -179,14 +173,18 @@ static int open_state(struct dw_port *port, void **state)
     }
     rd->port = port;
     rd->counters = &port->datagrams.counters;
+    rd->next_record_id = port->device->env.first_serial;
+    dw_map_init(&rd->sinks, dw_device_random(port->device));
+    dw_map_init(&rd->sources, dw_device_random(port->device));
     dw_handles_init(&rd->handles, port, &dw_rd_service, dw_device_random(port->device));
-    struct dw_list *heads[] = {&rd->awake,      &rd->flush,           &rd->ack,
-                               &rd->full,       &rd->doomed,          &rd->held_control,
-                               &rd->free_works, &rd->free_assemblies, &rd->done_assemblies};
+    struct dw_list *heads[] = {
+        &rd->awake,           &rd->flush,        &rd->ack,        &rd->full,
+        &rd->doomed,          &rd->held_control, &rd->free_works, &rd->free_assemblies,
+        &rd->done_assemblies, &rd->want,         &rd->ready};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
     dw_forget_init(rd);
-    dw_records_init(rd);
+    dw_records_size_budgets(rd);
     rd->eager_budget_bytes = dw_records_eager_bytes(port);
     *state = rd;
     return 0;
@@ -202,7 +200,8 @@ static void close_state(void *state)
     (void)dw_work_trim(rd);
     (void)dw_work_trim(rd);
     dw_deliver_fini(rd);
-    dw_records_fini(rd);
+    dw_map_fini(&rd->sinks);
+    dw_map_fini(&rd->sources);
     free(rd);
 }
 
@@ -223,19 +222,16 @@ static void on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
 {
     struct dw_rd *rd = qp->state;
     const uint64_t now_ns = dw_device_now_ns(rd->port->device);
-    dw_list_foreach (it, &rd->awake)
-        dw_rdma_end(dw_container(it, struct dw_peer, awake_link), region, NULL, DW_END_TELL_PEER,
-                    now_ns);
+    dw_list_foreach_of (struct dw_peer, peer, &rd->awake, awake_link)
+        dw_rdma_end(peer, region, NULL, DW_END_TELL_PEER, now_ns);
 }
 
 static void begin_drain(struct diwarp_qp *qp)
 {
     const struct dw_rd *rd = qp->state;
-    dw_list_foreach (it, &rd->awake) {
-        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
+    dw_list_foreach_of (struct dw_peer, peer, &rd->awake, awake_link)
         if (peer->ack_owed)
             dw_peer_ack_soon(peer);
-    }
 }
 
 /* Something that was posted to the QP, or an answer of ours, has not reached its end; of what is in
@@ -248,27 +244,21 @@ static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
         return true;
     if (!peer->own_count)
         return false;
-    dw_list_foreach (a, &peer->sources) {
-        const struct dw_source *source = dw_container(a, struct dw_source, peer_link);
+    dw_list_foreach_of (const struct dw_source, source, &peer->sources, peer_link)
         if (!source->region && source->qp == qp)
             return true;
-    }
-    dw_list_foreach (b, &peer->sinks) {
-        const struct dw_sink *sink = dw_container(b, struct dw_sink, peer_link);
+    dw_list_foreach_of (const struct dw_sink, sink, &peer->sinks, peer_link)
         if (!sink->region && sink->qp == qp && sink->state != DW_SINK_HELD)
             return true;
-    }
     return false;
 }
 
 static bool owes(const struct diwarp_qp *qp)
 {
     const struct dw_rd *rd = qp->state;
-    dw_list_foreach (it, &rd->awake) {
-        const struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
+    dw_list_foreach_of (const struct dw_peer, peer, &rd->awake, awake_link)
         if (dw_peer_is_live(peer) && peer_is_owed(peer, qp))
             return true;
-    }
     return !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->held_control);
 }
 
@@ -322,12 +312,6 @@ static void put_ah(struct diwarp_ah *ah)
     dw_handle_put_ah(ah);
 }
 
-static void retune(void *state)
-{
-    struct dw_rd *rd = state;
-    dw_records_size_budgets(rd);
-}
-
 const struct dw_service dw_rd_service = {
     .type = DIWARP_QPT_RD,
     .reliable = true,
@@ -356,7 +340,7 @@ const struct dw_service dw_rd_service = {
     .has_more = has_more,
     .next_deadline_ns = next_deadline_ns,
     .on_absence = on_absence,
-    .retune = retune,
+    .retune = dw_records_size_budgets,
     .recycle = dw_deliver_recycle,
     .trim = trim,
     .add_memory = add_memory,

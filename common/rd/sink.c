@@ -120,8 +120,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 void dw_sinks_on_probe_reply(struct dw_peer *peer, uint64_t sent_ns, uint64_t now_ns)
 {
     unsigned left = peer->sinks_late;
-    dw_list_foreach (it, &peer->sinks) {
-        struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
+    dw_list_foreach_of (struct dw_sink, sink, &peer->sinks, peer_link) {
         if (!left)
             break;
         left -= sink->late;
@@ -141,7 +140,8 @@ struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_peer *peer,
 {
     struct dw_rd *rd = peer->rd;
     struct dw_heap *timers = &rd->port->timers;
-    struct dw_sink *sink = !asked || dw_record_peer_may_ask(peer) ? calloc(1, sizeof *sink) : NULL;
+    struct dw_sink *sink =
+        !asked || peer->asked_count < DW_ASKED_MAX ? calloc(1, sizeof *sink) : NULL;
     if (!sink)
         return NULL;
     if (dw_heap_reserve(timers)) {

@@ -28,7 +28,7 @@ struct dw_source *dw_source_create(const struct dw_ends *ends, struct dw_peer *p
                                    struct dw_region *asked)
 {
     struct dw_source *source =
-        !asked || dw_record_peer_may_ask(peer) ? calloc(1, sizeof *source) : NULL;
+        !asked || peer->asked_count < DW_ASKED_MAX ? calloc(1, sizeof *source) : NULL;
     if (!source)
         return NULL;
     if (dw_map_put(&peer->rd->sources, dw_record_key(peer, id), source)) {

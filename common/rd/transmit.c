@@ -252,8 +252,7 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
 {
     if (!peer->sendwin.any_lost || !peer->sendwin.credit_bytes)
         return; /* without credit it would be refused again; of room we are told */
-    dw_list_foreach (it, &peer->sendwin.unacked) {
-        struct dw_datagram *datagram = dw_container(it, struct dw_datagram, tx.link);
+    dw_list_foreach_of (struct dw_datagram, datagram, &peer->sendwin.unacked, tx.link) {
         if (!datagram->tx.lost)
             continue;
         dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
@@ -369,17 +368,16 @@ static void end_held(struct held *held)
 
 void dw_control_forget_held(struct dw_peer *peer)
 {
-    dw_list_foreach (it, &peer->rd->held_control)
-        if (dw_container(it, struct held, link)->peer == peer)
-            end_held(dw_container(it, struct held, link));
+    dw_list_foreach_of (struct held, held, &peer->rd->held_control, link)
+        if (held->peer == peer)
+            end_held(held);
 }
 
 void dw_control_held(struct dw_rd *rd)
 {
     const struct dw_peer *full = NULL;
     unsigned refusals = 0;
-    dw_list_foreach (it, &rd->held_control) {
-        struct held *held = dw_container(it, struct held, link);
+    dw_list_foreach_of (struct held, held, &rd->held_control, link) {
         /* Those to a peer keep their order; another may have a socket of its own. */
         if (full == held->peer)
             continue;
