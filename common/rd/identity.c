@@ -15,14 +15,12 @@
 /* Handles learnt from datagrams whose sources nobody has vouched for: their address may be forged.
  * Once there are so many, a further source waits a round trip longer for its first message. */
 #define UNPROVEN_MAX 1024
-/* RESETs in a millisecond: each is shorter than what it answers, but takes a send call. */
-#define RESETS_PER_MS 32
-#define RESET_NS      1000000
+/* RESETs in an epoch: each is shorter than what it answers, but takes a send call. */
+#define RESETS_MAX 32
 /* A cookie is good for 8.6 to 17 s. */
 #define COOKIE_PERIOD_SHIFT 33
-/* A RESET answers one of our last so many datagrams. */
-#define RECENT_DATAGRAMS 65536
-/* Numbers that are further apart are not of one sequence. */
+/* Numbers that are further apart are not of one sequence; nor does a RESET answer a datagram that
+ * is older. */
 #define STEP_MAX 65536u
 
 /* ---- handles that were made of datagrams: each is looked at when it may have been at rest for
@@ -168,11 +166,8 @@ static bool may_be(const struct dw_handle *handle, const struct dw_intro *intro)
 static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct dw_datagrams *datagrams = &rd->port->datagrams;
-    if (now_ns >= rd->reset_end_ns) {
-        rd->reset_end_ns = now_ns + RESET_NS;
-        rd->resets = 0;
-    }
-    if (rd->resets == RESETS_PER_MS)
+    dw_rd_begin_epoch(rd, now_ns);
+    if (rd->resets == RESETS_MAX)
         return;
     rd->resets++;
     const struct dw_llp_header reset = {
@@ -290,7 +285,7 @@ void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, ui
     }
     /* Who has heard us does not ask: it would be an old one, or forged. */
     if (!peer || dw_peer_knows_us(peer) || handle->ah.incarnation != arrival->header.incarnation ||
-        peer->number - dw_get_be64(arrival->segments) >= RECENT_DATAGRAMS) {
+        peer->number - dw_get_be64(arrival->segments) >= STEP_MAX) {
         rd->counters->drop_source++;
         return;
     }

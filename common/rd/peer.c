@@ -21,8 +21,6 @@
 #define UNREACHABLES_GONE     5
 #define UNREACHABLE_OWN_NS    500000000ull
 #define UNREACHABLE_REMOTE_NS 10000000000ull
-/* Until the peer tells its credit: what any socket holds. */
-#define CREDIT_FIRST_KIB 64
 /* The next look at idle peers, where there are more than one call looks at. */
 #define LOOK_AGAIN_NS 1000000
 
@@ -116,7 +114,7 @@ static int meet(struct dw_handle *handle)
         return -ENOMEM;
     struct dw_met *met = dw_handle_met(handle);
     begin_numbers(met, device, rd_of(handle)->forgot);
-    met->credit_kib = CREDIT_FIRST_KIB;
+    met->credit_kib = DW_FIRST_BYTES >> 10;
     met->ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams;
     dw_rtt_init(&met->rtt);
     handle->ah.fixed = true;
@@ -232,7 +230,7 @@ static void release(struct dw_peer *peer)
     met->used = true;
     met->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
     if (!met->credit_kib)
-        met->credit_kib = CREDIT_FIRST_KIB; /* it tells no resting peer of room */
+        met->credit_kib = DW_FIRST_BYTES >> 10; /* it tells no resting peer of room */
     met->ssthresh_datagrams = peer->sendwin.ssthresh_datagrams;
     met->recordwin = peer->recordwin;
     met->peer = NULL;

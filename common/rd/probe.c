@@ -12,25 +12,19 @@
 #define OF_PATH 0x20000000u
 #define PADDED  0x40000000u
 #define BARE    0x80000000u
-/* Of one older than 17 s nothing is taken. */
-#define PROBE_AGE_MAX (1u << 24)
-/* The way to a peer is doubted when it has been silent for so many intervals of probes, or has
- * asked so often though it must have had our answers. */
+/* What happens so often in a row is no mere loss: a datagram is sent again, or asked for again, a
+ * peer asks though it must have had our answers, or answers the bare one of a pair only. With half,
+ * a lossy path is taken for a narrow one; twice as much, and a narrow one is seen that much later.
+ */
+#define OFTEN 3
+/* The way to a peer is doubted when it has been silent for so many intervals of probes. */
 #define SILENT_RTOS_DOUBT 8
-#define PROBES_DOUBT      3
-/* What was sent again, or asked for again, so often is doubtful. */
-#define STUCK_RESENDS 3
-#define STUCK_ASKED   3
-#define ASKED_MAX     7
 /* Loss alone does not take the larger one of so many pairs in a row: all there is ends with that.
  */
 #define PAIRS_LOST_MIN 16
-/* What is begun from then on may be short for nothing. */
-#define PAIRS_LOST_SHORTER 3
 /* What every path lets through, in a packet of IPv4. */
 #define ALWAYS_PASSES_BYTES (DW_MTU_MIN_BYTES - 28)
-/* What may be on its way to a peer whatever the delay: a long eager message, or some short ones. */
-#define CWND_FLOOR_BYTES     (64u << 10)
+/* Short datagrams that may be on their way to a peer whatever the delay. */
 #define CWND_FLOOR_DATAGRAMS 16
 
 /* ---- datagrams that do not get through ---- */
@@ -41,14 +35,14 @@ static uint32_t largest_of_data(const struct dw_peer *peer)
         return 0;
     const struct dw_datagram *oldest =
         dw_container(peer->sendwin.unacked.next, struct dw_datagram, tx.link);
-    return oldest->tx.resends >= STUCK_RESENDS ? oldest->bytes + DW_TRAILER_BYTES : 0;
+    return oldest->tx.resends >= OFTEN ? oldest->bytes + DW_TRAILER_BYTES : 0;
 }
 
 uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer)
 {
     const uint32_t data = largest_of_data(peer);
     const uint32_t records =
-        peer->asked_again < STUCK_ASKED ? 0 : dw_ah_datagram_max_bytes(&peer->handle->ah);
+        peer->asked_again < OFTEN ? 0 : dw_ah_datagram_max_bytes(&peer->handle->ah);
     const uint32_t bytes = data > records ? data : records;
     return bytes > ALWAYS_PASSES_BYTES ? bytes : 0;
 }
@@ -70,16 +64,11 @@ void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked)
             peer->pairs_lost = 0;
 }
 
-void dw_probe_on_record_progress(struct dw_peer *peer)
-{
-    peer->pairs_lost = 0;
-}
-
 void dw_probe_on_asked_again(struct dw_peer *peer)
 {
-    if (peer->asked_again < ASKED_MAX)
+    if (peer->asked_again < 2 * OFTEN)
         peer->asked_again++;
-    if (peer->asked_again >= STUCK_ASKED)
+    if (peer->asked_again >= OFTEN)
         dw_timers_wake(peer, peer->contact.heard_ns + DW_PROBE_PAIR_NS);
 }
 
@@ -102,7 +91,7 @@ static uint32_t clock_of(uint64_t now_ns)
 static uint64_t sent_ns_of(uint32_t psn, uint64_t now_ns)
 {
     uint32_t age = (clock_of(now_ns) - psn) & CLOCK_MASK;
-    return age <= PROBE_AGE_MAX ? now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT) : 0;
+    return age <= CLOCK_MASK / 2 ? now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT) : 0;
 }
 
 static void doubt(struct dw_peer *peer)
@@ -157,7 +146,7 @@ void dw_probe_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t 
     /* By the least time-out that it may have: its own is not known. */
     if (now_ns < heard_before_ns + peer->rd->port->device->attr.rto_min_ns / 2)
         return;
-    if (peer->probes < PROBES_DOUBT && ++peer->probes == PROBES_DOUBT)
+    if (peer->probes < OFTEN && ++peer->probes == OFTEN)
         doubt(peer);
 }
 
@@ -167,7 +156,7 @@ uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
 {
     uint32_t payload = dw_ah_datagram_max_bytes(&handle->ah) - DW_LLP_HEADER_BYTES -
                        DW_INTRO_BYTES - DW_SEND_SEGMENT_BYTES - DW_TRAILER_BYTES;
-    uint32_t datagrams = (CWND_FLOOR_BYTES - 1) / payload + 1;
+    uint32_t datagrams = (DW_FIRST_BYTES - 1) / payload + 1;
     if (datagrams < CWND_FLOOR_DATAGRAMS)
         datagrams = CWND_FLOOR_DATAGRAMS;
     return datagrams < UINT8_MAX ? (uint8_t)datagrams : UINT8_MAX;
@@ -190,7 +179,7 @@ static void on_pair_lost(struct dw_peer *peer, uint64_t now_ns)
     struct dw_path *path = peer->handle->ah.path;
     if (peer->pairs_lost < UINT16_MAX)
         peer->pairs_lost++;
-    if (peer->pairs_lost < PAIRS_LOST_SHORTER ||
+    if (peer->pairs_lost < OFTEN ||
         !dw_path_on_black_hole(path, dw_probe_stuck_bytes(peer), now_ns))
         return;
     peer->rd->counters->paths_narrowed++;

@@ -33,8 +33,6 @@ uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer);
 bool dw_probe_pair_is_due(const struct dw_peer *peer, uint64_t now_ns);
 /* It acknowledges these. */
 void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked);
-/* It goes on with a record, or has all of it. */
-void dw_probe_on_record_progress(struct dw_peer *peer);
 /* It asked for parts of a record that had gone out. */
 void dw_probe_on_asked_again(struct dw_peer *peer);
 /* For peer_timeout nothing has got through but what every path lets through. */

@@ -5,6 +5,15 @@
 /* Asks a silent peer whose answer we wait for, though nothing is unacknowledged. */
 #define KEEPALIVE_NS 1000000000ull
 
+void dw_rd_begin_epoch(struct dw_rd *rd, uint64_t now_ns)
+{
+    if (now_ns < rd->epoch_end_ns)
+        return;
+    rd->senders = rd->epoch_senders;
+    rd->epoch_senders = rd->resets = 0;
+    rd->epoch_end_ns = now_ns + DW_EPOCH_NS;
+}
+
 void dw_peer_doom(struct dw_peer *peer, enum diwarp_gone why)
 {
     if (!dw_peer_is_live(peer))

@@ -23,6 +23,10 @@
 #define DW_INLINE_WRITE_BYTES 16384
 /* Full sockets met in one run, of each kind of datagrams: others may have a socket of their own. */
 #define DW_REFUSALS_PER_RUN 2
+#define DW_EPOCH_NS         1000000
+/* Of one that nothing is known of: what any socket holds, and any path lets be on its way whatever
+ * the delay. A long eager message. */
+#define DW_FIRST_BYTES (64u << 10)
 /* Idle peers, or handles, that one call looks at: some 10 us. */
 #define DW_LOOKS_MAX 256
 /* Requests to a peer at a time, whatever attr.max_send_wr says. */
@@ -49,14 +53,13 @@ struct dw_rd {
     uint32_t awake_count;
     struct dw_list learnt; /* struct dw_learnt: handles made of datagrams (identity.c) */
     struct dw_timer forget_timer;
-    bool forgot;     /* one of them, at least */
-    uint32_t resets; /* sent in the millisecond that ends at reset_end_ns */
-    uint64_t reset_end_ns;
+    bool forgot;            /* one of them, at least */
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
 
     /* How many peers send to us at a time: they share the credit. */
     uint32_t epoch_senders, senders; /* senders: of the last whole epoch */
     uint64_t epoch_end_ns;
+    uint32_t resets; /* sent in this epoch */
     uint32_t eager_budget_bytes;
 
     struct dw_list want;  /* sinks that wait for grant, in turn */
@@ -251,6 +254,8 @@ static inline bool dw_peer_is_live(const struct dw_peer *peer)
     return peer->handle->state == DW_PEER_AWAKE;
 }
 
+/* Of epochs of 1 ms begins the next, if it is its turn. */
+void dw_rd_begin_epoch(struct dw_rd *rd, uint64_t now_ns);
 /* The peer cannot go on. Who finds that out may be amid its state: it is failed later in the run,
  * or in the next (peer.c). */
 void dw_peer_doom(struct dw_peer *peer, enum diwarp_gone why);

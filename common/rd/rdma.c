@@ -246,7 +246,7 @@ static void on_status(struct dw_peer *peer, const struct dw_record_control *stat
     for (unsigned i = 0; i < status->range_count; i++)
         missing[i] = (struct dw_range){status->ranges[i].start, status->ranges[i].end};
     if (status->granted > source->record.granted)
-        dw_probe_on_record_progress(peer);
+        peer->pairs_lost = 0;
     if (dw_record_source_on_status(&source->record, status->granted, missing, status->range_count))
         dw_source_look(source);
     else
@@ -275,7 +275,7 @@ static void on_complete(struct dw_peer *peer, const struct dw_record_control *co
         peer->rd->counters->drop_stale_record++;
         return;
     }
-    dw_probe_on_record_progress(peer);
+    peer->pairs_lost = 0;
     if (source->region)
         push_release(source, complete);
     else if (source->qp)

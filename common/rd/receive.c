@@ -21,7 +21,6 @@
  * A sender that cannot wait asks. */
 #define ACK_OWED_MAX       8u
 #define ACK_PART_DATAGRAMS 16
-#define EPOCH_NS           1000000
 /* Smaller segments of a Send are hardly part of a longer one. */
 #define SEND_MIN_BYTES 1024
 
@@ -31,12 +30,8 @@
 static void count_sender(struct dw_peer *peer, uint64_t now_ns)
 {
     struct dw_rd *rd = peer->rd;
-    if (now_ns >= rd->epoch_end_ns) {
-        rd->senders = rd->epoch_senders;
-        rd->epoch_senders = 0;
-        rd->epoch_end_ns = now_ns + EPOCH_NS;
-    }
-    if (!peer->introduced || peer->contact.heard_ns < rd->epoch_end_ns - EPOCH_NS) {
+    dw_rd_begin_epoch(rd, now_ns);
+    if (!peer->introduced || peer->contact.heard_ns < rd->epoch_end_ns - DW_EPOCH_NS) {
         rd->epoch_senders++;
         dw_peer_on_use(peer);
     }

@@ -137,9 +137,8 @@ static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
                           dw_memory_of_list(&peer->awaiting, sizeof(struct dw_work));
     for (const struct dw_assembly *it = peer->assemblies; it; it = it->next)
         memory->assembly_bytes += ranges_bytes(&it->map);
-    dw_list_foreach (s, &peer->sinks)
-        memory->record_bytes +=
-            ranges_bytes(&dw_container(s, struct dw_sink, peer_link)->record.map);
+    dw_list_foreach_of (const struct dw_sink, sink, &peer->sinks, peer_link)
+        memory->record_bytes += ranges_bytes(&sink->record.map);
     dw_list_foreach_of (const struct dw_source, source, &peer->sources, peer_link)
         memory->record_bytes += ranges_bytes(&source->record.again);
 }
