@@ -25,9 +25,8 @@
  * begun. */
 #define ASSEMBLIES_MAX       256u
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
-#define PAGE_BYTES           4096u
 /* Messages that are whole take pages, however short they are. */
-#define DONE_MIN_BYTES 4096
+#define PAGE_BYTES 4096u
 
 static void complete(struct dw_peer *peer, const struct dw_ends *ends,
                      const struct dw_ddp_header *ddp, const uint8_t *data, uint32_t bytes)
@@ -51,11 +50,6 @@ static void complete(struct dw_peer *peer, const struct dw_ends *ends,
     dw_qp_push_held(qp, &wc);
 }
 
-/* Kept for the next messages from one run to the next, for a receive may end so many; and bytes of
- * those kept from one trim to the next, one of them in any case. */
-#define ASSEMBLIES_SPARE       16
-#define ASSEMBLIES_SPARE_BYTES (384u << 10)
-
 static size_t assembly_bytes(const struct dw_rd *rd)
 {
     return sizeof(struct dw_assembly) + rd->message_max_bytes;
@@ -63,20 +57,20 @@ static size_t assembly_bytes(const struct dw_rd *rd)
 
 static struct dw_assembly *find(const struct dw_peer *peer, uint32_t msn)
 {
-    struct dw_assembly *assembly = peer->assemblies;
-    while (assembly && assembly->msn != msn)
-        assembly = assembly->next;
-    return assembly;
+    dw_list_foreach_of (struct dw_assembly, assembly, &peer->assemblies, link)
+        if (assembly->msn == msn)
+            return assembly;
+    return NULL;
 }
 
 /* What came before message msn, whose turn it is, has come, and yet some of that is not whole. An
  * honest peer ends a message before it begins the next. */
 static bool left_one_open(const struct dw_peer *peer, uint32_t msn)
 {
-    const struct dw_assembly *assembly = peer->assemblies;
-    while (assembly && !dw_serial_before(assembly->msn, msn))
-        assembly = assembly->next;
-    return assembly != NULL;
+    dw_list_foreach_of (const struct dw_assembly, assembly, &peer->assemblies, link)
+        if (dw_serial_before(assembly->msn, msn))
+            return true;
+    return false;
 }
 
 static bool half_full(const struct dw_rd *rd)
@@ -98,32 +92,30 @@ static bool has_room(const struct dw_peer *peer, uint32_t msn, const struct dw_a
     const unsigned share = assembly || in_order ? 1 : 2;
     unsigned count = 0;
     uint64_t bytes = 0; /* that have come of the peer's */
-    for (const struct dw_assembly *it = peer->assemblies; it; it = it->next, count++)
-        bytes += it->map.bytes;
+    dw_list_foreach_of (const struct dw_assembly, other, &peer->assemblies, link) {
+        bytes += other->map.bytes;
+        count++;
+    }
     if (!assembly && rd->assembly_count + count / 2 >= ASSEMBLIES_MAX / share)
         return false;
     return rd->assembly_bytes + bytes / 2 < ASSEMBLIES_MAX_BYTES / share ||
            (in_order && !rd->oversize);
 }
 
-/* Without memory for another, one message that is in turn can still be received at a time; while
- * its sender does not go on with it, none of another. */
+/* Without memory for another, one message that is in turn can still be received at a time, in the
+ * last that is free; while its sender does not go on with it, none of another. */
 static struct dw_assembly *take(struct dw_rd *rd, bool in_order)
 {
-    struct dw_assembly *assembly;
-    if (!dw_list_empty(&rd->free_assemblies)) {
+    struct dw_assembly *assembly = NULL;
+    if (rd->free_assembly_count <= 1)
+        assembly = dw_pages_map(assembly_bytes(rd), PAGE_BYTES);
+    if (assembly) {
+        assembly->mapped_bytes = assembly_bytes(rd);
+    } else if (rd->free_assembly_count > !in_order) {
         assembly = dw_container(rd->free_assemblies.next, struct dw_assembly, link);
         dw_list_remove(&assembly->link);
         rd->free_assembly_count--;
-        return assembly;
     }
-    assembly = dw_pages_map(assembly_bytes(rd), PAGE_BYTES);
-    if (!assembly && in_order) {
-        assembly = rd->last_assembly;
-        rd->last_assembly = NULL;
-    }
-    if (assembly)
-        assembly->mapped_bytes = assembly_bytes(rd);
     return assembly;
 }
 
@@ -140,11 +132,7 @@ static struct dw_assembly *begin(struct dw_peer *peer, struct diwarp_qp *qp, uin
     assembly->msn = msn;
     assembly->total = 0;
     dw_ranges_init(&assembly->map);
-    struct dw_assembly **link = &peer->assemblies;
-    while (*link)
-        link = &(*link)->next;
-    *link = assembly;
-    assembly->next = NULL;
+    dw_list_append(&peer->assemblies, &assembly->link);
     dw_timers_watch(peer); /* should it never send the rest */
     return assembly;
 }
@@ -156,12 +144,9 @@ static void retire(struct dw_peer *peer, struct dw_assembly *assembly)
     if (rd->oversize == assembly)
         rd->oversize = NULL;
     rd->assembly_bytes -= assembly->map.bytes;
-    rd->done_bytes += assembly->map.bytes > DONE_MIN_BYTES ? assembly->map.bytes : DONE_MIN_BYTES;
+    rd->done_bytes += assembly->map.bytes > PAGE_BYTES ? assembly->map.bytes : PAGE_BYTES;
     dw_ranges_fini(&assembly->map);
-    struct dw_assembly **link = &peer->assemblies;
-    while (*link != assembly)
-        link = &(*link)->next;
-    *link = assembly->next;
+    dw_list_remove(&assembly->link);
     dw_list_append(&rd->done_assemblies, &assembly->link);
     rd->assembly_count--;
 }
@@ -242,18 +227,13 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
 
 /* ---- giving back ---- */
 
-static void unmap(struct dw_assembly *assembly)
-{
-    if (assembly)
-        dw_pages_unmap(assembly, assembly->mapped_bytes);
-}
-
-static void trim(struct dw_rd *rd, unsigned keep)
+static void trim(struct dw_rd *rd, size_t keep)
 {
     for (; rd->free_assembly_count > keep; rd->free_assembly_count--) {
         struct dw_list *last = rd->free_assemblies.prev;
+        struct dw_assembly *assembly = dw_container(last, struct dw_assembly, link);
         dw_list_remove(last);
-        unmap(dw_container(last, struct dw_assembly, link));
+        dw_pages_unmap(assembly, assembly->mapped_bytes);
     }
 }
 
@@ -269,26 +249,27 @@ void dw_deliver_recycle(void *state)
     rd->done_bytes = 0;
     dw_list_foreach_of (struct dw_assembly, assembly, &rd->done_assemblies, link) {
         dw_list_remove(&assembly->link);
-        if (assembly->mapped_bytes < assembly_bytes(rd)) {
-            unmap(assembly); /* a QP takes longer messages since */
-        } else if (!rd->last_assembly) {
-            rd->last_assembly = assembly;
-            dw_pages_drop((uint8_t *)assembly + PAGE_BYTES, assembly->mapped_bytes - PAGE_BYTES);
-        } else {
-            dw_list_prepend(&rd->free_assemblies, &assembly->link);
-            rd->free_assembly_count++;
+        if (assembly->mapped_bytes < assembly_bytes(rd)) { /* a QP takes longer messages since */
+            dw_pages_unmap(assembly, assembly->mapped_bytes);
+            continue;
         }
+        dw_list_prepend(&rd->free_assemblies, &assembly->link);
+        rd->free_assembly_count++;
     }
-    trim(rd, ASSEMBLIES_SPARE);
+    /* As many as a receive may end at once. */
+    trim(rd, 1 + ASSEMBLIES_MAX_BYTES / assembly_bytes(rd));
 }
 
 bool dw_deliver_trim(struct dw_rd *rd)
 {
-    unsigned spares = (unsigned)(ASSEMBLIES_SPARE_BYTES / assembly_bytes(rd));
-    spares = spares ? spares : 1;
-    trim(rd, rd->assembly_most < spares ? rd->assembly_most : spares);
+    const size_t spares = ASSEMBLIES_MAX_BYTES / 3 / assembly_bytes(rd);
+    trim(rd, 1 + (rd->assembly_most < spares ? rd->assembly_most : spares));
     rd->assembly_most = rd->assembly_count;
-    return rd->free_assembly_count > 0 || !dw_list_empty(&rd->done_assemblies);
+    if (rd->free_assembly_count == 1) {
+        uint8_t *last = (uint8_t *)dw_container(rd->free_assemblies.next, struct dw_assembly, link);
+        dw_pages_drop(last + PAGE_BYTES, assembly_bytes(rd) - PAGE_BYTES);
+    }
+    return rd->free_assembly_count > 1 || !dw_list_empty(&rd->done_assemblies);
 }
 
 int dw_deliver_make_room(struct dw_rd *rd, uint32_t message_bytes)
@@ -301,8 +282,8 @@ int dw_deliver_make_room(struct dw_rd *rd, uint32_t message_bytes)
         return -ENOMEM;
     assembly->mapped_bytes = bytes;
     trim(rd, 0);
-    unmap(rd->last_assembly);
-    rd->last_assembly = assembly;
+    dw_list_append(&rd->free_assemblies, &assembly->link);
+    rd->free_assembly_count = 1;
     rd->message_max_bytes = message_bytes;
     return 0;
 }
@@ -311,27 +292,21 @@ void dw_deliver_fini(struct dw_rd *rd)
 {
     dw_deliver_recycle(rd);
     trim(rd, 0);
-    unmap(rd->last_assembly);
 }
 
 void dw_deliver_forget(struct dw_peer *peer, const struct diwarp_qp *qp)
 {
-    for (struct dw_assembly *assembly = peer->assemblies, *next; assembly; assembly = next) {
-        next = assembly->next;
+    dw_list_foreach_of (struct dw_assembly, assembly, &peer->assemblies, link)
         if (!qp || assembly->qp == qp)
             retire(peer, assembly);
-    }
 }
 
-/* As if all of them had been touched. */
-static void add(const struct dw_rd *rd, uint64_t count, struct diwarp_memory *memory)
-{
-    memory->assembly_bytes += count * assembly_bytes(rd);
-    memory->mapped_bytes += count * assembly_bytes(rd);
-}
-
+/* As if all of them had been touched, but for the last that is free. */
 void dw_deliver_add_memory(const struct dw_rd *rd, struct diwarp_memory *memory)
 {
-    add(rd, rd->assembly_count + rd->free_assembly_count, memory);
-    add(rd, dw_memory_of_list(&rd->done_assemblies, 1), memory);
+    const uint64_t free_count = rd->free_assembly_count ? rd->free_assembly_count - 1 : 0;
+    const uint64_t bytes = assembly_bytes(rd) * (rd->assembly_count + free_count +
+                                                 dw_memory_of_list(&rd->done_assemblies, 1));
+    memory->assembly_bytes += bytes;
+    memory->mapped_bytes += bytes;
 }

@@ -129,6 +129,7 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
     peer->handle = handle;
     dw_list_init(&peer->sinks);
     dw_list_init(&peer->sources);
+    dw_list_init(&peer->assemblies);
     peer->contact.heard_ns = dw_device_now_ns(rd->port->device);
     peer->recordwin = met->recordwin;
     peer->number = rd->port->datagrams.number;

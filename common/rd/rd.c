@@ -91,7 +91,7 @@ void dw_peer_leave_path(struct dw_peer *peer, struct dw_path *path)
 bool dw_timers_peer_owes(const struct dw_peer *peer)
 {
     return peer->sendwin.count || !dw_list_empty(&peer->awaiting) || !dw_list_empty(&peer->sinks) ||
-           !dw_list_empty(&peer->sources) || peer->assemblies ||
+           !dw_list_empty(&peer->sources) || !dw_list_empty(&peer->assemblies) ||
            (peer->confirming && !dw_peer_is_confirmed(peer));
 }
 

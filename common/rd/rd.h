@@ -87,8 +87,7 @@ struct dw_rd {
 
     struct dw_list free_assemblies, done_assemblies; /* done: until the next recycling */
     unsigned assembly_count, assembly_most;          /* being put together; since the last trim */
-    unsigned free_assembly_count;
-    struct dw_assembly *last_assembly;  /* taken when there is no memory for another; or NULL */
+    unsigned free_assembly_count;       /* the last is taken when there is no memory for another */
     uint32_t message_max_bytes;         /* what each has room for: the longest of any QP */
     uint64_t assembly_bytes;            /* that have come of them */
     uint64_t done_bytes;                /* of messages that are whole, and not recycled yet */
@@ -119,8 +118,8 @@ struct dw_peer {
     struct dw_list pending;    /* works not wholly copied */
     struct dw_list awaiting;   /* works that end with their acknowledgement */
 
-    struct dw_timer timer;          /* acknowledgement, probe */
-    struct dw_assembly *assemblies; /* oldest first */
+    struct dw_timer timer;     /* acknowledgement, probe */
+    struct dw_list assemblies; /* oldest first */
     struct dw_list
         ack_link; /* in rd.ack where ack_soon is set, in rd.full where only told_full is */
     uint64_t ack_due_ns;
@@ -202,8 +201,7 @@ struct dw_train {
 
 /* Reassembly of a Send of more than one segment. */
 struct dw_assembly {
-    struct dw_list link;      /* in rd.free_assemblies, rd.done_assemblies */
-    struct dw_assembly *next; /* of those of its peer */
+    struct dw_list link; /* in peer.assemblies, rd.free_assemblies, rd.done_assemblies */
     size_t mapped_bytes;
     struct diwarp_qp *qp;
     uint32_t msn;

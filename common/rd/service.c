@@ -135,8 +135,8 @@ static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
     memory->peer_bytes += sizeof *peer;
     memory->work_bytes += dw_memory_of_list(&peer->pending, sizeof(struct dw_work)) +
                           dw_memory_of_list(&peer->awaiting, sizeof(struct dw_work));
-    for (const struct dw_assembly *it = peer->assemblies; it; it = it->next)
-        memory->assembly_bytes += ranges_bytes(&it->map);
+    dw_list_foreach_of (const struct dw_assembly, assembly, &peer->assemblies, link)
+        memory->assembly_bytes += ranges_bytes(&assembly->map);
     dw_list_foreach_of (const struct dw_sink, sink, &peer->sinks, peer_link)
         memory->record_bytes += ranges_bytes(&sink->record.map);
     dw_list_foreach_of (const struct dw_source, source, &peer->sources, peer_link)
