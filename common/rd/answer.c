@@ -13,39 +13,20 @@
 /* Among these, ABORTs of small writes, until they are acknowledged. */
 #define REFUSALS_MAX UINT16_MAX
 
-void dw_work_fill(struct dw_work *work, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
-                  const uint8_t *payload, uint32_t bytes)
+struct dw_work *dw_work_own(struct dw_peer *peer, const struct dw_ends *ends,
+                            enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                            const uint8_t *payload, uint32_t bytes)
 {
+    struct dw_work *work = dw_work_get(peer, ends);
+    if (!work)
+        return NULL;
     assert(bytes <= sizeof work->own);
     memcpy(work->own, payload, bytes);
     work->ddp = (struct dw_ddp_header){.opcode = (uint8_t)opcode, .qn = qn, .msn = 1};
     work->total = bytes;
     work->sge_count = 1;
     work->sge[0] = (struct iovec){.iov_base = work->own, .iov_len = bytes};
-}
-
-static struct dw_work *own_work(struct dw_peer *peer, struct dw_qpns qpns,
-                                enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
-                                const uint8_t *payload, uint32_t bytes)
-{
-    const struct dw_ends ends = {.qpns = qpns};
-    struct dw_work *work = dw_work_get(peer, &ends);
-    if (!work)
-        return NULL;
-    dw_work_fill(work, opcode, qn, payload, bytes);
     return work;
-}
-
-int dw_send_request(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opcode opcode,
-                    enum dw_ddp_queue qn, uint32_t record_id, const uint8_t *payload,
-                    uint32_t bytes, uint64_t now_ns)
-{
-    struct dw_work *work = own_work(peer, qpns, opcode, qn, payload, bytes);
-    if (!work)
-        return -ENOMEM;
-    work->record_id = record_id;
-    dw_send_work(peer, work, now_ns);
-    return 0;
 }
 
 /* NULL also when too many wait. */
@@ -53,9 +34,10 @@ static struct dw_work *answer_work(struct dw_peer *peer, struct dw_qpns qpns,
                                    enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                                    const uint8_t *payload, uint32_t bytes)
 {
+    const struct dw_ends ends = {.qpns = qpns};
     struct dw_work *work = NULL;
     if (peer->answers < ANSWERS_MAX)
-        work = own_work(peer, qpns, opcode, qn, payload, bytes);
+        work = dw_work_own(peer, &ends, opcode, qn, payload, bytes);
     if (!work)
         return NULL;
     work->answer = true;

@@ -22,19 +22,10 @@ int dw_atomic_post(const struct dw_ends *ends, struct dw_peer *peer, const struc
     if ((wr->num_sge && (wr->num_sge != 1 || total != sizeof(uint64_t))) ||
         wr->wr.atomic.remote_addr % sizeof(uint64_t))
         return -EINVAL;
-    struct dw_work *work = dw_work_get(peer, ends);
-    if (!work)
-        return -ENOMEM;
     const bool add = wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-    work->wr_id = wr->wr_id;
-    work->opcode = add ? IBV_WC_FETCH_ADD : IBV_WC_COMP_SWAP;
-    work->signaled = wr->send_flags & IBV_SEND_SIGNALED;
-    work->atomic = true;
-    work->result = wr->num_sge ? iov[0].iov_base : NULL;
-    work->record_id = ++peer->rd->next_record_id;
     const struct dw_atomic_request request = {
         .opcode = add ? DW_ATOMIC_FETCH_ADD : DW_ATOMIC_CMP_SWAP,
-        .request_id = work->record_id,
+        .request_id = ++peer->rd->next_record_id,
         .stag = wr->wr.atomic.rkey,
         .to = wr->wr.atomic.remote_addr,
         .add_swap = add ? wr->wr.atomic.compare_add : wr->wr.atomic.swap,
@@ -44,7 +35,16 @@ int dw_atomic_post(const struct dw_ends *ends, struct dw_peer *peer, const struc
     };
     uint8_t payload[DW_ATOMIC_REQUEST_BYTES];
     dw_atomic_request_put(payload, &request);
-    dw_work_fill(work, DW_RDMAP_ATOMIC_REQUEST, DW_QN_REQUEST, payload, sizeof payload);
+    struct dw_work *work =
+        dw_work_own(peer, ends, DW_RDMAP_ATOMIC_REQUEST, DW_QN_REQUEST, payload, sizeof payload);
+    if (!work)
+        return -ENOMEM;
+    work->wr_id = wr->wr_id;
+    work->opcode = add ? IBV_WC_FETCH_ADD : IBV_WC_COMP_SWAP;
+    work->signaled = wr->send_flags & IBV_SEND_SIGNALED;
+    work->atomic = true;
+    work->result = wr->num_sge ? iov[0].iov_base : NULL;
+    work->record_id = request.request_id;
     dw_send_work(peer, work, now_ns);
     peer->rd->counters->tx_atomic_msgs++;
     return 0;

@@ -83,7 +83,7 @@ struct dw_rd {
 
     struct dw_list free_works;
     unsigned free_work_count;
-    uint32_t work_count, work_most; /* out now; since the last trim */
+    uint32_t work_count; /* out now */
 
     struct dw_list free_assemblies, done_assemblies; /* done: until the next recycling */
     unsigned assembly_count, assembly_most;          /* being put together; since the last trim */

@@ -45,13 +45,17 @@ int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
     };
     uint8_t payload[DW_READ_REQUEST_BYTES];
     dw_read_request_put(payload, &request);
-    int rc = dw_send_request(peer, ends->qpns, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, sink->id,
-                             payload, sizeof payload, now_ns);
-    if (rc)
+    const struct dw_ends ours = {.qpns = ends->qpns};
+    struct dw_work *work =
+        dw_work_own(peer, &ours, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, payload, sizeof payload);
+    if (!work) {
         dw_sink_destroy(sink);
-    else
-        peer->rd->counters->tx_read_msgs++;
-    return rc;
+        return -ENOMEM;
+    }
+    work->record_id = sink->id;
+    dw_send_work(peer, work, now_ns);
+    peer->rd->counters->tx_read_msgs++;
+    return 0;
 }
 
 static int post_small_write(const struct dw_ends *ends, struct dw_peer *peer,
@@ -102,11 +106,15 @@ static int post_large_write(const struct dw_ends *ends, struct dw_peer *peer,
     };
     uint8_t payload[DW_RECORD_OPEN_BYTES];
     dw_record_control_put(payload, &open);
-    int rc = dw_send_request(peer, ends->qpns, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, 0, payload,
-                             sizeof payload, now_ns);
-    if (rc)
+    const struct dw_ends ours = {.qpns = ends->qpns};
+    struct dw_work *work =
+        dw_work_own(peer, &ours, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, payload, sizeof payload);
+    if (!work) {
         dw_source_destroy(source);
-    return rc;
+        return -ENOMEM;
+    }
+    dw_send_work(peer, work, now_ns);
+    return 0;
 }
 
 int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,

@@ -52,8 +52,7 @@ struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends)
     work->qpns = ends->qpns;
     if (ends->qp)
         peer->queued++;
-    if (++rd->work_count > rd->work_most)
-        rd->work_most = rd->work_count;
+    rd->work_count++;
     return work;
 }
 
@@ -93,11 +92,9 @@ bool dw_work_detach(struct dw_peer *peer, struct dw_work *work)
     return true;
 }
 
-bool dw_work_trim(struct dw_rd *rd)
+void dw_work_trim(struct dw_rd *rd)
 {
-    free_works(rd, rd->work_most);
-    rd->work_most = rd->work_count;
-    return rd->free_work_count > 0;
+    free_works(rd, 0);
 }
 
 static void complete(const struct dw_work *work, bool signaled, enum ibv_wc_status status,

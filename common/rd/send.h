@@ -12,8 +12,8 @@ void dw_work_put(struct dw_peer *peer, struct dw_work *work);
 /* Its QP goes while part of it has been sent: the rest follows from a copy, so that the peer does
  * not wait for it. False: no memory, the peer is doomed. */
 bool dw_work_detach(struct dw_peer *peer, struct dw_work *work);
-/* Gives back what was not needed since the last time; true: there may be more. */
-bool dw_work_trim(struct dw_rd *rd);
+/* Frees those that are kept for the next requests. */
+void dw_work_trim(struct dw_rd *rd);
 /* Queues a work, then copies what the window allows. Takes ownership. */
 void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 /* Copies it now or not at all: -EAGAIN, or -EMSGSIZE when it is too long for that. */
@@ -32,17 +32,13 @@ void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, u
 void dw_send_commit(struct dw_rd *rd, uint32_t imm);
 
 /* ---- answer.c ---- */
-/* Its message is `payload`, copied: `bytes` <= sizeof work.own. */
-void dw_work_fill(struct dw_work *work, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
-                  const uint8_t *payload, uint32_t bytes);
-/* Queues a message of our own that is not an answer. record_id: of a read request, else 0. -ENOMEM.
- */
-int dw_send_request(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opcode opcode,
-                    enum dw_ddp_queue qn, uint32_t record_id, const uint8_t *payload,
-                    uint32_t bytes, uint64_t now_ns);
-/* One that answers what the peer sent: an ABORT, a COMPLETE or an atomic response; refusal: the
- * ABORT of a small write. Where there is no room the peer is doomed, for it would wait for ever:
- * -ENOMEM. */
+/* One whose message is `payload`, copied: `bytes` <= sizeof work.own. NULL: no memory. */
+struct dw_work *dw_work_own(struct dw_peer *peer, const struct dw_ends *ends,
+                            enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                            const uint8_t *payload, uint32_t bytes);
+/* Queues one that answers what the peer sent: an ABORT, a COMPLETE or an atomic response; refusal:
+ * the ABORT of a small write. Where there is no room the peer is doomed, for it would wait for
+ * ever: -ENOMEM. */
 int dw_send_answer(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opcode opcode,
                    enum dw_ddp_queue qn, bool refusal, const uint8_t *payload, uint32_t bytes,
                    uint64_t now_ns);

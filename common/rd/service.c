@@ -116,9 +116,9 @@ static uint64_t trim(void *state, uint64_t now_ns)
 {
     struct dw_rd *rd = state;
     const uint64_t rest_ns = dw_peers_rest(rd, now_ns);
-    const bool assemblies = dw_deliver_trim(rd), works = dw_work_trim(rd);
     const uint64_t again_ns =
-        assemblies || works ? now_ns + rd->port->device->env.rest_ns / 2 : DW_NEVER;
+        dw_deliver_trim(rd) ? now_ns + rd->port->device->env.rest_ns / 2 : DW_NEVER;
+    dw_work_trim(rd);
     return rest_ns < again_ns ? rest_ns : again_ns;
 }
 
@@ -195,9 +195,7 @@ static void close_state(void *state)
     dw_peers_fini(rd);
     dw_handles_fini(&rd->handles);
     dw_forget_fini(rd);
-    /* Twice: what was needed since the last time is kept. */
-    (void)dw_work_trim(rd);
-    (void)dw_work_trim(rd);
+    dw_work_trim(rd);
     dw_deliver_fini(rd);
     dw_map_fini(&rd->sinks);
     dw_map_fini(&rd->sources);
