@@ -100,35 +100,27 @@ libdiwarp_core_la_SOURCES = \
 	common/rc/work.h \
 	common/rd/answer.c \
 	common/rd/atomic.c \
-	common/rd/atomic.h \
 	common/rd/deliver.c \
-	common/rd/deliver.h \
 	common/rd/grant.c \
 	common/rd/handle.c \
 	common/rd/handle.h \
 	common/rd/identity.c \
-	common/rd/identity.h \
+	common/rd/parts.h \
 	common/rd/peer.c \
-	common/rd/peer.h \
 	common/rd/place.c \
 	common/rd/post.c \
 	common/rd/probe.c \
-	common/rd/probe.h \
 	common/rd/rd.c \
 	common/rd/rd.h \
 	common/rd/rdma.c \
-	common/rd/rdma.h \
 	common/rd/receive.c \
 	common/rd/record.h \
 	common/rd/segment.c \
-	common/rd/segment.h \
 	common/rd/send.c \
-	common/rd/send.h \
 	common/rd/service.c \
 	common/rd/sink.c \
 	common/rd/source.c \
 	common/rd/transmit.c \
-	common/rd/transmit.h \
 	common/rel/contact.h \
 	common/rel/delay.h \
 	common/rel/ranges.c \

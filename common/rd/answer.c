@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/rd/send.h"
+#include "common/rd/parts.h"
 
 /* Answers that wait for a peer to acknowledge: who asks without end and does not is not to fill our
  * memory. What it has asked, or may have us answer, is records of its own and of ours, 65,535 of

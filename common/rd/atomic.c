@@ -3,11 +3,9 @@
  * 64-bit atomics (RFC 7306 section 5): requests and responses travel in the sequenced stream, so
  * each is executed exactly once. The target's CPU executes them: they mix with CPU atomics.
  */
-#include "common/rd/atomic.h"
+#include "common/rd/parts.h"
 
 #include <errno.h>
-
-#include "common/rd/send.h"
 
 /* ---- ours: a work that ends with its response ---- */
 

@@ -4,7 +4,7 @@
  * those of several segments are put together first (DDP untagged: MSN and MO, RFC 5041
  * section 5.2).
  */
-#include "common/rd/deliver.h"
+#include "common/rd/parts.h"
 
 #include <errno.h>
 

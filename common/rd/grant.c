@@ -3,11 +3,10 @@
  * Grants: what may be under way to the sinks of a port. All share its budget, the room in our
  * receive buffer; those of a peer its record window, the room on the way from there.
  */
-#include "common/rd/record.h"
+#include "common/rd/parts.h"
 
 #include <assert.h>
 
-#include "common/rd/transmit.h"
 #include "common/rnic/route.h"
 
 /* Share of the socket's buffer that records may fill; the rest is for eager datagrams. */

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RESET and PROOF: cookies that need no memory, and who takes whose place; learnt handles. */
-#include "common/rd/identity.h"
+#include "common/rd/parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/siphash.h"
-#include "common/rd/peer.h"
-#include "common/rd/probe.h"
-#include "common/rd/transmit.h"
 #include "common/rnic/route.h"
 #include "common/wire/bytes.h"
 

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Contexts of peers; the timer that acknowledges late and probes the silent. */
-#include "common/rd/peer.h"
+#include "common/rd/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "common/rd/deliver.h"
-#include "common/rd/probe.h"
-#include "common/rd/rdma.h"
-#include "common/rd/send.h"
-#include "common/rd/transmit.h"
-#include "common/rd/record.h"
 
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Posts to RD QPs: checked, then queued by kind. */
-#include "common/rd/rd.h"
+#include "common/rd/parts.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "common/rd/atomic.h"
-#include "common/rd/peer.h"
-#include "common/rd/rdma.h"
-#include "common/rd/send.h"
-#include "common/rd/record.h"
 #include "common/rnic/lock.h"
 
 static int post_send(const struct dw_ends *ends, struct dw_peer *peer, const struct ibv_send_wr *wr,

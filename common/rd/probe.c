@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Probes and the path's MTU. A probe's PSN is when it was sent, in units of 1 us: so its reply
  * tells that, however many probes have followed. */
-#include "common/rd/probe.h"
-
-#include "common/rd/transmit.h"
+#include "common/rd/parts.h"
 
 #define PROBE_CLOCK_SHIFT 10
 /* Of a probe's PSN the part that is its time. */

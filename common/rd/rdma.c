@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Posts of reads and writes, and the messages about them; how RD carries the datagrams of records.
  */
-#include "common/rd/rdma.h"
+#include "common/rd/parts.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "common/base/copy.h"
-#include "common/rd/probe.h"
-#include "common/rd/send.h"
-#include "common/rd/transmit.h"
-#include "common/rd/record.h"
 
 /* ---- posts ---- */
 

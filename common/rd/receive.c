@@ -3,17 +3,7 @@
  * RD datagrams that come: source, then window, then segments by opcode; acknowledgements last, for
  * a refusal that travels with one must come first. A failed check is a counted drop, nothing else.
  */
-#include "common/rd/rd.h"
-
-#include "common/rd/atomic.h"
-#include "common/rd/deliver.h"
-#include "common/rd/identity.h"
-#include "common/rd/peer.h"
-#include "common/rd/probe.h"
-#include "common/rd/rdma.h"
-#include "common/rd/send.h"
-#include "common/rd/transmit.h"
-#include "common/rd/record.h"
+#include "common/rd/parts.h"
 #include "common/rnic/route.h"
 
 /* A standalone acknowledgement costs both sides as much as a train does, and is sent when so much

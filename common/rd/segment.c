@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* DDP segments into sequenced datagrams: sizes, headers, payload; and long messages sent at once.
  */
-#include "common/rd/segment.h"
+#include "common/rd/parts.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "common/base/copy.h"
-#include "common/rd/transmit.h"
 
 uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
 {

@@ -5,15 +5,11 @@
  * otherwise it joins the open datagram, which leaves when it is full, when all before it is
  * acknowledged, or at the next run of the RNIC.
  */
-#include "common/rd/send.h"
+#include "common/rd/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "common/rd/segment.h"
-#include "common/rd/transmit.h"
-#include "common/rd/record.h"
 
 /* Messages to a peer that are posted no further apart are a burst. */
 #define BURST_NS 2000

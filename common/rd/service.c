@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RD's table, and what it does when it is run. */
-#include "common/rd/rd.h"
+#include "common/rd/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/rd/transmit.h"
-#include "common/rd/deliver.h"
-#include "common/rd/identity.h"
-#include "common/rd/peer.h"
-#include "common/rd/probe.h"
-#include "common/rd/rdma.h"
-#include "common/rd/send.h"
-#include "common/rd/record.h"
 #include "common/rnic/memory.h"
 
 /* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe

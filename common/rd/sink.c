@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sink of a record: opened, filled, asked for again where something is missing, completed. */
-#include "common/rd/record.h"
+#include "common/rd/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "common/base/copy.h"
-#include "common/rd/probe.h"
-#include "common/rd/send.h"
 
 /* Time-outs in a row, of a source that is heard and sends nothing of what was granted; it is set
  * aside then, as one that is silent. */

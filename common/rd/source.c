@@ -3,13 +3,10 @@
  * The source of a record: Write-Record segments to the LLP. Large datagrams are gathered from the
  * user's buffer; small ones are copied into one flat train, sealed on the way.
  */
-#include "common/rd/record.h"
+#include "common/rd/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-#include "common/rd/send.h"
-#include "common/rd/transmit.h"
 
 /* Trains in one run, so that acknowledgements are not kept waiting. */
 #define TRAINS_PER_RUN 4

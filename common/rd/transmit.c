@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RD's datagrams, from their buffers to the exit: headers with acknowledgements on board; sequenced
  * ones, which are sent again; and those that have no PSN. */
-#include "common/rd/transmit.h"
+#include "common/rd/parts.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "common/open.h"
-#include "common/rd/peer.h"
-#include "common/rd/record.h"
+#include "common/rd/parts.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 #include "test/fuzz/input.h"

@@ -7,8 +7,7 @@
 #define SIM_WORLD_H
 
 #include "common/open.h"
-#include "common/rd/peer.h"
-#include "common/rd/record.h"
+#include "common/rd/parts.h"
 #include "test/sim/sim_net.h"
 
 #define SIM_MAX_NODES 16

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "common/rel/ranges.h"
-#include "common/rd/send.h"
+#include "common/rd/parts.h"
 #include "test/sim/sim_fixture.h"
 
 #define RECORD_BYTES 100000u

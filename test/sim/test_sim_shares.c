@@ -7,9 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "common/rd/deliver.h"
-#include "common/rd/peer.h"
-#include "common/rd/rdma.h"
+#include "common/rd/parts.h"
 #include "common/ud/ud.h"
 #include "test/sim/sim_fixture.h"
 

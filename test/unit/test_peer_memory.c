@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "common/open.h"
-#include "common/rd/peer.h"
+#include "common/rd/parts.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of this room do for each other, from the bottom up: each uses those above it. */
+#ifndef DW_RD_PARTS_H
+#define DW_RD_PARTS_H
+
+#include "common/rd/record.h"
+
+/* ==== transmit.c ==== */
+/* Datagrams, from their buffers to the exit. */
+
+/* A buffer of the send pool; NULL: its bound, or it is left to peers with nothing under way. */
+void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room);
+struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
+                                    uint32_t segment_bytes);
+/* An empty one of a train, of which buf holds up to `room` bytes and the trailer. */
+void dw_datagram_init(const struct dw_peer *peer, struct dw_train *train,
+                      struct dw_datagram *datagram, struct dw_qpns qpns, uint8_t *buf,
+                      uint32_t room);
+void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram);
+/* It needs no intro: it was heard since it woke, not so long ago that it may have forgotten us. */
+bool dw_peer_knows_us(const struct dw_peer *peer);
+/* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
+uint32_t dw_lead_bytes(const struct dw_peer *peer);
+/* Writes it: all that is owed to the peer is acknowledged by a datagram that goes. */
+void dw_put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, enum dw_llp_type type,
+                 uint32_t psn);
+/* Gives a new datagram its PSN and sends it; ownership goes to the send window. */
+void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
+/* Its first half, for who seals and sends by itself: gives a datagram of final length its PSN and
+ * writes all that leads the segments. */
+void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
+/* Not sent for want of socket buffer: as good as lost, and known to be. */
+void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram);
+void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
+/* A train of datagrams of `segment` bytes each but the last; as dw_datagrams_send(). */
+int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
+
+/* ---- without a PSN ---- */
+/* Shows the peer that we are where we say: `cookie` is of DW_PROOF_BYTES. */
+void dw_control_proof(struct dw_peer *peer, const uint8_t *cookie);
+/* A datagram without segments: ACK, PROBE, PROBE_REPLY. As dw_datagrams_send(). */
+int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
+/* False: the socket is full, the next run goes on. */
+bool dw_control_ack(struct dw_peer *peer);
+/* A PROBE of that length; whole: it is lost rather than cut where it is too long. */
+void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool whole);
+/* An unsequenced RECORD datagram with one untagged segment; held while the socket is full. */
+void dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
+                       const struct dw_record_control *control);
+/* Sends what is held, as far as the socket takes it. */
+void dw_control_held(struct dw_rd *rd);
+void dw_control_forget_held(struct dw_peer *peer);
+
+/* ==== segment.c ==== */
+/* Works into sequenced datagrams: segments, their payload, trains. */
+
+/* Payload of a message that one datagram to the peer holds. */
+uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp);
+
+/* Writes a segment's headers behind what is in the datagram, which must have the room; returns
+ * where its payload goes. `record`: of a tagged one. */
+uint8_t *dw_segment_append(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
+                           const struct dw_write_record *record, uint32_t payload);
+/* What has not been copied of a work, to its place in a buffer of the whole. */
+void dw_segment_copy_rest(const struct dw_work *work, uint8_t *buf);
+/* The next `payload` bytes of a work as a segment of the datagram. */
+void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload);
+/* As much of the rest of a work as one train takes, which leaves. False: nothing can go now. */
+bool dw_send_train(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
+/* Window and credit let all of the rest go. */
+bool dw_segment_all_may_go(const struct dw_peer *peer, const struct dw_work *work);
+
+/* ==== send.c ==== */
+/* Works: requests, and messages of our own, on their way into sequenced datagrams. */
+
+/* One for a QP's request, which counts as queued until it is put, or of our own (ends->qp is NULL).
+ * NULL: no memory. */
+struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends);
+void dw_work_put(struct dw_peer *peer, struct dw_work *work);
+/* Its QP goes while part of it has been sent: the rest follows from a copy, so that the peer does
+ * not wait for it. False: no memory, the peer is doomed. */
+bool dw_work_detach(struct dw_peer *peer, struct dw_work *work);
+/* Frees those that are kept for the next requests. */
+void dw_work_trim(struct dw_rd *rd);
+/* Queues a work, then copies what the window allows. Takes ownership. */
+void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
+/* Copies it now or not at all: -EAGAIN, or -EMSGSIZE when it is too long for that. */
+int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
+/* Copies pending works into datagrams and sends what is full, or all that is open. */
+void dw_send_flush(struct dw_peer *peer, uint64_t now_ns);
+/* Completes the works that waited for an acknowledgement and are before `ack`; no writes while the
+ * peer is refusing: one of these may be the refused. True: some were. */
+bool dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing);
+/* A small write was refused; false: no such one waits any more. */
+bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status status);
+
+/* Room for a Send of len bytes straight in the open datagram of the peer; NULL: not now. The commit
+ * follows before anything else is done with the peer. */
+void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, uint64_t now_ns);
+void dw_send_commit(struct dw_rd *rd, uint32_t imm);
+
+/* ---- answer.c ---- */
+/* One whose message is `payload`, copied: `bytes` <= sizeof work.own. NULL: no memory. */
+struct dw_work *dw_work_own(struct dw_peer *peer, const struct dw_ends *ends,
+                            enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                            const uint8_t *payload, uint32_t bytes);
+/* Queues one that answers what the peer sent: an ABORT, a COMPLETE or an atomic response; refusal:
+ * the ABORT of a small write. Where there is no room the peer is doomed, for it would wait for
+ * ever: -ENOMEM. */
+int dw_send_answer(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opcode opcode,
+                   enum dw_ddp_queue qn, bool refusal, const uint8_t *payload, uint32_t bytes,
+                   uint64_t now_ns);
+int dw_send_record_answer(struct dw_peer *peer, struct dw_qpns qpns,
+                          const struct dw_record_control *control, bool refusal, uint64_t now_ns);
+/* The data of a short read, copied: `bytes` as above. -ENOMEM, also when too many answers wait. */
+int dw_send_read_answer(struct dw_peer *peer, struct dw_qpns qpns, const struct dw_ddp_header *ddp,
+                        uint32_t record_id, const uint8_t *data, uint32_t bytes, uint64_t now_ns);
+
+/* ==== probe.c ==== */
+/*
+ * Probes: whether a silent peer is there, and whether its path lets datagrams of the size through
+ * that it is sent.
+ *
+ * A path that is too narrow says so by ICMP, if it is a router and nobody filters that (RFC 1191,
+ * 8201): then datagrams become shorter. A switch just drops. What is sent again and again may as
+ * well have arrived and been refused, for want of buffers, as long as the application does not
+ * look. So the path is asked: with a probe of the same size, which the peer answers whatever it
+ * holds, and a bare one right behind it. A full socket drops the larger one, too: then others of
+ * that size get through, now and then.
+ */
+
+/* There is one pair of probes in each interval. */
+#define DW_PROBE_PAIR_NS 500000000ull
+
+void dw_probe(struct dw_peer *peer, uint64_t now_ns);
+/* Probes it, unless an answer may still be on its way: whether it computes, or something was lost.
+ * That costs less than asking for things again would, once it reads all that waits for it. */
+void dw_probe_ask(struct dw_peer *peer, uint64_t now_ns);
+/* Returns when the probe was sent whose reply has that PSN; 0: it cannot be one of ours. */
+uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns);
+/* It asks again and again, so our answers do not reach it. */
+void dw_probe_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t now_ns);
+
+/* Length of the largest datagrams that do not seem to get through; 0: there are none. */
+uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer);
+/* The next probe is to be a pair. */
+bool dw_probe_pair_is_due(const struct dw_peer *peer, uint64_t now_ns);
+/* It acknowledges these. */
+void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked);
+/* It asked for parts of a record that had gone out. */
+void dw_probe_on_asked_again(struct dw_peer *peer);
+/* For peer_timeout nothing has got through but what every path lets through. */
+bool dw_probe_is_too_narrow(struct dw_peer *peer);
+
+/* What a peer may have under way whatever the delay: more, the shorter its datagrams are. */
+uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle);
+/* Datagrams on the path have become shorter or longer. */
+void dw_probe_on_path(void *state, struct dw_path *path);
+/* Sends the peer what the path wants to have probed. */
+void dw_probe_path(struct dw_peer *peer, uint64_t now_ns);
+
+/* ==== deliver.c ==== */
+/* Sends that come: handed up in place, or put together first. */
+
+/* A Send segment of a sequenced datagram to the QP; in_order: all before it have come. false: no
+ * buffer, as if it had not come. */
+bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
+                     const struct dw_segment *segment, bool in_order);
+/* Where the payload of such a segment will be put together with others that came before, if none of
+ * its bytes is there yet, and the QP they are for; else NULL. Changes nothing: dw_deliver_send()
+ * does, with the payload in that place. */
+uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment,
+                          struct diwarp_qp **qp);
+/* What was put together leaves no room before it is taken. */
+bool dw_deliver_is_full(const void *state);
+/* Frees what was delivered. */
+void dw_deliver_recycle(void *state);
+/* Gives back what was not needed since the last time; true: there may be more. */
+bool dw_deliver_trim(struct dw_rd *rd);
+/* Drops what has not been put together: of a peer; for a QP, or for all (NULL). */
+void dw_deliver_forget(struct dw_peer *peer, const struct diwarp_qp *qp);
+/* A QP takes messages of up to that: the one assembly there is in any case. -ENOMEM. */
+int dw_deliver_make_room(struct dw_rd *rd, uint32_t message_bytes);
+void dw_deliver_fini(struct dw_rd *rd);
+void dw_deliver_add_memory(const struct dw_rd *rd, struct diwarp_memory *memory);
+
+/* ==== rdma.c ==== */
+/* Reads and large writes as records, small writes in the sequenced stream. */
+
+int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
+                      const struct ibv_send_wr *wr, uint64_t now_ns);
+int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,
+                       const struct ibv_send_wr *wr, uint64_t now_ns);
+void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
+                             const struct dw_segment *segment, uint64_t now_ns);
+void dw_rdma_on_control(struct dw_peer *peer, const struct dw_ends *ends,
+                        const struct dw_segment *segment, bool sequenced, uint64_t now_ns);
+/* Of a record. */
+void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *segment,
+                               uint64_t now_ns);
+/* Sequenced: a small write, or the answer to a short read. */
+void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
+                              const struct dw_segment *segment, uint64_t now_ns);
+enum dw_ending {
+    DW_END_QUIETLY,
+    DW_END_IN_ERROR,  /* with completions; the peer is gone */
+    DW_END_TELL_PEER, /* without; of what it has asked for the peer learns that it is cancelled */
+};
+/* Ends records with the peer: of a region, of a QP, or all. */
+void dw_rdma_end(struct dw_peer *peer, const struct dw_region *region, const struct diwarp_qp *qp,
+                 enum dw_ending how, uint64_t now_ns);
+
+/* ==== atomic.c ==== */
+/* Atomic operations (RFC 7306). */
+
+int dw_atomic_post(const struct dw_ends *ends, struct dw_peer *peer, const struct ibv_send_wr *wr,
+                   uint64_t now_ns);
+void dw_atomic_on_request(struct dw_peer *peer, const struct dw_ends *ends,
+                          const struct dw_segment *segment, uint64_t now_ns);
+void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment);
+
+/* ==== peer.c ==== */
+/* Contexts: taken when something is first sent or received, given back when both have owed each
+ * other nothing for a while; and what happens when a peer is gone. */
+
+/* Another process has the name now: all that is under way with the one before ends in error, and
+ * both begin anew. Not while anybody is amid a peer's state. */
+void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation);
+/* The service goes: ends all. */
+void dw_peers_fini(struct dw_rd *rd);
+
+/* The context, taken now if it has to be; NULL: no memory, or the peer is gone. */
+struct dw_peer *dw_peer_wake(struct dw_handle *handle);
+/* Takes the numbers that the header of a PROOF tells, for those that one of both has forgotten.
+ * None of what is under way to the peer has arrived. */
+void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header);
+/* Something was sent to it or heard of it: it has the longest to go before it may rest. */
+void dw_peer_on_use(struct dw_peer *peer);
+/* Puts those to rest that may. When it may be the turn of others; DW_NEVER: not before one is used,
+ * which sees to that. */
+uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns);
+/* Fails those that are doomed: tells the application once each, ends all they owe and are owed. */
+void dw_peers_fail_doomed(struct dw_rd *rd);
+/* A QP goes, and with it what was posted to it, without completions; while others stay, peers are
+ * told. */
+void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp);
+/* ICMP says that nobody has that port of the path's host. */
+void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns);
+
+/* ==== identity.c ==== */
+/*
+ * Which process a source is, where its name does not tell: one that nothing is known of while many
+ * such are, or one whose name another process had. It is sent a RESET, without anything being kept
+ * of it, and has to send the RESET's cookie back from the address it gave (RFC 9000 section 8).
+ */
+
+/* The peer that a datagram is from, if it is known or may become so by its intro. NULL: it is not
+ * taken; where its source may be told so, a RESET is on its way. */
+struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns);
+/* A RESET came: what we are asked to prove, if it answers us. */
+void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns);
+/* A PROOF came: its source; one with another incarnation than before takes the place of the process
+ * before it. NULL: it proves nothing. */
+struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *arrival,
+                                     uint64_t now_ns);
+
+/*
+ * Handles that were made of datagrams, and that the application knows nothing of: forgotten when
+ * their peers have been at rest, or gone, for long, so that a server does not grow with the clients
+ * that it has had. The above is for peers that remember us yet.
+ */
+
+/* A handle, by its name; in rd.learnt, those first that are looked at first. */
+struct dw_learnt {
+    struct dw_list link;
+    struct diwarp_name name;
+    uint64_t due_ns;
+    uint64_t gone_ns; /* when it was seen to be gone; 0: it is not */
+};
+
+/* `rd` has a place in the port's timers. */
+void dw_forget_init(struct dw_rd *rd);
+void dw_forget_fini(struct dw_rd *rd);
+/* A handle of that name is about to be made; false: no memory. */
+bool dw_forget_later(struct dw_rd *rd, struct diwarp_name name, uint64_t now_ns);
+
+#endif
