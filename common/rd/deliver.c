@@ -23,7 +23,6 @@
  * received beyond them. With the send pool (1.5 MiB unless asked otherwise), the receive arena (1
  * MiB) and the spares below, transport takes less than 4 MiB of a process, or 5 while so many have
  * begun. */
-#define ASSEMBLIES_MAX       256u
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 /* Messages that are whole take pages, however short they are. */
 #define PAGE_BYTES 4096u
@@ -75,7 +74,7 @@ static bool left_one_open(const struct dw_peer *peer, uint32_t msn)
 
 static bool half_full(const struct dw_rd *rd)
 {
-    return rd->assembly_count >= ASSEMBLIES_MAX / 2 ||
+    return rd->assembly_count >= ASSEMBLIES_MAX_BYTES / PAGE_BYTES / 2 ||
            rd->assembly_bytes >= ASSEMBLIES_MAX_BYTES / 2;
 }
 
@@ -96,7 +95,7 @@ static bool has_room(const struct dw_peer *peer, uint32_t msn, const struct dw_a
         bytes += other->map.bytes;
         count++;
     }
-    if (!assembly && rd->assembly_count + count / 2 >= ASSEMBLIES_MAX / share)
+    if (!assembly && rd->assembly_count + count / 2 >= ASSEMBLIES_MAX_BYTES / PAGE_BYTES / share)
         return false;
     return rd->assembly_bytes + bytes / 2 < ASSEMBLIES_MAX_BYTES / share ||
            (in_order && !rd->oversize);

@@ -9,21 +9,12 @@
 
 #include "common/rnic/route.h"
 
-/* Share of the socket's buffer that records may fill; the rest is for eager datagrams. */
-#define RECORD_SHARE_NUM 3
-#define RECORD_SHARE_DEN 4
+/* Of the socket's buffer the part that is left to eager datagrams; and of what may be under way,
+ * that of the least grant, unless it ends its record, for each costs a datagram. */
+#define PART_DEN 4
 /* Under way for all records: not divided among them, so that the oldest record is whole soonest.
- * More would fall out of the cache on its way. */
+ * More would fall out of the cache on its way; half does not fill long paths. */
 #define RECORD_WINDOW_BYTES (1u << 20)
-/* Worse, where processes take turns on a core or poll rarely, is a sender whose turn ends with its
- * grant. */
-#define SHARED_RECORD_WINDOW_BYTES (4u << 20)
-#define RECORD_WINDOW_MIN_BYTES    (16u << 10)
-
-/* No grant below this part of the budget, unless it ends the record: each costs a datagram. */
-#define GRANT_MIN_SHARE_DEN 4
-/* What a record takes of the budget at least: its datagram's truesize in our receive buffer. */
-#define RECORD_MIN_BYTES 1024
 
 /* ---- budgets ---- */
 
@@ -41,19 +32,9 @@ static uint32_t mtu_max_bytes(const struct dw_port *port, uint64_t budget, uint6
 
 static uint32_t within_window(uint64_t payload, uint32_t window)
 {
-    if (payload < RECORD_WINDOW_MIN_BYTES)
-        payload = RECORD_WINDOW_MIN_BYTES;
+    if (payload < DW_INLINE_WRITE_BYTES)
+        payload = DW_INLINE_WRITE_BYTES;
     return window < payload ? window : (uint32_t)payload;
-}
-
-static uint64_t record_truesize(const struct dw_port *port)
-{
-    return (uint64_t)port->datagrams.llp->rcvbuf_bytes * RECORD_SHARE_NUM / RECORD_SHARE_DEN;
-}
-
-uint32_t dw_records_eager_bytes(const struct dw_port *port)
-{
-    return port->datagrams.llp->rcvbuf_bytes - (uint32_t)record_truesize(port);
 }
 
 void dw_records_size_budgets(void *state)
@@ -61,16 +42,17 @@ void dw_records_size_budgets(void *state)
     struct dw_rd *rd = state;
     struct dw_port *port = rd->port;
     const struct diwarp_device_attr *attr = &port->device->attr;
+    rd->eager_budget_bytes = port->datagrams.llp->rcvbuf_bytes / PART_DEN;
     /* The kernel charges truesize: what is left for payload depends on the datagram. Of those that
      * are not long, plan for those of MTU 1500. */
-    const uint64_t truesize = record_truesize(port);
+    const uint64_t truesize = port->datagrams.llp->rcvbuf_bytes - rd->eager_budget_bytes;
     uint64_t payload = truesize * 1400 / dw_llp_truesize(1472);
     uint64_t long_payload =
         truesize * (DW_LLP_LONG_BYTES - 72) / dw_llp_truesize(DW_LLP_LONG_BYTES);
     uint32_t window = attr->record_window_bytes;
     if (!window)
-        window = attr->shared_cores || rd->polled_rarely ? SHARED_RECORD_WINDOW_BYTES
-                                                         : RECORD_WINDOW_BYTES;
+        window =
+            attr->shared_cores || rd->polled_rarely ? DW_RECORD_TURN_BYTES : RECORD_WINDOW_BYTES;
     if (port->mtu_max_bytes == UINT32_MAX)
         port->mtu_max_bytes = mtu_max_bytes(port, payload, long_payload);
     rd->grant_budget_bytes = within_window(payload, window);
@@ -171,7 +153,8 @@ static uint32_t due_of(const struct dw_sink *sink)
 static bool budget_is_spent(const struct dw_rd *rd)
 {
     return rd->granted_bytes >= rd->grant_budget_long_bytes ||
-           (uint64_t)rd->granted_records * RECORD_MIN_BYTES >= rd->grant_budget_bytes;
+           (uint64_t)rd->granted_records * dw_llp_truesize(DW_RECORD_OVERHEAD_BYTES) >=
+               rd->grant_budget_bytes;
 }
 
 uint32_t dw_grant_window_bytes(const struct dw_peer *peer)
@@ -185,7 +168,7 @@ uint32_t dw_grant_window_bytes(const struct dw_peer *peer)
 
 bool dw_grants_are_whole(const struct dw_peer *peer)
 {
-    return dw_grant_window_bytes(peer) / GRANT_MIN_SHARE_DEN >= dw_record_payload_bytes(peer);
+    return dw_grant_window_bytes(peer) / PART_DEN >= dw_record_payload_bytes(peer);
 }
 
 /* Of a bound, what is granted already and what the sink lacks; 0: wait. */
@@ -195,7 +178,7 @@ static uint32_t share(const struct dw_sink *sink, uint32_t bound, uint64_t grant
     uint32_t left = sink->record.total - sink->record.granted;
     if (room >= left)
         return left;
-    if (room < bound / GRANT_MIN_SHARE_DEN)
+    if (room < bound / PART_DEN)
         return 0;
     /* Whole datagrams: a remainder would travel in one of its own. */
     uint32_t payload = dw_record_payload_bytes(sink->peer);
@@ -208,8 +191,7 @@ static uint32_t share_of_window(const struct dw_sink *sink)
 {
     const struct dw_peer *peer = sink->peer;
     uint32_t window = dw_grant_window_bytes(peer);
-    if (peer->recordwin.awaited &&
-        (uint64_t)peer->due_bytes + window / GRANT_MIN_SHARE_DEN > window)
+    if (peer->recordwin.awaited && (uint64_t)peer->due_bytes + window / PART_DEN > window)
         return 0;
     return share(sink, window, peer->due_bytes);
 }
@@ -303,7 +285,7 @@ static void park_if_it_waits(struct dw_sink *sink)
  * what is under way, which is passed over, is so for a good part of the window each time. */
 static void unpark_some(struct dw_peer *peer)
 {
-    uint32_t window = dw_grant_window_bytes(peer), least = window / GRANT_MIN_SHARE_DEN;
+    uint32_t window = dw_grant_window_bytes(peer), least = window / PART_DEN;
     if (peer->sinks_wanting || peer->sinks_aside || (uint64_t)peer->due_bytes + least > window)
         return;
     uint32_t room = window - least - peer->due_bytes; /* beyond it they would be parked again */

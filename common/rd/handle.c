@@ -9,8 +9,6 @@
 #include "common/base/map.h"
 #include "common/rnic/route.h"
 
-#define FIRST_BUCKETS 16
-
 void dw_handles_init(struct dw_handles *handles, struct dw_port *port,
                      const struct dw_service *service, uint64_t seed)
 {
@@ -64,7 +62,7 @@ static void chain(struct dw_handles *handles, uint32_t index)
 static int grow(struct dw_handles *handles)
 {
     struct dw_handles bigger = *handles;
-    bigger.bucket_count = handles->bucket_count ? handles->bucket_count * 2 : FIRST_BUCKETS;
+    bigger.bucket_count = handles->bucket_count ? handles->bucket_count * 2 : 1;
     bigger.buckets = calloc(bigger.bucket_count, sizeof *bigger.buckets);
     if (!bigger.buckets)
         return -ENOMEM;

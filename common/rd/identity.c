@@ -219,11 +219,10 @@ static bool is_new_beginning(const struct dw_handle *handle)
  * does not. */
 static bool asks(const struct dw_handle *handle)
 {
-    enum { PATIENCE = 4 };
     if (!is_new_beginning(handle))
         return true;
     const struct dw_peer *peer = dw_handle_peer(handle);
-    return peer && peer->backoff >= PATIENCE &&
+    return peer && peer->backoff >= DW_OFTEN &&
            dw_name_key(dw_ah_port(&handle->ah)->datagrams.name) < dw_name_key(handle->ah.name);
 }
 

@@ -129,9 +129,6 @@ int dw_send_read_answer(struct dw_peer *peer, struct dw_qpns qpns, const struct 
  * that size get through, now and then.
  */
 
-/* There is one pair of probes in each interval. */
-#define DW_PROBE_PAIR_NS 500000000ull
-
 void dw_probe(struct dw_peer *peer, uint64_t now_ns);
 /* Probes it, unless an answer may still be on its way: whether it computes, or something was lost.
  * That costs less than asking for things again would, once it reads all that waits for it. */

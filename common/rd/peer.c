@@ -8,15 +8,10 @@
 
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
-/* ICMP says "port unreachable" this often, and probes get no answer for so long: the process died.
+/* ICMP says "port unreachable" often, and probes get no answer for so long: the process died.
  * Of another host a firewall says so, too, while its rules are loaded anew. Our own host's refusal
  * to send to a peer is borne as long as another's. */
-#define UNREACHABLES_GONE     5
-#define UNREACHABLE_OWN_NS    500000000ull
 #define UNREACHABLE_REMOTE_NS 10000000000ull
-/* The next look at idle peers, where there are more than one call looks at. */
-#define LOOK_AGAIN_NS 1000000
-
 /* ---- the timer ---- */
 
 /* To what has been heard, or may have got something, a route may come back. */
@@ -55,7 +50,7 @@ static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
     }
     dw_timers_watch(peer);
     if (dw_probe_stuck_bytes(peer))
-        dw_timers_wake(peer, now_ns + DW_PROBE_PAIR_NS);
+        dw_timers_wake(peer, now_ns + DW_ASK_NS);
 }
 
 static void on_timer(struct dw_timer *timer, uint64_t now_ns)
@@ -246,7 +241,7 @@ uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
         if (now_ns < idle_at_ns(peer))
             return idle_at_ns(peer);
         if (!looks--)
-            return now_ns + LOOK_AGAIN_NS;
+            return now_ns + DW_EPOCH_NS;
         if (!may_rest(peer)) {
             waited_for = waited_for ? waited_for : peer;
             dw_list_remove(&peer->awake_link); /* the others have their turn first */
@@ -404,7 +399,7 @@ static uint64_t unreachable_ns(const struct dw_peer *peer)
 {
     const struct diwarp_device *device = peer->rd->port->device;
     uint64_t limit_ns =
-        is_own(device, &peer->handle->ah.path->host) ? UNREACHABLE_OWN_NS : UNREACHABLE_REMOTE_NS;
+        is_own(device, &peer->handle->ah.path->host) ? DW_ASK_NS : UNREACHABLE_REMOTE_NS;
     if (!device->attr.peer_timeout_ns)
         return UINT64_MAX;
     return limit_ns < device->attr.peer_timeout_ns ? limit_ns : device->attr.peer_timeout_ns;
@@ -417,9 +412,9 @@ void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_por
     {
         if (!dw_peer_is_live(peer) || peer->handle->ah.udp_port != udp_port)
             continue;
-        if (peer->unreachables < UNREACHABLES_GONE)
+        if (peer->unreachables < DW_OFTEN)
             peer->unreachables++;
-        if (peer->unreachables == UNREACHABLES_GONE && dw_timers_peer_owes(peer) &&
+        if (peer->unreachables == DW_OFTEN && dw_timers_peer_owes(peer) &&
             dw_timers_silent_for(peer, unreachable_ns(peer), now_ns))
             give_up(peer, DIWARP_GONE_UNREACHABLE);
     }

@@ -10,21 +10,11 @@
 #define OF_PATH 0x20000000u
 #define PADDED  0x40000000u
 #define BARE    0x80000000u
-/* What happens so often in a row is no mere loss: a datagram is sent again, or asked for again, a
- * peer asks though it must have had our answers, or answers the bare one of a pair only. With half,
- * a lossy path is taken for a narrow one; twice as much, and a narrow one is seen that much later.
- */
-#define OFTEN 3
-/* The way to a peer is doubted when it has been silent for so many intervals of probes. */
-#define SILENT_RTOS_DOUBT 8
 /* Loss alone does not take the larger one of so many pairs in a row: all there is ends with that.
  */
 #define PAIRS_LOST_MIN 16
 /* What every path lets through, in a packet of IPv4. */
 #define ALWAYS_PASSES_BYTES (DW_MTU_MIN_BYTES - 28)
-/* Short datagrams that may be on their way to a peer whatever the delay. */
-#define CWND_FLOOR_DATAGRAMS 16
-
 /* ---- datagrams that do not get through ---- */
 
 static uint32_t largest_of_data(const struct dw_peer *peer)
@@ -33,14 +23,14 @@ static uint32_t largest_of_data(const struct dw_peer *peer)
         return 0;
     const struct dw_datagram *oldest =
         dw_container(peer->sendwin.unacked.next, struct dw_datagram, tx.link);
-    return oldest->tx.resends >= OFTEN ? oldest->bytes + DW_TRAILER_BYTES : 0;
+    return oldest->tx.resends >= DW_OFTEN ? oldest->bytes + DW_TRAILER_BYTES : 0;
 }
 
 uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer)
 {
     const uint32_t data = largest_of_data(peer);
     const uint32_t records =
-        peer->asked_again < OFTEN ? 0 : dw_ah_datagram_max_bytes(&peer->handle->ah);
+        peer->asked_again < DW_OFTEN ? 0 : dw_ah_datagram_max_bytes(&peer->handle->ah);
     const uint32_t bytes = data > records ? data : records;
     return bytes > ALWAYS_PASSES_BYTES ? bytes : 0;
 }
@@ -49,7 +39,7 @@ bool dw_probe_pair_is_due(const struct dw_peer *peer, uint64_t now_ns)
 {
     const struct dw_contact *contact = &peer->contact;
     /* One that is silent says nothing of the path, and has to read them all one day. */
-    return now_ns / DW_PROBE_PAIR_NS != contact->probe_sent_ns / DW_PROBE_PAIR_NS &&
+    return now_ns / DW_ASK_NS != contact->probe_sent_ns / DW_ASK_NS &&
            contact->heard_ns >= contact->probe_sent_ns && dw_probe_stuck_bytes(peer);
 }
 
@@ -64,10 +54,10 @@ void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked)
 
 void dw_probe_on_asked_again(struct dw_peer *peer)
 {
-    if (peer->asked_again < 2 * OFTEN)
+    if (peer->asked_again < 2 * DW_OFTEN)
         peer->asked_again++;
-    if (peer->asked_again >= OFTEN)
-        dw_timers_wake(peer, peer->contact.heard_ns + DW_PROBE_PAIR_NS);
+    if (peer->asked_again >= DW_OFTEN)
+        dw_timers_wake(peer, peer->contact.heard_ns + DW_ASK_NS);
 }
 
 bool dw_probe_is_too_narrow(struct dw_peer *peer)
@@ -76,7 +66,7 @@ bool dw_probe_is_too_narrow(struct dw_peer *peer)
     if (!dw_probe_stuck_bytes(peer))
         peer->pairs_lost = 0;
     return limit_ns && peer->pairs_lost >= PAIRS_LOST_MIN &&
-           (peer->pairs_lost * DW_PROBE_PAIR_NS > limit_ns || peer->pairs_lost == UINT16_MAX);
+           (peer->pairs_lost * DW_ASK_NS > limit_ns || peer->pairs_lost == UINT16_MAX);
 }
 
 /* ---- probes ---- */
@@ -114,7 +104,7 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
 {
     struct dw_contact *contact = &peer->contact;
     const bool paired = dw_probe_pair_is_due(peer, now_ns);
-    if (dw_timers_silent_for(peer, SILENT_RTOS_DOUBT * dw_peer_rto_ns(peer, 0), now_ns))
+    if (dw_timers_silent_for(peer, DW_FRUITLESS_MAX * dw_peer_rto_ns(peer, 0), now_ns))
         doubt(peer);
     if (contact->probe_sent_ns <= contact->heard_ns)
         peer->silent_since = dw_silence_clock(now_ns);
@@ -144,7 +134,7 @@ void dw_probe_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t 
     /* By the least time-out that it may have: its own is not known. */
     if (now_ns < heard_before_ns + peer->rd->port->device->attr.rto_min_ns / 2)
         return;
-    if (peer->probes < OFTEN && ++peer->probes == OFTEN)
+    if (peer->probes < DW_OFTEN && ++peer->probes == DW_OFTEN)
         doubt(peer);
 }
 
@@ -155,8 +145,8 @@ uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
     uint32_t payload = dw_ah_datagram_max_bytes(&handle->ah) - DW_LLP_HEADER_BYTES -
                        DW_INTRO_BYTES - DW_SEND_SEGMENT_BYTES - DW_TRAILER_BYTES;
     uint32_t datagrams = (DW_FIRST_BYTES - 1) / payload + 1;
-    if (datagrams < CWND_FLOOR_DATAGRAMS)
-        datagrams = CWND_FLOOR_DATAGRAMS;
+    if (datagrams < DW_RECORDWIN_LEAST)
+        datagrams = DW_RECORDWIN_LEAST;
     return datagrams < UINT8_MAX ? (uint8_t)datagrams : UINT8_MAX;
 }
 
@@ -177,7 +167,7 @@ static void on_pair_lost(struct dw_peer *peer, uint64_t now_ns)
     struct dw_path *path = peer->handle->ah.path;
     if (peer->pairs_lost < UINT16_MAX)
         peer->pairs_lost++;
-    if (peer->pairs_lost < OFTEN ||
+    if (peer->pairs_lost < DW_OFTEN ||
         !dw_path_on_black_hole(path, dw_probe_stuck_bytes(peer), now_ns))
         return;
     peer->rd->counters->paths_narrowed++;

@@ -2,9 +2,6 @@
 /* The lists of the service that a peer is in, and when it is asked. */
 #include "common/rd/rd.h"
 
-/* Asks a silent peer whose answer we wait for, though nothing is unacknowledged. */
-#define KEEPALIVE_NS 1000000000ull
-
 void dw_rd_begin_epoch(struct dw_rd *rd, uint64_t now_ns)
 {
     if (now_ns < rd->epoch_end_ns)
@@ -110,7 +107,7 @@ uint64_t dw_timers_probe_due_ns(const struct dw_peer *peer)
         return last + dw_peer_rto_ns(peer, peer->backoff);
     if (contact->heard_ns > last)
         last = contact->heard_ns;
-    return last + KEEPALIVE_NS;
+    return last + DW_ASK_NS;
 }
 
 void dw_timers_on_asked(struct dw_peer *peer, uint64_t now_ns)

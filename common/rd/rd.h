@@ -20,21 +20,33 @@
 #include "common/rnic/qp.h"
 
 /* Writes up to this go in the sequenced stream, exactly once by PSN; larger ones are records. */
-#define DW_INLINE_WRITE_BYTES 16384
+#define DW_INLINE_WRITE_BYTES 16384u
 /* Full sockets met in one run, of each kind of datagrams: others may have a socket of their own. */
 #define DW_REFUSALS_PER_RUN 2
 #define DW_EPOCH_NS         1000000
 /* Of one that nothing is known of: what any socket holds, and any path lets be on its way whatever
  * the delay. A long eager message. */
 #define DW_FIRST_BYTES (64u << 10)
+/* What happens so often in a row is no mere loss: a datagram is sent again, or asked for again,
+ * ICMP says that nobody is there, a peer asks though it must have had our answers, or answers only
+ * the bare one of a pair of probes. With half, a lossy path is taken for a narrow one; twice as
+ * much, and a narrow one is seen that much later. */
+#define DW_OFTEN 3
+/* Time-outs in vain, after which a way is doubted, or a grant set aside. Half: one that computes is
+ * taken for gone; twice: what waits for its grant waits longer. */
+#define DW_FRUITLESS_MAX 8
+/* A peer that is waited for is asked this often, though nothing is unacknowledged; it answers a
+ * pair of probes. Half: more is sent in vain; twice: a peer that is gone, and a narrow path, are
+ * seen that much later. */
+#define DW_ASK_NS 500000000ull
+/* From this on a payload is copied in one pass with its CRC; what is shorter shares datagrams. */
+#define DW_ONE_PASS_MIN_BYTES 1024
 /* Idle peers, or handles, that one call looks at: some 10 us. */
 #define DW_LOOKS_MAX 256
 /* Requests to a peer at a time, whatever attr.max_send_wr says. */
 #define DW_QUEUED_MAX UINT16_MAX
 /* Silence is counted in units of 8 ms: 32 bits of them are longer than any time-out. */
 #define DW_SILENCE_CLOCK_SHIFT 23
-#define DW_CWND_BITS           9
-_Static_assert(DW_WINDOW_DATAGRAMS < 1u << DW_CWND_BITS, "the congestion window fits");
 
 struct dw_peer;
 
@@ -82,7 +94,6 @@ struct dw_rd {
     uint32_t reserved_bytes;
 
     struct dw_list free_works;
-    unsigned free_work_count;
     uint32_t work_count; /* out now */
 
     struct dw_list free_assemblies, done_assemblies; /* done: until the next recycling */

@@ -11,8 +11,6 @@
  * A sender that cannot wait asks. */
 #define ACK_OWED_MAX       8u
 #define ACK_PART_DATAGRAMS 16
-/* Smaller segments of a Send are hardly part of a longer one. */
-#define SEND_MIN_BYTES 1024
 
 /* ---- the source ---- */
 
@@ -324,7 +322,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
     const uint8_t opcode = segment->ddp.opcode;
     const uint32_t psn = arrival->header.psn;
     if ((opcode != DW_RDMAP_SEND && opcode != DW_RDMAP_SEND_IMM) ||
-        segment->bytes < SEND_MIN_BYTES || peer->rd->port->refuses_data ||
+        segment->bytes < DW_ONE_PASS_MIN_BYTES || peer->rd->port->refuses_data ||
         dw_recvwin_check(&peer->recvwin, psn) != DW_RECVWIN_NEW)
         return false;
     struct diwarp_qp *qp = NULL;
@@ -356,7 +354,7 @@ bool dw_rd_place(void *state, const struct dw_arrival *arrival, uint64_t now_ns)
     struct dw_segment segment;
     if ((header->flags & DW_LLP_INTRO) ||
         (header->type != DW_LLP_RECORD &&
-         (header->type != DW_LLP_DATA || arrival->len < SEND_MIN_BYTES)) ||
+         (header->type != DW_LLP_DATA || arrival->len < DW_ONE_PASS_MIN_BYTES)) ||
         !dw_segment_only(arrival->buf + DW_LLP_HEADER_BYTES,
                          arrival->len - DW_LLP_HEADER_BYTES - DW_TRAILER_BYTES, &segment))
         return false;

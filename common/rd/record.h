@@ -13,6 +13,10 @@
 #include "common/rd/rd.h"
 #include "common/rel/record.h"
 
+/* Of one record while others wait, and under way for all where processes take turns on a core, or
+ * poll rarely: a sender whose turn ends with its grant is worse. Half: such senders stand still;
+ * twice: others wait longer for their turn. */
+#define DW_RECORD_TURN_BYTES (4u << 20)
 /* Open records that a peer has asked us for; beyond, its requests are refused. An honest one has
  * 65,535 at most, and some of these have ended there and not yet here. */
 #define DW_ASKED_MAX (2u * UINT16_MAX)
@@ -89,8 +93,6 @@ static inline uint32_t dw_record_payload_bytes(const struct dw_peer *peer)
 /* What the receive buffer allows to be under way to us, and the longest datagrams of a record: two
  * are to be under way, one sent while one is received. */
 void dw_records_size_budgets(void *state);
-/* Of the receive buffer, what records leave to eager datagrams. */
-uint32_t dw_records_eager_bytes(const struct dw_port *port);
 /* Not 0, nor one that is still in use after 2^31 others; from_source: 0 or
  * DW_RECORD_ID_FROM_SOURCE, of ids in that map. */
 uint32_t dw_records_next_id(struct dw_rd *rd, const struct dw_map *map, const struct dw_peer *peer,

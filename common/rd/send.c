@@ -16,19 +16,6 @@
 
 /* ---- works ---- */
 
-/* Kept for the next requests. */
-#define WORKS_RESERVE 64
-
-/* All but the `keep` that were used last. */
-static void free_works(struct dw_rd *rd, unsigned keep)
-{
-    for (; rd->free_work_count > keep; rd->free_work_count--) {
-        struct dw_list *last = rd->free_works.prev;
-        dw_list_remove(last);
-        free(dw_container(last, struct dw_work, link));
-    }
-}
-
 struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends)
 {
     struct dw_rd *rd = peer->rd;
@@ -36,7 +23,6 @@ struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends)
     if (!dw_list_empty(&rd->free_works)) {
         work = dw_container(rd->free_works.next, struct dw_work, link);
         dw_list_remove(&work->link);
-        rd->free_work_count--;
     } else {
         work = malloc(sizeof *work);
         if (!work)
@@ -60,8 +46,6 @@ void dw_work_put(struct dw_peer *peer, struct dw_work *work)
     free(work->rest);
     rd->work_count--;
     dw_list_prepend(&rd->free_works, &work->link);
-    rd->free_work_count++;
-    free_works(rd, WORKS_RESERVE);
 }
 
 /* The rest of a work that has begun leaves its user's memory. False: no memory, the peer is doomed.
@@ -90,7 +74,9 @@ bool dw_work_detach(struct dw_peer *peer, struct dw_work *work)
 
 void dw_work_trim(struct dw_rd *rd)
 {
-    free_works(rd, 0);
+    dw_list_foreach_of (struct dw_work, work, &rd->free_works, link)
+        free(work);
+    dw_list_init(&rd->free_works);
 }
 
 static void complete(const struct dw_work *work, bool signaled, enum ibv_wc_status status,
@@ -101,9 +87,6 @@ static void complete(const struct dw_work *work, bool signaled, enum ibv_wc_stat
 }
 
 /* ---- segments into datagrams ---- */
-
-/* What goes at once and is as long: copied in one pass with the CRC. */
-#define ALONE_MIN_BYTES 1024
 
 static bool is_between(const struct dw_datagram *datagram, struct dw_qpns qpns)
 {
@@ -146,7 +129,7 @@ static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_n
         peer->rd->counters->tx_coalesced_msgs += !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
     } else {
         close_open(peer, now_ns);
-        while (left > most || work->copied || (peer->at_once && left >= ALONE_MIN_BYTES)) {
+        while (left > most || work->copied || (peer->at_once && left >= DW_ONE_PASS_MIN_BYTES)) {
             if (!dw_send_train(peer, work, now_ns))
                 return false;
             left = work->total - work->copied;

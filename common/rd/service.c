@@ -9,7 +9,7 @@
 
 /* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
  * all others with it. */
-#define STOPPED_NS 2000000000
+#define STOPPED_NS (4 * DW_ASK_NS)
 /* What waits for a full socket, or for a buffer, is tried again. Half: a sleeper wakes more often
  * in vain; twice: a grant stands still for longer. */
 #define RETRY_NS 200000
@@ -176,7 +176,6 @@ static int open_state(struct dw_port *port, void **state)
         dw_list_init(heads[i]);
     dw_forget_init(rd);
     dw_records_size_budgets(rd);
-    rd->eager_budget_bytes = dw_records_eager_bytes(port);
     *state = rd;
     return 0;
 }

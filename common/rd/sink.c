@@ -7,19 +7,6 @@
 
 #include "common/base/copy.h"
 
-/* Time-outs in a row, of a source that is heard and sends nothing of what was granted; it is set
- * aside then, as one that is silent. */
-#define FRUITLESS_MAX 8
-/* Asked for at once of a source that is silent: as much as may be sent twice in vain. */
-#define AT_ONCE_BYTES 8192
-/* A hole so many full datagrams behind the furthest byte is a loss: as RD has it of its own. */
-#define REORDER_DATAGRAMS 3
-
-static uint64_t rto_ns(const struct dw_peer *peer, unsigned backoff)
-{
-    return dw_peer_rto_ns(peer, backoff);
-}
-
 /* ---- asking again ---- */
 
 /* What nothing came behind may never have been sent, the grant being lost: no sign of a queue. */
@@ -45,7 +32,7 @@ static void ask_again(struct dw_sink *sink, uint64_t now_ns)
 {
     ask_for_some(sink, dw_grant_window_bytes(sink->peer));
     sink->asked_ns = now_ns;
-    if (sink->record.backoff > FRUITLESS_MAX)
+    if (sink->record.backoff > DW_FRUITLESS_MAX)
         dw_grant_set_aside(sink);
 }
 
@@ -62,7 +49,7 @@ static uint64_t asked_or_heard_ns(const struct dw_sink *sink)
 static void look_later(struct dw_sink *sink, uint64_t now_ns)
 {
     dw_heap_set(&sink->peer->rd->port->timers, &sink->timer,
-                now_ns + rto_ns(sink->peer, sink->record.backoff));
+                now_ns + dw_peer_rto_ns(sink->peer, sink->record.backoff));
 }
 
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
@@ -74,17 +61,17 @@ static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
     struct dw_peer *peer = sink->peer;
     const struct dw_contact *contact = &peer->contact;
     bool probed = contact->probe_sent_ns > asked_or_heard_ns(sink);
-    bool quiet = now_ns - contact->heard_ns >= rto_ns(peer, 0);
+    bool quiet = now_ns - contact->heard_ns >= dw_peer_rto_ns(peer, 0);
     bool asked = sink->asked_ns > sink->record.heard_ns;
     if (probed && contact->probe_answered) {
         ask_again(sink, now_ns);
         return;
     }
     if (!probed && quiet && !asked)
-        ask_for_some(sink, AT_ONCE_BYTES);
-    if (probed && now_ns >= contact->probe_sent_ns + rto_ns(peer, 0)) {
+        ask_for_some(sink, dw_record_payload_bytes(peer));
+    if (probed && now_ns >= contact->probe_sent_ns + dw_peer_rto_ns(peer, 0)) {
         bool silent = contact->probe_sent_ns >= contact->heard_ns;
-        if (++sink->record.backoff > FRUITLESS_MAX || silent)
+        if (++sink->record.backoff > DW_FRUITLESS_MAX || silent)
             dw_grant_set_aside(sink);
     }
     dw_probe_ask(peer, now_ns);
@@ -159,7 +146,7 @@ struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_peer *peer,
         peer->handle->ah.peer_datagram_bytes >= DW_LLP_LONG_BYTES && total >= DW_LLP_LONG_BYTES;
     sink->timer.fire = on_timer;
     dw_record_sink_init(&sink->record, total,
-                        REORDER_DATAGRAMS * peer->handle->ah.peer_datagram_bytes, now_ns);
+                        DW_REORDER_DATAGRAMS * peer->handle->ah.peer_datagram_bytes, now_ns);
     sink->region = asked;
     if (asked)
         asked->records++;

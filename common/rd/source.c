@@ -10,14 +10,6 @@
 
 /* Trains in one run, so that acknowledgements are not kept waiting. */
 #define TRAINS_PER_RUN 4
-/* Full sockets met in one run: the next peer may have a socket of its own. */
-#define REFUSALS_PER_RUN 2
-/* Of one record while others wait: more than a sink grants at once, unless it is asked to. How much
- * a peer grants is its own affair, but the others have their turn. */
-#define TURN_BYTES (4u << 20)
-/* From this on a datagram is gathered: one pass over the payload to seal it, none for a copy. */
-#define GATHER_MIN_BYTES 16384
-
 /* ---- making and ending ---- */
 
 struct dw_source *dw_source_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
@@ -198,10 +190,10 @@ static void fill(struct dw_source *source, struct outgoing *out)
         struct part *part = &out->parts[out->n];
         if (!dw_record_source_next(&source->record, payload_max, &part->range, &part->again))
             break;
-        /* Memory that changes while it is sent is not what was sealed: the second time it is
-         * copied. */
-        out->gathered =
-            !out->n++ && !part->again && part->range.end - part->range.start >= GATHER_MIN_BYTES;
+        /* A long one is gathered: one pass over the payload to seal it, none for a copy. Memory
+         * that changes while it is sent is not what was sealed: the second time it is copied. */
+        out->gathered = !out->n++ && !part->again &&
+                        part->range.end - part->range.start >= DW_INLINE_WRITE_BYTES;
         if (out->gathered)
             break;
         uint32_t bytes = build(source, stage + out->total, part->range);
@@ -249,7 +241,7 @@ void dw_sources_run(struct dw_rd *rd, uint64_t now_ns)
      * full socket holds up keeps its place. */
     struct dw_list *it = rd->ready.next;
     unsigned trains = 0, refusals = 0;
-    while (it != &rd->ready && trains < TRAINS_PER_RUN && refusals < REFUSALS_PER_RUN) {
+    while (it != &rd->ready && trains < TRAINS_PER_RUN && refusals < DW_REFUSALS_PER_RUN) {
         struct dw_source *source = dw_container(it, struct dw_source, ready_link);
         if (!send_train(source, now_ns)) {
             refusals++;
@@ -258,7 +250,7 @@ void dw_sources_run(struct dw_rd *rd, uint64_t now_ns)
         }
         trains++;
         bool ready = dw_record_source_ready(&source->record);
-        if (ready && source->turn_bytes < TURN_BYTES)
+        if (ready && source->turn_bytes < DW_RECORD_TURN_BYTES)
             continue;
         it = it->next;
         source->turn_bytes = 0;

@@ -22,8 +22,7 @@ _Static_assert(HEAD_BYTES % DW_SLAB_ALIGN_BYTES < 29 || HEAD_BYTES % DW_SLAB_ALI
 /* Part of the pool's chunks that peers with something under way leave to those that have nothing;
  * they also leave half as much as they have under way. So whoever does not acknowledge for long has
  * two thirds at most, two such peers two fifths each, and there is always something left. */
-#define POOL_LEFT_DEN  8
-#define SHARE_LEFT_DEN 2
+#define POOL_LEFT_DEN 8
 
 /* Record control that is kept for a peer while the socket is full; what is more is lost, as it may
  * be on the way. A timer stands behind each, but the record would stand still until then. What they
@@ -36,7 +35,7 @@ _Static_assert(HEAD_BYTES % DW_SLAB_ALIGN_BYTES < 29 || HEAD_BYTES % DW_SLAB_ALI
 void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room)
 {
     struct dw_slab *slab = &peer->rd->port->datagrams.pool;
-    uint32_t left = peer->sendwin.bytes / SHARE_LEFT_DEN / DW_SLAB_CHUNK_BYTES;
+    uint32_t left = peer->sendwin.bytes / 2 / DW_SLAB_CHUNK_BYTES;
     if (left < slab->chunk_max / POOL_LEFT_DEN)
         left = slab->chunk_max / POOL_LEFT_DEN;
     if (peer->sendwin.count && !dw_slab_leaves(slab, bytes, left))

@@ -426,7 +426,7 @@ static void check_rd_rest(struct sim_world *world, const struct dw_rd *rd)
     sim_check(world, dw_list_empty(&rd->awake));
     sim_check(world, !rd->awake_count);
     sim_check(world, !rd->work_count);
-    sim_check(world, !rd->free_work_count);
+    sim_check(world, dw_list_empty(&rd->free_works));
     sim_check(world, rd->free_assembly_count == 1);
     sim_check(world, !rd->assembly_count);
     sim_check(world, !rd->assembly_bytes);

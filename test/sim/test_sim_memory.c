@@ -79,7 +79,7 @@ static void read__complete__cannot_tell_the_source(void **state)
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
     assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
     struct dw_peer *peer = sim_peer(&f->world.nodes[0], 1);
-    while (rd->free_work_count && n < 64)
+    while (!dw_list_empty(&rd->free_works) && n < 64)
         taken[n++] = dw_work_get(peer, &(struct dw_ends){0});
     no_malloc_of_bytes = sizeof(struct dw_work);
     for (unsigned i = 0; i < 1000 && !fixture_count(f, 0, DIWARP_WC_PEER_GONE); i++)
