@@ -105,6 +105,7 @@ static int meet(struct dw_handle *handle)
     met->credit_kib = DW_FIRST_BYTES >> 10;
     met->ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams;
     dw_rtt_init(&met->rtt);
+    rd_of(handle)->refused_write = 0; /* it may have the keys of one before it */
     handle->ah.fixed = true;
     return 0;
 }
@@ -292,7 +293,6 @@ static void clear(struct dw_peer *peer, bool tell)
     dw_list_remove(&peer->flush_link);
     dw_peer_on_told(peer, false);
     dw_control_forget_held(peer);
-    peer->rd->refused_write = 0; /* another that is met may have its keys */
     drop_datagrams(peer);
     drop_works(peer, &peer->pending, NULL, tell);
     drop_works(peer, &peer->awaiting, NULL, tell);
