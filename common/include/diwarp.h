@@ -340,7 +340,9 @@ struct diwarp_qp_attr {
     uint32_t max_send_wr;    /* RD: bound, for each peer, of requests that have not ended (Sends:
                               * been copied), and never more than 65,535; then posts to that peer
                               * give -ENOMEM */
-    uint32_t max_recv_wr;    /* UD: bound of posted receives; RD delivers in place, needs none */
+    uint32_t max_recv_wr;    /* UD: bound of posted receives, and of records; of either a source
+                              * holds no more, amid its messages, than it leaves to others. RD
+                              * delivers in place, needs none */
     uint32_t max_msg_bytes;  /* largest Send message; a peer's longer ones are counted (drop_header)
                               * and lost, so all must have it alike */
     uint64_t record_time_ns; /* UD: a partial record is handed over this long after it began */
