@@ -109,6 +109,7 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
 void diwarp_destroy_qp(struct diwarp_qp *qp)
 {
     struct diwarp_device *device = qp->pd->device;
+    pthread_mutex_lock(&dw_ports_lock);
     dw_lock(device);
     dw_list_remove(&qp->pd_link);
     dw_list_remove(&qp->port_link);
@@ -117,6 +118,7 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_cq_forget_qp(qp->cq, qp->num);
     dw_port_put(qp->port);
     dw_unlock(device);
+    pthread_mutex_unlock(&dw_ports_lock);
     free(qp);
 }
 
