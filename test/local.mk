@@ -23,6 +23,7 @@ noinst_HEADERS += \
 	test/net/forge.h \
 	test/net/node.h \
 	test/net/rc_end.h \
+	test/net/queue_pairs.h \
 	test/net/rd_pair.h \
 	test/sim/sim_fixture.h \
 	test/sim/sim_net.h \
@@ -196,6 +197,7 @@ RNIC_TESTS = \
 	test/net/test_loopback_ud \
 	test/net/test_memory \
 	test/net/test_queue_pairs \
+	test/net/test_queue_pairs_end \
 	test/net/test_rc_connections \
 	test/net/test_rc_loopback \
 	test/net/test_rc_waits \

@@ -85,14 +85,14 @@ void dw_atomic_destroy(struct dw_atomic *atomic)
 }
 
 /* Only where the peer or the QP goes, which is why it is worth no list of each peer's. */
-void dw_atomics_drop(struct dw_peer *peer, const struct diwarp_qp *qp, bool tell)
+void dw_atomics_drop(struct dw_rd *rd, const struct dw_peer *peer, const struct diwarp_qp *qp,
+                     bool tell)
 {
-    struct dw_map *map = &dw_rd_of(peer)->atomics;
     struct dw_list dropped;
     struct dw_atomic *atomic;
     dw_list_init(&dropped);
-    for (size_t slot = 0; peer->atomics && (atomic = dw_map_next(map, &slot));)
-        if (atomic->peer == peer && (!qp || atomic->qp == qp))
+    for (size_t slot = 0; (atomic = dw_map_next(&rd->atomics, &slot));)
+        if ((!peer || atomic->peer == peer) && (!qp || atomic->qp == qp))
             dw_list_append(&dropped, &atomic->link);
     dw_list_foreach (it, &dropped) {
         atomic = dw_container(it, struct dw_atomic, link);

@@ -323,7 +323,6 @@ static void drop_records(struct dw_peer *peer, const struct diwarp_qp *qp, bool 
             continue;
         tell ? dw_source_fail(source, IBV_WC_RETRY_EXC_ERR) : dw_source_destroy(source);
     }
-    dw_atomics_drop(peer, qp, tell);
 }
 
 static void clear(struct dw_peer *peer, bool tell)
@@ -335,6 +334,8 @@ static void clear(struct dw_peer *peer, bool tell)
     drop_works(peer, &peer->pending, NULL, tell);
     drop_works(peer, &peer->awaiting, NULL, tell);
     drop_records(peer, NULL, tell);
+    if (peer->atomics)
+        dw_atomics_drop(dw_rd_of(peer), peer, NULL, tell);
     dw_deliver_forget(peer, NULL);
     dw_heap_set(&dw_rd_of(peer)->port->timers, &peer->timer, DW_NEVER);
 }
@@ -399,19 +400,21 @@ void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation)
 
 void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
 {
-    const bool others = !dw_list_empty(&rd->port->qps);
+    if (dw_list_empty(&rd->port->qps))
+        return; /* the port goes, and all peers with it */
     const uint64_t now_ns = dw_device_now_ns(rd->port->device);
     dw_list_foreach (it, &rd->awake) {
         struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
         drop_works(peer, &peer->pending, qp, false);
         drop_works(peer, &peer->awaiting, qp, false);
         dw_deliver_forget(peer, qp);
-        if (others && dw_peer_is_live(peer)) {
+        if (dw_peer_is_live(peer)) {
             dw_cancel_asked(peer, NULL, qp, now_ns);
             dw_cancel_own(peer, qp, now_ns);
         }
         drop_records(peer, qp, false);
     }
+    dw_atomics_drop(rd, NULL, qp, false);
     if (!dw_list_empty(&rd->awake))
         dw_port_trim_later(rd->port, rd->port->ran_ns); /* some may rest now */
 }
