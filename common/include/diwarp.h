@@ -338,7 +338,7 @@ struct diwarp_qp_attr {
     enum diwarp_qp_type type;
     struct diwarp_cq *cq;
     uint32_t max_send_wr;    /* RD: bound, for each peer, of requests that have not ended (Sends:
-                              * been copied), and never more than 65,535; then posts to that peer
+                              * been copied), and never more than 8,192; then posts to that peer
                               * give -ENOMEM */
     uint32_t max_recv_wr;    /* UD: bound of posted receives, and of records; of either a source
                               * holds no more, amid its messages, than it leaves to others. RD

@@ -23,8 +23,6 @@
 #define DW_APART_MIN_BYTES (DW_LLP_TRAIN_BYTES / 2)
 /* Full sockets met in one run, of each kind of datagrams: others may have a socket of their own. */
 #define DW_REFUSALS_PER_RUN 2
-/* Requests to a peer at a time, whatever attr.max_send_wr says. */
-#define DW_QUEUED_MAX UINT16_MAX
 /* Silence is counted in units of 8 ms: 32 bits of them are longer than any time-out. */
 #define DW_SILENCE_CLOCK_SHIFT 23
 #define DW_CWND_BITS           9
