@@ -6,9 +6,9 @@
 
 #include "common/rd/send.h"
 
-/* Answers that wait for the window to a peer, in 5 MB: who asks without end and acknowledges nothing
- * is not to fill our memory. Those of an honest peer are to its own requests, which bear no others
- * before they are answered, and of our reads, which wait behind them. */
+/* Answers that wait for the window to a peer, in 5 MB: who asks without end and acknowledges
+ * nothing is not to fill our memory. Those of an honest peer are to its own requests, which bear no
+ * others before they are answered, and of our reads, which wait behind them. */
 #define ANSWERS_MAX (2 * DW_QUEUED_MAX)
 /* ABORTs of small writes, until they are acknowledged: of those that are under way, and of a
  * datagram full of later ones that brings the acknowledgement. */

@@ -182,8 +182,11 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle)
 
 void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
 {
+    struct dw_met *met = dw_met_of(peer);
     dw_recvwin_init(&peer->recvwin, header->psn);
     const uint32_t more = dw_sendwin_renumber(&peer->sendwin, header->ack);
+    met->ack = header->psn;
+    met->next_psn = header->ack;
     dw_list_foreach (a, &peer->awaiting)
         dw_container(a, struct dw_work, link)->last_psn += more;
     dw_list_foreach (b, &peer->records.sinks)
@@ -191,7 +194,7 @@ void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
     peer->data_acked = true;
     /* It may have part of a message of ours that was given up. */
     if (header->flags & DW_LLP_GOES_ON && !peer->sendwin.count)
-        dw_met_of(peer)->send_msn = (uint32_t)dw_device_random(dw_rd_of(peer)->port->device);
+        met->send_msn = (uint32_t)dw_device_random(dw_rd_of(peer)->port->device);
 }
 
 void dw_peer_on_use(struct dw_peer *peer)
@@ -229,6 +232,7 @@ static void release(struct dw_peer *peer)
     dw_heap_set(&rd->port->timers, &peer->timer, DW_NEVER);
     if (rd->port->datagrams.number < peer->number)
         rd->port->datagrams.number = peer->number; /* none comes twice */
+    met->spoken |= met->next_psn != peer->sendwin.next_psn || met->ack != peer->recvwin.ack;
     met->next_psn = peer->sendwin.next_psn;
     met->ack = peer->recvwin.ack;
     met->confirmed = dw_peer_is_confirmed(peer);

@@ -44,7 +44,8 @@ struct dw_rd {
     struct dw_list doomed;       /* peers to be failed as soon as nobody is amid their state */
     struct dw_list held_control; /* record control, while the socket is full */
     uint32_t awake_count;
-    struct dw_list learnt; /* struct dw_learnt: handles made of datagrams (forget.c) */
+    /* struct dw_learnt: handles made of datagrams (forget.c); at first in the other list. */
+    struct dw_list learnt, newly_learnt;
     struct dw_timer forget_timer;
     bool forgot;     /* one of them, at least */
     uint32_t resets; /* sent in the millisecond that ends at reset_end_ns */

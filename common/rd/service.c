@@ -194,8 +194,9 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     const struct dw_records *records = &rd->records;
     memory->base_bytes += sizeof *rd;
     memory->addresses += rd->handles.ahs.cells.count;
-    memory->address_bytes +=
-        dw_handles_bytes(&rd->handles) + dw_memory_of_list(&rd->learnt, sizeof(struct dw_learnt));
+    memory->address_bytes += dw_handles_bytes(&rd->handles) +
+                             dw_memory_of_list(&rd->learnt, sizeof(struct dw_learnt)) +
+                             dw_memory_of_list(&rd->newly_learnt, sizeof(struct dw_learnt));
     dw_list_foreach (it, &rd->awake)
         add_peer(dw_container(it, struct dw_peer, awake_link), memory);
     memory->work_bytes += dw_memory_of_list(&rd->free_works, sizeof(struct dw_work));

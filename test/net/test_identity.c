@@ -256,6 +256,38 @@ static void identity__many_names_cost_little(void **state)
     RUN_UNTIL(pair.b->recvs == recvs + 1, pair.b);
 }
 
+static uint64_t known(void)
+{
+    struct diwarp_memory memory;
+    diwarp_query_memory(pair.b->cq, pair.b->pd, &memory);
+    return memory.addresses;
+}
+
+/* Names that prove to be there, and of whom that was all; but one speaks. */
+static void identity__proven_and_silent__soon_forgotten(void **state)
+{
+    (void)state;
+    enum { NAMES = 50 }; /* the forger hears one socket, and a busy peer has another */
+    const uint64_t before = known(), soon_ns = 5000 * MS, start_ns = clock_ns();
+    for (uint32_t i = 0; i < NAMES; i++) {
+        forger.header.rank = 100 + i;
+        forger.header.flags = DW_LLP_INTRO | DW_LLP_GOES_ON;
+        send_hello();
+        hear(DW_LLP_RESET);
+        send_proof();
+        RUN_FOR(MS / 10, pair.b); /* there are no more RESETs at a time */
+    }
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == 1, pair.b);
+    assert_int_equal(known(), before + NAMES);
+    RUN_UNTIL(known() == before + 1, pair.b);
+    assert_true(clock_ns() - start_ns < soon_ns);
+    forger.header.flags = 0;
+    forger.header.psn++;
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == 2, pair.b);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -268,6 +300,7 @@ int main(void)
         TEST(identity__proven_one_is_where_it_is_said_to_be),
         TEST(identity__proven_one_is_not_where_it_is_said_to_be),
         TEST(identity__many_names_cost_little),
+        TEST(identity__proven_and_silent__soon_forgotten),
     };
     return cmocka_run_group_tests_name("identity", tests, NULL, NULL);
 }
