@@ -49,6 +49,7 @@ EXTRA_DIST += \
 	test/fuzz/seeds/receive/intro_ipv6 \
 	test/fuzz/seeds/receive/put_opened \
 	test/fuzz/seeds/receive/read_gap \
+	test/fuzz/seeds/receive/read_gone_qpn \
 	test/fuzz/seeds/receive/read_held \
 	test/fuzz/seeds/receive/read_placed \
 	test/fuzz/seeds/receive/read_fused \
@@ -81,6 +82,7 @@ EXTRA_DIST += \
 	test/vectors/atomic_response.hex \
 	test/vectors/datagram_ack.hex \
 	test/vectors/datagram_ack_refusing.hex \
+	test/vectors/datagram_data_goes_on.hex \
 	test/vectors/datagram_data_intro_coalesced.hex \
 	test/vectors/datagram_probe.hex \
 	test/vectors/datagram_probe_reply_no_crc.hex \
