@@ -258,6 +258,9 @@ DIWARP_EXPORT void diwarp_dealloc_pd(struct diwarp_pd *pd);
 /* No memory is pinned. NULL with errno on error. */
 DIWARP_EXPORT struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length,
                                               int access);
+/* RD and UD: from now on the STag serves this peer alone, so that it is of no use to another one
+ * that learns of it. */
+DIWARP_EXPORT void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer);
 /* The STag is dead when this returns: operations of peers that still need it end in error at the
  * peer. Keys of the application's own requests are checked when they are posted, not again: what
  * such a request names must stay registered until its completion. */

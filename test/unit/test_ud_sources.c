@@ -245,6 +245,11 @@ static void ud_shares__one_source_begins_all(void **state)
     assert_int_equal(counters->drop_no_buffer, dropped + RECORDS_MAX / 2);
     begin(1, 1, mr);
     assert_int_equal(counters->rx_record_segments, RECORDS_MAX / 2 + 1);
+    diwarp_bind_mr(mr, (struct diwarp_name){.job = 1, .rank = 8});
+    begin(7, 1, mr);
+    assert_int_equal(counters->drop_stag, 1);
+    begin(8, 1, mr);
+    assert_int_equal(counters->rx_record_segments, RECORDS_MAX / 2 + 2);
     diwarp_dereg_mr(mr);
     close_world();
 }
