@@ -217,6 +217,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_refusals \
 	test/sim/test_sim_rest \
 	test/sim/test_sim_room \
+	test/sim/test_sim_route \
 	test/sim/test_sim_sends \
 	test/sim/test_sim_shares \
 	test/sim/test_sim_ud
@@ -233,6 +234,7 @@ test_sim_test_sim_qps_SOURCES = $(SIM_SOURCES) test/sim/test_sim_qps.c
 test_sim_test_sim_refusals_SOURCES = $(SIM_SOURCES) test/sim/test_sim_refusals.c
 test_sim_test_sim_rest_SOURCES = $(SIM_SOURCES) test/sim/test_sim_rest.c
 test_sim_test_sim_room_SOURCES = $(SIM_SOURCES) test/sim/test_sim_room.c
+test_sim_test_sim_route_SOURCES = $(SIM_SOURCES) test/sim/test_sim_route.c
 test_sim_test_sim_sends_SOURCES = $(SIM_SOURCES) test/sim/test_sim_sends.c
 test_sim_test_sim_shares_SOURCES = $(SIM_SOURCES) test/sim/test_sim_shares.c
 test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
