@@ -256,7 +256,7 @@ test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_str
 test_unit_test_udp_SOURCES = test/unit/test_udp.c test/unit/udp_kernel.c
 
 test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=posix_memalign,--wrap=malloc \
-	-Wl,--wrap=calloc,--wrap=realloc,--wrap=free
+	-Wl,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=pthread_mutex_lock
 test_unit_test_tcp_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=epoll_ctl
 test_unit_test_rc_protocol_sends_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 test_sim_test_sim_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=realloc \

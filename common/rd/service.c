@@ -269,6 +269,8 @@ static void on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
     struct dw_rd *rd = qp->state;
     const uint64_t now_ns = dw_device_now_ns(rd->port->device);
     dw_list_foreach (it, &rd->awake) {
+        if (!region->records)
+            return;
         dw_cancel_asked(dw_container(it, struct dw_peer, awake_link), region, NULL, now_ns);
     }
 }
