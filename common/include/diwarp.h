@@ -420,10 +420,10 @@ struct diwarp_send_wr {
  * where only a post without it takes so long a message. -ENOMEM: the send queue to this peer is
  * full; the end of a request to it makes room. -EHOSTUNREACH: the peer is gone. -EINVAL: malformed,
  * or IBV_SEND_FENCE, which only RC knows; -EMSGSIZE: too long; -EACCES: a local key without the
- * right. Unsignaled requests that succeed give no completion;
- * those that fail do, but for Sends already copied when their peer goes: DIWARP_WC_PEER_GONE says
- * it for all of them. The memory of sg_list must stay until the completion, unless INLINE or
- * BUFFERED. */
+ * right. Unsignaled requests that succeed give no completion; those that fail do, but for Sends
+ * already copied when their peer goes: DIWARP_WC_PEER_GONE says it for all of them. A Send has
+ * succeeded when the peer's process has it: were the QP that it is for gone by then, nothing would
+ * tell. The memory of sg_list must stay until the completion, unless INLINE or BUFFERED. */
 DIWARP_EXPORT int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr);
 DIWARP_EXPORT int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
 
