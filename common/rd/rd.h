@@ -44,8 +44,8 @@ struct dw_rd {
     struct dw_list doomed;       /* peers to be failed as soon as nobody is amid their state */
     struct dw_list held_control; /* record control, while the socket is full */
     uint32_t awake_count;
-    uint32_t unswept; /* of these, to be visited by dw_peers_forget_qp() */
-    bool sweep;
+    uint32_t unswept; /* of these, yet to be visited by dw_peers_forget_qp() */
+    bool sweep;       /* the `swept` of those that it has visited */
     /* struct dw_learnt: handles made of datagrams (forget.c); at first in the other list. */
     struct dw_list learnt, newly_learnt;
     struct dw_timer forget_timer;
@@ -130,7 +130,7 @@ struct dw_peer {
     uint8_t asked_again : 4; /* for parts of records: how often, less pairs of probes */
     uint8_t probes : 3;   /* in a row, each though it must have had the answer to the one before */
     uint8_t ack_owed : 4; /* in parts of ACK_OWED_MAX (receive.c); 0: none */
-    bool swept : 1;       /* as rd.sweep: not one of those unswept */
+    bool swept : 1;       /* unlike rd.sweep: one of those unswept */
 };
 
 static inline struct dw_rd *dw_rd_of(const struct dw_peer *peer)
