@@ -37,7 +37,6 @@ mca_btl_base_registration_handle_t *mca_btl_diwarp_register_mem(mca_btl_base_mod
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     mca_btl_diwarp_reg_t *reg = (mca_btl_diwarp_reg_t *)opal_free_list_get(&module->regs);
 
-    (void)endpoint;
     if (OPAL_UNLIKELY(NULL == reg)) {
         return NULL;
     }
@@ -51,6 +50,9 @@ mca_btl_base_registration_handle_t *mca_btl_diwarp_register_mem(mca_btl_base_mod
     if (OPAL_UNLIKELY(NULL == reg->mr)) {
         opal_free_list_return(&module->regs, &reg->super);
         return NULL;
+    }
+    if (NULL != endpoint && MCA_BTL_ENDPOINT_ANY != endpoint) {
+        diwarp_bind_mr(reg->mr, mca_btl_diwarp_peer_name(endpoint));
     }
     reg->handle.stag = reg->mr->stag;
     reg->handle.reserved = 0;

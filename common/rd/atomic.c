@@ -85,14 +85,14 @@ void dw_atomic_destroy(struct dw_atomic *atomic)
 }
 
 /* Only where the peer or the QP goes, which is why it is worth no list of each peer's. */
-void dw_atomics_drop(struct dw_peer *peer, const struct diwarp_qp *qp, bool tell)
+void dw_atomics_drop(struct dw_rd *rd, const struct dw_peer *peer, const struct diwarp_qp *qp,
+                     bool tell)
 {
-    struct dw_map *map = &dw_rd_of(peer)->atomics;
     struct dw_list dropped;
     struct dw_atomic *atomic;
     dw_list_init(&dropped);
-    for (size_t slot = 0; peer->atomics && (atomic = dw_map_next(map, &slot));)
-        if (atomic->peer == peer && (!qp || atomic->qp == qp))
+    for (size_t slot = 0; (atomic = dw_map_next(&rd->atomics, &slot));)
+        if ((!peer || atomic->peer == peer) && (!qp || atomic->qp == qp))
             dw_list_append(&dropped, &atomic->link);
     dw_list_foreach (it, &dropped) {
         atomic = dw_container(it, struct dw_atomic, link);
@@ -122,14 +122,14 @@ static bool execute_masked(const struct dw_atomic_request *request, uint64_t old
     return !((old ^ request->compare) & request->compare_mask);
 }
 
-static enum dw_status execute(const struct diwarp_qp *qp, const struct dw_atomic_request *request,
-                              uint64_t *original)
+static enum dw_status execute(const struct dw_peer *peer, const struct diwarp_qp *qp,
+                              const struct dw_atomic_request *request, uint64_t *original)
 {
     struct dw_region *region;
     if (!qp)
         return DW_STATUS_CANCELLED;
-    if (dw_mr_check(&qp->pd->mrs, request->stag, request->to, sizeof(uint64_t),
-                    IBV_ACCESS_REMOTE_ATOMIC, &region) ||
+    if (dw_mr_check_peer(&qp->pd->mrs, dw_name_key(peer->records.ah->name), request->stag,
+                         request->to, sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC, &region) ||
         request->to % sizeof(uint64_t))
         return DW_STATUS_BAD_STAG;
     uint64_t *target = (uint64_t *)(uintptr_t)request->to;
@@ -156,7 +156,7 @@ void dw_atomic_on_request(struct dw_peer *peer, const struct dw_ends *ends,
         return;
     }
     struct dw_atomic_response response = {.request_id = request.request_id};
-    response.status = execute(ends->qp, &request, &response.original);
+    response.status = execute(peer, ends->qp, &request, &response.original);
     dw_rd_of(peer)->counters->drop_qpn += response.status == DW_STATUS_CANCELLED;
     dw_rd_of(peer)->counters->drop_stag += response.status == DW_STATUS_BAD_STAG;
     uint8_t payload[DW_ATOMIC_RESPONSE_BYTES];

@@ -25,7 +25,8 @@ void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segmen
 void dw_atomic_end(struct dw_atomic *atomic, enum ibv_wc_status status);
 /* Ends it without one. */
 void dw_atomic_destroy(struct dw_atomic *atomic);
-/* Those to a peer end, of a QP or all (NULL); tell: with completions. */
-void dw_atomics_drop(struct dw_peer *peer, const struct diwarp_qp *qp, bool tell);
+/* Those to a peer, or of a QP, end (NULL: of any); tell: with completions. */
+void dw_atomics_drop(struct dw_rd *rd, const struct dw_peer *peer, const struct diwarp_qp *qp,
+                     bool tell);
 
 #endif

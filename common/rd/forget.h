@@ -7,11 +7,13 @@
 
 #include "common/rd/rd.h"
 
-/* A handle, by its name; in rd.learnt, those first that are looked at first. */
+/* A handle, by its name; in rd.newly_learnt, then rd.learnt, those first that are looked at first.
+ */
 struct dw_learnt {
     struct dw_list link;
     struct diwarp_name name;
     uint64_t due_ns;
+    bool looked;      /* at it, once */
     uint64_t gone_ns; /* when it was seen to be gone; 0: it is not */
 };
 

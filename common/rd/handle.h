@@ -57,6 +57,7 @@ struct dw_met {
     uint16_t ssthresh_datagrams;   /* resting */
     bool goes_on : 1;              /* it may remember us: our intros say so */
     bool used : 1;                 /* it has gone to rest since forget.c looked */
+    bool spoken : 1;               /* resting: anything of either end had a PSN */
     bool confirmed : 1; /* resting: the peer knows of all that came of it that we have it */
 };
 

@@ -16,6 +16,7 @@
 #include "common/rd/transmit.h"
 #include "common/record/sink.h"
 #include "common/record/source.h"
+#include "common/rnic/lock.h"
 
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
@@ -29,6 +30,9 @@
 #define CREDIT_FIRST_KIB 64
 /* Awake peers that one call looks at, of those that have been idle longest. */
 #define REST_LOOKS 256
+/* Awake peers that a QP is forgotten by before others have the lock, 0.1 ms; with half of them the
+ * pauses take as long. */
+#define SWEEP_LOOKS 1024
 /* The next call, where there are more. */
 #define REST_AGAIN_NS 1000000
 
@@ -139,6 +143,7 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
     peer->number = rd->port->datagrams.number;
     peer->timer.fire = on_timer;
     peer->data_acked = met->confirmed;
+    peer->swept = rd->sweep;
     dw_sendwin_init(&peer->sendwin, met->next_psn, attr->send_window_datagrams,
                     (uint32_t)met->credit_kib << 10);
     dw_sendwin_set_congestion(&peer->sendwin, met->ssthresh_datagrams, dw_probe_cwnd_floor(handle),
@@ -182,8 +187,11 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle)
 
 void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
 {
+    struct dw_met *met = dw_met_of(peer);
     dw_recvwin_init(&peer->recvwin, header->psn);
     const uint32_t more = dw_sendwin_renumber(&peer->sendwin, header->ack);
+    met->ack = header->psn;
+    met->next_psn = header->ack;
     dw_list_foreach (a, &peer->awaiting)
         dw_container(a, struct dw_work, link)->last_psn += more;
     dw_list_foreach (b, &peer->records.sinks)
@@ -191,7 +199,7 @@ void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
     peer->data_acked = true;
     /* It may have part of a message of ours that was given up. */
     if (header->flags & DW_LLP_GOES_ON && !peer->sendwin.count)
-        dw_met_of(peer)->send_msn = (uint32_t)dw_device_random(dw_rd_of(peer)->port->device);
+        met->send_msn = (uint32_t)dw_device_random(dw_rd_of(peer)->port->device);
 }
 
 void dw_peer_on_use(struct dw_peer *peer)
@@ -229,6 +237,7 @@ static void release(struct dw_peer *peer)
     dw_heap_set(&rd->port->timers, &peer->timer, DW_NEVER);
     if (rd->port->datagrams.number < peer->number)
         rd->port->datagrams.number = peer->number; /* none comes twice */
+    met->spoken |= met->next_psn != peer->sendwin.next_psn || met->ack != peer->recvwin.ack;
     met->next_psn = peer->sendwin.next_psn;
     met->ack = peer->recvwin.ack;
     met->confirmed = dw_peer_is_confirmed(peer);
@@ -244,6 +253,7 @@ static void release(struct dw_peer *peer)
     dw_list_remove(&peer->ack_link);
     dw_heap_unreserve(&rd->port->timers);
     rd->counters->peers_active = --rd->awake_count;
+    rd->unswept -= peer->swept != rd->sweep;
     free(peer);
 }
 
@@ -323,7 +333,6 @@ static void drop_records(struct dw_peer *peer, const struct diwarp_qp *qp, bool 
             continue;
         tell ? dw_source_fail(source, IBV_WC_RETRY_EXC_ERR) : dw_source_destroy(source);
     }
-    dw_atomics_drop(peer, qp, tell);
 }
 
 static void clear(struct dw_peer *peer, bool tell)
@@ -335,6 +344,8 @@ static void clear(struct dw_peer *peer, bool tell)
     drop_works(peer, &peer->pending, NULL, tell);
     drop_works(peer, &peer->awaiting, NULL, tell);
     drop_records(peer, NULL, tell);
+    if (peer->atomics)
+        dw_atomics_drop(dw_rd_of(peer), peer, NULL, tell);
     dw_deliver_forget(peer, NULL);
     dw_heap_set(&dw_rd_of(peer)->port->timers, &peer->timer, DW_NEVER);
 }
@@ -397,21 +408,37 @@ void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation)
     handle->heard = handle->ah.fixed = false;
 }
 
+static void forget_qp(struct dw_peer *peer, const struct diwarp_qp *qp)
+{
+    struct dw_rd *rd = dw_rd_of(peer);
+    const uint64_t now_ns = dw_device_now_ns(rd->port->device);
+    peer->swept = rd->sweep;
+    rd->unswept--;
+    drop_works(peer, &peer->pending, qp, false);
+    drop_works(peer, &peer->awaiting, qp, false);
+    dw_deliver_forget(peer, qp);
+    if (dw_peer_is_live(peer)) {
+        dw_cancel_asked(peer, NULL, qp, now_ns);
+        dw_cancel_own(peer, qp, now_ns);
+    }
+    drop_records(peer, qp, false);
+}
+
 void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
 {
-    const bool others = !dw_list_empty(&rd->port->qps);
-    const uint64_t now_ns = dw_device_now_ns(rd->port->device);
-    dw_list_foreach (it, &rd->awake) {
-        struct dw_peer *peer = dw_container(it, struct dw_peer, awake_link);
-        drop_works(peer, &peer->pending, qp, false);
-        drop_works(peer, &peer->awaiting, qp, false);
-        dw_deliver_forget(peer, qp);
-        if (others && dw_peer_is_live(peer)) {
-            dw_cancel_asked(peer, NULL, qp, now_ns);
-            dw_cancel_own(peer, qp, now_ns);
-        }
-        drop_records(peer, qp, false);
+    if (dw_list_empty(&rd->port->qps))
+        return; /* the port goes, and all peers with it */
+    rd->sweep = !rd->sweep;
+    rd->unswept = rd->awake_count;
+    for (unsigned looks = 1; rd->unswept; looks++) {
+        struct dw_peer *peer = dw_container(rd->awake.next, struct dw_peer, awake_link);
+        dw_peer_on_use(peer); /* is the last one now */
+        if (peer->swept != rd->sweep)
+            forget_qp(peer, qp);
+        if (looks % SWEEP_LOOKS == 0)
+            dw_lock_pause(rd->port->device);
     }
+    dw_atomics_drop(rd, NULL, qp, false);
     if (!dw_list_empty(&rd->awake))
         dw_port_trim_later(rd->port, rd->port->ran_ns); /* some may rest now */
 }

@@ -23,8 +23,6 @@
 #define DW_APART_MIN_BYTES (DW_LLP_TRAIN_BYTES / 2)
 /* Full sockets met in one run, of each kind of datagrams: others may have a socket of their own. */
 #define DW_REFUSALS_PER_RUN 2
-/* Requests to a peer at a time, whatever attr.max_send_wr says. */
-#define DW_QUEUED_MAX UINT16_MAX
 /* Silence is counted in units of 8 ms: 32 bits of them are longer than any time-out. */
 #define DW_SILENCE_CLOCK_SHIFT 23
 #define DW_CWND_BITS           9
@@ -46,7 +44,10 @@ struct dw_rd {
     struct dw_list doomed;       /* peers to be failed as soon as nobody is amid their state */
     struct dw_list held_control; /* record control, while the socket is full */
     uint32_t awake_count;
-    struct dw_list learnt; /* struct dw_learnt: handles made of datagrams (forget.c) */
+    uint32_t unswept; /* of these, yet to be visited by dw_peers_forget_qp() */
+    bool sweep;       /* the `swept` of those that it has visited */
+    /* struct dw_learnt: handles made of datagrams (forget.c); at first in the other list. */
+    struct dw_list learnt, newly_learnt;
     struct dw_timer forget_timer;
     bool forgot;     /* one of them, at least */
     uint32_t resets; /* sent in the millisecond that ends at reset_end_ns */
@@ -127,8 +128,9 @@ struct dw_peer {
     bool probe_acked : 1;    /* our last probe did */
     bool sent : 1;           /* at least one, since it woke */
     uint8_t asked_again : 4; /* for parts of records: how often, less pairs of probes */
-    uint8_t probes : 3; /* in a row, each though it must have had the answer to the one before */
+    uint8_t probes : 3;   /* in a row, each though it must have had the answer to the one before */
     uint8_t ack_owed : 4; /* in parts of ACK_OWED_MAX (receive.c); 0: none */
+    bool swept : 1;       /* unlike rd.sweep: one of those unswept */
 };
 
 static inline struct dw_rd *dw_rd_of(const struct dw_peer *peer)

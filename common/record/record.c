@@ -16,9 +16,9 @@
  * grant. */
 #define SHARED_RECORD_WINDOW_BYTES (4u << 20)
 #define RECORD_WINDOW_MIN_BYTES    (16u << 10)
-/* Open records that a peer has asked us for; beyond, its requests are refused. An honest one has
- * 65,535 at most, and some of these have ended there and not yet here. */
-#define ASKED_MAX (2u * UINT16_MAX)
+/* Open records that a peer has asked us for, in 5 MB; beyond, its requests are refused. Some of an
+ * honest one's have ended there and not yet here. */
+#define ASKED_MAX (2 * DW_QUEUED_MAX)
 
 /* ---- budgets ---- */
 
