@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of an RC QP: what it holds is given back, its requests are flushed. */
-#include "common/rc/close.h"
-
 #include <stdlib.h>
 
-#include "common/rc/srq.h"
-#include "common/rc/work.h"
+#include "common/rc/qp.h"
+#include "common/rnic/lock.h"
+
+int dw_rc_wc_opcode(const struct dw_rc_work *work)
+{
+    switch (work->opcode) {
+    case DW_RDMAP_WRITE:
+        return IBV_WC_RDMA_WRITE;
+    case DW_RDMAP_READ_REQUEST:
+        return IBV_WC_RDMA_READ;
+    default:
+        return IBV_WC_SEND;
+    }
+}
 
 void dw_rc_held_free(struct dw_rc *rc, struct dw_rc_held *held)
 {
@@ -14,12 +24,17 @@ void dw_rc_held_free(struct dw_rc *rc, struct dw_rc_held *held)
     *held = (struct dw_rc_held){0};
 }
 
+static void flush(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, bool tell)
+{
+    if (tell)
+        dw_rc_complete(qp, wr_id, opcode, IBV_WC_WR_FLUSH_ERR, 0);
+}
+
 void dw_rc_flush_reads(struct diwarp_rc_qp *qp, bool tell)
 {
     for (; qp->reads.count; dw_ring_pop(&qp->reads, 1)) {
         const struct dw_rc_read *read = dw_ring_at(&qp->reads, sizeof *read, 0);
-        if (tell)
-            dw_rc_complete(qp, read->wr_id, IBV_WC_RDMA_READ, IBV_WC_WR_FLUSH_ERR, 0);
+        flush(qp, read->wr_id, IBV_WC_RDMA_READ, tell);
     }
 }
 
@@ -27,26 +42,24 @@ static void flush_works(struct diwarp_rc_qp *qp, bool tell)
 {
     for (; qp->works.count; dw_ring_pop(&qp->works, 1)) {
         struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, 0);
-        if (tell)
-            dw_rc_complete(qp, work->wr_id, dw_rc_wc_opcode(work), IBV_WC_WR_FLUSH_ERR, 0);
-        dw_rc_work_free(work);
+        flush(qp, work->wr_id, dw_rc_wc_opcode(work), tell);
+        free(work->own);
     }
+}
+
+static void flush_recv(struct diwarp_rc_qp *qp, struct dw_rc_recv *recv, bool tell)
+{
+    flush(qp, recv->wr_id, IBV_WC_RECV, tell);
+    dw_rc_recv_free(recv);
 }
 
 static void flush_recvs(struct diwarp_rc_qp *qp, bool tell)
 {
-    if (qp->receiving) {
-        if (tell)
-            dw_rc_complete(qp, qp->current.wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
-        dw_rc_recv_free(&qp->current);
-    }
+    if (qp->receiving)
+        flush_recv(qp, &qp->current, tell);
     qp->receiving = false;
-    for (; qp->recvs.count; dw_ring_pop(&qp->recvs, 1)) {
-        struct dw_rc_recv *recv = dw_ring_at(&qp->recvs, sizeof *recv, 0);
-        if (tell)
-            dw_rc_complete(qp, recv->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
-        dw_rc_recv_free(recv);
-    }
+    for (; qp->recvs.count; dw_ring_pop(&qp->recvs, 1))
+        flush_recv(qp, dw_ring_at(&qp->recvs, sizeof(struct dw_rc_recv), 0), tell);
 }
 
 /* All that belongs to the connection, the requests included. */
@@ -84,13 +97,14 @@ void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t ve
 {
     dw_rc_set_state(qp, DW_RC_CLOSED);
     release(qp, true);
+    bool rejected = status == IBV_WC_REM_INV_REQ_ERR;
     struct diwarp_wc wc = {
         .wc = {.status = status,
                .opcode = (enum ibv_wc_opcode)DIWARP_WC_DISCONNECTED,
                .vendor_err = vendor_err,
-               .byte_len = status == IBV_WC_REM_INV_REQ_ERR ? qp->answer_bytes : 0},
+               .byte_len = rejected ? qp->answer_bytes : 0},
         .rc_qp = qp,
-        .data = status == IBV_WC_REM_INV_REQ_ERR ? qp->answer : NULL,
+        .data = rejected ? qp->answer : NULL,
     };
     dw_cq_push(qp->rc->cq, &wc);
 }
@@ -105,6 +119,16 @@ void dw_rc_qp_free(struct diwarp_rc_qp *qp)
 
 /* ---- orderly close ---- */
 
+void dw_rc_begin_close(struct diwarp_rc_qp *qp)
+{
+    uint64_t now_ns = dw_device_now_ns(qp->rc->device);
+    dw_rc_set_state(qp, DW_RC_CLOSING);
+    if (qp->standing)
+        dw_rc_limit(qp, dw_deadline_ns(now_ns, qp->attr.connect_timeout_ns));
+    else
+        dw_rc_limit_close(qp, now_ns);
+}
+
 void dw_rc_end_if_idle(struct diwarp_rc_qp *qp)
 {
     if (qp->state != DW_RC_CLOSING || (!dw_rc_idle(qp) && !qp->shut))
@@ -116,4 +140,26 @@ void dw_rc_end_if_idle(struct diwarp_rc_qp *qp)
     if (!qp->shut)
         qp->stream->ops->shutdown(qp->stream);
     qp->shut = true;
+}
+
+void diwarp_disconnect(struct diwarp_rc_qp *qp)
+{
+    struct diwarp_device *device = qp->rc->device;
+    dw_lock(device);
+    if (qp->state == DW_RC_CONNECTING || qp->state == DW_RC_REQUESTED) {
+        dw_rc_close(qp, IBV_WC_SUCCESS, 0);
+    } else if (qp->state == DW_RC_RTS || qp->state == DW_RC_RESPONDED) {
+        dw_rc_begin_close(qp);
+        dw_rc_end_if_idle(qp);
+    }
+    dw_unlock(device);
+}
+
+void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp)
+{
+    struct diwarp_device *device = qp->rc->device;
+    dw_lock(device);
+    dw_cq_forget(qp->rc->cq, qp, NULL);
+    dw_rc_qp_free(qp);
+    dw_unlock(device);
 }

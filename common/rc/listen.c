@@ -6,22 +6,10 @@
 
 #include "common/llp/explain.h"
 #include "common/llp/interface.h"
-#include "common/rc/close.h"
-#include "common/rc/create.h"
 #include "common/rc/frame.h"
-#include "common/rc/linger.h"
-#include "common/rc/run.h"
-#include "common/rc/send.h"
+#include "common/rc/qp.h"
 #include "common/rnic/lock.h"
 
-/* Callers that have not said who they are yet: the next one takes the place of the oldest, once
- * that had time enough for one that is there. Of 128 ranks that share two cores all may call before
- * they have their next turn. */
-#define STRANGERS_MAX        256
-#define STRANGER_SHORTEST_NS (1000ull * 1000000)
-/* Requests not answered yet; the next ones wait inside TCP. */
-#define REQUESTS_MAX    1024
-#define ACCEPTS_PER_RUN 64
 /* Until a listener without a descriptor for the next call tries again. */
 #define REST_NS (50ull * 1000000)
 
@@ -45,7 +33,7 @@ struct diwarp_connect_request {
 
 static void watch_listener(struct diwarp_listener *listener)
 {
-    bool room = !listener->resting && listener->request_count < REQUESTS_MAX;
+    bool room = !listener->resting && listener->request_count < DW_RC_STRAYS_MAX;
     listener->stream->ops->watch(listener->stream, room ? DW_STREAM_IN : 0);
 }
 
@@ -62,13 +50,14 @@ static void rest_no_more(struct diwarp_listener *listener)
     watch_listener(listener);
 }
 
+/* It is no stranger any more, or none of those that wait. */
 static void leave_list(struct diwarp_connect_request *request)
 {
+    struct diwarp_listener *listener = request->listener;
     dw_list_remove(&request->link);
-    if (request->proven)
-        request->listener->request_count--;
-    else
-        request->listener->stranger_count--;
+    --*(request->proven ? &listener->request_count : &listener->stranger_count);
+    (void)dw_heap_set(&request->rc->timers, &request->timer, DW_NEVER);
+    rest_no_more(listener);
 }
 
 /* Closes its stream, unless that was given away. */
@@ -76,9 +65,7 @@ static void free_request(struct diwarp_connect_request *request)
 {
     if (request->stream)
         request->stream->ops->close(request->stream);
-    (void)dw_heap_set(&request->rc->timers, &request->timer, DW_NEVER);
     leave_list(request);
-    rest_no_more(request->listener);
     request->rc->receive_bytes -= sizeof *request;
     free(request);
 }
@@ -98,7 +85,7 @@ static void on_silence(struct dw_timer *timer, uint64_t now_ns)
 /* NULL: there is room for one more. */
 static struct diwarp_connect_request *stranger_in_the_way(const struct diwarp_listener *listener)
 {
-    if (listener->stranger_count < STRANGERS_MAX)
+    if (listener->stranger_count < DW_RC_STRAYS_MAX)
         return NULL;
     return dw_container(listener->strangers.next, struct diwarp_connect_request, link);
 }
@@ -108,39 +95,29 @@ static void on_rested(struct dw_timer *timer, uint64_t now_ns)
 {
     struct diwarp_listener *listener = dw_container(timer, struct diwarp_listener, timer);
     struct diwarp_connect_request *oldest = stranger_in_the_way(listener);
-    if (oldest && now_ns >= oldest->called_ns + STRANGER_SHORTEST_NS)
+    if (oldest && now_ns >= oldest->called_ns + DW_RC_STRAY_NS)
         on_stranger(oldest);
     rest_no_more(listener);
 }
 
-static void on_proven(struct diwarp_connect_request *request)
+static void on_request(struct diwarp_connect_request *request)
 {
     struct diwarp_listener *listener = request->listener;
+    struct diwarp_wc wc = {.wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECT_REQUEST},
+                           .request = request};
+    if (dw_rc_frame_get(&request->frame, &request->enhanced, &request->hello,
+                        (const uint8_t **)&wc.data, &wc.wc.byte_len) ||
+        request->hello.token != listener->token) {
+        on_stranger(request);
+        return;
+    }
     leave_list(request);
     request->proven = true;
     dw_list_append(&listener->requests, &request->link);
     listener->request_count++;
-    rest_no_more(listener);
-    (void)dw_heap_set(&request->rc->timers, &request->timer, DW_NEVER);
     request->stream->ops->watch(request->stream, 0); /* what becomes of it shows when answered */
-}
-
-static void on_request(struct diwarp_connect_request *request)
-{
-    const uint8_t *data;
-    uint32_t bytes;
-    if (dw_rc_frame_get(&request->frame, &request->enhanced, &request->hello, &data, &bytes) ||
-        request->hello.token != request->listener->token) {
-        on_stranger(request);
-        return;
-    }
-    on_proven(request);
-    struct diwarp_wc wc = {
-        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECT_REQUEST, .byte_len = bytes},
-        .src = request->hello.name,
-        .request = request,
-        .data = data,
-    };
+    watch_listener(listener);
+    wc.src = request->hello.name;
     dw_cq_push(request->rc->cq, &wc);
 }
 
@@ -155,14 +132,6 @@ static void request_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now
         on_request(request);
     else if (rc != -EAGAIN)
         on_stranger(request);
-}
-
-/* Until it is none of ours. TCP takes a call at once, but MPA's request leaves when its process
- * polls: one that computes is as silent as a stranger, and for as long as a peer may be. */
-static uint64_t patience_ns(const struct diwarp_listener *listener)
-{
-    uint64_t silence_ns = listener->rc->device->attr.peer_timeout_ns;
-    return silence_ns ? silence_ns : DW_NEVER;
 }
 
 static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, uint64_t now_ns)
@@ -182,39 +151,35 @@ static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, 
     dw_list_append(&listener->strangers, &request->link);
     listener->stranger_count++;
     listener->rc->receive_bytes += sizeof *request;
+    /* TCP takes a call at once, but MPA's request leaves when its process polls: one that computes
+     * is as silent as a stranger, and for as long as a peer may be. */
+    uint64_t patience_ns = listener->rc->device->attr.peer_timeout_ns;
     (void)dw_heap_set(&request->rc->timers, &request->timer,
-                      dw_deadline_ns(now_ns, patience_ns(listener)));
+                      dw_deadline_ns(now_ns, patience_ns ? patience_ns : DW_NEVER));
     stream->ops->watch(stream, DW_STREAM_IN);
     request_ready(&request->watch, DW_STREAM_IN, now_ns); /* most have sent it by now */
-}
-
-/* Takes the next call. False: there is none, or it has to wait. */
-static bool take_call(struct diwarp_listener *listener, uint64_t now_ns)
-{
-    struct dw_stream *stream;
-    int rc = listener->stream->ops->accept(listener->stream, &stream);
-    if (rc == -EMFILE) {
-        listener->rc->counters.rc_no_descriptor++;
-        rest(listener, now_ns + REST_NS);
-    }
-    if (rc)
-        return false;
-    on_call(listener, stream, now_ns);
-    return true;
 }
 
 static void listener_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
 {
     struct diwarp_listener *listener = dw_container(watch, struct diwarp_listener, watch);
     const struct diwarp_connect_request *oldest = stranger_in_the_way(listener);
+    int rc = 0;
     (void)what;
     if (oldest)
-        rest(listener, oldest->called_ns + STRANGER_SHORTEST_NS);
-    for (unsigned i = 0; i < ACCEPTS_PER_RUN && !stranger_in_the_way(listener) &&
-                         listener->request_count < REQUESTS_MAX;
-         i++)
-        if (!take_call(listener, now_ns))
-            break;
+        rest(listener, oldest->called_ns + DW_RC_STRAY_NS);
+    for (unsigned i = 0; !rc && i < DW_RC_TURNS && !stranger_in_the_way(listener) &&
+                         listener->request_count < DW_RC_STRAYS_MAX;
+         i++) {
+        struct dw_stream *stream;
+        rc = listener->stream->ops->accept(listener->stream, &stream);
+        if (!rc)
+            on_call(listener, stream, now_ns);
+    }
+    if (rc == -EMFILE) {
+        listener->rc->counters.rc_no_descriptor++;
+        rest(listener, now_ns + REST_NS);
+    }
     watch_listener(listener);
 }
 
@@ -270,11 +235,10 @@ static int answer(struct diwarp_connect_request *request, struct diwarp_rc_qp *q
 {
     uint8_t buf[sizeof request->startup.buf];
     request->stream->ops->watch(request->stream, 0);
-    request->stream->ops->peer(request->stream, &qp->peer);
     dw_rc_qp_attach(qp, request->stream);
     request->stream = NULL;
     uint32_t written = put_reply(request, qp, data, bytes, buf);
-    int rc = dw_rc_send_bytes(qp, buf, written);
+    int rc = dw_rc_send_frame(qp, buf, written);
     if (rc)
         return rc;
     dw_rc_begin_fpdus(qp, &request->frame, request->enhanced.ird);
@@ -364,9 +328,8 @@ static int open_listener(struct diwarp_listener *listener, struct diwarp_diagnos
 int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_listener **out,
                   struct diwarp_diagnosis *why)
 {
-    struct diwarp_diagnosis ignored;
-    why = why ? why : &ignored;
-    why->text[0] = '\0';
+    if (why)
+        why->text[0] = '\0';
     struct diwarp_listener *listener = calloc(1, sizeof *listener);
     if (!listener) {
         dw_explain(why, "out of memory");

@@ -4,23 +4,13 @@
  * the end of a read gets memory of its own, of the FPDU's size, and the next read fills it first:
  * no byte is moved more than once, however TCP cuts the stream.
  */
-#include "common/rc/receive.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/copy.h"
-#include "common/rc/close.h"
-#include "common/rc/deliver.h"
-#include "common/rc/send.h"
-#include "common/rc/shutdown.h"
-#include "common/rc/srq.h"
-#include "common/rc/terminate.h"
-
-/* Read at once while no receive is posted: what cannot be delivered has to be kept. */
-#define SHORT_READ_BYTES (64u << 10)
+#include "common/rc/qp.h"
 
 struct bytes {
     uint8_t *at;
@@ -123,11 +113,12 @@ static void answer(struct diwarp_rc_qp *qp)
 
 /* ---- reading ---- */
 
-/* Where the next bytes go: the rest of the FPDU that is held, then the stage. */
+/* Where the next bytes go: the rest of the FPDU that is held, then the stage. While no receive is
+ * posted only a part of that: what cannot be delivered has to be kept. */
 static unsigned aim(struct diwarp_rc_qp *qp, struct iovec iov[2])
 {
     unsigned count = 0;
-    uint32_t most = dw_rc_has_recv(qp) ? DW_RC_STAGE_BYTES : SHORT_READ_BYTES;
+    uint32_t most = dw_rc_recvs(qp)->count ? DW_RC_STAGE_BYTES : DW_RC_STAGE_BYTES / 4;
     if (qp->held.buf)
         iov[count++] =
             (struct iovec){qp->held.buf + qp->held.bytes, qp->held.capacity - qp->held.bytes};
@@ -160,6 +151,33 @@ static void on_bytes(struct diwarp_rc_qp *qp, size_t count, uint64_t now_ns)
     dw_rc_held_free(rc, &held);
 }
 
+/* Has the other side begun an FPDU or message that it did not end? */
+static bool in_the_middle(const struct diwarp_rc_qp *qp)
+{
+    const struct dw_rc_read *read =
+        qp->reads.count ? dw_ring_at(&qp->reads, sizeof *read, 0) : NULL;
+    return qp->held.bytes || qp->stub_bytes || qp->receiving || qp->writing ||
+           (read && read->placed);
+}
+
+/* The other side has sent its last. */
+static void on_end(struct diwarp_rc_qp *qp)
+{
+    if (in_the_middle(qp) || !qp->may_send || qp->broken) {
+        dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
+        return;
+    }
+    qp->ended = true;
+    dw_rc_flush_reads(qp, true); /* nor does anything answer those that wait for their turn */
+    if (qp->state != DW_RC_CLOSING)
+        dw_rc_begin_close(qp);
+    dw_rc_flush(qp);
+    if (qp->state != DW_RC_CLOSED) {
+        dw_rc_rewatch(qp);
+        dw_rc_end_if_idle(qp);
+    }
+}
+
 bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
     struct diwarp_rc_counters *counters = &qp->rc->counters;
@@ -172,7 +190,7 @@ bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
         return false;
     }
     if (n == -ENODATA) {
-        dw_rc_on_end(qp);
+        on_end(qp);
         return true;
     }
     if (n < 0) {
