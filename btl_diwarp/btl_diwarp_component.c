@@ -3,7 +3,6 @@
 #include "btl_diwarp/btl_diwarp_work.h"
 
 #include "opal/runtime/opal_params.h"
-#include "opal/util/show_help.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -36,6 +35,8 @@ static int component_register(void)
 
     add_help_dir();
     module->super.btl_component = &mca_btl_diwarp_component;
+    mca_btl_diwarp_send_set_functions(&module->super);
+    mca_btl_diwarp_rdma_set_functions(&module->super);
     rc = mca_btl_diwarp_params_register(module);
     return OPAL_SUCCESS == rc ? mca_btl_diwarp_pvars_register(module) : rc;
 }
@@ -57,7 +58,8 @@ static int component_open(void)
     }
     OBJ_CONSTRUCT(&module->rdmas, opal_free_list_t);
     OBJ_CONSTRUCT(&module->regs, opal_free_list_t);
-    OBJ_CONSTRUCT(&module->waiting_lock, opal_mutex_t);
+    OBJ_CONSTRUCT(&module->queues, opal_list_t);
+    OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     module->lists_constructed = true;
     return OPAL_SUCCESS;
 }
@@ -71,7 +73,8 @@ static int component_close(void)
     }
     mca_btl_diwarp_osc_fini();
     mca_btl_diwarp_module_close(module);
-    OBJ_DESTRUCT(&module->waiting_lock);
+    OBJ_DESTRUCT(&module->lock);
+    OBJ_DESTRUCT(&module->queues);
     OBJ_DESTRUCT(&module->regs);
     OBJ_DESTRUCT(&module->rdmas);
     for (unsigned i = 0; i < MCA_BTL_DIWARP_FRAG_SIZES; i++) {
@@ -85,14 +88,10 @@ static int component_close(void)
  * callbacks that may never come. They never shrink, so a growth step is small: near 16 KiB. */
 static int list_init(opal_free_list_t *list, opal_class_t *item_class, size_t item_bytes)
 {
-    size_t per_alloc = (16u << 10) / item_bytes;
+    const size_t per_alloc = (16u << 10) / item_bytes, line = (size_t)opal_cache_line_size;
 
-    if (per_alloc < 1) {
-        per_alloc = 1;
-    }
-    return opal_free_list_init(list, item_bytes, (size_t)opal_cache_line_size, item_class, 0,
-                               (size_t)opal_cache_line_size, 0, -1, (int)per_alloc, NULL, 0, NULL,
-                               NULL, NULL);
+    return opal_free_list_init(list, item_bytes, line, item_class, 0, line, 0, -1,
+                               per_alloc > 0 ? (int)per_alloc : 1, NULL, 0, NULL, NULL, NULL);
 }
 
 static int lists_init(struct mca_btl_diwarp_module *module)
@@ -103,19 +102,16 @@ static int lists_init(struct mca_btl_diwarp_module *module)
         [MCA_BTL_DIWARP_FRAG_EAGER] = module->super.btl_eager_limit,
         [MCA_BTL_DIWARP_FRAG_MAX] = module->super.btl_max_send_size,
     };
-    int rc = OPAL_SUCCESS;
+    int rc =
+        list_init(&module->rdmas, OBJ_CLASS(mca_btl_diwarp_rdma_t), sizeof(mca_btl_diwarp_rdma_t));
 
-    for (unsigned i = 0; OPAL_SUCCESS == rc && i < MCA_BTL_DIWARP_FRAG_SIZES; i++) {
-        rc = list_init(&module->frags[i], OBJ_CLASS(mca_btl_diwarp_frag_t),
-                       sizeof(mca_btl_diwarp_frag_t) + payload_bytes[i]);
-    }
-    if (OPAL_SUCCESS == rc) {
-        rc = list_init(&module->rdmas, OBJ_CLASS(mca_btl_diwarp_rdma_t),
-                       sizeof(mca_btl_diwarp_rdma_t));
-    }
     if (OPAL_SUCCESS == rc) {
         rc =
             list_init(&module->regs, OBJ_CLASS(mca_btl_diwarp_reg_t), sizeof(mca_btl_diwarp_reg_t));
+    }
+    for (unsigned i = 0; OPAL_SUCCESS == rc && i < MCA_BTL_DIWARP_FRAG_SIZES; i++) {
+        rc = list_init(&module->frags[i], OBJ_CLASS(mca_btl_diwarp_frag_t),
+                       sizeof(mca_btl_diwarp_frag_t) + payload_bytes[i]);
     }
     return rc;
 }
@@ -134,8 +130,7 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
     }
     btls = malloc(sizeof(*btls));
     if (NULL == btls || OPAL_SUCCESS != lists_init(module)) {
-        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "out of memory", true, opal_process_info.nodename,
-                       "starting up");
+        MCA_BTL_DIWARP_HELP("out of memory", "starting up");
         free(btls);
         return NULL;
     }
@@ -144,8 +139,8 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
         return NULL;
     }
     if (OPAL_SUCCESS != mca_btl_diwarp_modex_send(module)) {
-        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "open failed", true, opal_process_info.nodename,
-                       "publishing the address", "the modex refused it", "none");
+        MCA_BTL_DIWARP_HELP("open failed", "publishing the address", "the modex refused it",
+                            "none");
         mca_btl_diwarp_module_close(module);
         free(btls);
         return NULL;

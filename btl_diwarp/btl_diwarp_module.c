@@ -2,21 +2,9 @@
 /* The module: function table, peers, and the verbs objects behind it. */
 #include "btl_diwarp/btl_diwarp_work.h"
 
-#include "opal/util/show_help.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* Bound of requests to one peer that the core queues, each of which takes 300 bytes there; more
- * wait in btl_diwarp_work.c. */
-#define SEND_QUEUE_WRS 8192
-#define CQ_ENTRIES     4096
-
-/* Below this a socket loses a burst of even two large datagrams; and the usual system default. */
-#define RCVBUF_TINY_BYTES  (64u << 10)
-#define RCVBUF_USUAL_BYTES 212992u
 
 /* Another BTL would not be looked at meanwhile, but for self, which is never waited for. */
 static bool is_alone(void)
@@ -79,8 +67,7 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
             rc = opal_bitmap_set_bit(reachable, (int)i);
         }
         if (OPAL_ERR_OUT_OF_RESOURCE == rc) {
-            opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "out of memory", true,
-                           opal_process_info.nodename, "adding peers");
+            MCA_BTL_DIWARP_HELP("out of memory", "adding peers");
             forget_procs(module, i + 1, endpoints, reachable);
             return rc;
         }
@@ -95,7 +82,7 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
 
     (void)procs;
-    mca_btl_diwarp_memory_note((struct mca_btl_diwarp_module *)btl);
+    mca_btl_diwarp_memory_note(module);
     for (size_t i = 0; i < nprocs; i++) {
         if (NULL != endpoints[i]) {
             module->transport->endpoint_destroy(module, endpoints[i]);
@@ -126,136 +113,30 @@ static int finalize(mca_btl_base_module_t *btl)
 static void show_open_error(int rc, const char *what, const struct diwarp_diagnosis *why)
 {
     const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
-    const char *host = opal_process_info.nodename;
 
-    MCA_BTL_DIWARP_SAY("not used on %s: %s failed: %s%s%s", host, what, strerror(-rc),
-                       '\0' != why->text[0] ? ": " : "", why->text);
+    MCA_BTL_DIWARP_SAY("not used on %s: %s failed: %s%s%s", opal_process_info.nodename, what,
+                       strerror(-rc), '\0' != why->text[0] ? ": " : "", why->text);
     switch (rc) {
     case -ENODEV:
-        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "no usable interface", true, host,
-                       NULL != params->if_include ? params->if_include : "",
-                       NULL != params->if_exclude ? params->if_exclude : "", why->text);
+        MCA_BTL_DIWARP_HELP("no usable interface",
+                            NULL != params->if_include ? params->if_include : "",
+                            NULL != params->if_exclude ? params->if_exclude : "", why->text);
         return;
     case -EINVAL:
-        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "bad interface", true, host, why->text);
+        MCA_BTL_DIWARP_HELP("bad interface", why->text);
         return;
     case -EADDRINUSE:
-        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "port in use", true, host, params->port_min,
-                       params->port_max > 0 ? params->port_max : params->port_min, why->text);
+        MCA_BTL_DIWARP_HELP("port in use", params->port_min,
+                            params->port_max > 0 ? params->port_max : params->port_min, why->text);
         return;
     case -ENOMEM:
-        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "out of memory", true, host, what);
+        MCA_BTL_DIWARP_HELP("out of memory", what);
         return;
     default:
-        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "open failed", true, host, what, strerror(-rc),
-                       why->text);
+        MCA_BTL_DIWARP_HELP("open failed", what, strerror(-rc), why->text);
         return;
     }
 }
-
-static void check_rcvbuf(const struct mca_btl_diwarp_module *module)
-{
-    const unsigned asked = mca_btl_diwarp_params.rcvbuf_bytes;
-    struct diwarp_device_info device;
-    struct diwarp_qp_info qp;
-
-    diwarp_query_device(module->device, &device);
-    diwarp_query_qp(module->qp, &qp);
-    if (qp.rcvbuf_bytes < RCVBUF_TINY_BYTES) {
-        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "socket buffer small", true,
-                       opal_process_info.nodename, qp.rcvbuf_bytes, device.rmem_max_bytes);
-    } else if (qp.rcvbuf_bytes < asked || qp.rcvbuf_bytes < RCVBUF_USUAL_BYTES) {
-        opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                            "btl:diwarp: receive buffer of %u B granted (asked for %u, "
-                            "net.core.rmem_max is %u); a larger one loses less under load",
-                            qp.rcvbuf_bytes, asked, device.rmem_max_bytes);
-    }
-}
-
-static void show_opened(const struct mca_btl_diwarp_module *module)
-{
-    struct diwarp_device_info device;
-    struct diwarp_qp_info qp;
-    struct diwarp_address address;
-    char interfaces[512];
-    const char *gro;
-
-    diwarp_query_device(module->device, &device);
-    diwarp_query_qp(module->qp, &qp);
-    diwarp_query_address(module->qp, &address);
-    mca_btl_diwarp_format_interfaces(device.interfaces, device.interface_count, interfaces,
-                                     sizeof(interfaces));
-    gro = qp.gro ? "on" : DIWARP_AUTO == mca_btl_diwarp_params.gro ? "on demand" : "off";
-    opal_output_verbose(20, opal_btl_base_framework.framework_output,
-                        "btl:diwarp: port %u on %s; gso %s, gro %s, crc %s, rcvbuf %u, sndbuf %u",
-                        address.port, interfaces, qp.gso ? "on" : "off", gro, device.crc_path,
-                        qp.rcvbuf_bytes, qp.sndbuf_bytes);
-}
-
-static void show_left_out(const struct mca_btl_diwarp_module *module)
-{
-    struct diwarp_device_info device;
-
-    diwarp_query_device(module->device, &device);
-    if (device.left_out_count > 0) {
-        opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                            "btl:diwarp: %u interfaces are left out, for no more than %u can be "
-                            "used; btl_diwarp_if_include says which",
-                            device.left_out_count, device.interface_count);
-    }
-}
-
-static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
-                   struct diwarp_diagnosis *why)
-{
-    struct diwarp_qp_attr attr;
-    int rc;
-
-    *what = "creating the queue pair";
-    diwarp_qp_attr_init(&attr);
-    attr.type = DIWARP_QPT_RD;
-    attr.cq = module->cq;
-    attr.max_send_wr = SEND_QUEUE_WRS;
-    attr.max_msg_bytes = mca_btl_diwarp_longest_send(module);
-    rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
-    if (rc < 0) {
-        return rc;
-    }
-    check_rcvbuf(module);
-    show_opened(module);
-    return 0;
-}
-
-static void close_rd(struct mca_btl_diwarp_module *module)
-{
-    uint64_t timeout_ns = mca_btl_diwarp_params.finalize_timeout_ms * 1000000ull;
-
-    if (NULL == module->qp) {
-        return;
-    }
-    (void)diwarp_drain_qp(module->qp, timeout_ns);
-    mca_btl_diwarp_work_forget_all(module);
-    if (mca_btl_diwarp_params.stats) {
-        mca_btl_diwarp_counters_dump(module);
-    }
-    diwarp_destroy_qp(module->qp);
-    module->qp = NULL;
-}
-
-static void query_rd_address(const struct mca_btl_diwarp_module *module,
-                             struct diwarp_address *address)
-{
-    diwarp_query_address(module->qp, address);
-}
-
-const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd = {
-    .open = open_rd,
-    .close = close_rd,
-    .query_address = query_rd_address,
-    .endpoint_create = mca_btl_diwarp_endpoint_create,
-    .endpoint_destroy = mca_btl_diwarp_endpoint_destroy,
-    .on_completions = mca_btl_diwarp_on_completions,
-};
 
 /* 0 or negative errno; `what` names the step that failed. */
 static int open_transport(struct mca_btl_diwarp_module *module, const char **what,
@@ -267,7 +148,7 @@ static int open_transport(struct mca_btl_diwarp_module *module, const char **wha
         return -ENOMEM;
     }
     *what = "creating the completion queue";
-    module->cq = diwarp_create_cq(module->device, CQ_ENTRIES);
+    module->cq = diwarp_create_cq(module->device, MCA_BTL_DIWARP_QUEUE_WRS);
     if (NULL == module->cq) {
         return -ENOMEM;
     }
@@ -290,8 +171,7 @@ static int start_helper(struct mca_btl_diwarp_module *module, bool multiple)
     module->helper_calls_back = DIWARP_ON == wanted || multiple;
     if (mca_btl_diwarp_helper_start(module) < 0) {
         module->helper_calls_back = false;
-        opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                            "btl:diwarp: no thread to be had; going on without the helper");
+        MCA_BTL_DIWARP_VERBOSE(1, "no thread to be had; going on without the %s", "helper");
         return DIWARP_ON == wanted ? -EAGAIN : 0;
     }
     if (module->helper_calls_back) {
@@ -321,7 +201,6 @@ int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multip
                             : &mca_btl_diwarp_transport_rc;
     rc = diwarp_open_device(&attr, &module->device, &why);
     if (0 == rc) {
-        show_left_out(module);
         rc = open_transport(module, &what, &why);
     }
     if (0 == rc) {
@@ -360,12 +239,8 @@ void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module)
     module->gone_count = 0;
 }
 
-/*
- * The function table is that of the RD transport; that of RC changes it when it opens.
- * btl_flush stays NULL: osc/rdma then counts its own operations, while a flush would have to wait
- * for every read in the module, ob1's included, and would make progress for this BTL only.
- * btl_atomic_op stays NULL: osc/rdma uses the fetching form.
- */
+/* With the functions that mca_btl_diwarp_send_set_functions() and ..._rdma_set_functions() add,
+ * this is the function table of the RD transport; that of RC changes it when it opens. */
 struct mca_btl_diwarp_module mca_btl_diwarp_module = {
     .transport = &mca_btl_diwarp_transport_rd,
     .super =
@@ -373,15 +248,6 @@ struct mca_btl_diwarp_module mca_btl_diwarp_module = {
             .btl_add_procs = add_procs,
             .btl_del_procs = del_procs,
             .btl_finalize = finalize,
-            .btl_alloc = mca_btl_diwarp_alloc,
-            .btl_free = mca_btl_diwarp_free,
-            .btl_prepare_src = mca_btl_diwarp_prepare_src,
-            .btl_send = mca_btl_diwarp_send,
-            .btl_sendi = mca_btl_diwarp_sendi,
-            .btl_put = mca_btl_diwarp_put,
-            .btl_get = mca_btl_diwarp_get,
-            .btl_atomic_fop = mca_btl_diwarp_atomic_fop,
-            .btl_atomic_cswap = mca_btl_diwarp_atomic_cswap,
             .btl_register_mem = mca_btl_diwarp_register_mem,
             .btl_deregister_mem = mca_btl_diwarp_deregister_mem,
             .btl_register_error = register_error,

@@ -1,13 +1,96 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters for people: MPI_T performance variables and the dump at finalize, from the same lists.
- */
-#include "btl_diwarp/btl_diwarp.h"
+/* Counters and accounts of memory, for people: MPI_T performance variables, and what is printed at
+ * finalize, from the same lists. */
+#include "btl_diwarp/btl_diwarp_rc.h"
 
+#include "opal/align.h"
 #include "opal/mca/base/mca_base_pvar.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* Items are laid out in blocks, each led by a list item and aligned. */
+static uint64_t list_bytes(const opal_free_list_t *list)
+{
+    const size_t alignment = list->fl_frag_alignment;
+    const size_t blocks = opal_list_get_size((opal_list_t *)(uintptr_t)&list->fl_allocations);
+    const size_t item = OPAL_ALIGN(list->fl_frag_size, alignment, size_t);
+
+    return list->fl_num_allocated * item + blocks * (sizeof(opal_free_list_item_t) + alignment);
+}
+
+static void memory_query(const struct mca_btl_diwarp_module *module,
+                         struct mca_btl_diwarp_memory *memory)
+{
+    *memory = (struct mca_btl_diwarp_memory){.endpoints = 0};
+    if (NULL == module->cq || NULL == module->pd) {
+        return;
+    }
+    diwarp_query_memory(module->cq, module->pd, &memory->core);
+    memory->endpoints = module->endpoints;
+    memory->module_bytes = sizeof(*module) + module->gone_count * sizeof(*module->gone);
+    memory->endpoint_bytes =
+        memory->endpoints * (NULL != module->rc ? sizeof(mca_btl_diwarp_rc_endpoint_t)
+                                                : sizeof(mca_btl_base_endpoint_t)) +
+        opal_list_get_size((opal_list_t *)(uintptr_t)&module->queues) *
+            sizeof(struct mca_btl_diwarp_queue);
+    if (NULL != module->rc) {
+        memory->module_bytes += sizeof(*module->rc);
+        memory->receive_buffer_bytes = mca_btl_diwarp_rc_buffers_bytes();
+    }
+    for (unsigned i = 0; i < MCA_BTL_DIWARP_FRAG_SIZES; i++) {
+        memory->fragment_bytes += list_bytes(&module->frags[i]);
+    }
+    memory->rdma_bytes = list_bytes(&module->rdmas);
+    memory->registration_bytes = list_bytes(&module->regs);
+    memory->btl_bytes = memory->module_bytes + memory->endpoint_bytes +
+                        memory->receive_buffer_bytes + memory->fragment_bytes + memory->rdma_bytes +
+                        memory->registration_bytes;
+    memory->transport_bytes = memory->core.total_bytes + memory->btl_bytes;
+}
+
+/* Bytes of a line "KEY:   123 kB"; 0: it is another. */
+static uint64_t bytes_of_line(const char *line, const char *key)
+{
+    const size_t length = strlen(key);
+
+    if (0 != strncmp(line, key, length) || ':' != line[length]) {
+        return 0;
+    }
+    return strtoull(line + length + 1, NULL, 10) << 10;
+}
+
+static void memory_query_process(struct mca_btl_diwarp_memory *memory)
+{
+    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    char line[256];
+
+    memory->private_bytes = memory->pss_bytes = 0;
+    if (NULL == file) {
+        return;
+    }
+    while (NULL != fgets(line, sizeof(line), file)) {
+        memory->private_bytes +=
+            bytes_of_line(line, "Private_Clean") + bytes_of_line(line, "Private_Dirty");
+        memory->pss_bytes += bytes_of_line(line, "Pss");
+    }
+    fclose(file);
+}
+
+/* MPI_Finalize deletes the peers one by one before it closes the module. */
+void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module)
+{
+    if (mca_btl_diwarp_params.memory_report && module->endpoints >= module->memory.endpoints) {
+        memory_query(module, &module->memory);
+        memory_query_process(&module->memory);
+    }
+}
+
+/* ---- lists ---------------------------------------------------------------------------------- */
 
 /* Whose struct it is in. */
 enum owner { RD_QP, RC_QPS, ADAPTER, PROCESS };
@@ -33,18 +116,18 @@ static const struct counter counters[] = {
 #undef X
 };
 
-/* Gauges, named memory_... */
+#define PREFIX "memory_"
 static const struct counter memory_gauges[] = {
 #define X(name, unit, meaning) \
-    {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, core.name), ADAPTER},
+    {PREFIX #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, core.name), ADAPTER},
     DIWARP_MEMORY(X)
 #undef X
 #define X(name, unit, meaning) \
-    {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, name), ADAPTER},
+    {PREFIX #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, name), ADAPTER},
         MCA_BTL_DIWARP_MEMORY(X)
 #undef X
 #define X(name, unit, meaning) \
-    {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, name), PROCESS},
+    {PREFIX #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, name), PROCESS},
             MCA_BTL_DIWARP_PROCESS_MEMORY(X)
 #undef X
 };
@@ -55,6 +138,8 @@ static const struct counter memory_gauges[] = {
 _Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "pvars are registered as unsigned long");
 
 static const struct mca_btl_diwarp_module *shown;
+
+/* ---- values --------------------------------------------------------------------------------- */
 
 /* NULL: the transport has none of these. */
 static const char *counters_of(const struct mca_btl_diwarp_module *module, enum owner owner)
@@ -88,6 +173,14 @@ static int pvar_read(const struct mca_base_pvar_t *pvar, void *value, void *obj)
     return OPAL_SUCCESS;
 }
 
+static uint64_t gauge_value(const struct mca_btl_diwarp_memory *memory, const struct counter *gauge)
+{
+    uint64_t value;
+
+    memcpy(&value, (const char *)memory + gauge->offset, sizeof(value));
+    return value;
+}
+
 static int gauge_read(const struct mca_base_pvar_t *pvar, void *value, void *obj)
 {
     const struct counter *gauge = pvar->ctx;
@@ -95,11 +188,11 @@ static int gauge_read(const struct mca_base_pvar_t *pvar, void *value, void *obj
 
     (void)obj;
     if (PROCESS == gauge->owner) {
-        mca_btl_diwarp_memory_query_process(&memory);
+        memory_query_process(&memory);
     } else {
-        mca_btl_diwarp_memory_query(shown, &memory);
+        memory_query(shown, &memory);
     }
-    memcpy(value, (const char *)&memory + gauge->offset, sizeof(uint64_t));
+    *(unsigned long *)value = gauge_value(&memory, gauge);
     return OPAL_SUCCESS;
 }
 
@@ -155,4 +248,25 @@ void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module)
                     OPAL_PROC_MY_NAME.vpid, counters[i].name, counter_value(module, &counters[i]),
                     counters[i].unit);
     }
+}
+
+void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module)
+{
+    static const char *const transports[] = {
+        [MCA_BTL_DIWARP_RD] = "rd", [MCA_BTL_DIWARP_RC] = "rc", [MCA_BTL_DIWARP_RC_SRQ] = "rc-srq"};
+    struct mca_btl_diwarp_memory memory = module->memory;
+    static char line[4096]; /* too large for a stack that may be small */
+    int used = snprintf(line, sizeof(line), "diwarp_memory: rank=%u transport=%s",
+                        OPAL_PROC_MY_NAME.vpid, transports[mca_btl_diwarp_params.transport]);
+
+    if (0 == memory.endpoints) {
+        memory_query(module, &memory);
+        memory_query_process(&memory);
+    }
+    for (size_t i = 0; i < GAUGES; i++) {
+        used += snprintf(line + used, sizeof(line) - (size_t)used, " %s=%" PRIu64,
+                         memory_gauges[i].name + sizeof(PREFIX) - 1,
+                         gauge_value(&memory, &memory_gauges[i]));
+    }
+    opal_output(0, "%s", line);
 }

@@ -7,16 +7,16 @@
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
-#include <sys/mman.h>
+#include "opal/align.h"
 
-/* Receives begin on cache lines, so that the PML's headers, behind ours, are aligned. */
-#define STRIDE_ALIGN 64u
+#include <sys/mman.h>
 
 static uint64_t buffers_bytes;
 
+/* Receives begin on cache lines, so that the PML's headers, behind ours, are aligned. */
 static size_t stride_bytes(void)
 {
-    return (mca_btl_diwarp_params.rc_recv_bytes + STRIDE_ALIGN - 1) & ~(size_t)(STRIDE_ALIGN - 1);
+    return OPAL_ALIGN(mca_btl_diwarp_params.rc_recv_bytes, 64, size_t);
 }
 
 unsigned char *mca_btl_diwarp_rc_buffers_alloc(unsigned count)

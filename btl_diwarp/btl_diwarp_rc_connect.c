@@ -26,76 +26,35 @@ enum rejection {
     REJECT_GONE,    /* you are lost to us */
 };
 
-/* For how long a call that was rejected because the peer calls, too, leaves it to the peer. */
+/* For how long, at most, calls that were rejected because the peer calls, too, leave it to the
+ * peer. Half of it may be less than a busy peer takes; twice as much makes the loss of one known
+ * later. */
 #define YIELD_NS 1000000000ull
 
 /* ---- calls that give way ------------------------------------------------------------------ */
 
-/* Under the lock. All yield for as long, so the list is in the order in which that ends. */
-static void yield(struct mca_btl_diwarp_rc *rc, mca_btl_diwarp_rc_endpoint_t *endpoint)
+static void call_again(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_YIELDING);
-    if (endpoint->yields) {
-        return;
-    }
-    endpoint->yields = true;
-    endpoint->yield_ends_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) + YIELD_NS;
-    endpoint->yielding_next = NULL;
-    if (NULL == rc->yielding_first) {
-        rc->yielding_first = endpoint;
-    } else {
-        rc->yielding_last->yielding_next = endpoint;
-    }
-    rc->yielding_last = endpoint;
-}
+    int rc = 0;
 
-/* Under the lock: the next whose time is over, off the list; NULL: there is none. */
-static mca_btl_diwarp_rc_endpoint_t *yielded(struct mca_btl_diwarp_rc *rc, uint64_t now_ns)
-{
-    mca_btl_diwarp_rc_endpoint_t *endpoint = rc->yielding_first;
-
-    if (NULL == endpoint || endpoint->yield_ends_ns > now_ns) {
-        return NULL;
-    }
-    rc->yielding_first = endpoint->yielding_next;
-    endpoint->yields = false;
-    return endpoint;
-}
-
-/* Under the lock: 0, or negative errno when it has to be reported. */
-static int call_again(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    if (MCA_BTL_DIWARP_RC_YIELDING != endpoint->state) {
-        return 0;
-    }
-    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
-    if (NULL == endpoint->waiting_first || endpoint->deleted || module->rc->closing) {
-        return 0;
-    }
-    return mca_btl_diwarp_rc_endpoint_call(module, endpoint);
-}
-
-void mca_btl_diwarp_rc_endpoints_yield_no_more(struct mca_btl_diwarp_module *module)
-{
-    const uint64_t now_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
-    mca_btl_diwarp_rc_endpoint_t *endpoint;
-
-    do {
-        int rc = 0;
-
-        OPAL_THREAD_LOCK(&module->rc->lock);
-        endpoint = yielded(module->rc, now_ns);
-        if (NULL != endpoint) {
-            rc = call_again(module, endpoint);
-            if (0 == rc) {
-                mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
-            }
+    OPAL_THREAD_LOCK(&module->lock);
+    if (MCA_BTL_DIWARP_RC_YIELDING == endpoint->state) {
+        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+        if (mca_btl_diwarp_rc_waits(endpoint) && !endpoint->deleted && !module->rc->closing) {
+            rc = mca_btl_diwarp_rc_call(module, endpoint);
         }
-        OPAL_THREAD_UNLOCK(&module->rc->lock);
-        if (rc < 0) {
-            mca_btl_diwarp_rc_endpoint_on_lost(module, endpoint, strerror(-rc));
-        }
-    } while (NULL != endpoint);
+    }
+    OPAL_THREAD_UNLOCK(&module->lock);
+    mca_btl_diwarp_rc_on_lost(module, endpoint, rc);
+}
+
+void mca_btl_diwarp_rc_yield_no_more(struct mca_btl_diwarp_module *module)
+{
+    if (OPAL_UNLIKELY(0 != module->rc->yield_ends_ns) &&
+        mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) >= module->rc->yield_ends_ns) {
+        module->rc->yield_ends_ns = 0;
+        mca_btl_diwarp_rc_endpoints_foreach(module, call_again);
+    }
 }
 
 /* ---- requests of peers -------------------------------------------------------------------- */
@@ -156,25 +115,23 @@ void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const st
         reject(wc->request, REJECT_BAD);
         return;
     }
-    OPAL_THREAD_LOCK(&module->rc->lock);
+    OPAL_THREAD_LOCK(&module->lock);
     endpoint = mca_btl_diwarp_rc_endpoint_for(module->rc, name);
     rejection = NULL != endpoint ? judge_request(module, endpoint) : REJECT_LEFT;
     if (REJECT_NOT != rejection) {
         reject(wc->request, rejection);
     } else {
-        rc = mca_btl_diwarp_rc_endpoint_answer(module, endpoint, wc->request);
+        rc = mca_btl_diwarp_rc_answer(module, endpoint, wc->request);
         /* Its own affair: its call has failed. */
-        if (rc < 0 && NULL == endpoint->waiting_first) {
+        if (rc < 0 && !mca_btl_diwarp_rc_waits(endpoint)) {
             if (MCA_BTL_DIWARP_RC_IDLE != endpoint->state) {
-                mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+                mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
             }
             rc = 0;
         }
     }
-    OPAL_THREAD_UNLOCK(&module->rc->lock);
-    if (rc < 0) {
-        mca_btl_diwarp_rc_endpoint_on_lost(module, endpoint, strerror(-rc));
-    }
+    OPAL_THREAD_UNLOCK(&module->lock);
+    mca_btl_diwarp_rc_on_lost(module, endpoint, rc);
 }
 
 /* ---- events of connections ---------------------------------------------------------------- */
@@ -206,28 +163,29 @@ void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
         diwarp_disconnect(wc->rc_qp);
         return;
     }
-    OPAL_THREAD_LOCK(&module->rc->lock);
+    OPAL_THREAD_LOCK(&module->lock);
     endpoint->left = false;
-    mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
+    mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
     rc = connection_post_receives(module, endpoint);
-    OPAL_THREAD_UNLOCK(&module->rc->lock);
+    OPAL_THREAD_UNLOCK(&module->lock);
     if (rc < 0) {
         diwarp_disconnect(wc->rc_qp);
-        mca_btl_diwarp_rc_endpoint_on_lost(module, endpoint, strerror(-rc));
+        mca_btl_diwarp_rc_on_lost(module, endpoint, rc);
         return;
     }
-    mca_btl_diwarp_rc_work_post_waiting(module, endpoint);
+    mca_btl_diwarp_work_post_waiting(module, &endpoint->super);
+    mca_btl_diwarp_rc_leave_if_due(module, endpoint);
 }
 
 void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
                                   mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    OPAL_THREAD_LOCK(&module->rc->lock);
+    OPAL_THREAD_LOCK(&module->lock);
     endpoint->left = true;
     if (MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state) {
-        mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
+        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
     }
-    OPAL_THREAD_UNLOCK(&module->rc->lock);
+    OPAL_THREAD_UNLOCK(&module->lock);
 }
 
 /* Why the connection ended whose last completion that is. */
@@ -270,7 +228,7 @@ static bool lost_nothing(const mca_btl_diwarp_rc_endpoint_t *endpoint, const str
     const bool late = __atomic_load_n(&endpoint->unused, __ATOMIC_RELAXED) &&
                       IBV_WC_RETRY_EXC_ERR == wc->wc.status;
 
-    return NULL == endpoint->waiting_first &&
+    return !mca_btl_diwarp_rc_waits(endpoint) &&
            (late || MCA_BTL_DIWARP_RC_CALLING == endpoint->state);
 }
 
@@ -280,13 +238,16 @@ static bool state_after(const struct mca_btl_diwarp_module *module,
                         const struct diwarp_wc *wc)
 {
     if (REJECT_CROSSED == rejection) {
-        yield(module->rc, endpoint);
+        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_YIELDING);
+        if (0 == module->rc->yield_ends_ns) {
+            module->rc->yield_ends_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) + YIELD_NS;
+        }
         return true;
     }
     endpoint->left = endpoint->left || REJECT_LEFT == rejection;
     if (REJECT_CLOSING == rejection || MCA_BTL_DIWARP_RC_LEAVING == endpoint->state ||
         lost_nothing(endpoint, wc)) {
-        mca_btl_diwarp_rc_endpoint_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
         return true;
     }
     return false;
@@ -295,12 +256,12 @@ static bool state_after(const struct mca_btl_diwarp_module *module,
 static void on_lost_call_end(struct mca_btl_diwarp_module *module,
                              mca_btl_diwarp_rc_endpoint_t *endpoint, struct diwarp_rc_qp *qp)
 {
-    OPAL_THREAD_LOCK(&module->rc->lock);
+    OPAL_THREAD_LOCK(&module->lock);
     if (qp == endpoint->lost) {
         mca_btl_diwarp_rc_qp_destroy(module, &endpoint->lost);
         mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
     }
-    OPAL_THREAD_UNLOCK(&module->rc->lock);
+    OPAL_THREAD_UNLOCK(&module->lock);
 }
 
 void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
@@ -309,42 +270,33 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
     mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
     const char *why = end_text(wc);
     enum rejection rejection;
-    bool gone, ending, lost = false, expected = false;
-    int rc = 0;
+    bool lost, expected = false;
 
     if (wc->rc_qp != endpoint->qp) {
         on_lost_call_end(module, endpoint, wc->rc_qp);
         return;
     }
-    OPAL_THREAD_LOCK(&module->rc->lock);
+    OPAL_THREAD_LOCK(&module->lock);
     rejection = rejection_of(endpoint, wc); /* before its data goes with the QP */
     mca_btl_diwarp_rc_connection_destroy(module, endpoint);
-    gone = MCA_BTL_DIWARP_RC_GONE == endpoint->state;
-    if (!gone) {
-        lost = !state_after(module, endpoint, rejection, wc);
+    lost =
+        MCA_BTL_DIWARP_RC_GONE == endpoint->state || !state_after(module, endpoint, rejection, wc);
+    if (MCA_BTL_DIWARP_RC_IDLE == endpoint->state && mca_btl_diwarp_rc_waits(endpoint)) {
+        int rc = endpoint->deleted || module->rc->closing
+                     ? -ECONNABORTED
+                     : mca_btl_diwarp_rc_call(module, endpoint);
+
+        lost = rc < 0;
+        why = lost ? strerror(-rc) : why;
     }
-    if (MCA_BTL_DIWARP_RC_IDLE == endpoint->state && NULL != endpoint->waiting_first) {
-        lost = endpoint->deleted || module->rc->closing;
-        rc = lost ? 0 : mca_btl_diwarp_rc_endpoint_call(module, endpoint);
-    }
-    if (lost || rc < 0) {
+    if (lost) {
         /* Now: nobody is to find it connected, without QP. */
         expected = mca_btl_diwarp_rc_set_lost(module, endpoint);
-    }
-    ending = gone || lost || rc < 0;
-    endpoint->ending = ending;
-    mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
-    OPAL_THREAD_UNLOCK(&module->rc->lock);
-    if (!ending) {
-        return;
-    }
-    if (gone) {
-        mca_btl_diwarp_rc_work_end_waiting(module, endpoint, IBV_WC_RETRY_EXC_ERR);
     } else {
-        mca_btl_diwarp_rc_report_lost(module, endpoint, expected, lost ? why : strerror(-rc));
+        mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
     }
-    OPAL_THREAD_LOCK(&module->rc->lock);
-    endpoint->ending = false;
-    mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
-    OPAL_THREAD_UNLOCK(&module->rc->lock);
+    OPAL_THREAD_UNLOCK(&module->lock);
+    if (lost) {
+        mca_btl_diwarp_rc_report_lost(module, endpoint, expected, why);
+    }
 }

@@ -8,9 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Of one sleep while connections close. */
-#define CLOSE_SLEEP_NS 1000000
-
 /* The bytes come from a peer and may be anything. */
 static void message_deliver(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                             unsigned char *message)
@@ -83,9 +80,7 @@ static void tell_no_descriptor(struct mca_btl_diwarp_module *module)
 static void on_nothing(struct mca_btl_diwarp_module *module)
 {
     tell_no_descriptor(module);
-    if (NULL != module->rc->yielding_first) {
-        mca_btl_diwarp_rc_endpoints_yield_no_more(module);
-    }
+    mca_btl_diwarp_rc_yield_no_more(module);
 }
 
 static void on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
@@ -123,28 +118,13 @@ static int open_srq(struct mca_btl_diwarp_module *module)
 /* What the RC transport serves, and how: no reads, no atomics, and it sends what is packed. */
 static void fit_function_table(mca_btl_base_module_t *btl)
 {
-    btl->btl_send = mca_btl_diwarp_rc_send;
     btl->btl_sendi = mca_btl_diwarp_rc_sendi;
-    btl->btl_put = mca_btl_diwarp_rc_put;
     btl->btl_get = NULL;
     btl->btl_atomic_fop = NULL;
     btl->btl_atomic_cswap = NULL;
     btl->btl_flags &=
         ~(uint32_t)(MCA_BTL_FLAGS_GET | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_SEND_INPLACE);
     btl->btl_atomic_flags = 0;
-}
-
-static void show_opened(const struct mca_btl_diwarp_module *module)
-{
-    struct diwarp_address address;
-    char interfaces[512];
-
-    diwarp_query_listener(module->rc->listener, &address);
-    mca_btl_diwarp_format_interfaces(address.interfaces, address.interface_count, interfaces,
-                                     sizeof(interfaces));
-    opal_output_verbose(20, opal_btl_base_framework.framework_output,
-                        "btl:diwarp: %s, port %u on %s", NULL != module->rc->srq ? "rc-srq" : "rc",
-                        address.port, interfaces);
 }
 
 static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
@@ -157,7 +137,6 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
     if (NULL == rc) {
         return -ENOMEM;
     }
-    OBJ_CONSTRUCT(&rc->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&rc->endpoints, opal_hash_table_t);
     module->rc = rc;
     if (OPAL_SUCCESS != opal_hash_table_init(&rc->endpoints, 64)) {
@@ -174,8 +153,19 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
         return error;
     }
     fit_function_table(&module->super);
-    show_opened(module);
+    mca_btl_diwarp_show_opened(module, NULL != rc->srq ? "rc-srq" : "rc");
     return 0;
+}
+
+/* Nobody is told any more of what ends. */
+static void leave(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    OPAL_THREAD_LOCK(&module->lock);
+    if (NULL != endpoint->super.queue) {
+        endpoint->super.queue->silent = true;
+    }
+    OPAL_THREAD_UNLOCK(&module->lock);
+    mca_btl_diwarp_rc_leave_if_due(module, endpoint);
 }
 
 /* Until everything sent is with TCP and every peer has closed, too: a connection that is closed
@@ -185,13 +175,14 @@ static void close_connections(struct mca_btl_diwarp_module *module)
     const uint64_t until_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) +
                               mca_btl_diwarp_params.finalize_timeout_ms * 1000000ull;
 
-    mca_btl_diwarp_rc_endpoints_leave(module);
+    module->rc->closing = true;
+    mca_btl_diwarp_rc_endpoints_foreach(module, leave);
     while (module->rc->connections > 0 && mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) < until_ns) {
         mca_btl_diwarp_polling_wait(module);
         const int count = mca_btl_diwarp_poll_and_call_back(module);
         mca_btl_diwarp_polling_end(module);
         if (0 == count) {
-            (void)diwarp_block_cq(module->cq, CLOSE_SLEEP_NS);
+            (void)diwarp_block_cq(module->cq, MCA_BTL_DIWARP_SLEEP_NS);
         }
     }
 }
@@ -209,7 +200,8 @@ static void close_rc(struct mca_btl_diwarp_module *module)
             mca_btl_diwarp_counters_dump(module);
         }
     }
-    mca_btl_diwarp_rc_endpoints_free(module);
+    mca_btl_diwarp_work_forget_all(module);
+    mca_btl_diwarp_rc_endpoints_foreach(module, mca_btl_diwarp_rc_endpoint_free);
     if (NULL != rc->listener) {
         diwarp_destroy_listener(rc->listener);
     }
@@ -218,7 +210,6 @@ static void close_rc(struct mca_btl_diwarp_module *module)
     }
     mca_btl_diwarp_rc_buffers_free(rc->srq_buffers, mca_btl_diwarp_params.rc_srq_buffers);
     OBJ_DESTRUCT(&rc->endpoints);
-    OBJ_DESTRUCT(&rc->lock);
     free(rc);
     module->rc = NULL;
 }
@@ -237,4 +228,7 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rc = {
     .endpoint_destroy = mca_btl_diwarp_rc_endpoint_destroy,
     .on_completions = on_completions,
     .on_nothing = on_nothing,
+    .post = mca_btl_diwarp_rc_post,
+    .frag_ops = &mca_btl_diwarp_rc_frag_ops,
+    .rdma_ops = &mca_btl_diwarp_rc_rdma_ops,
 };
