@@ -376,8 +376,6 @@ void mca_btl_diwarp_peer_on_unsent(struct mca_btl_diwarp_module *module,
 void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module);
 void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module);
 
-/* ---- registrations (btl_diwarp_reg.c) -------------------------------------------------------- */
-
 /* What peers need of a registration, sent as raw bytes. osc/rdma lays its shared state out behind
  * handles, so the size must stay a multiple of 8. */
 struct mca_btl_base_registration_handle_t {
@@ -392,16 +390,6 @@ typedef struct mca_btl_diwarp_reg {
 } mca_btl_diwarp_reg_t;
 
 OBJ_CLASS_DECLARATION(mca_btl_diwarp_reg_t);
-
-mca_btl_base_registration_handle_t *mca_btl_diwarp_register_mem(mca_btl_base_module_t *btl,
-                                                                mca_btl_base_endpoint_t *endpoint,
-                                                                void *base, size_t size,
-                                                                uint32_t flags);
-int mca_btl_diwarp_deregister_mem(mca_btl_base_module_t *btl,
-                                  mca_btl_base_registration_handle_t *handle);
-/* The STag of a handle that may lie unaligned in a packet; 0 for NULL: unregistered local memory.
- */
-uint32_t mca_btl_diwarp_stag(const mca_btl_base_registration_handle_t *handle);
 
 /* ---- module life (btl_diwarp_module.c) ------------------------------------------------------ */
 

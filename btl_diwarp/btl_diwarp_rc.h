@@ -146,18 +146,12 @@ extern const struct mca_btl_diwarp_work_ops mca_btl_diwarp_rc_frag_ops, mca_btl_
 /* A completion of a send or write. */
 void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
 
-/* ---- connections (btl_diwarp_rc_connect.c) -------------------------------------------------- */
+/* ---- completions (btl_diwarp_rc_connect.c) -------------------------------------------------- */
 
-/* Calls those again whose calls have not come, when it is time. */
-void mca_btl_diwarp_rc_yield_no_more(struct mca_btl_diwarp_module *module);
-/* Events, from completions. */
-void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
-void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
-                                    const struct diwarp_wc *wc);
-void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
-                                       const struct diwarp_wc *wc);
-void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
-                                  mca_btl_diwarp_rc_endpoint_t *endpoint);
+/* For the transport's table. */
+void mca_btl_diwarp_rc_on_completions(struct mca_btl_diwarp_module *module,
+                                      const struct diwarp_wc *wc, int count);
+void mca_btl_diwarp_rc_on_nothing(struct mca_btl_diwarp_module *module);
 
 /* ---- receives (btl_diwarp_rc_buffers.c) ----------------------------------------------------- */
 
@@ -165,15 +159,18 @@ void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
  * them by in an error. */
 #define MCA_BTL_DIWARP_RC_IS_RECV(wr_id) (0 != ((wr_id)&1u))
 
-/* Memory for `count` receives, resident at once, as the registration with an RNIC would pin it.
- * NULL: there is none. */
-unsigned char *mca_btl_diwarp_rc_buffers_alloc(unsigned count);
+/* Makes memory for `count` receives, resident at once, as the registration with an RNIC would pin
+ * it, and posts them to qp, or to the SRQ when there is one. 0 or negative errno; *buffers is set
+ * when there is something to free. */
+int mca_btl_diwarp_rc_buffers_make(const struct mca_btl_diwarp_module *module,
+                                   unsigned char **buffers, unsigned count,
+                                   struct diwarp_rc_qp *qp);
+/* Posts one of them again. */
+int mca_btl_diwarp_rc_buffer_post(const struct mca_btl_diwarp_module *module, unsigned char *buffer,
+                                  struct diwarp_rc_qp *qp);
 /* Harmless with NULL. */
 void mca_btl_diwarp_rc_buffers_free(unsigned char *buffers, unsigned count);
 /* Of all that there are now. */
 uint64_t mca_btl_diwarp_rc_buffers_bytes(void);
-/* Posts all of them to qp, or to the SRQ when that is NULL. 0 or negative errno. */
-int mca_btl_diwarp_rc_buffers_post(struct mca_btl_diwarp_module *module, unsigned char *buffers,
-                                   unsigned count, struct diwarp_rc_qp *qp);
 
 #endif

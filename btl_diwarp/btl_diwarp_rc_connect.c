@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections: when they are made, which of two that cross is kept, and how they end.
+ * What completes over RC: messages, and the events of connections: when they are made, which of two
+ * that cross is kept, and how they end.
  *
  * The first send to a peer calls it. Where both call at once, the call of the lower name wins: the
  * other side accepts it, and its own call is rejected. Should the winner's not come soon, the loser
@@ -9,12 +10,8 @@
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
-
-/* The caller's name: job, rank. */
-#define REQUEST_BYTES 8
 
 /* Why a call was rejected: one byte of private data. */
 enum rejection {
@@ -22,8 +19,7 @@ enum rejection {
     REJECT_CROSSED, /* our call to you is under way, or there is a connection already */
     REJECT_CLOSING, /* an earlier connection or call is not at its end yet: call again */
     REJECT_LEFT,    /* nothing will be received here any more */
-    REJECT_BAD,     /* not a request of diwarp's BTL */
-    REJECT_GONE,    /* you are lost to us */
+    REJECT_GONE,    /* you are lost to us, or are not who you say */
 };
 
 /* For how long, at most, calls that were rejected because the peer calls, too, leave it to the
@@ -48,35 +44,7 @@ static void call_again(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_e
     mca_btl_diwarp_rc_on_lost(module, endpoint, rc);
 }
 
-void mca_btl_diwarp_rc_yield_no_more(struct mca_btl_diwarp_module *module)
-{
-    if (OPAL_UNLIKELY(0 != module->rc->yield_ends_ns) &&
-        mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) >= module->rc->yield_ends_ns) {
-        module->rc->yield_ends_ns = 0;
-        mca_btl_diwarp_rc_endpoints_foreach(module, call_again);
-    }
-}
-
 /* ---- requests of peers -------------------------------------------------------------------- */
-
-static bool name_from_request(const struct diwarp_wc *wc, struct diwarp_name *name)
-{
-    uint32_t words[2];
-
-    if (REQUEST_BYTES != wc->wc.byte_len) {
-        return false;
-    }
-    memcpy(words, wc->data, sizeof(words));
-    *name = (struct diwarp_name){.job = ntohl(words[0]), .rank = ntohl(words[1])};
-    return mca_btl_diwarp_rc_key(*name) != mca_btl_diwarp_rc_my_key();
-}
-
-static void reject(struct diwarp_connect_request *request, enum rejection rejection)
-{
-    const unsigned char why = (unsigned char)rejection;
-
-    diwarp_reject(request, &why, sizeof(why));
-}
 
 /* What to answer. */
 static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
@@ -104,22 +72,21 @@ static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
     }
 }
 
-void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+static void on_request(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
-    mca_btl_diwarp_rc_endpoint_t *endpoint;
-    struct diwarp_name name;
-    enum rejection rejection;
+    mca_btl_diwarp_rc_endpoint_t *endpoint = NULL;
+    enum rejection rejection = REJECT_GONE;
+    unsigned char why;
     int rc = 0;
 
-    if (!name_from_request(wc, &name)) {
-        reject(wc->request, REJECT_BAD);
-        return;
-    }
     OPAL_THREAD_LOCK(&module->lock);
-    endpoint = mca_btl_diwarp_rc_endpoint_for(module->rc, name);
-    rejection = NULL != endpoint ? judge_request(module, endpoint) : REJECT_LEFT;
+    if (mca_btl_diwarp_rc_key(wc->src) != mca_btl_diwarp_rc_my_key()) {
+        endpoint = mca_btl_diwarp_rc_endpoint_for(module->rc, wc->src);
+        rejection = NULL != endpoint ? judge_request(module, endpoint) : REJECT_LEFT;
+    }
     if (REJECT_NOT != rejection) {
-        reject(wc->request, rejection);
+        why = (unsigned char)rejection;
+        diwarp_reject(wc->request, &why, sizeof(why));
     } else {
         rc = mca_btl_diwarp_rc_answer(module, endpoint, wc->request);
         /* Its own affair: its call has failed. */
@@ -136,24 +103,7 @@ void mca_btl_diwarp_rc_on_request(struct mca_btl_diwarp_module *module, const st
 
 /* ---- events of connections ---------------------------------------------------------------- */
 
-/* Under the lock: gives the connection its receives. 0 or negative errno. */
-static int connection_post_receives(struct mca_btl_diwarp_module *module,
-                                    mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    const unsigned count = mca_btl_diwarp_params.rc_recv_buffers;
-
-    if (NULL != module->rc->srq) {
-        return 0;
-    }
-    endpoint->buffers = mca_btl_diwarp_rc_buffers_alloc(count);
-    if (NULL == endpoint->buffers) {
-        return -ENOMEM;
-    }
-    return mca_btl_diwarp_rc_buffers_post(module, endpoint->buffers, count, endpoint->qp);
-}
-
-void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
-                                    const struct diwarp_wc *wc)
+static void on_connected(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
     int rc;
@@ -166,7 +116,10 @@ void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
     OPAL_THREAD_LOCK(&module->lock);
     endpoint->left = false;
     mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
-    rc = connection_post_receives(module, endpoint);
+    rc = NULL != module->rc->srq
+             ? 0
+             : mca_btl_diwarp_rc_buffers_make(module, &endpoint->buffers,
+                                              mca_btl_diwarp_params.rc_recv_buffers, endpoint->qp);
     OPAL_THREAD_UNLOCK(&module->lock);
     if (rc < 0) {
         diwarp_disconnect(wc->rc_qp);
@@ -175,17 +128,6 @@ void mca_btl_diwarp_rc_on_connected(struct mca_btl_diwarp_module *module,
     }
     mca_btl_diwarp_work_post_waiting(module, &endpoint->super);
     mca_btl_diwarp_rc_leave_if_due(module, endpoint);
-}
-
-void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
-                                  mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    OPAL_THREAD_LOCK(&module->lock);
-    endpoint->left = true;
-    if (MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state) {
-        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
-    }
-    OPAL_THREAD_UNLOCK(&module->lock);
 }
 
 /* Why the connection ended whose last completion that is. */
@@ -264,8 +206,7 @@ static void on_lost_call_end(struct mca_btl_diwarp_module *module,
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
-void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
-                                       const struct diwarp_wc *wc)
+static void on_disconnected(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
     const char *why = end_text(wc);
@@ -298,5 +239,98 @@ void mca_btl_diwarp_rc_on_disconnected(struct mca_btl_diwarp_module *module,
     OPAL_THREAD_UNLOCK(&module->lock);
     if (lost) {
         mca_btl_diwarp_rc_report_lost(module, endpoint, expected, why);
+    }
+}
+
+/* ---- messages ----------------------------------------------------------------------------- */
+
+static void on_goodbye(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    OPAL_THREAD_LOCK(&module->lock);
+    endpoint->left = true;
+    if (MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state) {
+        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
+    }
+    OPAL_THREAD_UNLOCK(&module->lock);
+}
+
+/* Handed to the PML where it lies. The bytes come from a peer and may be anything. */
+static void deliver(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint,
+                    unsigned char *message, uint32_t bytes)
+{
+    __atomic_store_n(&endpoint->unused, false, __ATOMIC_RELAXED);
+    if (OPAL_UNLIKELY(bytes < MCA_BTL_DIWARP_HEADER_BYTES)) {
+        module->counters.rx_unknown_tag++;
+    } else if (OPAL_UNLIKELY(MCA_BTL_DIWARP_RC_TAG_GOODBYE == message[0])) {
+        on_goodbye(module, endpoint);
+    } else if (OPAL_LIKELY(!module->rc->closing)) { /* else the PML is gone */
+        mca_btl_diwarp_deliver(module, message[0], message + MCA_BTL_DIWARP_HEADER_BYTES,
+                               bytes - MCA_BTL_DIWARP_HEADER_BYTES);
+    }
+}
+
+/* Posted again as soon as the PML has seen it. */
+static void on_recv(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+{
+    unsigned char *buffer = (unsigned char *)(uintptr_t)(wc->wc.wr_id & ~(uint64_t)1);
+
+    if (OPAL_LIKELY(IBV_WC_SUCCESS == wc->wc.status)) {
+        deliver(module, diwarp_rc_qp_context(wc->rc_qp), buffer, wc->wc.byte_len);
+    } else if (NULL == module->rc->srq) {
+        return; /* the connection ends, and its buffers with it */
+    }
+    (void)mca_btl_diwarp_rc_buffer_post(module, buffer, wc->rc_qp);
+}
+
+/* ---- completions -------------------------------------------------------------------------- */
+
+static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+{
+    switch ((unsigned)wc->wc.opcode) {
+    case DIWARP_WC_CONNECT_REQUEST:
+        on_request(module, wc);
+        return;
+    case DIWARP_WC_CONNECTED:
+        on_connected(module, wc);
+        return;
+    case DIWARP_WC_DISCONNECTED:
+        on_disconnected(module, wc);
+        return;
+    default:
+        if (MCA_BTL_DIWARP_RC_IS_RECV(wc->wc.wr_id)) {
+            on_recv(module, wc);
+        } else {
+            mca_btl_diwarp_rc_work_on_wc(module, wc);
+        }
+    }
+}
+
+void mca_btl_diwarp_rc_on_completions(struct mca_btl_diwarp_module *module,
+                                      const struct diwarp_wc *wc, int count)
+{
+    for (int i = 0; i < count; i++) {
+        on_wc(module, &wc[i]);
+    }
+    if (module->rc->unflushed) {
+        module->rc->unflushed = false;
+        diwarp_rc_flush(module->cq);
+    }
+}
+
+void mca_btl_diwarp_rc_on_nothing(struct mca_btl_diwarp_module *module)
+{
+    struct mca_btl_diwarp_rc *rc = module->rc;
+
+    /* A caller that waits because we have no descriptor for it knows no reason. */
+    if (!rc->told_no_descriptor && 0 != diwarp_query_rc_counters(module->cq)->rc_no_descriptor) {
+        rc->told_no_descriptor = true;
+        MCA_BTL_DIWARP_SAY("rank %u on %s has no file descriptor left for a connection, which "
+                           "waits until there is one: look at \"ulimit -n\"",
+                           OPAL_PROC_MY_NAME.vpid, opal_process_info.nodename);
+    }
+    if (OPAL_UNLIKELY(0 != rc->yield_ends_ns) &&
+        mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) >= rc->yield_ends_ns) {
+        rc->yield_ends_ns = 0;
+        mca_btl_diwarp_rc_endpoints_foreach(module, call_again);
     }
 }

@@ -6,7 +6,6 @@
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -172,15 +171,13 @@ int mca_btl_diwarp_rc_call(struct mca_btl_diwarp_module *module,
                            mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
-    const uint32_t request[] = {htonl(OPAL_PROC_MY_NAME.jobid), htonl(OPAL_PROC_MY_NAME.vpid)};
-    struct diwarp_diagnosis why = {.text = ""};
     struct diwarp_address address;
     int rc;
 
     if (OPAL_SUCCESS != mca_btl_diwarp_peer_address(module, endpoint->super.proc, &address)) {
         return -EADDRNOTAVAIL;
     }
-    rc = diwarp_connect(module->pd, &attr, &address, request, sizeof(request), &endpoint->qp, &why);
+    rc = diwarp_connect(module->pd, &attr, &address, NULL, 0, &endpoint->qp, NULL);
     if (rc < 0) {
         if (-ENETUNREACH == rc) {
             mca_btl_diwarp_peer_show_unreachable(module, endpoint->super.proc, &address);

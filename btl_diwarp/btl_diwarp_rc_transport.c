@@ -1,99 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The RC transport of the module: listener, completions, and the orderly end. Receives are handed
- * to the PML where they lie, and posted again as soon as the PML has seen them.
- */
+/* The RC transport of the module: listener, shared receives, and the orderly end. */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-/* The bytes come from a peer and may be anything. */
-static void message_deliver(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
-                            unsigned char *message)
-{
-    if (OPAL_UNLIKELY(wc->wc.byte_len < MCA_BTL_DIWARP_HEADER_BYTES)) {
-        module->counters.rx_unknown_tag++;
-        return;
-    }
-    if (OPAL_UNLIKELY(MCA_BTL_DIWARP_RC_TAG_GOODBYE == message[0])) {
-        mca_btl_diwarp_rc_on_goodbye(module, diwarp_rc_qp_context(wc->rc_qp));
-        return;
-    }
-    if (OPAL_UNLIKELY(module->rc->closing)) {
-        return; /* the PML is gone */
-    }
-    mca_btl_diwarp_deliver(module, message[0], message + MCA_BTL_DIWARP_HEADER_BYTES,
-                           wc->wc.byte_len - MCA_BTL_DIWARP_HEADER_BYTES);
-}
-
-static void on_recv(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
-{
-    unsigned char *buffer = (unsigned char *)(uintptr_t)(wc->wc.wr_id & ~(uint64_t)1);
-
-    if (OPAL_LIKELY(IBV_WC_SUCCESS == wc->wc.status)) {
-        mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
-
-        __atomic_store_n(&endpoint->unused, false, __ATOMIC_RELAXED);
-        message_deliver(module, wc, buffer);
-    } else if (NULL == module->rc->srq) {
-        return; /* the connection ends, and its buffers with it */
-    }
-    (void)mca_btl_diwarp_rc_buffers_post(module, buffer, 1, wc->rc_qp);
-}
-
-static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
-{
-    switch ((unsigned)wc->wc.opcode) {
-    case DIWARP_WC_CONNECT_REQUEST:
-        mca_btl_diwarp_rc_on_request(module, wc);
-        return;
-    case DIWARP_WC_CONNECTED:
-        mca_btl_diwarp_rc_on_connected(module, wc);
-        return;
-    case DIWARP_WC_DISCONNECTED:
-        mca_btl_diwarp_rc_on_disconnected(module, wc);
-        return;
-    default:
-        break;
-    }
-    if (MCA_BTL_DIWARP_RC_IS_RECV(wc->wc.wr_id)) {
-        on_recv(module, wc);
-    } else {
-        mca_btl_diwarp_rc_work_on_wc(module, wc);
-    }
-}
-
-/* A caller that waits because we have no descriptor for it knows no reason. */
-static void tell_no_descriptor(struct mca_btl_diwarp_module *module)
-{
-    if (module->rc->told_no_descriptor ||
-        0 == diwarp_query_rc_counters(module->cq)->rc_no_descriptor) {
-        return;
-    }
-    module->rc->told_no_descriptor = true;
-    MCA_BTL_DIWARP_SAY("rank %u on %s has no file descriptor left for a connection, which waits "
-                       "until there is one: look at \"ulimit -n\"",
-                       OPAL_PROC_MY_NAME.vpid, opal_process_info.nodename);
-}
-
-static void on_nothing(struct mca_btl_diwarp_module *module)
-{
-    tell_no_descriptor(module);
-    mca_btl_diwarp_rc_yield_no_more(module);
-}
-
-static void on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
-                           int count)
-{
-    for (int i = 0; i < count; i++) {
-        on_wc(module, &wc[i]);
-    }
-    if (module->rc->unflushed) {
-        module->rc->unflushed = false;
-        diwarp_rc_flush(module->cq);
-    }
-}
 
 /* 0 or negative errno. */
 static int open_srq(struct mca_btl_diwarp_module *module)
@@ -108,11 +18,7 @@ static int open_srq(struct mca_btl_diwarp_module *module)
     if (NULL == rc->srq) {
         return -ENOMEM;
     }
-    rc->srq_buffers = mca_btl_diwarp_rc_buffers_alloc(count);
-    if (NULL == rc->srq_buffers) {
-        return -ENOMEM;
-    }
-    return mca_btl_diwarp_rc_buffers_post(module, rc->srq_buffers, count, NULL);
+    return mca_btl_diwarp_rc_buffers_make(module, &rc->srq_buffers, count, NULL);
 }
 
 /* What the RC transport serves, and how: no reads, no atomics, and it sends what is packed. */
@@ -226,8 +132,8 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rc = {
     .query_address = query_rc_address,
     .endpoint_create = mca_btl_diwarp_rc_endpoint_create,
     .endpoint_destroy = mca_btl_diwarp_rc_endpoint_destroy,
-    .on_completions = on_completions,
-    .on_nothing = on_nothing,
+    .on_completions = mca_btl_diwarp_rc_on_completions,
+    .on_nothing = mca_btl_diwarp_rc_on_nothing,
     .post = mca_btl_diwarp_rc_post,
     .frag_ops = &mca_btl_diwarp_rc_frag_ops,
     .rdma_ops = &mca_btl_diwarp_rc_rdma_ops,

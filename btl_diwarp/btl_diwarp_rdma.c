@@ -34,6 +34,83 @@ struct args {
             cbdata                                                                               \
     }
 
+/* ---- registrations: an STag for peers. Nothing is pinned, so it costs little. --------------- */
+
+OBJ_CLASS_INSTANCE(mca_btl_diwarp_reg_t, opal_free_list_item_t, NULL, NULL);
+
+_Static_assert(sizeof(mca_btl_base_registration_handle_t) % 8 == 0,
+               "osc/rdma aligns its state by the size of a handle");
+
+/* Verbs asks for local write wherever a peer may write. */
+static int access_of(uint32_t flags)
+{
+    int access = 0;
+
+    if (flags & MCA_BTL_REG_FLAG_REMOTE_READ) {
+        access |= IBV_ACCESS_REMOTE_READ;
+    }
+    if (flags & MCA_BTL_REG_FLAG_REMOTE_WRITE) {
+        access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+    }
+    if (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) {
+        access |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
+    }
+    if (flags & MCA_BTL_REG_FLAG_LOCAL_WRITE) {
+        access |= IBV_ACCESS_LOCAL_WRITE;
+    }
+    return access;
+}
+
+static mca_btl_base_registration_handle_t *btl_register_mem(mca_btl_base_module_t *btl,
+                                                            mca_btl_base_endpoint_t *endpoint,
+                                                            void *base, size_t size, uint32_t flags)
+{
+    struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
+    mca_btl_diwarp_reg_t *reg = (mca_btl_diwarp_reg_t *)opal_free_list_get(&module->regs);
+
+    (void)endpoint;
+    if (OPAL_UNLIKELY(NULL == reg)) {
+        return NULL;
+    }
+    /* Without btl_get ob1 registers the sink of a put with the flags meant for the source of a get.
+     */
+    if (OPAL_UNLIKELY(!(btl->btl_flags & MCA_BTL_FLAGS_GET)) &&
+        (flags & MCA_BTL_REG_FLAG_REMOTE_READ)) {
+        flags |= MCA_BTL_REG_FLAG_REMOTE_WRITE;
+    }
+    reg->mr = diwarp_reg_mr(module->pd, base, size, access_of(flags));
+    if (OPAL_UNLIKELY(NULL == reg->mr)) {
+        opal_free_list_return(&module->regs, &reg->super);
+        return NULL;
+    }
+    reg->handle = (mca_btl_base_registration_handle_t){.stag = reg->mr->stag};
+    return &reg->handle;
+}
+
+static int btl_deregister_mem(mca_btl_base_module_t *btl,
+                              mca_btl_base_registration_handle_t *handle)
+{
+    struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
+    mca_btl_diwarp_reg_t *reg = MCA_BTL_DIWARP_OWNER(handle, mca_btl_diwarp_reg_t, handle);
+
+    diwarp_dereg_mr(reg->mr);
+    reg->mr = NULL;
+    opal_free_list_return(&module->regs, &reg->super);
+    return OPAL_SUCCESS;
+}
+
+/* The STag of a handle that may lie unaligned in a packet; 0 for NULL: unregistered local memory.
+ */
+static uint32_t stag_of(const mca_btl_base_registration_handle_t *handle)
+{
+    uint32_t stag = 0;
+
+    if (NULL != handle) {
+        memcpy(&stag, &handle->stag, sizeof(stag));
+    }
+    return stag;
+}
+
 /* ---- ends ----------------------------------------------------------------------------------- */
 
 static const char *reason(enum ibv_wc_status status)
@@ -95,6 +172,23 @@ void mca_btl_diwarp_rdma_on_complete(struct mca_btl_diwarp_module *module,
     opal_free_list_return(&module->rdmas, &rdma->super);
 }
 
+/* The release of a read could not be posted: the FIN in it goes as a message. */
+static void send_fin(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
+                     const struct mca_btl_diwarp_ending_read *read)
+{
+    mca_btl_base_module_t *btl = &module->super;
+    mca_btl_base_descriptor_t *fin = mca_btl_diwarp_alloc(
+        btl, endpoint, MCA_BTL_NO_ORDER, read->len - 1, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+
+    (void)__atomic_sub_fetch(&module->counters.fin_in_release, 1, __ATOMIC_RELAXED);
+    if (NULL != fin) {
+        memcpy(fin->des_segments[0].seg_addr.pval, read->release + 1, read->len - 1);
+        if (btl->btl_send(btl, endpoint, fin, MCA_BTL_DIWARP_TAG_FIN) < 0) {
+            (void)btl->btl_free(btl, fin);
+        }
+    }
+}
+
 static void get_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
                             enum ibv_wc_status status, const struct diwarp_wc *wc)
 {
@@ -108,15 +202,10 @@ static void get_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl
     }
     mca_btl_diwarp_rdma_on_complete(module, work, status, wc);
     module->ending = NULL;
-    if (OPAL_UNLIKELY(NULL == wc)) {
-        return;
-    }
-    if (OPAL_UNLIKELY(diwarp_post_release(module->qp, wc->read_id, read.release, read.len) < 0) &&
+    if (OPAL_LIKELY(NULL != wc) &&
+        OPAL_UNLIKELY(diwarp_post_release(module->qp, wc->read_id, read.release, read.len) < 0) &&
         read.len > 0) {
-        (void)__atomic_sub_fetch(&module->counters.fin_in_release, 1, __ATOMIC_RELAXED);
-        (void)__atomic_add_fetch(&module->counters.fin_msgs_on_wire, 1, __ATOMIC_RELAXED);
-        (void)mca_btl_diwarp_send_copy(module, endpoint, read.release[0], read.release + 1,
-                                       read.len - 1);
+        send_fin(module, endpoint, &read);
     }
 }
 
@@ -172,7 +261,7 @@ static mca_btl_diwarp_rdma_t *rdma_alloc(struct mca_btl_diwarp_module *module,
     rdma->cbdata = args->cbdata;
     rdma->sge = (struct ibv_sge){.addr = (uintptr_t)args->local_address,
                                  .length = (uint32_t)size,
-                                 .lkey = mca_btl_diwarp_stag(args->local_handle)};
+                                 .lkey = stag_of(args->local_handle)};
     rdma->wr.ah = args->endpoint->ah;
     rdma->wr.wr.wr_id = (uintptr_t)&rdma->work;
     rdma->wr.wr.next = NULL;
@@ -208,7 +297,7 @@ static int transfer(struct mca_btl_diwarp_module *module, const struct args *arg
         rdma->wr.wr.send_flags |= DIWARP_SEND_HOLD;
     }
     rdma->wr.wr.wr.rdma.remote_addr = args->remote_address;
-    rdma->wr.wr.wr.rdma.rkey = mca_btl_diwarp_stag(args->remote_handle);
+    rdma->wr.wr.wr.rdma.rkey = stag_of(args->remote_handle);
     return rdma_start(module, rdma);
 }
 
@@ -276,7 +365,7 @@ static int atomic(struct mca_btl_diwarp_module *module, const struct args *args,
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     rdma->wr.wr.wr.atomic.remote_addr = args->remote_address;
-    rdma->wr.wr.wr.atomic.rkey = mca_btl_diwarp_stag(args->remote_handle);
+    rdma->wr.wr.wr.atomic.rkey = stag_of(args->remote_handle);
     rdma->wr.wr.wr.atomic.compare_add = compare_add;
     rdma->wr.wr.wr.atomic.swap = swap;
     return rdma_start(module, rdma);
@@ -324,4 +413,6 @@ void mca_btl_diwarp_rdma_set_functions(mca_btl_base_module_t *btl)
     btl->btl_get = btl_get;
     btl->btl_atomic_fop = btl_fop;
     btl->btl_atomic_cswap = btl_cswap;
+    btl->btl_register_mem = btl_register_mem;
+    btl->btl_deregister_mem = btl_deregister_mem;
 }

@@ -276,27 +276,6 @@ static int btl_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     return OPAL_SUCCESS;
 }
 
-int mca_btl_diwarp_send_copy(struct mca_btl_diwarp_module *module,
-                             mca_btl_base_endpoint_t *endpoint, mca_btl_base_tag_t tag,
-                             const void *data, size_t len)
-{
-    mca_btl_base_descriptor_t *descriptor = mca_btl_diwarp_alloc(
-        &module->super, endpoint, MCA_BTL_NO_ORDER, len, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-    mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
-    int rc;
-
-    if (NULL == frag) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    memcpy(frag->segments[0].seg_addr.pval, data, len);
-    frag->header[0] = tag;
-    rc = mca_btl_diwarp_work_post(module, &frag->work);
-    if (0 != rc) {
-        (void)btl_free(&module->super, descriptor);
-    }
-    return rc < 0 ? OPAL_ERROR : OPAL_SUCCESS;
-}
-
 void mca_btl_diwarp_send_set_functions(mca_btl_base_module_t *btl)
 {
     btl->btl_alloc = mca_btl_diwarp_alloc;

@@ -105,10 +105,6 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
 void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
                                      struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
                                      const struct diwarp_wc *wc);
-/* Sends a copy of len <= MCA_BTL_DIWARP_SMALL_BYTES bytes, without callback. OPAL code. */
-int mca_btl_diwarp_send_copy(struct mca_btl_diwarp_module *module,
-                             mca_btl_base_endpoint_t *endpoint, mca_btl_base_tag_t tag,
-                             const void *data, size_t len);
 extern const struct mca_btl_diwarp_work_ops mca_btl_diwarp_frag_ops; /* over RD */
 
 /* The get whose callback runs. */

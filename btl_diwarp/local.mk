@@ -22,7 +22,6 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_rc_transport.c \
 	btl_diwarp/btl_diwarp_rd.c \
 	btl_diwarp/btl_diwarp_rdma.c \
-	btl_diwarp/btl_diwarp_reg.c \
 	btl_diwarp/btl_diwarp_send.c \
 	btl_diwarp/btl_diwarp_work.c \
 	btl_diwarp/btl_diwarp_work.h
