@@ -7,14 +7,9 @@
 
 int dw_rc_wc_opcode(const struct dw_rc_work *work)
 {
-    switch (work->opcode) {
-    case DW_RDMAP_WRITE:
-        return IBV_WC_RDMA_WRITE;
-    case DW_RDMAP_READ_REQUEST:
-        return IBV_WC_RDMA_READ;
-    default:
-        return IBV_WC_SEND;
-    }
+    return work->opcode == DW_RDMAP_WRITE          ? IBV_WC_RDMA_WRITE
+           : work->opcode == DW_RDMAP_READ_REQUEST ? IBV_WC_RDMA_READ
+                                                   : IBV_WC_SEND;
 }
 
 void dw_rc_held_free(struct dw_rc *rc, struct dw_rc_held *held)
@@ -24,46 +19,45 @@ void dw_rc_held_free(struct dw_rc *rc, struct dw_rc_held *held)
     *held = (struct dw_rc_held){0};
 }
 
-static void flush(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, bool tell)
+static void flush(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode)
 {
-    if (tell)
-        dw_rc_complete(qp, wr_id, opcode, IBV_WC_WR_FLUSH_ERR, 0);
+    dw_rc_complete(qp, wr_id, opcode, IBV_WC_WR_FLUSH_ERR, 0);
 }
 
-void dw_rc_flush_reads(struct diwarp_rc_qp *qp, bool tell)
+void dw_rc_flush_reads(struct diwarp_rc_qp *qp)
 {
     for (; qp->reads.count; dw_ring_pop(&qp->reads, 1)) {
         const struct dw_rc_read *read = dw_ring_at(&qp->reads, sizeof *read, 0);
-        flush(qp, read->wr_id, IBV_WC_RDMA_READ, tell);
+        flush(qp, read->wr_id, IBV_WC_RDMA_READ);
     }
 }
 
-static void flush_works(struct diwarp_rc_qp *qp, bool tell)
+static void flush_works(struct diwarp_rc_qp *qp)
 {
     for (; qp->works.count; dw_ring_pop(&qp->works, 1)) {
         struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, 0);
-        flush(qp, work->wr_id, dw_rc_wc_opcode(work), tell);
+        flush(qp, work->wr_id, dw_rc_wc_opcode(work));
         free(work->own);
     }
 }
 
-static void flush_recv(struct diwarp_rc_qp *qp, struct dw_rc_recv *recv, bool tell)
+static void flush_recv(struct diwarp_rc_qp *qp, struct dw_rc_recv *recv)
 {
-    flush(qp, recv->wr_id, IBV_WC_RECV, tell);
+    flush(qp, recv->wr_id, IBV_WC_RECV);
     dw_rc_recv_free(recv);
 }
 
-static void flush_recvs(struct diwarp_rc_qp *qp, bool tell)
+static void flush_recvs(struct diwarp_rc_qp *qp)
 {
     if (qp->receiving)
-        flush_recv(qp, &qp->current, tell);
+        flush_recv(qp, &qp->current);
     qp->receiving = false;
     for (; qp->recvs.count; dw_ring_pop(&qp->recvs, 1))
-        flush_recv(qp, dw_ring_at(&qp->recvs, sizeof(struct dw_rc_recv), 0), tell);
+        flush_recv(qp, dw_ring_at(&qp->recvs, sizeof(struct dw_rc_recv), 0));
 }
 
 /* All that belongs to the connection, the requests included. */
-static void release(struct diwarp_rc_qp *qp, bool tell)
+static void release(struct diwarp_rc_qp *qp)
 {
     struct dw_rc *rc = qp->rc;
     dw_rc_set_timer(qp, DW_NEVER);
@@ -75,9 +69,9 @@ static void release(struct diwarp_rc_qp *qp, bool tell)
         qp->stream->ops->close(qp->stream);
         dw_rc_detach(qp);
     }
-    dw_rc_flush_reads(qp, tell);
-    flush_works(qp, tell);
-    flush_recvs(qp, tell);
+    dw_rc_flush_reads(qp);
+    flush_works(qp);
+    flush_recvs(qp);
     dw_ring_fini(&qp->works);
     dw_ring_fini(&qp->reads);
     dw_ring_fini(&qp->responses);
@@ -96,7 +90,7 @@ static void release(struct diwarp_rc_qp *qp, bool tell)
 void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t vendor_err)
 {
     dw_rc_set_state(qp, DW_RC_CLOSED);
-    release(qp, true);
+    release(qp);
     bool rejected = status == IBV_WC_REM_INV_REQ_ERR;
     struct diwarp_wc wc = {
         .wc = {.status = status,
@@ -111,7 +105,8 @@ void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t ve
 
 void dw_rc_qp_free(struct diwarp_rc_qp *qp)
 {
-    release(qp, false);
+    release(qp);
+    dw_cq_forget(qp->rc->cq, qp, NULL);
     dw_list_remove(&qp->link);
     free(qp->answer);
     free(qp);
@@ -159,7 +154,6 @@ void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp)
 {
     struct diwarp_device *device = qp->rc->device;
     dw_lock(device);
-    dw_cq_forget(qp->rc->cq, qp, NULL);
     dw_rc_qp_free(qp);
     dw_unlock(device);
 }

@@ -11,9 +11,6 @@
 #include "common/rc/qp.h"
 #include "common/rnic/lock.h"
 
-/* Of a queue. */
-#define MAX_DEPTH (1u << 20)
-
 /* ---- replies ---- */
 
 static void lost(struct diwarp_rc_qp *qp)
@@ -171,9 +168,8 @@ static bool attr_is_good(const struct dw_rc *rc, const struct diwarp_pd *pd,
                          const struct diwarp_rc_qp_attr *attr)
 {
     return attr->cq == rc->cq && pd->device == rc->device && (!attr->srq || attr->srq->pd == pd) &&
-           attr->max_send_wr && attr->max_send_wr <= MAX_DEPTH && attr->max_recv_wr <= MAX_DEPTH &&
-           attr->max_rd_atomic <= DW_MPA_DEPTH_MAX && attr->mpa_revision >= 1 &&
-           attr->mpa_revision <= 2;
+           attr->max_send_wr && attr->max_rd_atomic <= DW_MPA_DEPTH_MAX &&
+           attr->mpa_revision >= 1 && attr->mpa_revision <= 2;
 }
 
 int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
@@ -202,6 +198,17 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
 
 /* ---- calling ---- */
 
+struct diwarp_address dw_rc_address(const struct diwarp_device *device)
+{
+    struct diwarp_address address = {
+        .name = device->attr.name,
+        .host_id = device->host_id,
+        .interface_count = (uint8_t)device->interface_count,
+    };
+    memcpy(address.interfaces, device->interfaces, sizeof address.interfaces);
+    return address;
+}
+
 /* In qp->startup until TCP is set up. */
 static void prepare_request(struct diwarp_rc_qp *qp, uint64_t token, const void *data, size_t bytes)
 {
@@ -221,9 +228,7 @@ static int open_stream(struct diwarp_rc_qp *qp, const struct diwarp_address *add
                        struct diwarp_diagnosis *why)
 {
     const struct diwarp_device *device = qp->rc->device;
-    struct diwarp_address local = {.host_id = device->host_id,
-                                   .interface_count = (uint8_t)device->interface_count};
-    memcpy(local.interfaces, device->interfaces, sizeof local.interfaces);
+    const struct diwarp_address local = dw_rc_address(device);
     unsigned here, there;
     if (dw_interface_pair(&local, address, device->attr.same_host, &here, &there)) {
         dw_explain(why, "no interface reaches the other side");

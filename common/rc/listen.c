@@ -19,7 +19,6 @@ struct diwarp_connect_request {
     struct dw_list link; /* in listener.strangers, then listener.requests */
     bool proven;         /* it has shown the token */
     struct diwarp_listener *listener;
-    struct dw_rc *rc;
     struct dw_stream *stream;
     uint64_t called_ns;
     struct dw_timer timer;
@@ -56,7 +55,7 @@ static void leave_list(struct diwarp_connect_request *request)
     struct diwarp_listener *listener = request->listener;
     dw_list_remove(&request->link);
     --*(request->proven ? &listener->request_count : &listener->stranger_count);
-    (void)dw_heap_set(&request->rc->timers, &request->timer, DW_NEVER);
+    (void)dw_heap_set(&request->listener->rc->timers, &request->timer, DW_NEVER);
     rest_no_more(listener);
 }
 
@@ -66,13 +65,13 @@ static void free_request(struct diwarp_connect_request *request)
     if (request->stream)
         request->stream->ops->close(request->stream);
     leave_list(request);
-    request->rc->receive_bytes -= sizeof *request;
+    request->listener->rc->receive_bytes -= sizeof *request;
     free(request);
 }
 
 static void on_stranger(struct diwarp_connect_request *request)
 {
-    request->rc->counters.rc_bad_startup++;
+    request->listener->rc->counters.rc_bad_startup++;
     free_request(request);
 }
 
@@ -118,7 +117,7 @@ static void on_request(struct diwarp_connect_request *request)
     request->stream->ops->watch(request->stream, 0); /* what becomes of it shows when answered */
     watch_listener(listener);
     wc.src = request->hello.name;
-    dw_cq_push(request->rc->cq, &wc);
+    dw_cq_push(request->listener->rc->cq, &wc);
 }
 
 static void request_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
@@ -144,7 +143,6 @@ static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, 
     request->watch.ready = request_ready;
     request->timer.fire = on_silence;
     request->listener = listener;
-    request->rc = listener->rc;
     request->stream = stream;
     request->called_ns = now_ns;
     stream->owner = &request->watch;
@@ -154,7 +152,7 @@ static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, 
     /* TCP takes a call at once, but MPA's request leaves when its process polls: one that computes
      * is as silent as a stranger, and for as long as a peer may be. */
     uint64_t patience_ns = listener->rc->device->attr.peer_timeout_ns;
-    (void)dw_heap_set(&request->rc->timers, &request->timer,
+    (void)dw_heap_set(&request->listener->rc->timers, &request->timer,
                       dw_deadline_ns(now_ns, patience_ns ? patience_ns : DW_NEVER));
     stream->ops->watch(stream, DW_STREAM_IN);
     request_ready(&request->watch, DW_STREAM_IN, now_ns); /* most have sent it by now */
@@ -212,8 +210,9 @@ static uint32_t put_reply(const struct diwarp_connect_request *request,
                                  .flags = qp ? dw_rc_frame_flags(&qp->attr) : DW_MPA_REJECT,
                                  .revision = request->frame.revision};
     const struct dw_mpa_enhanced enhanced = agree(request, ird, qp ? qp->ord : 0);
-    const struct dw_rc_hello hello = {
-        .name = request->rc->device->attr.name, .token = request->listener->token, .ird = ird};
+    const struct dw_rc_hello hello = {.name = request->listener->rc->device->attr.name,
+                                      .token = request->listener->token,
+                                      .ird = ird};
     bool asked = request->frame.flags & DW_MPA_ENHANCED;
     return dw_rc_frame_put(buf, &frame, asked ? &enhanced : NULL, &hello, data, bytes);
 }
@@ -221,10 +220,10 @@ static uint32_t put_reply(const struct diwarp_connect_request *request,
 static void reject(struct diwarp_connect_request *request, const void *data, size_t bytes)
 {
     uint8_t *buf = malloc(sizeof request->startup.buf);
-    request->rc->counters.rc_rejects++;
+    request->listener->rc->counters.rc_rejects++;
     if (buf) {
         uint32_t written = put_reply(request, NULL, data, bytes, buf);
-        dw_rc_linger(request->rc, request->stream, buf, written);
+        dw_rc_linger(request->listener->rc, request->stream, buf, written);
         request->stream = NULL;
     }
     free_request(request);
@@ -254,8 +253,9 @@ static int accept_locked(struct diwarp_connect_request *request, struct diwarp_p
                          struct diwarp_rc_qp **qp_out)
 {
     struct diwarp_rc_qp *qp;
-    int rc = bytes > DIWARP_PRIVATE_DATA_MAX_BYTES ? -EINVAL
-                                                   : dw_rc_qp_create(request->rc, pd, attr, &qp);
+    int rc = bytes > DIWARP_PRIVATE_DATA_MAX_BYTES
+                 ? -EINVAL
+                 : dw_rc_qp_create(request->listener->rc, pd, attr, &qp);
     if (rc) {
         reject(request, NULL, 0);
         return rc;
@@ -282,7 +282,7 @@ int diwarp_accept(struct diwarp_connect_request *request, struct diwarp_pd *pd,
                   const struct diwarp_rc_qp_attr *attr, const void *private_data,
                   size_t private_bytes, struct diwarp_rc_qp **qp)
 {
-    struct diwarp_device *device = request->rc->device;
+    struct diwarp_device *device = request->listener->rc->device;
     dw_lock(device);
     int rc = accept_locked(request, pd, attr, private_data, private_bytes, qp);
     dw_unlock(device);
@@ -292,7 +292,7 @@ int diwarp_accept(struct diwarp_connect_request *request, struct diwarp_pd *pd,
 void diwarp_reject(struct diwarp_connect_request *request, const void *private_data,
                    size_t private_bytes)
 {
-    struct diwarp_device *device = request->rc->device;
+    struct diwarp_device *device = request->listener->rc->device;
     dw_lock(device);
     if (private_bytes > DIWARP_PRIVATE_DATA_MAX_BYTES)
         private_bytes = DIWARP_PRIVATE_DATA_MAX_BYTES;
@@ -359,24 +359,18 @@ int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_list
 
 void diwarp_query_listener(const struct diwarp_listener *listener, struct diwarp_address *address)
 {
-    const struct diwarp_device *device = listener->rc->device;
-    *address = (struct diwarp_address){
-        .name = device->attr.name,
-        .token = listener->token,
-        .host_id = device->host_id,
-        .port = listener->port,
-        .interface_count = (uint8_t)device->interface_count,
-    };
-    memcpy(address->interfaces, device->interfaces, sizeof address->interfaces);
+    *address = dw_rc_address(listener->rc->device);
+    address->token = listener->token;
+    address->port = listener->port;
 }
 
 int diwarp_listener_reaches(const struct diwarp_listener *listener,
                             const struct diwarp_address *address)
 {
-    struct diwarp_address local;
+    const struct diwarp_device *device = listener->rc->device;
+    const struct diwarp_address local = dw_rc_address(device);
     unsigned here, there;
-    diwarp_query_listener(listener, &local);
-    return dw_interface_pair(&local, address, listener->rc->device->attr.same_host, &here, &there);
+    return dw_interface_pair(&local, address, device->attr.same_host, &here, &there);
 }
 
 void diwarp_destroy_listener(struct diwarp_listener *listener)

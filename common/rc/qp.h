@@ -231,13 +231,13 @@ void dw_rc_unstand(struct diwarp_rc_qp *qp);
 /* ---- the end (close.c) ---- */
 
 int dw_rc_wc_opcode(const struct dw_rc_work *work);
-/* Reads that nobody will answer any more; tell: with a completion each. */
-void dw_rc_flush_reads(struct diwarp_rc_qp *qp, bool tell);
+/* Reads that nobody will answer any more. */
+void dw_rc_flush_reads(struct diwarp_rc_qp *qp);
 /* What is held of the stream is given back to rc's account. */
 void dw_rc_held_free(struct dw_rc *rc, struct dw_rc_held *held);
 /* Closes the stream, flushes all requests and says DIWARP_WC_DISCONNECTED. */
 void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t vendor_err);
-/* Its stream is closed; its requests vanish. */
+/* Its stream is closed; its requests and completions vanish. */
 void dw_rc_qp_free(struct diwarp_rc_qp *qp);
 /* Sends what is queued, then the end; waits for the other side's, not for ever. */
 void dw_rc_begin_close(struct diwarp_rc_qp *qp);
@@ -267,6 +267,9 @@ bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns);
 void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns);
 
 /* ---- making (connect.c) ---- */
+
+/* What peers are told of a device; no listener's. */
+struct diwarp_address dw_rc_address(const struct diwarp_device *device);
 
 /* A new QP without a stream yet. -EINVAL, -ENOMEM. */
 int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,

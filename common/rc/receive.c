@@ -168,7 +168,7 @@ static void on_end(struct diwarp_rc_qp *qp)
         return;
     }
     qp->ended = true;
-    dw_rc_flush_reads(qp, true); /* nor does anything answer those that wait for their turn */
+    dw_rc_flush_reads(qp); /* nor does anything answer those that wait for their turn */
     if (qp->state != DW_RC_CLOSING)
         dw_rc_begin_close(qp);
     dw_rc_flush(qp);
