@@ -152,14 +152,12 @@ struct mca_btl_diwarp_rc;          /* btl_diwarp_rc.h */
 
 /* What differs between transports. */
 struct mca_btl_diwarp_transport {
-    /* On module->pd and cq. 0 or negative errno; *what names the step that failed. */
+    /* On module->pd and cq; sets module->address. 0 or negative errno; *what names the step that
+     * failed. */
     int (*open)(struct mca_btl_diwarp_module *module, const char **what,
                 struct diwarp_diagnosis *why);
     /* Gives peers what they wait for, then everything back; harmless when nothing is open. */
     void (*close)(struct mca_btl_diwarp_module *module);
-    /* Ours, for peers. */
-    void (*query_address)(const struct mca_btl_diwarp_module *module,
-                          struct diwarp_address *address);
     int (*endpoint_create)(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                            struct mca_btl_base_endpoint_t **endpoint);
     void (*endpoint_destroy)(struct mca_btl_diwarp_module *module,
@@ -201,9 +199,10 @@ struct mca_btl_diwarp_module {
 
     struct diwarp_device *device;
     struct diwarp_pd *pd;
-    struct diwarp_cq *cq;         /* NULL before init and after finalize */
-    struct diwarp_qp *qp;         /* NULL over RC */
-    struct mca_btl_diwarp_rc *rc; /* NULL over RD */
+    struct diwarp_cq *cq;          /* NULL before init and after finalize */
+    struct diwarp_address address; /* ours, for peers */
+    struct diwarp_qp *qp;          /* NULL over RC */
+    struct mca_btl_diwarp_rc *rc;  /* NULL over RD */
 
     opal_free_list_t frags[MCA_BTL_DIWARP_FRAG_SIZES];
     opal_free_list_t rdmas; /* struct mca_btl_diwarp_rdma */

@@ -72,11 +72,8 @@ int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module)
 {
     unsigned char packed[DIWARP_ADDRESS_MAX_BYTES + sizeof(struct settings)];
     struct settings settings = my_settings(module);
-    struct diwarp_address address;
-    int len, rc;
+    int len = diwarp_address_pack(&module->address, packed, DIWARP_ADDRESS_MAX_BYTES), rc;
 
-    module->transport->query_address(module, &address);
-    len = diwarp_address_pack(&address, packed, DIWARP_ADDRESS_MAX_BYTES);
     if (len < 0) {
         return OPAL_ERROR;
     }
@@ -166,14 +163,12 @@ void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces,
 void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, const char *how)
 {
     struct diwarp_device_info device;
-    struct diwarp_address address;
     char interfaces[512];
 
     diwarp_query_device(module->device, &device);
-    module->transport->query_address(module, &address);
     mca_btl_diwarp_format_interfaces(device.interfaces, device.interface_count, interfaces,
                                      sizeof(interfaces));
-    MCA_BTL_DIWARP_VERBOSE(20, "port %u on %s; %s", address.port, interfaces, how);
+    MCA_BTL_DIWARP_VERBOSE(20, "port %u on %s; %s", module->address.port, interfaces, how);
     if (device.left_out_count > 0) {
         MCA_BTL_DIWARP_VERBOSE(1,
                                "%u interfaces are left out, for no more than %u can be used; "

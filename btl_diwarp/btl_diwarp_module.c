@@ -25,14 +25,10 @@ static bool is_alone(void)
 /* Once the BTLs are chosen. */
 static bool may_block(const struct mca_btl_diwarp_module *module)
 {
-    switch (mca_btl_diwarp_params.blocking) {
-    case DIWARP_OFF:
-        return false;
-    case DIWARP_ON:
-        return !module->threaded;
-    default:
-        return mca_btl_diwarp_cores_turns(module) > 1 && !module->threaded && is_alone();
-    }
+    const int blocking = mca_btl_diwarp_params.blocking;
+
+    return DIWARP_OFF != blocking && !module->threaded &&
+           (DIWARP_ON == blocking || (mca_btl_diwarp_cores_turns(module) > 1 && is_alone()));
 }
 
 /* After an error nobody looks at the endpoints that were made, nor deletes them. */

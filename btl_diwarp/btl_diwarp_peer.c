@@ -46,13 +46,12 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
 {
     const char *host = opal_get_proc_hostname(proc);
     char mine_text[512], peer_text[512];
-    struct diwarp_address mine;
-    bool families_differ; /* all interfaces of a process are of one */
+    const struct diwarp_address *mine = &module->address;
+    /* All interfaces of a process are of one. */
+    const bool families_differ = mine->interface_count > 0 && peer->interface_count > 0 &&
+                                 mine->interfaces[0].family != peer->interfaces[0].family;
 
-    module->transport->query_address(module, &mine);
-    families_differ = mine.interface_count > 0 && peer->interface_count > 0 &&
-                      mine.interfaces[0].family != peer->interfaces[0].family;
-    format_address(&mine, mine_text);
+    format_address(mine, mine_text);
     format_address(peer, peer_text);
     MCA_BTL_DIWARP_SAY("not used: no way from %s (%s) to %s (%s)%s", opal_process_info.nodename,
                        mine_text, host, peer_text,
@@ -66,7 +65,7 @@ int mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module, cons
                                 struct diwarp_address *address)
 {
     if (0 == opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME)) {
-        module->transport->query_address(module, address);
+        *address = module->address;
         return OPAL_SUCCESS;
     }
     return mca_btl_diwarp_modex_recv(module, proc, address);

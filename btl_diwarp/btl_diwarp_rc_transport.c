@@ -58,6 +58,7 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
     if (error < 0) {
         return error;
     }
+    diwarp_query_listener(rc->listener, &module->address);
     fit_function_table(&module->super);
     mca_btl_diwarp_show_opened(module, NULL != rc->srq ? "rc-srq" : "rc");
     return 0;
@@ -120,16 +121,9 @@ static void close_rc(struct mca_btl_diwarp_module *module)
     module->rc = NULL;
 }
 
-static void query_rc_address(const struct mca_btl_diwarp_module *module,
-                             struct diwarp_address *address)
-{
-    diwarp_query_listener(module->rc->listener, address);
-}
-
 const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rc = {
     .open = open_rc,
     .close = close_rc,
-    .query_address = query_rc_address,
     .endpoint_create = mca_btl_diwarp_rc_endpoint_create,
     .endpoint_destroy = mca_btl_diwarp_rc_endpoint_destroy,
     .on_completions = mca_btl_diwarp_rc_on_completions,

@@ -141,12 +141,6 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static void query_address(const struct mca_btl_diwarp_module *module,
-                          struct diwarp_address *address)
-{
-    diwarp_query_address(module->qp, address);
-}
-
 static void show_opened(const struct mca_btl_diwarp_module *module)
 {
     const unsigned asked = mca_btl_diwarp_params.device.rcvbuf_bytes;
@@ -187,6 +181,7 @@ static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
     attr.max_msg_bytes = mca_btl_diwarp_longest_send(module);
     rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
     if (0 == rc) {
+        diwarp_query_address(module->qp, &module->address);
         show_opened(module);
     }
     return rc;
@@ -209,7 +204,6 @@ static void close_rd(struct mca_btl_diwarp_module *module)
 const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd = {
     .open = open_rd,
     .close = close_rd,
-    .query_address = query_address,
     .endpoint_create = endpoint_create,
     .endpoint_destroy = endpoint_destroy,
     .on_completions = on_completions,
