@@ -141,7 +141,8 @@ DIWARP_EXPORT void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp);
  * request, not a list. 0, or 1 as DIWARP_SEND_BUFFERED says (complete once TCP took it all).
  * DIWARP_SEND_LAZY: not before the next poll or diwarp_rc_flush(), but for a long queue or a post
  * without it.
- * IBV_SEND_INLINE: taken by TCP now, or -EAGAIN (always, with LAZY) and nothing of it was sent.
+ * IBV_SEND_INLINE: taken by TCP now, or -EAGAIN and nothing of it was sent (always with LAZY, or
+ * when longer than 128 KiB or about 60 FPDUs).
  * IBV_SEND_FENCE: not sent before the reads posted before it have ended.
  * -ENOMEM: the send queue is full; a later completion makes room. -ENOTCONN: disconnected. -EINVAL,
  * -EMSGSIZE, -EACCES: as diwarp_post_send(). Unsignaled requests that succeed give no completion.

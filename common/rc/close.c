@@ -35,9 +35,8 @@ void dw_rc_flush_reads(struct diwarp_rc_qp *qp)
 static void flush_works(struct diwarp_rc_qp *qp)
 {
     for (; qp->works.count; dw_ring_pop(&qp->works, 1)) {
-        struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, 0);
+        const struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, 0);
         flush(qp, work->wr_id, dw_rc_wc_opcode(work));
-        free(work->own);
     }
 }
 

@@ -48,6 +48,7 @@ static int fill(struct diwarp_rc_qp *qp, struct dw_rc_work *work, const struct i
     work->sge_count = (uint8_t)wr->num_sge;
     work->signaled = wr->send_flags & IBV_SEND_SIGNALED;
     work->fence = wr->send_flags & IBV_SEND_FENCE;
+    work->inlined = wr->send_flags & IBV_SEND_INLINE;
     if (read)
         work->sink_stag = (uint32_t)dw_device_random(qp->rc->device);
     return 0;
@@ -61,29 +62,11 @@ static void count(struct diwarp_rc_qp *qp, uint8_t opcode)
     counters->rc_tx_send_msgs += opcode != DW_RDMAP_WRITE && opcode != DW_RDMAP_READ_REQUEST;
 }
 
-/* The rest of an inline request that TCP took in part. */
-static int own_payload(struct dw_rc_work *work)
+/* An inline request has to fit a train, however the FPDUs fall. */
+static bool fits_train(const struct diwarp_rc_qp *qp, const struct dw_rc_work *work)
 {
-    uint8_t *own = malloc(work->total);
-    if (!own)
-        return -ENOMEM;
-    dw_rc_gather(own, work->sge, 0, work->total);
-    work->own = own;
-    work->sge[0] = (struct iovec){own, work->total};
-    work->sge_count = 1;
-    return 0;
-}
-
-/* The request is the only one, and TCP has not taken all of it. */
-static int after_inline(struct diwarp_rc_qp *qp, struct dw_rc_work *work)
-{
-    if (!qp->cursor.offset || qp->cursor.in_response) {
-        dw_ring_unpush(&qp->works);
-        return -EAGAIN;
-    }
-    if (own_payload(work))
-        dw_rc_close(qp, IBV_WC_LOC_QP_OP_ERR, 0); /* half a message cannot be taken back */
-    return 0;
+    return work->total <= DW_RC_STAGE_BYTES / 2 &&
+           work->total / (qp->max_ulpdu_bytes - DW_DDP_UNTAGGED_BYTES) < DW_RC_TRAIN_FPDUS - 2;
 }
 
 /* Sends the request that was just queued, the only one. As diwarp_rc_post_send(). */
@@ -95,19 +78,19 @@ static int send_now(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
     bool signaled = work->signaled;
     if (wr->send_flags & DIWARP_SEND_BUFFERED)
         work->signaled = false; /* the return value says it */
-    dw_rc_flush(qp);
+    if (!work->inlined || fits_train(qp, work))
+        dw_rc_flush(qp);
     if (qp->state == DW_RC_CLOSED)
         return 0; /* flushed */
-    if (qp->works_done != done) {
-        count(qp, opcode);
-        return wr->send_flags & DIWARP_SEND_BUFFERED ? 1 : 0;
+    if (qp->works_done == done && work->inlined) {
+        dw_ring_unpush(&qp->works);
+        return -EAGAIN;
     }
-    work = dw_ring_at(&qp->works, sizeof *work, 0);
+    count(qp, opcode);
+    if (qp->works_done != done)
+        return wr->send_flags & DIWARP_SEND_BUFFERED ? 1 : 0;
     work->signaled = signaled;
-    int rc = wr->send_flags & IBV_SEND_INLINE ? after_inline(qp, work) : 0;
-    if (!rc)
-        count(qp, opcode);
-    return rc;
+    return 0;
 }
 
 /* What was posted lazily goes before what is not to wait. */
@@ -128,7 +111,7 @@ static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
         return -ENOTCONN;
     /* First in line: nothing is queued, and TCP takes bytes. */
     bool first = qp->may_send && !qp->blocked && !qp->works.count && !qp->tail;
-    if ((!first || lazy) && wr->send_flags & IBV_SEND_INLINE)
+    if (wr->send_flags & IBV_SEND_INLINE && (!first || lazy || qp->responses.count))
         return -EAGAIN;
     struct dw_rc_work *work = dw_ring_push(&qp->works, sizeof *work, qp->attr.max_send_wr);
     if (!work)

@@ -33,9 +33,9 @@ struct dw_rc_work {
     uint32_t total;
     uint8_t opcode; /* enum dw_rdmap_opcode */
     bool signaled;
-    bool fence; /* not before all reads have ended */
+    bool fence;   /* not before all reads have ended */
+    bool inlined; /* what TCP does not take at once of it is copied, or nothing was sent */
     uint8_t sge_count;
-    void *own; /* the payload, copied; freed with the work */
     struct iovec sge[DW_MAX_SGE];
 };
 
@@ -141,7 +141,7 @@ struct diwarp_rc_qp {
     struct dw_ring reads;     /* struct dw_rc_read */
     struct dw_rc_cursor cursor;
     uint32_t max_ulpdu_bytes;
-    uint8_t *tail; /* goes before all else: an FPDU that TCP took in part */
+    uint8_t *tail; /* goes before all else: an FPDU, or inline request, that TCP took in part */
     uint32_t tail_bytes, tail_sent;
     uint64_t works_done; /* since the QP was made */
 

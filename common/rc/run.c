@@ -136,16 +136,6 @@ static uint64_t ring_bytes(const struct dw_ring *ring, size_t slot_bytes)
     return ring->capacity * slot_bytes;
 }
 
-static uint64_t owned_bytes(const struct diwarp_rc_qp *qp)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < qp->works.count; i++) {
-        const struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, i);
-        bytes += work->own ? work->total : 0;
-    }
-    return bytes;
-}
-
 static uint64_t qp_bytes(const struct diwarp_rc_qp *qp)
 {
     return sizeof *qp + ring_bytes(&qp->works, sizeof(struct dw_rc_work)) +
@@ -177,7 +167,6 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
         const struct diwarp_srq *srq = qp->attr.srq;
         memory->peers++;
         memory->peer_bytes += qp_bytes(qp);
-        memory->send_pool_bytes += owned_bytes(qp);
         add_stream(qp->stream, memory);
         if (srq && srq != counted)
             memory->receive_bytes +=

@@ -203,7 +203,6 @@ static bool on_taken(struct diwarp_rc_qp *qp, struct dw_rc_work *work)
     } else if (work->signaled) {
         dw_rc_complete(qp, work->wr_id, dw_rc_wc_opcode(work), IBV_WC_SUCCESS, work->total);
     }
-    free(work->own);
     return true;
 }
 
@@ -233,23 +232,27 @@ static bool keep_tail(struct diwarp_rc_qp *qp, size_t start, size_t end)
     return true;
 }
 
-/* What TCP took of the train is history; an FPDU begun must be ended. */
+/* What TCP took of the train is history; an FPDU begun must be ended, and so must an inline
+ * request, which is alone in the train. */
 static bool on_sent(struct diwarp_rc_qp *qp, size_t taken)
 {
     const struct dw_rc_train *train = qp->rc->train;
-    unsigned whole = train->count;
-    bool cut = false;
+    unsigned gone = train->count;
     if (taken < train->gather.bytes) {
-        for (whole = 0; train->fpdus[whole].end <= taken; whole++)
+        for (gone = 0; train->fpdus[gone].end <= taken; gone++)
             ;
-        size_t start = whole ? train->fpdus[whole - 1].end : 0;
-        cut = taken > start;
-        if (cut && !keep_tail(qp, taken, train->fpdus[whole].end))
+        bool whole = taken && qp->works.count && work_at(qp, 0)->inlined;
+        if (whole)
+            gone = train->count;
+        else if (taken > (gone ? train->fpdus[gone - 1].end : 0))
+            gone++;
+        size_t end = gone ? train->fpdus[gone - 1].end : 0;
+        if (end > taken && !keep_tail(qp, taken, end))
             return false;
     }
-    qp->rc->counters.rc_tx_fpdus += whole + cut;
-    qp->rc->device->served += whole + cut;
-    return !(whole + cut) || commit(qp, &train->fpdus[whole + cut - 1].after);
+    qp->rc->counters.rc_tx_fpdus += gone;
+    qp->rc->device->served += gone;
+    return !gone || commit(qp, &train->fpdus[gone - 1].after);
 }
 
 static void on_blocked(struct diwarp_rc_qp *qp)
