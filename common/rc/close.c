@@ -19,30 +19,17 @@ void dw_rc_held_free(struct dw_rc *rc, struct dw_rc_held *held)
     *held = (struct dw_rc_held){0};
 }
 
-static void flush(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode)
+void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works)
 {
-    dw_rc_complete(qp, wr_id, opcode, IBV_WC_WR_FLUSH_ERR, 0);
-}
-
-void dw_rc_flush_reads(struct diwarp_rc_qp *qp)
-{
-    for (; qp->reads.count; dw_ring_pop(&qp->reads, 1)) {
-        const struct dw_rc_read *read = dw_ring_at(&qp->reads, sizeof *read, 0);
-        flush(qp, read->wr_id, IBV_WC_RDMA_READ);
-    }
-}
-
-static void flush_works(struct diwarp_rc_qp *qp)
-{
-    for (; qp->works.count; dw_ring_pop(&qp->works, 1)) {
-        const struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, 0);
-        flush(qp, work->wr_id, dw_rc_wc_opcode(work));
+    for (; works->count; dw_ring_pop(works, 1)) {
+        const struct dw_rc_work *work = dw_ring_at(works, sizeof *work, 0);
+        dw_rc_complete(qp, work->wr_id, dw_rc_wc_opcode(work), IBV_WC_WR_FLUSH_ERR, 0);
     }
 }
 
 static void flush_recv(struct diwarp_rc_qp *qp, struct dw_rc_recv *recv)
 {
-    flush(qp, recv->wr_id, IBV_WC_RECV);
+    dw_rc_complete(qp, recv->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
     dw_rc_recv_free(recv);
 }
 
@@ -68,8 +55,8 @@ static void release(struct diwarp_rc_qp *qp)
         qp->stream->ops->close(qp->stream);
         dw_rc_detach(qp);
     }
-    dw_rc_flush_reads(qp);
-    flush_works(qp);
+    dw_rc_flush_works(qp, &qp->reads);
+    dw_rc_flush_works(qp, &qp->works);
     flush_recvs(qp);
     dw_ring_fini(&qp->works);
     dw_ring_fini(&qp->reads);

@@ -116,8 +116,8 @@ static enum dw_rc_verdict on_read_response(struct diwarp_rc_qp *qp,
     uint32_t payload = segment->bytes - segment->head_bytes;
     if (!qp->reads.count)
         return dw_rc_fail(qp, segment, DW_TERM_RDMAP_OPCODE);
-    struct dw_rc_read *read = dw_ring_at(&qp->reads, sizeof *read, 0);
-    if (ddp->stag != read->stag)
+    struct dw_rc_work *read = dw_ring_at(&qp->reads, sizeof *read, 0);
+    if (ddp->stag != read->sink_stag)
         return dw_rc_fail(qp, segment, DW_TERM_DDP_STAG);
     if (ddp->to != read->placed || payload > read->total - read->placed ||
         ddp->last != (read->placed + payload == read->total))

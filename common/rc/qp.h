@@ -29,22 +29,14 @@ struct dw_rc_work {
     uint64_t wr_id;
     uint64_t to;        /* write: sink; read: source */
     uint32_t stag;      /* the same, or the one to invalidate */
-    uint32_t sink_stag; /* read */
+    uint32_t sink_stag; /* read: of its response only */
+    uint32_t placed;    /* read: so much of the response */
     uint32_t total;
     uint8_t opcode; /* enum dw_rdmap_opcode */
     bool signaled;
     bool fence;   /* not before all reads have ended */
     bool inlined; /* what TCP does not take at once of it is copied, or nothing was sent */
     uint8_t sge_count;
-    struct iovec sge[DW_MAX_SGE];
-};
-
-/* An RDMA read of ours whose response is awaited. */
-struct dw_rc_read {
-    uint64_t wr_id;
-    uint32_t stag; /* of this response only */
-    uint32_t total, placed;
-    bool signaled;
     struct iovec sge[DW_MAX_SGE];
 };
 
@@ -138,7 +130,7 @@ struct diwarp_rc_qp {
 
     struct dw_ring works;
     struct dw_ring responses; /* struct dw_read_request: reads of the other side's */
-    struct dw_ring reads;     /* struct dw_rc_read */
+    struct dw_ring reads;     /* sent, their responses are awaited */
     struct dw_rc_cursor cursor;
     uint32_t max_ulpdu_bytes;
     uint8_t *tail; /* goes before all else: an FPDU, or inline request, that TCP took in part */
@@ -231,8 +223,8 @@ void dw_rc_unstand(struct diwarp_rc_qp *qp);
 /* ---- the end (close.c) ---- */
 
 int dw_rc_wc_opcode(const struct dw_rc_work *work);
-/* Reads that nobody will answer any more. */
-void dw_rc_flush_reads(struct diwarp_rc_qp *qp);
+/* Requests that are not carried out any more: qp's works, or reads. */
+void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works);
 /* What is held of the stream is given back to rc's account. */
 void dw_rc_held_free(struct dw_rc *rc, struct dw_rc_held *held);
 /* Closes the stream, flushes all requests and says DIWARP_WC_DISCONNECTED. */

@@ -154,7 +154,7 @@ static void on_bytes(struct diwarp_rc_qp *qp, size_t count, uint64_t now_ns)
 /* Has the other side begun an FPDU or message that it did not end? */
 static bool in_the_middle(const struct diwarp_rc_qp *qp)
 {
-    const struct dw_rc_read *read =
+    const struct dw_rc_work *read =
         qp->reads.count ? dw_ring_at(&qp->reads, sizeof *read, 0) : NULL;
     return qp->held.bytes || qp->stub_bytes || qp->receiving || qp->writing ||
            (read && read->placed);
@@ -168,7 +168,7 @@ static void on_end(struct diwarp_rc_qp *qp)
         return;
     }
     qp->ended = true;
-    dw_rc_flush_reads(qp); /* nor does anything answer those that wait for their turn */
+    dw_rc_flush_works(qp, &qp->reads); /* nor does anything answer those that wait for their turn */
     if (qp->state != DW_RC_CLOSING)
         dw_rc_begin_close(qp);
     dw_rc_flush(qp);

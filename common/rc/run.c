@@ -140,7 +140,7 @@ static uint64_t qp_bytes(const struct diwarp_rc_qp *qp)
 {
     return sizeof *qp + ring_bytes(&qp->works, sizeof(struct dw_rc_work)) +
            ring_bytes(&qp->responses, sizeof(struct dw_read_request)) +
-           ring_bytes(&qp->reads, sizeof(struct dw_rc_read)) +
+           ring_bytes(&qp->reads, sizeof(struct dw_rc_work)) +
            ring_bytes(&qp->recvs, sizeof(struct dw_rc_recv)) + qp->answer_bytes +
            (qp->startup ? sizeof *qp->startup : 0);
 }

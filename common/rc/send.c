@@ -192,14 +192,10 @@ static bool on_taken(struct diwarp_rc_qp *qp, struct dw_rc_work *work)
 {
     qp->works_done++;
     if (work->opcode == DW_RDMAP_READ_REQUEST) {
-        struct dw_rc_read *read = dw_ring_push(&qp->reads, sizeof *read, UINT32_MAX);
+        struct dw_rc_work *read = dw_ring_push(&qp->reads, sizeof *read, UINT32_MAX);
         if (!read)
             return false;
-        *read = (struct dw_rc_read){.wr_id = work->wr_id,
-                                    .stag = work->sink_stag,
-                                    .total = work->total,
-                                    .signaled = work->signaled};
-        memcpy(read->sge, work->sge, sizeof read->sge);
+        *read = *work;
     } else if (work->signaled) {
         dw_rc_complete(qp, work->wr_id, dw_rc_wc_opcode(work), IBV_WC_SUCCESS, work->total);
     }
