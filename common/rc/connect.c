@@ -30,16 +30,6 @@ static void on_tcp_connected(struct diwarp_rc_qp *qp)
     dw_rc_rewatch(qp);
 }
 
-static bool has_reads(const struct diwarp_rc_qp *qp)
-{
-    for (uint32_t i = 0; i < qp->works.count; i++) {
-        const struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, i);
-        if (work->opcode == DW_RDMAP_READ_REQUEST)
-            return true;
-    }
-    return false;
-}
-
 /* 0, or why the two do not suit each other (RFC 6581 9). */
 static uint16_t disagreement(const struct diwarp_rc_qp *qp, const struct dw_mpa_enhanced *theirs)
 {
@@ -49,7 +39,12 @@ static uint16_t disagreement(const struct diwarp_rc_qp *qp, const struct dw_mpa_
         return DW_TERM_MPA_IRD;
     /* It answers no reads: one that was posted already would wait for ever, and with it all that is
      * behind it. */
-    return !qp->ord && has_reads(qp) ? DW_TERM_MPA_IRD : 0;
+    for (uint32_t i = 0; !qp->ord && i < qp->works.count; i++) {
+        const struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, i);
+        if (work->opcode == DW_RDMAP_READ_REQUEST)
+            return DW_TERM_MPA_IRD;
+    }
+    return 0;
 }
 
 static void on_accepted(struct diwarp_rc_qp *qp, struct diwarp_name peer)

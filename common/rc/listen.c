@@ -183,14 +183,20 @@ static void listener_ready(struct dw_rc_watch *watch, unsigned what, uint64_t no
 
 /* ---- answers ---- */
 
-/* What the reply agrees to (RFC 6581 9): any first FPDU that the caller may send is understood
- * here, a Read if it is answered; and no more reads are sent than the caller answers. */
-static struct dw_mpa_enhanced agree(const struct diwarp_connect_request *request, uint16_t ird,
-                                    uint16_t ord)
+/* qp: NULL rejects. The reply agrees (RFC 6581 9) to any first FPDU that the caller may send, a
+ * Read if it is answered; and no more reads are sent than the caller answers. */
+static uint32_t put_reply(const struct diwarp_connect_request *request,
+                          const struct diwarp_rc_qp *qp, const void *data, size_t bytes,
+                          uint8_t *buf)
 {
+    const struct diwarp_listener *listener = request->listener;
     const struct dw_mpa_enhanced *asked = &request->enhanced;
+    uint16_t ird = qp ? qp->ird : 0, ord = qp ? qp->ord : 0;
     bool rtr = asked->peer_to_peer;
-    return (struct dw_mpa_enhanced){
+    struct dw_mpa_frame frame = {.kind = DW_MPA_REPLY,
+                                 .flags = qp ? dw_rc_frame_flags(&qp->attr) : DW_MPA_REJECT,
+                                 .revision = request->frame.revision};
+    const struct dw_mpa_enhanced enhanced = {
         .peer_to_peer = rtr,
         .rtr_empty = rtr && asked->rtr_empty,
         .rtr_write = rtr && asked->rtr_write,
@@ -198,32 +204,19 @@ static struct dw_mpa_enhanced agree(const struct diwarp_connect_request *request
         .ird = ird,
         .ord = ord < asked->ird ? ord : asked->ird,
     };
-}
-
-/* qp: NULL rejects. */
-static uint32_t put_reply(const struct diwarp_connect_request *request,
-                          const struct diwarp_rc_qp *qp, const void *data, size_t bytes,
-                          uint8_t *buf)
-{
-    uint16_t ird = qp ? qp->ird : 0;
-    struct dw_mpa_frame frame = {.kind = DW_MPA_REPLY,
-                                 .flags = qp ? dw_rc_frame_flags(&qp->attr) : DW_MPA_REJECT,
-                                 .revision = request->frame.revision};
-    const struct dw_mpa_enhanced enhanced = agree(request, ird, qp ? qp->ord : 0);
-    const struct dw_rc_hello hello = {.name = request->listener->rc->device->attr.name,
-                                      .token = request->listener->token,
-                                      .ird = ird};
-    bool asked = request->frame.flags & DW_MPA_ENHANCED;
-    return dw_rc_frame_put(buf, &frame, asked ? &enhanced : NULL, &hello, data, bytes);
+    const struct dw_rc_hello hello = {
+        .name = listener->rc->device->attr.name, .token = listener->token, .ird = ird};
+    return dw_rc_frame_put(buf, &frame, request->frame.flags & DW_MPA_ENHANCED ? &enhanced : NULL,
+                           &hello, data, bytes);
 }
 
 static void reject(struct diwarp_connect_request *request, const void *data, size_t bytes)
 {
+    struct dw_rc *rc = request->listener->rc;
     uint8_t *buf = malloc(sizeof request->startup.buf);
-    request->listener->rc->counters.rc_rejects++;
+    rc->counters.rc_rejects++;
     if (buf) {
-        uint32_t written = put_reply(request, NULL, data, bytes, buf);
-        dw_rc_linger(request->listener->rc, request->stream, buf, written);
+        dw_rc_linger(rc, request->stream, buf, put_reply(request, NULL, data, bytes, buf));
         request->stream = NULL;
     }
     free_request(request);
@@ -236,8 +229,7 @@ static int answer(struct diwarp_connect_request *request, struct diwarp_rc_qp *q
     request->stream->ops->watch(request->stream, 0);
     dw_rc_qp_attach(qp, request->stream);
     request->stream = NULL;
-    uint32_t written = put_reply(request, qp, data, bytes, buf);
-    int rc = dw_rc_send_frame(qp, buf, written);
+    int rc = dw_rc_send_frame(qp, buf, put_reply(request, qp, data, bytes, buf));
     if (rc)
         return rc;
     dw_rc_begin_fpdus(qp, &request->frame, request->enhanced.ird);

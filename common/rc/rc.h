@@ -66,8 +66,9 @@ struct dw_rc {
 
 /* The RC side of a CQ, made at first use (run.c). */
 int dw_rc_get(struct diwarp_cq *cq, struct dw_rc **rc);
-/* Takes the stream, which lingers, and `rest` (malloc'ed, may be NULL), which TCP has not taken yet
- * (terminate.c). */
+/* Takes the stream, which lingers, and `rest` (malloc'ed), which TCP has not taken yet
+ * (terminate.c).
+ */
 void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, uint8_t *rest, uint32_t bytes);
 void dw_rc_lingers_free(struct dw_rc *rc);
 

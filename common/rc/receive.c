@@ -17,12 +17,15 @@ struct bytes {
     size_t count;
 };
 
+/* False, without memory: the QP is closed. */
 static bool make_held(struct diwarp_rc_qp *qp, size_t capacity)
 {
     assert(!qp->held.buf);
     qp->held.buf = malloc(capacity);
-    if (!qp->held.buf)
+    if (!qp->held.buf) {
+        (void)dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
         return false;
+    }
     qp->held.capacity = (uint32_t)capacity;
     qp->rc->receive_bytes += capacity;
     return true;
@@ -33,12 +36,6 @@ static void keep(struct dw_rc_held *held, const uint8_t *from, size_t bytes)
     if (bytes)
         dw_copy(held->buf + held->bytes, from, bytes);
     held->bytes += (uint32_t)bytes;
-}
-
-static bool no_memory(struct diwarp_rc_qp *qp)
-{
-    (void)dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
-    return false;
 }
 
 /* The beginning of an FPDU, kept until the rest comes. False: the QP is closed. */
@@ -54,7 +51,7 @@ static bool keep_part(struct diwarp_rc_qp *qp, const uint8_t *from, size_t bytes
         return true;
     }
     if (!make_held(qp, fpdu.bytes))
-        return no_memory(qp);
+        return false;
     keep(&qp->held, from, bytes);
     return true;
 }
@@ -67,10 +64,8 @@ static void stand_still(struct diwarp_rc_qp *qp, const struct dw_mpa_fpdu *fpdu,
         (void)dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, fpdu->ulpdu, (uint32_t)fpdu->ulpdu_bytes);
         return;
     }
-    if (!make_held(qp, fpdu->ulpdu_bytes + rest->count + more->count)) {
-        (void)no_memory(qp);
+    if (!make_held(qp, fpdu->ulpdu_bytes + rest->count + more->count))
         return;
-    }
     keep(&qp->held, fpdu->ulpdu, fpdu->ulpdu_bytes);
     keep(&qp->held, rest->at, rest->count);
     keep(&qp->held, more->at, more->count);

@@ -68,15 +68,6 @@ static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool polled, bool *all
     return (int)(rc->receives - before);
 }
 
-static void resume(struct dw_rc *rc, uint64_t now_ns)
-{
-    while (!dw_list_empty(&rc->resumed)) {
-        struct diwarp_rc_qp *qp = dw_container(rc->resumed.next, struct diwarp_rc_qp, resumed_link);
-        dw_list_remove(&qp->resumed_link);
-        dw_rc_resume(qp, now_ns);
-    }
-}
-
 static struct dw_rc *rc_of(const struct dw_runner *runner)
 {
     return dw_container(runner, struct dw_rc, runner);
@@ -97,8 +88,11 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
     struct dw_rc *rc = rc_of(runner);
     const bool polled = !enough(rc);
     flush_lazy(runner);
-    if (!dw_list_empty(&rc->resumed)) /* before the timers: the receive was there in time */
-        resume(rc, now_ns);
+    while (!dw_list_empty(&rc->resumed)) { /* before the timers: the receive was there in time */
+        struct diwarp_rc_qp *qp = dw_container(rc->resumed.next, struct diwarp_rc_qp, resumed_link);
+        dw_list_remove(&qp->resumed_link);
+        dw_rc_resume(qp, now_ns);
+    }
     int received = read_hot(rc, now_ns);
     bool due = dw_heap_next_ns(&rc->timers) <= now_ns, all = false;
     if (++rc->runs_since_wait >= wait_every(rc, polled, received) || due) {

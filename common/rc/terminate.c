@@ -14,9 +14,9 @@ struct lingering {
     struct dw_rc *rc;
     struct dw_stream *stream;
     struct dw_timer timer;
-    uint8_t *rest; /* NULL: all is sent */
-    uint32_t bytes, sent;
-    bool ended; /* the other side's sending; it may read on */
+    uint8_t *rest;
+    uint32_t bytes, sent; /* of rest */
+    bool ended;           /* the other side's sending; it may read on */
 };
 
 static void end_linger(struct lingering *linger)
@@ -37,26 +37,25 @@ static void on_linger_timer(struct dw_timer *timer, uint64_t now_ns)
     end_linger(dw_container(timer, struct lingering, timer));
 }
 
+static bool unsent(const struct lingering *linger)
+{
+    return linger->sent < linger->bytes;
+}
+
 /* False: the stream is broken, or nothing more will come from either side. */
 static bool send_rest(struct lingering *linger)
 {
-    const unsigned in = linger->ended ? 0 : DW_STREAM_IN;
-    if (linger->rest) {
-        struct iovec left = {linger->rest + linger->sent, linger->bytes - linger->sent};
-        ssize_t n = linger->stream->ops->send(linger->stream, &left, 1);
-        if (n < 0)
-            return false;
-        linger->sent += (uint32_t)n;
-        if (linger->sent < linger->bytes) {
-            linger->stream->ops->watch(linger->stream, in | DW_STREAM_OUT);
-            return true;
-        }
-        free(linger->rest);
-        linger->rest = NULL;
-    }
-    linger->stream->ops->shutdown(linger->stream);
-    linger->stream->ops->watch(linger->stream, in);
-    return !linger->ended;
+    struct dw_stream *stream = linger->stream;
+    struct iovec left = {linger->rest + linger->sent, linger->bytes - linger->sent};
+    ssize_t n = stream->ops->send(stream, &left, 1);
+    if (n < 0)
+        return false;
+    linger->sent += (uint32_t)n;
+    if (!unsent(linger))
+        stream->ops->shutdown(stream);
+    stream->ops->watch(stream,
+                       (linger->ended ? 0u : DW_STREAM_IN) | (unsent(linger) ? DW_STREAM_OUT : 0u));
+    return unsent(linger) || !linger->ended;
 }
 
 /* What still comes is read and forgotten: closing with unread bytes would reset the connection, and
@@ -69,10 +68,10 @@ static void on_linger_ready(struct dw_rc_watch *watch, unsigned what, uint64_t n
     if (what & DW_STREAM_IN && !linger->ended) {
         struct iovec stage = {linger->rc->stage, DW_RC_STAGE_BYTES};
         ssize_t n = linger->stream->ops->recv(linger->stream, &stage, 1);
-        linger->ended = n == -ENODATA && linger->rest;
+        linger->ended = n == -ENODATA && unsent(linger);
         good = n >= 0 || linger->ended;
     }
-    if (good && linger->rest && (linger->ended || what & DW_STREAM_OUT))
+    if (good && unsent(linger) && (linger->ended || what & DW_STREAM_OUT))
         good = send_rest(linger);
     if (!good)
         end_linger(linger);
@@ -85,8 +84,7 @@ void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, uint8_t *rest, uin
     stream->ops->watch(stream, 0);
     if (!linger) {
         struct iovec all = {rest, bytes};
-        if (rest)
-            (void)stream->ops->send(stream, &all, 1);
+        (void)stream->ops->send(stream, &all, 1);
         stream->ops->close(stream);
         free(rest);
         return;
