@@ -146,13 +146,6 @@ extern const struct mca_btl_diwarp_work_ops mca_btl_diwarp_rc_frag_ops, mca_btl_
 /* A completion of a send or write. */
 void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
 
-/* ---- completions (btl_diwarp_rc_connect.c) -------------------------------------------------- */
-
-/* For the transport's table. */
-void mca_btl_diwarp_rc_on_completions(struct mca_btl_diwarp_module *module,
-                                      const struct diwarp_wc *wc, int count);
-void mca_btl_diwarp_rc_on_nothing(struct mca_btl_diwarp_module *module);
-
 /* ---- receives (btl_diwarp_rc_buffers.c) ----------------------------------------------------- */
 
 /* The wr_id of receives is odd, that of other requests even: which is all that verbs leaves to tell

@@ -16,7 +16,6 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_pvars.c \
 	btl_diwarp/btl_diwarp_rc.h \
 	btl_diwarp/btl_diwarp_rc_buffers.c \
-	btl_diwarp/btl_diwarp_rc_connect.c \
 	btl_diwarp/btl_diwarp_rc_endpoint.c \
 	btl_diwarp/btl_diwarp_rc_send.c \
 	btl_diwarp/btl_diwarp_rc_transport.c \
