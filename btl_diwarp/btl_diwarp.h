@@ -176,13 +176,15 @@ struct mca_btl_diwarp_transport {
 extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd,
     mca_btl_diwarp_transport_rc;
 
-/* Send descriptors are kept by the payload they have room for. */
-enum mca_btl_diwarp_frag_size {
+/* What is kept for use: send descriptors by the payload they have room for, and others. */
+enum mca_btl_diwarp_list {
     MCA_BTL_DIWARP_FRAG_SMALL,  /* control messages */
     MCA_BTL_DIWARP_FRAG_MEDIUM, /* what would waste most of a large one */
     MCA_BTL_DIWARP_FRAG_EAGER,  /* up to btl_eager_limit */
     MCA_BTL_DIWARP_FRAG_MAX,    /* up to btl_max_send_size */
-    MCA_BTL_DIWARP_FRAG_SIZES
+    MCA_BTL_DIWARP_RDMAS,       /* struct mca_btl_diwarp_rdma */
+    MCA_BTL_DIWARP_REGS,        /* struct mca_btl_diwarp_reg */
+    MCA_BTL_DIWARP_LISTS
 };
 
 /* The cores this process may run on. */
@@ -204,9 +206,7 @@ struct mca_btl_diwarp_module {
     struct diwarp_qp *qp;          /* NULL over RC */
     struct mca_btl_diwarp_rc *rc;  /* NULL over RD */
 
-    opal_free_list_t frags[MCA_BTL_DIWARP_FRAG_SIZES];
-    opal_free_list_t rdmas; /* struct mca_btl_diwarp_rdma */
-    opal_free_list_t regs;  /* struct mca_btl_diwarp_reg */
+    opal_free_list_t lists[MCA_BTL_DIWARP_LISTS];
     bool lists_constructed;
 
     opal_mutex_t lock;                  /* of the queues, of `gone`, and of RC's endpoints */

@@ -53,11 +53,9 @@ static int component_open(void)
                            opal_process_info.nodename);
         return OPAL_ERR_NOT_AVAILABLE;
     }
-    for (unsigned i = 0; i < MCA_BTL_DIWARP_FRAG_SIZES; i++) {
-        OBJ_CONSTRUCT(&module->frags[i], opal_free_list_t);
+    for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++) {
+        OBJ_CONSTRUCT(&module->lists[i], opal_free_list_t);
     }
-    OBJ_CONSTRUCT(&module->rdmas, opal_free_list_t);
-    OBJ_CONSTRUCT(&module->regs, opal_free_list_t);
     OBJ_CONSTRUCT(&module->queues, opal_list_t);
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     module->lists_constructed = true;
@@ -75,10 +73,8 @@ static int component_close(void)
     mca_btl_diwarp_module_close(module);
     OBJ_DESTRUCT(&module->lock);
     OBJ_DESTRUCT(&module->queues);
-    OBJ_DESTRUCT(&module->regs);
-    OBJ_DESTRUCT(&module->rdmas);
-    for (unsigned i = 0; i < MCA_BTL_DIWARP_FRAG_SIZES; i++) {
-        OBJ_DESTRUCT(&module->frags[i]);
+    for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++) {
+        OBJ_DESTRUCT(&module->lists[i]);
     }
     module->lists_constructed = false;
     return OPAL_SUCCESS;
@@ -86,32 +82,29 @@ static int component_close(void)
 
 /* Lists grow without bound: a descriptor that cannot be had stalls ob1, which tries again only from
  * callbacks that may never come. They never shrink, so a growth step is small: near 16 KiB. */
-static int list_init(opal_free_list_t *list, opal_class_t *item_class, size_t item_bytes)
-{
-    const size_t per_alloc = (16u << 10) / item_bytes, line = (size_t)opal_cache_line_size;
-
-    return opal_free_list_init(list, item_bytes, line, item_class, 0, line, 0, -1,
-                               per_alloc > 0 ? (int)per_alloc : 1, NULL, 0, NULL, NULL, NULL);
-}
-
 static int lists_init(struct mca_btl_diwarp_module *module)
 {
-    const size_t payload_bytes[] = {
-        [MCA_BTL_DIWARP_FRAG_SMALL] = MCA_BTL_DIWARP_SMALL_BYTES,
-        [MCA_BTL_DIWARP_FRAG_MEDIUM] = MCA_BTL_DIWARP_MEDIUM_BYTES,
-        [MCA_BTL_DIWARP_FRAG_EAGER] = module->super.btl_eager_limit,
-        [MCA_BTL_DIWARP_FRAG_MAX] = module->super.btl_max_send_size,
+    opal_class_t *frag = OBJ_CLASS(mca_btl_diwarp_frag_t);
+    const size_t frag_bytes = sizeof(mca_btl_diwarp_frag_t), line = (size_t)opal_cache_line_size;
+    const struct {
+        opal_class_t *class;
+        size_t bytes;
+    } items[MCA_BTL_DIWARP_LISTS] = {
+        [MCA_BTL_DIWARP_FRAG_SMALL] = {frag, frag_bytes + MCA_BTL_DIWARP_SMALL_BYTES},
+        [MCA_BTL_DIWARP_FRAG_MEDIUM] = {frag, frag_bytes + MCA_BTL_DIWARP_MEDIUM_BYTES},
+        [MCA_BTL_DIWARP_FRAG_EAGER] = {frag, frag_bytes + module->super.btl_eager_limit},
+        [MCA_BTL_DIWARP_FRAG_MAX] = {frag, frag_bytes + module->super.btl_max_send_size},
+        [MCA_BTL_DIWARP_RDMAS] = {OBJ_CLASS(mca_btl_diwarp_rdma_t), sizeof(mca_btl_diwarp_rdma_t)},
+        [MCA_BTL_DIWARP_REGS] = {OBJ_CLASS(mca_btl_diwarp_reg_t), sizeof(mca_btl_diwarp_reg_t)},
     };
-    int rc =
-        list_init(&module->rdmas, OBJ_CLASS(mca_btl_diwarp_rdma_t), sizeof(mca_btl_diwarp_rdma_t));
+    int rc = OPAL_SUCCESS;
 
-    if (OPAL_SUCCESS == rc) {
+    for (unsigned i = 0; OPAL_SUCCESS == rc && i < MCA_BTL_DIWARP_LISTS; i++) {
+        const size_t per_alloc = (16u << 10) / items[i].bytes;
+
         rc =
-            list_init(&module->regs, OBJ_CLASS(mca_btl_diwarp_reg_t), sizeof(mca_btl_diwarp_reg_t));
-    }
-    for (unsigned i = 0; OPAL_SUCCESS == rc && i < MCA_BTL_DIWARP_FRAG_SIZES; i++) {
-        rc = list_init(&module->frags[i], OBJ_CLASS(mca_btl_diwarp_frag_t),
-                       sizeof(mca_btl_diwarp_frag_t) + payload_bytes[i]);
+            opal_free_list_init(&module->lists[i], items[i].bytes, line, items[i].class, 0, line, 0,
+                                -1, per_alloc > 0 ? (int)per_alloc : 1, NULL, 0, NULL, NULL, NULL);
     }
     return rc;
 }

@@ -41,31 +41,21 @@ static void memory_query(const struct mca_btl_diwarp_module *module,
         memory->module_bytes += sizeof(*module->rc);
         memory->receive_buffer_bytes = mca_btl_diwarp_rc_buffers_bytes();
     }
-    for (unsigned i = 0; i < MCA_BTL_DIWARP_FRAG_SIZES; i++) {
-        memory->fragment_bytes += list_bytes(&module->frags[i]);
+    for (unsigned i = 0; i <= MCA_BTL_DIWARP_FRAG_MAX; i++) {
+        memory->fragment_bytes += list_bytes(&module->lists[i]);
     }
-    memory->rdma_bytes = list_bytes(&module->rdmas);
-    memory->registration_bytes = list_bytes(&module->regs);
+    memory->rdma_bytes = list_bytes(&module->lists[MCA_BTL_DIWARP_RDMAS]);
+    memory->registration_bytes = list_bytes(&module->lists[MCA_BTL_DIWARP_REGS]);
     memory->btl_bytes = memory->module_bytes + memory->endpoint_bytes +
                         memory->receive_buffer_bytes + memory->fragment_bytes + memory->rdma_bytes +
                         memory->registration_bytes;
     memory->transport_bytes = memory->core.total_bytes + memory->btl_bytes;
 }
 
-/* Bytes of a line "KEY:   123 kB"; 0: it is another. */
-static uint64_t bytes_of_line(const char *line, const char *key)
-{
-    const size_t length = strlen(key);
-
-    if (0 != strncmp(line, key, length) || ':' != line[length]) {
-        return 0;
-    }
-    return strtoull(line + length + 1, NULL, 10) << 10;
-}
-
 static void memory_query_process(struct mca_btl_diwarp_memory *memory)
 {
     FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    unsigned long long kib;
     char line[256];
 
     memory->private_bytes = memory->pss_bytes = 0;
@@ -73,9 +63,12 @@ static void memory_query_process(struct mca_btl_diwarp_memory *memory)
         return;
     }
     while (NULL != fgets(line, sizeof(line), file)) {
-        memory->private_bytes +=
-            bytes_of_line(line, "Private_Clean") + bytes_of_line(line, "Private_Dirty");
-        memory->pss_bytes += bytes_of_line(line, "Pss");
+        if (1 == sscanf(line, "Private_Clean: %llu", &kib) ||
+            1 == sscanf(line, "Private_Dirty: %llu", &kib)) {
+            memory->private_bytes += kib << 10;
+        } else if (1 == sscanf(line, "Pss: %llu", &kib)) {
+            memory->pss_bytes += kib << 10;
+        }
     }
     fclose(file);
 }

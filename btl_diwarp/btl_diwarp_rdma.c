@@ -66,7 +66,8 @@ static mca_btl_base_registration_handle_t *btl_register_mem(mca_btl_base_module_
                                                             void *base, size_t size, uint32_t flags)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-    mca_btl_diwarp_reg_t *reg = (mca_btl_diwarp_reg_t *)opal_free_list_get(&module->regs);
+    mca_btl_diwarp_reg_t *reg =
+        (mca_btl_diwarp_reg_t *)opal_free_list_get(&module->lists[MCA_BTL_DIWARP_REGS]);
 
     (void)endpoint;
     if (OPAL_UNLIKELY(NULL == reg)) {
@@ -80,7 +81,7 @@ static mca_btl_base_registration_handle_t *btl_register_mem(mca_btl_base_module_
     }
     reg->mr = diwarp_reg_mr(module->pd, base, size, access_of(flags));
     if (OPAL_UNLIKELY(NULL == reg->mr)) {
-        opal_free_list_return(&module->regs, &reg->super);
+        opal_free_list_return(&module->lists[MCA_BTL_DIWARP_REGS], &reg->super);
         return NULL;
     }
     reg->handle = (mca_btl_base_registration_handle_t){.stag = reg->mr->stag};
@@ -95,7 +96,7 @@ static int btl_deregister_mem(mca_btl_base_module_t *btl,
 
     diwarp_dereg_mr(reg->mr);
     reg->mr = NULL;
-    opal_free_list_return(&module->regs, &reg->super);
+    opal_free_list_return(&module->lists[MCA_BTL_DIWARP_REGS], &reg->super);
     return OPAL_SUCCESS;
 }
 
@@ -169,7 +170,7 @@ void mca_btl_diwarp_rdma_on_complete(struct mca_btl_diwarp_module *module,
         rdma->cbfunc(&module->super, work->endpoint, rdma->local_address, rdma->local_handle,
                      rdma->cbcontext, rdma->cbdata, mca_btl_diwarp_status(status));
     }
-    opal_free_list_return(&module->rdmas, &rdma->super);
+    opal_free_list_return(&module->lists[MCA_BTL_DIWARP_RDMAS], &rdma->super);
 }
 
 /* The release of a read could not be posted: the FIN in it goes as a message. */
@@ -247,7 +248,7 @@ static mca_btl_diwarp_rdma_t *rdma_alloc(struct mca_btl_diwarp_module *module,
     if (OPAL_UNLIKELY(is_crowded(module, args->endpoint)) && !mca_btl_diwarp_in_progress(module)) {
         return NULL;
     }
-    rdma = (mca_btl_diwarp_rdma_t *)opal_free_list_get(&module->rdmas);
+    rdma = (mca_btl_diwarp_rdma_t *)opal_free_list_get(&module->lists[MCA_BTL_DIWARP_RDMAS]);
     if (OPAL_UNLIKELY(NULL == rdma)) {
         return NULL;
     }
@@ -280,7 +281,7 @@ static int rdma_start(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rdma_
     if (OPAL_LIKELY(rc >= 0)) {
         return OPAL_SUCCESS;
     }
-    opal_free_list_return(&module->rdmas, &rdma->super);
+    opal_free_list_return(&module->lists[MCA_BTL_DIWARP_RDMAS], &rdma->super);
     return -EHOSTUNREACH == rc ? OPAL_ERR_UNREACH : OPAL_ERROR;
 }
 

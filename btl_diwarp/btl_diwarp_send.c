@@ -108,7 +108,7 @@ static bool may_buffer(const struct mca_btl_diwarp_module *module,
 
     return (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) &&
            !(flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) && 1 == frag->base.des_segment_count &&
-           &module->frags[MCA_BTL_DIWARP_FRAG_SMALL] == frag->list;
+           &module->lists[MCA_BTL_DIWARP_FRAG_SMALL] == frag->list;
 }
 
 mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
@@ -116,26 +116,22 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
                                                 size_t size, uint32_t flags)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-    enum mca_btl_diwarp_frag_size frag_size = MCA_BTL_DIWARP_FRAG_SMALL;
-    opal_free_list_t *list;
+    const enum mca_btl_diwarp_list kind =
+        size <= MCA_BTL_DIWARP_SMALL_BYTES    ? MCA_BTL_DIWARP_FRAG_SMALL
+        : size <= MCA_BTL_DIWARP_MEDIUM_BYTES ? MCA_BTL_DIWARP_FRAG_MEDIUM
+        : size <= btl->btl_eager_limit        ? MCA_BTL_DIWARP_FRAG_EAGER
+                                              : MCA_BTL_DIWARP_FRAG_MAX;
     mca_btl_diwarp_frag_t *frag;
 
     (void)order;
-    if (size > MCA_BTL_DIWARP_MEDIUM_BYTES) {
-        frag_size =
-            size <= btl->btl_eager_limit ? MCA_BTL_DIWARP_FRAG_EAGER : MCA_BTL_DIWARP_FRAG_MAX;
-    } else if (size > MCA_BTL_DIWARP_SMALL_BYTES) {
-        frag_size = MCA_BTL_DIWARP_FRAG_MEDIUM;
-    }
     if (OPAL_UNLIKELY(size > btl->btl_eager_limit && size > btl->btl_max_send_size)) {
         return NULL;
     }
-    list = &module->frags[frag_size];
-    frag = (mca_btl_diwarp_frag_t *)opal_free_list_get(list);
+    frag = (mca_btl_diwarp_frag_t *)opal_free_list_get(&module->lists[kind]);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
-    frag->list = list;
+    frag->list = &module->lists[kind];
     frag->work.endpoint = endpoint;
     frag->pace = MCA_BTL_DIWARP_PACE_UNKNOWN;
     frag->work.ops = module->transport->frag_ops;
