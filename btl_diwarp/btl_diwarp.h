@@ -390,17 +390,6 @@ typedef struct mca_btl_diwarp_reg {
 
 OBJ_CLASS_DECLARATION(mca_btl_diwarp_reg_t);
 
-/* ---- module life (btl_diwarp_module.c) ------------------------------------------------------ */
-
-/* There is exactly one. The component names itself in it before it calls anything else here. */
-extern struct mca_btl_diwarp_module mca_btl_diwarp_module;
-
-/* Opens device, PD, CQ and QP as the parameters say. OPAL code; on error nothing stays open and the
- * user has been told. multiple: the program asked for MPI_THREAD_MULTIPLE. */
-int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multiple);
-/* Gives everything back; harmless when nothing is open. */
-void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module);
-
 /* ---- counters and memory (btl_diwarp_pvars.c) ----------------------------------------------- */
 
 /* They read this module. */

@@ -146,7 +146,7 @@ extern const struct mca_btl_diwarp_work_ops mca_btl_diwarp_rc_frag_ops, mca_btl_
 /* A completion of a send or write. */
 void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
 
-/* ---- receives (btl_diwarp_rc_buffers.c) ----------------------------------------------------- */
+/* ---- receives (btl_diwarp_rc_endpoint.c) ---------------------------------------------------- */
 
 /* The wr_id of receives is odd, that of other requests even: which is all that verbs leaves to tell
  * them by in an error. */

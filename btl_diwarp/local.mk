@@ -8,14 +8,12 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_cores.c \
 	btl_diwarp/btl_diwarp_helper.c \
 	btl_diwarp/btl_diwarp_modex.c \
-	btl_diwarp/btl_diwarp_module.c \
 	btl_diwarp/btl_diwarp_osc.c \
 	btl_diwarp/btl_diwarp_params.c \
 	btl_diwarp/btl_diwarp_peer.c \
 	btl_diwarp/btl_diwarp_progress.c \
 	btl_diwarp/btl_diwarp_pvars.c \
 	btl_diwarp/btl_diwarp_rc.h \
-	btl_diwarp/btl_diwarp_rc_buffers.c \
 	btl_diwarp/btl_diwarp_rc_endpoint.c \
 	btl_diwarp/btl_diwarp_rc_send.c \
 	btl_diwarp/btl_diwarp_rc_transport.c \
