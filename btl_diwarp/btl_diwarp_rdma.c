@@ -69,7 +69,6 @@ static mca_btl_base_registration_handle_t *btl_register_mem(mca_btl_base_module_
     mca_btl_diwarp_reg_t *reg =
         (mca_btl_diwarp_reg_t *)opal_free_list_get(&module->lists[MCA_BTL_DIWARP_REGS]);
 
-    (void)endpoint;
     if (OPAL_UNLIKELY(NULL == reg)) {
         return NULL;
     }
@@ -83,6 +82,9 @@ static mca_btl_base_registration_handle_t *btl_register_mem(mca_btl_base_module_
     if (OPAL_UNLIKELY(NULL == reg->mr)) {
         opal_free_list_return(&module->lists[MCA_BTL_DIWARP_REGS], &reg->super);
         return NULL;
+    }
+    if (NULL != endpoint && MCA_BTL_ENDPOINT_ANY != endpoint) {
+        diwarp_bind_mr(reg->mr, mca_btl_diwarp_peer_name(endpoint));
     }
     reg->handle = (mca_btl_base_registration_handle_t){.stag = reg->mr->stag};
     return &reg->handle;
