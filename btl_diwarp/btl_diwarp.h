@@ -21,6 +21,7 @@
 #include "opal/threads/mutex.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
+#include "opal/util/show_help.h"
 
 #include "common/include/diwarp.h"
 #include "common/include/diwarp_helper.h"
@@ -34,7 +35,12 @@
 #define MCA_BTL_DIWARP_OWNER(pointer, type, member) \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-#define MCA_BTL_DIWARP_HELP_FILE "help-mpi-btl-diwarp.txt"
+/* Beyond so many, requests to an endpoint wait in btl_diwarp_work.c and not in the core, where each
+ * takes 300 bytes; beyond as many more, one-sided callers are turned away. */
+#define MCA_BTL_DIWARP_QUEUE_WRS 8192
+
+/* Of one sleep: so late may what comes without a sign be seen. */
+#define MCA_BTL_DIWARP_SLEEP_NS 1000000
 
 /* ob1's tag of "the RDMA you asked for is done" (MCA_PML_OB1_HDR_TYPE_FIN): part of the ABI between
  * ob1 processes, though not of the headers a BTL may include. */
@@ -44,9 +50,14 @@
  * aligned. */
 #define MCA_BTL_DIWARP_HEADER_BYTES 8
 
-/* mpirun loses a show_help message now and then (its relay of them races), so what stops diwarp
- * from being used is also said in one line. */
+/* A help text that begins with the local host. mpirun loses one now and then (its relay of them
+ * races), so what stops diwarp from being used is also said in one line. */
+#define MCA_BTL_DIWARP_HELP(topic, ...) \
+    opal_show_help("help-mpi-btl-diwarp.txt", topic, true, opal_process_info.nodename, __VA_ARGS__)
 #define MCA_BTL_DIWARP_SAY(format, ...) opal_output(0, "btl:diwarp: " format, __VA_ARGS__)
+#define MCA_BTL_DIWARP_VERBOSE(level, format, ...)                                              \
+    opal_output_verbose(level, opal_btl_base_framework.framework_output, "btl:diwarp: " format, \
+                        __VA_ARGS__)
 
 /* ---- counters of the adapter; the core has its own ------------------------------------------ */
 
@@ -103,28 +114,21 @@ enum mca_btl_diwarp_rc_connect { MCA_BTL_DIWARP_RC_ON_DEMAND, MCA_BTL_DIWARP_RC_
 
 /* MCA parameters as the user gave them; see btl_diwarp_params.c for meaning and range. */
 struct mca_btl_diwarp_params {
+    struct diwarp_device_attr device; /* what is the core's, but for these: */
     char *if_include;
     char *if_exclude;
     unsigned port_min;
     unsigned port_max;
-    unsigned rcvbuf_bytes;
-    unsigned sndbuf_bytes;
-    unsigned datagram_max_bytes;
-    int gso; /* enum diwarp_switch */
-    int gro;
-    int crc;
-    int same_host;
-    int progress_thread;
-    int blocking;
+    int connected; /* DIWARP_OFF or DIWARP_ON */
     unsigned ack_delay_us;
     unsigned rto_min_us;
     unsigned queue_delay_us;
     unsigned peer_timeout_s;
-    unsigned send_window_datagrams;
-    unsigned send_pool_bytes;
-    unsigned record_window_bytes;
+
     unsigned finalize_timeout_ms;
     unsigned blocking_polls;
+    int progress_thread; /* enum diwarp_switch */
+    int blocking;
     int transport;  /* enum mca_btl_diwarp_transport_type */
     int rc_connect; /* enum mca_btl_diwarp_rc_connect */
     unsigned rc_recv_buffers;
@@ -133,7 +137,6 @@ struct mca_btl_diwarp_params {
     unsigned rc_mpa_revision;
     int rc_markers; /* DIWARP_OFF or DIWARP_ON, as all that follow */
     int rc_coalesce;
-    int connected;
     int stats;
     int memory_report;
 };
@@ -142,20 +145,19 @@ extern struct mca_btl_diwarp_params mca_btl_diwarp_params;
 
 struct mca_btl_diwarp_module;
 struct mca_btl_diwarp_work;
-struct mca_btl_diwarp_queue;       /* btl_diwarp_work.c */
+struct mca_btl_diwarp_work_ops;
+struct mca_btl_diwarp_queue;       /* btl_diwarp_work.h */
 struct mca_btl_diwarp_ending_read; /* btl_diwarp_work.h */
 struct mca_btl_diwarp_rc;          /* btl_diwarp_rc.h */
 
-/* What differs between transports, beside the data path: that is in the BTL's function table. */
+/* What differs between transports. */
 struct mca_btl_diwarp_transport {
-    /* On module->pd and cq. 0 or negative errno; *what names the step that failed. */
+    /* On module->pd and cq; sets module->address. 0 or negative errno; *what names the step that
+     * failed. */
     int (*open)(struct mca_btl_diwarp_module *module, const char **what,
                 struct diwarp_diagnosis *why);
     /* Gives peers what they wait for, then everything back; harmless when nothing is open. */
     void (*close)(struct mca_btl_diwarp_module *module);
-    /* Ours, for peers. */
-    void (*query_address)(const struct mca_btl_diwarp_module *module,
-                          struct diwarp_address *address);
     int (*endpoint_create)(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                            struct mca_btl_base_endpoint_t **endpoint);
     void (*endpoint_destroy)(struct mca_btl_diwarp_module *module,
@@ -165,18 +167,24 @@ struct mca_btl_diwarp_transport {
                            int count);
     /* While nothing comes, in the application's thread; NULL: there is nothing to do then. */
     void (*on_nothing)(struct mca_btl_diwarp_module *module);
+    /* As mca_btl_diwarp_work_post(). */
+    int (*post)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
+    /* Of send descriptors; of puts and atomics. */
+    const struct mca_btl_diwarp_work_ops *frag_ops, *rdma_ops;
 };
 
 extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd,
     mca_btl_diwarp_transport_rc;
 
-/* Send descriptors are kept by the payload they have room for. */
-enum mca_btl_diwarp_frag_size {
+/* What is kept for use: send descriptors by the payload they have room for, and others. */
+enum mca_btl_diwarp_list {
     MCA_BTL_DIWARP_FRAG_SMALL,  /* control messages */
     MCA_BTL_DIWARP_FRAG_MEDIUM, /* what would waste most of a large one */
     MCA_BTL_DIWARP_FRAG_EAGER,  /* up to btl_eager_limit */
     MCA_BTL_DIWARP_FRAG_MAX,    /* up to btl_max_send_size */
-    MCA_BTL_DIWARP_FRAG_SIZES
+    MCA_BTL_DIWARP_RDMAS,       /* struct mca_btl_diwarp_rdma */
+    MCA_BTL_DIWARP_REGS,        /* struct mca_btl_diwarp_reg */
+    MCA_BTL_DIWARP_LISTS
 };
 
 /* The cores this process may run on. */
@@ -193,19 +201,18 @@ struct mca_btl_diwarp_module {
 
     struct diwarp_device *device;
     struct diwarp_pd *pd;
-    struct diwarp_cq *cq;         /* NULL before init and after finalize */
-    struct diwarp_qp *qp;         /* NULL over RC */
-    struct mca_btl_diwarp_rc *rc; /* NULL over RD */
+    struct diwarp_cq *cq;          /* NULL before init and after finalize */
+    struct diwarp_address address; /* ours, for peers */
+    struct diwarp_qp *qp;          /* NULL over RC */
+    struct mca_btl_diwarp_rc *rc;  /* NULL over RD */
 
-    opal_free_list_t frags[MCA_BTL_DIWARP_FRAG_SIZES];
-    opal_free_list_t rdmas; /* struct mca_btl_diwarp_rdma */
-    opal_free_list_t regs;  /* struct mca_btl_diwarp_reg */
+    opal_free_list_t lists[MCA_BTL_DIWARP_LISTS];
     bool lists_constructed;
 
-    opal_mutex_t waiting_lock;           /* of the queues, what they hold, and of `gone` */
-    struct mca_btl_diwarp_queue *queues; /* of endpoints with requests under way */
-    unsigned queue_count;
-    unsigned stalled_count; /* of these: something waits, and nothing is posted that will end */
+    opal_mutex_t lock;                  /* of the queues, of `gone`, and of RC's endpoints */
+    opal_list_t queues;                 /* struct mca_btl_diwarp_queue */
+    struct mca_btl_diwarp_queue *spare; /* for the next endpoint that needs one, or NULL */
+    unsigned stalled_count;             /* queues */
 
     bool polling;        /* a thread is inside progress, or the helper runs the RNIC */
     unsigned long polls; /* progress calls */
@@ -234,8 +241,13 @@ struct mca_btl_diwarp_module {
     struct mca_btl_diwarp_memory memory; /* when it knew most peers: before they were deleted */
 };
 
-/* Maps a verbs status to an OPAL one. */
-int mca_btl_diwarp_status(enum ibv_wc_status status);
+/* To an OPAL code. */
+static inline int mca_btl_diwarp_status(enum ibv_wc_status status)
+{
+    return IBV_WC_SUCCESS == status         ? OPAL_SUCCESS
+           : IBV_WC_RETRY_EXC_ERR == status ? OPAL_ERR_UNREACH
+                                            : OPAL_ERROR;
+}
 
 static inline uint64_t mca_btl_diwarp_clock_ns(clockid_t clock)
 {
@@ -287,9 +299,6 @@ int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module);
 /* A message for whoever registered its tag; neither is to be trusted. */
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data,
                             size_t len);
-/* Of the RD transport. */
-void mca_btl_diwarp_on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
-                                   int count);
 
 /* ---- parameters (btl_diwarp_params.c) ------------------------------------------------------- */
 
@@ -319,6 +328,8 @@ uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *modul
 /* "eth0 10.0.0.1/24, lo 127.0.0.1/8", cut to len. */
 void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces, unsigned count,
                                       char *buf, size_t len);
+/* Ours, for who asks Open MPI to be verbose. */
+void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, const char *how);
 
 /* ---- cores (btl_diwarp_cores.c) -------------------------------------------------------------- */
 
@@ -341,6 +352,8 @@ struct mca_btl_base_endpoint_t {
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
 
 struct diwarp_name mca_btl_diwarp_peer_name(const mca_btl_base_endpoint_t *endpoint);
+/* "unknown" where Open MPI does not know either. */
+const char *mca_btl_diwarp_peer_host(const struct diwarp_name *name);
 /* The address of a process; of ourselves without the modex, which need not know us. OPAL code, as
  * mca_btl_diwarp_modex_recv(). */
 int mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
@@ -355,8 +368,12 @@ void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc
  * was lost, or the peer itself; NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why);
-
-/* ---- registrations (btl_diwarp_reg.c) -------------------------------------------------------- */
+/* A request ended since the peer is gone. */
+void mca_btl_diwarp_peer_on_unsent(struct mca_btl_diwarp_module *module,
+                                   const mca_btl_base_endpoint_t *endpoint);
+/* Counted: once the last one goes, so may the PML, and the helper must not be inside it. */
+void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module);
+void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module);
 
 /* What peers need of a registration, sent as raw bytes. osc/rdma lays its shared state out behind
  * handles, so the size must stay a multiple of 8. */
@@ -373,54 +390,15 @@ typedef struct mca_btl_diwarp_reg {
 
 OBJ_CLASS_DECLARATION(mca_btl_diwarp_reg_t);
 
-mca_btl_base_registration_handle_t *mca_btl_diwarp_register_mem(mca_btl_base_module_t *btl,
-                                                                mca_btl_base_endpoint_t *endpoint,
-                                                                void *base, size_t size,
-                                                                uint32_t flags);
-int mca_btl_diwarp_deregister_mem(mca_btl_base_module_t *btl,
-                                  mca_btl_base_registration_handle_t *handle);
-/* The STag of a handle that may lie unaligned in a packet; 0 for NULL: unregistered local memory.
- */
-uint32_t mca_btl_diwarp_stag(const mca_btl_base_registration_handle_t *handle);
-
-/* ---- endpoints (btl_diwarp_endpoint.c) ------------------------------------------------------ */
-
-int mca_btl_diwarp_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
-                                   mca_btl_base_endpoint_t **endpoint);
-void mca_btl_diwarp_endpoint_destroy(struct mca_btl_diwarp_module *module,
-                                     mca_btl_base_endpoint_t *endpoint);
-/* Counted: once the last one goes, so may the PML, and the helper must not be inside it. */
-void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module);
-void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module);
-
-/* ---- module life (btl_diwarp_module.c) ------------------------------------------------------ */
-
-/* There is exactly one. The component names itself in it before it calls anything else here. */
-extern struct mca_btl_diwarp_module mca_btl_diwarp_module;
-
-/* Opens device, PD, CQ and QP as the parameters say. OPAL code; on error nothing stays open and the
- * user has been told. multiple: the program asked for MPI_THREAD_MULTIPLE. */
-int mca_btl_diwarp_module_open(struct mca_btl_diwarp_module *module, bool multiple);
-/* Gives everything back; harmless when nothing is open. */
-void mca_btl_diwarp_module_close(struct mca_btl_diwarp_module *module);
-
-/* ---- memory (btl_diwarp_memory.c) ----------------------------------------------------------- */
-
-/* What the module holds now, all 0 when it is not open; nothing of the process. */
-void mca_btl_diwarp_memory_query(const struct mca_btl_diwarp_module *module,
-                                 struct mca_btl_diwarp_memory *memory);
-/* Sets what is of the process. The kernel walks all its pages for that. */
-void mca_btl_diwarp_memory_query_process(struct mca_btl_diwarp_memory *memory);
-/* Peers are about to be deleted. */
-void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module);
-/* Prints one line through opal_output: what was noted, or what there is now. */
-void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module);
-
-/* ---- counters (btl_diwarp_pvars.c) ---------------------------------------------------------- */
+/* ---- counters and memory (btl_diwarp_pvars.c) ----------------------------------------------- */
 
 /* They read this module. */
 int mca_btl_diwarp_pvars_register(const struct mca_btl_diwarp_module *module);
 /* One line per counter through opal_output. */
 void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module);
+/* Peers are about to be deleted. */
+void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module);
+/* Prints one line through opal_output: what was noted, or what there is now. */
+void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module);
 
 #endif

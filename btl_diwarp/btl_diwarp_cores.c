@@ -21,8 +21,7 @@ static void set_turns(struct mca_btl_diwarp_cores *cores, unsigned turns)
 {
     __atomic_store_n(&cores->turns, turns, __ATOMIC_RELAXED);
     if (turns > 1) {
-        opal_output_verbose(20, opal_btl_base_framework.framework_output,
-                            "btl:diwarp: %u ranks take turns on each core of this process", turns);
+        MCA_BTL_DIWARP_VERBOSE(20, "%u ranks take turns on each core of this process", turns);
     }
 }
 

@@ -13,12 +13,10 @@
 #include <errno.h>
 #include <sched.h>
 
-/* Between two looks whether the application is away: as it is, and where the user asked for a
+/* Between two looks whether the application is away; a tenth of it where the user asked for a
  * thread. On shared cores each look takes time from another rank, so with the ranks on a core, but
  * for the last that there is a bound of 20 ms for eight of them. */
-#define LOOK_NS         500000u
-#define LOOK_WANTED_NS  50000u
-#define LOOK_LONGEST_NS 2500000u
+#define LOOK_NS 500000u
 
 static bool wanted(void)
 {
@@ -27,10 +25,9 @@ static bool wanted(void)
 
 static uint64_t look_ns(const struct mca_btl_diwarp_module *module)
 {
-    uint64_t ns =
-        (uint64_t)mca_btl_diwarp_cores_turns(module) * (wanted() ? LOOK_WANTED_NS : LOOK_NS);
+    const unsigned turns = mca_btl_diwarp_cores_turns(module), tenths = turns * (wanted() ? 1 : 10);
 
-    return ns < LOOK_LONGEST_NS ? ns : LOOK_LONGEST_NS;
+    return (uint64_t)(tenths < 50 ? tenths : 50) * (LOOK_NS / 10);
 }
 
 /* ob1 registers the FIN last, when it has added the peers. */

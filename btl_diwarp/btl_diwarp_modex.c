@@ -1,69 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses to and from peers through Open MPI's modex. */
+/* Addresses, to and from peers through Open MPI's modex, and in text. */
 #include "btl_diwarp/btl_diwarp.h"
 
 #include "opal/mca/pmix/pmix.h"
-#include "opal/util/show_help.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* What follows the address: what must be alike to reach it, and where it runs. */
-struct settings {
-    uint32_t connected;  /* 0: RD, 1: RC; the side that receives chooses between rc and rc-srq */
-    uint32_t recv_bytes; /* longest Send; over RC, of its receives */
-    uint32_t crc;        /* 0: without; RC comes to terms by itself, and it is 1 */
-    uint32_t cores_id;
+/* What follows the address, as words of 32 bits: what must be alike to reach it, and where it runs.
+ */
+enum setting {
+    CONNECTED,  /* 0: RD, 1: RC; the side that receives chooses between rc and rc-srq */
+    RECV_BYTES, /* longest Send; over RC, of its receives */
+    CRC,        /* 0: without; RC comes to terms by itself, and it is 1 */
+    CORES_ID,
+    SETTINGS
 };
 
-#define SETTINGS_WORDS 4
-#define SETTINGS_BYTES (4 * SETTINGS_WORDS)
+struct settings {
+    uint32_t words[SETTINGS];
+};
 
 static struct settings my_settings(const struct mca_btl_diwarp_module *module)
 {
     const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
-    struct settings settings = {
-        .recv_bytes = mca_btl_diwarp_longest_send(module),
-        .crc = DIWARP_OFF != params->crc,
-        .cores_id = module->cores.id,
-    };
+    const bool rc = MCA_BTL_DIWARP_RD != params->transport;
 
-    if (MCA_BTL_DIWARP_RD != params->transport) {
-        settings.connected = 1;
-        settings.recv_bytes = params->rc_recv_bytes;
-        settings.crc = 1;
-    }
-    return settings;
-}
-
-static void settings_pack(const struct settings *settings, unsigned char *to)
-{
-    const uint32_t words[SETTINGS_WORDS] = {htonl(settings->connected), htonl(settings->recv_bytes),
-                                            htonl(settings->crc), htonl(settings->cores_id)};
-
-    memcpy(to, words, SETTINGS_BYTES);
-}
-
-static struct settings settings_unpack(const unsigned char *from)
-{
-    uint32_t words[SETTINGS_WORDS];
-
-    memcpy(words, from, SETTINGS_BYTES);
-    return (struct settings){.connected = ntohl(words[0]),
-                             .recv_bytes = ntohl(words[1]),
-                             .crc = ntohl(words[2]),
-                             .cores_id = ntohl(words[3])};
+    return (struct settings){
+        .words = {[CONNECTED] = rc,
+                  [RECV_BYTES] = rc ? params->rc_recv_bytes : mca_btl_diwarp_longest_send(module),
+                  [CRC] = rc || DIWARP_OFF != params->device.crc,
+                  [CORES_ID] = module->cores.id}};
 }
 
 static void settings_format(const struct settings *settings, char *buf, size_t len)
 {
-    if (0 == settings->connected) {
-        snprintf(buf, len, "rd, crc %s, messages of up to %u B eager", settings->crc ? "on" : "off",
-                 settings->recv_bytes);
+    const uint32_t *words = settings->words;
+
+    if (0 == words[CONNECTED]) {
+        snprintf(buf, len, "rd, crc %s, messages of up to %u B eager", words[CRC] ? "on" : "off",
+                 words[RECV_BYTES]);
     } else {
-        snprintf(buf, len, "rc, with btl_diwarp_rc_recv_bytes %u", settings->recv_bytes);
+        snprintf(buf, len, "rc, with btl_diwarp_rc_recv_bytes %u", words[RECV_BYTES]);
     }
 }
 
@@ -74,8 +55,7 @@ static bool settings_fit(const struct mca_btl_diwarp_module *module, const opal_
     const struct settings mine = my_settings(module);
     char mine_text[64], theirs_text[64];
 
-    if (mine.connected == theirs->connected && mine.recv_bytes == theirs->recv_bytes &&
-        mine.crc == theirs->crc) {
+    if (0 == memcmp(mine.words, theirs->words, CORES_ID * sizeof(mine.words[0]))) {
         return true;
     }
     settings_format(&mine, mine_text, sizeof(mine_text));
@@ -83,92 +63,80 @@ static bool settings_fit(const struct mca_btl_diwarp_module *module, const opal_
     MCA_BTL_DIWARP_SAY("not used between %s (btl_diwarp_transport %s) and %s (%s)",
                        opal_process_info.nodename, mine_text, OPAL_NAME_PRINT(proc->proc_name),
                        theirs_text);
-    opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "transports differ", true, opal_process_info.nodename,
-                   mine_text, opal_get_proc_hostname(proc), OPAL_NAME_PRINT(proc->proc_name),
-                   theirs_text);
+    MCA_BTL_DIWARP_HELP("transports differ", mine_text, opal_get_proc_hostname(proc),
+                        OPAL_NAME_PRINT(proc->proc_name), theirs_text);
     return false;
 }
 
 int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module)
 {
-    struct diwarp_address address;
-    unsigned char packed[DIWARP_ADDRESS_MAX_BYTES + SETTINGS_BYTES];
-    const struct settings settings = my_settings(module);
-    int len, rc;
+    unsigned char packed[DIWARP_ADDRESS_MAX_BYTES + sizeof(struct settings)];
+    struct settings settings = my_settings(module);
+    int len = diwarp_address_pack(&module->address, packed, DIWARP_ADDRESS_MAX_BYTES), rc;
 
-    module->transport->query_address(module, &address);
-    len = diwarp_address_pack(&address, packed, DIWARP_ADDRESS_MAX_BYTES);
     if (len < 0) {
         return OPAL_ERROR;
     }
-    settings_pack(&settings, packed + len);
+    for (unsigned i = 0; i < SETTINGS; i++) {
+        settings.words[i] = htonl(settings.words[i]);
+    }
+    memcpy(packed + len, &settings, sizeof(settings));
     OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &module->super.btl_component->btl_version, packed,
-                    (size_t)len + SETTINGS_BYTES);
+                    (size_t)len + sizeof(settings));
     return rc;
 }
 
-/* malloc'd; NULL: the process does not use diwarp. */
-static void *recv_packed(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                         int32_t *len)
+/* 0 or negative errno: -ENOENT, the process does not use diwarp; -EPROTO, -EPROTONOSUPPORT. */
+static int recv_packed(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                       struct diwarp_address *address, struct settings *settings)
 {
-    void *packed = NULL;
+    unsigned char *packed = NULL;
+    int32_t len = 0;
     int rc;
 
-    *len = 0;
-    OPAL_MODEX_RECV(rc, &module->super.btl_component->btl_version, &proc->proc_name, &packed, len);
-    if (OPAL_SUCCESS != rc || *len < 0) {
-        free(packed);
-        return NULL;
+    OPAL_MODEX_RECV(rc, &module->super.btl_component->btl_version, &proc->proc_name, &packed, &len);
+    if (OPAL_SUCCESS != rc || NULL == packed) {
+        rc = -ENOENT;
+    } else if (len <= (int32_t)sizeof(*settings)) {
+        rc = -EPROTO;
+    } else {
+        len -= (int32_t)sizeof(*settings);
+        rc = diwarp_address_unpack(address, packed, (size_t)len);
+        memcpy(settings, packed + len, sizeof(*settings));
+        for (unsigned i = 0; i < SETTINGS; i++) {
+            settings->words[i] = ntohl(settings->words[i]);
+        }
     }
-    return packed;
+    free(packed);
+    return rc < 0 ? rc : 0;
 }
 
 uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *module,
                                        const opal_proc_t *proc)
 {
-    int32_t len;
-    unsigned char *packed = recv_packed(module, proc, &len);
-    uint32_t id = 0;
+    struct settings settings;
+    struct diwarp_address address;
 
-    if (NULL != packed && len > SETTINGS_BYTES) {
-        id = settings_unpack(packed + len - SETTINGS_BYTES).cores_id;
-    }
-    free(packed);
-    return id;
+    return 0 == recv_packed(module, proc, &address, &settings) ? settings.words[CORES_ID] : 0;
 }
 
 int mca_btl_diwarp_modex_recv(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
                               struct diwarp_address *address)
 {
-    struct settings settings = {.connected = 0};
-    int32_t len;
-    void *packed = recv_packed(module, proc, &len);
-    int rc;
+    struct settings settings;
+    int rc = recv_packed(module, proc, address, &settings);
 
-    if (NULL == packed) {
-        return OPAL_ERR_NOT_FOUND;
-    }
-    rc = -EPROTO;
-    if (len > SETTINGS_BYTES) {
-        rc = diwarp_address_unpack(address, packed, (size_t)(len - SETTINGS_BYTES));
-        settings = settings_unpack((unsigned char *)packed + len - SETTINGS_BYTES);
-    }
-    free(packed);
-    if (rc >= 0) {
+    if (0 == rc) {
         return settings_fit(module, proc, &settings) ? OPAL_SUCCESS : OPAL_ERR_NOT_SUPPORTED;
+    }
+    if (-ENOENT == rc) {
+        return OPAL_ERR_NOT_FOUND;
     }
     MCA_BTL_DIWARP_SAY("not used between %s and %s: %s", opal_process_info.nodename,
                        OPAL_NAME_PRINT(proc->proc_name),
                        -EPROTONOSUPPORT == rc ? "versions differ" : "bad address");
-    if (-EPROTONOSUPPORT == rc) {
-        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "version mismatch", true,
-                       opal_process_info.nodename, opal_get_proc_hostname(proc),
-                       OPAL_NAME_PRINT(proc->proc_name));
-    } else {
-        opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "bad address", true, opal_process_info.nodename,
-                       opal_get_proc_hostname(proc), OPAL_NAME_PRINT(proc->proc_name),
-                       (unsigned)len);
-    }
+    MCA_BTL_DIWARP_HELP(-EPROTONOSUPPORT == rc ? "version mismatch" : "bad address",
+                        opal_get_proc_hostname(proc), OPAL_NAME_PRINT(proc->proc_name));
     return OPAL_ERR_NOT_SUPPORTED;
 }
 
@@ -189,5 +157,22 @@ void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces,
                      (int)sizeof(interface->name), interface->name,
                      interface->name[0] != '\0' ? " " : "", ip, interface->prefix_bits);
         used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, const char *how)
+{
+    struct diwarp_device_info device;
+    char interfaces[512];
+
+    diwarp_query_device(module->device, &device);
+    mca_btl_diwarp_format_interfaces(device.interfaces, device.interface_count, interfaces,
+                                     sizeof(interfaces));
+    MCA_BTL_DIWARP_VERBOSE(20, "port %u on %s; %s", module->address.port, interfaces, how);
+    if (device.left_out_count > 0) {
+        MCA_BTL_DIWARP_VERBOSE(1,
+                               "%u interfaces are left out, for no more than %u can be used; "
+                               "btl_diwarp_if_include says which",
+                               device.left_out_count, device.interface_count);
     }
 }

@@ -24,21 +24,15 @@
 
 #define BUFFER_BYTES (1u << 20)
 
-static int find(const char *framework, const char *component, const char *name)
-{
-    return mca_base_var_find("ompi", framework, component, name);
-}
-
 static bool osc_registered; /* and counted as a user of the framework */
 
 /* bml/r2 starts the BTLs and is of the same release as osc/rdma. -1: unknown. */
 static int version_part(const char *name)
 {
-    const int index = find("bml", "r2", name);
+    const int index = mca_base_var_find("ompi", "bml", "r2", name);
     const int *value = NULL;
 
-    return index >= 0 && OPAL_SUCCESS == mca_base_var_get_value(index, &value, NULL, NULL) ? *value
-                                                                                           : -1;
+    return OPAL_SUCCESS == mca_base_var_get_value(index, &value, NULL, NULL) ? *value : -1;
 }
 
 static bool get_accumulate_is_wrong(void)
@@ -50,23 +44,22 @@ static bool get_accumulate_is_wrong(void)
 }
 
 /* Where the user has set nothing. Returns what holds; 0: osc/rdma is not there. */
-static unsigned long set_default(const char *name, unsigned value)
+static unsigned long set_default(const char *name, unsigned long value)
 {
     const mca_base_var_t *var;
 
-    if (OPAL_SUCCESS != mca_base_var_get(find("osc", "rdma", name), &var)) {
+    if (OPAL_SUCCESS != mca_base_var_get(mca_base_var_find("ompi", "osc", "rdma", name), &var)) {
         return 0;
     }
-    if (MCA_BASE_VAR_TYPE_UNSIGNED_LONG == var->mbv_type) {
-        if (MCA_BASE_VAR_SOURCE_DEFAULT == var->mbv_source) {
-            var->mbv_storage->ulval = value;
-        }
-        return var->mbv_storage->ulval;
+    if (MCA_BASE_VAR_SOURCE_DEFAULT != var->mbv_source) {
+        value = MCA_BASE_VAR_TYPE_UNSIGNED_LONG == var->mbv_type ? var->mbv_storage->ulval
+                                                                 : var->mbv_storage->uintval;
+    } else if (MCA_BASE_VAR_TYPE_UNSIGNED_LONG == var->mbv_type) {
+        var->mbv_storage->ulval = value;
+    } else {
+        var->mbv_storage->uintval = (unsigned)value;
     }
-    if (MCA_BASE_VAR_SOURCE_DEFAULT == var->mbv_source) {
-        var->mbv_storage->uintval = value;
-    }
-    return var->mbv_storage->uintval;
+    return value;
 }
 
 void mca_btl_diwarp_osc_init(void)

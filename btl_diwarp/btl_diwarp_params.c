@@ -3,7 +3,6 @@
 #include "btl_diwarp/btl_diwarp.h"
 
 #include "opal/mca/base/mca_base_var.h"
-#include "opal/util/show_help.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -16,19 +15,16 @@
 /* ob1 sends control messages of up to this size and never looks at a limit for them. */
 #define MESSAGE_MIN_BYTES 512u
 #define MESSAGE_MAX_BYTES (1u << 20)
-/* Of one receive over RC: MESSAGE_MIN_BYTES and the header must fit. */
-#define RECV_MIN_BYTES 1024u
-/* An ibv_sge has a 32-bit length. osc/rdma does not split what it accumulates by. */
+/* An ibv_sge has a 32-bit length. */
 #define RDMA_MAX_BYTES (1u << 30)
-#define RDMA_MIN_BYTES (4u << 10)
 
 struct mca_btl_diwarp_params mca_btl_diwarp_params;
 
 static struct mca_btl_diwarp_params *const params = &mca_btl_diwarp_params;
+#define AT(member) &mca_btl_diwarp_params.member
 
 struct uint_param {
-    const char *name;
-    const char *help;
+    const char *name, *help;
     unsigned *value;
     mca_base_var_info_lvl_t level;
     unsigned min, max;
@@ -39,56 +35,55 @@ static const struct uint_param uint_params[] = {
     {"port_min",
      "First UDP port to try, for firewalls; 0: any free port. Each process on a host needs one of "
      "its own",
-     &mca_btl_diwarp_params.port_min, OPAL_INFO_LVL_2, 0, 65535, false},
-    {"port_max", "Last UDP port to try; 0: port_min only", &mca_btl_diwarp_params.port_max,
-     OPAL_INFO_LVL_2, 0, 65535, false},
+     AT(port_min), OPAL_INFO_LVL_2, 0, 65535, false},
+    {"port_max", "Last UDP port to try; 0: port_min only", AT(port_max), OPAL_INFO_LVL_2, 0, 65535,
+     false},
     {"rcvbuf",
      "Socket receive buffer to ask for, in bytes (limited by net.core.rmem_max); 0: the system's "
      "default",
-     &mca_btl_diwarp_params.rcvbuf_bytes, OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
+     AT(device.rcvbuf_bytes), OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
     {"sndbuf",
      "Socket send buffer to ask for, in bytes (limited by net.core.wmem_max); 0: the system's "
      "default",
-     &mca_btl_diwarp_params.sndbuf_bytes, OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
+     AT(device.sndbuf_bytes), OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
     {"datagram_max",
      "Largest UDP payload in bytes; 0: by the MTU of the path and the peers' receive buffers",
-     &mca_btl_diwarp_params.datagram_max_bytes, OPAL_INFO_LVL_4, 512, 65507, true},
+     AT(device.datagram_max_bytes), OPAL_INFO_LVL_4, 512, 65507, true},
     {"ack_delay_us", "Longest wait, in microseconds, before an acknowledgement travels alone",
-     &mca_btl_diwarp_params.ack_delay_us, OPAL_INFO_LVL_5, 0, 1000000, false},
+     AT(ack_delay_us), OPAL_INFO_LVL_5, 0, 1000000, false},
     {"rto_min_us", "Shortest retransmission time-out, in microseconds; the rest is measured",
-     &mca_btl_diwarp_params.rto_min_us, OPAL_INFO_LVL_5, 10, 10000000, false},
+     AT(rto_min_us), OPAL_INFO_LVL_5, 10, 10000000, false},
     {"queue_delay_us",
      "Longest time in microseconds that datagrams may wait in queues on their way to a peer, by "
      "round trips, before fewer are sent to it at a time; 0: only losses count",
-     &mca_btl_diwarp_params.queue_delay_us, OPAL_INFO_LVL_5, 0, 4000000, false},
+     AT(queue_delay_us), OPAL_INFO_LVL_5, 0, 4000000, false},
     {"peer_timeout",
      "Seconds of silence, with data owed to a peer, after which it counts as gone and the job "
      "ends; 0: never. A process that computes for long without calling MPI is silent, too",
-     &mca_btl_diwarp_params.peer_timeout_s, OPAL_INFO_LVL_3, 0, 31536000, false},
-    {"send_window", "Most unacknowledged datagrams per peer",
-     &mca_btl_diwarp_params.send_window_datagrams, OPAL_INFO_LVL_5, 1, 256, false},
+     AT(peer_timeout_s), OPAL_INFO_LVL_3, 0, 31536000, false},
+    {"send_window", "Most unacknowledged datagrams per peer", AT(device.send_window_datagrams),
+     OPAL_INFO_LVL_5, 1, 256, false},
     {"send_pool", "Most bytes of memory held by unacknowledged datagrams of all peers",
-     &mca_btl_diwarp_params.send_pool_bytes, OPAL_INFO_LVL_5, 256u << 10, UINT_MAX, false},
+     AT(device.send_pool_bytes), OPAL_INFO_LVL_5, 256u << 10, UINT_MAX, false},
     {"record_window",
      "Most bytes of RDMA transfers under way to this process; 0: 1 MiB, or 4 MiB where ranks share "
      "cores or poll rarely. Never more than the receive buffer takes",
-     &mca_btl_diwarp_params.record_window_bytes, OPAL_INFO_LVL_5, 4096, UINT_MAX, true},
+     AT(device.record_window_bytes), OPAL_INFO_LVL_5, 4096, UINT_MAX, true},
     {"blocking_polls", "Polls in a row that find nothing before progress sleeps, where it may",
-     &mca_btl_diwarp_params.blocking_polls, OPAL_INFO_LVL_5, 1, 1000000, false},
+     AT(blocking_polls), OPAL_INFO_LVL_5, 1, 1000000, false},
     {"finalize_timeout_ms",
      "Longest wait in MPI_Finalize, in milliseconds, for peers to acknowledge what was sent",
-     &mca_btl_diwarp_params.finalize_timeout_ms, OPAL_INFO_LVL_6, 0, 600000, false},
+     AT(finalize_timeout_ms), OPAL_INFO_LVL_6, 0, 600000, false},
     {"rc_recv_buffers", "Receives posted for each connection, with btl_diwarp_transport rc",
-     &mca_btl_diwarp_params.rc_recv_buffers, OPAL_INFO_LVL_4, 1, 65536, false},
+     AT(rc_recv_buffers), OPAL_INFO_LVL_4, 1, 65536, false},
     {"rc_recv_bytes",
      "Bytes of each receive, with btl_diwarp_transport rc and rc-srq; must be the same in every "
      "process. The eager limit is 8 less",
-     &mca_btl_diwarp_params.rc_recv_bytes, OPAL_INFO_LVL_4, RECV_MIN_BYTES, MESSAGE_MAX_BYTES,
-     false},
+     AT(rc_recv_bytes), OPAL_INFO_LVL_4, 2 * MESSAGE_MIN_BYTES, MESSAGE_MAX_BYTES, false},
     {"rc_srq_buffers", "Receives posted for all connections, with btl_diwarp_transport rc-srq",
-     &mca_btl_diwarp_params.rc_srq_buffers, OPAL_INFO_LVL_4, 1, 1u << 20, false},
-    {"rc_mpa_revision", "MPA revision of the connections: 1, or 2 (RFC 6581)",
-     &mca_btl_diwarp_params.rc_mpa_revision, OPAL_INFO_LVL_6, 1, 2, false},
+     AT(rc_srq_buffers), OPAL_INFO_LVL_4, 1, 1u << 20, false},
+    {"rc_mpa_revision", "MPA revision of the connections: 1, or 2 (RFC 6581)", AT(rc_mpa_revision),
+     OPAL_INFO_LVL_6, 1, 2, false},
 };
 
 #define UINT_PARAMS (sizeof(uint_params) / sizeof(uint_params[0]))
@@ -118,94 +113,102 @@ static int register_uint(const struct uint_param *param)
                         param->value);
 }
 
-/* Times and windows are the core's to choose. */
+/* What is the core's to choose is left to it. */
 static void set_defaults(void)
 {
-    struct diwarp_device_attr attr;
-
-    diwarp_device_attr_init(&attr);
     *params = (struct mca_btl_diwarp_params){
-        .if_exclude = NULL,
-        .rcvbuf_bytes = attr.rcvbuf_bytes,
-        .sndbuf_bytes = attr.sndbuf_bytes,
-        .gso = (int)attr.gso,
-        .gro = (int)attr.gro,
-        .crc = (int)attr.crc,
-        .same_host = (int)attr.same_host,
-        .connected = attr.connected,
-        .ack_delay_us = (unsigned)(attr.ack_delay_ns / 1000),
-        .rto_min_us = (unsigned)(attr.rto_min_ns / 1000),
-        .queue_delay_us = (unsigned)(attr.queue_delay_ns / 1000),
-        .peer_timeout_s = 600,
-        .send_window_datagrams = attr.send_window_datagrams,
-        .send_pool_bytes = attr.send_pool_bytes,
-        .record_window_bytes = attr.record_window_bytes,
+        .connected = DIWARP_ON,
         .finalize_timeout_ms = 500,
         .blocking_polls = 1000,
         .progress_thread = DIWARP_AUTO,
         .blocking = DIWARP_AUTO,
-        .transport = MCA_BTL_DIWARP_RD,
-        .rc_connect = MCA_BTL_DIWARP_RC_ON_DEMAND,
         .rc_recv_buffers = 95,
         .rc_recv_bytes = 8192,
         .rc_srq_buffers = 512,
         .rc_mpa_revision = 2,
         .rc_coalesce = DIWARP_ON,
     };
+    diwarp_device_attr_init(&params->device);
+    params->ack_delay_us = (unsigned)(params->device.ack_delay_ns / 1000);
+    params->rto_min_us = (unsigned)(params->device.rto_min_ns / 1000);
+    params->queue_delay_us = (unsigned)(params->device.queue_delay_ns / 1000);
+    params->peer_timeout_s = (unsigned)(params->device.peer_timeout_ns / 1000000000);
     /* The MCA copies a string default when it registers the variable. */
-    params->if_exclude = (char *)(uintptr_t)DIWARP_IF_EXCLUDE_DEFAULT;
+    params->if_exclude = (char *)(uintptr_t)params->device.if_exclude;
 }
 
-/* What the user may turn on and off. */
-struct switch_param {
-    const char *name;
-    const char *help;
-    int *value;
+/* What the user chooses among; an enum has the size of an int. */
+struct enum_param {
+    const char *name, *help;
+    void *value;
     mca_base_var_info_lvl_t level;
-    bool automatic; /* it may be left to diwarp, too */
+    const mca_base_var_enum_value_t *values;
 };
 
-static const struct switch_param switch_params[] = {
-    {"gso", "UDP segmentation offload: many datagrams in one send call", &mca_btl_diwarp_params.gso,
-     OPAL_INFO_LVL_4, true},
-    {"gro", "UDP receive offload: many datagrams in one receive call", &mca_btl_diwarp_params.gro,
-     OPAL_INFO_LVL_4, true},
+_Static_assert(sizeof(enum diwarp_switch) == sizeof(int), "the MCA stores an int there");
+
+static const mca_base_var_enum_value_t off_on[] = {
+    {DIWARP_OFF, "off"}, {DIWARP_ON, "on"}, {0, NULL}};
+static const mca_base_var_enum_value_t off_on_auto[] = {
+    {DIWARP_OFF, "off"}, {DIWARP_ON, "on"}, {DIWARP_AUTO, "auto"}, {0, NULL}};
+static const mca_base_var_enum_value_t transports[] = {{MCA_BTL_DIWARP_RD, "rd"},
+                                                       {MCA_BTL_DIWARP_RC, "rc"},
+                                                       {MCA_BTL_DIWARP_RC_SRQ, "rc-srq"},
+                                                       {0, NULL}};
+static const mca_base_var_enum_value_t connects[] = {
+    {MCA_BTL_DIWARP_RC_ON_DEMAND, "on_demand"}, {MCA_BTL_DIWARP_RC_AT_INIT, "init"}, {0, NULL}};
+
+static const struct enum_param enum_params[] = {
+    {"transport",
+     "rd: reliable datagrams over UDP; rc: iWARP over TCP, one connection per peer, each with "
+     "receives of its own; rc-srq: connections that share their receives. rd must be chosen in "
+     "every process, or in none",
+     AT(transport), OPAL_INFO_LVL_2, transports},
+    {"rc_connect",
+     "When connections are made: on_demand: when there is something to send; init: in MPI_Init, "
+     "with all processes that Open MPI adds there (mpi_add_procs_cutoff), with others when they "
+     "are added",
+     AT(rc_connect), OPAL_INFO_LVL_4, connects},
+    {"gso", "UDP segmentation offload: many datagrams in one send call", AT(device.gso),
+     OPAL_INFO_LVL_4, off_on_auto},
+    {"gro", "UDP receive offload: many datagrams in one receive call", AT(device.gro),
+     OPAL_INFO_LVL_4, off_on_auto},
     {"crc",
      "CRC32C over each datagram, over RC over each FPDU; off trusts the checksum of UDP or TCP and "
      "must be so in every process",
-     &mca_btl_diwarp_params.crc, OPAL_INFO_LVL_4, false},
+     AT(device.crc), OPAL_INFO_LVL_4, off_on},
     {"same_host",
      "Which ranks are reached over loopback, or an address that both have: off: none; auto: those "
      "in this network namespace; on: also those to which no other addresses lead",
-     &mca_btl_diwarp_params.same_host, OPAL_INFO_LVL_3, true},
+     AT(device.same_host), OPAL_INFO_LVL_3, off_on_auto},
     {"connected",
      "Send to the busiest peers, at most 8, through connected sockets, which costs the kernel "
      "less; not used when port_min is set",
-     &mca_btl_diwarp_params.connected, OPAL_INFO_LVL_5, false},
+     AT(connected), OPAL_INFO_LVL_5, off_on},
     {"progress_thread",
      "A helper thread that sends, repeats, acknowledges and places data while the application "
      "makes no MPI calls; on: it also matches messages, which makes Open MPI take its locks; auto: "
      "it does so only in programs that asked for MPI_THREAD_MULTIPLE",
-     &mca_btl_diwarp_params.progress_thread, OPAL_INFO_LVL_4, true},
+     AT(progress_thread), OPAL_INFO_LVL_4, off_on_auto},
     {"blocking",
      "Sleep in the kernel, for a millisecond at most, while nothing comes; auto: when there are "
      "more ranks than cores for them and no other BTL or thread needs to be looked after",
-     &mca_btl_diwarp_params.blocking, OPAL_INFO_LVL_4, true},
-    {"rc_markers", "Ask for MPA markers in what peers send over RC",
-     &mca_btl_diwarp_params.rc_markers, OPAL_INFO_LVL_6, false},
+     AT(blocking), OPAL_INFO_LVL_4, off_on_auto},
+    {"rc_markers", "Ask for MPA markers in what peers send over RC", AT(rc_markers),
+     OPAL_INFO_LVL_6, off_on},
     {"rc_coalesce",
      "What is sent to a peer within 2 microseconds of the last, before the next poll, waits for "
      "that poll, and what answers messages until all are handled, so that messages share send "
      "calls",
-     &mca_btl_diwarp_params.rc_coalesce, OPAL_INFO_LVL_5, false},
-    {"stats", "Print every counter, one a line, to stderr in MPI_Finalize",
-     &mca_btl_diwarp_params.stats, OPAL_INFO_LVL_3, false},
+     AT(rc_coalesce), OPAL_INFO_LVL_5, off_on},
+    {"stats", "Print every counter, one a line, to stderr in MPI_Finalize", AT(stats),
+     OPAL_INFO_LVL_3, off_on},
     {"memory_report",
      "Print how much memory diwarp holds, by kind, in one line a process to stderr in MPI_Finalize",
-     &mca_btl_diwarp_params.memory_report, OPAL_INFO_LVL_3, false},
+     AT(memory_report), OPAL_INFO_LVL_3, off_on},
 };
 
-#define SWITCH_PARAMS (sizeof(switch_params) / sizeof(switch_params[0]))
+#define ENUM_PARAMS (sizeof(enum_params) / sizeof(enum_params[0]))
 
 static bool is_one_of(const char *const *words, const char *text)
 {
@@ -232,70 +235,36 @@ static int on_or_off(mca_base_var_enum_t *enumerator, const char *text, int *val
     return OPAL_SUCCESS;
 }
 
-/* `from_string` NULL: by the strings of `values`. */
-static int register_enum(const char *name, const char *help,
-                         const mca_base_var_enum_value_t *values,
-                         mca_base_var_enum_vfs_fn_t from_string, mca_base_var_info_lvl_t level,
-                         int *storage)
+static int register_enum(const struct enum_param *param)
 {
     mca_base_var_enum_t *enumerator = NULL;
     char type[64];
     int rc;
 
-    snprintf(type, sizeof(type), "btl_diwarp_%s", name);
-    rc = mca_base_var_enum_create(type, values, &enumerator);
+    snprintf(type, sizeof(type), "btl_diwarp_%s", param->name);
+    rc = mca_base_var_enum_create(type, param->values, &enumerator);
     if (OPAL_SUCCESS != rc) {
         return rc;
     }
-    if (NULL != from_string) {
-        enumerator->value_from_string = from_string;
+    if (off_on == param->values) {
+        enumerator->value_from_string = on_or_off;
     }
-    rc = register_var(name, help, MCA_BASE_VAR_TYPE_INT, enumerator, level, storage);
+    rc = register_var(param->name, param->help, MCA_BASE_VAR_TYPE_INT, enumerator, param->level,
+                      param->value);
     OBJ_RELEASE(enumerator);
-    return rc;
-}
-
-static int register_switch(const struct switch_param *param)
-{
-    static const mca_base_var_enum_value_t two[] = {
-        {DIWARP_OFF, "off"}, {DIWARP_ON, "on"}, {0, NULL}};
-    static const mca_base_var_enum_value_t three[] = {
-        {DIWARP_OFF, "off"}, {DIWARP_ON, "on"}, {DIWARP_AUTO, "auto"}, {0, NULL}};
-    int rc = register_enum(param->name, param->help, param->automatic ? three : two,
-                           param->automatic ? NULL : on_or_off, param->level, param->value);
-
     if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
+        char words[64] = "";
+
+        for (const mca_base_var_enum_value_t *value = param->values; NULL != value->string;
+             value++) {
+            const char *before = value == param->values    ? ""
+                                 : NULL == value[1].string ? " and "
+                                                           : ", ";
+
+            strcat(strcat(words, before), value->string);
+        }
         MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_%s is none of %s",
-                           opal_process_info.nodename, param->name,
-                           param->automatic ? "off, on and auto" : "off and on");
-    }
-    return rc;
-}
-
-static int register_transport(void)
-{
-    static const mca_base_var_enum_value_t transports[] = {{MCA_BTL_DIWARP_RD, "rd"},
-                                                           {MCA_BTL_DIWARP_RC, "rc"},
-                                                           {MCA_BTL_DIWARP_RC_SRQ, "rc-srq"},
-                                                           {0, NULL}};
-    static const mca_base_var_enum_value_t connects[] = {
-        {MCA_BTL_DIWARP_RC_ON_DEMAND, "on_demand"}, {MCA_BTL_DIWARP_RC_AT_INIT, "init"}, {0, NULL}};
-    int rc = register_enum("transport",
-                           "rd: reliable datagrams over UDP; rc: iWARP over TCP, one connection "
-                           "per peer, each with receives of its own; rc-srq: connections that "
-                           "share their receives. rd must be chosen in every process, or in none",
-                           transports, NULL, OPAL_INFO_LVL_2, &params->transport);
-
-    if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
-        MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_transport is none of rd, rc and rc-srq",
-                           opal_process_info.nodename);
-    }
-    if (rc >= 0) {
-        rc = register_enum("rc_connect",
-                           "When connections are made: on_demand: when there is something to send; "
-                           "init: in MPI_Init, with all processes that Open MPI adds there "
-                           "(mpi_add_procs_cutoff), with others when they are added",
-                           connects, NULL, OPAL_INFO_LVL_4, &params->rc_connect);
+                           opal_process_info.nodename, param->name, words);
     }
     return rc;
 }
@@ -369,11 +338,8 @@ int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module)
     for (size_t i = 0; i < UINT_PARAMS && rc >= 0; i++) {
         rc = register_uint(&uint_params[i]);
     }
-    for (size_t i = 0; i < SWITCH_PARAMS && rc >= 0; i++) {
-        rc = register_switch(&switch_params[i]);
-    }
-    if (rc >= 0) {
-        rc = register_transport();
+    for (size_t i = 0; i < ENUM_PARAMS && rc >= 0; i++) {
+        rc = register_enum(&enum_params[i]);
     }
     if (rc < 0) {
         return rc;
@@ -387,8 +353,7 @@ int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module)
 
 static bool show_bad(const char *name, size_t value, const char *allowed)
 {
-    opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "bad parameter", true, opal_process_info.nodename,
-                   name, value, allowed);
+    MCA_BTL_DIWARP_HELP("bad parameter", name, value, allowed);
     MCA_BTL_DIWARP_SAY("not used: btl_diwarp_%s is %zu, allowed is %s", name, value, allowed);
     return false;
 }
@@ -405,16 +370,17 @@ static bool check_uint(const struct uint_param *param)
     return show_bad(param->name, *param->value, allowed);
 }
 
-/* Harmless: the upper layer splits by whatever limit it finds. Open MPI takes 0 for no limit. */
+/* Harmless: the upper layer splits by whatever limit it finds. Open MPI takes 0 for no limit.
+ * osc/rdma does not split what it accumulates by, its buffer's eighth: 4 KiB by Open MPI's default.
+ */
 static void clamp_limit(const char *name, size_t *limit)
 {
-    const size_t asked = *limit, least = asked > 0 ? RDMA_MIN_BYTES : 0;
+    const size_t asked = *limit, least = asked > 0 ? 4u << 10 : 0;
 
     *limit = asked > RDMA_MAX_BYTES ? RDMA_MAX_BYTES : asked < least ? least : asked;
     if (*limit != asked) {
-        opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                            "btl:diwarp: btl_diwarp_%s of %zu is not a transfer's; using %zu", name,
-                            asked, *limit);
+        MCA_BTL_DIWARP_VERBOSE(1, "btl_diwarp_%s of %zu is not a transfer's; using %zu", name,
+                               asked, *limit);
     }
 }
 
@@ -460,26 +426,16 @@ void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr)
 {
     const bool include = NULL != params->if_include && '\0' != params->if_include[0];
 
-    diwarp_device_attr_init(attr);
+    *attr = params->device;
     attr->if_include = include ? params->if_include : NULL;
     attr->if_exclude = include ? NULL : params->if_exclude;
     attr->port_min = (uint16_t)params->port_min;
     attr->port_max = (uint16_t)params->port_max;
-    attr->rcvbuf_bytes = params->rcvbuf_bytes;
-    attr->sndbuf_bytes = params->sndbuf_bytes;
-    attr->datagram_max_bytes = params->datagram_max_bytes;
-    attr->gso = (enum diwarp_switch)params->gso;
-    attr->gro = (enum diwarp_switch)params->gro;
-    attr->crc = (enum diwarp_switch)params->crc;
-    attr->same_host = (enum diwarp_switch)params->same_host;
     attr->connected = params->connected;
     attr->ack_delay_ns = params->ack_delay_us * 1000ull;
     attr->rto_min_ns = params->rto_min_us * 1000ull;
     attr->queue_delay_ns = params->queue_delay_us * 1000ull;
     attr->peer_timeout_ns = params->peer_timeout_s * 1000000000ull;
-    attr->send_window_datagrams = params->send_window_datagrams;
-    attr->send_pool_bytes = params->send_pool_bytes;
-    attr->record_window_bytes = params->record_window_bytes;
 }
 
 uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module)

@@ -3,19 +3,8 @@
 #define _GNU_SOURCE /* sched_getcpu */
 #include "btl_diwarp/btl_diwarp_work.h"
 
-#include "opal/util/proc.h"
-#include "opal/util/show_help.h"
-
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-
+/* Completions handed out at once. */
 #define WC_BATCH 32
-
-/* Of one sleep inside progress. */
-#define BLOCK_LONGEST_NS 1000000
 
 /* A pthread_t is an address here, and never this one. */
 #define NO_THREAD ((pthread_t)0)
@@ -27,93 +16,13 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, 
     mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
     const mca_btl_active_message_callback_t *callback;
 
-    if (OPAL_UNLIKELY(tag >= MCA_BTL_TAG_MAX)) {
+    if (OPAL_UNLIKELY(tag >= MCA_BTL_TAG_MAX ||
+                      NULL == mca_btl_base_active_message_trigger[tag].cbfunc)) {
         module->counters.rx_unknown_tag++;
         return;
     }
     callback = &mca_btl_base_active_message_trigger[tag];
-    if (OPAL_UNLIKELY(NULL == callback->cbfunc)) {
-        module->counters.rx_unknown_tag++;
-        return;
-    }
     callback->cbfunc(&module->super, (mca_btl_base_tag_t)tag, &descriptor, callback->cbdata);
-}
-
-static void on_recv(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
-{
-    uint32_t tag = wc->wc.wc_flags & IBV_WC_WITH_IMM ? wc->wc.imm_data : MCA_BTL_TAG_MAX;
-
-    /* The PML reads and never writes; its segments just lack the const. */
-    mca_btl_diwarp_deliver(module, tag, (void *)(uintptr_t)wc->data, wc->wc.byte_len);
-}
-
-static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
-{
-    _Alignas(16) unsigned char message[DIWARP_RELEASE_MAX_BYTES];
-    const unsigned char *release = wc->data;
-    size_t len = wc->wc.byte_len;
-
-    if (0 == len || len > sizeof(message)) {
-        return;
-    }
-    memcpy(message, release + 1, len - 1);
-    mca_btl_diwarp_deliver(module, release[0], message, len - 1);
-}
-
-/* In `text`, or not. NULL: it was silent. */
-static const char *gone_text(const struct ibv_wc *wc, char *text, size_t bytes)
-{
-    switch (wc->vendor_err) {
-    case DIWARP_GONE_UNREACHABLE:
-        return "its host says that no process has its port (ICMP port unreachable)";
-    case DIWARP_GONE_NO_ROOM:
-        return "it asks, and takes none of the answers";
-    case DIWARP_GONE_TOO_LARGE:
-        snprintf(
-            text, bytes,
-            "what it is sent in datagrams of %u bytes does not get through, small ones do: see "
-            "the MTU of the hosts and of switches between, or set btl_diwarp_datagram_max",
-            wc->byte_len);
-        return text;
-    case DIWARP_GONE_NOT_SENT:
-        snprintf(text, bytes, "this host cannot send to it: %s", strerror((int)wc->byte_len));
-        return text;
-    case DIWARP_GONE_RESTARTED:
-        return "it ended, and another process has started under its rank";
-    default:
-        return NULL;
-    }
-}
-
-static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
-{
-    struct mca_btl_diwarp_work *work;
-    char why[256];
-
-    switch ((unsigned)wc->wc.opcode) {
-    case IBV_WC_RECV:
-        on_recv(module, wc);
-        return;
-    case DIWARP_WC_RELEASE:
-        on_release(module, wc);
-        return;
-    case DIWARP_WC_PEER_GONE:
-        mca_btl_diwarp_peer_on_gone(module, &wc->src, gone_text(&wc->wc, why, sizeof(why)));
-        return;
-    default:
-        /* A request of ours, whatever its opcode: verbs leaves that undefined in an error. */
-        work = (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id;
-        mca_btl_diwarp_work_end(module, work, wc->wc.status, wc);
-        return;
-    }
-}
-
-void mca_btl_diwarp_on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
-                                   int count)
-{
-    for (int i = 0; i < count; i++) {
-        on_wc(module, &wc[i]);
-    }
 }
 
 static void call_back(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc, int count)
@@ -129,8 +38,7 @@ static void on_overrun(struct mca_btl_diwarp_module *module)
 {
     char info[] = "diwarp: out of memory: what was sent or received cannot be told any more";
 
-    opal_show_help(MCA_BTL_DIWARP_HELP_FILE, "out of memory", true, opal_process_info.nodename,
-                   "queuing completions");
+    MCA_BTL_DIWARP_HELP("out of memory", "queuing completions");
     mca_btl_diwarp_fail(module, NULL, info);
 }
 
@@ -171,7 +79,8 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool idle)
         return;
     }
     sleep_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) - module->empty_since_ns;
-    (void)diwarp_block_cq(module->cq, sleep_ns < BLOCK_LONGEST_NS ? sleep_ns : BLOCK_LONGEST_NS);
+    (void)diwarp_block_cq(module->cq,
+                          sleep_ns < MCA_BTL_DIWARP_SLEEP_NS ? sleep_ns : MCA_BTL_DIWARP_SLEEP_NS);
 }
 
 /* A thread that comes back to MPI may take the core from the helper amid its work. It would poll in

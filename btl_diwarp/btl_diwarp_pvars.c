@@ -1,22 +1,99 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters for people: MPI_T performance variables and the dump at finalize, from the same lists.
- */
-#include "btl_diwarp/btl_diwarp.h"
+/* Counters and accounts of memory, for people: MPI_T performance variables, and what is printed at
+ * finalize, from the same lists. */
+#include "btl_diwarp/btl_diwarp_rc.h"
 
+#include "opal/align.h"
 #include "opal/mca/base/mca_base_pvar.h"
 
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* Items are laid out in blocks, each led by a list item and aligned. */
+static uint64_t list_bytes(const opal_free_list_t *list)
+{
+    const size_t alignment = list->fl_frag_alignment;
+    const size_t blocks = opal_list_get_size((opal_list_t *)(uintptr_t)&list->fl_allocations);
+    const size_t item = OPAL_ALIGN(list->fl_frag_size, alignment, size_t);
+
+    return list->fl_num_allocated * item + blocks * (sizeof(opal_free_list_item_t) + alignment);
+}
+
+static void memory_query(const struct mca_btl_diwarp_module *module,
+                         struct mca_btl_diwarp_memory *memory)
+{
+    *memory = (struct mca_btl_diwarp_memory){.endpoints = 0};
+    if (NULL == module->cq || NULL == module->pd) {
+        return;
+    }
+    diwarp_query_memory(module->cq, module->pd, &memory->core);
+    memory->endpoints = module->endpoints;
+    memory->module_bytes = sizeof(*module) + module->gone_count * sizeof(*module->gone);
+    memory->endpoint_bytes =
+        memory->endpoints * (NULL != module->rc ? sizeof(mca_btl_diwarp_rc_endpoint_t)
+                                                : sizeof(mca_btl_base_endpoint_t)) +
+        opal_list_get_size((opal_list_t *)(uintptr_t)&module->queues) *
+            sizeof(struct mca_btl_diwarp_queue);
+    if (NULL != module->rc) {
+        memory->module_bytes += sizeof(*module->rc);
+        memory->receive_buffer_bytes = mca_btl_diwarp_rc_buffers_bytes();
+    }
+    for (unsigned i = 0; i <= MCA_BTL_DIWARP_FRAG_MAX; i++) {
+        memory->fragment_bytes += list_bytes(&module->lists[i]);
+    }
+    memory->rdma_bytes = list_bytes(&module->lists[MCA_BTL_DIWARP_RDMAS]);
+    memory->registration_bytes = list_bytes(&module->lists[MCA_BTL_DIWARP_REGS]);
+    memory->btl_bytes = memory->module_bytes + memory->endpoint_bytes +
+                        memory->receive_buffer_bytes + memory->fragment_bytes + memory->rdma_bytes +
+                        memory->registration_bytes;
+    memory->transport_bytes = memory->core.total_bytes + memory->btl_bytes;
+}
+
+static void memory_query_process(struct mca_btl_diwarp_memory *memory)
+{
+    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    unsigned long long kib;
+    char line[256];
+
+    memory->private_bytes = memory->pss_bytes = 0;
+    if (NULL == file) {
+        return;
+    }
+    while (NULL != fgets(line, sizeof(line), file)) {
+        if (1 == sscanf(line, "Private_Clean: %llu", &kib) ||
+            1 == sscanf(line, "Private_Dirty: %llu", &kib)) {
+            memory->private_bytes += kib << 10;
+        } else if (1 == sscanf(line, "Pss: %llu", &kib)) {
+            memory->pss_bytes += kib << 10;
+        }
+    }
+    fclose(file);
+}
+
+/* MPI_Finalize deletes the peers one by one before it closes the module. */
+void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module)
+{
+    if (mca_btl_diwarp_params.memory_report && module->endpoints >= module->memory.endpoints) {
+        memory_query(module, &module->memory);
+        memory_query_process(&module->memory);
+    }
+}
+
+/* ---- lists ---------------------------------------------------------------------------------- */
+
 /* Whose struct it is in. */
-enum owner { RD_QP, RC_QPS, ADAPTER, PROCESS };
+enum owner { RD_QP, RC_QPS, ADAPTER, MEMORY, PROCESS };
 
 struct counter {
     const char *name, *unit, *meaning;
     size_t offset;
     enum owner owner;
 };
+
+#define MEMORY_PREFIX "memory_"
 
 static const struct counter counters[] = {
 #define X(name, unit, meaning) \
@@ -31,75 +108,70 @@ static const struct counter counters[] = {
     {#name, unit, meaning, offsetof(struct mca_btl_diwarp_counters, name), ADAPTER},
             MCA_BTL_DIWARP_COUNTERS(X)
 #undef X
-};
-
-/* Gauges, named memory_... */
-static const struct counter memory_gauges[] = {
-#define X(name, unit, meaning) \
-    {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, core.name), ADAPTER},
-    DIWARP_MEMORY(X)
+#define M(name, unit, meaning, member, owner) \
+    {MEMORY_PREFIX #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, member), owner},
+#define X(name, unit, meaning) M(name, unit, meaning, core.name, MEMORY)
+                DIWARP_MEMORY(X)
 #undef X
-#define X(name, unit, meaning) \
-    {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, name), ADAPTER},
-        MCA_BTL_DIWARP_MEMORY(X)
+#define X(name, unit, meaning) M(name, unit, meaning, name, MEMORY)
+                    MCA_BTL_DIWARP_MEMORY(X)
 #undef X
-#define X(name, unit, meaning) \
-    {"memory_" #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, name), PROCESS},
-            MCA_BTL_DIWARP_PROCESS_MEMORY(X)
+#define X(name, unit, meaning) M(name, unit, meaning, name, PROCESS)
+                        MCA_BTL_DIWARP_PROCESS_MEMORY(X)
 #undef X
 };
 
 #define COUNTERS (sizeof(counters) / sizeof(counters[0]))
-#define GAUGES   (sizeof(memory_gauges) / sizeof(memory_gauges[0]))
 
 _Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "pvars are registered as unsigned long");
 
 static const struct mca_btl_diwarp_module *shown;
 
-/* NULL: the transport has none of these. */
-static const char *counters_of(const struct mca_btl_diwarp_module *module, enum owner owner)
+static bool is_level(const struct counter *counter)
+{
+    return counter->owner >= MEMORY || 0 == strcmp(counter->name, "peers_active") ||
+           0 == strcmp(counter->name, "rc_connections");
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+/* The owner's struct, `memory` where that has to be filled. NULL: the transport has none. */
+static const void *look(const struct mca_btl_diwarp_module *module, enum owner owner,
+                        struct mca_btl_diwarp_memory *memory)
 {
     switch (owner) {
     case RD_QP:
-        return NULL != module->qp ? (const char *)diwarp_query_counters(module->qp) : NULL;
+        return NULL != module->qp ? diwarp_query_counters(module->qp) : NULL;
     case RC_QPS:
-        return NULL != module->cq ? (const char *)diwarp_query_rc_counters(module->cq) : NULL;
+        return NULL != module->cq ? diwarp_query_rc_counters(module->cq) : NULL;
+    case ADAPTER:
+        return &module->counters;
+    case MEMORY:
+        memory_query(module, memory);
+        return memory;
     default:
-        return (const char *)&module->counters;
+        memory_query_process(memory);
+        return memory;
     }
 }
 
-static uint64_t counter_value(const struct mca_btl_diwarp_module *module,
-                              const struct counter *counter)
+static unsigned long value_in(const void *owner, const struct counter *counter)
 {
-    const char *base = counters_of(module, counter->owner);
-    uint64_t value = 0;
+    unsigned long value = 0;
 
-    if (NULL != base) {
-        memcpy(&value, base + counter->offset, sizeof(value));
+    if (NULL != owner) {
+        memcpy(&value, (const char *)owner + counter->offset, sizeof(value));
     }
     return value;
 }
 
 static int pvar_read(const struct mca_base_pvar_t *pvar, void *value, void *obj)
 {
-    (void)obj;
-    *(unsigned long *)value = counter_value(shown, pvar->ctx);
-    return OPAL_SUCCESS;
-}
-
-static int gauge_read(const struct mca_base_pvar_t *pvar, void *value, void *obj)
-{
-    const struct counter *gauge = pvar->ctx;
+    const struct counter *counter = pvar->ctx;
     struct mca_btl_diwarp_memory memory;
 
     (void)obj;
-    if (PROCESS == gauge->owner) {
-        mca_btl_diwarp_memory_query_process(&memory);
-    } else {
-        mca_btl_diwarp_memory_query(shown, &memory);
-    }
-    memcpy(value, (const char *)&memory + gauge->offset, sizeof(uint64_t));
+    *(unsigned long *)value = value_in(look(shown, counter->owner, &memory), counter);
     return OPAL_SUCCESS;
 }
 
@@ -114,45 +186,58 @@ static int pvar_notify(struct mca_base_pvar_t *pvar, mca_base_pvar_event_t event
     return OPAL_SUCCESS;
 }
 
-static int register_pvar(const struct counter *counter, int class, mca_base_get_value_fn_t read)
-{
-    char description[256];
-
-    snprintf(description, sizeof(description), "%s (%s)", counter->meaning, counter->unit);
-    return mca_base_component_pvar_register(
-        &shown->super.btl_component->btl_version, counter->name, description, OPAL_INFO_LVL_4,
-        class, MCA_BASE_VAR_TYPE_UNSIGNED_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read, NULL, pvar_notify,
-        (void *)(uintptr_t)counter);
-}
-
 int mca_btl_diwarp_pvars_register(const struct mca_btl_diwarp_module *module)
 {
     int rc = OPAL_SUCCESS;
 
     shown = module;
-    for (size_t i = 0; i < COUNTERS && rc >= 0; i++) {
-        const bool gauge = 0 == strcmp(counters[i].name, "peers_active") ||
-                           0 == strcmp(counters[i].name, "rc_connections");
+    for (const struct counter *counter = counters; counter < counters + COUNTERS && rc >= 0;
+         counter++) {
+        char description[256];
 
-        rc = register_pvar(&counters[i],
-                           gauge ? MCA_BASE_PVAR_CLASS_LEVEL : MCA_BASE_PVAR_CLASS_COUNTER,
-                           pvar_read);
-    }
-    for (size_t i = 0; i < GAUGES && rc >= 0; i++) {
-        rc = register_pvar(&memory_gauges[i], MCA_BASE_PVAR_CLASS_LEVEL, gauge_read);
+        snprintf(description, sizeof(description), "%s (%s)", counter->meaning, counter->unit);
+        rc = mca_base_component_pvar_register(
+            &module->super.btl_component->btl_version, counter->name, description, OPAL_INFO_LVL_4,
+            is_level(counter) ? MCA_BASE_PVAR_CLASS_LEVEL : MCA_BASE_PVAR_CLASS_COUNTER,
+            MCA_BASE_VAR_TYPE_UNSIGNED_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, pvar_read, NULL,
+            pvar_notify, (void *)(uintptr_t)counter);
     }
     return rc < 0 ? rc : OPAL_SUCCESS;
 }
 
 void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module)
 {
-    for (size_t i = 0; i < COUNTERS; i++) {
-        if (NULL == counters_of(module, counters[i].owner)) {
-            continue;
+    for (size_t i = 0; i < COUNTERS && counters[i].owner < MEMORY; i++) {
+        const void *owner = look(module, counters[i].owner, NULL);
+
+        if (NULL != owner) {
+            opal_output(0, "diwarp stats: job %u rank %u: %s %lu %s", OPAL_PROC_MY_NAME.jobid,
+                        OPAL_PROC_MY_NAME.vpid, counters[i].name, value_in(owner, &counters[i]),
+                        counters[i].unit);
         }
-        opal_output(0, "diwarp stats: job %u rank %u: %s %" PRIu64 " %s", OPAL_PROC_MY_NAME.jobid,
-                    OPAL_PROC_MY_NAME.vpid, counters[i].name, counter_value(module, &counters[i]),
-                    counters[i].unit);
     }
+}
+
+void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module)
+{
+    static const char *const transports[] = {
+        [MCA_BTL_DIWARP_RD] = "rd", [MCA_BTL_DIWARP_RC] = "rc", [MCA_BTL_DIWARP_RC_SRQ] = "rc-srq"};
+    static char line[4096]; /* too large for a stack that may be small */
+    struct mca_btl_diwarp_memory memory = module->memory;
+    int used = snprintf(line, sizeof(line), "diwarp_memory: rank=%u transport=%s",
+                        OPAL_PROC_MY_NAME.vpid, transports[mca_btl_diwarp_params.transport]);
+
+    if (0 == memory.endpoints) {
+        memory_query(module, &memory);
+        memory_query_process(&memory);
+    }
+    for (size_t i = 0; i < COUNTERS; i++) {
+        if (counters[i].owner >= MEMORY) {
+            used += snprintf(line + used, sizeof(line) - (size_t)used, " %s=%lu",
+                             counters[i].name + sizeof(MEMORY_PREFIX) - 1,
+                             value_in(&memory, &counters[i]));
+        }
+    }
+    opal_output(0, "%s", line);
 }

@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoints of RC: a table by name, in which peers that call may come before the PML adds them, and
- * the PML's view of it. Of connections it knows when one is wanted, and when none is.
+ * Endpoints of RC: a table by name, in which peers that call may come before the PML adds them;
+ * their states, receives and queue pairs; and the PML's view, which knows of connections when one
+ * is wanted, and when none is.
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
+#include "opal/align.h"
+
+#include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
 mca_btl_diwarp_rc_endpoint_t *mca_btl_diwarp_rc_endpoint_for(struct mca_btl_diwarp_rc *rc,
                                                              struct diwarp_name name)
 {
+    const uint64_t key = mca_btl_diwarp_rc_key(name);
     mca_btl_diwarp_rc_endpoint_t *endpoint;
     void *found = NULL;
 
-    if (OPAL_SUCCESS ==
-        opal_hash_table_get_value_uint64(&rc->endpoints, mca_btl_diwarp_rc_key(name), &found)) {
+    if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(&rc->endpoints, key, &found)) {
         return found;
     }
     endpoint = calloc(1, sizeof(*endpoint));
@@ -25,15 +31,305 @@ mca_btl_diwarp_rc_endpoint_t *mca_btl_diwarp_rc_endpoint_for(struct mca_btl_diwa
         return NULL;
     }
     endpoint->name = name;
-    if (OPAL_SUCCESS !=
-        opal_hash_table_set_value_uint64(&rc->endpoints, mca_btl_diwarp_rc_key(name), endpoint)) {
+    if (OPAL_SUCCESS != opal_hash_table_set_value_uint64(&rc->endpoints, key, endpoint)) {
         free(endpoint);
         return NULL;
     }
     return endpoint;
 }
 
+void mca_btl_diwarp_rc_endpoint_free_if_unused(struct mca_btl_diwarp_module *module,
+                                               mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    if (endpoint->deleted && !endpoint->ending && NULL == endpoint->qp && NULL == endpoint->lost &&
+        NULL == endpoint->super.queue) {
+        (void)opal_hash_table_remove_value_uint64(&module->rc->endpoints,
+                                                  mca_btl_diwarp_rc_key(endpoint->name));
+        free(endpoint);
+    }
+}
+
+void mca_btl_diwarp_rc_endpoints_foreach(struct mca_btl_diwarp_module *module,
+                                         void (*act)(struct mca_btl_diwarp_module *module,
+                                                     mca_btl_diwarp_rc_endpoint_t *endpoint))
+{
+    opal_hash_table_t *table = &module->rc->endpoints;
+    void *value = NULL, *node = NULL;
+    uint64_t key;
+    int rc = opal_hash_table_get_first_key_uint64(table, &key, &value, &node);
+
+    while (OPAL_SUCCESS == rc) {
+        void *endpoint = value;
+
+        rc = opal_hash_table_get_next_key_uint64(table, &key, &value, node, &node);
+        act(module, endpoint);
+    }
+}
+
+/* ---- states ------------------------------------------------------------------------------- */
+
+#define TO(state) (1u << MCA_BTL_DIWARP_RC_##state)
+
+static const unsigned allowed[MCA_BTL_DIWARP_RC_STATES] = {
+    [MCA_BTL_DIWARP_RC_IDLE] = TO(CALLING) | TO(ACCEPTING) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_CALLING] =
+        TO(CONNECTED) | TO(YIELDING) | TO(ACCEPTING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_YIELDING] = TO(ACCEPTING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_ACCEPTING] = TO(CONNECTED) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_CONNECTED] = TO(LEAVING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_LEAVING] = TO(IDLE),
+    [MCA_BTL_DIWARP_RC_GONE] = 0,
+};
+
+void mca_btl_diwarp_rc_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
+                                 enum mca_btl_diwarp_rc_state to)
+{
+    assert(allowed[endpoint->state] & 1u << to);
+    endpoint->state = to;
+}
+
+bool mca_btl_diwarp_rc_set_lost(const struct mca_btl_diwarp_module *module,
+                                mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    const bool expected = endpoint->left || endpoint->deleted || module->rc->closing;
+    const enum mca_btl_diwarp_rc_state to =
+        expected ? MCA_BTL_DIWARP_RC_IDLE : MCA_BTL_DIWARP_RC_GONE;
+
+    if (to != endpoint->state && MCA_BTL_DIWARP_RC_GONE != endpoint->state) {
+        mca_btl_diwarp_rc_set_state(endpoint, to);
+    }
+    endpoint->ending = true;
+    return expected;
+}
+
+void mca_btl_diwarp_rc_report_lost(struct mca_btl_diwarp_module *module,
+                                   mca_btl_diwarp_rc_endpoint_t *endpoint, bool expected,
+                                   const char *why)
+{
+    if (!expected) {
+        mca_btl_diwarp_peer_on_gone(module, &endpoint->name, why);
+    }
+    mca_btl_diwarp_work_end_waiting(module, &endpoint->super,
+                                    expected ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
+    OPAL_THREAD_LOCK(&module->lock);
+    endpoint->ending = false;
+    mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
+    OPAL_THREAD_UNLOCK(&module->lock);
+}
+
+void mca_btl_diwarp_rc_on_lost(struct mca_btl_diwarp_module *module,
+                               mca_btl_diwarp_rc_endpoint_t *endpoint, int error)
+{
+    bool expected;
+
+    if (OPAL_LIKELY(error >= 0)) {
+        return;
+    }
+    OPAL_THREAD_LOCK(&module->lock);
+    expected = mca_btl_diwarp_rc_set_lost(module, endpoint);
+    OPAL_THREAD_UNLOCK(&module->lock);
+    mca_btl_diwarp_rc_report_lost(module, endpoint, expected, strerror(-error));
+}
+
+/* ---- receives ------------------------------------------------------------------------------
+ *
+ * An RNIC pins the memory of receives when it is registered; so this memory is there from the
+ * start, whether messages come or not. */
+
+static uint64_t buffers_bytes;
+
+/* Receives begin on cache lines, so that the PML's headers, behind ours, are aligned. */
+static size_t stride_bytes(void)
+{
+    return OPAL_ALIGN(mca_btl_diwarp_params.rc_recv_bytes, 64, size_t);
+}
+
+int mca_btl_diwarp_rc_buffer_post(const struct mca_btl_diwarp_module *module, unsigned char *buffer,
+                                  struct diwarp_rc_qp *qp)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)buffer, .length = mca_btl_diwarp_params.rc_recv_bytes};
+    const struct ibv_recv_wr wr = {.wr_id = (uintptr_t)buffer | 1u, .sg_list = &sge, .num_sge = 1};
+
+    return NULL != module->rc->srq ? diwarp_post_srq_recv(module->rc->srq, &wr)
+                                   : diwarp_rc_post_recv(qp, &wr);
+}
+
+int mca_btl_diwarp_rc_buffers_make(const struct mca_btl_diwarp_module *module,
+                                   unsigned char **buffers, unsigned count, struct diwarp_rc_qp *qp)
+{
+    void *made = mmap(NULL, count * stride_bytes(), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    int rc = 0;
+
+    if (MAP_FAILED == made) {
+        return -ENOMEM;
+    }
+    *buffers = made;
+    (void)__atomic_add_fetch(&buffers_bytes, count * stride_bytes(), __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < count && 0 == rc; i++) {
+        rc = mca_btl_diwarp_rc_buffer_post(module, *buffers + i * stride_bytes(), qp);
+    }
+    return rc;
+}
+
+void mca_btl_diwarp_rc_buffers_free(unsigned char *buffers, unsigned count)
+{
+    if (NULL != buffers) {
+        (void)munmap(buffers, count * stride_bytes());
+        (void)__atomic_sub_fetch(&buffers_bytes, count * stride_bytes(), __ATOMIC_RELAXED);
+    }
+}
+
+uint64_t mca_btl_diwarp_rc_buffers_bytes(void)
+{
+    return __atomic_load_n(&buffers_bytes, __ATOMIC_RELAXED);
+}
+
+/* ---- queue pairs -------------------------------------------------------------------------- */
+
+static struct diwarp_rc_qp_attr qp_attr(const struct mca_btl_diwarp_module *module,
+                                        mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
+    struct diwarp_rc_qp_attr attr;
+
+    diwarp_rc_qp_attr_init(&attr);
+    attr.cq = module->cq;
+    attr.srq = module->rc->srq;
+    attr.context = endpoint;
+    attr.max_recv_wr = params->rc_recv_buffers;
+    attr.markers = params->rc_markers;
+    attr.crc = DIWARP_OFF != params->device.crc;
+    attr.mpa_revision = (uint8_t)params->rc_mpa_revision;
+    attr.rnr_timeout_ns = UINT64_MAX; /* receives come back as fast as the PML takes messages */
+    attr.connect_timeout_ns =
+        params->peer_timeout_s > 0 ? params->peer_timeout_s * 1000000000ull : UINT64_MAX;
+    return attr;
+}
+
+void mca_btl_diwarp_rc_qp_destroy(struct mca_btl_diwarp_module *module, struct diwarp_rc_qp **qp)
+{
+    if (NULL != *qp) {
+        diwarp_destroy_rc_qp(*qp);
+        *qp = NULL;
+        module->rc->connections--;
+    }
+}
+
+void mca_btl_diwarp_rc_connection_destroy(struct mca_btl_diwarp_module *module,
+                                          mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    mca_btl_diwarp_rc_qp_destroy(module, &endpoint->qp);
+    mca_btl_diwarp_rc_buffers_free(endpoint->buffers, mca_btl_diwarp_params.rc_recv_buffers);
+    endpoint->buffers = NULL;
+}
+
+int mca_btl_diwarp_rc_call(struct mca_btl_diwarp_module *module,
+                           mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
+    struct diwarp_address address;
+    int rc;
+
+    if (OPAL_SUCCESS != mca_btl_diwarp_peer_address(module, endpoint->super.proc, &address)) {
+        return -EADDRNOTAVAIL;
+    }
+    rc = diwarp_connect(module->pd, &attr, &address, NULL, 0, &endpoint->qp, NULL);
+    if (rc < 0) {
+        if (-ENETUNREACH == rc) {
+            mca_btl_diwarp_peer_show_unreachable(module, endpoint->super.proc, &address);
+        }
+        return rc;
+    }
+    module->rc->connections++;
+    endpoint->unused = false;
+    mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_CALLING);
+    return 0;
+}
+
+int mca_btl_diwarp_rc_answer(struct mca_btl_diwarp_module *module,
+                             mca_btl_diwarp_rc_endpoint_t *endpoint,
+                             struct diwarp_connect_request *request)
+{
+    const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
+    /* Only the higher name gives way, so each crossing is counted on one side. */
+    const bool crossed = MCA_BTL_DIWARP_RC_IDLE != endpoint->state;
+    int rc;
+
+    if (MCA_BTL_DIWARP_RC_CALLING == endpoint->state) {
+        endpoint->lost = endpoint->qp;
+        endpoint->qp = NULL;
+    }
+    rc = diwarp_accept(request, module->pd, &attr, NULL, 0, &endpoint->qp);
+    if (rc < 0) {
+        return rc;
+    }
+    module->rc->connections++;
+    module->counters.rc_crossed += crossed;
+    endpoint->unused = true;
+    mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_ACCEPTING);
+    return 0;
+}
+
+/* Under the lock. The goodbye is the last message before the connection is closed. */
+static void leave_if_due(const struct mca_btl_diwarp_module *module,
+                         mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    static const unsigned char goodbye[MCA_BTL_DIWARP_HEADER_BYTES] = {
+        MCA_BTL_DIWARP_RC_TAG_GOODBYE};
+    struct ibv_sge sge = {.addr = (uintptr_t)goodbye, .length = sizeof(goodbye)};
+    const struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+
+    if ((!endpoint->deleted && !module->rc->closing) || mca_btl_diwarp_rc_waits(endpoint) ||
+        MCA_BTL_DIWARP_RC_CONNECTED != endpoint->state) {
+        return;
+    }
+    /* Else a completion will bring us back. */
+    if (diwarp_rc_post_send(endpoint->qp, &wr) >= 0) {
+        diwarp_disconnect(endpoint->qp);
+        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
+    }
+}
+
+void mca_btl_diwarp_rc_leave_if_due(struct mca_btl_diwarp_module *module,
+                                    mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    OPAL_THREAD_LOCK(&module->lock);
+    leave_if_due(module, endpoint);
+    OPAL_THREAD_UNLOCK(&module->lock);
+}
+
+void mca_btl_diwarp_rc_endpoint_free(struct mca_btl_diwarp_module *module,
+                                     mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    mca_btl_diwarp_rc_connection_destroy(module, endpoint);
+    mca_btl_diwarp_rc_qp_destroy(module, &endpoint->lost);
+    free(endpoint);
+}
+
 /* ---- the PML's view ----------------------------------------------------------------------- */
+
+/* Under the lock. */
+static void add(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint,
+                opal_proc_t *proc)
+{
+    endpoint->super.proc = proc;
+    if (endpoint->deleted) {
+        /* What it said when it left before does not count any more. */
+        endpoint->left = false;
+        endpoint->deleted = false;
+        if (NULL != endpoint->super.queue) {
+            endpoint->super.queue->silent = false;
+        }
+    }
+    /* One side is enough. If that fails, the first message calls again, and can report it: until
+     * then there is nobody to tell. */
+    if (MCA_BTL_DIWARP_RC_AT_INIT == mca_btl_diwarp_params.rc_connect &&
+        MCA_BTL_DIWARP_RC_IDLE == endpoint->state && NULL == endpoint->qp &&
+        mca_btl_diwarp_rc_my_key() < mca_btl_diwarp_rc_key(endpoint->name)) {
+        (void)mca_btl_diwarp_rc_call(module, endpoint);
+    }
+}
 
 int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                                       mca_btl_base_endpoint_t **endpoint)
@@ -55,25 +351,12 @@ int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal
         mca_btl_diwarp_peer_show_unreachable(module, proc, &address);
         return OPAL_ERR_UNREACH;
     }
-    OPAL_THREAD_LOCK(&module->rc->lock);
+    OPAL_THREAD_LOCK(&module->lock);
     made = mca_btl_diwarp_rc_endpoint_for(module->rc, name);
     if (NULL != made) {
-        made->super.proc = proc;
-        if (made->deleted) {
-            /* What it said when it left before does not count any more. */
-            made->left = false;
-            made->deleted = false;
-        }
-        /* One side is enough. */
-        if (MCA_BTL_DIWARP_RC_AT_INIT == mca_btl_diwarp_params.rc_connect &&
-            MCA_BTL_DIWARP_RC_IDLE == made->state &&
-            mca_btl_diwarp_rc_my_key() < mca_btl_diwarp_rc_key(name)) {
-            /* If that fails, the first message calls again, and can report it: until then there is
-             * nobody to tell. */
-            (void)mca_btl_diwarp_rc_endpoint_call(module, made);
-        }
+        add(module, made, proc);
     }
-    OPAL_THREAD_UNLOCK(&module->rc->lock);
+    OPAL_THREAD_UNLOCK(&module->lock);
     if (NULL == made) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
@@ -82,66 +365,19 @@ int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal
     return OPAL_SUCCESS;
 }
 
-void mca_btl_diwarp_rc_endpoint_free_if_unused(struct mca_btl_diwarp_module *module,
-                                               mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    if (endpoint->deleted && !endpoint->ending && !endpoint->yields && NULL == endpoint->qp &&
-        NULL == endpoint->lost && NULL == endpoint->waiting_first) {
-        (void)opal_hash_table_remove_value_uint64(&module->rc->endpoints,
-                                                  mca_btl_diwarp_rc_key(endpoint->name));
-        free(endpoint);
-    }
-}
-
 void mca_btl_diwarp_rc_endpoint_destroy(struct mca_btl_diwarp_module *module,
                                         mca_btl_base_endpoint_t *base)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(base);
 
     mca_btl_diwarp_endpoint_removed(module);
-    OPAL_THREAD_LOCK(&module->rc->lock);
-    endpoint->super.proc = NULL;
+    OPAL_THREAD_LOCK(&module->lock);
+    base->proc = NULL;
     endpoint->deleted = true;
-    mca_btl_diwarp_rc_endpoint_leave_if_due(module, endpoint);
-    mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
-    OPAL_THREAD_UNLOCK(&module->rc->lock);
-}
-
-/* For each endpoint; `act` may free it. */
-static void endpoints_foreach(struct mca_btl_diwarp_module *module,
-                              void (*act)(struct mca_btl_diwarp_module *module,
-                                          mca_btl_diwarp_rc_endpoint_t *endpoint))
-{
-    opal_hash_table_t *table = &module->rc->endpoints;
-    void *value = NULL, *node = NULL, *next = NULL;
-    uint64_t key;
-    int rc = opal_hash_table_get_first_key_uint64(table, &key, &value, &node);
-
-    while (OPAL_SUCCESS == rc) {
-        void *endpoint = value;
-
-        rc = opal_hash_table_get_next_key_uint64(table, &key, &value, node, &next);
-        node = next;
-        act(module, endpoint);
+    if (NULL != base->queue) {
+        base->queue->silent = true;
     }
-}
-
-void mca_btl_diwarp_rc_endpoints_leave(struct mca_btl_diwarp_module *module)
-{
-    module->rc->closing = true;
-    endpoints_foreach(module, mca_btl_diwarp_rc_work_post_waiting);
-}
-
-static void endpoint_free(struct mca_btl_diwarp_module *module,
-                          mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    mca_btl_diwarp_rc_connection_destroy(module, endpoint);
-    mca_btl_diwarp_rc_qp_destroy(module, &endpoint->lost);
-    free(endpoint);
-}
-
-void mca_btl_diwarp_rc_endpoints_free(struct mca_btl_diwarp_module *module)
-{
-    endpoints_foreach(module, endpoint_free);
-    (void)opal_hash_table_remove_all(&module->rc->endpoints);
+    leave_if_due(module, endpoint);
+    mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
+    OPAL_THREAD_UNLOCK(&module->lock);
 }

@@ -51,39 +51,42 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
     return diwarp_post_send(module->qp, &wr);
 }
 
+static int btl_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor)
+{
+    (void)btl;
+    opal_free_list_return(((mca_btl_diwarp_frag_t *)descriptor)->list, &descriptor->super);
+    return OPAL_SUCCESS;
+}
+
 /* The callback may free or reuse the descriptor, so ownership is read before it. */
 void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
                                      struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
                                      const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
-    const bool owned = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-    const bool told = work->buffered;
+    const bool owned =
+        NULL == work->endpoint || 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
 
     (void)wc;
-    if (OPAL_UNLIKELY(NULL == frag->work.endpoint)) {
-        (void)mca_btl_diwarp_free(&module->super, &frag->base);
-        return;
-    }
-    if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
-        struct diwarp_name name = mca_btl_diwarp_peer_name(frag->work.endpoint);
-
-        /* Told before, with the reason, unless that completion is still to come. */
-        mca_btl_diwarp_peer_on_gone(module, &name, "nothing is sent to it any more");
-    }
-    if (!told && NULL != frag->base.des_cbfunc) {
-        frag->base.des_cbfunc(&module->super, frag->work.endpoint, &frag->base,
-                              mca_btl_diwarp_status(status));
+    if (OPAL_LIKELY(NULL != work->endpoint)) {
+        if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
+            mca_btl_diwarp_peer_on_unsent(module, work->endpoint);
+        }
+        if (!work->buffered && NULL != frag->base.des_cbfunc) {
+            frag->base.des_cbfunc(&module->super, work->endpoint, &frag->base,
+                                  mca_btl_diwarp_status(status));
+        }
     }
     if (owned) {
-        (void)mca_btl_diwarp_free(&module->super, &frag->base);
+        (void)btl_free(&module->super, &frag->base);
     }
 }
 
-static const struct mca_btl_diwarp_work_ops frag_ops = {
+const struct mca_btl_diwarp_work_ops mca_btl_diwarp_frag_ops = {
     .post = frag_post, .on_complete = mca_btl_diwarp_frag_on_complete};
 
-void mca_btl_diwarp_frag_done(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag)
+/* Done within btl_send: calls back only where that was asked for. */
+static void frag_done(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag)
 {
     const uint32_t flags = frag->base.des_flags;
 
@@ -91,28 +94,21 @@ void mca_btl_diwarp_frag_done(struct mca_btl_diwarp_module *module, mca_btl_diwa
         frag->base.des_cbfunc(&module->super, frag->work.endpoint, &frag->base, OPAL_SUCCESS);
     }
     if (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) {
-        (void)mca_btl_diwarp_free(&module->super, &frag->base);
+        (void)btl_free(&module->super, &frag->base);
     }
 }
 
-void mca_btl_diwarp_frag_buffer(const struct mca_btl_diwarp_module *module,
-                                mca_btl_diwarp_frag_t *frag)
+/* What is ours to free, short, and of which nobody wants to hear may be buffered. osc/pt2pt answers
+ * swaps by blocking sends within a lock, and these must not make progress, which would take the
+ * same lock. */
+static bool may_buffer(const struct mca_btl_diwarp_module *module,
+                       const mca_btl_diwarp_frag_t *frag)
 {
     const uint32_t flags = frag->base.des_flags;
 
-    frag->work.buffered = (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) &&
-                          !(flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) &&
-                          1 == frag->base.des_segment_count &&
-                          &module->frags[MCA_BTL_DIWARP_FRAG_SMALL] == frag->list;
-}
-
-int mca_btl_diwarp_frag_posted(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag,
-                               int rc)
-{
-    if (OPAL_LIKELY(1 == rc)) {
-        mca_btl_diwarp_frag_done(module, frag);
-    }
-    return rc > 0;
+    return (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) &&
+           !(flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) && 1 == frag->base.des_segment_count &&
+           &module->lists[MCA_BTL_DIWARP_FRAG_SMALL] == frag->list;
 }
 
 mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
@@ -120,29 +116,25 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
                                                 size_t size, uint32_t flags)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-    enum mca_btl_diwarp_frag_size frag_size = MCA_BTL_DIWARP_FRAG_SMALL;
-    opal_free_list_t *list;
+    const enum mca_btl_diwarp_list kind =
+        size <= MCA_BTL_DIWARP_SMALL_BYTES    ? MCA_BTL_DIWARP_FRAG_SMALL
+        : size <= MCA_BTL_DIWARP_MEDIUM_BYTES ? MCA_BTL_DIWARP_FRAG_MEDIUM
+        : size <= btl->btl_eager_limit        ? MCA_BTL_DIWARP_FRAG_EAGER
+                                              : MCA_BTL_DIWARP_FRAG_MAX;
     mca_btl_diwarp_frag_t *frag;
 
     (void)order;
-    if (size > MCA_BTL_DIWARP_MEDIUM_BYTES) {
-        frag_size =
-            size <= btl->btl_eager_limit ? MCA_BTL_DIWARP_FRAG_EAGER : MCA_BTL_DIWARP_FRAG_MAX;
-    } else if (size > MCA_BTL_DIWARP_SMALL_BYTES) {
-        frag_size = MCA_BTL_DIWARP_FRAG_MEDIUM;
-    }
     if (OPAL_UNLIKELY(size > btl->btl_eager_limit && size > btl->btl_max_send_size)) {
         return NULL;
     }
-    list = &module->frags[frag_size];
-    frag = (mca_btl_diwarp_frag_t *)opal_free_list_get(list);
+    frag = (mca_btl_diwarp_frag_t *)opal_free_list_get(&module->lists[kind]);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
-    frag->list = list;
+    frag->list = &module->lists[kind];
     frag->work.endpoint = endpoint;
     frag->pace = MCA_BTL_DIWARP_PACE_UNKNOWN;
-    frag->work.ops = &frag_ops;
+    frag->work.ops = module->transport->frag_ops;
     frag->work.buffered = false;
     frag->segments[0].seg_len = size;
     frag->base.des_segment_count = 1;
@@ -151,22 +143,12 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
     return &frag->base;
 }
 
-int mca_btl_diwarp_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor)
+static mca_btl_base_descriptor_t *btl_prepare_src(mca_btl_base_module_t *btl,
+                                                  mca_btl_base_endpoint_t *endpoint,
+                                                  opal_convertor_t *convertor, uint8_t order,
+                                                  size_t reserve, size_t *size, uint32_t flags)
 {
-    mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
-
-    (void)btl;
-    opal_free_list_return(frag->list, &frag->base.super);
-    return OPAL_SUCCESS;
-}
-
-mca_btl_base_descriptor_t *mca_btl_diwarp_prepare_src(mca_btl_base_module_t *btl,
-                                                      mca_btl_base_endpoint_t *endpoint,
-                                                      opal_convertor_t *convertor, uint8_t order,
-                                                      size_t reserve, size_t *size, uint32_t flags)
-{
-    size_t limit = btl->btl_max_send_size > btl->btl_eager_limit ? btl->btl_max_send_size
-                                                                 : btl->btl_eager_limit;
+    const size_t limit = mca_btl_diwarp_longest_send((struct mca_btl_diwarp_module *)btl);
     mca_btl_base_descriptor_t *descriptor;
     struct iovec iov = {.iov_base = NULL}; /* for the convertor to tell where the data lies */
     uint32_t iov_count = 1;
@@ -190,7 +172,7 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_prepare_src(mca_btl_base_module_t *btl
     }
     iov.iov_len = *size;
     if (OPAL_UNLIKELY(opal_convertor_pack(convertor, &iov, &iov_count, size) < 0)) {
-        (void)mca_btl_diwarp_free(btl, descriptor);
+        (void)btl_free(btl, descriptor);
         return NULL;
     }
     if (in_place) {
@@ -205,28 +187,28 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_prepare_src(mca_btl_base_module_t *btl
 
 /* Inside the completion callback of a get, in its thread: takes a FIN for the same peer into the
  * get's release, so that it travels inside record-complete. False: send it as a message. */
-static bool release_capture(struct mca_btl_diwarp_module *module,
-                            const mca_btl_base_endpoint_t *endpoint, const void *data, size_t len)
+static bool release_capture(struct mca_btl_diwarp_module *module, const mca_btl_diwarp_frag_t *frag)
 {
+    const size_t len = frag->segments[0].seg_len;
     struct mca_btl_diwarp_ending_read *read;
 
     if (!mca_btl_diwarp_in_progress(module)) {
         return false;
     }
     read = module->ending;
-    if (NULL == read || read->len > 0 || read->endpoint != endpoint ||
+    if (NULL == read || read->len > 0 || read->endpoint != frag->work.endpoint ||
         len > sizeof(read->release) - 1) {
         return false;
     }
     read->release[0] = MCA_BTL_DIWARP_TAG_FIN;
-    memcpy(read->release + 1, data, len);
+    memcpy(read->release + 1, frag->segments[0].seg_addr.pval, len);
     read->len = 1 + len;
     module->counters.fin_in_release++;
     return true;
 }
 
-int mca_btl_diwarp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                        mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
+static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                    mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
@@ -235,19 +217,18 @@ int mca_btl_diwarp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *end
     frag->work.endpoint = endpoint;
     frag->header[0] = tag;
     if (MCA_BTL_DIWARP_TAG_FIN == tag) {
-        if (release_capture(module, endpoint, frag->segments[0].seg_addr.pval,
-                            frag->segments[0].seg_len)) {
-            mca_btl_diwarp_frag_done(module, frag);
+        if (release_capture(module, frag)) {
+            frag_done(module, frag);
             return 1;
         }
         (void)__atomic_fetch_add(&module->counters.fin_msgs_on_wire, 1, __ATOMIC_RELAXED);
     }
-    mca_btl_diwarp_frag_buffer(module, frag);
-    rc = mca_btl_diwarp_work_post(module, &frag->work);
-    if (OPAL_LIKELY(rc >= 0)) {
-        return mca_btl_diwarp_frag_posted(module, frag, rc);
+    frag->work.buffered = may_buffer(module, frag);
+    rc = module->transport->post(module, &frag->work);
+    if (OPAL_LIKELY(1 == rc)) {
+        frag_done(module, frag);
     }
-    return -EHOSTUNREACH == rc ? OPAL_ERR_UNREACH : OPAL_ERROR;
+    return OPAL_LIKELY(rc >= 0) ? rc > 0 : -EHOSTUNREACH == rc ? OPAL_ERR_UNREACH : OPAL_ERROR;
 }
 
 /* Packs contiguous or strided data behind the header. */
@@ -267,10 +248,10 @@ static void pack_payload(opal_convertor_t *convertor, unsigned char *to, size_t 
     assert(packed == len);
 }
 
-int mca_btl_diwarp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                         opal_convertor_t *convertor, void *header, size_t header_size,
-                         size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
-                         mca_btl_base_descriptor_t **descriptor)
+static int btl_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                     opal_convertor_t *convertor, void *header, size_t header_size,
+                     size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                     mca_btl_base_descriptor_t **descriptor)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     size_t size = header_size + payload_size;
@@ -291,23 +272,11 @@ int mca_btl_diwarp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
     return OPAL_SUCCESS;
 }
 
-int mca_btl_diwarp_send_copy(struct mca_btl_diwarp_module *module,
-                             mca_btl_base_endpoint_t *endpoint, mca_btl_base_tag_t tag,
-                             const void *data, size_t len)
+void mca_btl_diwarp_send_set_functions(mca_btl_base_module_t *btl)
 {
-    mca_btl_base_descriptor_t *descriptor = mca_btl_diwarp_alloc(
-        &module->super, endpoint, MCA_BTL_NO_ORDER, len, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-    mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
-    int rc;
-
-    if (NULL == frag) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    memcpy(frag->segments[0].seg_addr.pval, data, len);
-    frag->header[0] = tag;
-    rc = mca_btl_diwarp_work_post(module, &frag->work);
-    if (0 != rc) {
-        (void)mca_btl_diwarp_free(&module->super, descriptor);
-    }
-    return rc < 0 ? OPAL_ERROR : OPAL_SUCCESS;
+    btl->btl_alloc = mca_btl_diwarp_alloc;
+    btl->btl_free = btl_free;
+    btl->btl_prepare_src = btl_prepare_src;
+    btl->btl_send = btl_send;
+    btl->btl_sendi = btl_sendi;
 }

@@ -4,31 +4,21 @@
 
 BTL_SOURCES = \
 	btl_diwarp/btl_diwarp.h \
-	btl_diwarp/btl_diwarp_atomic.c \
 	btl_diwarp/btl_diwarp_component.c \
 	btl_diwarp/btl_diwarp_cores.c \
-	btl_diwarp/btl_diwarp_endpoint.c \
-	btl_diwarp/btl_diwarp_get.c \
 	btl_diwarp/btl_diwarp_helper.c \
-	btl_diwarp/btl_diwarp_memory.c \
 	btl_diwarp/btl_diwarp_modex.c \
-	btl_diwarp/btl_diwarp_module.c \
 	btl_diwarp/btl_diwarp_osc.c \
 	btl_diwarp/btl_diwarp_params.c \
 	btl_diwarp/btl_diwarp_peer.c \
 	btl_diwarp/btl_diwarp_progress.c \
-	btl_diwarp/btl_diwarp_put.c \
 	btl_diwarp/btl_diwarp_pvars.c \
 	btl_diwarp/btl_diwarp_rc.h \
-	btl_diwarp/btl_diwarp_rc_buffers.c \
-	btl_diwarp/btl_diwarp_rc_connect.c \
 	btl_diwarp/btl_diwarp_rc_endpoint.c \
-	btl_diwarp/btl_diwarp_rc_put.c \
-	btl_diwarp/btl_diwarp_rc_qp.c \
 	btl_diwarp/btl_diwarp_rc_send.c \
 	btl_diwarp/btl_diwarp_rc_transport.c \
-	btl_diwarp/btl_diwarp_rc_work.c \
-	btl_diwarp/btl_diwarp_reg.c \
+	btl_diwarp/btl_diwarp_rd.c \
+	btl_diwarp/btl_diwarp_rdma.c \
 	btl_diwarp/btl_diwarp_send.c \
 	btl_diwarp/btl_diwarp_work.c \
 	btl_diwarp/btl_diwarp_work.h

@@ -63,41 +63,21 @@ libdiwarp_core_la_SOURCES = \
 	common/progress/sleep.c \
 	common/progress/sleep.h \
 	common/rc/access.c \
-	common/rc/access.h \
 	common/rc/close.c \
-	common/rc/close.h \
 	common/rc/connect.c \
-	common/rc/create.c \
-	common/rc/create.h \
 	common/rc/deliver.c \
-	common/rc/deliver.h \
 	common/rc/frame.c \
 	common/rc/frame.h \
-	common/rc/linger.c \
-	common/rc/linger.h \
 	common/rc/listen.c \
 	common/rc/post.c \
 	common/rc/qp.c \
 	common/rc/qp.h \
 	common/rc/rc.h \
-	common/rc/read.c \
-	common/rc/read.h \
 	common/rc/receive.c \
-	common/rc/receive.h \
 	common/rc/run.c \
-	common/rc/run.h \
 	common/rc/send.c \
-	common/rc/send.h \
-	common/rc/shutdown.c \
-	common/rc/shutdown.h \
 	common/rc/srq.c \
-	common/rc/srq.h \
-	common/rc/startup.c \
-	common/rc/startup.h \
 	common/rc/terminate.c \
-	common/rc/terminate.h \
-	common/rc/work.c \
-	common/rc/work.h \
 	common/rd/answer.c \
 	common/rd/atomic.c \
 	common/rd/deliver.c \

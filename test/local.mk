@@ -23,6 +23,7 @@ noinst_HEADERS += \
 	test/net/forge.h \
 	test/net/node.h \
 	test/net/rc_end.h \
+	test/net/queue_pairs.h \
 	test/net/rd_pair.h \
 	test/sim/sim_fixture.h \
 	test/sim/sim_net.h \
@@ -48,6 +49,7 @@ EXTRA_DIST += \
 	test/fuzz/seeds/receive/intro_ipv6 \
 	test/fuzz/seeds/receive/put_opened \
 	test/fuzz/seeds/receive/read_gap \
+	test/fuzz/seeds/receive/read_gone_qpn \
 	test/fuzz/seeds/receive/read_held \
 	test/fuzz/seeds/receive/read_placed \
 	test/fuzz/seeds/receive/read_fused \
@@ -80,6 +82,7 @@ EXTRA_DIST += \
 	test/vectors/atomic_response.hex \
 	test/vectors/datagram_ack.hex \
 	test/vectors/datagram_ack_refusing.hex \
+	test/vectors/datagram_data_goes_on.hex \
 	test/vectors/datagram_data_intro_coalesced.hex \
 	test/vectors/datagram_probe.hex \
 	test/vectors/datagram_probe_reply_no_crc.hex \
@@ -196,6 +199,7 @@ RNIC_TESTS = \
 	test/net/test_loopback_ud \
 	test/net/test_memory \
 	test/net/test_queue_pairs \
+	test/net/test_queue_pairs_end \
 	test/net/test_rc_connections \
 	test/net/test_rc_loopback \
 	test/net/test_rc_waits \
@@ -213,6 +217,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_refusals \
 	test/sim/test_sim_rest \
 	test/sim/test_sim_room \
+	test/sim/test_sim_route \
 	test/sim/test_sim_sends \
 	test/sim/test_sim_shares \
 	test/sim/test_sim_ud
@@ -229,6 +234,7 @@ test_sim_test_sim_qps_SOURCES = $(SIM_SOURCES) test/sim/test_sim_qps.c
 test_sim_test_sim_refusals_SOURCES = $(SIM_SOURCES) test/sim/test_sim_refusals.c
 test_sim_test_sim_rest_SOURCES = $(SIM_SOURCES) test/sim/test_sim_rest.c
 test_sim_test_sim_room_SOURCES = $(SIM_SOURCES) test/sim/test_sim_room.c
+test_sim_test_sim_route_SOURCES = $(SIM_SOURCES) test/sim/test_sim_route.c
 test_sim_test_sim_sends_SOURCES = $(SIM_SOURCES) test/sim/test_sim_sends.c
 test_sim_test_sim_shares_SOURCES = $(SIM_SOURCES) test/sim/test_sim_shares.c
 test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
@@ -250,7 +256,7 @@ test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_str
 test_unit_test_udp_SOURCES = test/unit/test_udp.c test/unit/udp_kernel.c
 
 test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=posix_memalign,--wrap=malloc \
-	-Wl,--wrap=calloc,--wrap=realloc,--wrap=free
+	-Wl,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=pthread_mutex_lock
 test_unit_test_tcp_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=epoll_ctl
 test_unit_test_rc_protocol_sends_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 test_sim_test_sim_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=realloc \

@@ -258,6 +258,9 @@ DIWARP_EXPORT void diwarp_dealloc_pd(struct diwarp_pd *pd);
 /* No memory is pinned. NULL with errno on error. */
 DIWARP_EXPORT struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length,
                                               int access);
+/* RD and UD: from now on the STag serves this peer alone, so that it is of no use to another one
+ * that learns of it. */
+DIWARP_EXPORT void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer);
 /* The STag is dead when this returns: operations of peers that still need it end in error at the
  * peer. Keys of the application's own requests are checked when they are posted, not again: what
  * such a request names must stay registered until its completion. */
@@ -338,9 +341,11 @@ struct diwarp_qp_attr {
     enum diwarp_qp_type type;
     struct diwarp_cq *cq;
     uint32_t max_send_wr;    /* RD: bound, for each peer, of requests that have not ended (Sends:
-                              * been copied), and never more than 65,535; then posts to that peer
+                              * been copied), and never more than 8,192; then posts to that peer
                               * give -ENOMEM */
-    uint32_t max_recv_wr;    /* UD: bound of posted receives; RD delivers in place, needs none */
+    uint32_t max_recv_wr;    /* UD: bound of posted receives, and of records; of either a source
+                              * holds no more, amid its messages, than it leaves to others. RD
+                              * delivers in place, needs none */
     uint32_t max_msg_bytes;  /* largest Send message; a peer's longer ones are counted (drop_header)
                               * and lost, so all must have it alike */
     uint64_t record_time_ns; /* UD: a partial record is handed over this long after it began */
@@ -415,10 +420,10 @@ struct diwarp_send_wr {
  * where only a post without it takes so long a message. -ENOMEM: the send queue to this peer is
  * full; the end of a request to it makes room. -EHOSTUNREACH: the peer is gone. -EINVAL: malformed,
  * or IBV_SEND_FENCE, which only RC knows; -EMSGSIZE: too long; -EACCES: a local key without the
- * right. Unsignaled requests that succeed give no completion;
- * those that fail do, but for Sends already copied when their peer goes: DIWARP_WC_PEER_GONE says
- * it for all of them. The memory of sg_list must stay until the completion, unless INLINE or
- * BUFFERED. */
+ * right. Unsignaled requests that succeed give no completion; those that fail do, but for Sends
+ * already copied when their peer goes: DIWARP_WC_PEER_GONE says it for all of them. A Send has
+ * succeeded when the peer's process has it: were the QP that it is for gone by then, nothing would
+ * tell. The memory of sg_list must stay until the completion, unless INLINE or BUFFERED. */
 DIWARP_EXPORT int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr);
 DIWARP_EXPORT int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
 

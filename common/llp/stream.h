@@ -30,7 +30,6 @@ struct dw_stream_ops {
     void (*watch)(struct dw_stream *stream, unsigned what);
     /* Payload bytes of the largest segment, RFC 5044 5.1 (EMSS). */
     uint32_t (*emss)(struct dw_stream *stream);
-    void (*peer)(struct dw_stream *stream, struct dw_llp_addr *peer);
     /* No more is sent; the other side reads to the end of what was. */
     void (*shutdown)(struct dw_stream *stream);
     void (*close)(struct dw_stream *stream); /* frees it */

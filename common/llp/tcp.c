@@ -130,24 +130,6 @@ static uint32_t tcp_emss(struct dw_stream *stream)
     return (uint32_t)value;
 }
 
-static void tcp_peer(struct dw_stream *stream, struct dw_llp_addr *peer)
-{
-    union dw_udp_sockaddr name;
-    socklen_t len = sizeof(name);
-    *peer = (struct dw_llp_addr){.family = AF_INET};
-    if (getpeername(of(stream)->fd, &name.any, &len) < 0) {
-        return;
-    }
-    peer->family = (uint8_t)name.any.sa_family;
-    if (name.any.sa_family == AF_INET6) {
-        peer->port = ntohs(name.v6.sin6_port);
-        memcpy(peer->ip, name.v6.sin6_addr.s6_addr, 16);
-    } else {
-        peer->port = ntohs(name.v4.sin_port);
-        memcpy(peer->ip, &name.v4.sin_addr, 4);
-    }
-}
-
 static void tcp_shutdown(struct dw_stream *stream)
 {
     shutdown(of(stream)->fd, SHUT_WR);
@@ -211,7 +193,6 @@ static const struct dw_stream_ops tcp_stream_ops = {
     .finish_connect = tcp_finish_connect,
     .watch = tcp_watch,
     .emss = tcp_emss,
-    .peer = tcp_peer,
     .shutdown = tcp_shutdown,
     .close = tcp_close,
     .accept = tcp_accept,

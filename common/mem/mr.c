@@ -63,3 +63,10 @@ int dw_mr_check(const struct dw_mr_table *table, uint32_t stag, uint64_t to, uin
     *region = found;
     return 0;
 }
+
+int dw_mr_check_peer(const struct dw_mr_table *table, uint64_t peer, uint32_t stag, uint64_t to,
+                     uint64_t length, int access, struct dw_region **region)
+{
+    int rc = dw_mr_check(table, stag, to, length, access, region);
+    return !rc && (*region)->bound && (*region)->peer != peer ? -EACCES : rc;
+}

@@ -14,6 +14,8 @@
 struct dw_region {
     struct diwarp_mr mr; /* first: a diwarp_mr of ours is a dw_region */
     unsigned records;
+    bool bound;    /* to one peer */
+    uint64_t peer; /* dw_name_key() of its name */
 };
 
 struct dw_mr_table {
@@ -34,5 +36,8 @@ void dw_mr_deregister(struct dw_mr_table *table, struct diwarp_mr *mr);
  * STag, or without the right) or -ERANGE (out of bounds). */
 int dw_mr_check(const struct dw_mr_table *table, uint32_t stag, uint64_t to, uint64_t length,
                 int access, struct dw_region **region);
+/* For a peer: -EACCES, too, where the region is bound to another one. */
+int dw_mr_check_peer(const struct dw_mr_table *table, uint64_t peer, uint32_t stag, uint64_t to,
+                     uint64_t length, int access, struct dw_region **region);
 
 #endif

@@ -44,15 +44,24 @@ static bool stopping(const struct diwarp_helper *helper)
     return __atomic_load_n(&helper->stop, __ATOMIC_ACQUIRE);
 }
 
+static uint64_t look_ns(const struct diwarp_helper *helper)
+{
+    return __atomic_load_n(&helper->look_ns, __ATOMIC_RELAXED);
+}
+
 static uint64_t used_ns(const struct diwarp_helper *helper)
 {
     return __atomic_load_n(&helper->attr.cq->used_ns, __ATOMIC_RELAXED);
 }
 
+/* An application whose last poll brought nothing is likely to wait, and on a core that it shares
+ * others run meanwhile: a helper would only be one more. It is away when that lasts. */
 static bool is_away(const struct diwarp_helper *helper)
 {
-    uint64_t last_ns = used_ns(helper), now_ns = dw_device_now_ns(helper->attr.cq->device);
-    return now_ns > last_ns && now_ns - last_ns >= DW_AWAY_NS;
+    const struct diwarp_cq *cq = helper->attr.cq;
+    const uint64_t last_ns = used_ns(helper), now_ns = dw_device_now_ns(cq->device);
+    const uint64_t away_ns = diwarp_cq_busy(cq) ? DW_AWAY_NS : look_ns(helper);
+    return now_ns > last_ns && now_ns - last_ns >= away_ns;
 }
 
 static uint64_t served_by(const struct diwarp_cq *cq)
@@ -106,8 +115,7 @@ static void *helper_main(void *arg)
     /* Else the kernel adds 50 us to each sleep. */
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     while (!stopping(helper)) {
-        uint64_t look_ns = __atomic_load_n(&helper->look_ns, __ATOMIC_RELAXED);
-        dw_sleep_deeply(&helper->sleeper, apart ? apart * look_ns : DW_AWAY_NS);
+        dw_sleep_deeply(&helper->sleeper, apart ? apart * look_ns(helper) : DW_AWAY_NS);
         if (is_away(helper) && take_over(helper))
             apart = 0;
         else if (apart < LOOKS_APART_MOST)

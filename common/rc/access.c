@@ -1,26 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory as an RC QP may use it: gather and scatter lists, and what a peer may touch. */
-#include "common/rc/access.h"
-
 #include <errno.h>
 
 #include "common/base/copy.h"
-#include "common/wire/terminate.h"
+#include "common/rc/qp.h"
 
-void dw_rc_scatter(const struct iovec *iov, uint32_t offset, const uint8_t *from, uint32_t bytes)
+/* The piece, of at most `bytes`, that begins at *offset of *list; both move on to its end. */
+static struct iovec next(const struct iovec **list, uint32_t *offset, uint32_t bytes)
 {
-    for (; bytes; iov++) {
-        if (offset >= iov->iov_len) {
-            offset -= (uint32_t)iov->iov_len;
-            continue;
-        }
-        size_t here = iov->iov_len - offset;
-        if (here > bytes)
-            here = bytes;
-        dw_copy((uint8_t *)iov->iov_base + offset, from, here);
-        from += here;
-        bytes -= (uint32_t)here;
-        offset = 0;
+    for (; *offset >= (*list)->iov_len; (*list)++)
+        *offset -= (uint32_t)(*list)->iov_len;
+    size_t here = (*list)->iov_len - *offset;
+    struct iovec piece = {(uint8_t *)(*list)->iov_base + *offset, here < bytes ? here : bytes};
+    *offset += (uint32_t)piece.iov_len;
+    return piece;
+}
+
+unsigned dw_rc_slice(const struct iovec *list, uint32_t offset, uint32_t bytes, struct iovec *out)
+{
+    unsigned count = 0;
+    for (; bytes; bytes -= (uint32_t)out[count++].iov_len)
+        out[count] = next(&list, &offset, bytes);
+    return count;
+}
+
+void dw_rc_scatter(const struct iovec *list, uint32_t offset, const uint8_t *from, uint32_t bytes)
+{
+    while (bytes) {
+        struct iovec piece = next(&list, &offset, bytes);
+        dw_copy(piece.iov_base, from, piece.iov_len);
+        from += piece.iov_len;
+        bytes -= (uint32_t)piece.iov_len;
+    }
+}
+
+void dw_rc_gather(uint8_t *to, const struct iovec *list, uint32_t offset, uint32_t bytes)
+{
+    while (bytes) {
+        struct iovec piece = next(&list, &offset, bytes);
+        dw_copy(to, piece.iov_base, piece.iov_len);
+        to += piece.iov_len;
+        bytes -= (uint32_t)piece.iov_len;
     }
 }
 
@@ -50,8 +70,6 @@ uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64
         return ddp ? DW_TERM_DDP_STAG : DW_TERM_RDMAP_STAG;
     return DW_TERM_RDMAP_RIGHTS;
 }
-
-/* ---- Send ---- */
 
 bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag)
 {

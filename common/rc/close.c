@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of an RC QP: what it holds is given back, its requests are flushed. */
-#include "common/rc/close.h"
-
 #include <stdlib.h>
 
-#include "common/rc/srq.h"
-#include "common/rc/work.h"
+#include "common/rc/qp.h"
+#include "common/rnic/lock.h"
+
+int dw_rc_wc_opcode(const struct dw_rc_work *work)
+{
+    return work->opcode == DW_RDMAP_WRITE          ? IBV_WC_RDMA_WRITE
+           : work->opcode == DW_RDMAP_READ_REQUEST ? IBV_WC_RDMA_READ
+                                                   : IBV_WC_SEND;
+}
 
 void dw_rc_held_free(struct dw_rc *rc, struct dw_rc_held *held)
 {
@@ -14,43 +19,31 @@ void dw_rc_held_free(struct dw_rc *rc, struct dw_rc_held *held)
     *held = (struct dw_rc_held){0};
 }
 
-void dw_rc_flush_reads(struct diwarp_rc_qp *qp, bool tell)
+void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works)
 {
-    for (; qp->reads.count; dw_ring_pop(&qp->reads, 1)) {
-        const struct dw_rc_read *read = dw_ring_at(&qp->reads, sizeof *read, 0);
-        if (tell)
-            dw_rc_complete(qp, read->wr_id, IBV_WC_RDMA_READ, IBV_WC_WR_FLUSH_ERR, 0);
+    for (; works->count; dw_ring_pop(works, 1)) {
+        const struct dw_rc_work *work = dw_ring_at(works, sizeof *work, 0);
+        dw_rc_complete(qp, work->wr_id, dw_rc_wc_opcode(work), IBV_WC_WR_FLUSH_ERR, 0);
     }
 }
 
-static void flush_works(struct diwarp_rc_qp *qp, bool tell)
+static void flush_recv(struct diwarp_rc_qp *qp, struct dw_rc_recv *recv)
 {
-    for (; qp->works.count; dw_ring_pop(&qp->works, 1)) {
-        struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, 0);
-        if (tell)
-            dw_rc_complete(qp, work->wr_id, dw_rc_wc_opcode(work), IBV_WC_WR_FLUSH_ERR, 0);
-        dw_rc_work_free(work);
-    }
+    dw_rc_complete(qp, recv->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
+    dw_rc_recv_free(recv);
 }
 
-static void flush_recvs(struct diwarp_rc_qp *qp, bool tell)
+static void flush_recvs(struct diwarp_rc_qp *qp)
 {
-    if (qp->receiving) {
-        if (tell)
-            dw_rc_complete(qp, qp->current.wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
-        dw_rc_recv_free(&qp->current);
-    }
+    if (qp->receiving)
+        flush_recv(qp, &qp->current);
     qp->receiving = false;
-    for (; qp->recvs.count; dw_ring_pop(&qp->recvs, 1)) {
-        struct dw_rc_recv *recv = dw_ring_at(&qp->recvs, sizeof *recv, 0);
-        if (tell)
-            dw_rc_complete(qp, recv->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
-        dw_rc_recv_free(recv);
-    }
+    for (; qp->recvs.count; dw_ring_pop(&qp->recvs, 1))
+        flush_recv(qp, dw_ring_at(&qp->recvs, sizeof(struct dw_rc_recv), 0));
 }
 
 /* All that belongs to the connection, the requests included. */
-static void release(struct diwarp_rc_qp *qp, bool tell)
+static void release(struct diwarp_rc_qp *qp)
 {
     struct dw_rc *rc = qp->rc;
     dw_rc_set_timer(qp, DW_NEVER);
@@ -62,9 +55,9 @@ static void release(struct diwarp_rc_qp *qp, bool tell)
         qp->stream->ops->close(qp->stream);
         dw_rc_detach(qp);
     }
-    dw_rc_flush_reads(qp, tell);
-    flush_works(qp, tell);
-    flush_recvs(qp, tell);
+    dw_rc_flush_works(qp, &qp->reads);
+    dw_rc_flush_works(qp, &qp->works);
+    flush_recvs(qp);
     dw_ring_fini(&qp->works);
     dw_ring_fini(&qp->reads);
     dw_ring_fini(&qp->responses);
@@ -83,27 +76,39 @@ static void release(struct diwarp_rc_qp *qp, bool tell)
 void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t vendor_err)
 {
     dw_rc_set_state(qp, DW_RC_CLOSED);
-    release(qp, true);
+    release(qp);
+    bool rejected = status == IBV_WC_REM_INV_REQ_ERR;
     struct diwarp_wc wc = {
         .wc = {.status = status,
                .opcode = (enum ibv_wc_opcode)DIWARP_WC_DISCONNECTED,
                .vendor_err = vendor_err,
-               .byte_len = status == IBV_WC_REM_INV_REQ_ERR ? qp->answer_bytes : 0},
+               .byte_len = rejected ? qp->answer_bytes : 0},
         .rc_qp = qp,
-        .data = status == IBV_WC_REM_INV_REQ_ERR ? qp->answer : NULL,
+        .data = rejected ? qp->answer : NULL,
     };
     dw_cq_push(qp->rc->cq, &wc);
 }
 
 void dw_rc_qp_free(struct diwarp_rc_qp *qp)
 {
-    release(qp, false);
+    release(qp);
+    dw_cq_forget(qp->rc->cq, qp, NULL);
     dw_list_remove(&qp->link);
     free(qp->answer);
     free(qp);
 }
 
 /* ---- orderly close ---- */
+
+void dw_rc_begin_close(struct diwarp_rc_qp *qp)
+{
+    uint64_t now_ns = dw_device_now_ns(qp->rc->device);
+    dw_rc_set_state(qp, DW_RC_CLOSING);
+    if (qp->standing)
+        dw_rc_limit(qp, dw_deadline_ns(now_ns, qp->attr.connect_timeout_ns));
+    else
+        dw_rc_limit_close(qp, now_ns);
+}
 
 void dw_rc_end_if_idle(struct diwarp_rc_qp *qp)
 {
@@ -116,4 +121,25 @@ void dw_rc_end_if_idle(struct diwarp_rc_qp *qp)
     if (!qp->shut)
         qp->stream->ops->shutdown(qp->stream);
     qp->shut = true;
+}
+
+void diwarp_disconnect(struct diwarp_rc_qp *qp)
+{
+    struct diwarp_device *device = qp->rc->device;
+    dw_lock(device);
+    if (qp->state == DW_RC_CONNECTING || qp->state == DW_RC_REQUESTED) {
+        dw_rc_close(qp, IBV_WC_SUCCESS, 0);
+    } else if (qp->state == DW_RC_RTS || qp->state == DW_RC_RESPONDED) {
+        dw_rc_begin_close(qp);
+        dw_rc_end_if_idle(qp);
+    }
+    dw_unlock(device);
+}
+
+void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp)
+{
+    struct diwarp_device *device = qp->rc->device;
+    dw_lock(device);
+    dw_rc_qp_free(qp);
+    dw_unlock(device);
 }

@@ -1,18 +1,208 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calling: a QP whose stream is on its way to a listener. */
+/* RC QPs made, what stream and timer bring them, and the calling side of MPA start-up (RFC
+ * 5044 7.1, RFC 6581). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/llp/explain.h"
 #include "common/llp/interface.h"
-#include "common/rc/close.h"
-#include "common/rc/create.h"
 #include "common/rc/frame.h"
-#include "common/rc/run.h"
+#include "common/rc/qp.h"
 #include "common/rnic/lock.h"
 
-/* ---- the calling side ---- */
+/* ---- replies ---- */
+
+static void lost(struct diwarp_rc_qp *qp)
+{
+    dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
+}
+
+static void on_tcp_connected(struct diwarp_rc_qp *qp)
+{
+    if (qp->stream->ops->finish_connect(qp->stream) ||
+        dw_rc_send_frame(qp, qp->startup->buf, qp->startup->bytes)) {
+        lost(qp);
+        return;
+    }
+    qp->startup->bytes = 0;
+    dw_rc_set_state(qp, DW_RC_REQUESTED);
+    dw_rc_rewatch(qp);
+}
+
+/* 0, or why the two do not suit each other (RFC 6581 9). */
+static uint16_t disagreement(const struct diwarp_rc_qp *qp, const struct dw_mpa_enhanced *theirs)
+{
+    if (theirs->peer_to_peer && !theirs->rtr_write)
+        return DW_TERM_MPA_RTR;
+    if (theirs->ord > qp->ird && theirs->ord != DW_MPA_DEPTH_MAX)
+        return DW_TERM_MPA_IRD;
+    /* It answers no reads: one that was posted already would wait for ever, and with it all that is
+     * behind it. */
+    for (uint32_t i = 0; !qp->ord && i < qp->works.count; i++) {
+        const struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, i);
+        if (work->opcode == DW_RDMAP_READ_REQUEST)
+            return DW_TERM_MPA_IRD;
+    }
+    return 0;
+}
+
+static void on_accepted(struct diwarp_rc_qp *qp, struct diwarp_name peer)
+{
+    struct diwarp_wc wc = {
+        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECTED, .byte_len = qp->answer_bytes},
+        .src = peer,
+        .rc_qp = qp,
+        .data = qp->answer,
+    };
+    free(qp->startup);
+    qp->startup = NULL;
+    dw_rc_set_state(qp, DW_RC_RTS);
+    dw_rc_set_timer(qp, DW_NEVER);
+    qp->may_send = qp->cursor.rtr = true;
+    dw_cq_push(qp->rc->cq, &wc);
+    dw_rc_heat(qp);
+    dw_rc_flush(qp);
+}
+
+static void refuse(struct diwarp_rc_qp *qp)
+{
+    qp->rc->counters.rc_bad_startup++;
+    dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_STARTUP);
+}
+
+static void on_reply(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *frame)
+{
+    struct dw_mpa_enhanced theirs;
+    struct dw_rc_hello hello;
+    const uint8_t *data;
+    if (frame->revision != qp->attr.mpa_revision ||
+        dw_rc_frame_get(frame, &theirs, &hello, &data, &qp->answer_bytes) ||
+        hello.token != qp->token) {
+        refuse(qp);
+        return;
+    }
+    qp->answer = malloc(qp->answer_bytes + 1);
+    if (!qp->answer) {
+        dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, 0);
+        return;
+    }
+    memcpy(qp->answer, data, qp->answer_bytes);
+    if (frame->flags & DW_MPA_REJECT) {
+        qp->rc->counters.rc_rejects++;
+        dw_rc_close(qp, IBV_WC_REM_INV_REQ_ERR, 0);
+        return;
+    }
+    dw_rc_begin_fpdus(qp, frame, theirs.ird);
+    uint16_t cause = disagreement(qp, &theirs);
+    if (cause)
+        (void)dw_rc_terminate(qp, cause, NULL, 0);
+    else
+        on_accepted(qp, hello.name);
+}
+
+static void read_reply(struct diwarp_rc_qp *qp)
+{
+    struct dw_mpa_frame frame;
+    int rc = dw_rc_frame_read(qp->stream, qp->startup, DW_MPA_REPLY, &frame);
+    if (rc == -EBADMSG || rc == -EPROTO || rc == -EPROTONOSUPPORT)
+        refuse(qp);
+    else if (rc && rc != -EAGAIN)
+        lost(qp);
+    else if (!rc)
+        on_reply(qp, &frame);
+}
+
+/* ---- what comes ---- */
+
+static void on_timer(struct dw_timer *timer, uint64_t now_ns)
+{
+    struct diwarp_rc_qp *qp = dw_container(timer, struct diwarp_rc_qp, timer);
+    (void)now_ns;
+    if (qp->standing)
+        (void)dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, qp->held.buf, qp->held.ulpdu_bytes);
+    else
+        dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, 0);
+}
+
+static void on_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
+{
+    struct diwarp_rc_qp *qp = dw_container(watch, struct diwarp_rc_qp, watch);
+    if (qp->state == DW_RC_CONNECTING) {
+        on_tcp_connected(qp);
+        return;
+    }
+    if (what & DW_STREAM_IN && qp->state == DW_RC_REQUESTED)
+        read_reply(qp);
+    else if (what & DW_STREAM_IN && dw_rc_may_receive(qp) && dw_rc_receive(qp, now_ns) &&
+             qp->stream)
+        dw_rc_heat(qp);
+    if (what & DW_STREAM_OUT && qp->stream) {
+        dw_rc_set_blocked(qp, false);
+        dw_rc_flush(qp);
+        dw_rc_rewatch(qp);
+    }
+}
+
+/* ---- making ---- */
+
+void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr)
+{
+    *attr = (struct diwarp_rc_qp_attr){
+        .max_send_wr = 128,
+        .max_recv_wr = 128,
+        .max_rd_atomic = 16,
+        .crc = true,
+        .mpa_revision = 2,
+        .connect_timeout_ns = 10000000000,
+        .rnr_timeout_ns = 10000000000,
+    };
+}
+
+static bool attr_is_good(const struct dw_rc *rc, const struct diwarp_pd *pd,
+                         const struct diwarp_rc_qp_attr *attr)
+{
+    return attr->cq == rc->cq && pd->device == rc->device && (!attr->srq || attr->srq->pd == pd) &&
+           attr->max_send_wr && attr->max_rd_atomic <= DW_MPA_DEPTH_MAX &&
+           attr->mpa_revision >= 1 && attr->mpa_revision <= 2;
+}
+
+int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
+                    struct diwarp_rc_qp **qp_out)
+{
+    if (!attr_is_good(rc, pd, attr))
+        return -EINVAL;
+    struct diwarp_rc_qp *qp = calloc(1, sizeof *qp);
+    if (!qp)
+        return -ENOMEM;
+    qp->watch.ready = on_ready;
+    qp->timer.fire = on_timer;
+    qp->rc = rc;
+    qp->pd = pd;
+    qp->attr = *attr;
+    qp->ird = qp->ord = (uint16_t)attr->max_rd_atomic;
+    qp->cursor.send_msn = qp->cursor.read_msn = 1;
+    qp->recv_msn = qp->request_msn = 1;
+    dw_list_init(&qp->resumed_link);
+    dw_list_init(&qp->srq_link);
+    dw_list_init(&qp->lazy_link);
+    dw_list_append(&rc->qps, &qp->link);
+    *qp_out = qp;
+    return 0;
+}
+
+/* ---- calling ---- */
+
+struct diwarp_address dw_rc_address(const struct diwarp_device *device)
+{
+    struct diwarp_address address = {
+        .name = device->attr.name,
+        .host_id = device->host_id,
+        .interface_count = (uint8_t)device->interface_count,
+    };
+    memcpy(address.interfaces, device->interfaces, sizeof address.interfaces);
+    return address;
+}
 
 /* In qp->startup until TCP is set up. */
 static void prepare_request(struct diwarp_rc_qp *qp, uint64_t token, const void *data, size_t bytes)
@@ -33,9 +223,7 @@ static int open_stream(struct diwarp_rc_qp *qp, const struct diwarp_address *add
                        struct diwarp_diagnosis *why)
 {
     const struct diwarp_device *device = qp->rc->device;
-    struct diwarp_address local = {.host_id = device->host_id,
-                                   .interface_count = (uint8_t)device->interface_count};
-    memcpy(local.interfaces, device->interfaces, sizeof local.interfaces);
+    const struct diwarp_address local = dw_rc_address(device);
     unsigned here, there;
     if (dw_interface_pair(&local, address, device->attr.same_host, &here, &there)) {
         dw_explain(why, "no interface reaches the other side");
@@ -44,22 +232,20 @@ static int open_stream(struct diwarp_rc_qp *qp, const struct diwarp_address *add
     const struct diwarp_interface *mine = &local.interfaces[here];
     const struct diwarp_interface *theirs = &address->interfaces[there];
     struct dw_llp_addr from = {.family = mine->family};
-    qp->peer = (struct dw_llp_addr){.family = theirs->family, .port = address->port};
+    struct dw_llp_addr to = {.family = theirs->family, .port = address->port};
     memcpy(from.ip, mine->ip, sizeof from.ip);
-    memcpy(qp->peer.ip, theirs->ip, sizeof qp->peer.ip);
+    memcpy(to.ip, theirs->ip, sizeof to.ip);
     struct dw_stream *stream;
-    int rc = qp->rc->streams->ops->connect(qp->rc->streams, &from, &qp->peer, &stream);
-    if (rc) {
+    int rc = qp->rc->streams->ops->connect(qp->rc->streams, &from, &to, &stream);
+    if (rc)
         dw_explain(why, "cannot connect to the other side: %s", strerror(-rc));
-        return rc;
-    }
-    dw_rc_qp_attach(qp, stream);
-    return 0;
+    else
+        dw_rc_qp_attach(qp, stream);
+    return rc;
 }
 
 static int connect_locked(struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
-                          const struct diwarp_address *address, const void *private_data,
-                          size_t private_bytes, struct diwarp_rc_qp **qp_out,
+                          const struct diwarp_address *address, struct diwarp_rc_qp **qp_out,
                           struct diwarp_diagnosis *why)
 {
     struct dw_rc *rc;
@@ -77,7 +263,6 @@ static int connect_locked(struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *
         dw_rc_qp_free(qp);
         return error;
     }
-    prepare_request(qp, address->token, private_data, private_bytes);
     dw_rc_set_timer(qp, dw_deadline_ns(dw_device_now_ns(rc->device), attr->connect_timeout_ns));
     dw_rc_rewatch(qp);
     *qp_out = qp;
@@ -88,15 +273,16 @@ int diwarp_connect(struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
                    const struct diwarp_address *address, const void *private_data,
                    size_t private_bytes, struct diwarp_rc_qp **qp, struct diwarp_diagnosis *why)
 {
-    struct diwarp_diagnosis ignored;
-    why = why ? why : &ignored;
-    why->text[0] = '\0';
+    if (why)
+        why->text[0] = '\0';
     if (!attr->cq || private_bytes > DIWARP_PRIVATE_DATA_MAX_BYTES) {
         dw_explain(why, "malformed queue pair attributes or private data");
         return -EINVAL;
     }
     dw_lock(pd->device);
-    int rc = connect_locked(pd, attr, address, private_data, private_bytes, qp, why);
+    int rc = connect_locked(pd, attr, address, qp, why);
+    if (!rc)
+        prepare_request(*qp, address->token, private_data, private_bytes);
     dw_unlock(pd->device);
     return rc;
 }

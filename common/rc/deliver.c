@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ULPDUs to their place: Sends into receives, Writes into regions, each checked first (RFC
- * 5041 7.1, RFC 5040 4.8). An error ends the stream with Terminate. */
-#include "common/rc/deliver.h"
+/*
+ * ULPDUs to their place: Sends into receives, Writes into regions, responses into the buffers of
+ * our reads; requests of the other side's reads wait for send.c. Each is checked first (RFC
+ * 5041 7.1, RFC 5040 4.8): an error ends the stream with Terminate.
+ */
+#include <errno.h>
 
 #include "common/base/copy.h"
-#include "common/rc/access.h"
-#include "common/rc/read.h"
-#include "common/rc/srq.h"
-
-/* ---- RDMA Write ---- */
+#include "common/rc/qp.h"
 
 static enum dw_rc_verdict on_write(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment)
 {
@@ -58,8 +57,11 @@ static enum dw_rc_verdict on_send(struct diwarp_rc_qp *qp, const struct dw_rc_se
     if (ddp->mo != (qp->receiving ? qp->received_bytes : 0))
         return dw_rc_fail(qp, segment, DW_TERM_DDP_MO);
     if (!qp->receiving) {
-        if (!dw_rc_take_recv(qp, &qp->current))
+        struct dw_ring *recvs = dw_rc_recvs(qp);
+        if (!recvs->count)
             return DW_RC_WAIT;
+        qp->current = *(struct dw_rc_recv *)dw_ring_at(recvs, sizeof qp->current, 0);
+        dw_ring_pop(recvs, 1);
         qp->receiving = true;
         qp->received_bytes = 0;
     }
@@ -72,6 +74,63 @@ static enum dw_rc_verdict on_send(struct diwarp_rc_qp *qp, const struct dw_rc_se
         dw_rc_scatter(qp->current.more, qp->received_bytes, from, payload);
     qp->received_bytes += payload;
     return ddp->last ? on_last(qp, segment) : DW_RC_DONE;
+}
+
+static enum dw_rc_verdict on_read_request(struct diwarp_rc_qp *qp,
+                                          const struct dw_rc_segment *segment)
+{
+    const struct dw_ddp_header *ddp = &segment->ddp;
+    struct dw_read_request request;
+    if (ddp->msn != qp->request_msn)
+        return dw_rc_fail(qp, segment, DW_TERM_DDP_MSN);
+    if (ddp->mo)
+        return dw_rc_fail(qp, segment, DW_TERM_DDP_MO);
+    /* The queue's buffers are of a request's size, and as many as the IRD says. */
+    int rc = dw_read_request_get_stream(&request, segment->ulpdu + segment->head_bytes,
+                                        segment->bytes - segment->head_bytes);
+    if (rc || !ddp->last)
+        return dw_rc_fail(qp, segment,
+                          rc == -EBADMSG ? DW_TERM_RDMAP_UNSPECIFIED : DW_TERM_DDP_TOO_LONG);
+    if (qp->responses.count == qp->ird)
+        return dw_rc_fail(qp, segment, DW_TERM_DDP_NO_BUFFER);
+    uint16_t cause = !request.size ? 0
+                                   : dw_rc_check_access(qp, request.source_stag, request.source_to,
+                                                        request.size, IBV_ACCESS_REMOTE_READ);
+    if (!cause && request.sink_to + request.size < request.sink_to)
+        cause = DW_TERM_RDMAP_TO_WRAP;
+    if (cause)
+        return dw_rc_fail(qp, segment, cause);
+    struct dw_read_request *kept = dw_ring_push(&qp->responses, sizeof *kept, qp->ird);
+    if (!kept)
+        return dw_rc_fail(qp, segment, DW_TERM_RDMAP_CATASTROPHIC);
+    *kept = request;
+    qp->request_msn++;
+    return DW_RC_DONE;
+}
+
+/* The sink's STag is made up for each read and names no region: only this response may use it. */
+static enum dw_rc_verdict on_read_response(struct diwarp_rc_qp *qp,
+                                           const struct dw_rc_segment *segment)
+{
+    const struct dw_ddp_header *ddp = &segment->ddp;
+    uint32_t payload = segment->bytes - segment->head_bytes;
+    if (!qp->reads.count)
+        return dw_rc_fail(qp, segment, DW_TERM_RDMAP_OPCODE);
+    struct dw_rc_work *read = dw_ring_at(&qp->reads, sizeof *read, 0);
+    if (ddp->stag != read->sink_stag)
+        return dw_rc_fail(qp, segment, DW_TERM_DDP_STAG);
+    if (ddp->to != read->placed || payload > read->total - read->placed ||
+        ddp->last != (read->placed + payload == read->total))
+        return dw_rc_fail(qp, segment, DW_TERM_DDP_BOUNDS);
+    dw_rc_scatter(read->sge, read->placed, segment->ulpdu + segment->head_bytes, payload);
+    read->placed += payload;
+    qp->rc->device->served++;
+    if (!ddp->last)
+        return DW_RC_DONE;
+    if (read->signaled)
+        dw_rc_complete(qp, read->wr_id, IBV_WC_RDMA_READ, IBV_WC_SUCCESS, read->total);
+    dw_ring_pop(&qp->reads, 1);
+    return DW_RC_DONE;
 }
 
 /* ---- any ---- */
@@ -101,9 +160,9 @@ enum dw_rc_verdict dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, 
     case DW_RDMAP_WRITE:
         return on_write(qp, &segment);
     case DW_RDMAP_READ_REQUEST:
-        return dw_rc_on_read_request(qp, &segment);
+        return on_read_request(qp, &segment);
     case DW_RDMAP_READ_RESPONSE:
-        return dw_rc_on_read_response(qp, &segment);
+        return on_read_response(qp, &segment);
     case DW_RDMAP_TERMINATE:
         return dw_rc_on_terminate(qp, &segment);
     default:

@@ -8,8 +8,6 @@
 
 #include "common/wire/bytes.h"
 
-/* ---- frames ---- */
-
 _Static_assert(DIWARP_PRIVATE_DATA_MAX_BYTES + DW_MPA_ENHANCED_BYTES + DW_RC_HELLO_BYTES <=
                    DW_MPA_PRIVATE_MAX_BYTES,
                "private data must fit a frame");

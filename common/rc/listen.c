@@ -6,22 +6,10 @@
 
 #include "common/llp/explain.h"
 #include "common/llp/interface.h"
-#include "common/rc/close.h"
-#include "common/rc/create.h"
 #include "common/rc/frame.h"
-#include "common/rc/linger.h"
-#include "common/rc/run.h"
-#include "common/rc/send.h"
+#include "common/rc/qp.h"
 #include "common/rnic/lock.h"
 
-/* Callers that have not said who they are yet: the next one takes the place of the oldest, once
- * that had time enough for one that is there. Of 128 ranks that share two cores all may call before
- * they have their next turn. */
-#define STRANGERS_MAX        256
-#define STRANGER_SHORTEST_NS (1000ull * 1000000)
-/* Requests not answered yet; the next ones wait inside TCP. */
-#define REQUESTS_MAX    1024
-#define ACCEPTS_PER_RUN 64
 /* Until a listener without a descriptor for the next call tries again. */
 #define REST_NS (50ull * 1000000)
 
@@ -31,7 +19,6 @@ struct diwarp_connect_request {
     struct dw_list link; /* in listener.strangers, then listener.requests */
     bool proven;         /* it has shown the token */
     struct diwarp_listener *listener;
-    struct dw_rc *rc;
     struct dw_stream *stream;
     uint64_t called_ns;
     struct dw_timer timer;
@@ -45,7 +32,7 @@ struct diwarp_connect_request {
 
 static void watch_listener(struct diwarp_listener *listener)
 {
-    bool room = !listener->resting && listener->request_count < REQUESTS_MAX;
+    bool room = !listener->resting && listener->request_count < DW_RC_STRAYS_MAX;
     listener->stream->ops->watch(listener->stream, room ? DW_STREAM_IN : 0);
 }
 
@@ -62,13 +49,14 @@ static void rest_no_more(struct diwarp_listener *listener)
     watch_listener(listener);
 }
 
+/* It is no stranger any more, or none of those that wait. */
 static void leave_list(struct diwarp_connect_request *request)
 {
+    struct diwarp_listener *listener = request->listener;
     dw_list_remove(&request->link);
-    if (request->proven)
-        request->listener->request_count--;
-    else
-        request->listener->stranger_count--;
+    --*(request->proven ? &listener->request_count : &listener->stranger_count);
+    (void)dw_heap_set(&request->listener->rc->timers, &request->timer, DW_NEVER);
+    rest_no_more(listener);
 }
 
 /* Closes its stream, unless that was given away. */
@@ -76,16 +64,14 @@ static void free_request(struct diwarp_connect_request *request)
 {
     if (request->stream)
         request->stream->ops->close(request->stream);
-    (void)dw_heap_set(&request->rc->timers, &request->timer, DW_NEVER);
     leave_list(request);
-    rest_no_more(request->listener);
-    request->rc->receive_bytes -= sizeof *request;
+    request->listener->rc->receive_bytes -= sizeof *request;
     free(request);
 }
 
 static void on_stranger(struct diwarp_connect_request *request)
 {
-    request->rc->counters.rc_bad_startup++;
+    request->listener->rc->counters.rc_bad_startup++;
     free_request(request);
 }
 
@@ -98,7 +84,7 @@ static void on_silence(struct dw_timer *timer, uint64_t now_ns)
 /* NULL: there is room for one more. */
 static struct diwarp_connect_request *stranger_in_the_way(const struct diwarp_listener *listener)
 {
-    if (listener->stranger_count < STRANGERS_MAX)
+    if (listener->stranger_count < DW_RC_STRAYS_MAX)
         return NULL;
     return dw_container(listener->strangers.next, struct diwarp_connect_request, link);
 }
@@ -108,40 +94,30 @@ static void on_rested(struct dw_timer *timer, uint64_t now_ns)
 {
     struct diwarp_listener *listener = dw_container(timer, struct diwarp_listener, timer);
     struct diwarp_connect_request *oldest = stranger_in_the_way(listener);
-    if (oldest && now_ns >= oldest->called_ns + STRANGER_SHORTEST_NS)
+    if (oldest && now_ns >= oldest->called_ns + DW_RC_STRAY_NS)
         on_stranger(oldest);
     rest_no_more(listener);
 }
 
-static void on_proven(struct diwarp_connect_request *request)
+static void on_request(struct diwarp_connect_request *request)
 {
     struct diwarp_listener *listener = request->listener;
+    struct diwarp_wc wc = {.wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECT_REQUEST},
+                           .request = request};
+    if (dw_rc_frame_get(&request->frame, &request->enhanced, &request->hello,
+                        (const uint8_t **)&wc.data, &wc.wc.byte_len) ||
+        request->hello.token != listener->token) {
+        on_stranger(request);
+        return;
+    }
     leave_list(request);
     request->proven = true;
     dw_list_append(&listener->requests, &request->link);
     listener->request_count++;
-    rest_no_more(listener);
-    (void)dw_heap_set(&request->rc->timers, &request->timer, DW_NEVER);
     request->stream->ops->watch(request->stream, 0); /* what becomes of it shows when answered */
-}
-
-static void on_request(struct diwarp_connect_request *request)
-{
-    const uint8_t *data;
-    uint32_t bytes;
-    if (dw_rc_frame_get(&request->frame, &request->enhanced, &request->hello, &data, &bytes) ||
-        request->hello.token != request->listener->token) {
-        on_stranger(request);
-        return;
-    }
-    on_proven(request);
-    struct diwarp_wc wc = {
-        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECT_REQUEST, .byte_len = bytes},
-        .src = request->hello.name,
-        .request = request,
-        .data = data,
-    };
-    dw_cq_push(request->rc->cq, &wc);
+    watch_listener(listener);
+    wc.src = request->hello.name;
+    dw_cq_push(request->listener->rc->cq, &wc);
 }
 
 static void request_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
@@ -157,14 +133,6 @@ static void request_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now
         on_stranger(request);
 }
 
-/* Until it is none of ours. TCP takes a call at once, but MPA's request leaves when its process
- * polls: one that computes is as silent as a stranger, and for as long as a peer may be. */
-static uint64_t patience_ns(const struct diwarp_listener *listener)
-{
-    uint64_t silence_ns = listener->rc->device->attr.peer_timeout_ns;
-    return silence_ns ? silence_ns : DW_NEVER;
-}
-
 static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, uint64_t now_ns)
 {
     struct diwarp_connect_request *request = calloc(1, sizeof *request);
@@ -175,59 +143,60 @@ static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, 
     request->watch.ready = request_ready;
     request->timer.fire = on_silence;
     request->listener = listener;
-    request->rc = listener->rc;
     request->stream = stream;
     request->called_ns = now_ns;
     stream->owner = &request->watch;
     dw_list_append(&listener->strangers, &request->link);
     listener->stranger_count++;
     listener->rc->receive_bytes += sizeof *request;
-    (void)dw_heap_set(&request->rc->timers, &request->timer,
-                      dw_deadline_ns(now_ns, patience_ns(listener)));
+    /* TCP takes a call at once, but MPA's request leaves when its process polls: one that computes
+     * is as silent as a stranger, and for as long as a peer may be. */
+    uint64_t patience_ns = listener->rc->device->attr.peer_timeout_ns;
+    (void)dw_heap_set(&request->listener->rc->timers, &request->timer,
+                      dw_deadline_ns(now_ns, patience_ns ? patience_ns : DW_NEVER));
     stream->ops->watch(stream, DW_STREAM_IN);
     request_ready(&request->watch, DW_STREAM_IN, now_ns); /* most have sent it by now */
-}
-
-/* Takes the next call. False: there is none, or it has to wait. */
-static bool take_call(struct diwarp_listener *listener, uint64_t now_ns)
-{
-    struct dw_stream *stream;
-    int rc = listener->stream->ops->accept(listener->stream, &stream);
-    if (rc == -EMFILE) {
-        listener->rc->counters.rc_no_descriptor++;
-        rest(listener, now_ns + REST_NS);
-    }
-    if (rc)
-        return false;
-    on_call(listener, stream, now_ns);
-    return true;
 }
 
 static void listener_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
 {
     struct diwarp_listener *listener = dw_container(watch, struct diwarp_listener, watch);
     const struct diwarp_connect_request *oldest = stranger_in_the_way(listener);
+    int rc = 0;
     (void)what;
     if (oldest)
-        rest(listener, oldest->called_ns + STRANGER_SHORTEST_NS);
-    for (unsigned i = 0; i < ACCEPTS_PER_RUN && !stranger_in_the_way(listener) &&
-                         listener->request_count < REQUESTS_MAX;
-         i++)
-        if (!take_call(listener, now_ns))
-            break;
+        rest(listener, oldest->called_ns + DW_RC_STRAY_NS);
+    for (unsigned i = 0; !rc && i < DW_RC_TURNS && !stranger_in_the_way(listener) &&
+                         listener->request_count < DW_RC_STRAYS_MAX;
+         i++) {
+        struct dw_stream *stream;
+        rc = listener->stream->ops->accept(listener->stream, &stream);
+        if (!rc)
+            on_call(listener, stream, now_ns);
+    }
+    if (rc == -EMFILE) {
+        listener->rc->counters.rc_no_descriptor++;
+        rest(listener, now_ns + REST_NS);
+    }
     watch_listener(listener);
 }
 
 /* ---- answers ---- */
 
-/* What the reply agrees to (RFC 6581 9): any first FPDU that the caller may send is understood
- * here, a Read if it is answered; and no more reads are sent than the caller answers. */
-static struct dw_mpa_enhanced agree(const struct diwarp_connect_request *request, uint16_t ird,
-                                    uint16_t ord)
+/* qp: NULL rejects. The reply agrees (RFC 6581 9) to any first FPDU that the caller may send, a
+ * Read if it is answered; and no more reads are sent than the caller answers. */
+static uint32_t put_reply(const struct diwarp_connect_request *request,
+                          const struct diwarp_rc_qp *qp, const void *data, size_t bytes,
+                          uint8_t *buf)
 {
+    const struct diwarp_listener *listener = request->listener;
     const struct dw_mpa_enhanced *asked = &request->enhanced;
+    uint16_t ird = qp ? qp->ird : 0, ord = qp ? qp->ord : 0;
     bool rtr = asked->peer_to_peer;
-    return (struct dw_mpa_enhanced){
+    struct dw_mpa_frame frame = {.kind = DW_MPA_REPLY,
+                                 .flags = qp ? dw_rc_frame_flags(&qp->attr) : DW_MPA_REJECT,
+                                 .revision = request->frame.revision};
+    const struct dw_mpa_enhanced enhanced = {
         .peer_to_peer = rtr,
         .rtr_empty = rtr && asked->rtr_empty,
         .rtr_write = rtr && asked->rtr_write,
@@ -235,31 +204,19 @@ static struct dw_mpa_enhanced agree(const struct diwarp_connect_request *request
         .ird = ird,
         .ord = ord < asked->ird ? ord : asked->ird,
     };
-}
-
-/* qp: NULL rejects. */
-static uint32_t put_reply(const struct diwarp_connect_request *request,
-                          const struct diwarp_rc_qp *qp, const void *data, size_t bytes,
-                          uint8_t *buf)
-{
-    uint16_t ird = qp ? qp->ird : 0;
-    struct dw_mpa_frame frame = {.kind = DW_MPA_REPLY,
-                                 .flags = qp ? dw_rc_frame_flags(&qp->attr) : DW_MPA_REJECT,
-                                 .revision = request->frame.revision};
-    const struct dw_mpa_enhanced enhanced = agree(request, ird, qp ? qp->ord : 0);
     const struct dw_rc_hello hello = {
-        .name = request->rc->device->attr.name, .token = request->listener->token, .ird = ird};
-    bool asked = request->frame.flags & DW_MPA_ENHANCED;
-    return dw_rc_frame_put(buf, &frame, asked ? &enhanced : NULL, &hello, data, bytes);
+        .name = listener->rc->device->attr.name, .token = listener->token, .ird = ird};
+    return dw_rc_frame_put(buf, &frame, request->frame.flags & DW_MPA_ENHANCED ? &enhanced : NULL,
+                           &hello, data, bytes);
 }
 
 static void reject(struct diwarp_connect_request *request, const void *data, size_t bytes)
 {
+    struct dw_rc *rc = request->listener->rc;
     uint8_t *buf = malloc(sizeof request->startup.buf);
-    request->rc->counters.rc_rejects++;
+    rc->counters.rc_rejects++;
     if (buf) {
-        uint32_t written = put_reply(request, NULL, data, bytes, buf);
-        dw_rc_linger(request->rc, request->stream, buf, written);
+        dw_rc_linger(rc, request->stream, buf, put_reply(request, NULL, data, bytes, buf));
         request->stream = NULL;
     }
     free_request(request);
@@ -270,11 +227,9 @@ static int answer(struct diwarp_connect_request *request, struct diwarp_rc_qp *q
 {
     uint8_t buf[sizeof request->startup.buf];
     request->stream->ops->watch(request->stream, 0);
-    request->stream->ops->peer(request->stream, &qp->peer);
     dw_rc_qp_attach(qp, request->stream);
     request->stream = NULL;
-    uint32_t written = put_reply(request, qp, data, bytes, buf);
-    int rc = dw_rc_send_bytes(qp, buf, written);
+    int rc = dw_rc_send_frame(qp, buf, put_reply(request, qp, data, bytes, buf));
     if (rc)
         return rc;
     dw_rc_begin_fpdus(qp, &request->frame, request->enhanced.ird);
@@ -290,8 +245,9 @@ static int accept_locked(struct diwarp_connect_request *request, struct diwarp_p
                          struct diwarp_rc_qp **qp_out)
 {
     struct diwarp_rc_qp *qp;
-    int rc = bytes > DIWARP_PRIVATE_DATA_MAX_BYTES ? -EINVAL
-                                                   : dw_rc_qp_create(request->rc, pd, attr, &qp);
+    int rc = bytes > DIWARP_PRIVATE_DATA_MAX_BYTES
+                 ? -EINVAL
+                 : dw_rc_qp_create(request->listener->rc, pd, attr, &qp);
     if (rc) {
         reject(request, NULL, 0);
         return rc;
@@ -318,7 +274,7 @@ int diwarp_accept(struct diwarp_connect_request *request, struct diwarp_pd *pd,
                   const struct diwarp_rc_qp_attr *attr, const void *private_data,
                   size_t private_bytes, struct diwarp_rc_qp **qp)
 {
-    struct diwarp_device *device = request->rc->device;
+    struct diwarp_device *device = request->listener->rc->device;
     dw_lock(device);
     int rc = accept_locked(request, pd, attr, private_data, private_bytes, qp);
     dw_unlock(device);
@@ -328,7 +284,7 @@ int diwarp_accept(struct diwarp_connect_request *request, struct diwarp_pd *pd,
 void diwarp_reject(struct diwarp_connect_request *request, const void *private_data,
                    size_t private_bytes)
 {
-    struct diwarp_device *device = request->rc->device;
+    struct diwarp_device *device = request->listener->rc->device;
     dw_lock(device);
     if (private_bytes > DIWARP_PRIVATE_DATA_MAX_BYTES)
         private_bytes = DIWARP_PRIVATE_DATA_MAX_BYTES;
@@ -364,9 +320,8 @@ static int open_listener(struct diwarp_listener *listener, struct diwarp_diagnos
 int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_listener **out,
                   struct diwarp_diagnosis *why)
 {
-    struct diwarp_diagnosis ignored;
-    why = why ? why : &ignored;
-    why->text[0] = '\0';
+    if (why)
+        why->text[0] = '\0';
     struct diwarp_listener *listener = calloc(1, sizeof *listener);
     if (!listener) {
         dw_explain(why, "out of memory");
@@ -396,24 +351,18 @@ int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_list
 
 void diwarp_query_listener(const struct diwarp_listener *listener, struct diwarp_address *address)
 {
-    const struct diwarp_device *device = listener->rc->device;
-    *address = (struct diwarp_address){
-        .name = device->attr.name,
-        .token = listener->token,
-        .host_id = device->host_id,
-        .port = listener->port,
-        .interface_count = (uint8_t)device->interface_count,
-    };
-    memcpy(address->interfaces, device->interfaces, sizeof address->interfaces);
+    *address = dw_rc_address(listener->rc->device);
+    address->token = listener->token;
+    address->port = listener->port;
 }
 
 int diwarp_listener_reaches(const struct diwarp_listener *listener,
                             const struct diwarp_address *address)
 {
-    struct diwarp_address local;
+    const struct diwarp_device *device = listener->rc->device;
+    const struct diwarp_address local = dw_rc_address(device);
     unsigned here, there;
-    diwarp_query_listener(listener, &local);
-    return dw_interface_pair(&local, address, listener->rc->device->attr.same_host, &here, &there);
+    return dw_interface_pair(&local, address, device->attr.same_host, &here, &there);
 }
 
 void diwarp_destroy_listener(struct diwarp_listener *listener)

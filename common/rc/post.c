@@ -4,17 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/copy.h"
-#include "common/rc/access.h"
-#include "common/rc/close.h"
-#include "common/rc/send.h"
-#include "common/rc/work.h"
+#include "common/rc/qp.h"
 #include "common/rnic/lock.h"
-
-/* Requests queued lazily that leave at once: so many share a call already. */
-#define LAZY_WORKS 32
-
-/* ---- posting ---- */
 
 static int fill_opcode(struct dw_rc_work *work, const struct ibv_send_wr *wr)
 {
@@ -55,7 +46,9 @@ static int fill(struct diwarp_rc_qp *qp, struct dw_rc_work *work, const struct i
     work->wr_id = wr->wr_id;
     work->total = (uint32_t)total;
     work->sge_count = (uint8_t)wr->num_sge;
+    work->signaled = wr->send_flags & IBV_SEND_SIGNALED;
     work->fence = wr->send_flags & IBV_SEND_FENCE;
+    work->inlined = wr->send_flags & IBV_SEND_INLINE;
     if (read)
         work->sink_stag = (uint32_t)dw_device_random(qp->rc->device);
     return 0;
@@ -69,56 +62,35 @@ static void count(struct diwarp_rc_qp *qp, uint8_t opcode)
     counters->rc_tx_send_msgs += opcode != DW_RDMAP_WRITE && opcode != DW_RDMAP_READ_REQUEST;
 }
 
-/* The rest of an inline request that TCP took in part. */
-static int own_payload(struct dw_rc_work *work)
+/* An inline request has to fit a train, however the FPDUs fall. */
+static bool fits_train(const struct diwarp_rc_qp *qp, const struct dw_rc_work *work)
 {
-    uint8_t *own = malloc(work->total);
-    if (!own)
-        return -ENOMEM;
-    size_t at = 0;
-    for (unsigned i = 0; i < work->sge_count; i++) {
-        dw_copy(own + at, work->sge[i].iov_base, work->sge[i].iov_len);
-        at += work->sge[i].iov_len;
-    }
-    work->own = own;
-    work->sge[0] = (struct iovec){own, work->total};
-    work->sge_count = 1;
-    return 0;
-}
-
-/* The request is the only one, and TCP has not taken all of it. */
-static int after_inline(struct diwarp_rc_qp *qp, struct dw_rc_work *work)
-{
-    if (!qp->cursor.offset || qp->cursor.in_response) {
-        dw_ring_unpush(&qp->works);
-        return -EAGAIN;
-    }
-    if (own_payload(work))
-        dw_rc_close(qp, IBV_WC_LOC_QP_OP_ERR, 0); /* half a message cannot be taken back */
-    return 0;
+    return work->total <= DW_RC_STAGE_BYTES / 2 &&
+           work->total / (qp->max_ulpdu_bytes - DW_DDP_UNTAGGED_BYTES) < DW_RC_TRAIN_FPDUS - 2;
 }
 
 /* Sends the request that was just queued, the only one. As diwarp_rc_post_send(). */
-static int send_now(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr, bool signaled)
+static int send_now(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
 {
     struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, 0);
     uint8_t opcode = work->opcode;
     uint64_t done = qp->works_done;
+    bool signaled = work->signaled;
     if (wr->send_flags & DIWARP_SEND_BUFFERED)
         work->signaled = false; /* the return value says it */
-    dw_rc_flush(qp);
+    if (!work->inlined || fits_train(qp, work))
+        dw_rc_flush(qp);
     if (qp->state == DW_RC_CLOSED)
         return 0; /* flushed */
-    if (qp->works_done != done) {
-        count(qp, opcode);
-        return wr->send_flags & DIWARP_SEND_BUFFERED ? 1 : 0;
+    if (qp->works_done == done && work->inlined) {
+        dw_ring_unpush(&qp->works);
+        return -EAGAIN;
     }
-    work = dw_ring_at(&qp->works, sizeof *work, 0);
+    count(qp, opcode);
+    if (qp->works_done != done)
+        return wr->send_flags & DIWARP_SEND_BUFFERED ? 1 : 0;
     work->signaled = signaled;
-    int rc = wr->send_flags & IBV_SEND_INLINE ? after_inline(qp, work) : 0;
-    if (!rc)
-        count(qp, opcode);
-    return rc;
+    return 0;
 }
 
 /* What was posted lazily goes before what is not to wait. */
@@ -139,26 +111,23 @@ static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
         return -ENOTCONN;
     /* First in line: nothing is queued, and TCP takes bytes. */
     bool first = qp->may_send && !qp->blocked && !qp->works.count && !qp->tail;
-    struct dw_rc_work filled;
-    int rc = fill(qp, &filled, wr);
-    if (rc)
-        return rc;
-    if ((!first || lazy) && wr->send_flags & IBV_SEND_INLINE)
+    if (wr->send_flags & IBV_SEND_INLINE && (!first || lazy || qp->responses.count))
         return -EAGAIN;
     struct dw_rc_work *work = dw_ring_push(&qp->works, sizeof *work, qp->attr.max_send_wr);
     if (!work)
         return -ENOMEM;
-    bool signaled = wr->send_flags & IBV_SEND_SIGNALED;
-    memcpy(work, &filled,
-           offsetof(struct dw_rc_work, sge) + (size_t)filled.sge_count * sizeof filled.sge[0]);
-    work->signaled = signaled;
+    int rc = fill(qp, work, wr);
+    if (rc) {
+        dw_ring_unpush(&qp->works);
+        return rc;
+    }
     if (first && !lazy)
-        return send_now(qp, wr, signaled);
+        return send_now(qp, wr);
     count(qp, work->opcode);
     if (first)
         dw_list_append(&qp->rc->lazy, &qp->lazy_link);
-    if (qp->works.count >= LAZY_WORKS)
-        flush_lazy(qp);
+    if (qp->works.count >= DW_RC_TRAIN_FPDUS)
+        flush_lazy(qp); /* so many share a call already */
     return 0;
 }
 

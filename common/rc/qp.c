@@ -2,9 +2,7 @@
 /* RC queue pairs: their states, their time limits, and what their stream is watched for. */
 #include "common/rc/qp.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
-#include <stdio.h>
 
 /* ---- states ---- */
 
@@ -111,15 +109,6 @@ void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp)
     return qp->attr.context;
 }
 
-void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf, size_t len)
-{
-    char ip[INET6_ADDRSTRLEN] = "?";
-    inet_ntop(qp->peer.family, qp->peer.ip, ip, sizeof ip);
-    snprintf(buf, len, qp->peer.family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, qp->peer.port);
-}
-
-#define YIELD_READS 8
-
 /* ---- hot QPs ---- */
 
 void dw_rc_cool(struct diwarp_rc_qp *qp)
@@ -142,7 +131,7 @@ void dw_rc_heat(struct diwarp_rc_qp *qp)
             coldest = rc->hot[i];
     }
     if (rc->hot_count == DW_RC_HOT) {
-        if (coldest->idle_runs < YIELD_READS)
+        if (!coldest->idle_runs)
             return;
         dw_rc_cool(coldest);
     }

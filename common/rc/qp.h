@@ -9,6 +9,7 @@
 #include "common/wire/ddp.h"
 #include "common/wire/mpa.h"
 #include "common/wire/rdmap.h"
+#include "common/wire/terminate.h"
 
 /* A stream's beginning that does not tell an FPDU's length yet: half a marker, a length field. */
 #define DW_RC_STUB_BYTES 8
@@ -28,22 +29,13 @@ struct dw_rc_work {
     uint64_t wr_id;
     uint64_t to;        /* write: sink; read: source */
     uint32_t stag;      /* the same, or the one to invalidate */
-    uint32_t sink_stag; /* read */
+    uint32_t sink_stag; /* read: of its response only */
+    uint32_t placed;    /* read: so much of the response */
     uint32_t total;
     uint8_t opcode; /* enum dw_rdmap_opcode */
     bool signaled;
-    bool fence; /* not before all reads have ended */
-    uint8_t sge_count;
-    void *own; /* the payload, copied; freed with the work */
-    struct iovec sge[DW_MAX_SGE];
-};
-
-/* An RDMA read of ours whose response is awaited. */
-struct dw_rc_read {
-    uint64_t wr_id;
-    uint32_t stag; /* of this response only */
-    uint32_t total, placed;
-    bool signaled;
+    bool fence;   /* not before all reads have ended */
+    bool inlined; /* what TCP does not take at once of it is copied, or nothing was sent */
     uint8_t sge_count;
     struct iovec sge[DW_MAX_SGE];
 };
@@ -78,6 +70,24 @@ struct dw_rc_cursor {
     bool rtr;         /* the first FPDU, empty, that lets the other side send, is due */
 };
 
+/* FPDUs that go to TCP in one call. What a payload is copied up to is cheaper than a piece of its
+ * own.
+ */
+#define DW_RC_TRAIN_FPDUS  64
+#define DW_RC_TRAIN_PIECES 1024 /* UIO_MAXIOV */
+#define DW_RC_COPY_BYTES   2048
+
+struct dw_rc_train {
+    struct dw_mpa_gather gather;
+    unsigned count;
+    struct {
+        size_t end; /* where in the train it ends */
+        struct dw_rc_cursor after;
+    } fpdus[DW_RC_TRAIN_FPDUS];
+    struct iovec pieces[DW_RC_TRAIN_PIECES];
+    uint8_t room[DW_RC_TRAIN_FPDUS * (DW_RC_COPY_BYTES + 64)];
+};
+
 /* Part of an FPDU, or what could not be delivered yet; memory of its own. */
 struct dw_rc_held {
     uint8_t *buf;
@@ -102,7 +112,6 @@ struct diwarp_rc_qp {
     struct dw_stream *stream;    /* NULL: closed */
     struct dw_timer timer;       /* set-up, standing still, close */
     struct diwarp_rc_qp_attr attr;
-    struct dw_llp_addr peer;
     enum dw_rc_state state;
     uint8_t watched;
     bool may_send; /* the other side is ready for FPDUs */
@@ -121,10 +130,10 @@ struct diwarp_rc_qp {
 
     struct dw_ring works;
     struct dw_ring responses; /* struct dw_read_request: reads of the other side's */
-    struct dw_ring reads;     /* struct dw_rc_read */
+    struct dw_ring reads;     /* sent, their responses are awaited */
     struct dw_rc_cursor cursor;
     uint32_t max_ulpdu_bytes;
-    uint8_t *tail; /* goes before all else: an FPDU that TCP took in part */
+    uint8_t *tail; /* goes before all else: an FPDU, or inline request, that TCP took in part */
     uint32_t tail_bytes, tail_sent;
     uint64_t works_done; /* since the QP was made */
 
@@ -140,6 +149,21 @@ struct diwarp_rc_qp {
     uint8_t stub_bytes;
 };
 
+enum dw_rc_verdict {
+    DW_RC_DONE,
+    DW_RC_WAIT, /* no receive is posted: the ULPDU comes again */
+    DW_RC_DEAD, /* the QP is closed */
+};
+
+/* A ULPDU of a good FPDU. */
+struct dw_rc_segment {
+    const uint8_t *ulpdu;
+    uint32_t bytes, head_bytes; /* the head is part of bytes */
+    struct dw_ddp_header ddp;
+};
+
+/* ---- state (qp.c) ---- */
+
 /* Checks the table of states. */
 void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state);
 void dw_rc_set_blocked(struct diwarp_rc_qp *qp, bool blocked);
@@ -149,6 +173,11 @@ void dw_rc_rewatch(struct diwarp_rc_qp *qp);
 void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream);
 /* The stream was given away. */
 void dw_rc_detach(struct diwarp_rc_qp *qp);
+/* Its stream may be read. */
+static inline bool dw_rc_may_receive(const struct diwarp_rc_qp *qp)
+{
+    return qp->stream && !qp->standing && !qp->ended;
+}
 /* Nothing is left to send. */
 bool dw_rc_idle(const struct diwarp_rc_qp *qp);
 /* The stream carries FPDUs from now on; flags of both frames' sides. */
@@ -164,5 +193,78 @@ void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ib
 /* Data came: the QP's stream is read without asking, for a while. */
 void dw_rc_heat(struct diwarp_rc_qp *qp);
 void dw_rc_cool(struct diwarp_rc_qp *qp);
+
+/* ---- memory (access.c) ---- */
+
+/* Checks a list of buffers: how many bytes in all; -EINVAL, -EMSGSIZE, -EACCES. */
+int64_t dw_rc_check_sges(struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
+                         struct iovec iov[DW_MAX_SGE]);
+/* Bytes [offset, offset + bytes) of a list, which has them. Returns how many pieces. */
+unsigned dw_rc_slice(const struct iovec *list, uint32_t offset, uint32_t bytes, struct iovec *out);
+/* Copies to, or from, the list from its offset on; it has room for that, or that much. */
+void dw_rc_scatter(const struct iovec *list, uint32_t offset, const uint8_t *from, uint32_t bytes);
+void dw_rc_gather(uint8_t *to, const struct iovec *list, uint32_t offset, uint32_t bytes);
+/* Why a peer's access fails, 0: it does not. For tagged buffers of DDP, or the sources of reads. */
+uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64_t to,
+                            uint64_t bytes, int access);
+/* The peer's rights to a region end; the application's own use does not. False: it had none. */
+bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag);
+
+/* ---- receives: the QP's own, or shared ones (srq.c) ---- */
+
+void dw_rc_recv_free(struct dw_rc_recv *recv);
+/* Where the QP takes them from. */
+struct dw_ring *dw_rc_recvs(struct diwarp_rc_qp *qp);
+/* The QP stands still until it has a receive. */
+void dw_rc_stand(struct diwarp_rc_qp *qp, uint64_t now_ns);
+/* It no longer waits; another one may have what it waited for. */
+void dw_rc_unstand(struct diwarp_rc_qp *qp);
+
+/* ---- the end (close.c) ---- */
+
+int dw_rc_wc_opcode(const struct dw_rc_work *work);
+/* Requests that are not carried out any more: qp's works, or reads. */
+void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works);
+/* What is held of the stream is given back to rc's account. */
+void dw_rc_held_free(struct dw_rc *rc, struct dw_rc_held *held);
+/* Closes the stream, flushes all requests and says DIWARP_WC_DISCONNECTED. */
+void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t vendor_err);
+/* Its stream is closed; its requests and completions vanish. */
+void dw_rc_qp_free(struct diwarp_rc_qp *qp);
+/* Sends what is queued, then the end; waits for the other side's, not for ever. */
+void dw_rc_begin_close(struct diwarp_rc_qp *qp);
+/* All has been sent that was to be: says so to the other side, where it is time for that. */
+void dw_rc_end_if_idle(struct diwarp_rc_qp *qp);
+
+/* ---- Terminate (terminate.c) ---- */
+
+/* Sends Terminate about a ULPDU (NULL: none) and closes. Always DW_RC_DEAD. */
+enum dw_rc_verdict dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu,
+                                   uint32_t bytes);
+/* About a segment. */
+enum dw_rc_verdict dw_rc_fail(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment,
+                              uint16_t cause);
+enum dw_rc_verdict dw_rc_on_terminate(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment);
+
+/* ---- the data path (send.c, deliver.c, receive.c); all of these may end in dw_rc_close() ---- */
+
+/* Sends what is queued, as far as TCP takes it. */
+void dw_rc_flush(struct diwarp_rc_qp *qp);
+/* The first bytes of a stream: what TCP does not take is kept. -ENOMEM, or TCP's error. */
+int dw_rc_send_frame(struct diwarp_rc_qp *qp, const uint8_t *frame, uint32_t bytes);
+enum dw_rc_verdict dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes);
+/* Reads the stream once; true: something came. */
+bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns);
+/* Goes on where a receive was missing. */
+void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns);
+
+/* ---- making (connect.c) ---- */
+
+/* What peers are told of a device; no listener's. */
+struct diwarp_address dw_rc_address(const struct diwarp_device *device);
+
+/* A new QP without a stream yet. -EINVAL, -ENOMEM. */
+int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
+                    struct diwarp_rc_qp **qp);
 
 #endif

@@ -3,10 +3,9 @@
  * The RC service, iWARP (RFC 5040, 5041, 5044, 6581) over streams: what all its QPs of a CQ share.
  *
  * One message's path: post.c (checks, queue) -> send.c (FPDUs into the stream) -> receive.c (FPDUs
- * out of the stream) -> deliver.c | read.c -> the CQ. Around it: connect.c and listen.c make
- * connections, startup.c agrees on them, terminate.c and shutdown.c end them, run.c asks the
- * streams. Every function of these headers runs with the device's lock held, unless it says
- * otherwise.
+ * out of the stream) -> deliver.c -> the CQ. Around it: connect.c and listen.c make connections,
+ * close.c and terminate.c end them, run.c asks the streams. Every function of these headers runs
+ * with the device's lock held, unless it says otherwise.
  */
 #ifndef DW_RC_H
 #define DW_RC_H
@@ -19,13 +18,21 @@
 #include "common/rnic/device.h"
 #include "common/rnic/runner.h"
 
-/* Received at once, for all QPs of a CQ. */
+/* Received at once, for all QPs of a CQ; and no more goes to TCP in one call. */
 #define DW_RC_STAGE_BYTES (256u << 10)
-
 /* QPs whose streams are read without asking first. */
 #define DW_RC_HOT 4
+/* Of each kind, streams or calls that have their turn in one run; and runs that may pass before
+ * timers have theirs though some streams had none. */
+#define DW_RC_TURNS 64
+/* Of each kind, streams without a QP: callers that have not said who they are, and those that
+ * linger so that their other side can read what was sent last. They have so long to do that; a
+ * caller longer, as long as no other wants its place. Of 128 ranks that share two cores all may
+ * call before they have their next turn. */
+#define DW_RC_STRAYS_MAX 256
+#define DW_RC_STRAY_NS   (1000ull * 1000000)
 
-struct dw_rc_train; /* send.c */
+struct dw_rc_train; /* qp.h */
 
 /* What a stream's owner begins with. */
 struct dw_rc_watch {
@@ -56,6 +63,14 @@ struct dw_rc {
     struct dw_heap timers;
     uint64_t receive_bytes, send_bytes; /* without the stage and the train */
 };
+
+/* The RC side of a CQ, made at first use (run.c). */
+int dw_rc_get(struct diwarp_cq *cq, struct dw_rc **rc);
+/* Takes the stream, which lingers, and `rest` (malloc'ed), which TCP has not taken yet
+ * (terminate.c).
+ */
+void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, uint8_t *rest, uint32_t bytes);
+void dw_rc_lingers_free(struct dw_rc *rc);
 
 /* A listener, and the calls that wait at it. */
 struct diwarp_listener {

@@ -4,35 +4,28 @@
  * the end of a read gets memory of its own, of the FPDU's size, and the next read fills it first:
  * no byte is moved more than once, however TCP cuts the stream.
  */
-#include "common/rc/receive.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/copy.h"
-#include "common/rc/close.h"
-#include "common/rc/deliver.h"
-#include "common/rc/send.h"
-#include "common/rc/shutdown.h"
-#include "common/rc/srq.h"
-#include "common/rc/terminate.h"
-
-/* Read at once while no receive is posted: what cannot be delivered has to be kept. */
-#define SHORT_READ_BYTES (64u << 10)
+#include "common/rc/qp.h"
 
 struct bytes {
     uint8_t *at;
     size_t count;
 };
 
+/* False, without memory: the QP is closed. */
 static bool make_held(struct diwarp_rc_qp *qp, size_t capacity)
 {
     assert(!qp->held.buf);
     qp->held.buf = malloc(capacity);
-    if (!qp->held.buf)
+    if (!qp->held.buf) {
+        (void)dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
         return false;
+    }
     qp->held.capacity = (uint32_t)capacity;
     qp->rc->receive_bytes += capacity;
     return true;
@@ -43,12 +36,6 @@ static void keep(struct dw_rc_held *held, const uint8_t *from, size_t bytes)
     if (bytes)
         dw_copy(held->buf + held->bytes, from, bytes);
     held->bytes += (uint32_t)bytes;
-}
-
-static bool no_memory(struct diwarp_rc_qp *qp)
-{
-    (void)dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
-    return false;
 }
 
 /* The beginning of an FPDU, kept until the rest comes. False: the QP is closed. */
@@ -64,7 +51,7 @@ static bool keep_part(struct diwarp_rc_qp *qp, const uint8_t *from, size_t bytes
         return true;
     }
     if (!make_held(qp, fpdu.bytes))
-        return no_memory(qp);
+        return false;
     keep(&qp->held, from, bytes);
     return true;
 }
@@ -77,10 +64,8 @@ static void stand_still(struct diwarp_rc_qp *qp, const struct dw_mpa_fpdu *fpdu,
         (void)dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, fpdu->ulpdu, (uint32_t)fpdu->ulpdu_bytes);
         return;
     }
-    if (!make_held(qp, fpdu->ulpdu_bytes + rest->count + more->count)) {
-        (void)no_memory(qp);
+    if (!make_held(qp, fpdu->ulpdu_bytes + rest->count + more->count))
         return;
-    }
     keep(&qp->held, fpdu->ulpdu, fpdu->ulpdu_bytes);
     keep(&qp->held, rest->at, rest->count);
     keep(&qp->held, more->at, more->count);
@@ -123,11 +108,12 @@ static void answer(struct diwarp_rc_qp *qp)
 
 /* ---- reading ---- */
 
-/* Where the next bytes go: the rest of the FPDU that is held, then the stage. */
+/* Where the next bytes go: the rest of the FPDU that is held, then the stage. While no receive is
+ * posted only a part of that: what cannot be delivered has to be kept. */
 static unsigned aim(struct diwarp_rc_qp *qp, struct iovec iov[2])
 {
     unsigned count = 0;
-    uint32_t most = dw_rc_has_recv(qp) ? DW_RC_STAGE_BYTES : SHORT_READ_BYTES;
+    uint32_t most = dw_rc_recvs(qp)->count ? DW_RC_STAGE_BYTES : DW_RC_STAGE_BYTES / 4;
     if (qp->held.buf)
         iov[count++] =
             (struct iovec){qp->held.buf + qp->held.bytes, qp->held.capacity - qp->held.bytes};
@@ -160,6 +146,33 @@ static void on_bytes(struct diwarp_rc_qp *qp, size_t count, uint64_t now_ns)
     dw_rc_held_free(rc, &held);
 }
 
+/* Has the other side begun an FPDU or message that it did not end? */
+static bool in_the_middle(const struct diwarp_rc_qp *qp)
+{
+    const struct dw_rc_work *read =
+        qp->reads.count ? dw_ring_at(&qp->reads, sizeof *read, 0) : NULL;
+    return qp->held.bytes || qp->stub_bytes || qp->receiving || qp->writing ||
+           (read && read->placed);
+}
+
+/* The other side has sent its last. */
+static void on_end(struct diwarp_rc_qp *qp)
+{
+    if (in_the_middle(qp) || !qp->may_send || qp->broken) {
+        dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
+        return;
+    }
+    qp->ended = true;
+    dw_rc_flush_works(qp, &qp->reads); /* nor does anything answer those that wait for their turn */
+    if (qp->state != DW_RC_CLOSING)
+        dw_rc_begin_close(qp);
+    dw_rc_flush(qp);
+    if (qp->state != DW_RC_CLOSED) {
+        dw_rc_rewatch(qp);
+        dw_rc_end_if_idle(qp);
+    }
+}
+
 bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
     struct diwarp_rc_counters *counters = &qp->rc->counters;
@@ -172,7 +185,7 @@ bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
         return false;
     }
     if (n == -ENODATA) {
-        dw_rc_on_end(qp);
+        on_end(qp);
         return true;
     }
     if (n < 0) {

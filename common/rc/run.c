@@ -4,43 +4,29 @@
  * lately are read without asking first: then a ping-pong takes one call to send and one to receive.
  * The others are asked all at once, the less often the more the first ones bring.
  */
-#include "common/rc/run.h"
-
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 
-#include "common/rc/linger.h"
 #include "common/rc/qp.h"
-#include "common/rc/receive.h"
-#include "common/rc/send.h"
 #include "common/rnic/lock.h"
 #include "common/rnic/memory.h"
 
-#define EVENTS_PER_RUN 64
-/* Runs in which not all streams that are ready had their turn, so that timers wait. */
-#define PUT_OFF_MAX 64
-/* Runs without asking the streams that are not hot: while these bring something; while they do not;
- * while there are no others that could. */
-#define WAIT_EVERY_BUSY  16
-#define WAIT_EVERY_IDLE  4
-#define WAIT_EVERY_ALONE 32
-/* Reads that found nothing, after which a QP is no longer hot, or another may have its place. */
+/* Runs without asking the streams that are not hot: while these bring something, or there are no
+ * others; while they do not. Twice as many make others wait twice as long, half as many ask the
+ * system twice as often. */
+#define WAIT_EVERY_BUSY 16
+#define WAIT_EVERY_IDLE 4
+/* Reads that found nothing, after which a QP is no longer hot while others could be. */
 #define COOL_READS 256
 /* Completions that wait to be polled: no more streams have their turn in this run than one. */
 #define ENOUGH_COMPLETIONS 4096
-
-static bool may_receive(const struct diwarp_rc_qp *qp)
-{
-    return qp->stream && !qp->standing && !qp->ended;
-}
 
 static int read_hot(struct dw_rc *rc, uint64_t now_ns)
 {
     int received = 0;
     for (unsigned i = rc->hot_count; i-- > 0;) {
         struct diwarp_rc_qp *qp = rc->hot[i];
-        if (may_receive(qp))
+        if (dw_rc_may_receive(qp))
             received += dw_rc_receive(qp, now_ns);
         else
             qp->idle_runs++;
@@ -62,16 +48,14 @@ static unsigned wait_every(const struct dw_rc *rc, bool polled, int received)
 {
     if (!rc->hot_count || rc->blocked_count || (polled && enough(rc)))
         return 1;
-    if (received)
-        return WAIT_EVERY_BUSY;
-    return rc->connection_count > rc->hot_count ? WAIT_EVERY_IDLE : WAIT_EVERY_ALONE;
+    return received || rc->connection_count == rc->hot_count ? WAIT_EVERY_BUSY : WAIT_EVERY_IDLE;
 }
 
 /* At least one has its turn, whatever the hot ones brought, while `polled`. *all: each did. */
 static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool polled, bool *all)
 {
-    struct dw_stream_event events[EVENTS_PER_RUN];
-    unsigned n = rc->streams->ops->wait(rc->streams, events, EVENTS_PER_RUN), served = 0;
+    struct dw_stream_event events[DW_RC_TURNS];
+    unsigned n = rc->streams->ops->wait(rc->streams, events, DW_RC_TURNS), served = 0;
     uint64_t before = rc->receives;
     rc->counters.rc_rx_empty_syscalls += !n;
     rc->turn++;
@@ -80,17 +64,8 @@ static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool polled, bool *all
         struct dw_rc_watch *watch = event->owner;
         watch->ready(watch, event->what, now_ns);
     }
-    *all = n < EVENTS_PER_RUN && !rc->streams->deaf && served == n;
+    *all = n < DW_RC_TURNS && !rc->streams->deaf && served == n;
     return (int)(rc->receives - before);
-}
-
-static void resume(struct dw_rc *rc, uint64_t now_ns)
-{
-    while (!dw_list_empty(&rc->resumed)) {
-        struct diwarp_rc_qp *qp = dw_container(rc->resumed.next, struct diwarp_rc_qp, resumed_link);
-        dw_list_remove(&qp->resumed_link);
-        dw_rc_resume(qp, now_ns);
-    }
 }
 
 static struct dw_rc *rc_of(const struct dw_runner *runner)
@@ -113,8 +88,11 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
     struct dw_rc *rc = rc_of(runner);
     const bool polled = !enough(rc);
     flush_lazy(runner);
-    if (!dw_list_empty(&rc->resumed)) /* before the timers: the receive was there in time */
-        resume(rc, now_ns);
+    while (!dw_list_empty(&rc->resumed)) { /* before the timers: the receive was there in time */
+        struct diwarp_rc_qp *qp = dw_container(rc->resumed.next, struct diwarp_rc_qp, resumed_link);
+        dw_list_remove(&qp->resumed_link);
+        dw_rc_resume(qp, now_ns);
+    }
     int received = read_hot(rc, now_ns);
     bool due = dw_heap_next_ns(&rc->timers) <= now_ns, all = false;
     if (++rc->runs_since_wait >= wait_every(rc, polled, received) || due) {
@@ -122,7 +100,7 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
         received += ask_streams(rc, now_ns, polled, &all);
     }
     /* After the streams, within reason: what came in time may lie there. */
-    if (due && (all || ++rc->timers_put_off > PUT_OFF_MAX)) {
+    if (due && (all || ++rc->timers_put_off > DW_RC_TURNS)) {
         rc->timers_put_off = 0;
         dw_heap_run(&rc->timers, now_ns, SIZE_MAX);
     }
@@ -152,21 +130,11 @@ static uint64_t ring_bytes(const struct dw_ring *ring, size_t slot_bytes)
     return ring->capacity * slot_bytes;
 }
 
-static uint64_t owned_bytes(const struct diwarp_rc_qp *qp)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < qp->works.count; i++) {
-        const struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, i);
-        bytes += work->own ? work->total : 0;
-    }
-    return bytes;
-}
-
 static uint64_t qp_bytes(const struct diwarp_rc_qp *qp)
 {
     return sizeof *qp + ring_bytes(&qp->works, sizeof(struct dw_rc_work)) +
            ring_bytes(&qp->responses, sizeof(struct dw_read_request)) +
-           ring_bytes(&qp->reads, sizeof(struct dw_rc_read)) +
+           ring_bytes(&qp->reads, sizeof(struct dw_rc_work)) +
            ring_bytes(&qp->recvs, sizeof(struct dw_rc_recv)) + qp->answer_bytes +
            (qp->startup ? sizeof *qp->startup : 0);
 }
@@ -180,34 +148,19 @@ static void add_stream(const struct dw_stream *stream, struct diwarp_memory *mem
     dw_memory_add_sockets(&llp, memory);
 }
 
-static struct diwarp_rc_memory sum_memory(const struct dw_rc *rc)
-{
-    struct diwarp_rc_memory sum = {
-        .qp_bytes = sizeof *rc,
-        .receive_bytes = rc->receive_bytes + DW_RC_STAGE_BYTES,
-        .send_bytes = rc->send_bytes + dw_rc_train_bytes(),
-    };
-    dw_list_foreach (it, &rc->qps) {
-        const struct diwarp_rc_qp *qp = dw_container(it, struct diwarp_rc_qp, link);
-        sum.qp_bytes += qp_bytes(qp);
-        sum.send_bytes += owned_bytes(qp);
-    }
-    return sum;
-}
-
 /* QPs that share receives have been made one after the other, if not with a single SRQ. */
 static void add_memory(const struct dw_runner *runner, struct diwarp_memory *memory)
 {
     const struct dw_rc *rc = rc_of(runner);
-    const struct diwarp_rc_memory sum = sum_memory(rc);
     const struct diwarp_srq *counted = NULL;
-    memory->peer_bytes += sum.qp_bytes + dw_heap_bytes(&rc->timers);
-    memory->receive_bytes += sum.receive_bytes;
-    memory->send_pool_bytes += sum.send_bytes;
+    memory->peer_bytes += sizeof *rc + dw_heap_bytes(&rc->timers);
+    memory->receive_bytes += rc->receive_bytes + DW_RC_STAGE_BYTES;
+    memory->send_pool_bytes += rc->send_bytes + sizeof *rc->train;
     dw_list_foreach (it, &rc->qps) {
         const struct diwarp_rc_qp *qp = dw_container(it, struct diwarp_rc_qp, link);
         const struct diwarp_srq *srq = qp->attr.srq;
         memory->peers++;
+        memory->peer_bytes += qp_bytes(qp);
         add_stream(qp->stream, memory);
         if (srq && srq != counted)
             memory->receive_bytes +=
@@ -229,7 +182,7 @@ static void destroy(struct dw_runner *runner)
     dw_rc_lingers_free(rc);
     rc->streams->ops->close(rc->streams);
     dw_heap_fini(&rc->timers);
-    dw_rc_train_destroy(rc->train);
+    free(rc->train);
     free(rc->stage);
     free(rc);
 }
@@ -254,14 +207,6 @@ static struct dw_rc *find(const struct diwarp_cq *cq)
     return NULL;
 }
 
-static struct dw_rc *find_locked(const struct diwarp_cq *cq)
-{
-    dw_lock(cq->device);
-    struct dw_rc *rc = find(cq);
-    dw_unlock(cq->device);
-    return rc;
-}
-
 static int create(struct diwarp_cq *cq, struct dw_rc **out)
 {
     struct diwarp_device *device = cq->device;
@@ -273,13 +218,13 @@ static int create(struct diwarp_cq *cq, struct dw_rc **out)
     rc->cq = cq;
     rc->device = device;
     rc->stage = malloc(DW_RC_STAGE_BYTES);
-    rc->train = dw_rc_train_create();
+    rc->train = malloc(sizeof *rc->train);
     if (rc->stage && rc->train)
         error =
             device->env.open_streams(device->env.arg, device->attr.peer_timeout_ns, &rc->streams);
     if (error) {
         free(rc->stage);
-        dw_rc_train_destroy(rc->train);
+        free(rc->train);
         free(rc);
         return error;
     }
@@ -309,58 +254,10 @@ void diwarp_rc_flush(struct diwarp_cq *cq)
     dw_unlock(cq->device);
 }
 
-int diwarp_rc_fd(const struct diwarp_cq *cq)
-{
-    const struct dw_rc *rc = find_locked(cq);
-    return rc ? rc->streams->fd : -1;
-}
-
 const struct diwarp_rc_counters *diwarp_query_rc_counters(const struct diwarp_cq *cq)
-{
-    const struct dw_rc *rc = find_locked(cq);
-    return rc ? &rc->counters : NULL;
-}
-
-void diwarp_query_rc_memory(const struct diwarp_cq *cq, struct diwarp_rc_memory *memory)
 {
     dw_lock(cq->device);
     const struct dw_rc *rc = find(cq);
-    *memory = rc ? sum_memory(rc) : (struct diwarp_rc_memory){0};
     dw_unlock(cq->device);
-}
-
-/* ---- draining ---- */
-
-static bool all_sent(const struct dw_rc *rc)
-{
-    dw_list_foreach (it, &rc->qps) {
-        const struct diwarp_rc_qp *qp = dw_container(it, struct diwarp_rc_qp, link);
-        if (!dw_rc_idle(qp) && !qp->shut)
-            return false;
-    }
-    return true;
-}
-
-int diwarp_drain_rc_qps(struct diwarp_cq *cq, uint64_t timeout_ns)
-{
-    struct dw_rc *rc = find_locked(cq);
-    if (!rc)
-        return 0;
-    uint64_t until_ns = dw_deadline_ns(dw_device_now_ns(cq->device), timeout_ns);
-    for (;;) {
-        dw_lock(cq->device);
-        uint64_t now_ns = dw_device_now_ns(cq->device);
-        (void)run(&rc->runner, now_ns);
-        cq->count = 0;
-        bool sent = all_sent(rc);
-        dw_unlock(cq->device);
-        if (sent)
-            return 0;
-        if (now_ns >= until_ns)
-            return -ETIMEDOUT;
-        if (rc->streams->fd >= 0) {
-            struct pollfd pollfd = {.fd = rc->streams->fd, .events = POLLIN};
-            (void)poll(&pollfd, 1, 1);
-        }
-    }
+    return rc ? &rc->counters : NULL;
 }

@@ -5,74 +5,17 @@
  * TCP took none of is built anew later, so that only an FPDU which it took in part is ever kept;
  * hence a request is done with its memory as soon as its last FPDU has begun to go.
  */
-#include "common/rc/send.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/copy.h"
-#include "common/rc/access.h"
-#include "common/rc/close.h"
-#include "common/rc/terminate.h"
-#include "common/rc/work.h"
+#include "common/rc/qp.h"
 
-#define TRAIN_FPDUS  64
-#define TRAIN_PIECES 1024 /* UIO_MAXIOV */
-#define TRAIN_BYTES  (256u << 10)
-/* A payload up to this is copied beside its header: cheaper than a piece of its own. */
-#define COPY_BYTES 2048
-#define ROOM_BYTES (TRAIN_FPDUS * (COPY_BYTES + 64))
 /* Trains that a QP sends before others have their turn. */
 #define TRAINS_PER_FLUSH 8
 
-struct dw_rc_train {
-    struct dw_mpa_gather gather;
-    unsigned count;
-    struct {
-        size_t end; /* where in the train it ends */
-        struct dw_rc_cursor after;
-    } fpdus[TRAIN_FPDUS];
-    struct iovec pieces[TRAIN_PIECES];
-    uint8_t room[ROOM_BYTES];
-};
-
-struct dw_rc_train *dw_rc_train_create(void)
-{
-    return malloc(sizeof(struct dw_rc_train));
-}
-
-void dw_rc_train_destroy(struct dw_rc_train *train)
-{
-    free(train);
-}
-
-size_t dw_rc_train_bytes(void)
-{
-    return sizeof(struct dw_rc_train);
-}
-
 /* ---- building ---- */
-
-/* Bytes [offset, offset + bytes) of a list. Returns how many pieces. */
-static unsigned slice(const struct iovec *list, uint32_t offset, uint32_t bytes, struct iovec *out)
-{
-    unsigned count = 0;
-    for (; bytes; list++) {
-        if (offset >= list->iov_len) {
-            offset -= (uint32_t)list->iov_len;
-            continue;
-        }
-        size_t here = list->iov_len - offset;
-        if (here > bytes)
-            here = bytes;
-        out[count++] = (struct iovec){(uint8_t *)list->iov_base + offset, here};
-        bytes -= (uint32_t)here;
-        offset = 0;
-    }
-    return count;
-}
 
 static struct dw_rc_work *work_at(const struct diwarp_rc_qp *qp, uint32_t index)
 {
@@ -87,8 +30,8 @@ static bool append(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor,
     struct dw_rc_train *train = qp->rc->train;
     uint8_t head[DW_DDP_UNTAGGED_BYTES];
     struct iovec ulpdu[1 + DW_MAX_SGE] = {{head, dw_ddp_put(head, ddp)}};
-    unsigned pieces = 1 + slice(list, offset, payload, ulpdu + 1);
-    unsigned copied = payload <= COPY_BYTES ? pieces : 1;
+    unsigned pieces = 1 + dw_rc_slice(list, offset, payload, ulpdu + 1);
+    unsigned copied = payload <= DW_RC_COPY_BYTES ? pieces : 1;
     return !dw_mpa_gather_fpdu(&cursor->tx, &train->gather, ulpdu, pieces, copied);
 }
 
@@ -128,8 +71,8 @@ static int append_response(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
         dw_ring_at(&qp->responses, sizeof *request, cursor->response);
     uint32_t payload = payload_of(qp, DW_DDP_TAGGED_BYTES, request->size - cursor->offset);
     /* A copy, for its owner may store there meanwhile, and the CRC must be that of what is sent. */
-    if (cursor->tx.crc && payload > COPY_BYTES)
-        payload = COPY_BYTES;
+    if (cursor->tx.crc && payload > DW_RC_COPY_BYTES)
+        payload = DW_RC_COPY_BYTES;
     uint64_t from = request->source_to + cursor->offset;
     uint16_t cause = !payload ? 0
                               : dw_rc_check_access(qp, request->source_stag, from, payload,
@@ -220,10 +163,10 @@ static int build(struct diwarp_rc_qp *qp)
     int rc = 0;
     train->count = 0;
     train->gather = (struct dw_mpa_gather){.pieces = train->pieces,
-                                           .max = TRAIN_PIECES,
+                                           .max = DW_RC_TRAIN_PIECES,
                                            .room = train->room,
                                            .room_bytes = sizeof train->room};
-    while (!rc && train->count < TRAIN_FPDUS && train->gather.bytes < TRAIN_BYTES) {
+    while (!rc && train->count < DW_RC_TRAIN_FPDUS && train->gather.bytes < DW_RC_STAGE_BYTES) {
         if (cursor.rtr)
             rc = append_rtr(qp, &cursor);
         else if (!choose(qp, &cursor))
@@ -249,19 +192,13 @@ static bool on_taken(struct diwarp_rc_qp *qp, struct dw_rc_work *work)
 {
     qp->works_done++;
     if (work->opcode == DW_RDMAP_READ_REQUEST) {
-        struct dw_rc_read *read = dw_ring_push(&qp->reads, sizeof *read, UINT32_MAX);
+        struct dw_rc_work *read = dw_ring_push(&qp->reads, sizeof *read, UINT32_MAX);
         if (!read)
             return false;
-        *read = (struct dw_rc_read){.wr_id = work->wr_id,
-                                    .stag = work->sink_stag,
-                                    .total = work->total,
-                                    .signaled = work->signaled,
-                                    .sge_count = work->sge_count};
-        memcpy(read->sge, work->sge, sizeof read->sge);
+        *read = *work;
     } else if (work->signaled) {
         dw_rc_complete(qp, work->wr_id, dw_rc_wc_opcode(work), IBV_WC_SUCCESS, work->total);
     }
-    dw_rc_work_free(work);
     return true;
 }
 
@@ -285,38 +222,33 @@ static bool keep_tail(struct diwarp_rc_qp *qp, size_t start, size_t end)
     qp->tail = malloc(end - start);
     if (!qp->tail)
         return false;
-    const struct iovec *piece = qp->rc->train->pieces;
-    size_t at = 0, kept = 0;
-    for (; at < end; at += piece++->iov_len) {
-        size_t from = start > at ? start - at : 0;
-        size_t to = end - at < piece->iov_len ? end - at : piece->iov_len;
-        if (from >= to)
-            continue;
-        dw_copy(qp->tail + kept, (uint8_t *)piece->iov_base + from, to - from);
-        kept += to - from;
-    }
-    qp->tail_bytes = (uint32_t)kept;
-    qp->rc->send_bytes += kept;
+    qp->tail_bytes = (uint32_t)(end - start);
+    qp->rc->send_bytes += qp->tail_bytes;
+    dw_rc_gather(qp->tail, qp->rc->train->pieces, (uint32_t)start, qp->tail_bytes);
     return true;
 }
 
-/* What TCP took of the train is history; an FPDU begun must be ended. */
+/* What TCP took of the train is history; an FPDU begun must be ended, and so must an inline
+ * request, which is alone in the train. */
 static bool on_sent(struct diwarp_rc_qp *qp, size_t taken)
 {
     const struct dw_rc_train *train = qp->rc->train;
-    unsigned whole = train->count;
-    bool cut = false;
+    unsigned gone = train->count;
     if (taken < train->gather.bytes) {
-        for (whole = 0; train->fpdus[whole].end <= taken; whole++)
+        for (gone = 0; train->fpdus[gone].end <= taken; gone++)
             ;
-        size_t start = whole ? train->fpdus[whole - 1].end : 0;
-        cut = taken > start;
-        if (cut && !keep_tail(qp, taken, train->fpdus[whole].end))
+        bool whole = taken && qp->works.count && work_at(qp, 0)->inlined;
+        if (whole)
+            gone = train->count;
+        else if (taken > (gone ? train->fpdus[gone - 1].end : 0))
+            gone++;
+        size_t end = gone ? train->fpdus[gone - 1].end : 0;
+        if (end > taken && !keep_tail(qp, taken, end))
             return false;
     }
-    qp->rc->counters.rc_tx_fpdus += whole + cut;
-    qp->rc->device->served += whole + cut;
-    return !(whole + cut) || commit(qp, &train->fpdus[whole + cut - 1].after);
+    qp->rc->counters.rc_tx_fpdus += gone;
+    qp->rc->device->served += gone;
+    return !gone || commit(qp, &train->fpdus[gone - 1].after);
 }
 
 static void on_blocked(struct diwarp_rc_qp *qp)
@@ -446,26 +378,18 @@ void dw_rc_flush(struct diwarp_rc_qp *qp)
         dw_rc_end_if_idle(qp);
 }
 
-int dw_rc_send_bytes(struct diwarp_rc_qp *qp, const void *buf, uint32_t bytes)
+int dw_rc_send_frame(struct diwarp_rc_qp *qp, const uint8_t *frame, uint32_t bytes)
 {
-    int rc = send_tail(qp);
-    if (rc == -EAGAIN && !bytes)
-        on_blocked(qp);
-    if (rc || !bytes)
-        return rc == -EAGAIN ? 0 : rc;
-    struct iovec all = {(void *)(uintptr_t)buf, bytes};
-    ssize_t n = hand_over(qp, &all, 1, bytes);
-    if (n < 0)
-        return (int)n;
-    if ((size_t)n == bytes)
-        return 0;
-    uint32_t left = bytes - (uint32_t)n;
-    qp->tail = malloc(left);
+    assert(!qp->tail);
+    qp->tail = malloc(bytes);
     if (!qp->tail)
         return -ENOMEM;
-    memcpy(qp->tail, (const uint8_t *)buf + n, left);
-    qp->tail_bytes = left;
-    qp->rc->send_bytes += left;
+    memcpy(qp->tail, frame, bytes);
+    qp->tail_bytes = bytes;
+    qp->rc->send_bytes += bytes;
+    int rc = send_tail(qp);
+    if (rc != -EAGAIN)
+        return rc;
     on_blocked(qp);
     return 0;
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receives: a QP's own, or shared by many, and the QPs that stand still for want of one. */
-#include "common/rc/srq.h"
-
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "common/rc/access.h"
+#include "common/rc/qp.h"
 #include "common/rnic/lock.h"
 
 void dw_rc_recv_free(struct dw_rc_recv *recv)
@@ -15,26 +14,9 @@ void dw_rc_recv_free(struct dw_rc_recv *recv)
     recv->sge_count = 0;
 }
 
-/* ---- taking ---- */
-
-static struct dw_ring *recvs_of(struct diwarp_rc_qp *qp)
+struct dw_ring *dw_rc_recvs(struct diwarp_rc_qp *qp)
 {
     return qp->attr.srq ? &qp->attr.srq->recvs : &qp->recvs;
-}
-
-bool dw_rc_has_recv(const struct diwarp_rc_qp *qp)
-{
-    return qp->attr.srq ? qp->attr.srq->recvs.count : qp->recvs.count;
-}
-
-bool dw_rc_take_recv(struct diwarp_rc_qp *qp, struct dw_rc_recv *recv)
-{
-    struct dw_ring *recvs = recvs_of(qp);
-    if (!recvs->count)
-        return false;
-    *recv = *(struct dw_rc_recv *)dw_ring_at(recvs, sizeof *recv, 0);
-    dw_ring_pop(recvs, 1);
-    return true;
 }
 
 /* ---- standing still ---- */
@@ -83,25 +65,21 @@ static int push_recv(struct dw_ring *recvs, uint32_t max, struct diwarp_pd *pd,
     int64_t total = dw_rc_check_sges(pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE, iov);
     if (total < 0)
         return (int)total;
-    struct iovec *more = NULL;
-    unsigned count = (unsigned)wr->num_sge;
-    if (count > 1) {
-        more = malloc(count * sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        for (unsigned i = 0; i < count; i++)
-            more[i] = iov[i];
-    }
     struct dw_rc_recv *recv = dw_ring_push(recvs, sizeof *recv, max);
-    if (!recv) {
-        free(more);
+    if (!recv)
+        return -ENOMEM;
+    *recv = (struct dw_rc_recv){
+        .wr_id = wr->wr_id, .bytes = (uint32_t)total, .sge_count = (uint32_t)wr->num_sge};
+    if (wr->num_sge <= 1) {
+        recv->addr = wr->num_sge ? iov[0].iov_base : NULL;
+        return 0;
+    }
+    recv->more = malloc(recv->sge_count * sizeof *iov);
+    if (!recv->more) {
+        dw_ring_unpush(recvs);
         return -ENOMEM;
     }
-    *recv = (struct dw_rc_recv){.wr_id = wr->wr_id, .bytes = (uint32_t)total, .sge_count = count};
-    if (more)
-        recv->more = more;
-    else
-        recv->addr = count ? iov[0].iov_base : NULL;
+    memcpy(recv->more, iov, recv->sge_count * sizeof *iov);
     return 0;
 }
 

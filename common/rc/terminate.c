@@ -1,12 +1,114 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Terminate (RFC 5040 4.8, 5.5), and streams that linger so that the other side can read it. */
-#include "common/rc/terminate.h"
-
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rc/close.h"
-#include "common/rc/linger.h"
+#include "common/rc/qp.h"
+
+/* ---- lingering ---- */
+
+struct lingering {
+    struct dw_rc_watch watch;
+    struct dw_list link; /* in rc.lingers */
+    struct dw_rc *rc;
+    struct dw_stream *stream;
+    struct dw_timer timer;
+    uint8_t *rest;
+    uint32_t bytes, sent; /* of rest */
+    bool ended;           /* the other side's sending; it may read on */
+};
+
+static void end_linger(struct lingering *linger)
+{
+    struct dw_rc *rc = linger->rc;
+    linger->stream->ops->close(linger->stream);
+    (void)dw_heap_set(&rc->timers, &linger->timer, DW_NEVER);
+    dw_list_remove(&linger->link);
+    rc->linger_count--;
+    rc->send_bytes -= sizeof *linger + linger->bytes;
+    free(linger->rest);
+    free(linger);
+}
+
+static void on_linger_timer(struct dw_timer *timer, uint64_t now_ns)
+{
+    (void)now_ns;
+    end_linger(dw_container(timer, struct lingering, timer));
+}
+
+static bool unsent(const struct lingering *linger)
+{
+    return linger->sent < linger->bytes;
+}
+
+/* False: the stream is broken, or nothing more will come from either side. */
+static bool send_rest(struct lingering *linger)
+{
+    struct dw_stream *stream = linger->stream;
+    struct iovec left = {linger->rest + linger->sent, linger->bytes - linger->sent};
+    ssize_t n = stream->ops->send(stream, &left, 1);
+    if (n < 0)
+        return false;
+    linger->sent += (uint32_t)n;
+    if (!unsent(linger))
+        stream->ops->shutdown(stream);
+    stream->ops->watch(stream,
+                       (linger->ended ? 0u : DW_STREAM_IN) | (unsent(linger) ? DW_STREAM_OUT : 0u));
+    return unsent(linger) || !linger->ended;
+}
+
+/* What still comes is read and forgotten: closing with unread bytes would reset the connection, and
+ * with it what the other side has not read yet. */
+static void on_linger_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
+{
+    struct lingering *linger = dw_container(watch, struct lingering, watch);
+    (void)now_ns;
+    bool good = true;
+    if (what & DW_STREAM_IN && !linger->ended) {
+        struct iovec stage = {linger->rc->stage, DW_RC_STAGE_BYTES};
+        ssize_t n = linger->stream->ops->recv(linger->stream, &stage, 1);
+        linger->ended = n == -ENODATA && unsent(linger);
+        good = n >= 0 || linger->ended;
+    }
+    if (good && unsent(linger) && (linger->ended || what & DW_STREAM_OUT))
+        good = send_rest(linger);
+    if (!good)
+        end_linger(linger);
+}
+
+void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, uint8_t *rest, uint32_t bytes)
+{
+    struct lingering *linger =
+        rc->linger_count < DW_RC_STRAYS_MAX ? calloc(1, sizeof *linger) : NULL;
+    stream->ops->watch(stream, 0);
+    if (!linger) {
+        struct iovec all = {rest, bytes};
+        (void)stream->ops->send(stream, &all, 1);
+        stream->ops->close(stream);
+        free(rest);
+        return;
+    }
+    *linger = (struct lingering){.watch = {.ready = on_linger_ready},
+                                 .rc = rc,
+                                 .stream = stream,
+                                 .timer = {.fire = on_linger_timer},
+                                 .rest = rest,
+                                 .bytes = bytes};
+    stream->owner = &linger->watch;
+    dw_list_append(&rc->lingers, &linger->link);
+    rc->linger_count++;
+    rc->send_bytes += sizeof *linger + bytes;
+    (void)dw_heap_set(&rc->timers, &linger->timer, dw_device_now_ns(rc->device) + DW_RC_STRAY_NS);
+    if (!send_rest(linger))
+        end_linger(linger);
+}
+
+void dw_rc_lingers_free(struct dw_rc *rc)
+{
+    dw_list_foreach (it, &rc->lingers)
+        end_linger(dw_container(it, struct lingering, link));
+}
 
 /* ---- Terminate ---- */
 
@@ -66,16 +168,13 @@ static uint8_t *put_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uin
     if (dw_mpa_gather_fpdu(&qp->cursor.tx, &gather, &whole, 1, 1))
         return NULL;
     uint32_t rest = qp->tail_bytes - qp->tail_sent;
-    uint8_t *buf = malloc(rest + gather.bytes);
+    *bytes = rest + (uint32_t)gather.bytes;
+    uint8_t *buf = malloc(*bytes);
     if (!buf)
         return NULL;
     if (rest)
         memcpy(buf, qp->tail + qp->tail_sent, rest);
-    *bytes = rest;
-    for (size_t i = 0; i < gather.count; i++) {
-        memcpy(buf + *bytes, pieces[i].iov_base, pieces[i].iov_len);
-        *bytes += (uint32_t)pieces[i].iov_len;
-    }
+    dw_rc_gather(buf + rest, pieces, 0, (uint32_t)gather.bytes);
     return buf;
 }
 

@@ -6,12 +6,13 @@
 
 #include "common/rd/parts.h"
 
-/* Answers that wait for a peer to acknowledge: who asks without end and does not is not to fill our
- * memory. What it has asked, or may have us answer, is records of its own and of ours, 65,535 of
- * each with an honest peer, and atomics: it stays below. */
-#define ANSWERS_MAX (4u * UINT16_MAX)
-/* Among these, ABORTs of small writes, until they are acknowledged. */
-#define REFUSALS_MAX UINT16_MAX
+/* Answers that wait for the window to a peer, in 5 MB: who asks without end and acknowledges
+ * nothing is not to fill our memory. Those of an honest peer are to its own requests, which bear no
+ * others before they are answered, and of our reads, which wait behind them. */
+#define ANSWERS_MAX (2 * DW_QUEUED_MAX)
+/* ABORTs of small writes, until they are acknowledged: of those that are under way, and of a
+ * datagram full of later ones that brings the acknowledgement. */
+#define REFUSALS_MAX (2 * DW_QUEUED_MAX)
 
 struct dw_work *dw_work_own(struct dw_peer *peer, const struct dw_ends *ends,
                             enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,

@@ -84,14 +84,14 @@ static bool execute_masked(const struct dw_atomic_request *request, uint64_t old
     return !((old ^ request->compare) & request->compare_mask);
 }
 
-static enum dw_status execute(const struct diwarp_qp *qp, const struct dw_atomic_request *request,
-                              uint64_t *original)
+static enum dw_status execute(const struct dw_peer *peer, const struct diwarp_qp *qp,
+                              const struct dw_atomic_request *request, uint64_t *original)
 {
     struct dw_region *region;
     if (!qp)
         return DW_STATUS_CANCELLED;
-    if (dw_mr_check(&qp->pd->mrs, request->stag, request->to, sizeof(uint64_t),
-                    IBV_ACCESS_REMOTE_ATOMIC, &region) ||
+    if (dw_mr_check_peer(&qp->pd->mrs, dw_name_key(peer->handle->ah.name), request->stag,
+                         request->to, sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC, &region) ||
         request->to % sizeof(uint64_t))
         return DW_STATUS_BAD_STAG;
     uint64_t *target = (uint64_t *)(uintptr_t)request->to;
@@ -118,7 +118,7 @@ void dw_atomic_on_request(struct dw_peer *peer, const struct dw_ends *ends,
         return;
     }
     struct dw_atomic_response response = {.request_id = request.request_id};
-    response.status = execute(ends->qp, &request, &response.original);
+    response.status = execute(peer, ends->qp, &request, &response.original);
     peer->rd->counters->drop_qpn += response.status == DW_STATUS_CANCELLED;
     peer->rd->counters->drop_stag += response.status == DW_STATUS_BAD_STAG;
     uint8_t payload[DW_ATOMIC_RESPONSE_BYTES];

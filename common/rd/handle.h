@@ -56,7 +56,8 @@ struct dw_met {
     uint16_t credit_kib;           /* resting: what it granted last */
     uint16_t ssthresh_datagrams;   /* resting */
     bool goes_on : 1;              /* it may remember us: our intros say so */
-    bool used : 1;                 /* it has gone to rest since forget.c looked */
+    bool used : 1;                 /* it has gone to rest since identity.c looked */
+    bool spoken : 1;               /* resting: anything of either end had a PSN */
     bool confirmed : 1; /* resting: the peer knows of all that came of it that we have it */
 };
 

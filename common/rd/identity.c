@@ -20,6 +20,10 @@
  * is older. */
 #define STEP_MAX 65536u
 
+/* Who has proved to be there, and has said nothing in this part of the time after which others are
+ * forgotten, hardly will; with half of it, more who lose what they say first prove it again. */
+#define SILENT_PART 8
+
 /* ---- handles that were made of datagrams: each is looked at when it may have been at rest for
  * long enough, and again later ---- */
 
@@ -52,6 +56,12 @@ static bool look(struct dw_rd *rd, struct dw_learnt *learnt, uint64_t now_ns)
     if (!handle || handle->given)
         return false;
     struct dw_met *met = handle->met ? dw_handle_met(handle) : NULL;
+    if (!learnt->looked) {
+        learnt->looked = true;
+        if (handle->state != DW_PEER_RESTING || met->spoken)
+            return true;
+        met->used = false;
+    }
     const bool used = met && met->used;
     if (met)
         met->used = false;
@@ -71,21 +81,31 @@ static bool look(struct dw_rd *rd, struct dw_learnt *learnt, uint64_t now_ns)
     return !forget;
 }
 
+/* To be looked at; NULL: there is none. */
+static struct dw_learnt *first(const struct dw_rd *rd)
+{
+    const struct dw_list *lists[] = {&rd->newly_learnt, &rd->learnt};
+    struct dw_learnt *found = NULL;
+    for (unsigned i = 0; i < 2; i++) {
+        struct dw_learnt *it = dw_container(lists[i]->next, struct dw_learnt, link);
+        if (!dw_list_empty(lists[i]) && (!found || it->due_ns < found->due_ns))
+            found = it;
+    }
+    return found;
+}
+
 static void schedule(struct dw_rd *rd)
 {
-    const struct dw_list *first = rd->learnt.next;
-    dw_heap_set(&rd->port->timers, &rd->forget_timer,
-                first == &rd->learnt ? DW_NEVER
-                                     : dw_container(first, struct dw_learnt, link)->due_ns);
+    const struct dw_learnt *learnt = first(rd);
+    dw_heap_set(&rd->port->timers, &rd->forget_timer, learnt ? learnt->due_ns : DW_NEVER);
 }
 
 static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_rd *rd = dw_container(timer, struct dw_rd, forget_timer);
-    for (unsigned looks = 0; looks < DW_LOOKS_MAX && !dw_list_empty(&rd->learnt); looks++) {
-        struct dw_learnt *learnt = dw_container(rd->learnt.next, struct dw_learnt, link);
-        if (learnt->due_ns > now_ns)
-            break;
+    struct dw_learnt *learnt;
+    for (unsigned looks = 0;
+         looks < DW_LOOKS_MAX && (learnt = first(rd)) && learnt->due_ns <= now_ns; looks++) {
         dw_list_remove(&learnt->link);
         if (look(rd, learnt, now_ns)) {
             learnt->due_ns = now_ns + rd->port->device->env.forget_ns;
@@ -100,14 +120,14 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 void dw_forget_init(struct dw_rd *rd)
 {
     dw_list_init(&rd->learnt);
+    dw_list_init(&rd->newly_learnt);
     rd->forget_timer.fire = on_timer;
 }
 
 void dw_forget_fini(struct dw_rd *rd)
 {
-    dw_list_foreach_of (struct dw_learnt, learnt, &rd->learnt, link)
-        free(learnt);
-    dw_list_init(&rd->learnt);
+    for (struct dw_learnt *learnt; (learnt = first(rd)); free(learnt))
+        dw_list_remove(&learnt->link);
     schedule(rd);
     dw_heap_unreserve(&rd->port->timers);
 }
@@ -118,10 +138,9 @@ bool dw_forget_later(struct dw_rd *rd, struct diwarp_name name, uint64_t now_ns)
     if (!learnt)
         return false;
     learnt->name = name;
-    learnt->due_ns = now_ns + rd->port->device->env.forget_ns;
-    dw_list_append(&rd->learnt, &learnt->link);
-    if (!rd->forget_timer.slot)
-        schedule(rd);
+    learnt->due_ns = now_ns + rd->port->device->env.forget_ns / SILENT_PART;
+    dw_list_append(&rd->newly_learnt, &learnt->link);
+    schedule(rd);
     return true;
 }
 

@@ -267,11 +267,13 @@ struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *
  * that it has had. The above is for peers that remember us yet.
  */
 
-/* A handle, by its name; in rd.learnt, those first that are looked at first. */
+/* A handle, by its name; in rd.newly_learnt, then rd.learnt, those first that are looked at first.
+ */
 struct dw_learnt {
     struct dw_list link;
     struct diwarp_name name;
     uint64_t due_ns;
+    bool looked;      /* at it, once */
     uint64_t gone_ns; /* when it was seen to be gone; 0: it is not */
 };
 

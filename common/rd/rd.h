@@ -43,8 +43,9 @@
 #define DW_ONE_PASS_MIN_BYTES 1024
 /* Idle peers, or handles, that one call looks at: some 10 us. */
 #define DW_LOOKS_MAX 256
-/* Requests to a peer at a time, whatever attr.max_send_wr says. */
-#define DW_QUEUED_MAX UINT16_MAX
+/* Requests to a peer at a time, whatever attr.max_send_wr says. Each may cost the other end 0.3 KB;
+ * with half as many, a round trip of 1 ms allows 4 million small ones in a second. */
+#define DW_QUEUED_MAX 8192u
 /* Silence is counted in units of 8 ms: 32 bits of them are longer than any time-out. */
 #define DW_SILENCE_CLOCK_SHIFT 23
 
@@ -63,7 +64,10 @@ struct dw_rd {
     struct dw_list doomed;        /* peers to be failed as soon as nobody is amid their state */
     struct dw_list held_control;  /* record control, while the socket is full */
     uint32_t awake_count;
-    struct dw_list learnt; /* struct dw_learnt: handles made of datagrams (identity.c) */
+    uint32_t unswept; /* of these, yet to be visited by dw_peers_forget_qp() */
+    bool sweep;       /* the `swept` of those that it has visited */
+    /* struct dw_learnt: handles made of datagrams (identity.c); at first in the other list. */
+    struct dw_list learnt, newly_learnt;
     struct dw_timer forget_timer;
     bool forgot;            /* one of them, at least */
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
@@ -161,6 +165,7 @@ struct dw_peer {
     uint8_t asked_again : 4; /* for parts of records: how often, less pairs of probes */
     uint8_t probes : 3;   /* in a row, each though it must have had the answer to the one before */
     uint8_t ack_owed : 4; /* in parts of ACK_OWED_MAX (receive.c); 0: none */
+    bool swept : 1;       /* unlike rd.sweep: one of those unswept */
 };
 
 static inline struct dw_met *dw_met_of(const struct dw_peer *peer)

@@ -154,7 +154,8 @@ static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp 
         peer->rd->counters->drop_qpn++;
         return DW_STATUS_CANCELLED;
     }
-    int rc = dw_mr_check(&qp->pd->mrs, stag, to, length, access, region);
+    int rc = dw_mr_check_peer(&qp->pd->mrs, dw_name_key(peer->handle->ah.name), stag, to, length,
+                              access, region);
     if (!rc)
         return DW_STATUS_OK;
     peer->rd->counters->drop_stag++;

@@ -17,9 +17,9 @@
  * poll rarely: a sender whose turn ends with its grant is worse. Half: such senders stand still;
  * twice: others wait longer for their turn. */
 #define DW_RECORD_TURN_BYTES (4u << 20)
-/* Open records that a peer has asked us for; beyond, its requests are refused. An honest one has
- * 65,535 at most, and some of these have ended there and not yet here. */
-#define DW_ASKED_MAX (2u * UINT16_MAX)
+/* Open records that a peer has asked us for, in 5 MB; beyond, its requests are refused. Some of an
+ * honest one's have ended there and not yet here. */
+#define DW_ASKED_MAX (2 * DW_QUEUED_MAX)
 /* More of one peer's sinks are never set aside at a time. */
 #define DW_SINKS_ASIDE_MAX ((1u << 13) - 1)
 

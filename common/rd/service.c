@@ -140,8 +140,9 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     const struct dw_rd *rd = state;
     memory->base_bytes += sizeof *rd;
     memory->addresses += rd->handles.ahs.cells.count;
-    memory->address_bytes +=
-        dw_handles_bytes(&rd->handles) + dw_memory_of_list(&rd->learnt, sizeof(struct dw_learnt));
+    memory->address_bytes += dw_handles_bytes(&rd->handles) +
+                             dw_memory_of_list(&rd->learnt, sizeof(struct dw_learnt)) +
+                             dw_memory_of_list(&rd->newly_learnt, sizeof(struct dw_learnt));
     dw_list_foreach_of (const struct dw_peer, peer, &rd->awake, awake_link)
         add_peer(peer, memory);
     memory->work_bytes += dw_memory_of_list(&rd->free_works, sizeof(struct dw_work));
@@ -210,8 +211,11 @@ static void on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
 {
     struct dw_rd *rd = qp->state;
     const uint64_t now_ns = dw_device_now_ns(rd->port->device);
-    dw_list_foreach_of (struct dw_peer, peer, &rd->awake, awake_link)
+    dw_list_foreach_of (struct dw_peer, peer, &rd->awake, awake_link) {
+        if (!region->records)
+            return;
         dw_rdma_end(peer, region, NULL, DW_END_TELL_PEER, now_ns);
+    }
 }
 
 static void begin_drain(struct diwarp_qp *qp)
@@ -222,13 +226,23 @@ static void begin_drain(struct diwarp_qp *qp)
             dw_peer_ack_soon(peer);
 }
 
-/* Something that was posted to the QP, or an answer of ours, has not reached its end; of what is in
- * datagrams nobody tells whose it is. Records of a region are the peer's own: it
- * has to see them through. */
+static bool has_works(const struct dw_list *works, const struct diwarp_qp *qp)
+{
+    dw_list_foreach_of (const struct dw_work, work, works, link)
+        if (work->qpns.here == qp->num)
+            return true;
+    return false;
+}
+
+/* Something that was posted to the QP, or an answer of its, has not reached its end. Records of a
+ * region are the peer's own: it has to see them through. */
 static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
 {
-    if (peer->sendwin.count || peer->open || !dw_list_empty(&peer->pending) ||
-        !dw_list_empty(&peer->awaiting))
+    dw_list_foreach_of (const struct dw_datagram, datagram, &peer->sendwin.unacked, tx.link)
+        if (datagram->qpns.here == qp->num)
+            return true;
+    if ((peer->open && peer->open->qpns.here == qp->num) || has_works(&peer->pending, qp) ||
+        has_works(&peer->awaiting, qp))
         return true;
     if (!peer->own_count)
         return false;
@@ -247,7 +261,7 @@ static bool owes(const struct diwarp_qp *qp)
     dw_list_foreach_of (const struct dw_peer, peer, &rd->awake, awake_link)
         if (dw_peer_is_live(peer) && peer_is_owed(peer, qp))
             return true;
-    return !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->held_control);
+    return dw_qp_is_alone(qp) && !(dw_list_empty(&rd->ack) && dw_list_empty(&rd->held_control));
 }
 
 /* One that was heard before its address was given, and proved where it is, is there. */

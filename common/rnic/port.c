@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+pthread_mutex_t dw_ports_lock = PTHREAD_MUTEX_INITIALIZER;
+
 unsigned dw_port_service_index(const struct dw_port *port, const struct dw_service *service)
 {
     unsigned i = 0;

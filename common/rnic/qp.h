@@ -26,6 +26,12 @@ struct dw_ends {
     struct dw_qpns qpns;
 };
 
+/* The port, and with it what it owes to peers, goes with this one. */
+static inline bool dw_qp_is_alone(const struct diwarp_qp *qp)
+{
+    return qp->port->qps.next == qp->port->qps.prev;
+}
+
 /* Completion of a posted request: nothing when it succeeded unsignaled. */
 void dw_qp_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
                     enum ibv_wc_status status, uint32_t bytes);

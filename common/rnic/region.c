@@ -42,6 +42,15 @@ struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length,
     return mr;
 }
 
+void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer)
+{
+    struct dw_region *region = dw_container(mr, struct dw_region, mr);
+    dw_lock(mr->pd->device);
+    region->peer = dw_name_key(peer);
+    region->bound = true;
+    dw_unlock(mr->pd->device);
+}
+
 void diwarp_dereg_mr(struct diwarp_mr *mr)
 {
     struct diwarp_pd *pd = mr->pd;

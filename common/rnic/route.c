@@ -151,27 +151,42 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
     return ah ? 0 : -ENOMEM;
 }
 
+/* Locked; NULL: its port, and maybe the device, is gone. */
+static const struct dw_ahs *lock_ahs_of(const struct diwarp_ah *ah)
+{
+    pthread_mutex_lock(&dw_ports_lock);
+    const struct dw_ahs *ahs = dw_ahs_of(ah);
+    if (ahs)
+        dw_lock(ahs->port->device);
+    return ahs;
+}
+
+static void unlock_ahs(const struct dw_ahs *ahs)
+{
+    if (ahs)
+        dw_unlock(ahs->port->device);
+    pthread_mutex_unlock(&dw_ports_lock);
+}
+
 void diwarp_destroy_ah(struct diwarp_ah *ah)
 {
-    const struct dw_ahs *ahs = dw_ahs_of(ah);
-    struct diwarp_device *device = ahs ? ahs->port->device : NULL;
-    if (!device) { /* the port, and with it the device, is gone */
-        if (!--ah->owners)
-            dw_cells_put(ah);
-        return;
-    }
-    dw_lock(device);
+    const struct dw_ahs *ahs = lock_ahs_of(ah);
     ah->owners--;
-    ahs->service->put_ah(ah);
-    dw_unlock(device);
+    if (ahs)
+        ahs->service->put_ah(ah);
+    else if (!ah->owners)
+        dw_cells_put(ah);
+    unlock_ahs(ahs);
 }
 
 void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len)
 {
     char ip[INET6_ADDRSTRLEN] = "?";
-    const struct dw_path *path = dw_ahs_of(ah) ? ah->path : NULL; /* it went with the port */
+    const struct dw_ahs *ahs = lock_ahs_of(ah);
+    const struct dw_path *path = ahs ? ah->path : NULL; /* it went with the port */
     const bool v6 = path && path->host.family == AF_INET6;
     if (path)
         inet_ntop(path->host.family, path->host.ip, ip, sizeof ip);
     snprintf(buf, len, v6 ? "[%s]:%u" : "%s:%u", ip, ah->udp_port);
+    unlock_ahs(ahs);
 }

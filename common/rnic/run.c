@@ -273,9 +273,11 @@ int dw_run_get_port(struct diwarp_device *device, struct dw_port **port,
 
 /* ---- draining ---- */
 
-static bool is_drained(const struct diwarp_qp *qp)
+/* What other QPs of the port go on with is not waited for. */
+static bool is_busy(const struct diwarp_qp *qp, bool received)
 {
-    return (!qp->service->owes || !qp->service->owes(qp)) && !has_more(&qp->port->runner);
+    return (qp->service->owes && qp->service->owes(qp)) ||
+           (dw_qp_is_alone(qp) && (received || has_more(&qp->port->runner)));
 }
 
 int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
@@ -287,24 +289,22 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
     qp->draining = true;
     if (qp->service->begin_drain)
         qp->service->begin_drain(qp);
-    for (uint64_t heard_ns = start_ns; now_ns - start_ns < timeout_ns;
+    for (uint64_t busy_ns = start_ns; now_ns - start_ns < timeout_ns;
          now_ns = dw_device_now_ns(device)) {
         struct pollfd fd = {.fd = port->datagrams.llp->fd, .events = POLLIN};
         qp->cq->count = 0;
         if (device->held == qp->cq->held)
             recycle(&port->runner);
-        if (run(&port->runner, now_ns)) {
-            heard_ns = now_ns;
-            continue;
-        }
-        if (is_drained(qp) && (fd.fd < 0 || now_ns - heard_ns >= LINGER_NS))
+        if (is_busy(qp, run(&port->runner, now_ns)))
+            busy_ns = now_ns;
+        else if (fd.fd < 0 || now_ns - busy_ns >= LINGER_NS)
             break;
         dw_unlock(device);
         if (fd.fd >= 0)
             (void)poll(&fd, 1, 1);
         dw_lock(device);
     }
-    int rc = is_drained(qp) ? 0 : -ETIMEDOUT;
+    int rc = is_busy(qp, false) ? -ETIMEDOUT : 0;
     qp->draining = false;
     dw_unlock(device);
     return rc;

@@ -29,7 +29,8 @@ struct dw_service {
 
     /* ---- queue pairs ---- */
     int (*create)(struct diwarp_qp *qp);
-    void (*destroy)(struct diwarp_qp *qp); /* it is no longer one of the port's */
+    /* It is no longer one of the port's. Others may have the lock meanwhile, amid a long walk. */
+    void (*destroy)(struct diwarp_qp *qp);
     int (*post_send)(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                      uint64_t now_ns);
     int (*post_recv)(struct diwarp_qp *qp, const struct ibv_recv_wr *wr); /* NULL: needs none */

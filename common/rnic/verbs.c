@@ -109,14 +109,16 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
 void diwarp_destroy_qp(struct diwarp_qp *qp)
 {
     struct diwarp_device *device = qp->pd->device;
+    pthread_mutex_lock(&dw_ports_lock);
     dw_lock(device);
-    dw_list_remove(&qp->pd_link);
     dw_list_remove(&qp->port_link);
     dw_map_remove(&qp->port->qp_by_num, qp->num);
     qp->service->destroy(qp);
+    dw_list_remove(&qp->pd_link);
     dw_cq_forget_qp(qp->cq, qp->num);
     dw_port_put(qp->port);
     dw_unlock(device);
+    pthread_mutex_unlock(&dw_ports_lock);
     free(qp);
 }
 

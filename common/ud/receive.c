@@ -51,7 +51,7 @@ static void end_assembly(struct assembly *assembly, struct dw_list *recv_to)
     dw_heap_unreserve(&assembly->qp->qp.port->timers);
     dw_map_remove(&assembly->qp->open_assemblies, dw_ud_key(assembly->source, assembly->msn));
     dw_list_remove(&assembly->link);
-    assembly->source->users--;
+    assembly->source->recvs--;
     dw_list_prepend(recv_to, &assembly->recv->link);
     dw_ranges_fini(&assembly->map);
     free(assembly);
@@ -188,17 +188,18 @@ static struct assembly *begin_assembly(struct dw_ud_qp *ud, struct dw_ud_source 
                                        uint32_t msn, uint64_t now_ns)
 {
     struct dw_heap *timers = &ud->qp.port->timers;
-    struct assembly *assembly = calloc(1, sizeof *assembly);
+    const uint32_t left = ud->recv_count - (uint32_t)ud->open_assemblies.count;
+    struct assembly *assembly = source->recvs < left ? calloc(1, sizeof *assembly) : NULL;
     if (!assembly)
         return NULL;
-    if (dw_list_empty(&ud->recvs) || dw_heap_reserve(timers))
+    if (dw_heap_reserve(timers))
         goto err_free;
     if (dw_map_put(&ud->open_assemblies, dw_ud_key(source, msn), assembly))
         goto err_unreserve;
     assembly->recv = take_recv(ud);
     assembly->qp = ud;
     assembly->source = source;
-    source->users++;
+    source->recvs++;
     assembly->msn = msn;
     assembly->timer.fire = on_assembly_timer;
     dw_ranges_init(&assembly->map);

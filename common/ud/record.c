@@ -13,7 +13,7 @@ void dw_ud_record_destroy(struct diwarp_record *record)
     if (!record->handed_over)
         dw_map_remove(&record->qp->open_records, dw_ud_key(record->source, record->id));
     dw_list_remove(&record->link);
-    record->source->users--;
+    record->source->open_records--;
     record->qp->record_count--;
     dw_ranges_fini(&record->map);
     free(record);
@@ -55,8 +55,9 @@ static struct diwarp_record *begin_record(struct dw_ud_qp *ud, struct dw_ud_sour
         dw_ud_counters(ud)->drop_stale_record++;
         return NULL;
     }
+    const uint64_t held = (uint64_t)ud->record_count + source->open_records;
     struct diwarp_record *record =
-        ud->record_count < ud->qp.attr.max_recv_wr ? calloc(1, sizeof *record) : NULL;
+        held < ud->qp.attr.max_recv_wr ? calloc(1, sizeof *record) : NULL;
     if (!record || dw_heap_reserve(timers))
         goto err_free;
     if (dw_map_put(&ud->open_records, dw_ud_key(source, wr->id), record))
@@ -64,7 +65,7 @@ static struct diwarp_record *begin_record(struct dw_ud_qp *ud, struct dw_ud_sour
     dw_seen_add(&source->records, wr->id);
     record->qp = ud;
     record->source = source;
-    source->users++;
+    source->open_records++;
     record->id = wr->id;
     record->total = wr->total;
     record->stag = ddp->stag;
@@ -98,8 +99,9 @@ void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
         return;
     }
     /* The whole record must be allowed: its map is of memory the application gave. */
-    if (ddp->to < wr.offset || dw_mr_check(&ud->qp.pd->mrs, ddp->stag, ddp->to - wr.offset,
-                                           wr.total, IBV_ACCESS_REMOTE_WRITE, &region)) {
+    if (ddp->to < wr.offset ||
+        dw_mr_check_peer(&ud->qp.pd->mrs, dw_name_key(source->name), ddp->stag, ddp->to - wr.offset,
+                         wr.total, IBV_ACCESS_REMOTE_WRITE, &region)) {
         counters->drop_stag++;
         return;
     }

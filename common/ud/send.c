@@ -5,6 +5,10 @@
 
 #include "common/ud/ud.h"
 
+/* Destinations whose last numbers are kept, in 5 MB; then all are forgotten. What overtakes another
+ * datagram just then makes that one too late: with half as many, twice as often. */
+#define TARGETS_MAX 65536
+
 /* One message on its way out. */
 struct outgoing {
     struct dw_ud_qp *ud;
@@ -101,29 +105,35 @@ static int transmit(struct outgoing *out, uint64_t now_ns)
     return 0;
 }
 
-/* NULL: no memory. */
-static struct dw_ud_target *target_of(struct dw_ud_qp *ud, uint64_t token, uint32_t qpn)
-{
-    const uint64_t key = token ^ qpn; /* two processes' hardly differ so little */
-    struct dw_ud_target *target = dw_map_get(&ud->targets, key);
-    if (target)
-        return target;
-    target = malloc(sizeof *target);
-    if (!target)
-        return NULL;
-    target->msn = target->record = ud->qp.port->device->env.first_serial;
-    if (!dw_map_put(&ud->targets, key, target))
-        return target;
-    free(target);
-    return NULL;
-}
-
 void dw_ud_targets_fini(struct dw_ud_qp *ud)
 {
     size_t slot = 0;
     for (void *target; (target = dw_map_next(&ud->targets, &slot));)
         free(target);
     dw_map_fini(&ud->targets);
+}
+
+/* NULL: no memory. */
+static struct dw_ud_target *target_of(struct dw_ud_qp *ud, uint64_t token, uint32_t qpn)
+{
+    struct dw_port *port = ud->qp.port;
+    const uint64_t key = token ^ qpn; /* two processes' hardly differ so little */
+    struct dw_ud_target *target = dw_map_get(&ud->targets, key);
+    if (target)
+        return target;
+    if (ud->targets.count == TARGETS_MAX) {
+        dw_ud_targets_fini(ud);
+        dw_map_init(&ud->targets, dw_device_random(port->device));
+        port->datagrams.number += DW_UD_NUMBERS_ANEW;
+    }
+    target = malloc(sizeof *target);
+    if (!target)
+        return NULL;
+    target->msn = target->record = port->device->env.first_serial;
+    if (!dw_map_put(&ud->targets, key, target))
+        return target;
+    free(target);
+    return NULL;
 }
 
 int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,

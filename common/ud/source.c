@@ -51,7 +51,7 @@ static bool make_room(struct dw_ud_qp *ud, uint64_t now_ns)
     if (!ud->gone)
         ud->gone = calloc(SOURCES_MAX, sizeof *ud->gone);
     struct dw_ud_source *source = dw_container(ud->sources.next, struct dw_ud_source, link);
-    while (source->users && now_ns - source->heard_ns > SILENT_NS) {
+    while ((source->recvs || source->open_records) && now_ns - source->heard_ns > SILENT_NS) {
         on_heard(ud, source, now_ns);
         source = dw_container(ud->sources.next, struct dw_ud_source, link);
     }

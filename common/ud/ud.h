@@ -26,7 +26,8 @@ struct dw_ud_source {
     uint64_t key;        /* in dw_ud_qp.source_by_key */
     struct diwarp_name name;
     uint32_t qpn;
-    uint32_t users; /* records, and Sends of several segments */
+    /* What it holds: of neither more than it leaves to others. */
+    uint32_t recvs, open_records;
     uint64_t heard_ns;
     /* Numbers of datagrams: the highest; the highest of those that are too late. */
     uint64_t newest, late;
@@ -66,7 +67,7 @@ struct dw_ud_qp {
     struct dw_list assemblies, records;
     struct dw_list recvs, free_recvs;
     uint32_t recv_count, record_count;
-    struct dw_map targets; /* by token and QPN: all that have been sent to */
+    struct dw_map targets; /* by token and QPN: that have been sent to */
 };
 
 static inline struct dw_ud_qp *dw_ud_qp_of(struct diwarp_qp *qp)

@@ -8,11 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rc/create.h"
-#include "common/rc/receive.h"
-#include "common/rc/run.h"
-#include "common/rc/close.h"
 #include "common/rc/frame.h"
+#include "common/rc/qp.h"
 #include "test/fuzz/input.h"
 #include "test/unit/fake_streams.h"
 
@@ -208,9 +205,9 @@ static void step(struct target *t, struct input *in)
         break;
     }
     run(t);
-    struct diwarp_rc_memory memory;
-    diwarp_query_rc_memory(t->cq, &memory);
-    require(memory.receive_bytes < MOST_BYTES && memory.qp_bytes < MOST_BYTES);
+    struct diwarp_memory memory;
+    diwarp_query_memory(t->cq, t->pd, &memory);
+    require(memory.receive_bytes < MOST_BYTES && memory.peer_bytes < MOST_BYTES);
 }
 
 static void check_canaries(const struct target *t)

@@ -32,8 +32,8 @@ static struct world {
     struct diwarp_device *device;
     struct diwarp_pd *pd;
     struct diwarp_cq *cq;
-    struct diwarp_qp *qp;
-    struct dw_rd *rd; /* NULL: UD */
+    struct diwarp_qp *qp, *doomed_qp; /* the latter has the next number */
+    struct dw_rd *rd;                 /* NULL: UD */
     struct diwarp_address address;
     struct diwarp_ah *ahs[PEERS];
     /* All rights; reading only; all rights until deregistered. */
@@ -111,6 +111,7 @@ static void world_open(bool ud, bool small)
     qp_attr.max_msg_bytes = 20000;
     qp_attr.max_recv_wr = 16;
     require(diwarp_create_qp(w.pd, &qp_attr, &w.qp, NULL) == 0);
+    require(diwarp_create_qp(w.pd, &qp_attr, &w.doomed_qp, NULL) == 0);
     w.rd = ud ? NULL : w.qp->state;
     diwarp_query_address(w.qp, &w.address);
     for (uint32_t i = 0; i < PEERS; i++) {
@@ -137,14 +138,17 @@ static void doom(void)
     w.doomed_mr = NULL;
     free(w.doomed);
     w.doomed = NULL;
+    if (w.doomed_qp)
+        diwarp_destroy_qp(w.doomed_qp);
+    w.doomed_qp = NULL;
 }
 
 static void world_close(void)
 {
+    doom();
     diwarp_destroy_qp(w.qp);
     for (unsigned i = 0; i < PEERS; i++)
         diwarp_destroy_ah(w.ahs[i]);
-    doom();
     diwarp_dereg_mr(w.open_mr);
     diwarp_dereg_mr(w.closed_mr);
     diwarp_destroy_cq(w.cq);
@@ -183,8 +187,8 @@ static void post(struct input *in)
         IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,      IBV_WR_RDMA_WRITE,
         IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD};
     struct ibv_sge sge = {.addr = (uintptr_t)w.local};
-    struct diwarp_send_wr wr = {.wr = {.sg_list = &sge, .num_sge = 1},
-                                .ah = w.ahs[take(in, 1) % PEERS]};
+    const uint32_t whom = take(in, 1);
+    struct diwarp_send_wr wr = {.wr = {.sg_list = &sge, .num_sge = 1}, .ah = w.ahs[whom % PEERS]};
 
     wr.wr.opcode = opcodes[take(in, 1) % 6];
     wr.wr.send_flags = take(in, 1) << 1;
@@ -193,7 +197,7 @@ static void post(struct input *in)
     sge.length = take(in, 2) % (LOCAL_BYTES + 1);
     if (wr.wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
         sge.length = sizeof(uint64_t);
-    (void)diwarp_post_send(w.qp, &wr);
+    (void)diwarp_post_send(whom & 0x80 && w.doomed_qp ? w.doomed_qp : w.qp, &wr);
 }
 
 static void post_recv(struct input *in)
@@ -372,8 +376,12 @@ static uint32_t put_lead(struct input *in, unsigned rank, uint8_t *buf)
     struct dw_intro intro = {
         .token = 5, .family = AF_INET, .port = 1, .mtu_bytes = 1500, .ip = {127, 0, 0, 1}};
 
-    header.incarnation = choice & 0x80 ? take(in, 1) : 1;
+    const uint32_t who = choice & 0x80 ? take(in, 1) : 1;
+    header.incarnation = who & 0x3f;
+    header.dst_qpn += who >> 6 & 1;
     header.flags = (uint8_t)(choice & (DW_LLP_ACK_REQUEST | DW_LLP_INTRO));
+    if (w.rd && who & 0x80 && choice & DW_LLP_INTRO)
+        header.flags |= DW_LLP_GOES_ON;
     const uint32_t kind = choice >> 2;
     header.type = (uint8_t)(!w.rd ? 0 : kind >= 60 ? DW_LLP_RESET + (kind & 1) : 1 + kind % 5);
     if (w.rd && (choice & 0xc0) == 0xc0)

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "common/rd/parts.h"
 #include "test/net/forge.h"
 #include "test/net/rd_pair.h"
 
@@ -256,6 +257,75 @@ static void identity__many_names_cost_little(void **state)
     RUN_UNTIL(pair.b->recvs == recvs + 1, pair.b);
 }
 
+static uint64_t known(void)
+{
+    struct diwarp_memory memory;
+    diwarp_query_memory(pair.b->cq, pair.b->pd, &memory);
+    return memory.addresses;
+}
+
+/* Names that prove to be there, and of whom that was all; but one speaks. */
+static void identity__proven_and_silent__soon_forgotten(void **state)
+{
+    (void)state;
+    enum { NAMES = 50 }; /* the forger hears one socket, and a busy peer has another */
+    const uint64_t before = known(), soon_ns = 5000 * MS, start_ns = clock_ns();
+    for (uint32_t i = 0; i < NAMES; i++) {
+        forger.header.rank = 100 + i;
+        forger.header.flags = DW_LLP_INTRO | DW_LLP_GOES_ON;
+        send_hello();
+        hear(DW_LLP_RESET);
+        send_proof();
+        RUN_FOR(MS / 10, pair.b); /* there are no more RESETs at a time */
+    }
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == 1, pair.b);
+    assert_int_equal(known(), before + NAMES);
+    RUN_UNTIL(known() == before + 1, pair.b);
+    assert_true(clock_ns() - start_ns < soon_ns);
+    forger.header.flags = 0;
+    forger.header.psn++;
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == 2, pair.b);
+}
+
+/* An STag of a record is of no use to another peer, though it knows the record's id, too. */
+static void identity__record_of_another_peer(void **state)
+{
+    (void)state;
+    enum { BYTES = 100000 };
+    const struct dw_rd *rd = pair.b->qp->state;
+    const struct diwarp_counters *counters = pair.b->counters;
+    struct diwarp_mr *mr = diwarp_reg_mr(pair.a.pd, source, BYTES, IBV_ACCESS_REMOTE_READ);
+    fill(source, BYTES, 1);
+    memset(sink, 0, BYTES);
+    assert_int_equal(
+        post(pair.b, pair.ba, IBV_WR_RDMA_READ, sink, BYTES, IBV_SEND_SIGNALED, 0, mr, 0), 0);
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == 1, pair.b);
+    size_t slot = 0;
+    const struct dw_sink *own = dw_map_next(&rd->sinks, &slot);
+    const struct dw_record_control end = {.kind = DW_RECORD_ABORT, .id = own->id};
+    for (unsigned lead = 0; lead < 2; lead++) {
+        forger.header.type = DW_LLP_RECORD;
+        forger.header.flags = lead ? DW_LLP_INTRO : 0;
+        forge_begin(&forger);
+        forge_write_record(&forger, own->id, own->stag, own->to, 0, BYTES, "bad", 3);
+        forge_send(&forger);
+        RUN_UNTIL(counters->drop_stale_record == 2 * lead + 1, pair.b);
+        forger.header.type = DW_LLP_DATA;
+        forger.header.psn++;
+        forge_begin(&forger);
+        forge_control(&forger, &end);
+        forge_send(&forger);
+        RUN_UNTIL(counters->drop_stale_record == 2 * lead + 2, pair.b);
+    }
+    assert_memory_equal(sink, "\0\0\0", 3);
+    RUN_UNTIL(pair.b->reads == 1, &pair.a, pair.b);
+    assert_filled(sink, BYTES, 1);
+    diwarp_dereg_mr(mr);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -268,6 +338,8 @@ int main(void)
         TEST(identity__proven_one_is_where_it_is_said_to_be),
         TEST(identity__proven_one_is_not_where_it_is_said_to_be),
         TEST(identity__many_names_cost_little),
+        TEST(identity__proven_and_silent__soon_forgotten),
+        TEST(identity__record_of_another_peer),
     };
     return cmocka_run_group_tests_name("identity", tests, NULL, NULL);
 }

@@ -128,9 +128,48 @@ static void threaded__three_post_while_one_polls(void **state)
     free(seen);
 }
 
+enum { HANDLES = 4000 };
+
+static void *destroy_handles(void *arg)
+{
+    struct diwarp_ah **ahs = arg;
+    char text[64];
+    for (unsigned i = 0; i < HANDLES; i++) {
+        diwarp_format_ah(ahs[i], text, sizeof text);
+        diwarp_destroy_ah(ahs[i]);
+    }
+    return NULL;
+}
+
+/* Handles may go after the last QP, and so while it goes. */
+static void threaded__handles_go_while_the_port_does(void **state)
+{
+    (void)state;
+    static struct diwarp_ah *ahs[HANDLES];
+    struct diwarp_device_attr attr = loopback_attr(1);
+    const struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_RD);
+    struct node node;
+    pthread_t thread;
+    attr.threaded = true;
+    for (unsigned round = 0; round < 20; round++) {
+        node_open(&node, &attr, &qp_attr);
+        struct diwarp_address to = node.address;
+        for (unsigned i = 0; i < HANDLES; i++) {
+            to.name.rank++;
+            assert_int_equal(diwarp_create_ah(node.qp, &to, &ahs[i]), 0);
+        }
+        assert_int_equal(pthread_create(&thread, NULL, destroy_handles, ahs), 0);
+        RUN_FOR(round * 10000, &node);
+        node_destroy_qp(&node);
+        pthread_join(thread, NULL);
+        node_close(&node);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threaded__handles_go_while_the_port_does),
         cmocka_unit_test(wait_cq__sleeps_until_something_comes),
         cmocka_unit_test(threaded__three_post_while_one_polls),
     };

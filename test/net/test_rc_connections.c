@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/rnic/cq.h"
 #include "test/net/rc_traffic.h"
 
 /* ---- setting up ----------------------------------------------------------------------------- */
@@ -196,10 +197,13 @@ static void rc__without_descriptors_calls_wait(void **state)
     none = (struct rlimit){.rlim_cur = 3, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     RC_UNTIL(counters->rc_no_descriptor == 1, &pair.a, &pair.b);
-    struct pollfd pollfd = {.fd = diwarp_rc_fd(pair.b.cq), .events = POLLIN};
+    struct pollfd pollfd = {.events = POLLIN};
+    bool all;
+    unsigned watched = dw_cq_fds(pair.b.cq, &pollfd.fd, 1, &all);
     int ready = poll(&pollfd, 1, 0); /* nobody could sleep */
     RC_UNTIL(counters->rc_no_descriptor == 3, &pair.a, &pair.b);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(watched, 1);
     assert_int_equal(ready, 0);
     rc_pair_connect(&pair);
     check_send(&pair, 100, 0);

@@ -98,7 +98,7 @@ static void post_lazy(struct rc_pair *pair, unsigned n)
 static void rc__lazy_sends_share_a_call(void **state)
 {
     (void)state;
-    enum { FEW = 10, MANY = 40 };
+    enum { FEW = 10, MANY = 80 };
     const struct diwarp_rc_counters *counters;
     struct rc_pair pair;
     uint64_t calls;

@@ -126,6 +126,38 @@ static void refusal__of_a_small_write__nothing_lost__nothing_twice(void **state)
     free(remote);
 }
 
+/* A third node has learnt of the STag of a region that is bound to another. */
+static void refusal__of_another_peer(void **state)
+{
+    (void)state;
+    static const int completions[] = {IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ,
+                                      IBV_WC_FETCH_ADD};
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE,
+                                                 IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
+    static const uint32_t bytes[] = {SMALL_BYTES, RECORD_BYTES, RECORD_BYTES, 8};
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    uint8_t *kept = fixture_payload(2, RECORD_BYTES);
+    f->config.node_count = 3;
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 0, remote, RECORD_BYTES);
+    diwarp_bind_mr(mr, (struct diwarp_name){.job = f->config.job, .rank = 1});
+    for (unsigned node = 2; node; node--) {
+        for (unsigned i = 0; i < 4; i++)
+            assert_int_equal(fixture_post(f, node, 0, i, opcodes[i], 0, local, bytes[i], mr), 0);
+        fixture_run(f, 2 * SECOND);
+        for (unsigned i = 0; i < 4; i++)
+            fixture_assert_status(f, node, i, completions[i],
+                                  node == 2 ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS);
+        if (node == 2)
+            assert_memory_equal(remote, kept, RECORD_BYTES);
+    }
+    fixture_close(f);
+    free(local);
+    free(remote);
+    free(kept);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +165,7 @@ int main(void)
         cmocka_unit_test(refusal__of_a_small_write__lost),
         cmocka_unit_test(refusal__of_a_small_write__last_acknowledgement_lost),
         cmocka_unit_test(refusal__of_a_small_write__nothing_lost__nothing_twice),
+        cmocka_unit_test(refusal__of_another_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

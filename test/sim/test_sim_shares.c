@@ -183,7 +183,7 @@ static void ask_to_read(struct fixture *f, unsigned from, uint32_t id, const str
 static void records__one_asks_for_too_many__the_other_is_served(void **state)
 {
     (void)state;
-    enum { MOST = 2 * UINT16_MAX };
+    enum { MOST = 2 * DW_QUEUED_MAX };
     struct fixture *f = open_three();
     uint8_t remote[8] = {0};
     fixture_open(f);

@@ -141,12 +141,6 @@ static uint32_t fake_emss(struct dw_stream *stream)
     return of(stream)->net->emss ? of(stream)->net->emss : 65483;
 }
 
-static void fake_peer(struct dw_stream *stream, struct dw_llp_addr *peer)
-{
-    (void)stream;
-    *peer = (struct dw_llp_addr){.family = AF_INET, .port = PORT, .ip = {127, 0, 0, 1}};
-}
-
 static void fake_shutdown(struct dw_stream *stream)
 {
     if (of(stream)->other)
@@ -193,7 +187,6 @@ static const struct dw_stream_ops stream_ops = {
     .finish_connect = fake_finish_connect,
     .watch = fake_watch,
     .emss = fake_emss,
-    .peer = fake_peer,
     .shutdown = fake_shutdown,
     .close = fake_close,
     .accept = fake_accept,

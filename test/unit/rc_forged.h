@@ -5,7 +5,7 @@
 #define DW_TEST_RC_FORGED_H
 
 #include "common/rc/frame.h"
-#include "common/rc/terminate.h"
+#include "common/rc/qp.h"
 #include "test/net/rc_end.h"
 #include "test/unit/fake_streams.h"
 

@@ -67,7 +67,8 @@ static int set_up(void **state)
 {
     (void)state;
     memset(&module, 0, sizeof(module));
-    OBJ_CONSTRUCT(&module.waiting_lock, opal_mutex_t);
+    OBJ_CONSTRUCT(&module.lock, opal_mutex_t);
+    OBJ_CONSTRUCT(&module.queues, opal_list_t);
     memset(requests, 0, sizeof(requests));
     refusal = -ENOMEM;
     for (unsigned e = 0; e < 2; e++) {
@@ -84,10 +85,12 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    assert_null(module.queues);
-    assert_int_equal(module.queue_count, 0);
+    assert_true(opal_list_is_empty(&module.queues));
     assert_int_equal(module.stalled_count, 0);
-    OBJ_DESTRUCT(&module.waiting_lock);
+    mca_btl_diwarp_work_forget_all(&module); /* the spare */
+    assert_null(module.spare);
+    OBJ_DESTRUCT(&module.lock);
+    OBJ_DESTRUCT(&module.queues);
     free(endpoints[0]);
     free(endpoints[1]);
     return 0;

@@ -49,6 +49,19 @@ static const struct {
       .psn = UINT32_MAX,
       .ack = 5,
       .sack = UINT64_C(1) << 63 | 1}},
+    {"datagram_data_goes_on",
+     {.type = DW_LLP_DATA,
+      .flags = DW_LLP_INTRO | DW_LLP_GOES_ON,
+      .credit_kib = 64,
+      .incarnation = 10,
+      .token = 0xff,
+      .job = 1,
+      .rank = 2,
+      .number = 0x300,
+      .dst_qpn = 2,
+      .src_qpn = 1,
+      .psn = 57,
+      .ack = 31}},
     {"datagram_record",
      {.type = DW_LLP_RECORD,
       .credit_kib = 64,
@@ -201,6 +214,7 @@ static void segments__golden_lengths(void **state)
         unsigned segments;
     } cases[] = {{"datagram_ud_send", 1},
                  {"datagram_data_intro_coalesced", 2},
+                 {"datagram_data_goes_on", 1},
                  {"datagram_record", 1},
                  {"datagram_ack", 0}};
 

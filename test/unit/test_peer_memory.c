@@ -85,6 +85,17 @@ void __wrap_free(void *old)
     __real_free(old);
 }
 
+static unsigned lock_count;
+
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    lock_count++;
+    return __real_pthread_mutex_lock(lock);
+}
+
 /* ---- an LLP behind which all peers acknowledge all that is sent ---- */
 
 struct answering {
@@ -304,8 +315,7 @@ static void peer__known_by_the_hundred_thousand(void **state)
     open_world(w);
     const size_t base = held_bytes;
     struct diwarp_address address = {
-        .qpn = 1,
-        .token = 1, .port = 1, .interface_count = 1, .interfaces = {interface}};
+        .qpn = 1, .token = 1, .port = 1, .interface_count = 1, .interfaces = {interface}};
     for (uint32_t rank = 0; rank < MANY_PEERS; rank++) {
         address.name = (struct diwarp_name){.job = JOB + 1, .rank = rank};
         assert_int_equal(diwarp_create_ah(w->qp, &address, &ah), 0);
@@ -326,11 +336,38 @@ static void peer__known_by_the_hundred_thousand(void **state)
     assert_int_equal(held_bytes, 0);
 }
 
+/* A walk over all that are awake lets others in. */
+static void peers__4000_awake__a_qp_goes_bit_by_bit(void **state)
+{
+    (void)state;
+    enum { PEERS = 4000, SLICES = 4 };
+    struct world *w = __real_calloc(1, sizeof *w);
+    struct diwarp_qp_attr attr;
+    struct diwarp_qp *qp;
+    assert_non_null(w);
+    open_world(w);
+    diwarp_qp_attr_init(&attr);
+    attr.cq = w->cq;
+    assert_int_equal(diwarp_create_qp(w->pd, &attr, &qp, NULL), 0);
+    for (unsigned rank = 1; rank < PEERS; rank++)
+        know(w, rank);
+    talk_to_all(w, PEERS - 1);
+    w->device->attr.threaded = true;
+    lock_count = 0;
+    diwarp_destroy_qp(qp);
+    assert_in_range(lock_count, SLICES, 10 * SLICES);
+    w->device->attr.threaded = false;
+    for (unsigned rank = 1; rank < PEERS; rank++)
+        diwarp_destroy_ah(w->ahs[rank]);
+    close_world(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peer__known_by_the_hundred_thousand),
         cmocka_unit_test(peer__costs_what_it_may),
+        cmocka_unit_test(peers__4000_awake__a_qp_goes_bit_by_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,11 +222,11 @@ static void random_dialogue(uint64_t seed)
     traffic_check(&ab);
     traffic_check(&ba);
     struct diwarp_srq *srqs[] = {pair.a.attr.srq, pair.b.attr.srq};
-    struct diwarp_rc_memory memory;
+    struct diwarp_memory memory;
 
     RC_UNTIL(pair.a.sends == MESSAGES && pair.b.sends == MESSAGES, &pair.a, &pair.b);
-    diwarp_query_rc_memory(pair.a.cq, &memory);
-    assert_true(memory.qp_bytes > 0 && memory.receive_bytes < 1u << 20);
+    diwarp_query_memory(pair.a.cq, pair.a.pd, &memory);
+    assert_true(memory.peer_bytes > 0 && memory.receive_bytes < 1u << 20);
     diwarp_disconnect(pair.b.qp);
     RC_UNTIL(pair.a.disconnects && pair.b.disconnects, &pair.a, &pair.b);
     assert_int_equal(pair.a.disconnected.wc.status, IBV_WC_SUCCESS);

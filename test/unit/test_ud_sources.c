@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* UD: how many sources are remembered, that the silent ones make room for newcomers and what they
- * sent does not come again then; and that the time for a segment does not grow with what is open.
- */
+ * sent does not come again then; what one source may hold; that destinations are not
+ * remembered without end; and that the time for a segment does not grow with what is open. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,12 +12,14 @@
 
 #include "common/datagram/segments.h"
 #include "common/open.h"
+#include "common/ud/ud.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 #include "test/fuzz/input.h"
 #include "test/fuzz/memory_llp.h"
 
 #define SOURCES_MAX 65536
+#define RECORDS_MAX (1u << 17)
 #define SECOND      1000000000ull
 
 static struct memory_llp net;
@@ -64,7 +66,7 @@ static void open_world(void)
     diwarp_qp_attr_init(&qp_attr);
     qp_attr.type = DIWARP_QPT_UD;
     qp_attr.cq = cq;
-    qp_attr.max_recv_wr = 1u << 17;
+    qp_attr.max_recv_wr = RECORDS_MAX;
     assert_int_equal(diwarp_create_qp(pd, &qp_attr, &qp, NULL), 0);
     diwarp_query_address(qp, &address);
 }
@@ -81,9 +83,12 @@ static void close_world(void)
 static void hear_segment(uint32_t rank, uint64_t number, const struct dw_ddp_header *ddp,
                          const struct dw_write_record *record)
 {
-    const struct dw_llp_header header = {
-        .type = DW_LLP_UD, .token = address.token, .number = number, .job = 1, .rank = rank,
-        .dst_qpn = address.qpn};
+    const struct dw_llp_header header = {.type = DW_LLP_UD,
+                                         .token = address.token,
+                                         .number = number,
+                                         .job = 1,
+                                         .rank = rank,
+                                         .dst_qpn = address.qpn};
     struct diwarp_wc wc;
     dw_llp_header_put(net.datagram, &header);
     uint8_t *end = dw_segment_put(net.datagram + DW_LLP_HEADER_BYTES, ddp, record, !!record);
@@ -199,6 +204,81 @@ static void ud_sources__silent_one_in_use__others_make_room(void **state)
     close_world();
 }
 
+/* Begins `n` messages, or records, of two datagrams, and ends none. */
+static void begin(uint32_t rank, uint32_t n, const struct diwarp_mr *mr)
+{
+    struct dw_ddp_header ddp = {.opcode = DW_RDMAP_SEND};
+    struct dw_write_record record = {.total = 2};
+    if (mr)
+        ddp = (struct dw_ddp_header){.tagged = true,
+                                     .opcode = DW_RDMAP_WRITE_RECORD,
+                                     .stag = mr->stag,
+                                     .to = (uintptr_t)mr->addr};
+    for (uint32_t i = 1; i <= n; i++) {
+        record.id = DW_RECORD_ID_FROM_SOURCE | i;
+        ddp.msn = mr ? 0 : i;
+        hear_segment(rank, i, &ddp, &record);
+    }
+}
+
+/* Half of what is left to the others, and no more, whatever it begins. */
+static void ud_shares__one_source_begins_all(void **state)
+{
+    (void)state;
+    enum { POSTED = 100 };
+    static uint8_t memory[2];
+    open_world();
+    const struct diwarp_counters *counters = diwarp_query_counters(qp);
+    struct diwarp_mr *mr =
+        diwarp_reg_mr(pd, memory, 2, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    post_receives(POSTED);
+    begin(0, POSTED, NULL);
+    assert_int_equal(counters->drop_no_buffer, POSTED / 2);
+    hear(1);
+    assert_int_equal(counters->rx_send_msgs, 1);
+    begin(2, POSTED, NULL);
+    assert_int_equal(counters->drop_no_buffer, POSTED / 2 + POSTED - POSTED / 4);
+    hear(3);
+    assert_int_equal(counters->rx_send_msgs, 2);
+    const uint64_t dropped = counters->drop_no_buffer;
+    begin(0, RECORDS_MAX, mr);
+    assert_int_equal(counters->drop_no_buffer, dropped + RECORDS_MAX / 2);
+    begin(1, 1, mr);
+    assert_int_equal(counters->rx_record_segments, RECORDS_MAX / 2 + 1);
+    diwarp_bind_mr(mr, (struct diwarp_name){.job = 1, .rank = 8});
+    begin(7, 1, mr);
+    assert_int_equal(counters->drop_stag, 1);
+    begin(8, 1, mr);
+    assert_int_equal(counters->rx_record_segments, RECORDS_MAX / 2 + 2);
+    diwarp_dereg_mr(mr);
+    close_world();
+}
+
+/* A client that meets servers without end. Its numbers begin anew, and say so. */
+static void ud_targets__without_end__forgotten(void **state)
+{
+    (void)state;
+    enum { TARGETS_MAX = 65536 };
+    struct diwarp_memory memory;
+    struct diwarp_ah *ah;
+    open_world();
+    struct diwarp_address to = address;
+    const uint64_t *number = &qp->port->datagrams.number;
+    const uint64_t first = *number;
+    for (uint32_t i = 0; i <= TARGETS_MAX; i++) {
+        assert_true(*number - first == i);
+        to.token++;
+        assert_int_equal(diwarp_create_ah(qp, &to, &ah), 0);
+        const struct diwarp_send_wr wr = {.wr = {.opcode = IBV_WR_SEND}, .ah = ah};
+        assert_int_equal(diwarp_post_send(qp, &wr), 0);
+        diwarp_destroy_ah(ah);
+    }
+    assert_true(*number - first > DW_UD_NUMBERS_ANEW);
+    diwarp_query_memory(cq, pd, &memory);
+    assert_true(memory.address_bytes < 10000);
+    close_world();
+}
+
 /* Processor time of 2000 segments of records of 3000 bytes while `open` others are under way. */
 static uint64_t time_with_open_ns(uint32_t open)
 {
@@ -242,6 +322,8 @@ int main(void)
         cmocka_unit_test(ud_sources__silent_ones_make_room),
         cmocka_unit_test(ud_sources__forgotten__no_replay),
         cmocka_unit_test(ud_sources__silent_one_in_use__others_make_room),
+        cmocka_unit_test(ud_shares__one_source_begins_all),
+        cmocka_unit_test(ud_targets__without_end__forgotten),
         cmocka_unit_test(ud_records__50000_open__no_more_time_per_segment),
     };
     return cmocka_run_group_tests_name("ud_sources", tests, NULL, NULL);
