@@ -6,6 +6,7 @@
 #include "common/rd/parts.h"
 
 #include <assert.h>
+#include <errno.h>
 
 #include "common/rnic/route.h"
 
@@ -134,7 +135,25 @@ void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, u
     for (unsigned i = 0; i < count; i++)
         status.ranges[i] = (struct dw_record_range){missing[i].start, missing[i].end};
     sink->peer->rd->counters->tx_record_status++;
-    dw_control_record(sink->peer, sink->qpns, &status);
+    dw_list_remove(&sink->held_link);
+    if (dw_control_record(sink->peer, sink->qpns, &status) == -EAGAIN)
+        dw_list_append(&sink->peer->rd->held, &sink->held_link);
+}
+
+void dw_sinks_tell_held(struct dw_rd *rd)
+{
+    const struct dw_peer *full = NULL;
+    unsigned refusals = 0;
+    dw_list_foreach_of (struct dw_sink, sink, &rd->held, held_link) {
+        if (sink->peer == full) /* another may have a socket of its own */
+            continue;
+        dw_sink_send_status(sink, NULL, 0);
+        if (!dw_list_linked(&sink->held_link))
+            continue;
+        full = sink->peer;
+        if (++refusals == DW_REFUSALS_PER_RUN)
+            return;
+    }
 }
 
 void dw_sink_arm(struct dw_sink *sink)

@@ -44,12 +44,9 @@ int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
 bool dw_control_ack(struct dw_peer *peer);
 /* A PROBE of that length; whole: it is lost rather than cut where it is too long. */
 void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool whole);
-/* An unsequenced RECORD datagram with one untagged segment; held while the socket is full. */
-void dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
-                       const struct dw_record_control *control);
-/* Sends what is held, as far as the socket takes it. */
-void dw_control_held(struct dw_rd *rd);
-void dw_control_forget_held(struct dw_peer *peer);
+/* An unsequenced RECORD datagram with one untagged segment; as dw_datagrams_send(). */
+int dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
+                      const struct dw_record_control *control);
 
 /* ==== segment.c ==== */
 /* Works into sequenced datagrams: segments, their payload, trains. */

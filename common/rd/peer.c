@@ -211,7 +211,7 @@ static uint64_t idle_at_ns(const struct dw_peer *peer)
 static bool may_rest(const struct dw_peer *peer)
 {
     bool holds = dw_timers_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
-                 peer->ack_soon || dw_list_linked(&peer->flush_link) || peer->held;
+                 peer->ack_soon || dw_list_linked(&peer->flush_link);
     return !holds && (!dw_peer_is_live(peer) ||
                       (!dw_recvwin_has_gap(&peer->recvwin) && !peer->ack_owed && !peer->told_full));
 }
@@ -304,7 +304,6 @@ static void clear(struct dw_peer *peer, bool tell)
 {
     dw_list_remove(&peer->flush_link);
     dw_peer_on_told(peer, false);
-    dw_control_forget_held(peer);
     drop_datagrams(peer);
     drop_works(peer, &peer->pending, NULL, tell);
     drop_works(peer, &peer->awaiting, NULL, tell);

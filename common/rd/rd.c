@@ -62,12 +62,6 @@ void dw_peer_on_told(struct dw_peer *peer, bool full)
     dw_port_trim_later(peer->rd->port, peer->rd->port->ran_ns);
 }
 
-void dw_peer_tell_of_room(struct dw_peer *peer)
-{
-    if (!peer->told_full)
-        list_for_ack(peer, peer->ack_soon, true);
-}
-
 void dw_peer_join_path(struct dw_peer *peer, struct dw_path *path)
 {
     peer->next_on_path = path->awake;

@@ -62,7 +62,7 @@ struct dw_rd {
     struct dw_list ack;           /* peers to acknowledge at the end of a run */
     struct dw_list full;          /* peers that were told that there is no room */
     struct dw_list doomed;        /* peers to be failed as soon as nobody is amid their state */
-    struct dw_list held_control;  /* record control, while the socket is full */
+    struct dw_list held;          /* sinks whose credit waits for a full socket */
     uint32_t awake_count;
     uint32_t unswept; /* of these, yet to be visited by dw_peers_forget_qp() */
     bool sweep;       /* the `swept` of those that it has visited */
@@ -149,7 +149,6 @@ struct dw_peer {
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
     uint16_t timestamp;       /* of its datagram that came last */
     uint16_t pairs_lost;      /* in a row: of each it answered the bare probe only */
-    uint8_t held;             /* in rd.held_control */
     uint8_t send_error;       /* errno with which our own host refused the last datagram; 0: sent */
     uint8_t unreachables : 4; /* ICMP unreachable since it was heard last */
     uint8_t backoff : 4;
@@ -287,8 +286,6 @@ void dw_peer_on_told(struct dw_peer *peer, bool full);
 /* It is among those of its path, or not. Leaving costs a look at those that came after it. */
 void dw_peer_join_path(struct dw_peer *peer, struct dw_path *path);
 void dw_peer_leave_path(struct dw_peer *peer, struct dw_path *path);
-/* It is to be told of room, though it may not know yet that there is none. */
-void dw_peer_tell_of_room(struct dw_peer *peer);
 
 /* ---- when it is asked: the policy of its one timer, by what happens to it ---- */
 /* Something is to come from it: an answer, or the rest of what it began. */

@@ -36,6 +36,7 @@ enum dw_sink_state {
 /* A record at the sink: of our RDMA read, or of a peer's write. */
 struct dw_sink {
     struct dw_list peer_link, want_link;
+    struct dw_list held_link; /* in rd.held */
     struct dw_record_sink record;
     struct dw_peer *peer;
     struct diwarp_qp *qp; /* NULL: it is gone, the source is to be told */
@@ -104,8 +105,12 @@ void dw_source_set_state(struct dw_source *source, enum dw_source_state state);
 
 /* The request of a read of ours is in the datagram that goes as `psn`. */
 void dw_sink_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn);
-/* Credit, and what is missing. */
+/* Credit, and what is missing. While the socket is full the credit is held, as it may be on the
+ * way; the sink's timer asks for what is missing. Answers to probes are not held: they would
+ * overtake the records that wait, and the sink would take those for lost. */
 void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, unsigned count);
+/* Sends what is held, as far as the socket takes it. */
+void dw_sinks_tell_held(struct dw_rd *rd);
 /* Sees that it is asked for what does not come. Lazy: a timer that is set earlier looks again when
  * it fires. */
 void dw_sink_arm(struct dw_sink *sink);

@@ -43,7 +43,7 @@ static void run(void *state, uint64_t now_ns)
     struct dw_rd *rd = state;
     rd->tried = rd->sent = false;
     dw_peers_fail_doomed(rd);
-    dw_control_held(rd);
+    dw_sinks_tell_held(rd);
     flush_all(rd, now_ns);
     dw_grant_run(rd, now_ns);
     dw_sources_run(rd, now_ns);
@@ -54,7 +54,7 @@ static void run(void *state, uint64_t now_ns)
 static bool has_work(const struct dw_rd *rd)
 {
     return !dw_list_empty(&rd->flush) || !dw_list_empty(&rd->ready) || !dw_list_empty(&rd->ack) ||
-           !dw_list_empty(&rd->held_control) || !dw_list_empty(&rd->doomed) || dw_grant_is_due(rd);
+           !dw_list_empty(&rd->held) || !dw_list_empty(&rd->doomed) || dw_grant_is_due(rd);
 }
 
 /* What a full socket or pool holds up does not go sooner for being tried again. */
@@ -170,9 +170,9 @@ static int open_state(struct dw_port *port, void **state)
     dw_map_init(&rd->sources, dw_device_random(port->device));
     dw_handles_init(&rd->handles, port, &dw_rd_service, dw_device_random(port->device));
     struct dw_list *heads[] = {
-        &rd->awake,           &rd->flush,        &rd->ack,        &rd->full,
-        &rd->doomed,          &rd->held_control, &rd->free_works, &rd->free_assemblies,
-        &rd->done_assemblies, &rd->want,         &rd->ready};
+        &rd->awake,           &rd->flush, &rd->ack,        &rd->full,
+        &rd->doomed,          &rd->held,  &rd->free_works, &rd->free_assemblies,
+        &rd->done_assemblies, &rd->want,  &rd->ready};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
     dw_forget_init(rd);
@@ -261,7 +261,7 @@ static bool owes(const struct diwarp_qp *qp)
     dw_list_foreach_of (const struct dw_peer, peer, &rd->awake, awake_link)
         if (dw_peer_is_live(peer) && peer_is_owed(peer, qp))
             return true;
-    return dw_qp_is_alone(qp) && !(dw_list_empty(&rd->ack) && dw_list_empty(&rd->held_control));
+    return dw_qp_is_alone(qp) && !(dw_list_empty(&rd->ack) && dw_list_empty(&rd->held));
 }
 
 /* One that was heard before its address was given, and proved where it is, is there. */

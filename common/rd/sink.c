@@ -153,6 +153,7 @@ struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_peer *peer,
     asked ? peer->asked_count++ : peer->own_count++;
     dw_list_append(&peer->sinks, &sink->peer_link);
     dw_list_init(&sink->want_link);
+    dw_list_init(&sink->held_link);
     if (asked)
         dw_sink_set_state(sink, DW_SINK_WANTING);
     dw_timers_on_record(peer, now_ns);
@@ -163,6 +164,7 @@ struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_peer *peer,
 static void stop(struct dw_sink *sink)
 {
     dw_open_fence(); /* other threads may use the buffer from now on */
+    dw_list_remove(&sink->held_link);
     dw_grant_take_back(sink);
     uint32_t due = dw_record_sink_due_bytes(&sink->record);
     sink->record.granted = (uint32_t)sink->record.map.bytes;

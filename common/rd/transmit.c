@@ -24,12 +24,6 @@ _Static_assert(HEAD_BYTES % DW_SLAB_ALIGN_BYTES < 29 || HEAD_BYTES % DW_SLAB_ALI
  * two thirds at most, two such peers two fifths each, and there is always something left. */
 #define POOL_LEFT_DEN 8
 
-/* Record control that is kept for a peer while the socket is full; what is more is lost, as it may
- * be on the way. A timer stands behind each, but the record would stand still until then. What they
- * tell may be old when they leave, as when the network reorders. Answers to probes are not kept:
- * they would overtake the records that wait, and the sink would take those for lost. */
-#define HELD_MAX 64u
-
 /* ---- buffers ---- */
 
 void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room)
@@ -315,76 +309,16 @@ void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes,
                     bytes - dw_lead_bytes(peer) - DW_TRAILER_BYTES, whole);
 }
 
-/* ---- record control ---- */
-
-struct held {
-    struct dw_list link;
-    struct dw_peer *peer;
-    struct dw_qpns qpns;
-    uint32_t bytes;
-    uint8_t body[DW_SEND_SEGMENT_BYTES + DW_RECORD_STATUS_BYTES(DW_RECORD_MAX_RANGES)];
-};
-
-static bool send_held(const struct held *held)
-{
-    const int rc =
-        send_body(held->peer, held->qpns, DW_LLP_RECORD, 0, held->body, held->bytes, false);
-    held->peer->rd->port->device->served += rc != -EAGAIN;
-    return rc != -EAGAIN;
-}
-
-void dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
-                       const struct dw_record_control *control)
+int dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
+                      const struct dw_record_control *control)
 {
     const struct dw_ddp_header ddp = {
         .last = true, .opcode = DW_RDMAP_RECORD_CONTROL, .qn = DW_QN_RECORD, .msn = 1};
-    struct held now, *held = NULL;
-    uint32_t room;
-    now.peer = peer;
-    now.qpns = qpns;
-    now.bytes = (uint32_t)dw_record_control_put(now.body + DW_SEND_SEGMENT_BYTES, control);
-    (void)dw_segment_put(now.body, &ddp, NULL, now.bytes);
-    now.bytes += DW_SEND_SEGMENT_BYTES;
-    if (send_held(&now))
-        return;
-    if (peer->held < HELD_MAX)
-        held = dw_pool_get(peer, (uint32_t)sizeof *held, &room);
-    if (!held)
-        return;
-    *held = now;
-    dw_list_append(&peer->rd->held_control, &held->link);
-    peer->held++;
-    if (peer->rd->port->refuses_data)
-        dw_peer_tell_of_room(peer); /* it will be told that there is none */
-}
-
-static void end_held(struct held *held)
-{
-    held->peer->held--;
-    dw_list_remove(&held->link);
-    dw_slab_put(&held->peer->rd->port->datagrams.pool, held);
-}
-
-void dw_control_forget_held(struct dw_peer *peer)
-{
-    dw_list_foreach_of (struct held, held, &peer->rd->held_control, link)
-        if (held->peer == peer)
-            end_held(held);
-}
-
-void dw_control_held(struct dw_rd *rd)
-{
-    const struct dw_peer *full = NULL;
-    unsigned refusals = 0;
-    dw_list_foreach_of (struct held, held, &rd->held_control, link) {
-        /* Those to a peer keep their order; another may have a socket of its own. */
-        if (full == held->peer)
-            continue;
-        if (send_held(held))
-            end_held(held);
-        else if (++refusals == DW_REFUSALS_PER_RUN)
-            return;
-        else
-            full = held->peer;
-    }
+    uint8_t body[DW_SEND_SEGMENT_BYTES + DW_RECORD_STATUS_BYTES(DW_RECORD_MAX_RANGES)];
+    const uint32_t bytes = (uint32_t)dw_record_control_put(body + DW_SEND_SEGMENT_BYTES, control);
+    (void)dw_segment_put(body, &ddp, NULL, bytes);
+    const int rc =
+        send_body(peer, qpns, DW_LLP_RECORD, 0, body, DW_SEND_SEGMENT_BYTES + bytes, false);
+    peer->rd->port->device->served += rc != -EAGAIN;
+    return rc;
 }
