@@ -72,18 +72,14 @@ static bool left_one_open(const struct dw_peer *peer, uint32_t msn)
     return false;
 }
 
-static bool half_full(const struct dw_rd *rd)
-{
-    return rd->assembly_count >= ASSEMBLIES_MAX_BYTES / PAGE_BYTES / 2 ||
-           rd->assembly_bytes >= ASSEMBLIES_MAX_BYTES / 2;
-}
-
 /* For the next segment of one that is begun, or of a new one (NULL). */
 static bool has_room(const struct dw_peer *peer, uint32_t msn, const struct dw_assembly *assembly,
                      bool in_order)
 {
     const struct dw_rd *rd = peer->rd;
-    if (in_order && half_full(rd) && left_one_open(peer, msn))
+    const bool half_full = rd->assembly_count >= ASSEMBLIES_MAX_BYTES / PAGE_BYTES / 2 ||
+                           rd->assembly_bytes >= ASSEMBLIES_MAX_BYTES / 2;
+    if (in_order && half_full && left_one_open(peer, msn))
         return false;
     if (assembly && in_order)
         return rd->assembly_bytes < 2 * ASSEMBLIES_MAX_BYTES || !rd->oversize ||

@@ -276,17 +276,13 @@ static bool grant(struct dw_sink *sink, uint64_t now_ns)
 }
 
 /* A write was opened by the source itself; of a read it knows once the request has left. A grant
- * that overtakes the request would be lost until the time-out. */
-static bool is_known_to_source(const struct dw_sink *sink)
-{
-    const struct dw_peer *peer = sink->peer;
-    return sink->region || dw_serial_before(sink->request_psn, peer->sendwin.next_psn);
-}
-
-/* One that is silent is not granted more before what it has been granted goes on. */
+ * that overtakes the request would be lost until the time-out. One that is silent is not granted
+ * more before what it has been granted goes on. */
 static bool may_be_granted(const struct dw_sink *sink)
 {
-    return is_known_to_source(sink) && !sink->peer->sinks_aside && share_of_window(sink) > 0;
+    const struct dw_peer *peer = sink->peer;
+    const bool known = sink->region || dw_serial_before(sink->request_psn, peer->sendwin.next_psn);
+    return known && !peer->sinks_aside && share_of_window(sink) > 0;
 }
 
 /* Every run walks the list: what waits for a silent peer, or for room in a peer's window, which may
@@ -380,20 +376,15 @@ static void grant_in_turn(struct dw_rd *rd, uint64_t now_ns)
     }
 }
 
-/* Who polls rarely while records are under way gets more of them for each poll. */
-static void fit_budgets(struct dw_rd *rd, uint64_t now_ns)
-{
-    const bool absent = rd->left_some && now_ns - rd->granted_ns >= DW_AWAY_NS;
-    const bool rarely = rd->granted_records && (rd->polled_rarely || absent);
-    if (rarely == rd->polled_rarely)
-        return;
-    rd->polled_rarely = rarely;
-    dw_records_size_budgets(rd);
-}
-
 void dw_grant_run(struct dw_rd *rd, uint64_t now_ns)
 {
-    fit_budgets(rd, now_ns);
+    /* Who polls rarely while records are under way gets more of them for each poll. */
+    const bool absent = rd->left_some && now_ns - rd->granted_ns >= DW_AWAY_NS;
+    const bool rarely = rd->granted_records && (rd->polled_rarely || absent);
+    if (rarely != rd->polled_rarely) {
+        rd->polled_rarely = rarely;
+        dw_records_size_budgets(rd);
+    }
     grant_in_turn(rd, now_ns);
     rd->granted_ns = now_ns;
     rd->left_some = rd->granted_records > 0;

@@ -93,15 +93,6 @@ struct dw_handle *dw_handle_get(struct dw_handles *handles, struct diwarp_name n
     return handle;
 }
 
-struct dw_handle *dw_handles_next(const struct dw_handles *handles, const struct dw_handle *handle,
-                                  uint32_t *bucket)
-{
-    uint32_t index = handle ? handle->next : 0;
-    while (!index && *bucket < handles->bucket_count)
-        index = handles->buckets[(*bucket)++];
-    return index ? at(handles, index) : NULL;
-}
-
 void dw_handle_put(struct dw_handle *handle)
 {
     if (!handle->ah.owners && handle->state == DW_PEER_UNMET)

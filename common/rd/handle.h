@@ -89,9 +89,6 @@ uint64_t dw_handles_bytes(const struct dw_handles *handles);
 struct dw_handle *dw_handle_find(const struct dw_handles *handles, struct diwarp_name name);
 /* The handle of that name, made if there is none; NULL: no memory. */
 struct dw_handle *dw_handle_get(struct dw_handles *handles, struct diwarp_name name);
-/* The one after `handle`, or the first (NULL), *bucket being 0 then; NULL: no more. */
-struct dw_handle *dw_handles_next(const struct dw_handles *handles, const struct dw_handle *handle,
-                                  uint32_t *bucket);
 /* Frees one that nobody owns and that has not been met. */
 void dw_handle_put(struct dw_handle *handle);
 /* Frees one that nobody owns and that has no context. */

@@ -261,17 +261,12 @@ static bool in_step(const struct dw_handle *handle, const struct dw_llp_header *
            (!numbered || header->psn - ack + STEP_MAX < 2 * STEP_MAX);
 }
 
-/* One that we are new to has begun with the first serial, as we do with it. */
-static void adopt_first(struct dw_peer *peer)
-{
-    const uint32_t first = peer->rd->port->device->env.first_serial;
-    dw_peer_adopt(peer, &(struct dw_llp_header){.psn = first, .ack = first});
-}
-
 struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
     const bool goes_on = arrival->header.flags & DW_LLP_GOES_ON;
+    const uint32_t serial = rd->port->device->env.first_serial;
+    const struct dw_llp_header first = {.psn = serial, .ack = serial};
     if (!handle && arrival->intro && !goes_on && rd->handles.unproven < UNPROVEN_MAX) {
         handle = learn(rd, arrival, now_ns);
         if (handle)
@@ -283,8 +278,8 @@ struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arriva
     struct dw_peer *peer = follows ? dw_peer_wake(handle) : NULL;
     if (!peer)
         rd->counters->drop_source++;
-    else if (!met)
-        adopt_first(peer);
+    else if (!met) /* one that we are new to has begun with the first serial, as we do with it */
+        dw_peer_adopt(peer, &first);
     if (!follows && arrival->intro && (!same || asks(handle)) && may_be(handle, arrival->intro))
         send_reset(rd, arrival, now_ns);
     return peer;

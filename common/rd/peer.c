@@ -312,23 +312,19 @@ static void clear(struct dw_peer *peer, bool tell)
     dw_heap_set(&peer->rd->port->timers, &peer->timer, DW_NEVER);
 }
 
-static uint32_t gone_detail(const struct dw_peer *peer)
-{
-    return peer->doom == DIWARP_GONE_NOT_SENT    ? peer->send_error
-           : peer->doom == DIWARP_GONE_TOO_LARGE ? dw_probe_stuck_bytes(peer)
-                                                 : 0;
-}
-
 /* Each QP of the service is told: any may wait for the peer. */
 static void tell_gone(const struct dw_peer *peer)
 {
     const struct dw_ahs *ahs = &peer->rd->handles.ahs;
+    const uint32_t detail = peer->doom == DIWARP_GONE_NOT_SENT    ? peer->send_error
+                            : peer->doom == DIWARP_GONE_TOO_LARGE ? dw_probe_stuck_bytes(peer)
+                                                                  : 0;
     dw_list_foreach_of (struct diwarp_qp, qp, &ahs->port->qps, port_link) {
         const struct diwarp_wc wc = {
             .wc = {.status = IBV_WC_RETRY_EXC_ERR,
                    .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE,
                    .vendor_err = peer->doom,
-                   .byte_len = gone_detail(peer),
+                   .byte_len = detail,
                    .qp_num = qp->num},
             .src = peer->handle->ah.name,
         };

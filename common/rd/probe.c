@@ -17,21 +17,15 @@
 #define ALWAYS_PASSES_BYTES (DW_MTU_MIN_BYTES - 28)
 /* ---- datagrams that do not get through ---- */
 
-static uint32_t largest_of_data(const struct dw_peer *peer)
-{
-    if (!peer->sendwin.count)
-        return 0;
-    const struct dw_datagram *oldest =
-        dw_container(peer->sendwin.unacked.next, struct dw_datagram, tx.link);
-    return oldest->tx.resends >= DW_OFTEN ? oldest->bytes + DW_TRAILER_BYTES : 0;
-}
-
 uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer)
 {
-    const uint32_t data = largest_of_data(peer);
-    const uint32_t records =
-        peer->asked_again < DW_OFTEN ? 0 : dw_ah_datagram_max_bytes(&peer->handle->ah);
-    const uint32_t bytes = data > records ? data : records;
+    const struct dw_datagram *oldest =
+        dw_container(peer->sendwin.unacked.next, struct dw_datagram, tx.link);
+    uint32_t bytes = 0;
+    if (peer->sendwin.count && oldest->tx.resends >= DW_OFTEN)
+        bytes = oldest->bytes + DW_TRAILER_BYTES;
+    if (peer->asked_again >= DW_OFTEN)
+        bytes = dw_ah_datagram_max_bytes(&peer->handle->ah);
     return bytes > ALWAYS_PASSES_BYTES ? bytes : 0;
 }
 
@@ -90,16 +84,6 @@ static void doubt(struct dw_peer *peer)
         llp->ops->doubt(llp, &to);
 }
 
-/* The padded one first: on a path that keeps order its answer comes before the other's. A full
- * socket takes neither; where only the padded one is refused, the path is narrow in this host. */
-static void send_pair(struct dw_peer *peer, uint32_t clock)
-{
-    dw_control_padded_probe(peer, clock | PADDED, dw_probe_stuck_bytes(peer), false);
-    (void)dw_control_send(peer, DW_LLP_PROBE, clock | BARE);
-    if (peer->asked_again)
-        peer->asked_again--;
-}
-
 void dw_probe(struct dw_peer *peer, uint64_t now_ns)
 {
     struct dw_contact *contact = &peer->contact;
@@ -111,10 +95,14 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
     dw_contact_on_probe(contact, now_ns);
     peer->probe_acked = true;
     peer->rd->counters->tx_probes++;
+    /* The padded one first: on a path that keeps order its answer comes before the other's. A full
+     * socket takes neither; where only the padded one is refused, the path is narrow in this host.
+     */
     if (paired)
-        send_pair(peer, clock_of(now_ns));
-    else
-        (void)dw_control_send(peer, DW_LLP_PROBE, clock_of(now_ns));
+        dw_control_padded_probe(peer, clock_of(now_ns) | PADDED, dw_probe_stuck_bytes(peer), false);
+    (void)dw_control_send(peer, DW_LLP_PROBE, clock_of(now_ns) | (paired ? BARE : 0));
+    if (paired && peer->asked_again)
+        peer->asked_again--;
 }
 
 void dw_probe_ask(struct dw_peer *peer, uint64_t now_ns)

@@ -43,7 +43,6 @@ static struct dw_ends ends_of(struct diwarp_qp *qp, const struct dw_llp_header *
     return (struct dw_ends){.qp = qp, .qpns = {.here = header->dst_qpn, .there = header->src_qpn}};
 }
 
-/* A segment of a sequenced datagram. false: no buffer for it. */
 /* What is untagged and not a Send is one whole message (WIRE.md 4). */
 static bool is_whole(const struct dw_ddp_header *ddp)
 {
@@ -51,6 +50,7 @@ static bool is_whole(const struct dw_ddp_header *ddp)
            (ddp->last && !ddp->mo);
 }
 
+/* false: no buffer for it. */
 static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_ends *ends,
                                  const struct dw_segment *segment, bool in_order, uint64_t now_ns)
 {
@@ -187,15 +187,6 @@ static void free_acked(struct dw_peer *peer, struct dw_list *acked)
     }
 }
 
-/* How many datagrams it tells to be lost. */
-static unsigned take_probe_reply(struct dw_peer *peer, const struct dw_llp_header *header,
-                                 uint64_t now_ns)
-{
-    uint64_t sent_ns = dw_probe_on_reply(peer, header->psn, now_ns);
-    dw_sinks_on_probe_reply(peer, sent_ns, now_ns);
-    return header->credit_kib ? dw_sendwin_on_probe_reply(&peer->sendwin, sent_ns) : 0;
-}
-
 /* What its credit was and is now. */
 static void take_credit(struct dw_peer *peer, const struct dw_llp_header *header, bool had_room)
 {
@@ -232,8 +223,11 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
         peer->contact.asked_ns = now_ns;
     }
     unsigned lost = result.lost;
-    if (header->type == DW_LLP_PROBE_REPLY)
-        lost += take_probe_reply(peer, header, now_ns);
+    if (header->type == DW_LLP_PROBE_REPLY) {
+        const uint64_t sent_ns = dw_probe_on_reply(peer, header->psn, now_ns);
+        dw_sinks_on_probe_reply(peer, sent_ns, now_ns);
+        lost += header->credit_kib ? dw_sendwin_on_probe_reply(&peer->sendwin, sent_ns) : 0;
+    }
     take_credit(peer, header, had_room);
     if (lost || !had_room)
         dw_transmit_lost(peer, now_ns);

@@ -88,17 +88,13 @@ static void complete(const struct dw_work *work, bool signaled, enum ibv_wc_stat
 
 /* ---- segments into datagrams ---- */
 
-static bool is_between(const struct dw_datagram *datagram, struct dw_qpns qpns)
-{
-    return datagram->qpns.here == qpns.here && datagram->qpns.there == qpns.there;
-}
-
 /* For what is between these QPs. */
 static uint32_t open_room(const struct dw_peer *peer, struct dw_qpns qpns)
 {
     const struct dw_datagram *open = peer->open;
     uint32_t used = open ? open->bytes + dw_segment_padding(open->bytes) : 0;
-    return open && is_between(open, qpns) && used < open->room ? open->room - used : 0;
+    const bool joins = open && open->qpns.here == qpns.here && open->qpns.there == qpns.there;
+    return joins && used < open->room ? open->room - used : 0;
 }
 
 static void close_open(struct dw_peer *peer, uint64_t now_ns)
@@ -253,24 +249,20 @@ bool dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing)
     return ended;
 }
 
-static bool fail_in(struct dw_peer *peer, struct dw_list *list, uint32_t record_id,
-                    enum ibv_wc_status status)
-{
-    dw_list_foreach_of (struct dw_work, work, list, link) {
-        if (!work->ddp.tagged || !work->qp || work->record_id != record_id)
-            continue;
-        dw_list_remove(&work->link);
-        complete(work, true, status, 0);
-        dw_work_put(peer, work);
-        return true;
-    }
-    return false;
-}
-
 bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status status)
 {
-    return fail_in(peer, &peer->awaiting, record_id, status) ||
-           fail_in(peer, &peer->pending, record_id, status);
+    const struct dw_list *lists[] = {&peer->awaiting, &peer->pending};
+    for (unsigned i = 0; i < 2; i++) {
+        dw_list_foreach_of (struct dw_work, work, lists[i], link) {
+            if (!work->ddp.tagged || !work->qp || work->record_id != record_id)
+                continue;
+            dw_list_remove(&work->link);
+            complete(work, true, status, 0);
+            dw_work_put(peer, work);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- writing straight into the open datagram ---- */
