@@ -15,6 +15,7 @@
 #define PAIRS_LOST_MIN 16
 /* What every path lets through, in a packet of IPv4. */
 #define ALWAYS_PASSES_BYTES (DW_MTU_MIN_BYTES - 28)
+
 /* ---- datagrams that do not get through ---- */
 
 uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer)

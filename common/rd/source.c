@@ -10,6 +10,7 @@
 
 /* Trains in one run, so that acknowledgements are not kept waiting. */
 #define TRAINS_PER_RUN 4
+
 /* ---- making and ending ---- */
 
 struct dw_source *dw_source_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
