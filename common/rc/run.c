@@ -135,7 +135,7 @@ static uint64_t qp_bytes(const struct diwarp_rc_qp *qp)
     return sizeof *qp + ring_bytes(&qp->works, sizeof(struct dw_rc_work)) +
            ring_bytes(&qp->responses, sizeof(struct dw_read_request)) +
            ring_bytes(&qp->reads, sizeof(struct dw_rc_work)) +
-           ring_bytes(&qp->recvs, sizeof(struct dw_rc_recv)) + qp->answer_bytes +
+           ring_bytes(&qp->own.ring, sizeof(struct dw_rc_recv)) + qp->answer_bytes +
            (qp->startup ? sizeof *qp->startup : 0);
 }
 
@@ -164,7 +164,7 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
         add_stream(qp->stream, memory);
         if (srq && srq != counted)
             memory->receive_bytes +=
-                sizeof *srq + ring_bytes(&srq->recvs, sizeof(struct dw_rc_recv));
+                sizeof *srq + ring_bytes(&srq->recvs.ring, sizeof(struct dw_rc_recv));
         counted = srq;
     }
     dw_list_foreach (it, &rc->listeners) {
