@@ -39,7 +39,8 @@
  * takes 300 bytes; beyond as many more, one-sided callers are turned away. */
 #define MCA_BTL_DIWARP_QUEUE_WRS 8192
 
-/* Of one sleep: so late may what comes without a sign be seen. */
+/* Of one sleep, at most: so late may what comes without a sign be seen. Half of it takes twice as
+ * many turns from other ranks on the core. */
 #define MCA_BTL_DIWARP_SLEEP_NS 1000000
 
 /* ob1's tag of "the RDMA you asked for is done" (MCA_PML_OB1_HDR_TYPE_FIN): part of the ABI between

@@ -10,7 +10,8 @@
 #include "common/rc/qp.h"
 #include "common/rnic/lock.h"
 
-/* Until a listener without a descriptor for the next call tries again. */
+/* Until a listener without a descriptor for the next call tries again: in so much time others may
+ * have closed one, and half of it would wake a process that sleeps twice as often. */
 #define REST_NS (50ull * 1000000)
 
 /* A call: its request is read, then it waits for the application. */

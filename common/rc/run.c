@@ -16,9 +16,11 @@
  * system twice as often. */
 #define WAIT_EVERY_BUSY 16
 #define WAIT_EVERY_IDLE 4
-/* Reads that found nothing, after which a QP is no longer hot while others could be. */
+/* Reads that found nothing, after which a QP is no longer hot while others could be: half as many
+ * are less than a round trip between hosts takes, twice as many keep others waiting longer. */
 #define COOL_READS 256
-/* Completions that wait to be polled: no more streams have their turn in this run than one. */
+/* Completions that wait to be polled, 500 KiB: no more streams have their turn in this run than
+ * one. It is a bound of memory only. */
 #define ENOUGH_COMPLETIONS 4096
 
 static int read_hot(struct dw_rc *rc, uint64_t now_ns)
