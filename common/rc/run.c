@@ -19,7 +19,7 @@
 /* Reads that found nothing, after which a QP is no longer hot while others could be: half as many
  * are less than a round trip between hosts takes, twice as many keep others waiting longer. */
 #define COOL_READS 256
-/* Completions that wait to be polled, 500 KiB: no more streams have their turn in this run than
+/* Completions that wait to be polled, 384 KiB: no more streams have their turn in this run than
  * one. It is a bound of memory only. */
 #define ENOUGH_COMPLETIONS 4096
 
