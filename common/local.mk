@@ -183,8 +183,7 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/rdmap.c \
 	common/wire/rdmap.h \
 	common/wire/terminate.c \
-	common/wire/terminate.h \
-	common/wire/terminate_cause.h
+	common/wire/terminate.h
 libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 

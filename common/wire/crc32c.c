@@ -17,23 +17,15 @@ static uint32_t tables[8][256];
 
 static void fill_tables(void)
 {
-    for (uint32_t b = 0; b < 256; b++) {
-        tables[0][b] = dw_crc32c_shift(b, 8);
-    }
-    for (unsigned k = 1; k < 8; k++) {
-        for (unsigned b = 0; b < 256; b++) {
-            uint32_t v = tables[k - 1][b];
-
-            tables[k][b] = v >> 8 ^ tables[0][v & 0xff];
-        }
-    }
+    for (uint32_t b = 0; b < 256; b++)
+        for (unsigned k = 0; k < 8; k++)
+            tables[k][b] = dw_crc32c_shift(k ? tables[k - 1][b] : b, 8);
 }
 
 static uint32_t portable_update(uint32_t state, const uint8_t *p, size_t len)
 {
     for (; len >= 8; len -= 8, p += 8) {
         uint32_t near, far; /* `far` does not wait for the state of the step before */
-
         memcpy(&near, p, sizeof near);
         memcpy(&far, p + 4, sizeof far);
         near = le32toh(near) ^ state;
@@ -43,41 +35,21 @@ static uint32_t portable_update(uint32_t state, const uint8_t *p, size_t len)
         state = (tables[7][near & 0xff] ^ tables[6][near >> 8 & 0xff]) ^
                 (tables[5][near >> 16 & 0xff] ^ tables[4][near >> 24]) ^ far;
     }
-    for (; len > 0; len--, p++) {
+    for (; len > 0; len--, p++)
         state = state >> 8 ^ tables[0][(state ^ *p) & 0xff];
-    }
     return state;
 }
 
-static bool portable_usable(void)
-{
-    return true;
-}
-
-static const struct dw_crc32c_impl portable;
-
 static uint32_t portable_update_copy(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len)
 {
-    return dw_crc32c_copy_blocks(&portable, state, dst, src, len);
+    return dw_crc32c_copy_blocks(portable_update, state, dst, src, len);
 }
 
-static const struct dw_crc32c_impl portable = {
-    .name = "portable",
-    .usable = portable_usable,
-    .update = portable_update,
-    .update_copy = portable_update_copy,
-    .update_copy_past = portable_update_copy,
-};
+static const struct dw_crc32c_impl portable = {"portable", portable_update, portable_update_copy,
+                                               portable_update_copy};
 
-/* Best first. */
-static const struct dw_crc32c_impl *const impls[] = {
-#if defined(__x86_64__)
-    &dw_crc32c_vpclmulqdq,
-    &dw_crc32c_sse42,
-#endif
-    &portable,
-};
-#define IMPL_COUNT (sizeof impls / sizeof impls[0])
+/* What the CPU has, best first. */
+static const struct dw_crc32c_impl *impls[] = {NULL, NULL, &portable};
 
 /* Atomic for the sake of dw_crc32c_force(); a relaxed load costs nothing. */
 static const struct dw_crc32c_impl *_Atomic current = &portable;
@@ -85,18 +57,13 @@ static const struct dw_crc32c_impl *_Atomic current = &portable;
 /* Before main() or the return of dlopen(), so that no caller can be earlier. */
 __attribute__((constructor)) static void choose_impl(void)
 {
-    const struct dw_crc32c_impl *best = &portable;
-
     fill_tables();
 #if defined(__x86_64__)
     dw_crc32c_x86_init();
+    impls[0] = dw_crc32c_x86(true);
+    impls[1] = dw_crc32c_x86(false);
 #endif
-    for (unsigned i = IMPL_COUNT; i-- > 0;) {
-        if (impls[i]->usable()) {
-            best = impls[i];
-        }
-    }
-    atomic_store_explicit(&current, best, memory_order_relaxed);
+    current = impls[0] ? impls[0] : impls[1] ? impls[1] : &portable;
 }
 
 static const struct dw_crc32c_impl *impl(void)
@@ -126,11 +93,6 @@ void dw_crc32c_copy_fence(void)
 #endif
 }
 
-bool dw_crc32c_copies_faster(void)
-{
-    return impl()->update_copy_past != impl()->update_copy;
-}
-
 const char *dw_crc32c_path(void)
 {
     return impl()->name;
@@ -138,11 +100,10 @@ const char *dw_crc32c_path(void)
 
 int dw_crc32c_force(const char *path)
 {
-    for (unsigned i = 0; i < IMPL_COUNT; i++) {
-        if (strcmp(impls[i]->name, path) == 0 && impls[i]->usable()) {
-            atomic_store_explicit(&current, impls[i], memory_order_relaxed);
+    for (unsigned i = 0; i < sizeof impls / sizeof *impls; i++)
+        if (impls[i] && strcmp(impls[i]->name, path) == 0) {
+            current = impls[i];
             return 0;
         }
-    }
     return -ENOTSUP;
 }

@@ -19,7 +19,6 @@
 
 #define SSE42  __attribute__((target("sse4.2,pclmul")))
 #define AVX512 __attribute__((target("sse4.2,pclmul,vpclmulqdq,avx512f,avx512vl")))
-
 #define INLINE inline __attribute__((always_inline))
 
 /* ---- sse4.2 ------------------------------------------------------------------------------- */
@@ -27,80 +26,53 @@
 /* From here on three interleaved streams, which hide the three cycles of the instruction, gain more
  * than joining them costs. */
 #define STREAMED_MIN_BYTES 216
-
 /* Bounds the table, and how much is lost when a stream ends. */
 #define STREAM_MAX_WORDS 128
 
 /* over_words[n] moves a CRC over n words of 64 bits. */
 static uint32_t over_words[2 * STREAM_MAX_WORDS + 1];
 
+/* One word of straight(). */
+#define WORD(type, crc, crc32)         \
+    do {                               \
+        type v;                        \
+        memcpy(&v, src, sizeof v);     \
+        crc = crc32(crc, v);           \
+        src += sizeof v;               \
+        if (copy) {                    \
+            memcpy(dst, &v, sizeof v); \
+            dst += sizeof v;           \
+        }                              \
+    } while (0)
+
 /* Here and below: copies as it goes when `copy` is set; otherwise dst is not used. */
-SSE42 static INLINE uint32_t straight_tail(uint32_t state, uint8_t *dst, const uint8_t *src,
-                                           size_t len, const bool copy)
-{
-    if (len & 4) {
-        uint32_t v;
-
-        memcpy(&v, src, sizeof v);
-        state = _mm_crc32_u32(state, v);
-        src += sizeof v;
-        if (copy) {
-            memcpy(dst, &v, sizeof v);
-            dst += sizeof v;
-        }
-    }
-    if (len & 2) {
-        uint16_t v;
-
-        memcpy(&v, src, sizeof v);
-        state = _mm_crc32_u16(state, v);
-        src += sizeof v;
-        if (copy) {
-            memcpy(dst, &v, sizeof v);
-            dst += sizeof v;
-        }
-    }
-    if (len & 1) {
-        state = _mm_crc32_u8(state, *src);
-        if (copy) {
-            *dst = *src;
-        }
-    }
-    return state;
-}
-
 SSE42 static INLINE uint32_t straight(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
                                       const bool copy)
 {
-    uint64_t state64 = state;
-
-    for (; len >= 8; len -= 8, src += 8) {
-        uint64_t v;
-
-        memcpy(&v, src, sizeof v);
-        state64 = _mm_crc32_u64(state64, v);
-        if (copy) {
-            memcpy(dst, &v, sizeof v);
-            dst += sizeof v;
-        }
-    }
-    return straight_tail((uint32_t)state64, dst, src, len, copy);
+    uint64_t wide = state;
+    for (; len >= 8; len -= 8)
+        WORD(uint64_t, wide, _mm_crc32_u64);
+    state = (uint32_t)wide;
+    if (len & 4)
+        WORD(uint32_t, state, _mm_crc32_u32);
+    if (len & 2)
+        WORD(uint16_t, state, _mm_crc32_u16);
+    if (len & 1)
+        WORD(uint8_t, state, _mm_crc32_u8);
+    return state;
 }
 
-SSE42 static INLINE __m128i clmul32(uint32_t a, uint32_t b)
+SSE42 static INLINE __m128i clmul32(uint64_t a, uint32_t b)
 {
-    return _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)a), _mm_cvtsi32_si128((int)b), 0x00);
+    return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a), _mm_cvtsi32_si128((int)b), 0x00);
 }
 
 /* Three runs of `words` words each, one behind the other. */
 SSE42 static INLINE uint32_t three_streams(uint32_t state, const uint8_t *p, size_t words)
 {
     uint64_t a = state, b = 0, c = 0;
-    __m128i moved;
-
     for (size_t i = 0; i < words; i++, p += 8) {
         uint64_t va, vb, vc;
-
         memcpy(&va, p, sizeof va);
         memcpy(&vb, p + 8 * words, sizeof vb);
         memcpy(&vc, p + 16 * words, sizeof vc);
@@ -108,8 +80,7 @@ SSE42 static INLINE uint32_t three_streams(uint32_t state, const uint8_t *p, siz
         b = _mm_crc32_u64(b, vb);
         c = _mm_crc32_u64(c, vc);
     }
-    moved = _mm_xor_si128(clmul32((uint32_t)a, over_words[2 * words]),
-                          clmul32((uint32_t)b, over_words[words]));
+    __m128i moved = _mm_xor_si128(clmul32(a, over_words[2 * words]), clmul32(b, over_words[words]));
     return (uint32_t)(c ^ _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(moved)));
 }
 
@@ -117,7 +88,6 @@ SSE42 static uint32_t sse42_update(uint32_t state, const uint8_t *p, size_t len)
 {
     while (len >= STREAMED_MIN_BYTES) {
         size_t words = len / 24 < STREAM_MAX_WORDS ? len / 24 : STREAM_MAX_WORDS;
-
         state = three_streams(state, p, words);
         p += 24 * words;
         len -= 24 * words;
@@ -128,52 +98,21 @@ SSE42 static uint32_t sse42_update(uint32_t state, const uint8_t *p, size_t len)
 SSE42 static uint32_t sse42_update_copy(uint32_t state, uint8_t *dst, const uint8_t *src,
                                         size_t len)
 {
-    if (len < STREAMED_MIN_BYTES) {
+    if (len < STREAMED_MIN_BYTES)
         return straight(state, dst, src, len, true);
-    }
-    return dw_crc32c_copy_blocks(&dw_crc32c_sse42, state, dst, src, len);
+    return dw_crc32c_copy_blocks(sse42_update, state, dst, src, len);
 }
-
-static bool sse42_usable(void)
-{
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
-}
-
-const struct dw_crc32c_impl dw_crc32c_sse42 = {
-    .name = "sse4.2",
-    .usable = sse42_usable,
-    .update = sse42_update,
-    .update_copy = sse42_update_copy,
-    .update_copy_past = sse42_update_copy,
-};
 
 /* ---- vpclmulqdq --------------------------------------------------------------------------- */
 
 #define BLOCK_BYTES 64
-
 /* Below, the crc32 instruction alone is quicker than setting up and reducing vectors. */
 #define FOLDED_MIN_BYTES (2 * BLOCK_BYTES)
-
-/* Most blocks that a vector is moved over at once: the four of a step and three left over. */
-#define FOLD_MAX_BLOCKS 6
 
 /* over_blocks[n] moves each lane over n blocks; over_lanes moves lanes 0 to 2 onto lane 3. */
 static struct {
     uint64_t lo, hi;
-} over_blocks[FOLD_MAX_BLOCKS + 1], over_lanes[4];
-
-AVX512 static INLINE __m512i fold_constant(size_t blocks)
-{
-    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)&over_blocks[blocks]));
-}
-
-/* next + v moved by k */
-AVX512 static INLINE __m512i fold(__m512i v, __m512i k, __m512i next)
-{
-    return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(v, k, 0x00),
-                                     _mm512_clmulepi64_epi128(v, k, 0x11), next, 0x96);
-}
+} over_blocks[5], over_lanes[4];
 
 /* What becomes of the blocks that are read. */
 enum copy {
@@ -186,13 +125,24 @@ AVX512 static INLINE __m512i load(uint8_t *dst, const uint8_t *src, size_t block
                                   const enum copy copy)
 {
     __m512i v = _mm512_loadu_si512(src + block * BLOCK_BYTES);
-
-    if (copy == TO_CACHE) {
+    if (copy == TO_CACHE)
         _mm512_storeu_si512(dst + block * BLOCK_BYTES, v);
-    } else if (copy == PAST_CACHE) {
+    else if (copy == PAST_CACHE)
         _mm512_stream_si512((void *)(dst + block * BLOCK_BYTES), v);
-    }
     return v;
+}
+
+AVX512 static INLINE __m512i fold_by(__m512i v, __m512i k, __m512i next)
+{
+    return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(v, k, 0x00),
+                                     _mm512_clmulepi64_epi128(v, k, 0x11), next, 0x96);
+}
+
+/* next + v moved over so many blocks */
+AVX512 static INLINE __m512i fold(__m512i v, unsigned blocks, __m512i next)
+{
+    return fold_by(
+        v, _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)&over_blocks[blocks])), next);
 }
 
 /* A CPU looks ahead by itself, but not beyond a page; cold data then passes half as fast again. */
@@ -202,82 +152,57 @@ AVX512 static INLINE __m512i load(uint8_t *dst, const uint8_t *src, size_t block
 /* Four blocks. No address is wrong: beyond the data, it just does nothing. */
 static INLINE void prefetch(const uint8_t *p)
 {
-    for (size_t i = 0; i < 4; i++) {
-        _mm_prefetch((const void *)(p + i * BLOCK_BYTES), _MM_HINT_T0);
-    }
+    for (size_t i = 0; i < 4; i++)
+        _mm_prefetch((const void *)(p + i * BLOCK_BYTES + PREFETCH_AHEAD_BYTES), _MM_HINT_T0);
 }
 
 /* The CRC register after the 64 bytes that v is congruent to. */
 AVX512 static INLINE uint32_t reduce(__m512i v)
 {
-    __m512i moved = fold(v, _mm512_loadu_si512(over_lanes), _mm512_setzero_si512());
+    __m512i moved = fold_by(v, _mm512_loadu_si512(over_lanes), _mm512_setzero_si512());
     __m256i half =
         _mm256_xor_si256(_mm512_castsi512_si256(moved), _mm512_extracti64x4_epi64(moved, 1));
     __m128i lane = _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-    uint64_t state;
-
     lane = _mm_xor_si128(lane, _mm512_extracti32x4_epi32(v, 3));
-    state = _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(lane));
+    uint64_t state = _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(lane));
     return (uint32_t)_mm_crc32_u64(state, (uint64_t)_mm_extract_epi64(lane, 1));
 }
 
-/* Folds whole blocks, at least one, into one vector: four at a time while there are four, then all
- * that remains is moved to the end in parallel. */
+/* Folds whole blocks, at least one, into one vector: four at a time while there are four. */
 AVX512 static INLINE __m512i fold_blocks(uint32_t state, uint8_t *dst, const uint8_t *src,
                                          size_t blocks, const enum copy copy)
 {
-    __m512i first = _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)state));
-    __m512i sum = _mm512_setzero_si512();
-    size_t i = 0, left = blocks;
-
+    __m512i a = _mm512_xor_si512(load(dst, src, 0, copy),
+                                 _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)state)));
+    size_t i = 1;
     if (blocks >= 4) {
-        const __m512i k = fold_constant(4);
-        __m512i a = _mm512_xor_si512(load(dst, src, 0, copy), first);
-        __m512i b = load(dst, src, 1, copy);
-        __m512i c = load(dst, src, 2, copy);
+        __m512i b = load(dst, src, 1, copy), c = load(dst, src, 2, copy);
         __m512i d = load(dst, src, 3, copy);
-
-        for (i = 4, left -= 4; left >= 4; i += 4, left -= 4) {
+        for (i = 4; blocks - i >= 4; i += 4) {
             if (blocks >= PREFETCH_MIN_BLOCKS) {
-                prefetch(src + i * BLOCK_BYTES + PREFETCH_AHEAD_BYTES);
-                if (copy == TO_CACHE) {
-                    prefetch(dst + i * BLOCK_BYTES + PREFETCH_AHEAD_BYTES);
-                }
+                prefetch(src + i * BLOCK_BYTES);
+                if (copy == TO_CACHE)
+                    prefetch(dst + i * BLOCK_BYTES);
             }
-            a = fold(a, k, load(dst, src, i, copy));
-            b = fold(b, k, load(dst, src, i + 1, copy));
-            c = fold(c, k, load(dst, src, i + 2, copy));
-            d = fold(d, k, load(dst, src, i + 3, copy));
+            a = fold(a, 4, load(dst, src, i, copy));
+            b = fold(b, 4, load(dst, src, i + 1, copy));
+            c = fold(c, 4, load(dst, src, i + 2, copy));
+            d = fold(d, 4, load(dst, src, i + 3, copy));
         }
-        sum = fold(a, fold_constant(left + 3), sum);
-        sum = fold(b, fold_constant(left + 2), sum);
-        sum = fold(c, fold_constant(left + 1), sum);
-        if (left == 0) {
-            return _mm512_xor_si512(sum, d);
-        }
-        sum = fold(d, fold_constant(left), sum);
-        first = _mm512_setzero_si512();
+        a = fold(fold(a, 1, b), 2, fold(c, 1, d));
     }
-    for (; left > 1; i++, left--) {
-        __m512i v = _mm512_xor_si512(load(dst, src, i, copy), first);
-
-        sum = fold(v, fold_constant(left - 1), sum);
-        first = _mm512_setzero_si512();
-    }
-    return _mm512_ternarylogic_epi64(sum, load(dst, src, i, copy), first, 0x96);
+    for (; i < blocks; i++)
+        a = fold(a, 1, load(dst, src, i, copy));
+    return a;
 }
 
 AVX512 static INLINE uint32_t folded(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
                                      const enum copy copy)
 {
-    size_t blocks = len / BLOCK_BYTES;
-
-    if (len < FOLDED_MIN_BYTES) {
-        return straight(state, dst, src, len, copy != NO_COPY);
-    }
-    state = reduce(fold_blocks(state, dst, src, blocks, copy));
-    return straight(state, copy != NO_COPY ? dst + blocks * BLOCK_BYTES : NULL,
-                    src + blocks * BLOCK_BYTES, len % BLOCK_BYTES, copy != NO_COPY);
+    const size_t bytes = len < FOLDED_MIN_BYTES ? 0 : len & ~(size_t)(BLOCK_BYTES - 1);
+    if (bytes)
+        state = reduce(fold_blocks(state, dst, src, bytes / BLOCK_BYTES, copy));
+    return straight(state, copy ? dst + bytes : NULL, src + bytes, len - bytes, copy);
 }
 
 AVX512 static uint32_t vpclmulqdq_update(uint32_t state, const uint8_t *p, size_t len)
@@ -295,37 +220,38 @@ AVX512 static uint32_t vpclmulqdq_update_copy_past(uint32_t state, uint8_t *dst,
                                                    size_t len)
 {
     size_t head = -(uintptr_t)dst % BLOCK_BYTES;
-
-    if (head > len) {
+    if (head > len)
         head = len;
-    }
     state = straight(state, dst, src, head, true);
     return folded(state, dst + head, src + head, len - head, PAST_CACHE);
 }
 
-static bool vpclmulqdq_usable(void)
+/* ---- choice ------------------------------------------------------------------------------- */
+
+static const struct dw_crc32c_impl sse42 = {"sse4.2", sse42_update, sse42_update_copy,
+                                            sse42_update_copy};
+static const struct dw_crc32c_impl vpclmulqdq = {
+    "vpclmulqdq", vpclmulqdq_update, vpclmulqdq_update_copy, vpclmulqdq_update_copy_past};
+
+const struct dw_crc32c_impl *dw_crc32c_x86(bool vectors)
 {
-    return sse42_usable() && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("vpclmulqdq");
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("pclmul"))
+        return NULL;
+    if (!vectors)
+        return &sse42;
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                   __builtin_cpu_supports("vpclmulqdq")
+               ? &vpclmulqdq
+               : NULL;
 }
-
-const struct dw_crc32c_impl dw_crc32c_vpclmulqdq = {
-    .name = "vpclmulqdq",
-    .usable = vpclmulqdq_usable,
-    .update = vpclmulqdq_update,
-    .update_copy = vpclmulqdq_update_copy,
-    .update_copy_past = vpclmulqdq_update_copy_past,
-};
-
-/* ---- constants ---------------------------------------------------------------------------- */
 
 void dw_crc32c_x86_init(void)
 {
-    over_words[1] = dw_crc32c_shift(DW_CRC32C_ONE, 64 - 33);
-    for (unsigned n = 2; n <= 2 * STREAM_MAX_WORDS; n++) {
+    over_words[1] = dw_crc32c_shift(0x80000000u, 64 - 33); /* of x^0 */
+    for (unsigned n = 2; n <= 2 * STREAM_MAX_WORDS; n++)
         over_words[n] = dw_crc32c_shift(over_words[n - 1], 64);
-    }
-    for (unsigned n = 1; n <= FOLD_MAX_BLOCKS; n++) {
+    for (unsigned n = 1; n <= 4; n++) {
         over_blocks[n].lo = over_words[8 * n + 1];
         over_blocks[n].hi = over_words[8 * n];
     }

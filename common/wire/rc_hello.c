@@ -6,31 +6,23 @@
 
 #include "common/wire/bytes.h"
 
-#define VERSION 1
+/* 'd', 'w', version 1, 0 */
+#define MAGIC     0x64770100u
+#define FIELDS(X) X(32, 4, name.job) X(32, 8, name.rank) X(64, 12, token) X(16, 20, ird)
 
-void dw_rc_hello_put(uint8_t *buf, const struct dw_rc_hello *hello)
+void dw_rc_hello_put(uint8_t *buf, const struct dw_rc_hello *h)
 {
-    buf[0] = 'd';
-    buf[1] = 'w';
-    buf[2] = VERSION;
-    buf[3] = 0;
-    dw_put_be32(buf + 4, hello->name.job);
-    dw_put_be32(buf + 8, hello->name.rank);
-    dw_put_be64(buf + 12, hello->token);
-    dw_put_be16(buf + 20, hello->ird);
+    dw_put_be32(buf, MAGIC);
+    FIELDS(DW_PUT_FIELD)
     dw_put_be16(buf + 22, 0);
 }
 
-int dw_rc_hello_get(struct dw_rc_hello *hello, const uint8_t *buf, size_t len)
+int dw_rc_hello_get(struct dw_rc_hello *h, const uint8_t *buf, size_t len)
 {
     if (len < DW_RC_HELLO_BYTES)
         return -EBADMSG;
-    if (buf[0] != 'd' || buf[1] != 'w' || buf[2] != VERSION)
+    if ((dw_get_be32(buf) ^ MAGIC) >> 8) /* the last byte is reserved */
         return -EPROTO;
-    *hello = (struct dw_rc_hello){
-        .name = {.job = dw_get_be32(buf + 4), .rank = dw_get_be32(buf + 8)},
-        .token = dw_get_be64(buf + 12),
-        .ird = dw_get_be16(buf + 20),
-    };
+    FIELDS(DW_GET_FIELD)
     return 0;
 }

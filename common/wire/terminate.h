@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/wire/terminate_cause.h"
+#include "common/wire/ddp.h"
 
 /*
  *  0                   1                   2                   3
@@ -41,8 +41,5 @@ size_t dw_terminate_put(uint8_t *buf, const struct dw_terminate *terminate);
  * same). With D there is a length without M, too, which is skipped (RFC 5040 4.8). Reserved bits
  * and bytes left over are not looked at. */
 int dw_terminate_get(struct dw_terminate *terminate, const uint8_t *buf, size_t len);
-
-/* "DDP: invalid STag"; "unknown error" for a cause that is not in the table. Static. */
-const char *dw_terminate_text(uint16_t cause);
 
 #endif
