@@ -31,16 +31,14 @@ libdiwarp_core_la_SOURCES = \
 	common/datagram/seal.h \
 	common/datagram/segments.c \
 	common/datagram/segments.h \
-	common/llp/explain.c \
-	common/llp/explain.h \
 	common/llp/host_id.c \
-	common/llp/host_id.h \
 	common/llp/interface.c \
 	common/llp/interface.h \
 	common/llp/llp.h \
 	common/llp/socket_memory.c \
-	common/llp/socket_slab.c \
-	common/llp/socket_slab.h \
+	common/llp/socket_memory.h \
+	common/llp/socket.c \
+	common/llp/socket.h \
 	common/llp/stream.h \
 	common/llp/tcp.c \
 	common/llp/truesize.c \
@@ -51,8 +49,6 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/udp_icmp.c \
 	common/llp/udp_icmp.h \
 	common/llp/udp_open.c \
-	common/llp/udp_options.c \
-	common/llp/udp_options.h \
 	common/mem/mr.c \
 	common/mem/mr.h \
 	common/path/path.c \

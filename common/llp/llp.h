@@ -59,26 +59,11 @@ struct dw_llp_slot {
 
 struct dw_llp;
 
-/* What an LLP holds: its own memory, its sockets, and of the kernel's memory what is queued in
- * them, how much may be, and what they take themselves. */
-struct dw_llp_memory {
-    uint64_t own_bytes;
-    unsigned sockets;
-    uint64_t queue_bytes;
-    uint64_t limit_bytes;
-    uint64_t slab_bytes;
-};
-
 /* What ICMP, or the own host, says of a destination: nobody has the port, or the path is narrower
  * than a datagram was (RFC 792 and 4443: fragmentation needed, packet too big). */
 struct dw_llp_icmp {
     struct dw_llp_addr to;
     uint32_t mtu_bytes; /* of the path; 0: port unreachable */
-};
-
-/* What the own host knows of the way to a destination. */
-struct dw_llp_path {
-    uint32_t mtu_bytes; /* by its routes and by ICMP; 0: nothing */
 };
 
 struct dw_llp_ops {
@@ -90,14 +75,15 @@ struct dw_llp_ops {
     bool (*recv)(struct dw_llp *llp, struct dw_llp_slot *slot);
     /* True: *icmp came back for a datagram of ours. Not while another thread sends. */
     bool (*icmp)(struct dw_llp *llp, struct dw_llp_icmp *icmp);
-    /* NULL: nothing is known of any. */
-    void (*query_path)(struct dw_llp *llp, const struct dw_llp_addr *to, struct dw_llp_path *path);
+    /* Of the path to a destination, by the own host's routes and by ICMP; 0: nothing is known.
+     * NULL: of any. */
+    uint32_t (*path_mtu_bytes)(struct dw_llp *llp, const struct dw_llp_addr *to);
     /* `to` does not answer: what it is sent takes the plainest way for a while. NULL: there is one
      * way only. */
     void (*doubt)(struct dw_llp *llp, const struct dw_llp_addr *to);
     void (*close)(struct dw_llp *llp);
-    /* Adds to *memory. NULL: nothing to tell. */
-    void (*query_memory)(const struct dw_llp *llp, struct dw_llp_memory *memory);
+    /* Adds what it holds, base_bytes and its sockets. NULL: nothing to tell. */
+    void (*add_memory)(const struct dw_llp *llp, struct diwarp_memory *memory);
 };
 
 /* Facts fixed at open. Implementations embed this first. */
@@ -129,9 +115,6 @@ int dw_llp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters
 
 int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters,
                 struct dw_llp **llp, struct diwarp_diagnosis *why);
-
-/* Adds what a socket holds. */
-void dw_llp_add_socket(int fd, struct dw_llp_memory *memory);
 
 /* Bytes the kernel charges against SO_RCVBUF for one datagram of `payload_bytes`: the skb's data
  * rounded up to the allocator's size class, and its header (facts: 1472 B cost 2304). */

@@ -22,9 +22,8 @@ static uint32_t roundup_pow2(uint32_t value)
 
 uint32_t dw_llp_truesize(uint32_t payload_bytes)
 {
-    if (payload_bytes > LINEAR_MAX_BYTES) {
+    if (payload_bytes > LINEAR_MAX_BYTES)
         return payload_bytes + TRUESIZE_MIN_BYTES;
-    }
     uint32_t truesize = roundup_pow2(payload_bytes + LINEAR_OVERHEAD_BYTES) + SKB_BYTES;
     return truesize < TRUESIZE_MIN_BYTES ? TRUESIZE_MIN_BYTES : truesize;
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The UDP LLP. Opened by dw_udp_open() of udp_open.c. */
+/* The parts of the UDP LLP. Opened by dw_udp_open() of udp_open.c. */
 #ifndef DW_UDP_H
 #define DW_UDP_H
 
 #include "common/llp/udp_hot.h"
 #include "common/llp/udp_icmp.h"
-
-/* Destinations whose GSO refusal is remembered. */
-#define DW_UDP_REFUSALS 16
 
 /* Trains of segment_bytes or more to this host go datagram by datagram until trains_left is 0. */
 struct dw_udp_refusal {
@@ -18,13 +15,13 @@ struct dw_udp_refusal {
 
 struct dw_udp {
     struct dw_llp llp;
-    struct dw_udp_bound bound;
+    struct dw_bound bound;
     bool checksum;
     bool gro_allowed;      /* but not on yet */
     uint32_t before_bytes; /* of the datagram just before; 0: none came right before */
     unsigned eio_in_row;   /* trains refused with EIO since the last one that went */
     unsigned refusal_count;
-    struct dw_udp_refusal refusals[DW_UDP_REFUSALS];
+    struct dw_udp_refusal refusals[DW_DESTINATIONS];
     bool whole; /* the train that is being sent, see struct dw_llp_train */
     struct dw_udp_hots hots;
     struct dw_udp_icmp icmp;

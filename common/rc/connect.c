@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/llp/explain.h"
 #include "common/llp/interface.h"
+#include "common/llp/socket.h"
 #include "common/rc/frame.h"
 #include "common/rc/qp.h"
 #include "common/rnic/lock.h"

@@ -141,11 +141,8 @@ static uint64_t qp_bytes(const struct diwarp_rc_qp *qp)
 
 static void add_stream(const struct dw_stream *stream, struct diwarp_memory *memory)
 {
-    struct dw_llp_memory llp = {0};
-    if (stream && stream->ops->query_memory)
-        stream->ops->query_memory(stream, &llp);
-    memory->peer_bytes += llp.own_bytes;
-    dw_memory_add_sockets(&llp, memory);
+    if (stream && stream->ops->add_memory)
+        stream->ops->add_memory(stream, memory);
 }
 
 /* QPs that share receives have been made one after the other, if not with a single SRQ. */

@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "common/base/siphash.h"
-#include "common/llp/host_id.h"
 #include "common/llp/interface.h"
 #include "common/rel/recvwin.h"
 #include "common/wire/crc32c.h"

@@ -20,14 +20,6 @@ uint64_t dw_memory_of_map(const struct dw_map *map)
     return map->capacity * sizeof *map->slots;
 }
 
-void dw_memory_add_sockets(const struct dw_llp_memory *llp, struct diwarp_memory *memory)
-{
-    memory->sockets += llp->sockets;
-    memory->socket_queue_bytes += llp->queue_bytes;
-    memory->socket_limit_bytes += llp->limit_bytes;
-    memory->socket_slab_bytes += llp->slab_bytes;
-}
-
 void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
                          struct diwarp_memory *memory)
 {

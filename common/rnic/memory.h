@@ -6,13 +6,10 @@
 #include "common/base/list.h"
 #include "common/base/map.h"
 #include "common/include/diwarp.h"
-#include "common/llp/llp.h"
 
 /* Of a list whose members are of so many bytes each. */
 uint64_t dw_memory_of_list(const struct dw_list *head, uint64_t bytes);
 /* Its slots. */
 uint64_t dw_memory_of_map(const struct dw_map *map);
-/* The sockets of an LLP or a stream. */
-void dw_memory_add_sockets(const struct dw_llp_memory *llp, struct diwarp_memory *memory);
 
 #endif

@@ -55,12 +55,10 @@ uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint3
 static void ask_host(struct dw_port *port, struct dw_path *path, const struct dw_llp_addr *addr)
 {
     struct dw_llp *llp = port->datagrams.llp;
-    struct dw_llp_path known = {0};
-    if (llp->ops->query_path)
-        llp->ops->query_path(llp, addr, &known);
-    if (known.mtu_bytes)
+    const uint32_t mtu_bytes = llp->ops->path_mtu_bytes ? llp->ops->path_mtu_bytes(llp, addr) : 0;
+    if (mtu_bytes)
         port->datagrams.counters.paths_narrowed +=
-            dw_path_on_told(path, dw_datagram_max_bytes(port, addr->family, known.mtu_bytes),
+            dw_path_on_told(path, dw_datagram_max_bytes(port, addr->family, mtu_bytes),
                             dw_device_now_ns(port->device));
 }
 

@@ -236,13 +236,11 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
 {
     const struct dw_port *port = port_of(runner);
     const struct dw_datagrams *datagrams = &port->datagrams;
-    struct dw_llp_memory llp = {0};
-    if (datagrams->llp->ops->query_memory)
-        datagrams->llp->ops->query_memory(datagrams->llp, &llp);
-    memory->base_bytes += sizeof *port + llp.own_bytes + dw_memory_of_map(&port->qp_by_num);
+    if (datagrams->llp->ops->add_memory)
+        datagrams->llp->ops->add_memory(datagrams->llp, memory);
+    memory->base_bytes += sizeof *port + dw_memory_of_map(&port->qp_by_num);
     dw_list_foreach (it, &port->qps)
         memory->base_bytes += dw_container(it, struct diwarp_qp, port_link)->service->qp_bytes;
-    dw_memory_add_sockets(&llp, memory);
     /* Arena and stage, as far as they were touched. */
     const uint64_t bytes = datagrams->arena.touched + DW_LLP_SLOT_BYTES;
     memory->receive_bytes += bytes;

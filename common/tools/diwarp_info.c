@@ -78,9 +78,8 @@ static int parse_options(int argc, char **argv, struct options *options)
         print_usage(stderr);
         return 2;
     }
-    if (options->if_include == NULL && options->if_exclude == NULL) {
+    if (options->if_include == NULL && options->if_exclude == NULL)
         options->if_exclude = DIWARP_IF_EXCLUDE_DEFAULT;
-    }
     return -1;
 }
 
@@ -109,13 +108,11 @@ static int find_socket_facts(struct diwarp_device *device, struct diwarp_qp_info
     diwarp_qp_attr_init(&attr);
     attr.type = DIWARP_QPT_UD;
     attr.cq = diwarp_create_cq(device, 1);
-    if (attr.cq == NULL) {
+    if (attr.cq == NULL)
         return err;
-    }
     pd = diwarp_alloc_pd(device);
-    if (pd == NULL) {
+    if (pd == NULL)
         goto destroy_cq;
-    }
     err = diwarp_create_qp(pd, &attr, &qp, why);
     if (err == 0) {
         diwarp_query_qp(qp, info);
@@ -133,16 +130,14 @@ static int find_all(const struct options *options, struct findings *findings,
     struct diwarp_device *device;
     int err = open_filtered(NULL, NULL, &device, why);
 
-    if (err != 0) {
+    if (err != 0)
         return err;
-    }
     diwarp_query_device(device, &findings->all);
     diwarp_close_device(device);
 
     err = open_filtered(options->if_include, options->if_exclude, &device, why);
-    if (err != 0) {
+    if (err != 0)
         return err;
-    }
     diwarp_query_device(device, &findings->chosen);
     err = find_socket_facts(device, &findings->qp, why);
     diwarp_close_device(device);
@@ -160,11 +155,9 @@ static bool same_interface(const struct diwarp_interface *a, const struct diwarp
 static bool is_chosen(const struct diwarp_device_info *chosen,
                       const struct diwarp_interface *interface)
 {
-    for (unsigned i = 0; i < chosen->interface_count; i++) {
-        if (same_interface(&chosen->interfaces[i], interface)) {
+    for (unsigned i = 0; i < chosen->interface_count; i++)
+        if (same_interface(&chosen->interfaces[i], interface))
             return true;
-        }
-    }
     return false;
 }
 
@@ -188,11 +181,9 @@ static void print_interfaces(const struct findings *findings)
         print_interface(&chosen->interfaces[i],
                         chosen->interfaces[i].loopback ? "yes, within this host" : "yes");
     }
-    for (unsigned i = 0; i < all->interface_count; i++) {
-        if (!is_chosen(chosen, &all->interfaces[i])) {
+    for (unsigned i = 0; i < all->interface_count; i++)
+        if (!is_chosen(chosen, &all->interfaces[i]))
             print_interface(&all->interfaces[i], "no: excluded");
-        }
-    }
     if (chosen->left_out_count > 0) {
         printf("%u more are left out: no more than %u can be used, --if-include says which\n",
                chosen->left_out_count, chosen->interface_count);
@@ -215,9 +206,8 @@ static void print_facts(const struct findings *findings)
 /* Returns the number of hints given. */
 static unsigned hint_limit(const char *name, uint32_t now, uint32_t wanted, const char *why)
 {
-    if (now >= wanted) {
+    if (now >= wanted)
         return 0;
-    }
     printf("\n- %s is %u; %s.\n"
            "  now:      sudo sysctl -w %s=%u\n"
            "  for good: echo %s=%u | sudo tee -a /etc/sysctl.d/90-diwarp.conf\n",
@@ -227,11 +217,9 @@ static unsigned hint_limit(const char *name, uint32_t now, uint32_t wanted, cons
 
 static bool all_loopback(const struct diwarp_device_info *info)
 {
-    for (unsigned i = 0; i < info->interface_count; i++) {
-        if (!info->interfaces[i].loopback) {
+    for (unsigned i = 0; i < info->interface_count; i++)
+        if (!info->interfaces[i].loopback)
             return false;
-        }
-    }
     return true;
 }
 
@@ -270,9 +258,8 @@ int main(int argc, char **argv)
     struct diwarp_diagnosis why = {""};
     int status = parse_options(argc, argv, &options);
 
-    if (status >= 0) {
+    if (status >= 0)
         return status;
-    }
     print_version();
     status = find_all(&options, &findings, &why);
     if (status != 0) {

@@ -18,10 +18,11 @@
     X(32, 0, sink_stag)        \
     X(64, 4, sink_to) X(32, 12, size) X(32, 16, source_stag) X(64, 20, source_to)
 #define READ_REQUEST(X) READ_REQUEST_STREAM(X) X(32, 28, record_id) X(32, 32, granted)
-#define ATOMIC_REQUEST(X)                                                                        \
-    X(32, 4, request_id)                                                                         \
-    X(32, 8, stag) X(64, 12, to) X(64, 20, add_swap) X(64, 28, add_swap_mask) X(64, 36, compare) \
-        X(64, 44, compare_mask)
+#define ATOMIC_REQUEST(X) \
+    X(32, 4, request_id)  \
+    X(32, 8, stag)        \
+    X(64, 12, to)         \
+    X(64, 20, add_swap) X(64, 28, add_swap_mask) X(64, 36, compare) X(64, 44, compare_mask)
 #define ATOMIC_RESPONSE(X) X(32, 0, request_id) X(64, 4, original) X(32, 12, status)
 #define RECORD_CONTROL(X)  X(16, 2, range_count) X(32, 4, id)
 #define RECORD_OPEN(X)     X(32, 8, stag) X(64, 12, to) X(32, 20, length)
