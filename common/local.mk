@@ -140,20 +140,12 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/device.c \
 	common/rnic/device.h \
 	common/rnic/lock.h \
-	common/rnic/memory.c \
-	common/rnic/memory.h \
-	common/rnic/pd.c \
 	common/rnic/pd.h \
-	common/rnic/port.c \
 	common/rnic/port.h \
-	common/rnic/qp.c \
 	common/rnic/qp.h \
-	common/rnic/region.c \
 	common/rnic/route.c \
 	common/rnic/route.h \
 	common/rnic/run.c \
-	common/rnic/run.h \
-	common/rnic/runner.h \
 	common/rnic/service.h \
 	common/rnic/verbs.c \
 	common/ud/receive.c \

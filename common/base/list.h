@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct dw_list {
     struct dw_list *next, *prev;
@@ -46,6 +47,15 @@ static inline void dw_list_remove(struct dw_list *node)
     node->prev->next = node->next;
     node->next->prev = node->prev;
     dw_list_init(node);
+}
+
+/* What its members hold, of so many bytes each. */
+static inline uint64_t dw_list_bytes(const struct dw_list *head, uint64_t member_bytes)
+{
+    uint64_t bytes = 0;
+    dw_list_foreach (it, head)
+        bytes += member_bytes;
+    return bytes;
 }
 
 static inline bool dw_list_linked(const struct dw_list *node)

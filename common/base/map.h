@@ -42,4 +42,10 @@ void *dw_map_remove(struct dw_map *map, uint64_t key);
  * is visited may be freed, the map must not change. */
 void *dw_map_next(const struct dw_map *map, size_t *slot);
 
+/* Memory that it holds. */
+static inline uint64_t dw_map_bytes(const struct dw_map *map)
+{
+    return map->capacity * sizeof *map->slots;
+}
+
 #endif

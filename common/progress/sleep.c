@@ -19,10 +19,8 @@
 /* Sockets that fit on the stack. */
 #define FDS_FEW 16
 /* Of one sleep. Peers take a process that did not run for 2 s for one that was stopped (STOPPED_NS
- * in rd/service.c). */
+ * in rd/service.c). Where a socket cannot be watched, what comes there waits for a 200th of it. */
 #define SLEEP_LONGEST_NS 1000000000u
-/* Where a socket cannot be watched: what comes there waits as long. */
-#define SLEEP_LONGEST_UNWATCHED_NS 5000000u
 
 int dw_sleeper_init(struct dw_sleeper *sleeper, struct diwarp_cq *cq)
 {
@@ -58,24 +56,13 @@ static void watch_fini(struct watch *watch)
 /* With the device's lock held; 0 or -ENOMEM. */
 static int list_sockets(const struct diwarp_cq *cq, struct watch *watch, bool *all)
 {
-    int few[FDS_FEW], *fds = few;
-    unsigned count = dw_cq_fds(cq, few, FDS_FEW, all);
-    watch->fds = watch->few;
-    if (count > FDS_FEW) {
-        fds = calloc(count, sizeof *fds);
-        watch->fds = calloc(count + 1, sizeof *watch->fds);
-        if (!fds || !watch->fds) {
-            free(fds);
-            free(watch->fds);
-            return -ENOMEM;
-        }
-        (void)dw_cq_fds(cq, fds, count, all);
-    }
-    for (unsigned i = 0; i < count; i++)
-        watch->fds[i + 1] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+    unsigned count = dw_cq_fds(cq, watch->few + 1, FDS_FEW, all);
     watch->count = count + 1;
-    if (fds != few)
-        free(fds);
+    watch->fds = count > FDS_FEW ? calloc(count + 1, sizeof *watch->fds) : watch->few;
+    if (!watch->fds)
+        return -ENOMEM;
+    if (count > FDS_FEW)
+        (void)dw_cq_fds(cq, watch->fds + 1, count, all);
     return 0;
 }
 
@@ -89,7 +76,7 @@ static int fall_asleep(struct dw_sleeper *sleeper, struct watch *watch, uint64_t
     int rc = list_sockets(sleeper->cq, watch, &all);
     if (rc)
         return rc;
-    const uint64_t most_ns = all ? SLEEP_LONGEST_NS : SLEEP_LONGEST_UNWATCHED_NS;
+    const uint64_t most_ns = all ? SLEEP_LONGEST_NS : SLEEP_LONGEST_NS / 200;
     sleeper->fd_count = watch->count - 1;
     watch->fds[0] = (struct pollfd){.fd = sleeper->event_fd, .events = POLLIN};
     watch->until_ns = now_ns + (longest_ns < most_ns ? longest_ns : most_ns);

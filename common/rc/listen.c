@@ -374,7 +374,7 @@ void diwarp_destroy_listener(struct diwarp_listener *listener)
     dw_list_foreach (it, &listener->requests) {
         struct diwarp_connect_request *request =
             dw_container(it, struct diwarp_connect_request, link);
-        dw_cq_forget(listener->rc->cq, NULL, request);
+        dw_cq_forget(listener->rc->cq, 0, NULL, request);
         reject(request, NULL, 0);
     }
     (void)dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);

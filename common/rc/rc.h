@@ -16,7 +16,6 @@
 #include "common/llp/stream.h"
 #include "common/rnic/cq.h"
 #include "common/rnic/device.h"
-#include "common/rnic/runner.h"
 
 /* Received at once, for all QPs of a CQ; and no more goes to TCP in one call. */
 #define DW_RC_STAGE_BYTES (256u << 10)

@@ -9,7 +9,6 @@
 
 #include "common/rc/qp.h"
 #include "common/rnic/lock.h"
-#include "common/rnic/memory.h"
 
 /* Runs without asking the streams that are not hot: while these bring something, or there are no
  * others; while they do not. Twice as many make others wait twice as long, half as many ask the
@@ -217,8 +216,10 @@ static int create(struct diwarp_cq *cq, struct dw_rc **out)
     rc->stage = malloc(DW_RC_STAGE_BYTES);
     rc->train = malloc(sizeof *rc->train);
     if (rc->stage && rc->train)
-        error =
-            device->env.open_streams(device->env.arg, device->attr.peer_timeout_ns, &rc->streams);
+        error = device->env.open_streams
+                    ? device->env.open_streams(device->env.arg, device->attr.peer_timeout_ns,
+                                               &rc->streams)
+                    : dw_tcp_open(device->attr.peer_timeout_ns, &rc->streams);
     if (error) {
         free(rc->stage);
         free(rc->train);

@@ -29,7 +29,7 @@ struct dw_env {
     unsigned interface_count;
 };
 
-struct dw_service; /* service.h */
+struct dw_service; /* port.h */
 struct dw_port;    /* port.h */
 
 struct diwarp_device {
@@ -51,6 +51,38 @@ struct diwarp_device {
     uint32_t held;           /* completions that point to memory of a runner's, of all CQs */
     pthread_mutex_t lock;    /* see lock.h */
     struct dw_list sleepers; /* struct dw_sleeper (cq.h); none while it is not threaded */
+};
+
+/* What runs inside the polls of a device's CQs: its port, and the RC side of each CQ, by this
+ * table. Every function runs with the device's lock held. */
+struct dw_runner;
+
+struct dw_runner_ops {
+    /* All completions that were handed out are used. NULL: none points to anything. */
+    void (*recycle)(struct dw_runner *runner);
+    /* One run; returns how many receive calls brought something. */
+    int (*run)(struct dw_runner *runner, uint64_t now_ns);
+    /* After a run: it sent something, and more may go at once. NULL: never. */
+    bool (*has_more)(const struct dw_runner *runner);
+    /* Sends what was posted to leave with the next poll. NULL: posts leave by themselves. */
+    void (*flush)(struct dw_runner *runner);
+    /* When it wants to run next at the latest; DW_NEVER: not before something comes or is posted.
+     */
+    uint64_t (*next_deadline_ns)(const struct dw_runner *runner);
+    /* Readable when something comes; -1: there is no such descriptor, or nothing would be taken
+     * now. *deaf: something may come without a sign there. */
+    int (*fd)(const struct dw_runner *runner, bool *deaf);
+    /* Adds what it holds. */
+    void (*add_memory)(const struct dw_runner *runner, struct diwarp_memory *memory);
+    /* Its CQ goes. */
+    void (*destroy)(struct dw_runner *runner);
+};
+
+/* Owners embed it. */
+struct dw_runner {
+    const struct dw_runner_ops *ops;
+    const struct diwarp_cq *cq; /* it is destroyed with that; NULL: with its last QP */
+    struct dw_list link;        /* in diwarp_device.runners */
 };
 
 /* diwarp_open_device() with an environment, which may be NULL, and the services that there are. */

@@ -8,7 +8,6 @@
 #include "common/datagram/datagrams.h"
 #include "common/path/path.h"
 #include "common/rnic/device.h"
-#include "common/rnic/runner.h"
 #include "common/rnic/service.h"
 
 #define DW_PORT_SERVICES 4
@@ -36,16 +35,10 @@ struct dw_port {
  * lock, where a port may go and where one is found by a handle. */
 extern pthread_mutex_t dw_ports_lock;
 
-/* The device's port, opened at first use, with what runs it, takes its datagrams and trims it. As
- * diwarp_create_qp(). */
-int dw_port_get(struct diwarp_device *device, const struct dw_runner_ops *ops,
-                const struct dw_datagrams_taker *taker,
-                void (*trim)(struct dw_timer *timer, uint64_t now_ns), struct dw_port **port,
-                struct diwarp_diagnosis *why);
+/* The device's port, opened at first use; polls run it. As diwarp_create_qp(). */
+int dw_port_get(struct diwarp_device *device, struct dw_port **port, struct diwarp_diagnosis *why);
 /* Closes it, and what services keep of it, when no QP is left. */
 void dw_port_put(struct dw_port *port);
-/* Index of a service in device.services. */
-unsigned dw_port_service_index(const struct dw_port *port, const struct dw_service *service);
 /* Sees that what is taken now will be given back. */
 void dw_port_trim_later(struct dw_port *port, uint64_t now_ns);
 

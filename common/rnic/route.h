@@ -10,11 +10,7 @@
 uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint32_t mtu_bytes);
 /* What peers are told of an interface's MTU, and what we count on ourselves. */
 uint32_t dw_told_mtu_bytes(const struct dw_port *port, const struct diwarp_interface *interface);
-/* Sets where it is; mtu_bytes: the smaller of both interfaces'. False: no memory, it is as before.
- */
-bool dw_ah_set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint64_t token,
-                     unsigned local_interface, uint32_t mtu_bytes);
-/* The same by what a datagram says of its source. */
+/* Sets where it is by what a datagram says of its source. False: no memory, it is as before. */
 bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro);
 /* It is about to be freed, or its port to be closed. */
 void dw_ah_drop_route(struct diwarp_ah *ah);

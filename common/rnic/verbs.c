@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagram queue pairs: made, posted to, queried and ended, by the tables of their services. */
+/* Protection domains, memory regions, and datagram queue pairs: made, posted to, queried and ended,
+ * by the tables of their services. */
+#include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "common/llp/socket.h"
 #include "common/rnic/lock.h"
 #include "common/rnic/qp.h"
-#include "common/rnic/run.h"
 
 void diwarp_qp_attr_init(struct diwarp_qp_attr *attr)
 {
@@ -19,23 +20,95 @@ void diwarp_qp_attr_init(struct diwarp_qp_attr *attr)
     };
 }
 
-/* ---- making and ending ---- */
+/* ---- protection domains and their memory regions ---- */
 
-static const struct dw_service *find_service(const struct diwarp_device *device,
-                                             enum diwarp_qp_type type)
+struct diwarp_pd *diwarp_alloc_pd(struct diwarp_device *device)
 {
-    for (const struct dw_service *const *it = device->services; *it; it++)
-        if ((*it)->type == type)
-            return *it;
-    return NULL;
+    struct diwarp_pd *pd = calloc(1, sizeof *pd);
+    if (!pd)
+        return NULL;
+    pd->device = device;
+    dw_mr_table_init(&pd->mrs, dw_device_random(device));
+    dw_list_init(&pd->qps);
+    return pd;
 }
 
-/* The service's part of the port, opened with its first QP there. */
+void diwarp_dealloc_pd(struct diwarp_pd *pd)
+{
+    dw_mr_table_fini(&pd->mrs);
+    free(pd);
+}
+
+static uint64_t random_of(void *arg)
+{
+    return dw_device_random(arg);
+}
+
+struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length, int access)
+{
+    struct diwarp_mr *mr;
+    dw_lock(pd->device);
+    int rc = dw_mr_register(&pd->mrs, addr, length, access, random_of, pd->device, &mr);
+    dw_unlock(pd->device);
+    if (rc) {
+        errno = -rc;
+        return NULL;
+    }
+    mr->pd = pd;
+    return mr;
+}
+
+void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer)
+{
+    struct dw_region *region = dw_container(mr, struct dw_region, mr);
+    dw_lock(mr->pd->device);
+    region->peer = dw_name_key(peer);
+    region->bound = true;
+    dw_unlock(mr->pd->device);
+}
+
+void diwarp_dereg_mr(struct diwarp_mr *mr)
+{
+    struct diwarp_pd *pd = mr->pd;
+    const struct dw_region *region = dw_container(mr, struct dw_region, mr);
+    dw_lock(pd->device);
+    dw_list_foreach (it, &pd->qps) {
+        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, pd_link);
+        if (region->records && qp->service->on_deregister)
+            qp->service->on_deregister(qp, region);
+    }
+    dw_mr_deregister(&pd->mrs, mr);
+    dw_unlock(pd->device);
+}
+
+int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
+                     uint32_t max_bytes, struct iovec iov[DW_MAX_SGE])
+{
+    if (count < 0 || count > DW_MAX_SGE)
+        return -EINVAL;
+    uint64_t total = 0;
+    for (int i = 0; i < count; i++) {
+        const struct ibv_sge *sge = &list[i];
+        struct dw_region *region;
+        if (sge->lkey && dw_mr_check(&pd->mrs, sge->lkey, sge->addr, sge->length, access, &region))
+            return -EACCES;
+        iov[i] = (struct iovec){.iov_base = (void *)(uintptr_t)sge->addr, .iov_len = sge->length};
+        total += sge->length;
+    }
+    return total > max_bytes ? -EMSGSIZE : (int64_t)total;
+}
+
+/* ---- making and ending ---- */
+
+/* Sets the service and its state on the port, which begins with the first QP of it there. */
 static int join(struct diwarp_qp *qp)
 {
-    void **state = &qp->port->states[dw_port_service_index(qp->port, qp->service)];
-    int rc = *state ? 0 : qp->service->open(qp->port, state);
-    qp->state = *state;
+    unsigned i = 0;
+    while (qp->port->device->services[i] != qp->service)
+        i++;
+    assert(i < DW_PORT_SERVICES);
+    int rc = qp->port->states[i] ? 0 : qp->service->open(qp->port, &qp->port->states[i]);
+    qp->state = qp->port->states[i];
     return rc;
 }
 
@@ -52,40 +125,38 @@ static int number(struct diwarp_qp *qp)
 
 static int create_locked(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
 {
-    int rc = dw_run_get_port(qp->pd->device, &qp->port, why);
+    int rc = dw_port_get(qp->pd->device, &qp->port, why);
     if (rc)
         return rc;
     rc = join(qp);
-    if (rc)
-        goto err_port;
-    rc = number(qp);
-    if (rc)
-        goto err_port;
-    rc = qp->service->create(qp);
-    if (rc)
-        goto err_number;
+    if (!rc)
+        rc = number(qp);
+    if (!rc) {
+        rc = qp->service->create(qp);
+        if (rc)
+            dw_map_remove(&qp->port->qp_by_num, qp->num);
+    }
+    if (rc) {
+        dw_port_put(qp->port);
+        return rc;
+    }
     dw_list_append(&qp->pd->qps, &qp->pd_link);
     dw_list_append(&qp->port->qps, &qp->port_link);
     return 0;
-
-err_number:
-    dw_map_remove(&qp->port->qp_by_num, qp->num);
-err_port:
-    dw_port_put(qp->port);
-    return rc;
 }
 
 int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
                      struct diwarp_qp **qp_out, struct diwarp_diagnosis *why)
 {
-    struct diwarp_diagnosis ignored;
-    if (!why)
-        why = &ignored;
-    why->text[0] = '\0';
-    const struct dw_service *service = find_service(pd->device, attr->type);
+    if (why)
+        why->text[0] = '\0';
+    const struct dw_service *const *services = pd->device->services;
+    while (*services && (*services)->type != attr->type)
+        services++;
+    const struct dw_service *service = *services;
     if (!service || !attr->cq || attr->cq->device != pd->device || !attr->max_send_wr ||
         !attr->max_msg_bytes || attr->max_msg_bytes > 1u << 30) {
-        snprintf(why->text, sizeof why->text, "malformed queue pair attributes");
+        dw_explain(why, "malformed queue pair attributes");
         return -EINVAL;
     }
     struct diwarp_qp *qp = calloc(1, service->qp_bytes);
@@ -115,7 +186,7 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_map_remove(&qp->port->qp_by_num, qp->num);
     qp->service->destroy(qp);
     dw_list_remove(&qp->pd_link);
-    dw_cq_forget_qp(qp->cq, qp->num);
+    dw_cq_forget(qp->cq, qp->num, NULL, NULL);
     dw_port_put(qp->port);
     dw_unlock(device);
     pthread_mutex_unlock(&dw_ports_lock);
@@ -155,6 +226,31 @@ int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
     int rc = qp->service->post_recv(qp, wr);
     dw_unlock(qp->pd->device);
     return rc;
+}
+
+/* ---- completions ---- */
+
+void dw_qp_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
+                    enum ibv_wc_status status, uint32_t bytes)
+{
+    if (status != IBV_WC_SUCCESS && opcode != IBV_WC_SEND)
+        qp->port->datagrams.counters.rdma_errors++;
+    if (!signaled && status == IBV_WC_SUCCESS)
+        return;
+    struct diwarp_wc wc = {.wc = {.wr_id = wr_id,
+                                  .status = status,
+                                  .opcode = opcode,
+                                  .byte_len = bytes,
+                                  .qp_num = qp->num}};
+    dw_cq_push(qp->cq, &wc);
+}
+
+void dw_qp_push_held(struct diwarp_qp *qp, const struct diwarp_wc *wc)
+{
+    qp->port->datagrams.arena.held = true;
+    dw_cq_push(qp->cq, wc);
+    qp->cq->held++;
+    qp->cq->device->held++;
 }
 
 /* ---- queries ---- */
