@@ -11,7 +11,6 @@
 /* Of the buffers of each size: as many as fit into a chunk, aligned. */
 static const uint32_t sizes[DW_SLAB_SIZES] = {320, 1088, 2176, 4672, 9344, 16320, 32736, 65472};
 _Static_assert(DW_SLAB_MAX_BYTES == 65472, "the largest buffer fills a chunk");
-_Static_assert(DW_SLAB_HALF_BYTES == 32736, "the next smaller one is among the sizes");
 
 /* Leads each chunk that is held. */
 struct chunk {
@@ -33,10 +32,15 @@ int dw_slab_init(struct dw_slab *slab, uint64_t bytes)
         dw_list_init(&slab->partial[i]);
     slab->region = dw_pages_map((size_t)slab->chunk_max * DW_SLAB_CHUNK_BYTES, DW_SLAB_CHUNK_BYTES);
     slab->returned = malloc(slab->chunk_max * sizeof *slab->returned);
-    if (slab->region && slab->returned)
-        return 0;
-    dw_slab_fini(slab);
-    return -ENOMEM;
+    if (!slab->region || !slab->returned) {
+        dw_slab_fini(slab);
+        return -ENOMEM;
+    }
+    while (slab->returned_count < slab->chunk_max) {
+        slab->returned[slab->returned_count] = slab->chunk_max - 1 - slab->returned_count;
+        slab->returned_count++;
+    }
+    return 0;
 }
 
 void dw_slab_fini(struct dw_slab *slab)
@@ -47,21 +51,19 @@ void dw_slab_fini(struct dw_slab *slab)
     slab->returned = NULL;
 }
 
-static struct chunk *chunk_of(const struct dw_slab *slab, const void *buffer)
+static struct chunk *chunk_at(const struct dw_slab *slab, size_t index)
 {
-    size_t at = (size_t)((const uint8_t *)buffer - slab->region);
-    return (struct chunk *)(void *)(slab->region + at / DW_SLAB_CHUNK_BYTES * DW_SLAB_CHUNK_BYTES);
+    return (struct chunk *)(void *)(slab->region + index * DW_SLAB_CHUNK_BYTES);
 }
 
-static uint32_t capacity_of(uint32_t size)
+static size_t index_of(const struct dw_slab *slab, const void *inside)
 {
-    return (DW_SLAB_CHUNK_BYTES - DW_SLAB_HEAD_BYTES) / sizes[size];
+    return (size_t)((const uint8_t *)inside - slab->region) / DW_SLAB_CHUNK_BYTES;
 }
 
 /* One that holds nothing; NULL: the bound. */
 static struct chunk *take_chunk(struct dw_slab *slab)
 {
-    uint32_t index;
     if (!dw_list_empty(&slab->empty)) {
         struct chunk *chunk = dw_container(slab->empty.next, struct chunk, link);
         dw_list_remove(&chunk->link);
@@ -70,14 +72,9 @@ static struct chunk *take_chunk(struct dw_slab *slab)
             slab->empty_least = slab->empty_count;
         return chunk;
     }
-    if (slab->returned_count)
-        index = slab->returned[--slab->returned_count];
-    else if (slab->chunk_fresh < slab->chunk_max)
-        index = slab->chunk_fresh++;
-    else
+    if (!slab->returned_count)
         return NULL;
-    struct chunk *chunk =
-        (struct chunk *)(void *)(slab->region + (size_t)index * DW_SLAB_CHUNK_BYTES);
+    struct chunk *chunk = chunk_at(slab, slab->returned[--slab->returned_count]);
     dw_list_init(&chunk->link);
     chunk->touched = DW_SLAB_HEAD_BYTES;
     slab->touched_bytes += DW_SLAB_HEAD_BYTES;
@@ -109,7 +106,7 @@ bool dw_slab_leaves(const struct dw_slab *slab, uint32_t bytes, uint32_t chunks)
 {
     if (!dw_list_empty(&slab->partial[size_of(bytes)]))
         return true;
-    return slab->empty_count + slab->returned_count + slab->chunk_max - slab->chunk_fresh > chunks;
+    return slab->empty_count + slab->returned_count > chunks;
 }
 
 void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room)
@@ -132,7 +129,7 @@ void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room)
         chunk->free = *(void **)buffer;
     else
         buffer = cut_buffer(slab, chunk);
-    if (++chunk->used == capacity_of(size))
+    if (++chunk->used == (DW_SLAB_CHUNK_BYTES - DW_SLAB_HEAD_BYTES) / sizes[size])
         dw_list_remove(&chunk->link);
     slab->used++;
     *room = sizes[size];
@@ -141,7 +138,7 @@ void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room)
 
 void dw_slab_put(struct dw_slab *slab, void *buffer)
 {
-    struct chunk *chunk = chunk_of(slab, buffer);
+    struct chunk *chunk = chunk_at(slab, index_of(slab, buffer));
     *(void **)buffer = chunk->free;
     chunk->free = buffer;
     slab->used--;
@@ -154,22 +151,18 @@ void dw_slab_put(struct dw_slab *slab, void *buffer)
     }
 }
 
-static void return_chunk(struct dw_slab *slab, struct chunk *chunk)
-{
-    dw_list_remove(&chunk->link);
-    slab->touched_bytes -= chunk->touched;
-    slab->chunk_count--;
-    slab->empty_count--;
-    size_t at = (size_t)((uint8_t *)chunk - slab->region);
-    slab->returned[slab->returned_count++] = (uint32_t)(at / DW_SLAB_CHUNK_BYTES);
-    dw_pages_drop(chunk, DW_SLAB_CHUNK_BYTES);
-}
-
 bool dw_slab_trim(struct dw_slab *slab)
 {
-    uint32_t spare = slab->empty_least > 1 ? slab->empty_least / 2 : 0;
-    for (; spare; spare--) /* the longest unused first */
-        return_chunk(slab, dw_container(slab->empty.prev, struct chunk, link));
+    for (uint32_t spare = slab->empty_least / 2; spare; spare--) {
+        /* The longest unused first. */
+        struct chunk *chunk = dw_container(slab->empty.prev, struct chunk, link);
+        dw_list_remove(&chunk->link);
+        slab->touched_bytes -= chunk->touched;
+        slab->chunk_count--;
+        slab->empty_count--;
+        slab->returned[slab->returned_count++] = (uint32_t)index_of(slab, chunk);
+        dw_pages_drop(chunk, DW_SLAB_CHUNK_BYTES);
+    }
     slab->empty_least = slab->empty_count;
     return slab->empty_count > 1;
 }

@@ -17,17 +17,14 @@
 #define DW_SLAB_CHUNK_BYTES 65536u
 #define DW_SLAB_HEAD_BYTES  64u
 /* The largest buffer. */
-#define DW_SLAB_MAX_BYTES (DW_SLAB_CHUNK_BYTES - DW_SLAB_HEAD_BYTES)
-/* The next smaller one: two to a chunk. */
-#define DW_SLAB_HALF_BYTES  (DW_SLAB_MAX_BYTES / 2)
+#define DW_SLAB_MAX_BYTES   (DW_SLAB_CHUNK_BYTES - DW_SLAB_HEAD_BYTES)
 #define DW_SLAB_SIZES       8
 #define DW_SLAB_ALIGN_BYTES 64u
 
 struct dw_slab {
     uint8_t *region;
     uint32_t chunk_max;
-    uint32_t chunk_fresh; /* chunks [chunk_fresh, chunk_max) were never used */
-    uint32_t *returned;   /* chunks that were given back */
+    uint32_t *returned; /* chunks that were given back, or never used yet */
     uint32_t returned_count;
     uint32_t chunk_count;                  /* held: partial, full or empty */
     uint32_t empty_count, empty_least;     /* least: since the last trim */

@@ -229,7 +229,6 @@ static int create(struct diwarp_cq *cq, struct dw_rc **out)
     struct dw_list *heads[] = {&rc->qps, &rc->listeners, &rc->lingers, &rc->resumed, &rc->lazy};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
-    dw_heap_init(&rc->timers);
     dw_list_append(&device->runners, &rc->runner.link);
     *out = rc;
     return 0;

@@ -309,7 +309,6 @@ int dw_port_get(struct diwarp_device *device, struct dw_port **out, struct diwar
     dw_paths_init(&port->paths, device->random_key);
     dw_list_init(&port->qps);
     dw_map_init(&port->qp_by_num, dw_device_random(device));
-    dw_heap_init(&port->timers);
     int rc = dw_heap_reserve(&port->timers); /* trim_timer */
     if (!rc)
         rc = dw_datagrams_init(&port->datagrams, device->attr.send_pool_bytes);

@@ -59,7 +59,6 @@ void sim_net_init(struct sim_net *net, uint64_t seed)
         .random_state = seed,
         .impairment = {.delay_ns = 5000, .bytes_per_ns = 12.5},
     };
-    dw_heap_init(&net->in_flight);
 }
 
 void sim_net_fini(struct sim_net *net)
