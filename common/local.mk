@@ -23,8 +23,6 @@ libdiwarp_core_la_SOURCES = \
 	common/base/siphash.h \
 	common/base/slab.c \
 	common/base/slab.h \
-	common/datagram/arena.c \
-	common/datagram/arena.h \
 	common/datagram/datagrams.c \
 	common/datagram/datagrams.h \
 	common/datagram/seal.c \
@@ -121,7 +119,6 @@ libdiwarp_core_la_SOURCES = \
 	common/record/sink.h \
 	common/record/source.c \
 	common/record/source.h \
-	common/rel/contact.h \
 	common/rel/delay.h \
 	common/rel/ranges.c \
 	common/rel/ranges.h \

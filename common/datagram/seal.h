@@ -30,7 +30,11 @@ static inline uint8_t dw_seal_flags(const struct dw_seal *seal)
     return seal->crc ? 0 : DW_LLP_NO_CRC;
 }
 
-void dw_sealing_begin(struct dw_sealing *sealing, const struct dw_seal *seal);
+static inline void dw_sealing_begin(struct dw_sealing *sealing, const struct dw_seal *seal)
+{
+    *sealing = (struct dw_sealing){.crc = seal->crc};
+}
+
 /* Bytes that are in their place. */
 void dw_sealing_add(struct dw_sealing *sealing, const void *data, size_t bytes);
 /* Bytes that are copied there, in the same pass. */

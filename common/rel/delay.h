@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DW_DELAY_UNIT_SHIFT   14 /* 16 us: every peer has one of these, so it is small */
+/* In units of 16 us (shifts of nanoseconds): every peer has one of these, so it is small. */
+#define DW_DELAY_UNIT_SHIFT   14
 #define DW_DELAY_PERIOD_SHIFT 33 /* 8.6 s */
 
 struct dw_delay {
@@ -24,7 +25,6 @@ static inline void dw_delay_on_sample(struct dw_delay *delay, uint64_t rtt_ns, u
     const uint64_t units = (rtt_ns >> DW_DELAY_UNIT_SHIFT) + 1;
     const uint16_t sample = units < UINT16_MAX ? (uint16_t)units : UINT16_MAX;
     const uint8_t passed = (uint8_t)((now_ns >> DW_DELAY_PERIOD_SHIFT) - delay->period);
-
     if (passed) {
         delay->base[1] = passed == 1 ? delay->base[0] : 0;
         delay->base[0] = 0;
@@ -41,7 +41,6 @@ static inline bool dw_delay_end_round(struct dw_delay *delay, uint64_t *queued_n
 {
     const uint16_t round = delay->round, before = delay->base[1];
     const uint16_t base = before && before < delay->base[0] ? before : delay->base[0];
-
     delay->round = 0;
     *queued_ns = round > base ? (uint64_t)(round - base) << DW_DELAY_UNIT_SHIFT : 0;
     return round > 0;
