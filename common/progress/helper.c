@@ -20,11 +20,10 @@
 #include "common/rnic/lock.h"
 
 /* A look costs the application 4 microseconds, on a virtual machine 25. Each that brings nothing
- * doubles the time to the next, up to so many times attr.look_ns. An absence that was of use may go
- * on after a single poll: the first look after it is as soon as one can tell. */
+ * doubles the time to the next, up to so many times attr.look_ns: half looks twice as often at an
+ * application that never goes away, twice comes as much later when it does. An absence that was of
+ * use may go on after a single poll: the first look after it is as soon as one can tell. */
 #define LOOKS_APART_MOST 8
-/* Wakes in a row that serve nobody, before it leaves what comes to the next look. */
-#define IDLE_WAKES_MOST 2
 /* Runs in a row that bring nothing though a socket is readable: over RC, the streams that are not
  * read in every run are asked within so many (WAIT_EVERY_ALONE in rc/run.c). */
 #define EMPTY_RUNS_MOST 32
@@ -64,11 +63,11 @@ static bool is_away(const struct diwarp_helper *helper)
     return now_ns > last_ns && now_ns - last_ns >= away_ns;
 }
 
-static uint64_t served_by(const struct diwarp_cq *cq)
+static uint64_t served_by(struct diwarp_device *device)
 {
-    dw_lock(cq->device);
-    uint64_t served = cq->device->served;
-    dw_unlock(cq->device);
+    dw_lock(device);
+    uint64_t served = device->served;
+    dw_unlock(device);
     return served;
 }
 
@@ -76,7 +75,7 @@ static uint64_t served_by(const struct diwarp_cq *cq)
 static bool run_until_empty(struct diwarp_helper *helper, bool *served)
 {
     const struct diwarp_helper_attr *attr = &helper->attr;
-    const uint64_t before = served_by(attr->cq);
+    const uint64_t before = served_by(attr->cq->device);
     int taken = 0;
     for (unsigned empty = 0; taken >= 0 && !stopping(helper);) {
         taken = attr->run(attr->arg);
@@ -86,19 +85,20 @@ static bool run_until_empty(struct diwarp_helper *helper, bool *served)
         else if (++empty == EMPTY_RUNS_MOST || !dw_sockets_readable(attr->cq))
             break;
     }
-    *served |= served_by(attr->cq) != before;
+    *served |= served_by(attr->cq->device) != before;
     return taken >= 0;
 }
 
-/* Runs the RNIC until the application is back, or it is of no use. Returns whether it was. */
+/* Runs the RNIC until the application is back, or wakes serve nobody: the first, or three in a row.
+ * Returns whether any did. */
 static bool take_over(struct diwarp_helper *helper)
 {
     bool useful = false;
-    for (unsigned idle_wakes = IDLE_WAKES_MOST; !stopping(helper);) {
+    for (unsigned idle_wakes = 2; !stopping(helper);) {
         bool served = false, alone = run_until_empty(helper, &served);
         useful |= served;
         idle_wakes = served ? 0 : idle_wakes + 1;
-        if (!alone || (!helper->attr.all && idle_wakes > IDLE_WAKES_MOST))
+        if (!alone || (!helper->attr.all && idle_wakes == 3))
             break;
         uint64_t before_ns = used_ns(helper);
         if (dw_sleep(&helper->sleeper, SLEEP_LEAST_NS, UINT64_MAX) ||
@@ -145,19 +145,17 @@ int diwarp_start_helper(const struct diwarp_helper_attr *attr, struct diwarp_hel
     helper->attr = *attr;
     helper->look_ns = attr->look_ns;
     int rc = dw_sleeper_init(&helper->sleeper, attr->cq);
-    if (rc)
-        goto err_free;
-    rc = create_without_signals(helper);
-    if (rc)
-        goto err_sleeper;
+    if (!rc) {
+        rc = create_without_signals(helper);
+        if (rc)
+            dw_sleeper_fini(&helper->sleeper);
+    }
+    if (rc) {
+        free(helper);
+        return rc;
+    }
     *out = helper;
     return 0;
-
-err_sleeper:
-    dw_sleeper_fini(&helper->sleeper);
-err_free:
-    free(helper);
-    return rc;
 }
 
 void diwarp_helper_look_every(struct diwarp_helper *helper, uint64_t look_ns)

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/heap.h"
 #include "common/rnic/lock.h"
 
 /* Sockets that fit on the stack. */
@@ -71,7 +72,7 @@ static int fall_asleep(struct dw_sleeper *sleeper, struct watch *watch, uint64_t
                        uint64_t longest_ns)
 {
     struct diwarp_device *device = sleeper->cq->device;
-    uint64_t now_ns = dw_device_now_ns(device);
+    const uint64_t now_ns = dw_device_now_ns(device);
     bool all;
     int rc = list_sockets(sleeper->cq, watch, &all);
     if (rc)
@@ -151,18 +152,16 @@ void dw_sleep_deeply(struct dw_sleeper *sleeper, uint64_t ns)
 int diwarp_block_cq(struct diwarp_cq *cq, uint64_t timeout_ns)
 {
     /* From the first sleep on it stays with the CQ. */
-    if (cq->waiter.event_fd < 0 && cq->device->attr.threaded) {
+    if (cq->waiter.event_fd < 0 && cq->device->attr.threaded)
         cq->waiter.event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        if (cq->waiter.event_fd < 0)
-            return -errno;
-    }
+    if (cq->waiter.event_fd < 0 && cq->device->attr.threaded)
+        return -errno;
     return dw_sleep(&cq->waiter, 0, timeout_ns);
 }
 
 int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc, uint64_t timeout_ns)
 {
-    uint64_t start_ns = dw_device_now_ns(cq->device);
-    uint64_t until_ns = start_ns + timeout_ns < start_ns ? UINT64_MAX : start_ns + timeout_ns;
+    const uint64_t until_ns = dw_deadline_ns(dw_device_now_ns(cq->device), timeout_ns);
     for (;;) {
         int taken = diwarp_poll_cq(cq, n, wc);
         uint64_t now_ns = dw_device_now_ns(cq->device);
