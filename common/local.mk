@@ -19,7 +19,6 @@ libdiwarp_core_la_SOURCES = \
 	common/base/ring.c \
 	common/base/ring.h \
 	common/base/serial.h \
-	common/base/siphash.c \
 	common/base/siphash.h \
 	common/base/slab.c \
 	common/base/slab.h \
@@ -29,7 +28,6 @@ libdiwarp_core_la_SOURCES = \
 	common/datagram/seal.h \
 	common/datagram/segments.c \
 	common/datagram/segments.h \
-	common/llp/host_id.c \
 	common/llp/interface.c \
 	common/llp/interface.h \
 	common/llp/llp.h \
@@ -131,17 +129,13 @@ libdiwarp_core_la_SOURCES = \
 	common/rel/sendwin.c \
 	common/rel/sendwin.h \
 	common/rnic/address.c \
-	common/rnic/ah.h \
 	common/rnic/cq.c \
 	common/rnic/cq.h \
 	common/rnic/device.c \
 	common/rnic/device.h \
-	common/rnic/lock.h \
-	common/rnic/pd.h \
 	common/rnic/port.h \
 	common/rnic/qp.h \
 	common/rnic/route.c \
-	common/rnic/route.h \
 	common/rnic/run.c \
 	common/rnic/service.h \
 	common/rnic/verbs.c \

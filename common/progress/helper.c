@@ -17,7 +17,6 @@
 
 #include "common/progress/sleep.h"
 #include "common/rnic/device.h"
-#include "common/rnic/lock.h"
 
 /* A look costs the application 4 microseconds, on a virtual machine 25. Each that brings nothing
  * doubles the time to the next, up to so many times attr.look_ns: half looks twice as often at an

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/base/heap.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 /* Sockets that fit on the stack. */
 #define FDS_FEW 16

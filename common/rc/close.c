@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/rc/qp.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 int dw_rc_wc_opcode(const struct dw_rc_work *work)
 {

@@ -9,7 +9,7 @@
 #include "common/llp/socket.h"
 #include "common/rc/frame.h"
 #include "common/rc/qp.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 /* ---- replies ---- */
 

@@ -8,7 +8,7 @@
 #include "common/llp/socket.h"
 #include "common/rc/frame.h"
 #include "common/rc/qp.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 /* Until a listener without a descriptor for the next call tries again. */
 #define REST_NS (50ull * 1000000)

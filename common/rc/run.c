@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "common/rc/qp.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 /* Runs without asking the streams that are not hot: while these bring something, or there are no
  * others; while they do not. Twice as many make others wait twice as long, half as many ask the

@@ -16,7 +16,7 @@
 #include "common/rd/transmit.h"
 #include "common/record/sink.h"
 #include "common/record/source.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15

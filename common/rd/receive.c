@@ -17,7 +17,7 @@
 #include "common/rd/transmit.h"
 #include "common/record/place.h"
 #include "common/record/sink.h"
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 
 /* A standalone acknowledgement costs both sides as much as a train does, and is sent when so much is
  * owed: one part for each receive call that brought data, one more for so many datagrams of it. A

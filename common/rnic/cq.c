@@ -5,8 +5,7 @@
 #include <unistd.h>
 
 #include "common/rnic/cq.h"
-#include "common/rnic/lock.h"
-#include "common/rnic/pd.h"
+#include "common/rnic/device.h"
 #include "common/wire/rdmap.h"
 
 static struct dw_runner *runner_at(struct dw_list *link)
@@ -240,25 +239,4 @@ void dw_wake_sleepers(struct diwarp_device *device)
         sleeper->until_ns = 0;
         (void)!write(sleeper->event_fd, &one, sizeof one);
     }
-}
-
-/* ---- memory ---- */
-
-void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
-                         struct diwarp_memory *memory)
-{
-    const struct diwarp_device *device = cq->device;
-    dw_lock(cq->device);
-    *memory = (struct diwarp_memory){
-        .base_bytes =
-            sizeof *device + sizeof *pd + sizeof *cq + (uint64_t)cq->capacity * sizeof *cq->ring,
-        .region_bytes =
-            pd->mrs.by_stag.count * sizeof(struct dw_region) + dw_map_bytes(&pd->mrs.by_stag),
-    };
-    dw_list_foreach (it, &device->runners)
-        runner_at(it)->ops->add_memory(runner_at(it), memory);
-    memory->total_bytes = memory->base_bytes + memory->receive_bytes + memory->assembly_bytes +
-                          memory->send_pool_bytes + memory->work_bytes + memory->peer_bytes +
-                          memory->address_bytes + memory->record_bytes + memory->region_bytes;
-    dw_unlock(cq->device);
 }

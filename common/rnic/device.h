@@ -7,6 +7,7 @@
 #define DW_DEVICE_H
 
 #include <pthread.h>
+#include <time.h>
 
 #include "common/base/list.h"
 #include "common/include/diwarp.h"
@@ -29,7 +30,7 @@ struct dw_env {
     unsigned interface_count;
 };
 
-struct dw_service; /* port.h */
+struct dw_service; /* service.h */
 struct dw_port;    /* port.h */
 
 struct diwarp_device {
@@ -45,18 +46,17 @@ struct diwarp_device {
     struct dw_list runners;  /* struct dw_runner: what polls run */
     struct dw_port *port;    /* NULL: no datagram QP */
     uint64_t pushed;         /* completions, since it was opened */
-    uint64_t served;         /* What peers wait for and was done: data and answers sent,
-                              * acknowledgements that were asked for, data placed. Not what
-                              * merely came, nor other acknowledgements, nor probes */
+    uint64_t served;         /* data and answers sent, data placed, acknowledgements that were asked
+                              * for: what peers wait for */
     uint32_t held;           /* completions that point to memory of a runner's, of all CQs */
-    pthread_mutex_t lock;    /* see lock.h */
+    pthread_mutex_t lock;    /* dw_lock() */
     struct dw_list sleepers; /* struct dw_sleeper (cq.h); none while it is not threaded */
 };
 
-/* What runs inside the polls of a device's CQs: its port, and the RC side of each CQ, by this
- * table. Every function runs with the device's lock held. */
 struct dw_runner;
 
+/* What runs inside the polls of a device's CQs: its port, and the RC side of each CQ. Every function
+ * runs with the device's lock held. */
 struct dw_runner_ops {
     /* All completions that were handed out are used. NULL: none points to anything. */
     void (*recycle)(struct dw_runner *runner);
@@ -66,8 +66,7 @@ struct dw_runner_ops {
     bool (*has_more)(const struct dw_runner *runner);
     /* Sends what was posted to leave with the next poll. NULL: posts leave by themselves. */
     void (*flush)(struct dw_runner *runner);
-    /* When it wants to run next at the latest; DW_NEVER: not before something comes or is posted.
-     */
+    /* When it is to run next at the latest; DW_NEVER: when something comes or is posted. */
     uint64_t (*next_deadline_ns)(const struct dw_runner *runner);
     /* Readable when something comes; -1: there is no such descriptor, or nothing would be taken
      * now. *deaf: something may come without a sign there. */
@@ -94,5 +93,35 @@ uint64_t dw_device_now_ns(const struct diwarp_device *device);
 
 /* Next of the device's random numbers; never 0. Nobody can tell one from others. */
 uint64_t dw_device_random(struct diwarp_device *device);
+
+/* The device's lock: one for all it owns, taken by the public functions only, which may let others
+ * in amid a long walk. */
+static inline void dw_lock(struct diwarp_device *device)
+{
+    if (device->attr.threaded)
+        pthread_mutex_lock(&device->lock);
+}
+
+/* Wakes those for whom something is due that was not when they fell asleep. */
+void dw_wake_sleepers(struct diwarp_device *device);
+
+static inline void dw_unlock(struct diwarp_device *device)
+{
+    if (!device->attr.threaded)
+        return;
+    if (!dw_list_empty(&device->sleepers))
+        dw_wake_sleepers(device);
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* Who unlocks and locks again at once would be first: others have to be woken up. */
+static inline void dw_lock_pause(struct diwarp_device *device)
+{
+    const struct timespec shortest = {.tv_nsec = 1};
+    dw_unlock(device);
+    if (device->attr.threaded)
+        nanosleep(&shortest, NULL);
+    dw_lock(device);
+}
 
 #endif

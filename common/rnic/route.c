@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Address handles are made here, and routed; services keep them. */
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/llp/interface.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 #include "common/rnic/qp.h"
 
 uint32_t dw_told_mtu_bytes(const struct dw_port *port, const struct diwarp_interface *interface)

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 #include "common/rel/rtt.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 #include "common/rnic/qp.h"
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 
 /* Timers run at the latest after this, though the socket has not been read empty; when nobody ran
  * us for as long, it begins anew, four times in a row at most. Half would resend what has come and

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "common/llp/socket.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 #include "common/rnic/qp.h"
 
 void diwarp_qp_attr_init(struct diwarp_qp_attr *attr)
@@ -271,4 +271,27 @@ void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info)
 const struct diwarp_counters *diwarp_query_counters(const struct diwarp_qp *qp)
 {
     return &qp->port->datagrams.counters;
+}
+
+/* ---- memory ---- */
+
+void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
+                         struct diwarp_memory *memory)
+{
+    const struct diwarp_device *device = cq->device;
+    dw_lock(cq->device);
+    *memory = (struct diwarp_memory){
+        .base_bytes =
+            sizeof *device + sizeof *pd + sizeof *cq + (uint64_t)cq->capacity * sizeof *cq->ring,
+        .region_bytes =
+            pd->mrs.by_stag.count * sizeof(struct dw_region) + dw_map_bytes(&pd->mrs.by_stag),
+    };
+    dw_list_foreach (it, &device->runners) {
+        const struct dw_runner *runner = dw_container(it, struct dw_runner, link);
+        runner->ops->add_memory(runner, memory);
+    }
+    memory->total_bytes = memory->base_bytes + memory->receive_bytes + memory->assembly_bytes +
+                          memory->send_pool_bytes + memory->work_bytes + memory->peer_bytes +
+                          memory->address_bytes + memory->record_bytes + memory->region_bytes;
+    dw_unlock(cq->device);
 }
