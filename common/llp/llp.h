@@ -105,7 +105,6 @@ struct dw_llp_attr {
     uint32_t rcvbuf_bytes, sndbuf_bytes; /* 0: the system's default */
     enum diwarp_switch gso, gro;
     bool connected; /* sockets of their own to send to the busiest destinations, not if port_min */
-    bool checksum;  /* false: the CRC covers it, spare the UDP checksum */
 };
 
 /* Opens the LLP of the product (common/llp/open.c: UDP). The test build of the BTL links another

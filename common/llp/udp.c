@@ -134,14 +134,6 @@ static bool gso_refused_before(struct dw_udp *udp, const struct dw_llp_train *tr
     return true;
 }
 
-void dw_udp_apply_checksum(struct dw_udp *udp)
-{
-    if (udp->checksum || udp->bound.family != AF_INET || udp->llp.gso)
-        return;
-    dw_set_int(udp->llp.fd, SOL_SOCKET, SO_NO_CHECK, 1);
-    dw_udp_hot_spare_checksum(&udp->hots);
-}
-
 /* EINVAL and EMSGSIZE: segments larger than the path's MTU. EIO: the way out has no checksum
  * offload; when eight trains in a row have met that, probably no way out has. The next 256 trains
  * to this host are not tried: of twice as many, half would know of a wider path later. */
@@ -153,10 +145,8 @@ static void gso_on_refused(struct dw_udp *udp, const struct dw_llp_train *train,
     *refusal = (struct dw_udp_refusal){.to = *train->to,
                                        .segment_bytes = error == EIO ? 0 : train->segment_bytes,
                                        .trains_left = 256};
-    if (error == EIO && ++udp->eio_in_row >= 8) {
+    if (error == EIO && ++udp->eio_in_row >= 8)
         udp->llp.gso = false;
-        dw_udp_apply_checksum(udp);
-    }
 }
 
 static int send_gso(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_train *train)

@@ -16,7 +16,6 @@ struct dw_udp_refusal {
 struct dw_udp {
     struct dw_llp llp;
     struct dw_bound bound;
-    bool checksum;
     bool gro_allowed;      /* but not on yet */
     uint32_t before_bytes; /* of the datagram just before; 0: none came right before */
     unsigned eio_in_row;   /* trains refused with EIO since the last one that went */
@@ -28,9 +27,5 @@ struct dw_udp {
 };
 
 extern const struct dw_llp_ops dw_udp_ops;
-
-/* Spares the checksum of UDP where it is not wanted. Linux has no GSO on a socket without; a
- * train's checksum is the device's work then. */
-void dw_udp_apply_checksum(struct dw_udp *udp);
 
 #endif

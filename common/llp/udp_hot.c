@@ -54,12 +54,6 @@ void dw_udp_hot_fini(struct dw_udp_hots *hots)
         close_socket(&hots->hot[i]);
 }
 
-static void spare_checksum(const struct dw_udp_hots *hots, int fd)
-{
-    if (hots->no_checksum && fd >= 0)
-        dw_set_int(fd, SOL_SOCKET, SO_NO_CHECK, 1);
-}
-
 /* A socket that only sends, only there. -1: the system has none to give, or no way there.
  * With IP_RECVERR an ICMP error, of whatever kind, fails the next send, which is all that is to be
  * known: its error queue is not read and has no room. Without one, all goes through the common
@@ -74,7 +68,6 @@ static int open_connected(const struct dw_udp_hots *hots, const struct dw_llp_ad
         return -1;
     dw_set_int(fd, SOL_SOCKET, SO_RCVBUF, 0); /* the least: nothing is read */
     (void)dw_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, hots->sndbuf_bytes);
-    spare_checksum(hots, fd);
     if (len == 0 || dw_set_udp_options(fd, family) < 0 ||
         bind(fd, &hots->bound->name.any, len) < 0 || connect(fd, &name.any, len) < 0) {
         close(fd);
@@ -117,11 +110,4 @@ void dw_udp_hot_doubt(struct dw_udp_hots *hots, const struct dw_llp_addr *to)
     hot->wait = hot->carried >= PROVEN_SENDS ? HOT_SENDS : hot->wait_next;
     hot->wait_next = hot->wait < UINT32_MAX / WAIT_GROWTH ? WAIT_GROWTH * hot->wait : hot->wait;
     hot->carried = 0;
-}
-
-void dw_udp_hot_spare_checksum(struct dw_udp_hots *hots)
-{
-    hots->no_checksum = true;
-    for (unsigned i = 0; i < DW_DESTINATIONS; i++)
-        spare_checksum(hots, hots->hot[i].fd);
 }

@@ -19,7 +19,6 @@ struct dw_udp_hots {
     const struct dw_bound *bound; /* as are all of its sockets */
     uint32_t sndbuf_bytes;        /* of each */
     bool wanted;
-    bool no_checksum;
     struct dw_udp_hot hot[DW_DESTINATIONS]; /* by a hash of the address */
 };
 
@@ -31,7 +30,5 @@ void dw_udp_hot_fini(struct dw_udp_hots *hots);
 int dw_udp_hot_fd(struct dw_udp_hots *hots, const struct dw_llp_addr *to);
 /* Its own socket may not get through: back to the common one, for longer each time. */
 void dw_udp_hot_doubt(struct dw_udp_hots *hots, const struct dw_llp_addr *to);
-/* From now on datagrams leave without the checksum of UDP. */
-void dw_udp_hot_spare_checksum(struct dw_udp_hots *hots);
 
 #endif

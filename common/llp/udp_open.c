@@ -64,7 +64,6 @@ static int attr_check(const struct dw_llp_attr *attr, struct diwarp_diagnosis *w
 static void init(struct dw_udp *udp, const struct dw_llp_attr *attr)
 {
     const int fd = udp->llp.fd;
-    udp->checksum = attr->checksum;
     udp->llp.rcvbuf_bytes = dw_set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, attr->rcvbuf_bytes);
     udp->llp.sndbuf_bytes = dw_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, attr->sndbuf_bytes);
     udp->llp.gso = attr->gso != DIWARP_OFF && dw_set_int(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
@@ -74,7 +73,6 @@ static void init(struct dw_udp *udp, const struct dw_llp_attr *attr)
     udp->icmp.fd = fd;
     udp->icmp.bound = &udp->bound;
     dw_udp_hot_init(&udp->hots, attr, &udp->bound, udp->llp.sndbuf_bytes);
-    dw_udp_apply_checksum(udp);
 }
 
 /* 0, or negative errno, explained; then the socket is for the caller to close, if there is one. */

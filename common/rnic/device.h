@@ -55,8 +55,8 @@ struct diwarp_device {
 
 struct dw_runner;
 
-/* What runs inside the polls of a device's CQs: its port, and the RC side of each CQ. Every function
- * runs with the device's lock held. */
+/* What runs inside the polls of a device's CQs: its port, and the RC side of each CQ. Every
+ * function runs with the device's lock held. */
 struct dw_runner_ops {
     /* All completions that were handed out are used. NULL: none points to anything. */
     void (*recycle)(struct dw_runner *runner);

@@ -19,10 +19,10 @@ struct dw_port {
     struct dw_paths paths;
     struct dw_list qps;
     struct dw_map qp_by_num;
-    uint32_t last_qpn; /* given out; none again before all others have been */
+    uint32_t last_qpn;              /* given out; none again before all others have been */
     void *states[DW_PORT_SERVICES]; /* of device.services, each from its first QP on */
-    uint32_t mtu_max_bytes; /* peers are told of no larger one */
-    bool refuses_data;      /* no room for what would have to be handed out */
+    uint32_t mtu_max_bytes;         /* peers are told of no larger one */
+    bool refuses_data;              /* no room for what would have to be handed out */
     struct dw_heap timers;
     uint64_t ran_ns, timers_ran_ns;
     unsigned absences;          /* since timers ran */

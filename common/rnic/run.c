@@ -265,7 +265,6 @@ static int open_llp(struct dw_port *port, struct diwarp_diagnosis *why)
         .gso = attr->gso,
         .gro = attr->gro,
         .connected = attr->connected,
-        .checksum = attr->crc == DIWARP_OFF,
     };
     /* One interface: listen there only. Several: any; the token keeps strangers out. */
     if (device->interface_count == 1)

@@ -39,16 +39,15 @@ void diwarp_dealloc_pd(struct diwarp_pd *pd)
     free(pd);
 }
 
-static uint64_t random_of(void *arg)
-{
-    return dw_device_random(arg);
-}
-
 struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length, int access)
 {
     struct diwarp_mr *mr;
     dw_lock(pd->device);
-    int rc = dw_mr_register(&pd->mrs, addr, length, access, random_of, pd->device, &mr);
+    int rc;
+    do
+        rc = dw_mr_register(&pd->mrs, addr, length, access, (uint32_t)dw_device_random(pd->device),
+                            &mr);
+    while (rc == -EEXIST);
     dw_unlock(pd->device);
     if (rc) {
         errno = -rc;
