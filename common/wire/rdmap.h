@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What follows the DDP header of each RDMAP message that is not plain payload.
- * get functions: 0, -EBADMSG (short), -EPROTO (a field out of its domain). All big-endian.
- */
+/* What follows the DDP header of each RDMAP message that is not plain payload, all big-endian. get
+ * functions: 0, -EBADMSG (short), -EPROTO (a field out of its domain). */
 #ifndef DW_RDMAP_H
 #define DW_RDMAP_H
 

@@ -28,9 +28,9 @@ struct dw_terminate {
     const uint8_t *rdmap;   /* Read Request, 28 bytes; NULL without R */
 };
 
-/* For the cause and the segment (ULPDU) that it was found in; NULL: none. Points into the segment.
- * The headers go along where RFC 5040 4.8 wants them: with errors of a segment, whose cause is of
- * RDMAP or DDP and not catastrophic, if the segment is long enough. */
+/* For the cause and the segment (ULPDU) that it was found in, into which it points; NULL: none. The
+ * headers go along where RFC 5040 4.8 wants them: with errors of RDMAP or DDP that are not
+ * catastrophic, if the segment is long enough. */
 void dw_terminate_fill(struct dw_terminate *terminate, uint16_t cause, const uint8_t *segment,
                        size_t len);
 
@@ -38,8 +38,7 @@ void dw_terminate_fill(struct dw_terminate *terminate, uint16_t cause, const uin
 size_t dw_terminate_put(uint8_t *buf, const struct dw_terminate *terminate);
 
 /* Points into buf. 0, or -EBADMSG (short; from DW_TERMINATE_BYTES on the cause is set all the
- * same). With D there is a length without M, too, which is skipped (RFC 5040 4.8). Reserved bits
- * and bytes left over are not looked at. */
+ * same). Reserved bits and bytes left over are not looked at. */
 int dw_terminate_get(struct dw_terminate *terminate, const uint8_t *buf, size_t len);
 
 #endif
