@@ -16,7 +16,6 @@
 #include <sys/prctl.h>
 
 #include "common/progress/sleep.h"
-#include "common/rnic/device.h"
 
 /* A look costs the application 4 microseconds, on a virtual machine 25. Each that brings nothing
  * doubles the time to the next, up to so many times attr.look_ns: half looks twice as often at an

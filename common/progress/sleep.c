@@ -14,9 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/heap.h"
-#include "common/rnic/device.h"
-
 /* Sockets that fit on the stack. */
 #define FDS_FEW 16
 /* Of one sleep. Peers take a process that did not run for 2 s for one that was stopped (STOPPED_NS

@@ -203,8 +203,8 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     memory->record_bytes += records->sinks.count * sizeof(struct dw_sink) +
                             records->sources.count * sizeof(struct dw_source) +
                             rd->atomics.count * sizeof(struct dw_atomic) +
-                            dw_map_bytes(&records->sinks) +
-                            dw_map_bytes(&records->sources) + dw_map_bytes(&rd->atomics);
+                            dw_map_bytes(&records->sinks) + dw_map_bytes(&records->sources) +
+                            dw_map_bytes(&rd->atomics);
 }
 
 /* ---- a port's part, and queue pairs ---- */

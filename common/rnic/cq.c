@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "common/rnic/cq.h"
-#include "common/rnic/device.h"
 #include "common/wire/rdmap.h"
 
 static struct dw_runner *runner_at(struct dw_list *link)

@@ -10,8 +10,6 @@
 #include <time.h>
 
 #include "common/base/list.h"
-#include "common/include/diwarp.h"
-#include "common/llp/llp.h"
 #include "common/llp/stream.h"
 
 /* What a device takes from outside. dw_device_open(): a NULL function or 0 means the real thing. */

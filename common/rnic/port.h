@@ -4,9 +4,6 @@
 #define DW_PORT_H
 
 #include "common/base/heap.h"
-#include "common/base/map.h"
-#include "common/datagram/datagrams.h"
-#include "common/path/path.h"
 #include "common/rnic/device.h"
 #include "common/rnic/service.h"
 

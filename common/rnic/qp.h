@@ -4,7 +4,6 @@
 #ifndef DW_QP_H
 #define DW_QP_H
 
-#include "common/mem/mr.h"
 #include "common/rnic/cq.h"
 #include "common/rnic/port.h"
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "common/llp/interface.h"
-#include "common/rnic/device.h"
 #include "common/rnic/qp.h"
 
 uint32_t dw_told_mtu_bytes(const struct dw_port *port, const struct diwarp_interface *interface)

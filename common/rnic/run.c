@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "common/rel/rtt.h"
-#include "common/rnic/device.h"
 #include "common/rnic/qp.h"
 #include "common/rnic/port.h"
 

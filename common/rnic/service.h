@@ -11,7 +11,6 @@
 #define DW_SERVICE_H
 
 #include "common/base/cells.h"
-#include "common/base/list.h"
 #include "common/datagram/datagrams.h"
 #include "common/mem/mr.h"
 #include "common/path/path.h"

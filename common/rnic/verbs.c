@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "common/llp/socket.h"
-#include "common/rnic/device.h"
 #include "common/rnic/qp.h"
 
 void diwarp_qp_attr_init(struct diwarp_qp_attr *attr)

@@ -85,8 +85,8 @@ void dw_ud_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory)
                              dw_list_bytes(&ud->free_recvs, sizeof(struct posted_recv));
     memory->assembly_bytes += dw_list_bytes(&ud->assemblies, sizeof(struct assembly)) +
                               dw_map_bytes(&ud->open_assemblies);
-    memory->record_bytes += dw_list_bytes(&ud->records, sizeof(struct diwarp_record)) +
-                            dw_map_bytes(&ud->open_records);
+    memory->record_bytes +=
+        dw_list_bytes(&ud->records, sizeof(struct diwarp_record)) + dw_map_bytes(&ud->open_records);
     memory->address_bytes +=
         ud->targets.count * sizeof(struct dw_ud_target) + dw_map_bytes(&ud->targets);
     dw_ud_sources_add_memory(ud, memory);

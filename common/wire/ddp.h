@@ -59,8 +59,8 @@ struct dw_ddp_header {
 /* Writes DW_DDP_TAGGED_BYTES or DW_DDP_UNTAGGED_BYTES; returns which. */
 size_t dw_ddp_put(uint8_t *buf, const struct dw_ddp_header *header);
 
-/* Of a segment of len bytes; returns its length, -EBADMSG (short) or -EPROTO (version, reserved bits,
- * an opcode that is not of that kind or queue). */
+/* Of a segment of len bytes; returns its length, -EBADMSG (short) or -EPROTO (version, reserved
+ * bits, an opcode that is not of that kind or queue). */
 int dw_ddp_get(struct dw_ddp_header *header, const uint8_t *buf, size_t len);
 
 /* Why a stream ends: the error codes of RDMAP (RFC 5040 4.8), DDP (RFC 5041 8), and MPA (RFC 5044

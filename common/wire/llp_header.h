@@ -8,7 +8,8 @@
 
 #define DW_WIRE_VERSION 2
 
-/* 4 more than a multiple of 8: payload, behind the 20 or 28 bytes that lead a segment, is aligned. */
+/* 4 more than a multiple of 8: payload, behind the 20 or 28 bytes that lead a segment, is aligned.
+ */
 #define DW_LLP_HEADER_BYTES  60
 #define DW_INTRO_BYTES       32
 #define DW_CRC_BYTES         4
@@ -107,8 +108,8 @@ struct dw_intro {
 };
 
 /* Exactly DW_LLP_HEADER_BYTES. get, of a datagram of len bytes: -EBADMSG: shorter than header and
- * trailer; -EPROTONOSUPPORT: another version; -EPROTO: unknown type or flag, or a field or flag that
- * its type does not have is not 0. */
+ * trailer; -EPROTONOSUPPORT: another version; -EPROTO: unknown type or flag, or a field or flag
+ * that its type does not have is not 0. */
 void dw_llp_header_put(uint8_t *buf, const struct dw_llp_header *header);
 int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t len);
 

@@ -95,9 +95,9 @@ size_t dw_mpa_mulpdu(size_t emss, bool markers);
 /* Of the FPDU of a ULPDU of that size if it is next, markers counted. */
 size_t dw_mpa_fpdu_bytes(const struct dw_mpa_stream *tx, size_t ulpdu_bytes);
 
-/* FPDUs as a list of pieces for sendmsg: the payload stays where it is; what framing adds is written
- * to `room` and must stay there, with the payload, until TCP has taken it. Adjacent pieces become
- * one. The caller sets it up; the counts grow. */
+/* FPDUs as a list of pieces for sendmsg: the payload stays where it is; what framing adds is
+ * written to `room` and must stay there, with the payload, until TCP has taken it. Adjacent pieces
+ * become one. The caller sets it up; the counts grow. */
 struct dw_mpa_gather {
     struct iovec *pieces;
     size_t count, max;
