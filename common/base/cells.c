@@ -11,13 +11,13 @@
 
 void dw_cells_init(struct dw_cells *cells, uint32_t cell_bytes)
 {
-    assert(cell_bytes >= DW_CELL_MIN_BYTES && !(cell_bytes % 8));
+    assert(cell_bytes >= DW_CELLS_CHUNK_BYTES >> DW_CELLS_SLOT_BITS && !(cell_bytes % 8));
     *cells = (struct dw_cells){.cell_bytes = cell_bytes, .cut = 1, .free = 1};
 }
 
 static uint32_t slots_of(const struct dw_cells *cells)
 {
-    return (uint32_t)(ALLOCATED_BYTES - DW_CELLS_HEAD_BYTES) / cells->cell_bytes;
+    return (uint32_t)(ALLOCATED_BYTES - sizeof(struct dw_cells_chunk)) / cells->cell_bytes;
 }
 
 /* Room for a number more. */
@@ -87,7 +87,7 @@ void *dw_cells_get(struct dw_cells *cells)
     if (!chunk)
         return NULL;
     const uint32_t slot = chunk->free ? chunk->free - 1u : chunk->cut++;
-    uint8_t *cell = (uint8_t *)chunk + DW_CELLS_HEAD_BYTES + slot * cells->cell_bytes;
+    uint8_t *cell = (uint8_t *)(chunk + 1) + slot * cells->cell_bytes;
     if (chunk->free)
         chunk->free = *cell;
     if (++chunk->used == slots_of(cells))
@@ -123,7 +123,7 @@ void dw_cells_put(void *cell)
 uint32_t dw_cells_index(const void *cell)
 {
     const struct dw_cells_chunk *chunk = dw_cells_chunk_of(cell);
-    const uint32_t at = (uint32_t)((uintptr_t)cell - (uintptr_t)chunk) - DW_CELLS_HEAD_BYTES;
+    const uint32_t at = (uint32_t)((uintptr_t)cell - (uintptr_t)(chunk + 1));
     return chunk->number << DW_CELLS_SLOT_BITS | at / chunk->cells->cell_bytes;
 }
 

@@ -21,7 +21,7 @@ struct chunk {
     uint32_t cut;     /* buffers [0, cut) have been out */
     uint32_t touched; /* most bytes that were cut since the chunk was taken */
 };
-_Static_assert(sizeof(struct chunk) <= DW_SLAB_HEAD_BYTES, "the head of a chunk has its place");
+_Static_assert(sizeof(struct chunk) <= DW_SLAB_ALIGN_BYTES, "the head of a chunk has its place");
 
 int dw_slab_init(struct dw_slab *slab, uint64_t bytes)
 {
@@ -76,15 +76,15 @@ static struct chunk *take_chunk(struct dw_slab *slab)
         return NULL;
     struct chunk *chunk = chunk_at(slab, slab->returned[--slab->returned_count]);
     dw_list_init(&chunk->link);
-    chunk->touched = DW_SLAB_HEAD_BYTES;
-    slab->touched_bytes += DW_SLAB_HEAD_BYTES;
+    chunk->touched = DW_SLAB_ALIGN_BYTES;
+    slab->touched_bytes += DW_SLAB_ALIGN_BYTES;
     slab->chunk_count++;
     return chunk;
 }
 
 static void *cut_buffer(struct dw_slab *slab, struct chunk *chunk)
 {
-    uint32_t at = DW_SLAB_HEAD_BYTES + chunk->cut++ * sizes[chunk->size];
+    uint32_t at = DW_SLAB_ALIGN_BYTES + chunk->cut++ * sizes[chunk->size];
     uint32_t end = at + sizes[chunk->size];
     if (end > chunk->touched) {
         slab->touched_bytes += end - chunk->touched;
@@ -129,7 +129,7 @@ void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room)
         chunk->free = *(void **)buffer;
     else
         buffer = cut_buffer(slab, chunk);
-    if (++chunk->used == (DW_SLAB_CHUNK_BYTES - DW_SLAB_HEAD_BYTES) / sizes[size])
+    if (++chunk->used == (DW_SLAB_CHUNK_BYTES - DW_SLAB_ALIGN_BYTES) / sizes[size])
         dw_list_remove(&chunk->link);
     slab->used++;
     *room = sizes[size];

@@ -15,11 +15,11 @@
 #include "common/base/list.h"
 
 #define DW_SLAB_CHUNK_BYTES 65536u
-#define DW_SLAB_HEAD_BYTES  64u
-/* The largest buffer. */
-#define DW_SLAB_MAX_BYTES   (DW_SLAB_CHUNK_BYTES - DW_SLAB_HEAD_BYTES)
-#define DW_SLAB_SIZES       8
+/* Of buffers and of the head of a chunk: a cache line. */
 #define DW_SLAB_ALIGN_BYTES 64u
+/* The largest buffer. */
+#define DW_SLAB_MAX_BYTES (DW_SLAB_CHUNK_BYTES - DW_SLAB_ALIGN_BYTES)
+#define DW_SLAB_SIZES     8
 
 struct dw_slab {
     uint8_t *region;

@@ -9,10 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#ifndef SO_MEMINFO
-#define SO_MEMINFO 55
-#endif
-
 /* The sizes serve where /proc/slabinfo cannot be read (it needs root) or does not name the cache,
  * because the kernel has merged it with another: Linux 6.18, x86-64, with the cache's waste per
  * object. */

@@ -15,8 +15,6 @@
 
 /* Of those that are ready, and of streams that epoll has no room for, which take two calls each. */
 #define STREAMS_PER_WAIT 64
-/* IP_BIND_ADDRESS_NO_PORT: a port of its own for each source address would run out. */
-#define BIND_NO_PORT 24
 
 struct tcp_set {
     struct dw_streams streams;
@@ -224,7 +222,8 @@ static int tcp_connect(struct dw_streams *streams, const struct dw_llp_addr *fro
     if (fd < 0)
         return fd;
     set_options(fd, set->silence_ns);
-    dw_set_int(fd, IPPROTO_IP, BIND_NO_PORT, 1);
+    /* A port of its own for each source address would run out. */
+    dw_set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
     socklen_t here_len = dw_sockaddr_set(to->family, from, &here);
     socklen_t there_len = dw_sockaddr_set(to->family, to, &there);
     if (bind(fd, &here.any, here_len) < 0 ||

@@ -12,10 +12,6 @@
 
 #include "common/llp/udp_icmp.h"
 
-/* Entries of the error queue that one call looks at: while an attacker, or a network that is down,
- * fills it, datagrams are received, too. */
-#define ENTRIES_PER_CALL 16
-
 void dw_udp_icmp_ask_mtu(struct dw_udp_icmp *icmp, const struct dw_llp_addr *to)
 {
     for (unsigned i = 0; i < icmp->question_count; i++)
@@ -93,7 +89,8 @@ bool dw_udp_icmp_get(struct dw_udp_icmp *icmp, struct dw_llp_icmp *told)
             return true;
     }
     atomic_store_explicit(&icmp->errors_waiting, false, memory_order_relaxed);
-    for (unsigned i = 0; i < ENTRIES_PER_CALL; i++) {
+    /* However many there are that say nothing of interest, datagrams are received, too. */
+    for (unsigned i = 0; i < DW_DESTINATIONS; i++) {
         if (!read_entry(icmp, &told->to, &error))
             return false;
         /* The kernel has judged what the message claims. */

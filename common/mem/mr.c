@@ -8,7 +8,6 @@
 #define KNOWN_RIGHTS                                                             \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
      IBV_ACCESS_REMOTE_ATOMIC)
-#define NEED_LOCAL_WRITE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 void dw_mr_table_init(struct dw_mr_table *table, uint64_t seed)
 {
@@ -28,7 +27,7 @@ int dw_mr_register(struct dw_mr_table *table, void *addr, size_t length, int acc
 {
     if ((access & ~KNOWN_RIGHTS) || (uintptr_t)addr + length < (uintptr_t)addr)
         return -EINVAL;
-    if ((access & NEED_LOCAL_WRITE) && !(access & IBV_ACCESS_LOCAL_WRITE))
+    if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(access & IBV_ACCESS_LOCAL_WRITE))
         return -EINVAL; /* as ibv_reg_mr(3) demands */
     if (!stag || dw_map_get(&table->by_stag, stag))
         return -EEXIST;

@@ -19,12 +19,12 @@
 #include "common/record/sink.h"
 #include "common/rnic/port.h"
 
-/* A standalone acknowledgement costs both sides as much as a train does, and is sent when so much
- * is owed: one part for each receive call that brought data, one more for so many datagrams of it.
- * A sender that cannot wait asks. */
+/* A standalone acknowledgement costs both sides as much as a train does, and is sent when so much is
+ * owed: one part for each receive call that brought data, one more for so many datagrams of it. A
+ * sender that cannot wait asks. */
 #define ACK_OWED_MAX       8
 #define ACK_PART_DATAGRAMS 16
-#define EPOCH_NS           1000000
+#define EPOCH_NS            1000000
 /* Smaller segments of a Send are hardly part of a longer one. */
 #define SEND_MIN_BYTES 1024
 

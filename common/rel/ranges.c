@@ -9,7 +9,7 @@
 
 void dw_ranges_init(struct dw_ranges *set)
 {
-    *set = (struct dw_ranges){.capacity = DW_RANGES_IN_PLACE};
+    *set = (struct dw_ranges){.capacity = sizeof set->in_place / sizeof *set->in_place};
     set->list = set->in_place;
 }
 

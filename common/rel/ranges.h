@@ -13,14 +13,13 @@ struct dw_range {
     uint32_t start, end; /* [start, end) */
 };
 
-#define DW_RANGES_IN_PLACE 2
-#define DW_RANGES_MAX      4096
+#define DW_RANGES_MAX 4096
 
 struct dw_ranges {
     struct dw_range *list; /* in_place, or on the heap */
     uint32_t count, capacity;
     uint64_t bytes;
-    struct dw_range in_place[DW_RANGES_IN_PLACE];
+    struct dw_range in_place[2];
 };
 
 /* Must not be moved afterwards: list may point into it. */
