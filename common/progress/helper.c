@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 
@@ -32,19 +33,9 @@ struct diwarp_helper {
     struct diwarp_helper_attr attr;
     struct dw_sleeper sleeper;
     pthread_t thread;
-    uint64_t look_ns; /* atomic */
-    bool stop;        /* atomic */
+    atomic_ullong look_ns;
+    atomic_bool stop;
 };
-
-static bool stopping(const struct diwarp_helper *helper)
-{
-    return __atomic_load_n(&helper->stop, __ATOMIC_ACQUIRE);
-}
-
-static uint64_t look_ns(const struct diwarp_helper *helper)
-{
-    return __atomic_load_n(&helper->look_ns, __ATOMIC_RELAXED);
-}
 
 static uint64_t used_ns(const struct diwarp_helper *helper)
 {
@@ -57,7 +48,7 @@ static bool is_away(const struct diwarp_helper *helper)
 {
     const struct diwarp_cq *cq = helper->attr.cq;
     const uint64_t last_ns = used_ns(helper), now_ns = dw_device_now_ns(cq->device);
-    const uint64_t away_ns = diwarp_cq_busy(cq) ? DW_AWAY_NS : look_ns(helper);
+    const uint64_t away_ns = diwarp_cq_busy(cq) ? DW_AWAY_NS : helper->look_ns;
     return now_ns > last_ns && now_ns - last_ns >= away_ns;
 }
 
@@ -75,7 +66,7 @@ static bool run_until_empty(struct diwarp_helper *helper, bool *served)
     const struct diwarp_helper_attr *attr = &helper->attr;
     const uint64_t before = served_by(attr->cq->device);
     int taken = 0;
-    for (unsigned empty = 0; taken >= 0 && !stopping(helper);) {
+    for (unsigned empty = 0; taken >= 0 && !helper->stop;) {
         taken = attr->run(attr->arg);
         *served |= attr->all && taken > 0;
         if (taken > 0 || diwarp_cq_busy(attr->cq))
@@ -92,7 +83,7 @@ static bool run_until_empty(struct diwarp_helper *helper, bool *served)
 static bool take_over(struct diwarp_helper *helper)
 {
     bool useful = false;
-    for (unsigned idle_wakes = 2; !stopping(helper);) {
+    for (unsigned idle_wakes = 2; !helper->stop;) {
         bool served = false, alone = run_until_empty(helper, &served);
         useful |= served;
         idle_wakes = served ? 0 : idle_wakes + 1;
@@ -112,8 +103,8 @@ static void *helper_main(void *arg)
     unsigned apart = 1;
     /* Else the kernel adds 50 us to each sleep. */
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-    while (!stopping(helper)) {
-        dw_sleep_deeply(&helper->sleeper, apart ? apart * look_ns(helper) : DW_AWAY_NS);
+    while (!helper->stop) {
+        dw_sleep_deeply(&helper->sleeper, apart ? apart * helper->look_ns : DW_AWAY_NS);
         if (is_away(helper) && take_over(helper))
             apart = 0;
         else if (apart < LOOKS_APART_MOST)
@@ -158,12 +149,12 @@ int diwarp_start_helper(const struct diwarp_helper_attr *attr, struct diwarp_hel
 
 void diwarp_helper_look_every(struct diwarp_helper *helper, uint64_t look_ns)
 {
-    __atomic_store_n(&helper->look_ns, look_ns, __ATOMIC_RELAXED);
+    helper->look_ns = look_ns;
 }
 
 void diwarp_stop_helper(struct diwarp_helper *helper)
 {
-    __atomic_store_n(&helper->stop, true, __ATOMIC_RELEASE);
+    helper->stop = true;
     dw_sleeper_wake(&helper->sleeper);
     pthread_join(helper->thread, NULL);
     dw_sleeper_fini(&helper->sleeper);

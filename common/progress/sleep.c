@@ -8,14 +8,13 @@
 #include "common/progress/sleep.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Sockets that fit on the stack. */
-#define FDS_FEW 16
+/* That are watched, one for each CQ with RC QPs and one for datagrams; of more than so many, the
+ * rest is like those that cannot be watched. */
+#define WATCHED_MOST 64
 /* Of one sleep. Peers take a process that did not run for 2 s for one that was stopped (STOPPED_NS
  * in rd/service.c). Where a socket cannot be watched, what comes there waits for a 200th of it. */
 #define SLEEP_LONGEST_NS 1000000000u
@@ -40,42 +39,29 @@ void dw_sleeper_wake(struct dw_sleeper *sleeper)
 
 /* What to wait for. */
 struct watch {
-    struct pollfd few[FDS_FEW + 1], *fds; /* the sleeper's eventfd, then the sockets */
+    struct pollfd fds[1 + WATCHED_MOST]; /* the sleeper's eventfd, then the sockets */
     unsigned count;
+    bool all;
     uint64_t until_ns;
 };
 
-static void watch_fini(struct watch *watch)
+/* With the device's lock held; returns how many there are. */
+static unsigned list_sockets(const struct diwarp_cq *cq, struct watch *watch)
 {
-    if (watch->fds != watch->few)
-        free(watch->fds);
-}
-
-/* With the device's lock held; 0 or -ENOMEM. */
-static int list_sockets(const struct diwarp_cq *cq, struct watch *watch, bool *all)
-{
-    unsigned count = dw_cq_fds(cq, watch->few + 1, FDS_FEW, all);
-    watch->count = count + 1;
-    watch->fds = count > FDS_FEW ? calloc(count + 1, sizeof *watch->fds) : watch->few;
-    if (!watch->fds)
-        return -ENOMEM;
-    if (count > FDS_FEW)
-        (void)dw_cq_fds(cq, watch->fds + 1, count, all);
-    return 0;
+    const unsigned count = dw_cq_fds(cq, watch->fds + 1, WATCHED_MOST, &watch->all);
+    watch->all &= count <= WATCHED_MOST;
+    watch->count = 1 + (count < WATCHED_MOST ? count : WATCHED_MOST);
+    return count;
 }
 
 /* Likewise. */
-static int fall_asleep(struct dw_sleeper *sleeper, struct watch *watch, uint64_t least_ns,
-                       uint64_t longest_ns)
+static void fall_asleep(struct dw_sleeper *sleeper, struct watch *watch, uint64_t least_ns,
+                        uint64_t longest_ns)
 {
     struct diwarp_device *device = sleeper->cq->device;
     const uint64_t now_ns = dw_device_now_ns(device);
-    bool all;
-    int rc = list_sockets(sleeper->cq, watch, &all);
-    if (rc)
-        return rc;
-    const uint64_t most_ns = all ? SLEEP_LONGEST_NS : SLEEP_LONGEST_NS / 200;
-    sleeper->fd_count = watch->count - 1;
+    sleeper->fd_count = list_sockets(sleeper->cq, watch);
+    const uint64_t most_ns = watch->all ? SLEEP_LONGEST_NS : SLEEP_LONGEST_NS / 200;
     watch->fds[0] = (struct pollfd){.fd = sleeper->event_fd, .events = POLLIN};
     watch->until_ns = now_ns + (longest_ns < most_ns ? longest_ns : most_ns);
     sleeper->until_ns = dw_cq_next_deadline_ns(sleeper->cq);
@@ -86,7 +72,6 @@ static int fall_asleep(struct dw_sleeper *sleeper, struct watch *watch, uint64_t
         watch->until_ns = sleeper->until_ns = 0;
     if (device->attr.threaded)
         dw_list_append(&device->sleepers, &sleeper->link);
-    return 0;
 }
 
 static void take_event(struct dw_sleeper *sleeper)
@@ -107,34 +92,26 @@ int dw_sleep(struct dw_sleeper *sleeper, uint64_t least_ns, uint64_t longest_ns)
     struct diwarp_device *device = sleeper->cq->device;
     struct watch watch;
     dw_lock(device);
-    int rc = fall_asleep(sleeper, &watch, least_ns, longest_ns);
+    fall_asleep(sleeper, &watch, least_ns, longest_ns);
     dw_unlock(device);
-    if (rc)
-        return rc;
     const uint64_t now_ns = dw_device_now_ns(device);
-    if (watch.until_ns > now_ns)
-        rc = wait_for(watch.fds, watch.count, watch.until_ns - now_ns);
+    int rc =
+        watch.until_ns > now_ns ? wait_for(watch.fds, watch.count, watch.until_ns - now_ns) : 0;
     dw_lock(device);
     dw_list_remove(&sleeper->link);
     dw_unlock(device);
     /* Only those that were asleep are written to: no event is left behind, but of who stops it. */
     take_event(sleeper);
-    watch_fini(&watch);
     return rc;
 }
 
 bool dw_sockets_readable(const struct diwarp_cq *cq)
 {
     struct watch watch;
-    bool all;
     dw_lock(cq->device);
-    int rc = list_sockets(cq, &watch, &all);
+    (void)list_sockets(cq, &watch);
     dw_unlock(cq->device);
-    if (rc)
-        return false;
-    bool readable = poll(watch.fds + 1, watch.count - 1, 0) > 0;
-    watch_fini(&watch);
-    return readable;
+    return poll(watch.fds + 1, watch.count - 1, 0) > 0;
 }
 
 void dw_sleep_deeply(struct dw_sleeper *sleeper, uint64_t ns)
