@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Cells of one size, many of them: cut out of small aligned chunks, so that a cell costs no more
+/* Cells of one size, many of them: cut out of small aligned chunks, so that a cell costs no more
  * than its bytes, a 32-bit index names it, and its address alone leads to the set it is of. A chunk
- * goes back to the system with its last cell. Not thread-safe.
- */
+ * goes back to the system with its last cell. Not thread-safe. */
 #ifndef DW_CELLS_H
 #define DW_CELLS_H
 

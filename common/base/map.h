@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Hash map from a 64-bit key to a pointer: open addressing, linear probing, 16 bytes a slot.
- * Values are borrowed. Not thread-safe.
- */
+/* Hash map from a 64-bit key to a pointer: open addressing, linear probing, 16 bytes a slot.
+ * Values are borrowed. Not thread-safe. */
 #ifndef DW_MAP_H
 #define DW_MAP_H
 

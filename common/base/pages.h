@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Memory straight from the system, in whole pages: it costs nothing until it is touched, and goes
- * back for certain, which cannot be said of what malloc() gives.
- */
+/* Memory straight from the system, in whole pages: it costs nothing until it is touched, and goes
+ * back for certain, which cannot be said of what malloc() gives. */
 #ifndef DW_PAGES_H
 #define DW_PAGES_H
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Buffers of a few sizes out of one region of bounded size, which is taken from the system chunk by
+/* Buffers of a few sizes out of one region of bounded size, which is taken from the system chunk by
  * chunk and given back when it has not been needed for a while. A chunk is of one size at a time;
  * an empty one may serve any. Nothing here costs more than a few list operations, but for the first
- * use of a chunk. Not thread-safe.
- */
+ * use of a chunk. Not thread-safe. */
 #ifndef DW_SLAB_H
 #define DW_SLAB_H
 

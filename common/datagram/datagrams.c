@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The entrance checks, in this order (WIRE.md section 7): length, version, header, token, seal,
- * intro. A failed check is a counted drop, nothing else.
- */
+/* The entrance checks, in this order (WIRE.md section 7): length, version, header, token, seal,
+ * intro. A failed check is a counted drop, nothing else. */
 #include "common/datagram/datagrams.h"
 
 #include <errno.h>

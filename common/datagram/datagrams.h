@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The datagrams of a port: its LLP, the pool that they are built in, the arena that they are
- * received in, and the one entrance and the one exit that all of them take.
- */
+/* The datagrams of a port: its LLP, the pool that they are built in, the arena that they are
+ * received in, and the one entrance and the one exit that all of them take. */
 #ifndef DW_DATAGRAMS_H
 #define DW_DATAGRAMS_H
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Seal and open: the only place that knows what protects a datagram, and of its trailer. Today that
- * is a CRC32C over all of it (WIRE.md section 6), or nothing, by an agreement of both ends.
- */
+/* Seal and open: the only place that knows what protects a datagram, and of its trailer. Today that
+ * is a CRC32C over all of it (WIRE.md section 6), or nothing, by an agreement of both ends. */
 #ifndef DW_SEAL_H
 #define DW_SEAL_H
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Local network interfaces: the list that passes the user's filters, the pair that reaches a peer,
+/* Local network interfaces: the list that passes the user's filters, the pair that reaches a peer,
  * and what tells whether a peer shares them.
  *
- * Choosing a pair is pure. Nothing here opens a connection or sends a probe.
- */
+ * Choosing a pair is pure. Nothing here opens a connection or sends a probe. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The lower layer protocol: carries datagrams, knows nothing of what is in them.
+/* The lower layer protocol: carries datagrams, knows nothing of what is in them.
  *
  * UDP (udp.c), the simulator and the fault injector of the tests are equals behind this interface.
- * Not thread-safe: the QP serialises senders; one thread receives, possibly while another sends.
- */
+ * Not thread-safe: the QP serialises senders; one thread receives, possibly while another sends. */
 #ifndef DW_LLP_H
 #define DW_LLP_H
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The lower layer protocol of connections: byte streams, knows nothing of what is in them.
+/* The lower layer protocol of connections: byte streams, knows nothing of what is in them.
  *
  * TCP (tcp.c) and the streams of the tests are equals behind this interface. Nothing blocks. Not
- * thread-safe: the caller holds the device's lock.
- */
+ * thread-safe: the caller holds the device's lock. */
 #ifndef DW_STREAM_H
 #define DW_STREAM_H
 

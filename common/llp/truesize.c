@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What a waiting datagram costs of SO_RCVBUF.
+/* What a waiting datagram costs of SO_RCVBUF.
  *
  * Linux keeps a datagram that fits one allocation of up to 16 KiB in a linear buffer: payload, link
  * layer room, IP and UDP headers and struct skb_shared_info, rounded up to the allocator's power of
  * two, plus struct sk_buff. A longer one keeps its payload in page fragments, charged as they are,
  * beside a small linear head. The figures are upper bounds over IPv4 and IPv6, taken from
- * SO_MEMINFO on loopback; the unit test compares them with the running kernel.
- */
+ * SO_MEMINFO on loopback; the unit test compares them with the running kernel. */
 #include "common/llp/llp.h"
 
 #define LINEAR_MAX_BYTES      15808u /* above, the other form costs no less */

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Connected sockets for the destinations that most is sent to: the kernel then keeps the route, and
+/* Connected sockets for the destinations that most is sent to: the kernel then keeps the route, and
  * a send costs it less. They only send; answers come to the one socket that all peers know, since
  * who a datagram is from is in its header, not in its source port. A firewall between the two may
- * think otherwise: see dw_udp_hot_doubt().
- */
+ * think otherwise: see dw_udp_hot_doubt(). */
 #include <unistd.h>
 
 #include "common/llp/udp_hot.h"

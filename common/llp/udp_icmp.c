@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What the network says of datagrams that did not arrive, by ICMP: nobody has the port, or the path
+/* What the network says of datagrams that did not arrive, by ICMP: nobody has the port, or the path
  * is too narrow. Of a host or a network that cannot be reached nothing is told: that may be so for
- * a while only, as when a route changes or a cable is out.
- */
+ * a while only, as when a route changes or a cable is out. */
 #include <errno.h>
 #include <time.h>
 #include <unistd.h>

@@ -27,7 +27,8 @@ int dw_mr_register(struct dw_mr_table *table, void *addr, size_t length, int acc
 {
     if ((access & ~KNOWN_RIGHTS) || (uintptr_t)addr + length < (uintptr_t)addr)
         return -EINVAL;
-    if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(access & IBV_ACCESS_LOCAL_WRITE))
+    if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+        !(access & IBV_ACCESS_LOCAL_WRITE))
         return -EINVAL; /* as ibv_reg_mr(3) demands */
     if (!stag || dw_map_get(&table->by_stag, stag))
         return -EEXIST;

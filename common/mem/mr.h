@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Memory regions and their STags: who may touch which bytes (RFC 5040 section 8, RFC 5042).
+/* Memory regions and their STags: who may touch which bytes (RFC 5040 section 8, RFC 5042).
  * An STag is of 32 random bits that nothing else a peer sees depends on: one that was not given it
- * can only try.
- */
+ * can only try. */
 #ifndef DW_MR_H
 #define DW_MR_H
 

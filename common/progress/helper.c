@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The helper thread: runs the RNIC while the application is away from it, in a long computation or
+/* The helper thread: runs the RNIC while the application is away from it, in a long computation or
  * blocked elsewhere. What the application has sent must leave, and be repeated when lost, all the
  * same, and a large transfer goes on behind a computation.
  *
  * It looks now and then whether the application has polled or posted just before. If not, it takes
  * over: runs the RNIC and sleeps in the kernel until a datagram comes or a timer is due, as long as
  * that serves peers, for each wake costs the computation. What merely came may wait for the next
- * look. An application that comes back and goes again between two wakes does not end that.
- */
+ * look. An application that comes back and goes again between two wakes does not end that. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

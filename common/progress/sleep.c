@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * One sleep in the kernel. What it waits for is read under the device's lock, and another thread
+/* One sleep in the kernel. What it waits for is read under the device's lock, and another thread
  * that changes that does so under the lock, too, and then writes to the sleeper's eventfd
- * (dw_unlock()): whichever comes first, no wake is lost.
- */
+ * (dw_unlock()): whichever comes first, no wake is lost. */
 #define _GNU_SOURCE /* ppoll */
 #include "common/progress/sleep.h"
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * How long what is sent waits in queues on its way, told from round-trip times: the least of a
+/* How long what is sent waits in queues on its way, told from round-trip times: the least of a
  * round, which acknowledgements that were held back or a peer that was busy for a moment do not
- * raise (as in RFC 9406), less the least of the last 8 to 17 s, the base delay (RFC 6817). Pure.
- */
+ * raise (as in RFC 9406), less the least of the last 8 to 17 s, the base delay (RFC 6817). Pure. */
 #ifndef DW_DELAY_H
 #define DW_DELAY_H
 

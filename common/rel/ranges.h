@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A set of byte ranges, sorted and disjoint: the validity map of a record, the bytes a source is to
- * send again. Holds a few ranges in place, more on the heap, up to a bound. Pure.
- */
+/* A set of byte ranges, sorted and disjoint: the validity map of a record, the bytes a source is to
+ * send again. Holds a few ranges in place, more on the heap, up to a bound. Pure. */
 #ifndef DW_RANGES_H
 #define DW_RANGES_H
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * How much of a peer's records may be under way to us: a congestion window that the sink keeps, in
+/* How much of a peer's records may be under way to us: a congestion window that the sink keeps, in
  * datagrams. It is judged each time that as many have come or have been asked for again as it has.
  * One in eight lost is taken for a bad link; more is taken for a queue on the way that is too
  * short, and halves it. Else it doubles, and once it has been cut it grows by eight datagrams a
- * round, as those of others do who share that queue. Pure.
- */
+ * round, as those of others do who share that queue. Pure. */
 #ifndef DW_RECORDWIN_H
 #define DW_RECORDWIN_H
 

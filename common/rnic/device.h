@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The device: configuration, interfaces, and the environment (clock, randomness, LLP) that all else
- * takes from here, so that the same code runs on sockets and under the simulator.
- */
+/* The device: configuration, interfaces, and the environment (clock, randomness, LLP) that all else
+ * takes from here, so that the same code runs on sockets and under the simulator. */
 #ifndef DW_DEVICE_H
 #define DW_DEVICE_H
 

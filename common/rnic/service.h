@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What a datagram service (UD, RD) gives the core: one table. The core knows no service by name; a
+/* What a datagram service (UD, RD) gives the core: one table. The core knows no service by name; a
  * further one is added to the list that diwarp_open_device() hands to the device, and nowhere else.
  *
  * `state` is what a service keeps for a port, from its first QP there until the port is closed.
  * Every function runs with the device's lock held. Those marked "may be NULL" have nothing to do
- * then.
- */
+ * then. */
 #ifndef DW_SERVICE_H
 #define DW_SERVICE_H
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * CRC32C: choice of the path, and the portable one (eight tables, eight bytes per step). What the
- * CPU offers beyond that is in crc32c_x86.c.
- */
+/* CRC32C: choice of the path, and the portable one (eight tables, eight bytes per step). What the
+ * CPU offers beyond that is in crc32c_x86.c. */
 #include "common/wire/crc32c.h"
 
 #include <endian.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Codec of DDP segment headers with the RDMAP control byte. Knows which opcode belongs to which
- * kind of segment and queue; nothing of STags, buffers or message order.
- */
+/* Codec of DDP segment headers with the RDMAP control byte. Knows which opcode belongs to which
+ * kind of segment and queue; nothing of STags, buffers or message order. */
 #include "common/wire/ddp.h"
 
 #include <assert.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Codec of the LLP header and the intro block. Knows offsets and domains, not what a field does:
- * tokens, sources and windows are judged elsewhere.
- */
+/* Codec of the LLP header and the intro block. Knows offsets and domains, not what a field does:
+ * tokens, sources and windows are judged elsewhere. */
 #include "common/wire/llp_header.h"
 
 #include <assert.h>
@@ -14,13 +12,14 @@
 #include "common/wire/bytes.h"
 
 /* But for those that share a byte or a word. */
-#define HEADER_FIELDS(X)                                                            \
-    X(16, 2, credit_kib)                                                            \
-    X(32, 4, incarnation)                                                           \
-    X(64, 8, token)                                                                 \
-    X(32, 16, job)                                                                  \
-    X(32, 20, rank) X(64, 24, number) X(32, 40, psn) X(32, 44, ack) X(64, 48, sack) \
-        X(16, 56, timestamp) X(16, 58, timestamp_echo)
+#define HEADER_FIELDS(X)  \
+    X(16, 2, credit_kib)  \
+    X(32, 4, incarnation) \
+    X(64, 8, token)       \
+    X(32, 16, job)        \
+    X(32, 20, rank)       \
+    X(64, 24, number)     \
+    X(32, 40, psn) X(32, 44, ack) X(64, 48, sack) X(16, 56, timestamp) X(16, 58, timestamp_echo)
 
 void dw_llp_header_put(uint8_t *buf, const struct dw_llp_header *h)
 {

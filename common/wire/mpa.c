@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Codec of MPA: start-up frames and FPDUs. Knows lengths, pads, markers and CRCs; nothing of what
- * is in a ULPDU, nor of TCP.
- */
+/* Codec of MPA: start-up frames and FPDUs. Knows lengths, pads, markers and CRCs; nothing of what
+ * is in a ULPDU, nor of TCP. */
 #include "common/wire/mpa.h"
 
 #include <assert.h>

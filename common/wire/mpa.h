@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * MPA: request and reply frames (RFC 5044 7.1, RFC 6581), and FPDUs with or without markers (RFC
+/* MPA: request and reply frames (RFC 5044 7.1, RFC 6581), and FPDUs with or without markers (RFC
  * 5044 4). No sockets: bytes come and go in the caller's buffers.
  *
  * Verdicts of get functions on a peer's bytes: -EAGAIN, these are the beginning of a good one, more
- * are needed; -EBADMSG, -EPROTO, -EPROTONOSUPPORT, as said there: the stream is dead.
- */
+ * are needed; -EBADMSG, -EPROTO, -EPROTONOSUPPORT, as said there: the stream is dead. */
 #ifndef DW_MPA_H
 #define DW_MPA_H
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Codecs of the RDMAP payloads that carry control: Write-Record, Read Request, atomics, record
+/* Codecs of the RDMAP payloads that carry control: Write-Record, Read Request, atomics, record
  * control. Checks that a field lies in its domain; whether a record, STag or right exists is judged
- * by the caller.
- */
+ * by the caller. */
 #include "common/wire/rdmap.h"
 
 #include <assert.h>
