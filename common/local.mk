@@ -149,8 +149,6 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/bytes.h \
 	common/wire/crc32c.c \
 	common/wire/crc32c.h \
-	common/wire/crc32c_internal.h \
-	common/wire/crc32c_x86.c \
 	common/wire/ddp.c \
 	common/wire/ddp.h \
 	common/wire/llp_header.c \
