@@ -14,8 +14,6 @@ libdiwarp_core_la_SOURCES = \
 	common/base/list.h \
 	common/base/map.c \
 	common/base/map.h \
-	common/base/pages.c \
-	common/base/pages.h \
 	common/base/ring.c \
 	common/base/ring.h \
 	common/base/serial.h \
@@ -37,7 +35,6 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/socket.h \
 	common/llp/stream.h \
 	common/llp/tcp.c \
-	common/llp/truesize.c \
 	common/llp/udp.c \
 	common/llp/udp.h \
 	common/llp/udp_hot.c \
@@ -117,7 +114,6 @@ libdiwarp_core_la_SOURCES = \
 	common/record/sink.h \
 	common/record/source.c \
 	common/record/source.h \
-	common/rel/delay.h \
 	common/rel/ranges.c \
 	common/rel/ranges.h \
 	common/rel/record.c \
@@ -128,7 +124,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rel/seen.h \
 	common/rel/sendwin.c \
 	common/rel/sendwin.h \
-	common/rnic/address.c \
 	common/rnic/cq.c \
 	common/rnic/cq.h \
 	common/rnic/device.c \
@@ -155,12 +150,8 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/llp_header.h \
 	common/wire/mpa.c \
 	common/wire/mpa.h \
-	common/wire/rc_hello.c \
-	common/wire/rc_hello.h \
 	common/wire/rdmap.c \
-	common/wire/rdmap.h \
-	common/wire/terminate.c \
-	common/wire/terminate.h
+	common/wire/rdmap.h
 libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 

@@ -5,8 +5,41 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "common/base/pages.h"
+static size_t whole_pages(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+void *dw_pages_map(size_t bytes, size_t align)
+{
+    bytes = whole_pages(bytes);
+    /* As much more as alignment may skip; what was skipped goes back at once. */
+    size_t whole = bytes + align;
+    char *at = mmap(NULL, whole, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    size_t before = (align - (uintptr_t)at % align) % align;
+    if (before)
+        (void)munmap(at, before);
+    (void)munmap(at + before + bytes, whole - before - bytes);
+    return at + before;
+}
+
+void dw_pages_unmap(void *pages, size_t bytes)
+{
+    if (pages)
+        (void)munmap(pages, whole_pages(bytes));
+}
+
+void dw_pages_drop(void *pages, size_t bytes)
+{
+    (void)madvise(pages, bytes, MADV_DONTNEED);
+}
 
 /* Of the buffers of each size: as many as fit into a chunk, aligned. */
 static const uint32_t sizes[DW_SLAB_SIZES] = {320, 1088, 2176, 4672, 9344, 16320, 32736, 65472};

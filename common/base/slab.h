@@ -12,6 +12,16 @@
 
 #include "common/base/list.h"
 
+/* Memory straight from the system, in whole pages: it costs nothing until it is touched, and goes
+ * back for certain, which cannot be said of what malloc() gives. */
+
+/* Zeroed, at a multiple of `align`, a power of two and at least a page; NULL: no memory. */
+void *dw_pages_map(size_t bytes, size_t align);
+/* The same `bytes`; NULL is harmless. */
+void dw_pages_unmap(void *pages, size_t bytes);
+/* Gives the memory back but keeps the addresses, which read as zero from now on. */
+void dw_pages_drop(void *pages, size_t bytes);
+
 #define DW_SLAB_CHUNK_BYTES 65536u
 /* Of buffers and of the head of a chunk: a cache line. */
 #define DW_SLAB_ALIGN_BYTES 64u

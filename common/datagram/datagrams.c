@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "common/base/pages.h"
+#include "common/base/slab.h"
 
 #define PAGE_BYTES 4096u
 _Static_assert(DW_ARENA_BYTES % PAGE_BYTES == 0 && DW_ARENA_BYTES >= 2 * DW_LLP_SLOT_BYTES,

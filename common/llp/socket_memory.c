@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/llp/llp.h"
+
 /* The sizes serve where /proc/slabinfo cannot be read (it needs root) or does not name the cache,
  * because the kernel has merged it with another: Linux 6.18, x86-64, with the cache's waste per
  * object. */
@@ -81,4 +83,24 @@ void dw_llp_add_socket(int fd, struct diwarp_memory *memory)
                                   info[SK_MEMINFO_RMEM_ALLOC] + info[SK_MEMINFO_FWD_ALLOC] +
                                   info[SK_MEMINFO_OPTMEM] + info[SK_MEMINFO_BACKLOG];
     memory->socket_limit_bytes += (uint64_t)info[SK_MEMINFO_RCVBUF] + info[SK_MEMINFO_SNDBUF];
+}
+
+/* What a waiting datagram costs of SO_RCVBUF. Linux keeps a datagram that fits one allocation of up
+ * to 16 KiB in a linear buffer: payload, link layer room, IP and UDP headers and struct
+ * skb_shared_info, rounded up to the allocator's power of two, plus struct sk_buff. A longer one
+ * keeps its payload in page fragments, charged as they are, beside a small linear head. The figures
+ * are upper bounds over IPv4 and IPv6, taken from SO_MEMINFO on loopback; the unit test compares
+ * them with the running kernel. */
+uint32_t dw_llp_truesize(uint32_t payload_bytes)
+{
+    enum {
+        SKB = 256,
+        HEAD = 576 + SKB,    /* the smallest there is */
+        OVERHEAD = 392,      /* IPv6, 16 bytes of link layer room, shared info, alignment */
+        LINEAR_MOST = 15808, /* above, the other form costs no less */
+    };
+    if (payload_bytes > LINEAR_MOST)
+        return payload_bytes + HEAD;
+    uint32_t truesize = (1u << (32 - __builtin_clz(payload_bytes + OVERHEAD - 1))) + SKB;
+    return truesize < HEAD ? HEAD : truesize;
 }

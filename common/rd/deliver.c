@@ -9,7 +9,7 @@
 #include <errno.h>
 
 #include "common/base/copy.h"
-#include "common/base/pages.h"
+#include "common/base/slab.h"
 #include "common/base/serial.h"
 #include "common/rd/timers.h"
 

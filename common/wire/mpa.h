@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "common/include/diwarp.h"
+
 /* ---- request and reply frames ------------------------------------------------------------- */
 
 #define DW_MPA_FRAME_BYTES       20 /* without private data */
@@ -134,5 +136,32 @@ int dw_mpa_fpdu_peek(const struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, c
  * -EAGAIN: not whole yet, `bytes` is set if known; -EBADMSG: CRC wrong; -EPROTO: a marker does not
  * point to this FPDU's length (RFC 5044 8, code 3). In an error the bytes are as they were. */
 int dw_mpa_fpdu_get(struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, uint8_t *buf, size_t len);
+
+/* ---- what leads our private data: who calls, and that it may ---- */
+
+/*
+ *  0                   1                   2                   3
+ *  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+ * +---------------+---------------+---------------+---------------+
+ * |      'd'      |      'w'      |  version 1    |       0       |
+ * +---------------+---------------+---------------+---------------+
+ * |  job                          |  rank                         |  32 bits each
+ * +---------------------------------------------------------------+
+ * |  token of the listener (64), in the request and in the reply  |
+ * +-------------------------------+-------------------------------+
+ * |  IRD of the sender (16)       |  0 (16)                       |
+ * +-------------------------------+-------------------------------+
+ */
+#define DW_RC_HELLO_BYTES 24
+struct dw_rc_hello {
+    struct diwarp_name name;
+    uint64_t token;
+    uint16_t ird; /* RDMA reads it answers at once; revision 1 has no other place for it */
+};
+
+/* Exactly DW_RC_HELLO_BYTES. */
+void dw_rc_hello_put(uint8_t *buf, const struct dw_rc_hello *hello);
+/* 0; -EBADMSG: short; -EPROTO: none of this version. */
+int dw_rc_hello_get(struct dw_rc_hello *hello, const uint8_t *buf, size_t len);
 
 #endif

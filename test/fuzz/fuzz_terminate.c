@@ -12,7 +12,6 @@
 #include "common/wire/bytes.h"
 #include "common/wire/ddp.h"
 #include "common/wire/rdmap.h"
-#include "common/wire/terminate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,7 +12,6 @@
 #include "common/wire/bytes.h"
 #include "common/wire/ddp.h"
 #include "common/wire/rdmap.h"
-#include "common/wire/terminate.h"
 #include "test/vectors/vectors.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
