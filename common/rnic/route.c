@@ -11,6 +11,8 @@
 #include "common/rnic/qp.h"
 #include "common/wire/bytes.h"
 
+pthread_mutex_t dw_ports_lock = PTHREAD_MUTEX_INITIALIZER;
+
 uint32_t dw_told_mtu_bytes(const struct dw_port *port, const struct diwarp_interface *interface)
 {
     return interface->mtu_bytes < port->mtu_max_bytes ? interface->mtu_bytes : port->mtu_max_bytes;

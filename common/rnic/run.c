@@ -28,8 +28,6 @@
  * first that it waits for, has asked again by then, unless round trips to it take long. */
 #define LINGER_NS (DW_RTO_INITIAL_NS + DW_RTO_INITIAL_NS / 4)
 
-pthread_mutex_t dw_ports_lock = PTHREAD_MUTEX_INITIALIZER;
-
 static struct dw_port *port_of(const struct dw_runner *runner)
 {
     return dw_container(runner, struct dw_port, runner);
