@@ -18,6 +18,13 @@ struct dw_list {
     for (struct dw_list *it = (head)->next, *it##_next = it->next; it != (head); \
          it = it##_next, it##_next = it->next)
 
+/* Likewise, by the structures that embed the nodes. */
+#define dw_foreach(it, type, member, head)                              \
+    for (type *it = dw_container((head)->next, type, member),           \
+              *it##_next = dw_container(it->member.next, type, member); \
+         &it->member != (head);                                         \
+         it = it##_next, it##_next = dw_container(it->member.next, type, member))
+
 static inline void dw_list_init(struct dw_list *head)
 {
     head->next = head->prev = head;

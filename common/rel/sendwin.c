@@ -50,8 +50,8 @@ uint32_t dw_sendwin_first_psn(const struct dw_sendwin *win)
 uint32_t dw_sendwin_renumber(struct dw_sendwin *win, uint32_t first_psn)
 {
     const uint32_t more = first_psn - dw_sendwin_first_psn(win);
-    dw_list_foreach (it, &win->unacked)
-        dw_container(it, struct dw_tx, link)->psn += more;
+    dw_foreach (tx, struct dw_tx, link, &win->unacked)
+        tx->psn += more;
     win->next_psn += more;
     win->recovery_psn = win->next_psn;
     return more;
@@ -184,8 +184,7 @@ static bool is_overtaken(const struct dw_sendwin *win, const struct dw_tx *tx)
 static unsigned flag_lost(struct dw_sendwin *win, bool overtaken, uint64_t sent_until_ns)
 {
     unsigned lost = 0;
-    dw_list_foreach (it, &win->unacked) {
-        struct dw_tx *tx = dw_container(it, struct dw_tx, link);
+    dw_foreach (tx, struct dw_tx, link, &win->unacked) {
         if (tx->psn - oldest(win)->psn >= DW_SACK_DATAGRAMS)
             break;
         if (tx->lost || tx->sent_ns > sent_until_ns || (overtaken && !is_overtaken(win, tx)))
@@ -202,8 +201,7 @@ static bool take_acked(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint
                        struct dw_list *acked, struct dw_sendwin_result *result)
 {
     bool resent = false;
-    dw_list_foreach (it, &win->unacked) {
-        struct dw_tx *tx = dw_container(it, struct dw_tx, link);
+    dw_foreach (tx, struct dw_tx, link, &win->unacked) {
         const int32_t ahead = dw_serial_diff(tx->psn, ack);
         if (ahead >= DW_SACK_DATAGRAMS || (ahead >= 0 && !sack))
             break; /* sorted by PSN: nothing further is acknowledged */

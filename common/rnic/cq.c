@@ -7,11 +7,6 @@
 #include "common/rnic/cq.h"
 #include "common/wire/rdmap.h"
 
-static struct dw_runner *runner_at(struct dw_list *link)
-{
-    return dw_container(link, struct dw_runner, link);
-}
-
 /* Entries of a ring that has not been needed longer. */
 #define CAPACITY_LEAST 64
 
@@ -42,11 +37,10 @@ static void release_held(struct diwarp_cq *cq)
 
 void diwarp_destroy_cq(struct diwarp_cq *cq)
 {
-    dw_list_foreach (it, &cq->device->runners) {
-        struct dw_runner *runner = runner_at(it);
+    dw_foreach (runner, struct dw_runner, link, &cq->device->runners) {
         if (runner->cq != cq)
             continue;
-        dw_list_remove(it);
+        dw_list_remove(&runner->link);
         runner->ops->destroy(runner);
     }
     release_held(cq);
@@ -127,12 +121,11 @@ static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
     if (!cq->count) {
         release_held(cq);
         if (!cq->device->held)
-            dw_list_foreach (it, &cq->device->runners)
-                if (runner_at(it)->ops->recycle)
-                    runner_at(it)->ops->recycle(runner_at(it));
+            dw_foreach (runner, struct dw_runner, link, &cq->device->runners)
+                if (runner->ops->recycle)
+                    runner->ops->recycle(runner);
     }
-    dw_list_foreach (it, &cq->device->runners) {
-        struct dw_runner *runner = runner_at(it);
+    dw_foreach (runner, struct dw_runner, link, &cq->device->runners) {
         received += runner->ops->run(runner, now_ns);
         more |= runner->ops->has_more && runner->ops->has_more(runner);
     }
@@ -174,9 +167,9 @@ int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
     if (!cq->count)
         (void)run(cq);
     else
-        dw_list_foreach (it, &cq->device->runners)
-            if (runner_at(it)->ops->flush)
-                runner_at(it)->ops->flush(runner_at(it));
+        dw_foreach (runner, struct dw_runner, link, &cq->device->runners)
+            if (runner->ops->flush)
+                runner->ops->flush(runner);
     unsigned taken = 0;
     const bool overrun = cq->overrun;
     for (; taken < n && cq->count && !overrun; taken++, cq->count--) {
@@ -197,8 +190,8 @@ bool diwarp_cq_busy(const struct diwarp_cq *cq)
 uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq)
 {
     uint64_t next_ns = UINT64_MAX;
-    dw_list_foreach (it, &cq->device->runners) {
-        uint64_t deadline_ns = runner_at(it)->ops->next_deadline_ns(runner_at(it));
+    dw_foreach (runner, struct dw_runner, link, &cq->device->runners) {
+        uint64_t deadline_ns = runner->ops->next_deadline_ns(runner);
         if (deadline_ns < next_ns)
             next_ns = deadline_ns;
     }
@@ -209,9 +202,9 @@ unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n, b
 {
     unsigned count = 0;
     *all = true;
-    dw_list_foreach (it, &cq->device->runners) {
+    dw_foreach (runner, struct dw_runner, link, &cq->device->runners) {
         bool deaf = false;
-        const int fd = runner_at(it)->ops->fd(runner_at(it), &deaf);
+        const int fd = runner->ops->fd(runner, &deaf);
         *all &= !deaf;
         if (fd >= 0 && count++ < n)
             fds[count - 1] = (struct pollfd){.fd = fd, .events = POLLIN};
@@ -231,8 +224,7 @@ static bool is_to_wake(const struct dw_sleeper *sleeper)
 void dw_wake_sleepers(struct diwarp_device *device)
 {
     const uint64_t one = 1;
-    dw_list_foreach (it, &device->sleepers) {
-        struct dw_sleeper *sleeper = dw_container(it, struct dw_sleeper, link);
+    dw_foreach (sleeper, struct dw_sleeper, link, &device->sleepers) {
         if (!sleeper->until_ns || !is_to_wake(sleeper))
             continue;
         sleeper->until_ns = 0;

@@ -210,8 +210,8 @@ static void on_trim(struct dw_timer *timer, uint64_t now_ns)
     bool more = dw_datagrams_trim(&port->datagrams);
     uint64_t next_ns = DW_NEVER;
     EACH_SERVICE(port, trim, next_ns = earlier(next_ns, service->trim(state, now_ns)))
-    dw_list_foreach (it, &port->qps)
-        more |= dw_cq_trim(dw_container(it, struct diwarp_qp, port_link)->cq);
+    dw_foreach (qp, struct diwarp_qp, port_link, &port->qps)
+        more |= dw_cq_trim(qp->cq);
     dw_heap_set(&port->timers, timer, next_ns);
     if (more)
         dw_port_trim_later(port, now_ns);
@@ -224,8 +224,8 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
     if (datagrams->llp->ops->add_memory)
         datagrams->llp->ops->add_memory(datagrams->llp, memory);
     memory->base_bytes += sizeof *port + dw_map_bytes(&port->qp_by_num);
-    dw_list_foreach (it, &port->qps)
-        memory->base_bytes += dw_container(it, struct diwarp_qp, port_link)->service->qp_bytes;
+    dw_foreach (qp, struct diwarp_qp, port_link, &port->qps)
+        memory->base_bytes += qp->service->qp_bytes;
     /* Arena and stage, as far as they were touched. */
     const uint64_t bytes = datagrams->arena.touched + DW_LLP_SLOT_BYTES;
     memory->receive_bytes += bytes;

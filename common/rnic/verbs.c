@@ -70,8 +70,7 @@ void diwarp_dereg_mr(struct diwarp_mr *mr)
     struct diwarp_pd *pd = mr->pd;
     const struct dw_region *region = dw_container(mr, struct dw_region, mr);
     dw_lock(pd->device);
-    dw_list_foreach (it, &pd->qps) {
-        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, pd_link);
+    dw_foreach (qp, struct diwarp_qp, pd_link, &pd->qps) {
         if (region->records && qp->service->on_deregister)
             qp->service->on_deregister(qp, region);
     }
@@ -284,8 +283,7 @@ void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
         .region_bytes =
             pd->mrs.by_stag.count * sizeof(struct dw_region) + dw_map_bytes(&pd->mrs.by_stag),
     };
-    dw_list_foreach (it, &device->runners) {
-        const struct dw_runner *runner = dw_container(it, struct dw_runner, link);
+    dw_foreach (runner, struct dw_runner, link, &device->runners) {
         runner->ops->add_memory(runner, memory);
     }
     memory->total_bytes = memory->base_bytes + memory->receive_bytes + memory->assembly_bytes +
