@@ -115,17 +115,6 @@ static struct chunk *take_chunk(struct dw_slab *slab)
     return chunk;
 }
 
-static void *cut_buffer(struct dw_slab *slab, struct chunk *chunk)
-{
-    uint32_t at = DW_SLAB_ALIGN_BYTES + chunk->cut++ * sizes[chunk->size];
-    uint32_t end = at + sizes[chunk->size];
-    if (end > chunk->touched) {
-        slab->touched_bytes += end - chunk->touched;
-        chunk->touched = end;
-    }
-    return (uint8_t *)chunk + at;
-}
-
 static uint32_t size_of(uint32_t bytes)
 {
     uint32_t size = 0;
@@ -158,10 +147,16 @@ void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room)
         dw_list_append(&slab->partial[size], &chunk->link);
     }
     void *buffer = chunk->free;
-    if (buffer)
+    if (buffer) {
         chunk->free = *(void **)buffer;
-    else
-        buffer = cut_buffer(slab, chunk);
+    } else {
+        const uint32_t at = DW_SLAB_ALIGN_BYTES + chunk->cut++ * sizes[size];
+        buffer = (uint8_t *)chunk + at;
+        if (chunk->touched < at + sizes[size]) {
+            slab->touched_bytes += at + sizes[size] - chunk->touched;
+            chunk->touched = at + sizes[size];
+        }
+    }
     if (++chunk->used == (DW_SLAB_CHUNK_BYTES - DW_SLAB_ALIGN_BYTES) / sizes[size])
         dw_list_remove(&chunk->link);
     slab->used++;

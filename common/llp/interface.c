@@ -237,13 +237,6 @@ static void format_all(const struct ifaddrs *all, char *buf, size_t len)
     }
 }
 
-static bool is_interface_name(const struct ifaddrs *entry, const char *name)
-{
-    while (entry && strcmp(entry->ifa_name, name) != 0)
-        entry = entry->ifa_next;
-    return entry != NULL;
-}
-
 /* An exclude list may name what another host has; but a broken CIDR is broken everywhere. */
 static int check_filter(const struct ifaddrs *all, const char *list, bool names_must_exist,
                         struct diwarp_diagnosis *why)
@@ -253,8 +246,10 @@ static int check_filter(const struct ifaddrs *all, const char *list, bool names_
     struct cidr cidr;
     while (next_entry(&list, &entry)) {
         const bool broken_cidr = strchr(entry.text, '/') != NULL;
-        if (cidr_parse(entry, &cidr) || (!names_must_exist && !broken_cidr) ||
-            is_interface_name(all, entry.text))
+        const struct ifaddrs *it = all;
+        while (it && strcmp(it->ifa_name, entry.text) != 0)
+            it = it->ifa_next;
+        if (cidr_parse(entry, &cidr) || (!names_must_exist && !broken_cidr) || it)
             continue;
         format_all(all, there_are, sizeof there_are);
         dw_explain(why, "%s '%s'%s; there are: %s", broken_cidr ? "not a CIDR:" : "no interface",

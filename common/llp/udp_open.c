@@ -35,18 +35,6 @@ static int bind_to(void *fd, const union dw_sockaddr *name, socklen_t len)
     return bind(*(const int *)fd, &name->any, len) < 0 ? -errno : 0;
 }
 
-/* The port, or negative errno, explained. */
-static int bind_range(int fd, const struct dw_llp_addr *ip, const struct dw_llp_attr *attr,
-                      struct diwarp_diagnosis *why)
-{
-    int rc = dw_take_port(ip, attr->port_min, attr->port_max, bind_to, &fd);
-    if (!rc)
-        rc = dw_port_of(fd);
-    if (rc < 0)
-        explain_bind(attr, -rc, why);
-    return rc;
-}
-
 static int attr_check(const struct dw_llp_attr *attr, struct diwarp_diagnosis *why)
 {
     if (attr->family != AF_INET && attr->family != AF_INET6) {
@@ -90,7 +78,11 @@ static int open_socket(struct dw_udp *udp, const struct dw_llp_attr *attr,
         dw_explain(why, "cannot open a UDP socket: %s", strerror(-rc));
         return rc;
     }
-    rc = bind_range(udp->llp.fd, &ip, attr, why);
+    rc = dw_take_port(&ip, attr->port_min, attr->port_max, bind_to, &udp->llp.fd);
+    if (!rc)
+        rc = dw_port_of(udp->llp.fd);
+    if (rc < 0)
+        explain_bind(attr, -rc, why);
     udp->llp.port = (uint16_t)rc;
     return rc < 0 ? rc : 0;
 }

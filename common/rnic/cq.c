@@ -212,20 +212,15 @@ unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n, b
     return count;
 }
 
-static bool is_to_wake(const struct dw_sleeper *sleeper)
-{
-    const struct diwarp_cq *cq = sleeper->cq;
-    bool all;
-    return (sleeper->for_completions && cq->count) ||
-           dw_cq_next_deadline_ns(cq) < sleeper->until_ns ||
-           dw_cq_fds(cq, NULL, 0, &all) != sleeper->fd_count;
-}
-
 void dw_wake_sleepers(struct diwarp_device *device)
 {
     const uint64_t one = 1;
     dw_foreach (sleeper, struct dw_sleeper, link, &device->sleepers) {
-        if (!sleeper->until_ns || !is_to_wake(sleeper))
+        const struct diwarp_cq *cq = sleeper->cq;
+        bool all;
+        if (!sleeper->until_ns || !((sleeper->for_completions && cq->count) ||
+                                    dw_cq_next_deadline_ns(cq) < sleeper->until_ns ||
+                                    dw_cq_fds(cq, NULL, 0, &all) != sleeper->fd_count))
             continue;
         sleeper->until_ns = 0;
         (void)!write(sleeper->event_fd, &one, sizeof one);

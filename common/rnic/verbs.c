@@ -97,27 +97,29 @@ int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int
 
 /* ---- making and ending ---- */
 
-/* Sets the service and its state on the port, which begins with the first QP of it there. */
+/* Joins the service's part of the port, which begins with its first QP there, under a number that
+ * no QP of the port has; that of one that is gone comes last. */
 static int join(struct diwarp_qp *qp)
 {
+    struct dw_port *port = qp->port;
     unsigned i = 0;
-    while (qp->port->device->services[i] != qp->service)
+    while (port->device->services[i] != qp->service)
         i++;
     assert(i < DW_PORT_SERVICES);
-    int rc = qp->port->states[i] ? 0 : qp->service->open(qp->port, &qp->port->states[i]);
-    qp->state = qp->port->states[i];
-    return rc;
-}
-
-/* A number that no QP of the port has; that of one that is gone comes last. */
-static int number(struct diwarp_qp *qp)
-{
-    struct dw_port *port = qp->port;
+    int rc = port->states[i] ? 0 : qp->service->open(port, &port->states[i]);
+    if (rc)
+        return rc;
+    qp->state = port->states[i];
     do
         port->last_qpn = port->last_qpn % DW_QPN_MAX + 1;
     while (dw_map_get(&port->qp_by_num, port->last_qpn));
     qp->num = port->last_qpn;
-    return dw_map_put(&port->qp_by_num, qp->num, qp);
+    if (dw_map_put(&port->qp_by_num, qp->num, qp))
+        return -ENOMEM;
+    rc = qp->service->create(qp);
+    if (rc)
+        dw_map_remove(&port->qp_by_num, qp->num);
+    return rc;
 }
 
 static int create_locked(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
@@ -126,13 +128,6 @@ static int create_locked(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
     if (rc)
         return rc;
     rc = join(qp);
-    if (!rc)
-        rc = number(qp);
-    if (!rc) {
-        rc = qp->service->create(qp);
-        if (rc)
-            dw_map_remove(&qp->port->qp_by_num, qp->num);
-    }
     if (rc) {
         dw_port_put(qp->port);
         return rc;

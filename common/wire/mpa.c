@@ -245,13 +245,6 @@ int dw_mpa_fpdu_peek(const struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, c
     return 0;
 }
 
-static bool crc_right(const uint8_t *buf, size_t bytes)
-{
-    uint32_t crc;
-    memcpy(&crc, buf + bytes - DW_MPA_CRC_BYTES, sizeof crc);
-    return le32toh(crc) == dw_crc32c(0, buf, bytes - DW_MPA_CRC_BYTES);
-}
-
 /* FPDUPTR, whose lowest two bits count as 0. */
 static bool points_back(const uint8_t *marker, size_t bytes)
 {
@@ -286,7 +279,10 @@ int dw_mpa_fpdu_get(struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, uint8_t 
         return verdict;
     if (len < fpdu->bytes)
         return -EAGAIN;
-    if (rx->crc && !crc_right(buf, fpdu->bytes))
+    const size_t covered = fpdu->bytes - DW_MPA_CRC_BYTES;
+    uint32_t crc;
+    memcpy(&crc, buf + covered, sizeof crc);
+    if (rx->crc && le32toh(crc) != dw_crc32c(0, buf, covered))
         return -EBADMSG;
     fpdu->ulpdu = buf + length_offset(rx) + DW_MPA_LENGTH_BYTES;
     if (rx->markers && !remove_markers(rx, buf, fpdu->bytes))

@@ -106,15 +106,6 @@ int dw_atomic_response_get(struct dw_atomic_response *h, const uint8_t *buf, siz
     return h->status < DW_STATUS_COUNT ? 0 : -EPROTO;
 }
 
-static void put_ranges(uint8_t *p, const struct dw_record_control *h)
-{
-    assert(h->range_count <= DW_RECORD_MAX_RANGES);
-    for (unsigned i = 0; i < h->range_count; i++, p += 8) {
-        dw_put_be32(p, h->ranges[i].start);
-        dw_put_be32(p + 4, h->ranges[i].end);
-    }
-}
-
 size_t dw_record_control_put(uint8_t *buf, const struct dw_record_control *h)
 {
     uint8_t *body = buf + DW_RECORD_CONTROL_BYTES;
@@ -128,8 +119,12 @@ size_t dw_record_control_put(uint8_t *buf, const struct dw_record_control *h)
         RECORD_OPEN(DW_PUT_FIELD)
         return DW_RECORD_OPEN_BYTES;
     case DW_RECORD_STATUS:
+        assert(h->range_count <= DW_RECORD_MAX_RANGES);
         dw_put_be32(body, h->granted);
-        put_ranges(body + 4, h);
+        for (unsigned i = 0; i < h->range_count; i++) {
+            dw_put_be32(body + 4 + 8 * i, h->ranges[i].start);
+            dw_put_be32(body + 8 + 8 * i, h->ranges[i].end);
+        }
         return DW_RECORD_STATUS_BYTES(h->range_count);
     case DW_RECORD_COMPLETE:
         assert(h->release_bytes <= DIWARP_RELEASE_MAX_BYTES);
@@ -140,16 +135,6 @@ size_t dw_record_control_put(uint8_t *buf, const struct dw_record_control *h)
         assert(h->kind == DW_RECORD_ABORT);
         return DW_RECORD_CONTROL_BYTES;
     }
-}
-
-static int get_open(struct dw_record_control *h, const uint8_t *buf, size_t len)
-{
-    int verdict = check_length(len, DW_RECORD_OPEN_BYTES);
-    if (verdict)
-        return verdict;
-    RECORD_OPEN(DW_GET_FIELD)
-    /* The source asks, so the id is the source's. */
-    return h->id & DW_RECORD_ID_FROM_SOURCE ? 0 : -EPROTO;
 }
 
 static int get_status(struct dw_record_control *h, const uint8_t *buf, size_t len)
@@ -186,7 +171,11 @@ int dw_record_control_get(struct dw_record_control *h, const uint8_t *buf, size_
         return -EPROTO;
     switch (h->kind) {
     case DW_RECORD_OPEN:
-        return get_open(h, buf, len);
+        if (len != DW_RECORD_OPEN_BYTES)
+            return check_length(len, DW_RECORD_OPEN_BYTES);
+        RECORD_OPEN(DW_GET_FIELD)
+        /* The source asks, so the id is the source's. */
+        return h->id & DW_RECORD_ID_FROM_SOURCE ? 0 : -EPROTO;
     case DW_RECORD_STATUS:
         return get_status(h, buf, len);
     case DW_RECORD_COMPLETE:
