@@ -112,7 +112,7 @@ static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint
         peer->ack_due_ns = now_ns + rd->port->device->attr.ack_delay_ns;
     unsigned owed = peer->ack_owed;
     owed += arrival->train ? 1u + arrival->train / ACK_PART_DATAGRAMS : !owed;
-    peer->ack_owed = owed < ACK_OWED_MAX ? (uint8_t)owed : ACK_OWED_MAX;
+    peer->ack_owed = (owed < ACK_OWED_MAX ? owed : ACK_OWED_MAX) & 0xf;
     peer->ack_owed_bytes += dw_llp_truesize(arrival->len);
     if (dw_recvwin_has_gap(&peer->recvwin) || peer->ack_owed >= ACK_OWED_MAX ||
         peer->ack_owed_bytes >= rd->eager_budget_bytes / 4)
