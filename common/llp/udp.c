@@ -36,13 +36,6 @@
 
 /* ---- send --------------------------------------------------------------------------------- */
 
-/* What a router or a firewall answers, too. */
-static bool is_unreachable(int error)
-{
-    return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
-           error == EACCES;
-}
-
 /* Whether a call may have failed for an ICMP error of an earlier datagram. EPERM is not one: it is
  * a local firewall's answer to this datagram. */
 static bool is_pending_error(struct dw_udp *udp, int error)
@@ -91,8 +84,10 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
             udp->llp.counters->tx_eagain++;
             return -EAGAIN;
         }
-        /* Maybe of this port of ours only: the common socket finds out. */
-        if (hot_fd >= 0 && is_unreachable(error))
+        /* What a router or a firewall answers, too, maybe of this port of ours only: the common
+         * socket finds out. */
+        if (hot_fd >= 0 && (error == ECONNREFUSED || error == EHOSTUNREACH ||
+                            error == ENETUNREACH || error == EACCES))
             dw_udp_hot_doubt(&udp->hots, to);
         /* EINVAL: of a train, by older kernels. */
         if (error == EMSGSIZE || (error == EINVAL && msg->msg_control))

@@ -128,16 +128,6 @@ static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis
     return rc;
 }
 
-static int set_random_key(struct diwarp_device *device, struct diwarp_diagnosis *why)
-{
-    device->random_key[0] = device->env.seed;
-    if (device->env.seed ||
-        getrandom(device->random_key, sizeof device->random_key, 0) == sizeof device->random_key)
-        return 0;
-    dw_explain(why, "no random numbers from the kernel: %s", strerror(errno));
-    return -EIO;
-}
-
 /* What is not given is the real world's. */
 static void set_env(struct dw_env *env, const struct dw_env *given)
 {
@@ -173,7 +163,12 @@ int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env 
     dw_list_init(&new->runners);
     dw_list_init(&new->sleepers);
     set_env(&new->env, env);
-    rc = set_random_key(new, why);
+    new->random_key[0] = new->env.seed;
+    if (!new->env.seed &&
+        getrandom(new->random_key, sizeof new->random_key, 0) != sizeof new->random_key) {
+        dw_explain(why, "no random numbers from the kernel: %s", strerror(errno));
+        rc = -EIO;
+    }
     if (!rc)
         rc = new->env.interfaces
                  ? keep_interfaces(new, new->env.interfaces, new->env.interface_count, why)
