@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/rc/qp.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 int dw_rc_wc_opcode(const struct dw_rc_work *work)
 {
@@ -92,7 +92,7 @@ void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t ve
 void dw_rc_qp_free(struct diwarp_rc_qp *qp)
 {
     release(qp);
-    dw_cq_forget(qp->rc->cq, qp, NULL);
+    dw_cq_forget(qp->rc->cq, 0, qp, NULL);
     dw_list_remove(&qp->link);
     free(qp->answer);
     free(qp);

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/llp/explain.h"
 #include "common/llp/interface.h"
+#include "common/llp/socket.h"
 #include "common/rc/frame.h"
 #include "common/rc/qp.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 /* ---- replies ---- */
 

@@ -9,7 +9,6 @@
 #include "common/wire/ddp.h"
 #include "common/wire/mpa.h"
 #include "common/wire/rdmap.h"
-#include "common/wire/terminate.h"
 
 /* A stream's beginning that does not tell an FPDU's length yet: half a marker, a length field. */
 #define DW_RC_STUB_BYTES 8

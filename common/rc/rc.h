@@ -16,7 +16,6 @@
 #include "common/llp/stream.h"
 #include "common/rnic/cq.h"
 #include "common/rnic/device.h"
-#include "common/rnic/runner.h"
 
 /* Received at once, in one stage for all QPs of a CQ; and no more goes to TCP in one call. Half of
  * it costs large messages more calls; twice as much leaves the caches and holds up other streams.

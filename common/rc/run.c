@@ -8,8 +8,7 @@
 #include <stdlib.h>
 
 #include "common/rc/qp.h"
-#include "common/rnic/lock.h"
-#include "common/rnic/memory.h"
+#include "common/rnic/device.h"
 
 /* Runs without asking the streams that are not hot: while these bring something, or there are no
  * others; while they do not. Twice as many make others wait twice as long, half as many ask the
@@ -143,11 +142,8 @@ static uint64_t qp_bytes(const struct diwarp_rc_qp *qp)
 
 static void add_stream(const struct dw_stream *stream, struct diwarp_memory *memory)
 {
-    struct dw_llp_memory llp = {0};
-    if (stream && stream->ops->query_memory)
-        stream->ops->query_memory(stream, &llp);
-    memory->peer_bytes += llp.own_bytes;
-    dw_memory_add_sockets(&llp, memory);
+    if (stream && stream->ops->add_memory)
+        stream->ops->add_memory(stream, memory);
 }
 
 /* QPs that share receives have been made one after the other, if not with a single SRQ. */
@@ -222,8 +218,10 @@ static int create(struct diwarp_cq *cq, struct dw_rc **out)
     rc->stage = malloc(DW_RC_STAGE_BYTES);
     rc->train = malloc(sizeof *rc->train);
     if (rc->stage && rc->train)
-        error =
-            device->env.open_streams(device->env.arg, device->attr.peer_timeout_ns, &rc->streams);
+        error = device->env.open_streams
+                    ? device->env.open_streams(device->env.arg, device->attr.peer_timeout_ns,
+                                               &rc->streams)
+                    : dw_tcp_open(device->attr.peer_timeout_ns, &rc->streams);
     if (error) {
         free(rc->stage);
         free(rc->train);
@@ -233,7 +231,6 @@ static int create(struct diwarp_cq *cq, struct dw_rc **out)
     struct dw_list *heads[] = {&rc->qps, &rc->listeners, &rc->lingers, &rc->resumed, &rc->lazy};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
-    dw_heap_init(&rc->timers);
     dw_list_append(&device->runners, &rc->runner.link);
     *out = rc;
     return 0;

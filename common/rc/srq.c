@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/rc/qp.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 void dw_rc_recv_free(struct dw_rc_recv *recv)
 {

@@ -9,10 +9,9 @@
 #include <errno.h>
 
 #include "common/base/copy.h"
-#include "common/base/pages.h"
+#include "common/base/slab.h"
 #include "common/base/serial.h"
 #include "common/rd/timers.h"
-#include "common/rnic/memory.h"
 
 /* Messages being put together at a time, over all peers, and what has come of them. At the bound
  * their datagrams are refused, and come again. Of a peer's, half count once more: so it has two
@@ -333,5 +332,5 @@ static void add(const struct dw_rd *rd, uint64_t count, struct diwarp_memory *me
 void dw_deliver_add_memory(const struct dw_rd *rd, struct diwarp_memory *memory)
 {
     add(rd, rd->assembly_count + rd->free_assembly_count, memory);
-    add(rd, dw_memory_of_list(&rd->done_assemblies, 1), memory);
+    add(rd, dw_list_bytes(&rd->done_assemblies, 1), memory);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "common/base/map.h"
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 
 #define FIRST_BUCKETS 16
 

@@ -9,7 +9,7 @@
 #include "common/rd/forget.h"
 #include "common/rd/peer.h"
 #include "common/rd/transmit.h"
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 #include "common/wire/bytes.h"
 
 /* Handles learnt from datagrams whose sources nobody has vouched for: their address may be forged.

@@ -16,7 +16,7 @@
 #include "common/rd/transmit.h"
 #include "common/record/sink.h"
 #include "common/record/source.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
@@ -128,7 +128,7 @@ static int meet(struct dw_handle *handle)
     begin_numbers(met, device, rd_of(handle)->forgot);
     met->credit_kib = CREDIT_FIRST_KIB;
     met->ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams;
-    dw_rtt_init(&met->rtt);
+    met->rtt = (struct dw_rtt){0};
     handle->ah.fixed = true;
     return 0;
 }

@@ -10,7 +10,7 @@
 #include "common/rd/rdma.h"
 #include "common/rd/send.h"
 #include "common/record/sink.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 static int post_send(const struct dw_ends *ends, struct dw_peer *peer, const struct ibv_send_wr *wr,
                      uint64_t now_ns)

@@ -128,7 +128,7 @@ struct dw_peer {
     bool probe_acked : 1;    /* our last probe did */
     bool sent : 1;           /* at least one, since it woke */
     uint8_t asked_again : 4; /* for parts of records: how often, less pairs of probes */
-    uint8_t probes : 3;   /* in a row, each though it must have had the answer to the one before */
+    uint8_t probes : 3; /* in a row, each though it must have had the answer to the one before */
     uint8_t ack_owed : 4; /* in parts of ACK_OWED_MAX (receive.c); 0: none */
     bool swept : 1;       /* unlike rd.sweep: one of those unswept */
 };

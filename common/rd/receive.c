@@ -17,7 +17,7 @@
 #include "common/rd/transmit.h"
 #include "common/record/place.h"
 #include "common/record/sink.h"
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 
 /* A standalone acknowledgement costs both sides as much as a train does, and is sent when so much is
  * owed: one part for each receive call that brought data, one more for so many datagrams of it. A
@@ -112,7 +112,7 @@ static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint
         peer->ack_due_ns = now_ns + rd->port->device->attr.ack_delay_ns;
     unsigned owed = peer->ack_owed;
     owed += arrival->train ? 1u + arrival->train / ACK_PART_DATAGRAMS : !owed;
-    peer->ack_owed = owed < ACK_OWED_MAX ? (uint8_t)owed : ACK_OWED_MAX;
+    peer->ack_owed = (owed < ACK_OWED_MAX ? owed : ACK_OWED_MAX) & 0xf;
     peer->ack_owed_bytes += dw_llp_truesize(arrival->len);
     if (dw_recvwin_has_gap(&peer->recvwin) || peer->ack_owed >= ACK_OWED_MAX ||
         peer->ack_owed_bytes >= rd->eager_budget_bytes / 4)

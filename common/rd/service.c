@@ -19,7 +19,6 @@
 #include "common/record/grant.h"
 #include "common/record/sink.h"
 #include "common/record/source.h"
-#include "common/rnic/memory.h"
 
 /* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
  * all others with it. */
@@ -176,8 +175,8 @@ static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
 {
     memory->peers++;
     memory->peer_bytes += sizeof *peer;
-    memory->work_bytes += dw_memory_of_list(&peer->pending, sizeof(struct dw_work)) +
-                          dw_memory_of_list(&peer->awaiting, sizeof(struct dw_work));
+    memory->work_bytes += dw_list_bytes(&peer->pending, sizeof(struct dw_work)) +
+                          dw_list_bytes(&peer->awaiting, sizeof(struct dw_work));
     for (const struct dw_assembly *it = peer->assemblies; it; it = it->next)
         memory->assembly_bytes += ranges_bytes(&it->map);
     dw_list_foreach (s, &peer->records.sinks)
@@ -195,17 +194,17 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     memory->base_bytes += sizeof *rd;
     memory->addresses += rd->handles.ahs.cells.count;
     memory->address_bytes += dw_handles_bytes(&rd->handles) +
-                             dw_memory_of_list(&rd->learnt, sizeof(struct dw_learnt)) +
-                             dw_memory_of_list(&rd->newly_learnt, sizeof(struct dw_learnt));
+                             dw_list_bytes(&rd->learnt, sizeof(struct dw_learnt)) +
+                             dw_list_bytes(&rd->newly_learnt, sizeof(struct dw_learnt));
     dw_list_foreach (it, &rd->awake)
         add_peer(dw_container(it, struct dw_peer, awake_link), memory);
-    memory->work_bytes += dw_memory_of_list(&rd->free_works, sizeof(struct dw_work));
+    memory->work_bytes += dw_list_bytes(&rd->free_works, sizeof(struct dw_work));
     dw_deliver_add_memory(rd, memory);
     memory->record_bytes += records->sinks.count * sizeof(struct dw_sink) +
                             records->sources.count * sizeof(struct dw_source) +
                             rd->atomics.count * sizeof(struct dw_atomic) +
-                            dw_memory_of_map(&records->sinks) +
-                            dw_memory_of_map(&records->sources) + dw_memory_of_map(&rd->atomics);
+                            dw_map_bytes(&records->sinks) + dw_map_bytes(&records->sources) +
+                            dw_map_bytes(&rd->atomics);
 }
 
 /* ---- a port's part, and queue pairs ---- */

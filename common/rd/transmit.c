@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/rd/timers.h"
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 
 /* Of a datagram that others may join: the first of several to a peer, and one of a stream. */
 #define JOINED_BYTES 8192

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 
 /* Share of the socket's buffer that records may fill; the rest is for eager datagrams. */
 #define RECORD_SHARE_NUM 3

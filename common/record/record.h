@@ -14,9 +14,9 @@
 #include "common/base/map.h"
 #include "common/datagram/datagrams.h"
 #include "common/datagram/segments.h"
-#include "common/rel/contact.h"
 #include "common/rel/record.h"
 #include "common/rel/recordwin.h"
+#include "common/rel/rtt.h"
 #include "common/rnic/qp.h"
 
 /* Requests to a peer at a time, whatever attr.max_send_wr says. Each may cost the other end 0.3 KB;
