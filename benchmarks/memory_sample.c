@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/llp/socket_slab.h"
+#include "common/llp/socket_memory.h"
 
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55

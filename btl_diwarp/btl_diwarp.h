@@ -39,7 +39,8 @@
  * takes 300 bytes; beyond as many more, one-sided callers are turned away. */
 #define MCA_BTL_DIWARP_QUEUE_WRS 8192
 
-/* Of one sleep: so late may what comes without a sign be seen. */
+/* Of one sleep, at most: so late may what comes without a sign be seen. Half of it takes twice as
+ * many turns from other ranks on the core. */
 #define MCA_BTL_DIWARP_SLEEP_NS 1000000
 
 /* ob1's tag of "the RDMA you asked for is done" (MCA_PML_OB1_HDR_TYPE_FIN): part of the ABI between
@@ -197,47 +198,44 @@ struct mca_btl_diwarp_cores {
 
 struct mca_btl_diwarp_module {
     mca_btl_base_module_t super;
+
+    /* What each call and poll looks at. */
     const struct mca_btl_diwarp_transport *transport;
-
-    struct diwarp_device *device;
-    struct diwarp_pd *pd;
-    struct diwarp_cq *cq;          /* NULL before init and after finalize */
-    struct diwarp_address address; /* ours, for peers */
-    struct diwarp_qp *qp;          /* NULL over RC */
-    struct mca_btl_diwarp_rc *rc;  /* NULL over RD */
-
-    opal_free_list_t lists[MCA_BTL_DIWARP_LISTS];
-    bool lists_constructed;
+    struct diwarp_cq *cq;         /* NULL before init and after finalize */
+    struct diwarp_qp *qp;         /* NULL over RC */
+    struct mca_btl_diwarp_rc *rc; /* NULL over RD */
+    bool polling;                 /* a thread is inside progress, or the helper runs the RNIC */
+    bool blocking;                /* progress sleeps when nothing comes */
+    bool kept_out;                /* progress found the helper at work, and wants to poll */
+    unsigned stalled_count;       /* queues */
+    unsigned long polls;          /* progress calls */
+    pthread_t caller;             /* who polls, while it runs callbacks; else 0 */
+    struct mca_btl_diwarp_ending_read *ending; /* its, while the callback of a get runs */
+    unsigned empty_polls;                      /* in a row */
+    uint64_t empty_since_ns;                   /* the first of them */
 
     opal_mutex_t lock;                  /* of the queues, of `gone`, and of RC's endpoints */
     opal_list_t queues;                 /* struct mca_btl_diwarp_queue */
     struct mca_btl_diwarp_queue *spare; /* for the next endpoint that needs one, or NULL */
-    unsigned stalled_count;             /* queues */
+    struct mca_btl_diwarp_counters counters;
+    opal_free_list_t lists[MCA_BTL_DIWARP_LISTS];
+    bool lists_constructed;
 
-    bool polling;        /* a thread is inside progress, or the helper runs the RNIC */
-    unsigned long polls; /* progress calls */
+    struct diwarp_device *device;
+    struct diwarp_pd *pd;
+    struct diwarp_address address; /* ours, for peers */
 
     bool threaded; /* the program asked for threads */
     struct mca_btl_diwarp_cores cores;
-    bool blocking;           /* progress sleeps when nothing comes */
-    unsigned empty_polls;    /* in a row */
-    uint64_t empty_since_ns; /* the first of them */
-    unsigned endpoints;      /* none left: the PML is about to go */
-
+    unsigned endpoints;           /* none left: the PML is about to go */
     struct diwarp_helper *helper; /* NULL: it was not started */
     bool helper_calls_back;       /* the PML is protected against a second thread */
-    bool kept_out;                /* progress found the helper at work, and wants to poll */
     int helper_cpu;               /* where it runs the RNIC; -1: it does not */
-
-    pthread_t caller;                          /* who polls, while it runs callbacks; else 0 */
-    struct mca_btl_diwarp_ending_read *ending; /* its, while the callback of a get runs */
 
     mca_btl_base_module_error_cb_fn_t error_cb;
     struct diwarp_name *gone; /* peers already reported */
     unsigned gone_count;
-    bool failure_told; /* of an access */
-
-    struct mca_btl_diwarp_counters counters;
+    bool failure_told;                   /* of an access */
     struct mca_btl_diwarp_memory memory; /* when it knew most peers: before they were deleted */
 };
 

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE /* sched_getcpu */
 #include "btl_diwarp/btl_diwarp_work.h"
 
-/* Completions handed out at once. */
+/* Completions handed out at once: it only has to be more than a few. */
 #define WC_BATCH 32
 
 /* A pthread_t is an address here, and never this one. */

@@ -37,21 +37,24 @@ static enum mca_btl_diwarp_pace pace_of(const struct mca_btl_diwarp_module *modu
     return burst ? MCA_BTL_DIWARP_PACE_BURST : MCA_BTL_DIWARP_PACE_ALONE;
 }
 
-/* Under the lock: what a post comes to where there is no connection. */
-static int not_connected(const mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    return MCA_BTL_DIWARP_RC_GONE == endpoint->state ? -EHOSTUNREACH : -ENOTCONN;
-}
-
-/* Under the lock: posts at that pace. */
-static int post_at(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint,
-                   const struct ibv_send_wr *wr, enum mca_btl_diwarp_pace pace)
+/* Under the lock: posts at that pace, which is set where it was unknown. */
+static int post(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint,
+                const struct ibv_send_wr *wr, enum mca_btl_diwarp_pace *pace)
 {
     struct ibv_send_wr lazy = *wr;
     int rc;
 
+    if (OPAL_UNLIKELY(MCA_BTL_DIWARP_RC_CONNECTED != endpoint->state)) {
+        return MCA_BTL_DIWARP_RC_GONE == endpoint->state ? -EHOSTUNREACH : -ENOTCONN;
+    }
+    if (MCA_BTL_DIWARP_PACE_UNKNOWN == *pace) {
+        *pace = pace_of(module, endpoint);
+    }
+    if (MCA_BTL_DIWARP_PACE_BURST == *pace && (wr->send_flags & IBV_SEND_INLINE)) {
+        return -EAGAIN;
+    }
     __atomic_store_n(&endpoint->unused, false, __ATOMIC_RELAXED);
-    if (MCA_BTL_DIWARP_PACE_BURST == pace) {
+    if (MCA_BTL_DIWARP_PACE_BURST == *pace) {
         lazy.send_flags |= (unsigned)DIWARP_SEND_LAZY;
         module->rc->unflushed = module->rc->unflushed || mca_btl_diwarp_in_progress(module);
         return diwarp_rc_post_send(endpoint->qp, &lazy);
@@ -67,7 +70,6 @@ static int post_at(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpo
 static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
-    mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(work->endpoint);
     struct ibv_sge sge = {.addr = (uintptr_t)frag->header,
                           .length =
                               MCA_BTL_DIWARP_HEADER_BYTES + (uint32_t)frag->segments[0].seg_len,
@@ -79,23 +81,15 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
                                    .send_flags =
                                        IBV_SEND_SIGNALED | (unsigned)DIWARP_SEND_BUFFERED};
 
-    if (OPAL_UNLIKELY(MCA_BTL_DIWARP_RC_CONNECTED != endpoint->state)) {
-        return not_connected(endpoint);
-    }
-    if (MCA_BTL_DIWARP_PACE_UNKNOWN == frag->pace) {
-        frag->pace = pace_of(module, endpoint);
-    }
-    return post_at(module, endpoint, &wr, frag->pace);
+    return post(module, mca_btl_diwarp_rc_endpoint(work->endpoint), &wr, &frag->pace);
 }
 
 static int rdma_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_rdma_t *rdma = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_rdma_t, work);
-    mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(work->endpoint);
+    enum mca_btl_diwarp_pace pace = MCA_BTL_DIWARP_PACE_UNKNOWN;
 
-    return OPAL_LIKELY(MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state)
-               ? post_at(module, endpoint, &rdma->wr.wr, pace_of(module, endpoint))
-               : not_connected(endpoint);
+    return post(module, mca_btl_diwarp_rc_endpoint(work->endpoint), &rdma->wr.wr, &pace);
 }
 
 const struct mca_btl_diwarp_work_ops mca_btl_diwarp_rc_frag_ops = {
@@ -144,16 +138,10 @@ static int send_gathered(struct mca_btl_diwarp_module *module,
                          mca_btl_diwarp_rc_endpoint_t *endpoint, const struct ibv_send_wr *wr,
                          enum mca_btl_diwarp_pace *pace)
 {
-    int rc = -EAGAIN;
+    int rc;
 
     OPAL_THREAD_LOCK(&module->lock);
-    if (OPAL_LIKELY(MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state &&
-                    !mca_btl_diwarp_rc_waits(endpoint))) {
-        *pace = pace_of(module, endpoint);
-        if (MCA_BTL_DIWARP_PACE_ALONE == *pace) {
-            rc = post_at(module, endpoint, wr, *pace);
-        }
-    }
+    rc = mca_btl_diwarp_rc_waits(endpoint) ? -EAGAIN : post(module, endpoint, wr, pace);
     OPAL_THREAD_UNLOCK(&module->lock);
     return rc;
 }

@@ -196,17 +196,6 @@ static bool state_after(const struct mca_btl_diwarp_module *module,
     return false;
 }
 
-static void on_lost_call_end(struct mca_btl_diwarp_module *module,
-                             mca_btl_diwarp_rc_endpoint_t *endpoint, struct diwarp_rc_qp *qp)
-{
-    OPAL_THREAD_LOCK(&module->lock);
-    if (qp == endpoint->lost) {
-        mca_btl_diwarp_rc_qp_destroy(module, &endpoint->lost);
-        mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
-    }
-    OPAL_THREAD_UNLOCK(&module->lock);
-}
-
 static void on_disconnected(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
@@ -214,11 +203,15 @@ static void on_disconnected(struct mca_btl_diwarp_module *module, const struct d
     enum rejection rejection;
     bool lost, expected = false;
 
-    if (wc->rc_qp != endpoint->qp) {
-        on_lost_call_end(module, endpoint, wc->rc_qp);
+    OPAL_THREAD_LOCK(&module->lock);
+    if (wc->rc_qp != endpoint->qp) { /* our call that lost */
+        if (wc->rc_qp == endpoint->lost) {
+            mca_btl_diwarp_rc_qp_destroy(module, &endpoint->lost);
+            mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
+        }
+        OPAL_THREAD_UNLOCK(&module->lock);
         return;
     }
-    OPAL_THREAD_LOCK(&module->lock);
     rejection = rejection_of(endpoint, wc); /* before its data goes with the QP */
     mca_btl_diwarp_rc_connection_destroy(module, endpoint);
     lost =

@@ -62,14 +62,6 @@ static void endpoint_destroy(struct mca_btl_diwarp_module *module,
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
-static void on_recv(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
-{
-    uint32_t tag = wc->wc.wc_flags & IBV_WC_WITH_IMM ? wc->wc.imm_data : MCA_BTL_TAG_MAX;
-
-    /* The PML reads and never writes; its segments just lack the const. */
-    mca_btl_diwarp_deliver(module, tag, (void *)(uintptr_t)wc->data, wc->wc.byte_len);
-}
-
 static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     _Alignas(16) unsigned char message[DIWARP_RELEASE_MAX_BYTES];
@@ -115,7 +107,10 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
 
     switch ((unsigned)wc->wc.opcode) {
     case IBV_WC_RECV:
-        on_recv(module, wc);
+        /* The PML reads and never writes; its segments just lack the const. */
+        mca_btl_diwarp_deliver(
+            module, wc->wc.wc_flags & IBV_WC_WITH_IMM ? wc->wc.imm_data : MCA_BTL_TAG_MAX,
+            (void *)(uintptr_t)wc->data, wc->wc.byte_len);
         return;
     case DIWARP_WC_RELEASE:
         on_release(module, wc);

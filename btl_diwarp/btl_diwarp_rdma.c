@@ -225,29 +225,22 @@ const struct mca_btl_diwarp_work_ops mca_btl_diwarp_rdma_ops = {
 static const struct mca_btl_diwarp_work_ops get_ops = {.post = rdma_post,
                                                        .on_complete = get_on_complete};
 
-/* As many of its requests wait as may. */
-static bool is_crowded(struct mca_btl_diwarp_module *module,
-                       const mca_btl_base_endpoint_t *endpoint)
-{
-    bool crowded;
-
-    OPAL_THREAD_LOCK(&module->lock);
-    crowded = NULL != endpoint->queue && endpoint->queue->waiting >= MCA_BTL_DIWARP_QUEUE_WRS;
-    OPAL_THREAD_UNLOCK(&module->lock);
-    return crowded;
-}
-
 /* A request with all set but the remote side. NULL: too many wait already, or no memory. */
 static mca_btl_diwarp_rdma_t *rdma_alloc(struct mca_btl_diwarp_module *module,
                                          const struct args *args, size_t size,
                                          enum ibv_wr_opcode opcode)
 {
     mca_btl_diwarp_rdma_t *rdma;
+    bool crowded;
 
+    OPAL_THREAD_LOCK(&module->lock);
+    crowded =
+        NULL != args->endpoint->queue && args->endpoint->queue->waiting >= MCA_BTL_DIWARP_QUEUE_WRS;
+    OPAL_THREAD_UNLOCK(&module->lock);
     /* A caller that is turned away makes progress and tries again, which a callback cannot. Sends
      * are not turned away: their number is bounded by the upper layer's own requests, and it has
      * nowhere else to put them. */
-    if (OPAL_UNLIKELY(is_crowded(module, args->endpoint)) && !mca_btl_diwarp_in_progress(module)) {
+    if (OPAL_UNLIKELY(crowded) && !mca_btl_diwarp_in_progress(module)) {
         return NULL;
     }
     rdma = (mca_btl_diwarp_rdma_t *)opal_free_list_get(&module->lists[MCA_BTL_DIWARP_RDMAS]);

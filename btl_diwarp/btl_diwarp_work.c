@@ -9,8 +9,8 @@
 #include <errno.h>
 
 /* Bound of short messages to an endpoint that its caller takes for sent, though nobody has been
- * told of their end: who sends more has to wait, and so polls. A callback cannot: it may fill the
- * send queue. */
+ * told of their end: who sends more has to wait, and so polls. Twice as many let who never polls
+ * get so much farther ahead of its peer. A callback cannot wait: it may fill the send queue. */
 #define BUFFERED_MAX 512
 
 static void queue_construct(struct mca_btl_diwarp_queue *queue)

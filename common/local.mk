@@ -14,36 +14,27 @@ libdiwarp_core_la_SOURCES = \
 	common/base/list.h \
 	common/base/map.c \
 	common/base/map.h \
-	common/base/pages.c \
-	common/base/pages.h \
 	common/base/ring.c \
 	common/base/ring.h \
 	common/base/serial.h \
-	common/base/siphash.c \
 	common/base/siphash.h \
 	common/base/slab.c \
 	common/base/slab.h \
-	common/datagram/arena.c \
-	common/datagram/arena.h \
 	common/datagram/datagrams.c \
 	common/datagram/datagrams.h \
 	common/datagram/seal.c \
 	common/datagram/seal.h \
 	common/datagram/segments.c \
 	common/datagram/segments.h \
-	common/llp/explain.c \
-	common/llp/explain.h \
-	common/llp/host_id.c \
-	common/llp/host_id.h \
 	common/llp/interface.c \
 	common/llp/interface.h \
 	common/llp/llp.h \
 	common/llp/socket_memory.c \
-	common/llp/socket_slab.c \
-	common/llp/socket_slab.h \
+	common/llp/socket_memory.h \
+	common/llp/socket.c \
+	common/llp/socket.h \
 	common/llp/stream.h \
 	common/llp/tcp.c \
-	common/llp/truesize.c \
 	common/llp/udp.c \
 	common/llp/udp.h \
 	common/llp/udp_hot.c \
@@ -51,8 +42,6 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/udp_icmp.c \
 	common/llp/udp_icmp.h \
 	common/llp/udp_open.c \
-	common/llp/udp_options.c \
-	common/llp/udp_options.h \
 	common/mem/mr.c \
 	common/mem/mr.h \
 	common/path/path.c \
@@ -101,8 +90,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/sink.c \
 	common/rd/source.c \
 	common/rd/transmit.c \
-	common/rel/contact.h \
-	common/rel/delay.h \
 	common/rel/ranges.c \
 	common/rel/ranges.h \
 	common/rel/record.c \
@@ -113,27 +100,14 @@ libdiwarp_core_la_SOURCES = \
 	common/rel/seen.h \
 	common/rel/sendwin.c \
 	common/rel/sendwin.h \
-	common/rnic/address.c \
-	common/rnic/ah.h \
 	common/rnic/cq.c \
 	common/rnic/cq.h \
 	common/rnic/device.c \
 	common/rnic/device.h \
-	common/rnic/lock.h \
-	common/rnic/memory.c \
-	common/rnic/memory.h \
-	common/rnic/pd.c \
-	common/rnic/pd.h \
-	common/rnic/port.c \
 	common/rnic/port.h \
-	common/rnic/qp.c \
 	common/rnic/qp.h \
-	common/rnic/region.c \
 	common/rnic/route.c \
-	common/rnic/route.h \
 	common/rnic/run.c \
-	common/rnic/run.h \
-	common/rnic/runner.h \
 	common/rnic/service.h \
 	common/rnic/verbs.c \
 	common/ud/receive.c \
@@ -146,21 +120,14 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/bytes.h \
 	common/wire/crc32c.c \
 	common/wire/crc32c.h \
-	common/wire/crc32c_internal.h \
-	common/wire/crc32c_x86.c \
 	common/wire/ddp.c \
 	common/wire/ddp.h \
 	common/wire/llp_header.c \
 	common/wire/llp_header.h \
 	common/wire/mpa.c \
 	common/wire/mpa.h \
-	common/wire/rc_hello.c \
-	common/wire/rc_hello.h \
 	common/wire/rdmap.c \
-	common/wire/rdmap.h \
-	common/wire/terminate.c \
-	common/wire/terminate.h \
-	common/wire/terminate_cause.h
+	common/wire/rdmap.h
 libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 

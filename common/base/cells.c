@@ -3,37 +3,37 @@
 #include "common/base/cells.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* malloc() keeps a word with each block: chunks lie side by side. */
 #define ALLOCATED_BYTES (DW_CELLS_CHUNK_BYTES - sizeof(size_t))
-#define FIRST_CAPACITY  16
-#define CHUNK_NUMBERS   (1u << (32 - DW_CELLS_SLOT_BITS))
 
 void dw_cells_init(struct dw_cells *cells, uint32_t cell_bytes)
 {
-    assert(cell_bytes >= DW_CELL_MIN_BYTES && !(cell_bytes % 8));
+    assert(cell_bytes >= DW_CELLS_CHUNK_BYTES >> DW_CELLS_SLOT_BITS && !(cell_bytes % 8));
     *cells = (struct dw_cells){.cell_bytes = cell_bytes, .cut = 1, .free = 1};
 }
 
 static uint32_t slots_of(const struct dw_cells *cells)
 {
-    return (uint32_t)(ALLOCATED_BYTES - DW_CELLS_HEAD_BYTES) / cells->cell_bytes;
+    return (uint32_t)(ALLOCATED_BYTES - sizeof(struct dw_cells_chunk)) / cells->cell_bytes;
 }
 
-static int grow(struct dw_cells *cells)
+/* Room for a number more. */
+static bool grow(struct dw_cells *cells)
 {
-    const uint32_t capacity = cells->capacity ? cells->capacity * 2 : FIRST_CAPACITY;
-    if (capacity > CHUNK_NUMBERS)
-        return -ENOMEM;
+    const uint32_t capacity = cells->capacity ? cells->capacity * 2 : 16;
+    if (cells->free < cells->capacity)
+        return true;
+    if (capacity > 1u << (32 - DW_CELLS_SLOT_BITS))
+        return false;
     union dw_cells_number *chunks = realloc(cells->chunks, capacity * sizeof *chunks);
     if (!chunks)
-        return -ENOMEM;
+        return false;
     cells->chunks = chunks;
     cells->capacity = capacity;
-    return 0;
+    return true;
 }
 
 /* ---- chunks with a free cell ---- */
@@ -67,9 +67,7 @@ static void unlink_chunk(struct dw_cells *cells, const struct dw_cells_chunk *ch
 static struct dw_cells_chunk *take_chunk(struct dw_cells *cells)
 {
     void *memory;
-    if (cells->free >= cells->capacity && grow(cells))
-        return NULL;
-    if (posix_memalign(&memory, DW_CELLS_CHUNK_BYTES, ALLOCATED_BYTES))
+    if (!grow(cells) || posix_memalign(&memory, DW_CELLS_CHUNK_BYTES, ALLOCATED_BYTES))
         return NULL;
     struct dw_cells_chunk *chunk = memory;
     *chunk = (struct dw_cells_chunk){.cells = cells, .number = cells->free};
@@ -81,20 +79,6 @@ static struct dw_cells_chunk *take_chunk(struct dw_cells *cells)
     return chunk;
 }
 
-static void put_chunk(struct dw_cells_chunk *chunk)
-{
-    struct dw_cells *cells = chunk->cells;
-    cells->chunks[chunk->number].next_free = cells->free;
-    cells->free = chunk->number;
-    cells->chunk_count--;
-    free(chunk);
-}
-
-static uint8_t *slot_at(const struct dw_cells *cells, struct dw_cells_chunk *chunk, uint32_t slot)
-{
-    return (uint8_t *)chunk + DW_CELLS_HEAD_BYTES + slot * cells->cell_bytes;
-}
-
 void *dw_cells_get(struct dw_cells *cells)
 {
     struct dw_cells_chunk *chunk = chunk_at(cells, cells->partial);
@@ -102,13 +86,10 @@ void *dw_cells_get(struct dw_cells *cells)
         chunk = take_chunk(cells);
     if (!chunk)
         return NULL;
-    uint8_t *cell;
-    if (chunk->free) {
-        cell = slot_at(cells, chunk, chunk->free - 1u);
+    const uint32_t slot = chunk->free ? chunk->free - 1u : chunk->cut++;
+    uint8_t *cell = (uint8_t *)(chunk + 1) + slot * cells->cell_bytes;
+    if (chunk->free)
         chunk->free = *cell;
-    } else {
-        cell = slot_at(cells, chunk, chunk->cut++);
-    }
     if (++chunk->used == slots_of(cells))
         unlink_chunk(cells, chunk);
     cells->count++;
@@ -133,13 +114,16 @@ void dw_cells_put(void *cell)
     if (chunk->used)
         return;
     unlink_chunk(cells, chunk);
-    put_chunk(chunk);
+    cells->chunks[chunk->number].next_free = cells->free;
+    cells->free = chunk->number;
+    cells->chunk_count--;
+    free(chunk);
 }
 
 uint32_t dw_cells_index(const void *cell)
 {
     const struct dw_cells_chunk *chunk = dw_cells_chunk_of(cell);
-    const uint32_t at = (uint32_t)((uintptr_t)cell - (uintptr_t)chunk) - DW_CELLS_HEAD_BYTES;
+    const uint32_t at = (uint32_t)((uintptr_t)cell - (uintptr_t)(chunk + 1));
     return chunk->number << DW_CELLS_SLOT_BITS | at / chunk->cells->cell_bytes;
 }
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Cells of one size, many of them: cut out of small aligned chunks, so that a cell costs no more
+/* Cells of one size, many of them: cut out of small aligned chunks, so that a cell costs no more
  * than its bytes, a 32-bit index names it, and its address alone leads to the set it is of. A chunk
- * goes back to the system with its last cell. Not thread-safe.
- */
+ * goes back to the system with its last cell. Not thread-safe. */
 #ifndef DW_CELLS_H
 #define DW_CELLS_H
 
@@ -12,10 +10,8 @@
 #include <stdint.h>
 
 #define DW_CELLS_CHUNK_BYTES 2048u
-#define DW_CELLS_HEAD_BYTES  24u
 /* Of an index, the part that counts the cells of a chunk. */
 #define DW_CELLS_SLOT_BITS 6
-#define DW_CELL_MIN_BYTES  (DW_CELLS_CHUNK_BYTES >> DW_CELLS_SLOT_BITS)
 
 /* Leads each chunk. */
 struct dw_cells_chunk {
@@ -26,7 +22,7 @@ struct dw_cells_chunk {
     uint8_t cut;  /* slots [0, cut) have been used */
     uint8_t free; /* a slot that came back, less one; its first byte leads to the next; 0: none */
 };
-_Static_assert(sizeof(struct dw_cells_chunk) <= DW_CELLS_HEAD_BYTES, "the head has its place");
+_Static_assert(sizeof(struct dw_cells_chunk) % 8 == 0, "cells behind it are aligned");
 
 struct dw_cells {
     uint32_t cell_bytes;
@@ -43,7 +39,7 @@ struct dw_cells {
     uint32_t partial; /* the first chunk with a free cell; 0: there is none */
 };
 
-/* cell_bytes: at least DW_CELL_MIN_BYTES, a multiple of 8. */
+/* cell_bytes: at least 32, so that slots have numbers, and a multiple of 8. */
 void dw_cells_init(struct dw_cells *cells, uint32_t cell_bytes);
 /* Cells that are used stay, and may be put; their dw_cells_of() is NULL from now on. */
 void dw_cells_fini(struct dw_cells *cells);
@@ -68,8 +64,8 @@ static inline struct dw_cells *dw_cells_of(const void *cell)
 static inline void *dw_cells_at(const struct dw_cells *cells, uint32_t index)
 {
     const uint32_t slot = index & ((1u << DW_CELLS_SLOT_BITS) - 1);
-    uint8_t *chunk = (uint8_t *)cells->chunks[index >> DW_CELLS_SLOT_BITS].chunk;
-    return chunk + DW_CELLS_HEAD_BYTES + slot * cells->cell_bytes;
+    struct dw_cells_chunk *chunk = cells->chunks[index >> DW_CELLS_SLOT_BITS].chunk;
+    return (uint8_t *)(chunk + 1) + slot * cells->cell_bytes;
 }
 
 uint32_t dw_cells_index(const void *cell);

@@ -5,15 +5,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-void dw_heap_init(struct dw_heap *heap)
-{
-    *heap = (struct dw_heap){0};
-}
-
 void dw_heap_fini(struct dw_heap *heap)
 {
     free(heap->slots);
-    dw_heap_init(heap);
+    *heap = (struct dw_heap){0};
 }
 
 static void place(struct dw_heap *heap, size_t slot, struct dw_timer *timer)
@@ -24,17 +19,14 @@ static void place(struct dw_heap *heap, size_t slot, struct dw_timer *timer)
 
 static void sift(struct dw_heap *heap, size_t slot, struct dw_timer *timer)
 {
-    while (slot > 1 && heap->slots[slot / 2]->deadline_ns > timer->deadline_ns) {
-        place(heap, slot, heap->slots[slot / 2]);
-        slot /= 2;
-    }
+    struct dw_timer **slots = heap->slots;
+    for (; slot > 1 && slots[slot / 2]->deadline_ns > timer->deadline_ns; slot /= 2)
+        place(heap, slot, slots[slot / 2]);
     for (size_t child; (child = 2 * slot) <= heap->count; slot = child) {
-        if (child < heap->count &&
-            heap->slots[child + 1]->deadline_ns < heap->slots[child]->deadline_ns)
-            child++;
-        if (heap->slots[child]->deadline_ns >= timer->deadline_ns)
+        child += child < heap->count && slots[child + 1]->deadline_ns < slots[child]->deadline_ns;
+        if (slots[child]->deadline_ns >= timer->deadline_ns)
             break;
-        place(heap, slot, heap->slots[child]);
+        place(heap, slot, slots[child]);
     }
     place(heap, slot, timer);
 }
@@ -48,8 +40,11 @@ static void take_out(struct dw_heap *heap, struct dw_timer *timer)
         sift(heap, slot, last);
 }
 
-static int grow(struct dw_heap *heap)
+/* Room for more than `count` timers. */
+static int grow(struct dw_heap *heap, size_t count)
 {
+    if (count < heap->capacity)
+        return 0;
     size_t capacity = heap->capacity ? heap->capacity * 2 : 16;
     struct dw_timer **slots = realloc(heap->slots, (capacity + 1) * sizeof *slots);
     if (!slots)
@@ -61,40 +56,26 @@ static int grow(struct dw_heap *heap)
 
 int dw_heap_reserve(struct dw_heap *heap)
 {
-    if (heap->reserved == heap->capacity && grow(heap))
-        return -ENOMEM;
-    heap->reserved++;
-    return 0;
-}
-
-void dw_heap_unreserve(struct dw_heap *heap)
-{
-    heap->reserved--;
+    int rc = grow(heap, heap->reserved);
+    heap->reserved += !rc;
+    return rc;
 }
 
 int dw_heap_set(struct dw_heap *heap, struct dw_timer *timer, uint64_t deadline_ns)
 {
-    if (deadline_ns < heap->floor_ns)
-        deadline_ns = heap->floor_ns;
-    timer->deadline_ns = deadline_ns;
+    timer->deadline_ns = deadline_ns < heap->floor_ns ? heap->floor_ns : deadline_ns;
     if (deadline_ns == DW_NEVER) {
         if (timer->slot)
             take_out(heap, timer);
         return 0;
     }
     if (!timer->slot) {
-        if (heap->count == heap->capacity && grow(heap))
+        if (grow(heap, heap->count))
             return -ENOMEM;
-        timer->slot = ++heap->count;
-        heap->slots[timer->slot] = timer;
+        place(heap, ++heap->count, timer);
     }
     sift(heap, timer->slot, timer);
     return 0;
-}
-
-uint64_t dw_heap_next_ns(const struct dw_heap *heap)
-{
-    return heap->count ? heap->slots[1]->deadline_ns : DW_NEVER;
 }
 
 void dw_heap_run(struct dw_heap *heap, uint64_t now_ns, size_t most)
@@ -106,9 +87,4 @@ void dw_heap_run(struct dw_heap *heap, uint64_t now_ns, size_t most)
         timer->fire(timer, now_ns);
     }
     heap->floor_ns = 0;
-}
-
-uint64_t dw_heap_bytes(const struct dw_heap *heap)
-{
-    return heap->capacity ? (heap->capacity + 1) * sizeof *heap->slots : 0;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct dw_list {
     struct dw_list *next, *prev;
@@ -17,12 +18,12 @@ struct dw_list {
     for (struct dw_list *it = (head)->next, *it##_next = it->next; it != (head); \
          it = it##_next, it##_next = it->next)
 
-/* The same, by the structs that the nodes are in. */
-#define dw_list_foreach_of(type, item, head, member)                        \
-    for (type *item = dw_container((head)->next, type, member),             \
-              *item##_next = dw_container(item->member.next, type, member); \
-         &item->member != (head);                                           \
-         item = item##_next, item##_next = dw_container(item->member.next, type, member))
+/* Likewise, by the structures that embed the nodes. */
+#define dw_foreach(it, type, member, head)                              \
+    for (type *it = dw_container((head)->next, type, member),           \
+              *it##_next = dw_container(it->member.next, type, member); \
+         &it->member != (head);                                         \
+         it = it##_next, it##_next = dw_container(it->member.next, type, member))
 
 static inline void dw_list_init(struct dw_list *head)
 {
@@ -53,6 +54,15 @@ static inline void dw_list_remove(struct dw_list *node)
     node->prev->next = node->next;
     node->next->prev = node->prev;
     dw_list_init(node);
+}
+
+/* What its members hold, of so many bytes each. */
+static inline uint64_t dw_list_bytes(const struct dw_list *head, uint64_t member_bytes)
+{
+    uint64_t bytes = 0;
+    dw_list_foreach (it, head)
+        bytes += member_bytes;
+    return bytes;
 }
 
 static inline bool dw_list_linked(const struct dw_list *node)

@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define FIRST_CAPACITY 16
-
 void dw_map_init(struct dw_map *map, uint64_t seed)
 {
     *map = (struct dw_map){.seed = seed};
@@ -39,8 +37,8 @@ void *dw_map_get(const struct dw_map *map, uint64_t key)
 
 static int grow(struct dw_map *map)
 {
-    struct dw_map bigger = {.seed = map->seed, .count = map->count};
-    bigger.capacity = map->capacity ? map->capacity * 2 : FIRST_CAPACITY;
+    struct dw_map bigger = *map;
+    bigger.capacity = map->capacity ? map->capacity * 2 : 16;
     bigger.slots = calloc(bigger.capacity, sizeof *bigger.slots);
     if (!bigger.slots)
         return -ENOMEM;
@@ -66,10 +64,8 @@ int dw_map_put(struct dw_map *map, uint64_t key, void *value)
 
 void *dw_map_remove(struct dw_map *map, uint64_t key)
 {
-    if (!map->count)
-        return NULL;
-    size_t hole = find(map, key);
-    void *value = map->slots[hole].value;
+    size_t hole = map->count ? find(map, key) : 0;
+    void *value = map->count ? map->slots[hole].value : NULL;
     if (!value)
         return NULL;
     /* Close the probe chains that ran across the hole. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Hash map from a 64-bit key to a pointer: open addressing, linear probing, 16 bytes a slot.
- * Values are borrowed. Not thread-safe.
- */
+/* Hash map from a 64-bit key to a pointer: open addressing, linear probing, 16 bytes a slot.
+ * Values are borrowed. Not thread-safe. */
 #ifndef DW_MAP_H
 #define DW_MAP_H
 
@@ -41,5 +39,11 @@ void *dw_map_remove(struct dw_map *map, uint64_t key);
 /* The value in a slot at or after *slot, which moves behind it; NULL: no more. To visit all; what
  * is visited may be freed, the map must not change. */
 void *dw_map_next(const struct dw_map *map, size_t *slot);
+
+/* Memory that it holds. */
+static inline uint64_t dw_map_bytes(const struct dw_map *map)
+{
+    return map->capacity * sizeof *map->slots;
+}
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef DW_RING_H
 #define DW_RING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -5,13 +5,45 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "common/base/pages.h"
+static size_t whole_pages(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+void *dw_pages_map(size_t bytes, size_t align)
+{
+    bytes = whole_pages(bytes);
+    /* As much more as alignment may skip; what was skipped goes back at once. */
+    size_t whole = bytes + align;
+    char *at = mmap(NULL, whole, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    size_t before = (align - (uintptr_t)at % align) % align;
+    if (before)
+        (void)munmap(at, before);
+    (void)munmap(at + before + bytes, whole - before - bytes);
+    return at + before;
+}
+
+void dw_pages_unmap(void *pages, size_t bytes)
+{
+    if (pages)
+        (void)munmap(pages, whole_pages(bytes));
+}
+
+void dw_pages_drop(void *pages, size_t bytes)
+{
+    (void)madvise(pages, bytes, MADV_DONTNEED);
+}
 
 /* Of the buffers of each size: as many as fit into a chunk, aligned. */
 static const uint32_t sizes[DW_SLAB_SIZES] = {320, 1088, 2176, 4672, 9344, 16320, 32736, 65472};
 _Static_assert(DW_SLAB_MAX_BYTES == 65472, "the largest buffer fills a chunk");
-_Static_assert(DW_SLAB_HALF_BYTES == 32736, "the next smaller one is among the sizes");
 
 /* Leads each chunk that is held. */
 struct chunk {
@@ -22,7 +54,7 @@ struct chunk {
     uint32_t cut;     /* buffers [0, cut) have been out */
     uint32_t touched; /* most bytes that were cut since the chunk was taken */
 };
-_Static_assert(sizeof(struct chunk) <= DW_SLAB_HEAD_BYTES, "the head of a chunk has its place");
+_Static_assert(sizeof(struct chunk) <= DW_SLAB_ALIGN_BYTES, "the head of a chunk has its place");
 
 int dw_slab_init(struct dw_slab *slab, uint64_t bytes)
 {
@@ -33,10 +65,15 @@ int dw_slab_init(struct dw_slab *slab, uint64_t bytes)
         dw_list_init(&slab->partial[i]);
     slab->region = dw_pages_map((size_t)slab->chunk_max * DW_SLAB_CHUNK_BYTES, DW_SLAB_CHUNK_BYTES);
     slab->returned = malloc(slab->chunk_max * sizeof *slab->returned);
-    if (slab->region && slab->returned)
-        return 0;
-    dw_slab_fini(slab);
-    return -ENOMEM;
+    if (!slab->region || !slab->returned) {
+        dw_slab_fini(slab);
+        return -ENOMEM;
+    }
+    while (slab->returned_count < slab->chunk_max) {
+        slab->returned[slab->returned_count] = slab->chunk_max - 1 - slab->returned_count;
+        slab->returned_count++;
+    }
+    return 0;
 }
 
 void dw_slab_fini(struct dw_slab *slab)
@@ -47,21 +84,19 @@ void dw_slab_fini(struct dw_slab *slab)
     slab->returned = NULL;
 }
 
-static struct chunk *chunk_of(const struct dw_slab *slab, const void *buffer)
+static struct chunk *chunk_at(const struct dw_slab *slab, size_t index)
 {
-    size_t at = (size_t)((const uint8_t *)buffer - slab->region);
-    return (struct chunk *)(void *)(slab->region + at / DW_SLAB_CHUNK_BYTES * DW_SLAB_CHUNK_BYTES);
+    return (struct chunk *)(void *)(slab->region + index * DW_SLAB_CHUNK_BYTES);
 }
 
-static uint32_t capacity_of(uint32_t size)
+static size_t index_of(const struct dw_slab *slab, const void *inside)
 {
-    return (DW_SLAB_CHUNK_BYTES - DW_SLAB_HEAD_BYTES) / sizes[size];
+    return (size_t)((const uint8_t *)inside - slab->region) / DW_SLAB_CHUNK_BYTES;
 }
 
 /* One that holds nothing; NULL: the bound. */
 static struct chunk *take_chunk(struct dw_slab *slab)
 {
-    uint32_t index;
     if (!dw_list_empty(&slab->empty)) {
         struct chunk *chunk = dw_container(slab->empty.next, struct chunk, link);
         dw_list_remove(&chunk->link);
@@ -70,30 +105,14 @@ static struct chunk *take_chunk(struct dw_slab *slab)
             slab->empty_least = slab->empty_count;
         return chunk;
     }
-    if (slab->returned_count)
-        index = slab->returned[--slab->returned_count];
-    else if (slab->chunk_fresh < slab->chunk_max)
-        index = slab->chunk_fresh++;
-    else
+    if (!slab->returned_count)
         return NULL;
-    struct chunk *chunk =
-        (struct chunk *)(void *)(slab->region + (size_t)index * DW_SLAB_CHUNK_BYTES);
+    struct chunk *chunk = chunk_at(slab, slab->returned[--slab->returned_count]);
     dw_list_init(&chunk->link);
-    chunk->touched = DW_SLAB_HEAD_BYTES;
-    slab->touched_bytes += DW_SLAB_HEAD_BYTES;
+    chunk->touched = DW_SLAB_ALIGN_BYTES;
+    slab->touched_bytes += DW_SLAB_ALIGN_BYTES;
     slab->chunk_count++;
     return chunk;
-}
-
-static void *cut_buffer(struct dw_slab *slab, struct chunk *chunk)
-{
-    uint32_t at = DW_SLAB_HEAD_BYTES + chunk->cut++ * sizes[chunk->size];
-    uint32_t end = at + sizes[chunk->size];
-    if (end > chunk->touched) {
-        slab->touched_bytes += end - chunk->touched;
-        chunk->touched = end;
-    }
-    return (uint8_t *)chunk + at;
 }
 
 static uint32_t size_of(uint32_t bytes)
@@ -109,7 +128,7 @@ bool dw_slab_leaves(const struct dw_slab *slab, uint32_t bytes, uint32_t chunks)
 {
     if (!dw_list_empty(&slab->partial[size_of(bytes)]))
         return true;
-    return slab->empty_count + slab->returned_count + slab->chunk_max - slab->chunk_fresh > chunks;
+    return slab->empty_count + slab->returned_count > chunks;
 }
 
 void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room)
@@ -128,11 +147,17 @@ void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room)
         dw_list_append(&slab->partial[size], &chunk->link);
     }
     void *buffer = chunk->free;
-    if (buffer)
+    if (buffer) {
         chunk->free = *(void **)buffer;
-    else
-        buffer = cut_buffer(slab, chunk);
-    if (++chunk->used == capacity_of(size))
+    } else {
+        const uint32_t at = DW_SLAB_ALIGN_BYTES + chunk->cut++ * sizes[size];
+        buffer = (uint8_t *)chunk + at;
+        if (chunk->touched < at + sizes[size]) {
+            slab->touched_bytes += at + sizes[size] - chunk->touched;
+            chunk->touched = at + sizes[size];
+        }
+    }
+    if (++chunk->used == (DW_SLAB_CHUNK_BYTES - DW_SLAB_ALIGN_BYTES) / sizes[size])
         dw_list_remove(&chunk->link);
     slab->used++;
     *room = sizes[size];
@@ -141,7 +166,7 @@ void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room)
 
 void dw_slab_put(struct dw_slab *slab, void *buffer)
 {
-    struct chunk *chunk = chunk_of(slab, buffer);
+    struct chunk *chunk = chunk_at(slab, index_of(slab, buffer));
     *(void **)buffer = chunk->free;
     chunk->free = buffer;
     slab->used--;
@@ -154,22 +179,18 @@ void dw_slab_put(struct dw_slab *slab, void *buffer)
     }
 }
 
-static void return_chunk(struct dw_slab *slab, struct chunk *chunk)
-{
-    dw_list_remove(&chunk->link);
-    slab->touched_bytes -= chunk->touched;
-    slab->chunk_count--;
-    slab->empty_count--;
-    size_t at = (size_t)((uint8_t *)chunk - slab->region);
-    slab->returned[slab->returned_count++] = (uint32_t)(at / DW_SLAB_CHUNK_BYTES);
-    dw_pages_drop(chunk, DW_SLAB_CHUNK_BYTES);
-}
-
 bool dw_slab_trim(struct dw_slab *slab)
 {
-    uint32_t spare = slab->empty_least > 1 ? slab->empty_least / 2 : 0;
-    for (; spare; spare--) /* the longest unused first */
-        return_chunk(slab, dw_container(slab->empty.prev, struct chunk, link));
+    for (uint32_t spare = slab->empty_least / 2; spare; spare--) {
+        /* The longest unused first. */
+        struct chunk *chunk = dw_container(slab->empty.prev, struct chunk, link);
+        dw_list_remove(&chunk->link);
+        slab->touched_bytes -= chunk->touched;
+        slab->chunk_count--;
+        slab->empty_count--;
+        slab->returned[slab->returned_count++] = (uint32_t)index_of(slab, chunk);
+        dw_pages_drop(chunk, DW_SLAB_CHUNK_BYTES);
+    }
     slab->empty_least = slab->empty_count;
     return slab->empty_count > 1;
 }

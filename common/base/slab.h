@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Buffers of a few sizes out of one region of bounded size, which is taken from the system chunk by
+/* Buffers of a few sizes out of one region of bounded size, which is taken from the system chunk by
  * chunk and given back when it has not been needed for a while. A chunk is of one size at a time;
  * an empty one may serve any. Nothing here costs more than a few list operations, but for the first
- * use of a chunk. Not thread-safe.
- */
+ * use of a chunk. Not thread-safe. */
 #ifndef DW_SLAB_H
 #define DW_SLAB_H
 
@@ -14,20 +12,27 @@
 
 #include "common/base/list.h"
 
+/* Memory straight from the system, in whole pages: it costs nothing until it is touched, and goes
+ * back for certain, which cannot be said of what malloc() gives. */
+
+/* Zeroed, at a multiple of `align`, a power of two and at least a page; NULL: no memory. */
+void *dw_pages_map(size_t bytes, size_t align);
+/* The same `bytes`; NULL is harmless. */
+void dw_pages_unmap(void *pages, size_t bytes);
+/* Gives the memory back but keeps the addresses, which read as zero from now on. */
+void dw_pages_drop(void *pages, size_t bytes);
+
 #define DW_SLAB_CHUNK_BYTES 65536u
-#define DW_SLAB_HEAD_BYTES  64u
-/* The largest buffer. */
-#define DW_SLAB_MAX_BYTES (DW_SLAB_CHUNK_BYTES - DW_SLAB_HEAD_BYTES)
-/* The next smaller one: two to a chunk. */
-#define DW_SLAB_HALF_BYTES  (DW_SLAB_MAX_BYTES / 2)
-#define DW_SLAB_SIZES       8
+/* Of buffers and of the head of a chunk: a cache line. */
 #define DW_SLAB_ALIGN_BYTES 64u
+/* The largest buffer. */
+#define DW_SLAB_MAX_BYTES (DW_SLAB_CHUNK_BYTES - DW_SLAB_ALIGN_BYTES)
+#define DW_SLAB_SIZES     8
 
 struct dw_slab {
     uint8_t *region;
     uint32_t chunk_max;
-    uint32_t chunk_fresh; /* chunks [chunk_fresh, chunk_max) were never used */
-    uint32_t *returned;   /* chunks that were given back */
+    uint32_t *returned; /* chunks that were given back, or never used yet */
     uint32_t returned_count;
     uint32_t chunk_count;                  /* held: partial, full or empty */
     uint32_t empty_count, empty_least;     /* least: since the last trim */

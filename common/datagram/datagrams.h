@@ -1,15 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The datagrams of a port: its LLP, the pool that they are built in, the arena that they are
- * received in, and the one entrance and the one exit that all of them take.
- */
+/* The datagrams of a port: its LLP, the pool that they are built in, the arena that they are
+ * received in, and the one entrance and the one exit that all of them take. */
 #ifndef DW_DATAGRAMS_H
 #define DW_DATAGRAMS_H
 
 #include "common/base/slab.h"
-#include "common/datagram/arena.h"
 #include "common/datagram/seal.h"
 #include "common/llp/llp.h"
+
+/* Room for what completions point to while nobody polls. When it is used up, sequenced datagrams
+ * are refused, and come again. */
+#define DW_ARENA_BYTES (1u << 20)
+
+/* Receive calls fill it from one end on, completions point into it until all that were handed out
+ * are used. Then it begins anew. */
+struct dw_arena {
+    uint8_t *base;
+    uint32_t used;    /* before it lies what completions not handed out point to */
+    uint32_t last;    /* bytes that the last call brought */
+    uint32_t touched; /* end of what is backed by memory */
+    uint32_t most;    /* end of what has been written since the last trim */
+    bool held;        /* a completion points to what the last call brought */
+};
+
+/* Where the next receive call of DW_LLP_SLOT_BYTES goes; NULL: nowhere that would leave alone what
+ * is held. */
+uint8_t *dw_arena_next(struct dw_arena *arena);
+
+/* All that was handed out is used. */
+static inline void dw_arena_recycle(struct dw_arena *arena)
+{
+    arena->held = false;
+    arena->used = 0;
+}
 
 /* A datagram whose length, version and token are right. */
 struct dw_arrival {

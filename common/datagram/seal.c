@@ -6,11 +6,6 @@
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
-void dw_sealing_begin(struct dw_sealing *sealing, const struct dw_seal *seal)
-{
-    *sealing = (struct dw_sealing){.crc = seal->crc};
-}
-
 void dw_sealing_add(struct dw_sealing *sealing, const void *data, size_t bytes)
 {
     if (sealing->crc)
@@ -32,10 +27,7 @@ void dw_sealing_end(const struct dw_sealing *sealing, uint8_t *trailer)
 
 uint32_t dw_seal(const struct dw_seal *seal, uint8_t *buf, uint32_t bytes)
 {
-    struct dw_sealing sealing;
-    dw_sealing_begin(&sealing, seal);
-    dw_sealing_add(&sealing, buf, bytes);
-    dw_sealing_end(&sealing, buf + bytes);
+    dw_put_be32(buf + bytes, seal->crc ? dw_crc32c(0, buf, bytes) : 0);
     return bytes + DW_TRAILER_BYTES;
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Seal and open: the only place that knows what protects a datagram, and of its trailer. Today that
- * is a CRC32C over all of it (WIRE.md section 6), or nothing, by an agreement of both ends.
- */
+/* Seal and open: the only place that knows what protects a datagram, and of its trailer. Today that
+ * is a CRC32C over all of it (WIRE.md section 6), or nothing, by an agreement of both ends. */
 #ifndef DW_SEAL_H
 #define DW_SEAL_H
 
@@ -30,7 +28,11 @@ static inline uint8_t dw_seal_flags(const struct dw_seal *seal)
     return seal->crc ? 0 : DW_LLP_NO_CRC;
 }
 
-void dw_sealing_begin(struct dw_sealing *sealing, const struct dw_seal *seal);
+static inline void dw_sealing_begin(struct dw_sealing *sealing, const struct dw_seal *seal)
+{
+    *sealing = (struct dw_sealing){.crc = seal->crc};
+}
+
 /* Bytes that are in their place. */
 void dw_sealing_add(struct dw_sealing *sealing, const void *data, size_t bytes);
 /* Bytes that are copied there, in the same pass. */

@@ -17,6 +17,17 @@ uint8_t *dw_segment_put(uint8_t *at, const struct dw_ddp_header *ddp,
     return at + head;
 }
 
+/* The segment of `bytes` at `start`; 0, or as dw_ddp_get(). */
+static inline int parse(struct dw_segment *segment, const uint8_t *start, uint32_t bytes)
+{
+    int head = dw_ddp_get(&segment->ddp, start, bytes);
+    if (head < 0)
+        return head;
+    segment->payload = start + head;
+    segment->bytes = bytes - (uint32_t)head;
+    return 0;
+}
+
 int dw_segment_next(struct diwarp_counters *counters, const uint8_t *buf, uint32_t len,
                     uint32_t *offset, struct dw_segment *segment)
 {
@@ -26,19 +37,15 @@ int dw_segment_next(struct diwarp_counters *counters, const uint8_t *buf, uint32
     for (uint32_t pad = dw_segment_padding(DW_LLP_HEADER_BYTES + *offset); pad; pad--)
         if (buf[(*offset)++] || *offset == len)
             goto bad_length;
-    if (len - *offset < DW_SEGMENT_LEN_BYTES)
+    const uint32_t left = len - *offset;
+    const uint32_t bytes = left < DW_SEGMENT_LEN_BYTES ? left : dw_get_be16(buf + *offset);
+    if (left < DW_SEGMENT_LEN_BYTES || bytes > left - DW_SEGMENT_LEN_BYTES)
         goto bad_length;
-    uint32_t bytes = dw_get_be16(buf + *offset);
-    const uint8_t *start = buf + *offset + DW_SEGMENT_LEN_BYTES;
-    if (bytes > len - *offset - DW_SEGMENT_LEN_BYTES)
-        goto bad_length;
-    int head = dw_ddp_get(&segment->ddp, start, bytes);
-    if (head < 0) {
+    int rc = parse(segment, buf + *offset + DW_SEGMENT_LEN_BYTES, bytes);
+    if (rc) {
         counters->drop_header++;
-        return head;
+        return rc;
     }
-    segment->payload = start + head;
-    segment->bytes = bytes - (uint32_t)head;
     *offset += DW_SEGMENT_LEN_BYTES + bytes;
     return 1;
 
@@ -49,15 +56,8 @@ bad_length:
 
 bool dw_segment_only(const uint8_t *buf, uint32_t len, struct dw_segment *segment)
 {
-    if (len < DW_SEGMENT_LEN_BYTES || dw_get_be16(buf) != len - DW_SEGMENT_LEN_BYTES)
-        return false;
-    const uint8_t *start = buf + DW_SEGMENT_LEN_BYTES;
-    int head = dw_ddp_get(&segment->ddp, start, len - DW_SEGMENT_LEN_BYTES);
-    if (head < 0)
-        return false;
-    segment->payload = start + head;
-    segment->bytes = len - DW_SEGMENT_LEN_BYTES - (uint32_t)head;
-    return true;
+    return len >= DW_SEGMENT_LEN_BYTES && dw_get_be16(buf) == len - DW_SEGMENT_LEN_BYTES &&
+           !parse(segment, buf + DW_SEGMENT_LEN_BYTES, len - DW_SEGMENT_LEN_BYTES);
 }
 
 bool dw_segment_write_record(const struct dw_segment *segment, struct dw_write_record *wr,

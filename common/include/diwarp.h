@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * diwarp: a software RNIC that speaks datagram-iWARP (DDP/RDMAP over UDP).
+ * diwarp: a software RNIC that speaks datagram-iWARP (DDP/RDMAP over UDP). Objects and work
+ * requests are libibverbs' own, held in containing structs for what verbs lack.
  *
- * The objects and work requests are libibverbs' own, held in containing structs for what verbs
- * lack: the name of a datagram's source, RDMA Write-Record and its validity map.
- *
- * Threads: a device opened with `threaded` lets any thread post, register and query at any time.
- * diwarp_poll_cq() must be called by one thread at a time per CQ (the caller serialises). There is
- * no hidden thread: the RNIC works inside diwarp_poll_cq() and, for the first flight, inside posts;
- * diwarp_start_helper() of diwarp_helper.h starts one that runs it while the application does not.
+ * Threads: a device opened with `threaded` lets any thread post, register and query at any time;
+ * diwarp_poll_cq() is for one thread at a time per CQ. There is no hidden thread: the RNIC works
+ * inside diwarp_poll_cq() and, for the first flight, inside posts. diwarp_start_helper() of
+ * diwarp_helper.h starts one that runs it while the application does not.
  *
  * Errors: functions that return int give 0 (or a documented count) or a negative errno value.
  */
@@ -25,11 +23,7 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
 #define DIWARP_EXPORT __attribute__((visibility("default")))
-#else
-#define DIWARP_EXPORT
-#endif
 
 /* ---- names and addresses ------------------------------------------------------------------ */
 
@@ -39,15 +33,14 @@ struct diwarp_name {
     uint32_t rank;
 };
 
-/* One local interface a QP can be reached through. `ip` holds an IPv4 address in its first 4 bytes
- * (network order). */
+/* One local interface a QP can be reached through. */
 struct diwarp_interface {
     char name[16];
     uint8_t family; /* AF_INET or AF_INET6 */
     uint8_t prefix_bits;
     bool loopback;
     uint32_t mtu_bytes;
-    uint8_t ip[16];
+    uint8_t ip[16]; /* network order; IPv4 in the first 4 bytes */
 };
 
 #define DIWARP_MAX_INTERFACES 8
@@ -70,9 +63,8 @@ struct diwarp_address {
 /* Bytes that diwarp_address_pack() writes at most. */
 #define DIWARP_ADDRESS_MAX_BYTES 256
 
-/* Network form of an address. pack returns the bytes written or -ENOSPC; unpack checks what would
- * be used and returns -EPROTO when the bytes are no address of this version (-EPROTONOSUPPORT: of
- * another version). */
+/* Network form of an address. pack returns the bytes written or -ENOSPC; unpack -EPROTO when the
+ * bytes are no address (-EPROTONOSUPPORT: of another version). */
 DIWARP_EXPORT int diwarp_address_pack(const struct diwarp_address *address, void *buf, size_t len);
 DIWARP_EXPORT int diwarp_address_unpack(struct diwarp_address *address, const void *buf,
                                         size_t len);
@@ -128,8 +120,8 @@ struct diwarp_diagnosis {
 
 DIWARP_EXPORT void diwarp_device_attr_init(struct diwarp_device_attr *attr);
 
-/* Lists the interfaces that pass the filters. -ENODEV: none does. -EINVAL: a filter that is neither
- * an interface of this host nor a CIDR; `why` names it. */
+/* -ENODEV: no interface passes the filters. -EINVAL: one is neither an interface of this host nor a
+ * CIDR; `why` names it. */
 DIWARP_EXPORT int diwarp_open_device(const struct diwarp_device_attr *attr,
                                      struct diwarp_device **device, struct diwarp_diagnosis *why);
 /* Every QP, CQ and PD must have been destroyed. */
@@ -235,14 +227,11 @@ struct diwarp_memory {
 
 struct diwarp_cq;
 struct diwarp_pd;
-/* Of the CQ, of all its QPs, and of the PD. Walks all there is: not for the hot path. Sizes as
- * asked of malloc, whose own overhead is not counted. */
+/* Of the CQ, of all its QPs, and of the PD. Walks all there is. Without malloc's own overhead. */
 DIWARP_EXPORT void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
                                        struct diwarp_memory *memory);
 
 /* ---- protection domain and memory regions ------------------------------------------------- */
-
-struct diwarp_pd;
 
 /* stag serves as lkey and rkey. Read-only for the application. */
 struct diwarp_mr {
@@ -268,7 +257,6 @@ DIWARP_EXPORT void diwarp_dereg_mr(struct diwarp_mr *mr);
 
 /* ---- completion queue --------------------------------------------------------------------- */
 
-struct diwarp_cq;
 struct diwarp_ah;
 struct diwarp_record;
 struct diwarp_rc_qp;           /* diwarp_rc.h */
@@ -278,8 +266,7 @@ struct diwarp_connect_request; /* diwarp_rc.h */
 enum diwarp_wc_opcode {
     /* Target of a UD Write-Record: `record` is handed over, full or partial. */
     DIWARP_WC_RECORD = 0x1000,
-    /* Source of an RDMA read: the reader is done; data/byte_len is what it told us (its release).
-     */
+    /* Source of an RDMA read: the reader is done; data/byte_len is its release. */
     DIWARP_WC_RELEASE,
     /* A peer is gone: `src` names it, wc.status is IBV_WC_RETRY_EXC_ERR, wc.vendor_err is one of
      * diwarp_gone. What was under way with it completes next. */
@@ -313,20 +300,17 @@ DIWARP_EXPORT void diwarp_destroy_cq(struct diwarp_cq *cq);
 
 /* Runs the RNIC for every QP of the CQ, then hands out at most n completions. Never blocks: it runs
  * it once, or after an absence of 50 us and more for as long as that lasted, but no longer than a
- * millisecond, nor when there is a completion or nothing to do.
- * -ENOMEM: the CQ was overrun, for want of memory to grow, and a completion is lost; from then on
- * it hands nothing out, as in verbs, and only its destruction is left. */
+ * millisecond, nor when there is a completion or nothing to do. -ENOMEM: for want of memory a
+ * completion is lost; from then on only the CQ's destruction is left. */
 DIWARP_EXPORT int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc);
-/* Runs the RNIC without handing anything out, for a helper thread while the application does not
- * poll: flushes, acknowledges, resends, places records; what completes waits for the next poll. The
- * caller serialises it with diwarp_poll_cq() and with the use of what that handed out. Returns how
- * many receive calls brought something. */
+/* Runs the RNIC without handing anything out, for a helper thread: what completes waits for the
+ * next poll. The caller serialises it with diwarp_poll_cq() and with the use of what that handed
+ * out. Returns how many receive calls brought something. */
 DIWARP_EXPORT int diwarp_run_cq(struct diwarp_cq *cq);
 /* Whether the last run received something, completions or not, or has more to send that may go: who
  * shares a core should poll again before it gives way. Takes no lock. */
 DIWARP_EXPORT bool diwarp_cq_busy(const struct diwarp_cq *cq);
-/* As diwarp_poll_cq, but sleeps in the kernel until something completes or timeout_ns has passed.
- */
+/* As diwarp_poll_cq(), but sleeps until something completes or timeout_ns has passed. */
 DIWARP_EXPORT int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc,
                                  uint64_t timeout_ns);
 
@@ -354,12 +338,12 @@ struct diwarp_qp_attr {
 struct diwarp_qp;
 
 DIWARP_EXPORT void diwarp_qp_attr_init(struct diwarp_qp_attr *attr);
-/* All datagram QPs of a device share a UDP socket; the first opens it. -EADDRINUSE: no free port in
- * the range. `why` may be NULL. */
+/* All of a device share a UDP socket; the first opens it. -EADDRINUSE: no free port in the range.
+ * `why` may be NULL. */
 DIWARP_EXPORT int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
                                    struct diwarp_qp **qp, struct diwarp_diagnosis *why);
-/* attr.shared_cores, for who finds it out when it knows its peers: of the device from now on, and
- * what was chosen by it for this QP is chosen anew. From any thread. */
+/* Sets attr.shared_cores of the device, for who finds it out when it knows its peers. From any
+ * thread. */
 DIWARP_EXPORT void diwarp_qp_share_cores(struct diwarp_qp *qp);
 /* Drops all that is queued, its completions in the CQ among it; of the device's last datagram QP,
  * what those handed out before point to is gone. Use diwarp_drain_qp() first to give it a last
@@ -374,10 +358,9 @@ DIWARP_EXPORT int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns);
 struct diwarp_qp_info {
     uint32_t rcvbuf_bytes; /* what the kernel granted, truesize included */
     uint32_t sndbuf_bytes;
-    bool gso, gro; /* in use; GRO may come into use later where it was left to AUTO */
-    uint32_t
-        max_inline_bytes; /* largest write sent within the sequenced stream, without a record */
-    int fd;               /* readable when the RNIC has work; for poll(2) only */
+    bool gso, gro;             /* in use; GRO may come into use later where it was left to AUTO */
+    uint32_t max_inline_bytes; /* largest write without a record */
+    int fd;                    /* readable when the RNIC has work; for poll(2) only */
 };
 DIWARP_EXPORT void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info);
 DIWARP_EXPORT void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *address);
@@ -428,15 +411,14 @@ DIWARP_EXPORT int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_sen
 DIWARP_EXPORT int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
 
 /* Room for a Send of len bytes straight in the open datagram of a peer: the caller writes the
- * payload at the returned address and calls diwarp_send_commit() before any other call on the QP.
- * NULL: not now (post it instead). Both are one critical section in threaded mode. */
+ * payload there and calls diwarp_send_commit() before any other call on the QP; both are one
+ * critical section. NULL: not now (post it instead). */
 DIWARP_EXPORT void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len);
 DIWARP_EXPORT void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm);
 
 /* Ends a read posted with DIWARP_SEND_HOLD and carries len <= DIWARP_RELEASE_MAX_BYTES bytes to the
- * source inside record-complete. Must follow every such completion, even one in error. -EMSGSIZE:
- * more than that. -EINVAL: there is nobody to take the bytes. -ENOMEM: no longer;
- * DIWARP_WC_PEER_GONE says so. */
+ * source inside record-complete. Must follow every such completion, even one in error. -EMSGSIZE;
+ * -EINVAL: there is nobody to take the bytes, or (-ENOMEM) no longer: see DIWARP_WC_PEER_GONE. */
 #define DIWARP_RELEASE_MAX_BYTES 128
 DIWARP_EXPORT int diwarp_post_release(struct diwarp_qp *qp, uint64_t read_id, const void *data,
                                       size_t len);

@@ -10,10 +10,9 @@
 extern "C" {
 #endif
 
-/* Sleeps in the kernel until a poll may find something or must be made: a socket of the CQ is
- * readable, a timer of the RNIC is due, a completion waits, or another thread posts what cannot
- * leave without a poll; at most timeout_ns, and no more than a second. It may wake for nothing. In
- * the thread that polls, instead of diwarp_poll_cq(). 0, or a negative errno: it cannot sleep. */
+/* Sleeps, in the thread that polls, until a poll may find something or must be made (a socket is
+ * readable, a timer due, a completion waits, another thread posts what cannot leave without one);
+ * at most timeout_ns, and a second. It may wake for nothing. Negative errno: it cannot sleep. */
 DIWARP_EXPORT int diwarp_block_cq(struct diwarp_cq *cq, uint64_t timeout_ns);
 
 /* A thread that runs the RNIC while the application neither polls nor posts. */
@@ -28,8 +27,7 @@ struct diwarp_helper_attr {
     int (*run)(void *arg);
     void *arg;
     /* It wakes for all that comes while the application is away. Else only as long as its wakes
-     * serve peers: send data or answers, acknowledge what a peer waits for, place data; other
-     * acknowledgements may wait. */
+     * serve peers: send data, answers or acknowledgements that are waited for, place data. */
     bool all;
     /* Between two looks whether the application is away; up to eight times as much while it is not,
      * or they are of no use. */

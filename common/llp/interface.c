@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Local network interfaces: the list that passes the user's filters, the pair that reaches a peer.
+/* Local network interfaces: the list that passes the user's filters, the pair that reaches a peer,
+ * and what tells whether a peer shares them.
  *
- * Choosing a pair is pure. Nothing here opens a connection or sends a probe.
- */
+ * Choosing a pair is pure. Nothing here opens a connection or sends a probe. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -15,15 +14,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/llp/interface.h"
-#include "common/llp/explain.h"
-
-/* Longest filter entry: an IPv6 address and its prefix. */
-#define ENTRY_BYTES 64
-
-static const char blanks[] = " \t\r\n";
+#include "common/llp/socket.h"
 
 /* ---- addresses ---------------------------------------------------------------------------- */
 
@@ -34,40 +29,45 @@ static unsigned family_bits(uint8_t family)
 
 static bool same_prefix(const uint8_t *a, const uint8_t *b, unsigned bits)
 {
-    unsigned bytes = bits / 8;
-    if (memcmp(a, b, bytes) != 0) {
-        return false;
-    }
-    return bits % 8 == 0 || ((a[bytes] ^ b[bytes]) >> (8 - bits % 8)) == 0;
+    const unsigned bytes = bits / 8;
+    return memcmp(a, b, bytes) == 0 &&
+           (bits % 8 == 0 || ((a[bytes] ^ b[bytes]) >> (8 - bits % 8)) == 0);
 }
 
 static bool is_link_local(uint8_t family, const uint8_t *ip)
 {
-    if (family == AF_INET) {
-        return ip[0] == 169 && ip[1] == 254;
-    }
-    return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
+    return family == AF_INET ? ip[0] == 169 && ip[1] == 254
+                             : ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
+}
+
+/* The address, or mask, of that family. */
+static void copy_ip(uint8_t ip[16], uint8_t family, const struct sockaddr *from)
+{
+    const union dw_sockaddr *name = (const union dw_sockaddr *)(const void *)from;
+    if (family == AF_INET)
+        memcpy(ip, &name->v4.sin_addr, 4);
+    else
+        memcpy(ip, &name->v6.sin6_addr, 16);
 }
 
 static unsigned mask_bits(const struct sockaddr *mask, uint8_t family)
 {
     uint8_t bytes[16] = {0};
     unsigned bits = 0;
-    if (!mask) {
+    if (!mask)
         return family_bits(family);
-    }
-    if (family == AF_INET) {
-        memcpy(bytes, &((const struct sockaddr_in *)(const void *)mask)->sin_addr, 4);
-    } else {
-        memcpy(bytes, &((const struct sockaddr_in6 *)(const void *)mask)->sin6_addr, 16);
-    }
-    while (bits < family_bits(family) && (bytes[bits / 8] & (0x80 >> bits % 8))) {
+    copy_ip(bytes, family, mask);
+    while (bits < family_bits(family) && (bytes[bits / 8] & (0x80 >> bits % 8)))
         bits++;
-    }
     return bits;
 }
 
 /* ---- filters ------------------------------------------------------------------------------ */
+
+/* An entry of a filter, with room for the longest: an IPv6 address and its prefix. */
+struct entry {
+    char text[64];
+};
 
 struct cidr {
     uint8_t family;
@@ -76,29 +76,19 @@ struct cidr {
 };
 
 /* "10.1.0.0/16", "fd00::/8", or an address alone. */
-static bool cidr_parse(const char *text, struct cidr *cidr)
+static bool cidr_parse(struct entry entry, struct cidr *cidr)
 {
-    char ip[ENTRY_BYTES];
-    const char *slash = strchr(text, '/');
-    size_t ip_len = slash ? (size_t)(slash - text) : strlen(text);
-    if (ip_len >= sizeof(ip)) {
+    char *slash = strchr(entry.text, '/'), *end;
+    if (slash)
+        *slash = '\0';
+    *cidr = (struct cidr){.family = strchr(entry.text, ':') ? AF_INET6 : AF_INET};
+    if (inet_pton(cidr->family, entry.text, cidr->ip) != 1)
         return false;
-    }
-    memcpy(ip, text, ip_len);
-    ip[ip_len] = '\0';
-    memset(cidr, 0, sizeof(*cidr));
-    cidr->family = strchr(ip, ':') ? AF_INET6 : AF_INET;
-    if (inet_pton(cidr->family, ip, cidr->ip) != 1) {
-        return false;
-    }
-    cidr->prefix_bits = (uint8_t)family_bits(cidr->family);
-    if (!slash) {
-        return true;
-    }
-    char *end;
-    unsigned long bits = strtoul(slash + 1, &end, 10);
-    if (!isdigit((unsigned char)slash[1]) || *end != '\0' || bits > cidr->prefix_bits) {
-        return false;
+    unsigned long bits = family_bits(cidr->family);
+    if (slash) {
+        bits = strtoul(slash + 1, &end, 10);
+        if (!isdigit((unsigned char)slash[1]) || *end || bits > family_bits(cidr->family))
+            return false;
     }
     cidr->prefix_bits = (uint8_t)bits;
     return true;
@@ -106,43 +96,33 @@ static bool cidr_parse(const char *text, struct cidr *cidr)
 
 /* Cuts the next entry, without blanks around it, out of a comma-separated list; false at its end.
  * An entry too long for what it could name comes cut short and matches nothing. */
-static bool next_entry(const char **list, char entry[ENTRY_BYTES])
+static bool next_entry(const char **list, struct entry *entry)
 {
+    static const char blanks[] = " \t\r\n";
     while (*list && **list) {
         const char *start = *list + strspn(*list, blanks);
         size_t len = strcspn(start, ",");
         *list = start + len + (start[len] == ',');
-        while (len > 0 && strchr(blanks, start[len - 1])) {
+        while (len > 0 && strchr(blanks, start[len - 1]))
             len--;
-        }
-        if (len > 0) {
-            snprintf(entry, ENTRY_BYTES, "%.*s", (int)(len < ENTRY_BYTES ? len : ENTRY_BYTES - 1),
-                     start);
+        if (len >= sizeof entry->text)
+            len = sizeof entry->text - 1;
+        snprintf(entry->text, sizeof entry->text, "%.*s", (int)len, start);
+        if (len > 0)
             return true;
-        }
     }
     return false;
 }
 
-static bool is_empty_list(const char *list)
-{
-    char entry[ENTRY_BYTES];
-    return !next_entry(&list, entry);
-}
-
 static bool filter_matches(const char *list, const struct diwarp_interface *interface)
 {
-    char entry[ENTRY_BYTES];
+    struct entry entry;
     struct cidr cidr;
-    while (next_entry(&list, entry)) {
-        if (strcmp(entry, interface->name) == 0) {
+    while (next_entry(&list, &entry))
+        if (strcmp(entry.text, interface->name) == 0 ||
+            (cidr_parse(entry, &cidr) && cidr.family == interface->family &&
+             same_prefix(cidr.ip, interface->ip, cidr.prefix_bits)))
             return true;
-        }
-        if (cidr_parse(entry, &cidr) && cidr.family == interface->family &&
-            same_prefix(cidr.ip, interface->ip, cidr.prefix_bits)) {
-            return true;
-        }
-    }
     return false;
 }
 
@@ -151,35 +131,25 @@ static bool filter_matches(const char *list, const struct diwarp_interface *inte
 static uint32_t mtu_bytes(int fd, const char *name)
 {
     struct ifreq request = {.ifr_mtu = 0};
-    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
-    if (fd < 0 || ioctl(fd, SIOCGIFMTU, &request) < 0 || request.ifr_mtu <= 0) {
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+    if (fd < 0 || ioctl(fd, SIOCGIFMTU, &request) < 0 || request.ifr_mtu <= 0)
         return 1500;
-    }
     return (uint32_t)request.ifr_mtu;
 }
 
 /* The interface behind an entry of getifaddrs(), when datagrams can be sent to its address. */
 static bool interface_from(const struct ifaddrs *entry, int fd, struct diwarp_interface *interface)
 {
-    if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP) || !(entry->ifa_flags & IFF_RUNNING)) {
+    if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP) || !(entry->ifa_flags & IFF_RUNNING))
         return false;
-    }
-    memset(interface, 0, sizeof(*interface));
-    if (entry->ifa_addr->sa_family == AF_INET) {
-        interface->family = AF_INET;
-        memcpy(interface->ip,
-               &((const struct sockaddr_in *)(const void *)entry->ifa_addr)->sin_addr, 4);
-    } else if (entry->ifa_addr->sa_family == AF_INET6) {
-        interface->family = AF_INET6;
-        memcpy(interface->ip,
-               &((const struct sockaddr_in6 *)(const void *)entry->ifa_addr)->sin6_addr, 16);
-    } else {
+    memset(interface, 0, sizeof *interface);
+    interface->family = (uint8_t)entry->ifa_addr->sa_family;
+    if (entry->ifa_addr->sa_family != AF_INET && entry->ifa_addr->sa_family != AF_INET6)
         return false;
-    }
-    if (interface->family == AF_INET6 && is_link_local(AF_INET6, interface->ip)) {
+    copy_ip(interface->ip, interface->family, entry->ifa_addr);
+    if (interface->family == AF_INET6 && is_link_local(AF_INET6, interface->ip))
         return false;
-    }
-    snprintf(interface->name, sizeof(interface->name), "%s", entry->ifa_name);
+    snprintf(interface->name, sizeof interface->name, "%s", entry->ifa_name);
     interface->prefix_bits = (uint8_t)mask_bits(entry->ifa_netmask, interface->family);
     interface->loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
     interface->mtu_bytes = mtu_bytes(fd, interface->name);
@@ -189,47 +159,39 @@ static bool interface_from(const struct ifaddrs *entry, int fd, struct diwarp_in
 static bool has_entry(const char *name, const char *entry)
 {
     char path[64];
-    snprintf(path, sizeof(path), "/sys/class/net/%s/%s", name, entry);
+    snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, entry);
     return access(path, F_OK) == 0;
 }
 
 /* Whether a route to other networks begins there. */
 static bool has_gateway(const struct diwarp_interface *interface)
 {
-    bool v4 = interface->family == AF_INET, found = false;
+    const bool v4 = interface->family == AF_INET;
+    bool found = false;
     FILE *routes = fopen(v4 ? "/proc/net/route" : "/proc/net/ipv6_route", "re");
     char line[256], name[IFNAMSIZ];
     unsigned flags;
-    while (routes && !found && fgets(line, sizeof(line), routes)) {
+    while (routes && !found && fgets(line, sizeof line, routes)) {
         int fields = v4 ? sscanf(line, "%15s %*s %*s %x", name, &flags)
                         : sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %*s %x %15s", &flags, name);
         found = fields == 2 && (flags & RTF_GATEWAY) && strcmp(name, interface->name) == 0;
     }
-    if (routes) {
+    if (routes)
         fclose(routes);
-    }
     return found;
 }
 
-/* Lower is likelier to lead to a peer. Neither bonds, VLANs and tunnels nor bridges have a device
- * behind them; but bridges are mostly those of containers, and no way out of the host. */
-static unsigned remoteness(const struct diwarp_interface *interface)
-{
-    if (has_entry(interface->name, "device") || has_gateway(interface)) {
-        return 0;
-    }
-    return has_entry(interface->name, "bridge") ? 2 : 1;
-}
-
-/* Lower is listed earlier: loopback, then what leads to peers, IPv4 before IPv6, and second
- * addresses last. */
+/* Lower is listed earlier: loopback, then what is likelier to lead to a peer, IPv4 before IPv6, and
+ * second addresses last. Neither bonds, VLANs and tunnels nor bridges have a device behind them;
+ * but bridges are mostly those of containers, and no way out of the host. */
 static unsigned rank_of(const struct diwarp_interface *interface, bool second_address)
 {
-    if (interface->loopback) {
-        return second_address ? 8 : interface->family == AF_INET6;
-    }
-    return 2 + (second_address ? 8u : 0u) + 2 * remoteness(interface) +
-           (interface->family == AF_INET6);
+    const unsigned rank = (second_address ? 8u : 0u) + (interface->family == AF_INET6);
+    if (interface->loopback)
+        return rank;
+    if (has_entry(interface->name, "device") || has_gateway(interface))
+        return rank + 2;
+    return rank + (has_entry(interface->name, "bridge") ? 6 : 4);
 }
 
 struct ranked_list {
@@ -241,24 +203,20 @@ struct ranked_list {
 static void ranked_insert(struct ranked_list *ranked, const struct diwarp_interface *interface)
 {
     bool second_address = false;
-    for (unsigned i = 0; i < ranked->count; i++) {
-        second_address = second_address || (ranked->list[i].family == interface->family &&
-                                            strcmp(ranked->list[i].name, interface->name) == 0);
-    }
-    unsigned rank = rank_of(interface, second_address);
+    for (unsigned i = 0; i < ranked->count; i++)
+        second_address |= ranked->list[i].family == interface->family &&
+                          strcmp(ranked->list[i].name, interface->name) == 0;
+    const unsigned rank = rank_of(interface, second_address);
     unsigned at = ranked->count;
-    while (at > 0 && ranked->ranks[at - 1] > rank) {
+    while (at > 0 && ranked->ranks[at - 1] > rank)
         at--;
-    }
-    if (at == DW_INTERFACES_LISTED) {
+    if (at == DW_INTERFACES_LISTED)
         return;
-    }
-    if (ranked->count < DW_INTERFACES_LISTED) {
+    if (ranked->count < DW_INTERFACES_LISTED)
         ranked->count++;
-    }
-    size_t after = ranked->count - 1 - at;
-    memmove(&ranked->list[at + 1], &ranked->list[at], after * sizeof(ranked->list[0]));
-    memmove(&ranked->ranks[at + 1], &ranked->ranks[at], after * sizeof(ranked->ranks[0]));
+    const size_t after = ranked->count - 1 - at;
+    memmove(&ranked->list[at + 1], &ranked->list[at], after * sizeof *ranked->list);
+    memmove(&ranked->ranks[at + 1], &ranked->ranks[at], after * sizeof *ranked->ranks);
     ranked->list[at] = *interface;
     ranked->ranks[at] = rank;
 }
@@ -269,44 +227,33 @@ static void format_all(const struct ifaddrs *all, char *buf, size_t len)
     struct diwarp_interface interface;
     char ip[INET6_ADDRSTRLEN];
     size_t used = 0;
-
     snprintf(buf, len, "none");
     for (const struct ifaddrs *entry = all; entry && used < len; entry = entry->ifa_next) {
-        if (!interface_from(entry, -1, &interface)) {
+        if (!interface_from(entry, -1, &interface))
             continue;
-        }
-        inet_ntop(interface.family, interface.ip, ip, sizeof(ip));
-        int n = snprintf(buf + used, len - used, "%s%s (%s/%u)", used ? ", " : "", interface.name,
-                         ip, (unsigned)interface.prefix_bits);
-        used += n > 0 ? (size_t)n : 0;
+        inet_ntop(interface.family, interface.ip, ip, sizeof ip);
+        used += (size_t)snprintf(buf + used, len - used, "%s%s (%s/%u)", used ? ", " : "",
+                                 interface.name, ip, (unsigned)interface.prefix_bits);
     }
-}
-
-static bool is_interface_name(const struct ifaddrs *all, const char *name)
-{
-    for (const struct ifaddrs *entry = all; entry; entry = entry->ifa_next) {
-        if (strcmp(entry->ifa_name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* An exclude list may name what another host has; but a broken CIDR is broken everywhere. */
 static int check_filter(const struct ifaddrs *all, const char *list, bool names_must_exist,
                         struct diwarp_diagnosis *why)
 {
-    char entry[ENTRY_BYTES], there_are[192];
+    char there_are[192];
+    struct entry entry;
     struct cidr cidr;
-    while (next_entry(&list, entry)) {
-        bool broken_cidr = strchr(entry, '/') != NULL;
-        if (cidr_parse(entry, &cidr) || (!names_must_exist && !broken_cidr) ||
-            is_interface_name(all, entry)) {
+    while (next_entry(&list, &entry)) {
+        const bool broken_cidr = strchr(entry.text, '/') != NULL;
+        const struct ifaddrs *it = all;
+        while (it && strcmp(it->ifa_name, entry.text) != 0)
+            it = it->ifa_next;
+        if (cidr_parse(entry, &cidr) || (!names_must_exist && !broken_cidr) || it)
             continue;
-        }
-        format_all(all, there_are, sizeof(there_are));
+        format_all(all, there_are, sizeof there_are);
         dw_explain(why, "%s '%s'%s; there are: %s", broken_cidr ? "not a CIDR:" : "no interface",
-                   entry, broken_cidr ? "" : " here", there_are);
+                   entry.text, broken_cidr ? "" : " here", there_are);
         return -EINVAL;
     }
     return 0;
@@ -318,6 +265,7 @@ int dw_interface_list(const char *include, const char *exclude,
 {
     struct ranked_list ranked = {.list = list};
     struct diwarp_interface interface;
+    struct entry any;
     struct ifaddrs *all;
     char there_are[160];
 
@@ -326,28 +274,22 @@ int dw_interface_list(const char *include, const char *exclude,
         dw_explain(why, "cannot list the network interfaces: %s", strerror(-rc));
         return rc;
     }
-    bool including = !is_empty_list(include);
+    const bool including = next_entry(&(const char *){include}, &any);
     const char *filter = including ? include : exclude;
     int rc = check_filter(all, filter, including, why);
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) { /* a host without IPv4 */
-        fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    }
-    for (struct ifaddrs *entry = all; rc == 0 && entry; entry = entry->ifa_next) {
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* of whatever family */
+    for (struct ifaddrs *entry = all; rc == 0 && entry; entry = entry->ifa_next)
         if (interface_from(entry, fd, &interface) &&
-            filter_matches(filter, &interface) == including) {
+            filter_matches(filter, &interface) == including)
             ranked_insert(&ranked, &interface);
-        }
-    }
     if (rc == 0 && ranked.count == 0) {
-        format_all(all, there_are, sizeof(there_are));
+        format_all(all, there_are, sizeof there_are);
         dw_explain(why, "no interface that is up passes '%.40s'; there are: %s",
                    filter ? filter : "", there_are);
         rc = -ENODEV;
     }
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-    }
     freeifaddrs(all);
     return rc ? rc : (int)ranked.count;
 }
@@ -360,24 +302,20 @@ static uint64_t pair_score(const struct diwarp_interface *local,
                            const struct diwarp_interface *peer, bool same_host)
 {
     enum { ANY_PATH = 1, SAME_SUBNET = 2, LOOPBACK = 3 };
-    if (local->family != peer->family || (local->family != AF_INET && local->family != AF_INET6)) {
+    if (local->family != peer->family || (local->family != AF_INET && local->family != AF_INET6))
         return 0;
-    }
-    if (local->loopback || peer->loopback) {
+    if (local->loopback || peer->loopback)
         return same_host && local->loopback && peer->loopback ? (uint64_t)LOOPBACK << 32 : 0;
-    }
-    unsigned bits = family_bits(local->family);
+    const unsigned bits = family_bits(local->family);
     unsigned longer =
         local->prefix_bits > peer->prefix_bits ? local->prefix_bits : peer->prefix_bits;
     longer = longer < bits ? longer : bits;
-    if (local->prefix_bits > 0 && peer->prefix_bits > 0 &&
-        same_prefix(local->ip, peer->ip, longer)) {
-        uint32_t mtu = local->mtu_bytes < peer->mtu_bytes ? local->mtu_bytes : peer->mtu_bytes;
-        return ((uint64_t)SAME_SUBNET << 32) + mtu;
-    }
-    bool link_local =
-        is_link_local(local->family, local->ip) || is_link_local(peer->family, peer->ip);
-    return link_local ? 0 : (uint64_t)ANY_PATH << 32;
+    if (local->prefix_bits > 0 && peer->prefix_bits > 0 && same_prefix(local->ip, peer->ip, longer))
+        return ((uint64_t)SAME_SUBNET << 32) +
+               (local->mtu_bytes < peer->mtu_bytes ? local->mtu_bytes : peer->mtu_bytes);
+    return is_link_local(local->family, local->ip) || is_link_local(peer->family, peer->ip)
+               ? 0
+               : (uint64_t)ANY_PATH << 32;
 }
 
 static unsigned interface_count(const struct diwarp_address *address)
@@ -392,9 +330,8 @@ bool dw_interface_is_one_of(const struct diwarp_interface *interface,
     for (unsigned i = 0; i < interface_count(address); i++) {
         const struct diwarp_interface *other = &address->interfaces[i];
         if (other->family == interface->family &&
-            same_prefix(other->ip, interface->ip, family_bits(other->family))) {
+            same_prefix(other->ip, interface->ip, family_bits(other->family)))
             return true;
-        }
     }
     return false;
 }
@@ -406,19 +343,19 @@ static int best_pair(const struct diwarp_address *local, const struct diwarp_add
 {
     uint64_t best = 0;
     for (unsigned l = 0; l < interface_count(local); l++) {
-        if (!same_host && dw_interface_is_one_of(&local->interfaces[l], peer)) {
+        const struct diwarp_interface *mine = &local->interfaces[l];
+        if (!same_host && dw_interface_is_one_of(mine, peer))
             continue;
-        }
         for (unsigned p = 0; p < interface_count(peer); p++) {
-            if (!same_host && dw_interface_is_one_of(&peer->interfaces[p], local)) {
+            const struct diwarp_interface *theirs = &peer->interfaces[p];
+            const uint64_t score = !same_host && dw_interface_is_one_of(theirs, local)
+                                       ? 0
+                                       : pair_score(mine, theirs, same_host);
+            if (score <= best)
                 continue;
-            }
-            uint64_t score = pair_score(&local->interfaces[l], &peer->interfaces[p], same_host);
-            if (score > best) {
-                best = score;
-                *local_index = l;
-                *peer_index = p;
-            }
+            best = score;
+            *local_index = l;
+            *peer_index = p;
         }
     }
     return best > 0 ? 0 : -ENETUNREACH;
@@ -431,12 +368,71 @@ static int best_pair(const struct diwarp_address *local, const struct diwarp_add
 int dw_interface_pair(const struct diwarp_address *local, const struct diwarp_address *peer,
                       enum diwarp_switch same_host, unsigned *local_index, unsigned *peer_index)
 {
-    uint64_t differ = local->host_id ^ peer->host_id;
-    bool one_namespace = same_host != DIWARP_OFF && (differ & ~DW_HOST_ID_LOOKS) == 0;
-    bool look_alike = same_host == DIWARP_AUTO && (differ & DW_HOST_ID_LOOKS) == 0;
+    const uint64_t differ = local->host_id ^ peer->host_id;
+    const bool one_namespace = same_host != DIWARP_OFF && (differ & ~DW_HOST_ID_LOOKS) == 0;
+    const bool look_alike = same_host == DIWARP_AUTO && (differ & DW_HOST_ID_LOOKS) == 0;
     int rc = best_pair(local, peer, one_namespace, local_index, peer_index);
-    if (rc && (look_alike || same_host == DIWARP_ON)) {
+    if (rc && (look_alike || same_host == DIWARP_ON))
         rc = best_pair(local, peer, true, local_index, peer_index);
-    }
     return rc;
+}
+
+/* ---- host ids: hashes of what /proc says of this network namespace, and of how it looks ---- */
+
+#define FNV_BASIS UINT64_C(0xcbf29ce484222325)
+
+static uint64_t fnv1a(uint64_t hash, const void *data, size_t len)
+{
+    const uint8_t *bytes = data;
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* 0: /proc does not say. */
+static uint64_t namespace_hash(void)
+{
+    char boot_id[64];
+    struct stat netns;
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    bool known =
+        file && fgets(boot_id, sizeof boot_id, file) && stat("/proc/self/ns/net", &netns) == 0;
+    if (file)
+        fclose(file);
+    if (!known)
+        return 0;
+    uint64_t hash = fnv1a(FNV_BASIS, boot_id, strlen(boot_id));
+    hash = fnv1a(hash, &netns.st_dev, sizeof netns.st_dev);
+    return fnv1a(hash, &netns.st_ino, sizeof netns.st_ino);
+}
+
+/* Of all interfaces that are up, whatever is used of them, in any order. The bridges of containers
+ * have the same IP address on every host, but each a hardware address of its own. */
+static uint64_t looks_hash(void)
+{
+    uint64_t sum = FNV_BASIS;
+    struct diwarp_interface *list = calloc(DW_INTERFACES_LISTED, sizeof *list);
+    int count = list ? dw_interface_list(NULL, NULL, list, NULL) : 0;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* of whatever family */
+    for (int i = 0; i < count; i++) {
+        struct ifreq request = {0};
+        if (list[i].loopback)
+            continue;
+        memcpy(request.ifr_name, list[i].name, sizeof request.ifr_name);
+        if (ioctl(fd, SIOCGIFHWADDR, &request) < 0)
+            memset(&request.ifr_hwaddr, 0, sizeof request.ifr_hwaddr);
+        sum +=
+            fnv1a(fnv1a(FNV_BASIS, request.ifr_hwaddr.sa_data, 6), list[i].ip, sizeof list[i].ip);
+    }
+    if (fd >= 0)
+        close(fd);
+    free(list);
+    return sum;
+}
+
+uint64_t dw_host_id(void)
+{
+    uint64_t looks = looks_hash(), namespace = namespace_hash();
+    uint64_t host = namespace ? namespace : looks;
+    return (host & ~DW_HOST_ID_LOOKS) | looks >> 48;
 }

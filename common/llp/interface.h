@@ -16,8 +16,10 @@ int dw_interface_list(const char *include, const char *exclude,
                       struct diwarp_interface list[DW_INTERFACES_LISTED],
                       struct diwarp_diagnosis *why);
 
-/* These bits of a host id are equal where all interfaces but loopback have the same hardware and IP
- * addresses; the others, in one network namespace of one boot. */
+/* Tells whether two processes share a loopback interface. These bits of it are equal where all
+ * interfaces but loopback have the same hardware and IP addresses; the others, in one network
+ * namespace of one boot. */
+uint64_t dw_host_id(void);
 #define DW_HOST_ID_LOOKS UINT64_C(0xffff)
 
 /* The best pair to go from `local` to `peer`: loopback on the same host, then same subnet, then any

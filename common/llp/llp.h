@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The lower layer protocol: carries datagrams, knows nothing of what is in them.
+/* The lower layer protocol: carries datagrams, knows nothing of what is in them.
  *
  * UDP (udp.c), the simulator and the fault injector of the tests are equals behind this interface.
- * Not thread-safe: the QP serialises senders; one thread receives, possibly while another sends.
- */
+ * Not thread-safe: the QP serialises senders; one thread receives, possibly while another sends. */
 #ifndef DW_LLP_H
 #define DW_LLP_H
 
@@ -59,26 +57,11 @@ struct dw_llp_slot {
 
 struct dw_llp;
 
-/* What an LLP holds: its own memory, its sockets, and of the kernel's memory what is queued in
- * them, how much may be, and what they take themselves. */
-struct dw_llp_memory {
-    uint64_t own_bytes;
-    unsigned sockets;
-    uint64_t queue_bytes;
-    uint64_t limit_bytes;
-    uint64_t slab_bytes;
-};
-
 /* What ICMP, or the own host, says of a destination: nobody has the port, or the path is narrower
  * than a datagram was (RFC 792 and 4443: fragmentation needed, packet too big). */
 struct dw_llp_icmp {
     struct dw_llp_addr to;
     uint32_t mtu_bytes; /* of the path; 0: port unreachable */
-};
-
-/* What the own host knows of the way to a destination. */
-struct dw_llp_path {
-    uint32_t mtu_bytes; /* by its routes and by ICMP; 0: nothing */
 };
 
 struct dw_llp_ops {
@@ -90,14 +73,15 @@ struct dw_llp_ops {
     bool (*recv)(struct dw_llp *llp, struct dw_llp_slot *slot);
     /* True: *icmp came back for a datagram of ours. Not while another thread sends. */
     bool (*icmp)(struct dw_llp *llp, struct dw_llp_icmp *icmp);
-    /* NULL: nothing is known of any. */
-    void (*query_path)(struct dw_llp *llp, const struct dw_llp_addr *to, struct dw_llp_path *path);
+    /* Of the path to a destination, by the own host's routes and by ICMP; 0: nothing is known.
+     * NULL: of any. */
+    uint32_t (*path_mtu_bytes)(struct dw_llp *llp, const struct dw_llp_addr *to);
     /* `to` does not answer: what it is sent takes the plainest way for a while. NULL: there is one
      * way only. */
     void (*doubt)(struct dw_llp *llp, const struct dw_llp_addr *to);
     void (*close)(struct dw_llp *llp);
-    /* Adds to *memory. NULL: nothing to tell. */
-    void (*query_memory)(const struct dw_llp *llp, struct dw_llp_memory *memory);
+    /* Adds what it holds, base_bytes and its sockets. NULL: nothing to tell. */
+    void (*add_memory)(const struct dw_llp *llp, struct diwarp_memory *memory);
 };
 
 /* Facts fixed at open. Implementations embed this first. */
@@ -119,7 +103,6 @@ struct dw_llp_attr {
     uint32_t rcvbuf_bytes, sndbuf_bytes; /* 0: the system's default */
     enum diwarp_switch gso, gro;
     bool connected; /* sockets of their own to send to the busiest destinations, not if port_min */
-    bool checksum;  /* false: the CRC covers it, spare the UDP checksum */
 };
 
 /* Opens the LLP of the product (common/llp/open.c: UDP). The test build of the BTL links another
@@ -129,9 +112,6 @@ int dw_llp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters
 
 int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters,
                 struct dw_llp **llp, struct diwarp_diagnosis *why);
-
-/* Adds what a socket holds. */
-void dw_llp_add_socket(int fd, struct dw_llp_memory *memory);
 
 /* Bytes the kernel charges against SO_RCVBUF for one datagram of `payload_bytes`: the skb's data
  * rounded up to the allocator's size class, and its header (facts: 1472 B cost 2304). */

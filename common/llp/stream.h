@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The lower layer protocol of connections: byte streams, knows nothing of what is in them.
+/* The lower layer protocol of connections: byte streams, knows nothing of what is in them.
  *
  * TCP (tcp.c) and the streams of the tests are equals behind this interface. Nothing blocks. Not
- * thread-safe: the caller holds the device's lock.
- */
+ * thread-safe: the caller holds the device's lock. */
 #ifndef DW_STREAM_H
 #define DW_STREAM_H
 
@@ -36,8 +34,8 @@ struct dw_stream_ops {
     /* A listener: the next connection made, owned by the caller, not watched. -EAGAIN: none;
      * -EMFILE: there is one, but no descriptor or memory for it. */
     int (*accept)(struct dw_stream *stream, struct dw_stream **accepted);
-    /* Adds to *memory. NULL: nothing to tell. */
-    void (*query_memory)(const struct dw_stream *stream, struct dw_llp_memory *memory);
+    /* Adds what it holds, peer_bytes and its socket. NULL: nothing to tell. */
+    void (*add_memory)(const struct dw_stream *stream, struct diwarp_memory *memory);
 };
 
 /* Implementations embed this first. */

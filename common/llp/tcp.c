@@ -9,20 +9,12 @@
 #include <unistd.h>
 
 #include "common/base/list.h"
-#include "common/llp/explain.h"
-#include "common/llp/socket_slab.h"
+#include "common/llp/socket.h"
+#include "common/llp/socket_memory.h"
 #include "common/llp/stream.h"
-#include "common/llp/udp_options.h"
 
-#define EVENTS_PER_WAIT 64
-/* At streams that epoll has no room for: two calls each. */
-#define LOOKS_PER_WAIT 64
-/* Of a silent peer, a second apart at least; the system may have set any other number. */
-#define KEEPALIVE_PROBES 8
-/* Of a segment whose size TCP does not tell: the least IPv4 host's. */
-#define EMSS_DEFAULT 536
-/* IP_BIND_ADDRESS_NO_PORT: a port of its own for each source address would run out. */
-#define BIND_NO_PORT 24
+/* Of those that are ready, and of streams that epoll has no room for, which take two calls each. */
+#define STREAMS_PER_WAIT 64
 
 struct tcp_set {
     struct dw_streams streams;
@@ -57,10 +49,7 @@ static ssize_t tcp_send(struct dw_stream *stream, const struct iovec *iov, unsig
     int fd = of(stream)->fd;
     ssize_t n = count == 1 ? send(fd, iov->iov_base, iov->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT)
                            : sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n >= 0) {
-        return n;
-    }
-    return is_not_now(errno) ? 0 : -errno;
+    return n >= 0 ? n : is_not_now(errno) ? 0 : -errno;
 }
 
 static ssize_t tcp_recv(struct dw_stream *stream, const struct iovec *iov, unsigned count)
@@ -69,23 +58,22 @@ static ssize_t tcp_recv(struct dw_stream *stream, const struct iovec *iov, unsig
     int fd = of(stream)->fd;
     ssize_t n = count == 1 ? recv(fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
                            : recvmsg(fd, &msg, MSG_DONTWAIT);
-    if (n > 0) {
-        return n;
-    }
-    if (n == 0) {
+    if (n == 0)
         return -ENODATA;
-    }
-    return is_not_now(errno) ? 0 : -errno;
+    return n > 0 ? n : is_not_now(errno) ? 0 : -errno;
+}
+
+static int get_int(int fd, int level, int name, int *value)
+{
+    socklen_t len = sizeof *value;
+    return getsockopt(fd, level, name, value, &len) < 0 ? -errno : 0;
 }
 
 static int tcp_finish_connect(struct dw_stream *stream)
 {
     int error = 0;
-    socklen_t len = sizeof(error);
-    if (getsockopt(of(stream)->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0) {
-        return -errno;
-    }
-    return -error;
+    int rc = get_int(of(stream)->fd, SOL_SOCKET, SO_ERROR, &error);
+    return rc ? rc : -error;
 }
 
 /* EPOLLIN is POLLIN, and so on. */
@@ -101,6 +89,16 @@ static unsigned what_of(uint32_t events)
            (events & EPOLLOUT || broken ? DW_STREAM_OUT : 0u);
 }
 
+/* Puts it last among those that epoll has no room for, or takes it out of these. */
+static void list_unwatched(struct tcp_stream *tcp, bool unwatched)
+{
+    struct tcp_set *set = tcp->set;
+    dw_list_remove(&tcp->link);
+    if (unwatched)
+        dw_list_append(&set->unwatched, &tcp->link);
+    set->streams.deaf = !dw_list_empty(&set->unwatched);
+}
+
 /* A user's descriptors in all epoll sets are limited (fs.epoll.max_user_watches). */
 static void tcp_watch(struct dw_stream *stream, unsigned what)
 {
@@ -109,24 +107,17 @@ static void tcp_watch(struct dw_stream *stream, unsigned what)
     if (what != tcp->watched) {
         int op = !tcp->watched ? EPOLL_CTL_ADD : what ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
         struct epoll_event event = {.events = events_of(what), .data.ptr = stream->owner};
-        if (epoll_ctl(tcp->set->streams.fd, op, tcp->fd, &event) == 0) {
+        if (epoll_ctl(tcp->set->streams.fd, op, tcp->fd, &event) == 0)
             tcp->watched = what;
-        }
     }
-    dw_list_remove(&tcp->link);
-    if (tcp->watched != what) {
-        dw_list_append(&tcp->set->unwatched, &tcp->link);
-    }
-    tcp->set->streams.deaf = !dw_list_empty(&tcp->set->unwatched);
+    list_unwatched(tcp, tcp->watched != what);
 }
 
 static uint32_t tcp_emss(struct dw_stream *stream)
 {
     int value = 0;
-    socklen_t len = sizeof(value);
-    if (getsockopt(of(stream)->fd, IPPROTO_TCP, TCP_MAXSEG, &value, &len) < 0 || value <= 0) {
-        return EMSS_DEFAULT;
-    }
+    if (get_int(of(stream)->fd, IPPROTO_TCP, TCP_MAXSEG, &value) || value <= 0)
+        return 536; /* the least IPv4 host's */
     return (uint32_t)value;
 }
 
@@ -140,8 +131,7 @@ static void tcp_close(struct dw_stream *stream)
     struct tcp_stream *tcp = of(stream);
     tcp_watch(stream, 0);
     /* Where the application closed what it did not open, that failed. */
-    dw_list_remove(&tcp->link);
-    tcp->set->streams.deaf = !dw_list_empty(&tcp->set->unwatched);
+    list_unwatched(tcp, false);
     /* A process that forked and goes on may hold the descriptor, too. */
     shutdown(tcp->fd, SHUT_RDWR);
     close(tcp->fd);
@@ -156,35 +146,32 @@ static int make_socket(uint8_t family)
     return fd < 0 ? -errno : fd;
 }
 
-/* A peer that vanished is noticed also while nothing is sent. TCP_USER_TIMEOUT would end it sooner
- * while something is, but also where the peer is there and does not read: that one is waited for.
- * Buffers are left to autotuning. */
+/* A peer that vanished is noticed also while nothing is sent: half of the time it may be silent,
+ * then it is asked up to eight times (the system's own number may be any), a second apart at least.
+ * TCP_USER_TIMEOUT would end it sooner while something is sent, but also where the peer is there
+ * and does not read: that one is waited for. Buffers are left to autotuning. */
 static void set_options(int fd, uint64_t silence_ns)
 {
-    dw_udp_set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    if (!silence_ns) {
+    const uint64_t half_s = silence_ns / 2000000000u;
+    const int idle_s = half_s < 1 ? 1 : half_s > INT16_MAX ? INT16_MAX : (int)half_s;
+    const int probe_s = idle_s < 8 ? 1 : idle_s / 8;
+    dw_set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (!silence_ns)
         return;
-    }
-    uint64_t silence_ms = silence_ns / 1000000;
-    int silence = silence_ms > INT32_MAX ? INT32_MAX : (int)silence_ms;
-    int idle_s = silence / 2000 < 1 ? 1 : silence / 2000 > 32767 ? 32767 : silence / 2000;
-    int probe_s = idle_s / KEEPALIVE_PROBES < 1 ? 1 : idle_s / KEEPALIVE_PROBES;
-    dw_udp_set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
-    dw_udp_set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
-    dw_udp_set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, idle_s / probe_s);
-    dw_udp_set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    dw_set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
+    dw_set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
+    dw_set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, idle_s / probe_s);
+    dw_set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
 static int tcp_accept(struct dw_stream *stream, struct dw_stream **accepted);
 
-static void tcp_query_memory(const struct dw_stream *stream, struct dw_llp_memory *memory)
+static void tcp_add_memory(const struct dw_stream *stream, struct diwarp_memory *memory)
 {
     const struct tcp_stream *tcp = (const struct tcp_stream *)(const void *)stream;
-    memory->own_bytes += sizeof(*tcp);
+    memory->peer_bytes += sizeof *tcp;
     dw_llp_add_socket(tcp->fd, memory);
-    if (tcp->watched) {
-        memory->slab_bytes += dw_epoll_item_slab_bytes();
-    }
+    memory->socket_slab_bytes += tcp->watched ? dw_epoll_item_slab_bytes() : 0;
 }
 
 static const struct dw_stream_ops tcp_stream_ops = {
@@ -196,7 +183,7 @@ static const struct dw_stream_ops tcp_stream_ops = {
     .shutdown = tcp_shutdown,
     .close = tcp_close,
     .accept = tcp_accept,
-    .query_memory = tcp_query_memory,
+    .add_memory = tcp_add_memory,
 };
 
 /* Takes the socket, also in error. */
@@ -230,15 +217,15 @@ static int tcp_connect(struct dw_streams *streams, const struct dw_llp_addr *fro
                        const struct dw_llp_addr *to, struct dw_stream **stream)
 {
     struct tcp_set *set = (struct tcp_set *)(void *)streams;
-    union dw_udp_sockaddr here, there;
+    union dw_sockaddr here, there;
     int fd = make_socket(to->family);
-    if (fd < 0) {
+    if (fd < 0)
         return fd;
-    }
     set_options(fd, set->silence_ns);
-    dw_udp_set_int(fd, IPPROTO_IP, BIND_NO_PORT, 1);
-    socklen_t here_len = dw_udp_sockaddr_set(to->family, from, &here);
-    socklen_t there_len = dw_udp_sockaddr_set(to->family, to, &there);
+    /* A port of its own for each source address would run out. */
+    dw_set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+    socklen_t here_len = dw_sockaddr_set(to->family, from, &here);
+    socklen_t there_len = dw_sockaddr_set(to->family, to, &there);
     if (bind(fd, &here.any, here_len) < 0 ||
         (connect(fd, &there.any, there_len) < 0 && errno != EINPROGRESS)) {
         int rc = -errno;
@@ -248,72 +235,43 @@ static int tcp_connect(struct dw_streams *streams, const struct dw_llp_addr *fro
     return make_stream(set, fd, stream);
 }
 
-/* The socket, or negative errno. */
-static int listen_at(const struct dw_stream_listen *attr, uint16_t port)
+/* A socket of its own for each port: one that is bound cannot be bound again, and two may be bound
+ * to one with SO_REUSEADDR, but not listen. */
+static int listen_at(void *arg, const union dw_sockaddr *name, socklen_t len)
 {
-    struct dw_llp_addr any = {.family = attr->family, .port = port};
-    union dw_udp_sockaddr name;
-    int fd = make_socket(attr->family);
-    if (fd < 0) {
-        return fd;
-    }
-    if (port) { /* connections that ended lately would keep it */
-        dw_udp_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    }
-    if (attr->bind_ip) {
-        memcpy(any.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
-    }
-    socklen_t len = dw_udp_sockaddr_set(attr->family, &any, &name);
-    /* Two sockets may be bound to one port with SO_REUSEADDR, but not listen. */
-    if (bind(fd, &name.any, len) < 0 || listen(fd, SOMAXCONN) < 0) {
-        int rc = -errno;
-        close(fd);
-        return rc;
-    }
-    return fd;
-}
-
-/* A socket of its own for each port: one that is bound cannot be bound again. */
-static int listen_in_range(const struct dw_stream_listen *attr)
-{
-    unsigned last = attr->port_max > 0 ? attr->port_max : attr->port_min;
-    int fd = -EADDRINUSE;
-    for (unsigned at = attr->port_min; fd == -EADDRINUSE && at <= last; at++) {
-        fd = listen_at(attr, (uint16_t)at);
-    }
-    return fd;
-}
-
-static int port_of(int fd, uint16_t *port)
-{
-    union dw_udp_sockaddr name;
-    socklen_t len = sizeof(name);
-    if (getsockname(fd, &name.any, &len) < 0) {
-        return -errno;
-    }
-    *port = ntohs(name.any.sa_family == AF_INET ? name.v4.sin_port : name.v6.sin6_port);
-    return 0;
+    int *fd = arg;
+    *fd = make_socket((uint8_t)name->any.sa_family);
+    if (*fd < 0)
+        return *fd;
+    if (dw_sockaddr_get(name).port) /* connections that ended lately would keep it */
+        dw_set_int(*fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (bind(*fd, &name->any, len) == 0 && listen(*fd, SOMAXCONN) == 0)
+        return 0;
+    int rc = -errno;
+    close(*fd);
+    *fd = -1;
+    return rc;
 }
 
 static int tcp_listen(struct dw_streams *streams, const struct dw_stream_listen *attr,
                       struct dw_stream **listener, uint16_t *port, struct diwarp_diagnosis *why)
 {
-    struct tcp_set *set = (struct tcp_set *)(void *)streams;
-    int fd = listen_in_range(attr);
-    int rc = fd < 0 ? fd : port_of(fd, port);
-    if (rc) {
+    struct dw_llp_addr ip = {.family = attr->family};
+    int fd = -1;
+    if (attr->bind_ip)
+        memcpy(ip.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
+    int rc = dw_take_port(&ip, attr->port_min, attr->port_max, listen_at, &fd);
+    if (!rc)
+        rc = dw_port_of(fd);
+    *port = (uint16_t)rc;
+    if (rc >= 0)
+        rc = make_stream((struct tcp_set *)(void *)streams, fd, listener);
+    else if (fd >= 0)
+        close(fd);
+    if (rc)
         dw_explain(why, "cannot listen on a TCP port of the range %u-%u: %s",
                    (unsigned)attr->port_min,
                    (unsigned)(attr->port_max ? attr->port_max : attr->port_min), strerror(-rc));
-        if (fd >= 0) {
-            close(fd);
-        }
-        return rc;
-    }
-    rc = make_stream(set, fd, listener);
-    if (rc) {
-        dw_explain(why, "out of memory");
-    }
     return rc;
 }
 
@@ -324,15 +282,14 @@ static unsigned ask_unwatched(struct tcp_set *set, struct dw_stream_event *event
 {
     unsigned ready = 0, looks = 0;
     for (struct dw_list *last = set->unwatched.prev, *it = NULL;
-         last != &set->unwatched && it != last && ready < n && looks < LOOKS_PER_WAIT; looks++) {
+         last != &set->unwatched && it != last && ready < n && looks < STREAMS_PER_WAIT; looks++) {
         it = set->unwatched.next;
         struct tcp_stream *tcp = dw_container(it, struct tcp_stream, link);
         tcp_watch(&tcp->stream, tcp->wanted); /* puts it last, or takes it out */
         struct pollfd asked = {.fd = tcp->fd, .events = (short)events_of(tcp->wanted)};
-        if (tcp->watched != tcp->wanted && poll(&asked, 1, 0) > 0) {
+        if (tcp->watched != tcp->wanted && poll(&asked, 1, 0) > 0)
             events[ready++] = (struct dw_stream_event){.owner = tcp->stream.owner,
                                                        .what = what_of((uint32_t)asked.revents)};
-        }
     }
     return ready;
 }
@@ -340,18 +297,15 @@ static unsigned ask_unwatched(struct tcp_set *set, struct dw_stream_event *event
 static unsigned tcp_wait(struct dw_streams *streams, struct dw_stream_event *events, unsigned n)
 {
     struct tcp_set *set = (struct tcp_set *)(void *)streams;
-    struct epoll_event found[EVENTS_PER_WAIT];
+    struct epoll_event found[STREAMS_PER_WAIT];
     /* However many are ready there, the others have their turn. */
     const unsigned others = dw_list_empty(&set->unwatched) ? 0 : (n + 3) / 4;
-    const unsigned most = n - others < EVENTS_PER_WAIT ? n - others : EVENTS_PER_WAIT;
+    const unsigned most = n - others < STREAMS_PER_WAIT ? n - others : STREAMS_PER_WAIT;
     int count = most > 0 ? epoll_wait(streams->fd, found, (int)most, 0) : 0;
     unsigned ready = 0;
-    for (int i = 0; i < count; i++) {
-        events[ready++] = (struct dw_stream_event){
-            .owner = found[i].data.ptr,
-            .what = what_of(found[i].events),
-        };
-    }
+    for (int i = 0; i < count; i++)
+        events[ready++] =
+            (struct dw_stream_event){.owner = found[i].data.ptr, .what = what_of(found[i].events)};
     return ready + ask_unwatched(set, events + ready, n - ready);
 }
 
@@ -371,9 +325,8 @@ static const struct dw_streams_ops tcp_streams_ops = {
 int dw_tcp_open(uint64_t silence_ns, struct dw_streams **streams)
 {
     struct tcp_set *set = calloc(1, sizeof(*set));
-    if (!set) {
+    if (!set)
         return -ENOMEM;
-    }
     set->streams.ops = &tcp_streams_ops;
     set->silence_ns = silence_ns;
     dw_list_init(&set->unwatched);

@@ -21,29 +21,20 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/llp/socket_memory.h"
 #include "common/llp/udp.h"
 
 /* A padded probe has 18, other trains up to 3; send_apart() keeps as many on its caller's stack,
  * which may be one of 16 KiB. */
 #define TRAIN_IOVS_MAX 32
 /* With IP_RECVERR an ICMP error of any destination fails the next call, whatever its destination;
- * that call did nothing. One retry is enough unless another error comes in between. */
-#define PENDING_ERROR_RETRIES 2
-/* How long a destination's GSO refusal is remembered. */
-#define REFUSAL_TRAINS    256
-#define GSO_EIO_TOLERANCE 8
+ * that call did nothing. Two more are enough unless further errors come in between. */
+#define ATTEMPTS 3
 /* A second datagram of the same length right after the first is taken for part of a train. Of an
  * MTU below 1280 they are shorter; but so are many messages, which GRO would delay. */
 #define GRO_MIN_BYTES 1200
 
 /* ---- send --------------------------------------------------------------------------------- */
-
-/* What a router or a firewall answers, too. */
-static bool is_unreachable(int error)
-{
-    return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
-           error == EACCES;
-}
 
 /* Whether a call may have failed for an ICMP error of an earlier datagram. EPERM is not one: it is
  * a local firewall's answer to this datagram. */
@@ -73,61 +64,47 @@ static bool is_pending_error(struct dw_udp *udp, int error)
 static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_addr *to,
                     uint32_t bytes)
 {
-    union dw_udp_sockaddr name;
-    for (unsigned retries = 0;; retries++) {
-        int hot_fd = udp->whole ? -1 : dw_udp_hot_fd(&udp->hots, to), fd = hot_fd;
-        long sent;
-        msg->msg_name = NULL;
-        msg->msg_namelen = 0;
-        if (hot_fd < 0) {
-            fd = udp->llp.fd;
-            msg->msg_name = &name;
-            msg->msg_namelen = dw_udp_sockaddr_set(udp->bound.family, to, &name);
-            if (msg->msg_namelen == 0) {
-                return -EAFNOSUPPORT;
-            }
-        }
-        if (msg->msg_iovlen == 1 && !msg->msg_control) {
-            sent = syscall(SYS_sendto, fd, msg->msg_iov->iov_base, (size_t)bytes, 0, msg->msg_name,
-                           msg->msg_namelen);
-        } else {
-            sent = syscall(SYS_sendmsg, fd, msg, 0);
-        }
+    union dw_sockaddr name;
+    for (unsigned attempt = 1;; attempt++) {
+        const int hot_fd = udp->whole ? -1 : dw_udp_hot_fd(&udp->hots, to);
+        const int fd = hot_fd < 0 ? udp->llp.fd : hot_fd;
+        msg->msg_name = hot_fd < 0 ? &name : NULL;
+        msg->msg_namelen = hot_fd < 0 ? dw_sockaddr_set(udp->bound.family, to, &name) : 0;
+        if (hot_fd < 0 && msg->msg_namelen == 0)
+            return -EAFNOSUPPORT;
+        long sent = msg->msg_iovlen == 1 && !msg->msg_control
+                        ? syscall(SYS_sendto, fd, msg->msg_iov->iov_base, (size_t)bytes, 0,
+                                  msg->msg_name, msg->msg_namelen)
+                        : syscall(SYS_sendmsg, fd, msg, 0);
         udp->llp.counters->tx_syscalls++;
-        if (__builtin_expect(sent >= 0, 1)) {
+        if (__builtin_expect(sent >= 0, 1))
             return 0;
-        }
-        int error = errno;
+        const int error = errno;
         if (error == EAGAIN || error == ENOBUFS || error == ENOMEM) {
             udp->llp.counters->tx_eagain++;
             return -EAGAIN;
         }
-        /* Maybe of this port of ours only: the common socket finds out. */
-        if (hot_fd >= 0 && is_unreachable(error)) {
+        /* What a router or a firewall answers, too, maybe of this port of ours only: the common
+         * socket finds out. */
+        if (hot_fd >= 0 && (error == ECONNREFUSED || error == EHOSTUNREACH ||
+                            error == ENETUNREACH || error == EACCES))
             dw_udp_hot_doubt(&udp->hots, to);
-        }
         /* EINVAL: of a train, by older kernels. */
-        if (error == EMSGSIZE || (error == EINVAL && msg->msg_control)) {
+        if (error == EMSGSIZE || (error == EINVAL && msg->msg_control))
             dw_udp_icmp_ask_mtu(&udp->icmp, to);
-        }
-        if (!is_pending_error(udp, error) || retries == PENDING_ERROR_RETRIES) {
+        if (!is_pending_error(udp, error) || attempt == ATTEMPTS)
             return -error;
-        }
     }
 }
 
-static inline void count_sent(struct dw_udp *udp, uint32_t datagrams, uint32_t bytes)
-{
-    udp->llp.counters->tx_datagrams += datagrams;
-    udp->llp.counters->tx_bytes += bytes;
-}
-
-static inline int send_datagram(struct dw_udp *udp, struct msghdr *msg,
-                                const struct dw_llp_addr *to, uint32_t bytes)
+/* In datagrams of `segment` bytes each but the last. */
+static inline int send_counted(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_addr *to,
+                               uint32_t bytes, uint32_t segment)
 {
     int rc = transmit(udp, msg, to, bytes);
     if (rc == 0) {
-        count_sent(udp, 1, bytes);
+        udp->llp.counters->tx_datagrams += bytes > segment ? (bytes + segment - 1) / segment : 1;
+        udp->llp.counters->tx_bytes += bytes;
     }
     return rc;
 }
@@ -136,10 +113,9 @@ static struct dw_udp_refusal *refusal_slot(struct dw_udp *udp, const struct dw_l
 {
     unsigned hash = 0;
     unsigned ip_bytes = to->family == AF_INET ? 4 : 16;
-    for (unsigned i = 0; i < ip_bytes; i++) {
+    for (unsigned i = 0; i < ip_bytes; i++)
         hash = hash * 31 + to->ip[i];
-    }
-    return &udp->refusals[hash % DW_UDP_REFUSALS];
+    return &udp->refusals[hash % DW_DESTINATIONS];
 }
 
 /* Whether a train like this was refused lately. Forgets in time: routes and MTUs change. */
@@ -147,39 +123,25 @@ static bool gso_refused_before(struct dw_udp *udp, const struct dw_llp_train *tr
 {
     struct dw_udp_refusal *refusal = refusal_slot(udp, train->to);
     if (refusal->trains_left == 0 || !dw_llp_same_host(&refusal->to, train->to) ||
-        train->segment_bytes < refusal->segment_bytes) {
+        train->segment_bytes < refusal->segment_bytes)
         return false;
-    }
-    if (--refusal->trains_left == 0) {
-        udp->refusal_count--;
-    }
+    udp->refusal_count -= --refusal->trains_left == 0;
     return true;
 }
 
-void dw_udp_apply_checksum(struct dw_udp *udp)
-{
-    if (!udp->checksum && udp->bound.family == AF_INET && !udp->llp.gso) {
-        dw_udp_set_int(udp->llp.fd, SOL_SOCKET, SO_NO_CHECK, 1);
-        dw_udp_hot_spare_checksum(&udp->hots);
-    }
-}
-
 /* EINVAL and EMSGSIZE: segments larger than the path's MTU. EIO: the way out has no checksum
- * offload; then probably no way out has. */
+ * offload; when eight trains in a row have met that, probably no way out has. The next 256 trains
+ * to this host are not tried: of twice as many, half would know of a wider path later. */
 static void gso_on_refused(struct dw_udp *udp, const struct dw_llp_train *train, int error)
 {
-    udp->llp.counters->gso_fallbacks++;
     struct dw_udp_refusal *refusal = refusal_slot(udp, train->to);
-    if (refusal->trains_left == 0) {
-        udp->refusal_count++;
-    }
-    refusal->to = *train->to;
-    refusal->segment_bytes = error == EIO ? 0 : train->segment_bytes;
-    refusal->trains_left = REFUSAL_TRAINS;
-    if (error == EIO && ++udp->eio_in_row >= GSO_EIO_TOLERANCE) {
+    udp->llp.counters->gso_fallbacks++;
+    udp->refusal_count += refusal->trains_left == 0;
+    *refusal = (struct dw_udp_refusal){.to = *train->to,
+                                       .segment_bytes = error == EIO ? 0 : train->segment_bytes,
+                                       .trains_left = 256};
+    if (error == EIO && ++udp->eio_in_row >= 8)
         udp->llp.gso = false;
-        dw_udp_apply_checksum(udp);
-    }
 }
 
 static int send_gso(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_train *train)
@@ -188,22 +150,19 @@ static int send_gso(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof(uint16_t))];
     } control = {.space = {0}};
-    uint16_t segment_bytes = (uint16_t)train->segment_bytes;
+    const uint16_t segment_bytes = (uint16_t)train->segment_bytes;
 
     control.header.cmsg_level = IPPROTO_UDP;
     control.header.cmsg_type = UDP_SEGMENT;
-    control.header.cmsg_len = CMSG_LEN(sizeof(segment_bytes));
-    memcpy(CMSG_DATA(&control.header), &segment_bytes, sizeof(segment_bytes));
+    control.header.cmsg_len = CMSG_LEN(sizeof segment_bytes);
+    memcpy(CMSG_DATA(&control.header), &segment_bytes, sizeof segment_bytes);
     msg->msg_control = &control;
-    msg->msg_controllen = sizeof(control.space);
-    int rc = transmit(udp, msg, train->to, train->total_bytes);
+    msg->msg_controllen = sizeof control.space;
+    int rc = send_counted(udp, msg, train->to, train->total_bytes, segment_bytes);
     msg->msg_control = NULL;
     msg->msg_controllen = 0;
-    if (rc == 0) {
+    if (rc == 0)
         udp->eio_in_row = 0;
-        count_sent(udp, (train->total_bytes + segment_bytes - 1) / segment_bytes,
-                   train->total_bytes);
-    }
     return rc;
 }
 
@@ -215,11 +174,8 @@ static unsigned cut_piece(const struct iovec **iov, size_t *used, size_t bytes, 
     while (bytes > 0) {
         size_t left = (*iov)->iov_len - *used;
         size_t take = left < bytes ? left : bytes;
-        if (take > 0) {
-            piece[count].iov_base = (char *)(*iov)->iov_base + *used;
-            piece[count].iov_len = take;
-            count++;
-        }
+        if (take > 0)
+            piece[count++] = (struct iovec){(char *)(*iov)->iov_base + *used, take};
         bytes -= take;
         *used += take;
         if (take == left) {
@@ -243,10 +199,9 @@ __attribute__((noinline)) static int send_apart(struct dw_udp *udp,
         uint32_t left = train->total_bytes - sent;
         uint32_t bytes = left < train->segment_bytes ? left : train->segment_bytes;
         msg.msg_iovlen = cut_piece(&iov, &used, bytes, piece);
-        int rc = send_datagram(udp, &msg, train->to, bytes);
-        if (rc < 0) {
+        int rc = send_counted(udp, &msg, train->to, bytes, bytes);
+        if (rc < 0)
             return sent == 0 ? rc : 0;
-        }
         sent += bytes;
     }
     return 0;
@@ -257,16 +212,14 @@ static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
     struct msghdr msg = {.msg_iov = (struct iovec *)train->iov, .msg_iovlen = train->iov_count};
 
     assert(train->segment_bytes > 0 && train->iov_count <= TRAIN_IOVS_MAX);
-    if (train->total_bytes <= train->segment_bytes) {
-        return send_datagram(udp, &msg, train->to, train->total_bytes);
-    }
+    if (train->total_bytes <= train->segment_bytes)
+        return send_counted(udp, &msg, train->to, train->total_bytes, train->segment_bytes);
     assert(train->total_bytes <= DW_LLP_TRAIN_BYTES);
     assert((train->total_bytes - 1) / train->segment_bytes < DW_LLP_TRAIN_DATAGRAMS);
     if (udp->llp.gso && !(udp->refusal_count > 0 && gso_refused_before(udp, train))) {
         int rc = send_gso(udp, &msg, train);
-        if (rc != -EIO && rc != -EINVAL && rc != -EMSGSIZE) {
+        if (rc != -EIO && rc != -EINVAL && rc != -EMSGSIZE)
             return rc;
-        }
         gso_on_refused(udp, train, -rc);
     }
     return send_apart(udp, train);
@@ -276,10 +229,10 @@ static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
 __attribute__((noinline)) static int send_whole(struct dw_udp *udp,
                                                 const struct dw_llp_train *train)
 {
-    udp->whole = dw_udp_set_discovery(udp->llp.fd, udp->bound.family, IP_PMTUDISC_PROBE) == 0;
+    udp->whole = dw_set_udp_discovery(udp->llp.fd, udp->bound.family, IP_PMTUDISC_PROBE) == 0;
     int rc = send_train(udp, train);
     udp->whole = false;
-    dw_udp_set_discovery(udp->llp.fd, udp->bound.family, IP_PMTUDISC_WANT);
+    dw_set_udp_discovery(udp->llp.fd, udp->bound.family, IP_PMTUDISC_WANT);
     return rc;
 }
 
@@ -291,33 +244,16 @@ static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
 
 /* ---- receive ------------------------------------------------------------------------------ */
 
-union dw_udp_gro_control {
-    struct cmsghdr header;
-    char space[CMSG_SPACE(sizeof(int))];
-};
-
-/* segment_bytes is never 0, not even for an empty datagram: receivers divide by it. */
+/* segment_bytes 0: it is one datagram. What the slot tells is never 0, not even of an empty
+ * datagram: receivers divide by it. */
 static inline void slot_fill(struct dw_llp_slot *slot, size_t bytes, bool truncated,
                              uint32_t segment_bytes)
 {
     slot->bytes = (uint32_t)bytes;
     slot->truncated = truncated;
-    if (segment_bytes == 0 || segment_bytes > slot->bytes) {
+    if (segment_bytes == 0 || segment_bytes > slot->bytes)
         segment_bytes = slot->bytes > 0 ? slot->bytes : 1;
-    }
     slot->segment_bytes = segment_bytes;
-}
-
-/* 0: the message says nothing of segments, it is one datagram. */
-static inline uint32_t gro_segment_bytes(struct msghdr *msg)
-{
-    struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
-    int segment_bytes = 0;
-    if (cmsg && cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO &&
-        cmsg->cmsg_len == CMSG_LEN(sizeof(segment_bytes))) {
-        memcpy(&segment_bytes, CMSG_DATA(cmsg), sizeof(segment_bytes));
-    }
-    return segment_bytes > 0 ? (uint32_t)segment_bytes : 0;
 }
 
 /* A socket that may receive trains takes longer for every datagram, so it may only once they seem
@@ -329,7 +265,7 @@ static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
     udp->before_bytes = bytes;
     if (alike) {
         udp->gro_allowed = false;
-        udp->llp.gro = dw_udp_set_int(udp->llp.fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
+        udp->llp.gro = dw_set_int(udp->llp.fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
     }
 }
 
@@ -345,9 +281,8 @@ static inline bool recv_datagram(struct dw_udp *udp, struct dw_llp_slot *slot)
     }
     bool truncated = bytes > DW_LLP_SLOT_BYTES;
     slot_fill(slot, truncated ? DW_LLP_SLOT_BYTES : (size_t)bytes, truncated, 0);
-    if (udp->gro_allowed) {
+    if (udp->gro_allowed)
         gro_on_received(udp, slot->bytes);
-    }
     return true;
 }
 
@@ -355,33 +290,39 @@ static inline bool recv_datagram(struct dw_udp *udp, struct dw_llp_slot *slot)
 static inline bool recv_train(struct dw_udp *udp, struct dw_llp_slot *slot)
 {
     struct iovec iov = {.iov_base = slot->buf, .iov_len = DW_LLP_SLOT_BYTES};
-    union dw_udp_gro_control control;
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
                          .msg_control = &control,
-                         .msg_controllen = sizeof(control.space)};
+                         .msg_controllen = sizeof control.space};
     long bytes = syscall(SYS_recvmsg, udp->llp.fd, &msg, 0);
-    if (bytes < 0) {
+    if (bytes < 0)
         return false;
-    }
-    slot_fill(slot, (size_t)bytes, msg.msg_flags & MSG_TRUNC, gro_segment_bytes(&msg));
+    const struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+    int segment_bytes = 0;
+    if (cmsg && cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO &&
+        cmsg->cmsg_len == CMSG_LEN(sizeof segment_bytes))
+        memcpy(&segment_bytes, CMSG_DATA(cmsg), sizeof segment_bytes);
+    slot_fill(slot, (size_t)bytes, msg.msg_flags & MSG_TRUNC,
+              segment_bytes > 0 ? (uint32_t)segment_bytes : 0);
     return true;
 }
 
 static bool udp_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
-    for (unsigned retries = 0; retries <= PENDING_ERROR_RETRIES; retries++) {
+    for (unsigned attempt = 1;; attempt++) {
         if (llp->gro ? recv_train(udp, slot) : recv_datagram(udp, slot)) {
             llp->counters->rx_syscalls++;
             return true;
         }
         llp->counters->rx_empty_syscalls++;
-        if (!is_pending_error(udp, errno)) {
-            break;
-        }
+        if (!is_pending_error(udp, errno) || attempt == ATTEMPTS)
+            return false;
     }
-    return false;
 }
 
 static bool udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
@@ -389,10 +330,9 @@ static bool udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
     return dw_udp_icmp_get(&((struct dw_udp *)llp)->icmp, icmp);
 }
 
-static void udp_query_path(struct dw_llp *llp, const struct dw_llp_addr *to,
-                           struct dw_llp_path *path)
+static uint32_t udp_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr *to)
 {
-    dw_udp_query_path(&((struct dw_udp *)llp)->bound, to, path);
+    return dw_udp_path_mtu_bytes(&((struct dw_udp *)llp)->bound, to);
 }
 
 static void udp_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
@@ -407,20 +347,22 @@ static void udp_close(struct dw_llp *llp)
     free(llp);
 }
 
-static void udp_query_memory(const struct dw_llp *llp, struct dw_llp_memory *memory)
+static void udp_add_memory(const struct dw_llp *llp, struct diwarp_memory *memory)
 {
     const struct dw_udp *udp = (const struct dw_udp *)llp;
-    memory->own_bytes += sizeof(*udp);
+    memory->base_bytes += sizeof *udp;
     dw_llp_add_socket(llp->fd, memory);
-    dw_udp_hot_add_sockets(&udp->hots, memory);
+    for (unsigned i = 0; i < DW_DESTINATIONS; i++)
+        if (udp->hots.hot[i].fd >= 0)
+            dw_llp_add_socket(udp->hots.hot[i].fd, memory);
 }
 
 const struct dw_llp_ops dw_udp_ops = {
     .send = udp_send,
     .recv = udp_recv,
     .icmp = udp_icmp,
-    .query_path = udp_query_path,
+    .path_mtu_bytes = udp_path_mtu_bytes,
     .doubt = udp_doubt,
     .close = udp_close,
-    .query_memory = udp_query_memory,
+    .add_memory = udp_add_memory,
 };

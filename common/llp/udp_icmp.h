@@ -5,17 +5,14 @@
 
 #include <stdatomic.h>
 
-#include "common/llp/udp_options.h"
-
-/* Destinations whose path is asked about at a time; others ask again. */
-#define DW_UDP_MTU_QUESTIONS 8
+#include "common/llp/socket.h"
 
 struct dw_udp_icmp {
-    int fd;                           /* whose error queue is read */
-    const struct dw_udp_bound *bound; /* as that socket is */
-    atomic_bool errors_waiting;       /* a call failed with another datagram's error */
+    int fd;                       /* whose error queue is read */
+    const struct dw_bound *bound; /* as that socket is */
+    atomic_bool errors_waiting;   /* a call failed with another datagram's error */
     unsigned question_count;
-    struct dw_llp_addr questions[DW_UDP_MTU_QUESTIONS];
+    struct dw_llp_addr questions[DW_DESTINATIONS]; /* whose path is asked about; others ask again */
 };
 
 /* Without a system call unless a send or receive has met an error. */
@@ -27,7 +24,7 @@ static inline void dw_udp_icmp_on_error(struct dw_udp_icmp *icmp)
 {
     atomic_store_explicit(&icmp->errors_waiting, true, memory_order_relaxed);
 }
-void dw_udp_query_path(const struct dw_udp_bound *bound, const struct dw_llp_addr *to,
-                       struct dw_llp_path *path);
+/* By the routes of the own host; 0: nothing is known. */
+uint32_t dw_udp_path_mtu_bytes(const struct dw_bound *bound, const struct dw_llp_addr *to);
 
 #endif

@@ -8,7 +8,6 @@
 #define KNOWN_RIGHTS                                                             \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
      IBV_ACCESS_REMOTE_ATOMIC)
-#define NEED_LOCAL_WRITE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 void dw_mr_table_init(struct dw_mr_table *table, uint64_t seed)
 {
@@ -23,25 +22,23 @@ void dw_mr_table_fini(struct dw_mr_table *table)
     dw_map_fini(&table->by_stag);
 }
 
-int dw_mr_register(struct dw_mr_table *table, void *addr, size_t length, int access,
-                   uint64_t (*random)(void *arg), void *arg, struct diwarp_mr **mr)
+int dw_mr_register(struct dw_mr_table *table, void *addr, size_t length, int access, uint32_t stag,
+                   struct diwarp_mr **mr)
 {
     if ((access & ~KNOWN_RIGHTS) || (uintptr_t)addr + length < (uintptr_t)addr)
         return -EINVAL;
-    if ((access & NEED_LOCAL_WRITE) && !(access & IBV_ACCESS_LOCAL_WRITE))
+    if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+        !(access & IBV_ACCESS_LOCAL_WRITE))
         return -EINVAL; /* as ibv_reg_mr(3) demands */
-
+    if (!stag || dw_map_get(&table->by_stag, stag))
+        return -EEXIST;
     struct dw_region *region = malloc(sizeof *region);
-    if (!region)
-        return -ENOMEM;
-    *region = (struct dw_region){.mr = {.addr = addr, .length = length, .access = access}};
-    do
-        region->mr.stag = (uint32_t)random(arg);
-    while (!region->mr.stag || dw_map_get(&table->by_stag, region->mr.stag));
-    if (dw_map_put(&table->by_stag, region->mr.stag, region)) {
+    if (!region || dw_map_put(&table->by_stag, stag, region)) {
         free(region);
         return -ENOMEM;
     }
+    *region =
+        (struct dw_region){.mr = {.addr = addr, .length = length, .access = access, .stag = stag}};
     *mr = &region->mr;
     return 0;
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Memory regions and their STags: who may touch which bytes (RFC 5040 section 8, RFC 5042).
+/* Memory regions and their STags: who may touch which bytes (RFC 5040 section 8, RFC 5042).
  * An STag is of 32 random bits that nothing else a peer sees depends on: one that was not given it
- * can only try.
- */
+ * can only try. */
 #ifndef DW_MR_H
 #define DW_MR_H
 
@@ -26,10 +24,10 @@ void dw_mr_table_init(struct dw_mr_table *table, uint64_t seed);
 /* Frees what is still registered. */
 void dw_mr_table_fini(struct dw_mr_table *table);
 
-/* `random` yields the next random number; `arg` is handed to it. -ENOMEM, -EINVAL (wraps around
- * the address space, or rights that verbs does not allow). */
-int dw_mr_register(struct dw_mr_table *table, void *addr, size_t length, int access,
-                   uint64_t (*random)(void *arg), void *arg, struct diwarp_mr **mr);
+/* With that STag. -EEXIST: it is another's, or 0; -ENOMEM, -EINVAL (wraps around the address space,
+ * or rights that verbs does not allow). */
+int dw_mr_register(struct dw_mr_table *table, void *addr, size_t length, int access, uint32_t stag,
+                   struct diwarp_mr **mr);
 void dw_mr_deregister(struct dw_mr_table *table, struct diwarp_mr *mr);
 
 /* The region that holds [to, to + length) with all of `access`: 0 and *region, -EACCES (no such

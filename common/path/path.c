@@ -11,12 +11,11 @@
 
 /* RFC 8899, MAX_PROBES: so many in a row are not lost by chance. */
 #define FAILURES_MAX 3
-/* After so many without any answer the next goes with what is sent next, no sooner. */
-#define UNANSWERED_MAX 6
+/* Probes without any answer, each waited for twice as long, after which the next goes with what is
+ * sent next, no sooner. */
+#define UNANSWERED_MAX (2 * FAILURES_MAX)
 /* Lengths are multiples of this: the next datagram of a train begins aligned, too. */
 #define STEP_BYTES 8u
-/* The search ends when no more than this part of the length is left to be won. */
-#define SEARCH_DEN 16
 
 /* ---- the table ---- */
 
@@ -66,20 +65,18 @@ static struct dw_path *create(struct dw_paths *paths, const struct dw_llp_addr *
 {
     const uint64_t bucket = bucket_of(paths, host);
     struct dw_path *first = dw_map_get(&paths->buckets, bucket);
-    struct dw_path *path = calloc(1, sizeof *path);
-    if (!path)
-        return NULL;
-    if (first) {
-        path->next = first->next;
-        first->next = path;
-    } else if (dw_map_put(&paths->buckets, bucket, path)) {
+    struct dw_path *path = malloc(sizeof *path);
+    if (!path || (!first && dw_map_put(&paths->buckets, bucket, path))) {
         free(path);
         return NULL;
     }
-    paths->count++;
-    path->host = *host;
+    *path = (struct dw_path){.host = *host, .due_ns = UINT64_MAX};
     path->host.port = 0;
-    path->due_ns = UINT64_MAX;
+    if (first) {
+        path->next = first->next;
+        first->next = path;
+    }
+    paths->count++;
     return path;
 }
 
@@ -90,14 +87,12 @@ struct dw_path *dw_path_get(struct dw_paths *paths, const struct dw_llp_addr *ho
     _Static_assert(DW_LLP_TRAIN_BYTES + STEP_BYTES <= UINT16_MAX, "lengths fit");
     while (path && (path->local_interface != local_interface || path->limit_bytes != limit_bytes))
         path = dw_path_next(path);
-    if (!path) {
-        path = create(paths, host);
-        if (!path)
-            return NULL;
+    if (!path && (path = create(paths, host))) {
         path->local_interface = local_interface;
         path->limit_bytes = path->datagram_max_bytes = (uint16_t)limit_bytes;
     }
-    path->users++;
+    if (path)
+        path->users++;
     return path;
 }
 
@@ -120,19 +115,7 @@ void dw_path_put(struct dw_paths *paths, struct dw_path *path)
     free(path);
 }
 
-/* ---- states ---- */
-
-static void set_state(struct dw_path *path, enum dw_path_state to)
-{
-    static const bool allowed[DW_PATH_STATES][DW_PATH_STATES] = {
-        [DW_PATH_COMPLETE] = {[DW_PATH_BASE] = true, [DW_PATH_SEARCHING] = true},
-        [DW_PATH_BASE] =
-            {[DW_PATH_BASE] = true, [DW_PATH_SEARCHING] = true, [DW_PATH_COMPLETE] = true},
-        [DW_PATH_SEARCHING] = {[DW_PATH_BASE] = true, [DW_PATH_COMPLETE] = true},
-    };
-    assert(allowed[path->state][to]);
-    path->state = (uint8_t)to;
-}
+/* ---- what is known ---- */
 
 static uint32_t base_bytes(const struct dw_path *path)
 {
@@ -143,7 +126,7 @@ static uint32_t base_bytes(const struct dw_path *path)
 
 static void lower(struct dw_path *path, uint32_t bytes, uint32_t ceiling_bytes, uint64_t now_ns)
 {
-    set_state(path, DW_PATH_BASE);
+    path->searching = true;
     path->datagram_max_bytes = (uint16_t)bytes;
     path->ceiling_bytes = (uint16_t)ceiling_bytes;
     path->probe_bytes = 0;
@@ -175,14 +158,6 @@ bool dw_path_on_black_hole(struct dw_path *path, uint32_t bytes, uint64_t now_ns
     return true;
 }
 
-static void complete(struct dw_path *path, uint64_t now_ns)
-{
-    set_state(path, DW_PATH_COMPLETE);
-    path->due_ns = UINT64_MAX;
-    if (path->datagram_max_bytes < path->limit_bytes)
-        path->due_ns = path->lowered_until_ns = now_ns + DW_PATH_RAISE_NS;
-}
-
 void dw_path_expire(struct dw_path *path, uint64_t now_ns)
 {
     if (path->datagram_max_bytes == path->limit_bytes || now_ns < path->lowered_until_ns ||
@@ -190,8 +165,7 @@ void dw_path_expire(struct dw_path *path, uint64_t now_ns)
         return;
     path->datagram_max_bytes = path->limit_bytes;
     path->probe_bytes = 0;
-    if (path->state != DW_PATH_COMPLETE)
-        set_state(path, DW_PATH_COMPLETE);
+    path->searching = false;
     path->due_ns = UINT64_MAX;
 }
 
@@ -212,12 +186,11 @@ uint32_t dw_path_probe_bytes(struct dw_path *path, uint64_t now_ns)
 {
     if (now_ns < path->due_ns)
         return 0;
-    if (path->state == DW_PATH_COMPLETE) {
+    if (!path->searching) {
         path->ceiling_bytes = (uint16_t)(path->limit_bytes + STEP_BYTES);
         path->told_bytes = 0;
     }
-    if (path->state != DW_PATH_SEARCHING)
-        set_state(path, DW_PATH_SEARCHING);
+    path->searching = true;
     path->probe_bytes = (uint16_t)next_length(path);
     return path->probe_bytes;
 }
@@ -230,13 +203,13 @@ void dw_path_on_probe_sent(struct dw_path *path, uint32_t id, uint64_t wait_ns, 
         path->unanswered++;
 }
 
-/* Little is left to be won; or what is longer fails, as ICMP said. */
+/* No more than a 16th is left to be won; or what is longer fails, as ICMP said. */
 static bool is_found(const struct dw_path *path)
 {
     const uint32_t bytes = path->datagram_max_bytes;
     if (path->ceiling_bytes > path->limit_bytes)
         return bytes == path->limit_bytes;
-    return path->ceiling_bytes - bytes <= bytes / SEARCH_DEN || path->told_bytes == bytes;
+    return path->ceiling_bytes - bytes <= bytes / 16 || path->told_bytes == bytes;
 }
 
 /* The first of the pair that is answered decides: on a path that keeps order it is the padded one,
@@ -254,13 +227,16 @@ bool dw_path_on_probe_reply(struct dw_path *path, uint32_t id, bool padded, uint
     path->probe_bytes = 0;
     path->unanswered = 0;
     path->due_ns = now_ns;
-    if (is_found(path))
-        complete(path, now_ns);
+    if (!is_found(path))
+        return padded;
+    path->searching = false;
+    path->due_ns = UINT64_MAX;
+    if (path->datagram_max_bytes < path->limit_bytes)
+        path->due_ns = path->lowered_until_ns = now_ns + DW_PATH_RAISE_NS;
     return padded;
 }
 
 uint64_t dw_path_deadline_ns(const struct dw_path *path)
 {
-    const bool waits = path->state == DW_PATH_SEARCHING && path->unanswered == UNANSWERED_MAX;
-    return path->state == DW_PATH_COMPLETE || waits ? UINT64_MAX : path->due_ns;
+    return path->searching && path->unanswered < UNANSWERED_MAX ? path->due_ns : UINT64_MAX;
 }

@@ -22,13 +22,6 @@
  * kernel of our host believes what ICMP told it as long. */
 #define DW_PATH_RAISE_NS 600000000000ull
 
-enum dw_path_state {
-    DW_PATH_COMPLETE,  /* the length is known: that of the interfaces, or what probes have shown */
-    DW_PATH_BASE,      /* it became shorter, and that has not been probed */
-    DW_PATH_SEARCHING, /* longer ones are probed */
-    DW_PATH_STATES
-};
-
 struct dw_path {
     struct dw_path *next;    /* in the bucket of its host */
     struct dw_llp_addr host; /* its port is 0 */
@@ -38,7 +31,7 @@ struct dw_path {
     uint16_t probe_bytes;   /* of the probe under way; 0: there is none */
     uint16_t told_bytes;    /* by ICMP; our kernel believes it until lowered_until_ns. 0: nothing */
     uint8_t local_interface;
-    uint8_t state;      /* enum dw_path_state */
+    bool searching;     /* longer ones are probed; else the length is known */
     uint8_t failures;   /* of that length, in a row */
     uint8_t unanswered; /* probes, in a row */
     uint32_t users;     /* handles */

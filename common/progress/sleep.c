@@ -1,28 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * One sleep in the kernel. What it waits for is read under the device's lock, and another thread
+/* One sleep in the kernel. What it waits for is read under the device's lock, and another thread
  * that changes that does so under the lock, too, and then writes to the sleeper's eventfd
- * (dw_unlock()): whichever comes first, no wake is lost.
- */
+ * (dw_unlock()): whichever comes first, no wake is lost. */
 #define _GNU_SOURCE /* ppoll */
 #include "common/progress/sleep.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "common/rnic/lock.h"
-
-/* Sockets that fit on the stack. */
-#define FDS_FEW 16
+/* That are watched, one for each CQ with RC QPs and one for datagrams; of more than so many, the
+ * rest is like those that cannot be watched. */
+#define WATCHED_MOST 64
 /* Of one sleep. Peers take a process that did not run for 2 s for one that was stopped (STOPPED_NS
- * in rd/service.c). */
+ * in rd/service.c). Where a socket cannot be watched, what comes there waits for a 200th of it. */
 #define SLEEP_LONGEST_NS 1000000000u
-/* Where a socket cannot be watched: what comes there waits as long. */
-#define SLEEP_LONGEST_UNWATCHED_NS 5000000u
 
 int dw_sleeper_init(struct dw_sleeper *sleeper, struct diwarp_cq *cq)
 {
@@ -44,53 +37,29 @@ void dw_sleeper_wake(struct dw_sleeper *sleeper)
 
 /* What to wait for. */
 struct watch {
-    struct pollfd few[FDS_FEW + 1], *fds; /* the sleeper's eventfd, then the sockets */
+    struct pollfd fds[1 + WATCHED_MOST]; /* the sleeper's eventfd, then the sockets */
     unsigned count;
+    bool all;
     uint64_t until_ns;
 };
 
-static void watch_fini(struct watch *watch)
+/* With the device's lock held; returns how many there are. */
+static unsigned list_sockets(const struct diwarp_cq *cq, struct watch *watch)
 {
-    if (watch->fds != watch->few)
-        free(watch->fds);
-}
-
-/* With the device's lock held; 0 or -ENOMEM. */
-static int list_sockets(const struct diwarp_cq *cq, struct watch *watch, bool *all)
-{
-    int few[FDS_FEW], *fds = few;
-    unsigned count = dw_cq_fds(cq, few, FDS_FEW, all);
-    watch->fds = watch->few;
-    if (count > FDS_FEW) {
-        fds = calloc(count, sizeof *fds);
-        watch->fds = calloc(count + 1, sizeof *watch->fds);
-        if (!fds || !watch->fds) {
-            free(fds);
-            free(watch->fds);
-            return -ENOMEM;
-        }
-        (void)dw_cq_fds(cq, fds, count, all);
-    }
-    for (unsigned i = 0; i < count; i++)
-        watch->fds[i + 1] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-    watch->count = count + 1;
-    if (fds != few)
-        free(fds);
-    return 0;
+    const unsigned count = dw_cq_fds(cq, watch->fds + 1, WATCHED_MOST, &watch->all);
+    watch->all &= count <= WATCHED_MOST;
+    watch->count = 1 + (count < WATCHED_MOST ? count : WATCHED_MOST);
+    return count;
 }
 
 /* Likewise. */
-static int fall_asleep(struct dw_sleeper *sleeper, struct watch *watch, uint64_t least_ns,
-                       uint64_t longest_ns)
+static void fall_asleep(struct dw_sleeper *sleeper, struct watch *watch, uint64_t least_ns,
+                        uint64_t longest_ns)
 {
     struct diwarp_device *device = sleeper->cq->device;
-    uint64_t now_ns = dw_device_now_ns(device);
-    bool all;
-    int rc = list_sockets(sleeper->cq, watch, &all);
-    if (rc)
-        return rc;
-    const uint64_t most_ns = all ? SLEEP_LONGEST_NS : SLEEP_LONGEST_UNWATCHED_NS;
-    sleeper->fd_count = watch->count - 1;
+    const uint64_t now_ns = dw_device_now_ns(device);
+    sleeper->fd_count = list_sockets(sleeper->cq, watch);
+    const uint64_t most_ns = watch->all ? SLEEP_LONGEST_NS : SLEEP_LONGEST_NS / 200;
     watch->fds[0] = (struct pollfd){.fd = sleeper->event_fd, .events = POLLIN};
     watch->until_ns = now_ns + (longest_ns < most_ns ? longest_ns : most_ns);
     sleeper->until_ns = dw_cq_next_deadline_ns(sleeper->cq);
@@ -101,7 +70,6 @@ static int fall_asleep(struct dw_sleeper *sleeper, struct watch *watch, uint64_t
         watch->until_ns = sleeper->until_ns = 0;
     if (device->attr.threaded)
         dw_list_append(&device->sleepers, &sleeper->link);
-    return 0;
 }
 
 static void take_event(struct dw_sleeper *sleeper)
@@ -122,34 +90,26 @@ int dw_sleep(struct dw_sleeper *sleeper, uint64_t least_ns, uint64_t longest_ns)
     struct diwarp_device *device = sleeper->cq->device;
     struct watch watch;
     dw_lock(device);
-    int rc = fall_asleep(sleeper, &watch, least_ns, longest_ns);
+    fall_asleep(sleeper, &watch, least_ns, longest_ns);
     dw_unlock(device);
-    if (rc)
-        return rc;
     const uint64_t now_ns = dw_device_now_ns(device);
-    if (watch.until_ns > now_ns)
-        rc = wait_for(watch.fds, watch.count, watch.until_ns - now_ns);
+    int rc =
+        watch.until_ns > now_ns ? wait_for(watch.fds, watch.count, watch.until_ns - now_ns) : 0;
     dw_lock(device);
     dw_list_remove(&sleeper->link);
     dw_unlock(device);
     /* Only those that were asleep are written to: no event is left behind, but of who stops it. */
     take_event(sleeper);
-    watch_fini(&watch);
     return rc;
 }
 
 bool dw_sockets_readable(const struct diwarp_cq *cq)
 {
     struct watch watch;
-    bool all;
     dw_lock(cq->device);
-    int rc = list_sockets(cq, &watch, &all);
+    (void)list_sockets(cq, &watch);
     dw_unlock(cq->device);
-    if (rc)
-        return false;
-    bool readable = poll(watch.fds + 1, watch.count - 1, 0) > 0;
-    watch_fini(&watch);
-    return readable;
+    return poll(watch.fds + 1, watch.count - 1, 0) > 0;
 }
 
 void dw_sleep_deeply(struct dw_sleeper *sleeper, uint64_t ns)
@@ -164,18 +124,16 @@ void dw_sleep_deeply(struct dw_sleeper *sleeper, uint64_t ns)
 int diwarp_block_cq(struct diwarp_cq *cq, uint64_t timeout_ns)
 {
     /* From the first sleep on it stays with the CQ. */
-    if (cq->waiter.event_fd < 0 && cq->device->attr.threaded) {
+    if (cq->waiter.event_fd < 0 && cq->device->attr.threaded)
         cq->waiter.event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        if (cq->waiter.event_fd < 0)
-            return -errno;
-    }
+    if (cq->waiter.event_fd < 0 && cq->device->attr.threaded)
+        return -errno;
     return dw_sleep(&cq->waiter, 0, timeout_ns);
 }
 
 int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc, uint64_t timeout_ns)
 {
-    uint64_t start_ns = dw_device_now_ns(cq->device);
-    uint64_t until_ns = start_ns + timeout_ns < start_ns ? UINT64_MAX : start_ns + timeout_ns;
+    const uint64_t until_ns = dw_deadline_ns(dw_device_now_ns(cq->device), timeout_ns);
     for (;;) {
         int taken = diwarp_poll_cq(cq, n, wc);
         uint64_t now_ns = dw_device_now_ns(cq->device);

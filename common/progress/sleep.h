@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "common/include/diwarp_helper.h"
+#include "common/base/heap.h"
 #include "common/rnic/cq.h"
 
 /* Makes the eventfd that wakes it; 0 or negative errno. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/rc/qp.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 int dw_rc_wc_opcode(const struct dw_rc_work *work)
 {
@@ -38,8 +38,8 @@ static void flush_recvs(struct diwarp_rc_qp *qp)
     if (qp->receiving)
         flush_recv(qp, &qp->current);
     qp->receiving = false;
-    for (; qp->recvs.count; dw_ring_pop(&qp->recvs, 1))
-        flush_recv(qp, dw_ring_at(&qp->recvs, sizeof(struct dw_rc_recv), 0));
+    for (; qp->own.ring.count; dw_ring_pop(&qp->own.ring, 1))
+        flush_recv(qp, dw_ring_at(&qp->own.ring, sizeof(struct dw_rc_recv), 0));
 }
 
 /* All that belongs to the connection, the requests included. */
@@ -61,7 +61,7 @@ static void release(struct diwarp_rc_qp *qp)
     dw_ring_fini(&qp->works);
     dw_ring_fini(&qp->reads);
     dw_ring_fini(&qp->responses);
-    dw_ring_fini(&qp->recvs);
+    dw_ring_fini(&qp->own.ring);
     dw_rc_held_free(rc, &qp->held);
     qp->stub_bytes = 0;
     rc->send_bytes -= qp->tail_bytes;
@@ -92,7 +92,7 @@ void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t ve
 void dw_rc_qp_free(struct diwarp_rc_qp *qp)
 {
     release(qp);
-    dw_cq_forget(qp->rc->cq, qp, NULL);
+    dw_cq_forget(qp->rc->cq, 0, qp, NULL);
     dw_list_remove(&qp->link);
     free(qp->answer);
     free(qp);

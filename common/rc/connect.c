@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/llp/explain.h"
 #include "common/llp/interface.h"
+#include "common/llp/socket.h"
 #include "common/rc/frame.h"
 #include "common/rc/qp.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 /* ---- replies ---- */
 
@@ -184,7 +184,9 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
     qp->cursor.send_msn = qp->cursor.read_msn = 1;
     qp->recv_msn = qp->request_msn = 1;
     dw_list_init(&qp->resumed_link);
-    dw_list_init(&qp->srq_link);
+    dw_list_init(&qp->waiting_link);
+    dw_list_init(&qp->own.waiting);
+    qp->recvs = attr->srq ? &attr->srq->recvs : &qp->own;
     dw_list_init(&qp->lazy_link);
     dw_list_append(&rc->qps, &qp->link);
     *qp_out = qp;

@@ -57,11 +57,11 @@ static enum dw_rc_verdict on_send(struct diwarp_rc_qp *qp, const struct dw_rc_se
     if (ddp->mo != (qp->receiving ? qp->received_bytes : 0))
         return dw_rc_fail(qp, segment, DW_TERM_DDP_MO);
     if (!qp->receiving) {
-        struct dw_ring *recvs = dw_rc_recvs(qp);
-        if (!recvs->count)
+        struct dw_ring *ring = &qp->recvs->ring;
+        if (!ring->count)
             return DW_RC_WAIT;
-        qp->current = *(struct dw_rc_recv *)dw_ring_at(recvs, sizeof qp->current, 0);
-        dw_ring_pop(recvs, 1);
+        qp->current = *(struct dw_rc_recv *)dw_ring_at(ring, sizeof qp->current, 0);
+        dw_ring_pop(ring, 1);
         qp->receiving = true;
         qp->received_bytes = 0;
     }

@@ -4,7 +4,7 @@
 #define DW_RC_FRAME_H
 
 #include "common/rc/qp.h"
-#include "common/wire/rc_hello.h"
+#include "common/wire/mpa.h"
 
 /* Reads a frame no further than to its end: 0, -EAGAIN (more must come), or why not. */
 int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup, enum dw_mpa_kind kind,

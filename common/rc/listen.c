@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/llp/explain.h"
 #include "common/llp/interface.h"
+#include "common/llp/socket.h"
 #include "common/rc/frame.h"
 #include "common/rc/qp.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
-/* Until a listener without a descriptor for the next call tries again. */
+/* Until a listener without a descriptor for the next call tries again: in so much time others may
+ * have closed one, and half of it would wake a process that sleeps twice as often. */
 #define REST_NS (50ull * 1000000)
 
 /* A call: its request is read, then it waits for the application. */
@@ -374,7 +375,7 @@ void diwarp_destroy_listener(struct diwarp_listener *listener)
     dw_list_foreach (it, &listener->requests) {
         struct diwarp_connect_request *request =
             dw_container(it, struct diwarp_connect_request, link);
-        dw_cq_forget(listener->rc->cq, NULL, request);
+        dw_cq_forget(listener->rc->cq, 0, NULL, request);
         reject(request, NULL, 0);
     }
     (void)dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/rc/qp.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 static int fill_opcode(struct dw_rc_work *work, const struct ibv_send_wr *wr)
 {

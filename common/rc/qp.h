@@ -9,7 +9,6 @@
 #include "common/wire/ddp.h"
 #include "common/wire/mpa.h"
 #include "common/wire/rdmap.h"
-#include "common/wire/terminate.h"
 
 /* A stream's beginning that does not tell an FPDU's length yet: half a marker, a length field. */
 #define DW_RC_STUB_BYTES 8
@@ -51,12 +50,16 @@ struct dw_rc_recv {
     uint32_t sge_count;
 };
 
-/* Receives that QPs share. */
+/* Receives of a QP, or such as QPs share. */
+struct dw_rc_recvs {
+    struct dw_ring ring;
+    struct dw_list waiting; /* QPs that stand still */
+};
+
 struct diwarp_srq {
     struct diwarp_pd *pd;
     uint32_t max_wr;
-    struct dw_ring recvs;
-    struct dw_list waiting; /* QPs that stand still */
+    struct dw_rc_recvs recvs;
 };
 
 /* How far the stream of our messages is. */
@@ -70,12 +73,13 @@ struct dw_rc_cursor {
     bool rtr;         /* the first FPDU, empty, that lets the other side send, is due */
 };
 
-/* FPDUs that go to TCP in one call. What a payload is copied up to is cheaper than a piece of its
- * own.
- */
+/* FPDUs that go to TCP in one call: half as many cost short messages more calls, twice as many more
+ * memory and time for what TCP takes none of, which is built anew. */
 #define DW_RC_TRAIN_FPDUS  64
 #define DW_RC_TRAIN_PIECES 1024 /* UIO_MAXIOV */
-#define DW_RC_COPY_BYTES   2048
+/* A payload up to this is copied beside its header: half of it makes pieces of their own of what is
+ * cheaper to copy, twice as much copies what is not, and takes twice the memory of a train. */
+#define DW_RC_COPY_BYTES 2048
 
 struct dw_rc_train {
     struct dw_mpa_gather gather;
@@ -107,7 +111,7 @@ struct diwarp_rc_qp {
     struct diwarp_pd *pd;
     struct dw_list link;         /* in rc.qps */
     struct dw_list resumed_link; /* in rc.resumed */
-    struct dw_list srq_link;     /* in srq.waiting */
+    struct dw_list waiting_link; /* in recvs->waiting */
     struct dw_list lazy_link;    /* in rc.lazy */
     struct dw_stream *stream;    /* NULL: closed */
     struct dw_timer timer;       /* set-up, standing still, close */
@@ -137,7 +141,8 @@ struct diwarp_rc_qp {
     uint32_t tail_bytes, tail_sent;
     uint64_t works_done; /* since the QP was made */
 
-    struct dw_ring recvs;
+    struct dw_rc_recvs *recvs; /* own, or the SRQ's */
+    struct dw_rc_recvs own;
     struct dw_rc_recv current;
     bool receiving; /* into current */
     bool writing;   /* the other side's RDMA Write has begun and not ended */
@@ -213,8 +218,6 @@ bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag);
 /* ---- receives: the QP's own, or shared ones (srq.c) ---- */
 
 void dw_rc_recv_free(struct dw_rc_recv *recv);
-/* Where the QP takes them from. */
-struct dw_ring *dw_rc_recvs(struct diwarp_rc_qp *qp);
 /* The QP stands still until it has a receive. */
 void dw_rc_stand(struct diwarp_rc_qp *qp, uint64_t now_ns);
 /* It no longer waits; another one may have what it waited for. */

@@ -16,11 +16,13 @@
 #include "common/llp/stream.h"
 #include "common/rnic/cq.h"
 #include "common/rnic/device.h"
-#include "common/rnic/runner.h"
 
-/* Received at once, for all QPs of a CQ; and no more goes to TCP in one call. */
+/* Received at once, in one stage for all QPs of a CQ; and no more goes to TCP in one call. Half of
+ * it costs large messages more calls; twice as much leaves the caches and holds up other streams.
+ */
 #define DW_RC_STAGE_BYTES (256u << 10)
-/* QPs whose streams are read without asking first. */
+/* QPs whose streams are read without asking first: each costs a call in vain where half as many
+ * speak, and twice as many would all have to be asked for. */
 #define DW_RC_HOT 4
 /* Of each kind, streams or calls that have their turn in one run; and runs that may pass before
  * timers have theirs though some streams had none. */

@@ -113,7 +113,7 @@ static void answer(struct diwarp_rc_qp *qp)
 static unsigned aim(struct diwarp_rc_qp *qp, struct iovec iov[2])
 {
     unsigned count = 0;
-    uint32_t most = dw_rc_recvs(qp)->count ? DW_RC_STAGE_BYTES : DW_RC_STAGE_BYTES / 4;
+    uint32_t most = qp->recvs->ring.count ? DW_RC_STAGE_BYTES : DW_RC_STAGE_BYTES / 4;
     if (qp->held.buf)
         iov[count++] =
             (struct iovec){qp->held.buf + qp->held.bytes, qp->held.capacity - qp->held.bytes};

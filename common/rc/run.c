@@ -8,17 +8,18 @@
 #include <stdlib.h>
 
 #include "common/rc/qp.h"
-#include "common/rnic/lock.h"
-#include "common/rnic/memory.h"
+#include "common/rnic/device.h"
 
 /* Runs without asking the streams that are not hot: while these bring something, or there are no
  * others; while they do not. Twice as many make others wait twice as long, half as many ask the
  * system twice as often. */
 #define WAIT_EVERY_BUSY 16
 #define WAIT_EVERY_IDLE 4
-/* Reads that found nothing, after which a QP is no longer hot while others could be. */
+/* Reads that found nothing, after which a QP is no longer hot while others could be: half as many
+ * are less than a round trip between hosts takes, twice as many keep others waiting longer. */
 #define COOL_READS 256
-/* Completions that wait to be polled: no more streams have their turn in this run than one. */
+/* Completions that wait to be polled, 384 KiB: no more streams have their turn in this run than
+ * one. It is a bound of memory only. */
 #define ENOUGH_COMPLETIONS 4096
 
 static int read_hot(struct dw_rc *rc, uint64_t now_ns)
@@ -135,17 +136,14 @@ static uint64_t qp_bytes(const struct diwarp_rc_qp *qp)
     return sizeof *qp + ring_bytes(&qp->works, sizeof(struct dw_rc_work)) +
            ring_bytes(&qp->responses, sizeof(struct dw_read_request)) +
            ring_bytes(&qp->reads, sizeof(struct dw_rc_work)) +
-           ring_bytes(&qp->recvs, sizeof(struct dw_rc_recv)) + qp->answer_bytes +
+           ring_bytes(&qp->own.ring, sizeof(struct dw_rc_recv)) + qp->answer_bytes +
            (qp->startup ? sizeof *qp->startup : 0);
 }
 
 static void add_stream(const struct dw_stream *stream, struct diwarp_memory *memory)
 {
-    struct dw_llp_memory llp = {0};
-    if (stream && stream->ops->query_memory)
-        stream->ops->query_memory(stream, &llp);
-    memory->peer_bytes += llp.own_bytes;
-    dw_memory_add_sockets(&llp, memory);
+    if (stream && stream->ops->add_memory)
+        stream->ops->add_memory(stream, memory);
 }
 
 /* QPs that share receives have been made one after the other, if not with a single SRQ. */
@@ -164,7 +162,7 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
         add_stream(qp->stream, memory);
         if (srq && srq != counted)
             memory->receive_bytes +=
-                sizeof *srq + ring_bytes(&srq->recvs, sizeof(struct dw_rc_recv));
+                sizeof *srq + ring_bytes(&srq->recvs.ring, sizeof(struct dw_rc_recv));
         counted = srq;
     }
     dw_list_foreach (it, &rc->listeners) {
@@ -220,8 +218,10 @@ static int create(struct diwarp_cq *cq, struct dw_rc **out)
     rc->stage = malloc(DW_RC_STAGE_BYTES);
     rc->train = malloc(sizeof *rc->train);
     if (rc->stage && rc->train)
-        error =
-            device->env.open_streams(device->env.arg, device->attr.peer_timeout_ns, &rc->streams);
+        error = device->env.open_streams
+                    ? device->env.open_streams(device->env.arg, device->attr.peer_timeout_ns,
+                                               &rc->streams)
+                    : dw_tcp_open(device->attr.peer_timeout_ns, &rc->streams);
     if (error) {
         free(rc->stage);
         free(rc->train);
@@ -231,7 +231,6 @@ static int create(struct diwarp_cq *cq, struct dw_rc **out)
     struct dw_list *heads[] = {&rc->qps, &rc->listeners, &rc->lingers, &rc->resumed, &rc->lazy};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
-    dw_heap_init(&rc->timers);
     dw_list_append(&device->runners, &rc->runner.link);
     *out = rc;
     return 0;

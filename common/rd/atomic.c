@@ -55,7 +55,7 @@ void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segmen
         peer->rd->counters->drop_header++;
         return;
     }
-    dw_list_foreach_of (struct dw_work, work, &peer->awaiting, link) {
+    dw_foreach (work, struct dw_work, link, &peer->awaiting) {
         if (!work->atomic || work->record_id != response.request_id)
             continue;
         if (work->result && response.status == DW_STATUS_OK)

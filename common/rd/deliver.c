@@ -9,9 +9,8 @@
 #include <errno.h>
 
 #include "common/base/copy.h"
-#include "common/base/pages.h"
+#include "common/base/slab.h"
 #include "common/base/serial.h"
-#include "common/rnic/memory.h"
 
 /* Messages being put together at a time, over all peers, and what has come of them. At the bound
  * their datagrams are refused, and come again. Of a peer's, half count once more: so it has two
@@ -56,7 +55,7 @@ static size_t assembly_bytes(const struct dw_rd *rd)
 
 static struct dw_assembly *find(const struct dw_peer *peer, uint32_t msn)
 {
-    dw_list_foreach_of (struct dw_assembly, assembly, &peer->assemblies, link)
+    dw_foreach (assembly, struct dw_assembly, link, &peer->assemblies)
         if (assembly->msn == msn)
             return assembly;
     return NULL;
@@ -66,7 +65,7 @@ static struct dw_assembly *find(const struct dw_peer *peer, uint32_t msn)
  * honest peer ends a message before it begins the next. */
 static bool left_one_open(const struct dw_peer *peer, uint32_t msn)
 {
-    dw_list_foreach_of (const struct dw_assembly, assembly, &peer->assemblies, link)
+    dw_foreach (assembly, const struct dw_assembly, link, &peer->assemblies)
         if (dw_serial_before(assembly->msn, msn))
             return true;
     return false;
@@ -87,7 +86,7 @@ static bool has_room(const struct dw_peer *peer, uint32_t msn, const struct dw_a
     const unsigned share = assembly || in_order ? 1 : 2;
     unsigned count = 0;
     uint64_t bytes = 0; /* that have come of the peer's */
-    dw_list_foreach_of (const struct dw_assembly, other, &peer->assemblies, link) {
+    dw_foreach (other, const struct dw_assembly, link, &peer->assemblies) {
         bytes += other->map.bytes;
         count++;
     }
@@ -242,7 +241,7 @@ void dw_deliver_recycle(void *state)
 {
     struct dw_rd *rd = state;
     rd->done_bytes = 0;
-    dw_list_foreach_of (struct dw_assembly, assembly, &rd->done_assemblies, link) {
+    dw_foreach (assembly, struct dw_assembly, link, &rd->done_assemblies) {
         dw_list_remove(&assembly->link);
         if (assembly->mapped_bytes < assembly_bytes(rd)) { /* a QP takes longer messages since */
             dw_pages_unmap(assembly, assembly->mapped_bytes);
@@ -291,7 +290,7 @@ void dw_deliver_fini(struct dw_rd *rd)
 
 void dw_deliver_forget(struct dw_peer *peer, const struct diwarp_qp *qp)
 {
-    dw_list_foreach_of (struct dw_assembly, assembly, &peer->assemblies, link)
+    dw_foreach (assembly, struct dw_assembly, link, &peer->assemblies)
         if (!qp || assembly->qp == qp)
             retire(peer, assembly);
 }
@@ -301,7 +300,7 @@ void dw_deliver_add_memory(const struct dw_rd *rd, struct diwarp_memory *memory)
 {
     const uint64_t free_count = rd->free_assembly_count ? rd->free_assembly_count - 1 : 0;
     const uint64_t bytes = assembly_bytes(rd) * (rd->assembly_count + free_count +
-                                                 dw_memory_of_list(&rd->done_assemblies, 1));
+                                                 dw_list_bytes(&rd->done_assemblies, 1));
     memory->assembly_bytes += bytes;
     memory->mapped_bytes += bytes;
 }

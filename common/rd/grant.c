@@ -8,8 +8,6 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "common/rnic/route.h"
-
 /* Of the socket's buffer the part that is left to eager datagrams; and of what may be under way,
  * that of the least grant, unless it ends its record, for each costs a datagram. */
 #define PART_DEN 4
@@ -144,7 +142,7 @@ void dw_sinks_tell_held(struct dw_rd *rd)
 {
     const struct dw_peer *full = NULL;
     unsigned refusals = 0;
-    dw_list_foreach_of (struct dw_sink, sink, &rd->held, held_link) {
+    dw_foreach (sink, struct dw_sink, held_link, &rd->held) {
         if (sink->peer == full) /* another may have a socket of its own */
             continue;
         dw_sink_send_status(sink, NULL, 0);
@@ -304,7 +302,7 @@ static void unpark_some(struct dw_peer *peer)
     if (peer->sinks_wanting || peer->sinks_aside || (uint64_t)peer->due_bytes + least > window)
         return;
     uint32_t room = window - least - peer->due_bytes; /* beyond it they would be parked again */
-    dw_list_foreach_of (struct dw_sink, sink, &peer->sinks, peer_link) {
+    dw_foreach (sink, struct dw_sink, peer_link, &peer->sinks) {
         /* Requests leave in order: of our own reads, none behind this one has left. */
         if (sink->state == DW_SINK_ASKING && !peer->asked_count)
             break;
@@ -339,7 +337,7 @@ uint32_t dw_grant_first(struct dw_sink *sink, uint64_t now_ns)
     if (sink->peer->recordwin.awaited || sink->peer->sinks_aside || budget_is_spent(rd))
         return 0;
     /* Those before it come first, but for what cannot be told yet. */
-    dw_list_foreach_of (struct dw_sink, older, &rd->want, want_link) {
+    dw_foreach (older, struct dw_sink, want_link, &rd->want) {
         if (older == sink)
             break;
         if (may_be_granted(older))
@@ -354,7 +352,7 @@ bool dw_grant_is_due(const struct dw_rd *rd)
 {
     if (budget_is_spent(rd))
         return false;
-    dw_list_foreach_of (const struct dw_sink, sink, &rd->want, want_link) {
+    dw_foreach (sink, const struct dw_sink, want_link, &rd->want) {
         if (may_be_granted(sink))
             return grantable(sink) > 0;
     }
@@ -365,7 +363,7 @@ static void grant_in_turn(struct dw_rd *rd, uint64_t now_ns)
 {
     if (budget_is_spent(rd))
         return;
-    dw_list_foreach_of (struct dw_sink, sink, &rd->want, want_link) {
+    dw_foreach (sink, struct dw_sink, want_link, &rd->want) {
         if (!may_be_granted(sink)) {
             park_if_it_waits(sink);
             continue;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "common/base/map.h"
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 
 void dw_handles_init(struct dw_handles *handles, struct dw_port *port,
                      const struct dw_service *service, uint64_t seed)
@@ -116,7 +116,7 @@ void dw_handle_forget(struct dw_handle *handle)
 
 void dw_handles_fini(struct dw_handles *handles)
 {
-    dw_list_foreach_of (struct dw_further_ah, further, &handles->further, link) {
+    dw_foreach (further, struct dw_further_ah, link, &handles->further) {
         further->handle->ah.owners--;
         dw_ah_drop_route(&further->ah);
         dw_list_remove(&further->link);

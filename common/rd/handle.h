@@ -9,7 +9,7 @@
 
 #include "common/rel/recordwin.h"
 #include "common/rel/rtt.h"
-#include "common/rnic/ah.h"
+#include "common/rnic/service.h"
 
 struct dw_peer;
 

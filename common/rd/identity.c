@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/base/siphash.h"
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 #include "common/wire/bytes.h"
 
 /* Handles learnt from datagrams whose sources nobody has vouched for: their address may be forged.

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
@@ -110,7 +110,7 @@ static int meet(struct dw_handle *handle)
     begin_numbers(met, device, rd_of(handle)->forgot);
     met->credit_kib = DW_FIRST_BYTES >> 10;
     met->ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams;
-    dw_rtt_init(&met->rtt);
+    met->rtt = (struct dw_rtt){0};
     rd_of(handle)->refused_write = 0; /* it may have the keys of one before it */
     handle->ah.fixed = true;
     return 0;
@@ -179,9 +179,9 @@ void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
     const uint32_t more = dw_sendwin_renumber(&peer->sendwin, header->ack);
     met->ack = header->psn;
     met->next_psn = header->ack;
-    dw_list_foreach_of (struct dw_work, work, &peer->awaiting, link)
+    dw_foreach (work, struct dw_work, link, &peer->awaiting)
         work->last_psn += more;
-    dw_list_foreach_of (struct dw_sink, sink, &peer->sinks, peer_link)
+    dw_foreach (sink, struct dw_sink, peer_link, &peer->sinks)
         sink->request_psn += more;
     peer->data_acked = true;
     /* It may have part of a message of ours that was given up. */
@@ -248,7 +248,7 @@ uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
 {
     const struct dw_peer *waited_for = NULL; /* the first of those that may not rest */
     unsigned looks = DW_LOOKS_MAX;
-    dw_list_foreach_of (struct dw_peer, peer, &rd->awake, awake_link) {
+    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake) {
         if (peer == waited_for)
             break; /* none may rest before it is used again */
         if (now_ns < idle_at_ns(peer))
@@ -274,7 +274,7 @@ uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
 static void drop_works(struct dw_peer *peer, struct dw_list *list, const struct diwarp_qp *qp,
                        bool tell)
 {
-    dw_list_foreach_of (struct dw_work, work, list, link) {
+    dw_foreach (work, struct dw_work, link, list) {
         if (qp && work->qp != qp)
             continue;
         if (qp && list == &peer->pending && work->copied && dw_work_detach(peer, work))
@@ -289,7 +289,7 @@ static void drop_works(struct dw_peer *peer, struct dw_list *list, const struct 
 
 static void drop_datagrams(struct dw_peer *peer)
 {
-    dw_list_foreach_of (struct dw_datagram, datagram, &peer->sendwin.unacked, tx.link) {
+    dw_foreach (datagram, struct dw_datagram, tx.link, &peer->sendwin.unacked) {
         dw_list_remove(&datagram->tx.link);
         dw_datagram_put(peer->rd, datagram);
     }
@@ -319,7 +319,7 @@ static void tell_gone(const struct dw_peer *peer)
     const uint32_t detail = peer->doom == DIWARP_GONE_NOT_SENT    ? peer->send_error
                             : peer->doom == DIWARP_GONE_TOO_LARGE ? dw_probe_stuck_bytes(peer)
                                                                   : 0;
-    dw_list_foreach_of (struct diwarp_qp, qp, &ahs->port->qps, port_link) {
+    dw_foreach (qp, struct diwarp_qp, port_link, &ahs->port->qps) {
         const struct diwarp_wc wc = {
             .wc = {.status = IBV_WC_RETRY_EXC_ERR,
                    .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE,
@@ -397,7 +397,7 @@ void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
 
 void dw_peers_fini(struct dw_rd *rd)
 {
-    dw_list_foreach_of (struct dw_peer, peer, &rd->awake, awake_link) {
+    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake) {
         clear(peer, false);
         release(peer);
     }

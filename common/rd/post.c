@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 
 static int post_send(const struct dw_ends *ends, struct dw_peer *peer, const struct ibv_send_wr *wr,
                      uint64_t now_ns)

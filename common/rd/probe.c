@@ -42,7 +42,7 @@ void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked)
 {
     if (!peer->pairs_lost)
         return;
-    dw_list_foreach_of (const struct dw_datagram, datagram, acked, tx.link)
+    dw_foreach (datagram, const struct dw_datagram, tx.link, acked)
         if (datagram->bytes > ALWAYS_PASSES_BYTES)
             peer->pairs_lost = 0;
 }

@@ -14,7 +14,7 @@
 
 #include "common/datagram/segments.h"
 #include "common/rd/handle.h"
-#include "common/rel/contact.h"
+#include "common/rel/rtt.h"
 #include "common/rel/recvwin.h"
 #include "common/rel/sendwin.h"
 #include "common/rnic/qp.h"

@@ -384,7 +384,7 @@ void dw_rdma_end(struct dw_peer *peer, const struct dw_region *region, const str
                  enum dw_ending how, uint64_t now_ns)
 {
     const bool tell_peer = how == DW_END_TELL_PEER, in_error = how == DW_END_IN_ERROR;
-    dw_list_foreach_of (struct dw_sink, sink, &peer->sinks, peer_link) {
+    dw_foreach (sink, struct dw_sink, peer_link, &peer->sinks) {
         const bool asked = sink->region;
         const struct dw_qpns qpns = sink->qpns;
         const uint32_t id = sink->id;
@@ -399,7 +399,7 @@ void dw_rdma_end(struct dw_peer *peer, const struct dw_region *region, const str
         if (tell_peer && asked)
             send_abort(peer, qpns, id, false, DW_STATUS_CANCELLED, now_ns);
     }
-    dw_list_foreach_of (struct dw_source, source, &peer->sources, peer_link) {
+    dw_foreach (source, struct dw_source, peer_link, &peer->sources) {
         const bool asked = source->region;
         const struct dw_qpns qpns = source->qpns;
         const uint32_t id = source->id;

@@ -4,7 +4,7 @@
  * a refusal that travels with one must come first. A failed check is a counted drop, nothing else.
  */
 #include "common/rd/parts.h"
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 
 /* A standalone acknowledgement costs both sides as much as a train does, and is sent when so much
  * is owed: one part for each receive call that brought data, one more for so many datagrams of it.
@@ -90,7 +90,7 @@ static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint
         peer->ack_due_ns = now_ns + rd->port->device->attr.ack_delay_ns;
     unsigned owed = peer->ack_owed;
     owed += arrival->train ? 1u + arrival->train / ACK_PART_DATAGRAMS : !owed;
-    peer->ack_owed = (owed < ACK_OWED_MAX ? owed : ACK_OWED_MAX) & 15u;
+    peer->ack_owed = (owed < ACK_OWED_MAX ? owed : ACK_OWED_MAX) & 0xf;
     peer->ack_owed_bytes += dw_llp_truesize(arrival->len);
     if (dw_recvwin_has_gap(&peer->recvwin) || peer->ack_owed >= ACK_OWED_MAX ||
         peer->ack_owed_bytes >= rd->eager_budget_bytes / 4)
@@ -178,7 +178,7 @@ static void on_record(struct dw_peer *peer, const struct dw_ends *ends,
 
 static void free_acked(struct dw_peer *peer, struct dw_list *acked)
 {
-    dw_list_foreach_of (struct dw_datagram, datagram, acked, tx.link) {
+    dw_foreach (datagram, struct dw_datagram, tx.link, acked) {
         /* It has the last ABORT of its writes: it is told that the others are placed. */
         if (datagram->refusals && !(peer->refusals -= datagram->refusals))
             dw_peer_ack_soon(peer);

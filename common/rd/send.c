@@ -74,7 +74,7 @@ bool dw_work_detach(struct dw_peer *peer, struct dw_work *work)
 
 void dw_work_trim(struct dw_rd *rd)
 {
-    dw_list_foreach_of (struct dw_work, work, &rd->free_works, link)
+    dw_foreach (work, struct dw_work, link, &rd->free_works)
         free(work);
     dw_list_init(&rd->free_works);
 }
@@ -236,7 +236,7 @@ void dw_send_flush(struct dw_peer *peer, uint64_t now_ns)
 bool dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing)
 {
     bool ended = false;
-    dw_list_foreach_of (struct dw_work, work, &peer->awaiting, link) {
+    dw_foreach (work, struct dw_work, link, &peer->awaiting) {
         if (!dw_serial_before(work->last_psn, ack))
             break;
         if (work->atomic || (refusing && work->ddp.tagged))
@@ -253,7 +253,7 @@ bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status s
 {
     const struct dw_list *lists[] = {&peer->awaiting, &peer->pending};
     for (unsigned i = 0; i < 2; i++) {
-        dw_list_foreach_of (struct dw_work, work, lists[i], link) {
+        dw_foreach (work, struct dw_work, link, lists[i]) {
             if (!work->ddp.tagged || !work->qp || work->record_id != record_id)
                 continue;
             dw_list_remove(&work->link);

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/rnic/memory.h"
-
 /* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
  * all others with it. */
 #define STOPPED_NS (4 * DW_ASK_NS)
@@ -80,7 +78,7 @@ static void on_absence(void *state, uint64_t away_ns)
     struct dw_rd *rd = state;
     if (away_ns <= STOPPED_NS)
         return;
-    dw_list_foreach_of (struct dw_peer, peer, &rd->awake, awake_link)
+    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
         peer->silent_since += dw_silence_clock(away_ns - STOPPED_NS);
 }
 
@@ -98,7 +96,7 @@ static void on_route(struct diwarp_ah *ah, struct dw_path *before)
 static void on_room(void *state)
 {
     struct dw_rd *rd = state;
-    dw_list_foreach_of (struct dw_peer, peer, &rd->full, ack_link) {
+    dw_foreach (peer, struct dw_peer, ack_link, &rd->full) {
         dw_peer_ack_soon(peer);
         rd->port->device->served++;
     }
@@ -125,13 +123,13 @@ static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
 {
     memory->peers++;
     memory->peer_bytes += sizeof *peer;
-    memory->work_bytes += dw_memory_of_list(&peer->pending, sizeof(struct dw_work)) +
-                          dw_memory_of_list(&peer->awaiting, sizeof(struct dw_work));
-    dw_list_foreach_of (const struct dw_assembly, assembly, &peer->assemblies, link)
+    memory->work_bytes += dw_list_bytes(&peer->pending, sizeof(struct dw_work)) +
+                          dw_list_bytes(&peer->awaiting, sizeof(struct dw_work));
+    dw_foreach (assembly, const struct dw_assembly, link, &peer->assemblies)
         memory->assembly_bytes += ranges_bytes(&assembly->map);
-    dw_list_foreach_of (const struct dw_sink, sink, &peer->sinks, peer_link)
+    dw_foreach (sink, const struct dw_sink, peer_link, &peer->sinks)
         memory->record_bytes += ranges_bytes(&sink->record.map);
-    dw_list_foreach_of (const struct dw_source, source, &peer->sources, peer_link)
+    dw_foreach (source, const struct dw_source, peer_link, &peer->sources)
         memory->record_bytes += ranges_bytes(&source->record.again);
 }
 
@@ -141,15 +139,15 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     memory->base_bytes += sizeof *rd;
     memory->addresses += rd->handles.ahs.cells.count;
     memory->address_bytes += dw_handles_bytes(&rd->handles) +
-                             dw_memory_of_list(&rd->learnt, sizeof(struct dw_learnt)) +
-                             dw_memory_of_list(&rd->newly_learnt, sizeof(struct dw_learnt));
-    dw_list_foreach_of (const struct dw_peer, peer, &rd->awake, awake_link)
+                             dw_list_bytes(&rd->learnt, sizeof(struct dw_learnt)) +
+                             dw_list_bytes(&rd->newly_learnt, sizeof(struct dw_learnt));
+    dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
         add_peer(peer, memory);
-    memory->work_bytes += dw_memory_of_list(&rd->free_works, sizeof(struct dw_work));
+    memory->work_bytes += dw_list_bytes(&rd->free_works, sizeof(struct dw_work));
     dw_deliver_add_memory(rd, memory);
     memory->record_bytes += rd->sinks.count * sizeof(struct dw_sink) +
                             rd->sources.count * sizeof(struct dw_source) +
-                            dw_memory_of_map(&rd->sinks) + dw_memory_of_map(&rd->sources);
+                            dw_map_bytes(&rd->sinks) + dw_map_bytes(&rd->sources);
 }
 
 /* ---- a port's part, and queue pairs ---- */
@@ -211,7 +209,7 @@ static void on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
 {
     struct dw_rd *rd = qp->state;
     const uint64_t now_ns = dw_device_now_ns(rd->port->device);
-    dw_list_foreach_of (struct dw_peer, peer, &rd->awake, awake_link) {
+    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake) {
         if (!region->records)
             return;
         dw_rdma_end(peer, region, NULL, DW_END_TELL_PEER, now_ns);
@@ -221,14 +219,14 @@ static void on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
 static void begin_drain(struct diwarp_qp *qp)
 {
     const struct dw_rd *rd = qp->state;
-    dw_list_foreach_of (struct dw_peer, peer, &rd->awake, awake_link)
+    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
         if (peer->ack_owed)
             dw_peer_ack_soon(peer);
 }
 
 static bool has_works(const struct dw_list *works, const struct diwarp_qp *qp)
 {
-    dw_list_foreach_of (const struct dw_work, work, works, link)
+    dw_foreach (work, const struct dw_work, link, works)
         if (work->qpns.here == qp->num)
             return true;
     return false;
@@ -238,7 +236,7 @@ static bool has_works(const struct dw_list *works, const struct diwarp_qp *qp)
  * region are the peer's own: it has to see them through. */
 static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
 {
-    dw_list_foreach_of (const struct dw_datagram, datagram, &peer->sendwin.unacked, tx.link)
+    dw_foreach (datagram, const struct dw_datagram, tx.link, &peer->sendwin.unacked)
         if (datagram->qpns.here == qp->num)
             return true;
     if ((peer->open && peer->open->qpns.here == qp->num) || has_works(&peer->pending, qp) ||
@@ -246,10 +244,10 @@ static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
         return true;
     if (!peer->own_count)
         return false;
-    dw_list_foreach_of (const struct dw_source, source, &peer->sources, peer_link)
+    dw_foreach (source, const struct dw_source, peer_link, &peer->sources)
         if (!source->region && source->qp == qp)
             return true;
-    dw_list_foreach_of (const struct dw_sink, sink, &peer->sinks, peer_link)
+    dw_foreach (sink, const struct dw_sink, peer_link, &peer->sinks)
         if (!sink->region && sink->qp == qp && sink->state != DW_SINK_HELD)
             return true;
     return false;
@@ -258,7 +256,7 @@ static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
 static bool owes(const struct diwarp_qp *qp)
 {
     const struct dw_rd *rd = qp->state;
-    dw_list_foreach_of (const struct dw_peer, peer, &rd->awake, awake_link)
+    dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
         if (dw_peer_is_live(peer) && peer_is_owed(peer, qp))
             return true;
     return dw_qp_is_alone(qp) && !(dw_list_empty(&rd->ack) && dw_list_empty(&rd->held));

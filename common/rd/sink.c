@@ -105,7 +105,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 void dw_sinks_on_probe_reply(struct dw_peer *peer, uint64_t sent_ns, uint64_t now_ns)
 {
     unsigned left = peer->sinks_late;
-    dw_list_foreach_of (struct dw_sink, sink, &peer->sinks, peer_link) {
+    dw_foreach (sink, struct dw_sink, peer_link, &peer->sinks) {
         if (!left)
             break;
         left -= sink->late;

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 
 /* Of a datagram that others may join: the first of several to a peer, and one of a stream. */
 #define JOINED_BYTES 8192
@@ -245,7 +245,7 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
 {
     if (!peer->sendwin.any_lost || !peer->sendwin.credit_bytes)
         return; /* without credit it would be refused again; of room we are told */
-    dw_list_foreach_of (struct dw_datagram, datagram, &peer->sendwin.unacked, tx.link) {
+    dw_foreach (datagram, struct dw_datagram, tx.link, &peer->sendwin.unacked) {
         if (!datagram->tx.lost)
             continue;
         dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);

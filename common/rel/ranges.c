@@ -9,7 +9,7 @@
 
 void dw_ranges_init(struct dw_ranges *set)
 {
-    *set = (struct dw_ranges){.capacity = DW_RANGES_IN_PLACE};
+    *set = (struct dw_ranges){.capacity = sizeof set->in_place / sizeof *set->in_place};
     set->list = set->in_place;
 }
 
@@ -22,15 +22,15 @@ void dw_ranges_fini(struct dw_ranges *set)
 
 static int grow(struct dw_ranges *set)
 {
+    const uint32_t capacity = set->capacity < 16 ? 16 : set->capacity * 2;
+    const bool in_place = set->list == set->in_place;
     if (set->capacity >= DW_RANGES_MAX)
         return -ENOMEM;
-    uint32_t capacity = set->capacity < 16 ? 16 : set->capacity * 2;
-    struct dw_range *list = malloc(capacity * sizeof *list);
+    struct dw_range *list = realloc(in_place ? NULL : set->list, capacity * sizeof *list);
     if (!list)
         return -ENOMEM;
-    memcpy(list, set->list, set->count * sizeof *list);
-    if (set->list != set->in_place)
-        free(set->list);
+    if (in_place)
+        memcpy(list, set->in_place, sizeof set->in_place);
     set->list = list;
     set->capacity = capacity;
     return 0;
@@ -53,28 +53,17 @@ static uint32_t find(const struct dw_ranges *set, uint32_t at)
     return low;
 }
 
-static int insert(struct dw_ranges *set, uint32_t i, uint32_t start, uint32_t end)
-{
-    if (set->count == set->capacity && grow(set))
-        return -ENOMEM;
-    memmove(&set->list[i + 1], &set->list[i], (set->count - i) * sizeof *set->list);
-    set->list[i] = (struct dw_range){start, end};
-    set->count++;
-    set->bytes += end - start;
-    return 0;
-}
-
 int64_t dw_ranges_add(struct dw_ranges *set, uint32_t start, uint32_t end)
 {
     assert(start < end);
     uint32_t first = find(set, start);
-    if (first == set->count || set->list[first].start > end)
-        return insert(set, first, start, end) ? -ENOMEM : (int64_t)(end - start);
-
-    /* Everything that touches [start, end) becomes one range. */
     uint32_t next = first;
     uint64_t held = 0;
-    if (set->list[first].start < start)
+    const bool apart = first == set->count || set->list[first].start > end;
+    if (apart && set->count == set->capacity && grow(set))
+        return -ENOMEM;
+    /* Everything that touches [start, end) becomes one range. */
+    if (!apart && set->list[first].start < start)
         start = set->list[first].start;
     for (; next < set->count && set->list[next].start <= end; next++) {
         held += set->list[next].end - set->list[next].start;
@@ -82,9 +71,9 @@ int64_t dw_ranges_add(struct dw_ranges *set, uint32_t start, uint32_t end)
             end = set->list[next].end;
     }
     int64_t new_bytes = (int64_t)((uint64_t)(end - start) - held);
-    set->list[first] = (struct dw_range){start, end};
     memmove(&set->list[first + 1], &set->list[next], (set->count - next) * sizeof *set->list);
-    set->count -= next - first - 1;
+    set->list[first] = (struct dw_range){start, end};
+    set->count += 1 - (next - first);
     set->bytes += (uint64_t)new_bytes;
     return new_bytes;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A set of byte ranges, sorted and disjoint: the validity map of a record, the bytes a source is to
- * send again. Holds a few ranges in place, more on the heap, up to a bound. Pure.
- */
+/* A set of byte ranges, sorted and disjoint: the validity map of a record, the bytes a source is to
+ * send again. Holds a few ranges in place, more on the heap, up to a bound. Pure. */
 #ifndef DW_RANGES_H
 #define DW_RANGES_H
 
@@ -13,14 +11,13 @@ struct dw_range {
     uint32_t start, end; /* [start, end) */
 };
 
-#define DW_RANGES_IN_PLACE 2
-#define DW_RANGES_MAX      4096
+#define DW_RANGES_MAX 4096
 
 struct dw_ranges {
     struct dw_range *list; /* in_place, or on the heap */
     uint32_t count, capacity;
     uint64_t bytes;
-    struct dw_range in_place[DW_RANGES_IN_PLACE];
+    struct dw_range in_place[2];
 };
 
 /* Must not be moved afterwards: list may point into it. */

@@ -38,11 +38,11 @@ int64_t dw_record_sink_on_segment(struct dw_record_sink *sink, uint32_t offset, 
     return new_bytes;
 }
 
-/* Keeps of n holes, of at most `max`, as many bytes as may be asked for; `until`: where they were
- * looked for. */
-static unsigned ask(struct dw_record_sink *sink, struct dw_range *holes, unsigned n, unsigned max,
-                    uint32_t until)
+/* Of the holes in [from, until) as many bytes as may be asked for, and `max` holes. */
+static unsigned ask(struct dw_record_sink *sink, uint32_t from, uint32_t until,
+                    struct dw_range *holes, unsigned max)
 {
+    const unsigned n = dw_ranges_missing(&sink->map, from, until, holes, max);
     for (unsigned i = 0; i < n; i++) {
         uint32_t bytes = holes[i].end - holes[i].start;
         if (bytes >= sink->again_bytes) {
@@ -69,8 +69,7 @@ unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, uint32_t again_max,
         return 0;
     if (sink->again_bytes > again_max)
         sink->again_bytes = again_max;
-    return ask(sink, holes, dw_ranges_missing(&sink->map, sink->requested, limit, holes, max), max,
-               limit);
+    return ask(sink, sink->requested, limit, holes, max);
 }
 
 unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, uint32_t again_bytes,
@@ -79,8 +78,7 @@ unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, uint32_t again_b
     sink->backoff++;
     sink->lost = sink->highest;
     sink->again_bytes = again_bytes;
-    return ask(sink, holes, dw_ranges_missing(&sink->map, 0, sink->granted, holes, max), max,
-               sink->granted);
+    return ask(sink, 0, sink->granted, holes, max);
 }
 
 void dw_record_source_init(struct dw_record_source *source, uint32_t total, uint32_t granted)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The two ends of an RDMA Write-Record over RD. Pure: offsets and times in, what to ask for or to
- * send out. The sink drives: it grants bytes, and asks again for those its validity map lacks.
- */
+/* The two ends of an RDMA Write-Record over RD. Pure: offsets and times in, what to ask for or to
+ * send out. The sink drives: it grants bytes, and asks again for those its validity map lacks. */
 #ifndef DW_RECORD_H
 #define DW_RECORD_H
 

@@ -13,7 +13,7 @@
 /* Of those, the ones that an acknowledgement tells of: ack, and the SACK's 64. */
 #define DW_SACK_DATAGRAMS 65
 
-#define DW_RECVWIN_WORDS (DW_WINDOW_DATAGRAMS / 32)
+enum { DW_RECVWIN_WORDS = DW_WINDOW_DATAGRAMS / 32 };
 _Static_assert(DW_WINDOW_DATAGRAMS % 32 == 0 && DW_RECVWIN_WORDS >= 2, "two words are the SACK");
 
 struct dw_recvwin {

@@ -1,40 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Round-trip estimate and time-out (RFC 6298), in nanoseconds. Pure. */
+/* Round-trip estimate and time-out (RFC 6298), in nanoseconds; when a peer was spoken with. Pure.
+ */
 #ifndef DW_RTT_H
 #define DW_RTT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+/* The time-out while no sample has come, and the longest of a peer that answers. Half the first
+ * asks peers again that are only busy; half the second finds the end of an outage sooner, for twice
+ * the datagrams sent into it. */
+#define DW_RTO_INITIAL_NS 20000000ull
+#define DW_RTO_MAX_NS     (5 * DW_RTO_INITIAL_NS)
+
+/* Zeroed: nothing is known. */
 struct dw_rtt {
     uint32_t srtt_ns; /* 0: no sample yet */
     uint32_t rttvar_ns;
 };
 
-#define DW_RTO_INITIAL_NS 20000000ull
-#define DW_RTO_MAX_NS     100000000ull
-/* Longer samples count as this: no time-out is as long. */
-#define DW_RTT_SAMPLE_MAX_NS 1000000000u
-
-/* A sample counts as so many times the estimate, and this, at most: that a peer computed once is
- * not to slow the repair of what is lost next; a path that has become longer is learnt in some
- * steps. */
-#define DW_RTT_GROWTH_MAX    8
-#define DW_RTT_GROWTH_MAX_NS 2000000u
-
-static inline void dw_rtt_init(struct dw_rtt *rtt)
-{
-    *rtt = (struct dw_rtt){0};
-}
-
+/* Counts as eight times the estimate, and 2 ms more, at most: that a peer computed once is not to
+ * slow the repair of what is lost next; a path that has become longer is learnt in some steps. No
+ * sample counts for longer than 1 s, as no time-out does. */
 static inline void dw_rtt_on_sample(struct dw_rtt *rtt, uint64_t sample_ns)
 {
-    uint32_t sample = sample_ns < DW_RTT_SAMPLE_MAX_NS ? (uint32_t)sample_ns : DW_RTT_SAMPLE_MAX_NS;
+    uint32_t sample = sample_ns < 1000000000u ? (uint32_t)sample_ns : 1000000000u;
     if (!rtt->srtt_ns) {
         rtt->srtt_ns = sample ? sample : 1;
         rtt->rttvar_ns = sample / 2;
         return;
     }
-    uint64_t limit = (uint64_t)DW_RTT_GROWTH_MAX * rtt->srtt_ns + DW_RTT_GROWTH_MAX_NS;
+    const uint64_t limit = 8ull * rtt->srtt_ns + 2000000;
     if (sample > limit)
         sample = (uint32_t)limit;
     uint32_t error = sample > rtt->srtt_ns ? sample - rtt->srtt_ns : rtt->srtt_ns - sample;
@@ -54,6 +50,59 @@ static inline uint64_t dw_rtt_rto_ns(const struct dw_rtt *rtt, uint64_t rto_min_
     for (; backoff && rto < max; backoff--)
         rto *= 2;
     return rto < max ? rto : max;
+}
+
+/* When a peer was heard, asked and probed last. */
+struct dw_contact {
+    uint64_t heard_ns;
+    uint64_t asked_ns; /* we gave it something to answer */
+    uint64_t probe_sent_ns : 63;
+    bool probe_answered : 1; /* the latest of ours */
+};
+
+static inline void dw_contact_on_probe(struct dw_contact *contact, uint64_t now_ns)
+{
+    contact->probe_sent_ns = now_ns & INT64_MAX;
+    contact->probe_answered = false;
+}
+
+/* How long what is sent waits in queues on its way, told from round-trip times: the least of a
+ * round, which acknowledgements that were held back or a peer that was busy for a moment do not
+ * raise (as in RFC 9406), less the least of the last 8 to 17 s, the base delay (RFC 6817). Pure. */
+/* In units of 16 us (shifts of nanoseconds): every peer has one of these, so it is small. */
+#define DW_DELAY_UNIT_SHIFT   14
+#define DW_DELAY_PERIOD_SHIFT 33 /* 8.6 s */
+
+struct dw_delay {
+    uint16_t round;   /* least of this round, in units; 0: no sample */
+    uint16_t base[2]; /* least of this period and of the one before; 0: no sample */
+    uint8_t period;
+};
+
+static inline void dw_delay_on_sample(struct dw_delay *delay, uint64_t rtt_ns, uint64_t now_ns)
+{
+    const uint64_t units = (rtt_ns >> DW_DELAY_UNIT_SHIFT) + 1;
+    const uint16_t sample = units < UINT16_MAX ? (uint16_t)units : UINT16_MAX;
+    const uint8_t passed = (uint8_t)((now_ns >> DW_DELAY_PERIOD_SHIFT) - delay->period);
+    if (passed) {
+        delay->base[1] = passed == 1 ? delay->base[0] : 0;
+        delay->base[0] = 0;
+        delay->period = (uint8_t)(delay->period + passed);
+    }
+    if (!delay->base[0] || sample < delay->base[0])
+        delay->base[0] = sample;
+    if (!delay->round || sample < delay->round)
+        delay->round = sample;
+}
+
+/* Ends a round; false: it had no sample. */
+static inline bool dw_delay_end_round(struct dw_delay *delay, uint64_t *queued_ns)
+{
+    const uint16_t round = delay->round, before = delay->base[1];
+    const uint16_t base = before && before < delay->base[0] ? before : delay->base[0];
+    delay->round = 0;
+    *queued_ns = round > base ? (uint64_t)(round - base) << DW_DELAY_UNIT_SHIFT : 0;
+    return round > 0;
 }
 
 #endif

@@ -7,9 +7,7 @@
 #include "common/base/serial.h"
 #include "common/rel/recvwin.h"
 
-/* Share of window and credit, from which on they are filling. */
-#define FILLING_NUM        3
-#define FILLING_DEN        4
+/* Of one alone, only a probe could tell that it is lost. */
 #define CWND_MIN_DATAGRAMS 2
 
 void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_datagrams,
@@ -52,8 +50,8 @@ uint32_t dw_sendwin_first_psn(const struct dw_sendwin *win)
 uint32_t dw_sendwin_renumber(struct dw_sendwin *win, uint32_t first_psn)
 {
     const uint32_t more = first_psn - dw_sendwin_first_psn(win);
-    dw_list_foreach (it, &win->unacked)
-        dw_container(it, struct dw_tx, link)->psn += more;
+    dw_foreach (tx, struct dw_tx, link, &win->unacked)
+        tx->psn += more;
     win->next_psn += more;
     win->recovery_psn = win->next_psn;
     return more;
@@ -61,9 +59,8 @@ uint32_t dw_sendwin_renumber(struct dw_sendwin *win, uint32_t first_psn)
 
 void dw_sendwin_set_floor(struct dw_sendwin *win, uint32_t floor_datagrams)
 {
-    const uint32_t floor =
-        floor_datagrams < win->ssthresh_datagrams ? floor_datagrams : win->ssthresh_datagrams;
-
+    const uint32_t ssthresh = win->ssthresh_datagrams;
+    const uint32_t floor = floor_datagrams < ssthresh ? floor_datagrams : ssthresh;
     win->floor_datagrams = (uint8_t)floor_datagrams;
     if (win->cwnd_datagrams < floor)
         win->cwnd_datagrams = (uint16_t)floor;
@@ -84,8 +81,7 @@ uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win)
 
 bool dw_sendwin_is_filling(const struct dw_sendwin *win)
 {
-    return win->count >= win->cwnd_datagrams * FILLING_NUM / FILLING_DEN ||
-           win->bytes >= win->credit_bytes / FILLING_DEN * FILLING_NUM;
+    return win->count >= win->cwnd_datagrams * 3 / 4 || win->bytes >= win->credit_bytes / 4 * 3;
 }
 
 bool dw_sendwin_may_send(const struct dw_sendwin *win, uint32_t truesize_bytes)
@@ -136,10 +132,9 @@ static void on_loss(struct dw_sendwin *win, const struct dw_tx *tx)
         return;
     win->recovery_psn = win->next_psn;
     begin_round(win);
-    if (win->cwnd_datagrams >= 2 * CWND_MIN_DATAGRAMS)
-        win->cwnd_datagrams /= 2;
-    else if (win->cwnd_datagrams > CWND_MIN_DATAGRAMS)
-        win->cwnd_datagrams = CWND_MIN_DATAGRAMS;
+    if (win->cwnd_datagrams > CWND_MIN_DATAGRAMS)
+        win->cwnd_datagrams = win->cwnd_datagrams > 2 * CWND_MIN_DATAGRAMS ? win->cwnd_datagrams / 2
+                                                                           : CWND_MIN_DATAGRAMS;
     /* Where delay had shrunk it before, the loss tells nothing of what lies between. */
     const uint16_t half = win->ssthresh_datagrams / 2;
     win->ssthresh_datagrams = win->cwnd_datagrams > half ? win->cwnd_datagrams : half;
@@ -148,19 +143,12 @@ static void on_loss(struct dw_sendwin *win, const struct dw_tx *tx)
 static void grow(struct dw_sendwin *win, bool queue_is_short)
 {
     const unsigned cwnd = win->cwnd_datagrams, ssthresh = win->ssthresh_datagrams;
-    if (cwnd < ssthresh)
-        win->cwnd_datagrams = (uint16_t)(!queue_is_short       ? cwnd + 1
-                                         : 2 * cwnd < ssthresh ? 2 * cwnd
-                                                               : ssthresh);
-    else if (cwnd < win->max_datagrams)
+    if (cwnd >= ssthresh && cwnd < win->max_datagrams)
         win->ssthresh_datagrams = ++win->cwnd_datagrams;
-}
-
-static void shrink(struct dw_sendwin *win)
-{
-    const unsigned less = win->cwnd_datagrams - win->cwnd_datagrams / 4;
-    if (win->cwnd_datagrams > win->floor_datagrams)
-        win->cwnd_datagrams = less > win->floor_datagrams ? (uint16_t)less : win->floor_datagrams;
+    if (cwnd >= ssthresh)
+        return;
+    const unsigned more = queue_is_short ? 2 * cwnd : cwnd + 1;
+    win->cwnd_datagrams = (uint16_t)(more < ssthresh ? more : ssthresh);
 }
 
 /* A round ends when as many have been acknowledged as the window has. */
@@ -175,27 +163,14 @@ static void take_round(struct dw_sendwin *win, unsigned acked)
     bool known = dw_delay_end_round(&win->delay, &queued_ns);
     /* Few datagrams do not make a queue: then it is others', or the peer was busy. */
     if (known && win->cwnd_used && win->queue_max_ns && queued_ns > win->queue_max_ns)
-        shrink(win);
+        /* By a quarter, but not below the floor, nor up to it. */
+        win->cwnd_datagrams = win->cwnd_datagrams - win->cwnd_datagrams / 4 > win->floor_datagrams
+                                  ? (uint16_t)(win->cwnd_datagrams - win->cwnd_datagrams / 4)
+                              : win->cwnd_datagrams > win->floor_datagrams ? win->floor_datagrams
+                                                                           : win->cwnd_datagrams;
     else
         grow(win, known && queued_ns <= win->queue_max_ns / 4);
     begin_round(win);
-}
-
-enum report { REPORT_ACKED, REPORT_MISSING, REPORT_NONE };
-
-/* What an acknowledgement says of a PSN. */
-static enum report report_of(uint32_t psn, uint32_t ack, uint64_t sack)
-{
-    int32_t ahead = dw_serial_diff(psn, ack);
-    if (ahead >= DW_SACK_DATAGRAMS)
-        return REPORT_NONE;
-    return ahead < 0 || (ahead > 0 && (sack >> (ahead - 1) & 1)) ? REPORT_ACKED : REPORT_MISSING;
-}
-
-/* By the last acknowledgement: its ack was the oldest that is unacknowledged. */
-static bool is_reported(const struct dw_sendwin *win, const struct dw_tx *tx)
-{
-    return tx->psn - oldest(win)->psn < DW_SACK_DATAGRAMS;
 }
 
 /* Handed over so long before something that has arrived that it would have, too. */
@@ -204,17 +179,33 @@ static bool is_overtaken(const struct dw_sendwin *win, const struct dw_tx *tx)
     return dw_serial_diff(win->acked_order, tx->order) >= DW_REORDER_DATAGRAMS;
 }
 
+/* Of what acknowledgements report by now: of that sent until then or, if so, of what was overtaken.
+ * The last one's ack was the oldest that is unacknowledged. */
+static unsigned flag_lost(struct dw_sendwin *win, bool overtaken, uint64_t sent_until_ns)
+{
+    unsigned lost = 0;
+    dw_foreach (tx, struct dw_tx, link, &win->unacked) {
+        if (tx->psn - oldest(win)->psn >= DW_SACK_DATAGRAMS)
+            break;
+        if (tx->lost || tx->sent_ns > sent_until_ns || (overtaken && !is_overtaken(win, tx)))
+            continue;
+        dw_sendwin_on_lost(win, tx);
+        on_loss(win, tx);
+        lost++;
+    }
+    return lost;
+}
+
 /* True when what was acknowledged may have overtaken something still unacknowledged. */
 static bool take_acked(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
                        struct dw_list *acked, struct dw_sendwin_result *result)
 {
     bool resent = false;
-    dw_list_foreach (it, &win->unacked) {
-        struct dw_tx *tx = dw_container(it, struct dw_tx, link);
-        enum report report = report_of(tx->psn, ack, sack);
-        if (report == REPORT_NONE || (report == REPORT_MISSING && !sack))
+    dw_foreach (tx, struct dw_tx, link, &win->unacked) {
+        const int32_t ahead = dw_serial_diff(tx->psn, ack);
+        if (ahead >= DW_SACK_DATAGRAMS || (ahead >= 0 && !sack))
             break; /* sorted by PSN: nothing further is acknowledged */
-        if (report == REPORT_MISSING)
+        if (ahead == 0 || (ahead > 0 && !(sack >> (ahead - 1) & 1)))
             continue;
         if (dw_serial_before(win->acked_order, tx->order))
             win->acked_order = tx->order;
@@ -250,48 +241,22 @@ int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint6
     if (result->rtt_ns)
         dw_delay_on_sample(&win->delay, result->rtt_ns, now_ns);
     take_round(win, result->acked);
-    if (!win->count || (!overtook && !is_overtaken(win, oldest(win))))
-        return 0;
-    dw_list_foreach (it, &win->unacked) {
-        struct dw_tx *tx = dw_container(it, struct dw_tx, link);
-        if (!is_reported(win, tx))
-            break;
-        if (tx->lost || !is_overtaken(win, tx))
-            continue;
-        dw_sendwin_on_lost(win, tx);
-        result->lost++;
-        on_loss(win, tx);
-    }
+    if (win->count && (overtook || is_overtaken(win, oldest(win))))
+        result->lost = flag_lost(win, true, UINT64_MAX);
     return 0;
-}
-
-static unsigned flag_reported(struct dw_sendwin *win, uint64_t sent_until_ns)
-{
-    unsigned lost = 0;
-    dw_list_foreach (it, &win->unacked) {
-        struct dw_tx *tx = dw_container(it, struct dw_tx, link);
-        if (!is_reported(win, tx))
-            break;
-        if (tx->lost || tx->sent_ns > sent_until_ns)
-            continue;
-        dw_sendwin_on_lost(win, tx);
-        lost++;
-        on_loss(win, tx);
-    }
-    return lost;
 }
 
 unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns)
 {
-    return flag_reported(win, probe_sent_ns);
+    return flag_lost(win, false, probe_sent_ns);
+}
+
+void dw_sendwin_on_room(struct dw_sendwin *win)
+{
+    (void)flag_lost(win, false, UINT64_MAX);
 }
 
 void dw_sendwin_on_refusal(struct dw_sendwin *win)
 {
     win->recovery_psn = win->next_psn;
-}
-
-void dw_sendwin_on_room(struct dw_sendwin *win)
-{
-    (void)flag_reported(win, UINT64_MAX);
 }

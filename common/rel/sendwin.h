@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "common/base/list.h"
-#include "common/rel/delay.h"
+#include "common/rel/rtt.h"
 
 #define DW_REORDER_DATAGRAMS 3
 

@@ -5,19 +5,10 @@
 #include <unistd.h>
 
 #include "common/rnic/cq.h"
-#include "common/rnic/lock.h"
-#include "common/rnic/runner.h"
 #include "common/wire/rdmap.h"
-
-static struct dw_runner *runner_at(struct dw_list *link)
-{
-    return dw_container(link, struct dw_runner, link);
-}
 
 /* Entries of a ring that has not been needed longer. */
 #define CAPACITY_LEAST 64
-/* Of one poll without completions: what the peers that send take of the application's time. */
-#define RUN_LONGEST_NS 1000000
 
 struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
 {
@@ -46,11 +37,10 @@ static void release_held(struct diwarp_cq *cq)
 
 void diwarp_destroy_cq(struct diwarp_cq *cq)
 {
-    dw_list_foreach (it, &cq->device->runners) {
-        struct dw_runner *runner = runner_at(it);
+    dw_foreach (runner, struct dw_runner, link, &cq->device->runners) {
         if (runner->cq != cq)
             continue;
-        dw_list_remove(it);
+        dw_list_remove(&runner->link);
         runner->ops->destroy(runner);
     }
     release_held(cq);
@@ -97,30 +87,17 @@ void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
         cq->most = cq->count;
 }
 
-/* Whose completions are dropped; 0 and NULL: nobody's. */
-struct forgotten {
-    uint32_t qp_num;
-    const struct diwarp_rc_qp *rc_qp;
-    const struct diwarp_connect_request *request;
-};
-
-static void forget(struct diwarp_cq *cq, const struct forgotten *of)
+void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const struct diwarp_rc_qp *rc_qp,
+                  const struct diwarp_connect_request *request)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < cq->count; i++) {
         const struct diwarp_wc *wc = &cq->ring[(cq->head + i) % cq->capacity];
-        if ((!of->qp_num || wc->wc.qp_num != of->qp_num) &&
-            (!of->rc_qp || wc->rc_qp != of->rc_qp) && (!of->request || wc->request != of->request))
+        if ((!qp_num || wc->wc.qp_num != qp_num) && (!rc_qp || wc->rc_qp != rc_qp) &&
+            (!request || wc->request != request))
             cq->ring[(cq->head + kept++) % cq->capacity] = *wc;
     }
     cq->count = kept;
-}
-
-void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
-                  const struct diwarp_connect_request *request)
-{
-    const struct forgotten forgotten = {.rc_qp = qp, .request = request};
-    forget(cq, &forgotten);
 }
 
 enum ibv_wc_status dw_wc_status(uint8_t wire_status)
@@ -137,23 +114,6 @@ enum ibv_wc_status dw_wc_status(uint8_t wire_status)
     }
 }
 
-static int take(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
-{
-    unsigned taken = 0;
-    for (; taken < n && cq->count; taken++, cq->count--) {
-        wc[taken] = cq->ring[cq->head];
-        cq->head = cq->head + 1 == cq->capacity ? 0 : cq->head + 1;
-    }
-    return (int)taken;
-}
-
-static void recycle(struct diwarp_device *device)
-{
-    dw_list_foreach (it, &device->runners)
-        if (runner_at(it)->ops->recycle)
-            runner_at(it)->ops->recycle(runner_at(it));
-}
-
 static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
 {
     int received = 0;
@@ -161,10 +121,11 @@ static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
     if (!cq->count) {
         release_held(cq);
         if (!cq->device->held)
-            recycle(cq->device);
+            dw_foreach (runner, struct dw_runner, link, &cq->device->runners)
+                if (runner->ops->recycle)
+                    runner->ops->recycle(runner);
     }
-    dw_list_foreach (it, &cq->device->runners) {
-        struct dw_runner *runner = runner_at(it);
+    dw_foreach (runner, struct dw_runner, link, &cq->device->runners) {
         received += runner->ops->run(runner, now_ns);
         more |= runner->ops->has_more && runner->ops->has_more(runner);
     }
@@ -178,7 +139,7 @@ static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
 static int run(struct diwarp_cq *cq)
 {
     const uint64_t start_ns = dw_device_now_ns(cq->device), away_ns = start_ns - cq->ran_ns;
-    const uint64_t longest_ns = away_ns < RUN_LONGEST_NS ? away_ns : RUN_LONGEST_NS;
+    const uint64_t longest_ns = away_ns < DW_RUN_LONGEST_NS ? away_ns : DW_RUN_LONGEST_NS;
     int received = 0;
     cq->ran_ns = start_ns;
     dw_cq_on_use(cq, start_ns);
@@ -189,13 +150,6 @@ static int run(struct diwarp_cq *cq)
         cq->ran_ns = dw_device_now_ns(cq->device);
     } while (cq->ran_ns - start_ns < longest_ns);
     return received;
-}
-
-static void flush(struct diwarp_cq *cq)
-{
-    dw_list_foreach (it, &cq->device->runners)
-        if (runner_at(it)->ops->flush)
-            runner_at(it)->ops->flush(runner_at(it));
 }
 
 int diwarp_run_cq(struct diwarp_cq *cq)
@@ -213,10 +167,17 @@ int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
     if (!cq->count)
         (void)run(cq);
     else
-        flush(cq);
-    int taken = cq->overrun ? -ENOMEM : take(cq, n, wc);
+        dw_foreach (runner, struct dw_runner, link, &cq->device->runners)
+            if (runner->ops->flush)
+                runner->ops->flush(runner);
+    unsigned taken = 0;
+    const bool overrun = cq->overrun;
+    for (; taken < n && cq->count && !overrun; taken++, cq->count--) {
+        wc[taken] = cq->ring[cq->head];
+        cq->head = cq->head + 1 == cq->capacity ? 0 : cq->head + 1;
+    }
     dw_unlock(cq->device);
-    return taken;
+    return overrun ? -ENOMEM : (int)taken;
 }
 
 bool diwarp_cq_busy(const struct diwarp_cq *cq)
@@ -229,51 +190,39 @@ bool diwarp_cq_busy(const struct diwarp_cq *cq)
 uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq)
 {
     uint64_t next_ns = UINT64_MAX;
-    dw_list_foreach (it, &cq->device->runners) {
-        uint64_t deadline_ns = runner_at(it)->ops->next_deadline_ns(runner_at(it));
+    dw_foreach (runner, struct dw_runner, link, &cq->device->runners) {
+        uint64_t deadline_ns = runner->ops->next_deadline_ns(runner);
         if (deadline_ns < next_ns)
             next_ns = deadline_ns;
     }
     return next_ns;
 }
 
-unsigned dw_cq_fds(const struct diwarp_cq *cq, int *fds, unsigned n, bool *all)
+unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n, bool *all)
 {
     unsigned count = 0;
     *all = true;
-    dw_list_foreach (it, &cq->device->runners) {
+    dw_foreach (runner, struct dw_runner, link, &cq->device->runners) {
         bool deaf = false;
-        const int fd = runner_at(it)->ops->fd(runner_at(it), &deaf);
+        const int fd = runner->ops->fd(runner, &deaf);
         *all &= !deaf;
         if (fd >= 0 && count++ < n)
-            fds[count - 1] = fd;
+            fds[count - 1] = (struct pollfd){.fd = fd, .events = POLLIN};
     }
     return count;
-}
-
-static bool is_to_wake(const struct dw_sleeper *sleeper)
-{
-    const struct diwarp_cq *cq = sleeper->cq;
-    bool all;
-    return (sleeper->for_completions && cq->count) ||
-           dw_cq_next_deadline_ns(cq) < sleeper->until_ns ||
-           dw_cq_fds(cq, NULL, 0, &all) != sleeper->fd_count;
 }
 
 void dw_wake_sleepers(struct diwarp_device *device)
 {
     const uint64_t one = 1;
-    dw_list_foreach (it, &device->sleepers) {
-        struct dw_sleeper *sleeper = dw_container(it, struct dw_sleeper, link);
-        if (!sleeper->until_ns || !is_to_wake(sleeper))
+    dw_foreach (sleeper, struct dw_sleeper, link, &device->sleepers) {
+        const struct diwarp_cq *cq = sleeper->cq;
+        bool all;
+        if (!sleeper->until_ns || !((sleeper->for_completions && cq->count) ||
+                                    dw_cq_next_deadline_ns(cq) < sleeper->until_ns ||
+                                    dw_cq_fds(cq, NULL, 0, &all) != sleeper->fd_count))
             continue;
         sleeper->until_ns = 0;
         (void)!write(sleeper->event_fd, &one, sizeof one);
     }
-}
-
-void dw_cq_forget_qp(struct diwarp_cq *cq, uint32_t qp_num)
-{
-    const struct forgotten forgotten = {.qp_num = qp_num};
-    forget(cq, &forgotten);
 }

@@ -3,6 +3,8 @@
 #ifndef DW_RNIC_CQ_H
 #define DW_RNIC_CQ_H
 
+#include <poll.h>
+
 #include "common/rnic/device.h"
 
 /* A thread that sleeps until a socket of the CQ is readable or a timer due. Other threads wake it
@@ -33,11 +35,12 @@ struct diwarp_cq {
  * nanoseconds, and while it sends, it posts a message in less. */
 #define DW_AWAY_NS 50000
 
-/* Posts alone, without a run for so long, leave the RNIC to others. */
-#define DW_POSTS_COUNT_NS 1000000
+/* One poll without completions, at most: what the peers that send take of the application's time.
+ * Posts alone, without a run for as long, leave the RNIC to others. */
+#define DW_RUN_LONGEST_NS 1000000
 static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
 {
-    if (now_ns - cq->ran_ns < DW_POSTS_COUNT_NS)
+    if (now_ns - cq->ran_ns < DW_RUN_LONGEST_NS)
         __atomic_store_n(&cq->used_ns, now_ns, __ATOMIC_RELAXED);
 }
 
@@ -45,12 +48,11 @@ static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
 uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq);
 /* Writes at most n descriptors that become readable when something comes, and returns how many
  * there are. *all: there are no sockets that cannot be watched so. */
-unsigned dw_cq_fds(const struct diwarp_cq *cq, int *fds, unsigned n, bool *all);
+unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n, bool *all);
 
-/* The completions of a QP go with it: what they point to does. */
-void dw_cq_forget_qp(struct diwarp_cq *cq, uint32_t qp_num);
-/* Takes back the completions that were not handed out: an RC QP's, or a request's. */
-void dw_cq_forget(struct diwarp_cq *cq, const struct diwarp_rc_qp *qp,
+/* Drops completions that were not handed out: those of a datagram QP, an RC QP, or a request; 0 and
+ * NULL: of none. */
+void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const struct diwarp_rc_qp *rc_qp,
                   const struct diwarp_connect_request *request);
 /* Without memory to grow the CQ is overrun. */
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The device: configuration, interfaces, and the environment (clock, randomness, LLP) that all else
- * takes from here, so that the same code runs on sockets and under the simulator.
- */
+/* The device: configuration, interfaces, and the environment (clock, randomness, LLP) that all else
+ * takes from here, so that the same code runs on sockets and under the simulator. */
 #ifndef DW_DEVICE_H
 #define DW_DEVICE_H
 
 #include <pthread.h>
+#include <time.h>
 
 #include "common/base/list.h"
-#include "common/include/diwarp.h"
-#include "common/llp/llp.h"
 #include "common/llp/stream.h"
 
 /* What a device takes from outside. dw_device_open(): a NULL function or 0 means the real thing. */
@@ -45,12 +42,42 @@ struct diwarp_device {
     struct dw_list runners;  /* struct dw_runner: what polls run */
     struct dw_port *port;    /* NULL: no datagram QP */
     uint64_t pushed;         /* completions, since it was opened */
-    uint64_t served;         /* What peers wait for and was done: data and answers sent,
-                              * acknowledgements that were asked for, data placed. Not what
-                              * merely came, nor other acknowledgements, nor probes */
+    uint64_t served;         /* data and answers sent, data placed, acknowledgements that were asked
+                              * for: what peers wait for */
     uint32_t held;           /* completions that point to memory of a runner's, of all CQs */
-    pthread_mutex_t lock;    /* see lock.h */
+    pthread_mutex_t lock;    /* dw_lock() */
     struct dw_list sleepers; /* struct dw_sleeper (cq.h); none while it is not threaded */
+};
+
+struct dw_runner;
+
+/* What runs inside the polls of a device's CQs: its port, and the RC side of each CQ. Every
+ * function runs with the device's lock held. */
+struct dw_runner_ops {
+    /* All completions that were handed out are used. NULL: none points to anything. */
+    void (*recycle)(struct dw_runner *runner);
+    /* One run; returns how many receive calls brought something. */
+    int (*run)(struct dw_runner *runner, uint64_t now_ns);
+    /* After a run: it sent something, and more may go at once. NULL: never. */
+    bool (*has_more)(const struct dw_runner *runner);
+    /* Sends what was posted to leave with the next poll. NULL: posts leave by themselves. */
+    void (*flush)(struct dw_runner *runner);
+    /* When it is to run next at the latest; DW_NEVER: when something comes or is posted. */
+    uint64_t (*next_deadline_ns)(const struct dw_runner *runner);
+    /* Readable when something comes; -1: there is no such descriptor, or nothing would be taken
+     * now. *deaf: something may come without a sign there. */
+    int (*fd)(const struct dw_runner *runner, bool *deaf);
+    /* Adds what it holds. */
+    void (*add_memory)(const struct dw_runner *runner, struct diwarp_memory *memory);
+    /* Its CQ goes. */
+    void (*destroy)(struct dw_runner *runner);
+};
+
+/* Owners embed it. */
+struct dw_runner {
+    const struct dw_runner_ops *ops;
+    const struct diwarp_cq *cq; /* it is destroyed with that; NULL: with its last QP */
+    struct dw_list link;        /* in diwarp_device.runners */
 };
 
 /* diwarp_open_device() with an environment, which may be NULL, and the services that there are. */
@@ -62,5 +89,35 @@ uint64_t dw_device_now_ns(const struct diwarp_device *device);
 
 /* Next of the device's random numbers; never 0. Nobody can tell one from others. */
 uint64_t dw_device_random(struct diwarp_device *device);
+
+/* The device's lock: one for all it owns, taken by the public functions only, which may let others
+ * in amid a long walk. */
+static inline void dw_lock(struct diwarp_device *device)
+{
+    if (device->attr.threaded)
+        pthread_mutex_lock(&device->lock);
+}
+
+/* Wakes those for whom something is due that was not when they fell asleep. */
+void dw_wake_sleepers(struct diwarp_device *device);
+
+static inline void dw_unlock(struct diwarp_device *device)
+{
+    if (!device->attr.threaded)
+        return;
+    if (!dw_list_empty(&device->sleepers))
+        dw_wake_sleepers(device);
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* Who unlocks and locks again at once would be first: others have to be woken up. */
+static inline void dw_lock_pause(struct diwarp_device *device)
+{
+    const struct timespec shortest = {.tv_nsec = 1};
+    dw_unlock(device);
+    if (device->attr.threaded)
+        nanosleep(&shortest, NULL);
+    dw_lock(device);
+}
 
 #endif

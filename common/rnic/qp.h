@@ -5,8 +5,20 @@
 #define DW_QP_H
 
 #include "common/rnic/cq.h"
-#include "common/rnic/pd.h"
 #include "common/rnic/port.h"
+
+#define DW_MAX_SGE 4
+
+struct diwarp_pd {
+    struct diwarp_device *device;
+    struct dw_mr_table mrs;
+    struct dw_list qps;
+};
+
+/* The gather list of a request, checked; returns its bytes, -EINVAL, -EACCES or -EMSGSIZE. Key 0 is
+ * the process's own memory, unregistered. */
+int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
+                     uint32_t max_bytes, struct iovec iov[DW_MAX_SGE]);
 
 struct diwarp_qp {
     struct diwarp_pd *pd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Address handles are made here, and routed; services keep them. */
-#include "common/rnic/route.h"
+/* Addresses, and the handles made of them, which are routed here; services keep them. */
+#include "common/rnic/port.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "common/llp/interface.h"
-#include "common/rnic/lock.h"
 #include "common/rnic/qp.h"
+#include "common/wire/bytes.h"
+
+pthread_mutex_t dw_ports_lock = PTHREAD_MUTEX_INITIALIZER;
 
 uint32_t dw_told_mtu_bytes(const struct dw_port *port, const struct diwarp_interface *interface)
 {
@@ -51,35 +53,35 @@ uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint3
     return bytes & ~7u; /* the next datagram of a train begins aligned, too */
 }
 
-/* What the own host knows of a new path. */
-static void ask_host(struct dw_port *port, struct dw_path *path, const struct dw_llp_addr *addr)
-{
-    struct dw_llp *llp = port->datagrams.llp;
-    struct dw_llp_path known = {0};
-    if (llp->ops->query_path)
-        llp->ops->query_path(llp, addr, &known);
-    if (known.mtu_bytes)
-        port->datagrams.counters.paths_narrowed +=
-            dw_path_on_told(path, dw_datagram_max_bytes(port, addr->family, known.mtu_bytes),
-                            dw_device_now_ns(port->device));
-}
+struct route {
+    struct dw_llp_addr addr;
+    uint64_t token;
+    uint8_t local_interface;
+    uint32_t mtu_bytes; /* the smaller of both interfaces' */
+};
 
-bool dw_ah_set_route(struct diwarp_ah *ah, const struct dw_llp_addr *addr, uint64_t token,
-                     unsigned local_interface, uint32_t mtu_bytes)
+/* False: no memory, it is as before. */
+static bool set_route(struct diwarp_ah *ah, const struct route *route)
 {
     struct dw_port *port = dw_ah_port(ah);
     const struct dw_service *service = dw_ahs_of(ah)->service;
-    struct dw_path *path = dw_path_get(&port->paths, addr, (uint8_t)local_interface,
-                                       dw_datagram_max_bytes(port, addr->family, mtu_bytes));
+    const struct dw_llp_addr *addr = &route->addr;
+    struct dw_llp *llp = port->datagrams.llp;
+    struct dw_path *before = ah->path;
+    struct dw_path *path = dw_path_get(&port->paths, addr, route->local_interface,
+                                       dw_datagram_max_bytes(port, addr->family, route->mtu_bytes));
     if (!path)
         return false;
-    if (path->users == 1)
-        ask_host(port, path, addr);
-    struct dw_path *before = ah->path;
+    if (path->users == 1 && llp->ops->path_mtu_bytes) {
+        const uint32_t mtu_bytes = llp->ops->path_mtu_bytes(llp, addr);
+        port->datagrams.counters.paths_narrowed +=
+            mtu_bytes && dw_path_on_told(path, dw_datagram_max_bytes(port, addr->family, mtu_bytes),
+                                         dw_device_now_ns(port->device));
+    }
     ah->path = path;
     ah->udp_port = addr->port;
     ah->peer_datagram_bytes = path->datagram_max_bytes;
-    ah->token = token;
+    ah->token = route->token;
     if (before && service->on_route)
         service->on_route(ah, before);
     if (before)
@@ -94,51 +96,64 @@ void dw_ah_drop_route(struct diwarp_ah *ah)
     ah->path = NULL;
 }
 
+/* By the pair of interfaces that leads there; -ENETUNREACH: none does, and it is that of the first
+ * ones. */
+static int route_to(const struct dw_port *port, const struct diwarp_address *local,
+                    const struct diwarp_address *remote, struct route *route)
+{
+    unsigned here = 0, there = 0;
+    int rc = dw_interface_pair(local, remote, port->device->attr.same_host, &here, &there);
+    const struct diwarp_interface *theirs = &remote->interfaces[there];
+    const uint32_t mtu_bytes = local->interfaces[here].mtu_bytes;
+    *route = (struct route){
+        .addr = {.family = theirs->family, .port = remote->port},
+        .token = remote->token,
+        .local_interface = (uint8_t)here,
+        .mtu_bytes = mtu_bytes < theirs->mtu_bytes ? mtu_bytes : theirs->mtu_bytes,
+    };
+    memcpy(route->addr.ip, theirs->ip, sizeof route->addr.ip);
+    return rc;
+}
+
 bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro)
 {
-    const struct diwarp_address local = address_of(dw_ah_port(ah));
-    struct diwarp_address remote = {.name = ah->name, .interface_count = 1, .port = intro->port};
+    const struct dw_port *port = dw_ah_port(ah);
+    const struct diwarp_address local = address_of(port);
+    const bool v6 = intro->family == AF_INET6;
+    struct diwarp_address remote = {
+        .token = intro->token, .interface_count = 1, .port = intro->port};
     struct diwarp_interface *theirs = &remote.interfaces[0];
-    struct in6_addr v6;
-    theirs->family = intro->family;
-    theirs->prefix_bits = intro->family == AF_INET6 ? 64 : 24;
-    theirs->mtu_bytes = intro->mtu_bytes;
+    struct route route;
+    struct in6_addr ip;
+    memcpy(&ip, intro->ip, sizeof ip);
+    *theirs =
+        (struct diwarp_interface){.family = intro->family,
+                                  .prefix_bits = v6 ? 64 : 24,
+                                  .loopback = v6 ? IN6_IS_ADDR_LOOPBACK(&ip) : intro->ip[0] == 127,
+                                  .mtu_bytes = intro->mtu_bytes};
     memcpy(theirs->ip, intro->ip, sizeof theirs->ip);
-    memcpy(&v6, intro->ip, sizeof v6);
-    theirs->loopback = intro->family == AF_INET ? intro->ip[0] == 127 : IN6_IS_ADDR_LOOPBACK(&v6);
     /* A loopback address, or one of our own, that reached us with our token is of this host. */
-    bool ours = theirs->loopback || dw_interface_is_one_of(theirs, &local);
+    const bool ours = theirs->loopback || dw_interface_is_one_of(theirs, &local);
     remote.host_id = ours ? local.host_id : ~local.host_id;
-    unsigned here, there;
-    if (dw_interface_pair(&local, &remote, dw_ah_port(ah)->device->attr.same_host, &here, &there))
-        here = 0;
-    uint32_t mtu = local.interfaces[here].mtu_bytes;
-    struct dw_llp_addr addr = {.family = intro->family, .port = intro->port};
-    memcpy(addr.ip, intro->ip, sizeof addr.ip);
-    return dw_ah_set_route(ah, &addr, intro->token, here,
-                           mtu < intro->mtu_bytes ? mtu : intro->mtu_bytes);
+    (void)route_to(port, &local, &remote, &route);
+    return set_route(ah, &route);
 }
 
 int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                      struct diwarp_ah **ah_out)
 {
     const struct diwarp_address local = address_of(qp->port);
-    unsigned here, there;
-    int rc = dw_interface_pair(&local, address, qp->port->device->attr.same_host, &here, &there);
+    struct route route;
+    int rc = route_to(qp->port, &local, address, &route);
     if (rc)
         return rc;
-    const struct diwarp_interface *mine = &local.interfaces[here];
-    const struct diwarp_interface *theirs = &address->interfaces[there];
-    if (theirs->mtu_bytes < DW_MTU_MIN_BYTES || !address->qpn || address->qpn > DW_QPN_MAX)
+    if (route.mtu_bytes < DW_MTU_MIN_BYTES || !address->qpn || address->qpn > DW_QPN_MAX)
         return -EINVAL;
-    uint32_t mtu = mine->mtu_bytes < theirs->mtu_bytes ? mine->mtu_bytes : theirs->mtu_bytes;
-    struct dw_llp_addr addr = {.family = theirs->family, .port = address->port};
-    memcpy(addr.ip, theirs->ip, sizeof addr.ip);
     dw_lock(qp->port->device);
     struct diwarp_ah *ah = qp->service->get_ah(qp, address->name);
     if (ah && qp->service->on_address)
         qp->service->on_address(ah, address);
-    if (ah && !ah->fixed && !dw_ah_set_route(ah, &addr, address->token, here, mtu)) {
+    if (ah && !ah->fixed && !set_route(ah, &route)) {
         qp->service->put_ah(ah);
         ah = NULL;
     }
@@ -189,4 +204,72 @@ void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len)
         inet_ntop(path->host.family, path->host.ip, ip, sizeof ip);
     snprintf(buf, len, v6 ? "[%s]:%u" : "%s:%u", ip, ah->udp_port);
     unlock_ahs(ahs);
+}
+
+/* ---- the network form of an address ---- */
+
+/* 'd' 'w', wire version, count of interfaces, then: */
+#define HEAD_FIELDS(X)  \
+    X(32, 4, name.job)  \
+    X(32, 8, name.rank) \
+    X(64, 12, token) X(64, 20, host_id) X(32, 28, incarnation) X(32, 32, qpn) X(16, 36, port)
+/* For each interface: family (4 or 6), prefix, flags (1: loopback), reserved, MTU 32, ip 16. */
+#define HEAD_BYTES      38
+#define INTERFACE_BYTES 24
+_Static_assert(HEAD_BYTES + DIWARP_MAX_INTERFACES * INTERFACE_BYTES <= DIWARP_ADDRESS_MAX_BYTES,
+               "an address must fit its bound");
+
+int diwarp_address_pack(const struct diwarp_address *h, void *to, size_t len)
+{
+    uint8_t *buf = to, *p = buf + HEAD_BYTES;
+    const size_t bytes = HEAD_BYTES + (size_t)h->interface_count * INTERFACE_BYTES;
+    if (len < bytes)
+        return -ENOSPC;
+    buf[0] = 'd';
+    buf[1] = 'w';
+    buf[2] = DW_WIRE_VERSION;
+    buf[3] = h->interface_count;
+    HEAD_FIELDS(DW_PUT_FIELD)
+    for (unsigned i = 0; i < h->interface_count; i++, p += INTERFACE_BYTES) {
+        const struct diwarp_interface *interface = &h->interfaces[i];
+        p[0] = interface->family == AF_INET6 ? 6 : 4;
+        p[1] = interface->prefix_bits;
+        p[2] = interface->loopback;
+        p[3] = 0;
+        dw_put_be32(p + 4, interface->mtu_bytes);
+        memcpy(p + 8, interface->ip, sizeof interface->ip);
+    }
+    return (int)bytes;
+}
+
+static bool unpack_interface(struct diwarp_interface *interface, const uint8_t *p)
+{
+    *interface = (struct diwarp_interface){
+        .family = p[0] == 6 ? AF_INET6 : AF_INET,
+        .prefix_bits = p[1],
+        .loopback = p[2] == 1,
+        .mtu_bytes = dw_get_be32(p + 4),
+    };
+    memcpy(interface->ip, p + 8, sizeof interface->ip);
+    return (p[0] == 4 || p[0] == 6) && p[1] <= (p[0] == 6 ? 128 : 32) && p[2] <= 1 &&
+           interface->mtu_bytes >= DW_MTU_MIN_BYTES;
+}
+
+int diwarp_address_unpack(struct diwarp_address *h, const void *from, size_t len)
+{
+    const uint8_t *buf = from;
+    if (len < HEAD_BYTES || buf[0] != 'd' || buf[1] != 'w')
+        return -EPROTO;
+    if (buf[2] != DW_WIRE_VERSION)
+        return -EPROTONOSUPPORT;
+    *h = (struct diwarp_address){.interface_count = buf[3]};
+    HEAD_FIELDS(DW_GET_FIELD)
+    if (h->qpn > DW_QPN_MAX || !h->port || !h->interface_count ||
+        h->interface_count > DIWARP_MAX_INTERFACES ||
+        len < HEAD_BYTES + (size_t)h->interface_count * INTERFACE_BYTES)
+        return -EPROTO;
+    for (unsigned i = 0; i < h->interface_count; i++)
+        if (!unpack_interface(&h->interfaces[i], buf + HEAD_BYTES + i * INTERFACE_BYTES))
+            return -EPROTO;
+    return 0;
 }

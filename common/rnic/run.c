@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One run of the RNIC over a port: what comes, what its services send, timers. */
-#include "common/rnic/run.h"
-
+/* A port: opened with its first datagram QP, closed with the last, and run by polls between: what
+ * comes, what its services send, timers. */
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 
-#include "common/rnic/lock.h"
-#include "common/rnic/memory.h"
 #include "common/rel/rtt.h"
 #include "common/rnic/qp.h"
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 
 /* Timers run at the latest after this, though the socket has not been read empty; when nobody ran
- * us for as long, it begins anew, but no more often than that. */
+ * us for as long, it begins anew, four times in a row at most. Half would resend what has come and
+ * is not read yet where a process loses its core for a time slice; twice finds losses later. */
 #define TIMERS_WAIT_MAX_NS 20000000
-#define ABSENCES_MAX       4
-/* Then the socket is read again: what many time-outs would ask for may have come meanwhile. */
-#define TIMERS_PER_RUN 64
-/* Of what comes back for datagrams, in one run. */
-#define ICMP_PER_RUN 8
-/* Receive calls in one run that may bring nothing but acknowledgements. */
+/* Of timers, after which the socket is read again (what many time-outs would ask for may have come
+ * meanwhile), and of ICMP's messages. */
+#define EVENTS_PER_RUN 64
+/* Receive calls in one run that may bring nothing but acknowledgements. More let what is to be sent
+ * wait for them, fewer let a flood of small messages fill the socket between two runs. */
 #define RECEIVES_PER_RUN 4
 /* Completions that point to received data, over which no more is taken: small messages need more
- * memory there than in the arena. */
+ * memory there than in the arena. Half of them go before more is taken: not a few at a time, of
+ * which all peers would be told. */
 #define HELD_WCS_MAX 2048
-/* So many fewer before more is taken: not a few at a time, of which all peers would be told. */
-#define HELD_WCS_ROOM 1024
 /* Silence after which a drained QP may go. A peer that missed our last acknowledgement, be it the
  * first that it waits for, has asked again by then, unless round trips to it take long. */
 #define LINGER_NS (DW_RTO_INITIAL_NS + DW_RTO_INITIAL_NS / 4)
@@ -35,52 +33,47 @@ static struct dw_port *port_of(const struct dw_runner *runner)
     return dw_container(runner, struct dw_port, runner);
 }
 
-/* Visits each service that has, or had, a QP on the port: its table and its state. */
-#define for_each_service(port, service, state)                                                    \
-    for (unsigned i_ = 0; (port)->device->services[i_]; i_++)                                     \
-        for (const struct dw_service *service = (port)->states[i_] ? (port)->device->services[i_] \
-                                                                   : NULL;                        \
-             service; service = NULL)                                                             \
-            for (void *state = (port)->states[i_]; service; service = NULL)
+/* For each service that has, or had, a QP on the port, and has that hook: by its table `service`
+ * and its `state`. */
+#define EACH_SERVICE(port, hook, statement)                              \
+    for (unsigned i_ = 0; (port)->device->services[i_]; i_++) {          \
+        const struct dw_service *service = (port)->device->services[i_]; \
+        void *state = (port)->states[i_];                                \
+        if (state && service->hook)                                      \
+            statement;                                                   \
+    }
 
 /* ---- what comes ---- */
 
-/* Whose datagrams these are, by their type. */
-static const struct dw_service *service_of(const struct dw_port *port, uint8_t type,
-                                           unsigned *index)
+/* Whose datagrams these are, by their type, and its state. */
+static const struct dw_service *service_of(const struct dw_port *port, uint8_t type, void **state)
 {
-    const bool reliable = type != DW_LLP_UD;
-    for (unsigned i = 0; port->device->services[i]; i++) {
-        *index = i;
-        if (port->states[i] && port->device->services[i]->reliable == reliable)
-            return port->device->services[i];
+    const struct dw_service *const *it = port->device->services;
+    for (unsigned i = 0; it[i]; i++) {
+        *state = port->states[i];
+        if (*state && it[i]->reliable == (type != DW_LLP_UD))
+            return it[i];
     }
     return NULL;
 }
 
-static struct diwarp_qp *qp_of(const struct dw_port *port, const struct dw_service *service,
-                               uint32_t qpn)
-{
-    struct diwarp_qp *qp = dw_map_get(&port->qp_by_num, qpn);
-    return qp && qp->service == service ? qp : NULL;
-}
-
 static bool place(void *arg, const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    const struct dw_port *port = arg;
-    unsigned index;
-    const struct dw_service *service = service_of(port, arrival->header.type, &index);
-    return service && service->place && service->place(port->states[index], arrival, now_ns);
+    void *state = NULL;
+    const struct dw_service *service = service_of(arg, arrival->header.type, &state);
+    return service && service->place && service->place(state, arrival, now_ns);
 }
 
 static void take(void *arg, const struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct dw_port *port = arg;
-    unsigned index;
-    const struct dw_service *service = service_of(port, arrival->header.type, &index);
-    struct diwarp_qp *qp = service ? qp_of(port, service, arrival->header.dst_qpn) : NULL;
+    void *state = NULL;
+    const struct dw_service *service = service_of(port, arrival->header.type, &state);
+    struct diwarp_qp *qp = dw_map_get(&port->qp_by_num, arrival->header.dst_qpn);
+    if (qp && qp->service != service)
+        qp = NULL;
     if (qp || (service && service->reliable))
-        service->take(port->states[index], qp, arrival, now_ns);
+        service->take(state, qp, arrival, now_ns);
     else
         port->datagrams.counters.drop_qpn++;
 }
@@ -90,12 +83,9 @@ static const struct dw_datagrams_taker taker = {.place = place, .take = take};
 /* Where the next receive call goes; NULL: nowhere that would leave alone what is held. */
 static uint8_t *next_place(struct dw_port *port)
 {
-    uint32_t held_max = port->refuses_data ? HELD_WCS_MAX - HELD_WCS_ROOM : HELD_WCS_MAX;
-    for_each_service(port, service,
-                     state) if (service->is_full && service->is_full(state)) return NULL;
-    if (port->device->held >= held_max)
-        return NULL;
-    return dw_arena_next(&port->datagrams.arena);
+    bool full = port->device->held >= HELD_WCS_MAX / (port->refuses_data ? 2 : 1);
+    EACH_SERVICE(port, is_full, full |= service->is_full(state))
+    return full ? NULL : dw_arena_next(&port->datagrams.arena);
 }
 
 static bool receive(struct dw_port *port, uint64_t now_ns)
@@ -104,7 +94,7 @@ static bool receive(struct dw_port *port, uint64_t now_ns)
     const bool had_none = port->refuses_data;
     port->refuses_data = !at;
     if (had_none && at)
-        for_each_service(port, service, state) if (service->on_room) service->on_room(state);
+        EACH_SERVICE(port, on_room, service->on_room(state))
     /* The stage is idle now; nothing that comes then stays in it. */
     return dw_datagrams_receive(&port->datagrams, at ? at : port->datagrams.stage, now_ns);
 }
@@ -113,22 +103,20 @@ static void on_icmp(struct dw_port *port, struct dw_path *path, const struct dw_
                     uint64_t now_ns)
 {
     if (!icmp->mtu_bytes) {
-        for_each_service(port, service, state) if (service->on_unreachable)
-            service->on_unreachable(state, path, icmp->to.port, now_ns);
-        return;
+        EACH_SERVICE(port, on_unreachable,
+                     service->on_unreachable(state, path, icmp->to.port, now_ns))
+    } else if (dw_path_on_told(path, dw_datagram_max_bytes(port, icmp->to.family, icmp->mtu_bytes),
+                               now_ns)) {
+        port->datagrams.counters.paths_narrowed++;
+        EACH_SERVICE(port, on_narrow, service->on_narrow(state, path))
     }
-    const uint32_t bytes = dw_datagram_max_bytes(port, icmp->to.family, icmp->mtu_bytes);
-    if (!dw_path_on_told(path, bytes, now_ns))
-        return;
-    port->datagrams.counters.paths_narrowed++;
-    for_each_service(port, service, state) if (service->on_narrow) service->on_narrow(state, path);
 }
 
 static void take_icmp(struct dw_port *port, uint64_t now_ns)
 {
     struct dw_llp *llp = port->datagrams.llp;
     struct dw_llp_icmp icmp;
-    for (unsigned i = 0; i < ICMP_PER_RUN && llp->ops->icmp(llp, &icmp); i++)
+    for (unsigned i = 0; i < EVENTS_PER_RUN && llp->ops->icmp(llp, &icmp); i++)
         for (struct dw_path *path = dw_paths_find(&port->paths, &icmp.to); path;
              path = dw_path_next(path))
             on_icmp(port, path, &icmp, now_ns);
@@ -139,19 +127,11 @@ static void take_icmp(struct dw_port *port, uint64_t now_ns)
 /* Whoever ran it last was away for so long. */
 static void on_absence(struct dw_port *port, uint64_t away_ns, uint64_t now_ns)
 {
-    if (port->absences < ABSENCES_MAX) {
+    if (port->absences < 4) {
         port->absences++;
         port->timers_ran_ns = now_ns;
     }
-    for_each_service(port, service, state) if (service->on_absence)
-        service->on_absence(state, away_ns);
-}
-
-static void run_timers(struct dw_port *port, uint64_t now_ns)
-{
-    port->absences = 0;
-    port->timers_ran_ns = now_ns;
-    dw_heap_run(&port->timers, now_ns, TIMERS_PER_RUN);
+    EACH_SERVICE(port, on_absence, service->on_absence(state, away_ns))
 }
 
 static int run(struct dw_runner *runner, uint64_t now_ns)
@@ -169,10 +149,13 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
             break;
         received++;
     }
-    for_each_service(port, service, state) if (service->run) service->run(state, now_ns);
+    EACH_SERVICE(port, run, service->run(state, now_ns))
     /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
-    if (drained || now_ns - port->timers_ran_ns > TIMERS_WAIT_MAX_NS)
-        run_timers(port, now_ns);
+    if (drained || now_ns - port->timers_ran_ns > TIMERS_WAIT_MAX_NS) {
+        port->absences = 0;
+        port->timers_ran_ns = now_ns;
+        dw_heap_run(&port->timers, now_ns, EVENTS_PER_RUN);
+    }
     take_icmp(port, now_ns);
     return received;
 }
@@ -180,29 +163,29 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
 static bool has_more(const struct dw_runner *runner)
 {
     const struct dw_port *port = port_of(runner);
-    for_each_service(port, service,
-                     state) if (service->has_more && service->has_more(state)) return true;
-    return false;
+    bool more = false;
+    EACH_SERVICE(port, has_more, more |= service->has_more(state))
+    return more;
+}
+
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
 }
 
 static uint64_t next_deadline_ns(const struct dw_runner *runner)
 {
     const struct dw_port *port = port_of(runner);
     uint64_t next_ns = dw_heap_next_ns(&port->timers);
-    for_each_service(port, service, state)
-    {
-        uint64_t deadline_ns =
-            service->next_deadline_ns ? service->next_deadline_ns(state, port->ran_ns) : DW_NEVER;
-        if (deadline_ns < next_ns)
-            next_ns = deadline_ns;
-    }
+    EACH_SERVICE(port, next_deadline_ns,
+                 next_ns = earlier(next_ns, service->next_deadline_ns(state, port->ran_ns)))
     return next_ns;
 }
 
 static void recycle(struct dw_runner *runner)
 {
     struct dw_port *port = port_of(runner);
-    for_each_service(port, service, state) if (service->recycle) service->recycle(state);
+    EACH_SERVICE(port, recycle, service->recycle(state))
     dw_arena_recycle(&port->datagrams.arena);
 }
 
@@ -215,18 +198,20 @@ static int fd_of(const struct dw_runner *runner, bool *deaf)
 
 /* ---- giving back what is not needed any more ---- */
 
+void dw_port_trim_later(struct dw_port *port, uint64_t now_ns)
+{
+    if (!port->trim_timer.slot)
+        dw_heap_set(&port->timers, &port->trim_timer, now_ns + port->device->env.rest_ns / 2);
+}
+
 static void on_trim(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_port *port = dw_container(timer, struct dw_port, trim_timer);
     bool more = dw_datagrams_trim(&port->datagrams);
     uint64_t next_ns = DW_NEVER;
-    for_each_service(port, service, state)
-    {
-        const uint64_t service_ns = service->trim ? service->trim(state, now_ns) : DW_NEVER;
-        next_ns = service_ns < next_ns ? service_ns : next_ns;
-    }
-    dw_list_foreach (it, &port->qps)
-        more |= dw_cq_trim(dw_container(it, struct diwarp_qp, port_link)->cq);
+    EACH_SERVICE(port, trim, next_ns = earlier(next_ns, service->trim(state, now_ns)))
+    dw_foreach (qp, struct diwarp_qp, port_link, &port->qps)
+        more |= dw_cq_trim(qp->cq);
     dw_heap_set(&port->timers, timer, next_ns);
     if (more)
         dw_port_trim_later(port, now_ns);
@@ -236,13 +221,11 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
 {
     const struct dw_port *port = port_of(runner);
     const struct dw_datagrams *datagrams = &port->datagrams;
-    struct dw_llp_memory llp = {0};
-    if (datagrams->llp->ops->query_memory)
-        datagrams->llp->ops->query_memory(datagrams->llp, &llp);
-    memory->base_bytes += sizeof *port + llp.own_bytes + dw_memory_of_map(&port->qp_by_num);
-    dw_list_foreach (it, &port->qps)
-        memory->base_bytes += dw_container(it, struct diwarp_qp, port_link)->service->qp_bytes;
-    dw_memory_add_sockets(&llp, memory);
+    if (datagrams->llp->ops->add_memory)
+        datagrams->llp->ops->add_memory(datagrams->llp, memory);
+    memory->base_bytes += sizeof *port + dw_map_bytes(&port->qp_by_num);
+    dw_foreach (qp, struct diwarp_qp, port_link, &port->qps)
+        memory->base_bytes += qp->service->qp_bytes;
     /* Arena and stage, as far as they were touched. */
     const uint64_t bytes = datagrams->arena.touched + DW_LLP_SLOT_BYTES;
     memory->receive_bytes += bytes;
@@ -251,9 +234,8 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
     memory->mapped_bytes += bytes + datagrams->pool.touched_bytes;
     memory->peer_bytes += dw_heap_bytes(&port->timers);
     memory->address_bytes +=
-        port->paths.count * sizeof(struct dw_path) + dw_memory_of_map(&port->paths.buckets);
-    for_each_service(port, service, state) if (service->add_memory)
-        service->add_memory(state, memory);
+        port->paths.count * sizeof(struct dw_path) + dw_map_bytes(&port->paths.buckets);
+    EACH_SERVICE(port, add_memory, service->add_memory(state, memory))
 }
 
 static const struct dw_runner_ops runner_ops = {
@@ -265,10 +247,85 @@ static const struct dw_runner_ops runner_ops = {
     .add_memory = add_memory,
 };
 
-int dw_run_get_port(struct diwarp_device *device, struct dw_port **port,
-                    struct diwarp_diagnosis *why)
+/* ---- opening and closing ---- */
+
+static int open_llp(struct dw_port *port, struct diwarp_diagnosis *why)
 {
-    return dw_port_get(device, &runner_ops, &taker, on_trim, port, why);
+    const struct diwarp_device *device = port->device;
+    const struct diwarp_device_attr *attr = &device->attr;
+    struct dw_llp_attr llp_attr = {
+        .family = device->interfaces[0].family, /* all are of one */
+        .port_min = attr->port_min,
+        .port_max = attr->port_max,
+        .rcvbuf_bytes = attr->rcvbuf_bytes,
+        .sndbuf_bytes = attr->sndbuf_bytes,
+        .gso = attr->gso,
+        .gro = attr->gro,
+        .connected = attr->connected,
+    };
+    /* One interface: listen there only. Several: any; the token keeps strangers out. */
+    if (device->interface_count == 1)
+        llp_attr.bind_ip = device->interfaces[0].ip;
+    struct diwarp_counters *counters = &port->datagrams.counters;
+    return device->env.open_llp ? device->env.open_llp(device->env.arg, &llp_attr, counters,
+                                                       &port->datagrams.llp, why)
+                                : dw_llp_open(&llp_attr, counters, &port->datagrams.llp, why);
+}
+
+static void port_close(struct dw_port *port)
+{
+    EACH_SERVICE(port, close, service->close(state))
+    dw_map_fini(&port->qp_by_num);
+    dw_datagrams_fini(&port->datagrams);
+    dw_heap_fini(&port->timers);
+    dw_paths_fini(&port->paths);
+    free(port);
+}
+
+int dw_port_get(struct diwarp_device *device, struct dw_port **out, struct diwarp_diagnosis *why)
+{
+    if (device->port) {
+        *out = device->port;
+        return 0;
+    }
+    struct dw_port *port = calloc(1, sizeof *port);
+    if (!port)
+        return -ENOMEM;
+    port->runner.ops = &runner_ops;
+    port->device = device;
+    port->mtu_max_bytes = UINT32_MAX;
+    port->trim_timer.fire = on_trim;
+    port->datagrams.seal.crc = device->attr.crc != DIWARP_OFF;
+    port->datagrams.token = dw_device_random(device);
+    port->datagrams.incarnation = (uint32_t)dw_device_random(device);
+    port->datagrams.number = dw_device_random(device) >> 16; /* anywhere, far from the end */
+    port->datagrams.name = device->attr.name;
+    port->datagrams.taker = &taker;
+    port->datagrams.taker_arg = port;
+    dw_paths_init(&port->paths, device->random_key);
+    dw_list_init(&port->qps);
+    dw_map_init(&port->qp_by_num, dw_device_random(device));
+    int rc = dw_heap_reserve(&port->timers); /* trim_timer */
+    if (!rc)
+        rc = dw_datagrams_init(&port->datagrams, device->attr.send_pool_bytes);
+    if (!rc)
+        rc = open_llp(port, why);
+    if (rc) {
+        port_close(port);
+        return rc;
+    }
+    dw_list_append(&device->runners, &port->runner.link);
+    *out = device->port = port;
+    return 0;
+}
+
+void dw_port_put(struct dw_port *port)
+{
+    if (!dw_list_empty(&port->qps))
+        return;
+    dw_list_remove(&port->runner.link);
+    port->device->port = NULL;
+    port_close(port);
 }
 
 /* ---- draining ---- */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagram queue pairs: made, posted to, queried and ended, by the tables of their services. */
+/* Protection domains, memory regions, and datagram queue pairs: made, posted to, queried and ended,
+ * by the tables of their services. */
+#include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "common/rnic/lock.h"
+#include "common/llp/socket.h"
 #include "common/rnic/qp.h"
-#include "common/rnic/run.h"
 
 void diwarp_qp_attr_init(struct diwarp_qp_attr *attr)
 {
@@ -19,73 +19,136 @@ void diwarp_qp_attr_init(struct diwarp_qp_attr *attr)
     };
 }
 
+/* ---- protection domains and their memory regions ---- */
+
+struct diwarp_pd *diwarp_alloc_pd(struct diwarp_device *device)
+{
+    struct diwarp_pd *pd = calloc(1, sizeof *pd);
+    if (!pd)
+        return NULL;
+    pd->device = device;
+    dw_mr_table_init(&pd->mrs, dw_device_random(device));
+    dw_list_init(&pd->qps);
+    return pd;
+}
+
+void diwarp_dealloc_pd(struct diwarp_pd *pd)
+{
+    dw_mr_table_fini(&pd->mrs);
+    free(pd);
+}
+
+struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length, int access)
+{
+    struct diwarp_mr *mr;
+    dw_lock(pd->device);
+    int rc;
+    do
+        rc = dw_mr_register(&pd->mrs, addr, length, access, (uint32_t)dw_device_random(pd->device),
+                            &mr);
+    while (rc == -EEXIST);
+    dw_unlock(pd->device);
+    if (rc) {
+        errno = -rc;
+        return NULL;
+    }
+    mr->pd = pd;
+    return mr;
+}
+
+void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer)
+{
+    struct dw_region *region = dw_container(mr, struct dw_region, mr);
+    dw_lock(mr->pd->device);
+    region->peer = dw_name_key(peer);
+    region->bound = true;
+    dw_unlock(mr->pd->device);
+}
+
+void diwarp_dereg_mr(struct diwarp_mr *mr)
+{
+    struct diwarp_pd *pd = mr->pd;
+    const struct dw_region *region = dw_container(mr, struct dw_region, mr);
+    dw_lock(pd->device);
+    dw_foreach (qp, struct diwarp_qp, pd_link, &pd->qps) {
+        if (region->records && qp->service->on_deregister)
+            qp->service->on_deregister(qp, region);
+    }
+    dw_mr_deregister(&pd->mrs, mr);
+    dw_unlock(pd->device);
+}
+
+int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
+                     uint32_t max_bytes, struct iovec iov[DW_MAX_SGE])
+{
+    if (count < 0 || count > DW_MAX_SGE)
+        return -EINVAL;
+    uint64_t total = 0;
+    for (int i = 0; i < count; i++) {
+        const struct ibv_sge *sge = &list[i];
+        struct dw_region *region;
+        if (sge->lkey && dw_mr_check(&pd->mrs, sge->lkey, sge->addr, sge->length, access, &region))
+            return -EACCES;
+        iov[i] = (struct iovec){.iov_base = (void *)(uintptr_t)sge->addr, .iov_len = sge->length};
+        total += sge->length;
+    }
+    return total > max_bytes ? -EMSGSIZE : (int64_t)total;
+}
+
 /* ---- making and ending ---- */
 
-static const struct dw_service *find_service(const struct diwarp_device *device,
-                                             enum diwarp_qp_type type)
-{
-    for (const struct dw_service *const *it = device->services; *it; it++)
-        if ((*it)->type == type)
-            return *it;
-    return NULL;
-}
-
-/* The service's part of the port, opened with its first QP there. */
+/* Joins the service's part of the port, which begins with its first QP there, under a number that
+ * no QP of the port has; that of one that is gone comes last. */
 static int join(struct diwarp_qp *qp)
 {
-    void **state = &qp->port->states[dw_port_service_index(qp->port, qp->service)];
-    int rc = *state ? 0 : qp->service->open(qp->port, state);
-    qp->state = *state;
-    return rc;
-}
-
-/* A number that no QP of the port has; that of one that is gone comes last. */
-static int number(struct diwarp_qp *qp)
-{
     struct dw_port *port = qp->port;
+    unsigned i = 0;
+    while (port->device->services[i] != qp->service)
+        i++;
+    assert(i < DW_PORT_SERVICES);
+    int rc = port->states[i] ? 0 : qp->service->open(port, &port->states[i]);
+    if (rc)
+        return rc;
+    qp->state = port->states[i];
     do
         port->last_qpn = port->last_qpn % DW_QPN_MAX + 1;
     while (dw_map_get(&port->qp_by_num, port->last_qpn));
     qp->num = port->last_qpn;
-    return dw_map_put(&port->qp_by_num, qp->num, qp);
+    if (dw_map_put(&port->qp_by_num, qp->num, qp))
+        return -ENOMEM;
+    rc = qp->service->create(qp);
+    if (rc)
+        dw_map_remove(&port->qp_by_num, qp->num);
+    return rc;
 }
 
 static int create_locked(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
 {
-    int rc = dw_run_get_port(qp->pd->device, &qp->port, why);
+    int rc = dw_port_get(qp->pd->device, &qp->port, why);
     if (rc)
         return rc;
     rc = join(qp);
-    if (rc)
-        goto err_port;
-    rc = number(qp);
-    if (rc)
-        goto err_port;
-    rc = qp->service->create(qp);
-    if (rc)
-        goto err_number;
+    if (rc) {
+        dw_port_put(qp->port);
+        return rc;
+    }
     dw_list_append(&qp->pd->qps, &qp->pd_link);
     dw_list_append(&qp->port->qps, &qp->port_link);
     return 0;
-
-err_number:
-    dw_map_remove(&qp->port->qp_by_num, qp->num);
-err_port:
-    dw_port_put(qp->port);
-    return rc;
 }
 
 int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
                      struct diwarp_qp **qp_out, struct diwarp_diagnosis *why)
 {
-    struct diwarp_diagnosis ignored;
-    if (!why)
-        why = &ignored;
-    why->text[0] = '\0';
-    const struct dw_service *service = find_service(pd->device, attr->type);
+    if (why)
+        why->text[0] = '\0';
+    const struct dw_service *const *services = pd->device->services;
+    while (*services && (*services)->type != attr->type)
+        services++;
+    const struct dw_service *service = *services;
     if (!service || !attr->cq || attr->cq->device != pd->device || !attr->max_send_wr ||
         !attr->max_msg_bytes || attr->max_msg_bytes > 1u << 30) {
-        snprintf(why->text, sizeof why->text, "malformed queue pair attributes");
+        dw_explain(why, "malformed queue pair attributes");
         return -EINVAL;
     }
     struct diwarp_qp *qp = calloc(1, service->qp_bytes);
@@ -115,7 +178,7 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_map_remove(&qp->port->qp_by_num, qp->num);
     qp->service->destroy(qp);
     dw_list_remove(&qp->pd_link);
-    dw_cq_forget_qp(qp->cq, qp->num);
+    dw_cq_forget(qp->cq, qp->num, NULL, NULL);
     dw_port_put(qp->port);
     dw_unlock(device);
     pthread_mutex_unlock(&dw_ports_lock);
@@ -157,6 +220,31 @@ int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
     return rc;
 }
 
+/* ---- completions ---- */
+
+void dw_qp_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
+                    enum ibv_wc_status status, uint32_t bytes)
+{
+    if (status != IBV_WC_SUCCESS && opcode != IBV_WC_SEND)
+        qp->port->datagrams.counters.rdma_errors++;
+    if (!signaled && status == IBV_WC_SUCCESS)
+        return;
+    struct diwarp_wc wc = {.wc = {.wr_id = wr_id,
+                                  .status = status,
+                                  .opcode = opcode,
+                                  .byte_len = bytes,
+                                  .qp_num = qp->num}};
+    dw_cq_push(qp->cq, &wc);
+}
+
+void dw_qp_push_held(struct diwarp_qp *qp, const struct diwarp_wc *wc)
+{
+    qp->port->datagrams.arena.held = true;
+    dw_cq_push(qp->cq, wc);
+    qp->cq->held++;
+    qp->cq->device->held++;
+}
+
 /* ---- queries ---- */
 
 void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info)
@@ -175,4 +263,26 @@ void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info)
 const struct diwarp_counters *diwarp_query_counters(const struct diwarp_qp *qp)
 {
     return &qp->port->datagrams.counters;
+}
+
+/* ---- memory ---- */
+
+void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
+                         struct diwarp_memory *memory)
+{
+    const struct diwarp_device *device = cq->device;
+    dw_lock(cq->device);
+    *memory = (struct diwarp_memory){
+        .base_bytes =
+            sizeof *device + sizeof *pd + sizeof *cq + (uint64_t)cq->capacity * sizeof *cq->ring,
+        .region_bytes =
+            pd->mrs.by_stag.count * sizeof(struct dw_region) + dw_map_bytes(&pd->mrs.by_stag),
+    };
+    dw_foreach (runner, struct dw_runner, link, &device->runners) {
+        runner->ops->add_memory(runner, memory);
+    }
+    memory->total_bytes = memory->base_bytes + memory->receive_bytes + memory->assembly_bytes +
+                          memory->send_pool_bytes + memory->work_bytes + memory->peer_bytes +
+                          memory->address_bytes + memory->record_bytes + memory->region_bytes;
+    dw_unlock(cq->device);
 }

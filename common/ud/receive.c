@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "common/base/copy.h"
-#include "common/rnic/memory.h"
 #include "common/ud/ud.h"
 
 struct posted_recv {
@@ -82,14 +81,14 @@ void dw_ud_destroy(struct diwarp_qp *qp)
 
 void dw_ud_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory)
 {
-    memory->receive_bytes += dw_memory_of_list(&ud->recvs, sizeof(struct posted_recv)) +
-                             dw_memory_of_list(&ud->free_recvs, sizeof(struct posted_recv));
-    memory->assembly_bytes += dw_memory_of_list(&ud->assemblies, sizeof(struct assembly)) +
-                              dw_memory_of_map(&ud->open_assemblies);
-    memory->record_bytes += dw_memory_of_list(&ud->records, sizeof(struct diwarp_record)) +
-                            dw_memory_of_map(&ud->open_records);
+    memory->receive_bytes += dw_list_bytes(&ud->recvs, sizeof(struct posted_recv)) +
+                             dw_list_bytes(&ud->free_recvs, sizeof(struct posted_recv));
+    memory->assembly_bytes += dw_list_bytes(&ud->assemblies, sizeof(struct assembly)) +
+                              dw_map_bytes(&ud->open_assemblies);
+    memory->record_bytes +=
+        dw_list_bytes(&ud->records, sizeof(struct diwarp_record)) + dw_map_bytes(&ud->open_records);
     memory->address_bytes +=
-        ud->targets.count * sizeof(struct dw_ud_target) + dw_memory_of_map(&ud->targets);
+        ud->targets.count * sizeof(struct dw_ud_target) + dw_map_bytes(&ud->targets);
     dw_ud_sources_add_memory(ud, memory);
 }
 

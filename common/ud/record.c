@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/base/copy.h"
-#include "common/rnic/lock.h"
+#include "common/rnic/device.h"
 #include "common/ud/ud.h"
 
 void dw_ud_record_destroy(struct diwarp_record *record)

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/rnic/route.h"
+#include "common/rnic/port.h"
 #include "common/ud/ud.h"
 
 /* On a port. */

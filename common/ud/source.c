@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "common/base/siphash.h"
-#include "common/rnic/memory.h"
 #include "common/ud/ud.h"
 
 /* Sources remembered. Datagrams of further ones are dropped, unless one can be forgotten. */
@@ -141,6 +140,6 @@ void dw_ud_sources_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *m
 {
     memory->peers += ud->source_by_key.count;
     memory->peer_bytes += ud->source_by_key.count * sizeof(struct dw_ud_source) +
-                          dw_memory_of_map(&ud->source_by_key) +
+                          dw_map_bytes(&ud->source_by_key) +
                           (ud->gone ? SOURCES_MAX * sizeof *ud->gone : 0);
 }

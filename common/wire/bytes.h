@@ -7,43 +7,26 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint16_t dw_get_be16(const uint8_t *p)
-{
-    uint16_t v;
-    memcpy(&v, p, sizeof v);
-    return be16toh(v);
-}
+#define DW_BE(bits)                                                  \
+    static inline uint##bits##_t dw_get_be##bits(const uint8_t *p)   \
+    {                                                                \
+        uint##bits##_t v;                                            \
+        memcpy(&v, p, sizeof v);                                     \
+        return be##bits##toh(v);                                     \
+    }                                                                \
+    static inline void dw_put_be##bits(uint8_t *p, uint##bits##_t v) \
+    {                                                                \
+        v = htobe##bits(v);                                          \
+        memcpy(p, &v, sizeof v);                                     \
+    }
 
-static inline uint32_t dw_get_be32(const uint8_t *p)
-{
-    uint32_t v;
-    memcpy(&v, p, sizeof v);
-    return be32toh(v);
-}
+DW_BE(16)
+DW_BE(32)
+DW_BE(64)
+#undef DW_BE
 
-static inline uint64_t dw_get_be64(const uint8_t *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof v);
-    return be64toh(v);
-}
-
-static inline void dw_put_be16(uint8_t *p, uint16_t v)
-{
-    v = htobe16(v);
-    memcpy(p, &v, sizeof v);
-}
-
-static inline void dw_put_be32(uint8_t *p, uint32_t v)
-{
-    v = htobe32(v);
-    memcpy(p, &v, sizeof v);
-}
-
-static inline void dw_put_be64(uint8_t *p, uint64_t v)
-{
-    v = htobe64(v);
-    memcpy(p, &v, sizeof v);
-}
+/* Of a list of a header's fields, X(bits, offset, member): one of struct `h`, to or from `buf`. */
+#define DW_PUT_FIELD(bits, offset, member) dw_put_be##bits(buf + (offset), h->member);
+#define DW_GET_FIELD(bits, offset, member) h->member = dw_get_be##bits(buf + (offset));
 
 #endif

@@ -3,7 +3,6 @@
 #ifndef DW_CRC32C_H
 #define DW_CRC32C_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,8 +16,6 @@ uint32_t dw_crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len);
  * dw_crc32c_copy_fence(). */
 uint32_t dw_crc32c_copy_past(uint32_t crc, void *dst, const void *src, size_t len);
 void dw_crc32c_copy_fence(void);
-/* Whether these copies are faster than memcpy to memory that no cache holds, CRC and all. */
-bool dw_crc32c_copies_faster(void);
 
 /* "vpclmulqdq", "sse4.2" or "portable": what the CPU allows. */
 const char *dw_crc32c_path(void);

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Codec of DDP segment headers with the RDMAP control byte. Knows which opcode belongs to which
- * kind of segment and queue; nothing of STags, buffers or message order.
- */
+/* Codec of DDP segment headers with the RDMAP control byte. Knows which opcode belongs to which
+ * kind of segment and queue; nothing of STags, buffers or message order. */
 #include "common/wire/ddp.h"
 
 #include <assert.h>
 #include <errno.h>
 
 #include "common/wire/bytes.h"
-#include "common/wire/terminate_cause.h"
 
 #define DDP_TAGGED       0x80
 #define DDP_LAST         0x40
@@ -22,10 +19,11 @@
 #define RDMAP_RESERVED     0x30
 #define RDMAP_OPCODE_MASK  0x0f
 
-enum segment_kind { UNASSIGNED = 0, TAGGED, UNTAGGED };
+#define TAGGED_FIELDS(X)   X(32, 2, stag) X(64, 6, to)
+#define UNTAGGED_FIELDS(X) X(32, 2, ulp) X(32, 6, qn) X(32, 10, msn) X(32, 14, mo)
 
 struct opcode_rule {
-    uint8_t kind;
+    enum { UNASSIGNED, TAGGED, UNTAGGED } kind;
     uint8_t qn;    /* UNTAGGED: the one queue it may use */
     bool uses_ulp; /* UNTAGGED: the ulp field means something; otherwise it is reserved, 0 */
 };
@@ -48,118 +46,73 @@ static const struct opcode_rule rules[RDMAP_OPCODE_MASK + 1] = {
     [DW_RDMAP_RECORD_CONTROL] = {UNTAGGED, DW_QN_RECORD, false},
 };
 
-size_t dw_ddp_put(uint8_t *buf, const struct dw_ddp_header *header)
+size_t dw_ddp_put(uint8_t *buf, const struct dw_ddp_header *h)
 {
-    assert(header->opcode <= RDMAP_OPCODE_MASK);
-    buf[0] =
-        (uint8_t)((header->tagged ? DDP_TAGGED : 0) | (header->last ? DDP_LAST : 0) | DDP_VERSION);
-    buf[1] = (uint8_t)(RDMAP_VERSION | (header->opcode & RDMAP_OPCODE_MASK));
-    if (header->tagged) {
-        dw_put_be32(buf + 2, header->stag);
-        dw_put_be64(buf + 6, header->to);
+    assert(h->opcode <= RDMAP_OPCODE_MASK);
+    buf[0] = (uint8_t)((h->tagged ? DDP_TAGGED : 0) | (h->last ? DDP_LAST : 0) | DDP_VERSION);
+    buf[1] = (uint8_t)(RDMAP_VERSION | (h->opcode & RDMAP_OPCODE_MASK));
+    if (h->tagged) {
+        TAGGED_FIELDS(DW_PUT_FIELD)
         return DW_DDP_TAGGED_BYTES;
     }
-    dw_put_be32(buf + 2, header->ulp);
-    dw_put_be32(buf + 6, header->qn);
-    dw_put_be32(buf + 10, header->msn);
-    dw_put_be32(buf + 14, header->mo);
+    UNTAGGED_FIELDS(DW_PUT_FIELD)
     return DW_DDP_UNTAGGED_BYTES;
 }
 
-static int get_tagged(struct dw_ddp_header *header, const uint8_t *buf, size_t len)
+/* Whatever it says; the length of the header, or -EBADMSG: short. */
+static inline int parse(struct dw_ddp_header *h, const uint8_t *buf, size_t len)
 {
-    if (len < DW_DDP_TAGGED_BYTES) {
+    const bool tagged = len > 0 && (buf[0] & DDP_TAGGED);
+    if (len < (tagged ? DW_DDP_TAGGED_BYTES : DW_DDP_UNTAGGED_BYTES))
         return -EBADMSG;
+    *h = (struct dw_ddp_header){
+        .tagged = tagged, .last = (buf[0] & DDP_LAST) != 0, .opcode = buf[1] & RDMAP_OPCODE_MASK};
+    if (tagged) {
+        TAGGED_FIELDS(DW_GET_FIELD)
+        return DW_DDP_TAGGED_BYTES;
     }
-    header->stag = dw_get_be32(buf + 2);
-    header->to = dw_get_be64(buf + 6);
-    return DW_DDP_TAGGED_BYTES;
-}
-
-static int get_untagged(struct dw_ddp_header *header, const uint8_t *buf, size_t len)
-{
-    const struct opcode_rule *rule = &rules[header->opcode];
-
-    if (len < DW_DDP_UNTAGGED_BYTES) {
-        return -EBADMSG;
-    }
-    header->ulp = dw_get_be32(buf + 2);
-    header->qn = dw_get_be32(buf + 6);
-    header->msn = dw_get_be32(buf + 10);
-    header->mo = dw_get_be32(buf + 14);
-    if (header->qn != rule->qn || (header->ulp != 0 && !rule->uses_ulp)) {
-        return -EPROTO;
-    }
+    UNTAGGED_FIELDS(DW_GET_FIELD)
     return DW_DDP_UNTAGGED_BYTES;
 }
 
 int dw_ddp_get(struct dw_ddp_header *header, const uint8_t *buf, size_t len)
 {
-    if (len < 2) {
-        return -EBADMSG;
-    }
+    const int bytes = parse(header, buf, len);
+    if (bytes < 0)
+        return bytes;
+    const struct opcode_rule *rule = &rules[header->opcode];
     if ((buf[0] & (DDP_RESERVED | DDP_VERSION_MASK)) != DDP_VERSION ||
-        (buf[1] & (RDMAP_VERSION_MASK | RDMAP_RESERVED)) != RDMAP_VERSION) {
+        (buf[1] & (RDMAP_VERSION_MASK | RDMAP_RESERVED)) != RDMAP_VERSION ||
+        rule->kind != (header->tagged ? TAGGED : UNTAGGED))
         return -EPROTO;
-    }
-    *header = (struct dw_ddp_header){
-        .tagged = (buf[0] & DDP_TAGGED) != 0,
-        .last = (buf[0] & DDP_LAST) != 0,
-        .opcode = buf[1] & RDMAP_OPCODE_MASK,
-    };
-    if (rules[header->opcode].kind != (header->tagged ? TAGGED : UNTAGGED)) {
+    if (!header->tagged && (header->qn != rule->qn || (header->ulp && !rule->uses_ulp)))
         return -EPROTO;
-    }
-    return header->tagged ? get_tagged(header, buf, len) : get_untagged(header, buf, len);
+    return bytes;
 }
 
-/* Verdict and cause in one, so that each check is one line. */
-static int refuse(uint16_t *cause, enum dw_terminate_cause why)
-{
-    *cause = (uint16_t)why;
-    return -EPROTO;
-}
-
-static int get_stream_untagged(struct dw_ddp_header *header, const uint8_t *buf, uint16_t *cause)
+/* 0: nothing is wrong with it. DDP first, as its receiver does before it hands the segment up. */
+static enum dw_terminate_cause check_stream(const struct dw_ddp_header *header, const uint8_t *buf)
 {
     const struct opcode_rule *rule = &rules[header->opcode];
-
-    if (rule->qn != header->qn) {
-        return refuse(cause, DW_TERM_RDMAP_OPCODE);
-    }
-    header->ulp = rule->uses_ulp ? dw_get_be32(buf + 2) : 0;
-    header->msn = dw_get_be32(buf + 10);
-    header->mo = dw_get_be32(buf + 14);
-    return DW_DDP_UNTAGGED_BYTES;
+    if ((buf[0] & DDP_VERSION_MASK) != DDP_VERSION)
+        return header->tagged ? DW_TERM_DDP_TAGGED_VERSION : DW_TERM_DDP_UNTAGGED_VERSION;
+    if (header->qn > DW_QN_TERMINATE)
+        return DW_TERM_DDP_QN;
+    if ((buf[1] & RDMAP_VERSION_MASK) != RDMAP_VERSION)
+        return DW_TERM_RDMAP_VERSION;
+    if (header->opcode > DW_RDMAP_TERMINATE || header->qn != rule->qn ||
+        rule->kind != (header->tagged ? TAGGED : UNTAGGED))
+        return DW_TERM_RDMAP_OPCODE;
+    return 0;
 }
 
 int dw_ddp_get_stream(struct dw_ddp_header *header, const uint8_t *buf, size_t len, uint16_t *cause)
 {
-    bool tagged = len > 0 && (buf[0] & DDP_TAGGED);
-
-    if (len < (tagged ? DW_DDP_TAGGED_BYTES : DW_DDP_UNTAGGED_BYTES)) {
-        *cause = DW_TERM_RDMAP_UNSPECIFIED;
-        return -EBADMSG;
-    }
-    *header = (struct dw_ddp_header){
-        .tagged = tagged,
-        .last = (buf[0] & DDP_LAST) != 0,
-        .opcode = buf[1] & RDMAP_OPCODE_MASK,
-        .qn = tagged ? 0 : dw_get_be32(buf + 6),
-    };
-    /* DDP first, as its receiver does before it hands the segment up. */
-    if ((buf[0] & DDP_VERSION_MASK) != DDP_VERSION) {
-        return refuse(cause, tagged ? DW_TERM_DDP_TAGGED_VERSION : DW_TERM_DDP_UNTAGGED_VERSION);
-    }
-    if (header->qn > DW_QN_TERMINATE) {
-        return refuse(cause, DW_TERM_DDP_QN);
-    }
-    if ((buf[1] & RDMAP_VERSION_MASK) != RDMAP_VERSION) {
-        return refuse(cause, DW_TERM_RDMAP_VERSION);
-    }
-    if (header->opcode > DW_RDMAP_TERMINATE ||
-        rules[header->opcode].kind != (tagged ? TAGGED : UNTAGGED)) {
-        return refuse(cause, DW_TERM_RDMAP_OPCODE);
-    }
-    return tagged ? get_tagged(header, buf, len) : get_stream_untagged(header, buf, cause);
+    const int bytes = parse(header, buf, len);
+    *cause = bytes < 0 ? DW_TERM_RDMAP_UNSPECIFIED : (uint16_t)check_stream(header, buf);
+    if (bytes < 0 || *cause)
+        return bytes < 0 ? bytes : -EPROTO;
+    if (!rules[header->opcode].uses_ulp)
+        header->ulp = 0;
+    return bytes;
 }

@@ -59,13 +59,48 @@ struct dw_ddp_header {
 /* Writes DW_DDP_TAGGED_BYTES or DW_DDP_UNTAGGED_BYTES; returns which. */
 size_t dw_ddp_put(uint8_t *buf, const struct dw_ddp_header *header);
 
-/* Reads the header of a segment of len bytes; returns its length, -EBADMSG (short) or -EPROTO
- * (version, reserved bits, an opcode that is not of that kind or not of that queue). */
+/* Of a segment of len bytes; returns its length, -EBADMSG (short) or -EPROTO (version, reserved
+ * bits, an opcode that is not of that kind or queue). */
 int dw_ddp_get(struct dw_ddp_header *header, const uint8_t *buf, size_t len);
+
+/* Why a stream ends: the error codes of RDMAP (RFC 5040 4.8), DDP (RFC 5041 8), and MPA (RFC 5044
+ * 8, RFC 6581 9). */
+enum dw_terminate_layer { DW_LAYER_RDMAP = 0, DW_LAYER_DDP = 1, DW_LAYER_LLP = 2 };
+
+/* Layer << 12 | error type << 8 | error code; those that are sent, or told apart. */
+enum dw_terminate_cause {
+    DW_TERM_RDMAP_CATASTROPHIC = 0x0000,       /* local catastrophic error */
+    DW_TERM_RDMAP_STAG = 0x0100,               /* invalid STag */
+    DW_TERM_RDMAP_BOUNDS = 0x0101,             /* base or bounds violation */
+    DW_TERM_RDMAP_RIGHTS = 0x0102,             /* access rights violation */
+    DW_TERM_RDMAP_TO_WRAP = 0x0104,            /* TO wraps */
+    DW_TERM_RDMAP_PROTECT_INVALIDATE = 0x0109, /* STag cannot be invalidated */
+    DW_TERM_RDMAP_VERSION = 0x0205,            /* invalid RDMAP version */
+    DW_TERM_RDMAP_OPCODE = 0x0206,             /* unexpected opcode */
+    DW_TERM_RDMAP_UNSPECIFIED = 0x02ff,        /* remote operation error */
+    DW_TERM_DDP_CATASTROPHIC = 0x1000,         /* local catastrophic error */
+    DW_TERM_DDP_STAG = 0x1100,                 /* invalid STag */
+    DW_TERM_DDP_BOUNDS = 0x1101,               /* base or bounds violation */
+    DW_TERM_DDP_TO_WRAP = 0x1103,              /* TO wraps */
+    DW_TERM_DDP_TAGGED_VERSION = 0x1104,       /* invalid DDP version, tagged */
+    DW_TERM_DDP_QN = 0x1201,                   /* invalid QN */
+    DW_TERM_DDP_NO_BUFFER = 0x1202,            /* invalid MSN, no buffer available */
+    DW_TERM_DDP_MSN = 0x1203,                  /* invalid MSN, range is not valid */
+    DW_TERM_DDP_MO = 0x1204,                   /* invalid MO */
+    DW_TERM_DDP_TOO_LONG = 0x1205,             /* message too long for the buffer */
+    DW_TERM_DDP_UNTAGGED_VERSION = 0x1206,     /* invalid DDP version, untagged */
+    DW_TERM_MPA_TCP_LOST = 0x2001,             /* TCP connection closed, terminated, or lost */
+    DW_TERM_MPA_CRC = 0x2002,                  /* CRC of an FPDU wrong */
+    DW_TERM_MPA_MARKER = 0x2003,               /* marker and ULPDU length disagree */
+    DW_TERM_MPA_STARTUP = 0x2004,              /* invalid request or reply frame */
+    DW_TERM_MPA_CATASTROPHIC = 0x2005,         /* local catastrophic error */
+    DW_TERM_MPA_IRD = 0x2006,                  /* insufficient IRD resources */
+    DW_TERM_MPA_RTR = 0x2007,                  /* no matching RTR option */
+};
 
 /* The same for an RC stream, which may be another stack's: reserved bits are not looked at (ulp is
  * 0 where it is one of them), and only what RFC 5040 defines is taken (opcodes up to Terminate). In
- * an error `cause` says with which cause to terminate (terminate_cause.h). */
+ * an error `cause` says with which cause to terminate. */
 int dw_ddp_get_stream(struct dw_ddp_header *header, const uint8_t *buf, size_t len,
                       uint16_t *cause);
 

@@ -8,8 +8,7 @@
 
 #define DW_WIRE_VERSION 2
 
-/* 4 more than a multiple of 8: behind the 20 or 28 bytes that lead a segment, payload begins at
- * one.
+/* 4 more than a multiple of 8: payload, behind the 20 or 28 bytes that lead a segment, is aligned.
  */
 #define DW_LLP_HEADER_BYTES  60
 #define DW_INTRO_BYTES       32
@@ -20,8 +19,7 @@
 #define DW_QPN_MAX           0xffffffu
 #define DW_TIMESTAMP_SHIFT   10 /* of nanoseconds */
 
-/* Of an interface that peers are told of: what every IPv4 host takes (RFC 791 section 3.1); less
- * would leave no room for headers. */
+/* Of an interface that peers are told of: what every IPv4 host takes (RFC 791 section 3.1). */
 #define DW_MTU_MIN_BYTES 576u
 
 enum dw_llp_type {
@@ -109,12 +107,10 @@ struct dw_intro {
     uint8_t ip[16];     /* IPv4: first 4 bytes, the rest 0 */
 };
 
-/* Writes exactly DW_LLP_HEADER_BYTES. */
+/* Exactly DW_LLP_HEADER_BYTES. get, of a datagram of len bytes: -EBADMSG: shorter than header and
+ * trailer; -EPROTONOSUPPORT: another version; -EPROTO: unknown type or flag, or a field or flag
+ * that its type does not have is not 0. */
 void dw_llp_header_put(uint8_t *buf, const struct dw_llp_header *header);
-
-/* Reads the header of a datagram of len bytes. 0; -EBADMSG: shorter than header and trailer;
- * -EPROTONOSUPPORT: another version; -EPROTO: unknown type or flag, or a field or flag
- * that its type does not have is not 0. Reads nothing past len. */
 int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t len);
 
 /* Exactly DW_INTRO_BYTES. get: -EBADMSG (short), -EPROTO (unknown family, port 0, a small

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * MPA: request and reply frames (RFC 5044 7.1, RFC 6581), and FPDUs with or without markers (RFC
+/* MPA: request and reply frames (RFC 5044 7.1, RFC 6581), and FPDUs with or without markers (RFC
  * 5044 4). No sockets: bytes come and go in the caller's buffers.
  *
  * Verdicts of get functions on a peer's bytes: -EAGAIN, these are the beginning of a good one, more
- * are needed; -EBADMSG, -EPROTO, -EPROTONOSUPPORT, as said there: the stream is dead.
- */
+ * are needed; -EBADMSG, -EPROTO, -EPROTONOSUPPORT, as said there: the stream is dead. */
 #ifndef DW_MPA_H
 #define DW_MPA_H
 
@@ -13,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
+
+#include "common/include/diwarp.h"
 
 /* ---- request and reply frames ------------------------------------------------------------- */
 
@@ -29,16 +29,8 @@ enum {
 
 enum dw_mpa_kind { DW_MPA_REQUEST, DW_MPA_REPLY };
 
-/*
- *  0                   1                   2                   3
- *  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
- * +---------------------------------------------------------------+
- * |      key, 16 bytes: "MPA ID Req Frame" or "MPA ID Rep Frame"  |
- * +-+-+-+-+-------+---------------+-------------------------------+
- * |M|C|R|S|   0   |   revision    |  private data length, <= 512  |
- * +-+-+-+-+-------+---------------+-------------------------------+
- * |  private data ...
- */
+/* Key (16 bytes: "MPA ID Req Frame" or "MPA ID Rep Frame"), flags M C R S and 4 reserved bits,
+ * revision 8, private data length 16, private data. */
 struct dw_mpa_frame {
     enum dw_mpa_kind kind;
     uint8_t flags;
@@ -51,9 +43,9 @@ struct dw_mpa_frame {
 size_t dw_mpa_frame_put(uint8_t *buf, const struct dw_mpa_frame *frame);
 
 /* Reads a frame of that kind from the first len bytes of a stream; returns its length. -EBADMSG:
- * another key; -EPROTO: private data too long, or too short for S; -EPROTONOSUPPORT: revision
- * (flags and revision are set then, for the answer). A wrong key is told by its first bytes. Flags
- * that are reserved in that kind and revision (R of a request, S of revision 1) are cleared. */
+ * another key, which its first bytes tell; -EPROTO: private data too long, or too short for S;
+ * -EPROTONOSUPPORT: revision (flags and revision are set then, for the answer). Flags that are
+ * reserved in that kind and revision (R of a request, S of revision 1) are cleared. */
 int dw_mpa_frame_get(struct dw_mpa_frame *frame, enum dw_mpa_kind kind, const uint8_t *buf,
                      size_t len);
 
@@ -79,38 +71,33 @@ int dw_mpa_enhanced_get(struct dw_mpa_enhanced *enhanced, const uint8_t *buf, si
 #define DW_MPA_MARKER_BYTES    4
 #define DW_MPA_MARKER_INTERVAL 512
 #define DW_MPA_ULPDU_MAX_BYTES 65535
-/* Of the FPDU of a ULPDU of n bytes, markers not counted: what framing adds (length, pad, CRC) is
- * 6 to 9 bytes. */
+/* Of the FPDU of a ULPDU of n bytes, with length, pad and CRC, markers not counted. */
 #define DW_MPA_FPDU_BYTES(n) (((size_t)(n) + DW_MPA_LENGTH_BYTES + 3) / 4 * 4 + DW_MPA_CRC_BYTES)
-/* The most markers that fall into the FPDU of a ULPDU of n bytes: they are 508 bytes apart. */
+/* The most markers that fall into it: they are 508 bytes apart. */
 #define DW_MPA_MARKERS_MAX(n) (DW_MPA_FPDU_BYTES(n) / 508 + 1)
 /* The largest there can be on the wire, markers counted. */
 #define DW_MPA_FPDU_MAX_BYTES                    \
     (DW_MPA_FPDU_BYTES(DW_MPA_ULPDU_MAX_BYTES) + \
      DW_MPA_MARKERS_MAX(DW_MPA_ULPDU_MAX_BYTES) * DW_MPA_MARKER_BYTES)
 
-/* One direction of a connection. All zero but the two switches at its start, with the first byte
- * behind the request or reply frame. */
+/* One direction of a connection; begins with the first byte behind the request or reply frame. */
 struct dw_mpa_stream {
     bool markers; /* the receiver asked for them */
     bool crc;     /* otherwise the field is sent as 0 and not looked at */
     uint64_t at;  /* position of the next FPDU: bytes before it, markers counted */
 };
 
-/* The largest ULPDU whose FPDU fits into one TCP segment of emss bytes, wherever the markers fall:
- * RFC 5044 5.1; never below 128, which it asks for at least. */
+/* The largest ULPDU whose FPDU fits into one TCP segment of emss bytes, wherever the markers fall,
+ * or 128, which RFC 5044 5.1 asks for at least. */
 #define DW_MPA_MULPDU_MIN_BYTES 128
 size_t dw_mpa_mulpdu(size_t emss, bool markers);
 
-/* What the FPDU of a ULPDU of that size takes on the wire if it is next. */
+/* Of the FPDU of a ULPDU of that size if it is next, markers counted. */
 size_t dw_mpa_fpdu_bytes(const struct dw_mpa_stream *tx, size_t ulpdu_bytes);
 
-/*
- * FPDUs as a list of pieces for sendmsg: the payload stays where it is; what framing adds is
- * written to `room` and must stay there, with the payload, until TCP has taken it. Several FPDUs
- * may follow each other. Adjacent pieces become one, so that a train without markers takes one
- * piece more than twice its FPDUs. The caller sets it up; the counts grow.
- */
+/* FPDUs as a list of pieces for sendmsg: the payload stays where it is; what framing adds is
+ * written to `room` and must stay there, with the payload, until TCP has taken it. Adjacent pieces
+ * become one. The caller sets it up; the counts grow. */
 struct dw_mpa_gather {
     struct iovec *pieces;
     size_t count, max;
@@ -126,10 +113,10 @@ struct dw_mpa_gather {
 #define DW_MPA_PIECES(n, n_pieces, markers) \
     (2 + (size_t)(n_pieces) + ((markers) ? 2 * DW_MPA_MARKERS_MAX(n) : 0))
 
-/* Appends the FPDU of the ULPDU that `ulpdu` lists, and moves the stream on. The first `copied` of
- * its pieces are copied to room (the DDP header; small payload), in one pass with their CRC. Not
- * more than DW_MPA_ULPDU_MAX_BYTES; with markers, not more than dw_mpa_mulpdu() of 65535. -ENOSPC:
- * pieces or room may not suffice (by the bounds above they do), nothing has changed. */
+/* Appends the FPDU of the ULPDU that `ulpdu` lists, of DW_MPA_ULPDU_MAX_BYTES or, with markers,
+ * dw_mpa_mulpdu() of 65535 at most, and moves the stream on. The first `copied` of its pieces are
+ * copied to room in one pass with their CRC. -ENOSPC: pieces or room may not suffice (by the bounds
+ * above they do), nothing has changed. */
 int dw_mpa_gather_fpdu(struct dw_mpa_stream *tx, struct dw_mpa_gather *gather,
                        const struct iovec *ulpdu, size_t pieces, size_t copied);
 
@@ -146,9 +133,35 @@ int dw_mpa_fpdu_peek(const struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, c
                      size_t len);
 
 /* Reads the FPDU that begins at buf, moves its ULPDU together over the markers, and the stream on.
- * 0; -EAGAIN: not whole yet, `bytes` says how many it will have, 0 if not even that is known;
- * -EBADMSG: CRC wrong; -EPROTO: CRC right (or off), but a marker does not point to this FPDU's
- * length (RFC 5044 8, code 3). In an error the bytes are as they were. */
+ * -EAGAIN: not whole yet, `bytes` is set if known; -EBADMSG: CRC wrong; -EPROTO: a marker does not
+ * point to this FPDU's length (RFC 5044 8, code 3). In an error the bytes are as they were. */
 int dw_mpa_fpdu_get(struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, uint8_t *buf, size_t len);
+
+/* ---- what leads our private data: who calls, and that it may ---- */
+
+/*
+ *  0                   1                   2                   3
+ *  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+ * +---------------+---------------+---------------+---------------+
+ * |      'd'      |      'w'      |  version 1    |       0       |
+ * +---------------+---------------+---------------+---------------+
+ * |  job                          |  rank                         |  32 bits each
+ * +---------------------------------------------------------------+
+ * |  token of the listener (64), in the request and in the reply  |
+ * +-------------------------------+-------------------------------+
+ * |  IRD of the sender (16)       |  0 (16)                       |
+ * +-------------------------------+-------------------------------+
+ */
+#define DW_RC_HELLO_BYTES 24
+struct dw_rc_hello {
+    struct diwarp_name name;
+    uint64_t token;
+    uint16_t ird; /* RDMA reads it answers at once; revision 1 has no other place for it */
+};
+
+/* Exactly DW_RC_HELLO_BYTES. */
+void dw_rc_hello_put(uint8_t *buf, const struct dw_rc_hello *hello);
+/* 0; -EBADMSG: short; -EPROTO: none of this version. */
+int dw_rc_hello_get(struct dw_rc_hello *hello, const uint8_t *buf, size_t len);
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Codecs of the RDMAP payloads that carry control: Write-Record, Read Request, atomics, record
+/* Codecs of the RDMAP payloads that carry control: Write-Record, Read Request, atomics, record
  * control. Checks that a field lies in its domain; whether a record, STag or right exists is judged
- * by the caller.
- */
+ * by the caller. */
 #include "common/wire/rdmap.h"
 
 #include <assert.h>
@@ -13,256 +11,264 @@
 #include "common/include/diwarp.h"
 #include "common/wire/bytes.h"
 
-#define ATOMIC_OPCODE_MASK 0x0000000fu
+#define WRITE_RECORD(X) X(32, 0, id) X(32, 4, offset) X(32, 8, total)
+#define READ_REQUEST_STREAM(X) \
+    X(32, 0, sink_stag)        \
+    X(64, 4, sink_to) X(32, 12, size) X(32, 16, source_stag) X(64, 20, source_to)
+#define READ_REQUEST(X) READ_REQUEST_STREAM(X) X(32, 28, record_id) X(32, 32, granted)
+#define ATOMIC_REQUEST(X) \
+    X(32, 4, request_id)  \
+    X(32, 8, stag)        \
+    X(64, 12, to)         \
+    X(64, 20, add_swap) X(64, 28, add_swap_mask) X(64, 36, compare) X(64, 44, compare_mask)
+#define ATOMIC_RESPONSE(X) X(32, 0, request_id) X(64, 4, original) X(32, 12, status)
+#define RECORD_CONTROL(X)  X(16, 2, range_count) X(32, 4, id)
+#define RECORD_OPEN(X)     X(32, 8, stag) X(64, 12, to) X(32, 20, length)
 
-void dw_write_record_put(uint8_t *buf, const struct dw_write_record *wr)
+void dw_write_record_put(uint8_t *buf, const struct dw_write_record *h)
 {
-    dw_put_be32(buf, wr->id);
-    dw_put_be32(buf + 4, wr->offset);
-    dw_put_be32(buf + 8, wr->total);
+    WRITE_RECORD(DW_PUT_FIELD)
 }
 
-int dw_write_record_get(struct dw_write_record *wr, const uint8_t *buf, size_t len)
+int dw_write_record_get(struct dw_write_record *h, const uint8_t *buf, size_t len)
 {
-    if (len < DW_WRITE_RECORD_BYTES) {
+    if (len < DW_WRITE_RECORD_BYTES)
         return -EBADMSG;
-    }
-    wr->id = dw_get_be32(buf);
-    wr->offset = dw_get_be32(buf + 4);
-    wr->total = dw_get_be32(buf + 8);
-    return wr->offset > wr->total ? -EPROTO : 0;
-}
-
-void dw_read_request_put_stream(uint8_t *buf, const struct dw_read_request *rr)
-{
-    dw_put_be32(buf, rr->sink_stag);
-    dw_put_be64(buf + 4, rr->sink_to);
-    dw_put_be32(buf + 12, rr->size);
-    dw_put_be32(buf + 16, rr->source_stag);
-    dw_put_be64(buf + 20, rr->source_to);
-}
-
-static void read_request_get(struct dw_read_request *rr, const uint8_t *buf)
-{
-    *rr = (struct dw_read_request){
-        .sink_stag = dw_get_be32(buf),
-        .sink_to = dw_get_be64(buf + 4),
-        .size = dw_get_be32(buf + 12),
-        .source_stag = dw_get_be32(buf + 16),
-        .source_to = dw_get_be64(buf + 20),
-    };
-}
-
-int dw_read_request_get_stream(struct dw_read_request *rr, const uint8_t *buf, size_t len)
-{
-    if (len != DW_READ_REQUEST_STREAM_BYTES) {
-        return len < DW_READ_REQUEST_STREAM_BYTES ? -EBADMSG : -EPROTO;
-    }
-    read_request_get(rr, buf);
-    return 0;
-}
-
-void dw_read_request_put(uint8_t *buf, const struct dw_read_request *rr)
-{
-    dw_read_request_put_stream(buf, rr);
-    dw_put_be32(buf + 28, rr->record_id);
-    dw_put_be32(buf + 32, rr->granted);
-}
-
-int dw_read_request_get(struct dw_read_request *rr, const uint8_t *buf, size_t len)
-{
-    if (len < DW_READ_REQUEST_BYTES) {
-        return -EBADMSG;
-    }
-    read_request_get(rr, buf);
-    rr->record_id = dw_get_be32(buf + 28);
-    rr->granted = dw_get_be32(buf + 32);
-    /* The sink asks, so the id is the sink's. */
-    return rr->record_id & DW_RECORD_ID_FROM_SOURCE ? -EPROTO : 0;
-}
-
-void dw_atomic_request_put(uint8_t *buf, const struct dw_atomic_request *ar)
-{
-    assert(ar->opcode == DW_ATOMIC_FETCH_ADD || ar->opcode == DW_ATOMIC_CMP_SWAP);
-    dw_put_be32(buf, ar->opcode);
-    dw_put_be32(buf + 4, ar->request_id);
-    dw_put_be32(buf + 8, ar->stag);
-    dw_put_be64(buf + 12, ar->to);
-    dw_put_be64(buf + 20, ar->add_swap);
-    dw_put_be64(buf + 28, ar->add_swap_mask);
-    dw_put_be64(buf + 36, ar->compare);
-    dw_put_be64(buf + 44, ar->compare_mask);
-}
-
-int dw_atomic_request_get(struct dw_atomic_request *ar, const uint8_t *buf, size_t len)
-{
-    uint32_t opcode;
-
-    if (len < DW_ATOMIC_REQUEST_BYTES) {
-        return -EBADMSG;
-    }
-    opcode = dw_get_be32(buf); /* the 28 reserved bits included, which must be 0 */
-    if (opcode != DW_ATOMIC_FETCH_ADD && opcode != DW_ATOMIC_CMP_SWAP) {
-        return -EPROTO;
-    }
-    ar->opcode = opcode & ATOMIC_OPCODE_MASK;
-    ar->request_id = dw_get_be32(buf + 4);
-    ar->stag = dw_get_be32(buf + 8);
-    ar->to = dw_get_be64(buf + 12);
-    ar->add_swap = dw_get_be64(buf + 20);
-    ar->add_swap_mask = dw_get_be64(buf + 28);
-    ar->compare = dw_get_be64(buf + 36);
-    ar->compare_mask = dw_get_be64(buf + 44);
-    return 0;
-}
-
-void dw_atomic_response_put(uint8_t *buf, const struct dw_atomic_response *ar)
-{
-    assert(ar->status < DW_STATUS_COUNT);
-    dw_put_be32(buf, ar->request_id);
-    dw_put_be64(buf + 4, ar->original);
-    dw_put_be32(buf + 12, ar->status);
-}
-
-int dw_atomic_response_get(struct dw_atomic_response *ar, const uint8_t *buf, size_t len)
-{
-    if (len < DW_ATOMIC_RESPONSE_BYTES) {
-        return -EBADMSG;
-    }
-    ar->request_id = dw_get_be32(buf);
-    ar->original = dw_get_be64(buf + 4);
-    ar->status = dw_get_be32(buf + 12);
-    return ar->status < DW_STATUS_COUNT ? 0 : -EPROTO;
-}
-
-static size_t status_put(uint8_t *buf, const struct dw_record_control *rc)
-{
-    uint8_t *p = buf + DW_RECORD_CONTROL_BYTES + 4;
-
-    assert(rc->range_count <= DW_RECORD_MAX_RANGES);
-    dw_put_be32(buf + DW_RECORD_CONTROL_BYTES, rc->granted);
-    for (unsigned i = 0; i < rc->range_count; i++, p += 8) {
-        dw_put_be32(p, rc->ranges[i].start);
-        dw_put_be32(p + 4, rc->ranges[i].end);
-    }
-    return DW_RECORD_STATUS_BYTES(rc->range_count);
-}
-
-static size_t complete_put(uint8_t *buf, const struct dw_record_control *rc)
-{
-    assert(rc->release_bytes <= DIWARP_RELEASE_MAX_BYTES);
-    if (rc->release_bytes > 0) {
-        memcpy(buf + DW_RECORD_CONTROL_BYTES, rc->release, rc->release_bytes);
-    }
-    return DW_RECORD_CONTROL_BYTES + rc->release_bytes;
-}
-
-size_t dw_record_control_put(uint8_t *buf, const struct dw_record_control *rc)
-{
-    assert(rc->status < DW_STATUS_COUNT);
-    assert(rc->range_count == 0 || rc->kind == DW_RECORD_STATUS);
-    buf[0] = rc->kind;
-    buf[1] = rc->status;
-    dw_put_be16(buf + 2, rc->range_count);
-    dw_put_be32(buf + 4, rc->id);
-    switch (rc->kind) {
-    case DW_RECORD_OPEN:
-        dw_put_be32(buf + 8, rc->stag);
-        dw_put_be64(buf + 12, rc->to);
-        dw_put_be32(buf + 20, rc->length);
-        return DW_RECORD_OPEN_BYTES;
-    case DW_RECORD_STATUS:
-        return status_put(buf, rc);
-    case DW_RECORD_COMPLETE:
-        return complete_put(buf, rc);
-    default:
-        assert(rc->kind == DW_RECORD_ABORT);
-        return DW_RECORD_CONTROL_BYTES;
-    }
+    WRITE_RECORD(DW_GET_FIELD)
+    return h->offset > h->total ? -EPROTO : 0;
 }
 
 /* The bodies are read whole: bytes left over are as wrong as bytes that are missing. */
-static int check_body(size_t len, size_t expected)
+static int check_length(size_t len, size_t expected)
 {
     return len < expected ? -EBADMSG : len > expected ? -EPROTO : 0;
 }
 
-static int open_get(struct dw_record_control *rc, const uint8_t *buf, size_t len)
+void dw_read_request_put_stream(uint8_t *buf, const struct dw_read_request *h)
 {
-    int verdict = check_body(len, DW_RECORD_OPEN_BYTES);
-
-    if (verdict != 0) {
-        return verdict;
-    }
-    rc->stag = dw_get_be32(buf + 8);
-    rc->to = dw_get_be64(buf + 12);
-    rc->length = dw_get_be32(buf + 20);
-    /* The source asks, so the id is the source's. */
-    return rc->id & DW_RECORD_ID_FROM_SOURCE ? 0 : -EPROTO;
+    READ_REQUEST_STREAM(DW_PUT_FIELD)
 }
 
-static int status_get(struct dw_record_control *rc, const uint8_t *buf, size_t len)
+int dw_read_request_get_stream(struct dw_read_request *h, const uint8_t *buf, size_t len)
+{
+    int verdict = check_length(len, DW_READ_REQUEST_STREAM_BYTES);
+    if (verdict)
+        return verdict;
+    READ_REQUEST_STREAM(DW_GET_FIELD)
+    h->record_id = h->granted = 0;
+    return 0;
+}
+
+void dw_read_request_put(uint8_t *buf, const struct dw_read_request *h)
+{
+    READ_REQUEST(DW_PUT_FIELD)
+}
+
+int dw_read_request_get(struct dw_read_request *h, const uint8_t *buf, size_t len)
+{
+    if (len < DW_READ_REQUEST_BYTES)
+        return -EBADMSG;
+    READ_REQUEST(DW_GET_FIELD)
+    /* The sink asks, so the id is the sink's. */
+    return h->record_id & DW_RECORD_ID_FROM_SOURCE ? -EPROTO : 0;
+}
+
+void dw_atomic_request_put(uint8_t *buf, const struct dw_atomic_request *h)
+{
+    assert(h->opcode == DW_ATOMIC_FETCH_ADD || h->opcode == DW_ATOMIC_CMP_SWAP);
+    dw_put_be32(buf, h->opcode);
+    ATOMIC_REQUEST(DW_PUT_FIELD)
+}
+
+int dw_atomic_request_get(struct dw_atomic_request *h, const uint8_t *buf, size_t len)
+{
+    if (len < DW_ATOMIC_REQUEST_BYTES)
+        return -EBADMSG;
+    const uint32_t opcode = dw_get_be32(buf); /* the 28 reserved bits included, which must be 0 */
+    if (opcode != DW_ATOMIC_FETCH_ADD && opcode != DW_ATOMIC_CMP_SWAP)
+        return -EPROTO;
+    h->opcode = (uint8_t)opcode;
+    ATOMIC_REQUEST(DW_GET_FIELD)
+    return 0;
+}
+
+void dw_atomic_response_put(uint8_t *buf, const struct dw_atomic_response *h)
+{
+    assert(h->status < DW_STATUS_COUNT);
+    ATOMIC_RESPONSE(DW_PUT_FIELD)
+}
+
+int dw_atomic_response_get(struct dw_atomic_response *h, const uint8_t *buf, size_t len)
+{
+    if (len < DW_ATOMIC_RESPONSE_BYTES)
+        return -EBADMSG;
+    ATOMIC_RESPONSE(DW_GET_FIELD)
+    return h->status < DW_STATUS_COUNT ? 0 : -EPROTO;
+}
+
+size_t dw_record_control_put(uint8_t *buf, const struct dw_record_control *h)
+{
+    uint8_t *body = buf + DW_RECORD_CONTROL_BYTES;
+    assert(h->status < DW_STATUS_COUNT);
+    assert(h->range_count == 0 || h->kind == DW_RECORD_STATUS);
+    buf[0] = h->kind;
+    buf[1] = h->status;
+    RECORD_CONTROL(DW_PUT_FIELD)
+    switch (h->kind) {
+    case DW_RECORD_OPEN:
+        RECORD_OPEN(DW_PUT_FIELD)
+        return DW_RECORD_OPEN_BYTES;
+    case DW_RECORD_STATUS:
+        assert(h->range_count <= DW_RECORD_MAX_RANGES);
+        dw_put_be32(body, h->granted);
+        for (unsigned i = 0; i < h->range_count; i++) {
+            dw_put_be32(body + 4 + 8 * i, h->ranges[i].start);
+            dw_put_be32(body + 8 + 8 * i, h->ranges[i].end);
+        }
+        return DW_RECORD_STATUS_BYTES(h->range_count);
+    case DW_RECORD_COMPLETE:
+        assert(h->release_bytes <= DIWARP_RELEASE_MAX_BYTES);
+        if (h->release_bytes > 0)
+            memcpy(body, h->release, h->release_bytes);
+        return DW_RECORD_CONTROL_BYTES + h->release_bytes;
+    default:
+        assert(h->kind == DW_RECORD_ABORT);
+        return DW_RECORD_CONTROL_BYTES;
+    }
+}
+
+static int get_status(struct dw_record_control *h, const uint8_t *buf, size_t len)
 {
     const uint8_t *p = buf + DW_RECORD_CONTROL_BYTES + 4;
     uint32_t floor = 0;
-    int verdict;
-
-    if (rc->range_count > DW_RECORD_MAX_RANGES) {
-        return -EPROTO;
-    }
-    verdict = check_body(len, DW_RECORD_STATUS_BYTES(rc->range_count));
-    if (verdict != 0) {
+    int verdict = h->range_count > DW_RECORD_MAX_RANGES
+                      ? -EPROTO
+                      : check_length(len, DW_RECORD_STATUS_BYTES(h->range_count));
+    if (verdict)
         return verdict;
-    }
-    rc->granted = dw_get_be32(buf + DW_RECORD_CONTROL_BYTES);
-    for (unsigned i = 0; i < rc->range_count; i++, p += 8) {
-        struct dw_record_range *range = &rc->ranges[i];
-
-        range->start = dw_get_be32(p);
-        range->end = dw_get_be32(p + 4);
-        if (range->start < floor || range->end <= range->start) {
+    h->granted = dw_get_be32(buf + DW_RECORD_CONTROL_BYTES);
+    for (unsigned i = 0; i < h->range_count; i++, p += 8) {
+        const struct dw_record_range range = {dw_get_be32(p), dw_get_be32(p + 4)};
+        if (range.start < floor || range.end <= range.start)
             return -EPROTO;
-        }
-        floor = range->end;
+        h->ranges[i] = range;
+        floor = range.end;
     }
     return 0;
 }
 
-static int complete_get(struct dw_record_control *rc, const uint8_t *buf, size_t len)
+int dw_record_control_get(struct dw_record_control *h, const uint8_t *buf, size_t len)
 {
-    if (len > DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES) {
-        return -EPROTO;
-    }
-    rc->release = buf + DW_RECORD_CONTROL_BYTES;
-    rc->release_bytes = (uint32_t)(len - DW_RECORD_CONTROL_BYTES);
-    return 0;
-}
-
-int dw_record_control_get(struct dw_record_control *rc, const uint8_t *buf, size_t len)
-{
-    if (len < DW_RECORD_CONTROL_BYTES) {
+    if (len < DW_RECORD_CONTROL_BYTES)
         return -EBADMSG;
-    }
-    rc->kind = buf[0];
-    rc->status = buf[1];
-    rc->range_count = dw_get_be16(buf + 2);
-    rc->id = dw_get_be32(buf + 4);
-    rc->stag = rc->length = rc->granted = rc->release_bytes = 0;
-    rc->to = 0;
-    rc->release = NULL;
-    if (rc->status >= DW_STATUS_COUNT || (rc->range_count != 0 && rc->kind != DW_RECORD_STATUS)) {
+    h->kind = buf[0];
+    h->status = buf[1];
+    RECORD_CONTROL(DW_GET_FIELD)
+    h->stag = h->length = h->granted = h->release_bytes = 0;
+    h->to = 0;
+    h->release = NULL;
+    if (h->status >= DW_STATUS_COUNT || (h->range_count != 0 && h->kind != DW_RECORD_STATUS))
         return -EPROTO;
-    }
-    switch (rc->kind) {
+    switch (h->kind) {
     case DW_RECORD_OPEN:
-        return open_get(rc, buf, len);
+        if (len != DW_RECORD_OPEN_BYTES)
+            return check_length(len, DW_RECORD_OPEN_BYTES);
+        RECORD_OPEN(DW_GET_FIELD)
+        /* The source asks, so the id is the source's. */
+        return h->id & DW_RECORD_ID_FROM_SOURCE ? 0 : -EPROTO;
     case DW_RECORD_STATUS:
-        return status_get(rc, buf, len);
+        return get_status(h, buf, len);
     case DW_RECORD_COMPLETE:
-        return complete_get(rc, buf, len);
+        h->release = buf + DW_RECORD_CONTROL_BYTES;
+        h->release_bytes = (uint32_t)(len - DW_RECORD_CONTROL_BYTES);
+        return h->release_bytes > DIWARP_RELEASE_MAX_BYTES ? -EPROTO : 0;
     case DW_RECORD_ABORT:
-        return check_body(len, DW_RECORD_CONTROL_BYTES);
+        return check_length(len, DW_RECORD_CONTROL_BYTES);
     default:
         return -EPROTO;
     }
+}
+
+/* ---- Terminate ---- */
+
+#define HEADER_LENGTH 0x80 /* M, D and R, in byte 2 */
+#define HEADER_DDP    0x40
+#define HEADER_RDMAP  0x20
+
+#define LENGTH_BYTES 2
+
+static_assert(DW_TERMINATE_MAX_BYTES == DW_TERMINATE_BYTES + LENGTH_BYTES + DW_DDP_UNTAGGED_BYTES +
+                                            DW_READ_REQUEST_STREAM_BYTES,
+              "the largest Terminate has an untagged header and a Read Request");
+
+static size_t ddp_bytes(const uint8_t *ddp)
+{
+    return ddp[0] & 0x80 ? DW_DDP_TAGGED_BYTES : DW_DDP_UNTAGGED_BYTES; /* T */
+}
+
+void dw_terminate_fill(struct dw_terminate *terminate, uint16_t cause, const uint8_t *segment,
+                       size_t len)
+{
+    const unsigned layer = cause >> 12, type = (cause >> 8) & 0xf;
+    *terminate = (struct dw_terminate){.cause = cause};
+    if (!segment || layer >= DW_LAYER_LLP || type == 0 || len == 0 || len < ddp_bytes(segment))
+        return;
+    terminate->has_length = true;
+    terminate->segment_bytes = (uint16_t)len;
+    terminate->ddp = segment;
+    /* A Read Request, with all of its message. */
+    if (layer == DW_LAYER_RDMAP && ddp_bytes(segment) == DW_DDP_UNTAGGED_BYTES &&
+        (segment[1] & 0x0f) == DW_RDMAP_READ_REQUEST &&
+        len >= DW_DDP_UNTAGGED_BYTES + DW_READ_REQUEST_STREAM_BYTES)
+        terminate->rdmap = segment + DW_DDP_UNTAGGED_BYTES;
+}
+
+size_t dw_terminate_put(uint8_t *buf, const struct dw_terminate *terminate)
+{
+    uint8_t *p = buf + DW_TERMINATE_BYTES;
+    assert(terminate->has_length || (!terminate->ddp && !terminate->rdmap));
+    dw_put_be16(buf, terminate->cause);
+    buf[2] = (uint8_t)((terminate->has_length ? HEADER_LENGTH : 0) |
+                       (terminate->ddp ? HEADER_DDP : 0) | (terminate->rdmap ? HEADER_RDMAP : 0));
+    buf[3] = 0;
+    if (terminate->has_length) {
+        dw_put_be16(p, terminate->segment_bytes);
+        p += LENGTH_BYTES;
+    }
+    if (terminate->ddp) {
+        memcpy(p, terminate->ddp, ddp_bytes(terminate->ddp));
+        p += ddp_bytes(terminate->ddp);
+    }
+    if (terminate->rdmap) {
+        memcpy(p, terminate->rdmap, DW_READ_REQUEST_STREAM_BYTES);
+        p += DW_READ_REQUEST_STREAM_BYTES;
+    }
+    return (size_t)(p - buf);
+}
+
+int dw_terminate_get(struct dw_terminate *terminate, const uint8_t *buf, size_t len)
+{
+    size_t at = DW_TERMINATE_BYTES;
+    if (len < at)
+        return -EBADMSG;
+    *terminate = (struct dw_terminate){.cause = dw_get_be16(buf)};
+    if (buf[2] & (HEADER_LENGTH | HEADER_DDP)) { /* there with D, too: M says that it is valid */
+        if (len < at + LENGTH_BYTES)
+            return -EBADMSG;
+        terminate->has_length = buf[2] & HEADER_LENGTH;
+        terminate->segment_bytes = terminate->has_length ? dw_get_be16(buf + at) : 0;
+        at += LENGTH_BYTES;
+    }
+    if (buf[2] & HEADER_DDP) {
+        if (len == at || len < at + ddp_bytes(buf + at))
+            return -EBADMSG;
+        terminate->ddp = buf + at;
+        at += ddp_bytes(buf + at);
+    }
+    if (buf[2] & HEADER_RDMAP) {
+        if (len < at + DW_READ_REQUEST_STREAM_BYTES)
+            return -EBADMSG;
+        terminate->rdmap = buf + at;
+    }
+    return 0;
 }

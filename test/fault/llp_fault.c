@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/llp/explain.h"
+#include "common/llp/socket.h"
 #include "test/fault/llp_fault.h"
 
 #define DEFAULT_DELAY_NS UINT64_C(1000000)
@@ -317,14 +317,10 @@ static bool fault_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
 }
 
 /* What it damages does not stay in memory. */
-static void fault_query_path(struct dw_llp *llp, const struct dw_llp_addr *to,
-                             struct dw_llp_path *path)
+static uint32_t fault_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr *to)
 {
-    const struct fault *fault = (struct fault *)llp;
-    *path = (struct dw_llp_path){0};
-    if (fault->inner->ops->query_path) {
-        fault->inner->ops->query_path(fault->inner, to, path);
-    }
+    struct dw_llp *inner = ((const struct fault *)llp)->inner;
+    return inner->ops->path_mtu_bytes ? inner->ops->path_mtu_bytes(inner, to) : 0;
 }
 
 static void fault_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
@@ -364,20 +360,20 @@ static void fault_close(struct dw_llp *llp)
     free(fault);
 }
 
-static void fault_query_memory(const struct dw_llp *llp, struct dw_llp_memory *memory)
+static void fault_add_memory(const struct dw_llp *llp, struct diwarp_memory *memory)
 {
     const struct dw_llp *inner = ((const struct fault *)llp)->inner;
-    inner->ops->query_memory(inner, memory);
+    inner->ops->add_memory(inner, memory);
 }
 
 static const struct dw_llp_ops fault_ops = {
     .send = fault_send,
     .recv = fault_recv,
     .icmp = fault_icmp,
-    .query_path = fault_query_path,
+    .path_mtu_bytes = fault_path_mtu_bytes,
     .doubt = fault_doubt,
     .close = fault_close,
-    .query_memory = fault_query_memory,
+    .add_memory = fault_add_memory,
 };
 
 int dw_fault_wrap(struct dw_llp *inner, const struct dw_fault_plan *plan, uint64_t (*now_ns)(void),

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "common/include/diwarp_rc.h"
-#include "common/wire/terminate.h"
+#include "common/wire/rdmap.h"
 #include "test/net/rc_record.h"
 
 #define PATIENCE_NS   60000000000ull

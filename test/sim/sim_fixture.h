@@ -104,7 +104,7 @@ static inline void fixture_open(struct fixture *f)
 /* As after a while without losses: one peer may have all of the budget. */
 static inline void fixture_widen(struct fixture *f, unsigned node, unsigned peer)
 {
-    sim_recordwin(&f->world.nodes[node], peer)->datagrams = (1u << DW_RECORDWIN_BITS) - 1;
+    sim_recordwin(&f->world.nodes[node], peer)->datagrams = DW_RECORDWIN_MOST;
 }
 
 static inline void fixture_run(struct fixture *f, uint64_t limit_ns)

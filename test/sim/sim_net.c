@@ -59,7 +59,6 @@ void sim_net_init(struct sim_net *net, uint64_t seed)
         .random_state = seed,
         .impairment = {.delay_ns = 5000, .bytes_per_ns = 12.5},
     };
-    dw_heap_init(&net->in_flight);
 }
 
 void sim_net_fini(struct sim_net *net)
@@ -344,14 +343,10 @@ static bool sim_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
     return told;
 }
 
-static void sim_query_path(struct dw_llp *llp, const struct dw_llp_addr *to,
-                           struct dw_llp_path *path)
+static uint32_t sim_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr *to)
 {
-    const struct sim_endpoint *endpoint = endpoint_of(llp);
     (void)to;
-    *path = (struct dw_llp_path){
-        .mtu_bytes = believed_mtu_bytes(endpoint),
-    };
+    return believed_mtu_bytes(endpoint_of(llp));
 }
 
 /* There is one way only. */
@@ -379,7 +374,7 @@ static const struct dw_llp_ops sim_ops = {
     .send = sim_send,
     .recv = sim_recv,
     .icmp = sim_icmp,
-    .query_path = sim_query_path,
+    .path_mtu_bytes = sim_path_mtu_bytes,
     .doubt = sim_doubt,
     .close = sim_close,
 };

@@ -4,7 +4,7 @@
 #ifndef DW_TEST_RC_SEGMENTS_H
 #define DW_TEST_RC_SEGMENTS_H
 
-#include "common/wire/terminate.h"
+#include "common/wire/rdmap.h"
 #include "test/unit/rc_forged.h"
 
 static inline void accept_call(struct forged *f)

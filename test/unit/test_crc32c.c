@@ -223,18 +223,6 @@ static void crc32c_force__unknown(void **state)
     assert_string_equal(dw_crc32c_path(), best);
 }
 
-/* Only where they can go past the cache: the others copy, then take the CRC. */
-static void crc32c_copies_faster__where_they_pass_the_cache(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        if (dw_crc32c_force(paths[i]) == 0) {
-            assert_int_equal(dw_crc32c_copies_faster(), strcmp(paths[i], "vpclmulqdq") == 0);
-        }
-    }
-    assert_int_equal(dw_crc32c_force(best), 0);
-}
-
 /* The path chosen at start is the best that can be forced. */
 static void crc32c_path__best(void **state)
 {
@@ -258,7 +246,6 @@ int main(void)
         cmocka_unit_test(crc32c__split),
         cmocka_unit_test(crc32c__exact_buffers),
         cmocka_unit_test(crc32c_force__unknown),
-        cmocka_unit_test(crc32c_copies_faster__where_they_pass_the_cache),
         cmocka_unit_test(crc32c_path__best),
     };
     uint32_t random = 1;

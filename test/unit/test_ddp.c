@@ -10,7 +10,7 @@
 
 #include "common/wire/bytes.h"
 #include "common/wire/ddp.h"
-#include "common/wire/terminate.h"
+#include "common/wire/rdmap.h"
 #include "test/vectors/vectors.h"
 
 #define ANY_TAGGED UINT32_MAX

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "common/rel/delay.h"
+#include "common/rel/rtt.h"
 
 #define PERIOD (1ull << DW_DELAY_PERIOD_SHIFT)
 #define UNIT   (1ull << DW_DELAY_UNIT_SHIFT)

@@ -48,7 +48,7 @@ static void run(struct dw_heap *heap, uint64_t now_ns)
 
 static void fill(struct dw_heap *heap, struct alarm *alarms, const uint64_t *deadlines, size_t n)
 {
-    dw_heap_init(heap);
+    *heap = (struct dw_heap){0};
     for (size_t i = 0; i < n; i++) {
         alarms[i] = (struct alarm){.timer.fire = on_alarm, .heap = heap};
         assert_int_equal(dw_heap_set(heap, &alarms[i].timer, deadlines[i]), 0);
@@ -61,7 +61,7 @@ static void heap_next__never_when_empty(void **state)
     struct dw_heap heap;
     struct alarm alarm = {.timer.fire = on_alarm};
 
-    dw_heap_init(&heap);
+    heap = (struct dw_heap){0};
     assert_true(dw_heap_next_ns(&heap) == DW_NEVER);
     assert_int_equal(dw_heap_set(&heap, &alarm.timer, DW_NEVER), 0);
     assert_true(dw_heap_next_ns(&heap) == DW_NEVER);
@@ -237,7 +237,7 @@ static void heap__agrees_with_an_array(void **state)
         struct dw_heap heap;
         struct alarm alarms[TIMERS] = {0};
 
-        dw_heap_init(&heap);
+        heap = (struct dw_heap){0};
         for (unsigned i = 0; i < TIMERS; i++)
             alarms[i] = (struct alarm){.timer.fire = on_alarm, .heap = &heap};
         for (unsigned step = 0; step < STEPS; step++) {

@@ -21,7 +21,6 @@
 
 #include <cmocka.h>
 
-#include "common/llp/host_id.h"
 #include "common/llp/interface.h"
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"

@@ -374,8 +374,7 @@ static int open_real(struct dw_llp **llp, struct diwarp_diagnosis *why)
     struct dw_llp_attr attr = {.family = AF_INET,
                                .rcvbuf_bytes = 1 << 20,
                                .gso = DIWARP_AUTO,
-                               .gro = DIWARP_AUTO,
-                               .checksum = true};
+                               .gro = DIWARP_AUTO};
     return dw_llp_open(&attr, &counters, llp, why);
 }
 

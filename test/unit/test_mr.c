@@ -9,24 +9,11 @@
 #include <cmocka.h>
 
 #include "common/mem/mr.h"
-#include "test/unit/random.h"
 
 #define LOCAL_WRITE  IBV_ACCESS_LOCAL_WRITE
 #define REMOTE_WRITE IBV_ACCESS_REMOTE_WRITE
 #define REMOTE_READ  IBV_ACCESS_REMOTE_READ
 #define ATOMIC       IBV_ACCESS_REMOTE_ATOMIC
-
-static uint64_t seeded(void *arg)
-{
-    return random_next(arg);
-}
-
-static uint64_t scripted(void *arg)
-{
-    const uint64_t **next = arg;
-
-    return *(*next)++;
-}
 
 static void *at(uint64_t address)
 {
@@ -54,15 +41,14 @@ static void mr_register__rights_and_bounds(void **state)
         {UINT64_MAX, 2, 0, -EINVAL},
         {UINT64_MAX - 9, 9, 0, 0},
     };
-    uint64_t rng = 1;
     struct dw_mr_table table;
 
     dw_mr_table_init(&table, 1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct diwarp_mr *mr = NULL;
-        assert_int_equal(dw_mr_register(&table, at(cases[i].addr), cases[i].length, cases[i].access,
-                                        seeded, &rng, &mr),
-                         cases[i].expected);
+        assert_int_equal(
+            dw_mr_register(&table, at(cases[i].addr), cases[i].length, cases[i].access, 7, &mr),
+            cases[i].expected);
         assert_int_equal(mr != NULL, cases[i].expected == 0);
         if (!mr)
             continue;
@@ -78,18 +64,17 @@ static void mr_register__rights_and_bounds(void **state)
 static void mr_register__stag_is_unique_and_not_0(void **state)
 {
     (void)state;
-    /* 0 and what is taken are drawn again; only the low 32 bits count. */
-    static const uint64_t script[] = {7, 0, 7, 1ull << 32 | 7, 5ull << 32, 9ull << 32 | 8};
-    const uint64_t *next = script;
     struct dw_mr_table table;
     struct diwarp_mr *a, *b;
 
     dw_mr_table_init(&table, 2);
-    assert_int_equal(dw_mr_register(&table, at(1), 1, 0, scripted, &next, &a), 0);
-    assert_int_equal(dw_mr_register(&table, at(1), 1, 0, scripted, &next, &b), 0);
+    assert_int_equal(dw_mr_register(&table, at(1), 1, 0, 0, &a), -EEXIST);
+    assert_int_equal(dw_mr_register(&table, at(1), 1, 0, 7, &a), 0);
+    assert_int_equal(dw_mr_register(&table, at(1), 1, 0, 7, &b), -EEXIST);
+    assert_int_equal(dw_mr_register(&table, at(1), 1, REMOTE_WRITE, 7, &b), -EINVAL);
+    assert_int_equal(dw_mr_register(&table, at(1), 1, 0, 8, &b), 0);
     assert_int_equal(a->stag, 7);
     assert_int_equal(b->stag, 8);
-    assert_ptr_equal(next, script + 6);
     dw_mr_table_fini(&table);
 }
 
@@ -122,14 +107,12 @@ static void mr_check__bounds_and_rights(void **state)
         {START, 1, ATOMIC, -EACCES},
         {UINT64_MAX, 1, REMOTE_READ, -EACCES},
     };
-    uint64_t rng = 3;
     struct dw_mr_table table;
     struct diwarp_mr *mr;
 
     dw_mr_table_init(&table, 3);
-    assert_int_equal(
-        dw_mr_register(&table, at(START), LENGTH, LOCAL_WRITE | REMOTE_WRITE, seeded, &rng, &mr),
-        0);
+    assert_int_equal(dw_mr_register(&table, at(START), LENGTH, LOCAL_WRITE | REMOTE_WRITE, 7, &mr),
+                     0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct dw_region *found = NULL;
         assert_int_equal(
@@ -143,15 +126,14 @@ static void mr_check__bounds_and_rights(void **state)
 static void mr_check__dead_stags(void **state)
 {
     (void)state;
-    uint64_t rng = 4;
     struct dw_mr_table table;
     struct diwarp_mr *mr, *other;
     struct dw_region *found;
 
     dw_mr_table_init(&table, 4);
     assert_int_equal(dw_mr_check(&table, 1, 0, 0, 0, &found), -EACCES);
-    assert_int_equal(dw_mr_register(&table, at(0x1000), 8, REMOTE_READ, seeded, &rng, &mr), 0);
-    assert_int_equal(dw_mr_register(&table, at(0x1000), 8, REMOTE_READ, seeded, &rng, &other), 0);
+    assert_int_equal(dw_mr_register(&table, at(0x1000), 8, REMOTE_READ, 7, &mr), 0);
+    assert_int_equal(dw_mr_register(&table, at(0x1000), 8, REMOTE_READ, 8, &other), 0);
     uint32_t stag = mr->stag;
     assert_int_equal(dw_mr_check(&table, stag, 0x1000, 8, REMOTE_READ, &found), 0);
     assert_int_equal(dw_mr_check(&table, 0, 0x1000, 8, REMOTE_READ, &found), -EACCES);
@@ -166,13 +148,12 @@ static void mr_check__dead_stags(void **state)
 static void mr_table_fini__frees_what_is_left(void **state)
 {
     (void)state;
-    uint64_t rng = 5;
     struct dw_mr_table table;
 
     dw_mr_table_init(&table, 5);
     for (unsigned i = 0; i < 1000; i++) {
         struct diwarp_mr *mr;
-        assert_int_equal(dw_mr_register(&table, at(0x1000), i, 0, seeded, &rng, &mr), 0);
+        assert_int_equal(dw_mr_register(&table, at(0x1000), i, 0, i + 1, &mr), 0);
     }
     assert_int_equal(table.by_stag.count, 1000);
     dw_mr_table_fini(&table);

@@ -67,7 +67,7 @@ static void search_all(struct search *s)
 {
     while (search_step(s))
         assert_true(s->pairs < 100);
-    assert_int_equal(s->path->state, DW_PATH_COMPLETE);
+    assert_false(s->path->searching);
 }
 
 static void dw_path_get__shared_by_host_interface_and_limit(void **state)
@@ -156,7 +156,7 @@ static void dw_path_on_told__implausible__not_believed(void **state)
     for (unsigned i = 0; i < sizeof bytes / sizeof *bytes; i++)
         assert_false(dw_path_on_told(s.path, bytes[i], s.now_ns));
     assert_int_equal(s.path->datagram_max_bytes, LIMIT_BYTES);
-    assert_int_equal(s.path->state, DW_PATH_COMPLETE);
+    assert_false(s.path->searching);
     assert_true(dw_path_on_told(s.path, BASE_BYTES, s.now_ns));
     search_end(&s);
 }
@@ -274,7 +274,7 @@ static void dw_path_expire__nobody_to_probe__after_ten_minutes(void **state)
     s.path->awake = 0;
     dw_path_expire(s.path, s.now_ns + DW_PATH_RAISE_NS);
     assert_int_equal(s.path->datagram_max_bytes, LIMIT_BYTES);
-    assert_int_equal(s.path->state, DW_PATH_COMPLETE);
+    assert_false(s.path->searching);
     assert_int_equal(dw_path_probe_bytes(s.path, s.now_ns + 2 * DW_PATH_RAISE_NS), 0);
     search_end(&s);
 }

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/wire/rc_hello.h"
+#include "common/wire/mpa.h"
 
 static const uint8_t bytes[DW_RC_HELLO_BYTES] = {'d',  'w',  1,    0,    0x01, 0x02, 0x03, 0x04,
                                                  0,    0,    0,    9,    0x11, 0x12, 0x13, 0x14,

@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "common/base/pages.h"
 #include "common/base/slab.h"
 #include "test/unit/random.h"
 

@@ -12,7 +12,6 @@
 #include "common/wire/bytes.h"
 #include "common/wire/ddp.h"
 #include "common/wire/rdmap.h"
-#include "common/wire/terminate.h"
 #include "test/vectors/vectors.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -152,36 +151,6 @@ static void terminate_fill__what_goes_along(void **state)
     }
 }
 
-/* Layer, type and code, as RFC 5040 4.8, 5041 8, 5044 8 and 6581 number them. */
-static void terminate_text__each_cause(void **state)
-{
-    static const struct {
-        uint8_t layer, type, first, last;
-        const char *prefix;
-    } ranges[] = {
-        {0, 0, 0, 0, "RDMAP: "},     {0, 1, 0, 4, "RDMAP: "}, {0, 1, 9, 9, "RDMAP: "},
-        {0, 1, 255, 255, "RDMAP: "}, {0, 2, 5, 9, "RDMAP: "}, {0, 2, 255, 255, "RDMAP: "},
-        {1, 0, 0, 0, "DDP: "},       {1, 1, 0, 4, "DDP: "},   {1, 2, 1, 6, "DDP: "},
-        {2, 0, 1, 7, "MPA: "},
-    };
-    unsigned known = 0, expected = 0;
-
-    (void)state;
-    for (unsigned cause = 0; cause < 65536; cause++) {
-        known += strcmp(dw_terminate_text((uint16_t)cause), "unknown error") != 0;
-    }
-    for (size_t i = 0; i < COUNT(ranges); i++) {
-        for (unsigned code = ranges[i].first; code <= ranges[i].last; code++) {
-            unsigned cause = (unsigned)ranges[i].layer << 12 | (unsigned)ranges[i].type << 8 | code;
-
-            assert_memory_equal(dw_terminate_text((uint16_t)cause), ranges[i].prefix,
-                                strlen(ranges[i].prefix));
-            expected++;
-        }
-    }
-    assert_int_equal(known, expected);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,7 +159,6 @@ int main(void)
         cmocka_unit_test(terminate_get__truncated),
         cmocka_unit_test(terminate_get__header_bits),
         cmocka_unit_test(terminate_fill__what_goes_along),
-        cmocka_unit_test(terminate_text__each_cause),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,11 +27,8 @@ static uint8_t slot_memory[DW_LLP_SLOT_BYTES];
 
 static struct dw_llp_attr attr_plain(void)
 {
-    return (struct dw_llp_attr){.family = AF_INET,
-                                .rcvbuf_bytes = 1 << 20,
-                                .gso = DIWARP_AUTO,
-                                .gro = DIWARP_AUTO,
-                                .checksum = true};
+    return (struct dw_llp_attr){
+        .family = AF_INET, .rcvbuf_bytes = 1 << 20, .gso = DIWARP_AUTO, .gro = DIWARP_AUTO};
 }
 
 static struct dw_llp *open_llp(const struct dw_llp_attr *attr, struct diwarp_counters *counters)
