@@ -208,11 +208,12 @@ static void send__after_pauses__in_vain__in_few_datagrams(void **state)
 }
 
 /* With a message each way behind them, so that both know the other's credit. */
-static struct fixture *open_acquainted(enum diwarp_switch crc)
+static struct fixture *open_acquainted(enum diwarp_switch crc, uint32_t mtu_bytes)
 {
     struct fixture *f = fixture_new();
     uint8_t data[64] = {0};
     f->config.device.crc = crc;
+    f->config.mtu_bytes = mtu_bytes;
     fixture_open(f);
     f->world.on_wc = check_long;
     for (unsigned node = 0; node < 2; node++)
@@ -225,7 +226,7 @@ static struct fixture *open_acquainted(enum diwarp_switch crc)
 static void send__long__inline__leaves_at_once(void **state)
 {
     (void)state;
-    struct fixture *f = open_acquainted(DIWARP_ON);
+    struct fixture *f = open_acquainted(DIWARP_ON, 1500);
     uint8_t *data = fixture_payload(7, LONG_BYTES);
     const struct diwarp_counters *counters = sim_counters(&f->world, 0);
     uint64_t datagrams = counters->tx_datagrams;
@@ -240,9 +241,29 @@ static void send__long__inline__leaves_at_once(void **state)
     free(data);
 }
 
+/* Not with a send call for each datagram. */
+static void send__long__leaves_in_trains(void **state)
+{
+    const uint32_t mtu_bytes[] = {1500, 9000};
+    uint8_t *data = fixture_payload(7, LONG_BYTES);
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct fixture *f = open_acquainted(DIWARP_ON, mtu_bytes[i]);
+        const struct diwarp_counters *sender = sim_counters(&f->world, 0);
+        const uint64_t calls = sender->tx_syscalls;
+        assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_SEND_WITH_IMM, 0, data, LONG_BYTES, NULL),
+                         0);
+        fixture_run(f, SECOND);
+        assert_int_equal(f->posted, 1);
+        assert_in_range(sender->tx_syscalls - calls, 1, 3);
+        fixture_close(f);
+    }
+    free(data);
+}
+
 static void one_of_a_long_lost__that_one_travels_again(enum diwarp_switch crc)
 {
-    struct fixture *f = open_acquainted(crc);
+    struct fixture *f = open_acquainted(crc, 1500);
     uint8_t *data = fixture_payload(7, LONG_BYTES);
     f->world.net.filter = lose_one_amid;
     assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_SEND_WITH_IMM, 0, data, LONG_BYTES, NULL), 0);
@@ -270,7 +291,7 @@ static void send__long__one_lost__without_crc(void **state)
 static void send__long__inline_beyond_the_window__refused_whole(void **state)
 {
     (void)state;
-    struct fixture *f = open_acquainted(DIWARP_ON);
+    struct fixture *f = open_acquainted(DIWARP_ON, 1500);
     uint8_t *data = fixture_payload(7, LONG_BYTES);
     const struct diwarp_counters *counters = sim_counters(&f->world, 0);
     unsigned posted = 0;
@@ -304,7 +325,7 @@ static void send__long__inline_beyond_the_window__refused_whole(void **state)
 static void send__long__many__all_in_order(void **state)
 {
     (void)state;
-    struct fixture *f = open_acquainted(DIWARP_ON);
+    struct fixture *f = open_acquainted(DIWARP_ON, 1500);
     uint8_t *data = fixture_payload(7, LONG_BYTES);
     for (unsigned i = 0; i < 20; i++)
         assert_int_equal(
@@ -382,6 +403,7 @@ int main(void)
         cmocka_unit_test(send__slow_calls__still_a_burst),
         cmocka_unit_test(send__after_pauses__in_vain__in_few_datagrams),
         cmocka_unit_test(send__long__inline__leaves_at_once),
+        cmocka_unit_test(send__long__leaves_in_trains),
         cmocka_unit_test(send__long__one_lost__that_one_travels_again),
         cmocka_unit_test(send__long__one_lost__without_crc),
         cmocka_unit_test(send__long__inline_beyond_the_window__refused_whole),
