@@ -8,6 +8,9 @@
 #include "common/datagram/seal.h"
 #include "common/llp/llp.h"
 
+/* Full sockets met in one run, of each kind of datagrams: others may have a socket of their own. */
+#define DW_REFUSALS_PER_RUN 2
+
 /* Room for what completions point to while nobody polls. When it is used up, sequenced datagrams
  * are refused, and come again. */
 #define DW_ARENA_BYTES (1u << 20)

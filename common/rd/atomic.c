@@ -23,7 +23,7 @@ int dw_atomic_post(const struct dw_ends *ends, struct dw_peer *peer, const struc
     const bool add = wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     const struct dw_atomic_request request = {
         .opcode = add ? DW_ATOMIC_FETCH_ADD : DW_ATOMIC_CMP_SWAP,
-        .request_id = ++peer->rd->next_record_id,
+        .request_id = ++dw_rd_of(peer)->records.next_id,
         .stag = wr->wr.atomic.rkey,
         .to = wr->wr.atomic.remote_addr,
         .add_swap = add ? wr->wr.atomic.compare_add : wr->wr.atomic.swap,
@@ -44,7 +44,7 @@ int dw_atomic_post(const struct dw_ends *ends, struct dw_peer *peer, const struc
     work->result = wr->num_sge ? iov[0].iov_base : NULL;
     work->record_id = request.request_id;
     dw_send_work(peer, work, now_ns);
-    peer->rd->counters->tx_atomic_msgs++;
+    dw_rd_of(peer)->counters->tx_atomic_msgs++;
     return 0;
 }
 
@@ -52,7 +52,7 @@ void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segmen
 {
     struct dw_atomic_response response;
     if (dw_atomic_response_get(&response, segment->payload, segment->bytes)) {
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
         return;
     }
     dw_foreach (work, struct dw_work, link, &peer->awaiting) {
@@ -66,7 +66,7 @@ void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segmen
         dw_work_put(peer, work);
         return;
     }
-    peer->rd->counters->drop_stale_record++;
+    dw_rd_of(peer)->counters->drop_stale_record++;
 }
 
 /* ---- a peer's ---- */
@@ -90,7 +90,7 @@ static enum dw_status execute(const struct dw_peer *peer, const struct diwarp_qp
     struct dw_region *region;
     if (!qp)
         return DW_STATUS_CANCELLED;
-    if (dw_mr_check_peer(&qp->pd->mrs, dw_name_key(peer->handle->ah.name), request->stag,
+    if (dw_mr_check_peer(&qp->pd->mrs, dw_name_key(dw_handle_of(peer)->ah.name), request->stag,
                          request->to, sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC, &region) ||
         request->to % sizeof(uint64_t))
         return DW_STATUS_BAD_STAG;
@@ -114,13 +114,13 @@ void dw_atomic_on_request(struct dw_peer *peer, const struct dw_ends *ends,
 {
     struct dw_atomic_request request;
     if (dw_atomic_request_get(&request, segment->payload, segment->bytes)) {
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
         return;
     }
     struct dw_atomic_response response = {.request_id = request.request_id};
     response.status = execute(peer, ends->qp, &request, &response.original);
-    peer->rd->counters->drop_qpn += response.status == DW_STATUS_CANCELLED;
-    peer->rd->counters->drop_stag += response.status == DW_STATUS_BAD_STAG;
+    dw_rd_of(peer)->counters->drop_qpn += response.status == DW_STATUS_CANCELLED;
+    dw_rd_of(peer)->counters->drop_stag += response.status == DW_STATUS_BAD_STAG;
     uint8_t payload[DW_ATOMIC_RESPONSE_BYTES];
     dw_atomic_response_put(payload, &response);
     (void)dw_send_answer(peer, ends->qpns, DW_RDMAP_ATOMIC_RESPONSE, DW_QN_ATOMIC_RESPONSE, false,

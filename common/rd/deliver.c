@@ -41,10 +41,10 @@ static void complete(struct dw_peer *peer, const struct dw_ends *ends,
                .src_qp = ends->qpns.there,
                .imm_data = imm ? ddp->ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
-        .src = peer->handle->ah.name,
+        .src = dw_handle_of(peer)->ah.name,
         .data = data,
     };
-    peer->rd->counters->rx_send_msgs++;
+    dw_rd_of(peer)->counters->rx_send_msgs++;
     dw_qp_push_held(qp, &wc);
 }
 
@@ -75,7 +75,7 @@ static bool left_one_open(const struct dw_peer *peer, uint32_t msn)
 static bool has_room(const struct dw_peer *peer, uint32_t msn, const struct dw_assembly *assembly,
                      bool in_order)
 {
-    const struct dw_rd *rd = peer->rd;
+    const struct dw_rd *rd = dw_rd_of(peer);
     const bool half_full = rd->assembly_count >= ASSEMBLIES_MAX_BYTES / PAGE_BYTES / 2 ||
                            rd->assembly_bytes >= ASSEMBLIES_MAX_BYTES / 2;
     if (in_order && half_full && left_one_open(peer, msn))
@@ -116,7 +116,7 @@ static struct dw_assembly *take(struct dw_rd *rd, bool in_order)
 static struct dw_assembly *begin(struct dw_peer *peer, struct diwarp_qp *qp, uint32_t msn,
                                  bool in_order)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     struct dw_assembly *assembly = take(rd, in_order);
     if (!assembly)
         return NULL;
@@ -134,7 +134,7 @@ static struct dw_assembly *begin(struct dw_peer *peer, struct diwarp_qp *qp, uin
 /* It has been handed out, or will never be: its bytes stay until the next recycling. */
 static void retire(struct dw_peer *peer, struct dw_assembly *assembly)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     if (rd->oversize == assembly)
         rd->oversize = NULL;
     rd->assembly_bytes -= assembly->map.bytes;
@@ -173,7 +173,7 @@ uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment
 static bool assemble(struct dw_peer *peer, const struct dw_ends *ends,
                      const struct dw_segment *segment, struct dw_assembly *assembly, bool in_order)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     const struct dw_ddp_header *ddp = &segment->ddp;
     const uint32_t end = ddp->mo + segment->bytes;
     if (!assembly)
@@ -201,7 +201,7 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
     const struct diwarp_qp *qp = ends->qp;
     const struct dw_ddp_header *ddp = &segment->ddp;
     if (!qp) {
-        peer->rd->counters->drop_qpn++;
+        dw_rd_of(peer)->counters->drop_qpn++;
         return true;
     }
     if (ddp->last && !ddp->mo) {
@@ -212,7 +212,7 @@ bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
     if (!fits(qp, segment) ||
         (assembly && (assembly->qp != qp || !dw_segment_agrees(segment, ddp->mo + segment->bytes,
                                                                &assembly->map, assembly->total)))) {
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
         return true;
     }
     return has_room(peer, ddp->msn, assembly, in_order) &&

@@ -3,7 +3,7 @@
 #ifndef DW_RD_PARTS_H
 #define DW_RD_PARTS_H
 
-#include "common/rd/record.h"
+#include "common/rd/rd.h"
 
 /* ==== transmit.c ==== */
 /* Datagrams, from their buffers to the exit. */
@@ -21,9 +21,9 @@ void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram);
 bool dw_peer_knows_us(const struct dw_peer *peer);
 /* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
-/* Writes it: all that is owed to the peer is acknowledged by a datagram that goes. */
-void dw_put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, enum dw_llp_type type,
-                 uint32_t psn);
+/* Writes that of a RECORD datagram, and returns as much: all that is owed to the peer is
+ * acknowledged by a datagram that goes. */
+uint32_t dw_put_record_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf);
 /* Gives a new datagram its PSN and sends it; ownership goes to the send window. */
 void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
 /* Its first half, for who seals and sends by itself: gives a datagram of final length its PSN and
@@ -181,6 +181,7 @@ void dw_deliver_add_memory(const struct dw_rd *rd, struct diwarp_memory *memory)
 /* ==== rdma.c ==== */
 /* Reads and large writes as records, small writes in the sequenced stream. */
 
+extern const struct dw_record_ops dw_rdma_record_ops;
 int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
                       const struct ibv_send_wr *wr, uint64_t now_ns);
 int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,

@@ -23,8 +23,8 @@
 /* To what has been heard, or may have got something, a route may come back. */
 static uint64_t patience_ns(const struct dw_peer *peer)
 {
-    uint64_t limit_ns = peer->rd->port->device->attr.peer_timeout_ns;
-    bool never = peer->send_error && !peer->sent && !peer->handle->heard;
+    uint64_t limit_ns = dw_rd_of(peer)->port->device->attr.peer_timeout_ns;
+    bool never = peer->send_error && !peer->sent && !dw_handle_of(peer)->heard;
     if (!limit_ns)
         return UINT64_MAX;
     return never && limit_ns > UNREACHABLE_REMOTE_NS ? UNREACHABLE_REMOTE_NS : limit_ns;
@@ -38,7 +38,7 @@ static void give_up(struct dw_peer *peer, enum diwarp_gone why)
     if (dw_timers_peer_owes(peer))
         dw_peer_doom(peer, why);
     else
-        dw_port_trim_later(peer->rd->port, peer->rd->port->ran_ns);
+        dw_port_trim_later(dw_rd_of(peer)->port, dw_rd_of(peer)->port->ran_ns);
 }
 
 static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
@@ -120,13 +120,10 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
 {
     const struct diwarp_device_attr *attr = &rd->port->device->attr;
     const struct dw_met *met = dw_handle_met(handle);
-    peer->rd = rd;
-    peer->handle = handle;
-    dw_list_init(&peer->sinks);
-    dw_list_init(&peer->sources);
+    dw_record_peer_init(&peer->records, &rd->records, &handle->ah, handle->met);
     dw_list_init(&peer->assemblies);
-    peer->contact.heard_ns = dw_device_now_ns(rd->port->device);
-    peer->recordwin = met->recordwin;
+    peer->records.contact.heard_ns = dw_device_now_ns(rd->port->device);
+    peer->records.win = met->recordwin;
     peer->number = rd->port->datagrams.number;
     peer->timer.fire = on_timer;
     peer->data_acked = met->confirmed;
@@ -165,7 +162,7 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle)
     init(peer, rd, handle);
     dw_list_append(&rd->awake, &peer->awake_link);
     rd->counters->peers_active = ++rd->awake_count;
-    dw_port_trim_later(port, peer->contact.heard_ns);
+    dw_port_trim_later(port, peer->records.contact.heard_ns);
     dw_handle_set_state(handle, DW_PEER_AWAKE);
     dw_handle_met(handle)->peer = peer;
     dw_peer_join_path(peer, handle->ah.path);
@@ -181,17 +178,17 @@ void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
     met->next_psn = header->ack;
     dw_foreach (work, struct dw_work, link, &peer->awaiting)
         work->last_psn += more;
-    dw_foreach (sink, struct dw_sink, peer_link, &peer->sinks)
+    dw_foreach (sink, struct dw_sink, peer_link, &peer->records.sinks)
         sink->request_psn += more;
     peer->data_acked = true;
     /* It may have part of a message of ours that was given up. */
     if (header->flags & DW_LLP_GOES_ON && !peer->sendwin.count)
-        met->send_msn = (uint32_t)dw_device_random(peer->rd->port->device);
+        met->send_msn = (uint32_t)dw_device_random(dw_rd_of(peer)->port->device);
 }
 
 void dw_peer_on_use(struct dw_peer *peer)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     if (rd->awake.prev == &peer->awake_link)
         return;
     dw_list_remove(&peer->awake_link);
@@ -200,10 +197,10 @@ void dw_peer_on_use(struct dw_peer *peer)
 
 static uint64_t idle_at_ns(const struct dw_peer *peer)
 {
-    const struct dw_contact *contact = &peer->contact;
+    const struct dw_contact *contact = &peer->records.contact;
     const uint64_t last_ns =
         contact->asked_ns > contact->heard_ns ? contact->asked_ns : contact->heard_ns;
-    return last_ns + peer->rd->port->device->env.rest_ns;
+    return last_ns + dw_rd_of(peer)->port->device->env.rest_ns;
 }
 
 /* All is sent, acknowledged and delivered, both ways, and it waits for nothing: its windows are two
@@ -218,9 +215,9 @@ static bool may_rest(const struct dw_peer *peer)
 
 static void release(struct dw_peer *peer)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     struct dw_met *met = dw_met_of(peer);
-    dw_peer_leave_path(peer, peer->handle->ah.path);
+    dw_peer_leave_path(peer, dw_handle_of(peer)->ah.path);
     dw_heap_set(&rd->port->timers, &peer->timer, DW_NEVER);
     if (rd->port->datagrams.number < peer->number)
         rd->port->datagrams.number = peer->number; /* none comes twice */
@@ -233,7 +230,7 @@ static void release(struct dw_peer *peer)
     if (!met->credit_kib)
         met->credit_kib = DW_FIRST_BYTES >> 10; /* it tells no resting peer of room */
     met->ssthresh_datagrams = peer->sendwin.ssthresh_datagrams;
-    met->recordwin = peer->recordwin;
+    met->recordwin = peer->records.win;
     met->peer = NULL;
     dw_list_remove(&peer->awake_link);
     dw_list_remove(&peer->flush_link);
@@ -262,7 +259,7 @@ uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
             continue;
         }
         if (dw_peer_is_live(peer))
-            dw_handle_set_state(peer->handle, DW_PEER_RESTING);
+            dw_handle_set_state(dw_handle_of(peer), DW_PEER_RESTING);
         release(peer);
     }
     return DW_NEVER;
@@ -280,7 +277,7 @@ static void drop_works(struct dw_peer *peer, struct dw_list *list, const struct 
         if (qp && list == &peer->pending && work->copied && dw_work_detach(peer, work))
             continue;
         dw_list_remove(&work->link);
-        peer->answers -= work->answer && list == &peer->pending;
+        peer->answers = (uint16_t)(peer->answers - (work->answer && list == &peer->pending));
         if (tell && work->qp)
             dw_qp_complete(work->qp, work->wr_id, true, work->opcode, IBV_WC_RETRY_EXC_ERR, 0);
         dw_work_put(peer, work);
@@ -291,12 +288,12 @@ static void drop_datagrams(struct dw_peer *peer)
 {
     dw_foreach (datagram, struct dw_datagram, tx.link, &peer->sendwin.unacked) {
         dw_list_remove(&datagram->tx.link);
-        dw_datagram_put(peer->rd, datagram);
+        dw_datagram_put(dw_rd_of(peer), datagram);
     }
     peer->sendwin.count = 0;
     peer->sendwin.bytes = 0;
     if (peer->open)
-        dw_datagram_put(peer->rd, peer->open);
+        dw_datagram_put(dw_rd_of(peer), peer->open);
     peer->open = NULL;
 }
 
@@ -309,13 +306,13 @@ static void clear(struct dw_peer *peer, bool tell)
     drop_works(peer, &peer->awaiting, NULL, tell);
     dw_rdma_end(peer, NULL, NULL, tell ? DW_END_IN_ERROR : DW_END_QUIETLY, 0);
     dw_deliver_forget(peer, NULL);
-    dw_heap_set(&peer->rd->port->timers, &peer->timer, DW_NEVER);
+    dw_heap_set(&dw_rd_of(peer)->port->timers, &peer->timer, DW_NEVER);
 }
 
 /* Each QP of the service is told: any may wait for the peer. */
 static void tell_gone(const struct dw_peer *peer)
 {
-    const struct dw_ahs *ahs = &peer->rd->handles.ahs;
+    const struct dw_ahs *ahs = &dw_rd_of(peer)->handles.ahs;
     const uint32_t detail = peer->doom == DIWARP_GONE_NOT_SENT    ? peer->send_error
                             : peer->doom == DIWARP_GONE_TOO_LARGE ? dw_probe_stuck_bytes(peer)
                                                                   : 0;
@@ -326,7 +323,7 @@ static void tell_gone(const struct dw_peer *peer)
                    .vendor_err = peer->doom,
                    .byte_len = detail,
                    .qp_num = qp->num},
-            .src = peer->handle->ah.name,
+            .src = dw_handle_of(peer)->ah.name,
         };
         if (qp->service == ahs->service)
             dw_cq_push(qp->cq, &wc);
@@ -340,7 +337,7 @@ void dw_peers_fail_doomed(struct dw_rd *rd)
         dw_list_remove(&peer->flush_link);
         rd->counters->peers_gone++;
         tell_gone(peer);
-        dw_handle_set_state(peer->handle, DW_PEER_GONE);
+        dw_handle_set_state(dw_handle_of(peer), DW_PEER_GONE);
         clear(peer, true);
         dw_port_trim_later(rd->port, rd->port->ran_ns);
     }
@@ -367,7 +364,7 @@ void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation)
 
 static void forget_qp(struct dw_peer *peer, const struct diwarp_qp *qp)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     peer->swept = rd->sweep;
     rd->unswept--;
     drop_works(peer, &peer->pending, qp, false);
@@ -419,9 +416,9 @@ static bool is_own(const struct diwarp_device *device, const struct dw_llp_addr 
 /* How long a peer may be both silent and unreachable. */
 static uint64_t unreachable_ns(const struct dw_peer *peer)
 {
-    const struct diwarp_device *device = peer->rd->port->device;
+    const struct diwarp_device *device = dw_rd_of(peer)->port->device;
     uint64_t limit_ns =
-        is_own(device, &peer->handle->ah.path->host) ? DW_ASK_NS : UNREACHABLE_REMOTE_NS;
+        is_own(device, &dw_handle_of(peer)->ah.path->host) ? DW_ASK_NS : UNREACHABLE_REMOTE_NS;
     if (!device->attr.peer_timeout_ns)
         return UINT64_MAX;
     return limit_ns < device->attr.peer_timeout_ns ? limit_ns : device->attr.peer_timeout_ns;
@@ -432,7 +429,7 @@ void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_por
     const struct dw_rd *rd = state;
     dw_peers_foreach_on_path(peer, rd, path)
     {
-        if (!dw_peer_is_live(peer) || peer->handle->ah.udp_port != udp_port)
+        if (!dw_peer_is_live(peer) || dw_handle_of(peer)->ah.udp_port != udp_port)
             continue;
         if (peer->unreachables < DW_OFTEN)
             peer->unreachables++;

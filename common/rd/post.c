@@ -41,7 +41,7 @@ static int post_send(const struct dw_ends *ends, struct dw_peer *peer, const str
     } else {
         dw_send_work(peer, work, now_ns);
     }
-    peer->rd->counters->tx_send_msgs++;
+    dw_rd_of(peer)->counters->tx_send_msgs++;
     if (dw_list_empty(&peer->pending))
         return buffered ? 1 : 0;
     if (buffered)
@@ -59,7 +59,7 @@ int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     if (handle->state == DW_PEER_GONE || handle->state == DW_PEER_DOOMED)
         return -EHOSTUNREACH;
     struct dw_peer *peer = dw_peer_wake(handle);
-    if (!peer || peer->queued + peer->own_count >= qp->attr.max_send_wr)
+    if (!peer || peer->queued + peer->records.own_count >= qp->attr.max_send_wr)
         return -ENOMEM;
     switch (wr->opcode) {
     case IBV_WR_SEND:
@@ -111,7 +111,7 @@ int diwarp_post_release(struct diwarp_qp *qp, uint64_t read_id, const void *data
         return -EMSGSIZE;
     dw_lock(device);
     const struct dw_rd *rd = qp->state;
-    struct dw_sink *sink = dw_map_get(&rd->sinks, read_id);
+    struct dw_sink *sink = dw_map_get(&rd->records.sinks, read_id);
     int rc = 0;
     if (sink && sink->state == DW_SINK_HELD)
         rc = dw_sink_send_complete(sink, data, (uint32_t)len, dw_device_now_ns(device));

@@ -26,13 +26,13 @@ uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer)
     if (peer->sendwin.count && oldest->tx.resends >= DW_OFTEN)
         bytes = oldest->bytes + DW_TRAILER_BYTES;
     if (peer->asked_again >= DW_OFTEN)
-        bytes = dw_ah_datagram_max_bytes(&peer->handle->ah);
+        bytes = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
     return bytes > ALWAYS_PASSES_BYTES ? bytes : 0;
 }
 
 bool dw_probe_pair_is_due(const struct dw_peer *peer, uint64_t now_ns)
 {
-    const struct dw_contact *contact = &peer->contact;
+    const struct dw_contact *contact = &peer->records.contact;
     /* One that is silent says nothing of the path, and has to read them all one day. */
     return now_ns / DW_ASK_NS != contact->probe_sent_ns / DW_ASK_NS &&
            contact->heard_ns >= contact->probe_sent_ns && dw_probe_stuck_bytes(peer);
@@ -52,12 +52,12 @@ void dw_probe_on_asked_again(struct dw_peer *peer)
     if (peer->asked_again < 2 * DW_OFTEN)
         peer->asked_again++;
     if (peer->asked_again >= DW_OFTEN)
-        dw_timers_wake(peer, peer->contact.heard_ns + DW_ASK_NS);
+        dw_timers_wake(peer, peer->records.contact.heard_ns + DW_ASK_NS);
 }
 
 bool dw_probe_is_too_narrow(struct dw_peer *peer)
 {
-    const uint64_t limit_ns = peer->rd->port->device->attr.peer_timeout_ns;
+    const uint64_t limit_ns = dw_rd_of(peer)->port->device->attr.peer_timeout_ns;
     if (!dw_probe_stuck_bytes(peer))
         peer->pairs_lost = 0;
     return limit_ns && peer->pairs_lost >= PAIRS_LOST_MIN &&
@@ -79,15 +79,15 @@ static uint64_t sent_ns_of(uint32_t psn, uint64_t now_ns)
 
 static void doubt(struct dw_peer *peer)
 {
-    struct dw_llp *llp = peer->rd->port->datagrams.llp;
-    const struct dw_llp_addr to = dw_ah_addr(&peer->handle->ah);
+    struct dw_llp *llp = dw_rd_of(peer)->port->datagrams.llp;
+    const struct dw_llp_addr to = dw_ah_addr(&dw_handle_of(peer)->ah);
     if (llp->ops->doubt)
         llp->ops->doubt(llp, &to);
 }
 
 void dw_probe(struct dw_peer *peer, uint64_t now_ns)
 {
-    struct dw_contact *contact = &peer->contact;
+    struct dw_contact *contact = &peer->records.contact;
     const bool paired = dw_probe_pair_is_due(peer, now_ns);
     if (dw_timers_silent_for(peer, DW_FRUITLESS_MAX * dw_peer_rto_ns(peer, 0), now_ns))
         doubt(peer);
@@ -95,7 +95,7 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
         peer->silent_since = dw_silence_clock(now_ns);
     dw_contact_on_probe(contact, now_ns);
     peer->probe_acked = true;
-    peer->rd->counters->tx_probes++;
+    dw_rd_of(peer)->counters->tx_probes++;
     /* The padded one first: on a path that keeps order its answer comes before the other's. A full
      * socket takes neither; where only the padded one is refused, the path is narrow in this host.
      */
@@ -108,7 +108,7 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
 
 void dw_probe_ask(struct dw_peer *peer, uint64_t now_ns)
 {
-    const struct dw_contact *contact = &peer->contact;
+    const struct dw_contact *contact = &peer->records.contact;
     if (contact->probe_answered || now_ns >= contact->probe_sent_ns + dw_peer_rto_ns(peer, 0))
         dw_probe(peer, now_ns);
 }
@@ -121,7 +121,7 @@ void dw_probe_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t 
     if (peer->told_full)
         return;
     /* By the least time-out that it may have: its own is not known. */
-    if (now_ns < heard_before_ns + peer->rd->port->device->attr.rto_min_ns / 2)
+    if (now_ns < heard_before_ns + dw_rd_of(peer)->port->device->attr.rto_min_ns / 2)
         return;
     if (peer->probes < DW_OFTEN && ++peer->probes == DW_OFTEN)
         doubt(peer);
@@ -144,7 +144,7 @@ void dw_probe_on_path(void *state, struct dw_path *path)
     const struct dw_rd *rd = state;
     dw_peers_foreach_on_path(peer, rd, path)
     {
-        dw_sendwin_set_floor(&peer->sendwin, dw_probe_cwnd_floor(peer->handle));
+        dw_sendwin_set_floor(&peer->sendwin, dw_probe_cwnd_floor(dw_handle_of(peer)));
         if (dw_path_deadline_ns(path) != UINT64_MAX)
             dw_timers_wake(peer, dw_path_deadline_ns(path));
     }
@@ -153,29 +153,29 @@ void dw_probe_on_path(void *state, struct dw_path *path)
 /* Nothing of the length in question gets through. */
 static void on_pair_lost(struct dw_peer *peer, uint64_t now_ns)
 {
-    struct dw_path *path = peer->handle->ah.path;
+    struct dw_path *path = dw_handle_of(peer)->ah.path;
     if (peer->pairs_lost < UINT16_MAX)
         peer->pairs_lost++;
     if (peer->pairs_lost < DW_OFTEN ||
         !dw_path_on_black_hole(path, dw_probe_stuck_bytes(peer), now_ns))
         return;
-    peer->rd->counters->paths_narrowed++;
-    dw_probe_on_path(peer->rd, path);
+    dw_rd_of(peer)->counters->paths_narrowed++;
+    dw_probe_on_path(dw_rd_of(peer), path);
 }
 
 /* By whoever is heard: one that is silent says nothing of the path. */
 void dw_probe_path(struct dw_peer *peer, uint64_t now_ns)
 {
-    struct dw_path *path = peer->handle->ah.path;
-    const struct dw_contact *contact = &peer->contact;
-    const bool silent = !peer->handle->heard || contact->heard_ns < contact->probe_sent_ns;
+    struct dw_path *path = dw_handle_of(peer)->ah.path;
+    const struct dw_contact *contact = &peer->records.contact;
+    const bool silent = !dw_handle_of(peer)->heard || contact->heard_ns < contact->probe_sent_ns;
     const uint32_t bytes = silent ? 0 : dw_path_probe_bytes(path, now_ns);
     if (bytes) {
         const uint32_t clock = clock_of(now_ns);
         dw_control_padded_probe(peer, clock | OF_PATH | PADDED, bytes, true);
         (void)dw_control_send(peer, DW_LLP_PROBE, clock | OF_PATH | BARE);
         dw_path_on_probe_sent(path, clock, dw_peer_rto_ns(peer, 0), now_ns);
-        peer->rd->counters->tx_probes++;
+        dw_rd_of(peer)->counters->tx_probes++;
     }
     if (!silent && dw_path_deadline_ns(path) != UINT64_MAX)
         dw_timers_wake(peer, dw_path_deadline_ns(path));
@@ -183,15 +183,15 @@ void dw_probe_path(struct dw_peer *peer, uint64_t now_ns)
 
 static void on_path_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
 {
-    struct dw_path *path = peer->handle->ah.path;
+    struct dw_path *path = dw_handle_of(peer)->ah.path;
     if (dw_path_on_probe_reply(path, psn & CLOCK_MASK, psn & PADDED, now_ns))
-        dw_probe_on_path(peer->rd, path);
+        dw_probe_on_path(dw_rd_of(peer), path);
     dw_probe_path(peer, now_ns);
 }
 
 uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
 {
-    struct dw_contact *contact = &peer->contact;
+    struct dw_contact *contact = &peer->records.contact;
     const uint64_t sent_ns = sent_ns_of(psn, now_ns);
     if (psn & OF_PATH) {
         on_path_reply(peer, psn, now_ns);

@@ -15,27 +15,28 @@ void dw_peer_doom(struct dw_peer *peer, enum diwarp_gone why)
 {
     if (!dw_peer_is_live(peer))
         return;
-    dw_handle_set_state(peer->handle, DW_PEER_DOOMED);
+    dw_handle_set_state(dw_handle_of(peer), DW_PEER_DOOMED);
     peer->doom = why & 15u;
     dw_list_remove(&peer->flush_link);
-    dw_list_append(&peer->rd->doomed, &peer->flush_link);
+    dw_list_append(&dw_rd_of(peer)->doomed, &peer->flush_link);
 }
 
 uint64_t dw_peer_rto_ns(const struct dw_peer *peer, unsigned backoff)
 {
-    return dw_rtt_rto_ns(&dw_met_of(peer)->rtt, peer->rd->port->device->attr.rto_min_ns, backoff);
+    return dw_rtt_rto_ns(&dw_met_of(peer)->rtt, dw_rd_of(peer)->port->device->attr.rto_min_ns,
+                         backoff);
 }
 
 void dw_peer_look_again(struct dw_peer *peer)
 {
-    peer->rd->starved = false;
+    dw_rd_of(peer)->starved = false;
     if (!dw_list_linked(&peer->flush_link))
-        dw_list_append(&peer->rd->flush, &peer->flush_link);
+        dw_list_append(&dw_rd_of(peer)->flush, &peer->flush_link);
 }
 
 static void list_for_ack(struct dw_peer *peer, bool ack_soon, bool told_full)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     peer->ack_soon = ack_soon;
     peer->told_full = told_full;
     dw_list_remove(&peer->ack_link);
@@ -59,19 +60,19 @@ void dw_peer_on_told(struct dw_peer *peer, bool full)
     list_for_ack(peer, false, full);
     peer->ack_owed = 0;
     peer->ack_owed_bytes = 0;
-    dw_port_trim_later(peer->rd->port, peer->rd->port->ran_ns);
+    dw_port_trim_later(dw_rd_of(peer)->port, dw_rd_of(peer)->port->ran_ns);
 }
 
 void dw_peer_join_path(struct dw_peer *peer, struct dw_path *path)
 {
     peer->next_on_path = path->awake;
-    path->awake = peer->handle->met;
+    path->awake = dw_handle_of(peer)->met;
 }
 
 void dw_peer_leave_path(struct dw_peer *peer, struct dw_path *path)
 {
     uint32_t *link = &path->awake;
-    for (struct dw_peer *it; (it = dw_peer_on_path(peer->rd, *link)) != peer;)
+    for (struct dw_peer *it; (it = dw_peer_on_path(dw_rd_of(peer), *link)) != peer;)
         link = &it->next_on_path;
     *link = peer->next_on_path;
 }
@@ -81,20 +82,20 @@ void dw_peer_leave_path(struct dw_peer *peer, struct dw_path *path)
 
 bool dw_timers_peer_owes(const struct dw_peer *peer)
 {
-    return peer->sendwin.count || !dw_list_empty(&peer->awaiting) || !dw_list_empty(&peer->sinks) ||
-           !dw_list_empty(&peer->sources) || !dw_list_empty(&peer->assemblies) ||
-           (peer->confirming && !dw_peer_is_confirmed(peer));
+    return peer->sendwin.count || !dw_list_empty(&peer->awaiting) ||
+           !dw_list_empty(&peer->records.sinks) || !dw_list_empty(&peer->records.sources) ||
+           !dw_list_empty(&peer->assemblies) || (peer->confirming && !dw_peer_is_confirmed(peer));
 }
 
 void dw_timers_wake(struct dw_peer *peer, uint64_t deadline_ns)
 {
     if (!peer->timer.slot || deadline_ns < peer->timer.deadline_ns)
-        dw_heap_set(&peer->rd->port->timers, &peer->timer, deadline_ns);
+        dw_heap_set(&dw_rd_of(peer)->port->timers, &peer->timer, deadline_ns);
 }
 
 uint64_t dw_timers_probe_due_ns(const struct dw_peer *peer)
 {
-    const struct dw_contact *contact = &peer->contact;
+    const struct dw_contact *contact = &peer->records.contact;
     uint64_t last =
         contact->asked_ns > contact->probe_sent_ns ? contact->asked_ns : contact->probe_sent_ns;
     if (peer->sendwin.count || !dw_list_empty(&peer->awaiting))
@@ -106,7 +107,7 @@ uint64_t dw_timers_probe_due_ns(const struct dw_peer *peer)
 
 void dw_timers_on_asked(struct dw_peer *peer, uint64_t now_ns)
 {
-    peer->contact.asked_ns = now_ns;
+    peer->records.contact.asked_ns = now_ns;
     /* The timer may be set far ahead, to keep alive what is owed to us. */
     dw_timers_watch(peer);
 }
@@ -126,6 +127,6 @@ void dw_timers_watch(struct dw_peer *peer)
 bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns, uint64_t now_ns)
 {
     const uint32_t silent = dw_silence_clock(now_ns) - peer->silent_since;
-    return peer->contact.probe_sent_ns > peer->contact.heard_ns &&
+    return peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns &&
            (uint64_t)silent << DW_SILENCE_CLOCK_SHIFT > limit_ns;
 }

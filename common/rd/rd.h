@@ -12,18 +12,12 @@
 #ifndef DW_RD_H
 #define DW_RD_H
 
-#include "common/datagram/segments.h"
 #include "common/rd/handle.h"
-#include "common/rel/rtt.h"
+#include "common/record/record.h"
 #include "common/rel/recvwin.h"
 #include "common/rel/sendwin.h"
-#include "common/rnic/qp.h"
 
-/* Writes up to this go in the sequenced stream, exactly once by PSN; larger ones are records. */
-#define DW_INLINE_WRITE_BYTES 16384u
-/* Full sockets met in one run, of each kind of datagrams: others may have a socket of their own. */
-#define DW_REFUSALS_PER_RUN 2
-#define DW_EPOCH_NS         1000000
+#define DW_EPOCH_NS 1000000
 /* Of one that nothing is known of: what any socket holds, and any path lets be on its way whatever
  * the delay. A long eager message. */
 #define DW_FIRST_BYTES (64u << 10)
@@ -32,9 +26,6 @@
  * the bare one of a pair of probes. With half, a lossy path is taken for a narrow one; twice as
  * much, and a narrow one is seen that much later. */
 #define DW_OFTEN 3
-/* Time-outs in vain, after which a way is doubted, or a grant set aside. Half: one that computes is
- * taken for gone; twice: what waits for its grant waits longer. */
-#define DW_FRUITLESS_MAX 8
 /* A peer that is waited for is asked this often, though nothing is unacknowledged; it answers a
  * pair of probes. Half: more is sent in vain; twice: a peer that is gone, and a narrow path, are
  * seen that much later. */
@@ -44,8 +35,9 @@
 /* Idle peers, or handles, that one call looks at: some 10 us. */
 #define DW_LOOKS_MAX 256
 /* Requests to a peer at a time, whatever attr.max_send_wr says. Each may cost the other end 0.3 KB;
- * with half as many, a round trip of 1 ms allows 4 million small ones in a second. */
-#define DW_QUEUED_MAX 8192u
+ * with half as many, a round trip of 1 ms allows 4 million small ones in a second. Of those that
+ * ask for records, some have ended here and not yet there: there is room for twice as many. */
+#define DW_QUEUED_MAX (DW_ASKED_MAX / 2)
 /* Silence is counted in units of 8 ms: 32 bits of them are longer than any time-out. */
 #define DW_SILENCE_CLOCK_SHIFT 23
 
@@ -56,13 +48,12 @@ struct dw_rd {
     struct dw_port *port;
     struct diwarp_counters *counters;
     struct dw_handles handles;
-    struct dw_map sinks, sources; /* by dw_record_key() */
-    struct dw_list awake;         /* peers that hold state, the longest idle first */
-    struct dw_list flush;         /* peers with open, pending or lost datagrams to look at */
-    struct dw_list ack;           /* peers to acknowledge at the end of a run */
-    struct dw_list full;          /* peers that were told that there is no room */
-    struct dw_list doomed;        /* peers to be failed as soon as nobody is amid their state */
-    struct dw_list held;          /* sinks whose credit waits for a full socket */
+    struct dw_records records;
+    struct dw_list awake;  /* peers that hold state, the longest idle first */
+    struct dw_list flush;  /* peers with open, pending or lost datagrams to look at */
+    struct dw_list ack;    /* peers to acknowledge at the end of a run */
+    struct dw_list full;   /* peers that were told that there is no room */
+    struct dw_list doomed; /* peers to be failed as soon as nobody is amid their state */
     uint32_t awake_count;
     uint32_t unswept; /* of these, yet to be visited by dw_peers_forget_qp() */
     bool sweep;       /* the `swept` of those that it has visited */
@@ -76,19 +67,6 @@ struct dw_rd {
     uint32_t epoch_senders, senders; /* senders: of the last whole epoch */
     uint64_t epoch_end_ns;
     uint32_t resets; /* sent in this epoch */
-    uint32_t eager_budget_bytes;
-
-    struct dw_list want;  /* sinks that wait for grant, in turn */
-    struct dw_list ready; /* sources that may send, in turn */
-    uint32_t next_record_id;
-    uint64_t granted_ns;              /* grants were looked at last */
-    bool left_some;                   /* were under way then */
-    bool polled_rarely;               /* since the first of those under way */
-    uint32_t grant_budget_bytes;      /* of any datagrams */
-    uint32_t grant_budget_long_bytes; /* of DW_LLP_LONG_BYTES and more, which leave more room */
-    uint32_t granted_records;         /* something is due of them, but for those set aside */
-    uint64_t granted_bytes;           /* given out, not yet here, but for those set aside */
-    uint64_t granted_long_bytes;      /* of these, in long datagrams */
 
     bool tried, sent; /* in this run: a send call was made; one was taken */
     bool transmitted; /* something, since the last append */
@@ -111,19 +89,8 @@ struct dw_rd {
 
 /* The end-to-end context of a peer: its protocol state while it is awake. */
 struct dw_peer {
-    struct dw_rd *rd;
-    struct dw_handle *handle;
+    struct dw_record_peer records;
     struct dw_list awake_link;
-    struct dw_contact contact;
-
-    struct dw_list sinks, sources; /* oldest first */
-    uint64_t asked_count : 17;     /* records open by its own reads and writes */
-    uint64_t sinks_wanting : 18;   /* in state WANTING */
-    uint64_t sinks_aside : 13;
-    uint64_t sinks_late : 16;
-    uint16_t own_count;            /* records open by ours: no more than works */
-    struct dw_recordwin recordwin; /* of its records to us */
-    struct dw_record_round record_round;
 
     uint64_t number; /* of our last datagram to it */
     struct dw_sendwin sendwin;
@@ -141,10 +108,9 @@ struct dw_peer {
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes;
 
-    uint32_t due_bytes;       /* granted, not yet here, but for those set aside */
-    uint32_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
     uint32_t next_on_path;    /* another that is awake there, by its index in handles.met */
     uint32_t silent_since;    /* the first probe since it was heard last, by the silence clock */
+    uint16_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
     uint16_t queued;          /* requests posted and not ended, but for records of our own */
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
     uint16_t timestamp;       /* of its datagram that came last */
@@ -167,9 +133,24 @@ struct dw_peer {
     bool swept : 1;       /* unlike rd.sweep: one of those unswept */
 };
 
+static inline struct dw_peer *dw_peer_of_records(const struct dw_record_peer *records)
+{
+    return dw_container(records, struct dw_peer, records);
+}
+
+static inline struct dw_rd *dw_rd_of(const struct dw_peer *peer)
+{
+    return dw_container(peer->records.records, struct dw_rd, records);
+}
+
+static inline struct dw_handle *dw_handle_of(const struct dw_peer *peer)
+{
+    return dw_container(peer->records.ah, struct dw_handle, ah);
+}
+
 static inline struct dw_met *dw_met_of(const struct dw_peer *peer)
 {
-    return dw_handle_met(peer->handle);
+    return dw_handle_met(dw_handle_of(peer));
 }
 
 /* A work request, or a message of our own, on its way into sequenced datagrams. */
@@ -225,11 +206,6 @@ struct dw_assembly {
     uint8_t buf[];
 };
 
-static inline uint64_t dw_record_key(const struct dw_peer *peer, uint32_t id)
-{
-    return (uint64_t)peer->handle->met << 32 | id;
-}
-
 static inline uint32_t dw_silence_clock(uint64_t ns)
 {
     return (uint32_t)(ns >> DW_SILENCE_CLOCK_SHIFT);
@@ -240,15 +216,15 @@ static inline uint32_t dw_silence_clock(uint64_t ns)
 static inline bool dw_peer_is_confirmed(const struct dw_peer *peer)
 {
     return (!peer->sendwin.count && peer->data_acked) ||
-           (peer->contact.probe_answered && peer->probe_acked);
+           (peer->records.contact.probe_answered && peer->probe_acked);
 }
 
 /* It has been silent for so long that it may have taken us for gone. */
 static inline bool dw_peer_is_in_doubt(const struct dw_peer *peer, uint64_t now_ns)
 {
-    const uint64_t limit_ns = peer->rd->port->device->attr.peer_timeout_ns / 2;
-    return limit_ns && now_ns > peer->contact.heard_ns &&
-           now_ns - peer->contact.heard_ns > limit_ns;
+    const uint64_t limit_ns = dw_rd_of(peer)->port->device->attr.peer_timeout_ns / 2;
+    return limit_ns && now_ns > peer->records.contact.heard_ns &&
+           now_ns - peer->records.contact.heard_ns > limit_ns;
 }
 
 /* Visits the awake peers that a path leads to. */
@@ -264,7 +240,7 @@ static inline struct dw_peer *dw_peer_on_path(const struct dw_rd *rd, uint32_t m
 /* Neither gone nor about to be. */
 static inline bool dw_peer_is_live(const struct dw_peer *peer)
 {
-    return peer->handle->state == DW_PEER_AWAKE;
+    return dw_handle_of(peer)->state == DW_PEER_AWAKE;
 }
 
 /* Of epochs of 1 ms begins the next, if it is its turn. */

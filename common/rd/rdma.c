@@ -8,12 +8,74 @@
 
 #include "common/base/copy.h"
 
+/* ---- what records need of the service ---- */
+
+static uint32_t lead_bytes(const struct dw_record_peer *peer)
+{
+    return dw_lead_bytes(dw_peer_of_records(peer));
+}
+
+static uint32_t put_lead(struct dw_record_peer *peer, struct dw_qpns qpns, uint8_t *buf)
+{
+    return dw_put_record_lead(dw_peer_of_records(peer), qpns, buf);
+}
+
+static int send_train(struct dw_record_peer *peer, const struct iovec *iov, unsigned n,
+                      uint32_t segment)
+{
+    return dw_transmit_train(dw_peer_of_records(peer), iov, n, segment);
+}
+
+static int send_status(struct dw_record_peer *peer, struct dw_qpns qpns,
+                       const struct dw_record_control *status)
+{
+    return dw_control_record(dw_peer_of_records(peer), qpns, status);
+}
+
+static int send_answer(struct dw_record_peer *peer, struct dw_qpns qpns,
+                       const struct dw_record_control *answer, uint64_t now_ns)
+{
+    return dw_send_record_answer(dw_peer_of_records(peer), qpns, answer, false, now_ns);
+}
+
+static uint64_t rto_ns(const struct dw_record_peer *peer, unsigned backoff)
+{
+    return dw_peer_rto_ns(dw_peer_of_records(peer), backoff);
+}
+
+static void on_asked(struct dw_record_peer *peer, uint64_t now_ns)
+{
+    dw_timers_on_record(dw_peer_of_records(peer), now_ns);
+}
+
+static void ask(struct dw_record_peer *peer, uint64_t now_ns)
+{
+    dw_probe_ask(dw_peer_of_records(peer), now_ns);
+}
+
+static bool has_left(const struct dw_record_peer *peer, uint32_t psn)
+{
+    return dw_serial_before(psn, dw_peer_of_records(peer)->sendwin.next_psn);
+}
+
+const struct dw_record_ops dw_rdma_record_ops = {
+    .lead_bytes = lead_bytes,
+    .put_lead = put_lead,
+    .send = send_train,
+    .send_status = send_status,
+    .send_answer = send_answer,
+    .rto_ns = rto_ns,
+    .on_asked = on_asked,
+    .ask = ask,
+    .has_left = has_left,
+};
+
 /* ---- posts ---- */
 
 int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
                       const struct ibv_send_wr *wr, uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     struct iovec iov[DW_MAX_SGE];
     int64_t total = dw_pd_gather(ends->qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
                                  UINT32_MAX >> 1, iov);
@@ -21,8 +83,8 @@ int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
         return (int)total;
     if (wr->num_sge != 1 || !total)
         return -EINVAL;
-    uint32_t id = dw_records_next_id(rd, &rd->sinks, peer, 0);
-    struct dw_sink *sink = dw_sink_create(ends, peer, id, (uint32_t)total, NULL, now_ns);
+    uint32_t id = dw_record_next_id(&peer->records, 0);
+    struct dw_sink *sink = dw_sink_create(ends, &peer->records, id, (uint32_t)total, NULL, now_ns);
     if (!sink)
         return -ENOMEM;
     sink->addr = iov[0].iov_base;
@@ -50,7 +112,7 @@ int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
     }
     work->record_id = sink->id;
     dw_send_work(peer, work, now_ns);
-    peer->rd->counters->tx_read_msgs++;
+    dw_rd_of(peer)->counters->tx_read_msgs++;
     return 0;
 }
 
@@ -70,7 +132,7 @@ static int post_small_write(const struct dw_ends *ends, struct dw_peer *peer,
         .stag = wr->wr.rdma.rkey,
         .to = wr->wr.rdma.remote_addr,
     };
-    work->record_id = ++peer->rd->next_record_id | DW_RECORD_ID_FROM_SOURCE;
+    work->record_id = ++dw_rd_of(peer)->records.next_id | DW_RECORD_ID_FROM_SOURCE;
     work->total = total;
     work->sge_count = (unsigned)wr->num_sge;
     memcpy(work->sge, iov, (size_t)wr->num_sge * sizeof *iov);
@@ -84,9 +146,9 @@ static int post_large_write(const struct dw_ends *ends, struct dw_peer *peer,
                             const struct ibv_send_wr *wr, const struct iovec *iov, uint32_t total,
                             uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
-    uint32_t id = dw_records_next_id(rd, &rd->sources, peer, DW_RECORD_ID_FROM_SOURCE);
-    struct dw_source *source = dw_source_create(ends, peer, id, iov[0].iov_base, total, 0, NULL);
+    uint32_t id = dw_record_next_id(&peer->records, DW_RECORD_ID_FROM_SOURCE);
+    struct dw_source *source =
+        dw_source_create(ends, &peer->records, id, iov[0].iov_base, total, 0, NULL);
     if (!source)
         return -ENOMEM;
     source->sink_stag = wr->wr.rdma.rkey;
@@ -128,7 +190,7 @@ int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,
     else if (total && wr->num_sge == 1)
         rc = post_large_write(ends, peer, wr, iov, (uint32_t)total, now_ns);
     if (!rc)
-        peer->rd->counters->tx_write_msgs++;
+        dw_rd_of(peer)->counters->tx_write_msgs++;
     return rc;
 }
 
@@ -151,14 +213,14 @@ static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp 
                                    struct dw_region **region)
 {
     if (!qp) {
-        peer->rd->counters->drop_qpn++;
+        dw_rd_of(peer)->counters->drop_qpn++;
         return DW_STATUS_CANCELLED;
     }
-    int rc = dw_mr_check_peer(&qp->pd->mrs, dw_name_key(peer->handle->ah.name), stag, to, length,
-                              access, region);
+    int rc = dw_mr_check_peer(&qp->pd->mrs, dw_name_key(dw_handle_of(peer)->ah.name), stag, to,
+                              length, access, region);
     if (!rc)
         return DW_STATUS_OK;
-    peer->rd->counters->drop_stag++;
+    dw_rd_of(peer)->counters->drop_stag++;
     return DW_STATUS_BAD_STAG;
 }
 
@@ -166,7 +228,7 @@ static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp 
  * do those that the sink asks for again. */
 static void answer_short_read(struct dw_source *source, uint64_t now_ns)
 {
-    struct dw_peer *peer = source->peer;
+    struct dw_peer *peer = dw_peer_of_records(source->peer);
     const uint32_t bytes = source->record.total;
     const struct dw_ddp_header ddp = {
         .tagged = true,
@@ -177,8 +239,8 @@ static void answer_short_read(struct dw_source *source, uint64_t now_ns)
     if (dw_send_read_answer(peer, source->qpns, &ddp, source->id, source->addr, bytes, now_ns))
         return;
     source->record.sent = bytes;
-    peer->rd->counters->tx_record_segments++;
-    peer->rd->counters->tx_record_bytes += bytes;
+    dw_rd_of(peer)->counters->tx_record_segments++;
+    dw_rd_of(peer)->counters->tx_record_bytes += bytes;
 }
 
 void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
@@ -187,15 +249,15 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
     struct dw_read_request request;
     struct dw_region *region = NULL;
     if (dw_read_request_get(&request, segment->payload, segment->bytes) || !request.size ||
-        dw_map_get(&peer->rd->sources, dw_record_key(peer, request.record_id))) {
-        peer->rd->counters->drop_header++;
+        dw_source_of(&peer->records, request.record_id)) {
+        dw_rd_of(peer)->counters->drop_header++;
         return;
     }
     enum dw_status status = check_region(peer, ends->qp, request.source_stag, request.source_to,
                                          request.size, IBV_ACCESS_REMOTE_READ, &region);
     struct dw_source *source = NULL;
     if (status == DW_STATUS_OK)
-        source = dw_source_create(ends, peer, request.record_id,
+        source = dw_source_create(ends, &peer->records, request.record_id,
                                   (const uint8_t *)(uintptr_t)request.source_to, request.size,
                                   request.granted, region);
     if (!source) {
@@ -214,15 +276,15 @@ static void on_open(struct dw_peer *peer, const struct dw_ends *ends,
                     const struct dw_record_control *open, uint64_t now_ns)
 {
     struct dw_region *region = NULL;
-    if (!open->length || dw_map_get(&peer->rd->sinks, dw_record_key(peer, open->id))) {
-        peer->rd->counters->drop_header++;
+    if (!open->length || dw_sink_of(&peer->records, open->id)) {
+        dw_rd_of(peer)->counters->drop_header++;
         return;
     }
     enum dw_status status = check_region(peer, ends->qp, open->stag, open->to, open->length,
                                          IBV_ACCESS_REMOTE_WRITE, &region);
     struct dw_sink *sink = NULL;
     if (status == DW_STATUS_OK)
-        sink = dw_sink_create(ends, peer, open->id, open->length, region, now_ns);
+        sink = dw_sink_create(ends, &peer->records, open->id, open->length, region, now_ns);
     if (!sink) {
         send_abort(peer, ends->qpns, open->id, false, status, now_ns);
         return;
@@ -236,9 +298,9 @@ static void on_open(struct dw_peer *peer, const struct dw_ends *ends,
 
 static void on_status(struct dw_peer *peer, const struct dw_record_control *status, uint64_t now_ns)
 {
-    struct dw_source *source = dw_map_get(&peer->rd->sources, dw_record_key(peer, status->id));
+    struct dw_source *source = dw_source_of(&peer->records, status->id);
     if (!source) {
-        peer->rd->counters->drop_stale_record++;
+        dw_rd_of(peer)->counters->drop_stale_record++;
         return;
     }
     if (!source->qp) {
@@ -255,7 +317,7 @@ static void on_status(struct dw_peer *peer, const struct dw_record_control *stat
     if (dw_record_source_on_status(&source->record, status->granted, missing, status->range_count))
         dw_source_look(source);
     else
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
 }
 
 static void push_release(const struct dw_source *source, const struct dw_record_control *complete)
@@ -266,7 +328,7 @@ static void push_release(const struct dw_source *source, const struct dw_record_
                .byte_len = complete->release_bytes,
                .qp_num = source->qp->num,
                .src_qp = source->qpns.there},
-        .src = source->peer->handle->ah.name,
+        .src = source->peer->ah->name,
         .data = complete->release,
     };
     if (!source->qp->draining && complete->release_bytes)
@@ -275,9 +337,9 @@ static void push_release(const struct dw_source *source, const struct dw_record_
 
 static void on_complete(struct dw_peer *peer, const struct dw_record_control *complete)
 {
-    struct dw_source *source = dw_map_get(&peer->rd->sources, dw_record_key(peer, complete->id));
+    struct dw_source *source = dw_source_of(&peer->records, complete->id);
     if (!source) {
-        peer->rd->counters->drop_stale_record++;
+        dw_rd_of(peer)->counters->drop_stale_record++;
         return;
     }
     peer->pairs_lost = 0;
@@ -291,26 +353,24 @@ static void on_complete(struct dw_peer *peer, const struct dw_record_control *co
 
 static void on_abort(struct dw_peer *peer, const struct dw_record_control *control)
 {
-    const struct dw_rd *rd = peer->rd;
-    const uint64_t key = dw_record_key(peer, control->id);
     enum ibv_wc_status status = dw_wc_status(control->status);
     if (status == IBV_WC_SUCCESS)
         status = IBV_WC_REM_ABORT_ERR;
-    struct dw_sink *sink = dw_map_get(&rd->sinks, key);
-    struct dw_source *source = dw_map_get(&rd->sources, key);
+    struct dw_sink *sink = dw_sink_of(&peer->records, control->id);
+    struct dw_source *source = dw_source_of(&peer->records, control->id);
     /* Who asked withdraws; only who was asked refuses, which is about a request of ours. The peer's
      * requests bear ids of its own counting: one may have the same. */
     if (control->status == DW_STATUS_WITHDRAWN) {
         if (sink && sink->region)
             dw_sink_destroy(sink);
         else
-            peer->rd->counters->drop_stale_record++;
+            dw_rd_of(peer)->counters->drop_stale_record++;
     } else if (sink && !sink->region && sink->state != DW_SINK_HELD)
         dw_sink_fail(sink, status);
     else if (source && !source->region)
         dw_source_fail(source, status);
     else if (!dw_send_fail(peer, control->id, status))
-        peer->rd->counters->drop_stale_record++;
+        dw_rd_of(peer)->counters->drop_stale_record++;
 }
 
 void dw_rdma_on_control(struct dw_peer *peer, const struct dw_ends *ends,
@@ -321,7 +381,7 @@ void dw_rdma_on_control(struct dw_peer *peer, const struct dw_ends *ends,
     if (!segment->ddp.last || segment->ddp.mo ||
         dw_record_control_get(&control, segment->payload, segment->bytes) ||
         (!sequenced && control.kind != DW_RECORD_STATUS)) {
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
         return;
     }
     switch (control.kind) {
@@ -345,7 +405,7 @@ void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *se
 {
     uint32_t offset, length;
     const uint8_t *data;
-    struct dw_sink *sink = dw_place_find(peer, segment, &offset, &data, &length);
+    struct dw_sink *sink = dw_place_find(&peer->records, segment, &offset, &data, &length);
     if (sink)
         dw_sink_place(sink, offset, data, length, now_ns);
 }
@@ -353,7 +413,7 @@ void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *se
 void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
                               const struct dw_segment *segment, uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     struct dw_write_record wr;
     struct dw_region *region;
     const uint8_t *data;
@@ -368,7 +428,7 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
     }
     enum dw_status status = check_region(peer, ends->qp, segment->ddp.stag, segment->ddp.to, length,
                                          IBV_ACCESS_REMOTE_WRITE, &region);
-    const uint64_t key = dw_record_key(peer, wr.id);
+    const uint64_t key = dw_record_key(&peer->records, wr.id);
     if (status == DW_STATUS_OK) {
         dw_copy((void *)(uintptr_t)segment->ddp.to, data, length);
         rd->port->device->served++;
@@ -384,7 +444,7 @@ void dw_rdma_end(struct dw_peer *peer, const struct dw_region *region, const str
                  enum dw_ending how, uint64_t now_ns)
 {
     const bool tell_peer = how == DW_END_TELL_PEER, in_error = how == DW_END_IN_ERROR;
-    dw_foreach (sink, struct dw_sink, peer_link, &peer->sinks) {
+    dw_foreach (sink, struct dw_sink, peer_link, &peer->records.sinks) {
         const bool asked = sink->region;
         const struct dw_qpns qpns = sink->qpns;
         const uint32_t id = sink->id;
@@ -399,7 +459,7 @@ void dw_rdma_end(struct dw_peer *peer, const struct dw_region *region, const str
         if (tell_peer && asked)
             send_abort(peer, qpns, id, false, DW_STATUS_CANCELLED, now_ns);
     }
-    dw_foreach (source, struct dw_source, peer_link, &peer->sources) {
+    dw_foreach (source, struct dw_source, peer_link, &peer->records.sources) {
         const bool asked = source->region;
         const struct dw_qpns qpns = source->qpns;
         const uint32_t id = source->id;

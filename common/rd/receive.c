@@ -17,9 +17,9 @@
 /* How many peers send to us at the same time: they share the credit. */
 static void count_sender(struct dw_peer *peer, uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     dw_rd_begin_epoch(rd, now_ns);
-    if (!peer->introduced || peer->contact.heard_ns < rd->epoch_end_ns - DW_EPOCH_NS) {
+    if (!peer->introduced || peer->records.contact.heard_ns < rd->epoch_end_ns - DW_EPOCH_NS) {
         rd->epoch_senders++;
         dw_peer_on_use(peer);
     }
@@ -30,10 +30,10 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
     count_sender(peer, now_ns);
     peer->timestamp = header->timestamp;
     /* It has our token, so it has our address too: both come together. */
-    peer->handle->heard = dw_met_of(peer)->goes_on = peer->introduced = true;
-    peer->contact.heard_ns = now_ns;
+    dw_handle_of(peer)->heard = dw_met_of(peer)->goes_on = peer->introduced = true;
+    peer->records.contact.heard_ns = now_ns;
     peer->unreachables = 0;
-    dw_port_trim_later(peer->rd->port, now_ns); /* may be what it waited for */
+    dw_port_trim_later(dw_rd_of(peer)->port, now_ns); /* may be what it waited for */
 }
 
 /* ---- segments ---- */
@@ -55,7 +55,7 @@ static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_ends *end
                                  const struct dw_segment *segment, bool in_order, uint64_t now_ns)
 {
     if (!is_whole(&segment->ddp)) {
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
         return true;
     }
     switch (segment->ddp.opcode) {
@@ -78,14 +78,14 @@ static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_ends *end
         dw_atomic_on_response(peer, segment);
         return true;
     default:
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
         return true;
     }
 }
 
 static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     if (!peer->ack_owed)
         peer->ack_due_ns = now_ns + rd->port->device->attr.ack_delay_ns;
     unsigned owed = peer->ack_owed;
@@ -93,7 +93,7 @@ static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint
     peer->ack_owed = (owed < ACK_OWED_MAX ? owed : ACK_OWED_MAX) & 0xf;
     peer->ack_owed_bytes += dw_llp_truesize(arrival->len);
     if (dw_recvwin_has_gap(&peer->recvwin) || peer->ack_owed >= ACK_OWED_MAX ||
-        peer->ack_owed_bytes >= rd->eager_budget_bytes / 4)
+        peer->ack_owed_bytes >= rd->records.eager_budget_bytes / 4)
         dw_peer_ack_soon(peer);
     else
         dw_timers_wake(peer, peer->ack_due_ns);
@@ -102,7 +102,7 @@ static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint
 /* By its PSN: false, it is not taken. */
 static bool is_new(struct dw_peer *peer, uint32_t psn)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     switch (dw_recvwin_check(&peer->recvwin, psn)) {
     case DW_RECVWIN_DUPLICATE:
         rd->counters->rx_dup_datagrams++;
@@ -131,7 +131,7 @@ static void take(struct dw_peer *peer, uint32_t psn)
 static void on_data(struct dw_peer *peer, const struct dw_ends *ends,
                     const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     const uint32_t psn = arrival->header.psn, len = arrival->segments_len;
     if (!is_new(peer, psn))
         return;
@@ -159,7 +159,7 @@ static void on_data(struct dw_peer *peer, const struct dw_ends *ends,
 static void on_record(struct dw_peer *peer, const struct dw_ends *ends,
                       const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     struct dw_segment segment;
     uint32_t at = 0;
     while (dw_peer_is_live(peer) && dw_segment_next(rd->counters, arrival->segments,
@@ -183,7 +183,7 @@ static void free_acked(struct dw_peer *peer, struct dw_list *acked)
         if (datagram->refusals && !(peer->refusals -= datagram->refusals))
             dw_peer_ack_soon(peer);
         dw_list_remove(&datagram->tx.link);
-        dw_datagram_put(peer->rd, datagram);
+        dw_datagram_put(dw_rd_of(peer), datagram);
     }
 }
 
@@ -211,7 +211,7 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     if (!had_room || !header->credit_kib)
         dw_sendwin_on_refusal(&peer->sendwin);
     if (dw_sendwin_on_ack(&peer->sendwin, header->ack, header->sack, now_ns, &acked, &result)) {
-        peer->rd->counters->drop_header++;
+        dw_rd_of(peer)->counters->drop_header++;
         return;
     }
     dw_probe_on_acked(peer, &acked);
@@ -220,12 +220,12 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
         dw_rtt_on_sample(&dw_met_of(peer)->rtt, result.rtt_ns);
     if (result.acked) {
         peer->backoff = 0;
-        peer->contact.asked_ns = now_ns;
+        peer->records.contact.asked_ns = now_ns;
     }
     unsigned lost = result.lost;
     if (header->type == DW_LLP_PROBE_REPLY) {
         const uint64_t sent_ns = dw_probe_on_reply(peer, header->psn, now_ns);
-        dw_sinks_on_probe_reply(peer, sent_ns, now_ns);
+        dw_sinks_on_probe_reply(&peer->records, sent_ns, now_ns);
         lost += header->credit_kib ? dw_sendwin_on_probe_reply(&peer->sendwin, sent_ns) : 0;
     }
     take_credit(peer, header, had_room);
@@ -245,7 +245,7 @@ static void after_segments(struct dw_peer *peer, const struct dw_llp_header *hea
 {
     if (header->flags & DW_LLP_ACK_REQUEST) {
         dw_peer_ack_soon(peer);
-        peer->rd->port->device->served++;
+        dw_rd_of(peer)->port->device->served++;
     }
     if (dw_peer_is_live(peer))
         take_ack(peer, header, now_ns);
@@ -267,7 +267,7 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     if (!peer)
         return;
     const struct dw_ends ends = ends_of(qp, header);
-    uint64_t heard_before_ns = peer->contact.heard_ns;
+    uint64_t heard_before_ns = peer->records.contact.heard_ns;
     heard_from(peer, header, now_ns);
     if (header->type != DW_LLP_PROBE)
         peer->probes = 0;
@@ -294,11 +294,11 @@ static bool place_record(struct dw_peer *peer, const struct dw_arrival *arrival,
 {
     struct dw_sink *sink;
     uint32_t offset, length;
-    switch (dw_place_open(peer, arrival, segment, &sink, &offset, &length)) {
+    switch (dw_place_open(&peer->records, arrival, segment, &sink, &offset, &length)) {
     case DW_PLACED_NOT:
         return false;
     case DW_PLACED_WRONG:
-        peer->rd->counters->drop_crc++;
+        dw_rd_of(peer)->counters->drop_crc++;
         return true;
     case DW_PLACED_RIGHT:
         break;
@@ -316,7 +316,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
     const uint8_t opcode = segment->ddp.opcode;
     const uint32_t psn = arrival->header.psn;
     if ((opcode != DW_RDMAP_SEND && opcode != DW_RDMAP_SEND_IMM) ||
-        segment->bytes < DW_ONE_PASS_MIN_BYTES || peer->rd->port->refuses_data ||
+        segment->bytes < DW_ONE_PASS_MIN_BYTES || dw_rd_of(peer)->port->refuses_data ||
         dw_recvwin_check(&peer->recvwin, psn) != DW_RECVWIN_NEW)
         return false;
     struct diwarp_qp *qp = NULL;
@@ -324,7 +324,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
     if (!to || qp->num != arrival->header.dst_qpn)
         return false;
     if (!dw_open_copy(arrival->buf, arrival->len, to, segment->bytes, false)) {
-        peer->rd->counters->drop_crc++;
+        dw_rd_of(peer)->counters->drop_crc++;
         return true;
     }
     segment->payload = to;
@@ -334,7 +334,7 @@ static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
         take(peer, psn);
         owe_ack(peer, arrival, now_ns);
     } else {
-        peer->rd->counters->drop_no_buffer++;
+        dw_rd_of(peer)->counters->drop_no_buffer++;
     }
     after_segments(peer, &arrival->header, now_ns);
     return true;

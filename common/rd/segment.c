@@ -11,7 +11,7 @@
 
 uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
 {
-    return dw_ah_datagram_max_bytes(&peer->handle->ah) - dw_lead_bytes(peer) -
+    return dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah) - dw_lead_bytes(peer) -
            dw_segment_header_bytes(ddp) - DW_TRAILER_BYTES;
 }
 
@@ -100,7 +100,7 @@ static void fill(struct dw_peer *peer, struct dw_work *work, struct dw_datagram 
     uint8_t *to = put_next(work, datagram, payload);
     work->copied += payload;
     dw_transmit_begin(peer, datagram, now_ns);
-    dw_sealing_begin(&sealing, &peer->rd->port->datagrams.seal);
+    dw_sealing_begin(&sealing, &dw_rd_of(peer)->port->datagrams.seal);
     dw_sealing_add(&sealing, datagram->buf, (size_t)(to - datagram->buf));
     for (unsigned i = 0; i < n; to += iov[i++].iov_len)
         dw_sealing_copy(&sealing, to, iov[i].iov_base, iov[i].iov_len);

@@ -18,7 +18,7 @@
 
 struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     struct dw_work *work;
     if (!dw_list_empty(&rd->free_works)) {
         work = dw_container(rd->free_works.next, struct dw_work, link);
@@ -40,7 +40,7 @@ struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends)
 
 void dw_work_put(struct dw_peer *peer, struct dw_work *work)
 {
-    struct dw_rd *rd = peer->rd;
+    struct dw_rd *rd = dw_rd_of(peer);
     if (work->qp)
         peer->queued--;
     free(work->rest);
@@ -122,7 +122,8 @@ static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_n
     const uint32_t most = dw_segment_max_payload(peer, &work->ddp);
     uint32_t left = work->total - work->copied;
     if (open_room(peer, work->qpns) >= head + left) {
-        peer->rd->counters->tx_coalesced_msgs += !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
+        dw_rd_of(peer)->counters->tx_coalesced_msgs +=
+            !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
     } else {
         close_open(peer, now_ns);
         while (left > most || work->copied || (peer->at_once && left >= DW_ONE_PASS_MIN_BYTES)) {
@@ -144,9 +145,9 @@ static void on_copied(struct dw_peer *peer, struct dw_work *work, uint32_t last_
 {
     work->last_psn = last_psn;
     dw_list_remove(&work->link);
-    peer->answers -= work->answer;
+    peer->answers = (uint16_t)(peer->answers - work->answer);
     if (work->ddp.opcode == DW_RDMAP_READ_REQUEST)
-        dw_sink_on_requested(peer, work->record_id, last_psn);
+        dw_sink_on_requested(&peer->records, work->record_id, last_psn);
     /* A write may yet be refused by the peer: that is told even when nothing else was asked for. */
     if ((work->signaled || work->ddp.tagged || work->atomic) && !work->buffered) {
         dw_list_append(&peer->awaiting, &work->link);
@@ -165,7 +166,7 @@ static void before_append(struct dw_peer *peer, uint64_t now_ns)
     /* Signed: the time of a run may be before the end of its last send call. */
     const bool burst = (int64_t)(now_ns - peer->appended_ns) < BURST_NS;
     peer->appended_ns = now_ns;
-    peer->rd->transmitted = false;
+    dw_rd_of(peer)->transmitted = false;
     peer->at_once = !win->count || (!burst && !dw_sendwin_is_filling(win));
 }
 
@@ -178,8 +179,8 @@ static void after_append(struct dw_peer *peer, uint64_t now_ns)
         dw_peer_look_again(peer);
     /* A send call may take as long as what parts a burst, and is no pause of the sender's. In a
      * ping-pong, where nothing else is in flight, that need not be known. */
-    if (peer->rd->transmitted && peer->sendwin.count > 1)
-        peer->appended_ns = dw_device_now_ns(peer->rd->port->device);
+    if (dw_rd_of(peer)->transmitted && peer->sendwin.count > 1)
+        peer->appended_ns = dw_device_now_ns(dw_rd_of(peer)->port->device);
 }
 
 static void copy_pending(struct dw_peer *peer, uint64_t now_ns)
@@ -283,10 +284,10 @@ void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, u
         if (!peer->open)
             return NULL;
     } else {
-        peer->rd->counters->tx_coalesced_msgs++;
+        dw_rd_of(peer)->counters->tx_coalesced_msgs++;
     }
-    peer->rd->reserved = peer;
-    peer->rd->reserved_bytes = len;
+    dw_rd_of(peer)->reserved = peer;
+    dw_rd_of(peer)->reserved_bytes = len;
     const uint32_t at = peer->open->bytes;
     return peer->open->buf + at + dw_segment_padding(at) + DW_SEND_SEGMENT_BYTES;
 }

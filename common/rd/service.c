@@ -41,18 +41,19 @@ static void run(void *state, uint64_t now_ns)
     struct dw_rd *rd = state;
     rd->tried = rd->sent = false;
     dw_peers_fail_doomed(rd);
-    dw_sinks_tell_held(rd);
+    dw_sinks_tell_held(&rd->records);
     flush_all(rd, now_ns);
-    dw_grant_run(rd, now_ns);
-    dw_sources_run(rd, now_ns);
+    dw_grant_run(&rd->records, now_ns);
+    dw_sources_run(&rd->records, now_ns);
     acknowledge(rd);
     rd->starved = !rd->tried;
 }
 
 static bool has_work(const struct dw_rd *rd)
 {
-    return !dw_list_empty(&rd->flush) || !dw_list_empty(&rd->ready) || !dw_list_empty(&rd->ack) ||
-           !dw_list_empty(&rd->held) || !dw_list_empty(&rd->doomed) || dw_grant_is_due(rd);
+    return !dw_list_empty(&rd->flush) || !dw_list_empty(&rd->records.ready) ||
+           !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->records.held) ||
+           !dw_list_empty(&rd->doomed) || dw_grant_is_due(&rd->records);
 }
 
 /* What a full socket or pool holds up does not go sooner for being tried again. */
@@ -67,8 +68,9 @@ static uint64_t next_deadline_ns(const void *state, uint64_t ran_ns)
     const struct dw_rd *rd = state;
     if (!has_work(rd))
         return DW_NEVER;
-    const bool at_once = !dw_list_empty(&rd->ready) || !dw_list_empty(&rd->doomed) ||
-                         dw_grant_is_due(rd) || (!dw_list_empty(&rd->flush) && !rd->starved);
+    const bool at_once = !dw_list_empty(&rd->records.ready) || !dw_list_empty(&rd->doomed) ||
+                         dw_grant_is_due(&rd->records) ||
+                         (!dw_list_empty(&rd->flush) && !rd->starved);
     return at_once ? 0 : ran_ns + RETRY_NS;
 }
 
@@ -89,7 +91,7 @@ static void on_route(struct diwarp_ah *ah, struct dw_path *before)
         return;
     dw_peer_leave_path(peer, before);
     dw_peer_join_path(peer, ah->path);
-    dw_probe_on_path(peer->rd, ah->path);
+    dw_probe_on_path(dw_rd_of(peer), ah->path);
 }
 
 /* It sends again what was refused: soon there is something to take. */
@@ -127,9 +129,9 @@ static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
                           dw_list_bytes(&peer->awaiting, sizeof(struct dw_work));
     dw_foreach (assembly, const struct dw_assembly, link, &peer->assemblies)
         memory->assembly_bytes += ranges_bytes(&assembly->map);
-    dw_foreach (sink, const struct dw_sink, peer_link, &peer->sinks)
+    dw_foreach (sink, const struct dw_sink, peer_link, &peer->records.sinks)
         memory->record_bytes += ranges_bytes(&sink->record.map);
-    dw_foreach (source, const struct dw_source, peer_link, &peer->sources)
+    dw_foreach (source, const struct dw_source, peer_link, &peer->records.sources)
         memory->record_bytes += ranges_bytes(&source->record.again);
 }
 
@@ -145,9 +147,9 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
         add_peer(peer, memory);
     memory->work_bytes += dw_list_bytes(&rd->free_works, sizeof(struct dw_work));
     dw_deliver_add_memory(rd, memory);
-    memory->record_bytes += rd->sinks.count * sizeof(struct dw_sink) +
-                            rd->sources.count * sizeof(struct dw_source) +
-                            dw_map_bytes(&rd->sinks) + dw_map_bytes(&rd->sources);
+    memory->record_bytes += rd->records.sinks.count * sizeof(struct dw_sink) +
+                            rd->records.sources.count * sizeof(struct dw_source) +
+                            dw_map_bytes(&rd->records.sinks) + dw_map_bytes(&rd->records.sources);
 }
 
 /* ---- a port's part, and queue pairs ---- */
@@ -163,18 +165,19 @@ static int open_state(struct dw_port *port, void **state)
     }
     rd->port = port;
     rd->counters = &port->datagrams.counters;
-    rd->next_record_id = port->device->env.first_serial;
-    dw_map_init(&rd->sinks, dw_device_random(port->device));
-    dw_map_init(&rd->sources, dw_device_random(port->device));
+    dw_records_init(&rd->records, port, &dw_rdma_record_ops);
     dw_handles_init(&rd->handles, port, &dw_rd_service, dw_device_random(port->device));
-    struct dw_list *heads[] = {
-        &rd->awake,           &rd->flush, &rd->ack,        &rd->full,
-        &rd->doomed,          &rd->held,  &rd->free_works, &rd->free_assemblies,
-        &rd->done_assemblies, &rd->want,  &rd->ready};
+    struct dw_list *heads[] = {&rd->awake,
+                               &rd->flush,
+                               &rd->ack,
+                               &rd->full,
+                               &rd->doomed,
+                               &rd->free_works,
+                               &rd->free_assemblies,
+                               &rd->done_assemblies};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
     dw_forget_init(rd);
-    dw_records_size_budgets(rd);
     *state = rd;
     return 0;
 }
@@ -187,8 +190,7 @@ static void close_state(void *state)
     dw_forget_fini(rd);
     dw_work_trim(rd);
     dw_deliver_fini(rd);
-    dw_map_fini(&rd->sinks);
-    dw_map_fini(&rd->sources);
+    dw_records_fini(&rd->records);
     free(rd);
 }
 
@@ -242,12 +244,12 @@ static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
     if ((peer->open && peer->open->qpns.here == qp->num) || has_works(&peer->pending, qp) ||
         has_works(&peer->awaiting, qp))
         return true;
-    if (!peer->own_count)
+    if (!peer->records.own_count)
         return false;
-    dw_foreach (source, const struct dw_source, peer_link, &peer->sources)
+    dw_foreach (source, const struct dw_source, peer_link, &peer->records.sources)
         if (!source->region && source->qp == qp)
             return true;
-    dw_foreach (sink, const struct dw_sink, peer_link, &peer->sinks)
+    dw_foreach (sink, const struct dw_sink, peer_link, &peer->records.sinks)
         if (!sink->region && sink->qp == qp && sink->state != DW_SINK_HELD)
             return true;
     return false;
@@ -259,7 +261,7 @@ static bool owes(const struct diwarp_qp *qp)
     dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
         if (dw_peer_is_live(peer) && peer_is_owed(peer, qp))
             return true;
-    return dw_qp_is_alone(qp) && !(dw_list_empty(&rd->ack) && dw_list_empty(&rd->held));
+    return dw_qp_is_alone(qp) && !(dw_list_empty(&rd->ack) && dw_list_empty(&rd->records.held));
 }
 
 /* One that was heard before its address was given, and proved where it is, is there. */
@@ -312,6 +314,12 @@ static void put_ah(struct diwarp_ah *ah)
     dw_handle_put_ah(ah);
 }
 
+static void retune(void *state)
+{
+    struct dw_rd *rd = state;
+    dw_records_size_budgets(&rd->records);
+}
+
 const struct dw_service dw_rd_service = {
     .type = DIWARP_QPT_RD,
     .reliable = true,
@@ -340,7 +348,7 @@ const struct dw_service dw_rd_service = {
     .has_more = has_more,
     .next_deadline_ns = next_deadline_ns,
     .on_absence = on_absence,
-    .retune = dw_records_size_budgets,
+    .retune = retune,
     .recycle = dw_deliver_recycle,
     .trim = trim,
     .add_memory = add_memory,

@@ -28,7 +28,7 @@ _Static_assert(HEAD_BYTES % DW_SLAB_ALIGN_BYTES < 29 || HEAD_BYTES % DW_SLAB_ALI
 
 void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room)
 {
-    struct dw_slab *slab = &peer->rd->port->datagrams.pool;
+    struct dw_slab *slab = &dw_rd_of(peer)->port->datagrams.pool;
     uint32_t left = peer->sendwin.bytes / 2 / DW_SLAB_CHUNK_BYTES;
     if (left < slab->chunk_max / POOL_LEFT_DEN)
         left = slab->chunk_max / POOL_LEFT_DEN;
@@ -43,8 +43,8 @@ static uint32_t worthwhile_bytes(const struct dw_peer *peer, uint32_t need)
     uint32_t bytes = need;
     if (peer->sendwin.count && !peer->at_once)
         bytes = peer->sendwin.count > 1 ? STREAM_BYTES : JOINED_BYTES;
-    if (bytes > dw_ah_datagram_max_bytes(&peer->handle->ah))
-        bytes = dw_ah_datagram_max_bytes(&peer->handle->ah);
+    if (bytes > dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah))
+        bytes = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
     return bytes > need ? bytes : need;
 }
 
@@ -53,7 +53,7 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
                                     uint32_t segment_bytes)
 {
     const uint32_t need = dw_lead_bytes(peer) + segment_bytes + DW_TRAILER_BYTES;
-    const uint32_t most = dw_ah_datagram_max_bytes(&peer->handle->ah);
+    const uint32_t most = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
     const uint32_t wanted = worthwhile_bytes(peer, need);
     uint32_t room;
     assert(need <= most);
@@ -95,8 +95,8 @@ void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram)
 
 bool dw_peer_knows_us(const struct dw_peer *peer)
 {
-    const struct dw_port *port = peer->rd->port;
-    const int64_t silent_ns = (int64_t)(port->ran_ns - peer->contact.heard_ns);
+    const struct dw_port *port = dw_rd_of(peer)->port;
+    const int64_t silent_ns = (int64_t)(port->ran_ns - peer->records.contact.heard_ns);
     return peer->introduced && silent_ns < (int64_t)(port->device->env.forget_ns / 2);
 }
 
@@ -110,15 +110,15 @@ static uint16_t credit_kib(const struct dw_rd *rd)
     if (rd->port->refuses_data)
         return 0;
     uint32_t senders = rd->senders > rd->epoch_senders ? rd->senders : rd->epoch_senders;
-    uint32_t kib = rd->eager_budget_bytes / (senders ? senders : 1) / 1024;
+    uint32_t kib = rd->records.eager_budget_bytes / (senders ? senders : 1) / 1024;
     return kib > UINT16_MAX ? UINT16_MAX : kib ? (uint16_t)kib : 1;
 }
 
 static void put_intro(const struct dw_peer *peer, uint8_t *buf)
 {
-    const struct dw_port *port = peer->rd->port;
+    const struct dw_port *port = dw_rd_of(peer)->port;
     const struct diwarp_interface *mine =
-        &port->device->interfaces[peer->handle->ah.path->local_interface];
+        &port->device->interfaces[dw_handle_of(peer)->ah.path->local_interface];
     uint32_t mtu = dw_told_mtu_bytes(port, mine);
     struct dw_intro block = {
         .token = port->datagrams.token,
@@ -133,7 +133,7 @@ static void put_intro(const struct dw_peer *peer, uint8_t *buf)
 static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, enum dw_llp_type type,
                      unsigned flags, uint32_t psn, bool intro)
 {
-    const struct dw_port *port = peer->rd->port;
+    const struct dw_port *port = dw_rd_of(peer)->port;
     const struct dw_datagrams *datagrams = &port->datagrams;
     if (intro)
         flags |= DW_LLP_INTRO;
@@ -143,15 +143,15 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, en
         .type = (uint8_t)type,
         .flags = (uint8_t)(flags | dw_seal_flags(&datagrams->seal) |
                            (peer->refusals ? DW_LLP_REFUSING : 0)),
-        .credit_kib = credit_kib(peer->rd),
+        .credit_kib = credit_kib(dw_rd_of(peer)),
         .incarnation = datagrams->incarnation,
-        .token = peer->handle->ah.token,
+        .token = dw_handle_of(peer)->ah.token,
         .job = datagrams->name.job,
         .rank = datagrams->name.rank,
         .number = ++peer->number,
         .dst_qpn = qpns.there,
         .src_qpn = qpns.here,
-        .timestamp = (uint16_t)(peer->rd->port->ran_ns >> DW_TIMESTAMP_SHIFT),
+        .timestamp = (uint16_t)(dw_rd_of(peer)->port->ran_ns >> DW_TIMESTAMP_SHIFT),
         .timestamp_echo = peer->timestamp,
         .psn = psn,
         .ack = peer->recvwin.ack,
@@ -162,10 +162,11 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, en
         put_intro(peer, buf + DW_LLP_HEADER_BYTES);
 }
 
-void dw_put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, enum dw_llp_type type,
-                 uint32_t psn)
+uint32_t dw_put_record_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf)
 {
-    put_lead(peer, qpns, buf, type, 0, psn, !dw_peer_knows_us(peer));
+    const bool intro = !dw_peer_knows_us(peer);
+    put_lead(peer, qpns, buf, DW_LLP_RECORD, 0, 0, intro);
+    return DW_LLP_HEADER_BYTES + (intro ? DW_INTRO_BYTES : 0);
 }
 
 /* ---- to the exit ---- */
@@ -173,8 +174,8 @@ void dw_put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, enum d
 static int transmit_as(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment,
                        bool whole)
 {
-    struct dw_rd *rd = peer->rd;
-    const struct dw_llp_addr to = dw_ah_addr(&peer->handle->ah);
+    struct dw_rd *rd = dw_rd_of(peer);
+    const struct dw_llp_addr to = dw_ah_addr(&dw_handle_of(peer)->ah);
     int rc = dw_datagrams_send(&rd->port->datagrams, &to, iov, n, segment, whole);
     rd->transmitted = rd->tried = true;
     rd->sent |= !rc;
@@ -189,14 +190,15 @@ static int transmit_as(struct dw_peer *peer, const struct iovec *iov, unsigned n
 /* Whether the path takes it whole is the path's to say. */
 static int transmit(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
-    return transmit_as(peer, iov, n, segment,
-                       dw_path_takes_whole(peer->handle->ah.path, segment, peer->rd->port->ran_ns));
+    return transmit_as(
+        peer, iov, n, segment,
+        dw_path_takes_whole(dw_handle_of(peer)->ah.path, segment, dw_rd_of(peer)->port->ran_ns));
 }
 
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
     int rc = transmit(peer, iov, n, segment);
-    peer->rd->port->device->served += rc != -EAGAIN;
+    dw_rd_of(peer)->port->device->served += rc != -EAGAIN;
     return rc;
 }
 
@@ -220,7 +222,7 @@ void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram)
 
 static void send_finished(struct dw_peer *peer, struct dw_datagram *datagram)
 {
-    uint32_t bytes = dw_seal(&peer->rd->port->datagrams.seal, datagram->buf, datagram->bytes);
+    uint32_t bytes = dw_seal(&dw_rd_of(peer)->port->datagrams.seal, datagram->buf, datagram->bytes);
     struct iovec iov = {.iov_base = datagram->buf, .iov_len = bytes};
     if (dw_transmit_train(peer, &iov, 1, bytes) == -EAGAIN)
         dw_transmit_refused(peer, datagram);
@@ -250,7 +252,7 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
             continue;
         dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
         lead(peer, datagram);
-        peer->rd->counters->tx_resent_datagrams++;
+        dw_rd_of(peer)->counters->tx_resent_datagrams++;
         dw_timers_on_asked(peer, now_ns);
         send_finished(peer, datagram);
         if (datagram->tx.lost)
@@ -273,7 +275,7 @@ static int send_body(struct dw_peer *peer, struct dw_qpns qpns, enum dw_llp_type
                                 {(void *)(uintptr_t)body, bytes},
                                 {head + lead, DW_TRAILER_BYTES}};
     put_lead(peer, qpns, head, type, proof ? DW_LLP_ACK_REQUEST : 0, psn, intro);
-    dw_sealing_begin(&sealing, &peer->rd->port->datagrams.seal);
+    dw_sealing_begin(&sealing, &dw_rd_of(peer)->port->datagrams.seal);
     dw_sealing_add(&sealing, head, lead);
     dw_sealing_add(&sealing, body, bytes);
     dw_sealing_end(&sealing, head + lead);
@@ -298,7 +300,7 @@ bool dw_control_ack(struct dw_peer *peer)
         dw_peer_ack_last(peer); /* others may have a socket of their own */
         return false;
     }
-    peer->rd->counters->tx_acks++;
+    dw_rd_of(peer)->counters->tx_acks++;
     return true;
 }
 
@@ -319,6 +321,6 @@ int dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
     (void)dw_segment_put(body, &ddp, NULL, bytes);
     const int rc =
         send_body(peer, qpns, DW_LLP_RECORD, 0, body, DW_SEND_SEGMENT_BYTES + bytes, false);
-    peer->rd->port->device->served += rc != -EAGAIN;
+    dw_rd_of(peer)->port->device->served += rc != -EAGAIN;
     return rc;
 }

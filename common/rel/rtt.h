@@ -52,6 +52,10 @@ static inline uint64_t dw_rtt_rto_ns(const struct dw_rtt *rtt, uint64_t rto_min_
     return rto < max ? rto : max;
 }
 
+/* Time-outs in vain, after which a way is doubted, or a grant set aside. Half: one that computes is
+ * taken for gone; twice: what waits for its grant waits longer. */
+#define DW_FRUITLESS_MAX 8
+
 /* When a peer was heard, asked and probed last. */
 struct dw_contact {
     uint64_t heard_ns;

@@ -213,7 +213,7 @@ static void post_recv(struct input *in)
 static uint32_t known_id(struct input *in)
 {
     uint32_t byte = take(in, 1);
-    uint32_t id = w.rd && byte & 0x40 ? w.rd->next_record_id - (byte & 3) : byte & 0x3f;
+    uint32_t id = w.rd && byte & 0x40 ? w.rd->records.next_id - (byte & 3) : byte & 0x3f;
 
     return (byte & 0x80 ? DW_RECORD_ID_FROM_SOURCE : 0) | (id & 0x7fffffff);
 }
@@ -224,7 +224,7 @@ static struct dw_sink *known_sink(unsigned rank, uint32_t id)
     const struct dw_handle *handle = w.rd ? dw_handle_find(&w.rd->handles, name) : NULL;
 
     const struct dw_peer *peer = handle ? dw_handle_peer(handle) : NULL;
-    return peer ? dw_map_get(&w.rd->sinks, dw_record_key(peer, id)) : NULL;
+    return peer ? dw_sink_of(&peer->records, id) : NULL;
 }
 
 /* Where a record lies, if it is one; otherwise a region's. */

@@ -225,23 +225,23 @@ static void check_counts(struct sim_world *world, const struct dw_peer *peer)
     for (unsigned i = 0; i < 2; i++)
         dw_list_foreach (w, works[i])
             queued += dw_container(w, struct dw_work, link)->qp != NULL;
-    dw_list_foreach (s, &peer->sinks)
+    dw_list_foreach (s, &peer->records.sinks)
         *(dw_container(s, struct dw_sink, peer_link)->region ? &asked : &own) += 1;
-    dw_list_foreach (s, &peer->sources)
+    dw_list_foreach (s, &peer->records.sources)
         *(dw_container(s, struct dw_source, peer_link)->region ? &asked : &own) += 1;
     sim_check(world, peer->queued == queued);
-    sim_check(world, peer->own_count == own);
-    sim_check(world, peer->asked_count == asked);
+    sim_check(world, peer->records.own_count == own);
+    sim_check(world, peer->records.asked_count == asked);
 }
 
 static void check_due(struct sim_world *world, const struct dw_peer *peer)
 {
     uint64_t due = 0;
-    dw_list_foreach (it, &peer->sinks) {
+    dw_list_foreach (it, &peer->records.sinks) {
         const struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
         due += sink->aside || dw_grant_is_free(sink) ? 0 : dw_record_sink_due_bytes(&sink->record);
     }
-    sim_check(world, peer->due_bytes == due);
+    sim_check(world, peer->records.due_bytes == due);
 }
 
 static void check_peer(struct sim_world *world, const struct dw_peer *peer)
@@ -261,9 +261,9 @@ static void check_peer(struct sim_world *world, const struct dw_peer *peer)
 /* Whoever may be granted something some day is in the list, or something will put it back there. */
 static void check_want(struct sim_world *world, const struct dw_sink *sink)
 {
-    const struct dw_peer *peer = sink->peer;
+    const struct dw_record_peer *peer = sink->peer;
     const bool lacks = sink->record.granted < sink->record.total;
-    const bool full = peer->recordwin.awaited && (peer->due_bytes || peer->sinks_wanting);
+    const bool full = peer->win.awaited && (peer->due_bytes || peer->sinks_wanting);
     switch ((enum dw_sink_state)sink->state) {
     case DW_SINK_ASKING:
         sim_check(world, lacks && !sink->region);
@@ -287,21 +287,21 @@ static void check_grants(struct sim_world *world, struct sim_node *node)
 {
     const struct dw_rd *rd = sim_rd_of(node);
     uint64_t due = 0;
-    uint32_t budget = rd->grant_budget_bytes, granted_records = 0;
+    uint32_t budget = rd->records.grant_budget_bytes, granted_records = 0;
     bool any_aside = false;
     const struct dw_sink *sink;
-    for (size_t slot = 0; (sink = dw_map_next(&rd->sinks, &slot));) {
+    for (size_t slot = 0; (sink = dw_map_next(&rd->records.sinks, &slot));) {
         uint32_t bytes =
             sink->aside || dw_grant_is_free(sink) ? 0 : dw_record_sink_due_bytes(&sink->record);
         due += bytes;
         granted_records += bytes > 0;
         if (sink->long_datagrams)
-            budget = rd->grant_budget_long_bytes;
+            budget = rd->records.grant_budget_long_bytes;
         any_aside |= sink->aside;
         check_want(world, sink);
     }
-    sim_check(world, rd->granted_bytes == due);
-    sim_check(world, rd->granted_records == granted_records);
+    sim_check(world, rd->records.granted_bytes == due);
+    sim_check(world, rd->records.granted_records == granted_records);
     node->set_aside = any_aside || (node->set_aside && due > budget);
     sim_check(world, due <= budget || node->set_aside);
 }
@@ -322,8 +322,9 @@ static void check_step(struct sim_world *world)
         sim_check(world, rd->assembly_bytes <= (2u << 20) + qp->attr.max_msg_bytes);
         dw_list_foreach (it, &rd->awake)
             world->nodes[i].set_aside |=
-                dw_container(it, struct dw_peer, awake_link)->sinks_aside > 0;
-        if (rd->sinks.count + rd->sources.count > CHECK_RECORDS_MAX && world->steps % CHECK_SELDOM)
+                dw_container(it, struct dw_peer, awake_link)->records.sinks_aside > 0;
+        if (rd->records.sinks.count + rd->records.sources.count > CHECK_RECORDS_MAX &&
+            world->steps % CHECK_SELDOM)
             continue;
         check_grants(world, &world->nodes[i]);
         dw_list_foreach (it, &rd->awake)
@@ -432,12 +433,12 @@ static void check_rd_rest(struct sim_world *world, const struct dw_rd *rd)
     sim_check(world, !rd->assembly_bytes);
     sim_check(world, dw_list_empty(&rd->flush));
     sim_check(world, dw_list_empty(&rd->full));
-    sim_check(world, !rd->granted_bytes);
-    sim_check(world, !rd->granted_records);
-    sim_check(world, !rd->sinks.count);
-    sim_check(world, !rd->sources.count);
-    sim_check(world, dw_list_empty(&rd->want));
-    sim_check(world, dw_list_empty(&rd->ready));
+    sim_check(world, !rd->records.granted_bytes);
+    sim_check(world, !rd->records.granted_records);
+    sim_check(world, !rd->records.sinks.count);
+    sim_check(world, !rd->records.sources.count);
+    sim_check(world, dw_list_empty(&rd->records.want));
+    sim_check(world, dw_list_empty(&rd->records.ready));
 }
 
 static void check_qp_rest(struct sim_world *world, const struct diwarp_qp *qp)

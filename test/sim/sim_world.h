@@ -114,7 +114,7 @@ static inline struct dw_peer *sim_peer(const struct sim_node *node, unsigned to)
 /* Of its records to the node; wakes it. */
 static inline struct dw_recordwin *sim_recordwin(const struct sim_node *node, unsigned to)
 {
-    return &dw_peer_wake(sim_handle(node, to))->recordwin;
+    return &dw_peer_wake(sim_handle(node, to))->records.win;
 }
 
 static inline const struct diwarp_counters *sim_counters(const struct sim_world *world,

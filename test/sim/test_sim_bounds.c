@@ -123,11 +123,11 @@ static void source__without_a_grant__its_reader_dies(void **state)
     sim_world_run_for(&f->world, 3000);
     f->world.nodes[0].paused_until_ns = DW_NEVER;
     sim_world_run_for(&f->world, MS);
-    assert_int_equal(sim_rd_of(&f->world.nodes[1])->sources.count, 1);
+    assert_int_equal(sim_rd_of(&f->world.nodes[1])->records.sources.count, 1);
     assert_int_equal(sim_counters(&f->world, 1)->tx_record_segments, 0);
     fixture_run(f, TIMEOUT_NS + 4 * SECOND);
     assert_int_equal(fixture_count(f, 1, DIWARP_WC_PEER_GONE), 1);
-    assert_int_equal(sim_rd_of(&f->world.nodes[1])->sources.count, 0);
+    assert_int_equal(sim_rd_of(&f->world.nodes[1])->records.sources.count, 0);
     fixture_close(f);
     free(local);
     free(remote);
@@ -195,7 +195,7 @@ static void reads__many_of_a_silent_peer__are_not_looked_at(void **state)
     fixture_open(f);
     acquaint(f);
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
-    struct dw_list *want = &sim_rd_of(&f->world.nodes[0])->want;
+    struct dw_list *want = &sim_rd_of(&f->world.nodes[0])->records.want;
     f->world.nodes[1].paused_until_ns = f->world.net.now_ns + 4 * SECOND;
     for (unsigned i = 0; i < READS; i++) {
         uint8_t *to = local + i * BYTES;
@@ -385,7 +385,7 @@ static uint64_t most_granted(uint32_t mtu_bytes)
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
     assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_READ, 0, local, BYTES, mr), 0);
     while (!fixture_count(f, 0, IBV_WC_RDMA_READ)) {
-        const uint64_t granted = sim_rd_of(&f->world.nodes[0])->granted_bytes;
+        const uint64_t granted = sim_rd_of(&f->world.nodes[0])->records.granted_bytes;
         most = granted > most ? granted : most;
         assert_true(sim_world_step(&f->world));
     }

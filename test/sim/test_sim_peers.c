@@ -280,7 +280,7 @@ static unsigned parked(const struct fixture *f, unsigned node)
     const struct dw_rd *rd = sim_rd_of(&f->world.nodes[node]);
     const struct dw_sink *sink;
     unsigned n = 0;
-    for (size_t slot = 0; (sink = dw_map_next(&rd->sinks, &slot));)
+    for (size_t slot = 0; (sink = dw_map_next(&rd->records.sinks, &slot));)
         n += sink->state == DW_SINK_PARKED;
     return n;
 }

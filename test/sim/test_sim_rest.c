@@ -45,7 +45,7 @@ static void rest__when_drained_and_idle(void **state)
 {
     (void)state;
     struct fixture *f = open_awake();
-    const uint64_t heard_ns = sim_peer(&f->world.nodes[0], 1)->contact.heard_ns;
+    const uint64_t heard_ns = sim_peer(&f->world.nodes[0], 1)->records.contact.heard_ns;
     fixture_run(f, SECOND);
     assert_int_equal(active(f, 0), 0);
     assert_int_equal(active(f, 1), 0);

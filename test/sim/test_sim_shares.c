@@ -154,11 +154,11 @@ static void held__its_peer_goes(void **state)
     for (unsigned i = 0; i < WRITES; i++)
         assert_int_equal(fixture_post(f, FULL, HERE, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
     sim_world_run_for(&f->world, MS);
-    assert_false(dw_list_empty(&sim_rd_of(&f->world.nodes[HERE])->held));
+    assert_false(dw_list_empty(&sim_rd_of(&f->world.nodes[HERE])->records.held));
     f->world.nodes[FULL].paused_until_ns = DW_NEVER;
     sim_world_run_for(&f->world, 8 * SECOND);
     assert_int_equal(fixture_count(f, HERE, DIWARP_WC_PEER_GONE), 1);
-    assert_true(dw_list_empty(&sim_rd_of(&f->world.nodes[HERE])->held));
+    assert_true(dw_list_empty(&sim_rd_of(&f->world.nodes[HERE])->records.held));
     fixture_run(f, 8 * SECOND);
     fixture_close(f);
     free(remote);
@@ -192,9 +192,9 @@ static void records__one_asks_for_too_many__the_other_is_served(void **state)
     ask_to_read(f, OTHER, 1, mr); /* is awake */
     for (uint32_t id = 1; id <= MOST + 3; id++)
         ask_to_read(f, FULL, id, mr);
-    assert_int_equal(rd->sources.count, MOST + 1);
+    assert_int_equal(rd->records.sources.count, MOST + 1);
     ask_to_read(f, OTHER, 2, mr);
-    assert_int_equal(rd->sources.count, MOST + 2);
+    assert_int_equal(rd->records.sources.count, MOST + 2);
     sim_world_fini(&f->world);
     free(f);
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sink of a record: opened, filled, asked for again where something is missing, completed. */
-#include "common/rd/parts.h"
+#include "common/record/record.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "common/base/copy.h"
+#include "common/rel/sendwin.h"
 
 /* ---- asking again ---- */
 
 /* What nothing came behind may never have been sent, the grant being lost: no sign of a queue. */
 static void ask_for(struct dw_sink *sink, const struct dw_range *missing, unsigned n)
 {
-    struct dw_peer *peer = sink->peer;
+    struct dw_record_peer *peer = sink->peer;
     uint32_t payload = dw_record_payload_bytes(peer);
     for (unsigned i = 0; i < n && missing[i].start < sink->record.highest; i++)
-        dw_recordwin_on_lost(&peer->recordwin, &peer->record_round,
-                             missing[i].end - missing[i].start, payload);
+        dw_recordwin_on_lost(&peer->win, &peer->round, missing[i].end - missing[i].start, payload);
     dw_sink_send_status(sink, missing, n);
 }
 
@@ -48,8 +48,8 @@ static uint64_t asked_or_heard_ns(const struct dw_sink *sink)
 
 static void look_later(struct dw_sink *sink, uint64_t now_ns)
 {
-    dw_heap_set(&sink->peer->rd->port->timers, &sink->timer,
-                now_ns + dw_peer_rto_ns(sink->peer, sink->record.backoff));
+    dw_heap_set(&sink->peer->records->port->timers, &sink->timer,
+                now_ns + sink->peer->records->ops->rto_ns(sink->peer, sink->record.backoff));
 }
 
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
@@ -58,10 +58,10 @@ static void look_later(struct dw_sink *sink, uint64_t now_ns)
  * grant being lost: it is told at once, and asked for a little, and probed. */
 static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
 {
-    struct dw_peer *peer = sink->peer;
+    struct dw_record_peer *peer = sink->peer;
     const struct dw_contact *contact = &peer->contact;
     bool probed = contact->probe_sent_ns > asked_or_heard_ns(sink);
-    bool quiet = now_ns - contact->heard_ns >= dw_peer_rto_ns(peer, 0);
+    bool quiet = now_ns - contact->heard_ns >= peer->records->ops->rto_ns(peer, 0);
     bool asked = sink->asked_ns > sink->record.heard_ns;
     if (probed && contact->probe_answered) {
         ask_again(sink, now_ns);
@@ -69,18 +69,18 @@ static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
     }
     if (!probed && quiet && !asked)
         ask_for_some(sink, dw_record_payload_bytes(peer));
-    if (probed && now_ns >= contact->probe_sent_ns + dw_peer_rto_ns(peer, 0)) {
+    if (probed && now_ns >= contact->probe_sent_ns + peer->records->ops->rto_ns(peer, 0)) {
         bool silent = contact->probe_sent_ns >= contact->heard_ns;
         if (++sink->record.backoff > DW_FRUITLESS_MAX || silent)
             dw_grant_set_aside(sink);
     }
-    dw_probe_ask(peer, now_ns);
+    peer->records->ops->ask(peer, now_ns);
 }
 
 /* Of more than can be counted, the timer alone asks again. */
 static void set_late(struct dw_sink *sink, bool late)
 {
-    struct dw_peer *peer = sink->peer;
+    struct dw_record_peer *peer = sink->peer;
     if (sink->late == late || (late && peer->sinks_late == UINT16_MAX))
         return;
     sink->late = late;
@@ -102,7 +102,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     look_later(sink, now_ns);
 }
 
-void dw_sinks_on_probe_reply(struct dw_peer *peer, uint64_t sent_ns, uint64_t now_ns)
+void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns)
 {
     unsigned left = peer->sinks_late;
     dw_foreach (sink, struct dw_sink, peer_link, &peer->sinks) {
@@ -120,11 +120,11 @@ void dw_sinks_on_probe_reply(struct dw_peer *peer, uint64_t sent_ns, uint64_t no
 
 /* ---- making and ending ---- */
 
-struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
+struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer, uint32_t id,
                                uint32_t total, struct dw_region *asked, uint64_t now_ns)
 {
-    struct dw_rd *rd = peer->rd;
-    struct dw_heap *timers = &rd->port->timers;
+    struct dw_records *records = peer->records;
+    struct dw_heap *timers = &records->port->timers;
     struct dw_sink *sink =
         !asked || peer->asked_count < DW_ASKED_MAX ? calloc(1, sizeof *sink) : NULL;
     if (!sink)
@@ -133,7 +133,7 @@ struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_peer *peer,
         free(sink);
         return NULL;
     }
-    if (dw_map_put(&rd->sinks, dw_record_key(peer, id), sink)) {
+    if (dw_map_put(&records->sinks, dw_record_key(peer, id), sink)) {
         dw_heap_unreserve(timers);
         free(sink);
         return NULL;
@@ -143,10 +143,10 @@ struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_peer *peer,
     sink->peer = peer;
     sink->id = id;
     sink->long_datagrams =
-        peer->handle->ah.peer_datagram_bytes >= DW_LLP_LONG_BYTES && total >= DW_LLP_LONG_BYTES;
+        peer->ah->peer_datagram_bytes >= DW_LLP_LONG_BYTES && total >= DW_LLP_LONG_BYTES;
     sink->timer.fire = on_timer;
-    dw_record_sink_init(&sink->record, total,
-                        DW_REORDER_DATAGRAMS * peer->handle->ah.peer_datagram_bytes, now_ns);
+    dw_record_sink_init(&sink->record, total, DW_REORDER_DATAGRAMS * peer->ah->peer_datagram_bytes,
+                        now_ns);
     sink->region = asked;
     if (asked)
         asked->records++;
@@ -156,7 +156,7 @@ struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_peer *peer,
     dw_list_init(&sink->held_link);
     if (asked)
         dw_sink_set_state(sink, DW_SINK_WANTING);
-    dw_timers_on_record(peer, now_ns);
+    records->ops->on_asked(peer, now_ns);
     return sink;
 }
 
@@ -169,17 +169,17 @@ static void stop(struct dw_sink *sink)
     uint32_t due = dw_record_sink_due_bytes(&sink->record);
     sink->record.granted = (uint32_t)sink->record.map.bytes;
     set_late(sink, false);
-    dw_heap_set(&sink->peer->rd->port->timers, &sink->timer, DW_NEVER);
+    dw_heap_set(&sink->peer->records->port->timers, &sink->timer, DW_NEVER);
     dw_grant_on_came(sink, due); /* others may have its place, be it only in the line */
 }
 
 void dw_sink_destroy(struct dw_sink *sink)
 {
-    struct dw_peer *peer = sink->peer;
+    struct dw_record_peer *peer = sink->peer;
     dw_sink_set_state(sink, DW_SINK_ENDED);
     stop(sink);
-    dw_heap_unreserve(&peer->rd->port->timers);
-    dw_map_remove(&peer->rd->sinks, dw_record_key(peer, sink->id));
+    dw_heap_unreserve(&peer->records->port->timers);
+    dw_map_remove(&peer->records->sinks, dw_record_key(peer, sink->id));
     dw_list_remove(&sink->peer_link);
     sink->region ? peer->asked_count-- : peer->own_count--;
     if (sink->region)
@@ -191,7 +191,7 @@ void dw_sink_destroy(struct dw_sink *sink)
 static void complete_read(struct dw_sink *sink, enum ibv_wc_status status)
 {
     if (status != IBV_WC_SUCCESS)
-        sink->peer->rd->counters->rdma_errors++;
+        sink->peer->records->counters->rdma_errors++;
     else if (!(sink->send_flags & IBV_SEND_SIGNALED))
         return;
     struct diwarp_wc wc = {
@@ -201,7 +201,7 @@ static void complete_read(struct dw_sink *sink, enum ibv_wc_status status)
                .byte_len = sink->record.total,
                .qp_num = sink->qp->num,
                .src_qp = sink->qpns.there},
-        .src = sink->peer->handle->ah.name,
+        .src = sink->peer->ah->name,
         .read_id = dw_record_key(sink->peer, sink->id),
     };
     dw_cq_push(sink->qp->cq, &wc);
@@ -217,15 +217,15 @@ void dw_sink_fail(struct dw_sink *sink, enum ibv_wc_status status)
 int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t bytes,
                           uint64_t now_ns)
 {
-    struct dw_peer *peer = sink->peer;
+    struct dw_record_peer *peer = sink->peer;
     const struct dw_record_control complete = {
         .kind = DW_RECORD_COMPLETE,
         .id = sink->id,
         .release = release,
         .release_bytes = bytes,
     };
-    int rc = dw_send_record_answer(peer, sink->qpns, &complete, false, now_ns);
-    peer->rd->counters->tx_record_complete += !rc;
+    int rc = peer->records->ops->send_answer(peer, sink->qpns, &complete, now_ns);
+    peer->records->counters->tx_record_complete += !rc;
     dw_sink_destroy(sink);
     return rc;
 }
@@ -240,7 +240,7 @@ void dw_sink_abandon(struct dw_sink *sink, uint64_t now_ns)
 static void on_full(struct dw_sink *sink, uint64_t now_ns)
 {
     const unsigned held = IBV_SEND_SIGNALED | DIWARP_SEND_HOLD;
-    sink->peer->rd->counters->rx_records_complete++;
+    sink->peer->records->counters->rx_records_complete++;
     stop(sink);
     if (!sink->region)
         complete_read(sink, IBV_WC_SUCCESS);
@@ -265,15 +265,15 @@ static bool began_short(const struct dw_sink *sink, uint32_t offset, uint32_t le
  * counted in them. No path is narrower than the least. */
 static void measure(const struct dw_sink *sink, uint32_t offset, uint32_t length)
 {
-    struct dw_peer *peer = sink->peer;
+    struct dw_record_peer *peer = sink->peer;
     const uint32_t least = DW_MTU_MIN_BYTES - 48, bytes = length + DW_RECORD_OVERHEAD_BYTES;
     if (length > dw_record_payload_bytes(peer) || began_short(sink, offset, length))
-        peer->handle->ah.peer_datagram_bytes = (uint16_t)(bytes > least ? bytes : least);
+        peer->ah->peer_datagram_bytes = (uint16_t)(bytes > least ? bytes : least);
 }
 
 static void count_placed(const struct dw_sink *sink, uint32_t length, uint32_t new_bytes)
 {
-    struct diwarp_counters *counters = sink->peer->rd->counters;
+    struct diwarp_counters *counters = sink->peer->records->counters;
     sink->qp->cq->device->served++;
     counters->rx_record_segments++;
     counters->rx_record_bytes += new_bytes;
@@ -283,7 +283,7 @@ static void count_placed(const struct dw_sink *sink, uint32_t length, uint32_t n
 void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, uint32_t length,
                    uint64_t now_ns)
 {
-    struct dw_peer *peer = sink->peer;
+    struct dw_record_peer *peer = sink->peer;
     if (!sink->qp) { /* now the source is known to have it */
         (void)dw_sink_send_complete(sink, NULL, 0, now_ns);
         return;
@@ -291,7 +291,7 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
     dw_grant_take_back(sink);
     int64_t new_bytes = dw_record_sink_on_segment(&sink->record, offset, length, now_ns);
     if (new_bytes < 0) {
-        peer->rd->counters->drop_no_buffer++;
+        peer->records->counters->drop_no_buffer++;
         return;
     }
     set_late(sink, false);
@@ -300,7 +300,7 @@ void dw_sink_place(struct dw_sink *sink, uint32_t offset, const uint8_t *data, u
     if (new_bytes && data)
         dw_copy(sink->addr + offset, data, length);
     if (new_bytes)
-        dw_recordwin_on_came(&peer->recordwin, &peer->record_round, dw_record_payload_bytes(peer));
+        dw_recordwin_on_came(&peer->win, &peer->round, dw_record_payload_bytes(peer));
     dw_grant_on_came(sink, (uint32_t)new_bytes);
     count_placed(sink, length, (uint32_t)new_bytes);
     if (dw_record_sink_full(&sink->record)) {

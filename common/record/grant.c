@@ -3,7 +3,7 @@
  * Grants: what may be under way to the sinks of a port. All share its budget, the room in our
  * receive buffer; those of a peer its record window, the room on the way from there.
  */
-#include "common/rd/parts.h"
+#include "common/record/record.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -36,36 +36,67 @@ static uint32_t within_window(uint64_t payload, uint32_t window)
     return window < payload ? window : (uint32_t)payload;
 }
 
-void dw_records_size_budgets(void *state)
+void dw_records_size_budgets(struct dw_records *records)
 {
-    struct dw_rd *rd = state;
-    struct dw_port *port = rd->port;
+    struct dw_port *port = records->port;
     const struct diwarp_device_attr *attr = &port->device->attr;
-    rd->eager_budget_bytes = port->datagrams.llp->rcvbuf_bytes / PART_DEN;
+    records->eager_budget_bytes = port->datagrams.llp->rcvbuf_bytes / PART_DEN;
     /* The kernel charges truesize: what is left for payload depends on the datagram. Of those that
      * are not long, plan for those of MTU 1500. */
-    const uint64_t truesize = port->datagrams.llp->rcvbuf_bytes - rd->eager_budget_bytes;
+    const uint64_t truesize = port->datagrams.llp->rcvbuf_bytes - records->eager_budget_bytes;
     uint64_t payload = truesize * 1400 / dw_llp_truesize(1472);
     uint64_t long_payload =
         truesize * (DW_LLP_LONG_BYTES - 72) / dw_llp_truesize(DW_LLP_LONG_BYTES);
     uint32_t window = attr->record_window_bytes;
     if (!window)
-        window =
-            attr->shared_cores || rd->polled_rarely ? DW_RECORD_TURN_BYTES : RECORD_WINDOW_BYTES;
+        window = attr->shared_cores || records->polled_rarely ? DW_RECORD_TURN_BYTES
+                                                              : RECORD_WINDOW_BYTES;
     if (port->mtu_max_bytes == UINT32_MAX)
         port->mtu_max_bytes = mtu_max_bytes(port, payload, long_payload);
-    rd->grant_budget_bytes = within_window(payload, window);
-    rd->grant_budget_long_bytes = within_window(long_payload, window);
+    records->grant_budget_bytes = within_window(payload, window);
+    records->grant_budget_long_bytes = within_window(long_payload, window);
 }
 
 /* ---- records and peers ---- */
 
-uint32_t dw_records_next_id(struct dw_rd *rd, const struct dw_map *map, const struct dw_peer *peer,
-                            uint32_t from_source)
+void dw_records_init(struct dw_records *records, struct dw_port *port,
+                     const struct dw_record_ops *ops)
 {
+    records->ops = ops;
+    records->port = port;
+    records->counters = &port->datagrams.counters;
+    records->next_id = port->device->env.first_serial;
+    dw_map_init(&records->sinks, dw_device_random(port->device));
+    dw_map_init(&records->sources, dw_device_random(port->device));
+    dw_list_init(&records->want);
+    dw_list_init(&records->ready);
+    dw_list_init(&records->held);
+    dw_records_size_budgets(records);
+}
+
+void dw_records_fini(struct dw_records *records)
+{
+    dw_map_fini(&records->sinks);
+    dw_map_fini(&records->sources);
+}
+
+void dw_record_peer_init(struct dw_record_peer *peer, struct dw_records *records,
+                         struct diwarp_ah *ah, uint32_t index)
+{
+    peer->records = records;
+    peer->ah = ah;
+    peer->index = index;
+    dw_list_init(&peer->sinks);
+    dw_list_init(&peer->sources);
+}
+
+uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source)
+{
+    struct dw_records *records = peer->records;
+    const struct dw_map *map = from_source ? &records->sources : &records->sinks;
     uint32_t id;
     do {
-        id = ++rd->next_record_id & ~DW_RECORD_ID_FROM_SOURCE;
+        id = ++records->next_id & ~DW_RECORD_ID_FROM_SOURCE;
     } while (!id || dw_map_get(map, dw_record_key(peer, id | from_source)));
     return id | from_source;
 }
@@ -83,7 +114,7 @@ void dw_sink_set_state(struct dw_sink *sink, enum dw_sink_state state)
         [DW_SINK_GRANTED] = {[DW_SINK_HELD] = true, [DW_SINK_ENDED] = true},
         [DW_SINK_HELD] = {[DW_SINK_ENDED] = true},
     };
-    struct dw_peer *peer = sink->peer;
+    struct dw_record_peer *peer = sink->peer;
     assert(may_follow[sink->state][state]);
     if (sink->state == DW_SINK_WANTING) {
         peer->sinks_wanting--;
@@ -92,7 +123,7 @@ void dw_sink_set_state(struct dw_sink *sink, enum dw_sink_state state)
     sink->state = (uint8_t)state;
     if (state == DW_SINK_WANTING) {
         peer->sinks_wanting++;
-        dw_list_append(&peer->rd->want, &sink->want_link);
+        dw_list_append(&peer->records->want, &sink->want_link);
     }
 }
 
@@ -105,16 +136,16 @@ void dw_source_set_state(struct dw_source *source, enum dw_source_state state)
     assert(may_follow[source->state][state]);
     source->state = (uint8_t)state;
     if (state == DW_SOURCE_READY)
-        dw_list_append(&source->peer->rd->ready, &source->ready_link);
+        dw_list_append(&source->peer->records->ready, &source->ready_link);
     else
         dw_list_remove(&source->ready_link);
 }
 
 /* ---- what a sink tells and waits for ---- */
 
-void dw_sink_on_requested(struct dw_peer *peer, uint32_t id, uint32_t psn)
+void dw_sink_on_requested(struct dw_record_peer *peer, uint32_t id, uint32_t psn)
 {
-    struct dw_sink *sink = dw_map_get(&peer->rd->sinks, dw_record_key(peer, id));
+    struct dw_sink *sink = dw_sink_of(peer, id);
     if (!sink || (sink->state != DW_SINK_ASKING && sink->state != DW_SINK_GRANTED))
         return;
     sink->request_psn = psn;
@@ -132,17 +163,17 @@ void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, u
     };
     for (unsigned i = 0; i < count; i++)
         status.ranges[i] = (struct dw_record_range){missing[i].start, missing[i].end};
-    sink->peer->rd->counters->tx_record_status++;
+    sink->peer->records->counters->tx_record_status++;
     dw_list_remove(&sink->held_link);
-    if (dw_control_record(sink->peer, sink->qpns, &status) == -EAGAIN)
-        dw_list_append(&sink->peer->rd->held, &sink->held_link);
+    if (sink->peer->records->ops->send_status(sink->peer, sink->qpns, &status) == -EAGAIN)
+        dw_list_append(&sink->peer->records->held, &sink->held_link);
 }
 
-void dw_sinks_tell_held(struct dw_rd *rd)
+void dw_sinks_tell_held(struct dw_records *records)
 {
-    const struct dw_peer *full = NULL;
+    const struct dw_record_peer *full = NULL;
     unsigned refusals = 0;
-    dw_foreach (sink, struct dw_sink, held_link, &rd->held) {
+    dw_foreach (sink, struct dw_sink, held_link, &records->held) {
         if (sink->peer == full) /* another may have a socket of its own */
             continue;
         dw_sink_send_status(sink, NULL, 0);
@@ -157,7 +188,7 @@ void dw_sinks_tell_held(struct dw_rd *rd)
 void dw_sink_arm(struct dw_sink *sink)
 {
     if (!sink->timer.slot)
-        dw_heap_set(&sink->peer->rd->port->timers, &sink->timer, dw_sink_deadline_ns(sink));
+        dw_heap_set(&sink->peer->records->port->timers, &sink->timer, dw_sink_deadline_ns(sink));
 }
 
 /* ---- grants ---- */
@@ -167,23 +198,23 @@ static uint32_t due_of(const struct dw_sink *sink)
     return dw_record_sink_due_bytes(&sink->record);
 }
 
-static bool budget_is_spent(const struct dw_rd *rd)
+static bool budget_is_spent(const struct dw_records *records)
 {
-    return rd->granted_bytes >= rd->grant_budget_long_bytes ||
-           (uint64_t)rd->granted_records * dw_llp_truesize(DW_RECORD_OVERHEAD_BYTES) >=
-               rd->grant_budget_bytes;
+    return records->granted_bytes >= records->grant_budget_long_bytes ||
+           (uint64_t)records->granted_records * dw_llp_truesize(DW_RECORD_OVERHEAD_BYTES) >=
+               records->grant_budget_bytes;
 }
 
-uint32_t dw_grant_window_bytes(const struct dw_peer *peer)
+uint32_t dw_grant_window_bytes(const struct dw_record_peer *peer)
 {
-    uint64_t window = dw_recordwin_bytes(peer->recordwin, dw_record_payload_bytes(peer));
-    uint32_t budget = peer->handle->ah.peer_datagram_bytes < DW_LLP_LONG_BYTES
-                          ? peer->rd->grant_budget_bytes
-                          : peer->rd->grant_budget_long_bytes;
+    uint64_t window = dw_recordwin_bytes(peer->win, dw_record_payload_bytes(peer));
+    uint32_t budget = peer->ah->peer_datagram_bytes < DW_LLP_LONG_BYTES
+                          ? peer->records->grant_budget_bytes
+                          : peer->records->grant_budget_long_bytes;
     return window < budget ? (uint32_t)window : budget;
 }
 
-bool dw_grants_are_whole(const struct dw_peer *peer)
+bool dw_grants_are_whole(const struct dw_record_peer *peer)
 {
     return dw_grant_window_bytes(peer) / PART_DEN >= dw_record_payload_bytes(peer);
 }
@@ -206,22 +237,22 @@ static uint32_t share(const struct dw_sink *sink, uint32_t bound, uint64_t grant
  * would have all of it. */
 static uint32_t share_of_window(const struct dw_sink *sink)
 {
-    const struct dw_peer *peer = sink->peer;
+    const struct dw_record_peer *peer = sink->peer;
     uint32_t window = dw_grant_window_bytes(peer);
-    if (peer->recordwin.awaited && (uint64_t)peer->due_bytes + window / PART_DEN > window)
+    if (peer->win.awaited && (uint64_t)peer->due_bytes + window / PART_DEN > window)
         return 0;
     return share(sink, window, peer->due_bytes);
 }
 
 static uint32_t share_of_budget(const struct dw_sink *sink)
 {
-    const struct dw_rd *rd = sink->peer->rd;
+    const struct dw_records *records = sink->peer->records;
     if (!sink->long_datagrams)
-        return share(sink, rd->grant_budget_bytes, rd->granted_bytes);
+        return share(sink, records->grant_budget_bytes, records->granted_bytes);
     /* The others take as much more of the buffer. */
-    const uint64_t others = (rd->granted_bytes - rd->granted_long_bytes) *
-                            rd->grant_budget_long_bytes / rd->grant_budget_bytes;
-    return share(sink, rd->grant_budget_long_bytes, rd->granted_long_bytes + others);
+    const uint64_t others = (records->granted_bytes - records->granted_long_bytes) *
+                            records->grant_budget_long_bytes / records->grant_budget_bytes;
+    return share(sink, records->grant_budget_long_bytes, records->granted_long_bytes + others);
 }
 
 /* What may be granted to the sink now; 0: wait. */
@@ -236,10 +267,10 @@ static void add_due(struct dw_sink *sink, int64_t bytes)
 {
     if (dw_grant_is_free(sink))
         return;
-    struct dw_rd *rd = sink->peer->rd;
-    rd->granted_bytes += (uint64_t)bytes;
+    struct dw_records *records = sink->peer->records;
+    records->granted_bytes += (uint64_t)bytes;
     if (sink->long_datagrams)
-        rd->granted_long_bytes += (uint64_t)bytes;
+        records->granted_long_bytes += (uint64_t)bytes;
     sink->peer->due_bytes += (uint32_t)bytes;
 }
 
@@ -247,7 +278,7 @@ static void add_due(struct dw_sink *sink, int64_t bytes)
 static void count_record(struct dw_sink *sink, int count)
 {
     if (!dw_grant_is_free(sink))
-        sink->peer->rd->granted_records += (uint32_t)count;
+        sink->peer->records->granted_records += (uint32_t)count;
 }
 
 static void give(struct dw_sink *sink, uint32_t bytes, uint64_t now_ns)
@@ -265,7 +296,7 @@ static void give(struct dw_sink *sink, uint32_t bytes, uint64_t now_ns)
 static bool grant(struct dw_sink *sink, uint64_t now_ns)
 {
     const bool counted = due_of(sink) && !sink->aside;
-    uint32_t bytes = counted || !budget_is_spent(sink->peer->rd) ? grantable(sink) : 0;
+    uint32_t bytes = counted || !budget_is_spent(sink->peer->records) ? grantable(sink) : 0;
     if (!bytes)
         return false;
     count_record(sink, !counted);
@@ -278,8 +309,8 @@ static bool grant(struct dw_sink *sink, uint64_t now_ns)
  * more before what it has been granted goes on. */
 static bool may_be_granted(const struct dw_sink *sink)
 {
-    const struct dw_peer *peer = sink->peer;
-    const bool known = sink->region || dw_serial_before(sink->request_psn, peer->sendwin.next_psn);
+    const struct dw_record_peer *peer = sink->peer;
+    const bool known = sink->region || peer->records->ops->has_left(peer, sink->request_psn);
     return known && !peer->sinks_aside && share_of_window(sink) > 0;
 }
 
@@ -290,13 +321,13 @@ static void park_if_it_waits(struct dw_sink *sink)
     bool full = !share_of_window(sink);
     if (!sink->peer->sinks_aside && !full)
         return;
-    sink->peer->recordwin.awaited = true;
+    sink->peer->win.awaited = true;
     dw_sink_set_state(sink, DW_SINK_PARKED);
 }
 
 /* As many as the window now has room for, the oldest first, once those before them have theirs. So
  * what is under way, which is passed over, is so for a good part of the window each time. */
-static void unpark_some(struct dw_peer *peer)
+static void unpark_some(struct dw_record_peer *peer)
 {
     uint32_t window = dw_grant_window_bytes(peer), least = window / PART_DEN;
     if (peer->sinks_wanting || peer->sinks_aside || (uint64_t)peer->due_bytes + least > window)
@@ -314,7 +345,7 @@ static void unpark_some(struct dw_peer *peer)
             return;
         room -= left;
     }
-    peer->recordwin.awaited = false;
+    peer->win.awaited = false;
 }
 
 void dw_grant_on_came(struct dw_sink *sink, uint32_t bytes)
@@ -323,21 +354,21 @@ void dw_grant_on_came(struct dw_sink *sink, uint32_t bytes)
     /* Nothing of it is under way: others may have its place. */
     if (bytes && !due_of(sink))
         count_record(sink, -1);
-    if (sink->peer->recordwin.awaited)
+    if (sink->peer->win.awaited)
         unpark_some(sink->peer);
 }
 
 uint32_t dw_grant_first(struct dw_sink *sink, uint64_t now_ns)
 {
-    struct dw_rd *rd = sink->peer->rd;
+    struct dw_records *records = sink->peer->records;
     if (dw_grant_is_free(sink)) {
         give(sink, sink->record.total, now_ns);
         return sink->record.granted;
     }
-    if (sink->peer->recordwin.awaited || sink->peer->sinks_aside || budget_is_spent(rd))
+    if (sink->peer->win.awaited || sink->peer->sinks_aside || budget_is_spent(records))
         return 0;
     /* Those before it come first, but for what cannot be told yet. */
-    dw_foreach (older, struct dw_sink, want_link, &rd->want) {
+    dw_foreach (older, struct dw_sink, want_link, &records->want) {
         if (older == sink)
             break;
         if (may_be_granted(older))
@@ -348,22 +379,22 @@ uint32_t dw_grant_first(struct dw_sink *sink, uint64_t now_ns)
     return sink->record.granted;
 }
 
-bool dw_grant_is_due(const struct dw_rd *rd)
+bool dw_grant_is_due(const struct dw_records *records)
 {
-    if (budget_is_spent(rd))
+    if (budget_is_spent(records))
         return false;
-    dw_foreach (sink, const struct dw_sink, want_link, &rd->want) {
+    dw_foreach (sink, const struct dw_sink, want_link, &records->want) {
         if (may_be_granted(sink))
             return grantable(sink) > 0;
     }
     return false;
 }
 
-static void grant_in_turn(struct dw_rd *rd, uint64_t now_ns)
+static void grant_in_turn(struct dw_records *records, uint64_t now_ns)
 {
-    if (budget_is_spent(rd))
+    if (budget_is_spent(records))
         return;
-    dw_foreach (sink, struct dw_sink, want_link, &rd->want) {
+    dw_foreach (sink, struct dw_sink, want_link, &records->want) {
         if (!may_be_granted(sink)) {
             park_if_it_waits(sink);
             continue;
@@ -374,18 +405,18 @@ static void grant_in_turn(struct dw_rd *rd, uint64_t now_ns)
     }
 }
 
-void dw_grant_run(struct dw_rd *rd, uint64_t now_ns)
+void dw_grant_run(struct dw_records *records, uint64_t now_ns)
 {
     /* Who polls rarely while records are under way gets more of them for each poll. */
-    const bool absent = rd->left_some && now_ns - rd->granted_ns >= DW_AWAY_NS;
-    const bool rarely = rd->granted_records && (rd->polled_rarely || absent);
-    if (rarely != rd->polled_rarely) {
-        rd->polled_rarely = rarely;
-        dw_records_size_budgets(rd);
+    const bool absent = records->left_some && now_ns - records->granted_ns >= DW_AWAY_NS;
+    const bool rarely = records->granted_records && (records->polled_rarely || absent);
+    if (rarely != records->polled_rarely) {
+        records->polled_rarely = rarely;
+        dw_records_size_budgets(records);
     }
-    grant_in_turn(rd, now_ns);
-    rd->granted_ns = now_ns;
-    rd->left_some = rd->granted_records > 0;
+    grant_in_turn(records, now_ns);
+    records->granted_ns = now_ns;
+    records->left_some = records->granted_records > 0;
 }
 
 void dw_grant_set_aside(struct dw_sink *sink)

@@ -3,7 +3,7 @@
  * The source of a record: Write-Record segments to the LLP. Large datagrams are gathered from the
  * user's buffer; small ones are copied into one flat train, sealed on the way.
  */
-#include "common/rd/parts.h"
+#include "common/record/record.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,15 +13,15 @@
 
 /* ---- making and ending ---- */
 
-struct dw_source *dw_source_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
-                                   const uint8_t *addr, uint32_t total, uint32_t granted,
-                                   struct dw_region *asked)
+struct dw_source *dw_source_create(const struct dw_ends *ends, struct dw_record_peer *peer,
+                                   uint32_t id, const uint8_t *addr, uint32_t total,
+                                   uint32_t granted, struct dw_region *asked)
 {
     struct dw_source *source =
         !asked || peer->asked_count < DW_ASKED_MAX ? calloc(1, sizeof *source) : NULL;
     if (!source)
         return NULL;
-    if (dw_map_put(&peer->rd->sources, dw_record_key(peer, id), source)) {
+    if (dw_map_put(&peer->records->sources, dw_record_key(peer, id), source)) {
         free(source);
         return NULL;
     }
@@ -48,9 +48,9 @@ void dw_source_look(struct dw_source *source)
 
 void dw_source_destroy(struct dw_source *source)
 {
-    struct dw_peer *peer = source->peer;
+    struct dw_record_peer *peer = source->peer;
     dw_source_set_state(source, DW_SOURCE_ENDED);
-    dw_map_remove(&peer->rd->sources, dw_record_key(peer, source->id));
+    dw_map_remove(&peer->records->sources, dw_record_key(peer, source->id));
     dw_list_remove(&source->peer_link);
     source->region ? peer->asked_count-- : peer->own_count--;
     if (source->region)
@@ -61,10 +61,10 @@ void dw_source_destroy(struct dw_source *source)
 
 void dw_source_withdraw(struct dw_source *source, uint64_t now_ns)
 {
-    struct dw_peer *peer = source->peer;
+    struct dw_record_peer *peer = source->peer;
     const struct dw_record_control abort = {
         .kind = DW_RECORD_ABORT, .status = DW_STATUS_WITHDRAWN, .id = source->id};
-    (void)dw_send_record_answer(peer, source->qpns, &abort, false, now_ns);
+    (void)peer->records->ops->send_answer(peer, source->qpns, &abort, now_ns);
     dw_source_destroy(source);
 }
 
@@ -87,7 +87,7 @@ void dw_source_fail(struct dw_source *source, enum ibv_wc_status status)
 /* Writes all that leads the payload of `range`; returns its length. */
 static uint32_t put_head(const struct dw_source *source, uint8_t *buf, struct dw_range range)
 {
-    struct dw_peer *peer = source->peer;
+    struct dw_record_peer *peer = source->peer;
     const struct dw_ddp_header ddp = {
         .tagged = true,
         .last = range.end == source->record.total,
@@ -97,15 +97,14 @@ static uint32_t put_head(const struct dw_source *source, uint8_t *buf, struct dw
     };
     const struct dw_write_record wr = {
         .id = source->id, .offset = range.start, .total = source->record.total};
-    uint32_t lead = dw_lead_bytes(peer);
-    dw_put_lead(peer, source->qpns, buf, DW_LLP_RECORD, 0);
+    const uint32_t lead = peer->records->ops->put_lead(peer, source->qpns, buf);
     uint8_t *payload = dw_segment_put(buf + lead, &ddp, &wr, range.end - range.start);
     return (uint32_t)(payload - buf);
 }
 
 static const struct dw_seal *seal_of(const struct dw_source *source)
 {
-    return &source->peer->rd->port->datagrams.seal;
+    return &source->peer->records->port->datagrams.seal;
 }
 
 /* Builds the datagram that carries `range` at buf; returns its length. */
@@ -124,7 +123,7 @@ static uint32_t build(const struct dw_source *source, uint8_t *buf, struct dw_ra
 static int send_gathered(const struct dw_source *source, struct dw_range range)
 {
     struct dw_sealing sealing;
-    uint8_t *buf = source->peer->rd->port->datagrams.stage, trailer[DW_TRAILER_BYTES];
+    uint8_t *buf = source->peer->records->port->datagrams.stage, trailer[DW_TRAILER_BYTES];
     uint32_t head = put_head(source, buf, range), length = range.end - range.start;
     const uint8_t *from = source->addr + range.start;
     dw_sealing_begin(&sealing, seal_of(source));
@@ -136,7 +135,7 @@ static int send_gathered(const struct dw_source *source, struct dw_range range)
         {.iov_base = (void *)(uintptr_t)from, .iov_len = length},
         {.iov_base = trailer, .iov_len = sizeof trailer},
     };
-    return dw_transmit_train(source->peer, iov, 3, head + length + DW_TRAILER_BYTES);
+    return source->peer->records->ops->send(source->peer, iov, 3, head + length + DW_TRAILER_BYTES);
 }
 
 /* ---- trains ---- */
@@ -183,10 +182,11 @@ struct outgoing {
 /* Datagrams of a train but the last must not be shorter, none longer than the first. */
 static void fill(struct dw_source *source, struct outgoing *out)
 {
-    const struct dw_peer *peer = source->peer;
-    uint8_t *stage = peer->rd->port->datagrams.stage;
-    const uint32_t overhead = dw_lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
-    uint32_t payload_max = dw_ah_datagram_max_bytes(&peer->handle->ah) - overhead;
+    const struct dw_record_peer *peer = source->peer;
+    uint8_t *stage = peer->records->port->datagrams.stage;
+    const uint32_t overhead =
+        peer->records->ops->lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
+    uint32_t payload_max = dw_ah_datagram_max_bytes(peer->ah) - overhead;
     while (out->n < DW_LLP_TRAIN_DATAGRAMS && out->total + out->segment <= DW_LLP_TRAIN_BYTES) {
         struct part *part = &out->parts[out->n];
         if (!dw_record_source_next(&source->record, payload_max, &part->range, &part->again))
@@ -209,44 +209,44 @@ static void fill(struct dw_source *source, struct outgoing *out)
 /* One train of a record. false: the socket is full, the record waits as it was. */
 static bool send_train(struct dw_source *source, uint64_t now_ns)
 {
-    struct dw_peer *peer = source->peer;
+    struct dw_record_peer *peer = source->peer;
     const uint32_t sent_before = source->record.sent;
     struct outgoing out = {.n = 0};
     fill(source, &out);
     if (!out.n)
         return true;
-    struct iovec iov = {.iov_base = peer->rd->port->datagrams.stage, .iov_len = out.total};
-    dw_timers_on_record(peer, now_ns);
+    struct iovec iov = {.iov_base = peer->records->port->datagrams.stage, .iov_len = out.total};
+    peer->records->ops->on_asked(peer, now_ns);
     int rc = out.gathered ? send_gathered(source, out.parts[0].range)
-                          : dw_transmit_train(peer, &iov, 1, out.segment);
+                          : peer->records->ops->send(peer, &iov, 1, out.segment);
     if (rc == -EAGAIN) {
         take_back(source, sent_before, out.parts, out.n);
         return false;
     }
-    source->turn_bytes += count_sent(peer->rd->counters, out.parts, out.n);
+    source->turn_bytes += count_sent(peer->records->counters, out.parts, out.n);
     return true;
 }
 
 /* The next in the list after all of a peer whose socket is full. */
-static struct dw_list *skip_peer(const struct dw_rd *rd, struct dw_list *it)
+static struct dw_list *skip_peer(const struct dw_records *records, struct dw_list *it)
 {
-    const struct dw_peer *full = dw_container(it, struct dw_source, ready_link)->peer;
-    while (it != &rd->ready && dw_container(it, struct dw_source, ready_link)->peer == full)
+    const struct dw_record_peer *full = dw_container(it, struct dw_source, ready_link)->peer;
+    while (it != &records->ready && dw_container(it, struct dw_source, ready_link)->peer == full)
         it = it->next;
     return it;
 }
 
-void dw_sources_run(struct dw_rd *rd, uint64_t now_ns)
+void dw_sources_run(struct dw_records *records, uint64_t now_ns)
 {
     /* The oldest first, for its turn: a sink gets one record whole sooner than two halves. What a
      * full socket holds up keeps its place. */
-    struct dw_list *it = rd->ready.next;
+    struct dw_list *it = records->ready.next;
     unsigned trains = 0, refusals = 0;
-    while (it != &rd->ready && trains < TRAINS_PER_RUN && refusals < DW_REFUSALS_PER_RUN) {
+    while (it != &records->ready && trains < TRAINS_PER_RUN && refusals < DW_REFUSALS_PER_RUN) {
         struct dw_source *source = dw_container(it, struct dw_source, ready_link);
         if (!send_train(source, now_ns)) {
             refusals++;
-            it = skip_peer(rd, it);
+            it = skip_peer(records, it);
             continue;
         }
         trains++;

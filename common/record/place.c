@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where a segment belongs: record, STag, bounds and grant are checked, then only memory. */
-#include "common/rd/parts.h"
+#include "common/record/record.h"
 
 /* A record of this and more is copied past the cache: it would push out of there what the kernel
  * copies next. Smaller ones are likely read soon. */
@@ -14,16 +14,16 @@ static bool fits(const struct dw_sink *sink, const struct dw_segment *segment,
            segment->ddp.to == sink->to + wr->offset && wr->offset + length <= sink->record.granted;
 }
 
-static struct dw_sink *open_sink(const struct dw_peer *peer, uint32_t id)
+static struct dw_sink *open_sink(const struct dw_record_peer *peer, uint32_t id)
 {
-    struct dw_sink *sink = dw_map_get(&peer->rd->sinks, dw_record_key(peer, id));
+    struct dw_sink *sink = dw_sink_of(peer, id);
     return sink && sink->state != DW_SINK_HELD ? sink : NULL;
 }
 
-struct dw_sink *dw_place_find(struct dw_peer *peer, const struct dw_segment *segment,
+struct dw_sink *dw_place_find(struct dw_record_peer *peer, const struct dw_segment *segment,
                               uint32_t *offset, const uint8_t **data, uint32_t *length)
 {
-    struct diwarp_counters *counters = peer->rd->counters;
+    struct diwarp_counters *counters = peer->records->counters;
     struct dw_write_record wr;
     if (!dw_segment_write_record(segment, &wr, data, length)) {
         counters->drop_header++;
@@ -51,7 +51,7 @@ static void prefetch_ahead(const struct dw_sink *sink, uint32_t offset, uint32_t
         __builtin_prefetch(sink->addr + offset + ahead, 1);
 }
 
-enum dw_placed dw_place_open(struct dw_peer *peer, const struct dw_arrival *arrival,
+enum dw_placed dw_place_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
                              const struct dw_segment *segment, struct dw_sink **sink_out,
                              uint32_t *offset, uint32_t *length)
 {
