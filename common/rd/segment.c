@@ -107,13 +107,15 @@ static void fill(struct dw_peer *peer, struct dw_work *work, struct dw_datagram 
     dw_sealing_end(&sealing, to);
 }
 
-/* The payload of its next datagrams, the last of which may be shorter: about the same for all, so
- * that the first leaves early. */
+/* The payload of its next datagrams, the last of which may be shorter: where nothing is under way
+ * about the same for all, so that the first leaves early; else as few as it takes. */
 static uint32_t next_payload(const struct dw_peer *peer, const struct dw_work *work)
 {
     const uint32_t left = work->total - work->copied;
     const uint32_t most = dw_segment_max_payload(peer, &work->ddp);
     const uint32_t count = (left + most - 1) / most;
+    if (peer->sendwin.count)
+        return left < most ? left : most;
     return (left + count - 1) / count;
 }
 
