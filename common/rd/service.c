@@ -10,7 +10,7 @@
 #define STOPPED_NS (4 * DW_ASK_NS)
 /* What waits for a full socket, or for a buffer, is tried again. Half: a sleeper wakes more often
  * in vain; twice: a grant stands still for longer. */
-#define RETRY_NS 200000
+#define RETRY_NS 400000
 
 /* ---- a run ---- */
 
