@@ -413,7 +413,8 @@ static void check_rdma_used(struct mt_pvar_set *pvars)
 }
 
 /* Open MPI 4.1's osc/rdma locks itself out of dynamic windows of other hosts, whatever the BTL:
- * find_dynamic_region() takes a lock exclusively, then refresh_dynamic_region() waits to share it. */
+ * find_dynamic_region() takes a lock exclusively, then refresh_dynamic_region() waits to share it.
+ */
 static bool one_host(void)
 {
     MPI_Comm host;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A receiver that vanishes: rank 1 stops for good, or, with an argument, is killed; rank 0 sends to it
- * and must be told. */
+/* A receiver that vanishes: rank 1 stops for good, or, with an argument, is killed; rank 0 sends to
+ * it and must be told. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdlib.h>

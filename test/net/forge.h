@@ -43,9 +43,13 @@ static inline void forger_open(struct forger *forger, const struct diwarp_addres
     forger->port = ntohs(name.sin_port);
     name.sin_port = htons(target->port);
     assert_int_equal(connect(forger->fd, (struct sockaddr *)&name, sizeof name), 0);
-    forger->header = (struct dw_llp_header){
-        .type = (uint8_t)type, .token = target->token, .job = 7, .rank = rank, .incarnation = 99,
-        .dst_qpn = target->qpn, .src_qpn = 1};
+    forger->header = (struct dw_llp_header){.type = (uint8_t)type,
+                                            .token = target->token,
+                                            .job = 7,
+                                            .rank = rank,
+                                            .incarnation = 99,
+                                            .dst_qpn = target->qpn,
+                                            .src_qpn = 1};
     if (type != DW_LLP_UD)
         forger->header.credit_kib = 1024;
     forger->intro = (struct dw_intro){

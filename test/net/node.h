@@ -175,26 +175,26 @@ static inline void node_poll(struct node *node)
 }
 
 /* Runs the nodes until the truth holds; fails the test when it never does. */
-#define RUN_UNTIL(truth, ...)                                                  \
-    do {                                                                       \
-        struct node *run_nodes[] = {__VA_ARGS__, NULL};                        \
-        uint64_t run_until_ns = clock_ns() + WAIT_NS;                          \
-        while (!(truth)) {                                                     \
-            for (struct node **run_it = run_nodes; *run_it; run_it++)          \
-                node_poll(*run_it);                                            \
-            if (clock_ns() > run_until_ns)                                     \
-                fail_msg("%s:%d: in vain: %s", __FILE__, __LINE__, #truth);    \
-        }                                                                      \
+#define RUN_UNTIL(truth, ...)                                               \
+    do {                                                                    \
+        struct node *run_nodes[] = {__VA_ARGS__, NULL};                     \
+        uint64_t run_until_ns = clock_ns() + WAIT_NS;                       \
+        while (!(truth)) {                                                  \
+            for (struct node **run_it = run_nodes; *run_it; run_it++)       \
+                node_poll(*run_it);                                         \
+            if (clock_ns() > run_until_ns)                                  \
+                fail_msg("%s:%d: in vain: %s", __FILE__, __LINE__, #truth); \
+        }                                                                   \
     } while (0)
 
 /* Runs the nodes for a while. */
-#define RUN_FOR(ns, ...)                                                       \
-    do {                                                                       \
-        struct node *run_nodes[] = {__VA_ARGS__, NULL};                        \
-        uint64_t run_until_ns = clock_ns() + (ns);                             \
-        while (clock_ns() < run_until_ns)                                      \
-            for (struct node **run_it = run_nodes; *run_it; run_it++)          \
-                node_poll(*run_it);                                            \
+#define RUN_FOR(ns, ...)                                              \
+    do {                                                              \
+        struct node *run_nodes[] = {__VA_ARGS__, NULL};               \
+        uint64_t run_until_ns = clock_ns() + (ns);                    \
+        while (clock_ns() < run_until_ns)                             \
+            for (struct node **run_it = run_nodes; *run_it; run_it++) \
+                node_poll(*run_it);                                   \
     } while (0)
 
 /* ---- posts -------------------------------------------------------------------------------- */
@@ -205,11 +205,8 @@ static inline int post(struct node *node, struct diwarp_ah *ah, enum ibv_wr_opco
 {
     struct ibv_sge sge = {.addr = (uintptr_t)addr, .length = length};
     struct diwarp_send_wr wr = {
-        .wr = {.wr_id = wr_id,
-               .sg_list = &sge,
-               .num_sge = 1,
-               .opcode = opcode,
-               .send_flags = flags},
+        .wr =
+            {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = flags},
         .ah = ah,
     };
 

@@ -19,7 +19,8 @@ struct sim_impairment {
     uint64_t delay_ns, jitter_ns; /* jitter keeps the order */
     uint64_t reorder_ns;          /* at most, for those that are reordered */
     double bytes_per_ns;          /* of each sender's link */
-    /* The switch's port to each receiver, and what it queues; 0: as fast as all senders together. */
+    /* The switch's port to each receiver, and what it queues; 0: as fast as all senders together.
+     */
     double port_bytes_per_ns;
     uint32_t port_bytes;
 };
@@ -43,11 +44,12 @@ struct sim_net {
     uint64_t now_ns;
     uint64_t random_state;
     struct sim_impairment impairment;
-    bool gro;          /* waiting datagrams of one sender and size are received together */
-    uint8_t full_host; /* the sockets of all others that send to it are full; 0: to none */
+    bool gro;              /* waiting datagrams of one sender and size are received together */
+    uint8_t full_host;     /* the sockets of all others that send to it are full; 0: to none */
     uint8_t no_route_host; /* nobody has a route to it: ENETUNREACH; 0: all to all */
     /* A router's way on is so narrow: what does not fit is dropped until its sender's host has been
-     * told, which cuts it in fragments then, and believes that for ten minutes. 0: there is none. */
+     * told, which cuts it in fragments then, and believes that for ten minutes. 0: there is none.
+     */
     uint32_t path_mtu_bytes;
     uint32_t claimed_mtu_bytes; /* what it says instead; 0: the truth */
     bool rejecting;             /* all hosts say "port unreachable" to all that comes */
@@ -76,8 +78,8 @@ struct sim_endpoint {
     uint32_t queued_bytes; /* truesize */
     uint64_t link_free_ns; /* when all that was sent has left */
     uint64_t last_arrival_ns;
-    uint64_t port_free_ns; /* when all that the switch has for it has left */
-    unsigned doubts; /* calls of doubt() */
+    uint64_t port_free_ns;       /* when all that the switch has for it has left */
+    unsigned doubts;             /* calls of doubt() */
     uint32_t believed_mtu_bytes; /* of every path, until then; 0: nothing */
     uint64_t believed_until_ns;
     bool told; /* what came back for a datagram of ours */

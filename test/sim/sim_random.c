@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs the random scenarios over a range of seeds: that of each scenario, that of DW_SIM_SEEDS
- * (FIRST+COUNT), or the one asked for. A failing seed is printed with the command that replays it; a
- * replay does exactly the same again. */
+ * (FIRST+COUNT), or the one asked for. A failing seed is printed with the command that replays it;
+ * a replay does exactly the same again. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>

@@ -248,8 +248,7 @@ static struct fixture *open_after_ping_pong(unsigned trips)
     f->world.on_wc = answer;
     f->posted = trips;
     received = 0;
-    assert_int_equal(fixture_post(f, 0, 1, 0, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
-                     0);
+    assert_int_equal(fixture_post(f, 0, 1, 0, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
     while (received <= trips)
         assert_true(sim_world_step(&f->world));
     return f;
@@ -278,8 +277,7 @@ static void ping_pong__a_write_amid__acknowledged_at_once(void **state)
     f->world.on_wc = compute_when_notified;
     written_ns = DW_NEVER;
     assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_WRITE, 0, data, sizeof data, mr), 0);
-    assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
-                     0);
+    assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
     fixture_run(f, SECOND);
     assert_in_range(written_ns - begin_ns, 0, MS);
     diwarp_dereg_mr(mr);

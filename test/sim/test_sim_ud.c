@@ -260,9 +260,8 @@ static void play(unsigned i)
     struct iovec iov = {.iov_base = tape.datagrams[i], .iov_len = tape.bytes[i]};
     const struct dw_llp_addr to = dw_ah_addr(node->ahs[1]);
     tape.records = false;
-    assert_int_equal(dw_datagrams_send(&node->qp->port->datagrams, &to, &iov, 1, tape.bytes[i],
-                                       false),
-                     0);
+    assert_int_equal(
+        dw_datagrams_send(&node->qp->port->datagrams, &to, &iov, 1, tape.bytes[i], false), 0);
     fixture_run(tape.f, SECOND);
 }
 
@@ -449,8 +448,8 @@ static void numbers__two_handles__one_count_per_destination(void **state)
         tape.records = true;
         node->ahs[1] = n % 2 ? first : second;
         send_short(n, 1);
-        struct seen_datagram seen = fixture_parse(tape.f->world.net.endpoints[0],
-                                                  tape.datagrams[n - 1], tape.bytes[n - 1]);
+        struct seen_datagram seen =
+            fixture_parse(tape.f->world.net.endpoints[0], tape.datagrams[n - 1], tape.bytes[n - 1]);
         assert_int_equal(seen.ddp.msn, n);
     }
     node->ahs[1] = first;
