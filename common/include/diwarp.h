@@ -208,7 +208,7 @@ struct diwarp_counters {
     X(work_bytes, "bytes", "work requests: waiting, unacknowledged, free")                      \
     X(peer_bytes, "bytes", "active peers and their timers; RC QPs")                             \
     X(address_bytes, "bytes", "known addresses and the map to find them by")                    \
-    X(record_bytes, "bytes", "records and atomics under way, with their maps")                  \
+    X(record_bytes, "bytes", "records under way, with their maps")                              \
     X(region_bytes, "bytes", "memory regions and the map to find them by")                      \
     X(total_bytes, "bytes", "all of the above")                                                 \
     X(mapped_bytes, "bytes", "of these, pages taken from the system itself, as far as touched") \
@@ -247,8 +247,9 @@ DIWARP_EXPORT void diwarp_dealloc_pd(struct diwarp_pd *pd);
 /* No memory is pinned. NULL with errno on error. */
 DIWARP_EXPORT struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length,
                                               int access);
-/* RD and UD: from now on the STag serves this peer alone, so that it is of no use to another one
- * that learns of it. */
+/* RD and UD: from now on, or until it is bound to another, the STag serves this peer alone, so that
+ * it is of no use to one that learns of it. It has no effect over RC, nor on requests of the
+ * application's own. */
 DIWARP_EXPORT void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer);
 /* The STag is dead when this returns: operations of peers that still need it end in error at the
  * peer. Keys of the application's own requests are checked when they are posted, not again: what

@@ -30,7 +30,8 @@ struct diwarp_helper_attr {
      * serve peers: send data, answers or acknowledgements that are waited for, place data. */
     bool all;
     /* Between two looks whether the application is away; up to eight times as much while it is not,
-     * or they are of no use. */
+     * or they are of no use. An application is away 50 us after its last poll or post; after
+     * look_ns, where the last run brought nothing: it is likely to wait. */
     uint64_t look_ns;
 };
 

@@ -22,7 +22,7 @@
  * use may go on after a single poll: the first look after it is as soon as one can tell. */
 #define LOOKS_APART_MOST 8
 /* Runs in a row that bring nothing though a socket is readable: over RC, the streams that are not
- * read in every run are asked within so many (WAIT_EVERY_ALONE in rc/run.c). */
+ * read in every run are asked within so many (WAIT_EVERY_BUSY in rc/run.c). */
 #define EMPTY_RUNS_MOST 32
 /* A full socket buffer makes the RNIC due at once for as long as it is full. */
 #define SLEEP_LEAST_NS 100000u

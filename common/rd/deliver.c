@@ -259,7 +259,7 @@ bool dw_deliver_trim(struct dw_rd *rd)
     const size_t spares = ASSEMBLIES_MAX_BYTES / 3 / assembly_bytes(rd);
     trim(rd, 1 + (rd->assembly_most < spares ? rd->assembly_most : spares));
     rd->assembly_most = rd->assembly_count;
-    if (rd->free_assembly_count == 1) {
+    if (rd->free_assembly_count == 1 && assembly_bytes(rd) > PAGE_BYTES) {
         uint8_t *last = (uint8_t *)dw_container(rd->free_assemblies.next, struct dw_assembly, link);
         dw_pages_drop(last + PAGE_BYTES, assembly_bytes(rd) - PAGE_BYTES);
     }

@@ -25,8 +25,8 @@ enum dw_peer_state {
 /* The number of a device's first QP: what a process is told to be reached by, mostly. */
 #define DW_QPN_FIRST 1u
 
-/* Bits of an index into dw_handles.met: 50 million peers. */
-#define DW_MET_BITS 26
+/* Bits of an index into dw_handles.met: 33 million peers. */
+#define DW_MET_BITS 25
 
 /*
  * Another process: where it is. It belongs to the service once the peer is met, and goes with it;
@@ -41,6 +41,7 @@ struct dw_handle {
     bool heard : 1;             /* it knows our address: no intro needed */
     bool given : 1;             /* its address is the application's word, not a datagram's */
     bool unproven : 1;          /* its address is the word of one that may not be there */
+    bool learnt : 1;            /* in rd.learnt or rd.newly_learnt */
 };
 _Static_assert(sizeof(struct dw_handle) == sizeof(struct diwarp_ah) + 8, "a known peer is small");
 

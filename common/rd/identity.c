@@ -53,8 +53,11 @@ static bool is_long_gone(const struct dw_rd *rd, struct dw_learnt *learnt,
 static bool look(struct dw_rd *rd, struct dw_learnt *learnt, uint64_t now_ns)
 {
     struct dw_handle *handle = dw_handle_find(&rd->handles, learnt->name);
-    if (!handle || handle->given)
+    if (!handle || handle->given) {
+        if (handle)
+            handle->learnt = false;
         return false;
+    }
     struct dw_met *met = handle->met ? dw_handle_met(handle) : NULL;
     if (!learnt->looked) {
         learnt->looked = true;
@@ -215,11 +218,13 @@ static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint6
 static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
 {
     const struct diwarp_name name = name_of(arrival);
-    if (!dw_handle_find(&rd->handles, name) && !dw_forget_later(rd, name, now_ns))
+    const bool known = dw_handle_find(&rd->handles, name);
+    if (!known && !dw_forget_later(rd, name, now_ns))
         return NULL;
     struct dw_handle *handle = dw_handle_get(&rd->handles, name);
     if (!handle)
         return NULL;
+    handle->learnt |= !known;
     handle->ah.incarnation = arrival->header.incarnation;
     if (dw_ah_set_route_by_intro(&handle->ah, arrival->intro))
         return handle;

@@ -95,7 +95,8 @@ struct dw_peer {
     uint64_t number; /* of our last datagram to it */
     struct dw_sendwin sendwin;
     struct dw_datagram *open; /* being filled */
-    uint64_t appended_ns;     /* last, to it or to one before, or the end of that one's send call */
+    uint64_t appended_ns; /* when a message was last appended for the peer, or the end of the send
+                             call that it caused */
     struct dw_list flush_link; /* in rd.flush; in state DOOMED in rd.doomed */
     struct dw_list pending;    /* works not wholly copied */
     struct dw_list awaiting;   /* works that end with their acknowledgement */

@@ -116,7 +116,9 @@ static uint32_t next_payload(const struct dw_peer *peer, const struct dw_work *w
     const uint32_t count = (left + most - 1) / most;
     if (peer->sendwin.count)
         return left < most ? left : most;
-    return (left + count - 1) / count;
+    /* Up to a multiple of 8 of the datagram (WIRE.md section 1), as `most` is. */
+    const uint32_t even = most - (most - (left + count - 1) / count) / 8 * 8;
+    return left < even ? left : even;
 }
 
 static uint32_t datagram_bytes(const struct dw_peer *peer, const struct dw_work *work,

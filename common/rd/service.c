@@ -308,9 +308,10 @@ static void put_ah(struct diwarp_ah *ah)
     struct dw_handle *handle = dw_handle_of_ah(ah);
     struct dw_rd *rd = dw_container(dw_handles_of(handle), struct dw_rd, handles);
     const bool last = handle->ah.owners == (ah->further && !ah->owners);
-    if (last && handle->given && handle->state != DW_PEER_UNMET &&
-        dw_forget_later(rd, ah->name, rd->port->ran_ns))
-        handle->given = false;
+    if (last && handle->given && handle->state != DW_PEER_UNMET) {
+        handle->learnt = handle->learnt || dw_forget_later(rd, ah->name, rd->port->ran_ns);
+        handle->given = !handle->learnt;
+    }
     dw_handle_put_ah(ah);
 }
 

@@ -163,10 +163,11 @@ void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, u
     };
     for (unsigned i = 0; i < count; i++)
         status.ranges[i] = (struct dw_record_range){missing[i].start, missing[i].end};
-    sink->peer->records->counters->tx_record_status++;
     dw_list_remove(&sink->held_link);
     if (sink->peer->records->ops->send_status(sink->peer, sink->qpns, &status) == -EAGAIN)
         dw_list_append(&sink->peer->records->held, &sink->held_link);
+    else
+        sink->peer->records->counters->tx_record_status++;
 }
 
 void dw_sinks_tell_held(struct dw_records *records)

@@ -151,6 +151,13 @@ static void grow(struct dw_sendwin *win, bool queue_is_short)
     win->cwnd_datagrams = (uint16_t)(more < ssthresh ? more : ssthresh);
 }
 
+static void shrink(struct dw_sendwin *win)
+{
+    const unsigned less = win->cwnd_datagrams - win->cwnd_datagrams / 4;
+    if (win->cwnd_datagrams > win->floor_datagrams)
+        win->cwnd_datagrams = less > win->floor_datagrams ? (uint16_t)less : win->floor_datagrams;
+}
+
 /* A round ends when as many have been acknowledged as the window has. */
 static void take_round(struct dw_sendwin *win, unsigned acked)
 {
@@ -163,11 +170,7 @@ static void take_round(struct dw_sendwin *win, unsigned acked)
     bool known = dw_delay_end_round(&win->delay, &queued_ns);
     /* Few datagrams do not make a queue: then it is others', or the peer was busy. */
     if (known && win->cwnd_used && win->queue_max_ns && queued_ns > win->queue_max_ns)
-        /* By a quarter, but not below the floor, nor up to it. */
-        win->cwnd_datagrams = win->cwnd_datagrams - win->cwnd_datagrams / 4 > win->floor_datagrams
-                                  ? (uint16_t)(win->cwnd_datagrams - win->cwnd_datagrams / 4)
-                              : win->cwnd_datagrams > win->floor_datagrams ? win->floor_datagrams
-                                                                           : win->cwnd_datagrams;
+        shrink(win);
     else
         grow(win, known && queued_ns <= win->queue_max_ns / 4);
     begin_round(win);
@@ -179,8 +182,8 @@ static bool is_overtaken(const struct dw_sendwin *win, const struct dw_tx *tx)
     return dw_serial_diff(win->acked_order, tx->order) >= DW_REORDER_DATAGRAMS;
 }
 
-/* Of what acknowledgements report by now: of that sent until then or, if so, of what was overtaken.
- * The last one's ack was the oldest that is unacknowledged. */
+/* Of what acknowledgements report by now, flags what was sent until `sent_until_ns` and, where
+ * `overtaken` is set, only what was overtaken. */
 static unsigned flag_lost(struct dw_sendwin *win, bool overtaken, uint64_t sent_until_ns)
 {
     unsigned lost = 0;
