@@ -276,9 +276,10 @@ AVX512 static INLINE __m512i fold_blocks(uint32_t state, uint8_t *dst, const uin
 AVX512 static INLINE uint32_t folded(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
                                      const enum copy copy)
 {
-    const size_t bytes = len < FOLDED_MIN_BYTES ? 0 : len & ~(size_t)(BLOCK_BYTES - 1);
-    if (bytes)
-        state = reduce(fold_blocks(state, dst, src, bytes / BLOCK_BYTES, copy));
+    const size_t bytes = len & ~(size_t)(BLOCK_BYTES - 1);
+    if (len < FOLDED_MIN_BYTES)
+        return straight(state, dst, src, len, copy);
+    state = reduce(fold_blocks(state, dst, src, bytes / BLOCK_BYTES, copy));
     return straight(state, copy ? dst + bytes : NULL, src + bytes, len - bytes, copy);
 }
 
