@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Round-trip estimate and time-out (RFC 6298), in nanoseconds; when a peer was spoken with. Pure.
- */
+/* Round-trip estimate and time-out (RFC 6298), in nanoseconds; when a peer was spoken with; how long
+ * what is sent to it waits in queues. Pure. */
 #ifndef DW_RTT_H
 #define DW_RTT_H
 
@@ -70,13 +70,16 @@ static inline void dw_contact_on_probe(struct dw_contact *contact, uint64_t now_
     contact->probe_answered = false;
 }
 
+/* ---- queueing delay ---- */
+
+/* Units of 16 us, and periods of 8.6 s, as shifts of nanoseconds. */
+#define DW_DELAY_UNIT_SHIFT   14
+#define DW_DELAY_PERIOD_SHIFT 33
+
 /* How long what is sent waits in queues on its way, told from round-trip times: the least of a
  * round, which acknowledgements that were held back or a peer that was busy for a moment do not
- * raise (as in RFC 9406), less the least of the last 8 to 17 s, the base delay (RFC 6817). Pure. */
-/* In units of 16 us (shifts of nanoseconds): every peer has one of these, so it is small. */
-#define DW_DELAY_UNIT_SHIFT   14
-#define DW_DELAY_PERIOD_SHIFT 33 /* 8.6 s */
-
+ * raise (as in RFC 9406), less the least of the last 8 to 17 s, the base delay (RFC 6817). Every
+ * peer has a struct dw_delay, so it is small. */
 struct dw_delay {
     uint16_t round;   /* least of this round, in units; 0: no sample */
     uint16_t base[2]; /* least of this period and of the one before; 0: no sample */

@@ -63,6 +63,12 @@ size_t dw_ddp_put(uint8_t *buf, const struct dw_ddp_header *header);
  * bits, an opcode that is not of that kind or queue). */
 int dw_ddp_get(struct dw_ddp_header *header, const uint8_t *buf, size_t len);
 
+/* The same for an RC stream, which may be another stack's: reserved bits are not looked at (ulp is
+ * 0 where it is one of them), and only what RFC 5040 defines is taken (opcodes up to Terminate). In
+ * an error `cause` says with which cause to terminate. */
+int dw_ddp_get_stream(struct dw_ddp_header *header, const uint8_t *buf, size_t len,
+                      uint16_t *cause);
+
 /* Why a stream ends: the error codes of RDMAP (RFC 5040 4.8), DDP (RFC 5041 8), and MPA (RFC 5044
  * 8, RFC 6581 9). */
 enum dw_terminate_layer { DW_LAYER_RDMAP = 0, DW_LAYER_DDP = 1, DW_LAYER_LLP = 2 };
@@ -97,11 +103,5 @@ enum dw_terminate_cause {
     DW_TERM_MPA_IRD = 0x2006,                  /* insufficient IRD resources */
     DW_TERM_MPA_RTR = 0x2007,                  /* no matching RTR option */
 };
-
-/* The same for an RC stream, which may be another stack's: reserved bits are not looked at (ulp is
- * 0 where it is one of them), and only what RFC 5040 defines is taken (opcodes up to Terminate). In
- * an error `cause` says with which cause to terminate. */
-int dw_ddp_get_stream(struct dw_ddp_header *header, const uint8_t *buf, size_t len,
-                      uint16_t *cause);
 
 #endif
