@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Round-trip estimate and time-out (RFC 6298), in nanoseconds; when a peer was spoken with; how long
- * what is sent to it waits in queues. Pure. */
+/* Round-trip estimate and time-out (RFC 6298), in nanoseconds; when a peer was spoken with; how
+ * long what is sent to it waits in queues. Pure. */
 #ifndef DW_RTT_H
 #define DW_RTT_H
 
