@@ -68,7 +68,7 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     memory->addresses += ud->ahs.cells.count;
     memory->address_bytes += dw_cells_bytes(&ud->ahs.cells);
     dw_list_foreach (it, &ud->port->qps) {
-        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, port_link);
+        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, link);
         if (qp->service == &dw_ud_service)
             dw_ud_add_memory(dw_ud_qp_of(qp), memory);
     }
