@@ -114,7 +114,6 @@ libdiwarp_core_la_SOURCES = \
 	common/ud/record.c \
 	common/ud/send.c \
 	common/ud/service.c \
-	common/ud/service.h \
 	common/ud/source.c \
 	common/ud/ud.h \
 	common/wire/bytes.h \

@@ -3,7 +3,7 @@
 #include "common/open.h"
 
 #include "common/rd/rd.h"
-#include "common/ud/service.h"
+#include "common/ud/ud.h"
 
 static const struct dw_service *const services[] = {&dw_rd_service, &dw_ud_service, NULL};
 
