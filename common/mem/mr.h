@@ -2,8 +2,7 @@
 /* Memory regions and their STags: who may touch which bytes (RFC 5040 section 8, RFC 5042).
  * An STag is of 32 random bits that nothing else a peer sees depends on: one that was not given it
  * can only try. */
-#ifndef DW_MR_H
-#define DW_MR_H
+#pragma once
 
 #include "common/base/map.h"
 #include "common/include/diwarp.h"
@@ -37,5 +36,3 @@ int dw_mr_check(const struct dw_mr_table *table, uint32_t stag, uint64_t to, uin
 /* For a peer: -EACCES, too, where the region is bound to another one. */
 int dw_mr_check_peer(const struct dw_mr_table *table, uint64_t peer, uint32_t stag, uint64_t to,
                      uint64_t length, int access, struct dw_region **region);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sleeping in the kernel until the RNIC has work: for whoever polls, and for the helper. */
-#ifndef DW_PROGRESS_SLEEP_H
-#define DW_PROGRESS_SLEEP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ bool dw_sockets_readable(const struct diwarp_cq *cq);
 void dw_sleep_deeply(struct dw_sleeper *sleeper, uint64_t ns);
 /* From any thread; a sleeper that is awake does not sleep the next time. */
 void dw_sleeper_wake(struct dw_sleeper *sleeper);
-
-#endif
