@@ -11,7 +11,7 @@
 
 struct diwarp_pd {
     struct diwarp_device *device;
-    struct dw_mr_table mrs;
+    struct dw_map mrs; /* by STag */
     struct dw_list qps;
 };
 

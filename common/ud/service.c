@@ -43,9 +43,12 @@ static void destroy(struct diwarp_qp *qp)
         dw_ud_record_destroy(record);
     dw_foreach (recv, struct dw_ud_recv, link, &ud->recvs)
         free(recv);
+    dw_foreach (source, struct dw_ud_source, link, &ud->sources)
+        free(source);
+    free(ud->gone);
     dw_map_fini(&ud->open);
+    dw_map_fini(&ud->source_by_key);
     dw_ud_targets_fini(ud);
-    dw_ud_sources_fini(ud);
 }
 
 /* Of a peer nothing is kept, so there may be several handles of one name. */
@@ -87,7 +90,10 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
             ud->held[DW_UD_RECORD] * sizeof(struct diwarp_record) + dw_map_bytes(&ud->open);
         memory->address_bytes +=
             ud->targets.count * sizeof(struct dw_ud_target) + dw_map_bytes(&ud->targets);
-        dw_ud_sources_add_memory(ud, memory);
+        memory->peers += ud->source_by_key.count;
+        memory->peer_bytes += ud->source_by_key.count * sizeof(struct dw_ud_source) +
+                              dw_map_bytes(&ud->source_by_key) +
+                              (ud->gone ? DW_UD_SOURCES_MAX * sizeof *ud->gone : 0);
     }
 }
 

@@ -8,18 +8,11 @@
 #include "common/base/siphash.h"
 #include "common/ud/ud.h"
 
-/* Sources remembered. Datagrams of further ones are dropped, unless one can be forgotten. */
-#define SOURCES_MAX 65536
 /* The silence of one that may be forgotten for another. */
 #define SILENT_NS 10000000000u
 /* A datagram whose number is so far behind the newest is too late. Each MSN and each record takes a
  * number at least: between two that are not too late their 31 bits say which is older. */
 #define NUMBERS_LATE ((int64_t)DW_UD_NUMBERS_ANEW / 2)
-
-/* What is left of a source that was forgotten, until another one needs its place. */
-struct dw_ud_gone {
-    uint64_t key, newest;
-};
 
 /* Nobody can choose a name, an incarnation and a QPN that have the key of others. */
 static uint64_t key_of(const struct dw_ud_qp *ud, const struct dw_llp_header *header)
@@ -39,16 +32,16 @@ static void on_heard(struct dw_ud_qp *ud, struct dw_ud_source *source, uint64_t 
 
 static struct dw_ud_gone *gone_of(const struct dw_ud_qp *ud, uint64_t key)
 {
-    return &ud->gone[key % SOURCES_MAX];
+    return &ud->gone[key % DW_UD_SOURCES_MAX];
 }
 
 /* Room for one more: the one that has been silent for longest goes, if that is long enough. */
 static bool make_room(struct dw_ud_qp *ud, uint64_t now_ns)
 {
-    if (ud->source_by_key.count < SOURCES_MAX)
+    if (ud->source_by_key.count < DW_UD_SOURCES_MAX)
         return true;
     if (!ud->gone)
-        ud->gone = calloc(SOURCES_MAX, sizeof *ud->gone);
+        ud->gone = calloc(DW_UD_SOURCES_MAX, sizeof *ud->gone);
     struct dw_ud_source *source = dw_container(ud->sources.next, struct dw_ud_source, link);
     while ((source->held[DW_UD_SEND] || source->held[DW_UD_RECORD]) &&
            now_ns - source->heard_ns > SILENT_NS) {
@@ -116,20 +109,4 @@ struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_he
     }
     on_heard(ud, source, now_ns);
     return source;
-}
-
-void dw_ud_sources_fini(struct dw_ud_qp *ud)
-{
-    dw_foreach (source, struct dw_ud_source, link, &ud->sources)
-        free(source);
-    dw_map_fini(&ud->source_by_key);
-    free(ud->gone);
-}
-
-void dw_ud_sources_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory)
-{
-    memory->peers += ud->source_by_key.count;
-    memory->peer_bytes += ud->source_by_key.count * sizeof(struct dw_ud_source) +
-                          dw_map_bytes(&ud->source_by_key) +
-                          (ud->gone ? SOURCES_MAX * sizeof *ud->gone : 0);
 }

@@ -17,6 +17,8 @@ extern const struct dw_service dw_ud_service;
  * kept longer, has been forgotten, too.
  */
 
+/* Sources remembered. Datagrams of further ones are dropped, unless one can be forgotten. */
+#define DW_UD_SOURCES_MAX 65536
 /* A jump of the numbers of datagrams after which MSNs and record ids may begin anew. */
 #define DW_UD_NUMBERS_ANEW (1ull << 30)
 
@@ -71,7 +73,10 @@ struct diwarp_record {
     bool handed_over;
 };
 
-struct dw_ud_gone;
+/* What is left of a source that was forgotten, until another one needs its place. */
+struct dw_ud_gone {
+    uint64_t key, newest;
+};
 
 struct dw_ud_qp {
     struct diwarp_qp qp;
@@ -97,8 +102,6 @@ static inline struct diwarp_counters *dw_ud_counters(struct dw_ud_qp *ud)
 }
 
 /* ---- source.c ---- */
-void dw_ud_sources_fini(struct dw_ud_qp *ud);
-void dw_ud_sources_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory);
 /* The source of a datagram. NULL, counted: it is too late, there are too many, or no memory. */
 struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_header *header,
                                      uint64_t now_ns);
