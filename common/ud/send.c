@@ -12,7 +12,7 @@
 /* One message on its way out. */
 struct outgoing {
     struct dw_ud_qp *ud;
-    const struct dw_ud_ah *to;
+    const struct diwarp_ah *ah;
     struct dw_ddp_header ddp;      /* of what is left */
     struct dw_write_record record; /* likewise; of a Send, too: how far it is */
     const struct iovec *iov;
@@ -46,11 +46,11 @@ static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
         .type = DW_LLP_UD,
         .flags = dw_seal_flags(&datagrams->seal),
         .incarnation = datagrams->incarnation,
-        .token = out->to->ah.token,
+        .token = out->ah->token,
         .job = datagrams->name.job,
         .rank = datagrams->name.rank,
         .number = ++datagrams->number,
-        .dst_qpn = out->to->qpn,
+        .dst_qpn = out->ah->qpn,
         .src_qpn = out->ud->qp.num,
         .timestamp = (uint16_t)(out->ud->qp.port->ran_ns >> DW_TIMESTAMP_SHIFT),
     };
@@ -76,10 +76,10 @@ static int transmit(struct outgoing *out, uint64_t now_ns)
 {
     struct dw_datagrams *datagrams = &out->ud->qp.port->datagrams;
     const struct dw_write_record *record = &out->record;
-    const struct dw_llp_addr to = dw_ah_addr(&out->to->ah);
-    struct dw_path *path = out->to->ah.path;
+    const struct dw_llp_addr to = dw_ah_addr(out->ah);
+    struct dw_path *path = out->ah->path;
     dw_path_expire(path, now_ns);
-    uint32_t payload_max = dw_ah_datagram_max_bytes(&out->to->ah) - DW_LLP_HEADER_BYTES -
+    uint32_t payload_max = dw_ah_datagram_max_bytes(out->ah) - DW_LLP_HEADER_BYTES -
                            dw_segment_header_bytes(&out->ddp) - DW_TRAILER_BYTES;
     for (bool first = true; first || record->offset < record->total; first = false) {
         uint32_t bytes = 0, segment = 0;
@@ -147,11 +147,8 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, max_bytes, iov);
     if (total < 0 || (write && !total))
         return total < 0 ? (int)total : -EINVAL;
-    struct outgoing out = {.ud = ud,
-                           .to = dw_container(ah, struct dw_ud_ah, ah),
-                           .record.total = (uint32_t)total,
-                           .iov = iov};
-    struct dw_ud_target *target = target_of(ud, ah->token, out.to->qpn);
+    struct outgoing out = {.ud = ud, .ah = ah, .record.total = (uint32_t)total, .iov = iov};
+    struct dw_ud_target *target = target_of(ud, ah->token, ah->qpn);
     if (!target)
         return -ENOMEM;
     const uint32_t serial = target->last[kind] + 1;

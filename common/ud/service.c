@@ -10,7 +10,7 @@ static int open_state(struct dw_port *port, void **state)
     struct dw_ahs *ahs = malloc(sizeof *ahs);
     if (!ahs)
         return -ENOMEM;
-    dw_ahs_init(ahs, sizeof(struct dw_ud_ah), port, &dw_ud_service);
+    dw_ahs_init(ahs, sizeof(struct diwarp_ah), port, &dw_ud_service);
     *state = ahs;
     return 0;
 }
@@ -63,7 +63,7 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
 
 static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
 {
-    dw_container(ah, struct dw_ud_ah, ah)->qpn = qpn;
+    ah->qpn = qpn & 0xffffff;
     return ah;
 }
 

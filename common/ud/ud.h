@@ -39,12 +39,6 @@ struct dw_ud_source {
     struct dw_seen begun[DW_UD_KINDS];
 };
 
-/* An address handle. */
-struct dw_ud_ah {
-    struct diwarp_ah ah;
-    uint32_t qpn;
-};
-
 /* What has been sent to a destination. */
 struct dw_ud_target {
     uint32_t last[DW_UD_KINDS];
