@@ -49,10 +49,8 @@ int dw_slab_init(struct dw_slab *slab, uint64_t bytes)
         dw_list_init(&slab->partial[i]);
     slab->region = dw_pages_map((size_t)slab->chunk_max * DW_SLAB_CHUNK_BYTES);
     slab->returned = malloc(slab->chunk_max * sizeof *slab->returned);
-    if (!slab->region || !slab->returned) {
-        dw_slab_fini(slab);
+    if (!slab->region || !slab->returned)
         return -ENOMEM;
-    }
     while (slab->returned_count < slab->chunk_max) {
         slab->returned[slab->returned_count] = slab->chunk_max - 1 - slab->returned_count;
         slab->returned_count++;
@@ -64,8 +62,6 @@ void dw_slab_fini(struct dw_slab *slab)
 {
     dw_pages_unmap(slab->region, (size_t)slab->chunk_max * DW_SLAB_CHUNK_BYTES);
     free(slab->returned);
-    slab->region = NULL;
-    slab->returned = NULL;
 }
 
 static struct chunk *chunk_at(const struct dw_slab *slab, size_t index)

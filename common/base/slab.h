@@ -41,7 +41,8 @@ struct dw_slab {
     struct dw_list empty;
 };
 
-/* `bytes` >= one chunk: the bound; what is left of a whole chunk is not used. -ENOMEM. */
+/* `bytes` >= one chunk: the bound; what is left of a whole chunk is not used. -ENOMEM: there
+ * is something to dw_slab_fini() still. */
 int dw_slab_init(struct dw_slab *slab, uint64_t bytes);
 void dw_slab_fini(struct dw_slab *slab);
 /* At least `bytes` <= DW_SLAB_MAX_BYTES, as many as *room says, aligned to DW_SLAB_ALIGN_BYTES, but

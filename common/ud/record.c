@@ -159,29 +159,23 @@ void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
 
 /* ---- the application's view of records ---- */
 
-/* Under way, by the name of its source and its id; NULL: the oldest of any. */
-static struct diwarp_record *find_record(struct dw_ud_qp *ud, const struct diwarp_name *src,
-                                         uint32_t id)
-{
-    dw_foreach (record, struct diwarp_record, link, &ud->records) {
-        if (record->handed_over || record->kind != DW_UD_RECORD)
-            continue;
-        if (!src ||
-            (record->serial == id && dw_name_key(record->source->name) == dw_name_key(*src)))
-            return record;
-    }
-    return NULL;
-}
-
 struct diwarp_record *diwarp_find_record(struct diwarp_qp *qp, const struct diwarp_name *src,
                                          uint32_t id)
 {
     if (qp->attr.type != DIWARP_QPT_UD)
         return NULL;
+    struct diwarp_record *found = NULL;
     dw_lock(qp->port->device);
-    struct diwarp_record *record = find_record(dw_ud_qp_of(qp), src, id);
+    dw_foreach (record, struct diwarp_record, link, &dw_ud_qp_of(qp)->records) {
+        if (record->handed_over || record->kind != DW_UD_RECORD ||
+            (src &&
+             (record->serial != id || dw_name_key(record->source->name) != dw_name_key(*src))))
+            continue;
+        found = record;
+        break;
+    }
     dw_unlock(qp->port->device);
-    return record;
+    return found;
 }
 
 void diwarp_query_record(const struct diwarp_record *record, struct diwarp_record_info *info)
