@@ -48,9 +48,7 @@ libdiwarp_core_la_SOURCES = \
 	common/path/path.h \
 	common/open.c \
 	common/open.h \
-	common/progress/helper.c \
-	common/progress/sleep.c \
-	common/progress/sleep.h \
+	common/progress/progress.c \
 	common/rc/access.c \
 	common/rc/close.c \
 	common/rc/connect.c \
@@ -114,7 +112,6 @@ libdiwarp_core_la_SOURCES = \
 	common/ud/record.c \
 	common/ud/send.c \
 	common/ud/service.c \
-	common/ud/service.h \
 	common/ud/source.c \
 	common/ud/ud.h \
 	common/wire/bytes.h \

@@ -3,7 +3,7 @@
 #include "common/open.h"
 
 #include "common/rd/rd.h"
-#include "common/ud/service.h"
+#include "common/ud/ud.h"
 
 static const struct dw_service *const services[] = {
     [DIWARP_QPT_UD] = &dw_ud_service,

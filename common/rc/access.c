@@ -50,7 +50,7 @@ void dw_rc_gather(uint8_t *to, const struct iovec *list, uint32_t offset, uint32
  * or is for local use, is none to them (RFC 5040 5.3). */
 static struct dw_region *remote_region(const struct diwarp_rc_qp *qp, uint32_t stag)
 {
-    struct dw_region *region = dw_map_get(&qp->pd->mrs.by_stag, stag);
+    struct dw_region *region = dw_map_get(&qp->pd->mrs, stag);
     return region && region->mr.access & REMOTE_RIGHTS ? region : NULL;
 }
 

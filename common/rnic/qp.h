@@ -10,7 +10,7 @@
 
 struct diwarp_pd {
     struct diwarp_device *device;
-    struct dw_mr_table mrs;
+    struct dw_map mrs; /* by STag */
 };
 
 /* The gather list of a request, checked; returns its bytes, -EINVAL, -EACCES or -EMSGSIZE. Key 0 is

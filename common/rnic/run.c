@@ -110,7 +110,7 @@ static void take_icmp(struct dw_port *port, uint64_t now_ns)
     struct dw_llp_icmp icmp;
     for (unsigned i = 0; i < EVENTS_PER_RUN && llp->ops->icmp(llp, &icmp); i++)
         for (struct dw_path *path = dw_paths_find(&port->paths, &icmp.to); path;
-             path = dw_path_next(path))
+             path = path->next)
             on_icmp(port, path, &icmp, now_ns);
 }
 

@@ -27,8 +27,9 @@ struct diwarp_ah {
     uint16_t udp_port;
     /* The longest datagrams of its records, as far as these have shown; ours may be others. */
     uint16_t peer_datagram_bytes;
-    bool fixed : 1;   /* it has been spoken with: its route stays */
-    bool further : 1; /* RD: of another QP than a process's first */
+    bool fixed : 1;    /* it has been spoken with: its route stays */
+    bool further : 1;  /* RD: of another QP than a process's first */
+    uint32_t qpn : 24; /* UD: of the QP there */
 };
 _Static_assert(sizeof(struct diwarp_ah) == 40, "a known peer is small");
 

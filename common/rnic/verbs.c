@@ -26,13 +26,13 @@ struct diwarp_pd *diwarp_alloc_pd(struct diwarp_device *device)
     if (!pd)
         return NULL;
     pd->device = device;
-    dw_mr_table_init(&pd->mrs, dw_device_random(device));
+    dw_map_init(&pd->mrs, dw_device_random(device));
     return pd;
 }
 
 void diwarp_dealloc_pd(struct diwarp_pd *pd)
 {
-    dw_mr_table_fini(&pd->mrs);
+    dw_mrs_fini(&pd->mrs);
     free(pd);
 }
 
@@ -72,7 +72,7 @@ void diwarp_dereg_mr(struct diwarp_mr *mr)
         dw_foreach (qp, struct diwarp_qp, link, &pd->device->port->qps)
             if (qp->pd == pd && qp->service->on_deregister)
                 qp->service->on_deregister(qp, region);
-    dw_mr_deregister(&pd->mrs, mr);
+    free(dw_map_remove(&pd->mrs, mr->stag));
     dw_unlock(pd->device);
 }
 
@@ -258,7 +258,7 @@ void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
         .base_bytes =
             sizeof *device + sizeof *pd + sizeof *cq + (uint64_t)cq->capacity * sizeof *cq->ring,
         .region_bytes =
-            pd->mrs.by_stag.count * sizeof(struct dw_region) + dw_map_bytes(&pd->mrs.by_stag),
+            pd->mrs.count * sizeof(struct dw_region) + dw_map_bytes(&pd->mrs),
     };
     dw_foreach (runner, struct dw_runner, link, &device->runners)
         runner->ops->add_memory(runner, memory);
