@@ -41,7 +41,8 @@ struct dw_stream_ops {
 /* Implementations embed this first. */
 struct dw_stream {
     const struct dw_stream_ops *ops;
-    void *owner; /* the caller's */
+    void *owner;             /* the caller's */
+    struct dw_llp_addr peer; /* the other side's */
 };
 
 struct dw_stream_event {

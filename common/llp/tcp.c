@@ -204,13 +204,18 @@ static int make_stream(struct tcp_set *set, int fd, struct dw_stream **stream)
 static int tcp_accept(struct dw_stream *stream, struct dw_stream **accepted)
 {
     struct tcp_set *set = of(stream)->set;
-    int fd = accept4(of(stream)->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    union dw_sockaddr peer;
+    socklen_t len = sizeof peer;
+    int fd = accept4(of(stream)->fd, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
         bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
         return full ? -EMFILE : -EAGAIN;
     }
     set_options(fd, set->silence_ns);
-    return make_stream(set, fd, accepted) ? -EMFILE : 0;
+    if (make_stream(set, fd, accepted))
+        return -EMFILE;
+    (*accepted)->peer = dw_sockaddr_get(&peer);
+    return 0;
 }
 
 static int tcp_connect(struct dw_streams *streams, const struct dw_llp_addr *from,
@@ -232,7 +237,10 @@ static int tcp_connect(struct dw_streams *streams, const struct dw_llp_addr *fro
         close(fd);
         return rc;
     }
-    return make_stream(set, fd, stream);
+    int rc = make_stream(set, fd, stream);
+    if (!rc)
+        (*stream)->peer = *to;
+    return rc;
 }
 
 /* A socket of its own for each port: one that is bound cannot be bound again, and two may be bound

@@ -2,7 +2,9 @@
 /* RC queue pairs: their states, their time limits, and what their stream is watched for. */
 #include "common/rc/qp.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
+#include <stdio.h>
 
 /* ---- states ---- */
 
@@ -56,6 +58,7 @@ void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t deadline_ns)
 void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream)
 {
     qp->stream = stream;
+    qp->peer = stream->peer;
     stream->owner = &qp->watch;
     qp->rc->counters.rc_connections = ++qp->rc->connection_count;
 }
@@ -107,6 +110,13 @@ void dw_rc_limit_close(struct diwarp_rc_qp *qp, uint64_t now_ns)
 void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp)
 {
     return qp->attr.context;
+}
+
+void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf, size_t len)
+{
+    char ip[INET6_ADDRSTRLEN] = "?";
+    inet_ntop(qp->peer.family, qp->peer.ip, ip, sizeof ip);
+    snprintf(buf, len, qp->peer.family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, qp->peer.port);
 }
 
 /* ---- hot QPs ---- */

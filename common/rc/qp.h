@@ -114,6 +114,7 @@ struct diwarp_rc_qp {
     struct dw_list waiting_link; /* in recvs->waiting */
     struct dw_list lazy_link;    /* in rc.lazy */
     struct dw_stream *stream;    /* NULL: closed */
+    struct dw_llp_addr peer;     /* the other side, also when closed */
     struct dw_timer timer;       /* set-up, standing still, close */
     struct diwarp_rc_qp_attr attr;
     enum dw_rc_state state;

@@ -5,6 +5,7 @@
  * The others are asked all at once, the less often the more the first ones bring.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 
 #include "common/rc/qp.h"
@@ -253,10 +254,61 @@ void diwarp_rc_flush(struct diwarp_cq *cq)
     dw_unlock(cq->device);
 }
 
-const struct diwarp_rc_counters *diwarp_query_rc_counters(const struct diwarp_cq *cq)
+static struct dw_rc *find_locked(const struct diwarp_cq *cq)
 {
     dw_lock(cq->device);
-    const struct dw_rc *rc = find(cq);
+    struct dw_rc *rc = find(cq);
     dw_unlock(cq->device);
+    return rc;
+}
+
+int diwarp_rc_fd(const struct diwarp_cq *cq)
+{
+    const struct dw_rc *rc = find_locked(cq);
+    return rc ? rc->streams->fd : -1;
+}
+
+const struct diwarp_rc_counters *diwarp_query_rc_counters(const struct diwarp_cq *cq)
+{
+    const struct dw_rc *rc = find_locked(cq);
     return rc ? &rc->counters : NULL;
+}
+
+void diwarp_query_rc_memory(const struct diwarp_cq *cq, struct diwarp_rc_memory *memory)
+{
+    struct diwarp_memory all = {0};
+    dw_lock(cq->device);
+    const struct dw_rc *rc = find(cq);
+    if (rc)
+        add_memory(&rc->runner, &all);
+    dw_unlock(cq->device);
+    *memory = (struct diwarp_rc_memory){all.peer_bytes, all.receive_bytes, all.send_pool_bytes};
+}
+
+static bool all_sent(const struct dw_rc *rc)
+{
+    dw_foreach (qp, struct diwarp_rc_qp, link, &rc->qps)
+        if (!dw_rc_idle(qp) && !qp->shut)
+            return false;
+    return true;
+}
+
+int diwarp_drain_rc_qps(struct diwarp_cq *cq, uint64_t timeout_ns)
+{
+    struct dw_rc *rc = find_locked(cq);
+    uint64_t until_ns = dw_deadline_ns(dw_device_now_ns(cq->device), timeout_ns);
+    for (bool sent = !rc; !sent;) {
+        dw_lock(cq->device);
+        uint64_t now_ns = dw_device_now_ns(cq->device);
+        (void)run(&rc->runner, now_ns);
+        cq->count = 0;
+        sent = all_sent(rc);
+        dw_unlock(cq->device);
+        if (!sent && now_ns >= until_ns)
+            return -ETIMEDOUT;
+        struct pollfd pollfd = {.fd = rc->streams->fd, .events = POLLIN};
+        if (!sent)
+            (void)poll(&pollfd, 1, 1);
+    }
+    return 0;
 }

@@ -197,6 +197,8 @@ static struct fake_stream *make(struct fake_net *net, struct fake_set *set)
     struct fake_stream *stream = calloc(1, sizeof *stream);
     assert(stream);
     stream->stream.ops = &stream_ops;
+    stream->stream.peer =
+        (struct dw_llp_addr){.family = AF_INET, .port = PORT, .ip = {127, 0, 0, 1}};
     stream->net = net;
     stream->set = set;
     dw_list_init(&stream->link);
