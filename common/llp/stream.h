@@ -3,8 +3,7 @@
  *
  * TCP (tcp.c) and the streams of the tests are equals behind this interface. Nothing blocks. Not
  * thread-safe: the caller holds the device's lock. */
-#ifndef DW_STREAM_H
-#define DW_STREAM_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -63,8 +62,7 @@ struct dw_streams_ops {
     /* Begins to connect; not watched. from->port 0: any. */
     int (*connect)(struct dw_streams *streams, const struct dw_llp_addr *from,
                    const struct dw_llp_addr *to, struct dw_stream **stream);
-    /* At most n watched streams that are ready, without blocking; less than n: all, unless the set
-     * is deaf. */
+    /* At most n watched streams that are ready, without blocking. */
     unsigned (*wait)(struct dw_streams *streams, struct dw_stream_event *events, unsigned n);
     void (*close)(struct dw_streams *streams); /* its streams are closed */
 };
@@ -72,14 +70,10 @@ struct dw_streams_ops {
 /* A set of streams that are watched together. */
 struct dw_streams {
     const struct dw_streams_ops *ops;
-    int fd;    /* readable when a watched stream is ready; -1: cannot be polled */
-    bool deaf; /* there are some that it does not become readable for, since the system has no room
-                * to watch them. A wait() asks these too, but some may be ready that it left out */
+    int fd; /* readable when a watched stream is ready; -1: cannot be polled */
 };
 
 /* silence_ns: a peer that is silent on an idle connection is asked whether it is there after half
  * of that, and gone when it does not answer; in whole seconds, 2 at least; 0: never. While data is
  * owed, the system's limits hold. */
 int dw_tcp_open(uint64_t silence_ns, struct dw_streams **streams);
-
-#endif

@@ -12,13 +12,6 @@ int dw_rc_wc_opcode(const struct dw_rc_work *work)
                                                    : IBV_WC_SEND;
 }
 
-void dw_rc_held_free(struct dw_rc *rc, struct dw_rc_held *held)
-{
-    rc->receive_bytes -= held->capacity;
-    free(held->buf);
-    *held = (struct dw_rc_held){0};
-}
-
 void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works)
 {
     for (; works->count; dw_ring_pop(works, 1)) {
@@ -27,10 +20,9 @@ void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works)
     }
 }
 
-static void flush_recv(struct diwarp_rc_qp *qp, struct dw_rc_recv *recv)
+static void flush_recv(struct diwarp_rc_qp *qp, const struct dw_rc_recv *recv)
 {
     dw_rc_complete(qp, recv->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
-    dw_rc_recv_free(recv);
 }
 
 static void flush_recvs(struct diwarp_rc_qp *qp)
@@ -38,18 +30,19 @@ static void flush_recvs(struct diwarp_rc_qp *qp)
     if (qp->receiving)
         flush_recv(qp, &qp->current);
     qp->receiving = false;
-    for (; qp->own.ring.count; dw_ring_pop(&qp->own.ring, 1))
-        flush_recv(qp, dw_ring_at(&qp->own.ring, sizeof(struct dw_rc_recv), 0));
+    for (; qp->own.count; dw_ring_pop(&qp->own, 1))
+        flush_recv(qp, dw_ring_at(&qp->own, sizeof(struct dw_rc_recv), 0));
 }
 
 /* All that belongs to the connection, the requests included. */
 static void release(struct diwarp_rc_qp *qp)
 {
     struct dw_rc *rc = qp->rc;
-    dw_rc_set_timer(qp, DW_NEVER);
+    (void)dw_heap_set(&rc->timers, &qp->timer, DW_NEVER);
     dw_rc_set_blocked(qp, false);
-    dw_rc_cool(qp);
-    dw_rc_unstand(qp);
+    if (rc->hot == qp)
+        rc->hot = NULL;
+    dw_list_remove(&qp->standing_link);
     dw_list_remove(&qp->lazy_link);
     if (qp->stream) {
         qp->stream->ops->close(qp->stream);
@@ -61,15 +54,12 @@ static void release(struct diwarp_rc_qp *qp)
     dw_ring_fini(&qp->works);
     dw_ring_fini(&qp->reads);
     dw_ring_fini(&qp->responses);
-    dw_ring_fini(&qp->own.ring);
-    dw_rc_held_free(rc, &qp->held);
+    dw_ring_fini(&qp->own);
+    free(qp->held.buf);
+    qp->held = (struct dw_rc_held){0};
     qp->stub_bytes = 0;
-    rc->send_bytes -= qp->tail_bytes;
-    free(qp->tail);
-    qp->tail = NULL;
-    qp->tail_bytes = qp->tail_sent = 0;
-    free(qp->startup);
-    qp->startup = NULL;
+    free(qp->tail.buf);
+    qp->tail = (struct dw_rc_tail){0};
     qp->cursor.rtr = false;
 }
 
@@ -94,7 +84,7 @@ void dw_rc_qp_free(struct diwarp_rc_qp *qp)
     release(qp);
     dw_cq_forget(qp->rc->cq, 0, qp, NULL);
     dw_list_remove(&qp->link);
-    free(qp->answer);
+    free(qp->startup);
     free(qp);
 }
 
@@ -102,12 +92,8 @@ void dw_rc_qp_free(struct diwarp_rc_qp *qp)
 
 void dw_rc_begin_close(struct diwarp_rc_qp *qp)
 {
-    uint64_t now_ns = dw_device_now_ns(qp->rc->device);
     dw_rc_set_state(qp, DW_RC_CLOSING);
-    if (qp->standing)
-        dw_rc_limit(qp, dw_deadline_ns(now_ns, qp->attr.connect_timeout_ns));
-    else
-        dw_rc_limit_close(qp, now_ns);
+    dw_rc_limit(qp, dw_device_now_ns(qp->rc->device));
 }
 
 void dw_rc_end_if_idle(struct diwarp_rc_qp *qp)

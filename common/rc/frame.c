@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Frames of MPA start-up (RFC 5044 7.1, RFC 6581): the calling and the called side read and write
  * the same. */
-#include "common/rc/frame.h"
-
 #include <errno.h>
 #include <string.h>
 
+#include "common/rc/qp.h"
 #include "common/wire/bytes.h"
 
 _Static_assert(DIWARP_PRIVATE_DATA_MAX_BYTES + DW_MPA_ENHANCED_BYTES + DW_RC_HELLO_BYTES <=
@@ -17,11 +16,11 @@ uint8_t dw_rc_frame_flags(const struct diwarp_rc_qp_attr *attr)
     return (uint8_t)((attr->markers ? DW_MPA_MARKERS : 0) | (attr->crc ? DW_MPA_CRC : 0));
 }
 
-uint32_t dw_rc_frame_put(uint8_t *buf, struct dw_mpa_frame *frame,
-                         const struct dw_mpa_enhanced *enhanced, const struct dw_rc_hello *hello,
-                         const void *data, size_t bytes)
+bool dw_rc_frame_add(struct dw_rc_tail *tail, struct dw_mpa_frame *frame,
+                     const struct dw_mpa_enhanced *enhanced, const struct dw_rc_hello *hello,
+                     const void *data, size_t bytes)
 {
-    uint8_t private_data[DW_MPA_PRIVATE_MAX_BYTES];
+    uint8_t private_data[DW_MPA_PRIVATE_MAX_BYTES], buf[DW_MPA_FRAME_BYTES + sizeof private_data];
     uint8_t *at = private_data;
     if (enhanced) {
         frame->flags |= DW_MPA_ENHANCED;
@@ -34,9 +33,8 @@ uint32_t dw_rc_frame_put(uint8_t *buf, struct dw_mpa_frame *frame,
         memcpy(at, data, bytes);
     frame->private_data = private_data;
     frame->private_bytes = (uint16_t)((size_t)(at - private_data) + bytes);
-    size_t written = dw_mpa_frame_put(buf, frame);
-    frame->private_data = NULL;
-    return (uint32_t)written;
+    struct iovec whole = {buf, dw_mpa_frame_put(buf, frame)};
+    return dw_rc_tail_add(tail, &whole, 0, (uint32_t)whole.iov_len);
 }
 
 int dw_rc_frame_get(const struct dw_mpa_frame *frame, struct dw_mpa_enhanced *enhanced,

@@ -35,7 +35,7 @@ void dw_rc_rewatch(struct diwarp_rc_qp *qp)
 {
     if (!qp->stream)
         return;
-    bool in = qp->state != DW_RC_CONNECTING && !qp->standing && !qp->ended;
+    bool in = qp->state != DW_RC_CONNECTING && !dw_rc_is_standing(qp) && !qp->ended;
     bool out = qp->state == DW_RC_CONNECTING || qp->blocked;
     unsigned what = (in ? DW_STREAM_IN : 0u) | (out ? DW_STREAM_OUT : 0u);
     if (what != qp->watched)
@@ -44,15 +44,13 @@ void dw_rc_rewatch(struct diwarp_rc_qp *qp)
 }
 
 /* Without memory for a timer there is no time limit: TCP's own remain. */
-void dw_rc_set_timer(struct diwarp_rc_qp *qp, uint64_t deadline_ns)
+void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
-    (void)dw_heap_set(&qp->rc->timers, &qp->timer, deadline_ns);
-}
-
-void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t deadline_ns)
-{
-    if (!qp->timer.slot || deadline_ns < qp->timer.deadline_ns)
-        dw_rc_set_timer(qp, deadline_ns);
+    bool none = qp->state == DW_RC_RTS || qp->state == DW_RC_CLOSED;
+    uint64_t wait_ns = none ? DW_NEVER : qp->attr.connect_timeout_ns;
+    if (dw_rc_is_standing(qp) && qp->attr.rnr_timeout_ns < wait_ns)
+        wait_ns = qp->attr.rnr_timeout_ns;
+    (void)dw_heap_set(&qp->rc->timers, &qp->timer, dw_deadline_ns(now_ns, wait_ns));
 }
 
 void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream)
@@ -99,12 +97,6 @@ void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ib
     dw_cq_push(qp->rc->cq, &wc);
 }
 
-void dw_rc_limit_close(struct diwarp_rc_qp *qp, uint64_t now_ns)
-{
-    bool closing = qp->state == DW_RC_CLOSING;
-    dw_rc_set_timer(qp, closing ? dw_deadline_ns(now_ns, qp->attr.connect_timeout_ns) : DW_NEVER);
-}
-
 /* ---- what it is ---- */
 
 void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp)
@@ -119,36 +111,13 @@ void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf, size_t len)
     snprintf(buf, len, qp->peer.family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, qp->peer.port);
 }
 
-/* ---- hot QPs ---- */
-
-void dw_rc_cool(struct diwarp_rc_qp *qp)
-{
-    struct dw_rc *rc = qp->rc;
-    for (unsigned i = 0; i < rc->hot_count; i++)
-        if (rc->hot[i] == qp)
-            rc->hot[i] = rc->hot[--rc->hot_count];
-}
-
 void dw_rc_heat(struct diwarp_rc_qp *qp)
 {
-    struct dw_rc *rc = qp->rc;
-    struct diwarp_rc_qp *coldest = NULL;
-    qp->idle_runs = 0;
-    for (unsigned i = 0; i < rc->hot_count; i++) {
-        if (rc->hot[i] == qp)
-            return;
-        if (!coldest || rc->hot[i]->idle_runs > coldest->idle_runs)
-            coldest = rc->hot[i];
-    }
-    if (rc->hot_count == DW_RC_HOT) {
-        if (!coldest->idle_runs)
-            return;
-        dw_rc_cool(coldest);
-    }
-    rc->hot[rc->hot_count++] = qp;
+    if (!qp->rc->hot || !qp->rc->hot_brings)
+        qp->rc->hot = qp;
 }
 
 bool dw_rc_idle(const struct diwarp_rc_qp *qp)
 {
-    return !qp->works.count && !qp->responses.count && !qp->tail && !qp->cursor.rtr;
+    return !qp->works.count && !qp->responses.count && !qp->tail.buf && !qp->cursor.rtr;
 }

@@ -23,11 +23,10 @@ static bool make_held(struct diwarp_rc_qp *qp, size_t capacity)
     assert(!qp->held.buf);
     qp->held.buf = malloc(capacity);
     if (!qp->held.buf) {
-        (void)dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
+        dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
         return false;
     }
     qp->held.capacity = (uint32_t)capacity;
-    qp->rc->receive_bytes += capacity;
     return true;
 }
 
@@ -61,7 +60,7 @@ static void stand_still(struct diwarp_rc_qp *qp, const struct dw_mpa_fpdu *fpdu,
                         const struct bytes *rest, const struct bytes *more, uint64_t now_ns)
 {
     if (!qp->attr.rnr_timeout_ns) {
-        (void)dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, fpdu->ulpdu, (uint32_t)fpdu->ulpdu_bytes);
+        dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, fpdu->ulpdu, (uint32_t)fpdu->ulpdu_bytes);
         return;
     }
     if (!make_held(qp, fpdu->ulpdu_bytes + rest->count + more->count))
@@ -70,7 +69,10 @@ static void stand_still(struct diwarp_rc_qp *qp, const struct dw_mpa_fpdu *fpdu,
     keep(&qp->held, rest->at, rest->count);
     keep(&qp->held, more->at, more->count);
     qp->held.ulpdu_bytes = (uint32_t)fpdu->ulpdu_bytes;
-    dw_rc_stand(qp, now_ns);
+    dw_list_append(&qp->rc->standing, &qp->standing_link);
+    qp->rc->counters.rc_rx_waits++;
+    dw_rc_limit(qp, now_ns);
+    dw_rc_rewatch(qp);
 }
 
 /* Delivers all whole FPDUs, then keeps the rest; `more` follows it in the stream. False: the QP
@@ -84,16 +86,16 @@ static bool parse(struct diwarp_rc_qp *qp, struct bytes in, struct bytes more, u
             return keep_part(qp, in.at, in.count);
         if (rc) {
             uint16_t cause = rc == -EBADMSG ? DW_TERM_MPA_CRC : DW_TERM_MPA_MARKER;
-            (void)dw_rc_terminate(qp, cause, NULL, 0);
+            dw_rc_terminate(qp, cause, NULL, 0);
             return false;
         }
         qp->rc->counters.rc_rx_fpdus++;
         in.at += fpdu.bytes;
         in.count -= fpdu.bytes;
-        enum dw_rc_verdict verdict = dw_rc_deliver(qp, fpdu.ulpdu, (uint32_t)fpdu.ulpdu_bytes);
-        if (verdict == DW_RC_WAIT)
+        rc = dw_rc_deliver(qp, fpdu.ulpdu, (uint32_t)fpdu.ulpdu_bytes);
+        if (rc == -EAGAIN)
             stand_still(qp, &fpdu, &in, &more, now_ns);
-        if (verdict != DW_RC_DONE)
+        if (rc)
             return false;
     }
     return true;
@@ -113,7 +115,7 @@ static void answer(struct diwarp_rc_qp *qp)
 static unsigned aim(struct diwarp_rc_qp *qp, struct iovec iov[2])
 {
     unsigned count = 0;
-    uint32_t most = qp->recvs->ring.count ? DW_RC_STAGE_BYTES : DW_RC_STAGE_BYTES / 4;
+    uint32_t most = qp->recvs->count ? DW_RC_STAGE_BYTES : DW_RC_STAGE_BYTES / 4;
     if (qp->held.buf)
         iov[count++] =
             (struct iovec){qp->held.buf + qp->held.bytes, qp->held.capacity - qp->held.bytes};
@@ -138,12 +140,11 @@ static void on_bytes(struct diwarp_rc_qp *qp, size_t count, uint64_t now_ns)
     }
     staged.count -= missing;
     /* Taken out of the QP, which may have to keep something else. */
-    struct dw_rc *rc = qp->rc;
     struct dw_rc_held held = qp->held;
     qp->held = (struct dw_rc_held){0};
     if (parse(qp, (struct bytes){held.buf, held.capacity}, staged, now_ns))
         (void)parse(qp, staged, (struct bytes){0}, now_ns);
-    dw_rc_held_free(rc, &held);
+    free(held.buf);
 }
 
 /* Has the other side begun an FPDU or message that it did not end? */
@@ -181,7 +182,6 @@ bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
     ssize_t n = qp->stream->ops->recv(qp->stream, iov, pieces);
     if (n == 0) {
         counters->rc_rx_empty_syscalls++;
-        qp->idle_runs++;
         return false;
     }
     if (n == -ENODATA) {
@@ -192,7 +192,6 @@ bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
         dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
         return true;
     }
-    qp->idle_runs = 0;
     qp->rc->receives++;
     counters->rc_rx_syscalls++;
     counters->rc_rx_bytes += (uint64_t)n;
@@ -203,22 +202,15 @@ bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
 
 void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
-    struct dw_rc *rc = qp->rc;
     struct dw_rc_held held = qp->held;
+    struct bytes rest = {held.buf + held.ulpdu_bytes, held.bytes - held.ulpdu_bytes};
     qp->held = (struct dw_rc_held){0};
-    enum dw_rc_verdict verdict = dw_rc_deliver(qp, held.buf, held.ulpdu_bytes);
-    if (verdict == DW_RC_WAIT) {
-        qp->held = held;
-        dw_rc_stand(qp, now_ns);
-        return;
-    }
-    if (verdict == DW_RC_DONE) {
-        struct bytes rest = {held.buf + held.ulpdu_bytes, held.bytes - held.ulpdu_bytes};
-        qp->standing = false;
-        dw_rc_limit_close(qp, now_ns);
+    dw_list_remove(&qp->standing_link);
+    dw_rc_limit(qp, now_ns);
+    if (!dw_rc_deliver(qp, held.buf, held.ulpdu_bytes)) {
         if (parse(qp, rest, (struct bytes){0}, now_ns))
             dw_rc_rewatch(qp);
         answer(qp);
     }
-    dw_rc_held_free(rc, &held);
+    free(held.buf);
 }
