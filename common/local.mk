@@ -52,10 +52,8 @@ libdiwarp_core_la_SOURCES = \
 	common/progress/sleep.c \
 	common/progress/sleep.h \
 	common/rc/access.c \
-	common/rc/close.c \
 	common/rc/connect.c \
 	common/rc/deliver.c \
-	common/rc/frame.c \
 	common/rc/listen.c \
 	common/rc/post.c \
 	common/rc/qp.c \

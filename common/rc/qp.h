@@ -188,7 +188,7 @@ uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64
 /* The peer's rights to a region end; the application's own use does not. False: it had none. */
 bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag);
 
-/* ---- the end (close.c) ---- */
+/* ---- the end (qp.c) ---- */
 
 int dw_rc_wc_opcode(const struct dw_rc_work *work);
 /* Requests that are not carried out any more: qp's works, or reads. */
@@ -226,7 +226,7 @@ struct diwarp_address dw_rc_address(const struct diwarp_device *device);
 int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
                     struct diwarp_rc_qp **qp);
 
-/* ---- frames of MPA start-up (frame.c) ---- */
+/* ---- frames of MPA start-up (connect.c) ---- */
 
 /* Reads a frame no further than to its end: 0, -EAGAIN (more must come), or why not. */
 int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup, enum dw_mpa_kind kind,

@@ -4,8 +4,8 @@
  *
  * One message's path: post.c (checks, queue) -> send.c (FPDUs into the stream) -> receive.c (FPDUs
  * out of the stream) -> deliver.c -> the CQ. Around it: connect.c and listen.c make connections,
- * close.c and terminate.c end them, run.c asks the streams. Every function of these headers runs
- * with the device's lock held, unless it says otherwise.
+ * qp.c and terminate.c end them, run.c asks the streams. Every function of these headers runs with
+ * the device's lock held, unless it says otherwise.
  */
 #pragma once
 

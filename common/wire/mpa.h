@@ -4,8 +4,7 @@
  *
  * Verdicts of get functions on a peer's bytes: -EAGAIN, these are the beginning of a good one, more
  * are needed; -EBADMSG, -EPROTO, -EPROTONOSUPPORT, as said there: the stream is dead. */
-#ifndef DW_MPA_H
-#define DW_MPA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -163,5 +162,3 @@ struct dw_rc_hello {
 void dw_rc_hello_put(uint8_t *buf, const struct dw_rc_hello *hello);
 /* 0; -EBADMSG: short; -EPROTO: none of this version. */
 int dw_rc_hello_get(struct dw_rc_hello *hello, const uint8_t *buf, size_t len);
-
-#endif

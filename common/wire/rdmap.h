@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What follows the DDP header of each RDMAP message that is not plain payload, all big-endian. get
  * functions: 0, -EBADMSG (short), -EPROTO (a field out of its domain). */
-#ifndef DW_RDMAP_H
-#define DW_RDMAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -139,5 +138,3 @@ enum { DW_TERMINATE_LENGTH = 0x80, DW_TERMINATE_DDP = 0x40, DW_TERMINATE_RDMAP =
  * where RFC 5040 4.8 wants them: with errors of RDMAP or DDP that are not catastrophic, if the
  * segment is long enough. Writes at most DW_TERMINATE_MAX_BYTES; returns how many. */
 size_t dw_terminate_put(uint8_t *buf, uint16_t cause, const uint8_t *segment, size_t len);
-
-#endif
