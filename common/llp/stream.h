@@ -49,15 +49,10 @@ struct dw_stream_event {
     unsigned what;
 };
 
-struct dw_stream_listen {
-    uint8_t family;
-    const uint8_t *bind_ip; /* NULL: any */
-    uint16_t port_min, port_max;
-};
-
 struct dw_streams_ops {
-    /* -EADDRINUSE, -EACCES...; `why` is set then. */
-    int (*listen)(struct dw_streams *streams, const struct dw_stream_listen *attr,
+    /* At the first free port from that of `at` (IP 0: any) to port_max. -EADDRINUSE, -EACCES...;
+     * `why` is set then. */
+    int (*listen)(struct dw_streams *streams, const struct dw_llp_addr *at, uint16_t port_max,
                   struct dw_stream **listener, uint16_t *port, struct diwarp_diagnosis *why);
     /* Begins to connect; not watched. from->port 0: any. */
     int (*connect)(struct dw_streams *streams, const struct dw_llp_addr *from,

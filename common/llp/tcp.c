@@ -240,14 +240,11 @@ static int listen_at(void *arg, const union dw_sockaddr *name, socklen_t len)
     return rc;
 }
 
-static int tcp_listen(struct dw_streams *streams, const struct dw_stream_listen *attr,
+static int tcp_listen(struct dw_streams *streams, const struct dw_llp_addr *at, uint16_t port_max,
                       struct dw_stream **listener, uint16_t *port, struct diwarp_diagnosis *why)
 {
-    struct dw_llp_addr ip = {.family = attr->family};
     int fd = -1;
-    if (attr->bind_ip)
-        memcpy(ip.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
-    int rc = dw_take_port(&ip, attr->port_min, attr->port_max, listen_at, &fd);
+    int rc = dw_take_port(at, at->port, port_max, listen_at, &fd);
     if (!rc)
         rc = dw_port_of(fd);
     *port = (uint16_t)rc;
@@ -256,9 +253,8 @@ static int tcp_listen(struct dw_streams *streams, const struct dw_stream_listen 
     else if (fd >= 0)
         close(fd);
     if (rc)
-        dw_explain(why, "cannot listen on a TCP port of the range %u-%u: %s",
-                   (unsigned)attr->port_min,
-                   (unsigned)(attr->port_max ? attr->port_max : attr->port_min), strerror(-rc));
+        dw_explain(why, "cannot listen on a TCP port of the range %u-%u: %s", (unsigned)at->port,
+                   (unsigned)(port_max ? port_max : at->port), strerror(-rc));
     return rc;
 }
 

@@ -284,19 +284,16 @@ void diwarp_reject(struct diwarp_connect_request *request, const void *private_d
 static int open_listener(struct diwarp_listener *listener, struct diwarp_diagnosis *why)
 {
     const struct diwarp_device *device = listener->rc->device;
-    struct dw_stream_listen attr = {
-        .family = AF_INET6,
-        .port_min = device->attr.port_min,
-        .port_max = device->attr.port_max,
-    };
+    struct dw_llp_addr at = {.family = AF_INET6, .port = device->attr.port_min};
     for (unsigned i = 0; i < device->interface_count; i++)
         if (device->interfaces[i].family == AF_INET)
-            attr.family = AF_INET;
+            at.family = AF_INET;
     /* As for datagrams: one interface, listen there only. */
     if (device->interface_count == 1)
-        attr.bind_ip = device->interfaces[0].ip;
+        memcpy(at.ip, device->interfaces[0].ip, sizeof at.ip);
     struct dw_streams *streams = listener->rc->streams;
-    int rc = streams->ops->listen(streams, &attr, &listener->stream, &listener->port, why);
+    int rc = streams->ops->listen(streams, &at, device->attr.port_max, &listener->stream,
+                                  &listener->port, why);
     if (rc)
         return rc;
     listener->stream->owner = &listener->watch;

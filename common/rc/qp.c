@@ -178,7 +178,6 @@ static void release(struct diwarp_rc_qp *qp)
     dw_ring_fini(&qp->own);
     free(qp->held.buf);
     qp->held = (struct dw_rc_held){0};
-    qp->stub_bytes = 0;
     free(qp->tail.buf);
     qp->tail = (struct dw_rc_tail){0};
     qp->cursor.rtr = false;

@@ -9,9 +9,6 @@
 #include "common/wire/mpa.h"
 #include "common/wire/rdmap.h"
 
-/* A stream's beginning that does not tell an FPDU's length yet: half a marker, a length field. */
-#define DW_RC_STUB_BYTES 8
-
 enum dw_rc_state {
     DW_RC_CONNECTING, /* TCP */
     DW_RC_REQUESTED,  /* MPA request sent */
@@ -135,8 +132,6 @@ struct diwarp_rc_qp {
     uint32_t recv_msn, request_msn;
     struct dw_mpa_stream rx;
     struct dw_rc_held held;
-    uint8_t stub[DW_RC_STUB_BYTES];
-    uint8_t stub_bytes;
 };
 
 /* ---- state (qp.c) ---- */

@@ -268,9 +268,9 @@ static ssize_t hand_over(struct diwarp_rc_qp *qp, const struct iovec *iov, size_
 static int send_tail(struct diwarp_rc_qp *qp)
 {
     struct dw_rc_tail *tail = &qp->tail;
-    struct iovec rest = {tail->buf + tail->sent, tail->bytes - tail->sent};
     if (!tail->buf)
         return 0;
+    struct iovec rest = {tail->buf + tail->sent, tail->bytes - tail->sent};
     ssize_t n = hand_over(qp, &rest, 1, rest.iov_len);
     if (n < 0)
         return (int)n;

@@ -40,39 +40,39 @@ static bool unsent(const struct lingering *linger)
     return linger->tail.sent < linger->tail.bytes;
 }
 
-/* False: the stream is broken, or nothing more will come from either side. */
-static bool send_rest(struct lingering *linger)
+/* What still comes is read and forgotten: closing with unread bytes would reset the connection, and
+ * with it what the other side has not read yet. False: the stream is broken, or nothing more will
+ * come from either side. */
+static bool go_on(struct lingering *linger, unsigned what)
 {
     struct dw_stream *stream = linger->stream;
     struct dw_rc_tail *tail = &linger->tail;
-    struct iovec left = {tail->buf + tail->sent, tail->bytes - tail->sent};
-    ssize_t n = stream->ops->send(stream, &left, 1);
-    if (n < 0)
-        return false;
-    tail->sent += (uint32_t)n;
-    if (!unsent(linger))
-        stream->ops->shutdown(stream);
+    if (what & DW_STREAM_IN && !linger->ended) {
+        struct iovec stage = {linger->rc->stage, DW_RC_STAGE_BYTES};
+        ssize_t n = stream->ops->recv(stream, &stage, 1);
+        linger->ended = n == -ENODATA;
+        if (n < 0 && !linger->ended)
+            return false;
+    }
+    if (unsent(linger)) {
+        struct iovec rest = {tail->buf + tail->sent, tail->bytes - tail->sent};
+        ssize_t n = stream->ops->send(stream, &rest, 1);
+        if (n < 0)
+            return false;
+        tail->sent += (uint32_t)n;
+        if (!unsent(linger))
+            stream->ops->shutdown(stream);
+    }
     stream->ops->watch(stream,
                        (linger->ended ? 0u : DW_STREAM_IN) | (unsent(linger) ? DW_STREAM_OUT : 0u));
     return unsent(linger) || !linger->ended;
 }
 
-/* What still comes is read and forgotten: closing with unread bytes would reset the connection, and
- * with it what the other side has not read yet. */
 static void on_linger_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
 {
     struct lingering *linger = dw_container(watch, struct lingering, watch);
     (void)now_ns;
-    bool good = true;
-    if (what & DW_STREAM_IN && !linger->ended) {
-        struct iovec stage = {linger->rc->stage, DW_RC_STAGE_BYTES};
-        ssize_t n = linger->stream->ops->recv(linger->stream, &stage, 1);
-        linger->ended = n == -ENODATA && unsent(linger);
-        good = n >= 0 || linger->ended;
-    }
-    if (good && unsent(linger) && (linger->ended || what & DW_STREAM_OUT))
-        good = send_rest(linger);
-    if (!good)
+    if (!go_on(linger, what))
         end_linger(linger);
 }
 
@@ -98,14 +98,14 @@ void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, struct dw_rc_tail 
     rc->linger_count++;
     rc->send_bytes += sizeof *linger + tail.bytes;
     (void)dw_heap_set(&rc->timers, &linger->timer, dw_device_now_ns(rc->device) + DW_RC_STRAY_NS);
-    if (!send_rest(linger))
+    if (!go_on(linger, 0))
         end_linger(linger);
 }
 
 void dw_rc_lingers_free(struct dw_rc *rc)
 {
-    dw_list_foreach (it, &rc->lingers)
-        end_linger(dw_container(it, struct lingering, link));
+    dw_foreach (linger, struct lingering, link, &rc->lingers)
+        end_linger(linger);
 }
 
 /* ---- Terminate ---- */

@@ -11,6 +11,7 @@
 #include "common/rc/qp.h"
 #include "test/fuzz/input.h"
 #include "test/unit/fake_streams.h"
+#include "test/unit/mpa_bounds.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -241,11 +241,12 @@ static int fake_connect(struct dw_streams *streams, const struct dw_llp_addr *fr
     return 0;
 }
 
-static int fake_listen(struct dw_streams *streams, const struct dw_stream_listen *attr,
+static int fake_listen(struct dw_streams *streams, const struct dw_llp_addr *at, uint16_t port_max,
                        struct dw_stream **listener, uint16_t *port, struct diwarp_diagnosis *why)
 {
     struct fake_set *set = (struct fake_set *)(void *)streams;
-    (void)attr;
+    (void)at;
+    (void)port_max;
     (void)why;
     assert(set->net->listener_count < FAKE_LISTENERS);
     struct fake_stream *stream = make(set->net, set);

@@ -69,13 +69,12 @@ static void watch(struct dw_stream *stream, unsigned what)
 
 static void open_set(struct set *set, uint64_t silence_ns)
 {
-    struct dw_stream_listen attr = {.family = AF_INET};
     struct dw_llp_addr here = {.family = AF_INET, .ip = {127, 0, 0, 1}}, there = here;
     struct diwarp_diagnosis why = {.text = ""};
     *set = (struct set){.streams = NULL};
     assert_int_equal(dw_tcp_open(silence_ns, &set->streams), 0);
     const struct dw_streams_ops *ops = set->streams->ops;
-    assert_int_equal(ops->listen(set->streams, &attr, &set->listener, &there.port, &why), 0);
+    assert_int_equal(ops->listen(set->streams, &here, 0, &set->listener, &there.port, &why), 0);
     assert_int_equal(ops->connect(set->streams, &here, &there, &set->caller), 0);
 }
 
