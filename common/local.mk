@@ -50,11 +50,8 @@ libdiwarp_core_la_SOURCES = \
 	common/open.h \
 	common/progress/progress.c \
 	common/rc/access.c \
-	common/rc/close.c \
 	common/rc/connect.c \
 	common/rc/deliver.c \
-	common/rc/frame.c \
-	common/rc/frame.h \
 	common/rc/listen.c \
 	common/rc/post.c \
 	common/rc/qp.c \
@@ -63,7 +60,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rc/receive.c \
 	common/rc/run.c \
 	common/rc/send.c \
-	common/rc/srq.c \
 	common/rc/terminate.c \
 	common/rd/answer.c \
 	common/rd/atomic.c \
