@@ -242,15 +242,14 @@ struct mca_btl_diwarp_module {
 /* To an OPAL code. */
 static inline int mca_btl_diwarp_status(enum ibv_wc_status status)
 {
-    return IBV_WC_SUCCESS == status         ? OPAL_SUCCESS
-           : IBV_WC_RETRY_EXC_ERR == status ? OPAL_ERR_UNREACH
+    return status == IBV_WC_SUCCESS         ? OPAL_SUCCESS
+           : status == IBV_WC_RETRY_EXC_ERR ? OPAL_ERR_UNREACH
                                             : OPAL_ERROR;
 }
 
 static inline uint64_t mca_btl_diwarp_clock_ns(clockid_t clock)
 {
     struct timespec now;
-
     clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
@@ -268,9 +267,8 @@ static inline bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *mo
 /* As soon as nobody else polls; not within a callback. */
 static inline void mca_btl_diwarp_polling_wait(struct mca_btl_diwarp_module *module)
 {
-    while (!mca_btl_diwarp_polling_begin(module)) {
+    while (!mca_btl_diwarp_polling_begin(module))
         sched_yield();
-    }
 }
 
 static inline void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module)

@@ -16,14 +16,11 @@
 static bool is_alone(void)
 {
     mca_btl_base_selected_module_t *other;
-
     OPAL_LIST_FOREACH(other, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
     {
         const char *name = other->btl_component->btl_version.mca_component_name;
-
-        if (0 != strcmp(name, "diwarp") && 0 != strcmp(name, "self")) {
+        if (strcmp(name, "diwarp") != 0 && strcmp(name, "self") != 0)
             return false;
-        }
     }
     return true;
 }
@@ -32,9 +29,8 @@ static bool is_alone(void)
 static bool may_block(const struct mca_btl_diwarp_module *module)
 {
     const int blocking = mca_btl_diwarp_params.blocking;
-
-    return DIWARP_OFF != blocking && !module->threaded &&
-           (DIWARP_ON == blocking || (mca_btl_diwarp_cores_turns(module) > 1 && is_alone()));
+    return blocking != DIWARP_OFF && !module->threaded &&
+           (blocking == DIWARP_ON || (mca_btl_diwarp_cores_turns(module) > 1 && is_alone()));
 }
 
 /* After an error nobody looks at the endpoints that were made, nor deletes them. */
@@ -42,13 +38,12 @@ static void forget_procs(struct mca_btl_diwarp_module *module, size_t nprocs,
                          mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
     for (size_t i = 0; i < nprocs; i++) {
-        if (NULL != endpoints[i]) {
+        if (endpoints[i]) {
             module->transport->endpoint_destroy(module, endpoints[i]);
             endpoints[i] = NULL;
         }
-        if (NULL != reachable) {
+        if (reachable)
             (void)opal_bitmap_clear_bit(reachable, (int)i);
-        }
     }
 }
 
@@ -56,19 +51,16 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
                      mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-
     mca_btl_diwarp_cores_on_procs(module, procs, nprocs);
     mca_btl_diwarp_helper_on_procs(module);
     __atomic_store_n(&module->blocking, may_block(module), __ATOMIC_RELAXED);
     for (size_t i = 0; i < nprocs; i++) {
         int rc = module->transport->endpoint_create(module, procs[i], &endpoints[i]);
-
-        if (OPAL_SUCCESS != rc) {
+        if (rc != OPAL_SUCCESS)
             endpoints[i] = NULL;
-        } else if (NULL != reachable) {
+        else if (reachable)
             rc = opal_bitmap_set_bit(reachable, (int)i);
-        }
-        if (OPAL_ERR_OUT_OF_RESOURCE == rc) {
+        if (rc == OPAL_ERR_OUT_OF_RESOURCE) {
             MCA_BTL_DIWARP_HELP("out of memory", "adding peers");
             forget_procs(module, i + 1, endpoints, reachable);
             return rc;
@@ -82,14 +74,11 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
                      mca_btl_base_endpoint_t **endpoints)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-
     (void)procs;
     mca_btl_diwarp_memory_note(module);
-    for (size_t i = 0; i < nprocs; i++) {
-        if (NULL != endpoints[i]) {
+    for (size_t i = 0; i < nprocs; i++)
+        if (endpoints[i])
             module->transport->endpoint_destroy(module, endpoints[i]);
-        }
-    }
     return OPAL_SUCCESS;
 }
 
@@ -111,19 +100,18 @@ static int ft_event(int state)
 static void module_close(struct mca_btl_diwarp_module *module)
 {
     mca_btl_diwarp_helper_stop(module);
-    if (NULL != module->cq && mca_btl_diwarp_params.memory_report) {
+    if (module->cq && mca_btl_diwarp_params.memory_report)
         mca_btl_diwarp_memory_report(module);
-    }
     module->transport->close(module);
-    if (NULL != module->cq) {
+    if (module->cq) {
         diwarp_destroy_cq(module->cq);
         module->cq = NULL;
     }
-    if (NULL != module->pd) {
+    if (module->pd) {
         diwarp_dealloc_pd(module->pd);
         module->pd = NULL;
     }
-    if (NULL != module->device) {
+    if (module->device) {
         diwarp_close_device(module->device);
         module->device = NULL;
     }
@@ -142,14 +130,12 @@ static int finalize(mca_btl_base_module_t *btl)
 static void show_open_error(int rc, const char *what, const struct diwarp_diagnosis *why)
 {
     const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
-
     MCA_BTL_DIWARP_SAY("not used on %s: %s failed: %s%s%s", opal_process_info.nodename, what,
-                       strerror(-rc), '\0' != why->text[0] ? ": " : "", why->text);
+                       strerror(-rc), why->text[0] != '\0' ? ": " : "", why->text);
     switch (rc) {
     case -ENODEV:
-        MCA_BTL_DIWARP_HELP("no usable interface",
-                            NULL != params->if_include ? params->if_include : "",
-                            NULL != params->if_exclude ? params->if_exclude : "", why->text);
+        MCA_BTL_DIWARP_HELP("no usable interface", params->if_include ? params->if_include : "",
+                            params->if_exclude ? params->if_exclude : "", why->text);
         return;
     case -EINVAL:
         MCA_BTL_DIWARP_HELP("bad interface", why->text);
@@ -173,14 +159,12 @@ static int open_transport(struct mca_btl_diwarp_module *module, const char **wha
 {
     *what = "creating the protection domain";
     module->pd = diwarp_alloc_pd(module->device);
-    if (NULL == module->pd) {
+    if (!module->pd)
         return -ENOMEM;
-    }
     *what = "creating the completion queue";
     module->cq = diwarp_create_cq(module->device, MCA_BTL_DIWARP_QUEUE_WRS);
-    if (NULL == module->cq) {
+    if (!module->cq)
         return -ENOMEM;
-    }
     return module->transport->open(module, what, why);
 }
 
@@ -193,15 +177,13 @@ static int open_transport(struct mca_btl_diwarp_module *module, const char **wha
 static int start_helper(struct mca_btl_diwarp_module *module, bool multiple)
 {
     int wanted = mca_btl_diwarp_params.progress_thread;
-
-    if (DIWARP_OFF == wanted) {
+    if (wanted == DIWARP_OFF)
         return 0;
-    }
-    module->helper_calls_back = DIWARP_ON == wanted || multiple;
+    module->helper_calls_back = wanted == DIWARP_ON || multiple;
     if (mca_btl_diwarp_helper_start(module) < 0) {
         module->helper_calls_back = false;
         MCA_BTL_DIWARP_VERBOSE(1, "no thread to be had; going on without the %s", "helper");
-        return DIWARP_ON == wanted ? -EAGAIN : 0;
+        return wanted == DIWARP_ON ? -EAGAIN : 0;
     }
     if (module->helper_calls_back) {
         module->super.btl_flags |= MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED;
@@ -219,22 +201,20 @@ static int module_open(struct mca_btl_diwarp_module *module, bool multiple)
     struct diwarp_diagnosis why = {.text = ""};
     const char *what = "opening the device";
     int rc;
-
     mca_btl_diwarp_params_get(&attr);
     attr.name.job = OPAL_PROC_MY_NAME.jobid;
     attr.name.rank = OPAL_PROC_MY_NAME.vpid;
-    attr.threaded = threaded || DIWARP_OFF != mca_btl_diwarp_params.progress_thread;
+    attr.threaded = threaded || mca_btl_diwarp_params.progress_thread != DIWARP_OFF;
     mca_btl_diwarp_cores_look(&module->cores);
     attr.shared_cores = module->cores.turns > 1;
     module->threaded = threaded;
-    module->transport = MCA_BTL_DIWARP_RD == mca_btl_diwarp_params.transport
+    module->transport = mca_btl_diwarp_params.transport == MCA_BTL_DIWARP_RD
                             ? &mca_btl_diwarp_transport_rd
                             : &mca_btl_diwarp_transport_rc;
     rc = diwarp_open_device(&attr, &module->device, &why);
-    if (0 == rc) {
+    if (!rc)
         rc = open_transport(module, &what, &why);
-    }
-    if (0 == rc) {
+    if (!rc) {
         what = "starting the progress thread";
         rc = start_helper(module, multiple);
     }
@@ -271,13 +251,11 @@ static void add_help_dir(void)
 {
     char *path, *slash;
     Dl_info info;
-
-    if (0 == dladdr(&mca_btl_diwarp_component, &info) || NULL == info.dli_fname) {
+    if (!dladdr(&mca_btl_diwarp_component, &info) || !info.dli_fname)
         return;
-    }
     path = strdup(info.dli_fname);
-    slash = NULL != path ? strrchr(path, '/') : NULL;
-    if (NULL != slash) {
+    slash = path ? strrchr(path, '/') : NULL;
+    if (slash) {
         *slash = '\0';
         (void)opal_show_help_add_dir(path);
     }
@@ -288,30 +266,27 @@ static int component_register(void)
 {
     struct mca_btl_diwarp_module *module = &the_module;
     int rc;
-
     add_help_dir();
     module->super.btl_component = &mca_btl_diwarp_component;
     mca_btl_diwarp_send_set_functions(&module->super);
     mca_btl_diwarp_rdma_set_functions(&module->super);
     rc = mca_btl_diwarp_params_register(module);
-    return OPAL_SUCCESS == rc ? mca_btl_diwarp_pvars_register(module) : rc;
+    return rc == OPAL_SUCCESS ? mca_btl_diwarp_pvars_register(module) : rc;
 }
 
 static int component_open(void)
 {
     struct mca_btl_diwarp_module *module = &the_module;
-
     /* NOT_AVAILABLE keeps the framework from adding a warning of its own. */
-    if (OPAL_SUCCESS != mca_base_var_check_exclusive("opal", "btl", "diwarp", "if_include", "btl",
-                                                     "diwarp", "if_exclude")) {
+    if (mca_base_var_check_exclusive("opal", "btl", "diwarp", "if_include", "btl", "diwarp",
+                                     "if_exclude") != OPAL_SUCCESS) {
         MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_if_include and btl_diwarp_if_exclude are "
                            "both set; set one",
                            opal_process_info.nodename);
         return OPAL_ERR_NOT_AVAILABLE;
     }
-    for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++) {
+    for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++)
         OBJ_CONSTRUCT(&module->lists[i], opal_free_list_t);
-    }
     OBJ_CONSTRUCT(&module->queues, opal_list_t);
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     module->lists_constructed = true;
@@ -321,17 +296,14 @@ static int component_open(void)
 static int component_close(void)
 {
     struct mca_btl_diwarp_module *module = &the_module;
-
-    if (!module->lists_constructed) {
+    if (!module->lists_constructed)
         return OPAL_SUCCESS;
-    }
     mca_btl_diwarp_osc_fini();
     module_close(module);
     OBJ_DESTRUCT(&module->lock);
     OBJ_DESTRUCT(&module->queues);
-    for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++) {
+    for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++)
         OBJ_DESTRUCT(&module->lists[i]);
-    }
     module->lists_constructed = false;
     return OPAL_SUCCESS;
 }
@@ -355,9 +327,8 @@ static int lists_init(struct mca_btl_diwarp_module *module)
     };
     int rc = OPAL_SUCCESS;
 
-    for (unsigned i = 0; OPAL_SUCCESS == rc && i < MCA_BTL_DIWARP_LISTS; i++) {
+    for (unsigned i = 0; rc == OPAL_SUCCESS && i < MCA_BTL_DIWARP_LISTS; i++) {
         const size_t per_alloc = (16u << 10) / items[i].bytes;
-
         rc =
             opal_free_list_init(&module->lists[i], items[i].bytes, line, items[i].class, 0, line, 0,
                                 -1, per_alloc > 0 ? (int)per_alloc : 1, NULL, 0, NULL, NULL, NULL);
@@ -371,32 +342,29 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 {
     struct mca_btl_diwarp_module *module = &the_module;
     mca_btl_base_module_t **btls;
-
     (void)enable_progress_threads;
     *num_btls = 0;
-    if (!mca_btl_diwarp_params_check(module)) {
+    if (!mca_btl_diwarp_params_check(module))
         return NULL;
-    }
-    btls = malloc(sizeof(*btls));
-    if (NULL == btls || OPAL_SUCCESS != lists_init(module)) {
+    btls = malloc(sizeof *btls);
+    if (!btls || lists_init(module) != OPAL_SUCCESS) {
         MCA_BTL_DIWARP_HELP("out of memory", "starting up");
         free(btls);
         return NULL;
     }
-    if (OPAL_SUCCESS != module_open(module, enable_mpi_threads)) {
+    if (module_open(module, enable_mpi_threads) != OPAL_SUCCESS) {
         free(btls);
         return NULL;
     }
-    if (OPAL_SUCCESS != mca_btl_diwarp_modex_send(module)) {
+    if (mca_btl_diwarp_modex_send(module) != OPAL_SUCCESS) {
         MCA_BTL_DIWARP_HELP("open failed", "publishing the address", "the modex refused it",
                             "none");
         module_close(module);
         free(btls);
         return NULL;
     }
-    if (MCA_BTL_DIWARP_RD == mca_btl_diwarp_params.transport) {
+    if (mca_btl_diwarp_params.transport == MCA_BTL_DIWARP_RD)
         mca_btl_diwarp_osc_init();
-    }
     btls[0] = &module->super;
     *num_btls = 1;
     return btls;

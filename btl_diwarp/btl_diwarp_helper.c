@@ -20,13 +20,12 @@
 
 static bool wanted(void)
 {
-    return DIWARP_ON == mca_btl_diwarp_params.progress_thread;
+    return mca_btl_diwarp_params.progress_thread == DIWARP_ON;
 }
 
 static uint64_t look_ns(const struct mca_btl_diwarp_module *module)
 {
     const unsigned turns = mca_btl_diwarp_cores_turns(module), tenths = turns * (wanted() ? 1 : 10);
-
     return (uint64_t)(tenths < 50 ? tenths : 50) * (LOOK_NS / 10);
 }
 
@@ -35,9 +34,8 @@ static bool pml_takes_messages(const struct mca_btl_diwarp_module *module)
 {
     const mca_btl_active_message_callback_t *fin =
         &mca_btl_base_active_message_trigger[MCA_BTL_DIWARP_TAG_FIN];
-
     return __atomic_load_n(&module->endpoints, __ATOMIC_RELAXED) > 0 &&
-           NULL != __atomic_load_n(&fin->cbfunc, __ATOMIC_ACQUIRE);
+           __atomic_load_n(&fin->cbfunc, __ATOMIC_ACQUIRE);
 }
 
 /* Whoever polls has the RNIC: the helper never waits for it and is never waited for. */
@@ -45,17 +43,14 @@ static int run(void *arg)
 {
     struct mca_btl_diwarp_module *module = arg;
     int taken = 0;
-
     if (__atomic_exchange_n(&module->kept_out, false, __ATOMIC_RELAXED) ||
-        !mca_btl_diwarp_polling_begin(module)) {
+        !mca_btl_diwarp_polling_begin(module))
         return -EBUSY;
-    }
     __atomic_store_n(&module->helper_cpu, sched_getcpu(), __ATOMIC_RELAXED);
-    if (module->helper_calls_back && pml_takes_messages(module)) {
+    if (module->helper_calls_back && pml_takes_messages(module))
         taken = mca_btl_diwarp_poll_and_call_back(module);
-    } else {
+    else
         (void)diwarp_run_cq(module->cq);
-    }
     __atomic_store_n(&module->helper_cpu, -1, __ATOMIC_RELAXED);
     mca_btl_diwarp_polling_end(module);
     return taken;
@@ -70,21 +65,19 @@ int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module)
         .all = wanted(),
         .look_ns = look_ns(module),
     };
-
     module->helper_cpu = -1;
     return diwarp_start_helper(&attr, &module->helper);
 }
 
 void mca_btl_diwarp_helper_on_procs(struct mca_btl_diwarp_module *module)
 {
-    if (NULL != module->helper) {
+    if (module->helper)
         diwarp_helper_look_every(module->helper, look_ns(module));
-    }
 }
 
 void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module)
 {
-    if (NULL != module->helper) {
+    if (module->helper) {
         diwarp_stop_helper(module->helper);
         module->helper = NULL;
     }

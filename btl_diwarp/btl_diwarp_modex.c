@@ -27,20 +27,18 @@ struct settings {
 static struct settings my_settings(const struct mca_btl_diwarp_module *module)
 {
     const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
-    const bool rc = MCA_BTL_DIWARP_RD != params->transport;
-
+    const bool rc = params->transport != MCA_BTL_DIWARP_RD;
     return (struct settings){
         .words = {[CONNECTED] = rc,
                   [RECV_BYTES] = rc ? params->rc_recv_bytes : mca_btl_diwarp_longest_send(module),
-                  [CRC] = rc || DIWARP_OFF != params->device.crc,
+                  [CRC] = rc || params->device.crc != DIWARP_OFF,
                   [CORES_ID] = module->cores.id}};
 }
 
 static void settings_format(const struct settings *settings, char *buf, size_t len)
 {
     const uint32_t *words = settings->words;
-
-    if (0 == words[CONNECTED]) {
+    if (!words[CONNECTED]) {
         snprintf(buf, len, "rd, crc %s, messages of up to %u B eager", words[CRC] ? "on" : "off",
                  words[RECV_BYTES]);
     } else {
@@ -54,12 +52,10 @@ static bool settings_fit(const struct mca_btl_diwarp_module *module, const opal_
 {
     const struct settings mine = my_settings(module);
     char mine_text[64], theirs_text[64];
-
-    if (0 == memcmp(mine.words, theirs->words, CORES_ID * sizeof(mine.words[0]))) {
+    if (memcmp(mine.words, theirs->words, CORES_ID * sizeof mine.words[0]) == 0)
         return true;
-    }
-    settings_format(&mine, mine_text, sizeof(mine_text));
-    settings_format(theirs, theirs_text, sizeof(theirs_text));
+    settings_format(&mine, mine_text, sizeof mine_text);
+    settings_format(theirs, theirs_text, sizeof theirs_text);
     MCA_BTL_DIWARP_SAY("not used between %s (btl_diwarp_transport %s) and %s (%s)",
                        opal_process_info.nodename, mine_text, OPAL_NAME_PRINT(proc->proc_name),
                        theirs_text);
@@ -73,16 +69,13 @@ int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module)
     unsigned char packed[DIWARP_ADDRESS_MAX_BYTES + sizeof(struct settings)];
     struct settings settings = my_settings(module);
     int len = diwarp_address_pack(&module->address, packed, DIWARP_ADDRESS_MAX_BYTES), rc;
-
-    if (len < 0) {
+    if (len < 0)
         return OPAL_ERROR;
-    }
-    for (unsigned i = 0; i < SETTINGS; i++) {
+    for (unsigned i = 0; i < SETTINGS; i++)
         settings.words[i] = htonl(settings.words[i]);
-    }
-    memcpy(packed + len, &settings, sizeof(settings));
+    memcpy(packed + len, &settings, sizeof settings);
     OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &module->super.btl_component->btl_version, packed,
-                    (size_t)len + sizeof(settings));
+                    (size_t)len + sizeof settings);
     return rc;
 }
 
@@ -93,19 +86,17 @@ static int recv_packed(const struct mca_btl_diwarp_module *module, const opal_pr
     unsigned char *packed = NULL;
     int32_t len = 0;
     int rc;
-
     OPAL_MODEX_RECV(rc, &module->super.btl_component->btl_version, &proc->proc_name, &packed, &len);
-    if (OPAL_SUCCESS != rc || NULL == packed) {
+    if (rc != OPAL_SUCCESS || !packed) {
         rc = -ENOENT;
-    } else if (len <= (int32_t)sizeof(*settings)) {
+    } else if (len <= (int32_t)sizeof *settings) {
         rc = -EPROTO;
     } else {
-        len -= (int32_t)sizeof(*settings);
+        len -= (int32_t)sizeof *settings;
         rc = diwarp_address_unpack(address, packed, (size_t)len);
-        memcpy(settings, packed + len, sizeof(*settings));
-        for (unsigned i = 0; i < SETTINGS; i++) {
+        memcpy(settings, packed + len, sizeof *settings);
+        for (unsigned i = 0; i < SETTINGS; i++)
             settings->words[i] = ntohl(settings->words[i]);
-        }
     }
     free(packed);
     return rc < 0 ? rc : 0;
@@ -116,8 +107,7 @@ uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *modul
 {
     struct settings settings;
     struct diwarp_address address;
-
-    return 0 == recv_packed(module, proc, &address, &settings) ? settings.words[CORES_ID] : 0;
+    return !recv_packed(module, proc, &address, &settings) ? settings.words[CORES_ID] : 0;
 }
 
 int mca_btl_diwarp_modex_recv(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
@@ -125,17 +115,14 @@ int mca_btl_diwarp_modex_recv(const struct mca_btl_diwarp_module *module, const 
 {
     struct settings settings;
     int rc = recv_packed(module, proc, address, &settings);
-
-    if (0 == rc) {
+    if (!rc)
         return settings_fit(module, proc, &settings) ? OPAL_SUCCESS : OPAL_ERR_NOT_SUPPORTED;
-    }
-    if (-ENOENT == rc) {
+    if (rc == -ENOENT)
         return OPAL_ERR_NOT_FOUND;
-    }
     MCA_BTL_DIWARP_SAY("not used between %s and %s: %s", opal_process_info.nodename,
                        OPAL_NAME_PRINT(proc->proc_name),
-                       -EPROTONOSUPPORT == rc ? "versions differ" : "bad address");
-    MCA_BTL_DIWARP_HELP(-EPROTONOSUPPORT == rc ? "version mismatch" : "bad address",
+                       rc == -EPROTONOSUPPORT ? "versions differ" : "bad address");
+    MCA_BTL_DIWARP_HELP(rc == -EPROTONOSUPPORT ? "version mismatch" : "bad address",
                         opal_get_proc_hostname(proc), OPAL_NAME_PRINT(proc->proc_name));
     return OPAL_ERR_NOT_SUPPORTED;
 }
@@ -144,17 +131,15 @@ void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces,
                                       char *buf, size_t len)
 {
     size_t used = 0;
-
     snprintf(buf, len, "none");
     for (unsigned i = 0; i < count && used < len; i++) {
         const struct diwarp_interface *interface = &interfaces[i];
         char ip[INET6_ADDRSTRLEN] = "?";
         int n;
-
-        inet_ntop(interface->family, interface->ip, ip, sizeof(ip));
+        inet_ntop(interface->family, interface->ip, ip, sizeof ip);
         /* Names stay at home: a peer's address has none. */
         n = snprintf(buf + used, len - used, "%s%.*s%s%s/%u", i > 0 ? ", " : "",
-                     (int)sizeof(interface->name), interface->name,
+                     (int)sizeof interface->name, interface->name,
                      interface->name[0] != '\0' ? " " : "", ip, interface->prefix_bits);
         used += n > 0 ? (size_t)n : 0;
     }
@@ -164,10 +149,9 @@ void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, cons
 {
     struct diwarp_device_info device;
     char interfaces[512];
-
     diwarp_query_device(module->device, &device);
     mca_btl_diwarp_format_interfaces(device.interfaces, device.interface_count, interfaces,
-                                     sizeof(interfaces));
+                                     sizeof interfaces);
     MCA_BTL_DIWARP_VERBOSE(20, "port %u on %s; %s", module->address.port, interfaces, how);
     if (device.left_out_count > 0) {
         MCA_BTL_DIWARP_VERBOSE(1,

@@ -86,7 +86,7 @@ static const struct uint_param uint_params[] = {
      OPAL_INFO_LVL_6, 1, 2, false},
 };
 
-#define UINT_PARAMS (sizeof(uint_params) / sizeof(uint_params[0]))
+#define UINT_PARAMS (sizeof uint_params / sizeof uint_params[0])
 
 static int register_var(const char *name, const char *help, mca_base_var_type_t type,
                         mca_base_var_enum_t *enumerator, mca_base_var_info_lvl_t level,
@@ -106,9 +106,8 @@ static void format_range(char *text, size_t len, const struct uint_param *param)
 static int register_uint(const struct uint_param *param)
 {
     char range[64], help[512];
-
-    format_range(range, sizeof(range), param);
-    snprintf(help, sizeof(help), "%s (%s)", param->help, range);
+    format_range(range, sizeof range, param);
+    snprintf(help, sizeof help, "%s (%s)", param->help, range);
     return register_var(param->name, help, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, param->level,
                         param->value);
 }
@@ -208,14 +207,13 @@ static const struct enum_param enum_params[] = {
      AT(memory_report), OPAL_INFO_LVL_3, off_on},
 };
 
-#define ENUM_PARAMS (sizeof(enum_params) / sizeof(enum_params[0]))
+#define ENUM_PARAMS (sizeof enum_params / sizeof enum_params[0])
 
 static bool is_one_of(const char *const *words, const char *text)
 {
-    while (NULL != *words && 0 != strcasecmp(*words, text)) {
+    while (*words && strcasecmp(*words, text) != 0)
         words++;
-    }
-    return NULL != *words;
+    return *words;
 }
 
 /* MCA_BASE_VAR_TYPE_BOOL does not know "on" and "off"; what it knows, this does, too. */
@@ -225,13 +223,11 @@ static int on_or_off(mca_base_var_enum_t *enumerator, const char *text, int *val
     static const char *const off[] = {"off", "false", "f", "disabled", "no", "n", NULL};
     char *end;
     const long number = strtol(text, &end, 10);
-
     (void)enumerator;
     text += strspn(text, " \t\n\v\f\r");
-    if ('\0' != *end && !is_one_of(on, text) && !is_one_of(off, text)) {
+    if (*end != '\0' && !is_one_of(on, text) && !is_one_of(off, text))
         return OPAL_ERR_VALUE_OUT_OF_BOUNDS;
-    }
-    *value = ('\0' == *end ? 0 != number : is_one_of(on, text)) ? DIWARP_ON : DIWARP_OFF;
+    *value = (*end == '\0' ? number : is_one_of(on, text)) ? DIWARP_ON : DIWARP_OFF;
     return OPAL_SUCCESS;
 }
 
@@ -240,27 +236,19 @@ static int register_enum(const struct enum_param *param)
     mca_base_var_enum_t *enumerator = NULL;
     char type[64];
     int rc;
-
-    snprintf(type, sizeof(type), "btl_diwarp_%s", param->name);
+    snprintf(type, sizeof type, "btl_diwarp_%s", param->name);
     rc = mca_base_var_enum_create(type, param->values, &enumerator);
-    if (OPAL_SUCCESS != rc) {
+    if (rc != OPAL_SUCCESS)
         return rc;
-    }
-    if (off_on == param->values) {
+    if (off_on == param->values)
         enumerator->value_from_string = on_or_off;
-    }
     rc = register_var(param->name, param->help, MCA_BASE_VAR_TYPE_INT, enumerator, param->level,
                       param->value);
     OBJ_RELEASE(enumerator);
-    if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
+    if (rc == OPAL_ERR_VALUE_OUT_OF_BOUNDS) {
         char words[64] = "";
-
-        for (const mca_base_var_enum_value_t *value = param->values; NULL != value->string;
-             value++) {
-            const char *before = value == param->values    ? ""
-                                 : NULL == value[1].string ? " and "
-                                                           : ", ";
-
+        for (const mca_base_var_enum_value_t *value = param->values; value->string; value++) {
+            const char *before = value == param->values ? "" : !value[1].string ? " and " : ", ";
             strcat(strcat(words, before), value->string);
         }
         MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_%s is none of %s",
@@ -312,12 +300,10 @@ static void set_module_defaults(mca_btl_base_module_t *btl)
 static void set_rc_module_defaults(mca_btl_base_module_t *btl)
 {
     const size_t message_bytes = params->rc_recv_bytes - MCA_BTL_DIWARP_HEADER_BYTES;
-
     btl->btl_eager_limit = message_bytes;
     btl->btl_max_send_size = message_bytes;
-    if (btl->btl_rndv_eager_limit > message_bytes) {
+    if (btl->btl_rndv_eager_limit > message_bytes)
         btl->btl_rndv_eager_limit = message_bytes;
-    }
     btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_PUT;
     btl->btl_atomic_flags = 0;
 }
@@ -325,7 +311,6 @@ static void set_rc_module_defaults(mca_btl_base_module_t *btl)
 int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module)
 {
     int rc;
-
     set_defaults();
     rc = register_var("if_include",
                       "Interfaces to use, comma-separated names or CIDR (\"eth0,10.1.0.0/16\"); "
@@ -335,19 +320,15 @@ int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module)
         rc = register_var("if_exclude", "Interfaces not to use, comma-separated names or CIDR",
                           MCA_BASE_VAR_TYPE_STRING, NULL, OPAL_INFO_LVL_1, &params->if_exclude);
     }
-    for (size_t i = 0; i < UINT_PARAMS && rc >= 0; i++) {
+    for (size_t i = 0; i < UINT_PARAMS && rc >= 0; i++)
         rc = register_uint(&uint_params[i]);
-    }
-    for (size_t i = 0; i < ENUM_PARAMS && rc >= 0; i++) {
+    for (size_t i = 0; i < ENUM_PARAMS && rc >= 0; i++)
         rc = register_enum(&enum_params[i]);
-    }
-    if (rc < 0) {
+    if (rc < 0)
         return rc;
-    }
     set_module_defaults(&module->super);
-    if (MCA_BTL_DIWARP_RD != params->transport) {
+    if (params->transport != MCA_BTL_DIWARP_RD)
         set_rc_module_defaults(&module->super);
-    }
     return mca_btl_base_param_register(&module->super.btl_component->btl_version, &module->super);
 }
 
@@ -361,12 +342,10 @@ static bool show_bad(const char *name, size_t value, const char *allowed)
 static bool check_uint(const struct uint_param *param)
 {
     char allowed[64];
-
-    if ((param->zero && 0 == *param->value) ||
-        (*param->value >= param->min && *param->value <= param->max)) {
+    if ((param->zero && !*param->value) ||
+        (*param->value >= param->min && *param->value <= param->max))
         return true;
-    }
-    format_range(allowed, sizeof(allowed), param);
+    format_range(allowed, sizeof allowed, param);
     return show_bad(param->name, *param->value, allowed);
 }
 
@@ -376,7 +355,6 @@ static bool check_uint(const struct uint_param *param)
 static void clamp_limit(const char *name, size_t *limit)
 {
     const size_t asked = *limit, least = asked > 0 ? 4u << 10 : 0;
-
     *limit = asked > RDMA_MAX_BYTES ? RDMA_MAX_BYTES : asked < least ? least : asked;
     if (*limit != asked) {
         MCA_BTL_DIWARP_VERBOSE(1, "btl_diwarp_%s of %zu is not a transfer's; using %zu", name,
@@ -386,18 +364,15 @@ static void clamp_limit(const char *name, size_t *limit)
 
 static bool check_module(mca_btl_base_module_t *btl)
 {
-    const size_t most = MCA_BTL_DIWARP_RD == params->transport
+    const size_t most = params->transport == MCA_BTL_DIWARP_RD
                             ? MESSAGE_MAX_BYTES
                             : params->rc_recv_bytes - MCA_BTL_DIWARP_HEADER_BYTES;
     char allowed[64];
-
-    snprintf(allowed, sizeof(allowed), "%u to %zu", MESSAGE_MIN_BYTES, most);
-    if (btl->btl_eager_limit < MESSAGE_MIN_BYTES || btl->btl_eager_limit > most) {
+    snprintf(allowed, sizeof allowed, "%u to %zu", MESSAGE_MIN_BYTES, most);
+    if (btl->btl_eager_limit < MESSAGE_MIN_BYTES || btl->btl_eager_limit > most)
         return show_bad("eager_limit", btl->btl_eager_limit, allowed);
-    }
-    if (btl->btl_max_send_size < MESSAGE_MIN_BYTES || btl->btl_max_send_size > most) {
+    if (btl->btl_max_send_size < MESSAGE_MIN_BYTES || btl->btl_max_send_size > most)
         return show_bad("max_send_size", btl->btl_max_send_size, allowed);
-    }
     clamp_limit("get_limit", &btl->btl_get_limit);
     clamp_limit("put_limit", &btl->btl_put_limit);
     return true;
@@ -406,26 +381,21 @@ static bool check_module(mca_btl_base_module_t *btl)
 bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module)
 {
     char allowed[64];
-
-    for (size_t i = 0; i < UINT_PARAMS; i++) {
-        if (!check_uint(&uint_params[i])) {
+    for (size_t i = 0; i < UINT_PARAMS; i++)
+        if (!check_uint(&uint_params[i]))
             return false;
-        }
-    }
     if (params->port_max > 0 && params->port_max < params->port_min) {
-        snprintf(allowed, sizeof(allowed), "0, or at least port_min (%u)", params->port_min);
+        snprintf(allowed, sizeof allowed, "0, or at least port_min (%u)", params->port_min);
         return show_bad("port_max", params->port_max, allowed);
     }
-    if (params->port_max > 0 && 0 == params->port_min) {
+    if (params->port_max > 0 && !params->port_min)
         return show_bad("port_max", params->port_max, "0 unless port_min is set, too");
-    }
     return check_module(&module->super);
 }
 
 void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr)
 {
-    const bool include = NULL != params->if_include && '\0' != params->if_include[0];
-
+    const bool include = params->if_include && params->if_include[0] != '\0';
     *attr = params->device;
     attr->if_include = include ? params->if_include : NULL;
     attr->if_exclude = include ? NULL : params->if_exclude;
@@ -441,6 +411,5 @@ void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr)
 uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module)
 {
     const size_t eager = module->super.btl_eager_limit, max = module->super.btl_max_send_size;
-
     return (uint32_t)(eager > max ? eager : max);
 }

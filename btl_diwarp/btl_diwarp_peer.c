@@ -16,9 +16,8 @@ const char *mca_btl_diwarp_peer_host(const struct diwarp_name *name)
 {
     const opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
     opal_proc_t *proc = opal_proc_for_name(proc_name);
-    const char *host = NULL != proc ? opal_get_proc_hostname(proc) : NULL;
-
-    return NULL != host ? host : "unknown";
+    const char *host = proc ? opal_get_proc_hostname(proc) : NULL;
+    return host ? host : "unknown";
 }
 
 void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module)
@@ -28,7 +27,7 @@ void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module)
 
 void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module)
 {
-    if (0 == __atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED) &&
+    if (!__atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED) &&
         !mca_btl_diwarp_in_progress(module)) {
         mca_btl_diwarp_polling_wait(module);
         mca_btl_diwarp_polling_end(module);
@@ -50,7 +49,6 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
     /* All interfaces of a process are of one. */
     const bool families_differ = mine->interface_count > 0 && peer->interface_count > 0 &&
                                  mine->interfaces[0].family != peer->interfaces[0].family;
-
     format_address(mine, mine_text);
     format_address(peer, peer_text);
     MCA_BTL_DIWARP_SAY("not used: no way from %s (%s) to %s (%s)%s", opal_process_info.nodename,
@@ -64,7 +62,7 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
 int mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
                                 struct diwarp_address *address)
 {
-    if (0 == opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME)) {
+    if (!opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME)) {
         *address = module->address;
         return OPAL_SUCCESS;
     }
@@ -73,7 +71,7 @@ int mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module, cons
 
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
 {
-    if (NULL == module->error_cb) {
+    if (!module->error_cb) {
         opal_output(0, "%s", info);
         abort();
     }
@@ -85,15 +83,12 @@ static bool note_gone(struct mca_btl_diwarp_module *module, const struct diwarp_
 {
     struct diwarp_name *grown = NULL;
     bool first = true;
-
     OPAL_THREAD_LOCK(&module->lock);
-    for (unsigned i = 0; i < module->gone_count; i++) {
+    for (unsigned i = 0; i < module->gone_count; i++)
         first = first && (module->gone[i].job != name->job || module->gone[i].rank != name->rank);
-    }
-    if (first) {
-        grown = realloc(module->gone, (module->gone_count + 1) * sizeof(*grown));
-    }
-    if (NULL != grown) {
+    if (first)
+        grown = realloc(module->gone, (module->gone_count + 1) * sizeof *grown);
+    if (grown) {
         module->gone = grown;
         grown[module->gone_count++] = *name;
     }
@@ -105,28 +100,25 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why)
 {
     const opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
-    const bool connected = NULL != module->rc;
+    const bool connected = module->rc;
     char where[512] = "unknown", info[512], silent[64];
     struct diwarp_address address;
     const char *host;
     opal_proc_t *proc;
-
-    if (!note_gone(module, name)) {
+    if (!note_gone(module, name))
         return;
-    }
     host = mca_btl_diwarp_peer_host(name);
     proc = opal_proc_for_name(proc_name);
-    if (NULL != proc && OPAL_SUCCESS == mca_btl_diwarp_peer_address(module, proc, &address)) {
+    if (proc && mca_btl_diwarp_peer_address(module, proc, &address) == OPAL_SUCCESS)
         format_address(&address, where);
-    }
     /* Help messages get lost, and cannot be read without a file descriptor: the reason is in the
      * line besides, too. */
-    if (NULL == why) {
-        snprintf(silent, sizeof(silent), "silent for %u seconds (btl_diwarp_peer_timeout)",
+    if (!why) {
+        snprintf(silent, sizeof silent, "silent for %u seconds (btl_diwarp_peer_timeout)",
                  mca_btl_diwarp_params.peer_timeout_s);
         why = silent;
     }
-    snprintf(info, sizeof(info), "diwarp: rank %u on host %s %s: %s", name->rank, host,
+    snprintf(info, sizeof info, "diwarp: rank %u on host %s %s: %s", name->rank, host,
              connected ? "is not connected any more" : "does not answer", why);
     MCA_BTL_DIWARP_HELP(connected ? "connection lost" : "peer gone", OPAL_PROC_MY_NAME.vpid, host,
                         name->rank, where, why);
@@ -137,7 +129,6 @@ void mca_btl_diwarp_peer_on_unsent(struct mca_btl_diwarp_module *module,
                                    const mca_btl_base_endpoint_t *endpoint)
 {
     const struct diwarp_name name = mca_btl_diwarp_peer_name(endpoint);
-
     /* Told before, with the reason, unless that completion is still to come. */
     mca_btl_diwarp_peer_on_gone(module, &name, "nothing is sent to it any more");
 }

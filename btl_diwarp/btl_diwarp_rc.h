@@ -68,7 +68,7 @@ mca_btl_diwarp_rc_endpoint(mca_btl_base_endpoint_t *endpoint)
 /* Work requests wait for a connection, or for room. */
 static inline bool mca_btl_diwarp_rc_waits(const mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    return NULL != endpoint->super.queue && NULL != endpoint->super.queue->first;
+    return endpoint->super.queue && endpoint->super.queue->first;
 }
 
 /* Of the table of endpoints, and what decides between two calls that cross: the lower one wins. */
@@ -150,7 +150,7 @@ void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const st
 
 /* The wr_id of receives is odd, that of other requests even: which is all that verbs leaves to tell
  * them by in an error. */
-#define MCA_BTL_DIWARP_RC_IS_RECV(wr_id) (0 != ((wr_id)&1u))
+#define MCA_BTL_DIWARP_RC_IS_RECV(wr_id) (((wr_id)&1u))
 
 /* Makes memory for `count` receives, resident at once, as the registration with an RNIC would pin
  * it, and posts them to qp, or to the SRQ when there is one. 0 or negative errno; *buffers is set

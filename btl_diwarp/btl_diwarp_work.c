@@ -26,7 +26,7 @@ OBJ_CLASS_INSTANCE(mca_btl_diwarp_queue, opal_list_item_t, queue_construct, NULL
 static struct mca_btl_diwarp_queue *queue_of(struct mca_btl_diwarp_module *module,
                                              mca_btl_base_endpoint_t *endpoint)
 {
-    if (NULL == endpoint->queue) {
+    if (!endpoint->queue) {
         endpoint->queue = module->spare;
         module->spare = NULL;
         endpoint->queue->endpoint = endpoint;
@@ -39,21 +39,18 @@ static struct mca_btl_diwarp_queue *queue_of(struct mca_btl_diwarp_module *modul
  * is not stalled: that comes with an event. */
 static void queue_look(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_queue *queue)
 {
-    const bool stalled = queue->waiting > 0 && 0 == queue->posted && NULL == module->rc;
-
+    const bool stalled = queue->waiting > 0 && !queue->posted && !module->rc;
     if (stalled != queue->stalled) {
         queue->stalled = stalled;
         __atomic_store_n(&module->stalled_count, module->stalled_count + (stalled ? 1 : -1u),
                          __ATOMIC_RELAXED);
     }
-    if (queue->waiting > 0 || queue->posted > 0) {
+    if (queue->waiting > 0 || queue->posted > 0)
         return;
-    }
     opal_list_remove_item(&module->queues, &queue->super);
-    if (NULL != queue->endpoint) {
+    if (queue->endpoint)
         queue->endpoint->queue = NULL;
-    }
-    if (NULL == module->spare) {
+    if (!module->spare) {
         module->spare = queue;
         queue->silent = false;
     } else {
@@ -65,7 +62,7 @@ static void append(struct mca_btl_diwarp_queue *queue, struct mca_btl_diwarp_wor
 {
     work->next = NULL;
     work->queue = queue;
-    *(NULL != queue->first ? &queue->last->next : &queue->first) = work;
+    *(queue->first ? &queue->last->next : &queue->first) = work;
     queue->last = work;
     queue->waiting++;
 }
@@ -73,7 +70,6 @@ static void append(struct mca_btl_diwarp_queue *queue, struct mca_btl_diwarp_wor
 static struct mca_btl_diwarp_work *remove_first(struct mca_btl_diwarp_queue *queue)
 {
     struct mca_btl_diwarp_work *work = queue->first;
-
     queue->first = work->next;
     queue->waiting--;
     return work;
@@ -82,9 +78,8 @@ static struct mca_btl_diwarp_work *remove_first(struct mca_btl_diwarp_queue *que
 static bool may_buffer(const struct mca_btl_diwarp_module *module,
                        const struct mca_btl_diwarp_queue *queue)
 {
-    return NULL == queue ||
-           queue->posted <
-               (mca_btl_diwarp_in_progress(module) ? MCA_BTL_DIWARP_QUEUE_WRS : BUFFERED_MAX);
+    return !queue || queue->posted < (mca_btl_diwarp_in_progress(module) ? MCA_BTL_DIWARP_QUEUE_WRS
+                                                                         : BUFFERED_MAX);
 }
 
 /* As mca_btl_diwarp_work_post(). Most end as they are posted, and need no queue. */
@@ -93,25 +88,20 @@ static int post_or_append(struct mca_btl_diwarp_module *module, struct mca_btl_d
     mca_btl_base_endpoint_t *endpoint = work->endpoint;
     struct mca_btl_diwarp_queue *queue = endpoint->queue;
     int rc = -ENOMEM;
-
-    if (NULL == queue && NULL == module->spare &&
-        NULL == (module->spare = OBJ_NEW(mca_btl_diwarp_queue))) {
+    if (!queue && !module->spare && !(module->spare = OBJ_NEW(mca_btl_diwarp_queue)))
         return -ENOBUFS;
-    }
     work->buffered = work->buffered && may_buffer(module, queue);
-    if (OPAL_LIKELY(NULL == queue || NULL == queue->first)) {
+    if (OPAL_LIKELY(!queue || !queue->first))
         rc = work->ops->post(module, work);
-    }
-    if (OPAL_UNLIKELY(-ENOMEM == rc || -ENOTCONN == rc)) {
+    if (OPAL_UNLIKELY(rc == -ENOMEM || rc == -ENOTCONN)) {
         work->buffered = false;
         append(queue_of(module, endpoint), work);
-        module->counters.waiting_for_room += -ENOMEM == rc;
+        module->counters.waiting_for_room += rc == -ENOMEM;
         queue_look(module, endpoint->queue);
         return 0;
     }
-    if (0 != rc) {
+    if (rc)
         return rc;
-    }
     work->queue = queue_of(module, endpoint);
     work->queue->posted++;
     return work->buffered ? 2 : 0;
@@ -120,7 +110,6 @@ static int post_or_append(struct mca_btl_diwarp_module *module, struct mca_btl_d
 int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     int rc;
-
     OPAL_THREAD_LOCK(&module->lock);
     rc = post_or_append(module, work);
     OPAL_THREAD_UNLOCK(&module->lock);
@@ -132,9 +121,8 @@ static void tell(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_que
                  struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
                  const struct diwarp_wc *wc)
 {
-    if (OPAL_UNLIKELY(queue->silent)) {
+    if (OPAL_UNLIKELY(queue->silent))
         work->endpoint = NULL;
-    }
     OPAL_THREAD_UNLOCK(&module->lock);
     work->ops->on_complete(module, work, status, wc);
     OPAL_THREAD_LOCK(&module->lock);
@@ -144,22 +132,20 @@ static void tell(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_que
 static enum ibv_wc_status status_of_post(int rc)
 {
     return rc > 0                ? IBV_WC_SUCCESS
-           : -EHOSTUNREACH == rc ? IBV_WC_RETRY_EXC_ERR
+           : rc == -EHOSTUNREACH ? IBV_WC_RETRY_EXC_ERR
                                  : IBV_WC_LOC_QP_OP_ERR;
 }
 
 static void post_waiting(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_queue *queue)
 {
-    while (NULL != queue->first) {
+    while (queue->first) {
         struct mca_btl_diwarp_work *work = queue->first;
         int rc = work->ops->post(module, work);
-
-        if (-ENOMEM == rc || -ENOTCONN == rc) {
+        if (rc == -ENOMEM || rc == -ENOTCONN)
             return;
-        }
         (void)remove_first(queue);
         queue->posted++;
-        if (0 != rc) {
+        if (rc) {
             tell(module, queue, work, status_of_post(rc), NULL);
             queue->posted--;
         }
@@ -170,7 +156,6 @@ void mca_btl_diwarp_work_end(struct mca_btl_diwarp_module *module, struct mca_bt
                              enum ibv_wc_status status, const struct diwarp_wc *wc)
 {
     struct mca_btl_diwarp_queue *queue;
-
     OPAL_THREAD_LOCK(&module->lock);
     queue = work->queue;
     tell(module, queue, work, status, wc);
@@ -193,10 +178,9 @@ void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module,
                                       mca_btl_base_endpoint_t *endpoint)
 {
     struct mca_btl_diwarp_queue *queue;
-
     OPAL_THREAD_LOCK(&module->lock);
     queue = endpoint->queue; /* a callback may delete the endpoint */
-    if (NULL != queue) {
+    if (queue) {
         post_waiting(module, queue);
         queue_look(module, queue);
     }
@@ -206,17 +190,14 @@ void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module,
 void mca_btl_diwarp_work_post_stalled(struct mca_btl_diwarp_module *module)
 {
     struct mca_btl_diwarp_queue *queue, *next;
-
-    if (OPAL_LIKELY(0 == __atomic_load_n(&module->stalled_count, __ATOMIC_RELAXED))) {
+    if (OPAL_LIKELY(!__atomic_load_n(&module->stalled_count, __ATOMIC_RELAXED)))
         return;
-    }
     OPAL_THREAD_LOCK(&module->lock);
     for (queue = (struct mca_btl_diwarp_queue *)opal_list_get_first(&module->queues);
          &queue->super != opal_list_get_end(&module->queues); queue = next) {
         queue->posted++; /* whatever callbacks do, it stays */
-        if (queue->stalled) {
+        if (queue->stalled)
             post_waiting(module, queue);
-        }
         next = (struct mca_btl_diwarp_queue *)opal_list_get_next(&queue->super);
         queue->posted--;
         queue_look(module, queue);
@@ -228,9 +209,8 @@ static void end_waiting(struct mca_btl_diwarp_module *module, struct mca_btl_diw
                         enum ibv_wc_status status)
 {
     queue->posted++; /* until all have been told */
-    while (NULL != queue->first) {
+    while (queue->first)
         tell(module, queue, remove_first(queue), status, NULL);
-    }
     queue->posted--;
     queue_look(module, queue);
 }
@@ -239,9 +219,8 @@ void mca_btl_diwarp_work_end_waiting(struct mca_btl_diwarp_module *module,
                                      mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status)
 {
     OPAL_THREAD_LOCK(&module->lock);
-    if (NULL != endpoint->queue) {
+    if (endpoint->queue)
         end_waiting(module, endpoint->queue, status);
-    }
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
@@ -249,10 +228,9 @@ void mca_btl_diwarp_work_forget(struct mca_btl_diwarp_module *module,
                                 mca_btl_base_endpoint_t *endpoint)
 {
     struct mca_btl_diwarp_queue *queue;
-
     OPAL_THREAD_LOCK(&module->lock);
     queue = endpoint->queue;
-    if (NULL != queue) {
+    if (queue) {
         queue->endpoint = NULL;
         queue->silent = true;
         end_waiting(module, queue, IBV_WC_WR_FLUSH_ERR);
@@ -263,14 +241,12 @@ void mca_btl_diwarp_work_forget(struct mca_btl_diwarp_module *module,
 void mca_btl_diwarp_work_forget_all(struct mca_btl_diwarp_module *module)
 {
     struct mca_btl_diwarp_queue *queue, *next;
-
     OPAL_LIST_FOREACH_SAFE(queue, next, &module->queues, struct mca_btl_diwarp_queue)
     {
         queue->first = NULL;
         queue->waiting = queue->posted = 0;
         queue_look(module, queue);
     }
-    if (NULL != module->spare) {
+    if (module->spare)
         OBJ_RELEASE(module->spare);
-    }
 }
