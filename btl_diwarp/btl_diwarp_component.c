@@ -33,18 +33,25 @@ static bool may_block(const struct mca_btl_diwarp_module *module)
            (blocking == DIWARP_ON || (mca_btl_diwarp_cores_turns(module) > 1 && is_alone()));
 }
 
-/* After an error nobody looks at the endpoints that were made, nor deletes them. */
-static void forget_procs(struct mca_btl_diwarp_module *module, size_t nprocs,
-                         mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
+/* NULL: it cannot be reached, and the user was told if that is not for want of diwarp there. */
+static mca_btl_base_endpoint_t *endpoint_create(struct mca_btl_diwarp_module *module,
+                                                opal_proc_t *proc)
 {
-    for (size_t i = 0; i < nprocs; i++) {
-        if (endpoints[i]) {
-            module->transport->endpoint_destroy(module, endpoints[i]);
-            endpoints[i] = NULL;
-        }
-        if (reachable)
-            (void)opal_bitmap_clear_bit(reachable, (int)i);
+    struct diwarp_address address;
+    mca_btl_base_endpoint_t *endpoint = NULL;
+    if (!mca_btl_diwarp_peer_address(module, proc, &address))
+        return NULL;
+    switch (module->transport->endpoint_create(module, proc, &address, &endpoint)) {
+    case -ENETUNREACH:
+        mca_btl_diwarp_peer_show_unreachable(module, proc, &address);
+        break;
+    case -ENOMEM:
+        MCA_BTL_DIWARP_HELP("out of memory", "adding peers");
+        break;
+    default:
+        break;
     }
+    return endpoint;
 }
 
 static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
@@ -52,33 +59,39 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     mca_btl_diwarp_cores_on_procs(module, procs, nprocs);
-    mca_btl_diwarp_helper_on_procs(module);
+    mca_btl_diwarp_helper_on_turns(module);
     __atomic_store_n(&module->blocking, may_block(module), __ATOMIC_RELAXED);
     for (size_t i = 0; i < nprocs; i++) {
-        int rc = module->transport->endpoint_create(module, procs[i], &endpoints[i]);
-        if (rc != OPAL_SUCCESS)
-            endpoints[i] = NULL;
-        else if (reachable)
-            rc = opal_bitmap_set_bit(reachable, (int)i);
-        if (rc == OPAL_ERR_OUT_OF_RESOURCE) {
-            MCA_BTL_DIWARP_HELP("out of memory", "adding peers");
-            forget_procs(module, i + 1, endpoints, reachable);
-            return rc;
-        }
+        endpoints[i] = endpoint_create(module, procs[i]);
+        if (!endpoints[i])
+            continue;
+        (void)__atomic_add_fetch(&module->endpoints, 1, __ATOMIC_RELAXED);
+        if (reachable)
+            (void)opal_bitmap_set_bit(reachable, (int)i);
     }
     return OPAL_SUCCESS;
 }
 
-/* The array stays as it is: the BML compares its entries to know what has been deleted already. */
+/* No other thread is to be within a callback that knows an endpoint, nor, once the last one goes,
+ * in the PML. The array stays as it is: the BML compares its entries to know what has been deleted
+ * already. */
 static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
                      mca_btl_base_endpoint_t **endpoints)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
+    const bool within = mca_btl_diwarp_in_progress(module);
     (void)procs;
     mca_btl_diwarp_memory_note(module);
-    for (size_t i = 0; i < nprocs; i++)
-        if (endpoints[i])
-            module->transport->endpoint_destroy(module, endpoints[i]);
+    if (!within)
+        mca_btl_diwarp_polling_wait(module);
+    for (size_t i = 0; i < nprocs; i++) {
+        if (!endpoints[i])
+            continue;
+        (void)__atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED);
+        module->transport->endpoint_destroy(module, endpoints[i]);
+    }
+    if (!within)
+        mca_btl_diwarp_polling_end(module);
     return OPAL_SUCCESS;
 }
 
@@ -115,9 +128,6 @@ static void module_close(struct mca_btl_diwarp_module *module)
         diwarp_close_device(module->device);
         module->device = NULL;
     }
-    free(module->gone);
-    module->gone = NULL;
-    module->gone_count = 0;
 }
 
 static int finalize(mca_btl_base_module_t *btl)
@@ -153,21 +163,6 @@ static void show_open_error(int rc, const char *what, const struct diwarp_diagno
     }
 }
 
-/* 0 or negative errno; `what` names the step that failed. */
-static int open_transport(struct mca_btl_diwarp_module *module, const char **what,
-                          struct diwarp_diagnosis *why)
-{
-    *what = "creating the protection domain";
-    module->pd = diwarp_alloc_pd(module->device);
-    if (!module->pd)
-        return -ENOMEM;
-    *what = "creating the completion queue";
-    module->cq = diwarp_create_cq(module->device, MCA_BTL_DIWARP_QUEUE_WRS);
-    if (!module->cq)
-        return -ENOMEM;
-    return module->transport->open(module, what, why);
-}
-
 /*
  * The helper may hand completions to the PML where that takes its locks: in programs that asked for
  * MPI_THREAD_MULTIPLE, or when the user wants it, which makes it take them, as btl/tcp does for its
@@ -192,38 +187,51 @@ static int start_helper(struct mca_btl_diwarp_module *module, bool multiple)
     return 0;
 }
 
-/* An OPAL code; on error nothing stays open and the user has been told. multiple: the program asked
- * for MPI_THREAD_MULTIPLE. */
-static int module_open(struct mca_btl_diwarp_module *module, bool multiple)
+/* 0 or negative errno; `what` names the step that failed. */
+static int open_steps(struct mca_btl_diwarp_module *module, bool multiple, const char **what,
+                      struct diwarp_diagnosis *why)
 {
-    const bool threaded = multiple || opal_using_threads();
     struct diwarp_device_attr attr;
-    struct diwarp_diagnosis why = {.text = ""};
-    const char *what = "opening the device";
-    int rc;
     mca_btl_diwarp_params_get(&attr);
-    attr.name.job = OPAL_PROC_MY_NAME.jobid;
-    attr.name.rank = OPAL_PROC_MY_NAME.vpid;
-    attr.threaded = threaded || mca_btl_diwarp_params.progress_thread != DIWARP_OFF;
-    mca_btl_diwarp_cores_look(&module->cores);
-    attr.shared_cores = module->cores.turns > 1;
-    module->threaded = threaded;
+    attr.name = (struct diwarp_name){.job = OPAL_PROC_MY_NAME.jobid, OPAL_PROC_MY_NAME.vpid};
+    attr.threaded = module->threaded || mca_btl_diwarp_params.progress_thread != DIWARP_OFF;
+    *what = "opening the device";
+    int rc = diwarp_open_device(&attr, &module->device, why);
+    if (rc < 0)
+        return rc;
+    *what = "creating the protection domain and the completion queue";
+    module->pd = diwarp_alloc_pd(module->device);
+    module->cq = module->pd ? diwarp_create_cq(module->device, MCA_BTL_DIWARP_QUEUE_WRS) : NULL;
+    if (!module->cq)
+        return -ENOMEM;
+    rc = module->transport->open(module, what, why);
+    if (rc < 0)
+        return rc;
+    *what = "starting the progress thread";
+    rc = start_helper(module, multiple);
+    if (rc < 0)
+        return rc;
+    *what = "publishing the address";
+    return mca_btl_diwarp_modex_send(module) == OPAL_SUCCESS ? 0 : -EIO;
+}
+
+/* False: nothing stays open, and the user has been told. multiple: the program asked for
+ * MPI_THREAD_MULTIPLE. */
+static bool module_open(struct mca_btl_diwarp_module *module, bool multiple)
+{
+    struct diwarp_diagnosis why = {.text = ""};
+    const char *what;
+    module->threaded = multiple || opal_using_threads();
     module->transport = mca_btl_diwarp_params.transport == MCA_BTL_DIWARP_RD
                             ? &mca_btl_diwarp_transport_rd
                             : &mca_btl_diwarp_transport_rc;
-    rc = diwarp_open_device(&attr, &module->device, &why);
-    if (!rc)
-        rc = open_transport(module, &what, &why);
-    if (!rc) {
-        what = "starting the progress thread";
-        rc = start_helper(module, multiple);
-    }
+    mca_btl_diwarp_cores_look(&module->cores);
+    int rc = open_steps(module, multiple, &what, &why);
     if (rc < 0) {
         show_open_error(rc, what, &why);
         module_close(module);
-        return OPAL_ERR_NOT_AVAILABLE;
     }
-    return OPAL_SUCCESS;
+    return rc >= 0;
 }
 
 /* There is one. With the functions that mca_btl_diwarp_send_set_functions() and
@@ -277,34 +285,20 @@ static int component_register(void)
 static int component_open(void)
 {
     struct mca_btl_diwarp_module *module = &the_module;
-    /* NOT_AVAILABLE keeps the framework from adding a warning of its own. */
-    if (mca_base_var_check_exclusive("opal", "btl", "diwarp", "if_include", "btl", "diwarp",
-                                     "if_exclude") != OPAL_SUCCESS) {
-        MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_if_include and btl_diwarp_if_exclude are "
-                           "both set; set one",
-                           opal_process_info.nodename);
-        return OPAL_ERR_NOT_AVAILABLE;
-    }
     for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++)
         OBJ_CONSTRUCT(&module->lists[i], opal_free_list_t);
-    OBJ_CONSTRUCT(&module->queues, opal_list_t);
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
-    module->lists_constructed = true;
     return OPAL_SUCCESS;
 }
 
 static int component_close(void)
 {
     struct mca_btl_diwarp_module *module = &the_module;
-    if (!module->lists_constructed)
-        return OPAL_SUCCESS;
     mca_btl_diwarp_osc_fini();
     module_close(module);
     OBJ_DESTRUCT(&module->lock);
-    OBJ_DESTRUCT(&module->queues);
     for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++)
         OBJ_DESTRUCT(&module->lists[i]);
-    module->lists_constructed = false;
     return OPAL_SUCCESS;
 }
 
@@ -320,18 +314,14 @@ static int lists_init(struct mca_btl_diwarp_module *module)
     } items[MCA_BTL_DIWARP_LISTS] = {
         [MCA_BTL_DIWARP_FRAG_SMALL] = {frag, frag_bytes + MCA_BTL_DIWARP_SMALL_BYTES},
         [MCA_BTL_DIWARP_FRAG_MEDIUM] = {frag, frag_bytes + MCA_BTL_DIWARP_MEDIUM_BYTES},
-        [MCA_BTL_DIWARP_FRAG_EAGER] = {frag, frag_bytes + module->super.btl_eager_limit},
-        [MCA_BTL_DIWARP_FRAG_MAX] = {frag, frag_bytes + module->super.btl_max_send_size},
+        [MCA_BTL_DIWARP_FRAG_LARGE] = {frag, frag_bytes + mca_btl_diwarp_longest_send(module)},
         [MCA_BTL_DIWARP_RDMAS] = {OBJ_CLASS(mca_btl_diwarp_rdma_t), sizeof(mca_btl_diwarp_rdma_t)},
-        [MCA_BTL_DIWARP_REGS] = {OBJ_CLASS(mca_btl_diwarp_reg_t), sizeof(mca_btl_diwarp_reg_t)},
     };
     int rc = OPAL_SUCCESS;
-
     for (unsigned i = 0; rc == OPAL_SUCCESS && i < MCA_BTL_DIWARP_LISTS; i++) {
-        const size_t per_alloc = (16u << 10) / items[i].bytes;
-        rc =
-            opal_free_list_init(&module->lists[i], items[i].bytes, line, items[i].class, 0, line, 0,
-                                -1, per_alloc > 0 ? (int)per_alloc : 1, NULL, 0, NULL, NULL, NULL);
+        const int per_alloc = (int)((16u << 10) / items[i].bytes);
+        rc = opal_free_list_init(&module->lists[i], items[i].bytes, line, items[i].class, 0, line,
+                                 0, -1, per_alloc > 0 ? per_alloc : 1, NULL, 0, NULL, NULL, NULL);
     }
     return rc;
 }
@@ -352,14 +342,7 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
         free(btls);
         return NULL;
     }
-    if (module_open(module, enable_mpi_threads) != OPAL_SUCCESS) {
-        free(btls);
-        return NULL;
-    }
-    if (mca_btl_diwarp_modex_send(module) != OPAL_SUCCESS) {
-        MCA_BTL_DIWARP_HELP("open failed", "publishing the address", "the modex refused it",
-                            "none");
-        module_close(module);
+    if (!module_open(module, enable_mpi_threads)) {
         free(btls);
         return NULL;
     }

@@ -10,29 +10,11 @@
 #include "opal/util/crc.h"
 
 #include <sched.h>
-#include <unistd.h>
-
-static unsigned per_core(unsigned ranks, unsigned cores)
-{
-    return (ranks + cores - 1) / cores;
-}
-
-static void set_turns(struct mca_btl_diwarp_cores *cores, unsigned turns)
-{
-    __atomic_store_n(&cores->turns, turns, __ATOMIC_RELAXED);
-    if (turns > 1)
-        MCA_BTL_DIWARP_VERBOSE(20, "%u ranks take turns on each core of this process", turns);
-}
 
 void mca_btl_diwarp_cores_look(struct mca_btl_diwarp_cores *cores)
 {
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
     cpu_set_t set;
     *cores = (struct mca_btl_diwarp_cores){.turns = 1};
-    if (online > 0) {
-        set_turns(cores,
-                  per_core((unsigned)opal_process_info.num_local_peers + 1, (unsigned)online));
-    }
     if (!sched_getaffinity(0, sizeof set, &set)) {
         cores->id = opal_uicrc(&set, sizeof set);
         cores->count = (unsigned)CPU_COUNT(&set);
@@ -58,15 +40,15 @@ void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_pr
 {
     struct mca_btl_diwarp_cores *cores = &module->cores;
     const unsigned before = cores->turns;
-    unsigned turns;
     if (!cores->count)
         return;
     for (size_t i = 0; i < nprocs; i++)
         cores->mates += is_mate(module, procs[i]);
-    turns = per_core(cores->mates + 1, cores->count);
+    const unsigned turns = (cores->mates + cores->count) / cores->count;
     if (turns <= before)
         return;
-    set_turns(cores, turns);
+    __atomic_store_n(&cores->turns, turns, __ATOMIC_RELAXED);
+    MCA_BTL_DIWARP_VERBOSE(20, "%u ranks take turns on each core of this process", turns);
     if (before == 1 && module->qp)
         diwarp_qp_share_cores(module->qp);
 }

@@ -69,7 +69,7 @@ int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module)
     return diwarp_start_helper(&attr, &module->helper);
 }
 
-void mca_btl_diwarp_helper_on_procs(struct mca_btl_diwarp_module *module)
+void mca_btl_diwarp_helper_on_turns(struct mca_btl_diwarp_module *module)
 {
     if (module->helper)
         diwarp_helper_look_every(module->helper, look_ns(module));

@@ -110,21 +110,22 @@ uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *modul
     return !recv_packed(module, proc, &address, &settings) ? settings.words[CORES_ID] : 0;
 }
 
-int mca_btl_diwarp_modex_recv(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                              struct diwarp_address *address)
+bool mca_btl_diwarp_modex_recv(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                               struct diwarp_address *address)
 {
     struct settings settings;
-    int rc = recv_packed(module, proc, address, &settings);
+    const int rc = recv_packed(module, proc, address, &settings);
+    const bool other_version = rc == -EPROTONOSUPPORT;
     if (!rc)
-        return settings_fit(module, proc, &settings) ? OPAL_SUCCESS : OPAL_ERR_NOT_SUPPORTED;
-    if (rc == -ENOENT)
-        return OPAL_ERR_NOT_FOUND;
-    MCA_BTL_DIWARP_SAY("not used between %s and %s: %s", opal_process_info.nodename,
-                       OPAL_NAME_PRINT(proc->proc_name),
-                       rc == -EPROTONOSUPPORT ? "versions differ" : "bad address");
-    MCA_BTL_DIWARP_HELP(rc == -EPROTONOSUPPORT ? "version mismatch" : "bad address",
-                        opal_get_proc_hostname(proc), OPAL_NAME_PRINT(proc->proc_name));
-    return OPAL_ERR_NOT_SUPPORTED;
+        return settings_fit(module, proc, &settings);
+    if (rc != -ENOENT) {
+        MCA_BTL_DIWARP_SAY("not used between %s and %s: %s", opal_process_info.nodename,
+                           OPAL_NAME_PRINT(proc->proc_name),
+                           other_version ? "versions differ" : "bad address");
+        MCA_BTL_DIWARP_HELP(other_version ? "version mismatch" : "bad address",
+                            opal_get_proc_hostname(proc), OPAL_NAME_PRINT(proc->proc_name));
+    }
+    return false;
 }
 
 void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces, unsigned count,

@@ -20,20 +20,6 @@ const char *mca_btl_diwarp_peer_host(const struct diwarp_name *name)
     return host ? host : "unknown";
 }
 
-void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module)
-{
-    (void)__atomic_add_fetch(&module->endpoints, 1, __ATOMIC_RELAXED);
-}
-
-void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module)
-{
-    if (!__atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED) &&
-        !mca_btl_diwarp_in_progress(module)) {
-        mca_btl_diwarp_polling_wait(module);
-        mca_btl_diwarp_polling_end(module);
-    }
-}
-
 static void format_address(const struct diwarp_address *address, char text[512])
 {
     mca_btl_diwarp_format_interfaces(address->interfaces, address->interface_count, text, 512);
@@ -59,14 +45,13 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
     MCA_BTL_DIWARP_HELP("no reachable pair", mine_text, host, peer_text);
 }
 
-int mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                                struct diwarp_address *address)
+bool mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module,
+                                 const opal_proc_t *proc, struct diwarp_address *address)
 {
-    if (!opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME)) {
-        *address = module->address;
-        return OPAL_SUCCESS;
-    }
-    return mca_btl_diwarp_modex_recv(module, proc, address);
+    if (opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME))
+        return mca_btl_diwarp_modex_recv(module, proc, address);
+    *address = module->address;
+    return true;
 }
 
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
@@ -78,24 +63,6 @@ void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc
     module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, info);
 }
 
-/* True the first time a name is given. Without memory a peer may be reported twice. */
-static bool note_gone(struct mca_btl_diwarp_module *module, const struct diwarp_name *name)
-{
-    struct diwarp_name *grown = NULL;
-    bool first = true;
-    OPAL_THREAD_LOCK(&module->lock);
-    for (unsigned i = 0; i < module->gone_count; i++)
-        first = first && (module->gone[i].job != name->job || module->gone[i].rank != name->rank);
-    if (first)
-        grown = realloc(module->gone, (module->gone_count + 1) * sizeof *grown);
-    if (grown) {
-        module->gone = grown;
-        grown[module->gone_count++] = *name;
-    }
-    OPAL_THREAD_UNLOCK(&module->lock);
-    return first;
-}
-
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why)
 {
@@ -105,11 +72,11 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
     struct diwarp_address address;
     const char *host;
     opal_proc_t *proc;
-    if (!note_gone(module, name))
+    if (__atomic_exchange_n(&module->gone_told, true, __ATOMIC_RELAXED))
         return;
     host = mca_btl_diwarp_peer_host(name);
     proc = opal_proc_for_name(proc_name);
-    if (proc && mca_btl_diwarp_peer_address(module, proc, &address) == OPAL_SUCCESS)
+    if (proc && mca_btl_diwarp_peer_address(module, proc, &address))
         format_address(&address, where);
     /* Help messages get lost, and cannot be read without a file descriptor: the reason is in the
      * line besides, too. */

@@ -27,7 +27,7 @@ static void call_back(struct mca_btl_diwarp_module *module, const struct diwarp_
 {
     __atomic_store_n(&module->caller, pthread_self(), __ATOMIC_RELAXED);
     module->transport->on_completions(module, wc, count);
-    mca_btl_diwarp_work_post_stalled(module);
+    mca_btl_diwarp_work_post_all_waiting(module);
     __atomic_store_n(&module->caller, NO_THREAD, __ATOMIC_RELAXED);
 }
 
@@ -48,7 +48,7 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
         on_overrun(module);
         return 0;
     }
-    if (count > 0 || OPAL_UNLIKELY(module->stalled_count > 0))
+    if (count > 0 || OPAL_UNLIKELY(mca_btl_diwarp_work_waits(module)))
         call_back(module, wc, count);
     return count;
 }

@@ -29,22 +29,18 @@ static void memory_query(const struct mca_btl_diwarp_module *module,
         return;
     diwarp_query_memory(module->cq, module->pd, &memory->core);
     memory->endpoints = module->endpoints;
-    memory->module_bytes = sizeof *module + module->gone_count * sizeof *module->gone;
+    memory->module_bytes = sizeof *module;
     memory->endpoint_bytes = memory->endpoints * (module->rc ? sizeof(mca_btl_diwarp_rc_endpoint_t)
-                                                             : sizeof(mca_btl_base_endpoint_t)) +
-                             opal_list_get_size((opal_list_t *)(uintptr_t)&module->queues) *
-                                 sizeof(struct mca_btl_diwarp_queue);
+                                                             : sizeof(mca_btl_base_endpoint_t));
     if (module->rc) {
         memory->module_bytes += sizeof *module->rc;
         memory->receive_buffer_bytes = mca_btl_diwarp_rc_buffers_bytes();
     }
-    for (unsigned i = 0; i <= MCA_BTL_DIWARP_FRAG_MAX; i++)
+    for (unsigned i = 0; i <= MCA_BTL_DIWARP_FRAG_LARGE; i++)
         memory->fragment_bytes += list_bytes(&module->lists[i]);
     memory->rdma_bytes = list_bytes(&module->lists[MCA_BTL_DIWARP_RDMAS]);
-    memory->registration_bytes = list_bytes(&module->lists[MCA_BTL_DIWARP_REGS]);
     memory->btl_bytes = memory->module_bytes + memory->endpoint_bytes +
-                        memory->receive_buffer_bytes + memory->fragment_bytes + memory->rdma_bytes +
-                        memory->registration_bytes;
+                        memory->receive_buffer_bytes + memory->fragment_bytes + memory->rdma_bytes;
     memory->transport_bytes = memory->core.total_bytes + memory->btl_bytes;
 }
 

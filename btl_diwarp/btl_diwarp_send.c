@@ -23,7 +23,7 @@ static void frag_construct(mca_btl_diwarp_frag_t *frag)
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
 
 /* In place: now and from where it lies, or, like what is packed, once there is room. */
-static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
+int mca_btl_diwarp_frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
     struct ibv_sge sge[2] = {{.addr = (uintptr_t)frag->segments[0].seg_addr.pval,
@@ -56,9 +56,8 @@ static int btl_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descr
 }
 
 /* The callback may free or reuse the descriptor, so ownership is read before it. */
-void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
-                                     struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
-                                     const struct diwarp_wc *wc)
+static void frag_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
+                             enum ibv_wc_status status, const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
     const bool owned = !work->endpoint || (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
@@ -74,9 +73,6 @@ void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
     if (owned)
         (void)btl_free(&module->super, &frag->base);
 }
-
-const struct mca_btl_diwarp_work_ops mca_btl_diwarp_frag_ops = {
-    .post = frag_post, .on_complete = mca_btl_diwarp_frag_on_complete};
 
 /* Done within btl_send: calls back only where that was asked for. */
 static void frag_done(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag)
@@ -108,20 +104,19 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
     const enum mca_btl_diwarp_list kind =
         size <= MCA_BTL_DIWARP_SMALL_BYTES    ? MCA_BTL_DIWARP_FRAG_SMALL
         : size <= MCA_BTL_DIWARP_MEDIUM_BYTES ? MCA_BTL_DIWARP_FRAG_MEDIUM
-        : size <= btl->btl_eager_limit        ? MCA_BTL_DIWARP_FRAG_EAGER
-                                              : MCA_BTL_DIWARP_FRAG_MAX;
+                                              : MCA_BTL_DIWARP_FRAG_LARGE;
     mca_btl_diwarp_frag_t *frag;
     (void)order;
-    if (OPAL_UNLIKELY(size > btl->btl_eager_limit && size > btl->btl_max_send_size))
+    if (OPAL_UNLIKELY(size > mca_btl_diwarp_longest_send(module)))
         return NULL;
     frag = (mca_btl_diwarp_frag_t *)opal_free_list_get(&module->lists[kind]);
     if (OPAL_UNLIKELY(!frag))
         return NULL;
     frag->list = &module->lists[kind];
-    frag->work.endpoint = endpoint;
+    frag->work = (struct mca_btl_diwarp_work){.post = module->transport->frag_post,
+                                              .on_complete = frag_on_complete,
+                                              .endpoint = endpoint};
     frag->pace = MCA_BTL_DIWARP_PACE_UNKNOWN;
-    frag->work.ops = module->transport->frag_ops;
-    frag->work.buffered = false;
     frag->segments[0].seg_len = size;
     frag->base.des_segment_count = 1;
     frag->base.des_flags = flags;
