@@ -8,7 +8,7 @@
  *
  * Threads: any thread may call the module's functions. Completions and receive callbacks run in one
  * thread at a time, the one that polls: in mca_btl_diwarp_progress(), from which others
- * return at once, or the helper, where the PML allows that (btl_diwarp_helper.c).
+ * return at once, or the helper, where the PML allows that (btl_diwarp_cores.c).
  */
 #pragma once
 
@@ -207,7 +207,7 @@ struct mca_btl_diwarp_cores {
     uint32_t id;    /* stands for the set of them, while count is not 0 */
     unsigned count; /* 0: unknown */
     unsigned mates; /* ranks added that run on the same */
-    unsigned turns; /* ranks for each, rounded up; 1: nobody waits; read by any thread */
+    unsigned turns; /* ranks for each, rounded up; 1: nobody waits */
 };
 
 struct mca_btl_diwarp_module {
@@ -264,7 +264,7 @@ static inline uint64_t mca_btl_diwarp_clock_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- progress (btl_diwarp_progress.c, btl_diwarp_helper.c) ---------------------------------- */
+/* ---- progress (btl_diwarp_progress.c) ------------------------------------------------------- */
 
 /* One thread at a time polls and runs callbacks, or runs the RNIC. False: another does, or this one
  * does further up its stack: a callback that makes progress must not come back, since received data
@@ -295,12 +295,6 @@ static inline bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module
 
 /* Between polling_begin() and polling_end(); returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
-/* 0 or negative errno. */
-int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module);
-/* Harmless when it was not started, as the next. */
-void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module);
-/* The turns on our cores may have changed. */
-void mca_btl_diwarp_helper_on_turns(struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module);
 /* A message for whoever registered its tag; neither is to be trusted. */
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data,
@@ -321,39 +315,33 @@ uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module)
 void mca_btl_diwarp_osc_init(void);
 void mca_btl_diwarp_osc_fini(void);
 
-/* ---- modex (btl_diwarp_modex.c) ------------------------------------------------------------- */
-
-int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
-/* As mca_btl_diwarp_peer_address(). */
-bool mca_btl_diwarp_modex_recv(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                               struct diwarp_address *address);
-/* cores.id of that process, or 0. */
-uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *module,
-                                       const opal_proc_t *proc);
-/* "eth0 10.0.0.1/24, lo 127.0.0.1/8", cut to len. */
-void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces, unsigned count,
-                                      char *buf, size_t len);
-/* Ours, for who asks Open MPI to be verbose. */
-void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, const char *how);
-
-/* ---- cores (btl_diwarp_cores.c) -------------------------------------------------------------- */
+/* ---- cores and helper (btl_diwarp_cores.c) --------------------------------------------------- */
 
 /* When the module opens, before any peer is known. */
 void mca_btl_diwarp_cores_look(struct mca_btl_diwarp_cores *cores);
-unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module);
-/* Processes were added: counts those on our cores, and tells the core when turns begin. */
+/* Processes were added: counts those on our cores, and sets what depends on that. */
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
                                    size_t nprocs);
+/* Where the user wants it. multiple: the program asked for MPI_THREAD_MULTIPLE. 0 or -EAGAIN. */
+int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module, bool multiple);
+/* Harmless when it was not started. */
+void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module);
 
 /* ---- peers (btl_diwarp_peer.c) --------------------------------------------------------------- */
 
-struct diwarp_name mca_btl_diwarp_peer_name(const mca_btl_base_endpoint_t *endpoint);
-/* "unknown" where Open MPI does not know either. */
-const char *mca_btl_diwarp_peer_host(const struct diwarp_name *name);
+int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
 /* The address of a process; of ourselves without the modex, which need not know us. False: the peer
  * does not use diwarp, or another wire version or transport, of which the user has been told. */
 bool mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module,
                                  const opal_proc_t *proc, struct diwarp_address *address);
+/* cores.id of that process, or 0. */
+uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *module,
+                                       const opal_proc_t *proc);
+/* Ours, for who asks Open MPI to be verbose. */
+void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, const char *how);
+struct diwarp_name mca_btl_diwarp_peer_name(const mca_btl_base_endpoint_t *endpoint);
+/* "unknown" where Open MPI does not know either. */
+const char *mca_btl_diwarp_peer_host(const struct diwarp_name *name);
 /* Tells the user that no interface leads to a peer. */
 void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *module,
                                           const opal_proc_t *proc,

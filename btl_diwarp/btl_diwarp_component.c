@@ -10,30 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- peers --------------------------------------------------------------------------------- */
-
-/* Another BTL would not be looked at meanwhile, but for self, which is never waited for. */
-static bool is_alone(void)
-{
-    mca_btl_base_selected_module_t *other;
-    OPAL_LIST_FOREACH(other, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
-    {
-        const char *name = other->btl_component->btl_version.mca_component_name;
-        if (strcmp(name, "diwarp") != 0 && strcmp(name, "self") != 0)
-            return false;
-    }
-    return true;
-}
-
-/* Once the BTLs are chosen. */
-static bool may_block(const struct mca_btl_diwarp_module *module)
-{
-    const int blocking = mca_btl_diwarp_params.blocking;
-    return blocking != DIWARP_OFF && !module->threaded &&
-           (blocking == DIWARP_ON || (mca_btl_diwarp_cores_turns(module) > 1 && is_alone()));
-}
-
-/* NULL: it cannot be reached, and the user was told if that is not for want of diwarp there. */
+/* NULL: it cannot be reached. */
 static mca_btl_base_endpoint_t *endpoint_create(struct mca_btl_diwarp_module *module,
                                                 opal_proc_t *proc)
 {
@@ -59,8 +36,6 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     mca_btl_diwarp_cores_on_procs(module, procs, nprocs);
-    mca_btl_diwarp_helper_on_turns(module);
-    __atomic_store_n(&module->blocking, may_block(module), __ATOMIC_RELAXED);
     for (size_t i = 0; i < nprocs; i++) {
         endpoints[i] = endpoint_create(module, procs[i]);
         if (!endpoints[i])
@@ -95,23 +70,16 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     return OPAL_SUCCESS;
 }
 
-/* ---- life of the module --------------------------------------------------------------------- */
-
 static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t cbfunc)
 {
     ((struct mca_btl_diwarp_module *)btl)->error_cb = cbfunc;
     return OPAL_SUCCESS;
 }
 
-static int ft_event(int state)
-{
-    (void)state;
-    return OPAL_SUCCESS;
-}
-
 /* Gives everything back; harmless when nothing is open. */
-static void module_close(struct mca_btl_diwarp_module *module)
+static int finalize(mca_btl_base_module_t *btl)
 {
+    struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     mca_btl_diwarp_helper_stop(module);
     if (module->cq && mca_btl_diwarp_params.memory_report)
         mca_btl_diwarp_memory_report(module);
@@ -128,11 +96,6 @@ static void module_close(struct mca_btl_diwarp_module *module)
         diwarp_close_device(module->device);
         module->device = NULL;
     }
-}
-
-static int finalize(mca_btl_base_module_t *btl)
-{
-    module_close((struct mca_btl_diwarp_module *)btl);
     return OPAL_SUCCESS;
 }
 
@@ -163,30 +126,6 @@ static void show_open_error(int rc, const char *what, const struct diwarp_diagno
     }
 }
 
-/*
- * The helper may hand completions to the PML where that takes its locks: in programs that asked for
- * MPI_THREAD_MULTIPLE, or when the user wants it, which makes it take them, as btl/tcp does for its
- * own thread. With FUNNELED and SERIALIZED opal_using_threads() holds, but ob1 does not guard
- * everything.
- */
-static int start_helper(struct mca_btl_diwarp_module *module, bool multiple)
-{
-    int wanted = mca_btl_diwarp_params.progress_thread;
-    if (wanted == DIWARP_OFF)
-        return 0;
-    module->helper_calls_back = wanted == DIWARP_ON || multiple;
-    if (mca_btl_diwarp_helper_start(module) < 0) {
-        module->helper_calls_back = false;
-        MCA_BTL_DIWARP_VERBOSE(1, "no thread to be had; going on without the %s", "helper");
-        return wanted == DIWARP_ON ? -EAGAIN : 0;
-    }
-    if (module->helper_calls_back) {
-        module->super.btl_flags |= MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED;
-        opal_set_using_threads(true);
-    }
-    return 0;
-}
-
 /* 0 or negative errno; `what` names the step that failed. */
 static int open_steps(struct mca_btl_diwarp_module *module, bool multiple, const char **what,
                       struct diwarp_diagnosis *why)
@@ -208,7 +147,7 @@ static int open_steps(struct mca_btl_diwarp_module *module, bool multiple, const
     if (rc < 0)
         return rc;
     *what = "starting the progress thread";
-    rc = start_helper(module, multiple);
+    rc = mca_btl_diwarp_helper_start(module, multiple);
     if (rc < 0)
         return rc;
     *what = "publishing the address";
@@ -229,7 +168,7 @@ static bool module_open(struct mca_btl_diwarp_module *module, bool multiple)
     int rc = open_steps(module, multiple, &what, &why);
     if (rc < 0) {
         show_open_error(rc, what, &why);
-        module_close(module);
+        (void)finalize(&module->super);
     }
     return rc >= 0;
 }
@@ -246,11 +185,8 @@ static struct mca_btl_diwarp_module the_module = {
             .btl_finalize = finalize,
             .btl_register_error = register_error,
             .btl_dump = mca_btl_base_dump,
-            .btl_ft_event = ft_event,
         },
 };
-
-/* ---- life of the component ------------------------------------------------------------------ */
 
 OPAL_MODULE_DECLSPEC extern mca_btl_base_component_3_0_0_t mca_btl_diwarp_component;
 
@@ -295,7 +231,7 @@ static int component_close(void)
 {
     struct mca_btl_diwarp_module *module = &the_module;
     mca_btl_diwarp_osc_fini();
-    module_close(module);
+    (void)finalize(&module->super);
     OBJ_DESTRUCT(&module->lock);
     for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++)
         OBJ_DESTRUCT(&module->lists[i]);

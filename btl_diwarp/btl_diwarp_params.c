@@ -310,19 +310,13 @@ static bool check_number(const struct param *param)
     return show_bad(param->name, value, allowed);
 }
 
-/* Harmless: the upper layer splits by whatever limit it finds. Open MPI takes 0 for no limit.
- * osc/rdma does not split what it accumulates by, its buffer's eighth: 4 KiB by Open MPI's default.
- */
-static void clamp_limit(const char *name, size_t *limit)
+/* The upper layer splits by whatever limit it finds, but for what osc/rdma accumulates: its
+ * buffer's eighth, 4 KiB by Open MPI's default. */
+static size_t within_limits(size_t bytes)
 {
-    const size_t asked = *limit, least = asked > 0 ? 4u << 10 : 0;
-    *limit = asked > MCA_BTL_DIWARP_RDMA_MAX_BYTES ? MCA_BTL_DIWARP_RDMA_MAX_BYTES
-             : asked < least                       ? least
-                                                   : asked;
-    if (*limit != asked) {
-        MCA_BTL_DIWARP_VERBOSE(1, "btl_diwarp_%s of %zu is not a transfer's; using %zu", name,
-                               asked, *limit);
-    }
+    return bytes > MCA_BTL_DIWARP_RDMA_MAX_BYTES ? MCA_BTL_DIWARP_RDMA_MAX_BYTES
+           : bytes < 4u << 10                    ? 4u << 10
+                                                 : bytes;
 }
 
 static bool check_module(mca_btl_base_module_t *btl)
@@ -336,8 +330,8 @@ static bool check_module(mca_btl_base_module_t *btl)
         return show_bad("eager_limit", btl->btl_eager_limit, allowed);
     if (btl->btl_max_send_size < MESSAGE_MIN_BYTES || btl->btl_max_send_size > most)
         return show_bad("max_send_size", btl->btl_max_send_size, allowed);
-    clamp_limit("get_limit", &btl->btl_get_limit);
-    clamp_limit("put_limit", &btl->btl_put_limit);
+    btl->btl_get_limit = within_limits(btl->btl_get_limit);
+    btl->btl_put_limit = within_limits(btl->btl_put_limit);
     return true;
 }
 

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory --------------------------------------------------------------------------------- */
-
 /* Items are laid out in blocks, each led by a list item and aligned. */
 static uint64_t list_bytes(const opal_free_list_t *list)
 {
@@ -70,8 +68,6 @@ void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module)
     }
 }
 
-/* ---- lists ---------------------------------------------------------------------------------- */
-
 /* Whose struct it is in. */
 enum owner { RD_QP, RC_QPS, ADAPTER, MEMORY, PROCESS };
 
@@ -120,8 +116,6 @@ static bool is_level(const struct counter *counter)
     return counter->owner >= MEMORY || strcmp(counter->name, "peers_active") == 0 ||
            strcmp(counter->name, "rc_connections") == 0;
 }
-
-/* ---- values --------------------------------------------------------------------------------- */
 
 /* The owner's struct, `memory` where that has to be filled. NULL: the transport has none. */
 static const void *look(const struct mca_btl_diwarp_module *module, enum owner owner,

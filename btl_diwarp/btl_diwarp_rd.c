@@ -11,8 +11,6 @@
 /* Below this a socket loses a burst of even two large datagrams. */
 #define RCVBUF_TINY_BYTES (64u << 10)
 
-/* ---- endpoints ------------------------------------------------------------------------------ */
-
 static int endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                            const struct diwarp_address *address, mca_btl_base_endpoint_t **endpoint)
 {
@@ -38,8 +36,6 @@ static void endpoint_destroy(struct mca_btl_diwarp_module *module,
     diwarp_destroy_ah(endpoint->ah);
     free(endpoint);
 }
-
-/* ---- completions ---------------------------------------------------------------------------- */
 
 static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
@@ -108,8 +104,6 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
     for (int i = 0; i < count; i++)
         on_wc(module, &wc[i]);
 }
-
-/* ---- life ----------------------------------------------------------------------------------- */
 
 static void show_opened(const struct mca_btl_diwarp_module *module)
 {

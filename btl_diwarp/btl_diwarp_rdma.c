@@ -83,8 +83,6 @@ static uint32_t stag_of(const mca_btl_base_registration_handle_t *handle)
     return stag;
 }
 
-/* ---- ends ----------------------------------------------------------------------------------- */
-
 static const char *reason(enum ibv_wc_status status)
 {
     switch (status) {
@@ -172,8 +170,6 @@ static void get_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl
         send_fin(module, endpoint, &read);
 }
 
-/* ---- beginnings ----------------------------------------------------------------------------- */
-
 int mca_btl_diwarp_rdma_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     return diwarp_post_send(module->qp,
@@ -249,8 +245,6 @@ static int btl_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint
     (void)order;
     return transfer(btl, &args, size, IBV_WR_RDMA_READ);
 }
-
-/* ---- atomics -------------------------------------------------------------------------------- */
 
 static int mapped_atomic(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_args *args,
                          enum ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap)

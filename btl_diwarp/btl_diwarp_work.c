@@ -57,28 +57,22 @@ static bool may_buffer(const struct mca_btl_diwarp_module *module,
             mca_btl_diwarp_in_progress(module));
 }
 
-static int post_or_append(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
+int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     int rc = -ENOMEM;
+    OPAL_THREAD_LOCK(&module->lock);
     work->buffered = work->buffered && may_buffer(module, work->endpoint);
     if (OPAL_LIKELY(STAILQ_EMPTY(&work->endpoint->waiting)))
         rc = work->post(module, work);
     if (OPAL_UNLIKELY(must_wait(rc))) {
+        module->counters.waiting_for_room += rc == -ENOMEM;
         work->buffered = false;
         append(module, work);
-        module->counters.waiting_for_room += rc == -ENOMEM;
-        return 0;
+        rc = 0;
+    } else if (!rc) {
+        add_posted(work);
+        rc = work->buffered ? 2 : 0;
     }
-    if (rc)
-        return rc;
-    add_posted(work);
-    return work->buffered ? 2 : 0;
-}
-
-int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
-{
-    OPAL_THREAD_LOCK(&module->lock);
-    const int rc = post_or_append(module, work);
     OPAL_THREAD_UNLOCK(&module->lock);
     return rc;
 }
