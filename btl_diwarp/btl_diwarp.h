@@ -244,18 +244,9 @@ struct mca_btl_diwarp_module {
     int helper_cpu;               /* where it runs the RNIC; -1: it does not */
 
     mca_btl_base_module_error_cb_fn_t error_cb;
-    bool gone_told;                      /* a peer is gone: once, for that ends the job */
-    bool failure_told;                   /* of an access */
-    struct mca_btl_diwarp_memory memory; /* when it knew most peers: before they were deleted */
+    bool gone_told;    /* a peer is gone: once, for that ends the job */
+    bool failure_told; /* of an access */
 };
-
-/* To an OPAL code. */
-static inline int mca_btl_diwarp_status(enum ibv_wc_status status)
-{
-    return status == IBV_WC_SUCCESS         ? OPAL_SUCCESS
-           : status == IBV_WC_RETRY_EXC_ERR ? OPAL_ERR_UNREACH
-                                            : OPAL_ERROR;
-}
 
 static inline uint64_t mca_btl_diwarp_clock_ns(clockid_t clock)
 {
@@ -324,8 +315,6 @@ void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_pr
                                    size_t nprocs);
 /* Where the user wants it. multiple: the program asked for MPI_THREAD_MULTIPLE. 0 or -EAGAIN. */
 int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module, bool multiple);
-/* Harmless when it was not started. */
-void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module);
 
 /* ---- peers (btl_diwarp_peer.c) --------------------------------------------------------------- */
 
@@ -352,9 +341,9 @@ void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc
  * was lost, or the peer itself; NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why);
-/* A request ended since the peer is gone. */
-void mca_btl_diwarp_peer_on_unsent(struct mca_btl_diwarp_module *module,
-                                   const mca_btl_base_endpoint_t *endpoint);
+/* An OPAL code for the end of a request; tells as above that the peer is gone where it ended so. */
+int mca_btl_diwarp_peer_status(struct mca_btl_diwarp_module *module,
+                               const mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status);
 
 /* What peers need of a registration, sent as raw bytes: the part of a struct diwarp_mr that begins
  * with its STag. osc/rdma lays its shared state out behind handles, so the size must stay a
@@ -371,6 +360,6 @@ int mca_btl_diwarp_pvars_register(const struct mca_btl_diwarp_module *module);
 /* One line per counter through opal_output. */
 void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module);
 /* Peers are about to be deleted. */
-void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module);
+void mca_btl_diwarp_memory_note(const struct mca_btl_diwarp_module *module);
 /* Prints one line through opal_output: what was noted, or what there is now. */
 void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The component and its one module: function table, life, peers, and the verbs objects behind it.
- */
+/* The component and its one module: function table, life, peers, the verbs objects behind it. */
 #include "btl_diwarp/btl_diwarp_work.h"
 
 #include "opal/runtime/opal_params.h"
@@ -80,7 +79,10 @@ static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_
 static int finalize(mca_btl_base_module_t *btl)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-    mca_btl_diwarp_helper_stop(module);
+    if (module->helper) {
+        diwarp_stop_helper(module->helper);
+        module->helper = NULL;
+    }
     if (module->cq && mca_btl_diwarp_params.memory_report)
         mca_btl_diwarp_memory_report(module);
     module->transport->close(module);
@@ -151,7 +153,11 @@ static int open_steps(struct mca_btl_diwarp_module *module, bool multiple, const
     if (rc < 0)
         return rc;
     *what = "publishing the address";
-    return mca_btl_diwarp_modex_send(module) == OPAL_SUCCESS ? 0 : -EIO;
+    if (mca_btl_diwarp_modex_send(module) != OPAL_SUCCESS)
+        return -EIO;
+    if (module->qp)
+        mca_btl_diwarp_osc_init();
+    return 0;
 }
 
 /* False: nothing stays open, and the user has been told. multiple: the program asked for
@@ -193,12 +199,11 @@ OPAL_MODULE_DECLSPEC extern mca_btl_base_component_3_0_0_t mca_btl_diwarp_compon
 /* Help texts are looked up in Open MPI's own folder only; ours may lie beside the component. */
 static void add_help_dir(void)
 {
-    char *path, *slash;
     Dl_info info;
     if (!dladdr(&mca_btl_diwarp_component, &info) || !info.dli_fname)
         return;
-    path = strdup(info.dli_fname);
-    slash = path ? strrchr(path, '/') : NULL;
+    char *path = strdup(info.dli_fname);
+    char *slash = path ? strrchr(path, '/') : NULL;
     if (slash) {
         *slash = '\0';
         (void)opal_show_help_add_dir(path);
@@ -209,12 +214,11 @@ static void add_help_dir(void)
 static int component_register(void)
 {
     struct mca_btl_diwarp_module *module = &the_module;
-    int rc;
     add_help_dir();
     module->super.btl_component = &mca_btl_diwarp_component;
     mca_btl_diwarp_send_set_functions(&module->super);
     mca_btl_diwarp_rdma_set_functions(&module->super);
-    rc = mca_btl_diwarp_params_register(module);
+    const int rc = mca_btl_diwarp_params_register(module);
     return rc == OPAL_SUCCESS ? mca_btl_diwarp_pvars_register(module) : rc;
 }
 
@@ -267,26 +271,18 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
                                               bool enable_mpi_threads)
 {
     struct mca_btl_diwarp_module *module = &the_module;
-    mca_btl_base_module_t **btls;
+    mca_btl_base_module_t **btls = malloc(sizeof *btls);
     (void)enable_progress_threads;
     *num_btls = 0;
-    if (!mca_btl_diwarp_params_check(module))
-        return NULL;
-    btls = malloc(sizeof *btls);
     if (!btls || lists_init(module) != OPAL_SUCCESS) {
         MCA_BTL_DIWARP_HELP("out of memory", "starting up");
-        free(btls);
-        return NULL;
+    } else if (mca_btl_diwarp_params_check(module) && module_open(module, enable_mpi_threads)) {
+        btls[0] = &module->super;
+        *num_btls = 1;
+        return btls;
     }
-    if (!module_open(module, enable_mpi_threads)) {
-        free(btls);
-        return NULL;
-    }
-    if (mca_btl_diwarp_params.transport == MCA_BTL_DIWARP_RD)
-        mca_btl_diwarp_osc_init();
-    btls[0] = &module->super;
-    *num_btls = 1;
-    return btls;
+    free(btls);
+    return NULL;
 }
 
 static int component_progress(void)

@@ -153,11 +153,3 @@ int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module, bool multi
     }
     return 0;
 }
-
-void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module)
-{
-    if (module->helper) {
-        diwarp_stop_helper(module->helper);
-        module->helper = NULL;
-    }
-}

@@ -54,13 +54,12 @@ static unsigned long set_default(const char *name, unsigned long value)
 
 void mca_btl_diwarp_osc_init(void)
 {
-    unsigned long amo;
     osc_registered = mca_base_framework_register(&ompi_osc_base_framework,
                                                  MCA_BASE_REGISTER_DEFAULT) == OPAL_SUCCESS;
     (void)set_default("buffer_size", BUFFER_BYTES);
     if (!get_accumulate_is_wrong())
         return;
-    amo = set_default("network_max_amo", 0);
+    const unsigned long amo = set_default("network_max_amo", 0);
     if (amo && !OPAL_PROC_MY_NAME.vpid) {
         MCA_BTL_DIWARP_SAY("osc_rdma_network_max_amo is %lu: with this Open MPI, "
                            "MPI_Get_accumulate then gives wrong data for derived types of 8-byte "

@@ -275,8 +275,6 @@ static void set_rc_module_defaults(mca_btl_base_module_t *btl)
     btl->btl_max_send_size = message_bytes;
     if (btl->btl_rndv_eager_limit > message_bytes)
         btl->btl_rndv_eager_limit = message_bytes;
-    btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_PUT;
-    btl->btl_atomic_flags = 0;
 }
 
 int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module)

@@ -214,12 +214,10 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
     const bool connected = module->rc;
     char where[TEXT_BYTES] = "unknown", info[TEXT_BYTES], silent[64];
     struct diwarp_address address;
-    const char *host;
-    opal_proc_t *proc;
     if (__atomic_exchange_n(&module->gone_told, true, __ATOMIC_RELAXED))
         return;
-    host = mca_btl_diwarp_peer_host(name);
-    proc = opal_proc_for_name(proc_name);
+    const char *host = mca_btl_diwarp_peer_host(name);
+    opal_proc_t *proc = opal_proc_for_name(proc_name);
     if (proc && mca_btl_diwarp_peer_address(module, proc, &address))
         format_address(&address, where);
     /* Help messages get lost, and cannot be read without a file descriptor: the reason is in the
@@ -236,10 +234,15 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
     mca_btl_diwarp_fail(module, proc, info);
 }
 
-void mca_btl_diwarp_peer_on_unsent(struct mca_btl_diwarp_module *module,
-                                   const mca_btl_base_endpoint_t *endpoint)
+int mca_btl_diwarp_peer_status(struct mca_btl_diwarp_module *module,
+                               const mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status)
 {
+    if (OPAL_LIKELY(status == IBV_WC_SUCCESS))
+        return OPAL_SUCCESS;
+    if (status != IBV_WC_RETRY_EXC_ERR)
+        return OPAL_ERROR;
     const struct diwarp_name name = mca_btl_diwarp_peer_name(endpoint);
     /* Told before, with the reason, unless that completion is still to come. */
     mca_btl_diwarp_peer_on_gone(module, &name, "nothing is sent to it any more");
+    return OPAL_ERR_UNREACH;
 }

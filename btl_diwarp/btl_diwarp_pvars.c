@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct mca_btl_diwarp_memory noted; /* when it knew most peers */
+
 /* Items are laid out in blocks, each led by a list item and aligned. */
 static uint64_t list_bytes(const opal_free_list_t *list)
 {
@@ -60,11 +62,11 @@ static void memory_query_process(struct mca_btl_diwarp_memory *memory)
 }
 
 /* MPI_Finalize deletes the peers one by one before it closes the module. */
-void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module)
+void mca_btl_diwarp_memory_note(const struct mca_btl_diwarp_module *module)
 {
-    if (mca_btl_diwarp_params.memory_report && module->endpoints >= module->memory.endpoints) {
-        memory_query(module, &module->memory);
-        memory_query_process(&module->memory);
+    if (mca_btl_diwarp_params.memory_report && module->endpoints >= noted.endpoints) {
+        memory_query(module, &noted);
+        memory_query_process(&noted);
     }
 }
 
@@ -186,11 +188,10 @@ void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module)
 {
     for (size_t i = 0; i < COUNTERS && counters[i].owner < MEMORY; i++) {
         const void *owner = look(module, counters[i].owner, NULL);
-        if (owner) {
+        if (owner)
             opal_output(0, "diwarp stats: job %u rank %u: %s %lu %s", OPAL_PROC_MY_NAME.jobid,
                         OPAL_PROC_MY_NAME.vpid, counters[i].name, value_in(owner, &counters[i]),
                         counters[i].unit);
-        }
     }
 }
 
@@ -199,19 +200,14 @@ void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module)
     static const char *const transports[] = {
         [MCA_BTL_DIWARP_RD] = "rd", [MCA_BTL_DIWARP_RC] = "rc", [MCA_BTL_DIWARP_RC_SRQ] = "rc-srq"};
     static char line[4096]; /* too large for a stack that may be small */
-    struct mca_btl_diwarp_memory memory = module->memory;
     int used = snprintf(line, sizeof line, "diwarp_memory: rank=%u transport=%s",
                         OPAL_PROC_MY_NAME.vpid, transports[mca_btl_diwarp_params.transport]);
-    if (!memory.endpoints) {
-        memory_query(module, &memory);
-        memory_query_process(&memory);
-    }
-    for (size_t i = 0; i < COUNTERS; i++) {
-        if (counters[i].owner >= MEMORY) {
+    if (!noted.endpoints)
+        mca_btl_diwarp_memory_note(module);
+    for (size_t i = 0; i < COUNTERS; i++)
+        if (counters[i].owner >= MEMORY)
             used += snprintf(line + used, sizeof line - (size_t)used, " %s=%lu",
                              counters[i].name + sizeof(MEMORY_PREFIX) - 1,
-                             value_in(&memory, &counters[i]));
-        }
-    }
+                             value_in(&noted, &counters[i]));
     opal_output(0, "%s", line);
 }

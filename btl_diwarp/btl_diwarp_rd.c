@@ -75,7 +75,6 @@ static const char *gone_text(const struct ibv_wc *wc, char *text, size_t bytes)
 
 static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
-    struct mca_btl_diwarp_work *work;
     char why[256];
     switch ((unsigned)wc->wc.opcode) {
     case IBV_WC_RECV:
@@ -92,8 +91,8 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
         return;
     default:
         /* A request of ours, whatever its opcode: verbs leaves that undefined in an error. */
-        work = (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id;
-        mca_btl_diwarp_work_end(module, work, wc->wc.status, wc);
+        mca_btl_diwarp_work_end(module, (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id,
+                                wc->wc.status, wc);
         return;
     }
 }
@@ -134,14 +133,13 @@ static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
                    struct diwarp_diagnosis *why)
 {
     struct diwarp_qp_attr attr;
-    int rc;
     *what = "creating the queue pair";
     diwarp_qp_attr_init(&attr);
     attr.type = DIWARP_QPT_RD;
     attr.cq = module->cq;
     attr.max_send_wr = MCA_BTL_DIWARP_QUEUE_WRS;
     attr.max_msg_bytes = mca_btl_diwarp_longest_send(module);
-    rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
+    int rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
     if (!rc) {
         diwarp_query_address(module->qp, &module->address);
         show_opened(module);

@@ -110,11 +110,10 @@ static void note_failed(struct mca_btl_diwarp_module *module, const mca_btl_diwa
                        : opcode == IBV_WR_RDMA_WRITE ? "write"
                                                      : "atomic";
     const struct diwarp_name name = mca_btl_diwarp_peer_name(rdma->work.endpoint);
-    const char *host;
     (void)__atomic_fetch_add(&module->counters.failed_accesses, 1, __ATOMIC_RELAXED);
     if (__atomic_exchange_n(&module->failure_told, true, __ATOMIC_RELAXED))
         return;
-    host = mca_btl_diwarp_peer_host(&name);
+    const char *host = mca_btl_diwarp_peer_host(&name);
     opal_output(0, "diwarp: an access to rank %u on host %s failed, a %s of %u bytes: %s",
                 name.rank, host, kind, (unsigned)rdma->sge.length, reason(status));
     MCA_BTL_DIWARP_HELP("access failed", OPAL_PROC_MY_NAME.vpid, host, name.rank, kind,
@@ -128,12 +127,11 @@ static void rdma_on_complete(struct mca_btl_diwarp_module *module, struct mca_bt
     const struct mca_btl_diwarp_rdma_args *args = &rdma->args;
     (void)wc;
     if (OPAL_LIKELY(work->endpoint)) {
-        if (OPAL_UNLIKELY(status == IBV_WC_RETRY_EXC_ERR))
-            mca_btl_diwarp_peer_on_unsent(module, work->endpoint);
-        else if (OPAL_UNLIKELY(status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR))
+        const int rc = mca_btl_diwarp_peer_status(module, work->endpoint, status);
+        if (OPAL_UNLIKELY(rc == OPAL_ERROR && status != IBV_WC_WR_FLUSH_ERR))
             note_failed(module, rdma, status);
         args->cbfunc(&module->super, work->endpoint, args->local_address, args->local_handle,
-                     args->cbcontext, args->cbdata, mca_btl_diwarp_status(status));
+                     args->cbcontext, args->cbdata, rc);
     }
     opal_free_list_return(&module->lists[MCA_BTL_DIWARP_RDMAS], &rdma->super);
 }

@@ -63,12 +63,9 @@ static void frag_on_complete(struct mca_btl_diwarp_module *module, struct mca_bt
     const bool owned = !work->endpoint || (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     (void)wc;
     if (OPAL_LIKELY(work->endpoint)) {
-        if (OPAL_UNLIKELY(status == IBV_WC_RETRY_EXC_ERR))
-            mca_btl_diwarp_peer_on_unsent(module, work->endpoint);
-        if (!work->buffered && frag->base.des_cbfunc) {
-            frag->base.des_cbfunc(&module->super, work->endpoint, &frag->base,
-                                  mca_btl_diwarp_status(status));
-        }
+        const int rc = mca_btl_diwarp_peer_status(module, work->endpoint, status);
+        if (!work->buffered && frag->base.des_cbfunc)
+            frag->base.des_cbfunc(&module->super, work->endpoint, &frag->base, rc);
     }
     if (owned)
         (void)btl_free(&module->super, &frag->base);
@@ -105,11 +102,10 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
         size <= MCA_BTL_DIWARP_SMALL_BYTES    ? MCA_BTL_DIWARP_FRAG_SMALL
         : size <= MCA_BTL_DIWARP_MEDIUM_BYTES ? MCA_BTL_DIWARP_FRAG_MEDIUM
                                               : MCA_BTL_DIWARP_FRAG_LARGE;
-    mca_btl_diwarp_frag_t *frag;
     (void)order;
     if (OPAL_UNLIKELY(size > mca_btl_diwarp_longest_send(module)))
         return NULL;
-    frag = (mca_btl_diwarp_frag_t *)opal_free_list_get(&module->lists[kind]);
+    mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)opal_free_list_get(&module->lists[kind]);
     if (OPAL_UNLIKELY(!frag))
         return NULL;
     frag->list = &module->lists[kind];
@@ -130,17 +126,16 @@ static mca_btl_base_descriptor_t *btl_prepare_src(mca_btl_base_module_t *btl,
                                                   size_t reserve, size_t *size, uint32_t flags)
 {
     const size_t limit = mca_btl_diwarp_longest_send((struct mca_btl_diwarp_module *)btl);
-    mca_btl_base_descriptor_t *descriptor;
     struct iovec iov = {.iov_base = NULL}; /* for the convertor to tell where the data lies */
     uint32_t iov_count = 1;
-    bool in_place;
     if (OPAL_UNLIKELY(reserve > limit))
         return NULL;
     if (*size > limit - reserve)
         *size = limit - reserve;
-    in_place = *size > MCA_BTL_DIWARP_SMALL_BYTES && !opal_convertor_need_buffers(convertor) &&
-               (btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE);
-    descriptor =
+    const bool in_place = *size > MCA_BTL_DIWARP_SMALL_BYTES &&
+                          !opal_convertor_need_buffers(convertor) &&
+                          (btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE);
+    mca_btl_base_descriptor_t *descriptor =
         mca_btl_diwarp_alloc(btl, endpoint, order, in_place ? reserve : reserve + *size, flags);
     if (OPAL_UNLIKELY(!descriptor))
         return NULL;
@@ -166,10 +161,8 @@ static mca_btl_base_descriptor_t *btl_prepare_src(mca_btl_base_module_t *btl,
 static bool release_capture(struct mca_btl_diwarp_module *module, const mca_btl_diwarp_frag_t *frag)
 {
     const size_t len = frag->segments[0].seg_len;
-    struct mca_btl_diwarp_ending_read *read;
-    if (!mca_btl_diwarp_in_progress(module))
-        return false;
-    read = module->ending;
+    struct mca_btl_diwarp_ending_read *read =
+        mca_btl_diwarp_in_progress(module) ? module->ending : NULL;
     if (!read || read->len > 0 || read->endpoint != frag->work.endpoint ||
         len > sizeof read->release - 1)
         return false;
@@ -185,7 +178,6 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
-    int rc;
     frag->work.endpoint = endpoint;
     frag->header[0] = tag;
     if (tag == MCA_BTL_DIWARP_TAG_FIN) {
@@ -196,7 +188,7 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
         (void)__atomic_fetch_add(&module->counters.fin_msgs_on_wire, 1, __ATOMIC_RELAXED);
     }
     frag->work.buffered = may_buffer(module, frag);
-    rc = module->transport->post(module, &frag->work);
+    const int rc = module->transport->post(module, &frag->work);
     if (OPAL_LIKELY(rc == 1))
         frag_done(module, frag);
     return OPAL_LIKELY(rc >= 0) ? rc > 0 : rc == -EHOSTUNREACH ? OPAL_ERR_UNREACH : OPAL_ERROR;
