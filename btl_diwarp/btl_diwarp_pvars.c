@@ -156,32 +156,22 @@ static int pvar_read(const struct mca_base_pvar_t *pvar, void *value, void *obj)
     return OPAL_SUCCESS;
 }
 
-static int pvar_notify(struct mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *obj,
-                       int *count)
-{
-    (void)pvar;
-    (void)obj;
-    if (event == MCA_BASE_PVAR_HANDLE_BIND)
-        *count = 1;
-    return OPAL_SUCCESS;
-}
-
 int mca_btl_diwarp_pvars_register(const struct mca_btl_diwarp_module *module)
 {
-    int rc = OPAL_SUCCESS;
     shown = module;
-    for (const struct counter *counter = counters; counter < counters + COUNTERS && rc >= 0;
-         counter++) {
+    for (const struct counter *counter = counters; counter < counters + COUNTERS; counter++) {
         char description[256];
         snprintf(description, sizeof description, "%s (%s)", counter->meaning, counter->unit);
-        rc = mca_base_component_pvar_register(
+        const int rc = mca_base_component_pvar_register(
             &module->super.btl_component->btl_version, counter->name, description, OPAL_INFO_LVL_4,
             is_level(counter) ? MCA_BASE_PVAR_CLASS_LEVEL : MCA_BASE_PVAR_CLASS_COUNTER,
             MCA_BASE_VAR_TYPE_UNSIGNED_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, pvar_read, NULL,
-            pvar_notify, (void *)(uintptr_t)counter);
+            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, pvar_read, NULL, NULL,
+            (void *)(uintptr_t)counter);
+        if (rc < 0)
+            return rc;
     }
-    return rc < 0 ? rc : OPAL_SUCCESS;
+    return OPAL_SUCCESS;
 }
 
 void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module)
