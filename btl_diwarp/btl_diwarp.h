@@ -135,7 +135,7 @@ struct mca_btl_base_endpoint_t {
     STAILQ_HEAD(mca_btl_diwarp_works, mca_btl_diwarp_work) waiting; /* oldest first */
     LIST_HEAD(, mca_btl_diwarp_work) posted;
     unsigned waiting_count, posted_count;
-    LIST_ENTRY(mca_btl_base_endpoint_t) link; /* in module->waiting, while something waits */
+    TAILQ_ENTRY(mca_btl_base_endpoint_t) link; /* in module->waiting, while something waits */
 };
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
 
@@ -202,8 +202,8 @@ struct mca_btl_diwarp_module {
     unsigned empty_polls;                      /* in a row */
     uint64_t empty_since_ns;                   /* the first of them */
 
-    opal_mutex_t lock;                            /* of what is under way, and of RC's endpoints */
-    LIST_HEAD(, mca_btl_base_endpoint_t) waiting; /* to which something waits to be posted */
+    opal_mutex_t lock;                             /* of what is under way, and of RC's endpoints */
+    TAILQ_HEAD(, mca_btl_base_endpoint_t) waiting; /* to which something waits to be posted */
     struct mca_btl_diwarp_counters counters;
     opal_free_list_t lists[MCA_BTL_DIWARP_LISTS];
 

@@ -228,6 +228,7 @@ static int component_open(void)
     for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++)
         OBJ_CONSTRUCT(&module->lists[i], opal_free_list_t);
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
+    TAILQ_INIT(&module->waiting);
     return OPAL_SUCCESS;
 }
 

@@ -12,22 +12,26 @@
  * told of their end: who sends more has to wait, and so polls. Twice as many let who never polls
  * get so much farther ahead of its peer. A callback cannot wait: it may fill the send queue. */
 #define BUFFERED_MAX 512
+/* Endpoints that are tried after a poll: each in vain costs some 0.1 us. Half: who has room again
+ * is found later; twice: polls take longer where hundreds have none. */
+#define TRIES_MAX 16
 
 static void append(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_base_endpoint_t *endpoint = work->endpoint;
     if (STAILQ_EMPTY(&endpoint->waiting))
-        LIST_INSERT_HEAD(&module->waiting, endpoint, link);
+        TAILQ_INSERT_TAIL(&module->waiting, endpoint, link);
     STAILQ_INSERT_TAIL(&endpoint->waiting, work, next);
     endpoint->waiting_count++;
 }
 
-static struct mca_btl_diwarp_work *remove_first(mca_btl_base_endpoint_t *endpoint)
+static struct mca_btl_diwarp_work *remove_first(struct mca_btl_diwarp_module *module,
+                                                mca_btl_base_endpoint_t *endpoint)
 {
     struct mca_btl_diwarp_work *work = STAILQ_FIRST(&endpoint->waiting);
     STAILQ_REMOVE_HEAD(&endpoint->waiting, next);
     if (STAILQ_EMPTY(&endpoint->waiting))
-        LIST_REMOVE(endpoint, link);
+        TAILQ_REMOVE(&module->waiting, endpoint, link);
     endpoint->waiting_count--;
     return work;
 }
@@ -101,10 +105,10 @@ void mca_btl_diwarp_work_wait_again(struct mca_btl_diwarp_module *module,
 
 /* Those of `ended` count as posted until they are told of, without the lock: a callback may delete
  * the endpoint. */
-static void end_first(mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status,
-                      struct mca_btl_diwarp_works *ended)
+static void end_first(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
+                      enum ibv_wc_status status, struct mca_btl_diwarp_works *ended)
 {
-    struct mca_btl_diwarp_work *work = remove_first(endpoint);
+    struct mca_btl_diwarp_work *work = remove_first(module, endpoint);
     add_posted(work);
     work->status = status;
     STAILQ_INSERT_TAIL(ended, work, next);
@@ -128,9 +132,9 @@ static void post_first_ones(struct mca_btl_diwarp_module *module, mca_btl_base_e
         if (must_wait(rc))
             return;
         if (!rc)
-            add_posted(remove_first(endpoint));
+            add_posted(remove_first(module, endpoint));
         else
-            end_first(endpoint,
+            end_first(module, endpoint,
                       rc > 0                ? IBV_WC_SUCCESS
                       : rc == -EHOSTUNREACH ? IBV_WC_RETRY_EXC_ERR
                                             : IBV_WC_LOC_QP_OP_ERR,
@@ -148,17 +152,22 @@ void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module,
     tell(module, &ended);
 }
 
-void mca_btl_diwarp_work_post_all_waiting(struct mca_btl_diwarp_module *module)
+void mca_btl_diwarp_work_post_next_waiting(struct mca_btl_diwarp_module *module)
 {
     struct mca_btl_diwarp_works ended = STAILQ_HEAD_INITIALIZER(ended);
-    mca_btl_base_endpoint_t *next;
+    const mca_btl_base_endpoint_t *first = NULL;
     if (OPAL_LIKELY(!mca_btl_diwarp_work_waits(module)))
         return;
     OPAL_THREAD_LOCK(&module->lock);
-    for (mca_btl_base_endpoint_t *endpoint = LIST_FIRST(&module->waiting); endpoint;
-         endpoint = next) {
-        next = LIST_NEXT(endpoint, link);
+    for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
+        mca_btl_base_endpoint_t *endpoint = TAILQ_FIRST(&module->waiting);
+        if (!endpoint || endpoint == first)
+            break;
+        TAILQ_REMOVE(&module->waiting, endpoint, link);
+        TAILQ_INSERT_TAIL(&module->waiting, endpoint, link);
         post_first_ones(module, endpoint, &ended);
+        if (!first && !STAILQ_EMPTY(&endpoint->waiting))
+            first = endpoint;
     }
     OPAL_THREAD_UNLOCK(&module->lock);
     tell(module, &ended);
@@ -170,7 +179,7 @@ void mca_btl_diwarp_work_end_waiting(struct mca_btl_diwarp_module *module,
     struct mca_btl_diwarp_works ended = STAILQ_HEAD_INITIALIZER(ended);
     OPAL_THREAD_LOCK(&module->lock);
     while (!STAILQ_EMPTY(&endpoint->waiting))
-        end_first(endpoint, status, &ended);
+        end_first(module, endpoint, status, &ended);
     OPAL_THREAD_UNLOCK(&module->lock);
     tell(module, &ended);
 }

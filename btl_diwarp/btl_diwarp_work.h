@@ -31,7 +31,7 @@ int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module,
 /* Whether something waits for any endpoint. */
 static inline bool mca_btl_diwarp_work_waits(const struct mca_btl_diwarp_module *module)
 {
-    return __atomic_load_n(&LIST_FIRST(&module->waiting), __ATOMIC_RELAXED);
+    return __atomic_load_n(&TAILQ_FIRST(&module->waiting), __ATOMIC_RELAXED);
 }
 
 /* These may call back, so they are for the thread that polls. */
@@ -41,10 +41,10 @@ void mca_btl_diwarp_work_end(struct mca_btl_diwarp_module *module, struct mca_bt
 /* It was posted in vain, and waits again. */
 void mca_btl_diwarp_work_wait_again(struct mca_btl_diwarp_module *module,
                                     struct mca_btl_diwarp_work *work);
-/* Posts what waits for an endpoint, or for any, as far as there is room. */
+/* Posts what waits for an endpoint, or for the next few in turn, as far as there is room. */
 void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module,
                                       mca_btl_base_endpoint_t *endpoint);
-void mca_btl_diwarp_work_post_all_waiting(struct mca_btl_diwarp_module *module);
+void mca_btl_diwarp_work_post_next_waiting(struct mca_btl_diwarp_module *module);
 /* Ends all that waits for an endpoint. */
 void mca_btl_diwarp_work_end_waiting(struct mca_btl_diwarp_module *module,
                                      mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status);

@@ -68,6 +68,7 @@ static int set_up(void **state)
     (void)state;
     memset(&module, 0, sizeof(module));
     OBJ_CONSTRUCT(&module.lock, opal_mutex_t);
+    TAILQ_INIT(&module.waiting);
     memset(requests, 0, sizeof(requests));
     refusal = -ENOMEM;
     for (unsigned e = 0; e < 2; e++) {
@@ -116,7 +117,7 @@ static void end(unsigned e, unsigned i)
     assert_int_equal(requests[e][i].posts, 1);
     room[e]++;
     mca_btl_diwarp_work_end(&module, &requests[e][i].work, IBV_WC_SUCCESS, NULL);
-    mca_btl_diwarp_work_post_all_waiting(&module);
+    mca_btl_diwarp_work_post_next_waiting(&module);
     assert_int_equal(requests[e][i].ends, 1);
 }
 
@@ -173,10 +174,10 @@ static void post__refused_with_nothing_under_way__tried_again(void **state)
     room[0] = 0;
     post_all(0, 2);
     assert_true(mca_btl_diwarp_work_waits(&module));
-    mca_btl_diwarp_work_post_all_waiting(&module);
+    mca_btl_diwarp_work_post_next_waiting(&module);
     assert_int_equal(posted(0), 0);
     room[0] = 1;
-    mca_btl_diwarp_work_post_all_waiting(&module);
+    mca_btl_diwarp_work_post_next_waiting(&module);
     assert_int_equal(posted(0), 1);
     end_all(0, 0);
 }
@@ -188,7 +189,7 @@ static void post__what_waited_cannot_be_sent__ends_in_error(void **state)
     refusal = -EHOSTUNREACH;
     room[0] = 0;
     mca_btl_diwarp_work_end(&module, &requests[0][0].work, IBV_WC_RETRY_EXC_ERR, NULL);
-    mca_btl_diwarp_work_post_all_waiting(&module);
+    mca_btl_diwarp_work_post_next_waiting(&module);
     for (unsigned i = 2; i < 4; i++) {
         assert_int_equal(requests[0][i].ends, 1);
         assert_int_equal(requests[0][i].status, IBV_WC_RETRY_EXC_ERR);
