@@ -90,7 +90,6 @@ struct diwarp_device_attr {
     /* ON: a CRC32C over all of each datagram. OFF trusts the UDP checksum instead. Both ends must
      * agree. */
     enum diwarp_switch crc;
-    bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
     /* Which peers are of this host, so that loopback and addresses that both have lead to them.
      * AUTO: those in the same network namespace as /proc names it; of those to which nothing else
      * leads, those whose interfaces all have the same hardware and IP addresses as ours. ON: all to
