@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory --------------------------------------------------------------------------------- */
+static struct mca_btl_diwarp_memory noted; /* when it knew most peers */
 
 /* Items are laid out in blocks, each led by a list item and aligned. */
 static uint64_t list_bytes(const opal_free_list_t *list)
@@ -29,22 +29,18 @@ static void memory_query(const struct mca_btl_diwarp_module *module,
         return;
     diwarp_query_memory(module->cq, module->pd, &memory->core);
     memory->endpoints = module->endpoints;
-    memory->module_bytes = sizeof *module + module->gone_count * sizeof *module->gone;
+    memory->module_bytes = sizeof *module;
     memory->endpoint_bytes = memory->endpoints * (module->rc ? sizeof(mca_btl_diwarp_rc_endpoint_t)
-                                                             : sizeof(mca_btl_base_endpoint_t)) +
-                             opal_list_get_size((opal_list_t *)(uintptr_t)&module->queues) *
-                                 sizeof(struct mca_btl_diwarp_queue);
+                                                             : sizeof(mca_btl_base_endpoint_t));
     if (module->rc) {
         memory->module_bytes += sizeof *module->rc;
         memory->receive_buffer_bytes = mca_btl_diwarp_rc_buffers_bytes();
     }
-    for (unsigned i = 0; i <= MCA_BTL_DIWARP_FRAG_MAX; i++)
+    for (unsigned i = 0; i <= MCA_BTL_DIWARP_FRAG_LARGE; i++)
         memory->fragment_bytes += list_bytes(&module->lists[i]);
     memory->rdma_bytes = list_bytes(&module->lists[MCA_BTL_DIWARP_RDMAS]);
-    memory->registration_bytes = list_bytes(&module->lists[MCA_BTL_DIWARP_REGS]);
     memory->btl_bytes = memory->module_bytes + memory->endpoint_bytes +
-                        memory->receive_buffer_bytes + memory->fragment_bytes + memory->rdma_bytes +
-                        memory->registration_bytes;
+                        memory->receive_buffer_bytes + memory->fragment_bytes + memory->rdma_bytes;
     memory->transport_bytes = memory->core.total_bytes + memory->btl_bytes;
 }
 
@@ -66,15 +62,13 @@ static void memory_query_process(struct mca_btl_diwarp_memory *memory)
 }
 
 /* MPI_Finalize deletes the peers one by one before it closes the module. */
-void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module)
+void mca_btl_diwarp_memory_note(const struct mca_btl_diwarp_module *module)
 {
-    if (mca_btl_diwarp_params.memory_report && module->endpoints >= module->memory.endpoints) {
-        memory_query(module, &module->memory);
-        memory_query_process(&module->memory);
+    if (mca_btl_diwarp_params.memory_report && module->endpoints >= noted.endpoints) {
+        memory_query(module, &noted);
+        memory_query_process(&noted);
     }
 }
-
-/* ---- lists ---------------------------------------------------------------------------------- */
 
 /* Whose struct it is in. */
 enum owner { RD_QP, RC_QPS, ADAPTER, MEMORY, PROCESS };
@@ -125,8 +119,6 @@ static bool is_level(const struct counter *counter)
            strcmp(counter->name, "rc_connections") == 0;
 }
 
-/* ---- values --------------------------------------------------------------------------------- */
-
 /* The owner's struct, `memory` where that has to be filled. NULL: the transport has none. */
 static const void *look(const struct mca_btl_diwarp_module *module, enum owner owner,
                         struct mca_btl_diwarp_memory *memory)
@@ -164,43 +156,32 @@ static int pvar_read(const struct mca_base_pvar_t *pvar, void *value, void *obj)
     return OPAL_SUCCESS;
 }
 
-static int pvar_notify(struct mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *obj,
-                       int *count)
-{
-    (void)pvar;
-    (void)obj;
-    if (event == MCA_BASE_PVAR_HANDLE_BIND)
-        *count = 1;
-    return OPAL_SUCCESS;
-}
-
 int mca_btl_diwarp_pvars_register(const struct mca_btl_diwarp_module *module)
 {
-    int rc = OPAL_SUCCESS;
     shown = module;
-    for (const struct counter *counter = counters; counter < counters + COUNTERS && rc >= 0;
-         counter++) {
+    for (const struct counter *counter = counters; counter < counters + COUNTERS; counter++) {
         char description[256];
         snprintf(description, sizeof description, "%s (%s)", counter->meaning, counter->unit);
-        rc = mca_base_component_pvar_register(
+        const int rc = mca_base_component_pvar_register(
             &module->super.btl_component->btl_version, counter->name, description, OPAL_INFO_LVL_4,
             is_level(counter) ? MCA_BASE_PVAR_CLASS_LEVEL : MCA_BASE_PVAR_CLASS_COUNTER,
             MCA_BASE_VAR_TYPE_UNSIGNED_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, pvar_read, NULL,
-            pvar_notify, (void *)(uintptr_t)counter);
+            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, pvar_read, NULL, NULL,
+            (void *)(uintptr_t)counter);
+        if (rc < 0)
+            return rc;
     }
-    return rc < 0 ? rc : OPAL_SUCCESS;
+    return OPAL_SUCCESS;
 }
 
 void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module)
 {
     for (size_t i = 0; i < COUNTERS && counters[i].owner < MEMORY; i++) {
         const void *owner = look(module, counters[i].owner, NULL);
-        if (owner) {
+        if (owner)
             opal_output(0, "diwarp stats: job %u rank %u: %s %lu %s", OPAL_PROC_MY_NAME.jobid,
                         OPAL_PROC_MY_NAME.vpid, counters[i].name, value_in(owner, &counters[i]),
                         counters[i].unit);
-        }
     }
 }
 
@@ -209,19 +190,14 @@ void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module)
     static const char *const transports[] = {
         [MCA_BTL_DIWARP_RD] = "rd", [MCA_BTL_DIWARP_RC] = "rc", [MCA_BTL_DIWARP_RC_SRQ] = "rc-srq"};
     static char line[4096]; /* too large for a stack that may be small */
-    struct mca_btl_diwarp_memory memory = module->memory;
     int used = snprintf(line, sizeof line, "diwarp_memory: rank=%u transport=%s",
                         OPAL_PROC_MY_NAME.vpid, transports[mca_btl_diwarp_params.transport]);
-    if (!memory.endpoints) {
-        memory_query(module, &memory);
-        memory_query_process(&memory);
-    }
-    for (size_t i = 0; i < COUNTERS; i++) {
-        if (counters[i].owner >= MEMORY) {
+    if (!noted.endpoints)
+        mca_btl_diwarp_memory_note(module);
+    for (size_t i = 0; i < COUNTERS; i++)
+        if (counters[i].owner >= MEMORY)
             used += snprintf(line + used, sizeof line - (size_t)used, " %s=%lu",
                              counters[i].name + sizeof(MEMORY_PREFIX) - 1,
-                             value_in(&memory, &counters[i]));
-        }
-    }
+                             value_in(&noted, &counters[i]));
     opal_output(0, "%s", line);
 }

@@ -28,6 +28,7 @@ mca_btl_diwarp_rc_endpoint_t *mca_btl_diwarp_rc_endpoint_for(struct mca_btl_diwa
     if (!endpoint)
         return NULL;
     endpoint->name = name;
+    STAILQ_INIT(&endpoint->super.waiting);
     if (opal_hash_table_set_value_uint64(&rc->endpoints, key, endpoint) != OPAL_SUCCESS) {
         free(endpoint);
         return NULL;
@@ -39,7 +40,7 @@ void mca_btl_diwarp_rc_endpoint_free_if_unused(struct mca_btl_diwarp_module *mod
                                                mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     if (endpoint->deleted && !endpoint->ending && !endpoint->qp && !endpoint->lost &&
-        !endpoint->super.queue) {
+        !endpoint->super.posted_count && !mca_btl_diwarp_rc_waits(endpoint)) {
         (void)opal_hash_table_remove_value_uint64(&module->rc->endpoints,
                                                   mca_btl_diwarp_rc_key(endpoint->name));
         free(endpoint);
@@ -215,7 +216,7 @@ int mca_btl_diwarp_rc_call(struct mca_btl_diwarp_module *module,
     const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
     struct diwarp_address address;
     int rc;
-    if (mca_btl_diwarp_peer_address(module, endpoint->super.proc, &address) != OPAL_SUCCESS)
+    if (!mca_btl_diwarp_peer_address(module, endpoint->super.proc, &address))
         return -EADDRNOTAVAIL;
     rc = diwarp_connect(module->pd, &attr, &address, NULL, 0, &endpoint->qp, NULL);
     if (rc < 0) {
@@ -296,8 +297,6 @@ static void add(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint
         /* What it said when it left before does not count any more. */
         endpoint->left = false;
         endpoint->deleted = false;
-        if (endpoint->super.queue)
-            endpoint->super.queue->silent = false;
     }
     /* One side is enough. If that fails, the first message calls again, and can report it: until
      * then there is nobody to tell. */
@@ -308,44 +307,33 @@ static void add(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint
 }
 
 int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
+                                      const struct diwarp_address *address,
                                       mca_btl_base_endpoint_t **endpoint)
 {
     const struct diwarp_name name = {.job = proc->proc_name.jobid, .rank = proc->proc_name.vpid};
-    mca_btl_diwarp_rc_endpoint_t *made;
-    struct diwarp_address address;
-    int rc;
     /* btl/self is for that. */
     if (mca_btl_diwarp_rc_key(name) == mca_btl_diwarp_rc_my_key())
-        return OPAL_ERR_NOT_SUPPORTED;
-    rc = mca_btl_diwarp_peer_address(module, proc, &address);
-    if (rc != OPAL_SUCCESS)
+        return -ENOTSUP;
+    int rc = diwarp_listener_reaches(module->rc->listener, address);
+    if (rc < 0)
         return rc;
-    if (diwarp_listener_reaches(module->rc->listener, &address) < 0) {
-        mca_btl_diwarp_peer_show_unreachable(module, proc, &address);
-        return OPAL_ERR_UNREACH;
-    }
     OPAL_THREAD_LOCK(&module->lock);
-    made = mca_btl_diwarp_rc_endpoint_for(module->rc, name);
-    if (made)
+    mca_btl_diwarp_rc_endpoint_t *made = mca_btl_diwarp_rc_endpoint_for(module->rc, name);
+    if (made) {
         add(module, made, proc);
+        *endpoint = &made->super;
+    }
     OPAL_THREAD_UNLOCK(&module->lock);
-    if (!made)
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    mca_btl_diwarp_endpoint_added(module);
-    *endpoint = &made->super;
-    return OPAL_SUCCESS;
+    return made ? 0 : -ENOMEM;
 }
 
 void mca_btl_diwarp_rc_endpoint_destroy(struct mca_btl_diwarp_module *module,
                                         mca_btl_base_endpoint_t *base)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(base);
-    mca_btl_diwarp_endpoint_removed(module);
     OPAL_THREAD_LOCK(&module->lock);
     base->proc = NULL;
     endpoint->deleted = true;
-    if (base->queue)
-        base->queue->silent = true;
     leave_if_due(module, endpoint);
     mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->lock);

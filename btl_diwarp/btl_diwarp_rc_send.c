@@ -59,7 +59,8 @@ static int post(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint
 }
 
 /* Header and payload lie behind each other. */
-static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
+int mca_btl_diwarp_rc_frag_post(struct mca_btl_diwarp_module *module,
+                                struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
     struct ibv_sge sge = {.addr = (uintptr_t)frag->header,
@@ -75,17 +76,13 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
     return post(module, mca_btl_diwarp_rc_endpoint(work->endpoint), &wr, &frag->pace);
 }
 
-static int rdma_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
+int mca_btl_diwarp_rc_rdma_post(struct mca_btl_diwarp_module *module,
+                                struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_rdma_t *rdma = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_rdma_t, work);
     enum mca_btl_diwarp_pace pace = MCA_BTL_DIWARP_PACE_UNKNOWN;
     return post(module, mca_btl_diwarp_rc_endpoint(work->endpoint), &rdma->wr.wr, &pace);
 }
-
-const struct mca_btl_diwarp_work_ops mca_btl_diwarp_rc_frag_ops = {
-    .post = frag_post, .on_complete = mca_btl_diwarp_frag_on_complete};
-const struct mca_btl_diwarp_work_ops mca_btl_diwarp_rc_rdma_ops = {
-    .post = rdma_post, .on_complete = mca_btl_diwarp_rdma_on_complete};
 
 int mca_btl_diwarp_rc_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {

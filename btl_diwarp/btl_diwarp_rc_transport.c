@@ -366,8 +366,7 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
 static void leave(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     OPAL_THREAD_LOCK(&module->lock);
-    if (endpoint->super.queue)
-        endpoint->super.queue->silent = true;
+    endpoint->super.proc = NULL;
     OPAL_THREAD_UNLOCK(&module->lock);
     mca_btl_diwarp_rc_leave_if_due(module, endpoint);
 }
@@ -399,7 +398,6 @@ static void close_rc(struct mca_btl_diwarp_module *module)
         if (mca_btl_diwarp_params.stats)
             mca_btl_diwarp_counters_dump(module);
     }
-    mca_btl_diwarp_work_forget_all(module);
     mca_btl_diwarp_rc_endpoints_foreach(module, mca_btl_diwarp_rc_endpoint_free);
     if (rc->listener)
         diwarp_destroy_listener(rc->listener);
@@ -419,6 +417,6 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rc = {
     .on_completions = on_completions,
     .on_nothing = on_nothing,
     .post = mca_btl_diwarp_rc_post,
-    .frag_ops = &mca_btl_diwarp_rc_frag_ops,
-    .rdma_ops = &mca_btl_diwarp_rc_rdma_ops,
+    .frag_post = mca_btl_diwarp_rc_frag_post,
+    .rdma_post = mca_btl_diwarp_rc_rdma_post,
 };

@@ -11,50 +11,31 @@
 /* Below this a socket loses a burst of even two large datagrams. */
 #define RCVBUF_TINY_BYTES (64u << 10)
 
-/* ---- endpoints ------------------------------------------------------------------------------ */
-
 static int endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
-                           mca_btl_base_endpoint_t **endpoint)
+                           const struct diwarp_address *address, mca_btl_base_endpoint_t **endpoint)
 {
-    struct diwarp_address address;
-    mca_btl_base_endpoint_t *made;
-    int rc = mca_btl_diwarp_peer_address(module, proc, &address);
-    if (rc != OPAL_SUCCESS)
-        return rc;
-    made = malloc(sizeof *made);
+    mca_btl_base_endpoint_t *made = calloc(1, sizeof *made);
     if (!made)
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    *made = (mca_btl_base_endpoint_t){.proc = proc};
-    rc = diwarp_create_ah(module->qp, &address, &made->ah);
+        return -ENOMEM;
+    made->proc = proc;
+    STAILQ_INIT(&made->waiting);
+    int rc = diwarp_create_ah(module->qp, address, &made->ah);
     if (rc < 0) {
         free(made);
-        if (rc == -ENETUNREACH)
-            mca_btl_diwarp_peer_show_unreachable(module, proc, &address);
-        return rc == -ENOMEM ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERR_UNREACH;
+        return rc;
     }
-    mca_btl_diwarp_endpoint_added(module);
     *endpoint = made;
-    return OPAL_SUCCESS;
+    return 0;
 }
 
 static void endpoint_destroy(struct mca_btl_diwarp_module *module,
                              mca_btl_base_endpoint_t *endpoint)
 {
-    const bool within = mca_btl_diwarp_in_progress(module);
-    /* No other thread is to be within a callback that knows it. */
-    if (!within) {
-        mca_btl_diwarp_polling_wait(module);
-        mca_btl_diwarp_work_post_waiting(module, endpoint);
-    }
+    mca_btl_diwarp_work_post_waiting(module, endpoint);
     mca_btl_diwarp_work_forget(module, endpoint);
-    if (!within)
-        mca_btl_diwarp_polling_end(module);
-    mca_btl_diwarp_endpoint_removed(module);
     diwarp_destroy_ah(endpoint->ah);
     free(endpoint);
 }
-
-/* ---- completions ---------------------------------------------------------------------------- */
 
 static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
@@ -94,7 +75,6 @@ static const char *gone_text(const struct ibv_wc *wc, char *text, size_t bytes)
 
 static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
-    struct mca_btl_diwarp_work *work;
     char why[256];
     switch ((unsigned)wc->wc.opcode) {
     case IBV_WC_RECV:
@@ -111,8 +91,8 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
         return;
     default:
         /* A request of ours, whatever its opcode: verbs leaves that undefined in an error. */
-        work = (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id;
-        mca_btl_diwarp_work_end(module, work, wc->wc.status, wc);
+        mca_btl_diwarp_work_end(module, (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id,
+                                wc->wc.status, wc);
         return;
     }
 }
@@ -123,8 +103,6 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
     for (int i = 0; i < count; i++)
         on_wc(module, &wc[i]);
 }
-
-/* ---- life ----------------------------------------------------------------------------------- */
 
 static void show_opened(const struct mca_btl_diwarp_module *module)
 {
@@ -155,14 +133,13 @@ static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
                    struct diwarp_diagnosis *why)
 {
     struct diwarp_qp_attr attr;
-    int rc;
     *what = "creating the queue pair";
     diwarp_qp_attr_init(&attr);
     attr.type = DIWARP_QPT_RD;
     attr.cq = module->cq;
     attr.max_send_wr = MCA_BTL_DIWARP_QUEUE_WRS;
     attr.max_msg_bytes = mca_btl_diwarp_longest_send(module);
-    rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
+    int rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
     if (!rc) {
         diwarp_query_address(module->qp, &module->address);
         show_opened(module);
@@ -175,7 +152,6 @@ static void close_rd(struct mca_btl_diwarp_module *module)
     if (!module->qp)
         return;
     (void)diwarp_drain_qp(module->qp, mca_btl_diwarp_params.finalize_timeout_ms * 1000000ull);
-    mca_btl_diwarp_work_forget_all(module);
     if (mca_btl_diwarp_params.stats)
         mca_btl_diwarp_counters_dump(module);
     diwarp_destroy_qp(module->qp);
@@ -189,6 +165,6 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd = {
     .endpoint_destroy = endpoint_destroy,
     .on_completions = on_completions,
     .post = mca_btl_diwarp_work_post,
-    .frag_ops = &mca_btl_diwarp_frag_ops,
-    .rdma_ops = &mca_btl_diwarp_rdma_ops,
+    .frag_post = mca_btl_diwarp_frag_post,
+    .rdma_post = mca_btl_diwarp_rdma_post,
 };

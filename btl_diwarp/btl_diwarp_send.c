@@ -23,7 +23,7 @@ static void frag_construct(mca_btl_diwarp_frag_t *frag)
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
 
 /* In place: now and from where it lies, or, like what is packed, once there is room. */
-static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
+int mca_btl_diwarp_frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
     struct ibv_sge sge[2] = {{.addr = (uintptr_t)frag->segments[0].seg_addr.pval,
@@ -56,27 +56,20 @@ static int btl_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descr
 }
 
 /* The callback may free or reuse the descriptor, so ownership is read before it. */
-void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
-                                     struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
-                                     const struct diwarp_wc *wc)
+static void frag_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
+                             enum ibv_wc_status status, const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
     const bool owned = !work->endpoint || (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     (void)wc;
     if (OPAL_LIKELY(work->endpoint)) {
-        if (OPAL_UNLIKELY(status == IBV_WC_RETRY_EXC_ERR))
-            mca_btl_diwarp_peer_on_unsent(module, work->endpoint);
-        if (!work->buffered && frag->base.des_cbfunc) {
-            frag->base.des_cbfunc(&module->super, work->endpoint, &frag->base,
-                                  mca_btl_diwarp_status(status));
-        }
+        const int rc = mca_btl_diwarp_peer_status(module, work->endpoint, status);
+        if (!work->buffered && frag->base.des_cbfunc)
+            frag->base.des_cbfunc(&module->super, work->endpoint, &frag->base, rc);
     }
     if (owned)
         (void)btl_free(&module->super, &frag->base);
 }
-
-const struct mca_btl_diwarp_work_ops mca_btl_diwarp_frag_ops = {
-    .post = frag_post, .on_complete = mca_btl_diwarp_frag_on_complete};
 
 /* Done within btl_send: calls back only where that was asked for. */
 static void frag_done(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag)
@@ -108,20 +101,18 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
     const enum mca_btl_diwarp_list kind =
         size <= MCA_BTL_DIWARP_SMALL_BYTES    ? MCA_BTL_DIWARP_FRAG_SMALL
         : size <= MCA_BTL_DIWARP_MEDIUM_BYTES ? MCA_BTL_DIWARP_FRAG_MEDIUM
-        : size <= btl->btl_eager_limit        ? MCA_BTL_DIWARP_FRAG_EAGER
-                                              : MCA_BTL_DIWARP_FRAG_MAX;
-    mca_btl_diwarp_frag_t *frag;
+                                              : MCA_BTL_DIWARP_FRAG_LARGE;
     (void)order;
-    if (OPAL_UNLIKELY(size > btl->btl_eager_limit && size > btl->btl_max_send_size))
+    if (OPAL_UNLIKELY(size > mca_btl_diwarp_longest_send(module)))
         return NULL;
-    frag = (mca_btl_diwarp_frag_t *)opal_free_list_get(&module->lists[kind]);
+    mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)opal_free_list_get(&module->lists[kind]);
     if (OPAL_UNLIKELY(!frag))
         return NULL;
     frag->list = &module->lists[kind];
-    frag->work.endpoint = endpoint;
+    frag->work = (struct mca_btl_diwarp_work){.post = module->transport->frag_post,
+                                              .on_complete = frag_on_complete,
+                                              .endpoint = endpoint};
     frag->pace = MCA_BTL_DIWARP_PACE_UNKNOWN;
-    frag->work.ops = module->transport->frag_ops;
-    frag->work.buffered = false;
     frag->segments[0].seg_len = size;
     frag->base.des_segment_count = 1;
     frag->base.des_flags = flags;
@@ -135,17 +126,16 @@ static mca_btl_base_descriptor_t *btl_prepare_src(mca_btl_base_module_t *btl,
                                                   size_t reserve, size_t *size, uint32_t flags)
 {
     const size_t limit = mca_btl_diwarp_longest_send((struct mca_btl_diwarp_module *)btl);
-    mca_btl_base_descriptor_t *descriptor;
     struct iovec iov = {.iov_base = NULL}; /* for the convertor to tell where the data lies */
     uint32_t iov_count = 1;
-    bool in_place;
     if (OPAL_UNLIKELY(reserve > limit))
         return NULL;
     if (*size > limit - reserve)
         *size = limit - reserve;
-    in_place = *size > MCA_BTL_DIWARP_SMALL_BYTES && !opal_convertor_need_buffers(convertor) &&
-               (btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE);
-    descriptor =
+    const bool in_place = *size > MCA_BTL_DIWARP_SMALL_BYTES &&
+                          !opal_convertor_need_buffers(convertor) &&
+                          (btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE);
+    mca_btl_base_descriptor_t *descriptor =
         mca_btl_diwarp_alloc(btl, endpoint, order, in_place ? reserve : reserve + *size, flags);
     if (OPAL_UNLIKELY(!descriptor))
         return NULL;
@@ -171,10 +161,8 @@ static mca_btl_base_descriptor_t *btl_prepare_src(mca_btl_base_module_t *btl,
 static bool release_capture(struct mca_btl_diwarp_module *module, const mca_btl_diwarp_frag_t *frag)
 {
     const size_t len = frag->segments[0].seg_len;
-    struct mca_btl_diwarp_ending_read *read;
-    if (!mca_btl_diwarp_in_progress(module))
-        return false;
-    read = module->ending;
+    struct mca_btl_diwarp_ending_read *read =
+        mca_btl_diwarp_in_progress(module) ? module->ending : NULL;
     if (!read || read->len > 0 || read->endpoint != frag->work.endpoint ||
         len > sizeof read->release - 1)
         return false;
@@ -190,7 +178,6 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
-    int rc;
     frag->work.endpoint = endpoint;
     frag->header[0] = tag;
     if (tag == MCA_BTL_DIWARP_TAG_FIN) {
@@ -201,7 +188,7 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
         (void)__atomic_fetch_add(&module->counters.fin_msgs_on_wire, 1, __ATOMIC_RELAXED);
     }
     frag->work.buffered = may_buffer(module, frag);
-    rc = module->transport->post(module, &frag->work);
+    const int rc = module->transport->post(module, &frag->work);
     if (OPAL_LIKELY(rc == 1))
         frag_done(module, frag);
     return OPAL_LIKELY(rc >= 0) ? rc > 0 : rc == -EHOSTUNREACH ? OPAL_ERR_UNREACH : OPAL_ERROR;
