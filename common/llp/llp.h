@@ -3,8 +3,7 @@
  *
  * UDP (udp.c), the simulator and the fault injector of the tests are equals behind this interface.
  * Not thread-safe: the QP serialises senders; one thread receives, possibly while another sends. */
-#ifndef DW_LLP_H
-#define DW_LLP_H
+#pragma once
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -124,5 +123,3 @@ static inline bool dw_llp_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
 {
     return llp->ops->recv(llp, slot);
 }
-
-#endif
