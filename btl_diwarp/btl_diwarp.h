@@ -80,31 +80,6 @@ struct mca_btl_diwarp_counters {
 #undef X
 };
 
-/* ---- memory of the adapter; the core has its own (DIWARP_MEMORY) ----------------------------- */
-
-#define MCA_BTL_DIWARP_MEMORY(X)                                                             \
-    X(module_bytes, "bytes", "the module")                                                   \
-    X(endpoint_bytes, "bytes", "endpoints")                                                  \
-    X(receive_buffer_bytes, "bytes", "receives posted in advance (RC)")                      \
-    X(fragment_bytes, "bytes", "send descriptors with their payload, free ones included")    \
-    X(rdma_bytes, "bytes", "descriptors of puts, gets and atomics, free ones included")      \
-    X(btl_bytes, "bytes", "all of the adapter's own")                                        \
-    X(transport_bytes, "bytes", "total_bytes of the core and btl_bytes: user memory in all") \
-    X(endpoints, "endpoints", "processes that were added")
-
-/* Of the whole process, to hold the transport's against. 0: cannot be read. */
-#define MCA_BTL_DIWARP_PROCESS_MEMORY(X)                                               \
-    X(private_bytes, "bytes", "the process's private pages (/proc/self/smaps_rollup)") \
-    X(pss_bytes, "bytes", "its proportional share of all its pages (/proc/self/smaps_rollup)")
-
-struct mca_btl_diwarp_memory {
-    struct diwarp_memory core;
-#define X(name, unit, meaning) uint64_t name;
-    MCA_BTL_DIWARP_MEMORY(X)
-    MCA_BTL_DIWARP_PROCESS_MEMORY(X)
-#undef X
-};
-
 /* ---- parameters and module ----------------------------------------------------------------- */
 
 enum mca_btl_diwarp_transport_type {

@@ -10,7 +10,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct mca_btl_diwarp_memory noted; /* when it knew most peers */
+/* What the adapter holds now; the core has a list of its own (DIWARP_MEMORY). */
+#define ADAPTER_MEMORY(X)                                                                    \
+    X(module_bytes, "bytes", "the module")                                                   \
+    X(endpoint_bytes, "bytes", "endpoints")                                                  \
+    X(receive_buffer_bytes, "bytes", "receives posted in advance (RC)")                      \
+    X(fragment_bytes, "bytes", "send descriptors with their payload, free ones included")    \
+    X(rdma_bytes, "bytes", "descriptors of puts, gets and atomics, free ones included")      \
+    X(btl_bytes, "bytes", "all of the adapter's own")                                        \
+    X(transport_bytes, "bytes", "total_bytes of the core and btl_bytes: user memory in all") \
+    X(endpoints, "endpoints", "processes that were added")
+
+/* Of the whole process, to hold the transport's against. 0: cannot be read. */
+#define PROCESS_MEMORY(X)                                                              \
+    X(private_bytes, "bytes", "the process's private pages (/proc/self/smaps_rollup)") \
+    X(pss_bytes, "bytes", "its proportional share of all its pages (/proc/self/smaps_rollup)")
+
+struct memory {
+    struct diwarp_memory core;
+#define X(name, unit, meaning) uint64_t name;
+    ADAPTER_MEMORY(X)
+    PROCESS_MEMORY(X)
+#undef X
+};
+
+static struct memory noted; /* when it knew most peers */
 
 /* Items are laid out in blocks, each led by a list item and aligned. */
 static uint64_t list_bytes(const opal_free_list_t *list)
@@ -21,10 +45,9 @@ static uint64_t list_bytes(const opal_free_list_t *list)
     return list->fl_num_allocated * item + blocks * (sizeof(opal_free_list_item_t) + alignment);
 }
 
-static void memory_query(const struct mca_btl_diwarp_module *module,
-                         struct mca_btl_diwarp_memory *memory)
+static void memory_query(const struct mca_btl_diwarp_module *module, struct memory *memory)
 {
-    *memory = (struct mca_btl_diwarp_memory){.endpoints = 0};
+    *memory = (struct memory){.endpoints = 0};
     if (!module->cq || !module->pd)
         return;
     diwarp_query_memory(module->cq, module->pd, &memory->core);
@@ -44,7 +67,7 @@ static void memory_query(const struct mca_btl_diwarp_module *module,
     memory->transport_bytes = memory->core.total_bytes + memory->btl_bytes;
 }
 
-static void memory_query_process(struct mca_btl_diwarp_memory *memory)
+static void memory_query_process(struct memory *memory)
 {
     FILE *file = fopen("/proc/self/smaps_rollup", "re");
     unsigned long long kib;
@@ -95,15 +118,15 @@ static const struct counter counters[] = {
             MCA_BTL_DIWARP_COUNTERS(X)
 #undef X
 #define M(name, unit, meaning, member, owner) \
-    {MEMORY_PREFIX #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, member), owner},
+    {MEMORY_PREFIX #name, unit, meaning, offsetof(struct memory, member), owner},
 #define X(name, unit, meaning) M(name, unit, meaning, core.name, MEMORY)
                 DIWARP_MEMORY(X)
 #undef X
 #define X(name, unit, meaning) M(name, unit, meaning, name, MEMORY)
-                    MCA_BTL_DIWARP_MEMORY(X)
+                    ADAPTER_MEMORY(X)
 #undef X
 #define X(name, unit, meaning) M(name, unit, meaning, name, PROCESS)
-                        MCA_BTL_DIWARP_PROCESS_MEMORY(X)
+                        PROCESS_MEMORY(X)
 #undef X
 };
 
@@ -121,7 +144,7 @@ static bool is_level(const struct counter *counter)
 
 /* The owner's struct, `memory` where that has to be filled. NULL: the transport has none. */
 static const void *look(const struct mca_btl_diwarp_module *module, enum owner owner,
-                        struct mca_btl_diwarp_memory *memory)
+                        struct memory *memory)
 {
     switch (owner) {
     case RD_QP:
@@ -150,7 +173,7 @@ static unsigned long value_in(const void *owner, const struct counter *counter)
 static int pvar_read(const struct mca_base_pvar_t *pvar, void *value, void *obj)
 {
     const struct counter *counter = pvar->ctx;
-    struct mca_btl_diwarp_memory memory;
+    struct memory memory;
     (void)obj;
     *(unsigned long *)value = value_in(look(shown, counter->owner, &memory), counter);
     return OPAL_SUCCESS;

@@ -184,7 +184,8 @@ static int start(struct mca_btl_diwarp_module *module, const struct mca_btl_diwa
     mca_btl_diwarp_rdma_t *rdma = NULL;
     if (OPAL_UNLIKELY(size > MCA_BTL_DIWARP_RDMA_MAX_BYTES))
         return OPAL_ERR_NOT_AVAILABLE;
-    if (OPAL_LIKELY(args->endpoint->waiting_count < MCA_BTL_DIWARP_QUEUE_WRS ||
+    if (OPAL_LIKELY(__atomic_load_n(&args->endpoint->waiting_count, __ATOMIC_RELAXED) <
+                        MCA_BTL_DIWARP_QUEUE_WRS ||
                     mca_btl_diwarp_in_progress(module)))
         rdma = (mca_btl_diwarp_rdma_t *)opal_free_list_get(&module->lists[MCA_BTL_DIWARP_RDMAS]);
     if (OPAL_UNLIKELY(!rdma))
