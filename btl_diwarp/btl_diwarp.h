@@ -97,7 +97,6 @@ struct mca_btl_diwarp_params {
     char *if_exclude;
     unsigned port_min;
     unsigned port_max;
-    int connected; /* DIWARP_OFF or DIWARP_ON */
     unsigned ack_delay_us;
     unsigned rto_min_us;
     unsigned queue_delay_us;

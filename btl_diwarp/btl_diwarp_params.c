@@ -126,10 +126,6 @@ static const struct param {
      "Which ranks are reached over loopback, or an address that both have: off: none; auto: those "
      "in this network namespace; on: also those to which no other addresses lead",
      AT(device.same_host), OPAL_INFO_LVL_3, .words = &off_on_auto},
-    {"connected",
-     "Send to the busiest peers, at most 8, through connected sockets, which costs the kernel "
-     "less; not used when port_min is set",
-     AT(connected), OPAL_INFO_LVL_5, .words = &off_on},
     {"progress_thread",
      "A helper thread that sends, repeats, acknowledges and places data while the application "
      "makes no MPI calls; on: it also matches messages, which makes Open MPI take its locks; auto: "
@@ -208,7 +204,6 @@ static int register_param(const struct param *param)
 static void set_defaults(void)
 {
     *params = (struct mca_btl_diwarp_params){
-        .connected = DIWARP_ON,
         .finalize_timeout_ms = 500,
         .blocking_polls = 1000,
         .progress_thread = DIWARP_AUTO,
@@ -363,7 +358,6 @@ void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr)
     attr->if_exclude = include ? NULL : params->if_exclude;
     attr->port_min = (uint16_t)params->port_min;
     attr->port_max = (uint16_t)params->port_max;
-    attr->connected = params->connected;
     attr->ack_delay_ns = params->ack_delay_us * 1000ull;
     attr->rto_min_ns = params->rto_min_us * 1000ull;
     attr->queue_delay_ns = params->queue_delay_us * 1000ull;

@@ -15,6 +15,14 @@
 /* A tag of nobody: the sender closes the connection in order, and sends no more. */
 #define MCA_BTL_DIWARP_RC_TAG_GOODBYE 0
 
+/* Why a call was rejected: one byte of private data. */
+enum mca_btl_diwarp_rc_rejection {
+    MCA_BTL_DIWARP_RC_REJECT_NOT,
+    MCA_BTL_DIWARP_RC_REJECT_AGAIN = 2, /* another one has taken its place: call again */
+    MCA_BTL_DIWARP_RC_REJECT_LEFT,      /* nothing will be received here any more */
+    MCA_BTL_DIWARP_RC_REJECT_GONE,      /* you are lost to us, or are not who you say */
+};
+
 /* The RC side of the module. */
 struct mca_btl_diwarp_rc {
     struct diwarp_listener *listener;
@@ -24,7 +32,6 @@ struct mca_btl_diwarp_rc {
     unsigned connections;        /* QPs that were not destroyed yet */
     bool closing;                /* nothing is delivered or completed any more */
     bool unflushed;              /* callbacks have posted lazily */
-    uint64_t yield_ends_ns;      /* then endpoints that yield call again; 0: none does */
     bool told_no_descriptor;
 };
 
@@ -33,7 +40,6 @@ struct mca_btl_diwarp_rc {
 enum mca_btl_diwarp_rc_state {
     MCA_BTL_DIWARP_RC_IDLE,
     MCA_BTL_DIWARP_RC_CALLING,   /* our call is under way */
-    MCA_BTL_DIWARP_RC_YIELDING,  /* our call lost against theirs, which is to come soon */
     MCA_BTL_DIWARP_RC_ACCEPTING, /* their call was answered */
     MCA_BTL_DIWARP_RC_CONNECTED,
     MCA_BTL_DIWARP_RC_LEAVING, /* one side said goodbye */
@@ -41,21 +47,22 @@ enum mca_btl_diwarp_rc_state {
     MCA_BTL_DIWARP_RC_STATES
 };
 
-/* Under the module's lock, but for `name`. Lives until it was deleted and its QPs are destroyed. */
+/* Under the module's lock, but for `name`. Lives as long as the module: a process that was deleted
+ * may be added again, or call. */
 typedef struct mca_btl_diwarp_rc_endpoint {
     mca_btl_base_endpoint_t super; /* proc is NULL before it is added and after it is deleted */
     struct diwarp_name name;
     enum mca_btl_diwarp_rc_state state;
     bool deleted;
-    bool ending;                /* not to be freed: its lost connection is being reported */
     bool left;                  /* it said goodbye, or that it has, and was not connected since */
     bool unused;                /* its call was answered, and no message went either way since;
                                  * atomic: receives clear it without the lock */
     unsigned long sent_at_poll; /* module->polls at the last send */
     uint64_t sent_ns;           /* when that was: the end of its call, which is no pause */
     struct diwarp_rc_qp *qp;    /* of the state */
-    struct diwarp_rc_qp *lost;  /* our call that lost, until its rejection comes */
-    unsigned char *buffers;     /* receives, without SRQ, while connected */
+    struct diwarp_rc_qp *lost;  /* our call that lost, until it is closed */
+    struct diwarp_connect_request *request; /* its call, while our QP is in the way */
+    unsigned char *buffers;                 /* receives, without SRQ, while connected */
 } mca_btl_diwarp_rc_endpoint_t;
 
 static inline mca_btl_diwarp_rc_endpoint_t *
@@ -93,22 +100,21 @@ void mca_btl_diwarp_rc_endpoint_destroy(struct mca_btl_diwarp_module *module,
 /* The endpoint of a name, made when there is none. NULL: no memory. */
 mca_btl_diwarp_rc_endpoint_t *mca_btl_diwarp_rc_endpoint_for(struct mca_btl_diwarp_rc *rc,
                                                              struct diwarp_name name);
-/* Once nobody can name it any more. */
-void mca_btl_diwarp_rc_endpoint_free_if_unused(struct mca_btl_diwarp_module *module,
-                                               mca_btl_diwarp_rc_endpoint_t *endpoint);
 void mca_btl_diwarp_rc_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
                                  enum mca_btl_diwarp_rc_state to);
-/* The connection is lost; report_lost() follows. True when that is no error: the peer finished, or
- * we do, and what is left for it matters to nobody. */
-bool mca_btl_diwarp_rc_set_lost(const struct mca_btl_diwarp_module *module,
-                                mca_btl_diwarp_rc_endpoint_t *endpoint);
-/* In state IDLE: calls the peer. 0, or negative errno for on_lost(). */
-int mca_btl_diwarp_rc_call(struct mca_btl_diwarp_module *module,
-                           mca_btl_diwarp_rc_endpoint_t *endpoint);
-/* Accepts the peer's call. 0 or negative errno. */
-int mca_btl_diwarp_rc_answer(struct mca_btl_diwarp_module *module,
-                             mca_btl_diwarp_rc_endpoint_t *endpoint,
-                             struct diwarp_connect_request *request);
+/* The connection is lost. Unless the peer finished, or we do, that is an error, which is told; what
+ * waits is ended. Gives the lock back meanwhile. */
+void mca_btl_diwarp_rc_on_lost(struct mca_btl_diwarp_module *module,
+                               mca_btl_diwarp_rc_endpoint_t *endpoint, const char *why);
+void mca_btl_diwarp_rc_reject(struct diwarp_connect_request *request,
+                              enum mca_btl_diwarp_rc_rejection why);
+/* Accepts the call of the peer, or rejects it, if there is one that no QP of ours is in the way of.
+ * Of two calls that cross, that of the lower name wins. */
+void mca_btl_diwarp_rc_answer(struct mca_btl_diwarp_module *module,
+                              mca_btl_diwarp_rc_endpoint_t *endpoint);
+/* answer(); if there is no QP then, calls the peer for what waits. 0, or negative errno: lost. */
+int mca_btl_diwarp_rc_connect(struct mca_btl_diwarp_module *module,
+                              mca_btl_diwarp_rc_endpoint_t *endpoint);
 /* Without a goodbye, whatever its state; harmless with NULL. */
 void mca_btl_diwarp_rc_qp_destroy(struct mca_btl_diwarp_module *module, struct diwarp_rc_qp **qp);
 /* The QP of the state, and the receives posted to it. */
@@ -126,13 +132,6 @@ void mca_btl_diwarp_rc_leave_if_due(struct mca_btl_diwarp_module *module,
 /* Closes what is still open and frees it, also where the PML knows it. */
 void mca_btl_diwarp_rc_endpoint_free(struct mca_btl_diwarp_module *module,
                                      mca_btl_diwarp_rc_endpoint_t *endpoint);
-/* Tells of a lost connection if that was not expected, and ends all that waits. */
-void mca_btl_diwarp_rc_report_lost(struct mca_btl_diwarp_module *module,
-                                   mca_btl_diwarp_rc_endpoint_t *endpoint, bool expected,
-                                   const char *why);
-/* set_lost() and report_lost(), where error is negative. */
-void mca_btl_diwarp_rc_on_lost(struct mca_btl_diwarp_module *module,
-                               mca_btl_diwarp_rc_endpoint_t *endpoint, int error);
 
 /* ---- work requests, sends (btl_diwarp_rc_send.c) --------------------------------------------- */
 

@@ -36,17 +36,6 @@ mca_btl_diwarp_rc_endpoint_t *mca_btl_diwarp_rc_endpoint_for(struct mca_btl_diwa
     return endpoint;
 }
 
-void mca_btl_diwarp_rc_endpoint_free_if_unused(struct mca_btl_diwarp_module *module,
-                                               mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    if (endpoint->deleted && !endpoint->ending && !endpoint->qp && !endpoint->lost &&
-        !endpoint->super.posted_count && !mca_btl_diwarp_rc_waits(endpoint)) {
-        (void)opal_hash_table_remove_value_uint64(&module->rc->endpoints,
-                                                  mca_btl_diwarp_rc_key(endpoint->name));
-        free(endpoint);
-    }
-}
-
 void mca_btl_diwarp_rc_endpoints_foreach(struct mca_btl_diwarp_module *module,
                                          void (*act)(struct mca_btl_diwarp_module *module,
                                                      mca_btl_diwarp_rc_endpoint_t *endpoint))
@@ -68,13 +57,11 @@ void mca_btl_diwarp_rc_endpoints_foreach(struct mca_btl_diwarp_module *module,
 
 static const unsigned allowed[MCA_BTL_DIWARP_RC_STATES] = {
     [MCA_BTL_DIWARP_RC_IDLE] = TO(CALLING) | TO(ACCEPTING) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_CALLING] =
-        TO(CONNECTED) | TO(YIELDING) | TO(ACCEPTING) | TO(IDLE) | TO(GONE),
-    [MCA_BTL_DIWARP_RC_YIELDING] = TO(ACCEPTING) | TO(IDLE) | TO(GONE),
+    [MCA_BTL_DIWARP_RC_CALLING] = TO(CONNECTED) | TO(IDLE) | TO(GONE),
     [MCA_BTL_DIWARP_RC_ACCEPTING] = TO(CONNECTED) | TO(IDLE) | TO(GONE),
     [MCA_BTL_DIWARP_RC_CONNECTED] = TO(LEAVING) | TO(IDLE) | TO(GONE),
     [MCA_BTL_DIWARP_RC_LEAVING] = TO(IDLE),
-    [MCA_BTL_DIWARP_RC_GONE] = 0,
+    [MCA_BTL_DIWARP_RC_GONE] = TO(IDLE), /* deleted, and added again */
 };
 
 void mca_btl_diwarp_rc_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
@@ -84,42 +71,20 @@ void mca_btl_diwarp_rc_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
     endpoint->state = to;
 }
 
-bool mca_btl_diwarp_rc_set_lost(const struct mca_btl_diwarp_module *module,
-                                mca_btl_diwarp_rc_endpoint_t *endpoint)
+void mca_btl_diwarp_rc_on_lost(struct mca_btl_diwarp_module *module,
+                               mca_btl_diwarp_rc_endpoint_t *endpoint, const char *why)
 {
     const bool expected = endpoint->left || endpoint->deleted || module->rc->closing;
     const enum mca_btl_diwarp_rc_state to =
         expected ? MCA_BTL_DIWARP_RC_IDLE : MCA_BTL_DIWARP_RC_GONE;
-    if (to != endpoint->state && endpoint->state != MCA_BTL_DIWARP_RC_GONE)
+    if (endpoint->state != to && endpoint->state != MCA_BTL_DIWARP_RC_GONE)
         mca_btl_diwarp_rc_set_state(endpoint, to);
-    endpoint->ending = true;
-    return expected;
-}
-
-void mca_btl_diwarp_rc_report_lost(struct mca_btl_diwarp_module *module,
-                                   mca_btl_diwarp_rc_endpoint_t *endpoint, bool expected,
-                                   const char *why)
-{
+    OPAL_THREAD_UNLOCK(&module->lock);
     if (!expected)
         mca_btl_diwarp_peer_on_gone(module, &endpoint->name, why);
     mca_btl_diwarp_work_end_waiting(module, &endpoint->super,
                                     expected ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
     OPAL_THREAD_LOCK(&module->lock);
-    endpoint->ending = false;
-    mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
-    OPAL_THREAD_UNLOCK(&module->lock);
-}
-
-void mca_btl_diwarp_rc_on_lost(struct mca_btl_diwarp_module *module,
-                               mca_btl_diwarp_rc_endpoint_t *endpoint, int error)
-{
-    bool expected;
-    if (OPAL_LIKELY(error >= 0))
-        return;
-    OPAL_THREAD_LOCK(&module->lock);
-    expected = mca_btl_diwarp_rc_set_lost(module, endpoint);
-    OPAL_THREAD_UNLOCK(&module->lock);
-    mca_btl_diwarp_rc_report_lost(module, endpoint, expected, strerror(-error));
 }
 
 /* ---- receives ------------------------------------------------------------------------------
@@ -210,8 +175,7 @@ void mca_btl_diwarp_rc_connection_destroy(struct mca_btl_diwarp_module *module,
     endpoint->buffers = NULL;
 }
 
-int mca_btl_diwarp_rc_call(struct mca_btl_diwarp_module *module,
-                           mca_btl_diwarp_rc_endpoint_t *endpoint)
+static int call(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
     struct diwarp_address address;
@@ -230,26 +194,56 @@ int mca_btl_diwarp_rc_call(struct mca_btl_diwarp_module *module,
     return 0;
 }
 
-int mca_btl_diwarp_rc_answer(struct mca_btl_diwarp_module *module,
-                             mca_btl_diwarp_rc_endpoint_t *endpoint,
-                             struct diwarp_connect_request *request)
+void mca_btl_diwarp_rc_reject(struct diwarp_connect_request *request,
+                              enum mca_btl_diwarp_rc_rejection why)
+{
+    const unsigned char reason = (unsigned char)why;
+    diwarp_reject(request, &reason, sizeof reason);
+}
+
+void mca_btl_diwarp_rc_answer(struct mca_btl_diwarp_module *module,
+                              mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
-    /* Only the higher name gives way, so each crossing is counted on one side. */
-    const bool crossed = endpoint->state != MCA_BTL_DIWARP_RC_IDLE;
-    int rc;
-    if (endpoint->state == MCA_BTL_DIWARP_RC_CALLING) {
+    struct diwarp_connect_request *request = endpoint->request;
+    const bool crossed = endpoint->state == MCA_BTL_DIWARP_RC_CALLING && !endpoint->lost &&
+                         mca_btl_diwarp_rc_key(endpoint->name) < mca_btl_diwarp_rc_my_key();
+    if (!request || (endpoint->qp && !crossed))
+        return;
+    endpoint->request = NULL;
+    if (endpoint->state == MCA_BTL_DIWARP_RC_GONE) {
+        mca_btl_diwarp_rc_reject(request, MCA_BTL_DIWARP_RC_REJECT_GONE);
+        return;
+    }
+    if (module->rc->closing && !crossed) {
+        mca_btl_diwarp_rc_reject(request, MCA_BTL_DIWARP_RC_REJECT_LEFT);
+        return;
+    }
+    if (crossed) {
         endpoint->lost = endpoint->qp;
         endpoint->qp = NULL;
+        diwarp_disconnect(endpoint->lost);
+        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+        module->counters.rc_crossed++;
+    } else {
+        endpoint->deleted = false; /* it calls one that has deleted it */
     }
-    rc = diwarp_accept(request, module->pd, &attr, NULL, 0, &endpoint->qp);
-    if (rc < 0)
-        return rc;
+    /* In error its call has failed, which is its own affair. */
+    if (diwarp_accept(request, module->pd, &attr, NULL, 0, &endpoint->qp) < 0)
+        return;
     module->rc->connections++;
-    module->counters.rc_crossed += crossed;
     endpoint->unused = true;
     mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_ACCEPTING);
-    return 0;
+}
+
+int mca_btl_diwarp_rc_connect(struct mca_btl_diwarp_module *module,
+                              mca_btl_diwarp_rc_endpoint_t *endpoint)
+{
+    mca_btl_diwarp_rc_answer(module, endpoint);
+    if (endpoint->state != MCA_BTL_DIWARP_RC_IDLE || endpoint->qp ||
+        !mca_btl_diwarp_rc_waits(endpoint))
+        return 0;
+    return endpoint->deleted || module->rc->closing ? -ECONNABORTED : call(module, endpoint);
 }
 
 /* Under the lock. The goodbye is the last message before the connection is closed. */
@@ -294,16 +288,17 @@ static void add(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint
 {
     endpoint->super.proc = proc;
     if (endpoint->deleted) {
-        /* What it said when it left before does not count any more. */
-        endpoint->left = false;
-        endpoint->deleted = false;
+        /* How it left before does not count any more. */
+        endpoint->left = endpoint->deleted = false;
+        if (endpoint->state == MCA_BTL_DIWARP_RC_GONE)
+            mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
     }
     /* One side is enough. If that fails, the first message calls again, and can report it: until
      * then there is nobody to tell. */
     if (mca_btl_diwarp_params.rc_connect == MCA_BTL_DIWARP_RC_AT_INIT &&
         endpoint->state == MCA_BTL_DIWARP_RC_IDLE && !endpoint->qp &&
         mca_btl_diwarp_rc_my_key() < mca_btl_diwarp_rc_key(endpoint->name))
-        (void)mca_btl_diwarp_rc_call(module, endpoint);
+        (void)call(module, endpoint);
 }
 
 int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
@@ -335,6 +330,5 @@ void mca_btl_diwarp_rc_endpoint_destroy(struct mca_btl_diwarp_module *module,
     base->proc = NULL;
     endpoint->deleted = true;
     leave_if_due(module, endpoint);
-    mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->lock);
 }

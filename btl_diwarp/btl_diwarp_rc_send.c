@@ -8,6 +8,7 @@
 #include "btl_diwarp/btl_diwarp_rc.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* Messages to a peer that are posted no further apart are a burst: half as long, and fewer of them
  * share a send call; twice as long, and one that follows another by chance waits for a poll. */
@@ -88,13 +89,12 @@ int mca_btl_diwarp_rc_post(struct mca_btl_diwarp_module *module, struct mca_btl_
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(work->endpoint);
     const int rc = mca_btl_diwarp_work_post(module, work);
-    int called = 0;
     if (OPAL_UNLIKELY(endpoint->state == MCA_BTL_DIWARP_RC_IDLE)) {
         OPAL_THREAD_LOCK(&module->lock);
-        if (endpoint->state == MCA_BTL_DIWARP_RC_IDLE && !endpoint->qp)
-            called = mca_btl_diwarp_rc_call(module, endpoint);
+        int called = mca_btl_diwarp_rc_connect(module, endpoint);
+        if (called < 0)
+            mca_btl_diwarp_rc_on_lost(module, endpoint, strerror(-called));
         OPAL_THREAD_UNLOCK(&module->lock);
-        mca_btl_diwarp_rc_on_lost(module, endpoint, called);
     }
     if (rc == 2 && !module->helper)
         diwarp_rc_flush(module->cq); /* nobody else would, should the program compute now */

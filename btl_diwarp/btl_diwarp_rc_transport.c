@@ -3,10 +3,10 @@
  * The RC transport of the module: listener and shared receives, and what completes: messages, and
  * the events of connections: when they are made, which of two that cross is kept, and how they end.
  *
- * The first send to a peer calls it. Where both call at once, the call of the lower name wins: the
- * other side accepts it, and its own call is rejected. Should the winner's not come soon, the loser
- * calls again: the winner may be gone. Before it closes, a side says goodbye; a connection that
- * ends without is an error.
+ * The first send to a peer calls it. A call that finds a QP of ours in its way waits for the end of
+ * that. So where both call at once, the call of the lower name wins: the other side accepts it and
+ * gives up its own. Before it closes, a side says goodbye; a connection that ends without is an
+ * error.
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
@@ -14,86 +14,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Why a call was rejected: one byte of private data. */
-enum rejection {
-    REJECT_NOT,
-    REJECT_CROSSED, /* our call to you is under way, or there is a connection already */
-    REJECT_CLOSING, /* an earlier connection or call is not at its end yet: call again */
-    REJECT_LEFT,    /* nothing will be received here any more */
-    REJECT_GONE,    /* you are lost to us, or are not who you say */
-};
-
-/* For how long, at most, calls that were rejected because the peer calls, too, leave it to the
- * peer. Half of it may be less than a busy peer takes; twice as much makes the loss of one known
- * later. */
-#define YIELD_NS 1000000000ull
-
-/* ---- calls that give way ------------------------------------------------------------------ */
-
-static void call_again(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    int rc = 0;
-    OPAL_THREAD_LOCK(&module->lock);
-    if (endpoint->state == MCA_BTL_DIWARP_RC_YIELDING) {
-        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
-        if (mca_btl_diwarp_rc_waits(endpoint) && !endpoint->deleted && !module->rc->closing)
-            rc = mca_btl_diwarp_rc_call(module, endpoint);
-    }
-    OPAL_THREAD_UNLOCK(&module->lock);
-    mca_btl_diwarp_rc_on_lost(module, endpoint, rc);
-}
-
 /* ---- requests of peers -------------------------------------------------------------------- */
-
-/* What to answer. */
-static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
-                                    const mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    switch (endpoint->state) {
-    case MCA_BTL_DIWARP_RC_IDLE:
-        if (module->rc->closing)
-            return REJECT_LEFT;
-        return !endpoint->qp ? REJECT_NOT : REJECT_CLOSING;
-    case MCA_BTL_DIWARP_RC_CALLING:
-        if (mca_btl_diwarp_rc_key(endpoint->name) > mca_btl_diwarp_rc_my_key())
-            return REJECT_CROSSED;
-        return !endpoint->lost ? REJECT_NOT : REJECT_CLOSING;
-    case MCA_BTL_DIWARP_RC_YIELDING:
-        return REJECT_NOT;
-    case MCA_BTL_DIWARP_RC_LEAVING:
-        return REJECT_CLOSING;
-    case MCA_BTL_DIWARP_RC_GONE:
-        return REJECT_GONE;
-    default:
-        return REJECT_CROSSED;
-    }
-}
 
 static void on_request(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = NULL;
-    enum rejection rejection = REJECT_GONE;
-    unsigned char why;
     int rc = 0;
     OPAL_THREAD_LOCK(&module->lock);
-    if (mca_btl_diwarp_rc_key(wc->src) != mca_btl_diwarp_rc_my_key()) {
+    if (mca_btl_diwarp_rc_key(wc->src) != mca_btl_diwarp_rc_my_key())
         endpoint = mca_btl_diwarp_rc_endpoint_for(module->rc, wc->src);
-        rejection = endpoint ? judge_request(module, endpoint) : REJECT_LEFT;
-    }
-    if (rejection != REJECT_NOT) {
-        why = (unsigned char)rejection;
-        diwarp_reject(wc->request, &why, sizeof why);
+    if (endpoint) {
+        if (endpoint->request)
+            mca_btl_diwarp_rc_reject(endpoint->request, MCA_BTL_DIWARP_RC_REJECT_AGAIN);
+        endpoint->request = wc->request;
+        rc = mca_btl_diwarp_rc_connect(module, endpoint);
+        if (rc < 0)
+            mca_btl_diwarp_rc_on_lost(module, endpoint, strerror(-rc));
     } else {
-        rc = mca_btl_diwarp_rc_answer(module, endpoint, wc->request);
-        /* Its own affair: its call has failed. */
-        if (rc < 0 && !mca_btl_diwarp_rc_waits(endpoint)) {
-            if (endpoint->state != MCA_BTL_DIWARP_RC_IDLE)
-                mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
-            rc = 0;
-        }
+        mca_btl_diwarp_rc_reject(wc->request, MCA_BTL_DIWARP_RC_REJECT_GONE);
     }
     OPAL_THREAD_UNLOCK(&module->lock);
-    mca_btl_diwarp_rc_on_lost(module, endpoint, rc);
 }
 
 /* ---- events of connections ---------------------------------------------------------------- */
@@ -101,25 +41,27 @@ static void on_request(struct mca_btl_diwarp_module *module, const struct diwarp
 static void on_connected(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
-    int rc;
-    /* A peer that accepts our call, and calls, too. */
-    if (wc->rc_qp != endpoint->qp) {
-        diwarp_disconnect(wc->rc_qp);
+    int rc = 0;
+    OPAL_THREAD_LOCK(&module->lock);
+    if (wc->rc_qp != endpoint->qp) { /* our call that lost */
+        OPAL_THREAD_UNLOCK(&module->lock);
         return;
     }
-    OPAL_THREAD_LOCK(&module->lock);
     endpoint->left = false;
     mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
-    rc = module->rc->srq
-             ? 0
-             : mca_btl_diwarp_rc_buffers_make(module, &endpoint->buffers,
-                                              mca_btl_diwarp_params.rc_recv_buffers, endpoint->qp);
-    OPAL_THREAD_UNLOCK(&module->lock);
+    if (endpoint->request) /* given up by the peer, which has accepted ours */
+        mca_btl_diwarp_rc_reject(endpoint->request, MCA_BTL_DIWARP_RC_REJECT_AGAIN);
+    endpoint->request = NULL;
+    if (!module->rc->srq)
+        rc = mca_btl_diwarp_rc_buffers_make(module, &endpoint->buffers,
+                                            mca_btl_diwarp_params.rc_recv_buffers, endpoint->qp);
     if (rc < 0) {
         diwarp_disconnect(wc->rc_qp);
-        mca_btl_diwarp_rc_on_lost(module, endpoint, rc);
-        return;
+        mca_btl_diwarp_rc_on_lost(module, endpoint, strerror(-rc));
     }
+    OPAL_THREAD_UNLOCK(&module->lock);
+    if (rc < 0)
+        return;
     mca_btl_diwarp_work_post_waiting(module, &endpoint->super);
     mca_btl_diwarp_rc_leave_if_due(module, endpoint);
 }
@@ -144,15 +86,15 @@ static const char *end_text(const struct diwarp_wc *wc)
 }
 
 /* Why the peer rejected our call. */
-static enum rejection rejection_of(const mca_btl_diwarp_rc_endpoint_t *endpoint,
-                                   const struct diwarp_wc *wc)
+static enum mca_btl_diwarp_rc_rejection rejection_of(const mca_btl_diwarp_rc_endpoint_t *endpoint,
+                                                     const struct diwarp_wc *wc)
 {
     unsigned char why;
     if (endpoint->state != MCA_BTL_DIWARP_RC_CALLING || wc->wc.status != IBV_WC_REM_INV_REQ_ERR ||
         wc->wc.byte_len != 1)
-        return REJECT_NOT;
+        return MCA_BTL_DIWARP_RC_REJECT_NOT;
     memcpy(&why, wc->data, sizeof why);
-    return (enum rejection)why;
+    return (enum mca_btl_diwarp_rc_rejection)why;
 }
 
 /* Nobody waits for a call that failed, or the peer has given up on its own before it was answered:
@@ -165,61 +107,38 @@ static bool lost_nothing(const mca_btl_diwarp_rc_endpoint_t *endpoint, const str
            (late || endpoint->state == MCA_BTL_DIWARP_RC_CALLING);
 }
 
-/* Under the lock: moves an endpoint on that has no QP any more. False: it is lost. */
-static bool state_after(const struct mca_btl_diwarp_module *module,
-                        mca_btl_diwarp_rc_endpoint_t *endpoint, enum rejection rejection,
-                        const struct diwarp_wc *wc)
+/* Under the lock: whether the end of its QP is no loss. */
+static bool is_over(mca_btl_diwarp_rc_endpoint_t *endpoint,
+                    enum mca_btl_diwarp_rc_rejection rejection, const struct diwarp_wc *wc)
 {
-    if (rejection == REJECT_CROSSED) {
-        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_YIELDING);
-        if (!module->rc->yield_ends_ns)
-            module->rc->yield_ends_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) + YIELD_NS;
-        return true;
-    }
-    endpoint->left = endpoint->left || rejection == REJECT_LEFT;
-    if (rejection == REJECT_CLOSING || endpoint->state == MCA_BTL_DIWARP_RC_LEAVING ||
-        lost_nothing(endpoint, wc)) {
-        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
-        return true;
-    }
-    return false;
+    endpoint->left = endpoint->left || rejection == MCA_BTL_DIWARP_RC_REJECT_LEFT;
+    return endpoint->state != MCA_BTL_DIWARP_RC_GONE &&
+           (rejection == MCA_BTL_DIWARP_RC_REJECT_AGAIN ||
+            endpoint->state == MCA_BTL_DIWARP_RC_LEAVING || lost_nothing(endpoint, wc));
 }
 
 static void on_disconnected(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
     const char *why = end_text(wc);
-    enum rejection rejection;
-    bool lost, expected = false;
+    bool lost = false;
+    int rc = 0;
     OPAL_THREAD_LOCK(&module->lock);
-    if (wc->rc_qp != endpoint->qp) { /* our call that lost */
-        if (wc->rc_qp == endpoint->lost) {
-            mca_btl_diwarp_rc_qp_destroy(module, &endpoint->lost);
-            mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
-        }
-        OPAL_THREAD_UNLOCK(&module->lock);
-        return;
-    }
-    rejection = rejection_of(endpoint, wc); /* before its data goes with the QP */
-    mca_btl_diwarp_rc_connection_destroy(module, endpoint);
-    lost =
-        endpoint->state == MCA_BTL_DIWARP_RC_GONE || !state_after(module, endpoint, rejection, wc);
-    if (endpoint->state == MCA_BTL_DIWARP_RC_IDLE && mca_btl_diwarp_rc_waits(endpoint)) {
-        int rc = endpoint->deleted || module->rc->closing
-                     ? -ECONNABORTED
-                     : mca_btl_diwarp_rc_call(module, endpoint);
-        lost = rc < 0;
-        why = lost ? strerror(-rc) : why;
-    }
-    if (lost) {
-        /* Now: nobody is to find it connected, without QP. */
-        expected = mca_btl_diwarp_rc_set_lost(module, endpoint);
+    if (wc->rc_qp == endpoint->qp) {
+        lost = !is_over(endpoint, rejection_of(endpoint, wc), wc);
+        mca_btl_diwarp_rc_connection_destroy(module, endpoint);
+        if (!lost && endpoint->state != MCA_BTL_DIWARP_RC_IDLE)
+            mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
     } else {
-        mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
+        mca_btl_diwarp_rc_qp_destroy(module, &endpoint->lost);
+    }
+    if (!lost)
+        rc = mca_btl_diwarp_rc_connect(module, endpoint);
+    if (lost || rc < 0) {
+        mca_btl_diwarp_rc_on_lost(module, endpoint, rc < 0 ? strerror(-rc) : why);
+        mca_btl_diwarp_rc_answer(module, endpoint);
     }
     OPAL_THREAD_UNLOCK(&module->lock);
-    if (lost)
-        mca_btl_diwarp_rc_report_lost(module, endpoint, expected, why);
 }
 
 /* ---- messages ----------------------------------------------------------------------------- */
@@ -301,11 +220,6 @@ static void on_nothing(struct mca_btl_diwarp_module *module)
         MCA_BTL_DIWARP_SAY("rank %u on %s has no file descriptor left for a connection, which "
                            "waits until there is one: look at \"ulimit -n\"",
                            OPAL_PROC_MY_NAME.vpid, opal_process_info.nodename);
-    }
-    if (OPAL_UNLIKELY(rc->yield_ends_ns) &&
-        mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) >= rc->yield_ends_ns) {
-        rc->yield_ends_ns = 0;
-        mca_btl_diwarp_rc_endpoints_foreach(module, call_again);
     }
 }
 

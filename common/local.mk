@@ -37,10 +37,6 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/tcp.c \
 	common/llp/udp.c \
 	common/llp/udp.h \
-	common/llp/udp_hot.c \
-	common/llp/udp_hot.h \
-	common/llp/udp_icmp.c \
-	common/llp/udp_icmp.h \
 	common/llp/udp_open.c \
 	common/mem/mr.c \
 	common/mem/mr.h \

@@ -176,7 +176,6 @@ UNIT_TESTS = \
 	test/unit/test_turns \
 	test/unit/test_ud_sources \
 	test/unit/test_udp \
-	test/unit/test_udp_hot \
 	test/unit/test_udp_open
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)

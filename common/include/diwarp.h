@@ -82,7 +82,6 @@ struct diwarp_device_attr {
     uint32_t datagram_max_bytes; /* of UDP payload; 0: by the path's MTU, peers' receive buffers */
     enum diwarp_switch gso, gro;
     enum diwarp_switch crc; /* of each datagram; OFF: the UDP checksum. Both ends must agree */
-    bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
     /* Which peers are of this host: loopback, and addresses that both have, lead to them. AUTO:
      * those in the same network namespace as /proc names it; where nothing else leads, those whose
      * interfaces have all our hardware and IP addresses, too. ON: all where nothing else leads,

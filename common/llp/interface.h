@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Local network interfaces: which there are, which the user wants, which pair reaches a peer. */
-#ifndef DW_INTERFACE_H
-#define DW_INTERFACE_H
+#pragma once
 
 #include "common/include/diwarp.h"
 
@@ -31,5 +30,3 @@ int dw_interface_pair(const struct diwarp_address *local, const struct diwarp_ad
 /* Whether `address` names an interface with the same IP address. */
 bool dw_interface_is_one_of(const struct diwarp_interface *interface,
                             const struct diwarp_address *address);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * UDP (udp.c), the simulator and the fault injector of the tests are equals behind this interface.
  * Not thread-safe: the QP serialises senders; one thread receives, possibly while another sends. */
-#ifndef DW_LLP_H
-#define DW_LLP_H
+#pragma once
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -76,9 +75,6 @@ struct dw_llp_ops {
     /* Of the path to a destination, by the own host's routes and by ICMP; 0: nothing is known.
      * NULL: of any. */
     uint32_t (*path_mtu_bytes)(struct dw_llp *llp, const struct dw_llp_addr *to);
-    /* `to` does not answer: what it is sent takes the plainest way for a while. NULL: there is one
-     * way only. */
-    void (*doubt)(struct dw_llp *llp, const struct dw_llp_addr *to);
     void (*close)(struct dw_llp *llp);
     /* Adds what it holds, base_bytes and its sockets. NULL: nothing to tell. */
     void (*add_memory)(const struct dw_llp *llp, struct diwarp_memory *memory);
@@ -102,7 +98,6 @@ struct dw_llp_attr {
     uint16_t port_min, port_max;
     uint32_t rcvbuf_bytes, sndbuf_bytes; /* 0: the system's default */
     enum diwarp_switch gso, gro;
-    bool connected; /* sockets of their own to send to the busiest destinations, not if port_min */
 };
 
 /* Opens the LLP of the product (common/llp/open.c: UDP). The test build of the BTL links another
@@ -128,5 +123,3 @@ static inline bool dw_llp_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
 {
     return llp->ops->recv(llp, slot);
 }
-
-#endif

@@ -39,27 +39,6 @@ uint32_t dw_set_buffer(int fd, int name, int force_name, uint32_t bytes)
     return getsockopt(fd, SOL_SOCKET, name, &value, &len) < 0 || value < 0 ? 0 : (uint32_t)value;
 }
 
-/* An IPv6 socket carries IPv4 too, so it has both sets of options. */
-int dw_set_udp_discovery(int fd, uint8_t family, int discovery)
-{
-    _Static_assert(IP_PMTUDISC_WANT == IPV6_PMTUDISC_WANT &&
-                       IP_PMTUDISC_PROBE == IPV6_PMTUDISC_PROBE,
-                   "both families number them alike");
-    int rc = family == AF_INET6 ? dw_set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, discovery) : 0;
-    return rc ? rc : dw_set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, discovery);
-}
-
-int dw_set_udp_options(int fd, uint8_t family)
-{
-    int rc = 0;
-    if (family == AF_INET6) {
-        rc = dw_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-        rc = rc ? rc : dw_set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
-    }
-    rc = rc ? rc : dw_set_udp_discovery(fd, family, IP_PMTUDISC_WANT);
-    return rc ? rc : dw_set_int(fd, IPPROTO_IP, IP_RECVERR, 1);
-}
-
 int dw_take_port(const struct dw_llp_addr *ip, uint16_t port_min, uint16_t port_max,
                  int (*take)(void *arg, const union dw_sockaddr *name, socklen_t len), void *arg)
 {

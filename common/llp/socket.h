@@ -14,15 +14,6 @@ union dw_sockaddr {
     struct sockaddr_in6 v6;
 };
 
-/* What the sockets of one LLP are bound to. */
-struct dw_bound {
-    uint8_t family;
-    union dw_sockaddr name; /* any port */
-};
-
-/* Places in a table of destinations, such that one of a few peers rarely takes that of another. */
-#define DW_DESTINATIONS 8
-
 /* An IPv6 socket reaches IPv4 as ::ffff:a.b.c.d. Returns 0 when one of `family` cannot reach
  * `from`.
  */
@@ -51,11 +42,6 @@ struct dw_llp_addr dw_sockaddr_get(const union dw_sockaddr *from);
 
 int dw_set_int(int fd, int level, int name, int value);
 
-/* Options of every socket, the send-only ones included. */
-int dw_set_udp_options(int fd, uint8_t family);
-/* IP_PMTUDISC_WANT: a datagram above the path's MTU leaves in fragments, all others with DF.
- * IP_PMTUDISC_PROBE: all leave with DF, whatever the kernel believes of the path. */
-int dw_set_udp_discovery(int fd, uint8_t family, int discovery);
 /* Asks for a buffer, beyond the system's limit where that is allowed. Returns what there is. */
 uint32_t dw_set_buffer(int fd, int name, int force_name, uint32_t bytes);
 

@@ -3,62 +3,35 @@
 #include "common/llp/socket_memory.h"
 
 #include <linux/sock_diag.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "common/llp/llp.h"
 
-/* The sizes serve where /proc/slabinfo cannot be read (it needs root) or does not name the cache,
- * because the kernel has merged it with another: Linux 6.18, x86-64, with the cache's waste per
- * object. */
-enum slab { TCP, TCP6, UDP, UDP6, UNIX, INODE, FILP, DENTRY, EPOLL_ITEM, SLABS };
-static struct {
-    const char *name;
-    uint64_t bytes;
-} slabs[SLABS] = {{"TCP", 2520},   {"TCPv6", 2520}, {"UDP", 1365},
-                  {"UDPv6", 1489}, {"UNIX", 1092},  {"sock_inode_cache", 862},
-                  {"filp", 195},   {"dentry", 195}, {"eventpoll_epi", 128}};
-
-/* "NAME active total objsize objperslab pagesperslab : ...": an object's share of its pages. */
-static void read_slabs(void)
-{
-    char line[256], name[64];
-    unsigned long long per_slab, pages;
-    FILE *file = fopen("/proc/slabinfo", "re");
-    while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "%63s %*u %*u %*u %llu %llu", name, &per_slab, &pages) != 3 || !per_slab)
-            continue;
-        for (unsigned i = 0; i < SLABS; i++)
-            if (strcmp(slabs[i].name, name) == 0)
-                slabs[i].bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) / per_slab;
-    }
-    if (file)
-        fclose(file);
-}
-
-static uint64_t slab_bytes(enum slab slab)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, read_slabs);
-    return slabs[slab].bytes;
-}
+/* Bytes of kernel objects with the waste of their slabs, Linux 6.18 on x86-64: what a running
+ * kernel takes it tells only root, and not of caches that it has merged with others. */
+enum {
+    TCP_BYTES = 2520,
+    UDP_BYTES = 1365,
+    UDP6_BYTES = 1489,
+    UNIX_BYTES = 1092,
+    FILE_BYTES = 862 + 195 + 195, /* inode of a socket, struct file, directory entry */
+    EPOLL_ITEM_BYTES = 128,
+};
 
 uint64_t dw_socket_slab_bytes(int domain, int type)
 {
-    const uint64_t bytes = slab_bytes(INODE) + slab_bytes(FILP) + slab_bytes(DENTRY);
     if (domain == AF_UNIX)
-        return bytes + slab_bytes(UNIX);
+        return FILE_BYTES + UNIX_BYTES;
     if ((domain != AF_INET && domain != AF_INET6) || (type != SOCK_STREAM && type != SOCK_DGRAM))
-        return bytes;
-    return bytes + slab_bytes((type == SOCK_STREAM ? TCP : UDP) + (domain == AF_INET6));
+        return FILE_BYTES;
+    if (type == SOCK_STREAM)
+        return FILE_BYTES + TCP_BYTES;
+    return FILE_BYTES + (domain == AF_INET6 ? UDP6_BYTES : UDP_BYTES);
 }
 
 uint64_t dw_epoll_item_slab_bytes(void)
 {
-    return slab_bytes(EPOLL_ITEM);
+    return EPOLL_ITEM_BYTES;
 }
 
 static int option(int fd, int name)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UDP as a lower layer protocol: one unconnected, non-blocking socket for all peers (udp_hot.c has
- * more to send with).
+ * UDP as a lower layer protocol: one unconnected, non-blocking socket for all peers.
  *
- * Owns the data path and the fallbacks from GSO and GRO; what comes back as ICMP is read in
- * udp_icmp.c. Knows nothing of the bytes it carries; who sent a datagram is in its header, so the
- * source address is never asked for.
+ * Owns the data path, the fallbacks from GSO and GRO, and what comes back as ICMP. Knows nothing of
+ * the bytes it carries; who sent a datagram is in its header, so the source address is never asked
+ * for.
+ *
+ * All datagrams leave with DF (IP_PMTUDISC_DO), which spares the kernel to give them an IP id; but
+ * one larger than the path's MTU, which is refused then, leaves in fragments.
  *
  * The calls per message bypass libc: its wrappers are cancellation points, which cost a twentieth
  * of a small round trip in a process with threads.
@@ -15,11 +17,13 @@
 #endif
 #include <assert.h>
 #include <errno.h>
-
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <linux/errqueue.h>
 
 #include "common/llp/socket_memory.h"
 #include "common/llp/udp.h"
@@ -33,8 +37,20 @@
 /* A second datagram of the same length right after the first is taken for part of a train. Of an
  * MTU below 1280 they are shorter; but so are many messages, which GRO would delay. */
 #define GRO_MIN_BYTES 1200
+/* Trains in a row that the way out has no checksum offload for, after which probably no way out
+ * has. */
+#define EIO_MAX 8
+/* Entries of the error queue read in a row that say nothing of interest: datagrams are received,
+ * too. */
+#define ERRORS_MAX 8
 
 /* ---- send --------------------------------------------------------------------------------- */
+
+/* The error queue is to be read. */
+static void on_error(struct dw_udp *udp)
+{
+    atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
+}
 
 /* Whether a call may have failed for an ICMP error of an earlier datagram. EPERM is not one: it is
  * a local firewall's answer to this datagram. */
@@ -53,11 +69,24 @@ static bool is_pending_error(struct dw_udp *udp, int error)
     case ENOPROTOOPT:
     case EOPNOTSUPP:
     case EACCES:
-        dw_udp_icmp_on_error(&udp->icmp);
+        on_error(udp);
         return true;
     default:
         return false;
     }
+}
+
+/* An IPv6 socket carries IPv4 too, so it has both sets of options. */
+int dw_udp_set_discovery(struct dw_udp *udp, int discovery)
+{
+    _Static_assert(IP_PMTUDISC_WANT == IPV6_PMTUDISC_WANT && IP_PMTUDISC_DO == IPV6_PMTUDISC_DO &&
+                       IP_PMTUDISC_PROBE == IPV6_PMTUDISC_PROBE,
+                   "both families number them alike");
+    const int fd = udp->llp.fd;
+    int rc =
+        udp->family == AF_INET6 ? dw_set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, discovery) : 0;
+    udp->discovery = discovery;
+    return rc ? rc : dw_set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, discovery);
 }
 
 /* One send call; sendto() costs the kernel less than sendmsg(). */
@@ -65,36 +94,29 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
                     uint32_t bytes)
 {
     union dw_sockaddr name;
-    for (unsigned attempt = 1;; attempt++) {
-        const int hot_fd = udp->whole ? -1 : dw_udp_hot_fd(&udp->hots, to);
-        const int fd = hot_fd < 0 ? udp->llp.fd : hot_fd;
-        msg->msg_name = hot_fd < 0 ? &name : NULL;
-        msg->msg_namelen = hot_fd < 0 ? dw_sockaddr_set(udp->bound.family, to, &name) : 0;
-        if (hot_fd < 0 && msg->msg_namelen == 0)
-            return -EAFNOSUPPORT;
+    int rc = 0;
+    msg->msg_name = &name;
+    msg->msg_namelen = dw_sockaddr_set(udp->family, to, &name);
+    if (msg->msg_namelen == 0)
+        return -EAFNOSUPPORT;
+    for (unsigned attempt = 1; attempt <= ATTEMPTS; attempt++) {
         long sent = msg->msg_iovlen == 1 && !msg->msg_control
-                        ? syscall(SYS_sendto, fd, msg->msg_iov->iov_base, (size_t)bytes, 0,
+                        ? syscall(SYS_sendto, udp->llp.fd, msg->msg_iov->iov_base, (size_t)bytes, 0,
                                   msg->msg_name, msg->msg_namelen)
-                        : syscall(SYS_sendmsg, fd, msg, 0);
+                        : syscall(SYS_sendmsg, udp->llp.fd, msg, 0);
         udp->llp.counters->tx_syscalls++;
-        if (__builtin_expect(sent >= 0, 1))
-            return 0;
-        const int error = errno;
-        if (error == EAGAIN || error == ENOBUFS || error == ENOMEM) {
-            udp->llp.counters->tx_eagain++;
-            return -EAGAIN;
-        }
-        /* What a router or a firewall answers, too, maybe of this port of ours only: the common
-         * socket finds out. */
-        if (hot_fd >= 0 && (error == ECONNREFUSED || error == EHOSTUNREACH ||
-                            error == ENETUNREACH || error == EACCES))
-            dw_udp_hot_doubt(&udp->hots, to);
-        /* EINVAL: of a train, by older kernels. */
-        if (error == EMSGSIZE || (error == EINVAL && msg->msg_control))
-            dw_udp_icmp_ask_mtu(&udp->icmp, to);
-        if (!is_pending_error(udp, error) || attempt == ATTEMPTS)
-            return -error;
+        rc = sent >= 0 ? 0 : -errno;
+        if (__builtin_expect(rc == 0, 1) || !is_pending_error(udp, -rc))
+            break;
+        if (rc == -EMSGSIZE && !msg->msg_control && udp->discovery == IP_PMTUDISC_DO)
+            dw_udp_set_discovery(udp, IP_PMTUDISC_WANT);
     }
+    if (__builtin_expect(udp->discovery == IP_PMTUDISC_WANT, 0))
+        dw_udp_set_discovery(udp, IP_PMTUDISC_DO);
+    if (rc != -EAGAIN && rc != -ENOBUFS && rc != -ENOMEM)
+        return rc;
+    udp->llp.counters->tx_eagain++;
+    return -EAGAIN;
 }
 
 /* In datagrams of `segment` bytes each but the last. */
@@ -107,41 +129,6 @@ static inline int send_counted(struct dw_udp *udp, struct msghdr *msg, const str
         udp->llp.counters->tx_bytes += bytes;
     }
     return rc;
-}
-
-static struct dw_udp_refusal *refusal_slot(struct dw_udp *udp, const struct dw_llp_addr *to)
-{
-    unsigned hash = 0;
-    unsigned ip_bytes = to->family == AF_INET ? 4 : 16;
-    for (unsigned i = 0; i < ip_bytes; i++)
-        hash = hash * 31 + to->ip[i];
-    return &udp->refusals[hash % DW_DESTINATIONS];
-}
-
-/* Whether a train like this was refused lately. Forgets in time: routes and MTUs change. */
-static bool gso_refused_before(struct dw_udp *udp, const struct dw_llp_train *train)
-{
-    struct dw_udp_refusal *refusal = refusal_slot(udp, train->to);
-    if (refusal->trains_left == 0 || !dw_llp_same_host(&refusal->to, train->to) ||
-        train->segment_bytes < refusal->segment_bytes)
-        return false;
-    udp->refusal_count -= --refusal->trains_left == 0;
-    return true;
-}
-
-/* EINVAL and EMSGSIZE: segments larger than the path's MTU. EIO: the way out has no checksum
- * offload; when eight trains in a row have met that, probably no way out has. The next 256 trains
- * to this host are not tried: of twice as many, half would know of a wider path later. */
-static void gso_on_refused(struct dw_udp *udp, const struct dw_llp_train *train, int error)
-{
-    struct dw_udp_refusal *refusal = refusal_slot(udp, train->to);
-    udp->llp.counters->gso_fallbacks++;
-    udp->refusal_count += refusal->trains_left == 0;
-    *refusal = (struct dw_udp_refusal){.to = *train->to,
-                                       .segment_bytes = error == EIO ? 0 : train->segment_bytes,
-                                       .trains_left = 256};
-    if (error == EIO && ++udp->eio_in_row >= 8)
-        udp->llp.gso = false;
 }
 
 static int send_gso(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_train *train)
@@ -216,30 +203,28 @@ static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
         return send_counted(udp, &msg, train->to, train->total_bytes, train->segment_bytes);
     assert(train->total_bytes <= DW_LLP_TRAIN_BYTES);
     assert((train->total_bytes - 1) / train->segment_bytes < DW_LLP_TRAIN_DATAGRAMS);
-    if (udp->llp.gso && !(udp->refusal_count > 0 && gso_refused_before(udp, train))) {
+    if (udp->llp.gso) {
         int rc = send_gso(udp, &msg, train);
+        /* EINVAL, EMSGSIZE: the segments are larger than the path's MTU. EIO: the way out has no
+         * checksum offload. */
         if (rc != -EIO && rc != -EINVAL && rc != -EMSGSIZE)
             return rc;
-        gso_on_refused(udp, train, -rc);
+        udp->llp.counters->gso_fallbacks++;
+        if (rc == -EIO && ++udp->eio_in_row >= EIO_MAX)
+            udp->llp.gso = false;
     }
     return send_apart(udp, train);
-}
-
-/* By the common socket, whose option is another meanwhile: that is rare. */
-__attribute__((noinline)) static int send_whole(struct dw_udp *udp,
-                                                const struct dw_llp_train *train)
-{
-    udp->whole = dw_set_udp_discovery(udp->llp.fd, udp->bound.family, IP_PMTUDISC_PROBE) == 0;
-    int rc = send_train(udp, train);
-    udp->whole = false;
-    dw_set_udp_discovery(udp->llp.fd, udp->bound.family, IP_PMTUDISC_WANT);
-    return rc;
 }
 
 static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
-    return __builtin_expect(train->whole, 0) ? send_whole(udp, train) : send_train(udp, train);
+    if (__builtin_expect(!train->whole, 1))
+        return send_train(udp, train);
+    dw_udp_set_discovery(udp, IP_PMTUDISC_PROBE);
+    int rc = send_train(udp, train);
+    dw_udp_set_discovery(udp, IP_PMTUDISC_DO);
+    return rc;
 }
 
 /* ---- receive ------------------------------------------------------------------------------ */
@@ -325,36 +310,90 @@ static bool udp_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
     }
 }
 
-static bool udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
-{
-    return dw_udp_icmp_get(&((struct dw_udp *)llp)->icmp, icmp);
-}
+/* ---- ICMP --------------------------------------------------------------------------------- */
 
+/* Without sending: a connected socket has a route, whose MTU is IP_MTU. */
 static uint32_t udp_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr *to)
 {
-    return dw_udp_path_mtu_bytes(&((struct dw_udp *)llp)->bound, to);
+    const struct dw_udp *udp = (const struct dw_udp *)llp;
+    const bool v4 = to->family == AF_INET;
+    union dw_sockaddr name;
+    int mtu_bytes = 0;
+    socklen_t len = dw_sockaddr_set(to->family, to, &name), mtu_len = sizeof mtu_bytes;
+    int fd = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return 0;
+    if ((to->family != udp->family || bind(fd, &udp->bound_ip.any, len) == 0) &&
+        connect(fd, &name.any, len) == 0 &&
+        getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu_bytes,
+                   &mtu_len) < 0)
+        mtu_bytes = 0;
+    close(fd);
+    return mtu_bytes > 0 ? (uint32_t)mtu_bytes : 0;
 }
 
-static void udp_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
+/* What an entry of the error queue says: that nobody has the port (ECONNREFUSED), that the path is
+ * too narrow (EMSGSIZE, also by the own host), or nothing of interest (0): a host or network that
+ * cannot be reached may be so for a while only, as when a route changes or a cable is out. */
+static int parse(struct msghdr *msg)
 {
-    dw_udp_hot_doubt(&((struct dw_udp *)llp)->hots, to);
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
+        bool is_error = (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_RECVERR) ||
+                        (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_RECVERR);
+        struct sock_extended_err error;
+        if (!is_error || cmsg->cmsg_len < CMSG_LEN(sizeof error))
+            continue;
+        memcpy(&error, CMSG_DATA(cmsg), sizeof error);
+        bool by_icmp =
+            error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
+        bool known = (error.ee_errno == ECONNREFUSED && by_icmp) || error.ee_errno == EMSGSIZE;
+        return known ? (int)error.ee_errno : 0;
+    }
+    return 0;
 }
+
+/* The flag goes down before the queue is read, so an error that comes meanwhile raises it again.
+ * Reading also keeps the queue, which is charged to SO_RCVBUF, short. */
+static bool udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
+{
+    struct dw_udp *udp = (struct dw_udp *)llp;
+    if (!atomic_load_explicit(&udp->errors_waiting, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&udp->errors_waiting, false, memory_order_relaxed);
+    for (unsigned i = 0; i < ERRORS_MAX; i++) {
+        union dw_sockaddr name = {.v6 = {0}};
+        _Alignas(struct cmsghdr) char control[256];
+        struct msghdr msg = {.msg_name = &name,
+                             .msg_namelen = sizeof name,
+                             .msg_control = control,
+                             .msg_controllen = sizeof control};
+        if (recvmsg(llp->fd, &msg, MSG_ERRQUEUE) < 0)
+            return false;
+        int error = msg.msg_namelen > 0 ? parse(&msg) : 0;
+        icmp->to = dw_sockaddr_get(&name);
+        /* The kernel has judged what the message claims. */
+        icmp->mtu_bytes = error == EMSGSIZE ? udp_path_mtu_bytes(llp, &icmp->to) : 0;
+        if (error == ECONNREFUSED || icmp->mtu_bytes > 0) {
+            on_error(udp);
+            return true;
+        }
+    }
+    on_error(udp);
+    return false;
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
 
 static void udp_close(struct dw_llp *llp)
 {
-    dw_udp_hot_fini(&((struct dw_udp *)llp)->hots);
     close(llp->fd);
     free(llp);
 }
 
 static void udp_add_memory(const struct dw_llp *llp, struct diwarp_memory *memory)
 {
-    const struct dw_udp *udp = (const struct dw_udp *)llp;
-    memory->base_bytes += sizeof *udp;
+    memory->base_bytes += sizeof(struct dw_udp);
     dw_llp_add_socket(llp->fd, memory);
-    for (unsigned i = 0; i < DW_DESTINATIONS; i++)
-        if (udp->hots.hot[i].fd >= 0)
-            dw_llp_add_socket(udp->hots.hot[i].fd, memory);
 }
 
 const struct dw_llp_ops dw_udp_ops = {
@@ -362,7 +401,6 @@ const struct dw_llp_ops dw_udp_ops = {
     .recv = udp_recv,
     .icmp = udp_icmp,
     .path_mtu_bytes = udp_path_mtu_bytes,
-    .doubt = udp_doubt,
     .close = udp_close,
     .add_memory = udp_add_memory,
 };

@@ -1,31 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parts of the UDP LLP. Opened by dw_udp_open() of udp_open.c. */
-#ifndef DW_UDP_H
-#define DW_UDP_H
+/* The UDP LLP: opened by dw_udp_open() of udp_open.c, runs in udp.c. */
+#pragma once
 
-#include "common/llp/udp_hot.h"
-#include "common/llp/udp_icmp.h"
+#include <stdatomic.h>
 
-/* Trains of segment_bytes or more to this host go datagram by datagram until trains_left is 0. */
-struct dw_udp_refusal {
-    struct dw_llp_addr to;
-    uint32_t segment_bytes;
-    uint32_t trains_left;
-};
+#include "common/llp/socket.h"
 
 struct dw_udp {
     struct dw_llp llp;
-    struct dw_bound bound;
-    bool gro_allowed;      /* but not on yet */
-    uint32_t before_bytes; /* of the datagram just before; 0: none came right before */
-    unsigned eio_in_row;   /* trains refused with EIO since the last one that went */
-    unsigned refusal_count;
-    struct dw_udp_refusal refusals[DW_DESTINATIONS];
-    bool whole; /* the train that is being sent, see struct dw_llp_train */
-    struct dw_udp_hots hots;
-    struct dw_udp_icmp icmp;
+    uint8_t family;
+    union dw_sockaddr bound_ip; /* port 0 */
+    int discovery;              /* IP_PMTUDISC_DO between sends */
+    bool gro_allowed;           /* but not on yet */
+    uint32_t before_bytes;      /* of the datagram just before; 0: none came right before */
+    unsigned eio_in_row;        /* trains refused with EIO since the last one that went */
+    atomic_bool errors_waiting; /* a call failed with another datagram's error */
 };
 
 extern const struct dw_llp_ops dw_udp_ops;
 
-#endif
+/* IP_PMTUDISC_DO: all leave with DF, and none above the path's MTU. _WANT: those leave in
+ * fragments. _PROBE: all leave with DF, whatever the kernel believes of the path. */
+int dw_udp_set_discovery(struct dw_udp *udp, int discovery);

@@ -58,9 +58,17 @@ static void init(struct dw_udp *udp, const struct dw_llp_attr *attr)
     /* Switched on when trains come: until then it would only cost time. */
     udp->gro_allowed = attr->gro == DIWARP_AUTO;
     udp->llp.gro = attr->gro == DIWARP_ON && dw_set_int(fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
-    udp->icmp.fd = fd;
-    udp->icmp.bound = &udp->bound;
-    dw_udp_hot_init(&udp->hots, attr, &udp->bound, udp->llp.sndbuf_bytes);
+}
+
+static int set_options(struct dw_udp *udp)
+{
+    int rc = 0;
+    if (udp->family == AF_INET6) {
+        rc = dw_set_int(udp->llp.fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+        rc = rc ? rc : dw_set_int(udp->llp.fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+    }
+    rc = rc ? rc : dw_udp_set_discovery(udp, IP_PMTUDISC_DO);
+    return rc ? rc : dw_set_int(udp->llp.fd, IPPROTO_IP, IP_RECVERR, 1);
 }
 
 /* 0, or negative errno, explained; then the socket is for the caller to close, if there is one. */
@@ -70,10 +78,10 @@ static int open_socket(struct dw_udp *udp, const struct dw_llp_attr *attr,
     struct dw_llp_addr ip = {.family = attr->family};
     if (attr->bind_ip)
         memcpy(ip.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
-    udp->bound.family = attr->family;
-    dw_sockaddr_set(attr->family, &ip, &udp->bound.name);
+    udp->family = attr->family;
+    dw_sockaddr_set(attr->family, &ip, &udp->bound_ip);
     udp->llp.fd = socket(attr->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int rc = udp->llp.fd < 0 ? -errno : dw_set_udp_options(udp->llp.fd, attr->family);
+    int rc = udp->llp.fd < 0 ? -errno : set_options(udp);
     if (rc) {
         dw_explain(why, "cannot open a UDP socket: %s", strerror(-rc));
         return rc;

@@ -132,8 +132,6 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns);
 void dw_probe_ask(struct dw_peer *peer, uint64_t now_ns);
 /* Returns when the probe was sent whose reply has that PSN; 0: it cannot be one of ours. */
 uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns);
-/* It asks again and again, so our answers do not reach it. */
-void dw_probe_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t now_ns);
 
 /* Length of the largest datagrams that do not seem to get through; 0: there are none. */
 uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer);

@@ -77,20 +77,10 @@ static uint64_t sent_ns_of(uint32_t psn, uint64_t now_ns)
     return age <= CLOCK_MASK / 2 ? now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT) : 0;
 }
 
-static void doubt(struct dw_peer *peer)
-{
-    struct dw_llp *llp = dw_rd_of(peer)->port->datagrams.llp;
-    const struct dw_llp_addr to = dw_ah_addr(&dw_handle_of(peer)->ah);
-    if (llp->ops->doubt)
-        llp->ops->doubt(llp, &to);
-}
-
 void dw_probe(struct dw_peer *peer, uint64_t now_ns)
 {
     struct dw_contact *contact = &peer->records.contact;
     const bool paired = dw_probe_pair_is_due(peer, now_ns);
-    if (dw_timers_silent_for(peer, DW_FRUITLESS_MAX * dw_peer_rto_ns(peer, 0), now_ns))
-        doubt(peer);
     if (contact->probe_sent_ns <= contact->heard_ns)
         peer->silent_since = dw_silence_clock(now_ns);
     dw_contact_on_probe(contact, now_ns);
@@ -111,20 +101,6 @@ void dw_probe_ask(struct dw_peer *peer, uint64_t now_ns)
     const struct dw_contact *contact = &peer->records.contact;
     if (contact->probe_answered || now_ns >= contact->probe_sent_ns + dw_peer_rto_ns(peer, 0))
         dw_probe(peer, now_ns);
-}
-
-/* Those that had gathered in the socket while nobody read it come at once. One that keeps alive
- * what it waits for looks the same; the other way costs it little. */
-void dw_probe_on_probe(struct dw_peer *peer, uint64_t heard_before_ns, uint64_t now_ns)
-{
-    /* Who was told that there is no room asks until there is. */
-    if (peer->told_full)
-        return;
-    /* By the least time-out that it may have: its own is not known. */
-    if (now_ns < heard_before_ns + dw_rd_of(peer)->port->device->attr.rto_min_ns / 2)
-        return;
-    if (peer->probes < DW_OFTEN && ++peer->probes == DW_OFTEN)
-        doubt(peer);
 }
 
 /* ---- the path's MTU ---- */

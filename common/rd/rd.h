@@ -22,9 +22,9 @@
  * the delay. A long eager message. */
 #define DW_FIRST_BYTES (64u << 10)
 /* What happens so often in a row is no mere loss: a datagram is sent again, or asked for again,
- * ICMP says that nobody is there, a peer asks though it must have had our answers, or answers only
- * the bare one of a pair of probes. With half, a lossy path is taken for a narrow one; twice as
- * much, and a narrow one is seen that much later. */
+ * ICMP says that nobody is there, or a peer answers only the bare one of a pair of probes. With
+ * half, a lossy path is taken for a narrow one; twice as much, and a narrow one is seen that much
+ * later. */
 #define DW_OFTEN 3
 /* A peer that is waited for is asked this often, though nothing is unacknowledged; it answers a
  * pair of probes. Half: more is sent in vain; twice: a peer that is gone, and a narrow path, are
@@ -129,9 +129,8 @@ struct dw_peer {
     bool probe_acked : 1;    /* our last probe did */
     bool sent : 1;           /* at least one, since it woke */
     uint8_t asked_again : 4; /* for parts of records: how often, less pairs of probes */
-    uint8_t probes : 3;   /* in a row, each though it must have had the answer to the one before */
-    uint8_t ack_owed : 4; /* in parts of ACK_OWED_MAX (receive.c); 0: none */
-    bool swept : 1;       /* unlike rd.sweep: one of those unswept */
+    uint8_t ack_owed : 4;    /* in parts of ACK_OWED_MAX (receive.c); 0: none */
+    bool swept : 1;          /* unlike rd.sweep: one of those unswept */
 };
 
 static inline struct dw_peer *dw_peer_of_records(const struct dw_record_peer *records)

@@ -267,10 +267,7 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     if (!peer)
         return;
     const struct dw_ends ends = ends_of(qp, header);
-    uint64_t heard_before_ns = peer->records.contact.heard_ns;
     heard_from(peer, header, now_ns);
-    if (header->type != DW_LLP_PROBE)
-        peer->probes = 0;
     switch (header->type) {
     case DW_LLP_DATA:
         on_data(peer, &ends, arrival, now_ns);
@@ -279,7 +276,6 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
         on_record(peer, &ends, arrival, now_ns);
         break;
     case DW_LLP_PROBE:
-        dw_probe_on_probe(peer, heard_before_ns, now_ns);
         (void)dw_control_send(peer, DW_LLP_PROBE_REPLY, header->psn);
         break;
     default:

@@ -32,7 +32,6 @@ void diwarp_device_attr_init(struct diwarp_device_attr *attr)
         .gro = DIWARP_AUTO,
         .crc = DIWARP_ON,
         .same_host = DIWARP_AUTO,
-        .connected = true,
         .ack_delay_ns = 200000,
         .rto_min_ns = 2000000,
         .peer_timeout_ns = 600ull * 1000000000,

@@ -234,7 +234,6 @@ static int open_llp(struct dw_port *port, struct diwarp_diagnosis *why)
         .sndbuf_bytes = attr->sndbuf_bytes,
         .gso = attr->gso,
         .gro = attr->gro,
-        .connected = attr->connected,
     };
     /* One interface: listen there only. Several: any; the token keeps strangers out. */
     if (device->interface_count == 1)

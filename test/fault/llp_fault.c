@@ -323,16 +323,6 @@ static uint32_t fault_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_add
     return inner->ops->path_mtu_bytes ? inner->ops->path_mtu_bytes(inner, to) : 0;
 }
 
-static void fault_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
-{
-    struct fault *fault = (struct fault *)llp;
-    if (fault->inner->ops->doubt) {
-        pthread_mutex_lock(&fault->lock);
-        fault->inner->ops->doubt(fault->inner, to);
-        pthread_mutex_unlock(&fault->lock);
-    }
-}
-
 static void report(const struct fault *fault)
 {
     const struct dw_fault_counts *counts = &fault->counts;
@@ -371,7 +361,6 @@ static const struct dw_llp_ops fault_ops = {
     .recv = fault_recv,
     .icmp = fault_icmp,
     .path_mtu_bytes = fault_path_mtu_bytes,
-    .doubt = fault_doubt,
     .close = fault_close,
     .add_memory = fault_add_memory,
 };

@@ -69,13 +69,6 @@ static inline struct fixture *fixture_of(void *world)
     return ((struct sim_world *)world)->app;
 }
 
-/* How often the node doubted its way to a peer. */
-static inline unsigned fixture_doubts(const struct fixture *f, unsigned node)
-{
-    return dw_container(f->world.nodes[node].qp->port->datagrams.llp, struct sim_endpoint, llp)
-        ->doubts;
-}
-
 static inline void fixture_on_wc(struct sim_world *world, struct sim_node *node,
                                  const struct diwarp_wc *wc)
 {

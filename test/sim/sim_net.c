@@ -349,13 +349,6 @@ static uint32_t sim_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr 
     return believed_mtu_bytes(endpoint_of(llp));
 }
 
-/* There is one way only. */
-static void sim_doubt(struct dw_llp *llp, const struct dw_llp_addr *to)
-{
-    (void)to;
-    endpoint_of(llp)->doubts++;
-}
-
 static void sim_close(struct dw_llp *llp)
 {
     struct sim_endpoint *endpoint = endpoint_of(llp);
@@ -375,7 +368,6 @@ static const struct dw_llp_ops sim_ops = {
     .recv = sim_recv,
     .icmp = sim_icmp,
     .path_mtu_bytes = sim_path_mtu_bytes,
-    .doubt = sim_doubt,
     .close = sim_close,
 };
 

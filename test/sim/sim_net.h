@@ -79,7 +79,6 @@ struct sim_endpoint {
     uint64_t link_free_ns; /* when all that was sent has left */
     uint64_t last_arrival_ns;
     uint64_t port_free_ns;       /* when all that the switch has for it has left */
-    unsigned doubts;             /* calls of doubt() */
     uint32_t believed_mtu_bytes; /* of every path, until then; 0: nothing */
     uint64_t believed_until_ns;
     bool told; /* what came back for a datagram of ours */

@@ -302,35 +302,6 @@ static void reads__all_lost__come_soon(void **state)
     }
 }
 
-static enum sim_verdict lose_all_to_1(void *world, const struct sim_endpoint *from,
-                                      const uint8_t *buf, uint32_t bytes)
-{
-    struct seen_datagram seen = fixture_parse(from, buf, bytes);
-    return seen.from == 0 && fixture_of(world)->hits++ < 10 ? SIM_DROP : SIM_PASS;
-}
-
-/* Who is not heard doubts its way, be it for data of its own or for the answers to others. */
-static void way__that_does_not_get_through__is_doubted(void **state)
-{
-    (void)state;
-    uint8_t data[8] = {0};
-    for (unsigned sender = 0; sender < 2; sender++) {
-        struct fixture *f = fixture_new();
-        fixture_open(f);
-        acquaint(f);
-        sim_world_run_for(&f->world, 20 * MS);
-        assert_int_equal(fixture_doubts(f, 0) + fixture_doubts(f, 1), 0);
-        f->world.net.filter = lose_all_to_1;
-        assert_int_equal(fixture_post(f, sender, 1 - sender, 1, IBV_WR_SEND_WITH_IMM, 0, data,
-                                      sizeof data, NULL),
-                         0);
-        fixture_run(f, SECOND);
-        assert_true(f->hits >= 10);
-        assert_in_range(fixture_doubts(f, 0), 1, 10);
-        fixture_close(f);
-    }
-}
-
 static enum sim_verdict lose_send(void *world, const struct sim_endpoint *from, const uint8_t *buf,
                                   uint32_t bytes)
 {
@@ -378,7 +349,6 @@ int main(void)
         cmocka_unit_test(read__one_datagram_lost__comes_soon),
         cmocka_unit_test(ping_pong__a_write_amid__acknowledged_at_once),
         cmocka_unit_test(reads__all_lost__come_soon),
-        cmocka_unit_test(way__that_does_not_get_through__is_doubted),
         cmocka_unit_test(send__lost_after_the_peer_computed__comes_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

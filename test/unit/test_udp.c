@@ -6,7 +6,6 @@
 #include "test/unit/udp_fixture.h"
 #include "test/unit/udp_kernel.h"
 
-#define LOOPBACK_MTU_BYTES 65535 /* as far as IPv4 can use it */
 /* The least that a thread can be given, and some applications give (PTHREAD_STACK_MIN). */
 #define SMALL_STACK_BYTES 16384
 
@@ -132,7 +131,7 @@ static void udp_recv__tells_of_truncation(void **state)
 
 /* ---- tests: refusals ---------------------------------------------------------------------- */
 
-static void udp_send__refused_train_goes_apart_and_is_remembered(void **state)
+static void udp_send__refused_train_goes_apart(void **state)
 {
     (void)state;
     static const int errors[] = {EINVAL, EMSGSIZE, EIO};
@@ -149,33 +148,42 @@ static void udp_send__refused_train_goes_apart_and_is_remembered(void **state)
         exchange(tx, rx, 10000, 3000);
         assert_int_equal(tx_counters.gso_fallbacks, 1);
         assert_int_equal(tx_counters.tx_datagrams, 4);
-        /* what was too large for the path makes its MTU known */
-        struct dw_llp_icmp icmp;
-        bool told = tx->ops->icmp(tx, &icmp);
-        assert_int_equal(told, errors[i] != EIO);
-        if (told) {
-            assert_int_equal(icmp.to.port, rx->port);
-            assert_int_equal(icmp.mtu_bytes, LOOPBACK_MTU_BYTES);
-        }
-        assert_false(tx->ops->icmp(tx, &icmp));
+        kernel.gso_error = 0;
         kernel.gso_calls = 0;
         exchange(tx, rx, 10000, 3000);
-        exchange(tx, rx, 10000, 4000);
-        assert_int_equal(kernel.gso_calls, 0);
-        /* the path takes smaller segments, unless it was no matter of size */
-        kernel.gso_error = 0;
-        exchange(tx, rx, 10000, 1000);
-        assert_int_equal(kernel.gso_calls, errors[i] == EIO ? 0 : 1);
-        /* in time it is tried again */
-        for (unsigned train = 0; train < 300; train++) {
-            exchange(tx, rx, 6000, 3000);
-        }
-        assert_true(kernel.gso_calls > 10);
+        assert_int_equal(kernel.gso_calls, 1);
         assert_int_equal(tx_counters.gso_fallbacks, 1);
         assert_true(tx->gso);
         close_llp(tx);
         close_llp(rx);
     }
+}
+
+static void udp_send__too_large_for_the_path_leaves_in_fragments(void **state)
+{
+    (void)state;
+    struct dw_llp_attr attr = attr_plain();
+    struct dw_llp *tx = open_llp(&attr, &tx_counters), *rx = open_llp(&attr, &rx_counters);
+    kernel.too_large_bytes = 1500;
+    exchange(tx, rx, 3000, 3000);
+    assert_int_equal(tx_counters.tx_syscalls, 2);
+    exchange(tx, rx, 1499, 1499); /* with DF again */
+    assert_int_equal(tx_counters.tx_syscalls, 3);
+    exchange(tx, rx, 1500, 1500);
+    assert_int_equal(tx_counters.tx_syscalls, 5);
+    struct dw_llp_addr to = to_loopback(AF_INET, rx->port);
+    struct dw_llp_train whole = {.to = &to,
+                                 .iov = &(struct iovec){payload, 3000},
+                                 .iov_count = 1,
+                                 .total_bytes = 3000,
+                                 .segment_bytes = 3000,
+                                 .whole = true};
+    assert_int_equal(dw_llp_send(tx, &whole), 0);
+    recv_datagrams(rx, 1);
+    assert_train(3000, 3000);
+    assert_int_equal(tx_counters.tx_syscalls, 6);
+    close_llp(tx);
+    close_llp(rx);
 }
 
 static void udp_send__gso_ends_when_no_way_out_takes_it(void **state)
@@ -382,7 +390,8 @@ int main(void)
         cmocka_unit_test_setup(udp_send__gathers_across_entries, setup),
         cmocka_unit_test_setup(udp_recv__empty_datagram_has_a_segment_size, setup),
         cmocka_unit_test_setup(udp_recv__tells_of_truncation, setup),
-        cmocka_unit_test_setup(udp_send__refused_train_goes_apart_and_is_remembered, setup),
+        cmocka_unit_test_setup(udp_send__refused_train_goes_apart, setup),
+        cmocka_unit_test_setup(udp_send__too_large_for_the_path_leaves_in_fragments, setup),
         cmocka_unit_test_setup(udp_send__gso_ends_when_no_way_out_takes_it, setup),
         cmocka_unit_test_setup(udp_send__errors, setup),
         cmocka_unit_test_setup(udp_send__full_buffer_inside_a_train_loses_the_rest, setup),
