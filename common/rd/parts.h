@@ -181,7 +181,6 @@ void dw_deliver_add_memory(const struct dw_rd *rd, struct diwarp_memory *memory)
 /* ==== rdma.c ==== */
 /* Reads and large writes as records, small writes in the sequenced stream. */
 
-extern const struct dw_record_ops dw_rdma_record_ops;
 int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
                       const struct ibv_send_wr *wr, uint64_t now_ns);
 int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,

@@ -13,7 +13,7 @@
 #define DW_RD_H
 
 #include "common/rd/handle.h"
-#include "common/record/record.h"
+#include "common/rd/record.h"
 #include "common/rel/recvwin.h"
 #include "common/rel/sendwin.h"
 

@@ -165,7 +165,7 @@ static int open_state(struct dw_port *port, void **state)
     }
     rd->port = port;
     rd->counters = &port->datagrams.counters;
-    dw_records_init(&rd->records, port, &dw_rdma_record_ops);
+    dw_records_init(&rd->records, port);
     dw_handles_init(&rd->handles, port, &dw_rd_service, dw_device_random(port->device));
     struct dw_list *heads[] = {&rd->awake,
                                &rd->flush,
