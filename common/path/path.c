@@ -72,6 +72,7 @@ static struct dw_path *create(struct dw_paths *paths, const struct dw_llp_addr *
     }
     *path = (struct dw_path){.host = *host, .due_ns = UINT64_MAX};
     path->host.port = 0;
+    dw_list_init(&path->awake);
     if (first) {
         path->next = first->next;
         first->next = path;
@@ -111,7 +112,7 @@ void dw_path_put(struct dw_paths *paths, struct dw_path *path)
             (void)dw_map_put(&paths->buckets, bucket, first);
     }
     paths->count--;
-    assert(!path->awake);
+    assert(dw_list_empty(&path->awake));
     free(path);
 }
 
@@ -161,7 +162,7 @@ bool dw_path_on_black_hole(struct dw_path *path, uint32_t bytes, uint64_t now_ns
 void dw_path_expire(struct dw_path *path, uint64_t now_ns)
 {
     if (path->datagram_max_bytes == path->limit_bytes || now_ns < path->lowered_until_ns ||
-        path->awake)
+        !dw_list_empty(&path->awake))
         return;
     path->datagram_max_bytes = path->limit_bytes;
     path->probe_bytes = 0;

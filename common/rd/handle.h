@@ -4,8 +4,7 @@
  * and beside it, for those that have been met, what outlasts their contexts. There may be millions
  * of handles, few of them met: nothing here walks over all.
  */
-#ifndef DW_HANDLE_H
-#define DW_HANDLE_H
+#pragma once
 
 #include "common/rel/recordwin.h"
 #include "common/rel/rtt.h"
@@ -136,5 +135,3 @@ static inline struct dw_peer *dw_handle_peer(const struct dw_handle *handle)
 {
     return handle->met ? dw_handle_met(handle)->peer : NULL;
 }
-
-#endif

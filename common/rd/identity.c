@@ -311,7 +311,7 @@ void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, ui
     }
     dw_control_proof(peer, arrival->segments + 8);
     /* All that was sent so far was dropped. */
-    dw_sendwin_on_room(&peer->sendwin);
+    (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
     dw_transmit_lost(peer, now_ns);
 }
 

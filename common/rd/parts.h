@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of this room do for each other, from the bottom up: each uses those above it. */
-#ifndef DW_RD_PARTS_H
-#define DW_RD_PARTS_H
+#pragma once
 
 #include "common/rd/rd.h"
 
@@ -279,5 +278,3 @@ void dw_forget_init(struct dw_rd *rd);
 void dw_forget_fini(struct dw_rd *rd);
 /* A handle of that name is about to be made; false: no memory. */
 bool dw_forget_later(struct dw_rd *rd, struct diwarp_name name, uint64_t now_ns);
-
-#endif

@@ -20,31 +20,37 @@
 
 /* ---- the timer ---- */
 
-/* To what has been heard, or may have got something, a route may come back. */
-static uint64_t patience_ns(const struct dw_peer *peer)
+/* How long it may be silent. To what has been heard, or may have got something, a route may come
+ * back. */
+static uint64_t patience_ns(const struct dw_peer *peer, enum diwarp_gone *why)
 {
-    uint64_t limit_ns = dw_rd_of(peer)->port->device->attr.peer_timeout_ns;
-    bool never = peer->send_error && !peer->sent && !dw_handle_of(peer)->heard;
-    if (!limit_ns)
+    const struct diwarp_device *device = dw_rd_of(peer)->port->device;
+    const bool never = peer->send_error && !peer->sent && !dw_handle_of(peer)->heard;
+    const bool unreachable = peer->unreachables == DW_OFTEN;
+    const struct dw_llp_addr *host = &dw_handle_of(peer)->ah.path->host;
+    uint64_t limit_ns = UNREACHABLE_REMOTE_NS;
+    *why = peer->send_error ? DIWARP_GONE_NOT_SENT
+           : unreachable    ? DIWARP_GONE_UNREACHABLE
+                            : DIWARP_GONE_SILENT;
+    if (!device->attr.peer_timeout_ns)
         return UINT64_MAX;
-    return never && limit_ns > UNREACHABLE_REMOTE_NS ? UNREACHABLE_REMOTE_NS : limit_ns;
-}
-
-static void give_up(struct dw_peer *peer, enum diwarp_gone why)
-{
-    /* The application need not hear that a peer of which it wants nothing is silent. */
-    peer->confirming = false;
-    peer->data_acked = true;
-    if (dw_timers_peer_owes(peer))
-        dw_peer_doom(peer, why);
-    else
-        dw_port_trim_later(dw_rd_of(peer)->port, dw_rd_of(peer)->port->ran_ns);
+    if (unreachable && dw_llp_is_of(host, device->interfaces, device->interface_count))
+        limit_ns = DW_ASK_NS;
+    const bool soon = (never || unreachable) && limit_ns < device->attr.peer_timeout_ns;
+    return soon ? limit_ns : device->attr.peer_timeout_ns;
 }
 
 static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
 {
-    if (dw_timers_silent_for(peer, patience_ns(peer), now_ns)) {
-        give_up(peer, peer->send_error ? DIWARP_GONE_NOT_SENT : DIWARP_GONE_SILENT);
+    enum diwarp_gone why;
+    if (dw_timers_silent_for(peer, patience_ns(peer, &why), now_ns)) {
+        /* The application need not hear that a peer of which it wants nothing is silent. */
+        peer->confirming = false;
+        peer->data_acked = true;
+        if (dw_timers_peer_owes(peer))
+            dw_peer_doom(peer, why);
+        else
+            dw_port_trim_later(dw_rd_of(peer)->port, now_ns);
         return;
     }
     if (now_ns >= dw_timers_probe_due_ns(peer)) {
@@ -64,7 +70,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     struct dw_peer *peer = dw_container(timer, struct dw_peer, timer);
     if (!dw_peer_is_live(peer))
         return;
-    if (peer->ack_owed && now_ns >= peer->ack_due_ns)
+    if (peer->ack_owed)
         (void)dw_control_ack(peer);
     if (dw_probe_is_too_narrow(peer)) {
         dw_peer_doom(peer, DIWARP_GONE_TOO_LARGE);
@@ -73,11 +79,8 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     if (dw_timers_peer_owes(peer))
         ask_silent(peer, now_ns);
     else
-        peer->confirming =
-            false; /* what comes later is another question, with a timer of its own */
+        peer->confirming = false; /* what comes later is another question */
     dw_probe_path(peer, now_ns);
-    if (peer->ack_owed && !dw_list_linked(&peer->ack_link))
-        dw_timers_wake(peer, peer->ack_due_ns);
 }
 
 /* ---- taking and giving back ---- */
@@ -122,7 +125,6 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
     const struct dw_met *met = dw_handle_met(handle);
     peer->records.records = &rd->records;
     peer->records.ah = &handle->ah;
-    peer->records.index = handle->met;
     dw_list_init(&peer->records.sinks);
     dw_list_init(&peer->records.sources);
     dw_list_init(&peer->assemblies);
@@ -169,7 +171,7 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle)
     dw_port_trim_later(port, peer->records.contact.heard_ns);
     dw_handle_set_state(handle, DW_PEER_AWAKE);
     dw_handle_met(handle)->peer = peer;
-    dw_peer_join_path(peer, handle->ah.path);
+    dw_list_append(&handle->ah.path->awake, &peer->path_link);
     return peer;
 }
 
@@ -221,7 +223,6 @@ static void release(struct dw_peer *peer)
 {
     struct dw_rd *rd = dw_rd_of(peer);
     struct dw_met *met = dw_met_of(peer);
-    dw_peer_leave_path(peer, dw_handle_of(peer)->ah.path);
     dw_heap_set(&rd->port->timers, &peer->timer, DW_NEVER);
     if (rd->port->datagrams.number < peer->number)
         rd->port->datagrams.number = peer->number; /* none comes twice */
@@ -237,6 +238,7 @@ static void release(struct dw_peer *peer)
     met->recordwin = peer->records.win;
     met->peer = NULL;
     dw_list_remove(&peer->awake_link);
+    dw_list_remove(&peer->path_link);
     dw_list_remove(&peer->flush_link);
     dw_list_remove(&peer->ack_link);
     dw_heap_unreserve(&rd->port->timers);
@@ -404,41 +406,14 @@ void dw_peers_fini(struct dw_rd *rd)
     }
 }
 
-/* ---- ICMP ---- */
-
-static bool is_own(const struct diwarp_device *device, const struct dw_llp_addr *addr)
-{
-    for (unsigned i = 0; i < device->interface_count; i++) {
-        const struct diwarp_interface *interface = &device->interfaces[i];
-        if (interface->family == addr->family &&
-            !memcmp(interface->ip, addr->ip, addr->family == AF_INET6 ? 16 : 4))
-            return true;
-    }
-    return false;
-}
-
-/* How long a peer may be both silent and unreachable. */
-static uint64_t unreachable_ns(const struct dw_peer *peer)
-{
-    const struct diwarp_device *device = dw_rd_of(peer)->port->device;
-    uint64_t limit_ns =
-        is_own(device, &dw_handle_of(peer)->ah.path->host) ? DW_ASK_NS : UNREACHABLE_REMOTE_NS;
-    if (!device->attr.peer_timeout_ns)
-        return UINT64_MAX;
-    return limit_ns < device->attr.peer_timeout_ns ? limit_ns : device->attr.peer_timeout_ns;
-}
-
 void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns)
 {
-    const struct dw_rd *rd = state;
-    dw_peers_foreach_on_path(peer, rd, path)
-    {
-        if (!dw_peer_is_live(peer) || dw_handle_of(peer)->ah.udp_port != udp_port)
+    (void)state;
+    dw_foreach (peer, struct dw_peer, path_link, &path->awake) {
+        if (dw_handle_of(peer)->ah.udp_port != udp_port)
             continue;
         if (peer->unreachables < DW_OFTEN)
             peer->unreachables++;
-        if (peer->unreachables == DW_OFTEN && dw_timers_peer_owes(peer) &&
-            dw_timers_silent_for(peer, unreachable_ns(peer), now_ns))
-            give_up(peer, DIWARP_GONE_UNREACHABLE);
+        dw_timers_wake(peer, now_ns);
     }
 }

@@ -92,7 +92,7 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
     if (dw_timers_silent_for(peer, DW_FRUITLESS_MAX * dw_peer_rto_ns(peer, 0), now_ns))
         doubt(peer);
     if (contact->probe_sent_ns <= contact->heard_ns)
-        peer->silent_since = dw_silence_clock(now_ns);
+        peer->records.silent_since = dw_silence_clock(now_ns);
     dw_contact_on_probe(contact, now_ns);
     peer->probe_acked = true;
     dw_rd_of(peer)->counters->tx_probes++;
@@ -141,9 +141,8 @@ uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
 
 void dw_probe_on_path(void *state, struct dw_path *path)
 {
-    const struct dw_rd *rd = state;
-    dw_peers_foreach_on_path(peer, rd, path)
-    {
+    (void)state;
+    dw_foreach (peer, struct dw_peer, path_link, &path->awake) {
         dw_sendwin_set_floor(&peer->sendwin, dw_probe_cwnd_floor(dw_handle_of(peer)));
         if (dw_path_deadline_ns(path) != UINT64_MAX)
             dw_timers_wake(peer, dw_path_deadline_ns(path));

@@ -10,6 +10,7 @@
 
 #include "common/base/map.h"
 #include "common/datagram/segments.h"
+#include "common/rd/handle.h"
 #include "common/rel/record.h"
 #include "common/rel/recordwin.h"
 #include "common/rel/rtt.h"
@@ -56,7 +57,7 @@ struct dw_record_peer {
     uint64_t sinks_wanting : 18;   /* in state WANTING */
     uint64_t sinks_aside : 13;
     uint64_t sinks_late : 16;
-    uint32_t index;          /* unique in the service: makes keys of its records */
+    uint32_t silent_since;   /* the first probe since it was heard last, by the silence clock */
     uint32_t due_bytes;      /* granted, not yet here, but for those set aside */
     uint16_t own_count;      /* open by ours: no more than works */
     struct dw_recordwin win; /* of its records to us */
@@ -123,7 +124,7 @@ struct dw_source {
 
 static inline uint64_t dw_record_key(const struct dw_record_peer *peer, uint32_t id)
 {
-    return (uint64_t)peer->index << 32 | id;
+    return (uint64_t)dw_handle_of_ah(peer->ah)->met << 32 | id;
 }
 
 static inline struct dw_sink *dw_sink_of(const struct dw_record_peer *peer, uint32_t id)

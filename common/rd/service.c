@@ -81,16 +81,16 @@ static void on_absence(void *state, uint64_t away_ns)
     if (away_ns <= STOPPED_NS)
         return;
     dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
-        peer->silent_since += dw_silence_clock(away_ns - STOPPED_NS);
+        peer->records.silent_since += dw_silence_clock(away_ns - STOPPED_NS);
 }
 
-static void on_route(struct diwarp_ah *ah, struct dw_path *before)
+static void on_route(struct diwarp_ah *ah)
 {
     struct dw_peer *peer = dw_handle_peer(dw_container(ah, struct dw_handle, ah));
     if (!peer)
         return;
-    dw_peer_leave_path(peer, before);
-    dw_peer_join_path(peer, ah->path);
+    dw_list_remove(&peer->path_link);
+    dw_list_append(&ah->path->awake, &peer->path_link);
     dw_probe_on_path(dw_rd_of(peer), ah->path);
 }
 
@@ -267,15 +267,8 @@ static bool owes(const struct diwarp_qp *qp)
 /* One that was heard before its address was given, and proved where it is, is there. */
 static bool is_at(const struct diwarp_ah *ah, const struct diwarp_address *address)
 {
-    const struct dw_llp_addr *host = &ah->path->host;
-    for (unsigned i = 0; i < address->interface_count; i++) {
-        const struct diwarp_interface *interface = &address->interfaces[i];
-        struct dw_llp_addr theirs = {.family = interface->family};
-        memcpy(theirs.ip, interface->ip, sizeof theirs.ip);
-        if (dw_llp_same_host(host, &theirs))
-            return ah->udp_port == address->port && ah->token == address->token;
-    }
-    return false;
+    return dw_llp_is_of(&ah->path->host, address->interfaces, address->interface_count) &&
+           ah->udp_port == address->port && ah->token == address->token;
 }
 
 static void on_address(struct diwarp_ah *ah, const struct diwarp_address *address)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Round-trip estimate and time-out (RFC 6298), in nanoseconds; when a peer was spoken with; how
  * long what is sent to it waits in queues. Pure. */
-#ifndef DW_RTT_H
-#define DW_RTT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -111,5 +110,3 @@ static inline bool dw_delay_end_round(struct dw_delay *delay, uint64_t *queued_n
     *queued_ns = round > base ? (uint64_t)(round - base) << DW_DELAY_UNIT_SHIFT : 0;
     return round > 0;
 }
-
-#endif
