@@ -90,30 +90,25 @@ static struct dw_rd *rd_of(const struct dw_handle *handle)
     return dw_container(dw_handles_of(handle), struct dw_rd, handles);
 }
 
-/* A process that has forgotten others may have forgotten this peer, which takes numbers far from
- * those that it remembers for what they are: a new beginning. */
-static void begin_numbers(struct dw_met *met, struct diwarp_device *device, bool forgot)
-{
-    met->next_psn = met->ack = met->send_msn = device->env.first_serial;
-    if (forgot) {
-        met->next_psn = (uint32_t)dw_device_random(device);
-        met->ack = (uint32_t)dw_device_random(device);
-        met->send_msn = (uint32_t)dw_device_random(device);
-    }
-    met->goes_on = forgot;
-    met->confirmed = true;
-}
-
 static int meet(struct dw_handle *handle)
 {
     struct diwarp_device *device = dw_ah_port(&handle->ah)->device;
     if (dw_handle_meet(handle))
         return -ENOMEM;
     struct dw_met *met = dw_handle_met(handle);
-    begin_numbers(met, device, rd_of(handle)->forgot);
-    met->credit_kib = DW_FIRST_BYTES >> 10;
-    met->ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams;
-    met->rtt = (struct dw_rtt){0};
+    const bool forgot = rd_of(handle)->forgot;
+    const uint32_t first = device->env.first_serial;
+    /* A process that has forgotten others may have forgotten this peer, which takes numbers far
+     * from those that it remembers for what they are: a new beginning. */
+    *met = (struct dw_met){
+        .next_psn = forgot ? (uint32_t)dw_device_random(device) : first,
+        .ack = forgot ? (uint32_t)dw_device_random(device) : first,
+        .send_msn = forgot ? (uint32_t)dw_device_random(device) : first,
+        .credit_kib = DW_FIRST_BYTES >> 10,
+        .ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams,
+        .goes_on = forgot,
+        .confirmed = true,
+    };
     rd_of(handle)->refused_write = 0; /* it may have the keys of one before it */
     handle->ah.fixed = true;
     return 0;
@@ -380,8 +375,9 @@ static void forget_qp(struct dw_peer *peer, const struct diwarp_qp *qp)
                 dw_device_now_ns(rd->port->device));
 }
 
-void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
+void dw_peers_forget_qp(struct diwarp_qp *qp)
 {
+    struct dw_rd *rd = qp->state;
     if (dw_list_empty(&rd->port->qps))
         return; /* the port goes, and all peers with it */
     rd->sweep = !rd->sweep;

@@ -93,7 +93,8 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
         doubt(peer);
     if (contact->probe_sent_ns <= contact->heard_ns)
         peer->records.silent_since = dw_silence_clock(now_ns);
-    dw_contact_on_probe(contact, now_ns);
+    contact->probe_sent_ns = now_ns & INT64_MAX;
+    contact->probe_answered = false;
     peer->probe_acked = true;
     dw_rd_of(peer)->counters->tx_probes++;
     /* The padded one first: on a path that keeps order its answer comes before the other's. A full

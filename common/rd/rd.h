@@ -54,11 +54,9 @@ struct dw_rd {
     struct dw_list full;   /* peers that were told that there is no room */
     struct dw_list doomed; /* peers to be failed as soon as nobody is amid their state */
     uint32_t awake_count;
-    uint32_t unswept; /* of these, yet to be visited by dw_peers_forget_qp() */
-    bool sweep;       /* the `swept` of those that it has visited */
-    /* struct dw_learnt: handles made of datagrams (identity.c); at first in the other list. */
-    struct dw_list learnt, newly_learnt;
-    struct dw_timer forget_timer;
+    uint32_t unswept;       /* of these, yet to be visited by dw_peers_forget_qp() */
+    bool sweep;             /* the `swept` of those that it has visited */
+    struct dw_list learnt;  /* struct dw_learnt: handles made of datagrams (identity.c) */
     bool forgot;            /* one of them, at least */
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
 

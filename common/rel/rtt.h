@@ -63,12 +63,6 @@ struct dw_contact {
     bool probe_answered : 1; /* the latest of ours */
 };
 
-static inline void dw_contact_on_probe(struct dw_contact *contact, uint64_t now_ns)
-{
-    contact->probe_sent_ns = now_ns & INT64_MAX;
-    contact->probe_answered = false;
-}
-
 /* ---- queueing delay ---- */
 
 /* Units of 16 us, and periods of 8.6 s, as shifts of nanoseconds. */
