@@ -75,6 +75,7 @@ struct dw_path *dw_path_get(struct dw_paths *paths, const struct dw_llp_addr *ho
         .users = 1,
     };
     path->host.port = 0;
+    dw_list_init(&path->awake);
     if (first) {
         path->next = first->next;
         first->next = path;
@@ -95,7 +96,7 @@ void dw_path_put(struct dw_paths *paths, struct dw_path *path)
     if (first) /* needs no memory: a slot has just become free */
         (void)dw_map_put(&paths->buckets, key, first);
     paths->count--;
-    assert(!path->awake);
+    assert(dw_list_empty(&path->awake));
     free(path);
 }
 
@@ -145,7 +146,7 @@ bool dw_path_on_black_hole(struct dw_path *path, uint32_t bytes, uint64_t now_ns
 void dw_path_expire(struct dw_path *path, uint64_t now_ns)
 {
     if (path->datagram_max_bytes == path->limit_bytes || now_ns < path->lowered_until_ns ||
-        path->awake)
+        !dw_list_empty(&path->awake))
         return;
     path->datagram_max_bytes = path->limit_bytes;
     path->probe_bytes = 0;

@@ -14,6 +14,7 @@
  */
 #pragma once
 
+#include "common/base/list.h"
 #include "common/base/map.h"
 #include "common/llp/llp.h"
 
@@ -30,11 +31,11 @@ struct dw_path {
     uint16_t probe_bytes;   /* of the probe under way; 0: there is none */
     uint16_t told_bytes;    /* by ICMP; our kernel believes it until lowered_until_ns. 0: nothing */
     uint8_t local_interface;
-    bool searching;     /* longer ones are probed; else the length is known */
-    uint8_t failures;   /* of that length, in a row */
-    uint8_t unanswered; /* probes, in a row */
-    uint32_t users;     /* handles */
-    uint32_t awake; /* first of the reliable service's contexts there, which links them; 0: none */
+    bool searching;       /* longer ones are probed; else the length is known */
+    uint8_t failures;     /* of that length, in a row */
+    uint8_t unanswered;   /* probes, in a row */
+    uint32_t users;       /* handles */
+    struct dw_list awake; /* the reliable service's contexts there */
     uint32_t probe_id;
     uint64_t due_ns; /* the next probe; UINT64_MAX: none */
     uint64_t lowered_until_ns;

@@ -95,10 +95,6 @@ static enum dw_status execute(const struct dw_peer *peer, const struct diwarp_qp
         request->to % sizeof(uint64_t))
         return DW_STATUS_BAD_STAG;
     uint64_t *target = (uint64_t *)(uintptr_t)request->to;
-    if (request->opcode == DW_ATOMIC_FETCH_ADD && !request->add_swap_mask) {
-        *original = __atomic_fetch_add(target, request->add_swap, __ATOMIC_SEQ_CST);
-        return DW_STATUS_OK;
-    }
     uint64_t old = __atomic_load_n(target, __ATOMIC_SEQ_CST), new;
     do {
         if (!execute_masked(request, old, &new))

@@ -102,7 +102,7 @@ void dw_handle_put(struct dw_handle *handle)
 void dw_handle_forget(struct dw_handle *handle)
 {
     struct dw_handles *handles = dw_handles_of(handle);
-    dw_handle_vouch(handle);
+    dw_handle_set_proven(handle, true);
     if (handle->met)
         dw_handle_unmeet(handle);
     const uint32_t index = dw_cells_index(handle);
@@ -141,11 +141,12 @@ void dw_handles_fini(struct dw_handles *handles)
 
 /* ---- its QPs ---- */
 
-struct diwarp_ah *dw_handle_ah(struct dw_handle *handle, uint32_t qpn)
+struct diwarp_ah *dw_handle_ah(struct diwarp_ah *ah, uint32_t qpn)
 {
+    struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
     struct dw_handles *handles = dw_handles_of(handle);
     if (qpn == DW_QPN_FIRST)
-        return &handle->ah;
+        return ah;
     struct dw_further_ah *further = dw_cells_get(&handles->further_ahs.cells);
     if (!further) {
         dw_handle_put(handle);
@@ -176,16 +177,10 @@ void dw_handle_put_ah(struct diwarp_ah *ah)
 
 /* ---- who vouches for it ---- */
 
-void dw_handle_doubt(struct dw_handle *handle)
+void dw_handle_set_proven(struct dw_handle *handle, bool proven)
 {
-    dw_handles_of(handle)->unproven += !handle->unproven;
-    handle->unproven = true;
-}
-
-void dw_handle_vouch(struct dw_handle *handle)
-{
-    dw_handles_of(handle)->unproven -= handle->unproven;
-    handle->unproven = false;
+    dw_handles_of(handle)->unproven += (uint32_t)!proven - handle->unproven;
+    handle->unproven = !proven;
 }
 
 /* ---- states ---- */

@@ -4,8 +4,7 @@
  * and beside it, for those that have been met, what outlasts their contexts. There may be millions
  * of handles, few of them met: nothing here walks over all.
  */
-#ifndef DW_HANDLE_H
-#define DW_HANDLE_H
+#pragma once
 
 #include "common/rel/recordwin.h"
 #include "common/rel/rtt.h"
@@ -41,7 +40,7 @@ struct dw_handle {
     bool heard : 1;             /* it knows our address: no intro needed */
     bool given : 1;             /* its address is the application's word, not a datagram's */
     bool unproven : 1;          /* its address is the word of one that may not be there */
-    bool learnt : 1;            /* in rd.learnt or rd.newly_learnt */
+    bool learnt : 1;            /* in rd.learnt */
 };
 _Static_assert(sizeof(struct dw_handle) == sizeof(struct diwarp_ah) + 8, "a known peer is small");
 
@@ -94,13 +93,13 @@ struct dw_handle *dw_handle_get(struct dw_handles *handles, struct diwarp_name n
 void dw_handle_put(struct dw_handle *handle);
 /* Frees one that nobody owns and that has no context. */
 void dw_handle_forget(struct dw_handle *handle);
-/* For a QP of its process: its own, or a further one, which owns it. NULL: no memory. */
-struct diwarp_ah *dw_handle_ah(struct dw_handle *handle, uint32_t qpn);
+/* For a QP of the process of a handle: its own, or a further one, which owns it. NULL: no memory.
+ */
+struct diwarp_ah *dw_handle_ah(struct diwarp_ah *ah, uint32_t qpn);
 /* Its owner has given one back. */
 void dw_handle_put_ah(struct diwarp_ah *ah);
-/* Nobody has said, or shown, that the peer is where it says; somebody has. */
-void dw_handle_doubt(struct dw_handle *handle);
-void dw_handle_vouch(struct dw_handle *handle);
+/* Somebody, or nobody, has said or shown that the peer is where it says. */
+void dw_handle_set_proven(struct dw_handle *handle, bool proven);
 
 /* Checks the table of states; an undefined transition is a fault of ours. */
 void dw_handle_set_state(struct dw_handle *handle, enum dw_peer_state state);
@@ -136,5 +135,3 @@ static inline struct dw_peer *dw_handle_peer(const struct dw_handle *handle)
 {
     return handle->met ? dw_handle_met(handle)->peer : NULL;
 }
-
-#endif

@@ -20,12 +20,12 @@
  * is older. */
 #define STEP_MAX 65536u
 
-/* Who has proved to be there, and has said nothing in this part of the time after which others are
- * forgotten, hardly will; with half of it, more who lose what they say first prove it again. */
-#define SILENT_PART 8
+/* Looks at a learnt handle in the time after which it is forgotten, and after one of which it is if
+ * its source has proved to be there and has said nothing: with twice as many, more who lose what
+ * they say first prove it again. */
+#define LOOKS_PER_LIFE 8u
 
-/* ---- handles that were made of datagrams: each is looked at when it may have been at rest for
- * long enough, and again later ---- */
+/* ---- handles that were made of datagrams ---- */
 
 /* One that waits to learn that we have all it sent would send it again to one that has forgotten
  * it: it is asked first. */
@@ -39,14 +39,28 @@ static void ask(struct dw_handle *handle, uint64_t now_ns)
     dw_timers_watch(peer);
 }
 
-/* A peer that took us for gone, as we took it, would send again what has arrived, too. */
-static bool is_long_gone(const struct dw_rd *rd, struct dw_learnt *learnt,
-                         const struct dw_handle *handle, uint64_t now_ns)
+static uint64_t look_each_ns(const struct dw_rd *rd)
+{
+    return rd->port->device->env.forget_ns / LOOKS_PER_LIFE;
+}
+
+/* By how often nothing was heard of it in a row. A peer that took us for gone, as we took it, would
+ * send again what has arrived, too. */
+static bool is_forgettable(const struct dw_rd *rd, const struct dw_learnt *learnt,
+                           const struct dw_handle *handle)
 {
     const uint64_t limit_ns = rd->port->device->attr.peer_timeout_ns;
-    if (!learnt->gone_ns)
-        learnt->gone_ns = now_ns;
-    return limit_ns && !dw_handle_peer(handle) && now_ns - learnt->gone_ns >= limit_ns;
+    switch (handle->state) {
+    case DW_PEER_UNMET:
+        return learnt->quiet_looks >= LOOKS_PER_LIFE;
+    case DW_PEER_RESTING:
+        return learnt->quiet_looks >= (dw_handle_met(handle)->spoken ? LOOKS_PER_LIFE : 1);
+    case DW_PEER_GONE:
+        return limit_ns && !dw_handle_peer(handle) &&
+               learnt->quiet_looks * look_each_ns(rd) >= limit_ns;
+    default:
+        return false;
+    }
 }
 
 /* False: there is nothing to look at any more. */
@@ -59,80 +73,42 @@ static bool look(struct dw_rd *rd, struct dw_learnt *learnt, uint64_t now_ns)
         return false;
     }
     struct dw_met *met = handle->met ? dw_handle_met(handle) : NULL;
-    if (!learnt->looked) {
-        learnt->looked = true;
-        if (handle->state != DW_PEER_RESTING || met->spoken)
-            return true;
-        met->used = false;
-    }
-    const bool used = met && met->used;
+    const bool used = handle->state == DW_PEER_AWAKE || (met && met->used);
+    learnt->quiet_looks = used ? 0 : learnt->quiet_looks + 1;
     if (met)
         met->used = false;
-    if (handle->state != DW_PEER_GONE)
-        learnt->gone_ns = 0;
-    bool forget = false;
-    if (handle->state == DW_PEER_RESTING && !used && !met->confirmed)
+    if (!is_forgettable(rd, learnt, handle))
+        return true;
+    if (handle->state == DW_PEER_RESTING && !met->confirmed) {
         ask(handle, now_ns);
-    else if (handle->state == DW_PEER_RESTING || handle->state == DW_PEER_UNMET)
-        forget = !used;
-    else if (handle->state == DW_PEER_GONE)
-        forget = is_long_gone(rd, learnt, handle, now_ns);
-    if (forget) {
-        rd->forgot = true;
-        dw_handle_forget(handle);
+        return true;
     }
-    return !forget;
+    rd->forgot = true;
+    dw_handle_forget(handle);
+    return false;
 }
 
-/* To be looked at; NULL: there is none. */
-static struct dw_learnt *first(const struct dw_rd *rd)
+uint64_t dw_forget(struct dw_rd *rd, uint64_t now_ns)
 {
-    const struct dw_list *lists[] = {&rd->newly_learnt, &rd->learnt};
-    struct dw_learnt *found = NULL;
-    for (unsigned i = 0; i < 2; i++) {
-        struct dw_learnt *it = dw_container(lists[i]->next, struct dw_learnt, link);
-        if (!dw_list_empty(lists[i]) && (!found || it->due_ns < found->due_ns))
-            found = it;
-    }
-    return found;
-}
-
-static void schedule(struct dw_rd *rd)
-{
-    const struct dw_learnt *learnt = first(rd);
-    dw_heap_set(&rd->port->timers, &rd->forget_timer, learnt ? learnt->due_ns : DW_NEVER);
-}
-
-static void on_timer(struct dw_timer *timer, uint64_t now_ns)
-{
-    struct dw_rd *rd = dw_container(timer, struct dw_rd, forget_timer);
-    struct dw_learnt *learnt;
-    for (unsigned looks = 0;
-         looks < DW_LOOKS_MAX && (learnt = first(rd)) && learnt->due_ns <= now_ns; looks++) {
+    for (unsigned looks = 0; !dw_list_empty(&rd->learnt); looks++) {
+        struct dw_learnt *learnt = dw_container(rd->learnt.next, struct dw_learnt, link);
+        if (learnt->due_ns > now_ns || looks == DW_LOOKS_MAX)
+            return learnt->due_ns;
         dw_list_remove(&learnt->link);
         if (look(rd, learnt, now_ns)) {
-            learnt->due_ns = now_ns + rd->port->device->env.forget_ns;
+            learnt->due_ns = now_ns + look_each_ns(rd);
             dw_list_append(&rd->learnt, &learnt->link);
         } else {
             free(learnt);
         }
     }
-    schedule(rd);
-}
-
-void dw_forget_init(struct dw_rd *rd)
-{
-    dw_list_init(&rd->learnt);
-    dw_list_init(&rd->newly_learnt);
-    rd->forget_timer.fire = on_timer;
+    return DW_NEVER;
 }
 
 void dw_forget_fini(struct dw_rd *rd)
 {
-    for (struct dw_learnt *learnt; (learnt = first(rd)); free(learnt))
-        dw_list_remove(&learnt->link);
-    schedule(rd);
-    dw_heap_unreserve(&rd->port->timers);
+    dw_foreach (learnt, struct dw_learnt, link, &rd->learnt)
+        free(learnt);
 }
 
 bool dw_forget_later(struct dw_rd *rd, struct diwarp_name name, uint64_t now_ns)
@@ -141,9 +117,9 @@ bool dw_forget_later(struct dw_rd *rd, struct diwarp_name name, uint64_t now_ns)
     if (!learnt)
         return false;
     learnt->name = name;
-    learnt->due_ns = now_ns + rd->port->device->env.forget_ns / SILENT_PART;
-    dw_list_append(&rd->newly_learnt, &learnt->link);
-    schedule(rd);
+    learnt->due_ns = now_ns + look_each_ns(rd);
+    dw_list_append(&rd->learnt, &learnt->link);
+    dw_port_trim_later(rd->port, now_ns);
     return true;
 }
 
@@ -275,7 +251,7 @@ struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arriva
     if (!handle && arrival->intro && !goes_on && rd->handles.unproven < UNPROVEN_MAX) {
         handle = learn(rd, arrival, now_ns);
         if (handle)
-            dw_handle_doubt(handle);
+            dw_handle_set_proven(handle, false);
     }
     const bool same = handle && handle->ah.incarnation == arrival->header.incarnation;
     const bool follows = same && in_step(handle, &arrival->header);
@@ -314,7 +290,7 @@ void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, ui
     if (dw_control_proof(peer, arrival->segments + 8))
         return;
     /* All that was sent so far was dropped. */
-    dw_sendwin_on_room(&peer->sendwin);
+    (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
     dw_transmit_lost(peer, now_ns);
 }
 
@@ -348,7 +324,7 @@ struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *
     const bool met = handle && handle->state != DW_PEER_UNMET;
     same = handle && handle->ah.incarnation == arrival->header.incarnation;
     if (same)
-        dw_handle_vouch(handle);
+        dw_handle_set_proven(handle, true);
     struct dw_peer *peer = same ? dw_peer_wake(handle) : NULL;
     if (!peer)
         rd->counters->drop_source++;

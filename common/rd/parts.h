@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of this room do for each other, from the bottom up: each uses those above it. */
-#ifndef DW_RD_PARTS_H
-#define DW_RD_PARTS_H
+#pragma once
 
 #include "common/rd/rd.h"
 
@@ -179,7 +178,6 @@ void dw_deliver_add_memory(const struct dw_rd *rd, struct diwarp_memory *memory)
 /* ==== rdma.c ==== */
 /* Reads and large writes as records, small writes in the sequenced stream. */
 
-extern const struct dw_record_ops dw_rdma_record_ops;
 int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
                       const struct ibv_send_wr *wr, uint64_t now_ns);
 int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,
@@ -236,7 +234,7 @@ uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns);
 void dw_peers_fail_doomed(struct dw_rd *rd);
 /* A QP goes, and with it what was posted to it, without completions; while others stay, peers are
  * told. */
-void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp);
+void dw_peers_forget_qp(struct diwarp_qp *qp);
 /* ICMP says that nobody has that port of the path's host. */
 void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns);
 
@@ -263,20 +261,16 @@ struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *
  * that it has had. The above is for peers that remember us yet.
  */
 
-/* A handle, by its name; in rd.newly_learnt, then rd.learnt, those first that are looked at first.
- */
+/* A handle, by its name; in rd.learnt, those first that are looked at first. */
 struct dw_learnt {
     struct dw_list link;
     struct diwarp_name name;
     uint64_t due_ns;
-    bool looked;      /* at it, once */
-    uint64_t gone_ns; /* when it was seen to be gone; 0: it is not */
+    uint64_t quiet_looks; /* in a row, that found nothing new of it */
 };
 
-/* `rd` has a place in the port's timers. */
-void dw_forget_init(struct dw_rd *rd);
 void dw_forget_fini(struct dw_rd *rd);
+/* Looks at those that are due; returns when the next is, DW_NEVER: there is none. */
+uint64_t dw_forget(struct dw_rd *rd, uint64_t now_ns);
 /* A handle of that name is about to be made; false: no memory. */
 bool dw_forget_later(struct dw_rd *rd, struct diwarp_name name, uint64_t now_ns);
-
-#endif

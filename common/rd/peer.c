@@ -20,31 +20,37 @@
 
 /* ---- the timer ---- */
 
-/* To what has been heard, or may have got something, a route may come back. */
-static uint64_t patience_ns(const struct dw_peer *peer)
+/* How long it may be silent. To what has been heard, or may have got something, a route may come
+ * back. */
+static uint64_t patience_ns(const struct dw_peer *peer, enum diwarp_gone *why)
 {
-    uint64_t limit_ns = dw_rd_of(peer)->port->device->attr.peer_timeout_ns;
-    bool never = peer->send_error && !peer->sent && !dw_handle_of(peer)->heard;
-    if (!limit_ns)
+    const struct diwarp_device *device = dw_rd_of(peer)->port->device;
+    const bool never = peer->send_error && !peer->sent && !dw_handle_of(peer)->heard;
+    const bool unreachable = peer->unreachables == DW_OFTEN;
+    const struct dw_llp_addr *host = &dw_handle_of(peer)->ah.path->host;
+    uint64_t limit_ns = UNREACHABLE_REMOTE_NS;
+    *why = peer->send_error ? DIWARP_GONE_NOT_SENT
+           : unreachable    ? DIWARP_GONE_UNREACHABLE
+                            : DIWARP_GONE_SILENT;
+    if (!device->attr.peer_timeout_ns)
         return UINT64_MAX;
-    return never && limit_ns > UNREACHABLE_REMOTE_NS ? UNREACHABLE_REMOTE_NS : limit_ns;
-}
-
-static void give_up(struct dw_peer *peer, enum diwarp_gone why)
-{
-    /* The application need not hear that a peer of which it wants nothing is silent. */
-    peer->confirming = false;
-    peer->data_acked = true;
-    if (dw_timers_peer_owes(peer))
-        dw_peer_doom(peer, why);
-    else
-        dw_port_trim_later(dw_rd_of(peer)->port, dw_rd_of(peer)->port->ran_ns);
+    if (unreachable && dw_llp_is_of(host, device->interfaces, device->interface_count))
+        limit_ns = DW_ASK_NS;
+    const bool soon = (never || unreachable) && limit_ns < device->attr.peer_timeout_ns;
+    return soon ? limit_ns : device->attr.peer_timeout_ns;
 }
 
 static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
 {
-    if (dw_timers_silent_for(peer, patience_ns(peer), now_ns)) {
-        give_up(peer, peer->send_error ? DIWARP_GONE_NOT_SENT : DIWARP_GONE_SILENT);
+    enum diwarp_gone why;
+    if (dw_timers_silent_for(peer, patience_ns(peer, &why), now_ns)) {
+        /* The application need not hear that a peer of which it wants nothing is silent. */
+        peer->confirming = false;
+        peer->data_acked = true;
+        if (dw_timers_peer_owes(peer))
+            dw_peer_doom(peer, why);
+        else
+            dw_port_trim_later(dw_rd_of(peer)->port, now_ns);
         return;
     }
     if (now_ns >= dw_timers_probe_due_ns(peer)) {
@@ -64,7 +70,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     struct dw_peer *peer = dw_container(timer, struct dw_peer, timer);
     if (!dw_peer_is_live(peer))
         return;
-    if (peer->ack_owed && now_ns >= peer->ack_due_ns)
+    if (peer->ack_owed)
         (void)dw_control_ack(peer);
     if (dw_probe_is_too_narrow(peer)) {
         dw_peer_doom(peer, DIWARP_GONE_TOO_LARGE);
@@ -73,11 +79,8 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     if (dw_timers_peer_owes(peer))
         ask_silent(peer, now_ns);
     else
-        peer->confirming =
-            false; /* what comes later is another question, with a timer of its own */
+        peer->confirming = false; /* what comes later is another question */
     dw_probe_path(peer, now_ns);
-    if (peer->ack_owed && !dw_list_linked(&peer->ack_link))
-        dw_timers_wake(peer, peer->ack_due_ns);
 }
 
 /* ---- taking and giving back ---- */
@@ -87,30 +90,25 @@ static struct dw_rd *rd_of(const struct dw_handle *handle)
     return dw_container(dw_handles_of(handle), struct dw_rd, handles);
 }
 
-/* A process that has forgotten others may have forgotten this peer, which takes numbers far from
- * those that it remembers for what they are: a new beginning. */
-static void begin_numbers(struct dw_met *met, struct diwarp_device *device, bool forgot)
-{
-    met->next_psn = met->ack = met->send_msn = device->env.first_serial;
-    if (forgot) {
-        met->next_psn = (uint32_t)dw_device_random(device);
-        met->ack = (uint32_t)dw_device_random(device);
-        met->send_msn = (uint32_t)dw_device_random(device);
-    }
-    met->goes_on = forgot;
-    met->confirmed = true;
-}
-
 static int meet(struct dw_handle *handle)
 {
     struct diwarp_device *device = dw_ah_port(&handle->ah)->device;
     if (dw_handle_meet(handle))
         return -ENOMEM;
     struct dw_met *met = dw_handle_met(handle);
-    begin_numbers(met, device, rd_of(handle)->forgot);
-    met->credit_kib = DW_FIRST_BYTES >> 10;
-    met->ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams;
-    met->rtt = (struct dw_rtt){0};
+    const bool forgot = rd_of(handle)->forgot;
+    const uint32_t first = device->env.first_serial;
+    /* A process that has forgotten others may have forgotten this peer, which takes numbers far
+     * from those that it remembers for what they are: a new beginning. */
+    *met = (struct dw_met){
+        .next_psn = forgot ? (uint32_t)dw_device_random(device) : first,
+        .ack = forgot ? (uint32_t)dw_device_random(device) : first,
+        .send_msn = forgot ? (uint32_t)dw_device_random(device) : first,
+        .credit_kib = DW_FIRST_BYTES >> 10,
+        .ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams,
+        .goes_on = forgot,
+        .confirmed = true,
+    };
     rd_of(handle)->refused_write = 0; /* it may have the keys of one before it */
     handle->ah.fixed = true;
     return 0;
@@ -120,7 +118,10 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
 {
     const struct diwarp_device_attr *attr = &rd->port->device->attr;
     const struct dw_met *met = dw_handle_met(handle);
-    dw_record_peer_init(&peer->records, &rd->records, &handle->ah, handle->met);
+    peer->records.records = &rd->records;
+    peer->records.ah = &handle->ah;
+    dw_list_init(&peer->records.sinks);
+    dw_list_init(&peer->records.sources);
     dw_list_init(&peer->assemblies);
     peer->records.contact.heard_ns = dw_device_now_ns(rd->port->device);
     peer->records.win = met->recordwin;
@@ -165,7 +166,7 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle)
     dw_port_trim_later(port, peer->records.contact.heard_ns);
     dw_handle_set_state(handle, DW_PEER_AWAKE);
     dw_handle_met(handle)->peer = peer;
-    dw_peer_join_path(peer, handle->ah.path);
+    dw_list_append(&handle->ah.path->awake, &peer->path_link);
     return peer;
 }
 
@@ -217,7 +218,6 @@ static void release(struct dw_peer *peer)
 {
     struct dw_rd *rd = dw_rd_of(peer);
     struct dw_met *met = dw_met_of(peer);
-    dw_peer_leave_path(peer, dw_handle_of(peer)->ah.path);
     dw_heap_set(&rd->port->timers, &peer->timer, DW_NEVER);
     if (rd->port->datagrams.number < peer->number)
         rd->port->datagrams.number = peer->number; /* none comes twice */
@@ -233,6 +233,7 @@ static void release(struct dw_peer *peer)
     met->recordwin = peer->records.win;
     met->peer = NULL;
     dw_list_remove(&peer->awake_link);
+    dw_list_remove(&peer->path_link);
     dw_list_remove(&peer->flush_link);
     dw_list_remove(&peer->ack_link);
     dw_heap_unreserve(&rd->port->timers);
@@ -374,8 +375,9 @@ static void forget_qp(struct dw_peer *peer, const struct diwarp_qp *qp)
                 dw_device_now_ns(rd->port->device));
 }
 
-void dw_peers_forget_qp(struct dw_rd *rd, const struct diwarp_qp *qp)
+void dw_peers_forget_qp(struct diwarp_qp *qp)
 {
+    struct dw_rd *rd = qp->state;
     if (dw_list_empty(&rd->port->qps))
         return; /* the port goes, and all peers with it */
     rd->sweep = !rd->sweep;
@@ -400,41 +402,14 @@ void dw_peers_fini(struct dw_rd *rd)
     }
 }
 
-/* ---- ICMP ---- */
-
-static bool is_own(const struct diwarp_device *device, const struct dw_llp_addr *addr)
-{
-    for (unsigned i = 0; i < device->interface_count; i++) {
-        const struct diwarp_interface *interface = &device->interfaces[i];
-        if (interface->family == addr->family &&
-            !memcmp(interface->ip, addr->ip, addr->family == AF_INET6 ? 16 : 4))
-            return true;
-    }
-    return false;
-}
-
-/* How long a peer may be both silent and unreachable. */
-static uint64_t unreachable_ns(const struct dw_peer *peer)
-{
-    const struct diwarp_device *device = dw_rd_of(peer)->port->device;
-    uint64_t limit_ns =
-        is_own(device, &dw_handle_of(peer)->ah.path->host) ? DW_ASK_NS : UNREACHABLE_REMOTE_NS;
-    if (!device->attr.peer_timeout_ns)
-        return UINT64_MAX;
-    return limit_ns < device->attr.peer_timeout_ns ? limit_ns : device->attr.peer_timeout_ns;
-}
-
 void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns)
 {
-    const struct dw_rd *rd = state;
-    dw_peers_foreach_on_path(peer, rd, path)
-    {
-        if (!dw_peer_is_live(peer) || dw_handle_of(peer)->ah.udp_port != udp_port)
+    (void)state;
+    dw_foreach (peer, struct dw_peer, path_link, &path->awake) {
+        if (dw_handle_of(peer)->ah.udp_port != udp_port)
             continue;
         if (peer->unreachables < DW_OFTEN)
             peer->unreachables++;
-        if (peer->unreachables == DW_OFTEN && dw_timers_peer_owes(peer) &&
-            dw_timers_silent_for(peer, unreachable_ns(peer), now_ns))
-            give_up(peer, DIWARP_GONE_UNREACHABLE);
+        dw_timers_wake(peer, now_ns);
     }
 }

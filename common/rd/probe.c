@@ -82,8 +82,9 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
     struct dw_contact *contact = &peer->records.contact;
     const bool paired = dw_probe_pair_is_due(peer, now_ns);
     if (contact->probe_sent_ns <= contact->heard_ns)
-        peer->silent_since = dw_silence_clock(now_ns);
-    dw_contact_on_probe(contact, now_ns);
+        peer->records.silent_since = dw_silence_clock(now_ns);
+    contact->probe_sent_ns = now_ns & INT64_MAX;
+    contact->probe_answered = false;
     peer->probe_acked = true;
     dw_rd_of(peer)->counters->tx_probes++;
     /* The padded one first: on a path that keeps order its answer comes before the other's. A full
@@ -117,9 +118,8 @@ uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
 
 void dw_probe_on_path(void *state, struct dw_path *path)
 {
-    const struct dw_rd *rd = state;
-    dw_peers_foreach_on_path(peer, rd, path)
-    {
+    (void)state;
+    dw_foreach (peer, struct dw_peer, path_link, &path->awake) {
         dw_sendwin_set_floor(&peer->sendwin, dw_probe_cwnd_floor(dw_handle_of(peer)));
         if (dw_path_deadline_ns(path) != UINT64_MAX)
             dw_timers_wake(peer, dw_path_deadline_ns(path));

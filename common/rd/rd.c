@@ -63,20 +63,6 @@ void dw_peer_on_told(struct dw_peer *peer, bool full)
     dw_port_trim_later(dw_rd_of(peer)->port, dw_rd_of(peer)->port->ran_ns);
 }
 
-void dw_peer_join_path(struct dw_peer *peer, struct dw_path *path)
-{
-    peer->next_on_path = path->awake;
-    path->awake = dw_handle_of(peer)->met;
-}
-
-void dw_peer_leave_path(struct dw_peer *peer, struct dw_path *path)
-{
-    uint32_t *link = &path->awake;
-    for (struct dw_peer *it; (it = dw_peer_on_path(dw_rd_of(peer), *link)) != peer;)
-        link = &it->next_on_path;
-    *link = peer->next_on_path;
-}
-
 /* ---- its timer: moved forward lazily, so that sending costs no heap operation; it may fire early,
  * and looks again ---- */
 
@@ -126,7 +112,7 @@ void dw_timers_watch(struct dw_peer *peer)
 /* Silence counts from the first probe without an answer: with nothing owed there is none. */
 bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns, uint64_t now_ns)
 {
-    const uint32_t silent = dw_silence_clock(now_ns) - peer->silent_since;
+    const uint32_t silent = dw_silence_clock(now_ns) - peer->records.silent_since;
     return peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns &&
            (uint64_t)silent << DW_SILENCE_CLOCK_SHIFT > limit_ns;
 }

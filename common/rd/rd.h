@@ -9,11 +9,10 @@
  * contexts, service.c is the table. Every function of these headers runs with the device's lock
  * held.
  */
-#ifndef DW_RD_H
-#define DW_RD_H
+#pragma once
 
 #include "common/rd/handle.h"
-#include "common/record/record.h"
+#include "common/rd/record.h"
 #include "common/rel/recvwin.h"
 #include "common/rel/sendwin.h"
 
@@ -55,11 +54,9 @@ struct dw_rd {
     struct dw_list full;   /* peers that were told that there is no room */
     struct dw_list doomed; /* peers to be failed as soon as nobody is amid their state */
     uint32_t awake_count;
-    uint32_t unswept; /* of these, yet to be visited by dw_peers_forget_qp() */
-    bool sweep;       /* the `swept` of those that it has visited */
-    /* struct dw_learnt: handles made of datagrams (identity.c); at first in the other list. */
-    struct dw_list learnt, newly_learnt;
-    struct dw_timer forget_timer;
+    uint32_t unswept;       /* of these, yet to be visited by dw_peers_forget_qp() */
+    bool sweep;             /* the `swept` of those that it has visited */
+    struct dw_list learnt;  /* struct dw_learnt: handles made of datagrams (identity.c) */
     bool forgot;            /* one of them, at least */
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
 
@@ -91,6 +88,7 @@ struct dw_rd {
 struct dw_peer {
     struct dw_record_peer records;
     struct dw_list awake_link;
+    struct dw_list path_link; /* in path.awake */
 
     uint64_t number; /* of our last datagram to it */
     struct dw_sendwin sendwin;
@@ -105,12 +103,9 @@ struct dw_peer {
     struct dw_list assemblies; /* oldest first */
     struct dw_list
         ack_link; /* in rd.ack where ack_soon is set, in rd.full where only told_full is */
-    uint64_t ack_due_ns;
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes;
 
-    uint32_t next_on_path;    /* another that is awake there, by its index in handles.met */
-    uint32_t silent_since;    /* the first probe since it was heard last, by the silence clock */
     uint16_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
     uint16_t queued;          /* requests posted and not ended, but for records of our own */
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
@@ -227,16 +222,6 @@ static inline bool dw_peer_is_in_doubt(const struct dw_peer *peer, uint64_t now_
            now_ns - peer->records.contact.heard_ns > limit_ns;
 }
 
-/* Visits the awake peers that a path leads to. */
-static inline struct dw_peer *dw_peer_on_path(const struct dw_rd *rd, uint32_t met)
-{
-    const struct dw_met *of = met ? dw_cells_at(&rd->handles.met, met) : NULL;
-    return of ? of->peer : NULL;
-}
-#define dw_peers_foreach_on_path(peer, rd, path)                              \
-    for (struct dw_peer *peer = dw_peer_on_path((rd), (path)->awake); (peer); \
-         (peer) = dw_peer_on_path((rd), (peer)->next_on_path))
-
 /* Neither gone nor about to be. */
 static inline bool dw_peer_is_live(const struct dw_peer *peer)
 {
@@ -259,9 +244,6 @@ void dw_peer_ack_last(struct dw_peer *peer);
 /* It has been told all that any datagram tells: nothing has to be acknowledged. full: that there is
  * no room for more. */
 void dw_peer_on_told(struct dw_peer *peer, bool full);
-/* It is among those of its path, or not. Leaving costs a look at those that came after it. */
-void dw_peer_join_path(struct dw_peer *peer, struct dw_path *path);
-void dw_peer_leave_path(struct dw_peer *peer, struct dw_path *path);
 
 /* ---- when it is asked: the policy of its one timer, by what happens to it ---- */
 /* Something is to come from it: an answer, or the rest of what it began. */
@@ -288,5 +270,3 @@ int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
 bool dw_rd_place(void *state, const struct dw_arrival *arrival, uint64_t now_ns);
 void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
                 uint64_t now_ns);
-
-#endif

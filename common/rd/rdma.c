@@ -1,74 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posts of reads and writes, and the messages about them; how RD carries the datagrams of records.
- */
+/* Posts of reads and writes, and the messages about them. */
 #include "common/rd/parts.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "common/base/copy.h"
-
-/* ---- what records need of the service ---- */
-
-static uint32_t lead_bytes(const struct dw_record_peer *peer)
-{
-    return dw_lead_bytes(dw_peer_of_records(peer));
-}
-
-static uint32_t put_lead(struct dw_record_peer *peer, struct dw_qpns qpns, uint8_t *buf)
-{
-    return dw_put_record_lead(dw_peer_of_records(peer), qpns, buf);
-}
-
-static int send_train(struct dw_record_peer *peer, const struct iovec *iov, unsigned n,
-                      uint32_t segment)
-{
-    return dw_transmit_train(dw_peer_of_records(peer), iov, n, segment);
-}
-
-static int send_status(struct dw_record_peer *peer, struct dw_qpns qpns,
-                       const struct dw_record_control *status)
-{
-    return dw_control_record(dw_peer_of_records(peer), qpns, status);
-}
-
-static int send_answer(struct dw_record_peer *peer, struct dw_qpns qpns,
-                       const struct dw_record_control *answer, uint64_t now_ns)
-{
-    return dw_send_record_answer(dw_peer_of_records(peer), qpns, answer, false, now_ns);
-}
-
-static uint64_t rto_ns(const struct dw_record_peer *peer, unsigned backoff)
-{
-    return dw_peer_rto_ns(dw_peer_of_records(peer), backoff);
-}
-
-static void on_asked(struct dw_record_peer *peer, uint64_t now_ns)
-{
-    dw_timers_on_record(dw_peer_of_records(peer), now_ns);
-}
-
-static void ask(struct dw_record_peer *peer, uint64_t now_ns)
-{
-    dw_probe_ask(dw_peer_of_records(peer), now_ns);
-}
-
-static bool has_left(const struct dw_record_peer *peer, uint32_t psn)
-{
-    return dw_serial_before(psn, dw_peer_of_records(peer)->sendwin.next_psn);
-}
-
-const struct dw_record_ops dw_rdma_record_ops = {
-    .lead_bytes = lead_bytes,
-    .put_lead = put_lead,
-    .send = send_train,
-    .send_status = send_status,
-    .send_answer = send_answer,
-    .rto_ns = rto_ns,
-    .on_asked = on_asked,
-    .ask = ask,
-    .has_left = has_left,
-};
 
 /* ---- posts ---- */
 

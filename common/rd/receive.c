@@ -86,8 +86,6 @@ static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_ends *end
 static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct dw_rd *rd = dw_rd_of(peer);
-    if (!peer->ack_owed)
-        peer->ack_due_ns = now_ns + rd->port->device->attr.ack_delay_ns;
     unsigned owed = peer->ack_owed;
     owed += arrival->train ? 1u + arrival->train / ACK_PART_DATAGRAMS : !owed;
     peer->ack_owed = (owed < ACK_OWED_MAX ? owed : ACK_OWED_MAX) & 0xf;
@@ -96,7 +94,7 @@ static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint
         peer->ack_owed_bytes >= rd->records.eager_budget_bytes / 4)
         dw_peer_ack_soon(peer);
     else
-        dw_timers_wake(peer, peer->ack_due_ns);
+        dw_timers_wake(peer, now_ns + rd->port->device->attr.ack_delay_ns);
 }
 
 /* By its PSN: false, it is not taken. */
@@ -199,7 +197,7 @@ static void take_credit(struct dw_peer *peer, const struct dw_llp_header *header
     peer->backoff = 0; /* this may be older than what it says last: it is asked soon */
     dw_timers_watch(peer);
     if (has_room)
-        dw_sendwin_on_room(&peer->sendwin);
+        (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
 }
 
 static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, uint64_t now_ns)

@@ -49,29 +49,22 @@ static void run(void *state, uint64_t now_ns)
     rd->starved = !rd->tried;
 }
 
-static bool has_work(const struct dw_rd *rd)
+static uint64_t next_deadline_ns(const void *state, uint64_t ran_ns)
 {
-    return !dw_list_empty(&rd->flush) || !dw_list_empty(&rd->records.ready) ||
-           !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->records.held) ||
-           !dw_list_empty(&rd->doomed) || dw_grant_is_due(&rd->records);
+    const struct dw_rd *rd = state;
+    const bool at_once = !dw_list_empty(&rd->records.ready) || !dw_list_empty(&rd->doomed) ||
+                         dw_grant_is_due(&rd->records) ||
+                         (!dw_list_empty(&rd->flush) && !rd->starved);
+    const bool later =
+        !dw_list_empty(&rd->flush) || !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->records.held);
+    return at_once ? 0 : later ? ran_ns + RETRY_NS : DW_NEVER;
 }
 
 /* What a full socket or pool holds up does not go sooner for being tried again. */
 static bool has_more(const void *state)
 {
     const struct dw_rd *rd = state;
-    return rd->sent && has_work(rd);
-}
-
-static uint64_t next_deadline_ns(const void *state, uint64_t ran_ns)
-{
-    const struct dw_rd *rd = state;
-    if (!has_work(rd))
-        return DW_NEVER;
-    const bool at_once = !dw_list_empty(&rd->records.ready) || !dw_list_empty(&rd->doomed) ||
-                         dw_grant_is_due(&rd->records) ||
-                         (!dw_list_empty(&rd->flush) && !rd->starved);
-    return at_once ? 0 : ran_ns + RETRY_NS;
+    return rd->sent && next_deadline_ns(rd, 0) != DW_NEVER;
 }
 
 /* Silence is of those who could have been heard. */
@@ -81,16 +74,16 @@ static void on_absence(void *state, uint64_t away_ns)
     if (away_ns <= STOPPED_NS)
         return;
     dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
-        peer->silent_since += dw_silence_clock(away_ns - STOPPED_NS);
+        peer->records.silent_since += dw_silence_clock(away_ns - STOPPED_NS);
 }
 
-static void on_route(struct diwarp_ah *ah, struct dw_path *before)
+static void on_route(struct diwarp_ah *ah)
 {
     struct dw_peer *peer = dw_handle_peer(dw_container(ah, struct dw_handle, ah));
     if (!peer)
         return;
-    dw_peer_leave_path(peer, before);
-    dw_peer_join_path(peer, ah->path);
+    dw_list_remove(&peer->path_link);
+    dw_list_append(&ah->path->awake, &peer->path_link);
     dw_probe_on_path(dw_rd_of(peer), ah->path);
 }
 
@@ -107,11 +100,11 @@ static void on_room(void *state)
 static uint64_t trim(void *state, uint64_t now_ns)
 {
     struct dw_rd *rd = state;
-    const uint64_t rest_ns = dw_peers_rest(rd, now_ns);
-    const uint64_t again_ns =
-        dw_deliver_trim(rd) ? now_ns + rd->port->device->env.rest_ns / 2 : DW_NEVER;
+    const uint64_t rest_ns = dw_peers_rest(rd, now_ns), forget_ns = dw_forget(rd, now_ns);
+    const uint64_t next_ns = rest_ns < forget_ns ? rest_ns : forget_ns;
+    const uint64_t soon_ns = now_ns + rd->port->device->env.rest_ns / 2;
     dw_work_trim(rd);
-    return rest_ns < again_ns ? rest_ns : again_ns;
+    return dw_deliver_trim(rd) && soon_ns < next_ns ? soon_ns : next_ns;
 }
 
 /* ---- what it holds ---- */
@@ -140,9 +133,8 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     const struct dw_rd *rd = state;
     memory->base_bytes += sizeof *rd;
     memory->addresses += rd->handles.ahs.cells.count;
-    memory->address_bytes += dw_handles_bytes(&rd->handles) +
-                             dw_list_bytes(&rd->learnt, sizeof(struct dw_learnt)) +
-                             dw_list_bytes(&rd->newly_learnt, sizeof(struct dw_learnt));
+    memory->address_bytes +=
+        dw_handles_bytes(&rd->handles) + dw_list_bytes(&rd->learnt, sizeof(struct dw_learnt));
     dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
         add_peer(peer, memory);
     memory->work_bytes += dw_list_bytes(&rd->free_works, sizeof(struct dw_work));
@@ -159,25 +151,19 @@ static int open_state(struct dw_port *port, void **state)
     struct dw_rd *rd = calloc(1, sizeof *rd);
     if (!rd)
         return -ENOMEM;
-    if (dw_heap_reserve(&port->timers)) { /* forget_timer */
-        free(rd);
-        return -ENOMEM;
-    }
     rd->port = port;
     rd->counters = &port->datagrams.counters;
-    dw_records_init(&rd->records, port, &dw_rdma_record_ops);
+    dw_records_init(&rd->records, port);
     dw_handles_init(&rd->handles, port, &dw_rd_service, dw_device_random(port->device));
-    struct dw_list *heads[] = {&rd->awake,
-                               &rd->flush,
-                               &rd->ack,
-                               &rd->full,
-                               &rd->doomed,
-                               &rd->free_works,
-                               &rd->free_assemblies,
-                               &rd->done_assemblies};
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        dw_list_init(heads[i]);
-    dw_forget_init(rd);
+    dw_list_init(&rd->awake);
+    dw_list_init(&rd->flush);
+    dw_list_init(&rd->ack);
+    dw_list_init(&rd->full);
+    dw_list_init(&rd->doomed);
+    dw_list_init(&rd->learnt);
+    dw_list_init(&rd->free_works);
+    dw_list_init(&rd->free_assemblies);
+    dw_list_init(&rd->done_assemblies);
     *state = rd;
     return 0;
 }
@@ -199,11 +185,6 @@ static int create(struct diwarp_qp *qp)
     if (qp->attr.max_send_wr > DW_QUEUED_MAX)
         qp->attr.max_send_wr = DW_QUEUED_MAX;
     return dw_deliver_make_room(qp->state, qp->attr.max_msg_bytes);
-}
-
-static void destroy(struct diwarp_qp *qp)
-{
-    dw_peers_forget_qp(qp->state, qp);
 }
 
 /* The peers learn that what they asked for ends. */
@@ -264,35 +245,20 @@ static bool owes(const struct diwarp_qp *qp)
     return dw_qp_is_alone(qp) && !(dw_list_empty(&rd->ack) && dw_list_empty(&rd->records.held));
 }
 
-/* One that was heard before its address was given, and proved where it is, is there. */
-static bool is_at(const struct diwarp_ah *ah, const struct diwarp_address *address)
-{
-    const struct dw_llp_addr *host = &ah->path->host;
-    for (unsigned i = 0; i < address->interface_count; i++) {
-        const struct diwarp_interface *interface = &address->interfaces[i];
-        struct dw_llp_addr theirs = {.family = interface->family};
-        memcpy(theirs.ip, interface->ip, sizeof theirs.ip);
-        if (dw_llp_same_host(host, &theirs))
-            return ah->udp_port == address->port && ah->token == address->token;
-    }
-    return false;
-}
-
 static void on_address(struct diwarp_ah *ah, const struct diwarp_address *address)
 {
     struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
     const bool heard = handle->state != DW_PEER_UNMET && !handle->given;
-    if (ah->incarnation != address->incarnation || (heard && !is_at(ah, address)))
+    /* One that was heard before its address was given, and proved where it is, is there. */
+    const bool elsewhere =
+        heard && (!dw_llp_is_of(&ah->path->host, address->interfaces, address->interface_count) ||
+                  ah->udp_port != address->port || ah->token != address->token);
+    if (ah->incarnation != address->incarnation || elsewhere)
         dw_handle_restart(handle, address->incarnation);
     if (handle->unproven)
         ah->fixed = false; /* where it is, the application knows better */
     handle->given = true;
-    dw_handle_vouch(handle);
-}
-
-static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
-{
-    return dw_handle_ah(dw_container(ah, struct dw_handle, ah), qpn);
+    dw_handle_set_proven(handle, true);
 }
 
 static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
@@ -329,13 +295,13 @@ const struct dw_service dw_rd_service = {
     .open = open_state,
     .close = close_state,
     .create = create,
-    .destroy = destroy,
+    .destroy = dw_peers_forget_qp,
     .post_send = dw_rd_post_send,
     .on_deregister = on_deregister,
     .begin_drain = begin_drain,
     .owes = owes,
     .get_ah = get_ah,
-    .get_ah_of_qpn = get_ah_of_qpn,
+    .get_ah_of_qpn = dw_handle_ah,
     .on_address = on_address,
     .on_route = on_route,
     .put_ah = put_ah,

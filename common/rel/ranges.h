@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A set of byte ranges, sorted and disjoint: the validity map of a record, the bytes a source is to
  * send again. Holds a few ranges in place, more on the heap, up to a bound. Pure. */
-#ifndef DW_RANGES_H
-#define DW_RANGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ bool dw_ranges_take(struct dw_ranges *set, uint32_t max_bytes, struct dw_range *
 /* The holes in [from, to), rising, at most `max`; returns how many were written. */
 unsigned dw_ranges_missing(const struct dw_ranges *set, uint32_t from, uint32_t to,
                            struct dw_range *holes, unsigned max);
-
-#endif

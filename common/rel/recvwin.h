@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The receive window of one peer: which PSNs have come, what to acknowledge. Pure. */
-#ifndef DW_RECVWIN_H
-#define DW_RECVWIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,11 +13,10 @@
 #define DW_SACK_DATAGRAMS 65
 
 enum { DW_RECVWIN_WORDS = DW_WINDOW_DATAGRAMS / 32 };
-_Static_assert(DW_WINDOW_DATAGRAMS % 32 == 0 && DW_RECVWIN_WORDS >= 2, "two words are the SACK");
 
 struct dw_recvwin {
     uint32_t ack;                    /* next PSN expected in order */
-    uint32_t came[DW_RECVWIN_WORDS]; /* bit i: ack + 1 + i has come */
+    uint32_t came[DW_RECVWIN_WORDS]; /* beyond it, by PSN modulo DW_WINDOW_DATAGRAMS */
 };
 
 enum dw_recvwin_verdict { DW_RECVWIN_NEW, DW_RECVWIN_DUPLICATE, DW_RECVWIN_BEYOND };
@@ -39,7 +37,16 @@ static inline bool dw_recvwin_has_gap(const struct dw_recvwin *win)
 /* What a header tells beside `ack`. */
 static inline uint64_t dw_recvwin_sack(const struct dw_recvwin *win)
 {
-    return win->came[0] | (uint64_t)win->came[1] << 32;
+    const uint32_t first = win->ack + 1, word = first / 32, bit = first % 32;
+    const uint64_t low = win->came[word % DW_RECVWIN_WORDS];
+    const uint64_t middle = win->came[(word + 1) % DW_RECVWIN_WORDS];
+    const uint64_t high = win->came[(word + 2) % DW_RECVWIN_WORDS];
+    return (low | middle << 32) >> bit | (bit ? high << (64 - bit) : 0);
+}
+
+static inline bool dw_recvwin_has(const struct dw_recvwin *win, uint32_t psn)
+{
+    return win->came[psn / 32 % DW_RECVWIN_WORDS] >> psn % 32 & 1;
 }
 
 /* What a datagram is, without taking it: it may still lack a buffer. */
@@ -50,39 +57,13 @@ static inline enum dw_recvwin_verdict dw_recvwin_check(const struct dw_recvwin *
         return DW_RECVWIN_DUPLICATE;
     if (ahead >= DW_WINDOW_DATAGRAMS)
         return DW_RECVWIN_BEYOND;
-    unsigned bit = (unsigned)ahead - 1;
-    if (ahead > 0 && (win->came[bit / 32] >> bit % 32 & 1))
-        return DW_RECVWIN_DUPLICATE;
-    return DW_RECVWIN_NEW;
-}
-
-static inline void dw_recvwin_shift(struct dw_recvwin *win, unsigned bits)
-{
-    unsigned words = bits / 32, rest = bits % 32;
-    for (unsigned i = 0; i < DW_RECVWIN_WORDS; i++) {
-        uint64_t low = i + words < DW_RECVWIN_WORDS ? win->came[i + words] : 0;
-        uint64_t high = i + words + 1 < DW_RECVWIN_WORDS ? win->came[i + words + 1] : 0;
-        win->came[i] = (uint32_t)((low | high << 32) >> rest);
-    }
+    return dw_recvwin_has(win, psn) ? DW_RECVWIN_DUPLICATE : DW_RECVWIN_NEW;
 }
 
 /* Takes a PSN whose check said NEW. */
 static inline void dw_recvwin_on_received(struct dw_recvwin *win, uint32_t psn)
 {
-    int32_t ahead = dw_serial_diff(psn, win->ack);
-    if (ahead > 0) {
-        unsigned bit = (unsigned)ahead - 1;
-        win->came[bit / 32] |= 1u << bit % 32;
-        return;
-    }
-    win->ack++;
-    if (!dw_recvwin_has_gap(win))
-        return;
-    unsigned run = 0;
-    while (run < DW_WINDOW_DATAGRAMS && (win->came[run / 32] >> run % 32 & 1))
-        run++;
-    win->ack += run;
-    dw_recvwin_shift(win, run + 1);
+    win->came[psn / 32 % DW_RECVWIN_WORDS] |= 1u << psn % 32;
+    for (; dw_recvwin_has(win, win->ack); win->ack++)
+        win->came[win->ack / 32 % DW_RECVWIN_WORDS] &= ~(1u << win->ack % 32);
 }
-
-#endif

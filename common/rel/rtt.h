@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Round-trip estimate and time-out (RFC 6298), in nanoseconds; when a peer was spoken with; how
  * long what is sent to it waits in queues. Pure. */
-#ifndef DW_RTT_H
-#define DW_RTT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,12 +63,6 @@ struct dw_contact {
     bool probe_answered : 1; /* the latest of ours */
 };
 
-static inline void dw_contact_on_probe(struct dw_contact *contact, uint64_t now_ns)
-{
-    contact->probe_sent_ns = now_ns & INT64_MAX;
-    contact->probe_answered = false;
-}
-
 /* ---- queueing delay ---- */
 
 /* Units of 16 us, and periods of 8.6 s, as shifts of nanoseconds. */
@@ -111,5 +104,3 @@ static inline bool dw_delay_end_round(struct dw_delay *delay, uint64_t *queued_n
     *queued_ns = round > base ? (uint64_t)(round - base) << DW_DELAY_UNIT_SHIFT : 0;
     return round > 0;
 }
-
-#endif

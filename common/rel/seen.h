@@ -2,8 +2,7 @@
 /* Which serial numbers of a source have been met lately (as the replay window of RFC 4303 3.4.3):
  * makes UD messages and records at most once. Serial numbers have 31 bits here: the highest bit of
  * 32 is not looked at. Pure. */
-#ifndef DW_SEEN_H
-#define DW_SEEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ static inline void dw_seen_add(struct dw_seen *seen, uint32_t serial)
         seen->below |= 1ull << (-ahead - 1);
     }
 }
-
-#endif

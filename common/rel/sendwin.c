@@ -254,11 +254,6 @@ unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_n
     return flag_lost(win, false, probe_sent_ns);
 }
 
-void dw_sendwin_on_room(struct dw_sendwin *win)
-{
-    (void)flag_lost(win, false, UINT64_MAX);
-}
-
 void dw_sendwin_on_refusal(struct dw_sendwin *win)
 {
     win->recovery_psn = win->next_psn;

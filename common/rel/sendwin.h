@@ -15,8 +15,7 @@
  * senders to learn of it. It grows by one in a round, and doubles up to `ssthresh_datagrams` where
  * the queue is short again.
  */
-#ifndef DW_SENDWIN_H
-#define DW_SENDWIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -104,10 +103,6 @@ uint32_t dw_sendwin_first_psn(const struct dw_sendwin *win);
 void dw_sendwin_on_refusal(struct dw_sendwin *win);
 
 /* The answer to a probe has been taken as an ack: what was sent before the probe, is still here
- * and is reported is lost. Returns how many became so. */
+ * and is reported is lost. UINT64_MAX: the peer took nothing so far, and has room now. Returns how
+ * many became so. */
 unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns);
-
-/* The peer has room again: what is reported and still here is flagged to be sent again. */
-void dw_sendwin_on_room(struct dw_sendwin *win);
-
-#endif

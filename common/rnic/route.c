@@ -86,7 +86,7 @@ static bool set_route(struct diwarp_ah *ah, const struct diwarp_address *local, 
     ah->peer_datagram_bytes = path->datagram_max_bytes;
     ah->token = remote->token;
     if (before && service->on_route)
-        service->on_route(ah, before);
+        service->on_route(ah);
     if (before)
         dw_path_put(&port->paths, before);
     return true;

@@ -175,8 +175,9 @@ static int fd_of(const struct dw_runner *runner, bool *deaf)
 
 void dw_port_trim_later(struct dw_port *port, uint64_t now_ns)
 {
-    if (!port->trim_timer.slot)
-        dw_heap_set(&port->timers, &port->trim_timer, now_ns + port->device->env.rest_ns / 2);
+    const uint64_t due_ns = now_ns + port->device->env.rest_ns / 2;
+    if (!port->trim_timer.slot || due_ns < port->trim_timer.deadline_ns)
+        dw_heap_set(&port->timers, &port->trim_timer, due_ns);
 }
 
 static void on_trim(struct dw_timer *timer, uint64_t now_ns)

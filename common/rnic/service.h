@@ -109,8 +109,8 @@ struct dw_service {
     struct diwarp_ah *(*get_ah)(struct diwarp_qp *qp, struct diwarp_name name);
     /* The application gives it an address; before it is routed. May be NULL. */
     void (*on_address)(struct diwarp_ah *ah, const struct diwarp_address *address);
-    /* It has been routed anew, `before` that it had another path. May be NULL. */
-    void (*on_route)(struct diwarp_ah *ah, struct dw_path *before);
+    /* It has another path than before. May be NULL. */
+    void (*on_route)(struct diwarp_ah *ah);
     /* Of a handle that others may have, one for a QP number. NULL: no memory. */
     struct diwarp_ah *(*get_ah_of_qpn)(struct diwarp_ah *ah, uint32_t qpn);
     /* Its owner gives one back; none is left when ah->owners is 0. */

@@ -450,11 +450,7 @@ static void check_qp_rest(struct sim_world *world, const struct diwarp_qp *qp)
     sim_check(world, qp->cq->capacity <= 64);
     sim_check(world, !port->trim_timer.slot);
     sim_check(world, !port->timers.count);
-    bool rd = false; /* there is, or was, a QP of RD */
-    for (unsigned i = 0; port->device->services[i]; i++)
-        rd |= port->device->services[i]->reliable && port->states[i];
-    /* For trim_timer, and RD's forget_timer. */
-    sim_check(world, port->timers.reserved == 1u + rd);
+    sim_check(world, port->timers.reserved == 1); /* for trim_timer */
     sim_check(world, port->datagrams.pool.chunk_count <= 1);
     sim_check(world, !port->datagrams.pool.used);
     sim_check(world, port->datagrams.arena.touched <= DW_LLP_SLOT_BYTES);

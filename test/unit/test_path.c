@@ -268,10 +268,11 @@ static void dw_path_expire__nobody_to_probe__after_ten_minutes(void **state)
     assert_true(dw_path_on_told(s.path, 1368, s.now_ns));
     dw_path_expire(s.path, s.now_ns + DW_PATH_RAISE_NS - 1);
     assert_int_equal(s.path->datagram_max_bytes, 1368);
-    s.path->awake = 1;
+    struct dw_list peer;
+    dw_list_append(&s.path->awake, &peer);
     dw_path_expire(s.path, s.now_ns + DW_PATH_RAISE_NS);
     assert_int_equal(s.path->datagram_max_bytes, 1368);
-    s.path->awake = 0;
+    dw_list_remove(&peer);
     dw_path_expire(s.path, s.now_ns + DW_PATH_RAISE_NS);
     assert_int_equal(s.path->datagram_max_bytes, LIMIT_BYTES);
     assert_false(s.path->searching);

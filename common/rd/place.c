@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where a segment belongs: record, STag, bounds and grant are checked, then only memory. */
-#include "common/record/record.h"
+#include "common/rd/rd.h"
 
 /* A record of this and more is copied past the cache: it would push out of there what the kernel
  * copies next. Smaller ones are likely read soon. */

@@ -3,7 +3,7 @@
  * The source of a record: Write-Record segments to the LLP. Large datagrams are gathered from the
  * user's buffer; small ones are copied into one flat train, sealed on the way.
  */
-#include "common/record/record.h"
+#include "common/rd/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ void dw_source_withdraw(struct dw_source *source, uint64_t now_ns)
     struct dw_record_peer *peer = source->peer;
     const struct dw_record_control abort = {
         .kind = DW_RECORD_ABORT, .status = DW_STATUS_WITHDRAWN, .id = source->id};
-    (void)peer->records->ops->send_answer(peer, source->qpns, &abort, now_ns);
+    (void)dw_send_record_answer(dw_peer_of_records(peer), source->qpns, &abort, false, now_ns);
     dw_source_destroy(source);
 }
 
@@ -87,7 +87,6 @@ void dw_source_fail(struct dw_source *source, enum ibv_wc_status status)
 /* Writes all that leads the payload of `range`; returns its length. */
 static uint32_t put_head(const struct dw_source *source, uint8_t *buf, struct dw_range range)
 {
-    struct dw_record_peer *peer = source->peer;
     const struct dw_ddp_header ddp = {
         .tagged = true,
         .last = range.end == source->record.total,
@@ -97,7 +96,7 @@ static uint32_t put_head(const struct dw_source *source, uint8_t *buf, struct dw
     };
     const struct dw_write_record wr = {
         .id = source->id, .offset = range.start, .total = source->record.total};
-    const uint32_t lead = peer->records->ops->put_lead(peer, source->qpns, buf);
+    const uint32_t lead = dw_put_record_lead(dw_peer_of_records(source->peer), source->qpns, buf);
     uint8_t *payload = dw_segment_put(buf + lead, &ddp, &wr, range.end - range.start);
     return (uint32_t)(payload - buf);
 }
@@ -135,7 +134,8 @@ static int send_gathered(const struct dw_source *source, struct dw_range range)
         {.iov_base = (void *)(uintptr_t)from, .iov_len = length},
         {.iov_base = trailer, .iov_len = sizeof trailer},
     };
-    return source->peer->records->ops->send(source->peer, iov, 3, head + length + DW_TRAILER_BYTES);
+    return dw_transmit_train(dw_peer_of_records(source->peer), iov, 3,
+                             head + length + DW_TRAILER_BYTES);
 }
 
 /* ---- trains ---- */
@@ -182,11 +182,10 @@ struct outgoing {
 /* Datagrams of a train but the last must not be shorter, none longer than the first. */
 static void fill(struct dw_source *source, struct outgoing *out)
 {
-    const struct dw_record_peer *peer = source->peer;
-    uint8_t *stage = peer->records->port->datagrams.stage;
-    const uint32_t overhead =
-        peer->records->ops->lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
-    uint32_t payload_max = dw_ah_datagram_max_bytes(peer->ah) - overhead;
+    const struct dw_peer *peer = dw_peer_of_records(source->peer);
+    uint8_t *stage = source->peer->records->port->datagrams.stage;
+    const uint32_t overhead = dw_lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
+    uint32_t payload_max = dw_ah_datagram_max_bytes(source->peer->ah) - overhead;
     while (out->n < DW_LLP_TRAIN_DATAGRAMS && out->total + out->segment <= DW_LLP_TRAIN_BYTES) {
         struct part *part = &out->parts[out->n];
         if (!dw_record_source_next(&source->record, payload_max, &part->range, &part->again))
@@ -209,21 +208,22 @@ static void fill(struct dw_source *source, struct outgoing *out)
 /* One train of a record. false: the socket is full, the record waits as it was. */
 static bool send_train(struct dw_source *source, uint64_t now_ns)
 {
-    struct dw_record_peer *peer = source->peer;
+    struct dw_peer *peer = dw_peer_of_records(source->peer);
+    struct dw_records *records = source->peer->records;
     const uint32_t sent_before = source->record.sent;
     struct outgoing out = {.n = 0};
     fill(source, &out);
     if (!out.n)
         return true;
-    struct iovec iov = {.iov_base = peer->records->port->datagrams.stage, .iov_len = out.total};
-    peer->records->ops->on_asked(peer, now_ns);
+    struct iovec iov = {.iov_base = records->port->datagrams.stage, .iov_len = out.total};
+    dw_timers_on_record(peer, now_ns);
     int rc = out.gathered ? send_gathered(source, out.parts[0].range)
-                          : peer->records->ops->send(peer, &iov, 1, out.segment);
+                          : dw_transmit_train(peer, &iov, 1, out.segment);
     if (rc == -EAGAIN) {
         take_back(source, sent_before, out.parts, out.n);
         return false;
     }
-    source->turn_bytes += count_sent(peer->records->counters, out.parts, out.n);
+    source->turn_bytes += count_sent(records->counters, out.parts, out.n);
     return true;
 }
 

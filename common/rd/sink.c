@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sink of a record: opened, filled, asked for again where something is missing, completed. */
-#include "common/record/record.h"
+#include "common/rd/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -48,8 +48,7 @@ static uint64_t asked_or_heard_ns(const struct dw_sink *sink)
 
 static void look_later(struct dw_sink *sink, uint64_t now_ns)
 {
-    dw_heap_set(&sink->peer->records->port->timers, &sink->timer,
-                now_ns + sink->peer->records->ops->rto_ns(sink->peer, sink->record.backoff));
+    dw_heap_set(&sink->peer->records->port->timers, &sink->timer, now_ns + dw_sink_rto_ns(sink));
 }
 
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
@@ -61,7 +60,8 @@ static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
     struct dw_record_peer *peer = sink->peer;
     const struct dw_contact *contact = &peer->contact;
     bool probed = contact->probe_sent_ns > asked_or_heard_ns(sink);
-    bool quiet = now_ns - contact->heard_ns >= peer->records->ops->rto_ns(peer, 0);
+    const uint64_t rto_ns = dw_peer_rto_ns(dw_peer_of_records(peer), 0);
+    bool quiet = now_ns - contact->heard_ns >= rto_ns;
     bool asked = sink->asked_ns > sink->record.heard_ns;
     if (probed && contact->probe_answered) {
         ask_again(sink, now_ns);
@@ -69,12 +69,12 @@ static void on_overdue(struct dw_sink *sink, uint64_t now_ns)
     }
     if (!probed && quiet && !asked)
         ask_for_some(sink, dw_record_payload_bytes(peer));
-    if (probed && now_ns >= contact->probe_sent_ns + peer->records->ops->rto_ns(peer, 0)) {
+    if (probed && now_ns >= contact->probe_sent_ns + rto_ns) {
         bool silent = contact->probe_sent_ns >= contact->heard_ns;
         if (++sink->record.backoff > DW_FRUITLESS_MAX || silent)
             dw_grant_set_aside(sink);
     }
-    peer->records->ops->ask(peer, now_ns);
+    dw_probe_ask(dw_peer_of_records(peer), now_ns);
 }
 
 /* Of more than can be counted, the timer alone asks again. */
@@ -92,7 +92,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     struct dw_sink *sink = dw_container(timer, struct dw_sink, timer);
     if (!is_due(sink))
         return;
-    if (now_ns < dw_sink_deadline_ns(sink)) {
+    if (now_ns < sink->record.heard_ns + dw_sink_rto_ns(sink)) {
         dw_sink_arm(sink);
         return;
     }
@@ -156,7 +156,7 @@ struct dw_sink *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer
     dw_list_init(&sink->held_link);
     if (asked)
         dw_sink_set_state(sink, DW_SINK_WANTING);
-    records->ops->on_asked(peer, now_ns);
+    dw_timers_on_record(dw_peer_of_records(peer), now_ns);
     return sink;
 }
 
@@ -224,7 +224,7 @@ int dw_sink_send_complete(struct dw_sink *sink, const void *release, uint32_t by
         .release = release,
         .release_bytes = bytes,
     };
-    int rc = peer->records->ops->send_answer(peer, sink->qpns, &complete, now_ns);
+    int rc = dw_send_record_answer(dw_peer_of_records(peer), sink->qpns, &complete, false, now_ns);
     peer->records->counters->tx_record_complete += !rc;
     dw_sink_destroy(sink);
     return rc;

@@ -3,7 +3,7 @@
  * Grants: what may be under way to the sinks of a port. All share its budget, the room in our
  * receive buffer; those of a peer its record window, the room on the way from there.
  */
-#include "common/record/record.h"
+#include "common/rd/parts.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -59,10 +59,8 @@ void dw_records_size_budgets(struct dw_records *records)
 
 /* ---- records and peers ---- */
 
-void dw_records_init(struct dw_records *records, struct dw_port *port,
-                     const struct dw_record_ops *ops)
+void dw_records_init(struct dw_records *records, struct dw_port *port)
 {
-    records->ops = ops;
     records->port = port;
     records->counters = &port->datagrams.counters;
     records->next_id = port->device->env.first_serial;
@@ -78,16 +76,6 @@ void dw_records_fini(struct dw_records *records)
 {
     dw_map_fini(&records->sinks);
     dw_map_fini(&records->sources);
-}
-
-void dw_record_peer_init(struct dw_record_peer *peer, struct dw_records *records,
-                         struct diwarp_ah *ah, uint32_t index)
-{
-    peer->records = records;
-    peer->ah = ah;
-    peer->index = index;
-    dw_list_init(&peer->sinks);
-    dw_list_init(&peer->sources);
 }
 
 uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source)
@@ -164,7 +152,7 @@ void dw_sink_send_status(struct dw_sink *sink, const struct dw_range *missing, u
     for (unsigned i = 0; i < count; i++)
         status.ranges[i] = (struct dw_record_range){missing[i].start, missing[i].end};
     dw_list_remove(&sink->held_link);
-    if (sink->peer->records->ops->send_status(sink->peer, sink->qpns, &status) == -EAGAIN)
+    if (dw_control_record(dw_peer_of_records(sink->peer), sink->qpns, &status) == -EAGAIN)
         dw_list_append(&sink->peer->records->held, &sink->held_link);
     else
         sink->peer->records->counters->tx_record_status++;
@@ -186,10 +174,16 @@ void dw_sinks_tell_held(struct dw_records *records)
     }
 }
 
+uint64_t dw_sink_rto_ns(const struct dw_sink *sink)
+{
+    return dw_peer_rto_ns(dw_peer_of_records(sink->peer), sink->record.backoff);
+}
+
 void dw_sink_arm(struct dw_sink *sink)
 {
     if (!sink->timer.slot)
-        dw_heap_set(&sink->peer->records->port->timers, &sink->timer, dw_sink_deadline_ns(sink));
+        dw_heap_set(&sink->peer->records->port->timers, &sink->timer,
+                    sink->record.heard_ns + dw_sink_rto_ns(sink));
 }
 
 /* ---- grants ---- */
@@ -311,7 +305,8 @@ static bool grant(struct dw_sink *sink, uint64_t now_ns)
 static bool may_be_granted(const struct dw_sink *sink)
 {
     const struct dw_record_peer *peer = sink->peer;
-    const bool known = sink->region || peer->records->ops->has_left(peer, sink->request_psn);
+    const uint32_t next_psn = dw_peer_of_records(sink->peer)->sendwin.next_psn;
+    const bool known = sink->region || dw_serial_before(sink->request_psn, next_psn);
     return known && !peer->sinks_aside && share_of_window(sink) > 0;
 }
 

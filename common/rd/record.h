@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA Write-Record, reliable: the two ends of a record, and what all records of a service and of a
- * peer share. Which bytes to ask for or to send is rel/record.h's affair; how their datagrams look,
- * and who answers, is the service's, by a table.
+ * RDMA Write-Record, reliable: the two ends of a record, and what all records of a port and of a
+ * peer share. Which bytes to ask for or to send is rel/record.h's affair.
  *
  * A record's way: sink.c opens it, grant.c says how much may be under way, source.c sends,
  * place.c puts each segment into its place, the map completes it (sink.c).
  */
-#ifndef DW_RECORDS_H
-#define DW_RECORDS_H
+#pragma once
 
 #include "common/base/map.h"
 #include "common/datagram/segments.h"
+#include "common/rd/handle.h"
 #include "common/rel/record.h"
 #include "common/rel/recordwin.h"
 #include "common/rel/rtt.h"
@@ -28,35 +27,8 @@
 /* More of one peer's sinks are never set aside at a time. */
 #define DW_SINKS_ASIDE_MAX ((1u << 13) - 1)
 
-struct dw_record_peer;
-
-/* What a service does for its records. */
-struct dw_record_ops {
-    /* All that leads the segments of a RECORD datagram to the peer; put_lead() returns as much. */
-    uint32_t (*lead_bytes)(const struct dw_record_peer *peer);
-    uint32_t (*put_lead)(struct dw_record_peer *peer, struct dw_qpns qpns, uint8_t *buf);
-    /* A train of such datagrams of `segment` bytes each but the last; as dw_datagrams_send(). */
-    int (*send)(struct dw_record_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
-    /* A STATUS, which may be lost; as dw_datagrams_send(). */
-    int (*send_status)(struct dw_record_peer *peer, struct dw_qpns qpns,
-                       const struct dw_record_control *status);
-    /* A COMPLETE or ABORT, exactly once. -ENOMEM: the peer is about to be gone, for it would wait
-     * for ever. */
-    int (*send_answer)(struct dw_record_peer *peer, struct dw_qpns qpns,
-                       const struct dw_record_control *answer, uint64_t now_ns);
-    /* The wait before the peer is asked again, after so many in vain. */
-    uint64_t (*rto_ns)(const struct dw_record_peer *peer, unsigned backoff);
-    /* We gave it something to answer. */
-    void (*on_asked)(struct dw_record_peer *peer, uint64_t now_ns);
-    /* Probes it, unless an answer may still be on its way. */
-    void (*ask)(struct dw_record_peer *peer, uint64_t now_ns);
-    /* What was begun as `psn` has left. */
-    bool (*has_left)(const struct dw_record_peer *peer, uint32_t psn);
-};
-
-/* The records of a service on a port. */
+/* The records of a port. */
 struct dw_records {
-    const struct dw_record_ops *ops;
     struct dw_port *port;
     struct diwarp_counters *counters;
     struct dw_map sinks, sources; /* by dw_record_key() */
@@ -75,7 +47,7 @@ struct dw_records {
     uint64_t granted_long_bytes;      /* of these, in long datagrams */
 };
 
-/* What the records of a peer share; the service embeds it in its peer. */
+/* What the records of a peer share; part of struct dw_peer. */
 struct dw_record_peer {
     struct dw_records *records;
     struct diwarp_ah *ah;
@@ -85,7 +57,7 @@ struct dw_record_peer {
     uint64_t sinks_wanting : 18;   /* in state WANTING */
     uint64_t sinks_aside : 13;
     uint64_t sinks_late : 16;
-    uint32_t index;          /* unique in the service: makes keys of its records */
+    uint32_t silent_since;   /* the first probe since it was heard last, by the silence clock */
     uint32_t due_bytes;      /* granted, not yet here, but for those set aside */
     uint16_t own_count;      /* open by ours: no more than works */
     struct dw_recordwin win; /* of its records to us */
@@ -152,7 +124,7 @@ struct dw_source {
 
 static inline uint64_t dw_record_key(const struct dw_record_peer *peer, uint32_t id)
 {
-    return (uint64_t)peer->index << 32 | id;
+    return (uint64_t)dw_handle_of_ah(peer->ah)->met << 32 | id;
 }
 
 static inline struct dw_sink *dw_sink_of(const struct dw_record_peer *peer, uint32_t id)
@@ -175,11 +147,8 @@ static inline uint32_t dw_record_payload_bytes(const struct dw_record_peer *peer
 }
 
 /* ---- grant.c: what may be under way to the sinks of a port, as their life changes it ---- */
-void dw_records_init(struct dw_records *records, struct dw_port *port,
-                     const struct dw_record_ops *ops);
+void dw_records_init(struct dw_records *records, struct dw_port *port);
 void dw_records_fini(struct dw_records *records);
-void dw_record_peer_init(struct dw_record_peer *peer, struct dw_records *records,
-                         struct diwarp_ah *ah, uint32_t index);
 /* What the receive buffer allows to be under way to us, and the longest datagrams of a record: two
  * are to be under way, one sent while one is received. */
 void dw_records_size_budgets(struct dw_records *records);
@@ -202,11 +171,8 @@ void dw_sinks_tell_held(struct dw_records *records);
 /* Sees that it is asked for what does not come. Lazy: a timer that is set earlier looks again when
  * it fires. */
 void dw_sink_arm(struct dw_sink *sink);
-static inline uint64_t dw_sink_deadline_ns(const struct dw_sink *sink)
-{
-    return sink->record.heard_ns +
-           sink->peer->records->ops->rto_ns(sink->peer, sink->record.backoff);
-}
+/* How long it waits for that. */
+uint64_t dw_sink_rto_ns(const struct dw_sink *sink);
 
 /* Reads up to this are answered in the sequenced stream, where answers share datagrams: a record
  * needs one of its own, and often one more for its grant. With half as much, fewer reads gain;
@@ -297,5 +263,3 @@ enum dw_placed {
 enum dw_placed dw_place_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
                              const struct dw_segment *segment, struct dw_sink **sink,
                              uint32_t *offset, uint32_t *length);
-
-#endif
