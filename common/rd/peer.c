@@ -178,8 +178,6 @@ void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
     met->next_psn = header->ack;
     dw_foreach (work, struct dw_work, link, &peer->awaiting)
         work->last_psn += more;
-    dw_foreach (sink, struct dw_sink, peer_link, &peer->records.sinks)
-        sink->request_psn += more;
     peer->data_acked = true;
     /* It may have part of a message of ours that was given up. */
     if (header->flags & DW_LLP_GOES_ON && !peer->sendwin.count)

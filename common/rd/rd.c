@@ -83,8 +83,8 @@ void dw_peer_leave_path(struct dw_peer *peer, struct dw_path *path)
 bool dw_timers_peer_owes(const struct dw_peer *peer)
 {
     return peer->sendwin.count || !dw_list_empty(&peer->awaiting) ||
-           !dw_list_empty(&peer->records.sinks) || !dw_list_empty(&peer->records.sources) ||
-           !dw_list_empty(&peer->assemblies) || (peer->confirming && !dw_peer_is_confirmed(peer));
+           !dw_list_empty(&peer->records.ends) || !dw_list_empty(&peer->assemblies) ||
+           (peer->confirming && !dw_peer_is_confirmed(peer));
 }
 
 void dw_timers_wake(struct dw_peer *peer, uint64_t deadline_ns)

@@ -5,15 +5,15 @@
  *
  * A message's way: post.c (checks) -> send.c (queue, coalescing) -> segment.c (segments into
  * datagrams) -> transmit.c (header, seal, exit) -> receive.c (window, by opcode) -> deliver.c |
- * rdma.c | atomic.c. Around it: probe.c asks a silent peer, peer.c takes and gives back
- * contexts, service.c is the table. Every function of these headers runs with the device's lock
- * held.
+ * rdma.c | atomic.c. What is large goes as a record (records.h). Around it: probe.c asks a silent
+ * peer, peer.c takes and gives back contexts, service.c is the table. Every function of these
+ * headers runs with the device's lock held.
  */
 #ifndef DW_RD_H
 #define DW_RD_H
 
 #include "common/rd/handle.h"
-#include "common/record/record.h"
+#include "common/rd/records.h"
 #include "common/rel/recvwin.h"
 #include "common/rel/sendwin.h"
 
@@ -75,8 +75,7 @@ struct dw_rd {
     struct dw_peer *reserved; /* and reserved_bytes: from diwarp_send_reserve to its commit */
     uint32_t reserved_bytes;
 
-    struct dw_list free_works;
-    uint32_t work_count; /* out now */
+    uint32_t work_count;
 
     struct dw_list free_assemblies, done_assemblies; /* done: until the next recycling */
     unsigned assembly_count, assembly_most;          /* being put together; since the last trim */
@@ -133,11 +132,6 @@ struct dw_peer {
     uint8_t ack_owed : 4; /* in parts of ACK_OWED_MAX (receive.c); 0: none */
     bool swept : 1;       /* unlike rd.sweep: one of those unswept */
 };
-
-static inline struct dw_peer *dw_peer_of_records(const struct dw_record_peer *records)
-{
-    return dw_container(records, struct dw_peer, records);
-}
 
 static inline struct dw_rd *dw_rd_of(const struct dw_peer *peer)
 {

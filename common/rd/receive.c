@@ -165,7 +165,7 @@ static void on_record(struct dw_peer *peer, const struct dw_ends *ends,
     while (dw_peer_is_live(peer) && dw_segment_next(rd->counters, arrival->segments,
                                                     arrival->segments_len, &at, &segment) > 0) {
         if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD) {
-            dw_rdma_on_record_segment(peer, &segment, now_ns);
+            dw_sink_on_segment(peer, &segment, now_ns);
         } else if (segment.ddp.opcode == DW_RDMAP_RECORD_CONTROL) {
             dw_rdma_on_control(peer, ends, &segment, false, now_ns);
         } else {
@@ -292,19 +292,13 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
 static bool place_record(struct dw_peer *peer, const struct dw_arrival *arrival,
                          const struct dw_segment *segment, uint64_t now_ns)
 {
-    struct dw_sink *sink;
-    uint32_t offset, length;
-    switch (dw_place_open(&peer->records, arrival, segment, &sink, &offset, &length)) {
-    case DW_PLACED_NOT:
+    struct dw_placing placing;
+    if (!dw_sink_open(peer, arrival, segment, &placing))
         return false;
-    case DW_PLACED_WRONG:
-        dw_rd_of(peer)->counters->drop_crc++;
-        return true;
-    case DW_PLACED_RIGHT:
-        break;
-    }
+    if (!placing.sink)
+        return true; /* damaged */
     heard_from(peer, &arrival->header, now_ns);
-    dw_sink_place(sink, offset, NULL, length, now_ns);
+    dw_sink_place(&placing, now_ns);
     after_segments(peer, &arrival->header, now_ns);
     return true;
 }

@@ -153,9 +153,7 @@ bool dw_segment_all_may_go(const struct dw_peer *peer, const struct dw_work *wor
 /* Of `count` datagrams, those of the next train: shared out evenly among the trains it takes. */
 static unsigned train_length(uint32_t each, unsigned count)
 {
-    unsigned most = DW_LLP_TRAIN_BYTES / each;
-    most = most < DW_LLP_TRAIN_DATAGRAMS ? most : DW_LLP_TRAIN_DATAGRAMS;
-    const unsigned trains = most ? (count + most - 1) / most : count;
+    const unsigned most = dw_train_datagrams(each), trains = (count + most - 1) / most;
     return (count + trains - 1) / trains;
 }
 

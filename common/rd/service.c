@@ -41,9 +41,8 @@ static void run(void *state, uint64_t now_ns)
     struct dw_rd *rd = state;
     rd->tried = rd->sent = false;
     dw_peers_fail_doomed(rd);
-    dw_sinks_tell_held(&rd->records);
     flush_all(rd, now_ns);
-    dw_grant_run(&rd->records, now_ns);
+    dw_grant_run(rd, now_ns);
     dw_sources_run(&rd->records, now_ns);
     acknowledge(rd);
     rd->starved = !rd->tried;
@@ -52,8 +51,8 @@ static void run(void *state, uint64_t now_ns)
 static bool has_work(const struct dw_rd *rd)
 {
     return !dw_list_empty(&rd->flush) || !dw_list_empty(&rd->records.ready) ||
-           !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->records.held) ||
-           !dw_list_empty(&rd->doomed) || dw_grant_is_due(&rd->records);
+           !dw_list_empty(&rd->ack) || rd->records.refused || !dw_list_empty(&rd->doomed) ||
+           dw_grant_is_due(&rd->records);
 }
 
 /* What a full socket or pool holds up does not go sooner for being tried again. */
@@ -110,7 +109,6 @@ static uint64_t trim(void *state, uint64_t now_ns)
     const uint64_t rest_ns = dw_peers_rest(rd, now_ns);
     const uint64_t again_ns =
         dw_deliver_trim(rd) ? now_ns + rd->port->device->env.rest_ns / 2 : DW_NEVER;
-    dw_work_trim(rd);
     return rest_ns < again_ns ? rest_ns : again_ns;
 }
 
@@ -129,10 +127,9 @@ static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
                           dw_list_bytes(&peer->awaiting, sizeof(struct dw_work));
     dw_foreach (assembly, const struct dw_assembly, link, &peer->assemblies)
         memory->assembly_bytes += ranges_bytes(&assembly->map);
-    dw_foreach (sink, const struct dw_sink, peer_link, &peer->records.sinks)
-        memory->record_bytes += ranges_bytes(&sink->record.map);
-    dw_foreach (source, const struct dw_source, peer_link, &peer->records.sources)
-        memory->record_bytes += ranges_bytes(&source->record.again);
+    dw_foreach (record, const struct dw_record, link, &peer->records.ends)
+        memory->record_bytes +=
+            ranges_bytes(record->is_sink ? &record->in.map : &record->out.again);
 }
 
 static void add_memory(const void *state, struct diwarp_memory *memory)
@@ -145,11 +142,10 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
                              dw_list_bytes(&rd->newly_learnt, sizeof(struct dw_learnt));
     dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
         add_peer(peer, memory);
-    memory->work_bytes += dw_list_bytes(&rd->free_works, sizeof(struct dw_work));
     dw_deliver_add_memory(rd, memory);
-    memory->record_bytes += rd->records.sinks.count * sizeof(struct dw_sink) +
-                            rd->records.sources.count * sizeof(struct dw_source) +
-                            dw_map_bytes(&rd->records.sinks) + dw_map_bytes(&rd->records.sources);
+    memory->record_bytes +=
+        (rd->records.sinks.count + rd->records.sources.count) * sizeof(struct dw_record) +
+        dw_map_bytes(&rd->records.sinks) + dw_map_bytes(&rd->records.sources);
 }
 
 /* ---- a port's part, and queue pairs ---- */
@@ -165,15 +161,10 @@ static int open_state(struct dw_port *port, void **state)
     }
     rd->port = port;
     rd->counters = &port->datagrams.counters;
-    dw_records_init(&rd->records, port, &dw_rdma_record_ops);
+    dw_records_init(rd);
     dw_handles_init(&rd->handles, port, &dw_rd_service, dw_device_random(port->device));
-    struct dw_list *heads[] = {&rd->awake,
-                               &rd->flush,
-                               &rd->ack,
-                               &rd->full,
-                               &rd->doomed,
-                               &rd->free_works,
-                               &rd->free_assemblies,
+    struct dw_list *heads[] = {&rd->awake,          &rd->flush,  &rd->ack,
+                               &rd->full,           &rd->doomed, &rd->free_assemblies,
                                &rd->done_assemblies};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
@@ -188,9 +179,8 @@ static void close_state(void *state)
     dw_peers_fini(rd);
     dw_handles_fini(&rd->handles);
     dw_forget_fini(rd);
-    dw_work_trim(rd);
     dw_deliver_fini(rd);
-    dw_records_fini(&rd->records);
+    dw_records_fini(rd);
     free(rd);
 }
 
@@ -246,11 +236,8 @@ static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
         return true;
     if (!peer->records.own_count)
         return false;
-    dw_foreach (source, const struct dw_source, peer_link, &peer->records.sources)
-        if (!source->region && source->qp == qp)
-            return true;
-    dw_foreach (sink, const struct dw_sink, peer_link, &peer->records.sinks)
-        if (!sink->region && sink->qp == qp && sink->state != DW_SINK_HELD)
+    dw_foreach (record, const struct dw_record, link, &peer->records.ends)
+        if (!record->region && record->qp == qp && record->state != DW_RECORD_HELD)
             return true;
     return false;
 }
@@ -261,7 +248,7 @@ static bool owes(const struct diwarp_qp *qp)
     dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
         if (dw_peer_is_live(peer) && peer_is_owed(peer, qp))
             return true;
-    return dw_qp_is_alone(qp) && !(dw_list_empty(&rd->ack) && dw_list_empty(&rd->records.held));
+    return dw_qp_is_alone(qp) && (!dw_list_empty(&rd->ack) || rd->records.refused);
 }
 
 /* One that was heard before its address was given, and proved where it is, is there. */
@@ -318,7 +305,7 @@ static void put_ah(struct diwarp_ah *ah)
 static void retune(void *state)
 {
     struct dw_rd *rd = state;
-    dw_records_size_budgets(&rd->records);
+    dw_records_size_budgets(rd);
 }
 
 const struct dw_service dw_rd_service = {

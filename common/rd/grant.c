@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Grants: what may be under way to the sinks of a port. All share its budget, the room in our
+ * receive buffer; those of a peer its record window, the room on the way from there.
+ */
+#include <assert.h>
+#include <errno.h>
+
+#include "common/rd/parts.h"
+
+/* Of the socket's buffer the part that is left to eager datagrams; and of what may be under way,
+ * that of the least grant, unless it ends its record, for each costs a datagram. */
+#define PART_DEN 4
+/* Under way for all records: not divided among them, so that the oldest record is whole soonest.
+ * More would fall out of the cache on its way; half does not fill long paths. */
+#define RECORD_WINDOW_BYTES (1u << 20)
+
+/* ---- budgets ---- */
+
+/* Two of the longest datagrams are to be under way, one sent while one is received. Where that
+ * would make them short, a long one at a time does better. */
+static uint32_t mtu_max_bytes(uint32_t budget)
+{
+    const uint32_t half = budget / 2, head = dw_llp_truesize(DW_LLP_LONG_BYTES) - DW_LLP_LONG_BYTES;
+    return half >= DW_LLP_LONG_BYTES + head && half <= DW_LLP_TRAIN_BYTES + head ? half - head
+                                                                                 : UINT32_MAX;
+}
+
+void dw_records_size_budgets(struct dw_rd *rd)
+{
+    struct dw_records *records = &rd->records;
+    const struct diwarp_device_attr *attr = &rd->port->device->attr;
+    const uint32_t rcvbuf_bytes = rd->port->datagrams.llp->rcvbuf_bytes;
+    const bool seldom = attr->shared_cores || records->polled_rarely;
+    records->eager_budget_bytes = rcvbuf_bytes / PART_DEN;
+    records->grant_budget_bytes = rcvbuf_bytes - records->eager_budget_bytes;
+    records->window_bytes = attr->record_window_bytes ? attr->record_window_bytes
+                            : seldom                  ? DW_RECORD_TURN_BYTES
+                                                      : RECORD_WINDOW_BYTES;
+    if (rd->port->mtu_max_bytes == UINT32_MAX)
+        rd->port->mtu_max_bytes = mtu_max_bytes(records->grant_budget_bytes);
+}
+
+static uint64_t peer_window(const struct dw_record_peer *peer)
+{
+    return (uint64_t)dw_recordwin_datagrams(peer->win, dw_record_payload_bytes(peer)) *
+           dw_llp_truesize(peer->ah->peer_datagram_bytes);
+}
+
+bool dw_grants_are_whole(const struct dw_record_peer *peer)
+{
+    const uint64_t window = peer_window(peer), budget = peer->records->grant_budget_bytes;
+    return (window < budget ? window : budget) / PART_DEN >=
+           dw_llp_truesize(peer->ah->peer_datagram_bytes);
+}
+
+/* Of a bound, of which so much is due already, what the sink may have; 0: wait. */
+static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due)
+{
+    const uint64_t room = due < bound ? ((bound - due) << 10) / sink->cost_per_kib : 0;
+    const uint32_t left = sink->in.total - sink->in.granted;
+    if (room >= left)
+        return left;
+    if (due + bound / PART_DEN > bound)
+        return 0;
+    /* Whole datagrams: a remainder would travel in one of its own. */
+    const uint32_t payload = dw_record_payload_bytes(&sink->peer->records);
+    return (uint32_t)(room > payload ? room - room % payload : room);
+}
+
+static uint32_t share_of_window(const struct dw_record *sink)
+{
+    const struct dw_record_peer *peer = &sink->peer->records;
+    return share(sink, peer_window(peer), peer->due_bytes);
+}
+
+static uint32_t share_of_budget(const struct dw_record *sink)
+{
+    const struct dw_records *records = sink->peer->records.records;
+    const uint64_t window = dw_record_charge(sink, records->window_bytes);
+    return share(sink, window < records->grant_budget_bytes ? window : records->grant_budget_bytes,
+                 records->due_bytes);
+}
+
+/* What may be granted to the sink now; 0: wait. */
+static uint32_t grantable(const struct dw_record *sink)
+{
+    const uint32_t of_budget = share_of_budget(sink), of_window = share_of_window(sink);
+    return of_budget < of_window ? of_budget : of_window;
+}
+
+/* ---- whose turn it is ---- */
+
+/* Of a peer that has some. */
+static struct dw_record *oldest_wanting(const struct dw_record_peer *peer)
+{
+    return dw_container(peer->want.next, struct dw_record, turn_link);
+}
+
+/* Every run looks at those in turn: none of them is of a peer that is silent, or whose window has
+ * no room for its oldest. Younger ones do not get what is too little for it: small records, one
+ * after the other, would have all of it. */
+static void take_turn(struct dw_record_peer *peer)
+{
+    if (dw_list_empty(&peer->want))
+        return;
+    struct dw_record *sink = oldest_wanting(peer);
+    dw_list_remove(&sink->grant_link);
+    if (!peer->aside && share_of_window(sink))
+        dw_list_append(&peer->records->want, &sink->grant_link);
+}
+
+void dw_record_set_state(struct dw_record *record, enum dw_record_state state)
+{
+    static const bool may_follow[DW_RECORD_STATES][DW_RECORD_STATES] = {
+        [DW_RECORD_ASKING] =
+            {[DW_RECORD_WANTING] = true, [DW_RECORD_GRANTED] = true, [DW_RECORD_ENDED] = true},
+        [DW_RECORD_WANTING] = {[DW_RECORD_GRANTED] = true, [DW_RECORD_ENDED] = true},
+        [DW_RECORD_GRANTED] = {[DW_RECORD_HELD] = true, [DW_RECORD_ENDED] = true},
+        [DW_RECORD_HELD] = {[DW_RECORD_ENDED] = true},
+        [DW_RECORD_WAITING] = {[DW_RECORD_READY] = true, [DW_RECORD_ENDED] = true},
+        [DW_RECORD_READY] = {[DW_RECORD_WAITING] = true, [DW_RECORD_ENDED] = true},
+    };
+    struct dw_record_peer *peer = &record->peer->records;
+    assert(may_follow[record->state][state]);
+    const bool wanted = record->state == DW_RECORD_WANTING;
+    dw_list_remove(&record->turn_link);
+    if (wanted)
+        dw_list_remove(&record->grant_link);
+    record->state = (uint8_t)state;
+    if (state == DW_RECORD_READY)
+        dw_list_append(&peer->records->ready, &record->turn_link);
+    if (state == DW_RECORD_WANTING)
+        dw_list_append(&peer->want, &record->turn_link);
+    if (wanted || state == DW_RECORD_WANTING)
+        take_turn(peer);
+}
+
+void dw_grant_on_requested(struct dw_record_peer *peer, uint32_t id)
+{
+    struct dw_record *sink = dw_sink_of(peer, id);
+    if (sink && sink->state == DW_RECORD_ASKING)
+        dw_record_set_state(sink, DW_RECORD_WANTING);
+}
+
+/* ---- what is due ---- */
+
+static uint32_t due_of(const struct dw_record *sink)
+{
+    return dw_record_sink_due_bytes(&sink->in);
+}
+
+/* What is due of the sink has become more or less. */
+static void add_due(struct dw_record *sink, uint32_t before)
+{
+    struct dw_record_peer *peer = &sink->peer->records;
+    const uint64_t more = dw_record_charge(sink, due_of(sink)) - dw_record_charge(sink, before);
+    if (dw_grant_is_free(sink))
+        return;
+    peer->due_bytes += (uint32_t)more;
+    if (!peer->aside)
+        peer->records->due_bytes += more;
+    else
+        peer->aside = peer->due_bytes; /* nothing is to come that could take it back */
+}
+
+void dw_grant_on_came(struct dw_record *sink, uint32_t bytes)
+{
+    struct dw_record_peer *peer = &sink->peer->records;
+    add_due(sink, due_of(sink) + bytes);
+    if (!dw_list_empty(&peer->want) && !dw_list_linked(&oldest_wanting(peer)->grant_link))
+        take_turn(peer);
+}
+
+void dw_grant_end(struct dw_record *sink)
+{
+    const uint32_t due = due_of(sink);
+    dw_open_fence(); /* other threads may use the buffer from now on */
+    sink->in.granted = (uint32_t)sink->in.map.bytes;
+    dw_heap_set(&dw_rd_of(sink->peer)->port->timers, &sink->timer, DW_NEVER);
+    dw_grant_on_came(sink, due);
+}
+
+void dw_grant_set_aside(struct dw_record_peer *peer)
+{
+    if (peer->aside || !peer->due_bytes)
+        return;
+    peer->aside = true;
+    peer->records->due_bytes -= peer->due_bytes;
+    take_turn(peer);
+}
+
+void dw_grant_take_back(struct dw_record_peer *peer)
+{
+    if (!peer->aside)
+        return;
+    peer->aside = false;
+    peer->records->due_bytes += peer->due_bytes;
+    take_turn(peer);
+}
+
+/* ---- grants ---- */
+
+bool dw_sink_send_status(const struct dw_record *sink, uint32_t granted,
+                         const struct dw_range *missing, unsigned count)
+{
+    struct dw_record_control status = {
+        .kind = DW_RECORD_STATUS,
+        .id = sink->id,
+        .range_count = (uint16_t)count,
+        .granted = granted,
+    };
+    for (unsigned i = 0; i < count; i++)
+        status.ranges[i] = (struct dw_record_range){missing[i].start, missing[i].end};
+    if (dw_control_record(sink->peer, sink->qpns, &status) == -EAGAIN)
+        return false;
+    dw_rd_of(sink->peer)->counters->tx_record_status++;
+    return true;
+}
+
+uint64_t dw_sink_deadline_ns(const struct dw_record *sink)
+{
+    return sink->in.heard_ns + dw_peer_rto_ns(sink->peer, sink->in.backoff);
+}
+
+void dw_sink_arm(struct dw_record *sink)
+{
+    if (!sink->timer.slot)
+        dw_heap_set(&dw_rd_of(sink->peer)->port->timers, &sink->timer, dw_sink_deadline_ns(sink));
+}
+
+static void give(struct dw_record *sink, uint32_t bytes, uint64_t now_ns)
+{
+    const uint32_t due = due_of(sink);
+    if (!due) /* the silence until now was ours */
+        sink->in.heard_ns = now_ns;
+    sink->in.granted += bytes;
+    add_due(sink, due);
+    if (sink->in.granted == sink->in.total)
+        dw_record_set_state(sink, DW_RECORD_GRANTED); /* it is the next peer's turn */
+    dw_sink_arm(sink);
+}
+
+uint32_t dw_grant_first(struct dw_record *sink, uint64_t now_ns)
+{
+    const struct dw_record_peer *peer = &sink->peer->records;
+    uint32_t bytes = 0;
+    if (dw_grant_is_free(sink))
+        bytes = sink->in.total;
+    else if (dw_list_empty(&peer->records->want) && dw_list_empty(&peer->want) && !peer->aside)
+        bytes = grantable(sink);
+    if (bytes)
+        give(sink, bytes, now_ns);
+    return bytes;
+}
+
+static struct dw_record *first_in_turn(const struct dw_records *records)
+{
+    return dw_container(records->want.next, struct dw_record, grant_link);
+}
+
+bool dw_grant_is_due(const struct dw_records *records)
+{
+    return !dw_list_empty(&records->want) && !records->refused &&
+           share_of_budget(first_in_turn(records));
+}
+
+/* The source of a read knows of it: before grants are looked at, a run sends what has been begun. A
+ * grant that overtakes the request would be lost until the time-out. */
+static void grant_in_turn(struct dw_records *records, uint64_t now_ns)
+{
+    for (unsigned refusals = 0; !dw_list_empty(&records->want);) {
+        struct dw_record *sink = first_in_turn(records);
+        const uint32_t bytes = grantable(sink);
+        if (bytes && dw_sink_send_status(sink, sink->in.granted + bytes, NULL, 0)) {
+            give(sink, bytes, now_ns);
+            continue;
+        }
+        if (!bytes && share_of_window(sink))
+            return; /* all wait for budget */
+        records->refused |= bytes > 0;
+        if (bytes && ++refusals == DW_REFUSALS_PER_RUN)
+            return;
+        take_turn(&sink->peer->records); /* behind the others, which may have sockets of their own;
+                                            or not at all */
+    }
+}
+
+void dw_grant_run(struct dw_rd *rd, uint64_t now_ns)
+{
+    struct dw_records *records = &rd->records;
+    /* Who polls rarely while records are under way gets more of them for each poll. */
+    const bool absent = records->left_some && now_ns - records->granted_ns >= DW_AWAY_NS;
+    const bool rarely = records->due_bytes && (records->polled_rarely || absent);
+    if (rarely != records->polled_rarely) {
+        records->polled_rarely = rarely;
+        dw_records_size_budgets(rd);
+    }
+    records->refused = false;
+    grant_in_turn(records, now_ns);
+    records->granted_ns = now_ns;
+    records->left_some = records->due_bytes > 0;
+}
