@@ -104,7 +104,7 @@ uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_
 uint8_t *dw_segment_append(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
                            const struct dw_write_record *record, uint32_t payload);
 /* What has not been copied of a work, to its place in a buffer of the whole. */
-void dw_segment_copy_rest(const struct dw_work *work, uint8_t *buf);
+void dw_segment_copy_rest(struct dw_work *work, uint8_t *buf);
 /* The next `payload` bytes of a work as a segment of the datagram. */
 void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload);
 /* As much of the rest of a work as one train takes, which leaves. False: nothing can go now. */

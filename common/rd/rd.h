@@ -81,7 +81,7 @@ struct dw_rd {
     unsigned assembly_count, assembly_most;          /* being put together; since the last trim */
     unsigned free_assembly_count;       /* the last is taken when there is no memory for another */
     uint32_t message_max_bytes;         /* what each has room for: the longest of any QP */
-    uint64_t assembly_bytes;            /* that have come of them */
+    uint64_t assembly_bytes;            /* that have come of them, and a page for each */
     uint64_t done_bytes;                /* of messages that are whole, and not recycled yet */
     const struct dw_assembly *oversize; /* the one that goes on beyond their bound; or NULL */
 };
