@@ -97,7 +97,6 @@ struct dw_record {
             struct dw_record_sink in;
             struct dw_list grant_link; /* in records.want, while its peer may be granted more */
             struct dw_timer timer;
-            uint64_t asked_ns;     /* for missing ranges, by the timer; 0: not yet */
             uint64_t late_ns;      /* the timer found it overdue; 0: never */
             uint32_t cost_per_kib; /* what the kernel charges for each KiB of its payload */
         };

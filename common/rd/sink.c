@@ -25,11 +25,9 @@ static void ask_for(struct dw_record *sink, const struct dw_range *missing, unsi
     (void)dw_sink_send_status(sink, sink->in.granted, missing, n);
 }
 
-static void ask_for_some(struct dw_record *sink, uint32_t most_bytes)
+static bool is_due(const struct dw_record *sink)
 {
-    struct dw_range missing[DW_RECORD_MAX_RANGES];
-    ask_for(sink, missing,
-            dw_record_sink_on_timeout(&sink->in, most_bytes, missing, DW_RECORD_MAX_RANGES));
+    return sink->state != DW_RECORD_HELD && dw_record_sink_due_bytes(&sink->in);
 }
 
 static void look_later(struct dw_record *sink, uint64_t now_ns)
@@ -38,52 +36,14 @@ static void look_later(struct dw_record *sink, uint64_t now_ns)
                 now_ns + dw_peer_rto_ns(sink->peer, sink->in.backoff));
 }
 
-static void ask_again(struct dw_record *sink, uint64_t now_ns)
-{
-    ask_for_some(sink, dw_record_window_bytes(&sink->peer->records));
-    sink->asked_ns = now_ns;
-    if (sink->in.backoff > DW_FRUITLESS_MAX)
-        dw_grant_set_aside(&sink->peer->records);
-}
-
-static bool is_due(const struct dw_record *sink)
-{
-    return sink->state != DW_RECORD_HELD && dw_record_sink_due_bytes(&sink->in);
-}
-
-static uint64_t asked_or_heard_ns(const struct dw_record *sink)
-{
-    return sink->asked_ns > sink->in.heard_ns ? sink->asked_ns : sink->in.heard_ns;
-}
-
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
  * time-out, behind what it sends to others. The answer to a probe goes behind it: only what is
- * missing then is asked for again. A source that is silent as a whole may have nothing to send, the
- * grant being lost: it is told at once, and asked for a little, and probed. */
-static void on_overdue(struct dw_record *sink, uint64_t now_ns)
-{
-    struct dw_record_peer *peer = &sink->peer->records;
-    const struct dw_contact *contact = &peer->contact;
-    const uint64_t rto_ns = dw_peer_rto_ns(sink->peer, 0);
-    const bool probed = contact->probe_sent_ns > asked_or_heard_ns(sink);
-    const bool quiet = now_ns - contact->heard_ns >= rto_ns;
-    if (probed && contact->probe_answered) {
-        ask_again(sink, now_ns);
-        return;
-    }
-    if (!probed && quiet && sink->asked_ns <= sink->in.heard_ns)
-        ask_for_some(sink, dw_record_payload_bytes(peer));
-    if (probed && now_ns >= contact->probe_sent_ns + rto_ns) {
-        bool silent = contact->probe_sent_ns >= contact->heard_ns;
-        if (++sink->in.backoff > DW_FRUITLESS_MAX || silent)
-            dw_grant_set_aside(peer);
-    }
-    dw_probe_ask(sink->peer, now_ns);
-}
-
+ * missing then is asked for again. */
 static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_record *sink = dw_container(timer, struct dw_record, timer);
+    struct dw_record_peer *peer = &sink->peer->records;
+    const struct dw_contact *contact = &peer->contact;
     if (!is_due(sink))
         return;
     if (now_ns < dw_sink_deadline_ns(sink)) {
@@ -91,8 +51,27 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
         return;
     }
     sink->late_ns = now_ns;
-    sink->peer->records.sinks_late = true;
-    on_overdue(sink, now_ns);
+    peer->sinks_late = true;
+    if (contact->probe_sent_ns > sink->in.heard_ns && !contact->probe_answered &&
+        now_ns >= contact->probe_sent_ns + dw_peer_rto_ns(sink->peer, 0)) {
+        bool silent = contact->probe_sent_ns >= contact->heard_ns;
+        if (++sink->in.backoff > DW_FRUITLESS_MAX || silent)
+            dw_grant_set_aside(peer);
+    }
+    dw_probe_ask(sink->peer, now_ns);
+    look_later(sink, now_ns);
+}
+
+static void ask_again(struct dw_record *sink, uint64_t now_ns)
+{
+    struct dw_range missing[DW_RECORD_MAX_RANGES];
+    struct dw_record_peer *peer = &sink->peer->records;
+    ask_for(sink, missing,
+            dw_record_sink_on_timeout(&sink->in, dw_record_window_bytes(peer), missing,
+                                      DW_RECORD_MAX_RANGES));
+    sink->in.heard_ns = now_ns;
+    if (sink->in.backoff > DW_FRUITLESS_MAX)
+        dw_grant_set_aside(peer);
     look_later(sink, now_ns);
 }
 
@@ -103,14 +82,12 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
     peer->sinks_late = false;
     dw_foreach (sink, struct dw_record, link, &peer->ends) {
         /* Overdue by the time-out as it was then: the reply itself may have made it longer. */
-        if (!sink->is_sink || sink->late_ns <= asked_or_heard_ns(sink) || !is_due(sink))
+        if (!sink->is_sink || sink->late_ns <= sink->in.heard_ns || !is_due(sink))
             continue;
-        if (sent_ns > asked_or_heard_ns(sink)) {
+        if (sent_ns > sink->in.heard_ns)
             ask_again(sink, now_ns);
-            look_later(sink, now_ns);
-        } else {
+        else
             peer->sinks_late = true; /* the reply was to an earlier probe */
-        }
     }
 }
 
