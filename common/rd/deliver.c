@@ -143,24 +143,6 @@ static bool fits(const struct diwarp_qp *qp, const struct dw_segment *segment)
     return segment->bytes && end <= qp->attr.max_msg_bytes;
 }
 
-uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment,
-                          struct diwarp_qp **qp)
-{
-    const struct dw_ddp_header *ddp = &segment->ddp;
-    struct dw_assembly *assembly = find(peer, ddp->msn);
-    struct dw_range hole;
-    if (!assembly || (ddp->last && !ddp->mo) || !fits(assembly->qp, segment))
-        return NULL;
-    uint32_t end = ddp->mo + segment->bytes;
-    if (!dw_segment_agrees(segment, end, &assembly->map, assembly->total))
-        return NULL;
-    if (dw_ranges_missing(&assembly->map, ddp->mo, end, &hole, 1) != 1 || hole.start != ddp->mo ||
-        hole.end != end)
-        return NULL;
-    *qp = assembly->qp;
-    return assembly->buf + ddp->mo;
-}
-
 /* A segment of a message of several. false: no buffer. */
 static bool assemble(struct dw_peer *peer, const struct dw_ends *ends,
                      const struct dw_segment *segment, struct dw_assembly *assembly, bool in_order)
@@ -176,8 +158,7 @@ static bool assemble(struct dw_peer *peer, const struct dw_ends *ends,
     rd->assembly_bytes += (uint64_t)added;
     if (in_order && rd->assembly_bytes > ASSEMBLIES_MAX_BYTES && !rd->oversize)
         rd->oversize = assembly;
-    if (segment->payload != assembly->buf + ddp->mo)
-        dw_copy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
+    dw_copy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
     if (ddp->last)
         assembly->total = end;
     if (assembly->total && assembly->map.bytes >= assembly->total) {

@@ -270,11 +270,6 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
  * buffer, as if it had not come. */
 bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
                      const struct dw_segment *segment, bool in_order);
-/* Where the payload of such a segment will be put together with others that came before, if none of
- * its bytes is there yet, and the QP they are for; else NULL. Changes nothing: dw_deliver_send()
- * does, with the payload in that place. */
-uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment,
-                          struct diwarp_qp **qp);
 /* What was put together leaves no room before it is taken. */
 bool dw_deliver_is_full(const void *state);
 /* Frees what was delivered. */

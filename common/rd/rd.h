@@ -30,8 +30,6 @@
  * pair of probes. Half: more is sent in vain; twice: a peer that is gone, and a narrow path, are
  * seen that much later. */
 #define DW_ASK_NS 500000000ull
-/* From this on a payload is copied in one pass with its CRC; what is shorter shares datagrams. */
-#define DW_ONE_PASS_MIN_BYTES 1024
 /* Idle peers, or handles, that one call looks at: some 10 us. */
 #define DW_LOOKS_MAX 256
 /* Requests to a peer at a time, whatever attr.max_send_wr says. Each may cost the other end 0.3 KB;

@@ -13,6 +13,8 @@
 
 /* Messages to a peer that are posted no further apart are a burst. */
 #define BURST_NS 2000
+/* From this on a payload is copied in one pass with its CRC; what is shorter shares datagrams. */
+#define ONE_PASS_MIN_BYTES 1024
 
 /* ---- works ---- */
 
@@ -129,7 +131,7 @@ static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_n
             !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
     } else {
         close_open(peer, now_ns);
-        while (left > most || work->copied || (peer->at_once && left >= DW_ONE_PASS_MIN_BYTES)) {
+        while (left > most || work->copied || (peer->at_once && left >= ONE_PASS_MIN_BYTES)) {
             if (!dw_send_train(peer, work, now_ns))
                 return false;
             left = work->total - work->copied;
