@@ -111,8 +111,7 @@ static struct dw_assembly *begin(struct dw_peer *peer, struct diwarp_qp *qp, uin
     struct dw_assembly *assembly = take(rd, in_order);
     if (!assembly)
         return NULL;
-    if (++rd->assembly_count > rd->assembly_most)
-        rd->assembly_most = rd->assembly_count;
+    rd->assembly_count++;
     assembly->qp = qp;
     assembly->msn = msn;
     assembly->total = 0;
@@ -229,14 +228,12 @@ void dw_deliver_recycle(void *state)
 
 bool dw_deliver_trim(struct dw_rd *rd)
 {
-    const size_t spares = ASSEMBLIES_MAX_BYTES / 3 / assembly_bytes(rd);
-    trim(rd, 1 + (rd->assembly_most < spares ? rd->assembly_most : spares));
-    rd->assembly_most = rd->assembly_count;
+    trim(rd, 1);
     if (rd->free_assembly_count == 1 && assembly_bytes(rd) > PAGE_BYTES) {
         uint8_t *last = (uint8_t *)dw_container(rd->free_assemblies.next, struct dw_assembly, link);
         dw_pages_drop(last + PAGE_BYTES, assembly_bytes(rd) - PAGE_BYTES);
     }
-    return rd->free_assembly_count > 1 || !dw_list_empty(&rd->done_assemblies);
+    return !dw_list_empty(&rd->done_assemblies);
 }
 
 int dw_deliver_make_room(struct dw_rd *rd, uint32_t message_bytes)

@@ -47,13 +47,6 @@ static uint64_t peer_window(const struct dw_record_peer *peer)
            dw_llp_truesize(peer->ah->peer_datagram_bytes);
 }
 
-bool dw_grants_are_whole(const struct dw_record_peer *peer)
-{
-    const uint64_t window = peer_window(peer), budget = peer->records->grant_budget_bytes;
-    return (window < budget ? window : budget) / PART_DEN >=
-           dw_llp_truesize(peer->ah->peer_datagram_bytes);
-}
-
 /* Of a bound, of which so much is due already, what the sink may have; 0: wait. */
 static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due)
 {

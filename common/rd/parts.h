@@ -74,8 +74,6 @@ void dw_grant_end(struct dw_record *sink);
 void dw_grant_set_aside(struct dw_record_peer *peer);
 /* It comes after all, be it beyond the budget: then the next grants wait the longer. */
 void dw_grant_take_back(struct dw_record_peer *peer);
-/* Each grant holds a whole datagram, unless it ends its record. */
-bool dw_grants_are_whole(const struct dw_record_peer *peer);
 
 /* What the source may send, and what is missing. False: the socket is full. */
 bool dw_sink_send_status(const struct dw_record *sink, uint32_t granted,
@@ -166,8 +164,6 @@ int dw_send_read_answer(struct dw_peer *peer, struct dw_qpns qpns, const struct 
 
 void dw_records_init(struct dw_rd *rd);
 void dw_records_fini(struct dw_rd *rd);
-void dw_record_peer_init(struct dw_record_peer *peer, struct dw_records *records,
-                         struct diwarp_ah *ah, uint32_t index);
 /* Not 0, nor one that is still in use after 2^31 others; from_source: 0, of a sink, or
  * DW_RECORD_ID_FROM_SOURCE, of a source. */
 uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source);

@@ -120,7 +120,11 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
 {
     const struct diwarp_device_attr *attr = &rd->port->device->attr;
     const struct dw_met *met = dw_handle_met(handle);
-    dw_record_peer_init(&peer->records, &rd->records, &handle->ah, handle->met);
+    peer->records.records = &rd->records;
+    peer->records.ah = &handle->ah;
+    peer->records.index = handle->met;
+    dw_list_init(&peer->records.ends);
+    dw_list_init(&peer->records.want);
     dw_list_init(&peer->assemblies);
     peer->records.contact.heard_ns = dw_device_now_ns(rd->port->device);
     peer->records.win = met->recordwin;

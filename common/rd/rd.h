@@ -76,7 +76,7 @@ struct dw_rd {
     uint32_t work_count;
 
     struct dw_list free_assemblies, done_assemblies; /* done: until the next recycling */
-    unsigned assembly_count, assembly_most;          /* being put together; since the last trim */
+    unsigned assembly_count;                         /* being put together */
     unsigned free_assembly_count;       /* the last is taken when there is no memory for another */
     uint32_t message_max_bytes;         /* what each has room for: the longest of any QP */
     uint64_t assembly_bytes;            /* that have come of them, and a page for each */

@@ -27,16 +27,6 @@ void dw_records_fini(struct dw_rd *rd)
     dw_map_fini(&rd->records.sources);
 }
 
-void dw_record_peer_init(struct dw_record_peer *peer, struct dw_records *records,
-                         struct diwarp_ah *ah, uint32_t index)
-{
-    peer->records = records;
-    peer->ah = ah;
-    peer->index = index;
-    dw_list_init(&peer->ends);
-    dw_list_init(&peer->want);
-}
-
 uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source)
 {
     struct dw_records *records = peer->records;

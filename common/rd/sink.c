@@ -145,24 +145,16 @@ static void on_full(struct dw_record *sink, uint64_t now_ns)
 
 /* ---- what comes ---- */
 
-/* The source began with less than a full datagram, though the record has more and it may send more.
- */
-static bool began_short(const struct dw_record *sink, const struct dw_placing *placing)
-{
-    const uint32_t length = placing->length;
-    return !placing->offset && sink->in.map.bytes == length && length < sink->in.total &&
-           !sink->late_ns && length < dw_record_payload_bytes(&sink->peer->records) &&
-           dw_grants_are_whole(&sink->peer->records);
-}
-
 /* The source knows how long datagrams may be on its way to us, and the window of its records is
- * counted in them. No path is narrower than the least. */
+ * counted in them: those that it sends, though it could have begun with a longer one. No path is
+ * narrower than the least. */
 static void measure(const struct dw_record *sink, const struct dw_placing *placing)
 {
     struct dw_record_peer *peer = &sink->peer->records;
-    const uint32_t least = DW_MTU_MIN_BYTES - 48;
-    const uint32_t bytes = placing->length + DW_RECORD_OVERHEAD_BYTES;
-    if (placing->length > dw_record_payload_bytes(peer) || began_short(sink, placing))
+    const uint32_t least = DW_MTU_MIN_BYTES - 48, length = placing->length;
+    const uint32_t bytes = length + DW_RECORD_OVERHEAD_BYTES;
+    const bool began = sink->in.map.bytes == length && !placing->offset && !sink->late_ns;
+    if (length > dw_record_payload_bytes(peer) || (began && length < sink->in.granted))
         peer->ah->peer_datagram_bytes = (uint16_t)(bytes > least ? bytes : least);
 }
 
