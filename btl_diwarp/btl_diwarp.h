@@ -8,10 +8,9 @@
  *
  * Threads: any thread may call the module's functions. Completions and receive callbacks run in one
  * thread at a time, the one that polls: in mca_btl_diwarp_progress(), from which others
- * return at once, or the helper, where the PML allows that (btl_diwarp_helper.c).
+ * return at once, or the helper, where the PML allows that (btl_diwarp_cores.c).
  */
-#ifndef MCA_BTL_DIWARP_H
-#define MCA_BTL_DIWARP_H
+#pragma once
 
 #include "opal_config.h"
 
@@ -29,6 +28,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/queue.h>
 #include <time.h>
 
 /* The object of `type` whose `member` lies at `pointer`. */
@@ -46,6 +46,9 @@
 /* ob1's tag of "the RDMA you asked for is done" (MCA_PML_OB1_HDR_TYPE_FIN): part of the ABI between
  * ob1 processes, though not of the headers a BTL may include. */
 #define MCA_BTL_DIWARP_TAG_FIN (MCA_BTL_TAG_PML + 9)
+
+/* An ibv_sge has a 32-bit length. */
+#define MCA_BTL_DIWARP_RDMA_MAX_BYTES (1u << 30)
 
 /* What leads the payload of a Send over RC: the tag, then zeros, so that the PML's headers are
  * aligned. */
@@ -74,32 +77,6 @@
 struct mca_btl_diwarp_counters {
 #define X(name, unit, meaning) uint64_t name;
     MCA_BTL_DIWARP_COUNTERS(X)
-#undef X
-};
-
-/* ---- memory of the adapter; the core has its own (DIWARP_MEMORY) ----------------------------- */
-
-#define MCA_BTL_DIWARP_MEMORY(X)                                                             \
-    X(module_bytes, "bytes", "the module, and the list of peers that are gone")              \
-    X(endpoint_bytes, "bytes", "endpoints")                                                  \
-    X(receive_buffer_bytes, "bytes", "receives posted in advance (RC)")                      \
-    X(fragment_bytes, "bytes", "send descriptors with their payload, free ones included")    \
-    X(rdma_bytes, "bytes", "descriptors of puts, gets and atomics, free ones included")      \
-    X(registration_bytes, "bytes", "registrations, free ones included")                      \
-    X(btl_bytes, "bytes", "all of the adapter's own")                                        \
-    X(transport_bytes, "bytes", "total_bytes of the core and btl_bytes: user memory in all") \
-    X(endpoints, "endpoints", "processes that were added")
-
-/* Of the whole process, to hold the transport's against. 0: cannot be read. */
-#define MCA_BTL_DIWARP_PROCESS_MEMORY(X)                                               \
-    X(private_bytes, "bytes", "the process's private pages (/proc/self/smaps_rollup)") \
-    X(pss_bytes, "bytes", "its proportional share of all its pages (/proc/self/smaps_rollup)")
-
-struct mca_btl_diwarp_memory {
-    struct diwarp_memory core;
-#define X(name, unit, meaning) uint64_t name;
-    MCA_BTL_DIWARP_MEMORY(X)
-    MCA_BTL_DIWARP_PROCESS_MEMORY(X)
 #undef X
 };
 
@@ -145,11 +122,22 @@ struct mca_btl_diwarp_params {
 extern struct mca_btl_diwarp_params mca_btl_diwarp_params;
 
 struct mca_btl_diwarp_module;
-struct mca_btl_diwarp_work;
-struct mca_btl_diwarp_work_ops;
-struct mca_btl_diwarp_queue;       /* btl_diwarp_work.h */
+struct mca_btl_diwarp_work;        /* btl_diwarp_work.h */
 struct mca_btl_diwarp_ending_read; /* btl_diwarp_work.h */
 struct mca_btl_diwarp_rc;          /* btl_diwarp_rc.h */
+
+/* A known peer; one per process that was added, so small. All but proc and ah under the module's
+ * lock. */
+struct mca_btl_base_endpoint_t {
+    opal_proc_t *proc;    /* borrowed: the BML holds it until del_procs; NULL: nobody is told of the
+                           * end of what is under way */
+    struct diwarp_ah *ah; /* RD */
+    STAILQ_HEAD(mca_btl_diwarp_works, mca_btl_diwarp_work) waiting; /* oldest first */
+    LIST_HEAD(, mca_btl_diwarp_work) posted;
+    unsigned waiting_count, posted_count;
+    LIST_ENTRY(mca_btl_base_endpoint_t) link; /* in module->waiting, while something waits */
+};
+typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
 
 /* What differs between transports. */
 struct mca_btl_diwarp_transport {
@@ -159,19 +147,22 @@ struct mca_btl_diwarp_transport {
                 struct diwarp_diagnosis *why);
     /* Gives peers what they wait for, then everything back; harmless when nothing is open. */
     void (*close)(struct mca_btl_diwarp_module *module);
+    /* 0 or negative errno; -ENETUNREACH: no interface leads to the address. */
     int (*endpoint_create)(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
-                           struct mca_btl_base_endpoint_t **endpoint);
+                           const struct diwarp_address *address,
+                           mca_btl_base_endpoint_t **endpoint);
+    /* Between polling_begin() and polling_end(), as the next two. */
     void (*endpoint_destroy)(struct mca_btl_diwarp_module *module,
-                             struct mca_btl_base_endpoint_t *endpoint);
-    /* In the thread that polls. */
+                             mca_btl_base_endpoint_t *endpoint);
     void (*on_completions)(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                            int count);
     /* While nothing comes, in the application's thread; NULL: there is nothing to do then. */
     void (*on_nothing)(struct mca_btl_diwarp_module *module);
     /* As mca_btl_diwarp_work_post(). */
     int (*post)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
-    /* Of send descriptors; of puts and atomics. */
-    const struct mca_btl_diwarp_work_ops *frag_ops, *rdma_ops;
+    /* Work requests' post: of send descriptors; of puts, gets and atomics. */
+    int (*frag_post)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
+    int (*rdma_post)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
 };
 
 extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd,
@@ -181,10 +172,8 @@ extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd,
 enum mca_btl_diwarp_list {
     MCA_BTL_DIWARP_FRAG_SMALL,  /* control messages */
     MCA_BTL_DIWARP_FRAG_MEDIUM, /* what would waste most of a large one */
-    MCA_BTL_DIWARP_FRAG_EAGER,  /* up to btl_eager_limit */
-    MCA_BTL_DIWARP_FRAG_MAX,    /* up to btl_max_send_size */
-    MCA_BTL_DIWARP_RDMAS,       /* struct mca_btl_diwarp_rdma */
-    MCA_BTL_DIWARP_REGS,        /* struct mca_btl_diwarp_reg */
+    MCA_BTL_DIWARP_FRAG_LARGE,
+    MCA_BTL_DIWARP_RDMAS, /* struct mca_btl_diwarp_rdma */
     MCA_BTL_DIWARP_LISTS
 };
 
@@ -193,7 +182,7 @@ struct mca_btl_diwarp_cores {
     uint32_t id;    /* stands for the set of them, while count is not 0 */
     unsigned count; /* 0: unknown */
     unsigned mates; /* ranks added that run on the same */
-    unsigned turns; /* ranks for each, rounded up; 1: nobody waits; read by any thread */
+    unsigned turns; /* ranks for each, rounded up; 1: nobody waits */
 };
 
 struct mca_btl_diwarp_module {
@@ -207,19 +196,16 @@ struct mca_btl_diwarp_module {
     bool polling;                 /* a thread is inside progress, or the helper runs the RNIC */
     bool blocking;                /* progress sleeps when nothing comes */
     bool kept_out;                /* progress found the helper at work, and wants to poll */
-    unsigned stalled_count;       /* queues */
     unsigned long polls;          /* progress calls */
     pthread_t caller;             /* who polls, while it runs callbacks; else 0 */
     struct mca_btl_diwarp_ending_read *ending; /* its, while the callback of a get runs */
     unsigned empty_polls;                      /* in a row */
     uint64_t empty_since_ns;                   /* the first of them */
 
-    opal_mutex_t lock;                  /* of the queues, of `gone`, and of RC's endpoints */
-    opal_list_t queues;                 /* struct mca_btl_diwarp_queue */
-    struct mca_btl_diwarp_queue *spare; /* for the next endpoint that needs one, or NULL */
+    opal_mutex_t lock;                            /* of what is under way, and of RC's endpoints */
+    LIST_HEAD(, mca_btl_base_endpoint_t) waiting; /* to which something waits to be posted */
     struct mca_btl_diwarp_counters counters;
     opal_free_list_t lists[MCA_BTL_DIWARP_LISTS];
-    bool lists_constructed;
 
     struct diwarp_device *device;
     struct diwarp_pd *pd;
@@ -233,29 +219,18 @@ struct mca_btl_diwarp_module {
     int helper_cpu;               /* where it runs the RNIC; -1: it does not */
 
     mca_btl_base_module_error_cb_fn_t error_cb;
-    struct diwarp_name *gone; /* peers already reported */
-    unsigned gone_count;
-    bool failure_told;                   /* of an access */
-    struct mca_btl_diwarp_memory memory; /* when it knew most peers: before they were deleted */
+    bool gone_told;    /* a peer is gone: once, for that ends the job */
+    bool failure_told; /* of an access */
 };
-
-/* To an OPAL code. */
-static inline int mca_btl_diwarp_status(enum ibv_wc_status status)
-{
-    return IBV_WC_SUCCESS == status         ? OPAL_SUCCESS
-           : IBV_WC_RETRY_EXC_ERR == status ? OPAL_ERR_UNREACH
-                                            : OPAL_ERROR;
-}
 
 static inline uint64_t mca_btl_diwarp_clock_ns(clockid_t clock)
 {
     struct timespec now;
-
     clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- progress (btl_diwarp_progress.c, btl_diwarp_helper.c) ---------------------------------- */
+/* ---- progress (btl_diwarp_progress.c) ------------------------------------------------------- */
 
 /* One thread at a time polls and runs callbacks, or runs the RNIC. False: another does, or this one
  * does further up its stack: a callback that makes progress must not come back, since received data
@@ -268,9 +243,8 @@ static inline bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *mo
 /* As soon as nobody else polls; not within a callback. */
 static inline void mca_btl_diwarp_polling_wait(struct mca_btl_diwarp_module *module)
 {
-    while (!mca_btl_diwarp_polling_begin(module)) {
+    while (!mca_btl_diwarp_polling_begin(module))
         sched_yield();
-    }
 }
 
 static inline void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module)
@@ -287,12 +261,6 @@ static inline bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module
 
 /* Between polling_begin() and polling_end(); returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
-/* 0 or negative errno. */
-int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module);
-/* Processes were added, which may share our cores. */
-void mca_btl_diwarp_helper_on_procs(struct mca_btl_diwarp_module *module);
-/* Harmless when it was not started. */
-void mca_btl_diwarp_helper_stop(struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module);
 /* A message for whoever registered its tag; neither is to be trusted. */
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data,
@@ -313,80 +281,52 @@ uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module)
 void mca_btl_diwarp_osc_init(void);
 void mca_btl_diwarp_osc_fini(void);
 
-/* ---- modex (btl_diwarp_modex.c) ------------------------------------------------------------- */
+/* ---- cores and helper (btl_diwarp_cores.c) --------------------------------------------------- */
 
-int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
-/* OPAL_ERR_NOT_FOUND: the peer does not use diwarp. OPAL_ERR_NOT_SUPPORTED: it uses another wire
- * version or transport; the user has been told. */
-int mca_btl_diwarp_modex_recv(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                              struct diwarp_address *address);
-/* cores.id of that process, or 0. */
-uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *module,
-                                       const opal_proc_t *proc);
-/* "eth0 10.0.0.1/24, lo 127.0.0.1/8", cut to len. */
-void mca_btl_diwarp_format_interfaces(const struct diwarp_interface *interfaces, unsigned count,
-                                      char *buf, size_t len);
-/* Ours, for who asks Open MPI to be verbose. */
-void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, const char *how);
-
-/* ---- cores (btl_diwarp_cores.c) -------------------------------------------------------------- */
-
-/* When the module opens, before any peer is known: turns come from the ranks and cores of the
- * machine. */
+/* When the module opens, before any peer is known. */
 void mca_btl_diwarp_cores_look(struct mca_btl_diwarp_cores *cores);
-unsigned mca_btl_diwarp_cores_turns(const struct mca_btl_diwarp_module *module);
-/* Processes were added: counts those on our cores, and tells the core when turns begin. */
+/* Processes were added: counts those on our cores, and sets what depends on that. */
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
                                    size_t nprocs);
+/* Where the user wants it. multiple: the program asked for MPI_THREAD_MULTIPLE. 0 or -EAGAIN. */
+int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module, bool multiple);
 
 /* ---- peers (btl_diwarp_peer.c) --------------------------------------------------------------- */
 
-/* A known peer; one per process that was added, so small. */
-struct mca_btl_base_endpoint_t {
-    opal_proc_t *proc; /* borrowed: the BML holds it until del_procs */
-    struct diwarp_ah *ah;
-    struct mca_btl_diwarp_queue *queue; /* NULL: nothing is under way */
-};
-typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
-
+int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
+/* The address of a process; of ourselves without the modex, which need not know us. False: the peer
+ * does not use diwarp, or another wire version or transport, of which the user has been told. */
+bool mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module,
+                                 const opal_proc_t *proc, struct diwarp_address *address);
+/* cores.id of that process, or 0. */
+uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *module,
+                                       const opal_proc_t *proc);
+/* Ours, for who asks Open MPI to be verbose. */
+void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, const char *how);
 struct diwarp_name mca_btl_diwarp_peer_name(const mca_btl_base_endpoint_t *endpoint);
 /* "unknown" where Open MPI does not know either. */
 const char *mca_btl_diwarp_peer_host(const struct diwarp_name *name);
-/* The address of a process; of ourselves without the modex, which need not know us. OPAL code, as
- * mca_btl_diwarp_modex_recv(). */
-int mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                                struct diwarp_address *address);
 /* Tells the user that no interface leads to a peer. */
 void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *module,
                                           const opal_proc_t *proc,
                                           const struct diwarp_address *peer);
 /* Ends the job by way of the PML, which prints info. proc: whom it is about, or NULL. */
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
-/* Tells the user and the PML, once per peer. The PML usually ends the job. why: how a connection
+/* Tells the user and the PML, which ends the job; of the first peer only. why: how a connection
  * was lost, or the peer itself; NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why);
-/* A request ended since the peer is gone. */
-void mca_btl_diwarp_peer_on_unsent(struct mca_btl_diwarp_module *module,
-                                   const mca_btl_base_endpoint_t *endpoint);
-/* Counted: once the last one goes, so may the PML, and the helper must not be inside it. */
-void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module);
-void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module);
+/* An OPAL code for the end of a request; tells as above that the peer is gone where it ended so. */
+int mca_btl_diwarp_peer_status(struct mca_btl_diwarp_module *module,
+                               const mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status);
 
-/* What peers need of a registration, sent as raw bytes. osc/rdma lays its shared state out behind
- * handles, so the size must stay a multiple of 8. */
+/* What peers need of a registration, sent as raw bytes: the part of a struct diwarp_mr that begins
+ * with its STag. osc/rdma lays its shared state out behind handles, so the size must stay a
+ * multiple of 8. */
 struct mca_btl_base_registration_handle_t {
     uint32_t stag;
     uint32_t reserved;
 };
-
-typedef struct mca_btl_diwarp_reg {
-    opal_free_list_item_t super;
-    struct diwarp_mr *mr;
-    mca_btl_base_registration_handle_t handle;
-} mca_btl_diwarp_reg_t;
-
-OBJ_CLASS_DECLARATION(mca_btl_diwarp_reg_t);
 
 /* ---- counters and memory (btl_diwarp_pvars.c) ----------------------------------------------- */
 
@@ -395,8 +335,6 @@ int mca_btl_diwarp_pvars_register(const struct mca_btl_diwarp_module *module);
 /* One line per counter through opal_output. */
 void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module);
 /* Peers are about to be deleted. */
-void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module);
+void mca_btl_diwarp_memory_note(const struct mca_btl_diwarp_module *module);
 /* Prints one line through opal_output: what was noted, or what there is now. */
 void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module);
-
-#endif

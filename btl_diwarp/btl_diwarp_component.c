@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The component and its one module: function table, life, peers, and the verbs objects behind it.
- */
+/* The component and its one module: function table, life, peers, the verbs objects behind it. */
 #include "btl_diwarp/btl_diwarp_work.h"
 
 #include "opal/runtime/opal_params.h"
@@ -10,90 +9,65 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- peers --------------------------------------------------------------------------------- */
-
-/* Another BTL would not be looked at meanwhile, but for self, which is never waited for. */
-static bool is_alone(void)
+/* NULL: it cannot be reached. */
+static mca_btl_base_endpoint_t *endpoint_create(struct mca_btl_diwarp_module *module,
+                                                opal_proc_t *proc)
 {
-    mca_btl_base_selected_module_t *other;
-
-    OPAL_LIST_FOREACH(other, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
-    {
-        const char *name = other->btl_component->btl_version.mca_component_name;
-
-        if (0 != strcmp(name, "diwarp") && 0 != strcmp(name, "self")) {
-            return false;
-        }
+    struct diwarp_address address;
+    mca_btl_base_endpoint_t *endpoint = NULL;
+    if (!mca_btl_diwarp_peer_address(module, proc, &address))
+        return NULL;
+    switch (module->transport->endpoint_create(module, proc, &address, &endpoint)) {
+    case -ENETUNREACH:
+        mca_btl_diwarp_peer_show_unreachable(module, proc, &address);
+        break;
+    case -ENOMEM:
+        MCA_BTL_DIWARP_HELP("out of memory", "adding peers");
+        break;
+    default:
+        break;
     }
-    return true;
-}
-
-/* Once the BTLs are chosen. */
-static bool may_block(const struct mca_btl_diwarp_module *module)
-{
-    const int blocking = mca_btl_diwarp_params.blocking;
-
-    return DIWARP_OFF != blocking && !module->threaded &&
-           (DIWARP_ON == blocking || (mca_btl_diwarp_cores_turns(module) > 1 && is_alone()));
-}
-
-/* After an error nobody looks at the endpoints that were made, nor deletes them. */
-static void forget_procs(struct mca_btl_diwarp_module *module, size_t nprocs,
-                         mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
-{
-    for (size_t i = 0; i < nprocs; i++) {
-        if (NULL != endpoints[i]) {
-            module->transport->endpoint_destroy(module, endpoints[i]);
-            endpoints[i] = NULL;
-        }
-        if (NULL != reachable) {
-            (void)opal_bitmap_clear_bit(reachable, (int)i);
-        }
-    }
+    return endpoint;
 }
 
 static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
                      mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-
     mca_btl_diwarp_cores_on_procs(module, procs, nprocs);
-    mca_btl_diwarp_helper_on_procs(module);
-    __atomic_store_n(&module->blocking, may_block(module), __ATOMIC_RELAXED);
     for (size_t i = 0; i < nprocs; i++) {
-        int rc = module->transport->endpoint_create(module, procs[i], &endpoints[i]);
-
-        if (OPAL_SUCCESS != rc) {
-            endpoints[i] = NULL;
-        } else if (NULL != reachable) {
-            rc = opal_bitmap_set_bit(reachable, (int)i);
-        }
-        if (OPAL_ERR_OUT_OF_RESOURCE == rc) {
-            MCA_BTL_DIWARP_HELP("out of memory", "adding peers");
-            forget_procs(module, i + 1, endpoints, reachable);
-            return rc;
-        }
+        endpoints[i] = endpoint_create(module, procs[i]);
+        if (!endpoints[i])
+            continue;
+        (void)__atomic_add_fetch(&module->endpoints, 1, __ATOMIC_RELAXED);
+        if (reachable)
+            (void)opal_bitmap_set_bit(reachable, (int)i);
     }
     return OPAL_SUCCESS;
 }
 
-/* The array stays as it is: the BML compares its entries to know what has been deleted already. */
+/* No other thread is to be within a callback that knows an endpoint, nor, once the last one goes,
+ * in the PML. The array stays as it is: the BML compares its entries to know what has been deleted
+ * already. */
 static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
                      mca_btl_base_endpoint_t **endpoints)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-
+    const bool within = mca_btl_diwarp_in_progress(module);
     (void)procs;
     mca_btl_diwarp_memory_note(module);
+    if (!within)
+        mca_btl_diwarp_polling_wait(module);
     for (size_t i = 0; i < nprocs; i++) {
-        if (NULL != endpoints[i]) {
-            module->transport->endpoint_destroy(module, endpoints[i]);
-        }
+        if (!endpoints[i])
+            continue;
+        (void)__atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED);
+        module->transport->endpoint_destroy(module, endpoints[i]);
     }
+    if (!within)
+        mca_btl_diwarp_polling_end(module);
     return OPAL_SUCCESS;
 }
-
-/* ---- life of the module --------------------------------------------------------------------- */
 
 static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t cbfunc)
 {
@@ -101,40 +75,29 @@ static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_
     return OPAL_SUCCESS;
 }
 
-static int ft_event(int state)
-{
-    (void)state;
-    return OPAL_SUCCESS;
-}
-
 /* Gives everything back; harmless when nothing is open. */
-static void module_close(struct mca_btl_diwarp_module *module)
+static int finalize(mca_btl_base_module_t *btl)
 {
-    mca_btl_diwarp_helper_stop(module);
-    if (NULL != module->cq && mca_btl_diwarp_params.memory_report) {
-        mca_btl_diwarp_memory_report(module);
+    struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
+    if (module->helper) {
+        diwarp_stop_helper(module->helper);
+        module->helper = NULL;
     }
+    if (module->cq && mca_btl_diwarp_params.memory_report)
+        mca_btl_diwarp_memory_report(module);
     module->transport->close(module);
-    if (NULL != module->cq) {
+    if (module->cq) {
         diwarp_destroy_cq(module->cq);
         module->cq = NULL;
     }
-    if (NULL != module->pd) {
+    if (module->pd) {
         diwarp_dealloc_pd(module->pd);
         module->pd = NULL;
     }
-    if (NULL != module->device) {
+    if (module->device) {
         diwarp_close_device(module->device);
         module->device = NULL;
     }
-    free(module->gone);
-    module->gone = NULL;
-    module->gone_count = 0;
-}
-
-static int finalize(mca_btl_base_module_t *btl)
-{
-    module_close((struct mca_btl_diwarp_module *)btl);
     return OPAL_SUCCESS;
 }
 
@@ -142,14 +105,12 @@ static int finalize(mca_btl_base_module_t *btl)
 static void show_open_error(int rc, const char *what, const struct diwarp_diagnosis *why)
 {
     const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
-
     MCA_BTL_DIWARP_SAY("not used on %s: %s failed: %s%s%s", opal_process_info.nodename, what,
-                       strerror(-rc), '\0' != why->text[0] ? ": " : "", why->text);
+                       strerror(-rc), why->text[0] != '\0' ? ": " : "", why->text);
     switch (rc) {
     case -ENODEV:
-        MCA_BTL_DIWARP_HELP("no usable interface",
-                            NULL != params->if_include ? params->if_include : "",
-                            NULL != params->if_exclude ? params->if_exclude : "", why->text);
+        MCA_BTL_DIWARP_HELP("no usable interface", params->if_include ? params->if_include : "",
+                            params->if_exclude ? params->if_exclude : "", why->text);
         return;
     case -EINVAL:
         MCA_BTL_DIWARP_HELP("bad interface", why->text);
@@ -168,82 +129,54 @@ static void show_open_error(int rc, const char *what, const struct diwarp_diagno
 }
 
 /* 0 or negative errno; `what` names the step that failed. */
-static int open_transport(struct mca_btl_diwarp_module *module, const char **what,
-                          struct diwarp_diagnosis *why)
+static int open_steps(struct mca_btl_diwarp_module *module, bool multiple, const char **what,
+                      struct diwarp_diagnosis *why)
 {
-    *what = "creating the protection domain";
+    struct diwarp_device_attr attr;
+    mca_btl_diwarp_params_get(&attr);
+    attr.name = (struct diwarp_name){.job = OPAL_PROC_MY_NAME.jobid, OPAL_PROC_MY_NAME.vpid};
+    attr.threaded = module->threaded || mca_btl_diwarp_params.progress_thread != DIWARP_OFF;
+    *what = "opening the device";
+    int rc = diwarp_open_device(&attr, &module->device, why);
+    if (rc < 0)
+        return rc;
+    *what = "creating the protection domain and the completion queue";
     module->pd = diwarp_alloc_pd(module->device);
-    if (NULL == module->pd) {
+    module->cq = module->pd ? diwarp_create_cq(module->device, MCA_BTL_DIWARP_QUEUE_WRS) : NULL;
+    if (!module->cq)
         return -ENOMEM;
-    }
-    *what = "creating the completion queue";
-    module->cq = diwarp_create_cq(module->device, MCA_BTL_DIWARP_QUEUE_WRS);
-    if (NULL == module->cq) {
-        return -ENOMEM;
-    }
-    return module->transport->open(module, what, why);
-}
-
-/*
- * The helper may hand completions to the PML where that takes its locks: in programs that asked for
- * MPI_THREAD_MULTIPLE, or when the user wants it, which makes it take them, as btl/tcp does for its
- * own thread. With FUNNELED and SERIALIZED opal_using_threads() holds, but ob1 does not guard
- * everything.
- */
-static int start_helper(struct mca_btl_diwarp_module *module, bool multiple)
-{
-    int wanted = mca_btl_diwarp_params.progress_thread;
-
-    if (DIWARP_OFF == wanted) {
-        return 0;
-    }
-    module->helper_calls_back = DIWARP_ON == wanted || multiple;
-    if (mca_btl_diwarp_helper_start(module) < 0) {
-        module->helper_calls_back = false;
-        MCA_BTL_DIWARP_VERBOSE(1, "no thread to be had; going on without the %s", "helper");
-        return DIWARP_ON == wanted ? -EAGAIN : 0;
-    }
-    if (module->helper_calls_back) {
-        module->super.btl_flags |= MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED;
-        opal_set_using_threads(true);
-    }
+    rc = module->transport->open(module, what, why);
+    if (rc < 0)
+        return rc;
+    *what = "starting the progress thread";
+    rc = mca_btl_diwarp_helper_start(module, multiple);
+    if (rc < 0)
+        return rc;
+    *what = "publishing the address";
+    if (mca_btl_diwarp_modex_send(module) != OPAL_SUCCESS)
+        return -EIO;
+    if (module->qp)
+        mca_btl_diwarp_osc_init();
     return 0;
 }
 
-/* An OPAL code; on error nothing stays open and the user has been told. multiple: the program asked
- * for MPI_THREAD_MULTIPLE. */
-static int module_open(struct mca_btl_diwarp_module *module, bool multiple)
+/* False: nothing stays open, and the user has been told. multiple: the program asked for
+ * MPI_THREAD_MULTIPLE. */
+static bool module_open(struct mca_btl_diwarp_module *module, bool multiple)
 {
-    const bool threaded = multiple || opal_using_threads();
-    struct diwarp_device_attr attr;
     struct diwarp_diagnosis why = {.text = ""};
-    const char *what = "opening the device";
-    int rc;
-
-    mca_btl_diwarp_params_get(&attr);
-    attr.name.job = OPAL_PROC_MY_NAME.jobid;
-    attr.name.rank = OPAL_PROC_MY_NAME.vpid;
-    attr.threaded = threaded || DIWARP_OFF != mca_btl_diwarp_params.progress_thread;
-    mca_btl_diwarp_cores_look(&module->cores);
-    attr.shared_cores = module->cores.turns > 1;
-    module->threaded = threaded;
-    module->transport = MCA_BTL_DIWARP_RD == mca_btl_diwarp_params.transport
+    const char *what;
+    module->threaded = multiple || opal_using_threads();
+    module->transport = mca_btl_diwarp_params.transport == MCA_BTL_DIWARP_RD
                             ? &mca_btl_diwarp_transport_rd
                             : &mca_btl_diwarp_transport_rc;
-    rc = diwarp_open_device(&attr, &module->device, &why);
-    if (0 == rc) {
-        rc = open_transport(module, &what, &why);
-    }
-    if (0 == rc) {
-        what = "starting the progress thread";
-        rc = start_helper(module, multiple);
-    }
+    mca_btl_diwarp_cores_look(&module->cores);
+    int rc = open_steps(module, multiple, &what, &why);
     if (rc < 0) {
         show_open_error(rc, what, &why);
-        module_close(module);
-        return OPAL_ERR_NOT_AVAILABLE;
+        (void)finalize(&module->super);
     }
-    return OPAL_SUCCESS;
+    return rc >= 0;
 }
 
 /* There is one. With the functions that mca_btl_diwarp_send_set_functions() and
@@ -258,26 +191,20 @@ static struct mca_btl_diwarp_module the_module = {
             .btl_finalize = finalize,
             .btl_register_error = register_error,
             .btl_dump = mca_btl_base_dump,
-            .btl_ft_event = ft_event,
         },
 };
-
-/* ---- life of the component ------------------------------------------------------------------ */
 
 OPAL_MODULE_DECLSPEC extern mca_btl_base_component_3_0_0_t mca_btl_diwarp_component;
 
 /* Help texts are looked up in Open MPI's own folder only; ours may lie beside the component. */
 static void add_help_dir(void)
 {
-    char *path, *slash;
     Dl_info info;
-
-    if (0 == dladdr(&mca_btl_diwarp_component, &info) || NULL == info.dli_fname) {
+    if (!dladdr(&mca_btl_diwarp_component, &info) || !info.dli_fname)
         return;
-    }
-    path = strdup(info.dli_fname);
-    slash = NULL != path ? strrchr(path, '/') : NULL;
-    if (NULL != slash) {
+    char *path = strdup(info.dli_fname);
+    char *slash = path ? strrchr(path, '/') : NULL;
+    if (slash) {
         *slash = '\0';
         (void)opal_show_help_add_dir(path);
     }
@@ -287,52 +214,31 @@ static void add_help_dir(void)
 static int component_register(void)
 {
     struct mca_btl_diwarp_module *module = &the_module;
-    int rc;
-
     add_help_dir();
     module->super.btl_component = &mca_btl_diwarp_component;
     mca_btl_diwarp_send_set_functions(&module->super);
     mca_btl_diwarp_rdma_set_functions(&module->super);
-    rc = mca_btl_diwarp_params_register(module);
-    return OPAL_SUCCESS == rc ? mca_btl_diwarp_pvars_register(module) : rc;
+    const int rc = mca_btl_diwarp_params_register(module);
+    return rc == OPAL_SUCCESS ? mca_btl_diwarp_pvars_register(module) : rc;
 }
 
 static int component_open(void)
 {
     struct mca_btl_diwarp_module *module = &the_module;
-
-    /* NOT_AVAILABLE keeps the framework from adding a warning of its own. */
-    if (OPAL_SUCCESS != mca_base_var_check_exclusive("opal", "btl", "diwarp", "if_include", "btl",
-                                                     "diwarp", "if_exclude")) {
-        MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_if_include and btl_diwarp_if_exclude are "
-                           "both set; set one",
-                           opal_process_info.nodename);
-        return OPAL_ERR_NOT_AVAILABLE;
-    }
-    for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++) {
+    for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++)
         OBJ_CONSTRUCT(&module->lists[i], opal_free_list_t);
-    }
-    OBJ_CONSTRUCT(&module->queues, opal_list_t);
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
-    module->lists_constructed = true;
     return OPAL_SUCCESS;
 }
 
 static int component_close(void)
 {
     struct mca_btl_diwarp_module *module = &the_module;
-
-    if (!module->lists_constructed) {
-        return OPAL_SUCCESS;
-    }
     mca_btl_diwarp_osc_fini();
-    module_close(module);
+    (void)finalize(&module->super);
     OBJ_DESTRUCT(&module->lock);
-    OBJ_DESTRUCT(&module->queues);
-    for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++) {
+    for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++)
         OBJ_DESTRUCT(&module->lists[i]);
-    }
-    module->lists_constructed = false;
     return OPAL_SUCCESS;
 }
 
@@ -348,19 +254,14 @@ static int lists_init(struct mca_btl_diwarp_module *module)
     } items[MCA_BTL_DIWARP_LISTS] = {
         [MCA_BTL_DIWARP_FRAG_SMALL] = {frag, frag_bytes + MCA_BTL_DIWARP_SMALL_BYTES},
         [MCA_BTL_DIWARP_FRAG_MEDIUM] = {frag, frag_bytes + MCA_BTL_DIWARP_MEDIUM_BYTES},
-        [MCA_BTL_DIWARP_FRAG_EAGER] = {frag, frag_bytes + module->super.btl_eager_limit},
-        [MCA_BTL_DIWARP_FRAG_MAX] = {frag, frag_bytes + module->super.btl_max_send_size},
+        [MCA_BTL_DIWARP_FRAG_LARGE] = {frag, frag_bytes + mca_btl_diwarp_longest_send(module)},
         [MCA_BTL_DIWARP_RDMAS] = {OBJ_CLASS(mca_btl_diwarp_rdma_t), sizeof(mca_btl_diwarp_rdma_t)},
-        [MCA_BTL_DIWARP_REGS] = {OBJ_CLASS(mca_btl_diwarp_reg_t), sizeof(mca_btl_diwarp_reg_t)},
     };
     int rc = OPAL_SUCCESS;
-
-    for (unsigned i = 0; OPAL_SUCCESS == rc && i < MCA_BTL_DIWARP_LISTS; i++) {
-        const size_t per_alloc = (16u << 10) / items[i].bytes;
-
-        rc =
-            opal_free_list_init(&module->lists[i], items[i].bytes, line, items[i].class, 0, line, 0,
-                                -1, per_alloc > 0 ? (int)per_alloc : 1, NULL, 0, NULL, NULL, NULL);
+    for (unsigned i = 0; rc == OPAL_SUCCESS && i < MCA_BTL_DIWARP_LISTS; i++) {
+        const int per_alloc = (int)((16u << 10) / items[i].bytes);
+        rc = opal_free_list_init(&module->lists[i], items[i].bytes, line, items[i].class, 0, line,
+                                 0, -1, per_alloc > 0 ? per_alloc : 1, NULL, 0, NULL, NULL, NULL);
     }
     return rc;
 }
@@ -370,36 +271,18 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
                                               bool enable_mpi_threads)
 {
     struct mca_btl_diwarp_module *module = &the_module;
-    mca_btl_base_module_t **btls;
-
+    mca_btl_base_module_t **btls = malloc(sizeof *btls);
     (void)enable_progress_threads;
     *num_btls = 0;
-    if (!mca_btl_diwarp_params_check(module)) {
-        return NULL;
-    }
-    btls = malloc(sizeof(*btls));
-    if (NULL == btls || OPAL_SUCCESS != lists_init(module)) {
+    if (!btls || lists_init(module) != OPAL_SUCCESS) {
         MCA_BTL_DIWARP_HELP("out of memory", "starting up");
-        free(btls);
-        return NULL;
+    } else if (mca_btl_diwarp_params_check(module) && module_open(module, enable_mpi_threads)) {
+        btls[0] = &module->super;
+        *num_btls = 1;
+        return btls;
     }
-    if (OPAL_SUCCESS != module_open(module, enable_mpi_threads)) {
-        free(btls);
-        return NULL;
-    }
-    if (OPAL_SUCCESS != mca_btl_diwarp_modex_send(module)) {
-        MCA_BTL_DIWARP_HELP("open failed", "publishing the address", "the modex refused it",
-                            "none");
-        module_close(module);
-        free(btls);
-        return NULL;
-    }
-    if (MCA_BTL_DIWARP_RD == mca_btl_diwarp_params.transport) {
-        mca_btl_diwarp_osc_init();
-    }
-    btls[0] = &module->super;
-    *num_btls = 1;
-    return btls;
+    free(btls);
+    return NULL;
 }
 
 static int component_progress(void)

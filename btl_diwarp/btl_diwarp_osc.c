@@ -21,40 +21,30 @@
 #include "ompi/mca/osc/base/base.h"
 #include "opal/mca/base/mca_base_framework.h"
 #include "opal/mca/base/mca_base_var.h"
+#include "opal/runtime/opal.h"
+
+#include <stdio.h>
 
 #define BUFFER_BYTES (1u << 20)
 
 static bool osc_registered; /* and counted as a user of the framework */
 
-/* bml/r2 starts the BTLs and is of the same release as osc/rdma. -1: unknown. */
-static int version_part(const char *name)
-{
-    const int index = mca_base_var_find("ompi", "bml", "r2", name);
-    const int *value = NULL;
-
-    return OPAL_SUCCESS == mca_base_var_get_value(index, &value, NULL, NULL) ? *value : -1;
-}
-
 static bool get_accumulate_is_wrong(void)
 {
-    const int release = version_part("release_version");
-
-    return 4 == version_part("major_version") && 1 == version_part("minor_version") &&
-           release >= 1 && release <= 4;
+    int release;
+    return sscanf(opal_version_string, "4.1.%d", &release) == 1 && release >= 1 && release <= 4;
 }
 
 /* Where the user has set nothing. Returns what holds; 0: osc/rdma is not there. */
 static unsigned long set_default(const char *name, unsigned long value)
 {
     const mca_base_var_t *var;
-
-    if (OPAL_SUCCESS != mca_base_var_get(mca_base_var_find("ompi", "osc", "rdma", name), &var)) {
+    if (mca_base_var_get(mca_base_var_find("ompi", "osc", "rdma", name), &var) != OPAL_SUCCESS)
         return 0;
-    }
-    if (MCA_BASE_VAR_SOURCE_DEFAULT != var->mbv_source) {
-        value = MCA_BASE_VAR_TYPE_UNSIGNED_LONG == var->mbv_type ? var->mbv_storage->ulval
+    if (var->mbv_source != MCA_BASE_VAR_SOURCE_DEFAULT) {
+        value = var->mbv_type == MCA_BASE_VAR_TYPE_UNSIGNED_LONG ? var->mbv_storage->ulval
                                                                  : var->mbv_storage->uintval;
-    } else if (MCA_BASE_VAR_TYPE_UNSIGNED_LONG == var->mbv_type) {
+    } else if (var->mbv_type == MCA_BASE_VAR_TYPE_UNSIGNED_LONG) {
         var->mbv_storage->ulval = value;
     } else {
         var->mbv_storage->uintval = (unsigned)value;
@@ -64,16 +54,13 @@ static unsigned long set_default(const char *name, unsigned long value)
 
 void mca_btl_diwarp_osc_init(void)
 {
-    unsigned long amo;
-
-    osc_registered = OPAL_SUCCESS == mca_base_framework_register(&ompi_osc_base_framework,
-                                                                 MCA_BASE_REGISTER_DEFAULT);
+    osc_registered = mca_base_framework_register(&ompi_osc_base_framework,
+                                                 MCA_BASE_REGISTER_DEFAULT) == OPAL_SUCCESS;
     (void)set_default("buffer_size", BUFFER_BYTES);
-    if (!get_accumulate_is_wrong()) {
+    if (!get_accumulate_is_wrong())
         return;
-    }
-    amo = set_default("network_max_amo", 0);
-    if (0 != amo && 0 == OPAL_PROC_MY_NAME.vpid) {
+    const unsigned long amo = set_default("network_max_amo", 0);
+    if (amo && !OPAL_PROC_MY_NAME.vpid) {
         MCA_BTL_DIWARP_SAY("osc_rdma_network_max_amo is %lu: with this Open MPI, "
                            "MPI_Get_accumulate then gives wrong data for derived types of 8-byte "
                            "integers; 0 is safe",

@@ -15,102 +15,193 @@
 /* ob1 sends control messages of up to this size and never looks at a limit for them. */
 #define MESSAGE_MIN_BYTES 512u
 #define MESSAGE_MAX_BYTES (1u << 20)
-/* An ibv_sge has a 32-bit length. */
-#define RDMA_MAX_BYTES (1u << 30)
 
 struct mca_btl_diwarp_params mca_btl_diwarp_params;
 
 static struct mca_btl_diwarp_params *const params = &mca_btl_diwarp_params;
 #define AT(member) &mca_btl_diwarp_params.member
 
-struct uint_param {
+_Static_assert(sizeof(enum diwarp_switch) == sizeof(int), "the MCA stores an int there");
+
+/* What the user chooses among. */
+static const struct words {
+    const char *all;
+    mca_base_var_enum_value_t values[4];
+} off_on = {"off and on", {{DIWARP_OFF, "off"}, {DIWARP_ON, "on"}}},
+  off_on_auto = {"off, on and auto",
+                 {{DIWARP_OFF, "off"}, {DIWARP_ON, "on"}, {DIWARP_AUTO, "auto"}}},
+  transports = {"rd, rc and rc-srq",
+                {{MCA_BTL_DIWARP_RD, "rd"},
+                 {MCA_BTL_DIWARP_RC, "rc"},
+                 {MCA_BTL_DIWARP_RC_SRQ, "rc-srq"}}},
+  connects = {"on_demand and init",
+              {{MCA_BTL_DIWARP_RC_ON_DEMAND, "on_demand"}, {MCA_BTL_DIWARP_RC_AT_INIT, "init"}}};
+
+/* One of words, a number up to max, or any text. */
+static const struct param {
     const char *name, *help;
-    unsigned *value;
+    void *value;
     mca_base_var_info_lvl_t level;
+    const struct words *words;
     unsigned min, max;
     bool zero; /* 0 is good too, outside of the range */
-};
-
-static const struct uint_param uint_params[] = {
+} table[] = {
+    {"if_include",
+     "Interfaces to use, comma-separated names or CIDR (\"eth0,10.1.0.0/16\"); excludes "
+     "if_exclude. Default: all that are up",
+     AT(if_include), OPAL_INFO_LVL_1, .words = NULL},
+    {"if_exclude", "Interfaces not to use, comma-separated names or CIDR", AT(if_exclude),
+     OPAL_INFO_LVL_1, .words = NULL},
     {"port_min",
      "First UDP port to try, for firewalls; 0: any free port. Each process on a host needs one of "
      "its own",
-     AT(port_min), OPAL_INFO_LVL_2, 0, 65535, false},
-    {"port_max", "Last UDP port to try; 0: port_min only", AT(port_max), OPAL_INFO_LVL_2, 0, 65535,
-     false},
+     AT(port_min), OPAL_INFO_LVL_2, .max = 65535},
+    {"port_max", "Last UDP port to try; 0: port_min only", AT(port_max), OPAL_INFO_LVL_2,
+     .max = 65535},
     {"rcvbuf",
      "Socket receive buffer to ask for, in bytes (limited by net.core.rmem_max); 0: the system's "
      "default",
-     AT(device.rcvbuf_bytes), OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
+     AT(device.rcvbuf_bytes), OPAL_INFO_LVL_3, .min = 4096, .max = INT_MAX / 2, .zero = true},
     {"sndbuf",
      "Socket send buffer to ask for, in bytes (limited by net.core.wmem_max); 0: the system's "
      "default",
-     AT(device.sndbuf_bytes), OPAL_INFO_LVL_3, 4096, INT_MAX / 2, true},
+     AT(device.sndbuf_bytes), OPAL_INFO_LVL_3, .min = 4096, .max = INT_MAX / 2, .zero = true},
     {"datagram_max",
      "Largest UDP payload in bytes; 0: by the MTU of the path and the peers' receive buffers",
-     AT(device.datagram_max_bytes), OPAL_INFO_LVL_4, 512, 65507, true},
+     AT(device.datagram_max_bytes), OPAL_INFO_LVL_4, .min = 512, .max = 65507, .zero = true},
     {"ack_delay_us", "Longest wait, in microseconds, before an acknowledgement travels alone",
-     AT(ack_delay_us), OPAL_INFO_LVL_5, 0, 1000000, false},
+     AT(ack_delay_us), OPAL_INFO_LVL_5, .max = 1000000},
     {"rto_min_us", "Shortest retransmission time-out, in microseconds; the rest is measured",
-     AT(rto_min_us), OPAL_INFO_LVL_5, 10, 10000000, false},
+     AT(rto_min_us), OPAL_INFO_LVL_5, .min = 10, .max = 10000000},
     {"queue_delay_us",
      "Longest time in microseconds that datagrams may wait in queues on their way to a peer, by "
      "round trips, before fewer are sent to it at a time; 0: only losses count",
-     AT(queue_delay_us), OPAL_INFO_LVL_5, 0, 4000000, false},
+     AT(queue_delay_us), OPAL_INFO_LVL_5, .max = 4000000},
     {"peer_timeout",
      "Seconds of silence, with data owed to a peer, after which it counts as gone and the job "
      "ends; 0: never. A process that computes for long without calling MPI is silent, too",
-     AT(peer_timeout_s), OPAL_INFO_LVL_3, 0, 31536000, false},
+     AT(peer_timeout_s), OPAL_INFO_LVL_3, .max = 31536000},
     {"send_window", "Most unacknowledged datagrams per peer", AT(device.send_window_datagrams),
-     OPAL_INFO_LVL_5, 1, 256, false},
+     OPAL_INFO_LVL_5, .min = 1, .max = 256},
     {"send_pool", "Most bytes of memory held by unacknowledged datagrams of all peers",
-     AT(device.send_pool_bytes), OPAL_INFO_LVL_5, 256u << 10, UINT_MAX, false},
+     AT(device.send_pool_bytes), OPAL_INFO_LVL_5, .min = 256u << 10, .max = UINT_MAX},
     {"record_window",
      "Most bytes of RDMA transfers under way to this process; 0: 1 MiB, or 4 MiB where ranks share "
      "cores or poll rarely. Never more than the receive buffer takes",
-     AT(device.record_window_bytes), OPAL_INFO_LVL_5, 4096, UINT_MAX, true},
+     AT(device.record_window_bytes), OPAL_INFO_LVL_5, .min = 4096, .max = UINT_MAX, .zero = true},
     {"blocking_polls", "Polls in a row that find nothing before progress sleeps, where it may",
-     AT(blocking_polls), OPAL_INFO_LVL_5, 1, 1000000, false},
+     AT(blocking_polls), OPAL_INFO_LVL_5, .min = 1, .max = 1000000},
     {"finalize_timeout_ms",
      "Longest wait in MPI_Finalize, in milliseconds, for peers to acknowledge what was sent",
-     AT(finalize_timeout_ms), OPAL_INFO_LVL_6, 0, 600000, false},
+     AT(finalize_timeout_ms), OPAL_INFO_LVL_6, .max = 600000},
     {"rc_recv_buffers", "Receives posted for each connection, with btl_diwarp_transport rc",
-     AT(rc_recv_buffers), OPAL_INFO_LVL_4, 1, 65536, false},
+     AT(rc_recv_buffers), OPAL_INFO_LVL_4, .min = 1, .max = 65536},
     {"rc_recv_bytes",
      "Bytes of each receive, with btl_diwarp_transport rc and rc-srq; must be the same in every "
      "process. The eager limit is 8 less",
-     AT(rc_recv_bytes), OPAL_INFO_LVL_4, 2 * MESSAGE_MIN_BYTES, MESSAGE_MAX_BYTES, false},
+     AT(rc_recv_bytes), OPAL_INFO_LVL_4, .min = 2 * MESSAGE_MIN_BYTES, .max = MESSAGE_MAX_BYTES},
     {"rc_srq_buffers", "Receives posted for all connections, with btl_diwarp_transport rc-srq",
-     AT(rc_srq_buffers), OPAL_INFO_LVL_4, 1, 1u << 20, false},
+     AT(rc_srq_buffers), OPAL_INFO_LVL_4, .min = 1, .max = 1u << 20},
     {"rc_mpa_revision", "MPA revision of the connections: 1, or 2 (RFC 6581)", AT(rc_mpa_revision),
-     OPAL_INFO_LVL_6, 1, 2, false},
+     OPAL_INFO_LVL_6, .min = 1, .max = 2},
+    {"transport",
+     "rd: reliable datagrams over UDP; rc: iWARP over TCP, one connection per peer, each with "
+     "receives of its own; rc-srq: connections that share their receives. rd must be chosen in "
+     "every process, or in none",
+     AT(transport), OPAL_INFO_LVL_2, .words = &transports},
+    {"rc_connect",
+     "When connections are made: on_demand: when there is something to send; init: in MPI_Init, "
+     "with all processes that Open MPI adds there (mpi_add_procs_cutoff), with others when they "
+     "are added",
+     AT(rc_connect), OPAL_INFO_LVL_4, .words = &connects},
+    {"gso", "UDP segmentation offload: many datagrams in one send call", AT(device.gso),
+     OPAL_INFO_LVL_4, .words = &off_on_auto},
+    {"gro", "UDP receive offload: many datagrams in one receive call", AT(device.gro),
+     OPAL_INFO_LVL_4, .words = &off_on_auto},
+    {"crc",
+     "CRC32C over each datagram, over RC over each FPDU; off trusts the checksum of UDP or TCP and "
+     "must be so in every process",
+     AT(device.crc), OPAL_INFO_LVL_4, .words = &off_on},
+    {"same_host",
+     "Which ranks are reached over loopback, or an address that both have: off: none; auto: those "
+     "in this network namespace; on: also those to which no other addresses lead",
+     AT(device.same_host), OPAL_INFO_LVL_3, .words = &off_on_auto},
+    {"connected",
+     "Send to the busiest peers, at most 8, through connected sockets, which costs the kernel "
+     "less; not used when port_min is set",
+     AT(connected), OPAL_INFO_LVL_5, .words = &off_on},
+    {"progress_thread",
+     "A helper thread that sends, repeats, acknowledges and places data while the application "
+     "makes no MPI calls; on: it also matches messages, which makes Open MPI take its locks; auto: "
+     "it does so only in programs that asked for MPI_THREAD_MULTIPLE",
+     AT(progress_thread), OPAL_INFO_LVL_4, .words = &off_on_auto},
+    {"blocking",
+     "Sleep in the kernel, for a millisecond at most, while nothing comes; auto: when there are "
+     "more ranks than cores for them and no other BTL or thread needs to be looked after",
+     AT(blocking), OPAL_INFO_LVL_4, .words = &off_on_auto},
+    {"rc_markers", "Ask for MPA markers in what peers send over RC", AT(rc_markers),
+     OPAL_INFO_LVL_6, .words = &off_on},
+    {"rc_coalesce",
+     "What is sent to a peer within 2 microseconds of the last, before the next poll, waits for "
+     "that poll, and what answers messages until all are handled, so that messages share send "
+     "calls",
+     AT(rc_coalesce), OPAL_INFO_LVL_5, .words = &off_on},
+    {"stats", "Print every counter, one a line, to stderr in MPI_Finalize", AT(stats),
+     OPAL_INFO_LVL_3, .words = &off_on},
+    {"memory_report",
+     "Print how much memory diwarp holds, by kind, in one line a process to stderr in MPI_Finalize",
+     AT(memory_report), OPAL_INFO_LVL_3, .words = &off_on},
 };
 
-#define UINT_PARAMS (sizeof(uint_params) / sizeof(uint_params[0]))
+#define PARAMS (sizeof table / sizeof table[0])
 
-static int register_var(const char *name, const char *help, mca_base_var_type_t type,
-                        mca_base_var_enum_t *enumerator, mca_base_var_info_lvl_t level,
-                        void *storage)
+/* MCA_BASE_VAR_TYPE_BOOL does not know "on" and "off"; what it knows, this does, too. */
+static int on_or_off(mca_base_var_enum_t *enumerator, const char *text, int *value)
 {
-    return mca_base_var_register("opal", "btl", "diwarp", name, help, type, enumerator, 0,
-                                 MCA_BASE_VAR_FLAG_DWG, level, MCA_BASE_VAR_SCOPE_READONLY,
-                                 storage);
+    (void)enumerator;
+    for (const mca_base_var_enum_value_t *word = off_on.values; word->string; word++) {
+        if (strcasecmp(word->string, text) == 0) {
+            *value = word->value;
+            return OPAL_SUCCESS;
+        }
+    }
+    return mca_base_var_enum_bool.value_from_string(&mca_base_var_enum_bool, text, value);
 }
 
-static void format_range(char *text, size_t len, const struct uint_param *param)
+static void format_range(char *text, size_t len, const struct param *param)
 {
     snprintf(text, len, "%s%u to %u", param->zero ? "0, or " : "", param->min, param->max);
 }
 
 /* With the range, for ompi_info. */
-static int register_uint(const struct uint_param *param)
+static int register_param(const struct param *param)
 {
-    char range[64], help[512];
-
-    format_range(range, sizeof(range), param);
-    snprintf(help, sizeof(help), "%s (%s)", param->help, range);
-    return register_var(param->name, help, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, param->level,
-                        param->value);
+    mca_base_var_type_t type = MCA_BASE_VAR_TYPE_STRING;
+    mca_base_var_enum_t *enumerator = NULL;
+    const char *help = param->help;
+    char range[64], text[512];
+    if (param->words) {
+        snprintf(text, sizeof text, "btl_diwarp_%s", param->name);
+        type = MCA_BASE_VAR_TYPE_INT;
+        if (mca_base_var_enum_create(text, param->words->values, &enumerator) != OPAL_SUCCESS)
+            return OPAL_ERR_OUT_OF_RESOURCE;
+        if (param->words == &off_on)
+            enumerator->value_from_string = on_or_off;
+    } else if (param->max > 0) {
+        type = MCA_BASE_VAR_TYPE_UNSIGNED_INT;
+        format_range(range, sizeof range, param);
+        snprintf(text, sizeof text, "%s (%s)", help, range);
+        help = text;
+    }
+    int rc = mca_base_var_register("opal", "btl", "diwarp", param->name, help, type, enumerator, 0,
+                                   MCA_BASE_VAR_FLAG_DWG, param->level, MCA_BASE_VAR_SCOPE_READONLY,
+                                   param->value);
+    if (enumerator)
+        OBJ_RELEASE(enumerator);
+    if (rc == OPAL_ERR_VALUE_OUT_OF_BOUNDS)
+        MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_%s is none of %s",
+                           opal_process_info.nodename, param->name, param->words->all);
+    return rc;
 }
 
 /* What is the core's to choose is left to it. */
@@ -137,138 +228,6 @@ static void set_defaults(void)
     params->if_exclude = (char *)(uintptr_t)params->device.if_exclude;
 }
 
-/* What the user chooses among; an enum has the size of an int. */
-struct enum_param {
-    const char *name, *help;
-    void *value;
-    mca_base_var_info_lvl_t level;
-    const mca_base_var_enum_value_t *values;
-};
-
-_Static_assert(sizeof(enum diwarp_switch) == sizeof(int), "the MCA stores an int there");
-
-static const mca_base_var_enum_value_t off_on[] = {
-    {DIWARP_OFF, "off"}, {DIWARP_ON, "on"}, {0, NULL}};
-static const mca_base_var_enum_value_t off_on_auto[] = {
-    {DIWARP_OFF, "off"}, {DIWARP_ON, "on"}, {DIWARP_AUTO, "auto"}, {0, NULL}};
-static const mca_base_var_enum_value_t transports[] = {{MCA_BTL_DIWARP_RD, "rd"},
-                                                       {MCA_BTL_DIWARP_RC, "rc"},
-                                                       {MCA_BTL_DIWARP_RC_SRQ, "rc-srq"},
-                                                       {0, NULL}};
-static const mca_base_var_enum_value_t connects[] = {
-    {MCA_BTL_DIWARP_RC_ON_DEMAND, "on_demand"}, {MCA_BTL_DIWARP_RC_AT_INIT, "init"}, {0, NULL}};
-
-static const struct enum_param enum_params[] = {
-    {"transport",
-     "rd: reliable datagrams over UDP; rc: iWARP over TCP, one connection per peer, each with "
-     "receives of its own; rc-srq: connections that share their receives. rd must be chosen in "
-     "every process, or in none",
-     AT(transport), OPAL_INFO_LVL_2, transports},
-    {"rc_connect",
-     "When connections are made: on_demand: when there is something to send; init: in MPI_Init, "
-     "with all processes that Open MPI adds there (mpi_add_procs_cutoff), with others when they "
-     "are added",
-     AT(rc_connect), OPAL_INFO_LVL_4, connects},
-    {"gso", "UDP segmentation offload: many datagrams in one send call", AT(device.gso),
-     OPAL_INFO_LVL_4, off_on_auto},
-    {"gro", "UDP receive offload: many datagrams in one receive call", AT(device.gro),
-     OPAL_INFO_LVL_4, off_on_auto},
-    {"crc",
-     "CRC32C over each datagram, over RC over each FPDU; off trusts the checksum of UDP or TCP and "
-     "must be so in every process",
-     AT(device.crc), OPAL_INFO_LVL_4, off_on},
-    {"same_host",
-     "Which ranks are reached over loopback, or an address that both have: off: none; auto: those "
-     "in this network namespace; on: also those to which no other addresses lead",
-     AT(device.same_host), OPAL_INFO_LVL_3, off_on_auto},
-    {"connected",
-     "Send to the busiest peers, at most 8, through connected sockets, which costs the kernel "
-     "less; not used when port_min is set",
-     AT(connected), OPAL_INFO_LVL_5, off_on},
-    {"progress_thread",
-     "A helper thread that sends, repeats, acknowledges and places data while the application "
-     "makes no MPI calls; on: it also matches messages, which makes Open MPI take its locks; auto: "
-     "it does so only in programs that asked for MPI_THREAD_MULTIPLE",
-     AT(progress_thread), OPAL_INFO_LVL_4, off_on_auto},
-    {"blocking",
-     "Sleep in the kernel, for a millisecond at most, while nothing comes; auto: when there are "
-     "more ranks than cores for them and no other BTL or thread needs to be looked after",
-     AT(blocking), OPAL_INFO_LVL_4, off_on_auto},
-    {"rc_markers", "Ask for MPA markers in what peers send over RC", AT(rc_markers),
-     OPAL_INFO_LVL_6, off_on},
-    {"rc_coalesce",
-     "What is sent to a peer within 2 microseconds of the last, before the next poll, waits for "
-     "that poll, and what answers messages until all are handled, so that messages share send "
-     "calls",
-     AT(rc_coalesce), OPAL_INFO_LVL_5, off_on},
-    {"stats", "Print every counter, one a line, to stderr in MPI_Finalize", AT(stats),
-     OPAL_INFO_LVL_3, off_on},
-    {"memory_report",
-     "Print how much memory diwarp holds, by kind, in one line a process to stderr in MPI_Finalize",
-     AT(memory_report), OPAL_INFO_LVL_3, off_on},
-};
-
-#define ENUM_PARAMS (sizeof(enum_params) / sizeof(enum_params[0]))
-
-static bool is_one_of(const char *const *words, const char *text)
-{
-    while (NULL != *words && 0 != strcasecmp(*words, text)) {
-        words++;
-    }
-    return NULL != *words;
-}
-
-/* MCA_BASE_VAR_TYPE_BOOL does not know "on" and "off"; what it knows, this does, too. */
-static int on_or_off(mca_base_var_enum_t *enumerator, const char *text, int *value)
-{
-    static const char *const on[] = {"on", "true", "t", "enabled", "yes", "y", NULL};
-    static const char *const off[] = {"off", "false", "f", "disabled", "no", "n", NULL};
-    char *end;
-    const long number = strtol(text, &end, 10);
-
-    (void)enumerator;
-    text += strspn(text, " \t\n\v\f\r");
-    if ('\0' != *end && !is_one_of(on, text) && !is_one_of(off, text)) {
-        return OPAL_ERR_VALUE_OUT_OF_BOUNDS;
-    }
-    *value = ('\0' == *end ? 0 != number : is_one_of(on, text)) ? DIWARP_ON : DIWARP_OFF;
-    return OPAL_SUCCESS;
-}
-
-static int register_enum(const struct enum_param *param)
-{
-    mca_base_var_enum_t *enumerator = NULL;
-    char type[64];
-    int rc;
-
-    snprintf(type, sizeof(type), "btl_diwarp_%s", param->name);
-    rc = mca_base_var_enum_create(type, param->values, &enumerator);
-    if (OPAL_SUCCESS != rc) {
-        return rc;
-    }
-    if (off_on == param->values) {
-        enumerator->value_from_string = on_or_off;
-    }
-    rc = register_var(param->name, param->help, MCA_BASE_VAR_TYPE_INT, enumerator, param->level,
-                      param->value);
-    OBJ_RELEASE(enumerator);
-    if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
-        char words[64] = "";
-
-        for (const mca_base_var_enum_value_t *value = param->values; NULL != value->string;
-             value++) {
-            const char *before = value == param->values    ? ""
-                                 : NULL == value[1].string ? " and "
-                                                           : ", ";
-
-            strcat(strcat(words, before), value->string);
-        }
-        MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_%s is none of %s",
-                           opal_process_info.nodename, param->name, words);
-    }
-    return rc;
-}
-
 /*
  * What ob1 and the BML make of these:
  * - bandwidth: the BML weighs every RDMA-capable BTL that reaches a peer, and ob1 gives up RDMA
@@ -287,10 +246,10 @@ static void set_module_defaults(mca_btl_base_module_t *btl)
     btl->btl_rndv_eager_limit = 4u << 10;
     btl->btl_max_send_size = 63u << 10;
     btl->btl_rdma_pipeline_send_length = 0;
-    btl->btl_rdma_pipeline_frag_size = RDMA_MAX_BYTES;
+    btl->btl_rdma_pipeline_frag_size = MCA_BTL_DIWARP_RDMA_MAX_BYTES;
     btl->btl_min_rdma_pipeline_size = SIZE_MAX;
-    btl->btl_get_limit = RDMA_MAX_BYTES;
-    btl->btl_put_limit = RDMA_MAX_BYTES;
+    btl->btl_get_limit = MCA_BTL_DIWARP_RDMA_MAX_BYTES;
+    btl->btl_put_limit = MCA_BTL_DIWARP_RDMA_MAX_BYTES;
     btl->btl_get_alignment = 0;
     btl->btl_put_alignment = 0;
     btl->btl_get_local_registration_threshold = SIZE_MAX;
@@ -312,42 +271,23 @@ static void set_module_defaults(mca_btl_base_module_t *btl)
 static void set_rc_module_defaults(mca_btl_base_module_t *btl)
 {
     const size_t message_bytes = params->rc_recv_bytes - MCA_BTL_DIWARP_HEADER_BYTES;
-
     btl->btl_eager_limit = message_bytes;
     btl->btl_max_send_size = message_bytes;
-    if (btl->btl_rndv_eager_limit > message_bytes) {
+    if (btl->btl_rndv_eager_limit > message_bytes)
         btl->btl_rndv_eager_limit = message_bytes;
-    }
-    btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_PUT;
-    btl->btl_atomic_flags = 0;
 }
 
 int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module)
 {
-    int rc;
-
     set_defaults();
-    rc = register_var("if_include",
-                      "Interfaces to use, comma-separated names or CIDR (\"eth0,10.1.0.0/16\"); "
-                      "excludes if_exclude. Default: all that are up",
-                      MCA_BASE_VAR_TYPE_STRING, NULL, OPAL_INFO_LVL_1, &params->if_include);
-    if (rc >= 0) {
-        rc = register_var("if_exclude", "Interfaces not to use, comma-separated names or CIDR",
-                          MCA_BASE_VAR_TYPE_STRING, NULL, OPAL_INFO_LVL_1, &params->if_exclude);
-    }
-    for (size_t i = 0; i < UINT_PARAMS && rc >= 0; i++) {
-        rc = register_uint(&uint_params[i]);
-    }
-    for (size_t i = 0; i < ENUM_PARAMS && rc >= 0; i++) {
-        rc = register_enum(&enum_params[i]);
-    }
-    if (rc < 0) {
-        return rc;
+    for (size_t i = 0; i < PARAMS; i++) {
+        int rc = register_param(&table[i]);
+        if (rc < 0)
+            return rc;
     }
     set_module_defaults(&module->super);
-    if (MCA_BTL_DIWARP_RD != params->transport) {
+    if (params->transport != MCA_BTL_DIWARP_RD)
         set_rc_module_defaults(&module->super);
-    }
     return mca_btl_base_param_register(&module->super.btl_component->btl_version, &module->super);
 }
 
@@ -358,74 +298,66 @@ static bool show_bad(const char *name, size_t value, const char *allowed)
     return false;
 }
 
-static bool check_uint(const struct uint_param *param)
+static bool check_number(const struct param *param)
 {
+    const unsigned value = *(const unsigned *)param->value;
     char allowed[64];
-
-    if ((param->zero && 0 == *param->value) ||
-        (*param->value >= param->min && *param->value <= param->max)) {
+    if ((param->zero && !value) || (value >= param->min && value <= param->max))
         return true;
-    }
-    format_range(allowed, sizeof(allowed), param);
-    return show_bad(param->name, *param->value, allowed);
+    format_range(allowed, sizeof allowed, param);
+    return show_bad(param->name, value, allowed);
 }
 
-/* Harmless: the upper layer splits by whatever limit it finds. Open MPI takes 0 for no limit.
- * osc/rdma does not split what it accumulates by, its buffer's eighth: 4 KiB by Open MPI's default.
- */
-static void clamp_limit(const char *name, size_t *limit)
+/* The upper layer splits by whatever limit it finds, but for what osc/rdma accumulates: its
+ * buffer's eighth, 4 KiB by Open MPI's default. */
+static size_t within_limits(size_t bytes)
 {
-    const size_t asked = *limit, least = asked > 0 ? 4u << 10 : 0;
-
-    *limit = asked > RDMA_MAX_BYTES ? RDMA_MAX_BYTES : asked < least ? least : asked;
-    if (*limit != asked) {
-        MCA_BTL_DIWARP_VERBOSE(1, "btl_diwarp_%s of %zu is not a transfer's; using %zu", name,
-                               asked, *limit);
-    }
+    return bytes > MCA_BTL_DIWARP_RDMA_MAX_BYTES ? MCA_BTL_DIWARP_RDMA_MAX_BYTES
+           : bytes < 4u << 10                    ? 4u << 10
+                                                 : bytes;
 }
 
 static bool check_module(mca_btl_base_module_t *btl)
 {
-    const size_t most = MCA_BTL_DIWARP_RD == params->transport
+    const size_t most = params->transport == MCA_BTL_DIWARP_RD
                             ? MESSAGE_MAX_BYTES
                             : params->rc_recv_bytes - MCA_BTL_DIWARP_HEADER_BYTES;
     char allowed[64];
-
-    snprintf(allowed, sizeof(allowed), "%u to %zu", MESSAGE_MIN_BYTES, most);
-    if (btl->btl_eager_limit < MESSAGE_MIN_BYTES || btl->btl_eager_limit > most) {
+    snprintf(allowed, sizeof allowed, "%u to %zu", MESSAGE_MIN_BYTES, most);
+    if (btl->btl_eager_limit < MESSAGE_MIN_BYTES || btl->btl_eager_limit > most)
         return show_bad("eager_limit", btl->btl_eager_limit, allowed);
-    }
-    if (btl->btl_max_send_size < MESSAGE_MIN_BYTES || btl->btl_max_send_size > most) {
+    if (btl->btl_max_send_size < MESSAGE_MIN_BYTES || btl->btl_max_send_size > most)
         return show_bad("max_send_size", btl->btl_max_send_size, allowed);
-    }
-    clamp_limit("get_limit", &btl->btl_get_limit);
-    clamp_limit("put_limit", &btl->btl_put_limit);
+    btl->btl_get_limit = within_limits(btl->btl_get_limit);
+    btl->btl_put_limit = within_limits(btl->btl_put_limit);
     return true;
 }
 
 bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module)
 {
     char allowed[64];
-
-    for (size_t i = 0; i < UINT_PARAMS; i++) {
-        if (!check_uint(&uint_params[i])) {
-            return false;
-        }
+    if (mca_base_var_check_exclusive("opal", "btl", "diwarp", "if_include", "btl", "diwarp",
+                                     "if_exclude") != OPAL_SUCCESS) {
+        MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_if_include and btl_diwarp_if_exclude are "
+                           "both set; set one",
+                           opal_process_info.nodename);
+        return false;
     }
+    for (size_t i = 0; i < PARAMS; i++)
+        if (table[i].max > 0 && !check_number(&table[i]))
+            return false;
     if (params->port_max > 0 && params->port_max < params->port_min) {
-        snprintf(allowed, sizeof(allowed), "0, or at least port_min (%u)", params->port_min);
+        snprintf(allowed, sizeof allowed, "0, or at least port_min (%u)", params->port_min);
         return show_bad("port_max", params->port_max, allowed);
     }
-    if (params->port_max > 0 && 0 == params->port_min) {
+    if (params->port_max > 0 && !params->port_min)
         return show_bad("port_max", params->port_max, "0 unless port_min is set, too");
-    }
     return check_module(&module->super);
 }
 
 void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr)
 {
-    const bool include = NULL != params->if_include && '\0' != params->if_include[0];
-
+    const bool include = params->if_include && params->if_include[0] != '\0';
     *attr = params->device;
     attr->if_include = include ? params->if_include : NULL;
     attr->if_exclude = include ? NULL : params->if_exclude;
@@ -441,6 +373,5 @@ void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr)
 uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module)
 {
     const size_t eager = module->super.btl_eager_limit, max = module->super.btl_max_send_size;
-
     return (uint32_t)(eager > max ? eager : max);
 }

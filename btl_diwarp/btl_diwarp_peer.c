@@ -1,10 +1,136 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers: their names and addresses, how many there are, and what the user and the PML are told when
- * one cannot be reached or is gone. */
+/* Peers: their names, their addresses, which come through Open MPI's modex, and what the user and
+ * the PML are told when one cannot be reached or is gone. */
 #include "btl_diwarp/btl_diwarp.h"
 
+#include "opal/mca/pmix/pmix.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define TEXT_BYTES 512
+
+/* What follows the address, as words of 32 bits in network order: what must be alike to reach it,
+ * and where it runs. */
+enum setting {
+    CONNECTED,  /* 0: RD, 1: RC; the side that receives chooses between rc and rc-srq */
+    RECV_BYTES, /* longest Send; over RC, of its receives */
+    CRC,        /* 0: without; RC comes to terms by itself, and it is 1 */
+    CORES_ID,
+    SETTINGS
+};
+
+struct settings {
+    uint32_t words[SETTINGS];
+};
+
+static struct settings my_settings(const struct mca_btl_diwarp_module *module)
+{
+    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
+    const bool rc = params->transport != MCA_BTL_DIWARP_RD;
+    return (struct settings){
+        .words = {[CONNECTED] = htonl(rc),
+                  [RECV_BYTES] =
+                      htonl(rc ? params->rc_recv_bytes : mca_btl_diwarp_longest_send(module)),
+                  [CRC] = htonl(rc || params->device.crc != DIWARP_OFF),
+                  [CORES_ID] = module->cores.id}};
+}
+
+static void settings_format(const struct settings *settings, char *buf, size_t len)
+{
+    const uint32_t *words = settings->words;
+    if (!words[CONNECTED]) {
+        snprintf(buf, len, "rd, crc %s, messages of up to %u B eager", words[CRC] ? "on" : "off",
+                 ntohl(words[RECV_BYTES]));
+    } else {
+        snprintf(buf, len, "rc, with btl_diwarp_rc_recv_bytes %u", ntohl(words[RECV_BYTES]));
+    }
+}
+
+/* False, and the user was told: no message of one would get through to the other. */
+static bool settings_fit(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                         const struct settings *theirs)
+{
+    const struct settings mine = my_settings(module);
+    char mine_text[64], theirs_text[64];
+    if (memcmp(mine.words, theirs->words, CORES_ID * sizeof mine.words[0]) == 0)
+        return true;
+    settings_format(&mine, mine_text, sizeof mine_text);
+    settings_format(theirs, theirs_text, sizeof theirs_text);
+    MCA_BTL_DIWARP_SAY("not used between %s (btl_diwarp_transport %s) and %s (%s)",
+                       opal_process_info.nodename, mine_text, OPAL_NAME_PRINT(proc->proc_name),
+                       theirs_text);
+    MCA_BTL_DIWARP_HELP("transports differ", mine_text, opal_get_proc_hostname(proc),
+                        OPAL_NAME_PRINT(proc->proc_name), theirs_text);
+    return false;
+}
+
+int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module)
+{
+    unsigned char packed[DIWARP_ADDRESS_MAX_BYTES + sizeof(struct settings)];
+    const struct settings settings = my_settings(module);
+    int len = diwarp_address_pack(&module->address, packed, DIWARP_ADDRESS_MAX_BYTES), rc;
+    if (len < 0)
+        return OPAL_ERROR;
+    memcpy(packed + len, &settings, sizeof settings);
+    OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &module->super.btl_component->btl_version, packed,
+                    (size_t)len + sizeof settings);
+    return rc;
+}
+
+/* 0 or negative errno: -ENOENT, the process does not use diwarp; -EPROTO, -EPROTONOSUPPORT. */
+static int recv_packed(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                       struct diwarp_address *address, struct settings *settings)
+{
+    unsigned char *packed = NULL;
+    int32_t len = 0;
+    int rc;
+    OPAL_MODEX_RECV(rc, &module->super.btl_component->btl_version, &proc->proc_name, &packed, &len);
+    if (rc != OPAL_SUCCESS || !packed) {
+        rc = -ENOENT;
+    } else if (len <= (int32_t)sizeof *settings) {
+        rc = -EPROTO;
+    } else {
+        len -= (int32_t)sizeof *settings;
+        rc = diwarp_address_unpack(address, packed, (size_t)len);
+        memcpy(settings, packed + len, sizeof *settings);
+    }
+    free(packed);
+    return rc < 0 ? rc : 0;
+}
+
+uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *module,
+                                       const opal_proc_t *proc)
+{
+    struct settings settings;
+    struct diwarp_address address;
+    return !recv_packed(module, proc, &address, &settings) ? settings.words[CORES_ID] : 0;
+}
+
+bool mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module,
+                                 const opal_proc_t *proc, struct diwarp_address *address)
+{
+    struct settings settings;
+    if (!opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME)) {
+        *address = module->address;
+        return true;
+    }
+    const int rc = recv_packed(module, proc, address, &settings);
+    const bool other_version = rc == -EPROTONOSUPPORT;
+    if (!rc)
+        return settings_fit(module, proc, &settings);
+    if (rc != -ENOENT) {
+        MCA_BTL_DIWARP_SAY("not used between %s and %s: %s", opal_process_info.nodename,
+                           OPAL_NAME_PRINT(proc->proc_name),
+                           other_version ? "versions differ" : "bad address");
+        MCA_BTL_DIWARP_HELP(other_version ? "version mismatch" : "bad address",
+                            opal_get_proc_hostname(proc), OPAL_NAME_PRINT(proc->proc_name));
+    }
+    return false;
+}
 
 struct diwarp_name mca_btl_diwarp_peer_name(const mca_btl_base_endpoint_t *endpoint)
 {
@@ -16,28 +142,40 @@ const char *mca_btl_diwarp_peer_host(const struct diwarp_name *name)
 {
     const opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
     opal_proc_t *proc = opal_proc_for_name(proc_name);
-    const char *host = NULL != proc ? opal_get_proc_hostname(proc) : NULL;
-
-    return NULL != host ? host : "unknown";
+    const char *host = proc ? opal_get_proc_hostname(proc) : NULL;
+    return host ? host : "unknown";
 }
 
-void mca_btl_diwarp_endpoint_added(struct mca_btl_diwarp_module *module)
+/* "eth0 10.0.0.1/24, lo 127.0.0.1/8", cut to what there is room for. */
+static void format_address(const struct diwarp_address *address, char text[TEXT_BYTES])
 {
-    (void)__atomic_add_fetch(&module->endpoints, 1, __ATOMIC_RELAXED);
-}
-
-void mca_btl_diwarp_endpoint_removed(struct mca_btl_diwarp_module *module)
-{
-    if (0 == __atomic_sub_fetch(&module->endpoints, 1, __ATOMIC_RELAXED) &&
-        !mca_btl_diwarp_in_progress(module)) {
-        mca_btl_diwarp_polling_wait(module);
-        mca_btl_diwarp_polling_end(module);
+    size_t used = 0;
+    snprintf(text, TEXT_BYTES, "none");
+    for (unsigned i = 0; i < address->interface_count && used < TEXT_BYTES; i++) {
+        const struct diwarp_interface *interface = &address->interfaces[i];
+        char ip[INET6_ADDRSTRLEN] = "?";
+        inet_ntop(interface->family, interface->ip, ip, sizeof ip);
+        /* Names stay at home: a peer's address has none. */
+        int n = snprintf(text + used, TEXT_BYTES - used, "%s%.*s%s%s/%u", i > 0 ? ", " : "",
+                         (int)sizeof interface->name, interface->name,
+                         interface->name[0] != '\0' ? " " : "", ip, interface->prefix_bits);
+        used += n > 0 ? (size_t)n : 0;
     }
 }
 
-static void format_address(const struct diwarp_address *address, char text[512])
+void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, const char *how)
 {
-    mca_btl_diwarp_format_interfaces(address->interfaces, address->interface_count, text, 512);
+    struct diwarp_device_info device;
+    char interfaces[TEXT_BYTES];
+    diwarp_query_device(module->device, &device);
+    format_address(&module->address, interfaces);
+    MCA_BTL_DIWARP_VERBOSE(20, "port %u on %s; %s", module->address.port, interfaces, how);
+    if (device.left_out_count > 0) {
+        MCA_BTL_DIWARP_VERBOSE(1,
+                               "%u interfaces are left out, for no more than %u can be used; "
+                               "btl_diwarp_if_include says which",
+                               device.left_out_count, device.interface_count);
+    }
 }
 
 void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *module,
@@ -45,12 +183,11 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
                                           const struct diwarp_address *peer)
 {
     const char *host = opal_get_proc_hostname(proc);
-    char mine_text[512], peer_text[512];
+    char mine_text[TEXT_BYTES], peer_text[TEXT_BYTES];
     const struct diwarp_address *mine = &module->address;
     /* All interfaces of a process are of one. */
     const bool families_differ = mine->interface_count > 0 && peer->interface_count > 0 &&
                                  mine->interfaces[0].family != peer->interfaces[0].family;
-
     format_address(mine, mine_text);
     format_address(peer, peer_text);
     MCA_BTL_DIWARP_SAY("not used: no way from %s (%s) to %s (%s)%s", opal_process_info.nodename,
@@ -61,83 +198,51 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
     MCA_BTL_DIWARP_HELP("no reachable pair", mine_text, host, peer_text);
 }
 
-int mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                                struct diwarp_address *address)
-{
-    if (0 == opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME)) {
-        *address = module->address;
-        return OPAL_SUCCESS;
-    }
-    return mca_btl_diwarp_modex_recv(module, proc, address);
-}
-
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
 {
-    if (NULL == module->error_cb) {
+    if (!module->error_cb) {
         opal_output(0, "%s", info);
         abort();
     }
     module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, info);
 }
 
-/* True the first time a name is given. Without memory a peer may be reported twice. */
-static bool note_gone(struct mca_btl_diwarp_module *module, const struct diwarp_name *name)
-{
-    struct diwarp_name *grown = NULL;
-    bool first = true;
-
-    OPAL_THREAD_LOCK(&module->lock);
-    for (unsigned i = 0; i < module->gone_count; i++) {
-        first = first && (module->gone[i].job != name->job || module->gone[i].rank != name->rank);
-    }
-    if (first) {
-        grown = realloc(module->gone, (module->gone_count + 1) * sizeof(*grown));
-    }
-    if (NULL != grown) {
-        module->gone = grown;
-        grown[module->gone_count++] = *name;
-    }
-    OPAL_THREAD_UNLOCK(&module->lock);
-    return first;
-}
-
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why)
 {
     const opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
-    const bool connected = NULL != module->rc;
-    char where[512] = "unknown", info[512], silent[64];
+    const bool connected = module->rc;
+    char where[TEXT_BYTES] = "unknown", info[TEXT_BYTES], silent[64];
     struct diwarp_address address;
-    const char *host;
-    opal_proc_t *proc;
-
-    if (!note_gone(module, name)) {
+    if (__atomic_exchange_n(&module->gone_told, true, __ATOMIC_RELAXED))
         return;
-    }
-    host = mca_btl_diwarp_peer_host(name);
-    proc = opal_proc_for_name(proc_name);
-    if (NULL != proc && OPAL_SUCCESS == mca_btl_diwarp_peer_address(module, proc, &address)) {
+    const char *host = mca_btl_diwarp_peer_host(name);
+    opal_proc_t *proc = opal_proc_for_name(proc_name);
+    if (proc && mca_btl_diwarp_peer_address(module, proc, &address))
         format_address(&address, where);
-    }
     /* Help messages get lost, and cannot be read without a file descriptor: the reason is in the
      * line besides, too. */
-    if (NULL == why) {
-        snprintf(silent, sizeof(silent), "silent for %u seconds (btl_diwarp_peer_timeout)",
+    if (!why) {
+        snprintf(silent, sizeof silent, "silent for %u seconds (btl_diwarp_peer_timeout)",
                  mca_btl_diwarp_params.peer_timeout_s);
         why = silent;
     }
-    snprintf(info, sizeof(info), "diwarp: rank %u on host %s %s: %s", name->rank, host,
+    snprintf(info, sizeof info, "diwarp: rank %u on host %s %s: %s", name->rank, host,
              connected ? "is not connected any more" : "does not answer", why);
     MCA_BTL_DIWARP_HELP(connected ? "connection lost" : "peer gone", OPAL_PROC_MY_NAME.vpid, host,
                         name->rank, where, why);
     mca_btl_diwarp_fail(module, proc, info);
 }
 
-void mca_btl_diwarp_peer_on_unsent(struct mca_btl_diwarp_module *module,
-                                   const mca_btl_base_endpoint_t *endpoint)
+int mca_btl_diwarp_peer_status(struct mca_btl_diwarp_module *module,
+                               const mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status)
 {
+    if (OPAL_LIKELY(status == IBV_WC_SUCCESS))
+        return OPAL_SUCCESS;
+    if (status != IBV_WC_RETRY_EXC_ERR)
+        return OPAL_ERROR;
     const struct diwarp_name name = mca_btl_diwarp_peer_name(endpoint);
-
     /* Told before, with the reason, unless that completion is still to come. */
     mca_btl_diwarp_peer_on_gone(module, &name, "nothing is sent to it any more");
+    return OPAL_ERR_UNREACH;
 }

@@ -14,46 +14,30 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, 
 {
     mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
     mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
-    const mca_btl_active_message_callback_t *callback;
-
-    if (OPAL_UNLIKELY(tag >= MCA_BTL_TAG_MAX ||
-                      NULL == mca_btl_base_active_message_trigger[tag].cbfunc)) {
+    if (OPAL_UNLIKELY(tag >= MCA_BTL_TAG_MAX || !mca_btl_base_active_message_trigger[tag].cbfunc)) {
         module->counters.rx_unknown_tag++;
         return;
     }
-    callback = &mca_btl_base_active_message_trigger[tag];
+    const mca_btl_active_message_callback_t *callback = &mca_btl_base_active_message_trigger[tag];
     callback->cbfunc(&module->super, (mca_btl_base_tag_t)tag, &descriptor, callback->cbdata);
-}
-
-static void call_back(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc, int count)
-{
-    __atomic_store_n(&module->caller, pthread_self(), __ATOMIC_RELAXED);
-    module->transport->on_completions(module, wc, count);
-    mca_btl_diwarp_work_post_stalled(module);
-    __atomic_store_n(&module->caller, NO_THREAD, __ATOMIC_RELAXED);
-}
-
-/* The CQ had no memory to grow. */
-static void on_overrun(struct mca_btl_diwarp_module *module)
-{
-    char info[] = "diwarp: out of memory: what was sent or received cannot be told any more";
-
-    MCA_BTL_DIWARP_HELP("out of memory", "queuing completions");
-    mca_btl_diwarp_fail(module, NULL, info);
 }
 
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
 {
     /* One thread at a time polls; its stack may be small. */
     static struct diwarp_wc wc[WC_BATCH];
-    int count = diwarp_poll_cq(module->cq, WC_BATCH, wc);
-
-    if (OPAL_UNLIKELY(count < 0)) {
-        on_overrun(module);
+    const int count = diwarp_poll_cq(module->cq, WC_BATCH, wc);
+    if (OPAL_UNLIKELY(count < 0)) { /* the CQ had no memory to grow */
+        char info[] = "diwarp: out of memory: what was sent or received cannot be told any more";
+        MCA_BTL_DIWARP_HELP("out of memory", "queuing completions");
+        mca_btl_diwarp_fail(module, NULL, info);
         return 0;
     }
-    if (count > 0 || OPAL_UNLIKELY(module->stalled_count > 0)) {
-        call_back(module, wc, count);
+    if (count > 0 || OPAL_UNLIKELY(mca_btl_diwarp_work_waits(module))) {
+        __atomic_store_n(&module->caller, pthread_self(), __ATOMIC_RELAXED);
+        module->transport->on_completions(module, wc, count);
+        mca_btl_diwarp_work_post_all_waiting(module);
+        __atomic_store_n(&module->caller, NO_THREAD, __ATOMIC_RELAXED);
     }
     return count;
 }
@@ -65,20 +49,17 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
  */
 static void block_if_idle(struct mca_btl_diwarp_module *module, bool idle)
 {
-    uint64_t sleep_ns;
-
     if (!idle) {
         module->empty_polls = 0;
         return;
     }
-    if (0 == module->empty_polls++) {
+    if (!module->empty_polls++) {
         module->empty_since_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
         return;
     }
-    if (0 != module->empty_polls % mca_btl_diwarp_params.blocking_polls) {
+    if (module->empty_polls % mca_btl_diwarp_params.blocking_polls)
         return;
-    }
-    sleep_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) - module->empty_since_ns;
+    const uint64_t sleep_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) - module->empty_since_ns;
     (void)diwarp_block_cq(module->cq,
                           sleep_ns < MCA_BTL_DIWARP_SLEEP_NS ? sleep_ns : MCA_BTL_DIWARP_SLEEP_NS);
 }
@@ -88,7 +69,6 @@ static void block_if_idle(struct mca_btl_diwarp_module *module, bool idle)
 static void let_helper_end(struct mca_btl_diwarp_module *module)
 {
     int cpu = __atomic_load_n(&module->helper_cpu, __ATOMIC_RELAXED);
-
     __atomic_store_n(&module->kept_out, true, __ATOMIC_RELAXED);
     if (cpu >= 0 && cpu == sched_getcpu()) {
         (void)__atomic_add_fetch(&module->counters.helper_yields, 1, __ATOMIC_RELAXED);
@@ -98,26 +78,20 @@ static void let_helper_end(struct mca_btl_diwarp_module *module)
 
 int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module)
 {
-    int count;
-    bool idle;
-
-    if (OPAL_UNLIKELY(NULL == module->cq)) {
+    if (OPAL_UNLIKELY(!module->cq))
         return 0;
-    }
     __atomic_store_n(&module->polls, module->polls + 1, __ATOMIC_RELAXED);
     if (OPAL_UNLIKELY(!mca_btl_diwarp_polling_begin(module))) {
         let_helper_end(module);
         return 0;
     }
-    count = mca_btl_diwarp_poll_and_call_back(module);
-    idle = 0 == count && !diwarp_cq_busy(module->cq);
-    if (idle && NULL != module->transport->on_nothing) {
+    const int count = mca_btl_diwarp_poll_and_call_back(module);
+    const bool idle = !count && !diwarp_cq_busy(module->cq);
+    if (idle && module->transport->on_nothing)
         module->transport->on_nothing(module);
-    }
-    if (OPAL_UNLIKELY(module->blocking)) {
+    if (OPAL_UNLIKELY(module->blocking))
         block_if_idle(module, idle);
-    }
     mca_btl_diwarp_polling_end(module);
     /* Open MPI gives the core away when nothing is said to have happened: not amid a record. */
-    return 0 == count && !idle ? 1 : count;
+    return !count && !idle ? 1 : count;
 }

@@ -10,7 +10,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* What the adapter holds now; the core has a list of its own (DIWARP_MEMORY). */
+#define ADAPTER_MEMORY(X)                                                                    \
+    X(module_bytes, "bytes", "the module")                                                   \
+    X(endpoint_bytes, "bytes", "endpoints")                                                  \
+    X(receive_buffer_bytes, "bytes", "receives posted in advance (RC)")                      \
+    X(fragment_bytes, "bytes", "send descriptors with their payload, free ones included")    \
+    X(rdma_bytes, "bytes", "descriptors of puts, gets and atomics, free ones included")      \
+    X(btl_bytes, "bytes", "all of the adapter's own")                                        \
+    X(transport_bytes, "bytes", "total_bytes of the core and btl_bytes: user memory in all") \
+    X(endpoints, "endpoints", "processes that were added")
+
+/* Of the whole process, to hold the transport's against. 0: cannot be read. */
+#define PROCESS_MEMORY(X)                                                              \
+    X(private_bytes, "bytes", "the process's private pages (/proc/self/smaps_rollup)") \
+    X(pss_bytes, "bytes", "its proportional share of all its pages (/proc/self/smaps_rollup)")
+
+struct memory {
+    struct diwarp_memory core;
+#define X(name, unit, meaning) uint64_t name;
+    ADAPTER_MEMORY(X)
+    PROCESS_MEMORY(X)
+#undef X
+};
+
+static struct memory noted; /* when it knew most peers */
 
 /* Items are laid out in blocks, each led by a list item and aligned. */
 static uint64_t list_bytes(const opal_free_list_t *list)
@@ -18,71 +42,56 @@ static uint64_t list_bytes(const opal_free_list_t *list)
     const size_t alignment = list->fl_frag_alignment;
     const size_t blocks = opal_list_get_size((opal_list_t *)(uintptr_t)&list->fl_allocations);
     const size_t item = OPAL_ALIGN(list->fl_frag_size, alignment, size_t);
-
     return list->fl_num_allocated * item + blocks * (sizeof(opal_free_list_item_t) + alignment);
 }
 
-static void memory_query(const struct mca_btl_diwarp_module *module,
-                         struct mca_btl_diwarp_memory *memory)
+static void memory_query(const struct mca_btl_diwarp_module *module, struct memory *memory)
 {
-    *memory = (struct mca_btl_diwarp_memory){.endpoints = 0};
-    if (NULL == module->cq || NULL == module->pd) {
+    *memory = (struct memory){.endpoints = 0};
+    if (!module->cq || !module->pd)
         return;
-    }
     diwarp_query_memory(module->cq, module->pd, &memory->core);
     memory->endpoints = module->endpoints;
-    memory->module_bytes = sizeof(*module) + module->gone_count * sizeof(*module->gone);
-    memory->endpoint_bytes =
-        memory->endpoints * (NULL != module->rc ? sizeof(mca_btl_diwarp_rc_endpoint_t)
-                                                : sizeof(mca_btl_base_endpoint_t)) +
-        opal_list_get_size((opal_list_t *)(uintptr_t)&module->queues) *
-            sizeof(struct mca_btl_diwarp_queue);
-    if (NULL != module->rc) {
-        memory->module_bytes += sizeof(*module->rc);
+    memory->module_bytes = sizeof *module;
+    memory->endpoint_bytes = memory->endpoints * (module->rc ? sizeof(mca_btl_diwarp_rc_endpoint_t)
+                                                             : sizeof(mca_btl_base_endpoint_t));
+    if (module->rc) {
+        memory->module_bytes += sizeof *module->rc;
         memory->receive_buffer_bytes = mca_btl_diwarp_rc_buffers_bytes();
     }
-    for (unsigned i = 0; i <= MCA_BTL_DIWARP_FRAG_MAX; i++) {
+    for (unsigned i = 0; i <= MCA_BTL_DIWARP_FRAG_LARGE; i++)
         memory->fragment_bytes += list_bytes(&module->lists[i]);
-    }
     memory->rdma_bytes = list_bytes(&module->lists[MCA_BTL_DIWARP_RDMAS]);
-    memory->registration_bytes = list_bytes(&module->lists[MCA_BTL_DIWARP_REGS]);
     memory->btl_bytes = memory->module_bytes + memory->endpoint_bytes +
-                        memory->receive_buffer_bytes + memory->fragment_bytes + memory->rdma_bytes +
-                        memory->registration_bytes;
+                        memory->receive_buffer_bytes + memory->fragment_bytes + memory->rdma_bytes;
     memory->transport_bytes = memory->core.total_bytes + memory->btl_bytes;
 }
 
-static void memory_query_process(struct mca_btl_diwarp_memory *memory)
+static void memory_query_process(struct memory *memory)
 {
     FILE *file = fopen("/proc/self/smaps_rollup", "re");
     unsigned long long kib;
     char line[256];
-
     memory->private_bytes = memory->pss_bytes = 0;
-    if (NULL == file) {
+    if (!file)
         return;
-    }
-    while (NULL != fgets(line, sizeof(line), file)) {
-        if (1 == sscanf(line, "Private_Clean: %llu", &kib) ||
-            1 == sscanf(line, "Private_Dirty: %llu", &kib)) {
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "Private_Clean: %llu", &kib) == 1 ||
+            sscanf(line, "Private_Dirty: %llu", &kib) == 1)
             memory->private_bytes += kib << 10;
-        } else if (1 == sscanf(line, "Pss: %llu", &kib)) {
+        else if (sscanf(line, "Pss: %llu", &kib) == 1)
             memory->pss_bytes += kib << 10;
-        }
-    }
     fclose(file);
 }
 
 /* MPI_Finalize deletes the peers one by one before it closes the module. */
-void mca_btl_diwarp_memory_note(struct mca_btl_diwarp_module *module)
+void mca_btl_diwarp_memory_note(const struct mca_btl_diwarp_module *module)
 {
-    if (mca_btl_diwarp_params.memory_report && module->endpoints >= module->memory.endpoints) {
-        memory_query(module, &module->memory);
-        memory_query_process(&module->memory);
+    if (mca_btl_diwarp_params.memory_report && module->endpoints >= noted.endpoints) {
+        memory_query(module, &noted);
+        memory_query_process(&noted);
     }
 }
-
-/* ---- lists ---------------------------------------------------------------------------------- */
 
 /* Whose struct it is in. */
 enum owner { RD_QP, RC_QPS, ADAPTER, MEMORY, PROCESS };
@@ -109,19 +118,19 @@ static const struct counter counters[] = {
             MCA_BTL_DIWARP_COUNTERS(X)
 #undef X
 #define M(name, unit, meaning, member, owner) \
-    {MEMORY_PREFIX #name, unit, meaning, offsetof(struct mca_btl_diwarp_memory, member), owner},
+    {MEMORY_PREFIX #name, unit, meaning, offsetof(struct memory, member), owner},
 #define X(name, unit, meaning) M(name, unit, meaning, core.name, MEMORY)
                 DIWARP_MEMORY(X)
 #undef X
 #define X(name, unit, meaning) M(name, unit, meaning, name, MEMORY)
-                    MCA_BTL_DIWARP_MEMORY(X)
+                    ADAPTER_MEMORY(X)
 #undef X
 #define X(name, unit, meaning) M(name, unit, meaning, name, PROCESS)
-                        MCA_BTL_DIWARP_PROCESS_MEMORY(X)
+                        PROCESS_MEMORY(X)
 #undef X
 };
 
-#define COUNTERS (sizeof(counters) / sizeof(counters[0]))
+#define COUNTERS (sizeof counters / sizeof counters[0])
 
 _Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "pvars are registered as unsigned long");
 
@@ -129,21 +138,19 @@ static const struct mca_btl_diwarp_module *shown;
 
 static bool is_level(const struct counter *counter)
 {
-    return counter->owner >= MEMORY || 0 == strcmp(counter->name, "peers_active") ||
-           0 == strcmp(counter->name, "rc_connections");
+    return counter->owner >= MEMORY || strcmp(counter->name, "peers_active") == 0 ||
+           strcmp(counter->name, "rc_connections") == 0;
 }
-
-/* ---- values --------------------------------------------------------------------------------- */
 
 /* The owner's struct, `memory` where that has to be filled. NULL: the transport has none. */
 static const void *look(const struct mca_btl_diwarp_module *module, enum owner owner,
-                        struct mca_btl_diwarp_memory *memory)
+                        struct memory *memory)
 {
     switch (owner) {
     case RD_QP:
-        return NULL != module->qp ? diwarp_query_counters(module->qp) : NULL;
+        return module->qp ? diwarp_query_counters(module->qp) : NULL;
     case RC_QPS:
-        return NULL != module->cq ? diwarp_query_rc_counters(module->cq) : NULL;
+        return module->cq ? diwarp_query_rc_counters(module->cq) : NULL;
     case ADAPTER:
         return &module->counters;
     case MEMORY:
@@ -158,64 +165,46 @@ static const void *look(const struct mca_btl_diwarp_module *module, enum owner o
 static unsigned long value_in(const void *owner, const struct counter *counter)
 {
     unsigned long value = 0;
-
-    if (NULL != owner) {
-        memcpy(&value, (const char *)owner + counter->offset, sizeof(value));
-    }
+    if (owner)
+        memcpy(&value, (const char *)owner + counter->offset, sizeof value);
     return value;
 }
 
 static int pvar_read(const struct mca_base_pvar_t *pvar, void *value, void *obj)
 {
     const struct counter *counter = pvar->ctx;
-    struct mca_btl_diwarp_memory memory;
-
+    struct memory memory;
     (void)obj;
     *(unsigned long *)value = value_in(look(shown, counter->owner, &memory), counter);
     return OPAL_SUCCESS;
 }
 
-static int pvar_notify(struct mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *obj,
-                       int *count)
-{
-    (void)pvar;
-    (void)obj;
-    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
-        *count = 1;
-    }
-    return OPAL_SUCCESS;
-}
-
 int mca_btl_diwarp_pvars_register(const struct mca_btl_diwarp_module *module)
 {
-    int rc = OPAL_SUCCESS;
-
     shown = module;
-    for (const struct counter *counter = counters; counter < counters + COUNTERS && rc >= 0;
-         counter++) {
+    for (const struct counter *counter = counters; counter < counters + COUNTERS; counter++) {
         char description[256];
-
-        snprintf(description, sizeof(description), "%s (%s)", counter->meaning, counter->unit);
-        rc = mca_base_component_pvar_register(
+        snprintf(description, sizeof description, "%s (%s)", counter->meaning, counter->unit);
+        const int rc = mca_base_component_pvar_register(
             &module->super.btl_component->btl_version, counter->name, description, OPAL_INFO_LVL_4,
             is_level(counter) ? MCA_BASE_PVAR_CLASS_LEVEL : MCA_BASE_PVAR_CLASS_COUNTER,
             MCA_BASE_VAR_TYPE_UNSIGNED_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, pvar_read, NULL,
-            pvar_notify, (void *)(uintptr_t)counter);
+            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, pvar_read, NULL, NULL,
+            (void *)(uintptr_t)counter);
+        if (rc < 0)
+            return rc;
     }
-    return rc < 0 ? rc : OPAL_SUCCESS;
+    return OPAL_SUCCESS;
 }
 
 void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module)
 {
     for (size_t i = 0; i < COUNTERS && counters[i].owner < MEMORY; i++) {
         const void *owner = look(module, counters[i].owner, NULL);
-
-        if (NULL != owner) {
+        if (owner)
             opal_output(0, "diwarp stats: job %u rank %u: %s %lu %s", OPAL_PROC_MY_NAME.jobid,
                         OPAL_PROC_MY_NAME.vpid, counters[i].name, value_in(owner, &counters[i]),
                         counters[i].unit);
-        }
     }
 }
 
@@ -224,20 +213,14 @@ void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module)
     static const char *const transports[] = {
         [MCA_BTL_DIWARP_RD] = "rd", [MCA_BTL_DIWARP_RC] = "rc", [MCA_BTL_DIWARP_RC_SRQ] = "rc-srq"};
     static char line[4096]; /* too large for a stack that may be small */
-    struct mca_btl_diwarp_memory memory = module->memory;
-    int used = snprintf(line, sizeof(line), "diwarp_memory: rank=%u transport=%s",
+    int used = snprintf(line, sizeof line, "diwarp_memory: rank=%u transport=%s",
                         OPAL_PROC_MY_NAME.vpid, transports[mca_btl_diwarp_params.transport]);
-
-    if (0 == memory.endpoints) {
-        memory_query(module, &memory);
-        memory_query_process(&memory);
-    }
-    for (size_t i = 0; i < COUNTERS; i++) {
-        if (counters[i].owner >= MEMORY) {
-            used += snprintf(line + used, sizeof(line) - (size_t)used, " %s=%lu",
+    if (!noted.endpoints)
+        mca_btl_diwarp_memory_note(module);
+    for (size_t i = 0; i < COUNTERS; i++)
+        if (counters[i].owner >= MEMORY)
+            used += snprintf(line + used, sizeof line - (size_t)used, " %s=%lu",
                              counters[i].name + sizeof(MEMORY_PREFIX) - 1,
-                             value_in(&memory, &counters[i]));
-        }
-    }
+                             value_in(&noted, &counters[i]));
     opal_output(0, "%s", line);
 }

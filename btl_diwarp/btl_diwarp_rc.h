@@ -6,8 +6,7 @@
  * shared; large contiguous messages are RDMA writes and a FIN. Nothing here blocks: what finds no
  * connection or no room waits at its endpoint, and receives go on meanwhile.
  */
-#ifndef MCA_BTL_DIWARP_RC_H
-#define MCA_BTL_DIWARP_RC_H
+#pragma once
 
 #include "btl_diwarp/btl_diwarp_work.h"
 
@@ -68,7 +67,7 @@ mca_btl_diwarp_rc_endpoint(mca_btl_base_endpoint_t *endpoint)
 /* Work requests wait for a connection, or for room. */
 static inline bool mca_btl_diwarp_rc_waits(const mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    return NULL != endpoint->super.queue && NULL != endpoint->super.queue->first;
+    return !STAILQ_EMPTY(&endpoint->super.waiting);
 }
 
 /* Of the table of endpoints, and what decides between two calls that cross: the lower one wins. */
@@ -85,6 +84,7 @@ static inline uint64_t mca_btl_diwarp_rc_my_key(void)
 
 /* The PML's view. */
 int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
+                                      const struct diwarp_address *address,
                                       mca_btl_base_endpoint_t **endpoint);
 void mca_btl_diwarp_rc_endpoint_destroy(struct mca_btl_diwarp_module *module,
                                         mca_btl_base_endpoint_t *endpoint);
@@ -142,7 +142,10 @@ int mca_btl_diwarp_rc_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t 
                             mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor);
 /* For the transport's table. */
 int mca_btl_diwarp_rc_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
-extern const struct mca_btl_diwarp_work_ops mca_btl_diwarp_rc_frag_ops, mca_btl_diwarp_rc_rdma_ops;
+int mca_btl_diwarp_rc_frag_post(struct mca_btl_diwarp_module *module,
+                                struct mca_btl_diwarp_work *work);
+int mca_btl_diwarp_rc_rdma_post(struct mca_btl_diwarp_module *module,
+                                struct mca_btl_diwarp_work *work);
 /* A completion of a send or write. */
 void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
 
@@ -150,7 +153,7 @@ void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const st
 
 /* The wr_id of receives is odd, that of other requests even: which is all that verbs leaves to tell
  * them by in an error. */
-#define MCA_BTL_DIWARP_RC_IS_RECV(wr_id) (0 != ((wr_id)&1u))
+#define MCA_BTL_DIWARP_RC_IS_RECV(wr_id) (((wr_id)&1u))
 
 /* Makes memory for `count` receives, resident at once, as the registration with an RNIC would pin
  * it, and posts them to qp, or to the SRQ when there is one. 0 or negative errno; *buffers is set
@@ -165,5 +168,3 @@ int mca_btl_diwarp_rc_buffer_post(const struct mca_btl_diwarp_module *module, un
 void mca_btl_diwarp_rc_buffers_free(unsigned char *buffers, unsigned count);
 /* Of all that there are now. */
 uint64_t mca_btl_diwarp_rc_buffers_bytes(void);
-
-#endif

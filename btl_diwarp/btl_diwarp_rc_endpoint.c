@@ -22,16 +22,14 @@ mca_btl_diwarp_rc_endpoint_t *mca_btl_diwarp_rc_endpoint_for(struct mca_btl_diwa
     const uint64_t key = mca_btl_diwarp_rc_key(name);
     mca_btl_diwarp_rc_endpoint_t *endpoint;
     void *found = NULL;
-
-    if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(&rc->endpoints, key, &found)) {
+    if (opal_hash_table_get_value_uint64(&rc->endpoints, key, &found) == OPAL_SUCCESS)
         return found;
-    }
-    endpoint = calloc(1, sizeof(*endpoint));
-    if (NULL == endpoint) {
+    endpoint = calloc(1, sizeof *endpoint);
+    if (!endpoint)
         return NULL;
-    }
     endpoint->name = name;
-    if (OPAL_SUCCESS != opal_hash_table_set_value_uint64(&rc->endpoints, key, endpoint)) {
+    STAILQ_INIT(&endpoint->super.waiting);
+    if (opal_hash_table_set_value_uint64(&rc->endpoints, key, endpoint) != OPAL_SUCCESS) {
         free(endpoint);
         return NULL;
     }
@@ -41,8 +39,8 @@ mca_btl_diwarp_rc_endpoint_t *mca_btl_diwarp_rc_endpoint_for(struct mca_btl_diwa
 void mca_btl_diwarp_rc_endpoint_free_if_unused(struct mca_btl_diwarp_module *module,
                                                mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
-    if (endpoint->deleted && !endpoint->ending && NULL == endpoint->qp && NULL == endpoint->lost &&
-        NULL == endpoint->super.queue) {
+    if (endpoint->deleted && !endpoint->ending && !endpoint->qp && !endpoint->lost &&
+        !endpoint->super.posted_count && !mca_btl_diwarp_rc_waits(endpoint)) {
         (void)opal_hash_table_remove_value_uint64(&module->rc->endpoints,
                                                   mca_btl_diwarp_rc_key(endpoint->name));
         free(endpoint);
@@ -57,10 +55,8 @@ void mca_btl_diwarp_rc_endpoints_foreach(struct mca_btl_diwarp_module *module,
     void *value = NULL, *node = NULL;
     uint64_t key;
     int rc = opal_hash_table_get_first_key_uint64(table, &key, &value, &node);
-
-    while (OPAL_SUCCESS == rc) {
+    while (rc == OPAL_SUCCESS) {
         void *endpoint = value;
-
         rc = opal_hash_table_get_next_key_uint64(table, &key, &value, node, &node);
         act(module, endpoint);
     }
@@ -94,10 +90,8 @@ bool mca_btl_diwarp_rc_set_lost(const struct mca_btl_diwarp_module *module,
     const bool expected = endpoint->left || endpoint->deleted || module->rc->closing;
     const enum mca_btl_diwarp_rc_state to =
         expected ? MCA_BTL_DIWARP_RC_IDLE : MCA_BTL_DIWARP_RC_GONE;
-
-    if (to != endpoint->state && MCA_BTL_DIWARP_RC_GONE != endpoint->state) {
+    if (to != endpoint->state && endpoint->state != MCA_BTL_DIWARP_RC_GONE)
         mca_btl_diwarp_rc_set_state(endpoint, to);
-    }
     endpoint->ending = true;
     return expected;
 }
@@ -106,9 +100,8 @@ void mca_btl_diwarp_rc_report_lost(struct mca_btl_diwarp_module *module,
                                    mca_btl_diwarp_rc_endpoint_t *endpoint, bool expected,
                                    const char *why)
 {
-    if (!expected) {
+    if (!expected)
         mca_btl_diwarp_peer_on_gone(module, &endpoint->name, why);
-    }
     mca_btl_diwarp_work_end_waiting(module, &endpoint->super,
                                     expected ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
     OPAL_THREAD_LOCK(&module->lock);
@@ -121,10 +114,8 @@ void mca_btl_diwarp_rc_on_lost(struct mca_btl_diwarp_module *module,
                                mca_btl_diwarp_rc_endpoint_t *endpoint, int error)
 {
     bool expected;
-
-    if (OPAL_LIKELY(error >= 0)) {
+    if (OPAL_LIKELY(error >= 0))
         return;
-    }
     OPAL_THREAD_LOCK(&module->lock);
     expected = mca_btl_diwarp_rc_set_lost(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->lock);
@@ -149,9 +140,8 @@ int mca_btl_diwarp_rc_buffer_post(const struct mca_btl_diwarp_module *module, un
 {
     struct ibv_sge sge = {.addr = (uintptr_t)buffer, .length = mca_btl_diwarp_params.rc_recv_bytes};
     const struct ibv_recv_wr wr = {.wr_id = (uintptr_t)buffer | 1u, .sg_list = &sge, .num_sge = 1};
-
-    return NULL != module->rc->srq ? diwarp_post_srq_recv(module->rc->srq, &wr)
-                                   : diwarp_rc_post_recv(qp, &wr);
+    return module->rc->srq ? diwarp_post_srq_recv(module->rc->srq, &wr)
+                           : diwarp_rc_post_recv(qp, &wr);
 }
 
 int mca_btl_diwarp_rc_buffers_make(const struct mca_btl_diwarp_module *module,
@@ -160,21 +150,18 @@ int mca_btl_diwarp_rc_buffers_make(const struct mca_btl_diwarp_module *module,
     void *made = mmap(NULL, count * stride_bytes(), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     int rc = 0;
-
-    if (MAP_FAILED == made) {
+    if (made == MAP_FAILED)
         return -ENOMEM;
-    }
     *buffers = made;
     (void)__atomic_add_fetch(&buffers_bytes, count * stride_bytes(), __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < count && 0 == rc; i++) {
+    for (unsigned i = 0; i < count && !rc; i++)
         rc = mca_btl_diwarp_rc_buffer_post(module, *buffers + i * stride_bytes(), qp);
-    }
     return rc;
 }
 
 void mca_btl_diwarp_rc_buffers_free(unsigned char *buffers, unsigned count)
 {
-    if (NULL != buffers) {
+    if (buffers) {
         (void)munmap(buffers, count * stride_bytes());
         (void)__atomic_sub_fetch(&buffers_bytes, count * stride_bytes(), __ATOMIC_RELAXED);
     }
@@ -192,14 +179,13 @@ static struct diwarp_rc_qp_attr qp_attr(const struct mca_btl_diwarp_module *modu
 {
     const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
     struct diwarp_rc_qp_attr attr;
-
     diwarp_rc_qp_attr_init(&attr);
     attr.cq = module->cq;
     attr.srq = module->rc->srq;
     attr.context = endpoint;
     attr.max_recv_wr = params->rc_recv_buffers;
     attr.markers = params->rc_markers;
-    attr.crc = DIWARP_OFF != params->device.crc;
+    attr.crc = params->device.crc != DIWARP_OFF;
     attr.mpa_revision = (uint8_t)params->rc_mpa_revision;
     attr.rnr_timeout_ns = UINT64_MAX; /* receives come back as fast as the PML takes messages */
     attr.connect_timeout_ns =
@@ -209,7 +195,7 @@ static struct diwarp_rc_qp_attr qp_attr(const struct mca_btl_diwarp_module *modu
 
 void mca_btl_diwarp_rc_qp_destroy(struct mca_btl_diwarp_module *module, struct diwarp_rc_qp **qp)
 {
-    if (NULL != *qp) {
+    if (*qp) {
         diwarp_destroy_rc_qp(*qp);
         *qp = NULL;
         module->rc->connections--;
@@ -230,15 +216,12 @@ int mca_btl_diwarp_rc_call(struct mca_btl_diwarp_module *module,
     const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
     struct diwarp_address address;
     int rc;
-
-    if (OPAL_SUCCESS != mca_btl_diwarp_peer_address(module, endpoint->super.proc, &address)) {
+    if (!mca_btl_diwarp_peer_address(module, endpoint->super.proc, &address))
         return -EADDRNOTAVAIL;
-    }
     rc = diwarp_connect(module->pd, &attr, &address, NULL, 0, &endpoint->qp, NULL);
     if (rc < 0) {
-        if (-ENETUNREACH == rc) {
+        if (rc == -ENETUNREACH)
             mca_btl_diwarp_peer_show_unreachable(module, endpoint->super.proc, &address);
-        }
         return rc;
     }
     module->rc->connections++;
@@ -253,17 +236,15 @@ int mca_btl_diwarp_rc_answer(struct mca_btl_diwarp_module *module,
 {
     const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
     /* Only the higher name gives way, so each crossing is counted on one side. */
-    const bool crossed = MCA_BTL_DIWARP_RC_IDLE != endpoint->state;
+    const bool crossed = endpoint->state != MCA_BTL_DIWARP_RC_IDLE;
     int rc;
-
-    if (MCA_BTL_DIWARP_RC_CALLING == endpoint->state) {
+    if (endpoint->state == MCA_BTL_DIWARP_RC_CALLING) {
         endpoint->lost = endpoint->qp;
         endpoint->qp = NULL;
     }
     rc = diwarp_accept(request, module->pd, &attr, NULL, 0, &endpoint->qp);
-    if (rc < 0) {
+    if (rc < 0)
         return rc;
-    }
     module->rc->connections++;
     module->counters.rc_crossed += crossed;
     endpoint->unused = true;
@@ -277,13 +258,11 @@ static void leave_if_due(const struct mca_btl_diwarp_module *module,
 {
     static const unsigned char goodbye[MCA_BTL_DIWARP_HEADER_BYTES] = {
         MCA_BTL_DIWARP_RC_TAG_GOODBYE};
-    struct ibv_sge sge = {.addr = (uintptr_t)goodbye, .length = sizeof(goodbye)};
+    struct ibv_sge sge = {.addr = (uintptr_t)goodbye, .length = sizeof goodbye};
     const struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
-
     if ((!endpoint->deleted && !module->rc->closing) || mca_btl_diwarp_rc_waits(endpoint) ||
-        MCA_BTL_DIWARP_RC_CONNECTED != endpoint->state) {
+        endpoint->state != MCA_BTL_DIWARP_RC_CONNECTED)
         return;
-    }
     /* Else a completion will bring us back. */
     if (diwarp_rc_post_send(endpoint->qp, &wr) >= 0) {
         diwarp_disconnect(endpoint->qp);
@@ -318,65 +297,43 @@ static void add(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint
         /* What it said when it left before does not count any more. */
         endpoint->left = false;
         endpoint->deleted = false;
-        if (NULL != endpoint->super.queue) {
-            endpoint->super.queue->silent = false;
-        }
     }
     /* One side is enough. If that fails, the first message calls again, and can report it: until
      * then there is nobody to tell. */
-    if (MCA_BTL_DIWARP_RC_AT_INIT == mca_btl_diwarp_params.rc_connect &&
-        MCA_BTL_DIWARP_RC_IDLE == endpoint->state && NULL == endpoint->qp &&
-        mca_btl_diwarp_rc_my_key() < mca_btl_diwarp_rc_key(endpoint->name)) {
+    if (mca_btl_diwarp_params.rc_connect == MCA_BTL_DIWARP_RC_AT_INIT &&
+        endpoint->state == MCA_BTL_DIWARP_RC_IDLE && !endpoint->qp &&
+        mca_btl_diwarp_rc_my_key() < mca_btl_diwarp_rc_key(endpoint->name))
         (void)mca_btl_diwarp_rc_call(module, endpoint);
-    }
 }
 
 int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
+                                      const struct diwarp_address *address,
                                       mca_btl_base_endpoint_t **endpoint)
 {
     const struct diwarp_name name = {.job = proc->proc_name.jobid, .rank = proc->proc_name.vpid};
-    mca_btl_diwarp_rc_endpoint_t *made;
-    struct diwarp_address address;
-    int rc;
-
     /* btl/self is for that. */
-    if (mca_btl_diwarp_rc_key(name) == mca_btl_diwarp_rc_my_key()) {
-        return OPAL_ERR_NOT_SUPPORTED;
-    }
-    rc = mca_btl_diwarp_peer_address(module, proc, &address);
-    if (OPAL_SUCCESS != rc) {
+    if (mca_btl_diwarp_rc_key(name) == mca_btl_diwarp_rc_my_key())
+        return -ENOTSUP;
+    int rc = diwarp_listener_reaches(module->rc->listener, address);
+    if (rc < 0)
         return rc;
-    }
-    if (diwarp_listener_reaches(module->rc->listener, &address) < 0) {
-        mca_btl_diwarp_peer_show_unreachable(module, proc, &address);
-        return OPAL_ERR_UNREACH;
-    }
     OPAL_THREAD_LOCK(&module->lock);
-    made = mca_btl_diwarp_rc_endpoint_for(module->rc, name);
-    if (NULL != made) {
+    mca_btl_diwarp_rc_endpoint_t *made = mca_btl_diwarp_rc_endpoint_for(module->rc, name);
+    if (made) {
         add(module, made, proc);
+        *endpoint = &made->super;
     }
     OPAL_THREAD_UNLOCK(&module->lock);
-    if (NULL == made) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    mca_btl_diwarp_endpoint_added(module);
-    *endpoint = &made->super;
-    return OPAL_SUCCESS;
+    return made ? 0 : -ENOMEM;
 }
 
 void mca_btl_diwarp_rc_endpoint_destroy(struct mca_btl_diwarp_module *module,
                                         mca_btl_base_endpoint_t *base)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(base);
-
-    mca_btl_diwarp_endpoint_removed(module);
     OPAL_THREAD_LOCK(&module->lock);
     base->proc = NULL;
     endpoint->deleted = true;
-    if (NULL != base->queue) {
-        base->queue->silent = true;
-    }
     leave_if_due(module, endpoint);
     mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->lock);

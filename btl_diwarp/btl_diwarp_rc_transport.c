@@ -33,13 +33,11 @@ enum rejection {
 static void call_again(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     int rc = 0;
-
     OPAL_THREAD_LOCK(&module->lock);
-    if (MCA_BTL_DIWARP_RC_YIELDING == endpoint->state) {
+    if (endpoint->state == MCA_BTL_DIWARP_RC_YIELDING) {
         mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
-        if (mca_btl_diwarp_rc_waits(endpoint) && !endpoint->deleted && !module->rc->closing) {
+        if (mca_btl_diwarp_rc_waits(endpoint) && !endpoint->deleted && !module->rc->closing)
             rc = mca_btl_diwarp_rc_call(module, endpoint);
-        }
     }
     OPAL_THREAD_UNLOCK(&module->lock);
     mca_btl_diwarp_rc_on_lost(module, endpoint, rc);
@@ -53,15 +51,13 @@ static enum rejection judge_request(const struct mca_btl_diwarp_module *module,
 {
     switch (endpoint->state) {
     case MCA_BTL_DIWARP_RC_IDLE:
-        if (module->rc->closing) {
+        if (module->rc->closing)
             return REJECT_LEFT;
-        }
-        return NULL == endpoint->qp ? REJECT_NOT : REJECT_CLOSING;
+        return !endpoint->qp ? REJECT_NOT : REJECT_CLOSING;
     case MCA_BTL_DIWARP_RC_CALLING:
-        if (mca_btl_diwarp_rc_key(endpoint->name) > mca_btl_diwarp_rc_my_key()) {
+        if (mca_btl_diwarp_rc_key(endpoint->name) > mca_btl_diwarp_rc_my_key())
             return REJECT_CROSSED;
-        }
-        return NULL == endpoint->lost ? REJECT_NOT : REJECT_CLOSING;
+        return !endpoint->lost ? REJECT_NOT : REJECT_CLOSING;
     case MCA_BTL_DIWARP_RC_YIELDING:
         return REJECT_NOT;
     case MCA_BTL_DIWARP_RC_LEAVING:
@@ -79,22 +75,20 @@ static void on_request(struct mca_btl_diwarp_module *module, const struct diwarp
     enum rejection rejection = REJECT_GONE;
     unsigned char why;
     int rc = 0;
-
     OPAL_THREAD_LOCK(&module->lock);
     if (mca_btl_diwarp_rc_key(wc->src) != mca_btl_diwarp_rc_my_key()) {
         endpoint = mca_btl_diwarp_rc_endpoint_for(module->rc, wc->src);
-        rejection = NULL != endpoint ? judge_request(module, endpoint) : REJECT_LEFT;
+        rejection = endpoint ? judge_request(module, endpoint) : REJECT_LEFT;
     }
-    if (REJECT_NOT != rejection) {
+    if (rejection != REJECT_NOT) {
         why = (unsigned char)rejection;
-        diwarp_reject(wc->request, &why, sizeof(why));
+        diwarp_reject(wc->request, &why, sizeof why);
     } else {
         rc = mca_btl_diwarp_rc_answer(module, endpoint, wc->request);
         /* Its own affair: its call has failed. */
         if (rc < 0 && !mca_btl_diwarp_rc_waits(endpoint)) {
-            if (MCA_BTL_DIWARP_RC_IDLE != endpoint->state) {
+            if (endpoint->state != MCA_BTL_DIWARP_RC_IDLE)
                 mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
-            }
             rc = 0;
         }
     }
@@ -108,7 +102,6 @@ static void on_connected(struct mca_btl_diwarp_module *module, const struct diwa
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
     int rc;
-
     /* A peer that accepts our call, and calls, too. */
     if (wc->rc_qp != endpoint->qp) {
         diwarp_disconnect(wc->rc_qp);
@@ -117,7 +110,7 @@ static void on_connected(struct mca_btl_diwarp_module *module, const struct diwa
     OPAL_THREAD_LOCK(&module->lock);
     endpoint->left = false;
     mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
-    rc = NULL != module->rc->srq
+    rc = module->rc->srq
              ? 0
              : mca_btl_diwarp_rc_buffers_make(module, &endpoint->buffers,
                                               mca_btl_diwarp_params.rc_recv_buffers, endpoint->qp);
@@ -155,12 +148,10 @@ static enum rejection rejection_of(const mca_btl_diwarp_rc_endpoint_t *endpoint,
                                    const struct diwarp_wc *wc)
 {
     unsigned char why;
-
-    if (MCA_BTL_DIWARP_RC_CALLING != endpoint->state || IBV_WC_REM_INV_REQ_ERR != wc->wc.status ||
-        1 != wc->wc.byte_len) {
+    if (endpoint->state != MCA_BTL_DIWARP_RC_CALLING || wc->wc.status != IBV_WC_REM_INV_REQ_ERR ||
+        wc->wc.byte_len != 1)
         return REJECT_NOT;
-    }
-    memcpy(&why, wc->data, sizeof(why));
+    memcpy(&why, wc->data, sizeof why);
     return (enum rejection)why;
 }
 
@@ -169,10 +160,9 @@ static enum rejection rejection_of(const mca_btl_diwarp_rc_endpoint_t *endpoint,
 static bool lost_nothing(const mca_btl_diwarp_rc_endpoint_t *endpoint, const struct diwarp_wc *wc)
 {
     const bool late = __atomic_load_n(&endpoint->unused, __ATOMIC_RELAXED) &&
-                      IBV_WC_RETRY_EXC_ERR == wc->wc.status;
-
+                      wc->wc.status == IBV_WC_RETRY_EXC_ERR;
     return !mca_btl_diwarp_rc_waits(endpoint) &&
-           (late || MCA_BTL_DIWARP_RC_CALLING == endpoint->state);
+           (late || endpoint->state == MCA_BTL_DIWARP_RC_CALLING);
 }
 
 /* Under the lock: moves an endpoint on that has no QP any more. False: it is lost. */
@@ -180,15 +170,14 @@ static bool state_after(const struct mca_btl_diwarp_module *module,
                         mca_btl_diwarp_rc_endpoint_t *endpoint, enum rejection rejection,
                         const struct diwarp_wc *wc)
 {
-    if (REJECT_CROSSED == rejection) {
+    if (rejection == REJECT_CROSSED) {
         mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_YIELDING);
-        if (0 == module->rc->yield_ends_ns) {
+        if (!module->rc->yield_ends_ns)
             module->rc->yield_ends_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) + YIELD_NS;
-        }
         return true;
     }
-    endpoint->left = endpoint->left || REJECT_LEFT == rejection;
-    if (REJECT_CLOSING == rejection || MCA_BTL_DIWARP_RC_LEAVING == endpoint->state ||
+    endpoint->left = endpoint->left || rejection == REJECT_LEFT;
+    if (rejection == REJECT_CLOSING || endpoint->state == MCA_BTL_DIWARP_RC_LEAVING ||
         lost_nothing(endpoint, wc)) {
         mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
         return true;
@@ -202,7 +191,6 @@ static void on_disconnected(struct mca_btl_diwarp_module *module, const struct d
     const char *why = end_text(wc);
     enum rejection rejection;
     bool lost, expected = false;
-
     OPAL_THREAD_LOCK(&module->lock);
     if (wc->rc_qp != endpoint->qp) { /* our call that lost */
         if (wc->rc_qp == endpoint->lost) {
@@ -215,12 +203,11 @@ static void on_disconnected(struct mca_btl_diwarp_module *module, const struct d
     rejection = rejection_of(endpoint, wc); /* before its data goes with the QP */
     mca_btl_diwarp_rc_connection_destroy(module, endpoint);
     lost =
-        MCA_BTL_DIWARP_RC_GONE == endpoint->state || !state_after(module, endpoint, rejection, wc);
-    if (MCA_BTL_DIWARP_RC_IDLE == endpoint->state && mca_btl_diwarp_rc_waits(endpoint)) {
+        endpoint->state == MCA_BTL_DIWARP_RC_GONE || !state_after(module, endpoint, rejection, wc);
+    if (endpoint->state == MCA_BTL_DIWARP_RC_IDLE && mca_btl_diwarp_rc_waits(endpoint)) {
         int rc = endpoint->deleted || module->rc->closing
                      ? -ECONNABORTED
                      : mca_btl_diwarp_rc_call(module, endpoint);
-
         lost = rc < 0;
         why = lost ? strerror(-rc) : why;
     }
@@ -231,9 +218,8 @@ static void on_disconnected(struct mca_btl_diwarp_module *module, const struct d
         mca_btl_diwarp_rc_endpoint_free_if_unused(module, endpoint);
     }
     OPAL_THREAD_UNLOCK(&module->lock);
-    if (lost) {
+    if (lost)
         mca_btl_diwarp_rc_report_lost(module, endpoint, expected, why);
-    }
 }
 
 /* ---- messages ----------------------------------------------------------------------------- */
@@ -242,9 +228,8 @@ static void on_goodbye(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_e
 {
     OPAL_THREAD_LOCK(&module->lock);
     endpoint->left = true;
-    if (MCA_BTL_DIWARP_RC_CONNECTED == endpoint->state) {
+    if (endpoint->state == MCA_BTL_DIWARP_RC_CONNECTED)
         mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
-    }
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
@@ -255,7 +240,7 @@ static void deliver(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endp
     __atomic_store_n(&endpoint->unused, false, __ATOMIC_RELAXED);
     if (OPAL_UNLIKELY(bytes < MCA_BTL_DIWARP_HEADER_BYTES)) {
         module->counters.rx_unknown_tag++;
-    } else if (OPAL_UNLIKELY(MCA_BTL_DIWARP_RC_TAG_GOODBYE == message[0])) {
+    } else if (OPAL_UNLIKELY(message[0] == MCA_BTL_DIWARP_RC_TAG_GOODBYE)) {
         on_goodbye(module, endpoint);
     } else if (OPAL_LIKELY(!module->rc->closing)) { /* else the PML is gone */
         mca_btl_diwarp_deliver(module, message[0], message + MCA_BTL_DIWARP_HEADER_BYTES,
@@ -267,12 +252,10 @@ static void deliver(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endp
 static void on_recv(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     unsigned char *buffer = (unsigned char *)(uintptr_t)(wc->wc.wr_id & ~(uint64_t)1);
-
-    if (OPAL_LIKELY(IBV_WC_SUCCESS == wc->wc.status)) {
+    if (OPAL_LIKELY(wc->wc.status == IBV_WC_SUCCESS))
         deliver(module, diwarp_rc_qp_context(wc->rc_qp), buffer, wc->wc.byte_len);
-    } else if (NULL == module->rc->srq) {
+    else if (!module->rc->srq)
         return; /* the connection ends, and its buffers with it */
-    }
     (void)mca_btl_diwarp_rc_buffer_post(module, buffer, wc->rc_qp);
 }
 
@@ -291,20 +274,18 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
         on_disconnected(module, wc);
         return;
     default:
-        if (MCA_BTL_DIWARP_RC_IS_RECV(wc->wc.wr_id)) {
+        if (MCA_BTL_DIWARP_RC_IS_RECV(wc->wc.wr_id))
             on_recv(module, wc);
-        } else {
+        else
             mca_btl_diwarp_rc_work_on_wc(module, wc);
-        }
     }
 }
 
 static void on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                            int count)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         on_wc(module, &wc[i]);
-    }
     if (module->rc->unflushed) {
         module->rc->unflushed = false;
         diwarp_rc_flush(module->cq);
@@ -314,15 +295,14 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
 static void on_nothing(struct mca_btl_diwarp_module *module)
 {
     struct mca_btl_diwarp_rc *rc = module->rc;
-
     /* A caller that waits because we have no descriptor for it knows no reason. */
-    if (!rc->told_no_descriptor && 0 != diwarp_query_rc_counters(module->cq)->rc_no_descriptor) {
+    if (!rc->told_no_descriptor && diwarp_query_rc_counters(module->cq)->rc_no_descriptor) {
         rc->told_no_descriptor = true;
         MCA_BTL_DIWARP_SAY("rank %u on %s has no file descriptor left for a connection, which "
                            "waits until there is one: look at \"ulimit -n\"",
                            OPAL_PROC_MY_NAME.vpid, opal_process_info.nodename);
     }
-    if (OPAL_UNLIKELY(0 != rc->yield_ends_ns) &&
+    if (OPAL_UNLIKELY(rc->yield_ends_ns) &&
         mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) >= rc->yield_ends_ns) {
         rc->yield_ends_ns = 0;
         mca_btl_diwarp_rc_endpoints_foreach(module, call_again);
@@ -336,14 +316,11 @@ static int open_srq(struct mca_btl_diwarp_module *module)
 {
     const unsigned count = mca_btl_diwarp_params.rc_srq_buffers;
     struct mca_btl_diwarp_rc *rc = module->rc;
-
-    if (MCA_BTL_DIWARP_RC_SRQ != mca_btl_diwarp_params.transport) {
+    if (mca_btl_diwarp_params.transport != MCA_BTL_DIWARP_RC_SRQ)
         return 0;
-    }
     rc->srq = diwarp_create_srq(module->pd, count);
-    if (NULL == rc->srq) {
+    if (!rc->srq)
         return -ENOMEM;
-    }
     return mca_btl_diwarp_rc_buffers_make(module, &rc->srq_buffers, count, NULL);
 }
 
@@ -362,31 +339,26 @@ static void fit_function_table(mca_btl_base_module_t *btl)
 static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
                    struct diwarp_diagnosis *why)
 {
-    struct mca_btl_diwarp_rc *rc = calloc(1, sizeof(*rc));
+    struct mca_btl_diwarp_rc *rc = calloc(1, sizeof *rc);
     int error;
-
     *what = "setting up connections";
-    if (NULL == rc) {
+    if (!rc)
         return -ENOMEM;
-    }
     OBJ_CONSTRUCT(&rc->endpoints, opal_hash_table_t);
     module->rc = rc;
-    if (OPAL_SUCCESS != opal_hash_table_init(&rc->endpoints, 64)) {
+    if (opal_hash_table_init(&rc->endpoints, 64) != OPAL_SUCCESS)
         return -ENOMEM;
-    }
     *what = "posting shared receives";
     error = open_srq(module);
-    if (error < 0) {
+    if (error < 0)
         return error;
-    }
     *what = "listening for connections";
     error = diwarp_listen(module->pd, module->cq, &rc->listener, why);
-    if (error < 0) {
+    if (error < 0)
         return error;
-    }
     diwarp_query_listener(rc->listener, &module->address);
     fit_function_table(&module->super);
-    mca_btl_diwarp_show_opened(module, NULL != rc->srq ? "rc-srq" : "rc");
+    mca_btl_diwarp_show_opened(module, rc->srq ? "rc-srq" : "rc");
     return 0;
 }
 
@@ -394,9 +366,7 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
 static void leave(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     OPAL_THREAD_LOCK(&module->lock);
-    if (NULL != endpoint->super.queue) {
-        endpoint->super.queue->silent = true;
-    }
+    endpoint->super.proc = NULL;
     OPAL_THREAD_UNLOCK(&module->lock);
     mca_btl_diwarp_rc_leave_if_due(module, endpoint);
 }
@@ -407,40 +377,32 @@ static void close_connections(struct mca_btl_diwarp_module *module)
 {
     const uint64_t until_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) +
                               mca_btl_diwarp_params.finalize_timeout_ms * 1000000ull;
-
     module->rc->closing = true;
     mca_btl_diwarp_rc_endpoints_foreach(module, leave);
     while (module->rc->connections > 0 && mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) < until_ns) {
         mca_btl_diwarp_polling_wait(module);
         const int count = mca_btl_diwarp_poll_and_call_back(module);
         mca_btl_diwarp_polling_end(module);
-        if (0 == count) {
+        if (!count)
             (void)diwarp_block_cq(module->cq, MCA_BTL_DIWARP_SLEEP_NS);
-        }
     }
 }
 
 static void close_rc(struct mca_btl_diwarp_module *module)
 {
     struct mca_btl_diwarp_rc *rc = module->rc;
-
-    if (NULL == rc) {
+    if (!rc)
         return;
-    }
-    if (NULL != rc->listener) {
+    if (rc->listener) {
         close_connections(module);
-        if (mca_btl_diwarp_params.stats) {
+        if (mca_btl_diwarp_params.stats)
             mca_btl_diwarp_counters_dump(module);
-        }
     }
-    mca_btl_diwarp_work_forget_all(module);
     mca_btl_diwarp_rc_endpoints_foreach(module, mca_btl_diwarp_rc_endpoint_free);
-    if (NULL != rc->listener) {
+    if (rc->listener)
         diwarp_destroy_listener(rc->listener);
-    }
-    if (NULL != rc->srq) {
+    if (rc->srq)
         diwarp_destroy_srq(rc->srq);
-    }
     mca_btl_diwarp_rc_buffers_free(rc->srq_buffers, mca_btl_diwarp_params.rc_srq_buffers);
     OBJ_DESTRUCT(&rc->endpoints);
     free(rc);
@@ -455,6 +417,6 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rc = {
     .on_completions = on_completions,
     .on_nothing = on_nothing,
     .post = mca_btl_diwarp_rc_post,
-    .frag_ops = &mca_btl_diwarp_rc_frag_ops,
-    .rdma_ops = &mca_btl_diwarp_rc_rdma_ops,
+    .frag_post = mca_btl_diwarp_rc_frag_post,
+    .rdma_post = mca_btl_diwarp_rc_rdma_post,
 };

@@ -11,66 +11,39 @@
 /* Below this a socket loses a burst of even two large datagrams. */
 #define RCVBUF_TINY_BYTES (64u << 10)
 
-/* ---- endpoints ------------------------------------------------------------------------------ */
-
 static int endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
-                           mca_btl_base_endpoint_t **endpoint)
+                           const struct diwarp_address *address, mca_btl_base_endpoint_t **endpoint)
 {
-    struct diwarp_address address;
-    mca_btl_base_endpoint_t *made;
-    int rc = mca_btl_diwarp_peer_address(module, proc, &address);
-
-    if (OPAL_SUCCESS != rc) {
-        return rc;
-    }
-    made = malloc(sizeof(*made));
-    if (NULL == made) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    *made = (mca_btl_base_endpoint_t){.proc = proc};
-    rc = diwarp_create_ah(module->qp, &address, &made->ah);
+    mca_btl_base_endpoint_t *made = calloc(1, sizeof *made);
+    if (!made)
+        return -ENOMEM;
+    made->proc = proc;
+    STAILQ_INIT(&made->waiting);
+    int rc = diwarp_create_ah(module->qp, address, &made->ah);
     if (rc < 0) {
         free(made);
-        if (-ENETUNREACH == rc) {
-            mca_btl_diwarp_peer_show_unreachable(module, proc, &address);
-        }
-        return -ENOMEM == rc ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERR_UNREACH;
+        return rc;
     }
-    mca_btl_diwarp_endpoint_added(module);
     *endpoint = made;
-    return OPAL_SUCCESS;
+    return 0;
 }
 
 static void endpoint_destroy(struct mca_btl_diwarp_module *module,
                              mca_btl_base_endpoint_t *endpoint)
 {
-    const bool within = mca_btl_diwarp_in_progress(module);
-
-    /* No other thread is to be within a callback that knows it. */
-    if (!within) {
-        mca_btl_diwarp_polling_wait(module);
-        mca_btl_diwarp_work_post_waiting(module, endpoint);
-    }
+    mca_btl_diwarp_work_post_waiting(module, endpoint);
     mca_btl_diwarp_work_forget(module, endpoint);
-    if (!within) {
-        mca_btl_diwarp_polling_end(module);
-    }
-    mca_btl_diwarp_endpoint_removed(module);
     diwarp_destroy_ah(endpoint->ah);
     free(endpoint);
 }
-
-/* ---- completions ---------------------------------------------------------------------------- */
 
 static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     _Alignas(16) unsigned char message[DIWARP_RELEASE_MAX_BYTES];
     const unsigned char *release = wc->data;
     size_t len = wc->wc.byte_len;
-
-    if (0 == len || len > sizeof(message)) {
+    if (!len || len > sizeof message)
         return;
-    }
     memcpy(message, release + 1, len - 1);
     mca_btl_diwarp_deliver(module, release[0], message, len - 1);
 }
@@ -102,9 +75,7 @@ static const char *gone_text(const struct ibv_wc *wc, char *text, size_t bytes)
 
 static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
-    struct mca_btl_diwarp_work *work;
     char why[256];
-
     switch ((unsigned)wc->wc.opcode) {
     case IBV_WC_RECV:
         /* The PML reads and never writes; its segments just lack the const. */
@@ -116,12 +87,12 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
         on_release(module, wc);
         return;
     case DIWARP_WC_PEER_GONE:
-        mca_btl_diwarp_peer_on_gone(module, &wc->src, gone_text(&wc->wc, why, sizeof(why)));
+        mca_btl_diwarp_peer_on_gone(module, &wc->src, gone_text(&wc->wc, why, sizeof why));
         return;
     default:
         /* A request of ours, whatever its opcode: verbs leaves that undefined in an error. */
-        work = (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id;
-        mca_btl_diwarp_work_end(module, work, wc->wc.status, wc);
+        mca_btl_diwarp_work_end(module, (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id,
+                                wc->wc.status, wc);
         return;
     }
 }
@@ -129,12 +100,9 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
 static void on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                            int count)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         on_wc(module, &wc[i]);
-    }
 }
-
-/* ---- life ----------------------------------------------------------------------------------- */
 
 static void show_opened(const struct mca_btl_diwarp_module *module)
 {
@@ -142,7 +110,6 @@ static void show_opened(const struct mca_btl_diwarp_module *module)
     struct diwarp_device_info device;
     struct diwarp_qp_info qp;
     char how[128];
-
     diwarp_query_device(module->device, &device);
     diwarp_query_qp(module->qp, &qp);
     if (qp.rcvbuf_bytes < RCVBUF_TINY_BYTES) {
@@ -153,10 +120,10 @@ static void show_opened(const struct mca_btl_diwarp_module *module)
                                "%u); a larger one loses less under load",
                                qp.rcvbuf_bytes, asked, device.rmem_max_bytes);
     }
-    snprintf(how, sizeof(how), "rd, gso %s, gro %s, crc %s, rcvbuf %u, sndbuf %u",
+    snprintf(how, sizeof how, "rd, gso %s, gro %s, crc %s, rcvbuf %u, sndbuf %u",
              qp.gso ? "on" : "off",
              qp.gro                                            ? "on"
-             : DIWARP_AUTO == mca_btl_diwarp_params.device.gro ? "on demand"
+             : mca_btl_diwarp_params.device.gro == DIWARP_AUTO ? "on demand"
                                                                : "off",
              device.crc_path, qp.rcvbuf_bytes, qp.sndbuf_bytes);
     mca_btl_diwarp_show_opened(module, how);
@@ -166,16 +133,14 @@ static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
                    struct diwarp_diagnosis *why)
 {
     struct diwarp_qp_attr attr;
-    int rc;
-
     *what = "creating the queue pair";
     diwarp_qp_attr_init(&attr);
     attr.type = DIWARP_QPT_RD;
     attr.cq = module->cq;
     attr.max_send_wr = MCA_BTL_DIWARP_QUEUE_WRS;
     attr.max_msg_bytes = mca_btl_diwarp_longest_send(module);
-    rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
-    if (0 == rc) {
+    int rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
+    if (!rc) {
         diwarp_query_address(module->qp, &module->address);
         show_opened(module);
     }
@@ -184,14 +149,11 @@ static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
 
 static void close_rd(struct mca_btl_diwarp_module *module)
 {
-    if (NULL == module->qp) {
+    if (!module->qp)
         return;
-    }
     (void)diwarp_drain_qp(module->qp, mca_btl_diwarp_params.finalize_timeout_ms * 1000000ull);
-    mca_btl_diwarp_work_forget_all(module);
-    if (mca_btl_diwarp_params.stats) {
+    if (mca_btl_diwarp_params.stats)
         mca_btl_diwarp_counters_dump(module);
-    }
     diwarp_destroy_qp(module->qp);
     module->qp = NULL;
 }
@@ -203,6 +165,6 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd = {
     .endpoint_destroy = endpoint_destroy,
     .on_completions = on_completions,
     .post = mca_btl_diwarp_work_post,
-    .frag_ops = &mca_btl_diwarp_frag_ops,
-    .rdma_ops = &mca_btl_diwarp_rdma_ops,
+    .frag_post = mca_btl_diwarp_frag_post,
+    .rdma_post = mca_btl_diwarp_rdma_post,
 };

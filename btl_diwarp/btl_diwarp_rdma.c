@@ -18,16 +18,6 @@
 
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_rdma_t, opal_free_list_item_t, NULL, NULL);
 
-/* The arguments that put, get and atomics have in common. */
-struct args {
-    mca_btl_base_endpoint_t *endpoint;
-    void *local_address;
-    uint64_t remote_address;
-    mca_btl_base_registration_handle_t *local_handle, *remote_handle;
-    mca_btl_base_rdma_completion_fn_t cbfunc;
-    void *cbcontext, *cbdata;
-};
-
 #define ARGS                                                                                     \
     {                                                                                            \
         endpoint, local_address, remote_address, local_handle, remote_handle, cbfunc, cbcontext, \
@@ -36,28 +26,24 @@ struct args {
 
 /* ---- registrations: an STag for peers. Nothing is pinned, so it costs little. --------------- */
 
-OBJ_CLASS_INSTANCE(mca_btl_diwarp_reg_t, opal_free_list_item_t, NULL, NULL);
-
 _Static_assert(sizeof(mca_btl_base_registration_handle_t) % 8 == 0,
                "osc/rdma aligns its state by the size of a handle");
+_Static_assert(offsetof(struct diwarp_mr, stag) + sizeof(mca_btl_base_registration_handle_t) <=
+                   sizeof(struct diwarp_mr),
+               "a handle is the part of a region that begins with its STag");
 
 /* Verbs asks for local write wherever a peer may write. */
 static int access_of(uint32_t flags)
 {
     int access = 0;
-
-    if (flags & MCA_BTL_REG_FLAG_REMOTE_READ) {
+    if (flags & MCA_BTL_REG_FLAG_REMOTE_READ)
         access |= IBV_ACCESS_REMOTE_READ;
-    }
-    if (flags & MCA_BTL_REG_FLAG_REMOTE_WRITE) {
+    if (flags & MCA_BTL_REG_FLAG_REMOTE_WRITE)
         access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
-    }
-    if (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) {
+    if (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC)
         access |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
-    }
-    if (flags & MCA_BTL_REG_FLAG_LOCAL_WRITE) {
+    if (flags & MCA_BTL_REG_FLAG_LOCAL_WRITE)
         access |= IBV_ACCESS_LOCAL_WRITE;
-    }
     return access;
 }
 
@@ -66,39 +52,24 @@ static mca_btl_base_registration_handle_t *btl_register_mem(mca_btl_base_module_
                                                             void *base, size_t size, uint32_t flags)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-    mca_btl_diwarp_reg_t *reg =
-        (mca_btl_diwarp_reg_t *)opal_free_list_get(&module->lists[MCA_BTL_DIWARP_REGS]);
-
-    if (OPAL_UNLIKELY(NULL == reg)) {
-        return NULL;
-    }
     /* Without btl_get ob1 registers the sink of a put with the flags meant for the source of a get.
      */
     if (OPAL_UNLIKELY(!(btl->btl_flags & MCA_BTL_FLAGS_GET)) &&
-        (flags & MCA_BTL_REG_FLAG_REMOTE_READ)) {
+        (flags & MCA_BTL_REG_FLAG_REMOTE_READ))
         flags |= MCA_BTL_REG_FLAG_REMOTE_WRITE;
-    }
-    reg->mr = diwarp_reg_mr(module->pd, base, size, access_of(flags));
-    if (OPAL_UNLIKELY(NULL == reg->mr)) {
-        opal_free_list_return(&module->lists[MCA_BTL_DIWARP_REGS], &reg->super);
+    struct diwarp_mr *mr = diwarp_reg_mr(module->pd, base, size, access_of(flags));
+    if (OPAL_UNLIKELY(!mr))
         return NULL;
-    }
-    if (NULL != endpoint && MCA_BTL_ENDPOINT_ANY != endpoint) {
-        diwarp_bind_mr(reg->mr, mca_btl_diwarp_peer_name(endpoint));
-    }
-    reg->handle = (mca_btl_base_registration_handle_t){.stag = reg->mr->stag};
-    return &reg->handle;
+    if (endpoint && endpoint != MCA_BTL_ENDPOINT_ANY)
+        diwarp_bind_mr(mr, mca_btl_diwarp_peer_name(endpoint));
+    return (mca_btl_base_registration_handle_t *)&mr->stag;
 }
 
 static int btl_deregister_mem(mca_btl_base_module_t *btl,
                               mca_btl_base_registration_handle_t *handle)
 {
-    struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-    mca_btl_diwarp_reg_t *reg = MCA_BTL_DIWARP_OWNER(handle, mca_btl_diwarp_reg_t, handle);
-
-    diwarp_dereg_mr(reg->mr);
-    reg->mr = NULL;
-    opal_free_list_return(&module->lists[MCA_BTL_DIWARP_REGS], &reg->super);
+    (void)btl;
+    diwarp_dereg_mr(MCA_BTL_DIWARP_OWNER(handle, struct diwarp_mr, stag));
     return OPAL_SUCCESS;
 }
 
@@ -107,14 +78,10 @@ static int btl_deregister_mem(mca_btl_base_module_t *btl,
 static uint32_t stag_of(const mca_btl_base_registration_handle_t *handle)
 {
     uint32_t stag = 0;
-
-    if (NULL != handle) {
-        memcpy(&stag, &handle->stag, sizeof(stag));
-    }
+    if (handle)
+        memcpy(&stag, &handle->stag, sizeof stag);
     return stag;
 }
-
-/* ---- ends ----------------------------------------------------------------------------------- */
 
 static const char *reason(enum ibv_wc_status status)
 {
@@ -139,38 +106,32 @@ static void note_failed(struct mca_btl_diwarp_module *module, const mca_btl_diwa
                         enum ibv_wc_status status)
 {
     const enum ibv_wr_opcode opcode = rdma->wr.wr.opcode;
-    const char *kind = IBV_WR_RDMA_READ == opcode    ? "read"
-                       : IBV_WR_RDMA_WRITE == opcode ? "write"
+    const char *kind = opcode == IBV_WR_RDMA_READ    ? "read"
+                       : opcode == IBV_WR_RDMA_WRITE ? "write"
                                                      : "atomic";
     const struct diwarp_name name = mca_btl_diwarp_peer_name(rdma->work.endpoint);
-    const char *host;
-
     (void)__atomic_fetch_add(&module->counters.failed_accesses, 1, __ATOMIC_RELAXED);
-    if (__atomic_exchange_n(&module->failure_told, true, __ATOMIC_RELAXED)) {
+    if (__atomic_exchange_n(&module->failure_told, true, __ATOMIC_RELAXED))
         return;
-    }
-    host = mca_btl_diwarp_peer_host(&name);
+    const char *host = mca_btl_diwarp_peer_host(&name);
     opal_output(0, "diwarp: an access to rank %u on host %s failed, a %s of %u bytes: %s",
                 name.rank, host, kind, (unsigned)rdma->sge.length, reason(status));
     MCA_BTL_DIWARP_HELP("access failed", OPAL_PROC_MY_NAME.vpid, host, name.rank, kind,
                         (unsigned)rdma->sge.length, reason(status));
 }
 
-void mca_btl_diwarp_rdma_on_complete(struct mca_btl_diwarp_module *module,
-                                     struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
-                                     const struct diwarp_wc *wc)
+static void rdma_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
+                             enum ibv_wc_status status, const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_rdma_t *rdma = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_rdma_t, work);
-
+    const struct mca_btl_diwarp_rdma_args *args = &rdma->args;
     (void)wc;
-    if (OPAL_LIKELY(NULL != work->endpoint)) {
-        if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
-            mca_btl_diwarp_peer_on_unsent(module, work->endpoint);
-        } else if (OPAL_UNLIKELY(IBV_WC_SUCCESS != status && IBV_WC_WR_FLUSH_ERR != status)) {
+    if (OPAL_LIKELY(work->endpoint)) {
+        const int rc = mca_btl_diwarp_peer_status(module, work->endpoint, status);
+        if (OPAL_UNLIKELY(rc == OPAL_ERROR && status != IBV_WC_WR_FLUSH_ERR))
             note_failed(module, rdma, status);
-        }
-        rdma->cbfunc(&module->super, work->endpoint, rdma->local_address, rdma->local_handle,
-                     rdma->cbcontext, rdma->cbdata, mca_btl_diwarp_status(status));
+        args->cbfunc(&module->super, work->endpoint, args->local_address, args->local_handle,
+                     args->cbcontext, args->cbdata, rc);
     }
     opal_free_list_return(&module->lists[MCA_BTL_DIWARP_RDMAS], &rdma->super);
 }
@@ -182,13 +143,11 @@ static void send_fin(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint
     mca_btl_base_module_t *btl = &module->super;
     mca_btl_base_descriptor_t *fin = mca_btl_diwarp_alloc(
         btl, endpoint, MCA_BTL_NO_ORDER, read->len - 1, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-
     (void)__atomic_sub_fetch(&module->counters.fin_in_release, 1, __ATOMIC_RELAXED);
-    if (NULL != fin) {
+    if (fin) {
         memcpy(fin->des_segments[0].seg_addr.pval, read->release + 1, read->len - 1);
-        if (btl->btl_send(btl, endpoint, fin, MCA_BTL_DIWARP_TAG_FIN) < 0) {
+        if (btl->btl_send(btl, endpoint, fin, MCA_BTL_DIWARP_TAG_FIN) < 0)
             (void)btl->btl_free(btl, fin);
-        }
     }
 }
 
@@ -197,104 +156,67 @@ static void get_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl
 {
     mca_btl_base_endpoint_t *endpoint = work->endpoint;
     struct mca_btl_diwarp_ending_read read = {.endpoint = endpoint, .len = 0};
-
     /* A read in error may have no source left to carry the release to: its FIN, with the error,
      * goes as a message. */
-    if (OPAL_LIKELY(IBV_WC_SUCCESS == status)) {
+    if (OPAL_LIKELY(status == IBV_WC_SUCCESS))
         module->ending = &read;
-    }
-    mca_btl_diwarp_rdma_on_complete(module, work, status, wc);
+    rdma_on_complete(module, work, status, wc);
     module->ending = NULL;
-    if (OPAL_LIKELY(NULL != wc) &&
+    if (OPAL_LIKELY(wc) &&
         OPAL_UNLIKELY(diwarp_post_release(module->qp, wc->read_id, read.release, read.len) < 0) &&
-        read.len > 0) {
+        read.len > 0)
         send_fin(module, endpoint, &read);
-    }
 }
 
-/* ---- beginnings ----------------------------------------------------------------------------- */
-
-static int rdma_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
+int mca_btl_diwarp_rdma_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     return diwarp_post_send(module->qp,
                             &MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_rdma_t, work)->wr);
 }
 
-const struct mca_btl_diwarp_work_ops mca_btl_diwarp_rdma_ops = {
-    .post = rdma_post, .on_complete = mca_btl_diwarp_rdma_on_complete};
-static const struct mca_btl_diwarp_work_ops get_ops = {.post = rdma_post,
-                                                       .on_complete = get_on_complete};
-
-/* A request with all set but the remote side. NULL: too many wait already, or no memory. */
-static mca_btl_diwarp_rdma_t *rdma_alloc(struct mca_btl_diwarp_module *module,
-                                         const struct args *args, size_t size,
-                                         enum ibv_wr_opcode opcode)
+/* wr: opcode and remote side. An OPAL code. A caller that is turned away since too many wait makes
+ * progress and tries again, which a callback cannot. Sends are not turned away: their number is
+ * bounded by the upper layer's own requests, and it has nowhere else to put them. */
+static int start(struct mca_btl_diwarp_module *module, const struct mca_btl_diwarp_rdma_args *args,
+                 size_t size, const struct ibv_send_wr *wr)
 {
-    mca_btl_diwarp_rdma_t *rdma;
-    bool crowded;
-
-    OPAL_THREAD_LOCK(&module->lock);
-    crowded =
-        NULL != args->endpoint->queue && args->endpoint->queue->waiting >= MCA_BTL_DIWARP_QUEUE_WRS;
-    OPAL_THREAD_UNLOCK(&module->lock);
-    /* A caller that is turned away makes progress and tries again, which a callback cannot. Sends
-     * are not turned away: their number is bounded by the upper layer's own requests, and it has
-     * nowhere else to put them. */
-    if (OPAL_UNLIKELY(crowded) && !mca_btl_diwarp_in_progress(module)) {
-        return NULL;
-    }
-    rdma = (mca_btl_diwarp_rdma_t *)opal_free_list_get(&module->lists[MCA_BTL_DIWARP_RDMAS]);
-    if (OPAL_UNLIKELY(NULL == rdma)) {
-        return NULL;
-    }
-    rdma->work.ops = module->transport->rdma_ops;
-    rdma->work.buffered = false;
-    rdma->work.endpoint = args->endpoint;
-    rdma->local_address = args->local_address;
-    rdma->local_handle = args->local_handle;
-    rdma->cbfunc = args->cbfunc;
-    rdma->cbcontext = args->cbcontext;
-    rdma->cbdata = args->cbdata;
+    const bool read = wr->opcode == IBV_WR_RDMA_READ;
+    mca_btl_diwarp_rdma_t *rdma = NULL;
+    if (OPAL_UNLIKELY(size > MCA_BTL_DIWARP_RDMA_MAX_BYTES))
+        return OPAL_ERR_NOT_AVAILABLE;
+    if (OPAL_LIKELY(__atomic_load_n(&args->endpoint->waiting_count, __ATOMIC_RELAXED) <
+                        MCA_BTL_DIWARP_QUEUE_WRS ||
+                    mca_btl_diwarp_in_progress(module)))
+        rdma = (mca_btl_diwarp_rdma_t *)opal_free_list_get(&module->lists[MCA_BTL_DIWARP_RDMAS]);
+    if (OPAL_UNLIKELY(!rdma))
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    rdma->args = *args;
+    rdma->work =
+        (struct mca_btl_diwarp_work){.post = module->transport->rdma_post,
+                                     .on_complete = read ? get_on_complete : rdma_on_complete,
+                                     .endpoint = args->endpoint};
     rdma->sge = (struct ibv_sge){.addr = (uintptr_t)args->local_address,
                                  .length = (uint32_t)size,
                                  .lkey = stag_of(args->local_handle)};
-    rdma->wr.ah = args->endpoint->ah;
+    rdma->wr = (struct diwarp_send_wr){.wr = *wr, .ah = args->endpoint->ah};
     rdma->wr.wr.wr_id = (uintptr_t)&rdma->work;
-    rdma->wr.wr.next = NULL;
     rdma->wr.wr.sg_list = &rdma->sge;
     rdma->wr.wr.num_sge = 1;
-    rdma->wr.wr.send_flags = IBV_SEND_SIGNALED;
-    rdma->wr.wr.opcode = opcode;
-    return rdma;
-}
-
-/* An OPAL code. */
-static int rdma_start(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rdma_t *rdma)
-{
+    rdma->wr.wr.send_flags = IBV_SEND_SIGNALED | (read ? (unsigned)DIWARP_SEND_HOLD : 0);
     int rc = module->transport->post(module, &rdma->work);
-
-    if (OPAL_LIKELY(rc >= 0)) {
+    if (OPAL_LIKELY(rc >= 0))
         return OPAL_SUCCESS;
-    }
     opal_free_list_return(&module->lists[MCA_BTL_DIWARP_RDMAS], &rdma->super);
-    return -EHOSTUNREACH == rc ? OPAL_ERR_UNREACH : OPAL_ERROR;
+    return rc == -EHOSTUNREACH ? OPAL_ERR_UNREACH : OPAL_ERROR;
 }
 
-static int transfer(struct mca_btl_diwarp_module *module, const struct args *args, size_t size,
-                    enum ibv_wr_opcode opcode)
+static int transfer(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_args *args,
+                    size_t size, enum ibv_wr_opcode opcode)
 {
-    mca_btl_diwarp_rdma_t *rdma = rdma_alloc(module, args, size, opcode);
-
-    if (OPAL_UNLIKELY(NULL == rdma)) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    if (IBV_WR_RDMA_READ == opcode) {
-        rdma->work.ops = &get_ops;
-        rdma->wr.wr.send_flags |= DIWARP_SEND_HOLD;
-    }
-    rdma->wr.wr.wr.rdma.remote_addr = args->remote_address;
-    rdma->wr.wr.wr.rdma.rkey = stag_of(args->remote_handle);
-    return rdma_start(module, rdma);
+    const struct ibv_send_wr wr = {
+        .opcode = opcode,
+        .wr.rdma = {.remote_addr = args->remote_address, .rkey = stag_of(args->remote_handle)}};
+    return start((struct mca_btl_diwarp_module *)btl, args, size, &wr);
 }
 
 static int btl_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -304,13 +226,10 @@ static int btl_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint
                    int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                    void *cbdata)
 {
-    const struct args args = ARGS;
-
+    const struct mca_btl_diwarp_rdma_args args = ARGS;
     (void)flags;
     (void)order;
-    return OPAL_LIKELY(size <= btl->btl_put_limit)
-               ? transfer((struct mca_btl_diwarp_module *)btl, &args, size, IBV_WR_RDMA_WRITE)
-               : OPAL_ERR_NOT_AVAILABLE;
+    return transfer(btl, &args, size, IBV_WR_RDMA_WRITE);
 }
 
 static int btl_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -320,51 +239,37 @@ static int btl_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint
                    int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                    void *cbdata)
 {
-    const struct args args = ARGS;
-
+    const struct mca_btl_diwarp_rdma_args args = ARGS;
     (void)flags;
     (void)order;
-    return OPAL_LIKELY(size <= btl->btl_get_limit)
-               ? transfer((struct mca_btl_diwarp_module *)btl, &args, size, IBV_WR_RDMA_READ)
-               : OPAL_ERR_NOT_AVAILABLE;
+    return transfer(btl, &args, size, IBV_WR_RDMA_READ);
 }
 
-/* ---- atomics -------------------------------------------------------------------------------- */
-
-static int mapped_atomic(struct mca_btl_diwarp_module *module, const struct args *args,
+static int mapped_atomic(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_args *args,
                          enum ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap)
 {
     uint64_t *word = (uint64_t *)(uintptr_t)args->remote_address;
-
-    if (IBV_WR_ATOMIC_FETCH_AND_ADD == opcode) {
+    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
         compare_add = __atomic_fetch_add(word, compare_add, __ATOMIC_SEQ_CST);
-    } else {
+    else
         (void)__atomic_compare_exchange_n(word, &compare_add, swap, false, __ATOMIC_SEQ_CST,
                                           __ATOMIC_SEQ_CST);
-    }
-    memcpy(args->local_address, &compare_add, sizeof(compare_add)); /* what it was */
-    args->cbfunc(&module->super, args->endpoint, args->local_address, args->local_handle,
-                 args->cbcontext, args->cbdata, OPAL_SUCCESS);
+    memcpy(args->local_address, &compare_add, sizeof compare_add); /* what it was */
+    args->cbfunc(btl, args->endpoint, args->local_address, args->local_handle, args->cbcontext,
+                 args->cbdata, OPAL_SUCCESS);
     return OPAL_SUCCESS;
 }
 
-static int atomic(struct mca_btl_diwarp_module *module, const struct args *args,
+static int atomic(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_args *args,
                   enum ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap)
 {
-    mca_btl_diwarp_rdma_t *rdma;
-
-    if (NULL == args->remote_handle) {
-        return mapped_atomic(module, args, opcode, compare_add, swap);
-    }
-    rdma = rdma_alloc(module, args, sizeof(uint64_t), opcode);
-    if (OPAL_UNLIKELY(NULL == rdma)) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    rdma->wr.wr.wr.atomic.remote_addr = args->remote_address;
-    rdma->wr.wr.wr.atomic.rkey = stag_of(args->remote_handle);
-    rdma->wr.wr.wr.atomic.compare_add = compare_add;
-    rdma->wr.wr.wr.atomic.swap = swap;
-    return rdma_start(module, rdma);
+    const struct ibv_send_wr wr = {.opcode = opcode,
+                                   .wr.atomic = {.remote_addr = args->remote_address,
+                                                 .compare_add = compare_add,
+                                                 .swap = swap,
+                                                 .rkey = stag_of(args->remote_handle)}};
+    return args->remote_handle ? start((struct mca_btl_diwarp_module *)btl, args, sizeof swap, &wr)
+                               : mapped_atomic(btl, args, opcode, compare_add, swap);
 }
 
 /* osc/rdma asks for whatever it can use; at NOT_SUPPORTED it takes another way, at others it asks
@@ -376,12 +281,10 @@ static int btl_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint
                    uint64_t operand, int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc,
                    void *cbcontext, void *cbdata)
 {
-    const struct args args = ARGS;
-
+    const struct mca_btl_diwarp_rdma_args args = ARGS;
     (void)order;
-    return OPAL_LIKELY(MCA_BTL_ATOMIC_ADD == op && 0 == flags)
-               ? atomic((struct mca_btl_diwarp_module *)btl, &args, IBV_WR_ATOMIC_FETCH_AND_ADD,
-                        operand, 0)
+    return OPAL_LIKELY(op == MCA_BTL_ATOMIC_ADD && !flags)
+               ? atomic(btl, &args, IBV_WR_ATOMIC_FETCH_AND_ADD, operand, 0)
                : OPAL_ERR_NOT_SUPPORTED;
 }
 
@@ -392,12 +295,10 @@ static int btl_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
                      uint64_t value, int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc,
                      void *cbcontext, void *cbdata)
 {
-    const struct args args = ARGS;
-
+    const struct mca_btl_diwarp_rdma_args args = ARGS;
     (void)order;
-    return OPAL_LIKELY(0 == flags) ? atomic((struct mca_btl_diwarp_module *)btl, &args,
-                                            IBV_WR_ATOMIC_CMP_AND_SWP, compare, value)
-                                   : OPAL_ERR_NOT_SUPPORTED;
+    return OPAL_LIKELY(!flags) ? atomic(btl, &args, IBV_WR_ATOMIC_CMP_AND_SWP, compare, value)
+                               : OPAL_ERR_NOT_SUPPORTED;
 }
 
 /* btl_flush stays NULL: osc/rdma then counts its own operations, while a flush would have to wait

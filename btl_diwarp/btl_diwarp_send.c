@@ -15,15 +15,15 @@ static void frag_construct(mca_btl_diwarp_frag_t *frag)
     frag->base.des_segments = frag->segments;
     frag->base.des_segment_count = 1;
     frag->base.order = MCA_BTL_NO_ORDER;
-    memset(frag->segments, 0, sizeof(frag->segments));
+    memset(frag->segments, 0, sizeof frag->segments);
     frag->segments[0].seg_addr.pval = frag + 1;
-    memset(frag->header, 0, sizeof(frag->header));
+    memset(frag->header, 0, sizeof frag->header);
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
 
 /* In place: now and from where it lies, or, like what is packed, once there is room. */
-static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
+int mca_btl_diwarp_frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
     struct ibv_sge sge[2] = {{.addr = (uintptr_t)frag->segments[0].seg_addr.pval,
@@ -39,14 +39,11 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
                .imm_data = frag->header[0]},
         .ah = frag->work.endpoint->ah,
     };
-
     if (wr.wr.num_sge > 1) {
         struct diwarp_send_wr now = wr;
-
         now.wr.send_flags = IBV_SEND_INLINE;
-        if (OPAL_LIKELY(0 == diwarp_post_send(module->qp, &now))) {
+        if (OPAL_LIKELY(!diwarp_post_send(module->qp, &now)))
             return 1;
-        }
     }
     return diwarp_post_send(module->qp, &wr);
 }
@@ -59,43 +56,29 @@ static int btl_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descr
 }
 
 /* The callback may free or reuse the descriptor, so ownership is read before it. */
-void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
-                                     struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
-                                     const struct diwarp_wc *wc)
+static void frag_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
+                             enum ibv_wc_status status, const struct diwarp_wc *wc)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
-    const bool owned =
-        NULL == work->endpoint || 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-
+    const bool owned = !work->endpoint || (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     (void)wc;
-    if (OPAL_LIKELY(NULL != work->endpoint)) {
-        if (OPAL_UNLIKELY(IBV_WC_RETRY_EXC_ERR == status)) {
-            mca_btl_diwarp_peer_on_unsent(module, work->endpoint);
-        }
-        if (!work->buffered && NULL != frag->base.des_cbfunc) {
-            frag->base.des_cbfunc(&module->super, work->endpoint, &frag->base,
-                                  mca_btl_diwarp_status(status));
-        }
+    if (OPAL_LIKELY(work->endpoint)) {
+        const int rc = mca_btl_diwarp_peer_status(module, work->endpoint, status);
+        if (!work->buffered && frag->base.des_cbfunc)
+            frag->base.des_cbfunc(&module->super, work->endpoint, &frag->base, rc);
     }
-    if (owned) {
+    if (owned)
         (void)btl_free(&module->super, &frag->base);
-    }
 }
-
-const struct mca_btl_diwarp_work_ops mca_btl_diwarp_frag_ops = {
-    .post = frag_post, .on_complete = mca_btl_diwarp_frag_on_complete};
 
 /* Done within btl_send: calls back only where that was asked for. */
 static void frag_done(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag)
 {
     const uint32_t flags = frag->base.des_flags;
-
-    if (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) {
+    if (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)
         frag->base.des_cbfunc(&module->super, frag->work.endpoint, &frag->base, OPAL_SUCCESS);
-    }
-    if (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) {
+    if (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP)
         (void)btl_free(&module->super, &frag->base);
-    }
 }
 
 /* What is ours to free, short, and of which nobody wants to hear may be buffered. osc/pt2pt answers
@@ -105,9 +88,8 @@ static bool may_buffer(const struct mca_btl_diwarp_module *module,
                        const mca_btl_diwarp_frag_t *frag)
 {
     const uint32_t flags = frag->base.des_flags;
-
     return (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) &&
-           !(flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) && 1 == frag->base.des_segment_count &&
+           !(flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) && frag->base.des_segment_count == 1 &&
            &module->lists[MCA_BTL_DIWARP_FRAG_SMALL] == frag->list;
 }
 
@@ -119,23 +101,18 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
     const enum mca_btl_diwarp_list kind =
         size <= MCA_BTL_DIWARP_SMALL_BYTES    ? MCA_BTL_DIWARP_FRAG_SMALL
         : size <= MCA_BTL_DIWARP_MEDIUM_BYTES ? MCA_BTL_DIWARP_FRAG_MEDIUM
-        : size <= btl->btl_eager_limit        ? MCA_BTL_DIWARP_FRAG_EAGER
-                                              : MCA_BTL_DIWARP_FRAG_MAX;
-    mca_btl_diwarp_frag_t *frag;
-
+                                              : MCA_BTL_DIWARP_FRAG_LARGE;
     (void)order;
-    if (OPAL_UNLIKELY(size > btl->btl_eager_limit && size > btl->btl_max_send_size)) {
+    if (OPAL_UNLIKELY(size > mca_btl_diwarp_longest_send(module)))
         return NULL;
-    }
-    frag = (mca_btl_diwarp_frag_t *)opal_free_list_get(&module->lists[kind]);
-    if (OPAL_UNLIKELY(NULL == frag)) {
+    mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)opal_free_list_get(&module->lists[kind]);
+    if (OPAL_UNLIKELY(!frag))
         return NULL;
-    }
     frag->list = &module->lists[kind];
-    frag->work.endpoint = endpoint;
+    frag->work = (struct mca_btl_diwarp_work){.post = module->transport->frag_post,
+                                              .on_complete = frag_on_complete,
+                                              .endpoint = endpoint};
     frag->pace = MCA_BTL_DIWARP_PACE_UNKNOWN;
-    frag->work.ops = module->transport->frag_ops;
-    frag->work.buffered = false;
     frag->segments[0].seg_len = size;
     frag->base.des_segment_count = 1;
     frag->base.des_flags = flags;
@@ -149,27 +126,21 @@ static mca_btl_base_descriptor_t *btl_prepare_src(mca_btl_base_module_t *btl,
                                                   size_t reserve, size_t *size, uint32_t flags)
 {
     const size_t limit = mca_btl_diwarp_longest_send((struct mca_btl_diwarp_module *)btl);
-    mca_btl_base_descriptor_t *descriptor;
     struct iovec iov = {.iov_base = NULL}; /* for the convertor to tell where the data lies */
     uint32_t iov_count = 1;
-    bool in_place;
-
-    if (OPAL_UNLIKELY(reserve > limit)) {
+    if (OPAL_UNLIKELY(reserve > limit))
         return NULL;
-    }
-    if (*size > limit - reserve) {
+    if (*size > limit - reserve)
         *size = limit - reserve;
-    }
-    in_place = *size > MCA_BTL_DIWARP_SMALL_BYTES && !opal_convertor_need_buffers(convertor) &&
-               0 != (btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE);
-    descriptor =
+    const bool in_place = *size > MCA_BTL_DIWARP_SMALL_BYTES &&
+                          !opal_convertor_need_buffers(convertor) &&
+                          (btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE);
+    mca_btl_base_descriptor_t *descriptor =
         mca_btl_diwarp_alloc(btl, endpoint, order, in_place ? reserve : reserve + *size, flags);
-    if (OPAL_UNLIKELY(NULL == descriptor)) {
+    if (OPAL_UNLIKELY(!descriptor))
         return NULL;
-    }
-    if (!in_place) {
+    if (!in_place)
         iov.iov_base = (char *)descriptor->des_segments[0].seg_addr.pval + reserve;
-    }
     iov.iov_len = *size;
     if (OPAL_UNLIKELY(opal_convertor_pack(convertor, &iov, &iov_count, size) < 0)) {
         (void)btl_free(btl, descriptor);
@@ -190,16 +161,11 @@ static mca_btl_base_descriptor_t *btl_prepare_src(mca_btl_base_module_t *btl,
 static bool release_capture(struct mca_btl_diwarp_module *module, const mca_btl_diwarp_frag_t *frag)
 {
     const size_t len = frag->segments[0].seg_len;
-    struct mca_btl_diwarp_ending_read *read;
-
-    if (!mca_btl_diwarp_in_progress(module)) {
+    struct mca_btl_diwarp_ending_read *read =
+        mca_btl_diwarp_in_progress(module) ? module->ending : NULL;
+    if (!read || read->len > 0 || read->endpoint != frag->work.endpoint ||
+        len > sizeof read->release - 1)
         return false;
-    }
-    read = module->ending;
-    if (NULL == read || read->len > 0 || read->endpoint != frag->work.endpoint ||
-        len > sizeof(read->release) - 1) {
-        return false;
-    }
     read->release[0] = MCA_BTL_DIWARP_TAG_FIN;
     memcpy(read->release + 1, frag->segments[0].seg_addr.pval, len);
     read->len = 1 + len;
@@ -212,11 +178,9 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
-    int rc;
-
     frag->work.endpoint = endpoint;
     frag->header[0] = tag;
-    if (MCA_BTL_DIWARP_TAG_FIN == tag) {
+    if (tag == MCA_BTL_DIWARP_TAG_FIN) {
         if (release_capture(module, frag)) {
             frag_done(module, frag);
             return 1;
@@ -224,11 +188,10 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
         (void)__atomic_fetch_add(&module->counters.fin_msgs_on_wire, 1, __ATOMIC_RELAXED);
     }
     frag->work.buffered = may_buffer(module, frag);
-    rc = module->transport->post(module, &frag->work);
-    if (OPAL_LIKELY(1 == rc)) {
+    const int rc = module->transport->post(module, &frag->work);
+    if (OPAL_LIKELY(rc == 1))
         frag_done(module, frag);
-    }
-    return OPAL_LIKELY(rc >= 0) ? rc > 0 : -EHOSTUNREACH == rc ? OPAL_ERR_UNREACH : OPAL_ERROR;
+    return OPAL_LIKELY(rc >= 0) ? rc > 0 : rc == -EHOSTUNREACH ? OPAL_ERR_UNREACH : OPAL_ERROR;
 }
 
 /* Packs contiguous or strided data behind the header. */
@@ -238,7 +201,6 @@ static void pack_payload(opal_convertor_t *convertor, unsigned char *to, size_t 
     uint32_t iov_count = 1;
     size_t packed = len;
     void *from;
-
     if (!opal_convertor_need_buffers(convertor)) {
         opal_convertor_get_current_pointer(convertor, &from);
         memcpy(to, from, len);
@@ -256,18 +218,15 @@ static int btl_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     size_t size = header_size + payload_size;
     unsigned char *room = diwarp_send_reserve(module->qp, endpoint->ah, size);
-
-    if (OPAL_UNLIKELY(NULL == room)) {
+    if (OPAL_UNLIKELY(!room)) {
         /* The caller packs and sends what it gets here; without, it prepares by itself. */
-        if (NULL != descriptor) {
+        if (descriptor)
             *descriptor = mca_btl_diwarp_alloc(btl, endpoint, order, size, flags);
-        }
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     memcpy(room, header, header_size);
-    if (payload_size > 0) {
+    if (payload_size > 0)
         pack_payload(convertor, room + header_size, payload_size);
-    }
     diwarp_send_commit(module->qp, endpoint->ah, tag);
     return OPAL_SUCCESS;
 }

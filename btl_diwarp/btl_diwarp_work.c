@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Work requests: posting, and waiting for room in the send queue to an endpoint, or for a
- * connection. An endpoint whose queue is full holds up nobody else: the end of a request to it lets
- * the next to it go.
+ * connection. An endpoint whose queue is full holds up nobody else. What waits is tried again after
+ * each poll.
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 
@@ -13,264 +13,178 @@
  * get so much farther ahead of its peer. A callback cannot wait: it may fill the send queue. */
 #define BUFFERED_MAX 512
 
-static void queue_construct(struct mca_btl_diwarp_queue *queue)
+static void append(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
-    queue->first = queue->last = NULL;
-    queue->waiting = queue->posted = 0;
-    queue->stalled = queue->silent = false;
+    mca_btl_base_endpoint_t *endpoint = work->endpoint;
+    if (STAILQ_EMPTY(&endpoint->waiting))
+        LIST_INSERT_HEAD(&module->waiting, endpoint, link);
+    STAILQ_INSERT_TAIL(&endpoint->waiting, work, next);
+    endpoint->waiting_count++;
 }
 
-typedef struct mca_btl_diwarp_queue mca_btl_diwarp_queue;
-OBJ_CLASS_INSTANCE(mca_btl_diwarp_queue, opal_list_item_t, queue_construct, NULL);
-
-static struct mca_btl_diwarp_queue *queue_of(struct mca_btl_diwarp_module *module,
-                                             mca_btl_base_endpoint_t *endpoint)
+static struct mca_btl_diwarp_work *remove_first(mca_btl_base_endpoint_t *endpoint)
 {
-    if (NULL == endpoint->queue) {
-        endpoint->queue = module->spare;
-        module->spare = NULL;
-        endpoint->queue->endpoint = endpoint;
-        opal_list_append(&module->queues, &endpoint->queue->super);
-    }
-    return endpoint->queue;
-}
-
-/* After each change: takes it away when nothing is under way any more. What waits for a connection
- * is not stalled: that comes with an event. */
-static void queue_look(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_queue *queue)
-{
-    const bool stalled = queue->waiting > 0 && 0 == queue->posted && NULL == module->rc;
-
-    if (stalled != queue->stalled) {
-        queue->stalled = stalled;
-        __atomic_store_n(&module->stalled_count, module->stalled_count + (stalled ? 1 : -1u),
-                         __ATOMIC_RELAXED);
-    }
-    if (queue->waiting > 0 || queue->posted > 0) {
-        return;
-    }
-    opal_list_remove_item(&module->queues, &queue->super);
-    if (NULL != queue->endpoint) {
-        queue->endpoint->queue = NULL;
-    }
-    if (NULL == module->spare) {
-        module->spare = queue;
-        queue->silent = false;
-    } else {
-        OBJ_RELEASE(queue);
-    }
-}
-
-static void append(struct mca_btl_diwarp_queue *queue, struct mca_btl_diwarp_work *work)
-{
-    work->next = NULL;
-    work->queue = queue;
-    *(NULL != queue->first ? &queue->last->next : &queue->first) = work;
-    queue->last = work;
-    queue->waiting++;
-}
-
-static struct mca_btl_diwarp_work *remove_first(struct mca_btl_diwarp_queue *queue)
-{
-    struct mca_btl_diwarp_work *work = queue->first;
-
-    queue->first = work->next;
-    queue->waiting--;
+    struct mca_btl_diwarp_work *work = STAILQ_FIRST(&endpoint->waiting);
+    STAILQ_REMOVE_HEAD(&endpoint->waiting, next);
+    if (STAILQ_EMPTY(&endpoint->waiting))
+        LIST_REMOVE(endpoint, link);
+    endpoint->waiting_count--;
     return work;
 }
 
-static bool may_buffer(const struct mca_btl_diwarp_module *module,
-                       const struct mca_btl_diwarp_queue *queue)
+static void add_posted(struct mca_btl_diwarp_work *work)
 {
-    return NULL == queue ||
-           queue->posted <
-               (mca_btl_diwarp_in_progress(module) ? MCA_BTL_DIWARP_QUEUE_WRS : BUFFERED_MAX);
+    LIST_INSERT_HEAD(&work->endpoint->posted, work, link);
+    work->endpoint->posted_count++;
 }
 
-/* As mca_btl_diwarp_work_post(). Most end as they are posted, and need no queue. */
-static int post_or_append(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
+static void remove_posted(struct mca_btl_diwarp_work *work)
 {
-    mca_btl_base_endpoint_t *endpoint = work->endpoint;
-    struct mca_btl_diwarp_queue *queue = endpoint->queue;
-    int rc = -ENOMEM;
+    LIST_REMOVE(work, link);
+    work->endpoint->posted_count--;
+}
 
-    if (NULL == queue && NULL == module->spare &&
-        NULL == (module->spare = OBJ_NEW(mca_btl_diwarp_queue))) {
-        return -ENOBUFS;
-    }
-    work->buffered = work->buffered && may_buffer(module, queue);
-    if (OPAL_LIKELY(NULL == queue || NULL == queue->first)) {
-        rc = work->ops->post(module, work);
-    }
-    if (OPAL_UNLIKELY(-ENOMEM == rc || -ENOTCONN == rc)) {
-        work->buffered = false;
-        append(queue_of(module, endpoint), work);
-        module->counters.waiting_for_room += -ENOMEM == rc;
-        queue_look(module, endpoint->queue);
-        return 0;
-    }
-    if (0 != rc) {
-        return rc;
-    }
-    work->queue = queue_of(module, endpoint);
-    work->queue->posted++;
-    return work->buffered ? 2 : 0;
+static bool must_wait(int rc)
+{
+    return rc == -ENOMEM || rc == -ENOTCONN;
+}
+
+static bool may_buffer(const struct mca_btl_diwarp_module *module,
+                       const mca_btl_base_endpoint_t *endpoint)
+{
+    return endpoint->posted_count < BUFFERED_MAX ||
+           (endpoint->posted_count < MCA_BTL_DIWARP_QUEUE_WRS &&
+            mca_btl_diwarp_in_progress(module));
 }
 
 int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
-    int rc;
-
+    int rc = -ENOMEM;
     OPAL_THREAD_LOCK(&module->lock);
-    rc = post_or_append(module, work);
+    work->buffered = work->buffered && may_buffer(module, work->endpoint);
+    if (OPAL_LIKELY(STAILQ_EMPTY(&work->endpoint->waiting)))
+        rc = work->post(module, work);
+    if (OPAL_UNLIKELY(must_wait(rc))) {
+        module->counters.waiting_for_room += rc == -ENOMEM;
+        work->buffered = false;
+        append(module, work);
+        rc = 0;
+    } else if (!rc) {
+        add_posted(work);
+        rc = work->buffered ? 2 : 0;
+    }
     OPAL_THREAD_UNLOCK(&module->lock);
     return rc;
-}
-
-/* Without the lock, which is taken again; something under way keeps the queue. */
-static void tell(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_queue *queue,
-                 struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
-                 const struct diwarp_wc *wc)
-{
-    if (OPAL_UNLIKELY(queue->silent)) {
-        work->endpoint = NULL;
-    }
-    OPAL_THREAD_UNLOCK(&module->lock);
-    work->ops->on_complete(module, work, status, wc);
-    OPAL_THREAD_LOCK(&module->lock);
-}
-
-/* What a work that waited ends with when it is posted. */
-static enum ibv_wc_status status_of_post(int rc)
-{
-    return rc > 0                ? IBV_WC_SUCCESS
-           : -EHOSTUNREACH == rc ? IBV_WC_RETRY_EXC_ERR
-                                 : IBV_WC_LOC_QP_OP_ERR;
-}
-
-static void post_waiting(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_queue *queue)
-{
-    while (NULL != queue->first) {
-        struct mca_btl_diwarp_work *work = queue->first;
-        int rc = work->ops->post(module, work);
-
-        if (-ENOMEM == rc || -ENOTCONN == rc) {
-            return;
-        }
-        (void)remove_first(queue);
-        queue->posted++;
-        if (0 != rc) {
-            tell(module, queue, work, status_of_post(rc), NULL);
-            queue->posted--;
-        }
-    }
 }
 
 void mca_btl_diwarp_work_end(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
                              enum ibv_wc_status status, const struct diwarp_wc *wc)
 {
-    struct mca_btl_diwarp_queue *queue;
-
     OPAL_THREAD_LOCK(&module->lock);
-    queue = work->queue;
-    tell(module, queue, work, status, wc);
-    post_waiting(module, queue);
-    queue->posted--;
-    queue_look(module, queue);
+    if (OPAL_LIKELY(work->endpoint)) {
+        remove_posted(work);
+        if (OPAL_UNLIKELY(!work->endpoint->proc))
+            work->endpoint = NULL;
+    }
     OPAL_THREAD_UNLOCK(&module->lock);
+    work->on_complete(module, work, status, wc);
 }
 
 void mca_btl_diwarp_work_wait_again(struct mca_btl_diwarp_module *module,
                                     struct mca_btl_diwarp_work *work)
 {
     OPAL_THREAD_LOCK(&module->lock);
-    work->queue->posted--;
-    append(work->queue, work);
+    remove_posted(work);
+    append(module, work);
     OPAL_THREAD_UNLOCK(&module->lock);
+}
+
+/* Those of `ended` count as posted until they are told of, without the lock: a callback may delete
+ * the endpoint. */
+static void end_first(mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status,
+                      struct mca_btl_diwarp_works *ended)
+{
+    struct mca_btl_diwarp_work *work = remove_first(endpoint);
+    add_posted(work);
+    work->status = status;
+    STAILQ_INSERT_TAIL(ended, work, next);
+}
+
+static void tell(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_works *ended)
+{
+    while (!STAILQ_EMPTY(ended)) {
+        struct mca_btl_diwarp_work *work = STAILQ_FIRST(ended);
+        STAILQ_REMOVE_HEAD(ended, next);
+        mca_btl_diwarp_work_end(module, work, work->status, NULL);
+    }
+}
+
+static void post_first_ones(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
+                            struct mca_btl_diwarp_works *ended)
+{
+    while (!STAILQ_EMPTY(&endpoint->waiting)) {
+        struct mca_btl_diwarp_work *work = STAILQ_FIRST(&endpoint->waiting);
+        const int rc = work->post(module, work);
+        if (must_wait(rc))
+            return;
+        if (!rc)
+            add_posted(remove_first(endpoint));
+        else
+            end_first(endpoint,
+                      rc > 0                ? IBV_WC_SUCCESS
+                      : rc == -EHOSTUNREACH ? IBV_WC_RETRY_EXC_ERR
+                                            : IBV_WC_LOC_QP_OP_ERR,
+                      ended);
+    }
 }
 
 void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module,
                                       mca_btl_base_endpoint_t *endpoint)
 {
-    struct mca_btl_diwarp_queue *queue;
-
+    struct mca_btl_diwarp_works ended = STAILQ_HEAD_INITIALIZER(ended);
     OPAL_THREAD_LOCK(&module->lock);
-    queue = endpoint->queue; /* a callback may delete the endpoint */
-    if (NULL != queue) {
-        post_waiting(module, queue);
-        queue_look(module, queue);
-    }
+    post_first_ones(module, endpoint, &ended);
     OPAL_THREAD_UNLOCK(&module->lock);
+    tell(module, &ended);
 }
 
-void mca_btl_diwarp_work_post_stalled(struct mca_btl_diwarp_module *module)
+void mca_btl_diwarp_work_post_all_waiting(struct mca_btl_diwarp_module *module)
 {
-    struct mca_btl_diwarp_queue *queue, *next;
-
-    if (OPAL_LIKELY(0 == __atomic_load_n(&module->stalled_count, __ATOMIC_RELAXED))) {
+    struct mca_btl_diwarp_works ended = STAILQ_HEAD_INITIALIZER(ended);
+    mca_btl_base_endpoint_t *next;
+    if (OPAL_LIKELY(!mca_btl_diwarp_work_waits(module)))
         return;
-    }
     OPAL_THREAD_LOCK(&module->lock);
-    for (queue = (struct mca_btl_diwarp_queue *)opal_list_get_first(&module->queues);
-         &queue->super != opal_list_get_end(&module->queues); queue = next) {
-        queue->posted++; /* whatever callbacks do, it stays */
-        if (queue->stalled) {
-            post_waiting(module, queue);
-        }
-        next = (struct mca_btl_diwarp_queue *)opal_list_get_next(&queue->super);
-        queue->posted--;
-        queue_look(module, queue);
+    for (mca_btl_base_endpoint_t *endpoint = LIST_FIRST(&module->waiting); endpoint;
+         endpoint = next) {
+        next = LIST_NEXT(endpoint, link);
+        post_first_ones(module, endpoint, &ended);
     }
     OPAL_THREAD_UNLOCK(&module->lock);
-}
-
-static void end_waiting(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_queue *queue,
-                        enum ibv_wc_status status)
-{
-    queue->posted++; /* until all have been told */
-    while (NULL != queue->first) {
-        tell(module, queue, remove_first(queue), status, NULL);
-    }
-    queue->posted--;
-    queue_look(module, queue);
+    tell(module, &ended);
 }
 
 void mca_btl_diwarp_work_end_waiting(struct mca_btl_diwarp_module *module,
                                      mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status)
 {
+    struct mca_btl_diwarp_works ended = STAILQ_HEAD_INITIALIZER(ended);
     OPAL_THREAD_LOCK(&module->lock);
-    if (NULL != endpoint->queue) {
-        end_waiting(module, endpoint->queue, status);
-    }
+    while (!STAILQ_EMPTY(&endpoint->waiting))
+        end_first(endpoint, status, &ended);
     OPAL_THREAD_UNLOCK(&module->lock);
+    tell(module, &ended);
 }
 
 void mca_btl_diwarp_work_forget(struct mca_btl_diwarp_module *module,
                                 mca_btl_base_endpoint_t *endpoint)
 {
-    struct mca_btl_diwarp_queue *queue;
-
+    endpoint->proc = NULL;
+    mca_btl_diwarp_work_end_waiting(module, endpoint, IBV_WC_WR_FLUSH_ERR);
     OPAL_THREAD_LOCK(&module->lock);
-    queue = endpoint->queue;
-    if (NULL != queue) {
-        queue->endpoint = NULL;
-        queue->silent = true;
-        end_waiting(module, queue, IBV_WC_WR_FLUSH_ERR);
+    while (!LIST_EMPTY(&endpoint->posted)) {
+        struct mca_btl_diwarp_work *work = LIST_FIRST(&endpoint->posted);
+        remove_posted(work);
+        work->endpoint = NULL;
     }
     OPAL_THREAD_UNLOCK(&module->lock);
-}
-
-void mca_btl_diwarp_work_forget_all(struct mca_btl_diwarp_module *module)
-{
-    struct mca_btl_diwarp_queue *queue, *next;
-
-    OPAL_LIST_FOREACH_SAFE(queue, next, &module->queues, struct mca_btl_diwarp_queue)
-    {
-        queue->first = NULL;
-        queue->waiting = queue->posted = 0;
-        queue_look(module, queue);
-    }
-    if (NULL != module->spare) {
-        OBJ_RELEASE(module->spare);
-    }
 }

@@ -1,42 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is posted: work requests, the Sends and the puts, gets and atomics that are such. Threads:
  * as btl_diwarp.h says. */
-#ifndef MCA_BTL_DIWARP_WORK_H
-#define MCA_BTL_DIWARP_WORK_H
+#pragma once
 
 #include "btl_diwarp/btl_diwarp.h"
 
 /* ---- work requests (btl_diwarp_work.c) ------------------------------------------------------ */
 
 /* What a posted request is to the send queue; its address is the wr_id. */
-struct mca_btl_diwarp_work_ops {
+struct mca_btl_diwarp_work {
     /* Under the module's lock. As diwarp_post_send(); -ENOMEM: to be tried again when there is
      * room, -ENOTCONN: when there is a connection. */
     int (*post)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
     /* Ends the work: calls back and recycles it. wc is NULL when it was never posted. */
     void (*on_complete)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
                         enum ibv_wc_status status, const struct diwarp_wc *wc);
-};
-
-struct mca_btl_diwarp_work {
-    const struct mca_btl_diwarp_work_ops *ops;
-    struct mca_btl_diwarp_work *next;  /* of those that wait */
-    mca_btl_base_endpoint_t *endpoint; /* NULL when it ends: nobody is told */
-    struct mca_btl_diwarp_queue *queue;
+    mca_btl_base_endpoint_t *endpoint;      /* NULL when it ends: nobody is told */
+    STAILQ_ENTRY(mca_btl_diwarp_work) next; /* of those that wait */
+    LIST_ENTRY(mca_btl_diwarp_work) link;   /* of those that are posted and have not been told of */
+    enum ibv_wc_status status;              /* once it has ended without a completion */
     bool buffered; /* done for who posts it as soon as the core has it: what waits here needs us */
 };
-
-/* What is under way to an endpoint; there is none where nothing is. Under the module's lock. */
-struct mca_btl_diwarp_queue {
-    opal_list_item_t super;                   /* in module->queues */
-    mca_btl_base_endpoint_t *endpoint;        /* NULL: it may be gone */
-    struct mca_btl_diwarp_work *first, *last; /* that wait, oldest first */
-    unsigned waiting, posted;                 /* posted: until their end has been told */
-    bool stalled;                             /* something waits, and nothing will end */
-    bool silent;                              /* the PML has deleted the endpoint, or is gone */
-};
-
-OBJ_CLASS_DECLARATION(mca_btl_diwarp_queue);
 
 /* Posts, or queues when the send queue to its endpoint is full: callers above must never depend on
  * a later callback to try again, because there may be none. 1: done at once, without completion. 0:
@@ -44,26 +28,29 @@ OBJ_CLASS_DECLARATION(mca_btl_diwarp_queue);
  * for done. Negative errno: nothing was kept. */
 int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module,
                              struct mca_btl_diwarp_work *work);
-/* It has ended: on_complete(), then what waits for its endpoint is posted. */
+/* Whether something waits for any endpoint. */
+static inline bool mca_btl_diwarp_work_waits(const struct mca_btl_diwarp_module *module)
+{
+    return __atomic_load_n(&LIST_FIRST(&module->waiting), __ATOMIC_RELAXED);
+}
+
+/* These may call back, so they are for the thread that polls. */
+/* It has ended: on_complete(). */
 void mca_btl_diwarp_work_end(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
                              enum ibv_wc_status status, const struct diwarp_wc *wc);
 /* It was posted in vain, and waits again. */
 void mca_btl_diwarp_work_wait_again(struct mca_btl_diwarp_module *module,
                                     struct mca_btl_diwarp_work *work);
-/* Posts what waits for an endpoint, as far as there is room; as all here that may call back, in the
- * thread that polls. */
+/* Posts what waits for an endpoint, or for any, as far as there is room. */
 void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module,
                                       mca_btl_base_endpoint_t *endpoint);
-/* The same for endpoints to which nothing is under way that would see to it when it ends. */
-void mca_btl_diwarp_work_post_stalled(struct mca_btl_diwarp_module *module);
+void mca_btl_diwarp_work_post_all_waiting(struct mca_btl_diwarp_module *module);
 /* Ends all that waits for an endpoint. */
 void mca_btl_diwarp_work_end_waiting(struct mca_btl_diwarp_module *module,
                                      mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status);
 /* The endpoint is about to go: nobody is told of the end of what is under way to it. */
 void mca_btl_diwarp_work_forget(struct mca_btl_diwarp_module *module,
                                 mca_btl_base_endpoint_t *endpoint);
-/* Nothing ends any more. */
-void mca_btl_diwarp_work_forget_all(struct mca_btl_diwarp_module *module);
 
 /* ---- sends (btl_diwarp_send.c) -------------------------------------------------------------- */
 
@@ -101,11 +88,8 @@ void mca_btl_diwarp_send_set_functions(mca_btl_base_module_t *btl);
 mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
                                                 mca_btl_base_endpoint_t *endpoint, uint8_t order,
                                                 size_t size, uint32_t flags);
-/* For mca_btl_diwarp_work_ops. */
-void mca_btl_diwarp_frag_on_complete(struct mca_btl_diwarp_module *module,
-                                     struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
-                                     const struct diwarp_wc *wc);
-extern const struct mca_btl_diwarp_work_ops mca_btl_diwarp_frag_ops; /* over RD */
+int mca_btl_diwarp_frag_post(struct mca_btl_diwarp_module *module,
+                             struct mca_btl_diwarp_work *work); /* over RD */
 
 /* The get whose callback runs. */
 struct mca_btl_diwarp_ending_read {
@@ -116,26 +100,28 @@ struct mca_btl_diwarp_ending_read {
 
 /* ---- one-sided (btl_diwarp_rdma.c) ----------------------------------------------------------- */
 
+/* What put, get and atomics are called with alike. */
+struct mca_btl_diwarp_rdma_args {
+    mca_btl_base_endpoint_t *endpoint;
+    void *local_address;
+    uint64_t remote_address;
+    mca_btl_base_registration_handle_t *local_handle, *remote_handle; /* may be gone at the end */
+    mca_btl_base_rdma_completion_fn_t cbfunc;
+    void *cbcontext, *cbdata;
+};
+
 /* A put, get or atomic under way. */
 typedef struct mca_btl_diwarp_rdma {
     opal_free_list_item_t super;
     struct mca_btl_diwarp_work work;
     struct diwarp_send_wr wr;
     struct ibv_sge sge;
-    void *local_address;
-    mca_btl_base_registration_handle_t *local_handle;
-    mca_btl_base_rdma_completion_fn_t cbfunc;
-    void *cbcontext, *cbdata;
+    struct mca_btl_diwarp_rdma_args args;
 } mca_btl_diwarp_rdma_t;
 
 OBJ_CLASS_DECLARATION(mca_btl_diwarp_rdma_t);
 
 /* Those of the function table that are one-sided, over RD. */
 void mca_btl_diwarp_rdma_set_functions(mca_btl_base_module_t *btl);
-/* For mca_btl_diwarp_work_ops. */
-void mca_btl_diwarp_rdma_on_complete(struct mca_btl_diwarp_module *module,
-                                     struct mca_btl_diwarp_work *work, enum ibv_wc_status status,
-                                     const struct diwarp_wc *wc);
-extern const struct mca_btl_diwarp_work_ops mca_btl_diwarp_rdma_ops; /* over RD; not of gets */
-
-#endif
+int mca_btl_diwarp_rdma_post(struct mca_btl_diwarp_module *module,
+                             struct mca_btl_diwarp_work *work); /* over RD */

@@ -6,8 +6,6 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp.h \
 	btl_diwarp/btl_diwarp_component.c \
 	btl_diwarp/btl_diwarp_cores.c \
-	btl_diwarp/btl_diwarp_helper.c \
-	btl_diwarp/btl_diwarp_modex.c \
 	btl_diwarp/btl_diwarp_osc.c \
 	btl_diwarp/btl_diwarp_params.c \
 	btl_diwarp/btl_diwarp_peer.c \

@@ -48,15 +48,10 @@ libdiwarp_core_la_SOURCES = \
 	common/path/path.h \
 	common/open.c \
 	common/open.h \
-	common/progress/helper.c \
-	common/progress/sleep.c \
-	common/progress/sleep.h \
+	common/progress/progress.c \
 	common/rc/access.c \
-	common/rc/close.c \
 	common/rc/connect.c \
 	common/rc/deliver.c \
-	common/rc/frame.c \
-	common/rc/frame.h \
 	common/rc/listen.c \
 	common/rc/post.c \
 	common/rc/qp.c \
@@ -65,7 +60,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rc/receive.c \
 	common/rc/run.c \
 	common/rc/send.c \
-	common/rc/srq.c \
 	common/rc/terminate.c \
 	common/rd/answer.c \
 	common/rd/atomic.c \
@@ -114,7 +108,6 @@ libdiwarp_core_la_SOURCES = \
 	common/ud/record.c \
 	common/ud/send.c \
 	common/ud/service.c \
-	common/ud/service.h \
 	common/ud/source.c \
 	common/ud/ud.h \
 	common/wire/bytes.h \

@@ -35,6 +35,8 @@ noinst_HEADERS += \
 	test/unit/random.h \
 	test/unit/rc_forged.h \
 	test/unit/rc_segments.h \
+	test/unit/mpa_bounds.h \
+	test/unit/terminate.h \
 	test/unit/sendwin_fixture.h \
 	test/unit/udp_fixture.h \
 	test/unit/udp_kernel.h \

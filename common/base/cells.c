@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chunks of cells, and the table of their numbers. Number 0 is left out, for no index to be 0. */
+/* Number 0 is left out, for no index to be 0. */
 #include "common/base/cells.h"
 
 #include <assert.h>
@@ -12,7 +12,8 @@
 void dw_cells_init(struct dw_cells *cells, uint32_t cell_bytes)
 {
     assert(cell_bytes >= DW_CELLS_CHUNK_BYTES >> DW_CELLS_SLOT_BITS && !(cell_bytes % 8));
-    *cells = (struct dw_cells){.cell_bytes = cell_bytes, .cut = 1, .free = 1};
+    *cells = (struct dw_cells){.cell_bytes = cell_bytes, .free = 1};
+    dw_list_init(&cells->partial);
 }
 
 static uint32_t slots_of(const struct dw_cells *cells)
@@ -20,70 +21,44 @@ static uint32_t slots_of(const struct dw_cells *cells)
     return (uint32_t)(ALLOCATED_BYTES - sizeof(struct dw_cells_chunk)) / cells->cell_bytes;
 }
 
-/* Room for a number more. */
-static bool grow(struct dw_cells *cells)
+/* Sees that cells.free is a free number. */
+static bool find_number(struct dw_cells *cells)
 {
-    const uint32_t capacity = cells->capacity ? cells->capacity * 2 : 16;
+    while (cells->free < cells->capacity && cells->chunks[cells->free])
+        cells->free++;
     if (cells->free < cells->capacity)
         return true;
+    const uint32_t capacity = cells->capacity ? cells->capacity * 2 : 16;
     if (capacity > 1u << (32 - DW_CELLS_SLOT_BITS))
         return false;
-    union dw_cells_number *chunks = realloc(cells->chunks, capacity * sizeof *chunks);
+    void *chunks = realloc(cells->chunks, capacity * sizeof *cells->chunks);
     if (!chunks)
         return false;
     cells->chunks = chunks;
+    memset(cells->chunks + cells->capacity, 0,
+           (capacity - cells->capacity) * sizeof *cells->chunks);
     cells->capacity = capacity;
     return true;
 }
 
-/* ---- chunks with a free cell ---- */
-
-static struct dw_cells_chunk *chunk_at(const struct dw_cells *cells, uint32_t number)
-{
-    return number ? cells->chunks[number].chunk : NULL;
-}
-
-static void link_chunk(struct dw_cells *cells, struct dw_cells_chunk *chunk)
-{
-    struct dw_cells_chunk *next = chunk_at(cells, cells->partial);
-    chunk->prev = 0;
-    chunk->next = cells->partial;
-    cells->partial = chunk->number;
-    if (next)
-        next->prev = chunk->number;
-}
-
-static void unlink_chunk(struct dw_cells *cells, const struct dw_cells_chunk *chunk)
-{
-    struct dw_cells_chunk *next = chunk_at(cells, chunk->next);
-    struct dw_cells_chunk *prev = chunk_at(cells, chunk->prev);
-    *(prev ? &prev->next : &cells->partial) = chunk->next;
-    if (next)
-        next->prev = chunk->prev;
-}
-
-/* ---- chunks and cells ---- */
-
 static struct dw_cells_chunk *take_chunk(struct dw_cells *cells)
 {
     void *memory;
-    if (!grow(cells) || posix_memalign(&memory, DW_CELLS_CHUNK_BYTES, ALLOCATED_BYTES))
+    if (!find_number(cells) || posix_memalign(&memory, DW_CELLS_CHUNK_BYTES, ALLOCATED_BYTES))
         return NULL;
-    struct dw_cells_chunk *chunk = memory;
+    struct dw_cells_chunk *chunk = cells->chunks[cells->free] = memory;
     *chunk = (struct dw_cells_chunk){.cells = cells, .number = cells->free};
-    cells->free =
-        cells->free == cells->cut ? ++cells->cut : (uint32_t)cells->chunks[cells->free].next_free;
-    cells->chunks[chunk->number].chunk = chunk;
+    dw_list_append(&cells->partial, &chunk->link);
     cells->chunk_count++;
-    link_chunk(cells, chunk);
     return chunk;
 }
 
 void *dw_cells_get(struct dw_cells *cells)
 {
-    struct dw_cells_chunk *chunk = chunk_at(cells, cells->partial);
-    if (!chunk)
-        chunk = take_chunk(cells);
+    struct dw_cells_chunk *chunk =
+        dw_list_empty(&cells->partial)
+            ? take_chunk(cells)
+            : dw_container(cells->partial.next, struct dw_cells_chunk, link);
     if (!chunk)
         return NULL;
     const uint32_t slot = chunk->free ? chunk->free - 1u : chunk->cut++;
@@ -91,7 +66,7 @@ void *dw_cells_get(struct dw_cells *cells)
     if (chunk->free)
         chunk->free = *cell;
     if (++chunk->used == slots_of(cells))
-        unlink_chunk(cells, chunk);
+        dw_list_remove(&chunk->link);
     cells->count++;
     return memset(cell, 0, cells->cell_bytes);
 }
@@ -110,12 +85,13 @@ void dw_cells_put(void *cell)
     chunk->free = (uint8_t)((dw_cells_index(cell) & ((1u << DW_CELLS_SLOT_BITS) - 1)) + 1);
     cells->count--;
     if (chunk->used-- == slots_of(cells))
-        link_chunk(cells, chunk);
+        dw_list_prepend(&cells->partial, &chunk->link);
     if (chunk->used)
         return;
-    unlink_chunk(cells, chunk);
-    cells->chunks[chunk->number].next_free = cells->free;
-    cells->free = chunk->number;
+    dw_list_remove(&chunk->link);
+    cells->chunks[chunk->number] = NULL;
+    if (cells->free > chunk->number)
+        cells->free = chunk->number;
     cells->chunk_count--;
     free(chunk);
 }
@@ -129,15 +105,9 @@ uint32_t dw_cells_index(const void *cell)
 
 void dw_cells_fini(struct dw_cells *cells)
 {
-    /* A free number is told from that of a chunk by its place in the chain alone. */
-    while (cells->free != cells->cut) {
-        const uint32_t number = cells->free;
-        cells->free = (uint32_t)cells->chunks[number].next_free;
-        cells->chunks[number].chunk = NULL;
-    }
-    for (uint32_t number = 1; number < cells->cut; number++)
-        if (cells->chunks[number].chunk)
-            cells->chunks[number].chunk->cells = NULL;
+    for (uint32_t number = 1; number < cells->capacity; number++)
+        if (cells->chunks[number])
+            cells->chunks[number]->cells = NULL;
     free(cells->chunks);
     dw_cells_init(cells, cells->cell_bytes);
 }

@@ -2,12 +2,13 @@
 /* Cells of one size, many of them: cut out of small aligned chunks, so that a cell costs no more
  * than its bytes, a 32-bit index names it, and its address alone leads to the set it is of. A chunk
  * goes back to the system with its last cell. Not thread-safe. */
-#ifndef DW_CELLS_H
-#define DW_CELLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/base/list.h"
 
 #define DW_CELLS_CHUNK_BYTES 2048u
 /* Of an index, the part that counts the cells of a chunk. */
@@ -16,27 +17,23 @@
 /* Leads each chunk. */
 struct dw_cells_chunk {
     struct dw_cells *cells; /* NULL: the set is no more, this chunk has cells that are still used */
+    struct dw_list link;    /* in cells.partial; alone while it is full */
     uint32_t number;        /* in cells.chunks */
-    uint32_t next, prev;    /* of the chunks with a free cell, by number; 0: none */
     uint8_t used;
     uint8_t cut;  /* slots [0, cut) have been used */
     uint8_t free; /* a slot that came back, less one; its first byte leads to the next; 0: none */
 };
 _Static_assert(sizeof(struct dw_cells_chunk) % 8 == 0, "cells behind it are aligned");
 
+/* Stays where it is. */
 struct dw_cells {
     uint32_t cell_bytes;
     uint32_t count;    /* cells that are used */
     uint32_t capacity; /* of chunks */
     uint32_t chunk_count;
-    /* By number; a number that is free holds the next such one instead. */
-    union dw_cells_number {
-        struct dw_cells_chunk *chunk;
-        uintptr_t next_free;
-    } * chunks;
-    uint32_t cut;     /* numbers [0, cut) have been used */
-    uint32_t free;    /* the first free one of these, or `cut` */
-    uint32_t partial; /* the first chunk with a free cell; 0: there is none */
+    struct dw_cells_chunk **chunks; /* by number; NULL: that is free */
+    uint32_t free;                  /* no number before it is */
+    struct dw_list partial;         /* chunks with a free cell */
 };
 
 /* cell_bytes: at least 32, so that slots have numbers, and a multiple of 8. */
@@ -64,10 +61,8 @@ static inline struct dw_cells *dw_cells_of(const void *cell)
 static inline void *dw_cells_at(const struct dw_cells *cells, uint32_t index)
 {
     const uint32_t slot = index & ((1u << DW_CELLS_SLOT_BITS) - 1);
-    struct dw_cells_chunk *chunk = cells->chunks[index >> DW_CELLS_SLOT_BITS].chunk;
+    struct dw_cells_chunk *chunk = cells->chunks[index >> DW_CELLS_SLOT_BITS];
     return (uint8_t *)(chunk + 1) + slot * cells->cell_bytes;
 }
 
 uint32_t dw_cells_index(const void *cell);
-
-#endif

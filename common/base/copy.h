@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copies of payload. */
-#ifndef DW_COPY_H
-#define DW_COPY_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -25,5 +24,3 @@ static inline void dw_copy(void *to, const void *from, size_t bytes)
         bytes -= piece;
     }
 }
-
-#endif

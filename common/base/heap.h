@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Timers in a binary heap, earliest deadline first. Owners embed struct dw_timer. */
-#ifndef DW_HEAP_H
-#define DW_HEAP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ static inline uint64_t dw_heap_bytes(const struct dw_heap *heap)
 {
     return heap->capacity ? (heap->capacity + 1) * sizeof *heap->slots : 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Intrusive doubly linked list; the head is a node of the ring. */
-#ifndef DW_LIST_H
-#define DW_LIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ static inline bool dw_list_linked(const struct dw_list *node)
 {
     return node->next != node;
 }
-
-#endif

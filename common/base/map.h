@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Hash map from a 64-bit key to a pointer: open addressing, linear probing, 16 bytes a slot.
  * Values are borrowed. Not thread-safe. */
-#ifndef DW_MAP_H
-#define DW_MAP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ static inline uint64_t dw_map_bytes(const struct dw_map *map)
 {
     return map->capacity * sizeof *map->slots;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A bounded first-in first-out queue of equal slots that grows on demand. Zeroed: empty. */
-#ifndef DW_RING_H
-#define DW_RING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ static inline void *dw_ring_at(const struct dw_ring *ring, size_t slot_bytes, ui
     slot -= slot >= ring->capacity ? ring->capacity : 0;
     return (uint8_t *)ring->slots + slot * slot_bytes;
 }
-
-#endif

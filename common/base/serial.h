@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Serial number arithmetic modulo 2^32 (RFC 1982): PSN, MSN, record ids. */
-#ifndef DW_SERIAL_H
-#define DW_SERIAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ static inline bool dw_serial_before(uint32_t a, uint32_t b)
 {
     return dw_serial_diff(a, b) < 0;
 }
-
-#endif

@@ -6,34 +6,18 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-static size_t whole_pages(size_t bytes)
+void *dw_pages_map(size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return (bytes + page - 1) / page * page;
-}
-
-void *dw_pages_map(size_t bytes, size_t align)
-{
-    bytes = whole_pages(bytes);
-    /* As much more as alignment may skip; what was skipped goes back at once. */
-    size_t whole = bytes + align;
-    char *at = mmap(NULL, whole, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED)
-        return NULL;
-    size_t before = (align - (uintptr_t)at % align) % align;
-    if (before)
-        (void)munmap(at, before);
-    (void)munmap(at + before + bytes, whole - before - bytes);
-    return at + before;
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return pages == MAP_FAILED ? NULL : pages;
 }
 
 void dw_pages_unmap(void *pages, size_t bytes)
 {
     if (pages)
-        (void)munmap(pages, whole_pages(bytes));
+        (void)munmap(pages, bytes);
 }
 
 void dw_pages_drop(void *pages, size_t bytes)
@@ -63,12 +47,10 @@ int dw_slab_init(struct dw_slab *slab, uint64_t bytes)
     dw_list_init(&slab->empty);
     for (unsigned i = 0; i < DW_SLAB_SIZES; i++)
         dw_list_init(&slab->partial[i]);
-    slab->region = dw_pages_map((size_t)slab->chunk_max * DW_SLAB_CHUNK_BYTES, DW_SLAB_CHUNK_BYTES);
+    slab->region = dw_pages_map((size_t)slab->chunk_max * DW_SLAB_CHUNK_BYTES);
     slab->returned = malloc(slab->chunk_max * sizeof *slab->returned);
-    if (!slab->region || !slab->returned) {
-        dw_slab_fini(slab);
+    if (!slab->region || !slab->returned)
         return -ENOMEM;
-    }
     while (slab->returned_count < slab->chunk_max) {
         slab->returned[slab->returned_count] = slab->chunk_max - 1 - slab->returned_count;
         slab->returned_count++;
@@ -80,8 +62,6 @@ void dw_slab_fini(struct dw_slab *slab)
 {
     dw_pages_unmap(slab->region, (size_t)slab->chunk_max * DW_SLAB_CHUNK_BYTES);
     free(slab->returned);
-    slab->region = NULL;
-    slab->returned = NULL;
 }
 
 static struct chunk *chunk_at(const struct dw_slab *slab, size_t index)

@@ -3,8 +3,7 @@
  * chunk and given back when it has not been needed for a while. A chunk is of one size at a time;
  * an empty one may serve any. Nothing here costs more than a few list operations, but for the first
  * use of a chunk. Not thread-safe. */
-#ifndef DW_SLAB_H
-#define DW_SLAB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,8 +14,8 @@
 /* Memory straight from the system, in whole pages: it costs nothing until it is touched, and goes
  * back for certain, which cannot be said of what malloc() gives. */
 
-/* Zeroed, at a multiple of `align`, a power of two and at least a page; NULL: no memory. */
-void *dw_pages_map(size_t bytes, size_t align);
+/* Zeroed; NULL: no memory. */
+void *dw_pages_map(size_t bytes);
 /* The same `bytes`; NULL is harmless. */
 void dw_pages_unmap(void *pages, size_t bytes);
 /* Gives the memory back but keeps the addresses, which read as zero from now on. */
@@ -42,7 +41,8 @@ struct dw_slab {
     struct dw_list empty;
 };
 
-/* `bytes` >= one chunk: the bound; what is left of a whole chunk is not used. -ENOMEM. */
+/* `bytes` >= one chunk: the bound; what is left of a whole chunk is not used. -ENOMEM: there
+ * is something to dw_slab_fini() still. */
 int dw_slab_init(struct dw_slab *slab, uint64_t bytes);
 void dw_slab_fini(struct dw_slab *slab);
 /* At least `bytes` <= DW_SLAB_MAX_BYTES, as many as *room says, aligned to DW_SLAB_ALIGN_BYTES, but
@@ -54,5 +54,3 @@ void dw_slab_put(struct dw_slab *slab, void *buffer);
 /* Gives back half of the chunks that have been empty since the last call, and keeps one. True:
  * there will be more to give back. */
 bool dw_slab_trim(struct dw_slab *slab);
-
-#endif

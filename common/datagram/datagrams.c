@@ -13,8 +13,8 @@ _Static_assert(DW_ARENA_BYTES % PAGE_BYTES == 0 && DW_ARENA_BYTES >= 2 * DW_LLP_
 
 int dw_datagrams_init(struct dw_datagrams *datagrams, uint32_t pool_bytes)
 {
-    datagrams->stage = dw_pages_map(DW_LLP_SLOT_BYTES, PAGE_BYTES);
-    datagrams->arena.base = dw_pages_map(DW_ARENA_BYTES, PAGE_BYTES);
+    datagrams->stage = dw_pages_map(DW_LLP_SLOT_BYTES);
+    datagrams->arena.base = dw_pages_map(DW_ARENA_BYTES);
     if (!datagrams->stage || !datagrams->arena.base)
         return -ENOMEM;
     return dw_slab_init(&datagrams->pool, pool_bytes);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The datagrams of a port: its LLP, the pool that they are built in, the arena that they are
  * received in, and the one entrance and the one exit that all of them take. */
-#ifndef DW_DATAGRAMS_H
-#define DW_DATAGRAMS_H
+#pragma once
 
 #include "common/base/slab.h"
 #include "common/datagram/seal.h"
@@ -88,5 +87,3 @@ int dw_datagrams_send(struct dw_datagrams *datagrams, const struct dw_llp_addr *
                       const struct iovec *iov, unsigned n, uint32_t segment, bool whole);
 /* Gives back what was not needed since the last time; true: there may be more. */
 bool dw_datagrams_trim(struct dw_datagrams *datagrams);
-
-#endif

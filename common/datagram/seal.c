@@ -15,7 +15,7 @@ void dw_sealing_add(struct dw_sealing *sealing, const void *data, size_t bytes)
 void dw_sealing_copy(struct dw_sealing *sealing, void *to, const void *from, size_t bytes)
 {
     if (sealing->crc)
-        sealing->sum = dw_crc32c_copy(sealing->sum, to, from, bytes);
+        sealing->sum = dw_crc32c_copy(sealing->sum, to, from, bytes, false);
     else
         dw_copy(to, from, bytes);
 }
@@ -54,8 +54,7 @@ bool dw_open_copy(const uint8_t *buf, uint32_t len, uint8_t *to, uint32_t length
 {
     const uint32_t head = len - DW_TRAILER_BYTES - length;
     uint32_t sum = dw_crc32c(0, buf, head);
-    sum = past ? dw_crc32c_copy_past(sum, to, buf + head, length)
-               : dw_crc32c_copy(sum, to, buf + head, length);
+    sum = dw_crc32c_copy(sum, to, buf + head, length, past);
     return sum == dw_get_be32(buf + head + length);
 }
 

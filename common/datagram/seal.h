@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Seal and open: the only place that knows what protects a datagram, and of its trailer. Today that
  * is a CRC32C over all of it (WIRE.md section 6), or nothing, by an agreement of both ends. */
-#ifndef DW_SEAL_H
-#define DW_SEAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ bool dw_open_may_copy(const struct dw_seal *seal, const struct dw_llp_header *he
  * way, past the cache if `past`: another thread may see these only after dw_open_fence(). */
 bool dw_open_copy(const uint8_t *buf, uint32_t len, uint8_t *to, uint32_t length, bool past);
 void dw_open_fence(void);
-
-#endif

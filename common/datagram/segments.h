@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The DDP segments of a datagram: read one after the other, or written (WIRE.md sections 1 and 4).
  */
-#ifndef DW_SEGMENTS_H
-#define DW_SEGMENTS_H
+#pragma once
 
 #include "common/include/diwarp.h"
 #include "common/rel/ranges.h"
@@ -50,5 +49,3 @@ static inline bool dw_segment_agrees(const struct dw_segment *segment, uint32_t 
 /* The Write-Record header of a segment, whose data must lie inside its record. False: malformed. */
 bool dw_segment_write_record(const struct dw_segment *segment, struct dw_write_record *wr,
                              const uint8_t **data, uint32_t *length);
-
-#endif

@@ -29,8 +29,7 @@ extern "C" {
 
 /* A process, unique among all that may talk to each other (Open MPI: job id and rank). */
 struct diwarp_name {
-    uint32_t job;
-    uint32_t rank;
+    uint32_t job, rank;
 };
 
 /* One local interface a QP can be reached through. */
@@ -60,11 +59,9 @@ struct diwarp_address {
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
 };
 
-/* Bytes that diwarp_address_pack() writes at most. */
+/* Network form of an address. pack returns the bytes written, at most these, or -ENOSPC; unpack
+ * -EPROTO when the bytes are no address (-EPROTONOSUPPORT: of another version). */
 #define DIWARP_ADDRESS_MAX_BYTES 256
-
-/* Network form of an address. pack returns the bytes written or -ENOSPC; unpack -EPROTO when the
- * bytes are no address (-EPROTONOSUPPORT: of another version). */
 DIWARP_EXPORT int diwarp_address_pack(const struct diwarp_address *address, void *buf, size_t len);
 DIWARP_EXPORT int diwarp_address_unpack(struct diwarp_address *address, const void *buf,
                                         size_t len);
@@ -77,38 +74,34 @@ enum diwarp_switch { DIWARP_OFF = 0, DIWARP_ON = 1, DIWARP_AUTO = 2 };
  * duration of the call. */
 struct diwarp_device_attr {
     struct diwarp_name name;
-    const char *if_include; /* "eth0,10.1.0.0/16"; NULL: all that are up */
-    const char *if_exclude; /* names or CIDR; ignored when if_include is set */
-    uint16_t port_min;      /* 0: any free port */
-    uint16_t port_max;      /* 0: port_min only */
-    uint32_t rcvbuf_bytes;  /* SO_RCVBUF asked for; 0: the system's default */
-    uint32_t sndbuf_bytes;
-    uint32_t datagram_max_bytes; /* largest UDP payload; 0: by the path's MTU and the peers'
-                                  * receive buffers */
-    enum diwarp_switch gso;
-    enum diwarp_switch gro;
-    /* ON: a CRC32C over all of each datagram. OFF trusts the UDP checksum instead. Both ends must
-     * agree. */
-    enum diwarp_switch crc;
+    const char *if_include;              /* "eth0,10.1.0.0/16"; NULL: all that are up */
+    const char *if_exclude;              /* names or CIDR; ignored when if_include is set */
+    uint16_t port_min;                   /* 0: any free port */
+    uint16_t port_max;                   /* 0: port_min only */
+    uint32_t rcvbuf_bytes, sndbuf_bytes; /* asked of the socket; 0: the system's default */
+    uint32_t datagram_max_bytes; /* of UDP payload; 0: by the path's MTU, peers' receive buffers */
+    enum diwarp_switch gso, gro;
+    enum diwarp_switch crc; /* of each datagram; OFF: the UDP checksum. Both ends must agree */
     bool connected; /* send to the busiest peers through sockets of their own, not if port_min */
-    /* Which peers are of this host, so that loopback and addresses that both have lead to them.
-     * AUTO: those in the same network namespace as /proc names it; of those to which nothing else
-     * leads, those whose interfaces all have the same hardware and IP addresses as ours. ON: all to
-     * which nothing else leads, too. OFF: none. */
+    /* Which peers are of this host: loopback, and addresses that both have, lead to them. AUTO:
+     * those in the same network namespace as /proc names it; where nothing else leads, those whose
+     * interfaces have all our hardware and IP addresses, too. ON: all where nothing else leads,
+     * too. OFF: none. */
     enum diwarp_switch same_host;
     bool threaded;
-    uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */
-    uint64_t rto_min_ns;      /* floor of the measured retransmission time-out */
-    uint64_t peer_timeout_ns; /* silence, with data owed, after which a peer is gone; 0: never.
-                                 At most 500 ms of it where ICMP says that no process has its port
-                                 on this host, 10 s on another, whose firewall may say so for a
-                                 while */
+    uint64_t ack_delay_ns; /* longest wait before a standalone acknowledgement */
+    uint64_t rto_min_ns;   /* floor of the measured retransmission time-out */
+    /* Silence, with data owed, after which a peer is gone; 0: never. Where ICMP says that no
+     * process has its port: 500 ms of it at most on this host, 10 s on another, whose firewall may
+     * err. */
+    uint64_t peer_timeout_ns;
     uint64_t queue_delay_ns; /* in queues on the way to a peer, before its window shrinks; 0: any */
     uint32_t send_window_datagrams; /* 1..256, unacknowledged datagrams per peer */
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */
-    uint32_t record_window_bytes; /* most bytes of records under way to us; 0: 1 MiB, or 4 MiB with
-                                   * shared_cores or rare polls; never more than SO_RCVBUF takes */
-    bool shared_cores;            /* this process and others take turns on its cores */
+    /* Most bytes of records under way to us, and never more than SO_RCVBUF takes; 0: 1 MiB, or 4
+     * MiB with shared_cores or rare polls. */
+    uint32_t record_window_bytes;
+    bool shared_cores; /* this process and others take turns on its cores */
 };
 
 struct diwarp_device;
@@ -132,8 +125,7 @@ struct diwarp_device_info {
     unsigned interface_count;
     unsigned left_out_count; /* would do as well, but are more than DIWARP_MAX_INTERFACES */
     const char *crc_path;    /* "vpclmulqdq", "sse4.2", "portable", "off" */
-    uint32_t rmem_max_bytes;
-    uint32_t wmem_max_bytes;
+    uint32_t rmem_max_bytes, wmem_max_bytes;
 };
 DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
                                        struct diwarp_device_info *info);
@@ -247,13 +239,12 @@ DIWARP_EXPORT void diwarp_dealloc_pd(struct diwarp_pd *pd);
 /* No memory is pinned. NULL with errno on error. */
 DIWARP_EXPORT struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length,
                                               int access);
-/* RD and UD: from now on, or until it is bound to another, the STag serves this peer alone, so that
- * it is of no use to one that learns of it. It has no effect over RC, nor on requests of the
- * application's own. */
+/* RD and UD: until it is bound to another, the STag serves this peer alone: it is of no use to one
+ * that learns of it. No effect over RC, nor on requests of the application's own. */
 DIWARP_EXPORT void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer);
-/* The STag is dead when this returns: operations of peers that still need it end in error at the
- * peer. Keys of the application's own requests are checked when they are posted, not again: what
- * such a request names must stay registered until its completion. */
+/* The STag is dead when this returns: what peers still need it for ends in error there. Keys of the
+ * application's own requests are checked only when they are posted: what they name must stay
+ * registered until they complete. */
 DIWARP_EXPORT void diwarp_dereg_mr(struct diwarp_mr *mr);
 
 /* ---- completion queue --------------------------------------------------------------------- */
@@ -299,14 +290,14 @@ struct diwarp_wc {
 DIWARP_EXPORT struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe);
 DIWARP_EXPORT void diwarp_destroy_cq(struct diwarp_cq *cq);
 
-/* Runs the RNIC for every QP of the CQ, then hands out at most n completions. Never blocks: it runs
- * it once, or after an absence of 50 us and more for as long as that lasted, but no longer than a
- * millisecond, nor when there is a completion or nothing to do. -ENOMEM: for want of memory a
- * completion is lost; from then on only the CQ's destruction is left. */
+/* Runs the RNIC for every QP of the CQ, then hands out at most n completions. Never blocks: one
+ * run, or after an absence of 50 us and more as many as take as long, up to a millisecond, a
+ * completion, or nothing to do. -ENOMEM: a completion is lost; only the CQ's destruction is left.
+ */
 DIWARP_EXPORT int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc);
-/* Runs the RNIC without handing anything out, for a helper thread: what completes waits for the
- * next poll. The caller serialises it with diwarp_poll_cq() and with the use of what that handed
- * out. Returns how many receive calls brought something. */
+/* Runs the RNIC, for a helper thread: what completes waits for the next poll. The caller serialises
+ * it with diwarp_poll_cq() and with the use of what that handed out. Returns how many receive calls
+ * brought something. */
 DIWARP_EXPORT int diwarp_run_cq(struct diwarp_cq *cq);
 /* Whether the last run received something, completions or not, or has more to send that may go: who
  * shares a core should poll again before it gives way. Takes no lock. */
@@ -325,14 +316,13 @@ enum diwarp_qp_type {
 struct diwarp_qp_attr {
     enum diwarp_qp_type type;
     struct diwarp_cq *cq;
-    uint32_t max_send_wr;    /* RD: bound, for each peer, of requests that have not ended (Sends:
-                              * been copied), and never more than 8,192; then posts to that peer
-                              * give -ENOMEM */
-    uint32_t max_recv_wr;    /* UD: bound of posted receives, and of records; of either a source
-                              * holds no more, amid its messages, than it leaves to others. RD
-                              * delivers in place, needs none */
-    uint32_t max_msg_bytes;  /* largest Send message; a peer's longer ones are counted (drop_header)
-                              * and lost, so all must have it alike */
+    /* RD: bound, for each peer and 8,192 at most, of requests that have not ended (Sends: been
+     * copied); then posts to that peer give -ENOMEM. */
+    uint32_t max_send_wr;
+    /* UD: bound of posted receives, and of records; of either a source holds no more, amid its
+     * messages, than it leaves to others. RD delivers in place, needs none. */
+    uint32_t max_recv_wr;
+    uint32_t max_msg_bytes;  /* of a Send; longer ones are lost (drop_header): the same for all */
     uint64_t record_time_ns; /* UD: a partial record is handed over this long after it began */
 };
 
@@ -343,17 +333,15 @@ DIWARP_EXPORT void diwarp_qp_attr_init(struct diwarp_qp_attr *attr);
  * `why` may be NULL. */
 DIWARP_EXPORT int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
                                    struct diwarp_qp **qp, struct diwarp_diagnosis *why);
-/* Sets attr.shared_cores of the device, for who finds it out when it knows its peers. From any
- * thread. */
+/* Sets attr.shared_cores of the device. From any thread. */
 DIWARP_EXPORT void diwarp_qp_share_cores(struct diwarp_qp *qp);
-/* Drops all that is queued, its completions in the CQ among it; of the device's last datagram QP,
- * what those handed out before point to is gone. Use diwarp_drain_qp() first to give it a last
- * chance. While other QPs of the device live, its peers are told: what they ask of it ends in error
- * (IBV_WC_REM_ABORT_ERR), Sends to it are dropped. */
+/* Drops all that is queued (see diwarp_drain_qp()), its completions in the CQ among it; with the
+ * device's last datagram QP goes what completions point to. While others live, its peers are told:
+ * what they ask of it ends in error (IBV_WC_REM_ABORT_ERR), Sends to it are dropped. */
 DIWARP_EXPORT void diwarp_destroy_qp(struct diwarp_qp *qp);
-/* Sends owed acknowledgements and waits, at most timeout_ns, until nothing posted is
- * unacknowledged. -ETIMEDOUT when something still was. Receives are not delivered meanwhile, and
- * completions of the CQ are dropped, those of its other QPs included. */
+/* Sends owed acknowledgements and waits, at most timeout_ns, until nothing posted is unacknowledged
+ * (else -ETIMEDOUT). Meanwhile receives are not delivered, and all completions of the CQ dropped.
+ */
 DIWARP_EXPORT int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns);
 
 struct diwarp_qp_info {
@@ -370,11 +358,11 @@ DIWARP_EXPORT const struct diwarp_counters *diwarp_query_counters(const struct d
 
 /* Chooses the pair of interfaces to reach `address`: same host by loopback, then same subnet, then
  * same family. -ENETUNREACH: there is none. -EINVAL: its MTU is below the least, 576, or it is not
- * of a datagram QP. The handle costs nothing on the wire; protocol state is taken at the first
- * send, and given back when both have owed each other nothing for 20 ms. Over RD all handles of
- * one name share that state, the way that was first spoken over, and the incarnation that the last
- * address told: with an earlier one all ends in error then. Any QP of the same service and device
- * may use it. The owner destroys it, before its QP or after. */
+ * of a datagram QP. Costs nothing on the wire; protocol state is taken at the first send, and given
+ * back when both have owed each other nothing for 20 ms. Over RD all handles of one name share it,
+ * the way that was first spoken over, and the incarnation that the last address told: with an
+ * earlier one all ends in error. For any QP of the service and device; destroyed by its owner,
+ * before its QP or after. */
 DIWARP_EXPORT int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                                    struct diwarp_ah **ah);
 DIWARP_EXPORT void diwarp_destroy_ah(struct diwarp_ah *ah);
@@ -387,8 +375,7 @@ enum {
     DIWARP_SEND_BUFFERED = 1 << 16,
     /* Read: the application ends it with diwarp_post_release(). */
     DIWARP_SEND_HOLD = 1 << 17,
-    /* RC: need not leave before the next poll or diwarp_rc_flush(), so as to share a send call with
-     * what is posted until then. Never done at once. */
+    /* RC: leaves with the next poll or diwarp_rc_flush(), if not before; never done at once. */
     DIWARP_SEND_LAZY = 1 << 18,
 };
 
@@ -411,9 +398,9 @@ struct diwarp_send_wr {
 DIWARP_EXPORT int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr);
 DIWARP_EXPORT int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
 
-/* Room for a Send of len bytes straight in the open datagram of a peer: the caller writes the
- * payload there and calls diwarp_send_commit() before any other call on the QP; both are one
- * critical section. NULL: not now (post it instead). */
+/* Room for a Send of len bytes in the open datagram of a peer, for the caller to write to before
+ * diwarp_send_commit(), with no other call on the QP between: both are one critical section. NULL:
+ * not now (post it instead). */
 DIWARP_EXPORT void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len);
 DIWARP_EXPORT void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm);
 
@@ -434,8 +421,7 @@ struct diwarp_record_info {
     struct diwarp_name src;
     uint32_t id;
     void *addr; /* of offset 0 */
-    uint64_t length;
-    uint64_t valid_bytes;
+    uint64_t length, valid_bytes;
     bool full;
 };
 

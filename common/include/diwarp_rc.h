@@ -4,7 +4,7 @@
  * TCP, one stream per pair of processes. Device, PD, MR and CQ are those of diwarp.h; a CQ may
  * serve datagram QPs and RC QPs together, and all RC QPs run inside its poll calls.
  *
- * Threads and errors: as in diwarp.h. No call here blocks.
+ * Threads and errors: as in diwarp.h. No call here blocks, but for diwarp_drain_rc_qps().
  */
 #ifndef DIWARP_RC_H
 #define DIWARP_RC_H
@@ -136,6 +136,8 @@ DIWARP_EXPORT void diwarp_disconnect(struct diwarp_rc_qp *qp);
 /* Closes at once; no completion of it comes any more, also none that was not polled yet. */
 DIWARP_EXPORT void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp);
 DIWARP_EXPORT void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp);
+/* "10.0.0.2:40001" of the other side, for messages. */
+DIWARP_EXPORT void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf, size_t len);
 
 /* SEND (IBV_SEND_SOLICITED: with Solicited Event), SEND_WITH_INV, RDMA_WRITE, RDMA_READ; one work
  * request, not a list. 0, or 1 as DIWARP_SEND_BUFFERED says (complete once TCP took it all).
@@ -163,10 +165,24 @@ DIWARP_EXPORT int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_
 
 /* ---- the RC side of a CQ ------------------------------------------------------------------ */
 
+/* Readable when RC QPs of the CQ have work, for poll(2) only; -1: there are none. */
+DIWARP_EXPORT int diwarp_rc_fd(const struct diwarp_cq *cq);
 /* Sends now what was posted with DIWARP_SEND_LAZY. */
 DIWARP_EXPORT void diwarp_rc_flush(struct diwarp_cq *cq);
+/* Runs until all that was posted on RC QPs of the CQ has been taken by TCP, at most timeout_ns;
+ * completions are dropped. -ETIMEDOUT. */
+DIWARP_EXPORT int diwarp_drain_rc_qps(struct diwarp_cq *cq, uint64_t timeout_ns);
 /* NULL while the CQ never had a listener or RC QP. Valid as long as the CQ. */
 DIWARP_EXPORT const struct diwarp_rc_counters *diwarp_query_rc_counters(const struct diwarp_cq *cq);
+
+/* Bytes of memory that diwarp itself holds for RC QPs of the CQ now, kernel memory not counted. */
+struct diwarp_rc_memory {
+    uint64_t qp_bytes;      /* QPs, their queues */
+    uint64_t receive_bytes; /* shared receive stage, FPDUs held in part, receives of SRQs */
+    uint64_t send_bytes;    /* FPDUs on their way, or that TCP took in part */
+};
+DIWARP_EXPORT void diwarp_query_rc_memory(const struct diwarp_cq *cq,
+                                          struct diwarp_rc_memory *memory);
 
 #ifdef __cplusplus
 }

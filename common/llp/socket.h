@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Names, options and ports of sockets, and why one could not be had. */
-#ifndef DW_SOCKET_H
-#define DW_SOCKET_H
+#pragma once
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -70,5 +69,3 @@ int dw_port_of(int fd);
 /* As snprintf() into why->text; why may be NULL. */
 __attribute__((format(printf, 2, 3))) void dw_explain(struct diwarp_diagnosis *why,
                                                       const char *format, ...);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a socket holds in kernel memory. Knows no LLP: also for tools that measure any process. */
-#ifndef DW_LLP_SOCKET_MEMORY_H
-#define DW_LLP_SOCKET_MEMORY_H
+#pragma once
 
 #include "common/include/diwarp.h"
 
@@ -12,5 +11,3 @@ void dw_llp_add_socket(int fd, struct diwarp_memory *memory);
 uint64_t dw_socket_slab_bytes(int domain, int type);
 /* Of a descriptor that an epoll set watches. */
 uint64_t dw_epoll_item_slab_bytes(void);
-
-#endif

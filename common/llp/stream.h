@@ -3,8 +3,7 @@
  *
  * TCP (tcp.c) and the streams of the tests are equals behind this interface. Nothing blocks. Not
  * thread-safe: the caller holds the device's lock. */
-#ifndef DW_STREAM_H
-#define DW_STREAM_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -41,7 +40,8 @@ struct dw_stream_ops {
 /* Implementations embed this first. */
 struct dw_stream {
     const struct dw_stream_ops *ops;
-    void *owner; /* the caller's */
+    void *owner;             /* the caller's */
+    struct dw_llp_addr peer; /* the other side's */
 };
 
 struct dw_stream_event {
@@ -49,21 +49,15 @@ struct dw_stream_event {
     unsigned what;
 };
 
-struct dw_stream_listen {
-    uint8_t family;
-    const uint8_t *bind_ip; /* NULL: any */
-    uint16_t port_min, port_max;
-};
-
 struct dw_streams_ops {
-    /* -EADDRINUSE, -EACCES...; `why` is set then. */
-    int (*listen)(struct dw_streams *streams, const struct dw_stream_listen *attr,
+    /* At the first free port from that of `at` (IP 0: any) to port_max. -EADDRINUSE, -EACCES...;
+     * `why` is set then. */
+    int (*listen)(struct dw_streams *streams, const struct dw_llp_addr *at, uint16_t port_max,
                   struct dw_stream **listener, uint16_t *port, struct diwarp_diagnosis *why);
     /* Begins to connect; not watched. from->port 0: any. */
     int (*connect)(struct dw_streams *streams, const struct dw_llp_addr *from,
                    const struct dw_llp_addr *to, struct dw_stream **stream);
-    /* At most n watched streams that are ready, without blocking; less than n: all, unless the set
-     * is deaf. */
+    /* At most n watched streams that are ready, without blocking. */
     unsigned (*wait)(struct dw_streams *streams, struct dw_stream_event *events, unsigned n);
     void (*close)(struct dw_streams *streams); /* its streams are closed */
 };
@@ -71,14 +65,10 @@ struct dw_streams_ops {
 /* A set of streams that are watched together. */
 struct dw_streams {
     const struct dw_streams_ops *ops;
-    int fd;    /* readable when a watched stream is ready; -1: cannot be polled */
-    bool deaf; /* there are some that it does not become readable for, since the system has no room
-                * to watch them. A wait() asks these too, but some may be ready that it left out */
+    int fd; /* readable when a watched stream is ready; -1: cannot be polled */
 };
 
 /* silence_ns: a peer that is silent on an idle connection is asked whether it is there after half
  * of that, and gone when it does not answer; in whole seconds, 2 at least; 0: never. While data is
  * owed, the system's limits hold. */
 int dw_tcp_open(uint64_t silence_ns, struct dw_streams **streams);
-
-#endif

@@ -3,31 +3,26 @@
 #define _GNU_SOURCE /* accept4 */
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "common/base/list.h"
 #include "common/llp/socket.h"
 #include "common/llp/socket_memory.h"
 #include "common/llp/stream.h"
 
-/* Of those that are ready, and of streams that epoll has no room for, which take two calls each. */
 #define STREAMS_PER_WAIT 64
 
 struct tcp_set {
     struct dw_streams streams;
     uint64_t silence_ns;
-    struct dw_list unwatched; /* streams that epoll has no room for: asked one by one */
 };
 
 struct tcp_stream {
     struct dw_stream stream;
     struct tcp_set *set;
     int fd;
-    unsigned wanted, watched; /* DW_STREAM_*; what epoll was told */
-    struct dw_list link;      /* in the set's unwatched */
+    unsigned watched; /* DW_STREAM_* */
 };
 
 static struct tcp_stream *of(struct dw_stream *stream)
@@ -76,41 +71,22 @@ static int tcp_finish_connect(struct dw_stream *stream)
     return rc ? rc : -error;
 }
 
-/* EPOLLIN is POLLIN, and so on. */
-static uint32_t events_of(unsigned what)
+/* With what == 0 epoll tells errors all the same, but once, and tcp_wait() hides them. */
+static int set_watch(struct tcp_stream *tcp, int op, unsigned what)
 {
-    return (what & DW_STREAM_IN ? EPOLLIN : 0u) | (what & DW_STREAM_OUT ? EPOLLOUT : 0u);
+    struct epoll_event event = {.events = (what & DW_STREAM_IN ? EPOLLIN : 0u) |
+                                          (what & DW_STREAM_OUT ? EPOLLOUT : 0u) |
+                                          (what ? 0u : EPOLLONESHOT),
+                                .data.ptr = tcp};
+    tcp->watched = what;
+    return epoll_ctl(tcp->set->streams.fd, op, tcp->fd, &event);
 }
 
-static unsigned what_of(uint32_t events)
-{
-    bool broken = events & (EPOLLERR | EPOLLHUP);
-    return (events & EPOLLIN || broken ? DW_STREAM_IN : 0u) |
-           (events & EPOLLOUT || broken ? DW_STREAM_OUT : 0u);
-}
-
-/* Puts it last among those that epoll has no room for, or takes it out of these. */
-static void list_unwatched(struct tcp_stream *tcp, bool unwatched)
-{
-    struct tcp_set *set = tcp->set;
-    dw_list_remove(&tcp->link);
-    if (unwatched)
-        dw_list_append(&set->unwatched, &tcp->link);
-    set->streams.deaf = !dw_list_empty(&set->unwatched);
-}
-
-/* A user's descriptors in all epoll sets are limited (fs.epoll.max_user_watches). */
 static void tcp_watch(struct dw_stream *stream, unsigned what)
 {
     struct tcp_stream *tcp = of(stream);
-    tcp->wanted = what;
-    if (what != tcp->watched) {
-        int op = !tcp->watched ? EPOLL_CTL_ADD : what ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
-        struct epoll_event event = {.events = events_of(what), .data.ptr = stream->owner};
-        if (epoll_ctl(tcp->set->streams.fd, op, tcp->fd, &event) == 0)
-            tcp->watched = what;
-    }
-    list_unwatched(tcp, tcp->watched != what);
+    if (what != tcp->watched)
+        (void)set_watch(tcp, EPOLL_CTL_MOD, what);
 }
 
 static uint32_t tcp_emss(struct dw_stream *stream)
@@ -129,9 +105,7 @@ static void tcp_shutdown(struct dw_stream *stream)
 static void tcp_close(struct dw_stream *stream)
 {
     struct tcp_stream *tcp = of(stream);
-    tcp_watch(stream, 0);
-    /* Where the application closed what it did not open, that failed. */
-    list_unwatched(tcp, false);
+    (void)epoll_ctl(tcp->set->streams.fd, EPOLL_CTL_DEL, tcp->fd, NULL);
     /* A process that forked and goes on may hold the descriptor, too. */
     shutdown(tcp->fd, SHUT_RDWR);
     close(tcp->fd);
@@ -171,7 +145,7 @@ static void tcp_add_memory(const struct dw_stream *stream, struct diwarp_memory 
     const struct tcp_stream *tcp = (const struct tcp_stream *)(const void *)stream;
     memory->peer_bytes += sizeof *tcp;
     dw_llp_add_socket(tcp->fd, memory);
-    memory->socket_slab_bytes += tcp->watched ? dw_epoll_item_slab_bytes() : 0;
+    memory->socket_slab_bytes += dw_epoll_item_slab_bytes();
 }
 
 static const struct dw_stream_ops tcp_stream_ops = {
@@ -186,16 +160,21 @@ static const struct dw_stream_ops tcp_stream_ops = {
     .add_memory = tcp_add_memory,
 };
 
-/* Takes the socket, also in error. */
+/* Takes the socket, also in error. A user's descriptors in all epoll sets are limited
+ * (fs.epoll.max_user_watches): a stream has its place there from the beginning. */
 static int make_stream(struct tcp_set *set, int fd, struct dw_stream **stream)
 {
-    struct tcp_stream *tcp = calloc(1, sizeof(*tcp));
-    if (!tcp) {
-        close(fd);
-        return -ENOMEM;
+    struct tcp_stream *tcp = malloc(sizeof *tcp);
+    int rc = -ENOMEM;
+    if (tcp) {
+        *tcp = (struct tcp_stream){.stream = {.ops = &tcp_stream_ops}, .set = set, .fd = fd};
+        rc = set_watch(tcp, EPOLL_CTL_ADD, 0) < 0 ? -errno : 0;
     }
-    *tcp = (struct tcp_stream){.stream = {.ops = &tcp_stream_ops}, .set = set, .fd = fd};
-    dw_list_init(&tcp->link);
+    if (rc) {
+        free(tcp);
+        close(fd);
+        return rc;
+    }
     *stream = &tcp->stream;
     return 0;
 }
@@ -204,13 +183,18 @@ static int make_stream(struct tcp_set *set, int fd, struct dw_stream **stream)
 static int tcp_accept(struct dw_stream *stream, struct dw_stream **accepted)
 {
     struct tcp_set *set = of(stream)->set;
-    int fd = accept4(of(stream)->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    union dw_sockaddr peer;
+    socklen_t len = sizeof peer;
+    int fd = accept4(of(stream)->fd, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
         bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
         return full ? -EMFILE : -EAGAIN;
     }
     set_options(fd, set->silence_ns);
-    return make_stream(set, fd, accepted) ? -EMFILE : 0;
+    if (make_stream(set, fd, accepted))
+        return -EMFILE;
+    (*accepted)->peer = dw_sockaddr_get(&peer);
+    return 0;
 }
 
 static int tcp_connect(struct dw_streams *streams, const struct dw_llp_addr *from,
@@ -232,7 +216,10 @@ static int tcp_connect(struct dw_streams *streams, const struct dw_llp_addr *fro
         close(fd);
         return rc;
     }
-    return make_stream(set, fd, stream);
+    int rc = make_stream(set, fd, stream);
+    if (!rc)
+        (*stream)->peer = *to;
+    return rc;
 }
 
 /* A socket of its own for each port: one that is bound cannot be bound again, and two may be bound
@@ -253,14 +240,11 @@ static int listen_at(void *arg, const union dw_sockaddr *name, socklen_t len)
     return rc;
 }
 
-static int tcp_listen(struct dw_streams *streams, const struct dw_stream_listen *attr,
+static int tcp_listen(struct dw_streams *streams, const struct dw_llp_addr *at, uint16_t port_max,
                       struct dw_stream **listener, uint16_t *port, struct diwarp_diagnosis *why)
 {
-    struct dw_llp_addr ip = {.family = attr->family};
     int fd = -1;
-    if (attr->bind_ip)
-        memcpy(ip.ip, attr->bind_ip, attr->family == AF_INET ? 4 : 16);
-    int rc = dw_take_port(&ip, attr->port_min, attr->port_max, listen_at, &fd);
+    int rc = dw_take_port(at, at->port, port_max, listen_at, &fd);
     if (!rc)
         rc = dw_port_of(fd);
     *port = (uint16_t)rc;
@@ -269,44 +253,27 @@ static int tcp_listen(struct dw_streams *streams, const struct dw_stream_listen 
     else if (fd >= 0)
         close(fd);
     if (rc)
-        dw_explain(why, "cannot listen on a TCP port of the range %u-%u: %s",
-                   (unsigned)attr->port_min,
-                   (unsigned)(attr->port_max ? attr->port_max : attr->port_min), strerror(-rc));
+        dw_explain(why, "cannot listen on a TCP port of the range %u-%u: %s", (unsigned)at->port,
+                   (unsigned)(port_max ? port_max : at->port), strerror(-rc));
     return rc;
 }
 
 /* ---- the set ------------------------------------------------------------------------------ */
 
-/* Of those that epoll still has no room for. */
-static unsigned ask_unwatched(struct tcp_set *set, struct dw_stream_event *events, unsigned n)
-{
-    unsigned ready = 0, looks = 0;
-    for (struct dw_list *last = set->unwatched.prev, *it = NULL;
-         last != &set->unwatched && it != last && ready < n && looks < STREAMS_PER_WAIT; looks++) {
-        it = set->unwatched.next;
-        struct tcp_stream *tcp = dw_container(it, struct tcp_stream, link);
-        tcp_watch(&tcp->stream, tcp->wanted); /* puts it last, or takes it out */
-        struct pollfd asked = {.fd = tcp->fd, .events = (short)events_of(tcp->wanted)};
-        if (tcp->watched != tcp->wanted && poll(&asked, 1, 0) > 0)
-            events[ready++] = (struct dw_stream_event){.owner = tcp->stream.owner,
-                                                       .what = what_of((uint32_t)asked.revents)};
-    }
-    return ready;
-}
-
 static unsigned tcp_wait(struct dw_streams *streams, struct dw_stream_event *events, unsigned n)
 {
-    struct tcp_set *set = (struct tcp_set *)(void *)streams;
     struct epoll_event found[STREAMS_PER_WAIT];
-    /* However many are ready there, the others have their turn. */
-    const unsigned others = dw_list_empty(&set->unwatched) ? 0 : (n + 3) / 4;
-    const unsigned most = n - others < STREAMS_PER_WAIT ? n - others : STREAMS_PER_WAIT;
-    int count = most > 0 ? epoll_wait(streams->fd, found, (int)most, 0) : 0;
+    int count = epoll_wait(streams->fd, found, n < STREAMS_PER_WAIT ? (int)n : STREAMS_PER_WAIT, 0);
     unsigned ready = 0;
-    for (int i = 0; i < count; i++)
-        events[ready++] =
-            (struct dw_stream_event){.owner = found[i].data.ptr, .what = what_of(found[i].events)};
-    return ready + ask_unwatched(set, events + ready, n - ready);
+    for (int i = 0; i < count; i++) {
+        const struct tcp_stream *tcp = found[i].data.ptr;
+        bool broken = found[i].events & (EPOLLERR | EPOLLHUP);
+        unsigned what = (found[i].events & EPOLLIN || broken ? DW_STREAM_IN : 0u) |
+                        (found[i].events & EPOLLOUT || broken ? DW_STREAM_OUT : 0u);
+        if (tcp->watched)
+            events[ready++] = (struct dw_stream_event){.owner = tcp->stream.owner, .what = what};
+    }
+    return ready;
 }
 
 static void tcp_close_set(struct dw_streams *streams)
@@ -329,7 +296,6 @@ int dw_tcp_open(uint64_t silence_ns, struct dw_streams **streams)
         return -ENOMEM;
     set->streams.ops = &tcp_streams_ops;
     set->silence_ns = silence_ns;
-    dw_list_init(&set->unwatched);
     set->streams.fd = epoll_create1(EPOLL_CLOEXEC);
     if (set->streams.fd < 0) {
         int rc = -errno;

@@ -9,20 +9,15 @@
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
      IBV_ACCESS_REMOTE_ATOMIC)
 
-void dw_mr_table_init(struct dw_mr_table *table, uint64_t seed)
-{
-    dw_map_init(&table->by_stag, seed);
-}
-
-void dw_mr_table_fini(struct dw_mr_table *table)
+void dw_mrs_fini(struct dw_map *mrs)
 {
     size_t slot = 0;
-    for (struct dw_region *region; (region = dw_map_next(&table->by_stag, &slot));)
+    for (struct dw_region *region; (region = dw_map_next(mrs, &slot));)
         free(region);
-    dw_map_fini(&table->by_stag);
+    dw_map_fini(mrs);
 }
 
-int dw_mr_register(struct dw_mr_table *table, void *addr, size_t length, int access, uint32_t stag,
+int dw_mr_register(struct dw_map *mrs, void *addr, size_t length, int access, uint32_t stag,
                    struct diwarp_mr **mr)
 {
     if ((access & ~KNOWN_RIGHTS) || (uintptr_t)addr + length < (uintptr_t)addr)
@@ -30,10 +25,10 @@ int dw_mr_register(struct dw_mr_table *table, void *addr, size_t length, int acc
     if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
         !(access & IBV_ACCESS_LOCAL_WRITE))
         return -EINVAL; /* as ibv_reg_mr(3) demands */
-    if (!stag || dw_map_get(&table->by_stag, stag))
+    if (!stag || dw_map_get(mrs, stag))
         return -EEXIST;
     struct dw_region *region = malloc(sizeof *region);
-    if (!region || dw_map_put(&table->by_stag, stag, region)) {
+    if (!region || dw_map_put(mrs, stag, region)) {
         free(region);
         return -ENOMEM;
     }
@@ -43,15 +38,10 @@ int dw_mr_register(struct dw_mr_table *table, void *addr, size_t length, int acc
     return 0;
 }
 
-void dw_mr_deregister(struct dw_mr_table *table, struct diwarp_mr *mr)
+int dw_mr_check(const struct dw_map *mrs, uint32_t stag, uint64_t to, uint64_t length, int access,
+                struct dw_region **region)
 {
-    free(dw_map_remove(&table->by_stag, mr->stag));
-}
-
-int dw_mr_check(const struct dw_mr_table *table, uint32_t stag, uint64_t to, uint64_t length,
-                int access, struct dw_region **region)
-{
-    struct dw_region *found = dw_map_get(&table->by_stag, stag);
+    struct dw_region *found = dw_map_get(mrs, stag);
     if (!found || (found->mr.access & access) != access)
         return -EACCES;
     uint64_t start = (uint64_t)(uintptr_t)found->mr.addr;
@@ -61,9 +51,9 @@ int dw_mr_check(const struct dw_mr_table *table, uint32_t stag, uint64_t to, uin
     return 0;
 }
 
-int dw_mr_check_peer(const struct dw_mr_table *table, uint64_t peer, uint32_t stag, uint64_t to,
+int dw_mr_check_peer(const struct dw_map *mrs, uint64_t peer, uint32_t stag, uint64_t to,
                      uint64_t length, int access, struct dw_region **region)
 {
-    int rc = dw_mr_check(table, stag, to, length, access, region);
+    int rc = dw_mr_check(mrs, stag, to, length, access, region);
     return !rc && (*region)->bound && (*region)->peer != peer ? -EACCES : rc;
 }

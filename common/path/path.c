@@ -19,7 +19,8 @@
 
 /* ---- the table ---- */
 
-static uint64_t bucket_of(const struct dw_paths *paths, const struct dw_llp_addr *host)
+/* Nobody can choose an address that has the key of another. */
+static uint64_t key_of(const struct dw_paths *paths, const struct dw_llp_addr *host)
 {
     const bool v4 = host->family == AF_INET;
     const uint64_t high = v4 ? dw_get_be32(host->ip) : dw_get_be64(host->ip);
@@ -44,33 +45,35 @@ void dw_paths_fini(struct dw_paths *paths)
     dw_map_fini(&paths->buckets);
 }
 
-static struct dw_path *first_to(struct dw_path *path, const struct dw_llp_addr *host)
-{
-    while (path && !dw_llp_same_host(&path->host, host))
-        path = path->next;
-    return path;
-}
-
 struct dw_path *dw_paths_find(const struct dw_paths *paths, const struct dw_llp_addr *host)
 {
-    return first_to(dw_map_get(&paths->buckets, bucket_of(paths, host)), host);
+    return dw_map_get(&paths->buckets, key_of(paths, host));
 }
 
-struct dw_path *dw_path_next(const struct dw_path *path)
+struct dw_path *dw_path_get(struct dw_paths *paths, const struct dw_llp_addr *host,
+                            uint8_t local_interface, uint32_t limit_bytes)
 {
-    return first_to(path->next, &path->host);
-}
-
-static struct dw_path *create(struct dw_paths *paths, const struct dw_llp_addr *host)
-{
-    const uint64_t bucket = bucket_of(paths, host);
-    struct dw_path *first = dw_map_get(&paths->buckets, bucket);
-    struct dw_path *path = malloc(sizeof *path);
-    if (!path || (!first && dw_map_put(&paths->buckets, bucket, path))) {
+    struct dw_path *const first = dw_paths_find(paths, host), *path = first;
+    _Static_assert(DW_LLP_TRAIN_BYTES + STEP_BYTES <= UINT16_MAX, "lengths fit");
+    while (path && (path->local_interface != local_interface || path->limit_bytes != limit_bytes))
+        path = path->next;
+    if (path) {
+        path->users++;
+        return path;
+    }
+    path = malloc(sizeof *path);
+    if (!path || (!first && dw_map_put(&paths->buckets, key_of(paths, host), path))) {
         free(path);
         return NULL;
     }
-    *path = (struct dw_path){.host = *host, .due_ns = UINT64_MAX};
+    *path = (struct dw_path){
+        .host = *host,
+        .local_interface = local_interface,
+        .limit_bytes = (uint16_t)limit_bytes,
+        .datagram_max_bytes = (uint16_t)limit_bytes,
+        .due_ns = UINT64_MAX,
+        .users = 1,
+    };
     path->host.port = 0;
     if (first) {
         path->next = first->next;
@@ -80,36 +83,17 @@ static struct dw_path *create(struct dw_paths *paths, const struct dw_llp_addr *
     return path;
 }
 
-struct dw_path *dw_path_get(struct dw_paths *paths, const struct dw_llp_addr *host,
-                            uint8_t local_interface, uint32_t limit_bytes)
-{
-    struct dw_path *path = dw_paths_find(paths, host);
-    _Static_assert(DW_LLP_TRAIN_BYTES + STEP_BYTES <= UINT16_MAX, "lengths fit");
-    while (path && (path->local_interface != local_interface || path->limit_bytes != limit_bytes))
-        path = dw_path_next(path);
-    if (!path && (path = create(paths, host))) {
-        path->local_interface = local_interface;
-        path->limit_bytes = path->datagram_max_bytes = (uint16_t)limit_bytes;
-    }
-    if (path)
-        path->users++;
-    return path;
-}
-
 void dw_path_put(struct dw_paths *paths, struct dw_path *path)
 {
     if (--path->users)
         return;
-    const uint64_t bucket = bucket_of(paths, &path->host);
-    struct dw_path *first = dw_map_get(&paths->buckets, bucket), **link = &first;
+    const uint64_t key = key_of(paths, &path->host);
+    struct dw_path *first = dw_map_remove(&paths->buckets, key), **link = &first;
     while (*link != path)
         link = &(*link)->next;
     *link = path->next;
-    if (link == &first) {
-        dw_map_remove(&paths->buckets, bucket);
-        if (first) /* needs no memory: a slot has just become free */
-            (void)dw_map_put(&paths->buckets, bucket, first);
-    }
+    if (first) /* needs no memory: a slot has just become free */
+        (void)dw_map_put(&paths->buckets, key, first);
     paths->count--;
     assert(!path->awake);
     free(path);

@@ -12,8 +12,7 @@
  *
  * Pure: neither clock nor socket. Lengths are of a datagram, headers of IP and UDP not included.
  */
-#ifndef DW_PATH_H
-#define DW_PATH_H
+#pragma once
 
 #include "common/base/map.h"
 #include "common/llp/llp.h"
@@ -23,7 +22,7 @@
 #define DW_PATH_RAISE_NS 600000000000ull
 
 struct dw_path {
-    struct dw_path *next;    /* in the bucket of its host */
+    struct dw_path *next;    /* to the same host */
     struct dw_llp_addr host; /* its port is 0 */
     uint16_t limit_bytes;    /* what the interfaces at both ends take */
     uint16_t datagram_max_bytes;
@@ -43,7 +42,7 @@ struct dw_path {
 
 /* Of a port. */
 struct dw_paths {
-    struct dw_map buckets; /* the first struct dw_path of each, by a hash of its host */
+    struct dw_map buckets; /* the first struct dw_path to each host, by a hash of it */
     const uint64_t *key;   /* of that hash: sources choose their addresses */
     uint32_t count;
 };
@@ -52,10 +51,9 @@ struct dw_paths {
 void dw_paths_init(struct dw_paths *paths, const uint64_t *key);
 /* Frees those that there are: nobody uses them any more. */
 void dw_paths_fini(struct dw_paths *paths);
-/* The first path to that host, whatever its port, and the next after it; NULL: no more. There is
- * one for each interface of ours and each limit that processes of the host have told. */
+/* The first path to that host, whatever its port; NULL: none. There is one for each interface of
+ * ours and each limit that processes of the host have told, linked by `next`. */
 struct dw_path *dw_paths_find(const struct dw_paths *paths, const struct dw_llp_addr *host);
-struct dw_path *dw_path_next(const struct dw_path *path);
 
 /* One more user of it; made if there is none, then `users` is 1. NULL: no memory. */
 struct dw_path *dw_path_get(struct dw_paths *paths, const struct dw_llp_addr *host,
@@ -87,5 +85,3 @@ static inline bool dw_path_takes_whole(const struct dw_path *path, uint32_t byte
     return path->told_bytes && bytes > path->told_bytes && bytes <= path->datagram_max_bytes &&
            now_ns < path->lowered_until_ns;
 }
-
-#endif

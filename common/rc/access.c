@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory as an RC QP may use it: gather and scatter lists, and what a peer may touch. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "common/base/copy.h"
 #include "common/rc/qp.h"
@@ -34,14 +35,31 @@ void dw_rc_scatter(const struct iovec *list, uint32_t offset, const uint8_t *fro
     }
 }
 
-void dw_rc_gather(uint8_t *to, const struct iovec *list, uint32_t offset, uint32_t bytes)
+bool dw_rc_tail_add(struct dw_rc_tail *tail, const struct iovec *list, uint32_t offset,
+                    uint32_t bytes)
 {
+    uint8_t *buf = realloc(tail->buf, tail->bytes + bytes);
+    if (!buf)
+        return false;
+    tail->buf = buf;
     while (bytes) {
         struct iovec piece = next(&list, &offset, bytes);
-        dw_copy(to, piece.iov_base, piece.iov_len);
-        to += piece.iov_len;
+        dw_copy(buf + tail->bytes, piece.iov_base, piece.iov_len);
+        tail->bytes += (uint32_t)piece.iov_len;
         bytes -= (uint32_t)piece.iov_len;
     }
+    return true;
+}
+
+struct dw_mpa_gather *dw_rc_train_begin(struct dw_rc *rc)
+{
+    struct dw_rc_train *train = rc->train;
+    train->count = 0;
+    train->gather = (struct dw_mpa_gather){.pieces = train->pieces,
+                                           .max = DW_RC_TRAIN_PIECES,
+                                           .room = train->room,
+                                           .room_bytes = sizeof train->room};
+    return &train->gather;
 }
 
 #define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
@@ -50,7 +68,7 @@ void dw_rc_gather(uint8_t *to, const struct iovec *list, uint32_t offset, uint32
  * or is for local use, is none to them (RFC 5040 5.3). */
 static struct dw_region *remote_region(const struct diwarp_rc_qp *qp, uint32_t stag)
 {
-    struct dw_region *region = dw_map_get(&qp->pd->mrs.by_stag, stag);
+    struct dw_region *region = dw_map_get(&qp->pd->mrs, stag);
     return region && region->mr.access & REMOTE_RIGHTS ? region : NULL;
 }
 
@@ -78,21 +96,4 @@ bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag)
         return false;
     region->mr.access &= ~REMOTE_RIGHTS;
     return true;
-}
-
-int64_t dw_rc_check_sges(struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
-                         struct iovec iov[DW_MAX_SGE])
-{
-    struct dw_region *region;
-    uint64_t total = 0;
-    if (count < 0 || count > DW_MAX_SGE)
-        return -EINVAL;
-    for (int i = 0; i < count; i++) {
-        const struct ibv_sge *sge = &list[i];
-        if (sge->lkey && dw_mr_check(&pd->mrs, sge->lkey, sge->addr, sge->length, access, &region))
-            return -EACCES;
-        iov[i] = (struct iovec){(void *)(uintptr_t)sge->addr, sge->length};
-        total += sge->length;
-    }
-    return total > UINT32_MAX ? -EMSGSIZE : (int64_t)total;
 }

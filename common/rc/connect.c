@@ -7,9 +7,81 @@
 
 #include "common/llp/interface.h"
 #include "common/llp/socket.h"
-#include "common/rc/frame.h"
 #include "common/rc/qp.h"
 #include "common/rnic/device.h"
+#include "common/wire/bytes.h"
+
+/* ---- frames: the calling and the called side read and write the same ---- */
+
+_Static_assert(DIWARP_PRIVATE_DATA_MAX_BYTES + DW_MPA_ENHANCED_BYTES + DW_RC_HELLO_BYTES <=
+                   DW_MPA_PRIVATE_MAX_BYTES,
+               "private data must fit a frame");
+
+uint8_t dw_rc_frame_flags(const struct diwarp_rc_qp_attr *attr)
+{
+    return (uint8_t)((attr->markers ? DW_MPA_MARKERS : 0) | (attr->crc ? DW_MPA_CRC : 0));
+}
+
+bool dw_rc_frame_add(struct dw_rc_tail *tail, struct dw_mpa_frame *frame,
+                     const struct dw_mpa_enhanced *enhanced, const struct dw_rc_hello *hello,
+                     const void *data, size_t bytes)
+{
+    uint8_t private_data[DW_MPA_PRIVATE_MAX_BYTES], buf[DW_MPA_FRAME_BYTES + sizeof private_data];
+    uint8_t *at = private_data;
+    if (enhanced) {
+        frame->flags |= DW_MPA_ENHANCED;
+        dw_mpa_enhanced_put(at, enhanced);
+        at += DW_MPA_ENHANCED_BYTES;
+    }
+    dw_rc_hello_put(at, hello);
+    at += DW_RC_HELLO_BYTES;
+    if (bytes)
+        memcpy(at, data, bytes);
+    frame->private_data = private_data;
+    frame->private_bytes = (uint16_t)((size_t)(at - private_data) + bytes);
+    struct iovec whole = {buf, dw_mpa_frame_put(buf, frame)};
+    return dw_rc_tail_add(tail, &whole, 0, (uint32_t)whole.iov_len);
+}
+
+int dw_rc_frame_get(const struct dw_mpa_frame *frame, struct dw_mpa_enhanced *enhanced,
+                    struct dw_rc_hello *hello, const uint8_t **data, uint32_t *bytes)
+{
+    uint32_t skip = frame->flags & DW_MPA_ENHANCED ? DW_MPA_ENHANCED_BYTES : 0;
+    if (frame->private_bytes < skip ||
+        dw_rc_hello_get(hello, frame->private_data + skip, frame->private_bytes - skip))
+        return -EPROTO;
+    *enhanced = (struct dw_mpa_enhanced){.ird = hello->ird};
+    if (skip && dw_mpa_enhanced_get(enhanced, frame->private_data, skip))
+        return -EPROTO;
+    if (enhanced->ird == DW_MPA_DEPTH_MAX)
+        enhanced->ird = hello->ird;
+    *data = frame->private_data + skip + DW_RC_HELLO_BYTES;
+    *bytes = frame->private_bytes - skip - DW_RC_HELLO_BYTES;
+    return 0;
+}
+
+static uint32_t frame_bytes(const struct dw_rc_startup *startup)
+{
+    if (startup->bytes < DW_MPA_FRAME_BYTES)
+        return DW_MPA_FRAME_BYTES;
+    return DW_MPA_FRAME_BYTES + dw_get_be16(startup->buf + DW_MPA_FRAME_BYTES - 2);
+}
+
+int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup, enum dw_mpa_kind kind,
+                     struct dw_mpa_frame *frame)
+{
+    for (;;) {
+        int length = dw_mpa_frame_get(frame, kind, startup->buf, startup->bytes);
+        if (length != -EAGAIN)
+            return length < 0 ? length : 0;
+        /* What follows the frame belongs to others: no byte of it is read. */
+        struct iovec rest = {startup->buf + startup->bytes, frame_bytes(startup) - startup->bytes};
+        ssize_t n = stream->ops->recv(stream, &rest, 1);
+        if (n <= 0)
+            return n ? (int)n : -EAGAIN;
+        startup->bytes += (uint32_t)n;
+    }
+}
 
 /* ---- replies ---- */
 
@@ -20,13 +92,12 @@ static void lost(struct diwarp_rc_qp *qp)
 
 static void on_tcp_connected(struct diwarp_rc_qp *qp)
 {
-    if (qp->stream->ops->finish_connect(qp->stream) ||
-        dw_rc_send_frame(qp, qp->startup->buf, qp->startup->bytes)) {
+    if (qp->stream->ops->finish_connect(qp->stream)) {
         lost(qp);
         return;
     }
-    qp->startup->bytes = 0;
     dw_rc_set_state(qp, DW_RC_REQUESTED);
+    dw_rc_flush(qp);
     dw_rc_rewatch(qp);
 }
 
@@ -55,10 +126,8 @@ static void on_accepted(struct diwarp_rc_qp *qp, struct diwarp_name peer)
         .rc_qp = qp,
         .data = qp->answer,
     };
-    free(qp->startup);
-    qp->startup = NULL;
     dw_rc_set_state(qp, DW_RC_RTS);
-    dw_rc_set_timer(qp, DW_NEVER);
+    dw_rc_limit(qp, 0);
     qp->may_send = qp->cursor.rtr = true;
     dw_cq_push(qp->rc->cq, &wc);
     dw_rc_heat(qp);
@@ -75,19 +144,12 @@ static void on_reply(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *frame)
 {
     struct dw_mpa_enhanced theirs;
     struct dw_rc_hello hello;
-    const uint8_t *data;
     if (frame->revision != qp->attr.mpa_revision ||
-        dw_rc_frame_get(frame, &theirs, &hello, &data, &qp->answer_bytes) ||
+        dw_rc_frame_get(frame, &theirs, &hello, &qp->answer, &qp->answer_bytes) ||
         hello.token != qp->token) {
         refuse(qp);
         return;
     }
-    qp->answer = malloc(qp->answer_bytes + 1);
-    if (!qp->answer) {
-        dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, 0);
-        return;
-    }
-    memcpy(qp->answer, data, qp->answer_bytes);
     if (frame->flags & DW_MPA_REJECT) {
         qp->rc->counters.rc_rejects++;
         dw_rc_close(qp, IBV_WC_REM_INV_REQ_ERR, 0);
@@ -96,7 +158,7 @@ static void on_reply(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *frame)
     dw_rc_begin_fpdus(qp, frame, theirs.ird);
     uint16_t cause = disagreement(qp, &theirs);
     if (cause)
-        (void)dw_rc_terminate(qp, cause, NULL, 0);
+        dw_rc_terminate(qp, cause, NULL, 0);
     else
         on_accepted(qp, hello.name);
 }
@@ -119,8 +181,8 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct diwarp_rc_qp *qp = dw_container(timer, struct diwarp_rc_qp, timer);
     (void)now_ns;
-    if (qp->standing)
-        (void)dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, qp->held.buf, qp->held.ulpdu_bytes);
+    if (dw_rc_is_standing(qp))
+        dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, qp->held.buf, qp->held.ulpdu_bytes);
     else
         dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, 0);
 }
@@ -183,9 +245,7 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
     qp->ird = qp->ord = (uint16_t)attr->max_rd_atomic;
     qp->cursor.send_msn = qp->cursor.read_msn = 1;
     qp->recv_msn = qp->request_msn = 1;
-    dw_list_init(&qp->resumed_link);
-    dw_list_init(&qp->waiting_link);
-    dw_list_init(&qp->own.waiting);
+    dw_list_init(&qp->standing_link);
     qp->recvs = attr->srq ? &attr->srq->recvs : &qp->own;
     dw_list_init(&qp->lazy_link);
     dw_list_append(&rc->qps, &qp->link);
@@ -206,8 +266,8 @@ struct diwarp_address dw_rc_address(const struct diwarp_device *device)
     return address;
 }
 
-/* In qp->startup until TCP is set up. */
-static void prepare_request(struct diwarp_rc_qp *qp, uint64_t token, const void *data, size_t bytes)
+/* The tail leaves once TCP is set up. */
+static bool prepare_request(struct diwarp_rc_qp *qp, uint64_t token, const void *data, size_t bytes)
 {
     struct dw_mpa_frame frame = {.kind = DW_MPA_REQUEST,
                                  .flags = dw_rc_frame_flags(&qp->attr),
@@ -217,8 +277,9 @@ static void prepare_request(struct diwarp_rc_qp *qp, uint64_t token, const void 
     const struct dw_mpa_enhanced enhanced = {
         .peer_to_peer = true, .rtr_write = true, .ird = qp->ird, .ord = qp->ord};
     qp->token = token;
-    qp->startup->bytes = dw_rc_frame_put(
-        qp->startup->buf, &frame, frame.revision >= 2 ? &enhanced : NULL, &hello, data, bytes);
+    qp->startup = calloc(1, sizeof *qp->startup);
+    return qp->startup && dw_rc_frame_add(&qp->tail, &frame, frame.revision >= 2 ? &enhanced : NULL,
+                                          &hello, data, bytes);
 }
 
 static int open_stream(struct diwarp_rc_qp *qp, const struct diwarp_address *address,
@@ -247,8 +308,8 @@ static int open_stream(struct diwarp_rc_qp *qp, const struct diwarp_address *add
 }
 
 static int connect_locked(struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
-                          const struct diwarp_address *address, struct diwarp_rc_qp **qp_out,
-                          struct diwarp_diagnosis *why)
+                          const struct diwarp_address *address, const void *data, size_t bytes,
+                          struct diwarp_rc_qp **qp_out, struct diwarp_diagnosis *why)
 {
     struct dw_rc *rc;
     struct diwarp_rc_qp *qp;
@@ -259,13 +320,13 @@ static int connect_locked(struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *
         dw_explain(why, "cannot make a queue pair: %s", strerror(-error));
         return error;
     }
-    qp->startup = malloc(sizeof *qp->startup);
-    error = qp->startup ? open_stream(qp, address, why) : -ENOMEM;
+    error =
+        prepare_request(qp, address->token, data, bytes) ? open_stream(qp, address, why) : -ENOMEM;
     if (error) {
         dw_rc_qp_free(qp);
         return error;
     }
-    dw_rc_set_timer(qp, dw_deadline_ns(dw_device_now_ns(rc->device), attr->connect_timeout_ns));
+    dw_rc_limit(qp, dw_device_now_ns(rc->device));
     dw_rc_rewatch(qp);
     *qp_out = qp;
     return 0;
@@ -282,9 +343,7 @@ int diwarp_connect(struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
         return -EINVAL;
     }
     dw_lock(pd->device);
-    int rc = connect_locked(pd, attr, address, qp, why);
-    if (!rc)
-        prepare_request(*qp, address->token, private_data, private_bytes);
+    int rc = connect_locked(pd, attr, address, private_data, private_bytes, qp, why);
     dw_unlock(pd->device);
     return rc;
 }

@@ -6,7 +6,6 @@
 
 #include "common/llp/interface.h"
 #include "common/llp/socket.h"
-#include "common/rc/frame.h"
 #include "common/rc/qp.h"
 #include "common/rnic/device.h"
 
@@ -17,7 +16,7 @@
 /* A call: its request is read, then it waits for the application. */
 struct diwarp_connect_request {
     struct dw_rc_watch watch;
-    struct dw_list link; /* in listener.strangers, then listener.requests */
+    struct dw_list link; /* in listener.calls */
     bool proven;         /* it has shown the token */
     struct diwarp_listener *listener;
     struct dw_stream *stream;
@@ -51,12 +50,11 @@ static void rest_no_more(struct diwarp_listener *listener)
 }
 
 /* It is no stranger any more, or none of those that wait. */
-static void leave_list(struct diwarp_connect_request *request)
+static void uncount(struct diwarp_connect_request *request)
 {
     struct diwarp_listener *listener = request->listener;
-    dw_list_remove(&request->link);
     --*(request->proven ? &listener->request_count : &listener->stranger_count);
-    (void)dw_heap_set(&request->listener->rc->timers, &request->timer, DW_NEVER);
+    (void)dw_heap_set(&listener->rc->timers, &request->timer, DW_NEVER);
     rest_no_more(listener);
 }
 
@@ -65,7 +63,8 @@ static void free_request(struct diwarp_connect_request *request)
 {
     if (request->stream)
         request->stream->ops->close(request->stream);
-    leave_list(request);
+    dw_list_remove(&request->link);
+    uncount(request);
     request->listener->rc->receive_bytes -= sizeof *request;
     free(request);
 }
@@ -85,9 +84,11 @@ static void on_silence(struct dw_timer *timer, uint64_t now_ns)
 /* NULL: there is room for one more. */
 static struct diwarp_connect_request *stranger_in_the_way(const struct diwarp_listener *listener)
 {
-    if (listener->stranger_count < DW_RC_STRAYS_MAX)
-        return NULL;
-    return dw_container(listener->strangers.next, struct diwarp_connect_request, link);
+    if (listener->stranger_count >= DW_RC_STRAYS_MAX)
+        dw_foreach (oldest, struct diwarp_connect_request, link, &listener->calls)
+            if (!oldest->proven)
+                return oldest;
+    return NULL;
 }
 
 /* Here and not when the next one calls: what is known to be ready must not be freed then. */
@@ -111,9 +112,8 @@ static void on_request(struct diwarp_connect_request *request)
         on_stranger(request);
         return;
     }
-    leave_list(request);
+    uncount(request);
     request->proven = true;
-    dw_list_append(&listener->requests, &request->link);
     listener->request_count++;
     request->stream->ops->watch(request->stream, 0); /* what becomes of it shows when answered */
     watch_listener(listener);
@@ -141,19 +141,19 @@ static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, 
         stream->ops->close(stream);
         return;
     }
-    request->watch.ready = request_ready;
-    request->timer.fire = on_silence;
-    request->listener = listener;
-    request->stream = stream;
-    request->called_ns = now_ns;
+    *request = (struct diwarp_connect_request){.watch = {.ready = request_ready},
+                                               .timer = {.fire = on_silence},
+                                               .listener = listener,
+                                               .stream = stream,
+                                               .called_ns = now_ns};
     stream->owner = &request->watch;
-    dw_list_append(&listener->strangers, &request->link);
+    dw_list_append(&listener->calls, &request->link);
     listener->stranger_count++;
     listener->rc->receive_bytes += sizeof *request;
     /* TCP takes a call at once, but MPA's request leaves when its process polls: one that computes
      * is as silent as a stranger, and for as long as a peer may be. */
     uint64_t patience_ns = listener->rc->device->attr.peer_timeout_ns;
-    (void)dw_heap_set(&request->listener->rc->timers, &request->timer,
+    (void)dw_heap_set(&listener->rc->timers, &request->timer,
                       dw_deadline_ns(now_ns, patience_ns ? patience_ns : DW_NEVER));
     stream->ops->watch(stream, DW_STREAM_IN);
     request_ready(&request->watch, DW_STREAM_IN, now_ns); /* most have sent it by now */
@@ -186,9 +186,8 @@ static void listener_ready(struct dw_rc_watch *watch, unsigned what, uint64_t no
 
 /* qp: NULL rejects. The reply agrees (RFC 6581 9) to any first FPDU that the caller may send, a
  * Read if it is answered; and no more reads are sent than the caller answers. */
-static uint32_t put_reply(const struct diwarp_connect_request *request,
-                          const struct diwarp_rc_qp *qp, const void *data, size_t bytes,
-                          uint8_t *buf)
+static bool add_reply(struct dw_rc_tail *tail, const struct diwarp_connect_request *request,
+                      const struct diwarp_rc_qp *qp, const void *data, size_t bytes)
 {
     const struct diwarp_listener *listener = request->listener;
     const struct dw_mpa_enhanced *asked = &request->enhanced;
@@ -207,38 +206,20 @@ static uint32_t put_reply(const struct diwarp_connect_request *request,
     };
     const struct dw_rc_hello hello = {
         .name = listener->rc->device->attr.name, .token = listener->token, .ird = ird};
-    return dw_rc_frame_put(buf, &frame, request->frame.flags & DW_MPA_ENHANCED ? &enhanced : NULL,
+    return dw_rc_frame_add(tail, &frame, request->frame.flags & DW_MPA_ENHANCED ? &enhanced : NULL,
                            &hello, data, bytes);
 }
 
 static void reject(struct diwarp_connect_request *request, const void *data, size_t bytes)
 {
     struct dw_rc *rc = request->listener->rc;
-    uint8_t *buf = malloc(sizeof request->startup.buf);
+    struct dw_rc_tail tail = {0};
     rc->counters.rc_rejects++;
-    if (buf) {
-        dw_rc_linger(rc, request->stream, buf, put_reply(request, NULL, data, bytes, buf));
+    if (add_reply(&tail, request, NULL, data, bytes)) {
+        dw_rc_linger(rc, request->stream, tail);
         request->stream = NULL;
     }
     free_request(request);
-}
-
-static int answer(struct diwarp_connect_request *request, struct diwarp_rc_qp *qp, const void *data,
-                  size_t bytes)
-{
-    uint8_t buf[sizeof request->startup.buf];
-    request->stream->ops->watch(request->stream, 0);
-    dw_rc_qp_attach(qp, request->stream);
-    request->stream = NULL;
-    int rc = dw_rc_send_frame(qp, buf, put_reply(request, qp, data, bytes, buf));
-    if (rc)
-        return rc;
-    dw_rc_begin_fpdus(qp, &request->frame, request->enhanced.ird);
-    dw_rc_set_state(qp, DW_RC_RESPONDED);
-    dw_rc_set_timer(qp,
-                    dw_deadline_ns(dw_device_now_ns(qp->rc->device), qp->attr.connect_timeout_ns));
-    dw_rc_rewatch(qp);
-    return 0;
 }
 
 static int accept_locked(struct diwarp_connect_request *request, struct diwarp_pd *pd,
@@ -249,16 +230,21 @@ static int accept_locked(struct diwarp_connect_request *request, struct diwarp_p
     int rc = bytes > DIWARP_PRIVATE_DATA_MAX_BYTES
                  ? -EINVAL
                  : dw_rc_qp_create(request->listener->rc, pd, attr, &qp);
+    if (!rc && !add_reply(&qp->tail, request, qp, data, bytes)) {
+        dw_rc_qp_free(qp);
+        rc = -ENOMEM;
+    }
     if (rc) {
         reject(request, NULL, 0);
         return rc;
     }
-    rc = answer(request, qp, data, bytes);
-    if (rc) {
-        dw_rc_qp_free(qp);
-        free_request(request);
-        return rc;
-    }
+    dw_rc_qp_attach(qp, request->stream);
+    request->stream = NULL;
+    dw_rc_begin_fpdus(qp, &request->frame, request->enhanced.ird);
+    dw_rc_set_state(qp, DW_RC_RESPONDED);
+    dw_rc_limit(qp, dw_device_now_ns(qp->rc->device));
+    dw_rc_flush(qp);
+    dw_rc_rewatch(qp);
     struct diwarp_wc wc = {
         .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECTED},
         .src = request->hello.name,
@@ -298,19 +284,16 @@ void diwarp_reject(struct diwarp_connect_request *request, const void *private_d
 static int open_listener(struct diwarp_listener *listener, struct diwarp_diagnosis *why)
 {
     const struct diwarp_device *device = listener->rc->device;
-    struct dw_stream_listen attr = {
-        .family = AF_INET6,
-        .port_min = device->attr.port_min,
-        .port_max = device->attr.port_max,
-    };
+    struct dw_llp_addr at = {.family = AF_INET6, .port = device->attr.port_min};
     for (unsigned i = 0; i < device->interface_count; i++)
         if (device->interfaces[i].family == AF_INET)
-            attr.family = AF_INET;
+            at.family = AF_INET;
     /* As for datagrams: one interface, listen there only. */
     if (device->interface_count == 1)
-        attr.bind_ip = device->interfaces[0].ip;
+        memcpy(at.ip, device->interfaces[0].ip, sizeof at.ip);
     struct dw_streams *streams = listener->rc->streams;
-    int rc = streams->ops->listen(streams, &attr, &listener->stream, &listener->port, why);
+    int rc = streams->ops->listen(streams, &at, device->attr.port_max, &listener->stream,
+                                  &listener->port, why);
     if (rc)
         return rc;
     listener->stream->owner = &listener->watch;
@@ -331,8 +314,7 @@ int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_list
     dw_lock(pd->device);
     listener->watch.ready = listener_ready;
     listener->timer.fire = on_rested;
-    dw_list_init(&listener->strangers);
-    dw_list_init(&listener->requests);
+    dw_list_init(&listener->calls);
     listener->token = dw_device_random(pd->device);
     int rc = dw_rc_get(cq, &listener->rc);
     if (rc)
@@ -370,13 +352,12 @@ void diwarp_destroy_listener(struct diwarp_listener *listener)
 {
     struct diwarp_device *device = listener->rc->device;
     dw_lock(device);
-    dw_list_foreach (it, &listener->strangers)
-        free_request(dw_container(it, struct diwarp_connect_request, link));
-    dw_list_foreach (it, &listener->requests) {
-        struct diwarp_connect_request *request =
-            dw_container(it, struct diwarp_connect_request, link);
+    dw_foreach (request, struct diwarp_connect_request, link, &listener->calls) {
         dw_cq_forget(listener->rc->cq, 0, NULL, request);
-        reject(request, NULL, 0);
+        if (request->proven)
+            reject(request, NULL, 0);
+        else
+            free_request(request);
     }
     (void)dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);
     listener->stream->ops->close(listener->stream);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Work requests of RC QPs: checked, queued, and sent at once when nothing is before them. */
+/* Work requests of RC QPs: checked, queued, and sent at once when nothing is before them; receives,
+ * a QP's own or shared by many. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,26 +10,25 @@
 
 static int fill_opcode(struct dw_rc_work *work, const struct ibv_send_wr *wr)
 {
-    bool solicited = wr->send_flags & IBV_SEND_SOLICITED;
-    switch (wr->opcode) {
-    case IBV_WR_SEND:
-        work->opcode = solicited ? DW_RDMAP_SEND_SE : DW_RDMAP_SEND;
-        return 0;
-    case IBV_WR_SEND_WITH_INV:
-        work->opcode = solicited ? DW_RDMAP_SEND_SE_INVALIDATE : DW_RDMAP_SEND_INVALIDATE;
-        work->stag = wr->invalidate_rkey;
-        return 0;
-    case IBV_WR_RDMA_WRITE:
-        work->opcode = DW_RDMAP_WRITE;
-        break;
-    case IBV_WR_RDMA_READ:
-        work->opcode = DW_RDMAP_READ_REQUEST;
-        break;
-    default:
+    static const struct {
+        bool known;
+        uint8_t opcode, solicited;
+    } opcodes[] = {
+        [IBV_WR_SEND] = {true, DW_RDMAP_SEND, DW_RDMAP_SEND_SE},
+        [IBV_WR_SEND_WITH_INV] = {true, DW_RDMAP_SEND_INVALIDATE, DW_RDMAP_SEND_SE_INVALIDATE},
+        [IBV_WR_RDMA_WRITE] = {true, DW_RDMAP_WRITE, DW_RDMAP_WRITE},
+        [IBV_WR_RDMA_READ] = {true, DW_RDMAP_READ_REQUEST, DW_RDMAP_READ_REQUEST},
+    };
+    if ((unsigned)wr->opcode >= sizeof opcodes / sizeof *opcodes || !opcodes[wr->opcode].known)
         return -EINVAL;
+    work->opcode = wr->send_flags & IBV_SEND_SOLICITED ? opcodes[wr->opcode].solicited
+                                                       : opcodes[wr->opcode].opcode;
+    if (wr->opcode == IBV_WR_SEND_WITH_INV)
+        work->stag = wr->invalidate_rkey;
+    if (work->opcode < DW_RDMAP_SEND) {
+        work->stag = wr->wr.rdma.rkey;
+        work->to = wr->wr.rdma.remote_addr;
     }
-    work->stag = wr->wr.rdma.rkey;
-    work->to = wr->wr.rdma.remote_addr;
     return 0;
 }
 
@@ -39,8 +39,8 @@ static int fill(struct diwarp_rc_qp *qp, struct dw_rc_work *work, const struct i
     bool read = work->opcode == DW_RDMAP_READ_REQUEST;
     if (rc || (read && (!qp->ord || wr->send_flags & (IBV_SEND_INLINE | DIWARP_SEND_BUFFERED))))
         return -EINVAL;
-    int64_t total = dw_rc_check_sges(qp->pd, wr->sg_list, wr->num_sge,
-                                     read ? IBV_ACCESS_LOCAL_WRITE : 0, work->sge);
+    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge,
+                                 read ? IBV_ACCESS_LOCAL_WRITE : 0, UINT32_MAX, work->sge);
     if (total < 0)
         return (int)total;
     work->wr_id = wr->wr_id;
@@ -110,7 +110,7 @@ static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
     if (qp->state >= DW_RC_CLOSING)
         return -ENOTCONN;
     /* First in line: nothing is queued, and TCP takes bytes. */
-    bool first = qp->may_send && !qp->blocked && !qp->works.count && !qp->tail;
+    bool first = qp->may_send && !qp->blocked && !qp->works.count && !qp->tail.buf;
     if (wr->send_flags & IBV_SEND_INLINE && (!first || lazy || qp->responses.count))
         return -EAGAIN;
     struct dw_rc_work *work = dw_ring_push(&qp->works, sizeof *work, qp->attr.max_send_wr);
@@ -138,5 +138,59 @@ int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
     dw_cq_on_use(qp->rc->cq, dw_device_now_ns(device));
     int rc = post_locked(qp, wr);
     dw_unlock(device);
+    return rc;
+}
+
+/* ---- receives ---- */
+
+static int push_recv(struct dw_ring *recvs, uint32_t max, struct diwarp_pd *pd,
+                     const struct ibv_recv_wr *wr)
+{
+    struct dw_rc_recv *recv = dw_ring_push(recvs, sizeof *recv, max);
+    if (!recv)
+        return -ENOMEM;
+    int64_t total =
+        dw_pd_gather(pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE, UINT32_MAX, recv->sge);
+    if (total < 0) {
+        dw_ring_unpush(recvs);
+        return (int)total;
+    }
+    recv->wr_id = wr->wr_id;
+    recv->bytes = (uint32_t)total;
+    return 0;
+}
+
+int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr)
+{
+    struct diwarp_device *device = qp->rc->device;
+    dw_lock(device);
+    int rc = qp->state == DW_RC_CLOSED ? -ENOTCONN
+             : qp->attr.srq            ? -EINVAL
+                                       : push_recv(&qp->own, qp->attr.max_recv_wr, qp->pd, wr);
+    dw_unlock(device);
+    return rc;
+}
+
+struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr)
+{
+    struct diwarp_srq *srq = calloc(1, sizeof *srq);
+    if (!srq)
+        return NULL;
+    srq->pd = pd;
+    srq->max_wr = max_wr;
+    return srq;
+}
+
+void diwarp_destroy_srq(struct diwarp_srq *srq)
+{
+    dw_ring_fini(&srq->recvs);
+    free(srq);
+}
+
+int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_recv_wr *wr)
+{
+    dw_lock(srq->pd->device);
+    int rc = push_recv(&srq->recvs, srq->max_wr, srq->pd, wr);
+    dw_unlock(srq->pd->device);
     return rc;
 }

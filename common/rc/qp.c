@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RC queue pairs: their states, their time limits, and what their stream is watched for. */
+/* RC queue pairs: their states and time limits, what their stream is watched for, and their end:
+ * what they hold is given back, their requests are flushed. */
 #include "common/rc/qp.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/rnic/device.h"
 
 /* ---- states ---- */
 
@@ -33,7 +39,7 @@ void dw_rc_rewatch(struct diwarp_rc_qp *qp)
 {
     if (!qp->stream)
         return;
-    bool in = qp->state != DW_RC_CONNECTING && !qp->standing && !qp->ended;
+    bool in = qp->state != DW_RC_CONNECTING && !dw_rc_is_standing(qp) && !qp->ended;
     bool out = qp->state == DW_RC_CONNECTING || qp->blocked;
     unsigned what = (in ? DW_STREAM_IN : 0u) | (out ? DW_STREAM_OUT : 0u);
     if (what != qp->watched)
@@ -42,20 +48,19 @@ void dw_rc_rewatch(struct diwarp_rc_qp *qp)
 }
 
 /* Without memory for a timer there is no time limit: TCP's own remain. */
-void dw_rc_set_timer(struct diwarp_rc_qp *qp, uint64_t deadline_ns)
+void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
-    (void)dw_heap_set(&qp->rc->timers, &qp->timer, deadline_ns);
-}
-
-void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t deadline_ns)
-{
-    if (!qp->timer.slot || deadline_ns < qp->timer.deadline_ns)
-        dw_rc_set_timer(qp, deadline_ns);
+    bool none = qp->state == DW_RC_RTS || qp->state == DW_RC_CLOSED;
+    uint64_t wait_ns = none ? DW_NEVER : qp->attr.connect_timeout_ns;
+    if (dw_rc_is_standing(qp) && qp->attr.rnr_timeout_ns < wait_ns)
+        wait_ns = qp->attr.rnr_timeout_ns;
+    (void)dw_heap_set(&qp->rc->timers, &qp->timer, dw_deadline_ns(now_ns, wait_ns));
 }
 
 void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream)
 {
     qp->stream = stream;
+    qp->peer = stream->peer;
     stream->owner = &qp->watch;
     qp->rc->counters.rc_connections = ++qp->rc->connection_count;
 }
@@ -81,8 +86,6 @@ void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *their
     qp->rc->counters.rc_connects++;
 }
 
-/* ---- ending ---- */
-
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
                     uint32_t bytes)
 {
@@ -96,12 +99,6 @@ void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ib
     dw_cq_push(qp->rc->cq, &wc);
 }
 
-void dw_rc_limit_close(struct diwarp_rc_qp *qp, uint64_t now_ns)
-{
-    bool closing = qp->state == DW_RC_CLOSING;
-    dw_rc_set_timer(qp, closing ? dw_deadline_ns(now_ns, qp->attr.connect_timeout_ns) : DW_NEVER);
-}
-
 /* ---- what it is ---- */
 
 void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp)
@@ -109,36 +106,146 @@ void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp)
     return qp->attr.context;
 }
 
-/* ---- hot QPs ---- */
-
-void dw_rc_cool(struct diwarp_rc_qp *qp)
+void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf, size_t len)
 {
-    struct dw_rc *rc = qp->rc;
-    for (unsigned i = 0; i < rc->hot_count; i++)
-        if (rc->hot[i] == qp)
-            rc->hot[i] = rc->hot[--rc->hot_count];
+    char ip[INET6_ADDRSTRLEN] = "?";
+    inet_ntop(qp->peer.family, qp->peer.ip, ip, sizeof ip);
+    snprintf(buf, len, qp->peer.family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, qp->peer.port);
 }
 
 void dw_rc_heat(struct diwarp_rc_qp *qp)
 {
-    struct dw_rc *rc = qp->rc;
-    struct diwarp_rc_qp *coldest = NULL;
-    qp->idle_runs = 0;
-    for (unsigned i = 0; i < rc->hot_count; i++) {
-        if (rc->hot[i] == qp)
-            return;
-        if (!coldest || rc->hot[i]->idle_runs > coldest->idle_runs)
-            coldest = rc->hot[i];
-    }
-    if (rc->hot_count == DW_RC_HOT) {
-        if (!coldest->idle_runs)
-            return;
-        dw_rc_cool(coldest);
-    }
-    rc->hot[rc->hot_count++] = qp;
+    if (!qp->rc->hot || !qp->rc->hot_brings)
+        qp->rc->hot = qp;
 }
 
 bool dw_rc_idle(const struct diwarp_rc_qp *qp)
 {
-    return !qp->works.count && !qp->responses.count && !qp->tail && !qp->cursor.rtr;
+    return !qp->works.count && !qp->responses.count && !qp->tail.buf && !qp->cursor.rtr;
+}
+
+/* ---- ending ---- */
+
+int dw_rc_wc_opcode(const struct dw_rc_work *work)
+{
+    return work->opcode == DW_RDMAP_WRITE          ? IBV_WC_RDMA_WRITE
+           : work->opcode == DW_RDMAP_READ_REQUEST ? IBV_WC_RDMA_READ
+                                                   : IBV_WC_SEND;
+}
+
+void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works)
+{
+    for (; works->count; dw_ring_pop(works, 1)) {
+        const struct dw_rc_work *work = dw_ring_at(works, sizeof *work, 0);
+        dw_rc_complete(qp, work->wr_id, dw_rc_wc_opcode(work), IBV_WC_WR_FLUSH_ERR, 0);
+    }
+}
+
+static void flush_recv(struct diwarp_rc_qp *qp, const struct dw_rc_recv *recv)
+{
+    dw_rc_complete(qp, recv->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
+}
+
+static void flush_recvs(struct diwarp_rc_qp *qp)
+{
+    if (qp->receiving)
+        flush_recv(qp, &qp->current);
+    qp->receiving = false;
+    for (; qp->own.count; dw_ring_pop(&qp->own, 1))
+        flush_recv(qp, dw_ring_at(&qp->own, sizeof(struct dw_rc_recv), 0));
+}
+
+/* All that belongs to the connection, the requests included. */
+static void release(struct diwarp_rc_qp *qp)
+{
+    struct dw_rc *rc = qp->rc;
+    (void)dw_heap_set(&rc->timers, &qp->timer, DW_NEVER);
+    dw_rc_set_blocked(qp, false);
+    if (rc->hot == qp)
+        rc->hot = NULL;
+    dw_list_remove(&qp->standing_link);
+    dw_list_remove(&qp->lazy_link);
+    if (qp->stream) {
+        qp->stream->ops->close(qp->stream);
+        dw_rc_detach(qp);
+    }
+    dw_rc_flush_works(qp, &qp->reads);
+    dw_rc_flush_works(qp, &qp->works);
+    flush_recvs(qp);
+    dw_ring_fini(&qp->works);
+    dw_ring_fini(&qp->reads);
+    dw_ring_fini(&qp->responses);
+    dw_ring_fini(&qp->own);
+    free(qp->held.buf);
+    qp->held = (struct dw_rc_held){0};
+    free(qp->tail.buf);
+    qp->tail = (struct dw_rc_tail){0};
+    qp->cursor.rtr = false;
+}
+
+void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t vendor_err)
+{
+    dw_rc_set_state(qp, DW_RC_CLOSED);
+    release(qp);
+    bool rejected = status == IBV_WC_REM_INV_REQ_ERR;
+    struct diwarp_wc wc = {
+        .wc = {.status = status,
+               .opcode = (enum ibv_wc_opcode)DIWARP_WC_DISCONNECTED,
+               .vendor_err = vendor_err,
+               .byte_len = rejected ? qp->answer_bytes : 0},
+        .rc_qp = qp,
+        .data = rejected ? qp->answer : NULL,
+    };
+    dw_cq_push(qp->rc->cq, &wc);
+}
+
+void dw_rc_qp_free(struct diwarp_rc_qp *qp)
+{
+    release(qp);
+    dw_cq_forget(qp->rc->cq, 0, qp, NULL);
+    dw_list_remove(&qp->link);
+    free(qp->startup);
+    free(qp);
+}
+
+/* ---- orderly close ---- */
+
+void dw_rc_begin_close(struct diwarp_rc_qp *qp)
+{
+    dw_rc_set_state(qp, DW_RC_CLOSING);
+    dw_rc_limit(qp, dw_device_now_ns(qp->rc->device));
+}
+
+void dw_rc_end_if_idle(struct diwarp_rc_qp *qp)
+{
+    if (qp->state != DW_RC_CLOSING || (!dw_rc_idle(qp) && !qp->shut))
+        return; /* a read request that came after our end goes without response */
+    if (qp->ended) {
+        dw_rc_close(qp, IBV_WC_SUCCESS, 0);
+        return;
+    }
+    if (!qp->shut)
+        qp->stream->ops->shutdown(qp->stream);
+    qp->shut = true;
+}
+
+void diwarp_disconnect(struct diwarp_rc_qp *qp)
+{
+    struct diwarp_device *device = qp->rc->device;
+    dw_lock(device);
+    if (qp->state == DW_RC_CONNECTING || qp->state == DW_RC_REQUESTED) {
+        dw_rc_close(qp, IBV_WC_SUCCESS, 0);
+    } else if (qp->state == DW_RC_RTS || qp->state == DW_RC_RESPONDED) {
+        dw_rc_begin_close(qp);
+        dw_rc_end_if_idle(qp);
+    }
+    dw_unlock(device);
+}
+
+void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp)
+{
+    struct diwarp_device *device = qp->rc->device;
+    dw_lock(device);
+    dw_rc_qp_free(qp);
+    dw_unlock(device);
 }

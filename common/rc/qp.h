@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The RC queue pair: its state from the call to the close, its queues, its stream. */
-#ifndef DW_RC_QP_H
-#define DW_RC_QP_H
+#pragma once
 
 #include "common/base/ring.h"
 #include "common/rc/rc.h"
@@ -9,9 +8,6 @@
 #include "common/wire/ddp.h"
 #include "common/wire/mpa.h"
 #include "common/wire/rdmap.h"
-
-/* A stream's beginning that does not tell an FPDU's length yet: half a marker, a length field. */
-#define DW_RC_STUB_BYTES 8
 
 enum dw_rc_state {
     DW_RC_CONNECTING, /* TCP */
@@ -39,27 +35,16 @@ struct dw_rc_work {
     struct iovec sge[DW_MAX_SGE];
 };
 
-/* A receive; sge_count > 1: more is a list of its own. */
 struct dw_rc_recv {
     uint64_t wr_id;
-    union {
-        void *addr;
-        struct iovec *more;
-    };
     uint32_t bytes; /* in all */
-    uint32_t sge_count;
-};
-
-/* Receives of a QP, or such as QPs share. */
-struct dw_rc_recvs {
-    struct dw_ring ring;
-    struct dw_list waiting; /* QPs that stand still */
+    struct iovec sge[DW_MAX_SGE];
 };
 
 struct diwarp_srq {
     struct diwarp_pd *pd;
     uint32_t max_wr;
-    struct dw_rc_recvs recvs;
+    struct dw_ring recvs; /* struct dw_rc_recv */
 };
 
 /* How far the stream of our messages is. */
@@ -99,7 +84,7 @@ struct dw_rc_held {
     uint32_t ulpdu_bytes; /* that begin it, when the QP stands still: to be delivered first */
 };
 
-/* An MPA frame, as far as it has come, or before it is sent. */
+/* An MPA frame, as far as it has come. */
 struct dw_rc_startup {
     uint32_t bytes;
     uint8_t buf[DW_MPA_FRAME_BYTES + DW_MPA_PRIVATE_MAX_BYTES];
@@ -109,12 +94,12 @@ struct diwarp_rc_qp {
     struct dw_rc_watch watch;
     struct dw_rc *rc;
     struct diwarp_pd *pd;
-    struct dw_list link;         /* in rc.qps */
-    struct dw_list resumed_link; /* in rc.resumed */
-    struct dw_list waiting_link; /* in recvs->waiting */
-    struct dw_list lazy_link;    /* in rc.lazy */
-    struct dw_stream *stream;    /* NULL: closed */
-    struct dw_timer timer;       /* set-up, standing still, close */
+    struct dw_list link;          /* in rc.qps */
+    struct dw_list standing_link; /* in rc.standing: it stands still, for want of a receive */
+    struct dw_list lazy_link;     /* in rc.lazy */
+    struct dw_stream *stream;     /* NULL: closed */
+    struct dw_llp_addr peer;      /* the other side, also when closed */
+    struct dw_timer timer;        /* set-up, standing still, close */
     struct diwarp_rc_qp_attr attr;
     enum dw_rc_state state;
     uint8_t watched;
@@ -123,13 +108,11 @@ struct diwarp_rc_qp {
     bool broken; /* a send call failed: nothing that comes any more makes the end an orderly one */
     bool ended;  /* the other side has closed in order */
     bool shut;   /* we have */
-    bool standing; /* still, for want of a receive */
     uint16_t ord, ird;
-    uint32_t idle_runs; /* reads of its stream that found nothing, while hot */
 
-    struct dw_rc_startup *startup; /* until connected */
+    struct dw_rc_startup *startup; /* of the calling side: the reply */
     uint64_t token;                /* of the listener that was called */
-    uint8_t *answer;               /* private data of the other side's */
+    const uint8_t *answer;         /* private data of the other side's, in startup */
     uint32_t answer_bytes;
 
     struct dw_ring works;
@@ -137,12 +120,11 @@ struct diwarp_rc_qp {
     struct dw_ring reads;     /* sent, their responses are awaited */
     struct dw_rc_cursor cursor;
     uint32_t max_ulpdu_bytes;
-    uint8_t *tail; /* goes before all else: an FPDU, or inline request, that TCP took in part */
-    uint32_t tail_bytes, tail_sent;
-    uint64_t works_done; /* since the QP was made */
+    struct dw_rc_tail tail; /* a start-up frame; an FPDU or inline request that TCP took in part */
+    uint64_t works_done;    /* since the QP was made */
 
-    struct dw_rc_recvs *recvs; /* own, or the SRQ's */
-    struct dw_rc_recvs own;
+    struct dw_ring *recvs; /* struct dw_rc_recv: own, or the SRQ's */
+    struct dw_ring own;
     struct dw_rc_recv current;
     bool receiving; /* into current */
     bool writing;   /* the other side's RDMA Write has begun and not ended */
@@ -150,21 +132,6 @@ struct diwarp_rc_qp {
     uint32_t recv_msn, request_msn;
     struct dw_mpa_stream rx;
     struct dw_rc_held held;
-    uint8_t stub[DW_RC_STUB_BYTES];
-    uint8_t stub_bytes;
-};
-
-enum dw_rc_verdict {
-    DW_RC_DONE,
-    DW_RC_WAIT, /* no receive is posted: the ULPDU comes again */
-    DW_RC_DEAD, /* the QP is closed */
-};
-
-/* A ULPDU of a good FPDU. */
-struct dw_rc_segment {
-    const uint8_t *ulpdu;
-    uint32_t bytes, head_bytes; /* the head is part of bytes */
-    struct dw_ddp_header ddp;
 };
 
 /* ---- state (qp.c) ---- */
@@ -178,58 +145,49 @@ void dw_rc_rewatch(struct diwarp_rc_qp *qp);
 void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream);
 /* The stream was given away. */
 void dw_rc_detach(struct diwarp_rc_qp *qp);
+static inline bool dw_rc_is_standing(const struct diwarp_rc_qp *qp)
+{
+    return dw_list_linked(&qp->standing_link);
+}
 /* Its stream may be read. */
 static inline bool dw_rc_may_receive(const struct diwarp_rc_qp *qp)
 {
-    return qp->stream && !qp->standing && !qp->ended;
+    return qp->stream && !dw_rc_is_standing(qp) && !qp->ended;
 }
 /* Nothing is left to send. */
 bool dw_rc_idle(const struct diwarp_rc_qp *qp);
 /* The stream carries FPDUs from now on; flags of both frames' sides. */
 void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *theirs,
                        uint16_t their_ird);
-void dw_rc_set_timer(struct diwarp_rc_qp *qp, uint64_t deadline_ns);
-/* A time limit beside the one there may be: a QP that stands still may also be closing. */
-void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t deadline_ns);
-/* A close may take so long; no other time limit. */
-void dw_rc_limit_close(struct diwarp_rc_qp *qp, uint64_t now_ns);
+/* Begins the time limit of what it waits for now: set-up or close, a receive; or ends it. */
+void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns);
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
                     uint32_t bytes);
-/* Data came: the QP's stream is read without asking, for a while. */
+/* Data came: its stream is read without asking, unless another's that is brings something. */
 void dw_rc_heat(struct diwarp_rc_qp *qp);
-void dw_rc_cool(struct diwarp_rc_qp *qp);
 
 /* ---- memory (access.c) ---- */
 
-/* Checks a list of buffers: how many bytes in all; -EINVAL, -EMSGSIZE, -EACCES. */
-int64_t dw_rc_check_sges(struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
-                         struct iovec iov[DW_MAX_SGE]);
 /* Bytes [offset, offset + bytes) of a list, which has them. Returns how many pieces. */
 unsigned dw_rc_slice(const struct iovec *list, uint32_t offset, uint32_t bytes, struct iovec *out);
 /* Copies to, or from, the list from its offset on; it has room for that, or that much. */
 void dw_rc_scatter(const struct iovec *list, uint32_t offset, const uint8_t *from, uint32_t bytes);
-void dw_rc_gather(uint8_t *to, const struct iovec *list, uint32_t offset, uint32_t bytes);
+/* Appends these bytes of a list. False: no memory. */
+bool dw_rc_tail_add(struct dw_rc_tail *tail, const struct iovec *list, uint32_t offset,
+                    uint32_t bytes);
+/* The train is empty. */
+struct dw_mpa_gather *dw_rc_train_begin(struct dw_rc *rc);
 /* Why a peer's access fails, 0: it does not. For tagged buffers of DDP, or the sources of reads. */
 uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64_t to,
                             uint64_t bytes, int access);
 /* The peer's rights to a region end; the application's own use does not. False: it had none. */
 bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag);
 
-/* ---- receives: the QP's own, or shared ones (srq.c) ---- */
-
-void dw_rc_recv_free(struct dw_rc_recv *recv);
-/* The QP stands still until it has a receive. */
-void dw_rc_stand(struct diwarp_rc_qp *qp, uint64_t now_ns);
-/* It no longer waits; another one may have what it waited for. */
-void dw_rc_unstand(struct diwarp_rc_qp *qp);
-
-/* ---- the end (close.c) ---- */
+/* ---- the end (qp.c) ---- */
 
 int dw_rc_wc_opcode(const struct dw_rc_work *work);
 /* Requests that are not carried out any more: qp's works, or reads. */
 void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works);
-/* What is held of the stream is given back to rc's account. */
-void dw_rc_held_free(struct dw_rc *rc, struct dw_rc_held *held);
 /* Closes the stream, flushes all requests and says DIWARP_WC_DISCONNECTED. */
 void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t vendor_err);
 /* Its stream is closed; its requests and completions vanish. */
@@ -239,26 +197,19 @@ void dw_rc_begin_close(struct diwarp_rc_qp *qp);
 /* All has been sent that was to be: says so to the other side, where it is time for that. */
 void dw_rc_end_if_idle(struct diwarp_rc_qp *qp);
 
-/* ---- Terminate (terminate.c) ---- */
-
-/* Sends Terminate about a ULPDU (NULL: none) and closes. Always DW_RC_DEAD. */
-enum dw_rc_verdict dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu,
-                                   uint32_t bytes);
-/* About a segment. */
-enum dw_rc_verdict dw_rc_fail(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment,
-                              uint16_t cause);
-enum dw_rc_verdict dw_rc_on_terminate(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment);
+/* Sends Terminate about a ULPDU (NULL: none) and closes (terminate.c). */
+void dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu, uint32_t bytes);
 
 /* ---- the data path (send.c, deliver.c, receive.c); all of these may end in dw_rc_close() ---- */
 
 /* Sends what is queued, as far as TCP takes it. */
 void dw_rc_flush(struct diwarp_rc_qp *qp);
-/* The first bytes of a stream: what TCP does not take is kept. -ENOMEM, or TCP's error. */
-int dw_rc_send_frame(struct diwarp_rc_qp *qp, const uint8_t *frame, uint32_t bytes);
-enum dw_rc_verdict dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes);
+/* A ULPDU of a good FPDU. 0; -EAGAIN: no receive is posted, it comes again; -ECONNABORTED: closed.
+ */
+int dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes);
 /* Reads the stream once; true: something came. */
 bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns);
-/* Goes on where a receive was missing. */
+/* Goes on where a receive was missing; there is one. */
 void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns);
 
 /* ---- making (connect.c) ---- */
@@ -270,4 +221,18 @@ struct diwarp_address dw_rc_address(const struct diwarp_device *device);
 int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
                     struct diwarp_rc_qp **qp);
 
-#endif
+/* ---- frames of MPA start-up (connect.c) ---- */
+
+/* Reads a frame no further than to its end: 0, -EAGAIN (more must come), or why not. */
+int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup, enum dw_mpa_kind kind,
+                     struct dw_mpa_frame *frame);
+/* Appends a frame with RFC 6581's block (NULL: without), ours and the application's data
+ * (frame->private_data is not looked at). False: no memory. */
+bool dw_rc_frame_add(struct dw_rc_tail *tail, struct dw_mpa_frame *frame,
+                     const struct dw_mpa_enhanced *enhanced, const struct dw_rc_hello *hello,
+                     const void *data, size_t bytes);
+/* The blocks in a frame that was read; *data is the application's part. -EPROTO: ours is not there.
+ * Without RFC 6581's, and where that leaves it to others, the IRD is the one of ours. */
+int dw_rc_frame_get(const struct dw_mpa_frame *frame, struct dw_mpa_enhanced *enhanced,
+                    struct dw_rc_hello *hello, const uint8_t **data, uint32_t *bytes);
+uint8_t dw_rc_frame_flags(const struct diwarp_rc_qp_attr *attr);

@@ -4,11 +4,10 @@
  *
  * One message's path: post.c (checks, queue) -> send.c (FPDUs into the stream) -> receive.c (FPDUs
  * out of the stream) -> deliver.c -> the CQ. Around it: connect.c and listen.c make connections,
- * close.c and terminate.c end them, run.c asks the streams. Every function of these headers runs
- * with the device's lock held, unless it says otherwise.
+ * qp.c and terminate.c end them, run.c asks the streams. Every function of these headers runs with
+ * the device's lock held, unless it says otherwise.
  */
-#ifndef DW_RC_H
-#define DW_RC_H
+#pragma once
 
 #include "common/base/heap.h"
 #include "common/base/list.h"
@@ -21,9 +20,6 @@
  * it costs large messages more calls; twice as much leaves the caches and holds up other streams.
  */
 #define DW_RC_STAGE_BYTES (256u << 10)
-/* QPs whose streams are read without asking first: each costs a call in vain where half as many
- * speak, and twice as many would all have to be asked for. */
-#define DW_RC_HOT 4
 /* Of each kind, streams or calls that have their turn in one run; and runs that may pass before
  * timers have theirs though some streams had none. */
 #define DW_RC_TURNS 64
@@ -49,29 +45,33 @@ struct dw_rc {
     struct dw_streams *streams;
     struct diwarp_rc_counters counters;
     struct dw_list qps, listeners, lingers;
-    struct dw_list resumed; /* QPs that stood still and found a receive */
-    struct dw_list lazy;    /* QPs whose queue leaves with the next poll or flush */
-    struct diwarp_rc_qp *hot[DW_RC_HOT];
-    unsigned hot_count;
+    struct dw_list standing;   /* QPs that wait for a receive, longest first */
+    struct dw_list lazy;       /* QPs whose queue leaves with the next poll or flush */
+    struct diwarp_rc_qp *hot;  /* its stream is read in every run, without asking; NULL: none */
+    bool hot_brings;           /* the last read of that found something */
     unsigned connection_count; /* QPs that have a stream */
     unsigned blocked_count;    /* QPs that wait until TCP takes more */
     uint64_t receives;         /* calls that brought something */
     unsigned runs_since_wait;
-    unsigned turn;           /* which of the ready streams is first */
     unsigned timers_put_off; /* runs, since they were due */
     unsigned linger_count;
     uint8_t *stage;
     struct dw_rc_train *train;
     struct dw_heap timers;
-    uint64_t receive_bytes, send_bytes; /* without the stage and the train */
+    uint64_t receive_bytes, send_bytes; /* of streams without a QP */
 };
 
 /* The RC side of a CQ, made at first use (run.c). */
 int dw_rc_get(struct diwarp_cq *cq, struct dw_rc **rc);
-/* Takes the stream, which lingers, and `rest` (malloc'ed), which TCP has not taken yet
- * (terminate.c).
- */
-void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, uint8_t *rest, uint32_t bytes);
+
+/* Bytes that a stream has to take before all else. */
+struct dw_rc_tail {
+    uint8_t *buf;
+    uint32_t bytes, sent;
+};
+
+/* Takes the stream, which lingers until the tail, its own now, has been read (terminate.c). */
+void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, struct dw_rc_tail tail);
 void dw_rc_lingers_free(struct dw_rc *rc);
 
 /* A listener, and the calls that wait at it. */
@@ -79,15 +79,13 @@ struct diwarp_listener {
     struct dw_rc_watch watch;
     struct dw_rc *rc;
     struct diwarp_pd *pd;
-    struct dw_list link;      /* in rc.listeners */
-    struct dw_list strangers; /* callers that have not shown the token yet, oldest first */
-    struct dw_list requests;  /* those that have: they wait for the application */
-    unsigned stranger_count, request_count;
-    bool resting; /* takes no calls until the timer fires or a caller leaves */
+    struct dw_list link;     /* in rc.listeners */
+    struct dw_list calls;    /* not answered yet, oldest first */
+    unsigned stranger_count; /* of these, callers that have not shown the token yet */
+    unsigned request_count;  /* those that have: they wait for the application */
+    bool resting;            /* takes no calls until the timer fires or a caller leaves */
     struct dw_timer timer;
     struct dw_stream *stream;
     uint16_t port;
     uint64_t token;
 };
-
-#endif

@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/copy.h"
 #include "common/rc/qp.h"
@@ -23,11 +22,10 @@ static bool make_held(struct diwarp_rc_qp *qp, size_t capacity)
     assert(!qp->held.buf);
     qp->held.buf = malloc(capacity);
     if (!qp->held.buf) {
-        (void)dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
+        dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
         return false;
     }
     qp->held.capacity = (uint32_t)capacity;
-    qp->rc->receive_bytes += capacity;
     return true;
 }
 
@@ -38,21 +36,15 @@ static void keep(struct dw_rc_held *held, const uint8_t *from, size_t bytes)
     held->bytes += (uint32_t)bytes;
 }
 
-/* The beginning of an FPDU, kept until the rest comes. False: the QP is closed. */
-static bool keep_part(struct diwarp_rc_qp *qp, const uint8_t *from, size_t bytes)
+/* The beginning of an FPDU, kept until the rest comes, or until it tells its length. False: the QP
+ * is closed. */
+static bool keep_part(struct diwarp_rc_qp *qp, struct bytes in)
 {
     struct dw_mpa_fpdu fpdu;
-    if (!bytes)
-        return true;
-    if (dw_mpa_fpdu_peek(&qp->rx, &fpdu, from, bytes)) {
-        assert(bytes <= sizeof qp->stub);
-        memcpy(qp->stub, from, bytes);
-        qp->stub_bytes = (uint8_t)bytes;
-        return true;
-    }
-    if (!make_held(qp, fpdu.bytes))
+    bool unknown = dw_mpa_fpdu_peek(&qp->rx, &fpdu, in.at, in.count) != 0;
+    if (!make_held(qp, unknown ? DW_MPA_FPDU_BYTES(0) : fpdu.bytes))
         return false;
-    keep(&qp->held, from, bytes);
+    keep(&qp->held, in.at, in.count);
     return true;
 }
 
@@ -61,7 +53,7 @@ static void stand_still(struct diwarp_rc_qp *qp, const struct dw_mpa_fpdu *fpdu,
                         const struct bytes *rest, const struct bytes *more, uint64_t now_ns)
 {
     if (!qp->attr.rnr_timeout_ns) {
-        (void)dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, fpdu->ulpdu, (uint32_t)fpdu->ulpdu_bytes);
+        dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, fpdu->ulpdu, (uint32_t)fpdu->ulpdu_bytes);
         return;
     }
     if (!make_held(qp, fpdu->ulpdu_bytes + rest->count + more->count))
@@ -70,7 +62,10 @@ static void stand_still(struct diwarp_rc_qp *qp, const struct dw_mpa_fpdu *fpdu,
     keep(&qp->held, rest->at, rest->count);
     keep(&qp->held, more->at, more->count);
     qp->held.ulpdu_bytes = (uint32_t)fpdu->ulpdu_bytes;
-    dw_rc_stand(qp, now_ns);
+    dw_list_append(&qp->rc->standing, &qp->standing_link);
+    qp->rc->counters.rc_rx_waits++;
+    dw_rc_limit(qp, now_ns);
+    dw_rc_rewatch(qp);
 }
 
 /* Delivers all whole FPDUs, then keeps the rest; `more` follows it in the stream. False: the QP
@@ -81,19 +76,19 @@ static bool parse(struct diwarp_rc_qp *qp, struct bytes in, struct bytes more, u
         struct dw_mpa_fpdu fpdu;
         int rc = dw_mpa_fpdu_get(&qp->rx, &fpdu, in.at, in.count);
         if (rc == -EAGAIN)
-            return keep_part(qp, in.at, in.count);
+            return keep_part(qp, in);
         if (rc) {
             uint16_t cause = rc == -EBADMSG ? DW_TERM_MPA_CRC : DW_TERM_MPA_MARKER;
-            (void)dw_rc_terminate(qp, cause, NULL, 0);
+            dw_rc_terminate(qp, cause, NULL, 0);
             return false;
         }
         qp->rc->counters.rc_rx_fpdus++;
         in.at += fpdu.bytes;
         in.count -= fpdu.bytes;
-        enum dw_rc_verdict verdict = dw_rc_deliver(qp, fpdu.ulpdu, (uint32_t)fpdu.ulpdu_bytes);
-        if (verdict == DW_RC_WAIT)
+        rc = dw_rc_deliver(qp, fpdu.ulpdu, (uint32_t)fpdu.ulpdu_bytes);
+        if (rc == -EAGAIN)
             stand_still(qp, &fpdu, &in, &more, now_ns);
-        if (verdict != DW_RC_DONE)
+        if (rc)
             return false;
     }
     return true;
@@ -108,42 +103,26 @@ static void answer(struct diwarp_rc_qp *qp)
 
 /* ---- reading ---- */
 
-/* Where the next bytes go: the rest of the FPDU that is held, then the stage. While no receive is
- * posted only a part of that: what cannot be delivered has to be kept. */
-static unsigned aim(struct diwarp_rc_qp *qp, struct iovec iov[2])
+/* What came behind the bytes that are held. */
+static void on_bytes(struct diwarp_rc_qp *qp, struct bytes in, uint64_t now_ns)
 {
-    unsigned count = 0;
-    uint32_t most = qp->recvs->ring.count ? DW_RC_STAGE_BYTES : DW_RC_STAGE_BYTES / 4;
-    if (qp->held.buf)
-        iov[count++] =
-            (struct iovec){qp->held.buf + qp->held.bytes, qp->held.capacity - qp->held.bytes};
-    iov[count++] = (struct iovec){qp->rc->stage + qp->stub_bytes, most - qp->stub_bytes};
-    return count;
-}
-
-static void on_bytes(struct diwarp_rc_qp *qp, size_t count, uint64_t now_ns)
-{
-    struct bytes staged = {qp->rc->stage, count};
-    if (!qp->held.buf) {
-        memcpy(staged.at, qp->stub, qp->stub_bytes);
-        staged.count += qp->stub_bytes;
-        qp->stub_bytes = 0;
-        (void)parse(qp, staged, (struct bytes){0}, now_ns);
-        return;
+    while (qp->held.buf) {
+        uint32_t missing = qp->held.capacity - qp->held.bytes;
+        size_t n = in.count < missing ? in.count : missing;
+        keep(&qp->held, in.at, n);
+        in.at += n;
+        in.count -= n;
+        if (n < missing)
+            return;
+        /* Taken out of the QP, which may have to keep something else. */
+        struct dw_rc_held held = qp->held;
+        qp->held = (struct dw_rc_held){0};
+        bool goes_on = parse(qp, (struct bytes){held.buf, held.capacity}, in, now_ns);
+        free(held.buf);
+        if (!goes_on)
+            return;
     }
-    uint32_t missing = qp->held.capacity - qp->held.bytes;
-    if (count < missing) {
-        qp->held.bytes += (uint32_t)count;
-        return;
-    }
-    staged.count -= missing;
-    /* Taken out of the QP, which may have to keep something else. */
-    struct dw_rc *rc = qp->rc;
-    struct dw_rc_held held = qp->held;
-    qp->held = (struct dw_rc_held){0};
-    if (parse(qp, (struct bytes){held.buf, held.capacity}, staged, now_ns))
-        (void)parse(qp, staged, (struct bytes){0}, now_ns);
-    dw_rc_held_free(rc, &held);
+    (void)parse(qp, in, (struct bytes){0}, now_ns);
 }
 
 /* Has the other side begun an FPDU or message that it did not end? */
@@ -151,8 +130,7 @@ static bool in_the_middle(const struct diwarp_rc_qp *qp)
 {
     const struct dw_rc_work *read =
         qp->reads.count ? dw_ring_at(&qp->reads, sizeof *read, 0) : NULL;
-    return qp->held.bytes || qp->stub_bytes || qp->receiving || qp->writing ||
-           (read && read->placed);
+    return qp->held.bytes || qp->receiving || qp->writing || (read && read->placed);
 }
 
 /* The other side has sent its last. */
@@ -176,12 +154,16 @@ static void on_end(struct diwarp_rc_qp *qp)
 bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
     struct diwarp_rc_counters *counters = &qp->rc->counters;
-    struct iovec iov[2];
-    unsigned pieces = aim(qp, iov);
-    ssize_t n = qp->stream->ops->recv(qp->stream, iov, pieces);
+    uint32_t missing = qp->held.capacity - qp->held.bytes;
+    /* While no receive is posted only a part: what cannot be delivered has to be kept. */
+    uint32_t most = qp->recvs->count ? DW_RC_STAGE_BYTES : DW_RC_STAGE_BYTES / 4;
+    struct iovec iov[] = {{NULL, missing}, {qp->rc->stage, most}};
+    unsigned skip = !missing;
+    if (missing)
+        iov[0].iov_base = qp->held.buf + qp->held.bytes;
+    ssize_t n = qp->stream->ops->recv(qp->stream, iov + skip, 2 - skip);
     if (n == 0) {
         counters->rc_rx_empty_syscalls++;
-        qp->idle_runs++;
         return false;
     }
     if (n == -ENODATA) {
@@ -192,33 +174,27 @@ bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
         dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
         return true;
     }
-    qp->idle_runs = 0;
     qp->rc->receives++;
     counters->rc_rx_syscalls++;
     counters->rc_rx_bytes += (uint64_t)n;
-    on_bytes(qp, (size_t)n, now_ns);
+    uint32_t direct = n < missing ? (uint32_t)n : missing;
+    qp->held.bytes += direct;
+    on_bytes(qp, (struct bytes){qp->rc->stage, (size_t)n - direct}, now_ns);
     answer(qp);
     return true;
 }
 
 void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
-    struct dw_rc *rc = qp->rc;
     struct dw_rc_held held = qp->held;
+    struct bytes rest = {held.buf + held.ulpdu_bytes, held.bytes - held.ulpdu_bytes};
     qp->held = (struct dw_rc_held){0};
-    enum dw_rc_verdict verdict = dw_rc_deliver(qp, held.buf, held.ulpdu_bytes);
-    if (verdict == DW_RC_WAIT) {
-        qp->held = held;
-        dw_rc_stand(qp, now_ns);
-        return;
-    }
-    if (verdict == DW_RC_DONE) {
-        struct bytes rest = {held.buf + held.ulpdu_bytes, held.bytes - held.ulpdu_bytes};
-        qp->standing = false;
-        dw_rc_limit_close(qp, now_ns);
+    dw_list_remove(&qp->standing_link);
+    dw_rc_limit(qp, now_ns);
+    if (!dw_rc_deliver(qp, held.buf, held.ulpdu_bytes)) {
         if (parse(qp, rest, (struct bytes){0}, now_ns))
             dw_rc_rewatch(qp);
         answer(qp);
     }
-    dw_rc_held_free(rc, &held);
+    free(held.buf);
 }

@@ -1,73 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One run of all RC QPs of a CQ, and what is known of them together. The streams that data came on
- * lately are read without asking first: then a ping-pong takes one call to send and one to receive.
- * The others are asked all at once, the less often the more the first ones bring.
+ * One run of all RC QPs of a CQ, and what is known of them together. The stream that data came on
+ * last is read without asking first: then a ping-pong takes one call to send and one to receive.
+ * The others are asked all at once, the less often the more the first one brings.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 
 #include "common/rc/qp.h"
 #include "common/rnic/device.h"
 
-/* Runs without asking the streams that are not hot: while these bring something, or there are no
- * others; while they do not. Twice as many make others wait twice as long, half as many ask the
+/* Runs without asking the streams that are not hot: while the hot one brings something, or there is
+ * no other; while it does not. Twice as many make others wait twice as long, half as many ask the
  * system twice as often. */
 #define WAIT_EVERY_BUSY 16
-#define WAIT_EVERY_IDLE 4
-/* Reads that found nothing, after which a QP is no longer hot while others could be: half as many
- * are less than a round trip between hosts takes, twice as many keep others waiting longer. */
-#define COOL_READS 256
-/* Completions that wait to be polled, 384 KiB: no more streams have their turn in this run than
- * one. It is a bound of memory only. */
-#define ENOUGH_COMPLETIONS 4096
-
-static int read_hot(struct dw_rc *rc, uint64_t now_ns)
-{
-    int received = 0;
-    for (unsigned i = rc->hot_count; i-- > 0;) {
-        struct diwarp_rc_qp *qp = rc->hot[i];
-        if (dw_rc_may_receive(qp))
-            received += dw_rc_receive(qp, now_ns);
-        else
-            qp->idle_runs++;
-        if (i < rc->hot_count && rc->hot[i] == qp && qp->idle_runs > COOL_READS &&
-            rc->connection_count > rc->hot_count)
-            dw_rc_cool(qp);
-    }
-    return received;
-}
-
-/* ---- a run ---- */
-
-static bool enough(const struct dw_rc *rc)
-{
-    return rc->cq->count >= ENOUGH_COMPLETIONS;
-}
-
-static unsigned wait_every(const struct dw_rc *rc, bool polled, int received)
-{
-    if (!rc->hot_count || rc->blocked_count || (polled && enough(rc)))
-        return 1;
-    return received || rc->connection_count == rc->hot_count ? WAIT_EVERY_BUSY : WAIT_EVERY_IDLE;
-}
-
-/* At least one has its turn, whatever the hot ones brought, while `polled`. *all: each did. */
-static int ask_streams(struct dw_rc *rc, uint64_t now_ns, bool polled, bool *all)
-{
-    struct dw_stream_event events[DW_RC_TURNS];
-    unsigned n = rc->streams->ops->wait(rc->streams, events, DW_RC_TURNS), served = 0;
-    uint64_t before = rc->receives;
-    rc->counters.rc_rx_empty_syscalls += !n;
-    rc->turn++;
-    for (; served < n && (!enough(rc) || (polled && !served)); served++) {
-        const struct dw_stream_event *event = &events[(rc->turn + served) % n];
-        struct dw_rc_watch *watch = event->owner;
-        watch->ready(watch, event->what, now_ns);
-    }
-    *all = n < DW_RC_TURNS && !rc->streams->deaf && served == n;
-    return (int)(rc->receives - before);
-}
+#define WAIT_EVERY_IDLE 2
 
 static struct dw_rc *rc_of(const struct dw_runner *runner)
 {
@@ -84,44 +32,69 @@ static void flush_lazy(struct dw_runner *runner)
     }
 }
 
+/* The first QP that stands still though there is a receive for it; NULL: there is none. */
+static struct diwarp_rc_qp *next_resumed(const struct dw_rc *rc)
+{
+    dw_foreach (qp, struct diwarp_rc_qp, standing_link, &rc->standing)
+        if (qp->recvs->count)
+            return qp;
+    return NULL;
+}
+
+static unsigned wait_every(const struct dw_rc *rc)
+{
+    if (!rc->hot || rc->blocked_count)
+        return 1;
+    return rc->hot_brings || rc->connection_count == 1 ? WAIT_EVERY_BUSY : WAIT_EVERY_IDLE;
+}
+
+/* True: all that are ready had their turn. */
+static bool ask_streams(struct dw_rc *rc, uint64_t now_ns)
+{
+    struct dw_stream_event events[DW_RC_TURNS];
+    unsigned n = rc->streams->ops->wait(rc->streams, events, DW_RC_TURNS);
+    rc->counters.rc_rx_empty_syscalls += !n;
+    for (unsigned i = 0; i < n; i++) {
+        struct dw_rc_watch *watch = events[i].owner;
+        watch->ready(watch, events[i].what, now_ns);
+    }
+    return n < DW_RC_TURNS;
+}
+
 static int run(struct dw_runner *runner, uint64_t now_ns)
 {
     struct dw_rc *rc = rc_of(runner);
-    const bool polled = !enough(rc);
+    struct diwarp_rc_qp *qp;
+    uint64_t before = rc->receives;
     flush_lazy(runner);
-    while (!dw_list_empty(&rc->resumed)) { /* before the timers: the receive was there in time */
-        struct diwarp_rc_qp *qp = dw_container(rc->resumed.next, struct diwarp_rc_qp, resumed_link);
-        dw_list_remove(&qp->resumed_link);
-        dw_rc_resume(qp, now_ns);
-    }
-    int received = read_hot(rc, now_ns);
+    for (unsigned i = 0; i < DW_RC_TURNS && (qp = next_resumed(rc)); i++)
+        dw_rc_resume(qp, now_ns); /* before the timers: the receive was there in time */
+    rc->hot_brings = rc->hot && dw_rc_may_receive(rc->hot) && dw_rc_receive(rc->hot, now_ns);
     bool due = dw_heap_next_ns(&rc->timers) <= now_ns, all = false;
-    if (++rc->runs_since_wait >= wait_every(rc, polled, received) || due) {
+    if (++rc->runs_since_wait >= wait_every(rc) || due) {
         rc->runs_since_wait = 0;
-        received += ask_streams(rc, now_ns, polled, &all);
+        all = ask_streams(rc, now_ns);
     }
     /* After the streams, within reason: what came in time may lie there. */
     if (due && (all || ++rc->timers_put_off > DW_RC_TURNS)) {
         rc->timers_put_off = 0;
         dw_heap_run(&rc->timers, now_ns, SIZE_MAX);
     }
-    return received;
+    return (int)(rc->receives - before);
 }
 
 static uint64_t next_deadline_ns(const struct dw_runner *runner)
 {
     const struct dw_rc *rc = rc_of(runner);
-    bool due = !dw_list_empty(&rc->resumed) || !dw_list_empty(&rc->lazy);
+    bool due = !dw_list_empty(&rc->lazy) || next_resumed(rc);
     return due ? 0 : dw_heap_next_ns(&rc->timers);
 }
 
 static int fd_of(const struct dw_runner *runner, bool *deaf)
 {
     const struct dw_rc *rc = rc_of(runner);
-    /* While enough wait the streams are readable to no purpose. */
-    bool stopped = enough(rc);
-    *deaf = !stopped && (rc->streams->deaf || rc->streams->fd < 0);
-    return stopped ? -1 : rc->streams->fd;
+    *deaf = rc->streams->fd < 0;
+    return rc->streams->fd;
 }
 
 /* ---- what it holds ---- */
@@ -136,7 +109,7 @@ static uint64_t qp_bytes(const struct diwarp_rc_qp *qp)
     return sizeof *qp + ring_bytes(&qp->works, sizeof(struct dw_rc_work)) +
            ring_bytes(&qp->responses, sizeof(struct dw_read_request)) +
            ring_bytes(&qp->reads, sizeof(struct dw_rc_work)) +
-           ring_bytes(&qp->own.ring, sizeof(struct dw_rc_recv)) + qp->answer_bytes +
+           ring_bytes(&qp->own, sizeof(struct dw_rc_recv)) +
            (qp->startup ? sizeof *qp->startup : 0);
 }
 
@@ -154,19 +127,19 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
     memory->peer_bytes += sizeof *rc + dw_heap_bytes(&rc->timers);
     memory->receive_bytes += rc->receive_bytes + DW_RC_STAGE_BYTES;
     memory->send_pool_bytes += rc->send_bytes + sizeof *rc->train;
-    dw_list_foreach (it, &rc->qps) {
-        const struct diwarp_rc_qp *qp = dw_container(it, struct diwarp_rc_qp, link);
+    dw_foreach (qp, const struct diwarp_rc_qp, link, &rc->qps) {
         const struct diwarp_srq *srq = qp->attr.srq;
         memory->peers++;
         memory->peer_bytes += qp_bytes(qp);
+        memory->receive_bytes += qp->held.capacity;
+        memory->send_pool_bytes += qp->tail.bytes;
         add_stream(qp->stream, memory);
         if (srq && srq != counted)
             memory->receive_bytes +=
-                sizeof *srq + ring_bytes(&srq->recvs.ring, sizeof(struct dw_rc_recv));
+                sizeof *srq + ring_bytes(&srq->recvs, sizeof(struct dw_rc_recv));
         counted = srq;
     }
-    dw_list_foreach (it, &rc->listeners) {
-        const struct diwarp_listener *listener = dw_container(it, struct diwarp_listener, link);
+    dw_foreach (listener, const struct diwarp_listener, link, &rc->listeners) {
         memory->base_bytes += sizeof *listener;
         add_stream(listener->stream, memory);
     }
@@ -228,7 +201,7 @@ static int create(struct diwarp_cq *cq, struct dw_rc **out)
         free(rc);
         return error;
     }
-    struct dw_list *heads[] = {&rc->qps, &rc->listeners, &rc->lingers, &rc->resumed, &rc->lazy};
+    struct dw_list *heads[] = {&rc->qps, &rc->listeners, &rc->lingers, &rc->standing, &rc->lazy};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
     dw_list_append(&device->runners, &rc->runner.link);
@@ -253,10 +226,61 @@ void diwarp_rc_flush(struct diwarp_cq *cq)
     dw_unlock(cq->device);
 }
 
-const struct diwarp_rc_counters *diwarp_query_rc_counters(const struct diwarp_cq *cq)
+static struct dw_rc *find_locked(const struct diwarp_cq *cq)
 {
     dw_lock(cq->device);
-    const struct dw_rc *rc = find(cq);
+    struct dw_rc *rc = find(cq);
     dw_unlock(cq->device);
+    return rc;
+}
+
+int diwarp_rc_fd(const struct diwarp_cq *cq)
+{
+    const struct dw_rc *rc = find_locked(cq);
+    return rc ? rc->streams->fd : -1;
+}
+
+const struct diwarp_rc_counters *diwarp_query_rc_counters(const struct diwarp_cq *cq)
+{
+    const struct dw_rc *rc = find_locked(cq);
     return rc ? &rc->counters : NULL;
+}
+
+void diwarp_query_rc_memory(const struct diwarp_cq *cq, struct diwarp_rc_memory *memory)
+{
+    struct diwarp_memory all = {0};
+    dw_lock(cq->device);
+    const struct dw_rc *rc = find(cq);
+    if (rc)
+        add_memory(&rc->runner, &all);
+    dw_unlock(cq->device);
+    *memory = (struct diwarp_rc_memory){all.peer_bytes, all.receive_bytes, all.send_pool_bytes};
+}
+
+static bool all_sent(const struct dw_rc *rc)
+{
+    dw_foreach (qp, struct diwarp_rc_qp, link, &rc->qps)
+        if (!dw_rc_idle(qp) && !qp->shut)
+            return false;
+    return true;
+}
+
+int diwarp_drain_rc_qps(struct diwarp_cq *cq, uint64_t timeout_ns)
+{
+    struct dw_rc *rc = find_locked(cq);
+    uint64_t until_ns = dw_deadline_ns(dw_device_now_ns(cq->device), timeout_ns);
+    for (bool sent = !rc; !sent;) {
+        dw_lock(cq->device);
+        uint64_t now_ns = dw_device_now_ns(cq->device);
+        (void)run(&rc->runner, now_ns);
+        cq->count = 0;
+        sent = all_sent(rc);
+        dw_unlock(cq->device);
+        if (!sent && now_ns >= until_ns)
+            return -ETIMEDOUT;
+        struct pollfd pollfd = {.fd = rc->streams->fd, .events = POLLIN};
+        if (!sent)
+            (void)poll(&pollfd, 1, 1);
+    }
+    return 0;
 }

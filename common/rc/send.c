@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/rc/qp.h"
 
@@ -162,11 +161,7 @@ static int build(struct diwarp_rc_qp *qp)
     struct dw_rc_train *train = qp->rc->train;
     struct dw_rc_cursor cursor = qp->cursor;
     int rc = 0;
-    train->count = 0;
-    train->gather = (struct dw_mpa_gather){.pieces = train->pieces,
-                                           .max = DW_RC_TRAIN_PIECES,
-                                           .room = train->room,
-                                           .room_bytes = sizeof train->room};
+    dw_rc_train_begin(qp->rc);
     while (!rc && train->count < DW_RC_TRAIN_FPDUS && train->gather.bytes < DW_RC_STAGE_BYTES) {
         if (cursor.rtr)
             rc = append_rtr(qp, &cursor);
@@ -217,18 +212,6 @@ static bool commit(struct diwarp_rc_qp *qp, const struct dw_rc_cursor *after)
     return true;
 }
 
-/* Bytes [start, end) of the train, which TCP did not take. */
-static bool keep_tail(struct diwarp_rc_qp *qp, size_t start, size_t end)
-{
-    qp->tail = malloc(end - start);
-    if (!qp->tail)
-        return false;
-    qp->tail_bytes = (uint32_t)(end - start);
-    qp->rc->send_bytes += qp->tail_bytes;
-    dw_rc_gather(qp->tail, qp->rc->train->pieces, (uint32_t)start, qp->tail_bytes);
-    return true;
-}
-
 /* What TCP took of the train is history; an FPDU begun must be ended, and so must an inline
  * request, which is alone in the train. */
 static bool on_sent(struct diwarp_rc_qp *qp, size_t taken)
@@ -244,7 +227,8 @@ static bool on_sent(struct diwarp_rc_qp *qp, size_t taken)
         else if (taken > (gone ? train->fpdus[gone - 1].end : 0))
             gone++;
         size_t end = gone ? train->fpdus[gone - 1].end : 0;
-        if (end > taken && !keep_tail(qp, taken, end))
+        if (end > taken &&
+            !dw_rc_tail_add(&qp->tail, train->pieces, (uint32_t)taken, (uint32_t)(end - taken)))
             return false;
     }
     qp->rc->counters.rc_tx_fpdus += gone;
@@ -263,7 +247,7 @@ static void on_blocked(struct diwarp_rc_qp *qp)
 static void on_broken(struct diwarp_rc_qp *qp)
 {
     qp->broken = true;
-    if (qp->standing || qp->ended)
+    if (dw_rc_is_standing(qp) || qp->ended)
         dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
     else
         on_blocked(qp);
@@ -283,19 +267,18 @@ static ssize_t hand_over(struct diwarp_rc_qp *qp, const struct iovec *iov, size_
 /* 0; -EAGAIN: TCP takes no more; another error: it is broken. */
 static int send_tail(struct diwarp_rc_qp *qp)
 {
-    if (!qp->tail)
+    struct dw_rc_tail *tail = &qp->tail;
+    if (!tail->buf)
         return 0;
-    struct iovec rest = {qp->tail + qp->tail_sent, qp->tail_bytes - qp->tail_sent};
+    struct iovec rest = {tail->buf + tail->sent, tail->bytes - tail->sent};
     ssize_t n = hand_over(qp, &rest, 1, rest.iov_len);
     if (n < 0)
         return (int)n;
-    qp->tail_sent += (uint32_t)n;
-    if (qp->tail_sent < qp->tail_bytes)
+    tail->sent += (uint32_t)n;
+    if (tail->sent < tail->bytes)
         return -EAGAIN;
-    qp->rc->send_bytes -= qp->tail_bytes;
-    free(qp->tail);
-    qp->tail = NULL;
-    qp->tail_bytes = qp->tail_sent = 0;
+    free(tail->buf);
+    *tail = (struct dw_rc_tail){0};
     return 0;
 }
 
@@ -313,7 +296,7 @@ static void fail_response(struct diwarp_rc_qp *qp, uint16_t cause)
     left.source_to += qp->cursor.offset;
     left.size -= qp->cursor.offset;
     dw_read_request_put_stream(segment + dw_ddp_put(segment, &ddp), &left);
-    (void)dw_rc_terminate(qp, cause, segment, sizeof segment);
+    dw_rc_terminate(qp, cause, segment, sizeof segment);
 }
 
 /* 1: more may go; 0: all is sent; -EAGAIN: TCP takes no more; another error: it is broken, or the
@@ -356,7 +339,7 @@ void dw_rc_flush(struct diwarp_rc_qp *qp)
 {
     if (qp->blocked || !qp->stream || qp->shut)
         return;
-    int rc = send_tail(qp); /* of an MPA reply, too */
+    int rc = send_tail(qp);
     for (unsigned i = 0; !rc && qp->may_send && i < TRAINS_PER_FLUSH; i++) {
         drop_reads(qp);
         if (dw_rc_idle(qp))
@@ -377,20 +360,4 @@ void dw_rc_flush(struct diwarp_rc_qp *qp)
         on_broken(qp);
     else
         dw_rc_end_if_idle(qp);
-}
-
-int dw_rc_send_frame(struct diwarp_rc_qp *qp, const uint8_t *frame, uint32_t bytes)
-{
-    assert(!qp->tail);
-    qp->tail = malloc(bytes);
-    if (!qp->tail)
-        return -ENOMEM;
-    memcpy(qp->tail, frame, bytes);
-    qp->tail_bytes = bytes;
-    qp->rc->send_bytes += bytes;
-    int rc = send_tail(qp);
-    if (rc != -EAGAIN)
-        return rc;
-    on_blocked(qp);
-    return 0;
 }

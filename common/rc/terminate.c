@@ -2,7 +2,6 @@
 /* Terminate (RFC 5040 4.8, 5.5), and streams that linger so that the other side can read it. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/rc/qp.h"
 
@@ -14,9 +13,8 @@ struct lingering {
     struct dw_rc *rc;
     struct dw_stream *stream;
     struct dw_timer timer;
-    uint8_t *rest;
-    uint32_t bytes, sent; /* of rest */
-    bool ended;           /* the other side's sending; it may read on */
+    struct dw_rc_tail tail;
+    bool ended; /* the other side's sending; it may read on */
 };
 
 static void end_linger(struct lingering *linger)
@@ -26,8 +24,8 @@ static void end_linger(struct lingering *linger)
     (void)dw_heap_set(&rc->timers, &linger->timer, DW_NEVER);
     dw_list_remove(&linger->link);
     rc->linger_count--;
-    rc->send_bytes -= sizeof *linger + linger->bytes;
-    free(linger->rest);
+    rc->send_bytes -= sizeof *linger + linger->tail.bytes;
+    free(linger->tail.buf);
     free(linger);
 }
 
@@ -39,178 +37,124 @@ static void on_linger_timer(struct dw_timer *timer, uint64_t now_ns)
 
 static bool unsent(const struct lingering *linger)
 {
-    return linger->sent < linger->bytes;
+    return linger->tail.sent < linger->tail.bytes;
 }
 
-/* False: the stream is broken, or nothing more will come from either side. */
-static bool send_rest(struct lingering *linger)
+/* What still comes is read and forgotten: closing with unread bytes would reset the connection, and
+ * with it what the other side has not read yet. False: the stream is broken, or nothing more will
+ * come from either side. */
+static bool go_on(struct lingering *linger, unsigned what)
 {
     struct dw_stream *stream = linger->stream;
-    struct iovec left = {linger->rest + linger->sent, linger->bytes - linger->sent};
-    ssize_t n = stream->ops->send(stream, &left, 1);
-    if (n < 0)
-        return false;
-    linger->sent += (uint32_t)n;
-    if (!unsent(linger))
-        stream->ops->shutdown(stream);
+    struct dw_rc_tail *tail = &linger->tail;
+    if (what & DW_STREAM_IN && !linger->ended) {
+        struct iovec stage = {linger->rc->stage, DW_RC_STAGE_BYTES};
+        ssize_t n = stream->ops->recv(stream, &stage, 1);
+        linger->ended = n == -ENODATA;
+        if (n < 0 && !linger->ended)
+            return false;
+    }
+    if (unsent(linger)) {
+        struct iovec rest = {tail->buf + tail->sent, tail->bytes - tail->sent};
+        ssize_t n = stream->ops->send(stream, &rest, 1);
+        if (n < 0)
+            return false;
+        tail->sent += (uint32_t)n;
+        if (!unsent(linger))
+            stream->ops->shutdown(stream);
+    }
     stream->ops->watch(stream,
                        (linger->ended ? 0u : DW_STREAM_IN) | (unsent(linger) ? DW_STREAM_OUT : 0u));
     return unsent(linger) || !linger->ended;
 }
 
-/* What still comes is read and forgotten: closing with unread bytes would reset the connection, and
- * with it what the other side has not read yet. */
 static void on_linger_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
 {
     struct lingering *linger = dw_container(watch, struct lingering, watch);
     (void)now_ns;
-    bool good = true;
-    if (what & DW_STREAM_IN && !linger->ended) {
-        struct iovec stage = {linger->rc->stage, DW_RC_STAGE_BYTES};
-        ssize_t n = linger->stream->ops->recv(linger->stream, &stage, 1);
-        linger->ended = n == -ENODATA && unsent(linger);
-        good = n >= 0 || linger->ended;
-    }
-    if (good && unsent(linger) && (linger->ended || what & DW_STREAM_OUT))
-        good = send_rest(linger);
-    if (!good)
+    if (!go_on(linger, what))
         end_linger(linger);
 }
 
-void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, uint8_t *rest, uint32_t bytes)
+void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, struct dw_rc_tail tail)
 {
     struct lingering *linger =
         rc->linger_count < DW_RC_STRAYS_MAX ? calloc(1, sizeof *linger) : NULL;
     stream->ops->watch(stream, 0);
     if (!linger) {
-        struct iovec all = {rest, bytes};
-        (void)stream->ops->send(stream, &all, 1);
+        struct iovec rest = {tail.buf + tail.sent, tail.bytes - tail.sent};
+        (void)stream->ops->send(stream, &rest, 1);
         stream->ops->close(stream);
-        free(rest);
+        free(tail.buf);
         return;
     }
     *linger = (struct lingering){.watch = {.ready = on_linger_ready},
                                  .rc = rc,
                                  .stream = stream,
                                  .timer = {.fire = on_linger_timer},
-                                 .rest = rest,
-                                 .bytes = bytes};
+                                 .tail = tail};
     stream->owner = &linger->watch;
     dw_list_append(&rc->lingers, &linger->link);
     rc->linger_count++;
-    rc->send_bytes += sizeof *linger + bytes;
+    rc->send_bytes += sizeof *linger + tail.bytes;
     (void)dw_heap_set(&rc->timers, &linger->timer, dw_device_now_ns(rc->device) + DW_RC_STRAY_NS);
-    if (!send_rest(linger))
+    if (!go_on(linger, 0))
         end_linger(linger);
 }
 
 void dw_rc_lingers_free(struct dw_rc *rc)
 {
-    dw_list_foreach (it, &rc->lingers)
-        end_linger(dw_container(it, struct lingering, link));
+    dw_foreach (linger, struct lingering, link, &rc->lingers)
+        end_linger(linger);
 }
 
 /* ---- Terminate ---- */
 
 static void count(struct diwarp_rc_counters *counters, uint16_t cause)
 {
-    switch (cause) {
-    case DW_TERM_MPA_CRC:
-    case DW_TERM_MPA_MARKER:
-        counters->rc_bad_crc++;
-        break;
-    case DW_TERM_DDP_STAG:
-    case DW_TERM_DDP_BOUNDS:
-    case DW_TERM_DDP_TO_WRAP:
-    case DW_TERM_RDMAP_STAG:
-    case DW_TERM_RDMAP_BOUNDS:
-    case DW_TERM_RDMAP_RIGHTS:
-    case DW_TERM_RDMAP_TO_WRAP:
-    case DW_TERM_RDMAP_PROTECT_INVALIDATE:
-        counters->rc_bad_stag++;
-        break;
-    case DW_TERM_DDP_NO_BUFFER:
-    case DW_TERM_DDP_MSN:
-    case DW_TERM_DDP_MO:
-    case DW_TERM_DDP_TOO_LONG:
-        counters->rc_bad_message++;
-        break;
-    case DW_TERM_MPA_IRD:
-    case DW_TERM_MPA_RTR:
-        counters->rc_rejects++; /* given up: the two do not suit each other */
-        break;
-    case DW_TERM_RDMAP_CATASTROPHIC:
-    case DW_TERM_MPA_CATASTROPHIC:
-        break; /* ours */
-    default:
-        counters->rc_bad_header++;
-    }
+    /* Local catastrophes are not counted. */
+    const struct {
+        uint16_t first, last;
+        uint64_t *counter;
+    } kinds[] = {
+        {DW_TERM_RDMAP_STAG, DW_TERM_RDMAP_PROTECT_INVALIDATE, &counters->rc_bad_stag},
+        {DW_TERM_RDMAP_VERSION, DW_TERM_RDMAP_UNSPECIFIED, &counters->rc_bad_header},
+        {DW_TERM_DDP_STAG, DW_TERM_DDP_TO_WRAP, &counters->rc_bad_stag},
+        {DW_TERM_DDP_TAGGED_VERSION, DW_TERM_DDP_QN, &counters->rc_bad_header},
+        {DW_TERM_DDP_NO_BUFFER, DW_TERM_DDP_TOO_LONG, &counters->rc_bad_message},
+        {DW_TERM_DDP_UNTAGGED_VERSION, DW_TERM_DDP_UNTAGGED_VERSION, &counters->rc_bad_header},
+        {DW_TERM_MPA_CRC, DW_TERM_MPA_MARKER, &counters->rc_bad_crc},
+        {DW_TERM_MPA_IRD, DW_TERM_MPA_RTR, &counters->rc_rejects}, /* they do not suit each other */
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        *kinds[i].counter += cause >= kinds[i].first && cause <= kinds[i].last;
 }
 
-/* The FPDU of a Terminate, behind the rest of the one that TCP took in part. */
-static uint8_t *put_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu,
-                              uint32_t ulpdu_bytes, uint32_t *bytes)
+/* Its FPDU follows the rest of the one that TCP took in part. */
+static bool add_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu,
+                          uint32_t bytes)
 {
-    struct dw_terminate terminate;
     uint8_t segment[DW_DDP_UNTAGGED_BYTES + DW_TERMINATE_MAX_BYTES];
     const struct dw_ddp_header ddp = {
         .last = true, .opcode = DW_RDMAP_TERMINATE, .qn = DW_QN_TERMINATE, .msn = 1};
-    dw_terminate_fill(&terminate, cause, ulpdu, ulpdu_bytes);
     size_t head = dw_ddp_put(segment, &ddp);
-    struct iovec whole = {segment, head + dw_terminate_put(segment + head, &terminate)};
-
-    uint8_t room[DW_MPA_ROOM_BYTES(sizeof segment, sizeof segment, true)];
-    struct iovec pieces[DW_MPA_PIECES(sizeof segment, 1, true)];
-    struct dw_mpa_gather gather = {.pieces = pieces,
-                                   .max = sizeof pieces / sizeof *pieces,
-                                   .room = room,
-                                   .room_bytes = sizeof room};
-    if (dw_mpa_gather_fpdu(&qp->cursor.tx, &gather, &whole, 1, 1))
-        return NULL;
-    uint32_t rest = qp->tail_bytes - qp->tail_sent;
-    *bytes = rest + (uint32_t)gather.bytes;
-    uint8_t *buf = malloc(*bytes);
-    if (!buf)
-        return NULL;
-    if (rest)
-        memcpy(buf, qp->tail + qp->tail_sent, rest);
-    dw_rc_gather(buf + rest, pieces, 0, (uint32_t)gather.bytes);
-    return buf;
+    struct iovec whole = {segment, head + dw_terminate_put(segment + head, cause, ulpdu, bytes)};
+    struct dw_mpa_gather *gather = dw_rc_train_begin(qp->rc);
+    return !dw_mpa_gather_fpdu(&qp->cursor.tx, gather, &whole, 1, 1) &&
+           dw_rc_tail_add(&qp->tail, gather->pieces, 0, (uint32_t)gather->bytes);
 }
 
-enum dw_rc_verdict dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu,
-                                   uint32_t bytes)
+void dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu, uint32_t bytes)
 {
     struct dw_rc *rc = qp->rc;
-    uint32_t put = 0;
     count(&rc->counters, cause);
     /* The called side sends no FPDU before it had a good one (RFC 5044 7.1.2). */
     bool silent = qp->shut || (!qp->may_send && qp->state != DW_RC_REQUESTED);
-    uint8_t *buf = silent ? NULL : put_terminate(qp, cause, ulpdu, bytes, &put);
-    if (buf) {
+    if (!silent && add_terminate(qp, cause, ulpdu, bytes)) {
         rc->counters.rc_tx_terminates++;
-        dw_rc_linger(rc, qp->stream, buf, put);
+        dw_rc_linger(rc, qp->stream, qp->tail);
+        qp->tail = (struct dw_rc_tail){0};
         dw_rc_detach(qp);
     }
     dw_rc_close(qp, IBV_WC_REM_OP_ERR, cause);
-    return DW_RC_DEAD;
-}
-
-enum dw_rc_verdict dw_rc_fail(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment,
-                              uint16_t cause)
-{
-    return dw_rc_terminate(qp, cause, segment->ulpdu, segment->bytes);
-}
-
-enum dw_rc_verdict dw_rc_on_terminate(struct diwarp_rc_qp *qp, const struct dw_rc_segment *segment)
-{
-    struct dw_terminate terminate;
-    uint32_t bytes = segment->bytes - segment->head_bytes;
-    /* The headers behind the cause are of no use here, also where they are cut off. */
-    (void)dw_terminate_get(&terminate, segment->ulpdu + segment->head_bytes, bytes);
-    if (bytes < DW_TERMINATE_BYTES)
-        terminate.cause = DW_TERM_RDMAP_UNSPECIFIED;
-    qp->rc->counters.rc_rx_terminates++;
-    dw_rc_close(qp, IBV_WC_REM_OP_ERR, terminate.cause);
-    return DW_RC_DEAD;
 }

@@ -93,7 +93,7 @@ static struct dw_assembly *take(struct dw_rd *rd, bool in_order)
 {
     struct dw_assembly *assembly = NULL;
     if (rd->free_assembly_count <= 1)
-        assembly = dw_pages_map(assembly_bytes(rd), PAGE_BYTES);
+        assembly = dw_pages_map(assembly_bytes(rd));
     if (assembly) {
         assembly->mapped_bytes = assembly_bytes(rd);
     } else if (rd->free_assembly_count > !in_order) {
@@ -241,7 +241,7 @@ int dw_deliver_make_room(struct dw_rd *rd, uint32_t message_bytes)
     if (message_bytes <= rd->message_max_bytes)
         return 0;
     const size_t bytes = sizeof(struct dw_assembly) + message_bytes;
-    struct dw_assembly *assembly = dw_pages_map(bytes, PAGE_BYTES);
+    struct dw_assembly *assembly = dw_pages_map(bytes);
     if (!assembly)
         return -ENOMEM;
     assembly->mapped_bytes = bytes;

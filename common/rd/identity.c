@@ -309,7 +309,10 @@ void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, ui
         dw_peer_doom(peer, DIWARP_GONE_RESTARTED);
         return;
     }
-    dw_control_proof(peer, arrival->segments + 8);
+    /* Where the proof finds the socket full, the data would fill it again for the next one, too:
+     * the RESET that answers our next probe finds it empty. */
+    if (dw_control_proof(peer, arrival->segments + 8))
+        return;
     /* All that was sent so far was dropped. */
     dw_sendwin_on_room(&peer->sendwin);
     dw_transmit_lost(peer, now_ns);

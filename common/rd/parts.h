@@ -37,7 +37,7 @@ int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n,
 
 /* ---- without a PSN ---- */
 /* Shows the peer that we are where we say: `cookie` is of DW_PROOF_BYTES. */
-void dw_control_proof(struct dw_peer *peer, const uint8_t *cookie);
+int dw_control_proof(struct dw_peer *peer, const uint8_t *cookie);
 /* A datagram without segments: ACK, PROBE, PROBE_REPLY. As dw_datagrams_send(). */
 int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
 /* False: the socket is full, the next run goes on. */

@@ -318,7 +318,7 @@ static void tell_gone(const struct dw_peer *peer)
     const uint32_t detail = peer->doom == DIWARP_GONE_NOT_SENT    ? peer->send_error
                             : peer->doom == DIWARP_GONE_TOO_LARGE ? dw_probe_stuck_bytes(peer)
                                                                   : 0;
-    dw_foreach (qp, struct diwarp_qp, port_link, &ahs->port->qps) {
+    dw_foreach (qp, struct diwarp_qp, link, &ahs->port->qps) {
         const struct diwarp_wc wc = {
             .wc = {.status = IBV_WC_RETRY_EXC_ERR,
                    .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE,

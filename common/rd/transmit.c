@@ -281,10 +281,10 @@ int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
     return send_body(peer, (struct dw_qpns){0}, type, psn, NULL, 0, false);
 }
 
-void dw_control_proof(struct dw_peer *peer, const uint8_t *cookie)
+int dw_control_proof(struct dw_peer *peer, const uint8_t *cookie)
 {
-    (void)send_body(peer, (struct dw_qpns){0}, DW_LLP_PROOF, dw_sendwin_first_psn(&peer->sendwin),
-                    cookie, DW_PROOF_BYTES, false);
+    return send_body(peer, (struct dw_qpns){0}, DW_LLP_PROOF, dw_sendwin_first_psn(&peer->sendwin),
+                     cookie, DW_PROOF_BYTES, false);
 }
 
 bool dw_control_ack(struct dw_peer *peer)

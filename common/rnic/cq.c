@@ -28,8 +28,7 @@ struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
     return cq;
 }
 
-/* What was handed out of it is used. */
-static void release_held(struct diwarp_cq *cq)
+void dw_cq_release_held(struct diwarp_cq *cq)
 {
     cq->device->held -= cq->held;
     cq->held = 0;
@@ -43,7 +42,7 @@ void diwarp_destroy_cq(struct diwarp_cq *cq)
         dw_list_remove(&runner->link);
         runner->ops->destroy(runner);
     }
-    release_held(cq);
+    dw_cq_release_held(cq);
     if (cq->waiter.event_fd >= 0)
         close(cq->waiter.event_fd);
     free(cq->ring);
@@ -67,10 +66,7 @@ static bool resize(struct diwarp_cq *cq, uint32_t capacity)
 
 bool dw_cq_trim(struct diwarp_cq *cq)
 {
-    if (cq->capacity > CAPACITY_LEAST && cq->most <= cq->capacity / 4)
-        (void)resize(cq, cq->capacity / 2);
-    cq->most = cq->count;
-    return cq->capacity > CAPACITY_LEAST;
+    return cq->capacity > CAPACITY_LEAST && (cq->count || !resize(cq, CAPACITY_LEAST));
 }
 
 /* The bound: one receive call's worth of Sends, and what the send queues may hold. Growing keeps
@@ -83,8 +79,6 @@ void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
     }
     cq->device->pushed++;
     cq->ring[(cq->head + cq->count++) % cq->capacity] = *wc;
-    if (cq->count > cq->most)
-        cq->most = cq->count;
 }
 
 void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const struct diwarp_rc_qp *rc_qp,
@@ -102,32 +96,24 @@ void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const struct diwarp_rc_
 
 enum ibv_wc_status dw_wc_status(uint8_t wire_status)
 {
-    switch (wire_status) {
-    case DW_STATUS_OK:
-        return IBV_WC_SUCCESS;
-    case DW_STATUS_BAD_STAG:
-        return IBV_WC_REM_ACCESS_ERR;
-    case DW_STATUS_NO_RESOURCE:
-        return IBV_WC_RNR_RETRY_EXC_ERR;
-    default:
-        return IBV_WC_REM_ABORT_ERR;
-    }
+    static const enum ibv_wc_status statuses[] = {
+        [DW_STATUS_OK] = IBV_WC_SUCCESS,
+        [DW_STATUS_BAD_STAG] = IBV_WC_REM_ACCESS_ERR,
+        [DW_STATUS_NO_RESOURCE] = IBV_WC_RNR_RETRY_EXC_ERR,
+    };
+    const bool known = wire_status < sizeof statuses / sizeof *statuses;
+    return known ? statuses[wire_status] : IBV_WC_REM_ABORT_ERR;
 }
 
 static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
 {
     int received = 0;
     bool more = false;
-    if (!cq->count) {
-        release_held(cq);
-        if (!cq->device->held)
-            dw_foreach (runner, struct dw_runner, link, &cq->device->runners)
-                if (runner->ops->recycle)
-                    runner->ops->recycle(runner);
-    }
+    if (!cq->count)
+        dw_cq_release_held(cq);
     dw_foreach (runner, struct dw_runner, link, &cq->device->runners) {
         received += runner->ops->run(runner, now_ns);
-        more |= runner->ops->has_more && runner->ops->has_more(runner);
+        more |= runner->more;
     }
     __atomic_store_n(&cq->busy, received || more, __ATOMIC_RELAXED);
     return received;

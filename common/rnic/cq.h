@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues. */
-#ifndef DW_RNIC_CQ_H
-#define DW_RNIC_CQ_H
+#pragma once
 
 #include <poll.h>
 
@@ -22,7 +21,6 @@ struct diwarp_cq {
     struct diwarp_device *device;
     struct diwarp_wc *ring;
     uint32_t head, count, capacity;
-    uint32_t most;            /* that have been in it at a time since the last trim */
     uint32_t held;            /* completions whose data may still be looked at */
     uint64_t ran_ns;          /* the RNIC, last */
     uint64_t used_ns;         /* run, or posted for soon after, last; read without the lock */
@@ -56,8 +54,8 @@ void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const struct diwarp_rc_
                   const struct diwarp_connect_request *request);
 /* Without memory to grow the CQ is overrun. */
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
-/* Halves what was not needed since the last time; true: there may be more. */
+/* Gives back what a queue that is empty has grown by; true: it was not. */
 bool dw_cq_trim(struct diwarp_cq *cq);
+/* What was handed out of it is used. */
+void dw_cq_release_held(struct diwarp_cq *cq);
 enum ibv_wc_status dw_wc_status(uint8_t wire_status);
-
-#endif

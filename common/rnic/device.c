@@ -16,6 +16,12 @@
 #include "common/wire/crc32c.h"
 #include "common/wire/llp_header.h"
 
+/* Waking a peer costs less than a microsecond, so it need not be idle for long. */
+#define REST_NS 20000000
+/* Longer than any datagram is on its way (half would trust that less); all that is gained by less
+ * is memory, some 200 bytes for each client that a server has met in so long. */
+#define FORGET_NS 10000000000u
+
 void diwarp_device_attr_init(struct diwarp_device_attr *attr)
 {
     *attr = (struct diwarp_device_attr){
@@ -63,23 +69,25 @@ uint64_t dw_device_random(struct diwarp_device *device)
 
 static int check_attr(const struct diwarp_device_attr *attr, struct diwarp_diagnosis *why)
 {
-    const char *fault = NULL;
-    if (attr->send_window_datagrams < 1 || attr->send_window_datagrams > DW_WINDOW_DATAGRAMS)
-        fault = "send_window_datagrams must be 1 to 256";
-    else if (attr->send_pool_bytes < 256u << 10)
-        fault = "send_pool_bytes must be at least 256 KiB";
-    else if (attr->datagram_max_bytes && attr->datagram_max_bytes < 512)
-        fault = "datagram_max_bytes must be at least 512 (or 0)";
-    else if (attr->port_max && attr->port_max < attr->port_min)
-        fault = "port_max is less than port_min";
-    else if (attr->rto_min_ns < 10000)
-        fault = "rto_min_ns must be at least 10000";
-    else if (attr->queue_delay_ns > UINT32_MAX)
-        fault = "queue_delay_ns must be less than 4.3 s";
-    if (!fault)
-        return 0;
-    dw_explain(why, "%s", fault);
-    return -EINVAL;
+    const struct {
+        bool wrong;
+        const char *fault;
+    } checks[] = {
+        {attr->send_window_datagrams < 1 || attr->send_window_datagrams > DW_WINDOW_DATAGRAMS,
+         "send_window_datagrams must be 1 to 256"},
+        {attr->send_pool_bytes < 256u << 10, "send_pool_bytes must be at least 256 KiB"},
+        {attr->datagram_max_bytes && attr->datagram_max_bytes < 512,
+         "datagram_max_bytes must be at least 512 (or 0)"},
+        {attr->port_max && attr->port_max < attr->port_min, "port_max is less than port_min"},
+        {attr->rto_min_ns < 10000, "rto_min_ns must be at least 10000"},
+        {attr->queue_delay_ns > UINT32_MAX, "queue_delay_ns must be less than 4.3 s"},
+    };
+    for (unsigned i = 0; i < sizeof checks / sizeof *checks; i++)
+        if (checks[i].wrong) {
+            dw_explain(why, "%s", checks[i].fault);
+            return -EINVAL;
+        }
+    return 0;
 }
 
 /* Those of `list` that are used, as many as there is room for. No peer takes an address with a
@@ -114,69 +122,61 @@ static int keep_interfaces(struct diwarp_device *device, const struct diwarp_int
 static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis *why)
 {
     const struct diwarp_device_attr *attr = &device->attr;
+    const struct dw_env *env = &device->env;
+    if (env->interfaces)
+        return keep_interfaces(device, env->interfaces, env->interface_count, why);
+    device->host_id = dw_host_id();
     /* Too large for the stacks of some threads. */
     struct diwarp_interface *list = malloc(DW_INTERFACES_LISTED * sizeof *list);
-    if (!list) {
-        dw_explain(why, "out of memory");
+    if (!list)
         return -ENOMEM;
-    }
     int rc = dw_interface_list(attr->if_include, attr->if_exclude, list, why);
     if (rc >= 0)
         rc = keep_interfaces(device, list, (unsigned)rc, why);
     free(list);
-    device->host_id = dw_host_id();
     return rc;
 }
 
-/* What is not given is the real world's. */
-static void set_env(struct dw_env *env, const struct dw_env *given)
+static int seed_random(struct diwarp_device *device, struct diwarp_diagnosis *why)
 {
-    if (given)
-        *env = *given;
-    if (!env->now_ns)
-        env->now_ns = real_now_ns;
-    /* Waking a peer costs less than a microsecond, so it need not be idle for long. */
-    if (!env->rest_ns)
-        env->rest_ns = 20000000;
-    /* Longer than any datagram is on its way (half would trust that less); all that is gained by
-     * less is memory, some 200 bytes for each client that a server has met in so long. */
-    if (!env->forget_ns)
-        env->forget_ns = 10000000000u;
+    device->random_key[0] = device->env.seed;
+    if (device->env.seed ||
+        getrandom(device->random_key, sizeof device->random_key, 0) == sizeof device->random_key)
+        return 0;
+    dw_explain(why, "no random numbers from the kernel: %s", strerror(errno));
+    return -EIO;
 }
 
 int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env *env,
                      const struct dw_service *const *services, struct diwarp_device **device,
                      struct diwarp_diagnosis *why)
 {
-    if (why)
-        why->text[0] = '\0';
-    int rc = check_attr(attr, why);
-    if (rc)
-        return rc;
+    dw_explain(why, "out of memory"); /* unless something else is said */
     struct diwarp_device *new = calloc(1, sizeof *new);
-    if (!new) {
-        dw_explain(why, "out of memory");
+    if (!new)
         return -ENOMEM;
-    }
     new->attr = *attr;
     new->services = services;
+    new->env = env ? *env : (struct dw_env){0};
+    if (!new->env.now_ns)
+        new->env.now_ns = real_now_ns;
+    if (!new->env.rest_ns)
+        new->env.rest_ns = REST_NS;
+    if (!new->env.forget_ns)
+        new->env.forget_ns = FORGET_NS;
     dw_list_init(&new->runners);
     dw_list_init(&new->sleepers);
-    set_env(&new->env, env);
-    new->random_key[0] = new->env.seed;
-    if (!new->env.seed &&
-        getrandom(new->random_key, sizeof new->random_key, 0) != sizeof new->random_key) {
-        dw_explain(why, "no random numbers from the kernel: %s", strerror(errno));
-        rc = -EIO;
-    }
+    int rc = check_attr(attr, why);
     if (!rc)
-        rc = new->env.interfaces
-                 ? keep_interfaces(new, new->env.interfaces, new->env.interface_count, why)
-                 : list_interfaces(new, why);
+        rc = seed_random(new, why);
+    if (!rc)
+        rc = list_interfaces(new, why);
     if (rc) {
         free(new);
         return rc;
     }
+    if (why)
+        why->text[0] = '\0';
     new->attr.if_include = new->attr.if_exclude = NULL; /* were borrowed */
     pthread_mutex_init(&new->lock, NULL);
     *device = new;

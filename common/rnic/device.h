@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The device: configuration, interfaces, and the environment (clock, randomness, LLP) that all else
  * takes from here, so that the same code runs on sockets and under the simulator. */
-#ifndef DW_DEVICE_H
-#define DW_DEVICE_H
+#pragma once
 
 #include <pthread.h>
 #include <time.h>
@@ -31,7 +30,7 @@ struct dw_port;    /* port.h */
 
 struct diwarp_device {
     struct diwarp_device_attr attr;
-    const struct dw_service *const *services; /* for its datagram QPs; NULL ends them */
+    const struct dw_service *const *services; /* by enum diwarp_qp_type; NULL ends them */
     struct dw_env env;
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
     unsigned interface_count;
@@ -54,12 +53,8 @@ struct dw_runner;
 /* What runs inside the polls of a device's CQs: its port, and the RC side of each CQ. Every
  * function runs with the device's lock held. */
 struct dw_runner_ops {
-    /* All completions that were handed out are used. NULL: none points to anything. */
-    void (*recycle)(struct dw_runner *runner);
     /* One run; returns how many receive calls brought something. */
     int (*run)(struct dw_runner *runner, uint64_t now_ns);
-    /* After a run: it sent something, and more may go at once. NULL: never. */
-    bool (*has_more)(const struct dw_runner *runner);
     /* Sends what was posted to leave with the next poll. NULL: posts leave by themselves. */
     void (*flush)(struct dw_runner *runner);
     /* When it is to run next at the latest; DW_NEVER: when something comes or is posted. */
@@ -78,6 +73,7 @@ struct dw_runner {
     const struct dw_runner_ops *ops;
     const struct diwarp_cq *cq; /* it is destroyed with that; NULL: with its last QP */
     struct dw_list link;        /* in diwarp_device.runners */
+    bool more;                  /* the last run sent something, and more may go at once */
 };
 
 /* diwarp_open_device() with an environment, which may be NULL, and the services that there are. */
@@ -119,5 +115,3 @@ static inline void dw_lock_pause(struct diwarp_device *device)
         nanosleep(&shortest, NULL);
     dw_lock(device);
 }
-
-#endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A port: the datagrams of one UDP socket, shared by all queue pairs of a device, and their run. */
-#ifndef DW_PORT_H
-#define DW_PORT_H
+#pragma once
 
 #include "common/base/heap.h"
 #include "common/rnic/device.h"
 #include "common/rnic/service.h"
 
-#define DW_PORT_SERVICES 4
+#define DW_PORT_SERVICES 2
 
 struct dw_port {
     struct dw_runner runner; /* in device.runners */
@@ -31,7 +30,7 @@ struct dw_port {
 extern pthread_mutex_t dw_ports_lock;
 
 /* The device's port, opened at first use; polls run it. As diwarp_create_qp(). */
-int dw_port_get(struct diwarp_device *device, struct dw_port **port, struct diwarp_diagnosis *why);
+int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why);
 /* Closes it, and what services keep of it, when no QP is left. */
 void dw_port_put(struct dw_port *port);
 /* Sees that what is taken now will be given back. */
@@ -47,5 +46,3 @@ uint32_t dw_told_mtu_bytes(const struct dw_port *port, const struct diwarp_inter
 bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro);
 /* It is about to be freed, or its port to be closed. */
 void dw_ah_drop_route(struct diwarp_ah *ah);
-
-#endif

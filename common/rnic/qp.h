@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What every datagram queue pair has. Every function in the headers of this folder runs with the
  * device's lock held, unless it says otherwise. */
-#ifndef DW_QP_H
-#define DW_QP_H
+#pragma once
 
 #include "common/rnic/cq.h"
 #include "common/rnic/port.h"
@@ -11,8 +10,7 @@
 
 struct diwarp_pd {
     struct diwarp_device *device;
-    struct dw_mr_table mrs;
-    struct dw_list qps;
+    struct dw_map mrs; /* by STag */
 };
 
 /* The gather list of a request, checked; returns its bytes, -EINVAL, -EACCES or -EMSGSIZE. Key 0 is
@@ -25,10 +23,10 @@ struct diwarp_qp {
     struct diwarp_cq *cq;
     struct dw_port *port;
     const struct dw_service *service;
-    void *state;   /* of the service, for the port */
-    uint32_t num;  /* QPN: unique on the port, never 0 */
-    bool draining; /* Sends that come are acknowledged, not delivered */
-    struct dw_list pd_link, port_link;
+    void *state;         /* of the service, for the port */
+    uint32_t num;        /* QPN: unique on the port, never 0 */
+    bool draining;       /* Sends that come are acknowledged, not delivered */
+    struct dw_list link; /* in port.qps */
     struct diwarp_qp_attr attr;
 };
 
@@ -49,5 +47,3 @@ void dw_qp_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ib
                     enum ibv_wc_status status, uint32_t bytes);
 /* One whose data lies in the receive arena, or goes with the next recycling. */
 void dw_qp_push_held(struct diwarp_qp *qp, const struct diwarp_wc *wc);
-
-#endif

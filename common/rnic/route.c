@@ -53,35 +53,38 @@ uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint3
     return bytes & ~7u; /* the next datagram of a train begins aligned, too */
 }
 
-struct route {
-    struct dw_llp_addr addr;
-    uint64_t token;
-    uint8_t local_interface;
-    uint32_t mtu_bytes; /* the smaller of both interfaces' */
-};
+/* The smaller MTU of both interfaces of a pair. */
+static uint32_t mtu_of(const struct diwarp_interface *ours, const struct diwarp_interface *theirs)
+{
+    return ours->mtu_bytes < theirs->mtu_bytes ? ours->mtu_bytes : theirs->mtu_bytes;
+}
 
-/* False: no memory, it is as before. */
-static bool set_route(struct diwarp_ah *ah, const struct route *route)
+/* From our interface `here` to the peer's `there`. False: no memory, it is as before. */
+static bool set_route(struct diwarp_ah *ah, const struct diwarp_address *local, unsigned here,
+                      const struct diwarp_address *remote, unsigned there)
 {
     struct dw_port *port = dw_ah_port(ah);
     const struct dw_service *service = dw_ahs_of(ah)->service;
-    const struct dw_llp_addr *addr = &route->addr;
+    const struct diwarp_interface *theirs = &remote->interfaces[there];
     struct dw_llp *llp = port->datagrams.llp;
+    struct dw_llp_addr addr = {.family = theirs->family, .port = remote->port};
+    memcpy(addr.ip, theirs->ip, sizeof addr.ip);
     struct dw_path *before = ah->path;
-    struct dw_path *path = dw_path_get(&port->paths, addr, route->local_interface,
-                                       dw_datagram_max_bytes(port, addr->family, route->mtu_bytes));
+    struct dw_path *path = dw_path_get(
+        &port->paths, &addr, (uint8_t)here,
+        dw_datagram_max_bytes(port, addr.family, mtu_of(&local->interfaces[here], theirs)));
     if (!path)
         return false;
     if (path->users == 1 && llp->ops->path_mtu_bytes) {
-        const uint32_t mtu_bytes = llp->ops->path_mtu_bytes(llp, addr);
+        const uint32_t mtu_bytes = llp->ops->path_mtu_bytes(llp, &addr);
         port->datagrams.counters.paths_narrowed +=
-            mtu_bytes && dw_path_on_told(path, dw_datagram_max_bytes(port, addr->family, mtu_bytes),
+            mtu_bytes && dw_path_on_told(path, dw_datagram_max_bytes(port, addr.family, mtu_bytes),
                                          dw_device_now_ns(port->device));
     }
     ah->path = path;
-    ah->udp_port = addr->port;
+    ah->udp_port = addr.port;
     ah->peer_datagram_bytes = path->datagram_max_bytes;
-    ah->token = route->token;
+    ah->token = remote->token;
     if (before && service->on_route)
         service->on_route(ah, before);
     if (before)
@@ -96,25 +99,6 @@ void dw_ah_drop_route(struct diwarp_ah *ah)
     ah->path = NULL;
 }
 
-/* By the pair of interfaces that leads there; -ENETUNREACH: none does, and it is that of the first
- * ones. */
-static int route_to(const struct dw_port *port, const struct diwarp_address *local,
-                    const struct diwarp_address *remote, struct route *route)
-{
-    unsigned here = 0, there = 0;
-    int rc = dw_interface_pair(local, remote, port->device->attr.same_host, &here, &there);
-    const struct diwarp_interface *theirs = &remote->interfaces[there];
-    const uint32_t mtu_bytes = local->interfaces[here].mtu_bytes;
-    *route = (struct route){
-        .addr = {.family = theirs->family, .port = remote->port},
-        .token = remote->token,
-        .local_interface = (uint8_t)here,
-        .mtu_bytes = mtu_bytes < theirs->mtu_bytes ? mtu_bytes : theirs->mtu_bytes,
-    };
-    memcpy(route->addr.ip, theirs->ip, sizeof route->addr.ip);
-    return rc;
-}
-
 bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro)
 {
     const struct dw_port *port = dw_ah_port(ah);
@@ -123,7 +107,7 @@ bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro
     struct diwarp_address remote = {
         .token = intro->token, .interface_count = 1, .port = intro->port};
     struct diwarp_interface *theirs = &remote.interfaces[0];
-    struct route route;
+    unsigned here = 0, there = 0; /* where no pair leads to it, the first ones do */
     struct in6_addr ip;
     memcpy(&ip, intro->ip, sizeof ip);
     *theirs =
@@ -135,33 +119,36 @@ bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro
     /* A loopback address, or one of our own, that reached us with our token is of this host. */
     const bool ours = theirs->loopback || dw_interface_is_one_of(theirs, &local);
     remote.host_id = ours ? local.host_id : ~local.host_id;
-    (void)route_to(port, &local, &remote, &route);
-    return set_route(ah, &route);
+    (void)dw_interface_pair(&local, &remote, port->device->attr.same_host, &here, &there);
+    return set_route(ah, &local, here, &remote, there);
 }
 
 int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                      struct diwarp_ah **ah_out)
 {
     const struct diwarp_address local = address_of(qp->port);
-    struct route route;
-    int rc = route_to(qp->port, &local, address, &route);
+    const struct dw_service *service = qp->service;
+    struct diwarp_device *device = qp->port->device;
+    unsigned here = 0, there = 0;
+    int rc = dw_interface_pair(&local, address, device->attr.same_host, &here, &there);
     if (rc)
         return rc;
-    if (route.mtu_bytes < DW_MTU_MIN_BYTES || !address->qpn || address->qpn > DW_QPN_MAX)
+    if (mtu_of(&local.interfaces[here], &address->interfaces[there]) < DW_MTU_MIN_BYTES ||
+        !address->qpn || address->qpn > DW_QPN_MAX)
         return -EINVAL;
-    dw_lock(qp->port->device);
-    struct diwarp_ah *ah = qp->service->get_ah(qp, address->name);
-    if (ah && qp->service->on_address)
-        qp->service->on_address(ah, address);
-    if (ah && !ah->fixed && !set_route(ah, &route)) {
-        qp->service->put_ah(ah);
+    dw_lock(device);
+    struct diwarp_ah *ah = service->get_ah(qp, address->name);
+    if (ah && service->on_address)
+        service->on_address(ah, address);
+    if (ah && !ah->fixed && !set_route(ah, &local, here, address, there)) {
+        service->put_ah(ah);
         ah = NULL;
     }
     if (ah)
-        ah = qp->service->get_ah_of_qpn(ah, address->qpn);
+        ah = service->get_ah_of_qpn(ah, address->qpn);
     if (ah)
         ah->owners++;
-    dw_unlock(qp->port->device);
+    dw_unlock(device);
     *ah_out = ah;
     return ah ? 0 : -ENOMEM;
 }
@@ -242,22 +229,9 @@ int diwarp_address_pack(const struct diwarp_address *h, void *to, size_t len)
     return (int)bytes;
 }
 
-static bool unpack_interface(struct diwarp_interface *interface, const uint8_t *p)
-{
-    *interface = (struct diwarp_interface){
-        .family = p[0] == 6 ? AF_INET6 : AF_INET,
-        .prefix_bits = p[1],
-        .loopback = p[2] == 1,
-        .mtu_bytes = dw_get_be32(p + 4),
-    };
-    memcpy(interface->ip, p + 8, sizeof interface->ip);
-    return (p[0] == 4 || p[0] == 6) && p[1] <= (p[0] == 6 ? 128 : 32) && p[2] <= 1 &&
-           interface->mtu_bytes >= DW_MTU_MIN_BYTES;
-}
-
 int diwarp_address_unpack(struct diwarp_address *h, const void *from, size_t len)
 {
-    const uint8_t *buf = from;
+    const uint8_t *buf = from, *p = buf + HEAD_BYTES;
     if (len < HEAD_BYTES || buf[0] != 'd' || buf[1] != 'w')
         return -EPROTO;
     if (buf[2] != DW_WIRE_VERSION)
@@ -268,8 +242,18 @@ int diwarp_address_unpack(struct diwarp_address *h, const void *from, size_t len
         h->interface_count > DIWARP_MAX_INTERFACES ||
         len < HEAD_BYTES + (size_t)h->interface_count * INTERFACE_BYTES)
         return -EPROTO;
-    for (unsigned i = 0; i < h->interface_count; i++)
-        if (!unpack_interface(&h->interfaces[i], buf + HEAD_BYTES + i * INTERFACE_BYTES))
+    for (unsigned i = 0; i < h->interface_count; i++, p += INTERFACE_BYTES) {
+        struct diwarp_interface *interface = &h->interfaces[i];
+        *interface = (struct diwarp_interface){
+            .family = p[0] == 6 ? AF_INET6 : AF_INET,
+            .prefix_bits = p[1],
+            .loopback = p[2] == 1,
+            .mtu_bytes = dw_get_be32(p + 4),
+        };
+        memcpy(interface->ip, p + 8, sizeof interface->ip);
+        if ((p[0] != 4 && p[0] != 6) || p[1] > (p[0] == 6 ? 128 : 32) || p[2] > 1 ||
+            interface->mtu_bytes < DW_MTU_MIN_BYTES)
             return -EPROTO;
+    }
     return 0;
 }

@@ -11,9 +11,10 @@
 #include "common/rnic/port.h"
 
 /* Timers run at the latest after this, though the socket has not been read empty; when nobody ran
- * us for as long, it begins anew, four times in a row at most. Half would resend what has come and
- * is not read yet where a process loses its core for a time slice; twice finds losses later. */
+ * us for as long, it begins anew, so often in a row at most. Half would resend what has come and is
+ * not read yet where a process loses its core for a time slice; twice finds losses later. */
 #define TIMERS_WAIT_MAX_NS 20000000
+#define ABSENCES_MAX       4
 /* Of timers, after which the socket is read again (what many time-outs would ask for may have come
  * meanwhile), and of ICMP's messages. */
 #define EVENTS_PER_RUN 64
@@ -45,21 +46,17 @@ static struct dw_port *port_of(const struct dw_runner *runner)
 
 /* ---- what comes ---- */
 
-/* Whose datagrams these are, by their type, and its state. */
+/* Whose datagrams these are, by their type; NULL: it has no QP. */
 static const struct dw_service *service_of(const struct dw_port *port, uint8_t type, void **state)
 {
-    const struct dw_service *const *it = port->device->services;
-    for (unsigned i = 0; it[i]; i++) {
-        *state = port->states[i];
-        if (*state && it[i]->reliable == (type != DW_LLP_UD))
-            return it[i];
-    }
-    return NULL;
+    const enum diwarp_qp_type qp_type = type == DW_LLP_UD ? DIWARP_QPT_UD : DIWARP_QPT_RD;
+    *state = port->states[qp_type];
+    return *state ? port->device->services[qp_type] : NULL;
 }
 
 static bool place(void *arg, const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    void *state = NULL;
+    void *state;
     const struct dw_service *service = service_of(arg, arrival->header.type, &state);
     return service && service->place && service->place(state, arrival, now_ns);
 }
@@ -67,7 +64,7 @@ static bool place(void *arg, const struct dw_arrival *arrival, uint64_t now_ns)
 static void take(void *arg, const struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct dw_port *port = arg;
-    void *state = NULL;
+    void *state;
     const struct dw_service *service = service_of(port, arrival->header.type, &state);
     struct diwarp_qp *qp = dw_map_get(&port->qp_by_num, arrival->header.dst_qpn);
     if (qp && qp->service != service)
@@ -80,20 +77,15 @@ static void take(void *arg, const struct dw_arrival *arrival, uint64_t now_ns)
 
 static const struct dw_datagrams_taker taker = {.place = place, .take = take};
 
-/* Where the next receive call goes; NULL: nowhere that would leave alone what is held. */
-static uint8_t *next_place(struct dw_port *port)
-{
-    bool full = port->device->held >= HELD_WCS_MAX / (port->refuses_data ? 2 : 1);
-    EACH_SERVICE(port, is_full, full |= service->is_full(state))
-    return full ? NULL : dw_arena_next(&port->datagrams.arena);
-}
-
+/* One receive call, to where it leaves alone what is held. */
 static bool receive(struct dw_port *port, uint64_t now_ns)
 {
-    uint8_t *at = next_place(port);
-    const bool had_none = port->refuses_data;
+    const bool refused = port->refuses_data;
+    bool full = port->device->held >= HELD_WCS_MAX / (refused ? 2 : 1);
+    EACH_SERVICE(port, is_full, full |= service->is_full(state))
+    uint8_t *at = full ? NULL : dw_arena_next(&port->datagrams.arena);
     port->refuses_data = !at;
-    if (had_none && at)
+    if (refused && at)
         EACH_SERVICE(port, on_room, service->on_room(state))
     /* The stage is idle now; nothing that comes then stays in it. */
     return dw_datagrams_receive(&port->datagrams, at ? at : port->datagrams.stage, now_ns);
@@ -118,21 +110,11 @@ static void take_icmp(struct dw_port *port, uint64_t now_ns)
     struct dw_llp_icmp icmp;
     for (unsigned i = 0; i < EVENTS_PER_RUN && llp->ops->icmp(llp, &icmp); i++)
         for (struct dw_path *path = dw_paths_find(&port->paths, &icmp.to); path;
-             path = dw_path_next(path))
+             path = path->next)
             on_icmp(port, path, &icmp, now_ns);
 }
 
 /* ---- a run ---- */
-
-/* Whoever ran it last was away for so long. */
-static void on_absence(struct dw_port *port, uint64_t away_ns, uint64_t now_ns)
-{
-    if (port->absences < 4) {
-        port->absences++;
-        port->timers_ran_ns = now_ns;
-    }
-    EACH_SERVICE(port, on_absence, service->on_absence(state, away_ns))
-}
 
 static int run(struct dw_runner *runner, uint64_t now_ns)
 {
@@ -140,14 +122,20 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
     const uint64_t pushed = port->device->pushed;
     int received = 0;
     bool drained = false;
-    if (now_ns - port->ran_ns > TIMERS_WAIT_MAX_NS)
-        on_absence(port, now_ns - port->ran_ns, now_ns);
+    if (!port->device->held) {
+        EACH_SERVICE(port, recycle, service->recycle(state))
+        dw_arena_recycle(&port->datagrams.arena);
+    }
+    const uint64_t away_ns = now_ns - port->ran_ns; /* whoever ran it last */
+    if (away_ns > TIMERS_WAIT_MAX_NS) {
+        if (port->absences++ < ABSENCES_MAX)
+            port->timers_ran_ns = now_ns;
+        EACH_SERVICE(port, on_absence, service->on_absence(state, away_ns))
+    }
     port->ran_ns = now_ns;
-    while (received < RECEIVES_PER_RUN && port->device->pushed == pushed) {
+    while (received < RECEIVES_PER_RUN && port->device->pushed == pushed && !drained) {
         drained = !receive(port, now_ns);
-        if (drained)
-            break;
-        received++;
+        received += !drained;
     }
     EACH_SERVICE(port, run, service->run(state, now_ns))
     /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
@@ -157,15 +145,9 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
         dw_heap_run(&port->timers, now_ns, EVENTS_PER_RUN);
     }
     take_icmp(port, now_ns);
+    runner->more = false;
+    EACH_SERVICE(port, has_more, runner->more |= service->has_more(state))
     return received;
-}
-
-static bool has_more(const struct dw_runner *runner)
-{
-    const struct dw_port *port = port_of(runner);
-    bool more = false;
-    EACH_SERVICE(port, has_more, more |= service->has_more(state))
-    return more;
 }
 
 static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
@@ -180,13 +162,6 @@ static uint64_t next_deadline_ns(const struct dw_runner *runner)
     EACH_SERVICE(port, next_deadline_ns,
                  next_ns = earlier(next_ns, service->next_deadline_ns(state, port->ran_ns)))
     return next_ns;
-}
-
-static void recycle(struct dw_runner *runner)
-{
-    struct dw_port *port = port_of(runner);
-    EACH_SERVICE(port, recycle, service->recycle(state))
-    dw_arena_recycle(&port->datagrams.arena);
 }
 
 static int fd_of(const struct dw_runner *runner, bool *deaf)
@@ -210,7 +185,7 @@ static void on_trim(struct dw_timer *timer, uint64_t now_ns)
     bool more = dw_datagrams_trim(&port->datagrams);
     uint64_t next_ns = DW_NEVER;
     EACH_SERVICE(port, trim, next_ns = earlier(next_ns, service->trim(state, now_ns)))
-    dw_foreach (qp, struct diwarp_qp, port_link, &port->qps)
+    dw_foreach (qp, struct diwarp_qp, link, &port->qps)
         more |= dw_cq_trim(qp->cq);
     dw_heap_set(&port->timers, timer, next_ns);
     if (more)
@@ -224,7 +199,7 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
     if (datagrams->llp->ops->add_memory)
         datagrams->llp->ops->add_memory(datagrams->llp, memory);
     memory->base_bytes += sizeof *port + dw_map_bytes(&port->qp_by_num);
-    dw_foreach (qp, struct diwarp_qp, port_link, &port->qps)
+    dw_foreach (qp, struct diwarp_qp, link, &port->qps)
         memory->base_bytes += qp->service->qp_bytes;
     /* Arena and stage, as far as they were touched. */
     const uint64_t bytes = datagrams->arena.touched + DW_LLP_SLOT_BYTES;
@@ -239,9 +214,7 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
 }
 
 static const struct dw_runner_ops runner_ops = {
-    .recycle = recycle,
     .run = run,
-    .has_more = has_more,
     .next_deadline_ns = next_deadline_ns,
     .fd = fd_of,
     .add_memory = add_memory,
@@ -282,12 +255,10 @@ static void port_close(struct dw_port *port)
     free(port);
 }
 
-int dw_port_get(struct diwarp_device *device, struct dw_port **out, struct diwarp_diagnosis *why)
+int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
 {
-    if (device->port) {
-        *out = device->port;
+    if (device->port)
         return 0;
-    }
     struct dw_port *port = calloc(1, sizeof *port);
     if (!port)
         return -ENOMEM;
@@ -315,7 +286,7 @@ int dw_port_get(struct diwarp_device *device, struct dw_port **out, struct diwar
         return rc;
     }
     dw_list_append(&device->runners, &port->runner.link);
-    *out = device->port = port;
+    device->port = port;
     return 0;
 }
 
@@ -331,10 +302,10 @@ void dw_port_put(struct dw_port *port)
 /* ---- draining ---- */
 
 /* What other QPs of the port go on with is not waited for. */
-static bool is_busy(const struct diwarp_qp *qp, bool received)
+static bool is_busy(const struct diwarp_qp *qp, int received)
 {
     return (qp->service->owes && qp->service->owes(qp)) ||
-           (dw_qp_is_alone(qp) && (received || has_more(&qp->port->runner)));
+           (dw_qp_is_alone(qp) && (received || qp->port->runner.more));
 }
 
 int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
@@ -350,8 +321,7 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
          now_ns = dw_device_now_ns(device)) {
         struct pollfd fd = {.fd = port->datagrams.llp->fd, .events = POLLIN};
         qp->cq->count = 0;
-        if (device->held == qp->cq->held)
-            recycle(&port->runner);
+        dw_cq_release_held(qp->cq);
         if (is_busy(qp, run(&port->runner, now_ns)))
             busy_ns = now_ns;
         else if (fd.fd < 0 || now_ns - busy_ns >= LINGER_NS)
@@ -361,7 +331,7 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
             (void)poll(&fd, 1, 1);
         dw_lock(device);
     }
-    int rc = is_busy(qp, false) ? -ETIMEDOUT : 0;
+    int rc = is_busy(qp, 0) ? -ETIMEDOUT : 0;
     qp->draining = false;
     dw_unlock(device);
     return rc;

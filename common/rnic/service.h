@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a datagram service (UD, RD) gives the core: one table. The core knows no service by name; a
- * further one is added to the list that diwarp_open_device() hands to the device, and nowhere else.
+/* What a datagram service (UD, RD) gives the core: one table, in the list that diwarp_open_device()
+ * hands to the device. The core knows them by that alone, and which type of datagrams is whose.
  *
  * `state` is what a service keeps for a port, from its first QP there until the port is closed.
  * Every function runs with the device's lock held. Those marked "may be NULL" have nothing to do
  * then. */
-#ifndef DW_SERVICE_H
-#define DW_SERVICE_H
+#pragma once
 
 #include "common/base/cells.h"
 #include "common/datagram/datagrams.h"
@@ -28,8 +27,9 @@ struct diwarp_ah {
     uint16_t udp_port;
     /* The longest datagrams of its records, as far as these have shown; ours may be others. */
     uint16_t peer_datagram_bytes;
-    bool fixed : 1;   /* it has been spoken with: its route stays */
-    bool further : 1; /* RD: of another QP than a process's first */
+    bool fixed : 1;    /* it has been spoken with: its route stays */
+    bool further : 1;  /* RD: of another QP than a process's first */
+    uint32_t qpn : 24; /* UD: of the QP there */
 };
 _Static_assert(sizeof(struct diwarp_ah) == 40, "a known peer is small");
 
@@ -148,5 +148,3 @@ struct dw_service {
     uint64_t (*trim)(void *state, uint64_t now_ns);
     void (*add_memory)(const void *state, struct diwarp_memory *memory);
 };
-
-#endif

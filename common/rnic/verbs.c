@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protection domains, memory regions, and datagram queue pairs: made, posted to, queried and ended,
  * by the tables of their services. */
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -27,22 +26,21 @@ struct diwarp_pd *diwarp_alloc_pd(struct diwarp_device *device)
     if (!pd)
         return NULL;
     pd->device = device;
-    dw_mr_table_init(&pd->mrs, dw_device_random(device));
-    dw_list_init(&pd->qps);
+    dw_map_init(&pd->mrs, dw_device_random(device));
     return pd;
 }
 
 void diwarp_dealloc_pd(struct diwarp_pd *pd)
 {
-    dw_mr_table_fini(&pd->mrs);
+    dw_mrs_fini(&pd->mrs);
     free(pd);
 }
 
 struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length, int access)
 {
     struct diwarp_mr *mr;
-    dw_lock(pd->device);
     int rc;
+    dw_lock(pd->device);
     do
         rc = dw_mr_register(&pd->mrs, addr, length, access, (uint32_t)dw_device_random(pd->device),
                             &mr);
@@ -70,11 +68,11 @@ void diwarp_dereg_mr(struct diwarp_mr *mr)
     struct diwarp_pd *pd = mr->pd;
     const struct dw_region *region = dw_container(mr, struct dw_region, mr);
     dw_lock(pd->device);
-    dw_foreach (qp, struct diwarp_qp, pd_link, &pd->qps) {
-        if (region->records && qp->service->on_deregister)
-            qp->service->on_deregister(qp, region);
-    }
-    dw_mr_deregister(&pd->mrs, mr);
+    if (region->records) /* so there is a port */
+        dw_foreach (qp, struct diwarp_qp, link, &pd->device->port->qps)
+            if (qp->pd == pd && qp->service->on_deregister)
+                qp->service->on_deregister(qp, region);
+    free(dw_map_remove(&pd->mrs, mr->stag));
     dw_unlock(pd->device);
 }
 
@@ -102,14 +100,11 @@ int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int
 static int join(struct diwarp_qp *qp)
 {
     struct dw_port *port = qp->port;
-    unsigned i = 0;
-    while (port->device->services[i] != qp->service)
-        i++;
-    assert(i < DW_PORT_SERVICES);
-    int rc = port->states[i] ? 0 : qp->service->open(port, &port->states[i]);
+    void **state = &port->states[qp->attr.type];
+    int rc = *state ? 0 : qp->service->open(port, state);
     if (rc)
         return rc;
-    qp->state = port->states[i];
+    qp->state = *state;
     do
         port->last_qpn = port->last_qpn % DW_QPN_MAX + 1;
     while (dw_map_get(&port->qp_by_num, port->last_qpn));
@@ -119,38 +114,23 @@ static int join(struct diwarp_qp *qp)
     rc = qp->service->create(qp);
     if (rc)
         dw_map_remove(&port->qp_by_num, qp->num);
+    else
+        dw_list_append(&port->qps, &qp->link);
     return rc;
-}
-
-static int create_locked(struct diwarp_qp *qp, struct diwarp_diagnosis *why)
-{
-    int rc = dw_port_get(qp->pd->device, &qp->port, why);
-    if (rc)
-        return rc;
-    rc = join(qp);
-    if (rc) {
-        dw_port_put(qp->port);
-        return rc;
-    }
-    dw_list_append(&qp->pd->qps, &qp->pd_link);
-    dw_list_append(&qp->port->qps, &qp->port_link);
-    return 0;
 }
 
 int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
                      struct diwarp_qp **qp_out, struct diwarp_diagnosis *why)
 {
+    struct diwarp_device *device = pd->device;
     if (why)
         why->text[0] = '\0';
-    const struct dw_service *const *services = pd->device->services;
-    while (*services && (*services)->type != attr->type)
-        services++;
-    const struct dw_service *service = *services;
-    if (!service || !attr->cq || attr->cq->device != pd->device || !attr->max_send_wr ||
-        !attr->max_msg_bytes || attr->max_msg_bytes > 1u << 30) {
+    if ((unsigned)attr->type >= DW_PORT_SERVICES || !attr->cq || attr->cq->device != device ||
+        !attr->max_send_wr || !attr->max_msg_bytes || attr->max_msg_bytes > 1u << 30) {
         dw_explain(why, "malformed queue pair attributes");
         return -EINVAL;
     }
+    const struct dw_service *service = device->services[attr->type];
     struct diwarp_qp *qp = calloc(1, service->qp_bytes);
     if (!qp)
         return -ENOMEM;
@@ -158,9 +138,12 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     qp->cq = attr->cq;
     qp->service = service;
     qp->attr = *attr;
-    dw_lock(pd->device);
-    int rc = create_locked(qp, why);
-    dw_unlock(pd->device);
+    dw_lock(device);
+    int rc = dw_port_get(device, why);
+    qp->port = device->port;
+    if (!rc && (rc = join(qp)))
+        dw_port_put(qp->port);
+    dw_unlock(device);
     if (rc) {
         free(qp);
         return rc;
@@ -174,10 +157,9 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     struct diwarp_device *device = qp->pd->device;
     pthread_mutex_lock(&dw_ports_lock);
     dw_lock(device);
-    dw_list_remove(&qp->port_link);
+    dw_list_remove(&qp->link);
     dw_map_remove(&qp->port->qp_by_num, qp->num);
     qp->service->destroy(qp);
-    dw_list_remove(&qp->pd_link);
     dw_cq_forget(qp->cq, qp->num, NULL, NULL);
     dw_port_put(qp->port);
     dw_unlock(device);
@@ -276,11 +258,10 @@ void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
         .base_bytes =
             sizeof *device + sizeof *pd + sizeof *cq + (uint64_t)cq->capacity * sizeof *cq->ring,
         .region_bytes =
-            pd->mrs.by_stag.count * sizeof(struct dw_region) + dw_map_bytes(&pd->mrs.by_stag),
+            pd->mrs.count * sizeof(struct dw_region) + dw_map_bytes(&pd->mrs),
     };
-    dw_foreach (runner, struct dw_runner, link, &device->runners) {
+    dw_foreach (runner, struct dw_runner, link, &device->runners)
         runner->ops->add_memory(runner, memory);
-    }
     memory->total_bytes = memory->base_bytes + memory->receive_bytes + memory->assembly_bytes +
                           memory->send_pool_bytes + memory->work_bytes + memory->peer_bytes +
                           memory->address_bytes + memory->record_bytes + memory->region_bytes;

@@ -1,21 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The UD service: Write-Records at the target, whose validity map may stay partial. */
+/* The UD service: what comes in several segments, with a validity map and a time limit; and
+ * Write-Records at the target, whose map may stay partial. */
 #include <stdlib.h>
 
 #include "common/base/copy.h"
-#include "common/rnic/device.h"
 #include "common/ud/ud.h"
+
+static uint64_t key_of(const struct dw_ud_source *source, enum dw_ud_kind kind, uint32_t serial)
+{
+    return source->key ^ ((uint64_t)kind << 32 | serial);
+}
+
+struct diwarp_record *dw_ud_record_get(const struct dw_ud_qp *ud, const struct dw_ud_source *source,
+                                       enum dw_ud_kind kind, uint32_t serial)
+{
+    return dw_map_get(&ud->open, key_of(source, kind, serial));
+}
+
+/* No further segment is taken. */
+static void close_record(struct diwarp_record *record)
+{
+    dw_heap_set(&record->qp->qp.port->timers, &record->timer, DW_NEVER);
+    dw_map_remove(&record->qp->open, key_of(record->source, record->kind, record->serial));
+}
 
 void dw_ud_record_destroy(struct diwarp_record *record)
 {
-    dw_heap_set(&record->qp->qp.port->timers, &record->timer, DW_NEVER);
-    dw_heap_unreserve(&record->qp->qp.port->timers);
     if (!record->handed_over)
-        dw_map_remove(&record->qp->open_records, dw_ud_key(record->source, record->id));
+        close_record(record);
     dw_list_remove(&record->link);
-    record->source->open_records--;
-    record->qp->record_count--;
+    record->source->held[record->kind]--;
+    record->qp->held[record->kind]--;
+    dw_heap_unreserve(&record->qp->qp.port->timers);
     dw_ranges_fini(&record->map);
+    free(record->recv);
     free(record);
 }
 
@@ -24,9 +42,8 @@ static void hand_over(struct diwarp_record *record)
     struct dw_ud_qp *ud = record->qp;
     struct diwarp_counters *counters = dw_ud_counters(ud);
     bool full = record->map.bytes == record->total;
+    close_record(record);
     record->handed_over = true;
-    dw_heap_set(&ud->qp.port->timers, &record->timer, DW_NEVER);
-    dw_map_remove(&ud->open_records, dw_ud_key(record->source, record->id));
     *(full ? &counters->rx_records_complete : &counters->rx_records_partial) += 1;
     struct diwarp_wc wc = {
         .wc = {.status = IBV_WC_SUCCESS,
@@ -40,40 +57,47 @@ static void hand_over(struct diwarp_record *record)
     dw_cq_push(ud->qp.cq, &wc);
 }
 
-static void on_record_timer(struct dw_timer *timer, uint64_t now_ns)
+static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     (void)now_ns;
-    hand_over(dw_container(timer, struct diwarp_record, timer));
+    struct diwarp_record *record = dw_container(timer, struct diwarp_record, timer);
+    if (record->kind == DW_UD_RECORD) {
+        hand_over(record);
+        return;
+    }
+    /* The message stays incomplete: its receive serves the next one. */
+    dw_ud_counters(record->qp)->rx_partial_msgs++;
+    dw_list_prepend(&record->qp->recvs, &record->recv->link);
+    record->recv = NULL;
+    dw_ud_record_destroy(record);
 }
 
-static struct diwarp_record *begin_record(struct dw_ud_qp *ud, struct dw_ud_source *source,
-                                          const struct dw_write_record *wr,
-                                          const struct dw_ddp_header *ddp, uint64_t now_ns)
+struct diwarp_record *dw_ud_record_begin(struct dw_ud_qp *ud, struct dw_ud_source *source,
+                                         enum dw_ud_kind kind, uint32_t serial, uint64_t now_ns)
 {
-    struct dw_heap *timers = &ud->qp.port->timers;
-    if (dw_seen_check(&source->records, wr->id)) {
-        dw_ud_counters(ud)->drop_stale_record++;
+    struct diwarp_counters *counters = dw_ud_counters(ud);
+    if (dw_seen_check(&source->begun[kind], serial)) {
+        *(kind == DW_UD_SEND ? &counters->rx_dup_datagrams : &counters->drop_stale_record) += 1;
         return NULL;
     }
-    const uint64_t held = (uint64_t)ud->record_count + source->open_records;
-    struct diwarp_record *record =
-        held < ud->qp.attr.max_recv_wr ? calloc(1, sizeof *record) : NULL;
+    const uint32_t most = kind == DW_UD_SEND ? ud->recv_count : ud->qp.attr.max_recv_wr;
+    const uint64_t held = (uint64_t)ud->held[kind] + source->held[kind];
+    struct diwarp_record *record = held < most ? calloc(1, sizeof *record) : NULL;
+    struct dw_heap *timers = &ud->qp.port->timers;
     if (!record || dw_heap_reserve(timers))
         goto err_free;
-    if (dw_map_put(&ud->open_records, dw_ud_key(source, wr->id), record))
+    if (dw_map_put(&ud->open, key_of(source, kind, serial), record))
         goto err_unreserve;
-    dw_seen_add(&source->records, wr->id);
+    dw_seen_add(&source->begun[kind], serial);
     record->qp = ud;
     record->source = source;
-    source->open_records++;
-    record->id = wr->id;
-    record->total = wr->total;
-    record->stag = ddp->stag;
-    record->to = ddp->to - wr->offset;
-    record->timer.fire = on_record_timer;
+    record->kind = kind;
+    record->serial = serial;
+    record->timer.fire = on_timer;
     dw_ranges_init(&record->map);
     dw_list_append(&ud->records, &record->link);
-    ud->record_count++;
+    ud->held[kind]++;
+    source->held[kind]++;
     dw_heap_set(timers, &record->timer, dw_deadline_ns(now_ns, ud->qp.attr.record_time_ns));
     return record;
 
@@ -81,7 +105,7 @@ err_unreserve:
     dw_heap_unreserve(timers);
 err_free:
     free(record);
-    dw_ud_counters(ud)->drop_no_buffer++;
+    counters->drop_no_buffer++;
     return NULL;
 }
 
@@ -98,20 +122,24 @@ void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
         counters->drop_header++;
         return;
     }
+    const uint64_t to = ddp->to - wr.offset;
     /* The whole record must be allowed: its map is of memory the application gave. */
     if (ddp->to < wr.offset ||
-        dw_mr_check_peer(&ud->qp.pd->mrs, dw_name_key(source->name), ddp->stag, ddp->to - wr.offset,
-                         wr.total, IBV_ACCESS_REMOTE_WRITE, &region)) {
+        dw_mr_check_peer(&ud->qp.pd->mrs, dw_name_key(source->name), ddp->stag, to, wr.total,
+                         IBV_ACCESS_REMOTE_WRITE, &region)) {
         counters->drop_stag++;
         return;
     }
-    struct diwarp_record *record = dw_map_get(&ud->open_records, dw_ud_key(source, wr.id));
-    if (!record)
-        record = begin_record(ud, source, &wr, ddp, now_ns);
-    if (!record)
-        return;
-    if (record->total != wr.total || record->stag != ddp->stag ||
-        record->to != ddp->to - wr.offset) {
+    struct diwarp_record *record = dw_ud_record_get(ud, source, DW_UD_RECORD, wr.id);
+    if (!record) {
+        record = dw_ud_record_begin(ud, source, DW_UD_RECORD, wr.id, now_ns);
+        if (!record)
+            return;
+        record->total = wr.total;
+        record->stag = ddp->stag;
+        record->to = to;
+    }
+    if (record->total != wr.total || record->stag != ddp->stag || record->to != to) {
         counters->drop_stag++;
         return;
     }
@@ -131,28 +159,23 @@ void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
 
 /* ---- the application's view of records ---- */
 
-/* Under way, by the name of its source and its id; NULL: the oldest of any. */
-static struct diwarp_record *find_record(struct dw_ud_qp *ud, const struct diwarp_name *src,
-                                         uint32_t id)
-{
-    dw_list_foreach (it, &ud->records) {
-        struct diwarp_record *record = dw_container(it, struct diwarp_record, link);
-        if (!record->handed_over &&
-            (!src || (record->id == id && dw_name_key(record->source->name) == dw_name_key(*src))))
-            return record;
-    }
-    return NULL;
-}
-
 struct diwarp_record *diwarp_find_record(struct diwarp_qp *qp, const struct diwarp_name *src,
                                          uint32_t id)
 {
     if (qp->attr.type != DIWARP_QPT_UD)
         return NULL;
+    struct diwarp_record *found = NULL;
     dw_lock(qp->port->device);
-    struct diwarp_record *record = find_record(dw_ud_qp_of(qp), src, id);
+    dw_foreach (record, struct diwarp_record, link, &dw_ud_qp_of(qp)->records) {
+        if (record->handed_over || record->kind != DW_UD_RECORD ||
+            (src &&
+             (record->serial != id || dw_name_key(record->source->name) != dw_name_key(*src))))
+            continue;
+        found = record;
+        break;
+    }
     dw_unlock(qp->port->device);
-    return record;
+    return found;
 }
 
 void diwarp_query_record(const struct diwarp_record *record, struct diwarp_record_info *info)
@@ -160,7 +183,7 @@ void diwarp_query_record(const struct diwarp_record *record, struct diwarp_recor
     dw_lock(record->qp->qp.port->device);
     *info = (struct diwarp_record_info){
         .src = record->source->name,
-        .id = record->id,
+        .id = record->serial,
         .addr = (void *)(uintptr_t)record->to,
         .length = record->total,
         .valid_bytes = record->map.bytes,

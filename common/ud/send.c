@@ -13,12 +13,10 @@
 struct outgoing {
     struct dw_ud_qp *ud;
     const struct diwarp_ah *ah;
-    uint32_t qpn; /* there */
-    struct dw_ddp_header ddp;
-    uint32_t record_id;
+    struct dw_ddp_header ddp;      /* of what is left */
+    struct dw_write_record record; /* likewise; of a Send, too: how far it is */
     const struct iovec *iov;
     size_t iov_skip; /* bytes of *iov that are sent */
-    uint32_t total, sent;
 };
 
 /* Copies the next `length` bytes to `to`, sealing them. */
@@ -52,26 +50,23 @@ static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
         .job = datagrams->name.job,
         .rank = datagrams->name.rank,
         .number = ++datagrams->number,
-        .dst_qpn = out->qpn,
+        .dst_qpn = out->ah->qpn,
         .src_qpn = out->ud->qp.num,
         .timestamp = (uint16_t)(out->ud->qp.port->ran_ns >> DW_TIMESTAMP_SHIFT),
     };
-    const struct dw_write_record wr = {
-        .id = out->record_id, .offset = out->sent, .total = out->total};
-    struct dw_ddp_header ddp = out->ddp;
     struct dw_sealing sealing;
-    ddp.last = out->sent + payload == out->total;
-    if (ddp.tagged)
-        ddp.to += out->sent;
-    else
-        ddp.mo = out->sent;
+    out->ddp.last = out->record.offset + payload == out->record.total;
     dw_llp_header_put(buf, &header);
-    uint8_t *to = dw_segment_put(buf + DW_LLP_HEADER_BYTES, &ddp, &wr, payload);
+    uint8_t *to = dw_segment_put(buf + DW_LLP_HEADER_BYTES, &out->ddp, &out->record, payload);
     dw_sealing_begin(&sealing, &datagrams->seal);
     dw_sealing_add(&sealing, buf, (size_t)(to - buf));
     copy_payload(out, &sealing, to, payload);
     dw_sealing_end(&sealing, to + payload);
-    out->sent += payload;
+    out->record.offset += payload;
+    if (out->ddp.tagged)
+        out->ddp.to += payload;
+    else
+        out->ddp.mo += payload;
     return (uint32_t)(to - buf) + payload + DW_TRAILER_BYTES;
 }
 
@@ -80,25 +75,27 @@ static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
 static int transmit(struct outgoing *out, uint64_t now_ns)
 {
     struct dw_datagrams *datagrams = &out->ud->qp.port->datagrams;
+    const struct dw_write_record *record = &out->record;
     const struct dw_llp_addr to = dw_ah_addr(out->ah);
-    dw_path_expire(out->ah->path, now_ns);
+    struct dw_path *path = out->ah->path;
+    dw_path_expire(path, now_ns);
     uint32_t payload_max = dw_ah_datagram_max_bytes(out->ah) - DW_LLP_HEADER_BYTES -
                            dw_segment_header_bytes(&out->ddp) - DW_TRAILER_BYTES;
-    for (bool first = true; first || out->sent < out->total; first = false) {
+    for (bool first = true; first || record->offset < record->total; first = false) {
         uint32_t bytes = 0, segment = 0;
         unsigned n = 0;
         do {
-            uint32_t left = out->total - out->sent;
+            uint32_t left = record->total - record->offset;
             uint32_t one =
                 build(out, datagrams->stage + bytes, left < payload_max ? left : payload_max);
             bytes += one;
             if (!n++)
                 segment = one;
-        } while (out->sent < out->total && n < DW_LLP_TRAIN_DATAGRAMS &&
+        } while (record->offset < record->total && n < DW_LLP_TRAIN_DATAGRAMS &&
                  bytes + segment <= DW_LLP_TRAIN_BYTES);
         struct iovec iov = {.iov_base = datagrams->stage, .iov_len = bytes};
         int rc = dw_datagrams_send(datagrams, &to, &iov, 1, segment,
-                                   dw_path_takes_whole(out->ah->path, segment, now_ns));
+                                   dw_path_takes_whole(path, segment, now_ns));
         if (rc && first)
             return rc;
     }
@@ -129,7 +126,7 @@ static struct dw_ud_target *target_of(struct dw_ud_qp *ud, uint64_t token, uint3
     target = malloc(sizeof *target);
     if (!target)
         return NULL;
-    target->msn = target->record = port->device->env.first_serial;
+    target->last[DW_UD_SEND] = target->last[DW_UD_RECORD] = port->device->env.first_serial;
     if (!dw_map_put(&ud->targets, key, target))
         return target;
     free(target);
@@ -141,21 +138,22 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
     struct diwarp_counters *counters = dw_ud_counters(ud);
-    bool write = wr->opcode == IBV_WR_RDMA_WRITE;
-    if (!write && wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM)
+    const bool write = wr->opcode == IBV_WR_RDMA_WRITE, imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
+    const enum dw_ud_kind kind = write ? DW_UD_RECORD : DW_UD_SEND;
+    if (!write && !imm && wr->opcode != IBV_WR_SEND)
         return -EINVAL;
     struct iovec iov[DW_MAX_SGE];
     uint32_t max_bytes = write ? UINT32_MAX >> 1 : qp->attr.max_msg_bytes;
     int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, max_bytes, iov);
     if (total < 0 || (write && !total))
         return total < 0 ? (int)total : -EINVAL;
-    const uint32_t qpn = dw_container(ah, struct dw_ud_ah, ah)->qpn;
-    struct dw_ud_target *target = target_of(ud, ah->token, qpn);
+    struct outgoing out = {.ud = ud, .ah = ah, .record.total = (uint32_t)total, .iov = iov};
+    struct dw_ud_target *target = target_of(ud, ah->token, ah->qpn);
     if (!target)
         return -ENOMEM;
-    struct outgoing out = {.ud = ud, .ah = ah, .qpn = qpn, .iov = iov, .total = (uint32_t)total};
+    const uint32_t serial = target->last[kind] + 1;
     if (write) {
-        out.record_id = (target->record + 1) | DW_RECORD_ID_FROM_SOURCE;
+        out.record.id = serial | DW_RECORD_ID_FROM_SOURCE;
         out.ddp = (struct dw_ddp_header){
             .tagged = true,
             .opcode = DW_RDMAP_WRITE_RECORD,
@@ -163,24 +161,18 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
             .to = wr->wr.rdma.remote_addr,
         };
     } else {
-        bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
         out.ddp = (struct dw_ddp_header){
             .opcode = imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND,
             .ulp = imm ? wr->imm_data : 0,
             .qn = DW_QN_SEND,
-            .msn = target->msn + 1,
+            .msn = serial,
         };
     }
     int rc = transmit(&out, now_ns);
     if (rc) /* nothing has left: the next one may take its number */
         return rc;
-    if (write) {
-        target->record++;
-        counters->tx_write_msgs++;
-    } else {
-        target->msn++;
-        counters->tx_send_msgs++;
-    }
+    target->last[kind] = serial;
+    *(write ? &counters->tx_write_msgs : &counters->tx_send_msgs) += 1;
     dw_qp_complete(qp, wr->wr_id, wr->send_flags & IBV_SEND_SIGNALED,
                    write ? IBV_WC_RDMA_WRITE : IBV_WC_SEND, IBV_WC_SUCCESS, (uint32_t)total);
     return 0;

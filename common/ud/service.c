@@ -1,41 +1,61 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UD's table. A port keeps nothing for it: each QP has all that is its own. */
-#include "common/ud/service.h"
-
+/* UD's table. A port keeps only address handles for it: each QP has all else that is its own. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/rnic/port.h"
 #include "common/ud/ud.h"
-
-/* On a port. */
-struct dw_ud {
-    struct dw_port *port;
-    struct dw_ahs ahs; /* of a peer nothing is kept, so there may be several of one name */
-};
 
 static int open_state(struct dw_port *port, void **state)
 {
-    struct dw_ud *ud = calloc(1, sizeof *ud);
-    if (!ud)
+    struct dw_ahs *ahs = malloc(sizeof *ahs);
+    if (!ahs)
         return -ENOMEM;
-    ud->port = port;
-    dw_ahs_init(&ud->ahs, sizeof(struct dw_ud_ah), port, &dw_ud_service);
-    *state = ud;
+    dw_ahs_init(ahs, sizeof(struct diwarp_ah), port, &dw_ud_service);
+    *state = ahs;
     return 0;
 }
 
 static void close_state(void *state)
 {
-    struct dw_ud *ud = state;
-    dw_cells_fini(&ud->ahs.cells);
-    free(ud);
+    struct dw_ahs *ahs = state;
+    dw_cells_fini(&ahs->cells);
+    free(ahs);
 }
 
+static int create(struct diwarp_qp *qp)
+{
+    struct dw_ud_qp *ud = dw_ud_qp_of(qp);
+    struct dw_map *maps[] = {&ud->source_by_key, &ud->open, &ud->targets};
+    /* A QP that was here before may have sent with the same MSNs. */
+    qp->port->datagrams.number += DW_UD_NUMBERS_ANEW;
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        dw_map_init(maps[i], dw_device_random(qp->port->device));
+    dw_list_init(&ud->sources);
+    dw_list_init(&ud->records);
+    dw_list_init(&ud->recvs);
+    return 0;
+}
+
+static void destroy(struct diwarp_qp *qp)
+{
+    struct dw_ud_qp *ud = dw_ud_qp_of(qp);
+    dw_foreach (record, struct diwarp_record, link, &ud->records)
+        dw_ud_record_destroy(record);
+    dw_foreach (recv, struct dw_ud_recv, link, &ud->recvs)
+        free(recv);
+    dw_foreach (source, struct dw_ud_source, link, &ud->sources)
+        free(source);
+    free(ud->gone);
+    dw_map_fini(&ud->open);
+    dw_map_fini(&ud->source_by_key);
+    dw_ud_targets_fini(ud);
+}
+
+/* Of a peer nothing is kept, so there may be several handles of one name. */
 static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
 {
-    struct dw_ud *ud = qp->state;
-    struct diwarp_ah *ah = dw_cells_get(&ud->ahs.cells);
+    struct dw_ahs *ahs = qp->state;
+    struct diwarp_ah *ah = dw_cells_get(&ahs->cells);
     if (ah)
         ah->name = name;
     return ah;
@@ -43,7 +63,7 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
 
 static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
 {
-    dw_container(ah, struct dw_ud_ah, ah)->qpn = qpn;
+    ah->qpn = qpn & 0xffffff;
     return ah;
 }
 
@@ -54,23 +74,26 @@ static void put_ah(struct diwarp_ah *ah)
     dw_cells_put(ah);
 }
 
-static void take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
-                 uint64_t now_ns)
-{
-    (void)state;
-    dw_ud_take(dw_ud_qp_of(qp), arrival, now_ns);
-}
-
 static void add_memory(const void *state, struct diwarp_memory *memory)
 {
-    const struct dw_ud *ud = state;
-    memory->base_bytes += sizeof *ud;
-    memory->addresses += ud->ahs.cells.count;
-    memory->address_bytes += dw_cells_bytes(&ud->ahs.cells);
-    dw_list_foreach (it, &ud->port->qps) {
-        struct diwarp_qp *qp = dw_container(it, struct diwarp_qp, port_link);
-        if (qp->service == &dw_ud_service)
-            dw_ud_add_memory(dw_ud_qp_of(qp), memory);
+    const struct dw_ahs *ahs = state;
+    memory->base_bytes += sizeof *ahs;
+    memory->addresses += ahs->cells.count;
+    memory->address_bytes += dw_cells_bytes(&ahs->cells);
+    dw_foreach (qp, struct diwarp_qp, link, &ahs->port->qps) {
+        if (qp->service != &dw_ud_service)
+            continue;
+        const struct dw_ud_qp *ud = dw_ud_qp_of(qp);
+        memory->receive_bytes += ud->recv_count * sizeof(struct dw_ud_recv);
+        memory->assembly_bytes += ud->held[DW_UD_SEND] * sizeof(struct diwarp_record);
+        memory->record_bytes +=
+            ud->held[DW_UD_RECORD] * sizeof(struct diwarp_record) + dw_map_bytes(&ud->open);
+        memory->address_bytes +=
+            ud->targets.count * sizeof(struct dw_ud_target) + dw_map_bytes(&ud->targets);
+        memory->peers += ud->source_by_key.count;
+        memory->peer_bytes += ud->source_by_key.count * sizeof(struct dw_ud_source) +
+                              dw_map_bytes(&ud->source_by_key) +
+                              (ud->gone ? DW_UD_SOURCES_MAX * sizeof *ud->gone : 0);
     }
 }
 
@@ -79,13 +102,13 @@ const struct dw_service dw_ud_service = {
     .qp_bytes = sizeof(struct dw_ud_qp),
     .open = open_state,
     .close = close_state,
-    .create = dw_ud_create,
-    .destroy = dw_ud_destroy,
+    .create = create,
+    .destroy = destroy,
     .post_send = dw_ud_post_send,
     .post_recv = dw_ud_post_recv,
     .get_ah = get_ah,
     .get_ah_of_qpn = get_ah_of_qpn,
     .put_ah = put_ah,
-    .take = take,
+    .take = dw_ud_take,
     .add_memory = add_memory,
 };

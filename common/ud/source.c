@@ -8,18 +8,11 @@
 #include "common/base/siphash.h"
 #include "common/ud/ud.h"
 
-/* Sources remembered. Datagrams of further ones are dropped, unless one can be forgotten. */
-#define SOURCES_MAX 65536
 /* The silence of one that may be forgotten for another. */
 #define SILENT_NS 10000000000u
 /* A datagram whose number is so far behind the newest is too late. Each MSN and each record takes a
  * number at least: between two that are not too late their 31 bits say which is older. */
 #define NUMBERS_LATE ((int64_t)DW_UD_NUMBERS_ANEW / 2)
-
-/* What is left of a source that was forgotten, until another one needs its place. */
-struct dw_ud_gone {
-    uint64_t key, newest;
-};
 
 /* Nobody can choose a name, an incarnation and a QPN that have the key of others. */
 static uint64_t key_of(const struct dw_ud_qp *ud, const struct dw_llp_header *header)
@@ -39,18 +32,19 @@ static void on_heard(struct dw_ud_qp *ud, struct dw_ud_source *source, uint64_t 
 
 static struct dw_ud_gone *gone_of(const struct dw_ud_qp *ud, uint64_t key)
 {
-    return &ud->gone[key % SOURCES_MAX];
+    return &ud->gone[key % DW_UD_SOURCES_MAX];
 }
 
 /* Room for one more: the one that has been silent for longest goes, if that is long enough. */
 static bool make_room(struct dw_ud_qp *ud, uint64_t now_ns)
 {
-    if (ud->source_by_key.count < SOURCES_MAX)
+    if (ud->source_by_key.count < DW_UD_SOURCES_MAX)
         return true;
     if (!ud->gone)
-        ud->gone = calloc(SOURCES_MAX, sizeof *ud->gone);
+        ud->gone = calloc(DW_UD_SOURCES_MAX, sizeof *ud->gone);
     struct dw_ud_source *source = dw_container(ud->sources.next, struct dw_ud_source, link);
-    while ((source->recvs || source->open_records) && now_ns - source->heard_ns > SILENT_NS) {
+    while ((source->held[DW_UD_SEND] || source->held[DW_UD_RECORD]) &&
+           now_ns - source->heard_ns > SILENT_NS) {
         on_heard(ud, source, now_ns);
         source = dw_container(ud->sources.next, struct dw_ud_source, link);
     }
@@ -67,18 +61,19 @@ static struct dw_ud_source *add_source(struct dw_ud_qp *ud, const struct dw_llp_
                                        uint64_t key, uint64_t now_ns)
 {
     struct dw_ud_source *source = make_room(ud, now_ns) ? calloc(1, sizeof *source) : NULL;
-    if (source && dw_map_put(&ud->source_by_key, key, source)) {
+    if (!source || dw_map_put(&ud->source_by_key, key, source)) {
         free(source);
-        source = NULL;
-    }
-    if (!source)
         return NULL;
+    }
     source->key = key;
     source->name = (struct diwarp_name){.job = header->job, .rank = header->rank};
     source->qpn = header->src_qpn;
     source->newest = header->number;
     source->late = header->number - (uint64_t)NUMBERS_LATE;
+    if (ud->gone && gone_of(ud, key)->key == key)
+        source->late = source->newest = gone_of(ud, key)->newest;
     dw_list_init(&source->link);
+    on_heard(ud, source, now_ns);
     return source;
 }
 
@@ -88,8 +83,8 @@ static bool take_number(struct dw_ud_source *source, uint64_t number)
     const int64_t ahead = (int64_t)(number - source->newest);
     if ((int64_t)(number - source->late) <= 0)
         return false;
-    if (ahead >= (int64_t)DW_UD_NUMBERS_ANEW)
-        source->msns.any = source->records.any = false; /* all that was met is too late */
+    if (ahead >= (int64_t)DW_UD_NUMBERS_ANEW) /* all that was met is too late */
+        source->begun[DW_UD_SEND].any = source->begun[DW_UD_RECORD].any = false;
     if (ahead > 0)
         source->newest = number;
     if ((int64_t)(source->newest - source->late) > NUMBERS_LATE)
@@ -100,46 +95,18 @@ static bool take_number(struct dw_ud_source *source, uint64_t number)
 struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_header *header,
                                      uint64_t now_ns)
 {
-    struct diwarp_counters *counters = dw_ud_counters(ud);
     const uint64_t key = key_of(ud, header);
     struct dw_ud_source *source = dw_map_get(&ud->source_by_key, key);
-    const bool was_gone = !source && ud->gone && gone_of(ud, key)->key == key;
-    const uint64_t gone_newest = was_gone ? gone_of(ud, key)->newest : 0;
-    if ((source && !take_number(source, header->number)) ||
-        (was_gone && (int64_t)(header->number - gone_newest) <= 0)) {
-        counters->rx_dup_datagrams++;
-        return NULL;
-    }
     if (!source)
         source = add_source(ud, header, key, now_ns);
     if (!source) {
-        counters->drop_source++;
+        dw_ud_counters(ud)->drop_source++;
         return NULL;
     }
-    if (was_gone)
-        source->late = gone_newest;
+    if (!take_number(source, header->number)) {
+        dw_ud_counters(ud)->rx_dup_datagrams++;
+        return NULL;
+    }
     on_heard(ud, source, now_ns);
     return source;
-}
-
-void dw_ud_sources_init(struct dw_ud_qp *ud)
-{
-    dw_list_init(&ud->sources);
-    dw_map_init(&ud->source_by_key, dw_device_random(ud->qp.port->device));
-}
-
-void dw_ud_sources_fini(struct dw_ud_qp *ud)
-{
-    dw_list_foreach (s, &ud->sources)
-        free(dw_container(s, struct dw_ud_source, link));
-    dw_map_fini(&ud->source_by_key);
-    free(ud->gone);
-}
-
-void dw_ud_sources_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory)
-{
-    memory->peers += ud->source_by_key.count;
-    memory->peer_bytes += ud->source_by_key.count * sizeof(struct dw_ud_source) +
-                          dw_map_bytes(&ud->source_by_key) +
-                          (ud->gone ? SOURCES_MAX * sizeof *ud->gone : 0);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The UD service, and what its files share. Every function runs with the device's lock held. */
-#ifndef DW_UD_H
-#define DW_UD_H
+#pragma once
 
 #include "common/datagram/segments.h"
 #include "common/rel/ranges.h"
 #include "common/rel/seen.h"
 #include "common/rnic/qp.h"
+
+extern const struct dw_service dw_ud_service;
 
 /*
  * At most once, for as long as a QP lives: a message or record that has ended changes no memory
@@ -16,8 +17,13 @@
  * kept longer, has been forgotten, too.
  */
 
+/* Sources remembered. Datagrams of further ones are dropped, unless one can be forgotten. */
+#define DW_UD_SOURCES_MAX 65536
 /* A jump of the numbers of datagrams after which MSNs and record ids may begin anew. */
 #define DW_UD_NUMBERS_ANEW (1ull << 30)
+
+/* What is numbered: Sends by MSN, records by id. */
+enum dw_ud_kind { DW_UD_SEND, DW_UD_RECORD, DW_UD_KINDS };
 
 /* What has been seen of a source: of a queue pair of a process, not of all that have had its name.
  */
@@ -26,47 +32,56 @@ struct dw_ud_source {
     uint64_t key;        /* in dw_ud_qp.source_by_key */
     struct diwarp_name name;
     uint32_t qpn;
-    /* What it holds: of neither more than it leaves to others. */
-    uint32_t recvs, open_records;
+    uint32_t held[DW_UD_KINDS]; /* of neither more than it leaves to others */
     uint64_t heard_ns;
     /* Numbers of datagrams: the highest; the highest of those that are too late. */
     uint64_t newest, late;
-    struct dw_seen msns, records; /* that have begun */
-};
-
-/* An address handle. */
-struct dw_ud_ah {
-    struct diwarp_ah ah;
-    uint32_t qpn;
+    struct dw_seen begun[DW_UD_KINDS];
 };
 
 /* What has been sent to a destination. */
 struct dw_ud_target {
-    uint32_t msn, record; /* the last ones */
+    uint32_t last[DW_UD_KINDS];
 };
 
+struct dw_ud_recv {
+    struct dw_list link;
+    uint64_t wr_id;
+    uint32_t length;
+    unsigned sge_count;
+    struct iovec sge[DW_MAX_SGE];
+};
+
+/* A record, until the application releases it; or a Send of several segments, amid them. */
 struct diwarp_record {
     struct dw_list link; /* in dw_ud_qp.records, oldest first */
     struct dw_ud_qp *qp;
     struct dw_ud_source *source;
     struct dw_timer timer;
     struct dw_ranges map;
-    uint32_t id, total, stag;
-    uint64_t to; /* of offset 0 */
+    enum dw_ud_kind kind;
+    uint32_t serial, total;  /* total: of a Send, 0 until its last segment has come */
+    struct dw_ud_recv *recv; /* of a Send: where it goes */
+    uint64_t to;             /* of a record: of offset 0 */
+    uint32_t stag;
     bool handed_over;
 };
 
-struct dw_ud_gone;
+/* What is left of a source that was forgotten, until another one needs its place. */
+struct dw_ud_gone {
+    uint64_t key, newest;
+};
 
 struct dw_ud_qp {
     struct diwarp_qp qp;
     struct dw_map source_by_key;
     struct dw_list sources;  /* the one that has been silent for longest first */
     struct dw_ud_gone *gone; /* NULL: none has been forgotten yet */
-    struct dw_map open_assemblies, open_records; /* by dw_ud_key() */
-    struct dw_list assemblies, records;
-    struct dw_list recvs, free_recvs;
-    uint32_t recv_count, record_count;
+    struct dw_list records;
+    struct dw_map open; /* those of them whose segments are taken */
+    uint32_t held[DW_UD_KINDS];
+    struct dw_list recvs;  /* posted, and not taken by a Send */
+    uint32_t recv_count;   /* posted, and not completed */
     struct dw_map targets; /* by token and QPN: that have been sent to */
 };
 
@@ -80,35 +95,29 @@ static inline struct diwarp_counters *dw_ud_counters(struct dw_ud_qp *ud)
     return &ud->qp.port->datagrams.counters;
 }
 
-/* Of a message or record of a source. */
-static inline uint64_t dw_ud_key(const struct dw_ud_source *source, uint32_t serial)
-{
-    return source->key ^ serial;
-}
-
 /* ---- source.c ---- */
-void dw_ud_sources_init(struct dw_ud_qp *ud);
-void dw_ud_sources_fini(struct dw_ud_qp *ud);
-void dw_ud_sources_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory);
 /* The source of a datagram. NULL, counted: it is too late, there are too many, or no memory. */
 struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_header *header,
                                      uint64_t now_ns);
 
+/* ---- record.c ---- */
+/* The one under way; NULL: it has not begun, or has ended. */
+struct diwarp_record *dw_ud_record_get(const struct dw_ud_qp *ud, const struct dw_ud_source *source,
+                                       enum dw_ud_kind kind, uint32_t serial);
+/* Begins it; what it is of is the caller's to set. NULL, counted: it was, or there is no room. */
+struct diwarp_record *dw_ud_record_begin(struct dw_ud_qp *ud, struct dw_ud_source *source,
+                                         enum dw_ud_kind kind, uint32_t serial, uint64_t now_ns);
+/* With its receive, if it has one still. */
+void dw_ud_record_destroy(struct diwarp_record *record);
+void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
+                             const struct dw_segment *segment, uint64_t now_ns);
+
 /* ---- receive.c ---- */
-int dw_ud_create(struct diwarp_qp *qp);
-void dw_ud_destroy(struct diwarp_qp *qp);
 int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
-void dw_ud_take(struct dw_ud_qp *ud, const struct dw_arrival *arrival, uint64_t now_ns);
-void dw_ud_add_memory(const struct dw_ud_qp *ud, struct diwarp_memory *memory);
+void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
+                uint64_t now_ns);
 
 /* ---- send.c ---- */
 void dw_ud_targets_fini(struct dw_ud_qp *ud);
 int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                     uint64_t now_ns);
-
-/* ---- record.c ---- */
-void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
-                             const struct dw_segment *segment, uint64_t now_ns);
-void dw_ud_record_destroy(struct diwarp_record *record);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Big-endian access to bytes whose bounds the caller has checked. */
-#ifndef DW_BYTES_H
-#define DW_BYTES_H
+#pragma once
 
 #include <endian.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ DW_BE(64)
 /* Of a list of a header's fields, X(bits, offset, member): one of struct `h`, to or from `buf`. */
 #define DW_PUT_FIELD(bits, offset, member) dw_put_be##bits(buf + (offset), h->member);
 #define DW_GET_FIELD(bits, offset, member) h->member = dw_get_be##bits(buf + (offset));
-
-#endif

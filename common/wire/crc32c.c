@@ -27,9 +27,9 @@
 /* One way to compute. `state` is the CRC register itself: no inversions. */
 struct impl {
     const char *name;
-    uint32_t (*update)(uint32_t state, const uint8_t *data, size_t len);
-    uint32_t (*update_copy)(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len);
-    uint32_t (*update_copy_past)(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len);
+    uint32_t (*update)(uint32_t state, const uint8_t *src, size_t len);
+    /* NULL: in blocks, by memcpy() and update(). */
+    uint32_t (*copy)(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len, bool past);
 };
 
 /* v * x^degree modulo Castagnoli's polynomial, all reflected: bit 31 is x^0, x^32 is implied. Takes
@@ -39,19 +39,6 @@ static uint32_t shift(uint32_t v, unsigned degree)
     while (degree-- > 0)
         v = v >> 1 ^ (v & 1 ? 0x82f63b78u : 0);
     return v;
-}
-
-/* For a path without a fused copy: in blocks that are still in the first-level cache when the CRC
- * reads them, from where they were put. */
-static uint32_t copy_blocks(uint32_t (*update)(uint32_t, const uint8_t *, size_t), uint32_t state,
-                            uint8_t *dst, const uint8_t *src, size_t len)
-{
-    for (size_t n; len > 0; dst += n, src += n, len -= n) {
-        n = len < 8192 ? len : 8192;
-        dw_copy(dst, src, n);
-        state = update(state, dst, n);
-    }
-    return state;
 }
 
 /* ---- portable ----------------------------------------------------------------------------- */
@@ -66,12 +53,12 @@ static void fill_tables(void)
             tables[k][b] = shift(k ? tables[k - 1][b] : b, 8);
 }
 
-static uint32_t portable_update(uint32_t state, const uint8_t *p, size_t len)
+static uint32_t portable_update(uint32_t state, const uint8_t *src, size_t len)
 {
-    for (; len >= 8; len -= 8, p += 8) {
+    for (; len >= 8; len -= 8, src += 8) {
         uint32_t near, far; /* `far` does not wait for the state of the step before */
-        memcpy(&near, p, sizeof near);
-        memcpy(&far, p + 4, sizeof far);
+        memcpy(&near, src, sizeof near);
+        memcpy(&far, src + 4, sizeof far);
         near = le32toh(near) ^ state;
         far = le32toh(far);
         far = tables[3][far & 0xff] ^ tables[2][far >> 8 & 0xff] ^ tables[1][far >> 16 & 0xff] ^
@@ -79,18 +66,12 @@ static uint32_t portable_update(uint32_t state, const uint8_t *p, size_t len)
         state = (tables[7][near & 0xff] ^ tables[6][near >> 8 & 0xff]) ^
                 (tables[5][near >> 16 & 0xff] ^ tables[4][near >> 24]) ^ far;
     }
-    for (; len > 0; len--, p++)
-        state = state >> 8 ^ tables[0][(state ^ *p) & 0xff];
+    for (; len > 0; len--, src++)
+        state = state >> 8 ^ tables[0][(state ^ *src) & 0xff];
     return state;
 }
 
-static uint32_t portable_update_copy(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len)
-{
-    return copy_blocks(portable_update, state, dst, src, len);
-}
-
-static const struct impl portable = {"portable", portable_update, portable_update_copy,
-                                     portable_update_copy};
+static const struct impl portable = {"portable", portable_update, NULL};
 
 #if defined(__x86_64__)
 
@@ -98,50 +79,55 @@ static const struct impl portable = {"portable", portable_update, portable_updat
 #define AVX512 __attribute__((target("sse4.2,pclmul,vpclmulqdq,avx512f,avx512vl")))
 #define INLINE inline __attribute__((always_inline))
 
-/* ---- sse4.2 ------------------------------------------------------------------------------- */
-
 /* From here on three interleaved streams, which hide the three cycles of the instruction, gain more
  * than joining them costs. */
 #define STREAMED_MIN_BYTES 216
 /* Bounds the table, and how much is lost when a stream ends. */
 #define STREAM_MAX_WORDS 128
 
-/* over_words[n] moves a CRC over n words of 64 bits. */
-static uint32_t over_words[2 * STREAM_MAX_WORDS + 1];
+/* over(n) moves a CRC over n words of 64 bits. */
+#define OVER_WORDS_MAX (2 * STREAM_MAX_WORDS)
+static uint64_t overs[OVER_WORDS_MAX + 1]; /* the last is over(0) */
 
-/* One word of straight(). */
-#define WORD(type, crc, crc32)         \
-    do {                               \
-        type v;                        \
-        memcpy(&v, src, sizeof v);     \
-        crc = crc32(crc, v);           \
-        src += sizeof v;               \
-        if (copy) {                    \
-            memcpy(dst, &v, sizeof v); \
-            dst += sizeof v;           \
-        }                              \
-    } while (0)
+static INLINE const uint64_t *over(size_t words)
+{
+    return &overs[OVER_WORDS_MAX - words];
+}
+
+static void fill_overs(void)
+{
+    uint32_t v = 0xa9cdda0d; /* x^-33 */
+    for (unsigned n = 0; n <= OVER_WORDS_MAX; n++, v = shift(v, 64))
+        overs[OVER_WORDS_MAX - n] = v;
+}
+
+/* ---- sse4.2 ------------------------------------------------------------------------------- */
 
 /* Here and below: copies as it goes when `copy` is set; otherwise dst is not used. */
 SSE42 static INLINE uint32_t straight(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
                                       const bool copy)
 {
-    uint64_t wide = state;
-    for (; len >= 8; len -= 8)
-        WORD(uint64_t, wide, _mm_crc32_u64);
+    uint64_t wide = state, v;
+    size_t at = 0;
+    for (; at + 8 <= len; at += 8) {
+        memcpy(&v, src + at, sizeof v);
+        wide = _mm_crc32_u64(wide, v);
+        if (copy)
+            memcpy(dst + at, &v, sizeof v);
+    }
     state = (uint32_t)wide;
-    if (len & 4)
-        WORD(uint32_t, state, _mm_crc32_u32);
-    if (len & 2)
-        WORD(uint16_t, state, _mm_crc32_u16);
-    if (len & 1)
-        WORD(uint8_t, state, _mm_crc32_u8);
+    for (; at < len; at++) {
+        state = _mm_crc32_u8(state, src[at]);
+        if (copy)
+            dst[at] = src[at];
+    }
     return state;
 }
 
-SSE42 static INLINE __m128i clmul32(uint64_t a, uint32_t b)
+SSE42 static INLINE __m128i clmul(uint64_t a, uint64_t b)
 {
-    return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a), _mm_cvtsi32_si128((int)b), 0x00);
+    return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a), _mm_cvtsi64_si128((long long)b),
+                                0);
 }
 
 /* Three runs of `words` words each, one behind the other. */
@@ -157,39 +143,29 @@ SSE42 static INLINE uint32_t three_streams(uint32_t state, const uint8_t *p, siz
         b = _mm_crc32_u64(b, vb);
         c = _mm_crc32_u64(c, vc);
     }
-    __m128i moved = _mm_xor_si128(clmul32(a, over_words[2 * words]), clmul32(b, over_words[words]));
+    __m128i moved = _mm_xor_si128(clmul(a, *over(2 * words)), clmul(b, *over(words)));
     return (uint32_t)(c ^ _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(moved)));
 }
 
-SSE42 static uint32_t sse42_update(uint32_t state, const uint8_t *p, size_t len)
+SSE42 static uint32_t sse42_update(uint32_t state, const uint8_t *src, size_t len)
 {
     while (len >= STREAMED_MIN_BYTES) {
         size_t words = len / 24 < STREAM_MAX_WORDS ? len / 24 : STREAM_MAX_WORDS;
-        state = three_streams(state, p, words);
-        p += 24 * words;
+        state = three_streams(state, src, words);
+        src += 24 * words;
         len -= 24 * words;
     }
-    return straight(state, NULL, p, len, false);
+    return straight(state, NULL, src, len, false);
 }
 
-SSE42 static uint32_t sse42_update_copy(uint32_t state, uint8_t *dst, const uint8_t *src,
-                                        size_t len)
-{
-    if (len < STREAMED_MIN_BYTES)
-        return straight(state, dst, src, len, true);
-    return copy_blocks(sse42_update, state, dst, src, len);
-}
+static const struct impl sse42 = {"sse4.2", sse42_update, NULL};
 
 /* ---- vpclmulqdq --------------------------------------------------------------------------- */
 
 #define BLOCK_BYTES 64
+#define BLOCK_WORDS 8
 /* Below, the crc32 instruction alone is quicker than setting up and reducing vectors. */
 #define FOLDED_MIN_BYTES (2 * BLOCK_BYTES)
-
-/* over_blocks[n] moves each lane over n blocks; over_lanes moves lanes 0 to 2 onto lane 3. */
-static struct {
-    uint64_t lo, hi;
-} over_blocks[5], over_lanes[4];
 
 /* What becomes of the blocks that are read. */
 enum copy {
@@ -218,8 +194,8 @@ AVX512 static INLINE __m512i fold_by(__m512i v, __m512i k, __m512i next)
 /* next + v moved over so many blocks */
 AVX512 static INLINE __m512i fold(__m512i v, unsigned blocks, __m512i next)
 {
-    return fold_by(
-        v, _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)&over_blocks[blocks])), next);
+    const void *k = over(blocks * BLOCK_WORDS + 1);
+    return fold_by(v, _mm512_broadcast_i32x4(_mm_loadu_si128(k)), next);
 }
 
 /* A CPU looks ahead by itself, but not beyond a page; cold data then passes half as fast again. */
@@ -233,14 +209,12 @@ static INLINE void prefetch(const uint8_t *p)
         _mm_prefetch((const void *)(p + i * BLOCK_BYTES + PREFETCH_AHEAD_BYTES), _MM_HINT_T0);
 }
 
-/* The CRC register after the 64 bytes that v is congruent to. */
+/* The CRC register after the 64 bytes that v is congruent to: its lanes moved to the last one. */
 AVX512 static INLINE uint32_t reduce(__m512i v)
 {
-    __m512i moved = fold_by(v, _mm512_loadu_si512(over_lanes), _mm512_setzero_si512());
-    __m256i half =
-        _mm256_xor_si256(_mm512_castsi512_si256(moved), _mm512_extracti64x4_epi64(moved, 1));
+    v = fold_by(v, _mm512_loadu_si512(over(BLOCK_WORDS - 1)), _mm512_setzero_si512());
+    __m256i half = _mm256_xor_si256(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
     __m128i lane = _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-    lane = _mm_xor_si128(lane, _mm512_extracti32x4_epi32(v, 3));
     uint64_t state = _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(lane));
     return (uint32_t)_mm_crc32_u64(state, (uint64_t)_mm_extract_epi64(lane, 1));
 }
@@ -283,45 +257,22 @@ AVX512 static INLINE uint32_t folded(uint32_t state, uint8_t *dst, const uint8_t
     return straight(state, copy ? dst + bytes : NULL, src + bytes, len - bytes, copy);
 }
 
-AVX512 static uint32_t vpclmulqdq_update(uint32_t state, const uint8_t *p, size_t len)
+AVX512 static uint32_t vpclmulqdq_update(uint32_t state, const uint8_t *src, size_t len)
 {
-    return folded(state, NULL, p, len, NO_COPY);
+    return folded(state, NULL, src, len, NO_COPY);
 }
 
-AVX512 static uint32_t vpclmulqdq_update_copy(uint32_t state, uint8_t *dst, const uint8_t *src,
-                                              size_t len)
+AVX512 static uint32_t vpclmulqdq_copy(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
+                                       bool past)
 {
-    return folded(state, dst, src, len, TO_CACHE);
+    const size_t unaligned = -(uintptr_t)dst % BLOCK_BYTES;
+    if (!past || len < unaligned)
+        return folded(state, dst, src, len, TO_CACHE);
+    state = straight(state, dst, src, unaligned, true);
+    return folded(state, dst + unaligned, src + unaligned, len - unaligned, PAST_CACHE);
 }
 
-AVX512 static uint32_t vpclmulqdq_update_copy_past(uint32_t state, uint8_t *dst, const uint8_t *src,
-                                                   size_t len)
-{
-    size_t head = -(uintptr_t)dst % BLOCK_BYTES;
-    if (head > len)
-        head = len;
-    state = straight(state, dst, src, head, true);
-    return folded(state, dst + head, src + head, len - head, PAST_CACHE);
-}
-
-static void fill_constants(void)
-{
-    over_words[1] = shift(0x80000000u, 64 - 33); /* of x^0 */
-    for (unsigned n = 2; n <= 2 * STREAM_MAX_WORDS; n++)
-        over_words[n] = shift(over_words[n - 1], 64);
-    for (unsigned n = 1; n <= 4; n++) {
-        over_blocks[n].lo = over_words[8 * n + 1];
-        over_blocks[n].hi = over_words[8 * n];
-    }
-    for (unsigned lane = 0; lane < 3; lane++) {
-        over_lanes[lane].lo = over_words[2 * (3 - lane) + 1];
-        over_lanes[lane].hi = over_words[2 * (3 - lane)];
-    }
-}
-
-static const struct impl sse42 = {"sse4.2", sse42_update, sse42_update_copy, sse42_update_copy};
-static const struct impl vpclmulqdq = {"vpclmulqdq", vpclmulqdq_update, vpclmulqdq_update_copy,
-                                       vpclmulqdq_update_copy_past};
+static const struct impl vpclmulqdq = {"vpclmulqdq", vpclmulqdq_update, vpclmulqdq_copy};
 
 #endif
 
@@ -338,7 +289,7 @@ __attribute__((constructor)) static void choose_impl(void)
 {
     fill_tables();
 #if defined(__x86_64__)
-    fill_constants();
+    fill_overs();
     __builtin_cpu_init();
     if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"))
         impls[1] = &sse42;
@@ -359,14 +310,21 @@ uint32_t dw_crc32c(uint32_t crc, const void *data, size_t len)
     return ~chosen()->update(~crc, data, len);
 }
 
-uint32_t dw_crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len)
+uint32_t dw_crc32c_copy(uint32_t crc, void *to, const void *from, size_t len, bool past)
 {
-    return ~chosen()->update_copy(~crc, dst, src, len);
-}
-
-uint32_t dw_crc32c_copy_past(uint32_t crc, void *dst, const void *src, size_t len)
-{
-    return ~chosen()->update_copy_past(~crc, dst, src, len);
+    const struct impl *impl = chosen();
+    const uint8_t *src = from;
+    uint8_t *dst = to;
+    uint32_t state = ~crc;
+    if (impl->copy)
+        return ~impl->copy(state, dst, src, len, past);
+    /* Of blocks that are still in the first-level cache when the CRC reads them. */
+    for (size_t n; len > 0; dst += n, src += n, len -= n) {
+        n = len < 8192 ? len : 8192;
+        dw_copy(dst, src, n);
+        state = impl->update(state, dst, n);
+    }
+    return ~state;
 }
 
 void dw_crc32c_copy_fence(void)

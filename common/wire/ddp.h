@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* DDP segment headers (RFC 5041 section 4) with the RDMAP control byte (RFC 5040 section 4.1). */
-#ifndef DW_DDP_H
-#define DW_DDP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -103,5 +102,3 @@ enum dw_terminate_cause {
     DW_TERM_MPA_IRD = 0x2006,                  /* insufficient IRD resources */
     DW_TERM_MPA_RTR = 0x2007,                  /* no matching RTR option */
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The LLP header that leads each datagram, the intro block, the CRC trailer. See WIRE.md. */
-#ifndef DW_LLP_HEADER_H
-#define DW_LLP_HEADER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -124,5 +123,3 @@ static inline uint32_t dw_segment_padding(uint32_t at)
 {
     return (DW_LLP_HEADER_BYTES - at) % 8;
 }
-
-#endif

@@ -177,7 +177,7 @@ static void write_bytes(struct writer *w, const uint8_t *p, size_t len, bool cop
         w->until_marker -= w->markers ? run : 0;
         w->from_length += run;
         if (copied && w->crc_on)
-            w->crc = dw_crc32c_copy(w->crc, take_room(w->gather, run), p, run);
+            w->crc = dw_crc32c_copy(w->crc, take_room(w->gather, run), p, run, false);
         else if (copied)
             memcpy(take_room(w->gather, run), p, run);
         else

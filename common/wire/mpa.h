@@ -4,8 +4,7 @@
  *
  * Verdicts of get functions on a peer's bytes: -EAGAIN, these are the beginning of a good one, more
  * are needed; -EBADMSG, -EPROTO, -EPROTONOSUPPORT, as said there: the stream is dead. */
-#ifndef DW_MPA_H
-#define DW_MPA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,12 +72,6 @@ int dw_mpa_enhanced_get(struct dw_mpa_enhanced *enhanced, const uint8_t *buf, si
 #define DW_MPA_ULPDU_MAX_BYTES 65535
 /* Of the FPDU of a ULPDU of n bytes, with length, pad and CRC, markers not counted. */
 #define DW_MPA_FPDU_BYTES(n) (((size_t)(n) + DW_MPA_LENGTH_BYTES + 3) / 4 * 4 + DW_MPA_CRC_BYTES)
-/* The most markers that fall into it: they are 508 bytes apart. */
-#define DW_MPA_MARKERS_MAX(n) (DW_MPA_FPDU_BYTES(n) / 508 + 1)
-/* The largest there can be on the wire, markers counted. */
-#define DW_MPA_FPDU_MAX_BYTES                    \
-    (DW_MPA_FPDU_BYTES(DW_MPA_ULPDU_MAX_BYTES) + \
-     DW_MPA_MARKERS_MAX(DW_MPA_ULPDU_MAX_BYTES) * DW_MPA_MARKER_BYTES)
 
 /* One direction of a connection; begins with the first byte behind the request or reply frame. */
 struct dw_mpa_stream {
@@ -106,17 +99,10 @@ struct dw_mpa_gather {
     size_t bytes; /* of all pieces */
 };
 
-/* Bounds of one FPDU: of `room` (with n_copied of the n bytes copied), of pieces. */
-#define DW_MPA_ROOM_BYTES(n, n_copied, markers)                        \
-    (DW_MPA_LENGTH_BYTES + (size_t)(n_copied) + 3 + DW_MPA_CRC_BYTES + \
-     ((markers) ? DW_MPA_MARKERS_MAX(n) * DW_MPA_MARKER_BYTES : 0))
-#define DW_MPA_PIECES(n, n_pieces, markers) \
-    (2 + (size_t)(n_pieces) + ((markers) ? 2 * DW_MPA_MARKERS_MAX(n) : 0))
-
 /* Appends the FPDU of the ULPDU that `ulpdu` lists, of DW_MPA_ULPDU_MAX_BYTES or, with markers,
  * dw_mpa_mulpdu() of 65535 at most, and moves the stream on. The first `copied` of its pieces are
- * copied to room in one pass with their CRC. -ENOSPC: pieces or room may not suffice (by the bounds
- * above they do), nothing has changed. */
+ * copied to room in one pass with their CRC. -ENOSPC: pieces or room may not suffice, nothing has
+ * changed. */
 int dw_mpa_gather_fpdu(struct dw_mpa_stream *tx, struct dw_mpa_gather *gather,
                        const struct iovec *ulpdu, size_t pieces, size_t copied);
 
@@ -163,5 +149,3 @@ struct dw_rc_hello {
 void dw_rc_hello_put(uint8_t *buf, const struct dw_rc_hello *hello);
 /* 0; -EBADMSG: short; -EPROTO: none of this version. */
 int dw_rc_hello_get(struct dw_rc_hello *hello, const uint8_t *buf, size_t len);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What follows the DDP header of each RDMAP message that is not plain payload, all big-endian. get
  * functions: 0, -EBADMSG (short), -EPROTO (a field out of its domain). */
-#ifndef DW_RDMAP_H
-#define DW_RDMAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -133,25 +132,9 @@ int dw_record_control_get(struct dw_record_control *rc, const uint8_t *buf, size
  */
 #define DW_TERMINATE_BYTES     4
 #define DW_TERMINATE_MAX_BYTES (DW_TERMINATE_BYTES + 2 + 18 + 28)
-struct dw_terminate {
-    uint16_t cause;         /* enum dw_terminate_cause, or one not known here */
-    bool has_length;        /* M */
-    uint16_t segment_bytes; /* of the DDP segment in error; 0 without M */
-    const uint8_t *ddp;     /* its header, 14 or 18 bytes by its T bit; NULL without D */
-    const uint8_t *rdmap;   /* Read Request, 28 bytes; NULL without R */
-};
+enum { DW_TERMINATE_LENGTH = 0x80, DW_TERMINATE_DDP = 0x40, DW_TERMINATE_RDMAP = 0x20 };
 
-/* For the cause and the segment (ULPDU) that it was found in, into which it points; NULL: none. The
- * headers go along where RFC 5040 4.8 wants them: with errors of RDMAP or DDP that are not
- * catastrophic, if the segment is long enough. */
-void dw_terminate_fill(struct dw_terminate *terminate, uint16_t cause, const uint8_t *segment,
-                       size_t len);
-
-/* Writes at most DW_TERMINATE_MAX_BYTES; returns how many. */
-size_t dw_terminate_put(uint8_t *buf, const struct dw_terminate *terminate);
-
-/* Points into buf. 0, or -EBADMSG (short; from DW_TERMINATE_BYTES on the cause is set all the
- * same). Reserved bits and bytes left over are not looked at. */
-int dw_terminate_get(struct dw_terminate *terminate, const uint8_t *buf, size_t len);
-
-#endif
+/* For the cause and the segment (ULPDU) that it was found in; len 0: none. The headers go along
+ * where RFC 5040 4.8 wants them: with errors of RDMAP or DDP that are not catastrophic, if the
+ * segment is long enough. Writes at most DW_TERMINATE_MAX_BYTES; returns how many. */
+size_t dw_terminate_put(uint8_t *buf, uint16_t cause, const uint8_t *segment, size_t len);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/wire/mpa.h"
+#include "test/unit/mpa_bounds.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

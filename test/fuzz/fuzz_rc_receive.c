@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rc/frame.h"
 #include "common/rc/qp.h"
 #include "test/fuzz/input.h"
 #include "test/unit/fake_streams.h"
+#include "test/unit/mpa_bounds.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -56,7 +56,6 @@ static void set_up(struct target *t, struct input *in)
     struct diwarp_device_attr device_attr;
     struct diwarp_rc_qp_attr attr;
     struct diwarp_address address;
-    uint8_t buf[DW_MPA_FRAME_BYTES + DW_MPA_PRIVATE_MAX_BYTES];
     uint32_t mode = take(in, 1);
 
     t->net.random = mode;
@@ -86,9 +85,11 @@ static void set_up(struct target *t, struct input *in)
                                  .revision = 1 + (mode >> 6 & 1)};
     const struct dw_rc_hello hello = {.token = address.token, .ird = 4};
     const struct dw_mpa_enhanced enhanced = {.peer_to_peer = true, .rtr_write = true, .ird = 4};
-    fake_write(
-        t->stream, buf,
-        dw_rc_frame_put(buf, &frame, frame.revision >= 2 ? &enhanced : NULL, &hello, NULL, 0));
+    struct dw_rc_tail tail = {0};
+    require(
+        dw_rc_frame_add(&tail, &frame, frame.revision >= 2 ? &enhanced : NULL, &hello, NULL, 0));
+    fake_write(t->stream, tail.buf, tail.bytes);
+    free(tail.buf);
     for (unsigned i = 0; i < 4000 && !t->request; i++)
         run(t);
     require(t->request);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/include/diwarp_helper.h"
+#include "common/rnic/device.h"
 #include "test/net/node.h"
 
 #define BYTES 64
@@ -197,6 +198,35 @@ static void look_every__takes_effect(void **state)
     assert_true(close_away(&away) < 900 * MS);
 }
 
+static uint64_t told_ns(void *clock)
+{
+    return __atomic_load_n((uint64_t *)clock, __ATOMIC_ACQUIRE);
+}
+
+/* Whose last poll brought nothing waits, perhaps for its core: it is away only after a whole
+ * look_ns, by a clock that the test sets. */
+static void helper__leaves_alone_who_waits(void **state)
+{
+    (void)state;
+    uint64_t clock = 1000000 * MS;
+    struct diwarp_wc wc;
+    struct away away;
+
+    open_away(&away, false, 100000 * MS);
+    diwarp_stop_helper(away.helper);
+    away.a.device->env.now_ns = told_ns;
+    away.a.device->env.arg = &clock;
+    assert_int_equal(diwarp_poll_cq(away.a.cq, 1, &wc), 0);
+    __atomic_store_n(&clock, clock + MS - 1, __ATOMIC_RELEASE);
+    away.attr.look_ns = MS;
+    assert_int_equal(diwarp_start_helper(&away.attr, &away.helper), 0);
+    pause_ms(50);
+    assert_int_equal(runs_of(&away), 0);
+    __atomic_store_n(&clock, clock + 1, __ATOMIC_RELEASE);
+    RUN_UNTIL(runs_of(&away) > 0, &away.b);
+    (void)close_away(&away);
+}
+
 /* A child has the descriptors, and goes: nothing of that wakes, stops or blocks the helper. */
 static void helper__goes_on_when_a_child_ends(void **state)
 {
@@ -249,6 +279,7 @@ int main(void)
         cmocka_unit_test(stop__ends_any_sleep),
         cmocka_unit_test(helper__gives_way),
         cmocka_unit_test(look_every__takes_effect),
+        cmocka_unit_test(helper__leaves_alone_who_waits),
         cmocka_unit_test(helper__goes_on_when_a_child_ends),
         cmocka_unit_test(start__needs_threads_and_a_run),
     };

@@ -38,6 +38,12 @@ static void rc__private_data_goes_both_ways(void **state)
     assert_int_equal(pair.a.data_bytes, sizeof answer);
     assert_memory_equal(pair.a.data, answer, sizeof answer);
     assert_int_equal(pair.a.connected.src.rank, 2);
+    char name[64], expected[64];
+    snprintf(expected, sizeof expected, "127.0.0.1:%u", pair.b.address.port);
+    diwarp_format_rc_qp(pair.a.qp, name, sizeof name);
+    assert_string_equal(name, expected);
+    diwarp_format_rc_qp(pair.b.qp, name, sizeof name);
+    assert_memory_equal(name, "127.0.0.1:", 10); /* any port */
     rc_pair_close(&pair);
 }
 

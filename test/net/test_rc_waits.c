@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting on RC queue pairs over real TCP on 127.0.0.1: for receives, for completions, and several
- * threads at once. */
+/* Waiting on RC queue pairs over real TCP on 127.0.0.1: for receives, for completions, until all is
+ * drained, and several threads at once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,15 +130,19 @@ static void rc__a_receive_wakes_who_sleeps(void **state)
 
 /* ---- waiting, memory ------------------------------------------------------------------------ */
 
-static void rc__waits_for_completions(void **state)
+static void rc__waits_and_drains(void **state)
 {
     (void)state;
     struct rc_pair pair;
     struct diwarp_wc wc;
     struct diwarp_memory memory;
+    struct diwarp_rc_memory rc_memory;
+    unsigned posted = 0;
 
     rc_pair_init(&pair);
+    assert_int_equal(diwarp_drain_rc_qps(pair.a.cq, 0), 0);
     rc_pair_connect(&pair);
+    assert_true(diwarp_rc_fd(pair.a.cq) >= 0);
     uint64_t start_ns = clock_ns();
     assert_int_equal(diwarp_wait_cq(pair.b.cq, 1, &wc, 20 * MS), 0);
     assert_true(clock_ns() - start_ns >= 20 * MS);
@@ -146,14 +150,20 @@ static void rc__waits_for_completions(void **state)
     assert_int_equal(rc_post(&pair.a, IBV_WR_SEND, buf_a, 100, IBV_SEND_SIGNALED, 1, NULL, 0), 0);
     assert_int_equal(diwarp_wait_cq(pair.b.cq, 1, &wc, 10000 * MS), 1);
     assert_int_equal(wc.wc.opcode, IBV_WC_RECV);
-    RC_UNTIL(pair.a.sends == 1, &pair.a, &pair.a);
-    for (unsigned i = 0; i < 100; i++)
-        if (rc_post(&pair.a, IBV_WR_SEND, buf_a, 1 << 20, 0, 1, NULL, 0))
-            break;
+    assert_int_equal(diwarp_drain_rc_qps(pair.a.cq, 1000 * MS), 0);
+    rc_end_poll(&pair.a);
+    assert_int_equal(pair.a.sends, 0); /* dropped */
+    while (posted < 100 && !rc_post(&pair.a, IBV_WR_SEND, buf_a, 1 << 20, 0, 1, NULL, 0))
+        posted++;
+    assert_int_equal(diwarp_drain_rc_qps(pair.a.cq, 20 * MS), -ETIMEDOUT);
     diwarp_query_memory(pair.a.cq, pair.a.pd, &memory);
     assert_in_range(memory.peer_bytes, 1000, 30000);
     assert_in_range(memory.receive_bytes, 256 << 10, 257 << 10);
     assert_in_range(memory.send_pool_bytes, 100 << 10, 400 << 10);
+    diwarp_query_rc_memory(pair.a.cq, &rc_memory);
+    assert_int_equal(rc_memory.qp_bytes, memory.peer_bytes);
+    assert_int_equal(rc_memory.receive_bytes, memory.receive_bytes);
+    assert_int_equal(rc_memory.send_bytes, memory.send_pool_bytes);
     rc_pair_close(&pair);
 }
 
@@ -200,7 +210,7 @@ int main(void)
         cmocka_unit_test(rc__a_standing_receiver_is_waited_for),
         cmocka_unit_test(rc__stands_still_without_receives),
         cmocka_unit_test(rc__a_receive_wakes_who_sleeps),
-        cmocka_unit_test(rc__waits_for_completions),
+        cmocka_unit_test(rc__waits_and_drains),
         cmocka_unit_test(rc__threads_post_while_another_polls),
     };
 

@@ -210,6 +210,32 @@ static void peer__forgotten__resets_lost(void **state)
     fixture_close(f);
 }
 
+/* Its socket has room for one datagram, and the link is slow: what waits for room must not keep the
+ * proof from leaving. */
+static void peer__forgotten__socket_full(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, 100000);
+    f->config.strangers = true;
+    f->config.forget_ns = SECOND;
+    f->config.device.peer_timeout_ns = 20 * SECOND;
+    f->config.device.sndbuf_bytes = 16384;
+    f->config.device.send_window_datagrams = 2;
+    f->config.mtu_bytes = 65536;
+    f->config.impairment.bytes_per_ns = 0.125;
+    fixture_open(f);
+    send_one(f, 1, 1);
+    run_until_forgotten(f);
+    for (uint64_t id = 2; id < 6; id++)
+        assert_int_equal(fixture_post(f, 1, 0, id, IBV_WR_SEND_WITH_IMM, 0, local, 60000, NULL), 0);
+    run_until_forgotten(f);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_RECV), 5);
+    assert_in_range(resets(f, 0), 1, 100);
+    fixture_close(f);
+    free(local);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +245,7 @@ int main(void)
         cmocka_unit_test(server__forgot__begins),
         cmocka_unit_test(peer__unconfirmed__not_forgotten),
         cmocka_unit_test(peer__forgotten__resets_lost),
+        cmocka_unit_test(peer__forgotten__socket_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

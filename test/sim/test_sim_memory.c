@@ -22,8 +22,8 @@ void *__real_malloc(size_t bytes);
 void *__real_realloc(void *old, size_t bytes);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_realloc(void *old, size_t bytes);
-void *__real_dw_pages_map(size_t bytes, size_t align);
-void *__wrap_dw_pages_map(size_t bytes, size_t align);
+void *__real_dw_pages_map(size_t bytes);
+void *__wrap_dw_pages_map(size_t bytes);
 
 void *__wrap_malloc(size_t bytes)
 {
@@ -35,9 +35,9 @@ void *__wrap_realloc(void *old, size_t bytes)
     return no_realloc ? NULL : __real_realloc(old, bytes);
 }
 
-void *__wrap_dw_pages_map(size_t bytes, size_t align)
+void *__wrap_dw_pages_map(size_t bytes)
 {
-    return no_pages ? NULL : __real_dw_pages_map(bytes, align);
+    return no_pages ? NULL : __real_dw_pages_map(bytes);
 }
 
 /* As verbs have it: what it cannot tell is lost, and the CQ with it, not the process. */

@@ -273,7 +273,7 @@ static void deliver_ud(struct fixture *f, uint32_t msn, uint32_t at, bool last)
     struct dw_ddp_header ddp = {.opcode = DW_RDMAP_SEND, .msn = msn, .mo = at, .last = last};
     buf[1] = DW_DDP_UNTAGGED_BYTES + BYTES;
     dw_ddp_put(buf + DW_SEGMENT_LEN_BYTES, &ddp);
-    dw_ud_take(dw_ud_qp_of(f->world.nodes[HERE].qp), &arrival, f->world.net.now_ns);
+    dw_ud_take(NULL, f->world.nodes[HERE].qp, &arrival, f->world.net.now_ns);
 }
 
 static void ud_assembly__beyond_its_end__refused(void **state)

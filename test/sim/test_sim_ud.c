@@ -382,8 +382,8 @@ static void replay__half_of_all_serials_later__nothing_happens(void **state)
             send_and_put(n);
             struct dw_ud_target *target =
                 dw_map_get(&dw_ud_qp_of(node->qp)->targets, node->ahs[1]->token ^ 1); /* its QPN */
-            target->msn += lost[i];
-            target->record += lost[i];
+            target->last[DW_UD_SEND] += lost[i];
+            target->last[DW_UD_RECORD] += lost[i];
             node->qp->port->datagrams.number += 2ull * lost[i];
         }
         assert_replay_is_ignored();

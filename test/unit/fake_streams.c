@@ -197,6 +197,8 @@ static struct fake_stream *make(struct fake_net *net, struct fake_set *set)
     struct fake_stream *stream = calloc(1, sizeof *stream);
     assert(stream);
     stream->stream.ops = &stream_ops;
+    stream->stream.peer =
+        (struct dw_llp_addr){.family = AF_INET, .port = PORT, .ip = {127, 0, 0, 1}};
     stream->net = net;
     stream->set = set;
     dw_list_init(&stream->link);
@@ -239,11 +241,12 @@ static int fake_connect(struct dw_streams *streams, const struct dw_llp_addr *fr
     return 0;
 }
 
-static int fake_listen(struct dw_streams *streams, const struct dw_stream_listen *attr,
+static int fake_listen(struct dw_streams *streams, const struct dw_llp_addr *at, uint16_t port_max,
                        struct dw_stream **listener, uint16_t *port, struct diwarp_diagnosis *why)
 {
     struct fake_set *set = (struct fake_set *)(void *)streams;
-    (void)attr;
+    (void)at;
+    (void)port_max;
     (void)why;
     assert(set->net->listener_count < FAKE_LISTENERS);
     struct fake_stream *stream = make(set->net, set);

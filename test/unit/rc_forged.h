@@ -4,7 +4,8 @@
 #ifndef DW_TEST_RC_FORGED_H
 #define DW_TEST_RC_FORGED_H
 
-#include "common/rc/frame.h"
+#include <stdlib.h>
+
 #include "common/rc/qp.h"
 #include "test/net/rc_end.h"
 #include "test/unit/fake_streams.h"
@@ -58,17 +59,26 @@ static void close_end(struct forged *f)
     rc_end_close(&f->end);
 }
 
+static inline void write_frame(struct fake_stream *stream, struct dw_mpa_frame *frame,
+                               const struct dw_mpa_enhanced *enhanced,
+                               const struct dw_rc_hello *hello, const void *data, size_t bytes)
+{
+    struct dw_rc_tail tail = {0};
+
+    assert_true(dw_rc_frame_add(&tail, frame, enhanced, hello, data, bytes));
+    fake_write(stream, tail.buf, tail.bytes);
+    free(tail.buf);
+}
+
 static void write_request(struct forged *f, uint8_t flags, uint8_t revision, uint64_t token)
 {
-    uint8_t buf[DW_MPA_FRAME_BYTES + DW_MPA_PRIVATE_MAX_BYTES];
     struct dw_mpa_frame frame = {.kind = DW_MPA_REQUEST, .flags = flags, .revision = revision};
     const struct dw_rc_hello hello = {.name = {7, 9}, .token = token, .ird = 2};
 
     const struct dw_mpa_enhanced enhanced = {
         .peer_to_peer = true, .rtr_write = true, .ird = 2, .ord = 2};
 
-    fake_write(f->stream, buf,
-               dw_rc_frame_put(buf, &frame, revision >= 2 ? &enhanced : NULL, &hello, "hi", 2));
+    write_frame(f->stream, &frame, revision >= 2 ? &enhanced : NULL, &hello, "hi", 2);
 }
 
 #endif

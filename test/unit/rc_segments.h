@@ -4,8 +4,8 @@
 #ifndef DW_TEST_RC_SEGMENTS_H
 #define DW_TEST_RC_SEGMENTS_H
 
-#include "common/wire/rdmap.h"
 #include "test/unit/rc_forged.h"
+#include "test/unit/terminate.h"
 
 static inline void accept_call(struct forged *f)
 {
@@ -38,7 +38,6 @@ static inline void call_forged(struct forged *f)
 /* Its request, answered by one that answers `ird` reads at once. */
 static inline void answer_call(struct forged *f, uint16_t ird)
 {
-    uint8_t buf[DW_MPA_FRAME_BYTES + DW_MPA_PRIVATE_MAX_BYTES];
     struct dw_mpa_frame frame;
 
     poll_some(f);
@@ -48,7 +47,7 @@ static inline void answer_call(struct forged *f, uint16_t ird)
         .kind = DW_MPA_REPLY, .flags = DW_MPA_CRC, .revision = frame.revision};
     const struct dw_rc_hello hello = {.name = {7, 9}, .token = f->end.address.token, .ird = ird};
     const struct dw_mpa_enhanced enhanced = {.peer_to_peer = true, .rtr_write = true, .ird = ird};
-    fake_write(f->stream, buf, dw_rc_frame_put(buf, &frame, &enhanced, &hello, NULL, 0));
+    write_frame(f->stream, &frame, &enhanced, &hello, NULL, 0);
     poll_some(f);
 }
 
@@ -125,14 +124,14 @@ static inline int read_segment(struct forged *f, struct dw_ddp_header *ddp, uint
 static inline void expect_terminate(struct forged *f, uint16_t cause)
 {
     struct dw_ddp_header ddp;
-    struct dw_terminate terminate;
+    struct terminate terminate;
     uint8_t payload[1024];
 
     int bytes = read_segment(f, &ddp, payload);
     assert_int_equal(ddp.opcode, DW_RDMAP_TERMINATE);
     assert_int_equal(ddp.qn, 2);
     assert_int_equal(ddp.msn, 1);
-    assert_int_equal(dw_terminate_get(&terminate, payload, (size_t)bytes), 0);
+    assert_int_equal(terminate_get(&terminate, payload, (size_t)bytes), 0);
     assert_int_equal(terminate.cause, cause);
     assert_int_equal(f->in_bytes, 0);
     assert_true(fake_is_over(f->stream));

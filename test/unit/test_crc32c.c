@@ -105,13 +105,13 @@ static void crc32c__all_lengths_and_alignments(void **state)
     on_each_path(check_all_lengths);
 }
 
-static void check_copy_by(uint32_t (*copy)(uint32_t, void *, const void *, size_t),
-                          size_t dst_align, size_t src_align, size_t len, uint32_t expected)
+static void check_copy_by(bool past, size_t dst_align, size_t src_align, size_t len,
+                          uint32_t expected)
 {
     uint8_t *dst = copied + dst_align;
 
     memset(copied, GUARD, dst_align + len + ALIGNMENTS);
-    assert_int_equal(copy(0x12345678, dst, source + src_align, len), expected);
+    assert_int_equal(dw_crc32c_copy(0x12345678, dst, source + src_align, len, past), expected);
     dw_crc32c_copy_fence();
     assert_int_equal(memcmp(dst, source + src_align, len), 0);
     for (size_t i = 0; i < dst_align; i++) {
@@ -124,8 +124,8 @@ static void check_copy_by(uint32_t (*copy)(uint32_t, void *, const void *, size_
 
 static void check_copy(size_t dst_align, size_t src_align, size_t len, uint32_t expected)
 {
-    check_copy_by(dw_crc32c_copy, dst_align, src_align, len, expected);
-    check_copy_by(dw_crc32c_copy_past, dst_align, src_align, len, expected);
+    check_copy_by(false, dst_align, src_align, len, expected);
+    check_copy_by(true, dst_align, src_align, len, expected);
 }
 
 static void check_copy_all_lengths(void)
@@ -135,8 +135,7 @@ static void check_copy_all_lengths(void)
 
         for (size_t len = 0; len <= ALL_LENGTHS_UP_TO; len++) {
             check_copy((5 * align + 3) % ALIGNMENTS, align, len, ~state);
-            check_copy_by(dw_crc32c_copy_past, (13 * align + 7 * len) % LINE_BYTES, align, len,
-                          ~state);
+            check_copy_by(true, (13 * align + 7 * len) % LINE_BYTES, align, len, ~state);
             state = reference_byte(state, source[align + len]);
         }
     }
@@ -175,12 +174,12 @@ static void check_split(void)
 
     for (size_t at = 0; at <= ALL_LENGTHS_UP_TO; at++) {
         uint32_t first = dw_crc32c(0, source, at);
-        uint32_t first_copied = dw_crc32c_copy(0, copied, source, at);
+        uint32_t first_copied = dw_crc32c_copy(0, copied, source, at, false);
 
         assert_int_equal(first, first_copied);
         assert_int_equal(dw_crc32c(first, source + at, ALL_LENGTHS_UP_TO - at), whole);
-        assert_int_equal(dw_crc32c_copy(first, copied + at, source + at, ALL_LENGTHS_UP_TO - at),
-                         whole);
+        assert_int_equal(
+            dw_crc32c_copy(first, copied + at, source + at, ALL_LENGTHS_UP_TO - at, false), whole);
         assert_memory_equal(copied, source, ALL_LENGTHS_UP_TO);
     }
 }
@@ -201,8 +200,8 @@ static void check_exact_buffers(void)
         if (len > 0) {
             memcpy(src, source, len);
         }
-        assert_int_equal(dw_crc32c_copy(0, dst, src, len), dw_crc32c(0, src, len));
-        assert_int_equal(dw_crc32c_copy_past(0, dst, src, len), dw_crc32c(0, src, len));
+        assert_int_equal(dw_crc32c_copy(0, dst, src, len, false), dw_crc32c(0, src, len));
+        assert_int_equal(dw_crc32c_copy(0, dst, src, len, true), dw_crc32c(0, src, len));
         dw_crc32c_copy_fence();
         free(src);
         free(dst);

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/wire/bytes.h"
-#include "common/wire/mpa.h"
+#include "test/unit/mpa_bounds.h"
 #include "test/vectors/vectors.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "test/unit/mpa_bounds.h"
 #include "test/unit/mpa_model.h"
 
 static void fpdu_get__golden_in_any_part(void **state)

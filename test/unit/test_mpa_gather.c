@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "test/unit/mpa_bounds.h"
 #include "test/unit/mpa_model.h"
 
 #define PIECES_MAX 2000

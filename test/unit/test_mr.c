@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -41,9 +42,9 @@ static void mr_register__rights_and_bounds(void **state)
         {UINT64_MAX, 2, 0, -EINVAL},
         {UINT64_MAX - 9, 9, 0, 0},
     };
-    struct dw_mr_table table;
+    struct dw_map table;
 
-    dw_mr_table_init(&table, 1);
+    dw_map_init(&table, 1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct diwarp_mr *mr = NULL;
         assert_int_equal(
@@ -55,19 +56,19 @@ static void mr_register__rights_and_bounds(void **state)
         assert_ptr_equal(mr->addr, at(cases[i].addr));
         assert_int_equal(mr->length, cases[i].length);
         assert_int_equal(mr->access, cases[i].access);
-        dw_mr_deregister(&table, mr);
+        free(dw_map_remove(&table, mr->stag));
     }
-    assert_int_equal(table.by_stag.count, 0);
-    dw_mr_table_fini(&table);
+    assert_int_equal(table.count, 0);
+    dw_mrs_fini(&table);
 }
 
 static void mr_register__stag_is_unique_and_not_0(void **state)
 {
     (void)state;
-    struct dw_mr_table table;
+    struct dw_map table;
     struct diwarp_mr *a, *b;
 
-    dw_mr_table_init(&table, 2);
+    dw_map_init(&table, 2);
     assert_int_equal(dw_mr_register(&table, at(1), 1, 0, 0, &a), -EEXIST);
     assert_int_equal(dw_mr_register(&table, at(1), 1, 0, 7, &a), 0);
     assert_int_equal(dw_mr_register(&table, at(1), 1, 0, 7, &b), -EEXIST);
@@ -75,7 +76,7 @@ static void mr_register__stag_is_unique_and_not_0(void **state)
     assert_int_equal(dw_mr_register(&table, at(1), 1, 0, 8, &b), 0);
     assert_int_equal(a->stag, 7);
     assert_int_equal(b->stag, 8);
-    dw_mr_table_fini(&table);
+    dw_mrs_fini(&table);
 }
 
 static void mr_check__bounds_and_rights(void **state)
@@ -107,10 +108,10 @@ static void mr_check__bounds_and_rights(void **state)
         {START, 1, ATOMIC, -EACCES},
         {UINT64_MAX, 1, REMOTE_READ, -EACCES},
     };
-    struct dw_mr_table table;
+    struct dw_map table;
     struct diwarp_mr *mr;
 
-    dw_mr_table_init(&table, 3);
+    dw_map_init(&table, 3);
     assert_int_equal(dw_mr_register(&table, at(START), LENGTH, LOCAL_WRITE | REMOTE_WRITE, 7, &mr),
                      0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -120,44 +121,44 @@ static void mr_check__bounds_and_rights(void **state)
             cases[i].expected);
         assert_ptr_equal(found, cases[i].expected ? NULL : (void *)mr);
     }
-    dw_mr_table_fini(&table);
+    dw_mrs_fini(&table);
 }
 
 static void mr_check__dead_stags(void **state)
 {
     (void)state;
-    struct dw_mr_table table;
+    struct dw_map table;
     struct diwarp_mr *mr, *other;
     struct dw_region *found;
 
-    dw_mr_table_init(&table, 4);
+    dw_map_init(&table, 4);
     assert_int_equal(dw_mr_check(&table, 1, 0, 0, 0, &found), -EACCES);
     assert_int_equal(dw_mr_register(&table, at(0x1000), 8, REMOTE_READ, 7, &mr), 0);
     assert_int_equal(dw_mr_register(&table, at(0x1000), 8, REMOTE_READ, 8, &other), 0);
     uint32_t stag = mr->stag;
     assert_int_equal(dw_mr_check(&table, stag, 0x1000, 8, REMOTE_READ, &found), 0);
     assert_int_equal(dw_mr_check(&table, 0, 0x1000, 8, REMOTE_READ, &found), -EACCES);
-    dw_mr_deregister(&table, mr);
+    free(dw_map_remove(&table, mr->stag));
     assert_int_equal(dw_mr_check(&table, stag, 0x1000, 8, REMOTE_READ, &found), -EACCES);
     assert_int_equal(dw_mr_check(&table, other->stag, 0x1000, 8, REMOTE_READ, &found), 0);
     assert_ptr_equal(&found->mr, other);
-    dw_mr_table_fini(&table);
+    dw_mrs_fini(&table);
 }
 
 /* The leak checker is the judge here. */
 static void mr_table_fini__frees_what_is_left(void **state)
 {
     (void)state;
-    struct dw_mr_table table;
+    struct dw_map table;
 
-    dw_mr_table_init(&table, 5);
+    dw_map_init(&table, 5);
     for (unsigned i = 0; i < 1000; i++) {
         struct diwarp_mr *mr;
         assert_int_equal(dw_mr_register(&table, at(0x1000), i, 0, i + 1, &mr), 0);
     }
-    assert_int_equal(table.by_stag.count, 1000);
-    dw_mr_table_fini(&table);
-    assert_int_equal(table.by_stag.count, 0);
+    assert_int_equal(table.count, 1000);
+    dw_mrs_fini(&table);
+    assert_int_equal(table.count, 0);
 }
 
 int main(void)

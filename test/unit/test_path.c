@@ -89,14 +89,14 @@ static void dw_path_get__shared_by_host_interface_and_limit(void **state)
         assert_int_equal(others[i]->users, 1);
     }
     unsigned found = 0;
-    for (struct dw_path *it = dw_paths_find(&paths, &one); it; it = dw_path_next(it))
+    for (struct dw_path *it = dw_paths_find(&paths, &one); it; it = it->next)
         found += it == path || it == others[0] || it == others[1];
     assert_int_equal(found, 3);
     assert_ptr_equal(dw_paths_find(&paths, &six), others[3]);
     dw_path_put(&paths, path);
     dw_path_put(&paths, path); /* the first of its bucket */
     assert_ptr_not_equal(dw_paths_find(&paths, &one), path);
-    assert_non_null(dw_path_next(dw_paths_find(&paths, &one)));
+    assert_non_null(dw_paths_find(&paths, &one)->next);
     for (unsigned i = 0; i < 4; i++)
         dw_path_put(&paths, others[i]);
     assert_null(dw_paths_find(&paths, &one));
@@ -118,7 +118,7 @@ static void dw_path_get__many_hosts__each_found(void **state)
     for (unsigned i = 0; i < HOSTS; i++) {
         const struct dw_llp_addr host = made[i]->host;
         assert_ptr_equal(dw_paths_find(&paths, &host), made[i]);
-        assert_null(dw_path_next(made[i]));
+        assert_null(made[i]->next);
         dw_path_put(&paths, made[i]);
         assert_null(dw_paths_find(&paths, &host));
     }

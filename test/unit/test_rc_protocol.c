@@ -284,13 +284,11 @@ static void rc_protocol__terminate_is_understood(void **state)
     (void)state;
     struct forged f;
     uint8_t body[DW_TERMINATE_MAX_BYTES];
-    struct dw_terminate terminate;
 
     open_forged(&f, false);
     assert_int_equal(rc_post_recv(&f.end, f.recv, 10, 1), 0);
     send_rtr(&f);
-    dw_terminate_fill(&terminate, DW_TERM_DDP_STAG, NULL, 0);
-    size_t bytes = dw_terminate_put(body, &terminate);
+    size_t bytes = dw_terminate_put(body, DW_TERM_DDP_STAG, NULL, 0);
     send_segment(&f, &(struct dw_ddp_header){.last = true, .opcode = 7, .qn = 2, .msn = 1}, body,
                  bytes);
     poll_some(&f);

@@ -233,7 +233,7 @@ static void rc_reads__a_response_ends_with_the_request_s_headers(void **state)
     (void)state;
     struct forged f;
     uint8_t payload[1024];
-    struct dw_terminate terminate;
+    struct terminate terminate;
     struct dw_ddp_header ddp;
     struct dw_read_request left;
     uint16_t cause;
@@ -260,7 +260,7 @@ static void rc_reads__a_response_ends_with_the_request_s_headers(void **state)
     diwarp_dereg_mr(mr);
     uint32_t sent = read_response(&f, payload, &bytes);
     assert_in_range(sent, 1, 899);
-    assert_int_equal(dw_terminate_get(&terminate, payload, (size_t)bytes), 0);
+    assert_int_equal(terminate_get(&terminate, payload, (size_t)bytes), 0);
     assert_int_equal(terminate.cause, 0x0100);
     assert_int_equal(terminate.segment_bytes, 18 + 28);
     assert_non_null(terminate.ddp);

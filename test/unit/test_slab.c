@@ -42,7 +42,7 @@ static void pages__all_of_any_size_go_back(void **state)
     unsigned before = 0;
     for (unsigned round = 0; round < 50; round++) {
         for (unsigned i = 0; i < 16; i++) {
-            pages[i] = dw_pages_map(sizes[(i + round) % 4], 4096);
+            pages[i] = dw_pages_map(sizes[(i + round) % 4]);
             assert_non_null(pages[i]);
         }
         for (unsigned i = 0; i < 16; i++)
