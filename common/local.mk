@@ -66,14 +66,14 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/identity.c \
 	common/rd/parts.h \
 	common/rd/peer.c \
-	common/rd/place.c \
 	common/rd/post.c \
 	common/rd/probe.c \
 	common/rd/rd.c \
 	common/rd/rd.h \
 	common/rd/rdma.c \
 	common/rd/receive.c \
-	common/rd/record.h \
+	common/rd/record.c \
+	common/rd/records.h \
 	common/rd/segment.c \
 	common/rd/send.c \
 	common/rd/service.c \

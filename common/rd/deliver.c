@@ -12,19 +12,18 @@
 #include "common/base/slab.h"
 #include "common/base/serial.h"
 
-/* Messages being put together at a time, over all peers, and what has come of them. At the bound
- * their datagrams are refused, and come again. Of a peer's, half count once more: so it has two
- * thirds at most, two peers two fifths each, and the next finds room. A datagram that came before
- * an earlier one may begin messages in half of the bound only: the earlier one needs room, too, or
- * neither ends. A message that has begun goes on, in order, up to twice the bound, for all other
- * datagrams of its peer wait for it; beyond that one message at a time does, whatever its length,
- * until it is whole. Whole messages that the application has not taken count, and nothing is
- * received beyond them. With the send pool (1.5 MiB unless asked otherwise), the receive arena (1
- * MiB) and the spares below, transport takes less than 4 MiB of a process, or 5 while so many have
- * begun. */
+/* What has come of the messages that are being put together, over all peers, and a page for each.
+ * At the bound their datagrams are refused, and come again. Of a peer's, half count once more: so
+ * it has two thirds at most, two peers two fifths each, and the next finds room. A datagram that
+ * came before an earlier one may begin messages in half of the bound only: the earlier one needs
+ * room, too, or neither ends. A message that has begun goes on, in order, up to twice the bound,
+ * for all other datagrams of its peer wait for it; beyond that one message at a time does, whatever
+ * its length, until it is whole. Whole messages that the application has not taken count, and
+ * nothing is received beyond them. With the send pool (1.5 MiB unless asked otherwise), the receive
+ * arena (1 MiB) and the spares below, transport takes less than 4 MiB of a process, or 5 while so
+ * many have begun. */
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
-/* Messages that are whole take pages, however short they are. */
-#define PAGE_BYTES 4096u
+#define PAGE_BYTES           4096u
 
 static void complete(struct dw_peer *peer, const struct dw_ends *ends,
                      const struct dw_ddp_header *ddp, const uint8_t *data, uint32_t bytes)
@@ -61,14 +60,9 @@ static struct dw_assembly *find(const struct dw_peer *peer, uint32_t msn)
     return NULL;
 }
 
-/* What came before message msn, whose turn it is, has come, and yet some of that is not whole. An
- * honest peer ends a message before it begins the next. */
-static bool left_one_open(const struct dw_peer *peer, uint32_t msn)
+static uint64_t cost(const struct dw_assembly *assembly)
 {
-    dw_foreach (assembly, const struct dw_assembly, link, &peer->assemblies)
-        if (dw_serial_before(assembly->msn, msn))
-            return true;
-    return false;
+    return PAGE_BYTES + assembly->map.bytes;
 }
 
 /* For the next segment of one that is begun, or of a new one (NULL). */
@@ -76,24 +70,21 @@ static bool has_room(const struct dw_peer *peer, uint32_t msn, const struct dw_a
                      bool in_order)
 {
     const struct dw_rd *rd = dw_rd_of(peer);
-    const bool half_full = rd->assembly_count >= ASSEMBLIES_MAX_BYTES / PAGE_BYTES / 2 ||
-                           rd->assembly_bytes >= ASSEMBLIES_MAX_BYTES / 2;
-    if (in_order && half_full && left_one_open(peer, msn))
-        return false;
-    if (assembly && in_order)
-        return rd->assembly_bytes < 2 * ASSEMBLIES_MAX_BYTES || !rd->oversize ||
-               rd->oversize == assembly;
     const unsigned share = assembly || in_order ? 1 : 2;
-    unsigned count = 0;
-    uint64_t bytes = 0; /* that have come of the peer's */
+    uint64_t bytes = 0; /* of the peer's */
+    bool left_one_open = false;
     dw_foreach (other, const struct dw_assembly, link, &peer->assemblies) {
-        bytes += other->map.bytes;
-        count++;
+        bytes += cost(other);
+        left_one_open |= dw_serial_before(other->msn, msn);
     }
-    if (!assembly && rd->assembly_count + count / 2 >= ASSEMBLIES_MAX_BYTES / PAGE_BYTES / share)
+    /* What came before message msn, whose turn it is, has come, and yet some of that is not whole.
+     * An honest peer ends a message before it begins the next. */
+    if (in_order && left_one_open && rd->assembly_bytes >= ASSEMBLIES_MAX_BYTES / 2)
         return false;
-    return rd->assembly_bytes + bytes / 2 < ASSEMBLIES_MAX_BYTES / share ||
-           (in_order && !rd->oversize);
+    if (assembly && in_order && rd->assembly_bytes < 2 * ASSEMBLIES_MAX_BYTES)
+        return true;
+    return (in_order && (!rd->oversize || rd->oversize == assembly)) ||
+           rd->assembly_bytes + bytes / 2 < ASSEMBLIES_MAX_BYTES / share;
 }
 
 /* Without memory for another, one message that is in turn can still be received at a time, in the
@@ -120,12 +111,12 @@ static struct dw_assembly *begin(struct dw_peer *peer, struct diwarp_qp *qp, uin
     struct dw_assembly *assembly = take(rd, in_order);
     if (!assembly)
         return NULL;
-    if (++rd->assembly_count > rd->assembly_most)
-        rd->assembly_most = rd->assembly_count;
+    rd->assembly_count++;
     assembly->qp = qp;
     assembly->msn = msn;
     assembly->total = 0;
     dw_ranges_init(&assembly->map);
+    rd->assembly_bytes += cost(assembly);
     dw_list_append(&peer->assemblies, &assembly->link);
     dw_timers_watch(peer); /* should it never send the rest */
     return assembly;
@@ -137,8 +128,8 @@ static void retire(struct dw_peer *peer, struct dw_assembly *assembly)
     struct dw_rd *rd = dw_rd_of(peer);
     if (rd->oversize == assembly)
         rd->oversize = NULL;
-    rd->assembly_bytes -= assembly->map.bytes;
-    rd->done_bytes += assembly->map.bytes > PAGE_BYTES ? assembly->map.bytes : PAGE_BYTES;
+    rd->assembly_bytes -= cost(assembly);
+    rd->done_bytes += cost(assembly);
     dw_ranges_fini(&assembly->map);
     dw_list_remove(&assembly->link);
     dw_list_append(&rd->done_assemblies, &assembly->link);
@@ -149,24 +140,6 @@ static bool fits(const struct diwarp_qp *qp, const struct dw_segment *segment)
 {
     uint64_t end = (uint64_t)segment->ddp.mo + segment->bytes;
     return segment->bytes && end <= qp->attr.max_msg_bytes;
-}
-
-uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment,
-                          struct diwarp_qp **qp)
-{
-    const struct dw_ddp_header *ddp = &segment->ddp;
-    struct dw_assembly *assembly = find(peer, ddp->msn);
-    struct dw_range hole;
-    if (!assembly || (ddp->last && !ddp->mo) || !fits(assembly->qp, segment))
-        return NULL;
-    uint32_t end = ddp->mo + segment->bytes;
-    if (!dw_segment_agrees(segment, end, &assembly->map, assembly->total))
-        return NULL;
-    if (dw_ranges_missing(&assembly->map, ddp->mo, end, &hole, 1) != 1 || hole.start != ddp->mo ||
-        hole.end != end)
-        return NULL;
-    *qp = assembly->qp;
-    return assembly->buf + ddp->mo;
 }
 
 /* A segment of a message of several. false: no buffer. */
@@ -184,8 +157,7 @@ static bool assemble(struct dw_peer *peer, const struct dw_ends *ends,
     rd->assembly_bytes += (uint64_t)added;
     if (in_order && rd->assembly_bytes > ASSEMBLIES_MAX_BYTES && !rd->oversize)
         rd->oversize = assembly;
-    if (segment->payload != assembly->buf + ddp->mo)
-        dw_copy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
+    dw_copy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
     if (ddp->last)
         assembly->total = end;
     if (assembly->total && assembly->map.bytes >= assembly->total) {
@@ -256,14 +228,12 @@ void dw_deliver_recycle(void *state)
 
 bool dw_deliver_trim(struct dw_rd *rd)
 {
-    const size_t spares = ASSEMBLIES_MAX_BYTES / 3 / assembly_bytes(rd);
-    trim(rd, 1 + (rd->assembly_most < spares ? rd->assembly_most : spares));
-    rd->assembly_most = rd->assembly_count;
+    trim(rd, 1);
     if (rd->free_assembly_count == 1 && assembly_bytes(rd) > PAGE_BYTES) {
         uint8_t *last = (uint8_t *)dw_container(rd->free_assemblies.next, struct dw_assembly, link);
         dw_pages_drop(last + PAGE_BYTES, assembly_bytes(rd) - PAGE_BYTES);
     }
-    return rd->free_assembly_count > 1 || !dw_list_empty(&rd->done_assemblies);
+    return !dw_list_empty(&rd->done_assemblies);
 }
 
 int dw_deliver_make_room(struct dw_rd *rd, uint32_t message_bytes)

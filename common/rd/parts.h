@@ -47,8 +47,51 @@ void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes,
 int dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
                       const struct dw_record_control *control);
 
+/* ==== grant.c ==== */
+/* What may be under way to the sinks of a port, as their life changes it. */
+
+/* What the receive buffer allows to be under way to us, and the longest datagrams of a record. */
+void dw_records_size_budgets(struct dw_rd *rd);
+/* Checks the table of states; an undefined transition is a fault of ours. */
+void dw_record_set_state(struct dw_record *record, enum dw_record_state state);
+
+/* The request of a read of ours is in a datagram: from now on its sink may be granted more. */
+void dw_grant_on_requested(struct dw_record_peer *peer, uint32_t id);
+/* What goes into the request: what there is to grant now, and all to a short read. Returns the
+ * bytes. */
+uint32_t dw_grant_first(struct dw_record *sink, uint64_t now_ns);
+/* Hands grant to the peers whose sinks wait, in turn. */
+void dw_grant_run(struct dw_rd *rd, uint64_t now_ns);
+/* The next run would. */
+bool dw_grant_is_due(const struct dw_records *records);
+/* So much of what was due of the sink's source has come, or will not. */
+void dw_grant_on_came(struct dw_record *sink, uint32_t bytes);
+/* Nothing more of the sink is to come, and other threads may use its buffer. */
+void dw_grant_end(struct dw_record *sink);
+/* What is due of a silent peer, or one that sends nothing of it, is not on its way: others may have
+ * it meanwhile, and the peer is granted nothing. */
+void dw_grant_set_aside(struct dw_record_peer *peer);
+/* It comes after all, be it beyond the budget: then the next grants wait the longer. */
+void dw_grant_take_back(struct dw_record_peer *peer);
+
+/* What the source may send, and what is missing. False: the socket is full. */
+bool dw_sink_send_status(const struct dw_record *sink, uint32_t granted,
+                         const struct dw_range *missing, unsigned count);
+/* When the sink is overdue. */
+uint64_t dw_sink_deadline_ns(const struct dw_record *sink);
+/* Sees that it is asked for what does not come. Lazy: a timer that is set earlier looks again when
+ * it fires. */
+void dw_sink_arm(struct dw_record *sink);
+
 /* ==== segment.c ==== */
 /* Works into sequenced datagrams: segments, their payload, trains. */
+
+/* Datagrams of a train, if each has so many bytes. */
+static inline uint32_t dw_train_datagrams(uint32_t each)
+{
+    const uint32_t most = DW_LLP_TRAIN_BYTES / each;
+    return most > DW_LLP_TRAIN_DATAGRAMS ? DW_LLP_TRAIN_DATAGRAMS : most ? most : 1;
+}
 
 /* Payload of a message that one datagram to the peer holds. */
 uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp);
@@ -58,7 +101,7 @@ uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_
 uint8_t *dw_segment_append(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
                            const struct dw_write_record *record, uint32_t payload);
 /* What has not been copied of a work, to its place in a buffer of the whole. */
-void dw_segment_copy_rest(const struct dw_work *work, uint8_t *buf);
+void dw_segment_copy_rest(struct dw_work *work, uint8_t *buf);
 /* The next `payload` bytes of a work as a segment of the datagram. */
 void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload);
 /* As much of the rest of a work as one train takes, which leaves. False: nothing can go now. */
@@ -73,11 +116,14 @@ bool dw_segment_all_may_go(const struct dw_peer *peer, const struct dw_work *wor
  * NULL: no memory. */
 struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends);
 void dw_work_put(struct dw_peer *peer, struct dw_work *work);
+/* One for a request whose bytes lie at iov; as dw_work_get(). */
+struct dw_work *dw_work_of_request(const struct dw_ends *ends, struct dw_peer *peer,
+                                   const struct ibv_send_wr *wr, enum ibv_wc_opcode opcode,
+                                   const struct dw_ddp_header *ddp, const struct iovec *iov,
+                                   uint32_t total);
 /* Its QP goes while part of it has been sent: the rest follows from a copy, so that the peer does
  * not wait for it. False: no memory, the peer is doomed. */
 bool dw_work_detach(struct dw_peer *peer, struct dw_work *work);
-/* Frees those that are kept for the next requests. */
-void dw_work_trim(struct dw_rd *rd);
 /* Queues a work, then copies what the window allows. Takes ownership. */
 void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 /* Copies it now or not at all: -EAGAIN, or -EMSGSIZE when it is too long for that. */
@@ -111,6 +157,40 @@ int dw_send_record_answer(struct dw_peer *peer, struct dw_qpns qpns,
 /* The data of a short read, copied: `bytes` as above. -ENOMEM, also when too many answers wait. */
 int dw_send_read_answer(struct dw_peer *peer, struct dw_qpns qpns, const struct dw_ddp_header *ddp,
                         uint32_t record_id, const uint8_t *data, uint32_t bytes, uint64_t now_ns);
+
+/* ==== record.c ==== */
+/* What both ends of a record have in common. */
+
+void dw_records_init(struct dw_rd *rd);
+void dw_records_fini(struct dw_rd *rd);
+/* Not 0, nor one that is still in use after 2^31 others; from_source: 0, of a sink, or
+ * DW_RECORD_ID_FROM_SOURCE, of a source. */
+uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source);
+/* One end, of the QP. asked: the region that the peer writes or reads, or NULL, of a request of our
+ * own. NULL: no memory, or the peer has asked for too many. */
+struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
+                                   struct dw_region *asked, bool is_sink);
+/* Ends it without a completion. */
+void dw_record_destroy(struct dw_record *record);
+/* ... with one that says why, if it is our own. */
+void dw_record_fail(struct dw_record *record, enum ibv_wc_status status);
+/* Ends it and tells the other end: as record-complete, the application's release in it, of a sink;
+ * as an ABORT of a source. As dw_send_answer(). */
+int dw_record_end(struct dw_record *record, const void *release, uint32_t bytes, uint64_t now_ns);
+/* Of a request of ours, whose QP goes: nothing more of it is sent or placed. It ends, and the other
+ * end is told, once that is known to have it: what tells it might come first. */
+void dw_record_abandon(struct dw_record *record, uint64_t now_ns);
+
+/* ==== source.c ==== */
+
+/* As dw_record_create(); the caller fills where at the sink it goes. */
+struct dw_record *dw_source_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
+                                   const void *addr, uint32_t total, uint32_t granted,
+                                   struct dw_region *asked);
+/* Lets it send if it has something to send. */
+void dw_source_look(struct dw_record *source);
+/* Sends what grants allow of the records that are ready, a bounded amount. */
+void dw_sources_run(struct dw_records *records, uint64_t now_ns);
 
 /* ==== probe.c ==== */
 /*
@@ -150,6 +230,32 @@ void dw_probe_on_path(void *state, struct dw_path *path);
 /* Sends the peer what the path wants to have probed. */
 void dw_probe_path(struct dw_peer *peer, uint64_t now_ns);
 
+/* ==== sink.c ==== */
+
+/* A segment of a record, and where it goes. */
+struct dw_placing {
+    struct dw_record *sink;
+    uint32_t offset, length;
+    const uint8_t *data; /* NULL: it is there already */
+};
+
+/* As dw_record_create(); the caller fills STag and offset as the source knows them. */
+struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
+                                 void *addr, uint32_t total, struct dw_region *asked,
+                                 uint64_t now_ns);
+/* A segment of a RECORD datagram that is what its sender sealed: checked, placed, or dropped. */
+void dw_sink_on_segment(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns);
+/* Opens a datagram that has this one segment, its data copied to its place in the same pass. What
+ * turns out to be damaged (placing->sink is NULL then) has been written to a hole of the record,
+ * whose bytes mean nothing before the map says so. False: it is not one that can be, and nothing
+ * was touched. */
+bool dw_sink_open(struct dw_peer *peer, const struct dw_arrival *arrival,
+                  const struct dw_segment *segment, struct dw_placing *placing);
+/* Does what follows from one that was. */
+void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns);
+/* All that a peer had sent when it got the probe of that time has come, or is lost. */
+void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns);
+
 /* ==== deliver.c ==== */
 /* Sends that come: handed up in place, or put together first. */
 
@@ -157,11 +263,6 @@ void dw_probe_path(struct dw_peer *peer, uint64_t now_ns);
  * buffer, as if it had not come. */
 bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
                      const struct dw_segment *segment, bool in_order);
-/* Where the payload of such a segment will be put together with others that came before, if none of
- * its bytes is there yet, and the QP they are for; else NULL. Changes nothing: dw_deliver_send()
- * does, with the payload in that place. */
-uint8_t *dw_deliver_place(struct dw_peer *peer, const struct dw_segment *segment,
-                          struct diwarp_qp **qp);
 /* What was put together leaves no room before it is taken. */
 bool dw_deliver_is_full(const void *state);
 /* Frees what was delivered. */
@@ -186,9 +287,6 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
                              const struct dw_segment *segment, uint64_t now_ns);
 void dw_rdma_on_control(struct dw_peer *peer, const struct dw_ends *ends,
                         const struct dw_segment *segment, bool sequenced, uint64_t now_ns);
-/* Of a record. */
-void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *segment,
-                               uint64_t now_ns);
 /* Sequenced: a small write, or the answer to a short read. */
 void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
                               const struct dw_segment *segment, uint64_t now_ns);

@@ -120,8 +120,9 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
     const struct dw_met *met = dw_handle_met(handle);
     peer->records.records = &rd->records;
     peer->records.ah = &handle->ah;
-    dw_list_init(&peer->records.sinks);
-    dw_list_init(&peer->records.sources);
+    peer->records.index = handle->met;
+    dw_list_init(&peer->records.ends);
+    dw_list_init(&peer->records.want);
     dw_list_init(&peer->assemblies);
     peer->records.contact.heard_ns = dw_device_now_ns(rd->port->device);
     peer->records.win = met->recordwin;
@@ -179,8 +180,6 @@ void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
     met->next_psn = header->ack;
     dw_foreach (work, struct dw_work, link, &peer->awaiting)
         work->last_psn += more;
-    dw_foreach (sink, struct dw_sink, peer_link, &peer->records.sinks)
-        sink->request_psn += more;
     peer->data_acked = true;
     /* It may have part of a message of ours that was given up. */
     if (header->flags & DW_LLP_GOES_ON && !peer->sendwin.count)

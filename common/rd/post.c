@@ -17,23 +17,20 @@ static int post_send(const struct dw_ends *ends, struct dw_peer *peer, const str
     int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, qp->attr.max_msg_bytes, iov);
     if (total < 0)
         return (int)total;
-    struct dw_work *work = dw_work_get(peer, ends);
-    if (!work)
-        return -ENOMEM;
-    work->wr_id = wr->wr_id;
-    work->opcode = IBV_WC_SEND;
-    /* Told by the return value when it is copied before we return. */
-    work->signaled = (wr->send_flags & IBV_SEND_SIGNALED) && !buffered;
-    work->buffered = buffered;
-    work->ddp = (struct dw_ddp_header){
+    const struct dw_ddp_header ddp = {
         .opcode = imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND,
         .ulp = imm ? wr->imm_data : 0,
         .qn = DW_QN_SEND,
-        .msn = ++dw_met_of(peer)->send_msn,
+        .msn = dw_met_of(peer)->send_msn + 1,
     };
-    work->total = (uint32_t)total;
-    work->sge_count = (unsigned)wr->num_sge;
-    memcpy(work->sge, iov, sizeof iov);
+    struct dw_work *work =
+        dw_work_of_request(ends, peer, wr, IBV_WC_SEND, &ddp, iov, (uint32_t)total);
+    if (!work)
+        return -ENOMEM;
+    dw_met_of(peer)->send_msn++;
+    /* Told by the return value when it is copied before we return. */
+    work->signaled = work->signaled && !buffered;
+    work->buffered = buffered;
     if (wr->send_flags & IBV_SEND_INLINE) {
         int rc = dw_send_work_now(peer, work, now_ns);
         if (rc)
@@ -111,10 +108,10 @@ int diwarp_post_release(struct diwarp_qp *qp, uint64_t read_id, const void *data
         return -EMSGSIZE;
     dw_lock(device);
     const struct dw_rd *rd = qp->state;
-    struct dw_sink *sink = dw_map_get(&rd->records.sinks, read_id);
+    struct dw_record *sink = dw_map_get(&rd->records.sinks, read_id);
     int rc = 0;
-    if (sink && sink->state == DW_SINK_HELD)
-        rc = dw_sink_send_complete(sink, data, (uint32_t)len, dw_device_now_ns(device));
+    if (sink && sink->state == DW_RECORD_HELD)
+        rc = dw_record_end(sink, data, (uint32_t)len, dw_device_now_ns(device));
     else if (len)
         rc = -EINVAL; /* failed, or the peer is gone: nobody is there to be told */
     dw_unlock(device);

@@ -69,8 +69,8 @@ void dw_peer_on_told(struct dw_peer *peer, bool full)
 bool dw_timers_peer_owes(const struct dw_peer *peer)
 {
     return peer->sendwin.count || !dw_list_empty(&peer->awaiting) ||
-           !dw_list_empty(&peer->records.sinks) || !dw_list_empty(&peer->records.sources) ||
-           !dw_list_empty(&peer->assemblies) || (peer->confirming && !dw_peer_is_confirmed(peer));
+           !dw_list_empty(&peer->records.ends) || !dw_list_empty(&peer->assemblies) ||
+           (peer->confirming && !dw_peer_is_confirmed(peer));
 }
 
 void dw_timers_wake(struct dw_peer *peer, uint64_t deadline_ns)
@@ -112,7 +112,7 @@ void dw_timers_watch(struct dw_peer *peer)
 /* Silence counts from the first probe without an answer: with nothing owed there is none. */
 bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns, uint64_t now_ns)
 {
-    const uint32_t silent = dw_silence_clock(now_ns) - peer->records.silent_since;
+    const uint32_t silent = dw_silence_clock(now_ns) - peer->silent_since;
     return peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns &&
            (uint64_t)silent << DW_SILENCE_CLOCK_SHIFT > limit_ns;
 }

@@ -5,14 +5,14 @@
  *
  * A message's way: post.c (checks) -> send.c (queue, coalescing) -> segment.c (segments into
  * datagrams) -> transmit.c (header, seal, exit) -> receive.c (window, by opcode) -> deliver.c |
- * rdma.c | atomic.c. Around it: probe.c asks a silent peer, peer.c takes and gives back
- * contexts, service.c is the table. Every function of these headers runs with the device's lock
- * held.
+ * rdma.c | atomic.c. What is large goes as a record (records.h). Around it: probe.c asks a silent
+ * peer, peer.c takes and gives back contexts, service.c is the table. Every function of these
+ * headers runs with the device's lock held.
  */
 #pragma once
 
 #include "common/rd/handle.h"
-#include "common/rd/record.h"
+#include "common/rd/records.h"
 #include "common/rel/recvwin.h"
 #include "common/rel/sendwin.h"
 
@@ -29,8 +29,6 @@
  * pair of probes. Half: more is sent in vain; twice: a peer that is gone, and a narrow path, are
  * seen that much later. */
 #define DW_ASK_NS 500000000ull
-/* From this on a payload is copied in one pass with its CRC; what is shorter shares datagrams. */
-#define DW_ONE_PASS_MIN_BYTES 1024
 /* Idle peers, or handles, that one call looks at: some 10 us. */
 #define DW_LOOKS_MAX 256
 /* Requests to a peer at a time, whatever attr.max_send_wr says. Each may cost the other end 0.3 KB;
@@ -72,14 +70,13 @@ struct dw_rd {
     struct dw_peer *reserved; /* and reserved_bytes: from diwarp_send_reserve to its commit */
     uint32_t reserved_bytes;
 
-    struct dw_list free_works;
-    uint32_t work_count; /* out now */
+    uint32_t work_count;
 
     struct dw_list free_assemblies, done_assemblies; /* done: until the next recycling */
-    unsigned assembly_count, assembly_most;          /* being put together; since the last trim */
+    unsigned assembly_count;                         /* being put together */
     unsigned free_assembly_count;       /* the last is taken when there is no memory for another */
     uint32_t message_max_bytes;         /* what each has room for: the longest of any QP */
-    uint64_t assembly_bytes;            /* that have come of them */
+    uint64_t assembly_bytes;            /* that have come of them, and a page for each */
     uint64_t done_bytes;                /* of messages that are whole, and not recycled yet */
     const struct dw_assembly *oversize; /* the one that goes on beyond their bound; or NULL */
 };
@@ -106,6 +103,7 @@ struct dw_peer {
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes;
 
+    uint32_t silent_since;    /* the first probe since it was heard last, by the silence clock */
     uint16_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
     uint16_t queued;          /* requests posted and not ended, but for records of our own */
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
@@ -127,11 +125,6 @@ struct dw_peer {
     uint8_t ack_owed : 4;    /* in parts of ACK_OWED_MAX (receive.c); 0: none */
     bool swept : 1;          /* unlike rd.sweep: one of those unswept */
 };
-
-static inline struct dw_peer *dw_peer_of_records(const struct dw_record_peer *records)
-{
-    return dw_container(records, struct dw_peer, records);
-}
 
 static inline struct dw_rd *dw_rd_of(const struct dw_peer *peer)
 {

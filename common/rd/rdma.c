@@ -9,10 +9,24 @@
 
 /* ---- posts ---- */
 
+/* Tells the peer of a record of ours. False: no memory, it has ended. */
+static bool announce(struct dw_record *record, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                     const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
+{
+    const struct dw_ends ours = {.qpns = record->qpns};
+    struct dw_work *work = dw_work_own(record->peer, &ours, opcode, qn, payload, bytes);
+    if (!work) {
+        dw_record_destroy(record);
+        return false;
+    }
+    work->record_id = record->id;
+    dw_send_work(record->peer, work, now_ns);
+    return true;
+}
+
 int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
                       const struct ibv_send_wr *wr, uint64_t now_ns)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
     struct iovec iov[DW_MAX_SGE];
     int64_t total = dw_pd_gather(ends->qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
                                  UINT32_MAX >> 1, iov);
@@ -20,13 +34,12 @@ int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
         return (int)total;
     if (wr->num_sge != 1 || !total)
         return -EINVAL;
-    uint32_t id = dw_record_next_id(&peer->records, 0);
-    struct dw_sink *sink = dw_sink_create(ends, &peer->records, id, (uint32_t)total, NULL, now_ns);
+    struct dw_record *sink = dw_sink_create(ends, peer, dw_record_next_id(&peer->records, 0),
+                                            iov[0].iov_base, (uint32_t)total, NULL, now_ns);
     if (!sink)
         return -ENOMEM;
-    sink->addr = iov[0].iov_base;
     /* This record's own; dies with it. */
-    sink->stag = (uint32_t)dw_device_random(rd->port->device);
+    sink->stag = (uint32_t)dw_device_random(dw_rd_of(peer)->port->device);
     sink->wr_id = wr->wr_id;
     sink->send_flags = wr->send_flags;
     const struct dw_read_request request = {
@@ -40,15 +53,8 @@ int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
     };
     uint8_t payload[DW_READ_REQUEST_BYTES];
     dw_read_request_put(payload, &request);
-    const struct dw_ends ours = {.qpns = ends->qpns};
-    struct dw_work *work =
-        dw_work_own(peer, &ours, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, payload, sizeof payload);
-    if (!work) {
-        dw_sink_destroy(sink);
+    if (!announce(sink, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, payload, sizeof payload, now_ns))
         return -ENOMEM;
-    }
-    work->record_id = sink->id;
-    dw_send_work(peer, work, now_ns);
     dw_rd_of(peer)->counters->tx_read_msgs++;
     return 0;
 }
@@ -57,22 +63,16 @@ static int post_small_write(const struct dw_ends *ends, struct dw_peer *peer,
                             const struct ibv_send_wr *wr, const struct iovec *iov, uint32_t total,
                             uint64_t now_ns)
 {
-    struct dw_work *work = dw_work_get(peer, ends);
-    if (!work)
-        return -ENOMEM;
-    work->wr_id = wr->wr_id;
-    work->opcode = IBV_WC_RDMA_WRITE;
-    work->signaled = wr->send_flags & IBV_SEND_SIGNALED;
-    work->ddp = (struct dw_ddp_header){
+    const struct dw_ddp_header ddp = {
         .tagged = true,
         .opcode = DW_RDMAP_WRITE_RECORD,
         .stag = wr->wr.rdma.rkey,
         .to = wr->wr.rdma.remote_addr,
     };
+    struct dw_work *work = dw_work_of_request(ends, peer, wr, IBV_WC_RDMA_WRITE, &ddp, iov, total);
+    if (!work)
+        return -ENOMEM;
     work->record_id = ++dw_rd_of(peer)->records.next_id | DW_RECORD_ID_FROM_SOURCE;
-    work->total = total;
-    work->sge_count = (unsigned)wr->num_sge;
-    memcpy(work->sge, iov, (size_t)wr->num_sge * sizeof *iov);
     if (wr->send_flags & IBV_SEND_INLINE)
         return dw_send_work_now(peer, work, now_ns);
     dw_send_work(peer, work, now_ns);
@@ -83,33 +83,26 @@ static int post_large_write(const struct dw_ends *ends, struct dw_peer *peer,
                             const struct ibv_send_wr *wr, const struct iovec *iov, uint32_t total,
                             uint64_t now_ns)
 {
-    uint32_t id = dw_record_next_id(&peer->records, DW_RECORD_ID_FROM_SOURCE);
-    struct dw_source *source =
-        dw_source_create(ends, &peer->records, id, iov[0].iov_base, total, 0, NULL);
+    const uint32_t id = dw_record_next_id(&peer->records, DW_RECORD_ID_FROM_SOURCE);
+    struct dw_record *source = dw_source_create(ends, peer, id, iov[0].iov_base, total, 0, NULL);
     if (!source)
         return -ENOMEM;
-    source->sink_stag = wr->wr.rdma.rkey;
-    source->sink_to = wr->wr.rdma.remote_addr;
+    source->stag = wr->wr.rdma.rkey;
+    source->to = wr->wr.rdma.remote_addr;
     source->wr_id = wr->wr_id;
-    source->signaled = wr->send_flags & IBV_SEND_SIGNALED;
+    source->send_flags = wr->send_flags;
     const struct dw_record_control open = {
         .kind = DW_RECORD_OPEN,
         .id = source->id,
-        .stag = source->sink_stag,
-        .to = source->sink_to,
+        .stag = source->stag,
+        .to = source->to,
         .length = total,
     };
     uint8_t payload[DW_RECORD_OPEN_BYTES];
     dw_record_control_put(payload, &open);
-    const struct dw_ends ours = {.qpns = ends->qpns};
-    struct dw_work *work =
-        dw_work_own(peer, &ours, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, payload, sizeof payload);
-    if (!work) {
-        dw_source_destroy(source);
-        return -ENOMEM;
-    }
-    dw_send_work(peer, work, now_ns);
-    return 0;
+    return announce(source, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, payload, sizeof payload, now_ns)
+               ? 0
+               : -ENOMEM;
 }
 
 int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,
@@ -163,21 +156,22 @@ static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp 
 
 /* In the sequenced stream, which loses nothing. Without memory for that the data go as a record, as
  * do those that the sink asks for again. */
-static void answer_short_read(struct dw_source *source, uint64_t now_ns)
+static void answer_short_read(struct dw_record *source, uint64_t now_ns)
 {
-    struct dw_peer *peer = dw_peer_of_records(source->peer);
-    const uint32_t bytes = source->record.total;
+    struct diwarp_counters *counters = dw_rd_of(source->peer)->counters;
+    const uint32_t bytes = source->out.total;
     const struct dw_ddp_header ddp = {
         .tagged = true,
         .opcode = DW_RDMAP_WRITE_RECORD,
-        .stag = source->sink_stag,
-        .to = source->sink_to,
+        .stag = source->stag,
+        .to = source->to,
     };
-    if (dw_send_read_answer(peer, source->qpns, &ddp, source->id, source->addr, bytes, now_ns))
+    if (dw_send_read_answer(source->peer, source->qpns, &ddp, source->id, source->addr, bytes,
+                            now_ns))
         return;
-    source->record.sent = bytes;
-    dw_rd_of(peer)->counters->tx_record_segments++;
-    dw_rd_of(peer)->counters->tx_record_bytes += bytes;
+    source->out.sent = bytes;
+    counters->tx_record_segments++;
+    counters->tx_record_bytes += bytes;
 }
 
 void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
@@ -192,17 +186,17 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
     }
     enum dw_status status = check_region(peer, ends->qp, request.source_stag, request.source_to,
                                          request.size, IBV_ACCESS_REMOTE_READ, &region);
-    struct dw_source *source = NULL;
+    struct dw_record *source = NULL;
     if (status == DW_STATUS_OK)
-        source = dw_source_create(ends, &peer->records, request.record_id,
-                                  (const uint8_t *)(uintptr_t)request.source_to, request.size,
+        source = dw_source_create(ends, peer, request.record_id,
+                                  (const void *)(uintptr_t)request.source_to, request.size,
                                   request.granted, region);
     if (!source) {
         send_abort(peer, ends->qpns, request.record_id, false, status, now_ns);
         return;
     }
-    source->sink_stag = request.sink_stag;
-    source->sink_to = request.sink_to;
+    source->stag = request.sink_stag;
+    source->to = request.sink_to;
     if (request.size <= DW_SHORT_READ_BYTES && request.granted == request.size)
         answer_short_read(source, now_ns);
     dw_timers_watch(peer); /* without a grant nothing is sent, which would see to that */
@@ -219,29 +213,27 @@ static void on_open(struct dw_peer *peer, const struct dw_ends *ends,
     }
     enum dw_status status = check_region(peer, ends->qp, open->stag, open->to, open->length,
                                          IBV_ACCESS_REMOTE_WRITE, &region);
-    struct dw_sink *sink = NULL;
+    struct dw_record *sink = NULL;
     if (status == DW_STATUS_OK)
-        sink = dw_sink_create(ends, &peer->records, open->id, open->length, region, now_ns);
+        sink = dw_sink_create(ends, peer, open->id, (void *)(uintptr_t)open->to, open->length,
+                              region, now_ns);
     if (!sink) {
         send_abort(peer, ends->qpns, open->id, false, status, now_ns);
         return;
     }
     sink->stag = open->stag;
     sink->to = open->to;
-    sink->addr = (uint8_t *)(uintptr_t)open->to;
-    dw_grant_first(sink, now_ns);
-    dw_sink_send_status(sink, NULL, 0);
 }
 
 static void on_status(struct dw_peer *peer, const struct dw_record_control *status, uint64_t now_ns)
 {
-    struct dw_source *source = dw_source_of(&peer->records, status->id);
+    struct dw_record *source = dw_source_of(&peer->records, status->id);
     if (!source) {
         dw_rd_of(peer)->counters->drop_stale_record++;
         return;
     }
-    if (!source->qp) {
-        dw_source_withdraw(source, now_ns);
+    if (!source->qp) { /* now the sink is known to have it */
+        (void)dw_record_end(source, NULL, 0, now_ns);
         return;
     }
     struct dw_range missing[DW_RECORD_MAX_RANGES];
@@ -249,15 +241,15 @@ static void on_status(struct dw_peer *peer, const struct dw_record_control *stat
         dw_probe_on_asked_again(peer);
     for (unsigned i = 0; i < status->range_count; i++)
         missing[i] = (struct dw_range){status->ranges[i].start, status->ranges[i].end};
-    if (status->granted > source->record.granted)
+    if (status->granted > source->out.granted)
         peer->pairs_lost = 0;
-    if (dw_record_source_on_status(&source->record, status->granted, missing, status->range_count))
+    if (dw_record_source_on_status(&source->out, status->granted, missing, status->range_count))
         dw_source_look(source);
     else
         dw_rd_of(peer)->counters->drop_header++;
 }
 
-static void push_release(const struct dw_source *source, const struct dw_record_control *complete)
+static void push_release(const struct dw_record *source, const struct dw_record_control *complete)
 {
     const struct diwarp_wc wc = {
         .wc = {.status = IBV_WC_SUCCESS,
@@ -265,7 +257,7 @@ static void push_release(const struct dw_source *source, const struct dw_record_
                .byte_len = complete->release_bytes,
                .qp_num = source->qp->num,
                .src_qp = source->qpns.there},
-        .src = source->peer->ah->name,
+        .src = source->peer->records.ah->name,
         .data = complete->release,
     };
     if (!source->qp->draining && complete->release_bytes)
@@ -274,7 +266,7 @@ static void push_release(const struct dw_source *source, const struct dw_record_
 
 static void on_complete(struct dw_peer *peer, const struct dw_record_control *complete)
 {
-    struct dw_source *source = dw_source_of(&peer->records, complete->id);
+    struct dw_record *source = dw_source_of(&peer->records, complete->id);
     if (!source) {
         dw_rd_of(peer)->counters->drop_stale_record++;
         return;
@@ -283,9 +275,9 @@ static void on_complete(struct dw_peer *peer, const struct dw_record_control *co
     if (source->region)
         push_release(source, complete);
     else if (source->qp)
-        dw_qp_complete(source->qp, source->wr_id, source->signaled, IBV_WC_RDMA_WRITE,
-                       IBV_WC_SUCCESS, source->record.total);
-    dw_source_destroy(source);
+        dw_qp_complete(source->qp, source->wr_id, source->send_flags & IBV_SEND_SIGNALED,
+                       IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS, source->out.total);
+    dw_record_destroy(source);
 }
 
 static void on_abort(struct dw_peer *peer, const struct dw_record_control *control)
@@ -293,19 +285,19 @@ static void on_abort(struct dw_peer *peer, const struct dw_record_control *contr
     enum ibv_wc_status status = dw_wc_status(control->status);
     if (status == IBV_WC_SUCCESS)
         status = IBV_WC_REM_ABORT_ERR;
-    struct dw_sink *sink = dw_sink_of(&peer->records, control->id);
-    struct dw_source *source = dw_source_of(&peer->records, control->id);
+    struct dw_record *sink = dw_sink_of(&peer->records, control->id);
+    struct dw_record *source = dw_source_of(&peer->records, control->id);
     /* Who asked withdraws; only who was asked refuses, which is about a request of ours. The peer's
      * requests bear ids of its own counting: one may have the same. */
     if (control->status == DW_STATUS_WITHDRAWN) {
         if (sink && sink->region)
-            dw_sink_destroy(sink);
+            dw_record_destroy(sink);
         else
             dw_rd_of(peer)->counters->drop_stale_record++;
-    } else if (sink && !sink->region && sink->state != DW_SINK_HELD)
-        dw_sink_fail(sink, status);
+    } else if (sink && !sink->region && sink->state != DW_RECORD_HELD)
+        dw_record_fail(sink, status);
     else if (source && !source->region)
-        dw_source_fail(source, status);
+        dw_record_fail(source, status);
     else if (!dw_send_fail(peer, control->id, status))
         dw_rd_of(peer)->counters->drop_stale_record++;
 }
@@ -337,16 +329,6 @@ void dw_rdma_on_control(struct dw_peer *peer, const struct dw_ends *ends,
     }
 }
 
-void dw_rdma_on_record_segment(struct dw_peer *peer, const struct dw_segment *segment,
-                               uint64_t now_ns)
-{
-    uint32_t offset, length;
-    const uint8_t *data;
-    struct dw_sink *sink = dw_place_find(&peer->records, segment, &offset, &data, &length);
-    if (sink)
-        dw_sink_place(sink, offset, data, length, now_ns);
-}
-
 void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
                               const struct dw_segment *segment, uint64_t now_ns)
 {
@@ -360,7 +342,7 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
         return;
     }
     if (!(wr.id & DW_RECORD_ID_FROM_SOURCE)) {
-        dw_rdma_on_record_segment(peer, segment, now_ns); /* answers a short read of ours */
+        dw_sink_on_segment(peer, segment, now_ns); /* answers a short read of ours */
         return;
     }
     enum dw_status status = check_region(peer, ends->qp, segment->ddp.stag, segment->ddp.to, length,
@@ -380,33 +362,16 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
 void dw_rdma_end(struct dw_peer *peer, const struct dw_region *region, const struct diwarp_qp *qp,
                  enum dw_ending how, uint64_t now_ns)
 {
-    const bool tell_peer = how == DW_END_TELL_PEER, in_error = how == DW_END_IN_ERROR;
-    dw_foreach (sink, struct dw_sink, peer_link, &peer->records.sinks) {
-        const bool asked = sink->region;
-        const struct dw_qpns qpns = sink->qpns;
-        const uint32_t id = sink->id;
-        if (region ? sink->region != region : qp && sink->qp != qp)
+    dw_foreach (record, struct dw_record, link, &peer->records.ends) {
+        if (region ? record->region != region : qp && record->qp != qp)
             continue;
-        if (tell_peer && !asked)
-            dw_sink_abandon(sink, now_ns);
-        else if (in_error && sink->state != DW_SINK_HELD)
-            dw_sink_fail(sink, IBV_WC_RETRY_EXC_ERR);
+        if (how == DW_END_TELL_PEER && record->region)
+            send_abort(peer, record->qpns, record->id, false, DW_STATUS_CANCELLED, now_ns);
+        if (how == DW_END_TELL_PEER && !record->region)
+            dw_record_abandon(record, now_ns);
+        else if (how == DW_END_IN_ERROR && record->state != DW_RECORD_HELD)
+            dw_record_fail(record, IBV_WC_RETRY_EXC_ERR);
         else
-            dw_sink_destroy(sink);
-        if (tell_peer && asked)
-            send_abort(peer, qpns, id, false, DW_STATUS_CANCELLED, now_ns);
-    }
-    dw_foreach (source, struct dw_source, peer_link, &peer->records.sources) {
-        const bool asked = source->region;
-        const struct dw_qpns qpns = source->qpns;
-        const uint32_t id = source->id;
-        if (region ? source->region != region : qp && source->qp != qp)
-            continue;
-        if (tell_peer && !asked)
-            dw_source_abandon(source, now_ns);
-        else
-            in_error ? dw_source_fail(source, IBV_WC_RETRY_EXC_ERR) : dw_source_destroy(source);
-        if (tell_peer && asked)
-            send_abort(peer, qpns, id, false, DW_STATUS_CANCELLED, now_ns);
+            dw_record_destroy(record);
     }
 }

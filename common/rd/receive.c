@@ -38,11 +38,6 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
 
 /* ---- segments ---- */
 
-static struct dw_ends ends_of(struct diwarp_qp *qp, const struct dw_llp_header *header)
-{
-    return (struct dw_ends){.qp = qp, .qpns = {.here = header->dst_qpn, .there = header->src_qpn}};
-}
-
 /* What is untagged and not a Send is one whole message (WIRE.md 4). */
 static bool is_whole(const struct dw_ddp_header *ddp)
 {
@@ -54,33 +49,30 @@ static bool is_whole(const struct dw_ddp_header *ddp)
 static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_ends *ends,
                                  const struct dw_segment *segment, bool in_order, uint64_t now_ns)
 {
-    if (!is_whole(&segment->ddp)) {
-        dw_rd_of(peer)->counters->drop_header++;
-        return true;
-    }
-    switch (segment->ddp.opcode) {
+    switch (is_whole(&segment->ddp) ? segment->ddp.opcode : UINT8_MAX) {
     case DW_RDMAP_SEND:
     case DW_RDMAP_SEND_IMM:
         return dw_deliver_send(peer, ends, segment, in_order);
     case DW_RDMAP_WRITE_RECORD:
         dw_rdma_on_write_segment(peer, ends, segment, now_ns);
-        return true;
+        break;
     case DW_RDMAP_READ_REQUEST:
         dw_rdma_on_read_request(peer, ends, segment, now_ns);
-        return true;
+        break;
     case DW_RDMAP_RECORD_CONTROL:
         dw_rdma_on_control(peer, ends, segment, true, now_ns);
-        return true;
+        break;
     case DW_RDMAP_ATOMIC_REQUEST:
         dw_atomic_on_request(peer, ends, segment, now_ns);
-        return true;
+        break;
     case DW_RDMAP_ATOMIC_RESPONSE:
         dw_atomic_on_response(peer, segment);
-        return true;
+        break;
     default:
         dw_rd_of(peer)->counters->drop_header++;
-        return true;
+        break;
     }
+    return true;
 }
 
 static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint64_t now_ns)
@@ -120,12 +112,6 @@ static bool is_new(struct dw_peer *peer, uint32_t psn)
     return false;
 }
 
-static void take(struct dw_peer *peer, uint32_t psn)
-{
-    dw_recvwin_on_received(&peer->recvwin, psn);
-    peer->data_acked = peer->probe_acked = false;
-}
-
 static void on_data(struct dw_peer *peer, const struct dw_ends *ends,
                     const struct dw_arrival *arrival, uint64_t now_ns)
 {
@@ -140,17 +126,14 @@ static void on_data(struct dw_peer *peer, const struct dw_ends *ends,
          dw_segment_next(rd->counters, arrival->segments, len, &offset, &segment) > 0;
          first = false) {
         bool taken = on_sequenced_segment(peer, ends, &segment, in_order, now_ns);
-        if (!dw_peer_is_live(peer))
-            return;
-        if (taken)
-            continue;
-        rd->counters->drop_no_buffer++;
+        rd->counters->drop_no_buffer += !taken;
         /* Only a message that spans datagrams can lack a buffer, and such a one begins its
          * datagram: nothing of it has been taken yet. */
-        if (first)
+        if (!dw_peer_is_live(peer) || (!taken && first))
             return;
     }
-    take(peer, psn);
+    dw_recvwin_on_received(&peer->recvwin, psn);
+    peer->data_acked = peer->probe_acked = false;
     owe_ack(peer, arrival, now_ns);
 }
 
@@ -163,7 +146,7 @@ static void on_record(struct dw_peer *peer, const struct dw_ends *ends,
     while (dw_peer_is_live(peer) && dw_segment_next(rd->counters, arrival->segments,
                                                     arrival->segments_len, &at, &segment) > 0) {
         if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD) {
-            dw_rdma_on_record_segment(peer, &segment, now_ns);
+            dw_sink_on_segment(peer, &segment, now_ns);
         } else if (segment.ddp.opcode == DW_RDMAP_RECORD_CONTROL) {
             dw_rdma_on_control(peer, ends, &segment, false, now_ns);
         } else {
@@ -264,7 +247,8 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
                                                         : dw_identity_of(rd, arrival, now_ns);
     if (!peer)
         return;
-    const struct dw_ends ends = ends_of(qp, header);
+    const struct dw_ends ends = {.qp = qp,
+                                 .qpns = {.here = header->dst_qpn, .there = header->src_qpn}};
     heard_from(peer, header, now_ns);
     switch (header->type) {
     case DW_LLP_DATA:
@@ -282,67 +266,15 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     after_segments(peer, header, now_ns);
 }
 
-/* A segment of a record: copied to its place while it is opened. */
-static bool place_record(struct dw_peer *peer, const struct dw_arrival *arrival,
-                         const struct dw_segment *segment, uint64_t now_ns)
-{
-    struct dw_sink *sink;
-    uint32_t offset, length;
-    switch (dw_place_open(&peer->records, arrival, segment, &sink, &offset, &length)) {
-    case DW_PLACED_NOT:
-        return false;
-    case DW_PLACED_WRONG:
-        dw_rd_of(peer)->counters->drop_crc++;
-        return true;
-    case DW_PLACED_RIGHT:
-        break;
-    }
-    heard_from(peer, &arrival->header, now_ns);
-    dw_sink_place(sink, offset, NULL, length, now_ns);
-    after_segments(peer, &arrival->header, now_ns);
-    return true;
-}
-
-/* A segment of a longer Send, likewise. */
-static bool place_send(struct dw_peer *peer, const struct dw_arrival *arrival,
-                       struct dw_segment *segment, uint64_t now_ns)
-{
-    const uint8_t opcode = segment->ddp.opcode;
-    const uint32_t psn = arrival->header.psn;
-    if ((opcode != DW_RDMAP_SEND && opcode != DW_RDMAP_SEND_IMM) ||
-        segment->bytes < DW_ONE_PASS_MIN_BYTES || dw_rd_of(peer)->port->refuses_data ||
-        dw_recvwin_check(&peer->recvwin, psn) != DW_RECVWIN_NEW)
-        return false;
-    struct diwarp_qp *qp = NULL;
-    uint8_t *to = dw_deliver_place(peer, segment, &qp);
-    if (!to || qp->num != arrival->header.dst_qpn)
-        return false;
-    if (!dw_open_copy(arrival->buf, arrival->len, to, segment->bytes, false)) {
-        dw_rd_of(peer)->counters->drop_crc++;
-        return true;
-    }
-    segment->payload = to;
-    heard_from(peer, &arrival->header, now_ns);
-    const struct dw_ends ends = ends_of(qp, &arrival->header);
-    if (dw_deliver_send(peer, &ends, segment, psn == peer->recvwin.ack)) {
-        take(peer, psn);
-        owe_ack(peer, arrival, now_ns);
-    } else {
-        dw_rd_of(peer)->counters->drop_no_buffer++;
-    }
-    after_segments(peer, &arrival->header, now_ns);
-    return true;
-}
-
+/* The one segment of a record: copied to its place while it is opened. */
 bool dw_rd_place(void *state, const struct dw_arrival *arrival, uint64_t now_ns)
 {
     const struct dw_rd *rd = state;
     const struct dw_llp_header *header = &arrival->header;
     const struct diwarp_name name = {.job = header->job, .rank = header->rank};
     struct dw_segment segment;
-    if ((header->flags & DW_LLP_INTRO) ||
-        (header->type != DW_LLP_RECORD &&
-         (header->type != DW_LLP_DATA || arrival->len < DW_ONE_PASS_MIN_BYTES)) ||
+    struct dw_placing placing;
+    if (header->type != DW_LLP_RECORD || (header->flags & DW_LLP_INTRO) ||
         !dw_segment_only(arrival->buf + DW_LLP_HEADER_BYTES,
                          arrival->len - DW_LLP_HEADER_BYTES - DW_TRAILER_BYTES, &segment))
         return false;
@@ -350,7 +282,13 @@ bool dw_rd_place(void *state, const struct dw_arrival *arrival, uint64_t now_ns)
     if (!handle || handle->state != DW_PEER_AWAKE || !handle->heard ||
         handle->ah.incarnation != header->incarnation)
         return false;
-    return header->type == DW_LLP_RECORD
-               ? place_record(dw_handle_peer(handle), arrival, &segment, now_ns)
-               : place_send(dw_handle_peer(handle), arrival, &segment, now_ns);
+    struct dw_peer *peer = dw_handle_peer(handle);
+    if (!dw_sink_open(peer, arrival, &segment, &placing))
+        return false;
+    if (!placing.sink)
+        return true; /* damaged */
+    heard_from(peer, header, now_ns);
+    dw_sink_place(&placing, now_ns);
+    after_segments(peer, header, now_ns);
+    return true;
 }

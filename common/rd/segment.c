@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/base/copy.h"
-
 uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
 {
     return dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah) - dw_lead_bytes(peer) -
@@ -43,49 +41,39 @@ static uint8_t *put_next(const struct dw_work *work, struct dw_datagram *datagra
     return dw_segment_append(datagram, &ddp, &record, payload);
 }
 
-/* Where the next `length` bytes of a work lie; returns the entries written. */
-static unsigned gather_next(const struct dw_work *work, uint32_t length, struct iovec *iov)
+/* The next `length` bytes of a work, at most what is left of it. */
+static void copy_next(struct dw_work *work, struct dw_sealing *sealing, uint8_t *to,
+                      uint32_t length)
 {
     size_t skip = work->copied;
-    unsigned n = 0;
-    for (unsigned i = 0; length; i++) {
-        assert(i < work->sge_count);
-        if (skip >= work->sge[i].iov_len) {
-            skip -= work->sge[i].iov_len;
+    const struct iovec *sge = work->sge;
+    work->copied += length;
+    for (; length; sge++) {
+        if (skip >= sge->iov_len) {
+            skip -= sge->iov_len;
             continue;
         }
-        size_t bytes = work->sge[i].iov_len - skip;
-        if (bytes > length)
-            bytes = length;
-        iov[n++] =
-            (struct iovec){.iov_base = (uint8_t *)work->sge[i].iov_base + skip, .iov_len = bytes};
-        length -= (uint32_t)bytes;
+        const size_t left = sge->iov_len - skip, bytes = left < length ? left : length;
+        dw_sealing_copy(sealing, to, (const uint8_t *)sge->iov_base + skip, bytes);
         skip = 0;
-    }
-    return n;
-}
-
-static void copy(uint8_t *to, const struct iovec *iov, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++) {
-        dw_copy(to, iov[i].iov_base, iov[i].iov_len);
-        to += iov[i].iov_len;
+        to += bytes;
+        length -= (uint32_t)bytes;
     }
 }
 
-void dw_segment_copy_rest(const struct dw_work *work, uint8_t *buf)
+void dw_segment_copy_rest(struct dw_work *work, uint8_t *buf)
 {
-    struct iovec iov[DW_MAX_SGE];
-    const unsigned n = gather_next(work, work->total - work->copied, iov);
-    copy(buf + work->copied, iov, n);
+    struct dw_sealing none = {.crc = false};
+    const uint32_t copied = work->copied;
+    copy_next(work, &none, buf + copied, work->total - copied);
+    work->copied = copied;
 }
 
 void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload)
 {
-    struct iovec iov[DW_MAX_SGE];
-    unsigned n = gather_next(work, payload, iov);
-    copy(put_next(work, datagram, payload), iov, n);
-    work->copied += payload;
+    struct dw_sealing none = {.crc = false};
+    uint8_t *to = put_next(work, datagram, payload);
+    copy_next(work, &none, to, payload);
 }
 
 /* ---- trains ---- */
@@ -95,16 +83,12 @@ static void fill(struct dw_peer *peer, struct dw_work *work, struct dw_datagram 
                  uint32_t payload, uint64_t now_ns)
 {
     struct dw_sealing sealing;
-    struct iovec iov[DW_MAX_SGE];
-    unsigned n = gather_next(work, payload, iov);
     uint8_t *to = put_next(work, datagram, payload);
-    work->copied += payload;
     dw_transmit_begin(peer, datagram, now_ns);
     dw_sealing_begin(&sealing, &dw_rd_of(peer)->port->datagrams.seal);
     dw_sealing_add(&sealing, datagram->buf, (size_t)(to - datagram->buf));
-    for (unsigned i = 0; i < n; to += iov[i++].iov_len)
-        dw_sealing_copy(&sealing, to, iov[i].iov_base, iov[i].iov_len);
-    dw_sealing_end(&sealing, to);
+    copy_next(work, &sealing, to, payload);
+    dw_sealing_end(&sealing, to + payload);
 }
 
 /* The payload of its next datagrams, the last of which may be shorter: where nothing is under way
@@ -153,9 +137,7 @@ bool dw_segment_all_may_go(const struct dw_peer *peer, const struct dw_work *wor
 /* Of `count` datagrams, those of the next train: shared out evenly among the trains it takes. */
 static unsigned train_length(uint32_t each, unsigned count)
 {
-    unsigned most = DW_LLP_TRAIN_BYTES / each;
-    most = most < DW_LLP_TRAIN_DATAGRAMS ? most : DW_LLP_TRAIN_DATAGRAMS;
-    const unsigned trains = most ? (count + most - 1) / most : count;
+    const unsigned most = dw_train_datagrams(each), trains = (count + most - 1) / most;
     return (count + trains - 1) / trains;
 }
 

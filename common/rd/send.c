@@ -13,39 +13,51 @@
 
 /* Messages to a peer that are posted no further apart are a burst. */
 #define BURST_NS 2000
+/* From this on a payload is copied in one pass with its CRC; what is shorter shares datagrams. */
+#define ONE_PASS_MIN_BYTES 1024
 
 /* ---- works ---- */
 
 struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
-    struct dw_work *work;
-    if (!dw_list_empty(&rd->free_works)) {
-        work = dw_container(rd->free_works.next, struct dw_work, link);
-        dw_list_remove(&work->link);
-    } else {
-        work = malloc(sizeof *work);
-        if (!work)
-            return NULL;
-    }
+    struct dw_work *work = malloc(sizeof *work);
+    if (!work)
+        return NULL;
     memset(work, 0, offsetof(struct dw_work, own));
     dw_list_init(&work->link);
     work->qp = ends->qp;
     work->qpns = ends->qpns;
     if (ends->qp)
         peer->queued++;
-    rd->work_count++;
+    dw_rd_of(peer)->work_count++;
     return work;
 }
 
 void dw_work_put(struct dw_peer *peer, struct dw_work *work)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
     if (work->qp)
         peer->queued--;
+    dw_rd_of(peer)->work_count--;
     free(work->rest);
-    rd->work_count--;
-    dw_list_prepend(&rd->free_works, &work->link);
+    free(work);
+}
+
+struct dw_work *dw_work_of_request(const struct dw_ends *ends, struct dw_peer *peer,
+                                   const struct ibv_send_wr *wr, enum ibv_wc_opcode opcode,
+                                   const struct dw_ddp_header *ddp, const struct iovec *iov,
+                                   uint32_t total)
+{
+    struct dw_work *work = dw_work_get(peer, ends);
+    if (!work)
+        return NULL;
+    work->wr_id = wr->wr_id;
+    work->opcode = opcode;
+    work->signaled = wr->send_flags & IBV_SEND_SIGNALED;
+    work->ddp = *ddp;
+    work->total = total;
+    work->sge_count = (unsigned)wr->num_sge;
+    memcpy(work->sge, iov, work->sge_count * sizeof *iov);
+    return work;
 }
 
 /* The rest of a work that has begun leaves its user's memory. False: no memory, the peer is doomed.
@@ -70,13 +82,6 @@ bool dw_work_detach(struct dw_peer *peer, struct dw_work *work)
     work->qp = NULL;
     peer->queued--;
     return true;
-}
-
-void dw_work_trim(struct dw_rd *rd)
-{
-    dw_foreach (work, struct dw_work, link, &rd->free_works)
-        free(work);
-    dw_list_init(&rd->free_works);
 }
 
 static void complete(const struct dw_work *work, bool signaled, enum ibv_wc_status status,
@@ -126,7 +131,7 @@ static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_n
             !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
     } else {
         close_open(peer, now_ns);
-        while (left > most || work->copied || (peer->at_once && left >= DW_ONE_PASS_MIN_BYTES)) {
+        while (left > most || work->copied || (peer->at_once && left >= ONE_PASS_MIN_BYTES)) {
             if (!dw_send_train(peer, work, now_ns))
                 return false;
             left = work->total - work->copied;
@@ -147,7 +152,7 @@ static void on_copied(struct dw_peer *peer, struct dw_work *work, uint32_t last_
     dw_list_remove(&work->link);
     peer->answers = (uint16_t)(peer->answers - work->answer);
     if (work->ddp.opcode == DW_RDMAP_READ_REQUEST)
-        dw_sink_on_requested(&peer->records, work->record_id, last_psn);
+        dw_grant_on_requested(&peer->records, work->record_id);
     /* A write may yet be refused by the peer: that is told even when nothing else was asked for. */
     if ((work->signaled || work->ddp.tagged || work->atomic) && !work->buffered) {
         dw_list_append(&peer->awaiting, &work->link);

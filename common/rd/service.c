@@ -41,9 +41,8 @@ static void run(void *state, uint64_t now_ns)
     struct dw_rd *rd = state;
     rd->tried = rd->sent = false;
     dw_peers_fail_doomed(rd);
-    dw_sinks_tell_held(&rd->records);
     flush_all(rd, now_ns);
-    dw_grant_run(&rd->records, now_ns);
+    dw_grant_run(rd, now_ns);
     dw_sources_run(&rd->records, now_ns);
     acknowledge(rd);
     rd->starved = !rd->tried;
@@ -56,7 +55,7 @@ static uint64_t next_deadline_ns(const void *state, uint64_t ran_ns)
                          dw_grant_is_due(&rd->records) ||
                          (!dw_list_empty(&rd->flush) && !rd->starved);
     const bool later =
-        !dw_list_empty(&rd->flush) || !dw_list_empty(&rd->ack) || !dw_list_empty(&rd->records.held);
+        !dw_list_empty(&rd->flush) || !dw_list_empty(&rd->ack) || rd->records.refused;
     return at_once ? 0 : later ? ran_ns + RETRY_NS : DW_NEVER;
 }
 
@@ -74,7 +73,7 @@ static void on_absence(void *state, uint64_t away_ns)
     if (away_ns <= STOPPED_NS)
         return;
     dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
-        peer->records.silent_since += dw_silence_clock(away_ns - STOPPED_NS);
+        peer->silent_since += dw_silence_clock(away_ns - STOPPED_NS);
 }
 
 static void on_route(struct diwarp_ah *ah)
@@ -103,7 +102,6 @@ static uint64_t trim(void *state, uint64_t now_ns)
     const uint64_t rest_ns = dw_peers_rest(rd, now_ns), forget_ns = dw_forget(rd, now_ns);
     const uint64_t next_ns = rest_ns < forget_ns ? rest_ns : forget_ns;
     const uint64_t soon_ns = now_ns + rd->port->device->env.rest_ns / 2;
-    dw_work_trim(rd);
     return dw_deliver_trim(rd) && soon_ns < next_ns ? soon_ns : next_ns;
 }
 
@@ -122,10 +120,9 @@ static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
                           dw_list_bytes(&peer->awaiting, sizeof(struct dw_work));
     dw_foreach (assembly, const struct dw_assembly, link, &peer->assemblies)
         memory->assembly_bytes += ranges_bytes(&assembly->map);
-    dw_foreach (sink, const struct dw_sink, peer_link, &peer->records.sinks)
-        memory->record_bytes += ranges_bytes(&sink->record.map);
-    dw_foreach (source, const struct dw_source, peer_link, &peer->records.sources)
-        memory->record_bytes += ranges_bytes(&source->record.again);
+    dw_foreach (record, const struct dw_record, link, &peer->records.ends)
+        memory->record_bytes +=
+            ranges_bytes(record->is_sink ? &record->in.map : &record->out.again);
 }
 
 static void add_memory(const void *state, struct diwarp_memory *memory)
@@ -137,11 +134,10 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
         dw_handles_bytes(&rd->handles) + dw_list_bytes(&rd->learnt, sizeof(struct dw_learnt));
     dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
         add_peer(peer, memory);
-    memory->work_bytes += dw_list_bytes(&rd->free_works, sizeof(struct dw_work));
     dw_deliver_add_memory(rd, memory);
-    memory->record_bytes += rd->records.sinks.count * sizeof(struct dw_sink) +
-                            rd->records.sources.count * sizeof(struct dw_source) +
-                            dw_map_bytes(&rd->records.sinks) + dw_map_bytes(&rd->records.sources);
+    memory->record_bytes +=
+        (rd->records.sinks.count + rd->records.sources.count) * sizeof(struct dw_record) +
+        dw_map_bytes(&rd->records.sinks) + dw_map_bytes(&rd->records.sources);
 }
 
 /* ---- a port's part, and queue pairs ---- */
@@ -153,17 +149,13 @@ static int open_state(struct dw_port *port, void **state)
         return -ENOMEM;
     rd->port = port;
     rd->counters = &port->datagrams.counters;
-    dw_records_init(&rd->records, port);
+    dw_records_init(rd);
     dw_handles_init(&rd->handles, port, &dw_rd_service, dw_device_random(port->device));
-    dw_list_init(&rd->awake);
-    dw_list_init(&rd->flush);
-    dw_list_init(&rd->ack);
-    dw_list_init(&rd->full);
-    dw_list_init(&rd->doomed);
-    dw_list_init(&rd->learnt);
-    dw_list_init(&rd->free_works);
-    dw_list_init(&rd->free_assemblies);
-    dw_list_init(&rd->done_assemblies);
+    struct dw_list *heads[] = {
+        &rd->awake,           &rd->flush,          &rd->ack, &rd->full, &rd->doomed, &rd->learnt,
+        &rd->free_assemblies, &rd->done_assemblies};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        dw_list_init(heads[i]);
     *state = rd;
     return 0;
 }
@@ -174,9 +166,8 @@ static void close_state(void *state)
     dw_peers_fini(rd);
     dw_handles_fini(&rd->handles);
     dw_forget_fini(rd);
-    dw_work_trim(rd);
     dw_deliver_fini(rd);
-    dw_records_fini(&rd->records);
+    dw_records_fini(rd);
     free(rd);
 }
 
@@ -227,11 +218,8 @@ static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
         return true;
     if (!peer->records.own_count)
         return false;
-    dw_foreach (source, const struct dw_source, peer_link, &peer->records.sources)
-        if (!source->region && source->qp == qp)
-            return true;
-    dw_foreach (sink, const struct dw_sink, peer_link, &peer->records.sinks)
-        if (!sink->region && sink->qp == qp && sink->state != DW_SINK_HELD)
+    dw_foreach (record, const struct dw_record, link, &peer->records.ends)
+        if (!record->region && record->qp == qp && record->state != DW_RECORD_HELD)
             return true;
     return false;
 }
@@ -242,7 +230,7 @@ static bool owes(const struct diwarp_qp *qp)
     dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
         if (dw_peer_is_live(peer) && peer_is_owed(peer, qp))
             return true;
-    return dw_qp_is_alone(qp) && !(dw_list_empty(&rd->ack) && dw_list_empty(&rd->records.held));
+    return dw_qp_is_alone(qp) && (!dw_list_empty(&rd->ack) || rd->records.refused);
 }
 
 static void on_address(struct diwarp_ah *ah, const struct diwarp_address *address)
@@ -284,7 +272,7 @@ static void put_ah(struct diwarp_ah *ah)
 static void retune(void *state)
 {
     struct dw_rd *rd = state;
-    dw_records_size_budgets(&rd->records);
+    dw_records_size_budgets(rd);
 }
 
 const struct dw_service dw_rd_service = {

@@ -73,14 +73,14 @@ void dw_datagram_init(const struct dw_peer *peer, struct dw_train *train,
                       struct dw_datagram *datagram, struct dw_qpns qpns, uint8_t *buf,
                       uint32_t room)
 {
-    datagram->train = train;
-    datagram->qpns = qpns;
-    datagram->buf = buf;
-    datagram->bytes = dw_lead_bytes(peer);
-    datagram->room = room;
-    datagram->intro = !dw_peer_knows_us(peer);
-    datagram->ack_request = false;
-    datagram->refusals = 0;
+    *datagram = (struct dw_datagram){
+        .train = train,
+        .qpns = qpns,
+        .buf = buf,
+        .bytes = dw_lead_bytes(peer),
+        .room = room,
+        .intro = !dw_peer_knows_us(peer),
+    };
     dw_list_init(&datagram->tx.link);
 }
 
@@ -164,18 +164,20 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, en
 
 uint32_t dw_put_record_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf)
 {
-    const bool intro = !dw_peer_knows_us(peer);
-    put_lead(peer, qpns, buf, DW_LLP_RECORD, 0, 0, intro);
-    return DW_LLP_HEADER_BYTES + (intro ? DW_INTRO_BYTES : 0);
+    put_lead(peer, qpns, buf, DW_LLP_RECORD, 0, 0, !dw_peer_knows_us(peer));
+    return dw_lead_bytes(peer);
 }
 
 /* ---- to the exit ---- */
 
-static int transmit_as(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment,
-                       bool whole)
+/* whole: as it is, too, where the path says that it takes it so. */
+static int transmit(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment,
+                    bool whole)
 {
     struct dw_rd *rd = dw_rd_of(peer);
-    const struct dw_llp_addr to = dw_ah_addr(&dw_handle_of(peer)->ah);
+    const struct diwarp_ah *ah = &dw_handle_of(peer)->ah;
+    const struct dw_llp_addr to = dw_ah_addr(ah);
+    whole = whole || dw_path_takes_whole(ah->path, segment, rd->port->ran_ns);
     int rc = dw_datagrams_send(&rd->port->datagrams, &to, iov, n, segment, whole);
     rd->transmitted = rd->tried = true;
     rd->sent |= !rc;
@@ -187,17 +189,9 @@ static int transmit_as(struct dw_peer *peer, const struct iovec *iov, unsigned n
     return rc;
 }
 
-/* Whether the path takes it whole is the path's to say. */
-static int transmit(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
-{
-    return transmit_as(
-        peer, iov, n, segment,
-        dw_path_takes_whole(dw_handle_of(peer)->ah.path, segment, dw_rd_of(peer)->port->ran_ns));
-}
-
 int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
 {
-    int rc = transmit(peer, iov, n, segment);
+    int rc = transmit(peer, iov, n, segment, false);
     dw_rd_of(peer)->port->device->served += rc != -EAGAIN;
     return rc;
 }
@@ -279,8 +273,7 @@ static int send_body(struct dw_peer *peer, struct dw_qpns qpns, enum dw_llp_type
     dw_sealing_add(&sealing, head, lead);
     dw_sealing_add(&sealing, body, bytes);
     dw_sealing_end(&sealing, head + lead);
-    return whole ? transmit_as(peer, iov, 3, lead + bytes + DW_TRAILER_BYTES, true)
-                 : transmit(peer, iov, bytes ? 3 : 1, lead + bytes + DW_TRAILER_BYTES);
+    return transmit(peer, iov, bytes ? 3 : 1, lead + bytes + DW_TRAILER_BYTES, whole);
 }
 
 int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The two ends of an RDMA Write-Record over RD. Pure: offsets and times in, what to ask for or to
  * send out. The sink drives: it grants bytes, and asks again for those its validity map lacks. */
-#ifndef DW_RECORD_H
-#define DW_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,7 +20,7 @@ struct dw_record_sink {
     uint32_t again_bytes;   /* that may be asked for now */
     uint32_t reorder_bytes; /* a hole this far behind `highest` is a loss */
     unsigned backoff;       /* fruitless time-outs in a row */
-    uint64_t heard_ns;      /* last arrival, or the opening */
+    uint64_t heard_ns;      /* last arrival, or the opening, or the last time-out */
 };
 
 void dw_record_sink_init(struct dw_record_sink *sink, uint32_t total, uint32_t reorder_bytes,
@@ -80,5 +79,3 @@ static inline bool dw_record_source_ready(const struct dw_record_source *source)
 /* The next bytes to send, at most max_bytes; *again when they went out before. False: none. */
 bool dw_record_source_next(struct dw_record_source *source, uint32_t max_bytes,
                            struct dw_range *range, bool *again);
-
-#endif

@@ -4,8 +4,7 @@
  * One in eight lost is taken for a bad link; more is taken for a queue on the way that is too
  * short, and halves it. Else it doubles, and once it has been cut it grows by eight datagrams a
  * round, as those of others do who share that queue. Pure. */
-#ifndef DW_RECORDWIN_H
-#define DW_RECORDWIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +17,6 @@
 struct dw_recordwin {
     uint16_t datagrams : 14; /* 0: as at first */
     bool cut : 1;            /* once; from then on it grows slowly */
-    bool awaited : 1;        /* some may wait for room in it */
 };
 
 /* Since it was judged last. */
@@ -68,5 +66,3 @@ static inline void dw_recordwin_on_lost(struct dw_recordwin *win, struct dw_reco
     round->lost = (uint16_t)(lost < UINT16_MAX ? lost : UINT16_MAX);
     dw_recordwin_judge(win, round, payload);
 }
-
-#endif

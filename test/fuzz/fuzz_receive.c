@@ -218,7 +218,7 @@ static uint32_t known_id(struct input *in)
     return (byte & 0x80 ? DW_RECORD_ID_FROM_SOURCE : 0) | (id & 0x7fffffff);
 }
 
-static struct dw_sink *known_sink(unsigned rank, uint32_t id)
+static struct dw_record *known_sink(unsigned rank, uint32_t id)
 {
     struct diwarp_name name = {.job = JOB, .rank = rank};
     const struct dw_handle *handle = w.rd ? dw_handle_find(&w.rd->handles, name) : NULL;
@@ -230,7 +230,7 @@ static struct dw_sink *known_sink(unsigned rank, uint32_t id)
 /* Where a record lies, if it is one; otherwise a region's. */
 static void known_place(struct input *in, unsigned rank, uint32_t id, uint32_t *stag, uint64_t *to)
 {
-    const struct dw_sink *sink = known_sink(rank, id);
+    const struct dw_record *sink = known_sink(rank, id);
     uint32_t choice = take(in, 1);
     struct diwarp_mr *mr = choice & 1 ? w.closed_mr : choice & 2 ? w.doomed_mr : w.open_mr;
 
@@ -295,10 +295,10 @@ static size_t put_write_record(struct input *in, unsigned rank, struct dw_ddp_he
                                uint8_t *buf)
 {
     uint32_t id = known_id(in), offset = take(in, 2), total = take(in, 2);
-    const struct dw_sink *sink = known_sink(rank, id);
+    const struct dw_record *sink = known_sink(rank, id);
 
     if (sink && !(total & 1)) {
-        total = sink->record.total;
+        total = sink->in.total;
         offset %= total;
     }
     ddp->tagged = true;

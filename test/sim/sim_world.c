@@ -225,23 +225,25 @@ static void check_counts(struct sim_world *world, const struct dw_peer *peer)
     for (unsigned i = 0; i < 2; i++)
         dw_list_foreach (w, works[i])
             queued += dw_container(w, struct dw_work, link)->qp != NULL;
-    dw_list_foreach (s, &peer->records.sinks)
-        *(dw_container(s, struct dw_sink, peer_link)->region ? &asked : &own) += 1;
-    dw_list_foreach (s, &peer->records.sources)
-        *(dw_container(s, struct dw_source, peer_link)->region ? &asked : &own) += 1;
+    dw_foreach (record, const struct dw_record, link, &peer->records.ends)
+        *(record->region ? &asked : &own) += 1;
     sim_check(world, peer->queued == queued);
     sim_check(world, peer->records.own_count == own);
     sim_check(world, peer->records.asked_count == asked);
 }
 
+static uint64_t due_of(const struct dw_record *sink)
+{
+    return dw_grant_is_free(sink) ? 0 : dw_record_charge(sink, dw_record_sink_due_bytes(&sink->in));
+}
+
 static void check_due(struct sim_world *world, const struct dw_peer *peer)
 {
     uint64_t due = 0;
-    dw_list_foreach (it, &peer->records.sinks) {
-        const struct dw_sink *sink = dw_container(it, struct dw_sink, peer_link);
-        due += sink->aside || dw_grant_is_free(sink) ? 0 : dw_record_sink_due_bytes(&sink->record);
-    }
+    dw_foreach (record, const struct dw_record, link, &peer->records.ends)
+        due += record->is_sink ? due_of(record) : 0;
     sim_check(world, peer->records.due_bytes == due);
+    sim_check(world, due || !peer->records.aside);
 }
 
 static void check_peer(struct sim_world *world, const struct dw_peer *peer)
@@ -259,27 +261,21 @@ static void check_peer(struct sim_world *world, const struct dw_peer *peer)
 }
 
 /* Whoever may be granted something some day is in the list, or something will put it back there. */
-static void check_want(struct sim_world *world, const struct dw_sink *sink)
+static void check_want(struct sim_world *world, const struct dw_record *sink)
 {
-    const struct dw_record_peer *peer = sink->peer;
-    const bool lacks = sink->record.granted < sink->record.total;
-    const bool full = peer->win.awaited && (peer->due_bytes || peer->sinks_wanting);
-    switch ((enum dw_sink_state)sink->state) {
-    case DW_SINK_ASKING:
-        sim_check(world, lacks && !sink->region);
-        break;
-    case DW_SINK_WANTING:
-        sim_check(world, lacks);
-        break;
-    case DW_SINK_PARKED:
-        sim_check(world, lacks && (peer->sinks_aside || full));
-        break;
-    default:
-        sim_check(world, sink->state == DW_SINK_GRANTED || sink->state == DW_SINK_HELD);
-        sim_check(world, !lacks);
-        break;
-    }
-    sim_check(world, dw_list_linked(&sink->want_link) == (sink->state == DW_SINK_WANTING));
+    const struct dw_record_peer *peer = &sink->peer->records;
+    const bool lacks = sink->in.granted < sink->in.total;
+    const bool wants = sink->state == DW_RECORD_WANTING;
+    const struct dw_record *oldest =
+        dw_container(peer->want.next, const struct dw_record, turn_link);
+    if (wants || sink->state == DW_RECORD_ASKING)
+        sim_check(world, lacks && (wants || !sink->region));
+    else
+        sim_check(world,
+                  !lacks && (sink->state == DW_RECORD_GRANTED || sink->state == DW_RECORD_HELD));
+    sim_check(world, dw_list_linked(&sink->turn_link) == wants);
+    if (wants)
+        sim_check(world, peer->due_bytes || dw_list_linked(&oldest->grant_link));
 }
 
 /* What a silent peer was granted may come beyond the budget, once it runs again. */
@@ -287,23 +283,16 @@ static void check_grants(struct sim_world *world, struct sim_node *node)
 {
     const struct dw_rd *rd = sim_rd_of(node);
     uint64_t due = 0;
-    uint32_t budget = rd->records.grant_budget_bytes, granted_records = 0;
     bool any_aside = false;
-    const struct dw_sink *sink;
+    const struct dw_record *sink;
     for (size_t slot = 0; (sink = dw_map_next(&rd->records.sinks, &slot));) {
-        uint32_t bytes =
-            sink->aside || dw_grant_is_free(sink) ? 0 : dw_record_sink_due_bytes(&sink->record);
-        due += bytes;
-        granted_records += bytes > 0;
-        if (sink->long_datagrams)
-            budget = rd->records.grant_budget_long_bytes;
-        any_aside |= sink->aside;
+        due += sink->peer->records.aside ? 0 : due_of(sink);
+        any_aside |= sink->peer->records.aside;
         check_want(world, sink);
     }
-    sim_check(world, rd->records.granted_bytes == due);
-    sim_check(world, rd->records.granted_records == granted_records);
-    node->set_aside = any_aside || (node->set_aside && due > budget);
-    sim_check(world, due <= budget || node->set_aside);
+    sim_check(world, rd->records.due_bytes == due);
+    node->set_aside = any_aside || (node->set_aside && due > rd->records.grant_budget_bytes);
+    sim_check(world, due <= rd->records.grant_budget_bytes || node->set_aside);
 }
 
 static void check_step(struct sim_world *world)
@@ -322,7 +311,7 @@ static void check_step(struct sim_world *world)
         sim_check(world, rd->assembly_bytes <= (2u << 20) + qp->attr.max_msg_bytes);
         dw_list_foreach (it, &rd->awake)
             world->nodes[i].set_aside |=
-                dw_container(it, struct dw_peer, awake_link)->records.sinks_aside > 0;
+                dw_container(it, struct dw_peer, awake_link)->records.aside;
         if (rd->records.sinks.count + rd->records.sources.count > CHECK_RECORDS_MAX &&
             world->steps % CHECK_SELDOM)
             continue;
@@ -427,14 +416,12 @@ static void check_rd_rest(struct sim_world *world, const struct dw_rd *rd)
     sim_check(world, dw_list_empty(&rd->awake));
     sim_check(world, !rd->awake_count);
     sim_check(world, !rd->work_count);
-    sim_check(world, dw_list_empty(&rd->free_works));
     sim_check(world, rd->free_assembly_count == 1);
     sim_check(world, !rd->assembly_count);
     sim_check(world, !rd->assembly_bytes);
     sim_check(world, dw_list_empty(&rd->flush));
     sim_check(world, dw_list_empty(&rd->full));
-    sim_check(world, !rd->records.granted_bytes);
-    sim_check(world, !rd->records.granted_records);
+    sim_check(world, !rd->records.due_bytes);
     sim_check(world, !rd->records.sinks.count);
     sim_check(world, !rd->records.sources.count);
     sim_check(world, dw_list_empty(&rd->records.want));

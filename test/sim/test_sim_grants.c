@@ -256,8 +256,7 @@ static void records__one_without_end__the_others_have_their_turn(void **state)
     assert_non_null(local);
     fixture_open(f);
     struct diwarp_mr *mr = fixture_reg(f, 0, remote, GREEDY_BYTES);
-    sim_rd_of(&f->world.nodes[GREEDY])->records.grant_budget_bytes = 2u * GREEDY_BYTES;
-    sim_rd_of(&f->world.nodes[GREEDY])->records.grant_budget_long_bytes = 2u * GREEDY_BYTES;
+    sim_rd_of(&f->world.nodes[GREEDY])->records.window_bytes = 2u * GREEDY_BYTES;
     assert_int_equal(
         fixture_post(f, GREEDY, 0, GREEDY, IBV_WR_RDMA_READ, 0, local, GREEDY_BYTES, mr), 0);
     sim_world_run_for(&f->world, MS / 10);
@@ -314,8 +313,8 @@ static void records__grants_to_one_are_held__the_others_go_on(void **state)
     for (uint64_t i = 0; i < WRITES; i++)
         assert_int_equal(fixture_post(f, BLOCKED, 0, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
     sim_world_run_for(&f->world, MS);
-    const struct dw_list *held = &sim_rd_of(&f->world.nodes[0])->records.held;
-    assert_ptr_not_equal(held->next, held->prev); /* more than one */
+    const struct dw_records *records = &sim_rd_of(&f->world.nodes[0])->records;
+    assert_true(records->refused);
     for (uint64_t i = 0; i < WRITES; i++)
         assert_int_equal(fixture_post(f, OTHER, 0, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
     sim_world_run_for(&f->world, 2 * MS);
@@ -324,7 +323,7 @@ static void records__grants_to_one_are_held__the_others_go_on(void **state)
     f->world.net.full_host = 0;
     sim_world_run_for(&f->world, 2 * MS);
     assert_int_equal(fixture_count(f, BLOCKED, IBV_WC_RDMA_WRITE), WRITES);
-    assert_true(dw_list_empty(held));
+    assert_false(records->refused);
     assert_memory_equal(local, remote, BYTES);
     fixture_run(f, 2 * SECOND);
     fixture_close(f);
@@ -379,10 +378,10 @@ static void qp__shares_cores_later__grants_more(void **state)
     fixture_open(f);
     struct diwarp_qp *qp = f->world.nodes[0].qp;
     const struct dw_rd *rd = sim_rd_of(&f->world.nodes[0]);
-    uint32_t alone = rd->records.grant_budget_bytes;
+    uint32_t alone = rd->records.window_bytes;
     diwarp_qp_share_cores(qp);
-    assert_int_equal(rd->records.grant_budget_bytes, 4 * alone);
-    assert_int_equal(sim_rd_of(&f->world.nodes[1])->records.grant_budget_bytes, alone);
+    assert_int_equal(rd->records.window_bytes, 4 * alone);
+    assert_int_equal(sim_rd_of(&f->world.nodes[1])->records.window_bytes, alone);
     fixture_close(f);
 }
 

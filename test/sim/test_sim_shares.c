@@ -154,11 +154,12 @@ static void held__its_peer_goes(void **state)
     for (unsigned i = 0; i < WRITES; i++)
         assert_int_equal(fixture_post(f, FULL, HERE, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
     sim_world_run_for(&f->world, MS);
-    assert_false(dw_list_empty(&sim_rd_of(&f->world.nodes[HERE])->records.held));
+    assert_true(sim_rd_of(&f->world.nodes[HERE])->records.refused);
     f->world.nodes[FULL].paused_until_ns = DW_NEVER;
     sim_world_run_for(&f->world, 8 * SECOND);
     assert_int_equal(fixture_count(f, HERE, DIWARP_WC_PEER_GONE), 1);
-    assert_true(dw_list_empty(&sim_rd_of(&f->world.nodes[HERE])->records.held));
+    assert_false(sim_rd_of(&f->world.nodes[HERE])->records.refused);
+    assert_true(dw_list_empty(&sim_rd_of(&f->world.nodes[HERE])->records.want));
     fixture_run(f, 8 * SECOND);
     fixture_close(f);
     free(remote);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What both ends of a record have in common: how they begin and end. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/rd/parts.h"
+
+static struct dw_map *map_of(struct dw_records *records, bool is_sink)
+{
+    return is_sink ? &records->sinks : &records->sources;
+}
+
+void dw_records_init(struct dw_rd *rd)
+{
+    struct dw_records *records = &rd->records;
+    records->next_id = rd->port->device->env.first_serial;
+    dw_map_init(&records->sinks, dw_device_random(rd->port->device));
+    dw_map_init(&records->sources, dw_device_random(rd->port->device));
+    dw_list_init(&records->want);
+    dw_list_init(&records->ready);
+    dw_records_size_budgets(rd);
+}
+
+void dw_records_fini(struct dw_rd *rd)
+{
+    dw_map_fini(&rd->records.sinks);
+    dw_map_fini(&rd->records.sources);
+}
+
+uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source)
+{
+    struct dw_records *records = peer->records;
+    uint32_t id;
+    do {
+        id = ++records->next_id & ~DW_RECORD_ID_FROM_SOURCE;
+    } while (!id ||
+             dw_map_get(map_of(records, !from_source), dw_record_key(peer, id | from_source)));
+    return id | from_source;
+}
+
+struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
+                                   struct dw_region *asked, bool is_sink)
+{
+    struct dw_record_peer *records = &peer->records;
+    struct dw_heap *timers = &dw_rd_of(peer)->port->timers;
+    struct dw_record *record =
+        !asked || records->asked_count < DW_ASKED_MAX ? calloc(1, sizeof *record) : NULL;
+    if (!record)
+        return NULL;
+    if (dw_heap_reserve(timers))
+        goto err_free;
+    if (dw_map_put(map_of(records->records, is_sink), dw_record_key(records, id), record))
+        goto err_unreserve;
+    record->peer = peer;
+    record->qp = ends->qp;
+    record->qpns = ends->qpns;
+    record->id = id;
+    record->is_sink = is_sink;
+    record->state = is_sink ? DW_RECORD_ASKING : DW_RECORD_WAITING;
+    record->region = asked;
+    if (asked)
+        asked->records++;
+    asked ? records->asked_count++ : records->own_count++;
+    dw_list_append(&records->ends, &record->link);
+    dw_list_init(&record->turn_link);
+    return record;
+
+err_unreserve:
+    dw_heap_unreserve(timers);
+err_free:
+    free(record);
+    return NULL;
+}
+
+void dw_record_destroy(struct dw_record *record)
+{
+    struct dw_record_peer *records = &record->peer->records;
+    dw_record_set_state(record, DW_RECORD_ENDED);
+    if (record->is_sink) {
+        dw_grant_end(record);
+        dw_record_sink_fini(&record->in);
+    } else {
+        dw_record_source_fini(&record->out);
+    }
+    dw_heap_unreserve(&dw_rd_of(record->peer)->port->timers);
+    dw_map_remove(map_of(records->records, record->is_sink), dw_record_key(records, record->id));
+    dw_list_remove(&record->link);
+    record->region ? records->asked_count-- : records->own_count--;
+    if (record->region)
+        record->region->records--;
+    free(record);
+}
+
+void dw_record_fail(struct dw_record *record, enum ibv_wc_status status)
+{
+    if (!record->region && record->qp)
+        dw_qp_complete(record->qp, record->wr_id, true,
+                       record->is_sink ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE, status, 0);
+    dw_record_destroy(record);
+}
+
+int dw_record_end(struct dw_record *record, const void *release, uint32_t bytes, uint64_t now_ns)
+{
+    const struct dw_record_control control = {
+        .kind = record->is_sink ? DW_RECORD_COMPLETE : DW_RECORD_ABORT,
+        .status = record->is_sink ? DW_STATUS_OK : DW_STATUS_WITHDRAWN,
+        .id = record->id,
+        .release = release,
+        .release_bytes = bytes,
+    };
+    int rc = dw_send_record_answer(record->peer, record->qpns, &control, false, now_ns);
+    dw_rd_of(record->peer)->counters->tx_record_complete += !rc && record->is_sink;
+    dw_record_destroy(record);
+    return rc;
+}
+
+void dw_record_abandon(struct dw_record *record, uint64_t now_ns)
+{
+    record->qp = NULL;
+    if (record->is_sink ? record->in.map.bytes > 0 : record->out.granted > 0)
+        (void)dw_record_end(record, NULL, 0, now_ns);
+}
