@@ -17,13 +17,16 @@
 
 /* ---- budgets ---- */
 
-/* Two of the longest datagrams are to be under way, one sent while one is received. Where that
- * would make them short, a long one at a time does better. */
-static uint32_t mtu_max_bytes(uint32_t budget)
+/* Two of the longest datagrams are to be under way, one sent while one is received. Where two do
+ * not fit, a large one at a time does better than a small one. */
+static uint32_t mtu_max_bytes(const struct dw_records *records, uint32_t rcvbuf_bytes)
 {
-    const uint32_t half = budget / 2, head = dw_llp_truesize(DW_LLP_LONG_BYTES) - DW_LLP_LONG_BYTES;
-    return half >= DW_LLP_LONG_BYTES + head && half <= DW_LLP_TRAIN_BYTES + head ? half - head
-                                                                                 : UINT32_MAX;
+    const uint32_t half = records->grant_budget_bytes / 2;
+    const uint32_t like = half < dw_llp_truesize(DW_LLP_LONG_BYTES) ? 1472 : DW_LLP_LONG_BYTES;
+    const uint32_t payload = like - DW_RECORD_OVERHEAD_BYTES;
+    const uint32_t bytes = (uint32_t)((uint64_t)half * payload / dw_llp_truesize(like));
+    const bool fits = bytes <= DW_LLP_TRAIN_BYTES && 2 * dw_llp_truesize(bytes) <= rcvbuf_bytes;
+    return fits ? bytes : UINT32_MAX;
 }
 
 void dw_records_size_budgets(struct dw_rd *rd)
@@ -38,7 +41,7 @@ void dw_records_size_budgets(struct dw_rd *rd)
                             : seldom                  ? DW_RECORD_TURN_BYTES
                                                       : RECORD_WINDOW_BYTES;
     if (rd->port->mtu_max_bytes == UINT32_MAX)
-        rd->port->mtu_max_bytes = mtu_max_bytes(records->grant_budget_bytes);
+        rd->port->mtu_max_bytes = mtu_max_bytes(records, rcvbuf_bytes);
 }
 
 static uint64_t peer_window(const struct dw_record_peer *peer)

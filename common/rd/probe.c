@@ -82,7 +82,7 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
     struct dw_contact *contact = &peer->records.contact;
     const bool paired = dw_probe_pair_is_due(peer, now_ns);
     if (contact->probe_sent_ns <= contact->heard_ns)
-        peer->silent_since = dw_silence_clock(now_ns);
+        peer->records.silent_since = dw_silence_clock(now_ns);
     contact->probe_sent_ns = now_ns & INT64_MAX;
     contact->probe_answered = false;
     peer->probe_acked = true;

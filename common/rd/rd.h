@@ -103,7 +103,6 @@ struct dw_peer {
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes;
 
-    uint32_t silent_since;    /* the first probe since it was heard last, by the silence clock */
     uint16_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
     uint16_t queued;          /* requests posted and not ended, but for records of our own */
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */

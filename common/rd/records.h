@@ -52,9 +52,10 @@ struct dw_record_peer {
     struct dw_records *records;
     struct diwarp_ah *ah;
     struct dw_contact contact;
-    struct dw_list ends; /* sinks and sources, oldest first */
-    struct dw_list want; /* sinks in state WANTING, oldest first */
-    uint32_t index;      /* unique in the service: makes keys of its records */
+    struct dw_list ends;   /* sinks and sources, oldest first */
+    struct dw_list want;   /* sinks in state WANTING, oldest first */
+    uint32_t index;        /* unique in the service: makes keys of its records */
+    uint32_t silent_since; /* the first probe since it was heard last, by the silence clock */
     uint32_t due_bytes;
     uint16_t asked_count;    /* open by its own reads and writes */
     uint16_t own_count;      /* open by ours: no more than works */

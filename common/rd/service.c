@@ -73,7 +73,7 @@ static void on_absence(void *state, uint64_t away_ns)
     if (away_ns <= STOPPED_NS)
         return;
     dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
-        peer->silent_since += dw_silence_clock(away_ns - STOPPED_NS);
+        peer->records.silent_since += dw_silence_clock(away_ns - STOPPED_NS);
 }
 
 static void on_route(struct diwarp_ah *ah)
