@@ -60,7 +60,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/answer.c \
 	common/rd/atomic.c \
 	common/rd/deliver.c \
-	common/rd/grant.c \
 	common/rd/handle.c \
 	common/rd/handle.h \
 	common/rd/identity.c \
@@ -72,14 +71,15 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/rd.h \
 	common/rd/rdma.c \
 	common/rd/receive.c \
-	common/rd/record.c \
-	common/rd/records.h \
 	common/rd/segment.c \
 	common/rd/send.c \
 	common/rd/service.c \
-	common/rd/sink.c \
-	common/rd/source.c \
 	common/rd/transmit.c \
+	common/record/grant.c \
+	common/record/record.c \
+	common/record/records.h \
+	common/record/sink.c \
+	common/record/source.c \
 	common/rel/ranges.c \
 	common/rel/ranges.h \
 	common/rel/record.c \

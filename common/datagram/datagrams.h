@@ -85,5 +85,11 @@ bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64
  * struct dw_llp_train. As dw_llp_send(). */
 int dw_datagrams_send(struct dw_datagrams *datagrams, const struct dw_llp_addr *to,
                       const struct iovec *iov, unsigned n, uint32_t segment, bool whole);
+/* Datagrams of a train, if each has so many bytes. */
+static inline uint32_t dw_train_datagrams(uint32_t each)
+{
+    const uint32_t most = DW_LLP_TRAIN_BYTES / each;
+    return most > DW_LLP_TRAIN_DATAGRAMS ? DW_LLP_TRAIN_DATAGRAMS : most ? most : 1;
+}
 /* Gives back what was not needed since the last time; true: there may be more. */
 bool dw_datagrams_trim(struct dw_datagrams *datagrams);

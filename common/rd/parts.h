@@ -20,9 +20,8 @@ void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram);
 bool dw_peer_knows_us(const struct dw_peer *peer);
 /* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
-/* Writes that of a RECORD datagram, and returns as much: all that is owed to the peer is
- * acknowledged by a datagram that goes. */
-uint32_t dw_put_record_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf);
+/* As of struct dw_record_ops. A datagram that goes acknowledges all that is owed to the peer. */
+uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t *buf);
 /* Gives a new datagram its PSN and sends it; ownership goes to the send window. */
 void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
 /* Its first half, for who seals and sends by itself: gives a datagram of final length its PSN and
@@ -32,7 +31,8 @@ void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint6
 void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
 /* A train of datagrams of `segment` bytes each but the last; as dw_datagrams_send(). */
-int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment);
+int dw_transmit_train(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
+                      uint32_t segment);
 
 /* ---- without a PSN ---- */
 /* Shows the peer that we are where we say: `cookie` is of DW_PROOF_BYTES. */
@@ -44,54 +44,11 @@ bool dw_control_ack(struct dw_peer *peer);
 /* A PROBE of that length; whole: it is lost rather than cut where it is too long. */
 void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool whole);
 /* An unsequenced RECORD datagram with one untagged segment; as dw_datagrams_send(). */
-int dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
+int dw_control_record(struct dw_record_peer *records, struct dw_qpns qpns,
                       const struct dw_record_control *control);
-
-/* ==== grant.c ==== */
-/* What may be under way to the sinks of a port, as their life changes it. */
-
-/* What the receive buffer allows to be under way to us, and the longest datagrams of a record. */
-void dw_records_size_budgets(struct dw_rd *rd);
-/* Checks the table of states; an undefined transition is a fault of ours. */
-void dw_record_set_state(struct dw_record *record, enum dw_record_state state);
-
-/* The request of a read of ours is in a datagram: from now on its sink may be granted more. */
-void dw_grant_on_requested(struct dw_record_peer *peer, uint32_t id);
-/* What goes into the request: what there is to grant now, and all to a short read. Returns the
- * bytes. */
-uint32_t dw_grant_first(struct dw_record *sink, uint64_t now_ns);
-/* Hands grant to the peers whose sinks wait, in turn. */
-void dw_grant_run(struct dw_rd *rd, uint64_t now_ns);
-/* The next run would. */
-bool dw_grant_is_due(const struct dw_records *records);
-/* So much of what was due of the sink's source has come, or will not. */
-void dw_grant_on_came(struct dw_record *sink, uint32_t bytes);
-/* Nothing more of the sink is to come, and other threads may use its buffer. */
-void dw_grant_end(struct dw_record *sink);
-/* What is due of a silent peer, or one that sends nothing of it, is not on its way: others may have
- * it meanwhile, and the peer is granted nothing. */
-void dw_grant_set_aside(struct dw_record_peer *peer);
-/* It comes after all, be it beyond the budget: then the next grants wait the longer. */
-void dw_grant_take_back(struct dw_record_peer *peer);
-
-/* What the source may send, and what is missing. False: the socket is full. */
-bool dw_sink_send_status(const struct dw_record *sink, uint32_t granted,
-                         const struct dw_range *missing, unsigned count);
-/* When the sink is overdue. */
-uint64_t dw_sink_deadline_ns(const struct dw_record *sink);
-/* Sees that it is asked for what does not come. Lazy: a timer that is set earlier looks again when
- * it fires. */
-void dw_sink_arm(struct dw_record *sink);
 
 /* ==== segment.c ==== */
 /* Works into sequenced datagrams: segments, their payload, trains. */
-
-/* Datagrams of a train, if each has so many bytes. */
-static inline uint32_t dw_train_datagrams(uint32_t each)
-{
-    const uint32_t most = DW_LLP_TRAIN_BYTES / each;
-    return most > DW_LLP_TRAIN_DATAGRAMS ? DW_LLP_TRAIN_DATAGRAMS : most ? most : 1;
-}
 
 /* Payload of a message that one datagram to the peer holds. */
 uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp);
@@ -158,40 +115,6 @@ int dw_send_record_answer(struct dw_peer *peer, struct dw_qpns qpns,
 int dw_send_read_answer(struct dw_peer *peer, struct dw_qpns qpns, const struct dw_ddp_header *ddp,
                         uint32_t record_id, const uint8_t *data, uint32_t bytes, uint64_t now_ns);
 
-/* ==== record.c ==== */
-/* What both ends of a record have in common. */
-
-void dw_records_init(struct dw_rd *rd);
-void dw_records_fini(struct dw_rd *rd);
-/* Not 0, nor one that is still in use after 2^31 others; from_source: 0, of a sink, or
- * DW_RECORD_ID_FROM_SOURCE, of a source. */
-uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source);
-/* One end, of the QP. asked: the region that the peer writes or reads, or NULL, of a request of our
- * own. NULL: no memory, or the peer has asked for too many. */
-struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
-                                   struct dw_region *asked, bool is_sink);
-/* Ends it without a completion. */
-void dw_record_destroy(struct dw_record *record);
-/* ... with one that says why, if it is our own. */
-void dw_record_fail(struct dw_record *record, enum ibv_wc_status status);
-/* Ends it and tells the other end: as record-complete, the application's release in it, of a sink;
- * as an ABORT of a source. As dw_send_answer(). */
-int dw_record_end(struct dw_record *record, const void *release, uint32_t bytes, uint64_t now_ns);
-/* Of a request of ours, whose QP goes: nothing more of it is sent or placed. It ends, and the other
- * end is told, once that is known to have it: what tells it might come first. */
-void dw_record_abandon(struct dw_record *record, uint64_t now_ns);
-
-/* ==== source.c ==== */
-
-/* As dw_record_create(); the caller fills where at the sink it goes. */
-struct dw_record *dw_source_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
-                                   const void *addr, uint32_t total, uint32_t granted,
-                                   struct dw_region *asked);
-/* Lets it send if it has something to send. */
-void dw_source_look(struct dw_record *source);
-/* Sends what grants allow of the records that are ready, a bounded amount. */
-void dw_sources_run(struct dw_records *records, uint64_t now_ns);
-
 /* ==== probe.c ==== */
 /*
  * Probes: whether a silent peer is there, and whether its path lets datagrams of the size through
@@ -208,7 +131,7 @@ void dw_sources_run(struct dw_records *records, uint64_t now_ns);
 void dw_probe(struct dw_peer *peer, uint64_t now_ns);
 /* Probes it, unless an answer may still be on its way: whether it computes, or something was lost.
  * That costs less than asking for things again would, once it reads all that waits for it. */
-void dw_probe_ask(struct dw_peer *peer, uint64_t now_ns);
+void dw_probe_ask(struct dw_record_peer *records, uint64_t now_ns);
 /* Returns when the probe was sent whose reply has that PSN; 0: it cannot be one of ours. */
 uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns);
 
@@ -229,32 +152,6 @@ uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle);
 void dw_probe_on_path(void *state, struct dw_path *path);
 /* Sends the peer what the path wants to have probed. */
 void dw_probe_path(struct dw_peer *peer, uint64_t now_ns);
-
-/* ==== sink.c ==== */
-
-/* A segment of a record, and where it goes. */
-struct dw_placing {
-    struct dw_record *sink;
-    uint32_t offset, length;
-    const uint8_t *data; /* NULL: it is there already */
-};
-
-/* As dw_record_create(); the caller fills STag and offset as the source knows them. */
-struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
-                                 void *addr, uint32_t total, struct dw_region *asked,
-                                 uint64_t now_ns);
-/* A segment of a RECORD datagram that is what its sender sealed: checked, placed, or dropped. */
-void dw_sink_on_segment(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns);
-/* Opens a datagram that has this one segment, its data copied to its place in the same pass. What
- * turns out to be damaged (placing->sink is NULL then) has been written to a hole of the record,
- * whose bytes mean nothing before the map says so. False: it is not one that can be, and nothing
- * was touched. */
-bool dw_sink_open(struct dw_peer *peer, const struct dw_arrival *arrival,
-                  const struct dw_segment *segment, struct dw_placing *placing);
-/* Does what follows from one that was. */
-void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns);
-/* All that a peer had sent when it got the probe of that time has come, or is lost. */
-void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns);
 
 /* ==== deliver.c ==== */
 /* Sends that come: handed up in place, or put together first. */

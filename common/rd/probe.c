@@ -97,10 +97,11 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
         peer->asked_again--;
 }
 
-void dw_probe_ask(struct dw_peer *peer, uint64_t now_ns)
+void dw_probe_ask(struct dw_record_peer *records, uint64_t now_ns)
 {
-    const struct dw_contact *contact = &peer->records.contact;
-    if (contact->probe_answered || now_ns >= contact->probe_sent_ns + dw_peer_rto_ns(peer, 0))
+    struct dw_peer *peer = dw_peer_of_records(records);
+    const struct dw_contact *contact = &records->contact;
+    if (contact->probe_answered || now_ns >= contact->probe_sent_ns + dw_peer_rto_ns(records, 0))
         dw_probe(peer, now_ns);
 }
 
@@ -150,7 +151,7 @@ void dw_probe_path(struct dw_peer *peer, uint64_t now_ns)
         const uint32_t clock = clock_of(now_ns);
         dw_control_padded_probe(peer, clock | OF_PATH | PADDED, bytes, true);
         (void)dw_control_send(peer, DW_LLP_PROBE, clock | OF_PATH | BARE);
-        dw_path_on_probe_sent(path, clock, dw_peer_rto_ns(peer, 0), now_ns);
+        dw_path_on_probe_sent(path, clock, dw_peer_rto_ns(&peer->records, 0), now_ns);
         dw_rd_of(peer)->counters->tx_probes++;
     }
     if (!silent && dw_path_deadline_ns(path) != UINT64_MAX)

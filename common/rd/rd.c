@@ -21,8 +21,9 @@ void dw_peer_doom(struct dw_peer *peer, enum diwarp_gone why)
     dw_list_append(&dw_rd_of(peer)->doomed, &peer->flush_link);
 }
 
-uint64_t dw_peer_rto_ns(const struct dw_peer *peer, unsigned backoff)
+uint64_t dw_peer_rto_ns(const struct dw_record_peer *records, unsigned backoff)
 {
+    const struct dw_peer *peer = dw_peer_of_records(records);
     return dw_rtt_rto_ns(&dw_met_of(peer)->rtt, dw_rd_of(peer)->port->device->attr.rto_min_ns,
                          backoff);
 }
@@ -85,7 +86,7 @@ uint64_t dw_timers_probe_due_ns(const struct dw_peer *peer)
     uint64_t last =
         contact->asked_ns > contact->probe_sent_ns ? contact->asked_ns : contact->probe_sent_ns;
     if (peer->sendwin.count || !dw_list_empty(&peer->awaiting))
-        return last + dw_peer_rto_ns(peer, peer->backoff);
+        return last + dw_peer_rto_ns(&peer->records, peer->backoff);
     if (contact->heard_ns > last)
         last = contact->heard_ns;
     return last + DW_ASK_NS;
@@ -98,8 +99,9 @@ void dw_timers_on_asked(struct dw_peer *peer, uint64_t now_ns)
     dw_timers_watch(peer);
 }
 
-void dw_timers_on_record(struct dw_peer *peer, uint64_t now_ns)
+void dw_timers_on_record(struct dw_record_peer *records, uint64_t now_ns)
 {
+    struct dw_peer *peer = dw_peer_of_records(records);
     if (!peer->sendwin.count)
         dw_timers_on_asked(peer, now_ns);
 }

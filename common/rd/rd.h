@@ -5,14 +5,14 @@
  *
  * A message's way: post.c (checks) -> send.c (queue, coalescing) -> segment.c (segments into
  * datagrams) -> transmit.c (header, seal, exit) -> receive.c (window, by opcode) -> deliver.c |
- * rdma.c | atomic.c. What is large goes as a record (records.h). Around it: probe.c asks a silent
- * peer, peer.c takes and gives back contexts, service.c is the table. Every function of these
- * headers runs with the device's lock held.
+ * rdma.c | atomic.c. What is large goes as a record (common/record). Around it: probe.c asks a
+ * silent peer, peer.c takes and gives back contexts, service.c is the table. Every function of
+ * these headers runs with the device's lock held.
  */
 #pragma once
 
 #include "common/rd/handle.h"
-#include "common/rd/records.h"
+#include "common/record/records.h"
 #include "common/rel/recvwin.h"
 #include "common/rel/sendwin.h"
 
@@ -125,6 +125,11 @@ struct dw_peer {
     bool swept : 1;          /* unlike rd.sweep: one of those unswept */
 };
 
+static inline struct dw_peer *dw_peer_of_records(const struct dw_record_peer *records)
+{
+    return dw_container(records, struct dw_peer, records);
+}
+
 static inline struct dw_rd *dw_rd_of(const struct dw_peer *peer)
 {
     return dw_container(peer->records.records, struct dw_rd, records);
@@ -226,7 +231,7 @@ void dw_rd_begin_epoch(struct dw_rd *rd, uint64_t now_ns);
  * or in the next (peer.c). */
 void dw_peer_doom(struct dw_peer *peer, enum diwarp_gone why);
 /* The wait before it is asked again, after so many in vain. */
-uint64_t dw_peer_rto_ns(const struct dw_peer *peer, unsigned backoff);
+uint64_t dw_peer_rto_ns(const struct dw_record_peer *records, unsigned backoff);
 /* Sees that the next run looks at its datagrams. */
 void dw_peer_look_again(struct dw_peer *peer);
 /* Its acknowledgement leaves with this run or the next, unless something else brings it. */
@@ -248,7 +253,7 @@ void dw_timers_wake(struct dw_peer *peer, uint64_t deadline_ns);
 void dw_timers_on_asked(struct dw_peer *peer, uint64_t now_ns);
 /* The same for a record, but while data is unacknowledged: many records do not put off its probe.
  */
-void dw_timers_on_record(struct dw_peer *peer, uint64_t now_ns);
+void dw_timers_on_record(struct dw_record_peer *records, uint64_t now_ns);
 /* It began something that it has to go on with, unasked: sees that it is probed when silent. */
 void dw_timers_watch(struct dw_peer *peer);
 /* It has been both probed and silent for so long. */

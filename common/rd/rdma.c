@@ -13,14 +13,15 @@
 static bool announce(struct dw_record *record, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                      const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
 {
+    struct dw_peer *peer = dw_peer_of_records(record->peer);
     const struct dw_ends ours = {.qpns = record->qpns};
-    struct dw_work *work = dw_work_own(record->peer, &ours, opcode, qn, payload, bytes);
+    struct dw_work *work = dw_work_own(peer, &ours, opcode, qn, payload, bytes);
     if (!work) {
         dw_record_destroy(record);
         return false;
     }
     work->record_id = record->id;
-    dw_send_work(record->peer, work, now_ns);
+    dw_send_work(peer, work, now_ns);
     return true;
 }
 
@@ -34,8 +35,9 @@ int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
         return (int)total;
     if (wr->num_sge != 1 || !total)
         return -EINVAL;
-    struct dw_record *sink = dw_sink_create(ends, peer, dw_record_next_id(&peer->records, 0),
-                                            iov[0].iov_base, (uint32_t)total, NULL, now_ns);
+    struct dw_record *sink =
+        dw_sink_create(ends, &peer->records, dw_record_next_id(&peer->records, 0), iov[0].iov_base,
+                       (uint32_t)total, NULL, now_ns);
     if (!sink)
         return -ENOMEM;
     /* This record's own; dies with it. */
@@ -84,7 +86,8 @@ static int post_large_write(const struct dw_ends *ends, struct dw_peer *peer,
                             uint64_t now_ns)
 {
     const uint32_t id = dw_record_next_id(&peer->records, DW_RECORD_ID_FROM_SOURCE);
-    struct dw_record *source = dw_source_create(ends, peer, id, iov[0].iov_base, total, 0, NULL);
+    struct dw_record *source =
+        dw_source_create(ends, &peer->records, id, iov[0].iov_base, total, 0, NULL);
     if (!source)
         return -ENOMEM;
     source->stag = wr->wr.rdma.rkey;
@@ -158,7 +161,8 @@ static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp 
  * do those that the sink asks for again. */
 static void answer_short_read(struct dw_record *source, uint64_t now_ns)
 {
-    struct diwarp_counters *counters = dw_rd_of(source->peer)->counters;
+    struct dw_peer *peer = dw_peer_of_records(source->peer);
+    struct diwarp_counters *counters = dw_rd_of(peer)->counters;
     const uint32_t bytes = source->out.total;
     const struct dw_ddp_header ddp = {
         .tagged = true,
@@ -166,8 +170,7 @@ static void answer_short_read(struct dw_record *source, uint64_t now_ns)
         .stag = source->stag,
         .to = source->to,
     };
-    if (dw_send_read_answer(source->peer, source->qpns, &ddp, source->id, source->addr, bytes,
-                            now_ns))
+    if (dw_send_read_answer(peer, source->qpns, &ddp, source->id, source->addr, bytes, now_ns))
         return;
     source->out.sent = bytes;
     counters->tx_record_segments++;
@@ -188,7 +191,7 @@ void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
                                          request.size, IBV_ACCESS_REMOTE_READ, &region);
     struct dw_record *source = NULL;
     if (status == DW_STATUS_OK)
-        source = dw_source_create(ends, peer, request.record_id,
+        source = dw_source_create(ends, &peer->records, request.record_id,
                                   (const void *)(uintptr_t)request.source_to, request.size,
                                   request.granted, region);
     if (!source) {
@@ -215,8 +218,8 @@ static void on_open(struct dw_peer *peer, const struct dw_ends *ends,
                                          IBV_ACCESS_REMOTE_WRITE, &region);
     struct dw_record *sink = NULL;
     if (status == DW_STATUS_OK)
-        sink = dw_sink_create(ends, peer, open->id, (void *)(uintptr_t)open->to, open->length,
-                              region, now_ns);
+        sink = dw_sink_create(ends, &peer->records, open->id, (void *)(uintptr_t)open->to,
+                              open->length, region, now_ns);
     if (!sink) {
         send_abort(peer, ends->qpns, open->id, false, status, now_ns);
         return;
@@ -257,7 +260,7 @@ static void push_release(const struct dw_record *source, const struct dw_record_
                .byte_len = complete->release_bytes,
                .qp_num = source->qp->num,
                .src_qp = source->qpns.there},
-        .src = source->peer->records.ah->name,
+        .src = source->peer->ah->name,
         .data = complete->release,
     };
     if (!source->qp->draining && complete->release_bytes)
@@ -342,7 +345,7 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
         return;
     }
     if (!(wr.id & DW_RECORD_ID_FROM_SOURCE)) {
-        dw_sink_on_segment(peer, segment, now_ns); /* answers a short read of ours */
+        dw_sink_on_segment(&peer->records, segment, now_ns); /* answers a short read of ours */
         return;
     }
     enum dw_status status = check_region(peer, ends->qp, segment->ddp.stag, segment->ddp.to, length,

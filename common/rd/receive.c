@@ -146,7 +146,7 @@ static void on_record(struct dw_peer *peer, const struct dw_ends *ends,
     while (dw_peer_is_live(peer) && dw_segment_next(rd->counters, arrival->segments,
                                                     arrival->segments_len, &at, &segment) > 0) {
         if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD) {
-            dw_sink_on_segment(peer, &segment, now_ns);
+            dw_sink_on_segment(&peer->records, &segment, now_ns);
         } else if (segment.ddp.opcode == DW_RDMAP_RECORD_CONTROL) {
             dw_rdma_on_control(peer, ends, &segment, false, now_ns);
         } else {
@@ -283,7 +283,7 @@ bool dw_rd_place(void *state, const struct dw_arrival *arrival, uint64_t now_ns)
         handle->ah.incarnation != header->incarnation)
         return false;
     struct dw_peer *peer = dw_handle_peer(handle);
-    if (!dw_sink_open(peer, arrival, &segment, &placing))
+    if (!dw_sink_open(&peer->records, arrival, &segment, &placing))
         return false;
     if (!placing.sink)
         return true; /* damaged */

@@ -157,7 +157,7 @@ static void send_train(struct dw_peer *peer, struct dw_work *work, struct dw_tra
         total += datagram->bytes + DW_TRAILER_BYTES;
     }
     struct iovec iov = {.iov_base = flat, .iov_len = total};
-    if (dw_transmit_train(peer, &iov, 1, total < stride ? total : stride) == -EAGAIN)
+    if (dw_transmit_train(&peer->records, &iov, 1, total < stride ? total : stride) == -EAGAIN)
         for (unsigned i = 0; i < n; i++)
             dw_transmit_refused(peer, &train->datagrams[i]);
     dw_timers_on_asked(peer, now_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RD's table, and what it does when it is run. */
+/* RD's tables, and what it does when it is run. */
 #include "common/rd/parts.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static void run(void *state, uint64_t now_ns)
     rd->tried = rd->sent = false;
     dw_peers_fail_doomed(rd);
     flush_all(rd, now_ns);
-    dw_grant_run(rd, now_ns);
+    dw_grant_run(&rd->records, now_ns);
     dw_sources_run(&rd->records, now_ns);
     acknowledge(rd);
     rd->starved = !rd->tried;
@@ -142,6 +142,22 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
 
 /* ---- a port's part, and queue pairs ---- */
 
+static int send_answer(struct dw_record_peer *peer, struct dw_qpns qpns,
+                       const struct dw_record_control *answer, uint64_t now_ns)
+{
+    return dw_send_record_answer(dw_peer_of_records(peer), qpns, answer, false, now_ns);
+}
+
+static const struct dw_record_ops record_ops = {
+    .put_lead = dw_put_record_lead,
+    .send_train = dw_transmit_train,
+    .send_status = dw_control_record,
+    .send_answer = send_answer,
+    .rto_ns = dw_peer_rto_ns,
+    .on_asked = dw_timers_on_record,
+    .ask = dw_probe_ask,
+};
+
 static int open_state(struct dw_port *port, void **state)
 {
     struct dw_rd *rd = calloc(1, sizeof *rd);
@@ -149,7 +165,7 @@ static int open_state(struct dw_port *port, void **state)
         return -ENOMEM;
     rd->port = port;
     rd->counters = &port->datagrams.counters;
-    dw_records_init(rd);
+    dw_records_init(&rd->records, port, &record_ops);
     dw_handles_init(&rd->handles, port, &dw_rd_service, dw_device_random(port->device));
     struct dw_list *heads[] = {
         &rd->awake,           &rd->flush,          &rd->ack, &rd->full, &rd->doomed, &rd->learnt,
@@ -167,7 +183,7 @@ static void close_state(void *state)
     dw_handles_fini(&rd->handles);
     dw_forget_fini(rd);
     dw_deliver_fini(rd);
-    dw_records_fini(rd);
+    dw_records_fini(&rd->records);
     free(rd);
 }
 
@@ -272,7 +288,7 @@ static void put_ah(struct diwarp_ah *ah)
 static void retune(void *state)
 {
     struct dw_rd *rd = state;
-    dw_records_size_budgets(rd);
+    dw_records_size_budgets(&rd->records);
 }
 
 const struct dw_service dw_rd_service = {

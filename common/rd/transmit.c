@@ -162,9 +162,11 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, en
         put_intro(peer, buf + DW_LLP_HEADER_BYTES);
 }
 
-uint32_t dw_put_record_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf)
+uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t *buf)
 {
-    put_lead(peer, qpns, buf, DW_LLP_RECORD, 0, 0, !dw_peer_knows_us(peer));
+    struct dw_peer *peer = dw_peer_of_records(records);
+    if (buf)
+        put_lead(peer, qpns, buf, DW_LLP_RECORD, 0, 0, !dw_peer_knows_us(peer));
     return dw_lead_bytes(peer);
 }
 
@@ -189,8 +191,10 @@ static int transmit(struct dw_peer *peer, const struct iovec *iov, unsigned n, u
     return rc;
 }
 
-int dw_transmit_train(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment)
+int dw_transmit_train(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
+                      uint32_t segment)
 {
+    struct dw_peer *peer = dw_peer_of_records(records);
     int rc = transmit(peer, iov, n, segment, false);
     dw_rd_of(peer)->port->device->served += rc != -EAGAIN;
     return rc;
@@ -218,7 +222,7 @@ static void send_finished(struct dw_peer *peer, struct dw_datagram *datagram)
 {
     uint32_t bytes = dw_seal(&dw_rd_of(peer)->port->datagrams.seal, datagram->buf, datagram->bytes);
     struct iovec iov = {.iov_base = datagram->buf, .iov_len = bytes};
-    if (dw_transmit_train(peer, &iov, 1, bytes) == -EAGAIN)
+    if (dw_transmit_train(&peer->records, &iov, 1, bytes) == -EAGAIN)
         dw_transmit_refused(peer, datagram);
 }
 
@@ -304,9 +308,10 @@ void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes,
                     bytes - dw_lead_bytes(peer) - DW_TRAILER_BYTES, whole);
 }
 
-int dw_control_record(struct dw_peer *peer, struct dw_qpns qpns,
+int dw_control_record(struct dw_record_peer *records, struct dw_qpns qpns,
                       const struct dw_record_control *control)
 {
+    struct dw_peer *peer = dw_peer_of_records(records);
     const struct dw_ddp_header ddp = {
         .last = true, .opcode = DW_RDMAP_RECORD_CONTROL, .qn = DW_QN_RECORD, .msn = 1};
     uint8_t body[DW_SEND_SEGMENT_BYTES + DW_RECORD_STATUS_BYTES(DW_RECORD_MAX_RANGES)];

@@ -263,7 +263,7 @@ static void check_peer(struct sim_world *world, const struct dw_peer *peer)
 /* Whoever may be granted something some day is in the list, or something will put it back there. */
 static void check_want(struct sim_world *world, const struct dw_record *sink)
 {
-    const struct dw_record_peer *peer = &sink->peer->records;
+    const struct dw_record_peer *peer = sink->peer;
     const bool lacks = sink->in.granted < sink->in.total;
     const bool wants = sink->state == DW_RECORD_WANTING;
     const struct dw_record *oldest =
@@ -286,8 +286,8 @@ static void check_grants(struct sim_world *world, struct sim_node *node)
     bool any_aside = false;
     const struct dw_record *sink;
     for (size_t slot = 0; (sink = dw_map_next(&rd->records.sinks, &slot));) {
-        due += sink->peer->records.aside ? 0 : due_of(sink);
-        any_aside |= sink->peer->records.aside;
+        due += sink->peer->aside ? 0 : due_of(sink);
+        any_aside |= sink->peer->aside;
         check_want(world, sink);
     }
     sim_check(world, rd->records.due_bytes == due);

@@ -5,13 +5,13 @@
  */
 #include <errno.h>
 
-#include "common/rd/parts.h"
+#include "common/record/records.h"
 
 /* Trains in one run, so that acknowledgements are not kept waiting. */
 #define TRAINS_PER_RUN 4
 
-struct dw_record *dw_source_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
-                                   const void *addr, uint32_t total, uint32_t granted,
+struct dw_record *dw_source_create(const struct dw_ends *ends, struct dw_record_peer *peer,
+                                   uint32_t id, const void *addr, uint32_t total, uint32_t granted,
                                    struct dw_region *asked)
 {
     struct dw_record *source = dw_record_create(ends, peer, id, asked, false);
@@ -42,11 +42,11 @@ static uint32_t build(const struct dw_record *source, uint8_t *buf, struct dw_ra
     };
     const struct dw_write_record wr = {
         .id = source->id, .offset = range.start, .total = source->out.total};
-    const uint32_t lead = dw_put_record_lead(source->peer, source->qpns, buf);
+    const uint32_t lead = source->peer->records->ops->put_lead(source->peer, source->qpns, buf);
     const uint32_t length = range.end - range.start;
     uint8_t *payload = dw_segment_put(buf + lead, &ddp, &wr, length);
     struct dw_sealing sealing;
-    dw_sealing_begin(&sealing, &dw_rd_of(source->peer)->port->datagrams.seal);
+    dw_sealing_begin(&sealing, &source->peer->records->port->datagrams.seal);
     dw_sealing_add(&sealing, buf, (size_t)(payload - buf));
     if (gathered)
         dw_sealing_add(&sealing, source->addr + range.start, length);
@@ -61,11 +61,13 @@ static uint32_t build(const struct dw_record *source, uint8_t *buf, struct dw_ra
  * second time it is copied. False: the socket is full, the record waits as it was. */
 static bool send_train(struct dw_record *source, uint64_t now_ns)
 {
-    struct dw_peer *peer = source->peer;
-    struct diwarp_counters *counters = dw_rd_of(peer)->counters;
-    uint8_t *stage = dw_rd_of(peer)->port->datagrams.stage;
-    const uint32_t datagram = dw_ah_datagram_max_bytes(peer->records.ah);
-    const uint32_t overhead = dw_lead_bytes(peer) + DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
+    struct dw_record_peer *peer = source->peer;
+    const struct dw_record_ops *ops = peer->records->ops;
+    struct diwarp_counters *counters = peer->records->counters;
+    uint8_t *stage = peer->records->port->datagrams.stage;
+    const uint32_t datagram = dw_ah_datagram_max_bytes(peer->ah);
+    const uint32_t overhead =
+        ops->put_lead(peer, source->qpns, NULL) + DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
     const uint32_t payload = datagram - overhead, sent_before = source->out.sent;
     struct dw_range all;
     bool again;
@@ -84,8 +86,8 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
         {.iov_base = source->addr + all.start, .iov_len = bytes},
         {.iov_base = stage + head, .iov_len = DW_TRAILER_BYTES},
     };
-    dw_timers_on_record(peer, now_ns);
-    if (dw_transmit_train(peer, iov, gathered ? 3 : 1, length < datagram ? length : datagram) ==
+    ops->on_asked(peer, now_ns);
+    if (ops->send_train(peer, iov, gathered ? 3 : 1, length < datagram ? length : datagram) ==
         -EAGAIN) {
         source->out.sent = sent_before;
         if (again) /* without memory the sink's timer asks for it */
@@ -103,7 +105,7 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
  * socket holds up keeps its place. */
 void dw_sources_run(struct dw_records *records, uint64_t now_ns)
 {
-    const struct dw_peer *full = NULL; /* others may have a socket of their own */
+    const struct dw_record_peer *full = NULL; /* others may have a socket of their own */
     unsigned trains = 0, refusals = 0;
     dw_foreach (source, struct dw_record, turn_link, &records->ready) {
         bool ready = source->peer != full;

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "common/rd/parts.h"
+#include "common/record/records.h"
 
 /* Of the socket's buffer the part that is left to eager datagrams; and of what may be under way,
  * that of the least grant, unless it ends its record, for each costs a datagram. */
@@ -29,19 +29,19 @@ static uint32_t mtu_max_bytes(const struct dw_records *records, uint32_t rcvbuf_
     return fits ? bytes : UINT32_MAX;
 }
 
-void dw_records_size_budgets(struct dw_rd *rd)
+void dw_records_size_budgets(struct dw_records *records)
 {
-    struct dw_records *records = &rd->records;
-    const struct diwarp_device_attr *attr = &rd->port->device->attr;
-    const uint32_t rcvbuf_bytes = rd->port->datagrams.llp->rcvbuf_bytes;
+    struct dw_port *port = records->port;
+    const struct diwarp_device_attr *attr = &port->device->attr;
+    const uint32_t rcvbuf_bytes = port->datagrams.llp->rcvbuf_bytes;
     const bool seldom = attr->shared_cores || records->polled_rarely;
     records->eager_budget_bytes = rcvbuf_bytes / PART_DEN;
     records->grant_budget_bytes = rcvbuf_bytes - records->eager_budget_bytes;
     records->window_bytes = attr->record_window_bytes ? attr->record_window_bytes
                             : seldom                  ? DW_RECORD_TURN_BYTES
                                                       : RECORD_WINDOW_BYTES;
-    if (rd->port->mtu_max_bytes == UINT32_MAX)
-        rd->port->mtu_max_bytes = mtu_max_bytes(records, rcvbuf_bytes);
+    if (port->mtu_max_bytes == UINT32_MAX)
+        port->mtu_max_bytes = mtu_max_bytes(records, rcvbuf_bytes);
 }
 
 static uint64_t peer_window(const struct dw_record_peer *peer)
@@ -60,19 +60,19 @@ static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due
     if (due + bound / PART_DEN > bound)
         return 0;
     /* Whole datagrams: a remainder would travel in one of its own. */
-    const uint32_t payload = dw_record_payload_bytes(&sink->peer->records);
+    const uint32_t payload = dw_record_payload_bytes(sink->peer);
     return (uint32_t)(room > payload ? room - room % payload : room);
 }
 
 static uint32_t share_of_window(const struct dw_record *sink)
 {
-    const struct dw_record_peer *peer = &sink->peer->records;
+    const struct dw_record_peer *peer = sink->peer;
     return share(sink, peer_window(peer), peer->due_bytes);
 }
 
 static uint32_t share_of_budget(const struct dw_record *sink)
 {
-    const struct dw_records *records = sink->peer->records.records;
+    const struct dw_records *records = sink->peer->records;
     const uint64_t window = dw_record_charge(sink, records->window_bytes);
     return share(sink, window < records->grant_budget_bytes ? window : records->grant_budget_bytes,
                  records->due_bytes);
@@ -117,7 +117,7 @@ void dw_record_set_state(struct dw_record *record, enum dw_record_state state)
         [DW_RECORD_WAITING] = {[DW_RECORD_READY] = true, [DW_RECORD_ENDED] = true},
         [DW_RECORD_READY] = {[DW_RECORD_WAITING] = true, [DW_RECORD_ENDED] = true},
     };
-    struct dw_record_peer *peer = &record->peer->records;
+    struct dw_record_peer *peer = record->peer;
     assert(may_follow[record->state][state]);
     const bool wanted = record->state == DW_RECORD_WANTING;
     dw_list_remove(&record->turn_link);
@@ -149,7 +149,7 @@ static uint32_t due_of(const struct dw_record *sink)
 /* What is due of the sink has become more or less. */
 static void add_due(struct dw_record *sink, uint32_t before)
 {
-    struct dw_record_peer *peer = &sink->peer->records;
+    struct dw_record_peer *peer = sink->peer;
     const uint64_t more = dw_record_charge(sink, due_of(sink)) - dw_record_charge(sink, before);
     if (dw_grant_is_free(sink))
         return;
@@ -162,7 +162,7 @@ static void add_due(struct dw_record *sink, uint32_t before)
 
 void dw_grant_on_came(struct dw_record *sink, uint32_t bytes)
 {
-    struct dw_record_peer *peer = &sink->peer->records;
+    struct dw_record_peer *peer = sink->peer;
     add_due(sink, due_of(sink) + bytes);
     if (!dw_list_empty(&peer->want) && !dw_list_linked(&oldest_wanting(peer)->grant_link))
         take_turn(peer);
@@ -173,7 +173,7 @@ void dw_grant_end(struct dw_record *sink)
     const uint32_t due = due_of(sink);
     dw_open_fence(); /* other threads may use the buffer from now on */
     sink->in.granted = (uint32_t)sink->in.map.bytes;
-    dw_heap_set(&dw_rd_of(sink->peer)->port->timers, &sink->timer, DW_NEVER);
+    dw_heap_set(&sink->peer->records->port->timers, &sink->timer, DW_NEVER);
     dw_grant_on_came(sink, due);
 }
 
@@ -208,21 +208,22 @@ bool dw_sink_send_status(const struct dw_record *sink, uint32_t granted,
     };
     for (unsigned i = 0; i < count; i++)
         status.ranges[i] = (struct dw_record_range){missing[i].start, missing[i].end};
-    if (dw_control_record(sink->peer, sink->qpns, &status) == -EAGAIN)
+    const struct dw_records *records = sink->peer->records;
+    if (records->ops->send_status(sink->peer, sink->qpns, &status) == -EAGAIN)
         return false;
-    dw_rd_of(sink->peer)->counters->tx_record_status++;
+    records->counters->tx_record_status++;
     return true;
 }
 
 uint64_t dw_sink_deadline_ns(const struct dw_record *sink)
 {
-    return sink->in.heard_ns + dw_peer_rto_ns(sink->peer, sink->in.backoff);
+    return sink->in.heard_ns + sink->peer->records->ops->rto_ns(sink->peer, sink->in.backoff);
 }
 
 void dw_sink_arm(struct dw_record *sink)
 {
     if (!sink->timer.slot)
-        dw_heap_set(&dw_rd_of(sink->peer)->port->timers, &sink->timer, dw_sink_deadline_ns(sink));
+        dw_heap_set(&sink->peer->records->port->timers, &sink->timer, dw_sink_deadline_ns(sink));
 }
 
 static void give(struct dw_record *sink, uint32_t bytes, uint64_t now_ns)
@@ -239,7 +240,7 @@ static void give(struct dw_record *sink, uint32_t bytes, uint64_t now_ns)
 
 uint32_t dw_grant_first(struct dw_record *sink, uint64_t now_ns)
 {
-    const struct dw_record_peer *peer = &sink->peer->records;
+    const struct dw_record_peer *peer = sink->peer;
     uint32_t bytes = 0;
     if (dw_grant_is_free(sink))
         bytes = sink->in.total;
@@ -277,20 +278,19 @@ static void grant_in_turn(struct dw_records *records, uint64_t now_ns)
         records->refused |= bytes > 0;
         if (bytes && ++refusals == DW_REFUSALS_PER_RUN)
             return;
-        take_turn(&sink->peer->records); /* behind the others, which may have sockets of their own;
-                                            or not at all */
+        /* Behind the others, which may have sockets of their own; or not at all. */
+        take_turn(sink->peer);
     }
 }
 
-void dw_grant_run(struct dw_rd *rd, uint64_t now_ns)
+void dw_grant_run(struct dw_records *records, uint64_t now_ns)
 {
-    struct dw_records *records = &rd->records;
     /* Who polls rarely while records are under way gets more of them for each poll. */
     const bool absent = records->left_some && now_ns - records->granted_ns >= DW_AWAY_NS;
     const bool rarely = records->due_bytes && (records->polled_rarely || absent);
     if (rarely != records->polled_rarely) {
         records->polled_rarely = rarely;
-        dw_records_size_budgets(rd);
+        dw_records_size_budgets(records);
     }
     records->refused = false;
     grant_in_turn(records, now_ns);

@@ -3,28 +3,31 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/rd/parts.h"
+#include "common/record/records.h"
 
 static struct dw_map *map_of(struct dw_records *records, bool is_sink)
 {
     return is_sink ? &records->sinks : &records->sources;
 }
 
-void dw_records_init(struct dw_rd *rd)
+void dw_records_init(struct dw_records *records, struct dw_port *port,
+                     const struct dw_record_ops *ops)
 {
-    struct dw_records *records = &rd->records;
-    records->next_id = rd->port->device->env.first_serial;
-    dw_map_init(&records->sinks, dw_device_random(rd->port->device));
-    dw_map_init(&records->sources, dw_device_random(rd->port->device));
+    records->ops = ops;
+    records->port = port;
+    records->counters = &port->datagrams.counters;
+    records->next_id = port->device->env.first_serial;
+    dw_map_init(&records->sinks, dw_device_random(port->device));
+    dw_map_init(&records->sources, dw_device_random(port->device));
     dw_list_init(&records->want);
     dw_list_init(&records->ready);
-    dw_records_size_budgets(rd);
+    dw_records_size_budgets(records);
 }
 
-void dw_records_fini(struct dw_rd *rd)
+void dw_records_fini(struct dw_records *records)
 {
-    dw_map_fini(&rd->records.sinks);
-    dw_map_fini(&rd->records.sources);
+    dw_map_fini(&records->sinks);
+    dw_map_fini(&records->sources);
 }
 
 uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source)
@@ -38,18 +41,17 @@ uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_sour
     return id | from_source;
 }
 
-struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
-                                   struct dw_region *asked, bool is_sink)
+struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_record_peer *peer,
+                                   uint32_t id, struct dw_region *asked, bool is_sink)
 {
-    struct dw_record_peer *records = &peer->records;
-    struct dw_heap *timers = &dw_rd_of(peer)->port->timers;
+    struct dw_heap *timers = &peer->records->port->timers;
     struct dw_record *record =
-        !asked || records->asked_count < DW_ASKED_MAX ? calloc(1, sizeof *record) : NULL;
+        !asked || peer->asked_count < DW_ASKED_MAX ? calloc(1, sizeof *record) : NULL;
     if (!record)
         return NULL;
     if (dw_heap_reserve(timers))
         goto err_free;
-    if (dw_map_put(map_of(records->records, is_sink), dw_record_key(records, id), record))
+    if (dw_map_put(map_of(peer->records, is_sink), dw_record_key(peer, id), record))
         goto err_unreserve;
     record->peer = peer;
     record->qp = ends->qp;
@@ -60,8 +62,8 @@ struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_peer *p
     record->region = asked;
     if (asked)
         asked->records++;
-    asked ? records->asked_count++ : records->own_count++;
-    dw_list_append(&records->ends, &record->link);
+    asked ? peer->asked_count++ : peer->own_count++;
+    dw_list_append(&peer->ends, &record->link);
     dw_list_init(&record->turn_link);
     return record;
 
@@ -74,7 +76,7 @@ err_free:
 
 void dw_record_destroy(struct dw_record *record)
 {
-    struct dw_record_peer *records = &record->peer->records;
+    struct dw_record_peer *peer = record->peer;
     dw_record_set_state(record, DW_RECORD_ENDED);
     if (record->is_sink) {
         dw_grant_end(record);
@@ -82,10 +84,10 @@ void dw_record_destroy(struct dw_record *record)
     } else {
         dw_record_source_fini(&record->out);
     }
-    dw_heap_unreserve(&dw_rd_of(record->peer)->port->timers);
-    dw_map_remove(map_of(records->records, record->is_sink), dw_record_key(records, record->id));
+    dw_heap_unreserve(&peer->records->port->timers);
+    dw_map_remove(map_of(peer->records, record->is_sink), dw_record_key(peer, record->id));
     dw_list_remove(&record->link);
-    record->region ? records->asked_count-- : records->own_count--;
+    record->region ? peer->asked_count-- : peer->own_count--;
     if (record->region)
         record->region->records--;
     free(record);
@@ -108,8 +110,9 @@ int dw_record_end(struct dw_record *record, const void *release, uint32_t bytes,
         .release = release,
         .release_bytes = bytes,
     };
-    int rc = dw_send_record_answer(record->peer, record->qpns, &control, false, now_ns);
-    dw_rd_of(record->peer)->counters->tx_record_complete += !rc && record->is_sink;
+    const struct dw_records *records = record->peer->records;
+    int rc = records->ops->send_answer(record->peer, record->qpns, &control, now_ns);
+    records->counters->tx_record_complete += !rc && record->is_sink;
     dw_record_destroy(record);
     return rc;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sink of a record: segments to their places, asked for again where something is missing,
  * completed. */
-#include "common/rd/parts.h"
+#include "common/record/records.h"
 
 #include <stdlib.h>
 
 #include "common/base/copy.h"
+#include "common/rel/sendwin.h"
 
 /* A record of this and more is copied past the cache: it would push out of there what the kernel
  * copies next. Smaller ones are likely read soon. */
@@ -17,7 +18,7 @@
 /* What nothing came behind may never have been sent, the grant being lost: no sign of a queue. */
 static void ask_for(struct dw_record *sink, const struct dw_range *missing, unsigned n)
 {
-    struct dw_record_peer *peer = &sink->peer->records;
+    struct dw_record_peer *peer = sink->peer;
     const uint32_t payload = dw_record_payload_bytes(peer);
     for (unsigned i = 0; i < n && missing[i].start < sink->in.highest; i++)
         dw_recordwin_on_lost(&peer->win, &peer->round, missing[i].end - missing[i].start, payload);
@@ -32,8 +33,8 @@ static bool is_due(const struct dw_record *sink)
 
 static void look_later(struct dw_record *sink, uint64_t now_ns)
 {
-    dw_heap_set(&dw_rd_of(sink->peer)->port->timers, &sink->timer,
-                now_ns + dw_peer_rto_ns(sink->peer, sink->in.backoff));
+    dw_heap_set(&sink->peer->records->port->timers, &sink->timer,
+                now_ns + sink->peer->records->ops->rto_ns(sink->peer, sink->in.backoff));
 }
 
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
@@ -42,7 +43,7 @@ static void look_later(struct dw_record *sink, uint64_t now_ns)
 static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_record *sink = dw_container(timer, struct dw_record, timer);
-    struct dw_record_peer *peer = &sink->peer->records;
+    struct dw_record_peer *peer = sink->peer;
     const struct dw_contact *contact = &peer->contact;
     if (!is_due(sink))
         return;
@@ -53,19 +54,19 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     sink->late_ns = now_ns;
     peer->sinks_late = true;
     if (contact->probe_sent_ns > sink->in.heard_ns && !contact->probe_answered &&
-        now_ns >= contact->probe_sent_ns + dw_peer_rto_ns(sink->peer, 0)) {
+        now_ns >= contact->probe_sent_ns + peer->records->ops->rto_ns(peer, 0)) {
         bool silent = contact->probe_sent_ns >= contact->heard_ns;
         if (++sink->in.backoff > DW_FRUITLESS_MAX || silent)
             dw_grant_set_aside(peer);
     }
-    dw_probe_ask(sink->peer, now_ns);
+    peer->records->ops->ask(peer, now_ns);
     look_later(sink, now_ns);
 }
 
 static void ask_again(struct dw_record *sink, uint64_t now_ns)
 {
     struct dw_range missing[DW_RECORD_MAX_RANGES];
-    struct dw_record_peer *peer = &sink->peer->records;
+    struct dw_record_peer *peer = sink->peer;
     ask_for(sink, missing,
             dw_record_sink_on_timeout(&sink->in, dw_record_window_bytes(peer), missing,
                                       DW_RECORD_MAX_RANGES));
@@ -93,25 +94,25 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
 
 /* ---- the whole ---- */
 
-struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_peer *peer, uint32_t id,
-                                 void *addr, uint32_t total, struct dw_region *asked,
+struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer,
+                                 uint32_t id, void *addr, uint32_t total, struct dw_region *asked,
                                  uint64_t now_ns)
 {
     struct dw_record *sink = dw_record_create(ends, peer, id, asked, true);
     if (!sink)
         return NULL;
-    const uint32_t full = dw_record_payload_bytes(&peer->records);
+    const uint32_t full = dw_record_payload_bytes(peer);
     const uint32_t payload = total < full ? total : full;
     sink->cost_per_kib =
         (uint32_t)(((uint64_t)dw_llp_truesize(payload + DW_RECORD_OVERHEAD_BYTES) << 10) / payload);
     sink->addr = addr;
     sink->timer.fire = on_timer;
     dw_list_init(&sink->grant_link);
-    dw_record_sink_init(&sink->in, total,
-                        DW_REORDER_DATAGRAMS * peer->records.ah->peer_datagram_bytes, now_ns);
+    dw_record_sink_init(&sink->in, total, DW_REORDER_DATAGRAMS * peer->ah->peer_datagram_bytes,
+                        now_ns);
     if (asked)
         dw_record_set_state(sink, DW_RECORD_WANTING);
-    dw_timers_on_record(peer, now_ns);
+    peer->records->ops->on_asked(peer, now_ns);
     return sink;
 }
 
@@ -124,8 +125,8 @@ static void complete_read(const struct dw_record *sink)
                .byte_len = sink->in.total,
                .qp_num = sink->qp->num,
                .src_qp = sink->qpns.there},
-        .src = sink->peer->records.ah->name,
-        .read_id = dw_record_key(&sink->peer->records, sink->id),
+        .src = sink->peer->ah->name,
+        .read_id = dw_record_key(sink->peer, sink->id),
     };
     dw_cq_push(sink->qp->cq, &wc);
 }
@@ -133,7 +134,7 @@ static void complete_read(const struct dw_record *sink)
 static void on_full(struct dw_record *sink, uint64_t now_ns)
 {
     const bool signaled = sink->send_flags & IBV_SEND_SIGNALED;
-    dw_rd_of(sink->peer)->counters->rx_records_complete++;
+    sink->peer->records->counters->rx_records_complete++;
     dw_grant_end(sink);
     if (signaled)
         complete_read(sink);
@@ -150,7 +151,7 @@ static void on_full(struct dw_record *sink, uint64_t now_ns)
  * narrower than the least. */
 static void measure(const struct dw_record *sink, const struct dw_placing *placing)
 {
-    struct dw_record_peer *peer = &sink->peer->records;
+    struct dw_record_peer *peer = sink->peer;
     const uint32_t least = DW_MTU_MIN_BYTES - 48, length = placing->length;
     const uint32_t bytes = length + DW_RECORD_OVERHEAD_BYTES;
     const bool began = sink->in.map.bytes == length && !placing->offset && !sink->late_ns;
@@ -160,7 +161,7 @@ static void measure(const struct dw_record *sink, const struct dw_placing *placi
 
 static void count_placed(const struct dw_record *sink, uint32_t length, uint32_t new_bytes)
 {
-    struct diwarp_counters *counters = dw_rd_of(sink->peer)->counters;
+    struct diwarp_counters *counters = sink->peer->records->counters;
     sink->qp->cq->device->served++;
     counters->rx_record_segments++;
     counters->rx_record_bytes += new_bytes;
@@ -170,7 +171,7 @@ static void count_placed(const struct dw_record *sink, uint32_t length, uint32_t
 void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
 {
     struct dw_record *sink = placing->sink;
-    struct dw_record_peer *peer = &sink->peer->records;
+    struct dw_record_peer *peer = sink->peer;
     if (!sink->qp) { /* now the source is known to have it */
         (void)dw_record_end(sink, NULL, 0, now_ns);
         return;
@@ -179,7 +180,7 @@ void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
     int64_t new_bytes =
         dw_record_sink_on_segment(&sink->in, placing->offset, placing->length, now_ns);
     if (new_bytes < 0) {
-        dw_rd_of(sink->peer)->counters->drop_no_buffer++;
+        peer->records->counters->drop_no_buffer++;
         return;
     }
     measure(sink, placing);
@@ -202,14 +203,14 @@ void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
 }
 
 /* Checks record, STag, bounds and grant. Returns the counter of what is wrong, or NULL. */
-static uint64_t *find(struct dw_peer *peer, const struct dw_segment *segment,
+static uint64_t *find(struct dw_record_peer *peer, const struct dw_segment *segment,
                       struct dw_placing *placing)
 {
-    struct diwarp_counters *counters = dw_rd_of(peer)->counters;
+    struct diwarp_counters *counters = peer->records->counters;
     struct dw_write_record wr;
     if (!dw_segment_write_record(segment, &wr, &placing->data, &placing->length))
         return &counters->drop_header;
-    const struct dw_record *sink = placing->sink = dw_sink_of(&peer->records, wr.id);
+    const struct dw_record *sink = placing->sink = dw_sink_of(peer, wr.id);
     placing->offset = wr.offset;
     if (!sink || sink->state == DW_RECORD_HELD)
         return &counters->drop_stale_record;
@@ -219,7 +220,8 @@ static uint64_t *find(struct dw_peer *peer, const struct dw_segment *segment,
     return NULL;
 }
 
-void dw_sink_on_segment(struct dw_peer *peer, const struct dw_segment *segment, uint64_t now_ns)
+void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *segment,
+                        uint64_t now_ns)
 {
     struct dw_placing placing;
     uint64_t *wrong = find(peer, segment, &placing);
@@ -239,7 +241,7 @@ static void prefetch_ahead(const struct dw_placing *placing)
         __builtin_prefetch(placing->sink->addr + placing->offset + ahead, 1);
 }
 
-bool dw_sink_open(struct dw_peer *peer, const struct dw_arrival *arrival,
+bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
                   const struct dw_segment *segment, struct dw_placing *placing)
 {
     if (segment->ddp.opcode != DW_RDMAP_WRITE_RECORD || find(peer, segment, placing))
@@ -254,7 +256,7 @@ bool dw_sink_open(struct dw_peer *peer, const struct dw_arrival *arrival,
     placing->data = NULL;
     if (!dw_open_copy(arrival->buf, arrival->len, sink->addr + placing->offset, placing->length,
                       past)) {
-        dw_rd_of(peer)->counters->drop_crc++;
+        peer->records->counters->drop_crc++;
         placing->sink = NULL;
     }
     return true;
