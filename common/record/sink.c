@@ -233,12 +233,11 @@ void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *se
 
 /* The line of the sink which two segments of this length share, 8 KiB from now: the only one that
  * stores past the cache wait for. */
-static void prefetch_ahead(const struct dw_placing *placing)
+static const uint8_t *shared_line_ahead(const struct dw_placing *placing)
 {
-    const uint32_t length = placing->length;
+    const uint32_t length = placing->length, left = placing->sink->in.total - placing->offset;
     const uint32_t ahead = (PREFETCH_AHEAD_BYTES + length - 1) / length * length;
-    if (ahead < placing->sink->in.total - placing->offset)
-        __builtin_prefetch(placing->sink->addr + placing->offset + ahead, 1);
+    return placing->sink->addr + placing->offset + (ahead < left ? ahead : 0);
 }
 
 bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
@@ -251,8 +250,8 @@ bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
     if (!sink->qp || placing->offset < sink->in.highest)
         return false;
     const bool past = sink->in.total >= PAST_MIN_BYTES;
-    if (past)
-        prefetch_ahead(placing);
+    if (past) /* here, for gcc takes a function that only prefetches for one without effect */
+        __builtin_prefetch(shared_line_ahead(placing), 1);
     placing->data = NULL;
     if (!dw_open_copy(arrival->buf, arrival->len, sink->addr + placing->offset, placing->length,
                       past)) {
