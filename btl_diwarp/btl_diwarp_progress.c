@@ -36,7 +36,6 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
     if (count > 0 || OPAL_UNLIKELY(mca_btl_diwarp_work_waits(module))) {
         __atomic_store_n(&module->caller, pthread_self(), __ATOMIC_RELAXED);
         module->transport->on_completions(module, wc, count);
-        mca_btl_diwarp_work_post_next_waiting(module);
         __atomic_store_n(&module->caller, NO_THREAD, __ATOMIC_RELAXED);
     }
     return count;

@@ -243,7 +243,8 @@ int mca_btl_diwarp_rc_connect(struct mca_btl_diwarp_module *module,
     if (endpoint->state != MCA_BTL_DIWARP_RC_IDLE || endpoint->qp ||
         !mca_btl_diwarp_rc_waits(endpoint))
         return 0;
-    return endpoint->deleted || module->rc->closing ? -ECONNABORTED : call(module, endpoint);
+    const bool left = endpoint->deleted || !endpoint->super.proc || module->rc->closing;
+    return left ? -ECONNABORTED : call(module, endpoint);
 }
 
 /* Under the lock. The goodbye is the last message before the connection is closed. */

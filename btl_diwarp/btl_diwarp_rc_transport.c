@@ -205,6 +205,7 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
 {
     for (int i = 0; i < count; i++)
         on_wc(module, &wc[i]);
+    mca_btl_diwarp_work_post_next_waiting(module);
     if (module->rc->unflushed) {
         module->rc->unflushed = false;
         diwarp_rc_flush(module->cq);

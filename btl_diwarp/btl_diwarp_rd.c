@@ -31,7 +31,8 @@ static int endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *pr
 static void endpoint_destroy(struct mca_btl_diwarp_module *module,
                              mca_btl_base_endpoint_t *endpoint)
 {
-    mca_btl_diwarp_work_post_waiting(module, endpoint);
+    if (!mca_btl_diwarp_in_progress(module)) /* no callback within another */
+        mca_btl_diwarp_work_post_waiting(module, endpoint);
     mca_btl_diwarp_work_forget(module, endpoint);
     diwarp_destroy_ah(endpoint->ah);
     free(endpoint);
@@ -102,6 +103,7 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
 {
     for (int i = 0; i < count; i++)
         on_wc(module, &wc[i]);
+    mca_btl_diwarp_work_post_next_waiting(module);
 }
 
 static void show_opened(const struct mca_btl_diwarp_module *module)

@@ -7,7 +7,8 @@
 #include "common/datagram/seal.h"
 #include "common/llp/llp.h"
 
-/* Full sockets met in one run, of each kind of datagrams: others may have a socket of their own. */
+/* Refusals by the kernel that end a run, of each kind of datagrams: what has no room on one
+ * interface may have it on another. */
 #define DW_REFUSALS_PER_RUN 2
 
 /* Room for what completions point to while nobody polls. When it is used up, sequenced datagrams

@@ -108,11 +108,11 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
         rc = sent >= 0 ? 0 : -errno;
         if (__builtin_expect(rc == 0, 1) || !is_pending_error(udp, -rc))
             break;
-        if (rc == -EMSGSIZE && !msg->msg_control && udp->discovery == IP_PMTUDISC_DO)
+        if (rc == -EMSGSIZE && !msg->msg_control && udp->discovery == IP_PMTUDISC_DO) {
             dw_udp_set_discovery(udp, IP_PMTUDISC_WANT);
+            attempt--;
+        }
     }
-    if (__builtin_expect(udp->discovery == IP_PMTUDISC_WANT, 0))
-        dw_udp_set_discovery(udp, IP_PMTUDISC_DO);
     if (rc != -EAGAIN && rc != -ENOBUFS && rc != -ENOMEM)
         return rc;
     udp->llp.counters->tx_eagain++;
@@ -219,11 +219,12 @@ static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
 static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
-    if (__builtin_expect(!train->whole, 1))
-        return send_train(udp, train);
-    dw_udp_set_discovery(udp, IP_PMTUDISC_PROBE);
+    if (__builtin_expect(train->whole, 0))
+        dw_udp_set_discovery(udp, IP_PMTUDISC_PROBE);
     int rc = send_train(udp, train);
-    dw_udp_set_discovery(udp, IP_PMTUDISC_DO);
+    /* Else all of a train that the path is too narrow for goes in fragments. */
+    if (__builtin_expect(udp->discovery != IP_PMTUDISC_DO, 0))
+        dw_udp_set_discovery(udp, IP_PMTUDISC_DO);
     return rc;
 }
 

@@ -157,6 +157,7 @@ static int push_recv(struct dw_ring *recvs, uint32_t max, struct diwarp_pd *pd,
     }
     recv->wr_id = wr->wr_id;
     recv->bytes = (uint32_t)total;
+    pd->device->recvs_posted++;
     return 0;
 }
 

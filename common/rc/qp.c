@@ -54,7 +54,11 @@ void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns)
     uint64_t wait_ns = none ? DW_NEVER : qp->attr.connect_timeout_ns;
     if (dw_rc_is_standing(qp) && qp->attr.rnr_timeout_ns < wait_ns)
         wait_ns = qp->attr.rnr_timeout_ns;
-    (void)dw_heap_set(&qp->rc->timers, &qp->timer, dw_deadline_ns(now_ns, wait_ns));
+    const uint64_t deadline_ns = dw_deadline_ns(now_ns, wait_ns);
+    const bool earlier = qp->timer.slot && qp->timer.deadline_ns < deadline_ns;
+    /* That it closes does not give a QP that stands still more time, nor the other way round. */
+    if (!earlier || !dw_rc_is_standing(qp) || qp->state == DW_RC_RTS)
+        (void)dw_heap_set(&qp->rc->timers, &qp->timer, deadline_ns);
 }
 
 void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream)

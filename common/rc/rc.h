@@ -46,6 +46,7 @@ struct dw_rc {
     struct diwarp_rc_counters counters;
     struct dw_list qps, listeners, lingers;
     struct dw_list standing;   /* QPs that wait for a receive, longest first */
+    uint64_t looked_at_recvs;  /* device.recvs_posted when none of them had one */
     struct dw_list lazy;       /* QPs whose queue leaves with the next poll or flush */
     struct diwarp_rc_qp *hot;  /* its stream is read in every run, without asking; NULL: none */
     bool hot_brings;           /* the last read of that found something */

@@ -32,12 +32,16 @@ static void flush_lazy(struct dw_runner *runner)
     }
 }
 
-/* The first QP that stands still though there is a receive for it; NULL: there is none. */
-static struct diwarp_rc_qp *next_resumed(const struct dw_rc *rc)
+/* The first QP that stands still though there is a receive for it; NULL: there is none. They are
+ * looked at once after each receive that is posted: none begins to stand while it has one. */
+static struct diwarp_rc_qp *next_resumed(struct dw_rc *rc)
 {
+    if (rc->looked_at_recvs == rc->device->recvs_posted)
+        return NULL;
     dw_foreach (qp, struct diwarp_rc_qp, standing_link, &rc->standing)
         if (qp->recvs->count)
             return qp;
+    rc->looked_at_recvs = rc->device->recvs_posted;
     return NULL;
 }
 
@@ -85,7 +89,7 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
 
 static uint64_t next_deadline_ns(const struct dw_runner *runner)
 {
-    const struct dw_rc *rc = rc_of(runner);
+    struct dw_rc *rc = rc_of(runner);
     bool due = !dw_list_empty(&rc->lazy) || next_resumed(rc);
     return due ? 0 : dw_heap_next_ns(&rc->timers);
 }
@@ -260,7 +264,7 @@ void diwarp_query_rc_memory(const struct diwarp_cq *cq, struct diwarp_rc_memory 
 static bool all_sent(const struct dw_rc *rc)
 {
     dw_foreach (qp, struct diwarp_rc_qp, link, &rc->qps)
-        if (!dw_rc_idle(qp) && !qp->shut)
+        if (!qp->shut && (qp->state == DW_RC_CONNECTING ? qp->works.count > 0 : !dw_rc_idle(qp)))
             return false;
     return true;
 }

@@ -86,6 +86,8 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
     contact->probe_sent_ns = now_ns & INT64_MAX;
     contact->probe_answered = false;
     peer->probe_acked = true;
+    if (peer->unreachables == DW_OFTEN) /* until ICMP says so of this one, too */
+        peer->unreachables--;
     dw_rd_of(peer)->counters->tx_probes++;
     /* The padded one first: on a path that keeps order its answer comes before the other's. A full
      * socket takes neither; where only the padded one is refused, the path is narrow in this host.

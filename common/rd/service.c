@@ -99,7 +99,8 @@ static void on_room(void *state)
 static uint64_t trim(void *state, uint64_t now_ns)
 {
     struct dw_rd *rd = state;
-    const uint64_t rest_ns = dw_peers_rest(rd, now_ns), forget_ns = dw_forget(rd, now_ns);
+    /* In this order: who is to be forgotten may be woken, to rest again. */
+    const uint64_t forget_ns = dw_forget(rd, now_ns), rest_ns = dw_peers_rest(rd, now_ns);
     const uint64_t next_ns = rest_ns < forget_ns ? rest_ns : forget_ns;
     const uint64_t soon_ns = now_ns + rd->port->device->env.rest_ns / 2;
     return dw_deliver_trim(rd) && soon_ns < next_ns ? soon_ns : next_ns;
@@ -195,9 +196,9 @@ static int create(struct diwarp_qp *qp)
 }
 
 /* The peers learn that what they asked for ends. */
-static void on_deregister(struct diwarp_qp *qp, const struct dw_region *region)
+static void on_deregister(void *state, const struct dw_region *region)
 {
-    struct dw_rd *rd = qp->state;
+    struct dw_rd *rd = state;
     const uint64_t now_ns = dw_device_now_ns(rd->port->device);
     dw_foreach (peer, struct dw_peer, awake_link, &rd->awake) {
         if (!region->records)

@@ -294,7 +294,7 @@ int dw_control_proof(struct dw_peer *peer, const uint8_t *cookie)
 bool dw_control_ack(struct dw_peer *peer)
 {
     if (dw_control_send(peer, DW_LLP_ACK, 0) == -EAGAIN) {
-        dw_peer_ack_last(peer); /* others may have a socket of their own */
+        dw_peer_ack_last(peer);
         return false;
     }
     dw_rd_of(peer)->counters->tx_acks++;

@@ -78,6 +78,13 @@ static uint32_t share_of_budget(const struct dw_record *sink)
                  records->due_bytes);
 }
 
+bool dw_grants_are_whole(const struct dw_record_peer *peer)
+{
+    const uint64_t window = peer_window(peer), budget = peer->records->grant_budget_bytes;
+    const uint64_t least = (window < budget ? window : budget) / PART_DEN;
+    return least >= dw_llp_truesize(peer->ah->peer_datagram_bytes);
+}
+
 /* What may be granted to the sink now; 0: wait. */
 static uint32_t grantable(const struct dw_record *sink)
 {
@@ -119,16 +126,18 @@ void dw_record_set_state(struct dw_record *record, enum dw_record_state state)
     };
     struct dw_record_peer *peer = record->peer;
     assert(may_follow[record->state][state]);
-    const bool wanted = record->state == DW_RECORD_WANTING;
+    bool next = record->state == DW_RECORD_WANTING && dw_list_linked(&record->grant_link);
     dw_list_remove(&record->turn_link);
-    if (wanted)
+    if (next)
         dw_list_remove(&record->grant_link);
     record->state = (uint8_t)state;
     if (state == DW_RECORD_READY)
         dw_list_append(&peer->records->ready, &record->turn_link);
-    if (state == DW_RECORD_WANTING)
+    if (state == DW_RECORD_WANTING) {
+        next |= dw_list_empty(&peer->want);
         dw_list_append(&peer->want, &record->turn_link);
-    if (wanted || state == DW_RECORD_WANTING)
+    }
+    if (next) /* younger ones do not move the oldest of the peer from its place */
         take_turn(peer);
 }
 
@@ -278,8 +287,7 @@ static void grant_in_turn(struct dw_records *records, uint64_t now_ns)
         records->refused |= bytes > 0;
         if (bytes && ++refusals == DW_REFUSALS_PER_RUN)
             return;
-        /* Behind the others, which may have sockets of their own; or not at all. */
-        take_turn(sink->peer);
+        take_turn(sink->peer); /* behind the others; or, its window full, not at all */
     }
 }
 

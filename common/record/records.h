@@ -194,6 +194,8 @@ uint32_t dw_grant_first(struct dw_record *sink, uint64_t now_ns);
 void dw_grant_run(struct dw_records *records, uint64_t now_ns);
 /* The next run would. */
 bool dw_grant_is_due(const struct dw_records *records);
+/* Any grant is long enough for a whole datagram of the peer. */
+bool dw_grants_are_whole(const struct dw_record_peer *peer);
 /* So much of what was due of the sink's source has come, or will not. */
 void dw_grant_on_came(struct dw_record *sink, uint32_t bytes);
 /* Nothing more of the sink is to come, and other threads may use its buffer. */

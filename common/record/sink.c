@@ -78,7 +78,7 @@ static void ask_again(struct dw_record *sink, uint64_t now_ns)
 
 void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns)
 {
-    if (!peer->sinks_late)
+    if (!peer->sinks_late || !sent_ns)
         return;
     peer->sinks_late = false;
     dw_foreach (sink, struct dw_record, link, &peer->ends) {
@@ -147,14 +147,15 @@ static void on_full(struct dw_record *sink, uint64_t now_ns)
 /* ---- what comes ---- */
 
 /* The source knows how long datagrams may be on its way to us, and the window of its records is
- * counted in them: those that it sends, though it could have begun with a longer one. No path is
- * narrower than the least. */
+ * counted in them: those that it sends, though it could have begun with a longer one, for each
+ * grant holds one. No path is narrower than the least. */
 static void measure(const struct dw_record *sink, const struct dw_placing *placing)
 {
     struct dw_record_peer *peer = sink->peer;
     const uint32_t least = DW_MTU_MIN_BYTES - 48, length = placing->length;
     const uint32_t bytes = length + DW_RECORD_OVERHEAD_BYTES;
-    const bool began = sink->in.map.bytes == length && !placing->offset && !sink->late_ns;
+    const bool began = sink->in.map.bytes == length && !placing->offset && !sink->late_ns &&
+                       dw_grants_are_whole(peer);
     if (length > dw_record_payload_bytes(peer) || (began && length < sink->in.granted))
         peer->ah->peer_datagram_bytes = (uint16_t)(bytes > least ? bytes : least);
 }

@@ -4,6 +4,7 @@
  * user's buffer; small ones are copied into one flat train, sealed on the way.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "common/record/records.h"
 
@@ -56,48 +57,77 @@ static uint32_t build(const struct dw_record *source, uint8_t *buf, struct dw_ra
     return (uint32_t)(payload - buf);
 }
 
-/* The next bytes of a record, as one train. A long datagram is gathered: one pass over the payload
- * to seal it, none for a copy. Memory that changes while it is sent is not what was sealed: the
- * second time it is copied. False: the socket is full, the record waits as it was. */
+/* A train being filled: bytes not sent yet, or several ranges that are asked for again. */
+struct outgoing {
+    struct dw_range again[DW_LLP_TRAIN_DATAGRAMS];
+    unsigned again_count, count; /* of its datagrams */
+    uint32_t length, bytes;      /* of all; of their payload */
+    uint32_t head;               /* of the last datagram, all that leads its payload */
+    struct dw_range last;        /* its payload */
+    bool gathered;               /* the only one, whose payload stays where it is */
+};
+
+/* A long datagram is gathered: one pass over the payload to seal it, none for a copy. Memory that
+ * changes while it is sent is not what was sealed: the second time it is copied. Only the last of a
+ * train may be shorter than the others. */
+static void fill(struct dw_record *source, uint32_t payload, unsigned most, struct outgoing *out)
+{
+    uint8_t *stage = source->peer->records->port->datagrams.stage;
+    struct dw_range all;
+    bool again;
+    while (out->count < most && out->bytes == out->count * payload &&
+           dw_record_source_next(&source->out, payload * (most - out->count), &all, &again)) {
+        const uint32_t bytes = all.end - all.start;
+        if (again)
+            out->again[out->again_count++] = all;
+        out->gathered = most == 1 && !again && bytes >= DW_INLINE_WRITE_BYTES;
+        out->bytes += bytes;
+        for (out->last.end = all.start; out->last.end < all.end; out->count++) {
+            out->last.start = out->last.end;
+            out->last.end =
+                all.end - out->last.start < payload ? all.end : out->last.start + payload;
+            out->head = build(source, stage + out->length, out->last, out->gathered);
+            out->length += out->head + (out->last.end - out->last.start) + DW_TRAILER_BYTES;
+        }
+    }
+}
+
+/* The next bytes of a record, as one train. False: the socket is full, the record waits as it was.
+ */
 static bool send_train(struct dw_record *source, uint64_t now_ns)
 {
     struct dw_record_peer *peer = source->peer;
     const struct dw_record_ops *ops = peer->records->ops;
     struct diwarp_counters *counters = peer->records->counters;
     uint8_t *stage = peer->records->port->datagrams.stage;
-    const uint32_t datagram = dw_ah_datagram_max_bytes(peer->ah);
+    const uint32_t datagram = dw_ah_datagram_max_bytes(peer->ah), sent_before = source->out.sent;
     const uint32_t overhead =
         ops->put_lead(peer, source->qpns, NULL) + DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
-    const uint32_t payload = datagram - overhead, sent_before = source->out.sent;
-    struct dw_range all;
-    bool again;
-    if (!dw_record_source_next(&source->out, payload * dw_train_datagrams(datagram), &all, &again))
+    struct outgoing out;
+    memset(&out, 0, sizeof out);
+    fill(source, datagram - overhead, dw_train_datagrams(datagram), &out);
+    if (!out.count)
         return true;
-    const uint32_t bytes = all.end - all.start, count = (bytes + payload - 1) / payload;
-    const bool gathered = count == 1 && !again && bytes >= DW_INLINE_WRITE_BYTES;
-    uint32_t head = 0, length = 0;
-    for (struct dw_range one = all; one.start < all.end; one.start = one.end) {
-        one.end = all.end - one.start < payload ? all.end : one.start + payload;
-        head = build(source, stage + length, one, gathered);
-        length += head + (one.end - one.start) + DW_TRAILER_BYTES;
-    }
     const struct iovec iov[] = {
-        {.iov_base = stage, .iov_len = gathered ? head : length},
-        {.iov_base = source->addr + all.start, .iov_len = bytes},
-        {.iov_base = stage + head, .iov_len = DW_TRAILER_BYTES},
+        {.iov_base = stage, .iov_len = out.gathered ? out.head : out.length},
+        {.iov_base = source->addr + out.last.start, .iov_len = out.bytes},
+        {.iov_base = stage + out.head, .iov_len = DW_TRAILER_BYTES},
     };
     ops->on_asked(peer, now_ns);
-    if (ops->send_train(peer, iov, gathered ? 3 : 1, length < datagram ? length : datagram) ==
-        -EAGAIN) {
+    const int rc = ops->send_train(peer, iov, out.gathered ? 3 : 1,
+                                   out.length < datagram ? out.length : datagram);
+    if (rc == -EAGAIN) {
         source->out.sent = sent_before;
-        if (again) /* without memory the sink's timer asks for it */
-            (void)dw_ranges_add(&source->out.again, all.start, all.end);
+        for (unsigned i = 0; i < out.again_count; i++)
+            /* without memory the sink's timer asks for it */
+            (void)dw_ranges_add(&source->out.again, out.again[i].start, out.again[i].end);
         return false;
     }
-    source->turn_bytes += bytes;
-    counters->tx_record_segments += count;
-    counters->tx_record_bytes += bytes;
-    counters->tx_resent_record_bytes += again ? bytes : 0;
+    source->turn_bytes += out.bytes;
+    counters->tx_record_segments += out.count;
+    counters->tx_record_bytes += out.bytes;
+    for (unsigned i = 0; i < out.again_count; i++)
+        counters->tx_resent_record_bytes += out.again[i].end - out.again[i].start;
     return true;
 }
 
@@ -105,7 +135,7 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
  * socket holds up keeps its place. */
 void dw_sources_run(struct dw_records *records, uint64_t now_ns)
 {
-    const struct dw_record_peer *full = NULL; /* others may have a socket of their own */
+    const struct dw_record_peer *full = NULL;
     unsigned trains = 0, refusals = 0;
     dw_foreach (source, struct dw_record, turn_link, &records->ready) {
         bool ready = source->peer != full;

@@ -41,6 +41,7 @@ struct diwarp_device {
     struct dw_list runners;  /* struct dw_runner: what polls run */
     struct dw_port *port;    /* NULL: no datagram QP */
     uint64_t pushed;         /* completions, since it was opened */
+    uint64_t recvs_posted;   /* over RC */
     uint64_t served;         /* data and answers sent, data placed, acknowledgements that were asked
                               * for: what peers wait for */
     uint32_t held;           /* completions that point to memory of a runner's, of all CQs */

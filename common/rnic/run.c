@@ -109,8 +109,7 @@ static void take_icmp(struct dw_port *port, uint64_t now_ns)
     struct dw_llp *llp = port->datagrams.llp;
     struct dw_llp_icmp icmp;
     for (unsigned i = 0; i < EVENTS_PER_RUN && llp->ops->icmp(llp, &icmp); i++)
-        for (struct dw_path *path = dw_paths_find(&port->paths, &icmp.to); path;
-             path = path->next)
+        for (struct dw_path *path = dw_paths_find(&port->paths, &icmp.to); path; path = path->next)
             on_icmp(port, path, &icmp, now_ns);
 }
 

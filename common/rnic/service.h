@@ -98,7 +98,7 @@ struct dw_service {
                      uint64_t now_ns);
     int (*post_recv)(struct diwarp_qp *qp, const struct ibv_recv_wr *wr); /* NULL: needs none */
     /* The region is about to be freed: ends what uses it. May be NULL. */
-    void (*on_deregister)(struct diwarp_qp *qp, const struct dw_region *region);
+    void (*on_deregister)(void *state, const struct dw_region *region);
     /* Sends what it owes its peers at once. May be NULL. */
     void (*begin_drain)(struct diwarp_qp *qp);
     /* Something that was posted to it, or an answer, has not reached its end. May be NULL. */

@@ -68,10 +68,10 @@ void diwarp_dereg_mr(struct diwarp_mr *mr)
     struct diwarp_pd *pd = mr->pd;
     const struct dw_region *region = dw_container(mr, struct dw_region, mr);
     dw_lock(pd->device);
-    if (region->records) /* so there is a port */
-        dw_foreach (qp, struct diwarp_qp, link, &pd->device->port->qps)
-            if (qp->pd == pd && qp->service->on_deregister)
-                qp->service->on_deregister(qp, region);
+    /* Records mean that there is a port; the QP of some may be about to be destroyed. */
+    for (unsigned i = 0; region->records && pd->device->services[i]; i++)
+        if (pd->device->port->states[i] && pd->device->services[i]->on_deregister)
+            pd->device->services[i]->on_deregister(pd->device->port->states[i], region);
     free(dw_map_remove(&pd->mrs, mr->stag));
     dw_unlock(pd->device);
 }
@@ -257,8 +257,7 @@ void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
     *memory = (struct diwarp_memory){
         .base_bytes =
             sizeof *device + sizeof *pd + sizeof *cq + (uint64_t)cq->capacity * sizeof *cq->ring,
-        .region_bytes =
-            pd->mrs.count * sizeof(struct dw_region) + dw_map_bytes(&pd->mrs),
+        .region_bytes = pd->mrs.count * sizeof(struct dw_region) + dw_map_bytes(&pd->mrs),
     };
     dw_foreach (runner, struct dw_runner, link, &device->runners)
         runner->ops->add_memory(runner, memory);

@@ -57,11 +57,20 @@ static bool make_room(struct dw_ud_qp *ud, uint64_t now_ns)
     return true;
 }
 
+/* NULL: it is too late, or there is no room; counted. */
 static struct dw_ud_source *add_source(struct dw_ud_qp *ud, const struct dw_llp_header *header,
                                        uint64_t key, uint64_t now_ns)
 {
+    /* Before another is forgotten for it, whose number may have the same place. */
+    const bool known = ud->gone && gone_of(ud, key)->key == key;
+    const uint64_t newest = known ? gone_of(ud, key)->newest : 0;
+    if (known && (int64_t)(header->number - newest) <= 0) {
+        dw_ud_counters(ud)->rx_dup_datagrams++;
+        return NULL;
+    }
     struct dw_ud_source *source = make_room(ud, now_ns) ? calloc(1, sizeof *source) : NULL;
     if (!source || dw_map_put(&ud->source_by_key, key, source)) {
+        dw_ud_counters(ud)->drop_source++;
         free(source);
         return NULL;
     }
@@ -69,9 +78,7 @@ static struct dw_ud_source *add_source(struct dw_ud_qp *ud, const struct dw_llp_
     source->name = (struct diwarp_name){.job = header->job, .rank = header->rank};
     source->qpn = header->src_qpn;
     source->newest = header->number;
-    source->late = header->number - (uint64_t)NUMBERS_LATE;
-    if (ud->gone && gone_of(ud, key)->key == key)
-        source->late = source->newest = gone_of(ud, key)->newest;
+    source->late = known ? newest : header->number - (uint64_t)NUMBERS_LATE;
     dw_list_init(&source->link);
     on_heard(ud, source, now_ns);
     return source;
@@ -99,10 +106,8 @@ struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_he
     struct dw_ud_source *source = dw_map_get(&ud->source_by_key, key);
     if (!source)
         source = add_source(ud, header, key, now_ns);
-    if (!source) {
-        dw_ud_counters(ud)->drop_source++;
+    if (!source)
         return NULL;
-    }
     if (!take_number(source, header->number)) {
         dw_ud_counters(ud)->rx_dup_datagrams++;
         return NULL;
