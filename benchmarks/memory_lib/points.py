@@ -30,7 +30,7 @@ from compare_lib.transports import DIWARP_COMPONENT, Launcher
 PEER_KINDS = {"peer": "peers", "address": "addresses", "endpoint": "endpoints"}
 # All kinds: together, its user memory.
 KINDS = (*PEER_KINDS, "base", "receive", "assembly", "send_pool", "work", "record", "region",
-         "module", "receive_buffer", "fragment", "rdma", "registration")
+         "module", "receive_buffer", "fragment", "rdma")
 # Of one run: start and end of MPI with so many processes on few cores; and an application on them.
 SECONDS, SECONDS_PER_RANK, SECONDS_PER_RANK_OF_APP = 120, 2, 12
 
