@@ -15,7 +15,8 @@
 
 /* ---- asking again ---- */
 
-/* What nothing came behind may never have been sent, the grant being lost: no sign of a queue. */
+/* Bytes beyond the last that came may never have been sent, the grant being lost: no sign of a
+ * queue. */
 static void ask_for(struct dw_record *sink, const struct dw_range *missing, unsigned n)
 {
     struct dw_record_peer *peer = sink->peer;
