@@ -57,7 +57,7 @@ void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns)
     const uint64_t deadline_ns = dw_deadline_ns(now_ns, wait_ns);
     const bool earlier = qp->timer.slot && qp->timer.deadline_ns < deadline_ns;
     /* That it closes does not give a QP that stands still more time, nor the other way round. */
-    if (!earlier || !dw_rc_is_standing(qp) || qp->state == DW_RC_RTS)
+    if (!earlier || !dw_rc_is_standing(qp) || qp->state != DW_RC_CLOSING)
         (void)dw_heap_set(&qp->rc->timers, &qp->timer, deadline_ns);
 }
 
