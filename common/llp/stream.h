@@ -21,8 +21,6 @@ struct dw_stream_ops {
     /* Bytes received; 0: nothing waits. -ENODATA: the other side has closed in order; another
      * negative value: the stream is broken. */
     ssize_t (*recv)(struct dw_stream *stream, const struct iovec *iov, unsigned count);
-    /* Of a stream that connect() made, once it is found DW_STREAM_OUT: 0, or why it failed. */
-    int (*finish_connect)(struct dw_stream *stream);
     /* Replaces what it is watched for; 0: nothing, not even errors. */
     void (*watch)(struct dw_stream *stream, unsigned what);
     /* Payload bytes of the largest segment, RFC 5044 5.1 (EMSS). */
@@ -54,7 +52,8 @@ struct dw_streams_ops {
      * `why` is set then. */
     int (*listen)(struct dw_streams *streams, const struct dw_llp_addr *at, uint16_t port_max,
                   struct dw_stream **listener, uint16_t *port, struct diwarp_diagnosis *why);
-    /* Begins to connect; not watched. from->port 0: any. */
+    /* Begins to connect; not watched. DW_STREAM_OUT: it is done; if it failed the stream is broken.
+     * from->port 0: any. */
     int (*connect)(struct dw_streams *streams, const struct dw_llp_addr *from,
                    const struct dw_llp_addr *to, struct dw_stream **stream);
     /* At most n watched streams that are ready, without blocking. */

@@ -30,21 +30,22 @@ static struct tcp_stream *of(struct dw_stream *stream)
     return (struct tcp_stream *)(void *)stream;
 }
 
-static bool is_not_now(int error)
+/* Of a call that moves bytes; 0: none now. */
+static ssize_t result_of(ssize_t n)
 {
-    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS ||
-           error == ENOMEM;
+    bool not_now = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS ||
+                   errno == ENOMEM;
+    return n >= 0 ? n : not_now ? 0 : -errno;
 }
 
-/* ---- one stream --------------------------------------------------------------------------- */
+/* ---- one stream ---- */
 
 static ssize_t tcp_send(struct dw_stream *stream, const struct iovec *iov, unsigned count)
 {
     struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = count};
-    int fd = of(stream)->fd;
-    ssize_t n = count == 1 ? send(fd, iov->iov_base, iov->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT)
-                           : sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-    return n >= 0 ? n : is_not_now(errno) ? 0 : -errno;
+    int fd = of(stream)->fd, flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+    return result_of(count == 1 ? send(fd, iov->iov_base, iov->iov_len, flags)
+                                : sendmsg(fd, &msg, flags));
 }
 
 static ssize_t tcp_recv(struct dw_stream *stream, const struct iovec *iov, unsigned count)
@@ -53,22 +54,7 @@ static ssize_t tcp_recv(struct dw_stream *stream, const struct iovec *iov, unsig
     int fd = of(stream)->fd;
     ssize_t n = count == 1 ? recv(fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
                            : recvmsg(fd, &msg, MSG_DONTWAIT);
-    if (n == 0)
-        return -ENODATA;
-    return n > 0 ? n : is_not_now(errno) ? 0 : -errno;
-}
-
-static int get_int(int fd, int level, int name, int *value)
-{
-    socklen_t len = sizeof *value;
-    return getsockopt(fd, level, name, value, &len) < 0 ? -errno : 0;
-}
-
-static int tcp_finish_connect(struct dw_stream *stream)
-{
-    int error = 0;
-    int rc = get_int(of(stream)->fd, SOL_SOCKET, SO_ERROR, &error);
-    return rc ? rc : -error;
+    return n == 0 ? -ENODATA : result_of(n);
 }
 
 /* With what == 0 epoll tells errors all the same, but once, and tcp_wait() hides them. */
@@ -92,9 +78,9 @@ static void tcp_watch(struct dw_stream *stream, unsigned what)
 static uint32_t tcp_emss(struct dw_stream *stream)
 {
     int value = 0;
-    if (get_int(of(stream)->fd, IPPROTO_TCP, TCP_MAXSEG, &value) || value <= 0)
-        return 536; /* the least IPv4 host's */
-    return (uint32_t)value;
+    socklen_t len = sizeof value;
+    (void)getsockopt(of(stream)->fd, IPPROTO_TCP, TCP_MAXSEG, &value, &len);
+    return value > 0 ? (uint32_t)value : 536; /* the least IPv4 host's */
 }
 
 static void tcp_shutdown(struct dw_stream *stream)
@@ -112,13 +98,9 @@ static void tcp_close(struct dw_stream *stream)
     free(tcp);
 }
 
-/* ---- making them -------------------------------------------------------------------------- */
+/* ---- making them ---- */
 
-static int make_socket(uint8_t family)
-{
-    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    return fd < 0 ? -errno : fd;
-}
+#define SOCKET_TYPE (SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
 
 /* A peer that vanished is noticed also while nothing is sent: half of the time it may be silent,
  * then it is asked up to eight times (the system's own number may be any), a second apart at least.
@@ -151,7 +133,6 @@ static void tcp_add_memory(const struct dw_stream *stream, struct diwarp_memory 
 static const struct dw_stream_ops tcp_stream_ops = {
     .send = tcp_send,
     .recv = tcp_recv,
-    .finish_connect = tcp_finish_connect,
     .watch = tcp_watch,
     .emss = tcp_emss,
     .shutdown = tcp_shutdown,
@@ -162,12 +143,15 @@ static const struct dw_stream_ops tcp_stream_ops = {
 
 /* Takes the socket, also in error. A user's descriptors in all epoll sets are limited
  * (fs.epoll.max_user_watches): a stream has its place there from the beginning. */
-static int make_stream(struct tcp_set *set, int fd, struct dw_stream **stream)
+static int make_stream(struct tcp_set *set, int fd, const struct dw_llp_addr *peer,
+                       struct dw_stream **stream)
 {
     struct tcp_stream *tcp = malloc(sizeof *tcp);
     int rc = -ENOMEM;
+    set_options(fd, set->silence_ns);
     if (tcp) {
-        *tcp = (struct tcp_stream){.stream = {.ops = &tcp_stream_ops}, .set = set, .fd = fd};
+        *tcp = (struct tcp_stream){
+            .stream = {.ops = &tcp_stream_ops, .peer = *peer}, .set = set, .fd = fd};
         rc = set_watch(tcp, EPOLL_CTL_ADD, 0) < 0 ? -errno : 0;
     }
     if (rc) {
@@ -182,30 +166,24 @@ static int make_stream(struct tcp_set *set, int fd, struct dw_stream **stream)
 /* An error of the connection (it was reset before it was taken) is not one of the listener. */
 static int tcp_accept(struct dw_stream *stream, struct dw_stream **accepted)
 {
-    struct tcp_set *set = of(stream)->set;
-    union dw_sockaddr peer;
-    socklen_t len = sizeof peer;
-    int fd = accept4(of(stream)->fd, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    union dw_sockaddr name;
+    socklen_t len = sizeof name;
+    int fd = accept4(of(stream)->fd, &name.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
         bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
         return full ? -EMFILE : -EAGAIN;
     }
-    set_options(fd, set->silence_ns);
-    if (make_stream(set, fd, accepted))
-        return -EMFILE;
-    (*accepted)->peer = dw_sockaddr_get(&peer);
-    return 0;
+    struct dw_llp_addr peer = dw_sockaddr_get(&name);
+    return make_stream(of(stream)->set, fd, &peer, accepted) ? -EMFILE : 0;
 }
 
 static int tcp_connect(struct dw_streams *streams, const struct dw_llp_addr *from,
                        const struct dw_llp_addr *to, struct dw_stream **stream)
 {
-    struct tcp_set *set = (struct tcp_set *)(void *)streams;
     union dw_sockaddr here, there;
-    int fd = make_socket(to->family);
+    int fd = socket(to->family, SOCKET_TYPE, 0);
     if (fd < 0)
-        return fd;
-    set_options(fd, set->silence_ns);
+        return -errno;
     /* A port of its own for each source address would run out. */
     dw_set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
     socklen_t here_len = dw_sockaddr_set(to->family, from, &here);
@@ -216,27 +194,23 @@ static int tcp_connect(struct dw_streams *streams, const struct dw_llp_addr *fro
         close(fd);
         return rc;
     }
-    int rc = make_stream(set, fd, stream);
-    if (!rc)
-        (*stream)->peer = *to;
-    return rc;
+    return make_stream((struct tcp_set *)(void *)streams, fd, to, stream);
 }
 
 /* A socket of its own for each port: one that is bound cannot be bound again, and two may be bound
  * to one with SO_REUSEADDR, but not listen. */
 static int listen_at(void *arg, const union dw_sockaddr *name, socklen_t len)
 {
-    int *fd = arg;
-    *fd = make_socket((uint8_t)name->any.sa_family);
-    if (*fd < 0)
-        return *fd;
+    int fd = socket(name->any.sa_family, SOCKET_TYPE, 0), rc = 0;
+    if (fd < 0)
+        return -errno;
     if (dw_sockaddr_get(name).port) /* connections that ended lately would keep it */
-        dw_set_int(*fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (bind(*fd, &name->any, len) == 0 && listen(*fd, SOMAXCONN) == 0)
-        return 0;
-    int rc = -errno;
-    close(*fd);
-    *fd = -1;
+        dw_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (bind(fd, &name->any, len) < 0 || listen(fd, SOMAXCONN) < 0) {
+        rc = -errno;
+        close(fd);
+    }
+    *(int *)arg = rc ? -1 : fd;
     return rc;
 }
 
@@ -249,7 +223,7 @@ static int tcp_listen(struct dw_streams *streams, const struct dw_llp_addr *at, 
         rc = dw_port_of(fd);
     *port = (uint16_t)rc;
     if (rc >= 0)
-        rc = make_stream((struct tcp_set *)(void *)streams, fd, listener);
+        rc = make_stream((struct tcp_set *)(void *)streams, fd, at, listener);
     else if (fd >= 0)
         close(fd);
     if (rc)
@@ -258,7 +232,7 @@ static int tcp_listen(struct dw_streams *streams, const struct dw_llp_addr *at, 
     return rc;
 }
 
-/* ---- the set ------------------------------------------------------------------------------ */
+/* ---- the set ---- */
 
 static unsigned tcp_wait(struct dw_streams *streams, struct dw_stream_event *events, unsigned n)
 {
@@ -291,12 +265,10 @@ static const struct dw_streams_ops tcp_streams_ops = {
 
 int dw_tcp_open(uint64_t silence_ns, struct dw_streams **streams)
 {
-    struct tcp_set *set = calloc(1, sizeof(*set));
+    struct tcp_set *set = malloc(sizeof *set);
     if (!set)
         return -ENOMEM;
-    set->streams.ops = &tcp_streams_ops;
-    set->silence_ns = silence_ns;
-    set->streams.fd = epoll_create1(EPOLL_CLOEXEC);
+    *set = (struct tcp_set){{&tcp_streams_ops, epoll_create1(EPOLL_CLOEXEC)}, silence_ns};
     if (set->streams.fd < 0) {
         int rc = -errno;
         free(set);

@@ -17,99 +17,59 @@ _Static_assert(DIWARP_PRIVATE_DATA_MAX_BYTES + DW_MPA_ENHANCED_BYTES + DW_RC_HEL
                    DW_MPA_PRIVATE_MAX_BYTES,
                "private data must fit a frame");
 
-uint8_t dw_rc_frame_flags(const struct diwarp_rc_qp_attr *attr)
+bool dw_rc_frame_add(struct dw_rc_tail *tail, const struct diwarp_device *device, uint64_t token,
+                     struct dw_mpa_frame frame)
 {
-    return (uint8_t)((attr->markers ? DW_MPA_MARKERS : 0) | (attr->crc ? DW_MPA_CRC : 0));
-}
-
-bool dw_rc_frame_add(struct dw_rc_tail *tail, struct dw_mpa_frame *frame,
-                     const struct dw_mpa_enhanced *enhanced, const struct dw_rc_hello *hello,
-                     const void *data, size_t bytes)
-{
+    const struct dw_rc_hello hello = {.name = device->attr.name, .token = token, .ird = frame.ird};
     uint8_t private_data[DW_MPA_PRIVATE_MAX_BYTES], buf[DW_MPA_FRAME_BYTES + sizeof private_data];
-    uint8_t *at = private_data;
-    if (enhanced) {
-        frame->flags |= DW_MPA_ENHANCED;
-        dw_mpa_enhanced_put(at, enhanced);
-        at += DW_MPA_ENHANCED_BYTES;
-    }
-    dw_rc_hello_put(at, hello);
-    at += DW_RC_HELLO_BYTES;
-    if (bytes)
-        memcpy(at, data, bytes);
-    frame->private_data = private_data;
-    frame->private_bytes = (uint16_t)((size_t)(at - private_data) + bytes);
-    struct iovec whole = {buf, dw_mpa_frame_put(buf, frame)};
+    dw_rc_hello_put(private_data, &hello);
+    if (frame.private_bytes)
+        memcpy(private_data + DW_RC_HELLO_BYTES, frame.private_data, frame.private_bytes);
+    frame.private_data = private_data;
+    frame.private_bytes += DW_RC_HELLO_BYTES;
+    struct iovec whole = {buf, dw_mpa_frame_put(buf, &frame)};
     return dw_rc_tail_add(tail, &whole, 0, (uint32_t)whole.iov_len);
 }
 
-int dw_rc_frame_get(const struct dw_mpa_frame *frame, struct dw_mpa_enhanced *enhanced,
-                    struct dw_rc_hello *hello, const uint8_t **data, uint32_t *bytes)
-{
-    uint32_t skip = frame->flags & DW_MPA_ENHANCED ? DW_MPA_ENHANCED_BYTES : 0;
-    if (frame->private_bytes < skip ||
-        dw_rc_hello_get(hello, frame->private_data + skip, frame->private_bytes - skip))
-        return -EPROTO;
-    *enhanced = (struct dw_mpa_enhanced){.ird = hello->ird};
-    if (skip && dw_mpa_enhanced_get(enhanced, frame->private_data, skip))
-        return -EPROTO;
-    if (enhanced->ird == DW_MPA_DEPTH_MAX)
-        enhanced->ird = hello->ird;
-    *data = frame->private_data + skip + DW_RC_HELLO_BYTES;
-    *bytes = frame->private_bytes - skip - DW_RC_HELLO_BYTES;
-    return 0;
-}
-
-static uint32_t frame_bytes(const struct dw_rc_startup *startup)
-{
-    if (startup->bytes < DW_MPA_FRAME_BYTES)
-        return DW_MPA_FRAME_BYTES;
-    return DW_MPA_FRAME_BYTES + dw_get_be16(startup->buf + DW_MPA_FRAME_BYTES - 2);
-}
-
 int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup, enum dw_mpa_kind kind,
-                     struct dw_mpa_frame *frame)
+                     uint64_t token)
 {
-    for (;;) {
-        int length = dw_mpa_frame_get(frame, kind, startup->buf, startup->bytes);
-        if (length != -EAGAIN)
-            return length < 0 ? length : 0;
+    struct dw_mpa_frame *frame = &startup->frame;
+    int rc;
+    while ((rc = dw_mpa_frame_get(frame, kind, startup->buf, startup->bytes)) == -EAGAIN) {
         /* What follows the frame belongs to others: no byte of it is read. */
-        struct iovec rest = {startup->buf + startup->bytes, frame_bytes(startup) - startup->bytes};
+        size_t whole = DW_MPA_FRAME_BYTES;
+        if (startup->bytes >= whole)
+            whole += dw_get_be16(startup->buf + DW_MPA_FRAME_BYTES - 2);
+        struct iovec rest = {startup->buf + startup->bytes, whole - startup->bytes};
         ssize_t n = stream->ops->recv(stream, &rest, 1);
         if (n <= 0)
             return n ? (int)n : -EAGAIN;
         startup->bytes += (uint32_t)n;
     }
+    if (rc < 0)
+        return rc;
+    if (dw_rc_hello_get(&startup->hello, frame->private_data, frame->private_bytes) ||
+        startup->hello.token != token)
+        return -EPROTO;
+    frame->private_data += DW_RC_HELLO_BYTES;
+    frame->private_bytes -= DW_RC_HELLO_BYTES;
+    if (!(frame->flags & DW_MPA_ENHANCED) || frame->ird == DW_MPA_DEPTH_MAX)
+        frame->ird = startup->hello.ird;
+    return 0;
 }
 
 /* ---- replies ---- */
 
-static void lost(struct diwarp_rc_qp *qp)
-{
-    dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
-}
-
-static void on_tcp_connected(struct diwarp_rc_qp *qp)
-{
-    if (qp->stream->ops->finish_connect(qp->stream)) {
-        lost(qp);
-        return;
-    }
-    dw_rc_set_state(qp, DW_RC_REQUESTED);
-    dw_rc_flush(qp);
-    dw_rc_rewatch(qp);
-}
-
 /* 0, or why the two do not suit each other (RFC 6581 9). */
-static uint16_t disagreement(const struct diwarp_rc_qp *qp, const struct dw_mpa_enhanced *theirs)
+static uint16_t disagreement(const struct diwarp_rc_qp *qp, const struct dw_mpa_frame *reply)
 {
-    if (theirs->peer_to_peer && !theirs->rtr_write)
+    if (reply->control & DW_MPA_PEER_TO_PEER && !(reply->control & DW_MPA_RTR_WRITE))
         return DW_TERM_MPA_RTR;
-    if (theirs->ord > qp->ird && theirs->ord != DW_MPA_DEPTH_MAX)
+    if (reply->ord > qp->ird && reply->ord != DW_MPA_DEPTH_MAX)
         return DW_TERM_MPA_IRD;
-    /* It answers no reads: one that was posted already would wait for ever, and with it all that is
-     * behind it. */
+    /* The other side answers no reads: one that was posted already would wait for ever, and with it
+     * all that is behind it. */
     for (uint32_t i = 0; !qp->ord && i < qp->works.count; i++) {
         const struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, i);
         if (work->opcode == DW_RDMAP_READ_REQUEST)
@@ -118,61 +78,32 @@ static uint16_t disagreement(const struct diwarp_rc_qp *qp, const struct dw_mpa_
     return 0;
 }
 
-static void on_accepted(struct diwarp_rc_qp *qp, struct diwarp_name peer)
-{
-    struct diwarp_wc wc = {
-        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECTED, .byte_len = qp->answer_bytes},
-        .src = peer,
-        .rc_qp = qp,
-        .data = qp->answer,
-    };
-    dw_rc_set_state(qp, DW_RC_RTS);
-    dw_rc_limit(qp, 0);
-    qp->may_send = qp->cursor.rtr = true;
-    dw_cq_push(qp->rc->cq, &wc);
-    dw_rc_heat(qp);
-    dw_rc_flush(qp);
-}
-
-static void refuse(struct diwarp_rc_qp *qp)
-{
-    qp->rc->counters.rc_bad_startup++;
-    dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_STARTUP);
-}
-
-static void on_reply(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *frame)
-{
-    struct dw_mpa_enhanced theirs;
-    struct dw_rc_hello hello;
-    if (frame->revision != qp->attr.mpa_revision ||
-        dw_rc_frame_get(frame, &theirs, &hello, &qp->answer, &qp->answer_bytes) ||
-        hello.token != qp->token) {
-        refuse(qp);
-        return;
-    }
-    if (frame->flags & DW_MPA_REJECT) {
-        qp->rc->counters.rc_rejects++;
-        dw_rc_close(qp, IBV_WC_REM_INV_REQ_ERR, 0);
-        return;
-    }
-    dw_rc_begin_fpdus(qp, frame, theirs.ird);
-    uint16_t cause = disagreement(qp, &theirs);
-    if (cause)
-        dw_rc_terminate(qp, cause, NULL, 0);
-    else
-        on_accepted(qp, hello.name);
-}
-
 static void read_reply(struct diwarp_rc_qp *qp)
 {
-    struct dw_mpa_frame frame;
-    int rc = dw_rc_frame_read(qp->stream, qp->startup, DW_MPA_REPLY, &frame);
-    if (rc == -EBADMSG || rc == -EPROTO || rc == -EPROTONOSUPPORT)
-        refuse(qp);
-    else if (rc && rc != -EAGAIN)
-        lost(qp);
-    else if (!rc)
-        on_reply(qp, &frame);
+    struct diwarp_rc_counters *counters = &qp->rc->counters;
+    const struct dw_mpa_frame *reply = &qp->startup->frame;
+    int rc = dw_rc_frame_read(qp->stream, qp->startup, DW_MPA_REPLY, qp->token);
+    if (rc == -EAGAIN)
+        return;
+    if (!rc && reply->revision != qp->attr.mpa_revision)
+        rc = -EPROTO;
+    if (rc) {
+        bool bad = rc == -EBADMSG || rc == -EPROTO || rc == -EPROTONOSUPPORT;
+        counters->rc_bad_startup += bad;
+        dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, bad ? DW_TERM_MPA_STARTUP : DW_TERM_MPA_TCP_LOST);
+    } else if (reply->flags & DW_MPA_REJECT) {
+        counters->rc_rejects++;
+        dw_rc_close(qp, IBV_WC_REM_INV_REQ_ERR, 0);
+    } else {
+        dw_rc_begin_fpdus(qp, reply);
+        uint16_t cause = disagreement(qp, reply);
+        if (cause) {
+            dw_rc_terminate(qp, cause, NULL, 0);
+            return;
+        }
+        qp->may_send = qp->cursor.rtr = true;
+        dw_rc_connected(qp, DW_RC_RTS, qp->startup);
+    }
 }
 
 /* ---- what comes ---- */
@@ -190,10 +121,8 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 static void on_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
 {
     struct diwarp_rc_qp *qp = dw_container(watch, struct diwarp_rc_qp, watch);
-    if (qp->state == DW_RC_CONNECTING) {
-        on_tcp_connected(qp);
-        return;
-    }
+    if (qp->state == DW_RC_CONNECTING) /* TCP is; if it failed, reading or sending tells */
+        dw_rc_set_state(qp, DW_RC_REQUESTED);
     if (what & DW_STREAM_IN && qp->state == DW_RC_REQUESTED)
         read_reply(qp);
     else if (what & DW_STREAM_IN && dw_rc_may_receive(qp) && dw_rc_receive(qp, now_ns) &&
@@ -221,32 +150,30 @@ void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr)
     };
 }
 
-static bool attr_is_good(const struct dw_rc *rc, const struct diwarp_pd *pd,
-                         const struct diwarp_rc_qp_attr *attr)
-{
-    return attr->cq == rc->cq && pd->device == rc->device && (!attr->srq || attr->srq->pd == pd) &&
-           attr->max_send_wr && attr->max_rd_atomic <= DW_MPA_DEPTH_MAX &&
-           attr->mpa_revision >= 1 && attr->mpa_revision <= 2;
-}
-
 int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
                     struct diwarp_rc_qp **qp_out)
 {
-    if (!attr_is_good(rc, pd, attr))
+    if (attr->cq != rc->cq || pd->device != rc->device || (attr->srq && attr->srq->pd != pd) ||
+        !attr->max_send_wr || attr->max_rd_atomic > DW_MPA_DEPTH_MAX || attr->mpa_revision < 1 ||
+        attr->mpa_revision > 2)
         return -EINVAL;
-    struct diwarp_rc_qp *qp = calloc(1, sizeof *qp);
+    struct diwarp_rc_qp *qp = malloc(sizeof *qp);
     if (!qp)
         return -ENOMEM;
-    qp->watch.ready = on_ready;
-    qp->timer.fire = on_timer;
-    qp->rc = rc;
-    qp->pd = pd;
-    qp->attr = *attr;
-    qp->ird = qp->ord = (uint16_t)attr->max_rd_atomic;
-    qp->cursor.send_msn = qp->cursor.read_msn = 1;
-    qp->recv_msn = qp->request_msn = 1;
+    *qp = (struct diwarp_rc_qp){
+        .watch = {.ready = on_ready},
+        .timer = {.fire = on_timer},
+        .rc = rc,
+        .pd = pd,
+        .attr = *attr,
+        .ird = (uint16_t)attr->max_rd_atomic,
+        .ord = (uint16_t)attr->max_rd_atomic,
+        .cursor = {.send_msn = 1, .read_msn = 1},
+        .recv_msn = 1,
+        .request_msn = 1,
+        .recvs = attr->srq ? &attr->srq->recvs : &qp->own,
+    };
     dw_list_init(&qp->standing_link);
-    qp->recvs = attr->srq ? &attr->srq->recvs : &qp->own;
     dw_list_init(&qp->lazy_link);
     dw_list_append(&rc->qps, &qp->link);
     *qp_out = qp;
@@ -269,17 +196,21 @@ struct diwarp_address dw_rc_address(const struct diwarp_device *device)
 /* The tail leaves once TCP is set up. */
 static bool prepare_request(struct diwarp_rc_qp *qp, uint64_t token, const void *data, size_t bytes)
 {
-    struct dw_mpa_frame frame = {.kind = DW_MPA_REQUEST,
-                                 .flags = dw_rc_frame_flags(&qp->attr),
-                                 .revision = qp->attr.mpa_revision};
-    struct dw_rc_hello hello = {.name = qp->rc->device->attr.name, .token = token, .ird = qp->ird};
+    const uint8_t revision = qp->attr.mpa_revision;
     /* Our first FPDU is an empty Write whatever the revision: the other side may then send. */
-    const struct dw_mpa_enhanced enhanced = {
-        .peer_to_peer = true, .rtr_write = true, .ird = qp->ird, .ord = qp->ord};
+    const struct dw_mpa_frame frame = {
+        .kind = DW_MPA_REQUEST,
+        .flags = dw_rc_frame_flags(&qp->attr) | (revision >= 2 ? DW_MPA_ENHANCED : 0),
+        .revision = revision,
+        .control = DW_MPA_PEER_TO_PEER | DW_MPA_RTR_WRITE,
+        .ird = qp->ird,
+        .ord = qp->ord,
+        .private_data = data,
+        .private_bytes = bytes,
+    };
     qp->token = token;
     qp->startup = calloc(1, sizeof *qp->startup);
-    return qp->startup && dw_rc_frame_add(&qp->tail, &frame, frame.revision >= 2 ? &enhanced : NULL,
-                                          &hello, data, bytes);
+    return qp->startup && dw_rc_frame_add(&qp->tail, qp->rc->device, token, frame);
 }
 
 static int open_stream(struct diwarp_rc_qp *qp, const struct diwarp_address *address,
@@ -300,50 +231,40 @@ static int open_stream(struct diwarp_rc_qp *qp, const struct diwarp_address *add
     memcpy(to.ip, theirs->ip, sizeof to.ip);
     struct dw_stream *stream;
     int rc = qp->rc->streams->ops->connect(qp->rc->streams, &from, &to, &stream);
-    if (rc)
+    if (rc) {
         dw_explain(why, "cannot connect to the other side: %s", strerror(-rc));
-    else
-        dw_rc_qp_attach(qp, stream);
-    return rc;
-}
-
-static int connect_locked(struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
-                          const struct diwarp_address *address, const void *data, size_t bytes,
-                          struct diwarp_rc_qp **qp_out, struct diwarp_diagnosis *why)
-{
-    struct dw_rc *rc;
-    struct diwarp_rc_qp *qp;
-    int error = dw_rc_get(attr->cq, &rc);
-    if (!error)
-        error = dw_rc_qp_create(rc, pd, attr, &qp);
-    if (error) {
-        dw_explain(why, "cannot make a queue pair: %s", strerror(-error));
-        return error;
+        return rc;
     }
-    error =
-        prepare_request(qp, address->token, data, bytes) ? open_stream(qp, address, why) : -ENOMEM;
-    if (error) {
-        dw_rc_qp_free(qp);
-        return error;
-    }
-    dw_rc_limit(qp, dw_device_now_ns(rc->device));
+    dw_rc_qp_attach(qp, stream);
+    dw_rc_limit(qp, dw_device_now_ns(device));
     dw_rc_rewatch(qp);
-    *qp_out = qp;
     return 0;
 }
 
 int diwarp_connect(struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
                    const struct diwarp_address *address, const void *private_data,
-                   size_t private_bytes, struct diwarp_rc_qp **qp, struct diwarp_diagnosis *why)
+                   size_t private_bytes, struct diwarp_rc_qp **qp_out, struct diwarp_diagnosis *why)
 {
-    if (why)
-        why->text[0] = '\0';
+    struct dw_rc *rc;
+    struct diwarp_rc_qp *qp = NULL;
     if (!attr->cq || private_bytes > DIWARP_PRIVATE_DATA_MAX_BYTES) {
         dw_explain(why, "malformed queue pair attributes or private data");
         return -EINVAL;
     }
     dw_lock(pd->device);
-    int rc = connect_locked(pd, attr, address, private_data, private_bytes, qp, why);
+    int error = dw_rc_get(attr->cq, &rc);
+    if (!error)
+        error = dw_rc_qp_create(rc, pd, attr, &qp);
+    if (!error && !prepare_request(qp, address->token, private_data, private_bytes))
+        error = -ENOMEM;
+    if (error)
+        dw_explain(why, "cannot make a queue pair: %s", strerror(-error));
+    else
+        error = open_stream(qp, address, why);
+    if (!error)
+        *qp_out = qp;
+    else if (qp)
+        dw_rc_qp_free(qp);
     dw_unlock(pd->device);
-    return rc;
+    return error;
 }

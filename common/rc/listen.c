@@ -19,54 +19,34 @@ struct diwarp_connect_request {
     struct dw_list link; /* in listener.calls */
     bool proven;         /* it has shown the token */
     struct diwarp_listener *listener;
-    struct dw_stream *stream;
+    struct dw_stream *stream; /* NULL: it was given away */
     uint64_t called_ns;
-    struct dw_timer timer;
-    struct dw_mpa_frame frame;
-    struct dw_mpa_enhanced enhanced;
-    struct dw_rc_hello hello;
+    struct dw_timer timer; /* until it has shown the token */
     struct dw_rc_startup startup;
 };
 
 /* ---- calls ---- */
 
-static void watch_listener(struct diwarp_listener *listener)
+/* Takes no calls until then (DW_NEVER: it does), or while too many wait for the application: they
+ * must not keep the listener ready, or nobody could sleep. */
+static void rest(struct diwarp_listener *listener, uint64_t until_ns)
 {
-    bool room = !listener->resting && listener->request_count < DW_RC_STRAYS_MAX;
+    (void)dw_heap_set(&listener->rc->timers, &listener->timer, until_ns);
+    bool room = !listener->timer.slot && listener->request_count < DW_RC_STRAYS_MAX;
     listener->stream->ops->watch(listener->stream, room ? DW_STREAM_IN : 0);
 }
 
-/* What waits for it must not keep it ready: nobody could sleep. */
-static void rest(struct diwarp_listener *listener, uint64_t until_ns)
-{
-    listener->resting = !dw_heap_set(&listener->rc->timers, &listener->timer, until_ns);
-}
-
-static void rest_no_more(struct diwarp_listener *listener)
-{
-    listener->resting = false;
-    (void)dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);
-    watch_listener(listener);
-}
-
-/* It is no stranger any more, or none of those that wait. */
-static void uncount(struct diwarp_connect_request *request)
-{
-    struct diwarp_listener *listener = request->listener;
-    --*(request->proven ? &listener->request_count : &listener->stranger_count);
-    (void)dw_heap_set(&listener->rc->timers, &request->timer, DW_NEVER);
-    rest_no_more(listener);
-}
-
-/* Closes its stream, unless that was given away. */
 static void free_request(struct diwarp_connect_request *request)
 {
+    struct diwarp_listener *listener = request->listener;
     if (request->stream)
         request->stream->ops->close(request->stream);
+    (void)dw_heap_set(&listener->rc->timers, &request->timer, DW_NEVER);
     dw_list_remove(&request->link);
-    uncount(request);
-    request->listener->rc->receive_bytes -= sizeof *request;
+    --*(request->proven ? &listener->request_count : &listener->stranger_count);
+    listener->rc->receive_bytes -= sizeof *request;
     free(request);
+    rest(listener, DW_NEVER);
 }
 
 static void on_stranger(struct diwarp_connect_request *request)
@@ -98,45 +78,43 @@ static void on_rested(struct dw_timer *timer, uint64_t now_ns)
     struct diwarp_connect_request *oldest = stranger_in_the_way(listener);
     if (oldest && now_ns >= oldest->called_ns + DW_RC_STRAY_NS)
         on_stranger(oldest);
-    rest_no_more(listener);
-}
-
-static void on_request(struct diwarp_connect_request *request)
-{
-    struct diwarp_listener *listener = request->listener;
-    struct diwarp_wc wc = {.wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECT_REQUEST},
-                           .request = request};
-    if (dw_rc_frame_get(&request->frame, &request->enhanced, &request->hello,
-                        (const uint8_t **)&wc.data, &wc.wc.byte_len) ||
-        request->hello.token != listener->token) {
-        on_stranger(request);
-        return;
-    }
-    uncount(request);
-    request->proven = true;
-    listener->request_count++;
-    request->stream->ops->watch(request->stream, 0); /* what becomes of it shows when answered */
-    watch_listener(listener);
-    wc.src = request->hello.name;
-    dw_cq_push(request->listener->rc->cq, &wc);
+    rest(listener, DW_NEVER);
 }
 
 static void request_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
 {
     struct diwarp_connect_request *request =
         dw_container(watch, struct diwarp_connect_request, watch);
+    struct diwarp_listener *listener = request->listener;
+    const struct dw_rc_startup *startup = &request->startup;
+    int rc = dw_rc_frame_read(request->stream, &request->startup, DW_MPA_REQUEST, listener->token);
     (void)what;
     (void)now_ns;
-    int rc = dw_rc_frame_read(request->stream, &request->startup, DW_MPA_REQUEST, &request->frame);
-    if (!rc)
-        on_request(request);
-    else if (rc != -EAGAIN)
+    if (rc == -EAGAIN)
+        return;
+    if (rc) {
         on_stranger(request);
+        return;
+    }
+    (void)dw_heap_set(&listener->rc->timers, &request->timer, DW_NEVER);
+    request->proven = true;
+    listener->stranger_count--;
+    listener->request_count++;
+    request->stream->ops->watch(request->stream, 0); /* what becomes of it shows when answered */
+    rest(listener, DW_NEVER);
+    const struct diwarp_wc wc = {
+        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECT_REQUEST,
+               .byte_len = (uint32_t)startup->frame.private_bytes},
+        .src = startup->hello.name,
+        .request = request,
+        .data = startup->frame.private_data,
+    };
+    dw_cq_push(listener->rc->cq, &wc);
 }
 
 static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, uint64_t now_ns)
 {
-    struct diwarp_connect_request *request = calloc(1, sizeof *request);
+    struct diwarp_connect_request *request = malloc(sizeof *request);
     if (!request) {
         stream->ops->close(stream);
         return;
@@ -163,10 +141,9 @@ static void listener_ready(struct dw_rc_watch *watch, unsigned what, uint64_t no
 {
     struct diwarp_listener *listener = dw_container(watch, struct diwarp_listener, watch);
     const struct diwarp_connect_request *oldest = stranger_in_the_way(listener);
+    uint64_t until_ns = oldest ? oldest->called_ns + DW_RC_STRAY_NS : DW_NEVER;
     int rc = 0;
     (void)what;
-    if (oldest)
-        rest(listener, oldest->called_ns + DW_RC_STRAY_NS);
     for (unsigned i = 0; !rc && i < DW_RC_TURNS && !stranger_in_the_way(listener) &&
                          listener->request_count < DW_RC_STRAYS_MAX;
          i++) {
@@ -177,9 +154,9 @@ static void listener_ready(struct dw_rc_watch *watch, unsigned what, uint64_t no
     }
     if (rc == -EMFILE) {
         listener->rc->counters.rc_no_descriptor++;
-        rest(listener, now_ns + REST_NS);
+        until_ns = now_ns + REST_NS;
     }
-    watch_listener(listener);
+    rest(listener, until_ns);
 }
 
 /* ---- answers ---- */
@@ -190,24 +167,21 @@ static bool add_reply(struct dw_rc_tail *tail, const struct diwarp_connect_reque
                       const struct diwarp_rc_qp *qp, const void *data, size_t bytes)
 {
     const struct diwarp_listener *listener = request->listener;
-    const struct dw_mpa_enhanced *asked = &request->enhanced;
-    uint16_t ird = qp ? qp->ird : 0, ord = qp ? qp->ord : 0;
-    bool rtr = asked->peer_to_peer;
-    struct dw_mpa_frame frame = {.kind = DW_MPA_REPLY,
-                                 .flags = qp ? dw_rc_frame_flags(&qp->attr) : DW_MPA_REJECT,
-                                 .revision = request->frame.revision};
-    const struct dw_mpa_enhanced enhanced = {
-        .peer_to_peer = rtr,
-        .rtr_empty = rtr && asked->rtr_empty,
-        .rtr_write = rtr && asked->rtr_write,
-        .rtr_read = rtr && asked->rtr_read && ird,
+    const struct dw_mpa_frame *asked = &request->startup.frame;
+    const uint16_t ird = qp ? qp->ird : 0, ord = qp ? qp->ord : 0;
+    const uint8_t refused = ird ? 0 : DW_MPA_RTR_READ;
+    const struct dw_mpa_frame frame = {
+        .kind = DW_MPA_REPLY,
+        .flags =
+            (asked->flags & DW_MPA_ENHANCED) | (qp ? dw_rc_frame_flags(&qp->attr) : DW_MPA_REJECT),
+        .revision = asked->revision,
+        .control = asked->control & DW_MPA_PEER_TO_PEER ? asked->control & ~refused : 0,
         .ird = ird,
         .ord = ord < asked->ird ? ord : asked->ird,
+        .private_data = data,
+        .private_bytes = bytes,
     };
-    const struct dw_rc_hello hello = {
-        .name = listener->rc->device->attr.name, .token = listener->token, .ird = ird};
-    return dw_rc_frame_add(tail, &frame, request->frame.flags & DW_MPA_ENHANCED ? &enhanced : NULL,
-                           &hello, data, bytes);
+    return dw_rc_frame_add(tail, listener->rc->device, listener->token, frame);
 }
 
 static void reject(struct diwarp_connect_request *request, const void *data, size_t bytes)
@@ -222,50 +196,31 @@ static void reject(struct diwarp_connect_request *request, const void *data, siz
     free_request(request);
 }
 
-static int accept_locked(struct diwarp_connect_request *request, struct diwarp_pd *pd,
-                         const struct diwarp_rc_qp_attr *attr, const void *data, size_t bytes,
-                         struct diwarp_rc_qp **qp_out)
-{
-    struct diwarp_rc_qp *qp;
-    int rc = bytes > DIWARP_PRIVATE_DATA_MAX_BYTES
-                 ? -EINVAL
-                 : dw_rc_qp_create(request->listener->rc, pd, attr, &qp);
-    if (!rc && !add_reply(&qp->tail, request, qp, data, bytes)) {
-        dw_rc_qp_free(qp);
-        rc = -ENOMEM;
-    }
-    if (rc) {
-        reject(request, NULL, 0);
-        return rc;
-    }
-    dw_rc_qp_attach(qp, request->stream);
-    request->stream = NULL;
-    dw_rc_begin_fpdus(qp, &request->frame, request->enhanced.ird);
-    dw_rc_set_state(qp, DW_RC_RESPONDED);
-    dw_rc_limit(qp, dw_device_now_ns(qp->rc->device));
-    dw_rc_flush(qp);
-    dw_rc_rewatch(qp);
-    struct diwarp_wc wc = {
-        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECTED},
-        .src = request->hello.name,
-        .rc_qp = qp,
-    };
-    dw_cq_push(qp->rc->cq, &wc);
-    free_request(request);
-    dw_rc_heat(qp);
-    *qp_out = qp;
-    return 0;
-}
-
 int diwarp_accept(struct diwarp_connect_request *request, struct diwarp_pd *pd,
                   const struct diwarp_rc_qp_attr *attr, const void *private_data,
-                  size_t private_bytes, struct diwarp_rc_qp **qp)
+                  size_t private_bytes, struct diwarp_rc_qp **qp_out)
 {
-    struct diwarp_device *device = request->listener->rc->device;
-    dw_lock(device);
-    int rc = accept_locked(request, pd, attr, private_data, private_bytes, qp);
-    dw_unlock(device);
-    return rc;
+    struct dw_rc *rc = request->listener->rc;
+    struct diwarp_rc_qp *qp = NULL;
+    dw_lock(rc->device);
+    int error = private_bytes > DIWARP_PRIVATE_DATA_MAX_BYTES ? -EINVAL
+                                                              : dw_rc_qp_create(rc, pd, attr, &qp);
+    if (!error && !add_reply(&qp->tail, request, qp, private_data, private_bytes)) {
+        dw_rc_qp_free(qp);
+        error = -ENOMEM;
+    }
+    if (error) {
+        reject(request, NULL, 0);
+    } else {
+        dw_rc_qp_attach(qp, request->stream);
+        request->stream = NULL;
+        dw_rc_begin_fpdus(qp, &request->startup.frame);
+        dw_rc_connected(qp, DW_RC_RESPONDED, &request->startup);
+        free_request(request);
+        *qp_out = qp;
+    }
+    dw_unlock(rc->device);
+    return error;
 }
 
 void diwarp_reject(struct diwarp_connect_request *request, const void *private_data,
@@ -297,39 +252,35 @@ static int open_listener(struct diwarp_listener *listener, struct diwarp_diagnos
     if (rc)
         return rc;
     listener->stream->owner = &listener->watch;
-    watch_listener(listener);
+    dw_list_append(&listener->rc->listeners, &listener->link);
+    rest(listener, DW_NEVER);
     return 0;
 }
 
 int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_listener **out,
                   struct diwarp_diagnosis *why)
 {
-    if (why)
-        why->text[0] = '\0';
-    struct diwarp_listener *listener = calloc(1, sizeof *listener);
+    struct diwarp_listener *listener = malloc(sizeof *listener);
     if (!listener) {
         dw_explain(why, "out of memory");
         return -ENOMEM;
     }
     dw_lock(pd->device);
-    listener->watch.ready = listener_ready;
-    listener->timer.fire = on_rested;
+    *listener = (struct diwarp_listener){.watch = {.ready = listener_ready},
+                                         .timer = {.fire = on_rested},
+                                         .token = dw_device_random(pd->device)};
     dw_list_init(&listener->calls);
-    listener->token = dw_device_random(pd->device);
     int rc = dw_rc_get(cq, &listener->rc);
     if (rc)
         dw_explain(why, "cannot watch connections: %s", strerror(-rc));
     else
         rc = open_listener(listener, why);
-    if (!rc)
-        dw_list_append(&listener->rc->listeners, &listener->link);
     dw_unlock(pd->device);
-    if (rc) {
+    if (rc)
         free(listener);
-        return rc;
-    }
-    *out = listener;
-    return 0;
+    else
+        *out = listener;
+    return rc;
 }
 
 void diwarp_query_listener(const struct diwarp_listener *listener, struct diwarp_address *address)

@@ -41,10 +41,7 @@ void dw_rc_rewatch(struct diwarp_rc_qp *qp)
         return;
     bool in = qp->state != DW_RC_CONNECTING && !dw_rc_is_standing(qp) && !qp->ended;
     bool out = qp->state == DW_RC_CONNECTING || qp->blocked;
-    unsigned what = (in ? DW_STREAM_IN : 0u) | (out ? DW_STREAM_OUT : 0u);
-    if (what != qp->watched)
-        qp->stream->ops->watch(qp->stream, what);
-    qp->watched = (uint8_t)what;
+    qp->stream->ops->watch(qp->stream, (in ? DW_STREAM_IN : 0u) | (out ? DW_STREAM_OUT : 0u));
 }
 
 /* Without memory for a timer there is no time limit: TCP's own remain. */
@@ -75,19 +72,35 @@ void dw_rc_detach(struct diwarp_rc_qp *qp)
     qp->rc->counters.rc_connections = --qp->rc->connection_count;
 }
 
-void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *theirs,
-                       uint16_t their_ird)
+void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *theirs)
 {
     bool crc = qp->attr.crc || theirs->flags & DW_MPA_CRC;
     qp->cursor.tx = (struct dw_mpa_stream){.markers = theirs->flags & DW_MPA_MARKERS, .crc = crc};
     qp->rx = (struct dw_mpa_stream){.markers = qp->attr.markers, .crc = crc};
-    if (their_ird < qp->ord)
-        qp->ord = their_ird;
-    uint32_t emss = qp->stream->ops->emss(qp->stream);
-    if (emss > DW_MPA_ULPDU_MAX_BYTES)
-        emss = DW_MPA_ULPDU_MAX_BYTES;
-    qp->max_ulpdu_bytes = (uint32_t)dw_mpa_mulpdu(emss, qp->cursor.tx.markers);
+    if (theirs->ird < qp->ord)
+        qp->ord = theirs->ird;
+    qp->max_ulpdu_bytes =
+        (uint32_t)dw_mpa_mulpdu(qp->stream->ops->emss(qp->stream), qp->cursor.tx.markers);
     qp->rc->counters.rc_connects++;
+}
+
+void dw_rc_connected(struct diwarp_rc_qp *qp, enum dw_rc_state state,
+                     const struct dw_rc_startup *theirs)
+{
+    bool called = theirs != qp->startup;
+    const struct diwarp_wc wc = {
+        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECTED,
+               .byte_len = called ? 0 : (uint32_t)theirs->frame.private_bytes},
+        .src = theirs->hello.name,
+        .rc_qp = qp,
+        .data = called ? NULL : theirs->frame.private_data,
+    };
+    dw_rc_set_state(qp, state);
+    dw_rc_limit(qp, dw_device_now_ns(qp->rc->device));
+    dw_cq_push(qp->rc->cq, &wc);
+    dw_rc_heat(qp);
+    dw_rc_flush(qp);
+    dw_rc_rewatch(qp);
 }
 
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
@@ -145,18 +158,15 @@ void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works)
     }
 }
 
-static void flush_recv(struct diwarp_rc_qp *qp, const struct dw_rc_recv *recv)
-{
-    dw_rc_complete(qp, recv->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
-}
-
 static void flush_recvs(struct diwarp_rc_qp *qp)
 {
     if (qp->receiving)
-        flush_recv(qp, &qp->current);
+        dw_rc_complete(qp, qp->current.wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
     qp->receiving = false;
-    for (; qp->own.count; dw_ring_pop(&qp->own, 1))
-        flush_recv(qp, dw_ring_at(&qp->own, sizeof(struct dw_rc_recv), 0));
+    for (; qp->own.count; dw_ring_pop(&qp->own, 1)) {
+        const struct dw_rc_recv *recv = dw_ring_at(&qp->own, sizeof *recv, 0);
+        dw_rc_complete(qp, recv->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
+    }
 }
 
 /* All that belongs to the connection, the requests included. */
@@ -191,15 +201,16 @@ void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t ve
 {
     dw_rc_set_state(qp, DW_RC_CLOSED);
     release(qp);
-    bool rejected = status == IBV_WC_REM_INV_REQ_ERR;
     struct diwarp_wc wc = {
         .wc = {.status = status,
                .opcode = (enum ibv_wc_opcode)DIWARP_WC_DISCONNECTED,
-               .vendor_err = vendor_err,
-               .byte_len = rejected ? qp->answer_bytes : 0},
+               .vendor_err = vendor_err},
         .rc_qp = qp,
-        .data = rejected ? qp->answer : NULL,
     };
+    if (status == IBV_WC_REM_INV_REQ_ERR) { /* rejected */
+        wc.wc.byte_len = (uint32_t)qp->startup->frame.private_bytes;
+        wc.data = qp->startup->frame.private_data;
+    }
     dw_cq_push(qp->rc->cq, &wc);
 }
 

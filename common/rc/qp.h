@@ -84,8 +84,10 @@ struct dw_rc_held {
     uint32_t ulpdu_bytes; /* that begin it, when the QP stands still: to be delivered first */
 };
 
-/* An MPA frame, as far as it has come. */
+/* The other side's MPA frame, as far as it has come. */
 struct dw_rc_startup {
+    struct dw_mpa_frame frame; /* once it is whole; its private data: the application's part */
+    struct dw_rc_hello hello;
     uint32_t bytes;
     uint8_t buf[DW_MPA_FRAME_BYTES + DW_MPA_PRIVATE_MAX_BYTES];
 };
@@ -102,7 +104,6 @@ struct diwarp_rc_qp {
     struct dw_timer timer;        /* set-up, standing still, close */
     struct diwarp_rc_qp_attr attr;
     enum dw_rc_state state;
-    uint8_t watched;
     bool may_send; /* the other side is ready for FPDUs */
     bool blocked;  /* TCP takes no more now */
     bool broken; /* a send call failed: nothing that comes any more makes the end an orderly one */
@@ -112,8 +113,6 @@ struct diwarp_rc_qp {
 
     struct dw_rc_startup *startup; /* of the calling side: the reply */
     uint64_t token;                /* of the listener that was called */
-    const uint8_t *answer;         /* private data of the other side's, in startup */
-    uint32_t answer_bytes;
 
     struct dw_ring works;
     struct dw_ring responses; /* struct dw_read_request: reads of the other side's */
@@ -156,9 +155,11 @@ static inline bool dw_rc_may_receive(const struct diwarp_rc_qp *qp)
 }
 /* Nothing is left to send. */
 bool dw_rc_idle(const struct diwarp_rc_qp *qp);
-/* The stream carries FPDUs from now on; flags of both frames' sides. */
-void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *theirs,
-                       uint16_t their_ird);
+/* The stream carries FPDUs from now on, as both sides' frames say. */
+void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *theirs);
+/* Says DIWARP_WC_CONNECTED, and sends what waits; of the calling side, the reply goes along. */
+void dw_rc_connected(struct diwarp_rc_qp *qp, enum dw_rc_state state,
+                     const struct dw_rc_startup *theirs);
 /* Begins the time limit of what it waits for now: set-up or close, a receive; or ends it. */
 void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns);
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
@@ -223,16 +224,15 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
 
 /* ---- frames of MPA start-up (connect.c) ---- */
 
-/* Reads a frame no further than to its end: 0, -EAGAIN (more must come), or why not. */
+/* Reads a frame no further than to its end: 0; -EAGAIN: more must come; or why not, -EPROTO also
+ * where our block with that token does not lead its private data. Without RFC 6581's block, and
+ * where that leaves it to others, the IRD is the one of ours. */
 int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup, enum dw_mpa_kind kind,
-                     struct dw_mpa_frame *frame);
-/* Appends a frame with RFC 6581's block (NULL: without), ours and the application's data
- * (frame->private_data is not looked at). False: no memory. */
-bool dw_rc_frame_add(struct dw_rc_tail *tail, struct dw_mpa_frame *frame,
-                     const struct dw_mpa_enhanced *enhanced, const struct dw_rc_hello *hello,
-                     const void *data, size_t bytes);
-/* The blocks in a frame that was read; *data is the application's part. -EPROTO: ours is not there.
- * Without RFC 6581's, and where that leaves it to others, the IRD is the one of ours. */
-int dw_rc_frame_get(const struct dw_mpa_frame *frame, struct dw_mpa_enhanced *enhanced,
-                    struct dw_rc_hello *hello, const uint8_t **data, uint32_t *bytes);
-uint8_t dw_rc_frame_flags(const struct diwarp_rc_qp_attr *attr);
+                     uint64_t token);
+/* Appends a frame, our block before its private data. False: no memory. */
+bool dw_rc_frame_add(struct dw_rc_tail *tail, const struct diwarp_device *device, uint64_t token,
+                     struct dw_mpa_frame frame);
+static inline uint8_t dw_rc_frame_flags(const struct diwarp_rc_qp_attr *attr)
+{
+    return (attr->markers ? DW_MPA_MARKERS : 0) | (attr->crc ? DW_MPA_CRC : 0);
+}

@@ -79,13 +79,11 @@ void dw_rc_lingers_free(struct dw_rc *rc);
 struct diwarp_listener {
     struct dw_rc_watch watch;
     struct dw_rc *rc;
-    struct diwarp_pd *pd;
     struct dw_list link;     /* in rc.listeners */
     struct dw_list calls;    /* not answered yet, oldest first */
     unsigned stranger_count; /* of these, callers that have not shown the token yet */
     unsigned request_count;  /* those that have: they wait for the application */
-    bool resting;            /* takes no calls until the timer fires or a caller leaves */
-    struct dw_timer timer;
+    struct dw_timer timer;   /* while it runs, no calls are taken; a caller that leaves stops it */
     struct dw_stream *stream;
     uint16_t port;
     uint64_t token;

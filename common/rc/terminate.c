@@ -13,8 +13,7 @@ struct lingering {
     struct dw_rc *rc;
     struct dw_stream *stream;
     struct dw_timer timer;
-    struct dw_rc_tail tail;
-    bool ended; /* the other side's sending; it may read on */
+    struct dw_rc_tail tail; /* sent first; then what still comes is read */
 };
 
 static void end_linger(struct lingering *linger)
@@ -35,52 +34,33 @@ static void on_linger_timer(struct dw_timer *timer, uint64_t now_ns)
     end_linger(dw_container(timer, struct lingering, timer));
 }
 
-static bool unsent(const struct lingering *linger)
-{
-    return linger->tail.sent < linger->tail.bytes;
-}
-
 /* What still comes is read and forgotten: closing with unread bytes would reset the connection, and
- * with it what the other side has not read yet. False: the stream is broken, or nothing more will
- * come from either side. */
-static bool go_on(struct lingering *linger, unsigned what)
-{
-    struct dw_stream *stream = linger->stream;
-    struct dw_rc_tail *tail = &linger->tail;
-    if (what & DW_STREAM_IN && !linger->ended) {
-        struct iovec stage = {linger->rc->stage, DW_RC_STAGE_BYTES};
-        ssize_t n = stream->ops->recv(stream, &stage, 1);
-        linger->ended = n == -ENODATA;
-        if (n < 0 && !linger->ended)
-            return false;
-    }
-    if (unsent(linger)) {
-        struct iovec rest = {tail->buf + tail->sent, tail->bytes - tail->sent};
-        ssize_t n = stream->ops->send(stream, &rest, 1);
-        if (n < 0)
-            return false;
-        tail->sent += (uint32_t)n;
-        if (!unsent(linger))
-            stream->ops->shutdown(stream);
-    }
-    stream->ops->watch(stream,
-                       (linger->ended ? 0u : DW_STREAM_IN) | (unsent(linger) ? DW_STREAM_OUT : 0u));
-    return unsent(linger) || !linger->ended;
-}
-
+ * with it what the other side has not read yet. */
 static void on_linger_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
 {
     struct lingering *linger = dw_container(watch, struct lingering, watch);
+    struct dw_stream *stream = linger->stream;
+    struct dw_rc_tail *tail = &linger->tail;
+    struct iovec rest = {tail->buf + tail->sent, tail->bytes - tail->sent};
+    struct iovec stage = {linger->rc->stage, DW_RC_STAGE_BYTES};
+    ssize_t n =
+        rest.iov_len ? stream->ops->send(stream, &rest, 1) : stream->ops->recv(stream, &stage, 1);
+    (void)what;
     (void)now_ns;
-    if (!go_on(linger, what))
+    if (n < 0) {
         end_linger(linger);
+    } else if (rest.iov_len) {
+        tail->sent += (uint32_t)n;
+        bool all = tail->sent == tail->bytes;
+        if (all)
+            stream->ops->shutdown(stream);
+        stream->ops->watch(stream, all ? DW_STREAM_IN : DW_STREAM_OUT);
+    }
 }
 
 void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, struct dw_rc_tail tail)
 {
-    struct lingering *linger =
-        rc->linger_count < DW_RC_STRAYS_MAX ? calloc(1, sizeof *linger) : NULL;
-    stream->ops->watch(stream, 0);
+    struct lingering *linger = rc->linger_count < DW_RC_STRAYS_MAX ? malloc(sizeof *linger) : NULL;
     if (!linger) {
         struct iovec rest = {tail.buf + tail.sent, tail.bytes - tail.sent};
         (void)stream->ops->send(stream, &rest, 1);
@@ -98,8 +78,7 @@ void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, struct dw_rc_tail 
     rc->linger_count++;
     rc->send_bytes += sizeof *linger + tail.bytes;
     (void)dw_heap_set(&rc->timers, &linger->timer, dw_device_now_ns(rc->device) + DW_RC_STRAY_NS);
-    if (!go_on(linger, 0))
-        end_linger(linger);
+    on_linger_ready(&linger->watch, DW_STREAM_OUT, 0);
 }
 
 void dw_rc_lingers_free(struct dw_rc *rc)

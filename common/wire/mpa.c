@@ -11,7 +11,7 @@
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 
-/* ---- request and reply frames ------------------------------------------------------------- */
+/* ---- request and reply frames ---- */
 
 #define KEY_BYTES 16
 
@@ -20,21 +20,29 @@ static const char keys[][KEY_BYTES + 1] = {
     [DW_MPA_REPLY] = "MPA ID Rep Frame",
 };
 
-#define CONTROL_A  0x8000 /* and C, of the second half */
-#define CONTROL_B  0x4000 /* and D */
-#define REVISION_S 2      /* knows S; the highest */
+#define REVISION_S 2 /* knows S; the highest */
+
+static size_t enhanced_bytes(const struct dw_mpa_frame *frame)
+{
+    return frame->flags & DW_MPA_ENHANCED ? DW_MPA_ENHANCED_BYTES : 0;
+}
 
 size_t dw_mpa_frame_put(uint8_t *buf, const struct dw_mpa_frame *frame)
 {
-    assert(frame->private_bytes <= DW_MPA_PRIVATE_MAX_BYTES);
-    assert(!(frame->flags & ~DW_MPA_FLAGS));
+    const size_t skip = enhanced_bytes(frame), behind = skip + frame->private_bytes;
+    assert(behind <= DW_MPA_PRIVATE_MAX_BYTES && !(frame->flags & ~DW_MPA_FLAGS));
+    assert(frame->ird <= DW_MPA_DEPTH_MAX && frame->ord <= DW_MPA_DEPTH_MAX);
     memcpy(buf, keys[frame->kind], KEY_BYTES);
     buf[16] = frame->flags;
     buf[17] = frame->revision;
-    dw_put_be16(buf + 18, frame->private_bytes);
-    if (frame->private_bytes > 0)
-        memcpy(buf + DW_MPA_FRAME_BYTES, frame->private_data, frame->private_bytes);
-    return DW_MPA_FRAME_BYTES + (size_t)frame->private_bytes;
+    dw_put_be16(buf + 18, (uint16_t)behind);
+    if (skip) {
+        dw_put_be16(buf + 20, (uint16_t)(frame->control >> 2 << 14 | frame->ird));
+        dw_put_be16(buf + 22, (uint16_t)(frame->control << 14 | frame->ord));
+    }
+    if (frame->private_bytes)
+        memcpy(buf + DW_MPA_FRAME_BYTES + skip, frame->private_data, frame->private_bytes);
+    return DW_MPA_FRAME_BYTES + behind;
 }
 
 int dw_mpa_frame_get(struct dw_mpa_frame *frame, enum dw_mpa_kind kind, const uint8_t *buf,
@@ -46,48 +54,26 @@ int dw_mpa_frame_get(struct dw_mpa_frame *frame, enum dw_mpa_kind kind, const ui
         return -EAGAIN;
     const uint8_t known = DW_MPA_MARKERS | DW_MPA_CRC | (kind == DW_MPA_REPLY ? DW_MPA_REJECT : 0) |
                           (buf[17] == REVISION_S ? DW_MPA_ENHANCED : 0);
-    *frame = (struct dw_mpa_frame){
-        .kind = kind,
-        .flags = buf[16] & known,
-        .revision = buf[17],
-        .private_bytes = dw_get_be16(buf + 18),
-        .private_data = buf + DW_MPA_FRAME_BYTES,
-    };
+    *frame = (struct dw_mpa_frame){.kind = kind, .flags = buf[16] & known, .revision = buf[17]};
+    const size_t skip = enhanced_bytes(frame), behind = dw_get_be16(buf + 18);
     if (frame->revision < 1 || frame->revision > REVISION_S)
         return -EPROTONOSUPPORT;
-    if (frame->private_bytes > DW_MPA_PRIVATE_MAX_BYTES ||
-        ((frame->flags & DW_MPA_ENHANCED) && frame->private_bytes < DW_MPA_ENHANCED_BYTES))
+    if (behind > DW_MPA_PRIVATE_MAX_BYTES || behind < skip)
         return -EPROTO;
-    const size_t whole = DW_MPA_FRAME_BYTES + (size_t)frame->private_bytes;
-    return len < whole ? -EAGAIN : (int)whole;
+    if (len < DW_MPA_FRAME_BYTES + behind)
+        return -EAGAIN;
+    if (skip) {
+        const uint16_t first = dw_get_be16(buf + 20), second = dw_get_be16(buf + 22);
+        frame->control = (uint8_t)(first >> 14 << 2 | second >> 14);
+        frame->ird = first & DW_MPA_DEPTH_MAX;
+        frame->ord = second & DW_MPA_DEPTH_MAX;
+    }
+    frame->private_bytes = behind - skip;
+    frame->private_data = buf + DW_MPA_FRAME_BYTES + skip;
+    return (int)(DW_MPA_FRAME_BYTES + behind);
 }
 
-void dw_mpa_enhanced_put(uint8_t *buf, const struct dw_mpa_enhanced *enhanced)
-{
-    assert(enhanced->ird <= DW_MPA_DEPTH_MAX && enhanced->ord <= DW_MPA_DEPTH_MAX);
-    dw_put_be16(buf, (uint16_t)((enhanced->peer_to_peer ? CONTROL_A : 0) |
-                                (enhanced->rtr_empty ? CONTROL_B : 0) | enhanced->ird));
-    dw_put_be16(buf + 2, (uint16_t)((enhanced->rtr_write ? CONTROL_A : 0) |
-                                    (enhanced->rtr_read ? CONTROL_B : 0) | enhanced->ord));
-}
-
-int dw_mpa_enhanced_get(struct dw_mpa_enhanced *enhanced, const uint8_t *buf, size_t len)
-{
-    if (len < DW_MPA_ENHANCED_BYTES)
-        return -EBADMSG;
-    const uint16_t first = dw_get_be16(buf), second = dw_get_be16(buf + 2);
-    *enhanced = (struct dw_mpa_enhanced){
-        .peer_to_peer = (first & CONTROL_A) != 0,
-        .rtr_empty = (first & CONTROL_B) != 0,
-        .rtr_write = (second & CONTROL_A) != 0,
-        .rtr_read = (second & CONTROL_B) != 0,
-        .ird = first & DW_MPA_DEPTH_MAX,
-        .ord = second & DW_MPA_DEPTH_MAX,
-    };
-    return 0;
-}
-
-/* ---- where markers fall ------------------------------------------------------------------- */
+/* ---- where markers fall ---- */
 
 #define BETWEEN_BYTES  (DW_MPA_MARKER_INTERVAL - DW_MPA_MARKER_BYTES)
 #define EMSS_MAX_BYTES 65535
@@ -103,35 +89,41 @@ size_t dw_mpa_mulpdu(size_t emss, bool markers)
     return emss < overhead + DW_MPA_MULPDU_MIN_BYTES ? DW_MPA_MULPDU_MIN_BYTES : emss - overhead;
 }
 
-/* Bytes of the next FPDU before the first marker that falls into it. */
-static size_t before_marker(const struct dw_mpa_stream *stream)
+/* Bytes from a position of a stream to the next marker; 0: one is there. */
+static size_t before_marker(uint64_t at)
 {
-    return (size_t)(-stream->at % DW_MPA_MARKER_INTERVAL);
+    return (size_t)(-at % DW_MPA_MARKER_INTERVAL);
 }
 
 /* A marker that would fall behind the last byte leads the next FPDU, and is part of that. */
-static size_t marker_bytes(const struct dw_mpa_stream *stream, size_t fpdu_bytes)
+size_t dw_mpa_fpdu_bytes(const struct dw_mpa_stream *stream, size_t ulpdu_bytes)
 {
-    const size_t before = before_marker(stream);
-    if (!stream->markers || fpdu_bytes <= before)
-        return 0;
-    return DW_MPA_MARKER_BYTES * (1 + (fpdu_bytes - before - 1) / BETWEEN_BYTES);
+    const size_t bytes = DW_MPA_FPDU_BYTES(ulpdu_bytes), before = before_marker(stream->at);
+    if (!stream->markers || bytes <= before)
+        return bytes;
+    return bytes + DW_MPA_MARKER_BYTES * (1 + (bytes - before - 1) / BETWEEN_BYTES);
 }
 
-size_t dw_mpa_fpdu_bytes(const struct dw_mpa_stream *tx, size_t ulpdu_bytes)
+/* Where the length field of the next FPDU is: behind the marker, if one leads the FPDU. */
+static size_t length_offset(const struct dw_mpa_stream *stream)
 {
-    return DW_MPA_FPDU_BYTES(ulpdu_bytes) + marker_bytes(tx, DW_MPA_FPDU_BYTES(ulpdu_bytes));
+    return stream->markers && before_marker(stream->at) == 0 ? DW_MPA_MARKER_BYTES : 0;
 }
 
-/* ---- FPDUs, to the wire ------------------------------------------------------------------- */
+/* FPDUPTR of a marker at that position: bytes since the length field; 0 where the marker leads. */
+static uint16_t pointer_at(const struct dw_mpa_stream *stream, uint64_t at)
+{
+    return at == stream->at ? 0 : (uint16_t)(at - stream->at - length_offset(stream));
+}
+
+/* ---- FPDUs, to the wire ---- */
 
 /* The FPDU that is being appended. */
 struct writer {
     struct dw_mpa_gather *gather;
-    bool markers, crc_on;
+    const struct dw_mpa_stream *tx; /* as it was before the FPDU */
+    uint64_t at;                    /* position of the next byte */
     uint32_t crc;
-    size_t until_marker; /* bytes; with markers */
-    size_t from_length;  /* bytes since the first of the length field, for FPDUPTR */
 };
 
 static void append(struct dw_mpa_gather *gather, const void *base, size_t len)
@@ -158,31 +150,28 @@ static uint8_t *take_room(struct dw_mpa_gather *gather, size_t len)
 
 static void write_due_marker(struct writer *w)
 {
-    if (!w->markers || w->until_marker > 0)
+    if (!w->tx->markers || before_marker(w->at) > 0)
         return;
     uint8_t *marker = take_room(w->gather, DW_MPA_MARKER_BYTES);
-    dw_put_be32(marker, w->from_length & 0xffff);
-    if (w->crc_on)
+    dw_put_be32(marker, pointer_at(w->tx, w->at));
+    if (w->tx->crc)
         w->crc = dw_crc32c(w->crc, marker, DW_MPA_MARKER_BYTES);
-    w->until_marker = BETWEEN_BYTES;
-    /* The one that leads an FPDU does not count: the length field follows it. */
-    w->from_length += w->from_length > 0 ? DW_MPA_MARKER_BYTES : 0;
+    w->at += DW_MPA_MARKER_BYTES;
 }
 
 static void write_bytes(struct writer *w, const uint8_t *p, size_t len, bool copied)
 {
     for (size_t run; len > 0; p += run, len -= run) {
         write_due_marker(w);
-        run = w->markers && len > w->until_marker ? w->until_marker : len;
-        w->until_marker -= w->markers ? run : 0;
-        w->from_length += run;
-        if (copied && w->crc_on)
+        run = w->tx->markers && len > before_marker(w->at) ? before_marker(w->at) : len;
+        w->at += run;
+        if (copied && w->tx->crc)
             w->crc = dw_crc32c_copy(w->crc, take_room(w->gather, run), p, run, false);
         else if (copied)
             memcpy(take_room(w->gather, run), p, run);
         else
             append(w->gather, p, run);
-        if (!copied && w->crc_on)
+        if (!copied && w->tx->crc)
             w->crc = dw_crc32c(w->crc, p, run);
     }
 }
@@ -199,39 +188,30 @@ int dw_mpa_gather_fpdu(struct dw_mpa_stream *tx, struct dw_mpa_gather *gather,
                        const struct iovec *ulpdu, size_t pieces, size_t copied)
 {
     static const uint8_t pad[3];
-    const size_t n = sum(ulpdu, pieces), fpdu_bytes = DW_MPA_FPDU_BYTES(n);
-    const size_t markers = marker_bytes(tx, fpdu_bytes);
-    struct writer w = {.gather = gather,
-                       .markers = tx->markers,
-                       .crc_on = tx->crc,
-                       .until_marker = before_marker(tx)};
+    const size_t n = sum(ulpdu, pieces), bare = DW_MPA_FPDU_BYTES(n);
+    const size_t markers = dw_mpa_fpdu_bytes(tx, n) - bare;
+    struct writer w = {.gather = gather, .tx = tx, .at = tx->at};
     uint8_t length[DW_MPA_LENGTH_BYTES];
 
     assert(copied <= pieces);
     assert(n <= (tx->markers ? dw_mpa_mulpdu(EMSS_MAX_BYTES, true) : DW_MPA_ULPDU_MAX_BYTES));
-    if (fpdu_bytes - n + sum(ulpdu, copied) + markers > gather->room_bytes - gather->room_used ||
+    if (bare - n + sum(ulpdu, copied) + markers > gather->room_bytes - gather->room_used ||
         2 + pieces - copied + 2 * (markers / DW_MPA_MARKER_BYTES) > gather->max - gather->count)
         return -ENOSPC;
     dw_put_be16(length, (uint16_t)n);
     write_bytes(&w, length, sizeof length, true);
     for (size_t i = 0; i < pieces; i++)
         write_bytes(&w, ulpdu[i].iov_base, ulpdu[i].iov_len, i < copied);
-    write_bytes(&w, pad, fpdu_bytes - DW_MPA_LENGTH_BYTES - n - DW_MPA_CRC_BYTES, true);
+    write_bytes(&w, pad, bare - DW_MPA_LENGTH_BYTES - n - DW_MPA_CRC_BYTES, true);
     write_due_marker(&w);
     /* Like all CRC32C of the IETF's: the reflected register leaves lowest byte first. */
     const uint32_t crc = htole32(w.crc);
     memcpy(take_room(gather, sizeof crc), &crc, sizeof crc);
-    tx->at += fpdu_bytes + markers;
+    tx->at = w.at + sizeof crc;
     return 0;
 }
 
-/* ---- FPDUs, from the wire ----------------------------------------------------------------- */
-
-/* Where the length field is: behind the marker, if one leads the FPDU. */
-static size_t length_offset(const struct dw_mpa_stream *rx)
-{
-    return rx->markers && before_marker(rx) == 0 ? DW_MPA_MARKER_BYTES : 0;
-}
+/* ---- FPDUs, from the wire ---- */
 
 int dw_mpa_fpdu_peek(const struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, const uint8_t *buf,
                      size_t len)
@@ -245,28 +225,19 @@ int dw_mpa_fpdu_peek(const struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, c
     return 0;
 }
 
-/* FPDUPTR, whose lowest two bits count as 0. */
-static bool points_back(const uint8_t *marker, size_t bytes)
-{
-    return ((dw_get_be16(marker + 2) ^ bytes) & 0xfffc) == 0;
-}
-
-/* Checks the markers, then moves what is behind each up to what is before it; the one that leads
- * the FPDU points at what follows it. */
+/* Checks the markers, the lowest two bits of whose pointers count as 0, then moves what is behind
+ * each up to what is before it. */
 static bool remove_markers(const struct dw_mpa_stream *rx, uint8_t *buf, size_t bytes)
 {
-    const size_t length_at = length_offset(rx);
-    const size_t first = length_at ? DW_MPA_MARKER_INTERVAL : before_marker(rx);
+    const size_t first = before_marker(rx->at);
     size_t end = first;
-    if (length_at && !points_back(buf, 0))
-        return false;
-    for (size_t marker = first; marker < bytes; marker += DW_MPA_MARKER_INTERVAL)
-        if (!points_back(buf + marker, marker - length_at))
+    for (size_t at = first; at < bytes; at += DW_MPA_MARKER_INTERVAL)
+        if ((dw_get_be16(buf + at + 2) ^ pointer_at(rx, rx->at + at)) & 0xfffc)
             return false;
-    for (size_t marker = first; marker < bytes; marker += DW_MPA_MARKER_INTERVAL) {
-        const size_t rest = bytes - marker - DW_MPA_MARKER_BYTES;
+    for (size_t at = first; at < bytes; at += DW_MPA_MARKER_INTERVAL) {
+        const size_t rest = bytes - at - DW_MPA_MARKER_BYTES;
         const size_t run = rest < BETWEEN_BYTES ? rest : BETWEEN_BYTES;
-        memmove(buf + end, buf + marker + DW_MPA_MARKER_BYTES, run);
+        memmove(buf + end, buf + at + DW_MPA_MARKER_BYTES, run);
         end += run;
     }
     return true;
@@ -284,9 +255,9 @@ int dw_mpa_fpdu_get(struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, uint8_t 
     memcpy(&crc, buf + covered, sizeof crc);
     if (rx->crc && le32toh(crc) != dw_crc32c(0, buf, covered))
         return -EBADMSG;
-    fpdu->ulpdu = buf + length_offset(rx) + DW_MPA_LENGTH_BYTES;
     if (rx->markers && !remove_markers(rx, buf, fpdu->bytes))
         return -EPROTO;
+    fpdu->ulpdu = buf + DW_MPA_LENGTH_BYTES;
     rx->at += fpdu->bytes;
     return 0;
 }

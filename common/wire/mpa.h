@@ -13,57 +13,54 @@
 
 #include "common/include/diwarp.h"
 
-/* ---- request and reply frames ------------------------------------------------------------- */
+/* ---- request and reply frames ---- */
 
 #define DW_MPA_FRAME_BYTES       20 /* without private data */
 #define DW_MPA_PRIVATE_MAX_BYTES 512
+#define DW_MPA_ENHANCED_BYTES    4      /* what leads the private data of a frame with S */
+#define DW_MPA_DEPTH_MAX         0x3fff /* as IRD or ORD: not negotiated here, the ULPs agree */
 
 enum {
     DW_MPA_MARKERS = 0x80,  /* M: send markers to me */
     DW_MPA_CRC = 0x40,      /* C: CRC in both directions, when either frame has it */
     DW_MPA_REJECT = 0x20,   /* R: reply only */
-    DW_MPA_ENHANCED = 0x10, /* S: private data begins with struct dw_mpa_enhanced; revision 2 */
+    DW_MPA_ENHANCED = 0x10, /* S: revision 2 only */
     DW_MPA_FLAGS = 0xf0
+};
+
+enum {
+    DW_MPA_PEER_TO_PEER = 8, /* A: the initiator sends a ready-to-receive indication (RTR) first */
+    DW_MPA_RTR_EMPTY = 4,    /* B: RTR as an FPDU of length 0 */
+    DW_MPA_RTR_WRITE = 2,    /* C: RTR as RDMA Write of length 0 */
+    DW_MPA_RTR_READ = 1      /* D: RTR as RDMA Read of length 0 */
 };
 
 enum dw_mpa_kind { DW_MPA_REQUEST, DW_MPA_REPLY };
 
 /* Key (16 bytes: "MPA ID Req Frame" or "MPA ID Rep Frame"), flags M C R S and 4 reserved bits,
- * revision 8, private data length 16, private data. */
+ * revision 8, private data length 16; private data, which with S (RFC 6581 9) begins with A B
+ * IRD(14) C D ORD(14). */
 struct dw_mpa_frame {
     enum dw_mpa_kind kind;
     uint8_t flags;
-    uint8_t revision; /* 1 or 2 */
-    uint16_t private_bytes;
+    uint8_t revision;            /* 1 or 2 */
+    uint8_t control;             /* with S: A B C D */
+    uint16_t ird, ord;           /* with S: of the sender; <= DW_MPA_DEPTH_MAX */
+    size_t private_bytes;        /* those of S not counted */
     const uint8_t *private_data; /* get: into the buffer that was read */
 };
 
-/* Writes DW_MPA_FRAME_BYTES + private_bytes; returns that. */
+/* Returns the bytes written, DW_MPA_FRAME_BYTES + DW_MPA_PRIVATE_MAX_BYTES at most. */
 size_t dw_mpa_frame_put(uint8_t *buf, const struct dw_mpa_frame *frame);
 
 /* Reads a frame of that kind from the first len bytes of a stream; returns its length. -EBADMSG:
  * another key, which its first bytes tell; -EPROTO: private data too long, or too short for S;
- * -EPROTONOSUPPORT: revision (flags and revision are set then, for the answer). Flags that are
- * reserved in that kind and revision (R of a request, S of revision 1) are cleared. */
+ * -EPROTONOSUPPORT: revision. Flags that are reserved in that kind and revision (R of a request, S
+ * of revision 1) are cleared. */
 int dw_mpa_frame_get(struct dw_mpa_frame *frame, enum dw_mpa_kind kind, const uint8_t *buf,
                      size_t len);
 
-/* Leads the private data of a frame with S, RFC 6581 section 9: A B IRD(14) C D ORD(14). */
-#define DW_MPA_ENHANCED_BYTES 4
-#define DW_MPA_DEPTH_MAX      0x3fff /* as IRD or ORD: not negotiated here, the ULPs agree */
-struct dw_mpa_enhanced {
-    bool peer_to_peer; /* A: the initiator sends a ready-to-receive indication (RTR) first */
-    bool rtr_empty;    /* B: RTR as an FPDU of length 0 */
-    bool rtr_write;    /* C: RTR as RDMA Write of length 0 */
-    bool rtr_read;     /* D: RTR as RDMA Read of length 0 */
-    uint16_t ird, ord; /* of the frame's sender; <= DW_MPA_DEPTH_MAX */
-};
-/* Exactly DW_MPA_ENHANCED_BYTES. */
-void dw_mpa_enhanced_put(uint8_t *buf, const struct dw_mpa_enhanced *enhanced);
-/* -EBADMSG: short. Any content is of the domain. */
-int dw_mpa_enhanced_get(struct dw_mpa_enhanced *enhanced, const uint8_t *buf, size_t len);
-
-/* ---- FPDUs -------------------------------------------------------------------------------- */
+/* ---- FPDUs ---- */
 
 #define DW_MPA_LENGTH_BYTES    2
 #define DW_MPA_CRC_BYTES       4
@@ -86,7 +83,7 @@ struct dw_mpa_stream {
 size_t dw_mpa_mulpdu(size_t emss, bool markers);
 
 /* Of the FPDU of a ULPDU of that size if it is next, markers counted. */
-size_t dw_mpa_fpdu_bytes(const struct dw_mpa_stream *tx, size_t ulpdu_bytes);
+size_t dw_mpa_fpdu_bytes(const struct dw_mpa_stream *stream, size_t ulpdu_bytes);
 
 /* FPDUs as a list of pieces for sendmsg: the payload stays where it is; what framing adds is
  * written to `room` and must stay there, with the payload, until TCP has taken it. Adjacent pieces

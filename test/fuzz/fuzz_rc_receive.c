@@ -80,14 +80,15 @@ static void set_up(struct target *t, struct input *in)
         attr.srq = t->srq = diwarp_create_srq(t->pd, 8);
     diwarp_query_listener(t->listener, &address);
     t->stream = fake_call(&t->net, address.port);
-    struct dw_mpa_frame frame = {.kind = DW_MPA_REQUEST,
-                                 .flags = mode & 8 ? DW_MPA_CRC : 0,
-                                 .revision = 1 + (mode >> 6 & 1)};
-    const struct dw_rc_hello hello = {.token = address.token, .ird = 4};
-    const struct dw_mpa_enhanced enhanced = {.peer_to_peer = true, .rtr_write = true, .ird = 4};
+    const bool enhanced = mode >> 6 & 1;
+    const struct dw_mpa_frame frame = {.kind = DW_MPA_REQUEST,
+                                       .flags = (mode & 8 ? DW_MPA_CRC : 0) |
+                                                (enhanced ? DW_MPA_ENHANCED : 0),
+                                       .revision = enhanced ? 2 : 1,
+                                       .control = DW_MPA_PEER_TO_PEER | DW_MPA_RTR_WRITE,
+                                       .ird = 4};
     struct dw_rc_tail tail = {0};
-    require(
-        dw_rc_frame_add(&tail, &frame, frame.revision >= 2 ? &enhanced : NULL, &hello, NULL, 0));
+    require(dw_rc_frame_add(&tail, t->device, address.token, frame));
     fake_write(t->stream, tail.buf, tail.bytes);
     free(tail.buf);
     for (unsigned i = 0; i < 4000 && !t->request; i++)

@@ -126,11 +126,6 @@ static ssize_t fake_recv(struct dw_stream *base, const struct iovec *iov, unsign
     return (ssize_t)n;
 }
 
-static int fake_finish_connect(struct dw_stream *stream)
-{
-    return of(stream)->broken ? -ECONNREFUSED : 0;
-}
-
 static void fake_watch(struct dw_stream *stream, unsigned what)
 {
     of(stream)->watched = what;
@@ -184,7 +179,6 @@ static int fake_accept(struct dw_stream *base, struct dw_stream **accepted)
 static const struct dw_stream_ops stream_ops = {
     .send = fake_send,
     .recv = fake_recv,
-    .finish_connect = fake_finish_connect,
     .watch = fake_watch,
     .emss = fake_emss,
     .shutdown = fake_shutdown,

@@ -59,26 +59,28 @@ static void close_end(struct forged *f)
     rc_end_close(&f->end);
 }
 
-static inline void write_frame(struct fake_stream *stream, struct dw_mpa_frame *frame,
-                               const struct dw_mpa_enhanced *enhanced,
-                               const struct dw_rc_hello *hello, const void *data, size_t bytes)
+static inline void write_frame(const struct forged *f, struct dw_mpa_frame frame, uint64_t token,
+                               const char *data)
 {
     struct dw_rc_tail tail = {0};
 
-    assert_true(dw_rc_frame_add(&tail, frame, enhanced, hello, data, bytes));
-    fake_write(stream, tail.buf, tail.bytes);
+    frame.control = DW_MPA_PEER_TO_PEER | DW_MPA_RTR_WRITE;
+    frame.private_data = (const uint8_t *)data;
+    frame.private_bytes = strlen(data);
+    assert_true(dw_rc_frame_add(&tail, f->end.device, token, frame));
+    fake_write(f->stream, tail.buf, tail.bytes);
     free(tail.buf);
 }
 
 static void write_request(struct forged *f, uint8_t flags, uint8_t revision, uint64_t token)
 {
-    struct dw_mpa_frame frame = {.kind = DW_MPA_REQUEST, .flags = flags, .revision = revision};
-    const struct dw_rc_hello hello = {.name = {7, 9}, .token = token, .ird = 2};
+    const struct dw_mpa_frame frame = {.kind = DW_MPA_REQUEST,
+                                       .flags = flags | (revision >= 2 ? DW_MPA_ENHANCED : 0),
+                                       .revision = revision,
+                                       .ird = 2,
+                                       .ord = 2};
 
-    const struct dw_mpa_enhanced enhanced = {
-        .peer_to_peer = true, .rtr_write = true, .ird = 2, .ord = 2};
-
-    write_frame(f->stream, &frame, revision >= 2 ? &enhanced : NULL, &hello, "hi", 2);
+    write_frame(f, frame, token, "hi");
 }
 
 #endif

@@ -43,11 +43,11 @@ static inline void answer_call(struct forged *f, uint16_t ird)
     poll_some(f);
     assert_int_equal(dw_mpa_frame_get(&frame, DW_MPA_REQUEST, f->in, f->in_bytes), f->in_bytes);
     f->in_bytes = 0;
-    frame = (struct dw_mpa_frame){
-        .kind = DW_MPA_REPLY, .flags = DW_MPA_CRC, .revision = frame.revision};
-    const struct dw_rc_hello hello = {.name = {7, 9}, .token = f->end.address.token, .ird = ird};
-    const struct dw_mpa_enhanced enhanced = {.peer_to_peer = true, .rtr_write = true, .ird = ird};
-    write_frame(f->stream, &frame, &enhanced, &hello, NULL, 0);
+    frame = (struct dw_mpa_frame){.kind = DW_MPA_REPLY,
+                                  .flags = DW_MPA_CRC | DW_MPA_ENHANCED,
+                                  .revision = frame.revision,
+                                  .ird = ird};
+    write_frame(f, frame, f->end.address.token, "");
     poll_some(f);
 }
 

@@ -26,7 +26,8 @@ static const struct {
      {DW_MPA_REQUEST, DW_MPA_CRC, .revision = 1, .private_bytes = 5, (const uint8_t *)"hello"}},
     {"mpa_reply_enhanced",
      {DW_MPA_REPLY, DW_MPA_MARKERS | DW_MPA_CRC | DW_MPA_ENHANCED, .revision = 2,
-      .private_bytes = 6, (const uint8_t *)"\x80\x10\xbf\xff\xca\xfe"}},
+      DW_MPA_PEER_TO_PEER | DW_MPA_RTR_WRITE, .ird = 16, .ord = 0x3fff, .private_bytes = 2,
+      (const uint8_t *)"\xca\xfe"}},
     {"mpa_reply_reject", {DW_MPA_REPLY, DW_MPA_REJECT, .revision = 1, .private_bytes = 0, NULL}},
 };
 
@@ -65,7 +66,10 @@ static void frame_get__golden_in_any_part(void **state)
         assert_int_equal(out.flags, in->flags);
         assert_int_equal(out.revision, in->revision);
         assert_int_equal(out.private_bytes, in->private_bytes);
-        assert_ptr_equal(out.private_data, v.bytes + DW_MPA_FRAME_BYTES);
+        assert_int_equal(out.control, in->control);
+        assert_int_equal(out.ird, in->ird);
+        assert_int_equal(out.ord, in->ord);
+        assert_ptr_equal(out.private_data, v.bytes + v.len - in->private_bytes);
     }
 }
 
@@ -137,21 +141,21 @@ static void enhanced__round_trip(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 16 * COUNT(depths) * COUNT(depths); i++) {
-        struct dw_mpa_enhanced in = {.peer_to_peer = i & 1,
-                                     .rtr_empty = i & 2,
-                                     .rtr_write = i & 4,
-                                     .rtr_read = i & 8,
-                                     .ird = depths[i / 16 % COUNT(depths)],
-                                     .ord = depths[i / 16 / COUNT(depths)]};
-        uint8_t buf[DW_MPA_ENHANCED_BYTES];
-        struct dw_mpa_enhanced out;
+        const struct dw_mpa_frame in = {.flags = DW_MPA_ENHANCED,
+                                        .revision = 2,
+                                        .control = i % 16,
+                                        .ird = depths[i / 16 % COUNT(depths)],
+                                        .ord = depths[i / 16 / COUNT(depths)]};
+        uint8_t buf[DW_MPA_FRAME_BYTES + DW_MPA_ENHANCED_BYTES];
+        struct dw_mpa_frame out;
 
-        dw_mpa_enhanced_put(buf, &in);
-        assert_int_equal(dw_get_be16(buf), (i & 1) << 15 | (i & 2) << 13 | in.ird);
-        assert_int_equal(dw_get_be16(buf + 2), (i & 4) << 13 | (i & 8) << 11 | in.ord);
-        assert_int_equal(dw_mpa_enhanced_get(&out, buf, 3), -EBADMSG);
-        assert_int_equal(dw_mpa_enhanced_get(&out, buf, sizeof buf), 0);
-        assert_memory_equal(&out, &in, sizeof in);
+        assert_int_equal(dw_mpa_frame_put(buf, &in), sizeof buf);
+        assert_int_equal(dw_get_be16(buf + 20), (i & 8) << 12 | (i & 4) << 12 | in.ird);
+        assert_int_equal(dw_get_be16(buf + 22), (i & 2) << 14 | (i & 1) << 14 | in.ord);
+        assert_int_equal(dw_mpa_frame_get(&out, DW_MPA_REQUEST, buf, sizeof buf), sizeof buf);
+        assert_int_equal(out.control, in.control);
+        assert_int_equal(out.ird, in.ird);
+        assert_int_equal(out.ord, in.ord);
     }
 }
 

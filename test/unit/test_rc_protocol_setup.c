@@ -240,21 +240,37 @@ static void rc_protocol__the_first_fpdu_is_damaged(void **state)
 
 /* ---- what the two agree on (RFC 6581 9) ----------------------------------------------------- */
 
-static size_t put_frame(const struct forged *f, uint8_t *buf, enum dw_mpa_kind kind,
-                        const struct dw_mpa_enhanced *enhanced)
-{
-    uint8_t data[DW_MPA_ENHANCED_BYTES + DW_RC_HELLO_BYTES];
-    const struct dw_rc_hello hello = {.token = f->end.address.token, .ird = 9};
-    size_t skip = enhanced ? DW_MPA_ENHANCED_BYTES : 0;
-    const struct dw_mpa_frame frame = {.kind = kind,
-                                       .flags = DW_MPA_CRC | (enhanced ? DW_MPA_ENHANCED : 0),
-                                       .revision = 2,
-                                       .private_bytes = (uint16_t)(skip + DW_RC_HELLO_BYTES),
-                                       .private_data = data};
+enum {
+    P2P = DW_MPA_PEER_TO_PEER,
+    EMPTY = DW_MPA_RTR_EMPTY,
+    WRITE = DW_MPA_RTR_WRITE,
+    READ = DW_MPA_RTR_READ
+};
 
-    if (enhanced)
-        dw_mpa_enhanced_put(data, enhanced);
-    dw_rc_hello_put(data + skip, &hello);
+/* What a frame says beside flags and private data. */
+struct terms {
+    uint8_t control;
+    uint16_t ird, ord;
+};
+
+static size_t put_frame(const struct forged *f, uint8_t *buf, enum dw_mpa_kind kind,
+                        const struct terms *terms)
+{
+    uint8_t data[DW_RC_HELLO_BYTES];
+    const struct dw_rc_hello hello = {.token = f->end.address.token, .ird = 9};
+    struct dw_mpa_frame frame = {.kind = kind,
+                                 .flags = DW_MPA_CRC,
+                                 .revision = 2,
+                                 .private_bytes = DW_RC_HELLO_BYTES,
+                                 .private_data = data};
+
+    if (terms) {
+        frame.flags |= DW_MPA_ENHANCED;
+        frame.control = terms->control;
+        frame.ird = terms->ird;
+        frame.ord = terms->ord;
+    }
+    dw_rc_hello_put(data, &hello);
     return dw_mpa_frame_put(buf, &frame);
 }
 
@@ -263,20 +279,19 @@ static void rc_protocol__the_reply_agrees_to_what_was_asked(void **state)
     (void)state;
     enum { IRD = 4 };
     static const struct {
-        struct dw_mpa_enhanced asked, agreed;
+        struct terms asked, agreed;
     } cases[] = {
-        {{true, false, true, false, 2, 3}, {true, false, true, false, IRD, 2}},
-        {{true, true, true, true, 7, 0}, {true, true, true, true, IRD, 4}},
-        {{true, true, false, false, 0, 1}, {true, true, false, false, IRD, 0}},
-        {{false, true, true, true, 3, 1}, {false, false, false, false, IRD, 3}},
-        {{true, false, true, false, DW_MPA_DEPTH_MAX, 1}, {true, false, true, false, IRD, 4}},
+        {{P2P | WRITE, 2, 3}, {P2P | WRITE, IRD, 2}},
+        {{P2P | EMPTY | WRITE | READ, 7, 0}, {P2P | EMPTY | WRITE | READ, IRD, 4}},
+        {{P2P | EMPTY, 0, 1}, {P2P | EMPTY, IRD, 0}},
+        {{EMPTY | WRITE | READ, 3, 1}, {0, IRD, 3}},
+        {{P2P | WRITE, DW_MPA_DEPTH_MAX, 1}, {P2P | WRITE, IRD, 4}},
     };
     for (unsigned i = 0; i <= sizeof cases / sizeof *cases; i++) {
         bool enhanced = i < sizeof cases / sizeof *cases;
         struct forged f;
         struct dw_mpa_frame frame;
-        struct dw_mpa_enhanced got;
-        uint8_t buf[600], want[DW_MPA_ENHANCED_BYTES];
+        uint8_t buf[600];
 
         open_end(&f);
         f.end.attr.max_rd_atomic = IRD;
@@ -288,12 +303,11 @@ static void rc_protocol__the_reply_agrees_to_what_was_asked(void **state)
         poll_some(&f);
         assert_true(dw_mpa_frame_get(&frame, DW_MPA_REPLY, f.in, f.in_bytes) > 0);
         assert_int_equal(!!(frame.flags & DW_MPA_ENHANCED), enhanced);
-        assert_int_equal(frame.private_bytes,
-                         DW_RC_HELLO_BYTES + (enhanced ? DW_MPA_ENHANCED_BYTES : 0));
+        assert_int_equal(frame.private_bytes, DW_RC_HELLO_BYTES);
         if (enhanced) {
-            dw_mpa_enhanced_put(want, &cases[i].agreed);
-            assert_int_equal(dw_mpa_enhanced_get(&got, frame.private_data, 4), 0);
-            assert_memory_equal(frame.private_data, want, sizeof want);
+            assert_int_equal(frame.control, cases[i].agreed.control);
+            assert_int_equal(frame.ird, cases[i].agreed.ird);
+            assert_int_equal(frame.ord, cases[i].agreed.ord);
         }
         close_end(&f);
     }
@@ -303,14 +317,12 @@ static void rc_protocol__replies_that_do_not_suit(void **state)
 {
     (void)state;
     static const struct {
-        struct dw_mpa_enhanced reply;
+        struct terms reply;
         uint16_t cause;
     } cases[] = {
-        {{true, true, false, true, 2, 2}, 0x2007}, /* we begin with a Write */
-        {{true, false, true, false, 2, 3}, 0x2006},
-        {{true, false, true, false, 2, DW_MPA_DEPTH_MAX}, 0},
-        {{true, true, true, false, 2, 2}, 0},
-        {{false, false, false, false, 2, 2}, 0},
+        {{P2P | EMPTY | READ, 2, 2}, 0x2007}, /* we begin with a Write */
+        {{P2P | WRITE, 2, 3}, 0x2006},        {{P2P | WRITE, 2, DW_MPA_DEPTH_MAX}, 0},
+        {{P2P | EMPTY | WRITE, 2, 2}, 0},     {{0, 2, 2}, 0},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct forged f;

@@ -107,7 +107,6 @@ static void connect_and_accept(struct set *set)
     assert_int_equal(set->listener->ops->accept(set->listener, &set->called), 0);
     watch(set->caller, DW_STREAM_OUT);
     wait_for(set, set->caller, DW_STREAM_OUT);
-    assert_int_equal(set->caller->ops->finish_connect(set->caller), 0);
     watch(set->caller, 0);
     watch(set->called, DW_STREAM_IN);
     assert_int_equal(set->streams->ops->wait(set->streams, &none, 1), 0);
