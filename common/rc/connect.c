@@ -121,9 +121,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 static void on_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
 {
     struct diwarp_rc_qp *qp = dw_container(watch, struct diwarp_rc_qp, watch);
-    if (qp->state == DW_RC_CONNECTING) /* TCP is; if it failed, reading or sending tells */
-        dw_rc_set_state(qp, DW_RC_REQUESTED);
-    if (what & DW_STREAM_IN && qp->state == DW_RC_REQUESTED)
+    if (what & DW_STREAM_IN && qp->state == DW_RC_CONNECTING)
         read_reply(qp);
     else if (what & DW_STREAM_IN && dw_rc_may_receive(qp) && dw_rc_receive(qp, now_ns) &&
              qp->stream)
@@ -237,6 +235,7 @@ static int open_stream(struct diwarp_rc_qp *qp, const struct diwarp_address *add
     }
     dw_rc_qp_attach(qp, stream);
     dw_rc_limit(qp, dw_device_now_ns(device));
+    dw_rc_set_blocked(qp, true); /* until TCP is set up */
     dw_rc_rewatch(qp);
     return 0;
 }

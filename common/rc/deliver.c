@@ -143,10 +143,8 @@ static int on_terminate(struct diwarp_rc_qp *qp, const struct segment *segment)
 static void on_first(struct diwarp_rc_qp *qp)
 {
     qp->may_send = true;
-    if (qp->state != DW_RC_RESPONDED)
-        return;
-    dw_rc_set_state(qp, DW_RC_RTS);
-    dw_rc_limit(qp, 0);
+    if (qp->state == DW_RC_RESPONDED)
+        dw_rc_set_state(qp, DW_RC_RTS);
 }
 
 int dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes)

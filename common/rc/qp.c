@@ -13,9 +13,7 @@
 /* ---- states ---- */
 
 static const bool may_follow[DW_RC_STATE_COUNT][DW_RC_STATE_COUNT] = {
-    [DW_RC_CONNECTING] =
-        {[DW_RC_REQUESTED] = true, [DW_RC_RESPONDED] = true, [DW_RC_CLOSED] = true},
-    [DW_RC_REQUESTED] = {[DW_RC_RTS] = true, [DW_RC_CLOSED] = true},
+    [DW_RC_CONNECTING] = {[DW_RC_RESPONDED] = true, [DW_RC_RTS] = true, [DW_RC_CLOSED] = true},
     [DW_RC_RESPONDED] = {[DW_RC_RTS] = true, [DW_RC_CLOSING] = true, [DW_RC_CLOSED] = true},
     [DW_RC_RTS] = {[DW_RC_CLOSING] = true, [DW_RC_CLOSED] = true},
     [DW_RC_CLOSING] = {[DW_RC_CLOSED] = true},
@@ -25,6 +23,7 @@ void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state)
 {
     assert(may_follow[qp->state][state]);
     qp->state = state;
+    dw_rc_limit(qp, dw_device_now_ns(qp->rc->device));
 }
 
 void dw_rc_set_blocked(struct diwarp_rc_qp *qp, bool blocked)
@@ -39,9 +38,8 @@ void dw_rc_rewatch(struct diwarp_rc_qp *qp)
 {
     if (!qp->stream)
         return;
-    bool in = qp->state != DW_RC_CONNECTING && !dw_rc_is_standing(qp) && !qp->ended;
-    bool out = qp->state == DW_RC_CONNECTING || qp->blocked;
-    qp->stream->ops->watch(qp->stream, (in ? DW_STREAM_IN : 0u) | (out ? DW_STREAM_OUT : 0u));
+    qp->stream->ops->watch(qp->stream, (dw_rc_may_receive(qp) ? DW_STREAM_IN : 0u) |
+                                           (qp->blocked ? DW_STREAM_OUT : 0u));
 }
 
 /* Without memory for a timer there is no time limit: TCP's own remain. */
@@ -96,7 +94,6 @@ void dw_rc_connected(struct diwarp_rc_qp *qp, enum dw_rc_state state,
         .data = called ? NULL : theirs->frame.private_data,
     };
     dw_rc_set_state(qp, state);
-    dw_rc_limit(qp, dw_device_now_ns(qp->rc->device));
     dw_cq_push(qp->rc->cq, &wc);
     dw_rc_heat(qp);
     dw_rc_flush(qp);
@@ -225,12 +222,6 @@ void dw_rc_qp_free(struct diwarp_rc_qp *qp)
 
 /* ---- orderly close ---- */
 
-void dw_rc_begin_close(struct diwarp_rc_qp *qp)
-{
-    dw_rc_set_state(qp, DW_RC_CLOSING);
-    dw_rc_limit(qp, dw_device_now_ns(qp->rc->device));
-}
-
 void dw_rc_end_if_idle(struct diwarp_rc_qp *qp)
 {
     if (qp->state != DW_RC_CLOSING || (!dw_rc_idle(qp) && !qp->shut))
@@ -248,10 +239,10 @@ void diwarp_disconnect(struct diwarp_rc_qp *qp)
 {
     struct diwarp_device *device = qp->rc->device;
     dw_lock(device);
-    if (qp->state == DW_RC_CONNECTING || qp->state == DW_RC_REQUESTED) {
+    if (qp->state == DW_RC_CONNECTING) {
         dw_rc_close(qp, IBV_WC_SUCCESS, 0);
-    } else if (qp->state == DW_RC_RTS || qp->state == DW_RC_RESPONDED) {
-        dw_rc_begin_close(qp);
+    } else if (qp->state < DW_RC_CLOSING) {
+        dw_rc_set_state(qp, DW_RC_CLOSING);
         dw_rc_end_if_idle(qp);
     }
     dw_unlock(device);

@@ -10,8 +10,7 @@
 #include "common/wire/rdmap.h"
 
 enum dw_rc_state {
-    DW_RC_CONNECTING, /* TCP */
-    DW_RC_REQUESTED,  /* MPA request sent */
+    DW_RC_CONNECTING, /* until TCP is set up, and MPA's reply has come */
     DW_RC_RESPONDED,  /* MPA reply sent: the caller speaks first (RFC 5044 7.1.2) */
     DW_RC_RTS,
     DW_RC_CLOSING, /* sends what is queued, then the end; waits for the other side's */
@@ -135,7 +134,7 @@ struct diwarp_rc_qp {
 
 /* ---- state (qp.c) ---- */
 
-/* Checks the table of states. */
+/* Checks the table of states; the time limit of the new one begins. */
 void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state);
 void dw_rc_set_blocked(struct diwarp_rc_qp *qp, bool blocked);
 /* Watches the stream for what the QP's state wants. */
@@ -193,8 +192,6 @@ void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works);
 void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t vendor_err);
 /* Its stream is closed; its requests and completions vanish. */
 void dw_rc_qp_free(struct diwarp_rc_qp *qp);
-/* Sends what is queued, then the end; waits for the other side's, not for ever. */
-void dw_rc_begin_close(struct diwarp_rc_qp *qp);
 /* All has been sent that was to be: says so to the other side, where it is time for that. */
 void dw_rc_end_if_idle(struct diwarp_rc_qp *qp);
 

@@ -38,11 +38,9 @@ static void keep(struct dw_rc_held *held, const uint8_t *from, size_t bytes)
 
 /* The beginning of an FPDU, kept until the rest comes, or until it tells its length. False: the QP
  * is closed. */
-static bool keep_part(struct diwarp_rc_qp *qp, struct bytes in)
+static bool keep_part(struct diwarp_rc_qp *qp, struct bytes in, size_t fpdu_bytes)
 {
-    struct dw_mpa_fpdu fpdu;
-    bool unknown = dw_mpa_fpdu_peek(&qp->rx, &fpdu, in.at, in.count) != 0;
-    if (!make_held(qp, unknown ? DW_MPA_FPDU_BYTES(0) : fpdu.bytes))
+    if (!make_held(qp, fpdu_bytes ? fpdu_bytes : DW_MPA_FPDU_BYTES(0)))
         return false;
     keep(&qp->held, in.at, in.count);
     return true;
@@ -76,7 +74,7 @@ static bool parse(struct diwarp_rc_qp *qp, struct bytes in, struct bytes more, u
         struct dw_mpa_fpdu fpdu;
         int rc = dw_mpa_fpdu_get(&qp->rx, &fpdu, in.at, in.count);
         if (rc == -EAGAIN)
-            return keep_part(qp, in);
+            return keep_part(qp, in, fpdu.bytes);
         if (rc) {
             uint16_t cause = rc == -EBADMSG ? DW_TERM_MPA_CRC : DW_TERM_MPA_MARKER;
             dw_rc_terminate(qp, cause, NULL, 0);
@@ -143,7 +141,7 @@ static void on_end(struct diwarp_rc_qp *qp)
     qp->ended = true;
     dw_rc_flush_works(qp, &qp->reads); /* nor does anything answer those that wait for their turn */
     if (qp->state != DW_RC_CLOSING)
-        dw_rc_begin_close(qp);
+        dw_rc_set_state(qp, DW_RC_CLOSING);
     dw_rc_flush(qp);
     if (qp->state != DW_RC_CLOSED) {
         dw_rc_rewatch(qp);

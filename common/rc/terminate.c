@@ -128,7 +128,7 @@ void dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulp
     struct dw_rc *rc = qp->rc;
     count(&rc->counters, cause);
     /* The called side sends no FPDU before it had a good one (RFC 5044 7.1.2). */
-    bool silent = qp->shut || (!qp->may_send && qp->state != DW_RC_REQUESTED);
+    bool silent = qp->shut || (!qp->may_send && qp->state != DW_RC_CONNECTING);
     if (!silent && add_terminate(qp, cause, ulpdu, bytes)) {
         rc->counters.rc_tx_terminates++;
         dw_rc_linger(rc, qp->stream, qp->tail);

@@ -213,18 +213,6 @@ int dw_mpa_gather_fpdu(struct dw_mpa_stream *tx, struct dw_mpa_gather *gather,
 
 /* ---- FPDUs, from the wire ---- */
 
-int dw_mpa_fpdu_peek(const struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, const uint8_t *buf,
-                     size_t len)
-{
-    const size_t offset = length_offset(rx);
-    *fpdu = (struct dw_mpa_fpdu){0};
-    if (len < offset + DW_MPA_LENGTH_BYTES)
-        return -EAGAIN;
-    fpdu->ulpdu_bytes = dw_get_be16(buf + offset);
-    fpdu->bytes = dw_mpa_fpdu_bytes(rx, fpdu->ulpdu_bytes);
-    return 0;
-}
-
 /* Checks the markers, the lowest two bits of whose pointers count as 0, then moves what is behind
  * each up to what is before it. */
 static bool remove_markers(const struct dw_mpa_stream *rx, uint8_t *buf, size_t bytes)
@@ -245,9 +233,12 @@ static bool remove_markers(const struct dw_mpa_stream *rx, uint8_t *buf, size_t 
 
 int dw_mpa_fpdu_get(struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, uint8_t *buf, size_t len)
 {
-    const int verdict = dw_mpa_fpdu_peek(rx, fpdu, buf, len);
-    if (verdict)
-        return verdict;
+    const size_t length_at = length_offset(rx);
+    *fpdu = (struct dw_mpa_fpdu){0};
+    if (len < length_at + DW_MPA_LENGTH_BYTES)
+        return -EAGAIN;
+    fpdu->ulpdu_bytes = dw_get_be16(buf + length_at);
+    fpdu->bytes = dw_mpa_fpdu_bytes(rx, fpdu->ulpdu_bytes);
     if (len < fpdu->bytes)
         return -EAGAIN;
     const size_t covered = fpdu->bytes - DW_MPA_CRC_BYTES;

@@ -110,11 +110,6 @@ struct dw_mpa_fpdu {
     size_t ulpdu_bytes; /* may be 0 */
 };
 
-/* Size of the FPDU that begins at buf, as soon as its length has come: sets bytes and ulpdu_bytes
- * only. 0, or -EAGAIN. */
-int dw_mpa_fpdu_peek(const struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, const uint8_t *buf,
-                     size_t len);
-
 /* Reads the FPDU that begins at buf, moves its ULPDU together over the markers, and the stream on.
  * -EAGAIN: not whole yet, `bytes` is set if known; -EBADMSG: CRC wrong; -EPROTO: a marker does not
  * point to this FPDU's length (RFC 5044 8, code 3). In an error the bytes are as they were. */
@@ -122,24 +117,12 @@ int dw_mpa_fpdu_get(struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, uint8_t 
 
 /* ---- what leads our private data: who calls, and that it may ---- */
 
-/*
- *  0                   1                   2                   3
- *  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
- * +---------------+---------------+---------------+---------------+
- * |      'd'      |      'w'      |  version 1    |       0       |
- * +---------------+---------------+---------------+---------------+
- * |  job                          |  rank                         |  32 bits each
- * +---------------------------------------------------------------+
- * |  token of the listener (64), in the request and in the reply  |
- * +-------------------------------+-------------------------------+
- * |  IRD of the sender (16)       |  0 (16)                       |
- * +-------------------------------+-------------------------------+
- */
+/* 'd', 'w', version 1, 0; job 32, rank 32, token 64, IRD 16, 0 16. */
 #define DW_RC_HELLO_BYTES 24
 struct dw_rc_hello {
     struct diwarp_name name;
-    uint64_t token;
-    uint16_t ird; /* RDMA reads it answers at once; revision 1 has no other place for it */
+    uint64_t token; /* of the listener, in the request and in the reply */
+    uint16_t ird;   /* RDMA reads it answers at once; revision 1 has no other place for it */
 };
 
 /* Exactly DW_RC_HELLO_BYTES. */

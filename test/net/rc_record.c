@@ -61,21 +61,22 @@ static struct cutter cutter_of(const struct rc_record *record, int side,
 static size_t next_unit(struct cutter *c)
 {
     struct dw_mpa_frame frame;
-    struct dw_mpa_fpdu fpdu;
-    int n;
 
     if (!c->framed) {
-        n = dw_mpa_frame_get(&frame, c->kind, c->bytes + c->done, c->len - c->done);
+        int n = dw_mpa_frame_get(&frame, c->kind, c->bytes + c->done, c->len - c->done);
         must(n > 0 || n == -EAGAIN, "reading a start-up frame");
         c->framed = n > 0;
         return n > 0 ? (size_t)n : 0;
     }
-    if (dw_mpa_fpdu_peek(&c->stream, &fpdu, c->bytes + c->done, c->len - c->done) ||
-        fpdu.bytes > c->len - c->done)
+    size_t length_at = c->done + (c->stream.markers && c->stream.at % 512 == 0 ? 4 : 0);
+    if (c->len < length_at + DW_MPA_LENGTH_BYTES)
         return 0;
-    c->stream.at += fpdu.bytes;
-    must(fpdu.bytes <= TCP_PCAP_SEGMENT_MAX_BYTES, "an FPDU in one segment");
-    return fpdu.bytes;
+    size_t bytes = dw_mpa_fpdu_bytes(&c->stream, dw_get_be16(c->bytes + length_at));
+    if (bytes > c->len - c->done)
+        return 0;
+    c->stream.at += bytes;
+    must(bytes <= TCP_PCAP_SEGMENT_MAX_BYTES, "an FPDU in one segment");
+    return bytes;
 }
 
 static void write_segment(struct tcp_pcap *pcap, struct cutter *c, enum tcp_pcap_side side,
