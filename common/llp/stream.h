@@ -5,12 +5,13 @@
  * thread-safe: the caller holds the device's lock. */
 #pragma once
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include "common/llp/llp.h"
 
 /* What a stream is watched for, and what was found. An error is told as both. */
-enum { DW_STREAM_IN = 1, DW_STREAM_OUT = 2 };
+enum { DW_STREAM_IN = POLLIN, DW_STREAM_OUT = POLLOUT };
 
 struct dw_stream;
 struct dw_streams;
@@ -38,12 +39,13 @@ struct dw_stream_ops {
 /* Implementations embed this first. */
 struct dw_stream {
     const struct dw_stream_ops *ops;
-    void *owner;             /* the caller's */
+    void *owner; /* the caller's, and what it does where wait() finds the stream ready */
+    void (*ready)(void *owner, unsigned what, uint64_t now_ns);
     struct dw_llp_addr peer; /* the other side's */
 };
 
 struct dw_stream_event {
-    void *owner;
+    struct dw_stream *stream;
     unsigned what;
 };
 

@@ -38,8 +38,6 @@ static ssize_t result_of(ssize_t n)
     return n >= 0 ? n : not_now ? 0 : -errno;
 }
 
-/* ---- one stream ---- */
-
 static ssize_t tcp_send(struct dw_stream *stream, const struct iovec *iov, unsigned count)
 {
     struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = count};
@@ -60,10 +58,7 @@ static ssize_t tcp_recv(struct dw_stream *stream, const struct iovec *iov, unsig
 /* With what == 0 epoll tells errors all the same, but once, and tcp_wait() hides them. */
 static int set_watch(struct tcp_stream *tcp, int op, unsigned what)
 {
-    struct epoll_event event = {.events = (what & DW_STREAM_IN ? EPOLLIN : 0u) |
-                                          (what & DW_STREAM_OUT ? EPOLLOUT : 0u) |
-                                          (what ? 0u : EPOLLONESHOT),
-                                .data.ptr = tcp};
+    struct epoll_event event = {.events = what ? what : EPOLLONESHOT, .data.ptr = tcp};
     tcp->watched = what;
     return epoll_ctl(tcp->set->streams.fd, op, tcp->fd, &event);
 }
@@ -97,8 +92,6 @@ static void tcp_close(struct dw_stream *stream)
     close(tcp->fd);
     free(tcp);
 }
-
-/* ---- making them ---- */
 
 #define SOCKET_TYPE (SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
 
@@ -232,20 +225,17 @@ static int tcp_listen(struct dw_streams *streams, const struct dw_llp_addr *at, 
     return rc;
 }
 
-/* ---- the set ---- */
-
 static unsigned tcp_wait(struct dw_streams *streams, struct dw_stream_event *events, unsigned n)
 {
     struct epoll_event found[STREAMS_PER_WAIT];
     int count = epoll_wait(streams->fd, found, n < STREAMS_PER_WAIT ? (int)n : STREAMS_PER_WAIT, 0);
     unsigned ready = 0;
     for (int i = 0; i < count; i++) {
-        const struct tcp_stream *tcp = found[i].data.ptr;
+        struct tcp_stream *tcp = found[i].data.ptr;
         bool broken = found[i].events & (EPOLLERR | EPOLLHUP);
-        unsigned what = (found[i].events & EPOLLIN || broken ? DW_STREAM_IN : 0u) |
-                        (found[i].events & EPOLLOUT || broken ? DW_STREAM_OUT : 0u);
+        unsigned what = broken ? DW_STREAM_IN | DW_STREAM_OUT : found[i].events;
         if (tcp->watched)
-            events[ready++] = (struct dw_stream_event){.owner = tcp->stream.owner, .what = what};
+            events[ready++] = (struct dw_stream_event){&tcp->stream, what};
     }
     return ready;
 }

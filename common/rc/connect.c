@@ -17,18 +17,20 @@ _Static_assert(DIWARP_PRIVATE_DATA_MAX_BYTES + DW_MPA_ENHANCED_BYTES + DW_RC_HEL
                    DW_MPA_PRIVATE_MAX_BYTES,
                "private data must fit a frame");
 
-bool dw_rc_frame_add(struct dw_rc_tail *tail, const struct diwarp_device *device, uint64_t token,
-                     struct dw_mpa_frame frame)
+int dw_rc_frame_add(struct dw_rc_tail *tail, const struct diwarp_device *device, uint64_t token,
+                    struct dw_mpa_frame frame)
 {
     const struct dw_rc_hello hello = {.name = device->attr.name, .token = token, .ird = frame.ird};
     uint8_t private_data[DW_MPA_PRIVATE_MAX_BYTES], buf[DW_MPA_FRAME_BYTES + sizeof private_data];
+    if (frame.private_bytes > DIWARP_PRIVATE_DATA_MAX_BYTES)
+        return -EINVAL;
     dw_rc_hello_put(private_data, &hello);
     if (frame.private_bytes)
         memcpy(private_data + DW_RC_HELLO_BYTES, frame.private_data, frame.private_bytes);
     frame.private_data = private_data;
     frame.private_bytes += DW_RC_HELLO_BYTES;
     struct iovec whole = {buf, dw_mpa_frame_put(buf, &frame)};
-    return dw_rc_tail_add(tail, &whole, 0, (uint32_t)whole.iov_len);
+    return dw_rc_tail_add(tail, &whole, 0, (uint32_t)whole.iov_len) ? 0 : -ENOMEM;
 }
 
 int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup, enum dw_mpa_kind kind,
@@ -58,8 +60,6 @@ int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup, en
         frame->ird = startup->hello.ird;
     return 0;
 }
-
-/* ---- replies ---- */
 
 /* 0, or why the two do not suit each other (RFC 6581 9). */
 static uint16_t disagreement(const struct diwarp_rc_qp *qp, const struct dw_mpa_frame *reply)
@@ -106,8 +106,6 @@ static void read_reply(struct diwarp_rc_qp *qp)
     }
 }
 
-/* ---- what comes ---- */
-
 static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct diwarp_rc_qp *qp = dw_container(timer, struct diwarp_rc_qp, timer);
@@ -118,22 +116,21 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
         dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, 0);
 }
 
-static void on_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
+void dw_rc_on_ready(void *owner, unsigned what, uint64_t now_ns)
 {
-    struct diwarp_rc_qp *qp = dw_container(watch, struct diwarp_rc_qp, watch);
+    struct diwarp_rc_qp *qp = owner;
+    struct dw_rc *rc = qp->rc;
     if (what & DW_STREAM_IN && qp->state == DW_RC_CONNECTING)
         read_reply(qp);
     else if (what & DW_STREAM_IN && dw_rc_may_receive(qp) && dw_rc_receive(qp, now_ns) &&
-             qp->stream)
-        dw_rc_heat(qp);
+             qp->stream && !(rc->hot && rc->hot_brings))
+        rc->hot = qp; /* read without asking from now on; the one that was brings nothing */
     if (what & DW_STREAM_OUT && qp->stream) {
         dw_rc_set_blocked(qp, false);
         dw_rc_flush(qp);
         dw_rc_rewatch(qp);
     }
 }
-
-/* ---- making ---- */
 
 void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr)
 {
@@ -159,7 +156,6 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
     if (!qp)
         return -ENOMEM;
     *qp = (struct diwarp_rc_qp){
-        .watch = {.ready = on_ready},
         .timer = {.fire = on_timer},
         .rc = rc,
         .pd = pd,
@@ -192,7 +188,7 @@ struct diwarp_address dw_rc_address(const struct diwarp_device *device)
 }
 
 /* The tail leaves once TCP is set up. */
-static bool prepare_request(struct diwarp_rc_qp *qp, uint64_t token, const void *data, size_t bytes)
+static int prepare_request(struct diwarp_rc_qp *qp, uint64_t token, const void *data, size_t bytes)
 {
     const uint8_t revision = qp->attr.mpa_revision;
     /* Our first FPDU is an empty Write whatever the revision: the other side may then send. */
@@ -208,7 +204,7 @@ static bool prepare_request(struct diwarp_rc_qp *qp, uint64_t token, const void 
     };
     qp->token = token;
     qp->startup = calloc(1, sizeof *qp->startup);
-    return qp->startup && dw_rc_frame_add(&qp->tail, qp->rc->device, token, frame);
+    return qp->startup ? dw_rc_frame_add(&qp->tail, qp->rc->device, token, frame) : -ENOMEM;
 }
 
 static int open_stream(struct diwarp_rc_qp *qp, const struct diwarp_address *address,
@@ -246,16 +242,12 @@ int diwarp_connect(struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
 {
     struct dw_rc *rc;
     struct diwarp_rc_qp *qp = NULL;
-    if (!attr->cq || private_bytes > DIWARP_PRIVATE_DATA_MAX_BYTES) {
-        dw_explain(why, "malformed queue pair attributes or private data");
-        return -EINVAL;
-    }
     dw_lock(pd->device);
-    int error = dw_rc_get(attr->cq, &rc);
+    int error = attr->cq ? dw_rc_get(attr->cq, &rc) : -EINVAL;
     if (!error)
         error = dw_rc_qp_create(rc, pd, attr, &qp);
-    if (!error && !prepare_request(qp, address->token, private_data, private_bytes))
-        error = -ENOMEM;
+    if (!error)
+        error = prepare_request(qp, address->token, private_data, private_bytes);
     if (error)
         dw_explain(why, "cannot make a queue pair: %s", strerror(-error));
     else

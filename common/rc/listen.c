@@ -15,7 +15,6 @@
 
 /* A call: its request is read, then it waits for the application. */
 struct diwarp_connect_request {
-    struct dw_rc_watch watch;
     struct dw_list link; /* in listener.calls */
     bool proven;         /* it has shown the token */
     struct diwarp_listener *listener;
@@ -81,10 +80,9 @@ static void on_rested(struct dw_timer *timer, uint64_t now_ns)
     rest(listener, DW_NEVER);
 }
 
-static void request_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
+static void request_ready(void *owner, unsigned what, uint64_t now_ns)
 {
-    struct diwarp_connect_request *request =
-        dw_container(watch, struct diwarp_connect_request, watch);
+    struct diwarp_connect_request *request = owner;
     struct diwarp_listener *listener = request->listener;
     const struct dw_rc_startup *startup = &request->startup;
     int rc = dw_rc_frame_read(request->stream, &request->startup, DW_MPA_REQUEST, listener->token);
@@ -119,12 +117,10 @@ static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, 
         stream->ops->close(stream);
         return;
     }
-    *request = (struct diwarp_connect_request){.watch = {.ready = request_ready},
-                                               .timer = {.fire = on_silence},
-                                               .listener = listener,
-                                               .stream = stream,
-                                               .called_ns = now_ns};
-    stream->owner = &request->watch;
+    *request = (struct diwarp_connect_request){
+        .timer = {.fire = on_silence}, .listener = listener, .stream = stream, .called_ns = now_ns};
+    stream->owner = request;
+    stream->ready = request_ready;
     dw_list_append(&listener->calls, &request->link);
     listener->stranger_count++;
     listener->rc->receive_bytes += sizeof *request;
@@ -134,12 +130,12 @@ static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, 
     (void)dw_heap_set(&listener->rc->timers, &request->timer,
                       dw_deadline_ns(now_ns, patience_ns ? patience_ns : DW_NEVER));
     stream->ops->watch(stream, DW_STREAM_IN);
-    request_ready(&request->watch, DW_STREAM_IN, now_ns); /* most have sent it by now */
+    request_ready(request, DW_STREAM_IN, now_ns); /* most have sent it by now */
 }
 
-static void listener_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
+static void listener_ready(void *owner, unsigned what, uint64_t now_ns)
 {
-    struct diwarp_listener *listener = dw_container(watch, struct diwarp_listener, watch);
+    struct diwarp_listener *listener = owner;
     const struct diwarp_connect_request *oldest = stranger_in_the_way(listener);
     uint64_t until_ns = oldest ? oldest->called_ns + DW_RC_STRAY_NS : DW_NEVER;
     int rc = 0;
@@ -163,8 +159,8 @@ static void listener_ready(struct dw_rc_watch *watch, unsigned what, uint64_t no
 
 /* qp: NULL rejects. The reply agrees (RFC 6581 9) to any first FPDU that the caller may send, a
  * Read if it is answered; and no more reads are sent than the caller answers. */
-static bool add_reply(struct dw_rc_tail *tail, const struct diwarp_connect_request *request,
-                      const struct diwarp_rc_qp *qp, const void *data, size_t bytes)
+static int add_reply(struct dw_rc_tail *tail, const struct diwarp_connect_request *request,
+                     const struct diwarp_rc_qp *qp, const void *data, size_t bytes)
 {
     const struct diwarp_listener *listener = request->listener;
     const struct dw_mpa_frame *asked = &request->startup.frame;
@@ -189,7 +185,7 @@ static void reject(struct diwarp_connect_request *request, const void *data, siz
     struct dw_rc *rc = request->listener->rc;
     struct dw_rc_tail tail = {0};
     rc->counters.rc_rejects++;
-    if (add_reply(&tail, request, NULL, data, bytes)) {
+    if (!add_reply(&tail, request, NULL, data, bytes)) {
         dw_rc_linger(rc, request->stream, tail);
         request->stream = NULL;
     }
@@ -203,13 +199,12 @@ int diwarp_accept(struct diwarp_connect_request *request, struct diwarp_pd *pd,
     struct dw_rc *rc = request->listener->rc;
     struct diwarp_rc_qp *qp = NULL;
     dw_lock(rc->device);
-    int error = private_bytes > DIWARP_PRIVATE_DATA_MAX_BYTES ? -EINVAL
-                                                              : dw_rc_qp_create(rc, pd, attr, &qp);
-    if (!error && !add_reply(&qp->tail, request, qp, private_data, private_bytes)) {
-        dw_rc_qp_free(qp);
-        error = -ENOMEM;
-    }
+    int error = dw_rc_qp_create(rc, pd, attr, &qp);
+    if (!error)
+        error = add_reply(&qp->tail, request, qp, private_data, private_bytes);
     if (error) {
+        if (qp)
+            dw_rc_qp_free(qp);
         reject(request, NULL, 0);
     } else {
         dw_rc_qp_attach(qp, request->stream);
@@ -251,7 +246,8 @@ static int open_listener(struct diwarp_listener *listener, struct diwarp_diagnos
                                   &listener->port, why);
     if (rc)
         return rc;
-    listener->stream->owner = &listener->watch;
+    listener->stream->owner = listener;
+    listener->stream->ready = listener_ready;
     dw_list_append(&listener->rc->listeners, &listener->link);
     rest(listener, DW_NEVER);
     return 0;
@@ -266,8 +262,7 @@ int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_list
         return -ENOMEM;
     }
     dw_lock(pd->device);
-    *listener = (struct diwarp_listener){.watch = {.ready = listener_ready},
-                                         .timer = {.fire = on_rested},
+    *listener = (struct diwarp_listener){.timer = {.fire = on_rested},
                                          .token = dw_device_random(pd->device)};
     dw_list_init(&listener->calls);
     int rc = dw_rc_get(cq, &listener->rc);

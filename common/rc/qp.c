@@ -10,8 +10,6 @@
 
 #include "common/rnic/device.h"
 
-/* ---- states ---- */
-
 static const bool may_follow[DW_RC_STATE_COUNT][DW_RC_STATE_COUNT] = {
     [DW_RC_CONNECTING] = {[DW_RC_RESPONDED] = true, [DW_RC_RTS] = true, [DW_RC_CLOSED] = true},
     [DW_RC_RESPONDED] = {[DW_RC_RTS] = true, [DW_RC_CLOSING] = true, [DW_RC_CLOSED] = true},
@@ -60,7 +58,8 @@ void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream)
 {
     qp->stream = stream;
     qp->peer = stream->peer;
-    stream->owner = &qp->watch;
+    stream->owner = qp;
+    stream->ready = dw_rc_on_ready;
     qp->rc->counters.rc_connections = ++qp->rc->connection_count;
 }
 
@@ -95,7 +94,6 @@ void dw_rc_connected(struct diwarp_rc_qp *qp, enum dw_rc_state state,
     };
     dw_rc_set_state(qp, state);
     dw_cq_push(qp->rc->cq, &wc);
-    dw_rc_heat(qp);
     dw_rc_flush(qp);
     dw_rc_rewatch(qp);
 }
@@ -113,8 +111,6 @@ void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ib
     dw_cq_push(qp->rc->cq, &wc);
 }
 
-/* ---- what it is ---- */
-
 void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp)
 {
     return qp->attr.context;
@@ -127,18 +123,10 @@ void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf, size_t len)
     snprintf(buf, len, qp->peer.family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, qp->peer.port);
 }
 
-void dw_rc_heat(struct diwarp_rc_qp *qp)
-{
-    if (!qp->rc->hot || !qp->rc->hot_brings)
-        qp->rc->hot = qp;
-}
-
 bool dw_rc_idle(const struct diwarp_rc_qp *qp)
 {
     return !qp->works.count && !qp->responses.count && !qp->tail.buf && !qp->cursor.rtr;
 }
-
-/* ---- ending ---- */
 
 int dw_rc_wc_opcode(const struct dw_rc_work *work)
 {
@@ -220,19 +208,16 @@ void dw_rc_qp_free(struct diwarp_rc_qp *qp)
     free(qp);
 }
 
-/* ---- orderly close ---- */
-
 void dw_rc_end_if_idle(struct diwarp_rc_qp *qp)
 {
     if (qp->state != DW_RC_CLOSING || (!dw_rc_idle(qp) && !qp->shut))
         return; /* a read request that came after our end goes without response */
     if (qp->ended) {
         dw_rc_close(qp, IBV_WC_SUCCESS, 0);
-        return;
-    }
-    if (!qp->shut)
+    } else if (!qp->shut) {
         qp->stream->ops->shutdown(qp->stream);
-    qp->shut = true;
+        qp->shut = true;
+    }
 }
 
 void diwarp_disconnect(struct diwarp_rc_qp *qp)

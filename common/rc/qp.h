@@ -92,7 +92,6 @@ struct dw_rc_startup {
 };
 
 struct diwarp_rc_qp {
-    struct dw_rc_watch watch;
     struct dw_rc *rc;
     struct diwarp_pd *pd;
     struct dw_list link;          /* in rc.qps */
@@ -163,8 +162,6 @@ void dw_rc_connected(struct diwarp_rc_qp *qp, enum dw_rc_state state,
 void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns);
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
                     uint32_t bytes);
-/* Data came: its stream is read without asking, unless another's that is brings something. */
-void dw_rc_heat(struct diwarp_rc_qp *qp);
 
 /* ---- memory (access.c) ---- */
 
@@ -215,6 +212,8 @@ void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns);
 /* What peers are told of a device; no listener's. */
 struct diwarp_address dw_rc_address(const struct diwarp_device *device);
 
+/* Of the stream of a QP: struct dw_stream. */
+void dw_rc_on_ready(void *owner, unsigned what, uint64_t now_ns);
 /* A new QP without a stream yet. -EINVAL, -ENOMEM. */
 int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
                     struct diwarp_rc_qp **qp);
@@ -226,9 +225,9 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
  * where that leaves it to others, the IRD is the one of ours. */
 int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup, enum dw_mpa_kind kind,
                      uint64_t token);
-/* Appends a frame, our block before its private data. False: no memory. */
-bool dw_rc_frame_add(struct dw_rc_tail *tail, const struct diwarp_device *device, uint64_t token,
-                     struct dw_mpa_frame frame);
+/* Appends a frame, our block before its private data. -EINVAL: too much of that; -ENOMEM. */
+int dw_rc_frame_add(struct dw_rc_tail *tail, const struct diwarp_device *device, uint64_t token,
+                    struct dw_mpa_frame frame);
 static inline uint8_t dw_rc_frame_flags(const struct diwarp_rc_qp_attr *attr)
 {
     return (attr->markers ? DW_MPA_MARKERS : 0) | (attr->crc ? DW_MPA_CRC : 0);

@@ -32,11 +32,6 @@
 
 struct dw_rc_train; /* qp.h */
 
-/* What a stream's owner begins with. */
-struct dw_rc_watch {
-    void (*ready)(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns);
-};
-
 /* The RC side of a CQ. */
 struct dw_rc {
     struct dw_runner runner;
@@ -77,7 +72,6 @@ void dw_rc_lingers_free(struct dw_rc *rc);
 
 /* A listener, and the calls that wait at it. */
 struct diwarp_listener {
-    struct dw_rc_watch watch;
     struct dw_rc *rc;
     struct dw_list link;     /* in rc.listeners */
     struct dw_list calls;    /* not answered yet, oldest first */

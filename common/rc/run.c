@@ -59,8 +59,8 @@ static bool ask_streams(struct dw_rc *rc, uint64_t now_ns)
     unsigned n = rc->streams->ops->wait(rc->streams, events, DW_RC_TURNS);
     rc->counters.rc_rx_empty_syscalls += !n;
     for (unsigned i = 0; i < n; i++) {
-        struct dw_rc_watch *watch = events[i].owner;
-        watch->ready(watch, events[i].what, now_ns);
+        struct dw_stream *stream = events[i].stream;
+        stream->ready(stream->owner, events[i].what, now_ns);
     }
     return n < DW_RC_TURNS;
 }

@@ -5,10 +5,7 @@
 
 #include "common/rc/qp.h"
 
-/* ---- lingering ---- */
-
 struct lingering {
-    struct dw_rc_watch watch;
     struct dw_list link; /* in rc.lingers */
     struct dw_rc *rc;
     struct dw_stream *stream;
@@ -36,9 +33,9 @@ static void on_linger_timer(struct dw_timer *timer, uint64_t now_ns)
 
 /* What still comes is read and forgotten: closing with unread bytes would reset the connection, and
  * with it what the other side has not read yet. */
-static void on_linger_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
+static void on_linger_ready(void *owner, unsigned what, uint64_t now_ns)
 {
-    struct lingering *linger = dw_container(watch, struct lingering, watch);
+    struct lingering *linger = owner;
     struct dw_stream *stream = linger->stream;
     struct dw_rc_tail *tail = &linger->tail;
     struct iovec rest = {tail->buf + tail->sent, tail->bytes - tail->sent};
@@ -68,17 +65,15 @@ void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, struct dw_rc_tail 
         free(tail.buf);
         return;
     }
-    *linger = (struct lingering){.watch = {.ready = on_linger_ready},
-                                 .rc = rc,
-                                 .stream = stream,
-                                 .timer = {.fire = on_linger_timer},
-                                 .tail = tail};
-    stream->owner = &linger->watch;
+    *linger = (struct lingering){
+        .rc = rc, .stream = stream, .timer = {.fire = on_linger_timer}, .tail = tail};
+    stream->owner = linger;
+    stream->ready = on_linger_ready;
     dw_list_append(&rc->lingers, &linger->link);
     rc->linger_count++;
     rc->send_bytes += sizeof *linger + tail.bytes;
     (void)dw_heap_set(&rc->timers, &linger->timer, dw_device_now_ns(rc->device) + DW_RC_STRAY_NS);
-    on_linger_ready(&linger->watch, DW_STREAM_OUT, 0);
+    on_linger_ready(linger, DW_STREAM_OUT, 0);
 }
 
 void dw_rc_lingers_free(struct dw_rc *rc)
@@ -86,8 +81,6 @@ void dw_rc_lingers_free(struct dw_rc *rc)
     dw_foreach (linger, struct lingering, link, &rc->lingers)
         end_linger(linger);
 }
-
-/* ---- Terminate ---- */
 
 static void count(struct diwarp_rc_counters *counters, uint16_t cause)
 {

@@ -88,7 +88,7 @@ static void set_up(struct target *t, struct input *in)
                                        .control = DW_MPA_PEER_TO_PEER | DW_MPA_RTR_WRITE,
                                        .ird = 4};
     struct dw_rc_tail tail = {0};
-    require(dw_rc_frame_add(&tail, t->device, address.token, frame));
+    require(!dw_rc_frame_add(&tail, t->device, address.token, frame));
     fake_write(t->stream, tail.buf, tail.bytes);
     free(tail.buf);
     for (unsigned i = 0; i < 4000 && !t->request; i++)

@@ -261,7 +261,7 @@ static unsigned fake_wait(struct dw_streams *streams, struct dw_stream_event *ev
         unsigned what =
             stream->watched & ((readable ? DW_STREAM_IN : 0u) | (writable ? DW_STREAM_OUT : 0u));
         if (what && count < n)
-            events[count++] = (struct dw_stream_event){stream->stream.owner, what};
+            events[count++] = (struct dw_stream_event){&stream->stream, what};
     }
     return count;
 }

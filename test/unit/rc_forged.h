@@ -67,7 +67,7 @@ static inline void write_frame(const struct forged *f, struct dw_mpa_frame frame
     frame.control = DW_MPA_PEER_TO_PEER | DW_MPA_RTR_WRITE;
     frame.private_data = (const uint8_t *)data;
     frame.private_bytes = strlen(data);
-    assert_true(dw_rc_frame_add(&tail, f->end.device, token, frame));
+    assert_int_equal(dw_rc_frame_add(&tail, f->end.device, token, frame), 0);
     fake_write(f->stream, tail.buf, tail.bytes);
     free(tail.buf);
 }

@@ -53,7 +53,7 @@ static void wait_for(const struct set *set, struct dw_stream *stream, unsigned w
     struct dw_stream_event event;
     for (unsigned i = 0; i < WAITS; i++) {
         if (set->streams->ops->wait(set->streams, &event, 1) == 1) {
-            assert_ptr_equal(event.owner, stream);
+            assert_ptr_equal(event.stream, stream);
             assert_int_equal(event.what & what, what);
             return;
         }
@@ -63,7 +63,6 @@ static void wait_for(const struct set *set, struct dw_stream *stream, unsigned w
 
 static void watch(struct dw_stream *stream, unsigned what)
 {
-    stream->owner = stream;
     stream->ops->watch(stream, what);
 }
 
@@ -181,13 +180,13 @@ static void close__ends_the_connection_of_a_forked_process_too(void **state)
     }
     set.caller->ops->close(set.caller);
     set.caller = NULL;
-    struct dw_stream_event event = {.owner = NULL};
+    struct dw_stream_event event = {.stream = NULL};
     struct pollfd ready = {.fd = set.streams->fd, .events = POLLIN};
     (void)poll(&ready, 1, 10000);
     (void)set.streams->ops->wait(set.streams, &event, 1);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    assert_ptr_equal(event.owner, set.called);
+    assert_ptr_equal(event.stream, set.called);
     assert_int_equal(set.called->ops->recv(set.called, &in, 1), -ENODATA);
     close_set(&set);
 }
