@@ -78,6 +78,23 @@ static uint16_t disagreement(const struct diwarp_rc_qp *qp, const struct dw_mpa_
     return 0;
 }
 
+void dw_rc_connected(struct diwarp_rc_qp *qp, enum dw_rc_state state,
+                     const struct dw_rc_startup *theirs)
+{
+    bool called = theirs != qp->startup;
+    const struct diwarp_wc wc = {
+        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECTED,
+               .byte_len = called ? 0 : (uint32_t)theirs->frame.private_bytes},
+        .src = theirs->hello.name,
+        .rc_qp = qp,
+        .data = called ? NULL : theirs->frame.private_data,
+    };
+    dw_rc_set_state(qp, state);
+    dw_cq_push(qp->rc->cq, &wc);
+    dw_rc_flush(qp);
+    dw_rc_rewatch(qp);
+}
+
 static void read_reply(struct diwarp_rc_qp *qp)
 {
     struct diwarp_rc_counters *counters = &qp->rc->counters;
@@ -116,7 +133,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
         dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, 0);
 }
 
-void dw_rc_on_ready(void *owner, unsigned what, uint64_t now_ns)
+static void on_ready(void *owner, unsigned what, uint64_t now_ns)
 {
     struct diwarp_rc_qp *qp = owner;
     struct dw_rc *rc = qp->rc;
@@ -172,6 +189,15 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
     dw_list_append(&rc->qps, &qp->link);
     *qp_out = qp;
     return 0;
+}
+
+void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream)
+{
+    qp->stream = stream;
+    qp->peer = stream->peer;
+    stream->owner = qp;
+    stream->ready = on_ready;
+    qp->rc->counters.rc_connections = ++qp->rc->connection_count;
 }
 
 /* ---- calling ---- */

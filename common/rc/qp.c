@@ -54,15 +54,6 @@ void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns)
         (void)dw_heap_set(&qp->rc->timers, &qp->timer, deadline_ns);
 }
 
-void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream)
-{
-    qp->stream = stream;
-    qp->peer = stream->peer;
-    stream->owner = qp;
-    stream->ready = dw_rc_on_ready;
-    qp->rc->counters.rc_connections = ++qp->rc->connection_count;
-}
-
 void dw_rc_detach(struct diwarp_rc_qp *qp)
 {
     qp->stream = NULL;
@@ -79,23 +70,6 @@ void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *their
     qp->max_ulpdu_bytes =
         (uint32_t)dw_mpa_mulpdu(qp->stream->ops->emss(qp->stream), qp->cursor.tx.markers);
     qp->rc->counters.rc_connects++;
-}
-
-void dw_rc_connected(struct diwarp_rc_qp *qp, enum dw_rc_state state,
-                     const struct dw_rc_startup *theirs)
-{
-    bool called = theirs != qp->startup;
-    const struct diwarp_wc wc = {
-        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECTED,
-               .byte_len = called ? 0 : (uint32_t)theirs->frame.private_bytes},
-        .src = theirs->hello.name,
-        .rc_qp = qp,
-        .data = called ? NULL : theirs->frame.private_data,
-    };
-    dw_rc_set_state(qp, state);
-    dw_cq_push(qp->rc->cq, &wc);
-    dw_rc_flush(qp);
-    dw_rc_rewatch(qp);
 }
 
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,

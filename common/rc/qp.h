@@ -138,8 +138,6 @@ void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state);
 void dw_rc_set_blocked(struct diwarp_rc_qp *qp, bool blocked);
 /* Watches the stream for what the QP's state wants. */
 void dw_rc_rewatch(struct diwarp_rc_qp *qp);
-/* Takes the stream. */
-void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream);
 /* The stream was given away. */
 void dw_rc_detach(struct diwarp_rc_qp *qp);
 static inline bool dw_rc_is_standing(const struct diwarp_rc_qp *qp)
@@ -155,9 +153,6 @@ static inline bool dw_rc_may_receive(const struct diwarp_rc_qp *qp)
 bool dw_rc_idle(const struct diwarp_rc_qp *qp);
 /* The stream carries FPDUs from now on, as both sides' frames say. */
 void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *theirs);
-/* Says DIWARP_WC_CONNECTED, and sends what waits; of the calling side, the reply goes along. */
-void dw_rc_connected(struct diwarp_rc_qp *qp, enum dw_rc_state state,
-                     const struct dw_rc_startup *theirs);
 /* Begins the time limit of what it waits for now: set-up or close, a receive; or ends it. */
 void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns);
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
@@ -212,11 +207,14 @@ void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns);
 /* What peers are told of a device; no listener's. */
 struct diwarp_address dw_rc_address(const struct diwarp_device *device);
 
-/* Of the stream of a QP: struct dw_stream. */
-void dw_rc_on_ready(void *owner, unsigned what, uint64_t now_ns);
 /* A new QP without a stream yet. -EINVAL, -ENOMEM. */
 int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
                     struct diwarp_rc_qp **qp);
+/* Takes the stream. */
+void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream);
+/* Says DIWARP_WC_CONNECTED, and sends what waits; of the calling side, the reply goes along. */
+void dw_rc_connected(struct diwarp_rc_qp *qp, enum dw_rc_state state,
+                     const struct dw_rc_startup *theirs);
 
 /* ---- frames of MPA start-up (connect.c) ---- */
 
