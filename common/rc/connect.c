@@ -78,18 +78,32 @@ static uint16_t disagreement(const struct diwarp_rc_qp *qp, const struct dw_mpa_
     return 0;
 }
 
-void dw_rc_connected(struct diwarp_rc_qp *qp, enum dw_rc_state state,
-                     const struct dw_rc_startup *theirs)
+void dw_rc_connected(struct diwarp_rc_qp *qp, const struct dw_rc_startup *theirs)
 {
-    bool called = theirs != qp->startup;
-    const struct diwarp_wc wc = {
-        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECTED,
-               .byte_len = called ? 0 : (uint32_t)theirs->frame.private_bytes},
-        .src = theirs->hello.name,
-        .rc_qp = qp,
-        .data = called ? NULL : theirs->frame.private_data,
-    };
-    dw_rc_set_state(qp, state);
+    const struct dw_mpa_frame *frame = &theirs->frame;
+    const bool calling = theirs == qp->startup;
+    const bool crc = qp->attr.crc || frame->flags & DW_MPA_CRC;
+    struct diwarp_wc wc = {.wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_CONNECTED},
+                           .src = theirs->hello.name,
+                           .rc_qp = qp};
+    qp->cursor.tx = (struct dw_mpa_stream){.markers = frame->flags & DW_MPA_MARKERS, .crc = crc};
+    qp->rx = (struct dw_mpa_stream){.markers = qp->attr.markers, .crc = crc};
+    if (frame->ird < qp->ord)
+        qp->ord = frame->ird;
+    qp->max_ulpdu_bytes =
+        (uint32_t)dw_mpa_mulpdu(qp->stream->ops->emss(qp->stream), qp->cursor.tx.markers);
+    qp->rc->counters.rc_connects++;
+    if (calling) {
+        uint16_t cause = disagreement(qp, frame);
+        if (cause) {
+            dw_rc_terminate(qp, cause, NULL, 0);
+            return;
+        }
+        qp->may_send = qp->cursor.rtr = true;
+        wc.wc.byte_len = (uint32_t)frame->private_bytes;
+        wc.data = frame->private_data;
+    }
+    dw_rc_set_state(qp, calling ? DW_RC_RTS : DW_RC_RESPONDED);
     dw_cq_push(qp->rc->cq, &wc);
     dw_rc_flush(qp);
     dw_rc_rewatch(qp);
@@ -112,14 +126,7 @@ static void read_reply(struct diwarp_rc_qp *qp)
         counters->rc_rejects++;
         dw_rc_close(qp, IBV_WC_REM_INV_REQ_ERR, 0);
     } else {
-        dw_rc_begin_fpdus(qp, reply);
-        uint16_t cause = disagreement(qp, reply);
-        if (cause) {
-            dw_rc_terminate(qp, cause, NULL, 0);
-            return;
-        }
-        qp->may_send = qp->cursor.rtr = true;
-        dw_rc_connected(qp, DW_RC_RTS, qp->startup);
+        dw_rc_connected(qp, qp->startup);
     }
 }
 

@@ -209,8 +209,7 @@ int diwarp_accept(struct diwarp_connect_request *request, struct diwarp_pd *pd,
     } else {
         dw_rc_qp_attach(qp, request->stream);
         request->stream = NULL;
-        dw_rc_begin_fpdus(qp, &request->startup.frame);
-        dw_rc_connected(qp, DW_RC_RESPONDED, &request->startup);
+        dw_rc_connected(qp, &request->startup);
         free_request(request);
         *qp_out = qp;
     }
@@ -231,9 +230,10 @@ void diwarp_reject(struct diwarp_connect_request *request, const void *private_d
 
 /* ---- listeners ---- */
 
-static int open_listener(struct diwarp_listener *listener, struct diwarp_diagnosis *why)
+int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_listener **out,
+                  struct diwarp_diagnosis *why)
 {
-    const struct diwarp_device *device = listener->rc->device;
+    struct diwarp_device *device = pd->device;
     struct dw_llp_addr at = {.family = AF_INET6, .port = device->attr.port_min};
     for (unsigned i = 0; i < device->interface_count; i++)
         if (device->interfaces[i].family == AF_INET)
@@ -241,40 +241,31 @@ static int open_listener(struct diwarp_listener *listener, struct diwarp_diagnos
     /* As for datagrams: one interface, listen there only. */
     if (device->interface_count == 1)
         memcpy(at.ip, device->interfaces[0].ip, sizeof at.ip);
-    struct dw_streams *streams = listener->rc->streams;
-    int rc = streams->ops->listen(streams, &at, device->attr.port_max, &listener->stream,
-                                  &listener->port, why);
-    if (rc)
-        return rc;
-    listener->stream->owner = listener;
-    listener->stream->ready = listener_ready;
-    dw_list_append(&listener->rc->listeners, &listener->link);
-    rest(listener, DW_NEVER);
-    return 0;
-}
-
-int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_listener **out,
-                  struct diwarp_diagnosis *why)
-{
     struct diwarp_listener *listener = malloc(sizeof *listener);
     if (!listener) {
         dw_explain(why, "out of memory");
         return -ENOMEM;
     }
-    dw_lock(pd->device);
-    *listener = (struct diwarp_listener){.timer = {.fire = on_rested},
-                                         .token = dw_device_random(pd->device)};
+    dw_lock(device);
+    *listener =
+        (struct diwarp_listener){.timer = {.fire = on_rested}, .token = dw_device_random(device)};
     dw_list_init(&listener->calls);
     int rc = dw_rc_get(cq, &listener->rc);
     if (rc)
         dw_explain(why, "cannot watch connections: %s", strerror(-rc));
     else
-        rc = open_listener(listener, why);
-    dw_unlock(pd->device);
-    if (rc)
-        free(listener);
-    else
+        rc = listener->rc->streams->ops->listen(listener->rc->streams, &at, device->attr.port_max,
+                                                &listener->stream, &listener->port, why);
+    if (!rc) {
+        listener->stream->owner = listener;
+        listener->stream->ready = listener_ready;
+        dw_list_append(&listener->rc->listeners, &listener->link);
+        rest(listener, DW_NEVER);
         *out = listener;
+    } else {
+        free(listener);
+    }
+    dw_unlock(device);
     return rc;
 }
 

@@ -60,18 +60,6 @@ void dw_rc_detach(struct diwarp_rc_qp *qp)
     qp->rc->counters.rc_connections = --qp->rc->connection_count;
 }
 
-void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *theirs)
-{
-    bool crc = qp->attr.crc || theirs->flags & DW_MPA_CRC;
-    qp->cursor.tx = (struct dw_mpa_stream){.markers = theirs->flags & DW_MPA_MARKERS, .crc = crc};
-    qp->rx = (struct dw_mpa_stream){.markers = qp->attr.markers, .crc = crc};
-    if (theirs->ird < qp->ord)
-        qp->ord = theirs->ird;
-    qp->max_ulpdu_bytes =
-        (uint32_t)dw_mpa_mulpdu(qp->stream->ops->emss(qp->stream), qp->cursor.tx.markers);
-    qp->rc->counters.rc_connects++;
-}
-
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
                     uint32_t bytes)
 {

@@ -151,8 +151,6 @@ static inline bool dw_rc_may_receive(const struct diwarp_rc_qp *qp)
 }
 /* Nothing is left to send. */
 bool dw_rc_idle(const struct diwarp_rc_qp *qp);
-/* The stream carries FPDUs from now on, as both sides' frames say. */
-void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *theirs);
 /* Begins the time limit of what it waits for now: set-up or close, a receive; or ends it. */
 void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns);
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
@@ -212,9 +210,9 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
                     struct diwarp_rc_qp **qp);
 /* Takes the stream. */
 void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream);
-/* Says DIWARP_WC_CONNECTED, and sends what waits; of the calling side, the reply goes along. */
-void dw_rc_connected(struct diwarp_rc_qp *qp, enum dw_rc_state state,
-                     const struct dw_rc_startup *theirs);
+/* Its stream carries FPDUs from now on, as both sides' frames say: DIWARP_WC_CONNECTED, unless it
+ * is the calling side and the two do not suit each other. */
+void dw_rc_connected(struct diwarp_rc_qp *qp, const struct dw_rc_startup *theirs);
 
 /* ---- frames of MPA start-up (connect.c) ---- */
 

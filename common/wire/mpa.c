@@ -135,8 +135,7 @@ static void append(struct dw_mpa_gather *gather, const void *base, size_t len)
         return;
     }
     assert(gather->count < gather->max);
-    gather->pieces[gather->count++] =
-        (struct iovec){.iov_base = (void *)(uintptr_t)base, .iov_len = len};
+    gather->pieces[gather->count++] = (struct iovec){(void *)(uintptr_t)base, len};
 }
 
 static uint8_t *take_room(struct dw_mpa_gather *gather, size_t len)
