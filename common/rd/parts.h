@@ -22,18 +22,19 @@ bool dw_peer_knows_us(const struct dw_peer *peer);
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
 /* As of struct dw_record_ops. A datagram that goes acknowledges all that is owed to the peer. */
 uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t *buf);
-/* Gives a new datagram its PSN and sends it; ownership goes to the send window. */
-void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
-/* The same in two halves, for who seals by itself. First a datagram of final length gets its PSN
- * and all that leads its segments; then n, sealed and in one piece of `bytes`, go as a train: what
- * a full socket refuses is as good as lost, and known to be. */
+/* A datagram of final length gets its PSN, and all that leads its segments; it is the send window's
+ * from then on. */
 void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
-void dw_transmit_end(struct dw_peer *peer, struct dw_datagram *first, unsigned n, uint32_t bytes,
-                     uint64_t now_ns);
+/* Seals and sends it. */
+void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
+/* Sends n that are sealed, in one piece of `bytes`. What a full socket refuses is as good as lost,
+ * and known to be. */
+void dw_transmit_train(struct dw_peer *peer, struct dw_datagram *first, unsigned n, uint32_t bytes,
+                       uint64_t now_ns);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
-/* A train of datagrams of `segment` bytes each but the last; as dw_datagrams_send(). */
-int dw_transmit_train(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
-                      uint32_t segment);
+/* As of struct dw_record_ops. */
+int dw_transmit_record(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
+                       uint32_t segment);
 
 /* ---- without a PSN ---- */
 /* ACK, PROBE, PROBE_REPLY, or PROOF, whose body is the cookie. As dw_datagrams_send(). */

@@ -93,14 +93,13 @@ static void copy_next(struct dw_work *work, struct dw_sealing *sealing, uint8_t 
  */
 static bool copy_rest(struct dw_peer *peer, struct dw_work *work)
 {
-    struct dw_sealing none = {.crc = false};
     const uint32_t copied = work->copied;
     work->rest = malloc(work->total);
     if (!work->rest) {
         dw_peer_doom(peer, DIWARP_GONE_NO_ROOM);
         return false;
     }
-    copy_next(work, &none, work->rest + copied, work->total - copied);
+    copy_next(work, &(struct dw_sealing){.crc = false}, work->rest + copied, work->total - copied);
     work->copied = copied;
     work->sge[0] = (struct iovec){.iov_base = work->rest, .iov_len = work->total};
     return true;
@@ -207,7 +206,7 @@ static void fill_and_send(struct dw_peer *peer, struct dw_work *work, struct dw_
         dw_sealing_end(&sealing, to + payload);
         at = to + payload + DW_TRAILER_BYTES;
     }
-    dw_transmit_end(peer, train->datagrams, n, (uint32_t)(at - flat), now_ns);
+    dw_transmit_train(peer, train->datagrams, n, (uint32_t)(at - flat), now_ns);
 }
 
 /* As much of the rest of a work as one train takes, which leaves. False: nothing can go now. */
@@ -243,44 +242,49 @@ static uint32_t open_room(const struct dw_peer *peer, struct dw_qpns qpns)
 static void close_open(struct dw_peer *peer, uint64_t now_ns)
 {
     struct dw_datagram *datagram = peer->open;
+    if (!datagram)
+        return;
     peer->open = NULL;
-    if (datagram)
-        dw_transmit(peer, datagram, now_ns);
+    dw_transmit_begin(peer, datagram, now_ns);
+    dw_transmit(peer, datagram, now_ns);
 }
 
-/* A datagram with room for a segment of `bytes`; NULL: the window or the pool is exhausted. */
-static struct dw_datagram *begin(struct dw_peer *peer, struct dw_qpns qpns, uint32_t bytes)
+/* Sees that the open datagram has room for a segment of `bytes`. False: the window or the pool is
+ * exhausted. */
+static bool open_for(struct dw_peer *peer, struct dw_qpns qpns, uint32_t bytes, bool is_send,
+                     uint64_t now_ns)
 {
-    const bool may_send = dw_sendwin_may_send(&peer->sendwin, dw_llp_truesize(bytes));
-    return may_send ? dw_datagram_get(peer, qpns, bytes) : NULL;
+    if (open_room(peer, qpns) >= bytes) {
+        dw_rd_of(peer)->counters->tx_coalesced_msgs += is_send;
+        return true;
+    }
+    close_open(peer, now_ns);
+    if (dw_sendwin_may_send(&peer->sendwin, dw_llp_truesize(bytes)))
+        peer->open = dw_datagram_get(peer, qpns, bytes);
+    return peer->open;
 }
 
 /* Copies as much of a work as there is room for; true: all of it. What others may join is the end
  * of no longer message: that goes with its train. */
 static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
 {
+    const bool is_send = !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
     const uint32_t head = dw_segment_header_bytes(&work->ddp);
-    const uint32_t most = max_payload(peer, &work->ddp);
     uint32_t left = work->total - work->copied;
-    if (open_room(peer, work->qpns) >= head + left) {
-        dw_rd_of(peer)->counters->tx_coalesced_msgs +=
-            !work->ddp.tagged && work->ddp.qn == DW_QN_SEND;
-    } else {
+    while (open_room(peer, work->qpns) < head + left &&
+           (left > max_payload(peer, &work->ddp) || work->copied ||
+            (peer->at_once && left >= ONE_PASS_MIN_BYTES))) {
         close_open(peer, now_ns);
-        while (left > most || work->copied || (peer->at_once && left >= ONE_PASS_MIN_BYTES)) {
-            if (!send_train(peer, work, now_ns))
-                return false;
-            left = work->total - work->copied;
-            if (!left)
-                return true;
-        }
-        peer->open = begin(peer, work->qpns, head + left);
-        if (!peer->open)
+        if (!send_train(peer, work, now_ns))
             return false;
+        left = work->total - work->copied;
+        if (!left)
+            return true;
     }
-    struct dw_sealing none = {.crc = false};
+    if (!open_for(peer, work->qpns, head + left, is_send, now_ns))
+        return false;
     uint8_t *to = put_next(work, peer->open, left);
-    copy_next(work, &none, to, left);
+    copy_next(work, &(struct dw_sealing){.crc = false}, to, left);
     return true;
 }
 
@@ -299,9 +303,7 @@ static void copy_pending(struct dw_peer *peer, uint64_t now_ns)
         work->last_psn = peer->sendwin.next_psn - !peer->open;
         if (work->ddp.opcode == DW_RDMAP_READ_REQUEST)
             dw_grant_on_requested(&peer->records, work->record_id);
-        /* A write may yet be refused by the peer: that is told even when nothing else was asked
-         * for.
-         */
+        /* The peer may yet refuse a write: that is told even when nothing was asked for. */
         if (work->qp && !work->buffered && (work->signaled || work->ddp.tagged || work->atomic)) {
             dw_list_remove(&work->link);
             dw_list_append(&peer->awaiting, &work->link);
@@ -392,24 +394,15 @@ bool dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing)
 
 void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, uint64_t now_ns)
 {
+    struct dw_rd *rd = dw_rd_of(peer);
     const struct dw_ddp_header ddp = {0};
-    const uint32_t bytes = DW_SEND_SEGMENT_BYTES + len;
-    if (!dw_list_empty(&peer->pending))
-        return NULL;
-    const bool joins = open_room(peer, qpns) >= bytes;
-    if (!joins && len > max_payload(peer, &ddp))
+    if (!dw_list_empty(&peer->pending) || len > max_payload(peer, &ddp))
         return NULL;
     before_append(peer, now_ns);
-    if (!joins) {
-        close_open(peer, now_ns);
-        peer->open = begin(peer, qpns, bytes);
-        if (!peer->open)
-            return NULL;
-    } else {
-        dw_rd_of(peer)->counters->tx_coalesced_msgs++;
-    }
-    dw_rd_of(peer)->reserved = peer;
-    dw_rd_of(peer)->reserved_bytes = len;
+    if (!open_for(peer, qpns, DW_SEND_SEGMENT_BYTES + len, true, now_ns))
+        return NULL;
+    rd->reserved = peer;
+    rd->reserved_bytes = len;
     const uint32_t at = peer->open->bytes;
     return peer->open->buf + at + dw_segment_padding(at) + DW_SEND_SEGMENT_BYTES;
 }

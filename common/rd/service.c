@@ -151,7 +151,7 @@ static int send_answer(struct dw_record_peer *peer, struct dw_qpns qpns,
 
 static const struct dw_record_ops record_ops = {
     .put_lead = dw_put_record_lead,
-    .send_train = dw_transmit_train,
+    .send_train = dw_transmit_record,
     .send_status = dw_control_record,
     .send_answer = send_answer,
     .rto_ns = dw_peer_rto_ns,

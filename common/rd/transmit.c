@@ -181,8 +181,8 @@ static int transmit(struct dw_peer *peer, const struct iovec *iov, unsigned n, u
     return rc;
 }
 
-int dw_transmit_train(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
-                      uint32_t segment)
+int dw_transmit_record(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
+                       uint32_t segment)
 {
     struct dw_peer *peer = dw_peer_of_records(records);
     int rc = transmit(peer, iov, n, segment, false);
@@ -210,12 +210,12 @@ void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint6
     lead(peer, datagram);
 }
 
-void dw_transmit_end(struct dw_peer *peer, struct dw_datagram *first, unsigned n, uint32_t bytes,
-                     uint64_t now_ns)
+void dw_transmit_train(struct dw_peer *peer, struct dw_datagram *first, unsigned n, uint32_t bytes,
+                       uint64_t now_ns)
 {
     const uint32_t each = first->bytes + DW_TRAILER_BYTES;
     const struct iovec iov = {.iov_base = first->buf, .iov_len = bytes};
-    if (dw_transmit_train(&peer->records, &iov, 1, each) == -EAGAIN) {
+    if (dw_transmit_record(&peer->records, &iov, 1, each) == -EAGAIN) {
         for (unsigned i = 0; i < n; i++)
             dw_sendwin_on_lost(&peer->sendwin, &first[i].tx);
         dw_peer_look_again(peer);
@@ -223,16 +223,10 @@ void dw_transmit_end(struct dw_peer *peer, struct dw_datagram *first, unsigned n
     dw_timers_on_asked(peer, now_ns);
 }
 
-static void seal_and_end(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
-{
-    const struct dw_seal *seal = &dw_rd_of(peer)->port->datagrams.seal;
-    dw_transmit_end(peer, datagram, 1, dw_seal(seal, datagram->buf, datagram->bytes), now_ns);
-}
-
 void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
 {
-    dw_transmit_begin(peer, datagram, now_ns);
-    seal_and_end(peer, datagram, now_ns);
+    const struct dw_seal *seal = &dw_rd_of(peer)->port->datagrams.seal;
+    dw_transmit_train(peer, datagram, 1, dw_seal(seal, datagram->buf, datagram->bytes), now_ns);
 }
 
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
@@ -245,7 +239,7 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
         dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
         lead(peer, datagram);
         dw_rd_of(peer)->counters->tx_resent_datagrams++;
-        seal_and_end(peer, datagram, now_ns);
+        dw_transmit(peer, datagram, now_ns);
         if (datagram->tx.lost)
             return; /* the socket is full: the next run goes on */
     }
