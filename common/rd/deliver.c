@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Sends that arrive on an RD QP: whole ones are handed over where they lie in the receive slot,
- * those of several segments are put together first (DDP untagged: MSN and MO, RFC 5041
- * section 5.2).
- */
+/* Sends that come: whole ones are handed up where they lie in the arena, those of several segments
+ * are put together first (by MSN and MO, RFC 5041 section 5.2). */
 #include "common/rd/parts.h"
 
 #include <errno.h>

@@ -7,14 +7,13 @@
 /* ==== transmit.c ==== */
 /* Datagrams, from their buffers to the exit. */
 
-/* A buffer of the send pool; NULL: its bound, or it is left to peers with nothing under way. */
-void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room);
+/* A buffer of n empty datagrams of up to `each` bytes, trailer included, one behind the other.
+ * NULL: the pool's bound, or what is left is left to peers with nothing under way. */
+struct dw_train *dw_train_get(const struct dw_peer *peer, struct dw_qpns qpns, unsigned n,
+                              uint32_t each);
+/* One that others may join, with room for a segment of so many bytes; NULL likewise. */
 struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
                                     uint32_t segment_bytes);
-/* An empty one of a train, of which buf holds up to `room` bytes and the trailer. */
-void dw_datagram_init(const struct dw_peer *peer, struct dw_train *train,
-                      struct dw_datagram *datagram, struct dw_qpns qpns, uint8_t *buf,
-                      uint32_t room);
 void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram);
 /* It needs no intro: it was heard since it woke, not so long ago that it may have forgotten us. */
 bool dw_peer_knows_us(const struct dw_peer *peer);
@@ -153,12 +152,12 @@ void dw_deliver_add_memory(const struct dw_rd *rd, struct diwarp_memory *memory)
 /* What peers ask of our memory, and what they answer: reads and large writes as records, small
  * writes and atomics (RFC 7306) in the sequenced stream. */
 
-/* By opcode; untagged ones are whole. */
-void dw_rdma_on_read_request(const struct dw_incoming *in);
-void dw_rdma_on_write_segment(const struct dw_incoming *in);
-void dw_rdma_on_control(const struct dw_incoming *in);
-void dw_rdma_on_atomic_request(const struct dw_incoming *in);
-void dw_rdma_on_atomic_response(const struct dw_incoming *in);
+/* By opcode; untagged ones are whole. false: malformed. */
+bool dw_rdma_on_read_request(const struct dw_incoming *in);
+bool dw_rdma_on_write_segment(const struct dw_incoming *in);
+bool dw_rdma_on_control(const struct dw_incoming *in);
+bool dw_rdma_on_atomic_request(const struct dw_incoming *in);
+bool dw_rdma_on_atomic_response(const struct dw_incoming *in);
 /* Queues a COMPLETE, or an ABORT; refusal: of a small write. Where there is no room the peer is
  * doomed, for it would wait for ever: -ENOMEM. */
 int dw_rdma_answer(struct dw_peer *peer, struct dw_qpns qpns,

@@ -102,16 +102,14 @@ static enum dw_status check_region(const struct dw_incoming *in, uint32_t stag, 
     return DW_STATUS_BAD_STAG;
 }
 
-void dw_rdma_on_read_request(const struct dw_incoming *in)
+bool dw_rdma_on_read_request(const struct dw_incoming *in)
 {
     struct dw_peer *peer = in->peer;
     struct dw_read_request request;
     struct dw_region *region = NULL;
     if (dw_read_request_get(&request, in->segment.payload, in->segment.bytes) || !request.size ||
-        dw_source_of(&peer->records, request.record_id)) {
-        dw_rd_of(peer)->counters->drop_header++;
-        return;
-    }
+        dw_source_of(&peer->records, request.record_id))
+        return false;
     enum dw_status status = check_region(in, request.source_stag, request.source_to, request.size,
                                          IBV_ACCESS_REMOTE_READ, &region);
     struct dw_record *source = NULL;
@@ -121,7 +119,7 @@ void dw_rdma_on_read_request(const struct dw_incoming *in)
                                   request.granted, region);
     if (!source) {
         send_abort(peer, in->ends.qpns, request.record_id, false, status, in->now_ns);
-        return;
+        return true;
     }
     source->stag = request.sink_stag;
     source->to = request.sink_to;
@@ -129,16 +127,15 @@ void dw_rdma_on_read_request(const struct dw_incoming *in)
         answer_short_read(peer, source, in->now_ns);
     dw_timers_watch(peer); /* without a grant nothing is sent, which would see to that */
     dw_source_look(source);
+    return true;
 }
 
-static void on_open(const struct dw_incoming *in, const struct dw_record_control *open)
+static bool on_open(const struct dw_incoming *in, const struct dw_record_control *open)
 {
     struct dw_peer *peer = in->peer;
     struct dw_region *region = NULL;
-    if (!open->length || dw_sink_of(&peer->records, open->id)) {
-        dw_rd_of(peer)->counters->drop_header++;
-        return;
-    }
+    if (!open->length || dw_sink_of(&peer->records, open->id))
+        return false;
     enum dw_status status =
         check_region(in, open->stag, open->to, open->length, IBV_ACCESS_REMOTE_WRITE, &region);
     struct dw_record *sink = NULL;
@@ -147,13 +144,14 @@ static void on_open(const struct dw_incoming *in, const struct dw_record_control
                               open->length, region, in->now_ns);
     if (!sink) {
         send_abort(peer, in->ends.qpns, open->id, false, status, in->now_ns);
-        return;
+        return true;
     }
     sink->stag = open->stag;
     sink->to = open->to;
+    return true;
 }
 
-void dw_rdma_on_write_segment(const struct dw_incoming *in)
+bool dw_rdma_on_write_segment(const struct dw_incoming *in)
 {
     struct dw_rd *rd = dw_rd_of(in->peer);
     const uint64_t to = in->segment.ddp.to;
@@ -161,14 +159,12 @@ void dw_rdma_on_write_segment(const struct dw_incoming *in)
     struct dw_region *region;
     const uint8_t *data;
     uint32_t length;
-    if (!dw_segment_write_record(&in->segment, &wr, &data, &length)) {
-        rd->counters->drop_header++;
-        return;
-    }
+    if (!dw_segment_write_record(&in->segment, &wr, &data, &length))
+        return false;
     if (!in->sequenced || !(wr.id & DW_RECORD_ID_FROM_SOURCE)) {
         /* Of a record, or it answers a short read of ours. */
         dw_sink_on_segment(&in->peer->records, &in->segment, in->now_ns);
-        return;
+        return true;
     }
     enum dw_status status =
         check_region(in, in->segment.ddp.stag, to, length, IBV_ACCESS_REMOTE_WRITE, &region);
@@ -180,6 +176,7 @@ void dw_rdma_on_write_segment(const struct dw_incoming *in)
         rd->refused_write = key;
         send_abort(in->peer, in->ends.qpns, wr.id, true, status, in->now_ns);
     }
+    return true;
 }
 
 /* Masked add, and compare and swap, as RFC 7306 5.2 has them. false: the comparison failed. */
@@ -195,14 +192,12 @@ static bool execute_masked(const struct dw_atomic_request *request, uint64_t old
     return !((old ^ request->compare) & request->compare_mask);
 }
 
-void dw_rdma_on_atomic_request(const struct dw_incoming *in)
+bool dw_rdma_on_atomic_request(const struct dw_incoming *in)
 {
     struct dw_atomic_request request;
     struct dw_region *region;
-    if (dw_atomic_request_get(&request, in->segment.payload, in->segment.bytes)) {
-        dw_rd_of(in->peer)->counters->drop_header++;
-        return;
-    }
+    if (dw_atomic_request_get(&request, in->segment.payload, in->segment.bytes))
+        return false;
     struct dw_atomic_response response = {.request_id = request.request_id};
     response.status = check_region(in, request.stag, request.to, sizeof(uint64_t),
                                    IBV_ACCESS_REMOTE_ATOMIC, &region);
@@ -218,20 +213,21 @@ void dw_rdma_on_atomic_request(const struct dw_incoming *in)
     struct dw_work *work = answer(in->peer, in->ends.qpns, DW_RDMAP_ATOMIC_RESPONSE,
                                   DW_QN_ATOMIC_RESPONSE, false, DW_ATOMIC_RESPONSE_BYTES);
     if (!work)
-        return;
+        return true;
     dw_atomic_response_put(work->own, &response);
     dw_send_work(in->peer, work, in->now_ns);
+    return true;
 }
 
 /* ---- what they answer ---- */
 
-static void on_status(const struct dw_incoming *in, struct dw_record *source,
+static bool on_status(const struct dw_incoming *in, struct dw_record *source,
                       const struct dw_record_control *status)
 {
     struct dw_peer *peer = in->peer;
     if (!source->qp) { /* now the sink is known to have it */
         (void)dw_record_end(source, NULL, 0, in->now_ns);
-        return;
+        return true;
     }
     struct dw_range missing[DW_RECORD_MAX_RANGES];
     if (status->range_count)
@@ -240,10 +236,10 @@ static void on_status(const struct dw_incoming *in, struct dw_record *source,
         missing[i] = (struct dw_range){status->ranges[i].start, status->ranges[i].end};
     if (status->granted > source->out.granted)
         peer->pairs_lost = 0;
-    if (dw_record_source_on_status(&source->out, status->granted, missing, status->range_count))
-        dw_source_look(source);
-    else
-        dw_rd_of(peer)->counters->drop_header++;
+    if (!dw_record_source_on_status(&source->out, status->granted, missing, status->range_count))
+        return false;
+    dw_source_look(source);
+    return true;
 }
 
 static void on_complete(struct dw_peer *peer, struct dw_record *source,
@@ -287,45 +283,41 @@ static void on_abort(struct dw_peer *peer, struct dw_record *source,
         dw_rd_of(peer)->counters->drop_stale_record++;
 }
 
-void dw_rdma_on_control(const struct dw_incoming *in)
+bool dw_rdma_on_control(const struct dw_incoming *in)
 {
-    struct diwarp_counters *counters = dw_rd_of(in->peer)->counters;
     struct dw_record_control control;
     /* Unsequenced it may come twice, or into a buffer that does not stay: no harm in a status. */
     if (dw_record_control_get(&control, in->segment.payload, in->segment.bytes) ||
-        (!in->sequenced && control.kind != DW_RECORD_STATUS)) {
-        counters->drop_header++;
-        return;
-    }
+        (!in->sequenced && control.kind != DW_RECORD_STATUS))
+        return false;
     struct dw_record *source = dw_source_of(&in->peer->records, control.id);
     if (control.kind == DW_RECORD_OPEN)
-        on_open(in, &control);
-    else if (control.kind == DW_RECORD_ABORT)
+        return on_open(in, &control);
+    if (control.kind == DW_RECORD_STATUS && source)
+        return on_status(in, source, &control);
+    if (control.kind == DW_RECORD_ABORT)
         on_abort(in->peer, source, &control);
-    else if (!source)
-        counters->drop_stale_record++;
-    else if (control.kind == DW_RECORD_STATUS)
-        on_status(in, source, &control);
-    else
+    else if (source)
         on_complete(in->peer, source, &control);
+    else
+        dw_rd_of(in->peer)->counters->drop_stale_record++;
+    return true;
 }
 
-void dw_rdma_on_atomic_response(const struct dw_incoming *in)
+bool dw_rdma_on_atomic_response(const struct dw_incoming *in)
 {
-    struct diwarp_counters *counters = dw_rd_of(in->peer)->counters;
     struct dw_atomic_response response;
-    if (dw_atomic_response_get(&response, in->segment.payload, in->segment.bytes)) {
-        counters->drop_header++;
-        return;
-    }
+    if (dw_atomic_response_get(&response, in->segment.payload, in->segment.bytes))
+        return false;
     struct dw_work *work = dw_work_find(in->peer, response.request_id, true);
     if (!work) {
-        counters->drop_stale_record++;
-        return;
+        dw_rd_of(in->peer)->counters->drop_stale_record++;
+        return true;
     }
     if (work->result && response.status == DW_STATUS_OK)
         *work->result = response.original;
     dw_work_end(in->peer, work, dw_wc_status((uint8_t)response.status));
+    return true;
 }
 
 /* ---- records that end before they are done ---- */

@@ -33,7 +33,7 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
 /* false: no buffer for it. */
 static bool take_segment(const struct dw_incoming *in)
 {
-    static void (*const takers[])(const struct dw_incoming *in) = {
+    static bool (*const takers[])(const struct dw_incoming *in) = {
         [DW_RDMAP_READ_REQUEST] = dw_rdma_on_read_request,
         [DW_RDMAP_ATOMIC_REQUEST] = dw_rdma_on_atomic_request,
         [DW_RDMAP_ATOMIC_RESPONSE] = dw_rdma_on_atomic_response,
@@ -41,16 +41,15 @@ static bool take_segment(const struct dw_incoming *in)
         [DW_RDMAP_RECORD_CONTROL] = dw_rdma_on_control,
     };
     const struct dw_ddp_header *ddp = &in->segment.ddp;
-    const bool of_record =
-        ddp->opcode == DW_RDMAP_WRITE_RECORD || ddp->opcode == DW_RDMAP_RECORD_CONTROL;
-    if (in->sequenced && (ddp->opcode == DW_RDMAP_SEND || ddp->opcode == DW_RDMAP_SEND_IMM))
+    const uint8_t opcode = ddp->opcode;
+    if (in->sequenced && (opcode == DW_RDMAP_SEND || opcode == DW_RDMAP_SEND_IMM))
         return dw_deliver_send(in);
     /* What is untagged and not a Send is one whole message (WIRE.md 4). */
     const bool whole = ddp->tagged || (ddp->last && !ddp->mo);
-    if (whole && (in->sequenced || of_record) && ddp->opcode < sizeof takers / sizeof *takers &&
-        takers[ddp->opcode])
-        takers[ddp->opcode](in);
-    else
+    const bool expected =
+        in->sequenced || opcode == DW_RDMAP_WRITE_RECORD || opcode == DW_RDMAP_RECORD_CONTROL;
+    if (!whole || !expected || opcode >= sizeof takers / sizeof *takers || !takers[opcode] ||
+        !takers[opcode](in))
         dw_rd_of(in->peer)->counters->drop_header++;
     return true;
 }
@@ -72,23 +71,16 @@ static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint
 /* By its PSN: false, it is not taken. */
 static bool is_new(struct dw_peer *peer, uint32_t psn)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
-    switch (dw_recvwin_check(&peer->recvwin, psn)) {
-    case DW_RECVWIN_DUPLICATE:
-        rd->counters->rx_dup_datagrams++;
-        break;
-    case DW_RECVWIN_BEYOND:
-        rd->counters->drop_window++;
-        break;
-    case DW_RECVWIN_NEW:
-        if (!rd->port->refuses_data)
-            return true;
-        rd->counters->drop_no_buffer++;
-        if (peer->told_full)
-            return false; /* it knows that its credit is none */
-        break;
-    }
-    dw_peer_ack_soon(peer);
+    const struct dw_rd *rd = dw_rd_of(peer);
+    const enum dw_recvwin_verdict verdict = dw_recvwin_check(&peer->recvwin, psn);
+    const bool is_new = verdict == DW_RECVWIN_NEW;
+    if (is_new && !rd->port->refuses_data)
+        return true;
+    rd->counters->rx_dup_datagrams += verdict == DW_RECVWIN_DUPLICATE;
+    rd->counters->drop_window += verdict == DW_RECVWIN_BEYOND;
+    rd->counters->drop_no_buffer += is_new;
+    if (!is_new || !peer->told_full) /* else it knows that its credit is none */
+        dw_peer_ack_soon(peer);
     return false;
 }
 

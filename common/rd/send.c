@@ -187,45 +187,39 @@ static struct plan plan_for(const struct dw_peer *peer, const struct dw_work *wo
 
 /* Each sealed in one pass with the copy. */
 static void fill_and_send(struct dw_peer *peer, struct dw_work *work, struct dw_train *train,
-                          const struct plan *plan, unsigned n, uint64_t now_ns)
+                          uint32_t payload_max, uint64_t now_ns)
 {
     const struct dw_seal *seal = &dw_rd_of(peer)->port->datagrams.seal;
     struct dw_sealing sealing;
-    uint8_t *flat = (uint8_t *)(train->datagrams + n), *at = flat;
-    train->kept = n;
-    for (unsigned i = 0; i < n; i++) {
+    uint32_t bytes = 0;
+    for (unsigned i = 0; i < train->kept; i++) {
         struct dw_datagram *datagram = &train->datagrams[i];
         const uint32_t left = work->total - work->copied;
-        const uint32_t payload = left < plan->payload ? left : plan->payload;
-        dw_datagram_init(peer, train, datagram, work->qpns, at, plan->bytes - DW_TRAILER_BYTES);
+        const uint32_t payload = left < payload_max ? left : payload_max;
         uint8_t *to = put_next(work, datagram, payload);
         dw_transmit_begin(peer, datagram, now_ns);
         dw_sealing_begin(&sealing, seal);
-        dw_sealing_add(&sealing, at, (size_t)(to - at));
+        dw_sealing_add(&sealing, datagram->buf, (size_t)(to - datagram->buf));
         copy_next(work, &sealing, to, payload);
         dw_sealing_end(&sealing, to + payload);
-        at = to + payload + DW_TRAILER_BYTES;
+        bytes += datagram->bytes + DW_TRAILER_BYTES;
     }
-    dw_transmit_train(peer, train->datagrams, n, (uint32_t)(at - flat), now_ns);
+    dw_transmit_train(peer, train->datagrams, train->kept, bytes, now_ns);
 }
 
 /* As much of the rest of a work as one train takes, which leaves. False: nothing can go now. */
 static bool send_train(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
 {
     const struct plan plan = plan_for(peer, work);
-    const uint32_t each = (uint32_t)sizeof(struct dw_datagram) + plan.bytes;
-    const unsigned most = dw_train_datagrams(each), trains = (plan.allowed + most - 1) / most;
-    uint32_t room;
+    const unsigned most = dw_train_datagrams((uint32_t)sizeof(struct dw_datagram) + plan.bytes);
+    const unsigned trains = (plan.allowed + most - 1) / most;
+    struct dw_train *train = NULL;
     /* Shared out evenly among the trains it takes. */
-    for (unsigned n = trains ? (plan.allowed + trains - 1) / trains : 0; n; n /= 2) {
-        struct dw_train *train =
-            dw_pool_get(peer, (uint32_t)sizeof(struct dw_train) + n * each, &room);
-        if (!train)
-            continue;
-        fill_and_send(peer, work, train, &plan, n, now_ns);
-        return true;
-    }
-    return false;
+    for (unsigned n = trains ? (plan.allowed + trains - 1) / trains : 0; n && !train; n /= 2)
+        train = dw_train_get(peer, work->qpns, n, plan.bytes);
+    if (train)
+        fill_and_send(peer, work, train, plan.payload, now_ns);
+    return train;
 }
 
 /* ---- coalescing ---- */

@@ -26,15 +26,33 @@ _Static_assert(HEAD_BYTES % DW_SLAB_ALIGN_BYTES < 29 || HEAD_BYTES % DW_SLAB_ALI
 
 /* ---- buffers ---- */
 
-void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room)
+struct dw_train *dw_train_get(const struct dw_peer *peer, struct dw_qpns qpns, unsigned n,
+                              uint32_t each)
 {
     struct dw_slab *slab = &dw_rd_of(peer)->port->datagrams.pool;
-    uint32_t left = peer->sendwin.bytes / 2 / DW_SLAB_CHUNK_BYTES;
+    const uint32_t bytes =
+        (uint32_t)sizeof(struct dw_train) + n * ((uint32_t)sizeof(struct dw_datagram) + each);
+    uint32_t left = peer->sendwin.bytes / 2 / DW_SLAB_CHUNK_BYTES, room;
     if (left < slab->chunk_max / POOL_LEFT_DEN)
         left = slab->chunk_max / POOL_LEFT_DEN;
-    if (peer->sendwin.count && !dw_slab_leaves(slab, bytes, left))
+    const bool may_take = !peer->sendwin.count || dw_slab_leaves(slab, bytes, left);
+    struct dw_train *train = may_take ? dw_slab_get(slab, bytes, &room) : NULL;
+    if (!train)
         return NULL;
-    return dw_slab_get(slab, bytes, room);
+    train->kept = n;
+    for (unsigned i = 0; i < n; i++) {
+        train->datagrams[i] = (struct dw_datagram){
+            .train = train,
+            .qpns = qpns,
+            .buf = (uint8_t *)(train->datagrams + n) + i * each,
+            .bytes = dw_lead_bytes(peer),
+            .room = each - DW_TRAILER_BYTES,
+            .intro = !dw_peer_knows_us(peer),
+        };
+        dw_list_init(&train->datagrams[i].tx.link);
+    }
+    train->datagrams[n - 1].room += room - bytes;
+    return train;
 }
 
 /* One that is likely to be joined by further messages gets all the room there is; what is sent by
@@ -44,36 +62,19 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
 {
     const uint32_t need = dw_lead_bytes(peer) + segment_bytes + DW_TRAILER_BYTES;
     const uint32_t most = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
-    uint32_t wanted = need, room;
+    uint32_t wanted = need;
     assert(need <= most);
     if (peer->sendwin.count && !peer->at_once)
         wanted = peer->sendwin.count > 1 ? STREAM_BYTES : JOINED_BYTES;
     wanted = wanted > most ? most : wanted < need ? need : wanted;
-    struct dw_train *train = dw_pool_get(peer, HEAD_BYTES + wanted, &room);
+    struct dw_train *train = dw_train_get(peer, qpns, 1, wanted);
     if (!train && wanted > need)
-        train = dw_pool_get(peer, HEAD_BYTES + need, &room);
+        train = dw_train_get(peer, qpns, 1, need);
     if (!train)
         return NULL;
-    room -= HEAD_BYTES;
-    train->kept = 1;
-    dw_datagram_init(peer, train, train->datagrams, qpns, (uint8_t *)(train->datagrams + 1),
-                     (room < most ? room : most) - DW_TRAILER_BYTES);
+    if (train->datagrams->room > most - DW_TRAILER_BYTES)
+        train->datagrams->room = most - DW_TRAILER_BYTES;
     return train->datagrams;
-}
-
-void dw_datagram_init(const struct dw_peer *peer, struct dw_train *train,
-                      struct dw_datagram *datagram, struct dw_qpns qpns, uint8_t *buf,
-                      uint32_t room)
-{
-    *datagram = (struct dw_datagram){
-        .train = train,
-        .qpns = qpns,
-        .buf = buf,
-        .bytes = dw_lead_bytes(peer),
-        .room = room,
-        .intro = !dw_peer_knows_us(peer),
-    };
-    dw_list_init(&datagram->tx.link);
 }
 
 void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram)
