@@ -73,13 +73,13 @@ static bool is_new(struct dw_peer *peer, uint32_t psn)
 {
     const struct dw_rd *rd = dw_rd_of(peer);
     const enum dw_recvwin_verdict verdict = dw_recvwin_check(&peer->recvwin, psn);
-    const bool is_new = verdict == DW_RECVWIN_NEW;
-    if (is_new && !rd->port->refuses_data)
+    const bool fresh = verdict == DW_RECVWIN_NEW;
+    if (fresh && !rd->port->refuses_data)
         return true;
     rd->counters->rx_dup_datagrams += verdict == DW_RECVWIN_DUPLICATE;
     rd->counters->drop_window += verdict == DW_RECVWIN_BEYOND;
-    rd->counters->drop_no_buffer += is_new;
-    if (!is_new || !peer->told_full) /* else it knows that its credit is none */
+    rd->counters->drop_no_buffer += fresh;
+    if (!fresh || !peer->told_full) /* else it knows that its credit is none */
         dw_peer_ack_soon(peer);
     return false;
 }
