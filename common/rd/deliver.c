@@ -11,14 +11,13 @@
 
 /* What has come of the messages that are being put together, over all peers, and a page for each.
  * At the bound their datagrams are refused, and come again. Of a peer's, half count once more: so
- * it has two thirds at most, two peers two fifths each, and the next finds room. A datagram that
- * came before an earlier one may begin messages in half of the bound only: the earlier one needs
- * room, too, or neither ends. A message that has begun goes on, in order, up to twice the bound,
- * for all other datagrams of its peer wait for it; beyond that one message at a time does, whatever
- * its length, until it is whole. Whole messages that the application has not taken count, and
- * nothing is received beyond them. With the send pool (1.5 MiB unless asked otherwise), the receive
- * arena (1 MiB) and the spares below, transport takes less than 4 MiB of a process, or 5 while so
- * many have begun. */
+ * it has two thirds at most, two peers two fifths each, and the next finds room. What comes out of
+ * order may begin messages in half of the bound only: without room for an earlier one neither ends.
+ * A message that has begun goes on, in order, up to twice the bound; beyond that one at a time
+ * does, until it is whole. Whole messages that the application has not taken count, and nothing is
+ * received beyond them. With the send pool (1.5 MiB unless asked otherwise), the receive arena
+ * (1 MiB) and the spares, transport takes less than 4 MiB of a process, or 5 while many have begun.
+ */
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 #define PAGE_BYTES           4096u
 

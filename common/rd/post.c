@@ -17,8 +17,7 @@ struct post {
     uint64_t now_ns;
 };
 
-/* Its message: own_bytes that the caller fills in or, where they are 0, what lies at iov. NULL: no
- * memory. */
+/* Of own_bytes that the caller fills in; 0: of what lies at iov. NULL: no memory. */
 static struct dw_work *work_of(const struct post *post, enum ibv_wc_opcode kind,
                                enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                                uint32_t own_bytes)

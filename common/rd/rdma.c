@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What peers ask of our memory, and what they answer: reads, writes, and 64-bit atomics (RFC 7306
- * section 5). These travel in the sequenced stream, so each is executed exactly once; the CPU
- * executes them: they mix with CPU atomics. */
+ * section 5). These have a PSN: each is executed once. The CPU does it: they mix with its own. */
 #include "common/rd/parts.h"
 
 #include <errno.h>

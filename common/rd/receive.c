@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * RD datagrams that come: source, then window, then segments by opcode; acknowledgements last, for
+/* RD datagrams that come: source, then window, then segments by opcode; acknowledgements last, for
  * a refusal that travels with one must come first. A failed check is a counted drop, nothing else.
  */
 #include "common/rd/parts.h"

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Works into sequenced datagrams: segmentation and coalescing. A message goes at once when nothing
+/* Works into sequenced datagrams: segmentation and coalescing. A message goes at once when nothing
  * is in flight to its peer, or little and it is not posted right after another; otherwise it joins
  * the open datagram, which leaves when it is full, when all before it is acknowledged, or at the
- * next run of the RNIC. Long ones leave in trains of their own.
- */
+ * next run of the RNIC. Long ones leave in trains of their own. */
 #include "common/rd/parts.h"
 
 #include <assert.h>
@@ -89,8 +87,7 @@ static void copy_next(struct dw_work *work, struct dw_sealing *sealing, uint8_t 
     }
 }
 
-/* The rest of a work that has begun leaves its user's memory. False: no memory, the peer is doomed.
- */
+/* What has not been sent leaves its user's memory. False: there is none, the peer is doomed. */
 static bool copy_rest(struct dw_peer *peer, struct dw_work *work)
 {
     const uint32_t copied = work->copied;
