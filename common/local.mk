@@ -57,8 +57,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rc/run.c \
 	common/rc/send.c \
 	common/rc/terminate.c \
-	common/rd/answer.c \
-	common/rd/atomic.c \
 	common/rd/deliver.c \
 	common/rd/handle.c \
 	common/rd/handle.h \
@@ -71,7 +69,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rd/rd.h \
 	common/rd/rdma.c \
 	common/rd/receive.c \
-	common/rd/segment.c \
 	common/rd/send.c \
 	common/rd/service.c \
 	common/rd/transmit.c \

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Sends that arrive on an RD QP: whole ones are handed over where they lie in the receive slot,
- * those of several segments are put together first (DDP untagged: MSN and MO, RFC 5041
- * section 5.2).
- */
+/* Sends that come: whole ones are handed up where they lie in the arena, those of several segments
+ * are put together first (by MSN and MO, RFC 5041 section 5.2). */
 #include "common/rd/parts.h"
 
 #include <errno.h>
@@ -14,50 +11,42 @@
 
 /* What has come of the messages that are being put together, over all peers, and a page for each.
  * At the bound their datagrams are refused, and come again. Of a peer's, half count once more: so
- * it has two thirds at most, two peers two fifths each, and the next finds room. A datagram that
- * came before an earlier one may begin messages in half of the bound only: the earlier one needs
- * room, too, or neither ends. A message that has begun goes on, in order, up to twice the bound,
- * for all other datagrams of its peer wait for it; beyond that one message at a time does, whatever
- * its length, until it is whole. Whole messages that the application has not taken count, and
- * nothing is received beyond them. With the send pool (1.5 MiB unless asked otherwise), the receive
- * arena (1 MiB) and the spares below, transport takes less than 4 MiB of a process, or 5 while so
- * many have begun. */
+ * it has two thirds at most, two peers two fifths each, and the next finds room. What comes out of
+ * order may begin messages in half of the bound only: without room for an earlier one neither ends.
+ * A message that has begun goes on, in order, up to twice the bound; beyond that one at a time
+ * does, until it is whole. Whole messages that the application has not taken count, and nothing is
+ * received beyond them. With the send pool (1.5 MiB unless asked otherwise), the receive arena
+ * (1 MiB) and the spares, transport takes less than 4 MiB of a process, or 5 while many have begun.
+ */
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 #define PAGE_BYTES           4096u
 
-static void complete(struct dw_peer *peer, const struct dw_ends *ends,
-                     const struct dw_ddp_header *ddp, const uint8_t *data, uint32_t bytes)
+void dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends, struct diwarp_wc *wc)
 {
-    struct diwarp_qp *qp = ends->qp;
-    if (qp->draining)
-        return;
-    bool imm = ddp->opcode == DW_RDMAP_SEND_IMM;
-    const struct diwarp_wc wc = {
-        .wc = {.status = IBV_WC_SUCCESS,
-               .opcode = IBV_WC_RECV,
+    wc->src = dw_handle_of(peer)->ah.name;
+    wc->wc.qp_num = ends->qp->num;
+    wc->wc.src_qp = ends->qpns.there;
+    if (!ends->qp->draining)
+        dw_qp_push_held(ends->qp, wc);
+}
+
+static void complete(const struct dw_incoming *in, const uint8_t *data, uint32_t bytes)
+{
+    const bool imm = in->segment.ddp.opcode == DW_RDMAP_SEND_IMM;
+    struct diwarp_wc wc = {
+        .wc = {.opcode = IBV_WC_RECV,
                .byte_len = bytes,
-               .qp_num = qp->num,
-               .src_qp = ends->qpns.there,
-               .imm_data = imm ? ddp->ulp : 0,
+               .imm_data = imm ? in->segment.ddp.ulp : 0,
                .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
-        .src = dw_handle_of(peer)->ah.name,
         .data = data,
     };
-    dw_rd_of(peer)->counters->rx_send_msgs++;
-    dw_qp_push_held(qp, &wc);
+    dw_rd_of(in->peer)->counters->rx_send_msgs += !in->ends.qp->draining;
+    dw_deliver(in->peer, &in->ends, &wc);
 }
 
 static size_t assembly_bytes(const struct dw_rd *rd)
 {
     return sizeof(struct dw_assembly) + rd->message_max_bytes;
-}
-
-static struct dw_assembly *find(const struct dw_peer *peer, uint32_t msn)
-{
-    dw_foreach (assembly, struct dw_assembly, link, &peer->assemblies)
-        if (assembly->msn == msn)
-            return assembly;
-    return NULL;
 }
 
 static uint64_t cost(const struct dw_assembly *assembly)
@@ -66,59 +55,48 @@ static uint64_t cost(const struct dw_assembly *assembly)
 }
 
 /* For the next segment of one that is begun, or of a new one (NULL). */
-static bool has_room(const struct dw_peer *peer, uint32_t msn, const struct dw_assembly *assembly,
-                     bool in_order)
+static bool has_room(const struct dw_incoming *in, const struct dw_assembly *assembly)
 {
-    const struct dw_rd *rd = dw_rd_of(peer);
-    const unsigned share = assembly || in_order ? 1 : 2;
+    const struct dw_rd *rd = dw_rd_of(in->peer);
+    const unsigned share = assembly || in->in_order ? 1 : 2;
     uint64_t bytes = 0; /* of the peer's */
     bool left_one_open = false;
-    dw_foreach (other, const struct dw_assembly, link, &peer->assemblies) {
+    dw_foreach (other, const struct dw_assembly, link, &in->peer->assemblies) {
         bytes += cost(other);
-        left_one_open |= dw_serial_before(other->msn, msn);
+        left_one_open |= dw_serial_before(other->msn, in->segment.ddp.msn);
     }
-    /* What came before message msn, whose turn it is, has come, and yet some of that is not whole.
+    /* What came before this message, whose turn it is, has come, and yet some of that is not whole.
      * An honest peer ends a message before it begins the next. */
-    if (in_order && left_one_open && rd->assembly_bytes >= ASSEMBLIES_MAX_BYTES / 2)
+    if (in->in_order && left_one_open && rd->assembly_bytes >= ASSEMBLIES_MAX_BYTES / 2)
         return false;
-    if (assembly && in_order && rd->assembly_bytes < 2 * ASSEMBLIES_MAX_BYTES)
+    if (assembly && in->in_order && rd->assembly_bytes < 2 * ASSEMBLIES_MAX_BYTES)
         return true;
-    return (in_order && (!rd->oversize || rd->oversize == assembly)) ||
+    return (in->in_order && (!rd->oversize || rd->oversize == assembly)) ||
            rd->assembly_bytes + bytes / 2 < ASSEMBLIES_MAX_BYTES / share;
 }
 
 /* Without memory for another, one message that is in turn can still be received at a time, in the
  * last that is free; while its sender does not go on with it, none of another. */
-static struct dw_assembly *take(struct dw_rd *rd, bool in_order)
+static struct dw_assembly *begin(const struct dw_incoming *in)
 {
+    struct dw_rd *rd = dw_rd_of(in->peer);
     struct dw_assembly *assembly = NULL;
     if (rd->free_assembly_count <= 1)
         assembly = dw_pages_map(assembly_bytes(rd));
-    if (assembly) {
-        assembly->mapped_bytes = assembly_bytes(rd);
-    } else if (rd->free_assembly_count > !in_order) {
+    if (!assembly && rd->free_assembly_count > !in->in_order) {
         assembly = dw_container(rd->free_assemblies.next, struct dw_assembly, link);
         dw_list_remove(&assembly->link);
         rd->free_assembly_count--;
     }
-    return assembly;
-}
-
-static struct dw_assembly *begin(struct dw_peer *peer, struct diwarp_qp *qp, uint32_t msn,
-                                 bool in_order)
-{
-    struct dw_rd *rd = dw_rd_of(peer);
-    struct dw_assembly *assembly = take(rd, in_order);
     if (!assembly)
         return NULL;
     rd->assembly_count++;
-    assembly->qp = qp;
-    assembly->msn = msn;
-    assembly->total = 0;
+    *assembly = (struct dw_assembly){
+        .mapped_bytes = assembly_bytes(rd), .qp = in->ends.qp, .msn = in->segment.ddp.msn};
     dw_ranges_init(&assembly->map);
     rd->assembly_bytes += cost(assembly);
-    dw_list_append(&peer->assemblies, &assembly->link);
-    dw_timers_watch(peer); /* should it never send the rest */
+    dw_list_append(&in->peer->assemblies, &assembly->link);
+    dw_timers_watch(in->peer); /* should it never send the rest */
     return assembly;
 }
 
@@ -136,59 +114,54 @@ static void retire(struct dw_peer *peer, struct dw_assembly *assembly)
     rd->assembly_count--;
 }
 
-static bool fits(const struct diwarp_qp *qp, const struct dw_segment *segment)
-{
-    uint64_t end = (uint64_t)segment->ddp.mo + segment->bytes;
-    return segment->bytes && end <= qp->attr.max_msg_bytes;
-}
-
 /* A segment of a message of several. false: no buffer. */
-static bool assemble(struct dw_peer *peer, const struct dw_ends *ends,
-                     const struct dw_segment *segment, struct dw_assembly *assembly, bool in_order)
+static bool assemble(const struct dw_incoming *in, struct dw_assembly *assembly)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
-    const struct dw_ddp_header *ddp = &segment->ddp;
-    const uint32_t end = ddp->mo + segment->bytes;
+    struct dw_rd *rd = dw_rd_of(in->peer);
+    const struct dw_ddp_header *ddp = &in->segment.ddp;
+    const uint32_t end = ddp->mo + in->segment.bytes;
     if (!assembly)
-        assembly = begin(peer, ends->qp, ddp->msn, in_order);
+        assembly = begin(in);
     int64_t added = assembly ? dw_ranges_add(&assembly->map, ddp->mo, end) : -ENOMEM;
     if (added < 0)
         return false;
     rd->assembly_bytes += (uint64_t)added;
-    if (in_order && rd->assembly_bytes > ASSEMBLIES_MAX_BYTES && !rd->oversize)
+    if (in->in_order && rd->assembly_bytes > ASSEMBLIES_MAX_BYTES && !rd->oversize)
         rd->oversize = assembly;
-    dw_copy(assembly->buf + ddp->mo, segment->payload, segment->bytes);
+    dw_copy(assembly->buf + ddp->mo, in->segment.payload, in->segment.bytes);
     if (ddp->last)
         assembly->total = end;
     if (assembly->total && assembly->map.bytes >= assembly->total) {
-        complete(peer, ends, ddp, assembly->buf, assembly->total);
-        retire(peer, assembly);
+        complete(in, assembly->buf, assembly->total);
+        retire(in->peer, assembly);
     }
     return true;
 }
 
-bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
-                     const struct dw_segment *segment, bool in_order)
+bool dw_deliver_send(const struct dw_incoming *in)
 {
-    const struct diwarp_qp *qp = ends->qp;
-    const struct dw_ddp_header *ddp = &segment->ddp;
+    const struct diwarp_qp *qp = in->ends.qp;
+    const struct dw_segment *segment = &in->segment;
+    const uint64_t end = (uint64_t)segment->ddp.mo + segment->bytes;
+    struct dw_assembly *assembly = NULL;
     if (!qp) {
-        dw_rd_of(peer)->counters->drop_qpn++;
+        dw_rd_of(in->peer)->counters->drop_qpn++;
         return true;
     }
-    if (ddp->last && !ddp->mo) {
-        complete(peer, ends, ddp, segment->payload, segment->bytes);
+    if (segment->ddp.last && !segment->ddp.mo) {
+        complete(in, segment->payload, segment->bytes);
         return true;
     }
-    struct dw_assembly *assembly = find(peer, ddp->msn);
-    if (!fits(qp, segment) ||
-        (assembly && (assembly->qp != qp || !dw_segment_agrees(segment, ddp->mo + segment->bytes,
+    dw_foreach (begun, struct dw_assembly, link, &in->peer->assemblies)
+        if (begun->msn == segment->ddp.msn)
+            assembly = begun;
+    if (!segment->bytes || end > qp->attr.max_msg_bytes ||
+        (assembly && (assembly->qp != qp || !dw_segment_agrees(segment, (uint32_t)end,
                                                                &assembly->map, assembly->total)))) {
-        dw_rd_of(peer)->counters->drop_header++;
+        dw_rd_of(in->peer)->counters->drop_header++;
         return true;
     }
-    return has_room(peer, ddp->msn, assembly, in_order) &&
-           assemble(peer, ends, segment, assembly, in_order);
+    return has_room(in, assembly) && assemble(in, assembly);
 }
 
 /* ---- giving back ---- */

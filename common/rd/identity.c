@@ -287,7 +287,8 @@ void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, ui
     }
     /* Where the proof finds the socket full, the data would fill it again for the next one, too:
      * the RESET that answers our next probe finds it empty. */
-    if (dw_control_proof(peer, arrival->segments + 8))
+    if (dw_control_send(peer, DW_LLP_PROOF, dw_sendwin_first_psn(&peer->sendwin),
+                        arrival->segments + 8, DW_PROOF_BYTES))
         return;
     /* All that was sent so far was dropped. */
     (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);

@@ -7,14 +7,13 @@
 /* ==== transmit.c ==== */
 /* Datagrams, from their buffers to the exit. */
 
-/* A buffer of the send pool; NULL: its bound, or it is left to peers with nothing under way. */
-void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room);
+/* A buffer of n empty datagrams of up to `each` bytes, trailer included, one behind the other.
+ * NULL: the pool's bound, or what is left is left to peers with nothing under way. */
+struct dw_train *dw_train_get(const struct dw_peer *peer, struct dw_qpns qpns, unsigned n,
+                              uint32_t each);
+/* One that others may join, with room for a segment of so many bytes; NULL likewise. */
 struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
                                     uint32_t segment_bytes);
-/* An empty one of a train, of which buf holds up to `room` bytes and the trailer. */
-void dw_datagram_init(const struct dw_peer *peer, struct dw_train *train,
-                      struct dw_datagram *datagram, struct dw_qpns qpns, uint8_t *buf,
-                      uint32_t room);
 void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram);
 /* It needs no intro: it was heard since it woke, not so long ago that it may have forgotten us. */
 bool dw_peer_knows_us(const struct dw_peer *peer);
@@ -22,23 +21,24 @@ bool dw_peer_knows_us(const struct dw_peer *peer);
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
 /* As of struct dw_record_ops. A datagram that goes acknowledges all that is owed to the peer. */
 uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t *buf);
-/* Gives a new datagram its PSN and sends it; ownership goes to the send window. */
-void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
-/* Its first half, for who seals and sends by itself: gives a datagram of final length its PSN and
- * writes all that leads the segments. */
+/* A datagram of final length gets its PSN, and all that leads its segments; it is the send window's
+ * from then on. */
 void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
-/* Not sent for want of socket buffer: as good as lost, and known to be. */
-void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram);
+/* Seals and sends it. */
+void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
+/* Sends n that are sealed, in one piece of `bytes`. What a full socket refuses is as good as lost,
+ * and known to be. */
+void dw_transmit_train(struct dw_peer *peer, struct dw_datagram *first, unsigned n, uint32_t bytes,
+                       uint64_t now_ns);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
-/* A train of datagrams of `segment` bytes each but the last; as dw_datagrams_send(). */
-int dw_transmit_train(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
-                      uint32_t segment);
+/* As of struct dw_record_ops. */
+int dw_transmit_record(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
+                       uint32_t segment);
 
 /* ---- without a PSN ---- */
-/* Shows the peer that we are where we say: `cookie` is of DW_PROOF_BYTES. */
-int dw_control_proof(struct dw_peer *peer, const uint8_t *cookie);
-/* A datagram without segments: ACK, PROBE, PROBE_REPLY. As dw_datagrams_send(). */
-int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
+/* ACK, PROBE, PROBE_REPLY, or PROOF, whose body is the cookie. As dw_datagrams_send(). */
+int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn, const void *body,
+                    uint32_t bytes);
 /* False: the socket is full, the next run goes on. */
 bool dw_control_ack(struct dw_peer *peer);
 /* A PROBE of that length; whole: it is lost rather than cut where it is too long. */
@@ -47,73 +47,37 @@ void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes,
 int dw_control_record(struct dw_record_peer *records, struct dw_qpns qpns,
                       const struct dw_record_control *control);
 
-/* ==== segment.c ==== */
-/* Works into sequenced datagrams: segments, their payload, trains. */
-
-/* Payload of a message that one datagram to the peer holds. */
-uint32_t dw_segment_max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp);
-
-/* Writes a segment's headers behind what is in the datagram, which must have the room; returns
- * where its payload goes. `record`: of a tagged one. */
-uint8_t *dw_segment_append(struct dw_datagram *datagram, const struct dw_ddp_header *ddp,
-                           const struct dw_write_record *record, uint32_t payload);
-/* What has not been copied of a work, to its place in a buffer of the whole. */
-void dw_segment_copy_rest(struct dw_work *work, uint8_t *buf);
-/* The next `payload` bytes of a work as a segment of the datagram. */
-void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_t payload);
-/* As much of the rest of a work as one train takes, which leaves. False: nothing can go now. */
-bool dw_send_train(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
-/* Window and credit let all of the rest go. */
-bool dw_segment_all_may_go(const struct dw_peer *peer, const struct dw_work *work);
-
 /* ==== send.c ==== */
 /* Works: requests, and messages of our own, on their way into sequenced datagrams. */
 
-/* One for a QP's request, which counts as queued until it is put, or of our own (ends->qp is NULL).
- * NULL: no memory. */
-struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends);
+/* One whose message is of `bytes`, which the caller puts into work.own, where its sge points. For a
+ * QP's request, which counts as queued until it is put, or of our own (ends->qp is NULL). NULL: no
+ * memory. */
+struct dw_work *dw_work_get(struct dw_peer *peer, const struct dw_ends *ends,
+                            enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn, uint32_t bytes);
+/* Ends it, be it in a list or not, without a completion. */
 void dw_work_put(struct dw_peer *peer, struct dw_work *work);
-/* One for a request whose bytes lie at iov; as dw_work_get(). */
-struct dw_work *dw_work_of_request(const struct dw_ends *ends, struct dw_peer *peer,
-                                   const struct ibv_send_wr *wr, enum ibv_wc_opcode opcode,
-                                   const struct dw_ddp_header *ddp, const struct iovec *iov,
-                                   uint32_t total);
+/* ... with one, if it is a request's that asked for it or failed. */
+void dw_work_end(struct dw_peer *peer, struct dw_work *work, enum ibv_wc_status status);
+/* The small write, or the atomic, that the peer answers; NULL: no such one waits any more. */
+struct dw_work *dw_work_find(const struct dw_peer *peer, uint32_t record_id, bool atomic);
 /* Its QP goes while part of it has been sent: the rest follows from a copy, so that the peer does
  * not wait for it. False: no memory, the peer is doomed. */
 bool dw_work_detach(struct dw_peer *peer, struct dw_work *work);
 /* Queues a work, then copies what the window allows. Takes ownership. */
 void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
-/* Copies it now or not at all: -EAGAIN, or -EMSGSIZE when it is too long for that. */
-int dw_send_work_now(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
+/* The same of a request; inlined: all of it is copied now or not at all: -EAGAIN, or -EMSGSIZE when
+ * it is too long for that. */
+int dw_send_posted(struct dw_peer *peer, struct dw_work *work, bool inlined, uint64_t now_ns);
 /* Copies pending works into datagrams and sends what is full, or all that is open. */
 void dw_send_flush(struct dw_peer *peer, uint64_t now_ns);
 /* Completes the works that waited for an acknowledgement and are before `ack`; no writes while the
  * peer is refusing: one of these may be the refused. True: some were. */
 bool dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing);
-/* A small write was refused; false: no such one waits any more. */
-bool dw_send_fail(struct dw_peer *peer, uint32_t record_id, enum ibv_wc_status status);
-
 /* Room for a Send of len bytes straight in the open datagram of the peer; NULL: not now. The commit
  * follows before anything else is done with the peer. */
 void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, uint64_t now_ns);
 void dw_send_commit(struct dw_rd *rd, uint32_t imm);
-
-/* ---- answer.c ---- */
-/* One whose message is `payload`, copied: `bytes` <= sizeof work.own. NULL: no memory. */
-struct dw_work *dw_work_own(struct dw_peer *peer, const struct dw_ends *ends,
-                            enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
-                            const uint8_t *payload, uint32_t bytes);
-/* Queues one that answers what the peer sent: an ABORT, a COMPLETE or an atomic response; refusal:
- * the ABORT of a small write. Where there is no room the peer is doomed, for it would wait for
- * ever: -ENOMEM. */
-int dw_send_answer(struct dw_peer *peer, struct dw_qpns qpns, enum dw_rdmap_opcode opcode,
-                   enum dw_ddp_queue qn, bool refusal, const uint8_t *payload, uint32_t bytes,
-                   uint64_t now_ns);
-int dw_send_record_answer(struct dw_peer *peer, struct dw_qpns qpns,
-                          const struct dw_record_control *control, bool refusal, uint64_t now_ns);
-/* The data of a short read, copied: `bytes` as above. -ENOMEM, also when too many answers wait. */
-int dw_send_read_answer(struct dw_peer *peer, struct dw_qpns qpns, const struct dw_ddp_header *ddp,
-                        uint32_t record_id, const uint8_t *data, uint32_t bytes, uint64_t now_ns);
 
 /* ==== probe.c ==== */
 /*
@@ -156,10 +120,21 @@ void dw_probe_path(struct dw_peer *peer, uint64_t now_ns);
 /* ==== deliver.c ==== */
 /* Sends that come: handed up in place, or put together first. */
 
-/* A Send segment of a sequenced datagram to the QP; in_order: all before it have come. false: no
- * buffer, as if it had not come. */
-bool dw_deliver_send(struct dw_peer *peer, const struct dw_ends *ends,
-                     const struct dw_segment *segment, bool in_order);
+/* A segment that came. */
+struct dw_incoming {
+    struct dw_peer *peer;
+    struct dw_ends ends;
+    struct dw_segment segment;
+    bool sequenced; /* its datagram has a PSN */
+    bool in_order;  /* ... and all before that have come */
+    uint64_t now_ns;
+};
+
+/* Hands up what lies in the receive arena, or goes with the next recycling, and fills in where it
+ * is from; not to a QP that drains. */
+void dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends, struct diwarp_wc *wc);
+/* A Send to the QP. false: no buffer, as if it had not come. */
+bool dw_deliver_send(const struct dw_incoming *in);
 /* What was put together leaves no room before it is taken. */
 bool dw_deliver_is_full(const void *state);
 /* Frees what was delivered. */
@@ -174,19 +149,19 @@ void dw_deliver_fini(struct dw_rd *rd);
 void dw_deliver_add_memory(const struct dw_rd *rd, struct diwarp_memory *memory);
 
 /* ==== rdma.c ==== */
-/* Reads and large writes as records, small writes in the sequenced stream. */
+/* What peers ask of our memory, and what they answer: reads and large writes as records, small
+ * writes and atomics (RFC 7306) in the sequenced stream. */
 
-int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
-                      const struct ibv_send_wr *wr, uint64_t now_ns);
-int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,
-                       const struct ibv_send_wr *wr, uint64_t now_ns);
-void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
-                             const struct dw_segment *segment, uint64_t now_ns);
-void dw_rdma_on_control(struct dw_peer *peer, const struct dw_ends *ends,
-                        const struct dw_segment *segment, bool sequenced, uint64_t now_ns);
-/* Sequenced: a small write, or the answer to a short read. */
-void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
-                              const struct dw_segment *segment, uint64_t now_ns);
+/* By opcode; untagged ones are whole. false: malformed. */
+bool dw_rdma_on_read_request(const struct dw_incoming *in);
+bool dw_rdma_on_write_segment(const struct dw_incoming *in);
+bool dw_rdma_on_control(const struct dw_incoming *in);
+bool dw_rdma_on_atomic_request(const struct dw_incoming *in);
+bool dw_rdma_on_atomic_response(const struct dw_incoming *in);
+/* Queues a COMPLETE, or an ABORT; refusal: of a small write. Where there is no room the peer is
+ * doomed, for it would wait for ever: -ENOMEM. */
+int dw_rdma_answer(struct dw_peer *peer, struct dw_qpns qpns,
+                   const struct dw_record_control *control, bool refusal, uint64_t now_ns);
 enum dw_ending {
     DW_END_QUIETLY,
     DW_END_IN_ERROR,  /* with completions; the peer is gone */
@@ -195,15 +170,6 @@ enum dw_ending {
 /* Ends records with the peer: of a region, of a QP, or all. */
 void dw_rdma_end(struct dw_peer *peer, const struct dw_region *region, const struct diwarp_qp *qp,
                  enum dw_ending how, uint64_t now_ns);
-
-/* ==== atomic.c ==== */
-/* Atomic operations (RFC 7306). */
-
-int dw_atomic_post(const struct dw_ends *ends, struct dw_peer *peer, const struct ibv_send_wr *wr,
-                   uint64_t now_ns);
-void dw_atomic_on_request(struct dw_peer *peer, const struct dw_ends *ends,
-                          const struct dw_segment *segment, uint64_t now_ns);
-void dw_atomic_on_response(struct dw_peer *peer, const struct dw_segment *segment);
 
 /* ==== peer.c ==== */
 /* Contexts: taken when something is first sent or received, given back when both have owed each

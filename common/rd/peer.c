@@ -276,11 +276,10 @@ static void drop_works(struct dw_peer *peer, struct dw_list *list, const struct 
             continue;
         if (qp && list == &peer->pending && work->copied && dw_work_detach(peer, work))
             continue;
-        dw_list_remove(&work->link);
-        peer->answers = (uint16_t)(peer->answers - (work->answer && list == &peer->pending));
-        if (tell && work->qp)
-            dw_qp_complete(work->qp, work->wr_id, true, work->opcode, IBV_WC_RETRY_EXC_ERR, 0);
-        dw_work_put(peer, work);
+        if (tell)
+            dw_work_end(peer, work, IBV_WC_RETRY_EXC_ERR);
+        else
+            dw_work_put(peer, work);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posts to RD QPs: checked, then queued by kind. */
+/* Posts to RD QPs: checked, then made works and records by kind. */
 #include "common/rd/parts.h"
 
 #include <errno.h>
@@ -7,71 +7,219 @@
 
 #include "common/rnic/device.h"
 
-static int post_send(const struct dw_ends *ends, struct dw_peer *peer, const struct ibv_send_wr *wr,
-                     uint64_t now_ns)
+/* A work request whose gather list has been checked. */
+struct post {
+    const struct dw_ends *ends;
+    struct dw_peer *peer;
+    const struct ibv_send_wr *wr;
+    struct iovec iov[DW_MAX_SGE];
+    uint32_t total; /* bytes of iov */
+    uint64_t now_ns;
+};
+
+/* Of own_bytes that the caller fills in; 0: of what lies at iov. NULL: no memory. */
+static struct dw_work *work_of(const struct post *post, enum ibv_wc_opcode kind,
+                               enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
+                               uint32_t own_bytes)
 {
-    const struct diwarp_qp *qp = ends->qp;
+    struct dw_work *work =
+        dw_work_get(post->peer, post->ends, opcode, qn, own_bytes ? own_bytes : post->total);
+    if (!work)
+        return NULL;
+    work->wr_id = post->wr->wr_id;
+    work->opcode = kind;
+    work->signaled = post->wr->send_flags & IBV_SEND_SIGNALED;
+    if (!own_bytes)
+        memcpy(work->sge, post->iov, (size_t)post->wr->num_sge * sizeof *post->iov);
+    return work;
+}
+
+static int post_send(const struct post *post)
+{
+    struct dw_peer *peer = post->peer;
+    const struct ibv_send_wr *wr = post->wr;
     const bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
     const bool buffered = wr->send_flags & DIWARP_SEND_BUFFERED;
-    struct iovec iov[DW_MAX_SGE];
-    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, qp->attr.max_msg_bytes, iov);
-    if (total < 0)
-        return (int)total;
-    const struct dw_ddp_header ddp = {
-        .opcode = imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND,
-        .ulp = imm ? wr->imm_data : 0,
-        .qn = DW_QN_SEND,
-        .msn = dw_met_of(peer)->send_msn + 1,
-    };
+    if (post->total > post->ends->qp->attr.max_msg_bytes)
+        return -EMSGSIZE;
     struct dw_work *work =
-        dw_work_of_request(ends, peer, wr, IBV_WC_SEND, &ddp, iov, (uint32_t)total);
+        work_of(post, IBV_WC_SEND, imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND, DW_QN_SEND, 0);
     if (!work)
         return -ENOMEM;
-    dw_met_of(peer)->send_msn++;
+    work->ddp.ulp = imm ? wr->imm_data : 0;
+    work->ddp.msn = ++dw_met_of(peer)->send_msn;
     /* Told by the return value when it is copied before we return. */
-    work->signaled = work->signaled && !buffered;
+    const bool signaled = work->signaled;
+    work->signaled = signaled && !buffered;
     work->buffered = buffered;
-    if (wr->send_flags & IBV_SEND_INLINE) {
-        int rc = dw_send_work_now(peer, work, now_ns);
-        if (rc)
-            return rc;
-    } else {
-        dw_send_work(peer, work, now_ns);
-    }
+    const int rc = dw_send_posted(peer, work, wr->send_flags & IBV_SEND_INLINE, post->now_ns);
+    if (rc)
+        return rc;
     dw_rd_of(peer)->counters->tx_send_msgs++;
     if (dw_list_empty(&peer->pending))
-        return buffered ? 1 : 0;
-    if (buffered)
-        work->signaled = wr->send_flags & IBV_SEND_SIGNALED;
+        return buffered;
+    work->signaled = signaled;
+    return 0;
+}
+
+static int post_small_write(const struct post *post)
+{
+    struct dw_rd *rd = dw_rd_of(post->peer);
+    struct dw_work *work = work_of(post, IBV_WC_RDMA_WRITE, DW_RDMAP_WRITE_RECORD, 0, 0);
+    if (!work)
+        return -ENOMEM;
+    work->ddp.tagged = true;
+    work->ddp.stag = post->wr->wr.rdma.rkey;
+    work->ddp.to = post->wr->wr.rdma.remote_addr;
+    work->record_id = ++rd->records.next_id | DW_RECORD_ID_FROM_SOURCE;
+    const int rc =
+        dw_send_posted(post->peer, work, post->wr->send_flags & IBV_SEND_INLINE, post->now_ns);
+    rd->counters->tx_write_msgs += !rc;
+    return rc;
+}
+
+/* The message that tells the peer of a record of ours. NULL: no memory, the record has ended. */
+static struct dw_work *announce(const struct post *post, struct dw_record *record,
+                                enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn, uint32_t bytes)
+{
+    const struct dw_ends ours = {.qpns = post->ends->qpns};
+    struct dw_work *work = record ? dw_work_get(post->peer, &ours, opcode, qn, bytes) : NULL;
+    if (work) {
+        work->record_id = record->id;
+        record->wr_id = post->wr->wr_id;
+        record->send_flags = post->wr->send_flags;
+    } else if (record) {
+        dw_record_destroy(record);
+    }
+    return work;
+}
+
+static int post_write(const struct post *post)
+{
+    struct dw_peer *peer = post->peer;
+    const struct ibv_send_wr *wr = post->wr;
+    if (post->total && post->total <= DW_INLINE_WRITE_BYTES)
+        return post_small_write(post);
+    if (post->total && wr->send_flags & IBV_SEND_INLINE)
+        return -EMSGSIZE;
+    if (!post->total || wr->num_sge != 1)
+        return -EINVAL;
+    const uint32_t id = dw_record_next_id(&peer->records, DW_RECORD_ID_FROM_SOURCE);
+    struct dw_record *source = dw_source_create(post->ends, &peer->records, id,
+                                                post->iov[0].iov_base, post->total, 0, NULL);
+    struct dw_work *work =
+        announce(post, source, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, DW_RECORD_OPEN_BYTES);
+    if (!work)
+        return -ENOMEM;
+    source->stag = wr->wr.rdma.rkey;
+    source->to = wr->wr.rdma.remote_addr;
+    const struct dw_record_control open = {
+        .kind = DW_RECORD_OPEN,
+        .id = id,
+        .stag = source->stag,
+        .to = source->to,
+        .length = post->total,
+    };
+    dw_record_control_put(work->own, &open);
+    dw_send_work(peer, work, post->now_ns);
+    dw_rd_of(peer)->counters->tx_write_msgs++;
+    return 0;
+}
+
+static int post_read(const struct post *post)
+{
+    struct dw_peer *peer = post->peer;
+    const struct ibv_send_wr *wr = post->wr;
+    if (wr->num_sge != 1 || !post->total)
+        return -EINVAL;
+    struct dw_record *sink =
+        dw_sink_create(post->ends, &peer->records, dw_record_next_id(&peer->records, 0),
+                       post->iov[0].iov_base, post->total, NULL, post->now_ns);
+    struct dw_work *work =
+        announce(post, sink, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, DW_READ_REQUEST_BYTES);
+    if (!work)
+        return -ENOMEM;
+    /* This record's own; dies with it. */
+    sink->stag = (uint32_t)dw_device_random(dw_rd_of(peer)->port->device);
+    const struct dw_read_request request = {
+        .sink_stag = sink->stag,
+        .sink_to = sink->to,
+        .size = post->total,
+        .source_stag = wr->wr.rdma.rkey,
+        .source_to = wr->wr.rdma.remote_addr,
+        .record_id = sink->id,
+        .granted = dw_grant_first(sink, post->now_ns),
+    };
+    dw_read_request_put(work->own, &request);
+    dw_send_work(peer, work, post->now_ns);
+    dw_rd_of(peer)->counters->tx_read_msgs++;
+    return 0;
+}
+
+/* A work that ends with its response. */
+static int post_atomic(const struct post *post)
+{
+    struct dw_rd *rd = dw_rd_of(post->peer);
+    const struct ibv_send_wr *wr = post->wr;
+    const bool add = wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    const struct dw_atomic_request request = {
+        .opcode = add ? DW_ATOMIC_FETCH_ADD : DW_ATOMIC_CMP_SWAP,
+        .request_id = ++rd->records.next_id,
+        .stag = wr->wr.atomic.rkey,
+        .to = wr->wr.atomic.remote_addr,
+        .add_swap = add ? wr->wr.atomic.compare_add : wr->wr.atomic.swap,
+        .add_swap_mask = add ? 0 : UINT64_MAX,
+        .compare = add ? 0 : wr->wr.atomic.compare_add,
+        .compare_mask = add ? 0 : UINT64_MAX,
+    };
+    if (wr->num_sge > 1 || post->total != (size_t)wr->num_sge * sizeof(uint64_t) ||
+        request.to % sizeof(uint64_t))
+        return -EINVAL;
+    struct dw_work *work = work_of(post, add ? IBV_WC_FETCH_ADD : IBV_WC_COMP_SWAP,
+                                   DW_RDMAP_ATOMIC_REQUEST, DW_QN_REQUEST, DW_ATOMIC_REQUEST_BYTES);
+    if (!work)
+        return -ENOMEM;
+    dw_atomic_request_put(work->own, &request);
+    work->atomic = true;
+    work->result = wr->num_sge ? post->iov[0].iov_base : NULL;
+    work->record_id = request.request_id;
+    dw_send_work(post->peer, work, post->now_ns);
+    rd->counters->tx_atomic_msgs++;
     return 0;
 }
 
 int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                     uint64_t now_ns)
 {
+    static const struct {
+        int (*post)(const struct post *post);
+        uint32_t max_bytes;
+        int access; /* to our memory */
+    } kinds[] = {
+        [IBV_WR_SEND] = {post_send, UINT32_MAX >> 1, 0},
+        [IBV_WR_SEND_WITH_IMM] = {post_send, UINT32_MAX >> 1, 0},
+        [IBV_WR_RDMA_WRITE] = {post_write, UINT32_MAX >> 1, 0},
+        [IBV_WR_RDMA_READ] = {post_read, UINT32_MAX >> 1, IBV_ACCESS_LOCAL_WRITE},
+        [IBV_WR_ATOMIC_CMP_AND_SWP] = {post_atomic, sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE},
+        [IBV_WR_ATOMIC_FETCH_AND_ADD] = {post_atomic, sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE},
+    };
     const struct dw_ends ends = {.qp = qp, .qpns = {.here = qp->num, .there = dw_qpn_of_ah(ah)}};
     struct dw_handle *handle = dw_handle_of_ah(ah);
-    if (wr->send_flags & IBV_SEND_FENCE)
+    const unsigned kind = (unsigned)wr->opcode;
+    if (wr->send_flags & IBV_SEND_FENCE || kind >= sizeof kinds / sizeof *kinds ||
+        !kinds[kind].post)
         return -EINVAL;
     if (handle->state == DW_PEER_GONE || handle->state == DW_PEER_DOOMED)
         return -EHOSTUNREACH;
-    struct dw_peer *peer = dw_peer_wake(handle);
-    if (!peer || peer->queued + peer->records.own_count >= qp->attr.max_send_wr)
+    struct post post = {.ends = &ends, .peer = dw_peer_wake(handle), .wr = wr, .now_ns = now_ns};
+    if (!post.peer || post.peer->queued + post.peer->records.own_count >= qp->attr.max_send_wr)
         return -ENOMEM;
-    switch (wr->opcode) {
-    case IBV_WR_SEND:
-    case IBV_WR_SEND_WITH_IMM:
-        return post_send(&ends, peer, wr, now_ns);
-    case IBV_WR_RDMA_WRITE:
-        return dw_rdma_post_write(&ends, peer, wr, now_ns);
-    case IBV_WR_RDMA_READ:
-        return dw_rdma_post_read(&ends, peer, wr, now_ns);
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        return dw_atomic_post(&ends, peer, wr, now_ns);
-    default:
-        return -EINVAL;
-    }
+    const int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, kinds[kind].access,
+                                       kinds[kind].max_bytes, post.iov);
+    if (total < 0)
+        return (int)total;
+    post.total = (uint32_t)total;
+    return kinds[kind].post(&post);
 }
 
 /* ---- calls that only RD knows ---- */

@@ -94,7 +94,7 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
      */
     if (paired)
         dw_control_padded_probe(peer, clock_of(now_ns) | PADDED, dw_probe_stuck_bytes(peer), false);
-    (void)dw_control_send(peer, DW_LLP_PROBE, clock_of(now_ns) | (paired ? BARE : 0));
+    (void)dw_control_send(peer, DW_LLP_PROBE, clock_of(now_ns) | (paired ? BARE : 0), NULL, 0);
     if (paired && peer->asked_again)
         peer->asked_again--;
 }
@@ -152,7 +152,7 @@ void dw_probe_path(struct dw_peer *peer, uint64_t now_ns)
     if (bytes) {
         const uint32_t clock = clock_of(now_ns);
         dw_control_padded_probe(peer, clock | OF_PATH | PADDED, bytes, true);
-        (void)dw_control_send(peer, DW_LLP_PROBE, clock | OF_PATH | BARE);
+        (void)dw_control_send(peer, DW_LLP_PROBE, clock | OF_PATH | BARE, NULL, 0);
         dw_path_on_probe_sent(path, clock, dw_peer_rto_ns(&peer->records, 0), now_ns);
         dw_rd_of(peer)->counters->tx_probes++;
     }

@@ -3,11 +3,11 @@
  * The RD service: messages exactly once, over datagrams. As with InfiniBand's RD, queue pairs share
  * end-to-end contexts, one for each peer process (struct dw_peer), which hold the windows.
  *
- * A message's way: post.c (checks) -> send.c (queue, coalescing) -> segment.c (segments into
- * datagrams) -> transmit.c (header, seal, exit) -> receive.c (window, by opcode) -> deliver.c |
- * rdma.c | atomic.c. What is large goes as a record (common/record). Around it: probe.c asks a
- * silent peer, peer.c takes and gives back contexts, service.c is the table. Every function of
- * these headers runs with the device's lock held.
+ * A message's way: post.c (checks) -> send.c (queue, segments into datagrams) -> transmit.c
+ * (header, seal, exit) -> receive.c (window, by opcode) -> deliver.c | rdma.c. What is large goes
+ * as a record (common/record). Around it: probe.c asks a silent peer, peer.c takes and gives back
+ * contexts, service.c is the table. Every function of these headers runs with the device's lock
+ * held.
  */
 #pragma once
 
@@ -163,7 +163,6 @@ struct dw_work {
     uint32_t record_id;       /* tagged: of its Write-Record header; or of a request */
     uint32_t total, copied;
     uint32_t last_psn; /* once all is copied */
-    unsigned sge_count;
     struct iovec sge[DW_MAX_SGE];
     uint8_t own[DW_RECORD_CONTROL_BYTES + DIWARP_RELEASE_MAX_BYTES]; /* our own messages' bytes */
 };

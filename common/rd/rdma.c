@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posts of reads and writes, and the messages about them. */
+/* What peers ask of our memory, and what they answer: reads, writes, and 64-bit atomics (RFC 7306
+ * section 5). These have a PSN: each is executed once. The CPU does it: they mix with its own. */
 #include "common/rd/parts.h"
 
 #include <errno.h>
@@ -7,129 +8,51 @@
 
 #include "common/base/copy.h"
 
-/* ---- posts ---- */
+/* Answers that wait for the window to a peer, in 5 MB: who asks without end and acknowledges
+ * nothing is not to fill our memory. Those of an honest peer are to its own requests, which bear no
+ * others before they are answered, and of our reads, which wait behind them. */
+#define ANSWERS_MAX (2 * DW_QUEUED_MAX)
+/* ABORTs of small writes, until they are acknowledged: of those that are under way, and of a
+ * datagram full of later ones that brings the acknowledgement. */
+#define REFUSALS_MAX (2 * DW_QUEUED_MAX)
 
-/* Tells the peer of a record of ours. False: no memory, it has ended. */
-static bool announce(struct dw_record *record, enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
-                     const uint8_t *payload, uint32_t bytes, uint64_t now_ns)
+/* ---- our answers ---- */
+
+/* refusal: the ABORT of a small write. NULL: there is no room, and the peer is doomed, for it would
+ * wait for ever. To drop what asks instead would drop the answers that come with it: two such ends
+ * would wait for each other. */
+static struct dw_work *answer(struct dw_peer *peer, struct dw_qpns qpns,
+                              enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn, bool refusal,
+                              uint32_t bytes)
 {
-    struct dw_peer *peer = dw_peer_of_records(record->peer);
-    const struct dw_ends ours = {.qpns = record->qpns};
-    struct dw_work *work = dw_work_own(peer, &ours, opcode, qn, payload, bytes);
+    const struct dw_ends ends = {.qpns = qpns};
+    struct dw_work *work = NULL;
+    if (peer->answers < ANSWERS_MAX && (!refusal || peer->refusals < REFUSALS_MAX))
+        work = dw_work_get(peer, &ends, opcode, qn, bytes);
     if (!work) {
-        dw_record_destroy(record);
-        return false;
+        dw_peer_doom(peer, DIWARP_GONE_NO_ROOM);
+        return NULL;
     }
-    work->record_id = record->id;
-    dw_send_work(peer, work, now_ns);
-    return true;
+    work->answer = true;
+    work->refusal = refusal;
+    peer->answers++;
+    peer->refusals = (uint16_t)(peer->refusals + refusal);
+    return work;
 }
 
-int dw_rdma_post_read(const struct dw_ends *ends, struct dw_peer *peer,
-                      const struct ibv_send_wr *wr, uint64_t now_ns)
+int dw_rdma_answer(struct dw_peer *peer, struct dw_qpns qpns,
+                   const struct dw_record_control *control, bool refusal, uint64_t now_ns)
 {
-    struct iovec iov[DW_MAX_SGE];
-    int64_t total = dw_pd_gather(ends->qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
-                                 UINT32_MAX >> 1, iov);
-    if (total < 0)
-        return (int)total;
-    if (wr->num_sge != 1 || !total)
-        return -EINVAL;
-    struct dw_record *sink =
-        dw_sink_create(ends, &peer->records, dw_record_next_id(&peer->records, 0), iov[0].iov_base,
-                       (uint32_t)total, NULL, now_ns);
-    if (!sink)
-        return -ENOMEM;
-    /* This record's own; dies with it. */
-    sink->stag = (uint32_t)dw_device_random(dw_rd_of(peer)->port->device);
-    sink->wr_id = wr->wr_id;
-    sink->send_flags = wr->send_flags;
-    const struct dw_read_request request = {
-        .sink_stag = sink->stag,
-        .sink_to = sink->to,
-        .size = (uint32_t)total,
-        .source_stag = wr->wr.rdma.rkey,
-        .source_to = wr->wr.rdma.remote_addr,
-        .record_id = sink->id,
-        .granted = dw_grant_first(sink, now_ns),
-    };
-    uint8_t payload[DW_READ_REQUEST_BYTES];
-    dw_read_request_put(payload, &request);
-    if (!announce(sink, DW_RDMAP_READ_REQUEST, DW_QN_REQUEST, payload, sizeof payload, now_ns))
-        return -ENOMEM;
-    dw_rd_of(peer)->counters->tx_read_msgs++;
-    return 0;
-}
-
-static int post_small_write(const struct dw_ends *ends, struct dw_peer *peer,
-                            const struct ibv_send_wr *wr, const struct iovec *iov, uint32_t total,
-                            uint64_t now_ns)
-{
-    const struct dw_ddp_header ddp = {
-        .tagged = true,
-        .opcode = DW_RDMAP_WRITE_RECORD,
-        .stag = wr->wr.rdma.rkey,
-        .to = wr->wr.rdma.remote_addr,
-    };
-    struct dw_work *work = dw_work_of_request(ends, peer, wr, IBV_WC_RDMA_WRITE, &ddp, iov, total);
+    struct dw_work *work = answer(peer, qpns, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, refusal,
+                                  DW_RECORD_CONTROL_BYTES + control->release_bytes);
     if (!work)
         return -ENOMEM;
-    work->record_id = ++dw_rd_of(peer)->records.next_id | DW_RECORD_ID_FROM_SOURCE;
-    if (wr->send_flags & IBV_SEND_INLINE)
-        return dw_send_work_now(peer, work, now_ns);
+    dw_record_control_put(work->own, control);
     dw_send_work(peer, work, now_ns);
     return 0;
 }
 
-static int post_large_write(const struct dw_ends *ends, struct dw_peer *peer,
-                            const struct ibv_send_wr *wr, const struct iovec *iov, uint32_t total,
-                            uint64_t now_ns)
-{
-    const uint32_t id = dw_record_next_id(&peer->records, DW_RECORD_ID_FROM_SOURCE);
-    struct dw_record *source =
-        dw_source_create(ends, &peer->records, id, iov[0].iov_base, total, 0, NULL);
-    if (!source)
-        return -ENOMEM;
-    source->stag = wr->wr.rdma.rkey;
-    source->to = wr->wr.rdma.remote_addr;
-    source->wr_id = wr->wr_id;
-    source->send_flags = wr->send_flags;
-    const struct dw_record_control open = {
-        .kind = DW_RECORD_OPEN,
-        .id = source->id,
-        .stag = source->stag,
-        .to = source->to,
-        .length = total,
-    };
-    uint8_t payload[DW_RECORD_OPEN_BYTES];
-    dw_record_control_put(payload, &open);
-    return announce(source, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, payload, sizeof payload, now_ns)
-               ? 0
-               : -ENOMEM;
-}
-
-int dw_rdma_post_write(const struct dw_ends *ends, struct dw_peer *peer,
-                       const struct ibv_send_wr *wr, uint64_t now_ns)
-{
-    struct iovec iov[DW_MAX_SGE];
-    int64_t total = dw_pd_gather(ends->qp->pd, wr->sg_list, wr->num_sge, 0, UINT32_MAX >> 1, iov);
-    if (total < 0)
-        return (int)total;
-    int rc = -EINVAL;
-    if (total && total <= DW_INLINE_WRITE_BYTES)
-        rc = post_small_write(ends, peer, wr, iov, (uint32_t)total, now_ns);
-    else if (total && wr->send_flags & IBV_SEND_INLINE)
-        rc = -EMSGSIZE;
-    else if (total && wr->num_sge == 1)
-        rc = post_large_write(ends, peer, wr, iov, (uint32_t)total, now_ns);
-    if (!rc)
-        dw_rd_of(peer)->counters->tx_write_msgs++;
-    return rc;
-}
-
-/* ---- what peers ask ---- */
-
-static void send_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, bool small_write,
+static void send_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, bool refusal,
                        enum dw_status status, uint64_t now_ns)
 {
     const struct dw_record_control control = {
@@ -138,106 +61,172 @@ static void send_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, b
         .id = id,
     };
     if (dw_peer_is_live(peer))
-        (void)dw_send_record_answer(peer, qpns, &control, small_write, now_ns);
+        (void)dw_rdma_answer(peer, qpns, &control, refusal, now_ns);
 }
 
-static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp *qp, uint32_t stag,
-                                   uint64_t to, uint32_t length, int access,
-                                   struct dw_region **region)
+/* In the sequenced stream, which loses nothing; what the sink asks for again goes as a record. */
+static void answer_short_read(struct dw_peer *peer, struct dw_record *source, uint64_t now_ns)
 {
-    if (!qp) {
-        dw_rd_of(peer)->counters->drop_qpn++;
+    const uint32_t bytes = source->out.total;
+    struct dw_work *work = answer(peer, source->qpns, DW_RDMAP_WRITE_RECORD, 0, false, bytes);
+    if (!work)
+        return;
+    work->ddp.tagged = true;
+    work->ddp.stag = source->stag;
+    work->ddp.to = source->to;
+    work->record_id = source->id;
+    memcpy(work->own, source->addr, bytes);
+    dw_send_work(peer, work, now_ns);
+    source->out.sent = bytes;
+    dw_rd_of(peer)->counters->tx_record_segments++;
+    dw_rd_of(peer)->counters->tx_record_bytes += bytes;
+}
+
+/* ---- what peers ask ---- */
+
+/* Of `length` bytes at `to` here. */
+static enum dw_status check_region(const struct dw_incoming *in, uint32_t stag, uint64_t to,
+                                   uint32_t length, int access, struct dw_region **region)
+{
+    struct diwarp_counters *counters = dw_rd_of(in->peer)->counters;
+    if (!in->ends.qp) {
+        counters->drop_qpn++;
         return DW_STATUS_CANCELLED;
     }
-    int rc = dw_mr_check_peer(&qp->pd->mrs, dw_name_key(dw_handle_of(peer)->ah.name), stag, to,
-                              length, access, region);
-    if (!rc)
+    const uint64_t name = dw_name_key(dw_handle_of(in->peer)->ah.name);
+    const bool aligned = access != IBV_ACCESS_REMOTE_ATOMIC || to % sizeof(uint64_t) == 0;
+    if (aligned && !dw_mr_check_peer(&in->ends.qp->pd->mrs, name, stag, to, length, access, region))
         return DW_STATUS_OK;
-    dw_rd_of(peer)->counters->drop_stag++;
+    counters->drop_stag++;
     return DW_STATUS_BAD_STAG;
 }
 
-/* In the sequenced stream, which loses nothing. Without memory for that the data go as a record, as
- * do those that the sink asks for again. */
-static void answer_short_read(struct dw_record *source, uint64_t now_ns)
+bool dw_rdma_on_read_request(const struct dw_incoming *in)
 {
-    struct dw_peer *peer = dw_peer_of_records(source->peer);
-    struct diwarp_counters *counters = dw_rd_of(peer)->counters;
-    const uint32_t bytes = source->out.total;
-    const struct dw_ddp_header ddp = {
-        .tagged = true,
-        .opcode = DW_RDMAP_WRITE_RECORD,
-        .stag = source->stag,
-        .to = source->to,
-    };
-    if (dw_send_read_answer(peer, source->qpns, &ddp, source->id, source->addr, bytes, now_ns))
-        return;
-    source->out.sent = bytes;
-    counters->tx_record_segments++;
-    counters->tx_record_bytes += bytes;
-}
-
-void dw_rdma_on_read_request(struct dw_peer *peer, const struct dw_ends *ends,
-                             const struct dw_segment *segment, uint64_t now_ns)
-{
+    struct dw_peer *peer = in->peer;
     struct dw_read_request request;
     struct dw_region *region = NULL;
-    if (dw_read_request_get(&request, segment->payload, segment->bytes) || !request.size ||
-        dw_source_of(&peer->records, request.record_id)) {
-        dw_rd_of(peer)->counters->drop_header++;
-        return;
-    }
-    enum dw_status status = check_region(peer, ends->qp, request.source_stag, request.source_to,
-                                         request.size, IBV_ACCESS_REMOTE_READ, &region);
+    if (dw_read_request_get(&request, in->segment.payload, in->segment.bytes) || !request.size ||
+        dw_source_of(&peer->records, request.record_id))
+        return false;
+    enum dw_status status = check_region(in, request.source_stag, request.source_to, request.size,
+                                         IBV_ACCESS_REMOTE_READ, &region);
     struct dw_record *source = NULL;
     if (status == DW_STATUS_OK)
-        source = dw_source_create(ends, &peer->records, request.record_id,
+        source = dw_source_create(&in->ends, &peer->records, request.record_id,
                                   (const void *)(uintptr_t)request.source_to, request.size,
                                   request.granted, region);
     if (!source) {
-        send_abort(peer, ends->qpns, request.record_id, false, status, now_ns);
-        return;
+        send_abort(peer, in->ends.qpns, request.record_id, false, status, in->now_ns);
+        return true;
     }
     source->stag = request.sink_stag;
     source->to = request.sink_to;
     if (request.size <= DW_SHORT_READ_BYTES && request.granted == request.size)
-        answer_short_read(source, now_ns);
+        answer_short_read(peer, source, in->now_ns);
     dw_timers_watch(peer); /* without a grant nothing is sent, which would see to that */
     dw_source_look(source);
+    return true;
 }
 
-static void on_open(struct dw_peer *peer, const struct dw_ends *ends,
-                    const struct dw_record_control *open, uint64_t now_ns)
+static bool on_open(const struct dw_incoming *in, const struct dw_record_control *open)
 {
+    struct dw_peer *peer = in->peer;
     struct dw_region *region = NULL;
-    if (!open->length || dw_sink_of(&peer->records, open->id)) {
-        dw_rd_of(peer)->counters->drop_header++;
-        return;
-    }
-    enum dw_status status = check_region(peer, ends->qp, open->stag, open->to, open->length,
-                                         IBV_ACCESS_REMOTE_WRITE, &region);
+    if (!open->length || dw_sink_of(&peer->records, open->id))
+        return false;
+    enum dw_status status =
+        check_region(in, open->stag, open->to, open->length, IBV_ACCESS_REMOTE_WRITE, &region);
     struct dw_record *sink = NULL;
     if (status == DW_STATUS_OK)
-        sink = dw_sink_create(ends, &peer->records, open->id, (void *)(uintptr_t)open->to,
-                              open->length, region, now_ns);
+        sink = dw_sink_create(&in->ends, &peer->records, open->id, (void *)(uintptr_t)open->to,
+                              open->length, region, in->now_ns);
     if (!sink) {
-        send_abort(peer, ends->qpns, open->id, false, status, now_ns);
-        return;
+        send_abort(peer, in->ends.qpns, open->id, false, status, in->now_ns);
+        return true;
     }
     sink->stag = open->stag;
     sink->to = open->to;
+    return true;
 }
 
-static void on_status(struct dw_peer *peer, const struct dw_record_control *status, uint64_t now_ns)
+bool dw_rdma_on_write_segment(const struct dw_incoming *in)
 {
-    struct dw_record *source = dw_source_of(&peer->records, status->id);
-    if (!source) {
-        dw_rd_of(peer)->counters->drop_stale_record++;
-        return;
+    struct dw_rd *rd = dw_rd_of(in->peer);
+    const uint64_t to = in->segment.ddp.to;
+    struct dw_write_record wr;
+    struct dw_region *region;
+    const uint8_t *data;
+    uint32_t length;
+    if (!dw_segment_write_record(&in->segment, &wr, &data, &length))
+        return false;
+    if (!in->sequenced || !(wr.id & DW_RECORD_ID_FROM_SOURCE)) {
+        /* Of a record, or it answers a short read of ours. */
+        dw_sink_on_segment(&in->peer->records, &in->segment, in->now_ns);
+        return true;
     }
+    enum dw_status status =
+        check_region(in, in->segment.ddp.stag, to, length, IBV_ACCESS_REMOTE_WRITE, &region);
+    const uint64_t key = dw_record_key(&in->peer->records, wr.id);
+    if (status == DW_STATUS_OK) {
+        dw_copy((void *)(uintptr_t)to, data, length);
+        rd->port->device->served++;
+    } else if (rd->refused_write != key) {
+        rd->refused_write = key;
+        send_abort(in->peer, in->ends.qpns, wr.id, true, status, in->now_ns);
+    }
+    return true;
+}
+
+/* Masked add, and compare and swap, as RFC 7306 5.2 has them. false: the comparison failed. */
+static bool execute_masked(const struct dw_atomic_request *request, uint64_t old, uint64_t *new)
+{
+    uint64_t mask = request->add_swap_mask, data = request->add_swap;
+    if (request->opcode == DW_ATOMIC_FETCH_ADD) {
+        /* The top bits of the fields are added without carry, so that none leaves its field. */
+        *new = ((old & ~mask) + (data & ~mask)) ^ ((old ^ data) & mask);
+        return true;
+    }
+    *new = (old & ~mask) | (data & mask);
+    return !((old ^ request->compare) & request->compare_mask);
+}
+
+bool dw_rdma_on_atomic_request(const struct dw_incoming *in)
+{
+    struct dw_atomic_request request;
+    struct dw_region *region;
+    if (dw_atomic_request_get(&request, in->segment.payload, in->segment.bytes))
+        return false;
+    struct dw_atomic_response response = {.request_id = request.request_id};
+    response.status = check_region(in, request.stag, request.to, sizeof(uint64_t),
+                                   IBV_ACCESS_REMOTE_ATOMIC, &region);
+    if (response.status == DW_STATUS_OK) {
+        uint64_t *target = (uint64_t *)(uintptr_t)request.to, new;
+        response.original = __atomic_load_n(target, __ATOMIC_SEQ_CST);
+        while (execute_masked(&request, response.original, &new) &&
+               !__atomic_compare_exchange_n(target, &response.original, new, false,
+                                            __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            /* another thread has changed it meanwhile */
+        }
+    }
+    struct dw_work *work = answer(in->peer, in->ends.qpns, DW_RDMAP_ATOMIC_RESPONSE,
+                                  DW_QN_ATOMIC_RESPONSE, false, DW_ATOMIC_RESPONSE_BYTES);
+    if (!work)
+        return true;
+    dw_atomic_response_put(work->own, &response);
+    dw_send_work(in->peer, work, in->now_ns);
+    return true;
+}
+
+/* ---- what they answer ---- */
+
+static bool on_status(const struct dw_incoming *in, struct dw_record *source,
+                      const struct dw_record_control *status)
+{
+    struct dw_peer *peer = in->peer;
     if (!source->qp) { /* now the sink is known to have it */
-        (void)dw_record_end(source, NULL, 0, now_ns);
-        return;
+        (void)dw_record_end(source, NULL, 0, in->now_ns);
+        return true;
     }
     struct dw_range missing[DW_RECORD_MAX_RANGES];
     if (status->range_count)
@@ -246,118 +235,88 @@ static void on_status(struct dw_peer *peer, const struct dw_record_control *stat
         missing[i] = (struct dw_range){status->ranges[i].start, status->ranges[i].end};
     if (status->granted > source->out.granted)
         peer->pairs_lost = 0;
-    if (dw_record_source_on_status(&source->out, status->granted, missing, status->range_count))
-        dw_source_look(source);
-    else
-        dw_rd_of(peer)->counters->drop_header++;
+    if (!dw_record_source_on_status(&source->out, status->granted, missing, status->range_count))
+        return false;
+    dw_source_look(source);
+    return true;
 }
 
-static void push_release(const struct dw_record *source, const struct dw_record_control *complete)
+static void on_complete(struct dw_peer *peer, struct dw_record *source,
+                        const struct dw_record_control *complete)
 {
-    const struct diwarp_wc wc = {
-        .wc = {.status = IBV_WC_SUCCESS,
-               .opcode = (enum ibv_wc_opcode)DIWARP_WC_RELEASE,
-               .byte_len = complete->release_bytes,
-               .qp_num = source->qp->num,
-               .src_qp = source->qpns.there},
-        .src = source->peer->ah->name,
+    const struct dw_ends ends = {.qp = source->qp, .qpns = source->qpns};
+    struct diwarp_wc release = {
+        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_RELEASE,
+               .byte_len = complete->release_bytes},
         .data = complete->release,
     };
-    if (!source->qp->draining && complete->release_bytes)
-        dw_qp_push_held(source->qp, &wc);
-}
-
-static void on_complete(struct dw_peer *peer, const struct dw_record_control *complete)
-{
-    struct dw_record *source = dw_source_of(&peer->records, complete->id);
-    if (!source) {
-        dw_rd_of(peer)->counters->drop_stale_record++;
-        return;
-    }
     peer->pairs_lost = 0;
-    if (source->region)
-        push_release(source, complete);
-    else if (source->qp)
+    if (source->region && complete->release_bytes)
+        dw_deliver(peer, &ends, &release);
+    else if (!source->region && source->qp)
         dw_qp_complete(source->qp, source->wr_id, source->send_flags & IBV_SEND_SIGNALED,
                        IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS, source->out.total);
     dw_record_destroy(source);
 }
 
-static void on_abort(struct dw_peer *peer, const struct dw_record_control *control)
+/* Who asked withdraws; only who was asked refuses, which is about a request of ours. The peer's
+ * requests bear ids of its own counting: one may have the same. */
+static void on_abort(struct dw_peer *peer, struct dw_record *source,
+                     const struct dw_record_control *control)
 {
     enum ibv_wc_status status = dw_wc_status(control->status);
     if (status == IBV_WC_SUCCESS)
         status = IBV_WC_REM_ABORT_ERR;
+    const bool withdrawn = control->status == DW_STATUS_WITHDRAWN;
     struct dw_record *sink = dw_sink_of(&peer->records, control->id);
-    struct dw_record *source = dw_source_of(&peer->records, control->id);
-    /* Who asked withdraws; only who was asked refuses, which is about a request of ours. The peer's
-     * requests bear ids of its own counting: one may have the same. */
-    if (control->status == DW_STATUS_WITHDRAWN) {
-        if (sink && sink->region)
-            dw_record_destroy(sink);
-        else
-            dw_rd_of(peer)->counters->drop_stale_record++;
-    } else if (sink && !sink->region && sink->state != DW_RECORD_HELD)
+    struct dw_work *write = dw_work_find(peer, control->id, false);
+    if (withdrawn && sink && sink->region)
+        dw_record_destroy(sink);
+    else if (!withdrawn && sink && !sink->region && sink->state != DW_RECORD_HELD)
         dw_record_fail(sink, status);
-    else if (source && !source->region)
+    else if (!withdrawn && source && !source->region)
         dw_record_fail(source, status);
-    else if (!dw_send_fail(peer, control->id, status))
+    else if (!withdrawn && write)
+        dw_work_end(peer, write, status);
+    else
         dw_rd_of(peer)->counters->drop_stale_record++;
 }
 
-void dw_rdma_on_control(struct dw_peer *peer, const struct dw_ends *ends,
-                        const struct dw_segment *segment, bool sequenced, uint64_t now_ns)
+bool dw_rdma_on_control(const struct dw_incoming *in)
 {
     struct dw_record_control control;
     /* Unsequenced it may come twice, or into a buffer that does not stay: no harm in a status. */
-    if (!segment->ddp.last || segment->ddp.mo ||
-        dw_record_control_get(&control, segment->payload, segment->bytes) ||
-        (!sequenced && control.kind != DW_RECORD_STATUS)) {
-        dw_rd_of(peer)->counters->drop_header++;
-        return;
-    }
-    switch (control.kind) {
-    case DW_RECORD_OPEN:
-        on_open(peer, ends, &control, now_ns);
-        break;
-    case DW_RECORD_STATUS:
-        on_status(peer, &control, now_ns);
-        break;
-    case DW_RECORD_COMPLETE:
-        on_complete(peer, &control);
-        break;
-    default:
-        on_abort(peer, &control);
-        break;
-    }
+    if (dw_record_control_get(&control, in->segment.payload, in->segment.bytes) ||
+        (!in->sequenced && control.kind != DW_RECORD_STATUS))
+        return false;
+    struct dw_record *source = dw_source_of(&in->peer->records, control.id);
+    if (control.kind == DW_RECORD_OPEN)
+        return on_open(in, &control);
+    if (control.kind == DW_RECORD_STATUS && source)
+        return on_status(in, source, &control);
+    if (control.kind == DW_RECORD_ABORT)
+        on_abort(in->peer, source, &control);
+    else if (source)
+        on_complete(in->peer, source, &control);
+    else
+        dw_rd_of(in->peer)->counters->drop_stale_record++;
+    return true;
 }
 
-void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
-                              const struct dw_segment *segment, uint64_t now_ns)
+bool dw_rdma_on_atomic_response(const struct dw_incoming *in)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
-    struct dw_write_record wr;
-    struct dw_region *region;
-    const uint8_t *data;
-    uint32_t length;
-    if (!dw_segment_write_record(segment, &wr, &data, &length)) {
-        rd->counters->drop_header++;
-        return;
+    struct dw_atomic_response response;
+    if (dw_atomic_response_get(&response, in->segment.payload, in->segment.bytes))
+        return false;
+    struct dw_work *work = dw_work_find(in->peer, response.request_id, true);
+    if (!work) {
+        dw_rd_of(in->peer)->counters->drop_stale_record++;
+        return true;
     }
-    if (!(wr.id & DW_RECORD_ID_FROM_SOURCE)) {
-        dw_sink_on_segment(&peer->records, segment, now_ns); /* answers a short read of ours */
-        return;
-    }
-    enum dw_status status = check_region(peer, ends->qp, segment->ddp.stag, segment->ddp.to, length,
-                                         IBV_ACCESS_REMOTE_WRITE, &region);
-    const uint64_t key = dw_record_key(&peer->records, wr.id);
-    if (status == DW_STATUS_OK) {
-        dw_copy((void *)(uintptr_t)segment->ddp.to, data, length);
-        rd->port->device->served++;
-    } else if (rd->refused_write != key) {
-        rd->refused_write = key;
-        send_abort(peer, ends->qpns, wr.id, true, status, now_ns);
-    }
+    if (work->result && response.status == DW_STATUS_OK)
+        *work->result = response.original;
+    dw_work_end(in->peer, work, dw_wc_status((uint8_t)response.status));
+    return true;
 }
 
 /* ---- records that end before they are done ---- */

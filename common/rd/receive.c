@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * RD datagrams that come: source, then window, then segments by opcode; acknowledgements last, for
+/* RD datagrams that come: source, then window, then segments by opcode; acknowledgements last, for
  * a refusal that travels with one must come first. A failed check is a counted drop, nothing else.
  */
 #include "common/rd/parts.h"
@@ -12,10 +11,7 @@
 #define ACK_OWED_MAX       8u
 #define ACK_PART_DATAGRAMS 16
 
-/* ---- the source ---- */
-
-/* How many peers send to us at the same time: they share the credit. */
-static void count_sender(struct dw_peer *peer, uint64_t now_ns)
+static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header, uint64_t now_ns)
 {
     struct dw_rd *rd = dw_rd_of(peer);
     dw_rd_begin_epoch(rd, now_ns);
@@ -23,55 +19,37 @@ static void count_sender(struct dw_peer *peer, uint64_t now_ns)
         rd->epoch_senders++;
         dw_peer_on_use(peer);
     }
-}
-
-static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header, uint64_t now_ns)
-{
-    count_sender(peer, now_ns);
     peer->timestamp = header->timestamp;
     /* It has our token, so it has our address too: both come together. */
     dw_handle_of(peer)->heard = dw_met_of(peer)->goes_on = peer->introduced = true;
     peer->records.contact.heard_ns = now_ns;
     peer->unreachables = 0;
-    dw_port_trim_later(dw_rd_of(peer)->port, now_ns); /* may be what it waited for */
+    dw_port_trim_later(rd->port, now_ns); /* may be what it waited for */
 }
 
 /* ---- segments ---- */
 
-/* What is untagged and not a Send is one whole message (WIRE.md 4). */
-static bool is_whole(const struct dw_ddp_header *ddp)
-{
-    return ddp->tagged || ddp->opcode == DW_RDMAP_SEND || ddp->opcode == DW_RDMAP_SEND_IMM ||
-           (ddp->last && !ddp->mo);
-}
-
 /* false: no buffer for it. */
-static bool on_sequenced_segment(struct dw_peer *peer, const struct dw_ends *ends,
-                                 const struct dw_segment *segment, bool in_order, uint64_t now_ns)
+static bool take_segment(const struct dw_incoming *in)
 {
-    switch (is_whole(&segment->ddp) ? segment->ddp.opcode : UINT8_MAX) {
-    case DW_RDMAP_SEND:
-    case DW_RDMAP_SEND_IMM:
-        return dw_deliver_send(peer, ends, segment, in_order);
-    case DW_RDMAP_WRITE_RECORD:
-        dw_rdma_on_write_segment(peer, ends, segment, now_ns);
-        break;
-    case DW_RDMAP_READ_REQUEST:
-        dw_rdma_on_read_request(peer, ends, segment, now_ns);
-        break;
-    case DW_RDMAP_RECORD_CONTROL:
-        dw_rdma_on_control(peer, ends, segment, true, now_ns);
-        break;
-    case DW_RDMAP_ATOMIC_REQUEST:
-        dw_atomic_on_request(peer, ends, segment, now_ns);
-        break;
-    case DW_RDMAP_ATOMIC_RESPONSE:
-        dw_atomic_on_response(peer, segment);
-        break;
-    default:
-        dw_rd_of(peer)->counters->drop_header++;
-        break;
-    }
+    static bool (*const takers[])(const struct dw_incoming *in) = {
+        [DW_RDMAP_READ_REQUEST] = dw_rdma_on_read_request,
+        [DW_RDMAP_ATOMIC_REQUEST] = dw_rdma_on_atomic_request,
+        [DW_RDMAP_ATOMIC_RESPONSE] = dw_rdma_on_atomic_response,
+        [DW_RDMAP_WRITE_RECORD] = dw_rdma_on_write_segment,
+        [DW_RDMAP_RECORD_CONTROL] = dw_rdma_on_control,
+    };
+    const struct dw_ddp_header *ddp = &in->segment.ddp;
+    const uint8_t opcode = ddp->opcode;
+    if (in->sequenced && (opcode == DW_RDMAP_SEND || opcode == DW_RDMAP_SEND_IMM))
+        return dw_deliver_send(in);
+    /* What is untagged and not a Send is one whole message (WIRE.md 4). */
+    const bool whole = ddp->tagged || (ddp->last && !ddp->mo);
+    const bool expected =
+        in->sequenced || opcode == DW_RDMAP_WRITE_RECORD || opcode == DW_RDMAP_RECORD_CONTROL;
+    if (!whole || !expected || opcode >= sizeof takers / sizeof *takers || !takers[opcode] ||
+        !takers[opcode](in))
+        dw_rd_of(in->peer)->counters->drop_header++;
     return true;
 }
 
@@ -92,67 +70,45 @@ static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint
 /* By its PSN: false, it is not taken. */
 static bool is_new(struct dw_peer *peer, uint32_t psn)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
-    switch (dw_recvwin_check(&peer->recvwin, psn)) {
-    case DW_RECVWIN_DUPLICATE:
-        rd->counters->rx_dup_datagrams++;
-        break;
-    case DW_RECVWIN_BEYOND:
-        rd->counters->drop_window++;
-        break;
-    case DW_RECVWIN_NEW:
-        if (!rd->port->refuses_data)
-            return true;
-        rd->counters->drop_no_buffer++;
-        if (peer->told_full)
-            return false; /* it knows that its credit is none */
-        break;
-    }
-    dw_peer_ack_soon(peer);
+    const struct dw_rd *rd = dw_rd_of(peer);
+    const enum dw_recvwin_verdict verdict = dw_recvwin_check(&peer->recvwin, psn);
+    const bool fresh = verdict == DW_RECVWIN_NEW;
+    if (fresh && !rd->port->refuses_data)
+        return true;
+    rd->counters->rx_dup_datagrams += verdict == DW_RECVWIN_DUPLICATE;
+    rd->counters->drop_window += verdict == DW_RECVWIN_BEYOND;
+    rd->counters->drop_no_buffer += fresh;
+    if (!fresh || !peer->told_full) /* else it knows that its credit is none */
+        dw_peer_ack_soon(peer);
     return false;
 }
 
-static void on_data(struct dw_peer *peer, const struct dw_ends *ends,
-                    const struct dw_arrival *arrival, uint64_t now_ns)
+static void take_segments(struct dw_incoming *in, const struct dw_arrival *arrival)
 {
+    struct dw_peer *peer = in->peer;
     struct dw_rd *rd = dw_rd_of(peer);
-    const uint32_t psn = arrival->header.psn, len = arrival->segments_len;
-    if (!is_new(peer, psn))
-        return;
-    struct dw_segment segment;
+    const uint32_t psn = arrival->header.psn;
     uint32_t offset = 0;
-    bool in_order = psn == peer->recvwin.ack;
-    for (bool first = true;
-         dw_segment_next(rd->counters, arrival->segments, len, &offset, &segment) > 0;
-         first = false) {
-        bool taken = on_sequenced_segment(peer, ends, &segment, in_order, now_ns);
+    in->sequenced = arrival->header.type == DW_LLP_DATA;
+    in->in_order = psn == peer->recvwin.ack;
+    if (in->sequenced && !is_new(peer, psn))
+        return;
+    bool first = true;
+    while (dw_segment_next(rd->counters, arrival->segments, arrival->segments_len, &offset,
+                           &in->segment) > 0) {
+        bool taken = take_segment(in);
         rd->counters->drop_no_buffer += !taken;
         /* Only a message that spans datagrams can lack a buffer, and such a one begins its
          * datagram: nothing of it has been taken yet. */
         if (!dw_peer_is_live(peer) || (!taken && first))
             return;
+        first = false;
     }
+    if (!in->sequenced)
+        return;
     dw_recvwin_on_received(&peer->recvwin, psn);
     peer->data_acked = peer->probe_acked = false;
-    owe_ack(peer, arrival, now_ns);
-}
-
-static void on_record(struct dw_peer *peer, const struct dw_ends *ends,
-                      const struct dw_arrival *arrival, uint64_t now_ns)
-{
-    struct dw_rd *rd = dw_rd_of(peer);
-    struct dw_segment segment;
-    uint32_t at = 0;
-    while (dw_peer_is_live(peer) && dw_segment_next(rd->counters, arrival->segments,
-                                                    arrival->segments_len, &at, &segment) > 0) {
-        if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD) {
-            dw_sink_on_segment(&peer->records, &segment, now_ns);
-        } else if (segment.ddp.opcode == DW_RDMAP_RECORD_CONTROL) {
-            dw_rdma_on_control(peer, ends, &segment, false, now_ns);
-        } else {
-            rd->counters->drop_header++;
-        }
-    }
+    owe_ack(peer, arrival, in->now_ns);
 }
 
 /* ---- acknowledgements ---- */
@@ -183,11 +139,18 @@ static void take_credit(struct dw_peer *peer, const struct dw_llp_header *header
         (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
 }
 
+/* After the segments. */
 static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, uint64_t now_ns)
 {
     struct dw_list acked;
     struct dw_sendwin_result result;
     dw_list_init(&acked);
+    if (header->flags & DW_LLP_ACK_REQUEST) {
+        dw_peer_ack_soon(peer);
+        dw_rd_of(peer)->port->device->served++;
+    }
+    if (!dw_peer_is_live(peer))
+        return;
     const bool had_room = peer->sendwin.credit_bytes;
     if (!had_room || !header->credit_kib)
         dw_sendwin_on_refusal(&peer->sendwin);
@@ -221,17 +184,6 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
         dw_peer_look_again(peer);
 }
 
-static void after_segments(struct dw_peer *peer, const struct dw_llp_header *header,
-                           uint64_t now_ns)
-{
-    if (header->flags & DW_LLP_ACK_REQUEST) {
-        dw_peer_ack_soon(peer);
-        dw_rd_of(peer)->port->device->served++;
-    }
-    if (dw_peer_is_live(peer))
-        take_ack(peer, header, now_ns);
-}
-
 /* ---- datagrams ---- */
 
 void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
@@ -247,23 +199,17 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
                                                         : dw_identity_of(rd, arrival, now_ns);
     if (!peer)
         return;
-    const struct dw_ends ends = {.qp = qp,
-                                 .qpns = {.here = header->dst_qpn, .there = header->src_qpn}};
+    struct dw_incoming in = {
+        .peer = peer,
+        .ends = {.qp = qp, .qpns = {.here = header->dst_qpn, .there = header->src_qpn}},
+        .now_ns = now_ns,
+    };
     heard_from(peer, header, now_ns);
-    switch (header->type) {
-    case DW_LLP_DATA:
-        on_data(peer, &ends, arrival, now_ns);
-        break;
-    case DW_LLP_RECORD:
-        on_record(peer, &ends, arrival, now_ns);
-        break;
-    case DW_LLP_PROBE:
-        (void)dw_control_send(peer, DW_LLP_PROBE_REPLY, header->psn);
-        break;
-    default:
-        break;
-    }
-    after_segments(peer, header, now_ns);
+    if (header->type == DW_LLP_DATA || header->type == DW_LLP_RECORD)
+        take_segments(&in, arrival);
+    else if (header->type == DW_LLP_PROBE)
+        (void)dw_control_send(peer, DW_LLP_PROBE_REPLY, header->psn, NULL, 0);
+    take_ack(peer, header, now_ns);
 }
 
 /* The one segment of a record: copied to its place while it is opened. */
@@ -289,6 +235,6 @@ bool dw_rd_place(void *state, const struct dw_arrival *arrival, uint64_t now_ns)
         return true; /* damaged */
     heard_from(peer, header, now_ns);
     dw_sink_place(&placing, now_ns);
-    after_segments(peer, header, now_ns);
+    take_ack(peer, header, now_ns);
     return true;
 }

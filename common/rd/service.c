@@ -146,12 +146,12 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
 static int send_answer(struct dw_record_peer *peer, struct dw_qpns qpns,
                        const struct dw_record_control *answer, uint64_t now_ns)
 {
-    return dw_send_record_answer(dw_peer_of_records(peer), qpns, answer, false, now_ns);
+    return dw_rdma_answer(dw_peer_of_records(peer), qpns, answer, false, now_ns);
 }
 
 static const struct dw_record_ops record_ops = {
     .put_lead = dw_put_record_lead,
-    .send_train = dw_transmit_train,
+    .send_train = dw_transmit_record,
     .send_status = dw_control_record,
     .send_answer = send_answer,
     .rto_ns = dw_peer_rto_ns,

@@ -26,62 +26,55 @@ _Static_assert(HEAD_BYTES % DW_SLAB_ALIGN_BYTES < 29 || HEAD_BYTES % DW_SLAB_ALI
 
 /* ---- buffers ---- */
 
-void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room)
+struct dw_train *dw_train_get(const struct dw_peer *peer, struct dw_qpns qpns, unsigned n,
+                              uint32_t each)
 {
     struct dw_slab *slab = &dw_rd_of(peer)->port->datagrams.pool;
-    uint32_t left = peer->sendwin.bytes / 2 / DW_SLAB_CHUNK_BYTES;
+    const uint32_t bytes =
+        (uint32_t)sizeof(struct dw_train) + n * ((uint32_t)sizeof(struct dw_datagram) + each);
+    uint32_t left = peer->sendwin.bytes / 2 / DW_SLAB_CHUNK_BYTES, room;
     if (left < slab->chunk_max / POOL_LEFT_DEN)
         left = slab->chunk_max / POOL_LEFT_DEN;
-    if (peer->sendwin.count && !dw_slab_leaves(slab, bytes, left))
+    const bool may_take = !peer->sendwin.count || dw_slab_leaves(slab, bytes, left);
+    struct dw_train *train = may_take ? dw_slab_get(slab, bytes, &room) : NULL;
+    if (!train)
         return NULL;
-    return dw_slab_get(slab, bytes, room);
+    train->kept = n;
+    for (unsigned i = 0; i < n; i++) {
+        train->datagrams[i] = (struct dw_datagram){
+            .train = train,
+            .qpns = qpns,
+            .buf = (uint8_t *)(train->datagrams + n) + i * each,
+            .bytes = dw_lead_bytes(peer),
+            .room = each - DW_TRAILER_BYTES,
+            .intro = !dw_peer_knows_us(peer),
+        };
+        dw_list_init(&train->datagrams[i].tx.link);
+    }
+    train->datagrams[n - 1].room += room - bytes;
+    return train;
 }
 
-/* What is sent by itself needs no more room than it has bytes. */
-static uint32_t worthwhile_bytes(const struct dw_peer *peer, uint32_t need)
-{
-    uint32_t bytes = need;
-    if (peer->sendwin.count && !peer->at_once)
-        bytes = peer->sendwin.count > 1 ? STREAM_BYTES : JOINED_BYTES;
-    if (bytes > dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah))
-        bytes = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
-    return bytes > need ? bytes : need;
-}
-
-/* A datagram that is likely to be joined by further messages gets all the room there is. */
+/* One that is likely to be joined by further messages gets all the room there is; what is sent by
+ * itself needs no more than it has bytes. */
 struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
                                     uint32_t segment_bytes)
 {
     const uint32_t need = dw_lead_bytes(peer) + segment_bytes + DW_TRAILER_BYTES;
     const uint32_t most = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
-    const uint32_t wanted = worthwhile_bytes(peer, need);
-    uint32_t room;
+    uint32_t wanted = need;
     assert(need <= most);
-    struct dw_train *train = dw_pool_get(peer, HEAD_BYTES + wanted, &room);
+    if (peer->sendwin.count && !peer->at_once)
+        wanted = peer->sendwin.count > 1 ? STREAM_BYTES : JOINED_BYTES;
+    wanted = wanted > most ? most : wanted < need ? need : wanted;
+    struct dw_train *train = dw_train_get(peer, qpns, 1, wanted);
     if (!train && wanted > need)
-        train = dw_pool_get(peer, HEAD_BYTES + need, &room);
+        train = dw_train_get(peer, qpns, 1, need);
     if (!train)
         return NULL;
-    room -= HEAD_BYTES;
-    train->kept = 1;
-    dw_datagram_init(peer, train, train->datagrams, qpns, (uint8_t *)(train->datagrams + 1),
-                     (room < most ? room : most) - DW_TRAILER_BYTES);
+    if (train->datagrams->room > most - DW_TRAILER_BYTES)
+        train->datagrams->room = most - DW_TRAILER_BYTES;
     return train->datagrams;
-}
-
-void dw_datagram_init(const struct dw_peer *peer, struct dw_train *train,
-                      struct dw_datagram *datagram, struct dw_qpns qpns, uint8_t *buf,
-                      uint32_t room)
-{
-    *datagram = (struct dw_datagram){
-        .train = train,
-        .qpns = qpns,
-        .buf = buf,
-        .bytes = dw_lead_bytes(peer),
-        .room = room,
-        .intro = !dw_peer_knows_us(peer),
-    };
-    dw_list_init(&datagram->tx.link);
 }
 
 void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram)
@@ -119,7 +112,7 @@ static void put_intro(const struct dw_peer *peer, uint8_t *buf)
     const struct dw_port *port = dw_rd_of(peer)->port;
     const struct diwarp_interface *mine =
         &port->device->interfaces[dw_handle_of(peer)->ah.path->local_interface];
-    uint32_t mtu = dw_told_mtu_bytes(port, mine);
+    const uint32_t mtu = dw_told_mtu_bytes(port, mine);
     struct dw_intro block = {
         .token = port->datagrams.token,
         .family = mine->family,
@@ -135,13 +128,11 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, en
 {
     const struct dw_port *port = dw_rd_of(peer)->port;
     const struct dw_datagrams *datagrams = &port->datagrams;
-    if (intro)
-        flags |= DW_LLP_INTRO;
     if (intro && (dw_met_of(peer)->goes_on || dw_peer_is_in_doubt(peer, port->ran_ns)))
         flags |= DW_LLP_GOES_ON;
     const struct dw_llp_header header = {
         .type = (uint8_t)type,
-        .flags = (uint8_t)(flags | dw_seal_flags(&datagrams->seal) |
+        .flags = (uint8_t)(flags | dw_seal_flags(&datagrams->seal) | (intro ? DW_LLP_INTRO : 0) |
                            (peer->refusals ? DW_LLP_REFUSING : 0)),
         .credit_kib = credit_kib(dw_rd_of(peer)),
         .incarnation = datagrams->incarnation,
@@ -151,7 +142,7 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, en
         .number = ++peer->number,
         .dst_qpn = qpns.there,
         .src_qpn = qpns.here,
-        .timestamp = (uint16_t)(dw_rd_of(peer)->port->ran_ns >> DW_TIMESTAMP_SHIFT),
+        .timestamp = (uint16_t)(port->ran_ns >> DW_TIMESTAMP_SHIFT),
         .timestamp_echo = peer->timestamp,
         .psn = psn,
         .ack = peer->recvwin.ack,
@@ -191,8 +182,8 @@ static int transmit(struct dw_peer *peer, const struct iovec *iov, unsigned n, u
     return rc;
 }
 
-int dw_transmit_train(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
-                      uint32_t segment)
+int dw_transmit_record(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
+                       uint32_t segment)
 {
     struct dw_peer *peer = dw_peer_of_records(records);
     int rc = transmit(peer, iov, n, segment, false);
@@ -205,25 +196,11 @@ int dw_transmit_train(struct dw_record_peer *records, const struct iovec *iov, u
 static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
 {
     /* What fills window or credit holds up the next: its acknowledgement is not to wait. */
-    bool filled = !dw_sendwin_may_send(&peer->sendwin, datagram->tx.truesize_bytes);
-    bool ask = datagram->ack_request || filled;
+    const bool filled = !dw_sendwin_may_send(&peer->sendwin, datagram->tx.truesize_bytes);
+    const bool ask = datagram->ack_request || filled;
     /* The room for an intro was fixed when the datagram was begun. */
     put_lead(peer, datagram->qpns, datagram->buf, DW_LLP_DATA, ask ? DW_LLP_ACK_REQUEST : 0,
              datagram->tx.psn, datagram->intro);
-}
-
-void dw_transmit_refused(struct dw_peer *peer, struct dw_datagram *datagram)
-{
-    dw_sendwin_on_lost(&peer->sendwin, &datagram->tx);
-    dw_peer_look_again(peer);
-}
-
-static void send_finished(struct dw_peer *peer, struct dw_datagram *datagram)
-{
-    uint32_t bytes = dw_seal(&dw_rd_of(peer)->port->datagrams.seal, datagram->buf, datagram->bytes);
-    struct iovec iov = {.iov_base = datagram->buf, .iov_len = bytes};
-    if (dw_transmit_train(&peer->records, &iov, 1, bytes) == -EAGAIN)
-        dw_transmit_refused(peer, datagram);
 }
 
 void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
@@ -234,11 +211,23 @@ void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint6
     lead(peer, datagram);
 }
 
+void dw_transmit_train(struct dw_peer *peer, struct dw_datagram *first, unsigned n, uint32_t bytes,
+                       uint64_t now_ns)
+{
+    const uint32_t each = first->bytes + DW_TRAILER_BYTES;
+    const struct iovec iov = {.iov_base = first->buf, .iov_len = bytes};
+    if (dw_transmit_record(&peer->records, &iov, 1, each) == -EAGAIN) {
+        for (unsigned i = 0; i < n; i++)
+            dw_sendwin_on_lost(&peer->sendwin, &first[i].tx);
+        dw_peer_look_again(peer);
+    }
+    dw_timers_on_asked(peer, now_ns);
+}
+
 void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
 {
-    dw_transmit_begin(peer, datagram, now_ns);
-    send_finished(peer, datagram);
-    dw_timers_on_asked(peer, now_ns);
+    const struct dw_seal *seal = &dw_rd_of(peer)->port->datagrams.seal;
+    dw_transmit_train(peer, datagram, 1, dw_seal(seal, datagram->buf, datagram->bytes), now_ns);
 }
 
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
@@ -251,8 +240,7 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
         dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
         lead(peer, datagram);
         dw_rd_of(peer)->counters->tx_resent_datagrams++;
-        dw_timers_on_asked(peer, now_ns);
-        send_finished(peer, datagram);
+        dw_transmit(peer, datagram, now_ns);
         if (datagram->tx.lost)
             return; /* the socket is full: the next run goes on */
     }
@@ -280,20 +268,15 @@ static int send_body(struct dw_peer *peer, struct dw_qpns qpns, enum dw_llp_type
     return transmit(peer, iov, bytes ? 3 : 1, lead + bytes + DW_TRAILER_BYTES, whole);
 }
 
-int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
+int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn, const void *body,
+                    uint32_t bytes)
 {
-    return send_body(peer, (struct dw_qpns){0}, type, psn, NULL, 0, false);
-}
-
-int dw_control_proof(struct dw_peer *peer, const uint8_t *cookie)
-{
-    return send_body(peer, (struct dw_qpns){0}, DW_LLP_PROOF, dw_sendwin_first_psn(&peer->sendwin),
-                     cookie, DW_PROOF_BYTES, false);
+    return send_body(peer, (struct dw_qpns){0}, type, psn, body, bytes, false);
 }
 
 bool dw_control_ack(struct dw_peer *peer)
 {
-    if (dw_control_send(peer, DW_LLP_ACK, 0) == -EAGAIN) {
+    if (dw_control_send(peer, DW_LLP_ACK, 0, NULL, 0) == -EAGAIN) {
         dw_peer_ack_last(peer);
         return false;
     }

@@ -174,11 +174,15 @@ static void ask_to_read(struct fixture *f, unsigned from, uint32_t id, const str
     uint8_t payload[DW_READ_REQUEST_BYTES];
     request.source_to = (uintptr_t)mr->addr;
     dw_read_request_put(payload, &request);
-    struct dw_segment segment = {.payload = payload, .bytes = sizeof payload};
-    struct dw_peer *peer = dw_peer_wake(sim_handle(&f->world.nodes[HERE], from));
-    assert_non_null(peer);
-    const struct dw_ends ends = {.qp = f->world.nodes[HERE].qp, .qpns = {1, 1}};
-    dw_rdma_on_read_request(peer, &ends, &segment, f->world.net.now_ns);
+    const struct dw_incoming in = {
+        .peer = dw_peer_wake(sim_handle(&f->world.nodes[HERE], from)),
+        .ends = {.qp = f->world.nodes[HERE].qp, .qpns = {1, 1}},
+        .segment = {.payload = payload, .bytes = sizeof payload},
+        .sequenced = true,
+        .now_ns = f->world.net.now_ns,
+    };
+    assert_non_null(in.peer);
+    dw_rdma_on_read_request(&in);
 }
 
 static void records__one_asks_for_too_many__the_other_is_served(void **state)
@@ -208,15 +212,16 @@ enum { PIECE = 30000 };
 static bool deliver(struct fixture *f, unsigned from, uint32_t msn, uint32_t at, bool last)
 {
     static const uint8_t payload[PIECE];
-    struct dw_segment segment = {
-        .ddp = {.opcode = DW_RDMAP_SEND, .msn = msn, .mo = at, .last = last},
-        .payload = payload,
-        .bytes = PIECE,
+    const struct dw_incoming in = {
+        .peer = dw_peer_wake(sim_handle(&f->world.nodes[HERE], from)),
+        .ends = {.qp = f->world.nodes[HERE].qp, .qpns = {1, 1}},
+        .segment = {.ddp = {.opcode = DW_RDMAP_SEND, .msn = msn, .mo = at, .last = last},
+                    .payload = payload,
+                    .bytes = PIECE},
+        .sequenced = true,
     };
-    struct dw_peer *peer = dw_peer_wake(sim_handle(&f->world.nodes[HERE], from));
-    assert_non_null(peer);
-    const struct dw_ends ends = {.qp = f->world.nodes[HERE].qp, .qpns = {1, 1}};
-    return dw_deliver_send(peer, &ends, &segment, false);
+    assert_non_null(in.peer);
+    return dw_deliver_send(&in);
 }
 
 static void assemblies__one_begins_all_it_may__the_other_too(void **state)
