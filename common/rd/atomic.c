@@ -90,8 +90,8 @@ static enum dw_status execute(const struct dw_peer *peer, const struct diwarp_qp
     struct dw_region *region;
     if (!qp)
         return DW_STATUS_CANCELLED;
-    if (dw_mr_check_peer(&qp->pd->mrs, dw_name_key(dw_handle_of(peer)->ah.name), request->stag,
-                         request->to, sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC, &region) ||
+    if (dw_pd_check(qp->pd, &dw_handle_of(peer)->ah.name, request->stag, request->to,
+                    sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC, &region) ||
         request->to % sizeof(uint64_t))
         return DW_STATUS_BAD_STAG;
     uint64_t *target = (uint64_t *)(uintptr_t)request->to;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "common/base/map.h"
-#include "common/rnic/port.h"
+#include "common/rnic/qp.h"
 
 void dw_handles_init(struct dw_handles *handles, struct dw_port *port,
                      const struct dw_service *service, uint64_t seed)

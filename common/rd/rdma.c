@@ -149,8 +149,7 @@ static enum dw_status check_region(struct dw_peer *peer, const struct diwarp_qp 
         dw_rd_of(peer)->counters->drop_qpn++;
         return DW_STATUS_CANCELLED;
     }
-    int rc = dw_mr_check_peer(&qp->pd->mrs, dw_name_key(dw_handle_of(peer)->ah.name), stag, to,
-                              length, access, region);
+    int rc = dw_pd_check(qp->pd, &dw_handle_of(peer)->ah.name, stag, to, length, access, region);
     if (!rc)
         return DW_STATUS_OK;
     dw_rd_of(peer)->counters->drop_stag++;

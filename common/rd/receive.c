@@ -4,7 +4,6 @@
  * a refusal that travels with one must come first. A failed check is a counted drop, nothing else.
  */
 #include "common/rd/parts.h"
-#include "common/rnic/port.h"
 
 /* A standalone acknowledgement costs both sides as much as a train does, and is sent when so much
  * is owed: one part for each receive call that brought data, one more for so many datagrams of it.

@@ -82,10 +82,9 @@ void dw_segment_copy(struct dw_work *work, struct dw_datagram *datagram, uint32_
 static void fill(struct dw_peer *peer, struct dw_work *work, struct dw_datagram *datagram,
                  uint32_t payload, uint64_t now_ns)
 {
-    struct dw_sealing sealing;
+    struct dw_sealing sealing = {.crc = dw_rd_of(peer)->port->datagrams.crc};
     uint8_t *to = put_next(work, datagram, payload);
     dw_transmit_begin(peer, datagram, now_ns);
-    dw_sealing_begin(&sealing, &dw_rd_of(peer)->port->datagrams.seal);
     dw_sealing_add(&sealing, datagram->buf, (size_t)(to - datagram->buf));
     copy_next(work, &sealing, to, payload);
     dw_sealing_end(&sealing, to + payload);

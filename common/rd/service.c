@@ -250,9 +250,13 @@ static bool owes(const struct diwarp_qp *qp)
     return dw_qp_is_alone(qp) && (!dw_list_empty(&rd->ack) || rd->records.refused);
 }
 
-static void on_address(struct diwarp_ah *ah, const struct diwarp_address *address)
+static struct diwarp_ah *get_ah(struct diwarp_qp *qp, const struct diwarp_address *address)
 {
-    struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
+    struct dw_rd *rd = qp->state;
+    struct dw_handle *handle = dw_handle_get(&rd->handles, address->name);
+    if (!handle)
+        return NULL;
+    struct diwarp_ah *ah = &handle->ah;
     const bool heard = handle->state != DW_PEER_UNMET && !handle->given;
     /* One that was heard before its address was given, and proved where it is, is there. */
     const bool elsewhere =
@@ -264,13 +268,7 @@ static void on_address(struct diwarp_ah *ah, const struct diwarp_address *addres
         ah->fixed = false; /* where it is, the application knows better */
     handle->given = true;
     dw_handle_set_proven(handle, true);
-}
-
-static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
-{
-    struct dw_rd *rd = qp->state;
-    struct dw_handle *handle = dw_handle_get(&rd->handles, name);
-    return handle ? &handle->ah : NULL;
+    return ah;
 }
 
 /* What nobody wants to send to any more is as one that a datagram made. */
@@ -293,7 +291,6 @@ static void retune(void *state)
 }
 
 const struct dw_service dw_rd_service = {
-    .type = DIWARP_QPT_RD,
     .reliable = true,
     .max_inline_bytes = DW_INLINE_WRITE_BYTES,
     .qp_bytes = sizeof(struct diwarp_qp),
@@ -307,7 +304,6 @@ const struct dw_service dw_rd_service = {
     .owes = owes,
     .get_ah = get_ah,
     .get_ah_of_qpn = dw_handle_ah,
-    .on_address = on_address,
     .on_route = on_route,
     .put_ah = put_ah,
     .place = dw_rd_place,

@@ -58,11 +58,10 @@ uint64_t dw_device_now_ns(const struct diwarp_device *device)
  * STags, and must not be able to tell the other STags from them (RFC 5042). */
 uint64_t dw_device_random(struct diwarp_device *device)
 {
-    uint64_t z;
-    do
+    uint64_t z = 0;
+    while (!z)
         z = dw_siphash(device->random_key,
                        __atomic_fetch_add(&device->random_count, 1, __ATOMIC_RELAXED));
-    while (!z);
     return z;
 }
 
@@ -127,9 +126,7 @@ static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis
     device->host_id = dw_host_id();
     /* Too large for the stacks of some threads. */
     struct diwarp_interface *list = malloc(DW_INTERFACES_LISTED * sizeof *list);
-    if (!list)
-        return -ENOMEM;
-    int rc = dw_interface_list(attr->if_include, attr->if_exclude, list, why);
+    int rc = list ? dw_interface_list(attr->if_include, attr->if_exclude, list, why) : -ENOMEM;
     if (rc >= 0)
         rc = keep_interfaces(device, list, (unsigned)rc, why);
     free(list);
@@ -156,9 +153,12 @@ int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env 
         return -ENOMEM;
     new->attr = *attr;
     new->services = services;
-    new->env = env ? *env : (struct dw_env){0};
+    if (env)
+        new->env = *env;
     if (!new->env.now_ns)
         new->env.now_ns = real_now_ns;
+    if (!new->env.open_llp)
+        new->env.open_llp = dw_udp_open;
     if (!new->env.rest_ns)
         new->env.rest_ns = REST_NS;
     if (!new->env.forget_ns)
@@ -190,12 +190,13 @@ void diwarp_close_device(struct diwarp_device *device)
 
 static uint32_t read_sysctl(const char *path)
 {
-    unsigned long value;
+    unsigned value = 0;
     FILE *file = fopen(path, "re");
-    bool known = file && fscanf(file, "%lu", &value) == 1;
+    if (file && fscanf(file, "%u", &value) != 1)
+        value = 0;
     if (file)
         fclose(file);
-    return !known ? 0 : value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+    return value;
 }
 
 void diwarp_query_device(const struct diwarp_device *device, struct diwarp_device_info *info)

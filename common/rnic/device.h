@@ -12,9 +12,10 @@
 /* What a device takes from outside. dw_device_open(): a NULL function or 0 means the real thing. */
 struct dw_env {
     uint64_t (*now_ns)(void *arg); /* monotonic */
-    int (*open_llp)(void *arg, const struct dw_llp_attr *attr, struct diwarp_counters *counters,
-                    struct dw_llp **llp, struct diwarp_diagnosis *why);
-    /* See dw_tcp_open(). */
+    /* As dw_udp_open() and dw_tcp_open(). */
+    int (*open_llp)(void *arg, const struct diwarp_device_attr *attr, const struct dw_llp_addr *at,
+                    struct diwarp_counters *counters, struct dw_llp **llp,
+                    struct diwarp_diagnosis *why);
     int (*open_streams)(void *arg, uint64_t silence_ns, struct dw_streams **streams);
     void *arg;
     uint64_t seed;         /* of tokens, STags and ids; 0: from the kernel */
@@ -26,7 +27,7 @@ struct dw_env {
 };
 
 struct dw_service; /* service.h */
-struct dw_port;    /* port.h */
+struct dw_port;    /* qp.h */
 
 struct diwarp_device {
     struct diwarp_device_attr attr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Addresses, and the handles made of them, which are routed here; services keep them. */
-#include "common/rnic/port.h"
+#include "common/rnic/qp.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "common/llp/interface.h"
-#include "common/rnic/qp.h"
 #include "common/wire/bytes.h"
 
 pthread_mutex_t dw_ports_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -137,9 +136,7 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
         !address->qpn || address->qpn > DW_QPN_MAX)
         return -EINVAL;
     dw_lock(device);
-    struct diwarp_ah *ah = service->get_ah(qp, address->name);
-    if (ah && service->on_address)
-        service->on_address(ah, address);
+    struct diwarp_ah *ah = service->get_ah(qp, address);
     if (ah && !ah->fixed && !set_route(ah, &local, here, address, there)) {
         service->put_ah(ah);
         ah = NULL;

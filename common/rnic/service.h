@@ -9,10 +9,10 @@
 
 #include "common/base/cells.h"
 #include "common/datagram/datagrams.h"
-#include "common/mem/mr.h"
 #include "common/path/path.h"
 
-struct dw_port;
+struct dw_port;   /* qp.h */
+struct dw_region; /* likewise */
 struct dw_service;
 
 /* Where a queue pair is reached. Services keep what more they know in structs that begin with this
@@ -80,7 +80,6 @@ static inline uint64_t dw_name_key(struct diwarp_name name)
 }
 
 struct dw_service {
-    enum diwarp_qp_type type;
     bool reliable; /* takes all datagrams but those of type DW_LLP_UD, be there a QP of the number
                     * they are for or not; else only these, with one */
     uint32_t max_inline_bytes; /* diwarp_qp_info.max_inline_bytes */
@@ -105,19 +104,19 @@ struct dw_service {
     bool (*owes)(const struct diwarp_qp *qp);
 
     /* ---- address handles ---- */
-    /* The handle for a name: a new one, not routed yet, or one that there is. NULL: no memory. */
-    struct diwarp_ah *(*get_ah)(struct diwarp_qp *qp, struct diwarp_name name);
-    /* The application gives it an address; before it is routed. May be NULL. */
-    void (*on_address)(struct diwarp_ah *ah, const struct diwarp_address *address);
+    /* The handle for an address of the application's: a new one, not routed yet, or one that there
+     * is for that name. NULL: no memory. */
+    struct diwarp_ah *(*get_ah)(struct diwarp_qp *qp, const struct diwarp_address *address);
     /* It has another path than before. May be NULL. */
     void (*on_route)(struct diwarp_ah *ah);
-    /* Of a handle that others may have, one for a QP number. NULL: no memory. */
+    /* Of a routed handle, one for a QP number. NULL: no memory. */
     struct diwarp_ah *(*get_ah_of_qpn)(struct diwarp_ah *ah, uint32_t qpn);
     /* Its owner gives one back; none is left when ah->owners is 0. */
     void (*put_ah)(struct diwarp_ah *ah);
 
     /* ---- what comes ---- */
-    /* See struct dw_datagrams_taker. May be NULL. */
+    /* Before a datagram is opened: may open it itself, copying its payload to its place on the way
+     * (dw_open()). False: it did not, and has touched nothing. May be NULL. */
     bool (*place)(void *state, const struct dw_arrival *arrival, uint64_t now_ns);
     /* qp: whom it is for; NULL: none has that number (any more). */
     void (*take)(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,

@@ -277,56 +277,50 @@ static int sim_send(struct dw_llp *llp, const struct dw_llp_train *train)
     return 0;
 }
 
-static bool joins(const struct dw_llp_slot *slot, const struct sim_datagram *first,
-                  const struct sim_datagram *next)
-{
-    return next->from == first->from && next->bytes <= slot->segment_bytes &&
-           slot->bytes + next->bytes <= DW_LLP_SLOT_BYTES - 1;
-}
-
-static void receive(struct sim_endpoint *endpoint, struct dw_llp_slot *slot,
-                    struct sim_datagram *datagram)
+/* To the end of what has come to buf by now; its bytes then. */
+static uint32_t receive(struct sim_endpoint *endpoint, uint8_t *buf, uint32_t bytes,
+                        struct sim_datagram *datagram)
 {
     struct sim_net *net = endpoint->net;
-    memcpy(slot->buf + slot->bytes, datagram->buf, datagram->bytes);
-    slot->bytes += datagram->bytes;
+    memcpy(buf + bytes, datagram->buf, datagram->bytes);
     endpoint->queued_bytes -= dw_llp_truesize(datagram->bytes);
     dw_list_remove(&datagram->link);
     net->corrupted_received += datagram->corrupted;
     if (net->on_receive)
         net->on_receive(net->arg, endpoint, datagram);
+    return bytes + datagram->bytes;
 }
 
-static void fill(struct sim_endpoint *endpoint, struct dw_llp_slot *slot)
+static int fill(struct sim_endpoint *endpoint, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct sim_datagram *first = dw_container(endpoint->queue.next, struct sim_datagram, link);
-    slot->bytes = 0;
-    slot->segment_bytes = first->bytes;
-    slot->truncated = false;
-    receive(endpoint, slot, first);
+    const uint32_t each = first->bytes;
+    uint32_t bytes = receive(endpoint, buf, 0, first);
     while (endpoint->net->gro && !dw_list_empty(&endpoint->queue)) {
         struct sim_datagram *next = dw_container(endpoint->queue.next, struct sim_datagram, link);
-        if (!joins(slot, first, next))
+        if (next->from != first->from || next->bytes > each ||
+            bytes + next->bytes > DW_LLP_SLOT_BYTES - 1)
             break;
-        bool shorter = next->bytes < slot->segment_bytes;
-        receive(endpoint, slot, next);
+        bool shorter = next->bytes < each;
+        bytes = receive(endpoint, buf, bytes, next);
         free(next);
         if (shorter)
             break;
     }
     free(first);
+    *segment_bytes = each;
+    return (int)bytes;
 }
 
-static bool sim_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
+static int sim_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct sim_endpoint *endpoint = endpoint_of(llp);
     if (dw_list_empty(&endpoint->queue)) {
         llp->counters->rx_empty_syscalls++;
-        return false;
+        return -1;
     }
-    fill(endpoint, slot);
     llp->counters->rx_syscalls++;
-    return true;
+    return fill(endpoint, buf, segment_bytes);
 }
 
 static bool sim_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
@@ -371,8 +365,9 @@ static const struct dw_llp_ops sim_ops = {
     .close = sim_close,
 };
 
-int sim_net_open(struct sim_net *net, uint8_t host, void *owner, const struct dw_llp_attr *attr,
-                 struct diwarp_counters *counters, struct dw_llp **llp)
+int sim_net_open(struct sim_net *net, uint8_t host, void *owner,
+                 const struct diwarp_device_attr *attr, struct diwarp_counters *counters,
+                 struct dw_llp **llp)
 {
     struct dw_llp_addr addr = {.family = AF_INET, .port = FIRST_PORT, .ip = {10, 0, 0, host}};
     if (net->endpoint_count == SIM_MAX_ENDPOINTS)

@@ -90,8 +90,9 @@ void sim_net_init(struct sim_net *net, uint64_t seed);
 void sim_net_fini(struct sim_net *net);
 
 /* A socket at 10.0.0.`host`; `owner` is kept for the hooks. */
-int sim_net_open(struct sim_net *net, uint8_t host, void *owner, const struct dw_llp_attr *attr,
-                 struct diwarp_counters *counters, struct dw_llp **llp);
+int sim_net_open(struct sim_net *net, uint8_t host, void *owner,
+                 const struct diwarp_device_attr *attr, struct diwarp_counters *counters,
+                 struct dw_llp **llp);
 
 /* Moves what has arrived by now to the receivers' queues. */
 void sim_net_deliver(struct sim_net *net);
