@@ -29,8 +29,6 @@ void dw_datagrams_fini(struct dw_datagrams *datagrams)
     dw_slab_fini(&datagrams->pool);
 }
 
-/* ---- the arena ---- */
-
 uint8_t *dw_arena_next(struct dw_arena *arena)
 {
     if (arena->held) {
@@ -75,11 +73,14 @@ bool dw_datagrams_trim(struct dw_datagrams *datagrams)
 
 /* ---- the entrance and the exit ---- */
 
-static void count_malformed(struct diwarp_counters *counters, int error)
+/* Whether a codec has found no error; if it has, it is counted. */
+static bool is_well_formed(struct diwarp_counters *counters, int error)
 {
-    error == -EPROTONOSUPPORT ? counters->drop_version++
-    : error == -EBADMSG       ? counters->drop_short++
-                              : counters->drop_header++;
+    if (error)
+        *(error == -EPROTONOSUPPORT ? &counters->drop_version
+          : error == -EBADMSG       ? &counters->drop_short
+                                    : &counters->drop_header) += 1;
+    return !error;
 }
 
 bool dw_datagrams_open(struct dw_datagrams *datagrams, struct dw_arrival *arrival)
@@ -89,23 +90,19 @@ bool dw_datagrams_open(struct dw_datagrams *datagrams, struct dw_arrival *arriva
         counters->drop_crc++;
         return false;
     }
-    const uint32_t end = arrival->len - DW_TRAILER_BYTES;
-    uint32_t lead = DW_LLP_HEADER_BYTES;
+    const uint8_t type = arrival->header.type;
+    arrival->segments = arrival->buf + DW_LLP_HEADER_BYTES;
+    arrival->segments_len = arrival->len - DW_LLP_HEADER_BYTES - DW_TRAILER_BYTES;
+    int rc = 0;
     if (arrival->header.flags & DW_LLP_INTRO) {
-        int rc = dw_intro_get(&arrival->intro_read, arrival->buf + lead, end - lead);
-        if (rc) {
-            count_malformed(counters, rc);
-            return false;
-        }
+        rc = dw_intro_get(&arrival->intro_read, arrival->segments, arrival->segments_len);
         arrival->intro = &arrival->intro_read;
-        lead += DW_INTRO_BYTES;
+        arrival->segments += DW_INTRO_BYTES;
+        arrival->segments_len -= DW_INTRO_BYTES;
     }
-    arrival->segments = arrival->buf + lead;
-    arrival->segments_len = end - lead;
-    const bool bare =
-        arrival->header.type == DW_LLP_ACK || arrival->header.type == DW_LLP_PROBE_REPLY;
-    counters->drop_short += bare && end != lead;
-    return !bare || end == lead;
+    if (!rc && arrival->segments_len && (type == DW_LLP_ACK || type == DW_LLP_PROBE_REPLY))
+        rc = -EBADMSG;
+    return is_well_formed(counters, rc);
 }
 
 static void on_datagram(struct dw_datagrams *datagrams, const uint8_t *buf, uint32_t len,
@@ -115,10 +112,9 @@ static void on_datagram(struct dw_datagrams *datagrams, const uint8_t *buf, uint
     struct dw_arrival arrival = {.buf = buf, .len = len, .train = train};
     counters->rx_datagrams++;
     counters->rx_bytes += len;
-    int rc = dw_llp_header_get(&arrival.header, buf, len);
-    if (rc)
-        count_malformed(counters, rc);
-    else if (arrival.header.token != datagrams->token)
+    if (!is_well_formed(counters, dw_llp_header_get(&arrival.header, buf, len)))
+        return;
+    if (arrival.header.token != datagrams->token)
         counters->drop_token++;
     else if (!(arrival.header.flags & DW_LLP_NO_CRC) != datagrams->crc)
         counters->drop_crc++; /* one flipped bit must not switch the check off */

@@ -7,8 +7,8 @@
 #include "common/datagram/seal.h"
 #include "common/llp/llp.h"
 
-/* Refusals by the kernel that end a run, of each kind of datagrams: what has no room on one
- * interface may have it on another. */
+/* Refusals by the kernel that end a run, of each kind of datagrams: another interface may have room
+ * where one has none. */
 #define DW_REFUSALS_PER_RUN 2
 
 /* Room for what completions point to while nobody polls. When it is used up, sequenced datagrams
@@ -26,8 +26,7 @@ struct dw_arena {
     bool held;        /* a completion points to what the last call brought */
 };
 
-/* Where the next receive call of DW_LLP_SLOT_BYTES goes; NULL: nowhere that would leave alone what
- * is held. */
+/* Where the next receive call of DW_LLP_SLOT_BYTES goes; NULL: all is held. */
 uint8_t *dw_arena_next(struct dw_arena *arena);
 
 /* All that was handed out is used. */

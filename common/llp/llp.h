@@ -25,17 +25,6 @@ static inline bool dw_llp_same_host(const struct dw_llp_addr *a, const struct dw
     return a->family == b->family && memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16) == 0;
 }
 
-/* One of the interfaces has that address. */
-static inline bool dw_llp_is_of(const struct dw_llp_addr *host,
-                                const struct diwarp_interface *interfaces, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (interfaces[i].family == host->family &&
-            !memcmp(interfaces[i].ip, host->ip, host->family == AF_INET ? 4 : 16))
-            return true;
-    return false;
-}
-
 /* Datagrams to one destination, back to back in iov, each of segment_bytes but the last, which may
  * be shorter. */
 struct dw_llp_train {

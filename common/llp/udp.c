@@ -33,11 +33,9 @@
 /* A second datagram of the same length right after the first is taken for part of a train. Of an
  * MTU below 1280 they are shorter; but so are many messages, which GRO would delay. */
 #define GRO_MIN_BYTES 1200
-/* Trains in a row that the way out has no checksum offload for, after which probably no way out
- * has. */
+/* Trains in a row whose way out has no checksum offload: then probably none has. */
 #define EIO_MAX 8
-/* Entries of the error queue read in a row that say nothing of interest: datagrams are received,
- * too. */
+/* Entries of the error queue read in a row that say nothing of interest. */
 #define ERRORS_MAX 8
 
 struct dw_udp {
@@ -334,7 +332,8 @@ static bool udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
 
 static void udp_close(struct dw_llp *llp)
 {
-    close(llp->fd);
+    if (llp->fd >= 0)
+        close(llp->fd);
     free(llp);
 }
 
@@ -381,7 +380,7 @@ static int bind_to(void *fd, const union dw_sockaddr *name, socklen_t len)
     return bind(*(const int *)fd, &name->any, len) < 0 ? -errno : 0;
 }
 
-/* 0, or negative errno, explained; then the socket is for the caller to close, if there is one. */
+/* 0, or negative errno, explained. */
 static int open_socket(struct dw_udp *udp, const struct diwarp_device_attr *attr,
                        const struct dw_llp_addr *at, struct diwarp_diagnosis *why)
 {
@@ -418,9 +417,7 @@ int dw_udp_open(void *arg, const struct diwarp_device_attr *attr, const struct d
     (void)dw_sockaddr_set(at->family, at, &udp->bound_ip);
     const int rc = open_socket(udp, attr, at, why), fd = udp->llp.fd;
     if (rc) {
-        if (fd >= 0)
-            close(fd);
-        free(udp);
+        udp_close(&udp->llp);
         return rc;
     }
     udp->llp.rcvbuf_bytes = dw_set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, attr->rcvbuf_bytes);

@@ -122,8 +122,7 @@ static void on_data(struct dw_peer *peer, const struct dw_ends *ends,
     uint32_t offset = 0;
     bool in_order = psn == peer->recvwin.ack;
     for (bool first = true;
-         dw_segment_next(rd->counters, arrival->segments, len, &offset, &segment) > 0;
-         first = false) {
+         dw_segment_next(rd->counters, arrival->segments, len, &offset, &segment); first = false) {
         bool taken = on_sequenced_segment(peer, ends, &segment, in_order, now_ns);
         rd->counters->drop_no_buffer += !taken;
         /* Only a message that spans datagrams can lack a buffer, and such a one begins its
@@ -142,8 +141,8 @@ static void on_record(struct dw_peer *peer, const struct dw_ends *ends,
     struct dw_rd *rd = dw_rd_of(peer);
     struct dw_segment segment;
     uint32_t at = 0;
-    while (dw_peer_is_live(peer) && dw_segment_next(rd->counters, arrival->segments,
-                                                    arrival->segments_len, &at, &segment) > 0) {
+    while (dw_peer_is_live(peer) &&
+           dw_segment_next(rd->counters, arrival->segments, arrival->segments_len, &at, &segment)) {
         if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD) {
             dw_sink_on_segment(&peer->records, &segment, now_ns);
         } else if (segment.ddp.opcode == DW_RDMAP_RECORD_CONTROL) {

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/llp/interface.h"
+
 /* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
  * all others with it. */
 #define STOPPED_NS (4 * DW_ASK_NS)
@@ -207,14 +209,6 @@ static void on_deregister(void *state, const struct dw_region *region)
     }
 }
 
-static void begin_drain(struct diwarp_qp *qp)
-{
-    const struct dw_rd *rd = qp->state;
-    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
-        if (peer->ack_owed)
-            dw_peer_ack_soon(peer);
-}
-
 static bool has_works(const struct dw_list *works, const struct diwarp_qp *qp)
 {
     dw_foreach (work, const struct dw_work, link, works)
@@ -244,10 +238,11 @@ static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
 static bool owes(const struct diwarp_qp *qp)
 {
     const struct dw_rd *rd = qp->state;
+    const bool alone = dw_qp_is_alone(qp);
     dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
-        if (dw_peer_is_live(peer) && peer_is_owed(peer, qp))
+        if (dw_peer_is_live(peer) && (peer_is_owed(peer, qp) || (alone && peer->ack_owed)))
             return true;
-    return dw_qp_is_alone(qp) && (!dw_list_empty(&rd->ack) || rd->records.refused);
+    return alone && (!dw_list_empty(&rd->ack) || rd->records.refused);
 }
 
 static struct diwarp_ah *get_ah(struct diwarp_qp *qp, const struct diwarp_address *address)
@@ -260,7 +255,8 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, const struct diwarp_addres
     const bool heard = handle->state != DW_PEER_UNMET && !handle->given;
     /* One that was heard before its address was given, and proved where it is, is there. */
     const bool elsewhere =
-        heard && (!dw_llp_is_of(&ah->path->host, address->interfaces, address->interface_count) ||
+        heard && (!dw_interfaces_have(address->interfaces, address->interface_count,
+                                      ah->path->host.family, ah->path->host.ip) ||
                   ah->udp_port != address->port || ah->token != address->token);
     if (ah->incarnation != address->incarnation || elsewhere)
         dw_handle_restart(handle, address->incarnation);
@@ -300,7 +296,6 @@ const struct dw_service dw_rd_service = {
     .destroy = dw_peers_forget_qp,
     .post_send = dw_rd_post_send,
     .on_deregister = on_deregister,
-    .begin_drain = begin_drain,
     .owes = owes,
     .get_ah = get_ah,
     .get_ah_of_qpn = dw_handle_ah,

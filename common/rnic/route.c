@@ -42,14 +42,9 @@ void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *add
 
 uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint32_t mtu_bytes)
 {
-    const uint32_t limit = port->device->attr.datagram_max_bytes;
-    uint32_t headers = family == AF_INET6 ? 48 : 28;
-    uint32_t bytes = mtu_bytes > headers ? mtu_bytes - headers : 0;
-    if (bytes > DW_LLP_TRAIN_BYTES)
-        bytes = DW_LLP_TRAIN_BYTES;
-    if (limit && bytes > limit)
-        bytes = limit;
-    return bytes & ~7u; /* the next datagram of a train begins aligned, too */
+    const uint32_t limit = port->device->attr.datagram_max_bytes & ~7u;
+    const uint32_t bytes = dw_path_bytes_of_mtu(family, mtu_bytes);
+    return limit && limit < bytes ? limit : bytes;
 }
 
 /* The smaller MTU of both interfaces of a pair. */
@@ -65,13 +60,13 @@ static bool set_route(struct diwarp_ah *ah, const struct diwarp_address *local, 
     struct dw_port *port = dw_ah_port(ah);
     const struct dw_service *service = dw_ahs_of(ah)->service;
     const struct diwarp_interface *theirs = &remote->interfaces[there];
+    const uint32_t mtu = mtu_of(&local->interfaces[here], theirs);
     struct dw_llp *llp = port->datagrams.llp;
     struct dw_llp_addr addr = {.family = theirs->family, .port = remote->port};
     memcpy(addr.ip, theirs->ip, sizeof addr.ip);
     struct dw_path *before = ah->path;
-    struct dw_path *path = dw_path_get(
-        &port->paths, &addr, (uint8_t)here,
-        dw_datagram_max_bytes(port, addr.family, mtu_of(&local->interfaces[here], theirs)));
+    struct dw_path *path = dw_path_get(&port->paths, &addr, (uint8_t)here,
+                                       dw_datagram_max_bytes(port, addr.family, mtu));
     if (!path)
         return false;
     if (path->users == 1 && llp->ops->path_mtu_bytes) {
@@ -84,10 +79,11 @@ static bool set_route(struct diwarp_ah *ah, const struct diwarp_address *local, 
     ah->udp_port = addr.port;
     ah->peer_datagram_bytes = path->datagram_max_bytes;
     ah->token = remote->token;
-    if (before && service->on_route)
+    if (!before)
+        return true;
+    if (service->on_route)
         service->on_route(ah);
-    if (before)
-        dw_path_put(&port->paths, before);
+    dw_path_put(&port->paths, before);
     return true;
 }
 
@@ -107,16 +103,15 @@ bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro
         .token = intro->token, .interface_count = 1, .port = intro->port};
     struct diwarp_interface *theirs = &remote.interfaces[0];
     unsigned here = 0, there = 0; /* where no pair leads to it, the first ones do */
-    struct in6_addr ip;
-    memcpy(&ip, intro->ip, sizeof ip);
-    *theirs =
-        (struct diwarp_interface){.family = intro->family,
-                                  .prefix_bits = v6 ? 64 : 24,
-                                  .loopback = v6 ? IN6_IS_ADDR_LOOPBACK(&ip) : intro->ip[0] == 127,
-                                  .mtu_bytes = intro->mtu_bytes};
+    theirs->family = intro->family;
+    theirs->prefix_bits = v6 ? 64 : 24;
+    theirs->loopback = v6 ? !memcmp(intro->ip, &in6addr_loopback, 16) : intro->ip[0] == 127;
+    theirs->mtu_bytes = intro->mtu_bytes;
     memcpy(theirs->ip, intro->ip, sizeof theirs->ip);
     /* A loopback address, or one of our own, that reached us with our token is of this host. */
-    const bool ours = theirs->loopback || dw_interface_is_one_of(theirs, &local);
+    const bool ours =
+        theirs->loopback ||
+        dw_interfaces_have(local.interfaces, local.interface_count, theirs->family, theirs->ip);
     remote.host_id = ours ? local.host_id : ~local.host_id;
     (void)dw_interface_pair(&local, &remote, port->device->attr.same_host, &here, &there);
     return set_route(ah, &local, here, &remote, there);

@@ -289,8 +289,6 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
     dw_lock(device);
     uint64_t start_ns = dw_device_now_ns(device), now_ns = start_ns;
     qp->draining = true;
-    if (qp->service->begin_drain)
-        qp->service->begin_drain(qp);
     for (uint64_t busy_ns = start_ns; now_ns - start_ns < timeout_ns;
          now_ns = dw_device_now_ns(device)) {
         struct pollfd fd = {.fd = port->datagrams.llp->fd, .events = POLLIN};

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a datagram service (UD, RD) gives the core: one table, in the list that diwarp_open_device()
- * hands to the device. The core knows them by that alone, and which type of datagrams is whose.
- *
- * `state` is what a service keeps for a port, from its first QP there until the port is closed.
- * Every function runs with the device's lock held. Those marked "may be NULL" have nothing to do
- * then. */
+/* What a datagram service (UD, RD) gives the core: one table. `state` is what it keeps for a port,
+ * from its first QP there until the port is closed. Every function runs with the device's lock
+ * held. Those marked "may be NULL" have nothing to do then. */
 #pragma once
 
 #include "common/base/cells.h"
@@ -15,9 +12,9 @@ struct dw_port;   /* qp.h */
 struct dw_region; /* likewise */
 struct dw_service;
 
-/* Where a queue pair is reached. Services keep what more they know in structs that begin with this
- * one. A process may know millions: each byte counts, and what all handles of a service have in
- * common is found by the handle's own address. */
+/* Where a queue pair is reached; leads what more a service knows of it. A process may know
+ * millions: each byte counts, and what a service's handles have in common is found by their own
+ * address. */
 struct diwarp_ah {
     struct diwarp_name name;
     uint64_t token;
@@ -25,11 +22,10 @@ struct diwarp_ah {
     uint32_t incarnation; /* of the process that is meant; told with its address */
     uint32_t owners;      /* handles given out */
     uint16_t udp_port;
-    /* The longest datagrams of its records, as far as these have shown; ours may be others. */
-    uint16_t peer_datagram_bytes;
-    bool fixed : 1;    /* it has been spoken with: its route stays */
-    bool further : 1;  /* RD: of another QP than a process's first */
-    uint32_t qpn : 24; /* UD: of the QP there */
+    uint16_t peer_datagram_bytes; /* the longest of its records that have shown; ours may differ */
+    bool fixed : 1;               /* it has been spoken with: its route stays */
+    bool further : 1;             /* RD: of another QP than a process's first */
+    uint32_t qpn : 24;            /* UD: of the QP there */
 };
 _Static_assert(sizeof(struct diwarp_ah) == 40, "a known peer is small");
 
@@ -98,9 +94,8 @@ struct dw_service {
     int (*post_recv)(struct diwarp_qp *qp, const struct ibv_recv_wr *wr); /* NULL: needs none */
     /* The region is about to be freed: ends what uses it. May be NULL. */
     void (*on_deregister)(void *state, const struct dw_region *region);
-    /* Sends what it owes its peers at once. May be NULL. */
-    void (*begin_drain)(struct diwarp_qp *qp);
-    /* Something that was posted to it, or an answer, has not reached its end. May be NULL. */
+    /* Something that was posted to it, an answer, or, where it is alone on the port, an
+     * acknowledgement has not reached its end. May be NULL. */
     bool (*owes)(const struct diwarp_qp *qp);
 
     /* ---- address handles ---- */

@@ -207,8 +207,6 @@ void diwarp_qp_share_cores(struct diwarp_qp *qp)
     dw_unlock(device);
 }
 
-/* ---- posts ---- */
-
 int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr)
 {
     struct diwarp_device *device = qp->pd->device;
@@ -231,8 +229,6 @@ int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
     dw_unlock(qp->pd->device);
     return rc;
 }
-
-/* ---- completions ---- */
 
 void dw_qp_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
                     enum ibv_wc_status status, uint32_t bytes)
@@ -257,8 +253,6 @@ void dw_qp_push_held(struct diwarp_qp *qp, const struct diwarp_wc *wc)
     qp->cq->device->held++;
 }
 
-/* ---- queries ---- */
-
 void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info)
 {
     const struct dw_llp *llp = qp->port->datagrams.llp;
@@ -276,8 +270,6 @@ const struct diwarp_counters *diwarp_query_counters(const struct diwarp_qp *qp)
 {
     return &qp->port->datagrams.counters;
 }
-
-/* ---- memory ---- */
 
 void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
                          struct diwarp_memory *memory)
