@@ -4,8 +4,6 @@
  * UDP checksum: the trailer is 0 then. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "common/base/copy.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"

@@ -4,10 +4,6 @@
  * the caller holds the device's lock. */
 #pragma once
 
-#include <netinet/in.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/uio.h>
 

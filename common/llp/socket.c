@@ -31,6 +31,13 @@ struct dw_llp_addr dw_sockaddr_get(const union dw_sockaddr *from)
     return addr;
 }
 
+void dw_llp_format(const struct dw_llp_addr *addr, char *buf, size_t len)
+{
+    char ip[INET6_ADDRSTRLEN] = "?";
+    inet_ntop(addr->family, addr->ip, ip, sizeof ip);
+    snprintf(buf, len, addr->family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, addr->port);
+}
+
 int dw_set_int(int fd, int level, int name, int value)
 {
     return setsockopt(fd, level, name, &value, sizeof value) < 0 ? -errno : 0;

@@ -36,6 +36,8 @@ static inline socklen_t dw_sockaddr_set(uint8_t family, const struct dw_llp_addr
 
 /* The reverse; of ::ffff:a.b.c.d the IPv4 address. */
 struct dw_llp_addr dw_sockaddr_get(const union dw_sockaddr *from);
+/* "10.0.0.2:40001", "[::1]:40001". */
+void dw_llp_format(const struct dw_llp_addr *addr, char *buf, size_t len);
 
 /* 0, or negative errno. */
 int dw_set_int(int fd, int level, int name, int value);

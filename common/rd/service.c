@@ -287,7 +287,6 @@ static void retune(void *state)
 }
 
 const struct dw_service dw_rd_service = {
-    .reliable = true,
     .max_inline_bytes = DW_INLINE_WRITE_BYTES,
     .qp_bytes = sizeof(struct diwarp_qp),
     .open = open_state,

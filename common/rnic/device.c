@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opening the device: configuration checked, interfaces listed, randomness seeded. */
+/* Opening a device. */
 #include "common/rnic/device.h"
 
 #include <errno.h>
@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "common/base/siphash.h"
 #include "common/llp/interface.h"
@@ -18,8 +17,8 @@
 
 /* Waking a peer costs less than a microsecond, so it need not be idle for long. */
 #define REST_NS 20000000
-/* Longer than any datagram is on its way (half would trust that less); all that is gained by less
- * is memory, some 200 bytes for each client that a server has met in so long. */
+/* Longer than any datagram is on its way (half would trust that less). Less would gain memory, some
+ * 200 bytes for each client that a server has met in so long. */
 #define FORGET_NS 10000000000u
 
 void diwarp_device_attr_init(struct diwarp_device_attr *attr)
@@ -54,8 +53,8 @@ uint64_t dw_device_now_ns(const struct diwarp_device *device)
     return device->env.now_ns(device->env.arg);
 }
 
-/* A pseudo-random function of a counter, with a key of the kernel's: peers see tokens and some
- * STags, and must not be able to tell the other STags from them (RFC 5042). */
+/* A pseudo-random function of a counter: peers see tokens and some STags, and must not be able to
+ * tell the other STags from them (RFC 5042). */
 uint64_t dw_device_random(struct diwarp_device *device)
 {
     uint64_t z = 0;
@@ -89,8 +88,7 @@ static int check_attr(const struct diwarp_device_attr *attr, struct diwarp_diagn
 }
 
 /* Those of `list` that are used, as many as there is room for. No peer takes an address with a
- * small MTU. A QP has one socket, of one family: an address of the other could be neither reached
- * nor advertised. IPv4 wins, unless only IPv6 leads to other hosts. */
+ * small MTU. The one socket is of one family: IPv4, unless only IPv6 leads to other hosts. */
 static int keep_interfaces(struct diwarp_device *device, const struct diwarp_interface *list,
                            unsigned n, struct diwarp_diagnosis *why)
 {

@@ -54,8 +54,8 @@ struct dw_port {
     struct dw_timer trim_timer; /* runs while there is something to give back */
 };
 
-/* Address handles may outlive their port, and lead to it while it lives: taken, before a device's
- * lock, where a port may go and where one is found by a handle. */
+/* Address handles may outlive their port: taken, before a device's lock, where a port may go and
+ * where one is found by a handle. */
 extern pthread_mutex_t dw_ports_lock;
 
 /* The device's port, opened at first use; polls run it. As diwarp_create_qp(). */

@@ -2,12 +2,11 @@
 /* Addresses, and the handles made of them, which are routed here; services keep them. */
 #include "common/rnic/qp.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/llp/interface.h"
+#include "common/llp/socket.h"
 #include "common/wire/bytes.h"
 
 pthread_mutex_t dw_ports_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -47,12 +46,6 @@ uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint3
     return limit && limit < bytes ? limit : bytes;
 }
 
-/* The smaller MTU of both interfaces of a pair. */
-static uint32_t mtu_of(const struct diwarp_interface *ours, const struct diwarp_interface *theirs)
-{
-    return ours->mtu_bytes < theirs->mtu_bytes ? ours->mtu_bytes : theirs->mtu_bytes;
-}
-
 /* From our interface `here` to the peer's `there`. False: no memory, it is as before. */
 static bool set_route(struct diwarp_ah *ah, const struct diwarp_address *local, unsigned here,
                       const struct diwarp_address *remote, unsigned there)
@@ -60,7 +53,8 @@ static bool set_route(struct diwarp_ah *ah, const struct diwarp_address *local, 
     struct dw_port *port = dw_ah_port(ah);
     const struct dw_service *service = dw_ahs_of(ah)->service;
     const struct diwarp_interface *theirs = &remote->interfaces[there];
-    const uint32_t mtu = mtu_of(&local->interfaces[here], theirs);
+    const uint32_t ours_bytes = local->interfaces[here].mtu_bytes;
+    const uint32_t mtu = ours_bytes < theirs->mtu_bytes ? ours_bytes : theirs->mtu_bytes;
     struct dw_llp *llp = port->datagrams.llp;
     struct dw_llp_addr addr = {.family = theirs->family, .port = remote->port};
     memcpy(addr.ip, theirs->ip, sizeof addr.ip);
@@ -127,8 +121,8 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
     int rc = dw_interface_pair(&local, address, device->attr.same_host, &here, &there);
     if (rc)
         return rc;
-    if (mtu_of(&local.interfaces[here], &address->interfaces[there]) < DW_MTU_MIN_BYTES ||
-        !address->qpn || address->qpn > DW_QPN_MAX)
+    if (address->interfaces[there].mtu_bytes < DW_MTU_MIN_BYTES || !address->qpn ||
+        address->qpn > DW_QPN_MAX)
         return -EINVAL;
     dw_lock(device);
     struct diwarp_ah *ah = service->get_ah(qp, address);
@@ -175,14 +169,12 @@ void diwarp_destroy_ah(struct diwarp_ah *ah)
 
 void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len)
 {
-    char ip[INET6_ADDRSTRLEN] = "?";
     const struct dw_ahs *ahs = lock_ahs_of(ah);
-    const struct dw_path *path = ahs ? ah->path : NULL; /* it went with the port */
-    const bool v6 = path && path->host.family == AF_INET6;
-    if (path)
-        inet_ntop(path->host.family, path->host.ip, ip, sizeof ip);
-    snprintf(buf, len, v6 ? "[%s]:%u" : "%s:%u", ip, ah->udp_port);
+    struct dw_llp_addr addr = {.port = ah->udp_port};
+    if (ahs && ah->path) /* it goes with the port */
+        addr = dw_ah_addr(ah);
     unlock_ahs(ahs);
+    dw_llp_format(&addr, buf, len);
 }
 
 /* ---- the network form of an address ---- */

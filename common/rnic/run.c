@@ -58,7 +58,7 @@ static void take(struct dw_datagrams *datagrams, struct dw_arrival *arrival, uin
     struct diwarp_qp *qp = dw_map_get(&port->qp_by_num, arrival->header.dst_qpn);
     if (qp && qp->service != service)
         qp = NULL;
-    if (qp || (state && service->reliable))
+    if (qp || (state && type == DIWARP_QPT_RD)) /* which answers for QPs that are gone */
         service->take(state, qp, arrival, now_ns);
     else
         datagrams->counters.drop_qpn++;

@@ -36,15 +36,7 @@ struct dw_ahs {
     const struct dw_service *service;
 };
 
-static inline void dw_ahs_init(struct dw_ahs *ahs, uint32_t ah_bytes, struct dw_port *port,
-                               const struct dw_service *service)
-{
-    dw_cells_init(&ahs->cells, ah_bytes);
-    ahs->port = port;
-    ahs->service = service;
-}
-
-/* NULL: the port has been closed. */
+/* NULL: their port has been closed. */
 static inline struct dw_ahs *dw_ahs_of(const struct diwarp_ah *ah)
 {
     struct dw_cells *cells = dw_cells_of(ah);
@@ -76,8 +68,6 @@ static inline uint64_t dw_name_key(struct diwarp_name name)
 }
 
 struct dw_service {
-    bool reliable; /* takes all datagrams but those of type DW_LLP_UD, be there a QP of the number
-                    * they are for or not; else only these, with one */
     uint32_t max_inline_bytes; /* diwarp_qp_info.max_inline_bytes */
     size_t qp_bytes;           /* of its QP, which begins with struct diwarp_qp */
 
@@ -113,7 +103,7 @@ struct dw_service {
     /* Before a datagram is opened: may open it itself, copying its payload to its place on the way
      * (dw_open()). False: it did not, and has touched nothing. May be NULL. */
     bool (*place)(void *state, const struct dw_arrival *arrival, uint64_t now_ns);
-    /* qp: whom it is for; NULL: none has that number (any more). */
+    /* qp: whom it is for; NULL, not of UD: none has that number (any more). */
     void (*take)(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
                  uint64_t now_ns);
     /* ICMP: nobody has that port of the path's host. May be NULL. */

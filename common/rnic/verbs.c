@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Protection domains, memory regions, and datagram queue pairs: made, posted to, queried and ended,
- * by the tables of their services. */
+/* Protection domains, memory regions, and datagram queue pairs, by the tables of their services. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -17,8 +16,6 @@ void diwarp_qp_attr_init(struct diwarp_qp_attr *attr)
         .record_time_ns = 100000000,
     };
 }
-
-/* ---- protection domains and their memory regions ---- */
 
 struct diwarp_pd *diwarp_alloc_pd(struct diwarp_device *device)
 {
@@ -164,22 +161,18 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     struct diwarp_qp *qp = calloc(1, service->qp_bytes);
     if (!qp)
         return -ENOMEM;
-    qp->pd = pd;
-    qp->cq = attr->cq;
-    qp->service = service;
-    qp->attr = *attr;
+    *qp = (struct diwarp_qp){.pd = pd, .cq = attr->cq, .service = service, .attr = *attr};
     dw_lock(device);
     int rc = dw_port_get(device, why);
     qp->port = device->port;
     if (!rc && (rc = join(qp)))
         dw_port_put(qp->port);
     dw_unlock(device);
-    if (rc) {
+    if (rc)
         free(qp);
-        return rc;
-    }
-    *qp_out = qp;
-    return 0;
+    else
+        *qp_out = qp;
+    return rc;
 }
 
 void diwarp_destroy_qp(struct diwarp_qp *qp)

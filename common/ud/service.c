@@ -10,7 +10,8 @@ static int open_state(struct dw_port *port, void **state)
     struct dw_ahs *ahs = malloc(sizeof *ahs);
     if (!ahs)
         return -ENOMEM;
-    dw_ahs_init(ahs, sizeof(struct diwarp_ah), port, &dw_ud_service);
+    *ahs = (struct dw_ahs){.port = port, .service = &dw_ud_service};
+    dw_cells_init(&ahs->cells, sizeof(struct diwarp_ah));
     *state = ahs;
     return 0;
 }
