@@ -38,13 +38,6 @@ struct dw_llp_train {
 /* Room for one receive call: a whole GRO train. */
 #define DW_LLP_SLOT_BYTES 65536
 
-/* What ICMP, or the own host, says of a destination: nobody has the port, or the path is narrower
- * than a datagram was (RFC 792 and 4443: fragmentation needed, packet too big). */
-struct dw_llp_icmp {
-    struct dw_llp_addr to;
-    uint32_t mtu_bytes; /* of the path; 0: port unreachable */
-};
-
 struct dw_llp;
 
 struct dw_llp_ops {
@@ -55,8 +48,9 @@ struct dw_llp_ops {
     /* Without blocking: how many bytes came to buf, of DW_LLP_SLOT_BYTES, as datagrams of
      * *segment_bytes (never 0) each but the last; of a longer datagram, its length. -1: nothing. */
     int (*recv)(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes);
-    /* True: *icmp came back for a datagram of ours. */
-    bool (*icmp)(struct dw_llp *llp, struct dw_llp_icmp *icmp);
+    /* What ICMP, or the own host, says of a destination of ours (RFC 792 and 4443): 0: nobody has
+     * the port; else the MTU of a path that is narrower than a datagram was. -1: nothing. */
+    int (*icmp)(struct dw_llp *llp, struct dw_llp_addr *to);
     /* Of the path to a destination, by the own host's routes and by ICMP; 0: nothing is known.
      * NULL: of any. */
     uint32_t (*path_mtu_bytes)(struct dw_llp *llp, const struct dw_llp_addr *to);

@@ -307,7 +307,7 @@ static int parse(struct msghdr *msg)
 }
 
 /* Reading also keeps the queue, which is charged to SO_RCVBUF, short. */
-static bool udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
+static int udp_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
     for (unsigned i = 0; udp->errors_waiting && i < ERRORS_MAX; i++) {
@@ -319,13 +319,13 @@ static bool udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
                              .msg_controllen = sizeof control};
         udp->errors_waiting = recvmsg(llp->fd, &msg, MSG_ERRQUEUE) >= 0;
         int error = udp->errors_waiting && msg.msg_namelen > 0 ? parse(&msg) : 0;
-        icmp->to = dw_sockaddr_get(&name);
+        *to = dw_sockaddr_get(&name);
         /* The kernel has judged what the message claims. */
-        icmp->mtu_bytes = error == EMSGSIZE ? udp_path_mtu_bytes(llp, &icmp->to) : 0;
-        if (error == ECONNREFUSED || icmp->mtu_bytes > 0)
-            return true;
+        const int mtu_bytes = error == EMSGSIZE ? (int)udp_path_mtu_bytes(llp, to) : 0;
+        if (error == ECONNREFUSED || mtu_bytes > 0)
+            return mtu_bytes;
     }
-    return false;
+    return -1;
 }
 
 /* ---- opening and the end ---- */

@@ -92,15 +92,14 @@ static int check_attr(const struct diwarp_device_attr *attr, struct diwarp_diagn
 static int keep_interfaces(struct diwarp_device *device, const struct diwarp_interface *list,
                            unsigned n, struct diwarp_diagnosis *why)
 {
-    bool v4 = false, v4_leads_out = false, v6_leads_out = false;
-    for (unsigned i = 0; i < n; i++) {
-        if (list[i].mtu_bytes < DW_MTU_MIN_BYTES)
+    uint8_t family = AF_INET6;
+    for (unsigned i = 0, best = 0; i < n; i++) {
+        const unsigned rank = (list[i].loopback ? 0u : 2u) + (list[i].family == AF_INET);
+        if (list[i].mtu_bytes < DW_MTU_MIN_BYTES || rank < best)
             continue;
-        const bool is_v4 = list[i].family == AF_INET;
-        v4 |= is_v4;
-        *(is_v4 ? &v4_leads_out : &v6_leads_out) |= !list[i].loopback;
+        best = rank;
+        family = list[i].family;
     }
-    const uint8_t family = !v4 || (v6_leads_out && !v4_leads_out) ? AF_INET6 : AF_INET;
     for (unsigned i = 0; i < n; i++) {
         if (list[i].mtu_bytes < DW_MTU_MIN_BYTES || list[i].family != family)
             continue;

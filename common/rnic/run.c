@@ -78,13 +78,12 @@ static bool receive(struct dw_port *port, uint64_t now_ns)
     return dw_datagrams_receive(&port->datagrams, at ? at : port->datagrams.stage, now_ns);
 }
 
-static void on_icmp(struct dw_port *port, struct dw_path *path, const struct dw_llp_icmp *icmp,
-                    uint64_t now_ns)
+static void on_icmp(struct dw_port *port, struct dw_path *path, uint16_t udp_port,
+                    uint32_t mtu_bytes, uint64_t now_ns)
 {
-    if (!icmp->mtu_bytes) {
-        EACH_SERVICE(port, on_unreachable,
-                     service->on_unreachable(state, path, icmp->to.port, now_ns))
-    } else if (dw_path_on_told(path, dw_datagram_max_bytes(port, icmp->to.family, icmp->mtu_bytes),
+    if (!mtu_bytes) {
+        EACH_SERVICE(port, on_unreachable, service->on_unreachable(state, path, udp_port, now_ns))
+    } else if (dw_path_on_told(path, dw_datagram_max_bytes(port, path->host.family, mtu_bytes),
                                now_ns)) {
         port->datagrams.counters.paths_narrowed++;
         EACH_SERVICE(port, on_narrow, service->on_narrow(state, path))
@@ -94,10 +93,11 @@ static void on_icmp(struct dw_port *port, struct dw_path *path, const struct dw_
 static void take_icmp(struct dw_port *port, uint64_t now_ns)
 {
     struct dw_llp *llp = port->datagrams.llp;
-    struct dw_llp_icmp icmp;
-    for (unsigned i = 0; i < EVENTS_PER_RUN && llp->ops->icmp(llp, &icmp); i++)
-        for (struct dw_path *path = dw_paths_find(&port->paths, &icmp.to); path; path = path->next)
-            on_icmp(port, path, &icmp, now_ns);
+    struct dw_llp_addr to;
+    int mtu = 0;
+    for (unsigned i = 0; i < EVENTS_PER_RUN && (mtu = llp->ops->icmp(llp, &to)) >= 0; i++)
+        for (struct dw_path *path = dw_paths_find(&port->paths, &to); path; path = path->next)
+            on_icmp(port, path, to.port, (uint32_t)mtu, now_ns);
 }
 
 /* ---- a run ---- */

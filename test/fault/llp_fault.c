@@ -308,11 +308,11 @@ static int fault_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
     return fault->inner->ops->recv(fault->inner, buf, segment_bytes);
 }
 
-static bool fault_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
+static int fault_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 {
     struct fault *fault = (struct fault *)llp;
     pthread_mutex_lock(&fault->lock);
-    bool told = fault->inner->ops->icmp(fault->inner, icmp);
+    int told = fault->inner->ops->icmp(fault->inner, to);
     pthread_mutex_unlock(&fault->lock);
     return told;
 }

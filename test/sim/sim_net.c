@@ -97,7 +97,8 @@ static void refuse(struct sim_net *net, const struct sim_datagram *datagram)
         if (net->endpoints[i] != datagram->from)
             continue;
         net->endpoints[i]->told = true;
-        net->endpoints[i]->icmp = (struct dw_llp_icmp){.to = datagram->to};
+        net->endpoints[i]->icmp_to = datagram->to;
+        net->endpoints[i]->icmp_mtu_bytes = 0;
     }
 }
 
@@ -200,9 +201,8 @@ static bool pass_router(struct sim_endpoint *from, const struct dw_llp_addr *to,
     if (!net->path_mtu_bytes || bytes + IPV4_UDP_HEADERS_BYTES <= net->path_mtu_bytes)
         return true;
     from->told = true;
-    from->icmp = (struct dw_llp_icmp){.to = *to,
-                                      .mtu_bytes = net->claimed_mtu_bytes ? net->claimed_mtu_bytes
-                                                                          : net->path_mtu_bytes};
+    from->icmp_to = *to;
+    from->icmp_mtu_bytes = net->claimed_mtu_bytes ? net->claimed_mtu_bytes : net->path_mtu_bytes;
     return false;
 }
 
@@ -323,18 +323,18 @@ static int sim_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
     return fill(endpoint, buf, segment_bytes);
 }
 
-static bool sim_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
+static int sim_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 {
     struct sim_endpoint *endpoint = endpoint_of(llp);
     bool told = endpoint->told;
     endpoint->told = false;
-    *icmp = endpoint->icmp;
-    if (told && icmp->mtu_bytes) {
+    *to = endpoint->icmp_to;
+    if (told && endpoint->icmp_mtu_bytes) {
         const uint32_t truth = endpoint->net->path_mtu_bytes;
-        endpoint->believed_mtu_bytes = truth ? truth : icmp->mtu_bytes;
+        endpoint->believed_mtu_bytes = truth ? truth : endpoint->icmp_mtu_bytes;
         endpoint->believed_until_ns = endpoint->net->now_ns + BELIEVED_NS;
     }
-    return told;
+    return told ? (int)endpoint->icmp_mtu_bytes : -1;
 }
 
 static uint32_t sim_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr *to)

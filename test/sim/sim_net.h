@@ -82,7 +82,8 @@ struct sim_endpoint {
     uint32_t believed_mtu_bytes; /* of every path, until then; 0: nothing */
     uint64_t believed_until_ns;
     bool told; /* what came back for a datagram of ours */
-    struct dw_llp_icmp icmp;
+    struct dw_llp_addr icmp_to;
+    uint32_t icmp_mtu_bytes; /* 0: port unreachable */
 };
 
 void sim_net_init(struct sim_net *net, uint64_t seed);

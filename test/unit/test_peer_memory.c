@@ -144,11 +144,11 @@ static int answering_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_by
     return DW_LLP_HEADER_BYTES + DW_CRC_BYTES;
 }
 
-static bool answering_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
+static int answering_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 {
     (void)llp;
-    (void)icmp;
-    return false;
+    (void)to;
+    return -1;
 }
 
 static void answering_close(struct dw_llp *llp)
