@@ -8,16 +8,6 @@
 
 #include <linux/sock_diag.h>
 
-/* Bytes of kernel objects with the waste of their slabs, Linux 6.18 on x86-64: what a running
- * kernel takes it tells only root, and not of caches that it has merged with others. */
-enum {
-    TCP_BYTES = 2520,
-    UDP_BYTES = 1365,
-    UDP6_BYTES = 1489,
-    UNIX_BYTES = 1092,
-    FILE_BYTES = 862 + 195 + 195, /* inode of a socket, struct file, directory entry */
-};
-
 struct dw_llp_addr dw_sockaddr_get(const union dw_sockaddr *from)
 {
     const bool v4 = from->any.sa_family == AF_INET;
@@ -85,14 +75,16 @@ void dw_explain(struct diwarp_diagnosis *why, const char *format, ...)
 
 /* ---- memory ---- */
 
+/* With the waste of their slabs, Linux 6.18 on x86-64: what a running kernel takes it tells only
+ * root, and not of caches that it has merged with others. */
 uint64_t dw_socket_slab_bytes(int domain, int type)
 {
-    uint64_t protocol_bytes = domain == AF_UNIX ? UNIX_BYTES : 0;
-    if (domain == AF_INET || domain == AF_INET6)
-        protocol_bytes = type == SOCK_STREAM  ? TCP_BYTES
-                         : domain == AF_INET6 ? UDP6_BYTES
-                                              : UDP_BYTES;
-    return FILE_BYTES + protocol_bytes;
+    const uint64_t file_bytes = 862 + 195 + 195; /* inode, struct file, directory entry */
+    if (domain == AF_UNIX)
+        return file_bytes + 1092;
+    if (domain != AF_INET && domain != AF_INET6)
+        return file_bytes;
+    return file_bytes + (type == SOCK_STREAM ? 2520 : domain == AF_INET6 ? 1489 : 1365);
 }
 
 static int option(int fd, int name)

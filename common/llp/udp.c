@@ -274,15 +274,14 @@ static uint32_t udp_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr 
     union dw_sockaddr name;
     int mtu_bytes = 0;
     socklen_t len = dw_sockaddr_set(to->family, to, &name), mtu_len = sizeof mtu_bytes;
-    int fd = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return 0;
-    if ((to->family != udp->family || bind(fd, &udp->bound_ip.any, len) == 0) &&
+    const int fd = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && (to->family != udp->family || bind(fd, &udp->bound_ip.any, len) == 0) &&
         connect(fd, &name.any, len) == 0 &&
         getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu_bytes,
                    &mtu_len) < 0)
         mtu_bytes = 0;
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     return mtu_bytes > 0 ? (uint32_t)mtu_bytes : 0;
 }
 
