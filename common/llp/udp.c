@@ -117,17 +117,16 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
 
 static int send_gso(struct dw_udp *udp, struct msghdr msg, const struct dw_llp_train *train)
 {
-    struct {
-        struct cmsghdr header;
-        uint16_t segment_bytes;
-    } control = {{.cmsg_len = CMSG_LEN(sizeof control.segment_bytes),
-                  .cmsg_level = IPPROTO_UDP,
-                  .cmsg_type = UDP_SEGMENT},
-                 (uint16_t)train->segment_bytes};
-    _Static_assert(sizeof control == CMSG_SPACE(sizeof control.segment_bytes), "as the macros say");
-    msg.msg_control = &control;
+    const uint16_t segment_bytes = (uint16_t)train->segment_bytes;
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof segment_bytes)] = {0};
+    struct cmsghdr *cmsg = (void *)control;
+    cmsg->cmsg_level = IPPROTO_UDP;
+    cmsg->cmsg_type = UDP_SEGMENT;
+    cmsg->cmsg_len = CMSG_LEN(sizeof segment_bytes);
+    memcpy(CMSG_DATA(cmsg), &segment_bytes, sizeof segment_bytes);
+    msg.msg_control = control;
     msg.msg_controllen = sizeof control;
-    int rc = transmit(udp, &msg, train->to, train->total_bytes, train->segment_bytes);
+    int rc = transmit(udp, &msg, train->to, train->total_bytes, segment_bytes);
     udp->eio_in_row = rc == -EIO ? udp->eio_in_row + 1 : 0;
     return rc;
 }
@@ -230,20 +229,16 @@ static inline long recv_datagram(struct dw_udp *udp, uint8_t *buf, uint32_t *seg
 static inline long recv_train(struct dw_udp *udp, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct iovec iov = {.iov_base = buf, .iov_len = DW_LLP_SLOT_BYTES};
-    struct {
-        struct cmsghdr header;
-        int segment_bytes;
-    } control;
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = &control,
-                         .msg_controllen = sizeof control};
+    int told = 0;
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof told)];
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     const long bytes = syscall(SYS_recvmsg, udp->llp.fd, &msg, MSG_TRUNC);
     const struct cmsghdr *cmsg = bytes > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
-    const bool told = cmsg && cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO &&
-                      cmsg->cmsg_len == CMSG_LEN(sizeof control.segment_bytes) &&
-                      control.segment_bytes > 0 && control.segment_bytes < bytes;
-    *segment_bytes = (uint32_t)(told ? control.segment_bytes : bytes);
+    if (cmsg && cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO &&
+        cmsg->cmsg_len == CMSG_LEN(sizeof told))
+        memcpy(&told, CMSG_DATA(cmsg), sizeof told);
+    *segment_bytes = (uint32_t)(told > 0 && told < bytes ? told : bytes);
     return bytes;
 }
 
