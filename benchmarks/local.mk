@@ -155,7 +155,7 @@ benchmarks_mpi_time_la_LDFLAGS = $(TOOL_LDFLAGS)
 
 benchmarks_mpi_memory_la_SOURCES = benchmarks/mpi_memory.c benchmarks/memory_sample.c \
 	benchmarks/memory_sample.h benchmarks/tool_output.c benchmarks/tool_output.h \
-	common/llp/socket_memory.c common/llp/socket_memory.h
+	common/llp/socket.c common/llp/socket.h
 benchmarks_mpi_memory_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 benchmarks_mpi_memory_la_CFLAGS = $(TOOL_CFLAGS)
 benchmarks_mpi_memory_la_LIBADD = $(MPI_LIBS) $(DW_SYSTEM_LIBS)

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/llp/socket_memory.h"
+#include "common/llp/socket.h"
 
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
@@ -134,7 +134,7 @@ static void add_descriptor(int fd, struct memory_sample *sample)
         const uint64_t items = epoll_items(fd);
         sample->epoll_fds++;
         sample->epoll_items += items;
-        sample->socket_slab_bytes += items * dw_epoll_item_slab_bytes();
+        sample->socket_slab_bytes += items * DW_EPOLL_ITEM_BYTES;
     }
 }
 

@@ -2,7 +2,7 @@
 # The core: libdiwarp, its public header and diwarp_info.
 
 lib_LTLIBRARIES += libdiwarp.la
-# The core without common/llp/open.c: the test build of the component opens another LLP.
+# The core without common/product.c: the test build of the component opens another LLP.
 noinst_LTLIBRARIES += libdiwarp_core.la libdiwarp_open.la libdiwarp_whole.la
 
 libdiwarp_core_la_SOURCES = \
@@ -22,24 +22,17 @@ libdiwarp_core_la_SOURCES = \
 	common/base/slab.h \
 	common/datagram/datagrams.c \
 	common/datagram/datagrams.h \
-	common/datagram/seal.c \
 	common/datagram/seal.h \
 	common/datagram/segments.c \
 	common/datagram/segments.h \
 	common/llp/interface.c \
 	common/llp/interface.h \
 	common/llp/llp.h \
-	common/llp/socket_memory.c \
-	common/llp/socket_memory.h \
 	common/llp/socket.c \
 	common/llp/socket.h \
 	common/llp/stream.h \
 	common/llp/tcp.c \
 	common/llp/udp.c \
-	common/llp/udp.h \
-	common/llp/udp_open.c \
-	common/mem/mr.c \
-	common/mem/mr.h \
 	common/path/path.c \
 	common/path/path.h \
 	common/open.c \
@@ -91,7 +84,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/cq.h \
 	common/rnic/device.c \
 	common/rnic/device.h \
-	common/rnic/port.h \
 	common/rnic/qp.h \
 	common/rnic/route.c \
 	common/rnic/run.c \
@@ -117,7 +109,7 @@ libdiwarp_core_la_SOURCES = \
 libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 
-libdiwarp_open_la_SOURCES = common/llp/open.c
+libdiwarp_open_la_SOURCES = common/product.c
 libdiwarp_open_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 
 # libtool's CURRENT:REVISION:AGE, not the release: see "Updating version info" in its manual.

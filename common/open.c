@@ -16,9 +16,3 @@ int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *e
 {
     return dw_device_create(attr, env, services, device, why);
 }
-
-int diwarp_open_device(const struct diwarp_device_attr *attr, struct diwarp_device **device,
-                       struct diwarp_diagnosis *why)
-{
-    return dw_device_open(attr, NULL, device, why);
-}

@@ -4,6 +4,6 @@
 
 #include "common/rnic/device.h"
 
-/* diwarp_open_device() with an environment; env may be NULL. */
+/* diwarp_open_device() with an environment; NULL: the real one. */
 int dw_device_open(const struct diwarp_device_attr *attr, const struct dw_env *env,
                    struct diwarp_device **device, struct diwarp_diagnosis *why);

@@ -29,8 +29,6 @@ void dw_datagrams_fini(struct dw_datagrams *datagrams)
     dw_slab_fini(&datagrams->pool);
 }
 
-/* ---- the arena ---- */
-
 uint8_t *dw_arena_next(struct dw_arena *arena)
 {
     if (arena->held) {
@@ -75,36 +73,36 @@ bool dw_datagrams_trim(struct dw_datagrams *datagrams)
 
 /* ---- the entrance and the exit ---- */
 
-static void count_malformed(struct diwarp_counters *counters, int error)
+/* Whether a codec has found no error; if it has, it is counted. */
+static bool is_well_formed(struct diwarp_counters *counters, int error)
 {
-    error == -EPROTONOSUPPORT ? counters->drop_version++
-    : error == -EBADMSG       ? counters->drop_short++
-                              : counters->drop_header++;
+    if (error)
+        *(error == -EPROTONOSUPPORT ? &counters->drop_version
+          : error == -EBADMSG       ? &counters->drop_short
+                                    : &counters->drop_header) += 1;
+    return !error;
 }
 
-/* What lies between header and trailer; false: malformed, counted. */
-static bool split(struct diwarp_counters *counters, struct dw_arrival *arrival,
-                  struct dw_intro *intro)
+bool dw_datagrams_open(struct dw_datagrams *datagrams, struct dw_arrival *arrival)
 {
-    uint32_t lead = DW_LLP_HEADER_BYTES;
-    const uint32_t end = arrival->len - DW_TRAILER_BYTES;
-    if (arrival->header.flags & DW_LLP_INTRO) {
-        int rc = dw_intro_get(intro, arrival->buf + lead, end - lead);
-        if (rc) {
-            count_malformed(counters, rc);
-            return false;
-        }
-        arrival->intro = intro;
-        lead += DW_INTRO_BYTES;
-    }
-    arrival->segments = arrival->buf + lead;
-    arrival->segments_len = end - lead;
-    if (end != lead &&
-        (arrival->header.type == DW_LLP_ACK || arrival->header.type == DW_LLP_PROBE_REPLY)) {
-        counters->drop_short++;
+    struct diwarp_counters *counters = &datagrams->counters;
+    if (!dw_open(datagrams->crc, arrival->buf, arrival->len, NULL, 0, false)) {
+        counters->drop_crc++;
         return false;
     }
-    return true;
+    const uint8_t type = arrival->header.type;
+    arrival->segments = arrival->buf + DW_LLP_HEADER_BYTES;
+    arrival->segments_len = arrival->len - DW_LLP_HEADER_BYTES - DW_TRAILER_BYTES;
+    int rc = 0;
+    if (arrival->header.flags & DW_LLP_INTRO) {
+        rc = dw_intro_get(&arrival->intro_read, arrival->segments, arrival->segments_len);
+        arrival->intro = &arrival->intro_read;
+        arrival->segments += DW_INTRO_BYTES;
+        arrival->segments_len -= DW_INTRO_BYTES;
+    }
+    if (!rc && arrival->segments_len && (type == DW_LLP_ACK || type == DW_LLP_PROBE_REPLY))
+        rc = -EBADMSG;
+    return is_well_formed(counters, rc);
 }
 
 static void on_datagram(struct dw_datagrams *datagrams, const uint8_t *buf, uint32_t len,
@@ -112,50 +110,38 @@ static void on_datagram(struct dw_datagrams *datagrams, const uint8_t *buf, uint
 {
     struct diwarp_counters *counters = &datagrams->counters;
     struct dw_arrival arrival = {.buf = buf, .len = len, .train = train};
-    struct dw_intro intro;
     counters->rx_datagrams++;
     counters->rx_bytes += len;
-    int rc = dw_llp_header_get(&arrival.header, buf, len);
-    if (rc) {
-        count_malformed(counters, rc);
+    if (!is_well_formed(counters, dw_llp_header_get(&arrival.header, buf, len)))
         return;
-    }
-    if (arrival.header.token != datagrams->token) {
+    if (arrival.header.token != datagrams->token)
         counters->drop_token++;
-        return;
-    }
-    if (dw_open_may_copy(&datagrams->seal, &arrival.header) &&
-        datagrams->taker->place(datagrams->taker_arg, &arrival, now_ns))
-        return;
-    if (!dw_open(&datagrams->seal, &arrival.header, buf, len)) {
-        counters->drop_crc++;
-        return;
-    }
-    if (split(counters, &arrival, &intro))
-        datagrams->taker->take(datagrams->taker_arg, &arrival, now_ns);
+    else if (!(arrival.header.flags & DW_LLP_NO_CRC) != datagrams->crc)
+        counters->drop_crc++; /* one flipped bit must not switch the check off */
+    else
+        datagrams->take(datagrams, &arrival, now_ns);
 }
 
 bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64_t now_ns)
 {
-    struct dw_llp_slot slot = {.buf = place};
-    if (!dw_llp_recv(datagrams->llp, &slot))
+    uint32_t each;
+    const int got = datagrams->llp->ops->recv(datagrams->llp, place, &each);
+    if (got < 0)
         return false;
-    if (slot.truncated) {
+    const uint32_t bytes = (uint32_t)got;
+    if (bytes > DW_LLP_SLOT_BYTES) {
         datagrams->counters.drop_truncated++;
         return true;
     }
     if (place != datagrams->stage)
-        arena_on_received(&datagrams->arena, slot.bytes);
-    const uint32_t each = slot.segment_bytes ? slot.segment_bytes : 1;
-    uint16_t train = (uint16_t)(slot.bytes ? (slot.bytes + each - 1) / each : 1);
+        arena_on_received(&datagrams->arena, bytes);
+    uint16_t train = (uint16_t)(bytes ? (bytes + each - 1) / each : 1);
     uint32_t at = 0;
     do { /* an empty datagram is one, too */
-        uint32_t left = slot.bytes - at;
-        on_datagram(datagrams, slot.buf + at, left < slot.segment_bytes ? left : slot.segment_bytes,
-                    train, now_ns);
+        on_datagram(datagrams, place + at, bytes - at < each ? bytes - at : each, train, now_ns);
         train = 0;
-        at += slot.segment_bytes;
-    } while (at < slot.bytes);
+        at += each;
+    } while (at < bytes);
     return true;
 }
 
@@ -166,5 +152,5 @@ int dw_datagrams_send(struct dw_datagrams *datagrams, const struct dw_llp_addr *
         .to = to, .iov = iov, .iov_count = n, .segment_bytes = segment, .whole = whole};
     for (unsigned i = 0; i < n; i++)
         train.total_bytes += (uint32_t)iov[i].iov_len;
-    return dw_llp_send(datagrams->llp, &train);
+    return datagrams->llp->ops->send(datagrams->llp, &train);
 }

@@ -7,8 +7,8 @@
 #include "common/datagram/seal.h"
 #include "common/llp/llp.h"
 
-/* Refusals by the kernel that end a run, of each kind of datagrams: what has no room on one
- * interface may have it on another. */
+/* Refusals by the kernel that end a run, of each kind of datagrams: another interface may have room
+ * where one has none. */
 #define DW_REFUSALS_PER_RUN 2
 
 /* Room for what completions point to while nobody polls. When it is used up, sequenced datagrams
@@ -26,8 +26,7 @@ struct dw_arena {
     bool held;        /* a completion points to what the last call brought */
 };
 
-/* Where the next receive call of DW_LLP_SLOT_BYTES goes; NULL: nowhere that would leave alone what
- * is held. */
+/* Where the next receive call of DW_LLP_SLOT_BYTES goes; NULL: all is held. */
 uint8_t *dw_arena_next(struct dw_arena *arena);
 
 /* All that was handed out is used. */
@@ -45,23 +44,15 @@ struct dw_arrival {
     struct dw_llp_header header;
     /* Once it has been opened: */
     const struct dw_intro *intro; /* NULL: it has none */
+    struct dw_intro intro_read;
     const uint8_t *segments;
     uint32_t segments_len;
-};
-
-/* Whom the entrance hands datagrams to. */
-struct dw_datagrams_taker {
-    /* Before the datagram is opened: may open it itself, copying the payload to its place on the
-     * way (dw_open_copy()). False: it did not, and has touched nothing. */
-    bool (*place)(void *arg, const struct dw_arrival *arrival, uint64_t now_ns);
-    /* It is what its sender sealed. */
-    void (*take)(void *arg, const struct dw_arrival *arrival, uint64_t now_ns);
 };
 
 struct dw_datagrams {
     struct dw_llp *llp;
     struct diwarp_counters counters;
-    struct dw_seal seal;
+    bool crc;             /* see seal.h */
     uint64_t token;       /* a datagram must bear it */
     uint32_t incarnation; /* told with each */
     uint64_t number;      /* of those to sources that have no number of their own */
@@ -69,11 +60,11 @@ struct dw_datagrams {
     struct dw_slab pool;
     struct dw_arena arena;
     uint8_t *stage; /* trains on their way out; receives of which nothing stays */
-    const struct dw_datagrams_taker *taker;
-    void *taker_arg;
+    /* Whom the entrance hands datagrams to, not opened yet. */
+    void (*take)(struct dw_datagrams *datagrams, struct dw_arrival *arrival, uint64_t now_ns);
 };
 
-/* The memory it has from the start; the LLP, the token and the taker are the caller's to set.
+/* The memory it has from the start; all else that has no zero is the caller's to set.
  * -ENOMEM. */
 int dw_datagrams_init(struct dw_datagrams *datagrams, uint32_t pool_bytes);
 /* Closes the LLP, if there is one. */
@@ -82,8 +73,10 @@ void dw_datagrams_fini(struct dw_datagrams *datagrams);
 /* The entrance: one receive call; true when it brought something. place: where it goes, of
  * DW_LLP_SLOT_BYTES; the arena's next, or the stage. */
 bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64_t now_ns);
+/* Whether a datagram is what its sender sealed; if not, or malformed, it is counted. */
+bool dw_datagrams_open(struct dw_datagrams *datagrams, struct dw_arrival *arrival);
 /* The exit: a train of datagrams of `segment` bytes each but the last, all sealed; `whole` as of
- * struct dw_llp_train. As dw_llp_send(). */
+ * struct dw_llp_train. As send() of the LLP. */
 int dw_datagrams_send(struct dw_datagrams *datagrams, const struct dw_llp_addr *to,
                       const struct iovec *iov, unsigned n, uint32_t segment, bool whole);
 /* Datagrams of a train, if each has so many bytes. */

@@ -2,8 +2,6 @@
 /* DDP segments in datagrams. */
 #include "common/datagram/segments.h"
 
-#include <errno.h>
-
 #include "common/wire/bytes.h"
 
 uint8_t *dw_segment_put(uint8_t *at, const struct dw_ddp_header *ddp,
@@ -17,47 +15,42 @@ uint8_t *dw_segment_put(uint8_t *at, const struct dw_ddp_header *ddp,
     return at + head;
 }
 
-/* The segment of `bytes` at `start`; 0, or as dw_ddp_get(). */
-static inline int parse(struct dw_segment *segment, const uint8_t *start, uint32_t bytes)
+/* The segment that buf begins with. Its bytes, length field included; 0: these are out of bounds;
+ * negative: its header is malformed. */
+static inline int parse(struct dw_segment *segment, const uint8_t *buf, uint32_t len)
 {
-    int head = dw_ddp_get(&segment->ddp, start, bytes);
+    const uint32_t bytes = len < DW_SEGMENT_LEN_BYTES ? len : dw_get_be16(buf);
+    if (len < DW_SEGMENT_LEN_BYTES || bytes > len - DW_SEGMENT_LEN_BYTES)
+        return 0;
+    const int head = dw_ddp_get(&segment->ddp, buf + DW_SEGMENT_LEN_BYTES, bytes);
     if (head < 0)
         return head;
-    segment->payload = start + head;
+    segment->payload = buf + DW_SEGMENT_LEN_BYTES + head;
     segment->bytes = bytes - (uint32_t)head;
-    return 0;
+    return (int)(DW_SEGMENT_LEN_BYTES + bytes);
 }
 
-int dw_segment_next(struct diwarp_counters *counters, const uint8_t *buf, uint32_t len,
-                    uint32_t *offset, struct dw_segment *segment)
+bool dw_segment_next(struct diwarp_counters *counters, const uint8_t *buf, uint32_t len,
+                     uint32_t *offset, struct dw_segment *segment)
 {
     if (*offset == len)
-        return 0;
+        return false;
+    bool padded = true;
     /* `buf` is where the first segment may begin. */
-    for (uint32_t pad = dw_segment_padding(DW_LLP_HEADER_BYTES + *offset); pad; pad--)
-        if (buf[(*offset)++] || *offset == len)
-            goto bad_length;
-    const uint32_t left = len - *offset;
-    const uint32_t bytes = left < DW_SEGMENT_LEN_BYTES ? left : dw_get_be16(buf + *offset);
-    if (left < DW_SEGMENT_LEN_BYTES || bytes > left - DW_SEGMENT_LEN_BYTES)
-        goto bad_length;
-    int rc = parse(segment, buf + *offset + DW_SEGMENT_LEN_BYTES, bytes);
-    if (rc) {
-        counters->drop_header++;
-        return rc;
-    }
-    *offset += DW_SEGMENT_LEN_BYTES + bytes;
-    return 1;
-
-bad_length:
-    counters->drop_short++;
-    return -EBADMSG;
+    for (uint32_t pad = dw_segment_padding(DW_LLP_HEADER_BYTES + *offset); pad && padded; pad--)
+        padded = !buf[(*offset)++] && *offset < len;
+    const int bytes = padded ? parse(segment, buf + *offset, len - *offset) : 0;
+    if (bytes <= 0)
+        *(bytes ? &counters->drop_header : &counters->drop_short) += 1;
+    else
+        *offset += (uint32_t)bytes;
+    return bytes > 0;
 }
 
 bool dw_segment_only(const uint8_t *buf, uint32_t len, struct dw_segment *segment)
 {
-    return len >= DW_SEGMENT_LEN_BYTES && dw_get_be16(buf) == len - DW_SEGMENT_LEN_BYTES &&
-           !parse(segment, buf + DW_SEGMENT_LEN_BYTES, len - DW_SEGMENT_LEN_BYTES);
+    const int bytes = parse(segment, buf, len);
+    return bytes > 0 && (uint32_t)bytes == len;
 }
 
 bool dw_segment_write_record(const struct dw_segment *segment, struct dw_write_record *wr,

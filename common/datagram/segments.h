@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The DDP segments of a datagram: read one after the other, or written (WIRE.md sections 1 and 4).
- */
+/* The DDP segments of a datagram, read or written (WIRE.md sections 1 and 4). */
 #pragma once
 
 #include "common/include/diwarp.h"
@@ -19,7 +18,6 @@ struct dw_segment {
     uint32_t bytes;
 };
 
-/* Of a segment, its length field included. */
 static inline uint32_t dw_segment_header_bytes(const struct dw_ddp_header *ddp)
 {
     return ddp->tagged ? DW_RECORD_SEGMENT_BYTES : DW_SEND_SEGMENT_BYTES;
@@ -29,15 +27,14 @@ static inline uint32_t dw_segment_header_bytes(const struct dw_ddp_header *ddp)
 uint8_t *dw_segment_put(uint8_t *at, const struct dw_ddp_header *ddp,
                         const struct dw_write_record *record, uint32_t payload);
 
-/* Next segment at *offset. 1; 0 at the end; negative: malformed, counted. */
-int dw_segment_next(struct diwarp_counters *counters, const uint8_t *buf, uint32_t len,
-                    uint32_t *offset, struct dw_segment *segment);
+/* Next segment at *offset. False: at the end, or malformed, counted. */
+bool dw_segment_next(struct diwarp_counters *counters, const uint8_t *buf, uint32_t len,
+                     uint32_t *offset, struct dw_segment *segment);
 /* The one segment that fills buf, of `len` bytes; false: there are others, or none. */
 bool dw_segment_only(const uint8_t *buf, uint32_t len, struct dw_segment *segment);
 
-/* Whether a segment of a message may be true that ends there, after what has come of it (`map`)
- * and, unless 0, been said of its end (`total`): nothing of a message lies beyond its last segment.
- */
+/* Whether a segment may be of a message of which `map` has come and whose end, unless 0, is said to
+ * be `total`: nothing of a message lies beyond its last segment. */
 static inline bool dw_segment_agrees(const struct dw_segment *segment, uint32_t end,
                                      const struct dw_ranges *map, uint32_t total)
 {

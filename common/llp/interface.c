@@ -324,16 +324,19 @@ static unsigned interface_count(const struct diwarp_address *address)
                                                             : DIWARP_MAX_INTERFACES;
 }
 
-bool dw_interface_is_one_of(const struct diwarp_interface *interface,
-                            const struct diwarp_address *address)
+bool dw_interfaces_have(const struct diwarp_interface *list, unsigned count, uint8_t family,
+                        const uint8_t *ip)
 {
-    for (unsigned i = 0; i < interface_count(address); i++) {
-        const struct diwarp_interface *other = &address->interfaces[i];
-        if (other->family == interface->family &&
-            same_prefix(other->ip, interface->ip, family_bits(other->family)))
+    for (unsigned i = 0; i < count && i < DIWARP_MAX_INTERFACES; i++)
+        if (list[i].family == family && same_prefix(list[i].ip, ip, family_bits(family)))
             return true;
-    }
     return false;
+}
+
+static bool has_ip_of(const struct diwarp_address *address, const struct diwarp_interface *other)
+{
+    return dw_interfaces_have(address->interfaces, address->interface_count, other->family,
+                              other->ip);
 }
 
 /* An address that both of two hosts have is that of a private bridge (docker0, virbr0): no network
@@ -344,13 +347,12 @@ static int best_pair(const struct diwarp_address *local, const struct diwarp_add
     uint64_t best = 0;
     for (unsigned l = 0; l < interface_count(local); l++) {
         const struct diwarp_interface *mine = &local->interfaces[l];
-        if (!same_host && dw_interface_is_one_of(mine, peer))
+        if (!same_host && has_ip_of(peer, mine))
             continue;
         for (unsigned p = 0; p < interface_count(peer); p++) {
             const struct diwarp_interface *theirs = &peer->interfaces[p];
-            const uint64_t score = !same_host && dw_interface_is_one_of(theirs, local)
-                                       ? 0
-                                       : pair_score(mine, theirs, same_host);
+            const uint64_t score =
+                !same_host && has_ip_of(local, theirs) ? 0 : pair_score(mine, theirs, same_host);
             if (score <= best)
                 continue;
             best = score;

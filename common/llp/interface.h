@@ -27,6 +27,6 @@ uint64_t dw_host_id(void);
 int dw_interface_pair(const struct diwarp_address *local, const struct diwarp_address *peer,
                       enum diwarp_switch same_host, unsigned *local_index, unsigned *peer_index);
 
-/* Whether `address` names an interface with the same IP address. */
-bool dw_interface_is_one_of(const struct diwarp_interface *interface,
-                            const struct diwarp_address *address);
+/* Whether one of the interfaces has that address. */
+bool dw_interfaces_have(const struct diwarp_interface *list, unsigned count, uint8_t family,
+                        const uint8_t *ip);

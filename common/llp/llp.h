@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lower layer protocol: carries datagrams, knows nothing of what is in them.
- *
- * UDP (udp.c), the simulator and the fault injector of the tests are equals behind this interface.
- * Not thread-safe: the QP serialises senders; one thread receives, possibly while another sends. */
+/* The lower layer protocol: carries datagrams, knows nothing of what is in them. UDP (udp.c), the
+ * simulator and the fault injector of the tests are equals behind this interface. Not thread-safe:
+ * the caller holds the device's lock. */
 #pragma once
 
-#include <netinet/in.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -26,19 +21,8 @@ static inline bool dw_llp_same_host(const struct dw_llp_addr *a, const struct dw
     return a->family == b->family && memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16) == 0;
 }
 
-/* One of the interfaces has that address. */
-static inline bool dw_llp_is_of(const struct dw_llp_addr *host,
-                                const struct diwarp_interface *interfaces, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (interfaces[i].family == host->family &&
-            !memcmp(interfaces[i].ip, host->ip, host->family == AF_INET ? 4 : 16))
-            return true;
-    return false;
-}
-
-/* Datagrams to one destination, back to back in iov: each of segment_bytes but the last, which may
- * be shorter. One datagram: segment_bytes == total_bytes. */
+/* Datagrams to one destination, back to back in iov, each of segment_bytes but the last, which may
+ * be shorter. */
 struct dw_llp_train {
     const struct dw_llp_addr *to;
     const struct iovec *iov;
@@ -48,41 +32,25 @@ struct dw_llp_train {
     bool whole; /* none is cut in fragments, though the host may believe the path too narrow */
 };
 
-/* Most datagrams and bytes in one train (UDP_MAX_SEGMENTS of older kernels; IPv4's length field).
- */
+/* Most in one train (UDP_MAX_SEGMENTS of older kernels; IPv4's length field). */
 #define DW_LLP_TRAIN_DATAGRAMS 64
 #define DW_LLP_TRAIN_BYTES     65000
-
-/* Bytes a receive slot needs: a whole GRO train. */
+/* Room for one receive call: a whole GRO train. */
 #define DW_LLP_SLOT_BYTES 65536
 
-/* A receive slot. In: buf of DW_LLP_SLOT_BYTES. Out: `bytes` received, cut into datagrams of
- * segment_bytes but the last; truncated when the datagram was longer than the slot. */
-struct dw_llp_slot {
-    uint8_t *buf;
-    uint32_t bytes;
-    uint32_t segment_bytes;
-    bool truncated;
-};
-
 struct dw_llp;
-
-/* What ICMP, or the own host, says of a destination: nobody has the port, or the path is narrower
- * than a datagram was (RFC 792 and 4443: fragmentation needed, packet too big). */
-struct dw_llp_icmp {
-    struct dw_llp_addr to;
-    uint32_t mtu_bytes; /* of the path; 0: port unreachable */
-};
 
 struct dw_llp_ops {
     /* 0, or -EAGAIN: nothing sent, try again later; -EHOSTUNREACH and kin: this destination cannot
      * be reached now. A train is sent whole or (GSO not usable there) datagram by datagram;
      * datagrams of it that the socket then refuses count as lost. */
     int (*send)(struct dw_llp *llp, const struct dw_llp_train *train);
-    /* Without blocking; false when nothing waits. */
-    bool (*recv)(struct dw_llp *llp, struct dw_llp_slot *slot);
-    /* True: *icmp came back for a datagram of ours. Not while another thread sends. */
-    bool (*icmp)(struct dw_llp *llp, struct dw_llp_icmp *icmp);
+    /* Without blocking: how many bytes came to buf, of DW_LLP_SLOT_BYTES, as datagrams of
+     * *segment_bytes (never 0) each but the last; of a longer datagram, its length. -1: nothing. */
+    int (*recv)(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes);
+    /* What ICMP, or the own host, says of a destination of ours (RFC 792 and 4443): 0: nobody has
+     * the port; else the MTU of a path that is narrower than a datagram was. -1: nothing. */
+    int (*icmp)(struct dw_llp *llp, struct dw_llp_addr *to);
     /* Of the path to a destination, by the own host's routes and by ICMP; 0: nothing is known.
      * NULL: of any. */
     uint32_t (*path_mtu_bytes)(struct dw_llp *llp, const struct dw_llp_addr *to);
@@ -94,7 +62,7 @@ struct dw_llp_ops {
 /* Facts fixed at open. Implementations embed this first. */
 struct dw_llp {
     const struct dw_llp_ops *ops;
-    struct diwarp_counters *counters; /* tx_syscalls, rx_syscalls and kin; owned by the QP */
+    struct diwarp_counters *counters; /* tx_datagrams, rx_syscalls and kin; the caller's */
     int fd;                           /* -1: cannot be polled */
     uint16_t port;
     uint32_t rcvbuf_bytes; /* as the kernel accounts it: truesize included */
@@ -103,34 +71,14 @@ struct dw_llp {
     bool gro; /* AUTO: on once trains come */
 };
 
-struct dw_llp_attr {
-    uint8_t family;
-    const uint8_t *bind_ip; /* NULL: any */
-    uint16_t port_min, port_max;
-    uint32_t rcvbuf_bytes, sndbuf_bytes; /* 0: the system's default */
-    enum diwarp_switch gso, gro;
-};
-
-/* Opens the LLP of the product (common/llp/open.c: UDP). The test build of the BTL links another
- * definition that wraps it. -EADDRINUSE, -EADDRNOTAVAIL, -EACCES...; `why` is always set then. */
-int dw_llp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters,
-                struct dw_llp **llp, struct diwarp_diagnosis *why);
-
-int dw_udp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters,
-                struct dw_llp **llp, struct diwarp_diagnosis *why);
+/* `attr`: ports, buffers, GSO and GRO. `at`: the address to bind to; IP 0: any. -EADDRINUSE,
+ * -EADDRNOTAVAIL, -EACCES...; `why` is set then, but for -ENOMEM. arg: not used. */
+int dw_udp_open(void *arg, const struct diwarp_device_attr *attr, const struct dw_llp_addr *at,
+                struct diwarp_counters *counters, struct dw_llp **llp,
+                struct diwarp_diagnosis *why);
 
 /* Bytes the kernel charges against SO_RCVBUF for one datagram of `payload_bytes`: the skb's data
  * rounded up to the allocator's size class, and its header (facts: 1472 B cost 2304). */
 uint32_t dw_llp_truesize(uint32_t payload_bytes);
 /* From this on it is little more than the payload. */
 #define DW_LLP_LONG_BYTES 16384
-
-static inline int dw_llp_send(struct dw_llp *llp, const struct dw_llp_train *train)
-{
-    return llp->ops->send(llp, train);
-}
-
-static inline bool dw_llp_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
-{
-    return llp->ops->recv(llp, slot);
-}

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names, options and ports of sockets, and why one could not be had. */
+/* Names, options, ports and memory of sockets, and why one could not be had. */
 #pragma once
 
 #include <arpa/inet.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "common/llp/llp.h"
@@ -14,9 +13,7 @@ union dw_sockaddr {
     struct sockaddr_in6 v6;
 };
 
-/* An IPv6 socket reaches IPv4 as ::ffff:a.b.c.d. Returns 0 when one of `family` cannot reach
- * `from`.
- */
+/* An IPv6 socket reaches IPv4 as ::ffff:a.b.c.d. 0: one of `family` cannot reach `from`. */
 static inline socklen_t dw_sockaddr_set(uint8_t family, const struct dw_llp_addr *from,
                                         union dw_sockaddr *to)
 {
@@ -39,9 +36,11 @@ static inline socklen_t dw_sockaddr_set(uint8_t family, const struct dw_llp_addr
 
 /* The reverse; of ::ffff:a.b.c.d the IPv4 address. */
 struct dw_llp_addr dw_sockaddr_get(const union dw_sockaddr *from);
+/* "10.0.0.2:40001", "[::1]:40001". */
+void dw_llp_format(const struct dw_llp_addr *addr, char *buf, size_t len);
 
+/* 0, or negative errno. */
 int dw_set_int(int fd, int level, int name, int value);
-
 /* Asks for a buffer, beyond the system's limit where that is allowed. Returns what there is. */
 uint32_t dw_set_buffer(int fd, int name, int force_name, uint32_t bytes);
 
@@ -55,3 +54,11 @@ int dw_port_of(int fd);
 /* As snprintf() into why->text; why may be NULL. */
 __attribute__((format(printf, 2, 3))) void dw_explain(struct diwarp_diagnosis *why,
                                                       const char *format, ...);
+
+/* Kernel memory of a descriptor that an epoll set watches. */
+#define DW_EPOLL_ITEM_BYTES 128
+/* Of a socket of that domain (AF_*) and type (SOCK_*): the protocol's structure, as far as it is
+ * known, inode, directory entry and file. */
+uint64_t dw_socket_slab_bytes(int domain, int type);
+/* Adds that, what is queued in the socket, and how much may be. */
+void dw_llp_add_socket(int fd, struct diwarp_memory *memory);

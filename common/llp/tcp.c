@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "common/llp/socket.h"
-#include "common/llp/socket_memory.h"
 #include "common/llp/stream.h"
 
 #define STREAMS_PER_WAIT 64
@@ -120,7 +119,7 @@ static void tcp_add_memory(const struct dw_stream *stream, struct diwarp_memory 
     const struct tcp_stream *tcp = (const struct tcp_stream *)(const void *)stream;
     memory->peer_bytes += sizeof *tcp;
     dw_llp_add_socket(tcp->fd, memory);
-    memory->socket_slab_bytes += dw_epoll_item_slab_bytes();
+    memory->socket_slab_bytes += DW_EPOLL_ITEM_BYTES;
 }
 
 static const struct dw_stream_ops tcp_stream_ops = {

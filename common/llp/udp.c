@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UDP as a lower layer protocol: one unconnected, non-blocking socket for all peers.
- *
- * Owns the data path, the fallbacks from GSO and GRO, and what comes back as ICMP. Knows nothing of
- * the bytes it carries; who sent a datagram is in its header, so the source address is never asked
- * for.
+ * UDP as a lower layer protocol: one unconnected, non-blocking socket for all peers. Owns its
+ * options, the fallbacks from GSO and GRO, and what comes back as ICMP. Who sent a datagram is in
+ * its header, so the source address is never asked for.
  *
  * All datagrams leave with DF (IP_PMTUDISC_DO), which spares the kernel to give them an IP id; but
  * one larger than the path's MTU, which is refused then, leaves in fragments.
@@ -20,13 +18,11 @@
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <linux/errqueue.h>
 
-#include "common/llp/socket_memory.h"
-#include "common/llp/udp.h"
+#include "common/llp/socket.h"
 
 /* A padded probe has 18, other trains up to 3; send_apart() keeps as many on its caller's stack,
  * which may be one of 16 KiB. */
@@ -37,47 +33,40 @@
 /* A second datagram of the same length right after the first is taken for part of a train. Of an
  * MTU below 1280 they are shorter; but so are many messages, which GRO would delay. */
 #define GRO_MIN_BYTES 1200
-/* Trains in a row that the way out has no checksum offload for, after which probably no way out
- * has. */
+/* Trains in a row whose way out has no checksum offload: then probably none has. */
 #define EIO_MAX 8
-/* Entries of the error queue read in a row that say nothing of interest: datagrams are received,
- * too. */
+/* Entries of the error queue read in a row that say nothing of interest. */
 #define ERRORS_MAX 8
 
-/* ---- send --------------------------------------------------------------------------------- */
-
-/* The error queue is to be read. */
-static void on_error(struct dw_udp *udp)
-{
-    atomic_store_explicit(&udp->errors_waiting, true, memory_order_relaxed);
-}
+struct dw_udp {
+    struct dw_llp llp;
+    uint8_t family;
+    union dw_sockaddr bound_ip; /* port 0 */
+    int discovery;              /* IP_PMTUDISC_DO between sends */
+    bool gro_allowed;           /* but not on yet */
+    bool errors_waiting;        /* a call failed with another datagram's error: the queue has it */
+    uint32_t before_bytes;      /* of the datagram just before; 0: none came right before */
+    unsigned eio_in_row;        /* trains refused with EIO since the last one that went */
+};
 
 /* Whether a call may have failed for an ICMP error of an earlier datagram. EPERM is not one: it is
  * a local firewall's answer to this datagram. */
 static bool is_pending_error(struct dw_udp *udp, int error)
 {
-    switch (error) {
-    case EINTR:
-        return true;
-    case ECONNREFUSED:
-    case EHOSTUNREACH:
-    case ENETUNREACH:
-    case EHOSTDOWN:
-    case ENONET:
-    case EMSGSIZE:
-    case EPROTO:
-    case ENOPROTOOPT:
-    case EOPNOTSUPP:
-    case EACCES:
-        on_error(udp);
-        return true;
-    default:
-        return false;
-    }
+    const bool icmp = error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
+                      error == EHOSTDOWN || error == ENONET || error == EMSGSIZE ||
+                      error == EPROTO || error == ENOPROTOOPT || error == EOPNOTSUPP ||
+                      error == EACCES;
+    udp->errors_waiting |= icmp;
+    return icmp || error == EINTR;
 }
 
-/* An IPv6 socket carries IPv4 too, so it has both sets of options. */
-int dw_udp_set_discovery(struct dw_udp *udp, int discovery)
+/* ---- send ---- */
+
+/* IP_PMTUDISC_DO: all leave with DF, and none above the path's MTU. _WANT: those leave in
+ * fragments. _PROBE: all leave with DF, whatever the kernel believes of the path. An IPv6 socket
+ * carries IPv4, too, so it has both sets of options. */
+static int set_discovery(struct dw_udp *udp, int discovery)
 {
     _Static_assert(IP_PMTUDISC_WANT == IPV6_PMTUDISC_WANT && IP_PMTUDISC_DO == IPV6_PMTUDISC_DO &&
                        IP_PMTUDISC_PROBE == IPV6_PMTUDISC_PROBE,
@@ -89,10 +78,12 @@ int dw_udp_set_discovery(struct dw_udp *udp, int discovery)
     return rc ? rc : dw_set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, discovery);
 }
 
-/* One send call; sendto() costs the kernel less than sendmsg(). */
+/* One send call, of datagrams of `segment` bytes each but the last; sendto() costs the kernel less
+ * than sendmsg(). */
 static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_addr *to,
-                    uint32_t bytes)
+                    uint32_t bytes, uint32_t segment)
 {
+    struct diwarp_counters *counters = udp->llp.counters;
     union dw_sockaddr name;
     int rc = 0;
     msg->msg_name = &name;
@@ -104,52 +95,39 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
                         ? syscall(SYS_sendto, udp->llp.fd, msg->msg_iov->iov_base, (size_t)bytes, 0,
                                   msg->msg_name, msg->msg_namelen)
                         : syscall(SYS_sendmsg, udp->llp.fd, msg, 0);
-        udp->llp.counters->tx_syscalls++;
-        rc = sent >= 0 ? 0 : -errno;
-        if (__builtin_expect(rc == 0, 1) || !is_pending_error(udp, -rc))
+        counters->tx_syscalls++;
+        if (__builtin_expect(sent >= 0, 1)) {
+            counters->tx_datagrams += bytes > segment ? (bytes + segment - 1) / segment : 1;
+            counters->tx_bytes += bytes;
+            return 0;
+        }
+        rc = -errno;
+        if (!is_pending_error(udp, -rc))
             break;
         if (rc == -EMSGSIZE && !msg->msg_control && udp->discovery == IP_PMTUDISC_DO) {
-            dw_udp_set_discovery(udp, IP_PMTUDISC_WANT);
+            set_discovery(udp, IP_PMTUDISC_WANT);
             attempt--;
         }
     }
     if (rc != -EAGAIN && rc != -ENOBUFS && rc != -ENOMEM)
         return rc;
-    udp->llp.counters->tx_eagain++;
+    counters->tx_eagain++;
     return -EAGAIN;
 }
 
-/* In datagrams of `segment` bytes each but the last. */
-static inline int send_counted(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_addr *to,
-                               uint32_t bytes, uint32_t segment)
+static int send_gso(struct dw_udp *udp, struct msghdr msg, const struct dw_llp_train *train)
 {
-    int rc = transmit(udp, msg, to, bytes);
-    if (rc == 0) {
-        udp->llp.counters->tx_datagrams += bytes > segment ? (bytes + segment - 1) / segment : 1;
-        udp->llp.counters->tx_bytes += bytes;
-    }
-    return rc;
-}
-
-static int send_gso(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_train *train)
-{
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(uint16_t))];
-    } control = {.space = {0}};
     const uint16_t segment_bytes = (uint16_t)train->segment_bytes;
-
-    control.header.cmsg_level = IPPROTO_UDP;
-    control.header.cmsg_type = UDP_SEGMENT;
-    control.header.cmsg_len = CMSG_LEN(sizeof segment_bytes);
-    memcpy(CMSG_DATA(&control.header), &segment_bytes, sizeof segment_bytes);
-    msg->msg_control = &control;
-    msg->msg_controllen = sizeof control.space;
-    int rc = send_counted(udp, msg, train->to, train->total_bytes, segment_bytes);
-    msg->msg_control = NULL;
-    msg->msg_controllen = 0;
-    if (rc == 0)
-        udp->eio_in_row = 0;
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof segment_bytes)] = {0};
+    struct cmsghdr *cmsg = (void *)control;
+    cmsg->cmsg_level = IPPROTO_UDP;
+    cmsg->cmsg_type = UDP_SEGMENT;
+    cmsg->cmsg_len = CMSG_LEN(sizeof segment_bytes);
+    memcpy(CMSG_DATA(cmsg), &segment_bytes, sizeof segment_bytes);
+    msg.msg_control = control;
+    msg.msg_controllen = sizeof control;
+    int rc = transmit(udp, &msg, train->to, train->total_bytes, segment_bytes);
+    udp->eio_in_row = rc == -EIO ? udp->eio_in_row + 1 : 0;
     return rc;
 }
 
@@ -158,17 +136,14 @@ static int send_gso(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
 static unsigned cut_piece(const struct iovec **iov, size_t *used, size_t bytes, struct iovec *piece)
 {
     unsigned count = 0;
-    while (bytes > 0) {
-        size_t left = (*iov)->iov_len - *used;
-        size_t take = left < bytes ? left : bytes;
-        if (take > 0)
-            piece[count++] = (struct iovec){(char *)(*iov)->iov_base + *used, take};
-        bytes -= take;
-        *used += take;
-        if (take == left) {
+    for (size_t take; bytes > 0; bytes -= take, *used += take) {
+        while (*used == (*iov)->iov_len) {
             (*iov)++;
             *used = 0;
         }
+        const size_t left = (*iov)->iov_len - *used;
+        take = left < bytes ? left : bytes;
+        piece[count++] = (struct iovec){(char *)(*iov)->iov_base + *used, take};
     }
     return count;
 }
@@ -181,15 +156,13 @@ __attribute__((noinline)) static int send_apart(struct dw_udp *udp,
     struct msghdr msg = {.msg_iov = piece};
     const struct iovec *iov = train->iov;
     size_t used = 0;
-
-    for (uint32_t sent = 0; sent < train->total_bytes;) {
-        uint32_t left = train->total_bytes - sent;
-        uint32_t bytes = left < train->segment_bytes ? left : train->segment_bytes;
+    for (uint32_t sent = 0, bytes; sent < train->total_bytes; sent += bytes) {
+        const uint32_t left = train->total_bytes - sent;
+        bytes = left < train->segment_bytes ? left : train->segment_bytes;
         msg.msg_iovlen = cut_piece(&iov, &used, bytes, piece);
-        int rc = send_counted(udp, &msg, train->to, bytes, bytes);
+        int rc = transmit(udp, &msg, train->to, bytes, bytes);
         if (rc < 0)
             return sent == 0 ? rc : 0;
-        sent += bytes;
     }
     return 0;
 }
@@ -197,21 +170,19 @@ __attribute__((noinline)) static int send_apart(struct dw_udp *udp,
 static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
 {
     struct msghdr msg = {.msg_iov = (struct iovec *)train->iov, .msg_iovlen = train->iov_count};
-
     assert(train->segment_bytes > 0 && train->iov_count <= TRAIN_IOVS_MAX);
     if (train->total_bytes <= train->segment_bytes)
-        return send_counted(udp, &msg, train->to, train->total_bytes, train->segment_bytes);
+        return transmit(udp, &msg, train->to, train->total_bytes, train->segment_bytes);
     assert(train->total_bytes <= DW_LLP_TRAIN_BYTES);
     assert((train->total_bytes - 1) / train->segment_bytes < DW_LLP_TRAIN_DATAGRAMS);
     if (udp->llp.gso) {
-        int rc = send_gso(udp, &msg, train);
+        int rc = send_gso(udp, msg, train);
         /* EINVAL, EMSGSIZE: the segments are larger than the path's MTU. EIO: the way out has no
          * checksum offload. */
         if (rc != -EIO && rc != -EINVAL && rc != -EMSGSIZE)
             return rc;
         udp->llp.counters->gso_fallbacks++;
-        if (rc == -EIO && ++udp->eio_in_row >= EIO_MAX)
-            udp->llp.gso = false;
+        udp->llp.gso = udp->eio_in_row < EIO_MAX;
     }
     return send_apart(udp, train);
 }
@@ -220,98 +191,75 @@ static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
     if (__builtin_expect(train->whole, 0))
-        dw_udp_set_discovery(udp, IP_PMTUDISC_PROBE);
+        set_discovery(udp, IP_PMTUDISC_PROBE);
     int rc = send_train(udp, train);
     /* Else all of a train that the path is too narrow for goes in fragments. */
     if (__builtin_expect(udp->discovery != IP_PMTUDISC_DO, 0))
-        dw_udp_set_discovery(udp, IP_PMTUDISC_DO);
+        set_discovery(udp, IP_PMTUDISC_DO);
     return rc;
 }
 
-/* ---- receive ------------------------------------------------------------------------------ */
-
-/* segment_bytes 0: it is one datagram. What the slot tells is never 0, not even of an empty
- * datagram: receivers divide by it. */
-static inline void slot_fill(struct dw_llp_slot *slot, size_t bytes, bool truncated,
-                             uint32_t segment_bytes)
-{
-    slot->bytes = (uint32_t)bytes;
-    slot->truncated = truncated;
-    if (segment_bytes == 0 || segment_bytes > slot->bytes)
-        segment_bytes = slot->bytes > 0 ? slot->bytes : 1;
-    slot->segment_bytes = segment_bytes;
-}
+/* ---- receive ---- */
 
 /* A socket that may receive trains takes longer for every datagram, so it may only once they seem
  * to come: until then the kernel cuts them up, and they arrive as datagrams alike, back to back. */
 static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
 {
-    bool fits = bytes >= GRO_MIN_BYTES && bytes <= DW_LLP_SLOT_BYTES / 2;
-    bool alike = fits && bytes == udp->before_bytes;
-    udp->before_bytes = bytes;
-    if (alike) {
+    const bool fits = bytes >= GRO_MIN_BYTES && bytes <= DW_LLP_SLOT_BYTES / 2;
+    if (fits && bytes == udp->before_bytes) {
         udp->gro_allowed = false;
         udp->llp.gro = dw_set_int(udp->llp.fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
     }
+    udp->before_bytes = bytes;
 }
 
-/* While GRO is off: recvfrom() costs the kernel less than recvmsg(), also when nothing is
- * there. False: errno. */
-static inline bool recv_datagram(struct dw_udp *udp, struct dw_llp_slot *slot)
+/* While GRO is off: recvfrom() costs the kernel less than recvmsg(), also when nothing is there.
+ * -1: errno. */
+static inline long recv_datagram(struct dw_udp *udp, uint8_t *buf, uint32_t *segment_bytes)
 {
-    long bytes = syscall(SYS_recvfrom, udp->llp.fd, slot->buf, (size_t)DW_LLP_SLOT_BYTES, MSG_TRUNC,
-                         NULL, NULL);
-    if (bytes < 0) {
-        udp->before_bytes = 0;
-        return false;
-    }
-    bool truncated = bytes > DW_LLP_SLOT_BYTES;
-    slot_fill(slot, truncated ? DW_LLP_SLOT_BYTES : (size_t)bytes, truncated, 0);
+    const long bytes =
+        syscall(SYS_recvfrom, udp->llp.fd, buf, (size_t)DW_LLP_SLOT_BYTES, MSG_TRUNC, NULL, NULL);
+    *segment_bytes = bytes > 0 ? (uint32_t)bytes : 0;
     if (udp->gro_allowed)
-        gro_on_received(udp, slot->bytes);
-    return true;
+        gro_on_received(udp, *segment_bytes);
+    return bytes;
 }
 
-/* While GRO is on: may be a train. False: errno. */
-static inline bool recv_train(struct dw_udp *udp, struct dw_llp_slot *slot)
+/* While GRO is on: may be a train. -1: errno. */
+static inline long recv_train(struct dw_udp *udp, uint8_t *buf, uint32_t *segment_bytes)
 {
-    struct iovec iov = {.iov_base = slot->buf, .iov_len = DW_LLP_SLOT_BYTES};
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = &control,
-                         .msg_controllen = sizeof control.space};
-    long bytes = syscall(SYS_recvmsg, udp->llp.fd, &msg, 0);
-    if (bytes < 0)
-        return false;
-    const struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
-    int segment_bytes = 0;
+    struct iovec iov = {.iov_base = buf, .iov_len = DW_LLP_SLOT_BYTES};
+    int told = 0;
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof told)];
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    const long bytes = syscall(SYS_recvmsg, udp->llp.fd, &msg, MSG_TRUNC);
+    const struct cmsghdr *cmsg = bytes > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
     if (cmsg && cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO &&
-        cmsg->cmsg_len == CMSG_LEN(sizeof segment_bytes))
-        memcpy(&segment_bytes, CMSG_DATA(cmsg), sizeof segment_bytes);
-    slot_fill(slot, (size_t)bytes, msg.msg_flags & MSG_TRUNC,
-              segment_bytes > 0 ? (uint32_t)segment_bytes : 0);
-    return true;
+        cmsg->cmsg_len == CMSG_LEN(sizeof told))
+        memcpy(&told, CMSG_DATA(cmsg), sizeof told);
+    *segment_bytes = (uint32_t)(told > 0 && told < bytes ? told : bytes);
+    return bytes;
 }
 
-static bool udp_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
+static int udp_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
     for (unsigned attempt = 1;; attempt++) {
-        if (llp->gro ? recv_train(udp, slot) : recv_datagram(udp, slot)) {
+        const long bytes =
+            llp->gro ? recv_train(udp, buf, segment_bytes) : recv_datagram(udp, buf, segment_bytes);
+        if (bytes >= 0) {
             llp->counters->rx_syscalls++;
-            return true;
+            *segment_bytes += bytes == 0; /* receivers divide by it */
+            return (int)bytes;
         }
         llp->counters->rx_empty_syscalls++;
         if (!is_pending_error(udp, errno) || attempt == ATTEMPTS)
-            return false;
+            return -1;
     }
 }
 
-/* ---- ICMP --------------------------------------------------------------------------------- */
+/* ---- ICMP ---- */
 
 /* Without sending: a connected socket has a route, whose MTU is IP_MTU. */
 static uint32_t udp_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr *to)
@@ -321,15 +269,14 @@ static uint32_t udp_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr 
     union dw_sockaddr name;
     int mtu_bytes = 0;
     socklen_t len = dw_sockaddr_set(to->family, to, &name), mtu_len = sizeof mtu_bytes;
-    int fd = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return 0;
-    if ((to->family != udp->family || bind(fd, &udp->bound_ip.any, len) == 0) &&
+    const int fd = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && (to->family != udp->family || bind(fd, &udp->bound_ip.any, len) == 0) &&
         connect(fd, &name.any, len) == 0 &&
         getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu_bytes,
                    &mtu_len) < 0)
         mtu_bytes = 0;
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     return mtu_bytes > 0 ? (uint32_t)mtu_bytes : 0;
 }
 
@@ -353,41 +300,34 @@ static int parse(struct msghdr *msg)
     return 0;
 }
 
-/* The flag goes down before the queue is read, so an error that comes meanwhile raises it again.
- * Reading also keeps the queue, which is charged to SO_RCVBUF, short. */
-static bool udp_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
+/* Reading also keeps the queue, which is charged to SO_RCVBUF, short. */
+static int udp_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
-    if (!atomic_load_explicit(&udp->errors_waiting, memory_order_relaxed))
-        return false;
-    atomic_store_explicit(&udp->errors_waiting, false, memory_order_relaxed);
-    for (unsigned i = 0; i < ERRORS_MAX; i++) {
+    for (unsigned i = 0; udp->errors_waiting && i < ERRORS_MAX; i++) {
         union dw_sockaddr name = {.v6 = {0}};
         _Alignas(struct cmsghdr) char control[256];
         struct msghdr msg = {.msg_name = &name,
                              .msg_namelen = sizeof name,
                              .msg_control = control,
                              .msg_controllen = sizeof control};
-        if (recvmsg(llp->fd, &msg, MSG_ERRQUEUE) < 0)
-            return false;
-        int error = msg.msg_namelen > 0 ? parse(&msg) : 0;
-        icmp->to = dw_sockaddr_get(&name);
+        udp->errors_waiting = recvmsg(llp->fd, &msg, MSG_ERRQUEUE) >= 0;
+        int error = udp->errors_waiting && msg.msg_namelen > 0 ? parse(&msg) : 0;
+        *to = dw_sockaddr_get(&name);
         /* The kernel has judged what the message claims. */
-        icmp->mtu_bytes = error == EMSGSIZE ? udp_path_mtu_bytes(llp, &icmp->to) : 0;
-        if (error == ECONNREFUSED || icmp->mtu_bytes > 0) {
-            on_error(udp);
-            return true;
-        }
+        const int mtu_bytes = error == EMSGSIZE ? (int)udp_path_mtu_bytes(llp, to) : 0;
+        if (error == ECONNREFUSED || mtu_bytes > 0)
+            return mtu_bytes;
     }
-    on_error(udp);
-    return false;
+    return -1;
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- opening and the end ---- */
 
 static void udp_close(struct dw_llp *llp)
 {
-    close(llp->fd);
+    if (llp->fd >= 0)
+        close(llp->fd);
     free(llp);
 }
 
@@ -397,7 +337,7 @@ static void udp_add_memory(const struct dw_llp *llp, struct diwarp_memory *memor
     dw_llp_add_socket(llp->fd, memory);
 }
 
-const struct dw_llp_ops dw_udp_ops = {
+static const struct dw_llp_ops udp_ops = {
     .send = udp_send,
     .recv = udp_recv,
     .icmp = udp_icmp,
@@ -405,3 +345,81 @@ const struct dw_llp_ops dw_udp_ops = {
     .close = udp_close,
     .add_memory = udp_add_memory,
 };
+
+static void explain_bind(const struct diwarp_device_attr *attr, const struct dw_llp_addr *at,
+                         int error, struct diwarp_diagnosis *why)
+{
+    static const char remedy[] = "MCA parameters btl_diwarp_port_min / btl_diwarp_port_max";
+    const unsigned first = attr->port_min, last = attr->port_max ? attr->port_max : first;
+    char ip[INET6_ADDRSTRLEN] = "";
+    inet_ntop(at->family, at->ip, ip, sizeof ip);
+    if (error == EADDRINUSE && first > 0)
+        dw_explain(why,
+                   "every UDP port of the range %u-%u is in use on this host (%s); "
+                   "choose another or a wider range with the %s (0: any free port)",
+                   first, last, ip, remedy);
+    else if (error == EADDRINUSE)
+        dw_explain(why, "no free UDP port left on this host (%s); see ip_local_port_range", ip);
+    else if (error == EADDRNOTAVAIL)
+        dw_explain(why, "%s is not an address of this host", ip);
+    else if (error == EACCES && first > 0)
+        dw_explain(why, "not allowed to use the UDP ports %u-%u (%s); choose others with the %s",
+                   first, last, ip, remedy);
+    else
+        dw_explain(why, "cannot bind a UDP socket to %s: %s", ip, strerror(error));
+}
+
+static int bind_to(void *fd, const union dw_sockaddr *name, socklen_t len)
+{
+    return bind(*(const int *)fd, &name->any, len) < 0 ? -errno : 0;
+}
+
+/* 0, or negative errno, explained. */
+static int open_socket(struct dw_udp *udp, const struct diwarp_device_attr *attr,
+                       const struct dw_llp_addr *at, struct diwarp_diagnosis *why)
+{
+    int *fd = &udp->llp.fd;
+    *fd = socket(at->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int rc = *fd < 0 ? -errno : set_discovery(udp, IP_PMTUDISC_DO);
+    if (!rc && at->family == AF_INET6) {
+        rc = dw_set_int(*fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+        rc = rc ? rc : dw_set_int(*fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+    }
+    rc = rc ? rc : dw_set_int(*fd, IPPROTO_IP, IP_RECVERR, 1);
+    if (rc) {
+        dw_explain(why, "cannot open a UDP socket: %s", strerror(-rc));
+        return rc;
+    }
+    rc = dw_take_port(at, attr->port_min, attr->port_max, bind_to, fd);
+    rc = rc ? rc : dw_port_of(*fd);
+    if (rc < 0)
+        explain_bind(attr, at, -rc, why);
+    udp->llp.port = (uint16_t)rc;
+    return rc < 0 ? rc : 0;
+}
+
+int dw_udp_open(void *arg, const struct diwarp_device_attr *attr, const struct dw_llp_addr *at,
+                struct diwarp_counters *counters, struct dw_llp **llp, struct diwarp_diagnosis *why)
+{
+    (void)arg;
+    struct dw_udp *udp = calloc(1, sizeof *udp);
+    if (!udp)
+        return -ENOMEM;
+    udp->llp.ops = &udp_ops;
+    udp->llp.counters = counters;
+    udp->family = at->family;
+    (void)dw_sockaddr_set(at->family, at, &udp->bound_ip);
+    const int rc = open_socket(udp, attr, at, why), fd = udp->llp.fd;
+    if (rc) {
+        udp_close(&udp->llp);
+        return rc;
+    }
+    udp->llp.rcvbuf_bytes = dw_set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, attr->rcvbuf_bytes);
+    udp->llp.sndbuf_bytes = dw_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, attr->sndbuf_bytes);
+    udp->llp.gso = attr->gso != DIWARP_OFF && dw_set_int(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
+    /* Switched on when trains come: until then it would only cost time. */
+    udp->gro_allowed = attr->gro == DIWARP_AUTO;
+    udp->llp.gro = attr->gro == DIWARP_ON && dw_set_int(fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
+    *llp = &udp->llp;
+    return 0;
+}

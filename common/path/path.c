@@ -14,7 +14,7 @@
 /* Probes without any answer, each waited for twice as long, after which the next goes with what is
  * sent next, no sooner. */
 #define UNANSWERED_MAX (2 * FAILURES_MAX)
-/* Lengths are multiples of this: the next datagram of a train begins aligned, too. */
+/* Lengths are multiples of this. */
 #define STEP_BYTES 8u
 
 /* ---- the table ---- */
@@ -100,12 +100,9 @@ void dw_path_put(struct dw_paths *paths, struct dw_path *path)
     free(path);
 }
 
-/* ---- what is known ---- */
-
 static uint32_t base_bytes(const struct dw_path *path)
 {
-    const uint32_t headers = path->host.family == AF_INET6 ? 48 : 28;
-    const uint32_t base = (DW_MTU_MIN_BYTES - headers) & ~(STEP_BYTES - 1);
+    const uint32_t base = dw_path_bytes_of_mtu(path->host.family, DW_MTU_MIN_BYTES);
     return base < path->limit_bytes ? base : path->limit_bytes;
 }
 
@@ -211,12 +208,12 @@ bool dw_path_on_probe_reply(struct dw_path *path, uint32_t id, bool padded, uint
         path->failures = 0;
     path->probe_bytes = 0;
     path->unanswered = 0;
-    path->due_ns = now_ns;
-    if (!is_found(path))
-        return padded;
-    path->searching = false;
-    path->due_ns = UINT64_MAX;
-    if (path->datagram_max_bytes < path->limit_bytes)
+    path->searching = !is_found(path);
+    if (path->searching)
+        path->due_ns = now_ns;
+    else if (path->datagram_max_bytes == path->limit_bytes)
+        path->due_ns = UINT64_MAX;
+    else
         path->due_ns = path->lowered_until_ns = now_ns + DW_PATH_RAISE_NS;
     return padded;
 }

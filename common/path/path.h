@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The way to a host from one of our interfaces, and the longest datagram that it carries (RFC
- * 8899). All address handles of the host share it, as do their peers' contexts while they are
- * awake.
- *
- * Datagrams become shorter at once when ICMP says so (dw_path_on_told()) or long ones vanish
- * without a word (dw_path_on_black_hole()). Whether that is true, and for how long, is found by
+ * 8899), shared by all address handles of the host. Datagrams become shorter at once when ICMP says
+ * so or long ones vanish without a word. Whether that is true, and for how long, is found by
  * probes, which the service sends when dw_path_probe_bytes() asks for them: it has peers that
- * answer, and only while it has something to send. A path without such peers expires
- * (dw_path_expire()).
+ * answer, and only while it has something to send.
  *
  * Pure: neither clock nor socket. Lengths are of a datagram, headers of IP and UDP not included.
  */
@@ -18,8 +14,8 @@
 #include "common/base/map.h"
 #include "common/llp/llp.h"
 
-/* For so long nothing longer is tried than what was found to pass (RFC 8899, PMTU_RAISE_TIMER); the
- * kernel of our host believes what ICMP told it as long. */
+/* For so long nothing longer is tried than what was found to pass (RFC 8899, PMTU_RAISE_TIMER), and
+ * our kernel believes what ICMP told it. */
 #define DW_PATH_RAISE_NS 600000000000ull
 
 struct dw_path {
@@ -48,6 +44,15 @@ struct dw_paths {
     uint32_t count;
 };
 
+/* Longest datagram that a path of that MTU takes; a multiple of 8, so that the next one of a train
+ * begins aligned, too. */
+static inline uint32_t dw_path_bytes_of_mtu(uint8_t family, uint32_t mtu_bytes)
+{
+    const uint32_t headers = family == AF_INET6 ? 48 : 28;
+    const uint32_t bytes = mtu_bytes > headers ? mtu_bytes - headers : 0;
+    return (bytes < DW_LLP_TRAIN_BYTES ? bytes : DW_LLP_TRAIN_BYTES) & ~7u;
+}
+
 /* key: two words, which stay where they are. */
 void dw_paths_init(struct dw_paths *paths, const uint64_t *key);
 /* Frees those that there are: nobody uses them any more. */
@@ -55,14 +60,13 @@ void dw_paths_fini(struct dw_paths *paths);
 /* The first path to that host, whatever its port; NULL: none. There is one for each interface of
  * ours and each limit that processes of the host have told, linked by `next`. */
 struct dw_path *dw_paths_find(const struct dw_paths *paths, const struct dw_llp_addr *host);
-
 /* One more user of it; made if there is none, then `users` is 1. NULL: no memory. */
 struct dw_path *dw_path_get(struct dw_paths *paths, const struct dw_llp_addr *host,
                             uint8_t local_interface, uint32_t limit_bytes);
 void dw_path_put(struct dw_paths *paths, struct dw_path *path);
 
-/* The next two are true when datagrams became shorter. ICMP, or our own host, says that none longer
- * than this passes. What no path can be as narrow as is not believed. */
+/* ICMP, or our own host, says that none longer than this passes; not believed where no path can be
+ * as narrow. True, also of the next one: datagrams became shorter. */
 bool dw_path_on_told(struct dw_path *path, uint32_t bytes, uint64_t now_ns);
 /* Datagrams of that length do not pass, shorter ones do. */
 bool dw_path_on_black_hole(struct dw_path *path, uint32_t bytes, uint64_t now_ns);
@@ -72,8 +76,7 @@ bool dw_path_on_black_hole(struct dw_path *path, uint32_t bytes, uint64_t now_ns
 uint32_t dw_path_probe_bytes(struct dw_path *path, uint64_t now_ns);
 /* Both have left; the answer is due in wait_ns. */
 void dw_path_on_probe_sent(struct dw_path *path, uint32_t id, uint64_t wait_ns, uint64_t now_ns);
-/* One of the two was answered, the padded one or the bare one. True: datagrams may be longer now.
- */
+/* One of the two was answered. True: datagrams may be longer now. */
 bool dw_path_on_probe_reply(struct dw_path *path, uint32_t id, bool padded, uint64_t now_ns);
 /* When dw_path_probe_bytes() is to be called next though nothing is sent. UINT64_MAX: never. */
 uint64_t dw_path_deadline_ns(const struct dw_path *path);

@@ -3,12 +3,10 @@
  * what they hold is given back, their requests are flushed. */
 #include "common/rc/qp.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "common/rnic/device.h"
+#include "common/llp/socket.h"
 
 static const bool may_follow[DW_RC_STATE_COUNT][DW_RC_STATE_COUNT] = {
     [DW_RC_CONNECTING] = {[DW_RC_RESPONDED] = true, [DW_RC_RTS] = true, [DW_RC_CLOSED] = true},
@@ -80,9 +78,7 @@ void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp)
 
 void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf, size_t len)
 {
-    char ip[INET6_ADDRSTRLEN] = "?";
-    inet_ntop(qp->peer.family, qp->peer.ip, ip, sizeof ip);
-    snprintf(buf, len, qp->peer.family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, qp->peer.port);
+    dw_llp_format(&qp->peer, buf, len);
 }
 
 bool dw_rc_idle(const struct diwarp_rc_qp *qp)

@@ -7,15 +7,16 @@
 #include <stdlib.h>
 
 #include "common/base/map.h"
-#include "common/rnic/port.h"
+#include "common/rnic/qp.h"
 
 void dw_handles_init(struct dw_handles *handles, struct dw_port *port,
                      const struct dw_service *service, uint64_t seed)
 {
-    *handles = (struct dw_handles){.seed = seed};
-    dw_ahs_init(&handles->ahs, sizeof(struct dw_handle), port, service);
+    const struct dw_ahs ahs = {.port = port, .service = service};
+    *handles = (struct dw_handles){.ahs = ahs, .further_ahs = ahs, .seed = seed};
+    dw_cells_init(&handles->ahs.cells, sizeof(struct dw_handle));
     dw_cells_init(&handles->met, sizeof(struct dw_met));
-    dw_ahs_init(&handles->further_ahs, sizeof(struct dw_further_ah), port, service);
+    dw_cells_init(&handles->further_ahs.cells, sizeof(struct dw_further_ah));
     dw_list_init(&handles->further);
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/base/siphash.h"
-#include "common/rnic/port.h"
 #include "common/wire/bytes.h"
 
 /* Handles learnt from datagrams whose sources nobody has vouched for: their address may be forged.
@@ -167,7 +166,7 @@ static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint6
     rd->resets++;
     const struct dw_llp_header reset = {
         .type = DW_LLP_RESET,
-        .flags = dw_seal_flags(&datagrams->seal),
+        .flags = dw_seal_flags(datagrams->crc),
         .incarnation = datagrams->incarnation,
         .token = arrival->intro->token,
         .job = datagrams->name.job,
@@ -184,7 +183,7 @@ static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint6
     dw_put_be64(buf + DW_LLP_HEADER_BYTES + 8,
                 cookie_of(rd, arrival, now_ns >> COOKIE_PERIOD_SHIFT));
     struct iovec iov = {.iov_base = buf, .iov_len = sizeof buf};
-    (void)dw_seal(&datagrams->seal, buf, sizeof buf - DW_TRAILER_BYTES);
+    (void)dw_seal(datagrams->crc, buf, sizeof buf - DW_TRAILER_BYTES);
     /* A full socket loses it: the source will ask again. */
     (void)dw_datagrams_send(datagrams, &to, &iov, 1, sizeof buf, false);
     rd->counters->tx_resets++;

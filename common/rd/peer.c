@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rnic/device.h"
+#include "common/llp/interface.h"
 
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
@@ -34,7 +34,8 @@ static uint64_t patience_ns(const struct dw_peer *peer, enum diwarp_gone *why)
                             : DIWARP_GONE_SILENT;
     if (!device->attr.peer_timeout_ns)
         return UINT64_MAX;
-    if (unreachable && dw_llp_is_of(host, device->interfaces, device->interface_count))
+    if (unreachable &&
+        dw_interfaces_have(device->interfaces, device->interface_count, host->family, host->ip))
         limit_ns = DW_ASK_NS;
     const bool soon = (never || unreachable) && limit_ns < device->attr.peer_timeout_ns;
     return soon ? limit_ns : device->attr.peer_timeout_ns;

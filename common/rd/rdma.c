@@ -93,9 +93,9 @@ static enum dw_status check_region(const struct dw_incoming *in, uint32_t stag, 
         counters->drop_qpn++;
         return DW_STATUS_CANCELLED;
     }
-    const uint64_t name = dw_name_key(dw_handle_of(in->peer)->ah.name);
+    const struct diwarp_name *name = &dw_handle_of(in->peer)->ah.name;
     const bool aligned = access != IBV_ACCESS_REMOTE_ATOMIC || to % sizeof(uint64_t) == 0;
-    if (aligned && !dw_mr_check_peer(&in->ends.qp->pd->mrs, name, stag, to, length, access, region))
+    if (aligned && !dw_pd_check(in->ends.qp->pd, name, stag, to, length, access, region))
         return DW_STATUS_OK;
     counters->drop_stag++;
     return DW_STATUS_BAD_STAG;

@@ -3,7 +3,6 @@
  * a refusal that travels with one must come first. A failed check is a counted drop, nothing else.
  */
 #include "common/rd/parts.h"
-#include "common/rnic/port.h"
 
 /* A standalone acknowledgement costs both sides as much as a train does, and is sent when so much
  * is owed: one part for each receive call that brought data, one more for so many datagrams of it.
@@ -93,16 +92,15 @@ static void take_segments(struct dw_incoming *in, const struct dw_arrival *arriv
     in->in_order = psn == peer->recvwin.ack;
     if (in->sequenced && !is_new(peer, psn))
         return;
-    bool first = true;
-    while (dw_segment_next(rd->counters, arrival->segments, arrival->segments_len, &offset,
-                           &in->segment) > 0) {
+    for (bool first = true; dw_segment_next(rd->counters, arrival->segments, arrival->segments_len,
+                                            &offset, &in->segment);
+         first = false) {
         bool taken = take_segment(in);
         rd->counters->drop_no_buffer += !taken;
         /* Only a message that spans datagrams can lack a buffer, and such a one begins its
          * datagram: nothing of it has been taken yet. */
         if (!dw_peer_is_live(peer) || (!taken && first))
             return;
-        first = false;
     }
     if (!in->sequenced)
         return;

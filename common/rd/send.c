@@ -186,8 +186,6 @@ static struct plan plan_for(const struct dw_peer *peer, const struct dw_work *wo
 static void fill_and_send(struct dw_peer *peer, struct dw_work *work, struct dw_train *train,
                           uint32_t payload_max, uint64_t now_ns)
 {
-    const struct dw_seal *seal = &dw_rd_of(peer)->port->datagrams.seal;
-    struct dw_sealing sealing;
     uint32_t bytes = 0;
     for (unsigned i = 0; i < train->kept; i++) {
         struct dw_datagram *datagram = &train->datagrams[i];
@@ -195,7 +193,7 @@ static void fill_and_send(struct dw_peer *peer, struct dw_work *work, struct dw_
         const uint32_t payload = left < payload_max ? left : payload_max;
         uint8_t *to = put_next(work, datagram, payload);
         dw_transmit_begin(peer, datagram, now_ns);
-        dw_sealing_begin(&sealing, seal);
+        struct dw_sealing sealing = {.crc = dw_rd_of(peer)->port->datagrams.crc};
         dw_sealing_add(&sealing, datagram->buf, (size_t)(to - datagram->buf));
         copy_next(work, &sealing, to, payload);
         dw_sealing_end(&sealing, to + payload);

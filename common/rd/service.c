@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/llp/interface.h"
+
 /* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
  * all others with it. */
 #define STOPPED_NS (4 * DW_ASK_NS)
@@ -207,14 +209,6 @@ static void on_deregister(void *state, const struct dw_region *region)
     }
 }
 
-static void begin_drain(struct diwarp_qp *qp)
-{
-    const struct dw_rd *rd = qp->state;
-    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
-        if (peer->ack_owed)
-            dw_peer_ack_soon(peer);
-}
-
 static bool has_works(const struct dw_list *works, const struct diwarp_qp *qp)
 {
     dw_foreach (work, const struct dw_work, link, works)
@@ -244,19 +238,25 @@ static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
 static bool owes(const struct diwarp_qp *qp)
 {
     const struct dw_rd *rd = qp->state;
+    const bool alone = dw_qp_is_alone(qp);
     dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
-        if (dw_peer_is_live(peer) && peer_is_owed(peer, qp))
+        if (dw_peer_is_live(peer) && (peer_is_owed(peer, qp) || (alone && peer->ack_owed)))
             return true;
-    return dw_qp_is_alone(qp) && (!dw_list_empty(&rd->ack) || rd->records.refused);
+    return alone && (!dw_list_empty(&rd->ack) || rd->records.refused);
 }
 
-static void on_address(struct diwarp_ah *ah, const struct diwarp_address *address)
+static struct diwarp_ah *get_ah(struct diwarp_qp *qp, const struct diwarp_address *address)
 {
-    struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
+    struct dw_rd *rd = qp->state;
+    struct dw_handle *handle = dw_handle_get(&rd->handles, address->name);
+    if (!handle)
+        return NULL;
+    struct diwarp_ah *ah = &handle->ah;
     const bool heard = handle->state != DW_PEER_UNMET && !handle->given;
     /* One that was heard before its address was given, and proved where it is, is there. */
     const bool elsewhere =
-        heard && (!dw_llp_is_of(&ah->path->host, address->interfaces, address->interface_count) ||
+        heard && (!dw_interfaces_have(address->interfaces, address->interface_count,
+                                      ah->path->host.family, ah->path->host.ip) ||
                   ah->udp_port != address->port || ah->token != address->token);
     if (ah->incarnation != address->incarnation || elsewhere)
         dw_handle_restart(handle, address->incarnation);
@@ -264,13 +264,7 @@ static void on_address(struct diwarp_ah *ah, const struct diwarp_address *addres
         ah->fixed = false; /* where it is, the application knows better */
     handle->given = true;
     dw_handle_set_proven(handle, true);
-}
-
-static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
-{
-    struct dw_rd *rd = qp->state;
-    struct dw_handle *handle = dw_handle_get(&rd->handles, name);
-    return handle ? &handle->ah : NULL;
+    return ah;
 }
 
 /* What nobody wants to send to any more is as one that a datagram made. */
@@ -293,8 +287,6 @@ static void retune(void *state)
 }
 
 const struct dw_service dw_rd_service = {
-    .type = DIWARP_QPT_RD,
-    .reliable = true,
     .max_inline_bytes = DW_INLINE_WRITE_BYTES,
     .qp_bytes = sizeof(struct diwarp_qp),
     .open = open_state,
@@ -303,11 +295,9 @@ const struct dw_service dw_rd_service = {
     .destroy = dw_peers_forget_qp,
     .post_send = dw_rd_post_send,
     .on_deregister = on_deregister,
-    .begin_drain = begin_drain,
     .owes = owes,
     .get_ah = get_ah,
     .get_ah_of_qpn = dw_handle_ah,
-    .on_address = on_address,
     .on_route = on_route,
     .put_ah = put_ah,
     .place = dw_rd_place,

@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/rnic/port.h"
-
 /* Of a datagram that others may join: the first of several to a peer, and one of a stream. */
 #define JOINED_BYTES 8192
 #define HEAD_BYTES   ((uint32_t)(sizeof(struct dw_train) + sizeof(struct dw_datagram)))
@@ -132,7 +130,7 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, en
         flags |= DW_LLP_GOES_ON;
     const struct dw_llp_header header = {
         .type = (uint8_t)type,
-        .flags = (uint8_t)(flags | dw_seal_flags(&datagrams->seal) | (intro ? DW_LLP_INTRO : 0) |
+        .flags = (uint8_t)(flags | dw_seal_flags(datagrams->crc) | (intro ? DW_LLP_INTRO : 0) |
                            (peer->refusals ? DW_LLP_REFUSING : 0)),
         .credit_kib = credit_kib(dw_rd_of(peer)),
         .incarnation = datagrams->incarnation,
@@ -226,8 +224,8 @@ void dw_transmit_train(struct dw_peer *peer, struct dw_datagram *first, unsigned
 
 void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
 {
-    const struct dw_seal *seal = &dw_rd_of(peer)->port->datagrams.seal;
-    dw_transmit_train(peer, datagram, 1, dw_seal(seal, datagram->buf, datagram->bytes), now_ns);
+    const bool crc = dw_rd_of(peer)->port->datagrams.crc;
+    dw_transmit_train(peer, datagram, 1, dw_seal(crc, datagram->buf, datagram->bytes), now_ns);
 }
 
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
@@ -253,7 +251,7 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
 static int send_body(struct dw_peer *peer, struct dw_qpns qpns, enum dw_llp_type type, uint32_t psn,
                      const void *body, uint32_t bytes, bool whole)
 {
-    struct dw_sealing sealing;
+    struct dw_sealing sealing = {.crc = dw_rd_of(peer)->port->datagrams.crc};
     uint8_t head[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_TRAILER_BYTES];
     const bool proof = type == DW_LLP_PROOF, intro = proof || !dw_peer_knows_us(peer);
     const uint32_t lead = DW_LLP_HEADER_BYTES + (intro ? DW_INTRO_BYTES : 0);
@@ -261,7 +259,6 @@ static int send_body(struct dw_peer *peer, struct dw_qpns qpns, enum dw_llp_type
                                 {(void *)(uintptr_t)body, bytes},
                                 {head + lead, DW_TRAILER_BYTES}};
     put_lead(peer, qpns, head, type, proof ? DW_LLP_ACK_REQUEST : 0, psn, intro);
-    dw_sealing_begin(&sealing, &dw_rd_of(peer)->port->datagrams.seal);
     dw_sealing_add(&sealing, head, lead);
     dw_sealing_add(&sealing, body, bytes);
     dw_sealing_end(&sealing, head + lead);

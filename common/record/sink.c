@@ -255,8 +255,8 @@ bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
     if (past) /* here, for gcc takes a function that only prefetches for one without effect */
         __builtin_prefetch(shared_line_ahead(placing), 1);
     placing->data = NULL;
-    if (!dw_open_copy(arrival->buf, arrival->len, sink->addr + placing->offset, placing->length,
-                      past)) {
+    if (!dw_open(peer->records->port->datagrams.crc, arrival->buf, arrival->len,
+                 sink->addr + placing->offset, placing->length, past)) {
         peer->records->counters->drop_crc++;
         placing->sink = NULL;
     }

@@ -46,8 +46,7 @@ static uint32_t build(const struct dw_record *source, uint8_t *buf, struct dw_ra
     const uint32_t lead = source->peer->records->ops->put_lead(source->peer, source->qpns, buf);
     const uint32_t length = range.end - range.start;
     uint8_t *payload = dw_segment_put(buf + lead, &ddp, &wr, length);
-    struct dw_sealing sealing;
-    dw_sealing_begin(&sealing, &source->peer->records->port->datagrams.seal);
+    struct dw_sealing sealing = {.crc = source->peer->records->port->datagrams.crc};
     dw_sealing_add(&sealing, buf, (size_t)(payload - buf));
     if (gathered)
         dw_sealing_add(&sealing, source->addr + range.start, length);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opening the device: configuration checked, interfaces listed, randomness seeded. */
+/* Opening a device. */
 #include "common/rnic/device.h"
 
 #include <errno.h>
@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "common/base/siphash.h"
 #include "common/llp/interface.h"
@@ -18,8 +17,8 @@
 
 /* Waking a peer costs less than a microsecond, so it need not be idle for long. */
 #define REST_NS 20000000
-/* Longer than any datagram is on its way (half would trust that less); all that is gained by less
- * is memory, some 200 bytes for each client that a server has met in so long. */
+/* Longer than any datagram is on its way (half would trust that less). Less would gain memory, some
+ * 200 bytes for each client that a server has met in so long. */
 #define FORGET_NS 10000000000u
 
 void diwarp_device_attr_init(struct diwarp_device_attr *attr)
@@ -54,15 +53,14 @@ uint64_t dw_device_now_ns(const struct diwarp_device *device)
     return device->env.now_ns(device->env.arg);
 }
 
-/* A pseudo-random function of a counter, with a key of the kernel's: peers see tokens and some
- * STags, and must not be able to tell the other STags from them (RFC 5042). */
+/* A pseudo-random function of a counter: peers see tokens and some STags, and must not be able to
+ * tell the other STags from them (RFC 5042). */
 uint64_t dw_device_random(struct diwarp_device *device)
 {
-    uint64_t z;
-    do
+    uint64_t z = 0;
+    while (!z)
         z = dw_siphash(device->random_key,
                        __atomic_fetch_add(&device->random_count, 1, __ATOMIC_RELAXED));
-    while (!z);
     return z;
 }
 
@@ -90,20 +88,18 @@ static int check_attr(const struct diwarp_device_attr *attr, struct diwarp_diagn
 }
 
 /* Those of `list` that are used, as many as there is room for. No peer takes an address with a
- * small MTU. A QP has one socket, of one family: an address of the other could be neither reached
- * nor advertised. IPv4 wins, unless only IPv6 leads to other hosts. */
+ * small MTU. The one socket is of one family: IPv4, unless only IPv6 leads to other hosts. */
 static int keep_interfaces(struct diwarp_device *device, const struct diwarp_interface *list,
                            unsigned n, struct diwarp_diagnosis *why)
 {
-    bool v4 = false, v4_leads_out = false, v6_leads_out = false;
-    for (unsigned i = 0; i < n; i++) {
-        if (list[i].mtu_bytes < DW_MTU_MIN_BYTES)
+    uint8_t family = AF_INET6;
+    for (unsigned i = 0, best = 0; i < n; i++) {
+        const unsigned rank = (list[i].loopback ? 0u : 2u) + (list[i].family == AF_INET);
+        if (list[i].mtu_bytes < DW_MTU_MIN_BYTES || rank < best)
             continue;
-        const bool is_v4 = list[i].family == AF_INET;
-        v4 |= is_v4;
-        *(is_v4 ? &v4_leads_out : &v6_leads_out) |= !list[i].loopback;
+        best = rank;
+        family = list[i].family;
     }
-    const uint8_t family = !v4 || (v6_leads_out && !v4_leads_out) ? AF_INET6 : AF_INET;
     for (unsigned i = 0; i < n; i++) {
         if (list[i].mtu_bytes < DW_MTU_MIN_BYTES || list[i].family != family)
             continue;
@@ -127,9 +123,7 @@ static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis
     device->host_id = dw_host_id();
     /* Too large for the stacks of some threads. */
     struct diwarp_interface *list = malloc(DW_INTERFACES_LISTED * sizeof *list);
-    if (!list)
-        return -ENOMEM;
-    int rc = dw_interface_list(attr->if_include, attr->if_exclude, list, why);
+    int rc = list ? dw_interface_list(attr->if_include, attr->if_exclude, list, why) : -ENOMEM;
     if (rc >= 0)
         rc = keep_interfaces(device, list, (unsigned)rc, why);
     free(list);
@@ -156,9 +150,12 @@ int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env 
         return -ENOMEM;
     new->attr = *attr;
     new->services = services;
-    new->env = env ? *env : (struct dw_env){0};
+    if (env)
+        new->env = *env;
     if (!new->env.now_ns)
         new->env.now_ns = real_now_ns;
+    if (!new->env.open_llp)
+        new->env.open_llp = dw_udp_open;
     if (!new->env.rest_ns)
         new->env.rest_ns = REST_NS;
     if (!new->env.forget_ns)
@@ -190,12 +187,13 @@ void diwarp_close_device(struct diwarp_device *device)
 
 static uint32_t read_sysctl(const char *path)
 {
-    unsigned long value;
+    unsigned value = 0;
     FILE *file = fopen(path, "re");
-    bool known = file && fscanf(file, "%lu", &value) == 1;
+    if (file && fscanf(file, "%u", &value) != 1)
+        value = 0;
     if (file)
         fclose(file);
-    return !known ? 0 : value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+    return value;
 }
 
 void diwarp_query_device(const struct diwarp_device *device, struct diwarp_device_info *info)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The device: configuration, interfaces, and the environment (clock, randomness, LLP) that all else
- * takes from here, so that the same code runs on sockets and under the simulator. */
+/* The device: configuration, interfaces, and the environment that all else takes from here, so that
+ * the same code runs on sockets and under the simulator. */
 #pragma once
 
 #include <pthread.h>
@@ -12,9 +12,10 @@
 /* What a device takes from outside. dw_device_open(): a NULL function or 0 means the real thing. */
 struct dw_env {
     uint64_t (*now_ns)(void *arg); /* monotonic */
-    int (*open_llp)(void *arg, const struct dw_llp_attr *attr, struct diwarp_counters *counters,
-                    struct dw_llp **llp, struct diwarp_diagnosis *why);
-    /* See dw_tcp_open(). */
+    /* As dw_udp_open() and dw_tcp_open(). */
+    int (*open_llp)(void *arg, const struct diwarp_device_attr *attr, const struct dw_llp_addr *at,
+                    struct diwarp_counters *counters, struct dw_llp **llp,
+                    struct diwarp_diagnosis *why);
     int (*open_streams)(void *arg, uint64_t silence_ns, struct dw_streams **streams);
     void *arg;
     uint64_t seed;         /* of tokens, STags and ids; 0: from the kernel */
@@ -26,7 +27,7 @@ struct dw_env {
 };
 
 struct dw_service; /* service.h */
-struct dw_port;    /* port.h */
+struct dw_port;    /* qp.h */
 
 struct diwarp_device {
     struct diwarp_device_attr attr;
@@ -87,8 +88,7 @@ uint64_t dw_device_now_ns(const struct diwarp_device *device);
 /* Next of the device's random numbers; never 0. Nobody can tell one from others. */
 uint64_t dw_device_random(struct diwarp_device *device);
 
-/* The device's lock: one for all it owns, taken by the public functions only, which may let others
- * in amid a long walk. */
+/* One lock for all that a device owns, taken by the public functions only. */
 static inline void dw_lock(struct diwarp_device *device)
 {
     if (device->attr.threaded)
@@ -107,7 +107,8 @@ static inline void dw_unlock(struct diwarp_device *device)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Who unlocks and locks again at once would be first: others have to be woken up. */
+/* Lets others in, amid a long walk. Who locks again at once would be first: they have to wake up.
+ */
 static inline void dw_lock_pause(struct diwarp_device *device)
 {
     const struct timespec shortest = {.tv_nsec = 1};

@@ -1,22 +1,80 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every datagram queue pair has. Every function in the headers of this folder runs with the
- * device's lock held, unless it says otherwise. */
+/* Protection domains and regions, the port, and what every datagram queue pair has. Every function
+ * in the headers of this folder runs with the device's lock held, unless it says otherwise. */
 #pragma once
 
+#include "common/base/heap.h"
 #include "common/rnic/cq.h"
-#include "common/rnic/port.h"
+#include "common/rnic/service.h"
+
+/* ---- protection domains: who may touch which bytes (RFC 5040 section 8, RFC 5042) ---- */
 
 #define DW_MAX_SGE 4
 
 struct diwarp_pd {
     struct diwarp_device *device;
-    struct dw_map mrs; /* by STag */
+    struct dw_map mrs; /* struct dw_region by STag */
 };
 
+struct dw_region {
+    struct diwarp_mr mr; /* first: a diwarp_mr is a dw_region */
+    unsigned records;    /* in progress, that hold its address */
+    bool bound;          /* to `peer` */
+    struct diwarp_name peer;
+};
+
+/* The region of that STag, which holds [to, to + length) with all of `access`: 0 and *region,
+ * -EACCES (no such STag, without the right, or bound to another peer; peer NULL: ourselves) or
+ * -ERANGE (out of bounds). */
+int dw_pd_check(const struct diwarp_pd *pd, const struct diwarp_name *peer, uint32_t stag,
+                uint64_t to, uint64_t length, int access, struct dw_region **region);
 /* The gather list of a request, checked; returns its bytes, -EINVAL, -EACCES or -EMSGSIZE. Key 0 is
  * the process's own memory, unregistered. */
 int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
                      uint32_t max_bytes, struct iovec iov[DW_MAX_SGE]);
+
+/* ---- the port: the datagrams of one UDP socket, for all queue pairs of a device ---- */
+
+#define DW_PORT_SERVICES 2
+
+struct dw_port {
+    struct dw_runner runner; /* in device.runners */
+    struct diwarp_device *device;
+    struct dw_datagrams datagrams;
+    struct dw_paths paths;
+    struct dw_list qps;
+    struct dw_map qp_by_num;
+    uint32_t last_qpn;              /* given out; none again before all others have been */
+    void *states[DW_PORT_SERVICES]; /* of device.services, each from its first QP on */
+    uint32_t mtu_max_bytes;         /* peers are told of no larger one */
+    bool refuses_data;              /* no room for what would have to be handed out */
+    struct dw_heap timers;
+    uint64_t ran_ns, timers_ran_ns;
+    unsigned absences;          /* since timers ran */
+    struct dw_timer trim_timer; /* runs while there is something to give back */
+};
+
+/* Address handles may outlive their port: taken, before a device's lock, where a port may go and
+ * where one is found by a handle. */
+extern pthread_mutex_t dw_ports_lock;
+
+/* The device's port, opened at first use; polls run it. As diwarp_create_qp(). */
+int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why);
+/* Closes it, and what services keep of it, when no QP is left. */
+void dw_port_put(struct dw_port *port);
+/* Sees that what is taken now will be given back. */
+void dw_port_trim_later(struct dw_port *port, uint64_t now_ns);
+/* Longest datagram that a path of that MTU takes. */
+uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint32_t mtu_bytes);
+/* What peers are told of an interface's MTU, and what we count on ourselves. */
+uint32_t dw_told_mtu_bytes(const struct dw_port *port, const struct diwarp_interface *interface);
+/* Sets where a handle leads by what a datagram says of its source. False: no memory, it is as
+ * before. */
+bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro);
+/* The handle is about to be freed, or its port to be closed. */
+void dw_ah_drop_route(struct diwarp_ah *ah);
+
+/* ---- queue pairs ---- */
 
 struct diwarp_qp {
     struct diwarp_pd *pd;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Addresses, and the handles made of them, which are routed here; services keep them. */
-#include "common/rnic/port.h"
+#include "common/rnic/qp.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/llp/interface.h"
-#include "common/rnic/qp.h"
+#include "common/llp/socket.h"
 #include "common/wire/bytes.h"
 
 pthread_mutex_t dw_ports_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -43,20 +41,9 @@ void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *add
 
 uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint32_t mtu_bytes)
 {
-    const uint32_t limit = port->device->attr.datagram_max_bytes;
-    uint32_t headers = family == AF_INET6 ? 48 : 28;
-    uint32_t bytes = mtu_bytes > headers ? mtu_bytes - headers : 0;
-    if (bytes > DW_LLP_TRAIN_BYTES)
-        bytes = DW_LLP_TRAIN_BYTES;
-    if (limit && bytes > limit)
-        bytes = limit;
-    return bytes & ~7u; /* the next datagram of a train begins aligned, too */
-}
-
-/* The smaller MTU of both interfaces of a pair. */
-static uint32_t mtu_of(const struct diwarp_interface *ours, const struct diwarp_interface *theirs)
-{
-    return ours->mtu_bytes < theirs->mtu_bytes ? ours->mtu_bytes : theirs->mtu_bytes;
+    const uint32_t limit = port->device->attr.datagram_max_bytes & ~7u;
+    const uint32_t bytes = dw_path_bytes_of_mtu(family, mtu_bytes);
+    return limit && limit < bytes ? limit : bytes;
 }
 
 /* From our interface `here` to the peer's `there`. False: no memory, it is as before. */
@@ -66,13 +53,14 @@ static bool set_route(struct diwarp_ah *ah, const struct diwarp_address *local, 
     struct dw_port *port = dw_ah_port(ah);
     const struct dw_service *service = dw_ahs_of(ah)->service;
     const struct diwarp_interface *theirs = &remote->interfaces[there];
+    const uint32_t ours_bytes = local->interfaces[here].mtu_bytes;
+    const uint32_t mtu = ours_bytes < theirs->mtu_bytes ? ours_bytes : theirs->mtu_bytes;
     struct dw_llp *llp = port->datagrams.llp;
     struct dw_llp_addr addr = {.family = theirs->family, .port = remote->port};
     memcpy(addr.ip, theirs->ip, sizeof addr.ip);
     struct dw_path *before = ah->path;
-    struct dw_path *path = dw_path_get(
-        &port->paths, &addr, (uint8_t)here,
-        dw_datagram_max_bytes(port, addr.family, mtu_of(&local->interfaces[here], theirs)));
+    struct dw_path *path = dw_path_get(&port->paths, &addr, (uint8_t)here,
+                                       dw_datagram_max_bytes(port, addr.family, mtu));
     if (!path)
         return false;
     if (path->users == 1 && llp->ops->path_mtu_bytes) {
@@ -85,10 +73,11 @@ static bool set_route(struct diwarp_ah *ah, const struct diwarp_address *local, 
     ah->udp_port = addr.port;
     ah->peer_datagram_bytes = path->datagram_max_bytes;
     ah->token = remote->token;
-    if (before && service->on_route)
+    if (!before)
+        return true;
+    if (service->on_route)
         service->on_route(ah);
-    if (before)
-        dw_path_put(&port->paths, before);
+    dw_path_put(&port->paths, before);
     return true;
 }
 
@@ -108,16 +97,15 @@ bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro
         .token = intro->token, .interface_count = 1, .port = intro->port};
     struct diwarp_interface *theirs = &remote.interfaces[0];
     unsigned here = 0, there = 0; /* where no pair leads to it, the first ones do */
-    struct in6_addr ip;
-    memcpy(&ip, intro->ip, sizeof ip);
-    *theirs =
-        (struct diwarp_interface){.family = intro->family,
-                                  .prefix_bits = v6 ? 64 : 24,
-                                  .loopback = v6 ? IN6_IS_ADDR_LOOPBACK(&ip) : intro->ip[0] == 127,
-                                  .mtu_bytes = intro->mtu_bytes};
+    theirs->family = intro->family;
+    theirs->prefix_bits = v6 ? 64 : 24;
+    theirs->loopback = v6 ? !memcmp(intro->ip, &in6addr_loopback, 16) : intro->ip[0] == 127;
+    theirs->mtu_bytes = intro->mtu_bytes;
     memcpy(theirs->ip, intro->ip, sizeof theirs->ip);
     /* A loopback address, or one of our own, that reached us with our token is of this host. */
-    const bool ours = theirs->loopback || dw_interface_is_one_of(theirs, &local);
+    const bool ours =
+        theirs->loopback ||
+        dw_interfaces_have(local.interfaces, local.interface_count, theirs->family, theirs->ip);
     remote.host_id = ours ? local.host_id : ~local.host_id;
     (void)dw_interface_pair(&local, &remote, port->device->attr.same_host, &here, &there);
     return set_route(ah, &local, here, &remote, there);
@@ -133,13 +121,11 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
     int rc = dw_interface_pair(&local, address, device->attr.same_host, &here, &there);
     if (rc)
         return rc;
-    if (mtu_of(&local.interfaces[here], &address->interfaces[there]) < DW_MTU_MIN_BYTES ||
-        !address->qpn || address->qpn > DW_QPN_MAX)
+    if (address->interfaces[there].mtu_bytes < DW_MTU_MIN_BYTES || !address->qpn ||
+        address->qpn > DW_QPN_MAX)
         return -EINVAL;
     dw_lock(device);
-    struct diwarp_ah *ah = service->get_ah(qp, address->name);
-    if (ah && service->on_address)
-        service->on_address(ah, address);
+    struct diwarp_ah *ah = service->get_ah(qp, address);
     if (ah && !ah->fixed && !set_route(ah, &local, here, address, there)) {
         service->put_ah(ah);
         ah = NULL;
@@ -183,14 +169,12 @@ void diwarp_destroy_ah(struct diwarp_ah *ah)
 
 void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len)
 {
-    char ip[INET6_ADDRSTRLEN] = "?";
     const struct dw_ahs *ahs = lock_ahs_of(ah);
-    const struct dw_path *path = ahs ? ah->path : NULL; /* it went with the port */
-    const bool v6 = path && path->host.family == AF_INET6;
-    if (path)
-        inet_ntop(path->host.family, path->host.ip, ip, sizeof ip);
-    snprintf(buf, len, v6 ? "[%s]:%u" : "%s:%u", ip, ah->udp_port);
+    struct dw_llp_addr addr = {.port = ah->udp_port};
+    if (ahs && ah->path) /* it goes with the port */
+        addr = dw_ah_addr(ah);
     unlock_ahs(ahs);
+    dw_llp_format(&addr, buf, len);
 }
 
 /* ---- the network form of an address ---- */

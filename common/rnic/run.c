@@ -8,7 +8,6 @@
 
 #include "common/rel/rtt.h"
 #include "common/rnic/qp.h"
-#include "common/rnic/port.h"
 
 /* Timers run at the latest after this, though the socket has not been read empty; when nobody ran
  * us for as long, it begins anew, so often in a row at most. Half would resend what has come and is
@@ -46,36 +45,24 @@ static struct dw_port *port_of(const struct dw_runner *runner)
 
 /* ---- what comes ---- */
 
-/* Whose datagrams these are, by their type; NULL: it has no QP. */
-static const struct dw_service *service_of(const struct dw_port *port, uint8_t type, void **state)
+static void take(struct dw_datagrams *datagrams, struct dw_arrival *arrival, uint64_t now_ns)
 {
-    const enum diwarp_qp_type qp_type = type == DW_LLP_UD ? DIWARP_QPT_UD : DIWARP_QPT_RD;
-    *state = port->states[qp_type];
-    return *state ? port->device->services[qp_type] : NULL;
-}
-
-static bool place(void *arg, const struct dw_arrival *arrival, uint64_t now_ns)
-{
-    void *state;
-    const struct dw_service *service = service_of(arg, arrival->header.type, &state);
-    return service && service->place && service->place(state, arrival, now_ns);
-}
-
-static void take(void *arg, const struct dw_arrival *arrival, uint64_t now_ns)
-{
-    struct dw_port *port = arg;
-    void *state;
-    const struct dw_service *service = service_of(port, arrival->header.type, &state);
+    struct dw_port *port = dw_container(datagrams, struct dw_port, datagrams);
+    const enum diwarp_qp_type type =
+        arrival->header.type == DW_LLP_UD ? DIWARP_QPT_UD : DIWARP_QPT_RD;
+    const struct dw_service *service = port->device->services[type];
+    void *state = port->states[type]; /* NULL: the service has no QP */
+    if ((state && service->place && service->place(state, arrival, now_ns)) ||
+        !dw_datagrams_open(datagrams, arrival))
+        return;
     struct diwarp_qp *qp = dw_map_get(&port->qp_by_num, arrival->header.dst_qpn);
     if (qp && qp->service != service)
         qp = NULL;
-    if (qp || (service && service->reliable))
+    if (qp || (state && type == DIWARP_QPT_RD)) /* which answers for QPs that are gone */
         service->take(state, qp, arrival, now_ns);
     else
-        port->datagrams.counters.drop_qpn++;
+        datagrams->counters.drop_qpn++;
 }
-
-static const struct dw_datagrams_taker taker = {.place = place, .take = take};
 
 /* One receive call, to where it leaves alone what is held. */
 static bool receive(struct dw_port *port, uint64_t now_ns)
@@ -91,13 +78,12 @@ static bool receive(struct dw_port *port, uint64_t now_ns)
     return dw_datagrams_receive(&port->datagrams, at ? at : port->datagrams.stage, now_ns);
 }
 
-static void on_icmp(struct dw_port *port, struct dw_path *path, const struct dw_llp_icmp *icmp,
-                    uint64_t now_ns)
+static void on_icmp(struct dw_port *port, struct dw_path *path, uint16_t udp_port,
+                    uint32_t mtu_bytes, uint64_t now_ns)
 {
-    if (!icmp->mtu_bytes) {
-        EACH_SERVICE(port, on_unreachable,
-                     service->on_unreachable(state, path, icmp->to.port, now_ns))
-    } else if (dw_path_on_told(path, dw_datagram_max_bytes(port, icmp->to.family, icmp->mtu_bytes),
+    if (!mtu_bytes) {
+        EACH_SERVICE(port, on_unreachable, service->on_unreachable(state, path, udp_port, now_ns))
+    } else if (dw_path_on_told(path, dw_datagram_max_bytes(port, path->host.family, mtu_bytes),
                                now_ns)) {
         port->datagrams.counters.paths_narrowed++;
         EACH_SERVICE(port, on_narrow, service->on_narrow(state, path))
@@ -107,10 +93,11 @@ static void on_icmp(struct dw_port *port, struct dw_path *path, const struct dw_
 static void take_icmp(struct dw_port *port, uint64_t now_ns)
 {
     struct dw_llp *llp = port->datagrams.llp;
-    struct dw_llp_icmp icmp;
-    for (unsigned i = 0; i < EVENTS_PER_RUN && llp->ops->icmp(llp, &icmp); i++)
-        for (struct dw_path *path = dw_paths_find(&port->paths, &icmp.to); path; path = path->next)
-            on_icmp(port, path, &icmp, now_ns);
+    struct dw_llp_addr to;
+    int mtu = 0;
+    for (unsigned i = 0; i < EVENTS_PER_RUN && (mtu = llp->ops->icmp(llp, &to)) >= 0; i++)
+        for (struct dw_path *path = dw_paths_find(&port->paths, &to); path; path = path->next)
+            on_icmp(port, path, to.port, (uint32_t)mtu, now_ns);
 }
 
 /* ---- a run ---- */
@@ -225,23 +212,12 @@ static const struct dw_runner_ops runner_ops = {
 static int open_llp(struct dw_port *port, struct diwarp_diagnosis *why)
 {
     const struct diwarp_device *device = port->device;
-    const struct diwarp_device_attr *attr = &device->attr;
-    struct dw_llp_attr llp_attr = {
-        .family = device->interfaces[0].family, /* all are of one */
-        .port_min = attr->port_min,
-        .port_max = attr->port_max,
-        .rcvbuf_bytes = attr->rcvbuf_bytes,
-        .sndbuf_bytes = attr->sndbuf_bytes,
-        .gso = attr->gso,
-        .gro = attr->gro,
-    };
+    struct dw_llp_addr at = {.family = device->interfaces[0].family}; /* all are of one */
     /* One interface: listen there only. Several: any; the token keeps strangers out. */
     if (device->interface_count == 1)
-        llp_attr.bind_ip = device->interfaces[0].ip;
-    struct diwarp_counters *counters = &port->datagrams.counters;
-    return device->env.open_llp ? device->env.open_llp(device->env.arg, &llp_attr, counters,
-                                                       &port->datagrams.llp, why)
-                                : dw_llp_open(&llp_attr, counters, &port->datagrams.llp, why);
+        memcpy(at.ip, device->interfaces[0].ip, sizeof at.ip);
+    return device->env.open_llp(device->env.arg, &device->attr, &at, &port->datagrams.counters,
+                                &port->datagrams.llp, why);
 }
 
 static void port_close(struct dw_port *port)
@@ -265,13 +241,12 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
     port->device = device;
     port->mtu_max_bytes = UINT32_MAX;
     port->trim_timer.fire = on_trim;
-    port->datagrams.seal.crc = device->attr.crc != DIWARP_OFF;
+    port->datagrams.crc = device->attr.crc != DIWARP_OFF;
     port->datagrams.token = dw_device_random(device);
     port->datagrams.incarnation = (uint32_t)dw_device_random(device);
     port->datagrams.number = dw_device_random(device) >> 16; /* anywhere, far from the end */
     port->datagrams.name = device->attr.name;
-    port->datagrams.taker = &taker;
-    port->datagrams.taker_arg = port;
+    port->datagrams.take = take;
     dw_paths_init(&port->paths, device->random_key);
     dw_list_init(&port->qps);
     dw_map_init(&port->qp_by_num, dw_device_random(device));
@@ -314,8 +289,6 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
     dw_lock(device);
     uint64_t start_ns = dw_device_now_ns(device), now_ns = start_ns;
     qp->draining = true;
-    if (qp->service->begin_drain)
-        qp->service->begin_drain(qp);
     for (uint64_t busy_ns = start_ns; now_ns - start_ns < timeout_ns;
          now_ns = dw_device_now_ns(device)) {
         struct pollfd fd = {.fd = port->datagrams.llp->fd, .events = POLLIN};

@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a datagram service (UD, RD) gives the core: one table, in the list that diwarp_open_device()
- * hands to the device. The core knows them by that alone, and which type of datagrams is whose.
- *
- * `state` is what a service keeps for a port, from its first QP there until the port is closed.
- * Every function runs with the device's lock held. Those marked "may be NULL" have nothing to do
- * then. */
+/* What a datagram service (UD, RD) gives the core: one table. `state` is what it keeps for a port,
+ * from its first QP there until the port is closed. Every function runs with the device's lock
+ * held. Those marked "may be NULL" have nothing to do then. */
 #pragma once
 
 #include "common/base/cells.h"
 #include "common/datagram/datagrams.h"
-#include "common/mem/mr.h"
 #include "common/path/path.h"
 
-struct dw_port;
+struct dw_port;   /* qp.h */
+struct dw_region; /* likewise */
 struct dw_service;
 
-/* Where a queue pair is reached. Services keep what more they know in structs that begin with this
- * one. A process may know millions: each byte counts, and what all handles of a service have in
- * common is found by the handle's own address. */
+/* Where a queue pair is reached; leads what more a service knows of it. A process may know
+ * millions: each byte counts, and what a service's handles have in common is found by their own
+ * address. */
 struct diwarp_ah {
     struct diwarp_name name;
     uint64_t token;
@@ -25,11 +22,10 @@ struct diwarp_ah {
     uint32_t incarnation; /* of the process that is meant; told with its address */
     uint32_t owners;      /* handles given out */
     uint16_t udp_port;
-    /* The longest datagrams of its records, as far as these have shown; ours may be others. */
-    uint16_t peer_datagram_bytes;
-    bool fixed : 1;    /* it has been spoken with: its route stays */
-    bool further : 1;  /* RD: of another QP than a process's first */
-    uint32_t qpn : 24; /* UD: of the QP there */
+    uint16_t peer_datagram_bytes; /* the longest of its records that have shown; ours may differ */
+    bool fixed : 1;               /* it has been spoken with: its route stays */
+    bool further : 1;             /* RD: of another QP than a process's first */
+    uint32_t qpn : 24;            /* UD: of the QP there */
 };
 _Static_assert(sizeof(struct diwarp_ah) == 40, "a known peer is small");
 
@@ -40,15 +36,7 @@ struct dw_ahs {
     const struct dw_service *service;
 };
 
-static inline void dw_ahs_init(struct dw_ahs *ahs, uint32_t ah_bytes, struct dw_port *port,
-                               const struct dw_service *service)
-{
-    dw_cells_init(&ahs->cells, ah_bytes);
-    ahs->port = port;
-    ahs->service = service;
-}
-
-/* NULL: the port has been closed. */
+/* NULL: their port has been closed. */
 static inline struct dw_ahs *dw_ahs_of(const struct diwarp_ah *ah)
 {
     struct dw_cells *cells = dw_cells_of(ah);
@@ -80,9 +68,6 @@ static inline uint64_t dw_name_key(struct diwarp_name name)
 }
 
 struct dw_service {
-    enum diwarp_qp_type type;
-    bool reliable; /* takes all datagrams but those of type DW_LLP_UD, be there a QP of the number
-                    * they are for or not; else only these, with one */
     uint32_t max_inline_bytes; /* diwarp_qp_info.max_inline_bytes */
     size_t qp_bytes;           /* of its QP, which begins with struct diwarp_qp */
 
@@ -99,27 +84,26 @@ struct dw_service {
     int (*post_recv)(struct diwarp_qp *qp, const struct ibv_recv_wr *wr); /* NULL: needs none */
     /* The region is about to be freed: ends what uses it. May be NULL. */
     void (*on_deregister)(void *state, const struct dw_region *region);
-    /* Sends what it owes its peers at once. May be NULL. */
-    void (*begin_drain)(struct diwarp_qp *qp);
-    /* Something that was posted to it, or an answer, has not reached its end. May be NULL. */
+    /* Something that was posted to it, an answer, or, where it is alone on the port, an
+     * acknowledgement has not reached its end. May be NULL. */
     bool (*owes)(const struct diwarp_qp *qp);
 
     /* ---- address handles ---- */
-    /* The handle for a name: a new one, not routed yet, or one that there is. NULL: no memory. */
-    struct diwarp_ah *(*get_ah)(struct diwarp_qp *qp, struct diwarp_name name);
-    /* The application gives it an address; before it is routed. May be NULL. */
-    void (*on_address)(struct diwarp_ah *ah, const struct diwarp_address *address);
+    /* The handle for an address of the application's: a new one, not routed yet, or one that there
+     * is for that name. NULL: no memory. */
+    struct diwarp_ah *(*get_ah)(struct diwarp_qp *qp, const struct diwarp_address *address);
     /* It has another path than before. May be NULL. */
     void (*on_route)(struct diwarp_ah *ah);
-    /* Of a handle that others may have, one for a QP number. NULL: no memory. */
+    /* Of a routed handle, one for a QP number. NULL: no memory. */
     struct diwarp_ah *(*get_ah_of_qpn)(struct diwarp_ah *ah, uint32_t qpn);
     /* Its owner gives one back; none is left when ah->owners is 0. */
     void (*put_ah)(struct diwarp_ah *ah);
 
     /* ---- what comes ---- */
-    /* See struct dw_datagrams_taker. May be NULL. */
+    /* Before a datagram is opened: may open it itself, copying its payload to its place on the way
+     * (dw_open()). False: it did not, and has touched nothing. May be NULL. */
     bool (*place)(void *state, const struct dw_arrival *arrival, uint64_t now_ns);
-    /* qp: whom it is for; NULL: none has that number (any more). */
+    /* qp: whom it is for; NULL, not of UD: none has that number (any more). */
     void (*take)(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
                  uint64_t now_ns);
     /* ICMP: nobody has that port of the path's host. May be NULL. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Protection domains, memory regions, and datagram queue pairs: made, posted to, queried and ended,
- * by the tables of their services. */
+/* Protection domains, memory regions, and datagram queue pairs, by the tables of their services. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -18,8 +17,6 @@ void diwarp_qp_attr_init(struct diwarp_qp_attr *attr)
     };
 }
 
-/* ---- protection domains and their memory regions ---- */
-
 struct diwarp_pd *diwarp_alloc_pd(struct diwarp_device *device)
 {
     struct diwarp_pd *pd = calloc(1, sizeof *pd);
@@ -32,33 +29,49 @@ struct diwarp_pd *diwarp_alloc_pd(struct diwarp_device *device)
 
 void diwarp_dealloc_pd(struct diwarp_pd *pd)
 {
-    dw_mrs_fini(&pd->mrs);
+    size_t slot = 0;
+    for (struct dw_region *region; (region = dw_map_next(&pd->mrs, &slot));)
+        free(region);
+    dw_map_fini(&pd->mrs);
     free(pd);
 }
 
+/* STags are 32 random bits that nothing else a peer sees depends on: a peer that was not given one
+ * can only try. */
 struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length, int access)
 {
-    struct diwarp_mr *mr;
-    int rc;
-    dw_lock(pd->device);
-    do
-        rc = dw_mr_register(&pd->mrs, addr, length, access, (uint32_t)dw_device_random(pd->device),
-                            &mr);
-    while (rc == -EEXIST);
-    dw_unlock(pd->device);
-    if (rc) {
-        errno = -rc;
+    const int remote_writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+    const int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | remote_writes;
+    uint32_t stag;
+    /* Remote writes need local ones, as ibv_reg_mr(3) demands. */
+    if ((access & ~known) || (uintptr_t)addr + length < (uintptr_t)addr ||
+        ((access & remote_writes) && !(access & IBV_ACCESS_LOCAL_WRITE))) {
+        errno = EINVAL;
         return NULL;
     }
-    mr->pd = pd;
-    return mr;
+    struct dw_region *region = malloc(sizeof *region);
+    if (!region)
+        return NULL;
+    dw_lock(pd->device);
+    do
+        stag = (uint32_t)dw_device_random(pd->device);
+    while (!stag || dw_map_get(&pd->mrs, stag));
+    *region = (struct dw_region){
+        .mr = {.pd = pd, .addr = addr, .length = length, .access = access, .stag = stag}};
+    const int rc = dw_map_put(&pd->mrs, stag, region);
+    dw_unlock(pd->device);
+    if (!rc)
+        return &region->mr;
+    free(region);
+    errno = -rc;
+    return NULL;
 }
 
 void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer)
 {
     struct dw_region *region = dw_container(mr, struct dw_region, mr);
     dw_lock(mr->pd->device);
-    region->peer = dw_name_key(peer);
+    region->peer = peer;
     region->bound = true;
     dw_unlock(mr->pd->device);
 }
@@ -76,6 +89,20 @@ void diwarp_dereg_mr(struct diwarp_mr *mr)
     dw_unlock(pd->device);
 }
 
+int dw_pd_check(const struct diwarp_pd *pd, const struct diwarp_name *peer, uint32_t stag,
+                uint64_t to, uint64_t length, int access, struct dw_region **region)
+{
+    struct dw_region *found = dw_map_get(&pd->mrs, stag);
+    if (!found || (found->mr.access & access) != access)
+        return -EACCES;
+    const uint64_t start = (uintptr_t)found->mr.addr;
+    if (to < start || to - start > found->mr.length || length > found->mr.length - (to - start))
+        return -ERANGE;
+    *region = found;
+    const bool others = peer && found->bound && dw_name_key(found->peer) != dw_name_key(*peer);
+    return others ? -EACCES : 0;
+}
+
 int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
                      uint32_t max_bytes, struct iovec iov[DW_MAX_SGE])
 {
@@ -85,7 +112,7 @@ int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int
     for (int i = 0; i < count; i++) {
         const struct ibv_sge *sge = &list[i];
         struct dw_region *region;
-        if (sge->lkey && dw_mr_check(&pd->mrs, sge->lkey, sge->addr, sge->length, access, &region))
+        if (sge->lkey && dw_pd_check(pd, NULL, sge->lkey, sge->addr, sge->length, access, &region))
             return -EACCES;
         iov[i] = (struct iovec){.iov_base = (void *)(uintptr_t)sge->addr, .iov_len = sge->length};
         total += sge->length;
@@ -134,22 +161,18 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     struct diwarp_qp *qp = calloc(1, service->qp_bytes);
     if (!qp)
         return -ENOMEM;
-    qp->pd = pd;
-    qp->cq = attr->cq;
-    qp->service = service;
-    qp->attr = *attr;
+    *qp = (struct diwarp_qp){.pd = pd, .cq = attr->cq, .service = service, .attr = *attr};
     dw_lock(device);
     int rc = dw_port_get(device, why);
     qp->port = device->port;
     if (!rc && (rc = join(qp)))
         dw_port_put(qp->port);
     dw_unlock(device);
-    if (rc) {
+    if (rc)
         free(qp);
-        return rc;
-    }
-    *qp_out = qp;
-    return 0;
+    else
+        *qp_out = qp;
+    return rc;
 }
 
 void diwarp_destroy_qp(struct diwarp_qp *qp)
@@ -177,8 +200,6 @@ void diwarp_qp_share_cores(struct diwarp_qp *qp)
     dw_unlock(device);
 }
 
-/* ---- posts ---- */
-
 int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr)
 {
     struct diwarp_device *device = qp->pd->device;
@@ -201,8 +222,6 @@ int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
     dw_unlock(qp->pd->device);
     return rc;
 }
-
-/* ---- completions ---- */
 
 void dw_qp_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
                     enum ibv_wc_status status, uint32_t bytes)
@@ -227,8 +246,6 @@ void dw_qp_push_held(struct diwarp_qp *qp, const struct diwarp_wc *wc)
     qp->cq->device->held++;
 }
 
-/* ---- queries ---- */
-
 void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info)
 {
     const struct dw_llp *llp = qp->port->datagrams.llp;
@@ -246,8 +263,6 @@ const struct diwarp_counters *diwarp_query_counters(const struct diwarp_qp *qp)
 {
     return &qp->port->datagrams.counters;
 }
-
-/* ---- memory ---- */
 
 void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
                          struct diwarp_memory *memory)

@@ -143,8 +143,8 @@ void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     struct dw_ud_source *source = dw_ud_source_of(ud, &arrival->header, now_ns);
     struct dw_segment segment;
     uint32_t offset = 0;
-    while (source && dw_segment_next(counters, arrival->segments, arrival->segments_len, &offset,
-                                     &segment) > 0) {
+    while (source &&
+           dw_segment_next(counters, arrival->segments, arrival->segments_len, &offset, &segment)) {
         if (segment.ddp.opcode == DW_RDMAP_SEND || segment.ddp.opcode == DW_RDMAP_SEND_IMM)
             on_send(ud, source, &segment, now_ns);
         else if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD)

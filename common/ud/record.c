@@ -124,9 +124,8 @@ void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
     }
     const uint64_t to = ddp->to - wr.offset;
     /* The whole record must be allowed: its map is of memory the application gave. */
-    if (ddp->to < wr.offset ||
-        dw_mr_check_peer(&ud->qp.pd->mrs, dw_name_key(source->name), ddp->stag, to, wr.total,
-                         IBV_ACCESS_REMOTE_WRITE, &region)) {
+    if (ddp->to < wr.offset || dw_pd_check(ud->qp.pd, &source->name, ddp->stag, to, wr.total,
+                                           IBV_ACCESS_REMOTE_WRITE, &region)) {
         counters->drop_stag++;
         return;
     }

@@ -44,7 +44,7 @@ static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
     struct dw_datagrams *datagrams = &out->ud->qp.port->datagrams;
     const struct dw_llp_header header = {
         .type = DW_LLP_UD,
-        .flags = dw_seal_flags(&datagrams->seal),
+        .flags = dw_seal_flags(datagrams->crc),
         .incarnation = datagrams->incarnation,
         .token = out->ah->token,
         .job = datagrams->name.job,
@@ -54,11 +54,10 @@ static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
         .src_qpn = out->ud->qp.num,
         .timestamp = (uint16_t)(out->ud->qp.port->ran_ns >> DW_TIMESTAMP_SHIFT),
     };
-    struct dw_sealing sealing;
+    struct dw_sealing sealing = {.crc = datagrams->crc};
     out->ddp.last = out->record.offset + payload == out->record.total;
     dw_llp_header_put(buf, &header);
     uint8_t *to = dw_segment_put(buf + DW_LLP_HEADER_BYTES, &out->ddp, &out->record, payload);
-    dw_sealing_begin(&sealing, &datagrams->seal);
     dw_sealing_add(&sealing, buf, (size_t)(to - buf));
     copy_payload(out, &sealing, to, payload);
     dw_sealing_end(&sealing, to + payload);

@@ -10,7 +10,8 @@ static int open_state(struct dw_port *port, void **state)
     struct dw_ahs *ahs = malloc(sizeof *ahs);
     if (!ahs)
         return -ENOMEM;
-    dw_ahs_init(ahs, sizeof(struct diwarp_ah), port, &dw_ud_service);
+    *ahs = (struct dw_ahs){.port = port, .service = &dw_ud_service};
+    dw_cells_init(&ahs->cells, sizeof(struct diwarp_ah));
     *state = ahs;
     return 0;
 }
@@ -52,12 +53,12 @@ static void destroy(struct diwarp_qp *qp)
 }
 
 /* Of a peer nothing is kept, so there may be several handles of one name. */
-static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
+static struct diwarp_ah *get_ah(struct diwarp_qp *qp, const struct diwarp_address *address)
 {
     struct dw_ahs *ahs = qp->state;
     struct diwarp_ah *ah = dw_cells_get(&ahs->cells);
     if (ah)
-        ah->name = name;
+        ah->name = address->name;
     return ah;
 }
 
@@ -98,7 +99,6 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
 }
 
 const struct dw_service dw_ud_service = {
-    .type = DIWARP_QPT_UD,
     .qp_bytes = sizeof(struct dw_ud_qp),
     .open = open_state,
     .close = close_state,

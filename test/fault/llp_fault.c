@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fault-injecting LLP, and the dw_llp_open() of test builds, which wraps UDP with it when the
- * environment asks for that.
+ * The fault-injecting LLP, and the diwarp_open_device() of test builds, which wraps UDP with it
+ * when the environment asks for that.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/llp/socket.h"
+#include "common/open.h"
 #include "test/fault/llp_fault.h"
 
 #define DEFAULT_DELAY_NS UINT64_C(1000000)
@@ -162,7 +163,7 @@ static int inner_send(struct fault *fault, const struct dw_llp_addr *to, void *b
                                .total_bytes = len,
                                .segment_bytes = len,
                                .whole = whole};
-    return dw_llp_send(fault->inner, &one);
+    return fault->inner->ops->send(fault->inner, &one);
 }
 
 /* False: no room. */
@@ -297,21 +298,21 @@ static int fault_send(struct dw_llp *llp, const struct dw_llp_train *train)
 
 /* ---- the rest ----------------------------------------------------------------------------- */
 
-static bool fault_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
+static int fault_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct fault *fault = (struct fault *)llp;
     if (pthread_mutex_trylock(&fault->lock) == 0) {
         release(fault, false);
         pthread_mutex_unlock(&fault->lock);
     }
-    return dw_llp_recv(fault->inner, slot);
+    return fault->inner->ops->recv(fault->inner, buf, segment_bytes);
 }
 
-static bool fault_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
+static int fault_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 {
     struct fault *fault = (struct fault *)llp;
     pthread_mutex_lock(&fault->lock);
-    bool told = fault->inner->ops->icmp(fault->inner, icmp);
+    int told = fault->inner->ops->icmp(fault->inner, to);
     pthread_mutex_unlock(&fault->lock);
     return told;
 }
@@ -394,19 +395,20 @@ const struct dw_fault_counts *dw_fault_query_counts(const struct dw_llp *llp)
     return &((const struct fault *)llp)->counts;
 }
 
-int dw_llp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters,
-                struct dw_llp **llp, struct diwarp_diagnosis *why)
+int dw_fault_open(void *arg, const struct diwarp_device_attr *attr, const struct dw_llp_addr *at,
+                  struct diwarp_counters *counters, struct dw_llp **llp,
+                  struct diwarp_diagnosis *why)
 {
     const char *text = getenv(DW_FAULT_VARIABLE);
     struct dw_fault_plan plan;
     struct dw_llp *inner;
 
     if (!text || *text == '\0') {
-        return dw_udp_open(attr, counters, llp, why);
+        return dw_udp_open(arg, attr, at, counters, llp, why);
     }
     int rc = dw_fault_parse(text, &plan, why);
     if (rc == 0) {
-        rc = dw_udp_open(attr, counters, &inner, why);
+        rc = dw_udp_open(arg, attr, at, counters, &inner, why);
     }
     if (rc) {
         return rc;
@@ -417,4 +419,11 @@ int dw_llp_open(const struct dw_llp_attr *attr, struct diwarp_counters *counters
         inner->ops->close(inner);
     }
     return rc;
+}
+
+int diwarp_open_device(const struct diwarp_device_attr *attr, struct diwarp_device **device,
+                       struct diwarp_diagnosis *why)
+{
+    const struct dw_env env = {.open_llp = dw_fault_open};
+    return dw_device_open(attr, &env, device, why);
 }

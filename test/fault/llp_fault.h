@@ -32,6 +32,11 @@ int dw_fault_parse(const char *text, struct dw_fault_plan *plan, struct diwarp_d
 int dw_fault_wrap(struct dw_llp *inner, const struct dw_fault_plan *plan, uint64_t (*now_ns)(void),
                   struct dw_llp **llp);
 
+/* UDP, as dw_udp_open(); wrapped as DW_FAULT_VARIABLE says, if it is set. */
+int dw_fault_open(void *arg, const struct diwarp_device_attr *attr, const struct dw_llp_addr *at,
+                  struct diwarp_counters *counters, struct dw_llp **llp,
+                  struct diwarp_diagnosis *why);
+
 const struct dw_fault_counts *dw_fault_query_counts(const struct dw_llp *llp);
 
 #endif

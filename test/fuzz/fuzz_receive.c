@@ -51,12 +51,12 @@ static uint64_t world_now_ns(void *arg)
     return w.now_ns;
 }
 
-static int world_open_llp(void *arg, const struct dw_llp_attr *attr,
-                          struct diwarp_counters *counters, struct dw_llp **llp,
-                          struct diwarp_diagnosis *why)
+static int world_open_llp(void *arg, const struct diwarp_device_attr *attr,
+                          const struct dw_llp_addr *at, struct diwarp_counters *counters,
+                          struct dw_llp **llp, struct diwarp_diagnosis *why)
 {
     (void)arg;
-    (void)attr;
+    (void)attr, (void)at;
     (void)why;
     w.llp.llp = (struct dw_llp){.ops = &memory_ops,
                                 .counters = counters,

@@ -33,31 +33,26 @@ static int memory_send(struct dw_llp *llp, const struct dw_llp_train *train)
     return memory->full ? -EAGAIN : 0;
 }
 
-static bool memory_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
+static int memory_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct memory_llp *memory = (struct memory_llp *)(void *)llp;
 
     if (!memory->waiting)
-        return false;
+        return -1;
     memory->waiting = false;
-    memcpy(slot->buf, memory->datagram, memory->bytes);
-    slot->bytes = memory->bytes;
-    slot->segment_bytes = memory->segment_bytes;
-    slot->truncated = memory->truncated;
-    return true;
+    memcpy(buf, memory->datagram, memory->bytes);
+    *segment_bytes = memory->segment_bytes;
+    return memory->truncated ? DW_LLP_SLOT_BYTES + 1 : (int)memory->bytes;
 }
 
-static bool memory_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
+static int memory_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 {
     struct memory_llp *memory = (struct memory_llp *)(void *)llp;
     bool told = memory->told;
 
-    *icmp = (struct dw_llp_icmp){
-        .to = {.family = AF_INET, .port = 50000, .ip = {127, 0, 0, 1}},
-        .mtu_bytes = memory->told_mtu_bytes,
-    };
+    *to = (struct dw_llp_addr){.family = AF_INET, .port = 50000, .ip = {127, 0, 0, 1}};
     memory->told = false;
-    return told;
+    return told ? (int)memory->told_mtu_bytes : -1;
 }
 
 static void memory_close(struct dw_llp *llp)

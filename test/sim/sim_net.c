@@ -97,7 +97,8 @@ static void refuse(struct sim_net *net, const struct sim_datagram *datagram)
         if (net->endpoints[i] != datagram->from)
             continue;
         net->endpoints[i]->told = true;
-        net->endpoints[i]->icmp = (struct dw_llp_icmp){.to = datagram->to};
+        net->endpoints[i]->icmp_to = datagram->to;
+        net->endpoints[i]->icmp_mtu_bytes = 0;
     }
 }
 
@@ -200,9 +201,8 @@ static bool pass_router(struct sim_endpoint *from, const struct dw_llp_addr *to,
     if (!net->path_mtu_bytes || bytes + IPV4_UDP_HEADERS_BYTES <= net->path_mtu_bytes)
         return true;
     from->told = true;
-    from->icmp = (struct dw_llp_icmp){.to = *to,
-                                      .mtu_bytes = net->claimed_mtu_bytes ? net->claimed_mtu_bytes
-                                                                          : net->path_mtu_bytes};
+    from->icmp_to = *to;
+    from->icmp_mtu_bytes = net->claimed_mtu_bytes ? net->claimed_mtu_bytes : net->path_mtu_bytes;
     return false;
 }
 
@@ -277,70 +277,64 @@ static int sim_send(struct dw_llp *llp, const struct dw_llp_train *train)
     return 0;
 }
 
-static bool joins(const struct dw_llp_slot *slot, const struct sim_datagram *first,
-                  const struct sim_datagram *next)
-{
-    return next->from == first->from && next->bytes <= slot->segment_bytes &&
-           slot->bytes + next->bytes <= DW_LLP_SLOT_BYTES - 1;
-}
-
-static void receive(struct sim_endpoint *endpoint, struct dw_llp_slot *slot,
-                    struct sim_datagram *datagram)
+/* To the end of what has come to buf by now; its bytes then. */
+static uint32_t receive(struct sim_endpoint *endpoint, uint8_t *buf, uint32_t bytes,
+                        struct sim_datagram *datagram)
 {
     struct sim_net *net = endpoint->net;
-    memcpy(slot->buf + slot->bytes, datagram->buf, datagram->bytes);
-    slot->bytes += datagram->bytes;
+    memcpy(buf + bytes, datagram->buf, datagram->bytes);
     endpoint->queued_bytes -= dw_llp_truesize(datagram->bytes);
     dw_list_remove(&datagram->link);
     net->corrupted_received += datagram->corrupted;
     if (net->on_receive)
         net->on_receive(net->arg, endpoint, datagram);
+    return bytes + datagram->bytes;
 }
 
-static void fill(struct sim_endpoint *endpoint, struct dw_llp_slot *slot)
+static int fill(struct sim_endpoint *endpoint, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct sim_datagram *first = dw_container(endpoint->queue.next, struct sim_datagram, link);
-    slot->bytes = 0;
-    slot->segment_bytes = first->bytes;
-    slot->truncated = false;
-    receive(endpoint, slot, first);
+    const uint32_t each = first->bytes;
+    uint32_t bytes = receive(endpoint, buf, 0, first);
     while (endpoint->net->gro && !dw_list_empty(&endpoint->queue)) {
         struct sim_datagram *next = dw_container(endpoint->queue.next, struct sim_datagram, link);
-        if (!joins(slot, first, next))
+        if (next->from != first->from || next->bytes > each ||
+            bytes + next->bytes > DW_LLP_SLOT_BYTES - 1)
             break;
-        bool shorter = next->bytes < slot->segment_bytes;
-        receive(endpoint, slot, next);
+        bool shorter = next->bytes < each;
+        bytes = receive(endpoint, buf, bytes, next);
         free(next);
         if (shorter)
             break;
     }
     free(first);
+    *segment_bytes = each;
+    return (int)bytes;
 }
 
-static bool sim_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
+static int sim_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct sim_endpoint *endpoint = endpoint_of(llp);
     if (dw_list_empty(&endpoint->queue)) {
         llp->counters->rx_empty_syscalls++;
-        return false;
+        return -1;
     }
-    fill(endpoint, slot);
     llp->counters->rx_syscalls++;
-    return true;
+    return fill(endpoint, buf, segment_bytes);
 }
 
-static bool sim_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
+static int sim_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 {
     struct sim_endpoint *endpoint = endpoint_of(llp);
     bool told = endpoint->told;
     endpoint->told = false;
-    *icmp = endpoint->icmp;
-    if (told && icmp->mtu_bytes) {
+    *to = endpoint->icmp_to;
+    if (told && endpoint->icmp_mtu_bytes) {
         const uint32_t truth = endpoint->net->path_mtu_bytes;
-        endpoint->believed_mtu_bytes = truth ? truth : icmp->mtu_bytes;
+        endpoint->believed_mtu_bytes = truth ? truth : endpoint->icmp_mtu_bytes;
         endpoint->believed_until_ns = endpoint->net->now_ns + BELIEVED_NS;
     }
-    return told;
+    return told ? (int)endpoint->icmp_mtu_bytes : -1;
 }
 
 static uint32_t sim_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr *to)
@@ -371,8 +365,9 @@ static const struct dw_llp_ops sim_ops = {
     .close = sim_close,
 };
 
-int sim_net_open(struct sim_net *net, uint8_t host, void *owner, const struct dw_llp_attr *attr,
-                 struct diwarp_counters *counters, struct dw_llp **llp)
+int sim_net_open(struct sim_net *net, uint8_t host, void *owner,
+                 const struct diwarp_device_attr *attr, struct diwarp_counters *counters,
+                 struct dw_llp **llp)
 {
     struct dw_llp_addr addr = {.family = AF_INET, .port = FIRST_PORT, .ip = {10, 0, 0, host}};
     if (net->endpoint_count == SIM_MAX_ENDPOINTS)

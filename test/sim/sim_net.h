@@ -82,7 +82,8 @@ struct sim_endpoint {
     uint32_t believed_mtu_bytes; /* of every path, until then; 0: nothing */
     uint64_t believed_until_ns;
     bool told; /* what came back for a datagram of ours */
-    struct dw_llp_icmp icmp;
+    struct dw_llp_addr icmp_to;
+    uint32_t icmp_mtu_bytes; /* 0: port unreachable */
 };
 
 void sim_net_init(struct sim_net *net, uint64_t seed);
@@ -90,8 +91,9 @@ void sim_net_init(struct sim_net *net, uint64_t seed);
 void sim_net_fini(struct sim_net *net);
 
 /* A socket at 10.0.0.`host`; `owner` is kept for the hooks. */
-int sim_net_open(struct sim_net *net, uint8_t host, void *owner, const struct dw_llp_attr *attr,
-                 struct diwarp_counters *counters, struct dw_llp **llp);
+int sim_net_open(struct sim_net *net, uint8_t host, void *owner,
+                 const struct diwarp_device_attr *attr, struct diwarp_counters *counters,
+                 struct dw_llp **llp);
 
 /* Moves what has arrived by now to the receivers' queues. */
 void sim_net_deliver(struct sim_net *net);

@@ -87,11 +87,12 @@ static uint64_t virtual_now_ns(void *arg)
     return node->world->net.now_ns;
 }
 
-static int open_llp(void *arg, const struct dw_llp_attr *attr, struct diwarp_counters *counters,
-                    struct dw_llp **llp, struct diwarp_diagnosis *why)
+static int open_llp(void *arg, const struct diwarp_device_attr *attr, const struct dw_llp_addr *at,
+                    struct diwarp_counters *counters, struct dw_llp **llp,
+                    struct diwarp_diagnosis *why)
 {
     struct sim_node *node = arg;
-    (void)why;
+    (void)at, (void)why;
     return sim_net_open(&node->world->net, host_of(node->world, node->index), node, attr, counters,
                         llp);
 }

@@ -115,7 +115,8 @@ static void tell(struct fixture *f, unsigned node, unsigned to, uint32_t mtu_byt
     struct sim_endpoint *endpoint =
         dw_container(from->qp->port->datagrams.llp, struct sim_endpoint, llp);
     endpoint->told = true;
-    endpoint->icmp = (struct dw_llp_icmp){.to = dw_ah_addr(from->ahs[to]), .mtu_bytes = mtu_bytes};
+    endpoint->icmp_to = dw_ah_addr(from->ahs[to]);
+    endpoint->icmp_mtu_bytes = mtu_bytes;
 }
 
 /* Datagrams that have left cannot be cut: given up by who sends what vanishes. */

@@ -16,8 +16,8 @@ static void device_open__attributes_are_checked(void **state)
     (void)state;
     struct diwarp_device_attr good = loopback_attr(1);
     struct diwarp_device_attr attrs[8];
-    const char *words[] = {"send_window", "send_window", "send_pool",
-                           "datagram_max", "port_max",  "rto_min",     "queue_delay"};
+    const char *words[] = {"send_window", "send_window", "send_pool",  "datagram_max",
+                           "port_max",    "rto_min",     "queue_delay"};
     struct diwarp_device *device = NULL;
     struct diwarp_diagnosis why;
 
@@ -331,11 +331,12 @@ static void stub_close(struct dw_llp *llp)
     (void)llp;
 }
 
-static int stub_open(void *arg, const struct dw_llp_attr *attr, struct diwarp_counters *counters,
-                     struct dw_llp **llp, struct diwarp_diagnosis *why)
+static int stub_open(void *arg, const struct diwarp_device_attr *attr, const struct dw_llp_addr *at,
+                     struct diwarp_counters *counters, struct dw_llp **llp,
+                     struct diwarp_diagnosis *why)
 {
     static const struct dw_llp_ops ops = {.send = stub_send, .close = stub_close};
-    (void)arg, (void)attr, (void)why;
+    (void)arg, (void)attr, (void)at, (void)why;
     stub.llp = (struct dw_llp){
         .ops = &ops, .counters = counters, .fd = -1, .port = 4000, .rcvbuf_bytes = 1u << 20};
     *llp = &stub.llp;

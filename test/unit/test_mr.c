@@ -9,12 +9,39 @@
 
 #include <cmocka.h>
 
-#include "common/mem/mr.h"
+#include "common/open.h"
+#include "common/rnic/qp.h"
 
 #define LOCAL_WRITE  IBV_ACCESS_LOCAL_WRITE
 #define REMOTE_WRITE IBV_ACCESS_REMOTE_WRITE
 #define REMOTE_READ  IBV_ACCESS_REMOTE_READ
 #define ATOMIC       IBV_ACCESS_REMOTE_ATOMIC
+
+static struct diwarp_pd *pd;
+
+static int setup(void **state)
+{
+    static const struct diwarp_interface interface = {
+        .family = AF_INET, .prefix_bits = 8, .mtu_bytes = 1500, .ip = {10, 0, 0, 1}};
+    const struct dw_env env = {.seed = 1, .interfaces = &interface, .interface_count = 1};
+    struct diwarp_device *device;
+    struct diwarp_device_attr attr;
+    (void)state;
+    diwarp_device_attr_init(&attr);
+    assert_int_equal(dw_device_open(&attr, &env, &device, NULL), 0);
+    pd = diwarp_alloc_pd(device);
+    assert_non_null(pd);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct diwarp_device *device = pd->device;
+    (void)state;
+    diwarp_dealloc_pd(pd);
+    diwarp_close_device(device);
+    return 0;
+}
 
 static void *at(uint64_t address)
 {
@@ -42,41 +69,38 @@ static void mr_register__rights_and_bounds(void **state)
         {UINT64_MAX, 2, 0, -EINVAL},
         {UINT64_MAX - 9, 9, 0, 0},
     };
-    struct dw_map table;
-
-    dw_map_init(&table, 1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct diwarp_mr *mr = NULL;
-        assert_int_equal(
-            dw_mr_register(&table, at(cases[i].addr), cases[i].length, cases[i].access, 7, &mr),
-            cases[i].expected);
+        errno = 0;
+        struct diwarp_mr *mr =
+            diwarp_reg_mr(pd, at(cases[i].addr), cases[i].length, cases[i].access);
         assert_int_equal(mr != NULL, cases[i].expected == 0);
-        if (!mr)
+        if (!mr) {
+            assert_int_equal(-errno, cases[i].expected);
             continue;
+        }
+        assert_ptr_equal(mr->pd, pd);
         assert_ptr_equal(mr->addr, at(cases[i].addr));
         assert_int_equal(mr->length, cases[i].length);
         assert_int_equal(mr->access, cases[i].access);
-        free(dw_map_remove(&table, mr->stag));
+        diwarp_dereg_mr(mr);
     }
-    assert_int_equal(table.count, 0);
-    dw_mrs_fini(&table);
+    assert_int_equal(pd->mrs.count, 0);
 }
 
 static void mr_register__stag_is_unique_and_not_0(void **state)
 {
     (void)state;
-    struct dw_map table;
-    struct diwarp_mr *a, *b;
-
-    dw_map_init(&table, 2);
-    assert_int_equal(dw_mr_register(&table, at(1), 1, 0, 0, &a), -EEXIST);
-    assert_int_equal(dw_mr_register(&table, at(1), 1, 0, 7, &a), 0);
-    assert_int_equal(dw_mr_register(&table, at(1), 1, 0, 7, &b), -EEXIST);
-    assert_int_equal(dw_mr_register(&table, at(1), 1, REMOTE_WRITE, 7, &b), -EINVAL);
-    assert_int_equal(dw_mr_register(&table, at(1), 1, 0, 8, &b), 0);
-    assert_int_equal(a->stag, 7);
-    assert_int_equal(b->stag, 8);
-    dw_mrs_fini(&table);
+    struct diwarp_mr *mrs[1000];
+    struct dw_region *found;
+    for (size_t i = 0; i < sizeof mrs / sizeof mrs[0]; i++) {
+        mrs[i] = diwarp_reg_mr(pd, at(1), 1, 0);
+        assert_non_null(mrs[i]);
+        assert_int_not_equal(mrs[i]->stag, 0);
+    }
+    for (size_t i = 0; i < sizeof mrs / sizeof mrs[0]; i++) {
+        assert_int_equal(dw_pd_check(pd, NULL, mrs[i]->stag, 1, 1, 0, &found), 0);
+        assert_ptr_equal(&found->mr, mrs[i]);
+    }
 }
 
 static void mr_check__bounds_and_rights(void **state)
@@ -108,67 +132,64 @@ static void mr_check__bounds_and_rights(void **state)
         {START, 1, ATOMIC, -EACCES},
         {UINT64_MAX, 1, REMOTE_READ, -EACCES},
     };
-    struct dw_map table;
-    struct diwarp_mr *mr;
-
-    dw_map_init(&table, 3);
-    assert_int_equal(dw_mr_register(&table, at(START), LENGTH, LOCAL_WRITE | REMOTE_WRITE, 7, &mr),
-                     0);
+    struct diwarp_mr *mr = diwarp_reg_mr(pd, at(START), LENGTH, LOCAL_WRITE | REMOTE_WRITE);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct dw_region *found = NULL;
         assert_int_equal(
-            dw_mr_check(&table, mr->stag, cases[i].to, cases[i].length, cases[i].access, &found),
+            dw_pd_check(pd, NULL, mr->stag, cases[i].to, cases[i].length, cases[i].access, &found),
             cases[i].expected);
         assert_ptr_equal(found, cases[i].expected ? NULL : (void *)mr);
     }
-    dw_mrs_fini(&table);
+}
+
+static void mr_check__bound_to_a_peer(void **state)
+{
+    (void)state;
+    const struct diwarp_name one = {.job = 1, .rank = 2}, two = {.job = 2, .rank = 1};
+    struct diwarp_mr *mr = diwarp_reg_mr(pd, at(0x1000), 8, REMOTE_READ);
+    struct dw_region *found;
+    assert_int_equal(dw_pd_check(pd, &one, mr->stag, 0x1000, 8, REMOTE_READ, &found), 0);
+    assert_int_equal(dw_pd_check(pd, &two, mr->stag, 0x1000, 8, REMOTE_READ, &found), 0);
+    diwarp_bind_mr(mr, two);
+    assert_int_equal(dw_pd_check(pd, &one, mr->stag, 0x1000, 8, REMOTE_READ, &found), -EACCES);
+    assert_int_equal(dw_pd_check(pd, &two, mr->stag, 0x1000, 8, REMOTE_READ, &found), 0);
+    assert_int_equal(dw_pd_check(pd, NULL, mr->stag, 0x1000, 8, REMOTE_READ, &found), 0);
 }
 
 static void mr_check__dead_stags(void **state)
 {
     (void)state;
-    struct dw_map table;
-    struct diwarp_mr *mr, *other;
     struct dw_region *found;
-
-    dw_map_init(&table, 4);
-    assert_int_equal(dw_mr_check(&table, 1, 0, 0, 0, &found), -EACCES);
-    assert_int_equal(dw_mr_register(&table, at(0x1000), 8, REMOTE_READ, 7, &mr), 0);
-    assert_int_equal(dw_mr_register(&table, at(0x1000), 8, REMOTE_READ, 8, &other), 0);
+    assert_int_equal(dw_pd_check(pd, NULL, 1, 0, 0, 0, &found), -EACCES);
+    struct diwarp_mr *mr = diwarp_reg_mr(pd, at(0x1000), 8, REMOTE_READ);
+    struct diwarp_mr *other = diwarp_reg_mr(pd, at(0x1000), 8, REMOTE_READ);
     uint32_t stag = mr->stag;
-    assert_int_equal(dw_mr_check(&table, stag, 0x1000, 8, REMOTE_READ, &found), 0);
-    assert_int_equal(dw_mr_check(&table, 0, 0x1000, 8, REMOTE_READ, &found), -EACCES);
-    free(dw_map_remove(&table, mr->stag));
-    assert_int_equal(dw_mr_check(&table, stag, 0x1000, 8, REMOTE_READ, &found), -EACCES);
-    assert_int_equal(dw_mr_check(&table, other->stag, 0x1000, 8, REMOTE_READ, &found), 0);
+    assert_int_equal(dw_pd_check(pd, NULL, stag, 0x1000, 8, REMOTE_READ, &found), 0);
+    assert_int_equal(dw_pd_check(pd, NULL, 0, 0x1000, 8, REMOTE_READ, &found), -EACCES);
+    diwarp_dereg_mr(mr);
+    assert_int_equal(dw_pd_check(pd, NULL, stag, 0x1000, 8, REMOTE_READ, &found), -EACCES);
+    assert_int_equal(dw_pd_check(pd, NULL, other->stag, 0x1000, 8, REMOTE_READ, &found), 0);
     assert_ptr_equal(&found->mr, other);
-    dw_mrs_fini(&table);
 }
 
 /* The leak checker is the judge here. */
-static void mr_table_fini__frees_what_is_left(void **state)
+static void pd_dealloc__frees_what_is_left(void **state)
 {
     (void)state;
-    struct dw_map table;
-
-    dw_map_init(&table, 5);
-    for (unsigned i = 0; i < 1000; i++) {
-        struct diwarp_mr *mr;
-        assert_int_equal(dw_mr_register(&table, at(0x1000), i, 0, i + 1, &mr), 0);
-    }
-    assert_int_equal(table.count, 1000);
-    dw_mrs_fini(&table);
-    assert_int_equal(table.count, 0);
+    for (unsigned i = 0; i < 1000; i++)
+        assert_non_null(diwarp_reg_mr(pd, at(0x1000), i, 0));
+    assert_int_equal(pd->mrs.count, 1000);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mr_register__rights_and_bounds),
-        cmocka_unit_test(mr_register__stag_is_unique_and_not_0),
-        cmocka_unit_test(mr_check__bounds_and_rights),
-        cmocka_unit_test(mr_check__dead_stags),
-        cmocka_unit_test(mr_table_fini__frees_what_is_left),
+        cmocka_unit_test_setup_teardown(mr_register__rights_and_bounds, setup, teardown),
+        cmocka_unit_test_setup_teardown(mr_register__stag_is_unique_and_not_0, setup, teardown),
+        cmocka_unit_test_setup_teardown(mr_check__bounds_and_rights, setup, teardown),
+        cmocka_unit_test_setup_teardown(mr_check__bound_to_a_peer, setup, teardown),
+        cmocka_unit_test_setup_teardown(mr_check__dead_stags, setup, teardown),
+        cmocka_unit_test_setup_teardown(pd_dealloc__frees_what_is_left, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

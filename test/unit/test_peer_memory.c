@@ -121,11 +121,11 @@ static int answering_send(struct dw_llp *llp, const struct dw_llp_train *train)
     return 0;
 }
 
-static bool answering_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
+static int answering_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct answering *net = dw_container(llp, struct answering, llp);
     if (!net->count)
-        return false;
+        return -1;
     unsigned rank = net->waiting[net->first];
     net->first = (net->first + 1) % PEERS_MAX;
     net->count--;
@@ -138,18 +138,17 @@ static bool answering_recv(struct dw_llp *llp, struct dw_llp_slot *slot)
         .rank = rank,
         .ack = net->psns[rank] + 1,
     };
-    dw_llp_header_put(slot->buf, &header);
-    dw_put_be32(slot->buf + DW_LLP_HEADER_BYTES, dw_crc32c(0, slot->buf, DW_LLP_HEADER_BYTES));
-    slot->bytes = slot->segment_bytes = DW_LLP_HEADER_BYTES + DW_CRC_BYTES;
-    slot->truncated = false;
-    return true;
+    dw_llp_header_put(buf, &header);
+    dw_put_be32(buf + DW_LLP_HEADER_BYTES, dw_crc32c(0, buf, DW_LLP_HEADER_BYTES));
+    *segment_bytes = DW_LLP_HEADER_BYTES + DW_CRC_BYTES;
+    return DW_LLP_HEADER_BYTES + DW_CRC_BYTES;
 }
 
-static bool answering_icmp(struct dw_llp *llp, struct dw_llp_icmp *icmp)
+static int answering_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 {
     (void)llp;
-    (void)icmp;
-    return false;
+    (void)to;
+    return -1;
 }
 
 static void answering_close(struct dw_llp *llp)
@@ -162,12 +161,12 @@ static const struct dw_llp_ops answering_ops = {.send = answering_send,
                                                 .icmp = answering_icmp,
                                                 .close = answering_close};
 
-static int answering_open(void *arg, const struct dw_llp_attr *attr,
-                          struct diwarp_counters *counters, struct dw_llp **llp,
-                          struct diwarp_diagnosis *why)
+static int answering_open(void *arg, const struct diwarp_device_attr *attr,
+                          const struct dw_llp_addr *at, struct diwarp_counters *counters,
+                          struct dw_llp **llp, struct diwarp_diagnosis *why)
 {
     struct answering *net = arg;
-    (void)why;
+    (void)at, (void)why;
     net->llp = (struct dw_llp){.ops = &answering_ops,
                                .counters = counters,
                                .fd = -1,

@@ -36,11 +36,12 @@ static uint64_t virtual_now_ns(void *arg)
     return now_ns;
 }
 
-static int open_memory(void *arg, const struct dw_llp_attr *attr, struct diwarp_counters *counters,
+static int open_memory(void *arg, const struct diwarp_device_attr *attr,
+                       const struct dw_llp_addr *at, struct diwarp_counters *counters,
                        struct dw_llp **llp, struct diwarp_diagnosis *why)
 {
     (void)arg;
-    (void)attr;
+    (void)attr, (void)at;
     (void)why;
     net.llp = (struct dw_llp){
         .ops = &memory_ops, .counters = counters, .fd = -1, .port = 1, .rcvbuf_bytes = 1u << 20};

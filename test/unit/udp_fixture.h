@@ -25,18 +25,22 @@ static uint8_t payload[66000], received[DW_LLP_TRAIN_DATAGRAMS + 1][65536];
 static uint32_t received_bytes[DW_LLP_TRAIN_DATAGRAMS + 1];
 static uint8_t slot_memory[DW_LLP_SLOT_BYTES];
 
-static struct dw_llp_attr attr_plain(void)
+/* Where sockets are bound. */
+static struct dw_llp_addr bind_at = {.family = AF_INET};
+
+static struct diwarp_device_attr attr_plain(void)
 {
-    return (struct dw_llp_attr){
-        .family = AF_INET, .rcvbuf_bytes = 1 << 20, .gso = DIWARP_AUTO, .gro = DIWARP_AUTO};
+    return (struct diwarp_device_attr){
+        .rcvbuf_bytes = 1 << 20, .gso = DIWARP_AUTO, .gro = DIWARP_AUTO};
 }
 
-static struct dw_llp *open_llp(const struct dw_llp_attr *attr, struct diwarp_counters *counters)
+static struct dw_llp *open_llp(const struct diwarp_device_attr *attr,
+                               struct diwarp_counters *counters)
 {
     struct diwarp_diagnosis why = {.text = ""};
     struct dw_llp *llp = NULL;
     memset(counters, 0, sizeof(*counters));
-    int rc = dw_llp_open(attr, counters, &llp, &why);
+    int rc = dw_udp_open(NULL, attr, &bind_at, counters, &llp, &why);
     if (rc) {
         print_error("open: %d %s\n", rc, why.text);
     }
@@ -64,19 +68,19 @@ static int send_train(struct dw_llp *llp, const struct dw_llp_addr *to, uint32_t
     struct iovec iov = {.iov_base = payload, .iov_len = total};
     struct dw_llp_train train = {
         .to = to, .iov = &iov, .iov_count = 1, .total_bytes = total, .segment_bytes = segment};
-    return dw_llp_send(llp, &train);
+    return llp->ops->send(llp, &train);
 }
 
-/* Cuts the slots into datagrams. */
-static unsigned keep(const struct dw_llp_slot *slot, unsigned count)
+/* Cuts what a receive call brought to slot_memory into datagrams. */
+static unsigned keep(uint32_t bytes, uint32_t segment_bytes, unsigned count)
 {
-    assert_true(slot->segment_bytes > 0);
-    assert_false(slot->truncated);
-    for (uint32_t at = 0; at < slot->bytes; at += slot->segment_bytes) {
-        uint32_t left = slot->bytes - at;
-        uint32_t len = left < slot->segment_bytes ? left : slot->segment_bytes;
+    assert_true(segment_bytes > 0);
+    assert_true(bytes <= DW_LLP_SLOT_BYTES);
+    for (uint32_t at = 0; at < bytes; at += segment_bytes) {
+        uint32_t left = bytes - at;
+        uint32_t len = left < segment_bytes ? left : segment_bytes;
         assert_true(count <= DW_LLP_TRAIN_DATAGRAMS);
-        memcpy(received[count], slot->buf + at, len);
+        memcpy(received[count], slot_memory + at, len);
         received_bytes[count++] = len;
     }
     return count;
@@ -85,16 +89,17 @@ static unsigned keep(const struct dw_llp_slot *slot, unsigned count)
 /* Receives `expected` datagrams into received[], and asserts that no more come. */
 static void recv_datagrams(struct dw_llp *llp, unsigned expected)
 {
-    struct dw_llp_slot slot = {.buf = slot_memory};
+    uint32_t segment_bytes;
     unsigned count = 0;
     struct pollfd ready = {.fd = llp->fd, .events = POLLIN};
     while (count < expected && poll(&ready, 1, WAIT_MS) == 1) {
-        if (dw_llp_recv(llp, &slot)) {
-            count = keep(&slot, count);
+        int bytes = llp->ops->recv(llp, slot_memory, &segment_bytes);
+        if (bytes >= 0) {
+            count = keep((uint32_t)bytes, segment_bytes, count);
         }
     }
     assert_int_equal(count, expected);
-    assert_false(dw_llp_recv(llp, &slot));
+    assert_int_equal(llp->ops->recv(llp, slot_memory, &segment_bytes), -1);
 }
 
 /* received[] is payload[], cut into datagrams of `segment`. */
@@ -119,7 +124,7 @@ static inline void exchange(struct dw_llp *tx, struct dw_llp *rx, uint32_t total
 
 static inline uint16_t closed_port(void)
 {
-    struct dw_llp_attr attr = attr_plain();
+    struct diwarp_device_attr attr = attr_plain();
     struct dw_llp *llp = open_llp(&attr, &rx_counters);
     uint16_t port = llp->port;
     close_llp(llp);

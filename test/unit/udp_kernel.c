@@ -68,10 +68,8 @@ long syscall(long number, ...)
         return -1;
     }
     long rc = real_syscall(number, args);
-    if (number == SYS_recvmsg && rc >= 0 && kernel.truncate) {
-        msg->msg_flags |= MSG_TRUNC;
-    }
-    if (number == SYS_recvfrom && rc >= 0 && kernel.truncate && (args[3] & MSG_TRUNC)) {
+    long flags = number == SYS_recvmsg ? args[2] : number == SYS_recvfrom ? args[3] : 0;
+    if (rc >= 0 && kernel.truncate && (flags & MSG_TRUNC)) {
         return DW_LLP_SLOT_BYTES + 1; /* the whole length, of which a slot has a part */
     }
     return rc;
