@@ -48,8 +48,8 @@
 /* Of what leads a Send's payload over RC: the tag, then zeros to align the PML's headers. */
 #define MCA_BTL_DIWARP_HEADER_BYTES 8
 
-/* A help text that begins with the local host. mpirun loses one now and then (its relay of them
- * races), so what stops diwarp from being used is also said in one line. */
+/* A help text that begins with the local host. mpirun's relay of them loses one now and then, so
+ * what stops diwarp from being used is also said in one line. */
 #define MCA_BTL_DIWARP_HELP(topic, ...) \
     opal_show_help("help-mpi-btl-diwarp.txt", topic, true, opal_process_info.nodename, __VA_ARGS__)
 #define MCA_BTL_DIWARP_SAY(format, ...) opal_output(0, "btl:diwarp: " format, __VA_ARGS__)
@@ -108,7 +108,7 @@ typedef struct mca_btl_base_endpoint_t {
 } mca_btl_base_endpoint_t;
 
 /* What differs between transports. */
-extern const struct mca_btl_diwarp_transport {
+struct mca_btl_diwarp_transport {
     /* Sets module->address. 0 or negative errno; *what names the step that failed. */
     int (*open)(struct mca_btl_diwarp_module *module, const char **what,
                 struct diwarp_diagnosis *why);
@@ -127,10 +127,13 @@ extern const struct mca_btl_diwarp_transport {
     void (*on_nothing)(struct mca_btl_diwarp_module *module);
     /* As mca_btl_diwarp_work_post(). */
     int (*post)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
-    /* struct mca_btl_diwarp_work's post: of send descriptors; of puts, gets and atomics. */
+    /* Work requests' post: of send descriptors; of puts, gets and atomics. */
     int (*frag_post)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
     int (*rdma_post)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
-} mca_btl_diwarp_transport_rd, mca_btl_diwarp_transport_rc;
+};
+
+extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd,
+    mca_btl_diwarp_transport_rc;
 
 /* What is kept for use: send descriptors by the payload they have room for, and others. */
 enum mca_btl_diwarp_list {
@@ -190,8 +193,6 @@ static inline uint64_t mca_btl_diwarp_clock_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- progress (btl_diwarp_progress.c) ------------------------------------------------------- */
-
 /* Locks module->polling as soon as nobody else polls; not within a callback. */
 static inline void mca_btl_diwarp_polling_wait(struct mca_btl_diwarp_module *module)
 {
@@ -205,39 +206,35 @@ static inline bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module
     return __atomic_load_n(&module->caller, __ATOMIC_RELAXED) == pthread_self();
 }
 
-/* With the lock `polling`; returns how many completions there were. */
+/* With the lock `polling` (btl_diwarp_progress.c); returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module);
 /* A message for whoever registered its tag; neither is to be trusted. */
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data,
                             size_t len);
 
-/* ---- parameters (btl_diwarp_params.c) ------------------------------------------------------- */
-
-/* Those of the module (eager_limit and such) included. */
+/* Parameters (btl_diwarp_params.c), those of the module (eager_limit and such) included. */
 int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module);
 /* Checks ranges and fits the module's limits to what the core can do. False: told the user why. */
 bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module);
 /* The core's attributes, by the parameters; all but `threaded`. */
 struct diwarp_device_attr mca_btl_diwarp_params_device(void);
-/* Bytes, over RD: what its QP sends and takes. */
+/* Bytes that the QP sends and takes over RD. */
 uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module);
 
 /* Defaults of osc/rdma (btl_diwarp_osc.c). init: within btl_init, later is too late. */
 void mca_btl_diwarp_osc_init(void);
 void mca_btl_diwarp_osc_fini(void);
 
-/* ---- cores and helper (btl_diwarp_cores.c) --------------------------------------------------- */
-
 /* Looks on which cores we may run, before any peer is known, and starts the helper where the user
- * wants it. multiple: the program asked for MPI_THREAD_MULTIPLE. 0 or -EAGAIN. */
+ * wants it (btl_diwarp_cores.c). multiple: the program asked for MPI_THREAD_MULTIPLE. 0, -EAGAIN.
+ */
 int mca_btl_diwarp_cores_init(struct mca_btl_diwarp_module *module, bool multiple);
 /* Processes were added: counts those on our cores, and sets what depends on that. */
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
                                    size_t nprocs);
 
-/* ---- peers (btl_diwarp_peer.c) --------------------------------------------------------------- */
-
+/* Peers (btl_diwarp_peer.c). */
 int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
 /* The address of a process; of ourselves without the modex, which need not know us. False: the peer
  * does not use diwarp, or another wire version or transport, of which the user has been told. */
@@ -257,8 +254,8 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
                                           const struct diwarp_address *peer);
 /* Ends the job by way of the PML, which prints info. proc: whom it is about, or NULL. */
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
-/* Tells the user and the PML, which ends the job; of the first peer only. why: how a connection
- * was lost, or the peer itself; NULL: it was silent for as long as it may be. */
+/* Tells the user and the PML, which ends the job; of the first peer only. why: how it was lost;
+ * NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why);
 /* An OPAL code for the end of a request; tells as above that the peer is gone where it ended so. */
@@ -271,9 +268,7 @@ struct mca_btl_base_registration_handle_t {
     uint32_t stag, reserved;
 };
 
-/* ---- counters and memory (btl_diwarp_pvars.c) ----------------------------------------------- */
-
-/* They read this module. */
+/* Counters and memory (btl_diwarp_pvars.c), of this module. */
 int mca_btl_diwarp_pvars_register(const struct mca_btl_diwarp_module *module);
 /* One line per counter through opal_output. */
 void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module);

@@ -111,6 +111,27 @@ static void show_open_error(int rc, const char *what, const struct diwarp_diagno
     MCA_BTL_DIWARP_HELP(topic, what, strerror(-rc), why->text);
 }
 
+/* Lists grow without bound: a descriptor that cannot be had stalls ob1, which tries again only from
+ * callbacks that may never come. They never shrink, so a growth step is small: near 16 KiB. */
+static int lists_init(struct mca_btl_diwarp_module *module)
+{
+    const size_t payload[] = {MCA_BTL_DIWARP_SMALL_BYTES, MCA_BTL_DIWARP_MEDIUM_BYTES,
+                              mca_btl_diwarp_longest_send(module)};
+    const size_t line = (size_t)opal_cache_line_size;
+    int rc = OPAL_SUCCESS;
+    for (unsigned i = 0; rc == OPAL_SUCCESS && i < MCA_BTL_DIWARP_LISTS; i++) {
+        const bool frag = i <= MCA_BTL_DIWARP_FRAG_LARGE;
+        const size_t bytes =
+            frag ? sizeof(mca_btl_diwarp_frag_t) + payload[i] : sizeof(mca_btl_diwarp_rdma_t);
+        const int per_alloc = bytes < 16u << 10 ? (int)((16u << 10) / bytes) : 1;
+        rc = opal_free_list_init(&module->lists[i], bytes, line,
+                                 frag ? OBJ_CLASS(mca_btl_diwarp_frag_t)
+                                      : OBJ_CLASS(mca_btl_diwarp_rdma_t),
+                                 0, line, 0, -1, per_alloc, NULL, 0, NULL, NULL, NULL);
+    }
+    return rc;
+}
+
 /* 0 or negative errno; `what` names the step that failed. multiple: the program asked for
  * MPI_THREAD_MULTIPLE. */
 static int open_steps(struct mca_btl_diwarp_module *module, bool multiple, const char **what,
@@ -119,6 +140,9 @@ static int open_steps(struct mca_btl_diwarp_module *module, bool multiple, const
     struct diwarp_device_attr attr = mca_btl_diwarp_params_device();
     module->threaded = multiple || opal_using_threads();
     attr.threaded = module->threaded || mca_btl_diwarp_params.progress_thread != DIWARP_OFF;
+    *what = "starting up";
+    if (lists_init(module) != OPAL_SUCCESS)
+        return -ENOMEM;
     *what = "opening the device";
     int rc = diwarp_open_device(&attr, &module->device, why);
     if (rc < 0)
@@ -199,50 +223,26 @@ static int component_close(void)
     return OPAL_SUCCESS;
 }
 
-/* Lists grow without bound: a descriptor that cannot be had stalls ob1, which tries again only from
- * callbacks that may never come. They never shrink, so a growth step is small: near 16 KiB. */
-static int lists_init(struct mca_btl_diwarp_module *module)
-{
-    const size_t payload[] = {MCA_BTL_DIWARP_SMALL_BYTES, MCA_BTL_DIWARP_MEDIUM_BYTES,
-                              mca_btl_diwarp_longest_send(module)};
-    const size_t line = (size_t)opal_cache_line_size;
-    int rc = OPAL_SUCCESS;
-    for (unsigned i = 0; rc == OPAL_SUCCESS && i < MCA_BTL_DIWARP_LISTS; i++) {
-        const bool frag = i <= MCA_BTL_DIWARP_FRAG_LARGE;
-        const size_t bytes =
-            frag ? sizeof(mca_btl_diwarp_frag_t) + payload[i] : sizeof(mca_btl_diwarp_rdma_t);
-        const int per_alloc = bytes < 16u << 10 ? (int)((16u << 10) / bytes) : 1;
-        rc = opal_free_list_init(&module->lists[i], bytes, line,
-                                 frag ? OBJ_CLASS(mca_btl_diwarp_frag_t)
-                                      : OBJ_CLASS(mca_btl_diwarp_rdma_t),
-                                 0, line, 0, -1, per_alloc, NULL, 0, NULL, NULL, NULL);
-    }
-    return rc;
-}
-
 /* NULL disqualifies the component; Open MPI goes on with the others. */
 static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progress_threads,
                                               bool enable_mpi_threads)
 {
-    mca_btl_base_module_t **btls = malloc(sizeof *btls);
     struct diwarp_diagnosis why = {.text = ""};
     const char *what;
     (void)enable_progress_threads;
     *num_btls = 0;
-    if (!btls || lists_init(&the_module) != OPAL_SUCCESS) {
-        MCA_BTL_DIWARP_HELP("out of memory", "starting up");
-    } else if (mca_btl_diwarp_params_check(&the_module)) {
-        const int rc = open_steps(&the_module, enable_mpi_threads, &what, &why);
-        if (rc >= 0) {
-            btls[0] = &the_module.super;
-            *num_btls = 1;
-            return btls;
-        }
-        show_open_error(rc, what, &why);
+    if (!mca_btl_diwarp_params_check(&the_module))
+        return NULL;
+    const int rc = open_steps(&the_module, enable_mpi_threads, &what, &why);
+    mca_btl_base_module_t **btls = rc < 0 ? NULL : malloc(sizeof *btls);
+    if (!btls) {
+        show_open_error(rc < 0 ? rc : -ENOMEM, what, &why);
         (void)finalize(&the_module.super);
+        return NULL;
     }
-    free(btls);
-    return NULL;
+    btls[0] = &the_module.super;
+    *num_btls = 1;
+    return btls;
 }
 
 static int component_progress(void)

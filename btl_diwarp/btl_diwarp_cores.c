@@ -19,9 +19,8 @@
 #include <sched.h>
 
 /* Between two looks whether the application is away, where the user asked for a thread; elsewhere
- * ten times as much. On shared cores each look takes time from another rank, so that times the
- * ranks on a core; at most LOOK_MAX_NS, of which the core makes 20 ms while the application is
- * there. */
+ * ten times that. On shared cores each takes time from another rank: that times the ranks on a
+ * core, at most LOOK_MAX_NS, of which the core makes 20 ms while the application is there. */
 #define LOOK_NS     50000u
 #define LOOK_MAX_NS 2500000u
 
@@ -47,13 +46,6 @@ static bool is_alone(void)
     return true;
 }
 
-static bool may_block(const struct mca_btl_diwarp_module *module)
-{
-    const int blocking = mca_btl_diwarp_params.blocking;
-    return blocking != DIWARP_OFF && !module->threaded &&
-           (blocking == DIWARP_ON || (module->turns > 1 && is_alone()));
-}
-
 static bool wanted(void)
 {
     return mca_btl_diwarp_params.progress_thread == DIWARP_ON;
@@ -70,6 +62,7 @@ void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_pr
                                    size_t nprocs)
 {
     const unsigned before = module->turns;
+    const int blocking = mca_btl_diwarp_params.blocking;
     for (size_t i = 0; module->cores > 0 && i < nprocs; i++)
         module->mates += is_mate(module, procs[i]);
     if (module->cores > 0)
@@ -82,28 +75,25 @@ void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_pr
         if (module->helper)
             diwarp_helper_look_every(module->helper, look_ns(module));
     }
-    __atomic_store_n(&module->blocking, may_block(module), __ATOMIC_RELAXED);
-}
-
-/* ob1 registers the FIN last, when it has added the peers. */
-static bool pml_takes_messages(const struct mca_btl_diwarp_module *module)
-{
-    const mca_btl_active_message_callback_t *fin =
-        &mca_btl_base_active_message_trigger[MCA_BTL_DIWARP_TAG_FIN];
-    return __atomic_load_n(&module->endpoints, __ATOMIC_RELAXED) > 0 &&
-           __atomic_load_n(&fin->cbfunc, __ATOMIC_ACQUIRE);
+    const bool may_block =
+        blocking == DIWARP_ON || (blocking == DIWARP_AUTO && module->turns > 1 && is_alone());
+    __atomic_store_n(&module->blocking, may_block && !module->threaded, __ATOMIC_RELAXED);
 }
 
 /* Whoever polls has the RNIC: the helper never waits for it and is never waited for. */
 static int run(void *arg)
 {
     struct mca_btl_diwarp_module *module = arg;
+    /* ob1 registers this last, when it has added the peers: then it takes messages. */
+    const mca_btl_active_message_callback_t *fin =
+        &mca_btl_base_active_message_trigger[MCA_BTL_DIWARP_TAG_FIN];
     int taken = 0;
     if (__atomic_exchange_n(&module->kept_out, false, __ATOMIC_RELAXED) ||
         opal_atomic_trylock(&module->polling))
         return -EBUSY;
     __atomic_store_n(&module->helper_cpu, sched_getcpu(), __ATOMIC_RELAXED);
-    if (module->helper_calls_back && pml_takes_messages(module))
+    if (module->helper_calls_back && __atomic_load_n(&module->endpoints, __ATOMIC_RELAXED) > 0 &&
+        __atomic_load_n(&fin->cbfunc, __ATOMIC_ACQUIRE))
         taken = mca_btl_diwarp_poll_and_call_back(module);
     else
         (void)diwarp_run_cq(module->cq);

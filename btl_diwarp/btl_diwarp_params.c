@@ -46,30 +46,24 @@ static const struct param {
     unsigned min, max;
     bool zero; /* 0 is good too, outside of the range */
 } table[] = {
-    {"if_include",
-     "Interfaces to use: names or CIDR (\"eth0,10.1.0.0/16\"); excludes if_exclude. Default: all",
+    {"if_include", "Interfaces: names or CIDR (eth0,10.1.0.0/16), without if_exclude; default: all",
      AT(device.if_include), 1, .max = 0},
     {"if_exclude", "Interfaces not to use, likewise", AT(device.if_exclude), 1, .max = 0},
-    {"port_min",
-     "First UDP port to try, for firewalls; 0: any free port. Each process on a host needs its own",
+    {"port_min", "First UDP port to try, for firewalls; 0: any free. Each process needs its own",
      AT(port_min), 2, .max = 65535},
     {"port_max", "Last UDP port to try; 0: port_min only", AT(port_max), 2, .max = 65535},
-    {"rcvbuf",
-     "Bytes of socket receive buffer to ask for, net.core.rmem_max at most; 0: system's default",
+    {"rcvbuf", "Socket receive buffer to ask for, in bytes (net.core.rmem_max); 0: default",
      AT(device.rcvbuf_bytes), 3, .min = 4096, .max = INT_MAX / 2, .zero = true},
-    {"sndbuf",
-     "Bytes of socket send buffer to ask for, net.core.wmem_max at most; 0: system's default",
+    {"sndbuf", "Socket send buffer to ask for, in bytes (net.core.wmem_max); 0: default",
      AT(device.sndbuf_bytes), 3, .min = 4096, .max = INT_MAX / 2, .zero = true},
-    {"datagram_max",
-     "Largest UDP payload in bytes; 0: by the MTU of the path and the peers' receive buffers",
+    {"datagram_max", "Largest UDP payload in bytes; 0: by path MTU and peers' receive buffers",
      AT(device.datagram_max_bytes), 4, .min = 512, .max = 65507, .zero = true},
     {"ack_delay_us", "Longest wait, in microseconds, before an acknowledgement travels alone",
      AT(ack_delay_us), 5, .max = 1000000},
     {"rto_min_us", "Shortest retransmission time-out, in microseconds; the rest is measured",
      AT(rto_min_us), 5, .min = 10, .max = 10000000},
     {"queue_delay_us",
-     "Longest time in microseconds that datagrams may wait in queues on their way to a peer, by "
-     "round trips, before fewer are sent to it at a time; 0: only losses count",
+     "Microseconds that datagrams may wait in queues to a peer before fewer are sent; 0: any time",
      AT(queue_delay_us), 5, .max = 4000000},
     {"peer_timeout",
      "Seconds of silence, with data owed to a peer, after which it counts as gone and the job "
@@ -80,18 +74,15 @@ static const struct param {
     {"send_pool", "Most bytes of memory held by unacknowledged datagrams of all peers",
      AT(device.send_pool_bytes), 5, .min = 256u << 10, .max = UINT_MAX},
     {"record_window",
-     "Most bytes of RDMA transfers under way to this process; 0: 1 MiB, or 4 MiB where ranks share "
-     "cores or poll rarely. Never more than the receive buffer takes",
+     "Most bytes of RDMA under way to a rank; 0: 1 MiB, 4 where ranks share cores or poll rarely",
      AT(device.record_window_bytes), 5, .min = 4096, .max = UINT_MAX, .zero = true},
     {"blocking_polls", "Polls in a row that find nothing before progress sleeps, where it may",
      AT(blocking_polls), 5, .min = 1, .max = 1000000},
-    {"finalize_timeout_ms",
-     "Longest wait in MPI_Finalize, in milliseconds, for peers to acknowledge what was sent",
+    {"finalize_timeout_ms", "Longest wait in MPI_Finalize for acknowledgements, in milliseconds",
      AT(finalize_timeout_ms), 6, .max = 600000},
     {"rc_recv_buffers", "Receives posted for each connection, with btl_diwarp_transport rc",
      AT(rc_recv_buffers), 4, .min = 1, .max = 65536},
-    {"rc_recv_bytes",
-     "Bytes of each receive over rc and rc-srq, the same in every process; the eager limit and 8",
+    {"rc_recv_bytes", "Bytes of each receive over RC, alike in all processes: eager limit and 8",
      AT(rc_recv_bytes), 4, .min = 2 * MESSAGE_MIN_BYTES, .max = MESSAGE_MAX_BYTES},
     {"rc_srq_buffers", "Receives posted for all connections, with btl_diwarp_transport rc-srq",
      AT(rc_srq_buffers), 4, .min = 1, .max = 1u << 20},
@@ -108,7 +99,7 @@ static const struct param {
     {"gso", "UDP GSO: many datagrams in a send call", AT(device.gso), 4, .words = &off_on_auto},
     {"gro", "UDP GRO: many datagrams in a receive call", AT(device.gro), 4, .words = &off_on_auto},
     {"crc",
-     "CRC32C over each datagram or RC's FPDU; off, in every process: UDP's or TCP's checksum",
+     "CRC32C over each datagram or FPDU (RC); off, in all processes: UDP's or TCP's checksum",
      AT(device.crc), 4, .words = &off_on},
     {"same_host",
      "Which ranks are reached over loopback, or an address that both have: off: none; auto: those "
@@ -148,9 +139,9 @@ static int on_or_off(mca_base_var_enum_t *enumerator, const char *text, int *val
     return mca_base_var_enum_bool.value_from_string(&mca_base_var_enum_bool, text, value);
 }
 
-static void format_range(char *text, size_t len, const struct param *param)
+static void format_range(char *text, size_t len, bool zero, size_t min, size_t max)
 {
-    snprintf(text, len, "%s%u to %u", param->zero ? "0, or " : "", param->min, param->max);
+    snprintf(text, len, "%s%zu to %zu", zero ? "0, or " : "", min, max);
 }
 
 /* With the range, for ompi_info. */
@@ -169,7 +160,7 @@ static int register_param(const struct param *param)
             enumerator->value_from_string = on_or_off;
     } else if (param->max > 0) {
         type = MCA_BASE_VAR_TYPE_UNSIGNED_INT;
-        format_range(range, sizeof range, param);
+        format_range(range, sizeof range, param->zero, param->min, param->max);
         snprintf(text, sizeof text, "%s (%s)", help, range);
         help = text;
     }
@@ -182,27 +173,6 @@ static int register_param(const struct param *param)
         MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_%s is none of %s",
                            opal_process_info.nodename, param->name, param->words->all);
     return rc;
-}
-
-/* What is the core's to choose is left to it. */
-static void set_defaults(void)
-{
-    *params = (struct mca_btl_diwarp_params){
-        .finalize_timeout_ms = 500,
-        .blocking_polls = 1000,
-        .progress_thread = DIWARP_AUTO,
-        .blocking = DIWARP_AUTO,
-        .rc_recv_buffers = 95,
-        .rc_recv_bytes = 8192,
-        .rc_srq_buffers = 512,
-        .rc_mpa_revision = 2,
-        .rc_coalesce = DIWARP_ON,
-    };
-    diwarp_device_attr_init(&params->device);
-    params->ack_delay_us = (unsigned)(params->device.ack_delay_ns / 1000);
-    params->rto_min_us = (unsigned)(params->device.rto_min_ns / 1000);
-    params->queue_delay_us = (unsigned)(params->device.queue_delay_ns / 1000);
-    params->peer_timeout_s = (unsigned)(params->device.peer_timeout_ns / 1000000000);
 }
 
 /* Bytes of the longest Send, PML's headers included. */
@@ -251,7 +221,22 @@ static void set_module_defaults(mca_btl_base_module_t *btl)
 
 int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module)
 {
-    set_defaults();
+    *params = (struct mca_btl_diwarp_params){
+        .finalize_timeout_ms = 500,
+        .blocking_polls = 1000,
+        .progress_thread = DIWARP_AUTO,
+        .blocking = DIWARP_AUTO,
+        .rc_recv_buffers = 95,
+        .rc_recv_bytes = 8192,
+        .rc_srq_buffers = 512,
+        .rc_mpa_revision = 2,
+        .rc_coalesce = DIWARP_ON,
+    };
+    diwarp_device_attr_init(&params->device); /* what is the core's to choose is left to it */
+    params->ack_delay_us = (unsigned)(params->device.ack_delay_ns / 1000);
+    params->rto_min_us = (unsigned)(params->device.rto_min_ns / 1000);
+    params->queue_delay_us = (unsigned)(params->device.queue_delay_ns / 1000);
+    params->peer_timeout_s = (unsigned)(params->device.peer_timeout_ns / 1000000000);
     for (size_t i = 0; i < PARAMS; i++) {
         int rc = register_param(&table[i]);
         if (rc < 0)
@@ -268,14 +253,14 @@ static bool show_bad(const char *name, size_t value, const char *allowed)
     return false;
 }
 
-static bool check_number(const struct param *param)
+/* False: told the user. */
+static bool in_range(const char *name, size_t value, bool zero, size_t min, size_t max)
 {
-    const unsigned value = *(const unsigned *)param->value;
     char allowed[64];
-    if ((param->zero && !value) || (value >= param->min && value <= param->max))
+    if ((zero && !value) || (value >= min && value <= max))
         return true;
-    format_range(allowed, sizeof allowed, param);
-    return show_bad(param->name, value, allowed);
+    format_range(allowed, sizeof allowed, zero, min, max);
+    return show_bad(name, value, allowed);
 }
 
 /* The upper layer splits by whatever limit it finds, but for what osc/rdma accumulates: its
@@ -287,21 +272,9 @@ static size_t within_limits(size_t bytes)
     return bytes < MCA_BTL_DIWARP_RDMA_MAX_BYTES ? bytes : MCA_BTL_DIWARP_RDMA_MAX_BYTES;
 }
 
-static bool check_module(mca_btl_base_module_t *btl)
-{
-    char allowed[64];
-    snprintf(allowed, sizeof allowed, "%u to %zu", MESSAGE_MIN_BYTES, message_max());
-    if (btl->btl_eager_limit < MESSAGE_MIN_BYTES || btl->btl_eager_limit > message_max())
-        return show_bad("eager_limit", btl->btl_eager_limit, allowed);
-    if (btl->btl_max_send_size < MESSAGE_MIN_BYTES || btl->btl_max_send_size > message_max())
-        return show_bad("max_send_size", btl->btl_max_send_size, allowed);
-    btl->btl_get_limit = within_limits(btl->btl_get_limit);
-    btl->btl_put_limit = within_limits(btl->btl_put_limit);
-    return true;
-}
-
 bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module)
 {
+    mca_btl_base_module_t *btl = &module->super;
     if (mca_base_var_check_exclusive("opal", "btl", "diwarp", "if_include", "btl", "diwarp",
                                      "if_exclude") != OPAL_SUCCESS) {
         MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_if_include and btl_diwarp_if_exclude are "
@@ -309,12 +282,17 @@ bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module)
                            opal_process_info.nodename);
         return false;
     }
-    for (size_t i = 0; i < PARAMS; i++)
-        if (table[i].max > 0 && !check_number(&table[i]))
+    for (const struct param *param = table; param < table + PARAMS; param++)
+        if (param->max > 0 && !in_range(param->name, *(const unsigned *)param->value, param->zero,
+                                        param->min, param->max))
             return false;
     if (params->port_max > 0 && (!params->port_min || params->port_max < params->port_min))
         return show_bad("port_max", params->port_max, "0, or at least a port_min that is not 0");
-    return check_module(&module->super);
+    btl->btl_get_limit = within_limits(btl->btl_get_limit);
+    btl->btl_put_limit = within_limits(btl->btl_put_limit);
+    return in_range("eager_limit", btl->btl_eager_limit, false, MESSAGE_MIN_BYTES, message_max()) &&
+           in_range("max_send_size", btl->btl_max_send_size, false, MESSAGE_MIN_BYTES,
+                    message_max());
 }
 
 struct diwarp_device_attr mca_btl_diwarp_params_device(void)

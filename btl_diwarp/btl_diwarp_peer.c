@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers: their names, their addresses, which come through Open MPI's modex, and what the user and
- * the PML are told when one cannot be reached or is gone. */
+/* Peers: names, addresses by Open MPI's modex, and what is told of those that cannot be reached. */
 #include "btl_diwarp/btl_diwarp.h"
 
 #include "opal/mca/pmix/pmix.h"
@@ -80,17 +79,14 @@ static int recv_packed(const struct mca_btl_diwarp_module *module, const opal_pr
     int32_t len = 0;
     int rc;
     OPAL_MODEX_RECV(rc, &module->super.btl_component->btl_version, &proc->proc_name, &packed, &len);
-    if (rc != OPAL_SUCCESS || !packed) {
-        rc = -ENOENT;
-    } else if (len <= (int32_t)sizeof *settings) {
-        rc = -EPROTO;
-    } else {
-        len -= (int32_t)sizeof *settings;
-        rc = diwarp_address_unpack(address, packed, (size_t)len);
+    if (rc != OPAL_SUCCESS || !packed)
+        return -ENOENT;
+    len -= (int32_t)sizeof *settings;
+    rc = len > 0 ? diwarp_address_unpack(address, packed, (size_t)len) : -EPROTO;
+    if (!rc)
         memcpy(settings, packed + len, sizeof *settings);
-    }
     free(packed);
-    return rc < 0 ? rc : 0;
+    return rc;
 }
 
 uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *module,
@@ -170,16 +166,13 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
     const char *host = opal_get_proc_hostname(proc);
     char mine_text[TEXT_BYTES], peer_text[TEXT_BYTES];
     const struct diwarp_address *mine = &module->address;
-    /* All interfaces of a process are of one. */
-    const bool families_differ = mine->interface_count > 0 && peer->interface_count > 0 &&
-                                 mine->interfaces[0].family != peer->interfaces[0].family;
+    const char *remedy = mine->interfaces[0].family != peer->interfaces[0].family /* of all */
+                             ? "one uses IPv4, the other IPv6: btl_diwarp_if_include chooses"
+                             : "if they share a host, btl_diwarp_same_host on says so";
     format_address(mine, mine_text);
     format_address(peer, peer_text);
-    MCA_BTL_DIWARP_SAY("not used: no way from %s (%s) to %s (%s)%s", opal_process_info.nodename,
-                       mine_text, host, peer_text,
-                       families_differ
-                           ? "; one uses IPv4, the other IPv6: btl_diwarp_if_include chooses"
-                           : "; if they share a host, btl_diwarp_same_host on says so");
+    MCA_BTL_DIWARP_SAY("not used: no way from %s (%s) to %s (%s); %s", opal_process_info.nodename,
+                       mine_text, host, peer_text, remedy);
     MCA_BTL_DIWARP_HELP("no reachable pair", mine_text, host, peer_text);
 }
 
@@ -204,11 +197,9 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
     opal_proc_t *proc = opal_proc_for_name(proc_name);
     if (proc && mca_btl_diwarp_peer_address(module, proc, &address))
         format_address(&address, where);
-    if (!why) {
-        snprintf(silent, sizeof silent, "silent for %u seconds (btl_diwarp_peer_timeout)",
-                 mca_btl_diwarp_params.peer_timeout_s);
-        why = silent;
-    }
+    snprintf(silent, sizeof silent, "silent for %u seconds (btl_diwarp_peer_timeout)",
+             mca_btl_diwarp_params.peer_timeout_s);
+    why = why ? why : silent;
     /* Help messages get lost, and cannot be read without a file descriptor: this line, too. */
     snprintf(info, sizeof info, "diwarp: rank %u on host %s %s: %s", name->rank, host,
              module->rc ? "is not connected any more" : "does not answer", why);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters and accounts of memory, for people: MPI_T performance variables, and what is printed at
- * finalize, from the same lists. */
+/* Counters and memory, for people: MPI_T performance variables and what is printed at finalize. */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
 #include "opal/align.h"
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the adapter holds now; the core has a list of its own (DIWARP_MEMORY). */
+/* What the adapter holds now; the core's list is DIWARP_MEMORY. */
 #define ADAPTER_MEMORY(X)                                                                    \
     X(module_bytes, "bytes", "the module")                                                   \
     X(endpoint_bytes, "bytes", "endpoints")                                                  \
@@ -49,10 +48,13 @@ static void memory_query(const struct mca_btl_diwarp_module *module, struct memo
     if (!module->cq)
         return;
     diwarp_query_memory(module->cq, module->pd, &memory->core);
-    memory->module_bytes = sizeof *module + (module->rc ? sizeof *module->rc : 0);
+    memory->module_bytes = sizeof *module;
     memory->endpoint_bytes = memory->endpoints * (module->rc ? sizeof(mca_btl_diwarp_rc_endpoint_t)
                                                              : sizeof(mca_btl_base_endpoint_t));
-    memory->receive_buffer_bytes = mca_btl_diwarp_rc_buffers_bytes();
+    if (module->rc) {
+        memory->module_bytes += sizeof *module->rc;
+        memory->receive_buffer_bytes = mca_btl_diwarp_rc_buffers_bytes();
+    }
     for (unsigned i = 0; i <= MCA_BTL_DIWARP_FRAG_LARGE; i++)
         memory->fragment_bytes += list_bytes(&module->lists[i]);
     memory->rdma_bytes = list_bytes(&module->lists[MCA_BTL_DIWARP_RDMAS]);

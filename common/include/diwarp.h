@@ -83,9 +83,8 @@ struct diwarp_device_attr {
     bool threaded;
     uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */
     uint64_t rto_min_ns;      /* floor of the measured retransmission time-out */
-    uint64_t peer_timeout_ns; /* silence, with data owed, after which a peer is gone; 0: never.
-                               * 500 ms at most, 10 s on another host, if ICMP says that no process
-                               * has its port */
+    uint64_t peer_timeout_ns; /* silence, with data owed, after which a peer is gone; 0: never. If
+                               * ICMP denies its port at most 10 s, on this host 500 ms */
     uint64_t queue_delay_ns; /* in queues on the way to a peer, before its window shrinks; 0: any */
     uint32_t send_window_datagrams; /* 1..256, unacknowledged datagrams per peer */
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */
@@ -99,9 +98,8 @@ struct diwarp_diagnosis {
     char text[256];
 };
 
-struct diwarp_device;
-
 DIWARP_EXPORT void diwarp_device_attr_init(struct diwarp_device_attr *attr);
+struct diwarp_device;
 /* -ENODEV: no interface passes the filters. -EINVAL: one is neither an interface of this host nor a
  * CIDR; `why`, which may be NULL, names it. */
 DIWARP_EXPORT int diwarp_open_device(const struct diwarp_device_attr *attr,
@@ -202,7 +200,7 @@ struct diwarp_memory {
     DIWARP_MEMORY(DIWARP_FIELD)
 };
 
-/* ---- protection domain and memory regions ------------------------------------------------- */
+/* ---- protection domain, memory regions, completion queue ---------------------------------- */
 
 /* stag serves as lkey and rkey. Read-only for the application. */
 struct diwarp_mr {
@@ -224,8 +222,6 @@ DIWARP_EXPORT void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer)
 /* The STag is dead when this returns: what peers still need it for ends in error there. What own
  * requests name must stay registered until they complete: keys are checked at the post only. */
 DIWARP_EXPORT void diwarp_dereg_mr(struct diwarp_mr *mr);
-
-/* ---- completion queue --------------------------------------------------------------------- */
 
 /* Opcodes that libibverbs lacks, in wc.opcode. */
 enum diwarp_wc_opcode {
@@ -300,7 +296,6 @@ struct diwarp_qp_attr {
 
 struct diwarp_qp;
 struct diwarp_ah;
-
 DIWARP_EXPORT void diwarp_qp_attr_init(struct diwarp_qp_attr *attr);
 /* All of a device share a UDP socket; the first opens it. -EADDRINUSE: no free port in the range.
  * `why` may be NULL. */
@@ -355,10 +350,9 @@ struct diwarp_send_wr {
  * where only a post without it takes so long a message. -ENOMEM: the send queue to this peer is
  * full; the end of a request to it makes room. -EHOSTUNREACH: the peer is gone. -EINVAL: malformed,
  * or IBV_SEND_FENCE, which only RC knows; -EMSGSIZE: too long; -EACCES: a local key without the
- * right. Unsignaled requests that succeed give no completion; those that fail do, but for Sends
- * already copied when their peer goes: DIWARP_WC_PEER_GONE says it for all of them. A Send has
- * succeeded when the peer's process has it: were the QP that it is for gone by then, nothing would
- * tell. The memory of sg_list must stay until the completion, unless INLINE or BUFFERED. */
+ * right. Unsignaled requests complete only if they fail; Sends already copied do not even then, for
+ * DIWARP_WC_PEER_GONE says it. A Send has succeeded when the peer's process has it, with or without
+ * the QP that it is for. The memory of sg_list must stay until then, unless INLINE or BUFFERED. */
 DIWARP_EXPORT int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr);
 /* UD: RD delivers in place. */
 DIWARP_EXPORT int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);

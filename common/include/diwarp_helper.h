@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* diwarp, when nobody polls: sleeping until there is something to do, and a thread that runs the
- * RNIC meanwhile. */
+/* diwarp when nobody polls: sleeping until there is something to do, and a thread for the RNIC. */
 #pragma once
 
 #include "diwarp.h"

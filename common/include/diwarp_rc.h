@@ -49,12 +49,12 @@ enum diwarp_rc_wc_opcode {
      * data/byte_len the private data of its answer to diwarp_connect(), valid as long as the QP. */
     DIWARP_WC_CONNECTED,
     /* It never was, or no longer is, connected. IBV_WC_SUCCESS: closed in order by the other side.
-     * IBV_WC_REM_OP_ERR: it sent Terminate, or we had to (wc.vendor_err: layer << 12 | type << 8 |
-     * code, RFC 5040 4.8). IBV_WC_RETRY_EXC_ERR: TCP lost it, or the time is over.
+     * IBV_WC_REM_OP_ERR: one side sent Terminate (wc.vendor_err: layer << 12 | type << 8 | code,
+     * RFC 5040 4.8). IBV_WC_RETRY_EXC_ERR: TCP lost it, or the time is over.
      * IBV_WC_REM_INV_REQ_ERR: rejected, data/byte_len is why. IBV_WC_LOC_PROT_ERR: what was to be
-     * sent is no memory of this process (where TCP finds that; the CRC reads it first, and
-     * crashes). IBV_WC_LOC_QP_OP_ERR: no memory to send it. All posted requests have completed,
-     * with IBV_WC_WR_FLUSH_ERR, before. The last completion of a QP; destroy it then. */
+     * sent is no memory of ours (found by TCP; the CRC would crash). IBV_WC_LOC_QP_OP_ERR: no
+     * memory to send it. All posted requests have completed, with IBV_WC_WR_FLUSH_ERR, before. The
+     * last completion of a QP; destroy it then. */
     DIWARP_WC_DISCONNECTED,
 };
 
@@ -79,14 +79,12 @@ struct diwarp_rc_qp_attr {
                                   * orderly close. UINT64_MAX: for ever */
 };
 
-struct diwarp_listener;
-
 /* Defaults: no markers, CRC, revision 2, 128 sends, 128 receives, 16 reads, 10 s. */
 DIWARP_EXPORT void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr);
 
 /* Private data of a request, answer or rejection: what MPA has room for, less our own. */
 #define DIWARP_PRIVATE_DATA_MAX_BYTES 480
-
+struct diwarp_listener;
 /* Waits for calls on a free port of the device's range; they come as completions of `cq`. Callers
  * that have not shown the token yet may be silent for the device's peer_timeout_ns; of more than
  * 256 the oldest is closed. */

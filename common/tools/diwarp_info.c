@@ -98,8 +98,8 @@ static bool is_chosen(const struct diwarp_device_info *chosen,
 {
     for (unsigned i = 0; i < chosen->interface_count; i++) {
         const struct diwarp_interface *other = &chosen->interfaces[i];
-        if (other->family == interface->family && strcmp(other->name, interface->name) == 0 &&
-            memcmp(other->ip, interface->ip, interface->family == AF_INET ? 4 : 16) == 0)
+        if (strcmp(other->name, interface->name) == 0 && other->family == interface->family &&
+            memcmp(other->ip, interface->ip, sizeof other->ip) == 0)
             return true;
     }
     return false;
@@ -136,23 +136,24 @@ static void print_facts(const struct diwarp_device_info *all,
            qp->gso ? "yes" : "no", qp->gro ? "yes" : "no", chosen->crc_path);
 }
 
-/* These return the number of hints given. */
-static unsigned hint_limit(const char *name, uint32_t now, uint32_t wanted, const char *why)
-{
-    if (now >= wanted)
-        return 0;
-    printf("\n- %s is %u; %s.\n"
-           "  now:      sudo sysctl -w %s=%u\n"
-           "  for good: echo %s=%u | sudo tee -a /etc/sysctl.d/90-diwarp.conf\n",
-           name, now, why, name, wanted, name, wanted);
-    return 1;
-}
+static unsigned hints; /* given */
 
-static unsigned hint_if(bool wrong, const char *text)
+static void hint_if(bool wrong, const char *text)
 {
     if (wrong)
         puts(text);
-    return wrong;
+    hints += wrong;
+}
+
+static void hint_limit(const char *name, uint32_t now, uint32_t wanted, const char *why)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "\n- %s is %u; %s.\n"
+             "  now:      sudo sysctl -w %s=%u\n"
+             "  for good: echo %s=%u | sudo tee -a /etc/sysctl.d/90-diwarp.conf",
+             name, now, why, name, wanted, name, wanted);
+    hint_if(now < wanted, text);
 }
 
 static void print_hints(const struct diwarp_device_info *chosen, const struct diwarp_qp_info *qp)
@@ -161,20 +162,18 @@ static void print_hints(const struct diwarp_device_info *chosen, const struct di
     for (unsigned i = 0; i < chosen->interface_count; i++)
         out |= !chosen->interfaces[i].loopback;
     fputs("\nwhat to change:", stdout);
-    unsigned hints = hint_limit("net.core.rmem_max", chosen->rmem_max_bytes, 4u << 20,
-                                "bursts from many peers need a larger receive buffer");
-    hints += hint_limit("net.core.wmem_max", chosen->wmem_max_bytes, 1u << 20,
-                        "large messages need a larger send buffer");
-    hints += hint_if(!out, "\n- only loopback is used: other hosts cannot be reached.\n"
-                           "  Bring an interface up, or change --if-include or --if-exclude.");
-    hints += hint_if(!qp->gso || !qp->gro,
-                     "\n- UDP GSO (Linux 4.18) or GRO (Linux 5.0) is not available: each datagram "
-                     "costs a\n  system call. A newer kernel makes large messages several times "
-                     "faster.");
-    hints += hint_if(strcmp(chosen->crc_path, "portable") == 0,
-                     "\n- this CPU has no CRC32C instructions: checksums limit the bandwidth. "
-                     "Where the\n  network is trusted, --mca btl_diwarp_crc off (in every process) "
-                     "spares them.");
+    hint_limit("net.core.rmem_max", chosen->rmem_max_bytes, 4u << 20,
+               "bursts from many peers need a larger receive buffer");
+    hint_limit("net.core.wmem_max", chosen->wmem_max_bytes, 1u << 20,
+               "large messages need a larger send buffer");
+    hint_if(!out, "\n- only loopback is used: other hosts cannot be reached.\n"
+                  "  Bring an interface up, or change --if-include or --if-exclude.");
+    hint_if(!qp->gso || !qp->gro,
+            "\n- UDP GSO (Linux 4.18) or GRO (Linux 5.0) is not available: each datagram costs a\n"
+            "  system call. A newer kernel makes large messages several times faster.");
+    hint_if(strcmp(chosen->crc_path, "portable") == 0,
+            "\n- this CPU has no CRC32C instructions: checksums limit the bandwidth. Where the\n"
+            "  network is trusted, --mca btl_diwarp_crc off (in every process) spares them.");
     puts(hints > 0 ? "" : " nothing");
 }
 
