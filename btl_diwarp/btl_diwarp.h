@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The Open MPI 4.1 BTL over diwarp: one component, one module; one reliable datagram QP, or, with
- * another transport, an RC QP per peer (btl_diwarp_rc.h).
- *
- * An adapter: it maps BTL calls to work requests of common/include/diwarp.h and completions to BTL
- * callbacks. It knows nothing of bytes on the wire, windows or retries.
+ * another transport, an RC QP per peer (btl_diwarp_rc.h). It maps BTL calls to work requests of
+ * common/include/diwarp.h and completions to BTL callbacks, and knows nothing of bytes on the wire,
+ * windows or retries.
  *
  * Threads: any thread may call the module's functions. Completions and receive callbacks run in one
- * thread at a time, the one that polls: in mca_btl_diwarp_progress(), from which others
- * return at once, or the helper, where the PML allows that (btl_diwarp_cores.c).
+ * thread at a time, the one that polls: in mca_btl_diwarp_progress(), from which others return at
+ * once, or the helper, where the PML allows that (btl_diwarp_cores.c).
  */
 #pragma once
 
@@ -38,24 +37,19 @@
 /* Beyond so many, requests to an endpoint wait in btl_diwarp_work.c and not in the core, where each
  * takes 300 bytes; beyond as many more, one-sided callers are turned away. */
 #define MCA_BTL_DIWARP_QUEUE_WRS 8192
-
 /* Of one sleep, at most: so late may what comes without a sign be seen. Half of it takes twice as
  * many turns from other ranks on the core. */
 #define MCA_BTL_DIWARP_SLEEP_NS 1000000
-
 /* ob1's tag of "the RDMA you asked for is done" (MCA_PML_OB1_HDR_TYPE_FIN): part of the ABI between
  * ob1 processes, though not of the headers a BTL may include. */
 #define MCA_BTL_DIWARP_TAG_FIN (MCA_BTL_TAG_PML + 9)
-
 /* An ibv_sge has a 32-bit length. */
 #define MCA_BTL_DIWARP_RDMA_MAX_BYTES (1u << 30)
-
-/* What leads the payload of a Send over RC: the tag, then zeros, so that the PML's headers are
- * aligned. */
+/* Of what leads a Send's payload over RC: the tag, then zeros to align the PML's headers. */
 #define MCA_BTL_DIWARP_HEADER_BYTES 8
 
-/* A help text that begins with the local host. mpirun loses one now and then (its relay of them
- * races), so what stops diwarp from being used is also said in one line. */
+/* A help text that begins with the local host. mpirun's relay of them loses one now and then, so
+ * what stops diwarp from being used is also said in one line. */
 #define MCA_BTL_DIWARP_HELP(topic, ...) \
     opal_show_help("help-mpi-btl-diwarp.txt", topic, true, opal_process_info.nodename, __VA_ARGS__)
 #define MCA_BTL_DIWARP_SAY(format, ...) opal_output(0, "btl:diwarp: " format, __VA_ARGS__)
@@ -63,8 +57,7 @@
     opal_output_verbose(level, opal_btl_base_framework.framework_output, "btl:diwarp: " format, \
                         __VA_ARGS__)
 
-/* ---- counters of the adapter; the core has its own ------------------------------------------ */
-
+/* The adapter's own; the core has others. */
 #define MCA_BTL_DIWARP_COUNTERS(X)                                                             \
     X(fin_msgs_on_wire, "messages", "FIN messages that the PML sent as messages of their own") \
     X(fin_in_release, "messages", "FIN messages carried inside record-complete")               \
@@ -75,12 +68,8 @@
     X(rc_crossed, "connections", "both sides had called: our call gave way to the peer's")
 
 struct mca_btl_diwarp_counters {
-#define X(name, unit, meaning) uint64_t name;
-    MCA_BTL_DIWARP_COUNTERS(X)
-#undef X
+    MCA_BTL_DIWARP_COUNTERS(DIWARP_FIELD)
 };
-
-/* ---- parameters and module ----------------------------------------------------------------- */
 
 enum mca_btl_diwarp_transport_type {
     MCA_BTL_DIWARP_RD,     /* one reliable datagram QP */
@@ -90,44 +79,25 @@ enum mca_btl_diwarp_transport_type {
 
 enum mca_btl_diwarp_rc_connect { MCA_BTL_DIWARP_RC_ON_DEMAND, MCA_BTL_DIWARP_RC_AT_INIT };
 
-/* MCA parameters as the user gave them; see btl_diwarp_params.c for meaning and range. */
-struct mca_btl_diwarp_params {
+/* MCA parameters as the user gave them; btl_diwarp_params.c has meanings and ranges. */
+extern struct mca_btl_diwarp_params {
     struct diwarp_device_attr device; /* what is the core's, but for these: */
-    char *if_include;
-    char *if_exclude;
-    unsigned port_min;
-    unsigned port_max;
-    unsigned ack_delay_us;
-    unsigned rto_min_us;
-    unsigned queue_delay_us;
-    unsigned peer_timeout_s;
+    unsigned port_min, port_max;
+    unsigned ack_delay_us, rto_min_us, queue_delay_us, peer_timeout_s;
 
-    unsigned finalize_timeout_ms;
-    unsigned blocking_polls;
-    int progress_thread; /* enum diwarp_switch */
-    int blocking;
-    int transport;  /* enum mca_btl_diwarp_transport_type */
-    int rc_connect; /* enum mca_btl_diwarp_rc_connect */
-    unsigned rc_recv_buffers;
-    unsigned rc_recv_bytes;
-    unsigned rc_srq_buffers;
-    unsigned rc_mpa_revision;
-    int rc_markers; /* DIWARP_OFF or DIWARP_ON, as all that follow */
-    int rc_coalesce;
-    int stats;
-    int memory_report;
-};
-
-extern struct mca_btl_diwarp_params mca_btl_diwarp_params;
+    unsigned finalize_timeout_ms, blocking_polls;
+    int progress_thread, blocking; /* enum diwarp_switch */
+    int transport;                 /* enum mca_btl_diwarp_transport_type */
+    int rc_connect;                /* enum mca_btl_diwarp_rc_connect */
+    unsigned rc_recv_buffers, rc_recv_bytes, rc_srq_buffers, rc_mpa_revision;
+    int rc_markers, rc_coalesce, stats, memory_report; /* DIWARP_OFF or DIWARP_ON */
+} mca_btl_diwarp_params;
 
 struct mca_btl_diwarp_module;
-struct mca_btl_diwarp_work;        /* btl_diwarp_work.h */
-struct mca_btl_diwarp_ending_read; /* btl_diwarp_work.h */
-struct mca_btl_diwarp_rc;          /* btl_diwarp_rc.h */
+struct mca_btl_diwarp_work; /* btl_diwarp_work.h */
 
-/* A known peer; one per process that was added, so small. All but proc and ah under the module's
- * lock. */
-struct mca_btl_base_endpoint_t {
+/* A known peer; small, for each process has one. All but proc and ah under the module's lock. */
+typedef struct mca_btl_base_endpoint_t {
     opal_proc_t *proc;    /* borrowed: the BML holds it until del_procs; NULL: nobody is told of the
                            * end of what is under way */
     struct diwarp_ah *ah; /* RD */
@@ -135,13 +105,11 @@ struct mca_btl_base_endpoint_t {
     LIST_HEAD(, mca_btl_diwarp_work) posted;
     unsigned waiting_count, posted_count;
     TAILQ_ENTRY(mca_btl_base_endpoint_t) link; /* in module->waiting, while something waits */
-};
-typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
+} mca_btl_base_endpoint_t;
 
 /* What differs between transports. */
 struct mca_btl_diwarp_transport {
-    /* On module->pd and cq; sets module->address. 0 or negative errno; *what names the step that
-     * failed. */
+    /* Sets module->address. 0 or negative errno; *what names the step that failed. */
     int (*open)(struct mca_btl_diwarp_module *module, const char **what,
                 struct diwarp_diagnosis *why);
     /* Gives peers what they wait for, then everything back; harmless when nothing is open. */
@@ -150,7 +118,7 @@ struct mca_btl_diwarp_transport {
     int (*endpoint_create)(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                            const struct diwarp_address *address,
                            mca_btl_base_endpoint_t **endpoint);
-    /* Between polling_begin() and polling_end(), as the next two. */
+    /* With the module's lock `polling`, as the next two. */
     void (*endpoint_destroy)(struct mca_btl_diwarp_module *module,
                              mca_btl_base_endpoint_t *endpoint);
     void (*on_completions)(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
@@ -176,14 +144,6 @@ enum mca_btl_diwarp_list {
     MCA_BTL_DIWARP_LISTS
 };
 
-/* The cores this process may run on. */
-struct mca_btl_diwarp_cores {
-    uint32_t id;    /* stands for the set of them, while count is not 0 */
-    unsigned count; /* 0: unknown */
-    unsigned mates; /* ranks added that run on the same */
-    unsigned turns; /* ranks for each, rounded up; 1: nobody waits */
-};
-
 struct mca_btl_diwarp_module {
     mca_btl_base_module_t super;
 
@@ -191,8 +151,9 @@ struct mca_btl_diwarp_module {
     const struct mca_btl_diwarp_transport *transport;
     struct diwarp_cq *cq;         /* NULL before init and after finalize */
     struct diwarp_qp *qp;         /* NULL over RC */
-    struct mca_btl_diwarp_rc *rc; /* NULL over RD */
-    bool polling;                 /* a thread is inside progress, or the helper runs the RNIC */
+    struct mca_btl_diwarp_rc *rc; /* NULL over RD (btl_diwarp_rc.h) */
+    opal_atomic_lock_t polling;   /* by whom polls and calls back, or runs the RNIC: received data
+                                   * lives until the next poll, so none is within a callback */
     bool blocking;                /* progress sleeps when nothing comes */
     bool kept_out;                /* progress found the helper at work, and wants to poll */
     unsigned long polls;          /* progress calls */
@@ -210,8 +171,11 @@ struct mca_btl_diwarp_module {
     struct diwarp_pd *pd;
     struct diwarp_address address; /* ours, for peers */
 
-    bool threaded; /* the program asked for threads */
-    struct mca_btl_diwarp_cores cores;
+    bool threaded;                /* the program asked for threads */
+    unsigned cores;               /* that this process may run on; 0: unknown */
+    uint32_t cores_id;            /* stands for the set of them, where that is known */
+    unsigned mates;               /* ranks added that run on the same */
+    unsigned turns;               /* ranks for each core, rounded up; 1: nobody waits */
     unsigned endpoints;           /* none left: the PML is about to go */
     struct diwarp_helper *helper; /* NULL: it was not started */
     bool helper_calls_back;       /* the PML is protected against a second thread */
@@ -229,78 +193,57 @@ static inline uint64_t mca_btl_diwarp_clock_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- progress (btl_diwarp_progress.c) ------------------------------------------------------- */
-
-/* One thread at a time polls and runs callbacks, or runs the RNIC. False: another does, or this one
- * does further up its stack: a callback that makes progress must not come back, since received data
- * lives until the next poll. */
-static inline bool mca_btl_diwarp_polling_begin(struct mca_btl_diwarp_module *module)
-{
-    return !__atomic_exchange_n(&module->polling, true, __ATOMIC_ACQUIRE);
-}
-
-/* As soon as nobody else polls; not within a callback. */
+/* Locks module->polling as soon as nobody else polls; not within a callback. */
 static inline void mca_btl_diwarp_polling_wait(struct mca_btl_diwarp_module *module)
 {
-    while (!mca_btl_diwarp_polling_begin(module))
+    while (opal_atomic_trylock(&module->polling))
         sched_yield();
 }
 
-static inline void mca_btl_diwarp_polling_end(struct mca_btl_diwarp_module *module)
-{
-    __atomic_store_n(&module->polling, false, __ATOMIC_RELEASE);
-}
-
-/* True in the thread, and only while, it runs callbacks from progress: no thread finds its own name
- * in `caller` at any other time. */
+/* True in the thread, and while, it runs callbacks: no other finds its name in `caller`. */
 static inline bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module *module)
 {
     return __atomic_load_n(&module->caller, __ATOMIC_RELAXED) == pthread_self();
 }
 
-/* Between polling_begin() and polling_end(); returns how many completions there were. */
+/* With the lock `polling` (btl_diwarp_progress.c); returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module);
 /* A message for whoever registered its tag; neither is to be trusted. */
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data,
                             size_t len);
 
-/* ---- parameters (btl_diwarp_params.c) ------------------------------------------------------- */
-
-/* Those of the module (eager_limit and such) included. */
+/* Parameters (btl_diwarp_params.c), those of the module (eager_limit and such) included. */
 int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module);
 /* Checks ranges and fits the module's limits to what the core can do. False: told the user why. */
 bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module);
-/* Core attributes from the parameters. */
-void mca_btl_diwarp_params_get(struct diwarp_device_attr *attr);
-/* Bytes, over RD: what its QP sends and takes. */
+/* The core's attributes, by the parameters; all but `threaded`. */
+struct diwarp_device_attr mca_btl_diwarp_params_device(void);
+/* Bytes that the QP sends and takes over RD. */
 uint32_t mca_btl_diwarp_longest_send(const struct mca_btl_diwarp_module *module);
 
 /* Defaults of osc/rdma (btl_diwarp_osc.c). init: within btl_init, later is too late. */
 void mca_btl_diwarp_osc_init(void);
 void mca_btl_diwarp_osc_fini(void);
 
-/* ---- cores and helper (btl_diwarp_cores.c) --------------------------------------------------- */
-
-/* When the module opens, before any peer is known. */
-void mca_btl_diwarp_cores_look(struct mca_btl_diwarp_cores *cores);
+/* Looks on which cores we may run, before any peer is known, and starts the helper where the user
+ * wants it (btl_diwarp_cores.c). multiple: the program asked for MPI_THREAD_MULTIPLE. 0, -EAGAIN.
+ */
+int mca_btl_diwarp_cores_init(struct mca_btl_diwarp_module *module, bool multiple);
 /* Processes were added: counts those on our cores, and sets what depends on that. */
 void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_proc_t **procs,
                                    size_t nprocs);
-/* Where the user wants it. multiple: the program asked for MPI_THREAD_MULTIPLE. 0 or -EAGAIN. */
-int mca_btl_diwarp_helper_start(struct mca_btl_diwarp_module *module, bool multiple);
 
-/* ---- peers (btl_diwarp_peer.c) --------------------------------------------------------------- */
-
+/* Peers (btl_diwarp_peer.c). */
 int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
 /* The address of a process; of ourselves without the modex, which need not know us. False: the peer
  * does not use diwarp, or another wire version or transport, of which the user has been told. */
 bool mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module,
                                  const opal_proc_t *proc, struct diwarp_address *address);
-/* cores.id of that process, or 0. */
+/* cores_id of that process, or 0. */
 uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *module,
                                        const opal_proc_t *proc);
-/* Ours, for who asks Open MPI to be verbose. */
+/* Our address and how it was opened, for who asks Open MPI to be verbose. */
 void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, const char *how);
 struct diwarp_name mca_btl_diwarp_peer_name(const mca_btl_base_endpoint_t *endpoint);
 /* "unknown" where Open MPI does not know either. */
@@ -311,8 +254,8 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
                                           const struct diwarp_address *peer);
 /* Ends the job by way of the PML, which prints info. proc: whom it is about, or NULL. */
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
-/* Tells the user and the PML, which ends the job; of the first peer only. why: how a connection
- * was lost, or the peer itself; NULL: it was silent for as long as it may be. */
+/* Tells the user and the PML, which ends the job; of the first peer only. why: how it was lost;
+ * NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why);
 /* An OPAL code for the end of a request; tells as above that the peer is gone where it ended so. */
@@ -320,20 +263,15 @@ int mca_btl_diwarp_peer_status(struct mca_btl_diwarp_module *module,
                                const mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status);
 
 /* What peers need of a registration, sent as raw bytes: the part of a struct diwarp_mr that begins
- * with its STag. osc/rdma lays its shared state out behind handles, so the size must stay a
- * multiple of 8. */
+ * with its STag. osc/rdma lays its state out behind handles, so the size is a multiple of 8. */
 struct mca_btl_base_registration_handle_t {
-    uint32_t stag;
-    uint32_t reserved;
+    uint32_t stag, reserved;
 };
 
-/* ---- counters and memory (btl_diwarp_pvars.c) ----------------------------------------------- */
-
-/* They read this module. */
+/* Counters and memory (btl_diwarp_pvars.c), of this module. */
 int mca_btl_diwarp_pvars_register(const struct mca_btl_diwarp_module *module);
 /* One line per counter through opal_output. */
 void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module);
-/* Peers are about to be deleted. */
+/* Where the user wants it: notes what there is, while most peers are known; prints that line. */
 void mca_btl_diwarp_memory_note(const struct mca_btl_diwarp_module *module);
-/* Prints one line through opal_output: what was noted, or what there is now. */
 void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module);

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,16 +18,11 @@ static mca_btl_base_endpoint_t *endpoint_create(struct mca_btl_diwarp_module *mo
     mca_btl_base_endpoint_t *endpoint = NULL;
     if (!mca_btl_diwarp_peer_address(module, proc, &address))
         return NULL;
-    switch (module->transport->endpoint_create(module, proc, &address, &endpoint)) {
-    case -ENETUNREACH:
+    const int rc = module->transport->endpoint_create(module, proc, &address, &endpoint);
+    if (rc == -ENETUNREACH)
         mca_btl_diwarp_peer_show_unreachable(module, proc, &address);
-        break;
-    case -ENOMEM:
+    else if (rc == -ENOMEM)
         MCA_BTL_DIWARP_HELP("out of memory", "adding peers");
-        break;
-    default:
-        break;
-    }
     return endpoint;
 }
 
@@ -55,7 +51,7 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     const bool within = mca_btl_diwarp_in_progress(module);
     (void)procs;
-    mca_btl_diwarp_memory_note(module);
+    mca_btl_diwarp_memory_note(module); /* MPI_Finalize deletes the peers before the module */
     if (!within)
         mca_btl_diwarp_polling_wait(module);
     for (size_t i = 0; i < nprocs; i++) {
@@ -65,7 +61,7 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
         module->transport->endpoint_destroy(module, endpoints[i]);
     }
     if (!within)
-        mca_btl_diwarp_polling_end(module);
+        opal_atomic_unlock(&module->polling);
     return OPAL_SUCCESS;
 }
 
@@ -79,63 +75,74 @@ static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_
 static int finalize(mca_btl_base_module_t *btl)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-    if (module->helper) {
+    if (module->helper)
         diwarp_stop_helper(module->helper);
-        module->helper = NULL;
-    }
-    if (module->cq && mca_btl_diwarp_params.memory_report)
-        mca_btl_diwarp_memory_report(module);
+    module->helper = NULL;
+    mca_btl_diwarp_memory_report(module);
     module->transport->close(module);
-    if (module->cq) {
+    if (module->cq)
         diwarp_destroy_cq(module->cq);
-        module->cq = NULL;
-    }
-    if (module->pd) {
+    module->cq = NULL;
+    if (module->pd)
         diwarp_dealloc_pd(module->pd);
-        module->pd = NULL;
-    }
-    if (module->device) {
+    module->pd = NULL;
+    if (module->device)
         diwarp_close_device(module->device);
-        module->device = NULL;
-    }
+    module->device = NULL;
     return OPAL_SUCCESS;
 }
 
 /* Tells in the user's terms why the device or the socket could not be had. */
 static void show_open_error(int rc, const char *what, const struct diwarp_diagnosis *why)
 {
-    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
+    static const struct {
+        int rc;
+        const char *topic;
+    } topics[] = {{-ENODEV, "no usable interface"},
+                  {-EINVAL, "bad interface"},
+                  {-EADDRINUSE, "port in use"},
+                  {-ENOMEM, "out of memory"}};
+    const char *topic = "open failed";
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
+        if (topics[i].rc == rc)
+            topic = topics[i].topic;
     MCA_BTL_DIWARP_SAY("not used on %s: %s failed: %s%s%s", opal_process_info.nodename, what,
                        strerror(-rc), why->text[0] != '\0' ? ": " : "", why->text);
-    switch (rc) {
-    case -ENODEV:
-        MCA_BTL_DIWARP_HELP("no usable interface", params->if_include ? params->if_include : "",
-                            params->if_exclude ? params->if_exclude : "", why->text);
-        return;
-    case -EINVAL:
-        MCA_BTL_DIWARP_HELP("bad interface", why->text);
-        return;
-    case -EADDRINUSE:
-        MCA_BTL_DIWARP_HELP("port in use", params->port_min,
-                            params->port_max > 0 ? params->port_max : params->port_min, why->text);
-        return;
-    case -ENOMEM:
-        MCA_BTL_DIWARP_HELP("out of memory", what);
-        return;
-    default:
-        MCA_BTL_DIWARP_HELP("open failed", what, strerror(-rc), why->text);
-        return;
-    }
+    MCA_BTL_DIWARP_HELP(topic, what, strerror(-rc), why->text);
 }
 
-/* 0 or negative errno; `what` names the step that failed. */
+/* Lists grow without bound: a descriptor that cannot be had stalls ob1, which tries again only from
+ * callbacks that may never come. They never shrink, so a growth step is small: near 16 KiB. */
+static int lists_init(struct mca_btl_diwarp_module *module)
+{
+    const size_t payload[] = {MCA_BTL_DIWARP_SMALL_BYTES, MCA_BTL_DIWARP_MEDIUM_BYTES,
+                              mca_btl_diwarp_longest_send(module)};
+    const size_t line = (size_t)opal_cache_line_size;
+    int rc = OPAL_SUCCESS;
+    for (unsigned i = 0; rc == OPAL_SUCCESS && i < MCA_BTL_DIWARP_LISTS; i++) {
+        const bool frag = i <= MCA_BTL_DIWARP_FRAG_LARGE;
+        const size_t bytes =
+            frag ? sizeof(mca_btl_diwarp_frag_t) + payload[i] : sizeof(mca_btl_diwarp_rdma_t);
+        const int per_alloc = bytes < 16u << 10 ? (int)((16u << 10) / bytes) : 1;
+        rc = opal_free_list_init(&module->lists[i], bytes, line,
+                                 frag ? OBJ_CLASS(mca_btl_diwarp_frag_t)
+                                      : OBJ_CLASS(mca_btl_diwarp_rdma_t),
+                                 0, line, 0, -1, per_alloc, NULL, 0, NULL, NULL, NULL);
+    }
+    return rc;
+}
+
+/* 0 or negative errno; `what` names the step that failed. multiple: the program asked for
+ * MPI_THREAD_MULTIPLE. */
 static int open_steps(struct mca_btl_diwarp_module *module, bool multiple, const char **what,
                       struct diwarp_diagnosis *why)
 {
-    struct diwarp_device_attr attr;
-    mca_btl_diwarp_params_get(&attr);
-    attr.name = (struct diwarp_name){.job = OPAL_PROC_MY_NAME.jobid, OPAL_PROC_MY_NAME.vpid};
+    struct diwarp_device_attr attr = mca_btl_diwarp_params_device();
+    module->threaded = multiple || opal_using_threads();
     attr.threaded = module->threaded || mca_btl_diwarp_params.progress_thread != DIWARP_OFF;
+    *what = "starting up";
+    if (lists_init(module) != OPAL_SUCCESS)
+        return -ENOMEM;
     *what = "opening the device";
     int rc = diwarp_open_device(&attr, &module->device, why);
     if (rc < 0)
@@ -145,11 +152,13 @@ static int open_steps(struct mca_btl_diwarp_module *module, bool multiple, const
     module->cq = module->pd ? diwarp_create_cq(module->device, MCA_BTL_DIWARP_QUEUE_WRS) : NULL;
     if (!module->cq)
         return -ENOMEM;
+    if (mca_btl_diwarp_params.transport != MCA_BTL_DIWARP_RD)
+        module->transport = &mca_btl_diwarp_transport_rc;
     rc = module->transport->open(module, what, why);
     if (rc < 0)
         return rc;
     *what = "starting the progress thread";
-    rc = mca_btl_diwarp_helper_start(module, multiple);
+    rc = mca_btl_diwarp_cores_init(module, multiple);
     if (rc < 0)
         return rc;
     *what = "publishing the address";
@@ -160,38 +169,16 @@ static int open_steps(struct mca_btl_diwarp_module *module, bool multiple, const
     return 0;
 }
 
-/* False: nothing stays open, and the user has been told. multiple: the program asked for
- * MPI_THREAD_MULTIPLE. */
-static bool module_open(struct mca_btl_diwarp_module *module, bool multiple)
-{
-    struct diwarp_diagnosis why = {.text = ""};
-    const char *what;
-    module->threaded = multiple || opal_using_threads();
-    module->transport = mca_btl_diwarp_params.transport == MCA_BTL_DIWARP_RD
-                            ? &mca_btl_diwarp_transport_rd
-                            : &mca_btl_diwarp_transport_rc;
-    mca_btl_diwarp_cores_look(&module->cores);
-    int rc = open_steps(module, multiple, &what, &why);
-    if (rc < 0) {
-        show_open_error(rc, what, &why);
-        (void)finalize(&module->super);
-    }
-    return rc >= 0;
-}
-
 /* There is one. With the functions that mca_btl_diwarp_send_set_functions() and
  * ..._rdma_set_functions() add, this is the function table of the RD transport; that of RC changes
  * it when it opens. */
 static struct mca_btl_diwarp_module the_module = {
     .transport = &mca_btl_diwarp_transport_rd,
-    .super =
-        {
-            .btl_add_procs = add_procs,
-            .btl_del_procs = del_procs,
-            .btl_finalize = finalize,
-            .btl_register_error = register_error,
-            .btl_dump = mca_btl_base_dump,
-        },
+    .super = {.btl_add_procs = add_procs,
+              .btl_del_procs = del_procs,
+              .btl_finalize = finalize,
+              .btl_register_error = register_error,
+              .btl_dump = mca_btl_base_dump},
 };
 
 OPAL_MODULE_DECLSPEC extern mca_btl_base_component_3_0_0_t mca_btl_diwarp_component;
@@ -200,90 +187,62 @@ OPAL_MODULE_DECLSPEC extern mca_btl_base_component_3_0_0_t mca_btl_diwarp_compon
 static void add_help_dir(void)
 {
     Dl_info info;
-    if (!dladdr(&mca_btl_diwarp_component, &info) || !info.dli_fname)
-        return;
-    char *path = strdup(info.dli_fname);
-    char *slash = path ? strrchr(path, '/') : NULL;
-    if (slash) {
-        *slash = '\0';
-        (void)opal_show_help_add_dir(path);
-    }
+    const bool known = dladdr(&mca_btl_diwarp_component, &info) && info.dli_fname;
+    char *path = known ? strdup(info.dli_fname) : NULL;
+    if (path)
+        (void)opal_show_help_add_dir(dirname(path));
     free(path);
 }
 
 static int component_register(void)
 {
-    struct mca_btl_diwarp_module *module = &the_module;
     add_help_dir();
-    module->super.btl_component = &mca_btl_diwarp_component;
-    mca_btl_diwarp_send_set_functions(&module->super);
-    mca_btl_diwarp_rdma_set_functions(&module->super);
-    const int rc = mca_btl_diwarp_params_register(module);
-    return rc == OPAL_SUCCESS ? mca_btl_diwarp_pvars_register(module) : rc;
+    the_module.super.btl_component = &mca_btl_diwarp_component;
+    mca_btl_diwarp_send_set_functions(&the_module.super);
+    mca_btl_diwarp_rdma_set_functions(&the_module.super);
+    const int rc = mca_btl_diwarp_params_register(&the_module);
+    return rc == OPAL_SUCCESS ? mca_btl_diwarp_pvars_register(&the_module) : rc;
 }
 
 static int component_open(void)
 {
-    struct mca_btl_diwarp_module *module = &the_module;
     for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++)
-        OBJ_CONSTRUCT(&module->lists[i], opal_free_list_t);
-    OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
-    TAILQ_INIT(&module->waiting);
+        OBJ_CONSTRUCT(&the_module.lists[i], opal_free_list_t);
+    OBJ_CONSTRUCT(&the_module.lock, opal_mutex_t);
+    TAILQ_INIT(&the_module.waiting);
     return OPAL_SUCCESS;
 }
 
 static int component_close(void)
 {
-    struct mca_btl_diwarp_module *module = &the_module;
     mca_btl_diwarp_osc_fini();
-    (void)finalize(&module->super);
-    OBJ_DESTRUCT(&module->lock);
+    (void)finalize(&the_module.super);
+    OBJ_DESTRUCT(&the_module.lock);
     for (unsigned i = 0; i < MCA_BTL_DIWARP_LISTS; i++)
-        OBJ_DESTRUCT(&module->lists[i]);
+        OBJ_DESTRUCT(&the_module.lists[i]);
     return OPAL_SUCCESS;
-}
-
-/* Lists grow without bound: a descriptor that cannot be had stalls ob1, which tries again only from
- * callbacks that may never come. They never shrink, so a growth step is small: near 16 KiB. */
-static int lists_init(struct mca_btl_diwarp_module *module)
-{
-    opal_class_t *frag = OBJ_CLASS(mca_btl_diwarp_frag_t);
-    const size_t frag_bytes = sizeof(mca_btl_diwarp_frag_t), line = (size_t)opal_cache_line_size;
-    const struct {
-        opal_class_t *class;
-        size_t bytes;
-    } items[MCA_BTL_DIWARP_LISTS] = {
-        [MCA_BTL_DIWARP_FRAG_SMALL] = {frag, frag_bytes + MCA_BTL_DIWARP_SMALL_BYTES},
-        [MCA_BTL_DIWARP_FRAG_MEDIUM] = {frag, frag_bytes + MCA_BTL_DIWARP_MEDIUM_BYTES},
-        [MCA_BTL_DIWARP_FRAG_LARGE] = {frag, frag_bytes + mca_btl_diwarp_longest_send(module)},
-        [MCA_BTL_DIWARP_RDMAS] = {OBJ_CLASS(mca_btl_diwarp_rdma_t), sizeof(mca_btl_diwarp_rdma_t)},
-    };
-    int rc = OPAL_SUCCESS;
-    for (unsigned i = 0; rc == OPAL_SUCCESS && i < MCA_BTL_DIWARP_LISTS; i++) {
-        const int per_alloc = (int)((16u << 10) / items[i].bytes);
-        rc = opal_free_list_init(&module->lists[i], items[i].bytes, line, items[i].class, 0, line,
-                                 0, -1, per_alloc > 0 ? per_alloc : 1, NULL, 0, NULL, NULL, NULL);
-    }
-    return rc;
 }
 
 /* NULL disqualifies the component; Open MPI goes on with the others. */
 static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progress_threads,
                                               bool enable_mpi_threads)
 {
-    struct mca_btl_diwarp_module *module = &the_module;
-    mca_btl_base_module_t **btls = malloc(sizeof *btls);
+    struct diwarp_diagnosis why = {.text = ""};
+    const char *what;
     (void)enable_progress_threads;
     *num_btls = 0;
-    if (!btls || lists_init(module) != OPAL_SUCCESS) {
-        MCA_BTL_DIWARP_HELP("out of memory", "starting up");
-    } else if (mca_btl_diwarp_params_check(module) && module_open(module, enable_mpi_threads)) {
-        btls[0] = &module->super;
-        *num_btls = 1;
-        return btls;
+    if (!mca_btl_diwarp_params_check(&the_module))
+        return NULL;
+    const int rc = open_steps(&the_module, enable_mpi_threads, &what, &why);
+    mca_btl_base_module_t **btls = rc < 0 ? NULL : malloc(sizeof *btls);
+    if (!btls) {
+        show_open_error(rc < 0 ? rc : -ENOMEM, what, &why);
+        (void)finalize(&the_module.super);
+        return NULL;
     }
-    free(btls);
-    return NULL;
+    btls[0] = &the_module.super;
+    *num_btls = 1;
+    return btls;
 }
 
 static int component_progress(void)
@@ -292,13 +251,9 @@ static int component_progress(void)
 }
 
 mca_btl_base_component_3_0_0_t mca_btl_diwarp_component = {
-    .btl_version =
-        {
-            MCA_BTL_DEFAULT_VERSION("diwarp"),
-            .mca_open_component = component_open,
-            .mca_close_component = component_close,
-            .mca_register_component_params = component_register,
-        },
+    .btl_version = {MCA_BTL_DEFAULT_VERSION("diwarp"), .mca_open_component = component_open,
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register},
     .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
     .btl_init = component_init,
     .btl_progress = component_progress,

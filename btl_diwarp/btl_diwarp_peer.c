@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers: their names, their addresses, which come through Open MPI's modex, and what the user and
- * the PML are told when one cannot be reached or is gone. */
+/* Peers: names, addresses by Open MPI's modex, and what is told of those that cannot be reached. */
 #include "btl_diwarp/btl_diwarp.h"
 
 #include "opal/mca/pmix/pmix.h"
@@ -13,18 +12,12 @@
 
 #define TEXT_BYTES 512
 
-/* What follows the address, as words of 32 bits in network order: what must be alike to reach it,
- * and where it runs. */
-enum setting {
-    CONNECTED,  /* 0: RD, 1: RC; the side that receives chooses between rc and rc-srq */
-    RECV_BYTES, /* longest Send; over RC, of its receives */
-    CRC,        /* 0: without; RC comes to terms by itself, and it is 1 */
-    CORES_ID,
-    SETTINGS
-};
-
+/* What follows the address, in network order: what must be alike to reach it, and where it runs. */
 struct settings {
-    uint32_t words[SETTINGS];
+    uint32_t rc;         /* or RD; the side that receives chooses between rc and rc-srq */
+    uint32_t recv_bytes; /* longest Send; over RC, of its receives */
+    uint32_t crc;        /* over RC 1, for that comes to terms by itself */
+    uint32_t cores_id;
 };
 
 static struct settings my_settings(const struct mca_btl_diwarp_module *module)
@@ -32,22 +25,19 @@ static struct settings my_settings(const struct mca_btl_diwarp_module *module)
     const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
     const bool rc = params->transport != MCA_BTL_DIWARP_RD;
     return (struct settings){
-        .words = {[CONNECTED] = htonl(rc),
-                  [RECV_BYTES] =
-                      htonl(rc ? params->rc_recv_bytes : mca_btl_diwarp_longest_send(module)),
-                  [CRC] = htonl(rc || params->device.crc != DIWARP_OFF),
-                  [CORES_ID] = module->cores.id}};
+        .rc = htonl(rc),
+        .recv_bytes = htonl(rc ? params->rc_recv_bytes : mca_btl_diwarp_longest_send(module)),
+        .crc = htonl(rc || params->device.crc != DIWARP_OFF),
+        .cores_id = module->cores_id};
 }
 
 static void settings_format(const struct settings *settings, char *buf, size_t len)
 {
-    const uint32_t *words = settings->words;
-    if (!words[CONNECTED]) {
-        snprintf(buf, len, "rd, crc %s, messages of up to %u B eager", words[CRC] ? "on" : "off",
-                 ntohl(words[RECV_BYTES]));
-    } else {
-        snprintf(buf, len, "rc, with btl_diwarp_rc_recv_bytes %u", ntohl(words[RECV_BYTES]));
-    }
+    if (settings->rc)
+        snprintf(buf, len, "rc, with btl_diwarp_rc_recv_bytes %u", ntohl(settings->recv_bytes));
+    else
+        snprintf(buf, len, "rd, crc %s, messages of up to %u B eager", settings->crc ? "on" : "off",
+                 ntohl(settings->recv_bytes));
 }
 
 /* False, and the user was told: no message of one would get through to the other. */
@@ -56,7 +46,7 @@ static bool settings_fit(const struct mca_btl_diwarp_module *module, const opal_
 {
     const struct settings mine = my_settings(module);
     char mine_text[64], theirs_text[64];
-    if (memcmp(mine.words, theirs->words, CORES_ID * sizeof mine.words[0]) == 0)
+    if (memcmp(&mine, theirs, offsetof(struct settings, cores_id)) == 0)
         return true;
     settings_format(&mine, mine_text, sizeof mine_text);
     settings_format(theirs, theirs_text, sizeof theirs_text);
@@ -89,17 +79,14 @@ static int recv_packed(const struct mca_btl_diwarp_module *module, const opal_pr
     int32_t len = 0;
     int rc;
     OPAL_MODEX_RECV(rc, &module->super.btl_component->btl_version, &proc->proc_name, &packed, &len);
-    if (rc != OPAL_SUCCESS || !packed) {
-        rc = -ENOENT;
-    } else if (len <= (int32_t)sizeof *settings) {
-        rc = -EPROTO;
-    } else {
-        len -= (int32_t)sizeof *settings;
-        rc = diwarp_address_unpack(address, packed, (size_t)len);
+    if (rc != OPAL_SUCCESS || !packed)
+        return -ENOENT;
+    len -= (int32_t)sizeof *settings;
+    rc = len > 0 ? diwarp_address_unpack(address, packed, (size_t)len) : -EPROTO;
+    if (!rc)
         memcpy(settings, packed + len, sizeof *settings);
-    }
     free(packed);
-    return rc < 0 ? rc : 0;
+    return rc;
 }
 
 uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *module,
@@ -107,7 +94,7 @@ uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *modul
 {
     struct settings settings;
     struct diwarp_address address;
-    return !recv_packed(module, proc, &address, &settings) ? settings.words[CORES_ID] : 0;
+    return !recv_packed(module, proc, &address, &settings) ? settings.cores_id : 0;
 }
 
 bool mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module,
@@ -119,16 +106,14 @@ bool mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module,
         return true;
     }
     const int rc = recv_packed(module, proc, address, &settings);
-    const bool other_version = rc == -EPROTONOSUPPORT;
+    if (rc == -ENOENT)
+        return false;
     if (!rc)
         return settings_fit(module, proc, &settings);
-    if (rc != -ENOENT) {
-        MCA_BTL_DIWARP_SAY("not used between %s and %s: %s", opal_process_info.nodename,
-                           OPAL_NAME_PRINT(proc->proc_name),
-                           other_version ? "versions differ" : "bad address");
-        MCA_BTL_DIWARP_HELP(other_version ? "version mismatch" : "bad address",
-                            opal_get_proc_hostname(proc), OPAL_NAME_PRINT(proc->proc_name));
-    }
+    const char *topic = rc == -EPROTONOSUPPORT ? "version mismatch" : "bad address";
+    MCA_BTL_DIWARP_SAY("not used between %s and %s: %s", opal_process_info.nodename,
+                       OPAL_NAME_PRINT(proc->proc_name), topic);
+    MCA_BTL_DIWARP_HELP(topic, opal_get_proc_hostname(proc), OPAL_NAME_PRINT(proc->proc_name));
     return false;
 }
 
@@ -156,10 +141,9 @@ static void format_address(const struct diwarp_address *address, char text[TEXT_
         char ip[INET6_ADDRSTRLEN] = "?";
         inet_ntop(interface->family, interface->ip, ip, sizeof ip);
         /* Names stay at home: a peer's address has none. */
-        int n = snprintf(text + used, TEXT_BYTES - used, "%s%.*s%s%s/%u", i > 0 ? ", " : "",
-                         (int)sizeof interface->name, interface->name,
-                         interface->name[0] != '\0' ? " " : "", ip, interface->prefix_bits);
-        used += n > 0 ? (size_t)n : 0;
+        used += (size_t)snprintf(text + used, TEXT_BYTES - used, "%s%.*s%s%s/%u", i > 0 ? ", " : "",
+                                 (int)sizeof interface->name, interface->name,
+                                 interface->name[0] != '\0' ? " " : "", ip, interface->prefix_bits);
     }
 }
 
@@ -170,12 +154,9 @@ void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, cons
     diwarp_query_device(module->device, &device);
     format_address(&module->address, interfaces);
     MCA_BTL_DIWARP_VERBOSE(20, "port %u on %s; %s", module->address.port, interfaces, how);
-    if (device.left_out_count > 0) {
-        MCA_BTL_DIWARP_VERBOSE(1,
-                               "%u interfaces are left out, for no more than %u can be used; "
-                               "btl_diwarp_if_include says which",
-                               device.left_out_count, device.interface_count);
-    }
+    if (device.left_out_count > 0)
+        MCA_BTL_DIWARP_VERBOSE(1, "%u interfaces are left out: btl_diwarp_if_include says which",
+                               device.left_out_count);
 }
 
 void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *module,
@@ -185,16 +166,13 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
     const char *host = opal_get_proc_hostname(proc);
     char mine_text[TEXT_BYTES], peer_text[TEXT_BYTES];
     const struct diwarp_address *mine = &module->address;
-    /* All interfaces of a process are of one. */
-    const bool families_differ = mine->interface_count > 0 && peer->interface_count > 0 &&
-                                 mine->interfaces[0].family != peer->interfaces[0].family;
+    const char *remedy = mine->interfaces[0].family != peer->interfaces[0].family /* of all */
+                             ? "one uses IPv4, the other IPv6: btl_diwarp_if_include chooses"
+                             : "if they share a host, btl_diwarp_same_host on says so";
     format_address(mine, mine_text);
     format_address(peer, peer_text);
-    MCA_BTL_DIWARP_SAY("not used: no way from %s (%s) to %s (%s)%s", opal_process_info.nodename,
-                       mine_text, host, peer_text,
-                       families_differ
-                           ? "; one uses IPv4, the other IPv6: btl_diwarp_if_include chooses"
-                           : "; if they share a host, btl_diwarp_same_host on says so");
+    MCA_BTL_DIWARP_SAY("not used: no way from %s (%s) to %s (%s); %s", opal_process_info.nodename,
+                       mine_text, host, peer_text, remedy);
     MCA_BTL_DIWARP_HELP("no reachable pair", mine_text, host, peer_text);
 }
 
@@ -211,7 +189,6 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why)
 {
     const opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
-    const bool connected = module->rc;
     char where[TEXT_BYTES] = "unknown", info[TEXT_BYTES], silent[64];
     struct diwarp_address address;
     if (__atomic_exchange_n(&module->gone_told, true, __ATOMIC_RELAXED))
@@ -220,16 +197,13 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
     opal_proc_t *proc = opal_proc_for_name(proc_name);
     if (proc && mca_btl_diwarp_peer_address(module, proc, &address))
         format_address(&address, where);
-    /* Help messages get lost, and cannot be read without a file descriptor: the reason is in the
-     * line besides, too. */
-    if (!why) {
-        snprintf(silent, sizeof silent, "silent for %u seconds (btl_diwarp_peer_timeout)",
-                 mca_btl_diwarp_params.peer_timeout_s);
-        why = silent;
-    }
+    snprintf(silent, sizeof silent, "silent for %u seconds (btl_diwarp_peer_timeout)",
+             mca_btl_diwarp_params.peer_timeout_s);
+    why = why ? why : silent;
+    /* Help messages get lost, and cannot be read without a file descriptor: this line, too. */
     snprintf(info, sizeof info, "diwarp: rank %u on host %s %s: %s", name->rank, host,
-             connected ? "is not connected any more" : "does not answer", why);
-    MCA_BTL_DIWARP_HELP(connected ? "connection lost" : "peer gone", OPAL_PROC_MY_NAME.vpid, host,
+             module->rc ? "is not connected any more" : "does not answer", why);
+    MCA_BTL_DIWARP_HELP(module->rc ? "connection lost" : "peer gone", OPAL_PROC_MY_NAME.vpid, host,
                         name->rank, where, why);
     mca_btl_diwarp_fail(module, proc, info);
 }

@@ -3,30 +3,23 @@
 #define _GNU_SOURCE /* sched_getcpu */
 #include "btl_diwarp/btl_diwarp_work.h"
 
-/* Completions handed out at once: it only has to be more than a few. */
-#define WC_BATCH 32
-
-/* A pthread_t is an address here, and never this one. */
-#define NO_THREAD ((pthread_t)0)
-
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data,
                             size_t len)
 {
     mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
     mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
-    if (OPAL_UNLIKELY(tag >= MCA_BTL_TAG_MAX || !mca_btl_base_active_message_trigger[tag].cbfunc)) {
+    const mca_btl_active_message_callback_t *callback =
+        tag < MCA_BTL_TAG_MAX ? &mca_btl_base_active_message_trigger[tag] : NULL;
+    if (OPAL_LIKELY(callback && callback->cbfunc))
+        callback->cbfunc(&module->super, (mca_btl_base_tag_t)tag, &descriptor, callback->cbdata);
+    else
         module->counters.rx_unknown_tag++;
-        return;
-    }
-    const mca_btl_active_message_callback_t *callback = &mca_btl_base_active_message_trigger[tag];
-    callback->cbfunc(&module->super, (mca_btl_base_tag_t)tag, &descriptor, callback->cbdata);
 }
 
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
 {
-    /* One thread at a time polls; its stack may be small. */
-    static struct diwarp_wc wc[WC_BATCH];
-    const int count = diwarp_poll_cq(module->cq, WC_BATCH, wc);
+    static struct diwarp_wc wc[32]; /* more than a few; static, for stacks may be small */
+    const int count = diwarp_poll_cq(module->cq, sizeof wc / sizeof *wc, wc);
     if (OPAL_UNLIKELY(count < 0)) { /* the CQ had no memory to grow */
         char info[] = "diwarp: out of memory: what was sent or received cannot be told any more";
         MCA_BTL_DIWARP_HELP("out of memory", "queuing completions");
@@ -36,31 +29,25 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
     if (count > 0 || OPAL_UNLIKELY(mca_btl_diwarp_work_waits(module))) {
         __atomic_store_n(&module->caller, pthread_self(), __ATOMIC_RELAXED);
         module->transport->on_completions(module, wc, count);
-        __atomic_store_n(&module->caller, NO_THREAD, __ATOMIC_RELAXED);
+        __atomic_store_n(&module->caller, (pthread_t)0, __ATOMIC_RELAXED); /* nobody's */
     }
     return count;
 }
 
-/*
- * Nothing came for a while and other ranks want this core: sleeps until something does, a timer is
+/* Nothing came for a while and other ranks want this core: sleeps until something does, a timer is
  * due, or as long again as nothing has come. A program that polls between pieces of work cannot be
- * told from one that waits; so it loses no more than that share of its time.
- */
+ * told from one that waits; so it loses no more than that share of its time. */
 static void block_if_idle(struct mca_btl_diwarp_module *module, bool idle)
 {
     if (!idle) {
         module->empty_polls = 0;
-        return;
-    }
-    if (!module->empty_polls++) {
+    } else if (!module->empty_polls++) {
         module->empty_since_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
-        return;
+    } else if (module->empty_polls % mca_btl_diwarp_params.blocking_polls == 0) {
+        const uint64_t ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) - module->empty_since_ns;
+        (void)diwarp_block_cq(module->cq,
+                              ns < MCA_BTL_DIWARP_SLEEP_NS ? ns : MCA_BTL_DIWARP_SLEEP_NS);
     }
-    if (module->empty_polls % mca_btl_diwarp_params.blocking_polls)
-        return;
-    const uint64_t sleep_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) - module->empty_since_ns;
-    (void)diwarp_block_cq(module->cq,
-                          sleep_ns < MCA_BTL_DIWARP_SLEEP_NS ? sleep_ns : MCA_BTL_DIWARP_SLEEP_NS);
 }
 
 /* A thread that comes back to MPI may take the core from the helper amid its work. It would poll in
@@ -80,7 +67,7 @@ int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module)
     if (OPAL_UNLIKELY(!module->cq))
         return 0;
     __atomic_store_n(&module->polls, module->polls + 1, __ATOMIC_RELAXED);
-    if (OPAL_UNLIKELY(!mca_btl_diwarp_polling_begin(module))) {
+    if (OPAL_UNLIKELY(opal_atomic_trylock(&module->polling))) {
         let_helper_end(module);
         return 0;
     }
@@ -90,7 +77,7 @@ int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module)
         module->transport->on_nothing(module);
     if (OPAL_UNLIKELY(module->blocking))
         block_if_idle(module, idle);
-    mca_btl_diwarp_polling_end(module);
+    opal_atomic_unlock(&module->polling);
     /* Open MPI gives the core away when nothing is said to have happened: not amid a record. */
     return !count && !idle ? 1 : count;
 }

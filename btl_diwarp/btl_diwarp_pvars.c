@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters and accounts of memory, for people: MPI_T performance variables, and what is printed at
- * finalize, from the same lists. */
+/* Counters and memory, for people: MPI_T performance variables and what is printed at finalize. */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
 #include "opal/align.h"
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the adapter holds now; the core has a list of its own (DIWARP_MEMORY). */
+/* What the adapter holds now; the core's list is DIWARP_MEMORY. */
 #define ADAPTER_MEMORY(X)                                                                    \
     X(module_bytes, "bytes", "the module")                                                   \
     X(endpoint_bytes, "bytes", "endpoints")                                                  \
@@ -28,10 +27,8 @@
 
 struct memory {
     struct diwarp_memory core;
-#define X(name, unit, meaning) uint64_t name;
-    ADAPTER_MEMORY(X)
-    PROCESS_MEMORY(X)
-#undef X
+    ADAPTER_MEMORY(DIWARP_FIELD)
+    PROCESS_MEMORY(DIWARP_FIELD)
 };
 
 static struct memory noted; /* when it knew most peers */
@@ -47,11 +44,10 @@ static uint64_t list_bytes(const opal_free_list_t *list)
 
 static void memory_query(const struct mca_btl_diwarp_module *module, struct memory *memory)
 {
-    *memory = (struct memory){.endpoints = 0};
-    if (!module->cq || !module->pd)
+    *memory = (struct memory){.endpoints = module->endpoints};
+    if (!module->cq)
         return;
     diwarp_query_memory(module->cq, module->pd, &memory->core);
-    memory->endpoints = module->endpoints;
     memory->module_bytes = sizeof *module;
     memory->endpoint_bytes = memory->endpoints * (module->rc ? sizeof(mca_btl_diwarp_rc_endpoint_t)
                                                              : sizeof(mca_btl_base_endpoint_t));
@@ -73,61 +69,42 @@ static void memory_query_process(struct memory *memory)
     unsigned long long kib;
     char line[256];
     memory->private_bytes = memory->pss_bytes = 0;
-    if (!file)
-        return;
-    while (fgets(line, sizeof line, file))
+    while (file && fgets(line, sizeof line, file))
         if (sscanf(line, "Private_Clean: %llu", &kib) == 1 ||
             sscanf(line, "Private_Dirty: %llu", &kib) == 1)
             memory->private_bytes += kib << 10;
         else if (sscanf(line, "Pss: %llu", &kib) == 1)
             memory->pss_bytes += kib << 10;
-    fclose(file);
-}
-
-/* MPI_Finalize deletes the peers one by one before it closes the module. */
-void mca_btl_diwarp_memory_note(const struct mca_btl_diwarp_module *module)
-{
-    if (mca_btl_diwarp_params.memory_report && module->endpoints >= noted.endpoints) {
-        memory_query(module, &noted);
-        memory_query_process(&noted);
-    }
+    if (file)
+        fclose(file);
 }
 
 /* Whose struct it is in. */
 enum owner { RD_QP, RC_QPS, ADAPTER, MEMORY, PROCESS };
 
-struct counter {
+#define MEMORY_PREFIX "memory_"
+
+#define ROW(name, u, m, type, field, owner) {name, u, m, offsetof(struct type, field), owner},
+#define RD_ROW(n, u, m)                     ROW(#n, u, m, diwarp_counters, n, RD_QP)
+#define RC_ROW(n, u, m)                     ROW(#n, u, m, diwarp_rc_counters, n, RC_QPS)
+#define ADAPTER_ROW(n, u, m)                ROW(#n, u, m, mca_btl_diwarp_counters, n, ADAPTER)
+#define CORE_ROW(n, u, m)                   ROW(MEMORY_PREFIX #n, u, m, memory, core.n, MEMORY)
+#define MEMORY_ROW(n, u, m)                 ROW(MEMORY_PREFIX #n, u, m, memory, n, MEMORY)
+#define PROCESS_ROW(n, u, m)                ROW(MEMORY_PREFIX #n, u, m, memory, n, PROCESS)
+
+static const struct counter {
     const char *name, *unit, *meaning;
     size_t offset;
     enum owner owner;
-};
-
-#define MEMORY_PREFIX "memory_"
-
-static const struct counter counters[] = {
-#define X(name, unit, meaning) \
-    {#name, unit, meaning, offsetof(struct diwarp_counters, name), RD_QP},
-    DIWARP_COUNTERS(X)
-#undef X
-#define X(name, unit, meaning) \
-    {#name, unit, meaning, offsetof(struct diwarp_rc_counters, name), RC_QPS},
-        DIWARP_RC_COUNTERS(X)
-#undef X
-#define X(name, unit, meaning) \
-    {#name, unit, meaning, offsetof(struct mca_btl_diwarp_counters, name), ADAPTER},
-            MCA_BTL_DIWARP_COUNTERS(X)
-#undef X
-#define M(name, unit, meaning, member, owner) \
-    {MEMORY_PREFIX #name, unit, meaning, offsetof(struct memory, member), owner},
-#define X(name, unit, meaning) M(name, unit, meaning, core.name, MEMORY)
-                DIWARP_MEMORY(X)
-#undef X
-#define X(name, unit, meaning) M(name, unit, meaning, name, MEMORY)
-                    ADAPTER_MEMORY(X)
-#undef X
-#define X(name, unit, meaning) M(name, unit, meaning, name, PROCESS)
-                        PROCESS_MEMORY(X)
-#undef X
+} counters[] = {
+    /* clang-format off */
+    DIWARP_COUNTERS(RD_ROW)
+    DIWARP_RC_COUNTERS(RC_ROW)
+    MCA_BTL_DIWARP_COUNTERS(ADAPTER_ROW)
+    DIWARP_MEMORY(CORE_ROW)
+    ADAPTER_MEMORY(MEMORY_ROW)
+    PROCESS_MEMORY(PROCESS_ROW)
+    /* clang-format on */
 };
 
 #define COUNTERS (sizeof counters / sizeof counters[0])
@@ -146,20 +123,17 @@ static bool is_level(const struct counter *counter)
 static const void *look(const struct mca_btl_diwarp_module *module, enum owner owner,
                         struct memory *memory)
 {
-    switch (owner) {
-    case RD_QP:
+    if (owner == RD_QP)
         return module->qp ? diwarp_query_counters(module->qp) : NULL;
-    case RC_QPS:
+    if (owner == RC_QPS)
         return module->cq ? diwarp_query_rc_counters(module->cq) : NULL;
-    case ADAPTER:
+    if (owner == ADAPTER)
         return &module->counters;
-    case MEMORY:
+    if (owner == MEMORY)
         memory_query(module, memory);
-        return memory;
-    default:
+    else
         memory_query_process(memory);
-        return memory;
-    }
+    return memory;
 }
 
 static unsigned long value_in(const void *owner, const struct counter *counter)
@@ -208,19 +182,28 @@ void mca_btl_diwarp_counters_dump(const struct mca_btl_diwarp_module *module)
     }
 }
 
+void mca_btl_diwarp_memory_note(const struct mca_btl_diwarp_module *module)
+{
+    if (mca_btl_diwarp_params.memory_report && module->endpoints >= noted.endpoints) {
+        memory_query(module, &noted);
+        memory_query_process(&noted);
+    }
+}
+
 void mca_btl_diwarp_memory_report(const struct mca_btl_diwarp_module *module)
 {
-    static const char *const transports[] = {
-        [MCA_BTL_DIWARP_RD] = "rd", [MCA_BTL_DIWARP_RC] = "rc", [MCA_BTL_DIWARP_RC_SRQ] = "rc-srq"};
+    static const char *const transports[] = {"rd", "rc", "rc-srq"}; /* by their enum */
     static char line[4096]; /* too large for a stack that may be small */
-    int used = snprintf(line, sizeof line, "diwarp_memory: rank=%u transport=%s",
-                        OPAL_PROC_MY_NAME.vpid, transports[mca_btl_diwarp_params.transport]);
+    if (!module->cq || !mca_btl_diwarp_params.memory_report)
+        return;
     if (!noted.endpoints)
         mca_btl_diwarp_memory_note(module);
+    int used = snprintf(line, sizeof line, "diwarp_memory: rank=%u transport=%s",
+                        OPAL_PROC_MY_NAME.vpid, transports[mca_btl_diwarp_params.transport]);
     for (size_t i = 0; i < COUNTERS; i++)
         if (counters[i].owner >= MEMORY)
             used += snprintf(line + used, sizeof line - (size_t)used, " %s=%lu",
-                             counters[i].name + sizeof(MEMORY_PREFIX) - 1,
+                             counters[i].name + sizeof MEMORY_PREFIX - 1,
                              value_in(&noted, &counters[i]));
     opal_output(0, "%s", line);
 }

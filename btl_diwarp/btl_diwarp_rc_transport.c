@@ -297,7 +297,7 @@ static void close_connections(struct mca_btl_diwarp_module *module)
     while (module->rc->connections > 0 && mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) < until_ns) {
         mca_btl_diwarp_polling_wait(module);
         const int count = mca_btl_diwarp_poll_and_call_back(module);
-        mca_btl_diwarp_polling_end(module);
+        opal_atomic_unlock(&module->polling);
         if (!count)
             (void)diwarp_block_cq(module->cq, MCA_BTL_DIWARP_SLEEP_NS);
     }

@@ -5,13 +5,12 @@
  *
  * Threads: a device opened with `threaded` lets any thread post, register and query at any time;
  * diwarp_poll_cq() is for one thread at a time per CQ. There is no hidden thread: the RNIC works
- * inside diwarp_poll_cq() and, for the first flight, inside posts. diwarp_start_helper() of
- * diwarp_helper.h starts one that runs it while the application does not.
+ * inside diwarp_poll_cq() and, for the first flight, inside posts. diwarp_helper.h has one that
+ * runs it while the application does not.
  *
  * Errors: functions that return int give 0 (or a documented count) or a negative errno value.
  */
-#ifndef DIWARP_H
-#define DIWARP_H
+#pragma once
 
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
@@ -20,12 +19,10 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
-extern "C" {
-#endif
-
+#define DIWARP_EXPORT extern "C" __attribute__((visibility("default")))
+#else
 #define DIWARP_EXPORT __attribute__((visibility("default")))
-
-/* ---- names and addresses ------------------------------------------------------------------ */
+#endif
 
 /* A process, unique among all that may talk to each other (Open MPI: job id and rank). */
 struct diwarp_name {
@@ -43,7 +40,6 @@ struct diwarp_interface {
 };
 
 #define DIWARP_MAX_INTERFACES 8
-
 /* Interfaces that other hosts have with the same address: never a way to reach them. */
 #define DIWARP_IF_EXCLUDE_DEFAULT "docker0,virbr0,lxcbr0"
 
@@ -70,40 +66,32 @@ DIWARP_EXPORT int diwarp_address_unpack(struct diwarp_address *address, const vo
 
 enum diwarp_switch { DIWARP_OFF = 0, DIWARP_ON = 1, DIWARP_AUTO = 2 };
 
-/* All of it optional: diwarp_device_attr_init() gives the defaults. Strings are borrowed for the
- * duration of the call. */
+/* diwarp_device_attr_init() gives defaults for all of it. Strings are borrowed during the call. */
 struct diwarp_device_attr {
     struct diwarp_name name;
-    const char *if_include;              /* "eth0,10.1.0.0/16"; NULL: all that are up */
+    const char *if_include;              /* "eth0,10.1.0.0/16"; NULL or empty: all that are up */
     const char *if_exclude;              /* names or CIDR; ignored when if_include is set */
-    uint16_t port_min;                   /* 0: any free port */
-    uint16_t port_max;                   /* 0: port_min only */
+    uint16_t port_min, port_max;         /* 0, 0: any free port; port_max 0: port_min only */
     uint32_t rcvbuf_bytes, sndbuf_bytes; /* asked of the socket; 0: the system's default */
     uint32_t datagram_max_bytes; /* of UDP payload; 0: by the path's MTU, peers' receive buffers */
     enum diwarp_switch gso, gro;
     enum diwarp_switch crc; /* of each datagram; OFF: the UDP checksum. Both ends must agree */
-    /* Which peers are of this host: loopback, and addresses that both have, lead to them. AUTO:
-     * those in the same network namespace as /proc names it; where nothing else leads, those whose
-     * interfaces have all our hardware and IP addresses, too. ON: all where nothing else leads,
-     * too. OFF: none. */
+    /* To which peers loopback and addresses that both have lead. AUTO: to those in our network
+     * namespace (by /proc) and, where nothing else leads, to those whose interfaces have all our
+     * hardware and IP addresses. ON: to all where nothing else leads, too. OFF: to none. */
     enum diwarp_switch same_host;
     bool threaded;
-    uint64_t ack_delay_ns; /* longest wait before a standalone acknowledgement */
-    uint64_t rto_min_ns;   /* floor of the measured retransmission time-out */
-    /* Silence, with data owed, after which a peer is gone; 0: never. Where ICMP says that no
-     * process has its port: 500 ms of it at most on this host, 10 s on another, whose firewall may
-     * err. */
-    uint64_t peer_timeout_ns;
+    uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */
+    uint64_t rto_min_ns;      /* floor of the measured retransmission time-out */
+    uint64_t peer_timeout_ns; /* silence, with data owed, after which a peer is gone; 0: never. If
+                               * ICMP denies its port at most 10 s, on this host 500 ms */
     uint64_t queue_delay_ns; /* in queues on the way to a peer, before its window shrinks; 0: any */
     uint32_t send_window_datagrams; /* 1..256, unacknowledged datagrams per peer */
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */
-    /* Most bytes of records under way to us, and never more than SO_RCVBUF takes; 0: 1 MiB, or 4
-     * MiB with shared_cores or rare polls. */
-    uint32_t record_window_bytes;
-    bool shared_cores; /* this process and others take turns on its cores */
+    uint32_t record_window_bytes;   /* bound of records under way to us, besides what SO_RCVBUF
+                                     * takes; 0: 1 MiB, 4 MiB with shared_cores or rare polls */
+    bool shared_cores;              /* this process and others take turns on its cores */
 };
-
-struct diwarp_device;
 
 /* Why diwarp_open_device() or diwarp_create_qp() failed, for people. */
 struct diwarp_diagnosis {
@@ -111,9 +99,9 @@ struct diwarp_diagnosis {
 };
 
 DIWARP_EXPORT void diwarp_device_attr_init(struct diwarp_device_attr *attr);
-
+struct diwarp_device;
 /* -ENODEV: no interface passes the filters. -EINVAL: one is neither an interface of this host nor a
- * CIDR; `why` names it. */
+ * CIDR; `why`, which may be NULL, names it. */
 DIWARP_EXPORT int diwarp_open_device(const struct diwarp_device_attr *attr,
                                      struct diwarp_device **device, struct diwarp_diagnosis *why);
 /* Every QP, CQ and PD must have been destroyed. */
@@ -129,9 +117,11 @@ struct diwarp_device_info {
 DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
                                        struct diwarp_device_info *info);
 
-/* ---- counters ----------------------------------------------------------------------------- */
+/* ---- counters and memory ------------------------------------------------------------------ */
 
-/* X(name, unit, meaning). The list feeds this struct, the dump, MPI_T and the documentation. */
+/* For the lists of X(name, unit, meaning), which feed structs, the dump, MPI_T and the manual. */
+#define DIWARP_FIELD(name, unit, meaning) uint64_t name;
+
 #define DIWARP_COUNTERS(X)                                                                       \
     X(tx_datagrams, "datagrams", "datagrams handed to the LLP")                                  \
     X(tx_bytes, "bytes", "UDP payload bytes handed to the LLP")                                  \
@@ -182,15 +172,11 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(rdma_errors, "operations", "RDMA or atomic operations that ended in error")
 
 struct diwarp_counters {
-#define X(name, unit, meaning) uint64_t name;
-    DIWARP_COUNTERS(X)
-#undef X
+    DIWARP_COUNTERS(DIWARP_FIELD)
 };
 
-/* ---- memory ------------------------------------------------------------------------------- */
-
-/* X(name, unit, meaning): what is held now. total_bytes is the sum of those before it, all of them
- * user memory; the kernel's follows. */
+/* What is held now. total_bytes is the sum of those before it, all user memory; the kernel's
+ * follows. */
 #define DIWARP_MEMORY(X)                                                                        \
     X(base_bytes, "bytes", "device, PD, CQ with its ring, datagram QPs, LLP")                   \
     X(receive_bytes, "bytes", "receive arena and stage; posted receives (UD, SRQ)")             \
@@ -211,18 +197,10 @@ struct diwarp_counters {
     X(socket_slab_bytes, "bytes", "kernel memory: the sockets themselves, inode, file, epoll item")
 
 struct diwarp_memory {
-#define X(name, unit, meaning) uint64_t name;
-    DIWARP_MEMORY(X)
-#undef X
+    DIWARP_MEMORY(DIWARP_FIELD)
 };
 
-struct diwarp_cq;
-struct diwarp_pd;
-/* Of the CQ, of all its QPs, and of the PD. Walks all there is. Without malloc's own overhead. */
-DIWARP_EXPORT void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
-                                       struct diwarp_memory *memory);
-
-/* ---- protection domain and memory regions ------------------------------------------------- */
+/* ---- protection domain, memory regions, completion queue ---------------------------------- */
 
 /* stag serves as lkey and rkey. Read-only for the application. */
 struct diwarp_mr {
@@ -238,20 +216,12 @@ DIWARP_EXPORT void diwarp_dealloc_pd(struct diwarp_pd *pd);
 /* No memory is pinned. NULL with errno on error. */
 DIWARP_EXPORT struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length,
                                               int access);
-/* RD and UD: until it is bound to another, the STag serves this peer alone: it is of no use to one
- * that learns of it. No effect over RC, nor on requests of the application's own. */
+/* RD and UD: the STag serves this peer alone, until bound to another, so that it is of no use to
+ * one that learns of it. No effect over RC, nor on requests of the application's own. */
 DIWARP_EXPORT void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer);
-/* The STag is dead when this returns: what peers still need it for ends in error there. Keys of the
- * application's own requests are checked only when they are posted: what they name must stay
- * registered until they complete. */
+/* The STag is dead when this returns: what peers still need it for ends in error there. What own
+ * requests name must stay registered until they complete: keys are checked at the post only. */
 DIWARP_EXPORT void diwarp_dereg_mr(struct diwarp_mr *mr);
-
-/* ---- completion queue --------------------------------------------------------------------- */
-
-struct diwarp_ah;
-struct diwarp_record;
-struct diwarp_rc_qp;           /* diwarp_rc.h */
-struct diwarp_connect_request; /* diwarp_rc.h */
 
 /* Opcodes that libibverbs lacks, in wc.opcode. */
 enum diwarp_wc_opcode {
@@ -282,7 +252,7 @@ struct diwarp_wc {
     const void *data;             /* RD receives, releases: valid until the next poll */
     struct diwarp_record *record; /* DIWARP_WC_RECORD: owned by the application */
     uint64_t read_id;             /* IBV_WC_RDMA_READ posted with DIWARP_SEND_HOLD: see release */
-    struct diwarp_rc_qp *rc_qp;   /* of an RC QP: which; else NULL */
+    struct diwarp_rc_qp *rc_qp;   /* of an RC QP (diwarp_rc.h): which; else NULL */
     struct diwarp_connect_request *request; /* DIWARP_WC_CONNECT_REQUEST: to be answered */
 };
 
@@ -291,12 +261,10 @@ DIWARP_EXPORT void diwarp_destroy_cq(struct diwarp_cq *cq);
 
 /* Runs the RNIC for every QP of the CQ, then hands out at most n completions. Never blocks: one
  * run, or after an absence of 50 us and more as many as take as long, up to a millisecond, a
- * completion, or nothing to do. -ENOMEM: a completion is lost; only the CQ's destruction is left.
- */
+ * completion, or nothing to do. -ENOMEM: a completion is lost; only destruction is left. */
 DIWARP_EXPORT int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc);
-/* Runs the RNIC, for a helper thread: what completes waits for the next poll. The caller serialises
- * it with diwarp_poll_cq() and with the use of what that handed out. Returns how many receive calls
- * brought something. */
+/* Runs the RNIC: what completes waits for the next poll. A helper thread that calls this excludes
+ * poll calls and the use of what they handed out. Returns how many receive calls found data. */
 DIWARP_EXPORT int diwarp_run_cq(struct diwarp_cq *cq);
 /* Whether the last run received something, completions or not, or has more to send that may go: who
  * shares a core should poll again before it gives way. Takes no lock. */
@@ -304,6 +272,9 @@ DIWARP_EXPORT bool diwarp_cq_busy(const struct diwarp_cq *cq);
 /* As diwarp_poll_cq(), but sleeps until something completes or timeout_ns has passed. */
 DIWARP_EXPORT int diwarp_wait_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc,
                                  uint64_t timeout_ns);
+/* Of the CQ, of all its QPs, and of the PD. Walks all there is. Without malloc's own overhead. */
+DIWARP_EXPORT void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
+                                       struct diwarp_memory *memory);
 
 /* ---- queue pairs -------------------------------------------------------------------------- */
 
@@ -315,18 +286,16 @@ enum diwarp_qp_type {
 struct diwarp_qp_attr {
     enum diwarp_qp_type type;
     struct diwarp_cq *cq;
-    /* RD: bound, for each peer and 8,192 at most, of requests that have not ended (Sends: been
-     * copied); then posts to that peer give -ENOMEM. */
-    uint32_t max_send_wr;
-    /* UD: bound of posted receives, and of records; of either a source holds no more, amid its
-     * messages, than it leaves to others. RD delivers in place, needs none. */
-    uint32_t max_recv_wr;
+    uint32_t max_send_wr;    /* RD: bound, for each peer and 8,192 at most, of requests not ended
+                              * (Sends: not copied); then posts to that peer give -ENOMEM */
+    uint32_t max_recv_wr;    /* UD: bound of posted receives, and of records; of either a source
+                              * holds no more, amid its messages, than it leaves to others */
     uint32_t max_msg_bytes;  /* of a Send; longer ones are lost (drop_header): the same for all */
     uint64_t record_time_ns; /* UD: a partial record is handed over this long after it began */
 };
 
 struct diwarp_qp;
-
+struct diwarp_ah;
 DIWARP_EXPORT void diwarp_qp_attr_init(struct diwarp_qp_attr *attr);
 /* All of a device share a UDP socket; the first opens it. -EADDRINUSE: no free port in the range.
  * `why` may be NULL. */
@@ -334,18 +303,16 @@ DIWARP_EXPORT int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_
                                    struct diwarp_qp **qp, struct diwarp_diagnosis *why);
 /* Sets attr.shared_cores of the device. From any thread. */
 DIWARP_EXPORT void diwarp_qp_share_cores(struct diwarp_qp *qp);
-/* Drops all that is queued (see diwarp_drain_qp()), its completions in the CQ among it; with the
- * device's last datagram QP goes what completions point to. While others live, its peers are told:
- * what they ask of it ends in error (IBV_WC_REM_ABORT_ERR), Sends to it are dropped. */
+/* Drops all that is queued (see diwarp_drain_qp()) and its completions; with the device's last
+ * datagram QP goes what completions point to. While others live, peers are told: what they ask of
+ * this one ends in error (IBV_WC_REM_ABORT_ERR), Sends to it are dropped. */
 DIWARP_EXPORT void diwarp_destroy_qp(struct diwarp_qp *qp);
 /* Sends owed acknowledgements and waits, at most timeout_ns, until nothing posted is unacknowledged
- * (else -ETIMEDOUT). Meanwhile receives are not delivered, and all completions of the CQ dropped.
- */
+ * (else -ETIMEDOUT). Meanwhile receives are not delivered, all completions of the CQ dropped. */
 DIWARP_EXPORT int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns);
 
 struct diwarp_qp_info {
-    uint32_t rcvbuf_bytes; /* what the kernel granted, truesize included */
-    uint32_t sndbuf_bytes;
+    uint32_t rcvbuf_bytes, sndbuf_bytes; /* what the kernel granted, truesize included */
     bool gso, gro;             /* in use; GRO may come into use later where it was left to AUTO */
     uint32_t max_inline_bytes; /* largest write without a record */
     int fd;                    /* readable when the RNIC has work; for poll(2) only */
@@ -359,28 +326,21 @@ DIWARP_EXPORT const struct diwarp_counters *diwarp_query_counters(const struct d
  * same family. -ENETUNREACH: there is none. -EINVAL: its MTU is below the least, 576, or it is not
  * of a datagram QP. Costs nothing on the wire; protocol state is taken at the first send, and given
  * back when both have owed each other nothing for 20 ms. Over RD all handles of one name share it,
- * the way that was first spoken over, and the incarnation that the last address told: with an
- * earlier one all ends in error. For any QP of the service and device; destroyed by its owner,
- * before its QP or after. */
+ * the way first spoken over, and the incarnation told last: with an earlier one all ends in error.
+ * For any QP of the service and device; destroyed by its owner, before its QP or after. */
 DIWARP_EXPORT int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                                    struct diwarp_ah **ah);
 DIWARP_EXPORT void diwarp_destroy_ah(struct diwarp_ah *ah);
 /* "10.0.0.2:40001", for messages. */
 DIWARP_EXPORT void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len);
 
-/* send_flags beyond IBV_SEND_*. */
-enum {
-    /* Done when copied: a post that returns 1 is complete and gives no completion. */
-    DIWARP_SEND_BUFFERED = 1 << 16,
-    /* Read: the application ends it with diwarp_post_release(). */
-    DIWARP_SEND_HOLD = 1 << 17,
-    /* RC: leaves with the next poll or diwarp_rc_flush(), if not before; never done at once. */
-    DIWARP_SEND_LAZY = 1 << 18,
-};
+/* send_flags beyond IBV_SEND_*. BUFFERED: done when copied: a post that returns 1 is complete and
+ * gives no completion. HOLD, of a read: the application ends it with diwarp_post_release(). LAZY,
+ * over RC: leaves with the next poll or diwarp_rc_flush(), if not before; never done at once. */
+enum { DIWARP_SEND_BUFFERED = 1 << 16, DIWARP_SEND_HOLD = 1 << 17, DIWARP_SEND_LAZY = 1 << 18 };
 
-/* The verbs opcodes SEND, SEND_WITH_IMM (RD), RDMA_WRITE (RD), RDMA_READ (RD),
- * ATOMIC_CMP_AND_SWP and ATOMIC_FETCH_AND_ADD (RD) as in ibv_send_wr; one work request, not a list.
- * On UD, RDMA_WRITE is a Write-Record. */
+/* As in ibv_send_wr SEND, RDMA_WRITE (on UD a Write-Record) and, RD only, SEND_WITH_IMM, RDMA_READ,
+ * ATOMIC_CMP_AND_SWP and ATOMIC_FETCH_AND_ADD; one work request, not a list. */
 struct diwarp_send_wr {
     struct ibv_send_wr wr;
     struct diwarp_ah *ah;
@@ -390,23 +350,22 @@ struct diwarp_send_wr {
  * where only a post without it takes so long a message. -ENOMEM: the send queue to this peer is
  * full; the end of a request to it makes room. -EHOSTUNREACH: the peer is gone. -EINVAL: malformed,
  * or IBV_SEND_FENCE, which only RC knows; -EMSGSIZE: too long; -EACCES: a local key without the
- * right. Unsignaled requests that succeed give no completion; those that fail do, but for Sends
- * already copied when their peer goes: DIWARP_WC_PEER_GONE says it for all of them. A Send has
- * succeeded when the peer's process has it: were the QP that it is for gone by then, nothing would
- * tell. The memory of sg_list must stay until the completion, unless INLINE or BUFFERED. */
+ * right. Unsignaled requests complete only if they fail; Sends already copied do not even then, for
+ * DIWARP_WC_PEER_GONE says it. A Send has succeeded when the peer's process has it, with or without
+ * the QP that it is for. The memory of sg_list must stay until then, unless INLINE or BUFFERED. */
 DIWARP_EXPORT int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr);
+/* UD: RD delivers in place. */
 DIWARP_EXPORT int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
 
-/* Room for a Send of len bytes in the open datagram of a peer, for the caller to write to before
- * diwarp_send_commit(), with no other call on the QP between: both are one critical section. NULL:
- * not now (post it instead). */
+/* Room for a Send of len bytes in the open datagram of a peer, to be written to before the commit,
+ * with no other call on the QP between: both are one critical section. NULL: post it instead. */
 DIWARP_EXPORT void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len);
 DIWARP_EXPORT void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah, uint32_t imm);
 
-/* Ends a read posted with DIWARP_SEND_HOLD and carries len <= DIWARP_RELEASE_MAX_BYTES bytes to the
- * source inside record-complete. Must follow every such completion, even one in error. -EMSGSIZE;
- * -EINVAL: there is nobody to take the bytes, or (-ENOMEM) no longer: see DIWARP_WC_PEER_GONE. */
 #define DIWARP_RELEASE_MAX_BYTES 128
+/* Ends a read posted with DIWARP_SEND_HOLD and carries so many bytes at most to the source inside
+ * record-complete. Must follow every such completion, even one in error. -EMSGSIZE; -EINVAL: there
+ * is nobody to take the bytes, or (-ENOMEM) no longer: see DIWARP_WC_PEER_GONE. */
 DIWARP_EXPORT int diwarp_post_release(struct diwarp_qp *qp, uint64_t read_id, const void *data,
                                       size_t len);
 
@@ -435,9 +394,3 @@ DIWARP_EXPORT unsigned diwarp_record_ranges(const struct diwarp_record *record,
                                             struct diwarp_range *ranges, unsigned n);
 /* Ends a record that a completion handed over; later segments of it are dropped. */
 DIWARP_EXPORT void diwarp_release_record(struct diwarp_record *record);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* diwarp, when nobody polls: sleeping until there is something to do, and a thread that runs the
- * RNIC meanwhile. */
-#ifndef DIWARP_HELPER_H
-#define DIWARP_HELPER_H
+/* diwarp when nobody polls: sleeping until there is something to do, and a thread for the RNIC. */
+#pragma once
 
 #include "diwarp.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* Sleeps, in the thread that polls, until a poll may find something or must be made (a socket is
  * readable, a timer due, a completion waits, another thread posts what cannot leave without one);
  * at most timeout_ns, and a second. It may wake for nothing. Negative errno: it cannot sleep. */
 DIWARP_EXPORT int diwarp_block_cq(struct diwarp_cq *cq, uint64_t timeout_ns);
-
-/* A thread that runs the RNIC while the application neither polls nor posts. */
-struct diwarp_helper;
 
 struct diwarp_helper_attr {
     struct diwarp_cq *cq;
@@ -35,10 +26,12 @@ struct diwarp_helper_attr {
     uint64_t look_ns;
 };
 
-/* Signals stay with the threads that had them. -EINVAL: the device is not `threaded`, or an
- * attribute is missing. -EAGAIN, -EMFILE...: no thread or descriptor to be had. After fork() the
- * child has the descriptors but not the thread: it must use nothing of the device, but exec or
- * _exit. */
+struct diwarp_helper;
+
+/* A thread that runs the RNIC while the application neither polls nor posts. Signals stay with the
+ * threads that had them. -EINVAL: the device is not `threaded`, or an attribute is missing.
+ * -EAGAIN, -EMFILE...: no thread or descriptor to be had. After fork() the child has the
+ * descriptors but not the thread: it must use nothing of the device, but exec or _exit. */
 DIWARP_EXPORT int diwarp_start_helper(const struct diwarp_helper_attr *attr,
                                       struct diwarp_helper **helper);
 /* Changes attr.look_ns, from the next look on. From any thread. */
@@ -46,9 +39,3 @@ DIWARP_EXPORT void diwarp_helper_look_every(struct diwarp_helper *helper, uint64
 /* Waits until it has left `run`: not from there, nor with a lock that `run` waits for. Before the
  * CQ is destroyed. */
 DIWARP_EXPORT void diwarp_stop_helper(struct diwarp_helper *helper);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * diwarp, reliable connections: RC queue pairs that speak iWARP (RFC 5040, 5041, 5044, 6581) over
- * TCP, one stream per pair of processes. Device, PD, MR and CQ are those of diwarp.h; a CQ may
- * serve datagram QPs and RC QPs together, and all RC QPs run inside its poll calls.
- *
- * Threads and errors: as in diwarp.h. No call here blocks, but for diwarp_drain_rc_qps().
+ * TCP, one stream per pair of processes. Device, PD, MR, CQ, threads and errors: as in diwarp.h. A
+ * CQ may serve datagram QPs and RC QPs together, and all RC QPs run inside its poll calls. No call
+ * here blocks, but for diwarp_drain_rc_qps().
  */
-#ifndef DIWARP_RC_H
-#define DIWARP_RC_H
+#pragma once
 
 #include "diwarp.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* X(name, unit, meaning), of all RC QPs of a CQ. */
 #define DIWARP_RC_COUNTERS(X)                                                                  \
@@ -43,34 +37,24 @@ extern "C" {
     X(rc_bad_message, "connections", "closed: message out of sequence, or larger than its buffer")
 
 struct diwarp_rc_counters {
-#define X(name, unit, meaning) uint64_t name;
-    DIWARP_RC_COUNTERS(X)
-#undef X
+    DIWARP_RC_COUNTERS(DIWARP_FIELD)
 };
-
-struct diwarp_rc_qp;
-struct diwarp_srq;
-struct diwarp_listener;
-struct diwarp_connect_request;
-
-/* ---- completions -------------------------------------------------------------------------- */
 
 /* In wc.opcode, beside IBV_WC_SEND, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ and IBV_WC_RECV. */
 enum diwarp_rc_wc_opcode {
     /* A listener was called: `request` waits for diwarp_accept() or diwarp_reject(); `src` is the
      * caller, data/byte_len its private data, valid until then. */
     DIWARP_WC_CONNECT_REQUEST = 0x1100,
-    /* diwarp_connect() or diwarp_accept() is done: `rc_qp` may be used. `src` is the other
-     * side, data/byte_len the private data of its answer (connecting side), valid until the QP is
-     * destroyed. */
+    /* diwarp_connect() or diwarp_accept() is done: `rc_qp` may be used. `src` is the other side,
+     * data/byte_len the private data of its answer to diwarp_connect(), valid as long as the QP. */
     DIWARP_WC_CONNECTED,
     /* It never was, or no longer is, connected. IBV_WC_SUCCESS: closed in order by the other side.
-     * IBV_WC_REM_OP_ERR: it sent Terminate, or we had to (wc.vendor_err: layer << 12 | type << 8 |
-     * code, RFC 5040 4.8). IBV_WC_RETRY_EXC_ERR: TCP lost it, or the time is over.
+     * IBV_WC_REM_OP_ERR: one side sent Terminate (wc.vendor_err: layer << 12 | type << 8 | code,
+     * RFC 5040 4.8). IBV_WC_RETRY_EXC_ERR: TCP lost it, or the time is over.
      * IBV_WC_REM_INV_REQ_ERR: rejected, data/byte_len is why. IBV_WC_LOC_PROT_ERR: what was to be
-     * sent is no memory of this process (where TCP finds that; the CRC reads it first, and
-     * crashes). IBV_WC_LOC_QP_OP_ERR: no memory to send it. All posted requests have completed,
-     * with IBV_WC_WR_FLUSH_ERR, before. The last completion of a QP; destroy it then. */
+     * sent is no memory of ours (found by TCP; the CRC would crash). IBV_WC_LOC_QP_OP_ERR: no
+     * memory to send it. All posted requests have completed, with IBV_WC_WR_FLUSH_ERR, before. The
+     * last completion of a QP; destroy it then. */
     DIWARP_WC_DISCONNECTED,
 };
 
@@ -83,17 +67,16 @@ struct diwarp_rc_qp_attr {
     uint32_t max_send_wr;    /* then posts give -ENOMEM */
     uint32_t max_recv_wr;    /* without srq */
     uint32_t max_rd_atomic;  /* RDMA reads under way at once, each way: ORD and IRD. Where one side
-                                has 0, the other's posts give -EINVAL; a read posted before that was
-                                known ends the connection (vendor_err 0x2006, insufficient IRD) */
+                              * has 0, the other's posts give -EINVAL; a read posted before that was
+                              * known ends the connection (vendor_err 0x2006, insufficient IRD) */
     bool markers;            /* ask the other side for MPA markers (RFC 5044 4.3) */
     bool crc;                /* ask for CRC32C; in use when either side asks */
     uint8_t mpa_revision;    /* 1, or 2 (RFC 6581); the connecting side's counts */
-    uint64_t rnr_timeout_ns; /* how long a Send may wait for a receive, while TCP holds back
-                                the sender; then, or at once with 0, Terminate (RFC 5041 7.1).
-                                UINT64_MAX: for ever */
+    uint64_t rnr_timeout_ns; /* how long a Send may wait for a receive, while TCP holds back the
+                              * sender; then Terminate (RFC 5041 7.1). UINT64_MAX: for ever */
     uint64_t connect_timeout_ns; /* TCP and MPA set-up together; after diwarp_accept() until the
-                                    caller's first FPDU, which leaves when it polls; and again an
-                                    orderly close. UINT64_MAX: for ever */
+                                  * caller's first FPDU, which leaves when it polls; and again an
+                                  * orderly close. UINT64_MAX: for ever */
 };
 
 /* Defaults: no markers, CRC, revision 2, 128 sends, 128 receives, 16 reads, 10 s. */
@@ -101,10 +84,10 @@ DIWARP_EXPORT void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr);
 
 /* Private data of a request, answer or rejection: what MPA has room for, less our own. */
 #define DIWARP_PRIVATE_DATA_MAX_BYTES 480
-
+struct diwarp_listener;
 /* Waits for calls on a free port of the device's range; they come as completions of `cq`. Callers
- * that have not shown the token yet may be silent for the device's peer_timeout_ns; where 256
- * are, the next one takes the place of the oldest. */
+ * that have not shown the token yet may be silent for the device's peer_timeout_ns; of more than
+ * 256 the oldest is closed. */
 DIWARP_EXPORT int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq,
                                 struct diwarp_listener **listener, struct diwarp_diagnosis *why);
 /* Where it is called, for peers: as diwarp_query_address(); the token is in every request of ours,
@@ -129,9 +112,8 @@ DIWARP_EXPORT int diwarp_accept(struct diwarp_connect_request *request, struct d
                                 size_t private_bytes, struct diwarp_rc_qp **qp);
 DIWARP_EXPORT void diwarp_reject(struct diwarp_connect_request *request, const void *private_data,
                                  size_t private_bytes);
-/* Orderly close: what was posted is sent, then no more; DIWARP_WC_DISCONNECTED follows. Reads that
- * the other side has not begun to answer when it closes complete with IBV_WC_WR_FLUSH_ERR: that
- * alone does not make the close a disorderly one. */
+/* Orderly close, also if reads complete with IBV_WC_WR_FLUSH_ERR that the other side has not begun
+ * to answer when it closes: what was posted is sent, no more, then comes DIWARP_WC_DISCONNECTED. */
 DIWARP_EXPORT void diwarp_disconnect(struct diwarp_rc_qp *qp);
 /* Closes at once; no completion of it comes any more, also none that was not polled yet. */
 DIWARP_EXPORT void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp);
@@ -142,28 +124,22 @@ DIWARP_EXPORT void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf,
 /* SEND (IBV_SEND_SOLICITED: with Solicited Event), SEND_WITH_INV, RDMA_WRITE, RDMA_READ; one work
  * request, not a list. 0, or 1 as DIWARP_SEND_BUFFERED says (complete once TCP took it all).
  * DIWARP_SEND_LAZY: not before the next poll or diwarp_rc_flush(), but for a long queue or a post
- * without it.
- * IBV_SEND_INLINE: taken by TCP now, or -EAGAIN and nothing of it was sent (always with LAZY, or
- * when longer than 128 KiB or about 60 FPDUs).
- * IBV_SEND_FENCE: not sent before the reads posted before it have ended.
- * -ENOMEM: the send queue is full; a later completion makes room. -ENOTCONN: disconnected. -EINVAL,
- * -EMSGSIZE, -EACCES: as diwarp_post_send(). Unsignaled requests that succeed give no completion.
- * Sends and writes complete, in their order, when TCP has taken them (or we have copied the end of
- * one that it took in part), reads in theirs when the response is placed; the memory of sg_list
- * must stay until then. A read is neither INLINE nor BUFFERED. A local key of 0 names any memory of
- * the process. */
+ * without it. IBV_SEND_INLINE: taken by TCP now, or -EAGAIN and nothing of it was sent (always with
+ * LAZY, or when longer than 128 KiB or about 60 FPDUs). IBV_SEND_FENCE: not sent before the reads
+ * posted before it have ended. -ENOMEM: the send queue is full; a later completion makes room.
+ * -ENOTCONN: disconnected. -EINVAL, -EMSGSIZE, -EACCES: as diwarp_post_send(). Unsignaled requests
+ * that succeed give no completion. Sends and writes complete, in their order, when TCP has taken
+ * them (or we have copied the end of one that it took in part), reads in theirs when the response
+ * is placed; the memory of sg_list must stay until then. A read is neither INLINE nor BUFFERED. A
+ * local key of 0 names any memory of the process. */
 DIWARP_EXPORT int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr);
 /* -ENOMEM: max_recv_wr are posted. Messages fill receives in the order these were posted. */
 DIWARP_EXPORT int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr);
-
-/* ---- shared receive queues ---------------------------------------------------------------- */
 
 DIWARP_EXPORT struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr);
 /* Its QPs must have been destroyed. */
 DIWARP_EXPORT void diwarp_destroy_srq(struct diwarp_srq *srq);
 DIWARP_EXPORT int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_recv_wr *wr);
-
-/* ---- the RC side of a CQ ------------------------------------------------------------------ */
 
 /* Readable when RC QPs of the CQ have work, for poll(2) only; -1: there are none. */
 DIWARP_EXPORT int diwarp_rc_fd(const struct diwarp_cq *cq);
@@ -183,9 +159,3 @@ struct diwarp_rc_memory {
 };
 DIWARP_EXPORT void diwarp_query_rc_memory(const struct diwarp_cq *cq,
                                           struct diwarp_rc_memory *memory);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif
