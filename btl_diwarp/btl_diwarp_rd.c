@@ -15,15 +15,13 @@ static int endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *pr
                            const struct diwarp_address *address, mca_btl_base_endpoint_t **endpoint)
 {
     mca_btl_base_endpoint_t *made = calloc(1, sizeof *made);
-    if (!made)
-        return -ENOMEM;
-    made->proc = proc;
-    STAILQ_INIT(&made->waiting);
-    int rc = diwarp_create_ah(module->qp, address, &made->ah);
+    const int rc = made ? diwarp_create_ah(module->qp, address, &made->ah) : -ENOMEM;
     if (rc < 0) {
         free(made);
         return rc;
     }
+    made->proc = proc;
+    STAILQ_INIT(&made->waiting);
     *endpoint = made;
     return 0;
 }
@@ -31,13 +29,19 @@ static int endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *pr
 static void endpoint_destroy(struct mca_btl_diwarp_module *module,
                              mca_btl_base_endpoint_t *endpoint)
 {
-    if (!mca_btl_diwarp_in_progress(module)) /* no callback within another */
-        mca_btl_diwarp_work_post_waiting(module, endpoint);
     mca_btl_diwarp_work_forget(module, endpoint);
     diwarp_destroy_ah(endpoint->ah);
     free(endpoint);
 }
 
+static int post_send(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
+                     const struct diwarp_send_wr *wr)
+{
+    (void)endpoint;
+    return diwarp_post_send(module->qp, wr);
+}
+
+/* The PML's headers need alignment, which the message behind the tag lacks. */
 static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     _Alignas(16) unsigned char message[DIWARP_RELEASE_MAX_BYTES];
@@ -49,7 +53,7 @@ static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp
     mca_btl_diwarp_deliver(module, release[0], message, len - 1);
 }
 
-/* In `text`, or not. NULL: it was silent. */
+/* Why a peer is gone, perhaps in `text`. NULL: it was silent. */
 static const char *gone_text(const struct ibv_wc *wc, char *text, size_t bytes)
 {
     switch (wc->vendor_err) {
@@ -166,7 +170,5 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd = {
     .endpoint_create = endpoint_create,
     .endpoint_destroy = endpoint_destroy,
     .on_completions = on_completions,
-    .post = mca_btl_diwarp_work_post,
-    .frag_post = mca_btl_diwarp_frag_post,
-    .rdma_post = mca_btl_diwarp_rdma_post,
+    .post_send = post_send,
 };
