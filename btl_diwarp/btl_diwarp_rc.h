@@ -25,7 +25,6 @@ struct mca_btl_diwarp_rc {
     unsigned connections;        /* QPs that were not destroyed yet */
     bool closing;                /* nothing is delivered or completed any more */
     bool unflushed;              /* callbacks have posted lazily */
-    bool told_no_descriptor;
 };
 
 enum mca_btl_diwarp_rc_state {
@@ -86,14 +85,13 @@ void mca_btl_diwarp_rc_leave_all(struct mca_btl_diwarp_module *module);
 /* Closes what is still open and frees all endpoints, also where the PML knows them. */
 void mca_btl_diwarp_rc_endpoints_free(struct mca_btl_diwarp_module *module);
 
-/* Makes memory for `count` receives, resident at once, as the registration with an RNIC would pin
- * it, and posts them to qp, or to the SRQ when there is one; their wr_id is odd. 0 or negative
- * errno; *buffers is set when there is something to free. */
+/* Makes memory for receives, resident at once, as the registration with an RNIC would pin it, and
+ * posts them to qp, or to the SRQ when there is one; their wr_id is odd. 0 or negative errno;
+ * *buffers is set when there is something to free. */
 int mca_btl_diwarp_rc_buffers_make(struct mca_btl_diwarp_rc *rc, unsigned char **buffers,
-                                   unsigned count, struct diwarp_rc_qp *qp);
+                                   struct diwarp_rc_qp *qp);
 /* Posts one of them again. */
 int mca_btl_diwarp_rc_buffer_post(const struct mca_btl_diwarp_rc *rc, unsigned char *buffer,
                                   struct diwarp_rc_qp *qp);
 /* Harmless with NULL. */
-void mca_btl_diwarp_rc_buffers_free(struct mca_btl_diwarp_rc *rc, unsigned char *buffers,
-                                    unsigned count);
+void mca_btl_diwarp_rc_buffers_free(struct mca_btl_diwarp_rc *rc, unsigned char **buffers);

@@ -36,28 +36,25 @@ static uint64_t key_of(struct diwarp_name name)
 
 static uint64_t my_key(void)
 {
-    return key_of(
-        (struct diwarp_name){.job = OPAL_PROC_MY_NAME.jobid, .rank = OPAL_PROC_MY_NAME.vpid});
+    return (uint64_t)OPAL_PROC_MY_NAME.jobid << 32 | OPAL_PROC_MY_NAME.vpid;
 }
 
 /* Made when there is none. NULL: no memory. */
 static mca_btl_diwarp_rc_endpoint_t *endpoint_for(struct mca_btl_diwarp_rc *rc,
                                                   struct diwarp_name name)
 {
-    mca_btl_diwarp_rc_endpoint_t *endpoint;
+    const uint64_t key = key_of(name);
     void *found = NULL;
-    if (opal_hash_table_get_value_uint64(&rc->endpoints, key_of(name), &found) == OPAL_SUCCESS)
+    if (opal_hash_table_get_value_uint64(&rc->endpoints, key, &found) == OPAL_SUCCESS)
         return found;
-    endpoint = calloc(1, sizeof *endpoint);
-    if (!endpoint)
-        return NULL;
-    endpoint->name = name;
-    STAILQ_INIT(&endpoint->super.waiting);
-    if (opal_hash_table_set_value_uint64(&rc->endpoints, key_of(name), endpoint) != OPAL_SUCCESS) {
-        free(endpoint);
+    mca_btl_diwarp_rc_endpoint_t *made = calloc(1, sizeof *made);
+    if (!made || opal_hash_table_set_value_uint64(&rc->endpoints, key, made) != OPAL_SUCCESS) {
+        free(made);
         return NULL;
     }
-    return endpoint;
+    made->name = name;
+    STAILQ_INIT(&made->super.waiting);
+    return made;
 }
 
 /* ---- states ------------------------------------------------------------------------------- */
@@ -106,6 +103,13 @@ static size_t stride_bytes(void)
     return OPAL_ALIGN(mca_btl_diwarp_params.rc_recv_bytes, 64, size_t);
 }
 
+/* Of the receives that are shared, or of a connection's own. */
+static size_t buffers_bytes(const struct mca_btl_diwarp_rc *rc)
+{
+    const struct mca_btl_diwarp_params *params = &mca_btl_diwarp_params;
+    return (rc->srq ? params->rc_srq_buffers : params->rc_recv_buffers) * stride_bytes();
+}
+
 int mca_btl_diwarp_rc_buffer_post(const struct mca_btl_diwarp_rc *rc, unsigned char *buffer,
                                   struct diwarp_rc_qp *qp)
 {
@@ -115,26 +119,27 @@ int mca_btl_diwarp_rc_buffer_post(const struct mca_btl_diwarp_rc *rc, unsigned c
 }
 
 int mca_btl_diwarp_rc_buffers_make(struct mca_btl_diwarp_rc *rc, unsigned char **buffers,
-                                   unsigned count, struct diwarp_rc_qp *qp)
+                                   struct diwarp_rc_qp *qp)
 {
-    void *made = mmap(NULL, count * stride_bytes(), PROT_READ | PROT_WRITE,
+    const size_t bytes = buffers_bytes(rc);
+    void *made = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     int error = 0;
     if (made == MAP_FAILED)
         return -ENOMEM;
     *buffers = made;
-    rc->buffers_bytes += count * stride_bytes();
-    for (unsigned i = 0; i < count && !error; i++)
-        error = mca_btl_diwarp_rc_buffer_post(rc, *buffers + i * stride_bytes(), qp);
+    rc->buffers_bytes += bytes;
+    for (size_t at = 0; at < bytes && !error; at += stride_bytes())
+        error = mca_btl_diwarp_rc_buffer_post(rc, *buffers + at, qp);
     return error;
 }
 
-void mca_btl_diwarp_rc_buffers_free(struct mca_btl_diwarp_rc *rc, unsigned char *buffers,
-                                    unsigned count)
+void mca_btl_diwarp_rc_buffers_free(struct mca_btl_diwarp_rc *rc, unsigned char **buffers)
 {
-    if (buffers) {
-        (void)munmap(buffers, count * stride_bytes());
-        rc->buffers_bytes -= count * stride_bytes();
+    if (*buffers) {
+        (void)munmap(*buffers, buffers_bytes(rc));
+        rc->buffers_bytes -= buffers_bytes(rc);
+        *buffers = NULL;
     }
 }
 
@@ -174,9 +179,7 @@ static void connection_destroy(struct mca_btl_diwarp_module *module,
                                mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     qp_destroy(module, &endpoint->qp);
-    mca_btl_diwarp_rc_buffers_free(module->rc, endpoint->buffers,
-                                   mca_btl_diwarp_params.rc_recv_buffers);
-    endpoint->buffers = NULL;
+    mca_btl_diwarp_rc_buffers_free(module->rc, &endpoint->buffers);
 }
 
 /* 0 or negative errno. */
@@ -184,10 +187,9 @@ static int call(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint
 {
     const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
     struct diwarp_address address;
-    int rc;
     if (!mca_btl_diwarp_peer_address(module, endpoint->super.proc, &address))
         return -EADDRNOTAVAIL;
-    rc = diwarp_connect(module->pd, &attr, &address, NULL, 0, &endpoint->qp, NULL);
+    const int rc = diwarp_connect(module->pd, &attr, &address, NULL, 0, &endpoint->qp, NULL);
     if (rc == -ENETUNREACH)
         mca_btl_diwarp_peer_show_unreachable(module, endpoint->super.proc, &address);
     if (rc < 0)
@@ -295,8 +297,7 @@ static void on_connected(struct mca_btl_diwarp_module *module,
     reject(endpoint->request, REJECT_AGAIN); /* given up by the peer, which has accepted ours */
     endpoint->request = NULL;
     if (!module->rc->srq)
-        rc = mca_btl_diwarp_rc_buffers_make(module->rc, &endpoint->buffers,
-                                            mca_btl_diwarp_params.rc_recv_buffers, endpoint->qp);
+        rc = mca_btl_diwarp_rc_buffers_make(module->rc, &endpoint->buffers, endpoint->qp);
     if (rc < 0) {
         diwarp_disconnect(endpoint->qp);
         on_lost(module, endpoint, strerror(-rc));
@@ -349,17 +350,14 @@ static void on_disconnected(struct mca_btl_diwarp_module *module,
 
 void mca_btl_diwarp_rc_on_event(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
-    const unsigned opcode = (unsigned)wc->wc.opcode;
+    mca_btl_diwarp_rc_endpoint_t *endpoint = wc->request ? NULL : diwarp_rc_qp_context(wc->rc_qp);
     OPAL_THREAD_LOCK(&module->lock);
-    if (opcode == DIWARP_WC_CONNECT_REQUEST) {
+    if (!endpoint)
         on_request(module, wc);
-    } else {
-        mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
-        if (opcode == DIWARP_WC_DISCONNECTED)
-            on_disconnected(module, endpoint, wc);
-        else if (wc->rc_qp == endpoint->qp) /* else our call that lost */
-            on_connected(module, endpoint);
-    }
+    else if ((unsigned)wc->wc.opcode == DIWARP_WC_DISCONNECTED)
+        on_disconnected(module, endpoint, wc);
+    else if (wc->rc_qp == endpoint->qp) /* else our call that lost */
+        on_connected(module, endpoint);
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
@@ -421,28 +419,9 @@ void mca_btl_diwarp_rc_connect(struct mca_btl_diwarp_module *module,
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
-/* Under the lock. */
-static void add(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint,
-                opal_proc_t *proc)
-{
-    endpoint->super.proc = proc;
-    if (endpoint->deleted) {
-        /* How it left before does not count any more. */
-        endpoint->left = endpoint->deleted = false;
-        if (endpoint->state == MCA_BTL_DIWARP_RC_GONE)
-            set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
-    }
-    /* One side is enough. If that fails, the first message calls again, and can report it: until
-     * then there is nobody to tell. */
-    if (mca_btl_diwarp_params.rc_connect == MCA_BTL_DIWARP_RC_AT_INIT &&
-        endpoint->state == MCA_BTL_DIWARP_RC_IDLE && !endpoint->qp &&
-        my_key() < key_of(endpoint->name))
-        (void)call(module, endpoint);
-}
-
 int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                                       const struct diwarp_address *address,
-                                      mca_btl_base_endpoint_t **endpoint)
+                                      mca_btl_base_endpoint_t **created)
 {
     const struct diwarp_name name = {.job = proc->proc_name.jobid, .rank = proc->proc_name.vpid};
     if (key_of(name) == my_key())
@@ -451,13 +430,23 @@ int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal
     if (rc < 0)
         return rc;
     OPAL_THREAD_LOCK(&module->lock);
-    mca_btl_diwarp_rc_endpoint_t *made = endpoint_for(module->rc, name);
-    if (made) {
-        add(module, made, proc);
-        *endpoint = &made->super;
+    mca_btl_diwarp_rc_endpoint_t *endpoint = endpoint_for(module->rc, name);
+    if (endpoint) {
+        endpoint->super.proc = proc;
+        if (endpoint->deleted && endpoint->state == MCA_BTL_DIWARP_RC_GONE)
+            set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
+        /* How it left before it was deleted does not count any more. */
+        endpoint->left = endpoint->left && !endpoint->deleted;
+        endpoint->deleted = false;
+        /* One side is enough. If that fails, the first message calls again, and can report it:
+         * until then there is nobody to tell. */
+        if (mca_btl_diwarp_params.rc_connect == MCA_BTL_DIWARP_RC_AT_INIT && !endpoint->qp &&
+            endpoint->state == MCA_BTL_DIWARP_RC_IDLE && my_key() < key_of(name))
+            (void)call(module, endpoint);
+        *created = &endpoint->super;
     }
     OPAL_THREAD_UNLOCK(&module->lock);
-    return made ? 0 : -ENOMEM;
+    return endpoint ? 0 : -ENOMEM;
 }
 
 void mca_btl_diwarp_rc_endpoint_destroy(struct mca_btl_diwarp_module *module,

@@ -19,26 +19,21 @@
 
 /* ---- sends ---------------------------------------------------------------------------------- */
 
-/* Under the lock: whether a request may be part of a burst, as what follows another with no poll
- * between, and what callbacks post. */
-static bool follows(const struct mca_btl_diwarp_module *module,
-                    const mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    return mca_btl_diwarp_params.rc_coalesce &&
-           (endpoint->sent_at_poll == __atomic_load_n(&module->polls, __ATOMIC_RELAXED) ||
-            mca_btl_diwarp_in_progress(module));
-}
-
-/* Under the lock: whether a request is part of a burst. These share send calls: they leave with the
- * next poll, those of callbacks when these are over. A message on its own leaves at once: its
- * sender may compute before it polls again. */
+/* Under the lock: whether a request follows right after another, with no poll between, or is posted
+ * by a callback. These share send calls: they leave with the next poll, those of callbacks when
+ * these are over. A message on its own leaves at once: its sender may compute before it polls
+ * again. One that may go by a descriptor instead (inline) does so without a look at the clock. */
 static bool in_burst(const struct mca_btl_diwarp_module *module,
-                     mca_btl_diwarp_rc_endpoint_t *endpoint)
+                     mca_btl_diwarp_rc_endpoint_t *endpoint, bool inlined)
 {
     const uint64_t last_ns = endpoint->sent_ns;
-    if (!follows(module, endpoint))
+    if (!mca_btl_diwarp_params.rc_coalesce)
         return false;
     if (mca_btl_diwarp_in_progress(module))
+        return true;
+    if (endpoint->sent_at_poll != __atomic_load_n(&module->polls, __ATOMIC_RELAXED))
+        return false;
+    if (inlined)
         return true;
     endpoint->sent_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
     return endpoint->sent_ns - last_ns < BURST_NS;
@@ -48,18 +43,20 @@ static int post_send(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint
                      const struct diwarp_send_wr *wr)
 {
     mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(base);
-    struct ibv_send_wr lazy = wr->wr;
-    int rc;
+    struct ibv_send_wr posted = wr->wr;
     if (OPAL_UNLIKELY(endpoint->state != MCA_BTL_DIWARP_RC_CONNECTED))
         return endpoint->state == MCA_BTL_DIWARP_RC_GONE ? -EHOSTUNREACH : -ENOTCONN;
+    const bool inlined = posted.send_flags & IBV_SEND_INLINE;
+    const bool burst = in_burst(module, endpoint, inlined);
+    if (burst && inlined)
+        return -EAGAIN;
     __atomic_store_n(&endpoint->unused, false, __ATOMIC_RELAXED);
-    if (in_burst(module, endpoint)) {
-        lazy.send_flags |= (unsigned)DIWARP_SEND_LAZY;
+    if (burst) {
+        posted.send_flags |= (unsigned)DIWARP_SEND_LAZY;
         module->rc->unflushed = module->rc->unflushed || mca_btl_diwarp_in_progress(module);
-        return diwarp_rc_post_send(endpoint->qp, &lazy);
     }
-    rc = diwarp_rc_post_send(endpoint->qp, &wr->wr);
-    if (mca_btl_diwarp_params.rc_coalesce && rc >= 0) {
+    const int rc = diwarp_rc_post_send(endpoint->qp, &posted);
+    if (!burst && rc >= 0 && mca_btl_diwarp_params.rc_coalesce) {
         endpoint->sent_at_poll = __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
         endpoint->sent_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
     }
@@ -89,8 +86,7 @@ static int rc_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
                                                  .opcode = IBV_WR_SEND,
                                                  .send_flags = IBV_SEND_INLINE}};
         OPAL_THREAD_LOCK(&module->lock);
-        if (STAILQ_EMPTY(&endpoint->waiting) &&
-            !follows(module, mca_btl_diwarp_rc_endpoint(endpoint)))
+        if (STAILQ_EMPTY(&endpoint->waiting))
             rc = post_send(module, endpoint, &wr);
         OPAL_THREAD_UNLOCK(&module->lock);
     }
@@ -158,10 +154,10 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
 
 static void on_nothing(struct mca_btl_diwarp_module *module)
 {
-    struct mca_btl_diwarp_rc *rc = module->rc;
+    static bool told;
     /* A caller that waits because we have no descriptor for it knows no reason. */
-    if (!rc->told_no_descriptor && diwarp_query_rc_counters(module->cq)->rc_no_descriptor) {
-        rc->told_no_descriptor = true;
+    if (!told && diwarp_query_rc_counters(module->cq)->rc_no_descriptor) {
+        told = true;
         MCA_BTL_DIWARP_SAY("rank %u on %s has no file descriptor left for a connection, which "
                            "waits until there is one: look at \"ulimit -n\"",
                            OPAL_PROC_MY_NAME.vpid, opal_process_info.nodename);
@@ -170,22 +166,10 @@ static void on_nothing(struct mca_btl_diwarp_module *module)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* What the RC transport serves, and how: no reads, no atomics, and it sends what is packed. */
-static void fit_function_table(mca_btl_base_module_t *btl)
-{
-    btl->btl_sendi = rc_sendi;
-    btl->btl_get = NULL;
-    btl->btl_atomic_fop = NULL;
-    btl->btl_atomic_cswap = NULL;
-    btl->btl_flags &=
-        ~(uint32_t)(MCA_BTL_FLAGS_GET | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_SEND_INPLACE);
-    btl->btl_atomic_flags = 0;
-}
-
 static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
                    struct diwarp_diagnosis *why)
 {
-    const unsigned srq_count = mca_btl_diwarp_params.rc_srq_buffers;
+    mca_btl_base_module_t *btl = &module->super;
     struct mca_btl_diwarp_rc *rc = calloc(1, sizeof *rc);
     int error = 0;
     *what = "setting up connections";
@@ -197,9 +181,8 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
         return -ENOMEM;
     *what = "posting shared receives";
     if (mca_btl_diwarp_params.transport == MCA_BTL_DIWARP_RC_SRQ) {
-        rc->srq = diwarp_create_srq(module->pd, srq_count);
-        error = rc->srq ? mca_btl_diwarp_rc_buffers_make(rc, &rc->srq_buffers, srq_count, NULL)
-                        : -ENOMEM;
+        rc->srq = diwarp_create_srq(module->pd, mca_btl_diwarp_params.rc_srq_buffers);
+        error = rc->srq ? mca_btl_diwarp_rc_buffers_make(rc, &rc->srq_buffers, NULL) : -ENOMEM;
     }
     if (error < 0)
         return error;
@@ -208,7 +191,14 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
     if (error < 0)
         return error;
     diwarp_query_listener(rc->listener, &module->address);
-    fit_function_table(&module->super);
+    /* No reads, no atomics, and what is sent is packed, or goes by sendi. */
+    btl->btl_sendi = rc_sendi;
+    btl->btl_get = NULL;
+    btl->btl_atomic_fop = NULL;
+    btl->btl_atomic_cswap = NULL;
+    btl->btl_flags &=
+        ~(uint32_t)(MCA_BTL_FLAGS_GET | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_SEND_INPLACE);
+    btl->btl_atomic_flags = 0;
     mca_btl_diwarp_show_opened(module, rc->srq ? "rc-srq" : "rc");
     return 0;
 }
@@ -242,9 +232,9 @@ static void close_rc(struct mca_btl_diwarp_module *module)
     mca_btl_diwarp_rc_endpoints_free(module);
     if (rc->listener)
         diwarp_destroy_listener(rc->listener);
+    mca_btl_diwarp_rc_buffers_free(rc, &rc->srq_buffers);
     if (rc->srq)
         diwarp_destroy_srq(rc->srq);
-    mca_btl_diwarp_rc_buffers_free(rc, rc->srq_buffers, mca_btl_diwarp_params.rc_srq_buffers);
     OBJ_DESTRUCT(&rc->endpoints);
     free(rc);
     module->rc = NULL;

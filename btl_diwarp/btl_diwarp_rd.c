@@ -53,53 +53,45 @@ static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp
     mca_btl_diwarp_deliver(module, release[0], message, len - 1);
 }
 
-/* Why a peer is gone, perhaps in `text`. NULL: it was silent. */
-static const char *gone_text(const struct ibv_wc *wc, char *text, size_t bytes)
+static void on_gone(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
-    switch (wc->vendor_err) {
-    case DIWARP_GONE_UNREACHABLE:
-        return "its host says that no process has its port (ICMP port unreachable)";
-    case DIWARP_GONE_NO_ROOM:
-        return "it asks, and takes none of the answers";
-    case DIWARP_GONE_TOO_LARGE:
-        snprintf(
-            text, bytes,
-            "what it is sent in datagrams of %u bytes does not get through, small ones do: see "
-            "the MTU of the hosts and of switches between, or set btl_diwarp_datagram_max",
-            wc->byte_len);
-        return text;
-    case DIWARP_GONE_NOT_SENT:
-        snprintf(text, bytes, "this host cannot send to it: %s", strerror((int)wc->byte_len));
-        return text;
-    case DIWARP_GONE_RESTARTED:
-        return "it ended, and another process has started under its rank";
-    default:
-        return NULL;
-    }
+    static const char *const texts[] = {
+        [DIWARP_GONE_UNREACHABLE] =
+            "its host says that no process has its port (ICMP port unreachable)",
+        [DIWARP_GONE_NO_ROOM] = "it asks, and takes none of the answers",
+        [DIWARP_GONE_RESTARTED] = "it ended, and another process has started under its rank",
+    };
+    char text[256];
+    const char *why = text;
+    if (wc->wc.vendor_err == DIWARP_GONE_TOO_LARGE)
+        snprintf(text, sizeof text,
+                 "what it is sent in datagrams of %u bytes does not get through, small ones do: "
+                 "see the MTU of the hosts and of switches between, or set "
+                 "btl_diwarp_datagram_max",
+                 wc->wc.byte_len);
+    else if (wc->wc.vendor_err == DIWARP_GONE_NOT_SENT)
+        snprintf(text, sizeof text, "this host cannot send to it: %s",
+                 strerror((int)wc->wc.byte_len));
+    else
+        why = texts[wc->wc.vendor_err]; /* NULL: it was silent */
+    mca_btl_diwarp_peer_on_gone(module, &wc->src, why);
 }
 
 static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
-    char why[256];
-    switch ((unsigned)wc->wc.opcode) {
-    case IBV_WC_RECV:
+    const unsigned opcode = (unsigned)wc->wc.opcode;
+    if (OPAL_LIKELY(opcode == IBV_WC_RECV))
         /* The PML reads and never writes; its segments just lack the const. */
         mca_btl_diwarp_deliver(
             module, wc->wc.wc_flags & IBV_WC_WITH_IMM ? wc->wc.imm_data : MCA_BTL_TAG_MAX,
             (void *)(uintptr_t)wc->data, wc->wc.byte_len);
-        return;
-    case DIWARP_WC_RELEASE:
+    else if (opcode == DIWARP_WC_RELEASE)
         on_release(module, wc);
-        return;
-    case DIWARP_WC_PEER_GONE:
-        mca_btl_diwarp_peer_on_gone(module, &wc->src, gone_text(&wc->wc, why, sizeof why));
-        return;
-    default:
-        /* A request of ours, whatever its opcode: verbs leaves that undefined in an error. */
+    else if (opcode == DIWARP_WC_PEER_GONE)
+        on_gone(module, wc);
+    else /* a request of ours, whatever its opcode: verbs leaves that undefined in an error */
         mca_btl_diwarp_work_end(module, (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id,
                                 wc->wc.status, wc);
-        return;
-    }
 }
 
 static void on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
@@ -110,12 +102,25 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
     mca_btl_diwarp_work_post_next_waiting(module);
 }
 
-static void show_opened(const struct mca_btl_diwarp_module *module)
+static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
+                   struct diwarp_diagnosis *why)
 {
     const unsigned asked = mca_btl_diwarp_params.device.rcvbuf_bytes;
+    const bool gro_later = mca_btl_diwarp_params.device.gro == DIWARP_AUTO;
     struct diwarp_device_info device;
+    struct diwarp_qp_attr attr;
     struct diwarp_qp_info qp;
     char how[128];
+    *what = "creating the queue pair";
+    diwarp_qp_attr_init(&attr);
+    attr.type = DIWARP_QPT_RD;
+    attr.cq = module->cq;
+    attr.max_send_wr = MCA_BTL_DIWARP_QUEUE_WRS;
+    attr.max_msg_bytes = mca_btl_diwarp_longest_send(module);
+    int rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
+    if (rc)
+        return rc;
+    diwarp_query_address(module->qp, &module->address);
     diwarp_query_device(module->device, &device);
     diwarp_query_qp(module->qp, &qp);
     if (qp.rcvbuf_bytes < RCVBUF_TINY_BYTES) {
@@ -128,29 +133,12 @@ static void show_opened(const struct mca_btl_diwarp_module *module)
     }
     snprintf(how, sizeof how, "rd, gso %s, gro %s, crc %s, rcvbuf %u, sndbuf %u",
              qp.gso ? "on" : "off",
-             qp.gro                                            ? "on"
-             : mca_btl_diwarp_params.device.gro == DIWARP_AUTO ? "on demand"
-                                                               : "off",
+             qp.gro      ? "on"
+             : gro_later ? "on demand"
+                         : "off",
              device.crc_path, qp.rcvbuf_bytes, qp.sndbuf_bytes);
     mca_btl_diwarp_show_opened(module, how);
-}
-
-static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
-                   struct diwarp_diagnosis *why)
-{
-    struct diwarp_qp_attr attr;
-    *what = "creating the queue pair";
-    diwarp_qp_attr_init(&attr);
-    attr.type = DIWARP_QPT_RD;
-    attr.cq = module->cq;
-    attr.max_send_wr = MCA_BTL_DIWARP_QUEUE_WRS;
-    attr.max_msg_bytes = mca_btl_diwarp_longest_send(module);
-    int rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
-    if (!rc) {
-        diwarp_query_address(module->qp, &module->address);
-        show_opened(module);
-    }
-    return rc;
+    return 0;
 }
 
 static void close_rd(struct mca_btl_diwarp_module *module)

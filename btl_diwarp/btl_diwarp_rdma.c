@@ -18,11 +18,10 @@
 
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_rdma_t, opal_free_list_item_t, NULL, NULL);
 
-#define ARGS                                                                                     \
-    {                                                                                            \
-        endpoint, local_address, remote_address, local_handle, remote_handle, cbfunc, cbcontext, \
-            cbdata                                                                               \
-    }
+#define ARGS                                                                                  \
+    (&(const struct mca_btl_diwarp_rdma_args){endpoint, local_address, remote_address,        \
+                                              local_handle, remote_handle, cbfunc, cbcontext, \
+                                              cbdata})
 
 /* ---- registrations: an STag for peers. Nothing is pinned, so it costs little. --------------- */
 
@@ -48,8 +47,7 @@ static mca_btl_base_registration_handle_t *btl_register_mem(mca_btl_base_module_
                                                             void *base, size_t size, uint32_t flags)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-    /* Without btl_get ob1 registers the sink of a put with the flags meant for the source of a get.
-     */
+    /* Without btl_get ob1 registers the sink of a put with the flags meant for a get's source. */
     if (OPAL_UNLIKELY(!(btl->btl_flags & MCA_BTL_FLAGS_GET)) &&
         (flags & MCA_BTL_REG_FLAG_REMOTE_READ))
         flags |= MCA_BTL_REG_FLAG_REMOTE_WRITE;
@@ -69,8 +67,7 @@ static int btl_deregister_mem(mca_btl_base_module_t *btl,
     return OPAL_SUCCESS;
 }
 
-/* The STag of a handle that may lie unaligned in a packet; 0 for NULL: unregistered local memory.
- */
+/* The STag of a handle that may lie unaligned in a packet; NULL: of unregistered local memory. */
 static uint32_t stag_of(const mca_btl_base_registration_handle_t *handle)
 {
     uint32_t stag = 0;
@@ -196,10 +193,9 @@ static int btl_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint
                    int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                    void *cbdata)
 {
-    const struct mca_btl_diwarp_rdma_args args = ARGS;
     (void)flags;
     (void)order;
-    return transfer(btl, &args, size, IBV_WR_RDMA_WRITE);
+    return transfer(btl, ARGS, size, IBV_WR_RDMA_WRITE);
 }
 
 static int btl_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -209,10 +205,9 @@ static int btl_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint
                    int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                    void *cbdata)
 {
-    const struct mca_btl_diwarp_rdma_args args = ARGS;
     (void)flags;
     (void)order;
-    return transfer(btl, &args, size, IBV_WR_RDMA_READ);
+    return transfer(btl, ARGS, size, IBV_WR_RDMA_READ);
 }
 
 static int atomic(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_args *args,
@@ -246,10 +241,9 @@ static int btl_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint
                    uint64_t operand, int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc,
                    void *cbcontext, void *cbdata)
 {
-    const struct mca_btl_diwarp_rdma_args args = ARGS;
     (void)order;
     return OPAL_LIKELY(op == MCA_BTL_ATOMIC_ADD && !flags)
-               ? atomic(btl, &args, IBV_WR_ATOMIC_FETCH_AND_ADD, operand, 0)
+               ? atomic(btl, ARGS, IBV_WR_ATOMIC_FETCH_AND_ADD, operand, 0)
                : OPAL_ERR_NOT_SUPPORTED;
 }
 
@@ -260,9 +254,8 @@ static int btl_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
                      uint64_t value, int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc,
                      void *cbcontext, void *cbdata)
 {
-    const struct mca_btl_diwarp_rdma_args args = ARGS;
     (void)order;
-    return OPAL_LIKELY(!flags) ? atomic(btl, &args, IBV_WR_ATOMIC_CMP_AND_SWP, compare, value)
+    return OPAL_LIKELY(!flags) ? atomic(btl, ARGS, IBV_WR_ATOMIC_CMP_AND_SWP, compare, value)
                                : OPAL_ERR_NOT_SUPPORTED;
 }
 

@@ -10,17 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void frag_construct(mca_btl_diwarp_frag_t *frag)
-{
-    frag->base.des_segments = frag->segments;
-    frag->base.des_segment_count = 1;
-    frag->base.order = MCA_BTL_NO_ORDER;
-    memset(frag->segments, 0, sizeof frag->segments);
-    frag->segments[0].seg_addr.pval = frag + 1;
-    memset(frag->header, 0, sizeof frag->header);
-}
-
-OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
+OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, NULL, NULL);
 
 /* In place: now and from where it lies, or, like what is packed, once there is room. Over RC the
  * header leads the payload; over RD the tag is immediate data. */
@@ -98,10 +88,14 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
     frag->list = &module->lists[kind];
     frag->work = (struct mca_btl_diwarp_work){
         .post = frag_post, .on_complete = frag_on_complete, .endpoint = endpoint};
-    frag->segments[0].seg_len = size;
+    memset(frag->header, 0, sizeof frag->header);
+    frag->segments[0] = (mca_btl_base_segment_t){.seg_addr.pval = frag + 1, .seg_len = size};
+    frag->segments[1] = (mca_btl_base_segment_t){.seg_len = 0};
+    frag->base.des_segments = frag->segments;
     frag->base.des_segment_count = 1;
-    frag->base.des_flags = flags;
     frag->base.des_cbfunc = NULL;
+    frag->base.des_flags = flags;
+    frag->base.order = MCA_BTL_NO_ORDER;
     return &frag->base;
 }
 
@@ -142,7 +136,7 @@ static mca_btl_base_descriptor_t *btl_prepare_src(mca_btl_base_module_t *btl,
 }
 
 /* Inside the completion callback of a get, in its thread: takes a FIN for the same peer into the
- * get's release, so that it travels inside record-complete. False: send it as a message. */
+ * get's release, so that it travels inside record-complete. False: it goes as a message. */
 static bool release_capture(struct mca_btl_diwarp_module *module, const mca_btl_diwarp_frag_t *frag)
 {
     const size_t len = frag->segments[0].seg_len;
@@ -182,39 +176,31 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
     return OPAL_LIKELY(rc >= 0) ? rc > 0 : rc == -EHOSTUNREACH ? OPAL_ERR_UNREACH : OPAL_ERROR;
 }
 
-/* Packs contiguous or strided data behind the header. */
-static void pack_payload(opal_convertor_t *convertor, unsigned char *to, size_t len)
-{
-    struct iovec iov = {.iov_base = to, .iov_len = len};
-    uint32_t iov_count = 1;
-    size_t packed = len;
-    void *from;
-    if (!opal_convertor_need_buffers(convertor)) {
-        opal_convertor_get_current_pointer(convertor, &from);
-        memcpy(to, from, len);
-        return;
-    }
-    (void)opal_convertor_pack(convertor, &iov, &iov_count, &packed);
-    assert(packed == len);
-}
-
 static int btl_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
                      opal_convertor_t *convertor, void *header, size_t header_size,
                      size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
                      mca_btl_base_descriptor_t **descriptor)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-    size_t size = header_size + payload_size;
+    size_t size = header_size + payload_size, packed = payload_size;
     unsigned char *room = diwarp_send_reserve(module->qp, endpoint->ah, size);
+    uint32_t iov_count = 1;
+    void *from;
     if (OPAL_UNLIKELY(!room)) {
         /* The caller packs and sends what it gets here; without, it prepares by itself. */
         if (descriptor)
             *descriptor = mca_btl_diwarp_alloc(btl, endpoint, order, size, flags);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
+    struct iovec iov = {.iov_base = room + header_size, .iov_len = payload_size};
     memcpy(room, header, header_size);
-    if (payload_size > 0)
-        pack_payload(convertor, room + header_size, payload_size);
+    if (payload_size > 0 && !opal_convertor_need_buffers(convertor)) {
+        opal_convertor_get_current_pointer(convertor, &from);
+        memcpy(room + header_size, from, payload_size);
+    } else if (payload_size > 0) {
+        (void)opal_convertor_pack(convertor, &iov, &iov_count, &packed);
+        assert(packed == payload_size);
+    }
     diwarp_send_commit(module->qp, endpoint->ah, tag);
     return OPAL_SUCCESS;
 }

@@ -53,20 +53,14 @@ static bool must_wait(int rc)
     return rc == -ENOMEM || rc == -ENOTCONN;
 }
 
-static bool may_buffer(const struct mca_btl_diwarp_module *module,
-                       const mca_btl_base_endpoint_t *endpoint)
-{
-    return endpoint->posted_count < BUFFERED_MAX ||
-           (endpoint->posted_count < MCA_BTL_DIWARP_QUEUE_WRS &&
-            mca_btl_diwarp_in_progress(module));
-}
-
 int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
+    const unsigned buffered_max =
+        mca_btl_diwarp_in_progress(module) ? MCA_BTL_DIWARP_QUEUE_WRS : BUFFERED_MAX;
     mca_btl_base_endpoint_t *endpoint = work->endpoint;
     int rc = -ENOMEM;
     OPAL_THREAD_LOCK(&module->lock);
-    work->buffered = work->buffered && may_buffer(module, endpoint);
+    work->buffered = work->buffered && endpoint->posted_count < buffered_max;
     if (OPAL_LIKELY(STAILQ_EMPTY(&endpoint->waiting)))
         rc = work->post(module, work);
     if (OPAL_UNLIKELY(must_wait(rc))) {
