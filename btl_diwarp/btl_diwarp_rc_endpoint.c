@@ -276,9 +276,8 @@ static void leave_if_due(const struct mca_btl_diwarp_module *module,
 
 static void on_request(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
-    mca_btl_diwarp_rc_endpoint_t *endpoint = NULL;
-    if (key_of(wc->src) != my_key())
-        endpoint = endpoint_for(module->rc, wc->src);
+    mca_btl_diwarp_rc_endpoint_t *endpoint =
+        key_of(wc->src) != my_key() ? endpoint_for(module->rc, wc->src) : NULL;
     if (!endpoint) {
         reject(wc->request, REJECT_GONE);
         return;
@@ -307,8 +306,8 @@ static void on_connected(struct mca_btl_diwarp_module *module,
     leave_if_due(module, endpoint);
 }
 
-/* Whether the connection that ended may be missed. A call that failed or was given up before we
- * answered, which resets what is answered, is not, while nothing waits: who wants one calls. */
+/* Whether the end of the QP is a loss. While nothing waits, it is none of a call that failed, or
+ * that the peer gave up before it was answered: whoever wants a connection calls. */
 static bool is_loss(mca_btl_diwarp_rc_endpoint_t *endpoint, const struct diwarp_wc *wc)
 {
     const bool calling = endpoint->state == MCA_BTL_DIWARP_RC_CALLING;
@@ -383,13 +382,12 @@ void mca_btl_diwarp_rc_leave_if_due(struct mca_btl_diwarp_module *module,
 
 void mca_btl_diwarp_rc_leave_all(struct mca_btl_diwarp_module *module)
 {
-    void *value;
+    mca_btl_diwarp_rc_endpoint_t *endpoint;
     uint64_t key;
     OPAL_THREAD_LOCK(&module->lock);
     module->rc->closing = true;
-    OPAL_HASH_TABLE_FOREACH(key, uint64, value, &module->rc->endpoints)
+    OPAL_HASH_TABLE_FOREACH(key, uint64, endpoint, &module->rc->endpoints)
     {
-        mca_btl_diwarp_rc_endpoint_t *endpoint = value;
         endpoint->super.proc = NULL;
         leave_if_due(module, endpoint);
     }
@@ -398,11 +396,10 @@ void mca_btl_diwarp_rc_leave_all(struct mca_btl_diwarp_module *module)
 
 void mca_btl_diwarp_rc_endpoints_free(struct mca_btl_diwarp_module *module)
 {
-    void *value;
+    mca_btl_diwarp_rc_endpoint_t *endpoint;
     uint64_t key;
-    OPAL_HASH_TABLE_FOREACH(key, uint64, value, &module->rc->endpoints)
+    OPAL_HASH_TABLE_FOREACH(key, uint64, endpoint, &module->rc->endpoints)
     {
-        mca_btl_diwarp_rc_endpoint_t *endpoint = value;
         connection_destroy(module, endpoint);
         qp_destroy(module, &endpoint->lost);
         free(endpoint);

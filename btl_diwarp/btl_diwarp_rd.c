@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below this a socket loses a burst of even two large datagrams. */
-#define RCVBUF_TINY_BYTES (64u << 10)
-
 static int endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                            const struct diwarp_address *address, mca_btl_base_endpoint_t **endpoint)
 {
@@ -123,7 +120,7 @@ static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
     diwarp_query_address(module->qp, &module->address);
     diwarp_query_device(module->device, &device);
     diwarp_query_qp(module->qp, &qp);
-    if (qp.rcvbuf_bytes < RCVBUF_TINY_BYTES) {
+    if (qp.rcvbuf_bytes < 64u << 10) { /* it loses a burst of even two large datagrams */
         MCA_BTL_DIWARP_HELP("socket buffer small", qp.rcvbuf_bytes, device.rmem_max_bytes);
     } else if (qp.rcvbuf_bytes < asked) {
         MCA_BTL_DIWARP_VERBOSE(1,
