@@ -125,11 +125,12 @@ struct mca_btl_diwarp_transport {
                            int count);
     /* While nothing comes, in the application's thread; NULL: there is nothing to do then. */
     void (*on_nothing)(struct mca_btl_diwarp_module *module);
-    /* As mca_btl_diwarp_work_post(). */
-    int (*post)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
-    /* Work requests' post: of send descriptors; of puts, gets and atomics. */
-    int (*frag_post)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
-    int (*rdma_post)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
+    /* A request waits for a connection to the endpoint. RC. */
+    void (*connect)(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint);
+    /* Under the module's lock. As diwarp_post_send(); -ENOMEM: to be tried again when there is
+     * room, -ENOTCONN: when there is a connection. */
+    int (*post_send)(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
+                     const struct diwarp_send_wr *wr);
 };
 
 extern const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd,

@@ -53,7 +53,7 @@ static void memory_query(const struct mca_btl_diwarp_module *module, struct memo
                                                              : sizeof(mca_btl_base_endpoint_t));
     if (module->rc) {
         memory->module_bytes += sizeof *module->rc;
-        memory->receive_buffer_bytes = mca_btl_diwarp_rc_buffers_bytes();
+        memory->receive_buffer_bytes = module->rc->buffers_bytes;
     }
     for (unsigned i = 0; i <= MCA_BTL_DIWARP_FRAG_LARGE; i++)
         memory->fragment_bytes += list_bytes(&module->lists[i]);

@@ -15,27 +15,17 @@
 /* A tag of nobody: the sender closes the connection in order, and sends no more. */
 #define MCA_BTL_DIWARP_RC_TAG_GOODBYE 0
 
-/* Why a call was rejected: one byte of private data. */
-enum mca_btl_diwarp_rc_rejection {
-    MCA_BTL_DIWARP_RC_REJECT_NOT,
-    MCA_BTL_DIWARP_RC_REJECT_AGAIN = 2, /* another one has taken its place: call again */
-    MCA_BTL_DIWARP_RC_REJECT_LEFT,      /* nothing will be received here any more */
-    MCA_BTL_DIWARP_RC_REJECT_GONE,      /* you are lost to us, or are not who you say */
-};
-
 /* The RC side of the module. */
 struct mca_btl_diwarp_rc {
     struct diwarp_listener *listener;
     struct diwarp_srq *srq; /* NULL: each connection has receives of its own */
     unsigned char *srq_buffers;
+    uint64_t buffers_bytes;      /* of all receives */
     opal_hash_table_t endpoints; /* by name; also of processes not added yet */
     unsigned connections;        /* QPs that were not destroyed yet */
     bool closing;                /* nothing is delivered or completed any more */
     bool unflushed;              /* callbacks have posted lazily */
-    bool told_no_descriptor;
 };
-
-/* ---- endpoints: a table, states, queue pairs (btl_diwarp_rc_endpoint.c) ---------------------- */
 
 enum mca_btl_diwarp_rc_state {
     MCA_BTL_DIWARP_RC_IDLE,
@@ -71,99 +61,37 @@ mca_btl_diwarp_rc_endpoint(mca_btl_base_endpoint_t *endpoint)
     return MCA_BTL_DIWARP_OWNER(endpoint, mca_btl_diwarp_rc_endpoint_t, super);
 }
 
-/* Work requests wait for a connection, or for room. */
-static inline bool mca_btl_diwarp_rc_waits(const mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    return !STAILQ_EMPTY(&endpoint->super.waiting);
-}
+/* ---- btl_diwarp_rc_endpoint.c ---------------------------------------------------------------- */
 
-/* Of the table of endpoints, and what decides between two calls that cross: the lower one wins. */
-static inline uint64_t mca_btl_diwarp_rc_key(struct diwarp_name name)
-{
-    return (uint64_t)name.job << 32 | name.rank;
-}
-
-static inline uint64_t mca_btl_diwarp_rc_my_key(void)
-{
-    return mca_btl_diwarp_rc_key(
-        (struct diwarp_name){.job = OPAL_PROC_MY_NAME.jobid, .rank = OPAL_PROC_MY_NAME.vpid});
-}
-
-/* The PML's view. */
+/* For the transport's table. */
 int mca_btl_diwarp_rc_endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                                       const struct diwarp_address *address,
                                       mca_btl_base_endpoint_t **endpoint);
 void mca_btl_diwarp_rc_endpoint_destroy(struct mca_btl_diwarp_module *module,
                                         mca_btl_base_endpoint_t *endpoint);
+void mca_btl_diwarp_rc_connect(struct mca_btl_diwarp_module *module,
+                               mca_btl_base_endpoint_t *endpoint);
 
-/* These are called under the lock: */
-/* The endpoint of a name, made when there is none. NULL: no memory. */
-mca_btl_diwarp_rc_endpoint_t *mca_btl_diwarp_rc_endpoint_for(struct mca_btl_diwarp_rc *rc,
-                                                             struct diwarp_name name);
-void mca_btl_diwarp_rc_set_state(mca_btl_diwarp_rc_endpoint_t *endpoint,
-                                 enum mca_btl_diwarp_rc_state to);
-/* The connection is lost. Unless the peer finished, or we do, that is an error, which is told; what
- * waits is ended. Gives the lock back meanwhile. */
-void mca_btl_diwarp_rc_on_lost(struct mca_btl_diwarp_module *module,
-                               mca_btl_diwarp_rc_endpoint_t *endpoint, const char *why);
-void mca_btl_diwarp_rc_reject(struct diwarp_connect_request *request,
-                              enum mca_btl_diwarp_rc_rejection why);
-/* Accepts the call of the peer, or rejects it, if there is one that no QP of ours is in the way of.
- * Of two calls that cross, that of the lower name wins. */
-void mca_btl_diwarp_rc_answer(struct mca_btl_diwarp_module *module,
-                              mca_btl_diwarp_rc_endpoint_t *endpoint);
-/* answer(); if there is no QP then, calls the peer for what waits. 0, or negative errno: lost. */
-int mca_btl_diwarp_rc_connect(struct mca_btl_diwarp_module *module,
-                              mca_btl_diwarp_rc_endpoint_t *endpoint);
-/* Without a goodbye, whatever its state; harmless with NULL. */
-void mca_btl_diwarp_rc_qp_destroy(struct mca_btl_diwarp_module *module, struct diwarp_rc_qp **qp);
-/* The QP of the state, and the receives posted to it. */
-void mca_btl_diwarp_rc_connection_destroy(struct mca_btl_diwarp_module *module,
-                                          mca_btl_diwarp_rc_endpoint_t *endpoint);
-
-/* And these without: */
-/* For each endpoint; `act` may free it. */
-void mca_btl_diwarp_rc_endpoints_foreach(struct mca_btl_diwarp_module *module,
-                                         void (*act)(struct mca_btl_diwarp_module *module,
-                                                     mca_btl_diwarp_rc_endpoint_t *endpoint));
-/* Says goodbye and closes, if it is deleted or the module closes, and nothing waits. */
+/* A call, or a connection that is made or ends. */
+void mca_btl_diwarp_rc_on_event(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
+void mca_btl_diwarp_rc_on_goodbye(struct mca_btl_diwarp_module *module,
+                                  mca_btl_diwarp_rc_endpoint_t *endpoint);
+/* A request has ended: says goodbye and closes, if the endpoint is deleted or the module closes,
+ * and nothing waits. */
 void mca_btl_diwarp_rc_leave_if_due(struct mca_btl_diwarp_module *module,
                                     mca_btl_diwarp_rc_endpoint_t *endpoint);
-/* Closes what is still open and frees it, also where the PML knows it. */
-void mca_btl_diwarp_rc_endpoint_free(struct mca_btl_diwarp_module *module,
-                                     mca_btl_diwarp_rc_endpoint_t *endpoint);
+/* The module closes: leaves all, and nobody is told any more of what ends. */
+void mca_btl_diwarp_rc_leave_all(struct mca_btl_diwarp_module *module);
+/* Closes what is still open and frees all endpoints, also where the PML knows them. */
+void mca_btl_diwarp_rc_endpoints_free(struct mca_btl_diwarp_module *module);
 
-/* ---- work requests, sends (btl_diwarp_rc_send.c) --------------------------------------------- */
-
-int mca_btl_diwarp_rc_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                            opal_convertor_t *convertor, void *header, size_t header_size,
-                            size_t payload_size, uint8_t order, uint32_t flags,
-                            mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor);
-/* For the transport's table. */
-int mca_btl_diwarp_rc_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
-int mca_btl_diwarp_rc_frag_post(struct mca_btl_diwarp_module *module,
-                                struct mca_btl_diwarp_work *work);
-int mca_btl_diwarp_rc_rdma_post(struct mca_btl_diwarp_module *module,
-                                struct mca_btl_diwarp_work *work);
-/* A completion of a send or write. */
-void mca_btl_diwarp_rc_work_on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc);
-
-/* ---- receives (btl_diwarp_rc_endpoint.c) ---------------------------------------------------- */
-
-/* The wr_id of receives is odd, that of other requests even: which is all that verbs leaves to tell
- * them by in an error. */
-#define MCA_BTL_DIWARP_RC_IS_RECV(wr_id) (((wr_id)&1u))
-
-/* Makes memory for `count` receives, resident at once, as the registration with an RNIC would pin
- * it, and posts them to qp, or to the SRQ when there is one. 0 or negative errno; *buffers is set
- * when there is something to free. */
-int mca_btl_diwarp_rc_buffers_make(const struct mca_btl_diwarp_module *module,
-                                   unsigned char **buffers, unsigned count,
+/* Makes memory for receives, resident at once, as the registration with an RNIC would pin it, and
+ * posts them to qp, or to the SRQ when there is one; their wr_id is odd. 0 or negative errno;
+ * *buffers is set when there is something to free. */
+int mca_btl_diwarp_rc_buffers_make(struct mca_btl_diwarp_rc *rc, unsigned char **buffers,
                                    struct diwarp_rc_qp *qp);
 /* Posts one of them again. */
-int mca_btl_diwarp_rc_buffer_post(const struct mca_btl_diwarp_module *module, unsigned char *buffer,
+int mca_btl_diwarp_rc_buffer_post(const struct mca_btl_diwarp_rc *rc, unsigned char *buffer,
                                   struct diwarp_rc_qp *qp);
 /* Harmless with NULL. */
-void mca_btl_diwarp_rc_buffers_free(unsigned char *buffers, unsigned count);
-/* Of all that there are now. */
-uint64_t mca_btl_diwarp_rc_buffers_bytes(void);
+void mca_btl_diwarp_rc_buffers_free(struct mca_btl_diwarp_rc *rc, unsigned char **buffers);

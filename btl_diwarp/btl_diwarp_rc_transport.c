@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The RC transport of the module: listener and shared receives, and what completes: messages, and
- * the events of connections: when they are made, which of two that cross is kept, and how they end.
+ * The RC transport of the module: listener, messages and writes, and what completes.
  *
- * The first send to a peer calls it. A call that finds a QP of ours in its way waits for the end of
- * that. So where both call at once, the call of the lower name wins: the other side accepts it and
- * gives up its own. Before it closes, a side says goodbye; a connection that ends without is an
- * error.
+ * A message is done from the PML's point of view when TCP has taken all of it; else its descriptor
+ * stays with the core, or waits at the endpoint, until then. What is short is done once the core
+ * has it. A put, too, completes once TCP has taken it, for what is sent after it, as the FIN that
+ * the PML sends then, arrives after it.
  */
 #include "btl_diwarp/btl_diwarp_rc.h"
 
@@ -14,142 +13,100 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- requests of peers -------------------------------------------------------------------- */
+/* Messages to a peer that are posted no further apart are a burst: half as long, and fewer of them
+ * share a send call; twice as long, and one that follows another by chance waits for a poll. */
+#define BURST_NS 2000
 
-static void on_request(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+/* ---- sends ---------------------------------------------------------------------------------- */
+
+/* Under the lock: whether a request follows right after another, with no poll between, or is posted
+ * by a callback. These share send calls: they leave with the next poll, those of callbacks when
+ * these are over. A message on its own leaves at once: its sender may compute before it polls
+ * again. One that may go by a descriptor instead (inline) does so without a look at the clock. */
+static bool in_burst(const struct mca_btl_diwarp_module *module,
+                     mca_btl_diwarp_rc_endpoint_t *endpoint, bool inlined)
 {
-    mca_btl_diwarp_rc_endpoint_t *endpoint = NULL;
-    int rc = 0;
-    OPAL_THREAD_LOCK(&module->lock);
-    if (mca_btl_diwarp_rc_key(wc->src) != mca_btl_diwarp_rc_my_key())
-        endpoint = mca_btl_diwarp_rc_endpoint_for(module->rc, wc->src);
-    if (endpoint) {
-        if (endpoint->request)
-            mca_btl_diwarp_rc_reject(endpoint->request, MCA_BTL_DIWARP_RC_REJECT_AGAIN);
-        endpoint->request = wc->request;
-        rc = mca_btl_diwarp_rc_connect(module, endpoint);
-        if (rc < 0)
-            mca_btl_diwarp_rc_on_lost(module, endpoint, strerror(-rc));
-    } else {
-        mca_btl_diwarp_rc_reject(wc->request, MCA_BTL_DIWARP_RC_REJECT_GONE);
-    }
-    OPAL_THREAD_UNLOCK(&module->lock);
+    const uint64_t last_ns = endpoint->sent_ns;
+    if (!mca_btl_diwarp_params.rc_coalesce)
+        return false;
+    if (mca_btl_diwarp_in_progress(module))
+        return true;
+    if (endpoint->sent_at_poll != __atomic_load_n(&module->polls, __ATOMIC_RELAXED))
+        return false;
+    if (inlined)
+        return true;
+    endpoint->sent_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+    return endpoint->sent_ns - last_ns < BURST_NS;
 }
 
-/* ---- events of connections ---------------------------------------------------------------- */
-
-static void on_connected(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+static int post_send(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *base,
+                     const struct diwarp_send_wr *wr)
 {
-    mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
-    int rc = 0;
-    OPAL_THREAD_LOCK(&module->lock);
-    if (wc->rc_qp != endpoint->qp) { /* our call that lost */
+    mca_btl_diwarp_rc_endpoint_t *endpoint = mca_btl_diwarp_rc_endpoint(base);
+    struct ibv_send_wr posted = wr->wr;
+    if (OPAL_UNLIKELY(endpoint->state != MCA_BTL_DIWARP_RC_CONNECTED))
+        return endpoint->state == MCA_BTL_DIWARP_RC_GONE ? -EHOSTUNREACH : -ENOTCONN;
+    const bool inlined = posted.send_flags & IBV_SEND_INLINE;
+    const bool burst = in_burst(module, endpoint, inlined);
+    if (burst && inlined)
+        return -EAGAIN;
+    __atomic_store_n(&endpoint->unused, false, __ATOMIC_RELAXED);
+    if (burst) {
+        posted.send_flags |= (unsigned)DIWARP_SEND_LAZY;
+        module->rc->unflushed = module->rc->unflushed || mca_btl_diwarp_in_progress(module);
+    }
+    const int rc = diwarp_rc_post_send(endpoint->qp, &posted);
+    if (!burst && rc >= 0 && mca_btl_diwarp_params.rc_coalesce) {
+        endpoint->sent_at_poll = __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
+        endpoint->sent_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+    }
+    return rc;
+}
+
+/* From where the message lies, or not at all. What may be part of a burst goes by a descriptor. */
+static int rc_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                    opal_convertor_t *convertor, void *header, size_t header_size,
+                    size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                    mca_btl_base_descriptor_t **descriptor)
+{
+    struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
+    const size_t size = header_size + payload_size;
+    const unsigned char lead[MCA_BTL_DIWARP_HEADER_BYTES] = {tag};
+    void *from = NULL;
+    int rc = -EAGAIN;
+    if (OPAL_LIKELY(size <= btl->btl_eager_limit &&
+                    (!payload_size || !opal_convertor_need_buffers(convertor)))) {
+        if (payload_size > 0)
+            opal_convertor_get_current_pointer(convertor, &from);
+        struct ibv_sge sge[3] = {{.addr = (uintptr_t)lead, .length = sizeof lead},
+                                 {.addr = (uintptr_t)header, .length = (uint32_t)header_size},
+                                 {.addr = (uintptr_t)from, .length = (uint32_t)payload_size}};
+        const struct diwarp_send_wr wr = {.wr = {.sg_list = sge,
+                                                 .num_sge = payload_size > 0 ? 3 : 2,
+                                                 .opcode = IBV_WR_SEND,
+                                                 .send_flags = IBV_SEND_INLINE}};
+        OPAL_THREAD_LOCK(&module->lock);
+        if (STAILQ_EMPTY(&endpoint->waiting))
+            rc = post_send(module, endpoint, &wr);
         OPAL_THREAD_UNLOCK(&module->lock);
-        return;
     }
-    endpoint->left = false;
-    mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
-    if (endpoint->request) /* given up by the peer, which has accepted ours */
-        mca_btl_diwarp_rc_reject(endpoint->request, MCA_BTL_DIWARP_RC_REJECT_AGAIN);
-    endpoint->request = NULL;
-    if (!module->rc->srq)
-        rc = mca_btl_diwarp_rc_buffers_make(module, &endpoint->buffers,
-                                            mca_btl_diwarp_params.rc_recv_buffers, endpoint->qp);
-    if (rc < 0) {
-        diwarp_disconnect(wc->rc_qp);
-        mca_btl_diwarp_rc_on_lost(module, endpoint, strerror(-rc));
-    }
-    OPAL_THREAD_UNLOCK(&module->lock);
-    if (rc < 0)
-        return;
-    mca_btl_diwarp_work_post_waiting(module, &endpoint->super);
-    mca_btl_diwarp_rc_leave_if_due(module, endpoint);
+    /* Otherwise the caller packs and sends what it gets here; without, it falls back by itself. */
+    if (OPAL_UNLIKELY(rc) && descriptor)
+        *descriptor = mca_btl_diwarp_alloc(btl, endpoint, order, size, flags);
+    return OPAL_LIKELY(!rc) ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
-/* Why the connection ended whose last completion that is. */
-static const char *end_text(const struct diwarp_wc *wc)
-{
-    switch (wc->wc.status) {
-    case IBV_WC_SUCCESS:
-        return "it closed the connection without a goodbye";
-    case IBV_WC_REM_OP_ERR:
-        return "the connection was terminated (RDMAP Terminate)";
-    case IBV_WC_REM_INV_REQ_ERR:
-        return "it rejected the connection";
-    case IBV_WC_LOC_PROT_ERR:
-        return "memory of this process that was to be sent cannot be read";
-    case IBV_WC_LOC_QP_OP_ERR:
-        return "this process has no memory for it";
-    default:
-        return "TCP lost the connection, or it could not be made in time";
-    }
-}
+/* ---- completions ---------------------------------------------------------------------------- */
 
-/* Why the peer rejected our call. */
-static enum mca_btl_diwarp_rc_rejection rejection_of(const mca_btl_diwarp_rc_endpoint_t *endpoint,
-                                                     const struct diwarp_wc *wc)
+/* A request that the end of its connection flushed waits for what comes of that. */
+static void on_sent(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
-    unsigned char why;
-    if (endpoint->state != MCA_BTL_DIWARP_RC_CALLING || wc->wc.status != IBV_WC_REM_INV_REQ_ERR ||
-        wc->wc.byte_len != 1)
-        return MCA_BTL_DIWARP_RC_REJECT_NOT;
-    memcpy(&why, wc->data, sizeof why);
-    return (enum mca_btl_diwarp_rc_rejection)why;
-}
-
-/* Nobody waits for a call that failed, or the peer has given up on its own before it was answered:
- * what is answered late is reset. Whoever wants a connection calls again. */
-static bool lost_nothing(const mca_btl_diwarp_rc_endpoint_t *endpoint, const struct diwarp_wc *wc)
-{
-    const bool late = __atomic_load_n(&endpoint->unused, __ATOMIC_RELAXED) &&
-                      wc->wc.status == IBV_WC_RETRY_EXC_ERR;
-    return !mca_btl_diwarp_rc_waits(endpoint) &&
-           (late || endpoint->state == MCA_BTL_DIWARP_RC_CALLING);
-}
-
-/* Under the lock: whether the end of its QP is no loss. */
-static bool is_over(mca_btl_diwarp_rc_endpoint_t *endpoint,
-                    enum mca_btl_diwarp_rc_rejection rejection, const struct diwarp_wc *wc)
-{
-    endpoint->left = endpoint->left || rejection == MCA_BTL_DIWARP_RC_REJECT_LEFT;
-    return endpoint->state != MCA_BTL_DIWARP_RC_GONE &&
-           (rejection == MCA_BTL_DIWARP_RC_REJECT_AGAIN ||
-            endpoint->state == MCA_BTL_DIWARP_RC_LEAVING || lost_nothing(endpoint, wc));
-}
-
-static void on_disconnected(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
-{
-    mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
-    const char *why = end_text(wc);
-    bool lost = false;
-    int rc = 0;
-    OPAL_THREAD_LOCK(&module->lock);
-    if (wc->rc_qp == endpoint->qp) {
-        lost = !is_over(endpoint, rejection_of(endpoint, wc), wc);
-        mca_btl_diwarp_rc_connection_destroy(module, endpoint);
-        if (!lost && endpoint->state != MCA_BTL_DIWARP_RC_IDLE)
-            mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_IDLE);
-    } else {
-        mca_btl_diwarp_rc_qp_destroy(module, &endpoint->lost);
-    }
-    if (!lost)
-        rc = mca_btl_diwarp_rc_connect(module, endpoint);
-    if (lost || rc < 0) {
-        mca_btl_diwarp_rc_on_lost(module, endpoint, rc < 0 ? strerror(-rc) : why);
-        mca_btl_diwarp_rc_answer(module, endpoint);
-    }
-    OPAL_THREAD_UNLOCK(&module->lock);
-}
-
-/* ---- messages ----------------------------------------------------------------------------- */
-
-static void on_goodbye(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    OPAL_THREAD_LOCK(&module->lock);
-    endpoint->left = true;
-    if (endpoint->state == MCA_BTL_DIWARP_RC_CONNECTED)
-        mca_btl_diwarp_rc_set_state(endpoint, MCA_BTL_DIWARP_RC_LEAVING);
-    OPAL_THREAD_UNLOCK(&module->lock);
+    struct mca_btl_diwarp_work *work = (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id;
+    if (work && wc->wc.status == IBV_WC_WR_FLUSH_ERR)
+        mca_btl_diwarp_work_wait_again(module, work);
+    else if (work)
+        mca_btl_diwarp_work_end(module, work, wc->wc.status, wc);
+    mca_btl_diwarp_rc_leave_if_due(module, diwarp_rc_qp_context(wc->rc_qp));
 }
 
 /* Handed to the PML where it lies. The bytes come from a peer and may be anything. */
@@ -160,7 +117,7 @@ static void deliver(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endp
     if (OPAL_UNLIKELY(bytes < MCA_BTL_DIWARP_HEADER_BYTES)) {
         module->counters.rx_unknown_tag++;
     } else if (OPAL_UNLIKELY(message[0] == MCA_BTL_DIWARP_RC_TAG_GOODBYE)) {
-        on_goodbye(module, endpoint);
+        mca_btl_diwarp_rc_on_goodbye(module, endpoint);
     } else if (OPAL_LIKELY(!module->rc->closing)) { /* else the PML is gone */
         mca_btl_diwarp_deliver(module, message[0], message + MCA_BTL_DIWARP_HEADER_BYTES,
                                bytes - MCA_BTL_DIWARP_HEADER_BYTES);
@@ -175,36 +132,19 @@ static void on_recv(struct mca_btl_diwarp_module *module, const struct diwarp_wc
         deliver(module, diwarp_rc_qp_context(wc->rc_qp), buffer, wc->wc.byte_len);
     else if (!module->rc->srq)
         return; /* the connection ends, and its buffers with it */
-    (void)mca_btl_diwarp_rc_buffer_post(module, buffer, wc->rc_qp);
-}
-
-/* ---- completions -------------------------------------------------------------------------- */
-
-static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
-{
-    switch ((unsigned)wc->wc.opcode) {
-    case DIWARP_WC_CONNECT_REQUEST:
-        on_request(module, wc);
-        return;
-    case DIWARP_WC_CONNECTED:
-        on_connected(module, wc);
-        return;
-    case DIWARP_WC_DISCONNECTED:
-        on_disconnected(module, wc);
-        return;
-    default:
-        if (MCA_BTL_DIWARP_RC_IS_RECV(wc->wc.wr_id))
-            on_recv(module, wc);
-        else
-            mca_btl_diwarp_rc_work_on_wc(module, wc);
-    }
+    (void)mca_btl_diwarp_rc_buffer_post(module->rc, buffer, wc->rc_qp);
 }
 
 static void on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                            int count)
 {
     for (int i = 0; i < count; i++)
-        on_wc(module, &wc[i]);
+        if ((unsigned)wc[i].wc.opcode >= DIWARP_WC_CONNECT_REQUEST)
+            mca_btl_diwarp_rc_on_event(module, &wc[i]);
+        else if (wc[i].wc.wr_id & 1u) /* which is all that verbs leaves to tell them in an error */
+            on_recv(module, &wc[i]);
+        else
+            on_sent(module, &wc[i]);
     mca_btl_diwarp_work_post_next_waiting(module);
     if (module->rc->unflushed) {
         module->rc->unflushed = false;
@@ -214,10 +154,10 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
 
 static void on_nothing(struct mca_btl_diwarp_module *module)
 {
-    struct mca_btl_diwarp_rc *rc = module->rc;
+    static bool told;
     /* A caller that waits because we have no descriptor for it knows no reason. */
-    if (!rc->told_no_descriptor && diwarp_query_rc_counters(module->cq)->rc_no_descriptor) {
-        rc->told_no_descriptor = true;
+    if (!told && diwarp_query_rc_counters(module->cq)->rc_no_descriptor) {
+        told = true;
         MCA_BTL_DIWARP_SAY("rank %u on %s has no file descriptor left for a connection, which "
                            "waits until there is one: look at \"ulimit -n\"",
                            OPAL_PROC_MY_NAME.vpid, opal_process_info.nodename);
@@ -226,36 +166,12 @@ static void on_nothing(struct mca_btl_diwarp_module *module)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* 0 or negative errno. */
-static int open_srq(struct mca_btl_diwarp_module *module)
-{
-    const unsigned count = mca_btl_diwarp_params.rc_srq_buffers;
-    struct mca_btl_diwarp_rc *rc = module->rc;
-    if (mca_btl_diwarp_params.transport != MCA_BTL_DIWARP_RC_SRQ)
-        return 0;
-    rc->srq = diwarp_create_srq(module->pd, count);
-    if (!rc->srq)
-        return -ENOMEM;
-    return mca_btl_diwarp_rc_buffers_make(module, &rc->srq_buffers, count, NULL);
-}
-
-/* What the RC transport serves, and how: no reads, no atomics, and it sends what is packed. */
-static void fit_function_table(mca_btl_base_module_t *btl)
-{
-    btl->btl_sendi = mca_btl_diwarp_rc_sendi;
-    btl->btl_get = NULL;
-    btl->btl_atomic_fop = NULL;
-    btl->btl_atomic_cswap = NULL;
-    btl->btl_flags &=
-        ~(uint32_t)(MCA_BTL_FLAGS_GET | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_SEND_INPLACE);
-    btl->btl_atomic_flags = 0;
-}
-
 static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
                    struct diwarp_diagnosis *why)
 {
+    mca_btl_base_module_t *btl = &module->super;
     struct mca_btl_diwarp_rc *rc = calloc(1, sizeof *rc);
-    int error;
+    int error = 0;
     *what = "setting up connections";
     if (!rc)
         return -ENOMEM;
@@ -264,7 +180,10 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
     if (opal_hash_table_init(&rc->endpoints, 64) != OPAL_SUCCESS)
         return -ENOMEM;
     *what = "posting shared receives";
-    error = open_srq(module);
+    if (mca_btl_diwarp_params.transport == MCA_BTL_DIWARP_RC_SRQ) {
+        rc->srq = diwarp_create_srq(module->pd, mca_btl_diwarp_params.rc_srq_buffers);
+        error = rc->srq ? mca_btl_diwarp_rc_buffers_make(rc, &rc->srq_buffers, NULL) : -ENOMEM;
+    }
     if (error < 0)
         return error;
     *what = "listening for connections";
@@ -272,18 +191,16 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
     if (error < 0)
         return error;
     diwarp_query_listener(rc->listener, &module->address);
-    fit_function_table(&module->super);
+    /* No reads, no atomics, and what is sent is packed, or goes by sendi. */
+    btl->btl_sendi = rc_sendi;
+    btl->btl_get = NULL;
+    btl->btl_atomic_fop = NULL;
+    btl->btl_atomic_cswap = NULL;
+    btl->btl_flags &=
+        ~(uint32_t)(MCA_BTL_FLAGS_GET | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_SEND_INPLACE);
+    btl->btl_atomic_flags = 0;
     mca_btl_diwarp_show_opened(module, rc->srq ? "rc-srq" : "rc");
     return 0;
-}
-
-/* Nobody is told any more of what ends. */
-static void leave(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint_t *endpoint)
-{
-    OPAL_THREAD_LOCK(&module->lock);
-    endpoint->super.proc = NULL;
-    OPAL_THREAD_UNLOCK(&module->lock);
-    mca_btl_diwarp_rc_leave_if_due(module, endpoint);
 }
 
 /* Until everything sent is with TCP and every peer has closed, too: a connection that is closed
@@ -292,8 +209,7 @@ static void close_connections(struct mca_btl_diwarp_module *module)
 {
     const uint64_t until_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) +
                               mca_btl_diwarp_params.finalize_timeout_ms * 1000000ull;
-    module->rc->closing = true;
-    mca_btl_diwarp_rc_endpoints_foreach(module, leave);
+    mca_btl_diwarp_rc_leave_all(module);
     while (module->rc->connections > 0 && mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) < until_ns) {
         mca_btl_diwarp_polling_wait(module);
         const int count = mca_btl_diwarp_poll_and_call_back(module);
@@ -313,12 +229,12 @@ static void close_rc(struct mca_btl_diwarp_module *module)
         if (mca_btl_diwarp_params.stats)
             mca_btl_diwarp_counters_dump(module);
     }
-    mca_btl_diwarp_rc_endpoints_foreach(module, mca_btl_diwarp_rc_endpoint_free);
+    mca_btl_diwarp_rc_endpoints_free(module);
     if (rc->listener)
         diwarp_destroy_listener(rc->listener);
+    mca_btl_diwarp_rc_buffers_free(rc, &rc->srq_buffers);
     if (rc->srq)
         diwarp_destroy_srq(rc->srq);
-    mca_btl_diwarp_rc_buffers_free(rc->srq_buffers, mca_btl_diwarp_params.rc_srq_buffers);
     OBJ_DESTRUCT(&rc->endpoints);
     free(rc);
     module->rc = NULL;
@@ -331,7 +247,6 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rc = {
     .endpoint_destroy = mca_btl_diwarp_rc_endpoint_destroy,
     .on_completions = on_completions,
     .on_nothing = on_nothing,
-    .post = mca_btl_diwarp_rc_post,
-    .frag_post = mca_btl_diwarp_rc_frag_post,
-    .rdma_post = mca_btl_diwarp_rc_rdma_post,
+    .connect = mca_btl_diwarp_rc_connect,
+    .post_send = post_send,
 };

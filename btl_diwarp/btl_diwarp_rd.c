@@ -8,22 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below this a socket loses a burst of even two large datagrams. */
-#define RCVBUF_TINY_BYTES (64u << 10)
-
 static int endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *proc,
                            const struct diwarp_address *address, mca_btl_base_endpoint_t **endpoint)
 {
     mca_btl_base_endpoint_t *made = calloc(1, sizeof *made);
-    if (!made)
-        return -ENOMEM;
-    made->proc = proc;
-    STAILQ_INIT(&made->waiting);
-    int rc = diwarp_create_ah(module->qp, address, &made->ah);
+    const int rc = made ? diwarp_create_ah(module->qp, address, &made->ah) : -ENOMEM;
     if (rc < 0) {
         free(made);
         return rc;
     }
+    made->proc = proc;
+    STAILQ_INIT(&made->waiting);
     *endpoint = made;
     return 0;
 }
@@ -31,13 +26,19 @@ static int endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *pr
 static void endpoint_destroy(struct mca_btl_diwarp_module *module,
                              mca_btl_base_endpoint_t *endpoint)
 {
-    if (!mca_btl_diwarp_in_progress(module)) /* no callback within another */
-        mca_btl_diwarp_work_post_waiting(module, endpoint);
     mca_btl_diwarp_work_forget(module, endpoint);
     diwarp_destroy_ah(endpoint->ah);
     free(endpoint);
 }
 
+static int post_send(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
+                     const struct diwarp_send_wr *wr)
+{
+    (void)endpoint;
+    return diwarp_post_send(module->qp, wr);
+}
+
+/* The PML's headers need alignment, which the message behind the tag lacks. */
 static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     _Alignas(16) unsigned char message[DIWARP_RELEASE_MAX_BYTES];
@@ -49,53 +50,45 @@ static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp
     mca_btl_diwarp_deliver(module, release[0], message, len - 1);
 }
 
-/* In `text`, or not. NULL: it was silent. */
-static const char *gone_text(const struct ibv_wc *wc, char *text, size_t bytes)
+static void on_gone(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
-    switch (wc->vendor_err) {
-    case DIWARP_GONE_UNREACHABLE:
-        return "its host says that no process has its port (ICMP port unreachable)";
-    case DIWARP_GONE_NO_ROOM:
-        return "it asks, and takes none of the answers";
-    case DIWARP_GONE_TOO_LARGE:
-        snprintf(
-            text, bytes,
-            "what it is sent in datagrams of %u bytes does not get through, small ones do: see "
-            "the MTU of the hosts and of switches between, or set btl_diwarp_datagram_max",
-            wc->byte_len);
-        return text;
-    case DIWARP_GONE_NOT_SENT:
-        snprintf(text, bytes, "this host cannot send to it: %s", strerror((int)wc->byte_len));
-        return text;
-    case DIWARP_GONE_RESTARTED:
-        return "it ended, and another process has started under its rank";
-    default:
-        return NULL;
-    }
+    static const char *const texts[] = {
+        [DIWARP_GONE_UNREACHABLE] =
+            "its host says that no process has its port (ICMP port unreachable)",
+        [DIWARP_GONE_NO_ROOM] = "it asks, and takes none of the answers",
+        [DIWARP_GONE_RESTARTED] = "it ended, and another process has started under its rank",
+    };
+    char text[256];
+    const char *why = text;
+    if (wc->wc.vendor_err == DIWARP_GONE_TOO_LARGE)
+        snprintf(text, sizeof text,
+                 "what it is sent in datagrams of %u bytes does not get through, small ones do: "
+                 "see the MTU of the hosts and of switches between, or set "
+                 "btl_diwarp_datagram_max",
+                 wc->wc.byte_len);
+    else if (wc->wc.vendor_err == DIWARP_GONE_NOT_SENT)
+        snprintf(text, sizeof text, "this host cannot send to it: %s",
+                 strerror((int)wc->wc.byte_len));
+    else
+        why = texts[wc->wc.vendor_err]; /* NULL: it was silent */
+    mca_btl_diwarp_peer_on_gone(module, &wc->src, why);
 }
 
 static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
-    char why[256];
-    switch ((unsigned)wc->wc.opcode) {
-    case IBV_WC_RECV:
+    const unsigned opcode = (unsigned)wc->wc.opcode;
+    if (OPAL_LIKELY(opcode == IBV_WC_RECV))
         /* The PML reads and never writes; its segments just lack the const. */
         mca_btl_diwarp_deliver(
             module, wc->wc.wc_flags & IBV_WC_WITH_IMM ? wc->wc.imm_data : MCA_BTL_TAG_MAX,
             (void *)(uintptr_t)wc->data, wc->wc.byte_len);
-        return;
-    case DIWARP_WC_RELEASE:
+    else if (opcode == DIWARP_WC_RELEASE)
         on_release(module, wc);
-        return;
-    case DIWARP_WC_PEER_GONE:
-        mca_btl_diwarp_peer_on_gone(module, &wc->src, gone_text(&wc->wc, why, sizeof why));
-        return;
-    default:
-        /* A request of ours, whatever its opcode: verbs leaves that undefined in an error. */
+    else if (opcode == DIWARP_WC_PEER_GONE)
+        on_gone(module, wc);
+    else /* a request of ours, whatever its opcode: verbs leaves that undefined in an error */
         mca_btl_diwarp_work_end(module, (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id,
                                 wc->wc.status, wc);
-        return;
-    }
 }
 
 static void on_completions(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
@@ -106,15 +99,28 @@ static void on_completions(struct mca_btl_diwarp_module *module, const struct di
     mca_btl_diwarp_work_post_next_waiting(module);
 }
 
-static void show_opened(const struct mca_btl_diwarp_module *module)
+static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
+                   struct diwarp_diagnosis *why)
 {
     const unsigned asked = mca_btl_diwarp_params.device.rcvbuf_bytes;
+    const bool gro_later = mca_btl_diwarp_params.device.gro == DIWARP_AUTO;
     struct diwarp_device_info device;
+    struct diwarp_qp_attr attr;
     struct diwarp_qp_info qp;
     char how[128];
+    *what = "creating the queue pair";
+    diwarp_qp_attr_init(&attr);
+    attr.type = DIWARP_QPT_RD;
+    attr.cq = module->cq;
+    attr.max_send_wr = MCA_BTL_DIWARP_QUEUE_WRS;
+    attr.max_msg_bytes = mca_btl_diwarp_longest_send(module);
+    int rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
+    if (rc)
+        return rc;
+    diwarp_query_address(module->qp, &module->address);
     diwarp_query_device(module->device, &device);
     diwarp_query_qp(module->qp, &qp);
-    if (qp.rcvbuf_bytes < RCVBUF_TINY_BYTES) {
+    if (qp.rcvbuf_bytes < 64u << 10) { /* it loses a burst of even two large datagrams */
         MCA_BTL_DIWARP_HELP("socket buffer small", qp.rcvbuf_bytes, device.rmem_max_bytes);
     } else if (qp.rcvbuf_bytes < asked) {
         MCA_BTL_DIWARP_VERBOSE(1,
@@ -124,29 +130,12 @@ static void show_opened(const struct mca_btl_diwarp_module *module)
     }
     snprintf(how, sizeof how, "rd, gso %s, gro %s, crc %s, rcvbuf %u, sndbuf %u",
              qp.gso ? "on" : "off",
-             qp.gro                                            ? "on"
-             : mca_btl_diwarp_params.device.gro == DIWARP_AUTO ? "on demand"
-                                                               : "off",
+             qp.gro      ? "on"
+             : gro_later ? "on demand"
+                         : "off",
              device.crc_path, qp.rcvbuf_bytes, qp.sndbuf_bytes);
     mca_btl_diwarp_show_opened(module, how);
-}
-
-static int open_rd(struct mca_btl_diwarp_module *module, const char **what,
-                   struct diwarp_diagnosis *why)
-{
-    struct diwarp_qp_attr attr;
-    *what = "creating the queue pair";
-    diwarp_qp_attr_init(&attr);
-    attr.type = DIWARP_QPT_RD;
-    attr.cq = module->cq;
-    attr.max_send_wr = MCA_BTL_DIWARP_QUEUE_WRS;
-    attr.max_msg_bytes = mca_btl_diwarp_longest_send(module);
-    int rc = diwarp_create_qp(module->pd, &attr, &module->qp, why);
-    if (!rc) {
-        diwarp_query_address(module->qp, &module->address);
-        show_opened(module);
-    }
-    return rc;
+    return 0;
 }
 
 static void close_rd(struct mca_btl_diwarp_module *module)
@@ -166,7 +155,5 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd = {
     .endpoint_create = endpoint_create,
     .endpoint_destroy = endpoint_destroy,
     .on_completions = on_completions,
-    .post = mca_btl_diwarp_work_post,
-    .frag_post = mca_btl_diwarp_frag_post,
-    .rdma_post = mca_btl_diwarp_rdma_post,
+    .post_send = post_send,
 };

@@ -18,11 +18,10 @@
 
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_rdma_t, opal_free_list_item_t, NULL, NULL);
 
-#define ARGS                                                                                     \
-    {                                                                                            \
-        endpoint, local_address, remote_address, local_handle, remote_handle, cbfunc, cbcontext, \
-            cbdata                                                                               \
-    }
+#define ARGS                                                                                  \
+    (&(const struct mca_btl_diwarp_rdma_args){endpoint, local_address, remote_address,        \
+                                              local_handle, remote_handle, cbfunc, cbcontext, \
+                                              cbdata})
 
 /* ---- registrations: an STag for peers. Nothing is pinned, so it costs little. --------------- */
 
@@ -35,16 +34,12 @@ _Static_assert(offsetof(struct diwarp_mr, stag) + sizeof(mca_btl_base_registrati
 /* Verbs asks for local write wherever a peer may write. */
 static int access_of(uint32_t flags)
 {
-    int access = 0;
-    if (flags & MCA_BTL_REG_FLAG_REMOTE_READ)
-        access |= IBV_ACCESS_REMOTE_READ;
-    if (flags & MCA_BTL_REG_FLAG_REMOTE_WRITE)
-        access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
-    if (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC)
-        access |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
-    if (flags & MCA_BTL_REG_FLAG_LOCAL_WRITE)
-        access |= IBV_ACCESS_LOCAL_WRITE;
-    return access;
+    const uint32_t writes = MCA_BTL_REG_FLAG_REMOTE_WRITE | MCA_BTL_REG_FLAG_REMOTE_ATOMIC |
+                            MCA_BTL_REG_FLAG_LOCAL_WRITE;
+    return (flags & MCA_BTL_REG_FLAG_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0) |
+           (flags & MCA_BTL_REG_FLAG_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0) |
+           (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC : 0) |
+           (flags & writes ? IBV_ACCESS_LOCAL_WRITE : 0);
 }
 
 static mca_btl_base_registration_handle_t *btl_register_mem(mca_btl_base_module_t *btl,
@@ -52,8 +47,7 @@ static mca_btl_base_registration_handle_t *btl_register_mem(mca_btl_base_module_
                                                             void *base, size_t size, uint32_t flags)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-    /* Without btl_get ob1 registers the sink of a put with the flags meant for the source of a get.
-     */
+    /* Without btl_get ob1 registers the sink of a put with the flags meant for a get's source. */
     if (OPAL_UNLIKELY(!(btl->btl_flags & MCA_BTL_FLAGS_GET)) &&
         (flags & MCA_BTL_REG_FLAG_REMOTE_READ))
         flags |= MCA_BTL_REG_FLAG_REMOTE_WRITE;
@@ -73,8 +67,7 @@ static int btl_deregister_mem(mca_btl_base_module_t *btl,
     return OPAL_SUCCESS;
 }
 
-/* The STag of a handle that may lie unaligned in a packet; 0 for NULL: unregistered local memory.
- */
+/* The STag of a handle that may lie unaligned in a packet; NULL: of unregistered local memory. */
 static uint32_t stag_of(const mca_btl_base_registration_handle_t *handle)
 {
     uint32_t stag = 0;
@@ -83,28 +76,18 @@ static uint32_t stag_of(const mca_btl_base_registration_handle_t *handle)
     return stag;
 }
 
-static const char *reason(enum ibv_wc_status status)
-{
-    switch (status) {
-    case IBV_WC_REM_ACCESS_ERR:
-        return "refused, nothing is registered there with such rights";
-    case IBV_WC_RNR_RETRY_EXC_ERR:
-        return "refused, there is no memory to serve it";
-    case IBV_WC_REM_ABORT_ERR:
-        return "refused, the memory there was deregistered meanwhile";
-    default:
-        return "the request cannot be carried out";
-    }
-}
-
-/*
- * osc/rdma does not look at the status: untold, what a get brought would just be wrong. Help
+/* osc/rdma does not look at the status: untold, what a get brought would just be wrong. Help
  * messages get lost now and then (Open MPI's PMIx), so there is a line besides. Only the first is
- * told of.
- */
+ * told of. */
 static void note_failed(struct mca_btl_diwarp_module *module, const mca_btl_diwarp_rdma_t *rdma,
                         enum ibv_wc_status status)
 {
+    static const char *const refusals[] = {
+        [IBV_WC_REM_ACCESS_ERR] = "refused, nothing is registered there with such rights",
+        [IBV_WC_RNR_RETRY_EXC_ERR] = "refused, there is no memory to serve it",
+        [IBV_WC_REM_ABORT_ERR] = "refused, the memory there was deregistered meanwhile",
+    };
+    const char *why = status <= IBV_WC_REM_ABORT_ERR ? refusals[status] : NULL;
     const enum ibv_wr_opcode opcode = rdma->wr.wr.opcode;
     const char *kind = opcode == IBV_WR_RDMA_READ    ? "read"
                        : opcode == IBV_WR_RDMA_WRITE ? "write"
@@ -114,10 +97,11 @@ static void note_failed(struct mca_btl_diwarp_module *module, const mca_btl_diwa
     if (__atomic_exchange_n(&module->failure_told, true, __ATOMIC_RELAXED))
         return;
     const char *host = mca_btl_diwarp_peer_host(&name);
+    why = why ? why : "the request cannot be carried out";
     opal_output(0, "diwarp: an access to rank %u on host %s failed, a %s of %u bytes: %s",
-                name.rank, host, kind, (unsigned)rdma->sge.length, reason(status));
+                name.rank, host, kind, rdma->sge.length, why);
     MCA_BTL_DIWARP_HELP("access failed", OPAL_PROC_MY_NAME.vpid, host, name.rank, kind,
-                        (unsigned)rdma->sge.length, reason(status));
+                        rdma->sge.length, why);
 }
 
 static void rdma_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
@@ -136,50 +120,33 @@ static void rdma_on_complete(struct mca_btl_diwarp_module *module, struct mca_bt
     opal_free_list_return(&module->lists[MCA_BTL_DIWARP_RDMAS], &rdma->super);
 }
 
-/* The release of a read could not be posted: the FIN in it goes as a message. */
-static void send_fin(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
-                     const struct mca_btl_diwarp_ending_read *read)
-{
-    mca_btl_base_module_t *btl = &module->super;
-    mca_btl_base_descriptor_t *fin = mca_btl_diwarp_alloc(
-        btl, endpoint, MCA_BTL_NO_ORDER, read->len - 1, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-    (void)__atomic_sub_fetch(&module->counters.fin_in_release, 1, __ATOMIC_RELAXED);
-    if (fin) {
-        memcpy(fin->des_segments[0].seg_addr.pval, read->release + 1, read->len - 1);
-        if (btl->btl_send(btl, endpoint, fin, MCA_BTL_DIWARP_TAG_FIN) < 0)
-            (void)btl->btl_free(btl, fin);
-    }
-}
-
+/* A read in error may have no source left to carry the release to: its FIN, with the error, goes as
+ * a message. */
 static void get_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
                             enum ibv_wc_status status, const struct diwarp_wc *wc)
 {
-    mca_btl_base_endpoint_t *endpoint = work->endpoint;
-    struct mca_btl_diwarp_ending_read read = {.endpoint = endpoint, .len = 0};
-    /* A read in error may have no source left to carry the release to: its FIN, with the error,
-     * goes as a message. */
+    struct mca_btl_diwarp_ending_read read = {.endpoint = work->endpoint, .len = 0};
     if (OPAL_LIKELY(status == IBV_WC_SUCCESS))
         module->ending = &read;
     rdma_on_complete(module, work, status, wc);
     module->ending = NULL;
-    if (OPAL_LIKELY(wc) &&
-        OPAL_UNLIKELY(diwarp_post_release(module->qp, wc->read_id, read.release, read.len) < 0) &&
-        read.len > 0)
-        send_fin(module, endpoint, &read);
+    if (OPAL_LIKELY(wc)) /* in error the peer is gone, of which DIWARP_WC_PEER_GONE tells */
+        (void)diwarp_post_release(module->qp, wc->read_id, read.release, read.len);
 }
 
-int mca_btl_diwarp_rdma_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
+static int rdma_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
-    return diwarp_post_send(module->qp,
-                            &MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_rdma_t, work)->wr);
+    return module->transport->post_send(
+        module, work->endpoint, &MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_rdma_t, work)->wr);
 }
 
-/* wr: opcode and remote side. An OPAL code. A caller that is turned away since too many wait makes
- * progress and tries again, which a callback cannot. Sends are not turned away: their number is
- * bounded by the upper layer's own requests, and it has nowhere else to put them. */
-static int start(struct mca_btl_diwarp_module *module, const struct mca_btl_diwarp_rdma_args *args,
+/* An OPAL code. A caller that is turned away since too many wait makes progress and tries again,
+ * which a callback cannot. Sends are not turned away: their number is bounded by the upper layer's
+ * own requests, and it has nowhere else to put them. */
+static int start(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_args *args,
                  size_t size, const struct ibv_send_wr *wr)
 {
+    struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     const bool read = wr->opcode == IBV_WR_RDMA_READ;
     mca_btl_diwarp_rdma_t *rdma = NULL;
     if (OPAL_UNLIKELY(size > MCA_BTL_DIWARP_RDMA_MAX_BYTES))
@@ -192,7 +159,7 @@ static int start(struct mca_btl_diwarp_module *module, const struct mca_btl_diwa
         return OPAL_ERR_OUT_OF_RESOURCE;
     rdma->args = *args;
     rdma->work =
-        (struct mca_btl_diwarp_work){.post = module->transport->rdma_post,
+        (struct mca_btl_diwarp_work){.post = rdma_post,
                                      .on_complete = read ? get_on_complete : rdma_on_complete,
                                      .endpoint = args->endpoint};
     rdma->sge = (struct ibv_sge){.addr = (uintptr_t)args->local_address,
@@ -203,7 +170,7 @@ static int start(struct mca_btl_diwarp_module *module, const struct mca_btl_diwa
     rdma->wr.wr.sg_list = &rdma->sge;
     rdma->wr.wr.num_sge = 1;
     rdma->wr.wr.send_flags = IBV_SEND_SIGNALED | (read ? (unsigned)DIWARP_SEND_HOLD : 0);
-    int rc = module->transport->post(module, &rdma->work);
+    int rc = mca_btl_diwarp_work_post(module, &rdma->work);
     if (OPAL_LIKELY(rc >= 0))
         return OPAL_SUCCESS;
     opal_free_list_return(&module->lists[MCA_BTL_DIWARP_RDMAS], &rdma->super);
@@ -216,7 +183,7 @@ static int transfer(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma
     const struct ibv_send_wr wr = {
         .opcode = opcode,
         .wr.rdma = {.remote_addr = args->remote_address, .rkey = stag_of(args->remote_handle)}};
-    return start((struct mca_btl_diwarp_module *)btl, args, size, &wr);
+    return start(btl, args, size, &wr);
 }
 
 static int btl_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -226,10 +193,9 @@ static int btl_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint
                    int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                    void *cbdata)
 {
-    const struct mca_btl_diwarp_rdma_args args = ARGS;
     (void)flags;
     (void)order;
-    return transfer(btl, &args, size, IBV_WR_RDMA_WRITE);
+    return transfer(btl, ARGS, size, IBV_WR_RDMA_WRITE);
 }
 
 static int btl_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -239,25 +205,9 @@ static int btl_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint
                    int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                    void *cbdata)
 {
-    const struct mca_btl_diwarp_rdma_args args = ARGS;
     (void)flags;
     (void)order;
-    return transfer(btl, &args, size, IBV_WR_RDMA_READ);
-}
-
-static int mapped_atomic(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_args *args,
-                         enum ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap)
-{
-    uint64_t *word = (uint64_t *)(uintptr_t)args->remote_address;
-    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-        compare_add = __atomic_fetch_add(word, compare_add, __ATOMIC_SEQ_CST);
-    else
-        (void)__atomic_compare_exchange_n(word, &compare_add, swap, false, __ATOMIC_SEQ_CST,
-                                          __ATOMIC_SEQ_CST);
-    memcpy(args->local_address, &compare_add, sizeof compare_add); /* what it was */
-    args->cbfunc(btl, args->endpoint, args->local_address, args->local_handle, args->cbcontext,
-                 args->cbdata, OPAL_SUCCESS);
-    return OPAL_SUCCESS;
+    return transfer(btl, ARGS, size, IBV_WR_RDMA_READ);
 }
 
 static int atomic(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_args *args,
@@ -268,8 +218,18 @@ static int atomic(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_a
                                                  .compare_add = compare_add,
                                                  .swap = swap,
                                                  .rkey = stag_of(args->remote_handle)}};
-    return args->remote_handle ? start((struct mca_btl_diwarp_module *)btl, args, sizeof swap, &wr)
-                               : mapped_atomic(btl, args, opcode, compare_add, swap);
+    uint64_t *mapped = (uint64_t *)(uintptr_t)args->remote_address;
+    if (OPAL_LIKELY(args->remote_handle))
+        return start(btl, args, sizeof swap, &wr);
+    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+        compare_add = __atomic_fetch_add(mapped, compare_add, __ATOMIC_SEQ_CST);
+    else
+        (void)__atomic_compare_exchange_n(mapped, &compare_add, swap, false, __ATOMIC_SEQ_CST,
+                                          __ATOMIC_SEQ_CST);
+    memcpy(args->local_address, &compare_add, sizeof compare_add); /* what it was */
+    args->cbfunc(btl, args->endpoint, args->local_address, args->local_handle, args->cbcontext,
+                 args->cbdata, OPAL_SUCCESS);
+    return OPAL_SUCCESS;
 }
 
 /* osc/rdma asks for whatever it can use; at NOT_SUPPORTED it takes another way, at others it asks
@@ -281,10 +241,9 @@ static int btl_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint
                    uint64_t operand, int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc,
                    void *cbcontext, void *cbdata)
 {
-    const struct mca_btl_diwarp_rdma_args args = ARGS;
     (void)order;
     return OPAL_LIKELY(op == MCA_BTL_ATOMIC_ADD && !flags)
-               ? atomic(btl, &args, IBV_WR_ATOMIC_FETCH_AND_ADD, operand, 0)
+               ? atomic(btl, ARGS, IBV_WR_ATOMIC_FETCH_AND_ADD, operand, 0)
                : OPAL_ERR_NOT_SUPPORTED;
 }
 
@@ -295,9 +254,8 @@ static int btl_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
                      uint64_t value, int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc,
                      void *cbcontext, void *cbdata)
 {
-    const struct mca_btl_diwarp_rdma_args args = ARGS;
     (void)order;
-    return OPAL_LIKELY(!flags) ? atomic(btl, &args, IBV_WR_ATOMIC_CMP_AND_SWP, compare, value)
+    return OPAL_LIKELY(!flags) ? atomic(btl, ARGS, IBV_WR_ATOMIC_CMP_AND_SWP, compare, value)
                                : OPAL_ERR_NOT_SUPPORTED;
 }
 

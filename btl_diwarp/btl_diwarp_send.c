@@ -10,42 +10,35 @@
 #include <errno.h>
 #include <string.h>
 
-static void frag_construct(mca_btl_diwarp_frag_t *frag)
-{
-    frag->base.des_segments = frag->segments;
-    frag->base.des_segment_count = 1;
-    frag->base.order = MCA_BTL_NO_ORDER;
-    memset(frag->segments, 0, sizeof frag->segments);
-    frag->segments[0].seg_addr.pval = frag + 1;
-    memset(frag->header, 0, sizeof frag->header);
-}
+OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, NULL, NULL);
 
-OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
-
-/* In place: now and from where it lies, or, like what is packed, once there is room. */
-int mca_btl_diwarp_frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
+/* In place: now and from where it lies, or, like what is packed, once there is room. Over RC the
+ * header leads the payload; over RD the tag is immediate data. */
+static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
-    struct ibv_sge sge[2] = {{.addr = (uintptr_t)frag->segments[0].seg_addr.pval,
-                              .length = (uint32_t)frag->segments[0].seg_len},
-                             {.addr = (uintptr_t)frag->segments[1].seg_addr.pval,
-                              .length = (uint32_t)frag->segments[1].seg_len}};
+    const mca_btl_base_segment_t *segments = frag->segments;
+    const size_t lead = module->rc ? MCA_BTL_DIWARP_HEADER_BYTES : 0;
+    struct ibv_sge sge[2] = {
+        {.addr = (uintptr_t)segments[0].seg_addr.pval - lead,
+         .length = (uint32_t)(segments[0].seg_len + lead)},
+        {.addr = (uintptr_t)segments[1].seg_addr.pval, .length = (uint32_t)segments[1].seg_len}};
     struct diwarp_send_wr wr = {
         .wr = {.wr_id = (uintptr_t)work,
                .sg_list = sge,
                .num_sge = (int)frag->base.des_segment_count,
-               .opcode = IBV_WR_SEND_WITH_IMM,
+               .opcode = lead > 0 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM,
                .send_flags = IBV_SEND_SIGNALED | (unsigned)DIWARP_SEND_BUFFERED,
                .imm_data = frag->header[0]},
-        .ah = frag->work.endpoint->ah,
+        .ah = work->endpoint->ah,
     };
     if (wr.wr.num_sge > 1) {
         struct diwarp_send_wr now = wr;
         now.wr.send_flags = IBV_SEND_INLINE;
-        if (OPAL_LIKELY(!diwarp_post_send(module->qp, &now)))
+        if (OPAL_LIKELY(!module->transport->post_send(module, work->endpoint, &now)))
             return 1;
     }
-    return diwarp_post_send(module->qp, &wr);
+    return module->transport->post_send(module, work->endpoint, &wr);
 }
 
 static int btl_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor)
@@ -56,41 +49,25 @@ static int btl_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descr
 }
 
 /* The callback may free or reuse the descriptor, so ownership is read before it. */
-static void frag_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
-                             enum ibv_wc_status status, const struct diwarp_wc *wc)
+static void frag_end(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag,
+                     bool call_back, int status)
 {
-    mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
-    const bool owned = !work->endpoint || (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-    (void)wc;
-    if (OPAL_LIKELY(work->endpoint)) {
-        const int rc = mca_btl_diwarp_peer_status(module, work->endpoint, status);
-        if (!work->buffered && frag->base.des_cbfunc)
-            frag->base.des_cbfunc(&module->super, work->endpoint, &frag->base, rc);
-    }
+    mca_btl_base_endpoint_t *endpoint = frag->work.endpoint;
+    const bool owned = !endpoint || (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    if (call_back)
+        frag->base.des_cbfunc(&module->super, endpoint, &frag->base, status);
     if (owned)
         (void)btl_free(&module->super, &frag->base);
 }
 
-/* Done within btl_send: calls back only where that was asked for. */
-static void frag_done(struct mca_btl_diwarp_module *module, mca_btl_diwarp_frag_t *frag)
+static void frag_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
+                             enum ibv_wc_status status, const struct diwarp_wc *wc)
 {
-    const uint32_t flags = frag->base.des_flags;
-    if (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)
-        frag->base.des_cbfunc(&module->super, frag->work.endpoint, &frag->base, OPAL_SUCCESS);
-    if (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP)
-        (void)btl_free(&module->super, &frag->base);
-}
-
-/* What is ours to free, short, and of which nobody wants to hear may be buffered. osc/pt2pt answers
- * swaps by blocking sends within a lock, and these must not make progress, which would take the
- * same lock. */
-static bool may_buffer(const struct mca_btl_diwarp_module *module,
-                       const mca_btl_diwarp_frag_t *frag)
-{
-    const uint32_t flags = frag->base.des_flags;
-    return (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) &&
-           !(flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) && frag->base.des_segment_count == 1 &&
-           &module->lists[MCA_BTL_DIWARP_FRAG_SMALL] == frag->list;
+    mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
+    const bool told = work->endpoint;
+    (void)wc;
+    frag_end(module, frag, told && !work->buffered && frag->base.des_cbfunc,
+             told ? mca_btl_diwarp_peer_status(module, work->endpoint, status) : OPAL_SUCCESS);
 }
 
 mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
@@ -109,14 +86,16 @@ mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
     if (OPAL_UNLIKELY(!frag))
         return NULL;
     frag->list = &module->lists[kind];
-    frag->work = (struct mca_btl_diwarp_work){.post = module->transport->frag_post,
-                                              .on_complete = frag_on_complete,
-                                              .endpoint = endpoint};
-    frag->pace = MCA_BTL_DIWARP_PACE_UNKNOWN;
-    frag->segments[0].seg_len = size;
+    frag->work = (struct mca_btl_diwarp_work){
+        .post = frag_post, .on_complete = frag_on_complete, .endpoint = endpoint};
+    memset(frag->header, 0, sizeof frag->header);
+    frag->segments[0] = (mca_btl_base_segment_t){.seg_addr.pval = frag + 1, .seg_len = size};
+    frag->segments[1] = (mca_btl_base_segment_t){.seg_len = 0};
+    frag->base.des_segments = frag->segments;
     frag->base.des_segment_count = 1;
-    frag->base.des_flags = flags;
     frag->base.des_cbfunc = NULL;
+    frag->base.des_flags = flags;
+    frag->base.order = MCA_BTL_NO_ORDER;
     return &frag->base;
 }
 
@@ -157,15 +136,17 @@ static mca_btl_base_descriptor_t *btl_prepare_src(mca_btl_base_module_t *btl,
 }
 
 /* Inside the completion callback of a get, in its thread: takes a FIN for the same peer into the
- * get's release, so that it travels inside record-complete. False: send it as a message. */
+ * get's release, so that it travels inside record-complete. False: it goes as a message. */
 static bool release_capture(struct mca_btl_diwarp_module *module, const mca_btl_diwarp_frag_t *frag)
 {
     const size_t len = frag->segments[0].seg_len;
     struct mca_btl_diwarp_ending_read *read =
         mca_btl_diwarp_in_progress(module) ? module->ending : NULL;
     if (!read || read->len > 0 || read->endpoint != frag->work.endpoint ||
-        len > sizeof read->release - 1)
+        len > sizeof read->release - 1) {
+        (void)__atomic_fetch_add(&module->counters.fin_msgs_on_wire, 1, __ATOMIC_RELAXED);
         return false;
+    }
     read->release[0] = MCA_BTL_DIWARP_TAG_FIN;
     memcpy(read->release + 1, frag->segments[0].seg_addr.pval, len);
     read->len = 1 + len;
@@ -178,36 +159,21 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
+    const bool owned = descriptor->des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
+    const bool calls_back = descriptor->des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+    int rc = 1;
     frag->work.endpoint = endpoint;
     frag->header[0] = tag;
-    if (tag == MCA_BTL_DIWARP_TAG_FIN) {
-        if (release_capture(module, frag)) {
-            frag_done(module, frag);
-            return 1;
-        }
-        (void)__atomic_fetch_add(&module->counters.fin_msgs_on_wire, 1, __ATOMIC_RELAXED);
-    }
-    frag->work.buffered = may_buffer(module, frag);
-    const int rc = module->transport->post(module, &frag->work);
+    /* What is ours to free, short, and of which nobody wants to hear. osc/pt2pt answers swaps by
+     * blocking sends within a lock, and these must not make progress, which would take the same
+     * lock. */
+    frag->work.buffered = owned && !calls_back && descriptor->des_segment_count == 1 &&
+                          frag->list == &module->lists[MCA_BTL_DIWARP_FRAG_SMALL];
+    if (tag != MCA_BTL_DIWARP_TAG_FIN || !release_capture(module, frag))
+        rc = mca_btl_diwarp_work_post(module, &frag->work);
     if (OPAL_LIKELY(rc == 1))
-        frag_done(module, frag);
+        frag_end(module, frag, calls_back, OPAL_SUCCESS);
     return OPAL_LIKELY(rc >= 0) ? rc > 0 : rc == -EHOSTUNREACH ? OPAL_ERR_UNREACH : OPAL_ERROR;
-}
-
-/* Packs contiguous or strided data behind the header. */
-static void pack_payload(opal_convertor_t *convertor, unsigned char *to, size_t len)
-{
-    struct iovec iov = {.iov_base = to, .iov_len = len};
-    uint32_t iov_count = 1;
-    size_t packed = len;
-    void *from;
-    if (!opal_convertor_need_buffers(convertor)) {
-        opal_convertor_get_current_pointer(convertor, &from);
-        memcpy(to, from, len);
-        return;
-    }
-    (void)opal_convertor_pack(convertor, &iov, &iov_count, &packed);
-    assert(packed == len);
 }
 
 static int btl_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -216,17 +182,25 @@ static int btl_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
                      mca_btl_base_descriptor_t **descriptor)
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
-    size_t size = header_size + payload_size;
+    size_t size = header_size + payload_size, packed = payload_size;
     unsigned char *room = diwarp_send_reserve(module->qp, endpoint->ah, size);
+    uint32_t iov_count = 1;
+    void *from;
     if (OPAL_UNLIKELY(!room)) {
         /* The caller packs and sends what it gets here; without, it prepares by itself. */
         if (descriptor)
             *descriptor = mca_btl_diwarp_alloc(btl, endpoint, order, size, flags);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
+    struct iovec iov = {.iov_base = room + header_size, .iov_len = payload_size};
     memcpy(room, header, header_size);
-    if (payload_size > 0)
-        pack_payload(convertor, room + header_size, payload_size);
+    if (payload_size > 0 && !opal_convertor_need_buffers(convertor)) {
+        opal_convertor_get_current_pointer(convertor, &from);
+        memcpy(room + header_size, from, payload_size);
+    } else if (payload_size > 0) {
+        (void)opal_convertor_pack(convertor, &iov, &iov_count, &packed);
+        assert(packed == payload_size);
+    }
     diwarp_send_commit(module->qp, endpoint->ah, tag);
     return OPAL_SUCCESS;
 }

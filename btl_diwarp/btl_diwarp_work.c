@@ -53,32 +53,30 @@ static bool must_wait(int rc)
     return rc == -ENOMEM || rc == -ENOTCONN;
 }
 
-static bool may_buffer(const struct mca_btl_diwarp_module *module,
-                       const mca_btl_base_endpoint_t *endpoint)
-{
-    return endpoint->posted_count < BUFFERED_MAX ||
-           (endpoint->posted_count < MCA_BTL_DIWARP_QUEUE_WRS &&
-            mca_btl_diwarp_in_progress(module));
-}
-
 int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
+    const unsigned buffered_max =
+        mca_btl_diwarp_in_progress(module) ? MCA_BTL_DIWARP_QUEUE_WRS : BUFFERED_MAX;
+    mca_btl_base_endpoint_t *endpoint = work->endpoint;
     int rc = -ENOMEM;
     OPAL_THREAD_LOCK(&module->lock);
-    work->buffered = work->buffered && may_buffer(module, work->endpoint);
-    if (OPAL_LIKELY(STAILQ_EMPTY(&work->endpoint->waiting)))
+    work->buffered = work->buffered && endpoint->posted_count < buffered_max;
+    if (OPAL_LIKELY(STAILQ_EMPTY(&endpoint->waiting)))
         rc = work->post(module, work);
     if (OPAL_UNLIKELY(must_wait(rc))) {
         module->counters.waiting_for_room += rc == -ENOMEM;
         work->buffered = false;
         append(module, work);
-        rc = 0;
     } else if (!rc) {
         add_posted(work);
         rc = work->buffered ? 2 : 0;
     }
     OPAL_THREAD_UNLOCK(&module->lock);
-    return rc;
+    if (rc == -ENOTCONN)
+        module->transport->connect(module, endpoint);
+    if (rc == 2 && module->rc && !module->helper)
+        diwarp_rc_flush(module->cq); /* nobody else would, should the program compute now */
+    return must_wait(rc) ? 0 : rc;
 }
 
 void mca_btl_diwarp_work_end(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
@@ -103,93 +101,74 @@ void mca_btl_diwarp_work_wait_again(struct mca_btl_diwarp_module *module,
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
-/* Those of `ended` count as posted until they are told of, without the lock: a callback may delete
- * the endpoint. */
+/* Counts as posted until it is told of, without the lock: a callback may delete the endpoint. */
 static void end_first(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
-                      enum ibv_wc_status status, struct mca_btl_diwarp_works *ended)
+                      enum ibv_wc_status status)
 {
     struct mca_btl_diwarp_work *work = remove_first(module, endpoint);
     add_posted(work);
-    work->status = status;
-    STAILQ_INSERT_TAIL(ended, work, next);
+    OPAL_THREAD_UNLOCK(&module->lock);
+    mca_btl_diwarp_work_end(module, work, status, NULL);
+    OPAL_THREAD_LOCK(&module->lock);
 }
 
-static void tell(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_works *ended)
+/* False: the first request to wait has to wait on. */
+static bool post_first(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint)
 {
-    while (!STAILQ_EMPTY(ended)) {
-        struct mca_btl_diwarp_work *work = STAILQ_FIRST(ended);
-        STAILQ_REMOVE_HEAD(ended, next);
-        mca_btl_diwarp_work_end(module, work, work->status, NULL);
-    }
-}
-
-static void post_first_ones(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
-                            struct mca_btl_diwarp_works *ended)
-{
-    while (!STAILQ_EMPTY(&endpoint->waiting)) {
-        struct mca_btl_diwarp_work *work = STAILQ_FIRST(&endpoint->waiting);
-        const int rc = work->post(module, work);
-        if (must_wait(rc))
-            return;
-        if (!rc)
-            add_posted(remove_first(module, endpoint));
-        else
-            end_first(module, endpoint,
-                      rc > 0                ? IBV_WC_SUCCESS
-                      : rc == -EHOSTUNREACH ? IBV_WC_RETRY_EXC_ERR
-                                            : IBV_WC_LOC_QP_OP_ERR,
-                      ended);
-    }
+    struct mca_btl_diwarp_work *work = STAILQ_FIRST(&endpoint->waiting);
+    const int rc = work->post(module, work);
+    if (must_wait(rc))
+        return false;
+    if (!rc)
+        add_posted(remove_first(module, endpoint));
+    else
+        end_first(module, endpoint,
+                  rc > 0                ? IBV_WC_SUCCESS
+                  : rc == -EHOSTUNREACH ? IBV_WC_RETRY_EXC_ERR
+                                        : IBV_WC_LOC_QP_OP_ERR);
+    return true;
 }
 
 void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module,
                                       mca_btl_base_endpoint_t *endpoint)
 {
-    struct mca_btl_diwarp_works ended = STAILQ_HEAD_INITIALIZER(ended);
-    OPAL_THREAD_LOCK(&module->lock);
-    post_first_ones(module, endpoint, &ended);
-    OPAL_THREAD_UNLOCK(&module->lock);
-    tell(module, &ended);
+    while (!STAILQ_EMPTY(&endpoint->waiting) && post_first(module, endpoint))
+        continue;
 }
 
 void mca_btl_diwarp_work_post_next_waiting(struct mca_btl_diwarp_module *module)
 {
-    struct mca_btl_diwarp_works ended = STAILQ_HEAD_INITIALIZER(ended);
     const mca_btl_base_endpoint_t *first = NULL;
+    mca_btl_base_endpoint_t *endpoint;
+    unsigned tries = 0;
     if (OPAL_LIKELY(!mca_btl_diwarp_work_waits(module)))
         return;
     OPAL_THREAD_LOCK(&module->lock);
-    for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
-        mca_btl_base_endpoint_t *endpoint = TAILQ_FIRST(&module->waiting);
-        if (!endpoint || endpoint == first)
-            break;
+    while ((endpoint = TAILQ_FIRST(&module->waiting)) && endpoint != first && tries < TRIES_MAX) {
+        if (post_first(module, endpoint))
+            continue;
         TAILQ_REMOVE(&module->waiting, endpoint, link);
         TAILQ_INSERT_TAIL(&module->waiting, endpoint, link);
-        post_first_ones(module, endpoint, &ended);
-        if (!first && !STAILQ_EMPTY(&endpoint->waiting))
-            first = endpoint;
+        first = first ? first : endpoint;
+        tries++;
     }
     OPAL_THREAD_UNLOCK(&module->lock);
-    tell(module, &ended);
 }
 
 void mca_btl_diwarp_work_end_waiting(struct mca_btl_diwarp_module *module,
                                      mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status)
 {
-    struct mca_btl_diwarp_works ended = STAILQ_HEAD_INITIALIZER(ended);
-    OPAL_THREAD_LOCK(&module->lock);
     while (!STAILQ_EMPTY(&endpoint->waiting))
-        end_first(module, endpoint, status, &ended);
-    OPAL_THREAD_UNLOCK(&module->lock);
-    tell(module, &ended);
+        end_first(module, endpoint, status);
 }
 
 void mca_btl_diwarp_work_forget(struct mca_btl_diwarp_module *module,
                                 mca_btl_base_endpoint_t *endpoint)
 {
-    endpoint->proc = NULL;
-    mca_btl_diwarp_work_end_waiting(module, endpoint, IBV_WC_WR_FLUSH_ERR);
     OPAL_THREAD_LOCK(&module->lock);
+    endpoint->proc = NULL;
+    mca_btl_diwarp_work_post_waiting(module, endpoint);
+    mca_btl_diwarp_work_end_waiting(module, endpoint, IBV_WC_WR_FLUSH_ERR);
     while (!LIST_EMPTY(&endpoint->posted)) {
         struct mca_btl_diwarp_work *work = LIST_FIRST(&endpoint->posted);
         remove_posted(work);

@@ -9,8 +9,7 @@
 
 /* What a posted request is to the send queue; its address is the wr_id. */
 struct mca_btl_diwarp_work {
-    /* Under the module's lock. As diwarp_post_send(); -ENOMEM: to be tried again when there is
-     * room, -ENOTCONN: when there is a connection. */
+    /* As transport->post_send(). */
     int (*post)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work);
     /* Ends the work: calls back and recycles it. wc is NULL when it was never posted. */
     void (*on_complete)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
@@ -18,7 +17,6 @@ struct mca_btl_diwarp_work {
     mca_btl_base_endpoint_t *endpoint;      /* NULL when it ends: nobody is told */
     STAILQ_ENTRY(mca_btl_diwarp_work) next; /* of those that wait */
     LIST_ENTRY(mca_btl_diwarp_work) link;   /* of those that are posted and have not been told of */
-    enum ibv_wc_status status;              /* once it has ended without a completion */
     bool buffered; /* done for who posts it as soon as the core has it: what waits here needs us */
 };
 
@@ -41,25 +39,20 @@ void mca_btl_diwarp_work_end(struct mca_btl_diwarp_module *module, struct mca_bt
 /* It was posted in vain, and waits again. */
 void mca_btl_diwarp_work_wait_again(struct mca_btl_diwarp_module *module,
                                     struct mca_btl_diwarp_work *work);
-/* Posts what waits for an endpoint, or for the next few in turn, as far as there is room. */
+/* Posts what waits for the next few endpoints in turn, as far as there is room. */
+void mca_btl_diwarp_work_post_next_waiting(struct mca_btl_diwarp_module *module);
+/* Posts as much as there is room for, or ends all, of what waits for an endpoint that no callback
+ * frees. Under the lock, which they give back for callbacks. */
 void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module,
                                       mca_btl_base_endpoint_t *endpoint);
-void mca_btl_diwarp_work_post_next_waiting(struct mca_btl_diwarp_module *module);
-/* Ends all that waits for an endpoint. */
 void mca_btl_diwarp_work_end_waiting(struct mca_btl_diwarp_module *module,
                                      mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status);
-/* The endpoint is about to go: nobody is told of the end of what is under way to it. */
+/* The endpoint is about to go: what there is room for is posted, and nobody is told of the end of
+ * what is under way to it. */
 void mca_btl_diwarp_work_forget(struct mca_btl_diwarp_module *module,
                                 mca_btl_base_endpoint_t *endpoint);
 
 /* ---- sends (btl_diwarp_send.c) -------------------------------------------------------------- */
-
-/* Whether a message is part of a burst (btl_diwarp_rc.h): asked once, for asking counts it. */
-enum mca_btl_diwarp_pace {
-    MCA_BTL_DIWARP_PACE_UNKNOWN,
-    MCA_BTL_DIWARP_PACE_ALONE,
-    MCA_BTL_DIWARP_PACE_BURST,
-};
 
 /* A send descriptor; its own segment follows it in memory, and so is led by the header. */
 typedef struct mca_btl_diwarp_frag {
@@ -67,7 +60,6 @@ typedef struct mca_btl_diwarp_frag {
     mca_btl_base_segment_t segments[2]; /* of its own; then, in place, the user's */
     struct mca_btl_diwarp_work work;
     opal_free_list_t *list;                                        /* where it goes back to */
-    enum mca_btl_diwarp_pace pace;                                 /* over RC */
     _Alignas(8) unsigned char header[MCA_BTL_DIWARP_HEADER_BYTES]; /* the tag first */
 } mca_btl_diwarp_frag_t;
 
@@ -88,8 +80,6 @@ void mca_btl_diwarp_send_set_functions(mca_btl_base_module_t *btl);
 mca_btl_base_descriptor_t *mca_btl_diwarp_alloc(mca_btl_base_module_t *btl,
                                                 mca_btl_base_endpoint_t *endpoint, uint8_t order,
                                                 size_t size, uint32_t flags);
-int mca_btl_diwarp_frag_post(struct mca_btl_diwarp_module *module,
-                             struct mca_btl_diwarp_work *work); /* over RD */
 
 /* The get whose callback runs. */
 struct mca_btl_diwarp_ending_read {
@@ -123,5 +113,3 @@ OBJ_CLASS_DECLARATION(mca_btl_diwarp_rdma_t);
 
 /* Those of the function table that are one-sided, over RD. */
 void mca_btl_diwarp_rdma_set_functions(mca_btl_base_module_t *btl);
-int mca_btl_diwarp_rdma_post(struct mca_btl_diwarp_module *module,
-                             struct mca_btl_diwarp_work *work); /* over RD */

@@ -13,7 +13,6 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_pvars.c \
 	btl_diwarp/btl_diwarp_rc.h \
 	btl_diwarp/btl_diwarp_rc_endpoint.c \
-	btl_diwarp/btl_diwarp_rc_send.c \
 	btl_diwarp/btl_diwarp_rc_transport.c \
 	btl_diwarp/btl_diwarp_rd.c \
 	btl_diwarp/btl_diwarp_rdma.c \

@@ -228,11 +228,35 @@ static void delete_first(struct mca_btl_diwarp_module *of, struct mca_btl_diwarp
 }
 
 /* Of several that end together, the first one's callback deletes the endpoint. */
-static void end_waiting__its_callback_deletes_the_endpoint__others_untold(void **state)
+static void end__its_callback_deletes_the_endpoint__others_untold(void **state)
 {
     (void)state;
     room[0] = 0;
     requests[0][0].work.on_complete = delete_first;
+    post_all(0, 3);
+    refusal = -EHOSTUNREACH;
+    mca_btl_diwarp_work_post_next_waiting(&module);
+    assert_true(requests[0][0].told);
+    assert_int_equal(requests[0][0].status, IBV_WC_RETRY_EXC_ERR);
+    for (unsigned i = 1; i < 3; i++) {
+        assert_int_equal(requests[0][i].ends, 1);
+        assert_false(requests[0][i].told);
+    }
+}
+
+static void part(struct mca_btl_diwarp_module *of, struct mca_btl_diwarp_work *work,
+                 enum ibv_wc_status status, const struct diwarp_wc *wc)
+{
+    on_complete(of, work, status, wc);
+    endpoints[0]->proc = NULL;
+}
+
+/* The same over RC, where a deleted endpoint stays. */
+static void end_waiting__its_callback_deletes_the_endpoint__others_untold(void **state)
+{
+    (void)state;
+    room[0] = 0;
+    requests[0][0].work.on_complete = part;
     post_all(0, 3);
     mca_btl_diwarp_work_end_waiting(&module, endpoints[0], IBV_WC_RETRY_EXC_ERR);
     assert_true(requests[0][0].told);
@@ -273,6 +297,7 @@ int main(void)
         TEST(post__refused_with_nothing_under_way__tried_again),
         TEST(post__what_waited_cannot_be_sent__ends_in_error),
         TEST(endpoint__deleted__nobody_is_told_of_what_is_under_way),
+        TEST(end__its_callback_deletes_the_endpoint__others_untold),
         TEST(end_waiting__its_callback_deletes_the_endpoint__others_untold),
         TEST(buffered__more_than_may_be__not_done_for_its_caller),
     };
