@@ -39,13 +39,14 @@ static void watch_listener(struct diwarp_listener *listener)
 /* What waits for it must not keep it ready: nobody could sleep. */
 static void rest(struct diwarp_listener *listener, uint64_t until_ns)
 {
-    listener->resting = !dw_heap_set(&listener->rc->timers, &listener->timer, until_ns);
+    listener->resting = true;
+    dw_heap_set(&listener->rc->timers, &listener->timer, until_ns);
 }
 
 static void rest_no_more(struct diwarp_listener *listener)
 {
     listener->resting = false;
-    (void)dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);
+    dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);
     watch_listener(listener);
 }
 
@@ -54,7 +55,7 @@ static void uncount(struct diwarp_connect_request *request)
 {
     struct diwarp_listener *listener = request->listener;
     --*(request->proven ? &listener->request_count : &listener->stranger_count);
-    (void)dw_heap_set(&listener->rc->timers, &request->timer, DW_NEVER);
+    dw_heap_set(&listener->rc->timers, &request->timer, DW_NEVER);
     rest_no_more(listener);
 }
 
@@ -153,8 +154,8 @@ static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, 
     /* TCP takes a call at once, but MPA's request leaves when its process polls: one that computes
      * is as silent as a stranger, and for as long as a peer may be. */
     uint64_t patience_ns = listener->rc->device->attr.peer_timeout_ns;
-    (void)dw_heap_set(&listener->rc->timers, &request->timer,
-                      dw_deadline_ns(now_ns, patience_ns ? patience_ns : DW_NEVER));
+    dw_heap_set(&listener->rc->timers, &request->timer,
+                dw_deadline_ns(now_ns, patience_ns ? patience_ns : DW_NEVER));
     stream->ops->watch(stream, DW_STREAM_IN);
     request_ready(&request->watch, DW_STREAM_IN, now_ns); /* most have sent it by now */
 }
@@ -359,7 +360,7 @@ void diwarp_destroy_listener(struct diwarp_listener *listener)
         else
             free_request(request);
     }
-    (void)dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);
+    dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);
     listener->stream->ops->close(listener->stream);
     dw_list_remove(&listener->link);
     dw_unlock(device);

@@ -21,7 +21,7 @@ static void end_linger(struct lingering *linger)
 {
     struct dw_rc *rc = linger->rc;
     linger->stream->ops->close(linger->stream);
-    (void)dw_heap_set(&rc->timers, &linger->timer, DW_NEVER);
+    dw_heap_set(&rc->timers, &linger->timer, DW_NEVER);
     dw_list_remove(&linger->link);
     rc->linger_count--;
     rc->send_bytes -= sizeof *linger + linger->tail.bytes;
@@ -97,7 +97,7 @@ void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, struct dw_rc_tail 
     dw_list_append(&rc->lingers, &linger->link);
     rc->linger_count++;
     rc->send_bytes += sizeof *linger + tail.bytes;
-    (void)dw_heap_set(&rc->timers, &linger->timer, dw_device_now_ns(rc->device) + DW_RC_STRAY_NS);
+    dw_heap_set(&rc->timers, &linger->timer, dw_device_now_ns(rc->device) + DW_RC_STRAY_NS);
     if (!go_on(linger, 0))
         end_linger(linger);
 }
