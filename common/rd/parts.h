@@ -7,8 +7,9 @@
 /* ==== transmit.c ==== */
 /* Datagrams, from their buffers to the exit. */
 
-/* A buffer of the send pool; NULL: its bound, or it is left to peers with nothing under way. */
-void *dw_pool_get(const struct dw_peer *peer, uint32_t bytes, uint32_t *room);
+/* Of at least so many bytes; NULL: the pool's bound, or it is left to peers with nothing under way.
+ */
+struct dw_train *dw_train_get(const struct dw_peer *peer, uint32_t bytes);
 struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
                                     uint32_t segment_bytes);
 /* An empty one of a train, of which buf holds up to `room` bytes and the trailer. */

@@ -169,12 +169,10 @@ bool dw_send_train(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
     const uint32_t each =
         (uint32_t)sizeof(struct dw_datagram) + datagram_bytes(peer, work, payload);
     unsigned n = allowed(peer, work, payload);
-    uint32_t room;
     if (!n)
         return false;
     for (n = train_length(each, n); n; n /= 2) {
-        struct dw_train *train =
-            dw_pool_get(peer, (uint32_t)sizeof(struct dw_train) + n * each, &room);
+        struct dw_train *train = dw_train_get(peer, (uint32_t)sizeof *train + n * each);
         if (!train)
             continue;
         send_train(peer, work, train, payload, n, now_ns);

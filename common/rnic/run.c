@@ -204,9 +204,8 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
     /* Arena and stage, as far as they were touched. */
     const uint64_t bytes = datagrams->arena.touched + DW_LLP_SLOT_BYTES;
     memory->receive_bytes += bytes;
-    memory->send_pool_bytes += datagrams->pool.touched_bytes +
-                               datagrams->pool.chunk_max * sizeof *datagrams->pool.returned;
-    memory->mapped_bytes += bytes + datagrams->pool.touched_bytes;
+    memory->send_pool_bytes += datagrams->pool.used_bytes + datagrams->pool.idle_bytes;
+    memory->mapped_bytes += bytes;
     memory->address_bytes +=
         port->paths.count * sizeof(struct dw_path) + dw_map_bytes(&port->paths.buckets);
     EACH_SERVICE(port, add_memory, service->add_memory(state, memory))
