@@ -9,6 +9,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <net/route.h>
+#include <netpacket/packet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #include "common/llp/interface.h"
 #include "common/llp/socket.h"
 
-/* ---- addresses ---------------------------------------------------------------------------- */
+/* ---- addresses ---- */
 
 static unsigned family_bits(uint8_t family)
 {
@@ -62,7 +63,7 @@ static unsigned mask_bits(const struct sockaddr *mask, uint8_t family)
     return bits;
 }
 
-/* ---- filters ------------------------------------------------------------------------------ */
+/* ---- filters ---- */
 
 /* An entry of a filter, with room for the longest: an IPv6 address and its prefix. */
 struct entry {
@@ -126,7 +127,7 @@ static bool filter_matches(const char *list, const struct diwarp_interface *inte
     return false;
 }
 
-/* ---- this host's interfaces --------------------------------------------------------------- */
+/* ---- this host's interfaces ---- */
 
 static uint32_t mtu_bytes(int fd, const char *name)
 {
@@ -294,7 +295,7 @@ int dw_interface_list(const char *include, const char *exclude,
     return rc ? rc : (int)ranked.count;
 }
 
-/* ---- pairs -------------------------------------------------------------------------------- */
+/* ---- pairs ---- */
 
 /* 0: no pair. Higher is better; the MTU decides only inside one subnet, where it says something of
  * the path. */
@@ -413,22 +414,17 @@ static uint64_t namespace_hash(void)
 static uint64_t looks_hash(void)
 {
     uint64_t sum = FNV_BASIS;
-    struct diwarp_interface *list = calloc(DW_INTERFACES_LISTED, sizeof *list);
-    int count = list ? dw_interface_list(NULL, NULL, list, NULL) : 0;
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* of whatever family */
-    for (int i = 0; i < count; i++) {
-        struct ifreq request = {0};
-        if (list[i].loopback)
-            continue;
-        memcpy(request.ifr_name, list[i].name, sizeof request.ifr_name);
-        if (ioctl(fd, SIOCGIFHWADDR, &request) < 0)
-            memset(&request.ifr_hwaddr, 0, sizeof request.ifr_hwaddr);
-        sum +=
-            fnv1a(fnv1a(FNV_BASIS, request.ifr_hwaddr.sa_data, 6), list[i].ip, sizeof list[i].ip);
+    struct diwarp_interface interface;
+    struct ifaddrs *all = NULL;
+    (void)getifaddrs(&all);
+    for (const struct ifaddrs *entry = all; entry; entry = entry->ifa_next) {
+        const struct sockaddr_ll *link = (const void *)entry->ifa_addr;
+        if (interface_from(entry, -1, &interface) && !interface.loopback)
+            sum += fnv1a(FNV_BASIS, interface.ip, sizeof interface.ip);
+        else if (link && link->sll_family == AF_PACKET && (entry->ifa_flags & IFF_UP))
+            sum += fnv1a(FNV_BASIS, link->sll_addr, sizeof link->sll_addr);
     }
-    if (fd >= 0)
-        close(fd);
-    free(list);
+    freeifaddrs(all);
     return sum;
 }
 

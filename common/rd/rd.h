@@ -182,7 +182,8 @@ struct dw_datagram {
 
 /* A buffer: one datagram, or those of a message that leave together; behind them their bytes. */
 struct dw_train {
-    unsigned kept; /* not yet acknowledged */
+    uint32_t bytes; /* of the buffer, this included */
+    uint32_t kept;  /* datagrams not yet acknowledged */
     struct dw_datagram datagrams[];
 };
 

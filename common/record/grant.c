@@ -231,7 +231,7 @@ uint64_t dw_sink_deadline_ns(const struct dw_record *sink)
 
 void dw_sink_arm(struct dw_record *sink)
 {
-    if (!sink->timer.slot)
+    if (!sink->timer.link)
         dw_heap_set(&sink->peer->records->port->timers, &sink->timer, dw_sink_deadline_ns(sink));
 }
 

@@ -44,15 +44,12 @@ uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_sour
 struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_record_peer *peer,
                                    uint32_t id, struct dw_region *asked, bool is_sink)
 {
-    struct dw_heap *timers = &peer->records->port->timers;
     struct dw_record *record =
         !asked || peer->asked_count < DW_ASKED_MAX ? calloc(1, sizeof *record) : NULL;
-    if (!record)
+    if (!record || dw_map_put(map_of(peer->records, is_sink), dw_record_key(peer, id), record)) {
+        free(record);
         return NULL;
-    if (dw_heap_reserve(timers))
-        goto err_free;
-    if (dw_map_put(map_of(peer->records, is_sink), dw_record_key(peer, id), record))
-        goto err_unreserve;
+    }
     record->peer = peer;
     record->qp = ends->qp;
     record->qpns = ends->qpns;
@@ -66,12 +63,6 @@ struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_record_
     dw_list_append(&peer->ends, &record->link);
     dw_list_init(&record->turn_link);
     return record;
-
-err_unreserve:
-    dw_heap_unreserve(timers);
-err_free:
-    free(record);
-    return NULL;
 }
 
 void dw_record_destroy(struct dw_record *record)
@@ -84,7 +75,6 @@ void dw_record_destroy(struct dw_record *record)
     } else {
         dw_record_source_fini(&record->out);
     }
-    dw_heap_unreserve(&peer->records->port->timers);
     dw_map_remove(map_of(peer->records, record->is_sink), dw_record_key(peer, record->id));
     dw_list_remove(&record->link);
     record->region ? peer->asked_count-- : peer->own_count--;

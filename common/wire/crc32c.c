@@ -24,14 +24,6 @@
 
 #include "common/base/copy.h"
 
-/* One way to compute. `state` is the CRC register itself: no inversions. */
-struct impl {
-    const char *name;
-    uint32_t (*update)(uint32_t state, const uint8_t *src, size_t len);
-    /* NULL: in blocks, by memcpy() and update(). */
-    uint32_t (*copy)(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len, bool past);
-};
-
 /* v * x^degree modulo Castagnoli's polynomial, all reflected: bit 31 is x^0, x^32 is implied. Takes
  * degree steps. */
 static uint32_t shift(uint32_t v, unsigned degree)
@@ -41,7 +33,7 @@ static uint32_t shift(uint32_t v, unsigned degree)
     return v;
 }
 
-/* ---- portable ----------------------------------------------------------------------------- */
+/* ---- portable ---- */
 
 /* tables[k][b]: what byte b, followed by k zero bytes, does to a register of 0. */
 static uint32_t tables[8][256];
@@ -71,8 +63,6 @@ static uint32_t portable_update(uint32_t state, const uint8_t *src, size_t len)
     return state;
 }
 
-static const struct impl portable = {"portable", portable_update, NULL};
-
 #if defined(__x86_64__)
 
 #define SSE42  __attribute__((target("sse4.2,pclmul")))
@@ -101,7 +91,7 @@ static void fill_overs(void)
         overs[OVER_WORDS_MAX - n] = v;
 }
 
-/* ---- sse4.2 ------------------------------------------------------------------------------- */
+/* ---- sse4.2 ---- */
 
 /* Here and below: copies as it goes when `copy` is set; otherwise dst is not used. */
 SSE42 static INLINE uint32_t straight(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
@@ -158,9 +148,7 @@ SSE42 static uint32_t sse42_update(uint32_t state, const uint8_t *src, size_t le
     return straight(state, NULL, src, len, false);
 }
 
-static const struct impl sse42 = {"sse4.2", sse42_update, NULL};
-
-/* ---- vpclmulqdq --------------------------------------------------------------------------- */
+/* ---- vpclmulqdq ---- */
 
 #define BLOCK_BYTES 64
 #define BLOCK_WORDS 8
@@ -272,17 +260,27 @@ AVX512 static uint32_t vpclmulqdq_copy(uint32_t state, uint8_t *dst, const uint8
     return folded(state, dst + unaligned, src + unaligned, len - unaligned, PAST_CACHE);
 }
 
-static const struct impl vpclmulqdq = {"vpclmulqdq", vpclmulqdq_update, vpclmulqdq_copy};
-
 #endif
 
-/* ---- choice ------------------------------------------------------------------------------- */
+/* ---- choice ---- */
 
-/* What the CPU has, best first. */
-static const struct impl *impls[] = {NULL, NULL, &portable};
+/* Ways to compute, best first. `state` is the CRC register itself: no inversions. */
+static struct impl {
+    const char *name;
+    uint32_t (*update)(uint32_t state, const uint8_t *src, size_t len);
+    /* NULL: in blocks, by memcpy() and update(). */
+    uint32_t (*copy)(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len, bool past);
+    bool here; /* the CPU has what it takes */
+} impls[] = {
+#if defined(__x86_64__)
+    {"vpclmulqdq", vpclmulqdq_update, vpclmulqdq_copy, false},
+    {"sse4.2", sse42_update, NULL, false},
+#endif
+    {"portable", portable_update, NULL, true},
+};
 
 /* Atomic for the sake of dw_crc32c_force(); a relaxed load costs nothing. */
-static const struct impl *_Atomic current = &portable;
+static const struct impl *_Atomic current;
 
 /* Before main() or the return of dlopen(), so that no caller can be earlier. */
 __attribute__((constructor)) static void choose_impl(void)
@@ -291,13 +289,14 @@ __attribute__((constructor)) static void choose_impl(void)
 #if defined(__x86_64__)
     fill_overs();
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"))
-        impls[1] = &sse42;
-    if (impls[1] && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("vpclmulqdq"))
-        impls[0] = &vpclmulqdq;
+    impls[1].here = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+    impls[0].here = impls[1].here && __builtin_cpu_supports("avx512f") &&
+                    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("vpclmulqdq");
 #endif
-    current = impls[0] ? impls[0] : impls[1] ? impls[1] : &portable;
+    const struct impl *best = impls;
+    while (!best->here)
+        best++;
+    current = best;
 }
 
 static const struct impl *chosen(void)
@@ -342,8 +341,8 @@ const char *dw_crc32c_path(void)
 int dw_crc32c_force(const char *path)
 {
     for (unsigned i = 0; i < sizeof impls / sizeof *impls; i++)
-        if (impls[i] && strcmp(impls[i]->name, path) == 0) {
-            current = impls[i];
+        if (impls[i].here && strcmp(impls[i].name, path) == 0) {
+            current = &impls[i];
             return 0;
         }
     return -ENOTSUP;
