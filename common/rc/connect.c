@@ -126,9 +126,16 @@ static void on_accepted(struct diwarp_rc_qp *qp, struct diwarp_name peer)
         .rc_qp = qp,
         .data = qp->answer,
     };
+    /* An empty Write lets the other side send (RFC 6581 5). */
+    uint8_t rtr[DW_DDP_TAGGED_BYTES];
+    const struct dw_ddp_header ddp = {.tagged = true, .last = true, .opcode = DW_RDMAP_WRITE};
+    if (!dw_rc_tail_add_fpdu(qp, rtr, dw_ddp_put(rtr, &ddp))) {
+        dw_rc_close(qp, IBV_WC_LOC_QP_OP_ERR, 0);
+        return;
+    }
     dw_rc_set_state(qp, DW_RC_RTS);
     dw_rc_limit(qp, 0);
-    qp->may_send = qp->cursor.rtr = true;
+    qp->may_send = true;
     dw_cq_push(qp->rc->cq, &wc);
     dw_rc_heat(qp);
     dw_rc_flush(qp);
@@ -200,7 +207,7 @@ static void on_ready(struct dw_rc_watch *watch, unsigned what, uint64_t now_ns)
              qp->stream)
         dw_rc_heat(qp);
     if (what & DW_STREAM_OUT && qp->stream) {
-        dw_rc_set_blocked(qp, false);
+        qp->blocked = false;
         dw_rc_flush(qp);
         dw_rc_rewatch(qp);
     }

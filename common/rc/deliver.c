@@ -140,15 +140,6 @@ static int on_terminate(struct diwarp_rc_qp *qp, const struct segment *segment)
     return -ECONNABORTED;
 }
 
-static void on_first(struct diwarp_rc_qp *qp)
-{
-    qp->may_send = true;
-    if (qp->state != DW_RC_RESPONDED)
-        return;
-    dw_rc_set_state(qp, DW_RC_RTS);
-    dw_rc_limit(qp, 0);
-}
-
 int dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes)
 {
     static int (*const takers[])(struct diwarp_rc_qp *, const struct segment *) = {
@@ -163,8 +154,11 @@ int dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes)
     };
     struct segment segment;
     uint16_t cause;
-    if (!qp->may_send)
-        on_first(qp);
+    if (!qp->may_send && qp->state == DW_RC_RESPONDED) {
+        dw_rc_set_state(qp, DW_RC_RTS);
+        dw_rc_limit(qp, 0);
+    }
+    qp->may_send = true;
     if (!bytes)
         return 0; /* says only that the stream is up (RFC 6581 5) */
     int rc = dw_ddp_get_stream(&segment.ddp, ulpdu, bytes, &cause);

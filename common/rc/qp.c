@@ -27,14 +27,6 @@ void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state)
     qp->state = state;
 }
 
-void dw_rc_set_blocked(struct diwarp_rc_qp *qp, bool blocked)
-{
-    if (qp->blocked == blocked)
-        return;
-    qp->blocked = blocked;
-    qp->rc->blocked_count += blocked ? 1u : -1u;
-}
-
 void dw_rc_rewatch(struct diwarp_rc_qp *qp)
 {
     if (!qp->stream)
@@ -66,13 +58,13 @@ void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream)
     qp->stream = stream;
     qp->peer = stream->peer;
     stream->owner = &qp->watch;
-    qp->rc->counters.rc_connections = ++qp->rc->connection_count;
+    qp->rc->counters.rc_connections++;
 }
 
 void dw_rc_detach(struct diwarp_rc_qp *qp)
 {
     qp->stream = NULL;
-    qp->rc->counters.rc_connections = --qp->rc->connection_count;
+    qp->rc->counters.rc_connections--;
 }
 
 void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *theirs,
@@ -125,7 +117,7 @@ void dw_rc_heat(struct diwarp_rc_qp *qp)
 
 bool dw_rc_idle(const struct diwarp_rc_qp *qp)
 {
-    return !qp->works.count && !qp->responses.count && !qp->tail.buf && !qp->cursor.rtr;
+    return !qp->works.count && !qp->responses.count && !qp->tail.buf;
 }
 
 /* ---- ending ---- */
@@ -164,7 +156,7 @@ static void release(struct diwarp_rc_qp *qp)
 {
     struct dw_rc *rc = qp->rc;
     (void)dw_heap_set(&rc->timers, &qp->timer, DW_NEVER);
-    dw_rc_set_blocked(qp, false);
+    qp->blocked = false;
     if (rc->hot == qp)
         rc->hot = NULL;
     dw_list_remove(&qp->standing_link);
@@ -184,7 +176,6 @@ static void release(struct diwarp_rc_qp *qp)
     qp->held = (struct dw_rc_held){0};
     free(qp->tail.buf);
     qp->tail = (struct dw_rc_tail){0};
-    qp->cursor.rtr = false;
 }
 
 void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t vendor_err)

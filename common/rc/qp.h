@@ -6,7 +6,6 @@
 #include "common/rc/rc.h"
 #include "common/rnic/qp.h"
 #include "common/wire/ddp.h"
-#include "common/wire/mpa.h"
 #include "common/wire/rdmap.h"
 
 enum dw_rc_state {
@@ -47,41 +46,11 @@ struct diwarp_srq {
     struct dw_ring recvs; /* struct dw_rc_recv */
 };
 
-/* How far the stream of our messages is. */
-struct dw_rc_cursor {
-    uint32_t work, response; /* how many are done, from the front of their queues */
-    uint32_t offset;         /* in the message that is under way */
-    uint32_t send_msn, read_msn;
-    uint32_t reads; /* requests in these works */
-    struct dw_mpa_stream tx;
-    bool in_response; /* the message that is under way, or goes next, is a response */
-    bool rtr;         /* the first FPDU, empty, that lets the other side send, is due */
-};
-
-/* FPDUs that go to TCP in one call: half as many cost short messages more calls, twice as many more
- * memory and time for what TCP takes none of, which is built anew. */
-#define DW_RC_TRAIN_FPDUS  64
-#define DW_RC_TRAIN_PIECES 1024 /* UIO_MAXIOV */
-/* A payload up to this is copied beside its header: half of it makes pieces of their own of what is
- * cheaper to copy, twice as much copies what is not, and takes twice the memory of a train. */
-#define DW_RC_COPY_BYTES 2048
-
-struct dw_rc_train {
-    struct dw_mpa_gather gather;
-    unsigned count;
-    struct {
-        size_t end; /* where in the train it ends */
-        struct dw_rc_cursor after;
-    } fpdus[DW_RC_TRAIN_FPDUS];
-    struct iovec pieces[DW_RC_TRAIN_PIECES];
-    uint8_t room[DW_RC_TRAIN_FPDUS * (DW_RC_COPY_BYTES + 64)];
-};
-
 /* Part of an FPDU, or what could not be delivered yet; memory of its own. */
 struct dw_rc_held {
     uint8_t *buf;
-    uint32_t bytes, capacity;
-    uint32_t ulpdu_bytes; /* that begin it, when the QP stands still: to be delivered first */
+    uint32_t bytes, capacity; /* it has, or is to have */
+    uint32_t ulpdu_bytes;     /* that begin it, when the QP stands still: to be delivered first */
 };
 
 /* An MPA frame, as far as it has come. */
@@ -121,7 +90,6 @@ struct diwarp_rc_qp {
     struct dw_rc_cursor cursor;
     uint32_t max_ulpdu_bytes;
     struct dw_rc_tail tail; /* a start-up frame; an FPDU or inline request that TCP took in part */
-    uint64_t works_done;    /* since the QP was made */
 
     struct dw_ring *recvs; /* struct dw_rc_recv: own, or the SRQ's */
     struct dw_ring own;
@@ -138,7 +106,6 @@ struct diwarp_rc_qp {
 
 /* Checks the table of states. */
 void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state);
-void dw_rc_set_blocked(struct diwarp_rc_qp *qp, bool blocked);
 /* Watches the stream for what the QP's state wants. */
 void dw_rc_rewatch(struct diwarp_rc_qp *qp);
 /* Takes the stream. */
@@ -175,6 +142,8 @@ void dw_rc_scatter(const struct iovec *list, uint32_t offset, const uint8_t *fro
 /* Appends these bytes of a list. False: no memory. */
 bool dw_rc_tail_add(struct dw_rc_tail *tail, const struct iovec *list, uint32_t offset,
                     uint32_t bytes);
+/* Appends the FPDU of a ULPDU to the QP's tail, before all that is queued. False: no memory. */
+bool dw_rc_tail_add_fpdu(struct diwarp_rc_qp *qp, uint8_t *ulpdu, size_t bytes);
 /* The train is empty. */
 struct dw_mpa_gather *dw_rc_train_begin(struct dw_rc *rc);
 /* Why a peer's access fails, 0: it does not. For tagged buffers of DDP, or the sources of reads. */

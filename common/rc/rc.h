@@ -10,11 +10,10 @@
 #pragma once
 
 #include "common/base/heap.h"
-#include "common/base/list.h"
 #include "common/include/diwarp_rc.h"
 #include "common/llp/stream.h"
 #include "common/rnic/cq.h"
-#include "common/rnic/device.h"
+#include "common/wire/mpa.h"
 
 /* Received at once, in one stage for all QPs of a CQ; and no more goes to TCP in one call. Half of
  * it costs large messages more calls; twice as much leaves the caches and holds up other streams.
@@ -29,8 +28,33 @@
  * call before they have their next turn. */
 #define DW_RC_STRAYS_MAX 256
 #define DW_RC_STRAY_NS   (1000ull * 1000000)
+/* FPDUs that go to TCP in one call: half as many cost short messages more calls, twice as many more
+ * memory and time for what TCP takes none of, which is built anew. */
+#define DW_RC_TRAIN_FPDUS  64
+#define DW_RC_TRAIN_PIECES 1024 /* UIO_MAXIOV */
+/* A payload up to this is copied beside its header: half of it makes pieces of their own of what is
+ * cheaper to copy, twice as much copies what is not, and takes twice the memory of a train. */
+#define DW_RC_COPY_BYTES 2048
 
-struct dw_rc_train; /* qp.h */
+/* How far the stream of a QP's messages is. */
+struct dw_rc_cursor {
+    uint32_t work, response; /* how many are done, from the front of their queues */
+    uint32_t offset;         /* in the message that is under way */
+    uint32_t send_msn, read_msn;
+    struct dw_mpa_stream tx;
+    bool in_response; /* the message that is under way, or goes next, is a response */
+};
+
+struct dw_rc_train {
+    struct dw_mpa_gather gather;
+    unsigned count;
+    struct {
+        size_t end; /* where in the train it ends */
+        struct dw_rc_cursor after;
+    } fpdus[DW_RC_TRAIN_FPDUS];
+    struct iovec pieces[DW_RC_TRAIN_PIECES];
+    uint8_t room[DW_RC_TRAIN_FPDUS * (DW_RC_COPY_BYTES + 64)];
+};
 
 /* What a stream's owner begins with. */
 struct dw_rc_watch {
@@ -45,21 +69,20 @@ struct dw_rc {
     struct dw_streams *streams;
     struct diwarp_rc_counters counters;
     struct dw_list qps, listeners, lingers;
-    struct dw_list standing;   /* QPs that wait for a receive, longest first */
-    uint64_t looked_at_recvs;  /* device.recvs_posted when none of them had one */
-    struct dw_list lazy;       /* QPs whose queue leaves with the next poll or flush */
-    struct diwarp_rc_qp *hot;  /* its stream is read in every run, without asking; NULL: none */
-    bool hot_brings;           /* the last read of that found something */
-    unsigned connection_count; /* QPs that have a stream */
-    unsigned blocked_count;    /* QPs that wait until TCP takes more */
-    uint64_t receives;         /* calls that brought something */
+    struct dw_list standing;  /* QPs that wait for a receive, longest first */
+    uint64_t looked_at_recvs; /* device.recvs_posted when none of them had one */
+    struct dw_list lazy;      /* QPs whose queue leaves with the next poll or flush */
+    struct diwarp_rc_qp *hot; /* its stream is read in every run, without asking; NULL: none */
+    bool hot_brings;          /* the last read of that found something */
+    uint64_t receives;        /* calls that brought something */
+    uint64_t ran_ns;
     unsigned runs_since_wait;
     unsigned timers_put_off; /* runs, since they were due */
     unsigned linger_count;
-    uint8_t *stage;
-    struct dw_rc_train *train;
     struct dw_heap timers;
     uint64_t receive_bytes, send_bytes; /* of streams without a QP */
+    struct dw_rc_train train;           /* the one that is being sent */
+    uint8_t stage[DW_RC_STAGE_BYTES];
 };
 
 /* The RC side of a CQ, made at first use (run.c). */
@@ -79,7 +102,6 @@ void dw_rc_lingers_free(struct dw_rc *rc);
 struct diwarp_listener {
     struct dw_rc_watch watch;
     struct dw_rc *rc;
-    struct diwarp_pd *pd;
     struct dw_list link;     /* in rc.listeners */
     struct dw_list calls;    /* not answered yet, oldest first */
     unsigned stranger_count; /* of these, callers that have not shown the token yet */

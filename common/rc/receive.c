@@ -4,7 +4,6 @@
  * the end of a read gets memory of its own, of the FPDU's size, and the next read fills it first:
  * no byte is moved more than once, however TCP cuts the stream.
  */
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -16,67 +15,54 @@ struct bytes {
     size_t count;
 };
 
-/* False, without memory: the QP is closed. */
-static bool make_held(struct diwarp_rc_qp *qp, size_t capacity)
+/* Keeps these bytes behind those that are held, with room for so many in all. False, without
+ * memory: the QP is closed. */
+static bool keep(struct diwarp_rc_qp *qp, struct bytes in, size_t capacity)
 {
-    assert(!qp->held.buf);
-    qp->held.buf = malloc(capacity);
-    if (!qp->held.buf) {
-        dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
-        return false;
+    struct dw_rc_held *held = &qp->held;
+    if (capacity > held->capacity) {
+        uint8_t *buf = realloc(held->buf, capacity);
+        if (!buf) {
+            dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
+            return false;
+        }
+        held->buf = buf;
+        held->capacity = (uint32_t)capacity;
     }
-    qp->held.capacity = (uint32_t)capacity;
+    if (in.count)
+        dw_copy(held->buf + held->bytes, in.at, in.count);
+    held->bytes += (uint32_t)in.count;
     return true;
 }
 
-static void keep(struct dw_rc_held *held, const uint8_t *from, size_t bytes)
+/* The QP waits for a receive, with a ULPDU for that and what came behind it. */
+static void stand_still(struct diwarp_rc_qp *qp, const struct dw_mpa_fpdu *fpdu, struct bytes rest,
+                        uint64_t now_ns)
 {
-    if (bytes)
-        dw_copy(held->buf + held->bytes, from, bytes);
-    held->bytes += (uint32_t)bytes;
-}
-
-/* The beginning of an FPDU, kept until the rest comes, or until it tells its length. False: the QP
- * is closed. */
-static bool keep_part(struct diwarp_rc_qp *qp, struct bytes in)
-{
-    struct dw_mpa_fpdu fpdu;
-    bool unknown = dw_mpa_fpdu_peek(&qp->rx, &fpdu, in.at, in.count) != 0;
-    if (!make_held(qp, unknown ? DW_MPA_FPDU_BYTES(0) : fpdu.bytes))
-        return false;
-    keep(&qp->held, in.at, in.count);
-    return true;
-}
-
-/* A ULPDU that no receive is posted for, and what came behind it. */
-static void stand_still(struct diwarp_rc_qp *qp, const struct dw_mpa_fpdu *fpdu,
-                        const struct bytes *rest, const struct bytes *more, uint64_t now_ns)
-{
+    const struct bytes ulpdu = {fpdu->ulpdu, fpdu->ulpdu_bytes};
     if (!qp->attr.rnr_timeout_ns) {
-        dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, fpdu->ulpdu, (uint32_t)fpdu->ulpdu_bytes);
+        dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, ulpdu.at, (uint32_t)ulpdu.count);
         return;
     }
-    if (!make_held(qp, fpdu->ulpdu_bytes + rest->count + more->count))
+    if (!keep(qp, ulpdu, ulpdu.count + rest.count))
         return;
-    keep(&qp->held, fpdu->ulpdu, fpdu->ulpdu_bytes);
-    keep(&qp->held, rest->at, rest->count);
-    keep(&qp->held, more->at, more->count);
-    qp->held.ulpdu_bytes = (uint32_t)fpdu->ulpdu_bytes;
+    (void)keep(qp, rest, 0);
+    qp->held.ulpdu_bytes = (uint32_t)ulpdu.count;
     dw_list_append(&qp->rc->standing, &qp->standing_link);
     qp->rc->counters.rc_rx_waits++;
     dw_rc_limit(qp, now_ns);
     dw_rc_rewatch(qp);
 }
 
-/* Delivers all whole FPDUs, then keeps the rest; `more` follows it in the stream. False: the QP
- * stands still or is closed. */
-static bool parse(struct diwarp_rc_qp *qp, struct bytes in, struct bytes more, uint64_t now_ns)
+/* Delivers all whole FPDUs, then keeps the beginning of one until the rest comes, or until it tells
+ * its length. False: the QP stands still or is closed. */
+static bool parse(struct diwarp_rc_qp *qp, struct bytes in, uint64_t now_ns)
 {
     while (in.count) {
         struct dw_mpa_fpdu fpdu;
         int rc = dw_mpa_fpdu_get(&qp->rx, &fpdu, in.at, in.count);
         if (rc == -EAGAIN)
-            return keep_part(qp, in);
+            return keep(qp, in, fpdu.bytes ? fpdu.bytes : DW_MPA_FPDU_BYTES(0));
         if (rc) {
             uint16_t cause = rc == -EBADMSG ? DW_TERM_MPA_CRC : DW_TERM_MPA_MARKER;
             dw_rc_terminate(qp, cause, NULL, 0);
@@ -87,42 +73,35 @@ static bool parse(struct diwarp_rc_qp *qp, struct bytes in, struct bytes more, u
         in.count -= fpdu.bytes;
         rc = dw_rc_deliver(qp, fpdu.ulpdu, (uint32_t)fpdu.ulpdu_bytes);
         if (rc == -EAGAIN)
-            stand_still(qp, &fpdu, &in, &more, now_ns);
+            stand_still(qp, &fpdu, in, now_ns);
         if (rc)
             return false;
     }
     return true;
 }
 
-/* Responses to what came, requests that may now be sent. */
-static void answer(struct diwarp_rc_qp *qp)
-{
-    if (qp->stream && !dw_rc_idle(qp))
-        dw_rc_flush(qp);
-}
-
-/* ---- reading ---- */
-
 /* What came behind the bytes that are held. */
 static void on_bytes(struct diwarp_rc_qp *qp, struct bytes in, uint64_t now_ns)
 {
-    while (qp->held.buf) {
-        uint32_t missing = qp->held.capacity - qp->held.bytes;
-        size_t n = in.count < missing ? in.count : missing;
-        keep(&qp->held, in.at, n);
-        in.at += n;
-        in.count -= n;
-        if (n < missing)
+    bool goes_on = true;
+    while (goes_on && qp->held.buf) {
+        const uint32_t missing = qp->held.capacity - qp->held.bytes;
+        const struct bytes part = {in.at, in.count < missing ? in.count : missing};
+        (void)keep(qp, part, 0);
+        in.at += part.count;
+        in.count -= part.count;
+        if (part.count < missing)
             return;
         /* Taken out of the QP, which may have to keep something else. */
         struct dw_rc_held held = qp->held;
         qp->held = (struct dw_rc_held){0};
-        bool goes_on = parse(qp, (struct bytes){held.buf, held.capacity}, in, now_ns);
+        goes_on = parse(qp, (struct bytes){held.buf, held.bytes}, now_ns);
         free(held.buf);
-        if (!goes_on)
-            return;
     }
-    (void)parse(qp, in, (struct bytes){0}, now_ns);
+    if (goes_on)
+        (void)parse(qp, in, now_ns);
+    else if (dw_rc_is_standing(qp))
+        (void)keep(qp, in, qp->held.bytes + in.count);
 }
 
 /* Has the other side begun an FPDU or message that it did not end? */
@@ -133,10 +112,10 @@ static bool in_the_middle(const struct diwarp_rc_qp *qp)
     return qp->held.bytes || qp->receiving || qp->writing || (read && read->placed);
 }
 
-/* The other side has sent its last. */
-static void on_end(struct diwarp_rc_qp *qp)
+/* Nothing comes any more. */
+static void on_end(struct diwarp_rc_qp *qp, bool orderly)
 {
-    if (in_the_middle(qp) || !qp->may_send || qp->broken) {
+    if (!orderly || in_the_middle(qp) || !qp->may_send || qp->broken) {
         dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
         return;
     }
@@ -157,21 +136,18 @@ bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
     uint32_t missing = qp->held.capacity - qp->held.bytes;
     /* While no receive is posted only a part: what cannot be delivered has to be kept. */
     uint32_t most = qp->recvs->count ? DW_RC_STAGE_BYTES : DW_RC_STAGE_BYTES / 4;
-    struct iovec iov[] = {{NULL, missing}, {qp->rc->stage, most}};
-    unsigned skip = !missing;
+    struct iovec iov[2];
+    unsigned count = 0;
     if (missing)
-        iov[0].iov_base = qp->held.buf + qp->held.bytes;
-    ssize_t n = qp->stream->ops->recv(qp->stream, iov + skip, 2 - skip);
+        iov[count++] = (struct iovec){qp->held.buf + qp->held.bytes, missing};
+    iov[count++] = (struct iovec){qp->rc->stage, most};
+    ssize_t n = qp->stream->ops->recv(qp->stream, iov, count);
     if (n == 0) {
         counters->rc_rx_empty_syscalls++;
         return false;
     }
-    if (n == -ENODATA) {
-        on_end(qp);
-        return true;
-    }
     if (n < 0) {
-        dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
+        on_end(qp, n == -ENODATA);
         return true;
     }
     qp->rc->receives++;
@@ -180,7 +156,7 @@ bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
     uint32_t direct = n < missing ? (uint32_t)n : missing;
     qp->held.bytes += direct;
     on_bytes(qp, (struct bytes){qp->rc->stage, (size_t)n - direct}, now_ns);
-    answer(qp);
+    dw_rc_flush(qp); /* responses to what came, requests that may now be sent */
     return true;
 }
 
@@ -192,9 +168,9 @@ void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns)
     dw_list_remove(&qp->standing_link);
     dw_rc_limit(qp, now_ns);
     if (!dw_rc_deliver(qp, held.buf, held.ulpdu_bytes)) {
-        if (parse(qp, rest, (struct bytes){0}, now_ns))
+        if (parse(qp, rest, now_ns))
             dw_rc_rewatch(qp);
-        answer(qp);
+        dw_rc_flush(qp);
     }
     free(held.buf);
 }

@@ -138,10 +138,8 @@ static bool add_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t
     const struct dw_ddp_header ddp = {
         .last = true, .opcode = DW_RDMAP_TERMINATE, .qn = DW_QN_TERMINATE, .msn = 1};
     size_t head = dw_ddp_put(segment, &ddp);
-    struct iovec whole = {segment, head + dw_terminate_put(segment + head, cause, ulpdu, bytes)};
-    struct dw_mpa_gather *gather = dw_rc_train_begin(qp->rc);
-    return !dw_mpa_gather_fpdu(&qp->cursor.tx, gather, &whole, 1, 1) &&
-           dw_rc_tail_add(&qp->tail, gather->pieces, 0, (uint32_t)gather->bytes);
+    head += dw_terminate_put(segment + head, cause, ulpdu, bytes);
+    return dw_rc_tail_add_fpdu(qp, segment, head);
 }
 
 void dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu, uint32_t bytes)

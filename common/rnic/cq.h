@@ -4,6 +4,7 @@
 
 #include <poll.h>
 
+#include "common/base/ring.h"
 #include "common/rnic/device.h"
 
 /* A thread that sleeps until a socket of the CQ is readable or a timer due. Other threads wake it
@@ -19,8 +20,8 @@ struct dw_sleeper {
 
 struct diwarp_cq {
     struct diwarp_device *device;
-    struct diwarp_wc *ring;
-    uint32_t head, count, capacity;
+    struct dw_ring ring;      /* struct diwarp_wc */
+    struct dw_runner *rc;     /* its RC side, from the first use on; goes with it */
     uint32_t held;            /* completions whose data may still be looked at */
     uint64_t ran_ns;          /* the RNIC, last */
     uint64_t used_ns;         /* run, or posted for soon after, last; read without the lock */
@@ -45,8 +46,8 @@ static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
 /* When the RNIC next has something to do by itself; 0: now. */
 uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq);
 /* Writes at most n descriptors that become readable when something comes, and returns how many
- * there are. *all: there are no sockets that cannot be watched so. */
-unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n, bool *all);
+ * there are. */
+unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n);
 
 /* Drops completions that were not handed out: those of a datagram QP, an RC QP, or a request; 0 and
  * NULL: of none. */
@@ -54,8 +55,8 @@ void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const struct diwarp_rc_
                   const struct diwarp_connect_request *request);
 /* Without memory to grow the CQ is overrun. */
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
+/* Drops all of them; what was handed out is used. */
+void dw_cq_drop(struct diwarp_cq *cq);
 /* Gives back what a queue that is empty has grown by; true: it was not. */
 bool dw_cq_trim(struct diwarp_cq *cq);
-/* What was handed out of it is used. */
-void dw_cq_release_held(struct diwarp_cq *cq);
 enum ibv_wc_status dw_wc_status(uint8_t wire_status);

@@ -163,13 +163,6 @@ static uint64_t next_deadline_ns(const struct dw_runner *runner)
     return next_ns;
 }
 
-static int fd_of(const struct dw_runner *runner, bool *deaf)
-{
-    const int fd = port_of(runner)->datagrams.llp->fd;
-    *deaf = fd < 0;
-    return fd;
-}
-
 /* ---- giving back what is not needed any more ---- */
 
 void dw_port_trim_later(struct dw_port *port, uint64_t now_ns)
@@ -216,7 +209,6 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
 static const struct dw_runner_ops runner_ops = {
     .run = run,
     .next_deadline_ns = next_deadline_ns,
-    .fd = fd_of,
     .add_memory = add_memory,
 };
 
@@ -284,6 +276,7 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
         port_close(port);
         return rc;
     }
+    port->runner.fd = port->datagrams.llp->fd;
     dw_list_append(&device->runners, &port->runner.link);
     device->port = port;
     return 0;
@@ -318,9 +311,8 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
         qp->service->begin_drain(qp);
     for (uint64_t busy_ns = start_ns; now_ns - start_ns < timeout_ns;
          now_ns = dw_device_now_ns(device)) {
-        struct pollfd fd = {.fd = port->datagrams.llp->fd, .events = POLLIN};
-        qp->cq->count = 0;
-        dw_cq_release_held(qp->cq);
+        struct pollfd fd = {.fd = port->runner.fd, .events = POLLIN};
+        dw_cq_drop(qp->cq);
         if (is_busy(qp, run(&port->runner, now_ns)))
             busy_ns = now_ns;
         else if (fd.fd < 0 || now_ns - busy_ns >= LINGER_NS)
