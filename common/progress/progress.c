@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When nobody polls: sleeping in the kernel until the RNIC has work, and the helper thread.
  *
- * What a sleep waits for is read under the device's lock, and another thread that changes that does
- * so under the lock, too, and then writes to the sleeper's eventfd (dw_unlock()): whichever comes
- * first, no wake is lost.
+ * What a sleep waits for is read under the device's lock, and a thread that changes it does so
+ * under the lock, too, and then writes to the sleeper's eventfd (dw_unlock()): no wake is lost.
  *
- * The helper runs the RNIC while the application is away from it, in a long computation or blocked
- * elsewhere. What the application has sent must leave, and be repeated when lost, all the same, and
- * a large transfer goes on behind a computation. It looks now and then whether the application has
- * polled or posted just before. If not, it takes over: runs the RNIC and sleeps until a datagram
- * comes or a timer is due, as long as that serves peers, for each wake costs the computation. What
- * merely came may wait for the next look. An application that comes back and goes again between two
- * wakes does not end that. */
+ * The helper runs the RNIC while the application computes or is blocked elsewhere: what was sent
+ * leaves, and is repeated when lost, and large transfers go on. It looks now and then whether the
+ * application has polled or posted just before. If not, it takes over: runs the RNIC and sleeps
+ * until a datagram comes or a timer is due, as long as that serves peers, for each wake costs the
+ * computation. What merely came may wait for the next look. An application that comes back and goes
+ * again between two wakes does not end that. */
 #define _GNU_SOURCE /* ppoll */
 #include <errno.h>
 #include <pthread.h>
@@ -50,11 +48,6 @@ struct diwarp_helper {
 
 /* ---- one sleep ---- */
 
-static int make_event(void)
-{
-    return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-}
-
 static void take_event(const struct dw_sleeper *sleeper)
 {
     uint64_t wakes;
@@ -80,7 +73,7 @@ static int sleep_until_due(struct dw_sleeper *sleeper, uint64_t least_ns, uint64
     const unsigned count = dw_cq_fds(sleeper->cq, fds + 1, WATCHED_MOST);
     const bool all = count <= WATCHED_MOST;
     const uint64_t most_ns = all ? SLEEP_LONGEST_NS : SLEEP_LONGEST_NS / 200;
-    const bool completed = sleeper->for_completions && sleeper->cq->ring.count;
+    const bool completed = sleeper == &sleeper->cq->waiter && sleeper->cq->ring.count;
     uint64_t until_ns = now_ns + (longest_ns < most_ns ? longest_ns : most_ns);
     sleeper->fd_count = count;
     sleeper->until_ns = completed ? 0 : dw_cq_next_deadline_ns(sleeper->cq);
@@ -106,7 +99,7 @@ int diwarp_block_cq(struct diwarp_cq *cq, uint64_t timeout_ns)
 {
     /* From the first sleep on it stays with the CQ. */
     if (cq->waiter.event_fd < 0 && cq->device->attr.threaded) {
-        cq->waiter.event_fd = make_event();
+        cq->waiter.event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         if (cq->waiter.event_fd < 0)
             return -errno;
     }
@@ -220,7 +213,8 @@ int diwarp_start_helper(const struct diwarp_helper_attr *attr, struct diwarp_hel
         return -ENOMEM;
     helper->attr = *attr;
     helper->look_ns = attr->look_ns;
-    helper->sleeper = (struct dw_sleeper){.cq = attr->cq, .event_fd = make_event()};
+    helper->sleeper =
+        (struct dw_sleeper){.cq = attr->cq, .event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     dw_list_init(&helper->sleeper.link);
     int rc = helper->sleeper.event_fd < 0 ? -errno : create_without_signals(helper);
     if (rc) {

@@ -10,33 +10,47 @@
 #include "common/rc/qp.h"
 #include "common/wire/bytes.h"
 
-/* A segment; those who take it return 0, -EAGAIN (no receive is posted), -ECONNABORTED (the QP is
- * closed), or a cause to terminate. */
-struct segment {
-    struct dw_ddp_header ddp;
-    const uint8_t *payload;
-    uint32_t bytes; /* of the payload */
-};
+/* Takes a segment's payload. 0, -EAGAIN (no receive is posted), -ECONNABORTED (the QP is closed),
+ * or a cause to terminate. */
+typedef int taker(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, const uint8_t *payload,
+                  uint32_t bytes);
 
-static int on_write(struct diwarp_rc_qp *qp, const struct segment *segment)
+static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
+                    const uint8_t *payload, uint32_t bytes)
 {
-    const struct dw_ddp_header *ddp = &segment->ddp;
     qp->writing = !ddp->last;
-    if (!segment->bytes)
+    if (!bytes)
         return 0; /* names nothing (RFC 5040 5.1) */
-    uint16_t cause =
-        dw_rc_check_access(qp, ddp->stag, ddp->to, segment->bytes, IBV_ACCESS_REMOTE_WRITE);
+    uint16_t cause = dw_rc_check_access(qp, ddp->stag, ddp->to, bytes, IBV_ACCESS_REMOTE_WRITE);
     if (cause)
         return cause;
-    dw_copy((void *)(uintptr_t)ddp->to, segment->payload, segment->bytes);
+    dw_copy((void *)(uintptr_t)ddp->to, payload, bytes);
     qp->rc->device->served++;
     return 0;
 }
 
-static int on_last(struct diwarp_rc_qp *qp, const struct segment *segment)
+static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, const uint8_t *payload,
+                   uint32_t bytes)
 {
-    const struct dw_ddp_header *ddp = &segment->ddp;
-    bool invalidates =
+    if (ddp->msn != qp->recv_msn)
+        return DW_TERM_DDP_MSN;
+    if (ddp->mo != (qp->receiving ? qp->received_bytes : 0))
+        return DW_TERM_DDP_MO;
+    if (!qp->receiving) {
+        if (!qp->recvs->count)
+            return -EAGAIN;
+        qp->current = *(struct dw_rc_recv *)dw_ring_at(qp->recvs, sizeof qp->current, 0);
+        dw_ring_pop(qp->recvs, 1);
+        qp->receiving = true;
+        qp->received_bytes = 0;
+    }
+    if (bytes > qp->current.bytes - qp->received_bytes)
+        return DW_TERM_DDP_TOO_LONG;
+    dw_rc_scatter(qp->current.sge, qp->received_bytes, payload, bytes);
+    qp->received_bytes += bytes;
+    if (!ddp->last)
+        return 0;
+    const bool invalidates =
         ddp->opcode == DW_RDMAP_SEND_INVALIDATE || ddp->opcode == DW_RDMAP_SEND_SE_INVALIDATE;
     if (invalidates && !dw_rc_invalidate(qp, ddp->ulp))
         return DW_TERM_RDMAP_PROTECT_INVALIDATE;
@@ -56,49 +70,28 @@ static int on_last(struct diwarp_rc_qp *qp, const struct segment *segment)
     return 0;
 }
 
-static int on_send(struct diwarp_rc_qp *qp, const struct segment *segment)
+static int on_read_request(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
+                           const uint8_t *payload, uint32_t bytes)
 {
-    const struct dw_ddp_header *ddp = &segment->ddp;
-    if (ddp->msn != qp->recv_msn)
-        return DW_TERM_DDP_MSN;
-    if (ddp->mo != (qp->receiving ? qp->received_bytes : 0))
-        return DW_TERM_DDP_MO;
-    if (!qp->receiving) {
-        if (!qp->recvs->count)
-            return -EAGAIN;
-        qp->current = *(struct dw_rc_recv *)dw_ring_at(qp->recvs, sizeof qp->current, 0);
-        dw_ring_pop(qp->recvs, 1);
-        qp->receiving = true;
-        qp->received_bytes = 0;
-    }
-    if (segment->bytes > qp->current.bytes - qp->received_bytes)
-        return DW_TERM_DDP_TOO_LONG;
-    dw_rc_scatter(qp->current.sge, qp->received_bytes, segment->payload, segment->bytes);
-    qp->received_bytes += segment->bytes;
-    return ddp->last ? on_last(qp, segment) : 0;
-}
-
-static int on_read_request(struct diwarp_rc_qp *qp, const struct segment *segment)
-{
-    const struct dw_ddp_header *ddp = &segment->ddp;
     struct dw_read_request request;
     if (ddp->msn != qp->request_msn)
         return DW_TERM_DDP_MSN;
     if (ddp->mo)
         return DW_TERM_DDP_MO;
     /* The queue's buffers are of a request's size, and as many as the IRD says. */
-    int rc = dw_read_request_get_stream(&request, segment->payload, segment->bytes);
+    int rc = dw_read_request_get_stream(&request, payload, bytes);
     if (rc || !ddp->last)
         return rc == -EBADMSG ? DW_TERM_RDMAP_UNSPECIFIED : DW_TERM_DDP_TOO_LONG;
     if (qp->responses.count == qp->ird)
         return DW_TERM_DDP_NO_BUFFER;
-    uint16_t cause = !request.size ? 0
-                                   : dw_rc_check_access(qp, request.source_stag, request.source_to,
-                                                        request.size, IBV_ACCESS_REMOTE_READ);
-    if (!cause && request.sink_to + request.size < request.sink_to)
-        cause = DW_TERM_RDMAP_TO_WRAP;
+    uint16_t cause = 0;
+    if (request.size)
+        cause = dw_rc_check_access(qp, request.source_stag, request.source_to, request.size,
+                                   IBV_ACCESS_REMOTE_READ);
     if (cause)
         return cause;
+    if (request.sink_to + request.size < request.sink_to)
+        return DW_TERM_RDMAP_TO_WRAP;
     struct dw_read_request *kept = dw_ring_push(&qp->responses, sizeof *kept, qp->ird);
     if (!kept)
         return DW_TERM_MPA_CATASTROPHIC;
@@ -108,19 +101,19 @@ static int on_read_request(struct diwarp_rc_qp *qp, const struct segment *segmen
 }
 
 /* The sink's STag is made up for each read and names no region: only this response may use it. */
-static int on_read_response(struct diwarp_rc_qp *qp, const struct segment *segment)
+static int on_read_response(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
+                            const uint8_t *payload, uint32_t bytes)
 {
-    const struct dw_ddp_header *ddp = &segment->ddp;
     if (!qp->reads.count)
         return DW_TERM_RDMAP_OPCODE;
     struct dw_rc_work *read = dw_ring_at(&qp->reads, sizeof *read, 0);
     if (ddp->stag != read->sink_stag)
         return DW_TERM_DDP_STAG;
-    if (ddp->to != read->placed || segment->bytes > read->total - read->placed ||
-        ddp->last != (read->placed + segment->bytes == read->total))
+    if (ddp->to != read->placed || bytes > read->total - read->placed ||
+        ddp->last != (read->placed + bytes == read->total))
         return DW_TERM_DDP_BOUNDS;
-    dw_rc_scatter(read->sge, read->placed, segment->payload, segment->bytes);
-    read->placed += segment->bytes;
+    dw_rc_scatter(read->sge, read->placed, payload, bytes);
+    read->placed += bytes;
     qp->rc->device->served++;
     if (!ddp->last)
         return 0;
@@ -130,11 +123,12 @@ static int on_read_response(struct diwarp_rc_qp *qp, const struct segment *segme
     return 0;
 }
 
-static int on_terminate(struct diwarp_rc_qp *qp, const struct segment *segment)
+static int on_terminate(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
+                        const uint8_t *payload, uint32_t bytes)
 {
+    (void)ddp;
     /* The headers behind the cause are of no use here, also where they are cut off. */
-    uint16_t cause = segment->bytes < DW_TERMINATE_BYTES ? DW_TERM_RDMAP_UNSPECIFIED
-                                                         : dw_get_be16(segment->payload);
+    uint16_t cause = bytes < DW_TERMINATE_BYTES ? DW_TERM_RDMAP_UNSPECIFIED : dw_get_be16(payload);
     qp->rc->counters.rc_rx_terminates++;
     dw_rc_close(qp, IBV_WC_REM_OP_ERR, cause);
     return -ECONNABORTED;
@@ -142,7 +136,7 @@ static int on_terminate(struct diwarp_rc_qp *qp, const struct segment *segment)
 
 int dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes)
 {
-    static int (*const takers[])(struct diwarp_rc_qp *, const struct segment *) = {
+    static taker *const takers[] = {
         [DW_RDMAP_WRITE] = on_write,
         [DW_RDMAP_READ_REQUEST] = on_read_request,
         [DW_RDMAP_READ_RESPONSE] = on_read_response,
@@ -152,7 +146,7 @@ int dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes)
         [DW_RDMAP_SEND_SE_INVALIDATE] = on_send,
         [DW_RDMAP_TERMINATE] = on_terminate,
     };
-    struct segment segment;
+    struct dw_ddp_header ddp;
     uint16_t cause;
     if (!qp->may_send && qp->state == DW_RC_RESPONDED) {
         dw_rc_set_state(qp, DW_RC_RTS);
@@ -161,14 +155,9 @@ int dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes)
     qp->may_send = true;
     if (!bytes)
         return 0; /* says only that the stream is up (RFC 6581 5) */
-    int rc = dw_ddp_get_stream(&segment.ddp, ulpdu, bytes, &cause);
-    if (rc < 0) {
-        rc = cause;
-    } else {
-        segment.payload = ulpdu + rc;
-        segment.bytes = bytes - (uint32_t)rc;
-        rc = takers[segment.ddp.opcode](qp, &segment);
-    }
+    const int head = dw_ddp_get_stream(&ddp, ulpdu, bytes, &cause);
+    const int rc =
+        head < 0 ? cause : takers[ddp.opcode](qp, &ddp, ulpdu + head, bytes - (uint32_t)head);
     if (rc <= 0)
         return rc;
     dw_rc_terminate(qp, (uint16_t)rc, ulpdu, bytes);

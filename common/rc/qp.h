@@ -26,11 +26,8 @@ struct dw_rc_work {
     uint32_t sink_stag; /* read: of its response only */
     uint32_t placed;    /* read: so much of the response */
     uint32_t total;
-    uint8_t opcode; /* enum dw_rdmap_opcode */
-    bool signaled;
-    bool fence;   /* not before all reads have ended */
-    bool inlined; /* what TCP does not take at once of it is copied, or nothing was sent */
-    uint8_t sge_count;
+    uint8_t opcode;                /* enum dw_rdmap_opcode */
+    bool signaled, fence, inlined; /* as in send_flags */
     struct iovec sge[DW_MAX_SGE];
 };
 
@@ -46,11 +43,12 @@ struct diwarp_srq {
     struct dw_ring recvs; /* struct dw_rc_recv */
 };
 
-/* Part of an FPDU, or what could not be delivered yet; memory of its own. */
+/* Part of an FPDU; or, when the QP stands still, a ULPDU and what came behind it. Memory of its
+ * own. */
 struct dw_rc_held {
     uint8_t *buf;
-    uint32_t bytes, capacity; /* it has, or is to have */
-    uint32_t ulpdu_bytes;     /* that begin it, when the QP stands still: to be delivered first */
+    uint32_t bytes;
+    uint32_t ulpdu_bytes, rest_at; /* when it stands still */
 };
 
 /* An MPA frame, as far as it has come. */
@@ -72,11 +70,10 @@ struct diwarp_rc_qp {
     struct diwarp_rc_qp_attr attr;
     enum dw_rc_state state;
     uint8_t watched;
-    bool may_send; /* the other side is ready for FPDUs */
-    bool blocked;  /* TCP takes no more now */
-    bool broken; /* a send call failed: nothing that comes any more makes the end an orderly one */
-    bool ended;  /* the other side has closed in order */
-    bool shut;   /* we have */
+    bool may_send;    /* the other side is ready for FPDUs */
+    bool blocked;     /* TCP takes no more now */
+    bool broken;      /* a send call failed: the end will not be an orderly one */
+    bool ended, shut; /* the other side has closed in order, we have */
     uint16_t ord, ird;
 
     struct dw_rc_startup *startup; /* of the calling side: the reply */
@@ -173,7 +170,7 @@ void dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulp
 
 /* Sends what is queued, as far as TCP takes it. */
 void dw_rc_flush(struct diwarp_rc_qp *qp);
-/* A ULPDU of a good FPDU. 0; -EAGAIN: no receive is posted, it comes again; -ECONNABORTED: closed.
+/* A ULPDU of a good FPDU. 0; -EAGAIN: no receive is posted, it comes again; else the QP is closed.
  */
 int dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes);
 /* Reads the stream once; true: something came. */

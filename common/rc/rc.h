@@ -48,10 +48,7 @@ struct dw_rc_cursor {
 struct dw_rc_train {
     struct dw_mpa_gather gather;
     unsigned count;
-    struct {
-        size_t end; /* where in the train it ends */
-        struct dw_rc_cursor after;
-    } fpdus[DW_RC_TRAIN_FPDUS];
+    struct dw_rc_cursor after[DW_RC_TRAIN_FPDUS]; /* each FPDU */
     struct iovec pieces[DW_RC_TRAIN_PIECES];
     uint8_t room[DW_RC_TRAIN_FPDUS * (DW_RC_COPY_BYTES + 64)];
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From the stream to whole FPDUs. All QPs of a CQ read into one stage. What remains of an FPDU at
- * the end of a read gets memory of its own, of the FPDU's size, and the next read fills it first:
- * no byte is moved more than once, however TCP cuts the stream.
+ * the end of a read is kept until the next, which puts it back before what comes then: FPDUs begin
+ * TCP segments, so it is little, if anything.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,98 +10,60 @@
 #include "common/base/copy.h"
 #include "common/rc/qp.h"
 
-struct bytes {
-    uint8_t *at;
-    size_t count;
-};
-
-/* Keeps these bytes behind those that are held, with room for so many in all. False, without
- * memory: the QP is closed. */
-static bool keep(struct diwarp_rc_qp *qp, struct bytes in, size_t capacity)
+/* Keeps the bytes up to `end`. False, without memory: the QP is closed. */
+static bool keep(struct diwarp_rc_qp *qp, const uint8_t *from, const uint8_t *end)
 {
-    struct dw_rc_held *held = &qp->held;
-    if (capacity > held->capacity) {
-        uint8_t *buf = realloc(held->buf, capacity);
-        if (!buf) {
-            dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
-            return false;
-        }
-        held->buf = buf;
-        held->capacity = (uint32_t)capacity;
+    const size_t bytes = (size_t)(end - from);
+    uint8_t *buf = malloc(bytes);
+    if (!buf) {
+        dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
+        return false;
     }
-    if (in.count)
-        dw_copy(held->buf + held->bytes, in.at, in.count);
-    held->bytes += (uint32_t)in.count;
+    dw_copy(buf, from, bytes);
+    qp->held = (struct dw_rc_held){.buf = buf, .bytes = (uint32_t)bytes};
     return true;
 }
 
-/* The QP waits for a receive, with a ULPDU for that and what came behind it. */
-static void stand_still(struct diwarp_rc_qp *qp, const struct dw_mpa_fpdu *fpdu, struct bytes rest,
-                        uint64_t now_ns)
+/* The QP waits for a receive, with a ULPDU for that and what came behind it, from `rest` on. */
+static void stand_still(struct diwarp_rc_qp *qp, const struct dw_mpa_fpdu *fpdu,
+                        const uint8_t *rest, const uint8_t *end, uint64_t now_ns)
 {
-    const struct bytes ulpdu = {fpdu->ulpdu, fpdu->ulpdu_bytes};
     if (!qp->attr.rnr_timeout_ns) {
-        dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, ulpdu.at, (uint32_t)ulpdu.count);
+        dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, fpdu->ulpdu, (uint32_t)fpdu->ulpdu_bytes);
         return;
     }
-    if (!keep(qp, ulpdu, ulpdu.count + rest.count))
+    if (!keep(qp, fpdu->ulpdu, end))
         return;
-    (void)keep(qp, rest, 0);
-    qp->held.ulpdu_bytes = (uint32_t)ulpdu.count;
+    qp->held.ulpdu_bytes = (uint32_t)fpdu->ulpdu_bytes;
+    qp->held.rest_at = (uint32_t)(rest - fpdu->ulpdu);
     dw_list_append(&qp->rc->standing, &qp->standing_link);
     qp->rc->counters.rc_rx_waits++;
     dw_rc_limit(qp, now_ns);
     dw_rc_rewatch(qp);
 }
 
-/* Delivers all whole FPDUs, then keeps the beginning of one until the rest comes, or until it tells
- * its length. False: the QP stands still or is closed. */
-static bool parse(struct diwarp_rc_qp *qp, struct bytes in, uint64_t now_ns)
+/* Delivers all whole FPDUs, then keeps the rest. False: the QP stands still or is closed. */
+static bool parse(struct diwarp_rc_qp *qp, uint8_t *at, const uint8_t *end, uint64_t now_ns)
 {
-    while (in.count) {
+    while (at < end) {
         struct dw_mpa_fpdu fpdu;
-        int rc = dw_mpa_fpdu_get(&qp->rx, &fpdu, in.at, in.count);
+        int rc = dw_mpa_fpdu_get(&qp->rx, &fpdu, at, (size_t)(end - at));
         if (rc == -EAGAIN)
-            return keep(qp, in, fpdu.bytes ? fpdu.bytes : DW_MPA_FPDU_BYTES(0));
+            return keep(qp, at, end);
         if (rc) {
             uint16_t cause = rc == -EBADMSG ? DW_TERM_MPA_CRC : DW_TERM_MPA_MARKER;
             dw_rc_terminate(qp, cause, NULL, 0);
             return false;
         }
         qp->rc->counters.rc_rx_fpdus++;
-        in.at += fpdu.bytes;
-        in.count -= fpdu.bytes;
+        at += fpdu.bytes;
         rc = dw_rc_deliver(qp, fpdu.ulpdu, (uint32_t)fpdu.ulpdu_bytes);
         if (rc == -EAGAIN)
-            stand_still(qp, &fpdu, in, now_ns);
+            stand_still(qp, &fpdu, at, end, now_ns);
         if (rc)
             return false;
     }
     return true;
-}
-
-/* What came behind the bytes that are held. */
-static void on_bytes(struct diwarp_rc_qp *qp, struct bytes in, uint64_t now_ns)
-{
-    bool goes_on = true;
-    while (goes_on && qp->held.buf) {
-        const uint32_t missing = qp->held.capacity - qp->held.bytes;
-        const struct bytes part = {in.at, in.count < missing ? in.count : missing};
-        (void)keep(qp, part, 0);
-        in.at += part.count;
-        in.count -= part.count;
-        if (part.count < missing)
-            return;
-        /* Taken out of the QP, which may have to keep something else. */
-        struct dw_rc_held held = qp->held;
-        qp->held = (struct dw_rc_held){0};
-        goes_on = parse(qp, (struct bytes){held.buf, held.bytes}, now_ns);
-        free(held.buf);
-    }
-    if (goes_on)
-        (void)parse(qp, in, now_ns);
-    else if (dw_rc_is_standing(qp))
-        (void)keep(qp, in, qp->held.bytes + in.count);
 }
 
 /* Has the other side begun an FPDU or message that it did not end? */
@@ -133,15 +95,12 @@ static void on_end(struct diwarp_rc_qp *qp, bool orderly)
 bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
     struct diwarp_rc_counters *counters = &qp->rc->counters;
-    uint32_t missing = qp->held.capacity - qp->held.bytes;
+    struct dw_rc_held held = qp->held;
+    uint8_t *stage = qp->rc->stage;
     /* While no receive is posted only a part: what cannot be delivered has to be kept. */
-    uint32_t most = qp->recvs->count ? DW_RC_STAGE_BYTES : DW_RC_STAGE_BYTES / 4;
-    struct iovec iov[2];
-    unsigned count = 0;
-    if (missing)
-        iov[count++] = (struct iovec){qp->held.buf + qp->held.bytes, missing};
-    iov[count++] = (struct iovec){qp->rc->stage, most};
-    ssize_t n = qp->stream->ops->recv(qp->stream, iov, count);
+    const size_t most = qp->recvs->count ? DW_RC_STAGE_BYTES - held.bytes : DW_RC_STAGE_BYTES / 4;
+    struct iovec iov = {stage + held.bytes, most};
+    ssize_t n = qp->stream->ops->recv(qp->stream, &iov, 1);
     if (n == 0) {
         counters->rc_rx_empty_syscalls++;
         return false;
@@ -153,9 +112,10 @@ bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
     qp->rc->receives++;
     counters->rc_rx_syscalls++;
     counters->rc_rx_bytes += (uint64_t)n;
-    uint32_t direct = n < missing ? (uint32_t)n : missing;
-    qp->held.bytes += direct;
-    on_bytes(qp, (struct bytes){qp->rc->stage, (size_t)n - direct}, now_ns);
+    dw_copy(stage, held.buf, held.bytes);
+    free(held.buf);
+    qp->held = (struct dw_rc_held){0};
+    (void)parse(qp, stage, stage + held.bytes + n, now_ns);
     dw_rc_flush(qp); /* responses to what came, requests that may now be sent */
     return true;
 }
@@ -163,12 +123,11 @@ bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
 void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
     struct dw_rc_held held = qp->held;
-    struct bytes rest = {held.buf + held.ulpdu_bytes, held.bytes - held.ulpdu_bytes};
     qp->held = (struct dw_rc_held){0};
     dw_list_remove(&qp->standing_link);
     dw_rc_limit(qp, now_ns);
     if (!dw_rc_deliver(qp, held.buf, held.ulpdu_bytes)) {
-        if (parse(qp, rest, now_ns))
+        if (parse(qp, held.buf + held.rest_at, held.buf + held.bytes, now_ns))
             dw_rc_rewatch(qp);
         dw_rc_flush(qp);
     }

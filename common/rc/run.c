@@ -119,7 +119,7 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
         const struct diwarp_srq *srq = qp->attr.srq;
         memory->peers++;
         memory->peer_bytes += qp_bytes(qp);
-        memory->receive_bytes += qp->held.capacity;
+        memory->receive_bytes += qp->held.bytes;
         memory->send_pool_bytes += qp->tail.bytes;
         add_stream(qp->stream, memory);
         if (srq && srq != counted)

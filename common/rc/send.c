@@ -22,15 +22,13 @@ static struct dw_rc_work *work_at(const struct diwarp_rc_qp *qp, uint32_t index)
     return dw_ring_at(&qp->works, sizeof(struct dw_rc_work), index);
 }
 
-static bool may_begin_work(const struct diwarp_rc_qp *qp, const struct dw_rc_cursor *cursor)
+static bool may_begin(const struct diwarp_rc_qp *qp, const struct dw_rc_cursor *cursor,
+                      const struct dw_rc_work *work)
 {
-    if (cursor->work == qp->works.count)
-        return false;
-    const struct dw_rc_work *work = work_at(qp, cursor->work);
     const uint32_t reads = qp->reads.count + cursor->read_msn - qp->cursor.read_msn;
-    if (work->fence && reads)
+    if (work->opcode == DW_RDMAP_READ_REQUEST && (qp->ended || reads >= qp->ord))
         return false;
-    return work->opcode != DW_RDMAP_READ_REQUEST || (!qp->ended && reads < qp->ord);
+    return !work->fence || !reads;
 }
 
 /* Which message goes on or begins; responses and our own take turns. False: none. */
@@ -39,7 +37,7 @@ static bool choose(const struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
     if (cursor->offset)
         return true;
     bool response = cursor->response < qp->responses.count;
-    bool work = may_begin_work(qp, cursor);
+    bool work = cursor->work < qp->works.count && may_begin(qp, cursor, work_at(qp, cursor->work));
     cursor->in_response = response && !(work && cursor->in_response);
     return response || work;
 }
@@ -144,10 +142,8 @@ static int build(struct diwarp_rc_qp *qp)
     int rc = 0;
     dw_rc_train_begin(qp->rc);
     while (train->count < DW_RC_TRAIN_FPDUS && train->gather.bytes < DW_RC_STAGE_BYTES &&
-           choose(qp, &cursor) && !(rc = append(qp, &cursor))) {
-        train->fpdus[train->count].end = train->gather.bytes;
-        train->fpdus[train->count++].after = cursor;
-    }
+           choose(qp, &cursor) && !(rc = append(qp, &cursor)))
+        train->after[train->count++] = cursor;
     assert(rc != -ENOSPC || train->count);
     return rc == -ENOSPC ? 0 : rc;
 }
@@ -184,13 +180,13 @@ static bool on_sent(struct diwarp_rc_qp *qp, size_t taken)
     unsigned gone = 0;
     size_t end = 0;
     while (gone < train->count && (end < taken || whole))
-        end = train->fpdus[gone++].end;
+        end = train->after[gone++].tx.at - qp->cursor.tx.at;
     if (end > taken &&
         !dw_rc_tail_add(&qp->tail, train->pieces, (uint32_t)taken, (uint32_t)(end - taken)))
         return false;
     qp->rc->counters.rc_tx_fpdus += gone;
     qp->rc->device->served += gone;
-    return !gone || commit(qp, &train->fpdus[gone - 1].after);
+    return !gone || commit(qp, &train->after[gone - 1]);
 }
 
 /* Returns the bytes taken, or a negative error: the stream is broken. */

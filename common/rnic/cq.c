@@ -22,7 +22,7 @@ struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
     if (!cq)
         return NULL;
     cq->device = device;
-    cq->waiter = (struct dw_sleeper){.cq = cq, .for_completions = true, .event_fd = -1};
+    cq->waiter = (struct dw_sleeper){.cq = cq, .event_fd = -1};
     dw_list_init(&cq->waiter.link);
     return cq;
 }
@@ -188,7 +188,7 @@ void dw_wake_sleepers(struct diwarp_device *device)
     const uint64_t one = 1;
     dw_foreach (sleeper, struct dw_sleeper, link, &device->sleepers) {
         const struct diwarp_cq *cq = sleeper->cq;
-        if (!sleeper->until_ns || !((sleeper->for_completions && cq->ring.count) ||
+        if (!sleeper->until_ns || !((sleeper == &cq->waiter && cq->ring.count) ||
                                     dw_cq_next_deadline_ns(cq) < sleeper->until_ns ||
                                     dw_cq_fds(cq, NULL, 0) != sleeper->fd_count))
             continue;

@@ -12,10 +12,9 @@
 struct dw_sleeper {
     struct dw_list link; /* in the device's list while it sleeps */
     struct diwarp_cq *cq;
-    uint64_t until_ns;    /* its deadline; 0: it was woken, or something is due already */
-    unsigned fd_count;    /* sockets it sleeps on; when there are others, it looks again */
-    bool for_completions; /* completions wake it, too */
-    int event_fd;         /* an eventfd; -1: not made yet */
+    uint64_t until_ns; /* its deadline; 0: it was woken, or something is due already */
+    unsigned fd_count; /* sockets it sleeps on; when there are others, it looks again */
+    int event_fd;      /* an eventfd; -1: not made yet */
 };
 
 struct diwarp_cq {
@@ -27,7 +26,7 @@ struct diwarp_cq {
     uint64_t used_ns;         /* run, or posted for soon after, last; read without the lock */
     bool overrun;             /* a completion is lost: it is of no use any more */
     bool busy;                /* the last run received something, or has more that goes; likewise */
-    struct dw_sleeper waiter; /* of who polls; common/progress has the others */
+    struct dw_sleeper waiter; /* who polls; completions wake it, too. common/progress has others */
 };
 
 /* Who has not polled for so long is away: while it waits for something, it polls every few hundred
