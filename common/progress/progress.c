@@ -34,8 +34,8 @@
 #define SLEEP_LEAST_NS 100000u
 /* A look costs the application 4 microseconds, on a virtual machine 25. Each that brings nothing
  * doubles the time to the next, up to so many times attr.look_ns: half looks twice as often at an
- * application that never goes away, twice comes as much later when it does. An absence that was of
- * use may go on after a single poll: the first look after it is as soon as one can tell. */
+ * application that never goes away, twice comes as much later when it does. After an absence that
+ * was of use, which may go on after a single poll, the next look is as soon as one can tell. */
 #define LOOKS_APART_MOST 8
 
 struct diwarp_helper {
@@ -193,17 +193,6 @@ static void *helper_main(void *arg)
     return NULL;
 }
 
-/* Signals are the application's. */
-static int create_without_signals(struct diwarp_helper *helper)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&helper->thread, NULL, helper_main, helper);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -rc;
-}
-
 int diwarp_start_helper(const struct diwarp_helper_attr *attr, struct diwarp_helper **out)
 {
     if (!attr->cq->device->attr.threaded || !attr->run || !attr->look_ns)
@@ -216,12 +205,18 @@ int diwarp_start_helper(const struct diwarp_helper_attr *attr, struct diwarp_hel
     helper->sleeper =
         (struct dw_sleeper){.cq = attr->cq, .event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     dw_list_init(&helper->sleeper.link);
-    int rc = helper->sleeper.event_fd < 0 ? -errno : create_without_signals(helper);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's */
+    int rc = helper->sleeper.event_fd < 0
+                 ? errno
+                 : pthread_create(&helper->thread, NULL, helper_main, helper);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc) {
         if (helper->sleeper.event_fd >= 0)
             close(helper->sleeper.event_fd);
         free(helper);
-        return rc;
+        return -rc;
     }
     *out = helper;
     return 0;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/rc/qp.h"
-#include "common/rnic/device.h"
 
 static int fill(struct diwarp_rc_qp *qp, struct dw_rc_work *work, const struct ibv_send_wr *wr)
 {

@@ -197,7 +197,7 @@ void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t ve
 void dw_rc_qp_free(struct diwarp_rc_qp *qp)
 {
     release(qp);
-    dw_cq_forget(qp->rc->cq, 0, qp, NULL);
+    dw_cq_forget(qp->rc->cq, 0, qp);
     dw_list_remove(&qp->link);
     free(qp->startup);
     free(qp);

@@ -100,7 +100,6 @@ struct diwarp_rc_qp {
 };
 
 /* ---- state (qp.c) ---- */
-
 /* Checks the table of states. */
 void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state);
 /* Watches the stream for what the QP's state wants. */
@@ -131,7 +130,6 @@ void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ib
 void dw_rc_heat(struct diwarp_rc_qp *qp);
 
 /* ---- memory (access.c) ---- */
-
 /* Bytes [offset, offset + bytes) of a list, which has them. Returns how many pieces. */
 unsigned dw_rc_slice(const struct iovec *list, uint32_t offset, uint32_t bytes, struct iovec *out);
 /* Copies to, or from, the list from its offset on; it has room for that, or that much. */
@@ -150,7 +148,6 @@ uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64
 bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag);
 
 /* ---- the end (qp.c) ---- */
-
 int dw_rc_wc_opcode(const struct dw_rc_work *work);
 /* Requests that are not carried out any more: qp's works, or reads. */
 void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works);
@@ -166,20 +163,15 @@ void dw_rc_end_if_idle(struct diwarp_rc_qp *qp);
 /* Sends Terminate about a ULPDU (NULL: none) and closes (terminate.c). */
 void dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu, uint32_t bytes);
 
-/* ---- the data path (send.c, deliver.c, receive.c); all of these may end in dw_rc_close() ---- */
-
+/* ---- the data path (send.c, receive.c); all of these may end in dw_rc_close() ---- */
 /* Sends what is queued, as far as TCP takes it. */
 void dw_rc_flush(struct diwarp_rc_qp *qp);
-/* A ULPDU of a good FPDU. 0; -EAGAIN: no receive is posted, it comes again; else the QP is closed.
- */
-int dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes);
 /* Reads the stream once; true: something came. */
 bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns);
 /* Goes on where a receive was missing; there is one. */
 void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns);
 
 /* ---- making (connect.c) ---- */
-
 /* What peers are told of a device; no listener's. */
 struct diwarp_address dw_rc_address(const struct diwarp_device *device);
 
@@ -188,7 +180,6 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
                     struct diwarp_rc_qp **qp);
 
 /* ---- frames of MPA start-up (connect.c) ---- */
-
 /* Reads a frame no further than to its end: 0, -EAGAIN (more must come), or why not. */
 int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup, enum dw_mpa_kind kind,
                      struct dw_mpa_frame *frame);

@@ -3,9 +3,9 @@
  * The RC service, iWARP (RFC 5040, 5041, 5044, 6581) over streams: what all its QPs of a CQ share.
  *
  * One message's path: post.c (checks, queue) -> send.c (FPDUs into the stream) -> receive.c (FPDUs
- * out of the stream) -> deliver.c -> the CQ. Around it: connect.c and listen.c make connections,
- * qp.c and terminate.c end them, run.c asks the streams. Every function of these headers runs with
- * the device's lock held, unless it says otherwise.
+ * out of the stream) -> the CQ. Around it: connect.c and listen.c make connections, qp.c and
+ * terminate.c end them, run.c asks the streams. Every function of these headers runs with the
+ * device's lock held, unless it says otherwise.
  */
 #pragma once
 
@@ -15,17 +15,15 @@
 #include "common/rnic/cq.h"
 #include "common/wire/mpa.h"
 
-/* Received at once, in one stage for all QPs of a CQ; and no more goes to TCP in one call. Half of
- * it costs large messages more calls; twice as much leaves the caches and holds up other streams.
- */
+/* Received at once, by all QPs of a CQ into one stage; and no more goes to TCP in one call. Half
+ * costs large messages more calls; twice as much leaves the caches and holds up other streams. */
 #define DW_RC_STAGE_BYTES (256u << 10)
 /* Of each kind, streams or calls that have their turn in one run; and runs that may pass before
  * timers have theirs though some streams had none. */
 #define DW_RC_TURNS 64
 /* Of each kind, streams without a QP: callers that have not said who they are, and those that
- * linger so that their other side can read what was sent last. They have so long to do that; a
- * caller longer, as long as no other wants its place. Of 128 ranks that share two cores all may
- * call before they have their next turn. */
+ * linger so that their other side can read what was sent last. They have so long for that; a caller
+ * longer, while no other wants its place. All of 128 ranks may call before they are answered. */
 #define DW_RC_STRAYS_MAX 256
 #define DW_RC_STRAY_NS   (1000ull * 1000000)
 /* FPDUs that go to TCP in one call: half as many cost short messages more calls, twice as many more

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "common/rc/qp.h"
-#include "common/rnic/device.h"
 
 /* Runs without asking the streams that are not hot: while the hot one brings something, or there is
  * no other; while it does not. Twice as many make others wait twice as long, half as many ask the
@@ -93,13 +92,6 @@ static uint64_t next_deadline_ns(const struct dw_runner *runner)
 
 /* ---- what it holds ---- */
 
-static uint64_t qp_bytes(const struct diwarp_rc_qp *qp)
-{
-    return sizeof *qp + (qp->works.capacity + qp->reads.capacity) * sizeof(struct dw_rc_work) +
-           qp->responses.capacity * sizeof(struct dw_read_request) +
-           qp->own.capacity * sizeof(struct dw_rc_recv) + (qp->startup ? sizeof *qp->startup : 0);
-}
-
 static void add_stream(const struct dw_stream *stream, struct diwarp_memory *memory)
 {
     if (stream && stream->ops->add_memory)
@@ -118,7 +110,11 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
     dw_foreach (qp, const struct diwarp_rc_qp, link, &rc->qps) {
         const struct diwarp_srq *srq = qp->attr.srq;
         memory->peers++;
-        memory->peer_bytes += qp_bytes(qp);
+        memory->peer_bytes +=
+            sizeof *qp + (qp->startup ? sizeof *qp->startup : 0) +
+            (qp->works.capacity + qp->reads.capacity) * sizeof(struct dw_rc_work) +
+            qp->responses.capacity * sizeof(struct dw_read_request) +
+            qp->own.capacity * sizeof(struct dw_rc_recv);
         memory->receive_bytes += qp->held.bytes;
         memory->send_pool_bytes += qp->tail.bytes;
         add_stream(qp->stream, memory);

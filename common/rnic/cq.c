@@ -72,14 +72,13 @@ void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
     cq->device->pushed++;
 }
 
-void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const struct diwarp_rc_qp *rc_qp,
-                  const struct diwarp_connect_request *request)
+void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const void *rc_whose)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < cq->ring.count; i++) {
         const struct diwarp_wc *wc = wc_at(cq, i);
-        if ((!qp_num || wc->wc.qp_num != qp_num) && (!rc_qp || wc->rc_qp != rc_qp) &&
-            (!request || wc->request != request))
+        if ((!qp_num || wc->wc.qp_num != qp_num) &&
+            (!rc_whose || (wc->rc_qp != rc_whose && wc->request != rc_whose)))
             *wc_at(cq, kept++) = *wc;
     }
     cq->ring.count = kept;
@@ -110,9 +109,8 @@ static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
     return received;
 }
 
-/* After an absence, for those who poll rarely have no other time in which transfers go on: runs
- * until there is nothing to do, or a completion to hand out, for as long as nobody ran it before.
- */
+/* After an absence, as transfers of those who poll rarely go on at no other time: runs until there
+ * is nothing to do, or a completion to hand out, for as long as nobody ran it before. */
 static int run(struct diwarp_cq *cq)
 {
     const uint64_t start_ns = dw_device_now_ns(cq->device), away_ns = start_ns - cq->ran_ns;

@@ -41,17 +41,15 @@ static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
     if (now_ns - cq->ran_ns < DW_RUN_LONGEST_NS)
         __atomic_store_n(&cq->used_ns, now_ns, __ATOMIC_RELAXED);
 }
-
 /* When the RNIC next has something to do by itself; 0: now. */
 uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq);
-/* Writes at most n descriptors that become readable when something comes, and returns how many
- * there are. */
+/* Writes at most n descriptors that become readable when something comes; returns how many exist.
+ */
 unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n);
 
-/* Drops completions that were not handed out: those of a datagram QP, an RC QP, or a request; 0 and
- * NULL: of none. */
-void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const struct diwarp_rc_qp *rc_qp,
-                  const struct diwarp_connect_request *request);
+/* Drops completions that were not handed out, of a datagram QP (not 0), or of an RC QP or connect
+ * request (not NULL). */
+void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const void *rc_whose);
 /* Without memory to grow the CQ is overrun. */
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
 /* Drops all of them; what was handed out is used. */

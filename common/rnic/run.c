@@ -14,15 +14,14 @@
  * as a quarter of that at most. Half would resend what has come and is not read yet where a process
  * loses its core for a time slice; twice finds losses later. */
 #define TIMERS_WAIT_MAX_NS 20000000
-/* Of timers, after which the socket is read again (what many time-outs would ask for may have come
- * meanwhile), and of ICMP's messages. */
+/* Of timers, after which the socket is read again, as what many time-outs would ask for may have
+ * come meanwhile; and of ICMP's messages. */
 #define EVENTS_PER_RUN 64
 /* Receive calls in one run that may bring nothing but acknowledgements. More let what is to be sent
  * wait for them, fewer let a flood of small messages fill the socket between two runs. */
 #define RECEIVES_PER_RUN 4
 /* Completions that point to received data, over which no more is taken: small messages need more
- * memory there than in the arena. Half of them go before more is taken: not a few at a time, of
- * which all peers would be told. */
+ * memory there than in the arena. Then half of them go first, for all peers are told each time. */
 #define HELD_WCS_MAX 2048
 /* Silence after which a drained QP may go. A peer that missed our last acknowledgement, be it the
  * first that it waits for, has asked again by then, unless round trips to it take long. */
@@ -38,8 +37,7 @@ static uint64_t least(uint64_t a_ns, uint64_t b_ns)
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
-/* For each service that has, or had, a QP on the port, and has that hook: by its table `service`
- * and its `state`. */
+/* For each service with that hook that has, or had, a QP on the port: by `service` and `state`. */
 #define EACH_SERVICE(port, hook, statement)                              \
     for (unsigned i_ = 0; (port)->device->services[i_]; i_++) {          \
         const struct dw_service *service = (port)->device->services[i_]; \
@@ -189,8 +187,7 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
     memory->base_bytes += sizeof *port + dw_map_bytes(&port->qp_by_num);
     dw_foreach (qp, struct diwarp_qp, link, &port->qps)
         memory->base_bytes += qp->service->qp_bytes;
-    /* Arena and stage, as far as they were touched. */
-    const uint64_t bytes = datagrams->arena.touched + DW_LLP_SLOT_BYTES;
+    const uint64_t bytes = datagrams->arena.touched + DW_LLP_SLOT_BYTES; /* the stage */
     memory->receive_bytes += bytes;
     memory->send_pool_bytes += datagrams->pool.touched_bytes +
                                datagrams->pool.chunk_max * sizeof *datagrams->pool.returned;
@@ -300,13 +297,13 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
     struct dw_port *port = qp->port;
     struct diwarp_device *device = port->device;
     dw_lock(device);
-    uint64_t start_ns = dw_device_now_ns(device), now_ns = start_ns;
+    const uint64_t start_ns = dw_device_now_ns(device);
+    struct pollfd fd = {.fd = port->runner.fd, .events = POLLIN};
     qp->draining = true;
     if (qp->service->begin_drain)
         qp->service->begin_drain(qp);
-    for (uint64_t busy_ns = start_ns; now_ns - start_ns < timeout_ns;
+    for (uint64_t now_ns = start_ns, busy_ns = start_ns; now_ns - start_ns < timeout_ns;
          now_ns = dw_device_now_ns(device)) {
-        struct pollfd fd = {.fd = port->runner.fd, .events = POLLIN};
         dw_cq_drop(qp->cq);
         if (is_busy(qp, run(&port->runner, now_ns)))
             busy_ns = now_ns;

@@ -160,7 +160,7 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_list_remove(&qp->link);
     dw_map_remove(&qp->port->qp_by_num, qp->num);
     qp->service->destroy(qp);
-    dw_cq_forget(qp->cq, qp->num, NULL, NULL);
+    dw_cq_forget(qp->cq, qp->num, NULL);
     dw_port_put(qp->port);
     dw_unlock(device);
     pthread_mutex_unlock(&dw_ports_lock);
