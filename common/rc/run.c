@@ -12,7 +12,7 @@
 
 /* Runs without asking the streams that are not hot: while the hot one brings something, or there is
  * no other; while it does not. Twice as many make others wait twice as long, half as many ask the
- * system twice as often. Who ran nothing for a while asks at once. */
+ * system twice as often. After a pause, or when TCP takes nothing on the hot one, each run asks. */
 #define WAIT_EVERY_BUSY 16
 #define WAIT_EVERY_IDLE 2
 
@@ -44,7 +44,9 @@ static struct diwarp_rc_qp *next_resumed(struct dw_rc *rc)
 static unsigned wait_every(const struct dw_rc *rc)
 {
     const bool alone = rc->qps.next == rc->qps.prev;
-    return !rc->hot ? 1 : rc->hot_brings || alone ? WAIT_EVERY_BUSY : WAIT_EVERY_IDLE;
+    if (!rc->hot || rc->hot->blocked)
+        return 1;
+    return rc->hot_brings || alone ? WAIT_EVERY_BUSY : WAIT_EVERY_IDLE;
 }
 
 /* True: all that are ready had their turn. */
