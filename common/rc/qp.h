@@ -43,8 +43,7 @@ struct diwarp_srq {
     struct dw_ring recvs; /* struct dw_rc_recv */
 };
 
-/* Part of an FPDU; or, when the QP stands still, a ULPDU and what came behind it. Memory of its
- * own. */
+/* Part of an FPDU; or, when the QP stands still, a ULPDU and what came behind it. Own memory. */
 struct dw_rc_held {
     uint8_t *buf;
     uint32_t bytes;
@@ -86,7 +85,7 @@ struct diwarp_rc_qp {
     struct dw_ring reads;     /* sent, their responses are awaited */
     struct dw_rc_cursor cursor;
     uint32_t max_ulpdu_bytes;
-    struct dw_rc_tail tail; /* a start-up frame; an FPDU or inline request that TCP took in part */
+    struct dw_rc_tail tail; /* a start-up frame, the RTR, or what TCP took in part */
 
     struct dw_ring *recvs; /* struct dw_rc_recv: own, or the SRQ's */
     struct dw_ring own;
@@ -100,14 +99,10 @@ struct diwarp_rc_qp {
 };
 
 /* ---- state (qp.c) ---- */
-/* Checks the table of states. */
-void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state);
-/* Watches the stream for what the QP's state wants. */
-void dw_rc_rewatch(struct diwarp_rc_qp *qp);
-/* Takes the stream. */
-void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream);
-/* The stream was given away. */
-void dw_rc_detach(struct diwarp_rc_qp *qp);
+void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state); /* checks the table */
+void dw_rc_rewatch(struct diwarp_rc_qp *qp); /* watches the stream for what its state wants */
+void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream); /* takes the stream */
+void dw_rc_detach(struct diwarp_rc_qp *qp); /* the stream was given away */
 static inline bool dw_rc_is_standing(const struct diwarp_rc_qp *qp)
 {
     return dw_list_linked(&qp->standing_link);
@@ -117,8 +112,7 @@ static inline bool dw_rc_may_receive(const struct diwarp_rc_qp *qp)
 {
     return qp->stream && !dw_rc_is_standing(qp) && !qp->ended;
 }
-/* Nothing is left to send. */
-bool dw_rc_idle(const struct diwarp_rc_qp *qp);
+bool dw_rc_idle(const struct diwarp_rc_qp *qp); /* nothing is left to send */
 /* The stream carries FPDUs from now on; flags of both frames' sides. */
 void dw_rc_begin_fpdus(struct diwarp_rc_qp *qp, const struct dw_mpa_frame *theirs,
                        uint16_t their_ird);
@@ -164,8 +158,7 @@ void dw_rc_end_if_idle(struct diwarp_rc_qp *qp);
 void dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu, uint32_t bytes);
 
 /* ---- the data path (send.c, receive.c); all of these may end in dw_rc_close() ---- */
-/* Sends what is queued, as far as TCP takes it. */
-void dw_rc_flush(struct diwarp_rc_qp *qp);
+void dw_rc_flush(struct diwarp_rc_qp *qp); /* sends what is queued, as far as TCP takes it */
 /* Reads the stream once; true: something came. */
 bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns);
 /* Goes on where a receive was missing; there is one. */
