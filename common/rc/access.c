@@ -66,6 +66,8 @@ bool dw_rc_tail_add_fpdu(struct diwarp_rc_qp *qp, uint8_t *ulpdu, size_t bytes)
 {
     struct iovec whole = {ulpdu, bytes};
     struct dw_mpa_gather *gather = dw_rc_train_begin(qp->rc);
+    qp->rc->counters.rc_tx_fpdus++;
+    qp->rc->device->served++;
     return !dw_mpa_gather_fpdu(&qp->cursor.tx, gather, &whole, 1, 1) &&
            dw_rc_tail_add(&qp->tail, gather->pieces, 0, (uint32_t)gather->bytes);
 }

@@ -42,8 +42,7 @@ struct diwarp_srq {
     struct dw_ring recvs; /* struct dw_rc_recv */
 };
 
-/* Part of an FPDU; or, when the QP stands still, a ULPDU and what came behind it. Memory of its
- * own. */
+/* Part of an FPDU; or, when the QP stands still, a ULPDU and what came behind it. Own memory. */
 struct dw_rc_held {
     uint8_t *buf;
     uint32_t bytes;
@@ -83,7 +82,7 @@ struct diwarp_rc_qp {
     struct dw_ring reads;     /* sent, their responses are awaited */
     struct dw_rc_cursor cursor;
     uint32_t max_ulpdu_bytes;
-    struct dw_rc_tail tail; /* a start-up frame; an FPDU or inline request that TCP took in part */
+    struct dw_rc_tail tail; /* a start-up frame, the RTR, or what TCP took in part */
 
     struct dw_ring *recvs; /* struct dw_rc_recv: own, or the SRQ's */
     struct dw_ring own;
@@ -99,10 +98,8 @@ struct diwarp_rc_qp {
 /* ---- state (qp.c) ---- */
 /* Checks the table of states; the time limit of the new one begins. */
 void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state);
-/* Watches the stream for what the QP's state wants. */
-void dw_rc_rewatch(struct diwarp_rc_qp *qp);
-/* The stream was given away. */
-void dw_rc_detach(struct diwarp_rc_qp *qp);
+void dw_rc_rewatch(struct diwarp_rc_qp *qp); /* watches the stream for what its state wants */
+void dw_rc_detach(struct diwarp_rc_qp *qp);  /* the stream was given away */
 static inline bool dw_rc_is_standing(const struct diwarp_rc_qp *qp)
 {
     return dw_list_linked(&qp->standing_link);
@@ -112,8 +109,7 @@ static inline bool dw_rc_may_receive(const struct diwarp_rc_qp *qp)
 {
     return qp->stream && !dw_rc_is_standing(qp) && !qp->ended;
 }
-/* Nothing is left to send. */
-bool dw_rc_idle(const struct diwarp_rc_qp *qp);
+bool dw_rc_idle(const struct diwarp_rc_qp *qp); /* nothing is left to send */
 /* Begins the time limit of what it waits for now: set-up or close, a receive; or ends it. */
 void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns);
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
@@ -152,8 +148,7 @@ void dw_rc_end_if_idle(struct diwarp_rc_qp *qp);
 void dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu, uint32_t bytes);
 
 /* ---- the data path (send.c, receive.c); all of these may end in dw_rc_close() ---- */
-/* Sends what is queued, as far as TCP takes it. */
-void dw_rc_flush(struct diwarp_rc_qp *qp);
+void dw_rc_flush(struct diwarp_rc_qp *qp); /* sends what is queued, as far as TCP takes it */
 /* Reads the stream once; true: something came. */
 bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns);
 /* Goes on where a receive was missing; there is one. */

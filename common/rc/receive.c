@@ -141,8 +141,7 @@ static int on_terminate(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp
     return -ECONNABORTED;
 }
 
-/* A ULPDU of a good FPDU. 0; -EAGAIN: no receive is posted, it comes again; else the QP is closed.
- */
+/* Takes a ULPDU. 0; -EAGAIN: no receive is posted, it comes again; else the QP is closed. */
 static int deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes)
 {
     static taker *const takers[] = {

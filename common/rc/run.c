@@ -49,19 +49,6 @@ static unsigned wait_every(const struct dw_rc *rc)
     return rc->hot_brings || alone ? WAIT_EVERY_BUSY : WAIT_EVERY_IDLE;
 }
 
-/* True: all that are ready had their turn. */
-static bool ask_streams(struct dw_rc *rc, uint64_t now_ns)
-{
-    struct dw_stream_event events[DW_RC_TURNS];
-    unsigned n = rc->streams->ops->wait(rc->streams, events, DW_RC_TURNS);
-    rc->counters.rc_rx_empty_syscalls += !n;
-    for (unsigned i = 0; i < n; i++) {
-        struct dw_stream *stream = events[i].stream;
-        stream->ready(stream->owner, events[i].what, now_ns);
-    }
-    return n < DW_RC_TURNS;
-}
-
 static int run(struct dw_runner *runner, uint64_t now_ns)
 {
     struct dw_rc *rc = rc_of(runner);
@@ -73,8 +60,15 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
     rc->hot_brings = rc->hot && dw_rc_may_receive(rc->hot) && dw_rc_receive(rc->hot, now_ns);
     bool due = dw_heap_next_ns(&rc->timers) <= now_ns, all = false;
     if (++rc->runs_since_wait >= wait_every(rc) || due || now_ns - rc->ran_ns >= DW_AWAY_NS) {
+        struct dw_stream_event events[DW_RC_TURNS];
+        const unsigned n = rc->streams->ops->wait(rc->streams, events, DW_RC_TURNS);
         rc->runs_since_wait = 0;
-        all = ask_streams(rc, now_ns);
+        rc->counters.rc_rx_empty_syscalls += !n;
+        for (unsigned i = 0; i < n; i++) {
+            struct dw_stream *stream = events[i].stream;
+            stream->ready(stream->owner, events[i].what, now_ns);
+        }
+        all = n < DW_RC_TURNS; /* that are ready had their turn */
     }
     /* After the streams, within reason: what came in time may lie there. */
     if (due && (all || ++rc->timers_put_off > DW_RC_TURNS)) {

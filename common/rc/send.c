@@ -51,44 +51,48 @@ struct message {
     uint8_t body[DW_READ_REQUEST_STREAM_BYTES];
 };
 
-static void set_response(struct message *message, const struct dw_read_request *request)
-{
-    message->request = request;
-    message->ddp = (struct dw_ddp_header){.tagged = true,
-                                          .opcode = DW_RDMAP_READ_RESPONSE,
-                                          .stag = request->sink_stag,
-                                          .to = request->sink_to};
-    message->own = (struct iovec){(void *)(uintptr_t)request->source_to, request->size};
-    message->list = &message->own;
-    message->total = request->size;
-}
-
-static void set_work(struct message *message, const struct dw_rc_work *work,
+/* The chosen one. */
+static void describe(struct message *message, const struct diwarp_rc_qp *qp,
                      const struct dw_rc_cursor *cursor)
 {
+    struct dw_ddp_header *ddp = &message->ddp;
     message->request = NULL;
-    message->ddp = (struct dw_ddp_header){.opcode = work->opcode};
-    message->list = work->sge;
-    message->total = work->total;
-    if (work->opcode == DW_RDMAP_WRITE) {
-        message->ddp.tagged = true;
-        message->ddp.stag = work->stag;
-        message->ddp.to = work->to;
-    } else if (work->opcode == DW_RDMAP_READ_REQUEST) {
+    message->list = &message->own;
+    if (cursor->in_response) {
+        const struct dw_read_request *request =
+            dw_ring_at(&qp->responses, sizeof *request, cursor->response);
+        message->request = request;
+        *ddp = (struct dw_ddp_header){.tagged = true, .opcode = DW_RDMAP_READ_RESPONSE};
+        ddp->stag = request->sink_stag;
+        ddp->to = request->sink_to;
+        message->own = (struct iovec){(void *)(uintptr_t)request->source_to, request->size};
+        message->total = request->size;
+        return;
+    }
+    const struct dw_rc_work *work = work_at(qp, cursor->work);
+    *ddp = (struct dw_ddp_header){.opcode = work->opcode};
+    if (work->opcode == DW_RDMAP_READ_REQUEST) {
         const struct dw_read_request request = {.sink_stag = work->sink_stag,
                                                 .size = work->total,
                                                 .source_stag = work->stag,
                                                 .source_to = work->to};
         dw_read_request_put_stream(message->body, &request);
-        message->ddp.qn = DW_QN_REQUEST;
-        message->ddp.msn = cursor->read_msn;
+        ddp->qn = DW_QN_REQUEST;
+        ddp->msn = cursor->read_msn;
         message->own = (struct iovec){message->body, sizeof message->body};
-        message->list = &message->own;
         message->total = sizeof message->body;
+        return;
+    }
+    message->list = work->sge;
+    message->total = work->total;
+    if (work->opcode == DW_RDMAP_WRITE) {
+        ddp->tagged = true;
+        ddp->stag = work->stag;
+        ddp->to = work->to;
     } else {
-        message->ddp.ulp = work->stag;
-        message->ddp.qn = DW_QN_SEND;
-        message->ddp.msn = cursor->send_msn;
+        ddp->ulp = work->stag;
+        ddp->qn = DW_QN_SEND;
+        ddp->msn = cursor->send_msn;
     }
 }
 
@@ -97,12 +101,8 @@ static void set_work(struct message *message, const struct dw_rc_work *work,
 static int append(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
 {
     struct message message;
-    if (cursor->in_response)
-        set_response(&message,
-                     dw_ring_at(&qp->responses, sizeof *message.request, cursor->response));
-    else
-        set_work(&message, work_at(qp, cursor->work), cursor);
     struct dw_ddp_header *ddp = &message.ddp;
+    describe(&message, qp, cursor);
     const uint32_t left = message.total - cursor->offset;
     uint32_t most =
         qp->max_ulpdu_bytes - (ddp->tagged ? DW_DDP_TAGGED_BYTES : DW_DDP_UNTAGGED_BYTES);
@@ -150,7 +150,7 @@ static int build(struct diwarp_rc_qp *qp)
 
 /* ---- sending ---- */
 
-/* Requests are done, or their responses awaited. False: no memory for that, one is still in line.
+/* Requests are done, or their responses awaited; false: no memory for that, one is still in line.
  */
 static bool commit(struct diwarp_rc_qp *qp, const struct dw_rc_cursor *after)
 {
@@ -270,7 +270,7 @@ void dw_rc_flush(struct diwarp_rc_qp *qp)
     }
     if (qp->state == DW_RC_CLOSED)
         return;
-    /* What the other side sent before its stream broke, perhaps why, may still be there to be read,
+    /* What the other side sent before the stream broke, perhaps why, may still be there to be read,
      * and reading finds the error again; but not that memory of ours is none. */
     qp->broken |= rc && rc != -EAGAIN;
     if (!rc) {

@@ -21,8 +21,7 @@ struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
     (void)cqe; /* it grows */
     if (!cq)
         return NULL;
-    cq->device = device;
-    cq->waiter = (struct dw_sleeper){.cq = cq, .event_fd = -1};
+    *cq = (struct diwarp_cq){.device = device, .waiter = {.cq = cq, .event_fd = -1}};
     dw_list_init(&cq->waiter.link);
     return cq;
 }

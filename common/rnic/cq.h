@@ -43,8 +43,7 @@ static inline void dw_cq_on_use(struct diwarp_cq *cq, uint64_t now_ns)
 }
 /* When the RNIC next has something to do by itself; 0: now. */
 uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq);
-/* Writes at most n descriptors that become readable when something comes; returns how many exist.
- */
+/* Writes at most n descriptors that become readable when something comes; returns how many are. */
 unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n);
 
 /* Drops completions that were not handed out, of a datagram QP (not 0), or of an RC QP or connect
