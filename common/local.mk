@@ -40,7 +40,6 @@ libdiwarp_core_la_SOURCES = \
 	common/progress/progress.c \
 	common/rc/access.c \
 	common/rc/connect.c \
-	common/rc/deliver.c \
 	common/rc/listen.c \
 	common/rc/post.c \
 	common/rc/qp.c \

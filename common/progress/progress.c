@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When nobody polls: sleeping in the kernel until the RNIC has work, and the helper thread.
  *
- * What a sleep waits for is read under the device's lock, and another thread that changes that does
- * so under the lock, too, and then writes to the sleeper's eventfd (dw_unlock()): whichever comes
- * first, no wake is lost.
+ * What a sleep waits for is read under the device's lock, and a thread that changes it does so
+ * under the lock, too, and then writes to the sleeper's eventfd (dw_unlock()): no wake is lost.
  *
- * The helper runs the RNIC while the application is away from it, in a long computation or blocked
- * elsewhere. What the application has sent must leave, and be repeated when lost, all the same, and
- * a large transfer goes on behind a computation. It looks now and then whether the application has
- * polled or posted just before. If not, it takes over: runs the RNIC and sleeps until a datagram
- * comes or a timer is due, as long as that serves peers, for each wake costs the computation. What
- * merely came may wait for the next look. An application that comes back and goes again between two
- * wakes does not end that. */
+ * The helper runs the RNIC while the application computes or is blocked elsewhere: what was sent
+ * leaves, and is repeated when lost, and large transfers go on. It looks now and then whether the
+ * application has polled or posted just before. If not, it takes over: runs the RNIC and sleeps
+ * until a datagram comes or a timer is due, as long as that serves peers, for each wake costs the
+ * computation. What merely came may wait for the next look. An application that comes back and goes
+ * again between two wakes does not end that. */
 #define _GNU_SOURCE /* ppoll */
 #include <errno.h>
 #include <pthread.h>
@@ -27,22 +25,18 @@
 #include "common/include/diwarp_helper.h"
 #include "common/rnic/cq.h"
 
-/* Sockets that are watched, one for each CQ with RC QPs and one for datagrams; of more than so
- * many, the rest is like those that cannot be watched. */
+/* Sockets that are watched, one for each CQ with RC QPs and one for datagrams. */
 #define WATCHED_MOST 64
 /* Of one sleep. Peers take a process that did not run for 2 s for one that was stopped (STOPPED_NS
- * in rd/service.c). Where a socket cannot be watched, what comes there waits for a 200th of it. */
+ * in rd/service.c). Where there are more sockets, what comes there waits for a 200th of it. */
 #define SLEEP_LONGEST_NS 1000000000u
 /* Of the helper's. A full socket buffer makes the RNIC due at once for as long as it is full. */
 #define SLEEP_LEAST_NS 100000u
 /* A look costs the application 4 microseconds, on a virtual machine 25. Each that brings nothing
  * doubles the time to the next, up to so many times attr.look_ns: half looks twice as often at an
- * application that never goes away, twice comes as much later when it does. An absence that was of
- * use may go on after a single poll: the first look after it is as soon as one can tell. */
+ * application that never goes away, twice comes as much later when it does. After an absence that
+ * was of use, which may go on after a single poll, the next look is as soon as one can tell. */
 #define LOOKS_APART_MOST 8
-/* Runs in a row that bring nothing though a socket is readable: over RC, the streams that are not
- * read in every run are asked within so many (WAIT_EVERY_BUSY in rc/run.c). */
-#define EMPTY_RUNS_MOST 32
 
 struct diwarp_helper {
     struct diwarp_helper_attr attr;
@@ -52,49 +46,7 @@ struct diwarp_helper {
     atomic_bool stop;
 };
 
-/* What to wait for. */
-struct watch {
-    struct pollfd fds[1 + WATCHED_MOST]; /* the sleeper's eventfd, then the sockets */
-    unsigned count;
-    bool all;
-    uint64_t until_ns;
-};
-
 /* ---- one sleep ---- */
-
-static int make_event(void)
-{
-    return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-}
-
-/* With the device's lock held; returns how many there are. */
-static unsigned list_sockets(const struct diwarp_cq *cq, struct watch *watch)
-{
-    const unsigned count = dw_cq_fds(cq, watch->fds + 1, WATCHED_MOST, &watch->all);
-    watch->all &= count <= WATCHED_MOST;
-    watch->count = 1 + (count < WATCHED_MOST ? count : WATCHED_MOST);
-    return count;
-}
-
-/* Likewise. */
-static void fall_asleep(struct dw_sleeper *sleeper, struct watch *watch, uint64_t least_ns,
-                        uint64_t longest_ns)
-{
-    struct diwarp_device *device = sleeper->cq->device;
-    const uint64_t now_ns = dw_device_now_ns(device);
-    sleeper->fd_count = list_sockets(sleeper->cq, watch);
-    const uint64_t most_ns = watch->all ? SLEEP_LONGEST_NS : SLEEP_LONGEST_NS / 200;
-    watch->fds[0] = (struct pollfd){.fd = sleeper->event_fd, .events = POLLIN};
-    watch->until_ns = now_ns + (longest_ns < most_ns ? longest_ns : most_ns);
-    sleeper->until_ns = dw_cq_next_deadline_ns(sleeper->cq);
-    if (sleeper->until_ns < watch->until_ns)
-        watch->until_ns =
-            sleeper->until_ns > now_ns + least_ns ? sleeper->until_ns : now_ns + least_ns;
-    if (sleeper->for_completions && sleeper->cq->count)
-        watch->until_ns = sleeper->until_ns = 0;
-    if (device->attr.threaded)
-        dw_list_append(&device->sleepers, &sleeper->link);
-}
 
 static void take_event(const struct dw_sleeper *sleeper)
 {
@@ -115,13 +67,24 @@ static int wait_for(struct pollfd *fds, unsigned count, uint64_t ns)
 static int sleep_until_due(struct dw_sleeper *sleeper, uint64_t least_ns, uint64_t longest_ns)
 {
     struct diwarp_device *device = sleeper->cq->device;
-    struct watch watch;
+    struct pollfd fds[1 + WATCHED_MOST] = {{.fd = sleeper->event_fd, .events = POLLIN}};
     dw_lock(device);
-    fall_asleep(sleeper, &watch, least_ns, longest_ns);
-    dw_unlock(device);
     const uint64_t now_ns = dw_device_now_ns(device);
-    int rc =
-        watch.until_ns > now_ns ? wait_for(watch.fds, watch.count, watch.until_ns - now_ns) : 0;
+    const unsigned count = dw_cq_fds(sleeper->cq, fds + 1, WATCHED_MOST);
+    const bool all = count <= WATCHED_MOST;
+    const uint64_t most_ns = all ? SLEEP_LONGEST_NS : SLEEP_LONGEST_NS / 200;
+    const bool completed = sleeper == &sleeper->cq->waiter && sleeper->cq->ring.count;
+    uint64_t until_ns = now_ns + (longest_ns < most_ns ? longest_ns : most_ns);
+    sleeper->fd_count = count;
+    sleeper->until_ns = completed ? 0 : dw_cq_next_deadline_ns(sleeper->cq);
+    if (sleeper->until_ns < until_ns)
+        until_ns = sleeper->until_ns > now_ns + least_ns ? sleeper->until_ns : now_ns + least_ns;
+    if (device->attr.threaded)
+        dw_list_append(&device->sleepers, &sleeper->link);
+    dw_unlock(device);
+    int rc = 0;
+    if (until_ns > now_ns)
+        rc = wait_for(fds, 1 + (all ? count : WATCHED_MOST), until_ns - now_ns);
     dw_lock(device);
     dw_list_remove(&sleeper->link);
     dw_unlock(device);
@@ -136,7 +99,7 @@ int diwarp_block_cq(struct diwarp_cq *cq, uint64_t timeout_ns)
 {
     /* From the first sleep on it stays with the CQ. */
     if (cq->waiter.event_fd < 0 && cq->device->attr.threaded) {
-        cq->waiter.event_fd = make_event();
+        cq->waiter.event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         if (cq->waiter.event_fd < 0)
             return -errno;
     }
@@ -179,29 +142,16 @@ static uint64_t served_by(struct diwarp_device *device)
     return served;
 }
 
-static bool sockets_readable(const struct diwarp_cq *cq)
-{
-    struct watch watch;
-    dw_lock(cq->device);
-    (void)list_sockets(cq, &watch);
-    dw_unlock(cq->device);
-    return poll(watch.fds + 1, watch.count - 1, 0) > 0;
-}
-
 /* Runs until nothing more comes. False: the application is back. */
 static bool run_until_empty(struct diwarp_helper *helper, bool *served)
 {
     const struct diwarp_helper_attr *attr = &helper->attr;
     const uint64_t before = served_by(attr->cq->device);
-    int taken = 0;
-    for (unsigned empty = 0; taken >= 0 && !helper->stop;) {
+    int taken;
+    do {
         taken = attr->run(attr->arg);
         *served |= attr->all && taken > 0;
-        if (taken > 0 || diwarp_cq_busy(attr->cq))
-            empty = 0;
-        else if (++empty == EMPTY_RUNS_MOST || !sockets_readable(attr->cq))
-            break;
-    }
+    } while ((taken > 0 || (!taken && diwarp_cq_busy(attr->cq))) && !helper->stop);
     *served |= served_by(attr->cq->device) != before;
     return taken >= 0;
 }
@@ -243,17 +193,6 @@ static void *helper_main(void *arg)
     return NULL;
 }
 
-/* Signals are the application's. */
-static int create_without_signals(struct diwarp_helper *helper)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&helper->thread, NULL, helper_main, helper);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -rc;
-}
-
 int diwarp_start_helper(const struct diwarp_helper_attr *attr, struct diwarp_helper **out)
 {
     if (!attr->cq->device->attr.threaded || !attr->run || !attr->look_ns)
@@ -263,14 +202,21 @@ int diwarp_start_helper(const struct diwarp_helper_attr *attr, struct diwarp_hel
         return -ENOMEM;
     helper->attr = *attr;
     helper->look_ns = attr->look_ns;
-    helper->sleeper = (struct dw_sleeper){.cq = attr->cq, .event_fd = make_event()};
+    helper->sleeper =
+        (struct dw_sleeper){.cq = attr->cq, .event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     dw_list_init(&helper->sleeper.link);
-    int rc = helper->sleeper.event_fd < 0 ? -errno : create_without_signals(helper);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's */
+    int rc = helper->sleeper.event_fd < 0
+                 ? errno
+                 : pthread_create(&helper->thread, NULL, helper_main, helper);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc) {
         if (helper->sleeper.event_fd >= 0)
             close(helper->sleeper.event_fd);
         free(helper);
-        return rc;
+        return -rc;
     }
     *out = helper;
     return 0;

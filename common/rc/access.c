@@ -53,13 +53,23 @@ bool dw_rc_tail_add(struct dw_rc_tail *tail, const struct iovec *list, uint32_t 
 
 struct dw_mpa_gather *dw_rc_train_begin(struct dw_rc *rc)
 {
-    struct dw_rc_train *train = rc->train;
+    struct dw_rc_train *train = &rc->train;
     train->count = 0;
     train->gather = (struct dw_mpa_gather){.pieces = train->pieces,
                                            .max = DW_RC_TRAIN_PIECES,
                                            .room = train->room,
                                            .room_bytes = sizeof train->room};
     return &train->gather;
+}
+
+bool dw_rc_tail_add_fpdu(struct diwarp_rc_qp *qp, uint8_t *ulpdu, size_t bytes)
+{
+    struct iovec whole = {ulpdu, bytes};
+    struct dw_mpa_gather *gather = dw_rc_train_begin(qp->rc);
+    qp->rc->counters.rc_tx_fpdus++;
+    qp->rc->device->served++;
+    return !dw_mpa_gather_fpdu(&qp->cursor.tx, gather, &whole, 1, 1) &&
+           dw_rc_tail_add(&qp->tail, gather->pieces, 0, (uint32_t)gather->bytes);
 }
 
 #define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)

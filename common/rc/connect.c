@@ -99,7 +99,14 @@ void dw_rc_connected(struct diwarp_rc_qp *qp, const struct dw_rc_startup *theirs
             dw_rc_terminate(qp, cause, NULL, 0);
             return;
         }
-        qp->may_send = qp->cursor.rtr = true;
+        /* An empty Write lets the other side send (RFC 6581 5). */
+        uint8_t rtr[DW_DDP_TAGGED_BYTES];
+        const struct dw_ddp_header ddp = {.tagged = true, .last = true, .opcode = DW_RDMAP_WRITE};
+        if (!dw_rc_tail_add_fpdu(qp, rtr, dw_ddp_put(rtr, &ddp))) {
+            dw_rc_close(qp, IBV_WC_LOC_QP_OP_ERR, 0);
+            return;
+        }
+        qp->may_send = true;
         wc.wc.byte_len = (uint32_t)frame->private_bytes;
         wc.data = frame->private_data;
     }
@@ -150,7 +157,7 @@ static void on_ready(void *owner, unsigned what, uint64_t now_ns)
              qp->stream && !(rc->hot && rc->hot_brings))
         rc->hot = qp; /* read without asking from now on; the one that was brings nothing */
     if (what & DW_STREAM_OUT && qp->stream) {
-        dw_rc_set_blocked(qp, false);
+        qp->blocked = false;
         dw_rc_flush(qp);
         dw_rc_rewatch(qp);
     }
@@ -204,7 +211,7 @@ void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream)
     qp->peer = stream->peer;
     stream->owner = qp;
     stream->ready = on_ready;
-    qp->rc->counters.rc_connections = ++qp->rc->connection_count;
+    qp->rc->counters.rc_connections++;
 }
 
 /* ---- calling ---- */
@@ -264,7 +271,7 @@ static int open_stream(struct diwarp_rc_qp *qp, const struct diwarp_address *add
     }
     dw_rc_qp_attach(qp, stream);
     dw_rc_limit(qp, dw_device_now_ns(device));
-    dw_rc_set_blocked(qp, true); /* until TCP is set up */
+    qp->blocked = true; /* until TCP is set up */
     dw_rc_rewatch(qp);
     return 0;
 }

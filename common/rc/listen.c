@@ -290,7 +290,7 @@ void diwarp_destroy_listener(struct diwarp_listener *listener)
     struct diwarp_device *device = listener->rc->device;
     dw_lock(device);
     dw_foreach (request, struct diwarp_connect_request, link, &listener->calls) {
-        dw_cq_forget(listener->rc->cq, 0, NULL, request);
+        dw_cq_forget(listener->rc->cq, 0, request);
         if (request->proven)
             reject(request, NULL, 0);
         else

@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "common/rc/qp.h"
-#include "common/rnic/device.h"
 
-static int fill_opcode(struct dw_rc_work *work, const struct ibv_send_wr *wr)
+static int fill(struct diwarp_rc_qp *qp, struct dw_rc_work *work, const struct ibv_send_wr *wr)
 {
     static const struct {
         bool known;
@@ -21,114 +20,80 @@ static int fill_opcode(struct dw_rc_work *work, const struct ibv_send_wr *wr)
     };
     if ((unsigned)wr->opcode >= sizeof opcodes / sizeof *opcodes || !opcodes[wr->opcode].known)
         return -EINVAL;
-    work->opcode = wr->send_flags & IBV_SEND_SOLICITED ? opcodes[wr->opcode].solicited
-                                                       : opcodes[wr->opcode].opcode;
-    if (wr->opcode == IBV_WR_SEND_WITH_INV)
-        work->stag = wr->invalidate_rkey;
-    if (work->opcode < DW_RDMAP_SEND) {
-        work->stag = wr->wr.rdma.rkey;
-        work->to = wr->wr.rdma.remote_addr;
-    }
-    return 0;
-}
-
-static int fill(struct diwarp_rc_qp *qp, struct dw_rc_work *work, const struct ibv_send_wr *wr)
-{
-    memset(work, 0, offsetof(struct dw_rc_work, sge));
-    int rc = fill_opcode(work, wr);
-    bool read = work->opcode == DW_RDMAP_READ_REQUEST;
-    if (rc || (read && (!qp->ord || wr->send_flags & (IBV_SEND_INLINE | DIWARP_SEND_BUFFERED))))
+    const bool read = wr->opcode == IBV_WR_RDMA_READ;
+    if (read && (!qp->ord || wr->send_flags & (IBV_SEND_INLINE | DIWARP_SEND_BUFFERED)))
         return -EINVAL;
     int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge,
                                  read ? IBV_ACCESS_LOCAL_WRITE : 0, UINT32_MAX, work->sge);
     if (total < 0)
         return (int)total;
+    memset(work, 0, offsetof(struct dw_rc_work, sge));
     work->wr_id = wr->wr_id;
     work->total = (uint32_t)total;
-    work->sge_count = (uint8_t)wr->num_sge;
+    work->opcode = wr->send_flags & IBV_SEND_SOLICITED ? opcodes[wr->opcode].solicited
+                                                       : opcodes[wr->opcode].opcode;
     work->signaled = wr->send_flags & IBV_SEND_SIGNALED;
     work->fence = wr->send_flags & IBV_SEND_FENCE;
     work->inlined = wr->send_flags & IBV_SEND_INLINE;
+    if (wr->opcode == IBV_WR_SEND_WITH_INV) {
+        work->stag = wr->invalidate_rkey;
+    } else if (wr->opcode != IBV_WR_SEND) {
+        work->stag = wr->wr.rdma.rkey;
+        work->to = wr->wr.rdma.remote_addr;
+    }
     if (read)
         work->sink_stag = (uint32_t)dw_device_random(qp->rc->device);
     return 0;
 }
 
-static void count(struct diwarp_rc_qp *qp, uint8_t opcode)
-{
-    struct diwarp_rc_counters *counters = &qp->rc->counters;
-    counters->rc_tx_write_msgs += opcode == DW_RDMAP_WRITE;
-    counters->rc_tx_read_msgs += opcode == DW_RDMAP_READ_REQUEST;
-    counters->rc_tx_send_msgs += opcode != DW_RDMAP_WRITE && opcode != DW_RDMAP_READ_REQUEST;
-}
-
-/* An inline request has to fit a train, however the FPDUs fall. */
-static bool fits_train(const struct diwarp_rc_qp *qp, const struct dw_rc_work *work)
-{
-    return work->total <= DW_RC_STAGE_BYTES / 2 &&
-           work->total / (qp->max_ulpdu_bytes - DW_DDP_UNTAGGED_BYTES) < DW_RC_TRAIN_FPDUS - 2;
-}
-
 /* Sends the request that was just queued, the only one. As diwarp_rc_post_send(). */
-static int send_now(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
+static int send_now(struct diwarp_rc_qp *qp, struct dw_rc_work *work, bool buffered)
 {
-    struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, 0);
-    uint8_t opcode = work->opcode;
-    uint64_t done = qp->works_done;
-    bool signaled = work->signaled;
-    if (wr->send_flags & DIWARP_SEND_BUFFERED)
-        work->signaled = false; /* the return value says it */
-    if (!work->inlined || fits_train(qp, work))
+    const bool signaled = work->signaled, inlined = work->inlined;
+    /* An inline request has to fit a train, however the FPDUs fall. */
+    const uint32_t most_bytes =
+        (DW_RC_TRAIN_FPDUS - 2) * (qp->max_ulpdu_bytes - DW_DDP_UNTAGGED_BYTES);
+    work->signaled = signaled && !buffered; /* the return value says it */
+    if (!inlined || (work->total <= DW_RC_STAGE_BYTES / 2 && work->total < most_bytes))
         dw_rc_flush(qp);
     if (qp->state == DW_RC_CLOSED)
         return 0; /* flushed */
-    if (qp->works_done == done && work->inlined) {
-        dw_ring_unpush(&qp->works);
-        return -EAGAIN;
-    }
-    count(qp, opcode);
-    if (qp->works_done != done)
-        return wr->send_flags & DIWARP_SEND_BUFFERED ? 1 : 0;
+    if (!qp->works.count)
+        return buffered;
     work->signaled = signaled;
-    return 0;
-}
-
-/* What was posted lazily goes before what is not to wait. */
-static void flush_lazy(struct diwarp_rc_qp *qp)
-{
-    if (!dw_list_linked(&qp->lazy_link))
-        return;
-    dw_list_remove(&qp->lazy_link);
-    dw_rc_flush(qp);
+    return inlined ? -EAGAIN : 0;
 }
 
 static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
 {
-    bool lazy = wr->send_flags & DIWARP_SEND_LAZY;
-    if (!lazy)
-        flush_lazy(qp);
+    const bool lazy = wr->send_flags & DIWARP_SEND_LAZY;
+    if (!lazy && dw_list_linked(&qp->lazy_link))
+        dw_rc_flush(qp); /* what was posted lazily goes first */
     if (qp->state >= DW_RC_CLOSING)
         return -ENOTCONN;
     /* First in line: nothing is queued, and TCP takes bytes. */
-    bool first = qp->may_send && !qp->blocked && !qp->works.count && !qp->tail.buf;
+    const bool first = qp->may_send && !qp->blocked && !qp->works.count && !qp->tail.buf;
     if (wr->send_flags & IBV_SEND_INLINE && (!first || lazy || qp->responses.count))
         return -EAGAIN;
     struct dw_rc_work *work = dw_ring_push(&qp->works, sizeof *work, qp->attr.max_send_wr);
     if (!work)
         return -ENOMEM;
     int rc = fill(qp, work, wr);
-    if (rc) {
+    if (!rc && first && !lazy)
+        rc = send_now(qp, work, wr->send_flags & DIWARP_SEND_BUFFERED);
+    if (rc < 0) {
         dw_ring_unpush(&qp->works);
         return rc;
     }
-    if (first && !lazy)
-        return send_now(qp, wr);
-    count(qp, work->opcode);
-    if (first)
+    const bool write = wr->opcode == IBV_WR_RDMA_WRITE, read = wr->opcode == IBV_WR_RDMA_READ;
+    qp->rc->counters.rc_tx_write_msgs += write;
+    qp->rc->counters.rc_tx_read_msgs += read;
+    qp->rc->counters.rc_tx_send_msgs += !write && !read;
+    if (first && lazy)
         dw_list_append(&qp->rc->lazy, &qp->lazy_link);
-    if (qp->works.count >= DW_RC_TRAIN_FPDUS)
-        flush_lazy(qp); /* so many share a call already */
-    return 0;
+    if (dw_list_linked(&qp->lazy_link) && qp->works.count >= DW_RC_TRAIN_FPDUS)
+        dw_rc_flush(qp); /* so many share a call already */
+    return rc;
 }
 
 int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
@@ -175,10 +140,8 @@ int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr)
 struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr)
 {
     struct diwarp_srq *srq = calloc(1, sizeof *srq);
-    if (!srq)
-        return NULL;
-    srq->pd = pd;
-    srq->max_wr = max_wr;
+    if (srq)
+        *srq = (struct diwarp_srq){.pd = pd, .max_wr = max_wr};
     return srq;
 }
 

@@ -22,14 +22,6 @@ void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state)
     dw_rc_limit(qp, dw_device_now_ns(qp->rc->device));
 }
 
-void dw_rc_set_blocked(struct diwarp_rc_qp *qp, bool blocked)
-{
-    if (qp->blocked == blocked)
-        return;
-    qp->blocked = blocked;
-    qp->rc->blocked_count += blocked ? 1u : -1u;
-}
-
 void dw_rc_rewatch(struct diwarp_rc_qp *qp)
 {
     if (!qp->stream)
@@ -54,7 +46,7 @@ void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns)
 void dw_rc_detach(struct diwarp_rc_qp *qp)
 {
     qp->stream = NULL;
-    qp->rc->counters.rc_connections = --qp->rc->connection_count;
+    qp->rc->counters.rc_connections--;
 }
 
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
@@ -82,7 +74,7 @@ void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf, size_t len)
 
 bool dw_rc_idle(const struct diwarp_rc_qp *qp)
 {
-    return !qp->works.count && !qp->responses.count && !qp->tail.buf && !qp->cursor.rtr;
+    return !qp->works.count && !qp->responses.count && !qp->tail.buf;
 }
 
 int dw_rc_wc_opcode(const struct dw_rc_work *work)
@@ -116,7 +108,7 @@ static void release(struct diwarp_rc_qp *qp)
 {
     struct dw_rc *rc = qp->rc;
     dw_heap_set(&rc->timers, &qp->timer, DW_NEVER);
-    dw_rc_set_blocked(qp, false);
+    qp->blocked = false;
     if (rc->hot == qp)
         rc->hot = NULL;
     dw_list_remove(&qp->standing_link);
@@ -136,7 +128,6 @@ static void release(struct diwarp_rc_qp *qp)
     qp->held = (struct dw_rc_held){0};
     free(qp->tail.buf);
     qp->tail = (struct dw_rc_tail){0};
-    qp->cursor.rtr = false;
 }
 
 void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t vendor_err)
@@ -159,7 +150,7 @@ void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t ve
 void dw_rc_qp_free(struct diwarp_rc_qp *qp)
 {
     release(qp);
-    dw_cq_forget(qp->rc->cq, 0, qp, NULL);
+    dw_cq_forget(qp->rc->cq, 0, qp);
     dw_list_remove(&qp->link);
     free(qp->startup);
     free(qp);

@@ -6,7 +6,6 @@
 #include "common/rc/rc.h"
 #include "common/rnic/qp.h"
 #include "common/wire/ddp.h"
-#include "common/wire/mpa.h"
 #include "common/wire/rdmap.h"
 
 enum dw_rc_state {
@@ -26,11 +25,8 @@ struct dw_rc_work {
     uint32_t sink_stag; /* read: of its response only */
     uint32_t placed;    /* read: so much of the response */
     uint32_t total;
-    uint8_t opcode; /* enum dw_rdmap_opcode */
-    bool signaled;
-    bool fence;   /* not before all reads have ended */
-    bool inlined; /* what TCP does not take at once of it is copied, or nothing was sent */
-    uint8_t sge_count;
+    uint8_t opcode;                /* enum dw_rdmap_opcode */
+    bool signaled, fence, inlined; /* as in send_flags */
     struct iovec sge[DW_MAX_SGE];
 };
 
@@ -46,41 +42,11 @@ struct diwarp_srq {
     struct dw_ring recvs; /* struct dw_rc_recv */
 };
 
-/* How far the stream of our messages is. */
-struct dw_rc_cursor {
-    uint32_t work, response; /* how many are done, from the front of their queues */
-    uint32_t offset;         /* in the message that is under way */
-    uint32_t send_msn, read_msn;
-    uint32_t reads; /* requests in these works */
-    struct dw_mpa_stream tx;
-    bool in_response; /* the message that is under way, or goes next, is a response */
-    bool rtr;         /* the first FPDU, empty, that lets the other side send, is due */
-};
-
-/* FPDUs that go to TCP in one call: half as many cost short messages more calls, twice as many more
- * memory and time for what TCP takes none of, which is built anew. */
-#define DW_RC_TRAIN_FPDUS  64
-#define DW_RC_TRAIN_PIECES 1024 /* UIO_MAXIOV */
-/* A payload up to this is copied beside its header: half of it makes pieces of their own of what is
- * cheaper to copy, twice as much copies what is not, and takes twice the memory of a train. */
-#define DW_RC_COPY_BYTES 2048
-
-struct dw_rc_train {
-    struct dw_mpa_gather gather;
-    unsigned count;
-    struct {
-        size_t end; /* where in the train it ends */
-        struct dw_rc_cursor after;
-    } fpdus[DW_RC_TRAIN_FPDUS];
-    struct iovec pieces[DW_RC_TRAIN_PIECES];
-    uint8_t room[DW_RC_TRAIN_FPDUS * (DW_RC_COPY_BYTES + 64)];
-};
-
-/* Part of an FPDU, or what could not be delivered yet; memory of its own. */
+/* Part of an FPDU; or, when the QP stands still, a ULPDU and what came behind it. Own memory. */
 struct dw_rc_held {
     uint8_t *buf;
-    uint32_t bytes, capacity;
-    uint32_t ulpdu_bytes; /* that begin it, when the QP stands still: to be delivered first */
+    uint32_t bytes;
+    uint32_t ulpdu_bytes, rest_at; /* when it stands still */
 };
 
 /* The other side's MPA frame, as far as it has come. */
@@ -102,11 +68,10 @@ struct diwarp_rc_qp {
     struct dw_timer timer;        /* set-up, standing still, close */
     struct diwarp_rc_qp_attr attr;
     enum dw_rc_state state;
-    bool may_send; /* the other side is ready for FPDUs */
-    bool blocked;  /* TCP takes no more now */
-    bool broken; /* a send call failed: nothing that comes any more makes the end an orderly one */
-    bool ended;  /* the other side has closed in order */
-    bool shut;   /* we have */
+    bool may_send;    /* the other side is ready for FPDUs */
+    bool blocked;     /* TCP takes no more now */
+    bool broken;      /* a send call failed: the end will not be an orderly one */
+    bool ended, shut; /* the other side has closed in order, we have */
     uint16_t ord, ird;
 
     struct dw_rc_startup *startup; /* of the calling side: the reply */
@@ -117,8 +82,7 @@ struct diwarp_rc_qp {
     struct dw_ring reads;     /* sent, their responses are awaited */
     struct dw_rc_cursor cursor;
     uint32_t max_ulpdu_bytes;
-    struct dw_rc_tail tail; /* a start-up frame; an FPDU or inline request that TCP took in part */
-    uint64_t works_done;    /* since the QP was made */
+    struct dw_rc_tail tail; /* a start-up frame, the RTR, or what TCP took in part */
 
     struct dw_ring *recvs; /* struct dw_rc_recv: own, or the SRQ's */
     struct dw_ring own;
@@ -132,14 +96,10 @@ struct diwarp_rc_qp {
 };
 
 /* ---- state (qp.c) ---- */
-
 /* Checks the table of states; the time limit of the new one begins. */
 void dw_rc_set_state(struct diwarp_rc_qp *qp, enum dw_rc_state state);
-void dw_rc_set_blocked(struct diwarp_rc_qp *qp, bool blocked);
-/* Watches the stream for what the QP's state wants. */
-void dw_rc_rewatch(struct diwarp_rc_qp *qp);
-/* The stream was given away. */
-void dw_rc_detach(struct diwarp_rc_qp *qp);
+void dw_rc_rewatch(struct diwarp_rc_qp *qp); /* watches the stream for what its state wants */
+void dw_rc_detach(struct diwarp_rc_qp *qp);  /* the stream was given away */
 static inline bool dw_rc_is_standing(const struct diwarp_rc_qp *qp)
 {
     return dw_list_linked(&qp->standing_link);
@@ -149,15 +109,13 @@ static inline bool dw_rc_may_receive(const struct diwarp_rc_qp *qp)
 {
     return qp->stream && !dw_rc_is_standing(qp) && !qp->ended;
 }
-/* Nothing is left to send. */
-bool dw_rc_idle(const struct diwarp_rc_qp *qp);
+bool dw_rc_idle(const struct diwarp_rc_qp *qp); /* nothing is left to send */
 /* Begins the time limit of what it waits for now: set-up or close, a receive; or ends it. */
 void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns);
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,
                     uint32_t bytes);
 
 /* ---- memory (access.c) ---- */
-
 /* Bytes [offset, offset + bytes) of a list, which has them. Returns how many pieces. */
 unsigned dw_rc_slice(const struct iovec *list, uint32_t offset, uint32_t bytes, struct iovec *out);
 /* Copies to, or from, the list from its offset on; it has room for that, or that much. */
@@ -165,6 +123,8 @@ void dw_rc_scatter(const struct iovec *list, uint32_t offset, const uint8_t *fro
 /* Appends these bytes of a list. False: no memory. */
 bool dw_rc_tail_add(struct dw_rc_tail *tail, const struct iovec *list, uint32_t offset,
                     uint32_t bytes);
+/* Appends the FPDU of a ULPDU to the QP's tail, before all that is queued. False: no memory. */
+bool dw_rc_tail_add_fpdu(struct diwarp_rc_qp *qp, uint8_t *ulpdu, size_t bytes);
 /* The train is empty. */
 struct dw_mpa_gather *dw_rc_train_begin(struct dw_rc *rc);
 /* Why a peer's access fails, 0: it does not. For tagged buffers of DDP, or the sources of reads. */
@@ -174,7 +134,6 @@ uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64
 bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag);
 
 /* ---- the end (qp.c) ---- */
-
 int dw_rc_wc_opcode(const struct dw_rc_work *work);
 /* Requests that are not carried out any more: qp's works, or reads. */
 void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works);
@@ -188,20 +147,14 @@ void dw_rc_end_if_idle(struct diwarp_rc_qp *qp);
 /* Sends Terminate about a ULPDU (NULL: none) and closes (terminate.c). */
 void dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu, uint32_t bytes);
 
-/* ---- the data path (send.c, deliver.c, receive.c); all of these may end in dw_rc_close() ---- */
-
-/* Sends what is queued, as far as TCP takes it. */
-void dw_rc_flush(struct diwarp_rc_qp *qp);
-/* A ULPDU of a good FPDU. 0; -EAGAIN: no receive is posted, it comes again; -ECONNABORTED: closed.
- */
-int dw_rc_deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes);
+/* ---- the data path (send.c, receive.c); all of these may end in dw_rc_close() ---- */
+void dw_rc_flush(struct diwarp_rc_qp *qp); /* sends what is queued, as far as TCP takes it */
 /* Reads the stream once; true: something came. */
 bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns);
 /* Goes on where a receive was missing; there is one. */
 void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns);
 
 /* ---- making (connect.c) ---- */
-
 /* What peers are told of a device; no listener's. */
 struct diwarp_address dw_rc_address(const struct diwarp_device *device);
 
@@ -215,7 +168,6 @@ void dw_rc_qp_attach(struct diwarp_rc_qp *qp, struct dw_stream *stream);
 void dw_rc_connected(struct diwarp_rc_qp *qp, const struct dw_rc_startup *theirs);
 
 /* ---- frames of MPA start-up (connect.c) ---- */
-
 /* Reads a frame no further than to its end: 0; -EAGAIN: more must come; or why not, -EPROTO also
  * where our block with that token does not lead its private data. Without RFC 6581's block, and
  * where that leaves it to others, the IRD is the one of ours. */

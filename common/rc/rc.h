@@ -3,34 +3,53 @@
  * The RC service, iWARP (RFC 5040, 5041, 5044, 6581) over streams: what all its QPs of a CQ share.
  *
  * One message's path: post.c (checks, queue) -> send.c (FPDUs into the stream) -> receive.c (FPDUs
- * out of the stream) -> deliver.c -> the CQ. Around it: connect.c and listen.c make connections,
- * qp.c and terminate.c end them, run.c asks the streams. Every function of these headers runs with
- * the device's lock held, unless it says otherwise.
+ * out of the stream) -> the CQ. Around it: connect.c and listen.c make connections, qp.c and
+ * terminate.c end them, run.c asks the streams. Every function of these headers runs with the
+ * device's lock held, unless it says otherwise.
  */
 #pragma once
 
 #include "common/base/heap.h"
-#include "common/base/list.h"
 #include "common/include/diwarp_rc.h"
 #include "common/llp/stream.h"
 #include "common/rnic/cq.h"
-#include "common/rnic/device.h"
+#include "common/wire/mpa.h"
 
-/* Received at once, in one stage for all QPs of a CQ; and no more goes to TCP in one call. Half of
- * it costs large messages more calls; twice as much leaves the caches and holds up other streams.
- */
+/* Received at once, by all QPs of a CQ into one stage; and no more goes to TCP in one call. Half
+ * costs large messages more calls; twice as much leaves the caches and holds up other streams. */
 #define DW_RC_STAGE_BYTES (256u << 10)
 /* Of each kind, streams or calls that have their turn in one run; and runs that may pass before
  * timers have theirs though some streams had none. */
 #define DW_RC_TURNS 64
 /* Of each kind, streams without a QP: callers that have not said who they are, and those that
- * linger so that their other side can read what was sent last. They have so long to do that; a
- * caller longer, as long as no other wants its place. Of 128 ranks that share two cores all may
- * call before they have their next turn. */
+ * linger so that their other side can read what was sent last. They have so long for that; a caller
+ * longer, while no other wants its place. All of 128 ranks may call before they are answered. */
 #define DW_RC_STRAYS_MAX 256
 #define DW_RC_STRAY_NS   (1000ull * 1000000)
+/* FPDUs that go to TCP in one call: half as many cost short messages more calls, twice as many more
+ * memory and time for what TCP takes none of, which is built anew. */
+#define DW_RC_TRAIN_FPDUS  64
+#define DW_RC_TRAIN_PIECES 1024 /* UIO_MAXIOV */
+/* A payload up to this is copied beside its header: half of it makes pieces of their own of what is
+ * cheaper to copy, twice as much copies what is not, and takes twice the memory of a train. */
+#define DW_RC_COPY_BYTES 2048
 
-struct dw_rc_train; /* qp.h */
+/* How far the stream of a QP's messages is. */
+struct dw_rc_cursor {
+    uint32_t work, response; /* how many are done, from the front of their queues */
+    uint32_t offset;         /* in the message that is under way */
+    uint32_t send_msn, read_msn;
+    struct dw_mpa_stream tx;
+    bool in_response; /* the message that is under way, or goes next, is a response */
+};
+
+struct dw_rc_train {
+    struct dw_mpa_gather gather;
+    unsigned count;
+    struct dw_rc_cursor after[DW_RC_TRAIN_FPDUS]; /* each FPDU */
+    struct iovec pieces[DW_RC_TRAIN_PIECES];
+    uint8_t room[DW_RC_TRAIN_FPDUS * (DW_RC_COPY_BYTES + 64)];
+};
 
 /* The RC side of a CQ. */
 struct dw_rc {
@@ -40,21 +59,20 @@ struct dw_rc {
     struct dw_streams *streams;
     struct diwarp_rc_counters counters;
     struct dw_list qps, listeners, lingers;
-    struct dw_list standing;   /* QPs that wait for a receive, longest first */
-    uint64_t looked_at_recvs;  /* device.recvs_posted when none of them had one */
-    struct dw_list lazy;       /* QPs whose queue leaves with the next poll or flush */
-    struct diwarp_rc_qp *hot;  /* its stream is read in every run, without asking; NULL: none */
-    bool hot_brings;           /* the last read of that found something */
-    unsigned connection_count; /* QPs that have a stream */
-    unsigned blocked_count;    /* QPs that wait until TCP takes more */
-    uint64_t receives;         /* calls that brought something */
+    struct dw_list standing;  /* QPs that wait for a receive, longest first */
+    uint64_t looked_at_recvs; /* device.recvs_posted when none of them had one */
+    struct dw_list lazy;      /* QPs whose queue leaves with the next poll or flush */
+    struct diwarp_rc_qp *hot; /* its stream is read in every run, without asking; NULL: none */
+    bool hot_brings;          /* the last read of that found something */
+    uint64_t receives;        /* calls that brought something */
+    uint64_t ran_ns;
     unsigned runs_since_wait;
     unsigned timers_put_off; /* runs, since they were due */
     unsigned linger_count;
-    uint8_t *stage;
-    struct dw_rc_train *train;
     struct dw_heap timers;
     uint64_t receive_bytes, send_bytes; /* of streams without a QP */
+    struct dw_rc_train train;           /* the one that is being sent */
+    uint8_t stage[DW_RC_STAGE_BYTES];
 };
 
 /* The RC side of a CQ, made at first use (run.c). */

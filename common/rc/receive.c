@@ -1,126 +1,231 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From the stream to whole FPDUs. All QPs of a CQ read into one stage. What remains of an FPDU at
- * the end of a read gets memory of its own, of the FPDU's size, and the next read fills it first:
- * no byte is moved more than once, however TCP cuts the stream.
+ * From the stream to whole FPDUs, and ULPDUs to their place: Sends into receives, Writes into
+ * regions, responses into the buffers of our reads; requests of the other side's reads wait for
+ * send.c. Each is checked first (RFC 5041 7.1, RFC 5040 4.8): an error ends the stream with
+ * Terminate.
+ *
+ * All QPs of a CQ read into one stage. What remains of an FPDU at the end of a read is kept until
+ * the next, which puts it back before what comes then: FPDUs begin TCP segments, so it is little,
+ * if anything.
  */
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "common/base/copy.h"
 #include "common/rc/qp.h"
+#include "common/wire/bytes.h"
 
-struct bytes {
-    uint8_t *at;
-    size_t count;
-};
+/* ---- ULPDUs to their place ---- */
 
-/* False, without memory: the QP is closed. */
-static bool make_held(struct diwarp_rc_qp *qp, size_t capacity)
+/* Takes a segment's payload. 0, -EAGAIN (no receive is posted), -ECONNABORTED (the QP is closed),
+ * or a cause to terminate. */
+typedef int taker(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, const uint8_t *payload,
+                  uint32_t bytes);
+
+static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
+                    const uint8_t *payload, uint32_t bytes)
 {
-    assert(!qp->held.buf);
-    qp->held.buf = malloc(capacity);
-    if (!qp->held.buf) {
+    qp->writing = !ddp->last;
+    if (!bytes)
+        return 0; /* names nothing (RFC 5040 5.1) */
+    uint16_t cause = dw_rc_check_access(qp, ddp->stag, ddp->to, bytes, IBV_ACCESS_REMOTE_WRITE);
+    if (cause)
+        return cause;
+    dw_copy((void *)(uintptr_t)ddp->to, payload, bytes);
+    qp->rc->device->served++;
+    return 0;
+}
+
+static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, const uint8_t *payload,
+                   uint32_t bytes)
+{
+    if (ddp->msn != qp->recv_msn)
+        return DW_TERM_DDP_MSN;
+    if (ddp->mo != (qp->receiving ? qp->received_bytes : 0))
+        return DW_TERM_DDP_MO;
+    if (!qp->receiving) {
+        if (!qp->recvs->count)
+            return -EAGAIN;
+        qp->current = *(struct dw_rc_recv *)dw_ring_at(qp->recvs, sizeof qp->current, 0);
+        dw_ring_pop(qp->recvs, 1);
+        qp->receiving = true;
+        qp->received_bytes = 0;
+    }
+    if (bytes > qp->current.bytes - qp->received_bytes)
+        return DW_TERM_DDP_TOO_LONG;
+    dw_rc_scatter(qp->current.sge, qp->received_bytes, payload, bytes);
+    qp->received_bytes += bytes;
+    if (!ddp->last)
+        return 0;
+    const bool invalidates =
+        ddp->opcode == DW_RDMAP_SEND_INVALIDATE || ddp->opcode == DW_RDMAP_SEND_SE_INVALIDATE;
+    if (invalidates && !dw_rc_invalidate(qp, ddp->ulp))
+        return DW_TERM_RDMAP_PROTECT_INVALIDATE;
+    struct diwarp_wc wc = {
+        .wc = {.wr_id = qp->current.wr_id,
+               .opcode = IBV_WC_RECV,
+               .byte_len = qp->received_bytes,
+               .invalidated_rkey = invalidates ? ddp->ulp : 0,
+               .wc_flags = invalidates ? IBV_WC_WITH_INV : 0},
+        .rc_qp = qp,
+    };
+    dw_cq_push(qp->rc->cq, &wc);
+    qp->rc->counters.rc_rx_send_msgs++;
+    qp->receiving = false;
+    qp->recv_msn++;
+    return 0;
+}
+
+static int on_read_request(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
+                           const uint8_t *payload, uint32_t bytes)
+{
+    struct dw_read_request request;
+    if (ddp->msn != qp->request_msn)
+        return DW_TERM_DDP_MSN;
+    if (ddp->mo)
+        return DW_TERM_DDP_MO;
+    /* The queue's buffers are of a request's size, and as many as the IRD says. */
+    int rc = dw_read_request_get_stream(&request, payload, bytes);
+    if (rc || !ddp->last)
+        return rc == -EBADMSG ? DW_TERM_RDMAP_UNSPECIFIED : DW_TERM_DDP_TOO_LONG;
+    if (qp->responses.count == qp->ird)
+        return DW_TERM_DDP_NO_BUFFER;
+    uint16_t cause = 0;
+    if (request.size)
+        cause = dw_rc_check_access(qp, request.source_stag, request.source_to, request.size,
+                                   IBV_ACCESS_REMOTE_READ);
+    if (cause)
+        return cause;
+    if (request.sink_to + request.size < request.sink_to)
+        return DW_TERM_RDMAP_TO_WRAP;
+    struct dw_read_request *kept = dw_ring_push(&qp->responses, sizeof *kept, qp->ird);
+    if (!kept)
+        return DW_TERM_MPA_CATASTROPHIC;
+    *kept = request;
+    qp->request_msn++;
+    return 0;
+}
+
+/* The sink's STag is made up for each read and names no region: only this response may use it. */
+static int on_read_response(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
+                            const uint8_t *payload, uint32_t bytes)
+{
+    if (!qp->reads.count)
+        return DW_TERM_RDMAP_OPCODE;
+    struct dw_rc_work *read = dw_ring_at(&qp->reads, sizeof *read, 0);
+    if (ddp->stag != read->sink_stag)
+        return DW_TERM_DDP_STAG;
+    if (ddp->to != read->placed || bytes > read->total - read->placed ||
+        ddp->last != (read->placed + bytes == read->total))
+        return DW_TERM_DDP_BOUNDS;
+    dw_rc_scatter(read->sge, read->placed, payload, bytes);
+    read->placed += bytes;
+    qp->rc->device->served++;
+    if (!ddp->last)
+        return 0;
+    if (read->signaled)
+        dw_rc_complete(qp, read->wr_id, IBV_WC_RDMA_READ, IBV_WC_SUCCESS, read->total);
+    dw_ring_pop(&qp->reads, 1);
+    return 0;
+}
+
+static int on_terminate(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
+                        const uint8_t *payload, uint32_t bytes)
+{
+    (void)ddp;
+    /* The headers behind the cause are of no use here, also where they are cut off. */
+    uint16_t cause = bytes < DW_TERMINATE_BYTES ? DW_TERM_RDMAP_UNSPECIFIED : dw_get_be16(payload);
+    qp->rc->counters.rc_rx_terminates++;
+    dw_rc_close(qp, IBV_WC_REM_OP_ERR, cause);
+    return -ECONNABORTED;
+}
+
+/* Takes a ULPDU. 0; -EAGAIN: no receive is posted, it comes again; else the QP is closed. */
+static int deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes)
+{
+    static taker *const takers[] = {
+        [DW_RDMAP_WRITE] = on_write,
+        [DW_RDMAP_READ_REQUEST] = on_read_request,
+        [DW_RDMAP_READ_RESPONSE] = on_read_response,
+        [DW_RDMAP_SEND] = on_send,
+        [DW_RDMAP_SEND_INVALIDATE] = on_send,
+        [DW_RDMAP_SEND_SE] = on_send,
+        [DW_RDMAP_SEND_SE_INVALIDATE] = on_send,
+        [DW_RDMAP_TERMINATE] = on_terminate,
+    };
+    struct dw_ddp_header ddp;
+    uint16_t cause;
+    if (!qp->may_send && qp->state == DW_RC_RESPONDED)
+        dw_rc_set_state(qp, DW_RC_RTS);
+    qp->may_send = true;
+    if (!bytes)
+        return 0; /* says only that the stream is up (RFC 6581 5) */
+    const int head = dw_ddp_get_stream(&ddp, ulpdu, bytes, &cause);
+    const int rc =
+        head < 0 ? cause : takers[ddp.opcode](qp, &ddp, ulpdu + head, bytes - (uint32_t)head);
+    if (rc <= 0)
+        return rc;
+    dw_rc_terminate(qp, (uint16_t)rc, ulpdu, bytes);
+    return -ECONNABORTED;
+}
+
+/* ---- the stream to FPDUs ---- */
+
+/* Keeps the bytes up to `end`. False, without memory: the QP is closed. */
+static bool keep(struct diwarp_rc_qp *qp, const uint8_t *from, const uint8_t *end)
+{
+    const size_t bytes = (size_t)(end - from);
+    uint8_t *buf = malloc(bytes);
+    if (!buf) {
         dw_rc_terminate(qp, DW_TERM_MPA_CATASTROPHIC, NULL, 0);
         return false;
     }
-    qp->held.capacity = (uint32_t)capacity;
+    dw_copy(buf, from, bytes);
+    qp->held = (struct dw_rc_held){.buf = buf, .bytes = (uint32_t)bytes};
     return true;
 }
 
-static void keep(struct dw_rc_held *held, const uint8_t *from, size_t bytes)
-{
-    if (bytes)
-        dw_copy(held->buf + held->bytes, from, bytes);
-    held->bytes += (uint32_t)bytes;
-}
-
-/* The beginning of an FPDU, kept until the rest comes, or until it tells its length. False: the QP
- * is closed. */
-static bool keep_part(struct diwarp_rc_qp *qp, struct bytes in, size_t fpdu_bytes)
-{
-    if (!make_held(qp, fpdu_bytes ? fpdu_bytes : DW_MPA_FPDU_BYTES(0)))
-        return false;
-    keep(&qp->held, in.at, in.count);
-    return true;
-}
-
-/* A ULPDU that no receive is posted for, and what came behind it. */
+/* The QP waits for a receive, with a ULPDU for that and what came behind it, from `rest` on. */
 static void stand_still(struct diwarp_rc_qp *qp, const struct dw_mpa_fpdu *fpdu,
-                        const struct bytes *rest, const struct bytes *more, uint64_t now_ns)
+                        const uint8_t *rest, const uint8_t *end, uint64_t now_ns)
 {
     if (!qp->attr.rnr_timeout_ns) {
         dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, fpdu->ulpdu, (uint32_t)fpdu->ulpdu_bytes);
         return;
     }
-    if (!make_held(qp, fpdu->ulpdu_bytes + rest->count + more->count))
+    if (!keep(qp, fpdu->ulpdu, end))
         return;
-    keep(&qp->held, fpdu->ulpdu, fpdu->ulpdu_bytes);
-    keep(&qp->held, rest->at, rest->count);
-    keep(&qp->held, more->at, more->count);
     qp->held.ulpdu_bytes = (uint32_t)fpdu->ulpdu_bytes;
+    qp->held.rest_at = (uint32_t)(rest - fpdu->ulpdu);
     dw_list_append(&qp->rc->standing, &qp->standing_link);
     qp->rc->counters.rc_rx_waits++;
     dw_rc_limit(qp, now_ns);
     dw_rc_rewatch(qp);
 }
 
-/* Delivers all whole FPDUs, then keeps the rest; `more` follows it in the stream. False: the QP
- * stands still or is closed. */
-static bool parse(struct diwarp_rc_qp *qp, struct bytes in, struct bytes more, uint64_t now_ns)
+/* Delivers all whole FPDUs, then keeps the rest. False: the QP stands still or is closed. */
+static bool parse(struct diwarp_rc_qp *qp, uint8_t *at, const uint8_t *end, uint64_t now_ns)
 {
-    while (in.count) {
+    while (at < end) {
         struct dw_mpa_fpdu fpdu;
-        int rc = dw_mpa_fpdu_get(&qp->rx, &fpdu, in.at, in.count);
+        int rc = dw_mpa_fpdu_get(&qp->rx, &fpdu, at, (size_t)(end - at));
         if (rc == -EAGAIN)
-            return keep_part(qp, in, fpdu.bytes);
+            return keep(qp, at, end);
         if (rc) {
             uint16_t cause = rc == -EBADMSG ? DW_TERM_MPA_CRC : DW_TERM_MPA_MARKER;
             dw_rc_terminate(qp, cause, NULL, 0);
             return false;
         }
         qp->rc->counters.rc_rx_fpdus++;
-        in.at += fpdu.bytes;
-        in.count -= fpdu.bytes;
-        rc = dw_rc_deliver(qp, fpdu.ulpdu, (uint32_t)fpdu.ulpdu_bytes);
+        at += fpdu.bytes;
+        rc = deliver(qp, fpdu.ulpdu, (uint32_t)fpdu.ulpdu_bytes);
         if (rc == -EAGAIN)
-            stand_still(qp, &fpdu, &in, &more, now_ns);
+            stand_still(qp, &fpdu, at, end, now_ns);
         if (rc)
             return false;
     }
     return true;
-}
-
-/* Responses to what came, requests that may now be sent. */
-static void answer(struct diwarp_rc_qp *qp)
-{
-    if (qp->stream && !dw_rc_idle(qp))
-        dw_rc_flush(qp);
-}
-
-/* ---- reading ---- */
-
-/* What came behind the bytes that are held. */
-static void on_bytes(struct diwarp_rc_qp *qp, struct bytes in, uint64_t now_ns)
-{
-    while (qp->held.buf) {
-        uint32_t missing = qp->held.capacity - qp->held.bytes;
-        size_t n = in.count < missing ? in.count : missing;
-        keep(&qp->held, in.at, n);
-        in.at += n;
-        in.count -= n;
-        if (n < missing)
-            return;
-        /* Taken out of the QP, which may have to keep something else. */
-        struct dw_rc_held held = qp->held;
-        qp->held = (struct dw_rc_held){0};
-        bool goes_on = parse(qp, (struct bytes){held.buf, held.capacity}, in, now_ns);
-        free(held.buf);
-        if (!goes_on)
-            return;
-    }
-    (void)parse(qp, in, (struct bytes){0}, now_ns);
 }
 
 /* Has the other side begun an FPDU or message that it did not end? */
@@ -131,10 +236,10 @@ static bool in_the_middle(const struct diwarp_rc_qp *qp)
     return qp->held.bytes || qp->receiving || qp->writing || (read && read->placed);
 }
 
-/* The other side has sent its last. */
-static void on_end(struct diwarp_rc_qp *qp)
+/* Nothing comes any more. */
+static void on_end(struct diwarp_rc_qp *qp, bool orderly)
 {
-    if (in_the_middle(qp) || !qp->may_send || qp->broken) {
+    if (!orderly || in_the_middle(qp) || !qp->may_send || qp->broken) {
         dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
         return;
     }
@@ -152,47 +257,41 @@ static void on_end(struct diwarp_rc_qp *qp)
 bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
     struct diwarp_rc_counters *counters = &qp->rc->counters;
-    uint32_t missing = qp->held.capacity - qp->held.bytes;
+    struct dw_rc_held held = qp->held;
+    uint8_t *stage = qp->rc->stage;
     /* While no receive is posted only a part: what cannot be delivered has to be kept. */
-    uint32_t most = qp->recvs->count ? DW_RC_STAGE_BYTES : DW_RC_STAGE_BYTES / 4;
-    struct iovec iov[] = {{NULL, missing}, {qp->rc->stage, most}};
-    unsigned skip = !missing;
-    if (missing)
-        iov[0].iov_base = qp->held.buf + qp->held.bytes;
-    ssize_t n = qp->stream->ops->recv(qp->stream, iov + skip, 2 - skip);
+    const size_t most = qp->recvs->count ? DW_RC_STAGE_BYTES - held.bytes : DW_RC_STAGE_BYTES / 4;
+    struct iovec iov = {stage + held.bytes, most};
+    ssize_t n = qp->stream->ops->recv(qp->stream, &iov, 1);
     if (n == 0) {
         counters->rc_rx_empty_syscalls++;
         return false;
     }
-    if (n == -ENODATA) {
-        on_end(qp);
-        return true;
-    }
     if (n < 0) {
-        dw_rc_close(qp, IBV_WC_RETRY_EXC_ERR, DW_TERM_MPA_TCP_LOST);
+        on_end(qp, n == -ENODATA);
         return true;
     }
     qp->rc->receives++;
     counters->rc_rx_syscalls++;
     counters->rc_rx_bytes += (uint64_t)n;
-    uint32_t direct = n < missing ? (uint32_t)n : missing;
-    qp->held.bytes += direct;
-    on_bytes(qp, (struct bytes){qp->rc->stage, (size_t)n - direct}, now_ns);
-    answer(qp);
+    dw_copy(stage, held.buf, held.bytes);
+    free(held.buf);
+    qp->held = (struct dw_rc_held){0};
+    (void)parse(qp, stage, stage + held.bytes + n, now_ns);
+    dw_rc_flush(qp); /* responses to what came, requests that may now be sent */
     return true;
 }
 
 void dw_rc_resume(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
     struct dw_rc_held held = qp->held;
-    struct bytes rest = {held.buf + held.ulpdu_bytes, held.bytes - held.ulpdu_bytes};
     qp->held = (struct dw_rc_held){0};
     dw_list_remove(&qp->standing_link);
     dw_rc_limit(qp, now_ns);
-    if (!dw_rc_deliver(qp, held.buf, held.ulpdu_bytes)) {
-        if (parse(qp, rest, (struct bytes){0}, now_ns))
+    if (!deliver(qp, held.buf, held.ulpdu_bytes)) {
+        if (parse(qp, held.buf + held.rest_at, held.buf + held.bytes, now_ns))
             dw_rc_rewatch(qp);
-        answer(qp);
+        dw_rc_flush(qp);
     }
     free(held.buf);
 }

@@ -9,11 +9,10 @@
 #include <stdlib.h>
 
 #include "common/rc/qp.h"
-#include "common/rnic/device.h"
 
 /* Runs without asking the streams that are not hot: while the hot one brings something, or there is
  * no other; while it does not. Twice as many make others wait twice as long, half as many ask the
- * system twice as often. */
+ * system twice as often. After a pause, or when TCP takes nothing on the hot one, each run asks. */
 #define WAIT_EVERY_BUSY 16
 #define WAIT_EVERY_IDLE 2
 
@@ -25,11 +24,8 @@ static struct dw_rc *rc_of(const struct dw_runner *runner)
 static void flush_lazy(struct dw_runner *runner)
 {
     struct dw_rc *rc = rc_of(runner);
-    while (!dw_list_empty(&rc->lazy)) {
-        struct diwarp_rc_qp *qp = dw_container(rc->lazy.next, struct diwarp_rc_qp, lazy_link);
-        dw_list_remove(&qp->lazy_link);
-        dw_rc_flush(qp);
-    }
+    while (!dw_list_empty(&rc->lazy))
+        dw_rc_flush(dw_container(rc->lazy.next, struct diwarp_rc_qp, lazy_link));
 }
 
 /* The first QP that stands still though there is a receive for it; NULL: there is none. They are
@@ -47,22 +43,10 @@ static struct diwarp_rc_qp *next_resumed(struct dw_rc *rc)
 
 static unsigned wait_every(const struct dw_rc *rc)
 {
-    if (!rc->hot || rc->blocked_count)
+    const bool alone = rc->qps.next == rc->qps.prev;
+    if (!rc->hot || rc->hot->blocked)
         return 1;
-    return rc->hot_brings || rc->connection_count == 1 ? WAIT_EVERY_BUSY : WAIT_EVERY_IDLE;
-}
-
-/* True: all that are ready had their turn. */
-static bool ask_streams(struct dw_rc *rc, uint64_t now_ns)
-{
-    struct dw_stream_event events[DW_RC_TURNS];
-    unsigned n = rc->streams->ops->wait(rc->streams, events, DW_RC_TURNS);
-    rc->counters.rc_rx_empty_syscalls += !n;
-    for (unsigned i = 0; i < n; i++) {
-        struct dw_stream *stream = events[i].stream;
-        stream->ready(stream->owner, events[i].what, now_ns);
-    }
-    return n < DW_RC_TURNS;
+    return rc->hot_brings || alone ? WAIT_EVERY_BUSY : WAIT_EVERY_IDLE;
 }
 
 static int run(struct dw_runner *runner, uint64_t now_ns)
@@ -75,15 +59,23 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
         dw_rc_resume(qp, now_ns); /* before the timers: the receive was there in time */
     rc->hot_brings = rc->hot && dw_rc_may_receive(rc->hot) && dw_rc_receive(rc->hot, now_ns);
     bool due = dw_heap_next_ns(&rc->timers) <= now_ns, all = false;
-    if (++rc->runs_since_wait >= wait_every(rc) || due) {
+    if (++rc->runs_since_wait >= wait_every(rc) || due || now_ns - rc->ran_ns >= DW_AWAY_NS) {
+        struct dw_stream_event events[DW_RC_TURNS];
+        const unsigned n = rc->streams->ops->wait(rc->streams, events, DW_RC_TURNS);
         rc->runs_since_wait = 0;
-        all = ask_streams(rc, now_ns);
+        rc->counters.rc_rx_empty_syscalls += !n;
+        for (unsigned i = 0; i < n; i++) {
+            struct dw_stream *stream = events[i].stream;
+            stream->ready(stream->owner, events[i].what, now_ns);
+        }
+        all = n < DW_RC_TURNS; /* that are ready had their turn */
     }
     /* After the streams, within reason: what came in time may lie there. */
     if (due && (all || ++rc->timers_put_off > DW_RC_TURNS)) {
         rc->timers_put_off = 0;
         dw_heap_run(&rc->timers, now_ns, SIZE_MAX);
     }
+    rc->ran_ns = now_ns;
     return (int)(rc->receives - before);
 }
 
@@ -94,28 +86,7 @@ static uint64_t next_deadline_ns(const struct dw_runner *runner)
     return due ? 0 : dw_heap_next_ns(&rc->timers);
 }
 
-static int fd_of(const struct dw_runner *runner, bool *deaf)
-{
-    const struct dw_rc *rc = rc_of(runner);
-    *deaf = rc->streams->fd < 0;
-    return rc->streams->fd;
-}
-
 /* ---- what it holds ---- */
-
-static uint64_t ring_bytes(const struct dw_ring *ring, size_t slot_bytes)
-{
-    return ring->capacity * slot_bytes;
-}
-
-static uint64_t qp_bytes(const struct diwarp_rc_qp *qp)
-{
-    return sizeof *qp + ring_bytes(&qp->works, sizeof(struct dw_rc_work)) +
-           ring_bytes(&qp->responses, sizeof(struct dw_read_request)) +
-           ring_bytes(&qp->reads, sizeof(struct dw_rc_work)) +
-           ring_bytes(&qp->own, sizeof(struct dw_rc_recv)) +
-           (qp->startup ? sizeof *qp->startup : 0);
-}
 
 static void add_stream(const struct dw_stream *stream, struct diwarp_memory *memory)
 {
@@ -128,19 +99,22 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
 {
     const struct dw_rc *rc = rc_of(runner);
     const struct diwarp_srq *counted = NULL;
-    memory->peer_bytes += sizeof *rc;
-    memory->receive_bytes += rc->receive_bytes + DW_RC_STAGE_BYTES;
-    memory->send_pool_bytes += rc->send_bytes + sizeof *rc->train;
+    memory->peer_bytes += sizeof *rc - sizeof rc->stage - sizeof rc->train;
+    memory->receive_bytes += rc->receive_bytes + sizeof rc->stage;
+    memory->send_pool_bytes += rc->send_bytes + sizeof rc->train;
     dw_foreach (qp, const struct diwarp_rc_qp, link, &rc->qps) {
         const struct diwarp_srq *srq = qp->attr.srq;
         memory->peers++;
-        memory->peer_bytes += qp_bytes(qp);
-        memory->receive_bytes += qp->held.capacity;
+        memory->peer_bytes +=
+            sizeof *qp + (qp->startup ? sizeof *qp->startup : 0) +
+            (qp->works.capacity + qp->reads.capacity) * sizeof(struct dw_rc_work) +
+            qp->responses.capacity * sizeof(struct dw_read_request) +
+            qp->own.capacity * sizeof(struct dw_rc_recv);
+        memory->receive_bytes += qp->held.bytes;
         memory->send_pool_bytes += qp->tail.bytes;
         add_stream(qp->stream, memory);
         if (srq && srq != counted)
-            memory->receive_bytes +=
-                sizeof *srq + ring_bytes(&srq->recvs, sizeof(struct dw_rc_recv));
+            memory->receive_bytes += sizeof *srq + srq->recvs.capacity * sizeof(struct dw_rc_recv);
         counted = srq;
     }
     dw_foreach (listener, const struct diwarp_listener, link, &rc->listeners) {
@@ -156,8 +130,6 @@ static void destroy(struct dw_runner *runner)
     struct dw_rc *rc = rc_of(runner);
     dw_rc_lingers_free(rc);
     rc->streams->ops->close(rc->streams);
-    free(rc->train);
-    free(rc->stage);
     free(rc);
 }
 
@@ -165,87 +137,66 @@ static const struct dw_runner_ops ops = {
     .run = run,
     .flush = flush_lazy,
     .next_deadline_ns = next_deadline_ns,
-    .fd = fd_of,
     .add_memory = add_memory,
     .destroy = destroy,
 };
 
-/* NULL: there is none yet. */
+/* NULL: there is none yet. From any thread, with the lock or without. */
 static struct dw_rc *find(const struct diwarp_cq *cq)
 {
-    dw_list_foreach (it, &cq->device->runners) {
-        struct dw_runner *runner = dw_container(it, struct dw_runner, link);
-        if (runner->ops == &ops && runner->cq == cq)
-            return rc_of(runner);
-    }
-    return NULL;
-}
-
-static int create(struct diwarp_cq *cq, struct dw_rc **out)
-{
-    struct diwarp_device *device = cq->device;
-    struct dw_rc *rc = calloc(1, sizeof *rc);
-    if (!rc)
-        return -ENOMEM;
-    int error = -ENOMEM;
-    rc->runner = (struct dw_runner){.ops = &ops, .cq = cq};
-    rc->cq = cq;
-    rc->device = device;
-    rc->stage = malloc(DW_RC_STAGE_BYTES);
-    rc->train = malloc(sizeof *rc->train);
-    if (rc->stage && rc->train)
-        error = device->env.open_streams
-                    ? device->env.open_streams(device->env.arg, device->attr.peer_timeout_ns,
-                                               &rc->streams)
-                    : dw_tcp_open(device->attr.peer_timeout_ns, &rc->streams);
-    if (error) {
-        free(rc->stage);
-        free(rc->train);
-        free(rc);
-        return error;
-    }
-    struct dw_list *heads[] = {&rc->qps, &rc->listeners, &rc->lingers, &rc->standing, &rc->lazy};
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        dw_list_init(heads[i]);
-    dw_list_append(&device->runners, &rc->runner.link);
-    *out = rc;
-    return 0;
+    struct dw_runner *runner = __atomic_load_n(&cq->rc, __ATOMIC_ACQUIRE);
+    return runner ? rc_of(runner) : NULL;
 }
 
 int dw_rc_get(struct diwarp_cq *cq, struct dw_rc **out)
 {
     *out = find(cq);
-    return *out ? 0 : create(cq, out);
+    if (*out)
+        return 0;
+    struct diwarp_device *device = cq->device;
+    const uint64_t silence_ns = device->attr.peer_timeout_ns;
+    struct dw_rc *rc = calloc(1, sizeof *rc);
+    if (!rc)
+        return -ENOMEM;
+    int error = device->env.open_streams
+                    ? device->env.open_streams(device->env.arg, silence_ns, &rc->streams)
+                    : dw_tcp_open(silence_ns, &rc->streams);
+    if (error) {
+        free(rc);
+        return error;
+    }
+    rc->runner = (struct dw_runner){.ops = &ops, .fd = rc->streams->fd};
+    rc->cq = cq;
+    rc->device = device;
+    struct dw_list *heads[] = {&rc->qps, &rc->listeners, &rc->lingers, &rc->standing, &rc->lazy};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        dw_list_init(heads[i]);
+    dw_list_append(&device->runners, &rc->runner.link);
+    __atomic_store_n(&cq->rc, &rc->runner, __ATOMIC_RELEASE);
+    *out = rc;
+    return 0;
 }
 
 /* ---- calls of the application ---- */
 
 void diwarp_rc_flush(struct diwarp_cq *cq)
 {
-    dw_lock(cq->device);
     struct dw_rc *rc = find(cq);
+    dw_lock(cq->device);
     if (rc)
         flush_lazy(&rc->runner);
     dw_unlock(cq->device);
 }
 
-static struct dw_rc *find_locked(const struct diwarp_cq *cq)
-{
-    dw_lock(cq->device);
-    struct dw_rc *rc = find(cq);
-    dw_unlock(cq->device);
-    return rc;
-}
-
 int diwarp_rc_fd(const struct diwarp_cq *cq)
 {
-    const struct dw_rc *rc = find_locked(cq);
+    const struct dw_rc *rc = find(cq);
     return rc ? rc->streams->fd : -1;
 }
 
 const struct diwarp_rc_counters *diwarp_query_rc_counters(const struct diwarp_cq *cq)
 {
-    const struct dw_rc *rc = find_locked(cq);
+    const struct dw_rc *rc = find(cq);
     return rc ? &rc->counters : NULL;
 }
 
@@ -270,20 +221,19 @@ static bool all_sent(const struct dw_rc *rc)
 
 int diwarp_drain_rc_qps(struct diwarp_cq *cq, uint64_t timeout_ns)
 {
-    struct dw_rc *rc = find_locked(cq);
-    uint64_t until_ns = dw_deadline_ns(dw_device_now_ns(cq->device), timeout_ns);
-    for (bool sent = !rc; !sent;) {
+    struct dw_rc *rc = find(cq);
+    const uint64_t until_ns = dw_deadline_ns(dw_device_now_ns(cq->device), timeout_ns);
+    while (rc) {
         dw_lock(cq->device);
-        uint64_t now_ns = dw_device_now_ns(cq->device);
+        const uint64_t now_ns = dw_device_now_ns(cq->device);
         (void)run(&rc->runner, now_ns);
-        cq->count = 0;
-        sent = all_sent(rc);
+        dw_cq_drop(cq);
+        const bool sent = all_sent(rc);
         dw_unlock(cq->device);
-        if (!sent && now_ns >= until_ns)
-            return -ETIMEDOUT;
-        struct pollfd pollfd = {.fd = rc->streams->fd, .events = POLLIN};
-        if (!sent)
-            (void)poll(&pollfd, 1, 1);
+        if (sent || now_ns >= until_ns)
+            return sent ? 0 : -ETIMEDOUT;
+        struct pollfd pollfd = {.fd = rc->runner.fd, .events = POLLIN};
+        (void)poll(&pollfd, 1, 1);
     }
     return 0;
 }

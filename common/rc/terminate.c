@@ -102,27 +102,18 @@ static void count(struct diwarp_rc_counters *counters, uint16_t cause)
         *kinds[i].counter += cause >= kinds[i].first && cause <= kinds[i].last;
 }
 
-/* Its FPDU follows the rest of the one that TCP took in part. */
-static bool add_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu,
-                          uint32_t bytes)
+void dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu, uint32_t bytes)
 {
     uint8_t segment[DW_DDP_UNTAGGED_BYTES + DW_TERMINATE_MAX_BYTES];
     const struct dw_ddp_header ddp = {
         .last = true, .opcode = DW_RDMAP_TERMINATE, .qn = DW_QN_TERMINATE, .msn = 1};
-    size_t head = dw_ddp_put(segment, &ddp);
-    struct iovec whole = {segment, head + dw_terminate_put(segment + head, cause, ulpdu, bytes)};
-    struct dw_mpa_gather *gather = dw_rc_train_begin(qp->rc);
-    return !dw_mpa_gather_fpdu(&qp->cursor.tx, gather, &whole, 1, 1) &&
-           dw_rc_tail_add(&qp->tail, gather->pieces, 0, (uint32_t)gather->bytes);
-}
-
-void dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulpdu, uint32_t bytes)
-{
+    size_t length = dw_ddp_put(segment, &ddp);
     struct dw_rc *rc = qp->rc;
+    length += dw_terminate_put(segment + length, cause, ulpdu, bytes);
     count(&rc->counters, cause);
     /* The called side sends no FPDU before it had a good one (RFC 5044 7.1.2). */
     bool silent = qp->shut || (!qp->may_send && qp->state != DW_RC_CONNECTING);
-    if (!silent && add_terminate(qp, cause, ulpdu, bytes)) {
+    if (!silent && dw_rc_tail_add_fpdu(qp, segment, length)) {
         rc->counters.rc_tx_terminates++;
         dw_rc_linger(rc, qp->stream, qp->tail);
         qp->tail = (struct dw_rc_tail){0};

@@ -10,88 +10,77 @@
 /* Entries of a ring that has not been needed longer. */
 #define CAPACITY_LEAST 64
 
+static struct diwarp_wc *wc_at(const struct diwarp_cq *cq, uint32_t index)
+{
+    return dw_ring_at(&cq->ring, sizeof(struct diwarp_wc), index);
+}
+
 struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
 {
     struct diwarp_cq *cq = calloc(1, sizeof *cq);
+    (void)cqe; /* it grows */
     if (!cq)
         return NULL;
-    cq->device = device;
-    cq->capacity = CAPACITY_LEAST;
-    (void)cqe; /* it grows */
-    cq->ring = calloc(cq->capacity, sizeof *cq->ring);
-    if (!cq->ring) {
-        free(cq);
-        return NULL;
-    }
-    cq->waiter = (struct dw_sleeper){.cq = cq, .for_completions = true, .event_fd = -1};
+    *cq = (struct diwarp_cq){.device = device, .waiter = {.cq = cq, .event_fd = -1}};
     dw_list_init(&cq->waiter.link);
     return cq;
 }
 
-void dw_cq_release_held(struct diwarp_cq *cq)
+static void release_held(struct diwarp_cq *cq)
 {
     cq->device->held -= cq->held;
     cq->held = 0;
 }
 
-void diwarp_destroy_cq(struct diwarp_cq *cq)
+void dw_cq_drop(struct diwarp_cq *cq)
 {
-    dw_foreach (runner, struct dw_runner, link, &cq->device->runners) {
-        if (runner->cq != cq)
-            continue;
-        dw_list_remove(&runner->link);
-        runner->ops->destroy(runner);
-    }
-    dw_cq_release_held(cq);
-    if (cq->waiter.event_fd >= 0)
-        close(cq->waiter.event_fd);
-    free(cq->ring);
-    free(cq);
+    cq->ring.count = 0;
+    release_held(cq);
 }
 
-/* To one that holds what is in it. */
-static bool resize(struct diwarp_cq *cq, uint32_t capacity)
+void diwarp_destroy_cq(struct diwarp_cq *cq)
 {
-    struct diwarp_wc *ring = malloc(capacity * sizeof *ring);
-    if (!ring)
-        return false;
-    for (uint32_t i = 0; i < cq->count; i++)
-        ring[i] = cq->ring[(cq->head + i) % cq->capacity];
-    free(cq->ring);
-    cq->ring = ring;
-    cq->head = 0;
-    cq->capacity = capacity;
-    return true;
+    if (cq->rc) {
+        dw_list_remove(&cq->rc->link);
+        cq->rc->ops->destroy(cq->rc);
+    }
+    release_held(cq);
+    if (cq->waiter.event_fd >= 0)
+        close(cq->waiter.event_fd);
+    dw_ring_fini(&cq->ring);
+    free(cq);
 }
 
 bool dw_cq_trim(struct diwarp_cq *cq)
 {
-    return cq->capacity > CAPACITY_LEAST && (cq->count || !resize(cq, CAPACITY_LEAST));
+    if (!cq->ring.count && cq->ring.capacity > CAPACITY_LEAST)
+        dw_ring_fini(&cq->ring);
+    return cq->ring.capacity > CAPACITY_LEAST;
 }
 
 /* The bound: one receive call's worth of Sends, and what the send queues may hold. Growing keeps
  * verbs' "CQ overrun" away from the application as long as there is memory. */
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
 {
-    if (cq->count == cq->capacity && !resize(cq, cq->capacity * 2)) {
+    struct diwarp_wc *slot = dw_ring_push(&cq->ring, sizeof *slot, UINT32_MAX);
+    if (!slot) {
         cq->overrun = true;
         return;
     }
+    *slot = *wc;
     cq->device->pushed++;
-    cq->ring[(cq->head + cq->count++) % cq->capacity] = *wc;
 }
 
-void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const struct diwarp_rc_qp *rc_qp,
-                  const struct diwarp_connect_request *request)
+void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const void *rc_whose)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < cq->count; i++) {
-        const struct diwarp_wc *wc = &cq->ring[(cq->head + i) % cq->capacity];
-        if ((!qp_num || wc->wc.qp_num != qp_num) && (!rc_qp || wc->rc_qp != rc_qp) &&
-            (!request || wc->request != request))
-            cq->ring[(cq->head + kept++) % cq->capacity] = *wc;
+    for (uint32_t i = 0; i < cq->ring.count; i++) {
+        const struct diwarp_wc *wc = wc_at(cq, i);
+        if ((!qp_num || wc->wc.qp_num != qp_num) &&
+            (!rc_whose || (wc->rc_qp != rc_whose && wc->request != rc_whose)))
+            *wc_at(cq, kept++) = *wc;
     }
-    cq->count = kept;
+    cq->ring.count = kept;
 }
 
 enum ibv_wc_status dw_wc_status(uint8_t wire_status)
@@ -109,8 +98,8 @@ static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
 {
     int received = 0;
     bool more = false;
-    if (!cq->count)
-        dw_cq_release_held(cq);
+    if (!cq->ring.count)
+        release_held(cq);
     dw_foreach (runner, struct dw_runner, link, &cq->device->runners) {
         received += runner->ops->run(runner, now_ns);
         more |= runner->more;
@@ -119,9 +108,8 @@ static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
     return received;
 }
 
-/* After an absence, for those who poll rarely have no other time in which transfers go on: runs
- * until there is nothing to do, or a completion to hand out, for as long as nobody ran it before.
- */
+/* After an absence, as transfers of those who poll rarely go on at no other time: runs until there
+ * is nothing to do, or a completion to hand out, for as long as nobody ran it before. */
 static int run(struct diwarp_cq *cq)
 {
     const uint64_t start_ns = dw_device_now_ns(cq->device), away_ns = start_ns - cq->ran_ns;
@@ -131,7 +119,7 @@ static int run(struct diwarp_cq *cq)
     dw_cq_on_use(cq, start_ns);
     do {
         received += run_once(cq, cq->ran_ns);
-        if (away_ns < DW_AWAY_NS || !cq->busy || cq->count)
+        if (away_ns < DW_AWAY_NS || !cq->busy || cq->ring.count)
             break;
         cq->ran_ns = dw_device_now_ns(cq->device);
     } while (cq->ran_ns - start_ns < longest_ns);
@@ -150,17 +138,16 @@ int diwarp_run_cq(struct diwarp_cq *cq)
 int diwarp_poll_cq(struct diwarp_cq *cq, unsigned n, struct diwarp_wc *wc)
 {
     dw_lock(cq->device);
-    if (!cq->count)
+    if (!cq->ring.count)
         (void)run(cq);
-    else
-        dw_foreach (runner, struct dw_runner, link, &cq->device->runners)
-            if (runner->ops->flush)
-                runner->ops->flush(runner);
+    else if (cq->rc)
+        cq->rc->ops->flush(cq->rc);
     unsigned taken = 0;
     const bool overrun = cq->overrun;
-    for (; taken < n && cq->count && !overrun; taken++, cq->count--) {
-        wc[taken] = cq->ring[cq->head];
-        cq->head = cq->head + 1 == cq->capacity ? 0 : cq->head + 1;
+    /* Not by dw_ring_pop(), which gives memory back each time that the ring runs empty. */
+    for (; taken < n && cq->ring.count && !overrun; taken++, cq->ring.count--) {
+        wc[taken] = *wc_at(cq, 0);
+        cq->ring.head = cq->ring.head + 1 == cq->ring.capacity ? 0 : cq->ring.head + 1;
     }
     dw_unlock(cq->device);
     return overrun ? -ENOMEM : (int)taken;
@@ -184,17 +171,12 @@ uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq)
     return next_ns;
 }
 
-unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n, bool *all)
+unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n)
 {
     unsigned count = 0;
-    *all = true;
-    dw_foreach (runner, struct dw_runner, link, &cq->device->runners) {
-        bool deaf = false;
-        const int fd = runner->ops->fd(runner, &deaf);
-        *all &= !deaf;
-        if (fd >= 0 && count++ < n)
-            fds[count - 1] = (struct pollfd){.fd = fd, .events = POLLIN};
-    }
+    dw_foreach (runner, const struct dw_runner, link, &cq->device->runners)
+        if (runner->fd >= 0 && count++ < n)
+            fds[count - 1] = (struct pollfd){.fd = runner->fd, .events = POLLIN};
     return count;
 }
 
@@ -203,10 +185,9 @@ void dw_wake_sleepers(struct diwarp_device *device)
     const uint64_t one = 1;
     dw_foreach (sleeper, struct dw_sleeper, link, &device->sleepers) {
         const struct diwarp_cq *cq = sleeper->cq;
-        bool all;
-        if (!sleeper->until_ns || !((sleeper->for_completions && cq->count) ||
+        if (!sleeper->until_ns || !((sleeper == &cq->waiter && cq->ring.count) ||
                                     dw_cq_next_deadline_ns(cq) < sleeper->until_ns ||
-                                    dw_cq_fds(cq, NULL, 0, &all) != sleeper->fd_count))
+                                    dw_cq_fds(cq, NULL, 0) != sleeper->fd_count))
             continue;
         sleeper->until_ns = 0;
         (void)!write(sleeper->event_fd, &one, sizeof one);

@@ -57,25 +57,22 @@ struct dw_runner;
 struct dw_runner_ops {
     /* One run; returns how many receive calls brought something. */
     int (*run)(struct dw_runner *runner, uint64_t now_ns);
-    /* Sends what was posted to leave with the next poll. NULL: posts leave by themselves. */
+    /* RC only: sends what was posted to leave with the next poll. */
     void (*flush)(struct dw_runner *runner);
     /* When it is to run next at the latest; DW_NEVER: when something comes or is posted. */
     uint64_t (*next_deadline_ns)(const struct dw_runner *runner);
-    /* Readable when something comes; -1: there is no such descriptor, or nothing would be taken
-     * now. *deaf: something may come without a sign there. */
-    int (*fd)(const struct dw_runner *runner, bool *deaf);
     /* Adds what it holds. */
     void (*add_memory)(const struct dw_runner *runner, struct diwarp_memory *memory);
-    /* Its CQ goes. */
+    /* RC only: its CQ goes. */
     void (*destroy)(struct dw_runner *runner);
 };
 
 /* Owners embed it. */
 struct dw_runner {
     const struct dw_runner_ops *ops;
-    const struct diwarp_cq *cq; /* it is destroyed with that; NULL: with its last QP */
-    struct dw_list link;        /* in diwarp_device.runners */
-    bool more;                  /* the last run sent something, and more may go at once */
+    struct dw_list link; /* in diwarp_device.runners */
+    int fd;              /* readable when something comes; -1: cannot be polled */
+    bool more;           /* the last run sent something, and more may go at once */
 };
 
 /* diwarp_open_device() with an environment, which may be NULL, and the services that there are. */

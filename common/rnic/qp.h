@@ -49,8 +49,8 @@ struct dw_port {
     uint32_t mtu_max_bytes;         /* peers are told of no larger one */
     bool refuses_data;              /* no room for what would have to be handed out */
     struct dw_heap timers;
-    uint64_t ran_ns, timers_ran_ns;
-    unsigned absences;          /* since timers ran */
+    uint64_t ran_ns;
+    uint64_t timers_wait_ns;    /* time since timers ran, absences shortened */
     struct dw_timer trim_timer; /* runs while there is something to give back */
 };
 

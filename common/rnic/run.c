@@ -9,20 +9,18 @@
 #include "common/rel/rtt.h"
 #include "common/rnic/qp.h"
 
-/* Timers run at the latest after this, though the socket has not been read empty; when nobody ran
- * us for as long, it begins anew, so often in a row at most. Half would resend what has come and is
- * not read yet where a process loses its core for a time slice; twice finds losses later. */
+/* Timers run at the latest after this, though the socket has not been read empty; an absence counts
+ * as a quarter of that at most. Half would resend what has come and is not read yet where a process
+ * loses its core for a time slice; twice finds losses later. */
 #define TIMERS_WAIT_MAX_NS 20000000
-#define ABSENCES_MAX       4
-/* Of timers, after which the socket is read again (what many time-outs would ask for may have come
- * meanwhile), and of ICMP's messages. */
+/* Of timers, after which the socket is read again, as what many time-outs would ask for may have
+ * come meanwhile; and of ICMP's messages. */
 #define EVENTS_PER_RUN 64
 /* Receive calls in one run that may bring nothing but acknowledgements. More let what is to be sent
  * wait for them, fewer let a flood of small messages fill the socket between two runs. */
 #define RECEIVES_PER_RUN 4
 /* Completions that point to received data, over which no more is taken: small messages need more
- * memory there than in the arena. Half of them go before more is taken: not a few at a time, of
- * which all peers would be told. */
+ * memory there than in the arena. Then half of them go first, for all peers are told each time. */
 #define HELD_WCS_MAX 2048
 /* Silence after which a drained QP may go. A peer that missed our last acknowledgement, be it the
  * first that it waits for, has asked again by then, unless round trips to it take long. */
@@ -33,8 +31,12 @@ static struct dw_port *port_of(const struct dw_runner *runner)
     return dw_container(runner, struct dw_port, runner);
 }
 
-/* For each service that has, or had, a QP on the port, and has that hook: by its table `service`
- * and its `state`. */
+static uint64_t least(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+/* For each service with that hook that has, or had, a QP on the port: by `service` and `state`. */
 #define EACH_SERVICE(port, hook, statement)                              \
     for (unsigned i_ = 0; (port)->device->services[i_]; i_++) {          \
         const struct dw_service *service = (port)->device->services[i_]; \
@@ -113,21 +115,18 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
         dw_arena_recycle(&port->datagrams.arena);
     }
     const uint64_t away_ns = now_ns - port->ran_ns; /* whoever ran it last */
-    if (away_ns > TIMERS_WAIT_MAX_NS) {
-        if (port->absences++ < ABSENCES_MAX)
-            port->timers_ran_ns = now_ns;
+    if (away_ns > TIMERS_WAIT_MAX_NS)
         EACH_SERVICE(port, on_absence, service->on_absence(state, away_ns))
-    }
     port->ran_ns = now_ns;
+    port->timers_wait_ns += least(away_ns, TIMERS_WAIT_MAX_NS / 4);
     while (received < RECEIVES_PER_RUN && port->device->pushed == pushed && !drained) {
         drained = !receive(port, now_ns);
         received += !drained;
     }
     EACH_SERVICE(port, run, service->run(state, now_ns))
     /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
-    if (drained || now_ns - port->timers_ran_ns > TIMERS_WAIT_MAX_NS) {
-        port->absences = 0;
-        port->timers_ran_ns = now_ns;
+    if (drained || port->timers_wait_ns > TIMERS_WAIT_MAX_NS) {
+        port->timers_wait_ns = 0;
         dw_heap_run(&port->timers, now_ns, EVENTS_PER_RUN);
     }
     take_icmp(port, now_ns);
@@ -136,25 +135,13 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
     return received;
 }
 
-static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
-{
-    return a_ns < b_ns ? a_ns : b_ns;
-}
-
 static uint64_t next_deadline_ns(const struct dw_runner *runner)
 {
     const struct dw_port *port = port_of(runner);
     uint64_t next_ns = dw_heap_next_ns(&port->timers);
     EACH_SERVICE(port, next_deadline_ns,
-                 next_ns = earlier(next_ns, service->next_deadline_ns(state, port->ran_ns)))
+                 next_ns = least(next_ns, service->next_deadline_ns(state, port->ran_ns)))
     return next_ns;
-}
-
-static int fd_of(const struct dw_runner *runner, bool *deaf)
-{
-    const int fd = port_of(runner)->datagrams.llp->fd;
-    *deaf = fd < 0;
-    return fd;
 }
 
 /* ---- giving back what is not needed any more ---- */
@@ -171,7 +158,7 @@ static void on_trim(struct dw_timer *timer, uint64_t now_ns)
     struct dw_port *port = dw_container(timer, struct dw_port, trim_timer);
     bool more = dw_datagrams_trim(&port->datagrams);
     uint64_t next_ns = DW_NEVER;
-    EACH_SERVICE(port, trim, next_ns = earlier(next_ns, service->trim(state, now_ns)))
+    EACH_SERVICE(port, trim, next_ns = least(next_ns, service->trim(state, now_ns)))
     dw_foreach (qp, struct diwarp_qp, link, &port->qps)
         more |= dw_cq_trim(qp->cq);
     dw_heap_set(&port->timers, timer, next_ns);
@@ -188,8 +175,7 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
     memory->base_bytes += sizeof *port + dw_map_bytes(&port->qp_by_num);
     dw_foreach (qp, struct diwarp_qp, link, &port->qps)
         memory->base_bytes += qp->service->qp_bytes;
-    /* Arena and stage, as far as they were touched. */
-    const uint64_t bytes = datagrams->arena.touched + DW_LLP_SLOT_BYTES;
+    const uint64_t bytes = datagrams->arena.touched + DW_LLP_SLOT_BYTES; /* the stage */
     memory->receive_bytes += bytes;
     memory->send_pool_bytes += datagrams->pool.used_bytes + datagrams->pool.idle_bytes;
     memory->mapped_bytes += bytes;
@@ -201,7 +187,6 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
 static const struct dw_runner_ops runner_ops = {
     .run = run,
     .next_deadline_ns = next_deadline_ns,
-    .fd = fd_of,
     .add_memory = add_memory,
 };
 
@@ -254,6 +239,7 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
         port_close(port);
         return rc;
     }
+    port->runner.fd = port->datagrams.llp->fd;
     dw_list_append(&device->runners, &port->runner.link);
     device->port = port;
     return 0;
@@ -282,13 +268,12 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
     struct dw_port *port = qp->port;
     struct diwarp_device *device = port->device;
     dw_lock(device);
-    uint64_t start_ns = dw_device_now_ns(device), now_ns = start_ns;
+    const uint64_t start_ns = dw_device_now_ns(device);
+    struct pollfd fd = {.fd = port->runner.fd, .events = POLLIN};
     qp->draining = true;
-    for (uint64_t busy_ns = start_ns; now_ns - start_ns < timeout_ns;
+    for (uint64_t now_ns = start_ns, busy_ns = start_ns; now_ns - start_ns < timeout_ns;
          now_ns = dw_device_now_ns(device)) {
-        struct pollfd fd = {.fd = port->datagrams.llp->fd, .events = POLLIN};
-        qp->cq->count = 0;
-        dw_cq_release_held(qp->cq);
+        dw_cq_drop(qp->cq);
         if (is_busy(qp, run(&port->runner, now_ns)))
             busy_ns = now_ns;
         else if (fd.fd < 0 || now_ns - busy_ns >= LINGER_NS)

@@ -183,7 +183,7 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_list_remove(&qp->link);
     dw_map_remove(&qp->port->qp_by_num, qp->num);
     qp->service->destroy(qp);
-    dw_cq_forget(qp->cq, qp->num, NULL, NULL);
+    dw_cq_forget(qp->cq, qp->num, NULL);
     dw_port_put(qp->port);
     dw_unlock(device);
     pthread_mutex_unlock(&dw_ports_lock);
@@ -271,7 +271,7 @@ void diwarp_query_memory(const struct diwarp_cq *cq, const struct diwarp_pd *pd,
     dw_lock(cq->device);
     *memory = (struct diwarp_memory){
         .base_bytes =
-            sizeof *device + sizeof *pd + sizeof *cq + (uint64_t)cq->capacity * sizeof *cq->ring,
+            sizeof *device + sizeof *pd + sizeof *cq + cq->ring.capacity * sizeof(struct diwarp_wc),
         .region_bytes = pd->mrs.count * sizeof(struct dw_region) + dw_map_bytes(&pd->mrs),
     };
     dw_foreach (runner, struct dw_runner, link, &device->runners)

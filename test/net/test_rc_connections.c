@@ -204,8 +204,7 @@ static void rc__without_descriptors_calls_wait(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     RC_UNTIL(counters->rc_no_descriptor == 1, &pair.a, &pair.b);
     struct pollfd pollfd;
-    bool all;
-    unsigned watched = dw_cq_fds(pair.b.cq, &pollfd, 1, &all);
+    unsigned watched = dw_cq_fds(pair.b.cq, &pollfd, 1);
     int ready = poll(&pollfd, 1, 0); /* nobody could sleep */
     RC_UNTIL(counters->rc_no_descriptor == 3, &pair.a, &pair.b);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);

@@ -278,7 +278,7 @@ static void look_at_one(struct ud *ud)
     const struct diwarp_record *record = diwarp_find_record(node->qp, &name, op->serial);
     if (record)
         compare_map(ud, op, record);
-    else if (!node->cq->count)
+    else if (!node->cq->ring.count)
         sim_fail(&ud->world, "op %u: the record is not found", op->id);
 }
 

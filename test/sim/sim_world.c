@@ -340,7 +340,7 @@ static bool poll_node(struct sim_node *node)
     }
     if (world->config.helper && sim_random_below(&world->random_state, 2)) {
         (void)diwarp_run_cq(node->cq);
-        return node->cq->count > 0;
+        return node->cq->ring.count > 0;
     }
     unsigned n = 1 + (unsigned)sim_random_below(&world->random_state, MAX_WC);
     int taken = diwarp_poll_cq(node->cq, n, wc);
@@ -363,7 +363,7 @@ static uint64_t next_event_ns(const struct sim_world *world)
         uint64_t node_ns = port->runner.ops->next_deadline_ns(&port->runner);
         const struct sim_endpoint *endpoint =
             dw_container(port->datagrams.llp, struct sim_endpoint, llp);
-        if (!dw_list_empty(&endpoint->queue) || (node->cq->count && !node->unpolled))
+        if (!dw_list_empty(&endpoint->queue) || (node->cq->ring.count && !node->unpolled))
             node_ns = 0;
         if (node_ns < node->paused_until_ns)
             node_ns = node->paused_until_ns;
@@ -435,8 +435,8 @@ static void check_qp_rest(struct sim_world *world, const struct diwarp_qp *qp)
     const struct dw_port *port = qp->port;
     if (qp->attr.type == DIWARP_QPT_RD)
         check_rd_rest(world, qp->state);
-    sim_check(world, !qp->cq->count);
-    sim_check(world, qp->cq->capacity <= 64);
+    sim_check(world, !qp->cq->ring.count);
+    sim_check(world, qp->cq->ring.capacity <= 64);
     sim_check(world, !port->trim_timer.link);
     sim_check(world, !port->timers.first);
     sim_check(world, !port->datagrams.pool.idle_bytes);

@@ -41,9 +41,10 @@ static void poll_cq__overrun_when_it_cannot_grow(void **state)
     struct diwarp_wc polled;
     fixture_open(f);
     struct diwarp_cq *cq = f->world.nodes[0].cq;
-    const uint32_t capacity = cq->capacity;
+    dw_cq_push(cq, &wc);
+    const uint32_t capacity = cq->ring.capacity;
     no_malloc_of_bytes = 2 * capacity * sizeof wc;
-    for (uint32_t i = 0; i < capacity; i++)
+    for (uint32_t i = 1; i < capacity; i++)
         dw_cq_push(cq, &wc);
     assert_false(cq->overrun);
     dw_cq_push(cq, &wc);
@@ -53,7 +54,7 @@ static void poll_cq__overrun_when_it_cannot_grow(void **state)
         assert_int_equal(diwarp_wait_cq(cq, 1, &polled, SECOND), -ENOMEM);
     }
     cq->overrun = false; /* for what closes the fixture */
-    cq->count = 0;
+    cq->ring.count = 0;
     fixture_close(f);
 }
 

@@ -196,12 +196,12 @@ static void destroy_qp__its_completions_go(void **state)
         assert_int_equal(post(&a, to_other, IBV_WR_SEND, "other", 5, 0, 0, NULL, 0), 0);
         assert_int_equal(post(&a, to_b, IBV_WR_SEND, "b", 1, 0, 0, NULL, 0), 0);
         for (uint64_t end_ns = clock_ns() + WAIT_NS;
-             b.cq->count < 2 * (i + 1) && clock_ns() < end_ns;) {
+             b.cq->ring.count < 2 * (i + 1) && clock_ns() < end_ns;) {
             (void)diwarp_run_cq(b.cq);
             node_poll(&a);
         }
     }
-    assert_int_equal(b.cq->count, 6);
+    assert_int_equal(b.cq->ring.count, 6);
     diwarp_destroy_qp(other);
     assert_int_equal(diwarp_poll_cq(b.cq, 8, wc), 3);
     for (unsigned i = 0; i < 3; i++)
