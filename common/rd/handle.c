@@ -16,7 +16,6 @@ void dw_handles_init(struct dw_handles *handles, struct dw_port *port,
     dw_ahs_init(&handles->ahs, sizeof(struct dw_handle), port, service);
     dw_cells_init(&handles->met, sizeof(struct dw_met));
     dw_ahs_init(&handles->further_ahs, sizeof(struct dw_further_ah), port, service);
-    dw_list_init(&handles->further);
 }
 
 static struct dw_handle *at(const struct dw_handles *handles, uint32_t index)
@@ -51,30 +50,25 @@ struct dw_handle *dw_handle_find(const struct dw_handles *handles, struct diwarp
     return NULL;
 }
 
-static void chain(struct dw_handles *handles, uint32_t index)
+static void chain(struct dw_handles *handles, struct dw_handle *handle)
 {
-    struct dw_handle *handle = at(handles, index);
     uint32_t *bucket = bucket_of(handles, handle->ah.name);
     handle->next = *bucket;
-    *bucket = index;
+    *bucket = dw_cells_index(handle);
 }
 
 static int grow(struct dw_handles *handles)
 {
-    struct dw_handles bigger = *handles;
-    bigger.bucket_count = handles->bucket_count ? handles->bucket_count * 2 : 1;
-    bigger.buckets = calloc(bigger.bucket_count, sizeof *bigger.buckets);
-    if (!bigger.buckets)
+    const uint32_t count = handles->bucket_count ? handles->bucket_count * 2 : 1;
+    uint32_t *buckets = calloc(count, sizeof *buckets);
+    struct dw_handle *handle;
+    if (!buckets)
         return -ENOMEM;
-    for (uint32_t i = 0; i < handles->bucket_count; i++) {
-        for (uint32_t index = handles->buckets[i], next; index; index = next) {
-            next = at(handles, index)->next;
-            chain(&bigger, index);
-        }
-    }
     free(handles->buckets);
-    handles->buckets = bigger.buckets;
-    handles->bucket_count = bigger.bucket_count;
+    handles->buckets = buckets;
+    handles->bucket_count = count;
+    for (uint32_t index = 0; (handle = dw_cells_next(&handles->ahs.cells, &index));)
+        chain(handles, handle);
     return 0;
 }
 
@@ -89,7 +83,7 @@ struct dw_handle *dw_handle_get(struct dw_handles *handles, struct diwarp_name n
     if (!handle)
         return NULL;
     handle->ah.name = name;
-    chain(handles, dw_cells_index(handle));
+    chain(handles, handle);
     return handle;
 }
 
@@ -116,24 +110,17 @@ void dw_handle_forget(struct dw_handle *handle)
 
 void dw_handles_fini(struct dw_handles *handles)
 {
-    dw_foreach (further, struct dw_further_ah, link, &handles->further) {
+    struct dw_further_ah *further;
+    struct dw_handle *handle;
+    for (uint32_t index = 0; (further = dw_cells_next(&handles->further_ahs.cells, &index));)
         further->handle->ah.owners--;
-        dw_ah_drop_route(&further->ah);
-        dw_list_remove(&further->link);
+    for (uint32_t index = 0; (handle = dw_cells_next(&handles->ahs.cells, &index));) {
+        if (handle->met)
+            dw_handle_unmeet(handle);
+        if (!handle->ah.owners)
+            dw_cells_put(handle);
     }
     dw_cells_fini(&handles->further_ahs.cells);
-    /* What nobody owns goes: the others by their owners. */
-    for (uint32_t i = 0; i < handles->bucket_count; i++) {
-        for (uint32_t index = handles->buckets[i], next; index; index = next) {
-            struct dw_handle *handle = at(handles, index);
-            next = handle->next;
-            if (handle->met)
-                dw_handle_unmeet(handle);
-            dw_ah_drop_route(&handle->ah);
-            if (!handle->ah.owners)
-                dw_cells_put(handle);
-        }
-    }
     dw_cells_fini(&handles->ahs.cells);
     dw_cells_fini(&handles->met);
     free(handles->buckets);
@@ -159,7 +146,6 @@ struct diwarp_ah *dw_handle_ah(struct diwarp_ah *ah, uint32_t qpn)
     further->handle = handle;
     further->qpn = qpn;
     handle->ah.owners++;
-    dw_list_append(&handles->further, &further->link);
     return &further->ah;
 }
 
@@ -168,7 +154,6 @@ void dw_handle_put_ah(struct diwarp_ah *ah)
     struct dw_handle *handle = dw_handle_of_ah(ah);
     if (ah->further) {
         handle->ah.owners--;
-        dw_list_remove(&dw_container(ah, struct dw_further_ah, ah)->link);
         dw_ah_drop_route(ah);
         dw_cells_put(ah);
     }
@@ -198,18 +183,16 @@ void dw_handle_set_state(struct dw_handle *handle, enum dw_peer_state state)
     handle->state = state & 7u;
 }
 
-int dw_handle_meet(struct dw_handle *handle)
+struct dw_met *dw_handle_meet(struct dw_handle *handle)
 {
     struct dw_met *met = dw_cells_get(&dw_handles_of(handle)->met);
-    if (!met)
-        return -ENOMEM;
-    const uint32_t index = dw_cells_index(met);
+    const uint32_t index = met ? dw_cells_index(met) : 0;
     if (index >> DW_MET_BITS) {
         dw_cells_put(met);
-        return -ENOMEM;
+        return NULL;
     }
     handle->met = index & ((1u << DW_MET_BITS) - 1);
-    return 0;
+    return met;
 }
 
 void dw_handle_unmeet(struct dw_handle *handle)

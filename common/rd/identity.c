@@ -2,7 +2,6 @@
 /* RESET and PROOF: cookies that need no memory, and who takes whose place; learnt handles. */
 #include "common/rd/parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/siphash.h"
@@ -20,17 +19,36 @@
  * is older. */
 #define STEP_MAX 65536u
 
-/* Looks at a learnt handle in the time after which it is forgotten, and after one of which it is if
- * its source has proved to be there and has said nothing: with twice as many, more who lose what
- * they say first prove it again. */
+/* Looks at a handle in the time after which it is forgotten, and after one of which it is if its
+ * source has proved to be there and has said nothing: with twice as many, more who lose what they
+ * say first prove it again. */
 #define LOOKS_PER_LIFE 8u
 
 /* ---- handles that were made of datagrams ---- */
 
-/* One that waits to learn that we have all it sent would send it again to one that has forgotten
- * it: it is asked first. */
-static void ask(struct dw_handle *handle, uint64_t now_ns)
+/* A peer that took us for gone, as we took it, would send again what has arrived. */
+static bool is_forgettable(const struct dw_rd *rd, const struct dw_handle *handle, uint64_t now_ns)
 {
+    const struct dw_met *met = dw_handle_met(handle);
+    const struct diwarp_device *device = rd->port->device;
+    uint64_t limit_ns = device->env.forget_ns / (met->spoken ? 1 : LOOKS_PER_LIFE);
+    if (handle->state == DW_PEER_GONE)
+        limit_ns = device->attr.peer_timeout_ns ? device->attr.peer_timeout_ns : UINT64_MAX;
+    return !met->peer && dw_silence_ns(met->rested, now_ns) >= limit_ns;
+}
+
+static void look(struct dw_rd *rd, struct dw_handle *handle, uint64_t now_ns)
+{
+    rd->strangers = true;
+    if (!is_forgettable(rd, handle, now_ns))
+        return;
+    if (handle->state == DW_PEER_GONE || dw_handle_met(handle)->confirmed) {
+        rd->forgot = true;
+        dw_handle_forget(handle);
+        return;
+    }
+    /* A peer that waits to learn that we have all it sent would send it again to one that has
+     * forgotten it: it is asked first. */
     struct dw_peer *peer = dw_peer_wake(handle);
     if (!peer)
         return;
@@ -39,88 +57,22 @@ static void ask(struct dw_handle *handle, uint64_t now_ns)
     dw_timers_watch(peer);
 }
 
-static uint64_t look_each_ns(const struct dw_rd *rd)
-{
-    return rd->port->device->env.forget_ns / LOOKS_PER_LIFE;
-}
-
-/* By how often nothing was heard of it in a row. A peer that took us for gone, as we took it, would
- * send again what has arrived, too. */
-static bool is_forgettable(const struct dw_rd *rd, const struct dw_learnt *learnt,
-                           const struct dw_handle *handle)
-{
-    const uint64_t limit_ns = rd->port->device->attr.peer_timeout_ns;
-    switch (handle->state) {
-    case DW_PEER_UNMET:
-        return learnt->quiet_looks >= LOOKS_PER_LIFE;
-    case DW_PEER_RESTING:
-        return learnt->quiet_looks >= (dw_handle_met(handle)->spoken ? LOOKS_PER_LIFE : 1);
-    case DW_PEER_GONE:
-        return limit_ns && !dw_handle_peer(handle) &&
-               learnt->quiet_looks * look_each_ns(rd) >= limit_ns;
-    default:
-        return false;
-    }
-}
-
-/* False: there is nothing to look at any more. */
-static bool look(struct dw_rd *rd, struct dw_learnt *learnt, uint64_t now_ns)
-{
-    struct dw_handle *handle = dw_handle_find(&rd->handles, learnt->name);
-    if (!handle || handle->given) {
-        if (handle)
-            handle->learnt = false;
-        return false;
-    }
-    struct dw_met *met = handle->met ? dw_handle_met(handle) : NULL;
-    const bool used = handle->state == DW_PEER_AWAKE || (met && met->used);
-    learnt->quiet_looks = used ? 0 : learnt->quiet_looks + 1;
-    if (met)
-        met->used = false;
-    if (!is_forgettable(rd, learnt, handle))
-        return true;
-    if (handle->state == DW_PEER_RESTING && !met->confirmed) {
-        ask(handle, now_ns);
-        return true;
-    }
-    rd->forgot = true;
-    dw_handle_forget(handle);
-    return false;
-}
-
 uint64_t dw_forget(struct dw_rd *rd, uint64_t now_ns)
 {
-    for (unsigned looks = 0; !dw_list_empty(&rd->learnt); looks++) {
-        struct dw_learnt *learnt = dw_container(rd->learnt.next, struct dw_learnt, link);
-        if (learnt->due_ns > now_ns || looks == DW_LOOKS_MAX)
-            return learnt->due_ns;
-        dw_list_remove(&learnt->link);
-        if (look(rd, learnt, now_ns)) {
-            learnt->due_ns = now_ns + look_each_ns(rd);
-            dw_list_append(&rd->learnt, &learnt->link);
-        } else {
-            free(learnt);
+    for (unsigned looks = 0; rd->strangers || rd->looked_at; looks++) {
+        if (!rd->looked_at && now_ns < rd->look_ns)
+            return rd->look_ns;
+        if (looks == DW_LOOKS_MAX)
+            return now_ns + DW_EPOCH_NS;
+        if (!rd->looked_at) {
+            rd->strangers = false;
+            rd->look_ns = now_ns + rd->port->device->env.forget_ns / LOOKS_PER_LIFE;
         }
+        struct dw_handle *handle = dw_cells_next(&rd->handles.ahs.cells, &rd->looked_at);
+        if (handle && handle->met && !handle->given)
+            look(rd, handle, now_ns);
     }
     return DW_NEVER;
-}
-
-void dw_forget_fini(struct dw_rd *rd)
-{
-    dw_foreach (learnt, struct dw_learnt, link, &rd->learnt)
-        free(learnt);
-}
-
-bool dw_forget_later(struct dw_rd *rd, struct diwarp_name name, uint64_t now_ns)
-{
-    struct dw_learnt *learnt = calloc(1, sizeof *learnt);
-    if (!learnt)
-        return false;
-    learnt->name = name;
-    learnt->due_ns = now_ns + look_each_ns(rd);
-    dw_list_append(&rd->learnt, &learnt->link);
-    dw_port_trim_later(rd->port, now_ns);
-    return true;
 }
 
 /* ---- cookies ---- */
@@ -191,16 +143,11 @@ static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint6
 }
 
 /* A handle of what a datagram says of its source; NULL: no memory. */
-static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arrival)
 {
-    const struct diwarp_name name = name_of(arrival);
-    const bool known = dw_handle_find(&rd->handles, name);
-    if (!known && !dw_forget_later(rd, name, now_ns))
-        return NULL;
-    struct dw_handle *handle = dw_handle_get(&rd->handles, name);
+    struct dw_handle *handle = dw_handle_get(&rd->handles, name_of(arrival));
     if (!handle)
         return NULL;
-    handle->learnt |= !known;
     handle->ah.incarnation = arrival->header.incarnation;
     if (dw_ah_set_route_by_intro(&handle->ah, arrival->intro))
         return handle;
@@ -242,6 +189,21 @@ static bool in_step(const struct dw_handle *handle, const struct dw_llp_header *
            (!numbered || header->psn - ack + STEP_MAX < 2 * STEP_MAX);
 }
 
+/* The peer of a handle, for what came of it; NULL: no memory, or there is none. It begins with the
+ * numbers of that header if we are new to it, or if it does not follow those that are known. */
+static struct dw_peer *take(struct dw_rd *rd, struct dw_handle *handle, bool follows,
+                            const struct dw_llp_header *first)
+{
+    const bool met = handle && handle->state != DW_PEER_UNMET;
+    struct dw_peer *peer = handle ? dw_peer_wake(handle) : NULL;
+    if (peer && !(met && follows))
+        dw_peer_adopt(peer, first);
+    rd->counters->drop_source += !peer;
+    if (handle && !peer)
+        dw_handle_put(handle);
+    return peer;
+}
+
 struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
@@ -249,21 +211,17 @@ struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arriva
     const uint32_t serial = rd->port->device->env.first_serial;
     const struct dw_llp_header first = {.psn = serial, .ack = serial};
     if (!handle && arrival->intro && !goes_on && rd->handles.unproven < UNPROVEN_MAX) {
-        handle = learn(rd, arrival, now_ns);
+        handle = learn(rd, arrival);
         if (handle)
             dw_handle_set_proven(handle, false);
     }
     const bool same = handle && handle->ah.incarnation == arrival->header.incarnation;
-    const bool follows = same && in_step(handle, &arrival->header);
-    const bool met = handle && handle->state != DW_PEER_UNMET;
-    struct dw_peer *peer = follows ? dw_peer_wake(handle) : NULL;
-    if (!peer)
-        rd->counters->drop_source++;
-    else if (!met) /* one that we are new to has begun with the first serial, as we do with it */
-        dw_peer_adopt(peer, &first);
-    if (!follows && arrival->intro && (!same || asks(handle)) && may_be(handle, arrival->intro))
+    if (same && in_step(handle, &arrival->header))
+        return take(rd, handle, true, &first);
+    rd->counters->drop_source++;
+    if (arrival->intro && (!same || asks(handle)) && may_be(handle, arrival->intro))
         send_reset(rd, arrival, now_ns);
-    return peer;
+    return NULL;
 }
 
 void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
@@ -313,22 +271,15 @@ struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *
         rd->counters->drop_source++;
         return NULL;
     }
-    bool same = handle && handle->ah.incarnation == arrival->header.incarnation;
-    /* It has forgotten us, or we it. */
-    const bool begins =
-        same && handle->state != DW_PEER_UNMET && !in_step(handle, &arrival->header);
+    const uint32_t incarnation = arrival->header.incarnation;
+    const bool same = handle && handle->ah.incarnation == incarnation;
     if (handle && !same)
-        dw_handle_restart(handle, arrival->header.incarnation);
+        dw_handle_restart(handle, incarnation);
     if (!handle || (!same && handle->state == DW_PEER_UNMET))
-        handle = learn(rd, arrival, now_ns);
-    const bool met = handle && handle->state != DW_PEER_UNMET;
-    same = handle && handle->ah.incarnation == arrival->header.incarnation;
-    if (same)
+        handle = learn(rd, arrival);
+    else if (!same)
+        handle = NULL; /* the process before stays: no memory to end it */
+    if (handle)
         dw_handle_set_proven(handle, true);
-    struct dw_peer *peer = same ? dw_peer_wake(handle) : NULL;
-    if (!peer)
-        rd->counters->drop_source++;
-    else if (!met || begins)
-        dw_peer_adopt(peer, &arrival->header);
-    return peer;
+    return take(rd, handle, handle && in_step(handle, &arrival->header), &arrival->header);
 }

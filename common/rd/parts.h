@@ -250,22 +250,7 @@ void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, ui
 struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *arrival,
                                      uint64_t now_ns);
 
-/*
- * Handles that were made of datagrams, and that the application knows nothing of: forgotten when
- * their peers have been at rest, or gone, for long, so that a server does not grow with the clients
- * that it has had. The above is for peers that remember us yet.
- */
-
-/* A handle, by its name; in rd.learnt, those first that are looked at first. */
-struct dw_learnt {
-    struct dw_list link;
-    struct diwarp_name name;
-    uint64_t due_ns;
-    uint64_t quiet_looks; /* in a row, that found nothing new of it */
-};
-
-void dw_forget_fini(struct dw_rd *rd);
-/* Looks at those that are due; returns when the next is, DW_NEVER: there is none. */
+/* Looks at handles that were made of datagrams, and that the application knows nothing of: they are
+ * forgotten when their peers have been at rest, or gone, for long, so that a server does not grow
+ * with the clients that it has had. When to look again; DW_NEVER: there are none. */
 uint64_t dw_forget(struct dw_rd *rd, uint64_t now_ns);
-/* A handle of that name is about to be made; false: no memory. */
-bool dw_forget_later(struct dw_rd *rd, struct diwarp_name name, uint64_t now_ns);

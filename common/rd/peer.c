@@ -14,7 +14,7 @@
  * Of another host a firewall says so, too, while its rules are loaded anew. Our own host's refusal
  * to send to a peer is borne as long as another's. */
 #define UNREACHABLE_REMOTE_NS 10000000000ull
-/* Awake peers that a QP is forgotten by before others have the lock, 0.1 ms; with half of them the
+/* Peers that a QP is forgotten by before others have the lock, 0.1 ms; with half of them the
  * pauses take as long. */
 #define SWEEP_LOOKS 1024
 
@@ -92,24 +92,25 @@ static struct dw_rd *rd_of(const struct dw_handle *handle)
 
 static int meet(struct dw_handle *handle)
 {
-    struct diwarp_device *device = dw_ah_port(&handle->ah)->device;
-    if (dw_handle_meet(handle))
-        return -ENOMEM;
-    struct dw_met *met = dw_handle_met(handle);
-    const bool forgot = rd_of(handle)->forgot;
+    struct dw_rd *rd = rd_of(handle);
+    struct diwarp_device *device = rd->port->device;
     const uint32_t first = device->env.first_serial;
+    struct dw_met *met = dw_handle_meet(handle);
+    if (!met)
+        return -ENOMEM;
     /* A process that has forgotten others may have forgotten this peer, which takes numbers far
      * from those that it remembers for what they are: a new beginning. */
     *met = (struct dw_met){
-        .next_psn = forgot ? (uint32_t)dw_device_random(device) : first,
-        .ack = forgot ? (uint32_t)dw_device_random(device) : first,
-        .send_msn = forgot ? (uint32_t)dw_device_random(device) : first,
+        .next_psn = rd->forgot ? (uint32_t)dw_device_random(device) : first,
+        .ack = rd->forgot ? (uint32_t)dw_device_random(device) : first,
+        .send_msn = rd->forgot ? (uint32_t)dw_device_random(device) : first,
         .credit_kib = DW_FIRST_BYTES >> 10,
         .ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams,
-        .goes_on = forgot,
+        .goes_on = rd->forgot,
         .confirmed = true,
     };
-    rd_of(handle)->refused_write = 0; /* it may have the keys of one before it */
+    rd->refused_write = 0; /* it may have the keys of one before it */
+    rd->strangers |= !handle->given;
     handle->ah.fixed = true;
     return 0;
 }
@@ -129,7 +130,6 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
     peer->number = rd->port->datagrams.number;
     peer->timer.fire = on_timer;
     peer->data_acked = met->confirmed;
-    peer->swept = rd->sweep;
     dw_sendwin_init(&peer->sendwin, met->next_psn, attr->send_window_datagrams,
                     (uint32_t)met->credit_kib << 10);
     dw_sendwin_set_congestion(&peer->sendwin, met->ssthresh_datagrams, dw_probe_cwnd_floor(handle),
@@ -150,9 +150,7 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle)
     struct dw_rd *rd = rd_of(handle);
     struct dw_port *port = rd->port;
     struct dw_peer *peer = calloc(1, sizeof *peer);
-    if (!peer)
-        return NULL;
-    if (dw_heap_reserve(&port->timers)) {
+    if (!peer || dw_heap_reserve(&port->timers)) {
         free(peer);
         return NULL;
     }
@@ -224,7 +222,7 @@ static void release(struct dw_peer *peer)
     met->next_psn = peer->sendwin.next_psn;
     met->ack = peer->recvwin.ack;
     met->confirmed = dw_peer_is_confirmed(peer);
-    met->used = true;
+    met->rested = dw_silence_clock(rd->port->ran_ns);
     met->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
     if (!met->credit_kib)
         met->credit_kib = DW_FIRST_BYTES >> 10; /* it tells no resting peer of room */
@@ -237,25 +235,20 @@ static void release(struct dw_peer *peer)
     dw_list_remove(&peer->ack_link);
     dw_heap_unreserve(&rd->port->timers);
     rd->counters->peers_active = --rd->awake_count;
-    rd->unswept -= peer->swept != rd->sweep;
     free(peer);
 }
 
 uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
 {
-    const struct dw_peer *waited_for = NULL; /* the first of those that may not rest */
-    unsigned looks = DW_LOOKS_MAX;
-    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake) {
-        if (peer == waited_for)
-            break; /* none may rest before it is used again */
+    const uint32_t awake = rd->awake_count;
+    for (uint32_t looks = 0; looks < awake; looks++) {
+        struct dw_peer *peer = dw_container(rd->awake.next, struct dw_peer, awake_link);
         if (now_ns < idle_at_ns(peer))
             return idle_at_ns(peer);
-        if (!looks--)
+        if (looks == DW_LOOKS_MAX)
             return now_ns + DW_EPOCH_NS;
         if (!may_rest(peer)) {
-            waited_for = waited_for ? waited_for : peer;
-            dw_list_remove(&peer->awake_link); /* the others have their turn first */
-            dw_list_append(&rd->awake, &peer->awake_link);
+            dw_peer_on_use(peer); /* the others have their turn first */
             continue;
         }
         if (dw_peer_is_live(peer))
@@ -362,34 +355,26 @@ void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation)
     handle->heard = handle->ah.fixed = false;
 }
 
-static void forget_qp(struct dw_peer *peer, const struct diwarp_qp *qp)
-{
-    struct dw_rd *rd = dw_rd_of(peer);
-    peer->swept = rd->sweep;
-    rd->unswept--;
-    drop_works(peer, &peer->pending, qp, false);
-    drop_works(peer, &peer->awaiting, qp, false);
-    dw_deliver_forget(peer, qp);
-    dw_rdma_end(peer, NULL, qp, dw_peer_is_live(peer) ? DW_END_TELL_PEER : DW_END_QUIETLY,
-                dw_device_now_ns(rd->port->device));
-}
-
 void dw_peers_forget_qp(struct diwarp_qp *qp)
 {
     struct dw_rd *rd = qp->state;
+    const struct dw_met *met;
+    unsigned looks = 0;
     if (dw_list_empty(&rd->port->qps))
         return; /* the port goes, and all peers with it */
-    rd->sweep = !rd->sweep;
-    rd->unswept = rd->awake_count;
-    for (unsigned looks = 1; rd->unswept; looks++) {
-        struct dw_peer *peer = dw_container(rd->awake.next, struct dw_peer, awake_link);
-        dw_peer_on_use(peer); /* is the last one now */
-        if (peer->swept != rd->sweep)
-            forget_qp(peer, qp);
-        if (looks % SWEEP_LOOKS == 0)
+    for (uint32_t index = 0; (met = dw_cells_next(&rd->handles.met, &index));) {
+        struct dw_peer *peer = met->peer;
+        if (peer) {
+            drop_works(peer, &peer->pending, qp, false);
+            drop_works(peer, &peer->awaiting, qp, false);
+            dw_deliver_forget(peer, qp);
+            dw_rdma_end(peer, NULL, qp, dw_peer_is_live(peer) ? DW_END_TELL_PEER : DW_END_QUIETLY,
+                        dw_device_now_ns(rd->port->device));
+        }
+        if (++looks % SWEEP_LOOKS == 0)
             dw_lock_pause(rd->port->device);
     }
-    if (!dw_list_empty(&rd->awake))
+    if (rd->awake_count)
         dw_port_trim_later(rd->port, rd->port->ran_ns); /* some may rest now */
 }
 

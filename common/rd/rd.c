@@ -114,7 +114,6 @@ void dw_timers_watch(struct dw_peer *peer)
 /* Silence counts from the first probe without an answer: with nothing owed there is none. */
 bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns, uint64_t now_ns)
 {
-    const uint32_t silent = dw_silence_clock(now_ns) - peer->records.silent_since;
     return peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns &&
-           (uint64_t)silent << DW_SILENCE_CLOCK_SHIFT > limit_ns;
+           dw_silence_ns(peer->records.silent_since, now_ns) > limit_ns;
 }

@@ -52,10 +52,10 @@ struct dw_rd {
     struct dw_list full;   /* peers that were told that there is no room */
     struct dw_list doomed; /* peers to be failed as soon as nobody is amid their state */
     uint32_t awake_count;
-    uint32_t unswept;       /* of these, yet to be visited by dw_peers_forget_qp() */
-    bool sweep;             /* the `swept` of those that it has visited */
-    struct dw_list learnt;  /* struct dw_learnt: handles made of datagrams (identity.c) */
-    bool forgot;            /* one of them, at least */
+    bool strangers;     /* there are handles made of datagrams, or were in this round of looks */
+    bool forgot;        /* one of them, at least */
+    uint32_t looked_at; /* in this round (identity.c), by its index; 0: the next begins */
+    uint64_t look_ns;   /* when */
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
 
     /* How many peers send to us at a time: they share the credit. */
@@ -122,7 +122,6 @@ struct dw_peer {
     bool sent : 1;           /* at least one, since it woke */
     uint8_t asked_again : 4; /* for parts of records: how often, less pairs of probes */
     uint8_t ack_owed : 4;    /* in parts of ACK_OWED_MAX (receive.c); 0: none */
-    bool swept : 1;          /* unlike rd.sweep: one of those unswept */
 };
 
 static inline struct dw_peer *dw_peer_of_records(const struct dw_record_peer *records)
@@ -201,6 +200,11 @@ struct dw_assembly {
 static inline uint32_t dw_silence_clock(uint64_t ns)
 {
     return (uint32_t)(ns >> DW_SILENCE_CLOCK_SHIFT);
+}
+
+static inline uint64_t dw_silence_ns(uint32_t since, uint64_t now_ns)
+{
+    return (uint64_t)(dw_silence_clock(now_ns) - since) << DW_SILENCE_CLOCK_SHIFT;
 }
 
 /* An answer of the peer's tells that it has our last acknowledgement: it sends nothing again that

@@ -117,8 +117,6 @@ static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
 {
     memory->peers++;
     memory->peer_bytes += sizeof *peer;
-    memory->work_bytes += dw_list_bytes(&peer->pending, sizeof(struct dw_work)) +
-                          dw_list_bytes(&peer->awaiting, sizeof(struct dw_work));
     dw_foreach (assembly, const struct dw_assembly, link, &peer->assemblies)
         memory->assembly_bytes += ranges_bytes(&assembly->map);
     dw_foreach (record, const struct dw_record, link, &peer->records.ends)
@@ -131,8 +129,8 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     const struct dw_rd *rd = state;
     memory->base_bytes += sizeof *rd;
     memory->addresses += rd->handles.ahs.cells.count;
-    memory->address_bytes +=
-        dw_handles_bytes(&rd->handles) + dw_list_bytes(&rd->learnt, sizeof(struct dw_learnt));
+    memory->address_bytes += dw_handles_bytes(&rd->handles);
+    memory->work_bytes += rd->work_count * sizeof(struct dw_work);
     dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
         add_peer(peer, memory);
     dw_deliver_add_memory(rd, memory);
@@ -168,9 +166,8 @@ static int open_state(struct dw_port *port, void **state)
     rd->counters = &port->datagrams.counters;
     dw_records_init(&rd->records, port, &record_ops);
     dw_handles_init(&rd->handles, port, &dw_rd_service, dw_device_random(port->device));
-    struct dw_list *heads[] = {
-        &rd->awake,           &rd->flush,          &rd->ack, &rd->full, &rd->doomed, &rd->learnt,
-        &rd->free_assemblies, &rd->done_assemblies};
+    struct dw_list *heads[] = {&rd->awake,  &rd->flush,           &rd->ack,            &rd->full,
+                               &rd->doomed, &rd->free_assemblies, &rd->done_assemblies};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
     *state = rd;
@@ -182,7 +179,6 @@ static void close_state(void *state)
     struct dw_rd *rd = state;
     dw_peers_fini(rd);
     dw_handles_fini(&rd->handles);
-    dw_forget_fini(rd);
     dw_deliver_fini(rd);
     dw_records_fini(&rd->records);
     free(rd);
@@ -279,9 +275,10 @@ static void put_ah(struct diwarp_ah *ah)
     struct dw_handle *handle = dw_handle_of_ah(ah);
     struct dw_rd *rd = dw_container(dw_handles_of(handle), struct dw_rd, handles);
     const bool last = handle->ah.owners == (ah->further && !ah->owners);
-    if (last && handle->given && handle->state != DW_PEER_UNMET) {
-        handle->learnt = handle->learnt || dw_forget_later(rd, ah->name, rd->port->ran_ns);
-        handle->given = !handle->learnt;
+    if (last && handle->met) {
+        handle->given = false;
+        rd->strangers = true;
+        dw_port_trim_later(rd->port, rd->port->ran_ns);
     }
     dw_handle_put_ah(ah);
 }
