@@ -30,8 +30,6 @@ uint64_t dw_handles_bytes(const struct dw_handles *handles)
            handles->bucket_count * sizeof *handles->buckets;
 }
 
-/* ---- by name ---- */
-
 static uint32_t *bucket_of(const struct dw_handles *handles, struct diwarp_name name)
 {
     const uint64_t hash = dw_map_hash(dw_name_key(name), handles->seed);
@@ -126,49 +124,11 @@ void dw_handles_fini(struct dw_handles *handles)
     free(handles->buckets);
 }
 
-/* ---- its QPs ---- */
-
-struct diwarp_ah *dw_handle_ah(struct diwarp_ah *ah, uint32_t qpn)
+void dw_handle_unmeet(struct dw_handle *handle)
 {
-    struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
-    struct dw_handles *handles = dw_handles_of(handle);
-    if (qpn == DW_QPN_FIRST)
-        return ah;
-    struct dw_further_ah *further = dw_cells_get(&handles->further_ahs.cells);
-    if (!further) {
-        dw_handle_put(handle);
-        return NULL;
-    }
-    further->ah = handle->ah;
-    further->ah.owners = 0;
-    further->ah.further = true;
-    further->ah.path->users++;
-    further->handle = handle;
-    further->qpn = qpn;
-    handle->ah.owners++;
-    return &further->ah;
+    dw_cells_put(dw_handle_met(handle));
+    handle->met = 0;
 }
-
-void dw_handle_put_ah(struct diwarp_ah *ah)
-{
-    struct dw_handle *handle = dw_handle_of_ah(ah);
-    if (ah->further) {
-        handle->ah.owners--;
-        dw_ah_drop_route(ah);
-        dw_cells_put(ah);
-    }
-    dw_handle_put(handle);
-}
-
-/* ---- who vouches for it ---- */
-
-void dw_handle_set_proven(struct dw_handle *handle, bool proven)
-{
-    dw_handles_of(handle)->unproven += (uint32_t)!proven - handle->unproven;
-    handle->unproven = !proven;
-}
-
-/* ---- states ---- */
 
 void dw_handle_set_state(struct dw_handle *handle, enum dw_peer_state state)
 {
@@ -181,22 +141,4 @@ void dw_handle_set_state(struct dw_handle *handle, enum dw_peer_state state)
     };
     assert(may_follow[handle->state][state]);
     handle->state = state & 7u;
-}
-
-struct dw_met *dw_handle_meet(struct dw_handle *handle)
-{
-    struct dw_met *met = dw_cells_get(&dw_handles_of(handle)->met);
-    const uint32_t index = met ? dw_cells_index(met) : 0;
-    if (index >> DW_MET_BITS) {
-        dw_cells_put(met);
-        return NULL;
-    }
-    handle->met = index & ((1u << DW_MET_BITS) - 1);
-    return met;
-}
-
-void dw_handle_unmeet(struct dw_handle *handle)
-{
-    dw_cells_put(dw_handle_met(handle));
-    handle->met = 0;
 }

@@ -85,19 +85,9 @@ struct dw_handle *dw_handle_get(struct dw_handles *handles, struct diwarp_name n
 void dw_handle_put(struct dw_handle *handle);
 /* Frees one that nobody owns and that has no context. */
 void dw_handle_forget(struct dw_handle *handle);
-/* For a QP of the process of a handle: its own, or a further one, which owns it. NULL: no memory.
- */
-struct diwarp_ah *dw_handle_ah(struct diwarp_ah *ah, uint32_t qpn);
-/* Its owner has given one back. */
-void dw_handle_put_ah(struct diwarp_ah *ah);
-/* Somebody, or nobody, has said or shown that the peer is where it says. */
-void dw_handle_set_proven(struct dw_handle *handle, bool proven);
-
 /* Checks the table of states; an undefined transition is a fault of ours. */
 void dw_handle_set_state(struct dw_handle *handle, enum dw_peer_state state);
-/* The struct dw_met of an unmet one, zeroed; NULL: no memory. */
-struct dw_met *dw_handle_meet(struct dw_handle *handle);
-/* Gives that back: it is to be met again, as if never before. */
+/* Gives back its struct dw_met: it is to be met again, as if never before. */
 void dw_handle_unmeet(struct dw_handle *handle);
 
 static inline struct dw_handle *dw_handle_of_ah(struct diwarp_ah *ah)
@@ -114,6 +104,13 @@ static inline uint32_t dw_qpn_of_ah(const struct diwarp_ah *ah)
 static inline struct dw_handles *dw_handles_of(const struct dw_handle *handle)
 {
     return dw_container(dw_ahs_of(&handle->ah), struct dw_handles, ahs);
+}
+
+/* Somebody, or nobody, has said or shown that the peer is where it says. */
+static inline void dw_handle_set_proven(struct dw_handle *handle, bool proven)
+{
+    dw_handles_of(handle)->unproven += (uint32_t)!proven - handle->unproven;
+    handle->unproven = !proven;
 }
 
 /* Of one that has been met. */

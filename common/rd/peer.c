@@ -25,19 +25,19 @@
 static uint64_t patience_ns(const struct dw_peer *peer, enum diwarp_gone *why)
 {
     const struct diwarp_device *device = dw_rd_of(peer)->port->device;
+    const struct dw_llp_addr *host = &dw_handle_of(peer)->ah.path->host;
+    const uint64_t limit_ns = device->attr.peer_timeout_ns;
     const bool never = peer->send_error && !peer->sent && !dw_handle_of(peer)->heard;
     const bool unreachable = peer->unreachables == DW_OFTEN;
-    const struct dw_llp_addr *host = &dw_handle_of(peer)->ah.path->host;
-    uint64_t limit_ns = UNREACHABLE_REMOTE_NS;
+    uint64_t soon_ns = never || unreachable ? UNREACHABLE_REMOTE_NS : UINT64_MAX;
+    if (unreachable && dw_llp_is_of(host, device->interfaces, device->interface_count))
+        soon_ns = DW_ASK_NS;
     *why = peer->send_error ? DIWARP_GONE_NOT_SENT
            : unreachable    ? DIWARP_GONE_UNREACHABLE
                             : DIWARP_GONE_SILENT;
-    if (!device->attr.peer_timeout_ns)
+    if (!limit_ns)
         return UINT64_MAX;
-    if (unreachable && dw_llp_is_of(host, device->interfaces, device->interface_count))
-        limit_ns = DW_ASK_NS;
-    const bool soon = (never || unreachable) && limit_ns < device->attr.peer_timeout_ns;
-    return soon ? limit_ns : device->attr.peer_timeout_ns;
+    return soon_ns < limit_ns ? soon_ns : limit_ns;
 }
 
 static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
@@ -53,13 +53,11 @@ static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
             dw_port_trim_later(dw_rd_of(peer)->port, now_ns);
         return;
     }
-    if (now_ns >= dw_timers_probe_due_ns(peer)) {
-        if (peer->backoff < BACKOFF_MAX)
-            peer->backoff++;
+    const bool due = now_ns >= dw_timers_probe_due_ns(peer);
+    if (due && peer->backoff < BACKOFF_MAX)
+        peer->backoff++;
+    if (due || dw_probe_pair_is_due(peer, now_ns)) /* this though it is heard */
         dw_probe(peer, now_ns);
-    } else if (dw_probe_pair_is_due(peer, now_ns)) {
-        dw_probe(peer, now_ns); /* though it is heard: it asks for parts of records */
-    }
     dw_timers_watch(peer);
     if (dw_probe_stuck_bytes(peer))
         dw_timers_wake(peer, now_ns + DW_ASK_NS);
@@ -85,19 +83,18 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 
 /* ---- taking and giving back ---- */
 
-static struct dw_rd *rd_of(const struct dw_handle *handle)
-{
-    return dw_container(dw_handles_of(handle), struct dw_rd, handles);
-}
-
 static int meet(struct dw_handle *handle)
 {
-    struct dw_rd *rd = rd_of(handle);
+    struct dw_rd *rd = dw_rd_of_handle(handle);
     struct diwarp_device *device = rd->port->device;
     const uint32_t first = device->env.first_serial;
-    struct dw_met *met = dw_handle_meet(handle);
-    if (!met)
+    struct dw_met *met = dw_cells_get(&rd->handles.met);
+    const uint32_t index = met ? dw_cells_index(met) : 0;
+    if (index >> DW_MET_BITS)
+        dw_cells_put(met);
+    if (!index || index >> DW_MET_BITS)
         return -ENOMEM;
+    handle->met = index & ((1u << DW_MET_BITS) - 1);
     /* A process that has forgotten others may have forgotten this peer, which takes numbers far
      * from those that it remembers for what they are: a new beginning. */
     *met = (struct dw_met){
@@ -147,7 +144,7 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle)
         return dw_handle_peer(handle);
     if (handle->state != DW_PEER_UNMET && handle->state != DW_PEER_RESTING)
         return NULL;
-    struct dw_rd *rd = rd_of(handle);
+    struct dw_rd *rd = dw_rd_of_handle(handle);
     struct dw_port *port = rd->port;
     struct dw_peer *peer = calloc(1, sizeof *peer);
     if (!peer || dw_heap_reserve(&port->timers)) {
@@ -341,7 +338,7 @@ void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation)
     struct dw_peer *peer = handle->state == DW_PEER_UNMET ? NULL : dw_peer_wake(handle);
     if (peer)
         dw_peer_doom(peer, DIWARP_GONE_RESTARTED);
-    dw_peers_fail_doomed(rd_of(handle));
+    dw_peers_fail_doomed(dw_rd_of_handle(handle));
     peer = dw_handle_peer(handle);
     if (peer)
         release(peer);

@@ -25,7 +25,7 @@ uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer)
     uint32_t bytes = 0;
     if (peer->sendwin.count && oldest->tx.resends >= DW_OFTEN)
         bytes = oldest->bytes + DW_TRAILER_BYTES;
-    if (peer->asked_again >= DW_OFTEN)
+    else if (peer->asked_again)
         bytes = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
     return bytes > ALWAYS_PASSES_BYTES ? bytes : 0;
 }
@@ -49,10 +49,8 @@ void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked)
 
 void dw_probe_on_asked_again(struct dw_peer *peer)
 {
-    if (peer->asked_again < 2 * DW_OFTEN)
-        peer->asked_again++;
-    if (peer->asked_again >= DW_OFTEN)
-        dw_timers_wake(peer, peer->records.contact.heard_ns + DW_ASK_NS);
+    peer->asked_again = true;
+    dw_timers_wake(peer, peer->records.contact.heard_ns + DW_ASK_NS);
 }
 
 bool dw_probe_is_too_narrow(struct dw_peer *peer)
@@ -71,10 +69,14 @@ static uint32_t clock_of(uint64_t now_ns)
     return (uint32_t)(now_ns >> PROBE_CLOCK_SHIFT) & CLOCK_MASK;
 }
 
-static uint64_t sent_ns_of(uint32_t psn, uint64_t now_ns)
+/* With that PSN, and one before it that is padded to so many bytes, unless they are 0. The padded
+ * one goes first: on a path that keeps order its answer comes before the other's. */
+static void send_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool whole)
 {
-    uint32_t age = (clock_of(now_ns) - psn) & CLOCK_MASK;
-    return age <= CLOCK_MASK / 2 ? now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT) : 0;
+    if (bytes)
+        dw_control_padded_probe(peer, psn | PADDED, bytes, whole);
+    (void)dw_control_send(peer, DW_LLP_PROBE, psn | (bytes ? BARE : 0));
+    dw_rd_of(peer)->counters->tx_probes++;
 }
 
 void dw_probe(struct dw_peer *peer, uint64_t now_ns)
@@ -88,15 +90,9 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
     peer->probe_acked = true;
     if (peer->unreachables == DW_OFTEN) /* until ICMP says so of this one, too */
         peer->unreachables--;
-    dw_rd_of(peer)->counters->tx_probes++;
-    /* The padded one first: on a path that keeps order its answer comes before the other's. A full
-     * socket takes neither; where only the padded one is refused, the path is narrow in this host.
-     */
-    if (paired)
-        dw_control_padded_probe(peer, clock_of(now_ns) | PADDED, dw_probe_stuck_bytes(peer), false);
-    (void)dw_control_send(peer, DW_LLP_PROBE, clock_of(now_ns) | (paired ? BARE : 0));
-    if (paired && peer->asked_again)
-        peer->asked_again--;
+    /* A full socket takes neither; where only the padded one is refused, the path is narrow in this
+     * host. */
+    send_probe(peer, clock_of(now_ns), paired ? dw_probe_stuck_bytes(peer) : 0, false);
 }
 
 void dw_probe_ask(struct dw_record_peer *records, uint64_t now_ns)
@@ -129,36 +125,23 @@ void dw_probe_on_path(void *state, struct dw_path *path)
     }
 }
 
-/* Nothing of the length in question gets through. */
-static void on_pair_lost(struct dw_peer *peer, uint64_t now_ns)
-{
-    struct dw_path *path = dw_handle_of(peer)->ah.path;
-    if (peer->pairs_lost < UINT16_MAX)
-        peer->pairs_lost++;
-    if (peer->pairs_lost < DW_OFTEN ||
-        !dw_path_on_black_hole(path, dw_probe_stuck_bytes(peer), now_ns))
-        return;
-    dw_rd_of(peer)->counters->paths_narrowed++;
-    dw_probe_on_path(dw_rd_of(peer), path);
-}
-
-/* By whoever is heard: one that is silent says nothing of the path. */
+/* By a peer that is heard: one that is silent says nothing of the path. */
 void dw_probe_path(struct dw_peer *peer, uint64_t now_ns)
 {
     struct dw_path *path = dw_handle_of(peer)->ah.path;
     const struct dw_contact *contact = &peer->records.contact;
-    const bool silent = !dw_handle_of(peer)->heard || contact->heard_ns < contact->probe_sent_ns;
-    const uint32_t bytes = silent ? 0 : dw_path_probe_bytes(path, now_ns);
+    if (!dw_handle_of(peer)->heard || contact->heard_ns < contact->probe_sent_ns)
+        return;
+    const uint32_t bytes = dw_path_probe_bytes(path, now_ns);
     if (bytes) {
-        const uint32_t clock = clock_of(now_ns);
-        dw_control_padded_probe(peer, clock | OF_PATH | PADDED, bytes, true);
-        (void)dw_control_send(peer, DW_LLP_PROBE, clock | OF_PATH | BARE);
-        dw_path_on_probe_sent(path, clock, dw_peer_rto_ns(&peer->records, 0), now_ns);
-        dw_rd_of(peer)->counters->tx_probes++;
+        send_probe(peer, clock_of(now_ns) | OF_PATH, bytes, true);
+        dw_path_on_probe_sent(path, clock_of(now_ns), dw_peer_rto_ns(&peer->records, 0), now_ns);
     }
-    if (!silent && dw_path_deadline_ns(path) != UINT64_MAX)
+    if (dw_path_deadline_ns(path) != UINT64_MAX)
         dw_timers_wake(peer, dw_path_deadline_ns(path));
 }
+
+/* ---- replies ---- */
 
 static void on_path_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
 {
@@ -168,19 +151,34 @@ static void on_path_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
     dw_probe_path(peer, now_ns);
 }
 
+static void on_pair_lost(struct dw_peer *peer, uint64_t now_ns)
+{
+    struct dw_path *path = dw_handle_of(peer)->ah.path;
+    if (peer->pairs_lost < UINT16_MAX)
+        peer->pairs_lost++;
+    if (peer->pairs_lost >= DW_OFTEN &&
+        dw_path_on_black_hole(path, dw_probe_stuck_bytes(peer), now_ns)) {
+        dw_rd_of(peer)->counters->paths_narrowed++;
+        dw_probe_on_path(dw_rd_of(peer), path);
+    }
+}
+
 uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
 {
     struct dw_contact *contact = &peer->records.contact;
-    const uint64_t sent_ns = sent_ns_of(psn, now_ns);
+    const uint32_t age = (clock_of(now_ns) - psn) & CLOCK_MASK;
+    const uint64_t sent_ns = now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT);
     if (psn & OF_PATH) {
         on_path_reply(peer, psn, now_ns);
         return 0;
     }
-    if (psn & PADDED)
+    if (psn & PADDED) {
         peer->pairs_lost = 0;
-    else if (psn & BARE)
+        peer->asked_again = false;
+    } else if (psn & BARE) {
         on_pair_lost(peer, now_ns);
-    if (sent_ns > contact->probe_sent_ns)
+    }
+    if (age > CLOCK_MASK / 2 || sent_ns > contact->probe_sent_ns)
         return 0; /* of one that was never sent */
     if ((psn & CLOCK_MASK) == clock_of(contact->probe_sent_ns))
         contact->probe_answered = true;

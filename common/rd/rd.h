@@ -120,7 +120,7 @@ struct dw_peer {
     bool data_acked : 1;     /* our last new DATA acknowledged all that has come */
     bool probe_acked : 1;    /* our last probe did */
     bool sent : 1;           /* at least one, since it woke */
-    uint8_t asked_again : 4; /* for parts of records: how often, less pairs of probes */
+    bool asked_again : 1;    /* for parts of records, since a padded probe was answered last */
     uint8_t ack_owed : 4;    /* in parts of ACK_OWED_MAX (receive.c); 0: none */
 };
 
@@ -132,6 +132,11 @@ static inline struct dw_peer *dw_peer_of_records(const struct dw_record_peer *re
 static inline struct dw_rd *dw_rd_of(const struct dw_peer *peer)
 {
     return dw_container(peer->records.records, struct dw_rd, records);
+}
+
+static inline struct dw_rd *dw_rd_of_handle(const struct dw_handle *handle)
+{
+    return dw_container(dw_handles_of(handle), struct dw_rd, handles);
 }
 
 static inline struct dw_handle *dw_handle_of(const struct dw_peer *peer)

@@ -211,26 +211,20 @@ static void begin_drain(struct diwarp_qp *qp)
             dw_peer_ack_soon(peer);
 }
 
-static bool has_works(const struct dw_list *works, const struct diwarp_qp *qp)
-{
-    dw_foreach (work, const struct dw_work, link, works)
-        if (work->qpns.here == qp->num)
-            return true;
-    return false;
-}
-
 /* Something that was posted to the QP, or an answer of its, has not reached its end. Records of a
  * region are the peer's own: it has to see them through. */
 static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
 {
+    const struct dw_list *works[] = {&peer->pending, &peer->awaiting};
+    if (peer->open && peer->open->qpns.here == qp->num)
+        return true;
     dw_foreach (datagram, const struct dw_datagram, tx.link, &peer->sendwin.unacked)
         if (datagram->qpns.here == qp->num)
             return true;
-    if ((peer->open && peer->open->qpns.here == qp->num) || has_works(&peer->pending, qp) ||
-        has_works(&peer->awaiting, qp))
-        return true;
-    if (!peer->records.own_count)
-        return false;
+    for (unsigned i = 0; i < 2; i++)
+        dw_foreach (work, const struct dw_work, link, works[i])
+            if (work->qpns.here == qp->num)
+                return true;
     dw_foreach (record, const struct dw_record, link, &peer->records.ends)
         if (!record->region && record->qp == qp && record->state != DW_RECORD_HELD)
             return true;
@@ -269,18 +263,41 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, struct diwarp_name name)
     return handle ? &handle->ah : NULL;
 }
 
-/* What nobody wants to send to any more is as one that a datagram made. */
+static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
+{
+    struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
+    if (qpn == DW_QPN_FIRST)
+        return ah;
+    struct dw_further_ah *further = dw_cells_get(&dw_handles_of(handle)->further_ahs.cells);
+    if (!further) {
+        dw_handle_put(handle);
+        return NULL;
+    }
+    further->ah = handle->ah;
+    further->ah.owners = 0;
+    further->ah.further = true;
+    further->ah.path->users++;
+    further->handle = handle;
+    further->qpn = qpn;
+    handle->ah.owners++;
+    return &further->ah;
+}
+
 static void put_ah(struct diwarp_ah *ah)
 {
     struct dw_handle *handle = dw_handle_of_ah(ah);
-    struct dw_rd *rd = dw_container(dw_handles_of(handle), struct dw_rd, handles);
-    const bool last = handle->ah.owners == (ah->further && !ah->owners);
-    if (last && handle->met) {
-        handle->given = false;
+    struct dw_rd *rd = dw_rd_of_handle(handle);
+    if (ah->further) {
+        handle->ah.owners--;
+        dw_ah_drop_route(ah);
+        dw_cells_put(ah);
+    }
+    if (!handle->ah.owners && handle->met) {
+        handle->given = false; /* nobody wants to send to it: it is as one that a datagram made */
         rd->strangers = true;
         dw_port_trim_later(rd->port, rd->port->ran_ns);
     }
-    dw_handle_put_ah(ah);
+    dw_handle_put(handle);
 }
 
 static void retune(void *state)
@@ -303,7 +320,7 @@ const struct dw_service dw_rd_service = {
     .begin_drain = begin_drain,
     .owes = owes,
     .get_ah = get_ah,
-    .get_ah_of_qpn = dw_handle_ah,
+    .get_ah_of_qpn = get_ah_of_qpn,
     .on_address = on_address,
     .on_route = on_route,
     .put_ah = put_ah,
