@@ -81,6 +81,7 @@ struct dw_handle *dw_handle_get(struct dw_handles *handles, struct diwarp_name n
     if (!handle)
         return NULL;
     handle->ah.name = name;
+    handle->ah.qpn = DW_QPN_FIRST;
     chain(handles, handle);
     return handle;
 }

@@ -59,7 +59,6 @@ struct dw_met {
 struct dw_further_ah {
     struct diwarp_ah ah;
     struct dw_handle *handle;
-    uint32_t qpn;
 };
 
 struct dw_handles {
@@ -92,13 +91,8 @@ void dw_handle_unmeet(struct dw_handle *handle);
 
 static inline struct dw_handle *dw_handle_of_ah(struct diwarp_ah *ah)
 {
-    return ah->further ? dw_container(ah, struct dw_further_ah, ah)->handle
-                       : dw_container(ah, struct dw_handle, ah);
-}
-
-static inline uint32_t dw_qpn_of_ah(const struct diwarp_ah *ah)
-{
-    return ah->further ? dw_container(ah, struct dw_further_ah, ah)->qpn : DW_QPN_FIRST;
+    return ah->qpn == DW_QPN_FIRST ? dw_container(ah, struct dw_handle, ah)
+                                   : dw_container(ah, struct dw_further_ah, ah)->handle;
 }
 
 static inline struct dw_handles *dw_handles_of(const struct dw_handle *handle)

@@ -27,20 +27,20 @@
 /* ---- handles that were made of datagrams ---- */
 
 /* A peer that took us for gone, as we took it, would send again what has arrived. */
-static bool is_forgettable(const struct dw_rd *rd, const struct dw_handle *handle, uint64_t now_ns)
+static bool is_forgettable(const struct dw_rd *rd, const struct dw_handle *handle)
 {
     const struct dw_met *met = dw_handle_met(handle);
     const struct diwarp_device *device = rd->port->device;
     uint64_t limit_ns = device->env.forget_ns / (met->spoken ? 1 : LOOKS_PER_LIFE);
     if (handle->state == DW_PEER_GONE)
         limit_ns = device->attr.peer_timeout_ns ? device->attr.peer_timeout_ns : UINT64_MAX;
-    return !met->peer && dw_silence_ns(met->rested, now_ns) >= limit_ns;
+    return !met->peer && dw_silence_ns(rd, met->rested) >= limit_ns;
 }
 
 static void look(struct dw_rd *rd, struct dw_handle *handle, uint64_t now_ns)
 {
     rd->strangers = true;
-    if (!is_forgettable(rd, handle, now_ns))
+    if (!is_forgettable(rd, handle))
         return;
     if (handle->state == DW_PEER_GONE || dw_handle_met(handle)->confirmed) {
         rd->forgot = true;
@@ -129,13 +129,13 @@ static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint6
         .timestamp_echo = arrival->header.timestamp,
     };
     struct dw_llp_addr to = {.family = arrival->intro->family, .port = arrival->intro->port};
-    memcpy(to.ip, arrival->intro->ip, sizeof to.ip);
     uint8_t buf[DW_LLP_HEADER_BYTES + DW_RESET_BYTES + DW_TRAILER_BYTES];
+    struct iovec iov = {.iov_base = buf, .iov_len = sizeof buf};
+    memcpy(to.ip, arrival->intro->ip, sizeof to.ip);
     dw_llp_header_put(buf, &reset);
     dw_put_be64(buf + DW_LLP_HEADER_BYTES, arrival->header.number);
     dw_put_be64(buf + DW_LLP_HEADER_BYTES + 8,
                 cookie_of(rd, arrival, now_ns >> COOKIE_PERIOD_SHIFT));
-    struct iovec iov = {.iov_base = buf, .iov_len = sizeof buf};
     (void)dw_seal(&datagrams->seal, buf, sizeof buf - DW_TRAILER_BYTES);
     /* A full socket loses it: the source will ask again. */
     (void)dw_datagrams_send(datagrams, &to, &iov, 1, sizeof buf, false);
@@ -155,7 +155,7 @@ static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arriva
     return NULL;
 }
 
-/* Its numbers begin anywhere, and the peer has not said yet that it follows. */
+/* Our numbers to it begin anywhere, and the peer has not said yet that it follows. */
 static bool is_new_beginning(const struct dw_handle *handle)
 {
     return handle->met && dw_handle_met(handle)->goes_on && !handle->heard;
@@ -189,24 +189,23 @@ static bool in_step(const struct dw_handle *handle, const struct dw_llp_header *
            (!numbered || header->psn - ack + STEP_MAX < 2 * STEP_MAX);
 }
 
-/* The peer of a handle, for what came of it; NULL: no memory, or there is none. It begins with the
- * numbers of that header if we are new to it, or if it does not follow those that are known. */
-static struct dw_peer *take(struct dw_rd *rd, struct dw_handle *handle, bool follows,
+/* The peer of a handle; NULL: no memory, or it is gone. It begins with the numbers of `first` if we
+ * are new to it, or if it does not follow those that are known. */
+static struct dw_peer *take(struct dw_handle *handle, bool follows,
                             const struct dw_llp_header *first)
 {
-    const bool met = handle && handle->state != DW_PEER_UNMET;
-    struct dw_peer *peer = handle ? dw_peer_wake(handle) : NULL;
-    if (peer && !(met && follows))
-        dw_peer_adopt(peer, first);
-    rd->counters->drop_source += !peer;
-    if (handle && !peer)
+    const bool met = handle->state != DW_PEER_UNMET;
+    struct dw_peer *peer = dw_peer_wake(handle);
+    if (!peer)
         dw_handle_put(handle);
+    else if (!met || !follows)
+        dw_peer_adopt(peer, first);
     return peer;
 }
 
-struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+static struct dw_peer *on_datagram(struct dw_rd *rd, struct dw_handle *handle,
+                                   const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
     const bool goes_on = arrival->header.flags & DW_LLP_GOES_ON;
     const uint32_t serial = rd->port->device->env.first_serial;
     const struct dw_llp_header first = {.psn = serial, .ack = serial};
@@ -217,39 +216,33 @@ struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arriva
     }
     const bool same = handle && handle->ah.incarnation == arrival->header.incarnation;
     if (same && in_step(handle, &arrival->header))
-        return take(rd, handle, true, &first);
-    rd->counters->drop_source++;
+        return take(handle, true, &first);
     if (arrival->intro && (!same || asks(handle)) && may_be(handle, arrival->intro))
         send_reset(rd, arrival, now_ns);
     return NULL;
 }
 
-void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+/* What we are asked to prove, if it answers us. */
+static bool on_reset(struct dw_handle *handle, const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
     struct dw_peer *peer = handle && handle->state == DW_PEER_AWAKE ? dw_handle_peer(handle) : NULL;
-    if (arrival->segments_len != DW_RESET_BYTES) {
-        rd->counters->drop_short++;
-        return;
-    }
     /* Who has heard us does not ask: it would be an old one, or forged. */
     if (!peer || dw_peer_knows_us(peer) || handle->ah.incarnation != arrival->header.incarnation ||
-        peer->number - dw_get_be64(arrival->segments) >= STEP_MAX) {
-        rd->counters->drop_source++;
-        return;
-    }
+        peer->number - dw_get_be64(arrival->segments) >= STEP_MAX)
+        return false;
     /* It may have had what it does not know of any more. */
     if (peer->sendwin.count && dw_peer_is_in_doubt(peer, now_ns)) {
         dw_peer_doom(peer, DIWARP_GONE_RESTARTED);
-        return;
+        return true;
     }
     /* Where the proof finds the socket full, the data would fill it again for the next one, too:
      * the RESET that answers our next probe finds it empty. */
     if (dw_control_proof(peer, arrival->segments + 8))
-        return;
+        return true;
     /* All that was sent so far was dropped. */
     (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
     dw_transmit_lost(peer, now_ns);
+    return true;
 }
 
 static bool proves(const struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
@@ -259,27 +252,41 @@ static bool proves(const struct dw_rd *rd, const struct dw_arrival *arrival, uin
     return cookie == cookie_of(rd, arrival, period) || cookie == cookie_of(rd, arrival, period - 1);
 }
 
-struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *arrival,
-                                     uint64_t now_ns)
+/* One with another incarnation takes the place of the process before it. */
+static struct dw_peer *on_proof(struct dw_rd *rd, struct dw_handle *handle,
+                                const struct dw_arrival *arrival, uint64_t now_ns)
 {
+    const uint32_t incarnation = arrival->header.incarnation;
+    if (!may_be(handle, arrival->intro) || !proves(rd, arrival, now_ns))
+        return NULL;
+    if (!handle || handle->ah.incarnation != incarnation) {
+        if (handle)
+            dw_handle_restart(handle, incarnation);
+        if (handle && handle->state != DW_PEER_UNMET)
+            return NULL; /* no memory to end the one before */
+        handle = learn(rd, arrival);
+    }
+    if (!handle)
+        return NULL;
+    dw_handle_set_proven(handle, true);
+    return take(handle, in_step(handle, &arrival->header), &arrival->header);
+}
+
+struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+{
+    const bool reset = arrival->header.type == DW_LLP_RESET;
+    const bool proof = arrival->header.type == DW_LLP_PROOF;
     struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
-    if (!arrival->intro || arrival->segments_len != DW_PROOF_BYTES) {
+    struct dw_peer *peer = NULL;
+    if ((reset && arrival->segments_len != DW_RESET_BYTES) ||
+        (proof && (!arrival->intro || arrival->segments_len != DW_PROOF_BYTES))) {
         rd->counters->drop_short++;
         return NULL;
     }
-    if (!may_be(handle, arrival->intro) || !proves(rd, arrival, now_ns)) {
-        rd->counters->drop_source++;
+    if (reset && on_reset(handle, arrival, now_ns))
         return NULL;
-    }
-    const uint32_t incarnation = arrival->header.incarnation;
-    const bool same = handle && handle->ah.incarnation == incarnation;
-    if (handle && !same)
-        dw_handle_restart(handle, incarnation);
-    if (!handle || (!same && handle->state == DW_PEER_UNMET))
-        handle = learn(rd, arrival);
-    else if (!same)
-        handle = NULL; /* the process before stays: no memory to end it */
-    if (handle)
-        dw_handle_set_proven(handle, true);
-    return take(rd, handle, handle && in_step(handle, &arrival->header), &arrival->header);
+    if (!reset)
+        peer = (proof ? on_proof : on_datagram)(rd, handle, arrival, now_ns);
+    rd->counters->drop_source += !peer;
+    return peer;
 }

@@ -43,7 +43,7 @@ static uint64_t patience_ns(const struct dw_peer *peer, enum diwarp_gone *why)
 static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
 {
     enum diwarp_gone why;
-    if (dw_timers_silent_for(peer, patience_ns(peer, &why), now_ns)) {
+    if (dw_timers_silent_for(peer, patience_ns(peer, &why))) {
         /* The application need not hear that a peer of which it wants nothing is silent. */
         peer->confirming = false;
         peer->data_acked = true;
@@ -183,11 +183,8 @@ void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
 
 void dw_peer_on_use(struct dw_peer *peer)
 {
-    struct dw_rd *rd = dw_rd_of(peer);
-    if (rd->awake.prev == &peer->awake_link)
-        return;
     dw_list_remove(&peer->awake_link);
-    dw_list_append(&rd->awake, &peer->awake_link);
+    dw_list_append(&dw_rd_of(peer)->awake, &peer->awake_link);
 }
 
 static uint64_t idle_at_ns(const struct dw_peer *peer)
@@ -219,7 +216,7 @@ static void release(struct dw_peer *peer)
     met->next_psn = peer->sendwin.next_psn;
     met->ack = peer->recvwin.ack;
     met->confirmed = dw_peer_is_confirmed(peer);
-    met->rested = dw_silence_clock(rd->port->ran_ns);
+    met->rested = dw_silence_clock(rd);
     met->credit_kib = (uint16_t)(peer->sendwin.credit_bytes >> 10);
     if (!met->credit_kib)
         met->credit_kib = DW_FIRST_BYTES >> 10; /* it tells no resting peer of room */
@@ -257,45 +254,39 @@ uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
 
 /* ---- the end of a peer ---- */
 
-/* Of a QP, or all (NULL); tell: with completions. */
-static void drop_works(struct dw_peer *peer, struct dw_list *list, const struct diwarp_qp *qp,
-                       bool tell)
+/* Ends what is under way for a QP, or all (NULL). */
+static void end(struct dw_peer *peer, const struct diwarp_qp *qp, enum dw_ending how)
 {
-    dw_foreach (work, struct dw_work, link, list) {
-        if (qp && work->qp != qp)
-            continue;
-        if (qp && list == &peer->pending && work->copied && dw_work_detach(peer, work))
-            continue;
-        dw_list_remove(&work->link);
-        peer->answers = (uint16_t)(peer->answers - (work->answer && list == &peer->pending));
-        if (tell && work->qp)
-            dw_qp_complete(work->qp, work->wr_id, true, work->opcode, IBV_WC_RETRY_EXC_ERR, 0);
-        dw_work_put(peer, work);
+    struct dw_list *lists[] = {&peer->pending, &peer->awaiting};
+    for (unsigned i = 0; i < 2; i++) {
+        dw_foreach (work, struct dw_work, link, lists[i]) {
+            if (qp && (work->qp != qp || (i == 0 && work->copied && dw_work_detach(peer, work))))
+                continue;
+            dw_list_remove(&work->link);
+            peer->answers = (uint16_t)(peer->answers - (work->answer && i == 0));
+            if (how == DW_END_IN_ERROR && work->qp)
+                dw_qp_complete(work->qp, work->wr_id, true, work->opcode, IBV_WC_RETRY_EXC_ERR, 0);
+            dw_work_put(peer, work);
+        }
     }
+    dw_deliver_forget(peer, qp);
+    dw_rdma_end(peer, NULL, qp, how, dw_device_now_ns(dw_rd_of(peer)->port->device));
 }
 
-static void drop_datagrams(struct dw_peer *peer)
+static void end_all(struct dw_peer *peer, enum dw_ending how)
 {
+    dw_list_remove(&peer->flush_link);
+    dw_peer_on_told(peer, false);
+    if (peer->open)
+        dw_list_append(&peer->sendwin.unacked, &peer->open->tx.link);
     dw_foreach (datagram, struct dw_datagram, tx.link, &peer->sendwin.unacked) {
         dw_list_remove(&datagram->tx.link);
         dw_datagram_put(dw_rd_of(peer), datagram);
     }
+    peer->open = NULL;
     peer->sendwin.count = 0;
     peer->sendwin.bytes = 0;
-    if (peer->open)
-        dw_datagram_put(dw_rd_of(peer), peer->open);
-    peer->open = NULL;
-}
-
-static void clear(struct dw_peer *peer, bool tell)
-{
-    dw_list_remove(&peer->flush_link);
-    dw_peer_on_told(peer, false);
-    drop_datagrams(peer);
-    drop_works(peer, &peer->pending, NULL, tell);
-    drop_works(peer, &peer->awaiting, NULL, tell);
-    dw_rdma_end(peer, NULL, NULL, tell ? DW_END_IN_ERROR : DW_END_QUIETLY, 0);
-    dw_deliver_forget(peer, NULL);
+    end(peer, NULL, how);
     dw_heap_set(&dw_rd_of(peer)->port->timers, &peer->timer, DW_NEVER);
 }
 
@@ -328,7 +319,7 @@ void dw_peers_fail_doomed(struct dw_rd *rd)
         rd->counters->peers_gone++;
         tell_gone(peer);
         dw_handle_set_state(dw_handle_of(peer), DW_PEER_GONE);
-        clear(peer, true);
+        end_all(peer, DW_END_IN_ERROR);
         dw_port_trim_later(rd->port, rd->port->ran_ns);
     }
 }
@@ -361,13 +352,8 @@ void dw_peers_forget_qp(struct diwarp_qp *qp)
         return; /* the port goes, and all peers with it */
     for (uint32_t index = 0; (met = dw_cells_next(&rd->handles.met, &index));) {
         struct dw_peer *peer = met->peer;
-        if (peer) {
-            drop_works(peer, &peer->pending, qp, false);
-            drop_works(peer, &peer->awaiting, qp, false);
-            dw_deliver_forget(peer, qp);
-            dw_rdma_end(peer, NULL, qp, dw_peer_is_live(peer) ? DW_END_TELL_PEER : DW_END_QUIETLY,
-                        dw_device_now_ns(rd->port->device));
-        }
+        if (peer)
+            end(peer, qp, dw_peer_is_live(peer) ? DW_END_TELL_PEER : DW_END_QUIETLY);
         if (++looks % SWEEP_LOOKS == 0)
             dw_lock_pause(rd->port->device);
     }
@@ -378,7 +364,7 @@ void dw_peers_forget_qp(struct diwarp_qp *qp)
 void dw_peers_fini(struct dw_rd *rd)
 {
     dw_foreach (peer, struct dw_peer, awake_link, &rd->awake) {
-        clear(peer, false);
+        end_all(peer, DW_END_QUIETLY);
         release(peer);
     }
 }

@@ -49,7 +49,7 @@ static int post_send(const struct dw_ends *ends, struct dw_peer *peer, const str
 int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                     uint64_t now_ns)
 {
-    const struct dw_ends ends = {.qp = qp, .qpns = {.here = qp->num, .there = dw_qpn_of_ah(ah)}};
+    const struct dw_ends ends = {.qp = qp, .qpns = {.here = qp->num, .there = ah->qpn}};
     struct dw_handle *handle = dw_handle_of_ah(ah);
     if (wr->send_flags & IBV_SEND_FENCE)
         return -EINVAL;
@@ -85,7 +85,7 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
     const uint64_t now_ns = dw_device_now_ns(device);
     struct dw_peer *peer = dw_peer_wake(dw_handle_of_ah(ah));
     dw_cq_on_use(qp->cq, now_ns);
-    const struct dw_qpns qpns = {.here = qp->num, .there = dw_qpn_of_ah(ah)};
+    const struct dw_qpns qpns = {.here = qp->num, .there = ah->qpn};
     void *at = peer ? dw_send_reserve(peer, qpns, (uint32_t)len, now_ns) : NULL;
     if (!at)
         dw_unlock(device);

@@ -84,7 +84,7 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
     struct dw_contact *contact = &peer->records.contact;
     const bool paired = dw_probe_pair_is_due(peer, now_ns);
     if (contact->probe_sent_ns <= contact->heard_ns)
-        peer->records.silent_since = dw_silence_clock(now_ns);
+        peer->records.silent_since = dw_silence_clock(dw_rd_of(peer));
     contact->probe_sent_ns = now_ns & INT64_MAX;
     contact->probe_answered = false;
     peer->probe_acked = true;
@@ -110,9 +110,9 @@ uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
     uint32_t payload = dw_ah_datagram_max_bytes(&handle->ah) - DW_LLP_HEADER_BYTES -
                        DW_INTRO_BYTES - DW_SEND_SEGMENT_BYTES - DW_TRAILER_BYTES;
     uint32_t datagrams = (DW_FIRST_BYTES - 1) / payload + 1;
-    if (datagrams < DW_RECORDWIN_LEAST)
-        datagrams = DW_RECORDWIN_LEAST;
-    return datagrams < UINT8_MAX ? (uint8_t)datagrams : UINT8_MAX;
+    if (datagrams > UINT8_MAX)
+        return UINT8_MAX;
+    return datagrams > DW_RECORDWIN_LEAST ? (uint8_t)datagrams : DW_RECORDWIN_LEAST;
 }
 
 void dw_probe_on_path(void *state, struct dw_path *path)

@@ -112,8 +112,8 @@ void dw_timers_watch(struct dw_peer *peer)
 }
 
 /* Silence counts from the first probe without an answer: with nothing owed there is none. */
-bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns, uint64_t now_ns)
+bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns)
 {
     return peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns &&
-           dw_silence_ns(peer->records.silent_since, now_ns) > limit_ns;
+           dw_silence_ns(dw_rd_of(peer), peer->records.silent_since) > limit_ns;
 }

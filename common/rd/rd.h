@@ -20,13 +20,12 @@
 /* Of one that nothing is known of: what any socket holds, and any path lets be on its way whatever
  * the delay. A long eager message. */
 #define DW_FIRST_BYTES (64u << 10)
-/* What happens so often in a row is no mere loss: a datagram is sent again, or asked for again,
- * ICMP says that nobody is there, or a peer answers only the bare one of a pair of probes. With
- * half, a lossy path is taken for a narrow one; twice as much, and a narrow one is seen that much
- * later. */
+/* What happens so often in a row is no mere loss: a datagram is sent again, ICMP says that nobody
+ * is there, or a peer answers only the bare one of a pair of probes. With half, a lossy path is
+ * taken for a narrow one; with twice as much, a narrow one is seen that much later. */
 #define DW_OFTEN 3
-/* A peer that is waited for is asked this often, though nothing is unacknowledged; it answers a
- * pair of probes. Half: more is sent in vain; twice: a peer that is gone, and a narrow path, are
+/* So often a peer that is waited for is asked, though nothing is unacknowledged, and a pair of
+ * probes is sent. Half: more is sent in vain; twice: a peer that is gone, and a narrow path, are
  * seen that much later. */
 #define DW_ASK_NS 500000000ull
 /* Idle peers, or handles, that one call looks at: some 10 us. */
@@ -37,8 +36,6 @@
 #define DW_QUEUED_MAX (DW_ASKED_MAX / 2)
 /* Silence is counted in units of 8 ms: 32 bits of them are longer than any time-out. */
 #define DW_SILENCE_CLOCK_SHIFT 23
-
-struct dw_peer;
 
 /* RD on a port. */
 struct dw_rd {
@@ -52,16 +49,17 @@ struct dw_rd {
     struct dw_list full;   /* peers that were told that there is no room */
     struct dw_list doomed; /* peers to be failed as soon as nobody is amid their state */
     uint32_t awake_count;
-    bool strangers;     /* there are handles made of datagrams, or were in this round of looks */
-    bool forgot;        /* one of them, at least */
-    uint32_t looked_at; /* in this round (identity.c), by its index; 0: the next begins */
-    uint64_t look_ns;   /* when */
-    uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
-
-    /* How many peers send to us at a time: they share the credit. */
-    uint32_t epoch_senders, senders; /* senders: of the last whole epoch */
+    uint32_t epoch_senders, senders; /* peers that sent to us: in this epoch, in the one before */
     uint64_t epoch_end_ns;
-    uint32_t resets; /* sent in this epoch */
+    uint32_t resets;     /* sent in this epoch */
+    uint64_t silence_ns; /* time that goes by while we run, which silence is counted by */
+    uint64_t ran_ns;     /* the last run */
+
+    /* Of handles made of datagrams, which are looked at in rounds (identity.c). */
+    bool strangers;     /* there may be some */
+    bool forgot;        /* one of them, at least */
+    uint32_t looked_at; /* the last in this round, by index; 0: the next begins at look_ns */
+    uint64_t look_ns;
 
     bool tried, sent; /* in this run: a send call was made; one was taken */
     bool transmitted; /* something, since the last append */
@@ -69,8 +67,8 @@ struct dw_rd {
                    * `flush` waits for a buffer */
     struct dw_peer *reserved; /* and reserved_bytes: from diwarp_send_reserve to its commit */
     uint32_t reserved_bytes;
-
     uint32_t work_count;
+    uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
 
     struct dw_list free_assemblies, done_assemblies; /* done: until the next recycling */
     unsigned assembly_count;                         /* being put together */
@@ -86,23 +84,18 @@ struct dw_peer {
     struct dw_record_peer records;
     struct dw_list awake_link;
     struct dw_list path_link; /* in path.awake */
-
     uint64_t number; /* of our last datagram to it */
     struct dw_sendwin sendwin;
     struct dw_datagram *open; /* being filled */
-    uint64_t appended_ns; /* when a message was last appended for the peer, or the end of the send
-                             call that it caused */
+    uint64_t appended_ns; /* a message was last appended, or the send call ended that it caused */
     struct dw_list flush_link; /* in rd.flush; in state DOOMED in rd.doomed */
     struct dw_list pending;    /* works not wholly copied */
     struct dw_list awaiting;   /* works that end with their acknowledgement */
-
     struct dw_timer timer;     /* acknowledgement, probe */
     struct dw_list assemblies; /* oldest first */
-    struct dw_list
-        ack_link; /* in rd.ack where ack_soon is set, in rd.full where only told_full is */
+    struct dw_list ack_link;   /* in rd.ack if ack_soon, else in rd.full if told_full */
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes;
-
     uint16_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
     uint16_t queued;          /* requests posted and not ended, but for records of our own */
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
@@ -202,14 +195,14 @@ struct dw_assembly {
     uint8_t buf[];
 };
 
-static inline uint32_t dw_silence_clock(uint64_t ns)
+static inline uint32_t dw_silence_clock(const struct dw_rd *rd)
 {
-    return (uint32_t)(ns >> DW_SILENCE_CLOCK_SHIFT);
+    return (uint32_t)(rd->silence_ns >> DW_SILENCE_CLOCK_SHIFT);
 }
 
-static inline uint64_t dw_silence_ns(uint32_t since, uint64_t now_ns)
+static inline uint64_t dw_silence_ns(const struct dw_rd *rd, uint32_t since)
 {
-    return (uint64_t)(dw_silence_clock(now_ns) - since) << DW_SILENCE_CLOCK_SHIFT;
+    return (uint64_t)(dw_silence_clock(rd) - since) << DW_SILENCE_CLOCK_SHIFT;
 }
 
 /* An answer of the peer's tells that it has our last acknowledgement: it sends nothing again that
@@ -266,7 +259,7 @@ void dw_timers_on_record(struct dw_record_peer *records, uint64_t now_ns);
 /* It began something that it has to go on with, unasked: sees that it is probed when silent. */
 void dw_timers_watch(struct dw_peer *peer);
 /* It has been both probed and silent for so long. */
-bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns, uint64_t now_ns);
+bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns);
 
 /* ---- what the service's table leads to ---- */
 extern const struct dw_service dw_rd_service;

@@ -239,12 +239,7 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
 {
     struct dw_rd *rd = state;
     const struct dw_llp_header *header = &arrival->header;
-    if (header->type == DW_LLP_RESET) {
-        dw_identity_on_reset(rd, arrival, now_ns);
-        return;
-    }
-    struct dw_peer *peer = header->type == DW_LLP_PROOF ? dw_identity_on_proof(rd, arrival, now_ns)
-                                                        : dw_identity_of(rd, arrival, now_ns);
+    struct dw_peer *peer = dw_identity_of(rd, arrival, now_ns);
     if (!peer)
         return;
     const struct dw_ends ends = {.qp = qp,

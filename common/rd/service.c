@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
- * all others with it. */
+/* Between two runs no more counts as silence, which is of those who could have been heard: it is
+ * longer than anybody sleeps who waits for us. The process was stopped, maybe all others, too. */
 #define STOPPED_NS (4 * DW_ASK_NS)
 /* What waits for a full socket, or for a buffer, is tried again. Half: a sleeper wakes more often
  * in vain; twice: a grant stands still for longer. */
@@ -39,6 +39,9 @@ static void acknowledge(struct dw_rd *rd)
 static void run(void *state, uint64_t now_ns)
 {
     struct dw_rd *rd = state;
+    const uint64_t away_ns = now_ns - rd->ran_ns;
+    rd->silence_ns += away_ns < STOPPED_NS ? away_ns : STOPPED_NS;
+    rd->ran_ns = now_ns;
     rd->tried = rd->sent = false;
     dw_peers_fail_doomed(rd);
     flush_all(rd, now_ns);
@@ -64,16 +67,6 @@ static bool has_more(const void *state)
 {
     const struct dw_rd *rd = state;
     return rd->sent && next_deadline_ns(rd, 0) != DW_NEVER;
-}
-
-/* Silence is of those who could have been heard. */
-static void on_absence(void *state, uint64_t away_ns)
-{
-    struct dw_rd *rd = state;
-    if (away_ns <= STOPPED_NS)
-        return;
-    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
-        peer->records.silent_since += dw_silence_clock(away_ns - STOPPED_NS);
 }
 
 static void on_route(struct diwarp_ah *ah)
@@ -203,14 +196,6 @@ static void on_deregister(void *state, const struct dw_region *region)
     }
 }
 
-static void begin_drain(struct diwarp_qp *qp)
-{
-    const struct dw_rd *rd = qp->state;
-    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
-        if (peer->ack_owed)
-            dw_peer_ack_soon(peer);
-}
-
 /* Something that was posted to the QP, or an answer of its, has not reached its end. Records of a
  * region are the peer's own: it has to see them through. */
 static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
@@ -275,10 +260,9 @@ static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
     }
     further->ah = handle->ah;
     further->ah.owners = 0;
-    further->ah.further = true;
+    further->ah.qpn = qpn & 0xffffff;
     further->ah.path->users++;
     further->handle = handle;
-    further->qpn = qpn;
     handle->ah.owners++;
     return &further->ah;
 }
@@ -287,7 +271,7 @@ static void put_ah(struct diwarp_ah *ah)
 {
     struct dw_handle *handle = dw_handle_of_ah(ah);
     struct dw_rd *rd = dw_rd_of_handle(handle);
-    if (ah->further) {
+    if (ah != &handle->ah) {
         handle->ah.owners--;
         dw_ah_drop_route(ah);
         dw_cells_put(ah);
@@ -317,7 +301,6 @@ const struct dw_service dw_rd_service = {
     .destroy = dw_peers_forget_qp,
     .post_send = dw_rd_post_send,
     .on_deregister = on_deregister,
-    .begin_drain = begin_drain,
     .owes = owes,
     .get_ah = get_ah,
     .get_ah_of_qpn = get_ah_of_qpn,
@@ -333,7 +316,6 @@ const struct dw_service dw_rd_service = {
     .run = run,
     .has_more = has_more,
     .next_deadline_ns = next_deadline_ns,
-    .on_absence = on_absence,
     .retune = retune,
     .recycle = dw_deliver_recycle,
     .trim = trim,

@@ -125,12 +125,9 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
         EACH_SERVICE(port, recycle, service->recycle(state))
         dw_arena_recycle(&port->datagrams.arena);
     }
-    const uint64_t away_ns = now_ns - port->ran_ns; /* whoever ran it last */
-    if (away_ns > TIMERS_WAIT_MAX_NS) {
-        if (port->absences++ < ABSENCES_MAX)
-            port->timers_ran_ns = now_ns;
-        EACH_SERVICE(port, on_absence, service->on_absence(state, away_ns))
-    }
+    /* Whoever ran it last. */
+    if (now_ns - port->ran_ns > TIMERS_WAIT_MAX_NS && port->absences++ < ABSENCES_MAX)
+        port->timers_ran_ns = now_ns;
     port->ran_ns = now_ns;
     while (received < RECEIVES_PER_RUN && port->device->pushed == pushed && !drained) {
         drained = !receive(port, now_ns);
@@ -314,8 +311,6 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
     dw_lock(device);
     uint64_t start_ns = dw_device_now_ns(device), now_ns = start_ns;
     qp->draining = true;
-    if (qp->service->begin_drain)
-        qp->service->begin_drain(qp);
     for (uint64_t busy_ns = start_ns; now_ns - start_ns < timeout_ns;
          now_ns = dw_device_now_ns(device)) {
         struct pollfd fd = {.fd = port->datagrams.llp->fd, .events = POLLIN};

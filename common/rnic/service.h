@@ -28,8 +28,7 @@ struct diwarp_ah {
     /* The longest datagrams of its records, as far as these have shown; ours may be others. */
     uint16_t peer_datagram_bytes;
     bool fixed : 1;    /* it has been spoken with: its route stays */
-    bool further : 1;  /* RD: of another QP than a process's first */
-    uint32_t qpn : 24; /* UD: of the QP there */
+    uint32_t qpn : 24; /* of the QP there */
 };
 _Static_assert(sizeof(struct diwarp_ah) == 40, "a known peer is small");
 
@@ -99,8 +98,6 @@ struct dw_service {
     int (*post_recv)(struct diwarp_qp *qp, const struct ibv_recv_wr *wr); /* NULL: needs none */
     /* The region is about to be freed: ends what uses it. May be NULL. */
     void (*on_deregister)(void *state, const struct dw_region *region);
-    /* Sends what it owes its peers at once. May be NULL. */
-    void (*begin_drain)(struct diwarp_qp *qp);
     /* Something that was posted to it, or an answer, has not reached its end. May be NULL. */
     bool (*owes)(const struct diwarp_qp *qp);
 
@@ -137,8 +134,6 @@ struct dw_service {
     bool (*has_more)(const void *state);
     /* When it is to run next for that at the latest; 0: at once. */
     uint64_t (*next_deadline_ns)(const void *state, uint64_t ran_ns);
-    /* The process was away, maybe stopped, for so long. */
-    void (*on_absence)(void *state, uint64_t away_ns);
     /* device.attr has changed: what was chosen by it is chosen anew. */
     void (*retune)(void *state);
     /* All completions that were handed out are used. */
