@@ -40,7 +40,7 @@ _Static_assert(sizeof(struct dw_handle) == sizeof(struct diwarp_ah) + 8, "a know
 /* Of one that has been met: what must outlast its context for each message to come exactly once, and
  * what it would have to learn again. */
 struct dw_met {
-    struct dw_peer *peer; /* NULL but in AWAKE, DOOMED, and GONE until it rests */
+    struct dw_peer *peer; /* NULL but in AWAKE and DOOMED */
     uint32_t send_msn;
     struct dw_rtt rtt;
     bool goes_on : 1; /* it may remember us: our intros say so */

@@ -77,28 +77,23 @@ uint64_t dw_forget(struct dw_rd *rd, uint64_t now_ns)
 
 /* ---- cookies ---- */
 
-/* Nobody can tell it who has not received it: see dw_device_random(). */
-static uint64_t cookie_of(const struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t period)
-{
-    const struct dw_llp_header *header = &arrival->header;
-    const struct dw_intro *intro = arrival->intro;
-    const uint64_t words[] = {
-        (uint64_t)header->job << 32 | header->rank,
-        (uint64_t)header->incarnation << 32 | (uint32_t)intro->family << 16 | intro->port,
-        dw_get_be64(intro->ip),
-        dw_get_be64(intro->ip + 8),
-        intro->token,
-        period,
-    };
-    uint64_t cookie = rd->port->datagrams.token;
-    for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
-        cookie = dw_siphash(rd->port->device->random_key, cookie ^ words[i]);
-    return cookie;
-}
-
 static struct diwarp_name name_of(const struct dw_arrival *arrival)
 {
     return (struct diwarp_name){.job = arrival->header.job, .rank = arrival->header.rank};
+}
+
+/* Of what a datagram and its intro say of the source. Nobody can tell it who has not received it:
+ * see dw_device_random(). */
+static uint64_t cookie_of(const struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t period)
+{
+    const uint8_t *intro = arrival->buf + DW_LLP_HEADER_BYTES;
+    const uint64_t *key = rd->port->device->random_key;
+    uint64_t cookie = rd->port->datagrams.token ^ dw_name_key(name_of(arrival));
+    cookie = dw_siphash(key, cookie);
+    cookie = dw_siphash(key, cookie ^ arrival->header.incarnation ^ (period << 32));
+    for (unsigned at = 0; at < DW_INTRO_BYTES; at += 8)
+        cookie = dw_siphash(key, cookie ^ dw_get_be64(intro + at));
+    return cookie;
 }
 
 /* Of a name whose address the application gave, only a process of the same host may be another. */

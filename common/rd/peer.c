@@ -10,7 +10,7 @@
 
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
-/* ICMP says "port unreachable" often, and probes get no answer for so long: the process died.
+/* ICMP says "port unreachable", and probes get no answer for so long: the process died.
  * Of another host a firewall says so, too, while its rules are loaded anew. Our own host's refusal
  * to send to a peer is borne as long as another's. */
 #define UNREACHABLE_REMOTE_NS 10000000000ull
@@ -28,13 +28,12 @@ static uint64_t patience_ns(const struct dw_peer *peer, enum diwarp_gone *why)
     const struct dw_llp_addr *host = &dw_handle_of(peer)->ah.path->host;
     const uint64_t limit_ns = device->attr.peer_timeout_ns;
     const bool never = peer->send_error && !peer->sent && !dw_handle_of(peer)->heard;
-    const bool unreachable = peer->unreachables == DW_OFTEN;
-    uint64_t soon_ns = never || unreachable ? UNREACHABLE_REMOTE_NS : UINT64_MAX;
-    if (unreachable && dw_llp_is_of(host, device->interfaces, device->interface_count))
+    uint64_t soon_ns = never || peer->unreachable ? UNREACHABLE_REMOTE_NS : UINT64_MAX;
+    if (peer->unreachable && dw_llp_is_of(host, device->interfaces, device->interface_count))
         soon_ns = DW_ASK_NS;
-    *why = peer->send_error ? DIWARP_GONE_NOT_SENT
-           : unreachable    ? DIWARP_GONE_UNREACHABLE
-                            : DIWARP_GONE_SILENT;
+    *why = peer->send_error    ? DIWARP_GONE_NOT_SENT
+           : peer->unreachable ? DIWARP_GONE_UNREACHABLE
+                               : DIWARP_GONE_SILENT;
     if (!limit_ns)
         return UINT64_MAX;
     return soon_ns < limit_ns ? soon_ns : limit_ns;
@@ -199,10 +198,9 @@ static uint64_t idle_at_ns(const struct dw_peer *peer)
  * numbers now. */
 static bool may_rest(const struct dw_peer *peer)
 {
-    bool holds = dw_timers_peer_owes(peer) || peer->open || !dw_list_empty(&peer->pending) ||
-                 peer->ack_soon || dw_list_linked(&peer->flush_link);
-    return !holds && (!dw_peer_is_live(peer) ||
-                      (!dw_recvwin_has_gap(&peer->recvwin) && !peer->ack_owed && !peer->told_full));
+    return !dw_timers_peer_owes(peer) && !peer->open && dw_list_empty(&peer->pending) &&
+           !dw_list_linked(&peer->flush_link) && !dw_recvwin_has_gap(&peer->recvwin) &&
+           !peer->ack_owed && !peer->ack_soon && !peer->told_full;
 }
 
 static void release(struct dw_peer *peer)
@@ -245,8 +243,7 @@ uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
             dw_peer_on_use(peer); /* the others have their turn first */
             continue;
         }
-        if (dw_peer_is_live(peer))
-            dw_handle_set_state(dw_handle_of(peer), DW_PEER_RESTING);
+        dw_handle_set_state(dw_handle_of(peer), DW_PEER_RESTING);
         release(peer);
     }
     return DW_NEVER;
@@ -275,19 +272,14 @@ static void end(struct dw_peer *peer, const struct diwarp_qp *qp, enum dw_ending
 
 static void end_all(struct dw_peer *peer, enum dw_ending how)
 {
-    dw_list_remove(&peer->flush_link);
-    dw_peer_on_told(peer, false);
     if (peer->open)
         dw_list_append(&peer->sendwin.unacked, &peer->open->tx.link);
     dw_foreach (datagram, struct dw_datagram, tx.link, &peer->sendwin.unacked) {
         dw_list_remove(&datagram->tx.link);
         dw_datagram_put(dw_rd_of(peer), datagram);
     }
-    peer->open = NULL;
-    peer->sendwin.count = 0;
-    peer->sendwin.bytes = 0;
     end(peer, NULL, how);
-    dw_heap_set(&dw_rd_of(peer)->port->timers, &peer->timer, DW_NEVER);
+    release(peer);
 }
 
 /* Each QP of the service is told: any may wait for the peer. */
@@ -320,7 +312,6 @@ void dw_peers_fail_doomed(struct dw_rd *rd)
         tell_gone(peer);
         dw_handle_set_state(dw_handle_of(peer), DW_PEER_GONE);
         end_all(peer, DW_END_IN_ERROR);
-        dw_port_trim_later(rd->port, rd->port->ran_ns);
     }
 }
 
@@ -330,9 +321,6 @@ void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation)
     if (peer)
         dw_peer_doom(peer, DIWARP_GONE_RESTARTED);
     dw_peers_fail_doomed(dw_rd_of_handle(handle));
-    peer = dw_handle_peer(handle);
-    if (peer)
-        release(peer);
     if (handle->state == DW_PEER_GONE) {
         dw_handle_set_state(handle, DW_PEER_UNMET);
         dw_handle_unmeet(handle);
@@ -363,10 +351,8 @@ void dw_peers_forget_qp(struct diwarp_qp *qp)
 
 void dw_peers_fini(struct dw_rd *rd)
 {
-    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake) {
+    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
         end_all(peer, DW_END_QUIETLY);
-        release(peer);
-    }
 }
 
 void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns)
@@ -375,8 +361,7 @@ void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_por
     dw_foreach (peer, struct dw_peer, path_link, &path->awake) {
         if (dw_handle_of(peer)->ah.udp_port != udp_port)
             continue;
-        if (peer->unreachables < DW_OFTEN)
-            peer->unreachables++;
+        peer->unreachable = true;
         dw_timers_wake(peer, now_ns);
     }
 }

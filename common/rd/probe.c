@@ -88,8 +88,7 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
     contact->probe_sent_ns = now_ns & INT64_MAX;
     contact->probe_answered = false;
     peer->probe_acked = true;
-    if (peer->unreachables == DW_OFTEN) /* until ICMP says so of this one, too */
-        peer->unreachables--;
+    peer->unreachable = false; /* until ICMP says so of this one, too */
     /* A full socket takes neither; where only the padded one is refused, the path is narrow in this
      * host. */
     send_probe(peer, clock_of(now_ns), paired ? dw_probe_stuck_bytes(peer) : 0, false);

@@ -20,9 +20,9 @@
 /* Of one that nothing is known of: what any socket holds, and any path lets be on its way whatever
  * the delay. A long eager message. */
 #define DW_FIRST_BYTES (64u << 10)
-/* What happens so often in a row is no mere loss: a datagram is sent again, ICMP says that nobody
- * is there, or a peer answers only the bare one of a pair of probes. With half, a lossy path is
- * taken for a narrow one; with twice as much, a narrow one is seen that much later. */
+/* What happens so often in a row is no mere loss: a datagram is sent again, or a peer answers only
+ * the bare one of a pair of probes. Half: a lossy path is taken for a narrow one; twice: a narrow
+ * one is seen that much later. */
 #define DW_OFTEN 3
 /* So often a peer that is waited for is asked, though nothing is unacknowledged, and a pair of
  * probes is sent. Half: more is sent in vain; twice: a peer that is gone, and a narrow path, are
@@ -102,7 +102,7 @@ struct dw_peer {
     uint16_t timestamp;       /* of its datagram that came last */
     uint16_t pairs_lost;      /* in a row: of each it answered the bare probe only */
     uint8_t send_error;       /* errno with which our own host refused the last datagram; 0: sent */
-    uint8_t unreachables : 4; /* ICMP unreachable since it was heard last */
+    bool unreachable : 1;     /* ICMP has said so since it was heard or probed last */
     uint8_t backoff : 4;
     uint8_t doom : 4; /* enum diwarp_gone, in state DOOMED */
     bool ack_soon : 1;
