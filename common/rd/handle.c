@@ -23,13 +23,6 @@ static struct dw_handle *at(const struct dw_handles *handles, uint32_t index)
     return dw_cells_at(&handles->ahs.cells, index);
 }
 
-uint64_t dw_handles_bytes(const struct dw_handles *handles)
-{
-    return dw_cells_bytes(&handles->ahs.cells) + dw_cells_bytes(&handles->met) +
-           dw_cells_bytes(&handles->further_ahs.cells) +
-           handles->bucket_count * sizeof *handles->buckets;
-}
-
 static uint32_t *bucket_of(const struct dw_handles *handles, struct diwarp_name name)
 {
     const uint64_t hash = dw_map_hash(dw_name_key(name), handles->seed);

@@ -25,7 +25,8 @@ enum dw_peer_state {
 #define DW_MET_BITS 26
 
 /* Another process: where it is. It belongs to the service once the peer is met, and goes with it;
- * until then to its owner. Either end rests and wakes when it likes: nothing on the wire says so. */
+ * until then to its owner. Either end rests and wakes when it likes: nothing on the wire says so.
+ */
 struct dw_handle {
     struct diwarp_ah ah;
     uint32_t next;              /* of the same hash, by index; 0: none */
@@ -37,16 +38,16 @@ struct dw_handle {
 };
 _Static_assert(sizeof(struct dw_handle) == sizeof(struct diwarp_ah) + 8, "a known peer is small");
 
-/* Of one that has been met: what must outlast its context for each message to come exactly once, and
- * what it would have to learn again. */
+/* Of one that has been met: what must outlast its context for each message to come exactly once,
+ * and what it would have to learn again. */
 struct dw_met {
     struct dw_peer *peer; /* NULL but in AWAKE and DOOMED */
     uint32_t send_msn;
     struct dw_rtt rtt;
     bool goes_on : 1; /* it may remember us: our intros say so */
     /* The rest while it rests. */
-    bool spoken : 1;    /* anything of either end had a PSN */
-    bool confirmed : 1; /* the peer knows of all that came of it that we have it */
+    bool spoken : 1;               /* anything of either end had a PSN */
+    bool confirmed : 1;            /* the peer knows of all that came of it that we have it */
     struct dw_recordwin recordwin; /* of its records to us */
     uint16_t credit_kib;           /* what it granted last */
     uint16_t ssthresh_datagrams;
@@ -75,7 +76,6 @@ void dw_handles_init(struct dw_handles *handles, struct dw_port *port,
                      const struct dw_service *service, uint64_t seed);
 /* Handles that have owners stay until these give them back. */
 void dw_handles_fini(struct dw_handles *handles);
-uint64_t dw_handles_bytes(const struct dw_handles *handles);
 
 struct dw_handle *dw_handle_find(const struct dw_handles *handles, struct diwarp_name name);
 /* The handle of that name, made if there is none; NULL: no memory. */

@@ -26,23 +26,18 @@
 
 /* ---- handles that were made of datagrams ---- */
 
-/* A peer that took us for gone, as we took it, would send again what has arrived. */
-static bool is_forgettable(const struct dw_rd *rd, const struct dw_handle *handle)
-{
-    const struct dw_met *met = dw_handle_met(handle);
-    const struct diwarp_device *device = rd->port->device;
-    uint64_t limit_ns = device->env.forget_ns / (met->spoken ? 1 : LOOKS_PER_LIFE);
-    if (handle->state == DW_PEER_GONE)
-        limit_ns = device->attr.peer_timeout_ns ? device->attr.peer_timeout_ns : UINT64_MAX;
-    return !met->peer && dw_silence_ns(rd, met->rested) >= limit_ns;
-}
-
 static void look(struct dw_rd *rd, struct dw_handle *handle, uint64_t now_ns)
 {
+    const struct diwarp_device *device = rd->port->device;
+    const struct dw_met *met = dw_handle_met(handle);
+    const bool gone = handle->state == DW_PEER_GONE;
+    uint64_t limit_ns = device->env.forget_ns / (met->spoken ? 1 : LOOKS_PER_LIFE);
+    if (gone) /* a peer that took us for gone, as we took it, would send again what has arrived */
+        limit_ns = device->attr.peer_timeout_ns ? device->attr.peer_timeout_ns : UINT64_MAX;
     rd->strangers = true;
-    if (!is_forgettable(rd, handle))
+    if (met->peer || dw_silence_ns(rd, met->rested) < limit_ns)
         return;
-    if (handle->state == DW_PEER_GONE || dw_handle_met(handle)->confirmed) {
+    if (gone || met->confirmed) {
         rd->forgot = true;
         dw_handle_forget(handle);
         return;

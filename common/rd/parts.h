@@ -132,20 +132,15 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns);
 void dw_probe_ask(struct dw_record_peer *records, uint64_t now_ns);
 /* Returns when the probe was sent whose reply has that PSN; 0: it cannot be one of ours. */
 uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns);
-/* Sends the peer what the path wants to have probed. */
-void dw_probe_path(struct dw_peer *peer, uint64_t now_ns);
-
-/* Length of the largest datagrams that do not seem to get through; 0: there are none. */
-uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer);
-/* The next probe is to be a pair. */
-bool dw_probe_pair_is_due(const struct dw_peer *peer, uint64_t now_ns);
+/* The peer's timer: acknowledges late, probes it while it owes us something, and fails it when it
+ * has been silent for too long. */
+void dw_probe_on_timer(struct dw_timer *timer, uint64_t now_ns);
 /* It acknowledges these. */
 void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked);
 /* It asked for parts of a record that had gone out. */
 void dw_probe_on_asked_again(struct dw_peer *peer);
-/* For peer_timeout nothing has got through but what every path lets through. */
-bool dw_probe_is_too_narrow(struct dw_peer *peer);
-
+/* Length of the largest datagrams that do not seem to get through; 0: there are none. */
+uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer);
 /* Datagrams on the path have become shorter or longer. */
 void dw_probe_on_path(void *state, struct dw_path *path);
 /* What a peer may have under way whatever the delay: more, the shorter its datagrams are. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts of peers; the timer that acknowledges late and probes the silent. */
+/* Contexts of peers. */
 #include "common/rd/parts.h"
 
 #include <errno.h>
@@ -8,77 +8,9 @@
 
 #include "common/rnic/device.h"
 
-/* Doublings of the interval between probes: from 3 us to the longest there is. */
-#define BACKOFF_MAX 15
-/* ICMP says "port unreachable", and probes get no answer for so long: the process died.
- * Of another host a firewall says so, too, while its rules are loaded anew. Our own host's refusal
- * to send to a peer is borne as long as another's. */
-#define UNREACHABLE_REMOTE_NS 10000000000ull
 /* Peers that a QP is forgotten by before others have the lock, 0.1 ms; with half of them the
  * pauses take as long. */
 #define SWEEP_LOOKS 1024
-
-/* ---- the timer ---- */
-
-/* How long it may be silent. To what has been heard, or may have got something, a route may come
- * back. */
-static uint64_t patience_ns(const struct dw_peer *peer, enum diwarp_gone *why)
-{
-    const struct diwarp_device *device = dw_rd_of(peer)->port->device;
-    const struct dw_llp_addr *host = &dw_handle_of(peer)->ah.path->host;
-    const uint64_t limit_ns = device->attr.peer_timeout_ns;
-    const bool never = peer->send_error && !peer->sent && !dw_handle_of(peer)->heard;
-    uint64_t soon_ns = never || peer->unreachable ? UNREACHABLE_REMOTE_NS : UINT64_MAX;
-    if (peer->unreachable && dw_llp_is_of(host, device->interfaces, device->interface_count))
-        soon_ns = DW_ASK_NS;
-    *why = peer->send_error    ? DIWARP_GONE_NOT_SENT
-           : peer->unreachable ? DIWARP_GONE_UNREACHABLE
-                               : DIWARP_GONE_SILENT;
-    if (!limit_ns)
-        return UINT64_MAX;
-    return soon_ns < limit_ns ? soon_ns : limit_ns;
-}
-
-static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
-{
-    enum diwarp_gone why;
-    if (dw_timers_silent_for(peer, patience_ns(peer, &why))) {
-        /* The application need not hear that a peer of which it wants nothing is silent. */
-        peer->confirming = false;
-        peer->data_acked = true;
-        if (dw_timers_peer_owes(peer))
-            dw_peer_doom(peer, why);
-        else
-            dw_port_trim_later(dw_rd_of(peer)->port, now_ns);
-        return;
-    }
-    const bool due = now_ns >= dw_timers_probe_due_ns(peer);
-    if (due && peer->backoff < BACKOFF_MAX)
-        peer->backoff++;
-    if (due || dw_probe_pair_is_due(peer, now_ns)) /* this though it is heard */
-        dw_probe(peer, now_ns);
-    dw_timers_watch(peer);
-    if (dw_probe_stuck_bytes(peer))
-        dw_timers_wake(peer, now_ns + DW_ASK_NS);
-}
-
-static void on_timer(struct dw_timer *timer, uint64_t now_ns)
-{
-    struct dw_peer *peer = dw_container(timer, struct dw_peer, timer);
-    if (!dw_peer_is_live(peer))
-        return;
-    if (peer->ack_owed)
-        (void)dw_control_ack(peer);
-    if (dw_probe_is_too_narrow(peer)) {
-        dw_peer_doom(peer, DIWARP_GONE_TOO_LARGE);
-        return;
-    }
-    if (dw_timers_peer_owes(peer))
-        ask_silent(peer, now_ns);
-    else
-        peer->confirming = false; /* what comes later is another question */
-    dw_probe_path(peer, now_ns);
-}
 
 /* ---- taking and giving back ---- */
 
@@ -86,7 +18,6 @@ static int meet(struct dw_handle *handle)
 {
     struct dw_rd *rd = dw_rd_of_handle(handle);
     struct diwarp_device *device = rd->port->device;
-    const uint32_t first = device->env.first_serial;
     struct dw_met *met = dw_cells_get(&rd->handles.met);
     const uint32_t index = met ? dw_cells_index(met) : 0;
     if (index >> DW_MET_BITS)
@@ -96,10 +27,12 @@ static int meet(struct dw_handle *handle)
     handle->met = index & ((1u << DW_MET_BITS) - 1);
     /* A process that has forgotten others may have forgotten this peer, which takes numbers far
      * from those that it remembers for what they are: a new beginning. */
+    const uint32_t first =
+        rd->forgot ? (uint32_t)dw_device_random(device) : device->env.first_serial;
     *met = (struct dw_met){
-        .next_psn = rd->forgot ? (uint32_t)dw_device_random(device) : first,
-        .ack = rd->forgot ? (uint32_t)dw_device_random(device) : first,
-        .send_msn = rd->forgot ? (uint32_t)dw_device_random(device) : first,
+        .next_psn = first,
+        .ack = first,
+        .send_msn = first,
         .credit_kib = DW_FIRST_BYTES >> 10,
         .ssthresh_datagrams = (uint16_t)device->attr.send_window_datagrams,
         .goes_on = rd->forgot,
@@ -124,7 +57,7 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
     peer->records.contact.heard_ns = dw_device_now_ns(rd->port->device);
     peer->records.win = met->recordwin;
     peer->number = rd->port->datagrams.number;
-    peer->timer.fire = on_timer;
+    peer->timer.fire = dw_probe_on_timer;
     peer->data_acked = met->confirmed;
     dw_sendwin_init(&peer->sendwin, met->next_psn, attr->send_window_datagrams,
                     (uint32_t)met->credit_kib << 10);
@@ -186,14 +119,6 @@ void dw_peer_on_use(struct dw_peer *peer)
     dw_list_append(&dw_rd_of(peer)->awake, &peer->awake_link);
 }
 
-static uint64_t idle_at_ns(const struct dw_peer *peer)
-{
-    const struct dw_contact *contact = &peer->records.contact;
-    const uint64_t last_ns =
-        contact->asked_ns > contact->heard_ns ? contact->asked_ns : contact->heard_ns;
-    return last_ns + dw_rd_of(peer)->port->device->env.rest_ns;
-}
-
 /* All is sent, acknowledged and delivered, both ways, and it waits for nothing: its windows are two
  * numbers now. */
 static bool may_rest(const struct dw_peer *peer)
@@ -235,8 +160,11 @@ uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
     const uint32_t awake = rd->awake_count;
     for (uint32_t looks = 0; looks < awake; looks++) {
         struct dw_peer *peer = dw_container(rd->awake.next, struct dw_peer, awake_link);
-        if (now_ns < idle_at_ns(peer))
-            return idle_at_ns(peer);
+        const struct dw_contact *contact = &peer->records.contact;
+        const uint64_t last_ns =
+            contact->asked_ns > contact->heard_ns ? contact->asked_ns : contact->heard_ns;
+        if (now_ns < last_ns + rd->port->device->env.rest_ns)
+            return last_ns + rd->port->device->env.rest_ns;
         if (looks == DW_LOOKS_MAX)
             return now_ns + DW_EPOCH_NS;
         if (!may_rest(peer)) {
@@ -285,11 +213,10 @@ static void end_all(struct dw_peer *peer, enum dw_ending how)
 /* Each QP of the service is told: any may wait for the peer. */
 static void tell_gone(const struct dw_peer *peer)
 {
-    const struct dw_ahs *ahs = &dw_rd_of(peer)->handles.ahs;
     const uint32_t detail = peer->doom == DIWARP_GONE_NOT_SENT    ? peer->send_error
                             : peer->doom == DIWARP_GONE_TOO_LARGE ? dw_probe_stuck_bytes(peer)
                                                                   : 0;
-    dw_foreach (qp, struct diwarp_qp, link, &ahs->port->qps) {
+    dw_foreach (qp, struct diwarp_qp, link, &dw_rd_of(peer)->port->qps) {
         const struct diwarp_wc wc = {
             .wc = {.status = IBV_WC_RETRY_EXC_ERR,
                    .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE,
@@ -298,7 +225,7 @@ static void tell_gone(const struct dw_peer *peer)
                    .qp_num = qp->num},
             .src = dw_handle_of(peer)->ah.name,
         };
-        if (qp->service == ahs->service)
+        if (qp->service == &dw_rd_service)
             dw_cq_push(qp->cq, &wc);
     }
 }

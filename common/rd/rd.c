@@ -110,10 +110,3 @@ void dw_timers_watch(struct dw_peer *peer)
 {
     dw_timers_wake(peer, dw_timers_probe_due_ns(peer));
 }
-
-/* Silence counts from the first probe without an answer: with nothing owed there is none. */
-bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns)
-{
-    return peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns &&
-           dw_silence_ns(dw_rd_of(peer), peer->records.silent_since) > limit_ns;
-}

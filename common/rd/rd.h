@@ -84,7 +84,7 @@ struct dw_peer {
     struct dw_record_peer records;
     struct dw_list awake_link;
     struct dw_list path_link; /* in path.awake */
-    uint64_t number; /* of our last datagram to it */
+    uint64_t number;          /* of our last datagram to it */
     struct dw_sendwin sendwin;
     struct dw_datagram *open; /* being filled */
     uint64_t appended_ns; /* a message was last appended, or the send call ended that it caused */
@@ -96,25 +96,25 @@ struct dw_peer {
     struct dw_list ack_link;   /* in rd.ack if ack_soon, else in rd.full if told_full */
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes;
-    uint16_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
-    uint16_t queued;          /* requests posted and not ended, but for records of our own */
-    uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
-    uint16_t timestamp;       /* of its datagram that came last */
-    uint16_t pairs_lost;      /* in a row: of each it answered the bare probe only */
-    uint8_t send_error;       /* errno with which our own host refused the last datagram; 0: sent */
-    bool unreachable : 1;     /* ICMP has said so since it was heard or probed last */
+    uint16_t answers;     /* ABORTs, COMPLETEs and atomic responses in pending */
+    uint16_t queued;      /* requests posted and not ended, but for records of our own */
+    uint16_t refusals;    /* ABORTs of its small writes that it has not acknowledged */
+    uint16_t timestamp;   /* of its datagram that came last */
+    uint16_t pairs_lost;  /* in a row: of each it answered the bare probe only */
+    uint8_t send_error;   /* errno with which our own host refused the last datagram; 0: sent */
+    bool unreachable : 1; /* ICMP has said so since it was heard or probed last */
     uint8_t backoff : 4;
     uint8_t doom : 4; /* enum diwarp_gone, in state DOOMED */
     bool ack_soon : 1;
-    bool introduced : 1;     /* it has been heard since it woke: it knows our address */
-    bool confirming : 1;     /* it is asked so that it may be forgotten */
-    bool told_full : 1;      /* its last credit from us is none: it is told of room */
-    bool at_once : 1;        /* what is appended now, or was last, is not to wait for others */
-    bool data_acked : 1;     /* our last new DATA acknowledged all that has come */
-    bool probe_acked : 1;    /* our last probe did */
-    bool sent : 1;           /* at least one, since it woke */
-    bool asked_again : 1;    /* for parts of records, since a padded probe was answered last */
-    uint8_t ack_owed : 4;    /* in parts of ACK_OWED_MAX (receive.c); 0: none */
+    bool introduced : 1;  /* it has been heard since it woke: it knows our address */
+    bool confirming : 1;  /* it is asked so that it may be forgotten */
+    bool told_full : 1;   /* its last credit from us is none: it is told of room */
+    bool at_once : 1;     /* what is appended now, or was last, is not to wait for others */
+    bool data_acked : 1;  /* our last new DATA acknowledged all that has come */
+    bool probe_acked : 1; /* our last probe did */
+    bool sent : 1;        /* at least one, since it woke */
+    bool asked_again : 1; /* for parts of records, since a padded probe was answered last */
+    uint8_t ack_owed : 4; /* in parts of ACK_OWED_MAX (receive.c); 0: none */
 };
 
 static inline struct dw_peer *dw_peer_of_records(const struct dw_record_peer *records)
@@ -258,8 +258,6 @@ void dw_timers_on_asked(struct dw_peer *peer, uint64_t now_ns);
 void dw_timers_on_record(struct dw_record_peer *records, uint64_t now_ns);
 /* It began something that it has to go on with, unasked: sees that it is probed when silent. */
 void dw_timers_watch(struct dw_peer *peer);
-/* It has been both probed and silent for so long. */
-bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns);
 
 /* ---- what the service's table leads to ---- */
 extern const struct dw_service dw_rd_service;

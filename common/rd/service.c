@@ -120,9 +120,12 @@ static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
 static void add_memory(const void *state, struct diwarp_memory *memory)
 {
     const struct dw_rd *rd = state;
+    const struct dw_handles *handles = &rd->handles;
     memory->base_bytes += sizeof *rd;
-    memory->addresses += rd->handles.ahs.cells.count;
-    memory->address_bytes += dw_handles_bytes(&rd->handles);
+    memory->addresses += handles->ahs.cells.count;
+    memory->address_bytes += dw_cells_bytes(&handles->ahs.cells) + dw_cells_bytes(&handles->met) +
+                             dw_cells_bytes(&handles->further_ahs.cells) +
+                             handles->bucket_count * sizeof *handles->buckets;
     memory->work_bytes += rd->work_count * sizeof(struct dw_work);
     dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
         add_peer(peer, memory);
@@ -159,8 +162,9 @@ static int open_state(struct dw_port *port, void **state)
     rd->counters = &port->datagrams.counters;
     dw_records_init(&rd->records, port, &record_ops);
     dw_handles_init(&rd->handles, port, &dw_rd_service, dw_device_random(port->device));
-    struct dw_list *heads[] = {&rd->awake,  &rd->flush,           &rd->ack,            &rd->full,
-                               &rd->doomed, &rd->free_assemblies, &rd->done_assemblies};
+    struct dw_list *heads[] = {&rd->awake,          &rd->flush,  &rd->ack,
+                               &rd->full,           &rd->doomed, &rd->free_assemblies,
+                               &rd->done_assemblies};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
     *state = rd;
