@@ -16,14 +16,11 @@ void dw_cells_init(struct dw_cells *cells, uint32_t cell_bytes)
     dw_list_init(&cells->partial);
 }
 
-static uint32_t slots_of(const struct dw_cells *cells)
-{
-    return (uint32_t)(ALLOCATED_BYTES - sizeof(struct dw_cells_chunk)) / cells->cell_bytes;
-}
-
+/* A bit for each slot of a chunk. */
 static uint64_t all_of(const struct dw_cells *cells)
 {
-    return UINT64_MAX >> (64 - slots_of(cells));
+    return UINT64_MAX >>
+           (64 - (ALLOCATED_BYTES - sizeof(struct dw_cells_chunk)) / cells->cell_bytes);
 }
 
 static uint32_t slot_of(const void *cell)

@@ -19,9 +19,9 @@
  * is older. */
 #define STEP_MAX 65536u
 
-/* Looks at a handle in the time after which it is forgotten, and after one of which it is if its
- * source has proved to be there and has said nothing: with twice as many, more who lose what they
- * say first prove it again. */
+/* Looks at a handle in the time after which it is forgotten; one of a source that has only proved
+ * to be there is after one: with twice as many, more who lose what they say first prove it again.
+ */
 #define LOOKS_PER_LIFE 8u
 
 /* ---- handles that were made of datagrams ---- */
@@ -132,13 +132,14 @@ static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint6
     rd->counters->tx_resets++;
 }
 
-/* A handle of what a datagram says of its source; NULL: no memory. */
+/* A handle of what a datagram says of its source, unproven; NULL: no memory. */
 static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arrival)
 {
     struct dw_handle *handle = dw_handle_get(&rd->handles, name_of(arrival));
     if (!handle)
         return NULL;
     handle->ah.incarnation = arrival->header.incarnation;
+    dw_handle_set_proven(handle, false);
     if (dw_ah_set_route_by_intro(&handle->ah, arrival->intro))
         return handle;
     dw_handle_put(handle);
@@ -199,11 +200,8 @@ static struct dw_peer *on_datagram(struct dw_rd *rd, struct dw_handle *handle,
     const bool goes_on = arrival->header.flags & DW_LLP_GOES_ON;
     const uint32_t serial = rd->port->device->env.first_serial;
     const struct dw_llp_header first = {.psn = serial, .ack = serial};
-    if (!handle && arrival->intro && !goes_on && rd->handles.unproven < UNPROVEN_MAX) {
+    if (!handle && arrival->intro && !goes_on && rd->handles.unproven < UNPROVEN_MAX)
         handle = learn(rd, arrival);
-        if (handle)
-            dw_handle_set_proven(handle, false);
-    }
     const bool same = handle && handle->ah.incarnation == arrival->header.incarnation;
     if (same && in_step(handle, &arrival->header))
         return take(handle, true, &first);

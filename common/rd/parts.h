@@ -116,15 +116,12 @@ int dw_send_read_answer(struct dw_peer *peer, struct dw_qpns qpns, const struct 
                         uint32_t record_id, const uint8_t *data, uint32_t bytes, uint64_t now_ns);
 
 /* ==== probe.c ==== */
-/*
- * Probes: whether a silent peer is there, and whether its path lets datagrams of the size through
- * that it is sent. A path that is too narrow says so by ICMP, if it is a router and nobody filters
- * that (RFC 1191, 8201); a switch just drops. But what is sent again and again may as well have
- * arrived and been refused, for want of buffers, while the application does not look. So the path
- * is asked: with a probe of the same size, which the peer answers whatever it holds, and a bare one
- * right behind it. A full socket drops the larger one, too: then others of that size get through,
- * now and then.
- */
+/* Probes: whether a silent peer is there, and whether its path lets through what it is sent. A path
+ * that is too narrow says so by ICMP, if it is a router and nobody filters that (RFC 1191, 8201); a
+ * switch just drops. What is sent again and again may as well have been refused, for want of
+ * buffers. So the path is asked: by a probe of the same size, which the peer answers whatever it
+ * holds, and a bare one right behind it. A full socket drops the larger one, too: then others of
+ * that size get through, now and then. */
 
 void dw_probe(struct dw_peer *peer, uint64_t now_ns);
 /* Probes it, unless an answer may still be on its way: whether it computes, or something was lost.

@@ -8,8 +8,8 @@
 /* Between two runs no more counts as silence, which is of those who could have been heard: it is
  * longer than anybody sleeps who waits for us. The process was stopped, maybe all others, too. */
 #define STOPPED_NS (4 * DW_ASK_NS)
-/* What waits for a full socket, or for a buffer, is tried again. Half: a sleeper wakes more often
- * in vain; twice: a grant stands still for longer. */
+/* Until what waits for a full socket, or for a buffer, is tried again. Half: a sleeper wakes more
+ * often in vain; twice: a grant stands still for longer. */
 #define RETRY_NS 400000
 
 /* ---- a run ---- */
@@ -106,17 +106,6 @@ static uint64_t ranges_bytes(const struct dw_ranges *set)
     return set->list == set->in_place ? 0 : set->capacity * sizeof *set->list;
 }
 
-static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
-{
-    memory->peers++;
-    memory->peer_bytes += sizeof *peer;
-    dw_foreach (assembly, const struct dw_assembly, link, &peer->assemblies)
-        memory->assembly_bytes += ranges_bytes(&assembly->map);
-    dw_foreach (record, const struct dw_record, link, &peer->records.ends)
-        memory->record_bytes +=
-            ranges_bytes(record->is_sink ? &record->in.map : &record->out.again);
-}
-
 static void add_memory(const void *state, struct diwarp_memory *memory)
 {
     const struct dw_rd *rd = state;
@@ -127,8 +116,15 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
                              dw_cells_bytes(&handles->further_ahs.cells) +
                              handles->bucket_count * sizeof *handles->buckets;
     memory->work_bytes += rd->work_count * sizeof(struct dw_work);
-    dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
-        add_peer(peer, memory);
+    memory->peers += rd->awake_count;
+    memory->peer_bytes += rd->awake_count * sizeof(struct dw_peer);
+    dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake) {
+        dw_foreach (assembly, const struct dw_assembly, link, &peer->assemblies)
+            memory->assembly_bytes += ranges_bytes(&assembly->map);
+        dw_foreach (record, const struct dw_record, link, &peer->records.ends)
+            memory->record_bytes +=
+                ranges_bytes(record->is_sink ? &record->in.map : &record->out.again);
+    }
     dw_deliver_add_memory(rd, memory);
     memory->record_bytes +=
         (rd->records.sinks.count + rd->records.sources.count) * sizeof(struct dw_record) +
