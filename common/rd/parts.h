@@ -206,8 +206,7 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle);
 void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header);
 /* Something was sent to it or heard of it: it has the longest to go before it may rest. */
 void dw_peer_on_use(struct dw_peer *peer);
-/* Puts those to rest that may. When it may be the turn of others; DW_NEVER: not before one is used,
- * which sees to that. */
+/* Puts those to rest that may. When it may be the turn of others; DW_NEVER: none is awake. */
 uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns);
 
 /* Fails those that are doomed: tells the application once each, ends all they owe and are owed. */

@@ -174,7 +174,7 @@ uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns)
         dw_handle_set_state(dw_handle_of(peer), DW_PEER_RESTING);
         release(peer);
     }
-    return DW_NEVER;
+    return rd->awake_count ? now_ns + DW_ASK_NS : DW_NEVER;
 }
 
 /* ---- the end of a peer ---- */
@@ -272,8 +272,6 @@ void dw_peers_forget_qp(struct diwarp_qp *qp)
         if (++looks % SWEEP_LOOKS == 0)
             dw_lock_pause(rd->port->device);
     }
-    if (rd->awake_count)
-        dw_port_trim_later(rd->port, rd->port->ran_ns); /* some may rest now */
 }
 
 void dw_peers_fini(struct dw_rd *rd)

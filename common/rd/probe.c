@@ -218,8 +218,6 @@ static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
         peer->data_acked = true;
         if (dw_timers_peer_owes(peer))
             dw_peer_doom(peer, why);
-        else
-            dw_port_trim_later(dw_rd_of(peer)->port, now_ns);
         return;
     }
     const bool due = now_ns >= dw_timers_probe_due_ns(peer);

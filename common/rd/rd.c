@@ -61,7 +61,6 @@ void dw_peer_on_told(struct dw_peer *peer, bool full)
     list_for_ack(peer, false, full);
     peer->ack_owed = 0;
     peer->ack_owed_bytes = 0;
-    dw_port_trim_later(dw_rd_of(peer)->port, dw_rd_of(peer)->port->ran_ns);
 }
 
 /* ---- its timer: moved forward lazily, so that sending costs no heap operation; it may fire early,

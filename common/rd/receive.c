@@ -33,7 +33,6 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
     dw_handle_of(peer)->heard = dw_met_of(peer)->goes_on = peer->introduced = true;
     peer->records.contact.heard_ns = now_ns;
     peer->unreachable = false;
-    dw_port_trim_later(dw_rd_of(peer)->port, now_ns); /* may be what it waited for */
 }
 
 /* ---- segments ---- */
