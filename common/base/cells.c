@@ -37,7 +37,7 @@ static bool find_number(struct dw_cells *cells)
     if (cells->free < cells->capacity)
         return true;
     const uint32_t capacity = cells->capacity ? cells->capacity * 2 : 16;
-    if (capacity > 1u << (32 - DW_CELLS_SLOT_BITS))
+    if (capacity > 1u << (DW_CELLS_INDEX_BITS - DW_CELLS_SLOT_BITS))
         return false;
     void *chunks = realloc(cells->chunks, capacity * sizeof *cells->chunks);
     if (!chunks)

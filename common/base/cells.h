@@ -11,8 +11,9 @@
 #include "common/base/list.h"
 
 #define DW_CELLS_CHUNK_BYTES 2048u
-/* Of an index, the part that counts the cells of a chunk. */
-#define DW_CELLS_SLOT_BITS 6
+/* Bits of an index: 50 million cells of 40 bytes; and the part that counts the cells of a chunk. */
+#define DW_CELLS_INDEX_BITS 26
+#define DW_CELLS_SLOT_BITS  6
 
 /* Leads each chunk. */
 struct dw_cells_chunk {

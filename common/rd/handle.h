@@ -21,20 +21,17 @@ enum dw_peer_state {
 /* The number of a device's first QP: what a process is told to be reached by, mostly. */
 #define DW_QPN_FIRST 1u
 
-/* Bits of an index into dw_handles.met: 67 million peers. */
-#define DW_MET_BITS 26
-
 /* Another process: where it is. It belongs to the service once the peer is met, and goes with it;
  * until then to its owner. Either end rests and wakes when it likes: nothing on the wire says so.
  */
 struct dw_handle {
     struct diwarp_ah ah;
-    uint32_t next;              /* of the same hash, by index; 0: none */
-    uint32_t met : DW_MET_BITS; /* index of its struct dw_met; 0: none, in UNMET */
-    uint32_t state : 3;         /* enum dw_peer_state */
-    bool heard : 1;             /* it knows our address: no intro needed */
-    bool given : 1;             /* its address is the application's word; else it is forgotten */
-    bool unproven : 1;          /* its address is the word of one that may not be there */
+    uint32_t next;                      /* of the same hash, by index; 0: none */
+    uint32_t met : DW_CELLS_INDEX_BITS; /* index of its struct dw_met; 0: none, in UNMET */
+    uint32_t state : 3;                 /* enum dw_peer_state */
+    bool heard : 1;                     /* it knows our address: no intro needed */
+    bool given : 1;    /* its address is the application's word; else it is forgotten */
+    bool unproven : 1; /* its address is the word of one that may not be there */
 };
 _Static_assert(sizeof(struct dw_handle) == sizeof(struct diwarp_ah) + 8, "a known peer is small");
 

@@ -221,23 +221,14 @@ static bool on_reset(struct dw_handle *handle, const struct dw_arrival *arrival,
     /* It may have had what it does not know of any more. */
     if (peer->sendwin.count && dw_peer_is_in_doubt(peer, now_ns)) {
         dw_peer_doom(peer, DIWARP_GONE_RESTARTED);
-        return true;
+    } else if (!dw_control_proof(peer, arrival->segments + 8)) {
+        /* All that was sent so far was dropped. Where the proof finds the socket full, that waits:
+         * it would fill it again for the next one, too. The RESET that answers our next probe finds
+         * it empty. */
+        (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
+        dw_transmit_lost(peer, now_ns);
     }
-    /* Where the proof finds the socket full, the data would fill it again for the next one, too:
-     * the RESET that answers our next probe finds it empty. */
-    if (dw_control_proof(peer, arrival->segments + 8))
-        return true;
-    /* All that was sent so far was dropped. */
-    (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
-    dw_transmit_lost(peer, now_ns);
     return true;
-}
-
-static bool proves(const struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
-{
-    const uint64_t period = now_ns >> COOKIE_PERIOD_SHIFT;
-    const uint64_t cookie = dw_get_be64(arrival->segments);
-    return cookie == cookie_of(rd, arrival, period) || cookie == cookie_of(rd, arrival, period - 1);
 }
 
 /* One with another incarnation takes the place of the process before it. */
@@ -245,7 +236,9 @@ static struct dw_peer *on_proof(struct dw_rd *rd, struct dw_handle *handle,
                                 const struct dw_arrival *arrival, uint64_t now_ns)
 {
     const uint32_t incarnation = arrival->header.incarnation;
-    if (!may_be(handle, arrival->intro) || !proves(rd, arrival, now_ns))
+    const uint64_t cookie = dw_get_be64(arrival->segments), period = now_ns >> COOKIE_PERIOD_SHIFT;
+    if (!may_be(handle, arrival->intro) ||
+        (cookie != cookie_of(rd, arrival, period) && cookie != cookie_of(rd, arrival, period - 1)))
         return NULL;
     if (!handle || handle->ah.incarnation != incarnation) {
         if (handle)

@@ -19,12 +19,9 @@ static int meet(struct dw_handle *handle)
     struct dw_rd *rd = dw_rd_of_handle(handle);
     struct diwarp_device *device = rd->port->device;
     struct dw_met *met = dw_cells_get(&rd->handles.met);
-    const uint32_t index = met ? dw_cells_index(met) : 0;
-    if (index >> DW_MET_BITS)
-        dw_cells_put(met);
-    if (!index || index >> DW_MET_BITS)
+    if (!met)
         return -ENOMEM;
-    handle->met = index & ((1u << DW_MET_BITS) - 1);
+    handle->met = dw_cells_index(met) & ((1u << DW_CELLS_INDEX_BITS) - 1);
     /* A process that has forgotten others may have forgotten this peer, which takes numbers far
      * from those that it remembers for what they are: a new beginning. */
     const uint32_t first =

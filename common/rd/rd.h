@@ -253,8 +253,7 @@ uint64_t dw_timers_probe_due_ns(const struct dw_peer *peer);
 void dw_timers_wake(struct dw_peer *peer, uint64_t deadline_ns);
 /* We gave it something to answer: sees that it is probed. */
 void dw_timers_on_asked(struct dw_peer *peer, uint64_t now_ns);
-/* The same for a record, but while data is unacknowledged: many records do not put off its probe.
- */
+/* The same for a record, but while data is unacknowledged, whose probe is not put off. */
 void dw_timers_on_record(struct dw_record_peer *records, uint64_t now_ns);
 /* It began something that it has to go on with, unasked: sees that it is probed when silent. */
 void dw_timers_watch(struct dw_peer *peer);
