@@ -222,7 +222,7 @@ static void tell_gone(const struct dw_peer *peer)
                    .qp_num = qp->num},
             .src = dw_handle_of(peer)->ah.name,
         };
-        if (qp->service == &dw_rd_service)
+        if (qp->service == dw_rd_of(peer)->handles.ahs.service)
             dw_cq_push(qp->cq, &wc);
     }
 }
