@@ -16,9 +16,17 @@ void dw_cells_init(struct dw_cells *cells, uint32_t cell_bytes)
     dw_list_init(&cells->partial);
 }
 
-static uint32_t slots_of(const struct dw_cells *cells)
+/* A bit for each slot of a chunk. */
+static uint64_t all_of(const struct dw_cells *cells)
 {
-    return (uint32_t)(ALLOCATED_BYTES - sizeof(struct dw_cells_chunk)) / cells->cell_bytes;
+    return UINT64_MAX >>
+           (64 - (ALLOCATED_BYTES - sizeof(struct dw_cells_chunk)) / cells->cell_bytes);
+}
+
+static uint32_t slot_of(const void *cell)
+{
+    const struct dw_cells_chunk *chunk = dw_cells_chunk_of(cell);
+    return (uint32_t)((uintptr_t)cell - (uintptr_t)(chunk + 1)) / chunk->cell_bytes;
 }
 
 /* Sees that cells.free is a free number. */
@@ -29,7 +37,7 @@ static bool find_number(struct dw_cells *cells)
     if (cells->free < cells->capacity)
         return true;
     const uint32_t capacity = cells->capacity ? cells->capacity * 2 : 16;
-    if (capacity > 1u << (32 - DW_CELLS_SLOT_BITS))
+    if (capacity > 1u << (DW_CELLS_INDEX_BITS - DW_CELLS_SLOT_BITS))
         return false;
     void *chunks = realloc(cells->chunks, capacity * sizeof *cells->chunks);
     if (!chunks)
@@ -47,7 +55,8 @@ static struct dw_cells_chunk *take_chunk(struct dw_cells *cells)
     if (!find_number(cells) || posix_memalign(&memory, DW_CELLS_CHUNK_BYTES, ALLOCATED_BYTES))
         return NULL;
     struct dw_cells_chunk *chunk = cells->chunks[cells->free] = memory;
-    *chunk = (struct dw_cells_chunk){.cells = cells, .number = cells->free};
+    *chunk = (struct dw_cells_chunk){
+        .cells = cells, .number = cells->free, .cell_bytes = cells->cell_bytes};
     dw_list_append(&cells->partial, &chunk->link);
     cells->chunk_count++;
     return chunk;
@@ -61,31 +70,29 @@ void *dw_cells_get(struct dw_cells *cells)
             : dw_container(cells->partial.next, struct dw_cells_chunk, link);
     if (!chunk)
         return NULL;
-    const uint32_t slot = chunk->free ? chunk->free - 1u : chunk->cut++;
-    uint8_t *cell = (uint8_t *)(chunk + 1) + slot * cells->cell_bytes;
-    if (chunk->free)
-        chunk->free = *cell;
-    if (++chunk->used == slots_of(cells))
+    const uint32_t slot = (uint32_t)__builtin_ctzll(~chunk->used);
+    chunk->used |= 1ull << slot;
+    if (chunk->used == all_of(cells))
         dw_list_remove(&chunk->link);
     cells->count++;
-    return memset(cell, 0, cells->cell_bytes);
+    return memset((uint8_t *)(chunk + 1) + slot * cells->cell_bytes, 0, cells->cell_bytes);
 }
 
 void dw_cells_put(void *cell)
 {
     struct dw_cells_chunk *chunk = dw_cells_chunk_of(cell);
     struct dw_cells *cells = chunk->cells;
+    const uint64_t others = ~(1ull << slot_of(cell));
     if (!cells) {
         /* Owners of what is left have no lock in common any more. */
-        if (!__atomic_sub_fetch(&chunk->used, 1, __ATOMIC_ACQ_REL))
+        if (!__atomic_and_fetch(&chunk->used, others, __ATOMIC_ACQ_REL))
             free(chunk);
         return;
     }
-    *(uint8_t *)cell = chunk->free;
-    chunk->free = (uint8_t)((dw_cells_index(cell) & ((1u << DW_CELLS_SLOT_BITS) - 1)) + 1);
     cells->count--;
-    if (chunk->used-- == slots_of(cells))
+    if (chunk->used == all_of(cells))
         dw_list_prepend(&cells->partial, &chunk->link);
+    chunk->used &= others;
     if (chunk->used)
         return;
     dw_list_remove(&chunk->link);
@@ -98,9 +105,22 @@ void dw_cells_put(void *cell)
 
 uint32_t dw_cells_index(const void *cell)
 {
-    const struct dw_cells_chunk *chunk = dw_cells_chunk_of(cell);
-    const uint32_t at = (uint32_t)((uintptr_t)cell - (uintptr_t)(chunk + 1));
-    return chunk->number << DW_CELLS_SLOT_BITS | at / chunk->cells->cell_bytes;
+    return dw_cells_chunk_of(cell)->number << DW_CELLS_SLOT_BITS | slot_of(cell);
+}
+
+void *dw_cells_next(const struct dw_cells *cells, uint32_t *index)
+{
+    const uint32_t slots = 1u << DW_CELLS_SLOT_BITS;
+    for (uint32_t at = *index + 1; at / slots < cells->capacity; at = (at / slots + 1) * slots) {
+        const struct dw_cells_chunk *chunk = cells->chunks[at / slots];
+        const uint64_t left = chunk ? chunk->used >> at % slots : 0;
+        if (!left)
+            continue;
+        *index = at + (uint32_t)__builtin_ctzll(left);
+        return dw_cells_at(cells, *index);
+    }
+    *index = 0;
+    return NULL;
 }
 
 void dw_cells_fini(struct dw_cells *cells)

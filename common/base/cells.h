@@ -11,17 +11,17 @@
 #include "common/base/list.h"
 
 #define DW_CELLS_CHUNK_BYTES 2048u
-/* Of an index, the part that counts the cells of a chunk. */
-#define DW_CELLS_SLOT_BITS 6
+/* Bits of an index: 50 million cells of 40 bytes; and the part that counts the cells of a chunk. */
+#define DW_CELLS_INDEX_BITS 26
+#define DW_CELLS_SLOT_BITS  6
 
 /* Leads each chunk. */
 struct dw_cells_chunk {
     struct dw_cells *cells; /* NULL: the set is no more, this chunk has cells that are still used */
     struct dw_list link;    /* in cells.partial; alone while it is full */
+    uint64_t used;          /* a bit for each slot */
     uint32_t number;        /* in cells.chunks */
-    uint8_t used;
-    uint8_t cut;  /* slots [0, cut) have been used */
-    uint8_t free; /* a slot that came back, less one; its first byte leads to the next; 0: none */
+    uint32_t cell_bytes;
 };
 _Static_assert(sizeof(struct dw_cells_chunk) % 8 == 0, "cells behind it are aligned");
 
@@ -66,3 +66,6 @@ static inline void *dw_cells_at(const struct dw_cells *cells, uint32_t index)
 }
 
 uint32_t dw_cells_index(const void *cell);
+/* The cell with the next higher index than *index, which becomes its; NULL: there is none, and
+ * *index is 0, to begin anew. */
+void *dw_cells_next(const struct dw_cells *cells, uint32_t *index);

@@ -17,22 +17,12 @@ void dw_handles_init(struct dw_handles *handles, struct dw_port *port,
     dw_cells_init(&handles->ahs.cells, sizeof(struct dw_handle));
     dw_cells_init(&handles->met, sizeof(struct dw_met));
     dw_cells_init(&handles->further_ahs.cells, sizeof(struct dw_further_ah));
-    dw_list_init(&handles->further);
 }
 
 static struct dw_handle *at(const struct dw_handles *handles, uint32_t index)
 {
     return dw_cells_at(&handles->ahs.cells, index);
 }
-
-uint64_t dw_handles_bytes(const struct dw_handles *handles)
-{
-    return dw_cells_bytes(&handles->ahs.cells) + dw_cells_bytes(&handles->met) +
-           dw_cells_bytes(&handles->further_ahs.cells) +
-           handles->bucket_count * sizeof *handles->buckets;
-}
-
-/* ---- by name ---- */
 
 static uint32_t *bucket_of(const struct dw_handles *handles, struct diwarp_name name)
 {
@@ -52,30 +42,25 @@ struct dw_handle *dw_handle_find(const struct dw_handles *handles, struct diwarp
     return NULL;
 }
 
-static void chain(struct dw_handles *handles, uint32_t index)
+static void chain(struct dw_handles *handles, struct dw_handle *handle)
 {
-    struct dw_handle *handle = at(handles, index);
     uint32_t *bucket = bucket_of(handles, handle->ah.name);
     handle->next = *bucket;
-    *bucket = index;
+    *bucket = dw_cells_index(handle);
 }
 
 static int grow(struct dw_handles *handles)
 {
-    struct dw_handles bigger = *handles;
-    bigger.bucket_count = handles->bucket_count ? handles->bucket_count * 2 : 1;
-    bigger.buckets = calloc(bigger.bucket_count, sizeof *bigger.buckets);
-    if (!bigger.buckets)
+    const uint32_t count = handles->bucket_count ? handles->bucket_count * 2 : 1;
+    uint32_t *buckets = calloc(count, sizeof *buckets);
+    struct dw_handle *handle;
+    if (!buckets)
         return -ENOMEM;
-    for (uint32_t i = 0; i < handles->bucket_count; i++) {
-        for (uint32_t index = handles->buckets[i], next; index; index = next) {
-            next = at(handles, index)->next;
-            chain(&bigger, index);
-        }
-    }
     free(handles->buckets);
-    handles->buckets = bigger.buckets;
-    handles->bucket_count = bigger.bucket_count;
+    handles->buckets = buckets;
+    handles->bucket_count = count;
+    for (uint32_t index = 0; (handle = dw_cells_next(&handles->ahs.cells, &index));)
+        chain(handles, handle);
     return 0;
 }
 
@@ -90,7 +75,8 @@ struct dw_handle *dw_handle_get(struct dw_handles *handles, struct diwarp_name n
     if (!handle)
         return NULL;
     handle->ah.name = name;
-    chain(handles, dw_cells_index(handle));
+    handle->ah.qpn = DW_QPN_FIRST;
+    chain(handles, handle);
     return handle;
 }
 
@@ -117,74 +103,27 @@ void dw_handle_forget(struct dw_handle *handle)
 
 void dw_handles_fini(struct dw_handles *handles)
 {
-    dw_foreach (further, struct dw_further_ah, link, &handles->further) {
+    struct dw_further_ah *further;
+    struct dw_handle *handle;
+    for (uint32_t index = 0; (further = dw_cells_next(&handles->further_ahs.cells, &index));)
         further->handle->ah.owners--;
-        dw_ah_drop_route(&further->ah);
-        dw_list_remove(&further->link);
+    for (uint32_t index = 0; (handle = dw_cells_next(&handles->ahs.cells, &index));) {
+        if (handle->met)
+            dw_handle_unmeet(handle);
+        if (!handle->ah.owners)
+            dw_cells_put(handle);
     }
     dw_cells_fini(&handles->further_ahs.cells);
-    /* What nobody owns goes: the others by their owners. */
-    for (uint32_t i = 0; i < handles->bucket_count; i++) {
-        for (uint32_t index = handles->buckets[i], next; index; index = next) {
-            struct dw_handle *handle = at(handles, index);
-            next = handle->next;
-            if (handle->met)
-                dw_handle_unmeet(handle);
-            dw_ah_drop_route(&handle->ah);
-            if (!handle->ah.owners)
-                dw_cells_put(handle);
-        }
-    }
     dw_cells_fini(&handles->ahs.cells);
     dw_cells_fini(&handles->met);
     free(handles->buckets);
 }
 
-/* ---- its QPs ---- */
-
-struct diwarp_ah *dw_handle_ah(struct diwarp_ah *ah, uint32_t qpn)
+void dw_handle_unmeet(struct dw_handle *handle)
 {
-    struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
-    struct dw_handles *handles = dw_handles_of(handle);
-    if (qpn == DW_QPN_FIRST)
-        return ah;
-    struct dw_further_ah *further = dw_cells_get(&handles->further_ahs.cells);
-    if (!further) {
-        dw_handle_put(handle);
-        return NULL;
-    }
-    further->ah = handle->ah;
-    further->ah.owners = 0;
-    further->ah.further = true;
-    further->ah.path->users++;
-    further->handle = handle;
-    further->qpn = qpn;
-    handle->ah.owners++;
-    dw_list_append(&handles->further, &further->link);
-    return &further->ah;
+    dw_cells_put(dw_handle_met(handle));
+    handle->met = 0;
 }
-
-void dw_handle_put_ah(struct diwarp_ah *ah)
-{
-    struct dw_handle *handle = dw_handle_of_ah(ah);
-    if (ah->further) {
-        handle->ah.owners--;
-        dw_list_remove(&dw_container(ah, struct dw_further_ah, ah)->link);
-        dw_ah_drop_route(ah);
-        dw_cells_put(ah);
-    }
-    dw_handle_put(handle);
-}
-
-/* ---- who vouches for it ---- */
-
-void dw_handle_set_proven(struct dw_handle *handle, bool proven)
-{
-    dw_handles_of(handle)->unproven += (uint32_t)!proven - handle->unproven;
-    handle->unproven = !proven;
-}
-
-/* ---- states ---- */
 
 void dw_handle_set_state(struct dw_handle *handle, enum dw_peer_state state)
 {
@@ -197,24 +136,4 @@ void dw_handle_set_state(struct dw_handle *handle, enum dw_peer_state state)
     };
     assert(may_follow[handle->state][state]);
     handle->state = state & 7u;
-}
-
-int dw_handle_meet(struct dw_handle *handle)
-{
-    struct dw_met *met = dw_cells_get(&dw_handles_of(handle)->met);
-    if (!met)
-        return -ENOMEM;
-    const uint32_t index = dw_cells_index(met);
-    if (index >> DW_MET_BITS) {
-        dw_cells_put(met);
-        return -ENOMEM;
-    }
-    handle->met = index & ((1u << DW_MET_BITS) - 1);
-    return 0;
-}
-
-void dw_handle_unmeet(struct dw_handle *handle)
-{
-    dw_cells_put(dw_handle_met(handle));
-    handle->met = 0;
 }

@@ -2,7 +2,6 @@
 /* RESET and PROOF: cookies that need no memory, and who takes whose place; learnt handles. */
 #include "common/rd/parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/siphash.h"
@@ -19,17 +18,31 @@
  * is older. */
 #define STEP_MAX 65536u
 
-/* Looks at a learnt handle in the time after which it is forgotten, and after one of which it is if
- * its source has proved to be there and has said nothing: with twice as many, more who lose what
- * they say first prove it again. */
+/* Looks at a handle in the time after which it is forgotten; one of a source that has only proved
+ * to be there is after one: with twice as many, more who lose what they say first prove it again.
+ */
 #define LOOKS_PER_LIFE 8u
 
 /* ---- handles that were made of datagrams ---- */
 
-/* One that waits to learn that we have all it sent would send it again to one that has forgotten
- * it: it is asked first. */
-static void ask(struct dw_handle *handle, uint64_t now_ns)
+static void look(struct dw_rd *rd, struct dw_handle *handle, uint64_t now_ns)
 {
+    const struct diwarp_device *device = rd->port->device;
+    const struct dw_met *met = dw_handle_met(handle);
+    const bool gone = handle->state == DW_PEER_GONE;
+    uint64_t limit_ns = device->env.forget_ns / (met->spoken ? 1 : LOOKS_PER_LIFE);
+    if (gone) /* a peer that took us for gone, as we took it, would send again what has arrived */
+        limit_ns = device->attr.peer_timeout_ns ? device->attr.peer_timeout_ns : UINT64_MAX;
+    rd->strangers = true;
+    if (met->peer || dw_silence_ns(rd, met->rested) < limit_ns)
+        return;
+    if (gone || met->confirmed) {
+        rd->forgot = true;
+        dw_handle_forget(handle);
+        return;
+    }
+    /* A peer that waits to learn that we have all it sent would send it again to one that has
+     * forgotten it: it is asked first. */
     struct dw_peer *peer = dw_peer_wake(handle);
     if (!peer)
         return;
@@ -38,114 +51,43 @@ static void ask(struct dw_handle *handle, uint64_t now_ns)
     dw_timers_watch(peer);
 }
 
-static uint64_t look_each_ns(const struct dw_rd *rd)
-{
-    return rd->port->device->env.forget_ns / LOOKS_PER_LIFE;
-}
-
-/* By how often nothing was heard of it in a row. A peer that took us for gone, as we took it, would
- * send again what has arrived, too. */
-static bool is_forgettable(const struct dw_rd *rd, const struct dw_learnt *learnt,
-                           const struct dw_handle *handle)
-{
-    const uint64_t limit_ns = rd->port->device->attr.peer_timeout_ns;
-    switch (handle->state) {
-    case DW_PEER_UNMET:
-        return learnt->quiet_looks >= LOOKS_PER_LIFE;
-    case DW_PEER_RESTING:
-        return learnt->quiet_looks >= (dw_handle_met(handle)->spoken ? LOOKS_PER_LIFE : 1);
-    case DW_PEER_GONE:
-        return limit_ns && !dw_handle_peer(handle) &&
-               learnt->quiet_looks * look_each_ns(rd) >= limit_ns;
-    default:
-        return false;
-    }
-}
-
-/* False: there is nothing to look at any more. */
-static bool look(struct dw_rd *rd, struct dw_learnt *learnt, uint64_t now_ns)
-{
-    struct dw_handle *handle = dw_handle_find(&rd->handles, learnt->name);
-    if (!handle || handle->given) {
-        if (handle)
-            handle->learnt = false;
-        return false;
-    }
-    struct dw_met *met = handle->met ? dw_handle_met(handle) : NULL;
-    const bool used = handle->state == DW_PEER_AWAKE || (met && met->used);
-    learnt->quiet_looks = used ? 0 : learnt->quiet_looks + 1;
-    if (met)
-        met->used = false;
-    if (!is_forgettable(rd, learnt, handle))
-        return true;
-    if (handle->state == DW_PEER_RESTING && !met->confirmed) {
-        ask(handle, now_ns);
-        return true;
-    }
-    rd->forgot = true;
-    dw_handle_forget(handle);
-    return false;
-}
-
 uint64_t dw_forget(struct dw_rd *rd, uint64_t now_ns)
 {
-    for (unsigned looks = 0; !dw_list_empty(&rd->learnt); looks++) {
-        struct dw_learnt *learnt = dw_container(rd->learnt.next, struct dw_learnt, link);
-        if (learnt->due_ns > now_ns || looks == DW_LOOKS_MAX)
-            return learnt->due_ns;
-        dw_list_remove(&learnt->link);
-        if (look(rd, learnt, now_ns)) {
-            learnt->due_ns = now_ns + look_each_ns(rd);
-            dw_list_append(&rd->learnt, &learnt->link);
-        } else {
-            free(learnt);
+    for (unsigned looks = 0; rd->strangers || rd->looked_at; looks++) {
+        if (!rd->looked_at && now_ns < rd->look_ns)
+            return rd->look_ns;
+        if (looks == DW_LOOKS_MAX)
+            return now_ns + DW_EPOCH_NS;
+        if (!rd->looked_at) {
+            rd->strangers = false;
+            rd->look_ns = now_ns + rd->port->device->env.forget_ns / LOOKS_PER_LIFE;
         }
+        struct dw_handle *handle = dw_cells_next(&rd->handles.ahs.cells, &rd->looked_at);
+        if (handle && handle->met && !handle->given)
+            look(rd, handle, now_ns);
     }
     return DW_NEVER;
 }
 
-void dw_forget_fini(struct dw_rd *rd)
-{
-    dw_foreach (learnt, struct dw_learnt, link, &rd->learnt)
-        free(learnt);
-}
-
-bool dw_forget_later(struct dw_rd *rd, struct diwarp_name name, uint64_t now_ns)
-{
-    struct dw_learnt *learnt = calloc(1, sizeof *learnt);
-    if (!learnt)
-        return false;
-    learnt->name = name;
-    learnt->due_ns = now_ns + look_each_ns(rd);
-    dw_list_append(&rd->learnt, &learnt->link);
-    dw_port_trim_later(rd->port, now_ns);
-    return true;
-}
-
 /* ---- cookies ---- */
-
-/* Nobody can tell it who has not received it: see dw_device_random(). */
-static uint64_t cookie_of(const struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t period)
-{
-    const struct dw_llp_header *header = &arrival->header;
-    const struct dw_intro *intro = arrival->intro;
-    const uint64_t words[] = {
-        (uint64_t)header->job << 32 | header->rank,
-        (uint64_t)header->incarnation << 32 | (uint32_t)intro->family << 16 | intro->port,
-        dw_get_be64(intro->ip),
-        dw_get_be64(intro->ip + 8),
-        intro->token,
-        period,
-    };
-    uint64_t cookie = rd->port->datagrams.token;
-    for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
-        cookie = dw_siphash(rd->port->device->random_key, cookie ^ words[i]);
-    return cookie;
-}
 
 static struct diwarp_name name_of(const struct dw_arrival *arrival)
 {
     return (struct diwarp_name){.job = arrival->header.job, .rank = arrival->header.rank};
+}
+
+/* Of what a datagram and its intro say of the source. Nobody can tell it who has not received it:
+ * see dw_device_random(). */
+static uint64_t cookie_of(const struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t period)
+{
+    const uint8_t *intro = arrival->buf + DW_LLP_HEADER_BYTES;
+    const uint64_t *key = rd->port->device->random_key;
+    uint64_t cookie = rd->port->datagrams.token ^ dw_name_key(name_of(arrival));
+    cookie = dw_siphash(key, cookie);
+    cookie = dw_siphash(key, cookie ^ arrival->header.incarnation ^ (period << 32));
+    for (unsigned at = 0; at < DW_INTRO_BYTES; at += 8)
+        cookie = dw_siphash(key, cookie ^ dw_get_be64(intro + at));
+    return cookie;
 }
 
 /* Of a name whose address the application gave, only a process of the same host may be another. */
@@ -176,38 +118,34 @@ static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint6
         .timestamp_echo = arrival->header.timestamp,
     };
     struct dw_llp_addr to = {.family = arrival->intro->family, .port = arrival->intro->port};
-    memcpy(to.ip, arrival->intro->ip, sizeof to.ip);
     uint8_t buf[DW_LLP_HEADER_BYTES + DW_RESET_BYTES + DW_TRAILER_BYTES];
+    struct iovec iov = {.iov_base = buf, .iov_len = sizeof buf};
+    memcpy(to.ip, arrival->intro->ip, sizeof to.ip);
     dw_llp_header_put(buf, &reset);
     dw_put_be64(buf + DW_LLP_HEADER_BYTES, arrival->header.number);
     dw_put_be64(buf + DW_LLP_HEADER_BYTES + 8,
                 cookie_of(rd, arrival, now_ns >> COOKIE_PERIOD_SHIFT));
-    struct iovec iov = {.iov_base = buf, .iov_len = sizeof buf};
     (void)dw_seal(datagrams->crc, buf, sizeof buf - DW_TRAILER_BYTES);
     /* A full socket loses it: the source will ask again. */
     (void)dw_datagrams_send(datagrams, &to, &iov, 1, sizeof buf, false);
     rd->counters->tx_resets++;
 }
 
-/* A handle of what a datagram says of its source; NULL: no memory. */
-static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+/* A handle of what a datagram says of its source, unproven; NULL: no memory. */
+static struct dw_handle *learn(struct dw_rd *rd, const struct dw_arrival *arrival)
 {
-    const struct diwarp_name name = name_of(arrival);
-    const bool known = dw_handle_find(&rd->handles, name);
-    if (!known && !dw_forget_later(rd, name, now_ns))
-        return NULL;
-    struct dw_handle *handle = dw_handle_get(&rd->handles, name);
+    struct dw_handle *handle = dw_handle_get(&rd->handles, name_of(arrival));
     if (!handle)
         return NULL;
-    handle->learnt |= !known;
     handle->ah.incarnation = arrival->header.incarnation;
+    dw_handle_set_proven(handle, false);
     if (dw_ah_set_route_by_intro(&handle->ah, arrival->intro))
         return handle;
     dw_handle_put(handle);
     return NULL;
 }
 
-/* Its numbers begin anywhere, and the peer has not said yet that it follows. */
+/* Our numbers to it begin anywhere, and the peer has not said yet that it follows. */
 static bool is_new_beginning(const struct dw_handle *handle)
 {
     return handle->met && dw_handle_met(handle)->goes_on && !handle->heard;
@@ -241,94 +179,95 @@ static bool in_step(const struct dw_handle *handle, const struct dw_llp_header *
            (!numbered || header->psn - ack + STEP_MAX < 2 * STEP_MAX);
 }
 
-struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+/* The peer of a handle; NULL: no memory, or it is gone. It begins with the numbers of `first` if we
+ * are new to it, or if it does not follow those that are known. */
+static struct dw_peer *take(struct dw_handle *handle, bool follows,
+                            const struct dw_llp_header *first)
 {
-    struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
-    const bool goes_on = arrival->header.flags & DW_LLP_GOES_ON;
-    const uint32_t serial = rd->port->device->env.first_serial;
-    const struct dw_llp_header first = {.psn = serial, .ack = serial};
-    if (!handle && arrival->intro && !goes_on && rd->handles.unproven < UNPROVEN_MAX) {
-        handle = learn(rd, arrival, now_ns);
-        if (handle)
-            dw_handle_set_proven(handle, false);
-    }
-    const bool same = handle && handle->ah.incarnation == arrival->header.incarnation;
-    const bool follows = same && in_step(handle, &arrival->header);
-    const bool met = handle && handle->state != DW_PEER_UNMET;
-    struct dw_peer *peer = follows ? dw_peer_wake(handle) : NULL;
+    const bool met = handle->state != DW_PEER_UNMET;
+    struct dw_peer *peer = dw_peer_wake(handle);
     if (!peer)
-        rd->counters->drop_source++;
-    else if (!met) /* one that we are new to has begun with the first serial, as we do with it */
-        dw_peer_adopt(peer, &first);
-    if (!follows && arrival->intro && (!same || asks(handle)) && may_be(handle, arrival->intro))
-        send_reset(rd, arrival, now_ns);
+        dw_handle_put(handle);
+    else if (!met || !follows)
+        dw_peer_adopt(peer, first);
     return peer;
 }
 
-void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+static struct dw_peer *on_datagram(struct dw_rd *rd, struct dw_handle *handle,
+                                   const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
+    const bool goes_on = arrival->header.flags & DW_LLP_GOES_ON;
+    const uint32_t serial = rd->port->device->env.first_serial;
+    const struct dw_llp_header first = {.psn = serial, .ack = serial};
+    if (!handle && arrival->intro && !goes_on && rd->handles.unproven < UNPROVEN_MAX)
+        handle = learn(rd, arrival);
+    const bool same = handle && handle->ah.incarnation == arrival->header.incarnation;
+    if (same && in_step(handle, &arrival->header))
+        return take(handle, true, &first);
+    if (arrival->intro && (!same || asks(handle)) && may_be(handle, arrival->intro))
+        send_reset(rd, arrival, now_ns);
+    return NULL;
+}
+
+/* What we are asked to prove, if it answers us. */
+static bool on_reset(struct dw_handle *handle, const struct dw_arrival *arrival, uint64_t now_ns)
+{
     struct dw_peer *peer = handle && handle->state == DW_PEER_AWAKE ? dw_handle_peer(handle) : NULL;
-    if (arrival->segments_len != DW_RESET_BYTES) {
-        rd->counters->drop_short++;
-        return;
-    }
     /* Who has heard us does not ask: it would be an old one, or forged. */
     if (!peer || dw_peer_knows_us(peer) || handle->ah.incarnation != arrival->header.incarnation ||
-        peer->number - dw_get_be64(arrival->segments) >= STEP_MAX) {
-        rd->counters->drop_source++;
-        return;
-    }
+        peer->number - dw_get_be64(arrival->segments) >= STEP_MAX)
+        return false;
     /* It may have had what it does not know of any more. */
     if (peer->sendwin.count && dw_peer_is_in_doubt(peer, now_ns)) {
         dw_peer_doom(peer, DIWARP_GONE_RESTARTED);
-        return;
+    } else if (!dw_control_send(peer, DW_LLP_PROOF, dw_sendwin_first_psn(&peer->sendwin),
+                                arrival->segments + 8, DW_PROOF_BYTES)) {
+        /* All that was sent so far was dropped. Where the proof finds the socket full, that waits:
+         * it would fill it again for the next one, too. The RESET that answers our next probe finds
+         * it empty. */
+        (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
+        dw_transmit_lost(peer, now_ns);
     }
-    /* Where the proof finds the socket full, the data would fill it again for the next one, too:
-     * the RESET that answers our next probe finds it empty. */
-    if (dw_control_send(peer, DW_LLP_PROOF, dw_sendwin_first_psn(&peer->sendwin),
-                        arrival->segments + 8, DW_PROOF_BYTES))
-        return;
-    /* All that was sent so far was dropped. */
-    (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
-    dw_transmit_lost(peer, now_ns);
+    return true;
 }
 
-static bool proves(const struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+/* One with another incarnation takes the place of the process before it. */
+static struct dw_peer *on_proof(struct dw_rd *rd, struct dw_handle *handle,
+                                const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    const uint64_t period = now_ns >> COOKIE_PERIOD_SHIFT;
-    const uint64_t cookie = dw_get_be64(arrival->segments);
-    return cookie == cookie_of(rd, arrival, period) || cookie == cookie_of(rd, arrival, period - 1);
+    const uint32_t incarnation = arrival->header.incarnation;
+    const uint64_t cookie = dw_get_be64(arrival->segments), period = now_ns >> COOKIE_PERIOD_SHIFT;
+    if (!may_be(handle, arrival->intro) ||
+        (cookie != cookie_of(rd, arrival, period) && cookie != cookie_of(rd, arrival, period - 1)))
+        return NULL;
+    if (!handle || handle->ah.incarnation != incarnation) {
+        if (handle)
+            dw_handle_restart(handle, incarnation);
+        if (handle && handle->state != DW_PEER_UNMET)
+            return NULL; /* no memory to end the one before */
+        handle = learn(rd, arrival);
+    }
+    if (!handle)
+        return NULL;
+    dw_handle_set_proven(handle, true);
+    return take(handle, in_step(handle, &arrival->header), &arrival->header);
 }
 
-struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *arrival,
-                                     uint64_t now_ns)
+struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
 {
+    const bool reset = arrival->header.type == DW_LLP_RESET;
+    const bool proof = arrival->header.type == DW_LLP_PROOF;
     struct dw_handle *handle = dw_handle_find(&rd->handles, name_of(arrival));
-    if (!arrival->intro || arrival->segments_len != DW_PROOF_BYTES) {
+    struct dw_peer *peer = NULL;
+    if ((reset && arrival->segments_len != DW_RESET_BYTES) ||
+        (proof && (!arrival->intro || arrival->segments_len != DW_PROOF_BYTES))) {
         rd->counters->drop_short++;
         return NULL;
     }
-    if (!may_be(handle, arrival->intro) || !proves(rd, arrival, now_ns)) {
-        rd->counters->drop_source++;
+    if (reset && on_reset(handle, arrival, now_ns))
         return NULL;
-    }
-    bool same = handle && handle->ah.incarnation == arrival->header.incarnation;
-    /* It has forgotten us, or we it. */
-    const bool begins =
-        same && handle->state != DW_PEER_UNMET && !in_step(handle, &arrival->header);
-    if (handle && !same)
-        dw_handle_restart(handle, arrival->header.incarnation);
-    if (!handle || (!same && handle->state == DW_PEER_UNMET))
-        handle = learn(rd, arrival, now_ns);
-    const bool met = handle && handle->state != DW_PEER_UNMET;
-    same = handle && handle->ah.incarnation == arrival->header.incarnation;
-    if (same)
-        dw_handle_set_proven(handle, true);
-    struct dw_peer *peer = same ? dw_peer_wake(handle) : NULL;
-    if (!peer)
-        rd->counters->drop_source++;
-    else if (!met || begins)
-        dw_peer_adopt(peer, &arrival->header);
+    if (!reset)
+        peer = (proof ? on_proof : on_datagram)(rd, handle, arrival, now_ns);
+    rd->counters->drop_source += !peer;
     return peer;
 }

@@ -80,17 +80,12 @@ void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, u
 void dw_send_commit(struct dw_rd *rd, uint32_t imm);
 
 /* ==== probe.c ==== */
-/*
- * Probes: whether a silent peer is there, and whether its path lets datagrams of the size through
- * that it is sent.
- *
- * A path that is too narrow says so by ICMP, if it is a router and nobody filters that (RFC 1191,
- * 8201): then datagrams become shorter. A switch just drops. What is sent again and again may as
- * well have arrived and been refused, for want of buffers, as long as the application does not
- * look. So the path is asked: with a probe of the same size, which the peer answers whatever it
+/* Probes: whether a silent peer is there, and whether its path lets through what it is sent. A path
+ * that is too narrow says so by ICMP, if it is a router and nobody filters that (RFC 1191, 8201); a
+ * switch just drops. What is sent again and again may as well have been refused, for want of
+ * buffers. So the path is asked: by a probe of the same size, which the peer answers whatever it
  * holds, and a bare one right behind it. A full socket drops the larger one, too: then others of
- * that size get through, now and then.
- */
+ * that size get through, now and then. */
 
 void dw_probe(struct dw_peer *peer, uint64_t now_ns);
 /* Probes it, unless an answer may still be on its way: whether it computes, or something was lost.
@@ -98,24 +93,19 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns);
 void dw_probe_ask(struct dw_record_peer *records, uint64_t now_ns);
 /* Returns when the probe was sent whose reply has that PSN; 0: it cannot be one of ours. */
 uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns);
-
-/* Length of the largest datagrams that do not seem to get through; 0: there are none. */
-uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer);
-/* The next probe is to be a pair. */
-bool dw_probe_pair_is_due(const struct dw_peer *peer, uint64_t now_ns);
+/* The peer's timer: acknowledges late, probes it while it owes us something, and fails it when it
+ * has been silent for too long. */
+void dw_probe_on_timer(struct dw_timer *timer, uint64_t now_ns);
 /* It acknowledges these. */
 void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked);
 /* It asked for parts of a record that had gone out. */
 void dw_probe_on_asked_again(struct dw_peer *peer);
-/* For peer_timeout nothing has got through but what every path lets through. */
-bool dw_probe_is_too_narrow(struct dw_peer *peer);
-
-/* What a peer may have under way whatever the delay: more, the shorter its datagrams are. */
-uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle);
+/* Length of the largest datagrams that do not seem to get through; 0: there are none. */
+uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer);
 /* Datagrams on the path have become shorter or longer. */
 void dw_probe_on_path(void *state, struct dw_path *path);
-/* Sends the peer what the path wants to have probed. */
-void dw_probe_path(struct dw_peer *peer, uint64_t now_ns);
+/* What a peer may have under way whatever the delay: more, the shorter its datagrams are. */
+uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle);
 
 /* ==== deliver.c ==== */
 /* Sends that come: handed up in place, or put together first. */
@@ -175,12 +165,6 @@ void dw_rdma_end(struct dw_peer *peer, const struct dw_region *region, const str
 /* Contexts: taken when something is first sent or received, given back when both have owed each
  * other nothing for a while; and what happens when a peer is gone. */
 
-/* Another process has the name now: all that is under way with the one before ends in error, and
- * both begin anew. Not while anybody is amid a peer's state. */
-void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation);
-/* The service goes: ends all. */
-void dw_peers_fini(struct dw_rd *rd);
-
 /* The context, taken now if it has to be; NULL: no memory, or the peer is gone. */
 struct dw_peer *dw_peer_wake(struct dw_handle *handle);
 /* Takes the numbers that the header of a PROOF tells, for those that one of both has forgotten.
@@ -188,50 +172,32 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle);
 void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header);
 /* Something was sent to it or heard of it: it has the longest to go before it may rest. */
 void dw_peer_on_use(struct dw_peer *peer);
-/* Puts those to rest that may. When it may be the turn of others; DW_NEVER: not before one is used,
- * which sees to that. */
+/* Puts those to rest that may. When it may be the turn of others; DW_NEVER: none is awake. */
 uint64_t dw_peers_rest(struct dw_rd *rd, uint64_t now_ns);
+
 /* Fails those that are doomed: tells the application once each, ends all they owe and are owed. */
 void dw_peers_fail_doomed(struct dw_rd *rd);
+/* Another process has the name now: all that is under way with the one before ends in error, and
+ * both begin anew. Not while anybody is amid a peer's state. */
+void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation);
 /* A QP goes, and with it what was posted to it, without completions; while others stay, peers are
  * told. */
 void dw_peers_forget_qp(struct diwarp_qp *qp);
 /* ICMP says that nobody has that port of the path's host. */
 void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns);
+/* The service goes: ends all. */
+void dw_peers_fini(struct dw_rd *rd);
 
 /* ==== identity.c ==== */
-/*
- * Which process a source is, where its name does not tell: one that nothing is known of while many
+/* Which process a source is, where its name does not tell: one that nothing is known of while many
  * such are, or one whose name another process had. It is sent a RESET, without anything being kept
- * of it, and has to send the RESET's cookie back from the address it gave (RFC 9000 section 8).
- */
+ * of it, and has to send the RESET's cookie back, in a PROOF, from the address that it gave (RFC
+ * 9000 section 8). */
 
-/* The peer that a datagram is from, if it is known or may become so by its intro. NULL: it is not
- * taken; where its source may be told so, a RESET is on its way. */
+/* The peer that a datagram is from; NULL: it is a RESET, which is answered, or it is not taken, and
+ * a RESET may be on its way. */
 struct dw_peer *dw_identity_of(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns);
-/* A RESET came: what we are asked to prove, if it answers us. */
-void dw_identity_on_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns);
-/* A PROOF came: its source; one with another incarnation than before takes the place of the process
- * before it. NULL: it proves nothing. */
-struct dw_peer *dw_identity_on_proof(struct dw_rd *rd, const struct dw_arrival *arrival,
-                                     uint64_t now_ns);
-
-/*
- * Handles that were made of datagrams, and that the application knows nothing of: forgotten when
- * their peers have been at rest, or gone, for long, so that a server does not grow with the clients
- * that it has had. The above is for peers that remember us yet.
- */
-
-/* A handle, by its name; in rd.learnt, those first that are looked at first. */
-struct dw_learnt {
-    struct dw_list link;
-    struct diwarp_name name;
-    uint64_t due_ns;
-    uint64_t quiet_looks; /* in a row, that found nothing new of it */
-};
-
-void dw_forget_fini(struct dw_rd *rd);
-/* Looks at those that are due; returns when the next is, DW_NEVER: there is none. */
+/* Looks at handles that were made of datagrams, and that the application knows nothing of: they are
+ * forgotten when their peers have been at rest, or gone, for long, so that a server does not grow
+ * with the clients that it has had. When to look again; DW_NEVER: there are none. */
 uint64_t dw_forget(struct dw_rd *rd, uint64_t now_ns);
-/* A handle of that name is about to be made; false: no memory. */
-bool dw_forget_later(struct dw_rd *rd, struct diwarp_name name, uint64_t now_ns);

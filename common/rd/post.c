@@ -203,7 +203,7 @@ int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
         [IBV_WR_ATOMIC_CMP_AND_SWP] = {post_atomic, sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE},
         [IBV_WR_ATOMIC_FETCH_AND_ADD] = {post_atomic, sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE},
     };
-    const struct dw_ends ends = {.qp = qp, .qpns = {.here = qp->num, .there = dw_qpn_of_ah(ah)}};
+    const struct dw_ends ends = {.qp = qp, .qpns = {.here = qp->num, .there = ah->qpn}};
     struct dw_handle *handle = dw_handle_of_ah(ah);
     const unsigned kind = (unsigned)wr->opcode;
     if (wr->send_flags & IBV_SEND_FENCE || kind >= sizeof kinds / sizeof *kinds ||
@@ -233,7 +233,7 @@ void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len
     const uint64_t now_ns = dw_device_now_ns(device);
     struct dw_peer *peer = dw_peer_wake(dw_handle_of_ah(ah));
     dw_cq_on_use(qp->cq, now_ns);
-    const struct dw_qpns qpns = {.here = qp->num, .there = dw_qpn_of_ah(ah)};
+    const struct dw_qpns qpns = {.here = qp->num, .there = ah->qpn};
     void *at = peer ? dw_send_reserve(peer, qpns, (uint32_t)len, now_ns) : NULL;
     if (!at)
         dw_unlock(device);

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Probes and the path's MTU. A probe's PSN is when it was sent, in units of 1 us: so its reply
- * tells that, however many probes have followed. */
+/* The peer's timer, probes, and the path's MTU. A probe's PSN is when it was sent, in units of 1
+ * us: so its reply tells that, however many probes have followed. */
 #include "common/rd/parts.h"
 
-#define PROBE_CLOCK_SHIFT 10
+#include "common/llp/interface.h"
+
+/* Doublings of the interval between probes: from 3 us to the longest there is. */
+#define BACKOFF_MAX 15
+/* ICMP says "port unreachable", and probes get no answer for so long: the process died. Of another
+ * host a firewall says so, too, while its rules are loaded anew; our own host's refusal to send to
+ * a peer is borne as long. */
+#define UNREACHABLE_REMOTE_NS 10000000000ull
+#define PROBE_CLOCK_SHIFT     10
 /* Of a probe's PSN the part that is its time. */
 #define CLOCK_MASK 0x1fffffffu
 /* Beside it: it is one of a pair, and that asks for the path's sake, not for what is stuck. */
 #define OF_PATH 0x20000000u
 #define PADDED  0x40000000u
 #define BARE    0x80000000u
-/* Loss alone does not take the larger one of so many pairs in a row: all there is ends with that.
- */
+/* Loss alone does not take the larger one of so many pairs in a row: the peer ends with that. */
 #define PAIRS_LOST_MIN 16
 /* What every path lets through, in a packet of IPv4. */
 #define ALWAYS_PASSES_BYTES (DW_MTU_MIN_BYTES - 28)
@@ -25,17 +32,19 @@ uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer)
     uint32_t bytes = 0;
     if (peer->sendwin.count && oldest->tx.resends >= DW_OFTEN)
         bytes = oldest->bytes + DW_TRAILER_BYTES;
-    if (peer->asked_again >= DW_OFTEN)
+    else if (peer->asked_again)
         bytes = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
     return bytes > ALWAYS_PASSES_BYTES ? bytes : 0;
 }
 
-bool dw_probe_pair_is_due(const struct dw_peer *peer, uint64_t now_ns)
+/* The next probe is to be a pair, with one padded to that; 0: not yet. */
+static uint32_t pair_bytes(const struct dw_peer *peer, uint64_t now_ns)
 {
     const struct dw_contact *contact = &peer->records.contact;
     /* One that is silent says nothing of the path, and has to read them all one day. */
-    return now_ns / DW_ASK_NS != contact->probe_sent_ns / DW_ASK_NS &&
-           contact->heard_ns >= contact->probe_sent_ns && dw_probe_stuck_bytes(peer);
+    const bool due = now_ns / DW_ASK_NS != contact->probe_sent_ns / DW_ASK_NS &&
+                     contact->heard_ns >= contact->probe_sent_ns;
+    return due ? dw_probe_stuck_bytes(peer) : 0;
 }
 
 void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked)
@@ -49,13 +58,12 @@ void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked)
 
 void dw_probe_on_asked_again(struct dw_peer *peer)
 {
-    if (peer->asked_again < 2 * DW_OFTEN)
-        peer->asked_again++;
-    if (peer->asked_again >= DW_OFTEN)
-        dw_timers_wake(peer, peer->records.contact.heard_ns + DW_ASK_NS);
+    peer->asked_again = true;
+    dw_timers_wake(peer, peer->records.contact.heard_ns + DW_ASK_NS);
 }
 
-bool dw_probe_is_too_narrow(struct dw_peer *peer)
+/* For peer_timeout nothing has got through but what every path lets through. */
+static bool is_too_narrow(struct dw_peer *peer)
 {
     const uint64_t limit_ns = dw_rd_of(peer)->port->device->attr.peer_timeout_ns;
     if (!dw_probe_stuck_bytes(peer))
@@ -71,32 +79,29 @@ static uint32_t clock_of(uint64_t now_ns)
     return (uint32_t)(now_ns >> PROBE_CLOCK_SHIFT) & CLOCK_MASK;
 }
 
-static uint64_t sent_ns_of(uint32_t psn, uint64_t now_ns)
+/* With that PSN, and one before it that is padded to so many bytes, unless they are 0. The padded
+ * one goes first: on a path that keeps order its answer comes before the other's. */
+static void send_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool whole)
 {
-    uint32_t age = (clock_of(now_ns) - psn) & CLOCK_MASK;
-    return age <= CLOCK_MASK / 2 ? now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT) : 0;
+    if (bytes)
+        dw_control_padded_probe(peer, psn | PADDED, bytes, whole);
+    (void)dw_control_send(peer, DW_LLP_PROBE, psn | (bytes ? BARE : 0), NULL, 0);
+    dw_rd_of(peer)->counters->tx_probes++;
 }
 
 void dw_probe(struct dw_peer *peer, uint64_t now_ns)
 {
     struct dw_contact *contact = &peer->records.contact;
-    const bool paired = dw_probe_pair_is_due(peer, now_ns);
+    const uint32_t padded_bytes = pair_bytes(peer, now_ns);
     if (contact->probe_sent_ns <= contact->heard_ns)
-        peer->records.silent_since = dw_silence_clock(now_ns);
+        peer->records.silent_since = dw_silence_clock(dw_rd_of(peer));
     contact->probe_sent_ns = now_ns & INT64_MAX;
     contact->probe_answered = false;
     peer->probe_acked = true;
-    if (peer->unreachables == DW_OFTEN) /* until ICMP says so of this one, too */
-        peer->unreachables--;
-    dw_rd_of(peer)->counters->tx_probes++;
-    /* The padded one first: on a path that keeps order its answer comes before the other's. A full
-     * socket takes neither; where only the padded one is refused, the path is narrow in this host.
-     */
-    if (paired)
-        dw_control_padded_probe(peer, clock_of(now_ns) | PADDED, dw_probe_stuck_bytes(peer), false);
-    (void)dw_control_send(peer, DW_LLP_PROBE, clock_of(now_ns) | (paired ? BARE : 0), NULL, 0);
-    if (paired && peer->asked_again)
-        peer->asked_again--;
+    peer->unreachable = false; /* until ICMP says so of this one, too */
+    /* A full socket takes neither; where only the padded one is refused, the path is narrow in this
+     * host. */
+    send_probe(peer, clock_of(now_ns), padded_bytes, false);
 }
 
 void dw_probe_ask(struct dw_record_peer *records, uint64_t now_ns)
@@ -114,9 +119,9 @@ uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
     uint32_t payload = dw_ah_datagram_max_bytes(&handle->ah) - DW_LLP_HEADER_BYTES -
                        DW_INTRO_BYTES - DW_SEND_SEGMENT_BYTES - DW_TRAILER_BYTES;
     uint32_t datagrams = (DW_FIRST_BYTES - 1) / payload + 1;
-    if (datagrams < DW_RECORDWIN_LEAST)
-        datagrams = DW_RECORDWIN_LEAST;
-    return datagrams < UINT8_MAX ? (uint8_t)datagrams : UINT8_MAX;
+    if (datagrams > UINT8_MAX)
+        return UINT8_MAX;
+    return datagrams > DW_RECORDWIN_LEAST ? (uint8_t)datagrams : DW_RECORDWIN_LEAST;
 }
 
 void dw_probe_on_path(void *state, struct dw_path *path)
@@ -129,60 +134,119 @@ void dw_probe_on_path(void *state, struct dw_path *path)
     }
 }
 
-/* Nothing of the length in question gets through. */
+/* By a peer that is heard: one that is silent says nothing of the path. */
+static void probe_path(struct dw_peer *peer, uint64_t now_ns)
+{
+    struct dw_path *path = dw_handle_of(peer)->ah.path;
+    const struct dw_contact *contact = &peer->records.contact;
+    if (!dw_handle_of(peer)->heard || contact->heard_ns < contact->probe_sent_ns)
+        return;
+    const uint32_t bytes = dw_path_probe_bytes(path, now_ns);
+    if (bytes) {
+        send_probe(peer, clock_of(now_ns) | OF_PATH, bytes, true);
+        dw_path_on_probe_sent(path, clock_of(now_ns), dw_peer_rto_ns(&peer->records, 0), now_ns);
+    }
+    if (dw_path_deadline_ns(path) != UINT64_MAX)
+        dw_timers_wake(peer, dw_path_deadline_ns(path));
+}
+
+/* ---- replies ---- */
+
 static void on_pair_lost(struct dw_peer *peer, uint64_t now_ns)
 {
     struct dw_path *path = dw_handle_of(peer)->ah.path;
     if (peer->pairs_lost < UINT16_MAX)
         peer->pairs_lost++;
-    if (peer->pairs_lost < DW_OFTEN ||
-        !dw_path_on_black_hole(path, dw_probe_stuck_bytes(peer), now_ns))
-        return;
-    dw_rd_of(peer)->counters->paths_narrowed++;
-    dw_probe_on_path(dw_rd_of(peer), path);
-}
-
-/* By whoever is heard: one that is silent says nothing of the path. */
-void dw_probe_path(struct dw_peer *peer, uint64_t now_ns)
-{
-    struct dw_path *path = dw_handle_of(peer)->ah.path;
-    const struct dw_contact *contact = &peer->records.contact;
-    const bool silent = !dw_handle_of(peer)->heard || contact->heard_ns < contact->probe_sent_ns;
-    const uint32_t bytes = silent ? 0 : dw_path_probe_bytes(path, now_ns);
-    if (bytes) {
-        const uint32_t clock = clock_of(now_ns);
-        dw_control_padded_probe(peer, clock | OF_PATH | PADDED, bytes, true);
-        (void)dw_control_send(peer, DW_LLP_PROBE, clock | OF_PATH | BARE, NULL, 0);
-        dw_path_on_probe_sent(path, clock, dw_peer_rto_ns(&peer->records, 0), now_ns);
-        dw_rd_of(peer)->counters->tx_probes++;
-    }
-    if (!silent && dw_path_deadline_ns(path) != UINT64_MAX)
-        dw_timers_wake(peer, dw_path_deadline_ns(path));
-}
-
-static void on_path_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
-{
-    struct dw_path *path = dw_handle_of(peer)->ah.path;
-    if (dw_path_on_probe_reply(path, psn & CLOCK_MASK, psn & PADDED, now_ns))
+    if (peer->pairs_lost >= DW_OFTEN &&
+        dw_path_on_black_hole(path, dw_probe_stuck_bytes(peer), now_ns)) {
+        dw_rd_of(peer)->counters->paths_narrowed++;
         dw_probe_on_path(dw_rd_of(peer), path);
-    dw_probe_path(peer, now_ns);
+    }
 }
 
 uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
 {
     struct dw_contact *contact = &peer->records.contact;
-    const uint64_t sent_ns = sent_ns_of(psn, now_ns);
+    const uint32_t age = (clock_of(now_ns) - psn) & CLOCK_MASK;
+    const uint64_t sent_ns = now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT);
+    struct dw_path *path = dw_handle_of(peer)->ah.path;
     if (psn & OF_PATH) {
-        on_path_reply(peer, psn, now_ns);
+        if (dw_path_on_probe_reply(path, psn & CLOCK_MASK, psn & PADDED, now_ns))
+            dw_probe_on_path(dw_rd_of(peer), path);
+        probe_path(peer, now_ns);
         return 0;
     }
-    if (psn & PADDED)
+    if (psn & PADDED) {
         peer->pairs_lost = 0;
-    else if (psn & BARE)
+        peer->asked_again = false;
+    } else if (psn & BARE) {
         on_pair_lost(peer, now_ns);
-    if (sent_ns > contact->probe_sent_ns)
+    }
+    if (age > CLOCK_MASK / 2 || sent_ns > contact->probe_sent_ns)
         return 0; /* of one that was never sent */
     if ((psn & CLOCK_MASK) == clock_of(contact->probe_sent_ns))
         contact->probe_answered = true;
     return sent_ns;
+}
+
+/* ---- the timer ---- */
+
+/* How long it may be silent. To what has been heard, or may have got something, a route may come
+ * back. */
+static uint64_t patience_ns(const struct dw_peer *peer, enum diwarp_gone *why)
+{
+    const struct diwarp_device *device = dw_rd_of(peer)->port->device;
+    const struct dw_llp_addr *host = &dw_handle_of(peer)->ah.path->host;
+    const uint64_t limit_ns = device->attr.peer_timeout_ns;
+    const bool never = peer->send_error && !peer->sent && !dw_handle_of(peer)->heard;
+    uint64_t soon_ns = never || peer->unreachable ? UNREACHABLE_REMOTE_NS : UINT64_MAX;
+    if (peer->unreachable &&
+        dw_interfaces_have(device->interfaces, device->interface_count, host->family, host->ip))
+        soon_ns = DW_ASK_NS;
+    *why = peer->send_error    ? DIWARP_GONE_NOT_SENT
+           : peer->unreachable ? DIWARP_GONE_UNREACHABLE
+                               : DIWARP_GONE_SILENT;
+    return !limit_ns ? UINT64_MAX : soon_ns < limit_ns ? soon_ns : limit_ns;
+}
+
+static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
+{
+    enum diwarp_gone why;
+    const uint64_t limit_ns = patience_ns(peer, &why);
+    /* Silence counts from the first probe without an answer: with nothing owed there is none. */
+    if (peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns &&
+        dw_silence_ns(dw_rd_of(peer), peer->records.silent_since) > limit_ns) {
+        /* The application need not hear that a peer of which it wants nothing is silent. */
+        peer->confirming = false;
+        peer->data_acked = true;
+        if (dw_timers_peer_owes(peer))
+            dw_peer_doom(peer, why);
+        return;
+    }
+    const bool due = now_ns >= dw_timers_probe_due_ns(peer);
+    if (due && peer->backoff < BACKOFF_MAX)
+        peer->backoff++;
+    if (due || pair_bytes(peer, now_ns)) /* this though it is heard */
+        dw_probe(peer, now_ns);
+    dw_timers_watch(peer);
+    if (dw_probe_stuck_bytes(peer))
+        dw_timers_wake(peer, now_ns + DW_ASK_NS);
+}
+
+void dw_probe_on_timer(struct dw_timer *timer, uint64_t now_ns)
+{
+    struct dw_peer *peer = dw_container(timer, struct dw_peer, timer);
+    if (!dw_peer_is_live(peer))
+        return;
+    if (peer->ack_owed)
+        (void)dw_control_ack(peer);
+    if (is_too_narrow(peer)) {
+        dw_peer_doom(peer, DIWARP_GONE_TOO_LARGE);
+        return;
+    }
+    if (dw_timers_peer_owes(peer))
+        ask_silent(peer, now_ns);
+    else
+        peer->confirming = false; /* what comes later is another question */
+    probe_path(peer, now_ns);
 }

@@ -61,7 +61,6 @@ void dw_peer_on_told(struct dw_peer *peer, bool full)
     list_for_ack(peer, false, full);
     peer->ack_owed = 0;
     peer->ack_owed_bytes = 0;
-    dw_port_trim_later(dw_rd_of(peer)->port, dw_rd_of(peer)->port->ran_ns);
 }
 
 /* ---- its timer: moved forward lazily, so that sending costs no heap operation; it may fire early,
@@ -109,12 +108,4 @@ void dw_timers_on_record(struct dw_record_peer *records, uint64_t now_ns)
 void dw_timers_watch(struct dw_peer *peer)
 {
     dw_timers_wake(peer, dw_timers_probe_due_ns(peer));
-}
-
-/* Silence counts from the first probe without an answer: with nothing owed there is none. */
-bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns, uint64_t now_ns)
-{
-    const uint32_t silent = dw_silence_clock(now_ns) - peer->records.silent_since;
-    return peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns &&
-           (uint64_t)silent << DW_SILENCE_CLOCK_SHIFT > limit_ns;
 }

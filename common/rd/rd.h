@@ -20,13 +20,12 @@
 /* Of one that nothing is known of: what any socket holds, and any path lets be on its way whatever
  * the delay. A long eager message. */
 #define DW_FIRST_BYTES (64u << 10)
-/* What happens so often in a row is no mere loss: a datagram is sent again, or asked for again,
- * ICMP says that nobody is there, or a peer answers only the bare one of a pair of probes. With
- * half, a lossy path is taken for a narrow one; twice as much, and a narrow one is seen that much
- * later. */
+/* What happens so often in a row is no mere loss: a datagram is sent again, or a peer answers only
+ * the bare one of a pair of probes. Half: a lossy path is taken for a narrow one; twice: a narrow
+ * one is seen that much later. */
 #define DW_OFTEN 3
-/* A peer that is waited for is asked this often, though nothing is unacknowledged; it answers a
- * pair of probes. Half: more is sent in vain; twice: a peer that is gone, and a narrow path, are
+/* So often a peer that is waited for is asked, though nothing is unacknowledged, and a pair of
+ * probes is sent. Half: more is sent in vain; twice: a peer that is gone, and a narrow path, are
  * seen that much later. */
 #define DW_ASK_NS 500000000ull
 /* Idle peers, or handles, that one call looks at: some 10 us. */
@@ -37,8 +36,6 @@
 #define DW_QUEUED_MAX (DW_ASKED_MAX / 2)
 /* Silence is counted in units of 8 ms: 32 bits of them are longer than any time-out. */
 #define DW_SILENCE_CLOCK_SHIFT 23
-
-struct dw_peer;
 
 /* RD on a port. */
 struct dw_rd {
@@ -52,16 +49,17 @@ struct dw_rd {
     struct dw_list full;   /* peers that were told that there is no room */
     struct dw_list doomed; /* peers to be failed as soon as nobody is amid their state */
     uint32_t awake_count;
-    uint32_t unswept;       /* of these, yet to be visited by dw_peers_forget_qp() */
-    bool sweep;             /* the `swept` of those that it has visited */
-    struct dw_list learnt;  /* struct dw_learnt: handles made of datagrams (identity.c) */
-    bool forgot;            /* one of them, at least */
-    uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
-
-    /* How many peers send to us at a time: they share the credit. */
-    uint32_t epoch_senders, senders; /* senders: of the last whole epoch */
+    uint32_t epoch_senders, senders; /* peers that sent to us: in this epoch, in the one before */
     uint64_t epoch_end_ns;
-    uint32_t resets; /* sent in this epoch */
+    uint32_t resets;     /* sent in this epoch */
+    uint64_t silence_ns; /* time that goes by while we run, which silence is counted by */
+    uint64_t ran_ns;     /* the last run */
+
+    /* Of handles made of datagrams, which are looked at in rounds (identity.c). */
+    bool strangers;     /* there may be some */
+    bool forgot;        /* one of them, at least */
+    uint32_t looked_at; /* the last in this round, by index; 0: the next begins at look_ns */
+    uint64_t look_ns;
 
     bool tried, sent; /* in this run: a send call was made; one was taken */
     bool transmitted; /* something, since the last append */
@@ -69,8 +67,8 @@ struct dw_rd {
                    * `flush` waits for a buffer */
     struct dw_peer *reserved; /* and reserved_bytes: from diwarp_send_reserve to its commit */
     uint32_t reserved_bytes;
-
     uint32_t work_count;
+    uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
 
     struct dw_list free_assemblies, done_assemblies; /* done: until the next recycling */
     unsigned assembly_count;                         /* being put together */
@@ -86,43 +84,37 @@ struct dw_peer {
     struct dw_record_peer records;
     struct dw_list awake_link;
     struct dw_list path_link; /* in path.awake */
-
-    uint64_t number; /* of our last datagram to it */
+    uint64_t number;          /* of our last datagram to it */
     struct dw_sendwin sendwin;
     struct dw_datagram *open; /* being filled */
-    uint64_t appended_ns; /* when a message was last appended for the peer, or the end of the send
-                             call that it caused */
+    uint64_t appended_ns; /* a message was last appended, or the send call ended that it caused */
     struct dw_list flush_link; /* in rd.flush; in state DOOMED in rd.doomed */
     struct dw_list pending;    /* works not wholly copied */
     struct dw_list awaiting;   /* works that end with their acknowledgement */
-
     struct dw_timer timer;     /* acknowledgement, probe */
     struct dw_list assemblies; /* oldest first */
-    struct dw_list
-        ack_link; /* in rd.ack where ack_soon is set, in rd.full where only told_full is */
+    struct dw_list ack_link;   /* in rd.ack if ack_soon, else in rd.full if told_full */
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes;
-
-    uint16_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
-    uint16_t queued;          /* requests posted and not ended, but for records of our own */
-    uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
-    uint16_t timestamp;       /* of its datagram that came last */
-    uint16_t pairs_lost;      /* in a row: of each it answered the bare probe only */
-    uint8_t send_error;       /* errno with which our own host refused the last datagram; 0: sent */
-    uint8_t unreachables : 4; /* ICMP unreachable since it was heard last */
+    uint16_t answers;     /* ABORTs, COMPLETEs and atomic responses in pending */
+    uint16_t queued;      /* requests posted and not ended, but for records of our own */
+    uint16_t refusals;    /* ABORTs of its small writes that it has not acknowledged */
+    uint16_t timestamp;   /* of its datagram that came last */
+    uint16_t pairs_lost;  /* in a row: of each it answered the bare probe only */
+    uint8_t send_error;   /* errno with which our own host refused the last datagram; 0: sent */
+    bool unreachable : 1; /* ICMP has said so since it was heard or probed last */
     uint8_t backoff : 4;
     uint8_t doom : 4; /* enum diwarp_gone, in state DOOMED */
     bool ack_soon : 1;
-    bool introduced : 1;     /* it has been heard since it woke: it knows our address */
-    bool confirming : 1;     /* it is asked so that it may be forgotten */
-    bool told_full : 1;      /* its last credit from us is none: it is told of room */
-    bool at_once : 1;        /* what is appended now, or was last, is not to wait for others */
-    bool data_acked : 1;     /* our last new DATA acknowledged all that has come */
-    bool probe_acked : 1;    /* our last probe did */
-    bool sent : 1;           /* at least one, since it woke */
-    uint8_t asked_again : 4; /* for parts of records: how often, less pairs of probes */
-    uint8_t ack_owed : 4;    /* in parts of ACK_OWED_MAX (receive.c); 0: none */
-    bool swept : 1;          /* unlike rd.sweep: one of those unswept */
+    bool introduced : 1;  /* it has been heard since it woke: it knows our address */
+    bool confirming : 1;  /* it is asked so that it may be forgotten */
+    bool told_full : 1;   /* its last credit from us is none: it is told of room */
+    bool at_once : 1;     /* what is appended now, or was last, is not to wait for others */
+    bool data_acked : 1;  /* our last new DATA acknowledged all that has come */
+    bool probe_acked : 1; /* our last probe did */
+    bool sent : 1;        /* at least one, since it woke */
+    bool asked_again : 1; /* for parts of records, since a padded probe was answered last */
+    uint8_t ack_owed : 4; /* in parts of ACK_OWED_MAX (receive.c); 0: none */
 };
 
 static inline struct dw_peer *dw_peer_of_records(const struct dw_record_peer *records)
@@ -133,6 +125,11 @@ static inline struct dw_peer *dw_peer_of_records(const struct dw_record_peer *re
 static inline struct dw_rd *dw_rd_of(const struct dw_peer *peer)
 {
     return dw_container(peer->records.records, struct dw_rd, records);
+}
+
+static inline struct dw_rd *dw_rd_of_handle(const struct dw_handle *handle)
+{
+    return dw_container(dw_handles_of(handle), struct dw_rd, handles);
 }
 
 static inline struct dw_handle *dw_handle_of(const struct dw_peer *peer)
@@ -198,9 +195,14 @@ struct dw_assembly {
     uint8_t buf[];
 };
 
-static inline uint32_t dw_silence_clock(uint64_t ns)
+static inline uint32_t dw_silence_clock(const struct dw_rd *rd)
 {
-    return (uint32_t)(ns >> DW_SILENCE_CLOCK_SHIFT);
+    return (uint32_t)(rd->silence_ns >> DW_SILENCE_CLOCK_SHIFT);
+}
+
+static inline uint64_t dw_silence_ns(const struct dw_rd *rd, uint32_t since)
+{
+    return (uint64_t)(dw_silence_clock(rd) - since) << DW_SILENCE_CLOCK_SHIFT;
 }
 
 /* An answer of the peer's tells that it has our last acknowledgement: it sends nothing again that
@@ -251,13 +253,10 @@ uint64_t dw_timers_probe_due_ns(const struct dw_peer *peer);
 void dw_timers_wake(struct dw_peer *peer, uint64_t deadline_ns);
 /* We gave it something to answer: sees that it is probed. */
 void dw_timers_on_asked(struct dw_peer *peer, uint64_t now_ns);
-/* The same for a record, but while data is unacknowledged: many records do not put off its probe.
- */
+/* The same for a record, but while data is unacknowledged, whose probe is not put off. */
 void dw_timers_on_record(struct dw_record_peer *records, uint64_t now_ns);
 /* It began something that it has to go on with, unasked: sees that it is probed when silent. */
 void dw_timers_watch(struct dw_peer *peer);
-/* It has been both probed and silent for so long. */
-bool dw_timers_silent_for(const struct dw_peer *peer, uint64_t limit_ns, uint64_t now_ns);
 
 /* ---- what the service's table leads to ---- */
 extern const struct dw_service dw_rd_service;

@@ -22,8 +22,7 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
     /* It has our token, so it has our address too: both come together. */
     dw_handle_of(peer)->heard = dw_met_of(peer)->goes_on = peer->introduced = true;
     peer->records.contact.heard_ns = now_ns;
-    peer->unreachables = 0;
-    dw_port_trim_later(rd->port, now_ns); /* may be what it waited for */
+    peer->unreachable = false;
 }
 
 /* ---- segments ---- */
@@ -189,12 +188,7 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
 {
     struct dw_rd *rd = state;
     const struct dw_llp_header *header = &arrival->header;
-    if (header->type == DW_LLP_RESET) {
-        dw_identity_on_reset(rd, arrival, now_ns);
-        return;
-    }
-    struct dw_peer *peer = header->type == DW_LLP_PROOF ? dw_identity_on_proof(rd, arrival, now_ns)
-                                                        : dw_identity_of(rd, arrival, now_ns);
+    struct dw_peer *peer = dw_identity_of(rd, arrival, now_ns);
     if (!peer)
         return;
     struct dw_incoming in = {

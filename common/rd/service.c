@@ -7,11 +7,11 @@
 
 #include "common/llp/interface.h"
 
-/* Between two runs, longer than anybody sleeps who waits for us: the process was stopped, and maybe
- * all others with it. */
+/* Between two runs no more counts as silence, which is of those who could have been heard: it is
+ * longer than anybody sleeps who waits for us. The process was stopped, maybe all others, too. */
 #define STOPPED_NS (4 * DW_ASK_NS)
-/* What waits for a full socket, or for a buffer, is tried again. Half: a sleeper wakes more often
- * in vain; twice: a grant stands still for longer. */
+/* Until what waits for a full socket, or for a buffer, is tried again. Half: a sleeper wakes more
+ * often in vain; twice: a grant stands still for longer. */
 #define RETRY_NS 400000
 
 /* ---- a run ---- */
@@ -41,6 +41,9 @@ static void acknowledge(struct dw_rd *rd)
 static void run(void *state, uint64_t now_ns)
 {
     struct dw_rd *rd = state;
+    const uint64_t away_ns = now_ns - rd->ran_ns;
+    rd->silence_ns += away_ns < STOPPED_NS ? away_ns : STOPPED_NS;
+    rd->ran_ns = now_ns;
     rd->tried = rd->sent = false;
     dw_peers_fail_doomed(rd);
     flush_all(rd, now_ns);
@@ -66,16 +69,6 @@ static bool has_more(const void *state)
 {
     const struct dw_rd *rd = state;
     return rd->sent && next_deadline_ns(rd, 0) != DW_NEVER;
-}
-
-/* Silence is of those who could have been heard. */
-static void on_absence(void *state, uint64_t away_ns)
-{
-    struct dw_rd *rd = state;
-    if (away_ns <= STOPPED_NS)
-        return;
-    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
-        peer->records.silent_since += dw_silence_clock(away_ns - STOPPED_NS);
 }
 
 static void on_route(struct diwarp_ah *ah)
@@ -115,28 +108,25 @@ static uint64_t ranges_bytes(const struct dw_ranges *set)
     return set->list == set->in_place ? 0 : set->capacity * sizeof *set->list;
 }
 
-static void add_peer(const struct dw_peer *peer, struct diwarp_memory *memory)
-{
-    memory->peers++;
-    memory->peer_bytes += sizeof *peer;
-    memory->work_bytes += dw_list_bytes(&peer->pending, sizeof(struct dw_work)) +
-                          dw_list_bytes(&peer->awaiting, sizeof(struct dw_work));
-    dw_foreach (assembly, const struct dw_assembly, link, &peer->assemblies)
-        memory->assembly_bytes += ranges_bytes(&assembly->map);
-    dw_foreach (record, const struct dw_record, link, &peer->records.ends)
-        memory->record_bytes +=
-            ranges_bytes(record->is_sink ? &record->in.map : &record->out.again);
-}
-
 static void add_memory(const void *state, struct diwarp_memory *memory)
 {
     const struct dw_rd *rd = state;
+    const struct dw_handles *handles = &rd->handles;
     memory->base_bytes += sizeof *rd;
-    memory->addresses += rd->handles.ahs.cells.count;
-    memory->address_bytes +=
-        dw_handles_bytes(&rd->handles) + dw_list_bytes(&rd->learnt, sizeof(struct dw_learnt));
-    dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake)
-        add_peer(peer, memory);
+    memory->addresses += handles->ahs.cells.count;
+    memory->address_bytes += dw_cells_bytes(&handles->ahs.cells) + dw_cells_bytes(&handles->met) +
+                             dw_cells_bytes(&handles->further_ahs.cells) +
+                             handles->bucket_count * sizeof *handles->buckets;
+    memory->work_bytes += rd->work_count * sizeof(struct dw_work);
+    memory->peers += rd->awake_count;
+    memory->peer_bytes += rd->awake_count * sizeof(struct dw_peer);
+    dw_foreach (peer, const struct dw_peer, awake_link, &rd->awake) {
+        dw_foreach (assembly, const struct dw_assembly, link, &peer->assemblies)
+            memory->assembly_bytes += ranges_bytes(&assembly->map);
+        dw_foreach (record, const struct dw_record, link, &peer->records.ends)
+            memory->record_bytes +=
+                ranges_bytes(record->is_sink ? &record->in.map : &record->out.again);
+    }
     dw_deliver_add_memory(rd, memory);
     memory->record_bytes +=
         (rd->records.sinks.count + rd->records.sources.count) * sizeof(struct dw_record) +
@@ -170,9 +160,9 @@ static int open_state(struct dw_port *port, void **state)
     rd->counters = &port->datagrams.counters;
     dw_records_init(&rd->records, port, &record_ops);
     dw_handles_init(&rd->handles, port, &dw_rd_service, dw_device_random(port->device));
-    struct dw_list *heads[] = {
-        &rd->awake,           &rd->flush,          &rd->ack, &rd->full, &rd->doomed, &rd->learnt,
-        &rd->free_assemblies, &rd->done_assemblies};
+    struct dw_list *heads[] = {&rd->awake,          &rd->flush,  &rd->ack,
+                               &rd->full,           &rd->doomed, &rd->free_assemblies,
+                               &rd->done_assemblies};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         dw_list_init(heads[i]);
     *state = rd;
@@ -184,7 +174,6 @@ static void close_state(void *state)
     struct dw_rd *rd = state;
     dw_peers_fini(rd);
     dw_handles_fini(&rd->handles);
-    dw_forget_fini(rd);
     dw_deliver_fini(rd);
     dw_records_fini(&rd->records);
     free(rd);
@@ -201,34 +190,25 @@ static int create(struct diwarp_qp *qp)
 static void on_deregister(void *state, const struct dw_region *region)
 {
     struct dw_rd *rd = state;
-    const uint64_t now_ns = dw_device_now_ns(rd->port->device);
-    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake) {
-        if (!region->records)
-            return;
-        dw_rdma_end(peer, region, NULL, DW_END_TELL_PEER, now_ns);
-    }
-}
-
-static bool has_works(const struct dw_list *works, const struct diwarp_qp *qp)
-{
-    dw_foreach (work, const struct dw_work, link, works)
-        if (work->qpns.here == qp->num)
-            return true;
-    return false;
+    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
+        if (region->records)
+            dw_rdma_end(peer, region, NULL, DW_END_TELL_PEER, dw_device_now_ns(rd->port->device));
 }
 
 /* Something that was posted to the QP, or an answer of its, has not reached its end. Records of a
  * region are the peer's own: it has to see them through. */
 static bool peer_is_owed(const struct dw_peer *peer, const struct diwarp_qp *qp)
 {
+    const struct dw_list *works[] = {&peer->pending, &peer->awaiting};
+    if (peer->open && peer->open->qpns.here == qp->num)
+        return true;
     dw_foreach (datagram, const struct dw_datagram, tx.link, &peer->sendwin.unacked)
         if (datagram->qpns.here == qp->num)
             return true;
-    if ((peer->open && peer->open->qpns.here == qp->num) || has_works(&peer->pending, qp) ||
-        has_works(&peer->awaiting, qp))
-        return true;
-    if (!peer->records.own_count)
-        return false;
+    for (unsigned i = 0; i < 2; i++)
+        dw_foreach (work, const struct dw_work, link, works[i])
+            if (work->qpns.here == qp->num)
+                return true;
     dw_foreach (record, const struct dw_record, link, &peer->records.ends)
         if (!record->region && record->qp == qp && record->state != DW_RECORD_HELD)
             return true;
@@ -267,17 +247,40 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, const struct diwarp_addres
     return ah;
 }
 
-/* What nobody wants to send to any more is as one that a datagram made. */
+static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
+{
+    struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
+    if (qpn == DW_QPN_FIRST)
+        return ah;
+    struct dw_further_ah *further = dw_cells_get(&dw_handles_of(handle)->further_ahs.cells);
+    if (!further) {
+        dw_handle_put(handle);
+        return NULL;
+    }
+    further->ah = handle->ah;
+    further->ah.owners = 0;
+    further->ah.qpn = qpn & 0xffffff;
+    further->ah.path->users++;
+    further->handle = handle;
+    handle->ah.owners++;
+    return &further->ah;
+}
+
 static void put_ah(struct diwarp_ah *ah)
 {
     struct dw_handle *handle = dw_handle_of_ah(ah);
-    struct dw_rd *rd = dw_container(dw_handles_of(handle), struct dw_rd, handles);
-    const bool last = handle->ah.owners == (ah->further && !ah->owners);
-    if (last && handle->given && handle->state != DW_PEER_UNMET) {
-        handle->learnt = handle->learnt || dw_forget_later(rd, ah->name, rd->port->ran_ns);
-        handle->given = !handle->learnt;
+    struct dw_rd *rd = dw_rd_of_handle(handle);
+    if (ah != &handle->ah) {
+        handle->ah.owners--;
+        dw_ah_drop_route(ah);
+        dw_cells_put(ah);
     }
-    dw_handle_put_ah(ah);
+    if (!handle->ah.owners && handle->met) {
+        handle->given = false; /* nobody wants to send to it: it is as one that a datagram made */
+        rd->strangers = true;
+        dw_port_trim_later(rd->port, rd->port->ran_ns);
+    }
+    dw_handle_put(handle);
 }
 
 static void retune(void *state)
@@ -297,7 +300,7 @@ const struct dw_service dw_rd_service = {
     .on_deregister = on_deregister,
     .owes = owes,
     .get_ah = get_ah,
-    .get_ah_of_qpn = dw_handle_ah,
+    .get_ah_of_qpn = get_ah_of_qpn,
     .on_route = on_route,
     .put_ah = put_ah,
     .place = dw_rd_place,
@@ -309,7 +312,6 @@ const struct dw_service dw_rd_service = {
     .run = run,
     .has_more = has_more,
     .next_deadline_ns = next_deadline_ns,
-    .on_absence = on_absence,
     .retune = retune,
     .recycle = dw_deliver_recycle,
     .trim = trim,

@@ -115,8 +115,6 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
         dw_arena_recycle(&port->datagrams.arena);
     }
     const uint64_t away_ns = now_ns - port->ran_ns; /* whoever ran it last */
-    if (away_ns > TIMERS_WAIT_MAX_NS)
-        EACH_SERVICE(port, on_absence, service->on_absence(state, away_ns))
     port->ran_ns = now_ns;
     port->timers_wait_ns += least(away_ns, TIMERS_WAIT_MAX_NS / 4);
     while (received < RECEIVES_PER_RUN && port->device->pushed == pushed && !drained) {

@@ -24,8 +24,7 @@ struct diwarp_ah {
     uint16_t udp_port;
     uint16_t peer_datagram_bytes; /* the longest of its records that have shown; ours may differ */
     bool fixed : 1;               /* it has been spoken with: its route stays */
-    bool further : 1;             /* RD: of another QP than a process's first */
-    uint32_t qpn : 24;            /* UD: of the QP there */
+    uint32_t qpn : 24;            /* of the QP there */
 };
 _Static_assert(sizeof(struct diwarp_ah) == 40, "a known peer is small");
 
@@ -121,8 +120,6 @@ struct dw_service {
     bool (*has_more)(const void *state);
     /* When it is to run next for that at the latest; 0: at once. */
     uint64_t (*next_deadline_ns)(const void *state, uint64_t ran_ns);
-    /* The process was away, maybe stopped, for so long. */
-    void (*on_absence)(void *state, uint64_t away_ns);
     /* device.attr has changed: what was chosen by it is chosen anew. */
     void (*retune)(void *state);
     /* All completions that were handed out are used. */

@@ -64,7 +64,7 @@ static void rest__not_between_messages(void **state)
         send_one(f, (unsigned)i % 2, 1 - (unsigned)i % 2, i);
         settle(f);
         assert_ptr_equal(sim_peer(&f->world.nodes[0], 1), peer);
-        assert_false(dw_met_of(peer)->used); /* it would say of a rest */
+        assert_int_equal(dw_met_of(peer)->rested, 0);
     }
     fixture_run(f, SECOND);
     fixture_close(f);

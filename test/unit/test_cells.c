@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cells: apart, zeroed, found by index and by address, given back. */
+/* Cells: apart, zeroed, found by index and by address, visited by rising index, given back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,6 +44,15 @@ static void cells__as_an_array_has_them(void **state)
             }
             assert_int_equal(cells.count, ++used);
         }
+        const uint32_t *cell;
+        unsigned visited = 0;
+        for (uint32_t index = 0, before = 0; (cell = dw_cells_next(&cells, &index)); visited++) {
+            assert_true(index > before);
+            before = index;
+            assert_ptr_equal(cell, out[*cell - 1]);
+            assert_int_equal(index, indices[*cell - 1]);
+        }
+        assert_int_equal(visited, used);
         for (unsigned i = 0; i < CELLS; i++)
             if (out[i])
                 dw_cells_put(out[i]);
