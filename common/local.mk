@@ -84,7 +84,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rel/ranges.h \
 	common/rel/record.c \
 	common/rel/record.h \
-	common/rel/recordwin.h \
 	common/rel/recvwin.h \
 	common/rel/rtt.h \
 	common/rel/seen.h \

@@ -20,6 +20,19 @@ void dw_sealing_copy(struct dw_sealing *sealing, void *to, const void *from, siz
         dw_copy(to, from, bytes);
 }
 
+void dw_sealing_gather(struct dw_sealing *sealing, uint8_t *to, const struct iovec *from,
+                       size_t skip, size_t bytes)
+{
+    for (; bytes; from++) {
+        const size_t before = skip < from->iov_len ? skip : from->iov_len;
+        const size_t left = from->iov_len - before, piece = left < bytes ? left : bytes;
+        dw_sealing_copy(sealing, to, (const uint8_t *)from->iov_base + before, piece);
+        skip -= before;
+        to += piece;
+        bytes -= piece;
+    }
+}
+
 void dw_sealing_end(const struct dw_sealing *sealing, uint8_t *trailer)
 {
     dw_put_be32(trailer, sealing->sum);

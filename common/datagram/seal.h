@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "common/wire/llp_header.h"
 
@@ -36,6 +37,9 @@ static inline void dw_sealing_begin(struct dw_sealing *sealing, const struct dw_
 void dw_sealing_add(struct dw_sealing *sealing, const void *data, size_t bytes);
 /* Bytes that are copied there, in the same pass. */
 void dw_sealing_copy(struct dw_sealing *sealing, void *to, const void *from, size_t bytes);
+/* So many bytes of a gather list, from `skip` on, likewise. */
+void dw_sealing_gather(struct dw_sealing *sealing, uint8_t *to, const struct iovec *from,
+                       size_t skip, size_t bytes);
 /* Writes DW_TRAILER_BYTES. */
 void dw_sealing_end(const struct dw_sealing *sealing, uint8_t *trailer);
 

@@ -115,7 +115,6 @@ static struct dw_assembly *begin(struct dw_peer *peer, struct diwarp_qp *qp, uin
     assembly->qp = qp;
     assembly->msn = msn;
     assembly->total = 0;
-    dw_ranges_init(&assembly->map);
     rd->assembly_bytes += cost(assembly);
     dw_list_append(&peer->assemblies, &assembly->link);
     dw_timers_watch(peer); /* should it never send the rest */

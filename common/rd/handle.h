@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "common/rel/recordwin.h"
+#include "common/rel/record.h"
 #include "common/rel/rtt.h"
 #include "common/rnic/service.h"
 

@@ -131,9 +131,8 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
     peer->data_acked = met->confirmed;
     peer->swept = rd->sweep;
     dw_sendwin_init(&peer->sendwin, met->next_psn, attr->send_window_datagrams,
-                    (uint32_t)met->credit_kib << 10);
-    dw_sendwin_set_congestion(&peer->sendwin, met->ssthresh_datagrams, dw_probe_cwnd_floor(handle),
-                              (uint32_t)attr->queue_delay_ns);
+                    (uint32_t)met->credit_kib << 10, met->ssthresh_datagrams,
+                    dw_probe_cwnd_floor(handle), (uint32_t)attr->queue_delay_ns);
     dw_recvwin_init(&peer->recvwin, met->ack);
     dw_list_init(&peer->flush_link);
     dw_list_init(&peer->ack_link);

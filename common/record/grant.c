@@ -15,18 +15,16 @@
  * More would fall out of the cache on its way; half does not fill long paths. */
 #define RECORD_WINDOW_BYTES (1u << 20)
 
-/* ---- budgets ---- */
-
 /* Two of the longest datagrams are to be under way, one sent while one is received. Where two do
  * not fit, a large one at a time does better than a small one. */
 static uint32_t mtu_max_bytes(const struct dw_records *records, uint32_t rcvbuf_bytes)
 {
-    const uint32_t half = records->grant_budget_bytes / 2;
+    const uint64_t half = records->grant_budget_bytes / 2;
     const uint32_t like = half < dw_llp_truesize(DW_LLP_LONG_BYTES) ? 1472 : DW_LLP_LONG_BYTES;
-    const uint32_t payload = like - DW_RECORD_OVERHEAD_BYTES;
-    const uint32_t bytes = (uint32_t)((uint64_t)half * payload / dw_llp_truesize(like));
-    const bool fits = bytes <= DW_LLP_TRAIN_BYTES && 2 * dw_llp_truesize(bytes) <= rcvbuf_bytes;
-    return fits ? bytes : UINT32_MAX;
+    const uint64_t bytes = half * (like - DW_RECORD_OVERHEAD_BYTES) / dw_llp_truesize(like);
+    const bool fits =
+        bytes <= DW_LLP_TRAIN_BYTES && 2 * dw_llp_truesize((uint32_t)bytes) <= rcvbuf_bytes;
+    return fits ? (uint32_t)bytes : UINT32_MAX;
 }
 
 void dw_records_size_budgets(struct dw_records *records)
@@ -66,8 +64,7 @@ static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due
 
 static uint32_t share_of_window(const struct dw_record *sink)
 {
-    const struct dw_record_peer *peer = sink->peer;
-    return share(sink, peer_window(peer), peer->due_bytes);
+    return share(sink, peer_window(sink->peer), sink->peer->due_bytes);
 }
 
 static uint32_t share_of_budget(const struct dw_record *sink)
@@ -91,8 +88,6 @@ static uint32_t grantable(const struct dw_record *sink)
     const uint32_t of_budget = share_of_budget(sink), of_window = share_of_window(sink);
     return of_budget < of_window ? of_budget : of_window;
 }
-
-/* ---- whose turn it is ---- */
 
 /* Of a peer that has some. */
 static struct dw_record *oldest_wanting(const struct dw_record_peer *peer)
@@ -148,18 +143,12 @@ void dw_grant_on_requested(struct dw_record_peer *peer, uint32_t id)
         dw_record_set_state(sink, DW_RECORD_WANTING);
 }
 
-/* ---- what is due ---- */
-
-static uint32_t due_of(const struct dw_record *sink)
-{
-    return dw_record_sink_due_bytes(&sink->in);
-}
-
 /* What is due of the sink has become more or less. */
 static void add_due(struct dw_record *sink, uint32_t before)
 {
     struct dw_record_peer *peer = sink->peer;
-    const uint64_t more = dw_record_charge(sink, due_of(sink)) - dw_record_charge(sink, before);
+    const uint32_t due = dw_record_sink_due_bytes(&sink->in);
+    const uint64_t more = dw_record_charge(sink, due) - dw_record_charge(sink, before);
     if (dw_grant_is_free(sink))
         return;
     peer->due_bytes += (uint32_t)more;
@@ -172,39 +161,31 @@ static void add_due(struct dw_record *sink, uint32_t before)
 void dw_grant_on_came(struct dw_record *sink, uint32_t bytes)
 {
     struct dw_record_peer *peer = sink->peer;
-    add_due(sink, due_of(sink) + bytes);
+    add_due(sink, dw_record_sink_due_bytes(&sink->in) + bytes);
     if (!dw_list_empty(&peer->want) && !dw_list_linked(&oldest_wanting(peer)->grant_link))
         take_turn(peer);
 }
 
 void dw_grant_end(struct dw_record *sink)
 {
-    const uint32_t due = due_of(sink);
-    dw_open_fence(); /* other threads may use the buffer from now on */
+    const uint32_t due = dw_record_sink_due_bytes(&sink->in);
+    dw_open_fence();
     sink->in.granted = (uint32_t)sink->in.map.bytes;
     dw_heap_set(&sink->peer->records->port->timers, &sink->timer, DW_NEVER);
     dw_grant_on_came(sink, due);
 }
 
-void dw_grant_set_aside(struct dw_record_peer *peer)
+void dw_grant_set_aside(struct dw_record_peer *peer, bool aside)
 {
-    if (peer->aside || !peer->due_bytes)
+    if (peer->aside == aside || !peer->due_bytes)
         return;
-    peer->aside = true;
-    peer->records->due_bytes -= peer->due_bytes;
+    peer->aside = aside;
+    if (aside)
+        peer->records->due_bytes -= peer->due_bytes;
+    else
+        peer->records->due_bytes += peer->due_bytes;
     take_turn(peer);
 }
-
-void dw_grant_take_back(struct dw_record_peer *peer)
-{
-    if (!peer->aside)
-        return;
-    peer->aside = false;
-    peer->records->due_bytes += peer->due_bytes;
-    take_turn(peer);
-}
-
-/* ---- grants ---- */
 
 bool dw_sink_send_status(const struct dw_record *sink, uint32_t granted,
                          const struct dw_range *missing, unsigned count)
@@ -226,18 +207,22 @@ bool dw_sink_send_status(const struct dw_record *sink, uint32_t granted,
 
 uint64_t dw_sink_deadline_ns(const struct dw_record *sink)
 {
-    return sink->in.heard_ns + sink->peer->records->ops->rto_ns(sink->peer, sink->in.backoff);
+    const uint64_t from_ns = sink->late_ns > sink->in.heard_ns ? sink->late_ns : sink->in.heard_ns;
+    return from_ns + sink->peer->records->ops->rto_ns(sink->peer, sink->in.backoff);
 }
 
 void dw_sink_arm(struct dw_record *sink)
 {
-    if (!sink->timer.slot)
-        dw_heap_set(&sink->peer->records->port->timers, &sink->timer, dw_sink_deadline_ns(sink));
+    struct dw_heap *timers = &sink->peer->records->port->timers;
+    const uint64_t deadline_ns = dw_sink_deadline_ns(sink);
+    if (dw_record_sink_due_bytes(&sink->in) &&
+        (!sink->timer.slot || deadline_ns < sink->timer.deadline_ns))
+        dw_heap_set(timers, &sink->timer, deadline_ns);
 }
 
 static void give(struct dw_record *sink, uint32_t bytes, uint64_t now_ns)
 {
-    const uint32_t due = due_of(sink);
+    const uint32_t due = dw_record_sink_due_bytes(&sink->in);
     if (!due) /* the silence until now was ours */
         sink->in.heard_ns = now_ns;
     sink->in.granted += bytes;
@@ -294,7 +279,7 @@ static void grant_in_turn(struct dw_records *records, uint64_t now_ns)
 void dw_grant_run(struct dw_records *records, uint64_t now_ns)
 {
     /* Who polls rarely while records are under way gets more of them for each poll. */
-    const bool absent = records->left_some && now_ns - records->granted_ns >= DW_AWAY_NS;
+    const bool absent = records->granted_ns && now_ns - records->granted_ns >= DW_AWAY_NS;
     const bool rarely = records->due_bytes && (records->polled_rarely || absent);
     if (rarely != records->polled_rarely) {
         records->polled_rarely = rarely;
@@ -302,6 +287,5 @@ void dw_grant_run(struct dw_records *records, uint64_t now_ns)
     }
     records->refused = false;
     grant_in_turn(records, now_ns);
-    records->granted_ns = now_ns;
-    records->left_some = records->due_bytes > 0;
+    records->granted_ns = records->due_bytes ? now_ns : 0;
 }

@@ -78,12 +78,9 @@ void dw_record_destroy(struct dw_record *record)
 {
     struct dw_record_peer *peer = record->peer;
     dw_record_set_state(record, DW_RECORD_ENDED);
-    if (record->is_sink) {
+    if (record->is_sink)
         dw_grant_end(record);
-        dw_record_sink_fini(&record->in);
-    } else {
-        dw_record_source_fini(&record->out);
-    }
+    dw_ranges_fini(record->is_sink ? &record->in.map : &record->out.again);
     dw_heap_unreserve(&peer->records->port->timers);
     dw_map_remove(map_of(peer->records, record->is_sink), dw_record_key(peer, record->id));
     dw_list_remove(&record->link);

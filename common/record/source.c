@@ -4,7 +4,6 @@
  * user's buffer; small ones are copied into one flat train, sealed on the way.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "common/record/records.h"
 
@@ -19,7 +18,8 @@ struct dw_record *dw_source_create(const struct dw_ends *ends, struct dw_record_
     if (!source)
         return NULL;
     source->addr = (uint8_t *)(uintptr_t)addr;
-    dw_record_source_init(&source->out, total, granted);
+    source->out.total = total;
+    source->out.granted = granted < total ? granted : total;
     return source;
 }
 
@@ -103,8 +103,7 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
     const uint32_t datagram = dw_ah_datagram_max_bytes(peer->ah), sent_before = source->out.sent;
     const uint32_t overhead =
         ops->put_lead(peer, source->qpns, NULL) + DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
-    struct outgoing out;
-    memset(&out, 0, sizeof out);
+    struct outgoing out = {0};
     fill(source, datagram - overhead, dw_train_datagrams(datagram), &out);
     if (!out.count)
         return true;
@@ -126,8 +125,7 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
     source->turn_bytes += out.bytes;
     counters->tx_record_segments += out.count;
     counters->tx_record_bytes += out.bytes;
-    for (unsigned i = 0; i < out.again_count; i++)
-        counters->tx_resent_record_bytes += out.again[i].end - out.again[i].start;
+    counters->tx_resent_record_bytes += out.bytes - (source->out.sent - sent_before);
     return true;
 }
 

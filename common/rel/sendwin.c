@@ -11,7 +11,8 @@
 #define CWND_MIN_DATAGRAMS 2
 
 void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_datagrams,
-                     uint32_t credit_bytes)
+                     uint32_t credit_bytes, uint32_t ssthresh_datagrams, uint32_t floor_datagrams,
+                     uint32_t queue_max_ns)
 {
     *win = (struct dw_sendwin){
         .next_psn = first_psn,
@@ -19,22 +20,13 @@ void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_da
         .next_order = first_psn,
         .acked_order = first_psn,
         .max_datagrams = (uint16_t)max_datagrams,
-        .cwnd_datagrams = (uint16_t)max_datagrams,
-        .ssthresh_datagrams = (uint16_t)max_datagrams,
+        .cwnd_datagrams = queue_max_ns ? 0 : (uint16_t)ssthresh_datagrams,
+        .ssthresh_datagrams = (uint16_t)ssthresh_datagrams,
+        .queue_max_ns = queue_max_ns,
         .credit_bytes = credit_bytes,
     };
     dw_list_init(&win->unacked);
-}
-
-void dw_sendwin_set_congestion(struct dw_sendwin *win, uint32_t ssthresh_datagrams,
-                               uint32_t floor_datagrams, uint32_t queue_max_ns)
-{
-    win->ssthresh_datagrams = (uint16_t)ssthresh_datagrams;
-    win->floor_datagrams = (uint8_t)floor_datagrams;
-    win->queue_max_ns = queue_max_ns;
-    win->cwnd_datagrams = win->ssthresh_datagrams;
-    if (queue_max_ns && floor_datagrams < ssthresh_datagrams)
-        win->cwnd_datagrams = (uint16_t)floor_datagrams;
+    dw_sendwin_set_floor(win, floor_datagrams);
 }
 
 static const struct dw_tx *oldest(const struct dw_sendwin *win)
@@ -68,14 +60,12 @@ void dw_sendwin_set_floor(struct dw_sendwin *win, uint32_t floor_datagrams)
 
 uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win)
 {
-    if (!win->count)
-        return win->cwnd_datagrams;
     if (win->count >= win->cwnd_datagrams)
         return 0;
     /* An early hole keeps later PSNs from running beyond the peer's receive window. */
-    uint32_t span = win->next_psn - oldest(win)->psn;
-    uint32_t psns = span < win->max_datagrams ? win->max_datagrams - span : 0;
-    uint32_t room = win->cwnd_datagrams - win->count;
+    const uint32_t span = win->next_psn - dw_sendwin_first_psn(win);
+    const uint32_t psns = span < win->max_datagrams ? win->max_datagrams - span : 0;
+    const uint32_t room = win->cwnd_datagrams - win->count;
     return room < psns ? room : psns;
 }
 
@@ -132,23 +122,20 @@ static void on_loss(struct dw_sendwin *win, const struct dw_tx *tx)
         return;
     win->recovery_psn = win->next_psn;
     begin_round(win);
+    const uint16_t half = win->cwnd_datagrams / 2, half_ssthresh = win->ssthresh_datagrams / 2;
     if (win->cwnd_datagrams > CWND_MIN_DATAGRAMS)
-        win->cwnd_datagrams = win->cwnd_datagrams > 2 * CWND_MIN_DATAGRAMS ? win->cwnd_datagrams / 2
-                                                                           : CWND_MIN_DATAGRAMS;
+        win->cwnd_datagrams = half > CWND_MIN_DATAGRAMS ? half : CWND_MIN_DATAGRAMS;
     /* Where delay had shrunk it before, the loss tells nothing of what lies between. */
-    const uint16_t half = win->ssthresh_datagrams / 2;
-    win->ssthresh_datagrams = win->cwnd_datagrams > half ? win->cwnd_datagrams : half;
+    win->ssthresh_datagrams =
+        win->cwnd_datagrams > half_ssthresh ? win->cwnd_datagrams : half_ssthresh;
 }
 
 static void grow(struct dw_sendwin *win, bool queue_is_short)
 {
-    const unsigned cwnd = win->cwnd_datagrams, ssthresh = win->ssthresh_datagrams;
-    if (cwnd >= ssthresh && cwnd < win->max_datagrams)
-        win->ssthresh_datagrams = ++win->cwnd_datagrams;
-    if (cwnd >= ssthresh)
-        return;
-    const unsigned more = queue_is_short ? 2 * cwnd : cwnd + 1;
-    win->cwnd_datagrams = (uint16_t)(more < ssthresh ? more : ssthresh);
+    const unsigned cwnd = win->cwnd_datagrams, more = queue_is_short ? 2 * cwnd : cwnd + 1;
+    if (cwnd == win->ssthresh_datagrams && cwnd < win->max_datagrams)
+        win->ssthresh_datagrams++;
+    win->cwnd_datagrams = more < win->ssthresh_datagrams ? (uint16_t)more : win->ssthresh_datagrams;
 }
 
 static void shrink(struct dw_sendwin *win)
@@ -161,13 +148,11 @@ static void shrink(struct dw_sendwin *win)
 /* A round ends when as many have been acknowledged as the window has. */
 static void take_round(struct dw_sendwin *win, unsigned acked)
 {
-    const unsigned so_far = win->cwnd_acked + acked;
     uint64_t queued_ns;
-    if (so_far < win->cwnd_datagrams) {
-        win->cwnd_acked = (uint16_t)so_far;
+    win->cwnd_acked = (uint16_t)(win->cwnd_acked + acked);
+    if (win->cwnd_acked < win->cwnd_datagrams)
         return;
-    }
-    bool known = dw_delay_end_round(&win->delay, &queued_ns);
+    const bool known = dw_delay_end_round(&win->delay, &queued_ns);
     /* Few datagrams do not make a queue: then it is others', or the peer was busy. */
     if (known && win->cwnd_used && win->queue_max_ns && queued_ns > win->queue_max_ns)
         shrink(win);
@@ -182,7 +167,7 @@ static bool is_overtaken(const struct dw_sendwin *win, const struct dw_tx *tx)
     return dw_serial_diff(win->acked_order, tx->order) >= DW_REORDER_DATAGRAMS;
 }
 
-/* Of what acknowledgements report by now, flags what was sent until `sent_until_ns` and, where
+/* Of what acknowledgements report by now, what was sent until `sent_until_ns` and, where
  * `overtaken` is set, only what was overtaken. */
 static unsigned flag_lost(struct dw_sendwin *win, bool overtaken, uint64_t sent_until_ns)
 {
@@ -252,9 +237,4 @@ int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint6
 unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns)
 {
     return flag_lost(win, false, probe_sent_ns);
-}
-
-void dw_sendwin_on_refusal(struct dw_sendwin *win)
-{
-    win->recovery_psn = win->next_psn;
 }

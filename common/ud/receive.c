@@ -12,19 +12,18 @@
 int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
-    struct iovec iov[DW_MAX_SGE];
-    int64_t total =
-        dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE, UINT32_MAX, iov);
-    if (total < 0)
-        return (int)total;
     struct dw_ud_recv *recv = ud->recv_count < qp->attr.max_recv_wr ? malloc(sizeof *recv) : NULL;
     if (!recv)
         return -ENOMEM;
+    const int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
+                                       UINT32_MAX, recv->sge);
+    if (total < 0) {
+        free(recv);
+        return (int)total;
+    }
     recv->wr_id = wr->wr_id;
     recv->length = (uint32_t)total;
     recv->sge_count = (unsigned)wr->num_sge;
-    for (unsigned i = 0; i < recv->sge_count; i++)
-        recv->sge[i] = iov[i];
     dw_list_append(&ud->recvs, &recv->link);
     ud->recv_count++;
     return 0;
@@ -42,18 +41,15 @@ static struct dw_ud_recv *take_recv(struct dw_ud_qp *ud)
 static void scatter(const struct dw_ud_recv *recv, uint32_t offset, const struct dw_segment *from)
 {
     const uint8_t *data = from->payload;
-    uint32_t length = from->bytes;
-    for (unsigned i = 0; i < recv->sge_count && length; i++) {
-        size_t room = recv->sge[i].iov_len;
-        if (offset >= room) {
-            offset -= (uint32_t)room;
-            continue;
-        }
-        size_t n = room - offset < length ? room - offset : length;
-        dw_copy((uint8_t *)recv->sge[i].iov_base + offset, data, n);
-        data += n;
-        length -= (uint32_t)n;
-        offset = 0;
+    size_t skip = offset, left = from->bytes;
+    for (unsigned i = 0; i < recv->sge_count && left; i++) {
+        const struct iovec *sge = &recv->sge[i];
+        const size_t before = skip < sge->iov_len ? skip : sge->iov_len;
+        const size_t room = sge->iov_len - before, bytes = left < room ? left : room;
+        dw_copy((uint8_t *)sge->iov_base + before, data, bytes);
+        skip -= before;
+        data += bytes;
+        left -= bytes;
     }
 }
 

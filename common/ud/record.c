@@ -94,7 +94,6 @@ struct diwarp_record *dw_ud_record_begin(struct dw_ud_qp *ud, struct dw_ud_sourc
     record->kind = kind;
     record->serial = serial;
     record->timer.fire = on_timer;
-    dw_ranges_init(&record->map);
     dw_list_append(&ud->records, &record->link);
     ud->held[kind]++;
     source->held[kind]++;
