@@ -75,13 +75,6 @@ static uint32_t share_of_budget(const struct dw_record *sink)
                  records->due_bytes);
 }
 
-bool dw_grants_are_whole(const struct dw_record_peer *peer)
-{
-    const uint64_t window = peer_window(peer), budget = peer->records->grant_budget_bytes;
-    const uint64_t least = (window < budget ? window : budget) / PART_DEN;
-    return least >= dw_llp_truesize(peer->ah->peer_datagram_bytes);
-}
-
 /* What may be granted to the sink now; 0: wait. */
 static uint32_t grantable(const struct dw_record *sink)
 {
@@ -225,6 +218,8 @@ static void give(struct dw_record *sink, uint32_t bytes, uint64_t now_ns)
     const uint32_t due = dw_record_sink_due_bytes(&sink->in);
     if (!due) /* the silence until now was ours */
         sink->in.heard_ns = now_ns;
+    if (!sink->in.granted)
+        sink->first_grant_bytes = bytes;
     sink->in.granted += bytes;
     add_due(sink, due);
     if (sink->in.granted == sink->in.total)

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA Write-Record, reliable: the two ends of a record, and what all records of a service and of a
- * peer share. Which bytes to ask for or to send is rel/record.h's affair; how their datagrams look
- * and leave is the service's, by a table.
- *
- * A record's way: record.c opens it, grant.c says how much may be under way, source.c sends, sink.c
- * puts each segment into its place, and the map completes it. Every function here runs with the
- * device's lock held.
+ * RDMA Write-Record, reliable. Which bytes to ask for or to send is rel/record.h's affair; how
+ * their datagrams look and leave is the service's, by a table. A record's way: record.c opens it,
+ * grant.c says how much may be under way, source.c sends, sink.c puts each segment into its place,
+ * and the map completes it. Every function here runs with the device's lock held.
  */
 #pragma once
 
@@ -18,9 +15,10 @@
 
 /* Writes up to this go in the sequenced stream, exactly once by PSN; larger ones are records. */
 #define DW_INLINE_WRITE_BYTES 16384u
-/* Of one record while others wait, and under way for all where processes take turns on a core, or
- * poll rarely. Half: a sender whose turn on the core outlasts its grant stands still; twice: others
- * wait longer. */
+/* Of one record while others wait, and under way for all where processes share cores or poll
+ * rarely. Half: a sender whose turn on the core outlasts its grant stands still; twice: others wait
+ * longer.
+ */
 #define DW_RECORD_TURN_BYTES (4u << 20)
 /* Open records that a peer has asked us for, in 5 MB; beyond, its requests are refused. */
 #define DW_ASKED_MAX 16384u
@@ -41,7 +39,7 @@ struct dw_record_ops {
     /* A STATUS, which may be lost; as dw_datagrams_send(). */
     int (*send_status)(struct dw_record_peer *peer, struct dw_qpns qpns,
                        const struct dw_record_control *status);
-    /* A COMPLETE or ABORT, exactly once. -ENOMEM: the peer is given up, or it would wait for ever.
+    /* A COMPLETE or ABORT, exactly once. -ENOMEM: the peer, which would wait for ever, is failed.
      */
     int (*send_answer)(struct dw_record_peer *peer, struct dw_qpns qpns,
                        const struct dw_record_control *answer, uint64_t now_ns);
@@ -101,8 +99,7 @@ enum dw_record_state {
     DW_RECORD_STATES
 };
 
-/* One end of a record: the sink of a read of ours or of a peer's write, or the source of a peer's
- * read or of our write. */
+/* One end: the sink of our read or of a peer's write, the source of a peer's read or our write. */
 struct dw_record {
     struct dw_list link;      /* in the peer's `ends` */
     struct dw_list turn_link; /* a sink's in the peer's `want`, a source's in records.ready */
@@ -123,7 +120,8 @@ struct dw_record {
             struct dw_record_sink in;
             struct dw_list grant_link; /* in records.want, while its peer may be granted more */
             struct dw_timer timer;
-            uint64_t late_ns;      /* the timer found it overdue; 0: never */
+            uint64_t late_ns; /* the timer found it overdue; 0: never */
+            uint32_t first_grant_bytes;
             uint32_t cost_per_kib; /* what the kernel charges for each KiB of its payload */
         };
         struct { /* of a source */
@@ -138,7 +136,6 @@ static inline uint64_t dw_record_key(const struct dw_record_peer *peer, uint32_t
     return (uint64_t)peer->index << 32 | id;
 }
 
-/* NULL: there is none. */
 static inline struct dw_record *dw_sink_of(const struct dw_record_peer *peer, uint32_t id)
 {
     return dw_map_get(&peer->records->sinks, dw_record_key(peer, id));
@@ -178,42 +175,34 @@ static inline bool dw_grant_is_free(const struct dw_record *sink)
 }
 
 /* ---- grant.c ---- */
-
 /* What the receive buffer allows to be under way to us, and the longest datagrams of a record. */
 void dw_records_size_budgets(struct dw_records *records);
 /* Checks the table of states; an undefined transition is a fault of ours. */
 void dw_record_set_state(struct dw_record *record, enum dw_record_state state);
-
-/* The request of a read of ours is in a datagram: from now on its sink may be granted more. */
+/* The request of our read is in a datagram: from now on its sink may be granted more. */
 void dw_grant_on_requested(struct dw_record_peer *peer, uint32_t id);
 /* The bytes granted in the request: what there is now, and all to a short read. */
 uint32_t dw_grant_first(struct dw_record *sink, uint64_t now_ns);
 /* Hands grant to the peers whose sinks wait, in turn. */
 void dw_grant_run(struct dw_records *records, uint64_t now_ns);
-/* The next run would. */
+/* The next run would hand some. */
 bool dw_grant_is_due(const struct dw_records *records);
-/* Any grant is long enough for a whole datagram of the peer. */
-bool dw_grants_are_whole(const struct dw_record_peer *peer);
 /* So much of what was due of the sink's source has come, or will not. */
 void dw_grant_on_came(struct dw_record *sink, uint32_t bytes);
 /* Nothing more of the sink is to come, and other threads may use its buffer. */
 void dw_grant_end(struct dw_record *sink);
 /* What is due of a silent peer, or one that sends nothing of it, is not on its way: others may have
- * it meanwhile, and the peer is granted nothing. Until it comes after all, be it beyond the budget:
- * then the next grants wait the longer. */
+ * it, and the peer is granted nothing, until it comes after all, be it beyond the budget. */
 void dw_grant_set_aside(struct dw_record_peer *peer, bool aside);
-
 /* What the source may send, and what is missing. False: the socket is full. */
 bool dw_sink_send_status(const struct dw_record *sink, uint32_t granted,
                          const struct dw_range *missing, unsigned count);
 /* When the sink is overdue. */
 uint64_t dw_sink_deadline_ns(const struct dw_record *sink);
-/* Sees that it is asked for what does not come. Lazy: a timer that is set earlier looks again when
- * it fires. */
+/* Has its timer fire then or before. */
 void dw_sink_arm(struct dw_record *sink);
 
 /* ---- record.c ---- */
-
 void dw_records_init(struct dw_records *records, struct dw_port *port,
                      const struct dw_record_ops *ops);
 void dw_records_fini(struct dw_records *records);
@@ -226,17 +215,16 @@ struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_record_
                                    uint32_t id, struct dw_region *asked, bool is_sink);
 /* Ends it without a completion. */
 void dw_record_destroy(struct dw_record *record);
-/* ... with one that says why, if it is our own. */
+/* Ends it, with a completion if it is our own. */
 void dw_record_fail(struct dw_record *record, enum ibv_wc_status status);
 /* Ends it and tells the other end, as send_answer(): record-complete of a sink, the application's
  * release in it; an ABORT of a source. */
 int dw_record_end(struct dw_record *record, const void *release, uint32_t bytes, uint64_t now_ns);
 /* Of a request of ours, whose QP goes: nothing more of it is sent or placed. It ends, and the other
- * end is told, once that is known to have it: the ABORT might overtake the request. */
+ * end is told, once that is known to have the request. */
 void dw_record_abandon(struct dw_record *record, uint64_t now_ns);
 
 /* ---- source.c ---- */
-
 /* As dw_record_create(); the caller fills where at the sink it goes. */
 struct dw_record *dw_source_create(const struct dw_ends *ends, struct dw_record_peer *peer,
                                    uint32_t id, const void *addr, uint32_t total, uint32_t granted,
@@ -247,14 +235,12 @@ void dw_source_look(struct dw_record *source);
 void dw_sources_run(struct dw_records *records, uint64_t now_ns);
 
 /* ---- sink.c ---- */
-
 /* A segment of a record, and where it goes. */
 struct dw_placing {
     struct dw_record *sink;
     uint32_t offset, length;
     const uint8_t *data; /* NULL: it is there already */
 };
-
 /* As dw_record_create(); the caller fills STag and offset as the source knows them. */
 struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer,
                                  uint32_t id, void *addr, uint32_t total, struct dw_region *asked,
@@ -262,10 +248,10 @@ struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_record_pe
 /* A segment of a RECORD datagram that is what its sender sealed: checked, placed, or dropped. */
 void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *segment,
                         uint64_t now_ns);
-/* Opens a datagram that has this one segment, its data copied to its place in the same pass. What
- * turns out to be damaged (placing->sink is NULL then) has been written to a hole of the record,
- * whose bytes mean nothing before the map says so. False: it is not one that can be, and nothing
- * was touched. */
+/* Opens a datagram of this one segment, its data copied to its place in the same pass. What turns
+ * out to be damaged (placing->sink: NULL) has been written to a hole of the record, whose bytes
+ * mean nothing before the map says so. False: it is not one that can be, and nothing was touched.
+ */
 bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
                   const struct dw_segment *segment, struct dw_placing *placing);
 /* Does what follows from one that was. */

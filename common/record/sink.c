@@ -16,17 +16,21 @@
  * twice: what waits for its grant waits longer. */
 #define FRUITLESS_MAX 8
 
-/* Bytes beyond the last that came may never have been sent, the grant being lost: no sign of a
- * queue. */
-static void ask_for(struct dw_record *sink, const struct dw_range *missing, unsigned n)
+/* Asks for what is lost, as a gap behind which more came or by a time-out, if anything is. */
+static void ask_again(struct dw_record *sink, bool timed_out)
 {
     struct dw_record_peer *peer = sink->peer;
-    const uint32_t payload = dw_record_payload_bytes(peer);
+    struct dw_range missing[DW_RECORD_MAX_RANGES];
+    const uint32_t window = dw_record_window_bytes(peer), payload = dw_record_payload_bytes(peer);
+    const unsigned n =
+        timed_out ? dw_record_sink_on_timeout(&sink->in, window, missing, DW_RECORD_MAX_RANGES)
+                  : dw_record_sink_on_gap(&sink->in, window, missing, DW_RECORD_MAX_RANGES);
+    /* Bytes beyond the last that came may never have been sent: no sign of a queue. */
     for (unsigned i = 0; i < n && missing[i].start < sink->in.highest; i++)
         dw_recordwin_on_datagrams(&peer->win, &peer->round, 0,
                                   (missing[i].end - missing[i].start - 1) / payload + 1, payload);
-    /* What a full socket refuses is as good as lost: the timer asks again. */
-    (void)dw_sink_send_status(sink, sink->in.granted, missing, n);
+    if (n) /* what a full socket refuses is as good as lost: the timer asks again */
+        (void)dw_sink_send_status(sink, sink->in.granted, missing, n);
 }
 
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
@@ -52,19 +56,6 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     dw_sink_arm(sink);
 }
 
-static void ask_again(struct dw_record *sink, uint64_t now_ns)
-{
-    struct dw_range missing[DW_RECORD_MAX_RANGES];
-    struct dw_record_peer *peer = sink->peer;
-    ask_for(sink, missing,
-            dw_record_sink_on_timeout(&sink->in, dw_record_window_bytes(peer), missing,
-                                      DW_RECORD_MAX_RANGES));
-    sink->in.heard_ns = now_ns;
-    if (sink->in.backoff > FRUITLESS_MAX)
-        dw_grant_set_aside(peer, true);
-    dw_sink_arm(sink);
-}
-
 void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns)
 {
     if (!peer->sinks_late || !sent_ns)
@@ -75,10 +66,15 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
         if (!sink->is_sink || sink->late_ns <= sink->in.heard_ns ||
             !dw_record_sink_due_bytes(&sink->in))
             continue;
-        if (sent_ns > sink->in.heard_ns)
-            ask_again(sink, now_ns);
-        else
+        if (sent_ns <= sink->in.heard_ns) {
             peer->sinks_late = true; /* the reply was to an earlier probe */
+            continue;
+        }
+        ask_again(sink, true);
+        sink->in.heard_ns = now_ns;
+        if (sink->in.backoff > FRUITLESS_MAX)
+            dw_grant_set_aside(peer, true);
+        dw_sink_arm(sink);
     }
 }
 
@@ -111,10 +107,6 @@ static void on_full(struct dw_record *sink, uint64_t now_ns)
     const bool signaled = sink->send_flags & IBV_SEND_SIGNALED;
     sink->peer->records->counters->rx_records_complete++;
     dw_grant_end(sink);
-    if (!signaled) {
-        (void)dw_record_end(sink, NULL, 0, now_ns);
-        return;
-    }
     const struct diwarp_wc wc = {
         .wc = {.wr_id = sink->wr_id,
                .status = IBV_WC_SUCCESS,
@@ -125,24 +117,24 @@ static void on_full(struct dw_record *sink, uint64_t now_ns)
         .src = sink->peer->ah->name,
         .read_id = dw_record_key(sink->peer, sink->id),
     };
-    dw_cq_push(sink->qp->cq, &wc);
-    if (sink->send_flags & DIWARP_SEND_HOLD)
+    if (signaled)
+        dw_cq_push(sink->qp->cq, &wc);
+    if (signaled && sink->send_flags & DIWARP_SEND_HOLD)
         dw_record_set_state(sink, DW_RECORD_HELD);
     else
         (void)dw_record_end(sink, NULL, 0, now_ns);
 }
 
 /* The source knows how long datagrams may be on its way to us, and the window of its records is
- * counted in them: those that it sends, though it could have begun with a longer one, for each
- * grant holds one. No path is narrower than the least. */
+ * counted in them. The first of a record is as long as they may be, where its first grant is
+ * longer. No path is narrower than the least. */
 static void measure(const struct dw_record *sink, const struct dw_placing *placing)
 {
     struct dw_record_peer *peer = sink->peer;
     const uint32_t least = DW_MTU_MIN_BYTES - 48, length = placing->length;
     const uint32_t bytes = length + DW_RECORD_OVERHEAD_BYTES;
-    const bool began = sink->in.map.bytes == length && !placing->offset && !sink->late_ns &&
-                       dw_grants_are_whole(peer);
-    if (length > dw_record_payload_bytes(peer) || (began && length < sink->in.granted))
+    const bool first = sink->in.map.bytes == length && !placing->offset && !sink->late_ns;
+    if (length > dw_record_payload_bytes(peer) || (first && length < sink->first_grant_bytes))
         peer->ah->peer_datagram_bytes = (uint16_t)(bytes > least ? bytes : least);
 }
 
@@ -174,15 +166,10 @@ void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
     counters->rx_record_segments++;
     counters->rx_record_bytes += new_bytes;
     counters->rx_dup_record_bytes += placing->length - new_bytes;
-    if (dw_record_sink_full(&sink->in)) {
+    if (dw_record_sink_full(&sink->in))
         on_full(sink, now_ns);
-        return;
-    }
-    struct dw_range missing[DW_RECORD_MAX_RANGES];
-    unsigned n = dw_record_sink_on_gap(&sink->in, dw_record_window_bytes(peer), missing,
-                                       DW_RECORD_MAX_RANGES);
-    if (n)
-        ask_for(sink, missing, n);
+    else
+        ask_again(sink, false);
 }
 
 /* Checks record, STag, bounds and grant. Returns the counter of what is wrong, or NULL. */

@@ -80,33 +80,23 @@ bool dw_sendwin_may_send(const struct dw_sendwin *win, uint32_t truesize_bytes)
            (dw_sendwin_room_datagrams(win) && win->bytes + truesize_bytes <= win->credit_bytes);
 }
 
-static void transmitted(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns)
-{
-    tx->order = ++win->next_order;
-    tx->sent_ns = now_ns;
-    tx->lost = false;
-}
-
-void dw_sendwin_on_lost(struct dw_sendwin *win, struct dw_tx *tx)
-{
-    win->any_lost = tx->lost = true;
-}
-
 void dw_sendwin_on_send(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns)
 {
     tx->psn = win->next_psn++;
-    tx->resends = 0;
     dw_list_append(&win->unacked, &tx->link);
     win->count++;
     win->bytes += tx->truesize_bytes;
-    transmitted(win, tx, now_ns);
+    dw_sendwin_on_resend(win, tx, now_ns);
+    tx->resends = 0;
 }
 
 void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns)
 {
     if (tx->resends < UINT16_MAX)
         tx->resends++;
-    transmitted(win, tx, now_ns);
+    tx->order = ++win->next_order;
+    tx->sent_ns = now_ns;
+    tx->lost = false;
 }
 
 static void begin_round(struct dw_sendwin *win)
@@ -184,11 +174,16 @@ static unsigned flag_lost(struct dw_sendwin *win, bool overtaken, uint64_t sent_
     return lost;
 }
 
-/* True when what was acknowledged may have overtaken something still unacknowledged. */
-static bool take_acked(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
-                       struct dw_list *acked, struct dw_sendwin_result *result)
+int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
+                      struct dw_list *acked, struct dw_sendwin_result *result)
 {
     bool resent = false;
+    *result = (struct dw_sendwin_result){0};
+    if (dw_serial_before(win->next_psn, ack))
+        return -EPROTO;
+    if (dw_serial_before(win->recovery_psn, ack))
+        win->recovery_psn = ack; /* left behind, it would come round to lie ahead */
+    win->cwnd_used |= 2u * win->count >= win->cwnd_datagrams;
     dw_foreach (tx, struct dw_tx, link, &win->unacked) {
         const int32_t ahead = dw_serial_diff(tx->psn, ack);
         if (ahead >= DW_SACK_DATAGRAMS || (ahead >= 0 && !sack))
@@ -205,31 +200,15 @@ static bool take_acked(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint
         dw_list_append(acked, &tx->link);
         result->acked++;
     }
-    /* Karn: which copy was acknowledged, it does not say; and what lay beyond the SACK has waited
-     * for that one. */
-    if (resent)
-        result->rtt_ns = 0;
-    return resent || sack;
-}
-
-int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
-                      struct dw_list *acked, struct dw_sendwin_result *result)
-{
-    *result = (struct dw_sendwin_result){0};
-    if (dw_serial_before(win->next_psn, ack))
-        return -EPROTO;
-    if (dw_serial_before(win->recovery_psn, ack))
-        win->recovery_psn = ack; /* left behind, it would come round to lie ahead */
-    if (!win->count)
-        return 0;
-    win->cwnd_used |= 2u * win->count >= win->cwnd_datagrams;
-    bool overtook = take_acked(win, ack, sack, now_ns, acked, result);
     if (!result->acked)
         return 0;
+    if (resent) /* Karn: it does not say which copy came; what lay beyond the SACK waited for it */
+        result->rtt_ns = 0;
     if (result->rtt_ns)
         dw_delay_on_sample(&win->delay, result->rtt_ns, now_ns);
     take_round(win, result->acked);
-    if (win->count && (overtook || is_overtaken(win, oldest(win))))
+    /* Else all that is acknowledged was sent, once, before what is left. */
+    if (win->count && (resent || sack || is_overtaken(win, oldest(win))))
         result->lost = flag_lost(win, true, UINT64_MAX);
     return 0;
 }

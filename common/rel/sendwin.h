@@ -77,7 +77,10 @@ bool dw_sendwin_may_send(const struct dw_sendwin *win, uint32_t truesize_bytes);
 /* A new datagram goes out: gives it its PSN. */
 void dw_sendwin_on_send(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns);
 /* It never left, or is known not to have arrived. */
-void dw_sendwin_on_lost(struct dw_sendwin *win, struct dw_tx *tx);
+static inline void dw_sendwin_on_lost(struct dw_sendwin *win, struct dw_tx *tx)
+{
+    win->any_lost = tx->lost = true;
+}
 /* A lost one goes out again. */
 void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The UD service: dispatch, and Sends into posted receives. At most once, maybe lost; a lost
- * segment loses its own range and nothing else.
- */
+/* The UD service: dispatch, and Sends into posted receives. A lost segment loses its own range and
+ * nothing else. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -58,8 +56,8 @@ static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source
                           const struct dw_ud_recv *recv, const struct dw_ddp_header *ddp,
                           uint32_t bytes)
 {
-    bool imm = ddp->opcode == DW_RDMAP_SEND_IMM;
-    struct diwarp_wc wc = {
+    const bool imm = ddp->opcode == DW_RDMAP_SEND_IMM;
+    const struct diwarp_wc wc = {
         .wc = {.wr_id = recv->wr_id,
                .status = bytes > recv->length ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS,
                .opcode = IBV_WC_RECV,
@@ -75,29 +73,24 @@ static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source
     dw_cq_push(ud->qp.cq, &wc);
 }
 
-/* One segment of several. */
-static void on_part(struct dw_ud_qp *ud, struct dw_ud_source *source,
-                    const struct dw_segment *segment, uint64_t now_ns)
+/* One segment of several. Returns the counter of what is wrong, or NULL. */
+static uint64_t *on_part(struct dw_ud_qp *ud, struct dw_ud_source *source,
+                         const struct dw_segment *segment, uint64_t now_ns)
 {
     struct diwarp_counters *counters = dw_ud_counters(ud);
     const struct dw_ddp_header *ddp = &segment->ddp;
     const uint64_t end = (uint64_t)ddp->mo + segment->bytes;
-    struct diwarp_record *message = dw_ud_record_get(ud, source, DW_UD_SEND, ddp->msn);
-    if (!segment->bytes || end > ud->qp.attr.max_msg_bytes ||
-        (message && !dw_segment_agrees(segment, (uint32_t)end, &message->map, message->total))) {
-        counters->drop_header++;
-        return;
-    }
-    if (!message) {
-        message = dw_ud_record_begin(ud, source, DW_UD_SEND, ddp->msn, now_ns);
-        if (!message)
-            return;
-        message->recv = take_recv(ud); /* there is one: see dw_ud_record_begin() */
-    }
-    if (dw_ranges_add(&message->map, ddp->mo, (uint32_t)end) < 0) {
-        counters->drop_no_buffer++;
-        return;
-    }
+    if (!segment->bytes || end > ud->qp.attr.max_msg_bytes)
+        return &counters->drop_header;
+    struct diwarp_record *message = dw_ud_record_of(ud, source, DW_UD_SEND, ddp->msn, now_ns);
+    if (!message)
+        return NULL;
+    if (!message->recv)
+        message->recv = take_recv(ud); /* there is one: see dw_ud_record_of() */
+    if (!dw_segment_agrees(segment, (uint32_t)end, &message->map, message->total))
+        return &counters->drop_header;
+    if (dw_ranges_add(&message->map, ddp->mo, (uint32_t)end) < 0)
+        return &counters->drop_no_buffer;
     scatter(message->recv, ddp->mo, segment);
     if (ddp->last)
         message->total = (uint32_t)end;
@@ -105,29 +98,26 @@ static void on_part(struct dw_ud_qp *ud, struct dw_ud_source *source,
         complete_recv(ud, source, message->recv, ddp, message->total);
         dw_ud_record_destroy(message);
     }
+    return NULL;
 }
 
-static void on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
-                    const struct dw_segment *segment, uint64_t now_ns)
+/* As on_part(). */
+static uint64_t *on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
+                         const struct dw_segment *segment, uint64_t now_ns)
 {
     const struct dw_ddp_header *ddp = &segment->ddp;
-    if (!ddp->last || ddp->mo) {
-        on_part(ud, source, segment, now_ns);
-        return;
-    }
-    if (dw_seen_check(&source->begun[DW_UD_SEND], ddp->msn)) {
-        dw_ud_counters(ud)->rx_dup_datagrams++;
-        return;
-    }
+    if (!ddp->last || ddp->mo)
+        return on_part(ud, source, segment, now_ns);
+    if (dw_seen_check(&source->begun[DW_UD_SEND], ddp->msn))
+        return &dw_ud_counters(ud)->rx_dup_datagrams;
     struct dw_ud_recv *recv = take_recv(ud);
-    if (!recv) {
-        dw_ud_counters(ud)->drop_no_buffer++;
-        return;
-    }
+    if (!recv)
+        return &dw_ud_counters(ud)->drop_no_buffer;
     dw_seen_add(&source->begun[DW_UD_SEND], ddp->msn);
     scatter(recv, 0, segment);
     complete_recv(ud, source, recv, ddp, segment->bytes);
     free(recv);
+    return NULL;
 }
 
 void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
@@ -141,11 +131,12 @@ void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     uint32_t offset = 0;
     while (source && dw_segment_next(counters, arrival->segments, arrival->segments_len, &offset,
                                      &segment) > 0) {
+        uint64_t *wrong = &counters->drop_header;
         if (segment.ddp.opcode == DW_RDMAP_SEND || segment.ddp.opcode == DW_RDMAP_SEND_IMM)
-            on_send(ud, source, &segment, now_ns);
+            wrong = on_send(ud, source, &segment, now_ns);
         else if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD)
-            dw_ud_on_record_segment(ud, source, &segment, now_ns);
-        else
-            counters->drop_header++;
+            wrong = dw_ud_on_record_segment(ud, source, &segment, now_ns);
+        if (wrong)
+            ++*wrong;
     }
 }
