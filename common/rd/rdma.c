@@ -350,7 +350,7 @@ void dw_rdma_on_write_segment(struct dw_peer *peer, const struct dw_ends *ends,
     }
     enum dw_status status = check_region(peer, ends->qp, segment->ddp.stag, segment->ddp.to, length,
                                          IBV_ACCESS_REMOTE_WRITE, &region);
-    const uint64_t key = dw_record_key(&peer->records, wr.id);
+    const uint64_t key = dw_record_key(&peer->records, wr.id, true);
     if (status == DW_STATUS_OK) {
         dw_copy((void *)(uintptr_t)segment->ddp.to, data, length);
         rd->port->device->served++;

@@ -15,18 +15,6 @@
  * More would fall out of the cache on its way; half does not fill long paths. */
 #define RECORD_WINDOW_BYTES (1u << 20)
 
-/* Two of the longest datagrams are to be under way, one sent while one is received. Where two do
- * not fit, a large one at a time does better than a small one. */
-static uint32_t mtu_max_bytes(const struct dw_records *records, uint32_t rcvbuf_bytes)
-{
-    const uint64_t half = records->grant_budget_bytes / 2;
-    const uint32_t like = half < dw_llp_truesize(DW_LLP_LONG_BYTES) ? 1472 : DW_LLP_LONG_BYTES;
-    const uint64_t bytes = half * (like - DW_RECORD_OVERHEAD_BYTES) / dw_llp_truesize(like);
-    const bool fits =
-        bytes <= DW_LLP_TRAIN_BYTES && 2 * dw_llp_truesize((uint32_t)bytes) <= rcvbuf_bytes;
-    return fits ? (uint32_t)bytes : UINT32_MAX;
-}
-
 void dw_records_size_budgets(struct dw_records *records)
 {
     struct dw_port *port = records->port;
@@ -38,14 +26,14 @@ void dw_records_size_budgets(struct dw_records *records)
     records->window_bytes = attr->record_window_bytes ? attr->record_window_bytes
                             : seldom                  ? DW_RECORD_TURN_BYTES
                                                       : RECORD_WINDOW_BYTES;
-    if (port->mtu_max_bytes == UINT32_MAX)
-        port->mtu_max_bytes = mtu_max_bytes(records, rcvbuf_bytes);
-}
-
-static uint64_t peer_window(const struct dw_record_peer *peer)
-{
-    return (uint64_t)dw_recordwin_datagrams(peer->win, dw_record_payload_bytes(peer)) *
-           dw_llp_truesize(peer->ah->peer_datagram_bytes);
+    /* Two of the longest datagrams are to be under way, one sent while one is received. Where two
+     * do not fit, a large one at a time does better than a small one. */
+    const uint64_t half = records->grant_budget_bytes / 2;
+    const uint32_t like = half < dw_llp_truesize(DW_LLP_LONG_BYTES) ? 1472 : DW_LLP_LONG_BYTES;
+    const uint64_t bytes = half * (like - DW_RECORD_OVERHEAD_BYTES) / dw_llp_truesize(like);
+    if (port->mtu_max_bytes == UINT32_MAX && bytes <= DW_LLP_TRAIN_BYTES &&
+        2 * dw_llp_truesize((uint32_t)bytes) <= rcvbuf_bytes)
+        port->mtu_max_bytes = (uint32_t)bytes;
 }
 
 /* Of a bound, of which so much is due already, what the sink may have; 0: wait. */
@@ -64,7 +52,9 @@ static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due
 
 static uint32_t share_of_window(const struct dw_record *sink)
 {
-    return share(sink, peer_window(sink->peer), sink->peer->due_bytes);
+    const struct dw_record_peer *peer = sink->peer;
+    const uint64_t datagrams = dw_recordwin_datagrams(peer->win, dw_record_payload_bytes(peer));
+    return share(sink, datagrams * dw_llp_truesize(peer->ah->peer_datagram_bytes), peer->due_bytes);
 }
 
 static uint32_t share_of_budget(const struct dw_record *sink)

@@ -5,11 +5,6 @@
 
 #include "common/record/records.h"
 
-static struct dw_map *map_of(struct dw_records *records, bool is_sink)
-{
-    return is_sink ? &records->sinks : &records->sources;
-}
-
 void dw_records_init(struct dw_records *records, struct dw_port *port,
                      const struct dw_record_ops *ops)
 {
@@ -17,28 +12,20 @@ void dw_records_init(struct dw_records *records, struct dw_port *port,
     records->port = port;
     records->counters = &port->datagrams.counters;
     records->next_id = port->device->env.first_serial;
-    dw_map_init(&records->sinks, dw_device_random(port->device));
-    dw_map_init(&records->sources, dw_device_random(port->device));
+    dw_map_init(&records->ends, dw_device_random(port->device));
     dw_list_init(&records->want);
     dw_list_init(&records->ready);
     dw_records_size_budgets(records);
-}
-
-void dw_records_fini(struct dw_records *records)
-{
-    dw_map_fini(&records->sinks);
-    dw_map_fini(&records->sources);
 }
 
 uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source)
 {
     struct dw_records *records = peer->records;
     uint32_t id;
-    do {
-        id = ++records->next_id & ~DW_RECORD_ID_FROM_SOURCE;
-    } while (!id ||
-             dw_map_get(map_of(records, !from_source), dw_record_key(peer, id | from_source)));
-    return id | from_source;
+    do
+        id = (++records->next_id & ~DW_RECORD_ID_FROM_SOURCE) | from_source;
+    while (id == from_source || dw_map_get(&records->ends, dw_record_key(peer, id, !from_source)));
+    return id;
 }
 
 struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_record_peer *peer,
@@ -51,7 +38,7 @@ struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_record_
         return NULL;
     if (dw_heap_reserve(timers))
         goto err_free;
-    if (dw_map_put(map_of(peer->records, is_sink), dw_record_key(peer, id), record))
+    if (dw_map_put(&peer->records->ends, dw_record_key(peer, id, is_sink), record))
         goto err_unreserve;
     record->peer = peer;
     record->qp = ends->qp;
@@ -82,7 +69,7 @@ void dw_record_destroy(struct dw_record *record)
         dw_grant_end(record);
     dw_ranges_fini(record->is_sink ? &record->in.map : &record->out.again);
     dw_heap_unreserve(&peer->records->port->timers);
-    dw_map_remove(map_of(peer->records, record->is_sink), dw_record_key(peer, record->id));
+    dw_map_remove(&peer->records->ends, dw_record_key(peer, record->id, record->is_sink));
     dw_list_remove(&record->link);
     record->region ? peer->asked_count-- : peer->own_count--;
     if (record->region)

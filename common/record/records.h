@@ -57,9 +57,9 @@ struct dw_records {
     const struct dw_record_ops *ops;
     struct dw_port *port;
     struct diwarp_counters *counters;
-    struct dw_map sinks, sources; /* by dw_record_key() */
-    struct dw_list want;          /* of each peer the oldest sink that waits for grant, in turn */
-    struct dw_list ready;         /* sources that may send, in turn */
+    struct dw_map ends;   /* by dw_record_key() */
+    struct dw_list want;  /* of each peer the oldest sink that waits for grant, in turn */
+    struct dw_list ready; /* sources that may send, in turn */
     uint32_t next_id;
     uint64_t granted_ns;         /* grants were looked at last; 0: nothing was due then */
     bool polled_rarely;          /* since the first of those under way */
@@ -77,7 +77,7 @@ struct dw_record_peer {
     struct dw_contact contact;
     struct dw_list ends;   /* sinks and sources, oldest first */
     struct dw_list want;   /* sinks in state WANTING, oldest first */
-    uint32_t index;        /* unique in the service: makes keys of its records */
+    uint32_t index;        /* unique in the service, of 31 bits: makes keys of its records */
     uint32_t silent_since; /* the first probe since it was heard last, by the silence clock */
     uint32_t due_bytes;
     uint16_t asked_count;    /* open by its own reads and writes */
@@ -131,19 +131,19 @@ struct dw_record {
     };
 };
 
-static inline uint64_t dw_record_key(const struct dw_record_peer *peer, uint32_t id)
+static inline uint64_t dw_record_key(const struct dw_record_peer *peer, uint32_t id, bool is_sink)
 {
-    return (uint64_t)peer->index << 32 | id;
+    return (uint64_t)peer->index << 33 | (uint64_t)is_sink << 32 | id;
 }
 
 static inline struct dw_record *dw_sink_of(const struct dw_record_peer *peer, uint32_t id)
 {
-    return dw_map_get(&peer->records->sinks, dw_record_key(peer, id));
+    return dw_map_get(&peer->records->ends, dw_record_key(peer, id, true));
 }
 
 static inline struct dw_record *dw_source_of(const struct dw_record_peer *peer, uint32_t id)
 {
-    return dw_map_get(&peer->records->sources, dw_record_key(peer, id));
+    return dw_map_get(&peer->records->ends, dw_record_key(peer, id, false));
 }
 
 /* Of a Write-Record datagram all but the payload, once the peer knows us. */
@@ -205,7 +205,6 @@ void dw_sink_arm(struct dw_record *sink);
 /* ---- record.c ---- */
 void dw_records_init(struct dw_records *records, struct dw_port *port,
                      const struct dw_record_ops *ops);
-void dw_records_fini(struct dw_records *records);
 /* Not 0, nor one that is still in use after 2^31 others; from_source: 0, of a sink, or
  * DW_RECORD_ID_FROM_SOURCE, of a source. */
 uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source);

@@ -26,7 +26,7 @@ static void ask_again(struct dw_record *sink, bool timed_out)
         timed_out ? dw_record_sink_on_timeout(&sink->in, window, missing, DW_RECORD_MAX_RANGES)
                   : dw_record_sink_on_gap(&sink->in, window, missing, DW_RECORD_MAX_RANGES);
     /* Bytes beyond the last that came may never have been sent: no sign of a queue. */
-    for (unsigned i = 0; i < n && missing[i].start < sink->in.highest; i++)
+    for (unsigned i = 0; i < n && missing[i].start < dw_ranges_end(&sink->in.map); i++)
         dw_recordwin_on_datagrams(&peer->win, &peer->round, 0,
                                   (missing[i].end - missing[i].start - 1) / payload + 1, payload);
     if (n) /* what a full socket refuses is as good as lost: the timer asks again */
@@ -115,7 +115,7 @@ static void on_full(struct dw_record *sink, uint64_t now_ns)
                .qp_num = sink->qp->num,
                .src_qp = sink->qpns.there},
         .src = sink->peer->ah->name,
-        .read_id = dw_record_key(sink->peer, sink->id),
+        .read_id = dw_record_key(sink->peer, sink->id, true),
     };
     if (signaled)
         dw_cq_push(sink->qp->cq, &wc);
@@ -217,7 +217,7 @@ bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
         return false;
     const struct dw_record *sink = placing->sink;
     /* Only wholly beyond all that has come: elsewhere good bytes may be. */
-    if (!sink->qp || placing->offset < sink->in.highest)
+    if (!sink->qp || placing->offset < dw_ranges_end(&sink->in.map))
         return false;
     const bool past = sink->in.total >= PAST_MIN_BYTES;
     if (past) /* here, for gcc takes a function that only prefetches for one without effect */

@@ -63,7 +63,7 @@ struct outgoing {
     unsigned again_count, count; /* of its datagrams */
     uint32_t length, bytes;      /* of all; of their payload */
     uint32_t head;               /* of the last datagram, all that leads its payload */
-    struct dw_range last;        /* its payload */
+    struct dw_range last;        /* its payload, if gathered */
     bool gathered;               /* the only one, whose payload stays where it is */
 };
 
@@ -73,22 +73,17 @@ struct outgoing {
 static void fill(struct dw_record *source, uint32_t payload, unsigned most, struct outgoing *out)
 {
     uint8_t *stage = source->peer->records->port->datagrams.stage;
-    struct dw_range all;
     bool again;
     while (out->count < most && out->bytes == out->count * payload &&
-           dw_record_source_next(&source->out, payload * (most - out->count), &all, &again)) {
-        const uint32_t bytes = all.end - all.start;
+           dw_record_source_next(&source->out, payload, &out->last, &again)) {
+        const uint32_t bytes = out->last.end - out->last.start;
         if (again)
-            out->again[out->again_count++] = all;
+            out->again[out->again_count++] = out->last;
         out->gathered = most == 1 && !again && bytes >= DW_INLINE_WRITE_BYTES;
+        out->head = build(source, stage + out->length, out->last, out->gathered);
+        out->length += out->head + bytes + DW_TRAILER_BYTES;
         out->bytes += bytes;
-        for (out->last.end = all.start; out->last.end < all.end; out->count++) {
-            out->last.start = out->last.end;
-            out->last.end =
-                all.end - out->last.start < payload ? all.end : out->last.start + payload;
-            out->head = build(source, stage + out->length, out->last, out->gathered);
-            out->length += out->head + (out->last.end - out->last.start) + DW_TRAILER_BYTES;
-        }
+        out->count++;
     }
 }
 

@@ -15,8 +15,6 @@ int64_t dw_record_sink_on_segment(struct dw_record_sink *sink, uint32_t offset, 
     if (new_bytes)
         sink->backoff = 0;
     sink->again_bytes += length;
-    if (offset + length > sink->highest)
-        sink->highest = offset + length;
     return new_bytes;
 }
 
@@ -40,9 +38,10 @@ static unsigned ask(struct dw_record_sink *sink, uint32_t from, uint32_t until,
 unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, uint32_t again_max,
                                struct dw_range *holes, unsigned max)
 {
-    if (sink->map.bytes == sink->highest)
+    const uint32_t highest = dw_ranges_end(&sink->map);
+    if (sink->map.bytes == highest)
         return 0;
-    uint32_t limit = sink->highest > sink->reorder_bytes ? sink->highest - sink->reorder_bytes : 0;
+    uint32_t limit = highest > sink->reorder_bytes ? highest - sink->reorder_bytes : 0;
     if (limit < sink->lost)
         limit = sink->lost;
     if (sink->again_bytes > again_max)
@@ -54,7 +53,7 @@ unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, uint32_t again_b
                                    struct dw_range *holes, unsigned max)
 {
     sink->backoff++;
-    sink->lost = sink->highest;
+    sink->lost = dw_ranges_end(&sink->map);
     sink->again_bytes = again_bytes;
     return ask(sink, 0, sink->granted, holes, max);
 }

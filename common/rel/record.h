@@ -16,10 +16,9 @@ struct dw_record_sink {
     struct dw_ranges map; /* the validity map */
     uint32_t total;
     uint32_t granted;       /* the source may send [0, granted) */
-    uint32_t highest;       /* end of the furthest byte that came */
     uint32_t requested;     /* holes before this have been asked for; the timer asks again */
     uint32_t lost;          /* holes before this are losses, by a time-out */
-    uint32_t reorder_bytes; /* a hole this far behind `highest` is a loss */
+    uint32_t reorder_bytes; /* a hole this far behind the furthest byte is a loss */
     uint64_t again_bytes;   /* that may be asked for now */
     unsigned backoff;       /* fruitless time-outs in a row */
     uint64_t heard_ns;      /* last arrival, or the opening, or the last time-out */
