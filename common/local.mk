@@ -86,7 +86,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rel/record.h \
 	common/rel/recvwin.h \
 	common/rel/rtt.h \
-	common/rel/seen.h \
 	common/rel/sendwin.c \
 	common/rel/sendwin.h \
 	common/rnic/cq.c \

@@ -239,14 +239,12 @@ static void on_status(struct dw_peer *peer, const struct dw_record_control *stat
         (void)dw_record_end(source, NULL, 0, now_ns);
         return;
     }
-    struct dw_range missing[DW_RECORD_MAX_RANGES];
     if (status->range_count)
         dw_probe_on_asked_again(peer);
-    for (unsigned i = 0; i < status->range_count; i++)
-        missing[i] = (struct dw_range){status->ranges[i].start, status->ranges[i].end};
     if (status->granted > source->out.granted)
         peer->pairs_lost = 0;
-    if (dw_record_source_on_status(&source->out, status->granted, missing, status->range_count))
+    if (dw_record_source_on_status(&source->out, status->granted, status->ranges,
+                                   status->range_count))
         dw_source_look(source);
     else
         dw_rd_of(peer)->counters->drop_header++;

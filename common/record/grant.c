@@ -170,22 +170,18 @@ void dw_grant_set_aside(struct dw_record_peer *peer, bool aside)
     take_turn(peer);
 }
 
-bool dw_sink_send_status(const struct dw_record *sink, uint32_t granted,
-                         const struct dw_range *missing, unsigned count)
+bool dw_sink_send_status(const struct dw_record *sink, struct dw_record_control *status,
+                         uint32_t granted, unsigned missing)
 {
-    struct dw_record_control status = {
-        .kind = DW_RECORD_STATUS,
-        .id = sink->id,
-        .range_count = (uint16_t)count,
-        .granted = granted,
-    };
-    for (unsigned i = 0; i < count; i++)
-        status.ranges[i] = (struct dw_record_range){missing[i].start, missing[i].end};
     const struct dw_records *records = sink->peer->records;
-    if (records->ops->send_status(sink->peer, sink->qpns, &status) == -EAGAIN)
-        return false;
-    records->counters->tx_record_status++;
-    return true;
+    status->kind = DW_RECORD_STATUS;
+    status->status = DW_STATUS_OK;
+    status->range_count = (uint16_t)missing;
+    status->id = sink->id;
+    status->granted = granted;
+    const bool full = records->ops->send_status(sink->peer, sink->qpns, status) == -EAGAIN;
+    records->counters->tx_record_status += !full;
+    return !full;
 }
 
 uint64_t dw_sink_deadline_ns(const struct dw_record *sink)
@@ -248,7 +244,8 @@ static void grant_in_turn(struct dw_records *records, uint64_t now_ns)
     for (unsigned refusals = 0; !dw_list_empty(&records->want);) {
         struct dw_record *sink = first_in_turn(records);
         const uint32_t bytes = grantable(sink);
-        if (bytes && dw_sink_send_status(sink, sink->in.granted + bytes, NULL, 0)) {
+        struct dw_record_control status;
+        if (bytes && dw_sink_send_status(sink, &status, sink->in.granted + bytes, 0)) {
             give(sink, bytes, now_ns);
             continue;
         }

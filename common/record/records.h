@@ -84,8 +84,7 @@ struct dw_record_peer {
     uint16_t own_count;      /* open by ours: no more than works */
     struct dw_recordwin win; /* of its records to us */
     struct dw_record_round round;
-    bool aside;      /* nothing of records comes from it: others may have what is due of it */
-    bool sinks_late; /* one was found overdue, and no answer to a probe has come since */
+    bool aside; /* nothing of records comes from it: others may have what is due of it */
 };
 
 enum dw_record_state {
@@ -155,13 +154,6 @@ static inline uint32_t dw_record_payload_bytes(const struct dw_record_peer *peer
     return peer->ah->peer_datagram_bytes - DW_RECORD_OVERHEAD_BYTES;
 }
 
-/* Of a peer's records, what may be under way to us. */
-static inline uint32_t dw_record_window_bytes(const struct dw_record_peer *peer)
-{
-    const uint32_t payload = dw_record_payload_bytes(peer);
-    return dw_recordwin_datagrams(peer->win, payload) * payload;
-}
-
 /* What the kernel charges for so much of the sink's payload. */
 static inline uint64_t dw_record_charge(const struct dw_record *sink, uint64_t bytes)
 {
@@ -194,9 +186,10 @@ void dw_grant_end(struct dw_record *sink);
 /* What is due of a silent peer, or one that sends nothing of it, is not on its way: others may have
  * it, and the peer is granted nothing, until it comes after all, be it beyond the budget. */
 void dw_grant_set_aside(struct dw_record_peer *peer, bool aside);
-/* What the source may send, and what is missing. False: the socket is full. */
-bool dw_sink_send_status(const struct dw_record *sink, uint32_t granted,
-                         const struct dw_range *missing, unsigned count);
+/* Tells the source what it may send, and the first `missing` of status->ranges, which alone the
+ * caller fills. False: the socket is full. */
+bool dw_sink_send_status(const struct dw_record *sink, struct dw_record_control *status,
+                         uint32_t granted, unsigned missing);
 /* When the sink is overdue. */
 uint64_t dw_sink_deadline_ns(const struct dw_record *sink);
 /* Has its timer fire then or before. */
@@ -255,5 +248,5 @@ bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
                   const struct dw_segment *segment, struct dw_placing *placing);
 /* Does what follows from one that was. */
 void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns);
-/* All that a peer had sent when it got the probe of that time has come, or is lost. */
+/* All that a peer had sent when it got the probe of that time, or 0, has come or is lost. */
 void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns);

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sink of a record: segments to their places, asked for again where something is missing,
  * completed. */
-#include "common/record/records.h"
-
-#include <stdlib.h>
-
 #include "common/base/copy.h"
+#include "common/record/records.h"
 #include "common/rel/sendwin.h"
 
 /* A record of this and more is copied past the cache: it would push out of there what the kernel
@@ -20,8 +17,10 @@
 static void ask_again(struct dw_record *sink, bool timed_out)
 {
     struct dw_record_peer *peer = sink->peer;
-    struct dw_range missing[DW_RECORD_MAX_RANGES];
-    const uint32_t window = dw_record_window_bytes(peer), payload = dw_record_payload_bytes(peer);
+    struct dw_record_control status;
+    struct dw_range *missing = status.ranges;
+    const uint32_t payload = dw_record_payload_bytes(peer);
+    const uint32_t window = dw_recordwin_datagrams(peer->win, payload) * payload;
     const unsigned n =
         timed_out ? dw_record_sink_on_timeout(&sink->in, window, missing, DW_RECORD_MAX_RANGES)
                   : dw_record_sink_on_gap(&sink->in, window, missing, DW_RECORD_MAX_RANGES);
@@ -30,7 +29,7 @@ static void ask_again(struct dw_record *sink, bool timed_out)
         dw_recordwin_on_datagrams(&peer->win, &peer->round, 0,
                                   (missing[i].end - missing[i].start - 1) / payload + 1, payload);
     if (n) /* what a full socket refuses is as good as lost: the timer asks again */
-        (void)dw_sink_send_status(sink, sink->in.granted, missing, n);
+        (void)dw_sink_send_status(sink, &status, sink->in.granted, n);
 }
 
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
@@ -50,7 +49,6 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
         if (in_vain && (++sink->in.backoff > FRUITLESS_MAX || silent))
             dw_grant_set_aside(peer, true);
         sink->late_ns = now_ns;
-        peer->sinks_late = true;
         ops->ask(peer, now_ns);
     }
     dw_sink_arm(sink);
@@ -58,18 +56,12 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 
 void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns)
 {
-    if (!peer->sinks_late || !sent_ns)
-        return;
-    peer->sinks_late = false;
     dw_foreach (sink, struct dw_record, link, &peer->ends) {
         /* Overdue by the time-out as it was then: the reply itself may have made it longer. */
-        if (!sink->is_sink || sink->late_ns <= sink->in.heard_ns ||
-            !dw_record_sink_due_bytes(&sink->in))
+        const bool late = sink->is_sink && sink->late_ns > sink->in.heard_ns &&
+                          dw_record_sink_due_bytes(&sink->in);
+        if (!late || sent_ns <= sink->in.heard_ns)
             continue;
-        if (sent_ns <= sink->in.heard_ns) {
-            peer->sinks_late = true; /* the reply was to an earlier probe */
-            continue;
-        }
         ask_again(sink, true);
         sink->in.heard_ns = now_ns;
         if (sink->in.backoff > FRUITLESS_MAX)

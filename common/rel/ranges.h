@@ -3,12 +3,7 @@
  * send again. Holds a few ranges in place, more on the heap, up to a bound. Pure. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-struct dw_range {
-    uint32_t start, end; /* [start, end) */
-};
+#include "common/wire/rdmap.h"
 
 #define DW_RANGES_MAX 4096
 

@@ -4,9 +4,6 @@
  * again for those its validity map lacks. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "common/rel/ranges.h"
 
 /* ---- sink ---- */

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Round-trip estimate and time-out (RFC 6298); when a peer was spoken with; how long what is sent
- * to it waits in queues. Pure. */
+/* Round-trip estimate and time-out (RFC 6298); queueing delay. Pure. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The time-out while no sample has come, and the longest of a peer that answers. Half the first
- * asks peers again that are only busy; half the second finds the end of an outage sooner, for twice
- * the datagrams sent into it. */
+/* The time-out while no sample has come, and the longest. Half the first asks peers again that are
+ * only busy; half the second finds the end of an outage sooner, for twice the datagrams into it. */
 #define DW_RTO_INITIAL_NS 20000000ull
 #define DW_RTO_MAX_NS     (5 * DW_RTO_INITIAL_NS)
 

@@ -15,9 +15,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "common/base/list.h"
 #include "common/rel/rtt.h"
 
@@ -59,16 +56,15 @@ struct dw_sendwin_result {
     uint64_t rtt_ns; /* 0: no sample */
 };
 
-/* The congestion window begins at its floor, or at `ssthresh_datagrams` if that is less or delay
- * does not matter. */
+/* The congestion window begins at its floor; at `ssthresh_datagrams` if that is less, or delay does
+ * not matter. */
 void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_datagrams,
                      uint32_t credit_bytes, uint32_t ssthresh_datagrams, uint32_t floor_datagrams,
                      uint32_t queue_max_ns);
 
 /* The datagrams to come are shorter or longer: the window has room for as many at least. */
 void dw_sendwin_set_floor(struct dw_sendwin *win, uint32_t floor_datagrams);
-
-/* How many more datagrams the congestion window and the PSNs allow; credit apart. */
+/* How many more datagrams the congestion window and the PSNs allow. */
 uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win);
 /* Little room is left: not to be spent on small datagrams. */
 bool dw_sendwin_is_filling(const struct dw_sendwin *win);
@@ -89,12 +85,11 @@ void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now
 int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
                       struct dw_list *acked, struct dw_sendwin_result *result);
 
+/* The first PSN that is not acknowledged; the next one, when all are. */
+uint32_t dw_sendwin_first_psn(const struct dw_sendwin *win);
 /* None of what is unacknowledged has arrived: it gets the PSNs from first_psn on. Returns by how
  * much that is more. */
 uint32_t dw_sendwin_renumber(struct dw_sendwin *win, uint32_t first_psn);
-
-/* The first PSN that is not acknowledged; the next one, when all are. */
-uint32_t dw_sendwin_first_psn(const struct dw_sendwin *win);
 
 /* Before the ack of a peer that has no room, or had none until now: what it misses, it has refused,
  * which is no sign of congestion. */

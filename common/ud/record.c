@@ -157,8 +157,10 @@ struct diwarp_record *diwarp_find_record(struct diwarp_qp *qp, const struct diwa
     dw_foreach (record, struct diwarp_record, link, &dw_ud_qp_of(qp)->records) {
         const bool wanted = !src || (record->serial == id &&
                                      dw_name_key(record->source->name) == dw_name_key(*src));
-        if (!found && wanted && record->kind == DW_UD_RECORD && !record->handed_over)
+        if (wanted && record->kind == DW_UD_RECORD && !record->handed_over) {
             found = record;
+            break;
+        }
     }
     dw_unlock(qp->port->device);
     return found;

@@ -4,7 +4,6 @@
 
 #include "common/datagram/segments.h"
 #include "common/rel/ranges.h"
-#include "common/rel/seen.h"
 #include "common/rnic/qp.h"
 
 extern const struct dw_service dw_ud_service;
@@ -21,6 +20,39 @@ extern const struct dw_service dw_ud_service;
 
 /* What is numbered: Sends by MSN, records by id. */
 enum dw_ud_kind { DW_UD_SEND, DW_UD_RECORD, DW_UD_KINDS };
+
+/* Which serial numbers of a source have been met lately (as the replay window of RFC 4303 3.4.3).
+ * The highest of their 32 bits is ignored. */
+struct dw_seen {
+    uint32_t highest;
+    uint64_t below; /* bit i: highest - 1 - i has been met */
+    bool any;
+};
+
+static inline int32_t dw_seen_ahead(const struct dw_seen *seen, uint32_t serial)
+{
+    return (int32_t)((serial - seen->highest) << 1) / 2;
+}
+
+/* Met before, or too old to tell. */
+static inline bool dw_seen_check(const struct dw_seen *seen, uint32_t serial)
+{
+    const int32_t ahead = dw_seen_ahead(seen, serial);
+    return seen->any &&
+           (ahead == 0 || ahead < -64 || (ahead < 0 && seen->below >> (-ahead - 1) & 1));
+}
+
+static inline void dw_seen_add(struct dw_seen *seen, uint32_t serial)
+{
+    const int32_t ahead = dw_seen_ahead(seen, serial);
+    if (!seen->any || ahead > 0) {
+        const bool near = seen->any && ahead <= 64;
+        const uint64_t below = near ? (seen->below << 1 | 1) << (ahead - 1) : 0;
+        *seen = (struct dw_seen){.highest = serial, .below = below, .any = true};
+    } else if (ahead < 0 && ahead >= -64) {
+        seen->below |= 1ull << (-ahead - 1);
+    }
+}
 
 /* What has been seen of a queue pair of one incarnation of a process. */
 struct dw_ud_source {
