@@ -94,16 +94,14 @@ static void take_turn(struct dw_record_peer *peer)
 void dw_record_set_state(struct dw_record *record, enum dw_record_state state)
 {
     static const bool may_follow[DW_RECORD_STATES][DW_RECORD_STATES] = {
-        [DW_RECORD_ASKING] =
-            {[DW_RECORD_WANTING] = true, [DW_RECORD_GRANTED] = true, [DW_RECORD_ENDED] = true},
-        [DW_RECORD_WANTING] = {[DW_RECORD_GRANTED] = true, [DW_RECORD_ENDED] = true},
-        [DW_RECORD_GRANTED] = {[DW_RECORD_HELD] = true, [DW_RECORD_ENDED] = true},
-        [DW_RECORD_HELD] = {[DW_RECORD_ENDED] = true},
-        [DW_RECORD_WAITING] = {[DW_RECORD_READY] = true, [DW_RECORD_ENDED] = true},
-        [DW_RECORD_READY] = {[DW_RECORD_WAITING] = true, [DW_RECORD_ENDED] = true},
+        [DW_RECORD_ASKING] = {[DW_RECORD_WANTING] = true, [DW_RECORD_GRANTED] = true},
+        [DW_RECORD_WANTING] = {[DW_RECORD_GRANTED] = true},
+        [DW_RECORD_GRANTED] = {[DW_RECORD_HELD] = true},
+        [DW_RECORD_WAITING] = {[DW_RECORD_READY] = true},
+        [DW_RECORD_READY] = {[DW_RECORD_WAITING] = true},
     };
     struct dw_record_peer *peer = record->peer;
-    assert(may_follow[record->state][state]);
+    assert(may_follow[record->state][state] || state == DW_RECORD_ENDED); /* any state may end */
     bool next = record->state == DW_RECORD_WANTING && dw_list_linked(&record->grant_link);
     dw_list_remove(&record->turn_link);
     if (next)

@@ -20,13 +20,15 @@ void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_da
         .next_order = first_psn,
         .acked_order = first_psn,
         .max_datagrams = (uint16_t)max_datagrams,
-        .cwnd_datagrams = queue_max_ns ? 0 : (uint16_t)ssthresh_datagrams,
+        .cwnd_datagrams =
+            (uint16_t)(queue_max_ns && floor_datagrams < ssthresh_datagrams ? floor_datagrams
+                                                                            : ssthresh_datagrams),
         .ssthresh_datagrams = (uint16_t)ssthresh_datagrams,
+        .floor_datagrams = (uint8_t)floor_datagrams,
         .queue_max_ns = queue_max_ns,
         .credit_bytes = credit_bytes,
     };
     dw_list_init(&win->unacked);
-    dw_sendwin_set_floor(win, floor_datagrams);
 }
 
 static const struct dw_tx *oldest(const struct dw_sendwin *win)
@@ -47,15 +49,6 @@ uint32_t dw_sendwin_renumber(struct dw_sendwin *win, uint32_t first_psn)
     win->next_psn += more;
     win->recovery_psn = win->next_psn;
     return more;
-}
-
-void dw_sendwin_set_floor(struct dw_sendwin *win, uint32_t floor_datagrams)
-{
-    const uint32_t ssthresh = win->ssthresh_datagrams;
-    const uint32_t floor = floor_datagrams < ssthresh ? floor_datagrams : ssthresh;
-    win->floor_datagrams = (uint8_t)floor_datagrams;
-    if (win->cwnd_datagrams < floor)
-        win->cwnd_datagrams = (uint16_t)floor;
 }
 
 uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win)
@@ -128,24 +121,20 @@ static void grow(struct dw_sendwin *win, bool queue_is_short)
     win->cwnd_datagrams = more < win->ssthresh_datagrams ? (uint16_t)more : win->ssthresh_datagrams;
 }
 
-static void shrink(struct dw_sendwin *win)
-{
-    const unsigned less = win->cwnd_datagrams - win->cwnd_datagrams / 4;
-    if (win->cwnd_datagrams > win->floor_datagrams)
-        win->cwnd_datagrams = less > win->floor_datagrams ? (uint16_t)less : win->floor_datagrams;
-}
-
 /* A round ends when as many have been acknowledged as the window has. */
 static void take_round(struct dw_sendwin *win, unsigned acked)
 {
+    const unsigned cwnd = win->cwnd_datagrams, floor = win->floor_datagrams;
+    const unsigned less = cwnd - cwnd / 4;
     uint64_t queued_ns;
     win->cwnd_acked = (uint16_t)(win->cwnd_acked + acked);
-    if (win->cwnd_acked < win->cwnd_datagrams)
+    if (win->cwnd_acked < cwnd)
         return;
     const bool known = dw_delay_end_round(&win->delay, &queued_ns);
+    const bool is_long = known && win->queue_max_ns && queued_ns > win->queue_max_ns;
     /* Few datagrams do not make a queue: then it is others', or the peer was busy. */
-    if (known && win->cwnd_used && win->queue_max_ns && queued_ns > win->queue_max_ns)
-        shrink(win);
+    if (is_long && win->cwnd_used && cwnd >= floor)
+        win->cwnd_datagrams = (uint16_t)(less > floor ? less : floor);
     else
         grow(win, known && queued_ns <= win->queue_max_ns / 4);
     begin_round(win);

@@ -44,7 +44,7 @@ struct dw_sendwin {
     struct dw_delay delay;
     bool cwnd_used : 1;      /* in this round, half of it or more */
     bool any_lost : 1;       /* of unacked, perhaps; its owner, who sends them again, clears it */
-    uint8_t floor_datagrams; /* delay does not shrink it further */
+    uint8_t floor_datagrams; /* delay does not shrink it further; the owner may change it */
     uint32_t queue_max_ns;   /* 0: delay does not matter */
     uint32_t bytes;          /* truesize of unacked */
     uint32_t credit_bytes;   /* what the peer grants; one datagram may always go */
@@ -62,8 +62,6 @@ void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_da
                      uint32_t credit_bytes, uint32_t ssthresh_datagrams, uint32_t floor_datagrams,
                      uint32_t queue_max_ns);
 
-/* The datagrams to come are shorter or longer: the window has room for as many at least. */
-void dw_sendwin_set_floor(struct dw_sendwin *win, uint32_t floor_datagrams);
 /* How many more datagrams the congestion window and the PSNs allow. */
 uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win);
 /* Little room is left: not to be spent on small datagrams. */
