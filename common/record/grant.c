@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Grants: what may be under way to the sinks of a port. All share its budget, the room in our
- * receive buffer; those of a peer its record window, the room on the way from there.
- */
+/* Grants: what may be under way to the sinks of a port. All share its budget, the room in our
+ * receive buffer; those of a peer its record window, the room on the way from there. */
 #include <assert.h>
 #include <errno.h>
 
@@ -61,8 +59,8 @@ static uint32_t share_of_budget(const struct dw_record *sink)
 {
     const struct dw_records *records = sink->peer->records;
     const uint64_t window = dw_record_charge(sink, records->window_bytes);
-    return share(sink, window < records->grant_budget_bytes ? window : records->grant_budget_bytes,
-                 records->due_bytes);
+    const uint64_t budget = records->grant_budget_bytes;
+    return share(sink, window < budget ? window : budget, records->due_bytes);
 }
 
 /* What may be granted to the sink now; 0: wait. */
@@ -72,7 +70,6 @@ static uint32_t grantable(const struct dw_record *sink)
     return of_budget < of_window ? of_budget : of_window;
 }
 
-/* Of a peer that has some. */
 static struct dw_record *oldest_wanting(const struct dw_record_peer *peer)
 {
     return dw_container(peer->want.next, struct dw_record, turn_link);

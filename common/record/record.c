@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both ends of a record have in common: how they begin and end. */
+/* How both ends of a record begin and end. */
 #include <errno.h>
 #include <stdlib.h>
 

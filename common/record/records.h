@@ -173,7 +173,7 @@ void dw_records_size_budgets(struct dw_records *records);
 void dw_record_set_state(struct dw_record *record, enum dw_record_state state);
 /* The request of our read is in a datagram: from now on its sink may be granted more. */
 void dw_grant_on_requested(struct dw_record_peer *peer, uint32_t id);
-/* The bytes granted in the request: what there is now, and all to a short read. */
+/* The bytes granted in the request: what there is now; all to a short read. */
 uint32_t dw_grant_first(struct dw_record *sink, uint64_t now_ns);
 /* Hands grant to the peers whose sinks wait, in turn. */
 void dw_grant_run(struct dw_records *records, uint64_t now_ns);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sink of a record: segments to their places, asked for again where something is missing,
- * completed. */
+/* The sink of a record: segments to their places, asking again for what is missing, completion. */
 #include "common/base/copy.h"
 #include "common/record/records.h"
 #include "common/rel/sendwin.h"
 
-/* A record of this and more is copied past the cache: it would push out of there what the kernel
- * copies next. Smaller ones are likely read soon. */
+/* Records from this on are copied past the cache: they would push out of it what the kernel copies
+ * next. Smaller ones are likely read soon. */
 #define PAST_MIN_BYTES       (512u << 10)
 #define PREFETCH_AHEAD_BYTES 8192u
 /* Time-outs in vain after which a grant is set aside. Half: a peer that computes is taken for gone;

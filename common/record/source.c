@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The source of a record: Write-Record segments to the LLP. A large datagram is gathered from the
- * user's buffer; small ones are copied into one flat train, sealed on the way.
- */
+/* The source of a record: Write-Record segments to the LLP. A large datagram is gathered from the
+ * user's buffer; small ones are copied into one flat train, sealed on the way. */
 #include <errno.h>
 
 #include "common/record/records.h"
@@ -87,8 +85,7 @@ static void fill(struct dw_record *source, uint32_t payload, unsigned most, stru
     }
 }
 
-/* The next bytes of a record, as one train. False: the socket is full, the record waits as it was.
- */
+/* The next bytes of a record, as one train. False: the socket is full, nothing has changed. */
 static bool send_train(struct dw_record *source, uint64_t now_ns)
 {
     struct dw_record_peer *peer = source->peer;

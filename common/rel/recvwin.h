@@ -16,14 +16,9 @@ enum { DW_RECVWIN_WORDS = DW_WINDOW_DATAGRAMS / 32 };
 enum dw_recvwin_verdict { DW_RECVWIN_NEW, DW_RECVWIN_DUPLICATE, DW_RECVWIN_BEYOND };
 
 struct dw_recvwin {
-    uint32_t ack;                    /* next PSN expected in order */
+    uint32_t ack;                    /* next PSN expected in order; at first, the only one set */
     uint32_t came[DW_RECVWIN_WORDS]; /* beyond it, by PSN modulo DW_WINDOW_DATAGRAMS */
 };
-
-static inline void dw_recvwin_init(struct dw_recvwin *win, uint32_t first_psn)
-{
-    *win = (struct dw_recvwin){.ack = first_psn};
-}
 
 static inline bool dw_recvwin_has_gap(const struct dw_recvwin *win)
 {

@@ -10,7 +10,6 @@
 #define DW_RTO_INITIAL_NS 20000000ull
 #define DW_RTO_MAX_NS     (5 * DW_RTO_INITIAL_NS)
 
-/* Zeroed: nothing is known. */
 struct dw_rtt {
     uint32_t srtt_ns; /* 0: no sample yet */
     uint32_t rttvar_ns;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The sources of a UD QP, and which of their datagrams are too late: whatever a source sends bears
- * a higher number than all before, for ever, so that no silence makes an old datagram look new.
- */
+/* The sources of a UD QP, and which of their datagrams are too late: whatever a source sends bears
+ * a higher number than all before, for ever, so that no silence makes an old datagram look new. */
 #include <stdlib.h>
 
 #include "common/base/siphash.h"
