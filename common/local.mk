@@ -73,10 +73,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rel/ranges.h \
 	common/rel/record.c \
 	common/rel/record.h \
-	common/rel/recordwin.h \
 	common/rel/recvwin.h \
 	common/rel/rtt.h \
-	common/rel/seen.h \
 	common/rel/sendwin.c \
 	common/rel/sendwin.h \
 	common/rnic/cq.c \

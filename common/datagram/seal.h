@@ -4,6 +4,8 @@
  * UDP checksum: the trailer is 0 then. */
 #pragma once
 
+#include <sys/uio.h>
+
 #include "common/base/copy.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
@@ -32,6 +34,20 @@ static inline void dw_sealing_copy(struct dw_sealing *sealing, void *to, const v
         sealing->sum = dw_crc32c_copy(sealing->sum, to, from, bytes, false);
     else
         dw_copy(to, from, bytes);
+}
+
+/* So many bytes of a gather list, from `skip` on, likewise. */
+static inline void dw_sealing_gather(struct dw_sealing *sealing, uint8_t *to,
+                                     const struct iovec *from, size_t skip, size_t bytes)
+{
+    for (; bytes; from++) {
+        const size_t before = skip < from->iov_len ? skip : from->iov_len;
+        const size_t left = from->iov_len - before, piece = left < bytes ? left : bytes;
+        dw_sealing_copy(sealing, to, (const uint8_t *)from->iov_base + before, piece);
+        skip -= before;
+        to += piece;
+        bytes -= piece;
+    }
 }
 
 static inline void dw_sealing_end(const struct dw_sealing *sealing, uint8_t *trailer)

@@ -93,7 +93,6 @@ static struct dw_assembly *begin(const struct dw_incoming *in)
     rd->assembly_count++;
     *assembly = (struct dw_assembly){
         .mapped_bytes = assembly_bytes(rd), .qp = in->ends.qp, .msn = in->segment.ddp.msn};
-    dw_ranges_init(&assembly->map);
     rd->assembly_bytes += cost(assembly);
     dw_list_append(&in->peer->assemblies, &assembly->link);
     dw_timers_watch(in->peer); /* should it never send the rest */

@@ -57,10 +57,9 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
     peer->timer.fire = dw_probe_on_timer;
     peer->data_acked = met->confirmed;
     dw_sendwin_init(&peer->sendwin, met->next_psn, attr->send_window_datagrams,
-                    (uint32_t)met->credit_kib << 10);
-    dw_sendwin_set_congestion(&peer->sendwin, met->ssthresh_datagrams, dw_probe_cwnd_floor(handle),
-                              (uint32_t)attr->queue_delay_ns);
-    dw_recvwin_init(&peer->recvwin, met->ack);
+                    (uint32_t)met->credit_kib << 10, met->ssthresh_datagrams,
+                    dw_probe_cwnd_floor(handle), (uint32_t)attr->queue_delay_ns);
+    peer->recvwin = (struct dw_recvwin){.ack = met->ack};
     dw_list_init(&peer->flush_link);
     dw_list_init(&peer->ack_link);
     dw_list_init(&peer->pending);
@@ -95,7 +94,7 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle)
 void dw_peer_adopt(struct dw_peer *peer, const struct dw_llp_header *header)
 {
     struct dw_met *met = dw_met_of(peer);
-    dw_recvwin_init(&peer->recvwin, header->psn);
+    peer->recvwin = (struct dw_recvwin){.ack = header->psn};
     const uint32_t more = dw_sendwin_renumber(&peer->sendwin, header->ack);
     met->ack = header->psn;
     met->next_psn = header->ack;

@@ -256,7 +256,7 @@ int diwarp_post_release(struct diwarp_qp *qp, uint64_t read_id, const void *data
         return -EMSGSIZE;
     dw_lock(device);
     const struct dw_rd *rd = qp->state;
-    struct dw_record *sink = dw_map_get(&rd->records.sinks, read_id);
+    struct dw_record *sink = dw_map_get(&rd->records.ends, read_id);
     int rc = 0;
     if (sink && sink->state == DW_RECORD_HELD)
         rc = dw_record_end(sink, data, (uint32_t)len, dw_device_now_ns(device));

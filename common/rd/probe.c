@@ -128,7 +128,7 @@ void dw_probe_on_path(void *state, struct dw_path *path)
 {
     (void)state;
     dw_foreach (peer, struct dw_peer, path_link, &path->awake) {
-        dw_sendwin_set_floor(&peer->sendwin, dw_probe_cwnd_floor(dw_handle_of(peer)));
+        peer->sendwin.floor_datagrams = dw_probe_cwnd_floor(dw_handle_of(peer));
         if (dw_path_deadline_ns(path) != UINT64_MAX)
             dw_timers_wake(peer, dw_path_deadline_ns(path));
     }

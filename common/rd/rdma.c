@@ -167,7 +167,7 @@ bool dw_rdma_on_write_segment(const struct dw_incoming *in)
     }
     enum dw_status status =
         check_region(in, in->segment.ddp.stag, to, length, IBV_ACCESS_REMOTE_WRITE, &region);
-    const uint64_t key = dw_record_key(&in->peer->records, wr.id);
+    const uint64_t key = dw_record_key(&in->peer->records, wr.id, true);
     if (status == DW_STATUS_OK) {
         dw_copy((void *)(uintptr_t)to, data, length);
         rd->port->device->served++;
@@ -228,14 +228,12 @@ static bool on_status(const struct dw_incoming *in, struct dw_record *source,
         (void)dw_record_end(source, NULL, 0, in->now_ns);
         return true;
     }
-    struct dw_range missing[DW_RECORD_MAX_RANGES];
     if (status->range_count)
         dw_probe_on_asked_again(peer);
-    for (unsigned i = 0; i < status->range_count; i++)
-        missing[i] = (struct dw_range){status->ranges[i].start, status->ranges[i].end};
     if (status->granted > source->out.granted)
         peer->pairs_lost = 0;
-    if (!dw_record_source_on_status(&source->out, status->granted, missing, status->range_count))
+    if (!dw_record_source_on_status(&source->out, status->granted, status->ranges,
+                                    status->range_count))
         return false;
     dw_source_look(source);
     return true;

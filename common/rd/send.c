@@ -71,20 +71,8 @@ struct dw_work *dw_work_find(const struct dw_peer *peer, uint32_t record_id, boo
 static void copy_next(struct dw_work *work, struct dw_sealing *sealing, uint8_t *to,
                       uint32_t length)
 {
-    size_t skip = work->copied;
-    const struct iovec *sge = work->sge;
+    dw_sealing_gather(sealing, to, work->sge, work->copied, length);
     work->copied += length;
-    for (; length; sge++) {
-        if (skip >= sge->iov_len) {
-            skip -= sge->iov_len;
-            continue;
-        }
-        const size_t left = sge->iov_len - skip, bytes = left < length ? left : length;
-        dw_sealing_copy(sealing, to, (const uint8_t *)sge->iov_base + skip, bytes);
-        skip = 0;
-        to += bytes;
-        length -= (uint32_t)bytes;
-    }
 }
 
 /* What has not been sent leaves its user's memory. False: there is none, the peer is doomed. */

@@ -129,8 +129,7 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     }
     dw_deliver_add_memory(rd, memory);
     memory->record_bytes +=
-        (rd->records.sinks.count + rd->records.sources.count) * sizeof(struct dw_record) +
-        dw_map_bytes(&rd->records.sinks) + dw_map_bytes(&rd->records.sources);
+        rd->records.ends.count * sizeof(struct dw_record) + dw_map_bytes(&rd->records.ends);
 }
 
 /* ---- a port's part, and queue pairs ---- */
@@ -175,7 +174,7 @@ static void close_state(void *state)
     dw_peers_fini(rd);
     dw_handles_fini(&rd->handles);
     dw_deliver_fini(rd);
-    dw_records_fini(&rd->records);
+    dw_map_fini(&rd->records.ends);
     free(rd);
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Grants: what may be under way to the sinks of a port. All share its budget, the room in our
- * receive buffer; those of a peer its record window, the room on the way from there.
- */
+/* Grants: what may be under way to the sinks of a port. All share its budget, the room in our
+ * receive buffer; those of a peer its record window, the room on the way from there. */
 #include <assert.h>
 #include <errno.h>
 
@@ -15,20 +13,6 @@
  * More would fall out of the cache on its way; half does not fill long paths. */
 #define RECORD_WINDOW_BYTES (1u << 20)
 
-/* ---- budgets ---- */
-
-/* Two of the longest datagrams are to be under way, one sent while one is received. Where two do
- * not fit, a large one at a time does better than a small one. */
-static uint32_t mtu_max_bytes(const struct dw_records *records, uint32_t rcvbuf_bytes)
-{
-    const uint32_t half = records->grant_budget_bytes / 2;
-    const uint32_t like = half < dw_llp_truesize(DW_LLP_LONG_BYTES) ? 1472 : DW_LLP_LONG_BYTES;
-    const uint32_t payload = like - DW_RECORD_OVERHEAD_BYTES;
-    const uint32_t bytes = (uint32_t)((uint64_t)half * payload / dw_llp_truesize(like));
-    const bool fits = bytes <= DW_LLP_TRAIN_BYTES && 2 * dw_llp_truesize(bytes) <= rcvbuf_bytes;
-    return fits ? bytes : UINT32_MAX;
-}
-
 void dw_records_size_budgets(struct dw_records *records)
 {
     struct dw_port *port = records->port;
@@ -40,14 +24,14 @@ void dw_records_size_budgets(struct dw_records *records)
     records->window_bytes = attr->record_window_bytes ? attr->record_window_bytes
                             : seldom                  ? DW_RECORD_TURN_BYTES
                                                       : RECORD_WINDOW_BYTES;
-    if (port->mtu_max_bytes == UINT32_MAX)
-        port->mtu_max_bytes = mtu_max_bytes(records, rcvbuf_bytes);
-}
-
-static uint64_t peer_window(const struct dw_record_peer *peer)
-{
-    return (uint64_t)dw_recordwin_datagrams(peer->win, dw_record_payload_bytes(peer)) *
-           dw_llp_truesize(peer->ah->peer_datagram_bytes);
+    /* Two of the longest datagrams are to be under way, one sent while one is received. Where two
+     * do not fit, a large one at a time does better than a small one. */
+    const uint64_t half = records->grant_budget_bytes / 2;
+    const uint32_t like = half < dw_llp_truesize(DW_LLP_LONG_BYTES) ? 1472 : DW_LLP_LONG_BYTES;
+    const uint64_t bytes = half * (like - DW_RECORD_OVERHEAD_BYTES) / dw_llp_truesize(like);
+    if (port->mtu_max_bytes == UINT32_MAX && bytes <= DW_LLP_TRAIN_BYTES &&
+        2 * dw_llp_truesize((uint32_t)bytes) <= rcvbuf_bytes)
+        port->mtu_max_bytes = (uint32_t)bytes;
 }
 
 /* Of a bound, of which so much is due already, what the sink may have; 0: wait. */
@@ -67,22 +51,16 @@ static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due
 static uint32_t share_of_window(const struct dw_record *sink)
 {
     const struct dw_record_peer *peer = sink->peer;
-    return share(sink, peer_window(peer), peer->due_bytes);
+    const uint64_t datagrams = dw_recordwin_datagrams(peer->win, dw_record_payload_bytes(peer));
+    return share(sink, datagrams * dw_llp_truesize(peer->ah->peer_datagram_bytes), peer->due_bytes);
 }
 
 static uint32_t share_of_budget(const struct dw_record *sink)
 {
     const struct dw_records *records = sink->peer->records;
     const uint64_t window = dw_record_charge(sink, records->window_bytes);
-    return share(sink, window < records->grant_budget_bytes ? window : records->grant_budget_bytes,
-                 records->due_bytes);
-}
-
-bool dw_grants_are_whole(const struct dw_record_peer *peer)
-{
-    const uint64_t window = peer_window(peer), budget = peer->records->grant_budget_bytes;
-    const uint64_t least = (window < budget ? window : budget) / PART_DEN;
-    return least >= dw_llp_truesize(peer->ah->peer_datagram_bytes);
+    const uint64_t budget = records->grant_budget_bytes;
+    return share(sink, window < budget ? window : budget, records->due_bytes);
 }
 
 /* What may be granted to the sink now; 0: wait. */
@@ -92,9 +70,6 @@ static uint32_t grantable(const struct dw_record *sink)
     return of_budget < of_window ? of_budget : of_window;
 }
 
-/* ---- whose turn it is ---- */
-
-/* Of a peer that has some. */
 static struct dw_record *oldest_wanting(const struct dw_record_peer *peer)
 {
     return dw_container(peer->want.next, struct dw_record, turn_link);
@@ -116,16 +91,14 @@ static void take_turn(struct dw_record_peer *peer)
 void dw_record_set_state(struct dw_record *record, enum dw_record_state state)
 {
     static const bool may_follow[DW_RECORD_STATES][DW_RECORD_STATES] = {
-        [DW_RECORD_ASKING] =
-            {[DW_RECORD_WANTING] = true, [DW_RECORD_GRANTED] = true, [DW_RECORD_ENDED] = true},
-        [DW_RECORD_WANTING] = {[DW_RECORD_GRANTED] = true, [DW_RECORD_ENDED] = true},
-        [DW_RECORD_GRANTED] = {[DW_RECORD_HELD] = true, [DW_RECORD_ENDED] = true},
-        [DW_RECORD_HELD] = {[DW_RECORD_ENDED] = true},
-        [DW_RECORD_WAITING] = {[DW_RECORD_READY] = true, [DW_RECORD_ENDED] = true},
-        [DW_RECORD_READY] = {[DW_RECORD_WAITING] = true, [DW_RECORD_ENDED] = true},
+        [DW_RECORD_ASKING] = {[DW_RECORD_WANTING] = true, [DW_RECORD_GRANTED] = true},
+        [DW_RECORD_WANTING] = {[DW_RECORD_GRANTED] = true},
+        [DW_RECORD_GRANTED] = {[DW_RECORD_HELD] = true},
+        [DW_RECORD_WAITING] = {[DW_RECORD_READY] = true},
+        [DW_RECORD_READY] = {[DW_RECORD_WAITING] = true},
     };
     struct dw_record_peer *peer = record->peer;
-    assert(may_follow[record->state][state]);
+    assert(may_follow[record->state][state] || state == DW_RECORD_ENDED); /* any state may end */
     bool next = record->state == DW_RECORD_WANTING && dw_list_linked(&record->grant_link);
     dw_list_remove(&record->turn_link);
     if (next)
@@ -148,18 +121,12 @@ void dw_grant_on_requested(struct dw_record_peer *peer, uint32_t id)
         dw_record_set_state(sink, DW_RECORD_WANTING);
 }
 
-/* ---- what is due ---- */
-
-static uint32_t due_of(const struct dw_record *sink)
-{
-    return dw_record_sink_due_bytes(&sink->in);
-}
-
 /* What is due of the sink has become more or less. */
 static void add_due(struct dw_record *sink, uint32_t before)
 {
     struct dw_record_peer *peer = sink->peer;
-    const uint64_t more = dw_record_charge(sink, due_of(sink)) - dw_record_charge(sink, before);
+    const uint32_t due = dw_record_sink_due_bytes(&sink->in);
+    const uint64_t more = dw_record_charge(sink, due) - dw_record_charge(sink, before);
     if (dw_grant_is_free(sink))
         return;
     peer->due_bytes += (uint32_t)more;
@@ -172,74 +139,68 @@ static void add_due(struct dw_record *sink, uint32_t before)
 void dw_grant_on_came(struct dw_record *sink, uint32_t bytes)
 {
     struct dw_record_peer *peer = sink->peer;
-    add_due(sink, due_of(sink) + bytes);
+    add_due(sink, dw_record_sink_due_bytes(&sink->in) + bytes);
     if (!dw_list_empty(&peer->want) && !dw_list_linked(&oldest_wanting(peer)->grant_link))
         take_turn(peer);
 }
 
 void dw_grant_end(struct dw_record *sink)
 {
-    const uint32_t due = due_of(sink);
-    dw_open_fence(); /* other threads may use the buffer from now on */
+    const uint32_t due = dw_record_sink_due_bytes(&sink->in);
+    dw_open_fence();
     sink->in.granted = (uint32_t)sink->in.map.bytes;
     dw_heap_set(&sink->peer->records->port->timers, &sink->timer, DW_NEVER);
     dw_grant_on_came(sink, due);
 }
 
-void dw_grant_set_aside(struct dw_record_peer *peer)
+void dw_grant_set_aside(struct dw_record_peer *peer, bool aside)
 {
-    if (peer->aside || !peer->due_bytes)
+    if (peer->aside == aside || !peer->due_bytes)
         return;
-    peer->aside = true;
-    peer->records->due_bytes -= peer->due_bytes;
+    peer->aside = aside;
+    if (aside)
+        peer->records->due_bytes -= peer->due_bytes;
+    else
+        peer->records->due_bytes += peer->due_bytes;
     take_turn(peer);
 }
 
-void dw_grant_take_back(struct dw_record_peer *peer)
+bool dw_sink_send_status(const struct dw_record *sink, struct dw_record_control *status,
+                         uint32_t granted, unsigned missing)
 {
-    if (!peer->aside)
-        return;
-    peer->aside = false;
-    peer->records->due_bytes += peer->due_bytes;
-    take_turn(peer);
-}
-
-/* ---- grants ---- */
-
-bool dw_sink_send_status(const struct dw_record *sink, uint32_t granted,
-                         const struct dw_range *missing, unsigned count)
-{
-    struct dw_record_control status = {
-        .kind = DW_RECORD_STATUS,
-        .id = sink->id,
-        .range_count = (uint16_t)count,
-        .granted = granted,
-    };
-    for (unsigned i = 0; i < count; i++)
-        status.ranges[i] = (struct dw_record_range){missing[i].start, missing[i].end};
     const struct dw_records *records = sink->peer->records;
-    if (records->ops->send_status(sink->peer, sink->qpns, &status) == -EAGAIN)
-        return false;
-    records->counters->tx_record_status++;
-    return true;
+    status->kind = DW_RECORD_STATUS;
+    status->status = DW_STATUS_OK;
+    status->range_count = (uint16_t)missing;
+    status->id = sink->id;
+    status->granted = granted;
+    const bool full = records->ops->send_status(sink->peer, sink->qpns, status) == -EAGAIN;
+    records->counters->tx_record_status += !full;
+    return !full;
 }
 
 uint64_t dw_sink_deadline_ns(const struct dw_record *sink)
 {
-    return sink->in.heard_ns + sink->peer->records->ops->rto_ns(sink->peer, sink->in.backoff);
+    const uint64_t from_ns = sink->late_ns > sink->in.heard_ns ? sink->late_ns : sink->in.heard_ns;
+    return from_ns + sink->peer->records->ops->rto_ns(sink->peer, sink->in.backoff);
 }
 
 void dw_sink_arm(struct dw_record *sink)
 {
-    if (!sink->timer.link)
-        dw_heap_set(&sink->peer->records->port->timers, &sink->timer, dw_sink_deadline_ns(sink));
+    struct dw_heap *timers = &sink->peer->records->port->timers;
+    const uint64_t deadline_ns = dw_sink_deadline_ns(sink);
+    if (dw_record_sink_due_bytes(&sink->in) &&
+        (!sink->timer.link || deadline_ns < sink->timer.deadline_ns))
+        dw_heap_set(timers, &sink->timer, deadline_ns);
 }
 
 static void give(struct dw_record *sink, uint32_t bytes, uint64_t now_ns)
 {
-    const uint32_t due = due_of(sink);
+    const uint32_t due = dw_record_sink_due_bytes(&sink->in);
     if (!due) /* the silence until now was ours */
         sink->in.heard_ns = now_ns;
+    if (!sink->in.granted)
+        sink->first_grant_bytes = bytes;
     sink->in.granted += bytes;
     add_due(sink, due);
     if (sink->in.granted == sink->in.total)
@@ -278,7 +239,8 @@ static void grant_in_turn(struct dw_records *records, uint64_t now_ns)
     for (unsigned refusals = 0; !dw_list_empty(&records->want);) {
         struct dw_record *sink = first_in_turn(records);
         const uint32_t bytes = grantable(sink);
-        if (bytes && dw_sink_send_status(sink, sink->in.granted + bytes, NULL, 0)) {
+        struct dw_record_control status;
+        if (bytes && dw_sink_send_status(sink, &status, sink->in.granted + bytes, 0)) {
             give(sink, bytes, now_ns);
             continue;
         }
@@ -294,7 +256,7 @@ static void grant_in_turn(struct dw_records *records, uint64_t now_ns)
 void dw_grant_run(struct dw_records *records, uint64_t now_ns)
 {
     /* Who polls rarely while records are under way gets more of them for each poll. */
-    const bool absent = records->left_some && now_ns - records->granted_ns >= DW_AWAY_NS;
+    const bool absent = records->granted_ns && now_ns - records->granted_ns >= DW_AWAY_NS;
     const bool rarely = records->due_bytes && (records->polled_rarely || absent);
     if (rarely != records->polled_rarely) {
         records->polled_rarely = rarely;
@@ -302,6 +264,5 @@ void dw_grant_run(struct dw_records *records, uint64_t now_ns)
     }
     records->refused = false;
     grant_in_turn(records, now_ns);
-    records->granted_ns = now_ns;
-    records->left_some = records->due_bytes > 0;
+    records->granted_ns = records->due_bytes ? now_ns : 0;
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both ends of a record have in common: how they begin and end. */
+/* How both ends of a record begin and end. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "common/record/records.h"
-
-static struct dw_map *map_of(struct dw_records *records, bool is_sink)
-{
-    return is_sink ? &records->sinks : &records->sources;
-}
 
 void dw_records_init(struct dw_records *records, struct dw_port *port,
                      const struct dw_record_ops *ops)
@@ -17,28 +12,20 @@ void dw_records_init(struct dw_records *records, struct dw_port *port,
     records->port = port;
     records->counters = &port->datagrams.counters;
     records->next_id = port->device->env.first_serial;
-    dw_map_init(&records->sinks, dw_device_random(port->device));
-    dw_map_init(&records->sources, dw_device_random(port->device));
+    dw_map_init(&records->ends, dw_device_random(port->device));
     dw_list_init(&records->want);
     dw_list_init(&records->ready);
     dw_records_size_budgets(records);
-}
-
-void dw_records_fini(struct dw_records *records)
-{
-    dw_map_fini(&records->sinks);
-    dw_map_fini(&records->sources);
 }
 
 uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source)
 {
     struct dw_records *records = peer->records;
     uint32_t id;
-    do {
-        id = ++records->next_id & ~DW_RECORD_ID_FROM_SOURCE;
-    } while (!id ||
-             dw_map_get(map_of(records, !from_source), dw_record_key(peer, id | from_source)));
-    return id | from_source;
+    do
+        id = (++records->next_id & ~DW_RECORD_ID_FROM_SOURCE) | from_source;
+    while (id == from_source || dw_map_get(&records->ends, dw_record_key(peer, id, !from_source)));
+    return id;
 }
 
 struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_record_peer *peer,
@@ -46,7 +33,7 @@ struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_record_
 {
     struct dw_record *record =
         !asked || peer->asked_count < DW_ASKED_MAX ? calloc(1, sizeof *record) : NULL;
-    if (!record || dw_map_put(map_of(peer->records, is_sink), dw_record_key(peer, id), record)) {
+    if (!record || dw_map_put(&peer->records->ends, dw_record_key(peer, id, is_sink), record)) {
         free(record);
         return NULL;
     }
@@ -69,13 +56,10 @@ void dw_record_destroy(struct dw_record *record)
 {
     struct dw_record_peer *peer = record->peer;
     dw_record_set_state(record, DW_RECORD_ENDED);
-    if (record->is_sink) {
+    if (record->is_sink)
         dw_grant_end(record);
-        dw_record_sink_fini(&record->in);
-    } else {
-        dw_record_source_fini(&record->out);
-    }
-    dw_map_remove(map_of(peer->records, record->is_sink), dw_record_key(peer, record->id));
+    dw_ranges_fini(record->is_sink ? &record->in.map : &record->out.again);
+    dw_map_remove(&peer->records->ends, dw_record_key(peer, record->id, record->is_sink));
     dw_list_remove(&record->link);
     record->region ? peer->asked_count-- : peer->own_count--;
     if (record->region)

@@ -1,33 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA Write-Record, reliable: the two ends of a record, and what all records of a service and of a
- * peer share. Which bytes to ask for or to send is rel/record.h's affair; how their datagrams look,
- * and who answers, is the service's, by a table.
- *
- * A record's way: record.c opens it, grant.c says how much may be under way, source.c sends, sink.c
- * puts each segment into its place, and the map completes it. Every function here runs with the
- * device's lock held.
+ * RDMA Write-Record, reliable. Which bytes to ask for or to send is rel/record.h's affair; how
+ * their datagrams look and leave is the service's, by a table. A record's way: record.c opens it,
+ * grant.c says how much may be under way, source.c sends, sink.c puts each segment into its place,
+ * and the map completes it. Every function here runs with the device's lock held.
  */
 #pragma once
 
 #include "common/base/map.h"
 #include "common/datagram/segments.h"
 #include "common/rel/record.h"
-#include "common/rel/recordwin.h"
 #include "common/rel/rtt.h"
 #include "common/rnic/qp.h"
 
 /* Writes up to this go in the sequenced stream, exactly once by PSN; larger ones are records. */
 #define DW_INLINE_WRITE_BYTES 16384u
-/* Of one record while others wait, and under way for all where processes take turns on a core, or
- * poll rarely: a sender whose turn ends with its grant is worse. Half: such senders stand still;
- * twice: others wait longer for their turn. */
+/* Of one record while others wait, and under way for all where processes share cores or poll
+ * rarely. Half: a sender whose turn on the core outlasts its grant stands still; twice: others wait
+ * longer.
+ */
 #define DW_RECORD_TURN_BYTES (4u << 20)
 /* Open records that a peer has asked us for, in 5 MB; beyond, its requests are refused. */
 #define DW_ASKED_MAX 16384u
 /* Reads up to this are answered in the sequenced stream, where answers share datagrams: a record
- * needs one of its own, and often one more for its grant. With half as much, fewer reads gain;
- * twice as much makes every work that waits 128 bytes longer, for the answer is copied into it. */
+ * needs one of its own, and often one more for its grant. Half: fewer reads gain; twice: every work
+ * that waits is 128 bytes longer, for the answer is copied into it. */
 #define DW_SHORT_READ_BYTES 128
 
 struct dw_record_peer;
@@ -42,8 +39,8 @@ struct dw_record_ops {
     /* A STATUS, which may be lost; as dw_datagrams_send(). */
     int (*send_status)(struct dw_record_peer *peer, struct dw_qpns qpns,
                        const struct dw_record_control *status);
-    /* A COMPLETE or ABORT, exactly once. -ENOMEM: the peer is about to be gone, for it would wait
-     * for ever. */
+    /* A COMPLETE or ABORT, exactly once. -ENOMEM: the peer, which would wait for ever, is failed.
+     */
     int (*send_answer)(struct dw_record_peer *peer, struct dw_qpns qpns,
                        const struct dw_record_control *answer, uint64_t now_ns);
     /* The wait before the peer is asked again, after so many in vain. */
@@ -60,12 +57,11 @@ struct dw_records {
     const struct dw_record_ops *ops;
     struct dw_port *port;
     struct diwarp_counters *counters;
-    struct dw_map sinks, sources; /* by dw_record_key() */
-    struct dw_list want;          /* of each peer the oldest sink that waits for grant, in turn */
-    struct dw_list ready;         /* sources that may send, in turn */
+    struct dw_map ends;   /* by dw_record_key() */
+    struct dw_list want;  /* of each peer the oldest sink that waits for grant, in turn */
+    struct dw_list ready; /* sources that may send, in turn */
     uint32_t next_id;
-    uint64_t granted_ns;         /* grants were looked at last */
-    bool left_some;              /* were under way then */
+    uint64_t granted_ns;         /* grants were looked at last; 0: nothing was due then */
     bool polled_rarely;          /* since the first of those under way */
     bool refused;                /* a full socket did not take a grant, in the last run */
     uint32_t eager_budget_bytes; /* of the receive buffer, what is left to eager datagrams */
@@ -81,15 +77,14 @@ struct dw_record_peer {
     struct dw_contact contact;
     struct dw_list ends;   /* sinks and sources, oldest first */
     struct dw_list want;   /* sinks in state WANTING, oldest first */
-    uint32_t index;        /* unique in the service: makes keys of its records */
+    uint32_t index;        /* unique in the service, of 31 bits: makes keys of its records */
     uint32_t silent_since; /* the first probe since it was heard last, by the silence clock */
     uint32_t due_bytes;
     uint16_t asked_count;    /* open by its own reads and writes */
     uint16_t own_count;      /* open by ours: no more than works */
     struct dw_recordwin win; /* of its records to us */
     struct dw_record_round round;
-    bool aside;      /* nothing of records comes from it: others may have what is due of it */
-    bool sinks_late; /* one was found overdue, and no answer to a probe has come since */
+    bool aside; /* nothing of records comes from it: others may have what is due of it */
 };
 
 enum dw_record_state {
@@ -103,8 +98,7 @@ enum dw_record_state {
     DW_RECORD_STATES
 };
 
-/* One end of a record: the sink of a read of ours or of a peer's write, or the source of a peer's
- * read or of our write. */
+/* One end: the sink of our read or of a peer's write, the source of a peer's read or our write. */
 struct dw_record {
     struct dw_list link;      /* in the peer's `ends` */
     struct dw_list turn_link; /* a sink's in the peer's `want`, a source's in records.ready */
@@ -113,8 +107,8 @@ struct dw_record {
     struct dw_qpns qpns;
     struct dw_region *region; /* that the peer reads or writes; NULL: our own request */
     uint8_t *addr;            /* here, of offset 0 */
-    uint64_t to;              /* likewise at the sink, as the source knows it, and its STag */
-    uint32_t stag;
+    uint64_t to;              /* likewise at the sink, as the source knows it */
+    uint32_t stag;            /* of the sink */
     uint32_t id;
     uint64_t wr_id;
     unsigned send_flags; /* of our own request: IBV_SEND_SIGNALED, DIWARP_SEND_HOLD */
@@ -125,7 +119,8 @@ struct dw_record {
             struct dw_record_sink in;
             struct dw_list grant_link; /* in records.want, while its peer may be granted more */
             struct dw_timer timer;
-            uint64_t late_ns;      /* the timer found it overdue; 0: never */
+            uint64_t late_ns; /* the timer found it overdue; 0: never */
+            uint32_t first_grant_bytes;
             uint32_t cost_per_kib; /* what the kernel charges for each KiB of its payload */
         };
         struct { /* of a source */
@@ -135,19 +130,19 @@ struct dw_record {
     };
 };
 
-static inline uint64_t dw_record_key(const struct dw_record_peer *peer, uint32_t id)
+static inline uint64_t dw_record_key(const struct dw_record_peer *peer, uint32_t id, bool is_sink)
 {
-    return (uint64_t)peer->index << 32 | id;
+    return (uint64_t)peer->index << 33 | (uint64_t)is_sink << 32 | id;
 }
 
 static inline struct dw_record *dw_sink_of(const struct dw_record_peer *peer, uint32_t id)
 {
-    return dw_map_get(&peer->records->sinks, dw_record_key(peer, id));
+    return dw_map_get(&peer->records->ends, dw_record_key(peer, id, true));
 }
 
 static inline struct dw_record *dw_source_of(const struct dw_record_peer *peer, uint32_t id)
 {
-    return dw_map_get(&peer->records->sources, dw_record_key(peer, id));
+    return dw_map_get(&peer->records->ends, dw_record_key(peer, id, false));
 }
 
 /* Of a Write-Record datagram all but the payload, once the peer knows us. */
@@ -159,87 +154,69 @@ static inline uint32_t dw_record_payload_bytes(const struct dw_record_peer *peer
     return peer->ah->peer_datagram_bytes - DW_RECORD_OVERHEAD_BYTES;
 }
 
-/* Of a peer's records, what may be under way to us. */
-static inline uint32_t dw_record_window_bytes(const struct dw_record_peer *peer)
-{
-    return (uint32_t)dw_recordwin_bytes(peer->win, dw_record_payload_bytes(peer));
-}
-
 /* What the kernel charges for so much of the sink's payload. */
 static inline uint64_t dw_record_charge(const struct dw_record *sink, uint64_t bytes)
 {
     return bytes * sink->cost_per_kib >> 10;
 }
 
-/* What is due of the sink comes in the sequenced stream, whose window and credit cover it: it takes
- * nothing of the budget or the record window. */
+/* What is due of the sink comes in the sequenced stream, whose window and credit cover it. */
 static inline bool dw_grant_is_free(const struct dw_record *sink)
 {
     return !sink->region && sink->in.total <= DW_SHORT_READ_BYTES;
 }
 
-/* ---- grant.c: what may be under way to the sinks of a port, as their life changes it ---- */
-
+/* ---- grant.c ---- */
 /* What the receive buffer allows to be under way to us, and the longest datagrams of a record. */
 void dw_records_size_budgets(struct dw_records *records);
 /* Checks the table of states; an undefined transition is a fault of ours. */
 void dw_record_set_state(struct dw_record *record, enum dw_record_state state);
-
-/* The request of a read of ours is in a datagram: from now on its sink may be granted more. */
+/* The request of our read is in a datagram: from now on its sink may be granted more. */
 void dw_grant_on_requested(struct dw_record_peer *peer, uint32_t id);
-/* What goes into the request: what there is to grant now, and all to a short read. Returns the
- * bytes. */
+/* The bytes granted in the request: what there is now; all to a short read. */
 uint32_t dw_grant_first(struct dw_record *sink, uint64_t now_ns);
 /* Hands grant to the peers whose sinks wait, in turn. */
 void dw_grant_run(struct dw_records *records, uint64_t now_ns);
-/* The next run would. */
+/* The next run would hand some. */
 bool dw_grant_is_due(const struct dw_records *records);
-/* Any grant is long enough for a whole datagram of the peer. */
-bool dw_grants_are_whole(const struct dw_record_peer *peer);
 /* So much of what was due of the sink's source has come, or will not. */
 void dw_grant_on_came(struct dw_record *sink, uint32_t bytes);
 /* Nothing more of the sink is to come, and other threads may use its buffer. */
 void dw_grant_end(struct dw_record *sink);
 /* What is due of a silent peer, or one that sends nothing of it, is not on its way: others may have
- * it meanwhile, and the peer is granted nothing. */
-void dw_grant_set_aside(struct dw_record_peer *peer);
-/* It comes after all, be it beyond the budget: then the next grants wait the longer. */
-void dw_grant_take_back(struct dw_record_peer *peer);
-
-/* What the source may send, and what is missing. False: the socket is full. */
-bool dw_sink_send_status(const struct dw_record *sink, uint32_t granted,
-                         const struct dw_range *missing, unsigned count);
+ * it, and the peer is granted nothing, until it comes after all, be it beyond the budget. */
+void dw_grant_set_aside(struct dw_record_peer *peer, bool aside);
+/* Tells the source what it may send, and the first `missing` of status->ranges, which alone the
+ * caller fills. False: the socket is full. */
+bool dw_sink_send_status(const struct dw_record *sink, struct dw_record_control *status,
+                         uint32_t granted, unsigned missing);
 /* When the sink is overdue. */
 uint64_t dw_sink_deadline_ns(const struct dw_record *sink);
-/* Sees that it is asked for what does not come. Lazy: a timer that is set earlier looks again when
- * it fires. */
+/* Has its timer fire then or before. */
 void dw_sink_arm(struct dw_record *sink);
 
-/* ---- record.c: what both ends of a record have in common ---- */
-
+/* ---- record.c ---- */
 void dw_records_init(struct dw_records *records, struct dw_port *port,
                      const struct dw_record_ops *ops);
-void dw_records_fini(struct dw_records *records);
 /* Not 0, nor one that is still in use after 2^31 others; from_source: 0, of a sink, or
  * DW_RECORD_ID_FROM_SOURCE, of a source. */
 uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source);
-/* One end, of the QP. asked: the region that the peer writes or reads, or NULL, of a request of our
- * own. NULL: no memory, or the peer has asked for too many. */
+/* asked: the region that the peer writes or reads; NULL: a request of our own. Returns NULL: no
+ * memory, or the peer has asked for too many. */
 struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_record_peer *peer,
                                    uint32_t id, struct dw_region *asked, bool is_sink);
 /* Ends it without a completion. */
 void dw_record_destroy(struct dw_record *record);
-/* ... with one that says why, if it is our own. */
+/* Ends it, with a completion if it is our own. */
 void dw_record_fail(struct dw_record *record, enum ibv_wc_status status);
-/* Ends it and tells the other end: as record-complete, the application's release in it, of a sink;
- * as an ABORT of a source. As send_answer(). */
+/* Ends it and tells the other end, as send_answer(): record-complete of a sink, the application's
+ * release in it; an ABORT of a source. */
 int dw_record_end(struct dw_record *record, const void *release, uint32_t bytes, uint64_t now_ns);
 /* Of a request of ours, whose QP goes: nothing more of it is sent or placed. It ends, and the other
- * end is told, once that is known to have it: what tells it might come first. */
+ * end is told, once that is known to have the request. */
 void dw_record_abandon(struct dw_record *record, uint64_t now_ns);
 
 /* ---- source.c ---- */
-
 /* As dw_record_create(); the caller fills where at the sink it goes. */
 struct dw_record *dw_source_create(const struct dw_ends *ends, struct dw_record_peer *peer,
                                    uint32_t id, const void *addr, uint32_t total, uint32_t granted,
@@ -250,14 +227,12 @@ void dw_source_look(struct dw_record *source);
 void dw_sources_run(struct dw_records *records, uint64_t now_ns);
 
 /* ---- sink.c ---- */
-
 /* A segment of a record, and where it goes. */
 struct dw_placing {
     struct dw_record *sink;
     uint32_t offset, length;
     const uint8_t *data; /* NULL: it is there already */
 };
-
 /* As dw_record_create(); the caller fills STag and offset as the source knows them. */
 struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer,
                                  uint32_t id, void *addr, uint32_t total, struct dw_region *asked,
@@ -265,13 +240,13 @@ struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_record_pe
 /* A segment of a RECORD datagram that is what its sender sealed: checked, placed, or dropped. */
 void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *segment,
                         uint64_t now_ns);
-/* Opens a datagram that has this one segment, its data copied to its place in the same pass. What
- * turns out to be damaged (placing->sink is NULL then) has been written to a hole of the record,
- * whose bytes mean nothing before the map says so. False: it is not one that can be, and nothing
- * was touched. */
+/* Opens a datagram of this one segment, its data copied to its place in the same pass. What turns
+ * out to be damaged (placing->sink: NULL) has been written to a hole of the record, whose bytes
+ * mean nothing before the map says so. False: it is not one that can be, and nothing was touched.
+ */
 bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
                   const struct dw_segment *segment, struct dw_placing *placing);
 /* Does what follows from one that was. */
 void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns);
-/* All that a peer had sent when it got the probe of that time has come, or is lost. */
+/* All that a peer had sent when it got the probe of that time, or 0, has come or is lost. */
 void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns);

@@ -1,41 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sink of a record: segments to their places, asked for again where something is missing,
- * completed. */
-#include "common/record/records.h"
-
-#include <stdlib.h>
-
+/* The sink of a record: segments to their places, asking again for what is missing, completion. */
 #include "common/base/copy.h"
+#include "common/record/records.h"
 #include "common/rel/sendwin.h"
 
-/* A record of this and more is copied past the cache: it would push out of there what the kernel
- * copies next. Smaller ones are likely read soon. */
+/* Records from this on are copied past the cache: they would push out of it what the kernel copies
+ * next. Smaller ones are likely read soon. */
 #define PAST_MIN_BYTES       (512u << 10)
 #define PREFETCH_AHEAD_BYTES 8192u
+/* Time-outs in vain after which a grant is set aside. Half: a peer that computes is taken for gone;
+ * twice: what waits for its grant waits longer. */
+#define FRUITLESS_MAX 8
 
-/* ---- asking again ---- */
-
-/* Bytes beyond the last that came may never have been sent, the grant being lost: no sign of a
- * queue. */
-static void ask_for(struct dw_record *sink, const struct dw_range *missing, unsigned n)
+/* Asks for what is lost, as a gap behind which more came or by a time-out, if anything is. */
+static void ask_again(struct dw_record *sink, bool timed_out)
 {
     struct dw_record_peer *peer = sink->peer;
+    struct dw_record_control status;
+    struct dw_range *missing = status.ranges;
     const uint32_t payload = dw_record_payload_bytes(peer);
-    for (unsigned i = 0; i < n && missing[i].start < sink->in.highest; i++)
-        dw_recordwin_on_lost(&peer->win, &peer->round, missing[i].end - missing[i].start, payload);
-    /* What a full socket refuses is as good as lost: the timer asks again. */
-    (void)dw_sink_send_status(sink, sink->in.granted, missing, n);
-}
-
-static bool is_due(const struct dw_record *sink)
-{
-    return sink->state != DW_RECORD_HELD && dw_record_sink_due_bytes(&sink->in);
-}
-
-static void look_later(struct dw_record *sink, uint64_t now_ns)
-{
-    dw_heap_set(&sink->peer->records->port->timers, &sink->timer,
-                now_ns + sink->peer->records->ops->rto_ns(sink->peer, sink->in.backoff));
+    const uint32_t window = dw_recordwin_datagrams(peer->win, payload) * payload;
+    const unsigned n =
+        timed_out ? dw_record_sink_on_timeout(&sink->in, window, missing, DW_RECORD_MAX_RANGES)
+                  : dw_record_sink_on_gap(&sink->in, window, missing, DW_RECORD_MAX_RANGES);
+    /* Bytes beyond the last that came may never have been sent: no sign of a queue. */
+    for (unsigned i = 0; i < n && missing[i].start < dw_ranges_end(&sink->in.map); i++)
+        dw_recordwin_on_datagrams(&peer->win, &peer->round, 0,
+                                  (missing[i].end - missing[i].start - 1) / payload + 1, payload);
+    if (n) /* what a full socket refuses is as good as lost: the timer asks again */
+        (void)dw_sink_send_status(sink, &status, sink->in.granted, n);
 }
 
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
@@ -45,55 +38,36 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_record *sink = dw_container(timer, struct dw_record, timer);
     struct dw_record_peer *peer = sink->peer;
+    const struct dw_record_ops *ops = peer->records->ops;
     const struct dw_contact *contact = &peer->contact;
-    if (!is_due(sink))
-        return;
-    if (now_ns < dw_sink_deadline_ns(sink)) {
-        dw_sink_arm(sink);
-        return;
+    if (dw_record_sink_due_bytes(&sink->in) && now_ns >= dw_sink_deadline_ns(sink)) {
+        const bool in_vain = contact->probe_sent_ns > sink->in.heard_ns &&
+                             !contact->probe_answered &&
+                             now_ns >= contact->probe_sent_ns + ops->rto_ns(peer, 0);
+        const bool silent = contact->probe_sent_ns >= contact->heard_ns;
+        if (in_vain && (++sink->in.backoff > FRUITLESS_MAX || silent))
+            dw_grant_set_aside(peer, true);
+        sink->late_ns = now_ns;
+        ops->ask(peer, now_ns);
     }
-    sink->late_ns = now_ns;
-    peer->sinks_late = true;
-    if (contact->probe_sent_ns > sink->in.heard_ns && !contact->probe_answered &&
-        now_ns >= contact->probe_sent_ns + peer->records->ops->rto_ns(peer, 0)) {
-        bool silent = contact->probe_sent_ns >= contact->heard_ns;
-        if (++sink->in.backoff > DW_FRUITLESS_MAX || silent)
-            dw_grant_set_aside(peer);
-    }
-    peer->records->ops->ask(peer, now_ns);
-    look_later(sink, now_ns);
-}
-
-static void ask_again(struct dw_record *sink, uint64_t now_ns)
-{
-    struct dw_range missing[DW_RECORD_MAX_RANGES];
-    struct dw_record_peer *peer = sink->peer;
-    ask_for(sink, missing,
-            dw_record_sink_on_timeout(&sink->in, dw_record_window_bytes(peer), missing,
-                                      DW_RECORD_MAX_RANGES));
-    sink->in.heard_ns = now_ns;
-    if (sink->in.backoff > DW_FRUITLESS_MAX)
-        dw_grant_set_aside(peer);
-    look_later(sink, now_ns);
+    dw_sink_arm(sink);
 }
 
 void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns)
 {
-    if (!peer->sinks_late || !sent_ns)
-        return;
-    peer->sinks_late = false;
     dw_foreach (sink, struct dw_record, link, &peer->ends) {
         /* Overdue by the time-out as it was then: the reply itself may have made it longer. */
-        if (!sink->is_sink || sink->late_ns <= sink->in.heard_ns || !is_due(sink))
+        const bool late = sink->is_sink && sink->late_ns > sink->in.heard_ns &&
+                          dw_record_sink_due_bytes(&sink->in);
+        if (!late || sent_ns <= sink->in.heard_ns)
             continue;
-        if (sent_ns > sink->in.heard_ns)
-            ask_again(sink, now_ns);
-        else
-            peer->sinks_late = true; /* the reply was to an earlier probe */
+        ask_again(sink, true);
+        sink->in.heard_ns = now_ns;
+        if (sink->in.backoff > FRUITLESS_MAX)
+            dw_grant_set_aside(peer, true);
+        dw_sink_arm(sink);
     }
 }
-
-/* ---- the whole ---- */
 
 struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer,
                                  uint32_t id, void *addr, uint32_t total, struct dw_region *asked,
@@ -109,16 +83,21 @@ struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_record_pe
     sink->addr = addr;
     sink->timer.fire = on_timer;
     dw_list_init(&sink->grant_link);
-    dw_record_sink_init(&sink->in, total, DW_REORDER_DATAGRAMS * peer->ah->peer_datagram_bytes,
-                        now_ns);
+    sink->in.total = total;
+    sink->in.again_bytes = sink->in.reorder_bytes =
+        DW_REORDER_DATAGRAMS * peer->ah->peer_datagram_bytes;
+    sink->in.heard_ns = now_ns;
     if (asked)
         dw_record_set_state(sink, DW_RECORD_WANTING);
     peer->records->ops->on_asked(peer, now_ns);
     return sink;
 }
 
-static void complete_read(const struct dw_record *sink)
+static void on_full(struct dw_record *sink, uint64_t now_ns)
 {
+    const bool signaled = sink->send_flags & IBV_SEND_SIGNALED;
+    sink->peer->records->counters->rx_records_complete++;
+    dw_grant_end(sink);
     const struct diwarp_wc wc = {
         .wc = {.wr_id = sink->wr_id,
                .status = IBV_WC_SUCCESS,
@@ -127,81 +106,61 @@ static void complete_read(const struct dw_record *sink)
                .qp_num = sink->qp->num,
                .src_qp = sink->qpns.there},
         .src = sink->peer->ah->name,
-        .read_id = dw_record_key(sink->peer, sink->id),
+        .read_id = dw_record_key(sink->peer, sink->id, true),
     };
-    dw_cq_push(sink->qp->cq, &wc);
-}
-
-static void on_full(struct dw_record *sink, uint64_t now_ns)
-{
-    const bool signaled = sink->send_flags & IBV_SEND_SIGNALED;
-    sink->peer->records->counters->rx_records_complete++;
-    dw_grant_end(sink);
     if (signaled)
-        complete_read(sink);
+        dw_cq_push(sink->qp->cq, &wc);
     if (signaled && sink->send_flags & DIWARP_SEND_HOLD)
         dw_record_set_state(sink, DW_RECORD_HELD);
     else
         (void)dw_record_end(sink, NULL, 0, now_ns);
 }
 
-/* ---- what comes ---- */
-
 /* The source knows how long datagrams may be on its way to us, and the window of its records is
- * counted in them: those that it sends, though it could have begun with a longer one, for each
- * grant holds one. No path is narrower than the least. */
+ * counted in them. The first of a record is as long as they may be, where its first grant is
+ * longer. No path is narrower than the least. */
 static void measure(const struct dw_record *sink, const struct dw_placing *placing)
 {
     struct dw_record_peer *peer = sink->peer;
     const uint32_t least = DW_MTU_MIN_BYTES - 48, length = placing->length;
     const uint32_t bytes = length + DW_RECORD_OVERHEAD_BYTES;
-    const bool began = sink->in.map.bytes == length && !placing->offset && !sink->late_ns &&
-                       dw_grants_are_whole(peer);
-    if (length > dw_record_payload_bytes(peer) || (began && length < sink->in.granted))
+    const bool first = sink->in.map.bytes == length && !placing->offset && !sink->late_ns;
+    if (length > dw_record_payload_bytes(peer) || (first && length < sink->first_grant_bytes))
         peer->ah->peer_datagram_bytes = (uint16_t)(bytes > least ? bytes : least);
-}
-
-static void count_placed(const struct dw_record *sink, uint32_t length, uint32_t new_bytes)
-{
-    struct diwarp_counters *counters = sink->peer->records->counters;
-    sink->qp->cq->device->served++;
-    counters->rx_record_segments++;
-    counters->rx_record_bytes += new_bytes;
-    counters->rx_dup_record_bytes += length - new_bytes;
 }
 
 void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
 {
     struct dw_record *sink = placing->sink;
     struct dw_record_peer *peer = sink->peer;
+    struct diwarp_counters *counters = peer->records->counters;
     if (!sink->qp) { /* now the source is known to have it */
         (void)dw_record_end(sink, NULL, 0, now_ns);
         return;
     }
-    dw_grant_take_back(peer);
-    int64_t new_bytes =
+    dw_grant_set_aside(peer, false);
+    const int64_t added =
         dw_record_sink_on_segment(&sink->in, placing->offset, placing->length, now_ns);
-    if (new_bytes < 0) {
-        peer->records->counters->drop_no_buffer++;
+    if (added < 0) {
+        counters->drop_no_buffer++;
         return;
     }
+    const uint32_t new_bytes = (uint32_t)added;
     measure(sink, placing);
     /* Bytes that are there stay as they are: the application may see them, once it is told. */
     if (new_bytes && placing->data)
         dw_copy(sink->addr + placing->offset, placing->data, placing->length);
     if (new_bytes)
-        dw_recordwin_on_came(&peer->win, &peer->round, dw_record_payload_bytes(peer));
-    dw_grant_on_came(sink, (uint32_t)new_bytes);
-    count_placed(sink, placing->length, (uint32_t)new_bytes);
-    if (dw_record_sink_full(&sink->in)) {
+        dw_recordwin_on_datagrams(&peer->win, &peer->round, 1, 0, dw_record_payload_bytes(peer));
+    dw_grant_on_came(sink, new_bytes);
+    sink->qp->cq->device->served++;
+    counters->rx_record_segments++;
+    counters->rx_record_bytes += new_bytes;
+    counters->rx_dup_record_bytes += placing->length - new_bytes;
+    if (dw_record_sink_full(&sink->in))
         on_full(sink, now_ns);
-        return;
-    }
-    struct dw_range missing[DW_RECORD_MAX_RANGES];
-    unsigned n = dw_record_sink_on_gap(&sink->in, dw_record_window_bytes(peer), missing,
-                                       DW_RECORD_MAX_RANGES);
-    if (n)
-        ask_for(sink, missing, n);
+    else
+        ask_again(sink, false);
 }
 
 /* Checks record, STag, bounds and grant. Returns the counter of what is wrong, or NULL. */
@@ -249,7 +208,7 @@ bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
         return false;
     const struct dw_record *sink = placing->sink;
     /* Only wholly beyond all that has come: elsewhere good bytes may be. */
-    if (!sink->qp || placing->offset < sink->in.highest)
+    if (!sink->qp || placing->offset < dw_ranges_end(&sink->in.map))
         return false;
     const bool past = sink->in.total >= PAST_MIN_BYTES;
     if (past) /* here, for gcc takes a function that only prefetches for one without effect */

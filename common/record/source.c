@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The source of a record: Write-Record segments to the LLP. A large datagram is gathered from the
- * user's buffer; small ones are copied into one flat train, sealed on the way.
- */
+/* The source of a record: Write-Record segments to the LLP. A large datagram is gathered from the
+ * user's buffer; small ones are copied into one flat train, sealed on the way. */
 #include <errno.h>
-#include <string.h>
 
 #include "common/record/records.h"
 
@@ -19,7 +16,8 @@ struct dw_record *dw_source_create(const struct dw_ends *ends, struct dw_record_
     if (!source)
         return NULL;
     source->addr = (uint8_t *)(uintptr_t)addr;
-    dw_record_source_init(&source->out, total, granted);
+    source->out.total = total;
+    source->out.granted = granted < total ? granted : total;
     return source;
 }
 
@@ -62,7 +60,7 @@ struct outgoing {
     unsigned again_count, count; /* of its datagrams */
     uint32_t length, bytes;      /* of all; of their payload */
     uint32_t head;               /* of the last datagram, all that leads its payload */
-    struct dw_range last;        /* its payload */
+    struct dw_range last;        /* its payload, if gathered */
     bool gathered;               /* the only one, whose payload stays where it is */
 };
 
@@ -72,27 +70,21 @@ struct outgoing {
 static void fill(struct dw_record *source, uint32_t payload, unsigned most, struct outgoing *out)
 {
     uint8_t *stage = source->peer->records->port->datagrams.stage;
-    struct dw_range all;
     bool again;
     while (out->count < most && out->bytes == out->count * payload &&
-           dw_record_source_next(&source->out, payload * (most - out->count), &all, &again)) {
-        const uint32_t bytes = all.end - all.start;
+           dw_record_source_next(&source->out, payload, &out->last, &again)) {
+        const uint32_t bytes = out->last.end - out->last.start;
         if (again)
-            out->again[out->again_count++] = all;
+            out->again[out->again_count++] = out->last;
         out->gathered = most == 1 && !again && bytes >= DW_INLINE_WRITE_BYTES;
+        out->head = build(source, stage + out->length, out->last, out->gathered);
+        out->length += out->head + bytes + DW_TRAILER_BYTES;
         out->bytes += bytes;
-        for (out->last.end = all.start; out->last.end < all.end; out->count++) {
-            out->last.start = out->last.end;
-            out->last.end =
-                all.end - out->last.start < payload ? all.end : out->last.start + payload;
-            out->head = build(source, stage + out->length, out->last, out->gathered);
-            out->length += out->head + (out->last.end - out->last.start) + DW_TRAILER_BYTES;
-        }
+        out->count++;
     }
 }
 
-/* The next bytes of a record, as one train. False: the socket is full, the record waits as it was.
- */
+/* The next bytes of a record, as one train. False: the socket is full, nothing has changed. */
 static bool send_train(struct dw_record *source, uint64_t now_ns)
 {
     struct dw_record_peer *peer = source->peer;
@@ -102,8 +94,7 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
     const uint32_t datagram = dw_ah_datagram_max_bytes(peer->ah), sent_before = source->out.sent;
     const uint32_t overhead =
         ops->put_lead(peer, source->qpns, NULL) + DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
-    struct outgoing out;
-    memset(&out, 0, sizeof out);
+    struct outgoing out = {0};
     fill(source, datagram - overhead, dw_train_datagrams(datagram), &out);
     if (!out.count)
         return true;
@@ -125,8 +116,7 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
     source->turn_bytes += out.bytes;
     counters->tx_record_segments += out.count;
     counters->tx_record_bytes += out.bytes;
-    for (unsigned i = 0; i < out.again_count; i++)
-        counters->tx_resent_record_bytes += out.again[i].end - out.again[i].start;
+    counters->tx_resent_record_bytes += out.bytes - (source->out.sent - sent_before);
     return true;
 }
 

@@ -7,26 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-void dw_ranges_init(struct dw_ranges *set)
-{
-    *set = (struct dw_ranges){.capacity = sizeof set->in_place / sizeof *set->in_place};
-    set->list = set->in_place;
-}
-
 void dw_ranges_fini(struct dw_ranges *set)
 {
     if (set->list != set->in_place)
         free(set->list);
-    dw_ranges_init(set);
+    *set = (struct dw_ranges){0};
 }
 
 static int grow(struct dw_ranges *set)
 {
+    if (!set->list) {
+        set->list = set->in_place;
+        set->capacity = sizeof set->in_place / sizeof *set->in_place;
+        return 0;
+    }
     const uint32_t capacity = set->capacity < 16 ? 16 : set->capacity * 2;
     const bool in_place = set->list == set->in_place;
-    if (set->capacity >= DW_RANGES_MAX)
-        return -ENOMEM;
-    struct dw_range *list = realloc(in_place ? NULL : set->list, capacity * sizeof *list);
+    struct dw_range *list = NULL;
+    if (capacity <= DW_RANGES_MAX)
+        list = realloc(in_place ? NULL : set->list, capacity * sizeof *list);
     if (!list)
         return -ENOMEM;
     if (in_place)
@@ -40,11 +39,8 @@ static int grow(struct dw_ranges *set)
 static uint32_t find(const struct dw_ranges *set, uint32_t at)
 {
     uint32_t low = 0, high = set->count;
-    /* Datagrams mostly come in order: look at the last range first. */
-    if (high && set->list[high - 1].end < at)
-        return high;
     while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
+        const uint32_t middle = (low + high) / 2;
         if (set->list[middle].end < at)
             low = middle + 1;
         else
@@ -70,7 +66,7 @@ int64_t dw_ranges_add(struct dw_ranges *set, uint32_t start, uint32_t end)
         if (set->list[next].end > end)
             end = set->list[next].end;
     }
-    int64_t new_bytes = (int64_t)((uint64_t)(end - start) - held);
+    const int64_t new_bytes = (int64_t)(end - start - held);
     memmove(&set->list[first + 1], &set->list[next], (set->count - next) * sizeof *set->list);
     set->list[first] = (struct dw_range){start, end};
     set->count += 1 - (next - first);

@@ -3,24 +3,18 @@
  * send again. Holds a few ranges in place, more on the heap, up to a bound. Pure. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-struct dw_range {
-    uint32_t start, end; /* [start, end) */
-};
+#include "common/wire/rdmap.h"
 
 #define DW_RANGES_MAX 4096
 
+/* Zeroed: empty. Must not be moved otherwise: list may point into it. */
 struct dw_ranges {
-    struct dw_range *list; /* in_place, or on the heap */
+    struct dw_range *list;
     uint32_t count, capacity;
     uint64_t bytes;
     struct dw_range in_place[2];
 };
 
-/* Must not be moved afterwards: list may point into it. */
-void dw_ranges_init(struct dw_ranges *set);
 void dw_ranges_fini(struct dw_ranges *set);
 
 /* Behind the last range; 0: there is none. */

@@ -1,31 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The two ends of an RDMA Write-Record over RD. Pure: offsets and times in, what to ask for or to
- * send out. The sink drives: it grants bytes, and asks again for those its validity map lacks. */
+/* The two ends of an RDMA Write-Record over RD, and the window that a peer's records share. Pure:
+ * offsets and times in, what to ask for or to send out. The sink drives: it grants bytes, and asks
+ * again for those its validity map lacks. */
 #pragma once
-
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "common/rel/ranges.h"
 
 /* ---- sink ---- */
 
+/* Of `total` bytes; heard_ns, reorder_bytes and again_bytes, the same at first, are set, too. */
 struct dw_record_sink {
     struct dw_ranges map; /* the validity map */
     uint32_t total;
     uint32_t granted;       /* the source may send [0, granted) */
-    uint32_t highest;       /* end of the furthest byte that came */
     uint32_t requested;     /* holes before this have been asked for; the timer asks again */
     uint32_t lost;          /* holes before this are losses, by a time-out */
-    uint32_t again_bytes;   /* that may be asked for now */
-    uint32_t reorder_bytes; /* a hole this far behind `highest` is a loss */
+    uint32_t reorder_bytes; /* a hole this far behind the furthest byte is a loss */
+    uint64_t again_bytes;   /* that may be asked for now */
     unsigned backoff;       /* fruitless time-outs in a row */
     uint64_t heard_ns;      /* last arrival, or the opening, or the last time-out */
 };
-
-void dw_record_sink_init(struct dw_record_sink *sink, uint32_t total, uint32_t reorder_bytes,
-                         uint64_t now_ns);
-void dw_record_sink_fini(struct dw_record_sink *sink);
 
 /* A verified segment of [offset, offset + length), all of it granted, was placed. Returns the new
  * bytes, or -ENOMEM: do as if it had been lost. */
@@ -44,9 +38,8 @@ static inline uint32_t dw_record_sink_due_bytes(const struct dw_record_sink *sin
 }
 
 /* Holes that are lost, or that reordering no longer explains, and that have not been asked for: at
- * most `max`, and as many bytes as have come since, of which no more than again_max are saved up:
- * asked for at the rate at which things come, it does not fill the queue again that it was lost
- * of. */
+ * most `max`, and as many bytes as have come since, of which no more than again_max are saved up.
+ * Asked for at the rate of arrival, they do not fill again the queue that they were lost of. */
 unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, uint32_t again_max,
                                struct dw_range *holes, unsigned max);
 /* The time-out: holes below the grant, at most `max` and again_bytes. Others that something came
@@ -63,9 +56,6 @@ struct dw_record_source {
     struct dw_ranges again; /* asked for again, all below `sent` */
 };
 
-void dw_record_source_init(struct dw_record_source *source, uint32_t total, uint32_t granted);
-void dw_record_source_fini(struct dw_record_source *source);
-
 /* A status: grants only grow; ranges never sent yet are left to the grant. False when a value lies
  * outside the record (nothing is taken then). */
 bool dw_record_source_on_status(struct dw_record_source *source, uint32_t granted,
@@ -79,3 +69,36 @@ static inline bool dw_record_source_ready(const struct dw_record_source *source)
 /* The next bytes to send, at most max_bytes; *again when they went out before. False: none. */
 bool dw_record_source_next(struct dw_record_source *source, uint32_t max_bytes,
                            struct dw_range *range, bool *again);
+
+/* ---- window ---- */
+
+/* How much of a peer's records may be under way to us: a congestion window that the sink keeps, in
+ * datagrams. It is judged each time that as many have come or have been asked for again. One in
+ * eight lost is taken for a bad link; more for a queue on the way that is too short, and halves it.
+ * Else it doubles; once cut it grows by eight datagrams a round, as those of others who share that
+ * queue. */
+struct dw_recordwin {
+    uint16_t datagrams : 14; /* 0: as at first */
+    bool cut : 1;            /* once; from then on it grows slowly */
+};
+
+/* At first: what the ports of plain switches hold. */
+#define DW_RECORDWIN_FIRST_BYTES (256u << 10)
+#define DW_RECORDWIN_LEAST       16u
+#define DW_RECORDWIN_MOST        ((1u << 14) - 1)
+
+/* Datagrams since it was judged last. */
+struct dw_record_round {
+    uint16_t came, lost;
+};
+
+/* payload: bytes of a record that a datagram carries. */
+static inline uint32_t dw_recordwin_datagrams(struct dw_recordwin win, uint32_t payload)
+{
+    const uint32_t first = DW_RECORDWIN_FIRST_BYTES / payload;
+    return win.datagrams ? win.datagrams : first > DW_RECORDWIN_LEAST ? first : DW_RECORDWIN_LEAST;
+}
+
+/* So many more have come, and so many are asked for again: at most what the window has. */
+void dw_recordwin_on_datagrams(struct dw_recordwin *win, struct dw_record_round *round,
+                               unsigned came, unsigned lost, uint32_t payload);

@@ -13,18 +13,12 @@
 #define DW_SACK_DATAGRAMS 65
 
 enum { DW_RECVWIN_WORDS = DW_WINDOW_DATAGRAMS / 32 };
-
-struct dw_recvwin {
-    uint32_t ack;                    /* next PSN expected in order */
-    uint32_t came[DW_RECVWIN_WORDS]; /* beyond it, by PSN modulo DW_WINDOW_DATAGRAMS */
-};
-
 enum dw_recvwin_verdict { DW_RECVWIN_NEW, DW_RECVWIN_DUPLICATE, DW_RECVWIN_BEYOND };
 
-static inline void dw_recvwin_init(struct dw_recvwin *win, uint32_t first_psn)
-{
-    *win = (struct dw_recvwin){.ack = first_psn};
-}
+struct dw_recvwin {
+    uint32_t ack;                    /* next PSN expected in order; at first, the only one set */
+    uint32_t came[DW_RECVWIN_WORDS]; /* beyond it, by PSN modulo DW_WINDOW_DATAGRAMS */
+};
 
 static inline bool dw_recvwin_has_gap(const struct dw_recvwin *win)
 {
@@ -52,12 +46,10 @@ static inline bool dw_recvwin_has(const struct dw_recvwin *win, uint32_t psn)
 /* What a datagram is, without taking it: it may still lack a buffer. */
 static inline enum dw_recvwin_verdict dw_recvwin_check(const struct dw_recvwin *win, uint32_t psn)
 {
-    int32_t ahead = dw_serial_diff(psn, win->ack);
-    if (ahead < 0)
-        return DW_RECVWIN_DUPLICATE;
+    const int32_t ahead = dw_serial_diff(psn, win->ack);
     if (ahead >= DW_WINDOW_DATAGRAMS)
         return DW_RECVWIN_BEYOND;
-    return dw_recvwin_has(win, psn) ? DW_RECVWIN_DUPLICATE : DW_RECVWIN_NEW;
+    return ahead < 0 || dw_recvwin_has(win, psn) ? DW_RECVWIN_DUPLICATE : DW_RECVWIN_NEW;
 }
 
 /* Takes a PSN whose check said NEW. */

@@ -1,38 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Round-trip estimate and time-out (RFC 6298), in nanoseconds; when a peer was spoken with; how
- * long what is sent to it waits in queues. Pure. */
+/* Round-trip estimate and time-out (RFC 6298); queueing delay. Pure. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The time-out while no sample has come, and the longest of a peer that answers. Half the first
- * asks peers again that are only busy; half the second finds the end of an outage sooner, for twice
- * the datagrams sent into it. */
+/* The time-out while no sample has come, and the longest. Half the first asks peers again that are
+ * only busy; half the second finds the end of an outage sooner, for twice the datagrams into it. */
 #define DW_RTO_INITIAL_NS 20000000ull
 #define DW_RTO_MAX_NS     (5 * DW_RTO_INITIAL_NS)
 
-/* Zeroed: nothing is known. */
 struct dw_rtt {
     uint32_t srtt_ns; /* 0: no sample yet */
     uint32_t rttvar_ns;
 };
 
-/* Counts as eight times the estimate, and 2 ms more, at most: that a peer computed once is not to
- * slow the repair of what is lost next; a path that has become longer is learnt in some steps. No
- * sample counts for longer than 1 s, as no time-out does. */
+/* Counts as eight times the estimate and 2 ms, at most: that a peer computed once is not to slow
+ * the repair of what is lost next. No sample counts for longer than 1 s, as no time-out does. */
 static inline void dw_rtt_on_sample(struct dw_rtt *rtt, uint64_t sample_ns)
 {
-    uint32_t sample = sample_ns < 1000000000u ? (uint32_t)sample_ns : 1000000000u;
+    const uint64_t limit = rtt->srtt_ns ? 8ull * rtt->srtt_ns + 2000000 : 1000000000;
+    const uint64_t most = limit < 1000000000 ? limit : 1000000000;
+    const uint32_t sample = (uint32_t)(sample_ns < most ? sample_ns : most);
     if (!rtt->srtt_ns) {
-        rtt->srtt_ns = sample ? sample : 1;
-        rtt->rttvar_ns = sample / 2;
+        *rtt = (struct dw_rtt){.srtt_ns = sample ? sample : 1, .rttvar_ns = sample / 2};
         return;
     }
-    const uint64_t limit = 8ull * rtt->srtt_ns + 2000000;
-    if (sample > limit)
-        sample = (uint32_t)limit;
-    uint32_t error = sample > rtt->srtt_ns ? sample - rtt->srtt_ns : rtt->srtt_ns - sample;
+    const uint32_t error = sample > rtt->srtt_ns ? sample - rtt->srtt_ns : rtt->srtt_ns - sample;
     rtt->rttvar_ns += error / 4 - rtt->rttvar_ns / 4;
     rtt->srtt_ns += sample / 8 - rtt->srtt_ns / 8;
 }
@@ -46,14 +40,9 @@ static inline uint64_t dw_rtt_rto_ns(const struct dw_rtt *rtt, uint64_t rto_min_
     uint64_t rto = rtt->srtt_ns ? rtt->srtt_ns + 4ull * rtt->rttvar_ns : DW_RTO_INITIAL_NS;
     if (rto < rto_min_ns)
         rto = rto_min_ns;
-    for (; backoff && rto < max; backoff--)
-        rto *= 2;
+    rto <<= backoff < 16 ? backoff : 16;
     return rto < max ? rto : max;
 }
-
-/* Time-outs in vain, after which a way is doubted, or a grant set aside. Half: one that computes is
- * taken for gone; twice: what waits for its grant waits longer. */
-#define DW_FRUITLESS_MAX 8
 
 /* When a peer was heard, asked and probed last. */
 struct dw_contact {
@@ -63,16 +52,13 @@ struct dw_contact {
     bool probe_answered : 1; /* the latest of ours */
 };
 
-/* ---- queueing delay ---- */
-
 /* Units of 16 us, and periods of 8.6 s, as shifts of nanoseconds. */
 #define DW_DELAY_UNIT_SHIFT   14
 #define DW_DELAY_PERIOD_SHIFT 33
 
-/* How long what is sent waits in queues on its way, told from round-trip times: the least of a
- * round, which acknowledgements that were held back or a peer that was busy for a moment do not
- * raise (as in RFC 9406), less the least of the last 8 to 17 s, the base delay (RFC 6817). Every
- * peer has a struct dw_delay, so it is small. */
+/* How long what is sent waits in queues, told from round-trip times: the least of a round, which
+ * acknowledgements held back or a peer that was busy for a moment do not raise (as in RFC 9406),
+ * less the least of the last 8 to 17 s, the base delay (RFC 6817). */
 struct dw_delay {
     uint16_t round;   /* least of this round, in units; 0: no sample */
     uint16_t base[2]; /* least of this period and of the one before; 0: no sample */

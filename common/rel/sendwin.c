@@ -11,7 +11,8 @@
 #define CWND_MIN_DATAGRAMS 2
 
 void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_datagrams,
-                     uint32_t credit_bytes)
+                     uint32_t credit_bytes, uint32_t ssthresh_datagrams, uint32_t floor_datagrams,
+                     uint32_t queue_max_ns)
 {
     *win = (struct dw_sendwin){
         .next_psn = first_psn,
@@ -19,22 +20,15 @@ void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_da
         .next_order = first_psn,
         .acked_order = first_psn,
         .max_datagrams = (uint16_t)max_datagrams,
-        .cwnd_datagrams = (uint16_t)max_datagrams,
-        .ssthresh_datagrams = (uint16_t)max_datagrams,
+        .cwnd_datagrams =
+            (uint16_t)(queue_max_ns && floor_datagrams < ssthresh_datagrams ? floor_datagrams
+                                                                            : ssthresh_datagrams),
+        .ssthresh_datagrams = (uint16_t)ssthresh_datagrams,
+        .floor_datagrams = (uint8_t)floor_datagrams,
+        .queue_max_ns = queue_max_ns,
         .credit_bytes = credit_bytes,
     };
     dw_list_init(&win->unacked);
-}
-
-void dw_sendwin_set_congestion(struct dw_sendwin *win, uint32_t ssthresh_datagrams,
-                               uint32_t floor_datagrams, uint32_t queue_max_ns)
-{
-    win->ssthresh_datagrams = (uint16_t)ssthresh_datagrams;
-    win->floor_datagrams = (uint8_t)floor_datagrams;
-    win->queue_max_ns = queue_max_ns;
-    win->cwnd_datagrams = win->ssthresh_datagrams;
-    if (queue_max_ns && floor_datagrams < ssthresh_datagrams)
-        win->cwnd_datagrams = (uint16_t)floor_datagrams;
 }
 
 static const struct dw_tx *oldest(const struct dw_sendwin *win)
@@ -57,25 +51,14 @@ uint32_t dw_sendwin_renumber(struct dw_sendwin *win, uint32_t first_psn)
     return more;
 }
 
-void dw_sendwin_set_floor(struct dw_sendwin *win, uint32_t floor_datagrams)
-{
-    const uint32_t ssthresh = win->ssthresh_datagrams;
-    const uint32_t floor = floor_datagrams < ssthresh ? floor_datagrams : ssthresh;
-    win->floor_datagrams = (uint8_t)floor_datagrams;
-    if (win->cwnd_datagrams < floor)
-        win->cwnd_datagrams = (uint16_t)floor;
-}
-
 uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win)
 {
-    if (!win->count)
-        return win->cwnd_datagrams;
     if (win->count >= win->cwnd_datagrams)
         return 0;
     /* An early hole keeps later PSNs from running beyond the peer's receive window. */
-    uint32_t span = win->next_psn - oldest(win)->psn;
-    uint32_t psns = span < win->max_datagrams ? win->max_datagrams - span : 0;
-    uint32_t room = win->cwnd_datagrams - win->count;
+    const uint32_t span = win->next_psn - dw_sendwin_first_psn(win);
+    const uint32_t psns = span < win->max_datagrams ? win->max_datagrams - span : 0;
+    const uint32_t room = win->cwnd_datagrams - win->count;
     return room < psns ? room : psns;
 }
 
@@ -90,33 +73,23 @@ bool dw_sendwin_may_send(const struct dw_sendwin *win, uint32_t truesize_bytes)
            (dw_sendwin_room_datagrams(win) && win->bytes + truesize_bytes <= win->credit_bytes);
 }
 
-static void transmitted(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns)
-{
-    tx->order = ++win->next_order;
-    tx->sent_ns = now_ns;
-    tx->lost = false;
-}
-
-void dw_sendwin_on_lost(struct dw_sendwin *win, struct dw_tx *tx)
-{
-    win->any_lost = tx->lost = true;
-}
-
 void dw_sendwin_on_send(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns)
 {
     tx->psn = win->next_psn++;
-    tx->resends = 0;
     dw_list_append(&win->unacked, &tx->link);
     win->count++;
     win->bytes += tx->truesize_bytes;
-    transmitted(win, tx, now_ns);
+    dw_sendwin_on_resend(win, tx, now_ns);
+    tx->resends = 0;
 }
 
 void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns)
 {
     if (tx->resends < UINT16_MAX)
         tx->resends++;
-    transmitted(win, tx, now_ns);
+    tx->order = ++win->next_order;
+    tx->sent_ns = now_ns;
+    tx->lost = false;
 }
 
 static void begin_round(struct dw_sendwin *win)
@@ -132,45 +105,36 @@ static void on_loss(struct dw_sendwin *win, const struct dw_tx *tx)
         return;
     win->recovery_psn = win->next_psn;
     begin_round(win);
+    const uint16_t half = win->cwnd_datagrams / 2, half_ssthresh = win->ssthresh_datagrams / 2;
     if (win->cwnd_datagrams > CWND_MIN_DATAGRAMS)
-        win->cwnd_datagrams = win->cwnd_datagrams > 2 * CWND_MIN_DATAGRAMS ? win->cwnd_datagrams / 2
-                                                                           : CWND_MIN_DATAGRAMS;
+        win->cwnd_datagrams = half > CWND_MIN_DATAGRAMS ? half : CWND_MIN_DATAGRAMS;
     /* Where delay had shrunk it before, the loss tells nothing of what lies between. */
-    const uint16_t half = win->ssthresh_datagrams / 2;
-    win->ssthresh_datagrams = win->cwnd_datagrams > half ? win->cwnd_datagrams : half;
+    win->ssthresh_datagrams =
+        win->cwnd_datagrams > half_ssthresh ? win->cwnd_datagrams : half_ssthresh;
 }
 
 static void grow(struct dw_sendwin *win, bool queue_is_short)
 {
-    const unsigned cwnd = win->cwnd_datagrams, ssthresh = win->ssthresh_datagrams;
-    if (cwnd >= ssthresh && cwnd < win->max_datagrams)
-        win->ssthresh_datagrams = ++win->cwnd_datagrams;
-    if (cwnd >= ssthresh)
-        return;
-    const unsigned more = queue_is_short ? 2 * cwnd : cwnd + 1;
-    win->cwnd_datagrams = (uint16_t)(more < ssthresh ? more : ssthresh);
-}
-
-static void shrink(struct dw_sendwin *win)
-{
-    const unsigned less = win->cwnd_datagrams - win->cwnd_datagrams / 4;
-    if (win->cwnd_datagrams > win->floor_datagrams)
-        win->cwnd_datagrams = less > win->floor_datagrams ? (uint16_t)less : win->floor_datagrams;
+    const unsigned cwnd = win->cwnd_datagrams, more = queue_is_short ? 2 * cwnd : cwnd + 1;
+    if (cwnd == win->ssthresh_datagrams && cwnd < win->max_datagrams)
+        win->ssthresh_datagrams++;
+    win->cwnd_datagrams = more < win->ssthresh_datagrams ? (uint16_t)more : win->ssthresh_datagrams;
 }
 
 /* A round ends when as many have been acknowledged as the window has. */
 static void take_round(struct dw_sendwin *win, unsigned acked)
 {
-    const unsigned so_far = win->cwnd_acked + acked;
+    const unsigned cwnd = win->cwnd_datagrams, floor = win->floor_datagrams;
+    const unsigned less = cwnd - cwnd / 4;
     uint64_t queued_ns;
-    if (so_far < win->cwnd_datagrams) {
-        win->cwnd_acked = (uint16_t)so_far;
+    win->cwnd_acked = (uint16_t)(win->cwnd_acked + acked);
+    if (win->cwnd_acked < cwnd)
         return;
-    }
-    bool known = dw_delay_end_round(&win->delay, &queued_ns);
+    const bool known = dw_delay_end_round(&win->delay, &queued_ns);
+    const bool is_long = known && win->queue_max_ns && queued_ns > win->queue_max_ns;
     /* Few datagrams do not make a queue: then it is others', or the peer was busy. */
-    if (known && win->cwnd_used && win->queue_max_ns && queued_ns > win->queue_max_ns)
-        shrink(win);
+    if (is_long && win->cwnd_used && cwnd >= floor)
+        win->cwnd_datagrams = (uint16_t)(less > floor ? less : floor);
     else
         grow(win, known && queued_ns <= win->queue_max_ns / 4);
     begin_round(win);
@@ -182,7 +146,7 @@ static bool is_overtaken(const struct dw_sendwin *win, const struct dw_tx *tx)
     return dw_serial_diff(win->acked_order, tx->order) >= DW_REORDER_DATAGRAMS;
 }
 
-/* Of what acknowledgements report by now, flags what was sent until `sent_until_ns` and, where
+/* Of what acknowledgements report by now, what was sent until `sent_until_ns` and, where
  * `overtaken` is set, only what was overtaken. */
 static unsigned flag_lost(struct dw_sendwin *win, bool overtaken, uint64_t sent_until_ns)
 {
@@ -199,11 +163,16 @@ static unsigned flag_lost(struct dw_sendwin *win, bool overtaken, uint64_t sent_
     return lost;
 }
 
-/* True when what was acknowledged may have overtaken something still unacknowledged. */
-static bool take_acked(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
-                       struct dw_list *acked, struct dw_sendwin_result *result)
+int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
+                      struct dw_list *acked, struct dw_sendwin_result *result)
 {
     bool resent = false;
+    *result = (struct dw_sendwin_result){0};
+    if (dw_serial_before(win->next_psn, ack))
+        return -EPROTO;
+    if (dw_serial_before(win->recovery_psn, ack))
+        win->recovery_psn = ack; /* left behind, it would come round to lie ahead */
+    win->cwnd_used |= 2u * win->count >= win->cwnd_datagrams;
     dw_foreach (tx, struct dw_tx, link, &win->unacked) {
         const int32_t ahead = dw_serial_diff(tx->psn, ack);
         if (ahead >= DW_SACK_DATAGRAMS || (ahead >= 0 && !sack))
@@ -220,31 +189,15 @@ static bool take_acked(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint
         dw_list_append(acked, &tx->link);
         result->acked++;
     }
-    /* Karn: which copy was acknowledged, it does not say; and what lay beyond the SACK has waited
-     * for that one. */
-    if (resent)
-        result->rtt_ns = 0;
-    return resent || sack;
-}
-
-int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
-                      struct dw_list *acked, struct dw_sendwin_result *result)
-{
-    *result = (struct dw_sendwin_result){0};
-    if (dw_serial_before(win->next_psn, ack))
-        return -EPROTO;
-    if (dw_serial_before(win->recovery_psn, ack))
-        win->recovery_psn = ack; /* left behind, it would come round to lie ahead */
-    if (!win->count)
-        return 0;
-    win->cwnd_used |= 2u * win->count >= win->cwnd_datagrams;
-    bool overtook = take_acked(win, ack, sack, now_ns, acked, result);
     if (!result->acked)
         return 0;
+    if (resent) /* Karn: it does not say which copy came; what lay beyond the SACK waited for it */
+        result->rtt_ns = 0;
     if (result->rtt_ns)
         dw_delay_on_sample(&win->delay, result->rtt_ns, now_ns);
     take_round(win, result->acked);
-    if (win->count && (overtook || is_overtaken(win, oldest(win))))
+    /* Else all that is acknowledged was sent, once, before what is left. */
+    if (win->count && (resent || sack || is_overtaken(win, oldest(win))))
         result->lost = flag_lost(win, true, UINT64_MAX);
     return 0;
 }
@@ -252,9 +205,4 @@ int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint6
 unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns)
 {
     return flag_lost(win, false, probe_sent_ns);
-}
-
-void dw_sendwin_on_refusal(struct dw_sendwin *win)
-{
-    win->recovery_psn = win->next_psn;
 }

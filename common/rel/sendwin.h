@@ -5,20 +5,15 @@
  *
  * Loss is told by order of transmission, as in RFC 8985 (RACK): a datagram is lost when one handed
  * to the LLP DW_REORDER_DATAGRAMS later has been acknowledged, or when the answer to a later probe
- * does not acknowledge it; in both cases only if it is one that acknowledgements report by now, the
- * first DW_SACK_DATAGRAMS from the oldest on. Time alone never makes a datagram lost: the peer may
- * be computing.
+ * does not acknowledge it; in both cases only if acknowledgements report it by now: if it is one of
+ * the first DW_SACK_DATAGRAMS from the oldest on. Time alone makes none lost: the peer may compute.
  *
- * How many may be on their way follows from loss and from delay. A loss halves the congestion
- * window (RFC 5681). Where each datagram of a round waited in queues for longer than
- * `queue_max_ns`, it shrinks by a quarter, so that a switch's buffer need not overflow for the
- * senders to learn of it. It grows by one in a round, and doubles up to `ssthresh_datagrams` where
- * the queue is short again.
+ * A loss halves the congestion window (RFC 5681). Where each datagram of a round waited in queues
+ * for longer than `queue_max_ns`, it shrinks by a quarter: a switch's buffer need not overflow for
+ * the senders to learn of it. It grows by one in a round, and doubles up to `ssthresh_datagrams`
+ * where the queue is short again.
  */
 #pragma once
-
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "common/base/list.h"
 #include "common/rel/rtt.h"
@@ -38,8 +33,7 @@ struct dw_tx {
 
 struct dw_sendwin {
     struct dw_list unacked;
-    uint32_t next_psn;
-    uint32_t next_order;
+    uint32_t next_psn, next_order;
     uint32_t acked_order;  /* the latest order known to have arrived */
     uint32_t recovery_psn; /* losses before it belong to one event */
     uint16_t max_datagrams;
@@ -50,7 +44,7 @@ struct dw_sendwin {
     struct dw_delay delay;
     bool cwnd_used : 1;      /* in this round, half of it or more */
     bool any_lost : 1;       /* of unacked, perhaps; its owner, who sends them again, clears it */
-    uint8_t floor_datagrams; /* delay does not shrink it further */
+    uint8_t floor_datagrams; /* delay does not shrink it further; the owner may change it */
     uint32_t queue_max_ns;   /* 0: delay does not matter */
     uint32_t bytes;          /* truesize of unacked */
     uint32_t credit_bytes;   /* what the peer grants; one datagram may always go */
@@ -62,27 +56,25 @@ struct dw_sendwin_result {
     uint64_t rtt_ns; /* 0: no sample */
 };
 
+/* The congestion window begins at its floor; at `ssthresh_datagrams` if that is less, or delay does
+ * not matter. */
 void dw_sendwin_init(struct dw_sendwin *win, uint32_t first_psn, uint32_t max_datagrams,
-                     uint32_t credit_bytes);
+                     uint32_t credit_bytes, uint32_t ssthresh_datagrams, uint32_t floor_datagrams,
+                     uint32_t queue_max_ns);
 
-/* Before the first datagram: the congestion window begins at its floor, or at `ssthresh_datagrams`
- * if that is less or delay does not matter. */
-void dw_sendwin_set_congestion(struct dw_sendwin *win, uint32_t ssthresh_datagrams,
-                               uint32_t floor_datagrams, uint32_t queue_max_ns);
-
-/* The datagrams to come are shorter or longer: the window has room for as many at least. */
-void dw_sendwin_set_floor(struct dw_sendwin *win, uint32_t floor_datagrams);
-
-/* How many more datagrams the congestion window and the PSNs allow; credit apart. */
+/* How many more datagrams the congestion window and the PSNs allow. */
 uint32_t dw_sendwin_room_datagrams(const struct dw_sendwin *win);
-/* Little room is left, for the peer does not read: not to be spent on small datagrams. */
+/* Little room is left: not to be spent on small datagrams. */
 bool dw_sendwin_is_filling(const struct dw_sendwin *win);
 bool dw_sendwin_may_send(const struct dw_sendwin *win, uint32_t truesize_bytes);
 
 /* A new datagram goes out: gives it its PSN. */
 void dw_sendwin_on_send(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns);
 /* It never left, or is known not to have arrived. */
-void dw_sendwin_on_lost(struct dw_sendwin *win, struct dw_tx *tx);
+static inline void dw_sendwin_on_lost(struct dw_sendwin *win, struct dw_tx *tx)
+{
+    win->any_lost = tx->lost = true;
+}
 /* A lost one goes out again. */
 void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns);
 
@@ -91,18 +83,20 @@ void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now
 int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
                       struct dw_list *acked, struct dw_sendwin_result *result);
 
+/* The first PSN that is not acknowledged; the next one, when all are. */
+uint32_t dw_sendwin_first_psn(const struct dw_sendwin *win);
 /* None of what is unacknowledged has arrived: it gets the PSNs from first_psn on. Returns by how
  * much that is more. */
 uint32_t dw_sendwin_renumber(struct dw_sendwin *win, uint32_t first_psn);
 
-/* The first PSN that is not acknowledged; the next one, when all are. */
-uint32_t dw_sendwin_first_psn(const struct dw_sendwin *win);
+/* Before the ack of a peer that has no room, or had none until now: what it misses, it has refused,
+ * which is no sign of congestion. */
+static inline void dw_sendwin_on_refusal(struct dw_sendwin *win)
+{
+    win->recovery_psn = win->next_psn;
+}
 
-/* The peer has no room, or had none until now: what it misses of what was sent it has refused. That
- * is no sign of congestion. Before the ack that comes with it is taken. */
-void dw_sendwin_on_refusal(struct dw_sendwin *win);
-
-/* The answer to a probe has been taken as an ack: what was sent before the probe, is still here
- * and is reported is lost. UINT64_MAX: the peer took nothing so far, and has room now. Returns how
- * many became so. */
+/* The answer to a probe has been taken as an ack: what was sent before the probe, is still here and
+ * is reported is lost. UINT64_MAX: the peer took nothing so far, and has room now. Returns how many
+ * became so. */
 unsigned dw_sendwin_on_probe_reply(struct dw_sendwin *win, uint64_t probe_sent_ns);

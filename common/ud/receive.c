@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The UD service: dispatch, and Sends into posted receives. At most once, maybe lost; a lost
- * segment loses its own range and nothing else.
- */
+/* The UD service: dispatch, and Sends into posted receives. A lost segment loses its own range and
+ * nothing else. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,19 +10,18 @@
 int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
-    struct iovec iov[DW_MAX_SGE];
-    int64_t total =
-        dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE, UINT32_MAX, iov);
-    if (total < 0)
-        return (int)total;
     struct dw_ud_recv *recv = ud->recv_count < qp->attr.max_recv_wr ? malloc(sizeof *recv) : NULL;
     if (!recv)
         return -ENOMEM;
+    const int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
+                                       UINT32_MAX, recv->sge);
+    if (total < 0) {
+        free(recv);
+        return (int)total;
+    }
     recv->wr_id = wr->wr_id;
     recv->length = (uint32_t)total;
     recv->sge_count = (unsigned)wr->num_sge;
-    for (unsigned i = 0; i < recv->sge_count; i++)
-        recv->sge[i] = iov[i];
     dw_list_append(&ud->recvs, &recv->link);
     ud->recv_count++;
     return 0;
@@ -42,18 +39,15 @@ static struct dw_ud_recv *take_recv(struct dw_ud_qp *ud)
 static void scatter(const struct dw_ud_recv *recv, uint32_t offset, const struct dw_segment *from)
 {
     const uint8_t *data = from->payload;
-    uint32_t length = from->bytes;
-    for (unsigned i = 0; i < recv->sge_count && length; i++) {
-        size_t room = recv->sge[i].iov_len;
-        if (offset >= room) {
-            offset -= (uint32_t)room;
-            continue;
-        }
-        size_t n = room - offset < length ? room - offset : length;
-        dw_copy((uint8_t *)recv->sge[i].iov_base + offset, data, n);
-        data += n;
-        length -= (uint32_t)n;
-        offset = 0;
+    size_t skip = offset, left = from->bytes;
+    for (unsigned i = 0; i < recv->sge_count && left; i++) {
+        const struct iovec *sge = &recv->sge[i];
+        const size_t before = skip < sge->iov_len ? skip : sge->iov_len;
+        const size_t room = sge->iov_len - before, bytes = left < room ? left : room;
+        dw_copy((uint8_t *)sge->iov_base + before, data, bytes);
+        skip -= before;
+        data += bytes;
+        left -= bytes;
     }
 }
 
@@ -62,8 +56,8 @@ static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source
                           const struct dw_ud_recv *recv, const struct dw_ddp_header *ddp,
                           uint32_t bytes)
 {
-    bool imm = ddp->opcode == DW_RDMAP_SEND_IMM;
-    struct diwarp_wc wc = {
+    const bool imm = ddp->opcode == DW_RDMAP_SEND_IMM;
+    const struct diwarp_wc wc = {
         .wc = {.wr_id = recv->wr_id,
                .status = bytes > recv->length ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS,
                .opcode = IBV_WC_RECV,
@@ -79,29 +73,24 @@ static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source
     dw_cq_push(ud->qp.cq, &wc);
 }
 
-/* One segment of several. */
-static void on_part(struct dw_ud_qp *ud, struct dw_ud_source *source,
-                    const struct dw_segment *segment, uint64_t now_ns)
+/* One segment of several. Returns the counter of what is wrong, or NULL. */
+static uint64_t *on_part(struct dw_ud_qp *ud, struct dw_ud_source *source,
+                         const struct dw_segment *segment, uint64_t now_ns)
 {
     struct diwarp_counters *counters = dw_ud_counters(ud);
     const struct dw_ddp_header *ddp = &segment->ddp;
     const uint64_t end = (uint64_t)ddp->mo + segment->bytes;
-    struct diwarp_record *message = dw_ud_record_get(ud, source, DW_UD_SEND, ddp->msn);
-    if (!segment->bytes || end > ud->qp.attr.max_msg_bytes ||
-        (message && !dw_segment_agrees(segment, (uint32_t)end, &message->map, message->total))) {
-        counters->drop_header++;
-        return;
-    }
-    if (!message) {
-        message = dw_ud_record_begin(ud, source, DW_UD_SEND, ddp->msn, now_ns);
-        if (!message)
-            return;
-        message->recv = take_recv(ud); /* there is one: see dw_ud_record_begin() */
-    }
-    if (dw_ranges_add(&message->map, ddp->mo, (uint32_t)end) < 0) {
-        counters->drop_no_buffer++;
-        return;
-    }
+    if (!segment->bytes || end > ud->qp.attr.max_msg_bytes)
+        return &counters->drop_header;
+    struct diwarp_record *message = dw_ud_record_of(ud, source, DW_UD_SEND, ddp->msn, now_ns);
+    if (!message)
+        return NULL;
+    if (!message->recv)
+        message->recv = take_recv(ud); /* there is one: see dw_ud_record_of() */
+    if (!dw_segment_agrees(segment, (uint32_t)end, &message->map, message->total))
+        return &counters->drop_header;
+    if (dw_ranges_add(&message->map, ddp->mo, (uint32_t)end) < 0)
+        return &counters->drop_no_buffer;
     scatter(message->recv, ddp->mo, segment);
     if (ddp->last)
         message->total = (uint32_t)end;
@@ -109,29 +98,26 @@ static void on_part(struct dw_ud_qp *ud, struct dw_ud_source *source,
         complete_recv(ud, source, message->recv, ddp, message->total);
         dw_ud_record_destroy(message);
     }
+    return NULL;
 }
 
-static void on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
-                    const struct dw_segment *segment, uint64_t now_ns)
+/* As on_part(). */
+static uint64_t *on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
+                         const struct dw_segment *segment, uint64_t now_ns)
 {
     const struct dw_ddp_header *ddp = &segment->ddp;
-    if (!ddp->last || ddp->mo) {
-        on_part(ud, source, segment, now_ns);
-        return;
-    }
-    if (dw_seen_check(&source->begun[DW_UD_SEND], ddp->msn)) {
-        dw_ud_counters(ud)->rx_dup_datagrams++;
-        return;
-    }
+    if (!ddp->last || ddp->mo)
+        return on_part(ud, source, segment, now_ns);
+    if (dw_seen_check(&source->begun[DW_UD_SEND], ddp->msn))
+        return &dw_ud_counters(ud)->rx_dup_datagrams;
     struct dw_ud_recv *recv = take_recv(ud);
-    if (!recv) {
-        dw_ud_counters(ud)->drop_no_buffer++;
-        return;
-    }
+    if (!recv)
+        return &dw_ud_counters(ud)->drop_no_buffer;
     dw_seen_add(&source->begun[DW_UD_SEND], ddp->msn);
     scatter(recv, 0, segment);
     complete_recv(ud, source, recv, ddp, segment->bytes);
     free(recv);
+    return NULL;
 }
 
 void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
@@ -145,11 +131,12 @@ void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     uint32_t offset = 0;
     while (source &&
            dw_segment_next(counters, arrival->segments, arrival->segments_len, &offset, &segment)) {
+        uint64_t *wrong = &counters->drop_header;
         if (segment.ddp.opcode == DW_RDMAP_SEND || segment.ddp.opcode == DW_RDMAP_SEND_IMM)
-            on_send(ud, source, &segment, now_ns);
+            wrong = on_send(ud, source, &segment, now_ns);
         else if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD)
-            dw_ud_on_record_segment(ud, source, &segment, now_ns);
-        else
-            counters->drop_header++;
+            wrong = dw_ud_on_record_segment(ud, source, &segment, now_ns);
+        if (wrong)
+            ++*wrong;
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The UD service: what comes in several segments, with a validity map and a time limit; and
+/* What comes in several segments, with a validity map and a time limit: long Sends, and
  * Write-Records at the target, whose map may stay partial. */
 #include <stdlib.h>
 
@@ -9,12 +9,6 @@
 static uint64_t key_of(const struct dw_ud_source *source, enum dw_ud_kind kind, uint32_t serial)
 {
     return source->key ^ ((uint64_t)kind << 32 | serial);
-}
-
-struct diwarp_record *dw_ud_record_get(const struct dw_ud_qp *ud, const struct dw_ud_source *source,
-                                       enum dw_ud_kind kind, uint32_t serial)
-{
-    return dw_map_get(&ud->open, key_of(source, kind, serial));
 }
 
 /* No further segment is taken. */
@@ -40,11 +34,11 @@ static void hand_over(struct diwarp_record *record)
 {
     struct dw_ud_qp *ud = record->qp;
     struct diwarp_counters *counters = dw_ud_counters(ud);
-    bool full = record->map.bytes == record->total;
     close_record(record);
     record->handed_over = true;
-    *(full ? &counters->rx_records_complete : &counters->rx_records_partial) += 1;
-    struct diwarp_wc wc = {
+    ++*(record->map.bytes == record->total ? &counters->rx_records_complete
+                                           : &counters->rx_records_partial);
+    const struct diwarp_wc wc = {
         .wc = {.status = IBV_WC_SUCCESS,
                .opcode = (enum ibv_wc_opcode)DIWARP_WC_RECORD,
                .byte_len = (uint32_t)record->map.bytes,
@@ -71,17 +65,20 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     dw_ud_record_destroy(record);
 }
 
-struct diwarp_record *dw_ud_record_begin(struct dw_ud_qp *ud, struct dw_ud_source *source,
-                                         enum dw_ud_kind kind, uint32_t serial, uint64_t now_ns)
+struct diwarp_record *dw_ud_record_of(struct dw_ud_qp *ud, struct dw_ud_source *source,
+                                      enum dw_ud_kind kind, uint32_t serial, uint64_t now_ns)
 {
     struct diwarp_counters *counters = dw_ud_counters(ud);
+    struct diwarp_record *record = dw_map_get(&ud->open, key_of(source, kind, serial));
+    if (record)
+        return record;
     if (dw_seen_check(&source->begun[kind], serial)) {
         *(kind == DW_UD_SEND ? &counters->rx_dup_datagrams : &counters->drop_stale_record) += 1;
         return NULL;
     }
     const uint32_t most = kind == DW_UD_SEND ? ud->recv_count : ud->qp.attr.max_recv_wr;
     const uint64_t held = (uint64_t)ud->held[kind] + source->held[kind];
-    struct diwarp_record *record = held < most ? calloc(1, sizeof *record) : NULL;
+    record = held < most ? calloc(1, sizeof *record) : NULL;
     if (!record || dw_map_put(&ud->open, key_of(source, kind, serial), record)) {
         free(record);
         counters->drop_no_buffer++;
@@ -93,7 +90,6 @@ struct diwarp_record *dw_ud_record_begin(struct dw_ud_qp *ud, struct dw_ud_sourc
     record->kind = kind;
     record->serial = serial;
     record->timer.fire = on_timer;
-    dw_ranges_init(&record->map);
     dw_list_append(&ud->records, &record->link);
     ud->held[kind]++;
     source->held[kind]++;
@@ -102,8 +98,8 @@ struct diwarp_record *dw_ud_record_begin(struct dw_ud_qp *ud, struct dw_ud_sourc
     return record;
 }
 
-void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
-                             const struct dw_segment *segment, uint64_t now_ns)
+uint64_t *dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
+                                  const struct dw_segment *segment, uint64_t now_ns)
 {
     struct diwarp_counters *counters = dw_ud_counters(ud);
     const struct dw_ddp_header *ddp = &segment->ddp;
@@ -111,35 +107,26 @@ void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
     struct dw_region *region;
     const uint8_t *data;
     uint32_t length;
-    if (!dw_segment_write_record(segment, &wr, &data, &length)) {
-        counters->drop_header++;
-        return;
-    }
+    if (!dw_segment_write_record(segment, &wr, &data, &length))
+        return &counters->drop_header;
     const uint64_t to = ddp->to - wr.offset;
     /* The whole record must be allowed: its map is of memory the application gave. */
     if (ddp->to < wr.offset || dw_pd_check(ud->qp.pd, &source->name, ddp->stag, to, wr.total,
-                                           IBV_ACCESS_REMOTE_WRITE, &region)) {
-        counters->drop_stag++;
-        return;
-    }
-    struct diwarp_record *record = dw_ud_record_get(ud, source, DW_UD_RECORD, wr.id);
-    if (!record) {
-        record = dw_ud_record_begin(ud, source, DW_UD_RECORD, wr.id, now_ns);
-        if (!record)
-            return;
+                                           IBV_ACCESS_REMOTE_WRITE, &region))
+        return &counters->drop_stag;
+    struct diwarp_record *record = dw_ud_record_of(ud, source, DW_UD_RECORD, wr.id, now_ns);
+    if (!record)
+        return NULL;
+    if (!record->total) {
         record->total = wr.total;
         record->stag = ddp->stag;
         record->to = to;
     }
-    if (record->total != wr.total || record->stag != ddp->stag || record->to != to) {
-        counters->drop_stag++;
-        return;
-    }
-    int64_t new_bytes = dw_ranges_add(&record->map, wr.offset, wr.offset + length);
-    if (new_bytes < 0) {
-        counters->drop_no_buffer++;
-        return;
-    }
+    if (record->total != wr.total || record->stag != ddp->stag || record->to != to)
+        return &counters->drop_stag;
+    const int64_t new_bytes = dw_ranges_add(&record->map, wr.offset, wr.offset + length);
+    if (new_bytes < 0)
+        return &counters->drop_no_buffer;
     if (new_bytes)
         dw_copy((void *)(uintptr_t)ddp->to, data, length);
     counters->rx_record_segments++;
@@ -147,6 +134,7 @@ void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
     counters->rx_dup_record_bytes += length - (uint64_t)new_bytes;
     if (record->map.bytes == record->total)
         hand_over(record);
+    return NULL;
 }
 
 /* ---- the application's view of records ---- */
@@ -159,12 +147,12 @@ struct diwarp_record *diwarp_find_record(struct diwarp_qp *qp, const struct diwa
     struct diwarp_record *found = NULL;
     dw_lock(qp->port->device);
     dw_foreach (record, struct diwarp_record, link, &dw_ud_qp_of(qp)->records) {
-        if (record->handed_over || record->kind != DW_UD_RECORD ||
-            (src &&
-             (record->serial != id || dw_name_key(record->source->name) != dw_name_key(*src))))
-            continue;
-        found = record;
-        break;
+        const bool wanted = !src || (record->serial == id &&
+                                     dw_name_key(record->source->name) == dw_name_key(*src));
+        if (wanted && record->kind == DW_UD_RECORD && !record->handed_over) {
+            found = record;
+            break;
+        }
     }
     dw_unlock(qp->port->device);
     return found;

@@ -15,28 +15,8 @@ struct outgoing {
     const struct diwarp_ah *ah;
     struct dw_ddp_header ddp;      /* of what is left */
     struct dw_write_record record; /* likewise; of a Send, too: how far it is */
-    const struct iovec *iov;
-    size_t iov_skip; /* bytes of *iov that are sent */
+    struct iovec iov[DW_MAX_SGE];
 };
-
-/* Copies the next `length` bytes to `to`, sealing them. */
-static void copy_payload(struct outgoing *out, struct dw_sealing *sealing, uint8_t *to,
-                         uint32_t length)
-{
-    while (length) {
-        size_t n = out->iov->iov_len - out->iov_skip;
-        if (n > length)
-            n = length;
-        dw_sealing_copy(sealing, to, (const uint8_t *)out->iov->iov_base + out->iov_skip, n);
-        to += n;
-        length -= (uint32_t)n;
-        out->iov_skip += n;
-        if (out->iov_skip == out->iov->iov_len) {
-            out->iov++;
-            out->iov_skip = 0;
-        }
-    }
-}
 
 /* Builds the next datagram at buf; returns its length. */
 static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
@@ -59,7 +39,7 @@ static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
     dw_llp_header_put(buf, &header);
     uint8_t *to = dw_segment_put(buf + DW_LLP_HEADER_BYTES, &out->ddp, &out->record, payload);
     dw_sealing_add(&sealing, buf, (size_t)(to - buf));
-    copy_payload(out, &sealing, to, payload);
+    dw_sealing_gather(&sealing, to, out->iov, out->record.offset, payload);
     dw_sealing_end(&sealing, to + payload);
     out->record.offset += payload;
     if (out->ddp.tagged)
@@ -78,23 +58,20 @@ static int transmit(struct outgoing *out, uint64_t now_ns)
     const struct dw_llp_addr to = dw_ah_addr(out->ah);
     struct dw_path *path = out->ah->path;
     dw_path_expire(path, now_ns);
-    uint32_t payload_max = dw_ah_datagram_max_bytes(out->ah) - DW_LLP_HEADER_BYTES -
-                           dw_segment_header_bytes(&out->ddp) - DW_TRAILER_BYTES;
+    const uint32_t datagram = dw_ah_datagram_max_bytes(out->ah);
+    const uint32_t payload_max =
+        datagram - DW_LLP_HEADER_BYTES - dw_segment_header_bytes(&out->ddp) - DW_TRAILER_BYTES;
     for (bool first = true; first || record->offset < record->total; first = false) {
-        uint32_t bytes = 0, segment = 0;
-        unsigned n = 0;
+        uint32_t bytes = 0;
+        unsigned n = dw_train_datagrams(datagram);
         do {
-            uint32_t left = record->total - record->offset;
-            uint32_t one =
-                build(out, datagrams->stage + bytes, left < payload_max ? left : payload_max);
-            bytes += one;
-            if (!n++)
-                segment = one;
-        } while (record->offset < record->total && n < DW_LLP_TRAIN_DATAGRAMS &&
-                 bytes + segment <= DW_LLP_TRAIN_BYTES);
-        struct iovec iov = {.iov_base = datagrams->stage, .iov_len = bytes};
-        int rc = dw_datagrams_send(datagrams, &to, &iov, 1, segment,
-                                   dw_path_takes_whole(path, segment, now_ns));
+            const uint32_t left = record->total - record->offset;
+            bytes += build(out, datagrams->stage + bytes, left < payload_max ? left : payload_max);
+        } while (record->offset < record->total && --n);
+        const uint32_t segment = bytes < datagram ? bytes : datagram;
+        const struct iovec iov = {.iov_base = datagrams->stage, .iov_len = bytes};
+        const int rc = dw_datagrams_send(datagrams, &to, &iov, 1, segment,
+                                         dw_path_takes_whole(path, segment, now_ns));
         if (rc && first)
             return rc;
     }
@@ -123,54 +100,49 @@ static struct dw_ud_target *target_of(struct dw_ud_qp *ud, uint64_t token, uint3
         port->datagrams.number += DW_UD_NUMBERS_ANEW;
     }
     target = malloc(sizeof *target);
-    if (!target)
+    if (!target || dw_map_put(&ud->targets, key, target)) {
+        free(target);
         return NULL;
+    }
     target->last[DW_UD_SEND] = target->last[DW_UD_RECORD] = port->device->env.first_serial;
-    if (!dw_map_put(&ud->targets, key, target))
-        return target;
-    free(target);
-    return NULL;
+    return target;
 }
 
 int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                     uint64_t now_ns)
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
-    struct diwarp_counters *counters = dw_ud_counters(ud);
     const bool write = wr->opcode == IBV_WR_RDMA_WRITE, imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
     const enum dw_ud_kind kind = write ? DW_UD_RECORD : DW_UD_SEND;
     if (!write && !imm && wr->opcode != IBV_WR_SEND)
         return -EINVAL;
-    struct iovec iov[DW_MAX_SGE];
-    uint32_t max_bytes = write ? UINT32_MAX >> 1 : qp->attr.max_msg_bytes;
-    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, max_bytes, iov);
+    struct outgoing out = {.ud = ud, .ah = ah};
+    const uint32_t max_bytes = write ? UINT32_MAX >> 1 : qp->attr.max_msg_bytes;
+    const int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, max_bytes, out.iov);
     if (total < 0 || (write && !total))
         return total < 0 ? (int)total : -EINVAL;
-    struct outgoing out = {.ud = ud, .ah = ah, .record.total = (uint32_t)total, .iov = iov};
     struct dw_ud_target *target = target_of(ud, ah->token, ah->qpn);
     if (!target)
         return -ENOMEM;
     const uint32_t serial = target->last[kind] + 1;
+    out.record.total = (uint32_t)total;
     if (write) {
         out.record.id = serial | DW_RECORD_ID_FROM_SOURCE;
-        out.ddp = (struct dw_ddp_header){
-            .tagged = true,
-            .opcode = DW_RDMAP_WRITE_RECORD,
-            .stag = wr->wr.rdma.rkey,
-            .to = wr->wr.rdma.remote_addr,
-        };
+        out.ddp = (struct dw_ddp_header){.tagged = true,
+                                         .opcode = DW_RDMAP_WRITE_RECORD,
+                                         .stag = wr->wr.rdma.rkey,
+                                         .to = wr->wr.rdma.remote_addr};
     } else {
-        out.ddp = (struct dw_ddp_header){
-            .opcode = imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND,
-            .ulp = imm ? wr->imm_data : 0,
-            .qn = DW_QN_SEND,
-            .msn = serial,
-        };
+        out.ddp = (struct dw_ddp_header){.opcode = imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND,
+                                         .ulp = imm ? wr->imm_data : 0,
+                                         .qn = DW_QN_SEND,
+                                         .msn = serial};
     }
-    int rc = transmit(&out, now_ns);
+    const int rc = transmit(&out, now_ns);
     if (rc) /* nothing has left: the next one may take its number */
         return rc;
     target->last[kind] = serial;
+    struct diwarp_counters *counters = dw_ud_counters(ud);
     *(write ? &counters->tx_write_msgs : &counters->tx_send_msgs) += 1;
     dw_qp_complete(qp, wr->wr_id, wr->send_flags & IBV_SEND_SIGNALED,
                    write ? IBV_WC_RDMA_WRITE : IBV_WC_SEND, IBV_WC_SUCCESS, (uint32_t)total);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The sources of a UD QP, and which of their datagrams are too late: whatever a source sends bears
- * a higher number than all before, for ever, so that no silence makes an old datagram look new.
- */
+/* The sources of a UD QP, and which of their datagrams are too late: whatever a source sends bears
+ * a higher number than all before, for ever, so that no silence makes an old datagram look new. */
 #include <stdlib.h>
 
 #include "common/base/siphash.h"
@@ -30,11 +28,6 @@ static void on_heard(struct dw_ud_qp *ud, struct dw_ud_source *source, uint64_t 
     dw_list_append(&ud->sources, &source->link);
 }
 
-static struct dw_ud_gone *gone_of(const struct dw_ud_qp *ud, uint64_t key)
-{
-    return &ud->gone[key % DW_UD_SOURCES_MAX];
-}
-
 /* Room for one more: the one that has been silent for longest goes, if that is long enough. */
 static bool make_room(struct dw_ud_qp *ud, uint64_t now_ns)
 {
@@ -42,35 +35,29 @@ static bool make_room(struct dw_ud_qp *ud, uint64_t now_ns)
         return true;
     if (!ud->gone)
         ud->gone = calloc(DW_UD_SOURCES_MAX, sizeof *ud->gone);
-    struct dw_ud_source *source = dw_container(ud->sources.next, struct dw_ud_source, link);
-    while ((source->held[DW_UD_SEND] || source->held[DW_UD_RECORD]) &&
-           now_ns - source->heard_ns > SILENT_NS) {
-        on_heard(ud, source, now_ns);
-        source = dw_container(ud->sources.next, struct dw_ud_source, link);
+    dw_foreach (source, struct dw_ud_source, link, &ud->sources) {
+        if (!ud->gone || now_ns - source->heard_ns <= SILENT_NS)
+            break;
+        if (source->held[DW_UD_SEND] || source->held[DW_UD_RECORD]) {
+            on_heard(ud, source, now_ns);
+            continue;
+        }
+        ud->gone[source->key % DW_UD_SOURCES_MAX] =
+            (struct dw_ud_gone){source->key, source->newest};
+        dw_map_remove(&ud->source_by_key, source->key);
+        dw_list_remove(&source->link);
+        free(source);
+        return true;
     }
-    if (!ud->gone || now_ns - source->heard_ns <= SILENT_NS)
-        return false;
-    *gone_of(ud, source->key) = (struct dw_ud_gone){source->key, source->newest};
-    dw_map_remove(&ud->source_by_key, source->key);
-    dw_list_remove(&source->link);
-    free(source);
-    return true;
+    return false;
 }
 
-/* NULL: it is too late, or there is no room; counted. */
+/* NULL: there is no room. */
 static struct dw_ud_source *add_source(struct dw_ud_qp *ud, const struct dw_llp_header *header,
-                                       uint64_t key, uint64_t now_ns)
+                                       uint64_t key, uint64_t late, uint64_t now_ns)
 {
-    /* Before another is forgotten for it, whose number may have the same place. */
-    const bool known = ud->gone && gone_of(ud, key)->key == key;
-    const uint64_t newest = known ? gone_of(ud, key)->newest : 0;
-    if (known && (int64_t)(header->number - newest) <= 0) {
-        dw_ud_counters(ud)->rx_dup_datagrams++;
-        return NULL;
-    }
     struct dw_ud_source *source = make_room(ud, now_ns) ? calloc(1, sizeof *source) : NULL;
     if (!source || dw_map_put(&ud->source_by_key, key, source)) {
-        dw_ud_counters(ud)->drop_source++;
         free(source);
         return NULL;
     }
@@ -78,40 +65,45 @@ static struct dw_ud_source *add_source(struct dw_ud_qp *ud, const struct dw_llp_
     source->name = (struct diwarp_name){.job = header->job, .rank = header->rank};
     source->qpn = header->src_qpn;
     source->newest = header->number;
-    source->late = known ? newest : header->number - (uint64_t)NUMBERS_LATE;
+    source->late = late;
     dw_list_init(&source->link);
-    on_heard(ud, source, now_ns);
     return source;
 }
 
-/* False: it is too late. */
-static bool take_number(struct dw_ud_source *source, uint64_t number)
+/* The highest number of a source, known or not, that is too late. */
+static uint64_t late_of(const struct dw_ud_qp *ud, const struct dw_ud_source *source, uint64_t key,
+                        uint64_t number)
 {
+    const struct dw_ud_gone *gone = ud->gone ? &ud->gone[key % DW_UD_SOURCES_MAX] : NULL;
+    return source                     ? source->late
+           : gone && gone->key == key ? gone->newest
+                                      : number - (uint64_t)NUMBERS_LATE;
+}
+
+struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_header *header,
+                                     uint64_t now_ns)
+{
+    const uint64_t key = key_of(ud, header), number = header->number;
+    struct dw_ud_source *source = dw_map_get(&ud->source_by_key, key);
+    /* Before another is forgotten for it, whose number may have the same place. */
+    const uint64_t late = late_of(ud, source, key, number);
+    if ((int64_t)(number - late) <= 0) {
+        dw_ud_counters(ud)->rx_dup_datagrams++;
+        return NULL;
+    }
+    if (!source)
+        source = add_source(ud, header, key, late, now_ns);
+    if (!source) {
+        dw_ud_counters(ud)->drop_source++;
+        return NULL;
+    }
     const int64_t ahead = (int64_t)(number - source->newest);
-    if ((int64_t)(number - source->late) <= 0)
-        return false;
     if (ahead >= (int64_t)DW_UD_NUMBERS_ANEW) /* all that was met is too late */
         source->begun[DW_UD_SEND].any = source->begun[DW_UD_RECORD].any = false;
     if (ahead > 0)
         source->newest = number;
     if ((int64_t)(source->newest - source->late) > NUMBERS_LATE)
         source->late = source->newest - (uint64_t)NUMBERS_LATE;
-    return true;
-}
-
-struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_header *header,
-                                     uint64_t now_ns)
-{
-    const uint64_t key = key_of(ud, header);
-    struct dw_ud_source *source = dw_map_get(&ud->source_by_key, key);
-    if (!source)
-        source = add_source(ud, header, key, now_ns);
-    if (!source)
-        return NULL;
-    if (!take_number(source, header->number)) {
-        dw_ud_counters(ud)->rx_dup_datagrams++;
-        return NULL;
-    }
     on_heard(ud, source, now_ns);
     return source;
 }

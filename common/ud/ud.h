@@ -4,18 +4,14 @@
 
 #include "common/datagram/segments.h"
 #include "common/rel/ranges.h"
-#include "common/rel/seen.h"
 #include "common/rnic/qp.h"
 
 extern const struct dw_service dw_ud_service;
 
-/*
- * At most once, for as long as a QP lives: a message or record that has ended changes no memory
- * again, however late its datagrams come or come again. Two holes are left: a datagram that is not
- * what its sender sealed (nothing is authenticated), and, once a QP has heard of more sources than
- * it remembers (65536), one of a source that has been forgotten and whose last number, which is
- * kept longer, has been forgotten, too.
- */
+/* At most once, for as long as a QP lives: a message or record that has ended changes no memory
+ * again, however late its datagrams come or come again. But for forged datagrams (nothing is
+ * authenticated), and those of a source that was forgotten for others and whose last number, which
+ * is kept longer, has been forgotten, too. */
 
 /* Sources remembered. Datagrams of further ones are dropped, unless one can be forgotten. */
 #define DW_UD_SOURCES_MAX 65536
@@ -25,8 +21,40 @@ extern const struct dw_service dw_ud_service;
 /* What is numbered: Sends by MSN, records by id. */
 enum dw_ud_kind { DW_UD_SEND, DW_UD_RECORD, DW_UD_KINDS };
 
-/* What has been seen of a source: of a queue pair of a process, not of all that have had its name.
- */
+/* Which serial numbers of a source have been met lately (as the replay window of RFC 4303 3.4.3).
+ * The highest of their 32 bits is ignored. */
+struct dw_seen {
+    uint32_t highest;
+    uint64_t below; /* bit i: highest - 1 - i has been met */
+    bool any;
+};
+
+static inline int32_t dw_seen_ahead(const struct dw_seen *seen, uint32_t serial)
+{
+    return (int32_t)((serial - seen->highest) << 1) / 2;
+}
+
+/* Met before, or too old to tell. */
+static inline bool dw_seen_check(const struct dw_seen *seen, uint32_t serial)
+{
+    const int32_t ahead = dw_seen_ahead(seen, serial);
+    return seen->any &&
+           (ahead == 0 || ahead < -64 || (ahead < 0 && seen->below >> (-ahead - 1) & 1));
+}
+
+static inline void dw_seen_add(struct dw_seen *seen, uint32_t serial)
+{
+    const int32_t ahead = dw_seen_ahead(seen, serial);
+    if (!seen->any || ahead > 0) {
+        const bool near = seen->any && ahead <= 64;
+        const uint64_t below = near ? (seen->below << 1 | 1) << (ahead - 1) : 0;
+        *seen = (struct dw_seen){.highest = serial, .below = below, .any = true};
+    } else if (ahead < 0 && ahead >= -64) {
+        seen->below |= 1ull << (-ahead - 1);
+    }
+}
+
+/* What has been seen of a queue pair of one incarnation of a process. */
 struct dw_ud_source {
     struct dw_list link; /* in dw_ud_qp.sources */
     uint64_t key;        /* in dw_ud_qp.source_by_key */
@@ -34,8 +62,7 @@ struct dw_ud_source {
     uint32_t qpn;
     uint32_t held[DW_UD_KINDS]; /* of neither more than it leaves to others */
     uint64_t heard_ns;
-    /* Numbers of datagrams: the highest; the highest of those that are too late. */
-    uint64_t newest, late;
+    uint64_t newest, late; /* numbers of datagrams: the highest; the highest that is too late */
     struct dw_seen begun[DW_UD_KINDS];
 };
 
@@ -101,16 +128,15 @@ struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_he
                                      uint64_t now_ns);
 
 /* ---- record.c ---- */
-/* The one under way; NULL: it has not begun, or has ended. */
-struct diwarp_record *dw_ud_record_get(const struct dw_ud_qp *ud, const struct dw_ud_source *source,
-                                       enum dw_ud_kind kind, uint32_t serial);
-/* Begins it; what it is of is the caller's to set. NULL, counted: it was, or there is no room. */
-struct diwarp_record *dw_ud_record_begin(struct dw_ud_qp *ud, struct dw_ud_source *source,
-                                         enum dw_ud_kind kind, uint32_t serial, uint64_t now_ns);
+/* The one under way, or a new one, which the caller fills. NULL, counted: it has ended, or there is
+ * no room. */
+struct diwarp_record *dw_ud_record_of(struct dw_ud_qp *ud, struct dw_ud_source *source,
+                                      enum dw_ud_kind kind, uint32_t serial, uint64_t now_ns);
 /* With its receive, if it has one still. */
 void dw_ud_record_destroy(struct diwarp_record *record);
-void dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
-                             const struct dw_segment *segment, uint64_t now_ns);
+/* Returns the counter of what is wrong with a segment, or NULL. */
+uint64_t *dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
+                                  const struct dw_segment *segment, uint64_t now_ns);
 
 /* ---- receive.c ---- */
 int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);

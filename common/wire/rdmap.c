@@ -148,7 +148,7 @@ static int get_status(struct dw_record_control *h, const uint8_t *buf, size_t le
         return verdict;
     h->granted = dw_get_be32(buf + DW_RECORD_CONTROL_BYTES);
     for (unsigned i = 0; i < h->range_count; i++, p += 8) {
-        const struct dw_record_range range = {dw_get_be32(p), dw_get_be32(p + 4)};
+        const struct dw_range range = {dw_get_be32(p), dw_get_be32(p + 4)};
         if (range.start < floor || range.end <= range.start)
             return -EPROTO;
         h->ranges[i] = range;

@@ -98,8 +98,8 @@ enum dw_record_kind {
 #define DW_RECORD_ID_FROM_SOURCE  0x80000000u
 #define DW_RECORD_STATUS_BYTES(n) (DW_RECORD_CONTROL_BYTES + 4 + 8 * (size_t)(n))
 
-struct dw_record_range {
-    uint32_t start, end;
+struct dw_range {
+    uint32_t start, end; /* [start, end) */
 };
 
 struct dw_record_control {
@@ -107,13 +107,13 @@ struct dw_record_control {
     uint8_t status;
     uint16_t range_count; /* STATUS: <= DW_RECORD_MAX_RANGES; otherwise 0 */
     uint32_t id;
-    uint32_t stag;                                       /* OPEN */
-    uint64_t to;                                         /* OPEN */
-    uint32_t length;                                     /* OPEN */
-    uint32_t granted;                                    /* STATUS */
-    struct dw_record_range ranges[DW_RECORD_MAX_RANGES]; /* STATUS: start < end, rising */
-    const uint8_t *release; /* COMPLETE: into the buffer that was read */
-    uint32_t release_bytes; /* COMPLETE: <= DIWARP_RELEASE_MAX_BYTES */
+    uint32_t stag;                                /* OPEN */
+    uint64_t to;                                  /* OPEN */
+    uint32_t length;                              /* OPEN */
+    uint32_t granted;                             /* STATUS */
+    struct dw_range ranges[DW_RECORD_MAX_RANGES]; /* STATUS: start < end, rising */
+    const uint8_t *release;                       /* COMPLETE: into the buffer that was read */
+    uint32_t release_bytes;                       /* COMPLETE: <= DIWARP_RELEASE_MAX_BYTES */
 };
 /* Returns the bytes written (header, ranges, release). */
 size_t dw_record_control_put(uint8_t *buf, const struct dw_record_control *rc);

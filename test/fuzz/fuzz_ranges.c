@@ -130,13 +130,12 @@ static void step(struct dw_ranges *set, const uint8_t *data)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const uint32_t bases[] = {0, UINT32_MAX - SPACE, 0x80000000u - SPACE / 2};
-    struct dw_ranges set;
+    struct dw_ranges set = {0};
 
     if (size == 0)
         return 0;
     base = bases[data[0] % 3];
     memset(model, 0, sizeof model);
-    dw_ranges_init(&set);
     for (size_t at = 1; at + STEP_BYTES <= size; at += STEP_BYTES)
         step(&set, data + at);
     check(&set);

@@ -304,7 +304,7 @@ static void identity__record_of_another_peer(void **state)
     send_hello();
     RUN_UNTIL(pair.b->recvs == 1, pair.b);
     size_t slot = 0;
-    const struct dw_record *own = dw_map_next(&rd->records.sinks, &slot);
+    const struct dw_record *own = dw_map_next(&rd->records.ends, &slot);
     const struct dw_record_control end = {.kind = DW_RECORD_ABORT, .id = own->id};
     for (unsigned lead = 0; lead < 2; lead++) {
         forger.header.type = DW_LLP_RECORD;

@@ -20,8 +20,7 @@ static bool nothing_is_open(void)
 {
     for (unsigned s = 0; s < 2; s++) {
         const struct dw_rd *rd = rd_of(s);
-        if (rd->records.sinks.count || rd->records.sources.count || rd->assembly_count ||
-            rd->work_count)
+        if (rd->records.ends.count || rd->assembly_count || rd->work_count)
             return false;
     }
     return true;
@@ -64,9 +63,8 @@ static void destroy_amid(unsigned polls, uint32_t datagram_bytes)
         poll_side(0);
         poll_side(1);
         if (clock_ns() > end_ns)
-            fail_msg("after %u polls: %u pairs ended, sinks %zu %zu, sources %zu %zu", polls, ended,
-                     rd_of(0)->records.sinks.count, rd_of(1)->records.sinks.count,
-                     rd_of(0)->records.sources.count, rd_of(1)->records.sources.count);
+            fail_msg("after %u polls: %u pairs ended, records %zu %zu", polls, ended,
+                     rd_of(0)->records.ends.count, rd_of(1)->records.ends.count);
     }
     for (unsigned i = 0; i < 2; i++) {
         assert_true(sides[0].with[i][1].errors >= OPS - 1);

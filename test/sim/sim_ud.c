@@ -193,7 +193,6 @@ static void plan_op(struct ud *ud, uint64_t at_ns)
                            : shape == 1 ? mtu - 160 + below(ud, 160)
                                         : below(ud, max));
     op->bytes = op->bytes < max ? op->bytes : max;
-    dw_ranges_init(&op->map);
     if (!op->write)
         return;
     op->bytes += !op->bytes;

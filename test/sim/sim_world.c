@@ -286,7 +286,9 @@ static void check_grants(struct sim_world *world, struct sim_node *node)
     uint64_t due = 0;
     bool any_aside = false;
     const struct dw_record *sink;
-    for (size_t slot = 0; (sink = dw_map_next(&rd->records.sinks, &slot));) {
+    for (size_t slot = 0; (sink = dw_map_next(&rd->records.ends, &slot));) {
+        if (!sink->is_sink)
+            continue;
         due += sink->peer->aside ? 0 : due_of(sink);
         any_aside |= sink->peer->aside;
         check_want(world, sink);
@@ -314,8 +316,7 @@ static void check_step(struct sim_world *world)
         dw_list_foreach (it, &rd->awake)
             world->nodes[i].set_aside |=
                 dw_container(it, struct dw_peer, awake_link)->records.aside;
-        if (rd->records.sinks.count + rd->records.sources.count > CHECK_RECORDS_MAX &&
-            world->steps % CHECK_SELDOM)
+        if (rd->records.ends.count > CHECK_RECORDS_MAX && world->steps % CHECK_SELDOM)
             continue;
         check_grants(world, &world->nodes[i]);
         dw_list_foreach (it, &rd->awake)
@@ -424,8 +425,7 @@ static void check_rd_rest(struct sim_world *world, const struct dw_rd *rd)
     sim_check(world, dw_list_empty(&rd->flush));
     sim_check(world, dw_list_empty(&rd->full));
     sim_check(world, !rd->records.due_bytes);
-    sim_check(world, !rd->records.sinks.count);
-    sim_check(world, !rd->records.sources.count);
+    sim_check(world, !rd->records.ends.count);
     sim_check(world, dw_list_empty(&rd->records.want));
     sim_check(world, dw_list_empty(&rd->records.ready));
 }

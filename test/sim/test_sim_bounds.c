@@ -123,11 +123,11 @@ static void source__without_a_grant__its_reader_dies(void **state)
     sim_world_run_for(&f->world, 3000);
     f->world.nodes[0].paused_until_ns = DW_NEVER;
     sim_world_run_for(&f->world, MS);
-    assert_int_equal(sim_rd_of(&f->world.nodes[1])->records.sources.count, 1);
+    assert_int_equal(sim_rd_of(&f->world.nodes[1])->records.ends.count, 1);
     assert_int_equal(sim_counters(&f->world, 1)->tx_record_segments, 0);
     fixture_run(f, TIMEOUT_NS + 4 * SECOND);
     assert_int_equal(fixture_count(f, 1, DIWARP_WC_PEER_GONE), 1);
-    assert_int_equal(sim_rd_of(&f->world.nodes[1])->records.sources.count, 0);
+    assert_int_equal(sim_rd_of(&f->world.nodes[1])->records.ends.count, 0);
     fixture_close(f);
     free(local);
     free(remote);

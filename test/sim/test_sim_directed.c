@@ -103,8 +103,7 @@ static void transfer_finish(struct transfer *t, uint32_t bytes, uint64_t limit_n
     struct fixture *f = t->f;
     uint64_t until_ns = f->world.net.now_ns + limit_ns;
     const struct dw_rd *ends[] = {sim_rd_of(&f->world.nodes[0]), sim_rd_of(&f->world.nodes[1])};
-    while (ends[0]->records.sinks.count + ends[0]->records.sources.count +
-           ends[1]->records.sinks.count + ends[1]->records.sources.count + !f->wc_count) {
+    while (ends[0]->records.ends.count + ends[1]->records.ends.count + !f->wc_count) {
         assert_true(f->world.net.now_ns < until_ns);
         assert_true(sim_world_step(&f->world));
     }

@@ -280,7 +280,7 @@ static unsigned waiting(const struct fixture *f, unsigned node)
     const struct dw_rd *rd = sim_rd_of(&f->world.nodes[node]);
     const struct dw_record *sink;
     unsigned n = 0;
-    for (size_t slot = 0; (sink = dw_map_next(&rd->records.sinks, &slot));)
+    for (size_t slot = 0; (sink = dw_map_next(&rd->records.ends, &slot));)
         n += sink->state == DW_RECORD_WANTING && !dw_list_linked(&sink->grant_link);
     return n;
 }

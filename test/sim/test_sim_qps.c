@@ -105,8 +105,7 @@ static void close_many(struct many *m, const unsigned *gone)
 {
     struct fixture *f = m->f;
     for (unsigned n = 0; n < 2; n++) {
-        assert_int_equal(sim_rd_of(&f->world.nodes[n])->records.sinks.count, 0);
-        assert_int_equal(sim_rd_of(&f->world.nodes[n])->records.sources.count, 0);
+        assert_int_equal(sim_rd_of(&f->world.nodes[n])->records.ends.count, 0);
         for (unsigned i = 0; i < QPS; i++) {
             if (i && i != gone[n])
                 diwarp_destroy_qp(m->qps[n][i]);

@@ -197,9 +197,9 @@ static void records__one_asks_for_too_many__the_other_is_served(void **state)
     ask_to_read(f, OTHER, 1, mr); /* is awake */
     for (uint32_t id = 1; id <= MOST + 3; id++)
         ask_to_read(f, FULL, id, mr);
-    assert_int_equal(rd->records.sources.count, MOST + 1);
+    assert_int_equal(rd->records.ends.count, MOST + 1);
     ask_to_read(f, OTHER, 2, mr);
-    assert_int_equal(rd->records.sources.count, MOST + 2);
+    assert_int_equal(rd->records.ends.count, MOST + 2);
     sim_world_fini(&f->world);
     free(f);
 }

@@ -21,7 +21,7 @@ static inline unsigned length(const struct dw_list *list)
 /* A window with `count` datagrams sent, the i-th at time i + 1. */
 static inline void fill(struct dw_sendwin *win, struct dw_tx *txs, unsigned count)
 {
-    dw_sendwin_init(win, FIRST, DW_WINDOW_DATAGRAMS, UINT32_MAX);
+    dw_sendwin_init(win, FIRST, DW_WINDOW_DATAGRAMS, UINT32_MAX, DW_WINDOW_DATAGRAMS, 0, 0);
     for (unsigned i = 0; i < count; i++) {
         txs[i] = (struct dw_tx){.truesize_bytes = SIZE};
         dw_sendwin_on_send(win, &txs[i], i + 1);

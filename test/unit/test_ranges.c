@@ -50,8 +50,7 @@ static void ranges_add__merges(void **state)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct dw_ranges set;
-        dw_ranges_init(&set);
+        struct dw_ranges set = {0};
         add_all(&set, (const struct dw_range[]){{40, 50}, {10, 20}}, 2);
         assert_int_equal(dw_ranges_add(&set, cases[i].add.start, cases[i].add.end),
                          cases[i].new_bytes);
@@ -66,10 +65,9 @@ static void ranges_take__from_the_front(void **state)
 {
     (void)state;
     static const struct dw_range pieces[] = {{10, 18}, {18, 20}, {40, 48}, {48, 50}};
-    struct dw_ranges set;
+    struct dw_ranges set = {0};
     struct dw_range taken;
 
-    dw_ranges_init(&set);
     assert_false(dw_ranges_take(&set, 8, &taken));
     add_all(&set, (const struct dw_range[]){{40, 50}, {10, 20}}, 2);
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
@@ -105,9 +103,8 @@ static void ranges_missing__clipped(void **state)
         {60, 0, 3, 0, {{0}}},
         {50, UINT32_MAX, 3, 1, {{50, UINT32_MAX}}},
     };
-    struct dw_ranges set;
+    struct dw_ranges set = {0};
 
-    dw_ranges_init(&set);
     add_all(&set, (const struct dw_range[]){{10, 20}, {40, 50}}, 2);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct dw_range holes[3];
@@ -125,9 +122,8 @@ static void ranges_missing__clipped(void **state)
 static void ranges_add__bound(void **state)
 {
     (void)state;
-    struct dw_ranges set;
+    struct dw_ranges set = {0};
 
-    dw_ranges_init(&set);
     for (uint32_t i = 0; i < DW_RANGES_MAX; i++)
         assert_int_equal(dw_ranges_add(&set, 4 * i + 4, 4 * i + 5), 1);
     assert_int_equal(set.count, DW_RANGES_MAX);
@@ -155,9 +151,8 @@ static void ranges_add__bound(void **state)
 static void ranges_fini__usable_again(void **state)
 {
     (void)state;
-    struct dw_ranges set;
+    struct dw_ranges set = {0};
 
-    dw_ranges_init(&set);
     for (unsigned round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < 100; i++)
             assert_int_equal(dw_ranges_add(&set, 2 * i, 2 * i + 1), 1);
@@ -265,7 +260,6 @@ static void ranges__agrees_with_a_bitmap(void **state)
         /* Short ranges make many, long ones merge many. */
         uint32_t longest = 1 + random_below(&pair.rng, seed % 2 ? 5 : 100);
 
-        dw_ranges_init(&pair.set);
         for (unsigned step = 0; step < STEPS; step++) {
             uint32_t what = random_below(&pair.rng, 10);
             if (what < 5)

@@ -407,7 +407,7 @@ static void record_control__all_ranges(void **state)
 
         in.range_count = n;
         if (n > 0) {
-            in.ranges[n - 1] = (struct dw_record_range){n * 10u, n * 10u + 9};
+            in.ranges[n - 1] = (struct dw_range){n * 10u, n * 10u + 9};
         }
         len = dw_record_control_put(buf, &in);
         assert_int_equal(len, DW_RECORD_STATUS_BYTES(n));

@@ -21,6 +21,12 @@ static void assert_holes(const struct dw_range *holes, unsigned n, const struct 
     assert_memory_equal(holes, expected, n * sizeof *holes);
 }
 
+static void init_sink(struct dw_record_sink *sink, uint32_t total, uint64_t now_ns)
+{
+    *sink = (struct dw_record_sink){
+        .total = total, .reorder_bytes = REORDER, .again_bytes = REORDER, .heard_ns = now_ns};
+}
+
 /* The i-th segment came. */
 static int64_t came(struct dw_record_sink *sink, uint32_t i)
 {
@@ -38,7 +44,7 @@ static void record_sink__full_when_all_came(void **state)
     struct dw_record_sink sink;
     uint32_t due = 3 * SEGMENT + 50;
 
-    dw_record_sink_init(&sink, due, REORDER, 7);
+    init_sink(&sink, due, 7);
     assert_int_equal(sink.heard_ns, 7);
     sink.granted = sink.total;
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
@@ -48,7 +54,7 @@ static void record_sink__full_when_all_came(void **state)
         assert_int_equal(dw_record_sink_full(&sink), due == 0);
         assert_int_equal(sink.heard_ns, order[i] + 1);
     }
-    dw_record_sink_fini(&sink);
+    dw_ranges_fini(&sink.map);
 }
 
 static void record_sink__nothing_is_full_at_once(void **state)
@@ -57,11 +63,11 @@ static void record_sink__nothing_is_full_at_once(void **state)
     struct dw_record_sink sink;
     struct dw_range holes[HOLES];
 
-    dw_record_sink_init(&sink, 0, REORDER, 0);
+    init_sink(&sink, 0, 0);
     assert_true(dw_record_sink_full(&sink));
     assert_int_equal(dw_record_sink_on_gap(&sink, UINT32_MAX, holes, HOLES), 0);
     assert_int_equal(dw_record_sink_on_timeout(&sink, UINT32_MAX, holes, HOLES), 0);
-    dw_record_sink_fini(&sink);
+    dw_ranges_fini(&sink.map);
 }
 
 static void record_sink_on_gap__after_reordering_only(void **state)
@@ -85,14 +91,14 @@ static void record_sink_on_gap__after_reordering_only(void **state)
     struct dw_record_sink sink;
     struct dw_range holes[HOLES];
 
-    dw_record_sink_init(&sink, 20 * SEGMENT, REORDER, 0);
+    init_sink(&sink, 20 * SEGMENT, 0);
     sink.granted = sink.total;
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         assert_int_equal(came(&sink, steps[i].segment), SEGMENT);
         assert_holes(holes, dw_record_sink_on_gap(&sink, UINT32_MAX, holes, HOLES), steps[i].holes,
                      steps[i].count);
     }
-    dw_record_sink_fini(&sink);
+    dw_ranges_fini(&sink.map);
 }
 
 static void record_sink_on_gap__what_did_not_fit_comes_next(void **state)
@@ -101,7 +107,7 @@ static void record_sink_on_gap__what_did_not_fit_comes_next(void **state)
     struct dw_record_sink sink;
     struct dw_range holes[2];
 
-    dw_record_sink_init(&sink, 20 * SEGMENT, REORDER, 0);
+    init_sink(&sink, 20 * SEGMENT, 0);
     sink.granted = sink.total;
     for (uint32_t i = 1; i < 15; i += 2)
         came(&sink, i);
@@ -114,7 +120,7 @@ static void record_sink_on_gap__what_did_not_fit_comes_next(void **state)
         assert_holes(holes, dw_record_sink_on_gap(&sink, UINT32_MAX, holes, 2), expected, 2);
     }
     assert_int_equal(dw_record_sink_on_gap(&sink, UINT32_MAX, holes, 2), 0);
-    dw_record_sink_fini(&sink);
+    dw_ranges_fini(&sink.map);
 }
 
 static void record_sink_on_timeout__last_segment_lost(void **state)
@@ -125,7 +131,7 @@ static void record_sink_on_timeout__last_segment_lost(void **state)
     struct dw_range holes[HOLES];
     const struct dw_range last = {(SEGMENTS - 1) * SEGMENT, TOTAL};
 
-    dw_record_sink_init(&sink, TOTAL, REORDER, 0);
+    init_sink(&sink, TOTAL, 0);
     sink.granted = TOTAL;
     for (uint32_t i = 0; i < SEGMENTS - 1; i++) {
         came(&sink, i);
@@ -139,7 +145,7 @@ static void record_sink_on_timeout__last_segment_lost(void **state)
     assert_int_equal(came(&sink, SEGMENTS - 1), SEGMENT - 33);
     assert_int_equal(sink.backoff, 0);
     assert_true(dw_record_sink_full(&sink));
-    dw_record_sink_fini(&sink);
+    dw_ranges_fini(&sink.map);
 }
 
 static void record_sink_on_timeout__only_below_the_grant(void **state)
@@ -149,12 +155,12 @@ static void record_sink_on_timeout__only_below_the_grant(void **state)
     struct dw_record_sink sink;
     struct dw_range holes[HOLES];
 
-    dw_record_sink_init(&sink, 20 * SEGMENT, REORDER, 0);
+    init_sink(&sink, 20 * SEGMENT, 0);
     sink.granted = 5 * SEGMENT;
     came(&sink, 1);
     assert_holes(holes, dw_record_sink_on_timeout(&sink, UINT32_MAX, holes, HOLES), expected, 2);
     assert_holes(holes, dw_record_sink_on_timeout(&sink, UINT32_MAX, holes, 1), expected, 1);
-    dw_record_sink_fini(&sink);
+    dw_ranges_fini(&sink.map);
 }
 
 /* What was lost of a queue that was full fills it no more: it is asked for as other bytes come. */
@@ -165,7 +171,7 @@ static void record_sink__asks_at_the_rate_at_which_it_gets(void **state)
     struct dw_range holes[HOLES];
     const struct dw_range first = {SEGMENT, 4 * SEGMENT}, second = {4 * SEGMENT, 5 * SEGMENT};
 
-    dw_record_sink_init(&sink, 20 * SEGMENT, REORDER, 0);
+    init_sink(&sink, 20 * SEGMENT, 0);
     sink.granted = sink.total;
     came(&sink, 0);
     came(&sink, 15);
@@ -174,7 +180,7 @@ static void record_sink__asks_at_the_rate_at_which_it_gets(void **state)
     assert_int_equal(dw_record_sink_on_gap(&sink, REORDER, holes, HOLES), 0);
     came(&sink, 16);
     assert_holes(holes, dw_record_sink_on_gap(&sink, REORDER, holes, HOLES), &second, 1);
-    dw_record_sink_fini(&sink);
+    dw_ranges_fini(&sink.map);
 }
 
 static void record_sink_on_timeout__the_rest_follows_as_it_comes(void **state)
@@ -184,7 +190,7 @@ static void record_sink_on_timeout__the_rest_follows_as_it_comes(void **state)
     struct dw_range holes[HOLES];
     const struct dw_range first = {0, 2 * SEGMENT}, second = {2 * SEGMENT, 3 * SEGMENT};
 
-    dw_record_sink_init(&sink, 8 * SEGMENT, REORDER, 0);
+    init_sink(&sink, 8 * SEGMENT, 0);
     sink.granted = sink.total;
     came(&sink, 5);
     assert_holes(holes, dw_record_sink_on_timeout(&sink, 2 * SEGMENT, holes, HOLES), &first, 1);
@@ -193,7 +199,7 @@ static void record_sink_on_timeout__the_rest_follows_as_it_comes(void **state)
     came(&sink, 1);
     assert_int_equal(dw_record_sink_on_gap(&sink, REORDER, holes, HOLES), 1);
     assert_int_equal(holes[0].start, 3 * SEGMENT);
-    dw_record_sink_fini(&sink);
+    dw_ranges_fini(&sink.map);
 }
 
 /* Neither a time-out nor offsets next to 2^32 make a gap be asked for twice. */
@@ -204,7 +210,7 @@ static void record_sink_on_gap__asks_once_next_to_4_gib(void **state)
     struct dw_record_sink sink;
     struct dw_range holes[HOLES];
 
-    dw_record_sink_init(&sink, UINT32_MAX, REORDER, 0);
+    init_sink(&sink, UINT32_MAX, 0);
     sink.granted = UINT32_MAX;
     dw_record_sink_on_segment(&sink, 0, SEGMENT, 1);
     dw_record_sink_on_segment(&sink, 0xfff00000, SEGMENT, 1);
@@ -212,7 +218,7 @@ static void record_sink_on_gap__asks_once_next_to_4_gib(void **state)
     assert_int_equal(dw_record_sink_on_gap(&sink, UINT32_MAX, holes, HOLES), 0);
     dw_record_sink_on_segment(&sink, 0xfffff000, SEGMENT, 2);
     assert_int_equal(dw_record_sink_on_gap(&sink, UINT32_MAX, holes, HOLES), 0);
-    dw_record_sink_fini(&sink);
+    dw_ranges_fini(&sink.map);
 }
 
 static void record_sink_on_segment__map_full_of_ranges(void **state)
@@ -220,16 +226,16 @@ static void record_sink_on_segment__map_full_of_ranges(void **state)
     (void)state;
     struct dw_record_sink sink;
 
-    dw_record_sink_init(&sink, UINT32_MAX, REORDER, 0);
+    init_sink(&sink, UINT32_MAX, 0);
     sink.granted = sink.total;
     for (uint32_t i = 0; i < DW_RANGES_MAX; i++)
         assert_int_equal(dw_record_sink_on_segment(&sink, 4 * i, 1, 1), 1);
-    const uint32_t highest = sink.highest;
+    const uint32_t highest = dw_ranges_end(&sink.map);
     assert_int_equal(dw_record_sink_on_segment(&sink, 4 * DW_RANGES_MAX, 1, 2), -ENOMEM);
-    assert_int_equal(sink.highest, highest); /* as if it had not come */
+    assert_int_equal(dw_ranges_end(&sink.map), highest); /* as if it had not come */
     assert_int_equal(sink.heard_ns, 1);
     assert_int_equal(dw_record_sink_on_segment(&sink, 1, 3, 3), 3);
-    dw_record_sink_fini(&sink);
+    dw_ranges_fini(&sink.map);
 }
 
 static void record_source__sends_what_is_granted(void **state)
@@ -246,7 +252,7 @@ static void record_source__sends_what_is_granted(void **state)
     struct dw_range range;
     bool again;
 
-    dw_record_source_init(&source, TOTAL, 0);
+    source = (struct dw_record_source){.total = TOTAL, .granted = 0};
     assert_false(dw_record_source_ready(&source));
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         bool any = steps[i].next.end != 0;
@@ -257,10 +263,7 @@ static void record_source__sends_what_is_granted(void **state)
         if (any)
             assert_memory_equal(&range, &steps[i].next, sizeof range);
     }
-    dw_record_source_fini(&source);
-    dw_record_source_init(&source, TOTAL, TOTAL + 1); /* clipped */
-    assert_int_equal(source.granted, TOTAL);
-    dw_record_source_fini(&source);
+    dw_ranges_fini(&source.again);
 }
 
 static void record_source_on_status__outside_the_record(void **state)
@@ -285,7 +288,7 @@ static void record_source_on_status__outside_the_record(void **state)
         struct dw_record_source source;
         struct dw_range range;
         bool again;
-        dw_record_source_init(&source, TOTAL, SEGMENT);
+        source = (struct dw_record_source){.total = TOTAL, .granted = SEGMENT};
         assert_true(dw_record_source_next(&source, SEGMENT, &range, &again));
         assert_int_equal(dw_record_source_on_status(&source, cases[i].granted, cases[i].missing, 2),
                          cases[i].good);
@@ -295,7 +298,7 @@ static void record_source_on_status__outside_the_record(void **state)
         } else {
             assert_int_equal(source.again.count, 2);
         }
-        dw_record_source_fini(&source);
+        dw_ranges_fini(&source.again);
     }
 }
 
@@ -316,7 +319,7 @@ static void record_source_next__again_goes_first(void **state)
     struct dw_range range;
     bool again;
 
-    dw_record_source_init(&source, 400, 400);
+    source = (struct dw_record_source){.total = 400, .granted = 400};
     for (unsigned i = 0; i < 2; i++)
         assert_true(dw_record_source_next(&source, SEGMENT, &range, &again));
     assert_true(dw_record_source_on_status(&source, 400, missing, 4));
@@ -328,7 +331,7 @@ static void record_source_next__again_goes_first(void **state)
     }
     assert_false(dw_record_source_ready(&source));
     assert_false(dw_record_source_next(&source, SEGMENT, &range, &again));
-    dw_record_source_fini(&source);
+    dw_ranges_fini(&source.again);
 }
 
 int main(void)

@@ -152,20 +152,25 @@ static void run(struct world *w, uint64_t seed, bool first_only)
     w->window = SEGMENT + random_below(&w->rng, 10000);
     w->now_ns = 1;
     uint32_t total = 1 + random_below(&w->rng, TOTAL_MAX);
-    dw_record_sink_init(&w->sink, total, REORDER, w->now_ns);
-    w->sink.granted = w->window < total ? w->window : total;
-    dw_record_source_init(&w->source, total, w->sink.granted);
+    const uint32_t granted = w->window < total ? w->window : total;
+    w->sink = (struct dw_record_sink){.total = total,
+                                      .granted = granted,
+                                      .reorder_bytes = REORDER,
+                                      .again_bytes = REORDER,
+                                      .heard_ns = w->now_ns};
+    w->source = (struct dw_record_source){.total = total, .granted = granted};
     while (!dw_record_sink_full(&w->sink)) {
         assert_for_seed(seed, ++w->now_ns < 1000000);
         source_sends(w);
         deliver(w);
-        assert_for_seed(seed, w->sink.granted <= total && w->sink.highest <= w->sink.granted);
+        assert_for_seed(seed,
+                        w->sink.granted <= total && dw_ranges_end(&w->sink.map) <= w->sink.granted);
         assert_for_seed(seed, w->source.granted <= w->sink.granted);
     }
     for (uint32_t at = 0; at < total; at++)
         assert_for_seed(seed, w->placed[at]);
-    dw_record_sink_fini(&w->sink);
-    dw_record_source_fini(&w->source);
+    dw_ranges_fini(&w->sink.map);
+    dw_ranges_fini(&w->source.again);
 }
 
 static void record__full_over_a_lossy_path(void **state)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "common/rel/seen.h"
+#include "common/ud/ud.h"
 #include "test/unit/random.h"
 
 #define FIRST   0xfffffff0u /* the numbers of each test cross the wrap */

@@ -59,7 +59,7 @@ static void sendwin_cwnd__never_above_a_small_window(void **state)
     for (uint32_t max = 1; max <= 5; max++) {
         struct dw_sendwin win;
         struct dw_tx tx = {.truesize_bytes = SIZE};
-        dw_sendwin_init(&win, FIRST, max, UINT32_MAX);
+        dw_sendwin_init(&win, FIRST, max, UINT32_MAX, max, 0, 0);
         dw_sendwin_on_send(&win, &tx, 1);
         assert_int_equal(dw_sendwin_on_probe_reply(&win, 2), 1);
         assert_int_equal(win.cwnd_datagrams, max < CWND_MIN ? max : CWND_MIN);
@@ -74,7 +74,7 @@ static void sendwin_cwnd__grows_by_one_a_window(void **state)
     struct dw_sendwin_result result;
     unsigned sent = 0;
 
-    dw_sendwin_init(&win, FIRST, 8, UINT32_MAX);
+    dw_sendwin_init(&win, FIRST, 8, UINT32_MAX, 8, 0, 0);
     win.cwnd_datagrams = win.ssthresh_datagrams = 4;
     dw_list_init(&acked);
     for (uint32_t cwnd = 4; cwnd < 8; cwnd++) {
@@ -128,8 +128,7 @@ static void sendwin_cwnd__follows_the_delay(void **state)
     };
     struct dw_sendwin win;
 
-    dw_sendwin_init(&win, FIRST, 64, UINT32_MAX);
-    dw_sendwin_set_congestion(&win, 64, 20, 1000 * US);
+    dw_sendwin_init(&win, FIRST, 64, UINT32_MAX, 64, 20, 1000 * US);
     assert_int_equal(win.cwnd_datagrams, 20);
     for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
         pass_round(&win, rounds[i].rtt_ns);
@@ -144,7 +143,7 @@ static void sendwin_cwnd__delay_of_a_few_or_without_a_limit_is_nothing(void **st
     struct dw_list acked;
     struct dw_sendwin_result result;
 
-    dw_sendwin_init(&win, FIRST, 64, UINT32_MAX);
+    dw_sendwin_init(&win, FIRST, 64, UINT32_MAX, 64, 0, 0);
     win.queue_max_ns = 1000 * US;
     dw_list_init(&acked);
     for (unsigned i = 0; i < 1000; i++) {
@@ -166,7 +165,7 @@ static void sendwin_cwnd__no_doubling_after_loss(void **state)
     struct dw_sendwin win;
     struct dw_tx tx = {.truesize_bytes = SIZE};
 
-    dw_sendwin_init(&win, FIRST, 64, UINT32_MAX);
+    dw_sendwin_init(&win, FIRST, 64, UINT32_MAX, 64, 0, 0);
     win.queue_max_ns = 1000 * US;
     dw_sendwin_on_send(&win, &tx, 1);
     assert_int_equal(dw_sendwin_on_probe_reply(&win, 2), 1);
@@ -190,7 +189,7 @@ static void sendwin_cwnd__loss_long_after_the_last(void **state)
         struct dw_tx tx = {.truesize_bytes = SIZE};
         struct dw_list acked;
         struct dw_sendwin_result result;
-        dw_sendwin_init(&win, FIRST, 8, UINT32_MAX);
+        dw_sendwin_init(&win, FIRST, 8, UINT32_MAX, 8, 0, 0);
         dw_list_init(&acked);
         /* Stands for all the datagrams between, each acknowledged. */
         for (uint32_t left = ahead[i]; left; left -= left < 1 << 30 ? left : 1 << 30) {

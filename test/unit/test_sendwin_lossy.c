@@ -196,8 +196,9 @@ static void run(struct world *w, uint64_t seed)
     w->loss_percent = random_below(&w->rng, 4) * 8;
     w->delay_ns = 1 + random_below(&w->rng, 60);
     w->credit_bytes = random_percent(&w->rng, 50) ? 10000 : 1000000;
-    dw_sendwin_init(&w->sender, FIRST, 8u << random_below(&w->rng, 6), w->credit_bytes);
-    dw_recvwin_init(&w->receiver, FIRST);
+    const uint32_t most = 8u << random_below(&w->rng, 6);
+    dw_sendwin_init(&w->sender, FIRST, most, w->credit_bytes, most, 0, 0);
+    w->receiver = (struct dw_recvwin){.ack = FIRST};
     while (w->sent < DATAGRAMS || w->sender.count) {
         assert_for_seed(seed, ++w->now_ns < 10000000);
         sender_sends(w);
