@@ -260,7 +260,7 @@ test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=posix_memalign,--w
 	-Wl,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=pthread_mutex_lock
 test_unit_test_tcp_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=epoll_ctl
 test_unit_test_rc_protocol_sends_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
-test_sim_test_sim_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc \
+test_sim_test_sim_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=realloc \
 	-Wl,--wrap=dw_pages_map
 test_unit_test_fault_plan_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)

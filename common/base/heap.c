@@ -1,72 +1,88 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The timer heap: the earliest timer is the root, each other hangs below an earlier one. */
+/* The timer heap. Owns its slots, never the timers. */
 #include "common/base/heap.h"
 
-static void point(struct dw_timer **link, struct dw_timer *timer)
+#include <errno.h>
+#include <stdlib.h>
+
+void dw_heap_fini(struct dw_heap *heap)
 {
-    *link = timer;
-    if (timer)
-        timer->link = link;
+    free(heap->slots);
+    *heap = (struct dw_heap){0};
 }
 
-/* Of two heaps by their roots, which have no siblings; NULL: empty. */
-static struct dw_timer *meld(struct dw_timer *a, struct dw_timer *b)
+static void place(struct dw_heap *heap, size_t slot, struct dw_timer *timer)
 {
-    if (!a || !b)
-        return a ? a : b;
-    struct dw_timer *root = b->deadline_ns < a->deadline_ns ? b : a, *other = root == a ? b : a;
-    point(&other->next, root->child);
-    point(&root->child, other);
-    return root;
+    heap->slots[slot] = timer;
+    timer->slot = slot;
 }
 
-static struct dw_timer *cut(struct dw_timer **siblings)
+static void sift(struct dw_heap *heap, size_t slot, struct dw_timer *timer)
 {
-    struct dw_timer *first = *siblings;
-    if (first) {
-        *siblings = first->next;
-        first->next = NULL;
+    struct dw_timer **slots = heap->slots;
+    for (; slot > 1 && slots[slot / 2]->deadline_ns > timer->deadline_ns; slot /= 2)
+        place(heap, slot, slots[slot / 2]);
+    for (size_t child; (child = 2 * slot) <= heap->count; slot = child) {
+        child += child < heap->count && slots[child + 1]->deadline_ns < slots[child]->deadline_ns;
+        if (slots[child]->deadline_ns >= timer->deadline_ns)
+            break;
+        place(heap, slot, slots[child]);
     }
-    return first;
-}
-
-/* In pairs first: that bounds the cost of what follows. */
-static struct dw_timer *meld_siblings(struct dw_timer *siblings)
-{
-    struct dw_timer *pairs = NULL, *root = NULL;
-    while (siblings) {
-        struct dw_timer *a = cut(&siblings), *pair = meld(a, cut(&siblings));
-        pair->next = pairs;
-        pairs = pair;
-    }
-    while (pairs)
-        root = meld(root, cut(&pairs));
-    return root;
+    place(heap, slot, timer);
 }
 
 static void take_out(struct dw_heap *heap, struct dw_timer *timer)
 {
-    struct dw_timer *below = meld_siblings(timer->child);
-    point(timer->link, timer->next);
-    timer->child = timer->next = NULL;
-    timer->link = NULL;
-    point(&heap->first, meld(heap->first, below));
+    size_t slot = timer->slot;
+    struct dw_timer *last = heap->slots[heap->count--];
+    timer->slot = 0;
+    if (last != timer)
+        sift(heap, slot, last);
 }
 
-void dw_heap_set(struct dw_heap *heap, struct dw_timer *timer, uint64_t deadline_ns)
+/* Room for more than `count` timers. */
+static int grow(struct dw_heap *heap, size_t count)
 {
-    if (timer->link)
-        take_out(heap, timer);
+    if (count < heap->capacity)
+        return 0;
+    size_t capacity = heap->capacity ? heap->capacity * 2 : 16;
+    struct dw_timer **slots = realloc(heap->slots, (capacity + 1) * sizeof *slots);
+    if (!slots)
+        return -ENOMEM;
+    heap->slots = slots;
+    heap->capacity = capacity;
+    return 0;
+}
+
+int dw_heap_reserve(struct dw_heap *heap)
+{
+    int rc = grow(heap, heap->reserved);
+    heap->reserved += !rc;
+    return rc;
+}
+
+int dw_heap_set(struct dw_heap *heap, struct dw_timer *timer, uint64_t deadline_ns)
+{
     timer->deadline_ns = deadline_ns < heap->floor_ns ? heap->floor_ns : deadline_ns;
-    if (deadline_ns != DW_NEVER)
-        point(&heap->first, meld(heap->first, timer));
+    if (deadline_ns == DW_NEVER) {
+        if (timer->slot)
+            take_out(heap, timer);
+        return 0;
+    }
+    if (!timer->slot) {
+        if (grow(heap, heap->count))
+            return -ENOMEM;
+        place(heap, ++heap->count, timer);
+    }
+    sift(heap, timer->slot, timer);
+    return 0;
 }
 
 void dw_heap_run(struct dw_heap *heap, uint64_t now_ns, size_t most)
 {
     heap->floor_ns = now_ns + 1;
     while (most-- > 0 && dw_heap_next_ns(heap) <= now_ns) {
-        struct dw_timer *timer = heap->first;
+        struct dw_timer *timer = heap->slots[1];
         take_out(heap, timer);
         timer->fire(timer, now_ns);
     }

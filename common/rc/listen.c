@@ -30,8 +30,8 @@ struct diwarp_connect_request {
  * must not keep the listener ready, or nobody could sleep. */
 static void rest(struct diwarp_listener *listener, uint64_t until_ns)
 {
-    dw_heap_set(&listener->rc->timers, &listener->timer, until_ns);
-    bool room = !listener->timer.link && listener->request_count < DW_RC_STRAYS_MAX;
+    (void)dw_heap_set(&listener->rc->timers, &listener->timer, until_ns);
+    bool room = !listener->timer.slot && listener->request_count < DW_RC_STRAYS_MAX;
     listener->stream->ops->watch(listener->stream, room ? DW_STREAM_IN : 0);
 }
 
@@ -40,7 +40,7 @@ static void free_request(struct diwarp_connect_request *request)
     struct diwarp_listener *listener = request->listener;
     if (request->stream)
         request->stream->ops->close(request->stream);
-    dw_heap_set(&listener->rc->timers, &request->timer, DW_NEVER);
+    (void)dw_heap_set(&listener->rc->timers, &request->timer, DW_NEVER);
     dw_list_remove(&request->link);
     --*(request->proven ? &listener->request_count : &listener->stranger_count);
     listener->rc->receive_bytes -= sizeof *request;
@@ -94,7 +94,7 @@ static void request_ready(void *owner, unsigned what, uint64_t now_ns)
         on_stranger(request);
         return;
     }
-    dw_heap_set(&listener->rc->timers, &request->timer, DW_NEVER);
+    (void)dw_heap_set(&listener->rc->timers, &request->timer, DW_NEVER);
     request->proven = true;
     listener->stranger_count--;
     listener->request_count++;
@@ -127,8 +127,8 @@ static void on_call(struct diwarp_listener *listener, struct dw_stream *stream, 
     /* TCP takes a call at once, but MPA's request leaves when its process polls: one that computes
      * is as silent as a stranger, and for as long as a peer may be. */
     uint64_t patience_ns = listener->rc->device->attr.peer_timeout_ns;
-    dw_heap_set(&listener->rc->timers, &request->timer,
-                dw_deadline_ns(now_ns, patience_ns ? patience_ns : DW_NEVER));
+    (void)dw_heap_set(&listener->rc->timers, &request->timer,
+                      dw_deadline_ns(now_ns, patience_ns ? patience_ns : DW_NEVER));
     stream->ops->watch(stream, DW_STREAM_IN);
     request_ready(request, DW_STREAM_IN, now_ns); /* most have sent it by now */
 }
@@ -296,7 +296,7 @@ void diwarp_destroy_listener(struct diwarp_listener *listener)
         else
             free_request(request);
     }
-    dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);
+    (void)dw_heap_set(&listener->rc->timers, &listener->timer, DW_NEVER);
     listener->stream->ops->close(listener->stream);
     dw_list_remove(&listener->link);
     dw_unlock(device);

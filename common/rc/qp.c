@@ -30,6 +30,7 @@ void dw_rc_rewatch(struct diwarp_rc_qp *qp)
                                            (qp->blocked ? DW_STREAM_OUT : 0u));
 }
 
+/* Without memory for a timer there is no time limit: TCP's own remain. */
 void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
     bool none = qp->state == DW_RC_RTS || qp->state == DW_RC_CLOSED;
@@ -37,10 +38,10 @@ void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns)
     if (dw_rc_is_standing(qp) && qp->attr.rnr_timeout_ns < wait_ns)
         wait_ns = qp->attr.rnr_timeout_ns;
     const uint64_t deadline_ns = dw_deadline_ns(now_ns, wait_ns);
-    const bool earlier = qp->timer.link && qp->timer.deadline_ns < deadline_ns;
+    const bool earlier = qp->timer.slot && qp->timer.deadline_ns < deadline_ns;
     /* That it closes does not give a QP that stands still more time, nor the other way round. */
     if (!earlier || !dw_rc_is_standing(qp) || qp->state != DW_RC_CLOSING)
-        dw_heap_set(&qp->rc->timers, &qp->timer, deadline_ns);
+        (void)dw_heap_set(&qp->rc->timers, &qp->timer, deadline_ns);
 }
 
 void dw_rc_detach(struct diwarp_rc_qp *qp)
@@ -107,7 +108,7 @@ static void flush_recvs(struct diwarp_rc_qp *qp)
 static void release(struct diwarp_rc_qp *qp)
 {
     struct dw_rc *rc = qp->rc;
-    dw_heap_set(&rc->timers, &qp->timer, DW_NEVER);
+    (void)dw_heap_set(&rc->timers, &qp->timer, DW_NEVER);
     qp->blocked = false;
     if (rc->hot == qp)
         rc->hot = NULL;

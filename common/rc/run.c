@@ -100,6 +100,7 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
     const struct dw_rc *rc = rc_of(runner);
     const struct diwarp_srq *counted = NULL;
     memory->peer_bytes += sizeof *rc - sizeof rc->stage - sizeof rc->train;
+    memory->peer_bytes += dw_heap_bytes(&rc->timers);
     memory->receive_bytes += rc->receive_bytes + sizeof rc->stage;
     memory->send_pool_bytes += rc->send_bytes + sizeof rc->train;
     dw_foreach (qp, const struct diwarp_rc_qp, link, &rc->qps) {
@@ -130,6 +131,7 @@ static void destroy(struct dw_runner *runner)
     struct dw_rc *rc = rc_of(runner);
     dw_rc_lingers_free(rc);
     rc->streams->ops->close(rc->streams);
+    dw_heap_fini(&rc->timers);
     free(rc);
 }
 

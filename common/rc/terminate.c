@@ -17,7 +17,7 @@ static void end_linger(struct lingering *linger)
 {
     struct dw_rc *rc = linger->rc;
     linger->stream->ops->close(linger->stream);
-    dw_heap_set(&rc->timers, &linger->timer, DW_NEVER);
+    (void)dw_heap_set(&rc->timers, &linger->timer, DW_NEVER);
     dw_list_remove(&linger->link);
     rc->linger_count--;
     rc->send_bytes -= sizeof *linger + linger->tail.bytes;
@@ -72,7 +72,7 @@ void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, struct dw_rc_tail 
     dw_list_append(&rc->lingers, &linger->link);
     rc->linger_count++;
     rc->send_bytes += sizeof *linger + tail.bytes;
-    dw_heap_set(&rc->timers, &linger->timer, dw_device_now_ns(rc->device) + DW_RC_STRAY_NS);
+    (void)dw_heap_set(&rc->timers, &linger->timer, dw_device_now_ns(rc->device) + DW_RC_STRAY_NS);
     on_linger_ready(linger, DW_STREAM_OUT, 0);
 }
 

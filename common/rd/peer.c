@@ -77,7 +77,12 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle)
     struct dw_peer *peer = calloc(1, sizeof *peer);
     if (!peer)
         return NULL;
+    if (dw_heap_reserve(&port->timers)) {
+        free(peer);
+        return NULL;
+    }
     if (handle->state == DW_PEER_UNMET && meet(handle)) {
+        dw_heap_unreserve(&port->timers);
         free(peer);
         return NULL;
     }
@@ -143,6 +148,7 @@ static void release(struct dw_peer *peer)
     dw_list_remove(&peer->path_link);
     dw_list_remove(&peer->flush_link);
     dw_list_remove(&peer->ack_link);
+    dw_heap_unreserve(&rd->port->timers);
     rd->counters->peers_active = --rd->awake_count;
     free(peer);
 }

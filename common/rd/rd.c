@@ -75,7 +75,7 @@ bool dw_timers_peer_owes(const struct dw_peer *peer)
 
 void dw_timers_wake(struct dw_peer *peer, uint64_t deadline_ns)
 {
-    if (!peer->timer.link || deadline_ns < peer->timer.deadline_ns)
+    if (!peer->timer.slot || deadline_ns < peer->timer.deadline_ns)
         dw_heap_set(&dw_rd_of(peer)->port->timers, &peer->timer, deadline_ns);
 }
 

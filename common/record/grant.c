@@ -190,7 +190,7 @@ void dw_sink_arm(struct dw_record *sink)
     struct dw_heap *timers = &sink->peer->records->port->timers;
     const uint64_t deadline_ns = dw_sink_deadline_ns(sink);
     if (dw_record_sink_due_bytes(&sink->in) &&
-        (!sink->timer.link || deadline_ns < sink->timer.deadline_ns))
+        (!sink->timer.slot || deadline_ns < sink->timer.deadline_ns))
         dw_heap_set(timers, &sink->timer, deadline_ns);
 }
 

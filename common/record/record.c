@@ -31,12 +31,15 @@ uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_sour
 struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_record_peer *peer,
                                    uint32_t id, struct dw_region *asked, bool is_sink)
 {
+    struct dw_heap *timers = &peer->records->port->timers;
     struct dw_record *record =
         !asked || peer->asked_count < DW_ASKED_MAX ? calloc(1, sizeof *record) : NULL;
-    if (!record || dw_map_put(&peer->records->ends, dw_record_key(peer, id, is_sink), record)) {
-        free(record);
+    if (!record)
         return NULL;
-    }
+    if (dw_heap_reserve(timers))
+        goto err_free;
+    if (dw_map_put(&peer->records->ends, dw_record_key(peer, id, is_sink), record))
+        goto err_unreserve;
     record->peer = peer;
     record->qp = ends->qp;
     record->qpns = ends->qpns;
@@ -50,6 +53,12 @@ struct dw_record *dw_record_create(const struct dw_ends *ends, struct dw_record_
     dw_list_append(&peer->ends, &record->link);
     dw_list_init(&record->turn_link);
     return record;
+
+err_unreserve:
+    dw_heap_unreserve(timers);
+err_free:
+    free(record);
+    return NULL;
 }
 
 void dw_record_destroy(struct dw_record *record)
@@ -59,6 +68,7 @@ void dw_record_destroy(struct dw_record *record)
     if (record->is_sink)
         dw_grant_end(record);
     dw_ranges_fini(record->is_sink ? &record->in.map : &record->out.again);
+    dw_heap_unreserve(&peer->records->port->timers);
     dw_map_remove(&peer->records->ends, dw_record_key(peer, record->id, record->is_sink));
     dw_list_remove(&record->link);
     record->region ? peer->asked_count-- : peer->own_count--;

@@ -147,7 +147,7 @@ static uint64_t next_deadline_ns(const struct dw_runner *runner)
 void dw_port_trim_later(struct dw_port *port, uint64_t now_ns)
 {
     const uint64_t due_ns = now_ns + port->device->env.rest_ns / 2;
-    if (!port->trim_timer.link || due_ns < port->trim_timer.deadline_ns)
+    if (!port->trim_timer.slot || due_ns < port->trim_timer.deadline_ns)
         dw_heap_set(&port->timers, &port->trim_timer, due_ns);
 }
 
@@ -177,6 +177,7 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
     memory->receive_bytes += bytes;
     memory->send_pool_bytes += datagrams->pool.used_bytes + datagrams->pool.idle_bytes;
     memory->mapped_bytes += bytes;
+    memory->peer_bytes += dw_heap_bytes(&port->timers);
     memory->address_bytes +=
         port->paths.count * sizeof(struct dw_path) + dw_map_bytes(&port->paths.buckets);
     EACH_SERVICE(port, add_memory, service->add_memory(state, memory))
@@ -206,6 +207,7 @@ static void port_close(struct dw_port *port)
     EACH_SERVICE(port, close, service->close(state))
     dw_map_fini(&port->qp_by_num);
     dw_datagrams_fini(&port->datagrams);
+    dw_heap_fini(&port->timers);
     dw_paths_fini(&port->paths);
     free(port);
 }
@@ -230,7 +232,9 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
     dw_paths_init(&port->paths, device->random_key);
     dw_list_init(&port->qps);
     dw_map_init(&port->qp_by_num, dw_device_random(device));
-    int rc = dw_datagrams_init(&port->datagrams, device->attr.send_pool_bytes);
+    int rc = dw_heap_reserve(&port->timers); /* trim_timer */
+    if (!rc)
+        rc = dw_datagrams_init(&port->datagrams, device->attr.send_pool_bytes);
     if (!rc)
         rc = open_llp(port, why);
     if (rc) {

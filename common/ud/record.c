@@ -25,6 +25,7 @@ void dw_ud_record_destroy(struct diwarp_record *record)
     dw_list_remove(&record->link);
     record->source->held[record->kind]--;
     record->qp->held[record->kind]--;
+    dw_heap_unreserve(&record->qp->qp.port->timers);
     dw_ranges_fini(&record->map);
     free(record->recv);
     free(record);
@@ -78,12 +79,12 @@ struct diwarp_record *dw_ud_record_of(struct dw_ud_qp *ud, struct dw_ud_source *
     }
     const uint32_t most = kind == DW_UD_SEND ? ud->recv_count : ud->qp.attr.max_recv_wr;
     const uint64_t held = (uint64_t)ud->held[kind] + source->held[kind];
+    struct dw_heap *timers = &ud->qp.port->timers;
     record = held < most ? calloc(1, sizeof *record) : NULL;
-    if (!record || dw_map_put(&ud->open, key_of(source, kind, serial), record)) {
-        free(record);
-        counters->drop_no_buffer++;
-        return NULL;
-    }
+    if (!record || dw_heap_reserve(timers))
+        goto err_free;
+    if (dw_map_put(&ud->open, key_of(source, kind, serial), record))
+        goto err_unreserve;
     dw_seen_add(&source->begun[kind], serial);
     record->qp = ud;
     record->source = source;
@@ -93,9 +94,15 @@ struct diwarp_record *dw_ud_record_of(struct dw_ud_qp *ud, struct dw_ud_source *
     dw_list_append(&ud->records, &record->link);
     ud->held[kind]++;
     source->held[kind]++;
-    dw_heap_set(&ud->qp.port->timers, &record->timer,
-                dw_deadline_ns(now_ns, ud->qp.attr.record_time_ns));
+    dw_heap_set(timers, &record->timer, dw_deadline_ns(now_ns, ud->qp.attr.record_time_ns));
     return record;
+
+err_unreserve:
+    dw_heap_unreserve(timers);
+err_free:
+    free(record);
+    counters->drop_no_buffer++;
+    return NULL;
 }
 
 uint64_t *dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,

@@ -63,11 +63,12 @@ void sim_net_init(struct sim_net *net, uint64_t seed)
 
 void sim_net_fini(struct sim_net *net)
 {
-    while (net->in_flight.first) {
-        struct dw_timer *timer = net->in_flight.first;
+    while (net->in_flight.count) {
+        struct dw_timer *timer = net->in_flight.slots[1];
         dw_heap_set(&net->in_flight, timer, DW_NEVER);
         free(dw_container(timer, struct sim_datagram, timer));
     }
+    dw_heap_fini(&net->in_flight);
 }
 
 uint64_t sim_net_next_ns(const struct sim_net *net)
@@ -178,7 +179,8 @@ static void launch(struct sim_endpoint *from, const struct dw_llp_addr *to, cons
     }
     if (sim_random_permille(&net->random_state, impairment->reorder_permille))
         at_ns += sim_random_below(&net->random_state, impairment->reorder_ns + 1);
-    dw_heap_set(&net->in_flight, &datagram->timer, at_ns);
+    if (dw_heap_set(&net->in_flight, &datagram->timer, at_ns))
+        abort();
 }
 
 static uint32_t believed_mtu_bytes(const struct sim_endpoint *endpoint)

@@ -437,8 +437,9 @@ static void check_qp_rest(struct sim_world *world, const struct diwarp_qp *qp)
         check_rd_rest(world, qp->state);
     sim_check(world, !qp->cq->ring.count);
     sim_check(world, qp->cq->ring.capacity <= 64);
-    sim_check(world, !port->trim_timer.link);
-    sim_check(world, !port->timers.first);
+    sim_check(world, !port->trim_timer.slot);
+    sim_check(world, !port->timers.count);
+    sim_check(world, port->timers.reserved == 1); /* for trim_timer */
     sim_check(world, !port->datagrams.pool.idle_bytes);
     sim_check(world, !port->datagrams.pool.used_bytes);
     sim_check(world, port->datagrams.arena.touched <= DW_LLP_SLOT_BYTES);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Without memory: requests end in one completion or are refused. Linked with --wrap for malloc()
- * and dw_pages_map(). */
+/* Without memory: requests end in one completion or are refused. Linked with --wrap for malloc(),
+ * realloc() and dw_pages_map(). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,18 +13,26 @@
 #include "test/sim/sim_fixture.h"
 
 #define RECORD_BYTES 100000u
+#define READS        20
 
 static size_t no_malloc_of_bytes; /* 0: there is memory */
-static bool no_pages;
+static bool no_realloc, no_pages;
 
 void *__real_malloc(size_t bytes);
+void *__real_realloc(void *old, size_t bytes);
 void *__wrap_malloc(size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
 void *__real_dw_pages_map(size_t bytes);
 void *__wrap_dw_pages_map(size_t bytes);
 
 void *__wrap_malloc(size_t bytes)
 {
     return bytes == no_malloc_of_bytes ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_realloc(void *old, size_t bytes)
+{
+    return no_realloc ? NULL : __real_realloc(old, bytes);
 }
 
 void *__wrap_dw_pages_map(size_t bytes)
@@ -78,6 +86,44 @@ static void read__complete__cannot_tell_the_source(void **state)
     fixture_run(f, 8 * SECOND);
     fixture_close(f);
     free(local);
+    free(remote);
+}
+
+static enum sim_verdict lose_first_segments(void *world, const struct sim_endpoint *from,
+                                            const uint8_t *buf, uint32_t bytes)
+{
+    struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    bool lost = seen.header.type == DW_LLP_RECORD && fixture_of(world)->hits < READS;
+    fixture_of(world)->hits += lost;
+    return lost ? SIM_DROP : SIM_PASS;
+}
+
+/* Each that is taken has a timer, which asks again for what is lost. */
+static void reads__more_than_there_is_memory_for_timers(void **state)
+{
+    (void)state;
+    enum { BYTES = 1000 };
+    struct fixture *f = fixture_new();
+    uint8_t local[READS][BYTES], *remote = fixture_payload(2, BYTES);
+    unsigned posted = 0;
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
+    assert_int_equal(fixture_post(f, 0, 1, 90, IBV_WR_SEND, 0, local, 1, NULL), 0);
+    fixture_run(f, SECOND); /* the network has memory */
+    f->world.net.filter = lose_first_segments;
+    no_realloc = true;
+    while (posted < READS &&
+           !fixture_post(f, 0, 1, posted, IBV_WR_RDMA_READ, 0, local[posted], BYTES, mr))
+        posted++;
+    no_realloc = false;
+    assert_in_range(posted, 8, READS - 1);
+    fixture_run(f, 2 * SECOND);
+    for (unsigned i = 0; i < posted; i++)
+        fixture_assert_status(f, 0, i, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+    assert_int_equal(fixture_post(f, 0, 1, READS, IBV_WR_RDMA_READ, 0, local[0], BYTES, mr), 0);
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_RDMA_READ), posted + 1);
+    fixture_close(f);
     free(remote);
 }
 
@@ -145,6 +191,7 @@ int main(void)
         cmocka_unit_test(poll_cq__overrun_when_it_cannot_grow),
         cmocka_unit_test(read__complete__cannot_tell_the_source),
         cmocka_unit_test(read__no_memory_for_the_map),
+        cmocka_unit_test(reads__more_than_there_is_memory_for_timers),
         cmocka_unit_test(send__several_datagrams__no_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,27 +29,15 @@ static void on_alarm(struct dw_timer *timer, uint64_t now_ns)
 {
     struct alarm *alarm = dw_container(timer, struct alarm, timer);
 
-    assert_null(timer->link);
+    assert_int_equal(timer->slot, 0);
     assert_true(timer->deadline_ns <= now_ns);
     assert_true(timer->deadline_ns >= last_deadline_ns);
     last_deadline_ns = timer->deadline_ns;
     alarm->fired++;
     if (alarm->rearm_ns)
-        dw_heap_set(alarm->heap, timer, alarm->rearm_ns);
+        assert_int_equal(dw_heap_set(alarm->heap, timer, alarm->rearm_ns), 0);
     if (alarm->cancel)
-        dw_heap_set(alarm->heap, &alarm->cancel->timer, DW_NEVER);
-}
-
-/* Timers in and below a list of siblings; children are no earlier than their parent. */
-static unsigned count(const struct dw_timer *siblings)
-{
-    unsigned timers = 0;
-    for (const struct dw_timer *it = siblings; it; it = it->next) {
-        for (const struct dw_timer *child = it->child; child; child = child->next)
-            assert_true(child->deadline_ns >= it->deadline_ns);
-        timers += 1 + count(it->child);
-    }
-    return timers;
+        assert_int_equal(dw_heap_set(alarm->heap, &alarm->cancel->timer, DW_NEVER), 0);
 }
 
 static void run(struct dw_heap *heap, uint64_t now_ns)
@@ -63,7 +51,7 @@ static void fill(struct dw_heap *heap, struct alarm *alarms, const uint64_t *dea
     *heap = (struct dw_heap){0};
     for (size_t i = 0; i < n; i++) {
         alarms[i] = (struct alarm){.timer.fire = on_alarm, .heap = heap};
-        dw_heap_set(heap, &alarms[i].timer, deadlines[i]);
+        assert_int_equal(dw_heap_set(heap, &alarms[i].timer, deadlines[i]), 0);
     }
 }
 
@@ -75,10 +63,11 @@ static void heap_next__never_when_empty(void **state)
 
     heap = (struct dw_heap){0};
     assert_true(dw_heap_next_ns(&heap) == DW_NEVER);
-    dw_heap_set(&heap, &alarm.timer, DW_NEVER);
+    assert_int_equal(dw_heap_set(&heap, &alarm.timer, DW_NEVER), 0);
     assert_true(dw_heap_next_ns(&heap) == DW_NEVER);
     run(&heap, DW_NEVER - 1);
     assert_int_equal(alarm.fired, 0);
+    dw_heap_fini(&heap);
 }
 
 static void heap_run__no_more_than_asked_for(void **state)
@@ -91,12 +80,13 @@ static void heap_run__no_more_than_asked_for(void **state)
     fill(&heap, alarms, deadlines, 4);
     last_deadline_ns = 0;
     dw_heap_run(&heap, 100, 0);
-    assert_int_equal(count(heap.first), 4);
+    assert_int_equal(heap.count, 4);
     dw_heap_run(&heap, 100, 3);
-    assert_int_equal(count(heap.first), 1);
+    assert_int_equal(heap.count, 1);
     assert_int_equal(alarms[3].fired, 0);
     dw_heap_run(&heap, 100, 3);
     assert_int_equal(alarms[3].fired, 1);
+    dw_heap_fini(&heap);
 }
 
 static void heap_set__moves_and_removes(void **state)
@@ -107,16 +97,17 @@ static void heap_set__moves_and_removes(void **state)
 
     fill(&heap, alarms, (const uint64_t[]){30, 10, 20}, 3);
     assert_int_equal(dw_heap_next_ns(&heap), 10);
-    dw_heap_set(&heap, &alarms[1].timer, 40);
+    assert_int_equal(dw_heap_set(&heap, &alarms[1].timer, 40), 0);
     assert_int_equal(dw_heap_next_ns(&heap), 20);
-    dw_heap_set(&heap, &alarms[1].timer, 5);
+    assert_int_equal(dw_heap_set(&heap, &alarms[1].timer, 5), 0);
     assert_int_equal(dw_heap_next_ns(&heap), 5);
-    dw_heap_set(&heap, &alarms[1].timer, DW_NEVER);
-    dw_heap_set(&heap, &alarms[1].timer, DW_NEVER);
-    assert_int_equal(count(heap.first), 2);
+    assert_int_equal(dw_heap_set(&heap, &alarms[1].timer, DW_NEVER), 0);
+    assert_int_equal(dw_heap_set(&heap, &alarms[1].timer, DW_NEVER), 0);
+    assert_int_equal(heap.count, 2);
     run(&heap, 100);
     assert_int_equal(alarms[0].fired + alarms[2].fired, 2);
     assert_int_equal(alarms[1].fired, 0);
+    dw_heap_fini(&heap);
 }
 
 static void heap_run__only_what_is_due(void **state)
@@ -127,13 +118,14 @@ static void heap_run__only_what_is_due(void **state)
 
     fill(&heap, alarms, (const uint64_t[]){12, 10, 11, 10}, 4);
     run(&heap, 9);
-    assert_int_equal(count(heap.first), 4);
+    assert_int_equal(heap.count, 4);
     run(&heap, 11);
-    assert_int_equal(count(heap.first), 1);
+    assert_int_equal(heap.count, 1);
     assert_int_equal(alarms[0].fired, 0);
     run(&heap, 12);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(alarms[i].fired, 1);
+    dw_heap_fini(&heap);
 }
 
 /* One whose callback sets itself to the past neither fires again nor keeps others from firing. */
@@ -155,6 +147,7 @@ static void heap_run__rearmed_in_the_past_waits(void **state)
         assert_true(dw_heap_next_ns(&heap) <= 11);
         run(&heap, 11);
         assert_int_equal(alarms[0].fired, 2);
+        dw_heap_fini(&heap);
     }
 }
 
@@ -167,10 +160,11 @@ static void heap_set__in_the_past(void **state)
 
     fill(&heap, &alarm, (const uint64_t[]){5}, 1);
     run(&heap, 10);
-    dw_heap_set(&heap, &alarm.timer, 5);
+    assert_int_equal(dw_heap_set(&heap, &alarm.timer, 5), 0);
     assert_int_equal(dw_heap_next_ns(&heap), 5);
     run(&heap, 10);
     assert_int_equal(alarm.fired, 2);
+    dw_heap_fini(&heap);
 }
 
 static void heap_run__rearmed_later_is_kept(void **state)
@@ -185,6 +179,7 @@ static void heap_run__rearmed_later_is_kept(void **state)
     assert_int_equal(dw_heap_next_ns(&heap), 50);
     run(&heap, 49);
     assert_int_equal(alarm.fired, 1);
+    dw_heap_fini(&heap);
 }
 
 static void heap_run__callback_cancels_one_due(void **state)
@@ -199,24 +194,25 @@ static void heap_run__callback_cancels_one_due(void **state)
     assert_int_equal(alarms[0].fired, 1);
     assert_int_equal(alarms[1].fired, 0);
     assert_int_equal(alarms[2].fired, 1);
-    assert_int_equal(count(heap.first), 0);
+    assert_int_equal(heap.count, 0);
+    dw_heap_fini(&heap);
 }
 
 static void check_heap(uint64_t seed, const struct dw_heap *heap, const struct alarm *alarms)
 {
     uint64_t earliest = DW_NEVER;
-    unsigned set = 0;
+    size_t count = 0;
 
     for (unsigned i = 0; i < TIMERS; i++) {
         const struct dw_timer *timer = &alarms[i].timer;
-        if (!timer->link)
+        if (!timer->slot)
             continue;
-        assert_for_seed(seed, *timer->link == timer);
-        set++;
+        assert_for_seed(seed, heap->slots[timer->slot] == timer);
+        count++;
         if (timer->deadline_ns < earliest)
             earliest = timer->deadline_ns;
     }
-    assert_for_seed(seed, set == count(heap->first));
+    assert_for_seed(seed, count == heap->count);
     assert_for_seed(seed, dw_heap_next_ns(heap) == earliest);
 }
 
@@ -227,7 +223,7 @@ static void run_checked(uint64_t seed, struct dw_heap *heap, struct alarm *alarm
 
     for (unsigned i = 0; i < TIMERS; i++)
         expected[i] =
-            alarms[i].fired + (alarms[i].timer.link && alarms[i].timer.deadline_ns <= now_ns);
+            alarms[i].fired + (alarms[i].timer.slot && alarms[i].timer.deadline_ns <= now_ns);
     run(heap, now_ns);
     for (unsigned i = 0; i < TIMERS; i++)
         assert_for_seed(seed, alarms[i].fired == expected[i]);
@@ -250,12 +246,13 @@ static void heap__agrees_with_an_array(void **state)
             uint64_t deadline_ns = now_ns - 20 + random_below(&rng, 60);
             if (random_percent(&rng, 20))
                 deadline_ns = DW_NEVER;
-            dw_heap_set(&heap, &alarm->timer, deadline_ns);
+            assert_int_equal(dw_heap_set(&heap, &alarm->timer, deadline_ns), 0);
             alarm->rearm_ns = random_percent(&rng, 30) ? deadline_ns : 0;
             if (random_percent(&rng, 5))
                 run_checked(seed, &heap, alarms, now_ns += 10);
             check_heap(seed, &heap, alarms);
         }
+        dw_heap_fini(&heap);
     }
 }
 
