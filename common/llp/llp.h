@@ -67,8 +67,9 @@ struct dw_llp {
     uint16_t port;
     uint32_t rcvbuf_bytes; /* as the kernel accounts it: truesize included */
     uint32_t sndbuf_bytes;
-    bool gso; /* off after a fallback that holds for every destination */
-    bool gro; /* AUTO: on once trains come */
+    bool gso;  /* off after a fallback that holds for every destination */
+    bool gro;  /* AUTO: on once trains come */
+    bool told; /* perhaps: else icmp() has nothing to say */
 };
 
 /* `attr`: ports, buffers, GSO and GRO. `at`: the address to bind to; IP 0: any. -EADDRINUSE,

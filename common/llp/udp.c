@@ -44,12 +44,11 @@ struct dw_udp {
     union dw_sockaddr bound_ip; /* port 0 */
     int discovery;              /* IP_PMTUDISC_DO between sends */
     bool gro_allowed;           /* but not on yet */
-    bool errors_waiting;        /* a call failed with another datagram's error: the queue has it */
     uint32_t before_bytes;      /* of the datagram just before; 0: none came right before */
     unsigned eio_in_row;        /* trains refused with EIO since the last one that went */
 };
 
-/* Whether a call may have failed for an ICMP error of an earlier datagram. EPERM is not one: it is
+/* Whether a call may have failed for an ICMP error of an earlier datagram, which the queue has. EPERM is not one: it is
  * a local firewall's answer to this datagram. */
 static bool is_pending_error(struct dw_udp *udp, int error)
 {
@@ -57,7 +56,7 @@ static bool is_pending_error(struct dw_udp *udp, int error)
                       error == EHOSTDOWN || error == ENONET || error == EMSGSIZE ||
                       error == EPROTO || error == ENOPROTOOPT || error == EOPNOTSUPP ||
                       error == EACCES;
-    udp->errors_waiting |= icmp;
+    udp->llp.told |= icmp;
     return icmp || error == EINTR;
 }
 
@@ -303,16 +302,15 @@ static int parse(struct msghdr *msg)
 /* Reading also keeps the queue, which is charged to SO_RCVBUF, short. */
 static int udp_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 {
-    struct dw_udp *udp = (struct dw_udp *)llp;
-    for (unsigned i = 0; udp->errors_waiting && i < ERRORS_MAX; i++) {
+    for (unsigned i = 0; llp->told && i < ERRORS_MAX; i++) {
         union dw_sockaddr name = {.v6 = {0}};
         _Alignas(struct cmsghdr) char control[256];
         struct msghdr msg = {.msg_name = &name,
                              .msg_namelen = sizeof name,
                              .msg_control = control,
                              .msg_controllen = sizeof control};
-        udp->errors_waiting = recvmsg(llp->fd, &msg, MSG_ERRQUEUE) >= 0;
-        int error = udp->errors_waiting && msg.msg_namelen > 0 ? parse(&msg) : 0;
+        llp->told = recvmsg(llp->fd, &msg, MSG_ERRQUEUE) >= 0;
+        int error = llp->told && msg.msg_namelen > 0 ? parse(&msg) : 0;
         *to = dw_sockaddr_get(&name);
         /* The kernel has judged what the message claims. */
         const int mtu_bytes = error == EMSGSIZE ? (int)udp_path_mtu_bytes(llp, to) : 0;

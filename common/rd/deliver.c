@@ -184,6 +184,8 @@ bool dw_deliver_is_full(const void *state)
 void dw_deliver_recycle(void *state)
 {
     struct dw_rd *rd = state;
+    if (!rd->done_bytes)
+        return;
     rd->done_bytes = 0;
     dw_foreach (assembly, struct dw_assembly, link, &rd->done_assemblies) {
         dw_list_remove(&assembly->link);
@@ -235,6 +237,7 @@ void dw_deliver_forget(struct dw_peer *peer, const struct diwarp_qp *qp)
     dw_foreach (assembly, struct dw_assembly, link, &peer->assemblies)
         if (!qp || assembly->qp == qp)
             retire(peer, assembly);
+    dw_rd_of(peer)->port->handed_out = true; /* what was retired is to be recycled */
 }
 
 /* As if all of them had been touched, but for the last that is free. */

@@ -38,7 +38,18 @@ static void acknowledge(struct dw_rd *rd)
     }
 }
 
-static void run(void *state, uint64_t now_ns)
+static uint64_t next_deadline_ns(const void *state, uint64_t ran_ns)
+{
+    const struct dw_rd *rd = state;
+    const bool at_once = !dw_list_empty(&rd->records.ready) || !dw_list_empty(&rd->doomed) ||
+                         dw_grant_is_due(&rd->records) ||
+                         (!dw_list_empty(&rd->flush) && !rd->starved);
+    const bool later =
+        !dw_list_empty(&rd->flush) || !dw_list_empty(&rd->ack) || rd->records.refused;
+    return at_once ? 0 : later ? ran_ns + RETRY_NS : DW_NEVER;
+}
+
+static bool run(void *state, uint64_t now_ns)
 {
     struct dw_rd *rd = state;
     const uint64_t away_ns = now_ns - rd->ran_ns;
@@ -51,23 +62,7 @@ static void run(void *state, uint64_t now_ns)
     dw_sources_run(&rd->records, now_ns);
     acknowledge(rd);
     rd->starved = !rd->tried;
-}
-
-static uint64_t next_deadline_ns(const void *state, uint64_t ran_ns)
-{
-    const struct dw_rd *rd = state;
-    const bool at_once = !dw_list_empty(&rd->records.ready) || !dw_list_empty(&rd->doomed) ||
-                         dw_grant_is_due(&rd->records) ||
-                         (!dw_list_empty(&rd->flush) && !rd->starved);
-    const bool later =
-        !dw_list_empty(&rd->flush) || !dw_list_empty(&rd->ack) || rd->records.refused;
-    return at_once ? 0 : later ? ran_ns + RETRY_NS : DW_NEVER;
-}
-
-/* What a full socket or pool holds up does not go sooner for being tried again. */
-static bool has_more(const void *state)
-{
-    const struct dw_rd *rd = state;
+    /* What a full socket or pool holds up does not go sooner for being tried again. */
     return rd->sent && next_deadline_ns(rd, 0) != DW_NEVER;
 }
 
@@ -309,7 +304,6 @@ const struct dw_service dw_rd_service = {
     .is_full = dw_deliver_is_full,
     .on_room = on_room,
     .run = run,
-    .has_more = has_more,
     .next_deadline_ns = next_deadline_ns,
     .retune = retune,
     .recycle = dw_deliver_recycle,

@@ -48,6 +48,7 @@ struct dw_port {
     void *states[DW_PORT_SERVICES]; /* of device.services, each from its first QP on */
     uint32_t mtu_max_bytes;         /* peers are told of no larger one */
     bool refuses_data;              /* no room for what would have to be handed out */
+    bool handed_out;                /* something, since the last recycling */
     struct dw_heap timers;
     uint64_t ran_ns;
     uint64_t timers_wait_ns;    /* time since timers ran, absences shortened */

@@ -71,7 +71,8 @@ static bool receive(struct dw_port *port, uint64_t now_ns)
 {
     const bool refused = port->refuses_data;
     bool full = port->device->held >= HELD_WCS_MAX / (refused ? 2 : 1);
-    EACH_SERVICE(port, is_full, full |= service->is_full(state))
+    if (port->device->held)
+        EACH_SERVICE(port, is_full, full |= service->is_full(state))
     uint8_t *at = full ? NULL : dw_arena_next(&port->datagrams.arena);
     port->refuses_data = !at;
     if (refused && at)
@@ -97,7 +98,8 @@ static void take_icmp(struct dw_port *port, uint64_t now_ns)
     struct dw_llp *llp = port->datagrams.llp;
     struct dw_llp_addr to;
     int mtu = 0;
-    for (unsigned i = 0; i < EVENTS_PER_RUN && (mtu = llp->ops->icmp(llp, &to)) >= 0; i++)
+    for (unsigned i = 0; llp->told && i < EVENTS_PER_RUN && (mtu = llp->ops->icmp(llp, &to)) >= 0;
+         i++)
         for (struct dw_path *path = dw_paths_find(&port->paths, &to); path; path = path->next)
             on_icmp(port, path, to.port, (uint32_t)mtu, now_ns);
 }
@@ -110,7 +112,8 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
     const uint64_t pushed = port->device->pushed;
     int received = 0;
     bool drained = false;
-    if (!port->device->held) {
+    if (port->handed_out && !port->device->held) {
+        port->handed_out = false;
         EACH_SERVICE(port, recycle, service->recycle(state))
         dw_arena_recycle(&port->datagrams.arena);
     }
@@ -121,15 +124,14 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
         drained = !receive(port, now_ns);
         received += !drained;
     }
-    EACH_SERVICE(port, run, service->run(state, now_ns))
+    runner->more = false;
+    EACH_SERVICE(port, run, runner->more |= service->run(state, now_ns))
     /* What a time-out would ask for may lie in the socket: it is read first, within reason. */
     if (drained || port->timers_wait_ns > TIMERS_WAIT_MAX_NS) {
         port->timers_wait_ns = 0;
         dw_heap_run(&port->timers, now_ns, EVENTS_PER_RUN);
     }
     take_icmp(port, now_ns);
-    runner->more = false;
-    EACH_SERVICE(port, has_more, runner->more |= service->has_more(state))
     return received;
 }
 

@@ -109,20 +109,19 @@ struct dw_service {
     void (*on_unreachable)(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns);
     /* Datagrams on that path have become shorter. May be NULL. */
     void (*on_narrow)(void *state, struct dw_path *path);
-    /* What it holds for the application leaves no room for more. May be NULL. */
+    /* What the application has been handed leaves no room for more. May be NULL. */
     bool (*is_full)(const void *state);
     /* There is room again: what was refused meanwhile may come. May be NULL. */
     void (*on_room)(void *state);
 
     /* ---- its runs; all but add_memory may be NULL ---- */
-    void (*run)(void *state, uint64_t now_ns);
-    /* The next run would send, or try to. */
-    bool (*has_more)(const void *state);
+    /* True: the next one would send, or try to. */
+    bool (*run)(void *state, uint64_t now_ns);
     /* When it is to run next for that at the latest; 0: at once. */
     uint64_t (*next_deadline_ns)(const void *state, uint64_t ran_ns);
     /* device.attr has changed: what was chosen by it is chosen anew. */
     void (*retune)(void *state);
-    /* All completions that were handed out are used. */
+    /* All completions that were handed out are used; not called where none was. */
     void (*recycle)(void *state);
     /* Gives back what was not needed since the last time. When there may be more; DW_NEVER: not
      * before something is taken. */

@@ -240,7 +240,7 @@ void dw_qp_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ib
 
 void dw_qp_push_held(struct diwarp_qp *qp, const struct diwarp_wc *wc)
 {
-    qp->port->datagrams.arena.held = true;
+    qp->port->datagrams.arena.held = qp->port->handed_out = true;
     dw_cq_push(qp->cq, wc);
     qp->cq->held++;
     qp->cq->device->held++;

@@ -379,6 +379,7 @@ int dw_fault_wrap(struct dw_llp *inner, const struct dw_fault_plan *plan, uint64
     }
     fault->llp = *inner;
     fault->llp.ops = &fault_ops;
+    fault->llp.told = true;
     fault->inner = inner;
     fault->plan = *plan;
     fault->now_ns = now_ns ? now_ns : monotonic_ns;

@@ -379,6 +379,7 @@ int sim_net_open(struct sim_net *net, uint8_t host, void *owner,
         addr.port++;
     endpoint->llp = (struct dw_llp){
         .ops = &sim_ops,
+        .told = true,
         .counters = counters,
         .fd = -1,
         .port = addr.port,
