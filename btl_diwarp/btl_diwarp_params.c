@@ -165,7 +165,8 @@ static int register_param(const struct param *param)
         help = text;
     }
     int rc = mca_base_var_register("opal", "btl", "diwarp", param->name, help, type, enumerator, 0,
-                                   MCA_BASE_VAR_FLAG_DWG, (mca_base_var_info_lvl_t)(param->level - 1),
+                                   MCA_BASE_VAR_FLAG_DWG,
+                                   (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + param->level - 1),
                                    MCA_BASE_VAR_SCOPE_READONLY, param->value);
     if (enumerator)
         OBJ_RELEASE(enumerator);

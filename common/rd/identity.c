@@ -22,6 +22,10 @@
  * to be there is after one: with twice as many, more who lose what they say first prove it again.
  */
 #define LOOKS_PER_LIFE 8u
+/* Handles that a round looks at before it pauses: more hold the lock for longer, fewer wake a
+ * sleeping process more often. */
+#define LOOKS_AT_ONCE 1024
+#define PAUSE_NS      10000000
 
 /* ---- handles that were made of datagrams ---- */
 
@@ -56,8 +60,8 @@ uint64_t dw_forget(struct dw_rd *rd, uint64_t now_ns)
     for (unsigned looks = 0; rd->strangers || rd->looked_at; looks++) {
         if (!rd->looked_at && now_ns < rd->look_ns)
             return rd->look_ns;
-        if (looks == DW_LOOKS_MAX)
-            return now_ns + DW_EPOCH_NS;
+        if (looks == LOOKS_AT_ONCE)
+            return now_ns + PAUSE_NS;
         if (!rd->looked_at) {
             rd->strangers = false;
             rd->look_ns = now_ns + rd->port->device->env.forget_ns / LOOKS_PER_LIFE;
