@@ -125,7 +125,7 @@ struct mca_btl_diwarp_transport {
                            int count);
     /* While nothing comes, in the application's thread; NULL: there is nothing to do then. */
     void (*on_nothing)(struct mca_btl_diwarp_module *module);
-    /* A request waits for a connection to the endpoint. RC. */
+    /* A request waits for a connection to the endpoint. RC; over RD no post returns -ENOTCONN. */
     void (*connect)(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint);
     /* Under the module's lock. As diwarp_post_send(); -ENOMEM: to be tried again when there is
      * room, -ENOTCONN: when there is a connection. */

@@ -18,9 +18,10 @@
 #include <errno.h>
 #include <sched.h>
 
-/* Between two looks whether the application is away, where the user asked for a thread; elsewhere
- * ten times that. On shared cores each takes time from another rank: that times the ranks on a
- * core, at most LOOK_MAX_NS, of which the core makes 20 ms while the application is there. */
+/* Between two looks of the helper thread whether the application is away, where the user asked for
+ * the thread; elsewhere ten times as long. On shared cores each look takes time from another rank,
+ * so the time is multiplied by the ranks on a core, up to LOOK_MAX_NS: progress.c waits up to eight
+ * times as long, 20 ms, while the application polls. */
 #define LOOK_NS     50000u
 #define LOOK_MAX_NS 2500000u
 

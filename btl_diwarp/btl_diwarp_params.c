@@ -46,15 +46,17 @@ static const struct param {
     unsigned min, max;
     bool zero; /* 0 is good too, outside of the range */
 } table[] = {
-    {"if_include", "Interfaces: names or CIDR (eth0,10.1.0.0/16), without if_exclude; default: all",
+    {"if_include",
+     "Interfaces to use: names or CIDR (eth0,10.1.0.0/16); default: all up but if_exclude",
      AT(device.if_include), 1, .max = 0},
-    {"if_exclude", "Interfaces not to use, likewise", AT(device.if_exclude), 1, .max = 0},
+    {"if_exclude", "Interfaces not to use: names or CIDR; not with if_include",
+     AT(device.if_exclude), 1, .max = 0},
     {"port_min", "First UDP port to try, for firewalls; 0: any free. Each process needs its own",
      AT(port_min), 2, .max = 65535},
     {"port_max", "Last UDP port to try; 0: port_min only", AT(port_max), 2, .max = 65535},
-    {"rcvbuf", "Socket receive buffer to ask for, in bytes (net.core.rmem_max); 0: default",
+    {"rcvbuf", "Socket receive buffer in bytes, at most net.core.rmem_max; 0: the system's default",
      AT(device.rcvbuf_bytes), 3, .min = 4096, .max = INT_MAX / 2, .zero = true},
-    {"sndbuf", "Socket send buffer to ask for, in bytes (net.core.wmem_max); 0: default",
+    {"sndbuf", "Socket send buffer in bytes, at most net.core.wmem_max; 0: the system's default",
      AT(device.sndbuf_bytes), 3, .min = 4096, .max = INT_MAX / 2, .zero = true},
     {"datagram_max", "Largest UDP payload in bytes; 0: by path MTU and peers' receive buffers",
      AT(device.datagram_max_bytes), 4, .min = 512, .max = 65507, .zero = true},
@@ -63,7 +65,8 @@ static const struct param {
     {"rto_min_us", "Shortest retransmission time-out, in microseconds; the rest is measured",
      AT(rto_min_us), 5, .min = 10, .max = 10000000},
     {"queue_delay_us",
-     "Microseconds that datagrams may wait in queues to a peer before fewer are sent; 0: any time",
+     "Microseconds that datagrams may wait in queues to a peer before fewer are sent; 0: only "
+     "losses count",
      AT(queue_delay_us), 5, .max = 4000000},
     {"peer_timeout",
      "Seconds of silence, with data owed to a peer, after which it counts as gone and the job "
@@ -74,7 +77,8 @@ static const struct param {
     {"send_pool", "Most bytes of memory held by unacknowledged datagrams of all peers",
      AT(device.send_pool_bytes), 5, .min = 256u << 10, .max = UINT_MAX},
     {"record_window",
-     "Most bytes of RDMA under way to a rank; 0: 1 MiB, 4 where ranks share cores or poll rarely",
+     "Most bytes of RDMA under way to a rank, and no more than its receive buffer takes; 0: 1 MiB, "
+     "or 4 MiB where ranks share cores or poll rarely",
      AT(device.record_window_bytes), 5, .min = 4096, .max = UINT_MAX, .zero = true},
     {"blocking_polls", "Polls in a row that find nothing before progress sleeps, where it may",
      AT(blocking_polls), 5, .min = 1, .max = 1000000},
@@ -82,7 +86,8 @@ static const struct param {
      AT(finalize_timeout_ms), 6, .max = 600000},
     {"rc_recv_buffers", "Receives posted for each connection, with btl_diwarp_transport rc",
      AT(rc_recv_buffers), 4, .min = 1, .max = 65536},
-    {"rc_recv_bytes", "Bytes of each receive over RC, alike in all processes: eager limit and 8",
+    {"rc_recv_bytes",
+     "Bytes of each receive over RC, the same in all processes; the eager limit is 8 less",
      AT(rc_recv_bytes), 4, .min = 2 * MESSAGE_MIN_BYTES, .max = MESSAGE_MAX_BYTES},
     {"rc_srq_buffers", "Receives posted for all connections, with btl_diwarp_transport rc-srq",
      AT(rc_srq_buffers), 4, .min = 1, .max = 1u << 20},
@@ -288,7 +293,8 @@ bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module)
                                         param->min, param->max))
             return false;
     if (params->port_max > 0 && (!params->port_min || params->port_max < params->port_min))
-        return show_bad("port_max", params->port_max, "0, or at least a port_min that is not 0");
+        return show_bad("port_max", params->port_max,
+                        "0, or at least port_min, which is then not 0");
     btl->btl_get_limit = within_limits(btl->btl_get_limit);
     btl->btl_put_limit = within_limits(btl->btl_put_limit);
     return in_range("eager_limit", btl->btl_eager_limit, false, MESSAGE_MIN_BYTES, message_max()) &&

@@ -24,8 +24,11 @@ void dw_pages_drop(void *pages, size_t bytes)
     (void)madvise(pages, bytes, MADV_DONTNEED);
 }
 
-static const uint32_t sizes[DW_BUFFER_SIZES] = {320,  1088,  2176,  4672,
-                                                9344, 16320, 32736, DW_BUFFER_MAX_BYTES};
+/* From here on in pages, which go back to the system whatever else malloc() has given since. */
+#define PAGES_MIN_BYTES 16384u
+
+static const uint32_t sizes[DW_BUFFER_SIZES] = {
+    320, 1088, 2176, 4672, 9344, PAGES_MIN_BYTES, 32768, DW_BUFFER_MAX_BYTES};
 
 static unsigned size_of(uint32_t bytes)
 {
@@ -48,12 +51,32 @@ static void *take_idle(struct dw_buffers *buffers, unsigned size)
     return buffer;
 }
 
+static void *make(struct dw_buffers *buffers, uint32_t bytes)
+{
+    void *buffer = NULL;
+    if (bytes < PAGES_MIN_BYTES)
+        return posix_memalign(&buffer, DW_BUFFER_ALIGN_BYTES, bytes) ? NULL : buffer;
+    buffer = dw_pages_map(bytes);
+    buffers->mapped_bytes += buffer ? bytes : 0;
+    return buffer;
+}
+
+static void give_back(struct dw_buffers *buffers, void *buffer, uint32_t bytes)
+{
+    if (bytes < PAGES_MIN_BYTES) {
+        free(buffer);
+        return;
+    }
+    dw_pages_unmap(buffer, bytes);
+    buffers->mapped_bytes -= bytes;
+}
+
 /* The largest first. */
 static void free_idle(struct dw_buffers *buffers, uint64_t keep_bytes)
 {
     for (unsigned size = DW_BUFFER_SIZES; size-- > 0;)
         while (buffers->idle[size] && buffers->idle_bytes > keep_bytes)
-            free(take_idle(buffers, size));
+            give_back(buffers, take_idle(buffers, size), sizes[size]);
 }
 
 void *dw_buffers_get(struct dw_buffers *buffers, uint32_t bytes, uint32_t *room)
@@ -64,7 +87,8 @@ void *dw_buffers_get(struct dw_buffers *buffers, uint32_t bytes, uint32_t *room)
     void *buffer = take_idle(buffers, size);
     if (!buffer) {
         free_idle(buffers, buffers->max_bytes - buffers->used_bytes - sizes[size]);
-        if (posix_memalign(&buffer, DW_BUFFER_ALIGN_BYTES, sizes[size]))
+        buffer = make(buffers, sizes[size]);
+        if (!buffer)
             return NULL;
     }
     buffers->used_bytes += sizes[size];

@@ -17,7 +17,7 @@ void dw_pages_unmap(void *pages, size_t bytes);
 void dw_pages_drop(void *pages, size_t bytes);
 
 #define DW_BUFFER_SIZES       8
-#define DW_BUFFER_MAX_BYTES   65472u
+#define DW_BUFFER_MAX_BYTES   65536u
 #define DW_BUFFER_ALIGN_BYTES 64u /* a cache line */
 
 struct dw_buffers {
@@ -25,6 +25,7 @@ struct dw_buffers {
     uint64_t used_bytes;         /* out */
     uint64_t idle_bytes;         /* waiting */
     uint64_t idle_least_bytes;   /* since the last trim */
+    uint64_t mapped_bytes;       /* of both, what lies in pages of its own */
     void *idle[DW_BUFFER_SIZES]; /* each leads to the next of its size */
 };
 

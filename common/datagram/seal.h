@@ -43,7 +43,8 @@ static inline void dw_sealing_gather(struct dw_sealing *sealing, uint8_t *to,
     for (; bytes; from++) {
         const size_t before = skip < from->iov_len ? skip : from->iov_len;
         const size_t left = from->iov_len - before, piece = left < bytes ? left : bytes;
-        dw_sealing_copy(sealing, to, (const uint8_t *)from->iov_base + before, piece);
+        if (piece)
+            dw_sealing_copy(sealing, to, (const uint8_t *)from->iov_base + before, piece);
         skip -= before;
         to += piece;
         bytes -= piece;

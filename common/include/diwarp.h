@@ -88,7 +88,7 @@ struct diwarp_device_attr {
     uint64_t queue_delay_ns; /* in queues on the way to a peer, before its window shrinks; 0: any */
     uint32_t send_window_datagrams; /* 1..256, unacknowledged datagrams per peer */
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */
-    uint32_t record_window_bytes;   /* bound of records under way to us, besides what SO_RCVBUF
+    uint32_t record_window_bytes;   /* most of records under way to us, and no more than SO_RCVBUF
                                      * takes; 0: 1 MiB, 4 MiB with shared_cores or rare polls */
     bool shared_cores;              /* this process and others take turns on its cores */
 };
@@ -352,7 +352,8 @@ struct diwarp_send_wr {
  * or IBV_SEND_FENCE, which only RC knows; -EMSGSIZE: too long; -EACCES: a local key without the
  * right. Unsignaled requests complete only if they fail; Sends already copied do not even then, for
  * DIWARP_WC_PEER_GONE says it. A Send has succeeded when the peer's process has it, with or without
- * the QP that it is for. The memory of sg_list must stay until then, unless INLINE or BUFFERED. */
+ * the QP that it is for. The memory of sg_list must stay until the completion, unless
+ * INLINE or BUFFERED. */
 DIWARP_EXPORT int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr);
 /* UD: RD delivers in place. */
 DIWARP_EXPORT int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);

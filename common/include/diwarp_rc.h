@@ -86,8 +86,8 @@ DIWARP_EXPORT void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr);
 #define DIWARP_PRIVATE_DATA_MAX_BYTES 480
 struct diwarp_listener;
 /* Waits for calls on a free port of the device's range; they come as completions of `cq`. Callers
- * that have not shown the token yet may be silent for the device's peer_timeout_ns; of more than
- * 256 the oldest is closed. */
+ * that have not shown the token yet may be silent for the device's peer_timeout_ns; where there are
+ * 256 of them, the oldest is closed for the next call once it had a second. */
 DIWARP_EXPORT int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq,
                                 struct diwarp_listener **listener, struct diwarp_diagnosis *why);
 /* Where it is called, for peers: as diwarp_query_address(); the token is in every request of ours,
@@ -112,8 +112,8 @@ DIWARP_EXPORT int diwarp_accept(struct diwarp_connect_request *request, struct d
                                 size_t private_bytes, struct diwarp_rc_qp **qp);
 DIWARP_EXPORT void diwarp_reject(struct diwarp_connect_request *request, const void *private_data,
                                  size_t private_bytes);
-/* Orderly close, also if reads complete with IBV_WC_WR_FLUSH_ERR that the other side has not begun
- * to answer when it closes: what was posted is sent, no more, then comes DIWARP_WC_DISCONNECTED. */
+/* Orderly close: what was posted is sent, no more, then comes DIWARP_WC_DISCONNECTED. Reads that
+ * the other side has not begun to answer when it closes, too, complete with IBV_WC_WR_FLUSH_ERR. */
 DIWARP_EXPORT void diwarp_disconnect(struct diwarp_rc_qp *qp);
 /* Closes at once; no completion of it comes any more, also none that was not polled yet. */
 DIWARP_EXPORT void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp);

@@ -285,7 +285,7 @@ int dw_interface_list(const char *include, const char *exclude,
             ranked_insert(&ranked, &interface);
     if (rc == 0 && ranked.count == 0) {
         format_all(all, there_are, sizeof there_are);
-        dw_explain(why, "no interface that is up passes '%.40s'; there are: %s",
+        dw_explain(why, "no interface that is up passes '%.80s'; there are: %s",
                    filter ? filter : "", there_are);
         rc = -ENODEV;
     }

@@ -69,7 +69,7 @@ struct dw_llp {
     uint32_t sndbuf_bytes;
     bool gso;  /* off after a fallback that holds for every destination */
     bool gro;  /* AUTO: on once trains come */
-    bool told; /* perhaps: else icmp() has nothing to say */
+    bool told; /* there may be messages of ICMP for icmp() */
 };
 
 /* `attr`: ports, buffers, GSO and GRO. `at`: the address to bind to; IP 0: any. -EADDRINUSE,

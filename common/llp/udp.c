@@ -48,8 +48,8 @@ struct dw_udp {
     unsigned eio_in_row;        /* trains refused with EIO since the last one that went */
 };
 
-/* Whether a call may have failed for an ICMP error of an earlier datagram, which the queue has. EPERM is not one: it is
- * a local firewall's answer to this datagram. */
+/* Whether a call may have failed for an ICMP error of an earlier datagram, which the queue has.
+ * EPERM is not one: it is a local firewall's answer to this datagram. */
 static bool is_pending_error(struct dw_udp *udp, int error)
 {
     const bool icmp = error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||

@@ -66,10 +66,12 @@ bool dw_rc_tail_add_fpdu(struct diwarp_rc_qp *qp, uint8_t *ulpdu, size_t bytes)
 {
     struct iovec whole = {ulpdu, bytes};
     struct dw_mpa_gather *gather = dw_rc_train_begin(qp->rc);
+    if (dw_mpa_gather_fpdu(&qp->cursor.tx, gather, &whole, 1, 1) ||
+        !dw_rc_tail_add(&qp->tail, gather->pieces, 0, (uint32_t)gather->bytes))
+        return false;
     qp->rc->counters.rc_tx_fpdus++;
     qp->rc->device->served++;
-    return !dw_mpa_gather_fpdu(&qp->cursor.tx, gather, &whole, 1, 1) &&
-           dw_rc_tail_add(&qp->tail, gather->pieces, 0, (uint32_t)gather->bytes);
+    return true;
 }
 
 #define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)

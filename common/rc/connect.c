@@ -289,7 +289,8 @@ int diwarp_connect(struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
     if (!error)
         error = prepare_request(qp, address->token, private_data, private_bytes);
     if (error)
-        dw_explain(why, "cannot make a queue pair: %s", strerror(-error));
+        dw_explain(why, "cannot make a queue pair: %s",
+                   error == -EINVAL ? "malformed attributes or private data" : strerror(-error));
     else
         error = open_stream(qp, address, why);
     if (!error)

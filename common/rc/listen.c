@@ -26,8 +26,9 @@ struct diwarp_connect_request {
 
 /* ---- calls ---- */
 
-/* Takes no calls until then (DW_NEVER: it does), or while too many wait for the application: they
- * must not keep the listener ready, or nobody could sleep. */
+/* The listener takes no calls before until_ns (DW_NEVER: it does from now on), nor while too many
+ * wait for the application. A call in the backlog must not keep its descriptor ready meanwhile, or
+ * nobody could sleep. */
 static void rest(struct diwarp_listener *listener, uint64_t until_ns)
 {
     (void)dw_heap_set(&listener->rc->timers, &listener->timer, until_ns);

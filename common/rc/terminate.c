@@ -40,19 +40,20 @@ static void on_linger_ready(void *owner, unsigned what, uint64_t now_ns)
     struct dw_rc_tail *tail = &linger->tail;
     struct iovec rest = {tail->buf + tail->sent, tail->bytes - tail->sent};
     struct iovec stage = {linger->rc->stage, DW_RC_STAGE_BYTES};
-    ssize_t n =
-        rest.iov_len ? stream->ops->send(stream, &rest, 1) : stream->ops->recv(stream, &stage, 1);
-    (void)what;
     (void)now_ns;
-    if (n < 0) {
+    /* Other stacks may read nothing while what they send waits for us. */
+    ssize_t came = what & DW_STREAM_IN ? stream->ops->recv(stream, &stage, 1) : 0;
+    ssize_t went = rest.iov_len ? stream->ops->send(stream, &rest, 1) : 0;
+    if (went < 0 || (came < 0 && !rest.iov_len)) {
         end_linger(linger);
-    } else if (rest.iov_len) {
-        tail->sent += (uint32_t)n;
-        bool all = tail->sent == tail->bytes;
-        if (all)
-            stream->ops->shutdown(stream);
-        stream->ops->watch(stream, all ? DW_STREAM_IN : DW_STREAM_OUT);
+        return;
     }
+    tail->sent += (uint32_t)went;
+    const bool all = tail->sent == tail->bytes;
+    if (all && rest.iov_len)
+        stream->ops->shutdown(stream);
+    /* The end of what comes does not end what is still to be sent. */
+    stream->ops->watch(stream, (all ? 0 : DW_STREAM_OUT) | (came < 0 ? 0 : DW_STREAM_IN));
 }
 
 void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, struct dw_rc_tail tail)

@@ -107,6 +107,7 @@ static void retire(struct dw_peer *peer, struct dw_assembly *assembly)
         rd->oversize = NULL;
     rd->assembly_bytes -= cost(assembly);
     rd->done_bytes += cost(assembly);
+    rd->port->handed_out = true; /* or was to be: it is to be recycled */
     dw_ranges_fini(&assembly->map);
     dw_list_remove(&assembly->link);
     dw_list_append(&rd->done_assemblies, &assembly->link);
@@ -237,7 +238,6 @@ void dw_deliver_forget(struct dw_peer *peer, const struct diwarp_qp *qp)
     dw_foreach (assembly, struct dw_assembly, link, &peer->assemblies)
         if (!qp || assembly->qp == qp)
             retire(peer, assembly);
-    dw_rd_of(peer)->port->handed_out = true; /* what was retired is to be recycled */
 }
 
 /* As if all of them had been touched, but for the last that is free. */

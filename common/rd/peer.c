@@ -8,8 +8,8 @@
 
 #include "common/llp/interface.h"
 
-/* Peers that a QP is forgotten by before others have the lock, 0.1 ms; with half of them the
- * pauses take as long. */
+/* Processes spoken with that a QP is forgotten by before others have the lock, 0.1 ms; with half of
+ * them the pauses take as long. */
 #define SWEEP_LOOKS 1024
 
 /* ---- taking and giving back ---- */
@@ -283,7 +283,8 @@ void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_por
     dw_foreach (peer, struct dw_peer, path_link, &path->awake) {
         if (dw_handle_of(peer)->ah.udp_port != udp_port)
             continue;
-        peer->unreachable = true;
+        if (peer->unreachables < DW_OFTEN)
+            peer->unreachables++;
         dw_timers_wake(peer, now_ns);
     }
 }

@@ -7,9 +7,9 @@
 
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
-/* ICMP says "port unreachable", and probes get no answer for so long: the process died. Of another
- * host a firewall says so, too, while its rules are loaded anew; our own host's refusal to send to
- * a peer is borne as long. */
+/* ICMP says "port unreachable" often, and probes get no answer for so long: the process died. Of
+ * another host a firewall says so, too, while its rules are loaded anew; our own host's refusal to
+ * send to a peer is borne as long. */
 #define UNREACHABLE_REMOTE_NS 10000000000ull
 #define PROBE_CLOCK_SHIFT     10
 /* Of a probe's PSN the part that is its time. */
@@ -32,7 +32,7 @@ uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer)
     uint32_t bytes = 0;
     if (peer->sendwin.count && oldest->tx.resends >= DW_OFTEN)
         bytes = oldest->bytes + DW_TRAILER_BYTES;
-    else if (peer->asked_again)
+    else if (peer->asked_again >= DW_OFTEN)
         bytes = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
     return bytes > ALWAYS_PASSES_BYTES ? bytes : 0;
 }
@@ -58,8 +58,10 @@ void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked)
 
 void dw_probe_on_asked_again(struct dw_peer *peer)
 {
-    peer->asked_again = true;
-    dw_timers_wake(peer, peer->records.contact.heard_ns + DW_ASK_NS);
+    if (peer->asked_again < 2 * DW_OFTEN)
+        peer->asked_again++;
+    if (peer->asked_again >= DW_OFTEN)
+        dw_timers_wake(peer, peer->records.contact.heard_ns + DW_ASK_NS);
 }
 
 /* For peer_timeout nothing has got through but what every path lets through. */
@@ -98,10 +100,13 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
     contact->probe_sent_ns = now_ns & INT64_MAX;
     contact->probe_answered = false;
     peer->probe_acked = true;
-    peer->unreachable = false; /* until ICMP says so of this one, too */
+    if (peer->unreachables == DW_OFTEN) /* until ICMP says so of this one, too */
+        peer->unreachables--;
     /* A full socket takes neither; where only the padded one is refused, the path is narrow in this
      * host. */
     send_probe(peer, clock_of(now_ns), padded_bytes, false);
+    if (padded_bytes && peer->asked_again)
+        peer->asked_again--;
 }
 
 void dw_probe_ask(struct dw_record_peer *records, uint64_t now_ns)
@@ -178,7 +183,7 @@ uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
     }
     if (psn & PADDED) {
         peer->pairs_lost = 0;
-        peer->asked_again = false;
+        peer->asked_again = 0;
     } else if (psn & BARE) {
         on_pair_lost(peer, now_ns);
     }
@@ -199,13 +204,14 @@ static uint64_t patience_ns(const struct dw_peer *peer, enum diwarp_gone *why)
     const struct dw_llp_addr *host = &dw_handle_of(peer)->ah.path->host;
     const uint64_t limit_ns = device->attr.peer_timeout_ns;
     const bool never = peer->send_error && !peer->sent && !dw_handle_of(peer)->heard;
-    uint64_t soon_ns = never || peer->unreachable ? UNREACHABLE_REMOTE_NS : UINT64_MAX;
-    if (peer->unreachable &&
+    const bool unreachable = peer->unreachables == DW_OFTEN;
+    uint64_t soon_ns = never || unreachable ? UNREACHABLE_REMOTE_NS : UINT64_MAX;
+    if (unreachable &&
         dw_interfaces_have(device->interfaces, device->interface_count, host->family, host->ip))
         soon_ns = DW_ASK_NS;
-    *why = peer->send_error    ? DIWARP_GONE_NOT_SENT
-           : peer->unreachable ? DIWARP_GONE_UNREACHABLE
-                               : DIWARP_GONE_SILENT;
+    *why = peer->send_error ? DIWARP_GONE_NOT_SENT
+           : unreachable    ? DIWARP_GONE_UNREACHABLE
+                            : DIWARP_GONE_SILENT;
     return !limit_ns ? UINT64_MAX : soon_ns < limit_ns ? soon_ns : limit_ns;
 }
 

@@ -28,7 +28,7 @@
  * probes is sent. Half: more is sent in vain; twice: a peer that is gone, and a narrow path, are
  * seen that much later. */
 #define DW_ASK_NS 500000000ull
-/* Idle peers, or handles, that one call looks at: some 10 us. */
+/* Idle peers that one call looks at: some 10 us. */
 #define DW_LOOKS_MAX 256
 /* Requests to a peer at a time, whatever attr.max_send_wr says. Each may cost the other end 0.3 KB;
  * with half as many, a round trip of 1 ms allows 4 million small ones in a second. Of those that
@@ -96,25 +96,25 @@ struct dw_peer {
     struct dw_list ack_link;   /* in rd.ack if ack_soon, else in rd.full if told_full */
     struct dw_recvwin recvwin;
     uint32_t ack_owed_bytes;
-    uint16_t answers;     /* ABORTs, COMPLETEs and atomic responses in pending */
-    uint16_t queued;      /* requests posted and not ended, but for records of our own */
-    uint16_t refusals;    /* ABORTs of its small writes that it has not acknowledged */
-    uint16_t timestamp;   /* of its datagram that came last */
-    uint16_t pairs_lost;  /* in a row: of each it answered the bare probe only */
-    uint8_t send_error;   /* errno with which our own host refused the last datagram; 0: sent */
-    bool unreachable : 1; /* ICMP has said so since it was heard or probed last */
+    uint16_t answers;         /* ABORTs, COMPLETEs and atomic responses in pending */
+    uint16_t queued;          /* requests posted and not ended, but for records of our own */
+    uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
+    uint16_t timestamp;       /* of its datagram that came last */
+    uint16_t pairs_lost;      /* in a row: of each it answered the bare probe only */
+    uint8_t send_error;       /* errno with which our own host refused the last datagram; 0: sent */
+    uint8_t unreachables : 2; /* ICMP unreachable since it was heard, up to DW_OFTEN */
     uint8_t backoff : 4;
     uint8_t doom : 4; /* enum diwarp_gone, in state DOOMED */
     bool ack_soon : 1;
-    bool introduced : 1;  /* it has been heard since it woke: it knows our address */
-    bool confirming : 1;  /* it is asked so that it may be forgotten */
-    bool told_full : 1;   /* its last credit from us is none: it is told of room */
-    bool at_once : 1;     /* what is appended now, or was last, is not to wait for others */
-    bool data_acked : 1;  /* our last new DATA acknowledged all that has come */
-    bool probe_acked : 1; /* our last probe did */
-    bool sent : 1;        /* at least one, since it woke */
-    bool asked_again : 1; /* for parts of records, since a padded probe was answered last */
-    uint8_t ack_owed : 4; /* in parts of ACK_OWED_MAX (receive.c); 0: none */
+    bool introduced : 1;     /* it has been heard since it woke: it knows our address */
+    bool confirming : 1;     /* it is asked so that it may be forgotten */
+    bool told_full : 1;      /* its last credit from us is none: it is told of room */
+    bool at_once : 1;        /* what is appended now, or was last, is not to wait for others */
+    bool data_acked : 1;     /* our last new DATA acknowledged all that has come */
+    bool probe_acked : 1;    /* our last probe did */
+    bool sent : 1;           /* at least one, since it woke */
+    uint8_t asked_again : 3; /* for parts of records: how often, less pairs of probes */
+    uint8_t ack_owed : 4;    /* in parts of ACK_OWED_MAX (receive.c); 0: none */
 };
 
 static inline struct dw_peer *dw_peer_of_records(const struct dw_record_peer *records)

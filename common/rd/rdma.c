@@ -267,14 +267,14 @@ static void on_abort(struct dw_peer *peer, struct dw_record *source,
         status = IBV_WC_REM_ABORT_ERR;
     const bool withdrawn = control->status == DW_STATUS_WITHDRAWN;
     struct dw_record *sink = dw_sink_of(&peer->records, control->id);
-    struct dw_work *write = dw_work_find(peer, control->id, false);
+    struct dw_work *write = NULL;
     if (withdrawn && sink && sink->region)
         dw_record_destroy(sink);
     else if (!withdrawn && sink && !sink->region && sink->state != DW_RECORD_HELD)
         dw_record_fail(sink, status);
     else if (!withdrawn && source && !source->region)
         dw_record_fail(source, status);
-    else if (!withdrawn && write)
+    else if (!withdrawn && (write = dw_work_find(peer, control->id, false)))
         dw_work_end(peer, write, status);
     else
         dw_rd_of(peer)->counters->drop_stale_record++;

@@ -22,7 +22,7 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
     /* It has our token, so it has our address too: both come together. */
     dw_handle_of(peer)->heard = dw_met_of(peer)->goes_on = peer->introduced = true;
     peer->records.contact.heard_ns = now_ns;
-    peer->unreachable = false;
+    peer->unreachables = 0;
 }
 
 /* ---- segments ---- */

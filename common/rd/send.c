@@ -59,7 +59,7 @@ void dw_work_end(struct dw_peer *peer, struct dw_work *work, enum ibv_wc_status 
 struct dw_work *dw_work_find(const struct dw_peer *peer, uint32_t record_id, bool atomic)
 {
     const struct dw_list *lists[] = {&peer->awaiting, &peer->pending};
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < (atomic ? 1 : 2); i++) /* what has not left has no response */
         dw_foreach (work, struct dw_work, link, lists[i])
             if (work->qp && work->record_id == record_id &&
                 (atomic ? work->atomic : work->ddp.tagged))

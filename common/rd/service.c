@@ -184,9 +184,12 @@ static int create(struct diwarp_qp *qp)
 static void on_deregister(void *state, const struct dw_region *region)
 {
     struct dw_rd *rd = state;
-    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake)
-        if (region->records)
-            dw_rdma_end(peer, region, NULL, DW_END_TELL_PEER, dw_device_now_ns(rd->port->device));
+    const uint64_t now_ns = dw_device_now_ns(rd->port->device);
+    dw_foreach (peer, struct dw_peer, awake_link, &rd->awake) {
+        if (!region->records)
+            return;
+        dw_rdma_end(peer, region, NULL, DW_END_TELL_PEER, now_ns);
+    }
 }
 
 /* Something that was posted to the QP, or an answer of its, has not reached its end. Records of a

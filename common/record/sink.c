@@ -48,6 +48,7 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
         if (in_vain && (++sink->in.backoff > FRUITLESS_MAX || silent))
             dw_grant_set_aside(peer, true);
         sink->late_ns = now_ns;
+        peer->sinks_late = true;
         ops->ask(peer, now_ns);
     }
     dw_sink_arm(sink);
@@ -55,12 +56,18 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 
 void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns)
 {
+    if (!peer->sinks_late || !sent_ns)
+        return;
+    peer->sinks_late = false;
     dw_foreach (sink, struct dw_record, link, &peer->ends) {
         /* Overdue by the time-out as it was then: the reply itself may have made it longer. */
-        const bool late = sink->is_sink && sink->late_ns > sink->in.heard_ns &&
-                          dw_record_sink_due_bytes(&sink->in);
-        if (!late || sent_ns <= sink->in.heard_ns)
+        if (!sink->is_sink || sink->late_ns <= sink->in.heard_ns ||
+            !dw_record_sink_due_bytes(&sink->in))
             continue;
+        if (sent_ns <= sink->in.heard_ns) { /* the reply was to an earlier probe */
+            peer->sinks_late = true;
+            continue;
+        }
         ask_again(sink, true);
         sink->in.heard_ns = now_ns;
         if (sink->in.backoff > FRUITLESS_MAX)

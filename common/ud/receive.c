@@ -44,7 +44,8 @@ static void scatter(const struct dw_ud_recv *recv, uint32_t offset, const struct
         const struct iovec *sge = &recv->sge[i];
         const size_t before = skip < sge->iov_len ? skip : sge->iov_len;
         const size_t room = sge->iov_len - before, bytes = left < room ? left : room;
-        dw_copy((uint8_t *)sge->iov_base + before, data, bytes);
+        if (bytes)
+            dw_copy((uint8_t *)sge->iov_base + before, data, bytes);
         skip -= before;
         data += bytes;
         left -= bytes;

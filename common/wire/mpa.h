@@ -117,7 +117,8 @@ int dw_mpa_fpdu_get(struct dw_mpa_stream *rx, struct dw_mpa_fpdu *fpdu, uint8_t 
 
 /* ---- what leads our private data: who calls, and that it may ---- */
 
-/* 'd', 'w', version 1, 0; job 32, rank 32, token 64, IRD 16, 0 16. */
+/* Leads the private data of our requests and replies (drawn in WIRE.md section 12): 'd', 'w',
+ * version 1, 0; job 32, rank 32, token 64, IRD 16, 0 16. */
 #define DW_RC_HELLO_BYTES 24
 struct dw_rc_hello {
     struct diwarp_name name;

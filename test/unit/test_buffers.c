@@ -53,8 +53,8 @@ static void buffers_get__sizes(void **state)
     static const struct {
         uint32_t bytes, room;
     } cases[] = {{1, 320},       {320, 320},     {321, 1088},    {2000, 2176},
-                 {4096, 4672},   {9000, 9344},   {16000, 16320}, {16321, 32736},
-                 {32737, 65472}, {65056, 65472}, {65472, 65472}};
+                 {4096, 4672},   {9000, 9344},   {16000, 16384}, {16385, 32768},
+                 {32769, 65536}, {65056, 65536}, {65536, 65536}};
     struct dw_buffers buffers = {.max_bytes = DW_BUFFER_MAX_BYTES};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint32_t room;
