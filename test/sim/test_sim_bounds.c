@@ -433,9 +433,35 @@ static void budget__no_more_of_short_records(void **state)
     free(remote);
 }
 
+/* Nobody is told of what comes for a QP that is drained: it must not wait for that to be recycled.
+ */
+static void drained__messages_are_recycled(void **state)
+{
+    (void)state;
+    enum { MESSAGES = 100, BYTES = 60000 };
+    struct fixture *f = fixture_new();
+    uint8_t *buf = fixture_payload(3, BYTES);
+    fixture_open(f);
+    assert_int_equal(fixture_post(f, 0, 1, 0, IBV_WR_SEND, 0, buf, BYTES, NULL), 0);
+    fixture_run(f, SECOND);
+    struct diwarp_qp *qp = f->world.nodes[1].qp;
+    const struct dw_rd *rd = qp->state;
+    qp->draining = true;
+    for (unsigned i = 1; i <= MESSAGES; i++) {
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND, 0, buf, BYTES, NULL), 0);
+        sim_world_run_for(&f->world, MS);
+        assert_true(rd->done_bytes < 3 * BYTES);
+    }
+    qp->draining = false;
+    fixture_run(f, SECOND);
+    fixture_close(f);
+    free(buf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(drained__messages_are_recycled),
         cmocka_unit_test(assembly__its_sender_vanishes__given_back),
         cmocka_unit_test(assembly__of_a_message_behind_a_lost_one),
         cmocka_unit_test(source__without_a_grant__its_reader_dies),
