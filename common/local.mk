@@ -33,6 +33,8 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/stream.h \
 	common/llp/tcp.c \
 	common/llp/udp.c \
+	common/mem/mr.c \
+	common/mem/mr.h \
 	common/path/path.c \
 	common/path/path.h \
 	common/open.c \

@@ -91,7 +91,7 @@ uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64
     bool ddp = access != IBV_ACCESS_REMOTE_READ; /* DDP places; RDMAP reads the source */
     if (to + bytes < to)
         return ddp ? DW_TERM_DDP_TO_WRAP : DW_TERM_RDMAP_TO_WRAP;
-    int rc = dw_pd_check(qp->pd, NULL, stag, to, bytes, access, &region);
+    int rc = dw_mr_check(&qp->pd->mrs, NULL, stag, to, bytes, access, &region);
     if (!rc)
         return 0;
     if (rc == -ERANGE)

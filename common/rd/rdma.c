@@ -95,7 +95,7 @@ static enum dw_status check_region(const struct dw_incoming *in, uint32_t stag, 
     }
     const struct diwarp_name *name = &dw_handle_of(in->peer)->ah.name;
     const bool aligned = access != IBV_ACCESS_REMOTE_ATOMIC || to % sizeof(uint64_t) == 0;
-    if (aligned && !dw_pd_check(in->ends.qp->pd, name, stag, to, length, access, region))
+    if (aligned && !dw_mr_check(&in->ends.qp->pd->mrs, name, stag, to, length, access, region))
         return DW_STATUS_OK;
     counters->drop_stag++;
     return DW_STATUS_BAD_STAG;

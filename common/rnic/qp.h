@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Protection domains and regions, the port, and what every datagram queue pair has. Every function
+/* Protection domains, the port, and what every datagram queue pair has. Every function
  * in the headers of this folder runs with the device's lock held, unless it says otherwise. */
 #pragma once
 
 #include "common/base/heap.h"
+#include "common/mem/mr.h"
 #include "common/rnic/cq.h"
 #include "common/rnic/service.h"
 
@@ -16,18 +17,6 @@ struct diwarp_pd {
     struct dw_map mrs; /* struct dw_region by STag */
 };
 
-struct dw_region {
-    struct diwarp_mr mr; /* first: a diwarp_mr is a dw_region */
-    unsigned records;    /* in progress, that hold its address */
-    bool bound;          /* to `peer` */
-    struct diwarp_name peer;
-};
-
-/* The region of that STag, which holds [to, to + length) with all of `access`: 0 and *region,
- * -EACCES (no such STag, without the right, or bound to another peer; peer NULL: ourselves) or
- * -ERANGE (out of bounds). */
-int dw_pd_check(const struct diwarp_pd *pd, const struct diwarp_name *peer, uint32_t stag,
-                uint64_t to, uint64_t length, int access, struct dw_region **region);
 /* The gather list of a request, checked; returns its bytes, -EINVAL, -EACCES or -EMSGSIZE. Key 0 is
  * the process's own memory, unregistered. */
 int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,

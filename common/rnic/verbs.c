@@ -29,10 +29,7 @@ struct diwarp_pd *diwarp_alloc_pd(struct diwarp_device *device)
 
 void diwarp_dealloc_pd(struct diwarp_pd *pd)
 {
-    size_t slot = 0;
-    for (struct dw_region *region; (region = dw_map_next(&pd->mrs, &slot));)
-        free(region);
-    dw_map_fini(&pd->mrs);
+    dw_mrs_fini(&pd->mrs);
     free(pd);
 }
 
@@ -40,31 +37,18 @@ void diwarp_dealloc_pd(struct diwarp_pd *pd)
  * can only try. */
 struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length, int access)
 {
-    const int remote_writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-    const int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | remote_writes;
-    uint32_t stag;
-    /* Remote writes need local ones, as ibv_reg_mr(3) demands. */
-    if ((access & ~known) || (uintptr_t)addr + length < (uintptr_t)addr ||
-        ((access & remote_writes) && !(access & IBV_ACCESS_LOCAL_WRITE))) {
-        errno = EINVAL;
-        return NULL;
-    }
-    struct dw_region *region = malloc(sizeof *region);
-    if (!region)
-        return NULL;
+    struct diwarp_mr mr = {.pd = pd, .addr = addr, .length = length, .access = access};
+    struct diwarp_mr *registered = NULL;
+    int rc;
     dw_lock(pd->device);
-    do
-        stag = (uint32_t)dw_device_random(pd->device);
-    while (!stag || dw_map_get(&pd->mrs, stag));
-    *region = (struct dw_region){
-        .mr = {.pd = pd, .addr = addr, .length = length, .access = access, .stag = stag}};
-    const int rc = dw_map_put(&pd->mrs, stag, region);
+    do {
+        mr.stag = (uint32_t)dw_device_random(pd->device);
+        rc = dw_mr_register(&pd->mrs, &mr, &registered);
+    } while (rc == -EEXIST);
     dw_unlock(pd->device);
-    if (!rc)
-        return &region->mr;
-    free(region);
-    errno = -rc;
-    return NULL;
+    if (rc)
+        errno = -rc;
+    return registered;
 }
 
 void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer)
@@ -89,20 +73,6 @@ void diwarp_dereg_mr(struct diwarp_mr *mr)
     dw_unlock(pd->device);
 }
 
-int dw_pd_check(const struct diwarp_pd *pd, const struct diwarp_name *peer, uint32_t stag,
-                uint64_t to, uint64_t length, int access, struct dw_region **region)
-{
-    struct dw_region *found = dw_map_get(&pd->mrs, stag);
-    if (!found || (found->mr.access & access) != access)
-        return -EACCES;
-    const uint64_t start = (uintptr_t)found->mr.addr;
-    if (to < start || to - start > found->mr.length || length > found->mr.length - (to - start))
-        return -ERANGE;
-    *region = found;
-    const bool others = peer && found->bound && dw_name_key(found->peer) != dw_name_key(*peer);
-    return others ? -EACCES : 0;
-}
-
 int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
                      uint32_t max_bytes, struct iovec iov[DW_MAX_SGE])
 {
@@ -112,7 +82,8 @@ int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int
     for (int i = 0; i < count; i++) {
         const struct ibv_sge *sge = &list[i];
         struct dw_region *region;
-        if (sge->lkey && dw_pd_check(pd, NULL, sge->lkey, sge->addr, sge->length, access, &region))
+        if (sge->lkey &&
+            dw_mr_check(&pd->mrs, NULL, sge->lkey, sge->addr, sge->length, access, &region))
             return -EACCES;
         iov[i] = (struct iovec){.iov_base = (void *)(uintptr_t)sge->addr, .iov_len = sge->length};
         total += sge->length;

@@ -118,7 +118,7 @@ uint64_t *dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *sour
         return &counters->drop_header;
     const uint64_t to = ddp->to - wr.offset;
     /* The whole record must be allowed: its map is of memory the application gave. */
-    if (ddp->to < wr.offset || dw_pd_check(ud->qp.pd, &source->name, ddp->stag, to, wr.total,
+    if (ddp->to < wr.offset || dw_mr_check(&ud->qp.pd->mrs, &source->name, ddp->stag, to, wr.total,
                                            IBV_ACCESS_REMOTE_WRITE, &region))
         return &counters->drop_stag;
     struct diwarp_record *record = dw_ud_record_of(ud, source, DW_UD_RECORD, wr.id, now_ns);

@@ -98,7 +98,7 @@ static void mr_register__stag_is_unique_and_not_0(void **state)
         assert_int_not_equal(mrs[i]->stag, 0);
     }
     for (size_t i = 0; i < sizeof mrs / sizeof mrs[0]; i++) {
-        assert_int_equal(dw_pd_check(pd, NULL, mrs[i]->stag, 1, 1, 0, &found), 0);
+        assert_int_equal(dw_mr_check(&pd->mrs, NULL, mrs[i]->stag, 1, 1, 0, &found), 0);
         assert_ptr_equal(&found->mr, mrs[i]);
     }
 }
@@ -135,9 +135,9 @@ static void mr_check__bounds_and_rights(void **state)
     struct diwarp_mr *mr = diwarp_reg_mr(pd, at(START), LENGTH, LOCAL_WRITE | REMOTE_WRITE);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct dw_region *found = NULL;
-        assert_int_equal(
-            dw_pd_check(pd, NULL, mr->stag, cases[i].to, cases[i].length, cases[i].access, &found),
-            cases[i].expected);
+        assert_int_equal(dw_mr_check(&pd->mrs, NULL, mr->stag, cases[i].to, cases[i].length,
+                                     cases[i].access, &found),
+                         cases[i].expected);
         assert_ptr_equal(found, cases[i].expected ? NULL : (void *)mr);
     }
 }
@@ -148,27 +148,28 @@ static void mr_check__bound_to_a_peer(void **state)
     const struct diwarp_name one = {.job = 1, .rank = 2}, two = {.job = 2, .rank = 1};
     struct diwarp_mr *mr = diwarp_reg_mr(pd, at(0x1000), 8, REMOTE_READ);
     struct dw_region *found;
-    assert_int_equal(dw_pd_check(pd, &one, mr->stag, 0x1000, 8, REMOTE_READ, &found), 0);
-    assert_int_equal(dw_pd_check(pd, &two, mr->stag, 0x1000, 8, REMOTE_READ, &found), 0);
+    assert_int_equal(dw_mr_check(&pd->mrs, &one, mr->stag, 0x1000, 8, REMOTE_READ, &found), 0);
+    assert_int_equal(dw_mr_check(&pd->mrs, &two, mr->stag, 0x1000, 8, REMOTE_READ, &found), 0);
     diwarp_bind_mr(mr, two);
-    assert_int_equal(dw_pd_check(pd, &one, mr->stag, 0x1000, 8, REMOTE_READ, &found), -EACCES);
-    assert_int_equal(dw_pd_check(pd, &two, mr->stag, 0x1000, 8, REMOTE_READ, &found), 0);
-    assert_int_equal(dw_pd_check(pd, NULL, mr->stag, 0x1000, 8, REMOTE_READ, &found), 0);
+    assert_int_equal(dw_mr_check(&pd->mrs, &one, mr->stag, 0x1000, 8, REMOTE_READ, &found),
+                     -EACCES);
+    assert_int_equal(dw_mr_check(&pd->mrs, &two, mr->stag, 0x1000, 8, REMOTE_READ, &found), 0);
+    assert_int_equal(dw_mr_check(&pd->mrs, NULL, mr->stag, 0x1000, 8, REMOTE_READ, &found), 0);
 }
 
 static void mr_check__dead_stags(void **state)
 {
     (void)state;
     struct dw_region *found;
-    assert_int_equal(dw_pd_check(pd, NULL, 1, 0, 0, 0, &found), -EACCES);
+    assert_int_equal(dw_mr_check(&pd->mrs, NULL, 1, 0, 0, 0, &found), -EACCES);
     struct diwarp_mr *mr = diwarp_reg_mr(pd, at(0x1000), 8, REMOTE_READ);
     struct diwarp_mr *other = diwarp_reg_mr(pd, at(0x1000), 8, REMOTE_READ);
     uint32_t stag = mr->stag;
-    assert_int_equal(dw_pd_check(pd, NULL, stag, 0x1000, 8, REMOTE_READ, &found), 0);
-    assert_int_equal(dw_pd_check(pd, NULL, 0, 0x1000, 8, REMOTE_READ, &found), -EACCES);
+    assert_int_equal(dw_mr_check(&pd->mrs, NULL, stag, 0x1000, 8, REMOTE_READ, &found), 0);
+    assert_int_equal(dw_mr_check(&pd->mrs, NULL, 0, 0x1000, 8, REMOTE_READ, &found), -EACCES);
     diwarp_dereg_mr(mr);
-    assert_int_equal(dw_pd_check(pd, NULL, stag, 0x1000, 8, REMOTE_READ, &found), -EACCES);
-    assert_int_equal(dw_pd_check(pd, NULL, other->stag, 0x1000, 8, REMOTE_READ, &found), 0);
+    assert_int_equal(dw_mr_check(&pd->mrs, NULL, stag, 0x1000, 8, REMOTE_READ, &found), -EACCES);
+    assert_int_equal(dw_mr_check(&pd->mrs, NULL, other->stag, 0x1000, 8, REMOTE_READ, &found), 0);
     assert_ptr_equal(&found->mr, other);
 }
 

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory regions by STag: who may touch which bytes (RFC 5040 section 8, RFC 5042). */
+#pragma once
+
+#include "common/base/map.h"
+#include "common/include/diwarp.h"
+
+struct dw_region {
+    struct diwarp_mr mr; /* first: a diwarp_mr is a dw_region */
+    unsigned records;    /* in progress, that hold its address */
+    bool bound;          /* to `peer` */
+    struct diwarp_name peer;
+};
+
+/* Into a table of regions by STag. -EEXIST: the STag is another's, or 0; -ENOMEM; -EINVAL: wraps
+ * around the address space, or rights that verbs does not allow. To deregister: remove it from the
+ * table, and free it. */
+int dw_mr_register(struct dw_map *mrs, const struct diwarp_mr *mr, struct diwarp_mr **registered);
+/* Frees what is still registered. */
+void dw_mrs_fini(struct dw_map *mrs);
+/* The region of that STag, which holds [to, to + length) with all of `access`: 0 and *region,
+ * -EACCES (no such STag, without the right, or bound to another peer; peer NULL: ourselves) or
+ * -ERANGE (out of bounds). */
+int dw_mr_check(const struct dw_map *mrs, const struct diwarp_name *peer, uint32_t stag,
+                uint64_t to, uint64_t length, int access, struct dw_region **region);
