@@ -101,7 +101,7 @@ typedef struct mca_btl_base_endpoint_t {
     opal_proc_t *proc;    /* borrowed: the BML holds it until del_procs; NULL: nobody is told of the
                            * end of what is under way */
     struct diwarp_ah *ah; /* RD */
-    STAILQ_HEAD(mca_btl_diwarp_works, mca_btl_diwarp_work) waiting; /* oldest first */
+    struct mca_btl_diwarp_work *waiting; /* the newest, whose next is the oldest; NULL: none */
     LIST_HEAD(, mca_btl_diwarp_work) posted;
     unsigned waiting_count, posted_count;
     TAILQ_ENTRY(mca_btl_base_endpoint_t) link; /* in module->waiting, while something waits */

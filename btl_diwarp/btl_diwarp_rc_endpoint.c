@@ -53,7 +53,7 @@ static mca_btl_diwarp_rc_endpoint_t *endpoint_for(struct mca_btl_diwarp_rc *rc,
         return NULL;
     }
     made->name = name;
-    STAILQ_INIT(&made->super.waiting);
+    made->super.waiting = NULL;
     return made;
 }
 
@@ -246,8 +246,7 @@ static void connect_if_due(struct mca_btl_diwarp_module *module,
                            mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     answer(module, endpoint);
-    if (endpoint->state != MCA_BTL_DIWARP_RC_IDLE || endpoint->qp ||
-        STAILQ_EMPTY(&endpoint->super.waiting))
+    if (endpoint->state != MCA_BTL_DIWARP_RC_IDLE || endpoint->qp || !endpoint->super.waiting)
         return;
     const int rc = endpoint->super.proc ? call(module, endpoint) : -ECONNABORTED;
     if (rc < 0)
@@ -262,7 +261,7 @@ static void leave_if_due(const struct mca_btl_diwarp_module *module,
         MCA_BTL_DIWARP_RC_TAG_GOODBYE};
     struct ibv_sge sge = {.addr = (uintptr_t)goodbye, .length = sizeof goodbye};
     const struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
-    if ((!endpoint->deleted && !module->rc->closing) || !STAILQ_EMPTY(&endpoint->super.waiting) ||
+    if ((!endpoint->deleted && !module->rc->closing) || endpoint->super.waiting ||
         endpoint->state != MCA_BTL_DIWARP_RC_CONNECTED)
         return;
     /* Else a completion will bring us back. */
@@ -320,7 +319,7 @@ static bool is_loss(mca_btl_diwarp_rc_endpoint_t *endpoint, const struct diwarp_
     if (endpoint->state == MCA_BTL_DIWARP_RC_GONE)
         return true;
     return endpoint->state != MCA_BTL_DIWARP_RC_LEAVING && why != REJECT_AGAIN &&
-           (!(calling || late) || !STAILQ_EMPTY(&endpoint->super.waiting));
+           (!(calling || late) || endpoint->super.waiting);
 }
 
 static void on_disconnected(struct mca_btl_diwarp_module *module,

@@ -86,7 +86,7 @@ static int rc_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
                                                  .opcode = IBV_WR_SEND,
                                                  .send_flags = IBV_SEND_INLINE}};
         OPAL_THREAD_LOCK(&module->lock);
-        if (STAILQ_EMPTY(&endpoint->waiting))
+        if (!endpoint->waiting)
             rc = post_send(module, endpoint, &wr);
         OPAL_THREAD_UNLOCK(&module->lock);
     }

@@ -18,7 +18,7 @@ static int endpoint_create(struct mca_btl_diwarp_module *module, opal_proc_t *pr
         return rc;
     }
     made->proc = proc;
-    STAILQ_INIT(&made->waiting);
+    made->waiting = NULL;
     *endpoint = made;
     return 0;
 }

@@ -19,19 +19,25 @@
 static void append(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_base_endpoint_t *endpoint = work->endpoint;
-    if (STAILQ_EMPTY(&endpoint->waiting))
+    struct mca_btl_diwarp_work *last = endpoint->waiting;
+    if (!last)
         TAILQ_INSERT_TAIL(&module->waiting, endpoint, link);
-    STAILQ_INSERT_TAIL(&endpoint->waiting, work, next);
+    work->next = last ? last->next : work;
+    if (last)
+        last->next = work;
+    endpoint->waiting = work;
     endpoint->waiting_count++;
 }
 
 static struct mca_btl_diwarp_work *remove_first(struct mca_btl_diwarp_module *module,
                                                 mca_btl_base_endpoint_t *endpoint)
 {
-    struct mca_btl_diwarp_work *work = STAILQ_FIRST(&endpoint->waiting);
-    STAILQ_REMOVE_HEAD(&endpoint->waiting, next);
-    if (STAILQ_EMPTY(&endpoint->waiting))
+    struct mca_btl_diwarp_work *last = endpoint->waiting, *work = last->next;
+    last->next = work->next;
+    if (work == last) {
+        endpoint->waiting = NULL;
         TAILQ_REMOVE(&module->waiting, endpoint, link);
+    }
     endpoint->waiting_count--;
     return work;
 }
@@ -61,7 +67,7 @@ int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module, struct mca_bt
     int rc = -ENOMEM;
     OPAL_THREAD_LOCK(&module->lock);
     work->buffered = work->buffered && endpoint->posted_count < buffered_max;
-    if (OPAL_LIKELY(STAILQ_EMPTY(&endpoint->waiting)))
+    if (OPAL_LIKELY(!endpoint->waiting))
         rc = work->post(module, work);
     if (OPAL_UNLIKELY(must_wait(rc))) {
         module->counters.waiting_for_room += rc == -ENOMEM;
@@ -115,7 +121,7 @@ static void end_first(struct mca_btl_diwarp_module *module, mca_btl_base_endpoin
 /* False: the first request to wait has to wait on. */
 static bool post_first(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint)
 {
-    struct mca_btl_diwarp_work *work = STAILQ_FIRST(&endpoint->waiting);
+    struct mca_btl_diwarp_work *work = endpoint->waiting->next;
     const int rc = work->post(module, work);
     if (must_wait(rc))
         return false;
@@ -132,7 +138,7 @@ static bool post_first(struct mca_btl_diwarp_module *module, mca_btl_base_endpoi
 void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module,
                                       mca_btl_base_endpoint_t *endpoint)
 {
-    while (!STAILQ_EMPTY(&endpoint->waiting) && post_first(module, endpoint))
+    while (endpoint->waiting && post_first(module, endpoint))
         continue;
 }
 
@@ -158,7 +164,7 @@ void mca_btl_diwarp_work_post_next_waiting(struct mca_btl_diwarp_module *module)
 void mca_btl_diwarp_work_end_waiting(struct mca_btl_diwarp_module *module,
                                      mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status)
 {
-    while (!STAILQ_EMPTY(&endpoint->waiting))
+    while (endpoint->waiting)
         end_first(module, endpoint, status);
 }
 

@@ -18,8 +18,8 @@ libdiwarp_core_la_SOURCES = \
 	common/base/ring.h \
 	common/base/serial.h \
 	common/base/siphash.h \
-	common/base/buffers.c \
-	common/base/buffers.h \
+	common/base/slab.c \
+	common/base/slab.h \
 	common/datagram/datagrams.c \
 	common/datagram/datagrams.h \
 	common/datagram/seal.h \

@@ -170,7 +170,7 @@ UNIT_TESTS = \
 	test/unit/test_serial \
 	test/unit/test_siphash \
 	test/unit/test_terminate \
-	test/unit/test_buffers \
+	test/unit/test_slab \
 	test/unit/test_tcp \
 	test/unit/test_truesize \
 	test/unit/test_turns \

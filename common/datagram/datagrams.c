@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "common/base/buffers.h"
+#include "common/base/slab.h"
 
 #define PAGE_BYTES 4096u
 _Static_assert(DW_ARENA_BYTES % PAGE_BYTES == 0 && DW_ARENA_BYTES >= 2 * DW_LLP_SLOT_BYTES,
@@ -13,10 +13,11 @@ _Static_assert(DW_ARENA_BYTES % PAGE_BYTES == 0 && DW_ARENA_BYTES >= 2 * DW_LLP_
 
 int dw_datagrams_init(struct dw_datagrams *datagrams, uint32_t pool_bytes)
 {
-    datagrams->pool.max_bytes = pool_bytes;
     datagrams->stage = dw_pages_map(DW_LLP_SLOT_BYTES);
     datagrams->arena.base = dw_pages_map(DW_ARENA_BYTES);
-    return datagrams->stage && datagrams->arena.base ? 0 : -ENOMEM;
+    if (!datagrams->stage || !datagrams->arena.base)
+        return -ENOMEM;
+    return dw_slab_init(&datagrams->pool, pool_bytes);
 }
 
 void dw_datagrams_fini(struct dw_datagrams *datagrams)
@@ -25,7 +26,7 @@ void dw_datagrams_fini(struct dw_datagrams *datagrams)
         datagrams->llp->ops->close(datagrams->llp);
     dw_pages_unmap(datagrams->stage, DW_LLP_SLOT_BYTES);
     dw_pages_unmap(datagrams->arena.base, DW_ARENA_BYTES);
-    dw_buffers_fini(&datagrams->pool);
+    dw_slab_fini(&datagrams->pool);
 }
 
 uint8_t *dw_arena_next(struct dw_arena *arena)
@@ -66,7 +67,7 @@ static bool arena_trim(struct dw_arena *arena)
 
 bool dw_datagrams_trim(struct dw_datagrams *datagrams)
 {
-    bool more = dw_buffers_trim(&datagrams->pool);
+    bool more = dw_slab_trim(&datagrams->pool);
     return arena_trim(&datagrams->arena) || more;
 }
 

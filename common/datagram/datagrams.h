@@ -3,7 +3,7 @@
  * received in, and the one entrance and the one exit that all of them take. */
 #pragma once
 
-#include "common/base/buffers.h"
+#include "common/base/slab.h"
 #include "common/datagram/seal.h"
 #include "common/llp/llp.h"
 
@@ -57,7 +57,7 @@ struct dw_datagrams {
     uint32_t incarnation; /* told with each */
     uint64_t number;      /* of those to sources that have no number of their own */
     struct diwarp_name name;
-    struct dw_buffers pool;
+    struct dw_slab pool;
     struct dw_arena arena;
     uint8_t *stage; /* trains on their way out; receives of which nothing stays */
     /* Whom the entrance hands datagrams to, not opened yet. */

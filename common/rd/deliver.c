@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "common/base/copy.h"
-#include "common/base/buffers.h"
+#include "common/base/slab.h"
 #include "common/base/serial.h"
 
 /* What has come of the messages that are being put together, over all peers, and a page for each.

@@ -179,8 +179,7 @@ struct dw_datagram {
 
 /* A buffer: one datagram, or those of a message that leave together; behind them their bytes. */
 struct dw_train {
-    uint32_t bytes; /* of the buffer, this included */
-    uint32_t kept;  /* datagrams not yet acknowledged */
+    unsigned kept; /* datagrams not yet acknowledged */
     struct dw_datagram datagrams[];
 };
 

@@ -10,14 +10,14 @@
 /* Of a datagram that others may join: the first of several to a peer, and one of a stream. */
 #define JOINED_BYTES 8192
 #define HEAD_BYTES   ((uint32_t)(sizeof(struct dw_train) + sizeof(struct dw_datagram)))
-#define STREAM_BYTES (DW_BUFFER_MAX_BYTES - HEAD_BYTES)
+#define STREAM_BYTES (DW_SLAB_MAX_BYTES - HEAD_BYTES)
 _Static_assert(STREAM_BYTES >= DW_LLP_TRAIN_BYTES, "the largest buffer holds any datagram");
 /* The kernel puts a datagram of up to 16 KiB at 44 in a page. What begins at 29 to 43 in one it may
- * copy there very slowly (common/base/copy.h); buffers are aligned. */
-_Static_assert(HEAD_BYTES % DW_BUFFER_ALIGN_BYTES < 29 || HEAD_BYTES % DW_BUFFER_ALIGN_BYTES > 43,
+ * copy there very slowly (common/base/copy.h); the slab's buffers of that length are aligned. */
+_Static_assert(HEAD_BYTES % DW_SLAB_ALIGN_BYTES < 29 || HEAD_BYTES % DW_SLAB_ALIGN_BYTES > 43,
                "a datagram with a buffer of its own begins elsewhere");
 
-/* Part of the pool that peers with something under way leave to those that have nothing;
+/* Part of the pool's chunks that peers with something under way leave to those that have nothing;
  * they also leave half as much as they have under way. So whoever does not acknowledge for long has
  * two thirds at most, two such peers two fifths each, and there is always something left. */
 #define POOL_LEFT_DEN 8
@@ -27,18 +27,16 @@ _Static_assert(HEAD_BYTES % DW_BUFFER_ALIGN_BYTES < 29 || HEAD_BYTES % DW_BUFFER
 struct dw_train *dw_train_get(const struct dw_peer *peer, struct dw_qpns qpns, unsigned n,
                               uint32_t each)
 {
-    struct dw_buffers *pool = &dw_rd_of(peer)->port->datagrams.pool;
+    struct dw_slab *slab = &dw_rd_of(peer)->port->datagrams.pool;
     const uint32_t bytes =
         (uint32_t)sizeof(struct dw_train) + n * ((uint32_t)sizeof(struct dw_datagram) + each);
-    uint64_t left_bytes = peer->sendwin.bytes / 2;
-    uint32_t room;
-    if (left_bytes < pool->max_bytes / POOL_LEFT_DEN)
-        left_bytes = pool->max_bytes / POOL_LEFT_DEN;
-    const bool may_take = !peer->sendwin.count || dw_buffers_leave(pool, bytes, left_bytes);
-    struct dw_train *train = may_take ? dw_buffers_get(pool, bytes, &room) : NULL;
+    uint32_t left = peer->sendwin.bytes / 2 / DW_SLAB_CHUNK_BYTES, room;
+    if (left < slab->chunk_max / POOL_LEFT_DEN)
+        left = slab->chunk_max / POOL_LEFT_DEN;
+    const bool may_take = !peer->sendwin.count || dw_slab_leaves(slab, bytes, left);
+    struct dw_train *train = may_take ? dw_slab_get(slab, bytes, &room) : NULL;
     if (!train)
         return NULL;
-    train->bytes = room;
     train->kept = n;
     for (unsigned i = 0; i < n; i++) {
         train->datagrams[i] = (struct dw_datagram){
@@ -81,7 +79,7 @@ void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram)
 {
     rd->starved = false;
     if (--datagram->train->kept == 0)
-        dw_buffers_put(&rd->port->datagrams.pool, datagram->train, datagram->train->bytes);
+        dw_slab_put(&rd->port->datagrams.pool, datagram->train);
 }
 
 /* ---- headers ---- */

@@ -177,8 +177,9 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
         memory->base_bytes += qp->service->qp_bytes;
     const uint64_t bytes = datagrams->arena.touched + DW_LLP_SLOT_BYTES; /* the stage */
     memory->receive_bytes += bytes;
-    memory->send_pool_bytes += datagrams->pool.used_bytes + datagrams->pool.idle_bytes;
-    memory->mapped_bytes += bytes + datagrams->pool.mapped_bytes;
+    memory->send_pool_bytes += datagrams->pool.touched_bytes +
+                               datagrams->pool.chunk_max * sizeof *datagrams->pool.returned;
+    memory->mapped_bytes += bytes + datagrams->pool.touched_bytes;
     memory->peer_bytes += dw_heap_bytes(&port->timers);
     memory->address_bytes +=
         port->paths.count * sizeof(struct dw_path) + dw_map_bytes(&port->paths.buckets);

@@ -24,8 +24,6 @@ static uint64_t allocated_bytes(void)
 
 #define NODES      6
 #define KEPT_BYTES (128u << 10)
-/* Freed blocks of each size that malloc() keeps for the thread and counts as allocated. */
-#define MALLOC_KEEPS_BYTES (16u << 10)
 
 static struct node nodes[NODES];
 static struct diwarp_ah *ahs[NODES][NODES];
@@ -55,7 +53,7 @@ static uint64_t anonymous_bytes(void)
     return (uint64_t)kib << 10;
 }
 
-/* Beside it: malloc's own, 8 to 24 bytes a block, and what it keeps. What has been written
+/* Beside it: malloc's own, 8 to 24 bytes a block, and blocks that it keeps. What has been written
  * to since is told: each region may end inside a page, and malloc may have pages that it uses no
  * more. */
 static void assert_told(const char *when)
@@ -63,7 +61,7 @@ static void assert_told(const char *when)
     const struct diwarp_memory all = memory_of_all();
     const uint64_t held = allocated_bytes() - before_bytes;
     const uint64_t told = all.total_bytes - all.mapped_bytes;
-    if (told > held || held - told > held / 8 + MALLOC_KEEPS_BYTES)
+    if (told > held || held - told > held / 8 + 4096)
         fail_msg("%s: %llu bytes told, %llu allocated", when, (unsigned long long)told,
                  (unsigned long long)held);
     const uint64_t written = anonymous_bytes() - before_anonymous;

@@ -305,8 +305,7 @@ static void check_step(struct sim_world *world)
         if (!qp)
             continue;
         const struct dw_datagrams *datagrams = &qp->port->datagrams;
-        sim_check(world, datagrams->pool.used_bytes + datagrams->pool.idle_bytes <=
-                             qp->port->device->attr.send_pool_bytes);
+        sim_check(world, datagrams->pool.touched_bytes <= qp->port->device->attr.send_pool_bytes);
         sim_check(world, !datagrams->counters.drop_window);
         sim_check(world, !datagrams->counters.drop_truncated);
         if (qp->attr.type != DIWARP_QPT_RD)
@@ -440,8 +439,8 @@ static void check_qp_rest(struct sim_world *world, const struct diwarp_qp *qp)
     sim_check(world, !port->trim_timer.slot);
     sim_check(world, !port->timers.count);
     sim_check(world, port->timers.reserved == 1); /* for trim_timer */
-    sim_check(world, !port->datagrams.pool.idle_bytes);
-    sim_check(world, !port->datagrams.pool.used_bytes);
+    sim_check(world, port->datagrams.pool.chunk_count <= 1);
+    sim_check(world, !port->datagrams.pool.used);
     sim_check(world, port->datagrams.arena.touched <= DW_LLP_SLOT_BYTES);
 }
 

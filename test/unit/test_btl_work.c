@@ -74,7 +74,7 @@ static int set_up(void **state)
     for (unsigned e = 0; e < 2; e++) {
         endpoints[e] = calloc(1, sizeof(*endpoints[e]));
         endpoints[e]->proc = &proc;
-        STAILQ_INIT(&endpoints[e]->waiting);
+        endpoints[e]->waiting = NULL;
         room[e] = 2;
         for (unsigned i = 0; i < WORKS; i++) {
             requests[e][i].work = (struct mca_btl_diwarp_work){
