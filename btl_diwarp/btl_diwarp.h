@@ -104,7 +104,6 @@ typedef struct mca_btl_base_endpoint_t {
     struct mca_btl_diwarp_work *waiting; /* the newest, whose next is the oldest; NULL: none */
     LIST_HEAD(, mca_btl_diwarp_work) posted;
     unsigned waiting_count, posted_count;
-    TAILQ_ENTRY(mca_btl_base_endpoint_t) link; /* in module->waiting, while something waits */
 } mca_btl_base_endpoint_t;
 
 /* What differs between transports. */
@@ -163,8 +162,8 @@ struct mca_btl_diwarp_module {
     unsigned empty_polls;                      /* in a row */
     uint64_t empty_since_ns;                   /* the first of them */
 
-    opal_mutex_t lock;                             /* of what is under way, and of RC's endpoints */
-    TAILQ_HEAD(, mca_btl_base_endpoint_t) waiting; /* to which something waits to be posted */
+    opal_mutex_t lock;                         /* of what is under way, and of RC's endpoints */
+    TAILQ_HEAD(, mca_btl_diwarp_work) waiting; /* to be posted, the oldest for each endpoint */
     struct mca_btl_diwarp_counters counters;
     opal_free_list_t lists[MCA_BTL_DIWARP_LISTS];
 

@@ -21,7 +21,7 @@ static void append(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_w
     mca_btl_base_endpoint_t *endpoint = work->endpoint;
     struct mca_btl_diwarp_work *last = endpoint->waiting;
     if (!last)
-        TAILQ_INSERT_TAIL(&module->waiting, endpoint, link);
+        TAILQ_INSERT_TAIL(&module->waiting, work, turn);
     work->next = last ? last->next : work;
     if (last)
         last->next = work;
@@ -34,10 +34,11 @@ static struct mca_btl_diwarp_work *remove_first(struct mca_btl_diwarp_module *mo
 {
     struct mca_btl_diwarp_work *last = endpoint->waiting, *work = last->next;
     last->next = work->next;
-    if (work == last) {
+    if (work == last)
         endpoint->waiting = NULL;
-        TAILQ_REMOVE(&module->waiting, endpoint, link);
-    }
+    else
+        TAILQ_INSERT_AFTER(&module->waiting, work, work->next, turn);
+    TAILQ_REMOVE(&module->waiting, work, turn);
     endpoint->waiting_count--;
     return work;
 }
@@ -144,18 +145,18 @@ void mca_btl_diwarp_work_post_waiting(struct mca_btl_diwarp_module *module,
 
 void mca_btl_diwarp_work_post_next_waiting(struct mca_btl_diwarp_module *module)
 {
-    const mca_btl_base_endpoint_t *first = NULL;
-    mca_btl_base_endpoint_t *endpoint;
+    const struct mca_btl_diwarp_work *first = NULL;
+    struct mca_btl_diwarp_work *work;
     unsigned tries = 0;
     if (OPAL_LIKELY(!mca_btl_diwarp_work_waits(module)))
         return;
     OPAL_THREAD_LOCK(&module->lock);
-    while ((endpoint = TAILQ_FIRST(&module->waiting)) && endpoint != first && tries < TRIES_MAX) {
-        if (post_first(module, endpoint))
+    while ((work = TAILQ_FIRST(&module->waiting)) && work != first && tries < TRIES_MAX) {
+        if (post_first(module, work->endpoint))
             continue;
-        TAILQ_REMOVE(&module->waiting, endpoint, link);
-        TAILQ_INSERT_TAIL(&module->waiting, endpoint, link);
-        first = first ? first : endpoint;
+        TAILQ_REMOVE(&module->waiting, work, turn);
+        TAILQ_INSERT_TAIL(&module->waiting, work, turn);
+        first = first ? first : work;
         tries++;
     }
     OPAL_THREAD_UNLOCK(&module->lock);
