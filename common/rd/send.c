@@ -372,11 +372,13 @@ bool dw_send_end_awaiting(struct dw_peer *peer, uint32_t ack, bool refusing)
 void *dw_send_reserve(struct dw_peer *peer, struct dw_qpns qpns, uint32_t len, uint64_t now_ns)
 {
     struct dw_rd *rd = dw_rd_of(peer);
+    const uint32_t bytes = DW_SEND_SEGMENT_BYTES + len;
     const struct dw_ddp_header ddp = {0};
-    if (!dw_list_empty(&peer->pending) || len > max_payload(peer, &ddp))
+    if (!dw_list_empty(&peer->pending) ||
+        (open_room(peer, qpns) < bytes && len > max_payload(peer, &ddp)))
         return NULL;
     before_append(peer, now_ns);
-    if (!open_for(peer, qpns, DW_SEND_SEGMENT_BYTES + len, true, now_ns))
+    if (!open_for(peer, qpns, bytes, true, now_ns))
         return NULL;
     rd->reserved = peer;
     rd->reserved_bytes = len;
