@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends. Payload is copied into the core's datagrams while the core has room, and is then done from
- * the PML's point of view; else the descriptor stays with the core until there is room, and what is
- * short and packed is done, too.
+ * the PML's point of view; else the descriptor stays with the core until there is room. What is
+ * short and packed counts as done even then.
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 
@@ -12,8 +12,8 @@
 
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, NULL, NULL);
 
-/* In place: now and from where it lies, or, like what is packed, once there is room. Over RC the
- * header leads the payload; over RD the tag is immediate data. */
+/* What is in place leaves the user's buffer now, or, as what is packed, once there is room. Over RC
+ * the header leads the payload; over RD the tag is immediate data. */
 static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
 {
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);

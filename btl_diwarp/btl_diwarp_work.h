@@ -23,8 +23,8 @@ struct mca_btl_diwarp_work {
 
 /* Posts, or queues when the send queue to its endpoint is full: callers above must never depend on
  * a later callback to try again, because there may be none. 1: done at once, without completion. 0:
- * on_complete() will be called. 2: also, but work->buffered says that whoever posted it takes it
- * for done. Negative errno: nothing was kept. */
+ * on_complete() will be called. 2: as 0, but whoever posted it takes it for done (work->buffered).
+ * Negative errno: nothing was kept. */
 int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module,
                              struct mca_btl_diwarp_work *work);
 /* Whether something waits for any endpoint. */

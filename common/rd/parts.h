@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of this room do for each other, from the bottom up: each uses those above it. */
+/* What the files of this folder do for each other, lowest first: each uses those named before it.
+ */
 #pragma once
 
 #include "common/rd/rd.h"
@@ -19,7 +20,7 @@ void dw_datagram_put(struct dw_rd *rd, struct dw_datagram *datagram);
 bool dw_peer_knows_us(const struct dw_peer *peer);
 /* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
-/* As of struct dw_record_ops. A datagram that goes acknowledges all that is owed to the peer. */
+/* As of struct dw_record_ops. Each datagram carries all acknowledgements owed. */
 uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t *buf);
 /* A datagram of final length gets its PSN, and all that leads its segments; it is the send window's
  * from then on. */

@@ -17,7 +17,9 @@ struct post {
     uint64_t now_ns;
 };
 
-/* Of own_bytes that the caller fills in; 0: of what lies at iov. NULL: no memory. */
+/* A work of own_bytes, which the caller fills in; of what lies at iov if that is 0. NULL: no
+ * memory.
+ */
 static struct dw_work *work_of(const struct post *post, enum ibv_wc_opcode kind,
                                enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                                uint32_t own_bytes)
@@ -224,6 +226,7 @@ int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
 
 /* ---- calls that only RD knows ---- */
 
+/* Holds the lock until diwarp_send_commit(). */
 void *diwarp_send_reserve(struct diwarp_qp *qp, struct diwarp_ah *ah, size_t len)
 {
     struct diwarp_device *device = qp->port->device;

@@ -302,7 +302,7 @@ static void before_append(struct dw_peer *peer, uint64_t now_ns)
     peer->at_once = !win->count || (!burst && !dw_sendwin_is_filling(win));
 }
 
-/* Else it goes at the next run. */
+/* What is not to go at once goes at the next run. */
 static void after_append(struct dw_peer *peer, uint64_t now_ns)
 {
     if (!peer->sendwin.count || peer->at_once)

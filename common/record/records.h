@@ -243,11 +243,12 @@ void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *se
                         uint64_t now_ns);
 /* Opens a datagram of this one segment, its data copied to its place in the same pass. What turns
  * out to be damaged (placing->sink: NULL) has been written to a hole of the record, whose bytes
- * mean nothing before the map says so. False: it is not one that can be, and nothing was touched.
- */
+ * mean nothing before the map says so. False: it is to be opened before its data are copied;
+ * nothing was touched. */
 bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
                   const struct dw_segment *segment, struct dw_placing *placing);
-/* Does what follows from one that was. */
+/* Notes a segment that was opened in the map; completes the record, or asks for what is missing. */
 void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns);
-/* All that a peer had sent when it got the probe of that time, or 0, has come or is lost. */
+/* The peer has answered the probe that was sent at sent_ns (0: no probe of ours): what it had sent
+ * by then has come or is lost, and is asked for again. */
 void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns);
