@@ -21,27 +21,30 @@
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 #define PAGE_BYTES           4096u
 
-void dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends, struct diwarp_wc *wc)
+void dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends, unsigned opcode,
+                const void *data, uint32_t bytes, const uint32_t *imm)
 {
-    wc->src = dw_handle_of(peer)->ah.name;
-    wc->wc.qp_num = ends->qp->num;
-    wc->wc.src_qp = ends->qpns.there;
-    if (!ends->qp->draining)
-        dw_qp_push_held(ends->qp, wc);
+    struct diwarp_wc *wc = ends->qp->draining ? NULL : dw_qp_slot_held(ends->qp);
+    if (!wc)
+        return;
+    *wc = (struct diwarp_wc){
+        .wc = {.opcode = (enum ibv_wc_opcode)opcode,
+               .byte_len = bytes,
+               .imm_data = imm ? *imm : 0,
+               .wc_flags = imm ? IBV_WC_WITH_IMM : 0,
+               .qp_num = ends->qp->num,
+               .src_qp = ends->qpns.there},
+        .src = dw_handle_of(peer)->ah.name,
+        .data = data,
+    };
 }
 
 static void complete(const struct dw_incoming *in, const uint8_t *data, uint32_t bytes)
 {
-    const bool imm = in->segment.ddp.opcode == DW_RDMAP_SEND_IMM;
-    struct diwarp_wc wc = {
-        .wc = {.opcode = IBV_WC_RECV,
-               .byte_len = bytes,
-               .imm_data = imm ? in->segment.ddp.ulp : 0,
-               .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
-        .data = data,
-    };
+    const struct dw_ddp_header *ddp = &in->segment.ddp;
+    const uint32_t *imm = ddp->opcode == DW_RDMAP_SEND_IMM ? &ddp->ulp : NULL;
     dw_rd_of(in->peer)->counters->rx_send_msgs += !in->ends.qp->draining;
-    dw_deliver(in->peer, &in->ends, &wc);
+    dw_deliver(in->peer, &in->ends, IBV_WC_RECV, data, bytes, imm);
 }
 
 static size_t assembly_bytes(const struct dw_rd *rd)

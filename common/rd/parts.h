@@ -121,9 +121,10 @@ struct dw_incoming {
     uint64_t now_ns;
 };
 
-/* Hands up what lies in the receive arena, or goes with the next recycling, and fills in where it
- * is from; not to a QP that drains. */
-void dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends, struct diwarp_wc *wc);
+/* Hands up what lies in the receive arena, or goes with the next recycling, but not to a QP that
+ * drains. opcode: IBV_WC_RECV or DIWARP_WC_RELEASE; imm: NULL, there is none. */
+void dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends, unsigned opcode,
+                const void *data, uint32_t bytes, const uint32_t *imm);
 /* A Send to the QP. false: no buffer, as if it had not come. */
 bool dw_deliver_send(const struct dw_incoming *in);
 /* What was put together leaves no room before it is taken. */

@@ -243,14 +243,10 @@ static void on_complete(struct dw_peer *peer, struct dw_record *source,
                         const struct dw_record_control *complete)
 {
     const struct dw_ends ends = {.qp = source->qp, .qpns = source->qpns};
-    struct diwarp_wc release = {
-        .wc = {.opcode = (enum ibv_wc_opcode)DIWARP_WC_RELEASE,
-               .byte_len = complete->release_bytes},
-        .data = complete->release,
-    };
     peer->pairs_lost = 0;
     if (source->region && complete->release_bytes)
-        dw_deliver(peer, &ends, &release);
+        dw_deliver(peer, &ends, DIWARP_WC_RELEASE, complete->release, complete->release_bytes,
+                   NULL);
     else if (!source->region && source->qp)
         dw_qp_complete(source->qp, source->wr_id, source->send_flags & IBV_SEND_SIGNALED,
                        IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS, source->out.total);

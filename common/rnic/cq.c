@@ -60,15 +60,21 @@ bool dw_cq_trim(struct diwarp_cq *cq)
 
 /* The bound: one receive call's worth of Sends, and what the send queues may hold. Growing keeps
  * verbs' "CQ overrun" away from the application as long as there is memory. */
-void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
+struct diwarp_wc *dw_cq_slot(struct diwarp_cq *cq)
 {
     struct diwarp_wc *slot = dw_ring_push(&cq->ring, sizeof *slot, UINT32_MAX);
-    if (!slot) {
+    if (slot)
+        cq->device->pushed++;
+    else
         cq->overrun = true;
-        return;
-    }
-    *slot = *wc;
-    cq->device->pushed++;
+    return slot;
+}
+
+void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc)
+{
+    struct diwarp_wc *slot = dw_cq_slot(cq);
+    if (slot)
+        *slot = *wc;
 }
 
 void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const void *rc_whose)

@@ -209,12 +209,12 @@ void dw_qp_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ib
     dw_cq_push(qp->cq, &wc);
 }
 
-void dw_qp_push_held(struct diwarp_qp *qp, const struct diwarp_wc *wc)
+struct diwarp_wc *dw_qp_slot_held(struct diwarp_qp *qp)
 {
     qp->port->datagrams.arena.held = qp->port->handed_out = true;
-    dw_cq_push(qp->cq, wc);
     qp->cq->held++;
     qp->cq->device->held++;
+    return dw_cq_slot(qp->cq);
 }
 
 void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info)
