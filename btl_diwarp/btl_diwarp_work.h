@@ -14,9 +14,9 @@ struct mca_btl_diwarp_work {
     /* Ends the work: calls back and recycles it. wc is NULL when it was never posted. */
     void (*on_complete)(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
                         enum ibv_wc_status status, const struct diwarp_wc *wc);
-    mca_btl_base_endpoint_t *endpoint;     /* NULL when it ends: nobody is told */
-    struct mca_btl_diwarp_work *next;      /* of those that wait for the endpoint */
-    TAILQ_ENTRY(mca_btl_diwarp_work) turn; /* in module->waiting, the oldest of those */
+    mca_btl_base_endpoint_t *endpoint; /* NULL when it ends: nobody is told */
+    struct mca_btl_diwarp_work *next;  /* that waits for the endpoint; of the newest, the oldest */
+    TAILQ_ENTRY(mca_btl_diwarp_work) turn; /* in module->waiting, while it is the oldest */
     LIST_ENTRY(mca_btl_diwarp_work) link;  /* of those that are posted and have not been told of */
     bool buffered; /* done for who posts it as soon as the core has it: what waits here needs us */
 };

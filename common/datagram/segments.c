@@ -35,12 +35,12 @@ bool dw_segment_next(struct diwarp_counters *counters, const uint8_t *buf, uint3
 {
     if (*offset == len)
         return false;
-    /* `buf` is where the first segment may begin. */
+    /* `buf` is where the first segment may begin: padding ends 8 bytes behind it, or later. */
     const uint32_t padding = dw_segment_padding(DW_LLP_HEADER_BYTES + *offset);
     const uint64_t mask = (UINT64_C(1) << 8 * padding) - 1;
     *offset += padding;
     const bool padded =
-        !padding || (*offset < len && !(dw_get_be64(buf + *offset - sizeof mask) & mask));
+        !padding || (*offset < len && !(dw_get_be64(buf + *offset - sizeof(uint64_t)) & mask));
     const int bytes = padded ? parse(segment, buf + *offset, len - *offset) : 0;
     if (bytes <= 0)
         *(bytes ? &counters->drop_header : &counters->drop_short) += 1;

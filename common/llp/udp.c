@@ -80,7 +80,7 @@ static int set_discovery(struct dw_udp *udp, int discovery)
 }
 
 /* sendto() costs the kernel less than sendmsg(). */
-static bool call(struct dw_udp *udp, int fd, struct msghdr *msg, uint32_t bytes)
+static bool send_call(struct dw_udp *udp, int fd, struct msghdr *msg, uint32_t bytes)
 {
     udp->llp.counters->tx_syscalls++;
     return (msg->msg_iovlen == 1 && !msg->msg_control
@@ -96,8 +96,8 @@ static bool send_directly(struct dw_udp *udp, struct msghdr *msg, const struct d
     const int fd = udp->discovery == IP_PMTUDISC_DO ? dw_direct_fd(&udp->directs, to) : -1;
     msg->msg_name = NULL;
     msg->msg_namelen = 0;
-    const bool sent = fd >= 0 && call(udp, fd, msg, bytes);
-    if (fd >= 0 && !sent && errno != EAGAIN)
+    const bool sent = fd >= 0 && send_call(udp, fd, msg, bytes);
+    if (fd >= 0 && !sent && errno != EAGAIN && errno != EMSGSIZE)
         dw_direct_drop(&udp->directs, to);
     return sent;
 }
@@ -113,7 +113,7 @@ static int send_to(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_a
     if (msg->msg_namelen == 0)
         return -EAFNOSUPPORT;
     for (unsigned attempt = 1; attempt <= ATTEMPTS; attempt++) {
-        if (__builtin_expect(call(udp, udp->llp.fd, msg, bytes), 1))
+        if (__builtin_expect(send_call(udp, udp->llp.fd, msg, bytes), 1))
             return 0;
         rc = -errno;
         if (!is_pending_error(udp, -rc))
@@ -218,7 +218,7 @@ static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
 static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
-    udp->before_bytes = 0; /* what comes next may be an answer */
+    udp->before_bytes = 0; /* what comes after this datagram may answer it: no sign of a train */
     if (__builtin_expect(train->whole, 0))
         set_discovery(udp, IP_PMTUDISC_PROBE);
     int rc = send_train(udp, train);
@@ -439,6 +439,8 @@ int dw_udp_open(void *arg, const struct diwarp_device_attr *attr, const struct d
     udp->llp.counters = counters;
     udp->family = at->family;
     dw_directs_init(&udp->directs);
+    /* These take any ports: one may lie in the range that another process wants. */
+    udp->directs.off = attr->port_min > 0;
     (void)dw_sockaddr_set(at->family, at, &udp->bound_ip);
     const int rc = open_socket(udp, attr, at, why), fd = udp->llp.fd;
     if (rc) {

@@ -17,9 +17,8 @@ struct post {
     uint64_t now_ns;
 };
 
-/* A work of own_bytes, which the caller fills in; of what lies at iov if that is 0. NULL: no
- * memory.
- */
+/* A work of own_bytes, which the caller fills in; if that is 0, of what post->iov lists. NULL: no
+ * memory. */
 static struct dw_work *work_of(const struct post *post, enum ibv_wc_opcode kind,
                                enum dw_rdmap_opcode opcode, enum dw_ddp_queue qn,
                                uint32_t own_bytes)

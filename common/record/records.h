@@ -243,8 +243,8 @@ void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *se
                         uint64_t now_ns);
 /* Opens a datagram of this one segment, its data copied to its place in the same pass. What turns
  * out to be damaged (placing->sink: NULL) has been written to a hole of the record, whose bytes
- * mean nothing before the map says so. False: it is to be opened before its data are copied;
- * nothing was touched. */
+ * mean nothing before the map says so. False: the datagram must be opened before its data may
+ * be copied; nothing was touched. */
 bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
                   const struct dw_segment *segment, struct dw_placing *placing);
 /* Notes a segment that was opened in the map; completes the record, or asks for what is missing. */

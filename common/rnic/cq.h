@@ -49,7 +49,8 @@ unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n);
 /* Drops completions that were not handed out, of a datagram QP (not 0), or of an RC QP or connect
  * request (not NULL). */
 void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const void *rc_whose);
-/* For one more, to be filled in. NULL: there is no memory to grow, and the CQ is overrun. */
+/* Appends a completion, which the caller fills in before anything else is done with the CQ. NULL:
+ * there is no memory to grow, and the CQ is overrun. */
 struct diwarp_wc *dw_cq_slot(struct diwarp_cq *cq);
 void dw_cq_push(struct diwarp_cq *cq, const struct diwarp_wc *wc);
 /* Drops all of them; what was handed out is used. */

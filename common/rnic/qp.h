@@ -93,6 +93,6 @@ static inline bool dw_qp_is_alone(const struct diwarp_qp *qp)
 /* Completion of a posted request: nothing when it succeeded unsignaled. */
 void dw_qp_complete(struct diwarp_qp *qp, uint64_t wr_id, bool signaled, enum ibv_wc_opcode opcode,
                     enum ibv_wc_status status, uint32_t bytes);
-/* As dw_cq_slot(), for one whose data lies in the receive arena, or goes with the next recycling.
- */
+/* As dw_cq_slot(), for a completion whose data lies in the receive arena, or goes with the next
+ * recycling. */
 struct diwarp_wc *dw_qp_slot_held(struct diwarp_qp *qp);

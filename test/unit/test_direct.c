@@ -31,7 +31,7 @@ static void direct_fd__after_many_sends_to_this_host(void **state)
                  {"0.0.0.0", false},  {"128.0.0.1", false}, {"255.255.255.255", false}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct dw_directs directs;
+        struct dw_directs directs = {0};
         dw_directs_init(&directs);
         assert_int_equal(ask(&directs, address(cases[i].ip, 4000), ENOUGH - 1), -1);
         assert_int_equal(ask(&directs, address(cases[i].ip, 4000), 1) >= 0, cases[i].on_this_host);
@@ -41,7 +41,7 @@ static void direct_fd__after_many_sends_to_this_host(void **state)
 
 static void direct_fd__another_address_takes_over_when_it_has_more(void **state)
 {
-    struct dw_directs directs;
+    struct dw_directs directs = {0};
     const struct dw_llp_addr one = address("127.0.0.1", 4000);
     const struct dw_llp_addr same_slot = address("127.0.0.1", 4000 + DW_DIRECTS);
     const struct dw_llp_addr other_host = address("127.0.0.2", 4000);
@@ -61,15 +61,30 @@ static void direct_fd__another_address_takes_over_when_it_has_more(void **state)
     dw_directs_fini(&directs);
 }
 
-static void direct_drop__not_used_again(void **state)
+/* Like the common socket's: a datagram too long for the path is refused, not cut. */
+static void direct_fd__sends_with_df(void **state)
 {
-    struct dw_directs directs;
+    struct dw_directs directs = {0};
+    int discovery = -1;
+    socklen_t len = sizeof discovery;
+    (void)state;
+    dw_directs_init(&directs);
+    const int fd = ask(&directs, address("127.0.0.1", 4000), ENOUGH);
+    assert_int_equal(getsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &discovery, &len), 0);
+    assert_int_equal(discovery, IP_PMTUDISC_DO);
+    dw_directs_fini(&directs);
+}
+
+static void direct_drop__another_has_to_be_earned(void **state)
+{
+    struct dw_directs directs = {0};
     const struct dw_llp_addr to = address("127.0.0.1", 4000);
     (void)state;
     dw_directs_init(&directs);
     assert_true(ask(&directs, to, ENOUGH) >= 0);
     dw_direct_drop(&directs, &to);
-    assert_int_equal(ask(&directs, to, 3 * ENOUGH), -1);
+    assert_int_equal(ask(&directs, to, ENOUGH - 1), -1);
+    assert_true(ask(&directs, to, 1) >= 0);
     dw_directs_fini(&directs);
 }
 
@@ -114,6 +129,21 @@ static void udp_send__by_a_direct_socket__that_nobody_has_the_port_is_told(void 
     close_llp(tx);
 }
 
+static void udp_send__with_a_port_range__by_the_common_socket_alone(void **state)
+{
+    struct diwarp_device_attr attr = attr_plain();
+    struct dw_llp *rx = open_llp(&attr, &rx_counters);
+    (void)state;
+    attr.port_min = 21000;
+    attr.port_max = 21999;
+    struct dw_llp *tx = open_llp(&attr, &tx_counters);
+    for (unsigned i = 0; i < 2 * ENOUGH; i++)
+        exchange(tx, rx, 8, 8);
+    assert_int_equal(sockets_of(tx), 1);
+    close_llp(tx);
+    close_llp(rx);
+}
+
 static void udp_recv__an_answer_of_the_same_length_is_no_train(void **state)
 {
     struct diwarp_device_attr attr = attr_plain();
@@ -139,9 +169,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(direct_fd__after_many_sends_to_this_host),
         cmocka_unit_test(direct_fd__another_address_takes_over_when_it_has_more),
-        cmocka_unit_test(direct_drop__not_used_again),
+        cmocka_unit_test(direct_fd__sends_with_df),
+        cmocka_unit_test(direct_drop__another_has_to_be_earned),
         cmocka_unit_test(udp_send__by_a_direct_socket__all_arrives),
         cmocka_unit_test(udp_send__by_a_direct_socket__that_nobody_has_the_port_is_told),
+        cmocka_unit_test(udp_send__with_a_port_range__by_the_common_socket_alone),
         cmocka_unit_test(udp_recv__an_answer_of_the_same_length_is_no_train),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
