@@ -25,8 +25,6 @@ libdiwarp_core_la_SOURCES = \
 	common/datagram/seal.h \
 	common/datagram/segments.c \
 	common/datagram/segments.h \
-	common/llp/direct.c \
-	common/llp/direct.h \
 	common/llp/interface.c \
 	common/llp/interface.h \
 	common/llp/llp.h \

@@ -132,7 +132,6 @@ UNIT_TESTS = \
 	test/unit/test_ddp \
 	test/unit/test_delay \
 	test/unit/test_device \
-	test/unit/test_direct \
 	test/unit/test_fault_plan \
 	test/unit/test_heap \
 	test/unit/test_host_id \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UDP as a lower layer protocol: one unconnected, non-blocking socket for all peers, and a few that
- * only send (direct.h). Owns its options, the fallbacks from GSO and GRO, and what comes back as
- * ICMP. Who sent a datagram is in its header, so the source address is never asked for.
+ * UDP as a lower layer protocol: one unconnected, non-blocking socket for all peers. Owns its
+ * options, the fallbacks from GSO and GRO, and what comes back as ICMP. Who sent a datagram is in
+ * its header, so the source address is never asked for.
  *
  * All datagrams leave with DF (IP_PMTUDISC_DO), which spares the kernel to give them an IP id; but
  * one larger than the path's MTU, which is refused then, leaves in fragments.
@@ -22,7 +22,6 @@
 
 #include <linux/errqueue.h>
 
-#include "common/llp/direct.h"
 #include "common/llp/socket.h"
 
 /* A padded probe has 18, other trains up to 3; send_apart() keeps as many on its caller's stack,
@@ -47,7 +46,6 @@ struct dw_udp {
     bool gro_allowed;           /* but not on yet */
     uint32_t before_bytes;      /* of the datagram just before; 0: none came, or one was sent */
     unsigned eio_in_row;        /* trains refused with EIO since the last one that went */
-    struct dw_directs directs;
 };
 
 /* Whether a call may have failed for an ICMP error of an earlier datagram, which the queue has.
@@ -79,33 +77,12 @@ static int set_discovery(struct dw_udp *udp, int discovery)
     return rc ? rc : dw_set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, discovery);
 }
 
-/* sendto() costs the kernel less than sendmsg(). */
-static bool send_call(struct dw_udp *udp, int fd, struct msghdr *msg, uint32_t bytes)
+/* One send call, of datagrams of `segment` bytes each but the last; sendto() costs the kernel less
+ * than sendmsg(). */
+static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_addr *to,
+                    uint32_t bytes, uint32_t segment)
 {
-    udp->llp.counters->tx_syscalls++;
-    return (msg->msg_iovlen == 1 && !msg->msg_control
-                ? syscall(SYS_sendto, fd, msg->msg_iov->iov_base, (size_t)bytes, 0, msg->msg_name,
-                          msg->msg_namelen)
-                : syscall(SYS_sendmsg, fd, msg, 0)) >= 0;
-}
-
-/* By a socket that is connected to the destination, if there is one. */
-static bool send_directly(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_addr *to,
-                          uint32_t bytes)
-{
-    const int fd = udp->discovery == IP_PMTUDISC_DO ? dw_direct_fd(&udp->directs, to) : -1;
-    msg->msg_name = NULL;
-    msg->msg_namelen = 0;
-    const bool sent = fd >= 0 && send_call(udp, fd, msg, bytes);
-    if (fd >= 0 && !sent && errno != EAGAIN && errno != EMSGSIZE)
-        dw_direct_drop(&udp->directs, to);
-    return sent;
-}
-
-/* By the common socket. */
-static int send_to(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_addr *to,
-                   uint32_t bytes)
-{
+    struct diwarp_counters *counters = udp->llp.counters;
     union dw_sockaddr name;
     int rc = 0;
     msg->msg_name = &name;
@@ -113,8 +90,16 @@ static int send_to(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_a
     if (msg->msg_namelen == 0)
         return -EAFNOSUPPORT;
     for (unsigned attempt = 1; attempt <= ATTEMPTS; attempt++) {
-        if (__builtin_expect(send_call(udp, udp->llp.fd, msg, bytes), 1))
+        long sent = msg->msg_iovlen == 1 && !msg->msg_control
+                        ? syscall(SYS_sendto, udp->llp.fd, msg->msg_iov->iov_base, (size_t)bytes, 0,
+                                  msg->msg_name, msg->msg_namelen)
+                        : syscall(SYS_sendmsg, udp->llp.fd, msg, 0);
+        counters->tx_syscalls++;
+        if (__builtin_expect(sent >= 0, 1)) {
+            counters->tx_datagrams += bytes > segment ? (bytes + segment - 1) / segment : 1;
+            counters->tx_bytes += bytes;
             return 0;
+        }
         rc = -errno;
         if (!is_pending_error(udp, -rc))
             break;
@@ -123,24 +108,10 @@ static int send_to(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_a
             attempt--;
         }
     }
-    return rc;
-}
-
-/* One send call, of datagrams of `segment` bytes each but the last. */
-static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_addr *to,
-                    uint32_t bytes, uint32_t segment)
-{
-    struct diwarp_counters *counters = udp->llp.counters;
-    const int rc = send_directly(udp, msg, to, bytes) ? 0 : send_to(udp, msg, to, bytes);
-    if (rc == -EAGAIN || rc == -ENOBUFS || rc == -ENOMEM) {
-        counters->tx_eagain++;
-        return -EAGAIN;
-    }
-    if (!rc) {
-        counters->tx_datagrams += bytes > segment ? (bytes + segment - 1) / segment : 1;
-        counters->tx_bytes += bytes;
-    }
-    return rc;
+    if (rc != -EAGAIN && rc != -ENOBUFS && rc != -ENOMEM)
+        return rc;
+    counters->tx_eagain++;
+    return -EAGAIN;
 }
 
 static int send_gso(struct dw_udp *udp, struct msghdr msg, const struct dw_llp_train *train)
@@ -354,7 +325,6 @@ static int udp_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 
 static void udp_close(struct dw_llp *llp)
 {
-    dw_directs_fini(&((struct dw_udp *)llp)->directs);
     if (llp->fd >= 0)
         close(llp->fd);
     free(llp);
@@ -364,7 +334,6 @@ static void udp_add_memory(const struct dw_llp *llp, struct diwarp_memory *memor
 {
     memory->base_bytes += sizeof(struct dw_udp);
     dw_llp_add_socket(llp->fd, memory);
-    dw_directs_add_memory(&((const struct dw_udp *)llp)->directs, memory);
 }
 
 static const struct dw_llp_ops udp_ops = {
@@ -438,9 +407,6 @@ int dw_udp_open(void *arg, const struct diwarp_device_attr *attr, const struct d
     udp->llp.ops = &udp_ops;
     udp->llp.counters = counters;
     udp->family = at->family;
-    dw_directs_init(&udp->directs);
-    /* These take any ports: one may lie in the range that another process wants. */
-    udp->directs.off = attr->port_min > 0;
     (void)dw_sockaddr_set(at->family, at, &udp->bound_ip);
     const int rc = open_socket(udp, attr, at, why), fd = udp->llp.fd;
     if (rc) {

@@ -312,6 +312,15 @@ static void udp_recv__gro_only_once_trains_come(void **state)
     }
     recv_datagrams(rx, 8);
     assert_false(rx->gro);
+    struct dw_llp_addr back = to_loopback(AF_INET, tx->port);
+    for (unsigned i = 0; i < 4; i++) { /* with answers between */
+        uint32_t segment_bytes;
+        assert_int_equal(send_train(tx, &to, 8192, 8192), 0);
+        assert_int_equal(rx->ops->recv(rx, slot_memory, &segment_bytes), 8192);
+        assert_int_equal(send_train(rx, &back, 8192, 8192), 0);
+        assert_int_equal(tx->ops->recv(tx, slot_memory, &segment_bytes), 8192);
+    }
+    assert_false(rx->gro || tx->gro);
     exchange(tx, rx, 5000, 1000); /* small messages look like that, too */
     assert_false(rx->gro);
     exchange(tx, rx, 3500, 1472); /* the second is enough */
