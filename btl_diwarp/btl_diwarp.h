@@ -162,9 +162,8 @@ struct mca_btl_diwarp_module {
     unsigned empty_polls;                      /* in a row */
     uint64_t empty_since_ns;                   /* the first of them */
 
-    opal_mutex_t lock; /* of what is under way, and of RC's endpoints */
-    TAILQ_HEAD(, mca_btl_diwarp_work)
-    waiting; /* of each endpoint for which works wait, the oldest */
+    opal_mutex_t lock;                         /* of what is under way, and of RC's endpoints */
+    TAILQ_HEAD(, mca_btl_diwarp_work) waiting; /* the oldest that waits for each endpoint */
     struct mca_btl_diwarp_counters counters;
     opal_free_list_t lists[MCA_BTL_DIWARP_LISTS];
 

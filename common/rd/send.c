@@ -114,8 +114,8 @@ static uint8_t *append(struct dw_datagram *datagram, const struct dw_ddp_header 
                        const struct dw_write_record *record, uint32_t payload)
 {
     const uint32_t padding = dw_segment_padding(datagram->bytes);
-    memset(datagram->buf + datagram->bytes, 0,
-           sizeof(uint64_t)); /* fixed, lest gcc call memset() */
+    /* All that padding can be: of a length it does not know gcc would call memset(). */
+    memset(datagram->buf + datagram->bytes, 0, sizeof(uint64_t));
     datagram->bytes += padding;
     uint8_t *at = datagram->buf + datagram->bytes;
     datagram->bytes += dw_segment_header_bytes(ddp) + payload;
