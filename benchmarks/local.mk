@@ -58,7 +58,7 @@ benchmarks_raw_sockets_SOURCES = benchmarks/raw_sockets.c benchmarks/raw_client.
 	benchmarks/raw_message.c benchmarks/raw_message.h benchmarks/raw_server.c \
 	benchmarks/raw_server.h \
 	benchmarks/options.h benchmarks/samples.h benchmarks/turns.c benchmarks/turns.h
-benchmarks_raw_sockets_LDADD =
+benchmarks_raw_sockets_LDADD = libdiwarp_core.la
 
 benchmarks_latency_bandwidth_SOURCES = benchmarks/latency_bandwidth.c benchmarks/mpi_bench.h \
 	benchmarks/options.h benchmarks/samples.h benchmarks/turns.c benchmarks/turns.h

@@ -24,7 +24,10 @@ struct client {
     struct turns *turns;
 };
 
-static const char *const protocol_names[] = {"udp", "tcp"};
+static const char *name_of(const struct client *c, uint32_t protocol)
+{
+    return protocol == RAW_TCP ? "tcp" : c->plan->sealed ? "udp-sealed" : "udp";
+}
 
 /* The client's socket for a measure, or -1 when the kernels cannot do it. */
 static int ask(const struct client *c, struct raw_request *r)
@@ -96,6 +99,7 @@ static struct raw_request request_of(const struct client *c, uint32_t what, uint
         uint32_t payload = r.segment - header;
         uint32_t datagrams = bytes > payload ? (bytes + payload - 1) / payload : 1;
         r.message = bytes + datagrams * header;
+        r.sealed = c->plan->sealed ? header - RAW_CRC_BYTES : 0;
     }
     uint32_t segments = RAW_DATAGRAM_BYTES / r.segment;
     r.train = r.segment * (segments < MAX_SEGMENTS ? segments : MAX_SEGMENTS);
@@ -128,13 +132,13 @@ static void print_latency(struct client *c, uint32_t protocol, int bytes)
     if (turns_taken(c->turns) && !all)
         samples_print_times(c->times, n, 1);
     if (all) {
-        printf("tail protocol=%s bytes=%d ", protocol_names[protocol], bytes);
+        printf("tail protocol=%s bytes=%d ", name_of(c, protocol), bytes);
         samples_print_tail(c->times, all);
     } else {
         samples_sort(c->times, n);
         printf("latency protocol=%s bytes=%d header=%d us=%.3f min_us=%.3f p90_us=%.3f "
                "samples=%d\n",
-               protocol_names[protocol], bytes, c->plan->header, samples_quantile(c->times, n, 0.5),
+               name_of(c, protocol), bytes, c->plan->header, samples_quantile(c->times, n, 0.5),
                c->times[0], samples_quantile(c->times, n, 0.9), n);
     }
     fflush(stdout);
@@ -331,7 +335,7 @@ static void stream_messages(struct client *c, uint32_t protocol, int bytes)
         printf("stream protocol=udp bytes=%d unsupported=1\n", bytes);
         return;
     }
-    printf("stream protocol=%s bytes=%d mode=messages", protocol_names[protocol], bytes);
+    printf("stream protocol=%s bytes=%d mode=messages", name_of(c, protocol), bytes);
     print_stream(&figure, payload, c->plan->samples);
 }
 

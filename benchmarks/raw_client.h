@@ -13,6 +13,7 @@ struct raw_plan {
     struct size_list messages; /* streams in messages of these sizes, beside those without */
     int trips;                 /* of a sample, each timed alone for the quantiles; 0: all at once */
     int header;                /* bytes of every datagram */
+    bool sealed;               /* of these the last are a CRC of messages' datagrams over UDP */
     int window;                /* bytes under way of a UDP stream */
     int segment;               /* bytes of a GSO train's datagram */
     int samples;

@@ -3,6 +3,9 @@
  * Messages of the raw benchmark and the memory they are sent from and received into. Over UDP a
  * message is cut into datagrams or GSO trains, and a window that the receiver's acknowledgements
  * open keeps what is under way within the receiver's socket buffer. Nothing is repeated.
+ *
+ * Sealed, data takes the way that any checked datagram transport needs: copied behind its header
+ * with its CRC32C in one pass, and again where it comes, from one receive buffer to its place.
  */
 #ifndef RAW_MESSAGE_H
 #define RAW_MESSAGE_H
@@ -14,6 +17,7 @@
 #define RAW_CHUNK_BYTES    (256 << 10) /* of one call for TCP */
 #define RAW_SOCKET_BYTES   (4 << 20)   /* as diwarp asks for */
 #define RAW_MEMORY_MAX     (1u << 30)
+#define RAW_CRC_BYTES      4
 
 enum { RAW_UDP, RAW_TCP };
 enum { RAW_ROUND_TRIPS, RAW_STREAM, RAW_EXCHANGE, RAW_END };
@@ -29,6 +33,7 @@ struct raw_request {
     uint32_t samples;      /* one more, to warm up, comes first; in turns two make a turn */
     uint32_t socket_bytes; /* 0: as the kernel has it */
     uint32_t port;         /* of the client's UDP socket */
+    uint32_t sealed;       /* what leads the data of each segment, CRC aside; 0: not sealed */
     uint32_t memory_bytes; /* data is taken from and put into; 0: one hot buffer */
 };
 
@@ -58,6 +63,10 @@ void raw_fit_train(struct raw_request *r);
 
 struct raw_flow raw_flow_open(int fd, const struct raw_request *r);
 void raw_flow_close(struct raw_flow *flow);
+
+/* Receives data, or in turns (most of PLACE_BYTES) an acknowledgement, to where the next data is.
+ */
+size_t raw_take(struct raw_flow *flow, size_t most);
 
 /* One message in turns with the peer: who sends has received the peer's last message, which so
  * acknowledges all that was sent before. */

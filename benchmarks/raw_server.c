@@ -68,7 +68,7 @@ static void echo(struct raw_flow *flow, struct pace *pace)
 
 static size_t sink_part(struct raw_flow *flow, size_t most)
 {
-    size_t n = raw_spin_recv(flow->fd, raw_memory_at(&flow->into), most);
+    size_t n = raw_take(flow, most);
 
     raw_memory_pass(&flow->into, n);
     flow->got += n;

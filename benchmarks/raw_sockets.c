@@ -8,8 +8,8 @@
  * Each datagram and each message of a round trip is led by headers that do not count as payload. A
  * credit window keeps every byte within the receiver's socket buffer. Streams go from and into one
  * hot buffer, or as much memory as asked for; round trips and streams in messages (-n) take as much
- * as those of an MPI program. Nothing is copied further, and nothing is repeated: when the network
- * loses a datagram, both processes give up after a silence.
+ * as those of an MPI program. Nothing is copied further, unless messages are to be sealed (-c), and
+ * nothing is repeated: when the network loses a datagram, both processes give up after a silence.
  *
  * The client decides what is measured, and tells the server over a control connection. Both must be
  * the same program on the same architecture.
@@ -163,6 +163,9 @@ static bool parse_option(int c, const char *value, struct options *opt)
         plan->gso = !strcmp(value, "on");
         plan->large = !strcmp(value, "off");
         return plan->gso || plan->large;
+    case 'c':
+        plan->sealed = !strcmp(value, "on");
+        return plan->sealed || !strcmp(value, "off");
     case 'a':
         return raw_parse_address(value, false, &opt->own);
     case 'L':
@@ -194,14 +197,15 @@ static bool parse_options(int argc, char **argv, struct options *opt)
                               .large = true};
     (void)raw_parse_address("127.0.0.1", false, &opt->own);
     opterr = 0;
-    while (ok && (c = getopt(argc, argv, "p:l:n:t:h:w:m:r:s:b:d:g:a:L:C:")) != -1)
+    while (ok && (c = getopt(argc, argv, "p:l:n:t:h:w:m:r:s:b:d:g:c:a:L:C:")) != -1)
         ok = parse_option(c, optarg, opt);
     plan->window <<= 10;
     plan->sample_bytes <<= 20;
     plan->memory_bytes <<= 20;
     for (int i = 0; i < plan->latency.count; i++)
         ok = ok && plan->latency.bytes[i] + plan->header > 0;
-    return ok && optind == argc && plan->segment > plan->header && !(opt->listens && opt->connects);
+    return ok && optind == argc && plan->segment > plan->header &&
+           (!plan->sealed || plan->header > RAW_CRC_BYTES) && !(opt->listens && opt->connects);
 }
 
 static void usage(const char *name)
@@ -210,7 +214,7 @@ static void usage(const char *name)
             "usage: %s [-p udp|tcp|both] [-l LATENCY_SIZES] [-t TRIPS] [-n MESSAGE_SIZES]\n"
             "       [-h HEADER_BYTES] [-w WINDOW_KIB (64..1024)] [-m SEGMENT_BYTES]\n"
             "       [-r SAMPLES] [-s SAMPLE_MIB] [-b MEMORY_MIB] [-d uni|bi|both] [-g on|off]\n"
-            "       [-a ADDRESS | -L ADDRESS:PORT | -C ADDRESS:PORT]\n"
+            "       [-c on|off] [-a ADDRESS | -L ADDRESS:PORT | -C ADDRESS:PORT]\n"
             "  sizes: comma separated, in bytes, or none; -s 0 leaves the streams out\n"
             "  -t: times so many round trips of a sample each, and prints their quantiles\n"
             "  -n: streams in messages of these sizes, and no others\n"
@@ -219,6 +223,8 @@ static void usage(const char *name)
             "  -b: UDP's streams take and fill so much memory in turn, as a program's do,\n"
             "      and not one hot buffer\n"
             "  -m: UDP payload of a segment of a GSO train, the MTU less 28 (IPv6: 48)\n"
+            "  -c: UDP's messages are sealed: copied with a CRC32C, the last 4 header bytes, on\n"
+            "      their way out, and checked and copied to their place on their way in\n"
             "  -a: both processes here, on this address (default 127.0.0.1)\n"
             "  -L, -C: serve one client; measure against such a server\n",
             name);

@@ -98,8 +98,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Value:
-    """What one line said. `protocol` is set by raw_sockets: "udp" or "tcp". `each` are the samples
-    in their order, of programs that took turns."""
+    """What one line said. `protocol` is set by raw_sockets: "udp", "udp-sealed" or "tcp". `each`
+    are the samples in their order, of programs that took turns."""
 
     figure: Figure
     value: float

@@ -12,7 +12,7 @@ from .measures import SWEEPS
 from .results import Results
 from .stats import Summary
 from .targets import AT_LEAST, AT_MOST, BELOW, TARGETS, Target
-from .transports import DIWARP, RAW_UDP, meant_by
+from .transports import DIWARP, RAW_SEALED, RAW_UDP, meant_by
 
 # Operators in the CSV file.
 PLAIN = {AT_MOST: "<=", AT_LEAST: ">=", BELOW: "<"}
@@ -25,7 +25,8 @@ class Verdict:
     value: Summary | None
     verdict: str
     why: str = ""
-    # The same with raw UDP's figure in the place of diwarp's, of targets about another transport.
+    # The same with raw UDP's figure in the place of diwarp's, of targets about another transport;
+    # that of sealed datagrams where it was measured.
     raw: Summary | None = None
 
     @property
@@ -55,7 +56,8 @@ def measured(results: Results, target: Target) -> Summary | None:
 def raw_in_its_place(results: Results, target: Target) -> Summary | None:
     if not isinstance(target.over, str) or target.over == RAW_UDP:
         return None
-    return results.ratio((target.figure, RAW_UDP), target.over_key)
+    return (results.ratio((target.figure, RAW_SEALED), target.over_key)
+            or results.ratio((target.figure, RAW_UDP), target.over_key))
 
 
 def missing(results: Results, target: Target) -> str:

@@ -12,12 +12,12 @@ from .measures import LOSS_SCENES, MIB, OVERLAP_SCENES, PLACES, PROGRAM_MEMORY, 
 from .measures import USUAL_RECEIVES, WHOLE_BUFFER, buffer_scene, shared_cores_scene
 from .report import RAW_HEAD, absent_lines, counts_text, kept_text, number, ratio_cell, raw_cells
 from .results import Results
-from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_TCP, RAW_UDP, TCP, TCPS
+from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_SEALED, RAW_TCP, RAW_UDP, TCP, TCPS
 from .transports import TRANSPORTS, UCX
 
 MARKS = Marks("compare")
 
-COLUMNS = (RAW_UDP, RAW_TCP, *TCPS, UCX, OFI_TCP, OFI_RXD, *CONNECTED, DIWARP)
+COLUMNS = (RAW_UDP, RAW_SEALED, RAW_TCP, *TCPS, UCX, OFI_TCP, OFI_RXD, *CONNECTED, DIWARP)
 # Group -> rows of its table. The CSV files have all figures.
 ROWS = {
     **{group: tuple(Figure(quantity, size, f"MTU {mtu}")
@@ -75,7 +75,7 @@ SUMMARY = (
     *ROWS["collectives"],
     Figure("incast", 15, EAGER_MESSAGES),
 )
-SUMMARY_COLUMNS = (RAW_UDP, RAW_TCP, *TCPS, UCX, DIWARP)
+SUMMARY_COLUMNS = (RAW_UDP, RAW_SEALED, RAW_TCP, *TCPS, UCX, DIWARP)
 SUMMARY_RATIOS = ((DIWARP, TCP), (DIWARP, UCX), (DIWARP, RAW_UDP))
 
 
@@ -120,7 +120,8 @@ def document(results: Results, verdicts: list[Verdict], about: str, plots: list[
     lines = [about, "", *figure_tables(results)]
     if any(v.value for v in verdicts):
         lines += ["Targets (ratios of diwarp's figure; where another transport is the measure, "
-                  "beside it those of raw UDP's figure, on one host of one hot buffer):", "",
+                  "beside it those of raw UDP's figure, between hosts sealed, on one host of one "
+                  "hot buffer):", "",
                   *target_table(verdicts)]
     return "\n".join([*lines, *images(plots)]) + "\n"
 

@@ -7,7 +7,8 @@ import sys
 from dataclasses import dataclass, field, replace
 
 from .figures import bytes_text
-from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_TCP, RAW_UDP, TCP, TCPS, UCX
+from .transports import (CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_SEALED, RAW_TCP, RAW_UDP, TCP,
+                         TCPS, UCX)
 
 BETWEEN_HOSTS = {
     "mtu1500": "between two hosts (network namespaces) at MTU 1500, 1 B to 4 MiB",
@@ -40,6 +41,8 @@ KIB, MIB = 1 << 10, 1 << 20
 LIMITED_BUFFERS = (212992, 106496)
 
 RAW_PROGRAM = "raw_sockets"
+# Of a segment of a record, its trailer included (common/wire/WIRE.md).
+RECORD_HEADER_BYTES = 92
 NAMED_BTLS = (DIWARP, *TCPS)
 
 # Scenes, which the targets and tables name too.
@@ -244,7 +247,7 @@ def size_lists(arguments: str) -> tuple[str, str]:
 
 def sweep(group: str, mtu: int, rounds: tuple[int, int]) -> tuple[Measure, ...]:
     """Raw segments fill a packet: 28 bytes are headers of IP and UDP. As much is under way as of
-    diwarp's records."""
+    diwarp's records. Sealed, they have headers as long as those of records."""
     scene, out = f"MTU {mtu}", []
     for ring, raw, mpi in (("half round trips", "-l {sizes} -s 0", "-l {sizes} -s none"),
                            ("streams", "-l none -n {sizes} -s 32", "-l none -s {sizes} -d uni")):
@@ -252,6 +255,8 @@ def sweep(group: str, mtu: int, rounds: tuple[int, int]) -> tuple[Measure, ...]:
         raw_udp = size_lists(f"-p udp -g on -m {mtu - 28} -w 1024 {raw} -r {{r}}")
         raw_tcp = size_lists(f"-p tcp {raw} -r {{r}}")
         out.append(Measure(group, RAW_PROGRAM, raw_udp, SWEEP_TURNS, (RAW_UDP,), **place))
+        sealed = tuple(f"{words} -c on -h {RECORD_HEADER_BYTES}" for words in raw_udp)
+        out.append(Measure(group, RAW_PROGRAM, sealed, SWEEP_TURNS, (RAW_SEALED,), **place))
         out.append(Measure(group, RAW_PROGRAM, raw_tcp, SWEEP_TURNS, (RAW_TCP,), **place))
         words = size_lists(f"{mpi} -m none -w 64 -r {{r}}")
         out.append(Measure(group, "latency_bandwidth", words, SWEEP_TURNS, NAMED_BTLS, **place))

@@ -16,13 +16,13 @@ from .hosts import Hosts, NoCongestionControl, NoHosts
 from .measures import BOTH_TCPS, GROUPS, LINK_MBIT, LOSS_SCENES, MEASURES, Effort, Measure
 from .results import Results
 from .schedule import Schedule, in_turn
-from .transports import DIWARP, OFI_TCP, RAW, RAW_TCP, RAW_UDP, TCPS, TRANSPORTS, UCX, Launcher
-from .transports import default_congestion_control
+from .transports import DIWARP, OFI_TCP, RAW, RAW_SEALED, RAW_TCP, RAW_UDP, TCPS, TRANSPORTS, UCX
+from .transports import Launcher, default_congestion_control
 
 # What carries the transport's data, and so what is dropped.
 PROTOCOLS = {DIWARP: "udp", **dict.fromkeys((*TCPS, UCX, OFI_TCP), "tcp")}
 RAW_STREAMS = ("stream", "cpu", "stream_bi", "cpu_bi")
-RAW_OF_PROTOCOL = {"udp": RAW_UDP, "tcp": RAW_TCP}
+RAW_OF_PROTOCOL = {"udp": RAW_UDP, "udp-sealed": RAW_SEALED, "tcp": RAW_TCP}
 # See benchmarks/turns.h, and what turns.c says of a program whose turn does not come.
 TURNS_VARIABLE = "DIWARP_BENCH_TURNS"
 TURNS_BYTES = 4

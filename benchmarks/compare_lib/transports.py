@@ -18,6 +18,7 @@ UCX = "ucx"
 OFI_TCP = "ofi-tcp"
 OFI_RXD = "ofi-rxd"
 RAW_UDP = "raw-udp"
+RAW_SEALED = "raw-udp-sealed"
 RAW_TCP = "raw-tcp"
 
 DIWARP_COMPONENT = "btl:diwarp"
@@ -45,6 +46,7 @@ TRANSPORTS = {
     t.name: t
     for t in (
         Transport(RAW_UDP, "raw UDP"),
+        Transport(RAW_SEALED, "raw UDP, sealed"),
         Transport(RAW_TCP, "raw TCP"),
         # Named, though it is the default: the user's environment may have another.
         Transport(DIWARP, "diwarp", DIWARP_COMPONENT, OVER_RD),
@@ -80,7 +82,7 @@ TRANSPORTS = {
         ),
     )
 }
-RAW = (RAW_UDP, RAW_TCP)
+RAW = (RAW_UDP, RAW_SEALED, RAW_TCP)
 BTLS = (DIWARP, TCP)
 CONNECTED = (RC, RC_SRQ)
 MPI = (DIWARP, *CONNECTED, TCP, UCX, OFI_TCP, OFI_RXD)
