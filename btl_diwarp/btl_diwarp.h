@@ -11,12 +11,11 @@
  */
 #pragma once
 
-#include "opal_config.h"
+#include "btl_diwarp/btl_diwarp_openmpi.h"
 
 #include "opal/class/opal_free_list.h"
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
-#include "opal/threads/mutex.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
@@ -209,9 +208,10 @@ static inline bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module
 /* With the lock `polling` (btl_diwarp_progress.c); returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module);
-/* A message for whoever registered its tag; neither is to be trusted. */
-void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, uint32_t tag, void *data,
-                            size_t len);
+/* A message for whoever registered its tag; neither is to be trusted. endpoint: whose it is; NULL
+ * over RD, where nobody asks (btl_diwarp_openmpi4.c, ...5.c). */
+void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
+                            uint32_t tag, void *data, size_t len);
 
 /* Parameters (btl_diwarp_params.c), those of the module (eager_limit and such) included. */
 int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module);

@@ -181,7 +181,7 @@ static struct mca_btl_diwarp_module the_module = {
               .btl_dump = mca_btl_base_dump},
 };
 
-OPAL_MODULE_DECLSPEC extern mca_btl_base_component_3_0_0_t mca_btl_diwarp_component;
+MCA_BTL_DIWARP_EXPORT extern mca_btl_base_component_3_0_0_t mca_btl_diwarp_component;
 
 /* Help texts are looked up in Open MPI's own folder only; ours may lie beside the component. */
 static void add_help_dir(void)

@@ -220,7 +220,7 @@ static void set_module_defaults(mca_btl_base_module_t *btl)
     btl->btl_bandwidth = 100;
     btl->btl_latency = 5;
     btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA |
-                     MCA_BTL_FLAGS_ATOMIC_FOPS;
+                     MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_DIWARP_RDMA_FLAGS;
     btl->btl_atomic_flags =
         MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
 }

@@ -2,8 +2,6 @@
 /* Peers: names, addresses by Open MPI's modex, and what is told of those that cannot be reached. */
 #include "btl_diwarp/btl_diwarp.h"
 
-#include "opal/mca/pmix/pmix.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -66,8 +64,8 @@ int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module)
     if (len < 0)
         return OPAL_ERROR;
     memcpy(packed + len, &settings, sizeof settings);
-    OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &module->super.btl_component->btl_version, packed,
-                    (size_t)len + sizeof settings);
+    OPAL_MODEX_SEND(rc, MCA_BTL_DIWARP_MODEX_GLOBAL, &module->super.btl_component->btl_version,
+                    packed, (size_t)len + sizeof settings);
     return rc;
 }
 
@@ -76,15 +74,15 @@ static int recv_packed(const struct mca_btl_diwarp_module *module, const opal_pr
                        struct diwarp_address *address, struct settings *settings)
 {
     unsigned char *packed = NULL;
-    int32_t len = 0;
+    mca_btl_diwarp_modex_bytes_t len = 0;
     int rc;
     OPAL_MODEX_RECV(rc, &module->super.btl_component->btl_version, &proc->proc_name, &packed, &len);
     if (rc != OPAL_SUCCESS || !packed)
         return -ENOENT;
-    len -= (int32_t)sizeof *settings;
-    rc = len > 0 ? diwarp_address_unpack(address, packed, (size_t)len) : -EPROTO;
+    const size_t all = (size_t)len, own = all > sizeof *settings ? all - sizeof *settings : 0;
+    rc = own ? diwarp_address_unpack(address, packed, own) : -EPROTO;
     if (!rc)
-        memcpy(settings, packed + len, sizeof *settings);
+        memcpy(settings, packed + own, sizeof *settings);
     free(packed);
     return rc;
 }

@@ -19,6 +19,17 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_send.c \
 	btl_diwarp/btl_diwarp_work.c \
 	btl_diwarp/btl_diwarp_work.h
+# What differs between versions of Open MPI; configure links btl_diwarp_openmpi.h to one's header.
+if DW_OPENMPI5
+BTL_SOURCES += btl_diwarp/btl_diwarp_openmpi5.c btl_diwarp/btl_diwarp_openmpi5.h
+else
+BTL_SOURCES += btl_diwarp/btl_diwarp_openmpi4.c btl_diwarp/btl_diwarp_openmpi4.h
+endif
+EXTRA_DIST += \
+	btl_diwarp/openmpi5/opal/mca/threads/pthreads/threads_pthreads_mutex.h \
+	btl_diwarp/openmpi5/opal/mca/threads/pthreads/threads_pthreads_threads.h \
+	btl_diwarp/openmpi5/opal/mca/threads/pthreads/threads_pthreads_tsd.h
+BTL_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir) $(OPAL_CPPFLAGS)
 BTL_HELP = btl_diwarp/help-mpi-btl-diwarp.txt
 EXTRA_DIST += $(BTL_HELP)
 
@@ -26,7 +37,7 @@ if DW_COMPONENT
 
 noinst_LTLIBRARIES += libbtl_diwarp.la
 libbtl_diwarp_la_SOURCES = $(BTL_SOURCES)
-libbtl_diwarp_la_CPPFLAGS = $(AM_CPPFLAGS) $(OPAL_CPPFLAGS)
+libbtl_diwarp_la_CPPFLAGS = $(BTL_CPPFLAGS)
 libbtl_diwarp_la_CFLAGS = $(AM_CFLAGS) $(DW_COMPONENT_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 
 # -z now and -z defs: a component that does not fit the Open MPI at hand fails when it is loaded,

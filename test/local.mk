@@ -299,7 +299,7 @@ if DW_CMOCKA
 check_PROGRAMS += test/unit/test_btl_work
 TESTS += test/unit/test_btl_work
 test_unit_test_btl_work_SOURCES = test/unit/test_btl_work.c
-test_unit_test_btl_work_CPPFLAGS = $(AM_CPPFLAGS) $(OPAL_CPPFLAGS)
+test_unit_test_btl_work_CPPFLAGS = $(BTL_CPPFLAGS)
 test_unit_test_btl_work_CFLAGS = $(AM_CFLAGS) $(DW_COMPONENT_CFLAGS)
 test_unit_test_btl_work_LDADD = libbtl_diwarp.la $(CORE_LIBS) $(OPAL_LIBS) $(CMOCKA_LIBS)
 endif

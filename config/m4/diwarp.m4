@@ -77,9 +77,11 @@ dw_showme=`"$MPICC" --showme:version 2>/dev/null`
 DW_OPENMPI_VERSION=`AS_ECHO(["$dw_showme"]) | $SED -n 's/^.*Open MPI \(@<:@0-9@:>@@<:@0-9.@:>@*\).*$/\1/p' | head -n 1`
 AS_IF([test -n "$DW_OPENMPI_VERSION"], [AC_MSG_RESULT([$DW_OPENMPI_VERSION])], [
     AC_MSG_RESULT([none])
-    AC_MSG_ERROR([$MPICC is not Open MPI's wrapper: diwarp needs Open MPI 4.1.x; name its mpicc with --with-mpicc])])
-AS_CASE([$DW_OPENMPI_VERSION], [4.1.*], [],
-    [AC_MSG_ERROR([found Open MPI $DW_OPENMPI_VERSION ($MPICC); diwarp needs 4.1.x])])
+    AC_MSG_ERROR([$MPICC is not Open MPI's wrapper: diwarp needs Open MPI 4.1 or 5.0; name its mpicc with --with-mpicc])])
+AS_CASE([$DW_OPENMPI_VERSION],
+    [4.1.*], [dw_openmpi=4 dw_btl_version=310],
+    [5.0.*], [dw_openmpi=5 dw_btl_version=330],
+    [AC_MSG_ERROR([found Open MPI $DW_OPENMPI_VERSION ($MPICC); diwarp needs 4.1 or 5.0])])
 
 AC_MSG_CHECKING([for Open MPI's internal headers])
 dw_incdirs=`"$MPICC" --showme:incdirs`
@@ -106,6 +108,14 @@ OPAL_LIBS="$OPAL_LIBS -lmpi -lopen-pal"
 for lib in `"$MPICC" --showme:libs`; do
     MPI_LIBS="$MPI_LIBS -l$lib"
 done
+# Of 5.0 the modex is PMIx's own, and headers of threads that others include are in no package.
+AS_IF([test $dw_openmpi = 5], [
+    PKG_CHECK_MODULES([PMIX], [pmix], [],
+        [AC_MSG_ERROR([pmix.pc not found: install libpmix-dev (Debian, Ubuntu)])])
+    OPAL_CPPFLAGS="$OPAL_CPPFLAGS `AS_ECHO(["$PMIX_CFLAGS"]) | $SED 's/-I/-isystem /g'`"
+    OPAL_CPPFLAGS="$OPAL_CPPFLAGS -idirafter `cd "$srcdir" && pwd`/btl_diwarp/openmpi5"
+    OPAL_LIBS="$OPAL_LIBS $PMIX_LIBS"
+])
 
 AC_MSG_CHECKING([whether a component compiles and links against Open MPI $DW_OPENMPI_VERSION])
 dw_save_CPPFLAGS=$CPPFLAGS
@@ -118,11 +128,8 @@ AC_LINK_IFELSE([AC_LANG_PROGRAM([[
 #include "opal_config.h"
 #include "opal/mca/btl/btl.h"
 #include "opal/util/show_help.h"
-#if OPAL_MAJOR_VERSION != 4 || OPAL_MINOR_VERSION != 1
-#error "the headers are not those of Open MPI 4.1"
-#endif
-#if BTL_VERSION != 310
-#error "not the BTL interface 3.1"
+#if OPAL_MAJOR_VERSION != $dw_openmpi || BTL_VERSION != $dw_btl_version
+#error "headers of another version"
 #endif
 ]], [[return opal_show_help_add_dir(".");]])],
     [AC_MSG_RESULT([yes])],

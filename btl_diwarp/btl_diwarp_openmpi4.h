@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What Open MPI 4.1 and 5.0 name differently, or keep in different headers: here for 4.1. It is
+ * included as btl_diwarp_openmpi.h, which configure links to the header of the version it found. */
+#pragma once
+
+#include "opal_config.h"
+
+#include "opal/mca/pmix/pmix.h"
+#include "opal/threads/mutex.h"
+
+#define MCA_BTL_DIWARP_EXPORT       OPAL_MODULE_DECLSPEC
+#define MCA_BTL_DIWARP_MODEX_GLOBAL OPAL_PMIX_GLOBAL
+/* Of what the modex gives. */
+typedef int32_t mca_btl_diwarp_modex_bytes_t;
+/* btl_flags that every transport has, and those that puts and gets need besides. */
+#define MCA_BTL_DIWARP_RDMA_FLAGS 0u

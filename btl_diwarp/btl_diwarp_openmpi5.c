@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages to whoever registered their tag, as Open MPI 5.0 has it. */
+#include "btl_diwarp/btl_diwarp.h"
+
+void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
+                            uint32_t tag, void *data, size_t len)
+{
+    const mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
+    const mca_btl_active_message_callback_t *callback =
+        tag < MCA_BTL_TAG_MAX ? &mca_btl_base_active_message_trigger[tag] : NULL;
+    const mca_btl_base_receive_descriptor_t descriptor = {.endpoint = endpoint,
+                                                          .des_segments = &segment,
+                                                          .des_segment_count = 1,
+                                                          .tag = (mca_btl_base_tag_t)tag,
+                                                          .cbdata =
+                                                              callback ? callback->cbdata : NULL};
+    if (OPAL_LIKELY(callback && callback->cbfunc))
+        callback->cbfunc(&module->super, &descriptor);
+    else
+        module->counters.rx_unknown_tag++;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What Open MPI 4.1 and 5.0 name differently, or keep in different headers: here for 5.0. It is
+ * included as btl_diwarp_openmpi.h, which configure links to the header of the version it found. */
+#pragma once
+
+#include "opal_config.h"
+
+#include "opal/mca/pmix/pmix-internal.h"
+#include "opal/mca/threads/mutex.h"
+
+#define MCA_BTL_DIWARP_EXPORT       OPAL_DECLSPEC
+#define MCA_BTL_DIWARP_MODEX_GLOBAL PMIX_GLOBAL
+/* Of what the modex gives. */
+typedef size_t mca_btl_diwarp_modex_bytes_t;
+/* Puts complete when the data lies in the peer's memory: else osc/rdma takes active messages. */
+#define MCA_BTL_DIWARP_RDMA_FLAGS MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
