@@ -6,6 +6,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -95,9 +98,7 @@ static void close_all(void)
             diwarp_destroy_ah(ahs[i][j]);
     for (unsigned i = 0; i < NODES; i++)
         node_close(&nodes[i]);
-    /* glibc keeps some freed blocks for the thread, and counts them as allocated. */
-    const uint64_t left_bytes = allocated_bytes() - before_bytes;
-    assert_true((int64_t)left_bytes >= 0 && left_bytes <= KEPT_BYTES);
+    assert_int_equal(allocated_bytes(), before_bytes);
 }
 
 static unsigned received(void)
@@ -220,8 +221,24 @@ static void query_memory__idle_ud_qp__at_most_4_kib(void **state)
     close_all();
 }
 
-int main(void)
+/* glibc counts blocks that it keeps for a thread as allocated, and from 2.41 on calloc() takes
+ * them: then less seems to be held than was asked for. It is told at a program's start to keep
+ * none. */
+static void keep_no_blocks(char **argv)
 {
+    const char *tunables = "GLIBC_TUNABLES", *none = "glibc.malloc.tcache_count=0";
+    const char *now = getenv(tunables);
+    if (now && !strcmp(now, none))
+        return;
+    setenv(tunables, none, 1);
+    execv("/proc/self/exe", argv);
+    perror("execv");
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    keep_no_blocks(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(query_memory__rd_tells_all_it_holds),
         cmocka_unit_test(query_memory__rd_tells_regions_and_records),
