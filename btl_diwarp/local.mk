@@ -65,6 +65,16 @@ component/help-mpi-btl-diwarp.txt: $(BTL_HELP)
 	@$(MKDIR_P) component
 	$(AM_V_GEN)cp $(top_srcdir)/$(BTL_HELP) $@.tmp && mv -f $@.tmp $@
 
+# Debian 13's mpirun has programs look for components in PMIx's folder alone.
+TELL_OF_PATH = @if test -z '$(DESTDIR)' && env -u OMPI_MCA_mca_base_component_path \
+	    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 30 '$(MPIRUN)' -np 1 \
+	    printenv OMPI_MCA_mca_base_component_path >/dev/null 2>&1; then \
+	    echo; \
+	    echo 'This mpirun has programs look for components elsewhere, unless its environment has'; \
+	    echo '  PMIX_MCA_mca_base_param_files=none'; \
+	    echo; \
+	fi
+
 # Open MPI loads the .so; the .la would only be a second name for it.
 install-data-hook:
 	rm -f '$(DESTDIR)$(componentdir)/mca_btl_diwarp.la'
@@ -74,6 +84,7 @@ install-data-hook:
 	    echo "  mpirun --mca mca_base_component_path $(componentpath):SYSTEM_DEFAULT --mca btl diwarp,self ..."; \
 	    echo; \
 	fi
+	$(TELL_OF_PATH)
 
 uninstall-hook:
 	rm -f '$(DESTDIR)$(componentdir)/mca_btl_diwarp.so'
@@ -87,6 +98,7 @@ install-user: all
 	$(MKDIR_P) '$(DESTDIR)$(userdir)'
 	$(INSTALL_PROGRAM) component/mca_btl_diwarp.so '$(DESTDIR)$(userdir)/mca_btl_diwarp.so'
 	$(INSTALL_DATA) $(top_srcdir)/$(BTL_HELP) '$(DESTDIR)$(userdir)/help-mpi-btl-diwarp.txt'
+	$(TELL_OF_PATH)
 
 uninstall-user:
 	rm -f '$(DESTDIR)$(userdir)/mca_btl_diwarp.so' \
