@@ -252,7 +252,8 @@ const char *mca_btl_diwarp_peer_host(const struct diwarp_name *name);
 void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *module,
                                           const opal_proc_t *proc,
                                           const struct diwarp_address *peer);
-/* Ends the job by way of the PML, which prints info. proc: whom it is about, or NULL. */
+/* Ends the job by way of the PML; info is printed (btl_diwarp_openmpi4.c, ...5.c). proc: whom it is
+ * about, or NULL. */
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
 /* Tells the user and the PML, which ends the job; of the first peer only. why: how it was lost;
  * NULL: it was silent for as long as it may be. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages to whoever registered their tag, as Open MPI 4.1 has it. */
+/* How Open MPI 4.1 takes messages, and what the PML does of an error. */
 #include "btl_diwarp/btl_diwarp.h"
+
+#include <stdlib.h>
 
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
                             uint32_t tag, void *data, size_t len)
@@ -14,4 +16,13 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_e
         callback->cbfunc(&module->super, (mca_btl_base_tag_t)tag, &descriptor, callback->cbdata);
     else
         module->counters.rx_unknown_tag++;
+}
+
+void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
+{
+    if (!module->error_cb) {
+        opal_output(0, "%s", info);
+        abort();
+    }
+    module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, info);
 }

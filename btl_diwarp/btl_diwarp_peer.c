@@ -174,15 +174,6 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
     MCA_BTL_DIWARP_HELP("no reachable pair", mine_text, host, peer_text);
 }
 
-void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
-{
-    if (!module->error_cb) {
-        opal_output(0, "%s", info);
-        abort();
-    }
-    module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, info);
-}
-
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why)
 {

@@ -134,11 +134,12 @@ class Measure:
         return text.format(r=effort.samples or self.samples[effort.column]).split()
 
 
-# Each through its own transport: left alone, Open MPI would take osc/ucx for all. osc/rdma asks for
-# RDMA, which the tcp BTL has not; beside libfabric it would take the BTL of shared memory.
+# Each through its own transport: left alone, Open MPI would take osc/ucx for all. Over the tcp BTL,
+# which has no RDMA, 4.1 then takes osc/pt2pt, and 5.0 makes osc/rdma of messages. Beside libfabric
+# osc/rdma would take the BTL of shared memory.
 ONE_SIDED_OPTIONS = {
     DIWARP: ("--mca", "osc", "rdma"),
-    **dict.fromkeys((TCP, *TCPS), ("--mca", "osc", "pt2pt")),
+    **dict.fromkeys((TCP, *TCPS), ("--mca", "osc", "^sm,ucx")),
     UCX: ("--mca", "osc", "ucx"),
     OFI_TCP: ("--mca", "osc", "pt2pt"),
 }

@@ -21,9 +21,9 @@ static const uint32_t first[2] = {1000, 500000000};
 
 static uint32_t sum_words(uint32_t sum, const uint8_t *p, size_t len)
 {
-    for (size_t i = 0; i + 1 < len; i += 2)
-        sum += dw_get_be16(p + i);
-    return len % 2 ? sum + ((uint32_t)p[len - 1] << 8) : sum;
+    for (size_t i = 0; i < len; i++)
+        sum += (uint32_t)p[i] << (i % 2 ? 0 : 8);
+    return sum;
 }
 
 static uint16_t checksum(uint32_t sum)
