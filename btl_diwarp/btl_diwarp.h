@@ -252,11 +252,13 @@ const char *mca_btl_diwarp_peer_host(const struct diwarp_name *name);
 void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *module,
                                           const opal_proc_t *proc,
                                           const struct diwarp_address *peer);
-/* Ends the job by way of the PML; info is printed (btl_diwarp_openmpi4.c, ...5.c). proc: whom it is
- * about, or NULL. */
+/* Tells the PML, which ends the job, or goes on without proc; info is printed. proc: whom it is
+ * about, or NULL. (btl_diwarp_openmpi4.c, ...5.c.) */
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
-/* Tells the user and the PML, which ends the job; of the first peer only. why: how it was lost;
- * NULL: it was silent for as long as it may be. */
+/* Whether the job goes on without a peer that is gone: mpirun --with-ft ulfm. */
+bool mca_btl_diwarp_job_goes_on(void);
+/* Tells the user and the PML; where that ends the job, of the first peer only. why: how it was
+ * lost; NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why);
 /* An OPAL code for the end of a request; tells as above that the peer is gone where it ended so. */

@@ -18,6 +18,11 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_e
         module->counters.rx_unknown_tag++;
 }
 
+bool mca_btl_diwarp_job_goes_on(void)
+{
+    return false;
+}
+
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
 {
     if (!module->error_cb) {

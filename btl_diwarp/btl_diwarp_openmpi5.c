@@ -2,6 +2,8 @@
 /* How Open MPI 5.0 takes messages, and what the PML does of an error. */
 #include "btl_diwarp/btl_diwarp.h"
 
+#include "ompi/runtime/params.h"
+
 #include <stdlib.h>
 
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
@@ -20,6 +22,11 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_e
         callback->cbfunc(&module->super, &descriptor);
     else
         module->counters.rx_unknown_tag++;
+}
+
+bool mca_btl_diwarp_job_goes_on(void)
+{
+    return ompi_ftmpi_enabled;
 }
 
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)

@@ -180,7 +180,8 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
     const opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
     char where[TEXT_BYTES] = "unknown", info[TEXT_BYTES], silent[64];
     struct diwarp_address address;
-    if (__atomic_exchange_n(&module->gone_told, true, __ATOMIC_RELAXED))
+    const bool goes_on = mca_btl_diwarp_job_goes_on();
+    if (__atomic_exchange_n(&module->gone_told, true, __ATOMIC_RELAXED) && !goes_on)
         return;
     const char *host = mca_btl_diwarp_peer_host(name);
     opal_proc_t *proc = opal_proc_for_name(proc_name);
@@ -192,8 +193,9 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
     /* Help messages get lost, and cannot be read without a file descriptor: this line, too. */
     snprintf(info, sizeof info, "diwarp: rank %u on host %s %s: %s", name->rank, host,
              module->rc ? "is not connected any more" : "does not answer", why);
-    MCA_BTL_DIWARP_HELP(module->rc ? "connection lost" : "peer gone", OPAL_PROC_MY_NAME.vpid, host,
-                        name->rank, where, why);
+    if (!goes_on)
+        MCA_BTL_DIWARP_HELP(module->rc ? "connection lost" : "peer gone", OPAL_PROC_MY_NAME.vpid,
+                            host, name->rank, where, why);
     mca_btl_diwarp_fail(module, proc, info);
 }
 
@@ -206,6 +208,7 @@ int mca_btl_diwarp_peer_status(struct mca_btl_diwarp_module *module,
         return OPAL_ERROR;
     const struct diwarp_name name = mca_btl_diwarp_peer_name(endpoint);
     /* Told before, with the reason, unless that completion is still to come. */
-    mca_btl_diwarp_peer_on_gone(module, &name, "nothing is sent to it any more");
+    if (!mca_btl_diwarp_job_goes_on())
+        mca_btl_diwarp_peer_on_gone(module, &name, "nothing is sent to it any more");
     return OPAL_ERR_UNREACH;
 }

@@ -104,6 +104,16 @@ static void note_failed(struct mca_btl_diwarp_module *module, const mca_btl_diwa
                         rdma->sge.length, why);
 }
 
+/* What a failed atomic brings: as if the word had been 0, or the swap been made. osc/rdma, which
+ * does not look at the status, else waits for ever for a lock in the memory of a process that is
+ * gone. */
+static void set_failed_result(const struct ibv_send_wr *wr, void *result)
+{
+    const uint64_t was = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? wr->wr.atomic.compare_add : 0;
+    if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+        memcpy(result, &was, sizeof was);
+}
+
 static void rdma_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
                              enum ibv_wc_status status, const struct diwarp_wc *wc)
 {
@@ -114,6 +124,8 @@ static void rdma_on_complete(struct mca_btl_diwarp_module *module, struct mca_bt
         const int rc = mca_btl_diwarp_peer_status(module, work->endpoint, status);
         if (OPAL_UNLIKELY(rc == OPAL_ERROR && status != IBV_WC_WR_FLUSH_ERR))
             note_failed(module, rdma, status);
+        if (OPAL_UNLIKELY(rc != OPAL_SUCCESS))
+            set_failed_result(&rdma->wr.wr, args->local_address);
         args->cbfunc(&module->super, work->endpoint, args->local_address, args->local_handle,
                      args->cbcontext, args->cbdata, rc);
     }
@@ -219,8 +231,16 @@ static int atomic(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_a
                                                  .swap = swap,
                                                  .rkey = stag_of(args->remote_handle)}};
     uint64_t *mapped = (uint64_t *)(uintptr_t)args->remote_address;
-    if (OPAL_LIKELY(args->remote_handle))
-        return start(btl, args, sizeof swap, &wr);
+    if (OPAL_LIKELY(args->remote_handle)) {
+        const int rc = start(btl, args, sizeof swap, &wr);
+        if (OPAL_LIKELY(rc != OPAL_ERR_UNREACH))
+            return rc;
+        /* Told so here, osc/rdma would ask again, for ever. */
+        set_failed_result(&wr, args->local_address);
+        args->cbfunc(btl, args->endpoint, args->local_address, args->local_handle, args->cbcontext,
+                     args->cbdata, rc);
+        return OPAL_SUCCESS;
+    }
     if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
         compare_add = __atomic_fetch_add(mapped, compare_add, __ATOMIC_SEQ_CST);
     else

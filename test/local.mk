@@ -397,6 +397,11 @@ test_mpi_spawn_LDADD = $(MPI_LIBS)
 test_mpi_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_threads_LDADD = $(MPI_LIBS)
 
+if DW_OPENMPI5
+check_PROGRAMS += test/mpi/ulfm
+endif
+test_mpi_ulfm_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_ulfm_LDADD = $(MPI_LIBS)
 test_mpi_vanish_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_vanish_LDADD = $(MPI_LIBS)
 

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fault tolerance after the ULFM specification (Open MPI 5.0, mpirun --with-ft ulfm): one rank
+ * after the other is killed, each time amid something else, until two are left. The others must
+ * hear of it by an error, shrink the communicator to those who are left, and go on with it.
+ */
+#include "test/mpi/mpi_test.h"
+
+#include <mpi-ext.h>
+
+#define LARGE_BYTES   (8 << 20)
+#define SMALL_BYTES   100
+#define DELAY_MOST_US 30000
+#define AFTERWARDS    200 /* collective operations of the survivors */
+
+static MPI_Comm comm;
+static int rank, size, victim; /* in comm */
+static MPI_Win window;
+static char *from, *into;
+
+/* ---- scenes: what the survivors do until they hear of the victim's end; an error code ----------
+ */
+
+static int receives(void)
+{
+    return MPI_Recv(into, LARGE_BYTES, MPI_CHAR, victim, 7, comm, MPI_STATUS_IGNORE);
+}
+
+static int sends_small(void)
+{
+    int rc = MPI_SUCCESS;
+
+    while (rc == MPI_SUCCESS)
+        rc = MPI_Send(from, SMALL_BYTES, MPI_CHAR, victim, 7, comm);
+    return rc;
+}
+
+static int sends_large(void)
+{
+    return MPI_Send(from, LARGE_BYTES, MPI_CHAR, victim, 7, comm);
+}
+
+static int shifts(void)
+{
+    const int next = (rank + 1) % size, last = (rank + size - 1) % size;
+    int rc = MPI_SUCCESS;
+
+    while (rc == MPI_SUCCESS)
+        rc = MPI_Sendrecv(from, LARGE_BYTES / 8, MPI_CHAR, next, 3, into, LARGE_BYTES / 8, MPI_CHAR,
+                          last, 3, comm, MPI_STATUS_IGNORE);
+    return rc;
+}
+
+static int reduces(void)
+{
+    int rc = MPI_SUCCESS;
+
+    while (rc == MPI_SUCCESS)
+        rc = MPI_Allreduce(MPI_IN_PLACE, into, SMALL_BYTES, MPI_CHAR, MPI_BOR, comm);
+    return rc;
+}
+
+static int broadcasts(void)
+{
+    int rc = MPI_SUCCESS;
+
+    while (rc == MPI_SUCCESS)
+        rc = MPI_Bcast(into, LARGE_BYTES, MPI_CHAR, 0, comm);
+    return rc;
+}
+
+/* One-sided operations need not tell. */
+static int failed_count(void)
+{
+    MPI_Group failed;
+    int count;
+
+    MPIX_Comm_get_failed(comm, &failed);
+    MPI_Group_size(failed, &count);
+    MPI_Group_free(&failed);
+    return count;
+}
+
+enum access { PUT, GET, ACCUMULATE };
+
+static int accesses(enum access access)
+{
+    const int longs = rank % 2 ? 1 : LARGE_BYTES / 64;
+    int rc = MPI_SUCCESS;
+
+    while (rc == MPI_SUCCESS && !failed_count()) {
+        if (access == PUT)
+            rc = MPI_Put(from, longs, MPI_LONG, victim, 0, longs, MPI_LONG, window);
+        else if (access == GET)
+            rc = MPI_Get(into, longs, MPI_LONG, victim, 0, longs, MPI_LONG, window);
+        else
+            rc = MPI_Accumulate(from, 100, MPI_LONG, victim, 0, 100, MPI_LONG, MPI_SUM, window);
+        if (rc == MPI_SUCCESS)
+            rc = MPI_Win_flush(victim, window);
+    }
+    return rc == MPI_SUCCESS ? MPIX_ERR_PROC_FAILED : rc;
+}
+
+static int puts_into(void)
+{
+    return accesses(PUT);
+}
+
+static int gets(void)
+{
+    return accesses(GET);
+}
+
+static int accumulates(void)
+{
+    return accesses(ACCUMULATE);
+}
+
+static const struct scene {
+    const char *name;
+    int (*survive)(void);
+    bool shares; /* the victim does as the survivors do, until it is killed */
+    bool sends;  /* it has large messages under way to all */
+    bool one_sided;
+} scenes[] = {
+    {.name = "receive", .survive = receives},
+    {.name = "eager sends", .survive = sends_small},
+    {.name = "rendezvous, the receiver is killed", .survive = sends_large},
+    {.name = "rendezvous, the sender is killed", .survive = receives, .sends = true},
+    {.name = "large messages around a ring", .survive = shifts, .shares = true},
+    {.name = "allreduce", .survive = reduces, .shares = true},
+    {.name = "broadcast", .survive = broadcasts, .shares = true},
+    {.name = "put", .survive = puts_into, .one_sided = true},
+    {.name = "get", .survive = gets, .one_sided = true},
+    {.name = "accumulate", .survive = accumulates, .one_sided = true},
+};
+#define SCENES (sizeof scenes / sizeof *scenes)
+
+/* ---- killing -----------------------------------------------------------------------------------
+ */
+
+static void on_time(int signal_number)
+{
+    (void)signal_number;
+    (void)raise(SIGKILL);
+}
+
+__attribute__((noreturn)) static void die(const struct scene *scene, unsigned delay_us)
+{
+    MPI_Request requests[64];
+
+    signal(SIGALRM, on_time);
+    for (int i = 0; scene->sends && i < victim && i < 64; i++)
+        MPI_Isend(from, LARGE_BYTES, MPI_CHAR, i, 7, comm, &requests[i]);
+    ualarm(scene->sends ? delay_us / 10 + 1 : delay_us + 1, 0);
+    if (scene->shares)
+        (void)scene->survive();
+    for (;;)
+        pause();
+}
+
+/* The window cannot be freed, for that takes all of its processes. */
+static void open_window(const struct scene *scene)
+{
+    if (!scene->one_sided)
+        return;
+    MPI_Win_create(into, LARGE_BYTES, 1, MPI_INFO_NULL, comm, &window);
+    MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+    MPI_Win_lock_all(0, window);
+}
+
+/* The survivors' communicator takes the place of the one that has lost a process. */
+static void shrink(void)
+{
+    MPI_Comm left;
+    int ones = 1, sum = 0;
+
+    MPIX_Comm_revoke(comm);
+    MT_CHECK(MPIX_Comm_shrink(comm, &left) == MPI_SUCCESS, "MPIX_Comm_shrink");
+    MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
+    MPI_Comm_free(&comm);
+    comm = left;
+    for (int i = 0; i < AFTERWARDS; i++)
+        MT_CHECK(MPI_Allreduce(&ones, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS &&
+                     sum == size - 1,
+                 "%d processes are left, not %d", sum, size - 1);
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+}
+
+/* Seconds until this survivor had heard of it. */
+static double kill_one(const struct scene *scene, unsigned delay_us)
+{
+    int class = MPI_SUCCESS;
+
+    victim = size - 1;
+    mt_phase("%s, %d ranks left", scene->name, size);
+    open_window(scene);
+    MPI_Barrier(comm);
+    const double began = MPI_Wtime();
+    if (rank == victim)
+        die(scene, delay_us);
+    MPI_Error_class(scene->survive(), &class);
+    MT_CHECK(class == MPIX_ERR_PROC_FAILED || class == MPIX_ERR_REVOKED ||
+                 (scene->one_sided && class != MPI_SUCCESS),
+             "an error of class %d", class);
+    const double heard_s = MPI_Wtime() - began - (scene->sends ? delay_us / 10 : delay_us) * 1e-6;
+    shrink();
+    return heard_s;
+}
+
+static void on_hung(int signal_number)
+{
+    (void)signal_number;
+    _exit(0);
+}
+
+/* In MPI_Finalize Open MPI 5.0.7 waits now and then for ever for a fence of its run-time system
+ * with those who are dead, over tcp, too. */
+static void finalize(void)
+{
+    signal(SIGALRM, on_hung);
+    alarm(5);
+    MPI_Finalize();
+}
+
+int main(int argc, char **argv)
+{
+    double longest_s = 0;
+    unsigned kills = 0;
+    uint64_t random;
+
+    mt_start(argc, argv, "ulfm", MPI_THREAD_SINGLE);
+    from = calloc(1, LARGE_BYTES);
+    into = calloc(1, LARGE_BYTES);
+    MT_CHECK(from && into, "no memory");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    for (random = mt.seed; size > 2; kills++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const struct scene *scene = &scenes[(mt.seed + kills) % SCENES];
+        const double heard_s = kill_one(scene, (unsigned)(random >> 33) % DELAY_MOST_US);
+        longest_s = heard_s > longest_s ? heard_s : longest_s;
+        if (mt.verbose)
+            printf("ulfm: rank %d heard after %.4f s: %s\n", rank, heard_s, scene->name);
+    }
+    if (rank == 0)
+        printf("PASS ulfm %d ranks, %u killed; rank 0 heard after %.3f s at most\n", mt.size, kills,
+               longest_s);
+    fflush(stdout);
+    finalize();
+    return 0;
+}
