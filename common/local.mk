@@ -114,7 +114,7 @@ libdiwarp_open_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 # libtool's CURRENT:REVISION:AGE, not the release: see "Updating version info" in its manual.
 libdiwarp_la_SOURCES =
 libdiwarp_la_LIBADD = libdiwarp_core.la libdiwarp_open.la
-libdiwarp_la_LDFLAGS = $(AM_LDFLAGS) $(DW_LTO_LDFLAGS) -version-info 0:0:0 -no-undefined \
+libdiwarp_la_LDFLAGS = $(AM_LDFLAGS) $(DW_LTO_LDFLAGS) -version-info 1:0:0 -no-undefined \
 	-export-symbols-regex '^diwarp_'
 
 # What a program of this tree links: internal names are visible there, unlike in the library.
