@@ -77,14 +77,21 @@ void raw_flow_close(struct raw_flow *flow)
     raw_memory_put(&flow->into);
 }
 
-/* Of a sealed flow: a train on its way out, whose headers stay 0, and what one call receives. */
+/* Of a sealed flow: a train on its way out, and what one call receives. Headers are whatever lies
+ * there, but for the first byte of a train, which is 0. */
 static _Alignas(LINE_BYTES) char stage[PLACE_BYTES], slot[PLACE_BYTES];
 
-/* Copies a train with its CRCs; past: past the cache. */
+/* Of a sealed datagram, the last of a message aside. */
+static size_t datagram_bytes(const struct raw_request *r)
+{
+    return r->message < r->segment ? r->message : r->segment;
+}
+
+/* Copies a train, and gives each datagram its CRC. */
 static void seal(const struct raw_request *r, char *to, const char *from, size_t bytes)
 {
     for (size_t at = 0, n; at < bytes; at += n) {
-        n = bytes - at < r->segment ? bytes - at : r->segment;
+        n = bytes - at < datagram_bytes(r) ? bytes - at : datagram_bytes(r);
         const size_t data = at + r->sealed, end = at + n - RAW_CRC_BYTES;
         uint32_t sum = dw_crc32c(0, to + at, r->sealed);
         sum = dw_crc32c_copy(sum, to + data, from + data, end - data, false);
@@ -92,12 +99,15 @@ static void seal(const struct raw_request *r, char *to, const char *from, size_t
     }
 }
 
+/* Checks and copies what one call has received, large messages past the cache. */
 static void open_sealed(const struct raw_request *r, char *to, const char *from, size_t bytes)
 {
     const bool past = r->message >= PAST_MIN_BYTES;
     for (size_t at = 0, n; at < bytes; at += n) {
-        n = bytes - at < r->segment ? bytes - at : r->segment;
+        n = bytes - at < datagram_bytes(r) ? bytes - at : datagram_bytes(r);
         const size_t data = at + r->sealed, end = at + n - RAW_CRC_BYTES;
+        if (n < r->sealed + RAW_CRC_BYTES)
+            raw_die("a datagram is shorter than its headers");
         uint32_t sum = dw_crc32c(0, from + at, r->sealed);
         sum = dw_crc32c_copy(sum, to + data, from + data, end - data, past);
         if (memcmp(from + end, &sum, sizeof sum) != 0)

@@ -4,8 +4,9 @@
  * message is cut into datagrams or GSO trains, and a window that the receiver's acknowledgements
  * open keeps what is under way within the receiver's socket buffer. Nothing is repeated.
  *
- * Sealed, data takes the way that any checked datagram transport needs: copied behind its header
- * with its CRC32C in one pass, and again where it comes, from one receive buffer to its place.
+ * Sealed, data takes the way  * that a checked datagram transport has to take: copied behind its
+ * header with its CRC32C in one pass, and again where it comes, from one receive buffer to its
+ * place.
  */
 #ifndef RAW_MESSAGE_H
 #define RAW_MESSAGE_H
@@ -64,7 +65,7 @@ void raw_fit_train(struct raw_request *r);
 struct raw_flow raw_flow_open(int fd, const struct raw_request *r);
 void raw_flow_close(struct raw_flow *flow);
 
-/* Receives data, or in turns (most of PLACE_BYTES) an acknowledgement, to where the next data is.
+/* Receives data of at most `most` bytes, or in turns an acknowledgement, to where the next data is.
  */
 size_t raw_take(struct raw_flow *flow, size_t most);
 

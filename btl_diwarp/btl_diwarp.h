@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Open MPI 4.1 BTL over diwarp: one component, one module; one reliable datagram QP, or, with
- * another transport, an RC QP per peer (btl_diwarp_rc.h). It maps BTL calls to work requests of
- * common/include/diwarp.h and completions to BTL callbacks, and knows nothing of bytes on the wire,
- * windows or retries.
+ *  * The BTL of Open MPI 4.1 and 5.0 over diwarp: one component, one module; one reliable datagram
+ * QP, or, with another transport, an RC QP per peer (btl_diwarp_rc.h). It maps BTL calls to work
+ * requests of common/include/diwarp.h and completions to BTL callbacks, and knows nothing of bytes
+ * on the wire, windows or retries.
  *
  * Threads: any thread may call the module's functions. Completions and receive callbacks run in one
  * thread at a time, the one that polls: in mca_btl_diwarp_progress(), from which others return at
@@ -181,7 +181,7 @@ struct mca_btl_diwarp_module {
     int helper_cpu;               /* where it runs the RNIC; -1: it does not */
 
     mca_btl_base_module_error_cb_fn_t error_cb;
-    bool gone_told;    /* a peer is gone: once, for that ends the job */
+    bool gone_told;    /* a peer is gone: one line is enough where that ends the job */
     bool failure_told; /* of an access */
 };
 
@@ -261,7 +261,8 @@ bool mca_btl_diwarp_job_goes_on(void);
  * lost; NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why);
-/* An OPAL code for the end of a request; tells as above that the peer is gone where it ended so. */
+/* An OPAL code for the end of a request. Where it ended so because the peer is gone, and that ends
+ * the job, tells of it as above. */
 int mca_btl_diwarp_peer_status(struct mca_btl_diwarp_module *module,
                                const mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status);
 

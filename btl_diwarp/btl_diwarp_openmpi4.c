@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How Open MPI 4.1 takes messages, and what the PML does of an error. */
+/* How Open MPI 4.1 takes messages, and how its PML is told of an error. */
 #include "btl_diwarp/btl_diwarp.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 
 #define MCA_BTL_DIWARP_EXPORT       OPAL_MODULE_DECLSPEC
 #define MCA_BTL_DIWARP_MODEX_GLOBAL OPAL_PMIX_GLOBAL
-/* Of what the modex gives. */
+/* The length of what the modex gives. */
 typedef int32_t mca_btl_diwarp_modex_bytes_t;
-/* btl_flags that every transport has, and those that puts and gets need besides. */
+/* Of btl_flags, those that only 5.0 knows. */
 #define MCA_BTL_DIWARP_RDMA_FLAGS 0u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How Open MPI 5.0 takes messages, and what the PML does of an error. */
+/* How Open MPI 5.0 takes messages, and how its PML is told of an error. */
 #include "btl_diwarp/btl_diwarp.h"
 
 #include "ompi/runtime/params.h"
@@ -35,7 +35,7 @@ bool mca_btl_diwarp_job_goes_on(void)
 
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
 {
-    /* The PML prints it as a help message, which takes a file descriptor. */
+    /* The PML prints info within a help message, which is lost where no file descriptor is left. */
     opal_output(0, "%s", info);
     if (!module->error_cb)
         abort();

@@ -10,7 +10,7 @@
 
 #define MCA_BTL_DIWARP_EXPORT       OPAL_DECLSPEC
 #define MCA_BTL_DIWARP_MODEX_GLOBAL PMIX_GLOBAL
-/* Of what the modex gives. */
+/* The length of what the modex gives. */
 typedef size_t mca_btl_diwarp_modex_bytes_t;
 /* Puts complete when the data lies in the peer's memory: else osc/rdma takes active messages. */
 #define MCA_BTL_DIWARP_RDMA_FLAGS MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION

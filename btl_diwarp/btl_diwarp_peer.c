@@ -207,7 +207,8 @@ int mca_btl_diwarp_peer_status(struct mca_btl_diwarp_module *module,
     if (status != IBV_WC_RETRY_EXC_ERR)
         return OPAL_ERROR;
     const struct diwarp_name name = mca_btl_diwarp_peer_name(endpoint);
-    /* Told before, with the reason, unless that completion is still to come. */
+    /* DIWARP_WC_PEER_GONE, or RC's end of the connection, tells of the peer with the reason. It may
+     * be still to come, while the PML that hears of an error may end the job without one. */
     if (!mca_btl_diwarp_job_goes_on())
         mca_btl_diwarp_peer_on_gone(module, &name, "nothing is sent to it any more");
     return OPAL_ERR_UNREACH;

@@ -197,8 +197,8 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
     btl->btl_get = NULL;
     btl->btl_atomic_fop = NULL;
     btl->btl_atomic_cswap = NULL;
-    btl->btl_flags &=
-        ~(uint32_t)(MCA_BTL_FLAGS_GET | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_SEND_INPLACE);
+    btl->btl_flags &= ~(uint32_t)(MCA_BTL_FLAGS_GET | MCA_BTL_FLAGS_ATOMIC_FOPS |
+                                  MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_DIWARP_RDMA_FLAGS);
     btl->btl_atomic_flags = 0;
     mca_btl_diwarp_show_opened(module, rc->srq ? "rc-srq" : "rc");
     return 0;

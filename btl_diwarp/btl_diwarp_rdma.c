@@ -104,9 +104,9 @@ static void note_failed(struct mca_btl_diwarp_module *module, const mca_btl_diwa
                         rdma->sge.length, why);
 }
 
-/* What a failed atomic brings: as if the word had been 0, or the swap been made. osc/rdma, which
- * does not look at the status, else waits for ever for a lock in the memory of a process that is
- * gone. */
+/* What an atomic on a process that is gone brings: as if the word had been 0, or the swap been
+ * made. osc/rdma, which does not look at the status, else waits for ever for a lock in its memory.
+ */
 static void set_failed_result(const struct ibv_send_wr *wr, void *result)
 {
     const uint64_t was = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? wr->wr.atomic.compare_add : 0;
@@ -124,7 +124,7 @@ static void rdma_on_complete(struct mca_btl_diwarp_module *module, struct mca_bt
         const int rc = mca_btl_diwarp_peer_status(module, work->endpoint, status);
         if (OPAL_UNLIKELY(rc == OPAL_ERROR && status != IBV_WC_WR_FLUSH_ERR))
             note_failed(module, rdma, status);
-        if (OPAL_UNLIKELY(rc != OPAL_SUCCESS))
+        if (OPAL_UNLIKELY(rc == OPAL_ERR_UNREACH))
             set_failed_result(&rdma->wr.wr, args->local_address);
         args->cbfunc(&module->super, work->endpoint, args->local_address, args->local_handle,
                      args->cbcontext, args->cbdata, rc);
@@ -235,7 +235,8 @@ static int atomic(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_a
         const int rc = start(btl, args, sizeof swap, &wr);
         if (OPAL_LIKELY(rc != OPAL_ERR_UNREACH))
             return rc;
-        /* Told so here, osc/rdma would ask again, for ever. */
+        /* Told so here, osc/rdma would abort where it gives a lock back, or wait for the callback.
+         */
         set_failed_result(&wr, args->local_address);
         args->cbfunc(btl, args->endpoint, args->local_address, args->local_handle, args->cbcontext,
                      args->cbdata, rc);

@@ -123,7 +123,7 @@ def verdict_row(v: Verdict, raw: list[str]) -> list[str]:
 def counts_text(verdicts: list[Verdict]) -> str:
     count = {w: sum(v.verdict == w for v in verdicts) for w in (MET, MISSED, NOT_JUDGED)}
     beyond = sum(v.beyond_raw for v in verdicts)
-    of_them = f" ({beyond} that raw UDP itself misses)" if beyond else ""
+    of_them = f" ({beyond} that raw UDP, between hosts sealed, itself misses)" if beyond else ""
     return (f"targets: {count[MET]} met, {count[MISSED]} missed{of_them}, "
             f"{count[NOT_JUDGED]} not judged")
 

@@ -79,8 +79,8 @@ AS_IF([test -n "$DW_OPENMPI_VERSION"], [AC_MSG_RESULT([$DW_OPENMPI_VERSION])], [
     AC_MSG_RESULT([none])
     AC_MSG_ERROR([$MPICC is not Open MPI's wrapper: diwarp needs Open MPI 4.1 or 5.0; name its mpicc with --with-mpicc])])
 AS_CASE([$DW_OPENMPI_VERSION],
-    [4.1.*], [dw_openmpi=4 dw_btl_version=310],
-    [5.0.*], [dw_openmpi=5 dw_btl_version=330],
+    [4.1.*], [dw_openmpi=4 dw_minor=1 dw_btl_version=310],
+    [5.0.*], [dw_openmpi=5 dw_minor=0 dw_btl_version=330],
     [AC_MSG_ERROR([found Open MPI $DW_OPENMPI_VERSION ($MPICC); diwarp needs 4.1 or 5.0])])
 
 AC_MSG_CHECKING([for Open MPI's internal headers])
@@ -128,7 +128,7 @@ AC_LINK_IFELSE([AC_LANG_PROGRAM([[
 #include "opal_config.h"
 #include "opal/mca/btl/btl.h"
 #include "opal/util/show_help.h"
-#if OPAL_MAJOR_VERSION != $dw_openmpi || BTL_VERSION != $dw_btl_version
+#if OPAL_MAJOR_VERSION != $dw_openmpi || OPAL_MINOR_VERSION != $dw_minor || BTL_VERSION != $dw_btl_version
 #error "headers of another version"
 #endif
 ]], [[return opal_show_help_add_dir(".");]])],

@@ -225,7 +225,7 @@ class Judge(unittest.TestCase):
         self.assertEqual((ucx.verdict, ucx.raw.median, ucx.beyond_raw), (judge.MET, 2, False))
         self.assertIsNone(verdicts["1 MiB streaming ÷ raw UDP"].raw)
         text = report.verdict_table(list(verdicts.values()))
-        self.assertIn("1 missed (1 that raw UDP itself misses)", text)
+        self.assertIn("1 missed (1 that raw UDP, between hosts sealed, itself misses)", text)
         self.assertRegex(text, r"1 MiB streaming ÷ tcp BTL +1.17 .* 1.33 +MISSED")
         lines = markdown.target_table(list(verdicts.values()))
         self.assertIn("| 1 MiB streaming ÷ tcp BTL | ≥ 1.4 | 1.17 | 1.17 – 1.17 | 1.33 | **MISSED** |",
