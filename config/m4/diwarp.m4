@@ -114,7 +114,10 @@ AS_IF([test $dw_openmpi = 5], [
         [AC_MSG_ERROR([pmix.pc not found: install libpmix-dev (Debian, Ubuntu)])])
     OPAL_CPPFLAGS="$OPAL_CPPFLAGS `AS_ECHO(["$PMIX_CFLAGS"]) | $SED 's/-I/-isystem /g'`"
     OPAL_CPPFLAGS="$OPAL_CPPFLAGS -idirafter `cd "$srcdir" && pwd`/btl_diwarp/openmpi5"
-    OPAL_LIBS="$OPAL_LIBS $PMIX_LIBS"
+    # Without its rpath: libopen-pal has loaded libpmix by then.
+    for word in $PMIX_LIBS; do
+        AS_CASE([$word], [-Wl,*], [], [OPAL_LIBS="$OPAL_LIBS $word"])
+    done
 ])
 
 AC_MSG_CHECKING([whether a component compiles and links against Open MPI $DW_OPENMPI_VERSION])
