@@ -209,9 +209,9 @@ static inline bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module);
 /* A message for whoever registered its tag; neither is to be trusted. endpoint: whose it is; NULL
- * over RD, where nobody asks (btl_diwarp_openmpi4.c, ...5.c). */
+ * over RD, which looks it up by `from` where somebody asks (btl_diwarp_openmpi4.c, ...5.c). */
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
-                            uint32_t tag, void *data, size_t len);
+                            const struct diwarp_name *from, uint32_t tag, void *data, size_t len);
 
 /* Parameters (btl_diwarp_params.c), those of the module (eager_limit and such) included. */
 int mca_btl_diwarp_params_register(struct mca_btl_diwarp_module *module);

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
-                            uint32_t tag, void *data, size_t len)
+                            const struct diwarp_name *from, uint32_t tag, void *data, size_t len)
 {
     (void)endpoint;
+    (void)from;
     mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
     mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
     const mca_btl_active_message_callback_t *callback =

@@ -2,16 +2,37 @@
 /* How Open MPI 5.0 takes messages, and how its PML is told of an error. */
 #include "btl_diwarp/btl_diwarp.h"
 
+#include "ompi/mca/bml/bml.h"
+#include "ompi/proc/proc.h"
 #include "ompi/runtime/params.h"
 
 #include <stdlib.h>
 
+/* The one for a process that the BML has added to us, or NULL. */
+static mca_btl_base_endpoint_t *endpoint_of(struct mca_btl_diwarp_module *module,
+                                            const struct diwarp_name *name)
+{
+    const opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
+    const ompi_proc_t *proc = (ompi_proc_t *)opal_proc_for_name(proc_name);
+    mca_bml_base_endpoint_t *all = proc ? proc->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_BML] : NULL;
+    const mca_bml_base_btl_t *ours =
+        all ? mca_bml_base_btl_array_find(&all->btl_send, &module->super) : NULL;
+    return ours ? ours->btl_endpoint : NULL;
+}
+
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
-                            uint32_t tag, void *data, size_t len)
+                            const struct diwarp_name *from, uint32_t tag, void *data, size_t len)
 {
     const mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
     const mca_btl_active_message_callback_t *callback =
         tag < MCA_BTL_TAG_MAX ? &mca_btl_base_active_message_trigger[tag] : NULL;
+    /* osc/rdma makes accesses of messages where a rank is reached by another BTL, and answers them.
+     */
+    const bool answered = tag >= MCA_BTL_BASE_TAG_RDMA && tag <= MCA_BTL_BASE_TAG_RDMA_RESP;
+    if (OPAL_UNLIKELY(answered && !endpoint)) {
+        endpoint = endpoint_of(module, from);
+        callback = endpoint ? callback : NULL;
+    }
     const mca_btl_base_receive_descriptor_t descriptor = {.endpoint = endpoint,
                                                           .des_segments = &segment,
                                                           .des_segment_count = 1,

@@ -119,7 +119,7 @@ static void deliver(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endp
     } else if (OPAL_UNLIKELY(message[0] == MCA_BTL_DIWARP_RC_TAG_GOODBYE)) {
         mca_btl_diwarp_rc_on_goodbye(module, endpoint);
     } else if (OPAL_LIKELY(!module->rc->closing)) { /* else the PML is gone */
-        mca_btl_diwarp_deliver(module, &endpoint->super, message[0],
+        mca_btl_diwarp_deliver(module, &endpoint->super, &endpoint->name, message[0],
                                message + MCA_BTL_DIWARP_HEADER_BYTES,
                                bytes - MCA_BTL_DIWARP_HEADER_BYTES);
     }

@@ -47,7 +47,7 @@ static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp
     if (!len || len > sizeof message)
         return;
     memcpy(message, release + 1, len - 1);
-    mca_btl_diwarp_deliver(module, NULL, release[0], message, len - 1);
+    mca_btl_diwarp_deliver(module, NULL, &wc->src, release[0], message, len - 1);
 }
 
 static void on_gone(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
@@ -79,9 +79,10 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
     const unsigned opcode = (unsigned)wc->wc.opcode;
     if (OPAL_LIKELY(opcode == IBV_WC_RECV))
         /* The PML reads and never writes; its segments just lack the const. */
-        mca_btl_diwarp_deliver(
-            module, NULL, wc->wc.wc_flags & IBV_WC_WITH_IMM ? wc->wc.imm_data : MCA_BTL_TAG_MAX,
-            (void *)(uintptr_t)wc->data, wc->wc.byte_len);
+        mca_btl_diwarp_deliver(module, NULL, &wc->src,
+                               wc->wc.wc_flags & IBV_WC_WITH_IMM ? wc->wc.imm_data
+                                                                 : MCA_BTL_TAG_MAX,
+                               (void *)(uintptr_t)wc->data, wc->wc.byte_len);
     else if (opcode == DIWARP_WC_RELEASE)
         on_release(module, wc);
     else if (opcode == DIWARP_WC_PEER_GONE)
