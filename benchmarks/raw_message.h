@@ -4,7 +4,7 @@
  * message is cut into datagrams or GSO trains, and a window that the receiver's acknowledgements
  * open keeps what is under way within the receiver's socket buffer. Nothing is repeated.
  *
- * Sealed, data takes the way  * that a checked datagram transport has to take: copied behind its
+ * Sealed, data takes the way that a checked datagram transport has to take: copied behind its
  * header with its CRC32C in one pass, and again where it comes, from one receive buffer to its
  * place.
  */
