@@ -86,24 +86,41 @@ static void write_segment(struct tcp_pcap *pcap, struct cutter *c, enum tcp_pcap
     c->done += len;
 }
 
+/* Fewer bytes of an FPDU at the end of a segment are lost on tshark 4.0, and it with them. */
+#define FPDU_MIN_BYTES 8
+
+/*
+ * Bytes of the next segment; 0 when more has to come. `fpdus` is where the first FPDU begins that
+ * is not wholly in the capture.
+ */
+static size_t next_segment(const struct cutter *c, struct cutter *fpdus)
+{
+    size_t n = c->len - c->done;
+
+    n = n < TCP_PCAP_SEGMENT_MAX_BYTES ? n : TCP_PCAP_SEGMENT_MAX_BYTES;
+    fpdus->len = c->done + n;
+    for (size_t fpdu; (fpdu = next_unit(fpdus)) > 0;)
+        fpdus->done += fpdu;
+    size_t begun = fpdus->len - fpdus->done;
+    return begun < FPDU_MIN_BYTES ? n - begun : n;
+}
+
 /* As the tap saw it: frames apart, then whatever came at once. */
 static void write_runs(struct tcp_pcap *pcap, const struct rc_record *record,
                        const uint8_t *caller_bytes, size_t run_count)
 {
     struct cutter sides[2] = {cutter_of(record, 0, caller_bytes), cutter_of(record, 1, NULL)};
+    struct cutter fpdus[2] = {sides[0], sides[1]};
 
     tcp_pcap_connect(pcap, CALLER_PORT, record->tap.target_port);
     for (size_t i = 0; i < run_count; i++) {
-        struct cutter *c = &sides[record->tap.runs[i].from];
+        enum tcp_pcap_side from = record->tap.runs[i].from;
+        struct cutter *c = &sides[from];
+        size_t n;
 
-        for (c->len += record->tap.runs[i].len; c->done < c->len;) {
-            size_t n = c->framed ? c->len - c->done : next_unit(c);
-
-            if (!n)
-                break;
-            n = n < TCP_PCAP_SEGMENT_MAX_BYTES ? n : TCP_PCAP_SEGMENT_MAX_BYTES;
-            write_segment(pcap, c, record->tap.runs[i].from, n);
-        }
+        c->len += record->tap.runs[i].len;
+        while ((n = c->framed ? next_segment(c, &fpdus[from]) : next_unit(c)) > 0)
+            write_segment(pcap, c, from, n);
     }
     tcp_pcap_disconnect(pcap);
 }
