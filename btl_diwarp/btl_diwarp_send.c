@@ -140,18 +140,17 @@ static mca_btl_base_descriptor_t *btl_prepare_src(mca_btl_base_module_t *btl,
 
 /* Inside the completion callback of a get, in its thread: takes a FIN for the same peer into the
  * get's release, so that it travels inside record-complete. False: it goes as a message. */
-static bool release_capture(struct mca_btl_diwarp_module *module, const mca_btl_diwarp_frag_t *frag)
+static bool release_capture(struct mca_btl_diwarp_module *module,
+                            const mca_btl_base_endpoint_t *endpoint, const void *fin, size_t len)
 {
-    const size_t len = frag->segments[0].seg_len;
     struct mca_btl_diwarp_ending_read *read =
         mca_btl_diwarp_in_progress(module) ? module->ending : NULL;
-    if (!read || read->len > 0 || read->endpoint != frag->work.endpoint ||
-        len > sizeof read->release - 1) {
+    if (!read || read->len > 0 || read->endpoint != endpoint || len > sizeof read->release - 1) {
         (void)__atomic_fetch_add(&module->counters.fin_msgs_on_wire, 1, __ATOMIC_RELAXED);
         return false;
     }
     read->release[0] = MCA_BTL_DIWARP_TAG_FIN;
-    memcpy(read->release + 1, frag->segments[0].seg_addr.pval, len);
+    memcpy(read->release + 1, fin, len);
     read->len = 1 + len;
     module->counters.fin_in_release++;
     return true;
@@ -172,7 +171,9 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
      * lock. */
     frag->work.buffered = owned && !calls_back && descriptor->des_segment_count == 1 &&
                           frag->list == &module->lists[MCA_BTL_DIWARP_FRAG_SMALL];
-    if (tag != MCA_BTL_DIWARP_TAG_FIN || !release_capture(module, frag))
+    if (tag != MCA_BTL_DIWARP_TAG_FIN ||
+        !release_capture(module, endpoint, frag->segments[0].seg_addr.pval,
+                         frag->segments[0].seg_len))
         rc = mca_btl_diwarp_work_post(module, &frag->work);
     if (OPAL_LIKELY(rc == 1))
         frag_end(module, frag, calls_back, OPAL_SUCCESS);
@@ -186,9 +187,13 @@ static int btl_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
 {
     struct mca_btl_diwarp_module *module = (struct mca_btl_diwarp_module *)btl;
     size_t size = header_size + payload_size, packed = payload_size;
-    unsigned char *room = diwarp_send_reserve(module->qp, endpoint->ah, size);
     uint32_t iov_count = 1;
     void *from;
+    /* Open MPI 5.0's way of a FIN; 4.1's is btl_send. */
+    if (OPAL_UNLIKELY(tag == MCA_BTL_DIWARP_TAG_FIN) &&
+        release_capture(module, endpoint, header, header_size))
+        return OPAL_SUCCESS;
+    unsigned char *room = diwarp_send_reserve(module->qp, endpoint->ah, size);
     if (OPAL_UNLIKELY(!room)) {
         /* The caller packs and sends what it gets here; without, it prepares by itself. */
         if (descriptor)

@@ -65,6 +65,9 @@ static void check_rendezvous(struct mt_pvar_set *set, uint64_t bytes)
              "records did not complete");
     MT_CHECK(mt_pvar_value(set, PREFIX "fin_msgs_on_wire") == 0, "%llu FIN messages on the wire",
              (unsigned long long)mt_pvar_value(set, PREFIX "fin_msgs_on_wire"));
+    MT_CHECK(mt_pvar_value(set, PREFIX "fin_in_release") >= MESSAGES_LARGE,
+             "%llu FIN messages inside record-complete",
+             (unsigned long long)mt_pvar_value(set, PREFIX "fin_in_release"));
 }
 
 /* The gauges of memory hold together: read again while the core gives back memory in between. */
