@@ -257,6 +257,8 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
 /* Whether the job goes on without a peer that is gone: mpirun --with-ft ulfm. */
 bool mca_btl_diwarp_job_goes_on(void);
+/* Whether Open MPI knows already that the process is lost; false where that ends the job. */
+bool mca_btl_diwarp_known_lost(const opal_proc_t *proc);
 /* Tells the user and the PML; where that ends the job, of the first peer only. why: how it was
  * lost; NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,

@@ -24,6 +24,12 @@ bool mca_btl_diwarp_job_goes_on(void)
     return false;
 }
 
+bool mca_btl_diwarp_known_lost(const opal_proc_t *proc)
+{
+    (void)proc;
+    return false;
+}
+
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
 {
     if (!module->error_cb) {

@@ -54,6 +54,11 @@ bool mca_btl_diwarp_job_goes_on(void)
 #endif
 }
 
+bool mca_btl_diwarp_known_lost(const opal_proc_t *proc)
+{
+    return !ompi_proc_is_active((ompi_proc_t *)proc);
+}
+
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
 {
     /* The PML prints info within a help message, which is lost where no file descriptor is left. */

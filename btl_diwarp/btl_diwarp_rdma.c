@@ -163,6 +163,9 @@ static int start(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_ar
     mca_btl_diwarp_rdma_t *rdma = NULL;
     if (OPAL_UNLIKELY(size > MCA_BTL_DIWARP_RDMA_MAX_BYTES))
         return OPAL_ERR_NOT_AVAILABLE;
+    /* osc/rdma does not look, and holds a lock of its host's ranks while it waits for us. */
+    if (OPAL_UNLIKELY(mca_btl_diwarp_known_lost(args->endpoint->proc)))
+        return OPAL_ERR_UNREACH;
     if (OPAL_LIKELY(__atomic_load_n(&args->endpoint->waiting_count, __ATOMIC_RELAXED) <
                         MCA_BTL_DIWARP_QUEUE_WRS ||
                     mca_btl_diwarp_in_progress(module)))
