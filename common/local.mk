@@ -130,6 +130,4 @@ diwarp_info_SOURCES = common/tools/diwarp_info.c
 diwarp_info_CPPFLAGS = $(AM_CPPFLAGS) -DDIWARP_VERSION='"$(PACKAGE_VERSION)"'
 diwarp_info_LDADD = libdiwarp.la
 
-dist_man_MANS = config/man/diwarp_info.1 config/man/mca_btl_diwarp.7 \
-	config/man/diwarp_mpi_tools.7
 EXTRA_DIST += common/wire/WIRE.md common/README.md
