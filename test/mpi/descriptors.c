@@ -12,7 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST = 256, HELD_SECONDS = 2, WAIT_SECONDS = 30 };
+enum { MOST = 256 };
+
+#define HELD_S 2.0
+#define WAIT_S 30.0
 
 static int file, held[MOST], count;
 
@@ -34,7 +37,7 @@ static void say(void)
 
 static void wait_for(off_t bytes)
 {
-    const double until = MPI_Wtime() + WAIT_SECONDS;
+    const double until = MPI_Wtime() + WAIT_S;
     struct stat is;
 
     while (!fstat(file, &is) && is.st_size < bytes && MPI_Wtime() < until)
@@ -59,7 +62,7 @@ int main(int argc, char **argv)
         MPI_Send(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
     } else {
         wait_for(2);
-        const double until = MPI_Wtime() + HELD_SECONDS;
+        const double until = MPI_Wtime() + HELD_S;
         while (MPI_Wtime() < until)
             MPI_Iprobe(0, 0, MPI_COMM_WORLD, &arrived, MPI_STATUS_IGNORE);
         while (count > 0)
