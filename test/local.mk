@@ -13,6 +13,7 @@ noinst_HEADERS += \
 	test/mpi/mpi_payload.h \
 	test/mpi/mpi_test.h \
 	test/mpi/mpi_tool.h \
+	test/mpi/ulfm.h \
 	test/net/pcap.h \
 	test/net/rc_record.h \
 	test/net/rc_traffic.h \
@@ -398,8 +399,10 @@ test_mpi_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_threads_LDADD = $(MPI_LIBS)
 
 if DW_OPENMPI5
-check_PROGRAMS += test/mpi/ulfm
+check_PROGRAMS += test/mpi/cut_off test/mpi/ulfm
 endif
+test_mpi_cut_off_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_cut_off_LDADD = $(MPI_LIBS)
 test_mpi_ulfm_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_ulfm_LDADD = $(MPI_LIBS)
 test_mpi_vanish_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

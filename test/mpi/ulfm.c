@@ -6,9 +6,7 @@
  * one-sided operations only one is killed, and nothing comes after: osc/rdma of Open MPI 5.0.7 says
  * itself that it is not tested after a failure.
  */
-#include "test/mpi/mpi_test.h"
-
-#include <mpi-ext.h>
+#include "test/mpi/ulfm.h"
 
 #define LARGE_BYTES (8 << 20)
 /* Of messages whose sender is not the victim: for a large one that has not been received when its
@@ -17,7 +15,6 @@
 #define EAGER_BYTES   (32 << 10)
 #define SMALL_BYTES   100
 #define DELAY_MOST_US 30000
-#define AFTERWARDS    200 /* collective operations of the survivors */
 
 static MPI_Comm comm, across;  /* across: to the victim, which has connected to the others */
 static int rank, size, victim; /* in comm */
@@ -202,25 +199,6 @@ static void connect_victim(void)
     MPI_Comm_free(&side);
 }
 
-/* The survivors' communicator takes the place of the one that has lost a process. */
-static void shrink(void)
-{
-    MPI_Comm left;
-    int ones = 1, sum = 0;
-
-    MPIX_Comm_revoke(comm);
-    MT_CHECK(MPIX_Comm_shrink(comm, &left) == MPI_SUCCESS, "MPIX_Comm_shrink");
-    MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
-    MPI_Comm_free(&comm);
-    comm = left;
-    for (int i = 0; i < AFTERWARDS; i++)
-        MT_CHECK(MPI_Allreduce(&ones, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS &&
-                     sum == size - 1,
-                 "%d processes are left, not %d", sum, size - 1);
-    MPI_Comm_rank(comm, &rank);
-    MPI_Comm_size(comm, &size);
-}
-
 /* Seconds until this survivor had heard of it. */
 static double kill_one(const struct scene *scene, unsigned delay_us)
 {
@@ -243,23 +221,11 @@ static double kill_one(const struct scene *scene, unsigned delay_us)
     const double heard_s = MPI_Wtime() - began - (scene->sends ? delay_us / 10 : delay_us) * 1e-6;
     printf("ulfm: rank %d heard of rank %d after %.4f s: %s\n", mt.rank, victim, heard_s,
            scene->name);
-    shrink();
+    ulfm_shrink(&comm);
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    MT_CHECK(size == victim, "%d processes are left, not %d", size, victim);
     return heard_s;
-}
-
-static void on_hung(int signal_number)
-{
-    (void)signal_number;
-    _exit(0);
-}
-
-/* In MPI_Finalize Open MPI 5.0.7 waits now and then for ever for a fence of its run-time system
- * with those who are dead, over tcp, too. */
-static void finalize(void)
-{
-    signal(SIGALRM, on_hung);
-    alarm(5);
-    MPI_Finalize();
 }
 
 int main(int argc, char **argv)
@@ -291,6 +257,6 @@ int main(int argc, char **argv)
         printf("PASS ulfm %d ranks, %u killed; rank 0 heard after %.3f s at most\n", mt.size, kills,
                longest_s);
     fflush(stdout);
-    finalize();
+    ulfm_finalize();
     return 0;
 }
