@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# How Spack builds diwarp and sets up its environment. Knows nothing of what is built.
+# How Spack builds diwarp, and the environment in which Open MPI finds the component. From a clone:
+#   spack repo add config/spack/spack_repo/diwarp
+#   spack install diwarp && spack load diwarp
+#   mpirun --mca pml ob1 --mca btl diwarp,self ./program
 from pathlib import Path
 
 from spack_repo.builtin.build_systems.autotools import AutotoolsPackage
@@ -9,15 +12,11 @@ from spack.package import *
 
 class Diwarp(AutotoolsPackage):
     """Datagram-iWARP (RDMA semantics in reliable UDP datagrams, in user space, on any network
-    interface) as a BTL of Open MPI, and as a library with verbs-shaped objects. From a clone:
-
-        spack repo add CLONE/config/spack/spack_repo/diwarp
-        spack install diwarp && spack load diwarp
-        mpirun --mca pml ob1 --mca btl diwarp,self ./program
+    interface) as a BTL of Open MPI, and as a library with verbs-shaped objects.
 
     A BTL is built with Open MPI's internal headers. Spack's openmpi has no variant that installs
-    them; the openmpi beside this recipe adds +devel_headers to it. An external Open MPI that has
-    opal/mca/btl/btl.h says so in packages.yaml: `spec: openmpi@4.1.4+devel_headers`."""
+    them; the openmpi of this repository adds one, devel_headers. In packages.yaml, an external Open
+    MPI that has opal/mca/btl/btl.h is to be given as openmpi@4.1.4+devel_headers, say."""
 
     # The clone that this recipe is part of; from a tarball, `spack dev-build diwarp@main`.
     git = Path(__file__).resolve().parents[6].as_uri()
