@@ -259,6 +259,10 @@ void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc
 bool mca_btl_diwarp_job_goes_on(void);
 /* Whether Open MPI knows already that the process is lost; false where that ends the job. */
 bool mca_btl_diwarp_known_lost(const opal_proc_t *proc);
+/* Where the job goes on: whether a put or get with proc, by its callback's context, is the PML's.
+ */
+bool mca_btl_diwarp_of_pml(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                           const void *context);
 /* Tells the user and the PML; where that ends the job, of the first peer only. why: how it was
  * lost; NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,

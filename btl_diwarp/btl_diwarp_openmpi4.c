@@ -24,6 +24,15 @@ bool mca_btl_diwarp_job_goes_on(void)
     return false;
 }
 
+bool mca_btl_diwarp_of_pml(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                           const void *context)
+{
+    (void)module;
+    (void)proc;
+    (void)context;
+    return false;
+}
+
 bool mca_btl_diwarp_known_lost(const opal_proc_t *proc)
 {
     (void)proc;

@@ -8,13 +8,18 @@
 
 #include <stdlib.h>
 
+/* What the BML has of a process, or NULL. */
+static mca_bml_base_endpoint_t *bml_endpoint_of(const opal_proc_t *proc)
+{
+    return proc ? ((const ompi_proc_t *)proc)->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_BML] : NULL;
+}
+
 /* The one for a process that the BML has added to us, or NULL. */
 static mca_btl_base_endpoint_t *endpoint_of(struct mca_btl_diwarp_module *module,
                                             const struct diwarp_name *name)
 {
     const opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
-    const ompi_proc_t *proc = (ompi_proc_t *)opal_proc_for_name(proc_name);
-    mca_bml_base_endpoint_t *all = proc ? proc->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_BML] : NULL;
+    mca_bml_base_endpoint_t *all = bml_endpoint_of(opal_proc_for_name(proc_name));
     const mca_bml_base_btl_t *ours =
         all ? mca_bml_base_btl_array_find(&all->btl_send, &module->super) : NULL;
     return ours ? ours->btl_endpoint : NULL;
@@ -52,6 +57,14 @@ bool mca_btl_diwarp_job_goes_on(void)
 #else
     return false;
 #endif
+}
+
+bool mca_btl_diwarp_of_pml(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                           const void *context)
+{
+    mca_bml_base_endpoint_t *all = bml_endpoint_of(proc);
+    return mca_btl_diwarp_job_goes_on() && all &&
+           mca_bml_base_btl_array_find(&all->btl_rdma, &module->super) == context;
 }
 
 bool mca_btl_diwarp_known_lost(const opal_proc_t *proc)

@@ -114,6 +114,15 @@ static void set_failed_result(const struct ibv_send_wr *wr, void *result)
         memcpy(result, &was, sizeof was);
 }
 
+/* OPAL_SUCCESS, if what cannot be done since the process is lost is to end without a word, else
+ * OPAL_ERR_UNREACH. ob1 itself ends what it has to do with a lost process, and its callbacks would
+ * take the next user of a request for the one that they were given. */
+static int lost(struct mca_btl_diwarp_module *module, const struct mca_btl_diwarp_rdma_args *args)
+{
+    return mca_btl_diwarp_of_pml(module, args->endpoint->proc, args->cbcontext) ? OPAL_SUCCESS
+                                                                                : OPAL_ERR_UNREACH;
+}
+
 static void rdma_on_complete(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work,
                              enum ibv_wc_status status, const struct diwarp_wc *wc)
 {
@@ -126,8 +135,9 @@ static void rdma_on_complete(struct mca_btl_diwarp_module *module, struct mca_bt
             note_failed(module, rdma, status);
         if (OPAL_UNLIKELY(rc == OPAL_ERR_UNREACH))
             set_failed_result(&rdma->wr.wr, args->local_address);
-        args->cbfunc(&module->super, work->endpoint, args->local_address, args->local_handle,
-                     args->cbcontext, args->cbdata, rc);
+        if (OPAL_LIKELY(rc != OPAL_ERR_UNREACH || lost(module, args)))
+            args->cbfunc(&module->super, work->endpoint, args->local_address, args->local_handle,
+                         args->cbcontext, args->cbdata, rc);
     }
     opal_free_list_return(&module->lists[MCA_BTL_DIWARP_RDMAS], &rdma->super);
 }
@@ -165,7 +175,7 @@ static int start(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_ar
         return OPAL_ERR_NOT_AVAILABLE;
     /* osc/rdma does not look, and holds a lock of its host's ranks while it waits for us. */
     if (OPAL_UNLIKELY(mca_btl_diwarp_known_lost(args->endpoint->proc)))
-        return OPAL_ERR_UNREACH;
+        return lost(module, args);
     if (OPAL_LIKELY(__atomic_load_n(&args->endpoint->waiting_count, __ATOMIC_RELAXED) <
                         MCA_BTL_DIWARP_QUEUE_WRS ||
                     mca_btl_diwarp_in_progress(module)))
@@ -189,7 +199,7 @@ static int start(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_ar
     if (OPAL_LIKELY(rc >= 0))
         return OPAL_SUCCESS;
     opal_free_list_return(&module->lists[MCA_BTL_DIWARP_RDMAS], &rdma->super);
-    return rc == -EHOSTUNREACH ? OPAL_ERR_UNREACH : OPAL_ERROR;
+    return rc == -EHOSTUNREACH ? lost(module, args) : OPAL_ERROR;
 }
 
 static int transfer(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_args *args,
