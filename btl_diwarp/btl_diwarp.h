@@ -169,6 +169,7 @@ struct mca_btl_diwarp_module {
     struct diwarp_device *device;
     struct diwarp_pd *pd;
     struct diwarp_address address; /* ours, for peers */
+    char peers[512];               /* text for show_job */
 
     bool threaded;                /* the program asked for threads */
     unsigned cores;               /* that this process may run on; 0: unknown */
@@ -245,6 +246,11 @@ uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *modul
                                        const opal_proc_t *proc);
 /* Our address and how it was opened, for who asks Open MPI to be verbose. */
 void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, const char *how);
+/* Rank 0's alone, at the end: the one line about a job, after a call for each peer it spoke with.
+ */
+void mca_btl_diwarp_show_job(const struct mca_btl_diwarp_module *module);
+void mca_btl_diwarp_peer_note(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                              const struct diwarp_address *address);
 struct diwarp_name mca_btl_diwarp_peer_name(const mca_btl_base_endpoint_t *endpoint);
 /* "unknown" where Open MPI does not know either. */
 const char *mca_btl_diwarp_peer_host(const struct diwarp_name *name);
@@ -255,14 +261,6 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
 /* Tells the PML, which ends the job, or goes on without proc; info is printed. proc: whom it is
  * about, or NULL. (btl_diwarp_openmpi4.c, ...5.c.) */
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
-/* Whether the job goes on without a peer that is gone: mpirun --with-ft ulfm. */
-bool mca_btl_diwarp_job_goes_on(void);
-/* Whether Open MPI knows already that the process is lost; false where that ends the job. */
-bool mca_btl_diwarp_known_lost(const opal_proc_t *proc);
-/* Where the job goes on: whether a put or get with proc, by its callback's context, is the PML's.
- */
-bool mca_btl_diwarp_of_pml(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                           const void *context);
 /* Tells the user and the PML; where that ends the job, of the first peer only. why: how it was
  * lost; NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,

@@ -23,6 +23,8 @@ static mca_btl_base_endpoint_t *endpoint_create(struct mca_btl_diwarp_module *mo
         mca_btl_diwarp_peer_show_unreachable(module, proc, &address);
     else if (rc == -ENOMEM)
         MCA_BTL_DIWARP_HELP("out of memory", "adding peers");
+    else if (!rc)
+        mca_btl_diwarp_peer_note(module, proc, &address);
     return endpoint;
 }
 
@@ -80,8 +82,10 @@ static int finalize(mca_btl_base_module_t *btl)
     module->helper = NULL;
     mca_btl_diwarp_memory_report(module);
     module->transport->close(module);
-    if (module->cq)
+    if (module->cq) {
+        mca_btl_diwarp_show_job(module);
         diwarp_destroy_cq(module->cq);
+    }
     module->cq = NULL;
     if (module->pd)
         diwarp_dealloc_pd(module->pd);

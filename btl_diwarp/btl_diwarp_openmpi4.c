@@ -19,26 +19,6 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_e
         module->counters.rx_unknown_tag++;
 }
 
-bool mca_btl_diwarp_job_goes_on(void)
-{
-    return false;
-}
-
-bool mca_btl_diwarp_of_pml(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                           const void *context)
-{
-    (void)module;
-    (void)proc;
-    (void)context;
-    return false;
-}
-
-bool mca_btl_diwarp_known_lost(const opal_proc_t *proc)
-{
-    (void)proc;
-    return false;
-}
-
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
 {
     if (!module->error_cb) {

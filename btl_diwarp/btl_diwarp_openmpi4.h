@@ -14,3 +14,7 @@
 typedef int32_t mca_btl_diwarp_modex_bytes_t;
 /* Of btl_flags, those that only 5.0 knows. */
 #define MCA_BTL_DIWARP_RDMA_FLAGS 0u
+/* 4.1 has no fault tolerance: a process that is lost ends the job. */
+#define mca_btl_diwarp_job_goes_on()                   false
+#define mca_btl_diwarp_known_lost(proc)                false
+#define mca_btl_diwarp_of_pml(module, proc, cbcontext) ((void)(module), (void)(proc), false)

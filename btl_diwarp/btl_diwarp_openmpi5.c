@@ -31,23 +31,22 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_e
     const mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
     const mca_btl_active_message_callback_t *callback =
         tag < MCA_BTL_TAG_MAX ? &mca_btl_base_active_message_trigger[tag] : NULL;
-    /* osc/rdma makes accesses of messages where a rank is reached by another BTL, and answers them.
-     */
+    /* osc/rdma's accesses by messages, where a rank is reached by another BTL: it answers them. */
     const bool answered = tag >= MCA_BTL_BASE_TAG_RDMA && tag <= MCA_BTL_BASE_TAG_RDMA_RESP;
     if (OPAL_UNLIKELY(answered && !endpoint)) {
         endpoint = endpoint_of(module, from);
         callback = endpoint ? callback : NULL;
     }
-    const mca_btl_base_receive_descriptor_t descriptor = {.endpoint = endpoint,
-                                                          .des_segments = &segment,
-                                                          .des_segment_count = 1,
-                                                          .tag = (mca_btl_base_tag_t)tag,
-                                                          .cbdata =
-                                                              callback ? callback->cbdata : NULL};
-    if (OPAL_LIKELY(callback && callback->cbfunc))
+    mca_btl_base_receive_descriptor_t descriptor = {.endpoint = endpoint,
+                                                    .des_segments = &segment,
+                                                    .des_segment_count = 1,
+                                                    .tag = (mca_btl_base_tag_t)tag};
+    if (OPAL_LIKELY(callback && callback->cbfunc)) {
+        descriptor.cbdata = callback->cbdata;
         callback->cbfunc(&module->super, &descriptor);
-    else
+    } else {
         module->counters.rx_unknown_tag++;
+    }
 }
 
 bool mca_btl_diwarp_job_goes_on(void)
@@ -60,11 +59,11 @@ bool mca_btl_diwarp_job_goes_on(void)
 }
 
 bool mca_btl_diwarp_of_pml(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                           const void *context)
+                           const void *cbcontext)
 {
     mca_bml_base_endpoint_t *all = bml_endpoint_of(proc);
     return mca_btl_diwarp_job_goes_on() && all &&
-           mca_bml_base_btl_array_find(&all->btl_rdma, &module->super) == context;
+           mca_bml_base_btl_array_find(&all->btl_rdma, &module->super) == cbcontext;
 }
 
 bool mca_btl_diwarp_known_lost(const opal_proc_t *proc)

@@ -129,7 +129,7 @@ const char *mca_btl_diwarp_peer_host(const struct diwarp_name *name)
     return host ? host : "unknown";
 }
 
-/* "eth0 10.0.0.1/24, lo 127.0.0.1/8", cut to what there is room for. */
+/* "eth0 10.0.0.1/24 MTU 1500, lo 127.0.0.1/8 MTU 65536", cut to what there is room for. */
 static void format_address(const struct diwarp_address *address, char text[TEXT_BYTES])
 {
     size_t used = 0;
@@ -139,9 +139,10 @@ static void format_address(const struct diwarp_address *address, char text[TEXT_
         char ip[INET6_ADDRSTRLEN] = "?";
         inet_ntop(interface->family, interface->ip, ip, sizeof ip);
         /* Names stay at home: a peer's address has none. */
-        used += (size_t)snprintf(text + used, TEXT_BYTES - used, "%s%.*s%s%s/%u", i > 0 ? ", " : "",
-                                 (int)sizeof interface->name, interface->name,
-                                 interface->name[0] != '\0' ? " " : "", ip, interface->prefix_bits);
+        used += (size_t)snprintf(text + used, TEXT_BYTES - used, "%s%.*s%s%s/%u MTU %u",
+                                 i > 0 ? ", " : "", (int)sizeof interface->name, interface->name,
+                                 interface->name[0] != '\0' ? " " : "", ip, interface->prefix_bits,
+                                 interface->mtu_bytes);
     }
 }
 
@@ -155,6 +156,27 @@ void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, cons
     if (device.left_out_count > 0)
         MCA_BTL_DIWARP_VERBOSE(1, "%u interfaces are left out: btl_diwarp_if_include says which",
                                device.left_out_count);
+}
+
+void mca_btl_diwarp_peer_note(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                              const struct diwarp_address *address)
+{
+    const size_t used = strlen(module->peers);
+    char text[TEXT_BYTES];
+    format_address(address, text);
+    if (OPAL_PROC_MY_NAME.vpid == 0 && proc->proc_name.vpid != 0)
+        snprintf(module->peers + used, sizeof module->peers - used, "; %u at %s port %u",
+                 proc->proc_name.vpid, text, address->port);
+}
+
+void mca_btl_diwarp_show_job(const struct mca_btl_diwarp_module *module)
+{
+    char text[TEXT_BYTES];
+    format_address(&module->address, text);
+    if (OPAL_PROC_MY_NAME.vpid == 0)
+        MCA_BTL_DIWARP_VERBOSE(10, "%s; rank 0 at %s port %u; its peers%s",
+                               module->rc ? "RC over TCP" : "RD over UDP", text,
+                               module->address.port, module->peers);
 }
 
 void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *module,

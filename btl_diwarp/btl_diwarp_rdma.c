@@ -248,8 +248,7 @@ static int atomic(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_a
         const int rc = start(btl, args, sizeof swap, &wr);
         if (OPAL_LIKELY(rc != OPAL_ERR_UNREACH))
             return rc;
-        /* Told so here, osc/rdma would abort where it gives a lock back, or wait for the callback.
-         */
+        /* Told so here, osc/rdma would abort where it gives a lock back, or wait for the call. */
         set_failed_result(&wr, args->local_address);
         args->cbfunc(btl, args->endpoint, args->local_address, args->local_handle, args->cbcontext,
                      args->cbdata, rc);
