@@ -7,6 +7,7 @@
 
 #include "opal/mca/pmix/pmix-internal.h"
 #include "opal/mca/threads/mutex.h"
+#include "opal/util/proc.h"
 
 #define MCA_BTL_DIWARP_EXPORT       OPAL_DECLSPEC
 #define MCA_BTL_DIWARP_MODEX_GLOBAL PMIX_GLOBAL
