@@ -8,6 +8,8 @@
  */
 #include "test/mpi/ulfm.h"
 
+#include "test/mpi/mpi_tool.h"
+
 #define LARGE_BYTES (8 << 20)
 /* Of messages whose sender is not the victim, copied when they are sent: one that has not left yet
  * when its communicator is revoked may end its sender (ob1 of Open MPI 5.0.7: "Send error after
@@ -15,6 +17,7 @@
 #define EAGER_BYTES   (1 << 10)
 #define SMALL_BYTES   100
 #define DELAY_MOST_US 30000
+#define FORGET_S      10 /* until nothing is held for the dead any more */
 
 static MPI_Comm comm, across;  /* across: to the victim, which has connected to the others */
 static int rank, size, victim; /* in comm */
@@ -228,6 +231,24 @@ static double kill_one(const struct scene *scene, unsigned delay_us)
     return heard_s;
 }
 
+/* diwarp, if it is in use, holds memory for those alone who are left. */
+static void check_memory(void)
+{
+    static struct mt_pvar_set set;
+    const double until = MPI_Wtime() + FORGET_S;
+    int arrived;
+
+    mt_phase("memory");
+    mt_tool_init();
+    mt_pvar_set_init(&set, "btl_diwarp_memory_peers");
+    while (set.count && mt_pvar_read(&set, &set.vars[0]) >= (uint64_t)size) {
+        MT_CHECK(MPI_Wtime() < until, "memory for %llu peers, when %d processes are left",
+                 (unsigned long long)mt_pvar_read(&set, &set.vars[0]), size);
+        MPI_Iprobe(0, 9, comm, &arrived, MPI_STATUS_IGNORE);
+    }
+    mt_pvar_set_fini(&set);
+}
+
 int main(int argc, char **argv)
 {
     double longest_s = 0;
@@ -253,6 +274,7 @@ int main(int argc, char **argv)
         longest_s = heard_s > longest_s ? heard_s : longest_s;
         window_used = scene->one_sided;
     }
+    check_memory();
     if (rank == 0)
         printf("PASS ulfm %d ranks, %u killed; rank 0 heard after %.3f s at most\n", mt.size, kills,
                longest_s);
